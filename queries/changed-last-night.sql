@@ -1,12 +1,17 @@
--- What changed from the last day but one of the records to the last one, after last night's
+-- What changed from the fleet's last day but one to its last one, after last night's
 -- maintenance? Machines whose kernel, clock source, platform, source of time or version is
--- another at the day's end, or whose clock was off by more than 1 ms and twice as much.
+-- another at the day's end, whose clock was off by more than 1 ms and twice as much, or of
+-- whose clock nobody knew any more by how much it was off.
+-- A day of the fleet is one on which more than half as many hosts recorded as on the fullest
+-- day: a clock with a wrong date makes days of its own.
 with
-dates as (select date as a_date from clocks group by date),
-last_day as (select max(a_date) as last_date from dates),
+recorded as (select date as a_date, count(distinct host) as its_hosts from clocks group by date),
+fullest as (select max(its_hosts) as most_hosts from recorded),
+dates as (select a_date as its_date from recorded cross join fullest where its_hosts * 2 > most_hosts),
+last_day as (select max(its_date) as last_date from dates),
 day_before as (
-    select max(a_date) as before_date from dates
-    where a_date not in (select last_date from last_day)
+    select max(its_date) as before_date from dates
+    where its_date not in (select last_date from last_day)
 ),
 two_days as (
     select last_date as one_date from last_day
@@ -45,7 +50,8 @@ later as (
 )
 select
     later_host, kernel_before, kernel_after, clocksource_before, clocksource_after,
-    source_before, source_after, off_ns_before, off_ns_after, disruptions_after
+    platform_before, platform_after, source_before, source_after, version_before,
+    version_after, off_ns_before, off_ns_after, disruptions_after
 from later inner join earlier on later_host = earlier_host
 where kernel_before <> kernel_after
     or clocksource_before <> clocksource_after
@@ -53,4 +59,5 @@ where kernel_before <> kernel_after
     or source_before <> source_after
     or version_before <> version_after
     or (off_ns_after > 1000000 and off_ns_after > 2 * coalesce(off_ns_before, 0))
+    or (off_ns_after is null and off_ns_before is not null)
 order by later_host

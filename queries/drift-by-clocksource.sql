@@ -1,30 +1,36 @@
 -- How good are the clocks by each clock source?
--- p99_us: 99 of 100 minutes had the clock off by at most this, to a microsecond; by counts
--- of each value, as engines call and compute percentiles differently.
+-- p99_ns: in 99 of 100 minutes of which somebody knew, the clock was off by at most this,
+-- rounded up to a microsecond; unknown where nobody ever knew, which comes first. By counts of
+-- each value, as engines call and compute percentiles differently.
+-- unbounded: minutes of which nobody knew.
 with
 counted as (
     select
-        coalesce(clocksource, 'unknown') as source_name,
-        error_ns - error_ns % 1000 as off_ns,
-        count(*) as minutes
+        coalesce(clocksource, 'unknown') as counted_name,
+        error_ns + 999 - (error_ns + 999) % 1000 as up_to_ns,
+        count(error_ns) as bounded,
+        count(*) as all_minutes
     from clocks
-    where error_ns is not null
-    group by coalesce(clocksource, 'unknown'), error_ns - error_ns % 1000
+    group by coalesce(clocksource, 'unknown'), error_ns + 999 - (error_ns + 999) % 1000
 ),
 ranked as (
     select
-        source_name,
-        off_ns,
-        sum(minutes) over (partition by source_name order by off_ns
+        counted_name,
+        up_to_ns,
+        bounded,
+        all_minutes,
+        sum(bounded) over (partition by counted_name order by up_to_ns
             rows between unbounded preceding and current row) as so_far,
-        sum(minutes) over (partition by source_name) as of_all
+        sum(bounded) over (partition by counted_name) as of_all
     from counted
 ),
 percentiles as (
-    select source_name, min(off_ns) / 1000 as p99_us
+    select
+        counted_name as source_name,
+        min(case when so_far * 100 >= of_all * 99 then up_to_ns end) as p99_ns,
+        sum(all_minutes) - sum(bounded) as unbounded
     from ranked
-    where so_far * 100 >= of_all * 99
-    group by source_name
+    group by counted_name
 ),
 rates as (
     select
@@ -33,10 +39,11 @@ rates as (
         count(*) as minutes,
         min(frequency_ppb) as least_ppb,
         max(frequency_ppb) as most_ppb,
-        sum(counter_disrupted) as counter_disrupted
+        sum(counter_disrupted) as counter_disruptions
     from clocks
     group by coalesce(clocksource, 'unknown')
 )
-select source_name, hosts, minutes, cast(p99_us as bigint) as p99_us, least_ppb, most_ppb, counter_disrupted
+select
+    source_name, hosts, minutes, unbounded, p99_ns, least_ppb, most_ppb, counter_disruptions
 from percentiles inner join rates on source_name = rated_name
-order by p99_us desc, source_name
+order by case when p99_ns is null then 0 else 1 end, p99_ns desc, source_name

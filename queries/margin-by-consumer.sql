@@ -1,4 +1,5 @@
--- What do the clocks leave of each consumer's limit, on the newest day of the records?
+-- What do the clocks leave of each consumer's limit, on the fleet's newest day? That is the
+-- newest one on which more than half as many hosts recorded as on the fullest day.
 -- The limits are those of the guide's table of margins. beyond: hosts whose clock may have
 -- been off by more than the limit, or was not known at all.
 with
@@ -15,15 +16,22 @@ limits as (
     union all select 'kerberos', 150000000000
     union all select 's3', 900000000000
 ),
-newest as (select max(date) as newest_date from clocks),
+recorded as (select date as a_date, count(distinct host) as its_hosts from clocks group by date),
+fullest as (select max(its_hosts) as most_hosts from recorded),
+newest as (
+    select max(a_date) as newest_date
+    from recorded cross join fullest
+    where its_hosts * 2 > most_hosts
+),
 worst as (
-    select host, max(error_ns) as off_ns
+    select host, max(date) as last_day, max(error_ns) as off_ns
     from clocks
     where date in (select newest_date from newest)
     group by host
 )
 select
     consumer,
+    max(last_day) as of_day,
     limit_ns,
     limit_ns - max(off_ns) as least_margin_ns,
     sum(case when off_ns <= limit_ns then 0 else 1 end) as beyond,

@@ -1,5 +1,6 @@
 -- Which platforms restore, migrate, pause and starve their machines, and how many of them?
--- A disruption that may have been one of several kinds counts in each.
+-- A disruption that may have been one of several kinds counts in each. Unknown counts, of
+-- machines whose daemon never replied, come first.
 with by_host as (
     select
         coalesce(platform, 'unknown') as platform_name,
@@ -27,4 +28,4 @@ select
     sum(minutes) as all_minutes
 from by_host
 group by platform_name, product_name
-order by all_restores desc, platform_name, product_name
+order by case when all_restores is null then 0 else 1 end, all_restores desc, platform_name, product_name

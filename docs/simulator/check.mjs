@@ -170,7 +170,7 @@ const CASES = {
     await open("#scenario=compare-keepers&guests=60&days=2&seed=9&discipline=regression&guest=17");
     await until("the run", done);
     assert.match(await text("whose"), /Guest 17 under regression/);
-    assert.match(await text("heading"), /60 guests, 2 days, seed 9/);
+    assert.match(await text("heading"), /60 guests, 2 days, seed 9v/);
     assert.equal(await text("json"), simulated("compare-keepers", "--guests", "60", "--days", "2", "--seed", "9"));
     const hash = await evaluate("location.hash");
     for (const part of ["seed=9", "guest=17", "discipline=regression"]) assert.ok(hash.includes(part), hash);

@@ -28,9 +28,12 @@ const TOLD = {
       return;
     }
     page.run = started;
+    // With the version of the random streams, which the address has to name.
+    by("seed").value = started.seed;
     page.begun = performance.now();
     page.fleets = started.disciplines.map(() => new Fleet(started.guests));
     [page.shown, page.chosen] = [Math.max(0, started.disciplines.indexOf(page.wanted.discipline)), null];
+    to_address();
     by("about").textContent = started.about;
     by("heading").textContent = `${started.name}: ${started.guests} guests, ${started.days === 1 ? "a day" : `${started.days} days`}, seed ${started.seed}`;
     [by("guest").min, by("guest").max] = [started.first, started.first + started.guests - 1];

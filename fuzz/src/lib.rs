@@ -13,6 +13,7 @@ mod devices;
 mod host_frames;
 mod host_msr;
 mod host_saved;
+mod host_stream;
 mod hypercalls;
 #[cfg(target_arch = "x86_64")]
 mod kvm_saved;
@@ -27,6 +28,7 @@ mod texts;
 mod trees;
 #[cfg(target_arch = "x86_64")]
 mod vmm_saved;
+mod web;
 
 /// One thing to fuzz.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +49,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "host_frames", run: host_frames::host_frames },
     Target { name: "host_msr", run: host_msr::host_msr },
     Target { name: "host_saved", run: host_saved::host_saved },
+    Target { name: "host_stream", run: host_stream::host_stream },
     Target { name: "hypercalls", run: hypercalls::hypercalls },
     Target { name: "hyperv_reference_page", run: pages::hyperv_reference },
     #[cfg(target_arch = "x86_64")]
@@ -79,6 +82,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "vmclock_page", run: pages::vmclock },
     #[cfg(target_arch = "x86_64")]
     Target { name: "vmm_saved", run: vmm_saved::vmm_saved },
+    Target { name: "web_configuration", run: web::configuration },
 ];
 
 /// Gives a target foreign bytes.

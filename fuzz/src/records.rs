@@ -4,9 +4,10 @@
 use std::io::Cursor;
 
 use bytes::Bytes;
+use records::folder::{lines as folder_lines, packed as folder_packed};
 use records::parquet;
 use records::text::{self, Form};
-use records::{Damage, Record};
+use records::{Damage, Minute, Record};
 
 /// As CSV or JSON lines, and as a Parquet file.
 pub(crate) fn drift_records(data: &[u8]) {
@@ -20,18 +21,18 @@ pub(crate) fn drift_records(data: &[u8]) {
 pub(crate) fn minutes(data: &[u8]) {
     let read = |data: &[u8]| {
         let mut minutes = Vec::new();
-        let packed = records::minutes::lines::read(data, |minute| {
+        let packed = folder_lines::read(data, |minute: Minute| {
             minutes.push(minute);
             true
         });
         (minutes, packed.expect("memory is read"))
     };
     let (minutes, packed) = read(data);
-    assert_eq!(packed.minutes, minutes.len() as u64);
+    assert_eq!(packed.rows, minutes.len() as u64);
     let mut again = Vec::new();
-    let mut writer = records::minutes::packed::Writer::new(Vec::new()).expect("memory takes all");
+    let mut writer = folder_packed::Writer::new(Vec::new()).expect("memory takes all");
     for minute in &minutes {
-        again.extend(records::minutes::lines::line(minute));
+        again.extend(folder_lines::line(minute));
         writer.put(minute.clone()).expect("memory takes all");
     }
     writer.finish().expect("memory takes all");

@@ -125,5 +125,6 @@ pub(crate) fn system(data: &[u8]) {
     let _ = system::parse_lines(&text);
     let _ = system::parse_distribution(&settles(&text, system::reduce_os_release));
     let _ = system::parse_loadavg(&settles(&text, system::reduce_loadavg));
-    let _ = system::parse_steal(&settles(&text, system::reduce_stat));
+    let uptime_s = system::parse_uptime(&text).known().copied();
+    let _ = system::parse_steal(&settles(&text, system::reduce_stat), uptime_s);
 }

@@ -42,7 +42,7 @@ magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
 mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
 export RULE=":parachron-arm64:M::$magic:$mask:$(command -v qemu-aarch64-static):F"
 place=/proc/sys/fs/binfmt_misc
-inner='mount -t binfmt_misc none "$PLACE" && printf %s "$RULE" >"$PLACE/register" && exec "$@"'
+inner='mount -t binfmt_misc none "$PLACE" && printf %s "$RULE" >"$PLACE/register"; exec "$@"'
 if unshare --user --map-root-user --mount true 2>/dev/null; then
     PLACE=$place exec unshare --user --map-root-user --mount sh -c "$inner" sh "$@"
 fi

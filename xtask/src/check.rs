@@ -3,6 +3,7 @@
 
 mod clippy;
 mod deny;
+mod docs;
 mod package;
 mod semver;
 mod targets;
@@ -51,7 +52,7 @@ enum Step {
     Semver,
     /// Other targets build: without an operating system, and riscv64
     Targets,
-    /// Documentation builds, and its links work
+    /// Documentation builds, for the processors of docs.rs too, and its links work
     Docs,
     /// The documents build as a site, and its links work
     Site,
@@ -75,14 +76,7 @@ impl Step {
             Self::Semver => semver::check(project),
             Self::Targets => targets::check(project),
             Self::Site => site::build(project),
-            Self::Docs => Outcome::of(
-                project
-                    .cargo()
-                    .args(["doc", "--quiet", "--workspace", "--no-deps"])
-                    // Private items too: their links are for the developers.
-                    .arg("--document-private-items")
-                    .env("RUSTDOCFLAGS", "--deny warnings"),
-            ),
+            Self::Docs => docs::check(project),
         }
     }
 }
@@ -90,6 +84,7 @@ impl Step {
 /// The workspaces in addition to the main one.
 const IMAGE: &str = "crates/guest/image/Cargo.toml";
 const ENGINE: &str = "fuzz/engine/Cargo.toml";
+const QUERY: &str = "query/Cargo.toml";
 
 /// Formatting of every workspace.
 fn formatted(project: &Project) -> Outcome {
@@ -97,8 +92,8 @@ fn formatted(project: &Project) -> Outcome {
         return Outcome::skipped("rustfmt is not installed", "rustup component add rustfmt");
     }
     let names_only = ["--check", "--", "-l", "--color=never"];
-    let [engine, image] = [ENGINE, IMAGE].map(|manifest| ["fmt", "--manifest-path", manifest]);
-    for which in [&["fmt", "--all"][..], &engine, &image] {
+    let others = [ENGINE, IMAGE, QUERY].map(|manifest| ["fmt", "--manifest-path", manifest]);
+    for which in [&["fmt", "--all"][..]].into_iter().chain(others.iter().map(|it| &it[..])) {
         let outcome = Outcome::of(project.cargo().args(which).args(names_only));
         if let Outcome::Failed(output) = outcome {
             return Outcome::Failed(format!("{output}cargo {} fixes it\n", which.join(" ")));

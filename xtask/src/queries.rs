@@ -1,5 +1,5 @@
-//! `cargo xtask queries`: the shipped questions in three engines, over records that the
-//! daemon's own code has written.
+//! `cargo xtask queries`: the shipped questions in three engines, and in parachron-query where
+//! it was built, over records that the daemon's own code has written.
 
 use std::process::{Command, ExitCode};
 
@@ -28,6 +28,17 @@ pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
     python.arg(project.path("queries/check.py"));
     python.arg("--target").arg(project.target_folder().join("queries"));
     python.arg("--writer").arg(project.target_folder().join("debug/examples/minutes"));
+    let builds = ["query/target/release", "query/target/debug"];
+    let own = builds.map(|folder| project.path(folder).join("parachron-query"));
+    match own.iter().find(|program| program.is_file()) {
+        Some(program) => {
+            python.arg("--own").arg(program);
+        }
+        None => println!(
+            "parachron-query is not asked; to build it, some 20 minutes: cargo build --release \
+             --manifest-path query/Cargo.toml"
+        ),
+    }
     if let Some(rows) = args.rows {
         python.args(["--rows", &rows.to_string()]);
     }

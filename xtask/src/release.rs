@@ -3,9 +3,11 @@
 //! licences, and checksums. Nothing in it tells where or when it was built.
 
 mod again;
+mod checked;
 mod deb;
 mod image;
 mod inside;
+mod installed;
 mod programs;
 mod rpm;
 mod stage;
@@ -15,8 +17,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use crate::check;
-use crate::outside::{self, Outcome};
 use crate::project::Project;
 
 /// The programs.
@@ -34,9 +34,13 @@ pub(crate) struct Args {
     /// Only for this processor; may be repeated [default: all]
     #[arg(long = "arch", value_name = "ARCH")]
     only: Vec<String>,
-    /// Run lintian and rpmlint, and package every crate as for publishing
+    /// Run lintian, rpmlint and what judges images, and package every crate as for publishing
     #[arg(long)]
     check: bool,
+    /// Install, upgrade and erase the packages of this processor in new roots, and time the way
+    /// to doctor's first line; as root
+    #[arg(long)]
+    install: bool,
     /// Make all a second time, in another folder, and compare the bytes; of given programs,
     /// what is made of them
     #[arg(long)]
@@ -56,6 +60,25 @@ const ARCHS: [Arch; 2] = [
     Arch { target: "x86_64-unknown-linux-musl", debian: "amd64", rpm: "x86_64" },
     Arch { target: "aarch64-unknown-linux-musl", debian: "arm64", rpm: "aarch64" },
 ];
+
+/// What a processor's part of a release was made of.
+struct Made {
+    arch: Arch,
+    /// Of the programs.
+    folder: PathBuf,
+    packages: [stage::Package; 2],
+}
+
+impl Made {
+    /// Whether this machine runs it.
+    fn is_host(&self) -> bool {
+        is_host(&self.arch)
+    }
+}
+
+fn is_host(arch: &Arch) -> bool {
+    arch.target.starts_with(std::env::consts::ARCH)
+}
 
 /// What all parts of a release are made from.
 struct Release<'a> {
@@ -96,10 +119,13 @@ fn release(project: &Project, args: &Args) -> io::Result<String> {
     let epoch = output(Command::new("git").args(git).current_dir(project.root()))?;
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let release = Release { project, version, epoch: epoch.trim().to_owned(), out, work };
-    make(&release, args)?;
+    let made = make(&release, args)?;
     let mut listing = listing(&release.out)?;
     if args.check {
-        listing += &checked(&release)?;
+        listing += &checked::all(&release, &made)?;
+    }
+    if args.install {
+        listing += &installed::all(&release, &made)?;
     }
     if args.twice {
         listing += &again::compare(&release, args)?;
@@ -108,7 +134,7 @@ fn release(project: &Project, args: &Args) -> io::Result<String> {
 }
 
 /// All of its folder.
-fn make(release: &Release<'_>, args: &Args) -> io::Result<()> {
+fn make(release: &Release<'_>, args: &Args) -> io::Result<Vec<Made>> {
     let wanted =
         |arch: &&Arch| args.only.is_empty() || args.only.iter().any(|one| one == arch.debian);
     let mut all = Vec::new();
@@ -119,18 +145,23 @@ fn make(release: &Release<'_>, args: &Args) -> io::Result<()> {
         };
         all.push((*arch, folder));
     }
-    let host = all.iter().find(|(arch, _)| arch.target.starts_with(std::env::consts::ARCH));
+    let host = all.iter().find(|(arch, _)| is_host(arch));
     let (_, host) = host.ok_or_else(|| io::Error::other("manual pages need this processor's"))?;
-    for (arch, folder) in &all {
-        let inside = inside::of(release, arch)?;
-        programs::publish(&release.version, arch, folder, &release.out)?;
-        for package in stage::packages(release, folder, &host.join(PROGRAMS[0]), &inside)? {
-            deb::build(release, arch, &package)?;
-            rpm::build(release, arch, &package)?;
+    let host = host.join(PROGRAMS[0]);
+    let mut made = Vec::new();
+    for (arch, folder) in all {
+        let inside = inside::of(release, &arch)?;
+        programs::publish(&release.version, &arch, &folder, &release.out)?;
+        let packages = stage::packages(release, &folder, &host, &inside)?;
+        for package in &packages {
+            deb::build(release, &arch, package)?;
+            rpm::build(release, &arch, package)?;
         }
+        made.push(Made { arch, folder, packages });
     }
-    image::build(release, &all)?;
-    checksums(release)
+    image::build(release, &made)?;
+    checksums(release)?;
+    Ok(made)
 }
 
 /// Writes the checksums.
@@ -154,45 +185,6 @@ fn names(folder: &Path) -> io::Result<Vec<String>> {
     let mut names = fs::read_dir(folder)?.map(name).collect::<io::Result<Vec<_>>>()?;
     names.sort();
     Ok(names)
-}
-
-/// What Debian and RPM say of the packages, and cargo of the crates.
-fn checked(release: &Release<'_>) -> io::Result<String> {
-    let mut said = String::new();
-    for name in fs::read_dir(&release.out)? {
-        let path = name?.path();
-        let mut command = match path.extension().and_then(|extension| extension.to_str()) {
-            Some("deb") => Command::new("lintian"),
-            Some("rpm") => Command::new("rpmlint"),
-            _ => continue,
-        };
-        if command.get_program() == "lintian" {
-            command.args([
-                "--fail-on",
-                "error,warning",
-                "--suppress-tags",
-                "bad-distribution-in-changes-file",
-            ]);
-        } else {
-            command
-                .args(["--strict", "--config"])
-                .arg(release.project.path("packaging/rpm/rpmlint.toml"));
-        }
-        said += &output(command.arg(&path))?;
-    }
-    let mut parser = Command::new("apparmor_parser");
-    if outside::is_available(parser.arg("--version")) {
-        // Compiled, not loaded: the machine that builds may have no AppArmor.
-        let profile = release.project.path("packaging/usr.bin.parachrond");
-        let parse = ["--skip-kernel-load", "--skip-cache", "--skip-read-cache"];
-        output(Command::new("apparmor_parser").args(parse).arg(profile))?;
-    } else {
-        said += "skipped: no apparmor_parser\n";
-    }
-    if let Outcome::Failed(why) = check::package(release.project) {
-        return Err(io::Error::other(why));
-    }
-    Ok(said + "every crate that is published can be packaged\n")
 }
 
 /// What a command prints; its errors, where it fails.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
+use crate::whole::Kind;
+
 /// Real kernels and hypervisors as the judge: a row of zoo/machines.toml each.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask machines", bin_name = "cargo xtask machines")]
@@ -22,11 +24,15 @@ pub(crate) struct Args {
     /// a hundred runs of `drift`, or ten minutes away under `parachrond`
     #[arg(long, conflicts_with_all = ["quick", "again", "capture"])]
     pub(crate) long: bool,
-    /// Run so many rows at a time [default: 1, of long ones 8]
+    /// Run so many rows at a time [default: three for two CPUs, of long ones 8]
     #[arg(long, value_name = "ROWS")]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// Run a row that failed a second time, which then counts: an emulated
-    /// machine's clocks suffer from a busy host
+    /// How long a machine may take to accept its first command: a busy or slow system
+    /// needs more
+    #[arg(long, value_name = "SECONDS", default_value_t = 150)]
+    pub(crate) boot: u32,
+    /// Run a row that failed up to twice more, of which the last counts, and keep all
+    /// results: an emulated machine's clocks suffer from a busy host
     #[arg(long)]
     pub(crate) again: bool,
     /// Write the latest result of each row to docs/validation/machines.md, or of
@@ -65,6 +71,20 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// Rows at a time.
+    pub(crate) fn at_once(&self, otherwise: usize) -> usize {
+        self.jobs.map_or(otherwise, NonZeroUsize::get)
+    }
+
+    /// What it runs as a whole, if it does.
+    pub(crate) fn whole(&self) -> Option<Kind> {
+        match (self.quick, self.only.is_empty()) {
+            (true, _) => Some(Kind::Quick),
+            (false, true) => Some(Kind::All),
+            (false, false) => None,
+        }
+    }
+
     /// The cache of packages.
     pub(crate) fn cache(&self) -> PathBuf {
         let folder = |name: &str| std::env::var_os(name).map(PathBuf::from);

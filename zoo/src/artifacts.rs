@@ -8,36 +8,42 @@ use crate::tools;
 /// Our programs are static, as a machine may have no libraries of its own.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// With musl and its own linker Rust needs nothing of the system.
 const ARM64: &str = "aarch64-unknown-linux-musl";
+
+/// Rust's linker for musl, and for ring's C, which calls no library, the compiler of the same
+/// processor's glibc.
+const ARM64_TOOLS: [(&str, &str); 2] = [
+    ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld"),
+    ("CC_aarch64_unknown_linux_musl", "aarch64-linux-gnu-gcc"),
+];
 
 /// The profile of Cargo.toml that they are built with.
 const PROFILE: &str = "emulated";
 
 /// Builds our programs; the folder that they are in.
 pub(crate) fn programs() -> Result<PathBuf, String> {
-    build(TARGET, ("RUSTFLAGS", "-C target-feature=+crt-static"))
+    build(TARGET, &[("RUSTFLAGS", "-C target-feature=+crt-static")])
 }
 
 /// The same for arm64.
 pub(crate) fn programs_arm64() -> Result<PathBuf, Unavailable> {
-    build(ARM64, ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld")).map_err(|why| {
+    build(ARM64, &ARM64_TOOLS).map_err(|why| {
         let last = why.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
         Unavailable::new(
             format!("no programs for arm64: {last}"),
-            "rustup target add ".to_owned() + ARM64,
+            format!("rustup target add {ARM64}; apt-get install gcc-aarch64-linux-gnu"),
         )
     })
 }
 
-fn build(target: &str, (name, value): (&str, &str)) -> Result<PathBuf, String> {
+fn build(target: &str, environment: &[(&str, &str)]) -> Result<PathBuf, String> {
     let built = tools::cargo()
         .args(["build", "--quiet", "--profile", PROFILE, "--target", target])
         .args(["--package", "parachron", "--package", "parachrond"])
         .args(["--package", "zoo", "--package", "e2e"])
         .args(["--bin", "parachron", "--bin", "parachrond"])
         .args(["--bin", "guest-clock", "--bin", "guest-timex", "--bin", "ntp-server"])
-        .env(name, value)
+        .envs(environment.iter().copied())
         .output()
         .map_err(|error| format!("cannot run cargo: {error}"))?;
     if !built.status.success() {

@@ -17,6 +17,9 @@ pub(crate) struct Check {
     /// Where something was caused: what, and what `watch` told of it.
     #[serde(default)]
     pub(crate) told: Option<(String, String)>,
+    /// What was told too late in attempts before this one.
+    #[serde(default)]
+    pub(crate) late: Vec<(String, String)>,
 }
 
 /// Those of a row.
@@ -24,7 +27,7 @@ pub(crate) type Checks = Vec<Check>;
 
 impl Check {
     pub(crate) fn new(what: impl Into<String>, found: impl Into<String>, passed: bool) -> Self {
-        Self { what: what.into(), found: found.into(), passed, told: None }
+        Self { what: what.into(), found: found.into(), passed, told: None, late: Vec::new() }
     }
 
     /// What was caused, and the kinds that `watch` told, each a set.
@@ -65,6 +68,12 @@ impl<'a> Outputs<'a> {
 /// The items of a JSON list; none of what is no list.
 pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The findings of `doctor`, as it printed its report in JSON.
+pub(crate) fn findings(report: &str) -> Result<Vec<Value>, String> {
+    let report: Value = serde_json::from_str(report).map_err(|why| format!("doctor: {why}"))?;
+    Ok(list(&report["diagnosis"]["findings"]).to_vec())
 }
 
 /// The kinds that fit a disruption, as the summary of `watch` joins them:

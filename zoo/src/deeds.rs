@@ -1,15 +1,18 @@
 //! What is done to a machine beyond the commands that every machine runs: a
 //! file each. The truth is what was done, and this system's clock.
 
-mod agreement;
+pub(crate) mod agreement;
 mod announced;
 mod changes;
 mod chrony;
 mod cost;
 mod disruptions;
+mod domain;
 mod drift;
+mod drift_once;
+mod held;
 mod image;
-mod intervals;
+pub(crate) mod intervals;
 mod keep;
 mod leap;
 mod migration;
@@ -22,9 +25,11 @@ mod scale;
 mod server;
 mod service;
 mod snapshot;
+mod steal;
 mod suspend;
 mod timex;
-mod vmclock;
+mod true_rate;
+pub(crate) mod vmclock;
 mod watching;
 
 use std::path::Path;
@@ -68,7 +73,15 @@ pub(crate) fn alone(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
             Deed::LinuxMoved => provider::run(place, &provider::MOVED, done)?,
             Deed::LinuxAgain => provider::run(place, &provider::AGAIN, done)?,
             Deed::LinuxKept => provider::run(place, &provider::KEPT, done)?,
+            Deed::LinuxSilent => provider::run(place, &provider::SILENT, done)?,
             Deed::WatchCost => cost::run(place, done)?,
+            Deed::ServiceOnFullDisk => {
+                by_itself(place, |machine| service::disk::run(machine, &mut done.checks))?
+            }
+            Deed::ServiceDisruptedBesideChronyd => by_itself(place, |machine| {
+                service::disrupted::run(place, machine, &mut done.checks)
+            })?,
+            Deed::KeepByPage => held::for_an_hour(place, done)?,
             other => {
                 let name = &place.row.name;
                 return Err(
@@ -80,20 +93,19 @@ pub(crate) fn alone(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
     Ok(())
 }
 
+/// In the row's machine, of which nothing else is checked.
+fn by_itself(place: &Place<'_>, work: impl FnOnce(&mut Machine) -> Result) -> Result<(), Failure> {
+    let mut machine = Machine::start(place.start, place.folder)?;
+    let worked = machine.line.ready(place.workshop.boot).and_then(|_| work(&mut machine));
+    Ok(worked.map_err(|why| machine.failure(&why))?)
+}
+
 /// Of what takes long: calm, and ten minutes away in the row that wants it, which
 /// leave this system idle.
 pub(crate) fn calm(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> Result {
     watching::calm(place.row.truth()?, machine, &mut done.checks)?;
     if place.row.does.contains(&Deed::ServiceForLong) {
         service::stops::for_long(place, machine, &mut done.checks)?;
-    }
-    Ok(())
-}
-
-/// Of what takes long: a hundred intervals, in the rows that want them.
-pub(crate) fn intervals(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> Result {
-    if place.row.does.contains(&Deed::Intervals) {
-        intervals::run(place, machine, &mut done.checks)?;
     }
     Ok(())
 }
@@ -113,13 +125,19 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             | Deed::LinuxMoved
             | Deed::LinuxAgain
             | Deed::LinuxKept
+            | Deed::LinuxSilent
+            | Deed::ServiceOnFullDisk
+            | Deed::ServiceDisruptedBesideChronyd
             | Deed::WatchCost => {
                 return Err(format!("row {}: {deed:?} takes no truth", place.row.name));
             }
             Deed::Drift => drift::run(place, machine, checks)?,
+            Deed::DriftOnce => drift_once::run(place, machine, drift_once::FREE, checks)?,
+            Deed::DriftRaw => drift_once::run(place, machine, drift_once::STEERED, checks)?,
             // `--long` does it.
-            Deed::Intervals | Deed::ServiceForLong => {}
+            Deed::ServiceForLong => {}
             Deed::Keep => keep::run(place, machine, checks)?,
+            Deed::KeepByPage => held::in_calm(machine, done)?,
             Deed::KeepAnnounced => announced::run(place, machine, checks)?,
             Deed::KeepRtcAlone => keep::with_rtc_alone(machine, checks)?,
             Deed::Lab => agreement::run(machine, &agreement::ALL, done)?,
@@ -132,24 +150,26 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::Scale => scale::run(place, machine, checks)?,
             Deed::Service => service::run(place, machine, checks)?,
             Deed::ServiceBesideChronyd => {
-                service::beside::run(place, machine, &service::beside::CHRONYD, done)?
+                service::beside::run(place, machine, &service::other::CHRONYD, done)?
             }
             Deed::ServiceBesideTimesyncd => {
-                service::beside::run(place, machine, &service::beside::TIMESYNCD, done)?
+                service::beside::run(place, machine, &service::other::TIMESYNCD, done)?
             }
             Deed::ServiceBesideNtpsec => {
-                service::beside::run(place, machine, &service::beside::NTPSEC, done)?
+                service::beside::run(place, machine, &service::other::NTPSEC, done)?
             }
             Deed::ServiceBesideNtpdRs => {
-                service::beside::run(place, machine, &service::beside::NTPD_RS, done)?
+                service::beside::run(place, machine, &service::other::NTPD_RS, done)?
             }
             Deed::ServiceOfChronyd => service::chrony_unit::run(place, machine, checks)?,
             Deed::ServiceByPort => service::stops::by_the_port(place, machine, done)?,
             Deed::ServiceByServers => service::servers::run(place, machine, checks)?,
-            Deed::ServiceMoved => service::moved::run(place, machine, checks)?,
+            Deed::ServiceMoved => service::moved::run(place, machine, done)?,
             Deed::KeepByPtp => service::stops::by_ptp(place, machine, done)?,
             Deed::KeepByVsock => service::stops::by_vsock(place, machine, checks)?,
             Deed::Snapshot => snapshot::run(place, machine, checks)?,
+            Deed::Steal => steal::run(place, machine, done)?,
+            Deed::StopsByXen => domain::run(place, machine, checks)?,
             Deed::Suspend => suspend::run(machine, checks)?,
             Deed::TscOrder => order::run(machine, checks)?,
             Deed::Timex => timex::run(place, machine, checks)?,

@@ -72,10 +72,13 @@ if [ -e /sys/class/net/eth0 ]; then
     ip link set eth0 up
 fi
 
-# A serial port on PCI is for the output of background programs.
-for port in /sys/bus/pci/devices/*/tty/ttyS*; do
-    [ -e "$port" ] || continue
-    export OUTPUT=/dev/${port##*/}
+# A serial port on PCI is for the output of background programs. Since Linux 6.5 devices of
+# the serial core's own bus are between the card and its terminal.
+for port in /sys/class/tty/ttyS*; do
+    case "$(readlink -f "$port")" in
+    */pci*) export OUTPUT=/dev/${port##*/} ;;
+    *) continue ;;
+    esac
     stty -F "$OUTPUT" raw -echo
 done
 

@@ -13,6 +13,7 @@ mod deeds;
 mod drivers;
 mod guard;
 mod initramfs;
+mod limits;
 mod line;
 mod long;
 mod machine;
@@ -23,18 +24,20 @@ mod qemu;
 mod qmp;
 mod records;
 mod report;
+mod results;
 mod several;
+mod shell;
 mod systems;
 mod table;
 mod tools;
 mod visit;
+mod whole;
 mod wire;
 
 use std::cmp::Reverse;
-use std::fs;
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 
@@ -42,12 +45,17 @@ use crate::args::Args;
 use crate::base::Workshop;
 use crate::deeds::Done;
 use crate::outcome::Unavailable;
+use crate::results::Results;
 use crate::table::{Row, Table};
 use crate::visit::{End, Ran, Visit};
+use crate::whole::Whole;
 
 /// The pages that `--record` writes.
 const PAGE: &str = "docs/validation/machines.md";
 const KEEP_PAGE: &str = "docs/validation/keep.md";
+
+/// How often `--again` runs a row that failed once more.
+const REPEATS: u32 = 2;
 
 /// Exit code of a skip under `--require`, and of a wrong command line.
 const SKIPPED: u8 = 2;
@@ -80,7 +88,12 @@ fn run(args: &Args) -> Result<ExitCode, String> {
         return Err(format!("there is no row {unknown}; --list names all"));
     }
     let wanted = |row: &&Row| {
-        (args.only.is_empty() || args.only.contains(&row.name)) && (!args.quick || row.quick)
+        let is_asked = if args.only.is_empty() {
+            args.list || row.only_named.is_none()
+        } else {
+            args.only.contains(&row.name)
+        };
+        is_asked && (!args.quick || row.quick)
     };
     let mut rows: Vec<Row> = table.rows.iter().filter(wanted).cloned().collect();
     if args.list {
@@ -89,68 +102,106 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     }
     // The longest first: else the last of them runs alone.
     rows.sort_by_key(|row| Reverse(row.limit_s));
+    let (at, start) = (tools::now_utc(), Instant::now());
     let programs = args.programs.clone().map_or_else(artifacts::programs, Ok)?;
+    let build_s = start.elapsed().as_secs_f64();
     let programs_arm64 = args.programs_arm64.clone();
     let packages = args.packages.clone().unwrap_or_else(|| tools::target_folder().join("packages"));
-    let workshop = Workshop { table, cache: args.cache(), programs, programs_arm64, packages };
-    let folder = tools::target_folder().join("machines");
-    let at_once = |jobs| args.jobs.map_or(jobs, NonZeroUsize::get);
-    if args.long {
-        let folder = folder.join("long");
-        let rows: Vec<Row> = rows.into_iter().filter(Row::has_truth).collect();
-        let visits = several::each(&rows, at_once(long::AT_ONCE), |row| {
-            let visit = visit::long(&workshop, row, &folder);
-            print(&visit, args.verbose);
-            Ok(visit)
-        })?;
-        if args.record {
-            long::record(&workshop.table, &folder)?;
-        }
-        return Ok(summary(&visits, args.require));
-    }
-    let visits = several::each(&rows, at_once(1), |row| {
-        let mut visit = visit::visit(&workshop, row, &folder);
-        print(&visit, args.verbose);
-        if args.again && visit.failed() {
-            println!("machines: AGAIN: {}: failed above, run a second time", row.name);
-            visit = visit::visit(&workshop, row, &folder);
-            print(&visit, args.verbose);
-        }
-        if args.capture {
-            keep_capture(row, &visit)?;
-        }
-        Ok(visit)
-    })?;
-    if args.record {
-        record(&workshop, &folder)?;
-    }
+    let boot = Duration::from_secs(args.boot.into());
+    let cache = args.cache();
+    let workshop = Workshop { table, cache, programs, programs_arm64, packages, boot };
+    let visits = if args.long {
+        run_long(args, &workshop, rows)?
+    } else {
+        run_usual(args, &workshop, &rows, (at, build_s))?
+    };
     Ok(summary(&visits, args.require))
 }
 
+fn run_long(args: &Args, workshop: &Workshop, rows: Vec<Row>) -> Result<Vec<Visit>, String> {
+    let results = Results::of_long_runs();
+    let rows: Vec<Row> = rows.into_iter().filter(Row::has_truth).collect();
+    let visits = several::each(&rows, args.at_once(long::AT_ONCE), |row| {
+        let visit = visit::long(workshop, row, results.folder());
+        print(&visit, args.verbose);
+        Ok(visit)
+    })?;
+    if args.record {
+        long::record(&workshop.table, &results)?;
+    }
+    Ok(visits)
+}
+
+/// Of a run that began at a time, and first built its programs.
+fn run_usual(
+    args: &Args,
+    workshop: &Workshop,
+    rows: &[Row],
+    (at, build_s): (String, f64),
+) -> Result<Vec<Visit>, String> {
+    let (results, at_once) = (Results::of_rows(), args.at_once(whole::at_once()));
+    let start = Instant::now();
+    let visits = several::each(rows, at_once, |row| {
+        let mut visit = visit::visit(workshop, row, results.folder());
+        print(&visit, args.verbose);
+        for _ in 0..REPEATS {
+            if !(args.again && visit.failed()) {
+                break;
+            }
+            println!("machines: AGAIN: {}: failed above, run once more", row.name);
+            visit = visit::again(workshop, row, results.folder(), visit);
+            print(&visit, args.verbose);
+        }
+        if args.capture {
+            keep_capture(row, &visit, &results.folder().join(&row.name))?;
+        }
+        Ok(visit)
+    })?;
+    let whole = Whole {
+        at,
+        commit: tools::commit(),
+        rows: rows.len(),
+        skipped: skipped(&visits),
+        at_once,
+        cpus: whole::cpus(),
+        build_s,
+        rows_s: start.elapsed().as_secs_f64(),
+    };
+    match args.whole() {
+        Some(kind) => {
+            println!("machines: {}", whole.judged(kind));
+            whole::remember(kind, &whole)?;
+        }
+        None => println!("machines: {whole}"),
+    }
+    if args.record {
+        record(&workshop.table, &results)?;
+    }
+    Ok(visits)
+}
+
 /// Writes the pages, of the latest visit of each row.
-fn record(workshop: &Workshop, folder: &Path) -> Result<(), String> {
-    let rows = &workshop.table.rows;
-    let latest: Vec<Visit> = rows.iter().filter_map(|row| visit::latest(row, folder)).collect();
-    let missing = rows.iter().filter(|row| latest.iter().all(|visit| visit.row != row.name));
-    let missing: Vec<&str> = missing.map(|row| row.name.as_str()).collect();
+fn record(table: &Table, results: &Results) -> Result<(), String> {
+    let latest = results.keep(table)?;
+    let usual = table.rows.iter().filter(|row| row.only_named.is_none());
+    let missing = results::missing(usual.map(|row| row.name.as_str()), &latest);
     let setting = setting(&latest);
+    let of_all = [setting.as_slice(), &whole::keep()?].concat();
     let pages = [
-        (PAGE, report::page(&setting, &latest, &missing)),
-        (KEEP_PAGE, report::keep_page(&setting, &latest)),
+        (PAGE, report::page(&of_all, &latest, &missing) + &limits::text(table)),
+        (KEEP_PAGE, report::keep_page(&setting, &latest) + long::ELSEWHERE),
     ];
-    pages.into_iter().try_for_each(|(path, page)| write(path, page))
+    pages.into_iter().try_for_each(|(path, page)| write(path, &page))
 }
 
 /// Writes a page of this repository.
-pub(crate) fn write(path: &str, page: String) -> Result<(), String> {
-    let path = tools::root().join(path);
-    let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
-    let written = folder.and_then(|()| fs::write(&path, page));
-    written.map_err(|error| format!("{}: {error}", path.display()))
+pub(crate) fn write(path: &str, page: &str) -> Result<(), String> {
+    tools::write(&tools::root().join(path), page)
 }
 
-/// Keeps the capture of a row in testdata/machines, if it has the row's findings.
-fn keep_capture(row: &Row, visit: &Visit) -> Result<(), String> {
+/// Keeps the capture of a row in testdata/machines, if it has the row's findings, and those
+/// that deeds left in the row's folder.
+fn keep_capture(row: &Row, visit: &Visit, ran_in: &Path) -> Result<(), String> {
     let (End::Ran(ran), Ok(truth)) = (&visit.end, row.truth()) else { return Ok(()) };
     let Some(findings) = ran.found(truth) else {
         println!("{:<24} its capture is not kept: other findings", row.name);
@@ -160,7 +211,8 @@ fn keep_capture(row: &Row, visit: &Visit) -> Result<(), String> {
         return Ok(());
     };
     let folder = tools::root().join("testdata/machines").join(&row.name);
-    capture::write(&folder, &record.stdout, &findings)
+    capture::write(&folder, &record.stdout, &findings)?;
+    capture::left(ran_in)?.iter().try_for_each(|left| left.write(&folder, &findings))
 }
 
 /// Date, version and duration.
@@ -176,15 +228,19 @@ fn setting(visits: &[Visit]) -> Vec<(&'static str, String)> {
 
 /// A line of `--list`.
 fn list(row: &Row) {
-    let quick = if row.quick { "quick" } else { "" };
-    println!("{:<24} {:<6} Linux {:<5} {}", row.name, quick, row.kernel, row.options);
+    let when = match &row.only_named {
+        Some(_) => "named",
+        None if row.quick => "quick",
+        None => "",
+    };
+    println!("{:<24} {:<6} Linux {:<5} {}", row.name, when, row.kernel, row.options);
 }
 
 /// What became of a row, at once.
 pub(crate) fn print(visit: &Visit, verbose: bool) {
     let Visit { row: name, took_s, end, .. } = visit;
     match end {
-        End::Ran(Ran { done: Done { checks, skipped }, records }) => {
+        End::Ran(Ran { done: Done { checks, skipped }, records, stopped }) => {
             if verbose {
                 for record in records {
                     println!("--- {}\n{}{}", record.name, record.stdout, record.stderr);
@@ -197,6 +253,9 @@ pub(crate) fn print(visit: &Visit, verbose: bool) {
                 let verdict = if check.passed { "passed" } else { "FAILED" };
                 println!("    {verdict}  {}\n            {}", check.what, check.found);
             }
+            if let Some(why) = stopped {
+                println!("{name:<24} FAILED after them\n{}", why.trim_end());
+            }
         }
         End::Skipped(one) => skip(name, one),
         End::Broken(why) => println!("{name:<24} FAILED {took_s:7.1} s\n{}", why.trim_end()),
@@ -208,9 +267,14 @@ fn skip(name: &str, Unavailable { why, remedy }: &Unavailable) {
     println!("machines: SKIPPED: {name}: {why}; try: {remedy}");
 }
 
+/// How many could not run here.
+fn skipped(visits: &[Visit]) -> usize {
+    visits.iter().filter(|visit| matches!(visit.end, End::Skipped(_))).count()
+}
+
 /// A failed check fails the run; a skip does only where nothing may be skipped.
 fn summary(visits: &[Visit], require: bool) -> ExitCode {
-    let skipped = visits.iter().filter(|visit| matches!(visit.end, End::Skipped(_))).count();
+    let skipped = skipped(visits);
     let failed = visits.iter().filter(|visit| visit.failed()).count();
     let passed = visits.len() - failed - skipped;
     let parts = visits.iter().filter_map(|visit| match &visit.end {

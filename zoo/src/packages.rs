@@ -2,11 +2,13 @@
 //! none is installed. Each suite has apt lists of its own there, so that this
 //! system's apt is not touched. What is unpacked is used again.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
 
 use crate::outcome::Unavailable;
 use crate::table::{ARM64, Table};
@@ -20,6 +22,16 @@ const FRESH: Duration = Duration::from_secs(24 * 3600);
 
 /// Ends the name of an incomplete folder.
 const PART: &str = ".part";
+
+const LOCK: &str = ".lock";
+
+/// Whoever makes a folder complete waits for the others that do so: rows, and runs, that are
+/// made ready side by side need the same. Until it is dropped.
+pub(crate) fn alone(folder: &Path) -> io::Result<File> {
+    let file = File::create(folder.join(LOCK))?;
+    flock(&file, FlockOperation::LockExclusive)?;
+    Ok(file)
+}
 
 /// The packages of a suite.
 #[derive(Debug)]
@@ -49,7 +61,7 @@ impl Suite {
             apt: cache.join("apt").join(name),
             packages: cache.join("packages").join(name),
         };
-        suite.prepare(sources).map_err(|error| {
+        let _alone = suite.prepare(sources).map_err(|error| {
             let why = format!("cannot prepare {}: {error}", suite.apt.display());
             Unavailable::new(why, "check its permissions and the disk, or --cache FOLDER")
         })?;
@@ -67,11 +79,13 @@ impl Suite {
         Ok(suite)
     }
 
-    fn prepare(&self, sources: &[String]) -> io::Result<()> {
+    /// Its folders and settings; alone until the result is dropped.
+    fn prepare(&self, sources: &[String]) -> io::Result<File> {
         for folder in ["lists/partial", "archives/partial"] {
             fs::create_dir_all(self.apt.join(folder))?;
         }
         fs::create_dir_all(&self.packages)?;
+        let alone = alone(&self.apt)?;
         let line = |source: &String| format!("deb [signed-by={KEYRING}] {source} main\n");
         let lines: String = sources.iter().map(line).collect();
         // Written once: apt for another machine may be reading them.
@@ -82,7 +96,7 @@ impl Suite {
             }
             fs::write(&file, text)?;
         }
-        Ok(())
+        Ok(alone)
     }
 
     /// apt with this suite alone. The unstable suite's mirror may stand still
@@ -168,23 +182,28 @@ impl Suite {
     /// Several packages unpacked into one tree.
     pub(crate) fn tree(&self, name: &str, packages: &[String]) -> Result<PathBuf, Unavailable> {
         let tree = self.packages.join(name);
+        if tree.exists() {
+            return Ok(tree);
+        }
+        let folders = packages.iter().map(|package| self.unpacked(package));
+        let folders = folders.collect::<Result<Vec<_>, _>>()?;
+        let no_room = |error: io::Error| Unavailable::new(error.to_string(), "room on the disk");
+        let _alone = alone(&self.packages).map_err(no_room)?;
         if !tree.exists() {
             let part = self.packages.join(format!("{name}{PART}"));
-            let folders = packages.iter().map(|package| self.unpacked(package));
-            for folder in folders.collect::<Result<Vec<_>, _>>()? {
+            for folder in folders {
                 let mut copy = Command::new("cp");
                 copy.args(["-rlPT", "--remove-destination"]).arg(folder).arg(&part);
                 output_of(&mut copy).map_err(|why| Unavailable::new(why, "room on the disk"))?;
             }
-            fs::rename(&part, &tree)
-                .map_err(|error| Unavailable::new(error.to_string(), "room on the disk"))?;
+            fs::rename(&part, &tree).map_err(no_room)?;
         }
         Ok(tree)
     }
 
-    /// Downloads and unpacks; the folder gets its name when it is complete.
+    /// Downloads and unpacks, unless another has meanwhile; the folder gets its name when it
+    /// is complete.
     fn fetch(&self, package: &str, folder: &Path) -> Result<(), Unavailable> {
-        println!("fetching {package} of {}", self.name);
         let part = self.packages.join(format!("{package}{PART}"));
         let cannot = |error: io::Error| {
             Unavailable::new(
@@ -192,6 +211,11 @@ impl Suite {
                 "check its permissions and the disk",
             )
         };
+        let _alone = alone(&self.packages).map_err(cannot)?;
+        if folder.exists() {
+            return Ok(());
+        }
+        println!("fetching {package} of {}", self.name);
         if part.exists() {
             fs::remove_dir_all(&part).map_err(cannot)?;
         }
@@ -219,4 +243,19 @@ fn first_below(folder: &Path, beginning: &str) -> Option<PathBuf> {
     let entries = fs::read_dir(folder).ok()?.flatten();
     let mut found = entries.filter(|e| e.file_name().to_string_lossy().starts_with(beginning));
     found.next().map(|entry| entry.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_at_a_time_completes_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = alone(folder.path()).unwrap();
+        let other = File::open(folder.path().join(LOCK)).unwrap();
+        assert!(flock(&other, FlockOperation::NonBlockingLockExclusive).is_err());
+        drop(first);
+        flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap();
+    }
 }

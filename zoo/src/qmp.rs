@@ -25,6 +25,10 @@ pub(crate) struct Qmp {
     wire: Wire,
     /// Events not yet consumed, oldest first.
     events: VecDeque<Value>,
+    /// When the guest was stopped, and when it ran on, by QEMU's clock, s.
+    stops: Vec<(f64, Option<f64>)>,
+    /// When it ran on last, s.
+    resumed_s: Option<f64>,
     jobs: u32,
 }
 
@@ -35,7 +39,8 @@ impl Qmp {
     }
 
     fn over(wire: Wire) -> Result<Self, String> {
-        let mut qmp = Self { wire, events: VecDeque::new(), jobs: 0 };
+        let mut qmp =
+            Self { wire, events: VecDeque::new(), stops: Vec::new(), resumed_s: None, jobs: 0 };
         let greeting = qmp.object("the greeting", Instant::now(), GREETING)?;
         if greeting.get("QMP").is_none() {
             return Err(format!("QMP: not a greeting: {greeting}"));
@@ -57,7 +62,7 @@ impl Qmp {
     ) -> Result<Value, String> {
         let start = Instant::now();
         let request = json!({ "execute": command, "arguments": arguments });
-        self.wire.send(command, &format!("{request}\n"))?;
+        self.wire.send(command, format!("{request}\n"))?;
         loop {
             let mut reply = self.object(command, start, limit)?;
             if reply.get("event").is_some() {
@@ -93,6 +98,11 @@ impl Qmp {
         }
     }
 
+    /// Has the monitor for people carry out a line, for what QMP has no command; what it says.
+    pub(crate) fn monitor(&mut self, line: &str) -> Result<Value, String> {
+        self.execute("human-monitor-command", json!({ "command-line": line }))
+    }
+
     /// Stops the guest.
     pub(crate) fn stop(&mut self) -> Result<(), String> {
         self.execute("stop", json!({}))?;
@@ -105,11 +115,45 @@ impl Qmp {
         self.event("RESUME", REPLY).map(drop)
     }
 
-    /// Writes the state of a stopped guest to `to`, completely; the guest stays.
-    pub(crate) fn migrate(&mut self, to: &str, limit: Duration) -> Result<(), String> {
+    /// From when to when the guest was stopped, by QEMU's clock, s, since this was last asked:
+    /// by [`Self::stop`], and while QEMU saves and loads it.
+    pub(crate) fn stops(&mut self) -> Vec<(f64, f64)> {
+        let stops = std::mem::take(&mut self.stops).into_iter();
+        stops.filter_map(|(from_s, to_s)| Some((from_s, to_s?))).collect()
+    }
+
+    /// When the guest was stopped last, by QEMU's clock, s.
+    pub(crate) fn stopped_s(&self) -> Option<f64> {
+        self.stops.last().map(|(from_s, _)| *from_s)
+    }
+
+    /// When it was let go on last, s.
+    pub(crate) fn resumed_s(&self) -> Option<f64> {
+        self.resumed_s
+    }
+
+    /// Notes when the guest was stopped and ran on, whoever waits for the event.
+    fn note(&mut self, object: &Value) {
+        let Some(at_s) = at_s(object) else { return };
+        match object.get("event").and_then(Value::as_str) {
+            Some("STOP") => self.stops.push((at_s, None)),
+            Some("RESUME") => {
+                self.resumed_s = Some(at_s);
+                if let Some((_, to_s @ None)) = self.stops.last_mut() {
+                    *to_s = Some(at_s);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes the state of a guest to `to`, completely: a stopped one stays. For how long it
+    /// ran nowhere, as QEMU says, s.
+    pub(crate) fn migrate(&mut self, to: &str, limit: Duration) -> Result<f64, String> {
         self.execute("migrate", json!({ "uri": to }))?;
         let state = self.until("query-migrate", &["completed", "failed"], limit)?;
-        if state["status"] == "completed" { Ok(()) } else { Err(format!("QMP: migrate: {state}")) }
+        let down_ms = state["downtime"].as_f64().filter(|_| state["status"] == "completed");
+        down_ms.map(|ms| ms / 1e3).ok_or_else(|| format!("QMP: migrate: {state}"))
     }
 
     /// Waits until a QEMU that was started with `-incoming` has loaded the
@@ -165,6 +209,7 @@ impl Qmp {
             if let Some(end) = self.wire.received.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.wire.received.drain(..=end).collect();
                 let object = serde_json::from_slice(&line).ok().filter(Value::is_object);
+                object.iter().for_each(|object| self.note(object));
                 return object.ok_or_else(|| {
                     let line = String::from_utf8_lossy(&line);
                     format!("QMP: waiting for {awaited}: not a JSON object: {:?}", line.trim_end())
@@ -174,6 +219,12 @@ impl Qmp {
             received.map_err(|why| format!("QMP: {why}"))?;
         }
     }
+}
+
+/// When an event was sent, by QEMU's clock, s since 1970.
+pub(crate) fn at_s(event: &Value) -> Option<f64> {
+    let part = |key: &str| event.pointer(&format!("/timestamp/{key}"))?.as_f64();
+    part("seconds").zip(part("microseconds")).map(|(s, us)| s + us / 1e6)
 }
 
 #[cfg(test)]

@@ -1,16 +1,20 @@
 //! docs/validation/machines.md: what became of each row, command by command.
 
+mod lab;
+
 use std::fmt::Write as _;
 
 use crate::checks::Check;
 use crate::visit::{End, Visit};
 
 /// The columns: a check belongs to the first of these that it begins with.
-const COLUMNS: [&str; 10] =
-    ["boot", "doctor", "clocks", "bench", "watch", "drift", "keep", "service", "lab", "capture"];
+const COLUMNS: [&str; 11] = [
+    "boot", "doctor", "clocks", "bench", "watch", "drift", "keep", "service", "packages", "lab",
+    "capture",
+];
 
-/// Those of them that are about keeping the clock.
-const KEEPING: [&str; 2] = ["keep", "service"];
+/// Those of them that are about keeping the clock, and about what is installed for that.
+const KEEPING: [&str; 3] = ["keep", "service", "packages"];
 
 /// The widest line of the page, but for a table's.
 const WIDTH: usize = 80;
@@ -31,6 +35,7 @@ pub(crate) fn page(setting: &[(&str, String)], visits: &[Visit], missing: &[&str
     kernels(&mut text, visits);
     failures(&mut text, visits);
     caused(&mut text, visits);
+    lab::measured(&mut text, visits);
     skipped(&mut text, visits, missing);
     text
 }
@@ -117,7 +122,13 @@ fn matrix(text: &mut String, visits: &[Visit]) {
     let _ = writeln!(text, "| --- |{}", " --- |".repeat(COLUMNS.len()));
     for Visit { row, end, .. } in visits {
         let cells = match end {
-            End::Ran(ran) => COLUMNS.map(|column| cell(&ran.done.checks, column)).join(" | "),
+            End::Ran(ran) => {
+                let mut cells = COLUMNS.map(|column| cell(&ran.done.checks, column));
+                if ran.stopped.is_some() {
+                    cells[0] = "**broken**".to_owned();
+                }
+                cells.join(" | ")
+            }
             End::Skipped(_) => format!("skipped |{}", " |".repeat(COLUMNS.len() - 2)),
             End::Broken(_) => format!("**broken** |{}", " |".repeat(COLUMNS.len() - 2)),
         };
@@ -153,22 +164,35 @@ fn kernels(text: &mut String, visits: &[Visit]) {
 fn failures(text: &mut String, visits: &[Visit]) {
     text.push_str("\n## What failed\n\n");
     let before = text.len();
-    for Visit { row, end, .. } in visits {
-        match end {
-            End::Ran(ran) => {
-                for Check { what, found, .. } in ran.done.checks.iter().filter(|one| !one.passed) {
-                    paragraph(text, "- ", &format!("{}: {what} — found: {found}", row));
-                }
-            }
-            End::Broken(why) => {
-                let first = why.lines().next().unwrap_or_default();
-                paragraph(text, "- ", &format!("{}: {first}", row));
-            }
-            End::Skipped(_) => {}
+    for visit in visits {
+        for (nth, one) in visit.all().enumerate() {
+            let row = if nth == 0 {
+                visit.row.clone()
+            } else {
+                format!("{}, which was run again, at {}", one.row, one.at)
+            };
+            failures_of(text, &row, one);
         }
     }
     if text.len() == before {
         text.push_str("Nothing.\n");
+    }
+}
+
+fn failures_of(text: &mut String, row: &str, visit: &Visit) {
+    let mut line = |what: &str| paragraph(text, "- ", &format!("{row}: {what}"));
+    let why = match &visit.end {
+        End::Ran(ran) => {
+            for Check { what, found, .. } in ran.done.checks.iter().filter(|one| !one.passed) {
+                line(&format!("{what} — found: {found}"));
+            }
+            ran.stopped.as_ref()
+        }
+        End::Broken(why) => Some(why),
+        End::Skipped(_) => None,
+    };
+    if let Some(why) = why {
+        line(why.lines().next().unwrap_or_default());
     }
 }
 
@@ -179,28 +203,34 @@ fn caused(text: &mut String, visits: &[Visit]) {
         text,
         "",
         "Over all rows. `a|b`: one of these, which the machine cannot tell apart. Wrong: \
-         another name, another size than the bound stated with it allows, or later than 1 s.",
+         another name, another size than the bound stated with it allows, or later than 1 s. \
+         Late: the right name and size, later than 1 s, and in time when it was caused again. A \
+         row that failed and was run again is counted twice.",
     );
-    text.push_str("\n| caused | told | right | wrong |\n| --- | --- | ---: | ---: |\n");
-    let mut pairs: Vec<(&(String, String), [usize; 2])> = Vec::new();
-    let all = visits.iter().filter_map(|visit| match &visit.end {
+    text.push_str("\n| caused | told | right | late | wrong |\n");
+    text.push_str("| --- | --- | ---: | ---: | ---: |\n");
+    let mut pairs: Vec<(&(String, String), [usize; 3])> = Vec::new();
+    let all = visits.iter().flat_map(Visit::all).filter_map(|visit| match &visit.end {
         End::Ran(ran) => Some(&ran.done.checks),
         End::Skipped(_) | End::Broken(_) => None,
     });
-    for check in all.flatten() {
-        let Some(pair) = &check.told else { continue };
+    let told = all.flatten().flat_map(|check| {
+        let late = check.late.iter().map(|pair| (pair, 1));
+        late.chain(check.told.iter().map(|pair| (pair, if check.passed { 0 } else { 2 })))
+    });
+    for (pair, which) in told {
         let at = pairs.iter().position(|(known, _)| *known == pair).unwrap_or_else(|| {
             // Beside the others of one cause.
             let behind = pairs.iter().rposition(|(known, _)| known.0 == pair.0);
             let at = behind.map_or(pairs.len(), |at| at + 1);
-            pairs.insert(at, (pair, [0; 2]));
+            pairs.insert(at, (pair, [0; 3]));
             at
         });
-        pairs[at].1[usize::from(!check.passed)] += 1;
+        pairs[at].1[which] += 1;
     }
-    for ((caused, told), [right, wrong]) in pairs {
+    for ((caused, told), [right, late, wrong]) in pairs {
         let told = told.replace('|', "\\|");
-        let _ = writeln!(text, "| {caused} | {told} | {right} | {wrong} |");
+        let _ = writeln!(text, "| {caused} | {told} | {right} | {late} | {wrong} |");
     }
 }
 
@@ -227,7 +257,7 @@ fn skipped(text: &mut String, visits: &[Visit], missing: &[&str]) {
 
 /// Words in lines of at most the page's width; the first begins with a mark,
 /// and the others are as far in.
-fn paragraph(text: &mut String, mark: &str, words: &str) {
+pub(crate) fn paragraph(text: &mut String, mark: &str, words: &str) {
     let mut line = mark.to_owned();
     let indent = " ".repeat(mark.len());
     for word in words.split_whitespace() {
@@ -248,6 +278,8 @@ fn paragraph(text: &mut String, mark: &str, words: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deeds::Done;
+    use crate::visit::Ran;
 
     #[test]
     fn words_are_wrapped_below_their_mark() {
@@ -257,6 +289,22 @@ mod tests {
         assert_eq!(lines.len(), 2);
         assert!(lines[0].starts_with("- four four") && lines[0].len() <= WIDTH, "{text}");
         assert!(lines[1].starts_with("  four"), "{text}");
+    }
+
+    /// The upgrade by dpkg was done in two rows, and told on no page.
+    #[test]
+    fn what_is_done_with_packages_is_on_the_page_of_keeping_the_clock() {
+        let checks = vec![
+            Check::new("packages: upgraded: the configuration is kept", "kept", true),
+            Check::new("watch: x", "y", true),
+        ];
+        let done = Done { checks, skipped: Vec::new() };
+        let visits = [Visit::ran("debian-13-packages", done)];
+        let kept = keep_page(&[], &visits);
+        assert!(kept.contains("| packages: upgraded: the configuration is kept | kept | right |"));
+        assert!(!kept.contains("watch: x"), "{kept}");
+        let all = page(&[], &visits, &[]);
+        assert!(all.contains("| debian-13-packages | – | – | – | – | 1 | – | – | – | 1 | – | – |"));
     }
 
     #[test]
@@ -270,26 +318,32 @@ mod tests {
             told("stop", "pause|migrated", false),
             told("stop", "pause", true),
         ];
-        let done = crate::deeds::Done { checks, skipped: Vec::new() };
-        let visit = Visit {
-            row: "a".into(),
-            at: String::new(),
-            commit: String::new(),
-            kernel: String::new(),
-            took_s: 1.0,
-            end: End::Ran(crate::visit::Ran { done, records: Vec::new() }),
-        };
         let mut text = String::new();
-        caused(&mut text, &[visit]);
+        let done = |checks| Done { checks, skipped: Vec::new() };
+        // It failed, after it had told something late, and was run again.
+        let mut first = told("stop", "pause|migrated", false);
+        first.late = vec![("stop".to_owned(), "pause".to_owned())];
+        let first = Ran {
+            done: done(vec![first]),
+            stopped: Some("the kernel panicked\nat once".to_owned()),
+            ..Ran::default()
+        };
+        let first = Visit { end: End::Ran(first), ..Visit::ran("a", Done::default()) };
+        let second = Visit { before: Some(Box::new(first)), ..Visit::ran("a", done(checks)) };
+        caused(&mut text, std::slice::from_ref(&second));
         let lines: Vec<&str> = text.lines().rev().take(3).collect();
         assert_eq!(
             lines,
             [
-                "| date | clock-set | 1 | 0 |",
-                "| stop | pause\\|migrated | 0 | 1 |",
-                "| stop | pause | 2 | 0 |"
+                "| date | clock-set | 1 | 0 | 0 |",
+                "| stop | pause\\|migrated | 0 | 0 | 2 |",
+                "| stop | pause | 2 | 1 | 0 |"
             ]
         );
+        text.clear();
+        failures(&mut text, &[second]);
+        assert!(text.contains("- a, which was run again, at : the kernel panicked\n"), "{text}");
+        assert_eq!(text.matches("- a").count(), 3, "{text}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::outcome::{Failure, Unavailable};
-use crate::packages::Suite;
+use crate::packages::{self, Suite};
 use crate::table::{System, Table};
 use crate::tools;
 
@@ -25,15 +25,33 @@ pub(crate) fn tree(table: &Table, cache: &Path, name: &str) -> Result<PathBuf, F
     let system = table.systems.get(name);
     let system = system.ok_or_else(|| format!("zoo/machines.toml has no system {name}"))?;
     let folder = folder(cache)?;
-    let tree = folder.join(name);
-    if !tree.exists() {
+    made_once(&folder, name, |part| {
         println!("making {name} of {}", system.suite);
-        let part = folder.join(format!("{name}.part"));
-        let _ = fs::remove_dir_all(&part);
-        bootstrap((table, cache), system, &part)?;
-        fs::rename(&part, &tree).map_err(|error| error.to_string())?;
+        bootstrap((table, cache), system, part)
+    })
+}
+
+/// What a folder of the cache has by this name. When it is not there it is made, under another
+/// name until it is whole, and by one row at a time: those that start together need the same.
+pub(crate) fn made_once(
+    folder: &Path,
+    name: &str,
+    make: impl FnOnce(&Path) -> Result<(), Failure>,
+) -> Result<PathBuf, Failure> {
+    let made = folder.join(name);
+    if made.exists() {
+        return Ok(made);
     }
-    Ok(tree)
+    let _alone = packages::alone(folder).map_err(|error| error.to_string())?;
+    if !made.exists() {
+        let part = folder.join(format!("{name}.part"));
+        // Of a run that was ended; a tree or a file.
+        let _ = fs::remove_dir_all(&part);
+        let _ = fs::remove_file(&part);
+        make(&part)?;
+        fs::rename(&part, &made).map_err(|error| error.to_string())?;
+    }
+    Ok(made)
 }
 
 /// Installs packages into a tree, which takes root.
@@ -55,4 +73,34 @@ fn bootstrap((table, cache): (&Table, &Path), system: &System, tree: &Path) -> R
         .arg(address);
     let needs = |why| Unavailable::new(why, "run as root, with Debian's archive reachable");
     Ok(tools::output_of(&mut command).map(drop).map_err(needs)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_two_rows_need_is_made_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        // What a run that was ended left.
+        fs::create_dir(folder.join("disk.part")).unwrap();
+        let makers = AtomicU32::new(0);
+        let make = |part: &Path| {
+            makers.fetch_add(1, Ordering::Relaxed);
+            thread::sleep(Duration::from_millis(50));
+            fs::write(part, "whole").map_err(|error| error.to_string().into())
+        };
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| made_once(folder, "disk", make).map_err(drop).unwrap());
+            }
+        });
+        assert_eq!(makers.into_inner(), 1);
+        assert_eq!(fs::read_to_string(folder.join("disk")).unwrap(), "whole");
+    }
 }

@@ -36,9 +36,20 @@ pub(crate) struct Table {
     /// Findings that several rows share, by name.
     #[serde(default)]
     findings: BTreeMap<String, Vec<String>>,
+    /// Machines that people have and the table has not.
+    #[serde(default)]
+    pub(crate) absent: Vec<Absent>,
     /// The machines, in the order they run.
     #[serde(rename = "row")]
     pub(crate) rows: Vec<Row>,
+}
+
+/// A machine that has no row.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Absent {
+    pub(crate) machine: String,
+    pub(crate) why: String,
 }
 
 /// A hypervisor of packages that are unpacked and not installed, or of a system.
@@ -127,6 +138,9 @@ pub(crate) struct Row {
     /// It has a network on which this machine is 10.0.2.2.
     #[serde(default)]
     pub(crate) network: bool,
+    /// With a network: another row, of the same kernel on the same machine, in which `drift`
+    /// is held to the truth for both.
+    pub(crate) drift_as: Option<String>,
     /// Kernels of the table that it takes along as files, /kernels/NAME.
     #[serde(default)]
     pub(crate) kernels: Vec<String>,
@@ -136,6 +150,8 @@ pub(crate) struct Row {
     /// What is done to it beyond the commands that every machine runs.
     #[serde(default)]
     pub(crate) does: Vec<Deed>,
+    /// Runs only where it is named, and why.
+    pub(crate) only_named: Option<String>,
     /// Runs with `--quick`.
     #[serde(default)]
     pub(crate) quick: bool,
@@ -223,11 +239,12 @@ pub(crate) enum Deed {
     /// `watch` and `keep` in a machine that is paused, migrated and restored,
     /// and whose clock is set and steered: a machine of its own.
     Disruptions,
-    /// `drift` against NTP servers of known error.
+    /// `drift` against NTP servers of known error; with `--long`, a hundred times.
     Drift,
-    /// With `--long`: many short runs of `drift` against references of known
-    /// error.
-    Intervals,
+    /// The same once, without an RTC: another row has the hundred.
+    DriftOnce,
+    /// The same, where a daemon steers: CLOCK_MONOTONIC_RAW alone.
+    DriftRaw,
     /// The lab's guest image and its report: no Linux.
     Image,
     /// All of the lab's experiments on /dev/kvm.
@@ -244,6 +261,9 @@ pub(crate) enum Deed {
     Keep,
     /// `keep` with three NTP servers that announce a leap second, and that are fast by 2 %.
     KeepAnnounced,
+    /// `parachrond` alone by a VMClock page of known rate; in a machine of its own also an
+    /// hour without that.
+    KeepByPage,
     /// `keep` with a wrong RTC and a server that is silent.
     KeepRtcAlone,
     /// The row's kernels as guests of the lab's own machine.
@@ -254,6 +274,8 @@ pub(crate) enum Deed {
     LinuxAgain,
     /// Moved, with the time of day kept by the VMClock inside.
     LinuxKept,
+    /// Watched for ten minutes.
+    LinuxSilent,
     /// The kernel inserts a leap second.
     LeapSecond,
     /// What `doctor` says of what an administrator did.
@@ -275,6 +297,11 @@ pub(crate) enum Deed {
     /// By the host's word on a virtio-serial port: 20 stops alone, a leap second,
     /// 20 stops beside chronyd.
     ServiceByPort,
+    /// By the host's PTP clock, on a disk that is full.
+    ServiceOnFullDisk,
+    /// Beside chronyd: suspended, a date set, without a network, a server that lies, a
+    /// leap second.
+    ServiceDisruptedBesideChronyd,
     /// By servers of which one lies; the RTC, and a boot without a network.
     ServiceByServers,
     /// Stopped for ten minutes; and the kernel's write to the RTC.
@@ -291,11 +318,15 @@ pub(crate) enum Deed {
     Suspend,
     /// What the doctor says of the CPUs' TSCs, beside a witness.
     TscOrder,
+    /// Others take its CPU on the host.
+    Steal,
+    /// Its control domain pauses it, and saves and restores it.
+    StopsByXen,
     /// Random programs of adjtimex, held against the model of a kernel.
     Timex,
     /// `drift` against a VMClock page of known rate.
     Vmclock,
-    /// What `watch` costs, by the kernel's account.
+    /// What `watch` and `parachrond` cost, by the kernel's account.
     WatchCost,
 }
 
@@ -397,6 +428,35 @@ mod tests {
                 );
                 assert!(!reason.is_empty(), "{}: {finding}", row.name);
             }
+        }
+    }
+
+    /// In each row with a network, unless the machine is that of a row that does it; a row
+    /// that does it once leaves the hundred runs of `--long` to one of its kernel.
+    #[test]
+    fn drift_is_held_wherever_there_is_a_network() {
+        let table = Table::read().unwrap();
+        let does = |row: &Row, deeds: &[Deed]| row.does.iter().any(|deed| deeds.contains(deed));
+        let once = [Deed::DriftOnce, Deed::DriftRaw];
+        let holds = |row: &Row| does(row, &[Deed::Drift]) || does(row, &once);
+        for row in table.rows.iter().filter(|row| row.network) {
+            assert_ne!(holds(row), row.drift_as.is_some(), "{}", row.name);
+            if does(row, &once) {
+                let mut hundred = table.rows.iter().filter(|one| does(one, &[Deed::Drift]));
+                assert!(hundred.any(|one| one.kernel == row.kernel), "{}", row.name);
+            }
+        }
+        for row in &table.rows {
+            let Some(name) = &row.drift_as else { continue };
+            let other = table.rows.iter().find(|one| one.name == *name && holds(one));
+            let other = other.unwrap_or_else(|| panic!("{}: {name} holds no drift", row.name));
+            let machine = |row: &Row| {
+                let Row { kernel, base, hypervisor, system, .. } = row.clone();
+                (row.network, kernel, base, hypervisor, system)
+            };
+            assert_eq!(machine(row), machine(other), "{}", row.name);
+            // It may have a device more.
+            assert!(row.options.starts_with(&other.options), "{}", row.name);
         }
     }
 

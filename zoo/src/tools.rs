@@ -1,5 +1,6 @@
 //! This repository's folders, and commands run on this machine.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -21,6 +22,13 @@ pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
     command
+}
+
+/// Writes a file, and its folder where there is none.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
+    let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+    let written = folder.and_then(|()| fs::write(path, text));
+    written.map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// A program by name, in the folders of PATH and in those of the system's

@@ -48,8 +48,8 @@ impl Wire {
     }
 
     /// Sends a request.
-    pub(crate) fn send(&mut self, name: &str, request: &str) -> Result<(), String> {
-        self.stream.write_all(request.as_bytes()).map_err(|error| format!("{name}: {error}"))
+    pub(crate) fn send(&mut self, name: &str, request: impl AsRef<[u8]>) -> Result<(), String> {
+        self.stream.write_all(request.as_ref()).map_err(|error| format!("{name}: {error}"))
     }
 
     /// Waits for more bytes, within the limit counted from `start`.

@@ -73,3 +73,40 @@ fn without_space() {
     let why = format!("cannot prepare {cache}/apt/bookworm: No space left");
     is_skipped(full, &folder, "q35-6.1", &why, "check its permissions and the disk");
 }
+
+/// A run whose results are on a disk made for it alone, of such options.
+fn on_a_disk(folder: &Path, options: &str) -> Command {
+    let machines = folder.join("machines");
+    fs::create_dir_all(&machines).unwrap();
+    let machines = machines.display();
+    let script =
+        format!("/bin/mount -t tmpfs -o {options} none '{machines}' && exec \"$0\" \"$@\"");
+    let mut run = Command::new("/usr/bin/unshare");
+    run.args(["--mount", "/bin/sh", "-c", &script, ZOO]);
+    run
+}
+
+#[test]
+fn without_space_for_a_row() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can make a full disk");
+        return;
+    }
+    let folder = folder("row-space");
+    let run = on_a_disk(&folder, "size=1m");
+    is_skipped(run, &folder, "lab-image", "no space: ", "room on the disk");
+}
+
+/// The disk is full once the row has its folder: its first file is not written.
+#[test]
+fn without_space_in_the_middle_of_a_row() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can make a full disk");
+        return;
+    }
+    let folder = folder("row-fills");
+    // `parachron lab guest-image --force FILE`.
+    fs::write(folder.join("parachron"), "#!/bin/sh\n: >\"$4\"\n").unwrap();
+    let run = on_a_disk(&folder, "size=1g,nr_inodes=2");
+    is_skipped(run, &folder, "lab-image", "no space: ", "room on the disk");
+}

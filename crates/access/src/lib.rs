@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod passwords;
+mod web;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,18 +22,15 @@ use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use saphyr::{LoadableYamlNode, Yaml};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use crate::passwords::Passwords;
+pub use crate::web::{Asked, Tls, parse};
 
 /// A longer file is none of these.
 const MOST_BYTES: u64 = 64 << 10;
-/// A check of a hash takes 2 to the power of this: a second.
-const MOST_COST: u32 = 14;
-
 const TLS13: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13];
 
 /// Certificates are renewed while a server runs.
@@ -99,7 +97,7 @@ impl Gate for Secured {
     }
 }
 
-/// What the file says.
+/// What the file says, with the files that it names.
 #[derive(Default)]
 struct Web {
     /// Nobody without TLS.
@@ -117,20 +115,9 @@ impl Web {
 
     /// Reads the file, and the certificate and key that it names, relative to itself.
     fn read(path: &Path) -> Result<Self, WebError> {
-        let wrong = |why: String| WebError { path: path.to_owned(), why };
-        let text = text(path)?;
-        let documents = Yaml::load_from_str(&text).map_err(|why| wrong(why.to_string()))?;
-        let mut web = Self::default();
-        // An empty file asks for nothing.
-        let Some(document) = documents.first().filter(|it| !it.is_null()) else { return Ok(web) };
-        for (key, value) in pairs(document).map_err(wrong)? {
-            match key {
-                "tls_server_config" => web.tls = Some(tls(path, value)?),
-                "basic_auth_users" => web.users = users(value).map_err(wrong)?,
-                _ => return Err(wrong(format!("{key:?} is not heeded here"))),
-            }
-        }
-        Ok(web)
+        let asked = parse(&text(path)?).map_err(|why| WebError { path: path.to_owned(), why })?;
+        let tls = asked.tls.map(|tls| acceptor(path, &tls)).transpose()?;
+        Ok(Self { tls, users: asked.users })
     }
 }
 
@@ -145,53 +132,19 @@ fn text(path: &Path) -> Result<String, WebError> {
     Ok(text)
 }
 
-/// A mapping's keys and values.
-fn pairs<'y>(of: &'y Yaml<'y>) -> Result<Vec<(&'y str, &'y Yaml<'y>)>, String> {
-    let mapping = of.as_mapping().ok_or("expected `key: value`")?;
-    let pair = |(key, value): (&'y Yaml<'y>, &'y Yaml<'y>)| Some((key.as_str()?, value));
-    mapping.iter().map(pair).collect::<Option<_>>().ok_or_else(|| "a key is no text".into())
-}
-
-fn users(of: &Yaml<'_>) -> Result<BTreeMap<String, String>, String> {
-    let user = |(name, hash): (&str, &Yaml<'_>)| {
-        let hash = hash.as_str().unwrap_or_default();
-        let cost = hash.parse::<bcrypt::HashParts>().map(|parts| parts.get_cost());
-        match cost {
-            Ok(0..=MOST_COST) => Ok((name.to_owned(), hash.to_owned())),
-            Ok(cost) => Err(format!("{name}: bcrypt's cost is {cost}, at most {MOST_COST}")),
-            Err(_) => {
-                Err(format!("{name}: expected bcrypt's hash, as `htpasswd -nBC 10` makes it"))
-            }
-        }
-    };
-    pairs(of)?.into_iter().map(user).collect()
-}
-
-fn tls(path: &Path, of: &Yaml<'_>) -> Result<TlsAcceptor, WebError> {
-    let wrong = |why: &str| WebError { path: path.to_owned(), why: why.to_owned() };
-    let (mut certificate, mut key, mut versions) = (None, None, rustls::ALL_VERSIONS);
-    for (name, value) in pairs(of).map_err(|why| wrong(&why))? {
-        let value = value.as_str().ok_or_else(|| wrong(&format!("{name} is no text")))?;
-        let beside = || Some(path.with_file_name("").join(value));
-        match (name, value) {
-            ("cert_file", _) => certificate = beside(),
-            ("key_file", _) => key = beside(),
-            ("min_version", "TLS12") | ("client_auth_type", "NoClientCert") => {}
-            ("min_version", "TLS13") => versions = TLS13,
-            _ => return Err(wrong(&format!("\"{name}: {value}\" is not heeded here"))),
-        }
-    }
-    let lacks = || wrong("tls_server_config needs cert_file and key_file");
-    let (certificate, key) = certificate.zip(key).ok_or_else(lacks)?;
+fn acceptor(path: &Path, asked: &Tls) -> Result<TlsAcceptor, WebError> {
     let of_file = |path: &Path, why: &dyn std::fmt::Display| WebError {
         path: path.to_owned(),
         why: why.to_string(),
     };
+    let beside = |name: &str| path.with_file_name("").join(name);
+    let (certificate, key) = (beside(&asked.certificate), beside(&asked.key));
     let chain: Result<Vec<_>, _> =
         CertificateDer::pem_slice_iter(text(&certificate)?.as_bytes()).collect();
     let chain = chain.map_err(|why| of_file(&certificate, &why))?;
     let private =
         PrivateKeyDer::from_pem_slice(text(&key)?.as_bytes()).map_err(|why| of_file(&key, &why))?;
+    let versions = if asked.only_tls13 { TLS13 } else { rustls::ALL_VERSIONS };
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(versions)
         .map(|builder| builder.with_no_client_auth().with_single_cert(chain, private))

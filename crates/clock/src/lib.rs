@@ -1,36 +1,21 @@
 #![doc = include_str!("../README.md")]
 //!
-//! [`timeline`] is the arithmetic, pure; above it are the few system calls and
-//! [`Clock`].
+//! [`timeline`] is the arithmetic, pure, and all there is without the feature `std`; above it
+//! are the few system calls and [`Clock`].
+#![cfg_attr(not(feature = "std"), no_std)]
 
-mod chronyd_poll;
-mod clock;
-mod clockbound;
-mod counter;
-mod instant;
-mod kernel_clock;
-mod maintainer;
-mod settings;
-mod shared;
-mod sole;
-mod status;
-mod system;
-mod system_time;
+#[cfg(feature = "std")]
+mod machine;
 pub mod timeline;
-mod vmclock;
 
 /// The guide's programs, compiled and run.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../../../docs/guide/clock.md")]
 struct Guide;
 
-pub use chronyd_poll::LOCAL_CHRONYD;
-pub use clock::Clock;
-pub use instant::Instant;
-pub use maintainer::Maintainer;
-pub use settings::Settings;
-pub use shared::shared;
-pub use status::{Source, Status};
-pub use system_time::SystemTime;
+#[cfg(feature = "std")]
+pub use machine::{
+    Clock, Instant, LOCAL_CHRONYD, Maintainer, Settings, Source, Status, SystemTime, shared,
+};
 pub use timeline::bound::ErrorFrom;
 pub use timeline::steering::{Disruption, Distrust};

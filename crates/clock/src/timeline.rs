@@ -21,5 +21,5 @@ pub mod steering;
 pub mod view;
 
 // Hours of simulated time: too slow under an interpreter.
-#[cfg(all(test, not(miri)))]
+#[cfg(all(test, feature = "std", not(miri)))]
 mod simulation;

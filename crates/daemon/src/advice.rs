@@ -4,6 +4,8 @@
 
 pub mod phc;
 
+use std::io::ErrorKind;
+
 use keeper::event::NotUsed;
 use rustix::io::Errno;
 use sources::host::Channel;
@@ -48,6 +50,10 @@ pub fn of(error: &DaemonError) -> (String, String) {
             "systemctl stop parachrond, or stop the process that `lslocks` shows; --dry-run \
              may run at the same time"
                 .into(),
+        ),
+        DaemonError::Lock { error: why, .. } if why.kind() == ErrorKind::ReadOnlyFilesystem => (
+            error.to_string(),
+            "mount -o remount,rw /run; in a service RuntimeDirectory=parachron".into(),
         ),
         DaemonError::Lock { .. } => (
             error.to_string(),

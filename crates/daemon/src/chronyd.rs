@@ -17,10 +17,17 @@ pub(crate) struct ChronydClient {
     restart: bool,
     /// Whether it accepted the last sample; `None` before the first.
     accepts: Option<bool>,
+    /// Whether it did as it was told of ours beside it; `None` before the first time.
+    obeys: Option<bool>,
 }
 
 /// Three commands, each of which is given up after this.
 pub(crate) const LONGEST_STEP: Duration = chronyd_client::TIMEOUT.saturating_mul(3);
+
+/// What follows where it cannot be told: a step of more than 10 s it notices by itself
+/// ("time jump detected", sched.c).
+const UNTOLD: &str = "the clock is stepped all the same, and chronyd finds out at its next poll; \
+    root and chrony's user may tell it";
 
 /// `burst 3/5`: good measurements wanted, and requests for them.
 const BURST: (u8, u8) = (3, 5);
@@ -44,21 +51,31 @@ impl ChronydClient {
     /// Before a step that is not chronyd's: has it finish at once what it is
     /// slewing itself, lest that is added to the step over the next minutes
     /// (`LCL_MakeStep`, chrony's local.c). The caller finds out whether that
-    /// moved the clock. One that cannot be reached, or runs without the right
-    /// to set the clock, slews nothing that matters.
-    pub(crate) fn finish_slew(&self) {
-        let _ = self.commands.makestep();
+    /// moved the clock. Returned is what is to be reported.
+    pub(crate) fn finish_slew(&mut self) -> Option<Change> {
+        let why = self.commands.makestep().err()?;
+        // One without the right to set the clock slews nothing that matters. And it may
+        // take this command and not the next, so success is that one's to tell.
+        if why.has_failed() { None } else { self.obeyed(Err(why)) }
     }
 
     /// After a disruption, or a step that is not chronyd's: has it drop what it
-    /// measured and measure anew. Its frequency is the kernel's, and stays.
-    pub(crate) fn measure_anew(&self) {
-        // Unreachable, it finds out by itself at its next poll, and by a
-        // step of more than 10 s at once ("time jump detected", sched.c).
-        if self.commands.reset_sources().is_ok() {
+    /// measured and measure anew. Its frequency is the kernel's, and stays. Returned is
+    /// what is to be reported.
+    pub(crate) fn measure_anew(&mut self) -> Option<Change> {
+        let reset = self.commands.reset_sources();
+        if reset.is_ok() {
             // Refused by one that has reference clocks alone.
             let _ = self.commands.burst(BURST.0, BURST.1);
         }
+        self.obeyed(reset)
+    }
+
+    /// What is new of whether it does as it is told.
+    fn obeyed(&mut self, done: Result<(), ChronydError>) -> Option<Change> {
+        let before = self.obeys.replace(done.is_ok());
+        let is_change = before.unwrap_or(true) != done.is_ok();
+        is_change.then(|| done.map_err(|why| format!("{why}; {UNTOLD}")))
     }
 
     /// Sends `makestep`.
@@ -86,3 +103,6 @@ impl ChronydClient {
         (is_accepted, is_change.then(|| sent.map_err(|why| why.to_string())))
     }
 }
+
+#[cfg(test)]
+mod tests;

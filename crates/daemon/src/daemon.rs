@@ -21,7 +21,7 @@ use crate::chronyd::ChronydClient;
 use crate::clockbound::ClockBound;
 use crate::error::DaemonError;
 use crate::host_time::HostTimeFile;
-use crate::kept_clock::{KeptClock, monotonic_ns};
+use crate::kept_clock::{KeptClock, behind_ns, monotonic_ns};
 use crate::learnt::LearntFile;
 use crate::other_daemons::{self as others, OtherDaemons};
 use crate::polled::{Change, Source};
@@ -32,9 +32,7 @@ use crate::status_socket::StatusSocket;
 
 mod carried_out;
 mod glance;
-
-/// What chronyd is fed through, in events.
-const FEED: &str = "chronyd's reference clock";
+mod guard;
 
 /// What wakes a daemon besides time and signals.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +58,8 @@ pub struct Daemon {
     sources: Vec<Source>,
     not_used: Vec<NotUsed>,
     clock: KeptClock,
+    /// As of the start, or since it was noticed last that the clock was moved.
+    realtime: Option<RealtimeOffset>,
     others: OtherDaemons,
     chronyd: ChronydClient,
     clockbound: ClockBound,
@@ -131,12 +131,14 @@ impl Daemon {
         deadline: Instant,
         log: &mut impl FnMut(Line),
     ) -> Result<bool, DaemonError> {
-        // A pause that ends just after a sample is seen at half the time.
-        let half = deadline.saturating_duration_since(Instant::now()) / 2;
-        let mut glance = self.has_cheap_clock().then(|| deadline.checked_sub(half)).flatten();
+        // A pause that ends just after a sample is seen at a third of the time.
+        let third = deadline.saturating_duration_since(Instant::now()) / 3;
+        let glances = self.looks_between().then_some([third * 2, third]).into_iter().flatten();
+        let mut glances = glances.filter_map(|before| deadline.checked_sub(before));
+        let mut glance = glances.next();
         loop {
             match wait.until(glance.unwrap_or(deadline)).map_err(DaemonError::Wait)? {
-                Wake::Deadline if glance.take().is_some() && !self.has_moved() => {}
+                Wake::Deadline if glance.is_some() && !self.has_moved() => glance = glances.next(),
                 // A flood of messages does not keep it from its samples.
                 Wake::Readable(token)
                     if Some(token) == tokens.host && Instant::now() < deadline =>
@@ -189,8 +191,9 @@ impl Daemon {
     fn sample_and_act(&mut self, log: &mut dyn FnMut(Line)) {
         self.summary.samples += 1;
         self.asked.iter_mut().for_each(StatusSocket::sampled);
-        self.follow_others(others::IN_CALM);
+        self.follow_others(self.others.in_calm());
         self.store_learnt(false);
+        self.look_at_the_clock();
         let sample = self.sampler.sample(self.observer.is_gathering());
         self.clockbound.sampled(&sample);
         self.host_time.sampled(&sample);
@@ -201,6 +204,8 @@ impl Daemon {
             self.events.extend(self.host_time.publish(&self.settings));
         }
         disruptions.retain(|disruption| !self.keeper.is_own_step(disruption));
+        self.keeper.gathering(self.observer.is_gathering());
+        self.keeper.unset_clock(behind_ns());
         self.keeper.sample(monotonic_ns(), &disruptions);
         // What leaves the clock as it is would fill the log of a busy host.
         disruptions
@@ -210,6 +215,7 @@ impl Daemon {
             log(line_at(disruption.at_monotonic_ns, Event::Disruption(disruption)));
         }
         self.act(log);
+        self.find_scales();
         self.events.drain(..).for_each(|event| log(line(event)));
         // Even if none is due: a message read later was then sent after a step
         // of this sample.
@@ -228,6 +234,7 @@ impl Daemon {
         let Some(index) = self.sources.iter().position(|source| source.host().is_some()) else {
             return;
         };
+        self.was_set();
         let polled = Source::poll_all(&mut self.sources, &[index]).pop();
         let offset = polled.and_then(|polled| polled.outcome.offset);
         let Some(host) = self.sources[index].host_mut() else { return };
@@ -253,6 +260,9 @@ impl Daemon {
             self.events.extend(self.clockbound.publish(self.keeper.known(monotonic_ns())));
             self.events.drain(..).for_each(|event| log(line(event)));
             let Some(action) = self.keeper.next(monotonic_ns()) else { break };
+            if self.is_cancelled(&action) {
+                continue;
+            }
             match action {
                 Action::Measure(sources) => self.measure(&sources),
                 Action::Step(by) => self.correct(&by, Method::Step),
@@ -288,6 +298,7 @@ impl Daemon {
     }
 
     fn measure(&mut self, which: &[usize]) {
+        self.was_set();
         let begun = Instant::now();
         let polled = Source::poll_all(&mut self.sources, which);
         // The next sample is late by this, and by nothing else. Beyond the
@@ -320,11 +331,10 @@ impl Daemon {
         if self.follow_others(others::FOR_A_CORRECTION) && how == Method::Slew {
             return self.keeper.corrected(monotonic_ns(), false);
         }
-        self.prepare(how);
-        if how != Method::Makestep && self.was_set_since(by) {
-            self.keeper.was_set(monotonic_ns());
+        let Some(moved_ns) = self.prepare(how) else {
             return self.events.push(Event::Cancelled { how, by_ns: by.by_ns });
-        }
+        };
+        let by = &Correction { by_ns: by.by_ns.saturating_sub(moved_ns), ..*by };
         let read = |clock: &KeptClock| clock.now().ok().map(|now| now.0);
         let before_unix_ns = read(&self.clock);
         let done = self.carry_out(by, how);
@@ -350,23 +360,6 @@ impl Daemon {
             after_unix_ns,
             basis: self.basis(by),
         }));
-    }
-
-    /// Whether another process set the clock after it was compared with the
-    /// selected source: the correction would be added to that setting.
-    fn was_set_since(&self, by: &Correction) -> bool {
-        let then = self.sources.get(by.source).and_then(|source| source.realtime);
-        then.zip(RealtimeOffset::now()).is_some_and(|(then, now)| then.differs_from(now))
-    }
-
-    fn feed(&mut self, offset: &OffsetBound) {
-        if self.clock.is_simulated() {
-            self.summary.fed_chronyd += 1;
-            return;
-        }
-        let (is_accepted, change) = self.chronyd.feed(offset);
-        self.summary.fed_chronyd += u64::from(is_accepted);
-        self.events.extend(change.map(|change| changed(FEED.to_owned(), change)));
     }
 
     fn basis(&self, correction: &Correction) -> Basis {

@@ -91,6 +91,7 @@ pub(crate) fn find(
             Some(index) => (SourceKind::HostValue, Found::Kept(index)),
             None => new(Source::new(SourceKind::HostValue, host(&channels)?), key),
         };
+        not_used.extend(awaited(&source.1, in_use));
         sources.push(source);
     }
     let server = |server: &String| {
@@ -136,6 +137,19 @@ fn host(channels: &[Channel]) -> Result<TimeSource, DaemonError> {
     let host = Host::open(channels)
         .map_err(|(channel, why)| DaemonError::UnusableChannel { channel, why: why.to_string() })?;
     Ok(TimeSource::Host(Box::new(host)))
+}
+
+/// The channels that another process has: any user may have been first, and the clock is
+/// kept all the same.
+fn awaited(source: &Found, in_use: &[Source]) -> Vec<NotUsed> {
+    let source = match source {
+        Found::New(source) => Some(&**source),
+        Found::Kept(index) => in_use.get(*index),
+    };
+    let channels = source.and_then(Source::host).into_iter().flat_map(Host::awaited);
+    channels
+        .map(|(channel, why)| NotUsed { source: channel.to_string(), why: why.to_owned() })
+        .collect()
 }
 
 /// A PTP hardware clock.

@@ -22,6 +22,11 @@ impl DaemonError {
             | Self::ThresholdBeyondMaxStep
             | Self::DuplicateSource(_)
             | Self::UnknownScale { .. } => program::USAGE,
+            // Another user's file, or no right to the folder: for a person. A /run that is
+            // read-only or full, no file left to open: the system may have it again soon.
+            Self::Lock { error, .. } if error.kind() != io::ErrorKind::PermissionDenied => {
+                program::FAILED
+            }
             Self::OtherDaemonsUnknown(_)
             | Self::AlreadyRunning { .. }
             | Self::Lock { .. }
@@ -107,4 +112,26 @@ pub enum DaemonError {
     /// The time to run is over, and no source replied.
     #[error("no source replied")]
     NoReply,
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    /// [`program::REFUSED`] is what the units are not started again for.
+    #[test]
+    fn what_may_pass_by_itself_is_no_refusal() {
+        let lock = |error: Errno| DaemonError::Lock { file: "keep.lock", error: error.into() };
+        for passes in [Errno::ROFS, Errno::NOSPC, Errno::MFILE, Errno::NOENT, Errno::IO] {
+            assert_eq!(lock(passes).exit_code(), program::FAILED, "{passes}");
+        }
+        for stays in [Errno::ACCESS, Errno::PERM] {
+            assert_eq!(lock(stays).exit_code(), program::REFUSED, "{stays}");
+        }
+        let running = DaemonError::AlreadyRunning { file: "keep.lock" };
+        assert_eq!(running.exit_code(), program::REFUSED);
+        assert_eq!(DaemonError::NoSource(Vec::new()).exit_code(), program::NO_SOURCE);
+    }
 }

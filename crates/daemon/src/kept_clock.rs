@@ -200,11 +200,12 @@ impl Simulated {
     }
 }
 
-/// Whether the clock shows what it cannot be, as without an RTC: systemd sets
-/// it to the date of its own release then (`clock-epoch`, systemd(1)), or the
-/// kernel to 1970.
-pub(crate) fn is_unset() -> bool {
-    Clock::Realtime.read_ns().is_none_or(|now_ns| now_ns < sources::host::EARLIEST_NS)
+/// By how much the clock is behind for certain, if it shows what it cannot be, as without
+/// an RTC: systemd sets it to the date of its own release then (`clock-epoch`, systemd(1)),
+/// or the kernel to 1970.
+pub(crate) fn behind_ns() -> Option<u64> {
+    let now_ns = Clock::Realtime.read_ns().unwrap_or_default();
+    sources::host::EARLIEST_NS.checked_sub(now_ns).filter(|behind_ns| *behind_ns > 0)
 }
 
 /// CLOCK_MONOTONIC.

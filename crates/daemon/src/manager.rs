@@ -12,6 +12,8 @@ pub fn notify(event: &Event) {
         let _ = match event {
             Event::Started(_) => service_manager::ready(&status),
             Event::Summary(_) => service_manager::stopping(),
+            // Not at READY=1: one that fails soon after its start is backed off from too.
+            Event::Synchronised(_) => service_manager::well(&status),
             _ => service_manager::status(&status),
         };
     }

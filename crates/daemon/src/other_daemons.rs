@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 use facts::Fact;
 use facts::steering::{TimeKeeper, TimeKeeperKind};
 use inspect::live;
+use inspect::sampler::affordable_period;
 
 use crate::error::DaemonError;
 use crate::settings::Settings;
 
-/// How old what is known of them may be, where the clock is to be corrected,
-/// and otherwise.
+/// How old what is known of them may be, where the clock is to be corrected; and otherwise,
+/// at the least and at the most.
 pub(crate) const FOR_A_CORRECTION: Duration = Duration::from_secs(1);
-pub(crate) const IN_CALM: Duration = Duration::from_secs(60);
+const IN_CALM: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(300)];
 
 /// Which others run, and which of them disciplines the clock.
 #[derive(Debug)]
@@ -21,9 +22,11 @@ pub(crate) struct OtherDaemons {
     allowed: Vec<TimeKeeperKind>,
     is_forced: bool,
     /// Those that ran at the start and may set the clock.
-    pub(crate) running: Vec<TimeKeeperKind>,
-    disciplining: Option<TimeKeeperKind>,
+    pub(crate) running: Vec<TimeKeeper>,
+    disciplining: Option<TimeKeeper>,
     checked: Instant,
+    /// What the last look took, and the one before: one may be interrupted.
+    took: [Duration; 2],
 }
 
 impl OtherDaemons {
@@ -38,59 +41,79 @@ impl OtherDaemons {
             running: Vec::new(),
             disciplining: None,
             checked: Instant::now(),
+            took: [Duration::ZERO; 2],
         };
-        let found = match live::time_keepers() {
+        let looked = live::time_keepers();
+        others.took = [others.checked.elapsed(); 2];
+        let found = match looked {
             Fact::Known(found) => found,
             Fact::Unknown(_) if settings.force => return Ok(others),
             Fact::Unknown(why) => return Err(DaemonError::OtherDaemonsUnknown(why)),
         };
         others.disciplining = others.disciplining_in(&found);
-        let running = found.iter().filter(|daemon| daemon.running);
-        others.running = running.map(|daemon| daemon.kind).collect();
+        others.running = found.into_iter().filter(|daemon| daemon.running).collect();
         Ok(others)
     }
 
-    /// Whether one disciplined the clock when that was last found out.
-    pub(crate) fn is_beside(&self) -> bool {
-        self.disciplining.is_some()
+    /// The one that disciplined the clock when that was last found out.
+    pub(crate) fn known(&self) -> Option<&TimeKeeper> {
+        self.disciplining.as_ref()
     }
 
     /// The one that disciplines the clock, as found at most this long ago:
     /// reading the names of all processes takes milliseconds.
-    pub(crate) fn disciplining(&mut self, found_within: Duration) -> Option<TimeKeeperKind> {
-        // Where processes cannot be read, the start was forced.
-        if self.checked.elapsed() >= found_within
-            && let Some(found) = live::time_keepers().known()
-        {
-            (self.checked, self.disciplining) = (Instant::now(), self.disciplining_in(found));
+    pub(crate) fn disciplining(&mut self, found_within: Duration) -> Option<&TimeKeeper> {
+        if self.checked.elapsed() >= found_within {
+            let begun = Instant::now();
+            self.found(&live::time_keepers(), live::unit_has_ended);
+            self.took = [begun.elapsed(), self.took[0]];
         }
-        self.disciplining
+        self.known()
     }
 
-    fn disciplining_in(&self, found: &[TimeKeeper]) -> Option<TimeKeeperKind> {
-        let running = found.iter().filter(|daemon| daemon.running).map(|daemon| daemon.kind);
-        running
-            .filter(|kind| disciplines(*kind) && !self.is_forced)
-            .find(|kind| !self.allowed.contains(kind))
+    /// How old it may be where nothing is corrected: the name of each process is read, and a
+    /// large machine has thousands.
+    pub(crate) fn in_calm(&self) -> Duration {
+        let [last, before] = self.took;
+        affordable_period(last.min(before), IN_CALM)
+    }
+
+    fn found(&mut self, found: &Fact<Vec<TimeKeeper>>, has_ended: impl Fn(&str) -> bool) {
+        self.checked = Instant::now();
+        match found {
+            Fact::Known(found) => self.disciplining = self.disciplining_in(found),
+            // The start was forced; or other users' processes are hidden, and one that is
+            // seen by its unit alone is seen no more once that has ended.
+            Fact::Unknown(_) => {
+                let is_over = |unit: &String| has_ended(unit);
+                self.disciplining.take_if(|daemon| {
+                    daemon.by_unit_alone && daemon.unit.as_ref().is_some_and(is_over)
+                });
+            }
+        }
+    }
+
+    fn disciplining_in(&self, found: &[TimeKeeper]) -> Option<TimeKeeper> {
+        let mut running = found.iter().filter(|daemon| daemon.running && !self.is_forced);
+        let is_minded = |kind: TimeKeeperKind| kind.disciplines() && !self.allowed.contains(&kind);
+        running.find(|daemon| is_minded(daemon.kind)).cloned()
     }
 }
 
-/// Whether it corrects the clock continuously. Guest tools set it at the host's
-/// request, to the time that we would set; of two keepers the second finds the
-/// first's file locked.
-fn disciplines(kind: TimeKeeperKind) -> bool {
-    match kind {
-        TimeKeeperKind::Chrony
-        | TimeKeeperKind::Ntpd
-        | TimeKeeperKind::SystemdTimesyncd
-        | TimeKeeperKind::NtpdRs
-        | TimeKeeperKind::Openntpd
-        | TimeKeeperKind::LinuxPtp
-        | TimeKeeperKind::VirtualBoxService => true,
-        TimeKeeperKind::VmwareTools
-        | TimeKeeperKind::QemuGuestAgent
-        | TimeKeeperKind::HypervUtils
-        | TimeKeeperKind::ParachronKeep => false,
+#[cfg(test)]
+impl OtherDaemons {
+    /// Where chronyd disciplines the clock, seen by its unit alone or not.
+    pub(crate) fn chronyd(by_unit_alone: bool) -> Self {
+        let (kind, unit) = (TimeKeeperKind::Chrony, Some("chrony.service".to_owned()));
+        let chronyd = TimeKeeper { kind, installed: true, running: true, unit, by_unit_alone };
+        Self {
+            allowed: Vec::new(),
+            is_forced: false,
+            running: Vec::new(),
+            disciplining: Some(chronyd),
+            checked: Instant::now(),
+            took: [Duration::ZERO; 2],
+        }
     }
 }
 
@@ -103,16 +126,16 @@ mod tests {
         is_forced: bool,
         running: &[TimeKeeperKind],
     ) -> Option<TimeKeeperKind> {
-        let allowed = allowed.to_vec();
-        let (running_at_start, disciplining, checked) = (Vec::new(), None, Instant::now());
-        let others =
-            OtherDaemons { allowed, is_forced, running: running_at_start, disciplining, checked };
         let found = TimeKeeperKind::ALL.iter().map(|kind| TimeKeeper {
             kind: *kind,
             installed: true,
             running: running.contains(kind),
+            unit: None,
+            by_unit_alone: false,
         });
-        others.disciplining_in(&found.collect::<Vec<_>>())
+        let others =
+            OtherDaemons { allowed: allowed.to_vec(), is_forced, ..OtherDaemons::chronyd(false) };
+        others.disciplining_in(&found.collect::<Vec<_>>()).map(|daemon| daemon.kind)
     }
 
     #[test]
@@ -123,5 +146,34 @@ mod tests {
         assert_eq!(disciplining(&[Chrony], false, &[Chrony]), None);
         assert_eq!(disciplining(&[Chrony], false, &[Chrony, Ntpd]), Some(Ntpd));
         assert_eq!(disciplining(&[], true, TimeKeeperKind::ALL), None);
+    }
+
+    #[test]
+    fn a_machine_of_many_processes_is_looked_at_less_often() {
+        let of = |took_us: [u64; 2]| {
+            let took = took_us.map(Duration::from_micros);
+            OtherDaemons { took, ..OtherDaemons::chronyd(false) }.in_calm().as_secs()
+        };
+        assert_eq!([of([0; 2]), of([1000; 2]), of([3750; 2])], [60; 3]);
+        // The kernel's own of 64 CPUs; and three thousand processes.
+        assert_eq!([of([10_000; 2]), of([20_000; 2])], [160, 300]);
+        assert_eq!(of([400_000, 2000]), 60, "it was interrupted");
+    }
+
+    /// What is found where processes are hidden (`hidepid`), and the unit that was seen ends.
+    #[test]
+    fn one_that_is_seen_by_its_unit_alone_goes_with_it() {
+        let hidden = Fact::Unknown(facts::Unknown::NeedsRoot { what: "processes".into() });
+        for (by_unit_alone, has_ended, stays) in
+            [(true, false, true), (true, true, false), (false, true, true)]
+        {
+            let mut others = OtherDaemons::chronyd(by_unit_alone);
+            let checked = others.checked;
+            std::thread::sleep(Duration::from_millis(1));
+            others.found(&hidden, |unit| has_ended && unit == "chrony.service");
+            assert_eq!(others.known().is_some(), stays, "{by_unit_alone} {has_ended}");
+            // Not read again at each sample.
+            assert!(others.checked > checked);
+        }
     }
 }

@@ -6,12 +6,10 @@ use std::time::Duration;
 use facts::steering::chrony_config::smears;
 use keeper::event::Smearing;
 use keeper::{Announced, Scale, SourceKind};
-use sources::phc::Smear;
+use sources::phc::{PhcSource, Smear};
 use sources::unique::duplicate_of;
 use sources::{Host, NtpSource, Source as TimeSource, SourceError};
 use units::{LeapSecond, OffsetBound};
-
-use crate::realtime_offset::RealtimeOffset;
 
 /// A source, and whether it replies.
 #[derive(Debug)]
@@ -22,9 +20,6 @@ pub(crate) struct Source {
     pub(crate) kind: SourceKind,
     /// How long a poll of it may take.
     pub(crate) timeout: Duration,
-    /// CLOCK_REALTIME minus CLOCK_MONOTONIC just before its last usable reply;
-    /// `None` before the first.
-    pub(crate) realtime: Option<RealtimeOffset>,
     time: TimeSource,
     describe: fn(&SourceError) -> String,
     /// Whether its last reply was usable; `None` before the first.
@@ -73,7 +68,6 @@ impl Source {
             key: String::new(),
             kind,
             timeout: Duration::ZERO,
-            realtime: None,
             time,
             describe: ToString::to_string,
             is_reachable: None,
@@ -100,11 +94,6 @@ impl Source {
         self.why.as_deref()
     }
 
-    /// We stepped the clock.
-    pub(crate) fn stepped(&mut self, by_ns: i64) {
-        self.realtime = self.realtime.map(|realtime| realtime.stepped(by_ns));
-    }
-
     /// Whether it is a clock of the host that is read in this machine, and was
     /// the last time.
     pub(crate) fn is_cheap(&self) -> bool {
@@ -117,10 +106,14 @@ impl Source {
         if self.is_cheap() { self.time.offset().ok() } else { None }
     }
 
+    /// A device that is held against CLOCK_REALTIME to find what it counts.
+    pub(crate) fn held_against_the_clock(&self) -> Option<&PhcSource> {
+        let TimeSource::Phc(phc) = &self.time else { return None };
+        phc.is_held_against_the_clock().then_some(phc)
+    }
+
     /// Polls those of the sources, all at the same time.
     pub(crate) fn poll_all(sources: &mut [Self], which: &[usize]) -> Vec<Polled> {
-        // Before, so that a clock set meanwhile shows.
-        let realtime = RealtimeOffset::now();
         let is_polled = |(index, _): &(usize, &mut Self)| which.contains(index);
         let polled = sources.iter_mut().enumerate().filter(is_polled);
         let mut times: Vec<_> = polled.map(|(_, source)| &mut source.time).collect();
@@ -132,7 +125,7 @@ impl Source {
             .map(|((index, source), reply)| {
                 let reply = reply.map_err(|why| (source.describe)(&why));
                 let reply = duplicates[index].clone().map_or(reply, Err);
-                Polled { index, outcome: source.replied(realtime, reply) }
+                Polled { index, outcome: source.replied(reply) }
             })
             .collect()
     }
@@ -155,18 +148,12 @@ impl Source {
         self.time.address()
     }
 
-    /// It was polled while the clocks differed by `realtime`, and replied
-    /// this.
-    fn replied(
-        &mut self,
-        realtime: Option<RealtimeOffset>,
-        reply: Result<OffsetBound, String>,
-    ) -> Outcome {
+    /// It was polled, and replied this.
+    fn replied(&mut self, reply: Result<OffsetBound, String>) -> Outcome {
         let before = self.is_reachable.replace(reply.is_ok());
         self.why = reply.as_ref().err().cloned();
         match reply {
             Ok(offset) => {
-                self.realtime = realtime;
                 Outcome { offset: Some(offset), change: (before == Some(false)).then_some(Ok(())) }
             }
             Err(why) => {

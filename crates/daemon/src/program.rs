@@ -45,13 +45,13 @@ pub const OPTIONS: &[ProgramOption] = &[
 /// An exit code, and when it ends so.
 pub const EXIT_CODES: &[(u8, &str)] = &[
     (0, "it was ended, or --check found no mistake"),
-    (FAILED, "it failed: the system refused what it needs"),
+    (FAILED, "it failed: the system lacks what it needs, as a /run that can be written"),
     (USAGE, "usage: a wrong option, or a mistake in the configuration"),
     (REFUSED, "refused: no permission, or another parachrond or keep runs"),
     (NO_SOURCE, "no source: none was found, named, or replied"),
 ];
 
-/// The system refused what it needs.
+/// The system lacks what it needs: for now, so a service manager may try again.
 pub const FAILED: u8 = 1;
 /// A wrong option, or a mistake in the configuration.
 pub const USAGE: u8 = 2;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use facts::steering::TimeKeeper;
 use keeper::event::{Event, Line, Summary};
 use keeper::{ClockState, RtcView, SourceKind, SourceState, SourceView, View};
 use schemars::JsonSchema;
@@ -28,6 +29,10 @@ pub struct Status {
     pub clock: ClockStatus,
     /// The sources, the best kind first.
     pub sources: Vec<SourceStatus>,
+    /// Another daemon that disciplines the clock, and its systemd unit where that is
+    /// known: only steps are made beside it.
+    #[serde(default)]
+    pub beside: Option<TimeKeeper>,
     /// What would be done now.
     pub next: NextStatus,
     /// What happened and what was done about it, the last at the end.

@@ -21,8 +21,10 @@ pub fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
     if text.is_empty() {
         return Ok(None);
     }
-    let wrong = |_| format!("expected ADDRESS:PORT, found {text:?}");
-    text.parse().map(Some).map_err(wrong)
+    let address = text.parse().ok().filter(|address: &SocketAddr| address.port() != 0);
+    address.map(Some).ok_or_else(|| {
+        format!("expected ADDRESS:PORT, such as 127.0.0.1:9975 or [::]:9975, found {text:?}")
+    })
 }
 
 /// Something that trusts a clock.
@@ -101,7 +103,9 @@ impl FromStr for DiscoveredSource {
 pub fn server(text: &str) -> Result<String, String> {
     match NtpServer::check_name(text) {
         Ok(()) => Ok(text.to_owned()),
-        Err(why) => Err(format!("expected HOST, HOST:PORT or [ADDRESS]:PORT: {why}")),
+        Err(why) => {
+            Err(format!("expected HOST, HOST:PORT or [ADDRESS]:PORT, found {text:?}: {why}"))
+        }
     }
 }
 

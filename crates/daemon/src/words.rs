@@ -52,11 +52,12 @@ pub fn describe(event: &Event) -> (String, Vec<String>) {
             return (format!("{} cancelled", name(*how)), vec![message]);
         }
         Event::Refused { basis, why } => ("refused", vec![refusal(*why), offset(basis)]),
-        Event::DaemonBeside { daemon: Some(daemon) } => {
-            let disciplines = format!("{} disciplines the clock; only steps", process(*daemon));
-            ("beside", vec![disciplines])
+        Event::DaemonBeside { daemon: Some(daemon), unit } => {
+            let unit = unit.as_ref().map_or(String::new(), |unit| format!(" ({unit})"));
+            let daemon = process(*daemon);
+            ("beside", vec![format!("{daemon}{unit} disciplines the clock; only steps")])
         }
-        Event::DaemonBeside { daemon: None } => {
+        Event::DaemonBeside { daemon: None, .. } => {
             ("alone", vec!["no other daemon disciplines the clock any more".into()])
         }
         Event::TickReset { tick_us, frequency_ppm } => {
@@ -96,6 +97,9 @@ fn started(started: &Started) -> Vec<String> {
     if !started.other_daemons.is_empty() {
         let names: Vec<_> = started.other_daemons.iter().map(|daemon| daemon.name()).collect();
         message.push(format!("other daemons: {}", names.join(", ")));
+    }
+    if !started.other_units.is_empty() {
+        message.push(format!("their units: {}", started.other_units.join(", ")));
     }
     message
 }
@@ -215,6 +219,13 @@ pub(crate) fn refusal(refusal: Refusal) -> String {
         Refusal::LoneServer { most_ns } => format!(
             "one server alone corrects up to {}: name a second (ntp)",
             time(most_ns as f64)
+        ),
+        Refusal::LoneServerAgain { moved_ns, most_ns, wait_ns } => format!(
+            "one server alone has moved the clock by {}, beyond 500 ppm of the time since, and \
+             moves it by {} in all: name a second (ntp); this one may in {}",
+            time(moved_ns as f64),
+            time(most_ns as f64),
+            time(wait_ns as f64)
         ),
         Refusal::SetByAnother => {
             "another process set the clock, which was right: that is not undone".into()

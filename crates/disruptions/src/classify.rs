@@ -11,8 +11,8 @@
 //! ±1 s at the end of a UTC day and announced by adjtimex or the log, else the
 //! clock was set.
 //!
-//! *Steal*: a sample that was a second late because of it, while nothing on the
-//! machine ran, fits a pause as well: Xen counts that as stolen.
+//! *Steal*: a sample that was a second late because of it, while nothing is known to have
+//! run on the machine, fits a pause as well: Xen counts that as stolen.
 //!
 //! *Machine*: the first row that applies. The *shift* is how far another clock
 //! advanced against the TSC: the kernel's source where that is not the TSC, else
@@ -35,6 +35,7 @@
 //! | shift forward while the TSC stopped | stood |
 //! | shift forward since the TSC went backward | moved if the page shifted with it, else counter disrupted |
 //! | other shift backward of the page | host stepped |
+//! | the RTC gained on CLOCK_BOOTTIME, and nothing else shows | stood, or the RTC was set |
 //! | the RTC gained on CLOCK_BOOTTIME | stood |
 //! | a sample 1 s late, not known to be another's fault, and the kernel gave up its source | stood |
 //! | a sample 1 s late, and nothing ran meanwhile | pause; counter disrupted if the RTC lost that time |
@@ -44,6 +45,9 @@
 //! A source that counts the timer's interrupts (`refined-jiffies`) loses those
 //! that a busy host does not deliver: its rate shows no other host, and a shift
 //! is a counter disrupted, or a pause as well where it fits one.
+//!
+//! A machine that may have been put back was away for as long as the RTC gained, if it
+//! was read, and no shorter than its TSC ran ahead of its source.
 //!
 //! A pause of over 3 s in which the source stopped shows in the RTC: where the
 //! RTC was read and does not show it, the TSC jumped instead (moved if the page

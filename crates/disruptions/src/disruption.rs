@@ -48,6 +48,9 @@ pub enum Kind {
     HostStepped,
     /// The counter was disrupted; the cause is unknown.
     CounterDisrupted,
+    /// Somebody set the RTC. Where no other clock moved, that cannot be told from a
+    /// machine on which all of them stood.
+    RtcSet,
 }
 
 impl Kind {
@@ -62,7 +65,14 @@ impl Kind {
     /// Whether the time of day may be wrong since, and should be compared with
     /// a source at once.
     pub const fn may_be_wrong(self) -> bool {
-        !matches!(self, Self::Steered | Self::LeapSecond | Self::SourceSwitched | Self::LongSteal)
+        !matches!(
+            self,
+            Self::Steered
+                | Self::LeapSecond
+                | Self::SourceSwitched
+                | Self::LongSteal
+                | Self::RtcSet
+        )
     }
 }
 
@@ -94,7 +104,7 @@ pub struct Disruption {
     /// unknown.
     pub size: Option<Size>,
     /// How far the time of day is behind because of it (ahead if negative);
-    /// null where unknown.
+    /// null where unknown. Where an RTC that was set fits as well: unless it was.
     pub behind: Option<Size>,
     /// What shows it.
     pub evidence: Vec<Evidence>,

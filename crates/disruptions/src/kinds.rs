@@ -21,6 +21,13 @@ impl Kinds {
     /// A machine that stood still.
     pub(crate) const STOOD: Self = Self::of(&[Kind::Pause, Kind::SnapshotRestored, Kind::Migrated]);
 
+    /// The RTC alone moved, forward: all other clocks stood, or it was set.
+    pub(crate) const STOOD_OR_RTC_SET: Self =
+        Self::of(&[Kind::Pause, Kind::SnapshotRestored, Kind::Migrated, Kind::RtcSet]);
+
+    /// The same of a machine that was not moved.
+    pub(crate) const PAUSED_OR_RTC_SET: Self = Self::of(&[Kind::Pause, Kind::RtcSet]);
+
     /// A kernel that was suspended, and not by itself.
     pub(crate) const SUSPENDED_BY_HOST: Self =
         Self::of(&[Kind::Suspend, Kind::SnapshotRestored, Kind::Migrated]);
@@ -37,6 +44,8 @@ impl Kinds {
         let unsure = [
             Self::MOVED,
             Self::STOOD,
+            Self::STOOD_OR_RTC_SET,
+            Self::PAUSED_OR_RTC_SET,
             Self::SUSPENDED_BY_HOST,
             Self::STARVED,
             Self::STOPPED_OR_LOST,
@@ -135,6 +144,11 @@ mod tests {
         assert_eq!((kinds.only(), Kinds::from(Kind::Pause).only()), (None, Some(Kind::Pause)));
         assert_eq!(kinds.without(Kinds::MOVED), Some(Kind::Pause.into()));
         assert_eq!(kinds.without(Kinds::STOOD), None);
+        assert_eq!(
+            Kinds::STOOD_OR_RTC_SET.without(Kinds::MOVED),
+            Some(Kinds::PAUSED_OR_RTC_SET),
+            "what is left is reported as well"
+        );
         assert!(Kind::ALL.iter().all(|kind| Kinds::from(*kind).only() == Some(*kind)));
     }
 

@@ -125,7 +125,7 @@ impl Observer {
         let settled = self.gathering.settle(&sample, elapsed, rtc_was_compared);
         if settled.iter().any(|disruption| disruption.kinds.may_be_wrong()) {
             // A later step of the RTC would belong to the same disruption.
-            self.rtc.forget_before(&sample);
+            self.rtc.doubt_before(&sample);
         }
         disruptions.extend(settled);
         events.sort_by_key(|happened| happened.at_monotonic_ns);

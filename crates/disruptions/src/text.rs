@@ -26,12 +26,15 @@ pub fn label(kinds: Kinds) -> &'static str {
         Kind::LongSteal => "LONG STEAL",
         Kind::HostStepped => "HOST STEP",
         Kind::CounterDisrupted => "DISRUPTED",
+        Kind::RtcSet => "RTC SET",
     }
 }
 
 /// What is certain of a machine of which several kinds fit.
 fn label_of_several(kinds: Kinds) -> &'static str {
-    if kinds.contains(Kind::Suspend) {
+    if kinds.contains(Kind::RtcSet) {
+        "RTC STEP"
+    } else if kinds.contains(Kind::Suspend) {
         "SUSPEND"
     } else if kinds.contains(Kind::Pause) {
         "STOPPED"
@@ -44,7 +47,10 @@ fn label_of_several(kinds: Kinds) -> &'static str {
 /// line.
 pub fn lines(disruption: &Disruption) -> Vec<String> {
     let mut lines = vec![sentence(disruption)];
-    lines.extend(behind(disruption).map(|behind| format!("it left the time of day {behind}")));
+    // An RTC that was set left it as it was.
+    let if_so = if disruption.kinds.contains(Kind::RtcSet) { "if it was stopped, " } else { "" };
+    let left = behind(disruption).map(|behind| format!("{if_so}it left the time of day {behind}"));
+    lines.extend(left);
     lines.extend(disruption.evidence.iter().map(|evidence| format!("- {}", observed(evidence))));
     lines
 }
@@ -84,6 +90,7 @@ fn sentence(disruption: &Disruption) -> String {
         Kind::LongSteal => format!("the host stole CPU time{stolen}"),
         Kind::HostStepped => format!("the host stepped its page{moved}"),
         Kind::CounterDisrupted => format!("the counter was disrupted{moved}; cause unknown"),
+        Kind::RtcSet => format!("the RTC was set{moved}"),
     }
 }
 
@@ -100,6 +107,8 @@ fn several(kinds: Kinds, lasted: &str) -> String {
         format!(
             "the machine was suspended{lasted}: by itself, or by its host to restore or migrate it"
         )
+    } else if kinds.contains(Kind::RtcSet) {
+        format!("this machine was stopped{lasted} ({ways}), or its RTC was set")
     } else if kinds.contains(Kind::Pause) {
         format!("this machine was stopped{lasted}: {ways}")
     } else {

@@ -124,6 +124,11 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// The ACPI device by which a host tells this machine of a restore or a move.
+    pub(crate) fn generation_device(&self) -> Option<&'a str> {
+        self.facts.system.generation_devices.known()?.first().map(String::as_str)
+    }
+
     /// The kernel's log lines about clocks.
     pub(crate) fn log(&self) -> Result<&'a [LogLine], Skipped> {
         known(&self.facts.kernel.log).map(Vec::as_slice)
@@ -168,6 +173,14 @@ impl<'a> Case<'a> {
     pub(crate) fn running(&self, kinds: &[TimeKeeperKind]) -> Vec<&'a TimeKeeper> {
         let keepers = self.facts.steering.keepers.known().into_iter().flatten();
         keepers.filter(|one| one.running && kinds.contains(&one.kind)).collect()
+    }
+
+    /// Whether `parachron keep` corrects this clock, and has a source: it clears STA_UNSYNC
+    /// while one shows that the clock is right.
+    pub(crate) fn is_kept(&self) -> bool {
+        let synchronised = |state: &Adjtimex| !state.has(Adjtimex::STA_UNSYNC);
+        self.facts.steering.adjtimex.is_known_and(synchronised)
+            && !self.running(&[TimeKeeperKind::ParachronKeep]).is_empty()
     }
 
     /// PTP clocks that show a guest the time of its host or cloud. The driver

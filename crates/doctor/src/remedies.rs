@@ -2,6 +2,7 @@
 
 mod boot;
 mod chrony;
+mod keep;
 
 use facts::hardware::{Phc, PhcDriver, PhcTime};
 use facts::steering::TimeKeeperKind;
@@ -11,6 +12,7 @@ use crate::finding::Remedy;
 
 pub(crate) use boot::{add_parameter, remove_parameter};
 pub(crate) use chrony::{chrony_line, follow_host, makestep, tai_table};
+pub(crate) use keep::keep;
 
 /// Switch the clock source now.
 pub(crate) fn switch_to(case: &Case<'_>, source: &str) -> Remedy {
@@ -71,24 +73,6 @@ pub(crate) fn run_time_daemon(case: &Case<'_>) -> Remedy {
         _ => Remedy::advice("Install chrony and enable it at boot."),
     }
     .changes(changes)
-}
-
-/// Run `parachron keep` to correct the clock after each pause and restore.
-pub(crate) fn keep(case: &Case<'_>) -> Remedy {
-    let has_chrony = !case.running(&[TimeKeeperKind::Chrony]).is_empty();
-    let kept = "Or correct the clock within a second of each pause and restore.";
-    let (what, command) = if has_chrony {
-        (
-            "Or make chrony step after each pause and restore.",
-            "sudo parachron keep --chrony makestep",
-        )
-    } else if case.host_phcs().next().is_some() {
-        (kept, "sudo parachron keep")
-    } else {
-        (kept, "sudo parachron keep --ntp ADDRESS --ntp ANOTHER")
-    };
-    Remedy::command(what, command)
-        .changes("the time of day, while it runs; docs/guide/keep.md has a systemd unit")
 }
 
 /// The name of ntpd's unit: Debian has had ntpsec in its place since 12.

@@ -199,3 +199,25 @@ fn joined(parts: [Option<String>; 3]) -> String {
     let known: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
     if known.is_empty() { "unknown".to_owned() } else { known.join(", ") }
 }
+
+#[cfg(test)]
+mod tests {
+    use facts::Fact;
+
+    use super::*;
+    use crate::testing::healthy_kvm_guest;
+
+    /// SeaBIOS calls the machine so where QEMU gives it no tables of SMBIOS
+    /// (src/fw/smbios.c, BUILD_APPNAME), as for a microvm: it is not the emulator Bochs.
+    #[test]
+    fn a_firmwares_own_name_is_no_machines() {
+        let named = |product: &str| {
+            let mut facts = healthy_kvm_guest();
+            facts.system.product = Fact::Known(product.into());
+            MachineSummary::of(&facts, None).hardware
+        };
+        let cpu = "4 CPUs, AMD EPYC 7763 64-Core Processor";
+        assert_eq!(named("Bochs"), format!("a guest of KVM, {cpu}"));
+        assert_eq!(named("m7i.large"), format!("m7i.large, a guest of KVM, {cpu}"));
+    }
+}

@@ -95,8 +95,8 @@ pub const RULES: &[Rule] = &[
         "That a time daemon disciplines the clock, and has a time source.",
         "adjtimex(2) (STA_UNSYNC), chronyc(1) tracking"),
     rule("makestep-limited", stepping::limited,
-        "That chronyd may step the clock at any time on a machine that is paused, saved or moved; \
-         a note where nothing of that was seen in the last 24 h.",
+        "That chronyd may step the clock at any time on a machine that is paused, saved or moved, \
+         or parachron keep does; a note where nothing of that was seen in the last 24 h.",
         "chrony FAQ (makestep); chrony.conf(5)"),
     rule("mixed-leap-smear", sources::mixed,
         "That chronyd's sources agree on leap seconds: none smears them, or all do.",

@@ -252,7 +252,7 @@ pub(crate) fn tracking() -> ChronyTracking {
         system_offset_s: 12e-6,
         last_offset_s: -8e-6,
         rms_offset_s: 15e-6,
-        frequency_ppm: -3.4,
+        frequency_ppm: 3.4,
         residual_frequency_ppm: 0.001,
         skew_ppm: 0.02,
         root_delay_s: 0.008,
@@ -283,7 +283,7 @@ fn disciplined_by_chrony() -> Steering {
 
 /// A program that is installed, and may run.
 pub(crate) fn keeper(kind: TimeKeeperKind, running: bool) -> TimeKeeper {
-    TimeKeeper { kind, installed: true, running }
+    TimeKeeper { kind, installed: true, running, unit: None, by_unit_alone: false }
 }
 
 fn rtc(name: &str) -> Rtc {

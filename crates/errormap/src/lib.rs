@@ -11,6 +11,7 @@ mod graph;
 mod intervals;
 mod liars;
 mod map;
+mod roughly;
 mod sample;
 mod samples;
 

@@ -161,23 +161,16 @@ impl Samples {
         self.pairs.iter().filter_map(left).collect()
     }
 
-    /// By how much each clock is ahead of most of its peers, for the ages of what it
-    /// stamped: a median, which a minority of them does not move far.
+    /// By how much each clock is ahead of most, for the ages of what it stamped.
     fn roughly_ahead_ns(&self) -> Vec<i64> {
-        let mut ahead_ns = vec![0_i64; self.names.len()];
-        // The first round takes all peers to be right.
-        for _ in 0..3 {
-            let mut by_peers = vec![Vec::new(); ahead_ns.len()];
-            for (nodes, seen) in &self.pairs {
-                let Some(last) = seen.back() else { continue };
-                let (a, b) = (nodes.0 as usize, nodes.1 as usize);
-                let apart_ns = last.min_ns.midpoint(last.max_ns);
-                by_peers[a].push(ahead_ns[b].saturating_sub(apart_ns));
-                by_peers[b].push(ahead_ns[a].saturating_add(apart_ns));
-            }
-            ahead_ns = by_peers.into_iter().map(crate::intervals::median).collect();
-        }
-        ahead_ns
+        let newest = |(&nodes, seen): (&(u32, u32), &VecDeque<Seen>)| {
+            let last = seen.back()?;
+            Some((nodes, last.min_ns.midpoint(last.max_ns)))
+        };
+        crate::roughly::ahead_ns(
+            self.names.len(),
+            &self.pairs.iter().filter_map(newest).collect::<Vec<_>>(),
+        )
     }
 
     /// By how much each claiming node says to be ahead of UTC, from and to.

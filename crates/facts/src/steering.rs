@@ -66,6 +66,24 @@ pub struct TimeKeeper {
     /// Its process runs now and may set the clock; for hv_utils, its driver
     /// runs.
     pub running: bool,
+    /// The systemd unit that its process is of, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// Its unit alone shows that it runs: whether its processes may set the clock
+    /// cannot be read (`hidepid`, proc(5)).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_unit_alone: bool,
+}
+
+impl TimeKeeper {
+    /// What people call it, with its unit where that is known: `chronyd
+    /// (chrony.service)`.
+    pub fn program_and_unit(&self) -> String {
+        match &self.unit {
+            Some(unit) => format!("{} ({unit})", self.kind.program()),
+            None => self.kind.program().to_owned(),
+        }
+    }
 }
 
 /// Programs known to set or discipline the clock.
@@ -96,6 +114,12 @@ pub enum TimeKeeperKind {
     NtpdRs,
     /// OpenNTPD
     Openntpd,
+    /// ClockBound's daemon, from release 3
+    Clockbound,
+    /// connmand
+    Connman,
+    /// htpdate
+    Htpdate,
     /// ptp4l/phc2sys
     LinuxPtp,
     /// VBoxService
@@ -213,15 +237,26 @@ pub fn parse_adjtimex(text: &str) -> Fact<Adjtimex> {
     parse().into()
 }
 
+/// Whether it may be a unit's name: of those characters that systemd allows, without the
+/// backslash, so that it can stand in a command (`VALID_CHARS`, src/basic/unit-name.c).
+pub fn is_unit_name(name: &str) -> bool {
+    let is_char = |byte: u8| byte.is_ascii_alphanumeric() || b":-_.@".contains(&byte);
+    (1..256).contains(&name.len()) && !name.starts_with('-') && name.bytes().all(is_char)
+}
+
 /// The lines of `parachron/time-keepers`: a name, then `installed`,
-/// `running` or both. No line means that none was found.
+/// `running` or both, and of one that runs perhaps `unit=NAME` and `by-unit-alone`. No
+/// line means that none was found.
 pub fn parse_keepers(text: &str) -> Fact<Vec<TimeKeeper>> {
     let line = |line: &str| {
         let mut words = line.split_whitespace();
         let kind = TimeKeeperKind::named(words.next()?)?;
         let words: Vec<_> = words.collect();
         let (installed, running) = (words.contains(&"installed"), words.contains(&"running"));
-        (installed || running).then_some(TimeKeeper { kind, installed, running })
+        let by_unit_alone = running && words.contains(&"by-unit-alone");
+        let unit = words.iter().find_map(|word| word.strip_prefix("unit=")).map(str::to_owned);
+        let is_good = (installed || running) && unit.as_deref().is_none_or(is_unit_name);
+        is_good.then_some(TimeKeeper { kind, installed, running, unit, by_unit_alone })
     };
     text.lines()
         .filter(|line| !line.trim().is_empty())
@@ -250,12 +285,36 @@ impl TimeKeeperKind {
             Self::SystemdTimesyncd => "systemd-timesyncd",
             Self::NtpdRs => "ntpd-rs",
             Self::Openntpd => "OpenNTPD",
+            Self::Clockbound => "clockbound",
+            Self::Connman => "connmand",
+            Self::Htpdate => "htpdate",
             Self::LinuxPtp => "linuxptp",
             Self::VirtualBoxService => "VBoxService",
             Self::VmwareTools => "vmtoolsd",
             Self::QemuGuestAgent => "qemu-ga",
             Self::HypervUtils => "hv_utils",
             Self::ParachronKeep => "parachron keep",
+        }
+    }
+
+    /// Whether it corrects the clock continuously. Guest tools set it at the host's
+    /// request, to the time that a keeper would set; of two keepers the second finds the
+    /// first's file locked.
+    pub fn disciplines(self) -> bool {
+        match self {
+            Self::Chrony
+            | Self::Ntpd
+            | Self::SystemdTimesyncd
+            | Self::NtpdRs
+            | Self::Openntpd
+            | Self::Clockbound
+            | Self::Connman
+            | Self::Htpdate
+            | Self::LinuxPtp
+            | Self::VirtualBoxService => true,
+            Self::VmwareTools | Self::QemuGuestAgent | Self::HypervUtils | Self::ParachronKeep => {
+                false
+            }
         }
     }
 

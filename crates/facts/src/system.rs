@@ -53,7 +53,7 @@ pub struct Load {
     pub booted_at_s: Fact<i64>,
     /// Load averages over 1, 5, 15 minutes.
     pub load_average: Fact<[f64; 3]>,
-    /// Part of all CPU time since boot that the host stole, 0 to 1.
+    /// Part of all CPUs' time since boot that the host stole, 0 to 1.
     pub steal_since_boot: Fact<f64>,
 }
 
@@ -174,33 +174,69 @@ pub fn parse_lines(text: &str) -> Fact<Vec<String>> {
 pub struct CpuTime {
     /// Stolen by the host.
     pub stolen: u128,
-    /// All.
+    /// All that was counted.
     pub total: u128,
+    /// The CPUs online.
+    pub cpus: u32,
 }
 
+/// Of CPU time that programs see, in a second: `USER_HZ` of all of Linux's architectures
+/// here (include/asm-generic/param.h).
+const TICKS_PER_S: f64 = 100.0;
+
 impl CpuTime {
-    /// The stolen part since `earlier`, 0 to 1; nothing where no time passed.
+    /// What was stolen since `earlier`, `over_s` s ago, as a part of all CPUs' time, 0 to 1.
+    /// Nothing where no time passed, or a CPU came or went.
+    ///
+    /// Not a part of the total: of a tick with as much stolen the kernel counts nothing for the
+    /// tasks that ran (`account_process_tick`,
+    /// kernel/sched/cputime.c). A CPU that two take turns at tick by tick shows nothing but
+    /// steal.
     ///
     /// ```
     /// use facts::system::CpuTime;
-    /// let boot = CpuTime { stolen: 0, total: 0 };
-    /// let now = CpuTime { stolen: 30, total: 600 };
-    /// assert_eq!(now.share_since(boot), Some(0.05));
-    /// assert_eq!(now.share_since(now), None);
+    /// let before = CpuTime { stolen: 20, total: 600, cpus: 2 };
+    /// let now = CpuTime { stolen: 30, total: 690, cpus: 2 };
+    /// assert_eq!(now.stolen_since(before, 0.5), Some(0.1));
+    /// assert_eq!(now.stolen_since(before, 0.0), None);
     /// ```
-    pub fn share_since(self, earlier: Self) -> Option<f64> {
-        let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
-        Some(self.stolen.checked_sub(earlier.stolen)? as f64 / total as f64)
+    pub fn stolen_since(self, earlier: Self, over_s: f64) -> Option<f64> {
+        let is_comparable = self.cpus == earlier.cpus;
+        let stolen = self.stolen.checked_sub(earlier.stolen).filter(|_| is_comparable)?;
+        Self { stolen, ..self }.of_all(over_s)
+    }
+
+    /// What was stolen since boot, 0 to 1, as a part of the time that the CPUs of now had since.
+    /// Where that is not known, as a part of the total, which is too much where CPUs are
+    /// taken turns at (see [`CpuTime::stolen_since`]). It is too little after a suspend, whose
+    /// time the uptime has and the CPUs do not.
+    ///
+    /// ```
+    /// use facts::system::CpuTime;
+    /// // Two take turns at a CPU for 60 s, of which the kernel counts 30 s as stolen, and for
+    /// // the tasks 17 s alone.
+    /// let now = CpuTime { stolen: 3000, total: 4700, cpus: 1 };
+    /// assert_eq!(now.stolen_since_boot(Some(60.0)), 0.5);
+    /// assert_eq!(now.stolen_since_boot(None), 30.0 / 47.0);
+    /// ```
+    pub fn stolen_since_boot(self, uptime_s: Option<f64>) -> f64 {
+        let of_total = || self.stolen as f64 / (self.total as f64).max(1.0);
+        uptime_s.and_then(|over_s| self.of_all(over_s)).unwrap_or_else(of_total)
+    }
+
+    /// What was stolen, as a part of these CPUs' time of so many s.
+    fn of_all(self, over_s: f64) -> Option<f64> {
+        let all_s = over_s * f64::from(self.cpus);
+        (all_s > 0.0).then(|| (self.stolen as f64 / TICKS_PER_S / all_s).min(1.0))
     }
 }
 
-/// Steal as a part of all time in the line `cpu` of `/proc/stat`.
-pub fn parse_steal(text: &str) -> Fact<f64> {
-    let boot = CpuTime { stolen: 0, total: 0 };
-    parse_cpu_time(text).map(|now| now.share_since(boot).unwrap_or(0.0))
+/// What the line `cpu` of `/proc/stat` has as stolen, as a part of all time since boot.
+pub fn parse_steal(text: &str, uptime_s: Option<f64>) -> Fact<f64> {
+    parse_cpu_time(text).map(|now| now.stolen_since_boot(uptime_s))
 }
 
-/// The line `cpu` of `/proc/stat`.
+/// The line `cpu` of `/proc/stat`, and how many CPUs have one of their own.
 pub fn parse_cpu_time(text: &str) -> Fact<CpuTime> {
     let malformed = || Unknown::malformed(STAT, "a line `cpu` with eight numbers", text);
     let parse = || {
@@ -214,7 +250,12 @@ pub fn parse_cpu_time(text: &str) -> Fact<CpuTime> {
             return Err(malformed());
         }
         let total = ticks.iter().map(|&ticks| u128::from(ticks)).sum();
-        Ok(CpuTime { stolen: steal.into(), total })
+        let is_of_one = |line: &&str| {
+            let number = line.strip_prefix("cpu").and_then(|rest| rest.chars().next());
+            number.is_some_and(|first| first.is_ascii_digit())
+        };
+        let cpus = text.lines().filter(is_of_one).count() as u32;
+        Ok(CpuTime { stolen: steal.into(), total, cpus })
     };
     parse().into()
 }

@@ -143,7 +143,7 @@ pub const ALERTS: &[Alert] = &[
         "ParachronDisrupted",
         // Not by the counter: who scrapes was away with the machine, and sees no increase.
         "parachron_disruption_age_seconds{kind=~\"pause|suspend|\
-         .*snapshot-restored.*|.*migrated.*|.*counter-disrupted\"} < 900",
+         .*snapshot-restored.*|.*migrated.*|.*counter-disrupted|pause.*rtc-set\"} < 900",
         "0m",
         "info",
         "The machine was disrupted: {{ $labels.kind }}",

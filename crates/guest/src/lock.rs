@@ -21,7 +21,7 @@
 //! both by an atomic exchange, so a vCPU that goes to sleep is either granted the
 //! lock already or is kicked after. That the kick may come before the halt is the
 //! host's part: it remembers one (`host::hypercall`). `tests/lock.rs` lets loom try
-//! every interleaving of the two.
+//! the interleavings of two and three vCPUs, with as many preemptions as it names.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -1,4 +1,5 @@
-//! The lock in every interleaving that the memory model allows, by loom: it excludes,
+//! The lock in the interleavings that the memory model allows, by loom, of two and three
+//! vCPUs and as many preemptions as each test names: it excludes,
 //! nobody waits for ever, and no kick is lost between a guest that goes to sleep and
 //! the host's own state machine (`host::hypercall`), which is the one that runs in
 //! the lab. A vCPU that sleeps with no kick to come is a deadlock, which loom finds.

@@ -29,12 +29,19 @@
 
 mod frame;
 mod guest;
+mod incoming;
 mod measured;
 
 pub use frame::{Answer, FRAME_BYTES, Frame, HostClock, Leap, MAGIC, Reason, Scale};
 pub use guest::{Guest, Heard, MIN_INTERVAL_NS, ROUNDS, TIMEOUT_NS};
+pub use incoming::Incoming;
 pub use measured::{EARLIEST_NS, LONGEST_DELAY_NS, Refused};
 pub use units::Malformed;
+
+/// The port of AF_VSOCK on which a guest listens by default: NTP's. To have one up to
+/// 1023 takes CAP_NET_BIND_SERVICE (`__vsock_bind_connectible`, net/vmw_vsock/af_vsock.c),
+/// so that no other user's process has it first, and is told what the host says.
+pub const VSOCK_PORT: u32 = 123;
 
 #[cfg(test)]
 extern crate std;

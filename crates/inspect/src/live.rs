@@ -65,6 +65,11 @@ pub fn time_keepers() -> Fact<Vec<TimeKeeper>> {
     probes::time_keepers::find(&Files::live()).and_then(|text| parse_keepers(&text))
 }
 
+/// Whether a unit of the system's slice, one of [`time_keepers`], has no process any more.
+pub fn unit_has_ended(unit: &str) -> bool {
+    probes::time_keepers::has_ended(&Files::live(), unit)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

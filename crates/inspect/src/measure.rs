@@ -9,12 +9,12 @@ mod plan;
 mod rate;
 mod steps;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use facts::system::{STAT, parse_cpu_time};
-use instruments::measurements::{Measurements, StolenShare};
+use instruments::measurements::Measurements;
 
 use crate::clocksource_switch::Switchboard;
+use crate::steal::Steal;
 use costs::Costs;
 pub use costs::PAGE;
 use linux::cpus::{allowed, pin};
@@ -23,17 +23,11 @@ use rate::RateMeasurement;
 
 /// A measurement for a diagnosis: everything, in about `budget`.
 pub fn quick(budget: Duration, progress: &dyn Fn(&str)) -> Measurements {
-    let cpu_time = || {
-        std::fs::read_to_string(STAT).ok().and_then(|text| parse_cpu_time(&text).known().copied())
-    };
-    let (began, before) = (Instant::now(), cpu_time());
+    let steal = Steal::begin();
     let mut session = Session::new(Plan::within(budget));
     session.round(1, progress);
     let mut found = session.finish();
-    found.stolen = before.zip(cpu_time()).and_then(|(before, after)| {
-        let share = after.share_since(before)?;
-        Some(StolenShare { share, over_s: began.elapsed().as_secs_f64() })
-    });
+    found.stolen = steal.end();
     found
 }
 

@@ -6,7 +6,7 @@
 //! | clock source, VMClock, adjtimex, thread, kernel log, notifications | each sample | a system call each |
 //! | kvm-clock page | each sample | a copy of 32 bytes through the kernel |
 //! | RTC | 0.7 s where nothing else shows a pause of all counters, else 30 s | some 20 exits to the host |
-//! | activity of the CPUs | 0.9 s, and so long that it takes at most an 8000th of a CPU | the kernel adds up each interrupt of each CPU |
+//! | activity of the CPUs | 0.9 s, and so long that it takes at most a 16,000th of a CPU | the kernel adds up each interrupt of each CPU |
 
 mod kernel_log;
 mod pace;
@@ -17,6 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use facts::clocksource::known::{KnownSource, known_source};
 use facts::{Fact, Sample, Unknown};
@@ -40,6 +41,7 @@ use sources::Rtc;
 
 use kernel_log::GrowingLog;
 pub use kernel_log::parse_growing_log;
+pub use probe::affordable_period;
 
 /// Brackets to choose the tightest from.
 const TRIES: u32 = 4;
@@ -52,7 +54,7 @@ const RTC_PERIOD_NS: u64 = 700_000_000;
 /// that often enough to be compared.
 const RTC_BASELINE_NS: u64 = 30_000_000_000;
 
-const ACTIVITY_PERIOD_NS: u64 = 900_000_000;
+const ACTIVITY_PERIOD: Duration = Duration::from_millis(900);
 
 /// The files that probes read, where they can be elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,6 +146,8 @@ impl Sampler {
     fn stay_on_one_cpu(&mut self) {
         let Ok(here) = u32::try_from(rustix::thread::sched_getcpu()) else { return };
         if self.cpu().is_some_and(|cpu| cpu != here) {
+            // The old one lets the thread go anywhere as it is dropped: before the new one.
+            self.pinned = None;
             self.pinned = cpus::pin(here).ok().map(|pinned| (here, pinned));
         }
     }
@@ -189,7 +193,7 @@ fn probes(paths: &ProbePaths) -> Vec<Box<dyn Probe>> {
             &mut to.rtc
         }),
         probe(
-            Period::by_cost(ACTIVITY_PERIOD_NS),
+            Period::by_cost(ACTIVITY_PERIOD),
             CpuActivity::open(),
             |file| file.read().map(Some),
             |to| &mut to.activity,
@@ -269,6 +273,7 @@ mod tests {
         // As the kernel does when it takes the first one offline.
         let moved = cpus::pin(other).unwrap();
         assert_eq!(sampler.sample(false).cpu, Some(other));
+        assert_eq!(cpus::allowed().unwrap(), [other], "it is held there");
         assert_eq!(sampler.sample(false).cpu, Some(other));
         drop(sampler);
         drop(moved);

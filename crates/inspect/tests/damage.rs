@@ -146,7 +146,7 @@ fn damage_to_one_file_costs_no_other_fact() {
     let also = |path: &str| match path {
         "parachron/time-keepers" => &["steering.chrony"][..],
         "proc/cpuinfo" => &["cpu.flags", "cpu.model"],
-        "proc/stat" => &["load.steal_since_boot"],
+        "proc/stat" | "proc/uptime" => &["load.steal_since_boot"],
         "parachron/cpuid" => &["cpu.hypervisor", "cpu.cpuid_tsc_hz"],
         _ => &[],
     };

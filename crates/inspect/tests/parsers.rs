@@ -31,7 +31,7 @@ fn parse_all(text: &str) {
     system::parse_container(text);
     system::parse_distribution(text);
     system::parse_loadavg(text);
-    system::parse_steal(text);
+    system::parse_steal(text, Some(1.0));
     system::parse_uptime(text);
     let _: Result<_, _> = Manifest::parse(text);
 }

@@ -38,8 +38,8 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         .filter(|seconds| *seconds > 0.0 && *seconds <= LONGEST_S)
         .ok_or_else(|| {
             format!(
-                "expected a time such as 2s, 500ms or 5min (ns, us, ms, s, min, h, d; at most a \
-                 year), found {text:?}"
+                "expected a time such as 2s, 500ms or 5min (ns, us, ms, s, min, h, d; more than 0, \
+                 at most a year), found {text:?}"
             )
         })?;
     Ok(Duration::from_secs_f64(seconds))

@@ -81,6 +81,14 @@ pub struct Correction {
     pub cause: Option<Cause>,
 }
 
+impl Correction {
+    /// The offset that it corrects, as measured at `now_ns`.
+    pub(crate) fn offset(&self, now_ns: u64) -> OffsetBound {
+        let Self { by_ns: offset_ns, bound_ns, .. } = *self;
+        OffsetBound { offset_ns, bound_ns, at_monotonic_ns: now_ns }
+    }
+}
+
 /// Why all sources were polled at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -128,6 +136,16 @@ pub enum Refusal {
         /// The largest correction by one server, ns.
         most_ns: u64,
     },
+    /// It is one server's word again, by which the clock was moved already, and no other
+    /// source has shown it to be right since.
+    LoneServerAgain {
+        /// By so much it was moved, less 500 ppm of the time since, ns.
+        moved_ns: u64,
+        /// The most, this one included, ns.
+        most_ns: u64,
+        /// Time until it is allowed, ns.
+        wait_ns: u64,
+    },
     /// Another process set the clock while it was right: that is not undone.
     SetByAnother,
     /// The clock may not be set back, and is too far ahead to be slewed.
@@ -152,6 +170,7 @@ impl Refusal {
             Self::SetByAnother
                 | Self::TooFewAgree { .. }
                 | Self::LoneServer { .. }
+                | Self::LoneServerAgain { .. }
                 | Self::TooFarAhead { .. }
                 | Self::LeftToChronyd
         )

@@ -5,7 +5,9 @@
 //!    time contradict each other, none does.
 //! 2. The interval on which a majority of the voices agrees is taken as true
 //!    time; the others are falsetickers (Marzullo's algorithm, RFC 5905 section
-//!    11.2.1). Without a majority nothing is selected.
+//!    11.2.1). Without a majority nothing is selected. An RTC, which shows how long the
+//!    machine was away and no time, is not counted where it alone stands in the way of
+//!    enough others.
 //! 3. Of the survivors the best kind is selected, and the offset is where the
 //!    bounds of all of them overlap: a falseticker with a wide bound among them
 //!    cannot move it out of the others' bounds.
@@ -68,20 +70,38 @@ pub(crate) struct Selected {
 pub(crate) fn choose(candidates: &[Candidate], needed: usize, now_ns: u64) -> Choice {
     let host = host(candidates, now_ns);
     let others = candidates.iter().filter(|one| one.voice() != Voice::Host);
-    let voices = || host.iter().chain(others.clone());
+    let is_alone = candidates.len() == 1;
+    let choice = of_voices(host.iter().chain(others.clone()), is_alone, needed, now_ns);
+    let is_rtc = host.is_some_and(|host| host.kind == SourceKind::Rtc);
+    if !is_rtc || !matches!(choice, Choice::Contradiction(_)) {
+        return choice;
+    }
+    match of_voices(others, false, needed, now_ns) {
+        Choice::Of(it) if it.agreeing.0.min(it.fresh) >= needed.max(2) => Choice::Of(it),
+        _ => choice,
+    }
+}
+
+/// What most of these voices agree on.
+fn of_voices<'c>(
+    voices: impl Iterator<Item = &'c Candidate> + Clone,
+    is_alone: bool,
+    needed: usize,
+    now_ns: u64,
+) -> Choice {
     let holds = |one: &Candidate, at: f64| {
         let bounds = one.offset.interval_at(now_ns);
         bounds.low <= at && at <= bounds.high
     };
-    let support = |at: f64| voices().filter(|one| holds(one, at)).count();
+    let support = |at: f64| voices.clone().filter(|one| holds(one, at)).count();
     // Where most overlap, one of them begins.
-    let lows = voices().map(|one| one.offset.interval_at(now_ns).low);
-    let is_alone = candidates.len() == 1;
+    let lows = voices.clone().map(|one| one.offset.interval_at(now_ns).low);
+    let count = voices.clone().count();
     let majority = lows.max_by_key(|low| if is_alone { 1 } else { support(*low) });
-    let majority = majority.filter(|at| is_alone || 2 * support(*at) > voices().count());
-    let agreed = voices().filter(|one| majority.is_none_or(|at| holds(one, at)));
+    let majority = majority.filter(|at| is_alone || 2 * support(*at) > count);
+    let agreed = voices.clone().filter(|one| majority.is_none_or(|at| holds(one, at)));
     let agreeing = if majority.is_some() { agreed.clone().count() } else { 1 };
-    let selected = selected(agreed, (agreeing, voices().count()), needed, now_ns);
+    let selected = selected(agreed, (agreeing, count), needed, now_ns);
     match selected {
         None => Choice::Nothing,
         Some(selected) if majority.is_some() => Choice::Of(selected),
@@ -179,13 +199,17 @@ mod tests {
     const MS: i64 = 1_000_000;
 
     fn choice(of: &[(SourceKind, i64, u64)]) -> Choice {
+        choose(&all_fresh(of), 1, 0)
+    }
+
+    fn all_fresh(of: &[(SourceKind, i64, u64)]) -> Vec<Candidate> {
         let candidate = |(source, &(kind, offset_ns, bound_ns))| Candidate {
             source,
             kind,
             offset: OffsetBound { offset_ns, bound_ns, at_monotonic_ns: 0 },
             is_fresh: true,
         };
-        choose(&of.iter().enumerate().map(candidate).collect::<Vec<_>>(), 1, 0)
+        of.iter().enumerate().map(candidate).collect()
     }
 
     fn source(choice: Choice) -> usize {
@@ -246,6 +270,22 @@ mod tests {
         }
         let four = [(Ntp, 0, 10), (Ntp, 0, 10), (Ntp, MS, 10), (Ntp, MS, 10)];
         assert!(matches!(choice(&four), Choice::Contradiction(_)));
+    }
+
+    /// It was set by somebody, and one of three servers lies.
+    #[test]
+    fn an_rtc_does_not_help_a_liar_by_its_vote() {
+        let (rtc, liar) = ((Rtc, 2_000 * MS, 900_000_000), (Ntp, 5_000 * MS, 1_000_000));
+        let right = [(Ntp, 0, 1_000_000), (Ntp, 0, 2_000_000)];
+        let of = [rtc, liar, right[0], right[1]];
+        let choice = |of: &[_], needed| choose(&all_fresh(of), needed, 0);
+        let Choice::Of(selected) = choice(&of, 2) else { panic!() };
+        assert_eq!((selected.source, selected.agreeing), (2, (2, 3)));
+        // Fewer than may be liars, one that is the only one, and a host that shows the time.
+        assert!(matches!(choice(&of, 3), Choice::Contradiction(_)));
+        assert!(matches!(choice(&of[..2], 1), Choice::Contradiction(_)));
+        let with_page = [(VmClock, 2_000 * MS, 1000), liar, right[0], right[1]];
+        assert!(matches!(choice(&with_page, 2), Choice::Contradiction(_)));
     }
 
     #[test]

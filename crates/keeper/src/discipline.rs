@@ -61,9 +61,10 @@ pub(crate) struct Discipline {
     stepped_ns: f64,
     /// The wrong rate that was told, ppb.
     told_ppb: Option<f64>,
-    /// The kernel's frequency, ppb, and since when.
+    /// The kernel's frequency, ppb, and since when: as the clock would show that, had all
+    /// of the slew been made before. Of a slew back, soon after the start, that is before 0.
     set_ppb: f64,
-    since_ns: u64,
+    since_ns: i64,
     /// By how much corrections had moved the clock until then, ns.
     corrected_ns: f64,
     learnt: Option<Frequency>,
@@ -129,8 +130,13 @@ impl Discipline {
         self.stepped_ns += by_ns as f64;
     }
 
-    /// A slew ends here, if it was begun before: what is left of it was not made, and is known to half a
-    /// millisecond only.
+    /// Whether one that was begun before is in progress.
+    pub(crate) fn is_slewing(&self, at_ns: u64) -> bool {
+        self.slewing.since_ns <= at_ns && self.slewing.left_ns(at_ns) != 0
+    }
+
+    /// A slew ends here, if it was begun before: what is left of it was not made, and is
+    /// known to half a millisecond only.
     pub(crate) fn end_slew(&mut self, now_ns: u64) {
         if self.slewing.since_ns > now_ns {
             return;
@@ -140,7 +146,7 @@ impl Discipline {
         if left_ns != 0 {
             self.disturbed();
             self.corrected_ns -= left_ns as f64;
-            self.since_ns = self.since_ns.saturating_add_signed(-left_ns);
+            self.since_ns = self.since_ns.saturating_sub(left_ns);
         }
     }
 
@@ -224,11 +230,16 @@ impl Discipline {
     }
 
     /// By how much corrections have moved the clock, ns. At 200 ppm, of
-    /// 1 000 200 ns that it shows 200 are corrections.
+    /// 1 000 200 ns that it shows 200 are corrections. What is left of a slew counts as made.
     fn corrected_ns(&self, now_ns: u64) -> f64 {
-        let shown_ns = now_ns.saturating_sub(self.since_ns) as f64;
+        let shown_ns = self.slewed_ns(now_ns).saturating_sub(self.since_ns) as f64;
         let rate = self.set_ppb * 1e-9;
         self.corrected_ns + shown_ns * rate / (1.0 + rate)
+    }
+
+    /// What the clock would show at `now_ns`, had all of the slew been made.
+    fn slewed_ns(&self, now_ns: u64) -> i64 {
+        now_ns.cast_signed().saturating_add(self.slewing.left_ns(now_ns))
     }
 
     /// By how much corrections have moved the clock, and the time that it would
@@ -294,7 +305,7 @@ impl Discipline {
 
     /// The adjustment was made.
     pub(crate) fn adjusted(&mut self, now_ns: u64, made: Adjustment) {
-        (self.corrected_ns, self.since_ns) = (self.corrected_ns(now_ns), now_ns);
+        (self.corrected_ns, self.since_ns) = (self.corrected_ns(now_ns), self.slewed_ns(now_ns));
         if let Some(ppb) = made.frequency_ppb {
             (self.set_ppb, self.offset, self.learnt) =
                 (ppb, None, self.learnt.filter(|_| !self.is_noisy));
@@ -310,7 +321,7 @@ impl Discipline {
         self.end_slew(slewing.since_ns);
         self.corrected_ns += slewing.by_ns as f64;
         // In what a slew adds there is no frequency.
-        self.since_ns = self.since_ns.saturating_add_signed(slewing.by_ns);
+        self.since_ns = self.since_ns.saturating_add(slewing.by_ns);
         (self.slewing_until_ns, self.slewing, self.offset) = (slewing.ends_ns(), slewing, None);
     }
 }

@@ -74,6 +74,8 @@ pub enum Event {
     DaemonBeside {
         /// That daemon.
         daemon: Option<TimeKeeperKind>,
+        /// Its systemd unit, where that is known.
+        unit: Option<String>,
     },
     /// Another daemon had left the kernel a tick of another length than 10 ms: a slew that
     /// it did not finish, or a rate that it held by it. It is 10 ms again.
@@ -137,6 +139,8 @@ pub struct Started {
     pub not_used: Vec<NotUsed>,
     /// Other daemons that run and may set the clock.
     pub other_daemons: Vec<TimeKeeperKind>,
+    /// The systemd units of those, where they are known.
+    pub other_units: Vec<String>,
 }
 
 /// A source that is up to half a second off UTC around a leap second, which it

@@ -12,18 +12,22 @@
 //! docs/design/keep.md; the code of that table is `judge`'s `reason`.
 
 mod chronyd;
+mod date;
 mod decide;
 mod disciplined;
 mod explained;
 mod judge;
 mod known;
 mod leap;
+mod lone_server;
+mod moved_alone;
 mod next_leap;
 mod phase;
 mod polled;
 mod reconfigure;
 mod requests;
 mod scales;
+mod set;
 mod view;
 
 use std::collections::VecDeque;
@@ -39,8 +43,10 @@ use crate::rate_limit::RateLimit;
 use crate::slewing::Slewing;
 use crate::source::SourceKind;
 use chronyd::{Chronyd, OWN_STEP_SEEN_NS};
+use date::Date;
 use explained::Explained;
 pub use known::Known;
+use moved_alone::MovedAlone;
 use next_leap::Leap;
 use phase::{Phase, Stage};
 use polled::Polled;
@@ -69,12 +75,17 @@ pub struct Keeper {
     stage: Stage,
     /// What the disruptions since the clock was right account for.
     explained: Explained,
+    /// What one server has moved the clock by, alone.
+    alone: MovedAlone,
     slewing: Option<Slewing>,
+    /// When a disruption was last seen to have begun, or the host to have resumed.
+    disrupted_ns: u64,
     /// The last offset that was no reason for a step, since the clock was
     /// disturbed or stepped.
     known: Option<OffsetBound>,
-    /// The clock shows a time that cannot be: it has to be given its date.
-    is_unset: bool,
+    date: Date,
+    /// Evidence comes in that is not classified yet.
+    is_gathering: bool,
     /// A step of ours that the next sample will detect: by how much, and when.
     own_step: Option<(i64, u64)>,
     chronyd: Chronyd,
@@ -106,9 +117,12 @@ impl Keeper {
             phase: Phase::Disturbed(Cause::Start),
             stage: Stage::Done,
             explained: Explained::default(),
+            alone: MovedAlone::default(),
             slewing: None,
+            disrupted_ns: 0,
             known: None,
-            is_unset: false,
+            date: Date::Shown,
+            is_gathering: false,
             own_step: None,
             chronyd: Chronyd::default(),
             leap: Leap::default(),
@@ -129,11 +143,11 @@ impl Keeper {
         for disruption in disruptions {
             self.disturb_frequency(disruption);
             if disruption.kinds.contains(Kind::ClockSet) {
-                self.end_slew(disruption.at_monotonic_ns);
+                self.ended_by_a_set(disruption.at_monotonic_ns);
             }
             // A leap second leaves the clock right, and old offsets wrong.
             if disruption.kinds.only() == Some(Kind::ClockSet)
-                && matches!(self.phase, Phase::Settled)
+                && matches!(self.phase, Phase::Settled | Phase::SetByAnother)
             {
                 self.set_by_another(now_ns);
             } else if disruption.kinds.may_be_wrong() || disruption.kinds.contains(Kind::LeapSecond)
@@ -141,8 +155,11 @@ impl Keeper {
                 self.chronyd.disturbed(disruption.at_monotonic_ns);
                 // A rate that is known to be wrong shows as absences, and is not news.
                 self.may_hurry |= !self.discipline.is_told();
-                self.explained.add(disruption);
+                // What the RTC alone shows is the host's word, which needs another's.
+                let is_proven = !disruption.kinds.contains(Kind::RtcSet) || self.needed().0 == 1;
+                self.explained.add(disruption, is_proven);
                 if disruption.kinds.may_be_wrong() {
+                    self.disrupted_ns = self.disrupted_ns.max(disruption.at_monotonic_ns);
                     self.forget_error();
                 }
                 self.disturb(now_ns, Cause::Disruption(disruption.kinds), None);
@@ -160,28 +177,22 @@ impl Keeper {
         self.stage = Stage::Local;
     }
 
+    /// Whether there is evidence of a disruption that is not classified yet: until it is,
+    /// no frequency is learnt of what a set of some microseconds may be in, and no RTC
+    /// shows an absence.
+    pub fn gathering(&mut self, is_gathering: bool) {
+        self.is_gathering = is_gathering;
+    }
+
     /// The clock may be wrong for another reason than a disruption: all
     /// sources are polled at once.
     pub fn suspect(&mut self, now_ns: u64, cause: Cause) {
         self.chronyd.suspected(now_ns);
+        self.disrupted_ns = now_ns;
         self.forget_error();
         self.discipline.disrupted();
         self.disturb(now_ns, cause, None);
         self.stage = Stage::Local;
-    }
-
-    /// Another process set the clock since it was measured, so nothing
-    /// measured counts. Call this in place of [`Keeper::corrected`]: the
-    /// pending correction is cancelled. Corrections are relative; made on top
-    /// of that setting this one would put the clock wrong.
-    pub fn was_set(&mut self, now_ns: u64) {
-        self.queued.clear();
-        if let Some(Action::Step(_)) = self.pending.take() {
-            self.steps.give_back();
-        }
-        self.end_slew(now_ns);
-        self.suspect(now_ns, Cause::Disruption(Kind::ClockSet.into()));
-        self.disarm_leap();
     }
 
     /// What to do now; `None` until the next sample, or until a source sends
@@ -220,6 +231,10 @@ impl Keeper {
         let shows_time = |source: &Polled| source.kind != SourceKind::Rtc;
         let is_right = matches!(self.phase, Phase::Settled) || !self.sources.iter().any(shows_time);
         let Some(source) = self.sources.get_mut(index) else { return };
+        // An RTC moves against a clock that is set as in an absence.
+        if source.kind == SourceKind::Rtc && self.is_gathering {
+            return;
+        }
         if source.kind.is_local() {
             self.stage = Stage::Local;
         } else if self.stage == Stage::Done {
@@ -283,14 +298,21 @@ impl Keeper {
     pub fn corrected(&mut self, now_ns: u64, is_made: bool) {
         match self.pending.take() {
             // A failed one counts as well: it is not tried in each sample.
-            Some(Action::Slew(by)) => self.slewed(now_ns, if is_made { by.by_ns } else { 0 }),
+            Some(Action::Slew(by)) => {
+                if is_made {
+                    self.count_alone(&by, true, now_ns);
+                }
+                self.slewed(now_ns, if is_made { by.by_ns } else { 0 });
+            }
             Some(Action::Step(by)) if is_made => {
+                self.count_alone(&by, false, now_ns);
                 self.moved_by(by.source);
-                self.explained.moved(by.by_ns);
+                self.date.moved(by.by_ns);
+                self.explained.moved(by.by_ns, now_ns);
                 // A step ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).
                 self.slewing = None;
                 self.discipline.stepped(now_ns, by.by_ns);
-                self.disarm_leap();
+                self.leap_stepped();
                 self.own_step = Some((by.by_ns, now_ns));
                 self.sources.iter_mut().for_each(|source| source.stepped(by.by_ns, now_ns));
                 if self.policy.corrector == Corrector::Beside {
@@ -315,22 +337,11 @@ impl Keeper {
 
     /// The clock is, or will be, where that source has it: to be verified.
     fn moved_by(&mut self, source: usize) {
-        (self.known, self.is_unset) = (None, false);
+        self.known = None;
         self.phase = Phase::Corrected(self.phase.cause());
         if self.sources[source].kind != SourceKind::Rtc {
             self.sources.iter_mut().for_each(Polled::unlearn);
         }
-    }
-
-    /// Another process set a clock that was right. That is not undone; whether
-    /// it is right still is measured.
-    fn set_by_another(&mut self, now_ns: u64) {
-        self.chronyd.disturbed(now_ns);
-        self.disarm_leap();
-        self.forget_error();
-        self.disturb(now_ns, Cause::Disruption(Kind::ClockSet.into()), None);
-        self.sources.iter_mut().for_each(Polled::unlearn);
-        self.phase = Phase::SetByAnother;
     }
 
     /// Nothing measured before counts any more, but for the offset of `moved`, and of

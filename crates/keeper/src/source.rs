@@ -48,12 +48,17 @@ impl SourceKind {
         matches!(self, Self::VmClock | Self::Phc | Self::NetworkCard | Self::Rtc)
     }
 
+    /// Whether it is a face of the host: all of those are right or wrong together.
+    pub fn is_hosts(self) -> bool {
+        match self {
+            Self::VmClock | Self::Phc | Self::HostValue | Self::Rtc => true,
+            Self::NetworkCard | Self::Ntp => false,
+        }
+    }
+
     /// The voice of the source with this index.
     pub(crate) fn voice(self, index: usize) -> Voice {
-        match self {
-            Self::VmClock | Self::Phc | Self::HostValue | Self::Rtc => Voice::Host,
-            Self::NetworkCard | Self::Ntp => Voice::Own(index),
-        }
+        if self.is_hosts() { Voice::Host } else { Voice::Own(index) }
     }
 
     /// Whether it sends its time by itself, and cannot be polled.

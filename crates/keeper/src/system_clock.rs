@@ -24,7 +24,8 @@ pub trait SystemClock {
     fn now(&self) -> Result<Nanos, Self::Error>;
 
     /// Adds `by_ns` at once, in one call (`adjtimex`, ADJ_SETOFFSET): no time
-    /// passes between reading and setting.
+    /// passes between reading and setting. A leap second that the kernel was told of, by
+    /// whomever, is due still if the clock then shows the same UTC day, else it is not.
     ///
     /// # Errors
     /// Not permitted, or a time that the clock cannot show.

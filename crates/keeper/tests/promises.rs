@@ -3,8 +3,10 @@
 mod model;
 
 use keeper::{Policy, SourceKind, SystemClock};
-use model::{Errno, MS, Machine, ModelClock, S, Source};
+use model::clock::Errno;
+use model::{MS, Machine, ModelClock, NOON_NS, S, Source};
 use proptest::prelude::*;
+use units::LeapSecond;
 
 /// Something that happens to the machine.
 #[derive(Debug, Clone)]
@@ -242,6 +244,36 @@ fn a_set_between_measuring_and_correcting_is_not_made_twice() {
             assert!(machine.clock.error_ns().abs() <= 1000, "{}", machine.clock.error_ns());
         }
     }
+}
+
+/// In a set clock a leap second would come on another day.
+#[test]
+fn a_leap_second_is_told_to_a_right_clock_alone() {
+    let server =
+        Source { leap: Some(LeapSecond::Inserted), ..Source::honest(SourceKind::Ntp, 5_000_000) };
+    let mut told = 0;
+    for seed in 1..100 {
+        let mut machine = Machine::new(Policy::default(), &[server; 3], 0, seed);
+        machine.clock.truth_ns = NOON_NS;
+        machine.clock.realtime_ns = NOON_NS;
+        machine.others.is_reported = true;
+        machine.others.set_one_in = 4;
+        machine.samples(400);
+        machine.others.set_one_in = 0;
+        let off_ns = machine.clock.error_ns();
+        machine.others.set(&mut machine.clock, -off_ns);
+        machine.samples(600);
+        let last = machine.clock.leaps.last().map(|(leap, _)| *leap);
+        assert_eq!(last, Some(server.leap), "seed {seed}");
+        let mut of_wrong = machine.clock.leaps.iter().filter(|(_, off_ns)| off_ns.abs() > 11 * MS);
+        assert!(
+            !of_wrong.any(|(leap, _)| leap.is_some()),
+            "seed {seed}: {:?}",
+            machine.clock.leaps
+        );
+        told += machine.clock.leaps.len();
+    }
+    assert!(told > 150, "{told} told: others set the clock too seldom");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod absent;
 mod addresses;
+mod asked;
 mod disabled_page;
 mod discovery;
 mod hyperv;
@@ -74,6 +75,11 @@ const OWN_KVM: &[Test] = &[any("MSRs of others", absent::others_of_kvm)];
 const HYPERV: &[Test] = &[
     any("discovery", discovery::discovered),
     any("announced", hyperv::announced),
+    any("asked: discovery", asked::discovery),
+    any("asked: guest OS id", asked::os_id),
+    on_machine("asked: VP index", asked::vp_index),
+    on_machine("asked: hypercall page", asked::hypercall_page),
+    any("asked: invariant-TSC control", asked::invariant_tsc),
     any("OS id first", hyperv::os_id_first),
     any("frequency MSRs", hyperv::frequencies),
     any("page", hyperv::page),
@@ -93,6 +99,10 @@ const HYPERV: &[Test] = &[
 const KERNEL_HYPERV: &[Test] = &[
     any("discovery", discovery::discovered),
     any("announced", hyperv::announced),
+    any("asked: discovery", asked::discovery),
+    any("asked: guest OS id", asked::os_id),
+    on_machine("asked: VP index", asked::vp_index),
+    on_machine("asked: hypercall page", asked::hypercall_page),
     any("frequency MSRs", hyperv::frequencies),
     any("page", hyperv::page),
     any("counter against TSC", hyperv::counter_against_tsc),

@@ -96,7 +96,7 @@ fn of_provider(
         match read(&machine, source, bench.host_tsc, start) {
             Ok(mut readings) => {
                 let judged = judge(&name, &readings, step_ns, drift_ppm);
-                checks.extend(judged.map(|check| excused(check, moved)));
+                checks.extend(judged.map(|check| check.excused(moved)));
                 rows.extend(row(provider, source, &mut readings, step_ns));
             }
             Err(error) => checks.push(not_read(name, expected(drift_ppm), &error)),
@@ -257,16 +257,6 @@ fn check(name: String, expected: String, beyond_ns: Vec<u64>) -> Check {
     Check { name, expected, found, verdict }
 }
 
-/// What failed where that is KVM's doing was not measured.
-fn excused(check: Check, why: Option<&str>) -> Check {
-    match why {
-        Some(why) if check.verdict == Verdict::Failed => {
-            Check { verdict: Verdict::NotMeasured(why.to_owned()), ..check }
-        }
-        _ => check,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use host::Kind;
@@ -307,7 +297,7 @@ mod tests {
         }
         let none = judge("", &[], 1, 0.0);
         assert_eq!(none.each_ref().map(|check| &check.verdict), [&failed, &failed]);
-        let [excused, _] = none.map(|check| excused(check, Some("KVM's doing")));
+        let [excused, _] = none.map(|check| check.excused(Some("KVM's doing")));
         assert_eq!(excused.verdict, Verdict::NotMeasured("KVM's doing".to_owned()));
     }
 

@@ -2,11 +2,15 @@
 //! its log says, whether its time is the host's, what `doctor` and `watch` find inside.
 
 mod arrived;
+mod calls;
 mod expected;
+mod held;
 mod host_line;
 mod inside;
 mod judge;
+mod kept;
 mod moved;
+mod page;
 mod power;
 mod seen;
 mod ticking;
@@ -15,14 +19,16 @@ mod vmclock;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vmm::{LinuxImage, Machine};
+use vmm::{LinuxImage, Machine, host_clock};
 
 use crate::bench::{Bench, Provider};
 use crate::results::{Findings, Stock};
 use crate::run::Found;
 use crate::settings::{LabError, Progress, Result};
 use crate::stock_settings::StockSettings;
+use calls::Counted;
 use host_line::HostLine;
+use page::Offset;
 use power::{KEXEC, Slept};
 use seen::Seen;
 
@@ -36,6 +42,7 @@ const INSIDE: &str = "linux-inside";
 const STAYS: &str = "--stays";
 const SUSPENDS: &str = "--suspends";
 const KEPT: &str = "--kept";
+const WATCHED: &str = "--watch-s";
 /// And where a saved guest is restored.
 const ARRIVED: &str = "linux-arrived";
 /// How often the serial port is looked at.
@@ -52,6 +59,8 @@ struct Boot {
     host: HostLine,
     /// Guest TSC less host TSC.
     tsc_offset: u64,
+    /// What the provider's page tells, if it has one.
+    page: Option<std::result::Result<Offset, String>>,
     /// From the machine's start to the guest's line.
     took: Duration,
 }
@@ -98,7 +107,9 @@ fn boot(
         (stock.kept, KEPT),
     ];
     let wanted = wanted.into_iter().filter_map(|(is_wanted, word)| is_wanted.then_some(word));
-    let inside = [INSIDE].into_iter().chain(wanted).collect::<Vec<_>>().join(" ");
+    let watch_s = stock.watched.as_secs().to_string();
+    let inside = [INSIDE, WATCHED, &watch_s].into_iter().chain(wanted);
+    let inside = inside.collect::<Vec<_>>().join(" ");
     let image = LinuxImage {
         kernel: Arc::clone(&stock.kernel),
         initrd: Some(Arc::clone(&stock.initrd)),
@@ -108,7 +119,9 @@ fn boot(
     settings.vmclock = stock.vmclock.then_some(vmclock::SOURCE);
     let mut host = HostLine::default();
     host.read();
+    let before = host_clock::read();
     let machine = Machine::start(&settings).map_err(|error| error.to_string())?;
+    let created = [before, host_clock::read()];
     let started = Instant::now();
     let mut log = Vec::new();
     let (mut found, mut last_reading) = (None, started);
@@ -138,10 +151,16 @@ fn boot(
     };
     let seen = seen.map_err(|why| with_log(&why, &log))?;
     let tsc_offset = machine.tsc_offset(0).map_err(|error| error.to_string())?;
-    Ok((Boot { seen, host, tsc_offset, took }, machine))
+    let page = page::offset(&machine, provider, created);
+    Ok((Boot { seen, host, tsc_offset, page, took }, machine))
 }
 
 impl Boot {
+    /// What the page told, where it could be read.
+    fn page(&self) -> Option<&Offset> {
+        self.page.as_ref()?.as_ref().ok()
+    }
+
     /// What the clocks did while it was suspended, if it was.
     fn slept(&self) -> Option<Slept> {
         Slept::of(self.seen.suspended.as_ref()?, &self.host, self.tsc_offset)
@@ -189,6 +208,9 @@ fn row(
         offset_ns: judged.offset_ns,
         bound_ns: judged.bound_ns,
         rate_ppm: judged.rate_ppm,
+        page_offset_ns: boot.page().map(|page| page.offset_ns),
+        page_bound_ns: boot.page().map(|page| page.bound_ns),
+        calls_per_read: boot.seen.reads.map(Counted::calls_per_read),
         vmclock_offset_ns: vmclock.map(|vmclock| vmclock.offset_ns),
         vmclock_bound_ns: vmclock.map(|vmclock| vmclock.bound_ns),
         slept_s: boot.slept().map(|slept| slept.stood_ns / 1e9),

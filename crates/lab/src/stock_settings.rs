@@ -30,6 +30,8 @@ pub struct StockSettings {
     pub kexec: bool,
     /// Whether a guest that is saved keeps its time of day by its VMClock.
     pub kept: bool,
+    /// How long `watch` has to be silent in each guest, and the kernel's watchdog with it.
+    pub watched: Duration,
     /// Whether each guest also suspends.
     pub suspends: bool,
 }
@@ -81,6 +83,7 @@ impl StockSettings {
             away: None,
             kexec,
             kept: false,
+            watched: Duration::from_secs(3),
             suspends: false,
         })
     }

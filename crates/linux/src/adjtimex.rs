@@ -54,10 +54,10 @@ impl Discipline {
         u64::try_from(self.max_error_us).ok()?.checked_mul(1_000)
     }
 
-    /// The leap second that is due at the end of the day: after it has passed the
-    /// flag stays until somebody clears it (TIME_WAIT).
+    /// The leap second that is due at the end of the day: as it passes (TIME_OOP) and
+    /// after it (TIME_WAIT) the flag stays until somebody clears it.
     pub const fn leap_due(&self) -> Option<LeapSecond> {
-        if self.state == libc::TIME_WAIT {
+        if matches!(self.state, libc::TIME_OOP | libc::TIME_WAIT) {
             None
         } else if self.status & libc::STA_INS != 0 {
             Some(LeapSecond::Inserted)
@@ -182,25 +182,36 @@ pub(crate) fn tick_request(frequency: i64) -> timex {
     request
 }
 
-/// STA_INS or STA_DEL, or neither: the leap second at the end of the UTC day. The
-/// other bits of the status stay.
+/// STA_INS or STA_DEL, or neither: the leap second at the end of the UTC day that the clock
+/// shows. The other bits of the status stay.
+///
+/// A kernel whose clock was stepped has the bit still, and no second for it (`ntp_clear`); it
+/// takes another only once a second has begun without the bit, or as STA_PLL is cleared
+/// (`process_adj_status`, kernel/time/ntp.c). So that is set and cleared first. The unit of the
+/// offset, which that forgets, is set again; a PLL that is in use counts its next interval from
+/// then, and what a PPS signal calibrated begins anew.
 ///
 /// # Errors
 /// The kernel's: not permitted.
 pub fn set_leap(leap: Option<LeapSecond>) -> io::Result<()> {
-    call(leap_request(leap, read()?.status)).map(drop)
+    leap_requests(leap, read()?.status).into_iter().try_for_each(|request| call(request).map(drop))
 }
 
-pub(crate) fn leap_request(leap: Option<LeapSecond>, status: i32) -> timex {
-    let mut request = nothing();
-    request.modes = libc::ADJ_STATUS;
-    request.status = status & !(libc::STA_INS | libc::STA_DEL)
-        | match leap {
-            Some(LeapSecond::Inserted) => libc::STA_INS,
-            Some(LeapSecond::Deleted) => libc::STA_DEL,
-            None => 0,
-        };
-    request
+pub(crate) fn leap_requests(leap: Option<LeapSecond>, status: i32) -> [timex; 3] {
+    let others = status & !(libc::STA_INS | libc::STA_DEL);
+    let bits = match leap {
+        Some(LeapSecond::Inserted) => libc::STA_INS,
+        Some(LeapSecond::Deleted) => libc::STA_DEL,
+        None => 0,
+    };
+    // STA_NANO is none of the bits that a status sets.
+    let unit = if status & libc::STA_NANO == 0 { 0 } else { libc::ADJ_NANO };
+    [others | libc::STA_PLL, others & !libc::STA_PLL, others | bits].map(|status| {
+        let mut request = nothing();
+        request.modes = libc::ADJ_STATUS | unit;
+        request.status = status;
+        request
+    })
 }
 
 pub(crate) fn error_request(max_error_us: i64, estimated_error_us: i64, status: i32) -> timex {

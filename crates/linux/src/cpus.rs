@@ -2,6 +2,7 @@
 
 mod described;
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 
 use rustix::io::Errno;
@@ -43,6 +44,30 @@ pub fn allowed() -> Result<Vec<u32>, PinError> {
         .collect())
 }
 
+thread_local! {
+    /// Where this thread might run before it was bound.
+    static FREE: Cell<Option<CpuSet>> = const { Cell::new(None) };
+}
+
+/// The CPUs that a thread may run on which is not bound to one.
+#[derive(Debug, Clone, Copy)]
+pub struct Free(Option<CpuSet>);
+
+/// Where this thread might run if it were not [`Pinned`]: for another that it starts, which
+/// is bound as it is (`sched_fork`, kernel/sched/core.c), and whose work is not to wait for
+/// that CPU.
+pub fn free() -> Free {
+    Free(FREE.get())
+}
+
+impl Free {
+    /// Lets this thread run there.
+    pub fn run(self) {
+        // Without permission it stays where it is, and is slower at the worst.
+        let _ = self.0.map(|set| sched_setaffinity(None, &set));
+    }
+}
+
 /// This thread stays on one CPU until this is dropped.
 #[derive(Debug)]
 #[must_use = "the thread is free again as soon as this is dropped"]
@@ -65,6 +90,7 @@ pub fn pin(cpu: u32) -> Result<Pinned, PinError> {
     let mut only = CpuSet::new();
     only.set(index);
     sched_setaffinity(None, &only).map_err(|error| PinError::Bind { cpu, error })?;
+    FREE.set(FREE.get().or(Some(before)));
     Ok(Pinned { before, not_send: PhantomData })
 }
 
@@ -73,6 +99,7 @@ impl Drop for Pinned {
         // A CPU taken offline meanwhile is the only way to fail; the kernel
         // has then moved the thread itself.
         let _ = sched_setaffinity(None, &self.before);
+        FREE.set(FREE.get().filter(|free| *free != self.before));
     }
 }
 
@@ -97,6 +124,27 @@ mod tests {
             drop(pinned);
         }
         assert_eq!(allowed().unwrap(), all);
+    }
+
+    #[test]
+    fn a_thread_that_a_pinned_one_starts_can_be_free() {
+        let all = allowed().unwrap();
+        let started = |free: Free| {
+            let thread = std::thread::spawn(move || {
+                free.run();
+                allowed().unwrap()
+            });
+            thread.join().unwrap()
+        };
+        assert_eq!(started(free()), all);
+        let outer = pin(all[0]).unwrap();
+        let inner = pin(all[0]).unwrap();
+        assert_eq!(started(Free(None)), [all[0]], "it inherits the binding");
+        assert_eq!(started(free()), all);
+        drop(inner);
+        assert_eq!(started(free()), all);
+        drop(outer);
+        assert!(free().0.is_none());
     }
 
     #[test]

@@ -12,7 +12,8 @@ use std::os::fd::AsRawFd as _;
 
 use rustix::system::{RebootCommand, reboot};
 
-/// Boots another kernel at once, as [`init::restart`](crate::init::restart) restarts the machine (kexec_file_load(2)).
+/// Boots another kernel at once, as [`init::restart`](crate::init::restart) restarts the
+/// machine (kexec_file_load(2)).
 ///
 /// # Errors
 /// The kernel's own: ENOSYS where it has no CONFIG_KEXEC_FILE; without one this does not

@@ -17,7 +17,7 @@
 
 use std::io;
 
-use units::LeapSecond;
+use units::{LeapSecond, calendar};
 
 use crate::adjtimex::{self, Discipline};
 use crate::clock::Clock;
@@ -29,6 +29,8 @@ const CAP_SYS_TIME: u32 = 25;
 const FIRST_USER_NAMESPACE: &str = "user:[4026531837]";
 
 const STATUS: &str = "/proc/self/status";
+
+const DAY_NS: u64 = 86_400_000_000_000;
 
 /// The largest slew, ns: at 500 µs a second, an hour and a half. The kernel
 /// would take more; a larger correction is meant as a step.
@@ -107,12 +109,23 @@ impl KernelClock {
         Clock::Realtime.read_ns().ok_or(SetError::Unset)
     }
 
-    /// Adds `by_ns`, to the microsecond, to CLOCK_REALTIME at once.
+    /// Adds `by_ns`, to the microsecond, to CLOCK_REALTIME at once. A leap second that is due,
+    /// whoever told the kernel of it, is due still where the clock then shows the same UTC day,
+    /// which may end with one, and is not where it shows another. (A clock that is not
+    /// synchronised does not say whether its second has passed; its day does.)
     ///
     /// # Errors
     /// Not permitted, or to a time that the clock cannot show.
     pub fn step(&mut self, by_ns: i64) -> Result<(), SetError> {
-        adjtimex::set_offset(nearest_us(by_ns)).map_err(|error| refused("step", by_ns, error))
+        let due = adjtimex::read().ok().and_then(|found| found.leap_due());
+        let day = |clock: &Self| clock.now_ns().map(|ns| ns / DAY_NS).ok();
+        let from = day(self).filter(|day| calendar::date((*day).into()).is_leap_day());
+        adjtimex::set_offset(nearest_us(by_ns)).map_err(|error| refused("step", by_ns, error))?;
+        if due.is_some() {
+            // It fails for want of permission alone, which the step had.
+            let _ = self.set_leap(due.filter(|_| from.is_some() && from == day(self)));
+        }
+        Ok(())
     }
 
     /// Has the kernel gain or lose `by_ns`, to the microsecond, at 500 µs a

@@ -20,7 +20,13 @@ fn a_manager_receives_a_services_notifications() {
     let path = folder.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
     assert!(service(|command| command.env("NOTIFY_SOCKET", &path)));
-    let expected = ["READY=1\nSTATUS=keeping\n", "STATUS=a b\n", "WATCHDOG=1\n", "STOPPING=1\n"];
+    let expected = [
+        "READY=1\nSTATUS=keeping\n",
+        "STATUS=a b\n",
+        "RESTART_RESET=1\nSTATUS=well\n",
+        "WATCHDOG=1\n",
+        "STOPPING=1\n",
+    ];
     for expected in expected {
         let mut message = [0; 256];
         let length = manager.recv(&mut message).unwrap();
@@ -48,6 +54,7 @@ fn be_a_service() {
     assert_eq!(service_manager::watchdog(), Some(Duration::from_secs(20)));
     service_manager::ready("keeping").unwrap();
     service_manager::status("a\nb").unwrap();
+    service_manager::well("well").unwrap();
     service_manager::alive().unwrap();
     service_manager::stopping().unwrap();
 }

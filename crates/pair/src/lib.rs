@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod departures;
 mod limiter;
 mod lines;
 mod metrics;
@@ -18,7 +19,7 @@ pub use metrics::{Counts, exposition, take};
 pub use networks::Networks;
 pub use packet::{LENGTH, Reply, reply};
 pub use peers::{Peer, choose, parse};
-pub use probe::{ProbeError, Times, probe};
+pub use probe::{ProbeError, Prober, Times};
 pub use responder::{Answers, Responder};
 pub use scrape::{MOST_BYTES, get};
 pub use socket::Clock;

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// An address is answered so often at once,
 const BURST: u64 = 16;
-/// and then once in this, ns: a peer asks once in ten seconds.
-const EACH_NS: u64 = 1_000_000_000;
+/// and then once in this, ns: a peer asks twice in ten seconds, and in one at the most.
+const EACH_NS: u64 = 500_000_000;
 /// Addresses share so many places; 256 KB.
 const PLACES: usize = 32_768;
 
@@ -14,7 +14,7 @@ const PLACES: usize = 32_768;
 ///
 /// Each has a place, by a hash that nobody else can compute, and may share it: so nothing
 /// is searched or given up, and forged senders keep a peer out only by as many packets a
-/// second as there are places. Who has an IPv6 network of 64 bits has one place.
+/// half a second as there are places. Who has an IPv6 network of 64 bits has one place.
 #[derive(Debug)]
 pub struct Limiter {
     /// Each place's answers are paid for till then.
@@ -30,7 +30,7 @@ impl Default for Limiter {
 
 impl Limiter {
     /// Whether an address that asks now is answered. (The generic cell rate algorithm:
-    /// each answer costs a second, and 16 of them may be owed.)
+    /// each answer costs half a second, and 16 of them may be owed.)
     pub fn allows(&mut self, address: IpAddr, now_ns: u64) -> bool {
         let address = match address {
             IpAddr::V6(it) => IpAddr::V6(Ipv6Addr::from_bits(it.to_bits() >> 64 << 64)),
@@ -52,14 +52,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_gets_its_burst_and_then_one_a_second() {
+    fn a_flood_gets_its_burst_and_then_two_a_second() {
         let mut limiter = Limiter::default();
         let (one, other) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
         let within = |limiter: &mut Limiter, from_ms: u64, to_ms: u64| {
             (from_ms..to_ms).filter(|ms| limiter.allows(one, ms * 1_000_000)).count()
         };
-        assert_eq!(within(&mut limiter, 0, 1000), 16);
-        assert_eq!(within(&mut limiter, 1000, 11_000), 10);
+        assert_eq!(within(&mut limiter, 0, 1000), 17);
+        assert_eq!(within(&mut limiter, 1000, 11_000), 20);
         assert!(limiter.allows(other, 0));
     }
 

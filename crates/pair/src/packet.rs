@@ -14,12 +14,47 @@ const SERVER: u8 = 4;
 /// takes it for one.
 const UNSYNCHRONISED: u8 = 3 << 6;
 
-/// A request with this number, which cannot be guessed, in place of our time.
-pub(crate) fn request(number: u64) -> [u8; LENGTH] {
+/// A request with this number, which cannot be guessed, in place of our time. It is for when
+/// the reply to an earlier one was sent, which arrived then by the peer's clock (interleaved
+/// mode, RFC 9769, section 2). A peer that tells it replies to the number `shown`, any other
+/// to `number`.
+pub(crate) fn following(arrival: u64, shown: u64, number: u64) -> [u8; LENGTH] {
     let mut packet = [0; LENGTH];
     packet[0] = 4 << 3 | CLIENT;
+    packet[24..32].copy_from_slice(&arrival.to_be_bytes());
+    packet[32..40].copy_from_slice(&shown.to_be_bytes());
     packet[40..].copy_from_slice(&number.to_be_bytes());
     packet
+}
+
+/// The 64 bits from there on.
+fn field(packet: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_be_bytes(packet.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// The number of a request or, of a reply, when it was sent.
+pub(crate) fn transmitted(packet: &[u8]) -> u64 {
+    field(packet, 40).unwrap_or(0)
+}
+
+/// When the request arrived, as a reply has it.
+pub(crate) fn arrival(reply: &[u8]) -> u64 {
+    field(reply, 32).unwrap_or(0)
+}
+
+/// The arrival of an earlier request of which this one asks when it was replied to; none of a
+/// plain one.
+pub(crate) fn asked(request: &[u8]) -> Option<u64> {
+    let arrival = field(request, 24).filter(|arrival| *arrival != 0)?;
+    (field(request, 32) != field(request, 40)).then_some(arrival)
+}
+
+/// Makes a reply one that says when an earlier one was sent.
+pub(crate) fn interleave(reply: &mut [u8; LENGTH], request: &[u8], earlier_ns: i64) {
+    if let Some(shown) = request.get(32..40) {
+        reply[24..32].copy_from_slice(shown);
+        sent(reply, earlier_ns);
+    }
 }
 
 /// The reply to a request that arrived then, but for the time at which it is sent: none
@@ -63,15 +98,14 @@ impl Reply {
     /// Of the bytes that came, if they reply to the request of that number. Any NTP
     /// server's, synchronised or not. The era is the one nearest to `near_ns`.
     pub fn parse(packet: &[u8], number: u64, near_ns: i64) -> Option<Self> {
-        let field = |at: usize| Some(u64::from_be_bytes(packet.get(at..at + 8)?.try_into().ok()?));
-        if packet.first()? & 7 != SERVER || field(24)? != number {
+        if packet.first()? & 7 != SERVER || field(packet, 24)? != number {
             return None;
         }
         let (code, stratum) = (packet.get(12..16)?.try_into().ok()?, *packet.get(1)?);
         if stratum == 0 && matches!(&code, b"DENY" | b"RSTR" | b"RATE") {
             return Some(Self::Kiss(code));
         }
-        let (received, sent) = (field(32)?, field(40)?);
+        let (received, sent) = (field(packet, 32)?, field(packet, 40)?);
         let time = |fixed| nanoseconds(fixed, near_ns);
         // A server that never had the time says 0.
         (received != 0 && sent != 0).then(|| Self::Times {
@@ -104,7 +138,7 @@ mod tests {
         for at_ns in
             [1_700_000_000_123_456_789, 2_085_978_495_999_999_999, 2_085_978_497_000_000_001]
         {
-            let mut packet = reply(&request(7), at_ns).unwrap();
+            let mut packet = reply(&following(0, 0, 7), at_ns).unwrap();
             sent(&mut packet, at_ns + 5_000);
             let near_ns = at_ns - 40 * 365 * 86_400 * 1_000_000_000;
             let Some(Reply::Times { received_ns, sent_ns }) = Reply::parse(&packet, 7, near_ns)

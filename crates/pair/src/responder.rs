@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
+use crate::departures::Departures;
 use crate::limiter::Limiter;
 use crate::networks::Networks;
 use crate::packet;
@@ -58,11 +59,11 @@ impl Responder {
 
     /// Answers until the process ends.
     pub fn run(self) -> Infallible {
-        let mut limiter = Limiter::default();
+        let (mut limiter, mut departures) = (Limiter::default(), Departures::default());
         // One more, to see what is longer: with extensions or a MAC, which are not answered.
         let mut buffer = [0; packet::LENGTH + 1];
         loop {
-            let is_answered = match self.next(&mut buffer, &mut limiter) {
+            let is_answered = match self.next(&mut buffer, &mut limiter, &mut departures) {
                 Ok(is_answered) => is_answered,
                 Err(_) => {
                     // Out of memory, or an ICMP error of an earlier reply.
@@ -76,7 +77,12 @@ impl Responder {
     }
 
     /// Whether the next packet was answered.
-    fn next(&self, buffer: &mut [u8], limiter: &mut Limiter) -> Result<bool> {
+    fn next(
+        &self,
+        buffer: &mut [u8],
+        limiter: &mut Limiter,
+        departures: &mut Departures,
+    ) -> Result<bool> {
         let came = socket::receive(&self.socket, buffer)?;
         let now = self.clock.now()?;
         let Some(from) = came.from.filter(|from| self.networks.contain(from.ip())) else {
@@ -88,7 +94,13 @@ impl Responder {
         if !limiter.allows(from.ip().to_canonical(), now.monotonic_ns) {
             return Ok(false);
         }
-        packet::sent(&mut reply, self.clock.shows(self.clock.now()?.realtime_ns));
+        while let Some((earlier, sent_ns)) = socket::departed(&self.socket) {
+            departures.put(packet::arrival(&earlier), self.clock.shows(sent_ns));
+        }
+        match packet::asked(request).and_then(|arrival| departures.take(arrival)) {
+            Some(earlier_ns) => packet::interleave(&mut reply, request, earlier_ns),
+            None => packet::sent(&mut reply, self.clock.shows(self.clock.now()?.realtime_ns)),
+        }
         self.socket.send_to(&reply, from)?;
         Ok(true)
     }

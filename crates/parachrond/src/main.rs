@@ -2,6 +2,7 @@
 //! its log, its exit code.
 
 mod arguments;
+mod asking;
 mod log;
 mod metrics;
 mod minutes;

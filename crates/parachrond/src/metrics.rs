@@ -2,17 +2,16 @@
 //! socket, as `parachron status` does, so none holds it up.
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::time::Duration;
 use std::{io, thread};
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use access::Secured;
 use daemon::{Settings, program};
-use exporter::{Answer, Open, Scrapes};
+use exporter::{Open, Scrapes};
 
-use crate::Failure;
 use crate::log::Log;
+use crate::{Failure, asking};
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod elsewhere;
@@ -30,8 +29,7 @@ pub(crate) struct Metrics {
     address: SocketAddr,
     listener: Option<TcpListener>,
     secured: Option<Secured>,
-    socket: PathBuf,
-    consumers: Vec<String>,
+    scrapes: Scrapes,
 }
 
 impl Metrics {
@@ -41,10 +39,7 @@ impl Metrics {
     /// is kept all the same.
     pub(crate) fn open(settings: &Settings, log: &Log) -> Result<Option<Self>, Failure> {
         let Some(address) = settings.metrics else { return Ok(None) };
-        let Some(socket) = settings.status_socket.clone() else {
-            let cause = "metrics are made of what is told at status-socket, which is empty";
-            return Err((cause.into(), "name a status-socket".into(), program::USAGE));
-        };
+        let scrapes = asking::scrapes("metrics", settings, &settings.consumers)?;
         let secured = secured(settings)?;
         let remedy = "another address or port: metrics";
         let listener = match TcpListener::bind(address) {
@@ -58,18 +53,12 @@ impl Metrics {
                 None
             }
         };
-        let consumers = settings.consumers.clone();
-        Ok(Some(Self { address, listener, secured, socket, consumers }))
+        Ok(Some(Self { address, listener, secured, scrapes }))
     }
 
     /// Serves them until the process ends.
     pub(crate) fn serve(self) -> Result<(), Failure> {
-        let Self { address, listener, secured, socket, consumers } = self;
-        let ask = move || {
-            let (knows, status) = daemon::metrics::ask(&socket).unzip();
-            Answer { knows, status, is_expected: true }
-        };
-        let scrapes = Scrapes::new(env!("CARGO_PKG_VERSION"), &consumers, ask);
+        let Self { address, listener, secured, scrapes } = self;
         let serve = move || {
             let listener = listener.map_or_else(|| freed(address, AGAIN), Ok)?;
             match secured {
@@ -77,10 +66,7 @@ impl Metrics {
                 Some(secured) => exporter::serve(listener, secured, move || scrapes.told()),
             }
         };
-        let thread = thread::Builder::new().name("metrics".into()).stack_size(STACK_BYTES);
-        let failed =
-            |why: io::Error| (format!("no thread: {why}"), "ulimit -u".into(), program::FAILED);
-        thread.spawn(serve).map(|_| ()).map_err(failed)
+        asking::begin("metrics", STACK_BYTES, serve)
     }
 }
 

@@ -1,18 +1,17 @@
 //! Its records: each minute a row, by a thread of their own. What cannot be written is
 //! told, and the clock is kept all the same.
 
-use std::io;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use daemon::{Settings, program};
-use exporter::{Answer, Scrapes};
-use records::{Error, Folder};
+use daemon::Settings;
+use exporter::Scrapes;
+use records::{Error, Folder, Minute};
 
-use crate::Failure;
 use crate::log::Log;
 use crate::minutes::{Before, minute};
+use crate::{Failure, asking};
 
 const EVERY: Duration = Duration::from_secs(60);
 /// The sources have replied by then.
@@ -21,12 +20,10 @@ const FIRST: Duration = Duration::from_secs(5);
 const PACKED_EACH: u32 = 60;
 /// Making a Parquet file of a day takes a part of this.
 const STACK_BYTES: usize = 512 << 10;
-/// The name that other machines know this one by.
-const HOST: &str = "/proc/sys/kernel/hostname";
 
 /// Where to, and who is asked.
 pub(crate) struct Recording {
-    folder: Folder,
+    folder: Folder<Minute>,
     shown: PathBuf,
     scrapes: Scrapes,
     /// Lines that were left out when a Parquet file was made last.
@@ -43,18 +40,9 @@ impl Recording {
     /// What is to be recorded, if that is configured.
     pub(crate) fn of(settings: &Settings) -> Result<Option<Self>, Failure> {
         let Some(shown) = settings.records.clone() else { return Ok(None) };
-        let Some(socket) = settings.status_socket.clone() else {
-            let cause = "records are made of what is told at status-socket, which is empty";
-            return Err((cause.into(), "name a status-socket".into(), program::USAGE));
-        };
-        let ask = move || {
-            let (knows, status) = daemon::metrics::ask(&socket).unzip();
-            Answer { knows, status, is_expected: true }
-        };
-        let scrapes = Scrapes::new(env!("CARGO_PKG_VERSION"), &[], ask);
-        let host = std::fs::read_to_string(HOST).unwrap_or_default();
+        let scrapes = asking::scrapes("records", settings, &[])?;
         let limit_bytes = u64::from(settings.records_limit_mb) * 1_000_000;
-        let folder = Folder::new(&shown, host.trim(), limit_bytes);
+        let folder = Folder::here(&shown, limit_bytes);
         Ok(Some(Self { folder, shown, scrapes, left_out: 0, failing: [false; 2] }))
     }
 
@@ -74,10 +62,7 @@ impl Recording {
                 thread::sleep(EVERY);
             }
         };
-        let thread = thread::Builder::new().name("records".into()).stack_size(STACK_BYTES);
-        let failed =
-            |why: io::Error| (format!("no thread: {why}"), "ulimit -u".into(), program::FAILED);
-        thread.spawn(record).map(|_| ()).map_err(failed)
+        asking::begin("records", STACK_BYTES, record)
     }
 
     /// A row.

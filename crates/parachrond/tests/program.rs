@@ -4,33 +4,18 @@
 use std::fs;
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use daemon::{program, status_socket};
 use tempfile::TempDir;
 
+use running::{Running, configured, end, parachrond, started};
+
+mod running;
+
 /// What an operator is promised, kB.
 const MOST_RESIDENT_KB: u64 = 4096;
-
-fn parachrond() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_parachrond"));
-    command.env_remove("JOURNAL_STREAM").env_remove("NOTIFY_SOCKET").stdin(Stdio::null());
-    command
-}
-
-/// A folder, and in it a configuration without this machine's own sources.
-fn configured(more: &str) -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("parachrond.toml");
-    let socket = folder.path().join("status.sock");
-    let text = format!(
-        "force = true\nno-source = ['vmclock', 'phc', 'rtc']\nstatus-socket = '{}'\n{more}",
-        socket.display()
-    );
-    fs::write(&file, text).unwrap();
-    (folder, file)
-}
 
 fn ran(arguments: &[&str], file: &Path) -> Output {
     parachrond().args(arguments).arg("--config").arg(file).output().unwrap()
@@ -66,43 +51,27 @@ fn exit_codes_tell_usage_refused_and_no_source_apart() {
     assert_eq!(code(&ran(&[], &file)), Some(expected));
 }
 
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Ours; it may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Running {
-    fn figure(&self, field: &str) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
-        line.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap()
-    }
-
-    /// What is present of shared libraries; none in a static program.
-    fn libraries_kb(&self) -> u64 {
-        let maps = fs::read_to_string(format!("/proc/{}/smaps", self.0.id())).unwrap();
-        let mut is_library = false;
-        let mut all_kb = 0;
-        for line in maps.lines() {
-            if let Some(rss) = line.strip_prefix("Rss:").filter(|_| is_library) {
-                all_kb += rss.trim().trim_end_matches(" kB").parse::<u64>().unwrap();
-            } else if line.split(' ').next().is_some_and(|range| range.contains('-')) {
-                is_library = line.contains(".so");
-            }
+/// What is present of shared libraries; none in a static program.
+fn libraries_kb(running: &Running) -> u64 {
+    let maps = fs::read_to_string(format!("/proc/{}/smaps", running.0.id())).unwrap();
+    let mut is_library = false;
+    let mut all_kb = 0;
+    for line in maps.lines() {
+        if let Some(rss) = line.strip_prefix("Rss:").filter(|_| is_library) {
+            all_kb += rss.trim().trim_end_matches(" kB").parse::<u64>().unwrap();
+        } else if line.split(' ').next().is_some_and(|range| range.contains('-')) {
+            is_library = line.contains(".so");
         }
-        all_kb
     }
+    all_kb
 }
 
 /// `VmRSS` counts each page that is mapped and present, those of the program's file too.
 /// What is packaged is static, and held to all of it. Elsewhere libc and libm are files of
-/// their own, which all processes share: some 1.8 MB, which are left out. Debug assertions
-/// are code as well: such a build has a limit of its own.
+/// their own, which all processes share: some 1.8 MB, which are left out. How many pages of
+/// a build with debug assertions are present says nothing of what is promised: they are its
+/// unoptimised code, several times as long, and the kernel's choice of what to map around a
+/// fault. Such a build is held to what it takes for itself.
 #[test]
 fn it_stays_small_and_wakes_for_samples_alone() {
     let servers = "ntp = ['127.0.0.1:9', '127.0.0.1:10', '127.0.0.1:11']\n";
@@ -125,7 +94,7 @@ fn it_stays_small_and_wakes_for_samples_alone() {
     let woken = running.figure("voluntary_ctxt_switches:") - before;
     assert!(status_socket::ask(&socket).unwrap().contains("\"unreachable\""));
     let (all_kb, own_kb) = (running.figure("VmRSS:"), running.figure("RssAnon:"));
-    let libraries_kb = running.libraries_kb();
+    let libraries_kb = libraries_kb(&running);
     end(&running.0);
     let mut log = String::new();
     running.0.stderr.take().unwrap().read_to_string(&mut log).unwrap();
@@ -135,13 +104,9 @@ fn it_stays_small_and_wakes_for_samples_alone() {
     assert!(woken <= 2 * 50 + 10, "woken {woken} times for 100 samples");
     println!("VmRSS {all_kb} kB, of it libraries {libraries_kb} kB, RssAnon {own_kb} kB");
     assert!(own_kb <= 1024, "{own_kb} kB of its own");
-    let most_kb = MOST_RESIDENT_KB * if cfg!(debug_assertions) { 2 } else { 1 };
-    assert!(all_kb - libraries_kb <= most_kb, "{all_kb} kB resident");
-}
-
-fn end(child: &Child) {
-    let pid = rustix::process::Pid::from_child(child);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    if !cfg!(debug_assertions) {
+        assert!(all_kb - libraries_kb <= MOST_RESIDENT_KB, "{all_kb} kB resident");
+    }
 }
 
 /// A daemon that records, and corrects nothing.
@@ -151,12 +116,6 @@ fn recording(more: &str) -> (TempDir, PathBuf) {
     let more = format!("records = '{}{more}'\n", records.display());
     fs::write(&file, fs::read_to_string(&file).unwrap() + &more).unwrap();
     (folder, file)
-}
-
-fn started(file: &Path) -> Running {
-    let mut command = parachrond();
-    command.arg("--config").arg(file).stderr(Stdio::piped());
-    Running(command.spawn().unwrap())
 }
 
 /// The only file of these below a folder of records: of lines, or Parquet.

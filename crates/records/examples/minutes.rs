@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
 
-use records::Folder;
+use records::{Folder, Minute};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = std::env::args_os().nth(1).ok_or("the folder is missing")?;
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let folder = hosts
             .entry(host.to_owned())
             .or_insert_with(|| Folder::new(Path::new(&root), host, u64::MAX));
-        folder.write(&serde_json::from_str(minute)?)?;
+        folder.write(&serde_json::from_str::<Minute>(minute)?)?;
     }
     for folder in hosts.values_mut() {
         folder.pack()?;

@@ -1,72 +1,12 @@
 //! What a daemon records of its machine's clock each minute, for questions to a fleet.
-//!
-//! A folder holds the minutes of many machines in the layout that Hive began and all
-//! engines read: a day and a host are folders, and columns of the table.
-//!
-//! ```text
-//! date=2026-11-22/host=db-1/part-1795305600.parquet   whole; the day's, till the last hour
-//!                           _part-1795305600.jsonl    its lines, until the day is over
-//! ```
-//!
-//! Engines leave out files whose name begins with `_`. Lines count: of them the Parquet
-//! file is made anew each hour, and renamed into its place. A machine that dies loses what
-//! Linux had not written, as in [`crate::recorder`].
 
-pub mod folder;
-pub mod lines;
-pub mod packed;
+use crate::row::row;
 
-use serde::{Deserialize, Serialize};
-
-/// Makes the row and the tables of its columns.
-macro_rules! columns {
-    (
-        texts: $($(#[doc = $text_doc:literal])+ $text:ident),+;
-        numbers: $($(#[doc = $number_doc:literal])+ $number:ident),+;
-    ) => {
-        /// One minute of a machine's clock. What is not known is none. Disruptions and
-        /// corrections are counted since the row before; one that may have been of several
-        /// kinds counts in each.
-        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-        pub struct Minute {
-            /// When, by this clock: Unix time, s.
-            pub unix_s: i64,
-            $($(#[doc = $text_doc])+ #[serde(skip_serializing_if = "Option::is_none")]
-            pub $text: Option<String>,)+
-            $($(#[doc = $number_doc])+ #[serde(skip_serializing_if = "Option::is_none")]
-            pub $number: Option<i64>,)+
-        }
-
-        /// The columns of text: name, value.
-        pub const TEXTS: &[Column<Option<String>>] =
-            &[$(Column { name: stringify!($text), of: |row| &row.$text }),+];
-
-        /// The columns of numbers that may be unknown: name, value.
-        pub const NUMBERS: &[Column<Option<i64>>] =
-            &[$(Column { name: stringify!($number), of: |row| &row.$number }),+];
-
-        impl Minute {
-            /// The number of this column.
-            pub fn number(&mut self, name: &str) -> Option<&mut Option<i64>> {
-                match name {
-                    $(stringify!($number) => Some(&mut self.$number),)+
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-/// A column of the table.
-#[derive(Debug, Clone, Copy)]
-pub struct Column<T> {
-    /// Its name.
-    pub name: &'static str,
-    /// Its value in a row.
-    pub of: fn(&Minute) -> &T,
-}
-
-columns! {
+row! {
+    /// One minute of a machine's clock. What is not known is none. Disruptions and
+    /// corrections are counted since the row before; one that may have been of several
+    /// kinds counts in each.
+    Minute of "part", groups of 256;
     texts:
         /// Version of Parachron.
         version,

@@ -51,6 +51,9 @@ pub enum Error {
     /// The caller rejects a comparison, with its reason.
     #[error("{} {}", .0.display(), .1)]
     Refused(PathBuf, String),
+    /// A folder holds rows of another table: this file.
+    #[error("{} is there, and is of other rows", .0.display())]
+    OtherRows(PathBuf),
     /// The system cannot read it.
     #[error("cannot read {}: {}", .0.display(), .1)]
     Read(PathBuf, io::Error),

@@ -14,7 +14,7 @@ pub(crate) enum Request {
         text: String,
         guests: Option<u64>,
         days: Option<f64>,
-        /// In digits: a number of JavaScript has 53 bits.
+        /// As people tell it ([`simulator::seed`]): a number of JavaScript has 53 bits.
         seed: Option<String>,
     },
     /// The next guests under the discipline of this place in the list. The reply is no

@@ -4,6 +4,7 @@ use serde::Serialize;
 use simulator::outcome::BANDS;
 use simulator::report::{Of, SimulateReport};
 use simulator::scenario::BUILT_IN;
+use simulator::seed::{NoSeed, Seed};
 use simulator::{Fleet, Scenario, Simulation, file};
 
 use crate::cells::Cells;
@@ -66,8 +67,9 @@ impl Run {
         seed: Option<&str>,
     ) -> Result<Self, Refused> {
         let scenario = file::read(text)?;
-        let seed = seed.map(|digits| digits.parse().map_err(|_| "a seed is 0 to 2⁶⁴ − 1"));
-        let of = Of::new(&scenario, guests, days, seed.transpose()?);
+        let refused = |why: NoSeed| Refused { refused: why.to_string(), line: None };
+        let seed = seed.map(|text| text.parse::<Seed>().map_err(refused)).transpose()?;
+        let of = Of::new(&scenario, guests, days, seed.map(|seed| seed.0));
         let count = of.guests.end - of.guests.start;
         let span_ns = scenario
             .check(count, of.days)
@@ -88,7 +90,7 @@ impl Run {
             first: of.guests.start,
             guests: of.guests.end - of.guests.start,
             days: of.days,
-            seed: of.seed.to_string(),
+            seed: Seed(of.seed).to_string(),
             right_s: scenario.limits.right_ms.0 / 1e3,
             disciplines: scenario.disciplines.iter().map(|it| it.name()).collect(),
         }

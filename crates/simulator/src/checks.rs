@@ -1,4 +1,5 @@
-//! What must hold of each guest, looked at whenever its clocks are read.
+//! What must hold of each guest, looked at whenever its observer reads its clocks: a guest
+//! without one is looked at by its error alone.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,14 +1,14 @@
 //! A guest's kernel: the shipped timekeeper on the machine's counter, and what a
 //! daemon may ask of it.
 
+mod corrected;
+
 use facts::Fact;
 use facts::steering::Adjtimex;
 use host::ticks::{Backlog, TickPolicy};
-use keeper::{ClockError, SystemClock};
 use pvclock::Nanos;
 use timekeeper::timex::{mode, status};
 use timekeeper::{ClockSource, Clocks, Kernel as Version, Refused, Timekeeper, Timex};
-use units::LeapSecond;
 
 use crate::fault::Missed;
 use crate::machine::Machine;
@@ -249,65 +249,5 @@ impl Kernel {
         let tick = 10_000 + ticks as i64;
         let modes = mode::FREQUENCY | mode::TICK;
         self.adjust(Timex { modes, frequency, tick, ..Timex::default() }).map(|_| ())
-    }
-}
-
-impl SystemClock for Kernel {
-    type Error = Refused;
-
-    fn now(&self) -> Result<Nanos, Refused> {
-        let [now, _] = self.shown_ns();
-        u64::try_from(now).map(Nanos).map_err(|_| Refused::OutOfRange(now.into()))
-    }
-
-    fn step(&mut self, by_ns: i64) -> Result<(), Refused> {
-        let modes = mode::SETOFFSET | mode::NANO;
-        let (seconds, fraction) =
-            (by_ns.div_euclid(1_000_000_000), by_ns.rem_euclid(1_000_000_000));
-        self.adjust(Timex { modes, seconds, fraction, ..Timex::default() })?;
-        self.was_set = true;
-        Ok(())
-    }
-
-    fn slew(&mut self, by_ns: i64) -> Result<(), Refused> {
-        let offset = by_ns / 1000;
-        self.adjust(Timex { modes: mode::OFFSET_SINGLESHOT, offset, ..Timex::default() })?;
-        Ok(())
-    }
-
-    fn set_error(&mut self, error: ClockError) -> Result<(), Refused> {
-        let us = |ns: u64| i64::try_from(ns.div_ceil(1000)).unwrap_or(i64::MAX);
-        let (max_error, estimated_error) = (us(error.max_ns), us(error.estimated_ns));
-        let modes = mode::MAXERROR | mode::ESTERROR | mode::STATUS;
-        self.settle();
-        let kept = self.time.ntp().status() & !(status::UNSYNC | status::READ_ONLY);
-        let timex = Timex { modes, max_error, estimated_error, status: kept, ..Timex::default() };
-        self.adjust(timex).map(|_| ())
-    }
-
-    fn set_figures(&mut self, max_ns: Option<u64>, estimated_ns: u64) -> Result<(), Refused> {
-        let us = |ns: u64| i64::try_from(ns / 1000).unwrap_or(i64::MAX);
-        let modes = mode::ESTERROR | if max_ns.is_some() { mode::MAXERROR } else { 0 };
-        let (max_error, estimated_error) = (us(max_ns.unwrap_or(0)), us(estimated_ns));
-        self.adjust(Timex { modes, max_error, estimated_error, ..Timex::default() })?;
-        Ok(())
-    }
-
-    fn set_leap(&mut self, leap: Option<LeapSecond>) -> Result<(), Refused> {
-        let bits = match leap {
-            Some(LeapSecond::Inserted) => status::INS,
-            Some(LeapSecond::Deleted) => status::DEL,
-            None => 0,
-        };
-        self.settle();
-        let kept = self.time.ntp().status();
-        let status = kept & !(status::INS | status::DEL | status::READ_ONLY) | bits;
-        self.adjust(Timex { modes: mode::STATUS, status, ..Timex::default() }).map(|_| ())
-    }
-
-    fn set_frequency(&mut self, ppb: f64) -> Result<(), Refused> {
-        let frequency = (ppb * 65.536).round() as i64;
-        self.adjust(Timex { modes: mode::FREQUENCY, frequency, ..Timex::default() })?;
-        Ok(())
     }
 }

@@ -26,6 +26,7 @@ pub mod report;
 mod run;
 pub mod scenario;
 pub mod scrape;
+pub mod seed;
 mod shrink;
 mod tally;
 mod truth;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::checks::Promise;
 use crate::fault::FaultKind;
 use crate::outcome::{Counts, Fleet, Outcome};
-use crate::scenario::{Corrector, Scenario};
+use crate::scenario::{Corrector, STREAMS, Scenario};
 
 /// Broken promises that are told one by one.
 const TOLD: usize = 20;
@@ -55,6 +55,9 @@ pub struct SimulateReport {
     pub about: String,
     /// Which fleet of all that it describes.
     pub seed: u64,
+    /// The version of the random streams that the seed is of: under another, it is another
+    /// fleet's.
+    pub streams: u32,
     /// How many guests there are.
     pub guests: u64,
     /// How many days of each.
@@ -139,6 +142,7 @@ impl SimulateReport {
             scenario: scenario.name.clone(),
             about: scenario.about.clone(),
             seed: of.seed,
+            streams: STREAMS.0,
             guests: of.guests.end - of.guests.start,
             days: of.days,
             right_s: scenario.limits.right_ms.0 / 1e3,

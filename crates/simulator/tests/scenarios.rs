@@ -19,8 +19,9 @@ fn fleet(scenario: &Scenario, corrector: Corrector, guests: u64) -> Fleet {
     simulation(scenario, corrector, 7, scenario.days).guests(0..guests, || true)
 }
 
-/// A seed of today means the same fleet tomorrow, in debug and in release, on any
-/// machine: where these change, so must the version of the streams.
+/// A seed of today means the same fleet tomorrow, in any build and on any machine (the page's
+/// check compares WebAssembly with the program): where these change, so must the version
+/// of the streams.
 #[test]
 fn each_scenario_has_its_digest() {
     let digests: Vec<String> = BUILT_IN

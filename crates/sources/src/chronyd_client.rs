@@ -10,7 +10,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use chronyd::{ReplyError, Request, Tracking};
+use chronyd::{ReplyError, Request, Status, Tracking};
 
 mod feed;
 mod socket;
@@ -61,6 +61,13 @@ pub enum Cause {
     /// chronyd at this address did not do it.
     #[error("chronyd at {0} refused: {1}")]
     Refused(Address, ReplyError),
+}
+
+impl ChronydError {
+    /// Whether chronyd tried, and could not: it may not set the clock.
+    pub fn has_failed(&self) -> bool {
+        matches!(self.cause, Cause::Refused(_, ReplyError::Refused(Status::Failed)))
+    }
 }
 
 fn listed(attempts: &[(Address, io::Error)]) -> String {
@@ -129,6 +136,15 @@ impl ChronydClient {
         self.request(request, |reply, sequence| chronyd::acknowledgement(reply, request, sequence))
     }
 
+    /// Over UDP each chronyd refuses what changes something: that would be told in the place
+    /// of why its Unix socket cannot be reached.
+    fn addresses_for(&self, request: Request) -> impl Iterator<Item = &Address> {
+        let is_unix = |address: &&Address| matches!(address, Address::Unix(_));
+        let only_unix =
+            request != Request::Tracking && self.addresses.iter().any(|it| is_unix(&it));
+        self.addresses.iter().filter(move |address| !only_unix || is_unix(address))
+    }
+
     fn request<T>(
         &self,
         request: Request,
@@ -140,7 +156,7 @@ impl ChronydClient {
         };
         let (command, deadline) = (request.name(), Instant::now() + timeout);
         let mut attempts = Vec::new();
-        for address in &self.addresses {
+        for address in self.addresses_for(request) {
             if !attempts.is_empty() && Instant::now() >= deadline {
                 break;
             }

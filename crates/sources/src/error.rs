@@ -45,6 +45,14 @@ pub enum SourceError {
         /// The age of the last one, ms.
         last_age_ms: Option<u64>,
     },
+    /// Another process has the host's channel, by which it would be heard.
+    #[error("{channel}: {why}")]
+    ChannelTaken {
+        /// Which.
+        channel: String,
+        /// What the system said, and when it is tried again.
+        why: String,
+    },
     /// The source's reading gives no offset.
     #[error("{source_name}: {error}")]
     Offset {

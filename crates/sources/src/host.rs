@@ -7,11 +7,14 @@
 //! | AF_VSOCK | the host, which connects | CID 2 |
 //! | a virtio-serial port | the host, which writes | the host: nobody else has the other end |
 //!
+//! A channel that another process has is tried again every 10 s: meanwhile the clock is
+//! kept by whatever else shows the time.
+//!
 //! docs/protocols/host-socket.md is for those who write the other side.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 use units::{CrossTimestamp, OffsetBound, TimeInterval, TimeReading};
@@ -19,6 +22,8 @@ use units::{CrossTimestamp, OffsetBound, TimeInterval, TimeReading};
 use crate::SourceError;
 use crate::source::now;
 
+mod awaited;
+mod channel;
 mod local;
 mod message;
 mod port;
@@ -26,31 +31,23 @@ mod stream;
 mod told;
 mod vsock;
 
-pub use hosttime::EARLIEST_NS;
+use awaited::Awaited;
+pub use channel::Channel;
+pub use hosttime::{EARLIEST_NS, VSOCK_PORT};
 use local::LocalSocket;
 pub use message::{Malformed, Message};
 use port::Port;
 pub use told::Rejected;
 use told::Told;
-pub use vsock::PORT as VSOCK_PORT;
 use vsock::Vsock;
 
 /// How long a time is valid, ns.
 const FRESH_NS: u64 = 1_000_000_000;
 
-/// Where the host is listened to.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Channel {
-    /// On no channel.
-    #[default]
-    None,
-    /// A Unix datagram socket to be made at this path.
-    Socket(PathBuf),
-    /// This port of AF_VSOCK.
-    Vsock(u32),
-    /// A virtio-serial port, as `/dev/virtio-ports/NAME`.
-    Port(PathBuf),
-}
+/// How long a notice shows that the host gives notice of each pause: a nightly backup's
+/// pause is told before the last is that old, and one that was told by hand is no promise
+/// for longer.
+const NOTICE: Duration = Duration::from_secs(25 * 3600);
 
 /// Listens to the host.
 #[derive(Debug)]
@@ -61,12 +58,16 @@ pub struct Host {
     local: Option<LocalSocket>,
     vsock: Option<Vsock>,
     port: Option<Port>,
+    /// What another process has.
+    awaited: Vec<Awaited>,
+    noticed: Option<Instant>,
     /// Readable when one of them is.
     any: OwnedFd,
 }
 
 impl Host {
-    /// Listens on these channels, one of a kind.
+    /// Listens on these channels, one of a kind. What another process has, which any user
+    /// may have taken first, is [awaited](Host::awaited).
     ///
     /// # Errors
     /// The channel that cannot be opened, and why.
@@ -79,43 +80,66 @@ impl Host {
             local: None,
             vsock: None,
             port: None,
+            awaited: Vec::new(),
+            noticed: None,
             any,
         };
         for channel in channels {
-            host.add(channel).map_err(|why| (channel.clone(), why))?;
+            match host.add(channel) {
+                Ok(()) => {}
+                Err(why) if awaited::is_anothers(channel, &why) => {
+                    host.awaited.push(Awaited::new(channel, &why));
+                }
+                Err(why) => return Err((channel.clone(), why)),
+            }
+            if *channel != Channel::None {
+                let comma = if host.name.is_empty() { "" } else { "," };
+                host.name.push_str(&format!("{comma}{channel}"));
+            }
         }
         Ok(host)
     }
 
     fn add(&mut self, channel: &Channel) -> io::Result<()> {
         let level = epoll::EventFlags::IN;
-        let place = match channel {
-            Channel::None => return Ok(()),
+        match channel {
+            Channel::None => {}
             Channel::Socket(path) => {
                 let local = self.local.insert(LocalSocket::bind(path)?);
                 watch(&self.any, local.as_fd(), level)?;
-                path.display().to_string()
             }
             Channel::Vsock(port) => {
                 let vsock = self.vsock.insert(Vsock::listen(*port)?);
                 watch(&self.any, vsock.as_fd(), level)?;
-                format!("vsock:{port}")
             }
             Channel::Port(path) => {
                 let port = self.port.insert(Port::open(path)?);
                 // A host that has gone is reported as long as it has.
                 watch(&self.any, port.as_fd(), level | epoll::EventFlags::ET)?;
-                path.display().to_string()
             }
-        };
-        if !self.name.is_empty() {
-            self.name.push(',');
         }
-        self.name.push_str(&place);
         Ok(())
     }
 
-    /// Its channels: `/run/parachron/host.sock,vsock:4123`.
+    /// The channels that another process has, and what is told of it: each is tried again
+    /// every 10 s, as the others are read.
+    pub fn awaited(&self) -> impl Iterator<Item = (&Channel, &str)> {
+        self.awaited.iter().map(|one| (&one.channel, one.why.as_str()))
+    }
+
+    /// Tries again what is due.
+    fn retry(&mut self, now: Instant) {
+        for mut one in std::mem::take(&mut self.awaited) {
+            if !one.take_due(now) {
+                self.awaited.push(one);
+            } else if let Err(why) = self.add(&one.channel) {
+                one.failed(&why);
+                self.awaited.push(one);
+            }
+        }
+    }
+
+    /// Its channels: `/run/parachron/host.sock,vsock:123`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -123,7 +147,15 @@ impl Host {
     /// Whether the host reported, since the last call, that the machine was
     /// stopped.
     pub fn take_resumed(&mut self) -> bool {
+        if self.told.resumed {
+            self.noticed = Some(Instant::now());
+        }
         std::mem::take(&mut self.told.resumed)
+    }
+
+    /// Whether the host has reported within 25 hours that the machine was stopped.
+    pub fn gives_notice(&self, now: Instant) -> bool {
+        self.noticed.is_some_and(|at| now.saturating_duration_since(at) < NOTICE)
     }
 
     /// Why the last that was rejected was; at most once a second.
@@ -140,6 +172,7 @@ impl Host {
     /// # Errors
     /// A channel or a clock cannot be read.
     pub fn receive_all(&mut self) -> io::Result<()> {
+        self.retry(Instant::now());
         let mut events = Vec::with_capacity(8);
         // An edge is reported until it was taken.
         let none = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -172,7 +205,12 @@ impl Host {
         let age_ns = |at_ns: u64| now_ns.saturating_sub(at_ns);
         let fresh = self.told.offset.take().filter(|it| age_ns(it.at_monotonic_ns) <= FRESH_NS);
         let last_age_ms = self.told.last_ns.map(|last_ns| age_ns(last_ns) / 1_000_000);
-        fresh.ok_or_else(|| SourceError::NoMessage { path: self.name.clone(), last_age_ms })
+        // A host that was heard by another channel is silent.
+        let awaited = self.awaited.first().filter(|_| last_age_ms.is_none());
+        fresh.ok_or_else(|| match awaited {
+            Some(one) => one.error(),
+            None => SourceError::NoMessage { path: self.name.clone(), last_age_ms },
+        })
     }
 
     /// The host's time now, by [`Host::offset`], between two stamps.

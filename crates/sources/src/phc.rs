@@ -9,6 +9,7 @@
 mod scale;
 mod spec;
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use facts::hardware::PhcDriver;
@@ -20,7 +21,7 @@ use crate::source::{SourceStatus, now, offset};
 use crate::{SourceError, VmClockSource};
 
 pub use scale::{Apparent, PhcScale, Smear, UnknownScale, kernels_tai_s};
-pub use spec::{PhcSpec, is_same_device};
+pub use spec::{PhcSpec, PhcSpecError, is_same_device};
 
 /// Where the kernel shows each device's name.
 const CLASS: &str = "/sys/class/ptp";
@@ -33,6 +34,13 @@ pub struct PhcSource {
     phc: Phc,
     scale: PhcScale,
     ahead: Ahead,
+    /// What a VMClock's device counts, found by its page or by a clock that was right: by
+    /// one that was paused for 37 s UTC looks like TAI.
+    found: Cell<Option<Apparent>>,
+    /// What it appeared to count beside the clock that was right last.
+    seen: Cell<Option<Apparent>>,
+    /// Its page told so when it was read last.
+    page_tells: Cell<bool>,
 }
 
 /// How far the device is ahead of UTC.
@@ -52,7 +60,16 @@ impl PhcSource {
         let clock_name = clock_name(Path::new(CLASS), path).unwrap_or_default();
         let phc = Phc::open(path).map_err(|error| crate::unknown(&name, &error));
         let ahead = Ahead::ByScale;
-        Fact::from(phc).map(|phc| Self { name, clock_name, phc, scale, ahead })
+        Fact::from(phc).map(|phc| Self {
+            name,
+            clock_name,
+            phc,
+            scale,
+            ahead,
+            found: Cell::default(),
+            seen: Cell::default(),
+            page_tells: Cell::default(),
+        })
     }
 
     /// The same, ahead of UTC by `ahead_s` from now on; by none, its time is
@@ -98,7 +115,7 @@ impl PhcSource {
     /// # Errors
     /// That is not known.
     pub fn ahead_of_utc_s(&self) -> Result<i32, UnknownScale> {
-        if self.scale == PhcScale::ByName && scale::is_vmclock(&self.clock_name) {
+        if self.is_measured() {
             let page = Path::new("/dev").join(&self.clock_name);
             let offset = match VmClockSource::open(&page) {
                 Fact::Known(mut page) => Some(page.offset()),
@@ -114,18 +131,57 @@ impl PhcSource {
         scale::smear(&self.clock_name)
     }
 
+    /// Whether what it counts is measured.
+    fn is_measured(&self) -> bool {
+        self.scale == PhcScale::ByName && scale::is_vmclock(&self.clock_name)
+    }
+
+    /// Whether what it counts is found by CLOCK_REALTIME: a VMClock's device without a page.
+    pub fn is_held_against_the_clock(&self) -> bool {
+        self.is_measured() && !self.page_tells.get()
+    }
+
+    /// Whether CLOCK_REALTIME is known to be right, by something else: by it, what a VMClock's
+    /// device counts is found, and kept from then on. Another scale is taken where the clock
+    /// is right the next time as well: it may have been paused since it was measured. To be
+    /// told as often as that is known anew.
+    pub fn clock_is_known(&self, is_right: bool) {
+        if !self.is_held_against_the_clock() || !is_right {
+            return self.seen.set(None);
+        }
+        let counts = self.apparent().ok().map(|(_, counts)| counts);
+        let counts = counts.filter(|it| matches!(it, Apparent::Utc | Apparent::Tai));
+        let is_again = self.seen.replace(counts) == counts;
+        if counts.is_some() && (is_again || self.found.get().is_none()) {
+            self.found.set(counts);
+        }
+    }
+
     /// How far a VMClock's device is ahead of the UTC of its own page, whose
-    /// offset from CLOCK_REALTIME is given, or else of CLOCK_REALTIME: never by
-    /// the name, which two kernels give to two scales.
+    /// offset from CLOCK_REALTIME is given; or else as it was found to count; or else of
+    /// CLOCK_REALTIME: never by the name, which two kernels give to two scales.
     fn vmclocks_ahead_s(
         &self,
         page: Option<Result<OffsetBound, SourceError>>,
     ) -> Result<i32, UnknownScale> {
         let tells_none = |why: SourceError| UnknownScale::PageTellsNone(why.to_string());
-        let pages_ns = page.transpose().map_err(tells_none)?.map_or(0, |page| page.offset_ns);
-        let Ok((device_ns, _)) = self.apparent() else { return Err(UnknownScale::AtNeither) };
+        let page = page.transpose().map_err(tells_none)?;
         let tai_s = kernels_tai_s();
-        match Apparent::of(device_ns.saturating_sub(pages_ns), &tai_s) {
+        self.page_tells.set(page.is_some());
+        let counts = match (page, self.found.get()) {
+            (None, Some(found)) => found,
+            (page, _) => {
+                let Ok((device_ns, _)) = self.apparent() else {
+                    return Err(UnknownScale::AtNeither);
+                };
+                let pages_ns = page.map_or(0, |page| page.offset_ns);
+                Apparent::of(device_ns.saturating_sub(pages_ns), &tai_s)
+            }
+        };
+        if page.is_some() && matches!(counts, Apparent::Utc | Apparent::Tai) {
+            self.found.set(Some(counts));
+        }
+        match counts {
             Apparent::Utc => Ok(0),
             Apparent::Tai => PhcScale::tai(&tai_s).ahead_of_utc_s("", || tai_s),
             _ => Err(UnknownScale::AtNeither),

@@ -34,7 +34,8 @@ pub struct SourceStatus {
     pub stratum: Option<u8>,
     /// An NTP server's root distance, or a VMClock page's maximum error, ns.
     pub root_distance_ns: Option<u64>,
-    /// An NTP server's leap second warning: 1 insert, 2 delete, 0 none.
+    /// A leap second warning: 1 insert, 2 delete; 0 for an NTP server without one, and a
+    /// VMClock page has one or none.
     pub leap: Option<u8>,
     /// How a PTP hardware clock is compared: precise or extended.
     pub method: Option<String>,

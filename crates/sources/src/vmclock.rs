@@ -26,7 +26,13 @@ pub struct VmClockSource {
     max_error_ns: Option<u64>,
     /// Systems nearby smear leap seconds, as it stated last.
     is_smeared_nearby: bool,
+    /// The leap indicator of a second that is to come, as it stated last.
+    leap: Option<u8>,
 }
+
+/// Leap indicators of a second that will be inserted, or left out, at the end of the
+/// month (docs/protocols/vmclock.md): the same numbers as an NTP server's.
+const ANNOUNCED: [u8; 2] = [1, 2];
 
 /// Why a page does not give the time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -97,6 +103,7 @@ impl VmClockSource {
             device,
             max_error_ns: None,
             is_smeared_nearby: false,
+            leap: None,
         })
     }
 
@@ -107,7 +114,8 @@ impl VmClockSource {
 
     /// The maximum error that the page stated last.
     pub fn status(&self) -> SourceStatus {
-        SourceStatus { root_distance_ns: self.max_error_ns, ..SourceStatus::default() }
+        let (root_distance_ns, leap) = (self.max_error_ns, self.leap);
+        SourceStatus { root_distance_ns, leap, ..SourceStatus::default() }
     }
 
     /// Whether systems nearby smear leap seconds, as the page stated last
@@ -157,6 +165,7 @@ impl VmClockSource {
                 utc.latest_ns += 1;
                 self.max_error_ns = Some(max_error.0);
                 self.is_smeared_nearby = info.leap_smearing_hint != 0;
+                self.leap = Some(info.leap_indicator).filter(|it| ANNOUNCED.contains(it));
                 let shown_ns = (shown_ns, shown_ns);
                 return Ok(TimeReading { before, utc, shown_ns, cross_timestamp: None, after });
             }

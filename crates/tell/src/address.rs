@@ -4,8 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The port of AF_VSOCK on which guests listen by default.
-pub const VSOCK_PORT: u32 = 4123;
+use hosttime::VSOCK_PORT;
 
 /// The way to a guest.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -106,11 +105,11 @@ mod tests {
     fn each_kind_is_read_and_written() {
         let unix = |path: &str, port| Address::Unix { path: path.into(), port };
         for (text, address) in [
-            ("vsock:3", Address::Vsock { cid: 3, port: 4123 }),
+            ("vsock:3", Address::Vsock { cid: 3, port: 123 }),
             ("vsock:7:9", Address::Vsock { cid: 7, port: 9 }),
-            ("unix:/run/v.sock", unix("/run/v.sock", 4123)),
+            ("unix:/run/v.sock", unix("/run/v.sock", 123)),
             ("unix:/run/v.sock:52", unix("/run/v.sock", 52)),
-            ("unix:/run/a:b", unix("/run/a:b", 4123)),
+            ("unix:/run/a:b", unix("/run/a:b", 123)),
             ("port:/run/p", Address::Port("/run/p".into())),
             ("agent:/run/qga.sock", Address::Agent("/run/qga.sock".into())),
         ] {

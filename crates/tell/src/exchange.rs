@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hosttime::{Answer, FRAME_BYTES, Frame, ROUNDS, Reason};
+use hosttime::{Answer, Frame, Incoming, ROUNDS, Reason};
 use linux::clock::pair;
 use units::OffsetBound;
 
@@ -50,18 +50,21 @@ fn request(
     connection: &mut Connection,
     spoken_ns: u64,
 ) -> Result<((u64, u64), u64, OffsetBound), Failure> {
-    let mut bytes = [0; FRAME_BYTES];
-    let mut filled = 0;
-    while filled < FRAME_BYTES {
-        filled += connection.receive(&mut bytes[filled..], "request from the guest")?;
-    }
+    let mut incoming = Incoming::default();
+    let frame = loop {
+        let length = connection.receive(incoming.space(), "request from the guest")?;
+        match incoming.filled(length) {
+            Ok(None) => {}
+            Ok(Some(frame)) => break frame,
+            Err(why) => return Err(Failure::Nonsense(why.to_string())),
+        }
+    };
     let received_ns = realtime_ns()?;
-    match Frame::parse(&bytes) {
-        Ok(Frame::Request { nonce, sent_ns }) => {
+    match frame {
+        Frame::Request { nonce, sent_ns } => {
             Ok(((nonce, sent_ns), received_ns, offset(sent_ns, spoken_ns)?))
         }
-        Ok(_) => Err(Failure::Nonsense("the guest speaks as a host does".to_owned())),
-        Err(why) => Err(Failure::Nonsense(why.to_string())),
+        _ => Err(Failure::Nonsense("the guest speaks as a host does".to_owned())),
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use hosttime::Reason;
 
-pub use address::{Address, NotAnAddress, VSOCK_PORT};
+pub use address::{Address, NotAnAddress};
 pub use agent::MAX_REPLY_BYTES;
 use connection::Connection;
 pub use host::{HostState, Unusable};

@@ -19,6 +19,14 @@ pub struct Date {
     pub day: u32,
 }
 
+impl Date {
+    /// Whether a leap second may come at its end: of the two days that are taken first (ITU-R
+    /// TF.460-6), and no other was ever needed.
+    pub const fn is_leap_day(&self) -> bool {
+        matches!((self.month, self.day), (6, 30) | (12, 31))
+    }
+}
+
 /// The date so many days after 1970-01-01.
 #[inline]
 pub fn date(days: i128) -> Date {

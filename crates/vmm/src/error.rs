@@ -61,6 +61,9 @@ pub enum MachineError {
     /// The saved clock cannot continue on this host.
     #[error(transparent)]
     Restore(#[from] host::RestoreError),
+    /// The provider has no such register.
+    #[error(transparent)]
+    Register(#[from] host::MsrError),
     /// KVM's clock was not saved or restored.
     #[error(transparent)]
     Clock(#[from] kvm::Error),

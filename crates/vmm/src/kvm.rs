@@ -15,7 +15,7 @@ use host::VcpuId;
 use kvm_bindings::{
     KVM_CAP_VCPU_ATTRIBUTES, KVM_CAP_X86_USER_SPACE_MSR, KVM_MSR_EXIT_REASON_FILTER,
     KVM_MSR_EXIT_REASON_INVAL, KVM_MSR_EXIT_REASON_UNKNOWN, KVM_PIT_SPEAKER_DUMMY, kvm_enable_cap,
-    kvm_pit_config, kvm_userspace_memory_region,
+    kvm_msr_entry, kvm_pit_config, kvm_userspace_memory_region,
 };
 use kvm_ioctls::{Cap, Kvm, VcpuFd, VmFd};
 use pvclock::Hertz;
@@ -157,6 +157,14 @@ pub fn set_tsc_offset(vcpu: &VcpuFd, offset: u64) -> Result<u64, MachineError> {
 /// [`open`]'s, or KVM's own.
 pub fn host_tsc() -> Result<Hertz, MachineError> {
     Ok(query_host(&open()?)?.frequency)
+}
+
+/// An MSR of a vCPU as KVM has it.
+pub(crate) fn read_msr(vcpu: &VcpuFd, index: u32) -> Result<u64, MachineError> {
+    let mut one = calls::of_entries(&[kvm_msr_entry { index, ..Default::default() }])?;
+    let read = vcpu.get_msrs(&mut one).map_err(MachineError::kvm("KVM_GET_MSRS"))?;
+    let found = one.as_slice().first().filter(|_| read == 1);
+    found.map(|entry| entry.data).ok_or(MachineError::Unsupported { what: "MSR of this number" })
 }
 
 /// Whether guests are told that the TSC is invariant: CPUID 0x8000_0007 EDX bit 8,

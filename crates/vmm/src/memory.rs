@@ -9,6 +9,8 @@
 //!    reaches into the shared area, where a guest may ask for one, is refused.
 #![allow(unsafe_code)]
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use guest::layout::{self, Pages};
 use guest::protocol::SharedArea;
 use host::{GuestMemory, Misplaced};
@@ -111,6 +113,30 @@ impl GuestRam {
         Ok(bytes)
     }
 
+    /// An aligned 32-bit word; none where there is no memory, or the shared area.
+    pub fn word(&self, address: u64) -> Option<u32> {
+        Some(self.atomic(address)?.load(Ordering::Relaxed))
+    }
+
+    /// Writes aligned 32-bit words, while vCPUs run; none are written unless all are there,
+    /// and outside of the shared area.
+    pub(crate) fn set_words(&self, address: u64, words: &[u32]) -> Option<()> {
+        let at = |index: usize| self.atomic(address.checked_add(index as u64 * 4)?);
+        let places: Vec<&AtomicU32> = (0..words.len()).map(at).collect::<Option<_>>()?;
+        places.iter().zip(words).for_each(|(place, word)| place.store(*word, Ordering::Relaxed));
+        Some(())
+    }
+
+    fn atomic(&self, address: u64) -> Option<&AtomicU32> {
+        let at = self.pointer(address, size_of::<AtomicU32>())?;
+        if is_shared(address, size_of::<AtomicU32>()) || !address.is_multiple_of(4) {
+            return None;
+        }
+        // SAFETY: inside the mapping (invariant 1), which is page aligned, so that it is
+        // aligned as its address is; a word of the one size (invariant 2).
+        Some(unsafe { &*at.cast() })
+    }
+
     /// This process's address of guest address 0, for the kernel.
     pub(crate) fn host_address(&self) -> u64 {
         self.map.iter().next().map_or(0, |region| {
@@ -141,13 +167,18 @@ impl GuestRam {
     }
 }
 
+/// Whether bytes of the memory reach into the area of 64-bit words.
+fn is_shared(address: u64, length: usize) -> bool {
+    let shared = layout::SHARED..layout::SHARED + size_of::<SharedArea>() as u64;
+    address < shared.end && shared.start < address + length as u64
+}
+
 impl GuestMemory for GuestRam {
     fn page<P: Page>(&self, address: host::GuestAddress) -> Result<&P, Misplaced> {
         let (address, length) = (address.0, size_of::<P>());
         let outside = Misplaced::Outside { address, length };
         let at = self.pointer(address, length).ok_or(outside)?;
-        let shared = layout::SHARED..layout::SHARED + size_of::<SharedArea>() as u64;
-        if address < shared.end && shared.start < address + length as u64 {
+        if is_shared(address, length) {
             return Err(outside);
         }
         // SAFETY: inside the mapping (invariant 1), atomics of one size
@@ -159,7 +190,7 @@ impl GuestMemory for GuestRam {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicPtr, Ordering};
+    use std::sync::atomic::AtomicPtr;
 
     use super::*;
     use host::pages::TimePage;
@@ -189,6 +220,18 @@ mod tests {
             assert_eq!(page(address).is_ok(), is_ok, "{address:#x}");
         }
         assert!(matches!(page(2), Err(Misplaced::Unaligned { address: 2, alignment: 4 })));
+    }
+
+    #[test]
+    fn words_are_written_outside_of_the_shared_area_alone() {
+        let ram = page_aligned();
+        assert_eq!(ram.set_words(0x3000, &[1, 2]), Some(()));
+        assert_eq!([0x3000, 0x3004, 0x3008].map(|at| ram.word(at)), [Some(1), Some(2), Some(0)]);
+        let (begins, ends) = (layout::SHARED, layout::MEMORY_MIN);
+        for address in [begins, begins - 4, ends, ends - 4, 0x3002, u64::MAX - 3] {
+            assert_eq!(ram.set_words(address, &[7, 7]), None, "{address:#x}");
+        }
+        assert_eq!((ram.word(begins - 4), ram.word(begins)), (Some(0), None));
     }
 
     /// As `GuestRam::new` maps it; vm-memory under Miri gives memory of a lesser alignment.

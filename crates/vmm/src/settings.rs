@@ -102,7 +102,7 @@ impl Settings {
     /// Whether this machine, and not KVM, has Hyper-V's hypercall page.
     pub(crate) fn has_hypercall_page(&self) -> bool {
         let is_hyperv = |settings: &host::Settings| settings.kind == Kind::HyperV;
-        self.linux.is_some() && matches!(&self.backend, Backend::Own(own) if is_hyperv(own))
+        matches!(&self.backend, Backend::Own(own) if is_hyperv(own))
     }
 }
 

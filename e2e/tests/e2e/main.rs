@@ -39,6 +39,7 @@ mod lab_time;
 mod lab_vmclock;
 mod latency;
 mod outputs;
+mod pair;
 mod refused;
 mod tell;
 mod trees;
@@ -81,6 +82,7 @@ fn main() {
         lab_command::CASES,
         latency::CASES,
         outputs::CASES,
+        pair::CASES,
         tell::CASES,
         trees::CASES,
         vmclock::CASES,

@@ -71,7 +71,7 @@ pub(super) const CRATES: &[Row] = &[
     open(4, "kvm", &["units", "pvclock", "host", "linux"]),
     open(4, "records", &["units", "instruments"]),
     pure(4, "disruptions", &["units", "facts", "instruments", "pvclock"]),
-    pure(4, "doctor", &["units", "facts", "instruments", "pvclock"]),
+    pure(4, "doctor", &["units", "facts", "instruments", "pvclock", "timekeeper"]),
     pure(1, "errormap", &[]),
     pure(5, "fleet", &[]),
     top(5, "clock-c", Uses::Only(&["units", "clock"])),

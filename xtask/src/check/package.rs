@@ -8,14 +8,10 @@ use crate::outside::Outcome;
 use crate::project::Project;
 
 pub(crate) fn check(project: &Project) -> Outcome {
-    let metadata =
-        project.cargo().args(["metadata", "--no-deps", "--format-version", "1"]).output();
-    let metadata = match metadata {
-        Ok(output) if output.status.success() => output.stdout,
-        Ok(output) => return Outcome::Failed(String::from_utf8_lossy(&output.stderr).into_owned()),
-        Err(error) => return Outcome::Failed(format!("cannot run cargo metadata: {error}\n")),
+    let metadata = match metadata(project) {
+        Ok(metadata) => metadata,
+        Err(why) => return Outcome::Failed(why),
     };
-    let metadata = serde_json::from_slice(&metadata).unwrap_or_default();
     let mut command = project.cargo();
     // Building each crate from its package would take as long as all tests.
     // Offline: a built workspace has all that it needs.
@@ -25,6 +21,17 @@ pub(crate) fn check(project: &Project) -> Outcome {
         command.args(["--exclude", name]);
     }
     Outcome::of(&mut command)
+}
+
+/// What cargo says of the workspace, or why it says nothing.
+pub(super) fn metadata(project: &Project) -> Result<Value, String> {
+    let mut command = project.cargo();
+    match command.args(["metadata", "--no-deps", "--format-version", "1"]).output() {
+        Ok(output) if output.status.success() => serde_json::from_slice(&output.stdout)
+            .map_err(|error| format!("cargo metadata printed no JSON: {error}\n")),
+        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        Err(error) => Err(format!("cannot run cargo metadata: {error}\n")),
+    }
 }
 
 /// The packages with `publish = false`.

@@ -1,5 +1,6 @@
 //! An OCI image layout of the static program, made without a daemon
-//! (opencontainers/image-spec, image-layout.md).
+//! (opencontainers/image-spec, image-layout.md). The version names the index of all
+//! processors' images, from which each machine takes its own; version and processor name one.
 
 use std::fs;
 use std::io;
@@ -8,23 +9,42 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{Arch, Release, output};
+use super::{Arch, Made, Release, output};
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
-pub(super) fn build(release: &Release<'_>, programs: &[(Arch, PathBuf)]) -> io::Result<()> {
+pub(super) fn build(release: &Release<'_>, made: &[Made]) -> io::Result<()> {
     let layout = release.work.join("oci");
     fs::create_dir_all(layout.join("blobs/sha256"))?;
-    let manifests = programs.iter().map(|(arch, folder)| one(release, &layout, arch, folder));
-    let manifests = manifests.collect::<io::Result<Vec<_>>>()?;
-    let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": manifests });
-    fs::write(layout.join("index.json"), index.to_string())?;
+    let images = made.iter().map(|made| one(release, &layout, &made.arch, &made.folder));
+    let images = images.collect::<io::Result<Vec<_>>>()?;
+    let all = blob(&layout, INDEX, index(&images).to_string().as_bytes())?;
+    let mut entries = vec![named(&all, &release.version)];
+    for (image, made) in images.iter().zip(made) {
+        entries.push(named(image, &format!("{}-{}", release.version, made.arch.debian)));
+    }
+    fs::write(layout.join("index.json"), index(&entries).to_string())?;
     fs::write(layout.join("oci-layout"), json!({ "imageLayoutVersion": "1.0.0" }).to_string())?;
-    let file = release.out.join(format!("parachron-{}.oci.tar", release.version));
-    tar(release, &layout, &file)
+    tar(release, &layout, &file(release))
+}
+
+/// The archive.
+pub(super) fn file(release: &Release<'_>) -> PathBuf {
+    release.out.join(format!("parachron-{}.oci.tar", release.version))
+}
+
+fn index(entries: &[Value]) -> Value {
+    json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": entries })
+}
+
+/// A description by a name, which is one's alone: who is asked for it takes the first, or none.
+fn named(described: &Value, name: &str) -> Value {
+    let mut named = described.clone();
+    named["annotations"] = json!({ "org.opencontainers.image.ref.name": name });
+    named
 }
 
 /// The image of one processor: its descriptor in the index.
@@ -58,7 +78,6 @@ fn one(release: &Release<'_>, layout: &Path, arch: &Arch, programs: &Path) -> io
     });
     let mut described = blob(layout, MANIFEST, manifest.to_string().as_bytes())?;
     described["platform"] = json!({ "architecture": arch.debian, "os": "linux" });
-    described["annotations"] = json!({ "org.opencontainers.image.ref.name": release.version });
     Ok(described)
 }
 

@@ -17,7 +17,7 @@ const LARGEST: u64 = 10_000_000;
 const OLDEST_RUST: (u32, u32) = (1, 93);
 
 /// ELF's name of a program header that names a dynamic linker (elf(5)).
-const PT_INTERP: u32 = 3;
+const PT_INTERP: usize = 3;
 
 /// Builds the programs of a processor. Addresses to relocate take a bit each, and functions
 /// of the same code are one: nothing compares their addresses.
@@ -64,8 +64,8 @@ pub(super) fn publish(version: &str, arch: &Arch, from: &Path, out: &Path) -> io
         if bytes.len() as u64 > LARGEST {
             return refuse(&format!("has {} bytes of {LARGEST}", bytes.len()));
         }
-        if is_dynamic(&bytes) {
-            return refuse("is not static: it names a dynamic linker");
+        if !is_static(&bytes) {
+            return refuse("is no static program: it names a dynamic linker, or was cut short");
         }
         fs::copy(from.join(name), out.join(format!("{name}-{version}-{}", arch.target)))?;
     }
@@ -78,15 +78,28 @@ fn version(text: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// Whether a program of 64 bits, little endian, needs libraries of the machine it runs on,
-/// and so a glibc as new as the builder's.
-fn is_dynamic(elf: &[u8]) -> bool {
-    let short = |at: usize| elf.get(at..at + 2).map_or(0, |it| u16::from_le_bytes([it[0], it[1]]));
-    let offset = elf.get(32..36).map_or(0, |it| u32::from_le_bytes([it[0], it[1], it[2], it[3]]));
-    let (size, count) = (usize::from(short(54)), usize::from(short(56)));
-    let header = |index: usize| offset as usize + index * size;
-    let is_interpreter = |at: usize| elf.get(at..at + 4) == Some(&PT_INTERP.to_le_bytes()[..]);
-    (0..count).map(header).any(is_interpreter)
+/// Whether a program needs no library of the machine it runs on, and so no glibc as new as the
+/// builder's: of one cut short, nobody knows.
+fn is_static(elf: &[u8]) -> bool {
+    headers(elf).is_some_and(|kinds| !kinds.is_empty() && !kinds.contains(&PT_INTERP))
+}
+
+/// The kinds of the program headers of an ELF of 64 bits, little endian, if those and all that
+/// they load are there (elf(5)).
+fn headers(elf: &[u8]) -> Option<Vec<usize>> {
+    let number = |at: usize, bytes: usize| {
+        let bytes = elf.get(at..at.checked_add(bytes)?)?;
+        let value = bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+        usize::try_from(value).ok()
+    };
+    let (first, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+    let kind = |index: usize| {
+        let header = first.checked_add(index * size)?;
+        let (loaded, bytes) = (number(header.checked_add(8)?, 8)?, number(header + 32, 8)?);
+        elf.get(loaded..loaded.checked_add(bytes)?)?;
+        number(header, 4)
+    };
+    elf.starts_with(b"\x7fELF\x02\x01").then(|| (0..count).map(kind).collect())?
 }
 
 #[cfg(test)]
@@ -101,11 +114,26 @@ mod tests {
     }
 
     #[test]
-    fn a_program_with_a_dynamic_linker_is_found() {
+    fn a_program_with_a_dynamic_linker_or_cut_short_is_not_static() {
         let mut elf = fs::read(std::env::current_exe().unwrap()).unwrap();
-        assert!(is_dynamic(&elf));
-        // No program headers.
-        elf[56..58].fill(0);
-        assert!(!is_dynamic(&elf) && !is_dynamic(b"\x7fELF"));
+        assert!(!is_static(&elf));
+        let number = |at: usize| usize::from(u16::from_le_bytes([elf[at], elf[at + 1]]));
+        let (first, size, count) = (number(32), number(54), number(56));
+        for header in (0..count).map(|index| first + index * size) {
+            if elf[header..header + 4] == [3, 0, 0, 0] {
+                // PT_NULL.
+                elf[header] = 0;
+            }
+        }
+        assert!(is_static(&elf));
+        for length in [0, 4, 40, 63, first + size * count - 1, 20_000] {
+            assert!(!is_static(&elf[..length]), "{length}");
+        }
+        // No program headers; 32 bits.
+        let mut changed = elf.clone();
+        changed[56..58].fill(0);
+        assert!(!is_static(&changed));
+        elf[4] = 1;
+        assert!(!is_static(&elf));
     }
 }

@@ -1,18 +1,48 @@
 //! RPM packages, by rpmbuild, of the same trees as Debian's.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::process::Command;
 
-use super::stage::{self, Package};
+use super::stage::{self, File, Package};
 use super::{Arch, Release, output, text};
+
+/// Folders that belong to packages which are on every machine: filesystem, systemd.
+pub(super) const OTHERS_FOLDERS: [&str; 15] = [
+    "",
+    "etc",
+    "usr",
+    "usr/bin",
+    "usr/lib",
+    "usr/lib/systemd",
+    "usr/lib/systemd/system",
+    "usr/lib/sysusers.d",
+    "usr/lib/udev",
+    "usr/lib/udev/rules.d",
+    "usr/share",
+    "usr/share/doc",
+    "usr/share/man",
+    "usr/share/man/man1",
+    "usr/share/man/man8",
+];
+
+/// The files of a package where RPM's systems look for them: vendor-completions is Debian's.
+pub(super) fn files(package: &Package) -> Vec<File> {
+    let mut files = package.files.clone();
+    for file in &mut files {
+        file.path = file.path.replace("zsh/vendor-completions/", "zsh/site-functions/");
+    }
+    files
+}
 
 pub(super) fn build(release: &Release<'_>, arch: &Arch, package: &Package) -> io::Result<()> {
     let folder = release.work.join("rpm");
-    stage::write(&folder.join("tree"), &package.files)?;
+    let tree = files(package);
+    stage::write(&folder.join("tree"), &tree)?;
     let scripts = text(release, format!("packaging/rpm/{}.scripts", package.name));
-    let files: String = package
-        .files
+    let files: String = tree
         .iter()
         .map(|file| {
             let kind = match file.path.as_str() {
@@ -25,10 +55,11 @@ pub(super) fn build(release: &Release<'_>, arch: &Arch, package: &Package) -> io
         })
         .collect();
     // A folder that no package owns would stay.
-    let mut files = files + &format!("%dir /usr/share/doc/{}\n", package.name);
-    if package.files.iter().any(|file| file.path.starts_with("etc/parachron/")) {
-        files += "%dir /etc/parachron\n";
-    }
+    let above = tree.iter().flat_map(|file| Path::new(&file.path).ancestors().skip(1));
+    let ours = above.filter(|folder| !OTHERS_FOLDERS.iter().any(|it| Path::new(it) == *folder));
+    let ours: BTreeSet<String> =
+        ours.map(|folder| format!("%dir /{}\n", folder.display())).collect();
+    let files = files + &ours.into_iter().collect::<String>();
     let epoch = format!("@{}", release.epoch);
     let date = output(Command::new("date").env("LC_ALL", "C").args([
         "--utc",

@@ -10,6 +10,7 @@ use super::inside::Inside;
 use super::{Release, output, text};
 
 /// A package.
+#[derive(Clone)]
 pub(super) struct Package {
     pub(super) name: &'static str,
     /// One line, then the rest.
@@ -19,6 +20,7 @@ pub(super) struct Package {
 }
 
 /// A file of a package.
+#[derive(Clone)]
 pub(super) struct File {
     /// Its path, without the leading slash.
     pub(super) path: String,
@@ -73,6 +75,9 @@ pub(super) fn packages(
     ] {
         daemon.push(File::new(to, text(release, Path::new("packaging").join(from))?));
     }
+    let generator = text(release, Path::new("packaging/parachrond-generator"))?;
+    let to = "usr/lib/systemd/system-generators/parachrond";
+    daemon.push(File { mode: 0o755, ..File::new(to, generator) });
     let mut packages = [
         Package {
             name: "parachron",

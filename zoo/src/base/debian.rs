@@ -10,10 +10,9 @@ use super::Workshop;
 use super::emulated::{self, Boot};
 use crate::initramfs;
 use crate::machine::Start;
-use crate::modules::Modules;
 use crate::outcome::{Failure, Unavailable};
 use crate::table::{Deed, Row};
-use crate::{systems, tools};
+use crate::{drivers, systems, tools};
 
 /// The first program, and what it adds to the disk.
 const INIT: &[u8] = include_bytes!("debian.sh");
@@ -37,7 +36,7 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
     if row.network {
         modules.push("virtio_net");
     }
-    let modules = Modules::below(&kernel.modules).with_dependencies(&modules)?;
+    let modules = drivers::modules(workshop, &kernel, &modules)?;
     let mut files =
         vec![("line".into(), initramfs::INIT.to_vec()), ("line.service".into(), UNIT.to_vec())];
     files.extend(below(&tools::root().join("packaging"), "packaging")?);
@@ -102,17 +101,16 @@ fn apparmor(workshop: &Workshop, folder: &Path) -> Result<(PathBuf, Vec<u8>), Fa
 /// The disk of a system, made when it is not in the cache.
 fn disk(workshop: &Workshop, name: &str) -> Result<PathBuf, Failure> {
     let folder = systems::folder(&workshop.cache)?;
-    let disk = folder.join(format!("{name}.ext4"));
-    if disk.exists() {
-        return Ok(disk);
+    let file = format!("{name}.ext4");
+    if folder.join(&file).exists() {
+        return Ok(folder.join(file));
     }
+    // Not below: who makes one is alone.
     let tree = systems::tree(&workshop.table, &workshop.cache, name)?;
-    let part = folder.join(format!("{name}.ext4.part"));
-    let _ = fs::remove_file(&part);
-    let mut make = Command::new(tools::find_program("mke2fs").unwrap_or("mke2fs".into()));
-    make.args(["-q", "-t", "ext4", "-d"]).arg(&tree).arg(&part).arg(SIZE);
-    let needs = |why| Unavailable::new(why, "apt-get install e2fsprogs; room on the disk");
-    tools::output_of(&mut make).map_err(needs)?;
-    fs::rename(&part, &disk).map_err(|error| error.to_string())?;
-    Ok(disk)
+    systems::made_once(&folder, &file, |part| {
+        let mut make = Command::new(tools::find_program("mke2fs").unwrap_or("mke2fs".into()));
+        make.args(["-q", "-t", "ext4", "-d"]).arg(tree).arg(part).arg(SIZE);
+        let needs = |why| Unavailable::new(why, "apt-get install e2fsprogs; room on the disk");
+        Ok(tools::output_of(&mut make).map(drop).map_err(needs)?)
+    })
 }

@@ -18,6 +18,9 @@ use crate::tools;
 /// The first program of the control domain.
 const INIT: &[u8] = include_bytes!("domu.sh");
 
+/// Joins the domain's console to the line.
+const JOIN: &[u8] = include_bytes!("join.sh");
+
 /// What its tools talk to Xen by.
 const MODULES: [&str; 5] = ["xen-privcmd", "xen-evtchn", "xen-gntdev", "xen-gntalloc", "xenfs"];
 
@@ -32,8 +35,11 @@ const CONTROL_PARAMETERS: &str = "console=hvc0 quiet panic=-1";
 /// The domain's console is the line.
 const PARAMETERS: &str = "console=hvc0 quiet panic=-1";
 
-/// The emulator's machine.
-const HOST: &str = "-machine pc -cpu EPYC,+svm,+npt,-rdtscp -smp 2 -m 2G";
+/// The emulator's machine. Beside Xen's console and the line no interrupt of an ISA port is
+/// left: the control domain's shell has a port on the PCI bus.
+const HOST: &str = "-machine pc -cpu EPYC,+svm,+npt,-rdtscp -smp 2 -m 2G \
+    -chardev socket,id=shell,path={folder}/shell,server=on,wait=off \
+    -device pci-serial,chardev=shell";
 
 pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<Start, Failure> {
     let control = row.below.as_ref().and_then(|below| below.control.as_ref());
@@ -45,6 +51,7 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
         ("domain/kernel".into(), read(&kernel.image)?),
         ("domain/initrd".into(), read(&initrd)?),
         ("domain/settings".into(), settings(row).into_bytes()),
+        ("tools/join".into(), JOIN.to_vec()),
     ]);
     add_tools(workshop, tools, &mut files)?;
     let control = workshop.kernel(control)?;
@@ -59,7 +66,7 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
     xen::start(workshop, row, folder, HOST, (&control.image, &file, CONTROL_PARAMETERS))
 }
 
-/// The domain, as xl.cfg(5) says it.
+/// The domain, as xl.cfg(5) says it; what the row says holds.
 fn settings(row: &Row) -> String {
     let extra = format!("{PARAMETERS} {} {}", emulated::DISPOSABLE, row.append);
     let fixed = [
@@ -71,7 +78,9 @@ fn settings(row: &Row) -> String {
         ("on_crash", "destroy"),
     ];
     let more = row.options.split_whitespace().filter_map(|word| word.split_once('='));
-    let lines = fixed.into_iter().chain(more);
+    let more: BTreeMap<&str, &str> = more.collect();
+    let left = fixed.into_iter().filter(|(key, _)| !more.contains_key(key));
+    let lines = left.chain(more.iter().map(|(key, value)| (*key, *value)));
     lines.map(|(key, value)| format!("{key} = \"{value}\"\n")).collect()
 }
 
@@ -111,4 +120,29 @@ fn add_tools(
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     fs::read(path).map_err(|error| format!("{}: {error}", path.display()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{Base, Table};
+
+    #[test]
+    fn each_setting_is_there_once_and_the_rows_hold() {
+        let mut rows = Table::read().unwrap().rows;
+        rows.retain(|row| row.base == Base::XenGuest);
+        for row in &mut rows {
+            row.options += " memory=256";
+            let settings = settings(row);
+            let mut keys: Vec<&str> =
+                settings.lines().filter_map(|line| Some(line.split_once(" = ")?.0)).collect();
+            let all = keys.len();
+            keys.sort_unstable();
+            keys.dedup();
+            assert_eq!(keys.len(), all, "{settings}");
+            assert!(settings.contains("memory = \"256\"\n"), "{settings}");
+            assert!(settings.contains("vcpus = \"1\"\n"), "{settings}");
+        }
+        assert!(!rows.is_empty());
+    }
 }

@@ -27,7 +27,19 @@ if ! xl create -e /domain/settings; then
     cat /var/log/xen/*
     reboot -f
 fi
-# The domain's console, and the only terminal here.
-while [ ! -e /dev/pts/0 ]; do usleep 50000; done
-cat /dev/pts/0 >/dev/ttyS1 &
-cat /dev/ttyS1 >/dev/pts/0
+join
+# A shell on the serial port of the PCI bus, for what is done to the domain. Since Linux 6.5
+# devices of the serial core's own bus are between the card and its terminal.
+for port in /sys/class/tty/ttyS*; do
+    case "$(readlink -f "$port")" in
+    */pci*) port=/dev/${port##*/} ;;
+    *) continue ;;
+    esac
+    stty -F "$port" raw -echo
+    while :; do
+        sh 0<>"$port" >/dev/null
+        usleep 300000
+    done
+done
+# The first program must not end.
+while :; do sleep 3600; done

@@ -5,12 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Workshop;
+use super::{PACKAGED_DAEMON, Workshop};
+use crate::deeds::vmclock;
 use crate::initramfs;
 use crate::machine::Start;
 use crate::outcome::{Failure, Unavailable};
 use crate::packages::Kernel;
-use crate::table::{LAB_IMAGE, Row};
+use crate::table::{Deed, LAB_IMAGE, Row};
 use crate::{drivers, qemu, tools};
 
 /// What every machine has: no device but those of its model and its row.
@@ -72,7 +73,7 @@ pub(super) fn start(
     if let Some((initrd, append)) = &boot.linux {
         let mut append = append.trim().to_owned();
         if append.contains(TSC_KHZ) {
-            append = append.replace(TSC_KHZ, &tsc_khz(&workshop.programs.join("parachron"))?);
+            append = append.replace(TSC_KHZ, &format!("{:.0}", vmclock::tsc_hz() / 1000.0));
         }
         named.extend([("-initrd", initrd.clone()), ("-append", append)]);
     }
@@ -102,16 +103,6 @@ fn boots(
     let console = CONSOLES[usize::from(row.is_arm64())];
     let append = format!("{console} panic=-1 {DISPOSABLE} {}", row.append);
     Ok((kernel.image, Some((initrd.display().to_string(), append))))
-}
-
-/// The rate of this system's TSC, kHz.
-fn tsc_khz(program: &Path) -> Result<String, String> {
-    let words = ["bench", "--only", "rdtsc", "--duration", "200ms", "--format", "json"];
-    let output = tools::output_of(Command::new(program).args(words))?;
-    let report: serde_json::Value = serde_json::from_str(&output).unwrap_or_default();
-    let hz = report.pointer("/runs/0/tsc_rate/hz").and_then(serde_json::Value::as_f64);
-    let hz = hz.ok_or("this system's TSC frequency was not measured")?;
-    Ok(format!("{:.0}", hz / 1000.0))
 }
 
 /// The program that runs a row, and the arguments by which it finds its files.
@@ -181,6 +172,11 @@ pub(super) fn initrd(
         for (module, bytes) in drivers::modules(workshop, &kernel, &wanted)? {
             files.push((Path::new("kernels").join(format!("{name}.{module}.ko")), bytes));
         }
+    }
+    if row.does.contains(&Deed::WatchCost)
+        && let Some(daemon) = workshop.packaged_daemon()?
+    {
+        files.push((Path::new("bin").join(PACKAGED_DAEMON), daemon));
     }
     let archive = initramfs::build(&programs, &files, &modules);
     archive.and_then(|bytes| fs::write(&file, bytes)).map_err(|error| cannot(&file, error))?;

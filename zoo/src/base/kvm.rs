@@ -11,6 +11,7 @@ use crate::initramfs;
 use crate::machine::Start;
 use crate::outcome::Failure;
 use crate::table::{Below, Row};
+use crate::tools;
 
 /// The first program of the host.
 const INIT: &[u8] = include_bytes!("kvm.sh");
@@ -109,13 +110,17 @@ fn arguments(row: &Row) -> String {
     lines.join("\n") + "\n"
 }
 
-/// QEMU, its libraries and its firmware.
+/// QEMU, its libraries and its firmware, and util-linux's `chrt`, which busybox lacks.
 fn add_qemu(workshop: &Workshop, row: &Row, files: &mut Files) -> Result<(), Failure> {
     let (program, _) = emulated::hypervisor(workshop, row)?;
     files.push((inside("qemu"), read(&program)?));
     for (_, library) in emulated::with_libraries(&program).into_iter().skip(1) {
         let name = library.file_name().unwrap_or_default().to_owned();
         files.push((inside("lib").join(name), read(&library)?));
+    }
+    // Its library is QEMU's too. A deed that needs it says so where it is missing.
+    if let Some(chrt) = tools::find_program("chrt") {
+        files.push((inside("chrt"), read(&chrt)?));
     }
     let share = program.ancestors().nth(2).unwrap_or(Path::new("/usr")).join("share");
     for name in FIRMWARE {

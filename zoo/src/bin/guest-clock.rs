@@ -1,8 +1,7 @@
-//! Prints and changes the clock of a disposable guest, says what crate `clock` knows of
-//! its error in ns, and sees whether two
-//! CPUs' TSCs are in order: `cargo xtask machines` runs this program in its
-//! guests. It changes a clock only if the kernel's
-//! command line marks the machine as disposable.
+//! Prints and changes the clock of a disposable guest, reads it beside the TSC, says what
+//! crate `clock` knows of its error in ns, and sees whether two CPUs' TSCs are in order:
+//! `cargo xtask machines` runs this program in its guests. It changes a clock only if the
+//! kernel's command line marks the machine as disposable.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -13,19 +12,25 @@ use std::{env, fs};
 
 use clock_steering::unix::{Error, UnixClock};
 use clock_steering::{Clock, LeapIndicator, TimeOffset};
-use pvclock::counter::{Counter as _, Tsc};
+use pvclock::counter::{Counter as _, CpuCounter};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 /// A parameter on the command line of a kernel whose clock may be set.
 const DISPOSABLE: &str = "parachron.disposable";
 
-const USAGE: &str = "usage: print INTERVAL_MS | tsc | tsc-order | step SECONDS | frequency PPM | \
-    leap insert|delete|none | error";
+const USAGE: &str = "usage: print INTERVAL_MS | tsc | tsc-pairs COUNT INTERVAL_MS | tsc-order | \
+    step SECONDS | frequency PPM | leap insert|delete|none | error";
 
 /// The clocks printed, in the order of a line.
 const CLOCKS: [ClockId; 4] =
     [ClockId::Realtime, ClockId::Monotonic, ClockId::Boottime, ClockId::MonotonicRaw];
+
+/// The clocks that the TSC is read beside.
+const BESIDE: [ClockId; 2] = [ClockId::Realtime, ClockId::MonotonicRaw];
+
+/// How often a reading between two others is tried; the closest counts.
+const TRIES: u32 = 20;
 
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
@@ -45,8 +50,13 @@ fn run(words: &[&str]) -> Result<(), String> {
             print(Duration::from_millis(interval_ms)).map_err(|error| error.to_string())
         }
         ["tsc"] => {
-            println!("{}", Tsc.read_ordered());
+            println!("{}", CpuCounter.read_ordered());
             Ok(())
+        }
+        ["tsc-pairs", count, interval_ms] => {
+            let whole = |word: &str| word.parse().map_err(|error| format!("{error}; {USAGE}"));
+            let (count, interval) = (whole(count)?, Duration::from_millis(whole(interval_ms)?));
+            tsc_pairs(count, interval).map_err(|error| error.to_string())
         }
         ["tsc-order"] => {
             println!("{}", tsc_order([0, 1], Duration::from_secs(1)));
@@ -82,14 +92,39 @@ fn number(word: &str) -> Result<f64, String> {
 fn print(interval: Duration) -> io::Result<()> {
     let mut out = io::stdout().lock();
     loop {
-        let times = CLOCKS.map(clock_gettime);
-        let ns =
-            times.map(|time| i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec));
-        let [realtime, monotonic, boottime, raw] = ns;
+        let [realtime, monotonic, boottime, raw] = CLOCKS.map(ns);
         out.write_all(format!("tick {realtime} {monotonic} {boottime} {raw}\n").as_bytes())?;
         out.flush()?;
         sleep(interval);
     }
+}
+
+fn ns(clock: ClockId) -> i128 {
+    let time = clock_gettime(clock);
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+}
+
+/// One line per interval, of two times three figures: the time of day in ns, the TSC, the
+/// time of day after it; and the same of CLOCK_MONOTONIC_RAW, which nobody steers.
+fn tsc_pairs(count: u64, interval: Duration) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for number in 0..count {
+        if number > 0 {
+            sleep(interval);
+        }
+        let [realtime, raw] =
+            BESIDE.map(|clock| closest(|| ns(clock), || CpuCounter.read_ordered()));
+        let ((before, count, after), (raw_before, raw_count, raw_after)) = (realtime, raw);
+        writeln!(out, "{before} {count} {after} {raw_before} {raw_count} {raw_after}")?;
+    }
+    out.flush()
+}
+
+/// A counter between two readings of a clock that are as close as may be.
+fn closest(clock: impl Fn() -> i128, counter: impl Fn() -> u64) -> (i128, u64, i128) {
+    let once = || (clock(), counter(), clock());
+    let tries = (0..TRIES).map(|_| once());
+    tries.min_by_key(|(before, _, after)| after - before).unwrap_or_else(once)
 }
 
 /// By how many cycles a reading of the TSC is at most behind one that was made
@@ -109,7 +144,7 @@ fn tsc_order(cpus: [usize; 2], how_long: Duration) -> u64 {
         while start.elapsed() < how_long {
             for _ in 0..1000 {
                 let before = latest.load(Ordering::SeqCst);
-                let now = Tsc.read_ordered();
+                let now = CpuCounter.read_ordered();
                 behind = behind.max(before.saturating_sub(now));
                 latest.fetch_max(now, Ordering::SeqCst);
             }
@@ -142,6 +177,8 @@ fn change(how: impl FnOnce(UnixClock) -> Result<(), Error>) -> Result<(), String
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -157,12 +194,32 @@ mod tests {
     }
 
     #[test]
+    fn the_closest_reading_counts() {
+        // Each reading of the clock takes 7 ns longer than the one before, but for the fifth.
+        let (now_ns, turn) = (Cell::new(0), Cell::new(0));
+        let clock = || {
+            turn.set(turn.get() + 1);
+            now_ns.set(now_ns.get() + if turn.get() == 10 { 1 } else { 7 * turn.get() });
+            now_ns.get()
+        };
+        let (before, count, after) = closest(clock, || u64::try_from(turn.get()).unwrap());
+        assert_eq!((after - before, count, turn.get()), (1, 9, 2 * i128::from(TRIES)));
+    }
+
+    #[test]
     fn only_a_disposable_machine_has_its_clock_changed() {
         let words: [&[&str]; 3] = [&["step", "0"], &["frequency", "0"], &["leap", "none"]];
         for words in words {
             assert!(run(words).unwrap_err().contains("not changed"), "{words:?}");
         }
-        for words in [&["step", "inf"][..], &["step"], &["leap", "skip"], &["print", "soon"]] {
+        for words in [
+            &["step", "inf"][..],
+            &["step"],
+            &["leap", "skip"],
+            &["print", "soon"],
+            &["tsc-pairs", "1", "soon"],
+            &["tsc-pairs", "1"],
+        ] {
             assert!(!run(words).unwrap_err().contains("not changed"), "{words:?}");
         }
     }

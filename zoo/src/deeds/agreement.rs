@@ -10,15 +10,15 @@ use super::Done;
 
 /// The lab's experiments but `cost`, of which an emulated CPU tells nothing; the first
 /// judges KVM itself.
-pub(super) const ALL: [&str; 8] =
+pub(crate) const ALL: [&str; 8] =
     ["agreement", "conformance", "updates", "restore", "monotonic", "offset", "drift", "ticks"];
 
 /// How the lab's reason begins where it could not measure.
-pub(super) const NOT_MEASURED: &str = "not measured";
+pub(crate) const NOT_MEASURED: &str = "not measured";
 
 /// A report without checks fails. What the lab itself could not measure is no
 /// failure: one check says so for each experiment, and an experiment of which
-/// nothing was measured is skipped.
+/// nothing was measured is skipped. The page has the counts (`report/lab.rs`).
 pub(super) fn run(machine: &mut Machine, experiments: &[&str], done: &mut Done) -> Result {
     let Done { checks, skipped } = done;
     let kvm = machine.execute("ls /dev/kvm && cut -d ' ' -f 1 /proc/modules")?;

@@ -52,7 +52,7 @@ pub(super) fn run(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), 
 }
 
 /// An RTC that somebody sets to another time than the time of day's cannot be told
-/// from a machine that stood (docs/guide/watch.md), and is told as that.
+/// from a machine that stood (docs/guide/watch.md): both are told.
 fn rtc_alone(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
     watching::start(machine)?;
     machine.execute("guest-clock step 100; hwclock -u -w; guest-clock step -100")?;
@@ -60,7 +60,7 @@ fn rtc_alone(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), Strin
     checks.push(watching::judge(
         &Caused {
             what: "the RTC alone set 100 s ahead",
-            kinds: &["pause|snapshot-restored|migrated"],
+            kinds: &["pause|snapshot-restored|migrated|rtc-set"],
             besides: &["clock-set"],
             size_s: Some((100.0, WRITTEN_LATE_S)),
         },

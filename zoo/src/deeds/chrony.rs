@@ -17,7 +17,7 @@ use super::watching::{self, Caused};
 /// chronyd asks each second, and steps by more than half a second at any time.
 /// The line `makestep` of Debian's file allows that for the first three
 /// answers only.
-pub(super) const CONFIGURE: &str = "sed -i '/^pool/d; /^server/d; /^sourcedir/d; /^makestep/d' /etc/chrony/chrony.conf && \
+const CONFIGURE: &str = "sed -i '/^pool/d; /^server/d; /^sourcedir/d; /^makestep/d' /etc/chrony/chrony.conf && \
     echo 'server 10.0.2.2 port {port} iburst minpoll 0 maxpoll 0' >>/etc/chrony/chrony.conf && \
     echo 'makestep 0.5 -1' >>/etc/chrony/chrony.conf && systemctl restart chrony && \
     sleep 1; chronyc waitsync 90 0 100 1 >/dev/null && chronyc -c tracking";

@@ -31,8 +31,10 @@ const LEARNING: &str = "sleep 15";
 const BESIDE_THE_TSC: &[&str] = &["pause"];
 
 /// Under emulation all clocks stand but the RTC. It counts whole seconds, and
-/// gains in the same way by a restored snapshot or a migration.
-const BESIDE_THE_RTC: &[&str] = &["pause|snapshot-restored|migrated"];
+/// gains in the same way by a restored snapshot or a migration; and, where nothing else
+/// shows, by being set.
+const BESIDE_THE_RTC: &[&str] =
+    &["pause|snapshot-restored|migrated|rtc-set", "pause|snapshot-restored|migrated"];
 
 /// Less than this does not show in an RTC of whole seconds.
 const RTC_SEES: Duration = Duration::from_secs(1);

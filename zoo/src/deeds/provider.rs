@@ -22,20 +22,33 @@ pub(crate) use page::write as write_page;
 pub(super) struct Asked {
     options: &'static str,
     vcpus: &'static [u32],
+    /// Of each number of vCPUs.
+    limit_s: u32,
 }
 
 /// Five boots, on every provider.
-pub(super) const BOOTED: Asked = Asked { options: "", vcpus: &[1, 2] };
+pub(super) const BOOTED: Asked = Asked { options: "", vcpus: &[1, 2], limit_s: LIMIT_S };
 /// Three boots, each saved and restored in eight processes.
-pub(super) const MOVED: Asked =
-    Asked { options: "--away 3s --provider kvm --provider hyperv", vcpus: &[1, 2, 4] };
+pub(super) const MOVED: Asked = Asked {
+    options: "--away 3s --provider kvm --provider hyperv",
+    vcpus: &[1, 2, 4],
+    limit_s: LIMIT_S,
+};
 /// Three boots by kexec, each suspended, and then moved.
 pub(super) const AGAIN: Asked = Asked {
     options: "--kexec --suspend --away 3s --provider kvm --provider hyperv --limit 4min",
     vcpus: &[2],
+    limit_s: LIMIT_S,
 };
 /// Two boots, each restored in three processes.
-pub(super) const KEPT: Asked = Asked { options: "--away 3s --keep --provider kvm", vcpus: &[2] };
+pub(super) const KEPT: Asked =
+    Asked { options: "--away 3s --keep --provider kvm", vcpus: &[2], limit_s: LIMIT_S };
+/// Three boots, in each of which nothing may happen to a clock for ten minutes.
+pub(super) const SILENT: Asked = Asked {
+    options: "--watch 10min --limit 15min --provider kvm --provider hyperv",
+    vcpus: &[2],
+    limit_s: 3 * 15 * 60,
+};
 /// Emulated twice.
 const LIMIT_S: u32 = 600;
 const BOOT: Duration = Duration::from_secs(150);
@@ -59,7 +72,7 @@ pub(super) fn run(place: &Place<'_>, asked: &Asked, done: &mut Done) -> Result<(
                 asked.options,
                 vmclock(place.row, kernel)
             );
-            let record = machine.line.run("linux", LIMIT_S, &line)?;
+            let record = machine.line.run("linux", asked.limit_s, &line)?;
             let report: Value = serde_json::from_str(&record.stdout)
                 .map_err(|error| format!("{kernel}: {error}: {}", record.stderr.trim()))?;
             let file = place.folder.join(format!("linux-{kernel}-{vcpus}.json"));

@@ -2,7 +2,7 @@
 //! so, and neither before nor after. Two daemons are no case: Debian's packages of them
 //! conflict.
 
-use crate::checks::{Check, Checks, list};
+use crate::checks::{self, Check, Checks};
 use crate::machine::Machine;
 use crate::outcome::Result;
 
@@ -58,11 +58,8 @@ pub(super) fn found(
     when: &str,
     expected: bool,
 ) -> Result<Check, String> {
-    let report = machine.execute(line)?;
-    let report = serde_json::from_str::<serde_json::Value>(&report);
-    let report = report.map_err(|error| format!("doctor: {error}"))?;
-    let mut findings = list(&report["diagnosis"]["findings"]).iter();
-    let finding = findings.find(|finding| finding["rule"] == rule);
+    let findings = checks::findings(&machine.execute(line)?)?;
+    let finding = findings.iter().find(|finding| finding["rule"] == rule);
     let found = finding.and_then(|finding| finding["what"].as_str()).unwrap_or("nothing");
     Ok(Check::new(format!("doctor: {rule}: {when}"), found, finding.is_some() == expected))
 }

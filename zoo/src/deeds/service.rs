@@ -5,10 +5,18 @@
 
 pub(crate) mod beside;
 pub(crate) mod chrony_unit;
+mod cold_boot;
+pub(crate) mod disk;
+pub(crate) mod disrupted;
+mod floods;
+mod frequency;
 mod host;
 mod leap;
 pub(crate) mod moved;
+pub(crate) mod no_source;
 mod operator;
+pub(crate) mod other;
+mod right;
 mod rtc;
 pub(crate) mod servers;
 mod setup;
@@ -17,17 +25,18 @@ mod users;
 mod views;
 mod world;
 
-use crate::checks::{Check, Checks};
+use crate::checks::{self, Check, Checks};
 use crate::machine::Machine;
 use crate::outcome::Result;
 use crate::table::Truth;
 
 use super::Place;
 use super::server::Server;
-use operator::{killed, left_alone, mistyped, read_only, reloaded};
+use operator::{killed, left_alone, mistyped, read_only, reloaded, run_is_read_only};
+use right::{after_a_stop, from_now, soon_right};
 use setup::{INSTALL, PAUSES, configuration, configure};
 use users::out_of_users_reach;
-use world::{soon_right, without_network};
+use world::without_network;
 
 pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let servers = Server::two(place.workshop)?;
@@ -35,17 +44,18 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
     machine.execute(INSTALL)?;
     configure(machine, &configuration)?;
     checks.push(verified(machine)?);
+    let since = from_now(machine)?;
     machine.execute("systemctl enable --now parachrond")?;
-    checks.push(soon_right("it starts", machine)?);
+    checks.push(soon_right("it starts", machine, since)?);
     checks.push(known_to_others(machine)?);
     checks.push(found_by_the_doctor(place, machine)?);
     for pause in PAUSES {
-        machine.pause(pause)?;
-        checks.push(soon_right(&format!("stop for {} s, cont", pause.as_secs()), machine)?);
+        let when = format!("stop for {} s, cont", pause.as_secs());
+        checks.push(after_a_stop(&when, machine, pause)?);
     }
     checks.push(world::stopped_often(machine)?);
     checks.push(world::slept(machine)?);
-    checks.push(world::without_room(machine)?);
+    disk::full(machine, checks)?;
     checks.push(world::rtc_in_local_time(machine)?);
     world::without_memory(machine, checks)?;
     operator::upgraded(machine, checks)?;
@@ -54,8 +64,10 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
     left_alone(machine, checks)?;
     without_network(machine, checks)?;
     checks.push(out_of_users_reach(machine)?);
-    checks.push(users::floods(machine)?);
+    checks.push(floods::run(place, machine)?);
+    run_is_read_only(machine, checks)?;
     read_only(machine, checks)?;
+    no_source::run(machine, &configuration, checks)?;
     mistyped(machine, &configuration, checks)
 }
 
@@ -88,10 +100,7 @@ fn known_to_others(machine: &mut Machine) -> Result<Check, String> {
 /// Its advice was followed, so that nothing is left but what the machine is, and
 /// what a busy system causes.
 fn found_by_the_doctor(place: &Place<'_>, machine: &mut Machine) -> Result<Check, String> {
-    let said = machine.execute("parachron doctor --format json")?;
-    let report: serde_json::Value =
-        serde_json::from_str(&said).map_err(|error| error.to_string())?;
-    let findings = crate::checks::list(&report["diagnosis"]["findings"]);
+    let findings = checks::findings(&machine.execute(super::rules::DOCTOR)?)?;
     let rules: Vec<&str> = findings.iter().filter_map(|one| one["rule"].as_str()).collect();
     let truth = place.row.truth()?;
     let passed = rules.iter().all(|rule| is_the_machines(truth, rule));

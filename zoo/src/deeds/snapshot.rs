@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::json;
 
@@ -19,7 +19,7 @@ use super::watching::{self, Caused};
 /// For how long it runs on after it was saved, one after another.
 const BETWEEN: [Duration; 2] = [Duration::from_secs(5), Duration::ZERO];
 
-/// Less than this does not show in an RTC of whole seconds, or does.
+/// Less than this does not show in an RTC of whole seconds (`limits`).
 const RTC_SEES_S: f64 = 1.0;
 
 /// How long saving or loading all of its memory may take.
@@ -27,6 +27,34 @@ const MEMORY: Duration = Duration::from_secs(90);
 
 /// What the machine's clock loses beside that, s: it goes at its own rate.
 const KNOWN_S: f64 = 0.1;
+
+/// For so long at most it does not read its TSC, s: between two samples of `watch`.
+const UNREAD_S: f64 = 0.25;
+
+/// QEMU lets its TSC go forward only (cpu_get_ticks in softmmu/cpu-timers.c): all clocks go
+/// ahead with it, and the kernel's watchdog may give it up for that. Neither of these names
+/// what was done.
+const BESIDES_ON_TSC: &[&str] = &["counter-disrupted", "source-switched"];
+
+/// What shows of the clocks that went back or stood, as seen from the RTC or a TSC that did not.
+const NAMED: &[&str] =
+    &["pause|snapshot-restored|migrated", "pause|snapshot-restored|migrated|rtc-set"];
+
+/// Under KVM the TSC is set back, and the page rewritten.
+const NAMED_BY_PAGE: &[&str] = &["snapshot-restored|migrated"];
+
+/// Prints the RTC as it changes.
+const AT_ITS_EDGE: &str = "a=$(cat $RTC/since_epoch); b=$a; while [ $b = $a ]; do \
+    b=$(cat $RTC/since_epoch); done; echo $b";
+
+/// Beside the line, reading the RTC until it changes takes so long, s.
+const EDGE_S: f64 = 0.05;
+
+/// What two readings of a clock beside the TSC are known to, s.
+const TSC_STEP_S: f64 = 0.01;
+
+/// Twice what `tsc-pairs` prints a line of, for as long as shows the TSC's rate to some 20 ppm.
+const TSC_PAIRS: &str = "guest-clock tsc-pairs 2 2000";
 
 /// The node that holds snapshots, and the file below it.
 pub(super) const DISK: &str = "snapshots";
@@ -50,61 +78,99 @@ fn restore(
     between: Duration,
     checks: &mut Checks,
 ) -> Result {
+    let on_kvm = place.row.base == Base::Kvm;
     // An earlier restore may have cost it the TSC.
-    let on_tsc = machine.execute("cat $CLOCKSOURCE")? == "tsc";
+    let on_tsc = !on_kvm && machine.execute("cat $CLOCKSOURCE")? == "tsc";
+    let rtc_before_s = rtc_ahead_s(machine)?;
     watching::start(machine)?;
+    let pairs_before = if on_kvm { machine.execute(TSC_PAIRS)? } else { String::new() };
     let (before_s, before_bound_s) = machine.ahead_s()?;
-    let qmp = machine.qmp.as_mut().ok_or("a snapshot needs QMP")?;
-    let tag = format!("after{}s", between.as_secs());
-    let arguments = json!({ "tag": tag, "vmstate": DISK, "devices": [DISK] });
-    let saving = Instant::now();
-    qmp.job("snapshot-save", arguments.clone(), MEMORY)?;
-    sleep(between);
-    qmp.job("snapshot-load", arguments, MEMORY)?;
-    let stood_s = saving.elapsed().saturating_sub(between).as_secs_f64();
+    let stops = save_and_load(machine, between)?;
     let (soon, late) = watching::told(machine)?;
     let (after_s, after_bound_s) = machine.ahead_s()?;
-    let on_kvm = place.row.base == Base::Kvm;
-    let lost_s = before_s - after_s;
-    let kinds: &[&str] = if on_kvm {
-        // The TSC was set back, and the page rewritten.
-        &["snapshot-restored|migrated"]
-    } else if lost_s < RTC_SEES_S && soon.is_empty() && late.is_empty() {
-        // QEMU's TSC goes on from where it was, and every other clock stood.
-        &[]
-    } else if on_tsc {
-        // QEMU lets its TSC go forward only (cpu_get_ticks in
-        // softmmu/cpu-timers.c): all clocks went ahead with it, and the kernel's
-        // watchdog may give it up for that.
-        &["pause|snapshot-restored|migrated", "counter-disrupted", "source-switched"]
-    } else {
-        // No marker: the clocks went back, or stood, as seen from the RTC.
-        &["pause|snapshot-restored|migrated"]
-    };
+    let lost = (before_s - after_s, before_bound_s + after_bound_s + KNOWN_S);
     let what = match between.as_secs() {
         0 => "savevm, loadvm at once".to_owned(),
         s => format!("savevm, {s} s later loadvm"),
     };
-    // What the RTC shows is what the time of day lost. A TSC that goes on tells how
-    // long it ran since it was saved; of one that was set back, or is no clock source,
-    // it is that or all that was lost: saving and loading too.
-    let by_rtc = soon.iter().chain(&late).any(|told| told.behind_s.is_some());
-    let (least_s, most_s) = match (on_tsc, by_rtc) {
-        (true, true) => (lost_s, lost_s),
-        (true, false) => (between.as_secs_f64(), between.as_secs_f64() + stood_s),
-        (false, _) => (between.as_secs_f64().min(lost_s), lost_s),
-    };
-    let known_s = (most_s - least_s) / 2.0 + before_bound_s + after_bound_s + KNOWN_S;
-    // Under KVM the size is by how much the TSC moved against the page, of which
-    // nothing is known from outside; what the time of day lost is.
-    let size_s = (!on_kvm).then_some((f64::midpoint(least_s, most_s), known_s));
-    let caused = Caused { what: &what, kinds, besides: &[], size_s };
-    checks.push(watching::judge(&caused, &soon, &late));
     if on_kvm {
-        let known_s = before_bound_s + after_bound_s + KNOWN_S;
-        checks.push(watching::behind(&what, (lost_s, known_s), &soon, &late));
+        let step_s = tsc_step_s(&pairs_before, &machine.execute(TSC_PAIRS)?)?;
+        let size_s = Some((step_s, TSC_STEP_S));
+        let caused = Caused { what: &what, kinds: NAMED_BY_PAGE, besides: &[], size_s };
+        checks.push(watching::judge(&caused, &soon, &late));
+        checks.push(watching::behind(&what, lost, &soon, &late));
+        return watching::end(machine);
+    }
+    let rtc_gained_s = lost.0 + rtc_ahead_s(machine)? - rtc_before_s;
+    let ran_on = ran_on_s(&stops)?;
+    let by_rtc = soon.iter().chain(&late).any(|told| told.behind_s.is_some());
+    let size = if on_tsc && !by_rtc { ran_on } else { lost };
+    let seen_s = if on_tsc { rtc_gained_s.max(ran_on.0) } else { rtc_gained_s };
+    // What tells of nothing where nothing shows is right.
+    let is_silent = seen_s < RTC_SEES_S && soon.is_empty() && late.is_empty();
+    let caused = Caused {
+        what: &what,
+        kinds: if is_silent { &[] } else { NAMED },
+        besides: if on_tsc { BESIDES_ON_TSC } else { &[] },
+        size_s: Some(size),
+    };
+    let mut check = watching::judge(&caused, &soon, &late);
+    check.found += &format!("; the RTC gained {rtc_gained_s:.2} s on it");
+    checks.push(check);
+    // A clock that went ahead with its TSC states no loss without an RTC.
+    if by_rtc || !(on_tsc || is_silent) {
+        checks.push(watching::behind(&what, lost, &soon, &late));
     }
     watching::end(machine)
+}
+
+/// From when to when QEMU stopped it meanwhile.
+fn save_and_load(machine: &mut Machine, between: Duration) -> Result<Vec<(f64, f64)>> {
+    let qmp = machine.qmp.as_mut().ok_or("a snapshot needs QMP")?;
+    let tag = format!("after{}s", between.as_secs());
+    let arguments = json!({ "tag": tag, "vmstate": DISK, "devices": [DISK] });
+    // Those before it are none of its own.
+    qmp.stops();
+    qmp.job("snapshot-save", arguments.clone(), MEMORY)?;
+    sleep(between);
+    qmp.job("snapshot-load", arguments, MEMORY)?;
+    Ok(qmp.stops())
+}
+
+/// How far the RTC is ahead of this system's time, s, to what a command takes: as it changes.
+fn rtc_ahead_s(machine: &mut Machine) -> Result<f64> {
+    let start = Instant::now();
+    machine.execute("true")?;
+    let line_s = start.elapsed().as_secs_f64();
+    let at = machine.execute(AT_ITS_EDGE)?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let at_s: f64 = at.parse().map_err(|error| format!("the RTC reads {at:?}: {error}"))?;
+    Ok(at_s + (line_s + EDGE_S) / 2.0 - now.as_secs_f64())
+}
+
+/// By how much the TSC stepped against CLOCK_MONOTONIC_RAW between two times that
+/// [`TSC_PAIRS`] was printed, s.
+fn tsc_step_s(before: &str, after: &str) -> Result<f64> {
+    let pair = |line: &str| {
+        let figures: Vec<f64> = line.split(' ').map_while(|word| word.parse().ok()).collect();
+        let [_, _, _, ns_before, count, ns_after] = figures[..] else { return None };
+        Some((count, f64::midpoint(ns_before, ns_after) / 1e9))
+    };
+    let pairs = before.lines().chain(after.lines()).map(pair).collect::<Option<Vec<_>>>();
+    let Some(&[(count_0, s_0), (count_1, s_1), (count, s), _]) = pairs.as_deref() else {
+        return Err(format!("guest-clock printed {before:?} and {after:?}"));
+    };
+    let hz = (count_1 - count_0) / (s_1 - s_0);
+    Ok((count - count_1) / hz - (s - s_1))
+}
+
+/// What a TSC that went on shows, s, and how well that is known: how long the machine ran
+/// between the stop to save it and the stop to load it, to the last time that it read it.
+fn ran_on_s(stops: &[(f64, f64)]) -> Result<(f64, f64), String> {
+    let &[(_, resumed_s), (stopped_s, _)] = stops else {
+        return Err(format!("QEMU stopped it {} times to save and to load it", stops.len()));
+    };
+    Ok((stopped_s - resumed_s - UNREAD_S / 2.0, UNREAD_S / 2.0 + KNOWN_S))
 }
 
 /// A disk for snapshots, not visible to the machine.
@@ -117,4 +183,34 @@ pub(super) fn create_disk(qmp: &mut Qmp, file: &str) -> Result {
     qmp.job("blockdev-create", json!({ "options": options }), MEMORY)?;
     let node = json!({ "driver": "qcow2", "file": DISK_FILE, "node-name": DISK });
     qmp.execute("blockdev-add", node).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tsc_that_went_on_shows_what_the_machine_ran() {
+        // Saved for 1 s, it ran for 5 s, and was loaded within 2 s.
+        let stops = [(10.0, 11.0), (16.0, 18.0)];
+        let (ran_s, known_s) = ran_on_s(&stops).unwrap();
+        assert!(ran_s - known_s < 4.75 && ran_s + known_s > 5.0 && known_s < 0.3);
+        assert!(ran_on_s(&stops[..1]).is_err(), "it was not loaded");
+        // Neither at once nor all that it was away is told by it.
+        let told = |s: f64| (s - ran_s).abs() <= known_s;
+        assert!(told(4.9) && !told(0.0) && !told(8.0));
+    }
+
+    #[test]
+    fn a_tscs_step_is_what_it_counts_beyond_the_clock() {
+        let line = |count: u64, ns: u64| format!("1 2 3 {} {count} {}", ns - 50, ns + 50);
+        let pairs = |lines: [String; 2]| lines.join("\n");
+        // 1 GHz. The clock goes on for 3 s, and the TSC back by 5 s.
+        let before =
+            pairs([line(10_000_000_000, 1_000_000_000), line(12_000_000_000, 3_000_000_000)]);
+        let after = pairs([line(7_000_000_000, 6_000_000_000), line(9_000_000_000, 8_000_000_000)]);
+        let step_s = tsc_step_s(&before, &after).unwrap();
+        assert!((step_s + 8.0).abs() < 1e-6, "{step_s}");
+        assert!(tsc_step_s(&before, "").is_err() && tsc_step_s("1 2 3", &after).is_err());
+    }
 }

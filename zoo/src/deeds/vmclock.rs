@@ -5,14 +5,15 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
+use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
 use pvclock::Nanos;
 use pvclock::counter::{Counter as _, Tsc};
 use pvclock::vmclock::{ClockStatus, CounterId, TimeType, VmClockFlags, VmClockInfo};
-use serde_json::json;
 
+use crate::capture;
 use crate::checks::Checks;
 use crate::machine::Machine;
 use crate::outcome::Result;
@@ -43,19 +44,12 @@ const RELOAD: &str =
 /// What `doctor` says of the host's word.
 const RULE: &str = "vmclock-status";
 
+/// What is kept of it, as no report of a host that says so is known.
+const FINDING: &str = "warning vmclock-status: 4, unreliable, was written into the page";
+
 pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
-    let page = Page::find(machine)?;
-    let hz = tsc_hz();
-    let mut info = filled(page.read()?, hz, anchor(machine)?);
-    page.write(&mut info, machine)?;
-    if machine.execute(RELOAD)?.is_empty() {
-        return Err("the kernel made no PTP clock of the page".to_owned());
-    }
-    let references: [Reference; 2] = [
-        ("vmclock /dev/vmclock0".to_owned(), "a VMClock 50 ppm fast", FAST_PPM),
-        ("phc /dev/ptp0".to_owned(), "its PTP clock", FAST_PPM),
-    ];
-    drift::against(place, machine, &references, checks)?;
+    let (page, mut info) = write(machine)?;
+    drift::against(place, machine, (&references(), drift::ALL), checks)?;
     for (status, expected) in [
         (ClockStatus::UNRELIABLE, true),
         (ClockStatus::SYNCHRONISED, false),
@@ -65,12 +59,52 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
         page.write(&mut info, machine)?;
         let when = format!("the page has status {}", status.0);
         checks.push(rules::found(machine, rules::DOCTOR, RULE, &when, expected)?);
+        if status == ClockStatus::UNRELIABLE {
+            let captured = machine.line.run(
+                "capture",
+                30,
+                &format!("rm -rf /tmp/capture; {}", capture::LINE),
+            )?;
+            capture::leave(place.folder, "unreliable", FINDING, &captured.stdout)?;
+        }
     }
     Ok(())
 }
 
+/// Writes this system's time into the page, of which the kernel then makes a PTP clock.
+pub(super) fn write(machine: &mut Machine) -> Result<(Page, VmClockInfo), String> {
+    let hz = tsc_hz();
+    let at = anchor(machine)?;
+    put(machine, hz, at)
+}
+
+/// The same of a time at a count, from which on it is fast by [`FAST_PPM`] against a
+/// counter of `hz`.
+pub(super) fn put(
+    machine: &mut Machine,
+    hz: f64,
+    at: (Duration, u64),
+) -> Result<(Page, VmClockInfo), String> {
+    let page = Page::find(machine)?;
+    let mut info = filled(page.read()?, hz, at);
+    page.write(&mut info, machine)?;
+    if machine.execute(RELOAD)?.is_empty() {
+        return Err("the kernel made no PTP clock of the page".to_owned());
+    }
+    Ok((page, info))
+}
+
+/// The page, and the kernel's clock of it.
+pub(super) fn references() -> [Reference; 2] {
+    [
+        ("vmclock /dev/vmclock0".to_owned(), "a VMClock 50 ppm fast", FAST_PPM),
+        ("phc /dev/ptp0".to_owned(), "its PTP clock", FAST_PPM),
+    ]
+}
+
 /// The page, in the memory of the machine's QEMU.
-struct Page {
+#[derive(Debug)]
+pub(super) struct Page {
     memory: File,
     at: u64,
 }
@@ -79,8 +113,7 @@ impl Page {
     fn find(machine: &mut Machine) -> Result<Self, String> {
         let process = machine.hypervisor()?;
         let qmp = machine.qmp.as_mut().ok_or("the page is found by QMP")?;
-        let line = json!({ "command-line": format!("gpa2hva {ADDRESS}") });
-        let said = qmp.execute("human-monitor-command", line)?;
+        let said = qmp.monitor(&format!("gpa2hva {ADDRESS}"))?;
         let at = said.as_str().and_then(address);
         let at = at.ok_or_else(|| format!("gpa2hva {ADDRESS}: {said}"))?;
         let path = format!("/proc/{process}/mem");
@@ -95,7 +128,7 @@ impl Page {
     }
 
     /// While the machine stands: no reader sees a part.
-    fn write(&self, info: &mut VmClockInfo, machine: &mut Machine) -> Result {
+    pub(super) fn write(&self, info: &mut VmClockInfo, machine: &mut Machine) -> Result {
         info.seq_count = info.seq_count.wrapping_add(2);
         let qmp = machine.qmp.as_mut().ok_or("a pause needs QMP")?;
         qmp.stop()?;
@@ -112,7 +145,11 @@ fn address(said: &str) -> Option<u64> {
 }
 
 /// A page that runs on at a rate, fast by [`FAST_PPM`], from a time at a count.
-fn filled(info: VmClockInfo, hz: f64, (since_1970, count): (Duration, u64)) -> VmClockInfo {
+pub(super) fn filled(
+    info: VmClockInfo,
+    hz: f64,
+    (since_1970, count): (Duration, u64),
+) -> VmClockInfo {
     // Of 2.4 GHz a cycle is 7 686 143 364 of these: to better than a part in 10^9.
     let period = 2f64.powi(64) / hz * (1.0 + FAST_PPM / 1e6);
     let fraction = u128::from(since_1970.subsec_nanos()) << 64;
@@ -145,12 +182,16 @@ fn anchor(machine: &mut Machine) -> Result<(Duration, u64), String> {
     Ok((start.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default(), count))
 }
 
-/// The rate of this system's TSC, by its monotonic clock, by which QEMU's timers go.
-fn tsc_hz() -> f64 {
-    let (from, first) = both();
-    sleep(MEASURED);
-    let (to, last) = both();
-    last.wrapping_sub(first) as f64 / (to - from).as_secs_f64()
+/// The rate of this system's TSC, by its monotonic clock, by which QEMU's timers go:
+/// measured once, as it is one.
+pub(crate) fn tsc_hz() -> f64 {
+    static HZ: OnceLock<f64> = OnceLock::new();
+    *HZ.get_or_init(|| {
+        let (from, first) = both();
+        sleep(MEASURED);
+        let (to, last) = both();
+        last.wrapping_sub(first) as f64 / (to - from).as_secs_f64()
+    })
 }
 
 /// Two clocks at once: between two readings of the one as close as may be.

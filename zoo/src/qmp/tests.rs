@@ -54,6 +54,25 @@ fn stop_and_cont_wait_for_their_events() {
     assert_eq!(unpaused.unwrap_err(), "QMP: waiting for RESUME: QEMU closed the connection");
 }
 
+/// QEMU stops a guest while it saves or loads it: those who wait for the job drop the events.
+#[test]
+fn it_is_known_from_when_to_when_the_guest_was_stopped() {
+    let event = |name: &str, us: u32| {
+        format!(r#"{{"event": "{name}", "timestamp": {{"seconds": 100, "microseconds": {us}}}}}"#)
+    };
+    let events = [event("STOP", 0), event("RESUME", 250_000), event("STOP", 750_000)];
+    let last = [event("POWERDOWN", 1), event("RESUME", 900_000), event("SHUTDOWN", 2)];
+    let all: Vec<&str> = events.iter().chain(&last).map(String::as_str).collect();
+    let (stops, _) = with(&all, |qmp| {
+        qmp.event("POWERDOWN", REPLY)?;
+        let first = qmp.stops();
+        qmp.event("SHUTDOWN", REPLY)?;
+        Ok((first, qmp.stops()))
+    });
+    // What has not ended is not told of, then or later: nobody asks in the middle of one.
+    assert_eq!(stops.unwrap(), (vec![(100.0, 100.25)], vec![]));
+}
+
 #[test]
 fn a_job_is_awaited_and_its_error_reported() {
     let changes = |status: &str| {

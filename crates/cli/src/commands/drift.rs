@@ -92,9 +92,15 @@ pub(crate) struct Args {
     max_offset: Option<Duration>,
 
     /// Write each comparison to a new file: .csv, .jsonl, or .parquet, which is
-    /// converted from FILE.parquet.partial at the end
-    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    /// converted from FILE.parquet.partial at the end; or to a folder (DIR/) of days
+    /// and hosts, as parachrond's records, for runs that do not end
+    #[arg(long, value_name = "FILE|DIR/", conflicts_with = "resume")]
     records: Option<PathBuf>,
+
+    /// With a folder: this machine's files take no more, MB; the oldest go first
+    #[arg(long, value_name = "MB", default_value_t = 1000, requires = "records",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    records_limit: u32,
 
     /// Continue an earlier run's file, with its comparisons
     #[arg(long, value_name = "FILE")]
@@ -191,7 +197,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         return run.finish_records().and(Err(CliError::Failed { cause: why, remedy }));
     }
     if let Some(path) = &args.records {
-        run.record(path)?;
+        run.record(path, u64::from(args.records_limit) * 1_000_000)?;
     }
     // Where the TSCs of two CPUs differ, moving between them would look like
     // a step; where pinning is refused, that is what is seen.

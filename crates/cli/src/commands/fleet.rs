@@ -2,6 +2,7 @@
 
 mod gather;
 mod html;
+mod query;
 mod text;
 
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum What {
     Map(MapArgs),
+    Query(query::Args),
 }
 
 /// Which clocks are off, by how much, and who contradicts the others; without a reference.
@@ -77,7 +79,13 @@ fn tolerance(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
-    let What::Map(args) = &args.what;
+    match &args.what {
+        What::Map(args) => map(args),
+        What::Query(args) => query::run(args),
+    }
+}
+
+fn map(args: &MapArgs) -> Result<ExitCode, CliError> {
     args.html.as_deref().map_or(Ok(()), output::may_write)?;
     let samples = gather::samples(&args.peers, &args.from)?;
     let ns = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);

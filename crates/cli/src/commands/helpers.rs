@@ -40,6 +40,9 @@ pub(crate) enum Helper {
         /// Keep the time of day by the VMClock
         #[arg(long)]
         kept: bool,
+        /// How long to watch the clocks, s
+        #[arg(long, default_value_t = 3)]
+        watch_s: u64,
     },
     /// Restore a saved machine from standard input and report its guest's clocks
     #[cfg(target_arch = "x86_64")]
@@ -82,8 +85,8 @@ pub(crate) fn run(helper: &Helper) -> Result<ExitCode, CliError> {
         }
         Helper::RestoreGuard { source } => guard(source)?,
         #[cfg(target_arch = "x86_64")]
-        &Helper::LinuxInside { stays, kexec, again, suspends, kept } => {
-            lab::run_inside(lab::Inside { stays, kexec, again, suspends, kept })?;
+        &Helper::LinuxInside { stays, kexec, again, suspends, kept, watch_s } => {
+            lab::run_inside(lab::Inside { stays, kexec, again, suspends, kept, watch_s })?;
         }
         #[cfg(target_arch = "x86_64")]
         Helper::LinuxArrived { policy, told_ppm, kept } => {

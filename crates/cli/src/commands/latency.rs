@@ -86,17 +86,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     args.plot.as_deref().map_or(Ok(()), output::may_write)?;
     if args.watch {
         loop {
-            let report = measured(&plan);
+            let report = measured(&plan, None);
             // Home, and clear what is below.
             let clear = if output::colours() { "\x1b[H\x1b[J" } else { "" };
             output::text(&format!("{clear}{}", text::summary(&report)))?;
         }
     }
-    let report = measured(&plan);
+    let report = measured(&plan, before.as_ref());
     // If the plot fails the report is still printed.
     let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, plot::svg(&report)?));
-    if let (Some(before), Format::Text | Format::Markdown) = (&before, args.format) {
-        output::text(&compared::table(before, &report).render(args.format))?;
+    if let (Some(compared), Format::Text | Format::Markdown) = (&report.compared, args.format) {
+        output::text(&compared::table(compared, &report).render(args.format))?;
     }
     match args.format {
         Format::Json => output::json(&report)?,
@@ -125,9 +125,9 @@ fn echo_has_a_peer(args: &Args) -> Result<(), CliError> {
     }
 }
 
-/// One run on this machine.
-fn measured(plan: &Plan) -> LatencyReport {
+/// One run on this machine, and one before it.
+fn measured(plan: &Plan, before: Option<&LatencyReport>) -> LatencyReport {
     let progress = Progress::new(plan.duration);
     let found = inspect::latency::measure(plan, &|what| progress.doing(what));
-    LatencyReport::new(found, &inspect::read(&Tree::live()))
+    LatencyReport::new(found, &inspect::read(&Tree::live()), before)
 }

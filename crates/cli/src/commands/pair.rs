@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use errormap::Sample;
 use instruments::duration;
 use linux::wait::{Signals, Wait, Wake};
-use pair::{Answers, Clock, Counts, Networks, Peer, ProbeError, Responder};
+use pair::{Answers, Clock, Counts, Networks, Peer, ProbeError, Prober, Responder};
 
 use crate::error::{CliError, cannot_wait, note};
 use crate::output;
@@ -103,6 +103,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         args,
         clock,
         answers,
+        probers: BTreeMap::new(),
         newest: BTreeMap::new(),
         counts: Counts::default(),
         silent: BTreeMap::new(),
@@ -163,6 +164,7 @@ struct Session<'a> {
     args: &'a Args,
     clock: Clock,
     answers: Arc<Answers>,
+    probers: BTreeMap<String, Prober>,
     newest: BTreeMap<String, Sample>,
     counts: Counts,
     /// Peers that demanded not to be asked, or not now, until then.
@@ -182,9 +184,10 @@ impl Session<'_> {
             .address
             .to_socket_addrs()
             .and_then(|mut all| all.next().ok_or_else(|| ErrorKind::AddrNotAvailable.into()));
+        let prober = self.probers.entry(peer.name.clone()).or_default();
         let times = address
             .map_err(ProbeError::from)
-            .and_then(|address| pair::probe(address, timeout, self.clock));
+            .and_then(|address| prober.probe(address, timeout, self.clock));
         let probe = match times {
             Ok(times) => times.named(&self.args.name, &peer.name),
             Err(error) => {

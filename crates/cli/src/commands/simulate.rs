@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use simulator::Simulation;
 use simulator::report::{Of, SimulateReport};
+use simulator::seed::Seed;
 
 use crate::error::{self, COULD_NOT, CliError};
 use crate::output::{self, Format};
@@ -38,9 +39,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DAYS")]
     days: Option<f64>,
 
-    /// Which fleet of all that the scenario describes
+    /// Which fleet of all that the scenario describes: a number, and the version of the
+    /// random streams where it was told with it, as in 7v2
     #[arg(long, value_name = "SEED")]
-    seed: Option<u64>,
+    seed: Option<Seed>,
 
     /// How many threads; by default one for each CPU
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=256))]
@@ -80,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::SUCCESS);
     }
     args.plot.as_deref().map_or(Ok(()), output::may_write)?;
-    let of = Of::new(&scenario, args.guests, args.days, args.seed);
+    let of = Of::new(&scenario, args.guests, args.days, args.seed.map(|seed| seed.0));
     let impossible = |why| remedies::impossible(name, &source, why);
     let span_ns = scenario.check(of.guests.end - of.guests.start, of.days).map_err(impossible)?;
     let simulation = |corrector| Simulation::new(&scenario, corrector, of.seed, span_ns);

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use instruments::duration;
 use serde_spanned::Spanned;
-use sources::phc::PhcSpec;
+use sources::phc::{PhcSpec, PhcSpecError};
 use toml::de::DeValue;
 
-use crate::settings::Settings;
-use crate::values::{self, BURST};
+use crate::settings::{ChronydSettings, Settings};
+use crate::values::{self, BURST, Chrony};
 
 /// Up to VMADDR_PORT_ANY, which is no port (vsock(7)).
 const VSOCK_PORTS: u32 = u32::MAX - 1;
@@ -65,13 +65,14 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "PTP hardware clocks besides the host's, which are found by themselves. A",
         "network card's needs its scale: \"/dev/ptp1,utc\", or \"/dev/ptp1,tai\" with the",
         "kernel's TAI offset, or \"/dev/ptp1,tai=37\".",
-    ], |to, it| set(&mut to.sources.phc, list(it, |text| text.parse::<PhcSpec>().map_err(|why| why.to_string())))),
+    ], |to, it| set(&mut to.sources.phc, list(it, phc))),
     option("host-socket", "\"\"", &[
         "Read the host's messages from this Unix datagram socket, such as",
         "\"/run/parachron/host.sock\"; none where it is empty.",
     ], |to, it| set(&mut to.sources.host_socket, path_or_none(it))),
     option("host-vsock", "0", &[
-        "Let the host connect to this port of AF_VSOCK, such as 4123; to none where it is 0.",
+        "Let the host connect to this port of AF_VSOCK, such as 123; to none where it is 0.",
+        "Beyond 1023 any user's process may have it first: the host is heard once it is free.",
     ], |to, it| set(&mut to.sources.host_vsock, number(it, &(0..=VSOCK_PORTS)).map(|port| (port != 0).then_some(port)))),
     option("host-port", "\"\"", &[
         "Listen to the host on this virtio-serial port, /dev/virtio-ports/NAME; on none",
@@ -95,7 +96,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "Leave the clock to chronyd: \"makestep\" sends it that command (to its command",
         "socket, or by \"makestep=PATH\" to another), \"sock=PATH\" feeds it the selected",
         "source.",
-    ], |to, it| set(&mut to.chronyd, list(it, str::parse).map(|ways| ways.into_iter().collect()))),
+    ], |to, it| set(&mut to.chronyd, chrony(it))),
     option("allow-daemon", "[]", &["Discipline the clock even if these daemons run, such as \"openntpd\"; beside",
         "another one it is only stepped."],
         |to, it| set(&mut to.allowed, list(it, values::daemon_name))),
@@ -194,6 +195,36 @@ fn ns(time: Duration) -> u64 {
 
 fn path_or_none(value: &Value<'_>) -> Result<Option<PathBuf>, Wrong> {
     if text(value)?.is_empty() { Ok(None) } else { path(value).map(Some) }
+}
+
+/// A PTP hardware clock: a daemon has no folder of its own, so by its whole path.
+fn phc(text: &str) -> Result<PhcSpec, String> {
+    match text.parse::<PhcSpec>() {
+        Ok(spec) if !spec.path.is_absolute() => {
+            Err(PhcSpecError { found: text.to_owned() }.to_string())
+        }
+        spec => spec.map_err(|why| why.to_string()),
+    }
+}
+
+/// The ways to work with chronyd, of each kind one.
+fn chrony(value: &Value<'_>) -> Result<ChronydSettings, Wrong> {
+    let ways: Vec<Chrony> = list(value, |text| {
+        let way = text.parse()?;
+        match &way {
+            Chrony::Makestep(Some(path)) | Chrony::Sock(path) if !path.is_absolute() => {
+                Err(format!("expected a path that begins with /, found {text:?}"))
+            }
+            _ => Ok(way),
+        }
+    })?;
+    let is_sock = |way: &&Chrony| matches!(way, Chrony::Sock(_));
+    let socks = ways.iter().filter(is_sock).count();
+    if socks > 1 || ways.len() - socks > 1 {
+        let what = "expected makestep once and sock=PATH once at the most, found";
+        return Err(wrong(value, format!("{what} {} entries", ways.len())));
+    }
+    Ok(ways.into_iter().collect())
 }
 
 fn path(value: &Value<'_>) -> Result<PathBuf, Wrong> {

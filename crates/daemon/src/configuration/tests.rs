@@ -2,6 +2,8 @@ use std::time::Duration;
 
 use super::*;
 
+mod values;
+
 fn whats(text: &str) -> Vec<String> {
     parse(text).unwrap_err().iter().map(ToString::to_string).collect()
 }
@@ -103,7 +105,7 @@ fn every_mistake_is_reported_with_its_place() {
         [
             "1:1: unknown key \"step_threshold\"; nearest: \"step-threshold\"",
             "3:11: burst: expected 1 to 100, found 0",
-            "5:3: ntp: expected HOST, HOST:PORT or [ADDRESS]:PORT: \"b b\" is no host name",
+            "5:3: ntp: expected HOST, HOST:PORT or [ADDRESS]:PORT, found \"b b\": \"b b\" is no host name",
             "6:13: tolerance: expected text in quotes, found integer",
             "7:12: interval: expected 10ms to 10s, found \"1ms\"",
             "8:1: unknown key \"sundial\"",

@@ -61,6 +61,8 @@ impl Daemon {
             running_s: counts.ran_s,
             clock: ClockStatus::of(&view, &sources, adjtimex::read().ok().map(kernel)),
             sources,
+            // With chronyd's socket or makestep this process takes no place beside it.
+            beside: self.others.known().filter(|_| self.is_beside()).cloned(),
             next: next(view.next),
             recent: self.recents.all(),
             counts,
@@ -92,5 +94,34 @@ fn next(next: Next) -> NextStatus {
         Next::Slew(by_ns) => of(NextAction::Slew, Some(by_ns), None),
         Next::Makestep(by_ns) => of(NextAction::Makestep, Some(by_ns), None),
         Next::Refuse(by_ns, why) => of(NextAction::Refuse, Some(by_ns), Some(why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::other_daemons::OtherDaemons;
+    use crate::settings::{DiscoveredSource, Settings};
+    use keeper::Corrector;
+
+    #[test]
+    fn a_daemon_is_beside_only_where_this_one_leaves_the_discipline_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        for (feed, corrector, is_beside) in [
+            (Some(folder.path().join("chrony.sock")), None, false),
+            (None, Some(Corrector::Beside), true),
+        ] {
+            let mut settings = Settings::default();
+            (settings.dry_run, settings.force) = (true, true);
+            settings.chronyd.feed = feed;
+            settings.sources.excluded = DiscoveredSource::ALL.to_vec();
+            settings.sources.host_socket = Some(folder.path().join("host.sock"));
+            let mut daemon = Daemon::new(settings).unwrap();
+            daemon.others = OtherDaemons::chronyd(false);
+            if let Some(corrector) = corrector {
+                daemon.settings.policy.corrector = corrector;
+            }
+            assert_eq!(daemon.status().beside.is_some(), is_beside);
+        }
     }
 }

@@ -3,15 +3,23 @@
 
 use facts::steering::TimeKeeperKind;
 use keeper::event::{Event, Method};
-use keeper::{Adjustment, ClockError, Correction, Corrector, Frequency, SystemClock};
+use keeper::{
+    Adjustment, ClockError, Correction, Corrector, Frequency, Known, SourceState, SystemClock,
+};
 use linux::adjtimex;
 use linux::system_clock::SetError;
-use units::LeapSecond;
+use units::{LeapSecond, OffsetBound};
 
-use super::{Daemon, Duration, Instant, monotonic_ns};
+use super::{Daemon, Duration, Instant, changed, monotonic_ns};
 use crate::chronyd::LONGEST_STEP;
 use crate::other_daemons::FOR_A_CORRECTION;
 use crate::polled::Source;
+
+/// What chronyd is fed through, in events.
+const FEED: &str = "chronyd's reference clock";
+
+/// Where chronyd is told, in events.
+const COMMANDS: &str = "chronyd's command socket";
 
 impl Daemon {
     /// The frequency that is set, and the one that was learnt.
@@ -59,8 +67,8 @@ impl Daemon {
         if self.settings.chronyd.corrector() != Corrector::Kernel {
             return false;
         }
-        let daemon = self.others.disciplining(found_within);
-        let corrector = daemon.map_or(Corrector::Kernel, |_| Corrector::Beside);
+        let daemon = self.others.disciplining(found_within).cloned();
+        let corrector = daemon.as_ref().map_or(Corrector::Kernel, |_| Corrector::Beside);
         if !self.keeper.set_corrector(corrector) {
             return false;
         }
@@ -68,7 +76,9 @@ impl Daemon {
         if daemon.is_none() {
             self.start_keeper(None);
         }
-        self.events.push(Event::DaemonBeside { daemon });
+        let unit = daemon.as_ref().and_then(|daemon| daemon.unit.clone());
+        let daemon = daemon.map(|daemon| daemon.kind);
+        self.events.push(Event::DaemonBeside { daemon, unit });
         true
     }
 
@@ -91,12 +101,12 @@ impl Daemon {
         }
     }
 
-    fn is_beside(&self) -> bool {
+    pub(super) fn is_beside(&self) -> bool {
         self.settings.policy.corrector == Corrector::Beside
     }
 
     fn is_beside_chronyd(&mut self) -> bool {
-        let daemon = self.others.disciplining(Duration::MAX);
+        let daemon = self.others.known().map(|daemon| daemon.kind);
         self.is_beside() && daemon == Some(TimeKeeperKind::Chrony) && !self.clock.is_simulated()
     }
 
@@ -118,20 +128,35 @@ impl Daemon {
     pub(super) fn restart_other(&mut self) {
         if self.is_beside_chronyd() {
             let begun = Instant::now();
-            self.chronyd.measure_anew();
+            let change = self.chronyd.measure_anew();
+            self.events.extend(change.map(|change| changed(COMMANDS.to_owned(), change)));
             self.observer.was_busy(begun.elapsed().min(LONGEST_STEP));
         }
     }
 
-    /// Before a correction.
-    pub(super) fn prepare(&mut self, how: Method) {
+    /// Before a correction: by how much that has moved the clock already, ns; `None` if it
+    /// is not to be made any more, as the clock was moved since it was measured. What
+    /// chronyd is told to step it measures itself.
+    pub(super) fn prepare(&mut self, how: Method) -> Option<i64> {
+        if how == Method::Makestep {
+            return Some(0);
+        }
+        if self.was_set() {
+            return None;
+        }
         // What chronyd is slewing may be a step backward.
         let may_finish = !self.settings.policy.never_backward;
-        if how == Method::Step && may_finish && self.is_beside_chronyd() {
-            let begun = Instant::now();
-            self.chronyd.finish_slew();
-            self.observer.was_busy(begun.elapsed().min(LONGEST_STEP));
+        if how != Method::Step || !may_finish || !self.is_beside_chronyd() {
+            return Some(0);
         }
+        let begun = Instant::now();
+        let change = self.chronyd.finish_slew();
+        self.events.extend(change.map(|change| changed(COMMANDS.to_owned(), change)));
+        let stepped_ns = self.stepped_by_chronyd_ns();
+        self.observer.was_busy(begun.elapsed().min(LONGEST_STEP));
+        // Where it is not known what that was, the keeper is told.
+        let is_known = !self.was_set();
+        stepped_ns.filter(|_| is_known)
     }
 
     pub(super) fn set_error(&mut self, error: ClockError) -> Result<(), SetError> {
@@ -150,10 +175,41 @@ impl Daemon {
             _ => {
                 self.clock.step(by.by_ns).map_err(|why| why.to_string())?;
                 if !self.clock.is_simulated() {
-                    self.sources.iter_mut().for_each(|source| source.stepped(by.by_ns));
+                    self.realtime = self.realtime.map(|realtime| realtime.stepped(by.by_ns));
                 }
                 Ok(())
             }
         }
+    }
+
+    /// Where the clock is known to be right, it shows what a device counts; but not where
+    /// that device and the host's other clocks alone show it.
+    pub(super) fn find_scales(&mut self) {
+        if !self.sources.iter().any(|source| source.held_against_the_clock().is_some()) {
+            return;
+        }
+        let known = self.keeper.known(monotonic_ns());
+        let is_known = matches!(known, Known::Within { is_free_running: false, .. });
+        let is_right = is_known && !self.clock.is_simulated() && self.is_shown_by_others();
+        let devices = self.sources.iter().filter_map(Source::held_against_the_clock);
+        devices.for_each(|device| device.clock_is_known(is_right));
+    }
+
+    /// Whether any other than the host shows the time.
+    fn is_shown_by_others(&self) -> bool {
+        let view = self.keeper.view(monotonic_ns());
+        let mut others =
+            self.sources.iter().zip(&view.sources).filter(|(source, _)| !source.kind.is_hosts());
+        others.any(|(_, it)| matches!(it.state, SourceState::Selected | SourceState::Combined))
+    }
+
+    pub(super) fn feed(&mut self, offset: &OffsetBound) {
+        if self.clock.is_simulated() {
+            self.summary.fed_chronyd += 1;
+            return;
+        }
+        let (is_accepted, change) = self.chronyd.feed(offset);
+        self.summary.fed_chronyd += u64::from(is_accepted);
+        self.events.extend(change.map(|change| changed(FEED.to_owned(), change)));
     }
 }

@@ -1,9 +1,9 @@
-//! A look between two samples: a pause that ends just after one is seen at half the
+//! Looks between two samples: a pause that ends just after one is seen at a third of the
 //! time.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use keeper::Known;
+use keeper::{Corrector, Known};
 use units::OffsetBound;
 
 use super::{Daemon, monotonic_ns};
@@ -13,10 +13,18 @@ use crate::polled::Source;
 const GLANCES_FROM: Duration = Duration::from_millis(300);
 
 impl Daemon {
-    /// Whether a clock of the host says what a pause has cost, at the price of a
-    /// read.
-    pub(super) fn has_cheap_clock(&self) -> bool {
-        self.settings.interval >= GLANCES_FROM && self.sources.iter().any(Source::is_cheap)
+    /// Whether a clock of the host says what a pause has cost, at the price of a read and
+    /// of a wake-up, and nothing else makes that needless: a host that gives notice wakes
+    /// the daemon itself, and beside another daemon the next sample is soon enough.
+    pub(super) fn looks_between(&self) -> bool {
+        let is_alone = self.settings.policy.corrector == Corrector::Kernel;
+        let now = Instant::now();
+        let is_told =
+            self.sources.iter().filter_map(Source::host).any(|host| host.gives_notice(now));
+        self.settings.interval >= GLANCES_FROM
+            && is_alone
+            && !is_told
+            && self.sources.iter().any(Source::is_cheap)
     }
 
     /// Whether the clock, which was right, has been left behind or set.

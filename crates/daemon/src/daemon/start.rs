@@ -18,7 +18,7 @@ use crate::configuration;
 use crate::discovery::{self, Found};
 use crate::error::DaemonError;
 use crate::host_time::HostTimeFile;
-use crate::kept_clock::{KeptClock, Simulated, is_unset};
+use crate::kept_clock::{KeptClock, Simulated, behind_ns};
 use crate::learnt::LearntFile;
 use crate::lock;
 use crate::other_daemons::OtherDaemons;
@@ -46,9 +46,10 @@ impl Daemon {
         let mut daemon = Self {
             sampler: Sampler::new(&settings.paths),
             observer: Observer::new(settings.interval),
-            keeper: Keeper::new(settings.policy.clone(), &kinds).with_unset_clock(is_unset()),
+            keeper: Keeper::new(settings.policy.clone(), &kinds).with_unset_clock(behind_ns()),
             chronyd: ChronydClient::new(&settings.chronyd).map_err(DaemonError::Feed)?,
             clock: clock(&settings),
+            realtime: None,
             clockbound,
             host_time,
             learnt: LearntFile::new(settings.state_folder.clone()),
@@ -92,7 +93,8 @@ impl Daemon {
             sources: self.sources.iter().map(|source| source.name.clone()).collect(),
             smearing: self.sources.iter().filter_map(Source::smearing).collect(),
             not_used: self.not_used.clone(),
-            other_daemons: self.others.running.clone(),
+            other_daemons: self.others.running.iter().map(|daemon| daemon.kind).collect(),
+            other_units: self.others.running.iter().filter_map(|it| it.unit.clone()).collect(),
         }
     }
 
@@ -194,7 +196,7 @@ fn checked(mut settings: Settings) -> Result<Settings, DaemonError> {
 
 /// Another daemon that disciplines the clock is left to do so.
 fn beside(settings: &mut Settings, others: &OtherDaemons) {
-    if settings.policy.corrector == Corrector::Kernel && others.is_beside() {
+    if settings.policy.corrector == Corrector::Kernel && others.known().is_some() {
         settings.policy.corrector = Corrector::Beside;
     }
 }

@@ -39,13 +39,13 @@ fn a_source_that_waits_for_the_kernel_is_reported_once_as_the_program_describes_
     let (device, clock_name) = ("/dev/ptp1".into(), "mlx5_ptp".into());
     let not_set = SourceError::Scale { device, clock_name, why: UnknownScale::TaiNotSet };
     let why = (source.describe)(&not_set);
-    let outcome = source.replied(None, Err(why.clone()));
+    let outcome = source.replied(Err(why.clone()));
     let Some(Err(reported)) = outcome.change else { panic!("{outcome:?}") };
     assert!(reported.contains("try: --phc /dev/ptp1,tai=37"), "{reported}");
     assert_eq!(outcome.offset, None);
-    assert_eq!(source.replied(None, Err(why)).change, None);
+    assert_eq!(source.replied(Err(why)).change, None);
     let known = OffsetBound { offset_ns: 0, bound_ns: 100, at_monotonic_ns: 1 };
-    assert_eq!(source.replied(None, Ok(known)).change, Some(Ok(())));
+    assert_eq!(source.replied(Ok(known)).change, Some(Ok(())));
 }
 
 #[test]

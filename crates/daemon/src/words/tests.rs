@@ -79,6 +79,7 @@ fn a_refusal_names_the_option_that_decides() {
         (Refusal::RateLimited { wait_ns: 1 }, "min-interval"),
         (Refusal::Contradiction, "(ntp)"),
         (Refusal::LoneServer { most_ns: 1 }, "(ntp)"),
+        (Refusal::LoneServerAgain { moved_ns: 1, most_ns: 1, wait_ns: 1 }, "(ntp)"),
     ] {
         let shown = shown(Event::Refused { basis: basis(1, None), why });
         assert!(shown.contains(option), "{shown}");

@@ -215,6 +215,10 @@ impl Figures {
     fn by_stop(&self, evidence: &[Dated]) -> Option<Kinds> {
         let jumped = || evidence.iter().any(|(_, it)| is_unstable(it)) && self.late_ns.is_some();
         match (self.rtc.map(Interval::middle), self.stopped_ns) {
+            // Nothing else moved: it may have been set as well.
+            (Some(gained), _) if gained > 0.0 && is_rtc_alone(evidence) => {
+                Some(Kinds::STOOD_OR_RTC_SET)
+            }
             (Some(gained), _) if gained > 0.0 => Some(Kinds::STOOD),
             // No time passed by the RTC: the counter jumped.
             (Some(_), Some(_)) => Some(Kind::CounterDisrupted.into()),
@@ -241,10 +245,26 @@ impl Figures {
             Some(Kind::Pause | Kind::SnapshotRestored) => {
                 longer.or(shift).or(self.rtc).or(self.late_ns)
             }
-            None if kinds.contains(Kind::Pause) => longer.or(shift).or(self.rtc).or(self.late_ns),
+            None if kinds.contains(Kind::Pause) => {
+                self.away(kinds).or(longer).or(shift).or(self.rtc).or(self.late_ns)
+            }
             _ => self.shift,
         };
         size.map(Size::from)
+    }
+
+    /// How long a machine was away that may have been put back, where its TSC is ahead of its
+    /// source: as long as the RTC gained, and no shorter than the TSC ran. An emulated TSC
+    /// goes on from where it was when the machine was put back, its timers from where they
+    /// were when it was saved (QEMU: `cpu_get_ticks`): it shows how long the machine ran
+    /// between the two, and neither saving nor loading. 0.7 s of saving, 4.9 s of running
+    /// and 0.8 s of loading are 6.4 s by the RTC, and 4.9 s by the TSC.
+    fn away(&self, kinds: Kinds) -> Option<Interval> {
+        let may_be_put_back = kinds.contains(Kind::SnapshotRestored) && self.page.is_none();
+        let ran = self.shift.filter(|it| self.source_shifted && it.middle() < 0.0).map(negated);
+        let (ran, rtc) = ran.zip(self.rtc).filter(|_| may_be_put_back)?;
+        // An RTC that gained less shows something else.
+        (rtc.high >= ran.high).then_some(Interval { low: rtc.low.max(ran.low), high: rtc.high })
     }
 
     /// How long a suspend lasted: by a TSC that ran, else by what the kernel
@@ -272,6 +292,9 @@ impl Figures {
                 low: -shift.high - slept.high,
                 high: -shift.low - slept.low,
             }));
+        }
+        if let Some(away) = self.away(kinds) {
+            return Some(Size::from(away));
         }
         let lost = |shift| if self.source_shifted { negated(shift) } else { shift };
         let by_shift = self.shift.map(lost).filter(|lost| lost.middle() > 0.0);
@@ -351,6 +374,17 @@ fn diverged(evidence: &Evidence) -> Option<Interval> {
     let Evidence::ClocksDiverged { tsc_s, raw_s, .. } = evidence else { return None };
     let (shift_ns, bound_ns) = ((raw_s - tsc_s) * 1e9, 1e6);
     Some(Interval { low: shift_ns - bound_ns, high: shift_ns + bound_ns })
+}
+
+/// No clock but the RTC moved, no sample was late but by the fault of another, and nobody
+/// reported anything.
+fn is_rtc_alone(evidence: &[Dated]) -> bool {
+    let shows_nothing = |it: &Evidence| match it {
+        Evidence::Rtc { .. } => true,
+        Evidence::Late { .. } => late_by(it, &LateCause::MAYBE_STOPPED).is_none(),
+        _ => !is_of_machine(it),
+    };
+    evidence.iter().all(|(_, it)| shows_nothing(it))
 }
 
 fn rtc_gained(evidence: &Evidence) -> Option<Interval> {

@@ -6,8 +6,9 @@
 //!
 //! | question | read from | cause |
 //! | --- | --- | --- |
-//! | was time stolen from a CPU, and the machine at work? | `/proc/stat` | stolen |
-//! | was it stolen, and nothing ran? | `/proc/stat` | stolen or stopped |
+//! | was time stolen from a CPU, and nothing ran? | `/proc/stat` | stolen or stopped |
+//! | was it stolen from all CPUs, and too little ran to tell? | `/proc/stat` | stolen or stopped |
+//! | was it stolen? | `/proc/stat` | stolen |
 //! | was this process continued? | SIGCONT | process stopped |
 //! | was this thread runnable and not run? | `schedstat` | run delay |
 //! | did the machine switch threads and serve interrupts at its usual rate? | `/proc/stat` | process not run |
@@ -65,6 +66,7 @@ pub(super) struct Lateness {
 struct Progress {
     over_ns: u64,
     most_stolen: Stolen,
+    least_stolen_ns: u64,
     switches_and_interrupts: u64,
 }
 
@@ -123,9 +125,11 @@ impl Lateness {
         };
         let done =
             |activity: &Activity| activity.context_switches.saturating_add(activity.interrupts);
+        let stolen: Vec<_> = now.stolen.iter().filter_map(stolen).collect();
         Some(Progress {
             over_ns: sample.monotonic_ns.saturating_sub(at_ns),
-            most_stolen: now.stolen.iter().filter_map(stolen).max_by_key(|it| it.stolen_ns)?,
+            most_stolen: *stolen.iter().max_by_key(|it| it.stolen_ns)?,
+            least_stolen_ns: stolen.iter().map(|it| it.stolen_ns).min()?,
             switches_and_interrupts: done(now).saturating_sub(done(&before)),
         })
     }
@@ -159,8 +163,9 @@ impl Lateness {
         let half_ns = late_ns / 2;
         let machine_ran = self.machine_ran(late_ns, progress);
         if progress.is_some_and(|it| it.most_stolen.stolen_ns >= half_ns) {
-            let is_stopped = machine_ran == Some(false);
-            return if is_stopped { LateCause::StolenOrStopped } else { LateCause::Stolen };
+            let of_all = progress.is_some_and(|it| it.least_stolen_ns >= half_ns);
+            let may_be_stopped = !machine_ran.unwrap_or(!of_all);
+            return if may_be_stopped { LateCause::StolenOrStopped } else { LateCause::Stolen };
         }
         if sample.was_stopped {
             return LateCause::ProcessStopped;

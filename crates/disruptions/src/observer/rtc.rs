@@ -8,7 +8,10 @@
 //! faster one, does not cause a series of steps. Linux sets the RTC from the
 //! time of day every eleven minutes while that is synchronised, and `hwclock`
 //! on request: an RTC that was set *to* a time of day that did not move shows
-//! nothing of the machine.
+//! nothing of the machine. Nor does one that follows the correction of what a
+//! disruption left: the kernel had written the time of day that was wrong, and
+//! writes the right one as soon as it is synchronised again (sync_hw_clock,
+//! kernel/time/ntp.c).
 
 use facts::Sample;
 use facts::steering::Adjtimex;
@@ -21,14 +24,31 @@ use crate::Evidence;
 /// The RTC's resolution, ns.
 const RESOLUTION_NS: f64 = 1e9;
 
+/// What is written to it begins a second there, not just when it does elsewhere, ns.
+const PHASE_NS: f64 = RESOLUTION_NS / 2.0;
+
 /// The drift of the RTC against CLOCK_BOOTTIME, relative, beyond what adjtimex
 /// explains: a worn crystal.
 const DRIFT: f64 = 200e-6;
+
+/// For so long after a correction the RTC may follow it, ns: a daemon confirms a step by
+/// its next polls before the kernel counts as synchronised, and that writes once a second.
+const FOLLOWS_NS: u64 = 20_000_000_000;
 
 /// The last reading of the RTC.
 #[derive(Debug, Default)]
 pub(super) struct Rtc {
     last: Option<Offset>,
+    /// A disruption may have left the time of day wrong, and it did not move since.
+    is_doubted: bool,
+    correction: Option<Correction>,
+}
+
+/// The time of day moved after a disruption that may have left it wrong.
+#[derive(Debug, Clone, Copy)]
+struct Correction {
+    by_ns: f64,
+    boottime_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -43,8 +63,10 @@ struct Offset {
 }
 
 impl Rtc {
-    /// The next reading is not compared with one before this sample.
-    pub(super) fn forget_before(&mut self, sample: &Sample) {
+    /// A disruption may have left the time of day wrong: the next reading is not compared
+    /// with one before this sample.
+    pub(super) fn doubt_before(&mut self, sample: &Sample) {
+        (self.is_doubted, self.correction) = (true, None);
         if !sample.rtc.is_known_and(Option::is_some) {
             self.last = None;
         }
@@ -60,12 +82,13 @@ impl Rtc {
         let Some(Some(bracket)) = sample.rtc.known() else { return false };
         let now = Offset::of(*bracket, sample);
         let Some(last) = self.last.replace(now) else { return false };
+        self.note_correction(last, now);
         let (low, high) = last.at(now.boottime_ns, steered);
         let is_step = now.low > high || now.high < low;
-        if !is_step || now.was_set_to_time_of_day(last) {
+        let (least, most) = (now.low - high, now.high - low);
+        if !is_step || now.was_set_to_time_of_day(last) || self.follows((last, now), least, most) {
             return true;
         }
-        let (least, most) = (now.low - high, now.high - low);
         noticed.evidence(
             sample.monotonic_ns,
             Evidence::Rtc {
@@ -74,6 +97,30 @@ impl Rtc {
             },
         );
         true
+    }
+
+    fn note_correction(&mut self, last: Offset, now: Offset) {
+        let Some((before, after)) = last.unix.zip(now.unix) else { return };
+        if self.is_doubted && !is_standing(before, after) {
+            let boottime_ns = now.boottime_ns;
+            self.correction = Some(Correction { by_ns: after - before, boottime_ns });
+            self.is_doubted = false;
+        }
+    }
+
+    /// Whether it moved, by what lies between these, as the time of day was corrected.
+    fn follows(&mut self, (last, now): (Offset, Offset), least: f64, most: f64) -> bool {
+        let Some(unix) = now.unix else { return false };
+        let followed = |of: &Correction| {
+            now.boottime_ns.saturating_sub(of.boottime_ns) <= FOLLOWS_NS
+                && now.agrees(unix, RESOLUTION_NS)
+                // One that had the right time already shows a stop.
+                && !last.agrees(unix, PHASE_NS)
+                && least - PHASE_NS <= of.by_ns
+                && of.by_ns <= most + PHASE_NS
+        };
+        // Once: a machine may be stopped again.
+        self.correction.take_if(|of| followed(of)).is_some()
     }
 }
 
@@ -105,9 +152,47 @@ impl Offset {
     /// time of day did not move.
     fn was_set_to_time_of_day(self, last: Self) -> bool {
         let (Some(before), Some(now)) = (last.unix, self.unix) else { return false };
-        let agrees = |known: &Self, unix: f64| {
-            known.low - RESOLUTION_NS <= unix && unix <= known.high + RESOLUTION_NS
+        is_standing(before, now)
+            && self.agrees(now, RESOLUTION_NS)
+            && !last.agrees(before, RESOLUTION_NS)
+    }
+
+    /// Whether it shows a time of day, to `within_ns`.
+    fn agrees(&self, unix: f64, within_ns: f64) -> bool {
+        self.low - within_ns <= unix && unix <= self.high + within_ns
+    }
+}
+
+/// Whether the time of day did not move against CLOCK_BOOTTIME.
+fn is_standing(before: f64, after: f64) -> bool {
+    (after - before).abs() < PHASE_NS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against a right time of day at 0, seconds of the RTC that begin so much later, s.
+    fn offset(low_s: f64) -> Offset {
+        let (low, unix) = (low_s * 1e9, Some(0.0));
+        Offset { low, high: low + RESOLUTION_NS, boottime_ns: 5_000_000_000, unix }
+    }
+
+    #[test]
+    fn an_rtc_follows_a_correction_from_the_wrong_time_alone() {
+        let follows = |by_s: f64, last_s: f64, now_s: f64| {
+            let (last, now) = (offset(last_s), offset(now_s));
+            let correction = Correction { by_ns: by_s * 1e9, boottime_ns: 0 };
+            let mut rtc = Rtc { correction: Some(correction), ..Rtc::default() };
+            let is_one = rtc.follows((last, now), now.low - last.high, now.high - last.low);
+            assert_eq!(rtc.correction.is_none(), is_one);
+            is_one
         };
-        (now - before).abs() < RESOLUTION_NS / 2.0 && agrees(&self, now) && !agrees(&last, before)
+        assert!(follows(2.0, -2.5, -0.5) && follows(2.0, -2.9, -0.1) && follows(60.0, -60.3, -0.2));
+        // It had the right time: the machine was stopped again, for as long.
+        for (last_s, now_s) in [(-0.5, 0.8), (-0.9, 0.9), (-0.1, 0.9)] {
+            assert!(!follows(1.6, last_s, now_s), "{last_s} {now_s}");
+        }
+        assert!(!follows(5.0, -2.5, -0.5), "by something else");
     }
 }

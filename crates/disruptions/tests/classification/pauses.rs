@@ -1,10 +1,12 @@
 //! Pauses of random lengths at random moments, by what runs on meanwhile.
 
-use disruptions::Kind;
+use disruptions::{Kind, Kinds};
 use proptest::prelude::*;
 
 use crate::simulated::{DAY, MS, Machine, Running, S, Source};
 use crate::{assert_behind, assert_size, only_disruption, source};
+
+const PAUSED_OR_RTC_SET: Kinds = Kinds::of(&[Kind::Pause, Kind::RtcSet]);
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
@@ -79,7 +81,7 @@ proptest! {
         assert_size(&found, for_ns as f64);
     }
 
-    /// Only the RTC shows it.
+    /// Only the RTC shows it, which may have been set as well.
     #[test]
     fn a_pause_in_which_no_counter_runs(
         source in source(),
@@ -88,7 +90,7 @@ proptest! {
     ) {
         let machine = Machine::new(source, true, DAY / 3);
         let found = only_disruption(machine, part, |machine| machine.pause(for_ns, Running::Nothing));
-        prop_assert_eq!(found.kinds, Kind::Pause.into());
+        prop_assert_eq!(found.kinds, PAUSED_OR_RTC_SET);
         assert_size(&found, for_ns as f64);
         assert_behind(&found, for_ns as f64);
     }
@@ -105,7 +107,9 @@ proptest! {
             machine.pause(for_ns, Running::Nothing);
             machine.hpet_resumes_ahead(ahead_ns);
         });
-        prop_assert_eq!(found.kinds, Kind::Pause.into());
+        // A timer that was a millisecond ahead was seen: an RTC that is set moves none.
+        let alone = ahead_ns < MS && found.kinds == PAUSED_OR_RTC_SET;
+        prop_assert!(alone || found.kinds == Kind::Pause.into(), "{found:#?}");
         assert_size(&found, for_ns as f64);
         assert_behind(&found, for_ns as f64);
     }

@@ -20,15 +20,27 @@ const AT_LIMIT_PPM: f64 = 490.0;
 /// A quartz is good to 100 ppm; more is a wrong frequency, not a bad quartz.
 const SUSPECT_PPM: f64 = 200.0;
 
+/// chronyd takes a second for a slew at least (MIN_SLEW_DURATION, sys_generic.c): of all but
+/// its last hundredth so much is left, s.
+const SLEW_LEFT_S: f64 = 0.01;
+
 /// `frequency-correction`
 pub(crate) fn frequency(case: &Case<'_>) -> Check {
     let state = adjtimex(case)?;
     // chrony exceeds the kernel's limit by the length of the tick: one
     // microsecond more in 10 000 is 100 ppm.
     let by_tick_ppm = (state.tick_us - 10_000) as f64 * 100.0;
-    let correction_ppm = state.frequency_ppm + by_tick_ppm;
+    let kernels_ppm = state.frequency_ppm + by_tick_ppm;
+    let chronyds_ppm = frequency_by_chronyd(case, kernels_ppm);
+    let correction_ppm = chronyds_ppm.unwrap_or(kernels_ppm);
     if correction_ppm.abs() < SUSPECT_PPM {
-        return Outcome::fine(format!("{}; limit ±500 ppm", figures::ppm(correction_ppm)));
+        let slew_ppm = kernels_ppm - correction_ppm;
+        let slewing = if slew_ppm.abs() < SUSPECT_PPM {
+            String::new()
+        } else {
+            format!(", and chronyd slews by {}", figures::ppm(slew_ppm))
+        };
+        return Outcome::fine(format!("{}{slewing}; limit ±500 ppm", figures::ppm(correction_ppm)));
     }
     let chrony = !case.running(&[TimeKeeperKind::Chrony]).is_empty() || by_tick_ppm != 0.0;
     let error = correction_ppm.abs() >= if chrony { 2.0 * KERNEL_LIMIT_PPM } else { AT_LIMIT_PPM };
@@ -45,18 +57,13 @@ pub(crate) fn frequency(case: &Case<'_>) -> Check {
         figures::ppm(state.frequency_ppm),
         state.tick_us
     ))
-    .why(if error && !chrony {
-        "The kernel can correct 500 ppm. At that limit the clock drifts in spite of the daemon, \
-         which steps it again and again."
-            .to_owned()
-    } else {
-        format!(
-            "A quartz is off by less than 100 ppm. A correction this large means that the kernel \
-             assumes a wrong frequency of the clock source; uncorrected, the clock drifts by {} a \
-             day.",
-            figures::seconds(correction_ppm.abs() * 0.0864)
-        )
-    });
+    .why(why_corrected(correction_ppm, error && !chrony));
+    let finding = match chronyds_ppm {
+        Some(ppm) => {
+            finding.evidence(format!("chronyc tracking: {} to correct", figures::ppm(ppm)))
+        }
+        None => finding,
+    };
     let finding = match case.current() {
         Ok(current) => finding.evidence(format!("current_clocksource: {current}")),
         Err(_) => finding,
@@ -66,6 +73,34 @@ pub(crate) fn frequency(case: &Case<'_>) -> Check {
             "See the findings about the TSC's frequency. A reboot calibrates it again.",
         ))
         .alone()
+}
+
+/// What the clock needs by chronyd, ppm, where it knows and the rest of what the kernel does
+/// is its slew. It slews by the kernel's frequency and tick as well, and counts apart what of
+/// them is the clock's (sys_generic.c, update_slew); its sign is the other one (sys_linux.c,
+/// set_frequency).
+fn frequency_by_chronyd(case: &Case<'_>, kernels_ppm: f64) -> Option<f64> {
+    let runs = !case.running(&[TimeKeeperKind::Chrony]).is_empty();
+    let tracking = case.facts.steering.chrony.known()?;
+    let own_ppm = 0.0 - tracking.frequency_ppm;
+    let slew_ppm = kernels_ppm - own_ppm;
+    // A slew has an end, which something is left to until then, on the same side.
+    let left_s = tracking.system_offset_s * slew_ppm.signum();
+    let explains = slew_ppm.abs() < SUSPECT_PPM || left_s >= slew_ppm.abs() * 1e-6 * SLEW_LEFT_S;
+    (runs && tracking.stratum > 0 && explains).then_some(own_ppm)
+}
+
+fn why_corrected(ppm: f64, is_at_kernels_limit: bool) -> String {
+    if is_at_kernels_limit {
+        return "The kernel can correct 500 ppm. At that limit the clock drifts in spite of the \
+                daemon, which steps it again and again."
+            .to_owned();
+    }
+    format!(
+        "A quartz is off by less than 100 ppm. A correction this large means that the kernel \
+         assumes a wrong frequency of the clock source; uncorrected, the clock drifts by {} a day.",
+        figures::seconds(ppm.abs() * 0.0864)
+    )
 }
 
 /// `clock-offset`

@@ -21,7 +21,7 @@ pub(crate) fn snapshots(case: &Case<'_>) -> Check {
     // Other hypervisors have guest tools that set the clock.
     let restored_by_kvm = !restored.is_empty() && case.kind() == Some(HypervisorKind::Kvm);
     let Some(platform) = case.snapshots().or(restored_by_kvm.then_some("This platform")) else {
-        if let Some(device) = generation_device(case) {
+        if let Some(device) = case.generation_device() {
             return Outcome::fine(format!(
                 "no restore in the kernel log; the host can tell this machine of one ({device})"
             ));
@@ -44,10 +44,7 @@ pub(crate) fn snapshots(case: &Case<'_>) -> Check {
     if let Some(corrected) = corrected_by_chrony(case)? {
         return Outcome::fine(corrected);
     }
-    // It clears STA_UNSYNC while a source shows that the clock is right.
-    let synchronised =
-        case.facts.steering.adjtimex.is_known_and(|state| !state.has(Adjtimex::STA_UNSYNC));
-    if synchronised && !case.running(&[TimeKeeperKind::ParachronKeep]).is_empty() {
+    if case.is_kept() {
         return Outcome::fine("parachron keep runs and has a source: it corrects a restore");
     }
     if current != "tsc" {
@@ -62,11 +59,6 @@ pub(crate) fn snapshots(case: &Case<'_>) -> Check {
         ));
     }
     finding(case, platform, &restored).alone()
-}
-
-/// The ACPI device by which a host tells this machine of a restore or a move.
-pub(super) fn generation_device<'a>(case: &Case<'a>) -> Option<&'a str> {
-    case.facts.system.generation_devices.known()?.first().map(String::as_str)
 }
 
 /// Whether chronyd corrects a restore at once: it follows the host's clock

@@ -9,18 +9,32 @@ use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
 use crate::text;
 
-/// Daemons that discipline the system clock by a network or a reference clock.
+/// Daemons that discipline the system clock by a network or a reference clock, and tell the
+/// kernel that it is synchronised.
 /// Keep waits while another of them runs, so it is not among those that fight.
-const DAEMONS: [TimeKeeperKind; 5] = [
+const DAEMONS: [TimeKeeperKind; 6] = [
     TimeKeeperKind::Chrony,
     TimeKeeperKind::Ntpd,
     TimeKeeperKind::SystemdTimesyncd,
     TimeKeeperKind::NtpdRs,
     TimeKeeperKind::Openntpd,
+    TimeKeeperKind::Clockbound,
 ];
+
+/// Daemons that discipline it too, by `adjtime` (src/ntp.c of connman, htpdate.c), which
+/// leaves STA_UNSYNC as it is (`process_adj_status`, kernel/time/ntp.c).
+const BY_ADJTIME: [TimeKeeperKind; 2] = [TimeKeeperKind::Connman, TimeKeeperKind::Htpdate];
 
 fn names(keepers: &[&TimeKeeper]) -> Vec<&'static str> {
     keepers.iter().map(|one| one.kind.program()).collect()
+}
+
+/// With the units that they are of, and how sure that is.
+fn with_units(keepers: &[&TimeKeeper]) -> Vec<String> {
+    let unsure = |one: &TimeKeeper| {
+        if one.by_unit_alone { ", of which only the unit is seen" } else { "" }
+    };
+    keepers.iter().map(|one| one.program_and_unit() + unsure(one)).collect()
 }
 
 /// Whether chronyd reports that it follows a source.
@@ -54,7 +68,8 @@ pub(crate) fn steered(case: &Case<'_>) -> Check {
     running.extend(case.running(&[TimeKeeperKind::ParachronKeep]));
     let Some(daemon) = running.first() else {
         // Guest tools and PTP do not clear STA_UNSYNC.
-        let others = case.running(&[TimeKeeperKind::LinuxPtp, TimeKeeperKind::VirtualBoxService]);
+        let mut others = case.running(&BY_ADJTIME);
+        others.extend(case.running(&[TimeKeeperKind::LinuxPtp, TimeKeeperKind::VirtualBoxService]));
         if let Some(other) = others.first() {
             return Outcome::fine(format!("{} runs and sets the clock", other.kind.program()));
         }
@@ -79,7 +94,7 @@ pub(crate) fn steered(case: &Case<'_>) -> Check {
     if case.just_booted() {
         return Outcome::fine(format!("{} has just started", daemon.kind.program()));
     }
-    searching(daemon.kind, adjtimex, tracking).alone()
+    searching(daemon, adjtimex, tracking).alone()
 }
 
 fn undisciplined(case: &Case<'_>, adjtimex: Option<&Adjtimex>, keepers: &[TimeKeeper]) -> Finding {
@@ -87,7 +102,8 @@ fn undisciplined(case: &Case<'_>, adjtimex: Option<&Adjtimex>, keepers: &[TimeKe
         .evidence_from(adjtimex.map(adjtimex_evidence));
     let installed: Vec<_> = keepers
         .iter()
-        .filter(|one| one.installed && DAEMONS.contains(&one.kind))
+        .filter(|one| one.installed)
+        .filter(|one| DAEMONS.contains(&one.kind) || BY_ADJTIME.contains(&one.kind))
         .map(|one| one.kind.program())
         .collect();
     finding = finding.evidence(match installed.as_slice() {
@@ -132,29 +148,33 @@ impl Finding {
 }
 
 fn searching(
-    daemon: TimeKeeperKind,
+    daemon: &TimeKeeper,
     adjtimex: Option<&Adjtimex>,
     tracking: Option<&ChronyTracking>,
 ) -> Finding {
-    let daemon_name = daemon.program();
+    let daemon_name = daemon.kind.program();
     let mut finding =
         Finding::new(Severity::Warning, format!("{daemon_name} runs, but has no time source"))
             .evidence_from(adjtimex.map(adjtimex_evidence));
+    if daemon.unit.is_some() {
+        finding = finding.evidence(format!("running: {}", text::list(&with_units(&[daemon]))));
+    }
     if let Some(tracking) = tracking {
         finding = finding.evidence(format!(
             "chronyc tracking: stratum {}, leap status {}",
             tracking.stratum, tracking.leap_status
         ));
     }
-    let command = match daemon {
+    let command = match daemon.kind {
         TimeKeeperKind::Chrony => "chronyc sources -v",
         TimeKeeperKind::SystemdTimesyncd => "timedatectl timesync-status",
         TimeKeeperKind::NtpdRs => "ntp-ctl status",
         TimeKeeperKind::Openntpd => "ntpctl -s all",
+        TimeKeeperKind::Clockbound => "journalctl -u clockbound -n 20",
         TimeKeeperKind::ParachronKeep => "journalctl -u parachrond -n 20",
         _ => "ntpq -p",
     };
-    let check = match daemon {
+    let check = match daemon.kind {
         TimeKeeperKind::ParachronKeep => {
             "Its log names each source that it does not use or reach, and why. An RTC alone shows \
              no time of day."
@@ -171,7 +191,8 @@ pub(crate) fn one_daemon(case: &Case<'_>) -> Check {
     if let Some(unknown) = case.facts.steering.keepers.unknown() {
         return Err(unknown.into());
     }
-    let running = case.running(&DAEMONS);
+    let mut running = case.running(&DAEMONS);
+    running.extend(case.running(&BY_ADJTIME));
     if running.len() < 2 {
         return Outcome::fine(match running.first() {
             Some(only) => format!("{} only", only.kind.program()),
@@ -185,7 +206,7 @@ pub(crate) fn one_daemon(case: &Case<'_>) -> Check {
         running[0].kind.program()
     };
     let mut finding = Finding::new(Severity::Warning, format!("{both} discipline the same clock"))
-        .evidence(format!("running: {both}"))
+        .evidence(format!("running: {}", text::list(&with_units(&running))))
         .why(
             "Each corrects the other's corrections: the clock oscillates, and both report that they \
              are synchronised.",
@@ -194,7 +215,7 @@ pub(crate) fn one_daemon(case: &Case<'_>) -> Check {
         finding = finding.remedy(
             Remedy::command(
                 format!("Keep {keep}, stop {}.", other.kind.program()),
-                format!("sudo systemctl disable --now {}", unit(case, other.kind)),
+                format!("sudo systemctl disable --now {}", unit(case, other)),
             )
             .changes("that daemon, at once and after a reboot"),
         );
@@ -202,12 +223,16 @@ pub(crate) fn one_daemon(case: &Case<'_>) -> Check {
     finding.alone()
 }
 
-fn unit(case: &Case<'_>, kind: TimeKeeperKind) -> &'static str {
-    match kind {
+fn unit<'f>(case: &Case<'_>, keeper: &'f TimeKeeper) -> &'f str {
+    match keeper.kind {
+        _ if keeper.unit.is_some() => keeper.unit.as_deref().unwrap_or_default(),
         TimeKeeperKind::Chrony => "chronyd",
         TimeKeeperKind::SystemdTimesyncd => "systemd-timesyncd",
         TimeKeeperKind::NtpdRs => "ntpd-rs",
         TimeKeeperKind::Openntpd => "openntpd",
+        TimeKeeperKind::Clockbound => "clockbound",
+        TimeKeeperKind::Connman => "connman",
+        TimeKeeperKind::Htpdate => "htpdate",
         _ => remedies::ntpd_unit(case),
     }
 }
@@ -217,7 +242,8 @@ pub(crate) fn guest_tools(case: &Case<'_>) -> Check {
     if let Some(unknown) = case.facts.steering.keepers.unknown() {
         return Err(unknown.into());
     }
-    let daemons = case.running(&DAEMONS);
+    let mut daemons = case.running(&DAEMONS);
+    daemons.extend(case.running(&BY_ADJTIME));
     let tools = case.running(&[TimeKeeperKind::VirtualBoxService]);
     let (Some(daemon), Some(tool)) = (daemons.first(), tools.first()) else {
         // These set the clock after a pause or on request, and do not discipline

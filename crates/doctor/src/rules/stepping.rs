@@ -7,12 +7,11 @@ use crate::case::{Case, log_evidence, why_not};
 use crate::finding::{Finding, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
-use crate::rules::restore;
 
 /// Whether anything shows that this machine is paused, saved or moved.
 pub(super) fn pauses(case: &Case<'_>) -> bool {
     case.snapshots().is_some()
-        || restore::generation_device(case).is_some()
+        || case.generation_device().is_some()
         || case.is_guest() == Some(true)
             && case
                 .logged(|event| matches!(event, LogEvent::Restored | LogEvent::Resumed))
@@ -32,6 +31,9 @@ pub(crate) fn limited(case: &Case<'_>) -> Check {
         return Err(Skipped::DoesNotApply(
             "does not apply: no evidence that this machine is ever paused".to_owned(),
         ));
+    }
+    if case.is_kept() {
+        return Outcome::fine("parachron keep steps the clock after a pause");
     }
     let Some(config) = case.chrony_config() else {
         return Err(why_not(&case.facts.steering.chrony_config));
@@ -66,7 +68,7 @@ pub(crate) fn limited(case: &Case<'_>) -> Check {
             .evidence(evidence);
     if let Some(line) = seen {
         finding = finding.evidence(log_evidence(line));
-    } else if let Some(device) = restore::generation_device(case) {
+    } else if let Some(device) = case.generation_device() {
         finding =
             finding.evidence(format!("ACPI device {device}: the host can save and restore it"));
     } else if let Some(platform) = case.snapshots() {

@@ -12,6 +12,7 @@ mod cause;
 mod counter;
 mod explanation;
 mod interval;
+mod model;
 mod rate;
 
 use facts::kernel::{LogEvent, LogLine};
@@ -51,6 +52,7 @@ pub(crate) fn marked(case: &Case<'_>) -> Check {
     )
     .evidence_from(evidence(log, at))
     .evidence_from(interval.iter().flat_map(Interval::sums))
+    .evidence_from(interval.iter().filter_map(|it| model::verdicts(case, &cause, it)))
     .evidence_from(cause.context(case, log, at))
     .why(format!(
         "{} Until the next boot the kernel does not use the TSC, the cheapest clock source.",

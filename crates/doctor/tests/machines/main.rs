@@ -37,6 +37,9 @@ machines! {
     hyperv_guest: "hyperv-guest",
     kvm_guest_hpet_tsc_unstable: "kvm-guest-hpet-tsc-unstable",
     no_sys: "no-sys",
+    vendor_aws_phc: "vendor-aws-phc",
+    vendor_aws_phc_alone: "vendor-aws-phc-alone",
+    vendor_azure: "vendor-azure",
     virtualbox_acpi_pm: "virtualbox-acpi-pm",
     vmware_guest: "vmware-guest",
 }

@@ -72,3 +72,16 @@ fn the_configuration_keeps_options_about_time_that_are_set() {
     assert!(!options.contains_key("NO_HZ_FULL"));
     assert!(configuration::parse("\u{fffd}").unknown().is_some());
 }
+
+/// QEMU's 100 MHz, 24 MHz, and the figures of no HPET.
+#[test]
+fn an_hpets_period_is_in_the_line_that_registers_it() {
+    let ns = |idle_ns: &str| {
+        let line = "clocksource: hpet: mask: 0xffffffff max_cycles: 0xffffffff, max_idle_ns:";
+        hpet_period_ns(&format!("{line} {idle_ns} ns"))
+    };
+    assert!((ns("19112604467").unwrap() - 10.0).abs() < 1e-6);
+    assert!((ns("79635851949").unwrap() - 41.667).abs() < 1e-3);
+    assert_eq!((ns("5"), ns("x")), (None, None));
+    assert_eq!(hpet_period_ns("clocksource: hpet: mask: 0xffffffff"), None);
+}

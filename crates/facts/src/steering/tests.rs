@@ -31,7 +31,13 @@ fn a_field_that_is_missing_or_absurd_is_named() {
 #[test]
 fn time_keepers_are_named_and_in_a_state() {
     let found = parse_keepers("chrony installed running\nhyperv-utils running\n\n");
-    let keeper = |kind, installed, running| TimeKeeper { kind, installed, running };
+    let keeper = |kind, installed, running| TimeKeeper {
+        kind,
+        installed,
+        running,
+        unit: None,
+        by_unit_alone: false,
+    };
     assert_eq!(
         found,
         Fact::Known(vec![
@@ -40,7 +46,23 @@ fn time_keepers_are_named_and_in_a_state() {
         ])
     );
     assert_eq!(parse_keepers(""), Fact::Known(vec![]));
-    for bad in ["chrony", "chrony sleeping", "sundial installed", "\u{fffd}"] {
+    let found = parse_keepers("ntpd running unit=ntpsec.service by-unit-alone\n");
+    let ntpsec = TimeKeeper {
+        unit: Some("ntpsec.service".into()),
+        by_unit_alone: true,
+        ..keeper(TimeKeeperKind::Ntpd, false, true)
+    };
+    assert_eq!(ntpsec.program_and_unit(), "ntpd (ntpsec.service)");
+    assert_eq!(found, Fact::Known(vec![ntpsec]));
+    for bad in [
+        "chrony",
+        "chrony sleeping",
+        "sundial installed",
+        "\u{fffd}",
+        "chrony running unit=a;reboot",
+        "chrony running unit=--now",
+        "chrony running unit=",
+    ] {
         assert!(parse_keepers(bad).unknown().is_some(), "{bad}");
     }
     for kind in TimeKeeperKind::ALL {

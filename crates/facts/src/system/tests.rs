@@ -18,15 +18,23 @@ fn os_release_keeps_three_lines() {
 
 #[test]
 fn steal_is_a_part_of_all_time() {
-    let text = "cpu  10 0 10 70 0 0 0 10 5 0\ncpu0 1 2\nintr 1 2 3\nbtime 1\n";
+    let text = "cpu  10 0 10 60 0 0 0 10 5 0\ncpu0 1 2\ncpu1 1 2\nintr 1 2 3\nbtime 1\n";
     let reduced = reduce_stat(text);
-    assert_eq!(reduced, "cpu  10 0 10 70 0 0 0 10 5 0\ncpu0 1 2\nbtime 1\n");
-    assert_eq!(parse_steal(&reduced), Fact::Known(0.1));
-    assert_eq!(parse_steal("cpu  0 0 0 0 0 0 0 0\n"), Fact::Known(0.0));
+    assert_eq!(reduced, "cpu  10 0 10 60 0 0 0 10 5 0\ncpu0 1 2\ncpu1 1 2\nbtime 1\n");
+    // A tenth of a second of two CPUs' half a second each; the ticks add up to 0.9 s alone.
+    assert_eq!(parse_steal(&reduced, Some(0.5)), Fact::Known(0.1));
+    assert_eq!(parse_steal(&reduced, Some(0.01)), Fact::Known(1.0), "Xen counts from before");
+    for unknown in [None, Some(0.0), Some(-1.0), Some(f64::NAN)] {
+        assert_eq!(parse_steal(&reduced, unknown), Fact::Known(10.0 / 90.0), "{unknown:?}");
+    }
+    let no_cpu = "cpu  10 0 10 60 0 0 0 10 5 0\n";
+    assert_eq!(parse_steal(no_cpu, Some(0.5)), Fact::Known(10.0 / 90.0));
+    assert_eq!(parse_steal("cpu  0 0 0 0 0 0 0 0\n", None), Fact::Known(0.0));
     let most = u64::MAX;
-    assert_eq!(parse_steal(&format!("cpu  0 0 0 {most} 0 0 0 {most} 0 0\n")), Fact::Known(0.5));
+    let most = format!("cpu  0 0 0 {most} 0 0 0 {most} 0 0\n");
+    assert_eq!(parse_steal(&most, None), Fact::Known(0.5));
     for bad in ["", "cpu  1 2 3\n", "cpu  1 2 3 4 5 6 7 x\n", "cpu  1 2 3 4 5 6 7 -8\n"] {
-        assert!(parse_steal(bad).unknown().is_some(), "{bad}");
+        assert!(parse_steal(bad, Some(1.0)).unknown().is_some(), "{bad}");
     }
 }
 

@@ -2,14 +2,13 @@
 
 use std::time::Instant;
 
-use facts::system::{STAT, parse_cpu_time};
 use instruments::latency::{FigureKind, Latency};
-use instruments::measurements::StolenShare;
 use linux::clock::Clock;
 use linux::cpus;
 
 use super::counters::Stops;
 use super::{Plan, Run, echo, exits, pairs, pipes, spin, timers};
+use crate::steal::Steal;
 
 /// Shares of the duration.
 const TIMERS: f64 = 0.30;
@@ -56,22 +55,15 @@ pub fn measure(plan: &Plan, progress: &dyn Fn(&str)) -> Latency {
         found: Latency::default(),
         delays: Vec::new(),
     };
-    let (stat, used) = (cpu_time(), Clock::ProcessCputime.read_ns());
+    let (steal, used) = (Steal::begin(), Clock::ProcessCputime.read_ns());
     conditions(&mut run);
     figures(&mut run);
     let used_ns = Clock::ProcessCputime.read_ns().zip(used).map(|(now, then)| now - then);
     run.found.used_cpu_s = used_ns.unwrap_or(0) as f64 / 1e9;
     run.found.over_s = run.started.elapsed().as_secs_f64();
-    let over_s = run.found.over_s;
-    run.found.stolen = stat.zip(cpu_time()).and_then(|(before, after)| {
-        Some(StolenShare { share: after.share_since(before)?, over_s })
-    });
+    run.found.stolen = steal.end();
     run.forget_shortest();
     Latency { delays: run.delays, ..run.found }
-}
-
-fn cpu_time() -> Option<facts::system::CpuTime> {
-    parse_cpu_time(&std::fs::read_to_string(STAT).ok()?).known().copied()
 }
 
 fn conditions(run: &mut Run<'_>) {

@@ -4,31 +4,74 @@ use std::collections::BTreeMap;
 
 use crate::tree::Files;
 use facts::steering::TimeKeeperKind::{self, *};
+use facts::steering::is_unit_name;
 use facts::{Fact, Unknown};
 use linux::system_clock::has_capability;
 
 /// A time keeper is installed if any of these files exists, and runs if a
 /// process that may set the clock has any of these names, of which the kernel
-/// keeps 15 characters.
-type Signs = (TimeKeeperKind, &'static [&'static str], &'static [&'static str]);
+/// keeps 15 characters, or is of any of its units, whatever its name.
+type Signs = (TimeKeeperKind, &'static [&'static str], &'static [&'static str], Units);
+
+/// Units of the system's own slice, without `.service`, as distributions name them, and
+/// templates of the same name (`ptp4l@eth0` of linuxptp in Debian, `chrony@mgmt` of Cumulus
+/// Linux): only root starts a process there.
+type Units = &'static [&'static str];
 
 const SIGNS: &[Signs] = &[
-    (Chrony, &["/usr/sbin/chronyd"], &["chronyd"]),
+    (Chrony, &["/usr/sbin/chronyd"], &["chronyd"], &["chrony", "chronyd"]),
     (
         SystemdTimesyncd,
         &["/usr/lib/systemd/systemd-timesyncd", "/lib/systemd/systemd-timesyncd"],
         &["systemd-timesyn"],
+        &["systemd-timesyncd"],
     ),
-    (NtpdRs, &["/usr/bin/ntp-daemon", "/usr/sbin/ntp-daemon"], &["ntp-daemon"]),
-    (LinuxPtp, &["/usr/sbin/phc2sys", "/usr/bin/phc2sys"], &["ptp4l", "phc2sys"]),
-    (VirtualBoxService, &["/usr/sbin/VBoxService", "/usr/bin/VBoxService"], &["VBoxService"]),
-    (VmwareTools, &["/usr/bin/vmtoolsd", "/usr/sbin/vmtoolsd"], &["vmtoolsd"]),
-    (QemuGuestAgent, &["/usr/sbin/qemu-ga", "/usr/bin/qemu-ga"], &["qemu-ga"]),
+    (NtpdRs, &["/usr/bin/ntp-daemon", "/usr/sbin/ntp-daemon"], &["ntp-daemon"], &["ntpd-rs"]),
+    // From release 3 it corrects the clock, by root's right and in no other way (its
+    // `SystemClockDiscipliner`; its unit Conflicts= with chronyd's and timesyncd's). Release 2
+    // left that to chronyd, for whose user it runs (clock-bound-d/README.md): it may not set
+    // the clock, and does not count.
+    (
+        Clockbound,
+        &["/usr/bin/clockbound", "/usr/local/bin/clockbound"],
+        &["clockbound"],
+        &["clockbound"],
+    ),
+    // It polls time servers unless `TimeUpdates=manual`, and calls adjtime or settimeofday
+    // (decode_msg, src/ntp.c of connman).
+    (Connman, &["/usr/sbin/connmand", "/usr/bin/connmand"], &["connmand"], &["connman"]),
+    // As a daemon it adjusts the clock, and by `-x` its frequency (htpdate(8)).
+    (Htpdate, &["/usr/sbin/htpdate", "/usr/bin/htpdate"], &["htpdate"], &["htpdate"]),
+    (
+        LinuxPtp,
+        &["/usr/sbin/phc2sys", "/usr/bin/phc2sys"],
+        &["ptp4l", "phc2sys"],
+        &["phc2sys", "ptp4l"],
+    ),
+    (
+        VirtualBoxService,
+        &["/usr/sbin/VBoxService", "/usr/bin/VBoxService"],
+        &["VBoxService"],
+        &["vboxadd-service", "virtualbox-guest-utils", "vboxservice"],
+    ),
+    (
+        VmwareTools,
+        &["/usr/bin/vmtoolsd", "/usr/sbin/vmtoolsd"],
+        &["vmtoolsd"],
+        &["open-vm-tools", "vmtoolsd"],
+    ),
+    (
+        QemuGuestAgent,
+        &["/usr/sbin/qemu-ga", "/usr/bin/qemu-ga"],
+        &["qemu-ga"],
+        &["qemu-guest-agent"],
+    ),
 ];
 
 /// Both ntpd and OpenNTPD run as `ntpd`; only OpenNTPD has these files.
 const OPENNTPD: &[&str] = &["/usr/sbin/ntpctl", "/usr/bin/ntpctl"];
 const NTPD: &[&str] = &["/usr/sbin/ntpd", "/usr/bin/ntpd", "/sbin/ntpd"];
+const NTPD_UNITS: Units = &["ntpsec", "ntp", "ntpd", "openntpd"];
 
 /// Bound to the VMBus, hv_utils handles the host's time synchronisation.
 const HV_UTILS: &str = "/sys/bus/vmbus/drivers/hv_utils";
@@ -41,10 +84,31 @@ const OFFSET_READERS: [(&str, &str); 2] =
 /// Our own processes: a command of many, and the daemon.
 const PARACHRON: &str = "parachron";
 const PARACHROND: &str = "parachrond";
+/// Where packages, and packaging/README.md by hand, put the daemon.
+const PARACHROND_FILE: &str = "/usr/bin/parachrond";
 
 /// More than `/proc/PID/status` has, and than a command line of `keep` needs.
 const STATUS_BYTES: u64 = 64 << 10;
 const COMMAND_BYTES: u64 = 64 << 10;
+
+/// Where systemd has its groups: the one hierarchy, and the named one of version 1
+/// (<https://systemd.io/CGROUP_DELEGATION>).
+const GROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/systemd"];
+
+/// What the processes show of one that runs.
+#[derive(Debug, Default)]
+struct Shown {
+    unit: Option<String>,
+    by_unit_alone: bool,
+}
+
+/// This machine's processes, as far as they can be read.
+struct Processes<'f> {
+    files: &'f Files,
+    names: BTreeMap<String, Vec<u32>>,
+    /// `/proc` shows only this user's (`hidepid`).
+    are_hidden: bool,
+}
 
 /// The lines of [`facts::steering::parse_offset_readers`].
 pub(crate) fn offset_readers(files: &Files) -> Fact<String> {
@@ -61,13 +125,6 @@ pub(crate) fn offset_readers(files: &Files) -> Fact<String> {
 
 /// The lines of [`facts::steering::parse_keepers`].
 pub(crate) fn find(files: &Files) -> Fact<String> {
-    let processes = match files.processes() {
-        Fact::Known(processes) => processes,
-        Fact::Unknown(_) if !files.is_live() => {
-            return Fact::Unknown(Unknown::not_there("parachron/time-keepers"));
-        }
-        Fact::Unknown(why) => return Fact::Unknown(why),
-    };
     if files.is_live() && !is_first_pid_namespace() {
         return Fact::Unknown(Unknown::Unreadable {
             what: "the machine's processes".to_owned(),
@@ -75,49 +132,166 @@ pub(crate) fn find(files: &Files) -> Fact<String> {
         });
     }
     // Mounted with hidepid, /proc shows only this user's processes.
-    if files.is_live() && files.bytes("/proc/1/comm", 64).known().is_none() {
-        return Fact::Unknown(Unknown::NeedsRoot { what: "other users' processes".to_owned() });
-    }
-    let any = |paths: &[&str]| paths.iter().any(|path| files.exists(path));
-    let runs = |names: &[&str]| {
-        let ids = names.iter().flat_map(|name| ids(&processes, name));
-        ids.into_iter().any(|id| may_set_the_clock(files, *id))
+    let are_hidden = files.is_live() && files.bytes("/proc/1/comm", 64).known().is_none();
+    found(files, are_hidden)
+}
+
+fn found(files: &Files, are_hidden: bool) -> Fact<String> {
+    let names = match files.processes() {
+        Fact::Known(names) => names,
+        Fact::Unknown(_) if !files.is_live() => {
+            return Fact::Unknown(Unknown::not_there("parachron/time-keepers"));
+        }
+        Fact::Unknown(why) => return Fact::Unknown(why),
     };
+    let processes = Processes { files, names, are_hidden };
+    let any = |paths: &[&str]| paths.iter().any(|path| files.exists(path));
     let mut text = String::new();
-    let mut put = |kind: TimeKeeperKind, installed: bool, running: bool| {
-        if installed || running {
-            text.push_str(kind.name());
-            text.push_str(if installed { " installed" } else { "" });
-            text.push_str(if running { " running\n" } else { "\n" });
+    let mut is_disciplined = false;
+    let mut put = |kind: TimeKeeperKind, installed: bool, running: Option<Shown>| {
+        if installed || running.is_some() {
+            is_disciplined |= running.is_some() && kind.disciplines();
+            text.push_str(&line(kind, installed, running));
         }
     };
-    for (kind, files, names) in SIGNS {
-        put(*kind, any(files), runs(names));
+    for (kind, files, names, units) in SIGNS {
+        put(*kind, any(files), processes.shown(names, units));
     }
-    let (openntpd, ntpd_runs) = (any(OPENNTPD), runs(&["ntpd"]));
-    put(Openntpd, openntpd, openntpd && ntpd_runs);
-    put(Ntpd, !openntpd && any(NTPD), !openntpd && ntpd_runs);
+    let (openntpd, ntpd) = (any(OPENNTPD), processes.shown(&["ntpd"], NTPD_UNITS));
+    let [by_openntpd, by_ntpd] = if openntpd { [ntpd, None] } else { [None, ntpd] };
+    put(Openntpd, openntpd, by_openntpd);
+    put(Ntpd, !openntpd && any(NTPD), by_ntpd);
     let hv_utils = files.exists(HV_UTILS);
-    put(HypervUtils, hv_utils, hv_utils);
-    let keeps = |id: &u32| keeps_the_clock(files, *id) && may_set_the_clock(files, *id);
-    let ours = [PARACHRON, PARACHROND].map(|name| ids(&processes, name));
-    put(ParachronKeep, false, ours.into_iter().flatten().any(keeps));
+    put(HypervUtils, hv_utils, hv_utils.then(Shown::default));
+    let keeps =
+        |id: &&u32| keeps_the_clock(files, **id) && processes.may_set_the_clock(**id) == Some(true);
+    let mut ours = [PARACHRON, PARACHROND].into_iter().flat_map(|name| processes.ids(name));
+    put(ParachronKeep, any(&[PARACHROND_FILE]), ours.find(keeps).map(|id| processes.by(*id)));
+    // Who has no unit of these names is not shown then. One that disciplines the clock is
+    // what is asked for; guest tools, hv_utils or a keeper beside it say nothing of others.
+    if are_hidden && !is_disciplined {
+        return Fact::Unknown(Unknown::NeedsRoot { what: "other users' processes".to_owned() });
+    }
     Fact::Known(text)
 }
 
-fn ids<'p>(processes: &'p BTreeMap<String, Vec<u32>>, name: &str) -> &'p [u32] {
-    processes.get(name).map_or(&[], Vec::as_slice)
+fn line(kind: TimeKeeperKind, installed: bool, running: Option<Shown>) -> String {
+    let mut line = kind.name().to_owned();
+    line.push_str(if installed { " installed" } else { "" });
+    if let Some(Shown { unit, by_unit_alone }) = running {
+        line.push_str(" running");
+        line.extend(unit.map(|unit| format!(" unit={unit}")));
+        line.push_str(if by_unit_alone { " by-unit-alone" } else { "" });
+    }
+    line + "\n"
 }
 
-/// Whether it has the right to: anybody can give a process a daemon's name, and
-/// in a container a daemon runs without it. Where that is not shown, as in a
-/// tree made by hand, the name counts.
-fn may_set_the_clock(files: &Files, process: u32) -> bool {
-    let Fact::Known(status) = files.bytes(&format!("/proc/{process}/status"), STATUS_BYTES) else {
-        return !files.is_live();
+impl Processes<'_> {
+    fn ids(&self, name: &str) -> &[u32] {
+        self.names.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    fn by(&self, process: u32) -> Shown {
+        Shown { unit: unit_of(self.files, process), by_unit_alone: false }
+    }
+
+    /// A process of one of these names, or else of one of these units, that may set the
+    /// clock; where that cannot be read, the unit counts.
+    fn shown(&self, names: &[&str], units: Units) -> Option<Shown> {
+        let mut named = names.iter().flat_map(|name| self.ids(name));
+        if let Some(id) = named.find(|id| self.may_set_the_clock(**id) == Some(true)) {
+            return Some(self.by(*id));
+        }
+        let units = units.iter().flat_map(|unit| {
+            let alone = std::iter::once(format!("{unit}.service"));
+            alone.chain(instances(self.files, unit))
+        });
+        units.into_iter().find_map(|unit| {
+            let may = self.of_unit(&unit).into_iter().map(|id| self.may_set_the_clock(id));
+            // The surest of them: it may, it cannot be read, it may not.
+            let may = may.max_by_key(|may| may.map_or(1, |may| if may { 2 } else { 0 }))?;
+            let by_unit_alone = may.is_none() && self.are_hidden;
+            let runs = may == Some(true) || by_unit_alone;
+            runs.then_some(Shown { unit: Some(unit), by_unit_alone })
+        })
+    }
+
+    /// The processes of a unit of the system's slice.
+    fn of_unit(&self, unit: &str) -> Vec<u32> {
+        let mut read = groups(self.files, unit);
+        let bytes = read.find_map(|read| read.known().cloned()).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        text.lines().filter_map(|id| id.trim().parse().ok()).collect()
+    }
+
+    /// Whether it has the right to: anybody can give a process a daemon's name, and
+    /// in a container a daemon runs without it. Where that is not shown, as in a
+    /// tree made by hand, the name counts.
+    fn may_set_the_clock(&self, process: u32) -> Option<bool> {
+        let path = format!("/proc/{process}/status");
+        let Fact::Known(status) = self.files.bytes(&path, STATUS_BYTES) else {
+            return (!self.files.is_live() && !self.are_hidden).then_some(true);
+        };
+        let status = String::from_utf8_lossy(&status);
+        let may = has_capability(&status).unwrap_or(true);
+        Some(may && !is_in_user_namespace(self.files, process))
+    }
+}
+
+/// The slice of a template's instances, which systemd makes where the template names none:
+/// `system.slice/system-chrony.slice`, with `-` as `\\x2d` (systemd.special(7),
+/// `unit_set_default_slice`, src/core/unit.c).
+fn slice_of(template: &str) -> String {
+    format!("system.slice/system-{}.slice", template.replace('-', "\\x2d"))
+}
+
+/// The services that are instances of a template, as `chrony@mgmt.service`.
+fn instances(files: &Files, template: &str) -> Vec<String> {
+    let slice = slice_of(template);
+    let named = |group: &&str| files.names(&format!("{group}/{slice}"));
+    let names = GROUPS.iter().find_map(|group| named(group).known().cloned()).unwrap_or_default();
+    let is_one = |name: &String| {
+        let instance = name.strip_prefix(template).and_then(|rest| rest.strip_prefix('@'));
+        instance.is_some_and(|rest| rest.ends_with(".service")) && is_unit_name(name)
     };
-    let status = String::from_utf8_lossy(&status);
-    has_capability(&status).unwrap_or(true) && !is_in_user_namespace(files, process)
+    names.into_iter().filter(is_one).collect()
+}
+
+/// The processes of a unit of the system's slice, as either version lists them.
+fn groups(files: &Files, unit: &str) -> impl Iterator<Item = Fact<Vec<u8>>> {
+    let slice = unit.split_once('@').map_or("system.slice".to_owned(), |(it, _)| slice_of(it));
+    let path = move |group: &str| format!("{group}/{slice}/{unit}/cgroup.procs");
+    GROUPS.iter().map(move |group| files.bytes(&path(group), STATUS_BYTES))
+}
+
+/// Whether a unit of the system's slice has no process any more; where that cannot be
+/// read it may have.
+pub(crate) fn has_ended(files: &Files, unit: &str) -> bool {
+    groups(files, unit).all(|read| match read {
+        Fact::Known(processes) => processes.trim_ascii().is_empty(),
+        Fact::Unknown(why) => matches!(why, Unknown::NotThere { .. }),
+    })
+}
+
+/// The systemd unit of a process, by its control group (cgroups(7)): `0::/system.slice/
+/// chrony.service`, or of version 1 `1:name=systemd:/…`.
+fn unit_of(files: &Files, process: u32) -> Option<String> {
+    let read = files.bytes(&format!("/proc/{process}/cgroup"), STATUS_BYTES);
+    let text = String::from_utf8_lossy(read.known()?).into_owned();
+    let mut groups = text.lines().filter_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        matches!(controllers, "" | "name=systemd").then_some(path)
+    });
+    groups.find_map(system_unit).filter(|unit| is_unit_name(unit)).map(str::to_owned)
+}
+
+/// The system's service whose own group this is: `/system.slice/ntp.service`, or
+/// `/system.slice/system-ntp.slice/ntp@1.service`. An ancestor is another: what a user
+/// starts is below `user@1000.service`, which runs all of that user's.
+fn system_unit(group: &str) -> Option<&str> {
+    let mut path = group.strip_prefix("/system.slice/")?.rsplit('/');
+    let unit = path.next().filter(|unit| unit.ends_with(".service"))?;
+    path.all(|slice| slice.ends_with(".slice")).then_some(unit)
 }
 
 /// Whether it is in a user namespace of its own, where anybody has all

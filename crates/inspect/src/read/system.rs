@@ -58,12 +58,13 @@ fn boot_files(files: &Files) -> Fact<String> {
 
 pub(super) fn load(tree: &Tree) -> Load {
     let stat = tree.reduced(STAT, "cpu lines, btime", reduce_stat);
+    let uptime_s = tree.text(UPTIME).and_then(|text| parse_uptime(&text));
     Load {
         booted_at_s: stat.clone().and_then(|text| parse_booted_at(&text)),
-        uptime_s: tree.text(UPTIME).and_then(|text| parse_uptime(&text)),
         load_average: tree
             .reduced(LOADAVG, "the three averages", reduce_loadavg)
             .and_then(|text| parse_loadavg(&text)),
-        steal_since_boot: stat.and_then(|text| parse_steal(&text)),
+        steal_since_boot: stat.and_then(|text| parse_steal(&text, uptime_s.known().copied())),
+        uptime_s,
     }
 }

@@ -1,7 +1,7 @@
 //! What a result promises, over seeded runs: its interval holds the truth in
 //! 95 of 100, and wrong answers cost little.
 
-use super::simulated::{Busy, Jitter, Server, Wrong, around, at_edges};
+use super::simulated::{Busy, Jitter, Server, Wrong, around, at_edges, latched};
 use super::{Drift, Nesting, Reading, Series, Span};
 
 const MS: f64 = 1e6;
@@ -93,6 +93,34 @@ fn intervals_hold_beside_a_clock_of_this_machine() {
                 holds(&what, ppm, 0, |seed| around(seed, ppm, bracket_ns, granule_ns, length_s));
             }
         }
+    }
+}
+
+/// What is left between two clocks of one counter is the rounding of their scales,
+/// under 0.1 ppm, and of each reading: the interval is some 10^-4 ppm wide, and holds.
+#[test]
+fn intervals_hold_where_both_clocks_are_latched_at_once() {
+    for length_s in [1.0, 10.0, 20.0, 60.0] {
+        for ppm in [-0.075, 0.0, 0.0003, 0.0209, 12.5] {
+            let what = format!("latched, {ppm} ppm, {length_s} s");
+            holds(&what, ppm, 0, |seed| latched(seed, ppm, ahead_ns(seed), length_s));
+        }
+    }
+}
+
+fn ahead_ns(seed: u64) -> f64 {
+    1e9 + seed as f64 / 7.0
+}
+
+/// No clock is known better than what it is read in.
+#[test]
+fn offsets_hold_where_both_clocks_are_latched_at_once() {
+    for (seed, ppm) in (0..RUNS).flat_map(|seed| [0.0, 0.0209, -12.5].map(|ppm| (seed, ppm))) {
+        let readings = latched(seed, ppm, ahead_ns(seed), 20.0);
+        let end_s = readings[199].at_ns() as f64 / 1e9 - 7.0;
+        let offset = drift(readings).offset;
+        let off = (offset.ns - ahead_ns(seed) - ppm * 1e3 * end_s).abs();
+        assert!(off <= offset.bound_ns, "{ppm} ppm, seed {seed}: off by {off}: {offset:?}");
     }
 }
 

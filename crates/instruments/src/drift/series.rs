@@ -265,7 +265,7 @@ impl Series {
             frequency,
             offset: Offset {
                 ns: origin.offset_ns as f64 + ns,
-                bound_ns: (end.width_ns() / 2.0).max(0.0),
+                bound_ns: (end.width_ns() / 2.0).max(LEAST_NS),
                 moved_ns: ns - start.middle().1,
             },
             steps: self.steps.clone(),
@@ -309,7 +309,7 @@ fn fit(
         let longest = parts.iter().max_by_key(|part| part.len());
         if let (Some(slope), Some(part)) = (&mut slope, longest) {
             slope.interval = slope.interval.filter(|_| !is_coarse).or_else(|| slope_bounds(part));
-            slope.interval = slope.interval.map(|interval| untied(interval, part));
+            slope.interval = slope.interval.map(|interval| resolved(interval, part));
             slope.interval = slope.interval.map(|interval| one_sided(interval, &parts));
         }
         blocks = parts;
@@ -356,16 +356,19 @@ fn one_sided((low, high): (f64, f64), parts: &[Vec<filter::Block>]) -> (f64, f64
     (low - by, high + by)
 }
 
-/// An interval of slopes that are all the same, as they are of points on whole
-/// nanoseconds or whole ticks: wide enough for what such points hide.
-fn untied((low, high): (f64, f64), blocks: &[filter::Block]) -> (f64, f64) {
+/// An interval that also allows for what points on whole nanoseconds or whole ticks
+/// hide: slopes that are all the same are those of the ticks, and two clocks latched
+/// at one instant gain 0.3 ns on each other in a second as 0 or 1, where they happen
+/// to stand.
+fn resolved((low, high): (f64, f64), blocks: &[filter::Block]) -> (f64, f64) {
     let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else { return (low, high) };
     let length_s = last.best.at_s - first.best.at_s;
-    if (high - low) * length_s >= LEAST_NS || length_s <= 0.0 {
+    if length_s <= 0.0 {
         return (low, high);
     }
-    let widths = blocks.iter().map(|block| block.best.width_ns());
-    let hidden = widths.fold(f64::INFINITY, f64::min).max(LEAST_NS) / length_s;
+    let are_tied = (high - low) * length_s < LEAST_NS;
+    let widths = blocks.iter().map(|block| block.best.width_ns()).filter(|_| are_tied);
+    let hidden = widths.reduce(f64::min).unwrap_or(0.0).max(LEAST_NS) / length_s;
     (low - hidden, high + hidden)
 }
 

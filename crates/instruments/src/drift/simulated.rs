@@ -159,6 +159,20 @@ pub(super) fn around(
     (0..(s * 10.0) as u32).map(reading).collect()
 }
 
+/// Both clocks latched at one instant, as KVM_HC_CLOCK_PAIRING and cards with cross
+/// timestamps do it, each shown in whole ns: the clock is ahead by `ahead_ns` at the
+/// start.
+pub(super) fn latched(seed: u64, ppm: f64, ahead_ns: f64, s: f64) -> Vec<Reading> {
+    let mut random = Random(seed);
+    let reading = |request: u32| {
+        let at = 7e9 + f64::from(request) * 1e8 + 1e6 * random.unit();
+        let clock = at + ahead_ns + (at - 7e9) * ppm / 1e6;
+        let shown = |ns: f64| Span::at(ns.floor() as u64);
+        Reading { clock: shown(clock), reference: shown(at), nesting: Nesting::ClockOutside }
+    };
+    (0..(s * 10.0) as u32).map(reading).collect()
+}
+
 /// A clock of whole seconds, seen to change between two looks at it.
 pub(super) fn at_edges(seed: u64, ppm: f64, between_looks_ns: f64, seconds: u64) -> Vec<Reading> {
     let mut random = Random(seed);

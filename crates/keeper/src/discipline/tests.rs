@@ -43,3 +43,48 @@ fn an_adjustment_that_is_not_wanted_takes_no_turn() {
     discipline.measured(11 * S, at, at, None);
     assert_eq!(discipline.adjust(11 * S, 64 * S).and_then(|it| it.slew_ns), Some(2 * MS));
 }
+
+/// By how much a frequency moved the clock in `shown_ns` that it showed.
+fn by_frequency(ppb: f64, shown_ns: f64) -> f64 {
+    shown_ns * ppb / (1e9 + ppb)
+}
+
+/// At -83 ppm 3.3 µs would be in 40 ms, beside sources of 3 µs: also of a clock that was
+/// steered before this program started.
+#[test]
+fn what_a_slew_moves_has_no_frequency_in_it() {
+    for by_ns in [40 * MS, -40 * MS] {
+        let mut discipline = Discipline::default();
+        discipline.start(-83_000.0, None);
+        discipline.slewed(Slewing { by_ns, since_ns: S });
+        let by = by_ns as f64;
+        for (at_s, made) in [(1, 0.0), (41, by / 2.0), (200, by)] {
+            let expected = made + by_frequency(-83_000.0, (at_s * S) as f64 - made);
+            let (found, _) = discipline.uncorrected(at_s * S);
+            assert!((found - expected).abs() < 1.0, "{by_ns} at {at_s} s: {found}, {expected}");
+        }
+    }
+}
+
+/// By servers the frequency is set beside a slew.
+#[test]
+fn nor_has_what_is_left_of_it_as_the_frequency_changes() {
+    let change = Adjustment { frequency_ppb: Some(100_000.0), slew_ns: None };
+    for by_ns in [40 * MS, -40 * MS] {
+        let by = by_ns as f64;
+        let mut discipline = Discipline::default();
+        discipline.start(-83_000.0, None);
+        discipline.slewed(Slewing { by_ns, since_ns: S });
+        discipline.adjusted(41 * S, change);
+        let first = by_frequency(-83_000.0, 41e9 - by / 2.0);
+        let expected = by + first + by_frequency(100_000.0, 159e9 - by / 2.0);
+        let (found, _) = discipline.uncorrected(200 * S);
+        assert!((found - expected).abs() < 1.0, "{by_ns}: {found}, {expected}");
+        // A set ends it a second later, with 19.5 ms left.
+        discipline.end_slew(42 * S);
+        let made = by * 20.5 / 40.0;
+        let expected = made + first + by_frequency(100_000.0, 159e9 - by * 0.5 / 40.0);
+        let (found, _) = discipline.uncorrected(200 * S);
+        assert!((found - expected).abs() < 1.0, "{by_ns}, ended: {found}, {expected}");
+    }
+}

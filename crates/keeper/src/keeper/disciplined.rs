@@ -24,7 +24,7 @@ use crate::system_clock::ClockError;
 const REPORT_INTERVAL_NS: u64 = 16 * SECOND_NS;
 
 /// What the kernel adds to its largest error (MAXFREQ, include/linux/timex.h).
-const UNKNOWN_PPB: f64 = 500_000.0;
+pub(super) const UNKNOWN_PPB: f64 = 500_000.0;
 
 /// The kernel's largest error, by which it sets STA_UNSYNC (NTP_PHASE_LIMIT,
 /// include/linux/timex.h).
@@ -96,10 +96,16 @@ impl Keeper {
         self.discipline.slewed(slewing);
     }
 
-    /// A set of the clock at `at_ns` ended a slew (TK_CLEAR_NTP,
+    /// A set of the clock, noticed at `at_ns`, ended a slew (TK_CLEAR_NTP,
     /// kernel/time/timekeeping.c), but none that was begun since: a set is known some
-    /// samples later.
+    /// samples later. One that was begun before may have been begun after the set, and go
+    /// on: what it moved would be taken for a frequency. So it is ended for certain.
     pub(super) fn end_slew(&mut self, at_ns: u64) {
+        let is_ours = self.policy.corrector == Corrector::Kernel;
+        if self.discipline.is_slewing(at_ns) && is_ours {
+            let end = Adjustment { frequency_ppb: None, slew_ns: Some(0) };
+            self.queued.push_back(Action::Discipline(end));
+        }
         if let Some(slewing) = self.slewing.as_mut().filter(|one| one.since_ns <= at_ns) {
             slewing.by_ns = 0;
         }
@@ -115,7 +121,8 @@ impl Keeper {
     /// Notes what is measured; `None` where nothing is to follow from it.
     fn learn(&mut self, now_ns: u64, selected: &Selected) -> Option<()> {
         let is_ours = self.policy.corrector == Corrector::Kernel && !selected.kind.is_pushed();
-        let proven = selected.proven.filter(|_| is_ours)?;
+        // What a set that is not classified yet may be in shows no frequency.
+        let proven = selected.proven.filter(|_| is_ours && !self.is_gathering)?;
         let offset = selected.offset.interval_at(now_ns);
         let likely_ns = selected.kind.is_server().then_some(selected.likely_ns);
         self.discipline.measured(now_ns, offset, proven, likely_ns);

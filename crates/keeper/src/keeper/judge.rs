@@ -2,6 +2,8 @@
 
 use units::OffsetBound;
 
+use super::date::Date;
+use super::disciplined::UNKNOWN_PPB;
 use super::explained::Explained;
 use super::polled::SECOND_NS;
 use super::{Keeper, Phase, Stage};
@@ -10,7 +12,7 @@ use crate::choice::Selected;
 use crate::offset::Offset;
 use crate::policy::Corrector;
 use crate::slewing::{MOST_AT_ONCE_NS, SLEW_PPM};
-use crate::source::{SourceKind, Voice};
+use crate::source::SourceKind;
 
 /// The same refusal is reported again after this.
 const REPORTED_FOR_NS: u64 = 60 * SECOND_NS;
@@ -18,9 +20,6 @@ const REPORTED_FOR_NS: u64 = 60 * SECOND_NS;
 /// What a day of slewing corrects, 43.2 s: a clock that is further ahead is not
 /// slewed.
 const SLEWED_A_DAY_NS: u64 = 86_400 * SLEW_PPM * 1000;
-
-/// What one server may correct by its word alone: it is not authenticated.
-const LONE_SERVER_NS: u64 = SECOND_NS;
 
 /// No snapshot is older than a year; a source that is off by decades is broken.
 const LONGEST_AWAY_NS: u64 = 366 * 86_400 * SECOND_NS;
@@ -36,10 +35,11 @@ impl Keeper {
                 selected.kind != SourceKind::Rtc && selected.agreeing.0 >= self.needed().0;
             return is_shown.then(|| self.settle(now_ns, selected))?;
         }
-        // chronyd steps by its own sources, whatever shows that a step is due.
+        // chronyd steps by its own sources, whatever shows that a step is due; but somebody's
+        // date is left to it.
         let is_own = !matches!(self.policy.corrector, Corrector::Chronyd { .. });
         if let Err(why) = self.reason(selected, now_ns)
-            && (is_own || matches!(why, Refusal::BeyondMaxStep { .. }))
+            && (is_own || matches!(why, Refusal::BeyondMaxStep { .. } | Refusal::SetByAnother))
         {
             // Replies of a minute ago may agree with what is true no more.
             if matches!(why, Refusal::TooFewAgree { .. }) && self.poll_stale() {
@@ -72,16 +72,26 @@ impl Keeper {
         }
         let is_alone = agreeing < 2;
         let is_server = selected.kind == SourceKind::Ntp;
-        // A machine without an RTC starts in 1970.
-        let is_cold_start = self.phase.cause() == Some(Cause::Start)
-            && offset.offset_ns > 0
-            && !(is_alone && is_server);
+        // A machine without an RTC starts in 1970, and what the host said then is no date
+        // that others have to keep to.
+        let is_start = self.phase.cause() == Some(Cause::Start) || self.date != Date::Shown;
+        let is_cold_start = is_start
+            && !(is_alone && is_server)
+            && (offset.offset_ns > 0 || self.date == Date::Told && !is_alone);
         if size_ns > LONGEST_AWAY_NS && !is_cold_start {
             return Err(Refusal::BeyondMaxStep { max_step_ns: LONGEST_AWAY_NS });
         }
-        let is_hosts =
-            selected.kind != SourceKind::Rtc && selected.kind.voice(selected.source) == Voice::Host;
-        if self.is_accounted_for(offset, now_ns) || self.is_unset && is_cold_start && is_hosts {
+        let is_hosts = selected.kind != SourceKind::Rtc && selected.kind.is_hosts();
+        if self.is_accounted_for(offset, now_ns) {
+            // What the server's own bound allows beyond that is its word alone.
+            return match self.explained.beyond_ns(offset.offset_ns) {
+                beyond_ns if is_alone && is_server && beyond_ns > 0 => {
+                    self.allows_alone(beyond_ns, now_ns)
+                }
+                _ => Ok(()),
+            };
+        }
+        if is_hosts && self.date.takes(offset.offset_ns) {
             return Ok(());
         }
         let (needed, configured) = self.needed();
@@ -91,8 +101,8 @@ impl Keeper {
         if !is_alone {
             return Ok(());
         }
-        if is_server && size_ns > LONE_SERVER_NS {
-            return Err(Refusal::LoneServer { most_ns: LONE_SERVER_NS });
+        if is_server {
+            self.allows_alone(size_ns, now_ns)?;
         }
         let was_disrupted = match self.phase.cause() {
             Some(Cause::HostResumed | Cause::Disruption(_)) => true,
@@ -110,7 +120,21 @@ impl Keeper {
     /// Whether the disruptions since the clock was right account for it.
     pub(super) fn is_accounted_for(&self, offset: &OffsetBound, now_ns: u64) -> bool {
         let left_ns = self.policy.tolerance_ns.saturating_add(offset.bound_ns.saturating_mul(2));
-        self.explained.accounts_for(offset, left_ns, now_ns)
+        let ran_ns = self.ran_off_ns(now_ns);
+        ran_ns.is_some_and(|ran_ns| self.explained.accounts_for(offset, left_ns, ran_ns, now_ns))
+    }
+
+    /// By how much the clock may have run off since it was known to be right, ns; `None`
+    /// where it never was. What a disruption left is not what is wrong with a clock that
+    /// was off before, and who lies may say that it is. A voice that needs no other is
+    /// believed what it shows anyway, as far as it may.
+    fn ran_off_ns(&self, now_ns: u64) -> Option<u64> {
+        if self.needed().0 == 1 {
+            return Some(0);
+        }
+        let learnt_ppb = self.frequency().map(|learnt| learnt.uncertainty_ppb);
+        let age_ns = self.explained.age_ns(now_ns)? as f64;
+        Some((age_ns * learnt_ppb.unwrap_or(UNKNOWN_PPB) * 1e-9) as u64)
     }
 
     /// Polls again what was not measured in this sample; whether there is any.
@@ -169,16 +193,21 @@ impl Keeper {
         let (offset, by) = (selected.offset, self.correction(selected));
         let was_settled = matches!(self.phase, Phase::Settled);
         let adjustment = self.discipline(now_ns, selected);
-        let told = with_slew(selected, adjustment.and_then(|it| it.slew_ns));
+        let adjustment = self.settled_alone(adjustment, selected, now_ns);
+        let left_ns = self.slewing.map_or(0, |slewing| slewing.left_ns(now_ns));
+        let at_end = OffsetBound { offset_ns: offset.offset_ns.saturating_sub(left_ns), ..offset };
+        let goes_on = left_ns == 0 || at_end.is_within(self.policy.tolerance_ns);
+        let slew_ns = adjustment.and_then(|it| it.slew_ns).or(goes_on.then_some(left_ns));
+        let told = with_slew(selected, slew_ns);
         self.note(&told);
         let error = self.report_error(now_ns, &told, !was_settled);
         self.queued.extend(error);
         (self.phase, self.refused) = (Phase::Settled, None);
-        self.explained = Explained::default();
+        self.explained = Explained::since(self.known);
+        self.date = Date::Shown;
+        self.unlearn_set_rtc(selected);
         self.chronyd.done();
-        let left_ns = self.slewing.map_or(0, |slewing| slewing.left_ns(now_ns));
-        let at_end = OffsetBound { offset_ns: offset.offset_ns.saturating_sub(left_ns), ..offset };
-        if left_ns != 0 && !at_end.is_within(self.policy.tolerance_ns) {
+        if !goes_on {
             // A slew that would put it wrong again ends here.
             self.queued.push_front(Action::Slew(Correction { by_ns: 0, ..by }));
         }
@@ -189,6 +218,17 @@ impl Keeper {
         let leap = self.arm_leap(now_ns);
         self.queued.extend(leap);
         self.queued.pop_front()
+    }
+
+    /// An RTC that shows an absence of which enough others know nothing was set.
+    fn unlearn_set_rtc(&mut self, selected: &Selected) {
+        let is_shown = selected.kind != SourceKind::Rtc
+            && selected.agreeing.0.min(selected.fresh) >= self.needed().0;
+        for source in self.sources.iter_mut().filter(|_| is_shown) {
+            if source.offset.is_some_and(|rtc| !selected.offset.agrees_with(&rtc)) {
+                source.unlearn();
+            }
+        }
     }
 
     /// Whether two samples show it, or one of a source that needs one.
@@ -261,10 +301,20 @@ impl Keeper {
             let is_under_way = left_ns.signum() == by.by_ns.signum()
                 && left <= wanted
                 && (selected.kind.is_server() || left >= wanted / 2);
-            if since_ns < self.policy.min_interval_ns
+            // What a pause during a slew turned round: going on makes it worse.
+            // Of a source that goes to and fro the interval holds.
+            let is_away =
+                left_ns.signum() == -by.by_ns.signum() && self.disrupted_ns >= slewing.since_ns;
+            if since_ns < self.policy.min_interval_ns && !is_away
                 || is_under_way
                 || left_ns != 0 && at_end.is_within(self.policy.tolerance_ns)
             {
+                // A disruption that is classified after its correction has taken back what
+                // the kernel was told as this slew began.
+                let is_forgotten = self.told_ns == 0;
+                let told = with_slew(selected, Some(left_ns));
+                let error = is_forgotten.then(|| self.report_error(now_ns, &told, true));
+                self.queued.extend(error.flatten());
                 return self.queued.pop_front();
             }
         }
@@ -276,8 +326,13 @@ impl Keeper {
     }
 
     pub(super) fn correction(&self, selected: &Selected) -> Correction {
+        let offset = selected.offset;
+        // An RTC's seconds show that the machine was away. For how long, it may know better.
+        let is_known = selected.kind == SourceKind::Rtc
+            && self.is_accounted_for(&offset, offset.at_monotonic_ns);
+        let by_ns = offset.offset_ns;
         Correction {
-            by_ns: selected.offset.offset_ns,
+            by_ns: if is_known { self.explained.nearest_ns(by_ns) } else { by_ns },
             bound_ns: selected.offset.bound_ns,
             source: selected.source,
             agreeing: selected.agreeing,

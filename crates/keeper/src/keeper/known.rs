@@ -3,6 +3,7 @@
 use units::OffsetBound;
 
 use super::Keeper;
+use super::date::Date;
 use super::phase::Phase;
 use super::polled::SECOND_NS;
 use crate::action::Cause;
@@ -29,12 +30,20 @@ pub enum Known {
 }
 
 impl Keeper {
-    /// Whether the clock shows a time before this program was made: the machine
-    /// was started without an RTC, or with one that had stopped. The host's
-    /// first word is its date then, whatever else is configured.
+    /// By how much the clock shows a time before this program was made, if it does: the
+    /// machine was started without an RTC, or with one that had stopped. The host's
+    /// first word is its date then, whatever else is configured, unless it is later by more
+    /// than twice that.
     #[must_use]
-    pub fn with_unset_clock(self, is_unset: bool) -> Self {
-        Self { is_unset, ..self }
+    pub fn with_unset_clock(self, behind_ns: Option<u64>) -> Self {
+        let date = behind_ns.map_or(Date::Shown, |behind_ns| Date::Missing { behind_ns });
+        Self { date, ..self }
+    }
+
+    /// The same, now: another process may have given it a date. To be called at each
+    /// sample.
+    pub fn unset_clock(&mut self, behind_ns: Option<u64>) {
+        self.date.shown(behind_ns);
     }
 
     /// What is known of the clock at `now_ns`, CLOCK_MONOTONIC.

@@ -14,11 +14,13 @@ const AFTER_NS: u64 = 3 * SECOND_NS;
 pub(super) struct Leap {
     /// What the kernel holds.
     pub(super) armed: Option<LeapSecond>,
+    /// It does so if the clock shows the day still that it showed before a step.
+    pub(super) is_uncertain: bool,
     /// When it comes, CLOCK_MONOTONIC, ns; 0 where none was announced.
     pub(super) at_ns: u64,
     /// The time of day less CLOCK_MONOTONIC, as of the last reply, ns.
     pub(super) realtime_ns: i128,
-    /// The kernel may be told from then on.
+    /// The kernel may be told from then on: it refused before.
     pub(super) from_ns: u64,
 }
 

@@ -5,7 +5,7 @@
 //! | disturbed, by a cause | start, disruption, host, a source that moved | synchronised | corrected or refused |
 //! | corrected | a step, by the kernel or chronyd | synchronised | corrected or refused |
 //! | settled | an offset within the tolerance or twice its bound | nothing | corrected or refused |
-//! | set by another | a set of the clock while it was settled | settled | refused: it is not undone |
+//! | set by another | a set of the clock while it was settled, or again | settled | refused: it is not undone |
 //!
 //! Within a sample:
 //!

@@ -45,13 +45,16 @@ pub(super) struct Polled {
     failures: u32,
     /// The leap second that it announces.
     pub(super) leap: Option<LeapSecond>,
+    /// It announced one before: that it announces none says something then.
+    pub(super) has_announced: bool,
     /// The scale that it shows.
     pub(super) scale: Scale,
     /// The RTC's offset while the clock was right, or undisturbed at least.
     reference: Option<OffsetBound>,
-    /// The RTC showed one time twice, of which this was the first.
-    stands: bool,
+    /// The RTC's reading that later ones are held against, and whether one of them showed
+    /// the same time.
     earlier: Option<OffsetBound>,
+    stands: bool,
     /// The last one since time was disturbed. The RTC's is by how much it has
     /// moved since `reference`.
     pub(super) offset: Option<OffsetBound>,
@@ -68,6 +71,7 @@ impl Polled {
             in_a_row: 0,
             failures: 0,
             leap: None,
+            has_announced: false,
             scale: Scale::Unknown,
             reference: None,
             stands: false,
@@ -95,9 +99,18 @@ impl Polled {
 
     /// Its offset does not count any more: poll it from `due_ns` on.
     pub(super) fn forget(&mut self, due_ns: u64) {
-        let Self { kind, polls, scale, reference, stands, earlier, .. } = *self;
-        let due_ns = if kind.is_local() { 0 } else { due_ns };
-        *self = Self { due_ns, polls, scale, reference, stands, earlier, ..Self::new(kind) };
+        let due_ns = if self.kind.is_local() { 0 } else { due_ns };
+        let Self { kind, polls, scale, has_announced, reference, stands, earlier, .. } = *self;
+        *self = Self {
+            due_ns,
+            polls,
+            scale,
+            has_announced,
+            reference,
+            stands,
+            earlier,
+            ..Self::new(kind)
+        };
     }
 
     /// The clock was stepped: its offset is smaller by that. Poll it again to

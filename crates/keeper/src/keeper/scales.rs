@@ -9,7 +9,7 @@
 use units::calendar;
 
 use super::Keeper;
-use super::leap::{DAY_NS, is_leap_day};
+use super::leap::DAY_NS;
 use super::polled::Polled;
 use crate::announced::Scale;
 use crate::choice::Candidate;
@@ -40,6 +40,6 @@ impl Keeper {
         let noon_ns = i128::from(DAY_NS / 2);
         let days =
             (unix_ns + i128::from(shown.offset.offset_ns) - noon_ns).div_euclid(DAY_NS.into());
-        is_leap_day(&calendar::date(days))
+        calendar::date(days).is_leap_day()
     }
 }

@@ -11,6 +11,7 @@ mod cold_boot;
 mod error;
 mod known;
 mod leap;
+mod rtc;
 mod scales;
 mod slews;
 mod view;

@@ -2,13 +2,19 @@
 //! kernel's clock with what adjtimex does to it, and sources that know the
 //! truth within their bounds.
 
+pub(crate) mod clock;
+pub(crate) mod deeds;
+pub(crate) mod others;
+
 use disruptions::{Disruption, Kind, Size};
 use keeper::{
-    Action, Adjustment, Announced, ClockError, Keeper, Policy, SLEW_PPM, Scale, SourceKind,
-    SystemClock,
+    Action, Adjustment, Announced, Cause, Keeper, Policy, Scale, SourceKind, SystemClock,
 };
-use pvclock::Nanos;
 use units::{LeapSecond, OffsetBound};
+
+pub(crate) use clock::ModelClock;
+pub(crate) use deeds::Deed;
+use others::Others;
 
 pub(crate) const MS: i64 = 1_000_000;
 pub(crate) const S: u64 = 1_000_000_000;
@@ -20,183 +26,6 @@ pub(crate) const HALF_A_DAY_NS: i64 = 43_200 * S as i64;
 /// The interval of samples, `parachron keep`'s default.
 pub(crate) const INTERVAL_NS: u64 = S / 2;
 
-/// The kernel's error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Errno {
-    Eperm,
-    Einval,
-}
-
-/// CLOCK_REALTIME and CLOCK_MONOTONIC, and the truth, which they do not know.
-#[derive(Debug, Clone)]
-pub(crate) struct ModelClock {
-    pub(crate) truth_ns: i64,
-    pub(crate) realtime_ns: i64,
-    pub(crate) monotonic_ns: u64,
-    pub(crate) slew_left_ns: i64,
-    /// The oscillator's error, and what of it is corrected, ppb.
-    pub(crate) drift_ppb: f64,
-    pub(crate) frequency_ppb: f64,
-    /// Of a nanosecond: what these have moved the clock by.
-    moved: f64,
-    /// Of each frequency that was set: its error before and after, ppb.
-    pub(crate) frequencies: Vec<(f64, f64)>,
-    /// The largest error that the kernel knows of, which it adds 500 ppm to, until
-    /// something happens; and by how much it was too small at most.
-    max_error_ns: Option<u64>,
-    pub(crate) unknown_ns: u64,
-    /// Errors estimated without a source, and what they were.
-    pub(crate) estimates: Vec<(u64, u64)>,
-    pub(crate) may_set: bool,
-    pub(crate) steps: Vec<(u64, i64)>,
-    pub(crate) slews: u64,
-    /// The largest error reported to the kernel, and what it was.
-    pub(crate) max_errors: Vec<(u64, u64)>,
-}
-
-impl ModelClock {
-    pub(crate) fn new(drift_ppm: i64) -> Self {
-        Self {
-            truth_ns: 1_795_000_000 * S as i64,
-            realtime_ns: 1_795_000_000 * S as i64,
-            monotonic_ns: 1000 * S,
-            slew_left_ns: 0,
-            drift_ppb: drift_ppm as f64 * 1e3,
-            frequency_ppb: 0.0,
-            moved: 0.0,
-            frequencies: Vec::new(),
-            max_error_ns: None,
-            unknown_ns: 0,
-            estimates: Vec::new(),
-            may_set: true,
-            steps: Vec::new(),
-            slews: 0,
-            max_errors: Vec::new(),
-        }
-    }
-
-    /// Time passes; `by_ns` is a multiple of a millisecond, so that parts
-    /// per million of it are whole nanoseconds.
-    pub(crate) fn advance(&mut self, by_ns: u64) {
-        assert_eq!(by_ns % 1_000_000, 0);
-        let part = |ppm: i64| by_ns as i64 / 1_000_000 * ppm;
-        self.moved += by_ns as f64 * self.rate_error_ppb() * 1e-9;
-        let drift = self.moved as i64;
-        self.moved -= drift as f64;
-        let slewed =
-            part(SLEW_PPM as i64).min(self.slew_left_ns.abs()) * self.slew_left_ns.signum();
-        self.slew_left_ns -= slewed;
-        self.truth_ns += by_ns as i64;
-        self.monotonic_ns += by_ns.saturating_add_signed(drift + slewed);
-        self.realtime_ns += by_ns as i64 + drift + slewed;
-        if let Some(max_error_ns) = &mut self.max_error_ns {
-            *max_error_ns += by_ns / 2000;
-            let known_ns = *max_error_ns;
-            let unknown_ns = self.error_ns().unsigned_abs().saturating_sub(known_ns);
-            self.unknown_ns = self.unknown_ns.max(unknown_ns);
-        }
-    }
-
-    /// The host stops the machine, and every clock in it.
-    pub(crate) fn pause(&mut self, for_ns: u64) {
-        self.truth_ns += for_ns as i64;
-        self.max_error_ns = None;
-    }
-
-    /// How much faster than the truth the clock is, ppb.
-    pub(crate) fn rate_error_ppb(&self) -> f64 {
-        self.drift_ppb + self.frequency_ppb + self.drift_ppb * self.frequency_ppb * 1e-9
-    }
-
-    /// How far the clock is ahead of the truth.
-    pub(crate) fn error_ns(&self) -> i64 {
-        self.realtime_ns - self.truth_ns
-    }
-
-    /// `adjtimex` with ADJ_SETOFFSET (`timekeeping_validate_timex`
-    /// and `timekeeping_inject_offset`, kernel/time/timekeeping.c).
-    pub(crate) fn set_offset(&mut self, sec: i64, usec: i64) -> Result<(), Errno> {
-        if !self.may_set {
-            return Err(Errno::Eperm);
-        }
-        if !(0..1_000_000).contains(&usec) {
-            return Err(Errno::Einval);
-        }
-        let by_ns = sec.checked_mul(S as i64).and_then(|ns| ns.checked_add(usec * 1000));
-        let set = by_ns.and_then(|by_ns| self.realtime_ns.checked_add(by_ns));
-        // No time before boot, as it would be without CLOCK_MONOTONIC.
-        let set = set.filter(|set| *set >= self.monotonic_ns as i64).ok_or(Errno::Einval)?;
-        // TK_CLEAR_NTP.
-        (self.realtime_ns, self.slew_left_ns) = (set, 0);
-        Ok(())
-    }
-
-    /// `adjtimex` with ADJ_OFFSET_SINGLESHOT.
-    pub(crate) fn single_shot(&mut self, usec: i64) -> Result<(), Errno> {
-        if !self.may_set {
-            return Err(Errno::Eperm);
-        }
-        self.slew_left_ns = usec.checked_mul(1000).ok_or(Errno::Einval)?;
-        Ok(())
-    }
-}
-
-impl SystemClock for ModelClock {
-    type Error = Errno;
-
-    fn now(&self) -> Result<Nanos, Errno> {
-        u64::try_from(self.realtime_ns).map(Nanos).map_err(|_| Errno::Einval)
-    }
-
-    fn step(&mut self, by_ns: i64) -> Result<(), Errno> {
-        let by_us = by_ns.div_euclid(1000);
-        self.set_offset(by_us.div_euclid(1_000_000), by_us.rem_euclid(1_000_000))?;
-        self.steps.push((self.monotonic_ns, by_ns));
-        Ok(())
-    }
-
-    fn slew(&mut self, by_ns: i64) -> Result<(), Errno> {
-        self.single_shot(by_ns / 1000)?;
-        self.slews += 1;
-        Ok(())
-    }
-
-    fn set_error(&mut self, error: ClockError) -> Result<(), Errno> {
-        if !self.may_set {
-            return Err(Errno::Eperm);
-        }
-        self.max_error_ns = Some(error.max_ns);
-        self.max_errors.push((error.max_ns, self.error_ns().unsigned_abs()));
-        Ok(())
-    }
-
-    fn set_figures(&mut self, max_ns: Option<u64>, estimated_ns: u64) -> Result<(), Errno> {
-        if max_ns.is_some() {
-            self.max_error_ns = None;
-            return Ok(());
-        }
-        self.estimates.push((estimated_ns, self.error_ns().unsigned_abs()));
-        Ok(())
-    }
-
-    fn set_leap(&mut self, _: Option<LeapSecond>) -> Result<(), Errno> {
-        Ok(())
-    }
-
-    /// `adjtimex` with ADJ_FREQUENCY, in units of 2^-16 ppm.
-    fn set_frequency(&mut self, ppb: f64) -> Result<(), Errno> {
-        if !self.may_set {
-            return Err(Errno::Eperm);
-        }
-        let before = self.rate_error_ppb();
-        assert!(ppb.abs() <= 500_000.0, "beyond MAXFREQ: {ppb}");
-        let units = (ppb * 65.536).round();
-        self.frequency_ppb = units / 65.536;
-        self.frequencies.push((before, self.rate_error_ppb()));
-        Ok(())
-    }
-}
-
 /// A source that knows the truth within its bound, or lies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source {
@@ -206,11 +35,13 @@ pub(crate) struct Source {
     pub(crate) lie_ns: i64,
     pub(crate) is_unreachable: bool,
     pub(crate) scale: Scale,
+    pub(crate) leap: Option<LeapSecond>,
 }
 
 impl Source {
     pub(crate) fn honest(kind: SourceKind, bound_ns: u64) -> Self {
-        Self { kind, bound_ns, lie_ns: 0, is_unreachable: false, scale: Scale::Unknown }
+        let scale = Scale::Unknown;
+        Self { kind, bound_ns, lie_ns: 0, is_unreachable: false, scale, leap: None }
     }
 }
 
@@ -220,8 +51,10 @@ pub(crate) struct Machine {
     pub(crate) sources: Vec<Source>,
     pub(crate) attempts: u64,
     pub(crate) requests: u64,
-    /// Of each correction: the clock's error before, and when it is complete.
-    pub(crate) corrections: Vec<(i64, i64)>,
+    /// Each correction, and what the kernel was told, in order.
+    pub(crate) deeds: Vec<Deed>,
+    /// What each source showed in this sample, if the clock was not stepped since.
+    measured: Vec<Option<OffsetBound>>,
     /// Another process sets the clock by this just before the next correction.
     pub(crate) set_before_correction_ns: Option<i64>,
     pub(crate) keeper: Keeper,
@@ -232,7 +65,33 @@ pub(crate) struct Machine {
     pub(crate) refusals: u64,
     /// The scale of the truth.
     pub(crate) scale: Scale,
+    pub(crate) others: Others,
+    /// The host's word comes after so many samples, and whether with a notice.
+    pub(crate) told_each: u64,
+    pub(crate) gives_notice: bool,
+    heard: u64,
+    never_backward: bool,
     noise: u64,
+}
+
+/// Whether a set of the clock makes it wrong, as the daemon has it
+/// (crates/daemon/src/daemon.rs).
+fn rests_on_offsets(action: &Action) -> bool {
+    !matches!(
+        action,
+        Action::Restart
+            | Action::Makestep { .. }
+            | Action::SetFigures { max_ns: Some(_), .. }
+            | Action::Refuse(..)
+            | Action::WrongRate { .. }
+    )
+}
+
+/// When a message was sent, and the clock's error then.
+#[derive(Clone, Copy)]
+struct Sent {
+    at_ns: u64,
+    error_ns: i64,
 }
 
 impl Machine {
@@ -243,13 +102,19 @@ impl Machine {
             sources: sources.to_vec(),
             attempts: 0,
             requests: 0,
-            corrections: Vec::new(),
+            deeds: Vec::new(),
+            measured: vec![None; sources.len()],
             set_before_correction_ns: None,
+            never_backward: policy.never_backward,
             keeper: Keeper::new(policy, &kinds),
             by_servers: Vec::new(),
             told_ppb: Vec::new(),
             refusals: 0,
             scale: Scale::Unknown,
+            others: Others::new(seed),
+            told_each: 1,
+            gives_notice: false,
+            heard: 0,
             noise: seed | 1,
         }
     }
@@ -268,72 +133,144 @@ impl Machine {
 
     /// Time passes to the next sample, and the keeper acts.
     pub(crate) fn sample(&mut self, seen: &[Disruption]) {
+        let sent = Sent { at_ns: self.clock.monotonic_ns, error_ns: self.clock.error_ns() };
+        let moves = (self.clock.steps.len(), self.others.sets);
         self.clock.advance(INTERVAL_NS);
-        self.keeper.sample(self.clock.monotonic_ns, seen);
+        self.others.discipline(&mut self.clock);
+        let now_ns = self.clock.monotonic_ns;
+        // As the daemon looks as a sample begins (crates/daemon/src/daemon/guard.rs).
+        if self.others.have_set() {
+            self.keeper.was_set(now_ns);
+        }
+        let mut disruptions = self.others.reported(now_ns);
+        disruptions.retain(|set| !self.keeper.is_own_step(set));
+        disruptions.extend_from_slice(seen);
+        self.keeper.gathering(self.others.is_gathering());
+        self.keeper.unset_clock(self.clock.behind_ns());
+        self.keeper.sample(now_ns, &disruptions);
+        self.measured.fill(None);
+        self.act();
+        let is_as_sent = moves == (self.clock.steps.len(), self.others.sets);
+        self.hear(is_as_sent.then_some(sent));
+    }
+
+    /// Carries out what the keeper wants.
+    fn act(&mut self) {
         while let Some(action) = self.keeper.next(self.clock.monotonic_ns) {
-            let is_correction = matches!(action, Action::Step(_) | Action::Slew(_));
-            if is_correction && let Some(by_ns) = self.set_before_correction_ns.take() {
+            self.others.may_set(&mut self.clock);
+            let now_ns = self.clock.monotonic_ns;
+            if let Action::Step(_) | Action::Slew(_) = &action
+                && let Some(by_ns) = self.set_before_correction_ns.take()
+            {
                 // CLOCK_REALTIME went another way than CLOCK_MONOTONIC.
-                self.clock.realtime_ns += by_ns;
-                self.keeper.was_set(self.clock.monotonic_ns);
-                continue;
+                self.others.set(&mut self.clock, by_ns);
+            }
+            if rests_on_offsets(&action) && self.others.have_set() {
+                self.keeper.was_set(now_ns);
+                if !matches!(action, Action::Measure(_)) {
+                    continue;
+                }
             }
             if let Action::Step(by) | Action::Slew(by) = &action {
-                let before = self.clock.error_ns();
-                self.corrections.push((before, before + by.by_ns));
+                self.note_correction(by.by_ns);
             }
-            let is_done = match action {
-                Action::Measure(sources) => {
-                    let offsets = sources.iter().map(|&index| self.measure(index));
-                    let offsets: Vec<_> = offsets.collect();
-                    for (index, offset) in sources.into_iter().zip(offsets) {
-                        let told = Announced { leap: None, scale: self.sources[index].scale };
-                        let unix_ns = self.clock.realtime_ns.max(0).unsigned_abs();
-                        self.keeper.announced(index, told, self.clock.monotonic_ns, unix_ns);
-                        self.keeper.measured(index, self.clock.monotonic_ns, offset);
-                    }
-                    continue;
+            if let Some(is_done) = self.carry_out(action) {
+                self.attempts += 1;
+                self.keeper.corrected(now_ns, is_done);
+            }
+        }
+    }
+
+    /// Whether a correction is made; nothing where it is none.
+    fn carry_out(&mut self, action: Action) -> Option<bool> {
+        let is_ours = !self.others.is_beside;
+        match action {
+            Action::Measure(sources) => self.poll(&sources),
+            Action::Step(by) => {
+                assert!(by.by_ns >= 0 || !self.never_backward, "stepped by {} ns", by.by_ns);
+                let is_done = self.clock.step(by.by_ns).is_ok();
+                if is_done {
+                    self.others.jumped(by.by_ns);
+                    self.measured.fill(None);
                 }
-                Action::Step(by) => self.clock.step(by.by_ns).is_ok(),
-                Action::Slew(by) => self.clock.slew(by.by_ns).is_ok(),
-                Action::SetError(error) => {
-                    let _ = self.clock.set_error(error);
-                    continue;
-                }
-                Action::SetFigures { max_ns, estimated_ns } => {
-                    let _ = self.clock.set_figures(max_ns, estimated_ns);
-                    continue;
-                }
-                Action::Discipline(Adjustment { frequency_ppb, slew_ns }) => {
-                    let set = frequency_ppb.map_or(Ok(()), |ppb| self.clock.set_frequency(ppb));
-                    let slewed = slew_ns.map_or(Ok(()), |by_ns| {
-                        let before = self.clock.error_ns();
-                        self.corrections.push((before, before + by_ns));
-                        self.clock.single_shot(by_ns / 1000)
-                    });
-                    let is_made = set.and(slewed).is_ok();
-                    self.keeper.corrected(self.clock.monotonic_ns, is_made);
-                    if frequency_ppb.is_some() {
-                        self.by_servers.push(self.follows_server());
-                    }
-                    continue;
-                }
-                Action::Refuse(..) => {
-                    self.refusals += 1;
-                    continue;
-                }
-                Action::WrongRate { ppb } => {
-                    self.told_ppb.push(ppb);
-                    continue;
-                }
-                Action::Synchronised(_) => continue,
-                Action::SetLeap(leap) => self.clock.set_leap(leap).is_ok(),
-                Action::Restart | Action::Makestep { .. } | Action::FeedChronyd(_) => {
-                    panic!("no chronyd: {action:?}")
-                }
-            };
-            self.attempts += 1;
-            self.keeper.corrected(self.clock.monotonic_ns, is_done);
+                return Some(is_done);
+            }
+            Action::Slew(by) => {
+                assert!(is_ours || by.by_ns == 0, "slewed beside another daemon");
+                return Some(self.clock.slew(by.by_ns).is_ok());
+            }
+            Action::SetError(error) => {
+                self.note_told(error.max_ns);
+                self.clock.set_error(error).unwrap_or_default();
+            }
+            Action::SetFigures { max_ns, estimated_ns } => {
+                self.clock.set_figures(max_ns, estimated_ns).unwrap_or_default();
+            }
+            Action::Discipline(by) => {
+                assert!(is_ours, "disciplined beside another daemon");
+                self.discipline(by);
+            }
+            Action::SetLeap(leap) => {
+                assert!(is_ours, "a leap second told beside another daemon");
+                return Some(self.clock.set_leap(leap).is_ok());
+            }
+            Action::Refuse(..) => self.refusals += 1,
+            Action::WrongRate { ppb } => self.told_ppb.push(ppb),
+            Action::Synchronised(_) => {}
+            Action::Restart => assert!(!is_ours, "no other daemon"),
+            Action::Makestep { .. } | Action::FeedChronyd(_) => panic!("no chronyd: {action:?}"),
+        }
+        None
+    }
+
+    fn poll(&mut self, sources: &[usize]) {
+        let offsets: Vec<_> = sources.iter().map(|&index| self.measure(index)).collect();
+        for (&index, offset) in sources.iter().zip(offsets) {
+            let Source { leap, scale, .. } = self.sources[index];
+            let told = Announced { leap, scale };
+            let unix_ns = self.clock.realtime_ns.max(0).unsigned_abs();
+            self.keeper.announced(index, told, self.clock.monotonic_ns, unix_ns);
+            self.measured[index] = offset;
+            self.keeper.measured(index, self.clock.monotonic_ns, offset);
+        }
+    }
+
+    fn discipline(&mut self, Adjustment { frequency_ppb, slew_ns }: Adjustment) {
+        let set = frequency_ppb.map_or(Ok(()), |ppb| self.clock.set_frequency(ppb));
+        let slewed = slew_ns.map_or(Ok(()), |by_ns| {
+            self.note_correction(by_ns);
+            self.clock.single_shot(by_ns / 1000)
+        });
+        self.keeper.corrected(self.clock.monotonic_ns, set.and(slewed).is_ok());
+        if frequency_ppb.is_some() {
+            self.by_servers.push(self.follows_server());
+        }
+    }
+
+    /// The host's word comes by itself: of now, or as it was `sent` after the last sample,
+    /// if the clock was not set since. With a notice, if it gives any.
+    fn hear(&mut self, sent: Option<Sent>) {
+        self.heard += 1;
+        let now_ns = self.clock.monotonic_ns;
+        for index in 0..self.sources.len() {
+            let is_told = self.sources[index].kind == SourceKind::HostValue
+                && self.heard.is_multiple_of(self.told_each);
+            let Some(offset) = is_told.then(|| self.measure(index)).flatten() else { continue };
+            if self.others.have_set() {
+                self.keeper.was_set(now_ns);
+            }
+            let is_earlier = self.others.below(2) == 0;
+            let offset = sent.filter(|_| is_earlier).map_or(offset, |sent| OffsetBound {
+                offset_ns: offset.offset_ns + self.clock.error_ns() - sent.error_ns,
+                at_monotonic_ns: sent.at_ns,
+                ..offset
+            });
+            if self.gives_notice {
+                self.keeper.suspect(now_ns, Cause::HostResumed);
+            }
+            self.measured[index] = Some(offset);
+            self.keeper.measured(index, now_ns, Some(offset));
+            self.act();
         }
     }
 
@@ -356,6 +293,13 @@ impl Machine {
         (HALF_A_DAY_NS - to_midnight_ns).max(0) / (HALF_A_DAY_NS / (S as i64 / 2))
     }
 
+    /// How far the scale of a source is from that of the truth.
+    fn off_scale_ns(&self, index: usize) -> i64 {
+        let scale = self.sources[index].scale;
+        let is_other = scale != self.scale && scale != Scale::Unknown;
+        if is_other { self.other_ns() } else { 0 }
+    }
+
     fn measure(&mut self, index: usize) -> Option<OffsetBound> {
         // xorshift64 (Marsaglia, 2003).
         self.noise ^= self.noise << 13;
@@ -364,8 +308,7 @@ impl Machine {
         self.requests += 1;
         let source = self.sources[index];
         let noise = (self.noise % (2 * source.bound_ns + 1)) as i64 - source.bound_ns as i64;
-        let is_other = source.scale != self.scale && source.scale != Scale::Unknown;
-        let off_ns = if is_other { self.other_ns() } else { 0 };
+        let off_ns = self.off_scale_ns(index);
         (!source.is_unreachable).then_some(OffsetBound {
             offset_ns: noise + source.lie_ns + off_ns - self.clock.error_ns(),
             bound_ns: source.bound_ns,

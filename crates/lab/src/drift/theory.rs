@@ -25,16 +25,22 @@ pub(crate) fn drift_ppm(
     frequency_from: FrequencyFrom,
     advertised_over_true: f64,
 ) -> f64 {
-    let is_scaled = match source {
-        Source::KvmClock | Source::HyperVPage => true,
+    // By the advertised frequency, or its own measurement.
+    let is_measured = source == Source::Tsc
+        && matches!(frequency_from, FrequencyFrom::Measured | FrequencyFrom::Unknown);
+    let is_scaled = is_by_tsc(source) && !is_measured;
+    if is_scaled { (1.0 / advertised_over_true - 1.0) * PPM } else { 0.0 }
+}
+
+/// Whether a clock is made from the TSC.
+pub(super) const fn is_by_tsc(source: Source) -> bool {
+    match source {
+        Source::Tsc | Source::KvmClock | Source::HyperVPage => true,
         // The host computes it from the page, while that is valid (KVM does:
         // get_time_ref_counter, arch/x86/kvm/hyperv.c).
         Source::HyperVCounter => true,
-        // By the advertised frequency, or its own measurement.
-        Source::Tsc => !matches!(frequency_from, FrequencyFrom::Measured | FrequencyFrom::Unknown),
         Source::AcpiPm | Source::Hpet | Source::Pit | Source::Rtc => false,
-    };
-    if is_scaled { (1.0 / advertised_over_true - 1.0) * PPM } else { 0.0 }
+    }
 }
 
 /// How far a clock may be off because the guest measured its TSC's frequency

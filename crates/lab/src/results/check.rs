@@ -52,4 +52,14 @@ impl Check {
             Verdict::Passed | Verdict::Failed => &self.found,
         }
     }
+
+    /// Not measured, where it failed for this reason that is not the subject's.
+    pub(crate) fn excused(self, why: Option<&str>) -> Self {
+        match why {
+            Some(why) if self.verdict == Verdict::Failed => {
+                Self { verdict: Verdict::NotMeasured(why.to_owned()), ..self }
+            }
+            _ => self,
+        }
+    }
 }

@@ -230,6 +230,16 @@ pub struct Stock {
     pub bound_ns: f64,
     /// How much faster its CLOCK_MONOTONIC_RAW is than the host's, ppm.
     pub rate_ppm: Option<f64>,
+    /// What the provider's page tells, read in the guest's memory, less the host's time of
+    /// day, or less the time since the machine was created, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_offset_ns: Option<f64>,
+    /// The bound of that, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_bound_ns: Option<f64>,
+    /// How many reads of CLOCK_MONOTONIC entered the kernel, by its tracepoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls_per_read: Option<f64>,
     /// The kernel's PTP clock of the VMClock less the host's time, ns; the furthest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vmclock_offset_ns: Option<f64>,
@@ -251,7 +261,7 @@ pub struct Stock {
 }
 
 /// A stock kernel saved, and restored in another process.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Moved {
     /// How it came there.
     pub way: String,
@@ -270,9 +280,12 @@ pub struct Moved {
     /// Of a guest that keeps its time of day: when that was right, s since the restore,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub right_s: Option<f64>,
-    /// and by how much it was ahead of the host's then, ns.
+    /// and by how much it was ahead of the host's then, ns,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ahead_ns: Option<f64>,
+    /// and at the worst of the readings after that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worst_ahead_ns: Option<f64>,
 }
 
 /// One clock of it.

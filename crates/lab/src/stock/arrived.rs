@@ -6,11 +6,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use host::{HostClocks, Policy};
-use linux::clock::Clock;
 use pvclock::Hertz;
 use serde::{Deserialize, Serialize};
 use vmm::{Machine, Saved};
 
+use super::held::Held;
 use super::host_line::{HostLine, Placed};
 use super::ticking::{self, Fired, TIMERS};
 
@@ -36,13 +36,9 @@ pub(super) struct Arrival {
     pub(super) fired: Vec<Fired>,
     /// Lines of the kernel's log.
     pub(super) complaints: Vec<String>,
-    /// Of a guest that is kept: its time of day when it was first seen to be right.
-    pub(super) right: Option<Placed>,
+    /// Of a guest whose time of day is kept.
+    pub(super) held: Option<Held>,
 }
-
-/// A time of day is right within this, beyond the readings' bound, ns: below it `keep` lets
-/// it be.
-const RIGHT_NS: f64 = 1e6;
 
 /// Of the host's clocks, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -59,7 +55,7 @@ impl Host {
 
 /// Restores what comes through standard input, a file or a socket, by a policy, as if
 /// the saving host's TSC had another rate, and writes what the guest shows then, with
-/// `kept` until its time of day is right, or why it was refused.
+/// `kept` until its time of day was right for a while, or why it was refused.
 ///
 /// # Errors
 /// It cannot be written.
@@ -95,19 +91,18 @@ fn arrive(from: impl Read, policy: Policy, told_ppm: i32, kept: bool) -> Result<
         let ticks = ticking::find(&serial).into_iter().filter_map(|tick| {
             let placed = tick.stamps.iter().map(|stamp| line.place(stamp, tsc_offset));
             let placed: Vec<_> = placed.collect::<Option<_>>()?;
-            placed.iter().all(|one| one.boot_ns >= since.boot_ns).then_some((placed, tick.fired))
+            placed.iter().all(|one| one.boot_ns >= since.boot_ns).then_some((placed, tick))
         });
         let ticks: Vec<_> = ticks.collect();
         let first = |clock: &str| {
-            ticks.iter().flat_map(|(_, fired)| fired).find(|one| one.clock == clock).cloned()
+            ticks.iter().flat_map(|(_, tick)| &tick.fired).find(|one| one.clock == clock).cloned()
         };
         let fired: Vec<_> = TIMERS.iter().filter_map(|clock| first(clock.name())).collect();
         // Twice each: what is armed again after the restore fires too.
-        let count = ticks.iter().flat_map(|(_, fired)| fired).count();
-        let mut dates =
-            ticks.iter().filter_map(|(stamps, _)| stamps.iter().find(|one| is_date(one)));
-        let right = dates.find(|date| kept && is_right(date)).cloned();
-        if fired.len() == TIMERS.len() && count >= 2 * TIMERS.len() && right.is_some() == kept {
+        let count = ticks.iter().flat_map(|(_, tick)| &tick.fired).count();
+        let all_fired = fired.len() == TIMERS.len() && count >= 2 * TIMERS.len();
+        let held = if kept { Held::of(&ticks) } else { None };
+        if all_fired && held.is_some() == kept {
             return Ok(Arrival {
                 taken,
                 began: Host::of(clock.began),
@@ -116,24 +111,18 @@ fn arrive(from: impl Read, policy: Policy, told_ppm: i32, kept: bool) -> Result<
                 stamps: ticks[0].0.clone(),
                 fired,
                 complaints: complaints(&serial),
-                right,
+                held,
             });
         }
         let fault = machine.guest_fault().map(|fault| format!("the guest ended: {fault}"));
         if started.elapsed() > LIMIT || fault.is_some() {
-            let why = fault.unwrap_or_else(|| format!("{count} timers fired in {LIMIT:?}"));
+            let not_right = if all_fired { ", the time of day not right" } else { "" };
+            let why =
+                fault.unwrap_or_else(|| format!("{count} timers fired in {LIMIT:?}{not_right}"));
             let end: String = serial.chars().rev().take(500).collect();
             return Err(format!("{why}: {}", end.chars().rev().collect::<String>()));
         }
     }
-}
-
-fn is_date(stamp: &Placed) -> bool {
-    stamp.clock == Clock::Realtime.name()
-}
-
-fn is_right(date: &Placed) -> bool {
-    date.ahead_ns.abs() <= RIGHT_NS + date.bound_ns
 }
 
 fn complaints(serial: &str) -> Vec<String> {

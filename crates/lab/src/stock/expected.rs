@@ -15,6 +15,20 @@ pub(super) struct Machine {
     pub(super) is_intel: bool,
 }
 
+/// A page's rate is told in whole kHz: half of one of 2 GHz is 0.25 ppm.
+pub(super) const PAGE_PPM: f64 = 0.25;
+
+/// Whether programs read a clock source without a system call; kvm-clock where its page says
+/// that it serves any CPU (kvm_setup_vsyscall_timeinfo, arch/x86/kernel/kvmclock.c).
+pub(super) fn is_read_in_user_space(source: &str, has_stable_page: bool) -> bool {
+    match source {
+        "kvm-clock" => has_stable_page,
+        // arch/x86/include/asm/vdso/gettimeofday.h, __arch_get_hw_counter.
+        "tsc" | EARLY | "hyperv_clocksource_tsc_page" => true,
+        _ => false,
+    }
+}
+
 /// The current clock source.
 pub(super) fn clocksource(provider: Provider, machine: Machine) -> &'static str {
     match provider {
@@ -86,6 +100,11 @@ mod tests {
         let newer = Machine { kernel: (6, 12), ..amd };
         assert_eq!(of(Provider::Own(Kind::None), newer), "tsc");
         assert_eq!(true_verdicts(Provider::Kernel, newer).len(), 0);
+        let user = |source| is_read_in_user_space(source, true);
+        assert!(
+            user("tsc-early") && user("kvm-clock") && !is_read_in_user_space("kvm-clock", false)
+        );
+        assert!(user("hyperv_clocksource_tsc_page") && !user("hpet") && !user("acpi_pm"));
         let reads = |provider| driver_reads_vmclock(provider, newer);
         assert!(reads(Provider::Kernel) && !reads(Provider::Own(Kind::HyperV)));
         assert_eq!(true_verdicts(Provider::Kernel, amd).len(), 1);

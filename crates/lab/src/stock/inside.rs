@@ -11,8 +11,9 @@ use linux::clock::Clock;
 use pvclock::counter::{Counter as _, Tsc};
 use serde_json::Value;
 
+use super::kept::Keep;
 use super::seen::{Reading, Seen};
-use super::{power, ticking, vmclock};
+use super::{calls, power, ticking, vmclock};
 use crate::initramfs;
 
 const CLOCKSOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
@@ -28,7 +29,7 @@ const ABOUT_CLOCKS: [&str; 7] =
 const LINES: usize = 60;
 
 /// What the first program does beside reporting.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // Words of a command line, any of them.
 pub struct Inside {
     /// Stays: takes a CPU off and on again, and reports its clocks and timers from then on.
@@ -41,6 +42,8 @@ pub struct Inside {
     pub suspends: bool,
     /// While it stays, `parachron keep` keeps its time of day by the VMClock.
     pub kept: bool,
+    /// How long `watch` has to be silent, and the kernel's watchdog with it, s.
+    pub watch_s: u64,
 }
 
 /// Reports what the kernel says of its clocks on the console, and restarts the machine,
@@ -73,12 +76,16 @@ pub fn run_inside(inside: Inside) -> std::io::Result<()> {
     };
     read_vmclock(&mut errors);
     let findings = findings(&mut errors);
-    let disruptions = disruptions(&mut errors);
+    let disruptions = disruptions(inside.watch_s, &mut errors);
     if stays {
         unplug_last_cpu(&mut errors);
     }
     readings.push(reading());
     read_vmclock(&mut errors);
+    let reads = calls::count().unwrap_or_else(|error| {
+        errors.push(format!("calls of clock_gettime: {error}"));
+        None
+    });
     let suspended = inside.suspends.then(|| {
         let before = reading();
         if let Err(error) = power::suspend() {
@@ -100,6 +107,7 @@ pub fn run_inside(inside: Inside) -> std::io::Result<()> {
         errors,
         steal_ticks: steal(&line("/proc/stat")),
         readings,
+        reads,
         vmclock: by_vmclock,
         again: inside.again,
         suspended,
@@ -111,14 +119,7 @@ pub fn run_inside(inside: Inside) -> std::io::Result<()> {
         drop(console);
         // Warnings too: after a restore they are complaints.
         let _ = fs::write("/proc/sys/kernel/printk", "5 4 1 7");
-        let keep = || {
-            let mut keep = Command::new("/proc/self/exe");
-            keep.arg("keep").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            keep.spawn()
-        };
-        // Until the machine ends.
-        let _keep = inside.kept.then(keep).transpose()?;
-        return ticking::run();
+        return ticking::run(inside.kept.then(Keep::start).transpose()?);
     }
     // The terminal sends it by interrupts; a restart would cut it.
     thread::sleep(Duration::from_secs(1));
@@ -187,8 +188,9 @@ fn findings(errors: &mut Vec<String>) -> Vec<String> {
     findings.iter().map(|one| format!("{} {}", word(one, "severity"), word(one, "rule"))).collect()
 }
 
-fn disruptions(errors: &mut Vec<String>) -> Vec<String> {
-    let output = own(&["watch", "--duration", "3s", "--format", "json"], errors);
+fn disruptions(watch_s: u64, errors: &mut Vec<String>) -> Vec<String> {
+    let duration = format!("{watch_s}s");
+    let output = own(&["watch", "--duration", &duration, "--format", "json"], errors);
     let events = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let disruptions = events.filter(|event| event["event"] == "disruption");
     disruptions.map(|event| event["kinds"].to_string()).collect()
@@ -218,14 +220,34 @@ fn log(errors: &mut Vec<String>) -> Vec<String> {
         errors.push(format!("the kernel's log: {error}"));
         String::new()
     });
+    about_clocks(&text)
+}
+
+/// The last of them: a verdict comes late.
+fn about_clocks(log: &str) -> Vec<String> {
     let is_about = |line: &&str| {
         let line = line.to_lowercase();
         ABOUT_CLOCKS.iter().any(|word| line.contains(word))
     };
-    text.lines().filter(is_about).take(LINES).map(str::to_owned).collect()
+    let lines: Vec<&str> = log.lines().filter(is_about).collect();
+    lines[lines.len().saturating_sub(LINES)..].iter().map(|&line| line.to_owned()).collect()
 }
 
 /// The eighth figure of the first line (proc_stat(5)).
 fn steal(stat: &str) -> Option<u64> {
     stat.lines().next()?.split_whitespace().nth(8)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_at_the_end_of_a_long_log_is_told() {
+        let mut log = "tsc: Refined TSC clocksource calibration\nother\n".repeat(LINES);
+        log.push_str("clocksource: timekeeping watchdog on CPU0: Marking clocksource 'tsc'\n");
+        let told = about_clocks(&log);
+        assert_eq!(told.len(), LINES);
+        assert!(told.last().is_some_and(|line| line.contains("watchdog")), "{told:?}");
+    }
 }

@@ -2,8 +2,9 @@
 
 use host::Kind;
 
-use super::expected::{self, Machine};
+use super::expected::{self, Machine, PAGE_PPM};
 use super::host_line::{middle, signed};
+use super::page::Offset;
 use super::power::Slept;
 use super::seen::Reading;
 use super::{Boot, row, vmclock};
@@ -15,8 +16,6 @@ use crate::results::{Check, Stock, Verdict};
 const TOLERANCE_NS: f64 = 1_000.0;
 /// A real-time clock counts seconds; the kernel reads it when it has just ticked, or not.
 const RTC_NS: f64 = 1e9;
-/// A page's rate is told in whole kHz: half of one of 2 GHz is 0.25 ppm.
-const PAGE_PPM: f64 = 0.25;
 /// What the kernel's own calibration by the PIT promises
 /// (arch/x86/kernel/tsc.c, quick_pit_calibrate: 500 ppm).
 const CALIBRATED_PPM: f64 = 500.0;
@@ -60,6 +59,7 @@ pub(super) fn judge(
         Ok(boot) => boot,
     };
     let seen = &boot.seen;
+    let watched = bench.settings.stock.as_ref().map_or_else(Default::default, |one| one.watched);
     let check = |what: &str, expected: String, found: String, holds: bool| Check {
         name: name(what),
         expected,
@@ -82,7 +82,7 @@ pub(super) fn judge(
     let verdicts: Vec<&str> = verdicts.map(String::as_str).collect();
     checks.push(check(
         "kernel's log",
-        "no verdict against a clock".to_owned(),
+        format!("no verdict against a clock in {watched:?} and more"),
         listed(&verdicts),
         verdicts.is_empty(),
     ));
@@ -95,6 +95,8 @@ pub(super) fn judge(
     ));
     let told: Vec<&str> = seen.disruptions.iter().map(String::as_str).collect();
     checks.push(check("watch inside", "nothing".to_owned(), listed(&told), told.is_empty()));
+    checks.extend(boot.page.as_ref().map(|page| page_check(provider, page, &check)));
+    checks.push(reads_check(&boot, &check));
     let times = times(&boot);
     checks.extend(time_checks(provider, &times, &check));
     let by_vmclock = vmclock::times(&seen.vmclock, &boot.host, boot.tsc_offset, machine.kernel);
@@ -125,7 +127,7 @@ fn power_checks(
         let found = slept.map_or("no readings".to_owned(), |slept| {
             format!("{} stood, {} gained", shown(slept.stood_ns), shown(slept.gained_ns))
         });
-        let expected = "5 s stand, and the time of day goes on".to_owned();
+        let expected = "5 to 10 s stand, and the time of day goes on".to_owned();
         check("suspend", expected, found, slept.is_some_and(right))
     });
     again.into_iter().chain(suspended).collect()
@@ -173,6 +175,44 @@ fn times(boot: &Boot) -> Times {
         times.gained_bound_ns = first_ns + host_first.bound_ns + times.bound_ns;
     }
     times
+}
+
+/// What the page tells, and not how fast it goes.
+fn page_check(
+    provider: Provider,
+    page: &Result<Offset, String>,
+    check: &dyn Fn(&str, String, String, bool) -> Check,
+) -> Check {
+    let shown = |ns: f64| instruments::figures::time(ns);
+    let tells_date = provider.name() == Kind::Kvm.name();
+    let what = if tells_date { "the host's time of day" } else { "time since the machine began" };
+    let found = match page {
+        Ok(is) => format!("{}, ± {}", shown(is.offset_ns), shown(is.bound_ns)),
+        Err(why) => why.clone(),
+    };
+    check(
+        "page",
+        format!("within {} and the bound of {what}", shown(TOLERANCE_NS)),
+        found,
+        page.as_ref().is_ok_and(|is| is.offset_ns.abs() <= TOLERANCE_NS + is.bound_ns),
+    )
+}
+
+fn reads_check(boot: &Boot, check: &dyn Fn(&str, String, String, bool) -> Check) -> Check {
+    let has_stable_page = boot.page().is_some_and(|page| page.is_stable);
+    let in_user_space = expected::is_read_in_user_space(&boot.seen.clocksource, has_stable_page);
+    let words = if in_user_space { "no system call" } else { "a system call each" };
+    let name = "reads of the clock";
+    match boot.seen.reads {
+        Some(is) => {
+            let found = format!("{} system calls of {} reads", is.calls, is.reads);
+            check(name, words.to_owned(), found, is.is_right(in_user_space))
+        }
+        None => {
+            let why = Verdict::NotMeasured("the kernel counts no calls of clock_gettime".into());
+            Check { verdict: why, ..check(name, words.to_owned(), String::new(), false) }
+        }
+    }
 }
 
 fn vmclock_check(

@@ -16,6 +16,7 @@ use linux::clock::Clock;
 use vmm::Machine;
 
 use super::arrived::{Arrival, Host};
+use super::expected::PAGE_PPM;
 use super::host_line::{HostLine, Placed, signed};
 use super::ticking::{self, TIMERS};
 use super::{ARRIVED, LOOK};
@@ -24,8 +25,6 @@ use crate::results::{Check, Moved, MovedClock, MovedTimer, Verdict};
 
 /// How long the guest's clocks are watched before they are saved.
 const WATCHED: Duration = Duration::from_secs(3);
-/// A guest's rate against the host's while it runs: half a kHz of 2 GHz.
-const PAGE_PPM: f64 = 0.25;
 /// The clocks of a guest and its host, read by programs, ns.
 const CLOCK_NS: f64 = 1_000.0;
 /// A timer fires as soon as the guest runs; its host may be an emulated one.
@@ -50,8 +49,6 @@ const WAYS: [Way; 8] = [
 /// Of a guest whose time of day is kept: the page is all that tells it of the time away.
 const KEPT: [Way; 3] =
     [("file", Policy::Freeze, 0), ("file", Policy::Sleep, 0), ("file", Policy::Advance, 0)];
-/// How soon it is right.
-const RIGHT_S: f64 = 0.3;
 
 /// A file that is gone afterwards.
 struct Temporary(PathBuf);
@@ -94,12 +91,7 @@ pub(super) fn run(
             way: way.to_owned(),
             policy: policy.name().to_owned(),
             told_ppm,
-            away_s: 0.0,
-            clocks: Vec::new(),
-            timers: Vec::new(),
-            refused: None,
-            right_s: None,
-            ahead_ns: None,
+            ..Moved::default()
         };
         let arrival = arrive(&before.file.0, &moved, kept);
         let told = if told_ppm == 0 { String::new() } else { format!(", told {told_ppm:+} ppm") };
@@ -107,10 +99,10 @@ pub(super) fn run(
         checks.extend(match arrival {
             Ok(arrival) => {
                 let mut checks = judge(&title, &before.stamps, &arrival, policy, &mut moved);
-                if let Some(right) = &arrival.right {
+                if let Some(held) = &arrival.held {
                     // Its rate is steered as well.
                     checks.retain(|check| !check.name.ends_with(CLOCKS));
-                    checks.push(date(&title, right, &arrival, &mut moved));
+                    checks.extend(held.judge(&title, policy, arrival.since.boot_ns, &mut moved));
                 }
                 checks
             }
@@ -254,7 +246,7 @@ fn judge(
         .map(|one| format!("{} {:.3} s late, {:.3} s owed", one.clock, one.late_s, one.owed_s));
     let is_timely = |one: &MovedTimer| {
         // A step of its clock made it late, by as much.
-        if arrival.right.is_some() && one.clock == Clock::Realtime.name() {
+        if arrival.held.is_some() && one.clock == Clock::Realtime.name() {
             return one.late_s >= 0.0;
         }
         let early_s = CLOCK_NS / 1e9 + arrival.bound_ns as f64 / 1e9;
@@ -281,18 +273,6 @@ fn judge(
             arrival.complaints.is_empty(),
         ),
     ]
-}
-
-/// When the time of day was right, by the host's clock.
-fn date(title: &str, right: &Placed, arrival: &Arrival, moved: &mut Moved) -> Check {
-    let right_s = signed(right.boot_ns, arrival.since.boot_ns) / 1e9;
-    (moved.right_s, moved.ahead_ns) = (Some(right_s), Some(right.ahead_ns));
-    Check {
-        name: format!("{title}: time of day"),
-        expected: format!("right within {RIGHT_S} s, without a network"),
-        found: format!("{:+.0} ns after {right_s:.3} s", right.ahead_ns),
-        verdict: Verdict::of(right_s <= RIGHT_S),
-    }
 }
 
 /// What each clock did while it was away, without what it ran before and after.

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::calls::Counted;
 use super::vmclock;
 
 /// The line begins with this.
@@ -31,6 +32,9 @@ pub(super) struct Seen {
     pub(super) steal_ticks: Option<u64>,
     /// The clocks at the beginning and at the end.
     pub(super) readings: Vec<Reading>,
+    /// Reads of its clock, and those that entered the kernel, where it counts them.
+    #[serde(default)]
+    pub(super) reads: Option<Counted>,
     /// The VMClock then, if the kernel has one.
     #[serde(default)]
     pub(super) vmclock: Vec<vmclock::Reading>,
@@ -89,6 +93,7 @@ mod tests {
             errors: Vec::new(),
             steal_ticks: Some(3),
             readings: vec![Reading { tsc: (10, 15), real_ns: 1, raw_ns: 2 }],
+            reads: Some(Counted { reads: 2, calls: 0 }),
             vmclock: Vec::new(),
             again: false,
             suspended: None,

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::adjtimex::{
-    error_request, frequency_request, leap_request, offset_request, slew_request, tick_request,
+    error_request, frequency_request, leap_requests, offset_request, slew_request, tick_request,
 };
 
 #[test]
@@ -39,13 +39,19 @@ fn an_error_clears_the_bit_of_an_unsynchronised_clock_alone() {
 }
 
 #[test]
-fn a_leap_second_moves_its_two_bits_alone() {
-    // STA_PLL and STA_DEL; STA_INS is 0x10, STA_DEL 0x20.
-    for (leap, status) in
-        [(Some(LeapSecond::Inserted), 0x11), (Some(LeapSecond::Deleted), 0x21), (None, 0x01)]
+fn a_leap_second_moves_its_two_bits_alone_after_the_pll_was_left() {
+    // STA_PLL is 1, STA_INS 0x10, STA_DEL 0x20, STA_NANO 0x2000.
+    for (leap, bits) in
+        [(Some(LeapSecond::Inserted), 0x10), (Some(LeapSecond::Deleted), 0x20), (None, 0)]
     {
-        let request = leap_request(leap, 0x21);
-        assert_eq!((request.modes, request.status), (0x10, status));
+        for others in [0x2000, 0x2001] {
+            let requests = leap_requests(leap, others | 0x20);
+            assert_eq!(requests.map(|it| it.status), [0x2001, 0x2000, others | bits]);
+            // ADJ_NANO as well.
+            assert_eq!(requests.map(|it| it.modes), [0x2010; 3]);
+            let in_us = leap_requests(leap, others & 1);
+            assert_eq!(in_us.map(|it| it.modes), [0x10; 3]);
+        }
     }
 }
 

@@ -22,7 +22,7 @@ fn start(session: &mut Session, name: &str, guests: u64) -> Value {
 fn shares_make_the_report_of_the_whole() {
     let mut session = Session::default();
     let started = start(&mut session, "migration-night", 10);
-    assert_eq!((&started["guests"], &started["seed"]), (&json!(10), &json!("7")));
+    assert_eq!((&started["guests"], &started["seed"]), (&json!(10), &json!(Seed(7).to_string())));
     for (asks, gets) in [(3, 3), (4, 4), (100, 3), (1, 0)] {
         let reply = ask(&mut session, &json!({ "ask": "run", "discipline": 0, "guests": asks }));
         assert_eq!(reply.len(), gets * BANDS * 4);
@@ -87,6 +87,7 @@ fn what_cannot_be_is_refused_with_its_line() {
     assert_eq!(refused(run).0, "nothing was started");
     for request in [
         json!({ "ask": "start", "text": "name = 'x'", "seed": "-1" }),
+        json!({ "ask": "start", "text": "name = 'x'", "seed": "7v1" }),
         json!({ "ask": "moon" }),
         json!(3),
     ] {

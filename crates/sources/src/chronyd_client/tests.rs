@@ -72,10 +72,18 @@ fn each_unreachable_address_is_listed() {
     // Nobody listens any more at either.
     let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let addresses = vec![Address::Unix(path.clone()), Address::Udp(udp)];
-    let error = ChronydClient { addresses, timeout: AGES }.makestep().unwrap_err().to_string();
+    let client = ChronydClient { addresses, timeout: AGES };
+    let error = client.tracking().unwrap_err().to_string();
     let expected = format!(
-        "makestep: chronyd is unreachable: {}: No such file or directory (os error 2); {udp}: \
+        "tracking: chronyd is unreachable: {}: No such file or directory (os error 2); {udp}: \
          Connection refused (os error 111)",
+        path.display()
+    );
+    assert_eq!(error, expected);
+    // Over UDP it would refuse: what is told is why it cannot be commanded.
+    let error = client.reset_sources().unwrap_err().to_string();
+    let expected = format!(
+        "reset sources: chronyd is unreachable: {}: No such file or directory (os error 2)",
         path.display()
     );
     assert_eq!(error, expected);

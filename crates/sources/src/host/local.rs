@@ -181,10 +181,12 @@ fn remove_leftover(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
-    let dead = is_socket
-        && UnixDatagram::unbound()?
-            .connect(path)
-            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+    if !is_socket {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    let dead = UnixDatagram::unbound()?
+        .connect(path)
+        .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
     if dead { std::fs::remove_file(path) } else { Err(io::ErrorKind::AddrInUse.into()) }
 }
 

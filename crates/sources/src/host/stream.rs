@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use hosttime::{FRAME_BYTES, Frame, Guest, MAGIC};
+use hosttime::{FRAME_BYTES, Guest, Incoming};
 use rustix::io::Errno;
 
 use super::told::{Rejected, Told, request};
@@ -15,8 +15,7 @@ const MOST_AT_ONCE: u32 = 64;
 #[derive(Debug)]
 pub(super) struct Stream {
     fd: OwnedFd,
-    bytes: [u8; FRAME_BYTES],
-    filled: usize,
+    incoming: Incoming,
     guest: Guest,
 }
 
@@ -34,32 +33,27 @@ pub(super) enum Left {
 
 impl Stream {
     pub(super) fn new(fd: OwnedFd) -> Self {
-        Self { fd, bytes: [0; FRAME_BYTES], filled: 0, guest: Guest::default() }
+        Self { fd, incoming: Incoming::default(), guest: Guest::default() }
     }
 
     /// Reads what waits, and asks what is to be asked; does not wait.
     pub(super) fn receive(&mut self, told: &mut Told) -> io::Result<Left> {
         for _ in 0..MOST_AT_ONCE {
-            match rustix::io::read(&self.fd, &mut self.bytes[self.filled..]) {
+            let length = match rustix::io::read(&self.fd, self.incoming.space()) {
                 Ok(0) => return Ok(Left::Ended),
-                Ok(length) => self.filled += length,
+                Ok(length) => length,
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => break,
                 Err(_) => return Ok(Left::Ended),
-            }
-            // Before the rest is there: what is no frame need not become one.
-            let begun = self.filled.min(MAGIC.len());
-            if self.bytes[..begun] == MAGIC[..begun] && self.filled < FRAME_BYTES {
-                continue;
-            }
-            match Frame::parse(&self.bytes) {
-                Ok(frame) => _ = told.hear(&mut self.guest, &frame, linux::clock::pair()?),
+            };
+            match self.incoming.filled(length) {
+                Ok(None) => continue,
+                Ok(Some(frame)) => _ = told.hear(&mut self.guest, &frame, linux::clock::pair()?),
                 Err(why) => {
                     told.reject(why);
                     return Ok(Left::Broken);
                 }
             }
-            self.filled = 0;
             if !self.ask(told)? {
                 return Ok(Left::Broken);
             }
@@ -83,7 +77,7 @@ impl Stream {
 
     /// Forgets the frame and the exchange under way.
     pub(super) fn reset(&mut self) {
-        (self.filled, self.guest) = (0, Guest::default());
+        (self.incoming, self.guest) = (Incoming::default(), Guest::default());
     }
 }
 

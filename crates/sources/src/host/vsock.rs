@@ -12,9 +12,6 @@ use rustix::net::{SocketFlags, accept_with};
 use super::stream::{Left, Stream};
 use super::told::{Rejected, Told};
 
-/// The port by default.
-pub const PORT: u32 = 4123;
-
 /// The host (VMADDR_CID_HOST, include/uapi/linux/vm_sockets.h): neither this
 /// machine itself, where any user may connect, nor another guest.
 const HOST_CID: u32 = 2;

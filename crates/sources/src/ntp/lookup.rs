@@ -27,7 +27,10 @@ impl Lookup {
     pub(super) fn begin(resolve: Resolve, name: &str, timeout: Duration) -> Result<Self, NtpError> {
         let (send, result) = sync_channel(1);
         let wanted = name.to_owned();
+        // Who samples clocks stays on one CPU, and the resolver need not.
+        let free = linux::cpus::free();
         let look_up = move || {
+            free.run();
             // The receiver may be gone.
             let _ = send.send(resolve(&wanted, timeout));
         };

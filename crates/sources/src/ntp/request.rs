@@ -1,6 +1,5 @@
 //! A request that awaits its reply, and several at once.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::ErrorKind;
 
 use linux::clock::Clock;
@@ -18,7 +17,7 @@ const PACKETS_IN_A_ROW: u32 = 4;
 pub(super) struct Request<'s, W: Wire, S, F: Fn() -> S> {
     server: &'s NtpServer,
     wire: Stamped<W, S, F>,
-    context: NtpContext<Nonce>,
+    context: NtpContext<Now>,
     sent: SendRequestResult,
     /// What came and is no reply at all; the right one may follow.
     invalid: Option<sntpc::Error>,
@@ -30,8 +29,9 @@ impl<'s, W: Wire, S, F: Fn() -> S> Request<'s, W, S, F> {
     /// # Errors
     /// It cannot be sent.
     pub(super) fn send(server: &'s NtpServer, wire: W, stamp: F) -> Result<Self, NtpError> {
-        let wire = Stamped::new(wire, server.address(), stamp);
-        let context = NtpContext::new(Nonce::default());
+        let nonce = wire::nonce().map_err(|error| server.io(&error))?;
+        let wire = Stamped::new(wire, server.address(), nonce, stamp);
+        let context = NtpContext::new(Now::default());
         match sntpc::sync::sntp_send_request(server.address(), &wire, context) {
             Ok(sent) => Ok(Self { server, wire, context, sent, invalid: None }),
             Err(error) => Err(server.failed(wire.take_error(), error)),
@@ -158,18 +158,16 @@ impl<S, F: Fn() -> S> Query<'_, S, F> {
     }
 }
 
-/// The time that a request carries and a reply must repeat: the right second,
-/// for the era; the rest at random, so that it cannot be guessed.
+/// The second now, by which sntpc finds the era of a reply. It would number the request
+/// with it as well, but for what [`Stamped`] sends instead.
 #[derive(Debug, Clone, Copy, Default)]
-struct Nonce {
+struct Now {
     seconds: u64,
-    micros: u32,
 }
 
-impl NtpTimestampGenerator for Nonce {
+impl NtpTimestampGenerator for Now {
     fn init(&mut self) {
         self.seconds = Clock::Realtime.read_ns().unwrap_or_default() / 1_000_000_000;
-        self.micros = (RandomState::new().build_hasher().finish() % 1_000_000) as u32;
     }
 
     fn timestamp_sec(&self) -> u64 {
@@ -177,6 +175,6 @@ impl NtpTimestampGenerator for Nonce {
     }
 
     fn timestamp_subsec_micros(&self) -> u32 {
-        self.micros
+        0
     }
 }

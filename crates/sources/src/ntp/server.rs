@@ -2,8 +2,8 @@
 //! at both.
 //!
 //! Packets are made and checked by `sntpc`. It keeps time in microseconds, and
-//! by one clock; so its clock only gives it the year and a number hard to
-//! guess, while our own socket, through which its packets pass, stamps them.
+//! by one clock; so its clock only gives it the era, while our own socket,
+//! through which its packets pass, stamps and numbers them.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};

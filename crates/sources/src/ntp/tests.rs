@@ -165,6 +165,23 @@ fn a_resolver_that_hangs_is_not_waited_for() {
     }
 }
 
+/// A resolver that says where it may run.
+fn where_it_runs(name: &str, _: Duration) -> Result<NtpServer, NtpError> {
+    let error = format!("{:?}", linux::cpus::allowed());
+    Err(NtpError::NoAddress { name: name.to_owned(), error })
+}
+
+/// The thread that samples clocks is bound to a CPU.
+#[test]
+fn the_resolver_does_not_wait_for_the_samplers_cpu() {
+    let all = linux::cpus::allowed().unwrap();
+    let _pinned = linux::cpus::pin(all[0]).unwrap();
+    let mut source = NtpSource::resolved_by(where_it_runs, "time.example", Duration::from_secs(60));
+    let error = source.offset().unwrap_err().to_string();
+    let free: Result<_, linux::cpus::PinError> = Ok(all);
+    assert_eq!(error, format!("time.example: no address found: {free:?}"));
+}
+
 /// A resolver that says no, and not at once.
 fn fails(name: &str, _: Duration) -> Result<NtpServer, NtpError> {
     std::thread::sleep(Duration::from_millis(5));

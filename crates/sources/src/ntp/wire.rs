@@ -1,16 +1,39 @@
 //! The socket that packets pass through, which stamps them: as late before
-//! sending and as early after receiving as can be.
+//! sending and as early after receiving as can be; and numbers them, so that no
+//! reply can be guessed.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::rand::{GetRandomFlags, getrandom};
 use sntpc::NtpUdpSocket;
 
 /// Where a reply has the time at which the request arrived (RFC 5905, figure 8).
-const RECEIVED_AT: std::ops::Range<usize> = 32..40;
+const RECEIVED_AT: Range<usize> = 32..40;
+
+/// Where a request has its time of transmission, and a reply repeats it.
+const TRANSMITTED_AT: Range<usize> = 40..48;
+const ORIGIN_AT: Range<usize> = 24..32;
+
+/// What a request has in place of its time, and a reply repeats: no server reads it,
+/// and one who does not see the request has a chance of 1 in 2^64.
+pub(super) type Nonce = [u8; 8];
+
+/// A nonce from the kernel's random numbers.
+///
+/// # Errors
+/// It has none yet, early in a boot: the next poll may.
+pub(super) fn nonce() -> std::io::Result<Nonce> {
+    let mut nonce = Nonce::default();
+    match getrandom(&mut nonce, GetRandomFlags::NONBLOCK) {
+        Ok(length) if length == nonce.len() => Ok(nonce),
+        _ => Err(std::io::Error::other("no random number for the request yet")),
+    }
+}
 
 /// A transport to a server and back, for one request.
 pub trait Wire {
@@ -106,18 +129,44 @@ impl<S> Stamps<S> {
     }
 }
 
-/// A transport that stamps its packets, as sntpc takes it.
+/// A transport that stamps its packets, as sntpc takes it. What sntpc makes a request's
+/// number of is a time in microseconds, of which anyone knows the second: the server gets
+/// the nonce instead, and sntpc its own back with a reply that repeats the nonce.
 pub(super) struct Stamped<W: Wire, S, F: Fn() -> S> {
     wire: W,
     server: SocketAddr,
     stamp: F,
+    nonce: Nonce,
+    /// What the nonce took the place of.
+    own: Cell<Nonce>,
     stamps: RefCell<Stamps<S>>,
 }
 
 impl<W: Wire, S, F: Fn() -> S> Stamped<W, S, F> {
     /// No packet has passed yet.
-    pub(super) fn new(wire: W, server: SocketAddr, stamp: F) -> Self {
-        Self { wire, server, stamp, stamps: RefCell::new(Stamps::nothing()) }
+    pub(super) fn new(wire: W, server: SocketAddr, nonce: Nonce, stamp: F) -> Self {
+        let (own, stamps) = (Cell::default(), RefCell::new(Stamps::nothing()));
+        Self { wire, server, stamp, nonce, own, stamps }
+    }
+
+    /// The request as it is sent.
+    fn numbered(&self, packet: &[u8]) -> Vec<u8> {
+        let mut packet = packet.to_vec();
+        if let Some(own) = packet.get_mut(TRANSMITTED_AT) {
+            self.own.set(std::array::from_fn(|at| own[at]));
+            own.copy_from_slice(&self.nonce);
+        }
+        packet
+    }
+
+    /// Has sntpc find its own number in a reply to ours, and another one in any other:
+    /// in one to the number that it would have sent, too.
+    fn translate(&self, reply: &mut [u8]) {
+        let own = self.own.get();
+        if let Some(origin) = reply.get_mut(ORIGIN_AT) {
+            let is_ours = *origin == self.nonce;
+            origin.copy_from_slice(&if is_ours { own } else { own.map(|byte| !byte) });
+        }
     }
 
     /// The transport itself.
@@ -143,8 +192,9 @@ impl<W: Wire, S, F: Fn() -> S> Stamped<W, S, F> {
 
 impl<W: Wire, S, F: Fn() -> S> NtpUdpSocket for Stamped<W, S, F> {
     async fn send_to(&self, packet: &[u8], _: SocketAddr) -> sntpc::Result<usize> {
+        let packet = self.numbered(packet);
         let now = (self.stamp)();
-        let sent = self.wire.send(packet).map_err(|error| self.failed(error))?;
+        let sent = self.wire.send(&packet).map_err(|error| self.failed(error))?;
         self.stamps.borrow_mut().sent = Some(now);
         Ok(sent)
     }
@@ -157,6 +207,7 @@ impl<W: Wire, S, F: Fn() -> S> NtpUdpSocket for Stamped<W, S, F> {
         if let Some(bytes) = buffer.get(RECEIVED_AT).and_then(|bytes| bytes.try_into().ok()) {
             stamps.received = u64::from_be_bytes(bytes);
         }
+        self.translate(buffer);
         Ok((length, self.server))
     }
 }

@@ -186,3 +186,14 @@ fn a_page_states_that_others_smear() {
         assert_eq!(vmclock.is_smeared_nearby(), is_smeared);
     }
 }
+
+#[test]
+fn a_page_announces_a_leap_second_that_is_to_come() {
+    let said = |indicator: u8| {
+        let (_file, mut vmclock) = device(&VmClockInfo { leap_indicator: indicator, ..page() });
+        let _ = vmclock.read_by(&|| 1_000_000, || 0);
+        vmclock.status().leap
+    };
+    // Those that a page has after it or while it passes announce none.
+    assert_eq!([0, 1, 2, 3, 4, 5, 6].map(said), [None, Some(1), Some(2), None, None, None, None]);
+}

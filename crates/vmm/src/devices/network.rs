@@ -14,7 +14,7 @@
 //! | gives no buffer, or too small a one | drops the frame that came |
 //!
 //! A reset is the guest's to make; until then nothing is read or written. One call
-//! handles at most as many frames as a queue has descriptors.
+//! handles at most twice as many frames as a queue has descriptors.
 
 pub mod echo;
 mod queues;

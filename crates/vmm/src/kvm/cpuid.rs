@@ -26,6 +26,12 @@ const HV_HYPERCALLS: u32 = 1 << 5;
 const TOPOLOGY: [u32; 3] = [0xb, 0x1f, 0x8000_0026];
 const AMD_TOPOLOGY: u32 = 0x8000_001e;
 const AMD_CORES: u32 = 0x8000_0008;
+/// Caches, one an index, with how many share each: Intel's leaf and AMD's.
+const CACHES: u32 = 4;
+const AMD_CACHES: u32 = 0x8000_001d;
+/// Which of a cache's bits are its kind, and the level from which on cores share one.
+const CACHE_KIND: u32 = 0x1f;
+const SHARED_LEVEL: u32 = 3;
 /// CPUID 1, EDX: there are several logical processors (HTT).
 const SEVERAL: u32 = 1 << 28;
 
@@ -38,12 +44,12 @@ pub(crate) fn leaves(
     host: Option<&GuestClock>,
 ) -> Result<Option<Vec<(u32, Leaf)>>, MachineError> {
     if let Some(host) = host {
-        let mut leaves: Vec<_> = host.cpuid_leaves().collect();
-        if settings.has_hypercall_page() {
-            let features = leaves.iter_mut().filter(|(function, _)| *function == HV_FEATURES);
-            features.for_each(|(_, leaf)| leaf.eax |= HV_HYPERCALLS);
-        }
-        return Ok(Some(leaves));
+        let leaves = host.cpuid_leaves().collect();
+        return Ok(Some(if settings.has_hypercall_page() {
+            with_hypercalls(leaves)
+        } else {
+            leaves
+        }));
     }
     if settings.backend != Backend::KernelHyperV {
         return Ok(None);
@@ -52,7 +58,14 @@ pub(crate) fn leaves(
         return Err(MachineError::Unsupported { what: "KVM_CAP_HYPERV_TIME" });
     }
     let hyperv = host::Settings::new(Kind::HyperV, super::host_tsc()?);
-    Ok(Some(GuestClock::new(hyperv, host_clock::read())?.cpuid_leaves().collect()))
+    let leaves = GuestClock::new(hyperv, host_clock::read())?.cpuid_leaves().collect();
+    Ok(Some(with_hypercalls(leaves)))
+}
+
+fn with_hypercalls(mut leaves: Vec<(u32, Leaf)>) -> Vec<(u32, Leaf)> {
+    let features = leaves.iter_mut().filter(|(function, _)| *function == HV_FEATURES);
+    features.for_each(|(_, leaf)| leaf.eax |= HV_HYPERCALLS);
+    leaves
 }
 
 /// What KVM supports.
@@ -100,7 +113,10 @@ pub(super) fn set(
 /// (unsynchronized_tsc, arch/x86/kernel/tsc.c). 4 vCPUs have 2 bits of their ids for the core.
 fn one_package(entries: &mut Vec<kvm_cpuid_entry2>, id: u32, vcpus: u32) {
     let bits = vcpus.next_power_of_two().trailing_zeros();
-    let has_levels = entries.iter().any(|one| one.function == 0xb && one.ebx != 0);
+    let ids = 1 << bits;
+    // KVM may list the leaf with zeros, for its user to fill in (__do_cpuid_func,
+    // arch/x86/kvm/cpuid.c).
+    let has_levels = entries.iter().any(|one| one.function == 0xb);
     entries.retain(|entry| !TOPOLOGY.contains(&entry.function));
     for entry in entries.iter_mut() {
         match entry.function {
@@ -108,6 +124,14 @@ fn one_package(entries: &mut Vec<kvm_cpuid_entry2>, id: u32, vcpus: u32) {
                 let several = if vcpus > 1 { SEVERAL } else { 0 };
                 entry.ebx = entry.ebx & 0xffff | id << 24 | vcpus << 16;
                 entry.edx = entry.edx & !SEVERAL | several;
+            }
+            // Linux without leaf 0xb counts Intel's cores by this one (detect_num_cpu_cores,
+            // arch/x86/kernel/cpu/common.c).
+            CACHES | AMD_CACHES if entry.eax & CACHE_KIND != 0 => {
+                let is_shared = entry.eax >> 5 & 7 >= SHARED_LEVEL;
+                let sharing: u32 = if is_shared { ids } else { 1 };
+                let cores: u32 = if entry.function == CACHES { ids } else { 1 };
+                entry.eax = entry.eax & 0x3fff | (sharing - 1) << 14 | (cores - 1) << 26;
             }
             AMD_CORES => entry.ecx = bits << 12 | (vcpus - 1),
             // One thread a core, one node.
@@ -246,5 +270,42 @@ mod tests {
             assert_eq!((of(0xb, 1).eax, of(0xb, 1).ebx, of(0xb, 1).edx), (bits, vcpus, vcpus - 1));
             assert!(entries.iter().all(|one| one.function != 0x1f));
         }
+    }
+
+    #[test]
+    fn a_host_that_lists_no_topology_and_its_own_caches_has_one_package_too() {
+        // 16 cores of 2 threads, as KVM lists them: leaf 0xb of zeros, leaf 4 as of the
+        // host (__do_cpuid_func, arch/x86/kvm/cpuid.c).
+        let cache = |function, level: u32, sharing: u32, cores: u32| kvm_cpuid_entry2 {
+            function,
+            index: level,
+            flags: KVM_CPUID_FLAG_SIGNIFCANT_INDEX,
+            eax: cores << 26 | sharing << 14 | 1 << 8 | level << 5 | 3,
+            ebx: 7,
+            ..Default::default()
+        };
+        let none = kvm_cpuid_entry2 { function: CACHES, index: 4, ..Default::default() };
+        for (vcpus, ids) in [(1, 1), (2, 2), (3, 4)] {
+            let mut entries = vec![kvm_cpuid_entry2 { function: 0xb, ..Default::default() }, none];
+            for function in [CACHES, AMD_CACHES] {
+                entries.extend([cache(function, 1, 1, 15), cache(function, 3, 31, 15)]);
+            }
+            one_package(&mut entries, 0, vcpus);
+            let of = |function, index| {
+                *entries.iter().find(|one| (one.function, one.index) == (function, index)).unwrap()
+            };
+            assert_eq!((of(0xb, 0).ebx, of(0xb, 1).ebx), (1, vcpus));
+            let (own, shared) = (of(CACHES, 1), of(CACHES, 3));
+            assert_eq!((own.eax >> 26, own.eax >> 14 & 0xfff, own.ebx), (ids - 1, 0, 7));
+            assert_eq!((shared.eax >> 26, shared.eax >> 14 & 0xfff), (ids - 1, ids - 1));
+            assert_eq!(shared.eax & 0x3fff, 1 << 8 | 3 << 5 | 3, "type and level stay");
+            // AMD has no count of cores there.
+            assert_eq!((of(AMD_CACHES, 1).eax >> 14, of(AMD_CACHES, 3).eax >> 14), (0, ids - 1));
+            assert_eq!(of(CACHES, 4), none, "no more caches");
+        }
+        // A host without the leaf is an old one, whose guests ask for none.
+        let mut old = vec![kvm_cpuid_entry2 { function: 1, ..Default::default() }];
+        one_package(&mut old, 0, 2);
+        assert_eq!(old.len(), 1);
     }
 }

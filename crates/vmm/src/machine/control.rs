@@ -4,11 +4,12 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use ::kvm::Vcpu as _;
-use host::Event;
+use host::{Event, VcpuId};
 
 use super::Machine;
 use crate::barrier::KICK_AGAIN;
 use crate::error::MachineError;
+use crate::kvm;
 use crate::vcpu::{Control, Vcpu};
 use crate::vmclock::VmClockDevice;
 
@@ -99,6 +100,21 @@ impl Machine {
     /// There is no such vCPU.
     pub fn set_tsc_offset(&self, vcpu: usize, offset: u64) -> Result<u64, MachineError> {
         self.on_vcpu(vcpu, move |vcpu| vcpu.set_tsc_offset(offset))?
+    }
+
+    /// A register of the guest's clock, as this vCPU reads it: our provider's, or KVM's own.
+    ///
+    /// # Errors
+    /// The clock has no such register, or the thread has ended.
+    ///
+    /// # Panics
+    /// There is no such vCPU.
+    pub fn clock_msr(&self, vcpu: usize, msr: u32) -> Result<u64, MachineError> {
+        let id = VcpuId(vcpu as u32);
+        match self.shared.with_clock(|clock, now, ram| clock.read_msr(id, msr, now, ram)) {
+            Some(read) => Ok(read?),
+            None => self.on_vcpu(vcpu, move |vcpu| kvm::read_msr(&vcpu.fd, msr))?,
+        }
     }
 
     /// Stops all vCPUs, each between two entries with no exit pending, and the

@@ -207,7 +207,7 @@ fn keep_notifies_its_manager(program: &Program) {
         }
     };
     receive("READY=1");
-    receive("STATUS=synchronised: offset");
+    receive("RESTART_RESET=1\nSTATUS=synchronised: offset");
     receive("WATCHDOG=1");
     receive("WATCHDOG=1");
     running.end();

@@ -17,15 +17,17 @@ pub(super) struct Attempt {
 pub(super) fn retry_if_late(
     mut attempt: impl FnMut() -> Result<Attempt, String>,
 ) -> Result<Check, String> {
-    let mut late: Vec<String> = Vec::new();
+    let mut late: Vec<Check> = Vec::new();
     loop {
         let Attempt { mut check, only_late } = attempt()?;
         if only_late && late.len() + 1 < ATTEMPTS {
-            late.push(check.found);
+            late.push(check);
             continue;
         }
-        for found in late {
+        for Check { found, told, .. } in late {
             check.found.push_str(&format!("; late in an earlier attempt: {found}"));
+            // The table of what was told counts it, whatever came after.
+            check.late.extend(told);
         }
         return Ok(check);
     }
@@ -41,7 +43,8 @@ mod tests {
         let check = retry_if_late(|| {
             let (passed, only_late) = attempts[made];
             made += 1;
-            let check = Check::new("it", format!("attempt {made}"), passed);
+            let told = [format!("pause {made}")];
+            let check = Check::new("it", format!("attempt {made}"), passed).told("stop", &told);
             Ok(Attempt { check, only_late })
         });
         (check.unwrap(), made)
@@ -52,6 +55,8 @@ mod tests {
         let (check, made) = run(&[(false, true), (true, false)]);
         assert_eq!((check.passed, made), (true, 2));
         assert_eq!(check.found, "attempt 2; late in an earlier attempt: attempt 1");
+        let told = |kinds: &str| ("stop".to_owned(), kinds.to_owned());
+        assert_eq!((check.told, check.late), (Some(told("pause 2")), vec![told("pause 1")]));
     }
 
     #[test]

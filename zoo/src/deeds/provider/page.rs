@@ -12,6 +12,9 @@ use crate::tools;
 /// The page.
 const PAGE: &str = "docs/validation/linux-on-provider.md";
 
+/// Rows beside `linux-moved`, of a kernel each.
+const MORE_MOVED: [&str; 2] = ["linux-moved-5.10", "linux-moved-6.12"];
+
 const HEAD: &str = "# Stock Linux on the providers
 
 `cargo xtask machines --only linux-on-provider` boots Debian's kernels on the lab's own
@@ -22,7 +25,11 @@ Parachron's providers. What each has to show is written by hand in
 `crates/lab/src/stock/expected.rs`, from Linux's source. Offset: the guest's time of day
 less the host's; where no page tells it, by a real-time clock that counts seconds. Rate:
 the guest's `CLOCK_MONOTONIC_RAW` against the host's, over some seconds; where the kernel
-measures the TSC by the PIT, its own calibration promises 500 ppm. VMClock: the PTP clock of
+measures the TSC by the PIT, its own calibration promises 500 ppm. Page: what the provider's page
+tells at one moment, read in the guest's memory from outside, less the host's time of day; of
+`hyperv` less the time since the machine was created, of which half of what that took is not
+known. Calls: how many of 2,000 reads of CLOCK_MONOTONIC entered the kernel, by its tracepoint,
+for each read. VMClock: the PTP clock of
 Linux's own driver (ptp_vmclock; Debian's kernels have it from 7.2 on, and it counts TAI)
 less the host's clock, the furthest of two readings; the bound is the page's own and that
 of reading both. The machine has ACPI for it, and takes its host's clock for the truth.
@@ -33,7 +40,8 @@ An emulated host proves what a kernel decides and reads, not what anything costs
 const MOVED: &str = "
 ## Saved, and restored in another process
 
-Row `linux-moved` (its reports are taken from the folder beside) boots on KVM's kvm-clock
+Row `linux-moved`, and one each for 5.10 and 6.12 (their reports are taken from the folders
+beside), boot on KVM's kvm-clock
 and two of our providers, takes a CPU off and on again, saves the running guest to a file
 (`lab linux --away 3s`) and restores that in processes of their own, twice by one policy
 and once by each other, and sends it to one through a socket: as it is, and as of a host whose
@@ -53,14 +61,22 @@ as above. Stood: how long `CLOCK_MONOTONIC_RAW` did; gained: what the time of da
 beside the host's meanwhile.
 ";
 
+const SILENT: &str = "
+## Watched for ten minutes
+
+Row `linux-silent`, which runs where it is named: `parachron watch` and the kernel's own watchdog
+have nothing to say in ten minutes.
+";
+
 const KEPT: &str = "
 ## Kept by the VMClock
 
 Row `linux-kept`: `parachron keep` in the guest, and no network. Right: when the time of day was
-within 1 ms of the host's, s since the restore; off: by how much then.
+within 1 ms of the host's, s since the restore; off: by how much then, and at the worst of the
+readings of 3 s after that.
 
-| kernel | vCPUs | clock by | policy | away, s | right, s | off |
-| --- | ---: | --- | --- | ---: | ---: | ---: |
+| kernel | vCPUs | clock by | policy | away, s | right, s | off | worst after |
+| --- | ---: | --- | --- | ---: | ---: | ---: | ---: |
 ";
 
 const FOOT: &str = "
@@ -107,13 +123,24 @@ fn read(folder: &Path) -> Result<(Vec<Value>, String), String> {
 
 /// Writes the page from the reports of both rows; fails if a check did.
 pub(crate) fn write(folder: &Path) -> Result<(), String> {
-    let (booted, moved) = (read(folder)?, read(&folder.with_file_name("linux-moved"))?);
+    let booted = read(folder)?;
+    let (mut moved, mut moved_at) = read(&folder.with_file_name("linux-moved"))?;
     let page = tools::root().join(PAGE);
-    // These two came later: a folder of reports may not have them yet.
-    let [again, kept] = ["linux-again", "linux-kept"].map(|row| folder.with_file_name(row));
-    let later = |folder: &Path| if folder.exists() { read(folder) } else { Ok(Default::default()) };
-    let (again, kept) = (later(&again)?, later(&kept)?);
-    let rows = [&booted, &moved, &again, &kept].map(|(reports, at)| (&reports[..], &at[..]));
+    // These came later: a folder of reports may not have them yet.
+    let later = |row: &str| {
+        let folder = folder.with_file_name(row);
+        if folder.exists() { read(&folder) } else { Ok(Default::default()) }
+    };
+    for row in MORE_MOVED {
+        let (reports, at) = later(row)?;
+        moved.extend(reports);
+        moved_at = moved_at.max(at);
+    }
+    let moved = (moved, moved_at);
+    let (again, kept) = (later("linux-again")?, later("linux-kept")?);
+    let silent = later("linux-silent")?;
+    let rows =
+        [&booted, &moved, &again, &kept, &silent].map(|(reports, at)| (&reports[..], &at[..]));
     fs::write(&page, text(rows)).map_err(|error| format!("{}: {error}", page.display()))?;
     let all = rows.into_iter().flat_map(|(reports, _)| checks(reports));
     let failed = all.filter(|check| check["verdict"] == "failed").count();
@@ -128,9 +155,9 @@ fn checks(reports: &[Value]) -> impl Iterator<Item = &Value> {
     experiments(reports).flat_map(|one| list(&one["checks"]))
 }
 
-/// Of the four rows: booted, moved, again, kept.
-fn text(rows: [(&[Value], &str); 4]) -> String {
-    let [(reports, at), moved, again, kept] = rows;
+/// Of five rows: booted, moved, again, kept, silent.
+fn text(rows: [(&[Value], &str); 5]) -> String {
+    let [(reports, at), moved, again, kept, silent] = rows;
     let mut text = HEAD.to_owned();
     recorded(&mut text, reports, at);
     table_of_boots(&mut text, reports);
@@ -148,6 +175,11 @@ fn text(rows: [(&[Value], &str); 4]) -> String {
         text.push_str(KEPT);
         table_of_kept(&mut text, kept.0);
         recorded(&mut text, kept.0, kept.1);
+    }
+    if !silent.0.is_empty() {
+        text.push_str(SILENT);
+        recorded(&mut text, silent.0, silent.1);
+        table_of_boots(&mut text, silent.0);
     }
     let all = rows.into_iter().flat_map(|(reports, _)| checks(reports));
     let failed = all.filter(|check| check["verdict"] == "failed");
@@ -170,9 +202,10 @@ fn table_of_boots(text: &mut String, reports: &[Value]) {
     let (names, marks) = if slept { (" stood, s | gained |", " ---: | ---: |") } else { ("", "") };
     let _ = writeln!(
         text,
-        "| kernel | vCPUs | clock by | clock source | offset | ± | rate, ppm | VMClock | ± | \
-         took, s |{names}\n\
-         | --- | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |{marks}"
+        "| kernel | vCPUs | clock by | clock source | offset | ± | rate, ppm | page | ± | \
+         calls | VMClock | ± | took, s |{names}\n\
+         | --- | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: \
+         |{marks}"
     );
     for row in rows() {
         let by = by(row);
@@ -182,11 +215,15 @@ fn table_of_boots(text: &mut String, reports: &[Value]) {
         let (offset, bound) = (ns(figure("offset_ns")), ns(figure("bound_ns")));
         let rate = figure("rate_ppm").map_or("–".to_owned(), |ppm| format!("{ppm:+.3}"));
         let took = figure("took_s").unwrap_or(0.0);
-        let [clock, within] = ["vmclock_offset_ns", "vmclock_bound_ns"].map(|key| ns(figure(key)));
+        let [page, page_within, clock, within] =
+            ["page_offset_ns", "page_bound_ns", "vmclock_offset_ns", "vmclock_bound_ns"]
+                .map(|key| ns(figure(key)));
+        let calls =
+            figure("calls_per_read").map_or("–".to_owned(), |calls| format!("{calls:.2}"));
         let _ = write!(
             text,
             "| {kernel} | {vcpus} | {by} | {source} | {offset} | {bound} | {rate} | \
-             {clock} | {within} | {took:.1} |"
+             {page} | {page_within} | {calls} | {clock} | {within} | {took:.1} |"
         );
         if let Some(stood) = figure("slept_s") {
             let _ = write!(text, " {stood:.3} | {} |", ns(figure("slept_gained_ns")));
@@ -207,7 +244,7 @@ fn table_of_kept(text: &mut String, reports: &[Value]) {
             };
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {} | {} | {} | {} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {} |",
                 word(&row["kernel"]),
                 row["vcpus"],
                 by(row),
@@ -215,6 +252,7 @@ fn table_of_kept(text: &mut String, reports: &[Value]) {
                 seconds("away_s"),
                 seconds("right_s"),
                 ns(moved["ahead_ns"].as_f64()),
+                ns(moved["worst_ahead_ns"].as_f64()),
             );
         }
     }
@@ -303,6 +341,7 @@ mod tests {
                     {"backend": "kernel", "provider": "kvm", "kernel": "6.1.0", "vcpus": 2,
                      "clocksource": "kvm-clock", "offset_ns": -310.4, "bound_ns": 12_345.0,
                      "rate_ppm": 0.01, "took_s": 12.34, "vmclock_offset_ns": 120.0,
+                     "page_offset_ns": -70.0, "page_bound_ns": 305.0, "calls_per_read": 0.0,
                      "vmclock_bound_ns": 2_345.6},
                     {"backend": "own", "provider": "none", "kernel": "6.1.0", "vcpus": 2,
                      "clocksource": "tsc", "offset_ns": -5e8, "bound_ns": 300.0,
@@ -334,24 +373,27 @@ mod tests {
              "clocksource": "kvm-clock", "slept_s": 5.123_4, "slept_gained_ns": 25_000.0}]}}]});
         let kept = json!({"experiments": [{"findings": {"rows": [
             {"backend": "kernel", "kernel": "7.3", "vcpus": 2, "moved": [
-                {"policy": "sleep", "away_s": 4.5, "right_s": 0.12, "ahead_ns": 900.0}]}]}}]});
+                {"policy": "sleep", "away_s": 4.5, "right_s": 0.12, "ahead_ns": 900.0,
+                 "worst_ahead_ns": -25_000.0}]}]}}]});
         let page = text([
             (&[report], "2026-11-22"),
             (&[moved], "2026-11-23"),
             (&[again], "2026-11-24"),
             (&[kept], "2026-11-24"),
+            (&[], ""),
         ]);
         for line in [
             "Recorded 2026-11-22, host Linux 7.2.13: 1 of 2 checks passed.",
-            "| 6.1.0 | 2 | kernel | kvm-clock | -310 ns | 12.3 µs | +0.010 | 120 ns | 2346 ns | 12.3 |",
-            "| 6.1.0 | 2 | none | tsc | -500 ms | 300 ns | – | – | – | 9.0 |",
+            "| 6.1.0 | 2 | kernel | kvm-clock | -310 ns | 12.3 µs | +0.010 | -70 ns | 305 ns | 0.00 | 120 ns | 2346 ns \
+             | 12.3 |",
+            "| 6.1.0 | 2 | none | tsc | -500 ms | 300 ns | – | – | – | – | – | – | 9.0 |",
             "- none: rate: d (expected: c)",
             "Recorded 2026-11-23, host Linux 7.2.13: 0 of 0 checks passed.",
             "| 6.1.0 | 4 | kernel | file | freeze | 3.500 | 0.012 | +100 | 2000 | 0.250/0.100 |",
             "| 6.1.0 | 4 | kernel | socket, told +1000 ppm | advance | – | – | – | – | \
              refused: KVM does not scale here |",
-            "| 7.3 | 2 | kvm | kvm-clock | – | – | – | – | – | 30.0 | 5.123 | 25.0 µs |",
-            "| 7.3 | 2 | kernel | sleep | 4.500 | 0.120 | 900 ns |",
+            "| 7.3 | 2 | kvm | kvm-clock | – | – | – | – | – | – | – | – | 30.0 | 5.123 | 25.0 µs |",
+            "| 7.3 | 2 | kernel | sleep | 4.500 | 0.120 | 900 ns | -25.0 µs |",
         ] {
             assert!(page.lines().any(|one| one == line), "{line:?}: {page}");
         }

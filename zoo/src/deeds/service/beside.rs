@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -13,83 +13,10 @@ use crate::deeds::{Done, Place};
 use crate::machine::Machine;
 use crate::outcome::{Result, Unavailable};
 
+use super::frequency;
+use super::other::{Other, follows, thinks};
+use super::right;
 use super::setup::{INSTALL, PAUSES, RIGHT_S, configuration, configure};
-use super::world::soon_right;
-
-/// The other daemon, as Debian has it.
-#[derive(Debug)]
-pub(crate) struct Other {
-    name: &'static str,
-    /// Configures it for one server, `{port}`, and waits until it follows that.
-    follow: &'static str,
-    /// What it thinks.
-    thinks: &'static str,
-    /// Prints its frequency, ppm.
-    frequency: &'static str,
-    /// It can be told no other port than NTP's.
-    at_ntps_port: bool,
-    /// Until it has polled its server again, and has acted on that.
-    polls: Duration,
-}
-
-pub(crate) const CHRONYD: Other = Other {
-    name: "chronyd",
-    follow: crate::deeds::chrony::CONFIGURE,
-    thinks: "chronyc -c tracking; chronyc -c sources",
-    frequency: "chronyc -c tracking | cut -d , -f 8",
-    at_ntps_port: false,
-    polls: Duration::from_secs(8),
-};
-
-pub(crate) const TIMESYNCD: Other = Other {
-    name: "systemd-timesyncd",
-    follow: "printf '[Time]\\nNTP=10.0.2.2\\nPollIntervalMinSec=16\\nPollIntervalMaxSec=16\\n' \
-        >/etc/systemd/timesyncd.conf && systemctl restart systemd-timesyncd && \
-        for i in $(seq 60); do [ $(timedatectl show -p NTPSynchronized --value) = yes ] && \
-        sleep 20 && exit 0; sleep 1; done; exit 1",
-    thinks: "timedatectl show-timesync | grep -E 'ServerName|Poll|NTPMessage|Freq'; \
-        journalctl -u systemd-timesyncd -n 3 -o cat",
-    frequency: OF_THE_KERNEL,
-    at_ntps_port: true,
-    polls: Duration::from_secs(20),
-};
-
-pub(crate) const NTPSEC: Other = Other {
-    name: "ntpsec",
-    follow: "sed -i '/^pool/d; /^tos/d' /etc/ntpsec/ntp.conf && \
-        echo 'server 10.0.2.2 iburst minpoll 3 maxpoll 3' >>/etc/ntpsec/ntp.conf && \
-        systemctl restart ntpsec && \
-        for i in $(seq 80); do ntpq -pn 127.0.0.1 | grep -q '^[*]' && sleep 10 && exit 0; sleep 1; done; \
-        ntpq -pn 127.0.0.1; exit 1",
-    thinks: "ntpq -pn 127.0.0.1 | tail -n 1; ntpq -c 'rv 0 stratum,offset,frequency,sys_jitter,leap' 127.0.0.1; \
-        journalctl -u ntpsec -n 2 -o cat",
-    frequency: OF_THE_KERNEL,
-    at_ntps_port: true,
-    polls: Duration::from_secs(20),
-};
-
-pub(crate) const NTPD_RS: Other = Other {
-    name: "ntpd-rs",
-    follow: "printf '[observability]\\nobservation-path = \"/var/run/ntpd-rs/observe\"\\n\
-        [[source]]\\nmode = \"server\"\\naddress = \"10.0.2.2:{port}\"\\n[source-defaults]\\n\
-        initial-poll-interval = 4\\npoll-interval-limits = { min = 4, max = 4 }\\n\
-        [synchronization]\\nminimum-agreeing-sources = 1\\n' >/etc/ntpd-rs/ntp.toml && \
-        systemctl restart ntpd-rs && for i in $(seq 80); do \
-        adjtimex | grep -q 'status:.*UNSYNC' || { sleep 40; exit 0; }; sleep 1; done; exit 1",
-    thinks: "ntp-ctl status; journalctl -u ntpd-rs -n 2 -o cat",
-    frequency: OF_THE_KERNEL,
-    at_ntps_port: false,
-    polls: Duration::from_secs(40),
-};
-
-impl Other {
-    pub(super) fn is_chronyd(&self) -> bool {
-        self.name == CHRONYD.name
-    }
-}
-
-/// What it has given the kernel. chronyd slews by that as well.
-const OF_THE_KERNEL: &str = "adjtimex | awk '/freq.adjust/{print $3/65536}'";
 
 /// NTP's port.
 const NTP: u16 = 123;
@@ -97,11 +24,6 @@ static AT_NTPS_PORT: Mutex<()> = Mutex::new(());
 
 /// A step is due this soon after the first sample that shows a pause, ms.
 const FIRST_ANSWER_MS: f64 = 1000.0;
-
-/// The frequency moves by less than this, ppm: answers through an emulated card,
-/// 20 ms late one way, move the kernel's PLL by 60, a pause taken for a frequency
-/// by 500 (MAXFREQ, include/linux/timex.h).
-const KEPT_PPM: f64 = 100.0;
 
 pub(crate) fn run(
     place: &Place<'_>,
@@ -132,14 +54,24 @@ pub(crate) fn run(
         said,
         steps,
     ));
-    let before_ppm = frequency_ppm(machine, other)?;
+    let learnt = frequency::learnt(machine, other)?;
     for pause in PAUSES {
         let before = entries(machine)?.len();
-        machine.pause(pause)?;
         let when = format!("beside {name}, stop for {} s, cont", pause.as_secs());
-        checks.push(soon_right(&when, machine)?);
-        checks.push(after_the_first_answer(&when, machine, before)?);
+        right::steps_s(machine)?;
+        let stopped_ms = monotonic_ms(machine)?;
+        let begun = Instant::now();
+        machine.pause(pause)?;
+        let resumed = Instant::now();
+        let away_s = right::between(pause, begun.elapsed());
+        checks.push(right::corrected(&when, machine, away_s)?);
+        let all = entries(machine)?;
+        let since = all.get(before..).unwrap_or_default();
+        checks.push(after_the_first_answer(&when, stopped_ms, since));
         sleep(other.polls);
+        if other.is_chronyd() {
+            checks.push(was_told(&when, machine, resumed)?);
+        }
         // Until then the kernel's status and its bound are of the daemon before its poll.
         checks.push(super::views::agree(&when, machine, Some(other))?);
         let (ahead_s, bound_s) = machine.ahead_s()?;
@@ -150,48 +82,53 @@ pub(crate) fn run(
             ahead_s.abs() <= bound_s + RIGHT_S,
         ));
     }
-    checks.push(kept(other, machine, before_ppm)?);
     checks.push(stepped_once_each(name, machine)?);
     checks.push(super::found_by_the_doctor(place, machine)?);
+    // chronyd has a row of its own for that.
+    if !other.is_chronyd() {
+        checks.push(super::stops::beside(place, machine, other)?);
+    }
+    frequency::kept("", other, machine, &learnt, done)?;
     Ok(())
 }
 
-/// Has it follow a server.
-pub(super) fn follows(
-    machine: &mut Machine,
-    other: &Other,
-    server: &Server,
-) -> Result<Check, String> {
-    let follow = other.follow.replace("{port}", &server.port.to_string());
-    let follows = machine.line.run("follow", 150, &follow)?;
-    let thinks = thinks(machine, other)?;
+/// What chronyd is told by is its Unix socket, which its own user and root may open.
+const TOLD: &str = "chronyc -c sources | grep '^^'; \
+    stat -c %U /proc/$(systemctl show -p MainPID --value parachrond); \
+    ls -ld /run/chrony /run/chrony/chronyd.sock; \
+    journalctl -u parachrond -o cat | grep 'command socket'; true";
+
+/// chronyd, which asks its server each 64 s by itself, dropped its measurements and took new
+/// ones since the machine went on, as it was told.
+fn was_told(when: &str, machine: &mut Machine, resumed: Instant) -> Result<Check, String> {
+    let said = machine.execute(TOLD)?;
+    let within_s = resumed.elapsed().as_secs_f64();
     Ok(Check::new(
-        format!("service: {} follows the server", other.name),
-        format!("{}{thinks}", follows.stderr),
-        follows.status == 0,
+        format!("service: {when}: chronyd did as it was told, reset and measured anew"),
+        format!("{within_s:.0} s after it: {said}"),
+        has_obeyed(&said, within_s),
     ))
 }
 
-/// What it says of the clock.
-pub(super) fn thinks(machine: &mut Machine, other: &Other) -> Result<String, String> {
-    Ok(machine.line.run("thinks", 30, other.thinks)?.stdout)
+/// A line of `chronyc -c sources`: the sixth is which of its last eight requests were
+/// answered since it was reset, in octal, the seventh how long ago the last was, s.
+fn has_obeyed(said: &str, within_s: f64) -> bool {
+    let fields: Vec<&str> = said.lines().next().unwrap_or_default().split(',').collect();
+    let reach = fields.get(5).and_then(|reach| u8::from_str_radix(reach, 8).ok());
+    let ago_s = fields.get(6).and_then(|ago| ago.parse::<f64>().ok());
+    reach.is_some_and(|reach| reach != 0 && reach != 0o377)
+        && ago_s.is_some_and(|ago_s| ago_s < within_s)
+        && !said.contains("unreachable")
 }
 
-/// The frequency is what it was, whatever it did meanwhile.
-pub(super) fn kept(other: &Other, machine: &mut Machine, before_ppm: f64) -> Result<Check, String> {
-    let after_ppm = frequency_ppm(machine, other)?;
-    let thinks = thinks(machine, other)?;
-    Ok(Check::new(
-        format!("service: {} keeps its frequency, to {KEPT_PPM} ppm; it thinks", other.name),
-        format!("{before_ppm:.3} ppm, then {after_ppm:.3} ppm; {thinks}"),
-        (after_ppm - before_ppm).abs() < KEPT_PPM,
-    ))
-}
+/// The time of day was stepped: by ours; or by another, which is what two that fight do.
+const SET: &str = "set";
 
-/// Its frequency, ppm.
-pub(super) fn frequency_ppm(machine: &mut Machine, other: &Other) -> Result<f64, String> {
-    let said = machine.execute(other.frequency)?;
-    said.parse().map_err(|why| format!("{said}: {why}"))
+/// chronyd's own that it finishes as it is told to is of what it was slewing, ns.
+const SET_BY_OTHERS_NS: f64 = 1e8;
+
+fn is_step((what, _): &&(String, f64)) -> bool {
+    what == "corrected"
 }
 
 /// The entries of the daemon's log, oldest first: what happened, and when, ms.
@@ -200,38 +137,87 @@ fn entries(machine: &mut Machine) -> Result<Vec<(String, f64)>, String> {
     let entries = said.lines().filter_map(|line| {
         let entry: Value = serde_json::from_str(line).ok()?;
         let word = |name: &str| entry[name].as_str();
-        let what = word("PARACHRON_EVENT").or(word("PARACHRON_EVIDENCE").map(|_| "disruption"))?;
+        let size_ns = word("PARACHRON_SIZE_NS").and_then(|ns| ns.parse::<f64>().ok());
+        let is_set = word("PARACHRON_KIND") == Some("clock-set")
+            && size_ns.is_none_or(|ns| ns.abs() >= SET_BY_OTHERS_NS);
+        let seen = if is_set { SET } else { "disruption" };
+        let what = word("PARACHRON_EVENT").or(word("PARACHRON_EVIDENCE").map(|_| seen))?;
         let at_ns: f64 = word("PARACHRON_AT_MONOTONIC_NS")?.parse().ok()?;
         Some((what.to_owned(), at_ns / 1e6))
     });
     Ok(entries.collect())
 }
 
-/// From what showed the pause, of the entries after those `before` it, to the
-/// step, for which servers had to answer.
-fn after_the_first_answer(
-    when: &str,
-    machine: &mut Machine,
-    before: usize,
-) -> Result<Check, String> {
-    let entries = entries(machine)?;
-    let since = entries.get(before..).unwrap_or_default();
-    let seen = since.iter().map(|(_, at)| *at).reduce(f64::min);
-    let done = since.iter().find(|(what, _)| what == "corrected").map(|(_, at)| *at);
-    let took_ms = seen.zip(done).map(|(seen, done)| done - seen);
-    Ok(Check::new(
+/// The machine's CLOCK_MONOTONIC, which stands with it, ms.
+fn monotonic_ms(machine: &mut Machine) -> Result<f64, String> {
+    let tick = machine.execute("guest-clock print 10 | head -n 1")?;
+    let ns = tick.split(' ').nth(2).and_then(|ns| ns.parse::<f64>().ok());
+    ns.map(|ns| ns / 1e6).ok_or_else(|| format!("guest-clock printed {tick:?}"))
+}
+
+/// From the disruption that showed the pause, among the entries since then, to the step,
+/// for which servers had to answer. No answer comes before the machine goes on: where no
+/// disruption tells of the pause earlier than the step, it counts from the reading before
+/// the stop.
+fn after_the_first_answer(when: &str, stopped_ms: f64, since: &[(String, f64)]) -> Check {
+    let since = || since.iter().filter(|(_, at_ms)| *at_ms >= stopped_ms);
+    let stepped_ms = since().find(is_step).map(|(_, at_ms)| *at_ms);
+    let shown = since().filter(|(what, _)| what == "disruption").map(|(_, at_ms)| *at_ms);
+    let shown_ms = shown.reduce(f64::min).filter(|at_ms| stepped_ms.is_some_and(|it| *at_ms < it));
+    let took_ms = stepped_ms.map(|at_ms| at_ms - shown_ms.unwrap_or(stopped_ms));
+    let from = if shown_ms.is_some() { "what showed it" } else { "the last look before the stop" };
+    Check::new(
         format!("service: {when}: stepped within {FIRST_ANSWER_MS} ms of what showed the pause"),
-        took_ms.map_or("no step".to_owned(), |ms| format!("after {ms:.0} ms")),
+        took_ms.map_or("no step".to_owned(), |ms| format!("{ms:.0} ms after {from}")),
         took_ms.is_some_and(|ms| ms <= FIRST_ANSWER_MS),
-    ))
+    )
 }
 
 /// Two daemons that fight step to and fro.
 fn stepped_once_each(name: &str, machine: &mut Machine) -> Result<Check, String> {
-    let steps = entries(machine)?.iter().filter(|(what, _)| what == "corrected").count();
+    let entries = entries(machine)?;
+    let steps = entries.iter().filter(is_step).count();
+    let sets = entries.iter().filter(|(what, _)| what == SET).count();
     Ok(Check::new(
-        format!("service: one step a pause, and none at the start, beside {name}"),
-        format!("{steps} steps, {} pauses", PAUSES.len()),
-        steps == PAUSES.len(),
+        format!("service: one step a pause, all of ours, none at the start, beside {name}"),
+        format!("{steps} steps, {} pauses; {sets} steps of others", PAUSES.len()),
+        steps == PAUSES.len() && sets == 0,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_not_held_against_itself() {
+        let entry = |what: &str, at_ms: f64| (what.to_owned(), at_ms);
+        let of = |since: &[(String, f64)]| after_the_first_answer("x", 1000.0, since);
+        let step = entry("corrected", 2900.0);
+        // Recorded as "after 0 ms": nothing before the step told of the pause.
+        let alone = of(&[step.clone(), entry("disruption", 3100.0)]);
+        assert!(!alone.passed && alone.found.starts_with("1900 ms after the last look"));
+        assert!(of(&[entry("corrected", 1800.0)]).passed);
+        let shown = of(&[entry("disruption", 2700.0), step.clone()]);
+        assert!(shown.passed && shown.found == "200 ms after what showed it", "{}", shown.found);
+        assert!(!of(&[entry("disruption", 1500.0), step.clone()]).passed);
+        assert!(!of(&[entry("synchronised", 2800.0), step]).passed, "it shows no pause");
+        assert!(!of(&[entry("disruption", 1500.0), entry(SET, 1800.0)]).passed, "not by ours");
+        // Logged late, of before the stop.
+        assert!(!of(&[entry("disruption", 900.0), entry("corrected", 950.0)]).passed);
+        assert!(!of(&[]).passed);
+    }
+
+    #[test]
+    fn a_chronyd_that_was_not_reset_or_not_asked_to_measure_did_not_obey() {
+        let said = |reach: &str, ago: &str| {
+            has_obeyed(&format!("^,*,10.0.2.2,1,6,{reach},{ago},0.001,0.001,0.02\n_chrony\n"), 14.0)
+        };
+        assert!(said("7", "6") && said("17", "2"));
+        assert!(!said("377", "6"), "it has all that it measured before");
+        assert!(!said("7", "40"), "of before");
+        assert!(!said("0", "6") && !has_obeyed("", 14.0));
+        let refused = "^,*,10.0.2.2,1,6,7,6,0,0,0\nsource unreachable: chronyd's command socket";
+        assert!(!has_obeyed(refused, 14.0));
+    }
 }

@@ -6,9 +6,9 @@ use crate::deeds::server::Server;
 use crate::machine::Machine;
 use crate::outcome::Result;
 
-use super::beside::{CHRONYD, follows};
+use super::other::{CHRONYD, follows};
+use super::right::after_a_stop;
 use super::setup::{PAUSES, configuration, configure};
-use super::world::soon_right;
 
 /// As packaging/README.md has it, and as docs/guide/keep.md has chrony.conf.
 const INSTALL: &str = "systemctl disable --now parachrond 2>&1; \
@@ -34,12 +34,10 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
         said,
         runs,
     ));
+    // By itself it would not ask its server for a minute, and not step.
     for pause in PAUSES {
-        machine.pause(pause)?;
-        checks.push(soon_right(
-            &format!("by chronyd, stop for {} s, cont", pause.as_secs()),
-            machine,
-        )?);
+        let when = format!("by chronyd, as it is told, stop for {} s, cont", pause.as_secs());
+        checks.push(after_a_stop(&when, machine, pause)?);
     }
     let line = "systemctl restart chronyd; sleep 8; systemctl is-active parachrond-chrony; \
         systemctl stop chronyd; sleep 2; systemctl is-active parachrond-chrony; \
@@ -51,7 +49,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
         said.trim(),
         passed,
     ));
-    machine.pause(PAUSES[0])?;
-    checks.push(soon_right("by chronyd that was started again, stop, cont", machine)?);
+    let when = "by chronyd that was started again, stop, cont";
+    checks.push(after_a_stop(when, machine, PAUSES[0])?);
     Ok(())
 }

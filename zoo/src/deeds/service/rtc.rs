@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::checks::Check;
 use crate::machine::Machine;
 
+use super::right::after_a_stop;
 use super::setup::PAUSES;
-use super::world::soon_right;
 
 /// Sets it five hours back.
 const WRONG: &str = "TZ=EST5 hwclock -w -l; sleep 2";
@@ -28,8 +28,8 @@ const ELEVEN_MINUTES: Duration = Duration::from_secs(680);
 pub(super) fn after_a_correction(machine: &mut Machine) -> Result<[Check; 2], String> {
     machine.execute(WRONG)?;
     let wrong_s = ahead_s(machine)?;
-    machine.pause(PAUSES[0])?;
-    let corrected = soon_right("stop, cont with an RTC 5 hours behind", machine)?;
+    let when = "stop, cont with an RTC 5 hours behind";
+    let corrected = after_a_stop(when, machine, PAUSES[0])?;
     Ok([corrected, written("after a correction", wrong_s, SOON, machine)?])
 }
 

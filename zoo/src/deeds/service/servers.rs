@@ -1,6 +1,7 @@
 //! What servers may do to a service: one of three lies, one alone lies, none is there
 //! at the boot. And what the rest of the system knows of the clock that it keeps.
 
+use std::slice;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -12,12 +13,13 @@ use crate::deeds::server::Server;
 use crate::machine::Machine;
 use crate::outcome::Result;
 
+use super::right::{after_a_stop, corrected, from_now, soon_right};
 use super::setup::{INSTALL, PAUSES, WAIT, configuration, configure};
-use super::world::{STEPPED_S, soon_right};
+use super::world::STEPPED_S;
 use super::{rtc, users, views};
 
 /// How far off the liar is, and how much further it goes then, s.
-const LIE_S: f64 = 5.0;
+pub(super) const LIE_S: f64 = 5.0;
 const MORE_S: f64 = 300.0;
 
 /// What one server may move the clock by, alone (docs/design/keep.md), s: a lie of
@@ -36,50 +38,53 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
     let [first, second] = Server::two(place.workshop)?;
     let mut liar = Server::start(&place.workshop.programs.join("ntp-server"))?;
     liar.step(LIE_S)?;
-    let lone = [liar];
-    let with_lone = configuration(&lone);
-    let [liar] = lone;
+    let with_lone = configuration(slice::from_ref(&liar));
     let mut all = [first, second, liar];
     let right = format!("{}{HOST_SOCKET}", configuration(&all[..2]));
     machine.execute(INSTALL)?;
     configure(machine, &format!("{}{HOST_SOCKET}", configuration(&all)))?;
+    let since = from_now(machine)?;
     machine.execute("systemctl enable --now parachrond")?;
-    checks.push(soon_right("one of three servers lies by 5 s, at the start", machine)?);
+    checks.push(soon_right("one of three servers lies by 5 s, at the start", machine, since)?);
     checks.push(falseticker(all[2].port, machine)?);
-    machine.pause(PAUSES[0])?;
-    checks.push(soon_right("one of three servers lies, stop, cont", machine)?);
+    checks.push(after_a_stop("one of three servers lies, stop, cont", machine, PAUSES[0])?);
     checks.push(views::agree("after a correction", machine, None)?);
     all[2].step(MORE_S)?;
     let when = "one of three servers goes off by 5 minutes more";
-    checks.push(moved(when, machine, 0.0, |machine| at_once(machine, WAIT))?);
+    checks.push(moved(when, machine, 0.0, waits(WAIT))?);
     checks.push(super::found_by_the_doctor(place, machine)?);
     checks.extend(rtc::after_a_correction(machine)?);
     checks.push(users::tells_the_host_socket(machine)?);
     booted_without_network(machine, checks)?;
     stopped(machine, checks)?;
 
+    let since = from_now(machine)?;
     checks.push(users::holds_a_port(machine, &right)?);
-    checks.push(soon_right("while a user holds the port of its metrics", machine)?);
+    checks.push(soon_right("while a user holds the port of its metrics", machine, since)?);
 
     configure(machine, &with_lone)?;
     machine.execute("systemctl restart parachrond")?;
     let when = "alone, a server that lies by 305 s";
-    checks.push(moved(when, machine, 0.0, |machine| at_once(machine, WAIT))?);
+    checks.push(moved(when, machine, 0.0, waits(WAIT))?);
     let said = machine.line.run("said", 30, "journalctl -u parachrond -n 4 -o cat")?.stdout;
     let is_told = said.contains("one server");
     checks.push(Check::new("service: alone, a server that lies by 305 s: refused", said, is_told));
     all[2].step(LONE_S / 2.0 - LIE_S - MORE_S)?;
     let when = "alone, a server that lies by half a second, believed";
-    checks.push(moved(when, machine, LONE_S, |machine| at_once(machine, WAIT * 2))?);
+    checks.push(moved(when, machine, LONE_S, waits(WAIT * 2))?);
     configure(machine, &right)?;
+    let since = from_now(machine)?;
     machine.execute("systemctl restart parachrond")?;
-    checks.push(soon_right("two right servers in the liar's place", machine)?);
+    checks.push(soon_right("two right servers in the liar's place", machine, since)?);
     Ok(())
 }
 
-fn at_once(_: &mut Machine, wait: Duration) -> Result {
-    sleep(wait);
-    Ok(())
+/// What happened already has its effect.
+fn waits(wait: Duration) -> impl FnOnce(&mut Machine) -> Result {
+    move |_| {
+        sleep(wait);
+        Ok(())
+    }
 }
 
 /// While something happens, the clock is moved by no more than `most_s`.
@@ -101,7 +106,7 @@ fn moved(
 }
 
 /// The status names the liar, and it alone.
-fn falseticker(port: u16, machine: &mut Machine) -> Result<Check, String> {
+pub(super) fn falseticker(port: u16, machine: &mut Machine) -> Result<Check, String> {
     let said = machine.execute("parachron status | grep -E '^(ntp|host|rtc) '")?;
     let liars: Vec<&str> = said.lines().filter(|line| line.contains("falseticker")).collect();
     let passed = matches!(liars[..], [one] if one.contains(&format!(":{port} ")));
@@ -127,12 +132,13 @@ fn booted_without_network(machine: &mut Machine, checks: &mut Checks) -> Result 
     let is_up = said.starts_with("active\nenabled\n1\n") && said.contains("unsynchronised");
     checks.push(Check::new("service: without a network it runs, and says so", said.trim(), is_up));
     link(machine, true)?;
-    checks.push(soon_right("a network that comes after the boot", machine)?);
+    let away_s = BEHIND_S - 1.0..=BEHIND_S + 1.0;
+    checks.push(corrected("a network that comes after the boot", machine, away_s)?);
     Ok(())
 }
 
 /// The card's cable.
-fn link(machine: &mut Machine, is_up: bool) -> Result {
+pub(super) fn link(machine: &mut Machine, is_up: bool) -> Result {
     let qmp = machine.qmp.as_mut().ok_or("a link needs QMP")?;
     qmp.execute("set_link", json!({ "name": "net", "up": is_up })).map(drop)
 }
@@ -145,10 +151,11 @@ fn stopped(machine: &mut Machine, checks: &mut Checks) -> Result {
         systemctl show -p ActiveState,Result,ExecMainStatus parachrond; \
         parachron status >/dev/null 2>&1; echo asked $?; \
         journalctl -u parachrond -n 8 -o cat | grep -i summary; systemctl start parachrond";
+    let since = from_now(machine)?;
     let said = machine.line.run("stopped", 60, line)?.stdout;
     let words = ["kept", "ActiveState=inactive", "Result=success", "ExecMainStatus=0", "asked 2"];
     let passed = words.iter().all(|word| said.contains(word)) && said.contains("summary");
     checks.push(Check::new("service: stopped, it ends well and leaves the rate", said, passed));
-    checks.push(soon_right("stopped, and started", machine)?);
+    checks.push(soon_right("stopped, and started", machine, since)?);
     Ok(())
 }

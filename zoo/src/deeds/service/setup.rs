@@ -10,12 +10,17 @@ pub(super) const CONFIGURATION: &str =
     "ntp = [{servers}]\npoll = \"8s\"\nmin-interval = \"1s\"\nburst = 20\n";
 pub(super) const CONFIGURATION_FILE: &str = "/etc/parachron/parachrond.toml";
 
+/// What the service is told: the port, and steps at any time.
+pub(super) const BY_THE_PORT: &str = "host-port = \"/dev/virtio-ports/org.parachron.time\"\n\
+    min-interval = \"1s\"\nburst = 100\n";
+
 /// As packaging/README.md has it, from where the machine has those files.
 pub(super) const INSTALL: &str = "cd /opt/packaging && \
     install -D -m 644 parachrond.toml /etc/parachron/parachrond.toml && \
     install -m 644 parachron.sysusers /usr/lib/sysusers.d/parachron.conf && \
     install -m 644 90-parachron.rules /usr/lib/udev/rules.d/ && \
     install -m 644 parachrond.service /etc/systemd/system/ && \
+    install -D -m 755 parachrond-generator /etc/systemd/system-generators/parachrond && \
     systemd-sysusers && udevadm control --reload && systemctl daemon-reload";
 
 /// How far off a clock that is right may be, beside what is known of it from

@@ -14,10 +14,11 @@ use crate::machine::Machine;
 use crate::outcome::{Result, Unavailable};
 use crate::{table::Base, tools, wire};
 
-use super::beside::{self, CHRONYD};
 use super::host::{Host, Reason};
-use super::setup::{INSTALL, RIGHT_S, configure};
-use super::world::soon_right;
+use super::other::{CHRONYD, Other, follows};
+use super::right::{from_now, soon_right};
+use super::setup::{BY_THE_PORT, INSTALL, RIGHT_S, configure};
+use super::{cold_boot, frequency};
 use crate::deeds::server::Server;
 
 /// How often and for how long it is stopped, and how long it is looked at then.
@@ -36,17 +37,15 @@ const GAP_S: f64 = 0.1;
 const LONG: Duration = Duration::from_secs(600);
 const LONG_S: f64 = 3.0;
 
-/// What the service is told: the port, and steps at any time.
-const BY_THE_PORT: &str = "host-port = \"/dev/virtio-ports/org.parachron.time\"\n\
-    min-interval = \"1s\"\nburst = 100\n";
-
 /// The service in a machine whose host answers on a port: alone, and beside
 /// chronyd, which follows a server.
 pub(crate) fn by_the_port(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> Result {
     let checks = &mut done.checks;
+    let since = from_now(machine)?;
     let mut host = start(place, machine)?;
     host.notice(Reason::Periodic)?;
-    checks.push(soon_right("by the host's word, at the start", machine)?);
+    checks.push(soon_right("by the host's word, at the start", machine, since)?);
+    cold_boot::run(machine, &mut host, checks)?;
     let mut output = printed(place, machine, "/dev/virtio-ports/output")?;
     let took = stops(machine, &mut output, 0.0, || host.notice(Reason::Resumed))?;
     checks.push(each("the host's word, alone", &took, RUNS, ALONE_S));
@@ -54,21 +53,38 @@ pub(crate) fn by_the_port(place: &Place<'_>, machine: &mut Machine, done: &mut D
     super::leap::run(machine, &mut host, checks)?;
     let server = Server::start(&place.workshop.programs.join("ntp-server"))?;
     machine.execute("systemctl stop parachrond")?;
-    checks.push(beside::follows(machine, &CHRONYD, &server)?);
+    checks.push(follows(machine, &CHRONYD, &server)?);
     machine.execute("systemctl start parachrond; sleep 2")?;
-    let before_ppm = beside::frequency_ppm(machine, &CHRONYD)?;
-    let took = stops(machine, &mut output, 0.0, || host.notice(Reason::Resumed))?;
-    checks.push(each("the host's word, beside chronyd", &took, RUNS, BESIDE_S));
-    checks.push(beside::kept(&CHRONYD, machine, before_ppm)?);
-    Ok(())
+    let learnt = frequency::learnt(machine, &CHRONYD)?;
+    checks.push(told_beside(&CHRONYD, machine, &mut output, &mut host)?);
+    frequency::kept("", &CHRONYD, machine, &learnt, done)
+}
+
+/// The same beside another that follows a server already, in a machine whose host has a port.
+pub(super) fn beside(place: &Place<'_>, machine: &mut Machine, other: &Other) -> Result<Check> {
+    let mut host = by_its_port(place, machine)?;
+    let mut output = printed(place, machine, "/dev/virtio-ports/output")?;
+    told_beside(other, machine, &mut output, &mut host)
+}
+
+/// Each time it goes on, the host says so.
+fn told_beside(
+    other: &Other,
+    machine: &mut Machine,
+    output: &mut Output,
+    host: &mut Host,
+) -> Result<Check> {
+    let took = stops(machine, output, 0.0, || host.notice(Reason::Resumed))?;
+    Ok(each(&format!("the host's word, beside {}", other.name), &took, RUNS, BESIDE_S))
 }
 
 /// Ten minutes, at the end of which the host says so; and eleven, in which the kernel
 /// sets the RTC.
 pub(crate) fn for_long(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
+    let since = from_now(machine)?;
     let mut host = start(place, machine)?;
     host.notice(Reason::Periodic)?;
-    checks.push(soon_right("by the host's word, at the start", machine)?);
+    checks.push(soon_right("by the host's word, at the start", machine, since)?);
     let mut output = printed(place, machine, "/dev/virtio-ports/output")?;
     let mut took = Took::default();
     stop(machine, &mut output, 0.0, LONG, || host.notice(Reason::Resumed), &mut took)?;
@@ -82,6 +98,11 @@ pub(crate) fn for_long(place: &Place<'_>, machine: &mut Machine, checks: &mut Ch
 /// What the host says, in its shell. Nobody synchronises its clock.
 const TELL: &str = "parachron tell --error 1ms --reason resumed vsock:3\n";
 
+/// So far off that it is stepped at the start: where the clock is then shows where its host's
+/// is. A slew would take minutes to get there.
+const OFF: &str = "date -s @$(($(date +%s) - 2))";
+const STEPPED: &str = "\"how\":\"step\"";
+
 /// chronyd follows a clock that it asks each four seconds.
 const CHRONYD_S: f64 = 0.05;
 
@@ -92,8 +113,9 @@ pub(crate) fn by_ptp(place: &Place<'_>, machine: &mut Machine, done: &mut Done) 
     let mut output = printed(place, machine, "/dev/vport0p2")?;
     let keep = "parachron keep --format json --min-interval 1s --burst 100 >/tmp/keep 2>&1 & sleep 5; \
         cat /tmp/keep";
+    machine.execute(OFF)?;
     let said = machine.execute(keep)?;
-    let is_right = said.contains("synchronised") && said.contains("phc");
+    let is_right = said.contains(STEPPED) && said.contains("synchronised") && said.contains("phc");
     done.checks.push(Check::new("service: it is right by ptp_kvm", said, is_right));
     let ahead_s = ticks::ahead_s(&looked(&mut output, now_ns() - 1_000_000_000)?, 0);
     let ahead_s = ahead_s.ok_or("no ticks")?;
@@ -130,13 +152,14 @@ pub(crate) fn by_vsock(place: &Place<'_>, machine: &mut Machine, checks: &mut Ch
     let mut shell = wire::connect(&place.folder.join("shell"))?;
     let mut tell = || shell.write_all(TELL.as_bytes()).map_err(|why| format!("a shell: {why}"));
     let mut output = printed(place, machine, "/dev/vport0p2")?;
+    machine.execute(OFF)?;
     machine.execute(
         "parachron keep --format json --min-interval 1s --burst 100 --host-vsock \
          >/tmp/keep 2>&1 & sleep 3",
     )?;
     tell()?;
     let said = machine.execute("sleep 3; cat /tmp/keep")?;
-    let is_right = said.contains("\"corrected\"") && said.contains("host vsock:");
+    let is_right = said.contains(STEPPED) && said.contains("host vsock:");
     checks.push(Check::new(
         "service: it is right by the host's word over AF_VSOCK",
         said,
@@ -152,14 +175,23 @@ pub(crate) fn by_vsock(place: &Place<'_>, machine: &mut Machine, checks: &mut Ch
 fn start(place: &Place<'_>, machine: &mut Machine) -> Result<Host, String> {
     machine.execute("systemctl stop chrony")?;
     machine.execute(INSTALL)?;
+    by_its_port(place, machine)
+}
+
+/// The service, as installed, and its host at the other end of the port.
+fn by_its_port(place: &Place<'_>, machine: &mut Machine) -> Result<Host, String> {
     machine.execute("udevadm trigger --settle -s virtio-ports")?;
     configure(machine, BY_THE_PORT)?;
-    machine.execute("systemctl enable --now parachrond; sleep 1")?;
+    machine.execute("systemctl enable parachrond; systemctl restart parachrond; sleep 1")?;
     Host::connect(&place.folder.join("host"))
 }
 
 /// The clock that the machine prints to a port, each 20 ms.
-fn printed(place: &Place<'_>, machine: &mut Machine, port: &str) -> Result<Output, String> {
+pub(super) fn printed(
+    place: &Place<'_>,
+    machine: &mut Machine,
+    port: &str,
+) -> Result<Output, String> {
     let folder = if place.row.base == Base::Kvm { "output-inside" } else { "output" };
     let output = Output::connect(Path::new(&place.folder.join(folder)))?;
     machine.execute(&format!("(guest-clock print 20 >{port}) 2>/tmp/ticks.err & sleep 1"))?;
@@ -197,9 +229,7 @@ fn stops(
     Ok(took)
 }
 
-/// By the machine's own clock, which stands with it: from the last tick before to
-/// the first of those that are all right. What this system did not run it for shows
-/// as a gap between two ticks.
+/// What this system did not run it for shows as a gap between two ticks.
 fn stop(
     machine: &mut Machine,
     output: &mut Output,
@@ -208,7 +238,56 @@ fn stop(
     resumed: impl FnOnce() -> Result,
     took: &mut Took,
 ) -> Result {
-    let from_ns = now_ns() - 1_000_000_000;
+    let one = stopped(machine, output, pause, LOOK, resumed)?.seen(ahead_s, RIGHT_S)?;
+    let of = if one.is_disturbed { &mut took.disturbed_s } else { &mut took.calm_s };
+    of.push(one.took_s);
+    if one.took_s.is_infinite() && took.wrong.is_empty() {
+        let told = "journalctl -u parachrond -n 8 -o cat 2>/dev/null || tail -n 5 /tmp/keep; \
+            chronyc -c tracking; journalctl -u chrony -n 5 -o cat 2>/dev/null";
+        let told = machine.line.run("told", 30, told)?.stdout;
+        took.wrong = format!("; {:.3} s ahead in the end: {told}", one.left_s);
+    }
+    Ok(())
+}
+
+/// The ticks before and after a stop.
+#[derive(Debug)]
+pub(super) struct Stopped {
+    ticks: Vec<Tick>,
+    stopped_ns: i64,
+    resumed_ns: i64,
+}
+
+/// What they show.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Seen {
+    /// From the last tick before to the first of those that are all right, by the
+    /// machine's own clock, which stands with it, s.
+    pub(super) took_s: f64,
+    /// How far it is ahead in the end, s, by the tick with the least delay.
+    pub(super) left_s: f64,
+    /// What was added to its time of day meanwhile, s.
+    pub(super) stepped_s: f64,
+    is_disturbed: bool,
+}
+
+#[cfg(test)]
+impl Seen {
+    pub(super) fn new(took_s: f64, left_s: f64, stepped_s: f64) -> Self {
+        Self { took_s, left_s, stepped_s, is_disturbed: false }
+    }
+}
+
+/// Stops a machine that prints its clock, and looks at it for a while.
+pub(super) fn stopped(
+    machine: &mut Machine,
+    output: &mut Output,
+    pause: Duration,
+    look: Duration,
+    resumed: impl FnOnce() -> Result,
+) -> Result<Stopped, String> {
+    // In a busy machine the last tick before may be seconds old.
+    let from_ns = now_ns() - 5_000_000_000;
     let qmp = machine.qmp.as_mut().ok_or("a pause needs QMP")?;
     qmp.stop()?;
     let stopped_ns = now_ns();
@@ -216,36 +295,35 @@ fn stop(
     let resumed_ns = now_ns();
     qmp.cont()?;
     resumed()?;
-    sleep(LOOK);
-    let ticks = looked(output, from_ns)?;
-    let monotonic_ns = |tick: &Tick| tick.clocks_ns[1];
-    let begins = ticks.iter().rfind(|tick| tick.at_ns <= stopped_ns);
-    let begins = *begins.ok_or("no tick before the stop")?;
-    let after: Vec<Tick> = ticks.into_iter().filter(|tick| tick.at_ns > resumed_ns).collect();
-    // By its host's clock, and what it shows at the end by the tick with the least
-    // delay.
-    let left_s = ticks::left_s(&after) - ahead_s;
-    let set_ns = |tick: &Tick| tick.realtime_ns() - monotonic_ns(tick);
-    let last_ns = after.last().map_or(0, set_ns);
-    let is_right = |tick: &&Tick| seconds(set_ns(tick) - last_ns).abs() < RIGHT_S;
-    let right = after.iter().rev().take_while(is_right).last();
-    let right = right.filter(|_| left_s.abs() <= RIGHT_S);
-    let took_s =
-        right.map_or(f64::INFINITY, |tick| seconds(monotonic_ns(tick) - monotonic_ns(&begins)));
-    let until = right.map_or(i64::MAX, monotonic_ns);
-    let is_gap = |pair: &[Tick]| {
-        let (from, to) = (monotonic_ns(&pair[0]), monotonic_ns(&pair[1]));
-        to <= until && seconds(to - from) > GAP_S
-    };
-    let of = if after.windows(2).any(is_gap) { &mut took.disturbed_s } else { &mut took.calm_s };
-    of.push(took_s);
-    if took_s.is_infinite() && took.wrong.is_empty() {
-        let told = "journalctl -u parachrond -n 8 -o cat 2>/dev/null || tail -n 5 /tmp/keep; \
-            chronyc -c tracking; journalctl -u chrony -n 5 -o cat 2>/dev/null";
-        let told = machine.line.run("told", 30, told)?.stdout;
-        took.wrong = format!("; {left_s:.3} s ahead in the end: {told}");
+    sleep(look);
+    Ok(Stopped { ticks: looked(output, from_ns)?, stopped_ns, resumed_ns })
+}
+
+impl Stopped {
+    /// Right is a clock as far ahead as its host's, to so much.
+    pub(super) fn seen(self, ahead_s: f64, within_s: f64) -> Result<Seen, String> {
+        let Self { ticks, stopped_ns, resumed_ns } = self;
+        let monotonic_ns = |tick: &Tick| tick.clocks_ns[1];
+        let begins = ticks.iter().rfind(|tick| tick.at_ns <= stopped_ns);
+        let begins = *begins.ok_or("no tick before the stop")?;
+        let after: Vec<Tick> = ticks.into_iter().filter(|tick| tick.at_ns > resumed_ns).collect();
+        let left_s = ticks::left_s(&after) - ahead_s;
+        let set_ns = |tick: &Tick| tick.realtime_ns() - monotonic_ns(tick);
+        let last_ns = after.last().map_or(0, set_ns);
+        let is_right = |tick: &&Tick| seconds(set_ns(tick) - last_ns).abs() < within_s;
+        let right = after.iter().rev().take_while(is_right).last();
+        let right = right.filter(|_| left_s.abs() <= within_s);
+        let took_s =
+            right.map_or(f64::INFINITY, |tick| seconds(monotonic_ns(tick) - monotonic_ns(&begins)));
+        let until = right.map_or(i64::MAX, monotonic_ns);
+        let is_gap = |pair: &[Tick]| {
+            let (from, to) = (monotonic_ns(&pair[0]), monotonic_ns(&pair[1]));
+            to <= until && seconds(to - from) > GAP_S
+        };
+        let is_disturbed = after.windows(2).any(is_gap);
+        let stepped_s = after.last().map_or(0.0, |_| seconds(last_ns - set_ns(&begins)));
+        Ok(Seen { took_s, left_s, stepped_s, is_disturbed })
     }
-    Ok(())
 }
 
 fn each(by: &str, took: &Took, runs: usize, within_s: f64) -> Check {
@@ -267,4 +345,38 @@ fn each(by: &str, took: &Took, runs: usize, within_s: f64) -> Check {
         ),
         calm_s.len() >= runs && calm_s.iter().all(|took_s| *took_s <= within_s),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine that stood for two seconds, and is stepped then, or not.
+    fn of_two_seconds(stepped_ms: Option<i64>) -> Stopped {
+        let tick = |at_ms: i64, monotonic_ms: i64, set_ms: i64| {
+            let ns = |ms: i64| ms * 1_000_000;
+            let clocks_ns = [ns(monotonic_ms + set_ms), ns(monotonic_ms), 0, 0];
+            Tick { at_ns: ns(at_ms + 1), clocks_ns }
+        };
+        let before = (0..50).map(|i| tick(20 * i, 20 * i, 0));
+        let after = (50..150).map(|i| {
+            let is_stepped = stepped_ms.is_some_and(|ms| 20 * i - 980 >= ms);
+            tick(20 * i + 2000, 20 * i, if is_stepped { 2000 } else { 0 })
+        });
+        let (stopped_ns, resumed_ns) = (990_000_000, 2_990_000_000);
+        Stopped { ticks: before.chain(after).collect(), stopped_ns, resumed_ns }
+    }
+
+    #[test]
+    fn ticks_show_the_step_and_when_it_was_made() {
+        let seen = of_two_seconds(Some(200)).seen(0.0, RIGHT_S).unwrap();
+        assert!((seen.took_s - 0.2).abs() < 1e-9 && (seen.stepped_s - 2.0).abs() < 1e-9);
+        assert!((seen.left_s + 0.001).abs() < 1e-9 && !seen.is_disturbed, "{seen:?}");
+        let never = of_two_seconds(None).seen(0.0, RIGHT_S).unwrap();
+        assert!(never.took_s.is_infinite() && never.stepped_s.abs() < 1e-9, "{never:?}");
+        assert!((never.left_s + 2.001).abs() < 1e-9, "{never:?}");
+        let mut none = of_two_seconds(None);
+        none.ticks.retain(|tick| tick.at_ns > none.resumed_ns);
+        assert!(none.seen(0.0, RIGHT_S).is_err());
+    }
 }

@@ -6,7 +6,6 @@ use crate::outcome::Result;
 
 use super::operator::process;
 use super::setup::configure;
-use super::world::soon_right;
 
 /// A user of no group. By their paths: busybox, whose shell prefers its own, has a
 /// setpriv that knows no users, and fewer options of other tools.
@@ -54,30 +53,6 @@ pub(super) fn out_of_users_reach(machine: &mut Machine) -> Result<Check, String>
     Ok(Check::new(what, found, allowed.is_empty() && not_run.is_empty() && same))
 }
 
-/// What cannot be refused: processes with the names of time daemons, which may not
-/// set the clock; connections that ask without end, and that say nothing; forged
-/// replies of a server to each UDP port that is open; entries for the journal and
-/// states of services without end.
-const FLOODS: &str = include_str!("floods.sh");
-
-/// How many of them run on.
-const RUNNING: &str = "10";
-
-/// The clock is put right after a pause all the same.
-pub(super) fn floods(machine: &mut Machine) -> Result<Check, String> {
-    let pid = process(machine)?;
-    let floods = FLOODS.replace('\n', " ");
-    let said = machine.line.run("floods", 60, &format!("{USER} '{floods}'"))?.stdout;
-    machine.pause(super::setup::PAUSES[0])?;
-    let mut check = soon_right("stop, cont while an ordinary user floods it", machine)?;
-    let line = "/usr/bin/pkill -KILL -u 65534; sleep 1; journalctl -u parachrond -n 30 -o cat";
-    let told = machine.line.run("after", 60, line)?.stdout;
-    check.found += &format!("; {} floods", said.trim());
-    check.passed &= said.trim() == RUNNING && !told.contains("only steps");
-    check.passed &= process(machine)? == pid;
-    Ok(check)
-}
-
 /// A message to the host's socket, from the user and then from root: only root's is
 /// heard.
 pub(super) fn tells_the_host_socket(machine: &mut Machine) -> Result<Check, String> {
@@ -92,7 +67,7 @@ pub(super) fn tells_the_host_socket(machine: &mut Machine) -> Result<Check, Stri
     Ok(Check::new(what, said.trim(), counts == ["0", "1"]))
 }
 
-/// The static busybox's wget ends by a signal where it looks up an address.
+/// By bash: what wget of the initramfs' busybox left here was "Segmentation fault".
 const SCRAPE: &str = "timeout 40 bash -c 'exec 3<>/dev/tcp/127.0.0.1/9975 && \
     printf \"GET /metrics HTTP/1.0\\r\\nHost: a\\r\\n\\r\\n\" >&3 && cat <&3 >/tmp/metrics'";
 

@@ -3,10 +3,10 @@
 
 use serde_json::Value;
 
-use crate::checks::{Check, list};
+use crate::checks::{self, Check};
 use crate::machine::Machine;
 
-use super::beside::{Other, thinks};
+use super::other::{Other, thinks};
 use super::setup::RIGHT_S;
 
 /// The daemon polls within this, s: `poll` of the configuration, and a second of a
@@ -48,10 +48,9 @@ pub(super) fn agree(
     let [maxerror_us, status, synchronised, error_ns, daemon, doctor] = lines[..] else {
         return Err(format!("the views of the clock are {views:?}"));
     };
-    let daemon = &json(daemon)?["clock"];
-    let findings = json(doctor)?;
-    let findings = list(&findings["diagnosis"]["findings"]);
-    let is_steered = !findings.iter().any(|one| one["rule"] == "clock-steered");
+    let daemon: Value = serde_json::from_str(daemon).map_err(|why| format!("{why}: {daemon}"))?;
+    let daemon = &daemon["clock"];
+    let is_steered = !checks::findings(doctor)?.iter().any(|one| one["rule"] == "clock-steered");
     let mut bounds_s = vec![
         ("maxerror", maxerror_us.parse::<f64>().ok().map(|us| us / 1e6)),
         ("SystemTime::error", error_ns.parse::<f64>().ok().map(|ns| ns / 1e9)),
@@ -75,22 +74,26 @@ pub(super) fn agree(
         && daemon["kernel"]["synchronised"] == true
         && !status.contains("UNSYNC")
         && is_steered;
+    let since = if passed {
+        String::new()
+    } else {
+        machine.execute(
+            "journalctl -u parachrond -n 12 -o short-monotonic --no-hostname; parachron status",
+        )?
+    };
     Ok(Check::new(
         format!("service: {when}: kernel, timedatectl, programs and doctor know it within a poll"),
         format!(
             "{ahead_s:.3} ± {known_s:.3} s ahead; synchronised after {took_s:.1} s; {}; {}; \
-             timedatectl {synchronised}; status {}; the doctor {}",
+             timedatectl {synchronised}; status {}; the doctor {} {since}",
             told.join(", "),
             status.trim(),
             daemon["state"],
             if is_steered { "finds it steered" } else { "finds it unsteered" },
-        ),
+        )
+        .trim_end(),
         passed,
     ))
-}
-
-fn json(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|why| format!("{why}: {text}"))
 }
 
 /// What is left to correct, the root dispersion and half the root delay (chronyc(1),

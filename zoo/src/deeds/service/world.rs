@@ -1,5 +1,6 @@
 //! What happens to the machine.
 
+use std::ops::RangeInclusive;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -8,11 +9,9 @@ use crate::deeds::suspend;
 use crate::machine::Machine;
 use crate::outcome::Result;
 
-use super::setup::{PAUSES, RIGHT_S, WAIT};
-
-/// The service has this long to find the sources, poll and correct, in a machine
-/// that is slow.
-const PATIENCE: Duration = Duration::from_secs(20);
+use super::operator::STARTED_AGAIN;
+use super::right::{self, PATIENCE, after_a_stop, corrected, soon_right};
+use super::setup::{PAUSES, WAIT};
 
 /// A clock that nobody steps gains less than this in that time, s.
 pub(super) const STEPPED_S: f64 = 0.2;
@@ -21,32 +20,6 @@ pub(super) const STEPPED_S: f64 = 0.2;
 /// seconds: under emulation all clocks stand but the RTC, which has whole ones.
 const OFTEN: u32 = 20;
 const OFTEN_WITHIN_S: f64 = 3.0;
-
-/// How many steps the daemon logged since this was last asked.
-const STEPS: &str = "timeout 25 journalctl -q -o cat --cursor-file=/run/steps \
-    PARACHRON_EVENT=corrected PARACHRON_HOW=step | grep -c .; true";
-
-/// The time of day becomes right; how long that took, how far it was off, and by how
-/// many steps.
-pub(super) fn soon_right(when: &str, machine: &mut Machine) -> Result<Check, String> {
-    let start = Instant::now();
-    let mut largest_s: f64 = 0.0;
-    loop {
-        let (ahead_s, bound_s) = machine.ahead_at_once_s()?;
-        let took_s = start.elapsed().as_secs_f64();
-        largest_s = if ahead_s.abs() > largest_s.abs() { ahead_s } else { largest_s };
-        let right = ahead_s.abs() <= bound_s + RIGHT_S;
-        if right || start.elapsed() > PATIENCE {
-            let what = format!("service: {when}: right within {} s", PATIENCE.as_secs());
-            let found = format!(
-                "{ahead_s:.3} ± {bound_s:.3} s ahead after {took_s:.1} s; {largest_s:.3} s at \
-                 most; steps: {}",
-                machine.execute(STEPS)?
-            );
-            return Ok(Check::new(what, found, right));
-        }
-    }
-}
 
 /// Stopped without a network: what the RTC alone shows. With it back, right.
 pub(super) fn without_network(machine: &mut Machine, checks: &mut Checks) -> Result {
@@ -59,61 +32,71 @@ pub(super) fn without_network(machine: &mut Machine, checks: &mut Checks) -> Res
         format!("moved by {:.3} ± {bound_s:.3} s", after_s - before_s),
         (after_s - before_s).abs() <= STEPPED_S + bound_s,
     ));
+    right::steps_s(machine)?;
+    let begun = Instant::now();
     machine.pause(PAUSES[0])?;
+    let away_s = right::between(PAUSES[0], begun.elapsed());
     machine.execute(
         "ip link set eth0 up; networkctl reconfigure eth0 2>/dev/null; \
         ip addr add 10.0.2.15/24 dev eth0 2>/dev/null; ip route add default via 10.0.2.2 \
         2>/dev/null; true",
     )?;
-    checks.push(soon_right("stop, cont without a network, which comes back", machine)?);
+    checks.push(corrected("stop, cont without a network, which comes back", machine, away_s)?);
     Ok(())
 }
 
-/// Stopped again and again: when it was right each time.
+/// Stopped again and again: when it was right each time, by steps of all that.
 pub(super) fn stopped_often(machine: &mut Machine) -> Result<Check, String> {
     let mut took = Vec::new();
+    right::steps_s(machine)?;
+    let mut away = Duration::ZERO;
     for _ in 0..OFTEN {
+        let begun = Instant::now();
         machine.pause(PAUSES[0])?;
-        let start = Instant::now();
-        loop {
-            let (ahead_s, bound_s) = machine.ahead_at_once_s()?;
-            if ahead_s.abs() <= bound_s + RIGHT_S || start.elapsed() > PATIENCE {
-                break;
-            }
-        }
-        took.push(start.elapsed().as_secs_f64());
+        away += begun.elapsed();
+        let readings = right::look(machine, PATIENCE)?;
+        let at_end = readings.last().filter(|one| one.is_right());
+        took.push(at_end.map_or(f64::INFINITY, |one| one.after_s));
         sleep(Duration::from_secs(2));
     }
+    let steps = right::steps_s(machine)?;
+    let stepped = (steps.len(), steps.iter().sum());
+    let all_s = right::between(PAUSES[0] * OFTEN, away);
+    Ok(often(took, stepped, &all_s))
+}
+
+/// Whether each was right soon, and there was a step for each.
+fn often(
+    mut took: Vec<f64>,
+    (steps, stepped_s): (usize, f64),
+    all_s: &RangeInclusive<f64>,
+) -> Check {
     took.sort_by(f64::total_cmp);
     let (median, most) = (took[took.len() / 2], took[took.len() - 1]);
-    Ok(Check::new(
+    Check::new(
         format!("service: stop for 2 s, cont, {OFTEN} times: each right within {OFTEN_WITHIN_S} s"),
-        format!("{median:.2} s in the median, {most:.2} s at most"),
-        most <= OFTEN_WITHIN_S,
-    ))
+        format!(
+            "{median:.2} s in the median, {most:.2} s at most; {steps} steps, {stepped_s:.1} s in \
+             all, where {:.1} to {:.1} s were due",
+            all_s.start(),
+            all_s.end()
+        ),
+        most <= OFTEN_WITHIN_S && steps >= took.len() && all_s.contains(&stepped_s),
+    )
 }
 
 /// Suspended to RAM: the kernel corrects the clock by the RTC's whole seconds.
 pub(super) fn slept(machine: &mut Machine) -> Result<Check, String> {
+    let since = right::from_now(machine)?;
     suspend::suspended(machine)?;
-    soon_right("suspend to RAM, wake-up", machine)
-}
-
-/// Nothing can be stored any more, and a pause is corrected all the same.
-pub(super) fn without_room(machine: &mut Machine) -> Result<Check, String> {
-    machine.line.run("fill", 120, "dd if=/dev/zero of=/var/fill bs=1M 2>/dev/null; sync")?;
-    machine.pause(PAUSES[0])?;
-    let check = soon_right("stop, cont on a full disk", machine);
-    machine.execute("rm -f /var/fill")?;
-    check
+    soon_right("suspend to RAM, wake-up", machine, since)
 }
 
 /// The RTC is set to local time, as for another system beside: it shows how long
 /// the machine was away all the same.
 pub(super) fn rtc_in_local_time(machine: &mut Machine) -> Result<Check, String> {
     machine.execute("TZ=EST5 hwclock -w -l; sleep 2")?;
-    machine.pause(PAUSES[0])?;
-    let check = soon_right("stop, cont with the RTC in local time", machine);
+    let check = after_a_stop("stop, cont with the RTC in local time", machine, PAUSES[0]);
     machine.execute("hwclock -w -u; sleep 2")?;
     check
 }
@@ -133,21 +116,39 @@ pub(super) fn without_memory(machine: &mut Machine, checks: &mut Checks) -> Resu
     let said = machine.line.run("hog", 90, &hog)?.stdout;
     let passed = said.contains("(tail)") && said.contains("the same");
     checks.push(Check::new("service: out of memory: another is ended for it", said.trim(), passed));
-    machine.pause(PAUSES[0])?;
-    checks.push(soon_right("out of memory, and stop, cont", machine)?);
+    checks.push(after_a_stop("out of memory, and stop, cont", machine, PAUSES[0])?);
     let ended = format!(
         "echo 1000 >/proc/$({pid})/oom_score_adj; echo f >/proc/sysrq-trigger; sleep 4; \
-        systemctl is-active parachrond; systemctl show -p NRestarts parachrond; \
+        {STARTED_AGAIN}; systemctl show -p NRestarts parachrond; \
         journalctl -u parachrond -o cat | grep -i oom | tail -n 1"
     );
-    let said = machine.line.run("ended", 60, &ended)?.stdout;
+    let said = machine.line.run("ended", 150, &ended)?.stdout;
     let passed = said.starts_with("active") && said.contains("oom-kill");
     checks.push(Check::new(
         "service: ended for want of memory, it is started again",
         said.trim(),
         passed,
     ));
-    machine.pause(PAUSES[0])?;
-    checks.push(soon_right("ended for want of memory, and stop, cont", machine)?);
+    let when = "ended for want of memory, and stop, cont";
+    checks.push(after_a_stop(when, machine, PAUSES[0])?);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_of_often_is_right_soon_and_by_its_step() {
+        let all_s = 39.5..=46.0;
+        let twenty = || vec![0.9; 20];
+        assert!(often(twenty(), (20, 41.6), &all_s).passed);
+        // Never stepped, or less often than it was stopped, or not right in the end.
+        assert!(!often(twenty(), (0, 0.0), &all_s).passed);
+        assert!(!often(twenty(), (19, 41.6), &all_s).passed);
+        assert!(!often(twenty(), (20, 2.0), &all_s).passed);
+        let mut late = twenty();
+        late[7] = f64::INFINITY;
+        assert!(!often(late, (20, 41.6), &all_s).passed);
+    }
 }

@@ -81,12 +81,26 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Run>, CliError> {
     // The guard reads back, and writes again if needed: its result counts.
     guard.finish().map_err(|error| {
         let first_try = restored.err().map_or_else(String::new, |error| format!("{error}; "));
-        CliError::Failed {
-            cause: format!("cannot restore clocksource {first}: {first_try}{error}"),
-            remedy: format!("echo {first} > {CURRENT}"),
-        }
+        not_restored(&board, &first, &format!("{first_try}{error}"))
     })?;
     runs
+}
+
+/// A source that the kernel has given up meanwhile is not to be had by another try: what its
+/// watchdog calls unstable is no longer offered (`clocksource_unstable`,
+/// kernel/time/clocksource.c).
+fn not_restored(board: &Switchboard, first: &str, why: &str) -> CliError {
+    let offered = board.available().is_ok_and(|all| all.iter().any(|one| one == first));
+    if offered {
+        return CliError::Failed {
+            cause: format!("cannot restore clocksource {first}: {why}"),
+            remedy: format!("echo {first} > {CURRENT}"),
+        };
+    }
+    CliError::Failed {
+        cause: format!("the kernel gave clocksource {first} up while others were measured: {why}"),
+        remedy: "`dmesg`: its watchdog says why; `parachron doctor` explains it".into(),
+    }
 }
 
 /// Each source's run.
@@ -159,4 +173,28 @@ fn refused(error: SwitchError) -> CliError {
         _ => "`dmesg` for the kernel's reason",
     };
     CliError::Failed { cause: error.to_string(), remedy: remedy.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_source_that_the_kernel_gave_up_is_not_to_be_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let remedy = |available: &str| {
+            fs::write(folder.path().join("available_clocksource"), available).unwrap();
+            let board = Switchboard::at(folder.path());
+            let CliError::Failed { cause, remedy } = not_restored(&board, "tsc", "still hpet")
+            else {
+                panic!("no failure");
+            };
+            assert!(cause.contains("tsc") && cause.ends_with(": still hpet"), "{cause}");
+            remedy
+        };
+        assert!(remedy("tsc hpet acpi_pm \n").starts_with("echo tsc > /sys/"));
+        assert!(remedy("hpet acpi_pm \n").starts_with("`dmesg`"));
+    }
 }

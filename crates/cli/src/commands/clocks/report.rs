@@ -6,7 +6,6 @@ use facts::clocksource::known::{
     KNOWN_SOURCES, KnownSource, ReadPlace, known_source, order_of_cost,
 };
 use facts::cpu::Xen;
-use facts::kernel::LogLine;
 use instruments::measurements::{CallCost, Measurements, ReadPath, TRAPPED_RDTSC_NS};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -210,10 +209,10 @@ fn resolution(known: &KnownSource, facts: &Facts, measured: Option<&Measurements
         "tsc" | "tsc-early" => {
             tsc_hz(facts).or_else(|| measured_hz(measured?)).map(|(hz, from)| exact(1e9 / hz, from))
         }
-        "hpet" => log(facts).iter().rev().find_map(|line| {
-            let ns = hpet_period_ns(&line.text)?;
-            Some(exact(ns, "the kernel's log, max_idle_ns of its clocksource line".into()))
-        }),
+        "hpet" => facts
+            .kernel
+            .hpet_period_ns()
+            .map(|ns| exact(ns, "the kernel's log, max_idle_ns of its clocksource line".into())),
         "jiffies" | "refined-jiffies" => {
             facts.kernel.tick_hz().map(|hz| exact(1e9 / hz, format!("CONFIG_HZ={hz}")))
         }
@@ -241,23 +240,6 @@ fn measured_hz(measured: &Measurements) -> Option<(f64, String)> {
     let from =
         format!("measured: {mhz:.3} MHz ± {:.2} ppm in {:.1} s", rate.bound_ppm, rate.over_s);
     Some((rate.hz, from))
-}
-
-fn log(facts: &Facts) -> &[LogLine] {
-    facts.kernel.log.known().map_or(&[], Vec::as_slice)
-}
-
-/// The period of an HPET from the line with which the kernel registers it.
-/// `max_idle_ns` is half the duration of `max_cycles` by a multiplier reduced by
-/// 11 %, the most that adjtimex may reduce it
-/// (kernel/time/clocksource.c, `clocks_calc_max_nsecs`).
-fn hpet_period_ns(line: &str) -> Option<f64> {
-    let rest = line.strip_prefix("clocksource: hpet: ")?;
-    let after = |name: &str| rest.split_once(name)?.1.split([',', ' ']).next();
-    let cycles = after("max_cycles: 0x").and_then(|hex| u64::from_str_radix(hex, 16).ok())?;
-    let idle_ns: u64 = after("max_idle_ns: ")?.parse().ok()?;
-    let period = idle_ns as f64 * 2.0 / 0.89 / cycles as f64;
-    (1.0..=100.1).contains(&period).then_some(period)
 }
 
 fn read_path(known: Option<&KnownSource>, facts: &Facts, counted: Option<ReadPath>) -> SourceRead {

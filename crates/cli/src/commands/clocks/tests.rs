@@ -137,6 +137,46 @@ fn an_unknown_source_is_listed_last() {
     assert_eq!(source(&report, "hourglass").read_path.place, ReadPlace::Unknown);
 }
 
+/// Sources that are read with RDTSC where Xen answers it, by its CPUID leaf; in user
+/// space, but not for what that costs elsewhere.
+#[test]
+fn a_trapped_rdtsc_is_named_in_each_read_path_that_has_it() {
+    let trapped = |name: &str| {
+        let report = ClocksReport::new(&machine(name), None, false);
+        let text = table::render(&report, Format::Text).replace(['\u{a0}', '\u{202f}'], " ");
+        let exits = report.sources.iter().filter(|source| source.read_path.tsc_exits);
+        let names: Vec<String> = exits.map(|source| source.name.clone()).collect();
+        assert_eq!(text.matches(", RDTSC trapped").count(), names.len(), "{text}");
+        names
+    };
+    assert_eq!(trapped("xen-pvh-dom0-7.2"), ["tsc", "xen"]);
+    assert_eq!(trapped("xen-pv-guest-6.1"), ["tsc", "xen"]);
+    assert_eq!(trapped("xen-hvm-guest-7.2"), ["xen"], "hpet and acpi_pm are read by I/O");
+    assert_eq!(trapped("xen-pv-dom0-7.2"), <[&str; 0]>::default(), "Xen leaves it native");
+    assert_eq!(trapped("healthy-kvm-guest"), <[&str; 0]>::default());
+}
+
+/// What RDTSC costs counts for more than what a hypervisor says of it, or does not say.
+#[test]
+fn an_rdtsc_is_trapped_by_what_it_costs() {
+    let path = |name: &str, rdtsc_ns: f64| {
+        let mut measured = measured("tsc", 0);
+        let mut rdtsc = measured.costs[0].clone();
+        rdtsc.call = "rdtsc".into();
+        rdtsc.ns = Spread { min: rdtsc_ns, median: rdtsc_ns, p99: rdtsc_ns, max: 9e4 };
+        measured.costs.push(rdtsc);
+        let report = ClocksReport::new(&machine(name), Some(&measured), false);
+        // As text the path takes two lines.
+        let text = table::render(&report, Format::Markdown).replace(['\u{a0}', '\u{202f}'], " ");
+        let line = text.lines().find(|line| line.starts_with("| tsc ")).unwrap().to_owned();
+        (source(&report, "tsc").read_path.tsc_exits, line)
+    };
+    let (exits, line) = path("healthy-kvm-guest", 29_600.0);
+    assert!(exits && line.contains("user space, RDTSC trapped, counted"), "{line}");
+    let (exits, line) = path("xen-pvh-dom0-7.2", 29.6);
+    assert!(!exits && line.contains("user space, counted"), "{line}");
+}
+
 #[test]
 fn all_absent_sources_have_a_reason() {
     let report = ClocksReport::new(&machine("firecracker-kvm-debian12"), None, true);

@@ -1,21 +1,57 @@
-//! The file of comparisons that `--records` and `--resume` name.
+//! The file of comparisons that `--records` and `--resume` name, or the folder.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use inspect::comparison::ClockName;
-use records::{Damage, Error, Joined, Record, Recorder};
+use records::{Compared, Damage, Error, Folder, Joined, Record, Recorder};
 
 use crate::error::CliError;
 
-/// Creates a new file.
-pub(super) fn create(path: &Path) -> Result<Recorder, CliError> {
-    Recorder::create(path).map_err(|error| match error {
-        Error::Write(..) => CliError::Failed {
-            cause: error.to_string(),
-            remedy: "an existing folder with write permission, and room on the disk".into(),
-        },
-        other => failed(other),
-    })
+/// Where comparisons go.
+pub(super) enum Sink {
+    /// A file of one run, or of several that continued it.
+    File(Recorder),
+    /// A folder of days and hosts, as the daemon's.
+    Folder(Folder<Compared>),
+}
+
+impl Sink {
+    /// A new file, or a folder: one that is there, or a name with a slash at its end.
+    pub(super) fn create(path: &Path, limit_bytes: u64) -> Result<Self, CliError> {
+        if path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/") {
+            return Ok(Self::Folder(Folder::here(path, limit_bytes)));
+        }
+        Recorder::create(path).map(Self::File).map_err(|error| match error {
+            Error::Write(..) => CliError::Failed {
+                cause: error.to_string(),
+                remedy: "an existing folder with write permission, and room on the disk".into(),
+            },
+            other => failed(other),
+        })
+    }
+
+    /// Writes the comparisons of one reply.
+    pub(super) fn write(&mut self, records: &[Record]) -> Result<(), CliError> {
+        match self {
+            Self::File(recorder) => recorder.write(records),
+            Self::Folder(folder) => {
+                let unix_s = linux::clock::pair()?.realtime_ns / 1_000_000_000;
+                let unix_s = i64::try_from(unix_s).unwrap_or(i64::MAX);
+                records.iter().try_for_each(|record| folder.write(&Compared::at(unix_s, record)))
+            }
+        }
+        .map_err(failed)
+    }
+
+    /// The run is over.
+    pub(super) fn finish(self) -> Result<(), CliError> {
+        match self {
+            Self::File(recorder) => recorder.finish(),
+            Self::Folder(folder) => folder.finish().map(|_| ()),
+        }
+        .map_err(failed)
+    }
 }
 
 /// Continues an earlier run's file: gives what it holds to `take`; with a note on
@@ -61,7 +97,10 @@ fn cut(joined: &Joined) -> Option<String> {
 /// An error of a file, with its remedy.
 pub(super) fn failed(error: Error) -> CliError {
     let remedy = match &error {
-        Error::Name(_) => "a name that ends in .csv, .jsonl or .parquet".into(),
+        Error::Name(_) => {
+            "a name that ends in .csv, .jsonl or .parquet, or a folder's, with / at its end".into()
+        }
+        Error::OtherRows(_) => "a folder of its own for `parachron drift`".into(),
         Error::Exists(_) => "--resume instead of --records to continue it, or another name".into(),
         Error::Unfinished(path, _) => {
             let path = path.display();

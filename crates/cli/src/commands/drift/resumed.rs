@@ -44,7 +44,7 @@ impl Run {
             records::read(path, take)?
         } else {
             let (recorder, note) = records::resume(path, take)?;
-            self.recorder = Some(recorder);
+            self.recorder = Some(records::Sink::File(recorder));
             note
         };
         self.notes.extend(note);

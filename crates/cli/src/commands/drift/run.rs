@@ -4,14 +4,14 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ::records::{Record, Recorder};
+use ::records::Record;
 use inspect::comparison::{Clocks, Compared, NothingMeasured, Reference, Session, stopwatch};
 use instruments::drift::budget::Budget;
 use linux::wait::{Signals, Wait};
 
 use super::live::Live;
 use super::person::Person;
-use super::records;
+use super::records::Sink;
 use super::report::DriftReport;
 use crate::error::{CliError, cannot_wait};
 
@@ -20,7 +20,7 @@ pub(super) struct Run {
     pub(super) session: Session,
     /// The kernel's name of this boot.
     pub(super) boot: String,
-    pub(super) recorder: Option<Recorder>,
+    pub(super) recorder: Option<Sink>,
     /// Findings in addition to the session's.
     pub(super) notes: Vec<String>,
     elapsed: Duration,
@@ -38,15 +38,15 @@ impl Run {
         }
     }
 
-    /// Records each comparison in a new file.
-    pub(super) fn record(&mut self, path: &Path) -> Result<(), CliError> {
-        self.recorder = Some(records::create(path)?);
+    /// Records each comparison in a new file, or a folder of so many bytes.
+    pub(super) fn record(&mut self, path: &Path, limit_bytes: u64) -> Result<(), CliError> {
+        self.recorder = Some(Sink::create(path, limit_bytes)?);
         Ok(())
     }
 
     /// Ends the record.
     pub(super) fn finish_records(&mut self) -> Result<(), CliError> {
-        self.recorder.take().map_or(Ok(()), |recorder| recorder.finish().map_err(records::failed))
+        self.recorder.take().map_or(Ok(()), Sink::finish)
     }
 
     /// Compares until `duration` is over, a signal comes, or every reference
@@ -103,7 +103,7 @@ impl Run {
         let Some(recorder) = &mut self.recorder else { return Ok(()) };
         let record =
             |one: &Compared| Record::new(&self.boot, reference, one.clock.name(), one.reading);
-        recorder.write(&compared.iter().map(record).collect::<Vec<_>>()).map_err(records::failed)
+        recorder.write(&compared.iter().map(record).collect::<Vec<_>>())
     }
 
     /// The result.

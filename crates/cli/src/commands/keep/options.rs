@@ -40,7 +40,7 @@ pub(crate) struct Args {
 
     /// Let the host connect to this port of AF_VSOCK
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true,
-          default_missing_value = "4123")]
+          default_missing_value = "123")]
     host_vsock: Option<u32>,
 
     /// Listen to the host on this virtio-serial port, /dev/virtio-ports/NAME

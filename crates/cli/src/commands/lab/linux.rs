@@ -65,6 +65,11 @@ pub(super) struct Args {
     #[arg(long, conflicts_with = "initrd")]
     kexec: bool,
 
+    /// How long nothing may happen to the clocks, by watch and by the kernel's watchdog; --limit
+    /// has to allow for it
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = duration::parse)]
+    watch: Duration,
+
     /// Have each guest also suspend, as if to disk, for 5 s
     #[arg(long)]
     suspend: bool,
@@ -97,6 +102,8 @@ impl Args {
         (stock.by_kernel, stock.limit) = (!self.no_kernel_clock, self.limit);
         stock.vmclock = self.vmclock;
         (stock.away, stock.kept, stock.suspends) = (self.away, self.keep, self.suspend);
+        // `watch` in the guest is told whole seconds.
+        stock.watched = Duration::from_secs(self.watch.as_secs_f64().ceil() as u64);
         let mut plan = Plan::new(vec![Experiment::Linux], &self.run);
         let settings = &mut plan.session.settings;
         if !self.provider.is_empty() {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use instruments::figures::three_digits;
 
-use super::report::LatencyReport;
+use super::report::{Change, Compared, LatencyReport};
 use super::text::short_name;
 use crate::error::CliError;
 use crate::output::table::{Cell, Column, Table};
@@ -27,7 +27,7 @@ pub(super) fn read(path: &Path) -> Result<LatencyReport, CliError> {
 }
 
 /// Both runs' figures, side by side.
-pub(super) fn table(before: &LatencyReport, now: &LatencyReport) -> Table {
+pub(super) fn table(compared: &Compared, now: &LatencyReport) -> Table {
     let figure = |heading| Column::figures(heading, "µs");
     let columns = [
         Column::names("figure"),
@@ -39,25 +39,65 @@ pub(super) fn table(before: &LatencyReport, now: &LatencyReport) -> Table {
         Column::figures("change", ""),
     ];
     let mut table = Table::new("Compared with the earlier run", columns);
-    for figure in &now.latency.figures {
-        let Some(earlier) = before.latency.figure(figure.kind) else { continue };
-        let pairs = [(earlier.ns.p50, figure.ns.p50), (earlier.ns.p99, figure.ns.p99)];
-        let cells = pairs.into_iter().flat_map(|(before, now)| {
-            let percent = (now / before.max(f64::MIN_POSITIVE) - 1.0) * 100.0;
+    for Change { kind, p50, p99 } in &compared.figures {
+        let cells = [p50, p99].into_iter().flat_map(|pair| {
             let us = |ns: f64| Cell::figure_as(three_digits(ns / 1e3), ns / 1e3);
-            [us(before), us(now), Cell::figure_as(format!("{percent:+.0} %"), percent)]
+            let percent = pair.change * 100.0;
+            let change = Cell::figure_as(format!("{percent:+.0} %"), percent);
+            [us(pair.before_ns), us(pair.now_ns), change]
         });
-        table.row([short_name(figure.kind).into()].into_iter().chain(cells));
+        table.row([short_name(*kind).into()].into_iter().chain(cells));
     }
-    let share = |report: &LatencyReport| report.latency.stolen.map_or(0.0, |stolen| stolen.share);
+    let percent = |share: Option<f64>| share.unwrap_or(0.0) * 100.0;
     table.note(format!(
-        "Steal: {:.2} % before, {:.2} % now. One run differs from the next: repeat both before you \
-         trust a change of some percent.",
-        share(before) * 100.0,
-        share(now) * 100.0
+        "Steal: {:.2} % before, {:.2} % now. One run differs from the next: repeat both before \
+         you trust a change of some percent.",
+        percent(compared.stolen_share),
+        percent(now.latency.stolen.map(|stolen| stolen.share))
     ));
-    if before.machine != now.machine {
-        table.note(format!("The earlier run was on another machine: {}", before.machine.line()));
+    if compared.machine != now.machine {
+        table.note(format!("The earlier run was on another machine: {}", compared.machine.line()));
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use instruments::distribution::Distribution;
+    use instruments::latency::{FigureKind, Latency};
+
+    use super::*;
+    use crate::commands::latency::csv;
+
+    fn report(kinds: &[FigureKind], scale: f64, before: Option<&LatencyReport>) -> LatencyReport {
+        let mut latency = Latency::default();
+        for kind in kinds {
+            let mut samples = Distribution::new();
+            (1..=1000).for_each(|n| samples.record(f64::from(n) * scale));
+            latency.found(*kind, &samples);
+        }
+        LatencyReport::new(latency, &inspect::read(&inspect::tree::Tree::live()), before)
+    }
+
+    #[test]
+    fn a_run_is_compared_in_every_format_and_may_be_compared_with() {
+        let before = report(&[FigureKind::TimerWakeUp, FigureKind::Exit], 1000.0, None);
+        let kinds = [FigureKind::TimerWakeUp, FigureKind::Gap];
+        let now = report(&kinds, 1500.0, Some(&before));
+        let [change] = now.compared.as_ref().unwrap().figures[..] else { panic!("{now:?}") };
+        assert_eq!(change.kind, FigureKind::TimerWakeUp);
+        assert!((change.p50.change - 0.5).abs() < 0.05, "{change:?}");
+        assert!((change.p99.now_ns / change.p99.before_ns - 1.5).abs() < 0.05, "{change:?}");
+        let table = table(now.compared.as_ref().unwrap(), &now).text();
+        assert!(table.contains("+50 %") || table.contains("+49 %"), "{table}");
+        let lines = csv::render(&now);
+        assert!(lines.contains("timer wake-up,p50 before,ns,"), "{lines}");
+        assert!(lines.contains("timer wake-up,p99 change,1,0."), "{lines}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        serde_json::to_writer(&file, &now).unwrap();
+        assert_eq!(read(file.path()).unwrap().compared, now.compared);
+        serde_json::to_writer(file.reopen().unwrap(), &before).unwrap();
+        file.as_file().set_len(serde_json::to_vec(&before).unwrap().len() as u64).unwrap();
+        assert_eq!(read(file.path()).unwrap().compared, None);
+    }
 }

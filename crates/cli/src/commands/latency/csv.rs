@@ -42,5 +42,11 @@ pub(super) fn render(report: &LatencyReport) -> String {
     if let Some(limit) = found.sweep.as_ref().and_then(|sweep| sweep.limit) {
         add("idle gaps", "halt polling ends", "ns", limit.ns);
     }
+    for change in report.compared.iter().flat_map(|compared| &compared.figures) {
+        for (landmark, pair) in [("p50", change.p50), ("p99", change.p99)] {
+            add(change.kind.name(), &format!("{landmark} before"), "ns", pair.before_ns);
+            add(change.kind.name(), &format!("{landmark} change"), "1", pair.change);
+        }
+    }
     table.csv()
 }

@@ -2,7 +2,7 @@
 
 use doctor::finding::Finding;
 use facts::Facts;
-use instruments::latency::Latency;
+use instruments::latency::{Figure, FigureKind, Latency};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,16 +19,78 @@ pub(crate) struct LatencyReport {
     pub(crate) latency: Latency,
     /// The causes, worst first.
     pub(crate) findings: Vec<Finding>,
+    /// What changed since an earlier run, where there is one to compare with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) compared: Option<Compared>,
 }
 
 impl LatencyReport {
     /// Of a measurement on this machine.
-    pub(crate) fn new(latency: Latency, facts: &Facts) -> Self {
+    pub(crate) fn new(latency: Latency, facts: &Facts, before: Option<&Self>) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             machine: Machine::this(),
             findings: doctor::lateness::findings(&latency, facts),
+            compared: before.map(|before| Compared::new(before, &latency)),
             latency,
+        }
+    }
+}
+
+/// A run beside an earlier one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Compared {
+    /// Which machine the earlier one was on.
+    pub(crate) machine: Machine,
+    /// Part of all CPU time that was stolen in it, where that was known.
+    pub(crate) stolen_share: Option<f64>,
+    /// The figures that both have.
+    pub(crate) figures: Vec<Change>,
+}
+
+/// A figure then and now.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Change {
+    /// Which one.
+    pub(crate) kind: FigureKind,
+    /// Its median.
+    pub(crate) p50: Pair,
+    /// One in a hundred is longer.
+    pub(crate) p99: Pair,
+}
+
+/// A landmark of a figure then and now.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Pair {
+    /// In the earlier run, ns.
+    pub(crate) before_ns: f64,
+    /// In this one, ns.
+    pub(crate) now_ns: f64,
+    /// By which part of the earlier one it is longer now.
+    pub(crate) change: f64,
+}
+
+impl Pair {
+    fn new(before_ns: f64, now_ns: f64) -> Self {
+        Self { before_ns, now_ns, change: now_ns / before_ns.max(f64::MIN_POSITIVE) - 1.0 }
+    }
+}
+
+impl Compared {
+    /// What an earlier report and one of now have in common.
+    fn new(before: &LatencyReport, now: &Latency) -> Self {
+        let change = |figure: &Figure| {
+            let earlier = before.latency.figure(figure.kind)?;
+            Some(Change {
+                kind: figure.kind,
+                p50: Pair::new(earlier.ns.p50, figure.ns.p50),
+                p99: Pair::new(earlier.ns.p99, figure.ns.p99),
+            })
+        };
+        Self {
+            machine: before.machine.clone(),
+            stolen_share: before.latency.stolen.map(|stolen| stolen.share),
+            figures: now.figures.iter().filter_map(change).collect(),
         }
     }
 }

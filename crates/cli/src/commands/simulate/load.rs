@@ -4,6 +4,7 @@ use std::io::Read;
 
 use simulator::report::Of;
 use simulator::scenario::BUILT_IN;
+use simulator::seed::Seed;
 use simulator::{Corrector, Scenario, Simulation, file, replay, shrink};
 
 use super::Fleets;
@@ -71,7 +72,7 @@ pub(super) fn shrunk<'s>(
     Ok(format!(
         "# Guest {} of seed {} breaks the promise {promise} at {:.3} s: {:.6} s, at most {:.6} s.\n{text}",
         outcome.guest,
-        of.seed,
+        Seed(of.seed),
         violation.at_ns as f64 / 1e9,
         violation.seen_ns as f64 / 1e9,
         violation.allowed_ns as f64 / 1e9,

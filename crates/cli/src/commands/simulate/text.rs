@@ -3,6 +3,7 @@
 use instruments::figures::{count, seconds};
 use simulator::Scenario;
 use simulator::report::{DisciplineReport, Of, SimulateReport};
+use simulator::seed::Seed;
 
 use super::Fleets;
 use crate::output::Format;
@@ -23,7 +24,7 @@ pub(super) fn render(report: &SimulateReport, format: Format) -> String {
         "{}: {} guests, {days} each, seed {}. {}",
         report.scenario,
         count(report.guests),
-        report.seed,
+        Seed(report.seed),
         report.about
     );
     let mut text = wrap(&heading, width()) + "\n\n";

@@ -26,6 +26,10 @@ pub(super) fn page(status: &Status) -> String {
         let error = time(kernel.max_error_ns as f64);
         format!("kernel: {is}, error at most {error}, frequency {:+.3} ppm", kernel.frequency_ppm)
     }));
+    lines.extend(status.beside.as_ref().map(|daemon| {
+        let unsure = if daemon.by_unit_alone { ", of which only the unit is seen" } else { "" };
+        format!("beside: {}{unsure}: only steps", daemon.program_and_unit())
+    }));
     lines.push(format!("next: {}", next(status)));
     let mut page = wrapped(&lines);
     page.push('\n');
@@ -204,6 +208,11 @@ mod tests {
                 source(&long, SourceState::Unreachable, None),
                 source("rtc", SourceState::TimeAway, None),
             ],
+            beside: serde_json::from_value(serde_json::json!({
+                "kind": "ntpd", "installed": false, "running": true,
+                "unit": "ntpsec.service", "by_unit_alone": true,
+            }))
+            .unwrap(),
             next: NextStatus {
                 action: NextAction::Refuse,
                 by_ns: Some(5),
@@ -223,12 +232,13 @@ mod tests {
         assert_eq!(page.lines().find(too_wide), None);
         assert!(!page.contains('\u{1b}'), "{page}");
         assert_eq!(
-            page.lines().take(5).collect::<Vec<_>>(),
+            page.lines().take(6).collect::<Vec<_>>(),
             [
                 "parachron 0.1.0, process 7, running 1 d 1 h; dry run: nothing is corrected",
                 "clock: synchronised; offset -1.23 µs ± 3.40 µs, selected phc /dev/ptp0 (KVM",
                 "  virtual PTP)",
                 "kernel: synchronised, error at most 8.00 ms, frequency -12.500 ppm",
+                "beside: ntpd (ntpsec.service), of which only the unit is seen: only steps",
                 "next: +5.00 ns not corrected: rate limit",
             ]
         );

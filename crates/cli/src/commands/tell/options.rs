@@ -22,7 +22,7 @@ use crate::output::{self, LineFormat};
 /// that, if its clock is off. A guest is
 ///
 ///   vsock:CID     AF_VSOCK (QEMU, libvirt); with :PORT behind it for another
-///                 than 4123
+///                 than 123
 ///   unix:PATH     the vsock socket of Firecracker or cloud-hypervisor; the same
 ///   port:PATH     the socket at the host's end of a virtio-serial port
 ///   agent:PATH    the socket of qemu-guest-agent

@@ -1,7 +1,7 @@
 //! The machine and its program. All is exact integer arithmetic in 2⁻³² ns
 //! and cycles, and noise comes from a seed.
 
-use crate::system_time::SystemTime;
+use crate::SystemTime;
 use crate::timeline::bound::{Timex, VmClock};
 use crate::timeline::maintenance::{Maintenance, Reading};
 use crate::timeline::published::Published;

@@ -194,7 +194,8 @@ impl Machine {
             self.run(ns);
         }
         let ticks = ns / 10_000_000;
-        self.activity.stolen[0].stolen_ns += ticks * 10_000_000;
+        let stolen = self.activity.stolen.iter_mut().take(if all_cpus { usize::MAX } else { 1 });
+        stolen.for_each(|it| it.stolen_ns += ticks * 10_000_000);
     }
 
     /// An NTP daemon changes the frequency.

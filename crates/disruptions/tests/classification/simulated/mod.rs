@@ -27,8 +27,10 @@ pub(crate) const DAY: u64 = 86_400 * S;
 /// The default of `parachron watch`.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(250);
 
-/// Switches and interrupts a second.
+/// Switches and interrupts a second, of a machine at work and of one that has nothing to do
+/// but to take its samples.
 const PACE: u64 = 400;
+const IDLE_PACE: u64 = 8;
 
 pub(crate) struct Machine {
     pub(crate) source: Source,
@@ -53,6 +55,7 @@ pub(crate) struct Machine {
     /// The RTC minus the time outside, s.
     rtc_off_s: i64,
     rtc_at_ns: u64,
+    pace: u64,
     activity_at_ns: u64,
     activity: Activity,
     thread: ThreadTimes,
@@ -96,6 +99,7 @@ impl Machine {
             has_rtc,
             rtc_off_s: 0,
             rtc_at_ns: 0,
+            pace: PACE,
             activity_at_ns: 0,
             activity: Activity {
                 stolen: (0..2).map(|cpu| Stolen { cpu, stolen_ns: 0 }).collect(),
@@ -148,10 +152,16 @@ impl Machine {
         self
     }
 
+    /// With nothing to do.
+    pub(crate) fn idle(mut self) -> Self {
+        self.pace = IDLE_PACE;
+        self
+    }
+
     /// The machine runs.
     pub(crate) fn run(&mut self, ns: u64) {
         self.passes(ns, true, true, true);
-        self.activity.context_switches += ns * PACE / S;
+        self.activity.context_switches += ns * self.pace / S;
     }
 
     /// Time passes outside; inside, only the chosen counters run.

@@ -38,11 +38,43 @@ fn a_suspicious_correction() {
 
 #[test]
 fn chronys_longer_tick_is_counted() {
-    let facts = with_state(|state| {
+    let mut facts = with_state(|state| {
         state.frequency_ppm = -12.0;
         state.tick_us = 10_230;
     });
+    let mut fast = tracking();
+    fast.frequency_ppm = -22_988.0;
+    facts.steering.chrony = Fact::Known(fast);
     insta::assert_snapshot!(finding_text(&facts, None, "frequency-correction"));
+}
+
+#[test]
+fn a_slew_of_chronyds_is_no_correction_of_the_frequency() {
+    let mut facts = with_state(|state| {
+        state.frequency_ppm = 38.0;
+        state.tick_us = 9_955;
+    });
+    let left = |left_s| {
+        let mut of_chronyd = tracking();
+        of_chronyd.system_offset_s = left_s;
+        Fact::Known(of_chronyd)
+    };
+    facts.steering.chrony = left(-0.02);
+    fine(&facts, None, "frequency-correction");
+    // What chronyd does is not known.
+    facts.steering.chrony = gone("chronyc");
+    let by_the_kernel = finding_text(&facts, None, "frequency-correction");
+    insta::assert_snapshot!(by_the_kernel);
+    // Nothing is left to slew, or on the other side: somebody else set the tick.
+    for left_s in [0.0, -12e-6, 0.02] {
+        facts.steering.chrony = left(left_s);
+        assert_eq!(finding_text(&facts, None, "frequency-correction"), by_the_kernel);
+    }
+    // It knows nothing itself.
+    let mut without_reference = tracking();
+    without_reference.stratum = 0;
+    facts.steering.chrony = Fact::Known(without_reference);
+    assert_eq!(finding_text(&facts, None, "frequency-correction"), by_the_kernel);
 }
 
 #[test]

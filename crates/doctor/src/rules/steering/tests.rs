@@ -4,7 +4,7 @@ use facts::Fact;
 use facts::Facts;
 use facts::hardware::Phc;
 use facts::kernel::LogEvent;
-use facts::steering::{Adjtimex, TimeKeeperKind};
+use facts::steering::{Adjtimex, TimeKeeper, TimeKeeperKind};
 
 use super::follows;
 use crate::testing::{
@@ -93,10 +93,59 @@ fn chronyds_own_report_decides_since_the_flag_needs_rtcsync() {
     insta::assert_snapshot!(finding_text(&facts, None, "clock-steered"));
 }
 
+/// The remedy names the unit that is there, and not the one of most distributions.
+#[test]
+fn daemons_are_named_with_their_units() {
+    let mut facts = healthy_kvm_guest();
+    let of = |kind, unit: &str, by_unit_alone| {
+        let unit = Some(unit.to_owned());
+        TimeKeeper { unit, by_unit_alone, ..keeper(kind, true) }
+    };
+    facts.steering.keepers = Fact::Known(vec![
+        of(TimeKeeperKind::Chrony, "chrony.service", false),
+        of(TimeKeeperKind::Ntpd, "my-time.service", true),
+    ]);
+    let text = finding_text(&facts, None, "one-daemon");
+    for shown in [
+        "running: chronyd (chrony.service) and ntpd (my-time.service), of which",
+        "sudo systemctl disable --now my-time.service",
+    ] {
+        assert!(text.contains(shown), "{text}");
+    }
+}
+
 #[test]
 fn two_daemons() {
     let facts = with_keepers(&[TimeKeeperKind::SystemdTimesyncd, TimeKeeperKind::Chrony]);
     insta::assert_snapshot!(finding_text(&facts, None, "one-daemon"));
+}
+
+/// They leave STA_UNSYNC as it is, so it says nothing of them.
+#[test]
+fn daemons_by_adjtime_steer_the_clock_and_fight_others() {
+    for (kind, program) in
+        [(TimeKeeperKind::Connman, "connmand"), (TimeKeeperKind::Htpdate, "htpdate")]
+    {
+        let mut facts = healthy_kvm_guest();
+        undisciplined(&mut facts);
+        facts.steering.keepers = Fact::Known(vec![keeper(kind, true)]);
+        assert_eq!(
+            fine(&facts, None, "clock-steered"),
+            format!("{program} runs and sets the clock")
+        );
+        let text = finding_text(&with_keepers(&[TimeKeeperKind::Chrony, kind]), None, "one-daemon");
+        let named = format!("chronyd and {program} discipline the same clock");
+        assert!(text.contains(&named) && text.contains("disable --now"), "{text}");
+    }
+    // ClockBound's tells the kernel (STA_UNSYNC of its `Timex`).
+    let mut facts = healthy_kvm_guest();
+    undisciplined(&mut facts);
+    facts.steering.keepers = Fact::Known(vec![keeper(TimeKeeperKind::Clockbound, true)]);
+    let text = finding_text(&facts, None, "clock-steered");
+    assert!(text.contains("journalctl -u clockbound"), "{text}");
+    let both = with_keepers(&[TimeKeeperKind::Clockbound, TimeKeeperKind::Ntpd]);
+    let text = finding_text(&both, None, "one-daemon");
+    assert!(text.contains("clockbound and ntpd discipline"), "{text}");
 }
 
 #[test]

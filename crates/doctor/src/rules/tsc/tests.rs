@@ -2,6 +2,7 @@
 
 use facts::Fact;
 use facts::Facts;
+use facts::cpu::HypervisorKind;
 use facts::hardware::PvclockPage;
 use facts::kernel::LogEvent;
 use instruments::measurements::Skew;
@@ -26,6 +27,23 @@ fn tsc_in_use_that_the_cpu_does_not_guarantee() {
     insta::assert_snapshot!("server", finding_text(&server, None, "tsc-not-constant"));
     let guest = with_flags(healthy_kvm_guest(), false, false);
     insta::assert_snapshot!("guest", finding_text(&guest, None, "tsc-not-constant"));
+}
+
+/// QEMU refuses +invtsc under TCG, and -cpu host needs KVM: only KVM helps.
+#[test]
+fn an_emulated_machine_is_not_told_to_advertise_what_emulation_lacks() {
+    let mut guest = with_flags(healthy_kvm_guest(), false, false);
+    if let Fact::Known(hypervisor) = &mut guest.cpu.hypervisor {
+        hypervisor.signature = "TCGTCGTCGTCG".into();
+        hypervisor.kind = HypervisorKind::Tcg;
+    }
+    set_source(&mut guest, "tsc", "tsc hpet acpi_pm");
+    let text = finding_text(&guest, None, "tsc-not-constant");
+    let advice = "> Emulation (TCG) has no invariant TSC: start QEMU with -accel kvm -cpu \
+                  host,+invtsc.";
+    assert!(text.contains(advice), "{text}");
+    assert_eq!(text.matches("invtsc").count(), 1, "{text}");
+    assert_eq!(text.matches("\n  > ").count(), 1, "no other remedy: {text}");
 }
 
 #[test]

@@ -73,9 +73,6 @@ pub(super) enum Form {
 /// The range of the ACPI PM timer's 24 bits.
 const ACPI_PM_WRAP_NS: f64 = 16_777_216.0 / ACPI_PM_HZ * 1e9;
 
-/// The reads of a wrap's figures may be this far apart, ns.
-const READ_SLACK_NS: f64 = 2e6;
-
 /// A difference this close to a power of two of nanoseconds is no accident.
 const OVERFLOW_TOLERANCE: f64 = 1e-5;
 
@@ -186,17 +183,12 @@ impl Cause {
     fn discarded(reference: &Reference, interval: &Interval) -> Option<Self> {
         let (counted_ns, wrap_ns) = reference.counted_ns.zip(reference.wrap_ns)?;
         let tsc_ns = interval.tsc_ns?;
-        let slack_ns = tsc_ns * interval.tolerance() + READ_SLACK_NS;
-        let times = ((tsc_ns - counted_ns) / wrap_ns).round().max(0.0);
-        let rest_ns = tsc_ns - counted_ns - times * wrap_ns;
-        if rest_ns.abs() <= slack_ns {
-            let times = times as u32;
-            Some(Self::ReferenceDiscarded { counted_ns, times, wrap_ns, tsc_hz: None })
-        } else if tsc_ns < counted_ns {
-            Some(Self::ReferenceBackward { by_ns: wrap_ns - counted_ns })
-        } else {
-            None
+        if let Some(times) = reference.wraps(tsc_ns, interval.slack_ns(tsc_ns)) {
+            return Some(Self::ReferenceDiscarded { counted_ns, times, wrap_ns, tsc_hz: None });
         }
+        // A step back is told by a check on time alone: what a late one counted is not known.
+        let is_on_time = tsc_ns < counted_ns.min(LATE_NS);
+        is_on_time.then_some(Self::ReferenceBackward { by_ns: wrap_ns - counted_ns })
     }
 
     /// The reference counted too little by whole wraps of its counter.
@@ -208,8 +200,7 @@ impl Cause {
         let skew_ns = interval.skew_ns?;
         let times = (skew_ns / wrap_ns).round();
         let rest_ns = skew_ns - times * wrap_ns;
-        let slack_ns = (skew_ns + interval.reference_ns.unwrap_or_default()) * interval.tolerance()
-            + READ_SLACK_NS;
+        let slack_ns = interval.slack_ns(skew_ns + interval.reference_ns.unwrap_or_default());
         (times >= 1.0 && rest_ns.abs() <= slack_ns).then_some(Self::ReferenceWrapped {
             times: times as u32,
             wrap_ns,

@@ -40,6 +40,9 @@ pub(super) struct Reference {
     rate: Option<Rate>,
 }
 
+/// The reads of a wrap's figures may be this far apart, ns.
+const READ_SLACK_NS: f64 = 2e6;
+
 /// Lines that can follow a verdict with its figures.
 const REACH: usize = 6;
 
@@ -70,6 +73,7 @@ impl Interval {
                 _ => {}
             }
         }
+        found.refit();
         let both = found.reference_ns.zip(found.tsc_ns);
         found.skew_ns = both
             .map(|(reference, tsc)| tsc - reference)
@@ -85,6 +89,26 @@ impl Interval {
             self.tsc_rate = rate::tsc(case);
             self.tsc_ns = self.tsc_rate.map(|rate| counter.ticks() as f64 / rate.hz * 1e9);
         }
+    }
+
+    /// Ticks that the kernel counted for nothing have no length in the log: where the
+    /// rate assumed does not fit the TSC, another one may.
+    fn refit(&mut self) {
+        let Some((reference, tsc_ns)) = self.reference.as_ref().zip(self.tsc_ns) else { return };
+        let slack_ns = self.slack_ns(tsc_ns);
+        let fits = |one: &Reference| one.wraps(tsc_ns, slack_ns).is_some();
+        if fits(reference) || !reference.counter.is_some_and(Counter::is_discarded) {
+            return;
+        }
+        let other = reference.instead().find(fits);
+        if other.is_some() {
+            self.reference = other;
+        }
+    }
+
+    /// How far two lengths about so long may be apart for the rates and the reads.
+    pub(super) fn slack_ns(&self, ns: f64) -> f64 {
+        ns * self.tolerance() + READ_SLACK_NS
     }
 
     /// The reference's name, or what it is.
@@ -117,7 +141,7 @@ impl Interval {
     }
 
     /// How far the TSC's length may be off for want of an exact rate.
-    pub(super) fn tolerance(&self) -> f64 {
+    fn tolerance(&self) -> f64 {
         let of = |rate: Option<Rate>| rate.map_or(2e-3, |rate| rate.from.tolerance());
         of(self.tsc_rate).max(of(self.reference.as_ref().and_then(|reference| reference.rate)))
     }
@@ -170,14 +194,37 @@ impl Reference {
             rate = rate::reference(case, name, ticks);
             hz = rate.map(|rate| rate.hz);
         }
-        let range = counter.and_then(Counter::range);
-        Self {
-            name: name.to_owned(),
-            counted_ns: hz.map(|hz| ticks as f64 / hz * 1e9),
-            wrap_ns: range.zip(hz).map(|(range, hz)| range / hz * 1e9),
-            counter,
-            rate,
+        let (counted_ns, wrap_ns) = (None, None);
+        let it = Self { name: name.to_owned(), counter, counted_ns, wrap_ns, rate };
+        match hz {
+            Some(hz) => it.counted_at(hz),
+            None => it,
         }
+    }
+
+    /// Its lengths if its counter runs at that rate.
+    fn counted_at(self, hz: f64) -> Self {
+        let ticks = self.counter.map_or(0, Counter::ticks);
+        let range = self.counter.and_then(Counter::range);
+        Self {
+            counted_ns: Some(ticks as f64 / hz * 1e9),
+            wrap_ns: range.map(|range| range / hz * 1e9),
+            ..self
+        }
+    }
+
+    /// It by other rates, where its own is but assumed.
+    fn instead(&self) -> impl Iterator<Item = Self> {
+        let rates = self.rate.into_iter().flat_map(rate::instead);
+        rates.map(|rate| Self { rate: Some(rate), ..self.clone() }.counted_at(rate.hz))
+    }
+
+    /// With how many wraps its counter agrees with the TSC's length, if it does.
+    pub(super) fn wraps(&self, tsc_ns: f64, slack_ns: f64) -> Option<u32> {
+        let (counted_ns, wrap_ns) = self.counted_ns.zip(self.wrap_ns)?;
+        let times = ((tsc_ns - counted_ns) / wrap_ns).round().max(0.0);
+        let rest_ns = tsc_ns - counted_ns - times * wrap_ns;
+        (rest_ns.abs() <= slack_ns).then_some(times as u32)
     }
 
     /// The interval as the kernel took it.

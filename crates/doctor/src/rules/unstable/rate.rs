@@ -8,8 +8,13 @@ use crate::case::trust::{named_hz, page_hz};
 /// The ACPI PM timer's frequency, the same on all machines.
 pub(super) const ACPI_PM_HZ: f64 = 3_579_545.0;
 
-/// The frequency of most HPETs, and of those in Intel's chip sets since 2015.
-const HPET_HZ: [f64; 2] = [14_318_180.0, 24_000_000.0];
+/// The frequency of most HPETs, of those in Intel's chip sets since 2015, and of QEMU's
+/// (hw/timer/hpet.c, HPET_CLK_PERIOD).
+const HPET_HZ: [f64; 3] = [14_318_180.0, 24_000_000.0, 100_000_000.0];
+
+/// What counts half a second at QEMU's rate counts 3.5 s at the usual one, which a late
+/// check may have found.
+const ON_TIME_HZ: &[f64] = HPET_HZ.split_at(2).0;
 
 /// The length of the watchdog's interval when it is on time, s
 /// (kernel/time/clocksource.c, WATCHDOG_INTERVAL), and a little longer.
@@ -39,6 +44,8 @@ pub(super) enum From {
     Fixed,
     /// That of most such counters.
     Assumed,
+    /// That of some such counters, by which it agrees with the TSC.
+    Fitted,
 }
 
 impl From {
@@ -46,7 +53,7 @@ impl From {
     pub(super) fn tolerance(self) -> f64 {
         match self {
             Self::Log | Self::Page | Self::Configuration | Self::Fixed => 2e-3,
-            Self::Cpuid | Self::CpuName | Self::Assumed => 1e-2,
+            Self::Cpuid | Self::CpuName | Self::Assumed | Self::Fitted => 1e-2,
         }
     }
 }
@@ -62,6 +69,7 @@ impl Rate {
             From::Configuration => "by CONFIG_HZ",
             From::Fixed => "by its specification",
             From::Assumed => "as most have; the log does not give it",
+            From::Fitted => "as some have, with which it fits; the log does not give it",
         };
         format!("{} {from}", figures::hz(self.hz))
     }
@@ -86,7 +94,8 @@ pub(super) fn reference(case: &Case<'_>, name: &str, ticks: u64) -> Option<Rate>
             Some(hz) => rate(From::Log, hz),
             None => {
                 let on_time = |hz: &f64| ON_TIME_S.contains(&(ticks as f64 / hz));
-                rate(From::Assumed, HPET_HZ.into_iter().find(on_time).unwrap_or(HPET_HZ[0]))
+                let on_time = ON_TIME_HZ.iter().copied().find(on_time);
+                rate(From::Assumed, on_time.unwrap_or(HPET_HZ[0]))
             }
         },
         "jiffies" | "refined-jiffies" => rate(From::Configuration, case.facts.kernel.tick_hz()?),
@@ -94,11 +103,20 @@ pub(super) fn reference(case: &Case<'_>, name: &str, ticks: u64) -> Option<Rate>
     }
 }
 
-/// `hpet0: 3 comparators, 64-bit 14.318180 MHz counter`
+/// Other rates that the reference may have had, where its own is but assumed.
+pub(super) fn instead(assumed: Rate) -> impl Iterator<Item = Rate> {
+    let others = HPET_HZ.into_iter().filter(move |hz| *hz != assumed.hz);
+    let others = others.filter(move |_| assumed.from == From::Assumed);
+    others.map(|hz| Rate { hz, from: From::Fitted })
+}
+
+/// `hpet0: 3 comparators, 64-bit 14.318180 MHz counter`, which its driver prints
+/// (drivers/char/hpet.c), or else by its clock source.
 fn hpet_hz(case: &Case<'_>) -> Option<f64> {
-    case.log().ok()?.iter().find_map(|line| {
+    let by_driver = case.log().ok()?.iter().find_map(|line| {
         let (head, _) = line.text.split_once(" MHz counter")?;
         let mhz: f64 = head.rsplit(' ').next()?.parse().ok()?;
         (mhz > 0.0).then_some(mhz * 1e6)
-    })
+    });
+    by_driver.or_else(|| case.facts.kernel.hpet_period_ns().map(|ns| (1e9 / ns).round()))
 }

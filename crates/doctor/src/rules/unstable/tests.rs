@@ -1,5 +1,7 @@
 //! Each cause of an unstable TSC, from log lines as kernels print them.
 
+mod guests;
+mod hpet;
 mod real_logs;
 
 use facts::Fact;

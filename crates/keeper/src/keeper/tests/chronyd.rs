@@ -240,3 +240,63 @@ fn after_chronyds_step_a_server_is_polled_to_verify_it() {
     assert_eq!(bench.sample(&[]), []);
     assert_eq!((&bench.polled[..], bench.settled), (&[1, 0][..], 1));
 }
+
+/// What was measured before chronyd, or somebody else, set the clock is no sample: all is
+/// measured anew first, and a round goes on.
+#[test]
+fn chronyd_is_not_fed_what_was_measured_before_a_set() {
+    let corrector = Corrector::Chronyd { makestep: true, feed: true };
+    let policy = Policy { corrector, ..Policy::default() };
+    let mut bench = Bench::new(policy, &[PAGE, SERVER, SERVER]);
+    bench.sample(&[]);
+    bench.move_by(2000 * MS);
+    bench.keeper.sample(bench.now_ns, &[]);
+    for _ in 0..2 {
+        let fed = std::iter::from_fn(|| {
+            let action = bench.keeper.next(bench.now_ns)?;
+            if let Action::Measure(sources) = &action {
+                for index in sources {
+                    let offset_ns = bench.offsets[*index].map(|(offset_ns, _)| offset_ns);
+                    let offset = offset_ns.map(|offset_ns| OffsetBound {
+                        offset_ns,
+                        bound_ns: 1000,
+                        at_monotonic_ns: bench.now_ns,
+                    });
+                    bench.keeper.measured(*index, bench.now_ns, offset);
+                }
+            }
+            Some(action)
+        });
+        let fed = fed.filter_map(|action| match action {
+            Action::FeedChronyd(offset) => Some(offset.offset_ns),
+            _ => None,
+        });
+        let fed: Vec<i64> = fed.take(1).collect();
+        assert_eq!(fed, [bench.offsets[0].unwrap().0]);
+        // Set right just before it was fed.
+        bench.move_by(-2000 * MS);
+        bench.keeper.was_set_beside_chronyd(bench.now_ns);
+    }
+}
+
+/// A date that somebody sets is chronyd's to decide: our command does not take it back,
+/// neither before the set is classified nor after that.
+#[test]
+fn a_date_is_not_taken_back_by_our_command_to_chronyd() {
+    let corrector = Corrector::Chronyd { makestep: true, feed: true };
+    for sources in [&[PAGE][..], &[SERVER, SERVER, SERVER]] {
+        let mut bench = Bench::new(Policy { corrector, ..Policy::default() }, sources);
+        bench.sample(&[]);
+        assert_eq!(bench.settled, 1);
+        bench.move_by(-3_600_000 * MS);
+        bench.keeper.was_set_beside_chronyd(bench.now_ns);
+        let set = disruption(Kind::ClockSet, bench.now_ns, 3.6e12);
+        let mut done: Vec<Action> = (0..2).flat_map(|_| bench.sample(&[])).collect();
+        done.extend(bench.sample(&[set]));
+        done.extend((0..20).flat_map(|_| bench.sample(&[])));
+        let is_left = |it: &Action| {
+            matches!(it, Action::Refuse(_, Refusal::SetByAnother | Refusal::Unconfirmed))
+        };
+        assert!(!done.is_empty() && done.iter().all(is_left), "{done:?}");
+    }
+}

@@ -84,3 +84,45 @@ fn what_is_refused_leaves_nothing_known_of_the_error() {
     assert!(matches!(done[..], [Action::Refuse(..), ..]), "{done:?}");
     assert_eq!(bench.figures, [(Some(16 * S), 16 * S)], "once");
 }
+
+/// A pause is classified some samples after it was corrected. A slew that goes on, just
+/// begun or half done, has the kernel told as one that begins: it would call the clock
+/// unsynchronised until the slew is over.
+#[test]
+fn a_slew_under_way_tells_the_kernel_again_what_a_late_disruption_took_back() {
+    for (later_s, left_ms) in [(0, 50), (40, 30)] {
+        let source = (SourceKind::Ntp, Some((50 * MS, 5_000_000)));
+        let mut bench = Bench::new(Policy::default(), &[source]);
+        assert!(matches!(bench.sample(&[])[..], [Action::Slew(_)]));
+        let error = |left_ms: i64| {
+            let estimated_ns = (left_ms * MS).unsigned_abs();
+            ClockError { max_ns: estimated_ns + 5_000_001, estimated_ns }
+        };
+        assert_eq!((&bench.reported[..], &bench.figures[..]), (&[error(50)][..], &[][..]));
+        bench.now_ns += later_s * S;
+        bench.move_by((left_ms - 50) * MS);
+        let pause = [disruption(Kind::Pause, bench.now_ns, 5e9)];
+        assert_eq!(bench.sample(&pause), [], "the slew goes on");
+        assert_eq!(bench.figures, [(Some(16 * S), 16 * S)]);
+        assert_eq!(bench.reported, [error(50), error(left_ms)]);
+    }
+}
+
+/// A slew that goes on beyond where the clock is right by now, as of a slow crystal, moves it
+/// as far as the kernel adds in that time; what the crystal moves it by comes on top.
+#[test]
+fn the_error_that_is_told_holds_until_a_slew_ends() {
+    let source = (SourceKind::Ntp, Some((-32_900_000, 10_000)));
+    let mut bench = Bench::new(Policy::default(), &[source]);
+    while bench.keeper.slewing.is_none() {
+        bench.sample(&[]);
+    }
+    bench.reported.clear();
+    while bench.reported.is_empty() {
+        bench.offsets[0] = Some((85_000, 10_000));
+        bench.sample(&[]);
+    }
+    let left_ns = bench.keeper.slewing.unwrap().left_ns(bench.now_ns);
+    assert!((-1_000_000..-100_000).contains(&left_ns), "{left_ns}");
+    assert!(bench.reported[0].max_ns >= 85_000 + left_ns.unsigned_abs(), "{:?}", bench.reported);
+}

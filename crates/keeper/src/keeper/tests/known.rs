@@ -50,3 +50,18 @@ fn too_few_sources_or_the_rtc_are_no_knowledge() {
     bench.sample(&[]);
     assert_eq!(bench.keeper.known(bench.now_ns), Known::Nothing);
 }
+
+/// A set of some microseconds, which the next samples classify: until then it is none.
+#[test]
+fn no_frequency_is_learnt_while_evidence_is_gathered() {
+    for is_gathering in [false, true] {
+        let mut bench = Bench::new(Policy::default(), &[PAGE]);
+        bench.sample(&[]);
+        for _ in 0..4 {
+            bench.keeper.gathering(is_gathering);
+            bench.move_by(20_000);
+            bench.sample(&[]);
+        }
+        assert_eq!(bench.keeper.frequency().is_some(), !is_gathering);
+    }
+}

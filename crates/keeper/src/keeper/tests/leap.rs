@@ -55,13 +55,27 @@ fn what_few_announce_or_on_another_day_or_beside_a_daemon_is_not_armed() {
 }
 
 #[test]
-fn a_step_disarms_the_kernel_and_it_is_armed_anew() {
+fn whether_a_step_left_the_second_armed_is_not_known_and_the_kernel_is_told_again() {
+    for said_after in [Some(Inserted), None] {
+        let mut bench = bench(Corrector::Kernel);
+        let said = [Some(Inserted); 3];
+        told(&mut bench, said, NOON_NS);
+        bench.move_by(10 * S as i64);
+        let pause = disruption(Kind::Pause, bench.now_ns, 10e9);
+        assert_eq!(set_by(&bench.sample(&[pause])), []);
+        let said = [said_after; 3];
+        assert_eq!(told(&mut bench, said, NOON_NS + S), [said_after]);
+        assert_eq!(told(&mut bench, said, NOON_NS + 2 * S), []);
+    }
+}
+
+#[test]
+fn a_date_that_another_sets_disarms_the_kernel_and_it_is_armed_anew() {
     let mut bench = bench(Corrector::Kernel);
     let said = [Some(Inserted); 3];
     told(&mut bench, said, NOON_NS);
-    bench.move_by(10 * S as i64);
-    let pause = disruption(Kind::Pause, bench.now_ns, 10e9);
-    assert_eq!(set_by(&bench.sample(&[pause])), [None]);
+    let set = disruption(Kind::ClockSet, bench.now_ns, 0.0);
+    assert_eq!(set_by(&bench.sample(&[set])), [None]);
     assert_eq!(told(&mut bench, said, NOON_NS + S), [Some(Inserted)]);
 }
 
@@ -121,4 +135,45 @@ fn what_the_kernel_could_not_be_told_is_told_again() {
     bench.succeeds = true;
     assert_eq!(told(&mut bench, said, NOON_NS), [Some(Inserted)]);
     assert_eq!(told(&mut bench, said, NOON_NS), []);
+}
+
+/// The page is the host's voice, and has to agree with as many others as in a correction.
+#[test]
+fn a_page_announces_as_a_voice_among_others() {
+    let some = Some(Inserted);
+    for (servers, said, expected) in [
+        (0, [some, None, None], &[some][..]),
+        (0, [None; 3], &[]),
+        // One against one.
+        (1, [some, None, None], &[]),
+        (1, [some, some, None], &[some]),
+        // A page that says nothing may not fill in the field.
+        (1, [None, some, None], &[some]),
+        (2, [some, None, None], &[]),
+        (2, [some, some, None], &[some]),
+        (2, [some, Some(Deleted), None], &[]),
+    ] {
+        let sources = [&[PAGE][..], &[SERVER; 2][..servers]].concat();
+        let mut bench = Bench::new(Policy::default(), &sources);
+        assert_eq!(told(&mut bench, said, NOON_NS), expected, "{servers} {said:?}");
+    }
+}
+
+#[test]
+fn a_page_that_announced_one_takes_it_back() {
+    let mut bench = Bench::new(Policy::default(), &[PAGE]);
+    // From the first of the month on.
+    let (said, days) = ([Some(Deleted), None, None], 2 * HALF_A_DAY_NS);
+    assert_eq!(told(&mut bench, said, NOON_NS - 20 * days), []);
+    assert_eq!(told(&mut bench, said, NOON_NS), [Some(Deleted)]);
+    let pause = disruption(Kind::Pause, bench.now_ns, 10e9);
+    bench.move_by(10 * S as i64);
+    assert_eq!(set_by(&bench.sample(&[pause])), []);
+    assert_eq!(told(&mut bench, said, NOON_NS + S), [Some(Deleted)], "after a step, again");
+    assert_eq!(told(&mut bench, [None; 3], NOON_NS + 2 * S), [None]);
+    assert_eq!(told(&mut bench, [None; 3], NOON_NS + 3 * S), []);
+    // What a page never announced, it does not clear.
+    let mut found = Bench::new(Policy::default(), &[PAGE]);
+    found.keeper.found_leap(Some(Inserted));
+    assert_eq!(told(&mut found, [None; 3], NOON_NS), []);
 }

@@ -110,7 +110,11 @@ fn messages_are_received() {
     send(b"nonsense");
     send(&[b'x'; 4000]);
     host.receive_all().unwrap();
+    let hours = |it: u64| std::time::Instant::now() + std::time::Duration::from_secs(it * 3600);
+    assert!(!host.gives_notice(hours(0)));
     assert!(host.take_resumed() && !host.take_resumed());
+    // A nightly pause is told before the last notice is too old.
+    assert_eq!([0, 24, 26].map(|age| host.gives_notice(hours(age))), [true, true, false]);
     let rejected = host.take_rejected().unwrap().to_string();
     assert!(rejected.starts_with("expected at most 128 bytes"), "{rejected}");
     assert_eq!(host.take_rejected(), None);
@@ -145,11 +149,11 @@ fn a_leftover_is_replaced_and_nothing_else() {
     let host = bind(&path).unwrap();
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let taken = bind(&path).unwrap_err();
+    let taken = LocalSocket::bind(&path).unwrap_err();
     assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
     drop(host);
     std::fs::write(&path, "a letter").unwrap();
-    assert!(bind(&path).is_err());
+    assert!(LocalSocket::bind(&path).is_err());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "a letter");
 }
 

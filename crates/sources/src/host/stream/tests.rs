@@ -2,9 +2,10 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 use hosttime::{
-    Answer, EARLIEST_NS, HostClock, Leap, MIN_INTERVAL_NS, ROUNDS, Reason, Refused, Scale,
+    Answer, EARLIEST_NS, Frame, HostClock, Leap, MIN_INTERVAL_NS, ROUNDS, Reason, Refused, Scale,
 };
 use linux::clock::Clock;
+use proptest::prelude::*;
 
 use super::*;
 
@@ -59,6 +60,39 @@ fn an_exchange_gives_the_hosts_time_however_its_bytes_are_cut() {
     let truth = i128::from(EARLIEST_NS + pair.monotonic_ns) - i128::from(pair.realtime_ns);
     let wrong_ns = (i128::from(offset.offset_ns) - truth).unsigned_abs();
     assert!(wrong_ns <= u128::from(offset.bound_ns) + 1_000_000, "{wrong_ns} {offset:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// What a host sends means the same in whatever pieces it is read.
+    #[test]
+    fn what_it_was_told_does_not_depend_on_the_pieces(
+        notices in 0..4_usize,
+        rest in prop::collection::vec(any::<u8>(), 0..2 * FRAME_BYTES),
+        lengths in prop::collection::vec(1..2 * FRAME_BYTES, 1..8),
+    ) {
+        let mut sent = Frame::Notice(Reason::Restored).encode().repeat(notices);
+        sent.extend_from_slice(&rest);
+        let in_pieces_of = |lengths: &[usize]| {
+            let (mut stream, mut told, mut host) = pair();
+            let mut lengths = lengths.iter().cycle();
+            let mut sent = &sent[..];
+            let mut left = Left::Open;
+            while !sent.is_empty() && left == Left::Open {
+                let (piece, later) = sent.split_at(sent.len().min(*lengths.next().unwrap()));
+                host.write_all(piece).unwrap();
+                left = stream.receive(&mut told).unwrap();
+                sent = later;
+            }
+            let is_frame = told.take_rejected(0).is_none();
+            (left, told.resumed, is_frame)
+        };
+        let whole = in_pieces_of(&[usize::MAX]);
+        prop_assert_eq!(in_pieces_of(&lengths), whole);
+        prop_assert_eq!(in_pieces_of(&[1]), whole);
+        prop_assert_eq!(whole.1, notices > 0);
+    }
 }
 
 #[test]

@@ -113,6 +113,54 @@ fn the_reply_is_found_behind_other_packets() {
     assert!(reply.is_ok(), "{reply:?}");
 }
 
+/// A request that gets no reply.
+fn request() -> [u8; 48] {
+    let sent = Cell::new([0; 48]);
+    let reply = query_over(|_, request| {
+        sent.set(request);
+        None
+    });
+    assert!(matches!(reply, Err(NtpError::Timeout { .. })), "{reply:?}");
+    sent.get()
+}
+
+/// Who cannot see the request does not know one bit of what a reply has to repeat.
+#[test]
+fn no_bit_of_a_requests_number_can_be_guessed() {
+    let numbers: Vec<u64> =
+        (0..64).map(|_| u64::from_be_bytes(request()[40..].try_into().unwrap())).collect();
+    // A bit that is the same in 64 requests: once in 2^57 runs.
+    let ever_set = numbers.iter().fold(0, |all, number| all | number);
+    let always_set = numbers.iter().fold(u64::MAX, |all, number| all & number);
+    assert_eq!((ever_set, always_set), (u64::MAX, 0), "{numbers:x?}");
+}
+
+/// Each of its 64 bits counts.
+#[test]
+fn a_reply_to_another_number_is_none() {
+    for bit in 0..64 {
+        let reply = query_over(|number, request| {
+            let mut packet = reply(request);
+            packet[24 + bit / 8] ^= 1 << (bit % 8);
+            (number == 0).then_some(packet)
+        });
+        assert!(matches!(reply, Err(NtpError::Timeout { .. })), "bit {bit}: {reply:?}");
+    }
+}
+
+/// What sntpc would send is a time of day, which anyone knows.
+#[test]
+fn a_reply_to_the_time_of_day_is_none() {
+    let now_s = linux::clock::Clock::Realtime.read_ns().unwrap() / 1_000_000_000;
+    let replied = query_over(|number, request| {
+        let mut packet = reply(request);
+        let second = (now_s + UNIX_EPOCH_S + number as u64 / 2) << 32;
+        packet[24..32].copy_from_slice(&second.to_be_bytes());
+        (number < 4).then_some(packet)
+    });
+    assert!(replied.is_err(), "{replied:?}");
+}
+
 #[test]
 fn a_flood_is_not_read_to_its_end() {
     for length in [0, 48] {

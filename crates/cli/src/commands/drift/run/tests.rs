@@ -63,7 +63,7 @@ fn a_clock_set_back_is_noted_and_its_comparisons_are_kept() {
     let time = Time::default();
     let set_back = |now: u64| SINCE_1970 + now - if now > 30 * S { 3 * S } else { 0 };
     let mut run = run_of(&time, set_back, |now| Some(SINCE_1970 + now));
-    run.record(&path).unwrap();
+    run.record(&path, u64::MAX).unwrap();
     minute(&mut run, &time);
     run.finish_records().unwrap();
     let report = run.report(Budget::default()).unwrap();
@@ -86,7 +86,7 @@ fn a_record_continues_across_a_restart() {
     let first = Time::default();
     let mut one = run_of(&first, fast, |now| Some(SINCE_1970 + now));
     one.boot = "boot before".into();
-    one.record(&path).unwrap();
+    one.record(&path, u64::MAX).unwrap();
     minute(&mut one, &first);
     one.finish_records().unwrap();
     let second = Time(Rc::new(Cell::new(7000 * S)));
@@ -107,7 +107,7 @@ fn recorded(folder: &Path) -> std::path::PathBuf {
     let path = folder.join("run.csv");
     let time = Time::default();
     let mut run = run_of(&time, |now| SINCE_1970 + now, |now| Some(SINCE_1970 + now));
-    run.record(&path).unwrap();
+    run.record(&path, u64::MAX).unwrap();
     minute(&mut run, &time);
     run.finish_records().unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
@@ -145,4 +145,39 @@ fn a_reference_of_the_record_that_is_not_compared_with_is_noted() {
     let expected = "ntp 192.0.2.1 is in the record, and was not compared with in this run: `--ntp \
                 192.0.2.1` continues it.";
     assert_eq!(run.notes.last().unwrap(), expected);
+}
+
+/// All files below a folder.
+fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn a_folder_has_days_and_hosts_and_a_killed_run_is_gone_on_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let measured = || {
+        let time = Time::default();
+        let mut run = run_of(&time, |now| SINCE_1970 + now, |now| Some(SINCE_1970 + now));
+        run.record(folder.path(), u64::MAX).unwrap();
+        minute(&mut run, &time);
+        run
+    };
+    let lines = || -> usize {
+        let texts = files(folder.path()).into_iter().map(std::fs::read_to_string);
+        texts.map(|text| text.unwrap().lines().count()).sum()
+    };
+    // Killed: it does not end its record.
+    drop(measured());
+    assert_eq!(lines(), 2 * 60);
+    let mut again = measured();
+    assert_eq!(lines(), 2 * 2 * 60);
+    again.finish_records().unwrap();
+    let left = files(folder.path());
+    assert!(!left.is_empty());
+    for path in left {
+        let below = path.strip_prefix(folder.path()).unwrap().to_str().unwrap();
+        assert!(below.starts_with("date=20") && below.contains("/host="), "{below}");
+        assert!(below.contains("/drift-") && below.ends_with(".parquet"), "{below}");
+    }
 }

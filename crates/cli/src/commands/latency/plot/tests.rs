@@ -26,7 +26,7 @@ fn report() -> LatencyReport {
         .filter(|delay| delay.cause < Cause::IdleExit)
         .collect();
     let machine = Machine { kernel: "6.18".into(), cpu: None, cpus: 2 };
-    LatencyReport { version: String::new(), machine, latency, findings: Vec::new() }
+    LatencyReport { version: String::new(), machine, latency, findings: Vec::new(), compared: None }
 }
 
 #[test]

@@ -203,6 +203,12 @@ fn several_kinds_that_fit_are_all_named() {
             vec![Evidence::Rtc { gained_s: 3.3, bound_s: 1.0 }],
         ),
         disruption_line(
+            Kinds::of(&[Kind::Pause, Kind::Migrated, Kind::SnapshotRestored, Kind::RtcSet]),
+            Some([2.3e9, 1e9]),
+            Some([2.3e9, 1e9]),
+            vec![Evidence::Rtc { gained_s: 2.3, bound_s: 1.0 }],
+        ),
+        disruption_line(
             Kinds::of(&[Kind::Suspend, Kind::Migrated, Kind::SnapshotRestored]),
             Some([6e9, 1e9]),
             None,
@@ -224,6 +230,12 @@ fn several_kinds_that_fit_are_all_named() {
                               restored from a snapshot or migrated to another host
                               it left the time of day 3.3 ± 1.0 s behind
                               - the RTC stepped +3.3 ± 1.0 s against CLOCK_BOOTTIME
+    06:06:02.797  RTC STEP    this machine was stopped for 2.3 ± 1.0 s (paused,
+                              restored from a snapshot or migrated to another host),
+                              or its RTC was set
+                              if it was stopped, it left the time of day 2.3 ± 1.0 s
+                              behind
+                              - the RTC stepped +2.3 ± 1.0 s against CLOCK_BOOTTIME
     06:06:02.797  SUSPEND     the machine was suspended for 6.0 ± 1.0 s: by itself,
                               or by its host to restore or migrate it
     06:06:02.797  STOPPED     nothing of this machine ran for 4.0 ± 0.1 s: its host

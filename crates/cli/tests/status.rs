@@ -1,0 +1,131 @@
+//! `parachron status -w`, beside a socket that answers as a daemon does.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use daemon::status::{ClockStatus, NextAction, NextStatus, Status};
+use daemon::status_socket::REQUEST;
+use keeper::ClockState;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// What a daemon would know that is asked for the nth time: each time something else.
+fn status(asked: u32) -> Status {
+    Status {
+        version: "0.1.0".into(),
+        pid: 7,
+        dry_run: false,
+        at_unix_ns: Some(1_795_242_707_000_000_000),
+        running_s: f64::from(asked),
+        clock: ClockStatus {
+            state: ClockState::Synchronised,
+            selected: Some("ntp a.example".into()),
+            offset_ns: Some(i64::from(asked) * 1_000),
+            bound_ns: Some(50_000),
+            kernel: None,
+        },
+        sources: Vec::new(),
+        beside: None,
+        next: NextStatus { action: NextAction::Wait, by_ns: None, why: None },
+        recent: [].into(),
+        counts: keeper::event::Summary::default(),
+        disrupted_age_s: [].into(),
+    }
+}
+
+/// Ours, which is not left behind.
+struct Watching(Child);
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn watching(socket: &Path, more: &[&str]) -> Watching {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_parachron"));
+    command.args(["status", "-w", "--socket"]).arg(socket).args(more);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Watching(command.spawn().unwrap())
+}
+
+/// Replies to the next who asks; when that was.
+fn reply(listener: &UnixListener, asked: u32) -> Instant {
+    let (mut client, _) = listener.accept().unwrap();
+    let at = Instant::now();
+    let mut request = [0; REQUEST.len()];
+    client.read_exact(&mut request).unwrap();
+    assert_eq!(request, REQUEST);
+    client.write_all(serde_json::to_string(&status(asked)).unwrap().as_bytes()).unwrap();
+    at
+}
+
+/// Its exit code, and what it said of a failure.
+fn ended(mut watching: Watching) -> (Option<i32>, String) {
+    let mut said = String::new();
+    watching.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    (watching.0.wait().unwrap().code(), said)
+}
+
+fn interrupt(watching: &Watching) {
+    kill_process(Pid::from_child(&watching.0), Signal::INT).unwrap();
+}
+
+#[test]
+fn it_looks_again_each_second_until_ctrl_c() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("status.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let mut watching = watching(&socket, &[]);
+    let mut lines = BufReader::new(watching.0.stdout.take().unwrap()).lines();
+    let mut asked_at = Vec::new();
+    for asked in 1..=3 {
+        asked_at.push(reply(&listener, asked));
+        let clock = lines.by_ref().map(Result::unwrap).find(|line| line.starts_with("clock: "));
+        let expected =
+            format!("clock: synchronised; offset +{asked}.00 µs ± 50.0 µs, selected ntp a.example");
+        assert_eq!(clock.as_deref(), Some(expected.as_str()), "look {asked}");
+    }
+    // By its own clock: what kept it from a look brings the next one nearer.
+    let looks = asked_at[2] - asked_at[0];
+    assert!(looks >= Duration::from_millis(1500), "three looks within {looks:?}");
+    interrupt(&watching);
+    // What is no terminal is not erased.
+    assert!(lines.map(Result::unwrap).all(|line| !line.contains('\u{1b}')));
+    assert_eq!(ended(watching), (Some(0), String::new()));
+}
+
+#[test]
+fn it_prints_an_object_a_line_and_ends_with_its_reader() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("status.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let mut watching = watching(&socket, &["--format", "json"]);
+    let mut lines = BufReader::new(watching.0.stdout.take().unwrap()).lines();
+    for asked in 1..=2 {
+        reply(&listener, asked);
+        let line = lines.next().unwrap().unwrap();
+        assert_eq!(serde_json::from_str::<Status>(&line).unwrap(), status(asked));
+    }
+    drop(lines);
+    // Who reads it no more is no failure, and nobody has to end it.
+    assert_eq!(ended(watching), (Some(0), String::new()));
+}
+
+#[test]
+fn a_daemon_that_ends_meanwhile_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("status.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let watching = watching(&socket, &[]);
+    reply(&listener, 1);
+    drop(listener);
+    assert!(UnixStream::connect(&socket).is_err());
+    let (code, said) = ended(watching);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("no daemon runs: nobody listens at"), "{said}");
+}

@@ -1,0 +1,26 @@
+//! The clock of a Linux machine: the few system calls around [`timeline`](crate::timeline), and
+//! [`Clock`].
+
+mod chronyd_poll;
+mod clock;
+mod clockbound;
+mod counter;
+mod instant;
+mod kernel_clock;
+mod maintainer;
+mod settings;
+mod shared;
+mod sole;
+mod status;
+mod system;
+mod system_time;
+mod vmclock;
+
+pub use chronyd_poll::LOCAL_CHRONYD;
+pub use clock::Clock;
+pub use instant::Instant;
+pub use maintainer::Maintainer;
+pub use settings::Settings;
+pub use shared::shared;
+pub use status::{Source, Status};
+pub use system_time::SystemTime;

@@ -1,0 +1,105 @@
+//! Have the clock kept: by `parachrond` where that is installed, else by `parachron keep`.
+//! Beside chronyd that is the recommended set-up (docs/guide/keep.md, "With chrony"): it
+//! steps at once, where a chronyd that is told to step (`--chrony makestep`) takes seconds.
+
+use facts::kernel::version::KernelVersion;
+use facts::steering::TimeKeeperKind;
+
+use crate::case::Case;
+use crate::finding::Remedy;
+
+/// Since then the kernel announces to all that the machine is a copy (NEW_VMGENID,
+/// drivers/virt/vmgenid.c); before, in its log alone.
+const ANNOUNCES: KernelVersion = KernelVersion { major: 6, minor: 10 };
+
+/// What a keeper on this machine goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// The host's clock, which is compared in each sample.
+    HostsClock,
+    /// What shows each pause to anybody: then servers are asked.
+    Pauses,
+    /// What shows a restore to anybody.
+    Restores,
+    /// At most the kernel's log shows a restore, to root alone; else the next poll does.
+    AtMostByLog,
+}
+
+/// Correct the clock after each pause and restore.
+pub(crate) fn keep(case: &Case<'_>) -> Remedy {
+    if case.in_container() {
+        return Remedy::advice(
+            "Or run parachrond on the machine itself: containers share its clock.",
+        );
+    }
+    let shown = shown(case);
+    let needs_servers = shown != Shown::HostsClock;
+    let (command, changes) = match (is_installed(case), needs_servers) {
+        (true, false) => ("sudo systemctl enable --now parachrond", SERVICE),
+        (true, true) => (
+            "echo 'ntp = [\"ADDRESS\", \"ANOTHER\"]' | sudo tee -a \
+             /etc/parachron/parachrond.toml && parachrond --check && sudo systemctl enable \
+             parachrond && sudo systemctl restart parachrond",
+            SERVICE,
+        ),
+        (false, false) => ("sudo parachron keep", FOREGROUND),
+        (false, true) => ("sudo parachron keep --ntp ADDRESS --ntp ANOTHER", FOREGROUND),
+    };
+    let beside = if case.running(&[TimeKeeperKind::Chrony]).is_empty() {
+        ""
+    } else {
+        "; beside chronyd it only steps"
+    };
+    Remedy::command(text(shown), command).changes(format!("{changes}{beside}"))
+}
+
+const SERVICE: &str = "the time of day, from now on, after a reboot too";
+const FOREGROUND: &str = "the time of day, while it runs; installed as parachrond.service \
+                          (docs/guide/keep.md) it runs after a reboot too";
+
+fn text(shown: Shown) -> &'static str {
+    match shown {
+        Shown::HostsClock => "Or correct the clock within a second of each pause and restore.",
+        Shown::Pauses => {
+            "Or correct the clock within a second of a server's first reply after each pause and \
+             restore."
+        }
+        Shown::Restores => {
+            "Or correct the clock within a second of a server's first reply after each restore."
+        }
+        Shown::AtMostByLog => {
+            "Or correct the clock by servers. At most the kernel's log shows a restore here: \
+             `parachron keep` reads that as root, and corrects within a second of a reply; the \
+             service may not read it, and corrects at its next poll, up to 64 s later."
+        }
+    }
+}
+
+fn is_installed(case: &Case<'_>) -> bool {
+    let keepers = case.facts.steering.keepers.known().into_iter().flatten();
+    keepers.filter(|one| one.kind == TimeKeeperKind::ParachronKeep).any(|one| one.installed)
+}
+
+fn shown(case: &Case<'_>) -> Shown {
+    // The page itself is a source where its host states the time (pvclock's vmclock).
+    const SYNCHRONISED: u8 = 2;
+    let facts = case.facts;
+    let page = facts.vmclock.known();
+    if case.host_phcs().next().is_some()
+        || page.is_some_and(|page| page.clock_status == SYNCHRONISED)
+    {
+        return Shown::HostsClock;
+    }
+    if facts.rtc.devices.is_known_and(|all| !all.is_empty()) {
+        return Shown::Pauses;
+    }
+    let release = facts.kernel.release.known();
+    let announces = release
+        .and_then(|release| KernelVersion::of(release))
+        .is_some_and(|version| version >= ANNOUNCES);
+    let is_announced = announces && case.generation_device().is_some();
+    if page.is_some() || is_announced { Shown::Restores } else { Shown::AtMostByLog }
+}
+
+#[cfg(test)]
+mod tests;

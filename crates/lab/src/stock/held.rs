@@ -1,0 +1,161 @@
+//! A guest whose time of day is kept, from outside: whether it becomes right, stays so, and
+//! whose work that is.
+
+use host::Policy;
+use linux::clock::Clock;
+use serde::{Deserialize, Serialize};
+
+use super::host_line::{Placed, signed};
+use super::kept::Said;
+use super::ticking::Tick;
+use crate::results::{Check, Moved, Verdict};
+
+/// A time of day is right within this, beyond the readings' bound, ns: below it `keep` lets
+/// it be.
+const RIGHT_NS: f64 = 1e6;
+/// How soon it is right.
+const RIGHT_S: f64 = 0.3;
+/// For how long it has to stay so, and by how many more readings that is seen.
+const HELD_NS: f64 = 3e9;
+const HELD_READINGS: usize = 5;
+/// What `keep` says where its machine was restored, and where it was behind.
+const RESTORED: &str = "disruption";
+const STEPPED: &str = "corrected step";
+
+/// What was seen of it since a restore.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Held {
+    /// The time of day, from the first reading that was right.
+    dates: Vec<Placed>,
+    said: Said,
+}
+
+impl Held {
+    /// Of lines since, once the time of day was right and then seen for long enough.
+    pub(super) fn of(lines: &[(Vec<Placed>, Tick)]) -> Option<Self> {
+        let dates = lines.iter().filter_map(|(stamps, _)| stamps.iter().find(|one| is_date(one)));
+        let dates: Vec<_> = dates.skip_while(|date| !is_right(date)).cloned().collect();
+        let (first, last) = (dates.first()?, dates.last()?);
+        if dates.len() <= HELD_READINGS || signed(last.boot_ns, first.boot_ns) < HELD_NS {
+            return None;
+        }
+        let said = || lines.iter().filter_map(|(_, tick)| tick.keep.as_ref());
+        let events = said().flat_map(|said| said.events.clone()).collect();
+        let ended = said().find_map(|said| said.ended.clone());
+        Some(Self { dates, said: Said { ended, events } })
+    }
+
+    /// When the time of day was right, s since the restore, whether it stayed so, and whether
+    /// that is `keep`'s work.
+    pub(super) fn judge(
+        &self,
+        title: &str,
+        policy: Policy,
+        since_boot_ns: u64,
+        moved: &mut Moved,
+    ) -> Vec<Check> {
+        let Some((first, later)) = self.dates.split_first() else { return Vec::new() };
+        let right_s = signed(first.boot_ns, since_boot_ns) / 1e9;
+        let ahead = later.iter().map(|date| date.ahead_ns);
+        let worst_ns = ahead.max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(f64::NAN);
+        moved.right_s = Some(right_s);
+        (moved.ahead_ns, moved.worst_ahead_ns) = (Some(first.ahead_ns), Some(worst_ns));
+        let check = |what: &str, expected: String, found: String, holds: bool| Check {
+            name: format!("{title}: {what}"),
+            expected,
+            found,
+            verdict: Verdict::of(holds),
+        };
+        let is_behind = policy == Policy::Freeze || policy == Policy::Sleep;
+        let says = |event: &str| self.said.events.iter().any(|one| one == event);
+        let events =
+            if self.said.events.is_empty() { "nothing" } else { &self.said.events.join(", ") };
+        let ended = self.said.ended.as_deref().unwrap_or("lives");
+        let must = if is_behind { format!("{RESTORED}, {STEPPED}") } else { RESTORED.to_owned() };
+        vec![
+            check(
+                "time of day",
+                format!("right within {RIGHT_S} s, without a network"),
+                format!("{:+.0} ns after {right_s:.3} s", first.ahead_ns),
+                right_s <= RIGHT_S,
+            ),
+            check(
+                "time of day, held",
+                format!("right for {:.0} s more", HELD_NS / 1e9),
+                format!("{worst_ns:+.0} ns, the worst of {} readings", later.len()),
+                later.iter().all(is_right),
+            ),
+            check(
+                "keep",
+                format!("lives, and says: {must}"),
+                format!("{ended}, {events}"),
+                self.said.ended.is_none() && says(RESTORED) && (!is_behind || says(STEPPED)),
+            ),
+        ]
+    }
+}
+
+fn is_date(stamp: &Placed) -> bool {
+    stamp.clock == Clock::Realtime.name()
+}
+
+fn is_right(date: &Placed) -> bool {
+    date.ahead_ns.abs() <= RIGHT_NS + date.bound_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    fn line(at_ns: u64, ahead_ns: f64, said: Said) -> (Vec<Placed>, Tick) {
+        let clock = Clock::Realtime.name().to_owned();
+        let date = Placed { clock, ns: 0, tsc: 0, boot_ns: at_ns, bound_ns: 1e3, ahead_ns };
+        (vec![date], Tick { stamps: Vec::new(), fired: Vec::new(), keep: Some(said) })
+    }
+
+    fn said(events: &[&str]) -> Said {
+        Said { ended: None, events: events.iter().map(|&one| one.to_owned()).collect() }
+    }
+
+    /// Restored at 10 s, behind at first, then right, and as `ahead` says from then on.
+    fn lines(ahead: impl Fn(u64) -> f64) -> Vec<(Vec<Placed>, Tick)> {
+        let begins = [
+            line(10 * S, -4e9, said(&[])),
+            line(10 * S + S / 5, 16e3, said(&["disruption", "corrected step"])),
+        ];
+        let goes_on = (2..20).map(|n| line(10 * S + n * S / 5, ahead(n), said(&[])));
+        begins.into_iter().chain(goes_on).collect()
+    }
+
+    fn verdicts(lines: &[(Vec<Placed>, Tick)], policy: Policy) -> [bool; 3] {
+        let held = Held::of(lines).unwrap();
+        let checks = held.judge("kvm: file", policy, 10 * S, &mut Moved::default());
+        let passed: Vec<_> = checks.iter().map(|one| one.verdict == Verdict::Passed).collect();
+        passed.try_into().unwrap()
+    }
+
+    #[test]
+    fn a_time_of_day_has_to_be_right_and_stay_so() {
+        let right = lines(|_| 20e3);
+        assert_eq!(verdicts(&right, Policy::Freeze), [true; 3]);
+        assert_eq!(Held::of(&right[..8]), None, "not seen for long enough");
+        assert_eq!(Held::of(&right[..1]), None, "never right");
+        let once = lines(|n| if n == 9 { -4e9 } else { 20e3 });
+        assert_eq!(verdicts(&once, Policy::Freeze), [true, false, true]);
+        assert_eq!(verdicts(&right[1..], Policy::Advance), [true; 3]);
+        let late: Vec<_> = (0..30).map(|n| line(11 * S + n * S / 5, 0.0, said(&[]))).collect();
+        assert_eq!(verdicts(&late, Policy::Advance), [false, true, false]);
+    }
+
+    #[test]
+    fn it_is_keeps_work_and_keep_lives() {
+        let mut lines = lines(|_| 0.0);
+        lines[1].1.keep = Some(said(&["disruption"]));
+        assert_eq!(verdicts(&lines, Policy::Advance), [true; 3]);
+        assert_eq!(verdicts(&lines, Policy::Sleep), [true, true, false], "no step");
+        lines[9].1.keep = Some(Said { ended: Some("exit status: 1".to_owned()), events: vec![] });
+        assert_eq!(verdicts(&lines, Policy::Advance), [true, true, false]);
+    }
+}
