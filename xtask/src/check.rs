@@ -6,7 +6,7 @@ mod deny;
 mod docs;
 mod package;
 mod semver;
-mod targets;
+pub(crate) mod targets;
 
 pub(crate) use package::check as package;
 

@@ -5,7 +5,9 @@
 mod arm64;
 mod arrows;
 mod check;
+mod ci;
 mod circles;
+mod counts;
 mod diagnostic;
 mod docs;
 mod fuzz;
@@ -17,6 +19,7 @@ mod queries;
 mod release;
 mod site;
 mod tidy;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -34,8 +37,12 @@ pub(crate) struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Chore {
-    /// Run everything that CI runs in addition to the tests
+    /// Format, lints, documentation, licences, packages, house rules
     Check(check::Args),
+    /// Run what CI runs beside the tests, as steps with times and one summary
+    Ci(ci::Args),
+    /// Install programs that CI's steps need
+    Tools,
     /// Check the files against STYLE.md
     Tidy,
     /// Check the dependencies between the crates
@@ -103,6 +110,8 @@ fn main() -> ExitCode {
     let project = Project::here();
     match command_line.chore {
         Chore::Check(args) => check::run(&project, &args),
+        Chore::Ci(args) => ci::run(&project, &args),
+        Chore::Tools => tools::run(&project),
         Chore::Tidy => diagnostic::report("tidy", &tidy::check(&project)),
         Chore::Arrows => diagnostic::report("arrows", &arrows::check(&project)),
         Chore::Bench(args) => args.run(&project, &["--release", "--package", "bench"]),

@@ -73,6 +73,23 @@ impl Project {
         command
     }
 
+    /// The commit, and whether files differ from it: `28010492`, or `28010492 with changes`.
+    pub(crate) fn commit(&self) -> String {
+        let git = |arguments: &[&str]| {
+            let output =
+                Command::new("git").args(arguments).current_dir(&self.root).output().ok()?;
+            output
+                .status
+                .success()
+                .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        };
+        let Some(commit) = git(&["rev-parse", "--short=8", "HEAD"]) else {
+            return "no commit known".to_owned();
+        };
+        let is_clean = git(&["status", "--porcelain"]).is_some_and(|changes| changes.is_empty());
+        if is_clean { commit } else { commit + " with changes" }
+    }
+
     /// `cargo` of the nightly toolchain, in the root.
     pub(crate) fn nightly_cargo(&self) -> Command {
         let mut command = Command::new("rustup");

@@ -1,0 +1,140 @@
+//! `cargo xtask tools`: programs that CI's steps need and this machine lacks. What cannot be
+//! had is reported, and the steps that need it are skipped.
+//!
+//! Debian's packages of daemons are unpacked below `target/tools`, not installed: installing
+//! them would start a chronyd that sets the clock, and a Prometheus.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+
+use crate::outside::{self, Outcome};
+use crate::project::Project;
+
+/// Programs that cargo installs: the program, its package and version, and further arguments.
+const BY_CARGO: [(&str, &str, &str, &[&str]); 2] = [
+    ("cargo-deny", "cargo-deny", "^0.20", &[]),
+    ("mdbook", "mdbook", "^0.5", &["--no-default-features", "--features", "search"]),
+];
+
+/// Programs of Debian's packages that are unpacked.
+const UNPACKED: [(&str, &str); 2] = [("chronyd", "chrony"), ("promtool", "prometheus")];
+
+/// Programs of Debian's packages that are installed.
+const INSTALLED: [(&str, &str); 1] = [("qemu-system-x86_64", "qemu-system-x86")];
+
+/// Targets for which something is built, and nothing is run but the simulator's page.
+const TARGETS: [&str; 4] = [
+    "thumbv7em-none-eabi",
+    "aarch64-unknown-none",
+    "riscv64gc-unknown-linux-gnu",
+    "wasm32-unknown-unknown",
+];
+
+pub(crate) fn run(project: &Project) -> ExitCode {
+    for (program, package, version, more) in BY_CARGO {
+        if !is_there(project, program) {
+            let mut cargo = project.cargo();
+            cargo.args(["install", "--quiet", "--locked", "--version", version]);
+            report(program, &Outcome::of(cargo.args(more).arg(package)));
+        }
+    }
+    let mut rustup = Command::new("rustup");
+    report("targets", &Outcome::of(rustup.args(["target", "add", "--quiet"]).args(TARGETS)));
+    let unpacked = UNPACKED.iter().filter(|(program, _)| !is_there(project, program));
+    let installed = INSTALLED.iter().filter(|(program, _)| !is_there(project, program));
+    let (unpacked, installed): (Vec<_>, Vec<_>) = (unpacked.collect(), installed.collect());
+    if unpacked.is_empty() && installed.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    if !can_install() {
+        println!("tools: Debian's packages need root and apt-get; their steps are skipped");
+        return ExitCode::SUCCESS;
+    }
+    report("apt's lists", &Outcome::of(Command::new("apt-get").args(["-qq", "update"])));
+    for (program, package) in installed {
+        report(program, &install(&[(*package).to_owned()]));
+    }
+    for (program, package) in unpacked {
+        report(program, &unpack(project, package));
+    }
+    ExitCode::SUCCESS
+}
+
+/// Where packages are unpacked; `.ci/run` has its folders of programs in PATH.
+fn folder(project: &Project) -> PathBuf {
+    project.target_folder().join("tools")
+}
+
+fn is_there(project: &Project, program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let own = ["usr/bin", "usr/sbin"].map(|below| folder(project).join(below));
+    std::env::split_paths(&path).chain(own).any(|folder| folder.join(program).is_file())
+}
+
+fn can_install() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    is_root && outside::is_available(Command::new("apt-get").arg("--version"))
+}
+
+fn install(packages: &[String]) -> Outcome {
+    let mut apt = Command::new("apt-get");
+    apt.args(["-qq", "install", "--yes", "--no-install-recommends"]).args(packages);
+    Outcome::of(apt.env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+/// Unpacks a package, and installs the libraries that it depends on.
+fn unpack(project: &Project, package: &str) -> Outcome {
+    let folder = folder(project);
+    if let Err(error) = fs::create_dir_all(&folder) {
+        return Outcome::Failed(format!("{}: {error}\n", folder.display()));
+    }
+    let libraries = libraries(package);
+    if !libraries.is_empty()
+        && let failed @ Outcome::Failed(_) = install(&libraries)
+    {
+        return failed;
+    }
+    // apt drops its rights to a user that may not write here; that is a warning.
+    let script =
+        "apt-get -qq download \"$1\" && dpkg-deb --extract \"$1\"_*.deb . && rm \"$1\"_*.deb";
+    Outcome::of(Command::new("sh").args(["-ec", script, "sh", package]).current_dir(folder))
+}
+
+/// The libraries that a package depends on by name.
+fn libraries(package: &str) -> Vec<String> {
+    let mut apt = Command::new("apt-cache");
+    let output = apt.args(["depends", package]).stdin(Stdio::null()).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    text.unwrap_or_default().lines().filter_map(library).map(str::to_owned).collect()
+}
+
+/// The library in a line of `apt-cache depends`.
+fn library(line: &str) -> Option<&str> {
+    let name = line.trim().strip_prefix("Depends: ")?;
+    (name.starts_with("lib") && !name.contains(['<', ' '])).then_some(name)
+}
+
+fn report(what: &str, outcome: &Outcome) {
+    match outcome {
+        Outcome::Passed => println!("tools: {what}: ready"),
+        Outcome::Failed(output) => {
+            let last = output.lines().rev().find(|line| !line.trim().is_empty());
+            println!("tools: {what}: not to be had: {}", last.unwrap_or("no reason given"));
+        }
+        Outcome::Skipped { why, remedy } => println!("tools: {what}: {why}; try: {remedy}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_what_apt_names_so() {
+        assert_eq!(library("  Depends: libnettle8"), Some("libnettle8"));
+        for other in ["chrony", "  Depends: adduser", "  Depends: <libx>", "  Suggests: libz1"] {
+            assert_eq!(library(other), None, "{other}");
+        }
+    }
+}
