@@ -5,9 +5,8 @@
 mod steps;
 
 use std::fs;
-use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::ValueEnum as _;
@@ -15,6 +14,7 @@ use serde_json::json;
 
 use crate::ci::steps::{Missing, Step};
 use crate::counts::{Counts, Reader};
+use crate::outside;
 use crate::project::Project;
 
 /// The share of checks that may be left unmeasured in a green run.
@@ -110,7 +110,7 @@ pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
 fn tests(file: &PathBuf, exit: u8, took_s: f64) -> Report {
     let text = fs::read(file).unwrap_or_default();
     let mut reader = Reader::default();
-    String::from_utf8_lossy(&text).lines().for_each(|line| drop(reader.read(line)));
+    String::from_utf8_lossy(&text).lines().for_each(|line| reader.read(line));
     Report::new("tests", exit == 0 && reader.counts().passed > 0, took_s, &reader)
 }
 
@@ -125,28 +125,12 @@ fn run_step(project: &Project, step: Step, start: Instant) -> Report {
     };
     let mut reader = Reader::default();
     let passed = commands.into_iter().all(|command| {
-        show(command, &mut reader).unwrap_or_else(|error| {
+        outside::show(command, |line| reader.read(line)).unwrap_or_else(|error| {
             println!("{name}: {error}");
             false
         })
     });
     Report::new(&name, passed, began.elapsed().as_secs_f64(), &reader)
-}
-
-/// Runs a command with its output shown and read; whether it succeeded.
-fn show(mut command: Command, reader: &mut Reader) -> io::Result<bool> {
-    let (output, writer) = io::pipe()?;
-    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-    let mut child = command.spawn()?;
-    // It holds the pipe's other end, which would never close.
-    drop(command);
-    for line in BufReader::new(output).split(b'\n') {
-        let line = String::from_utf8_lossy(&line?).into_owned();
-        println!("{line}");
-        reader.read(&line);
-    }
-    io::stdout().flush()?;
-    Ok(child.wait()?.success())
 }
 
 /// A row a step, the reasons, and the verdict as the last line.
@@ -210,6 +194,8 @@ fn record(project: &Project, reports: &[Report], took_s: f64) {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     fn report(counts: Counts) -> Report {
@@ -234,7 +220,7 @@ mod tests {
             let mut command = Command::new("sh");
             command.args(["-c", script]);
             let mut reader = Reader::default();
-            let passed = show(command, &mut reader).unwrap();
+            let passed = outside::show(command, |line| reader.read(line)).unwrap();
             Report::new("step", passed, 0.0, &reader)
         };
         let fine = run("echo x: 3 passed, 0 failed");

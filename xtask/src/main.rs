@@ -11,6 +11,7 @@ mod counts;
 mod diagnostic;
 mod docs;
 mod fuzz;
+mod long;
 mod miri;
 mod outside;
 mod page;
@@ -41,6 +42,8 @@ enum Chore {
     Check(check::Args),
     /// Run what CI runs beside the tests, as steps with times and one summary
     Ci(ci::Args),
+    /// Run everything that takes too long for CI, and keep the results
+    Long(long::Args),
     /// Install programs that CI's steps need
     Tools,
     /// Check the files against STYLE.md
@@ -111,10 +114,11 @@ fn main() -> ExitCode {
     match command_line.chore {
         Chore::Check(args) => check::run(&project, &args),
         Chore::Ci(args) => ci::run(&project, &args),
+        Chore::Long(args) => long::run(&project, &args),
         Chore::Tools => tools::run(&project),
         Chore::Tidy => diagnostic::report("tidy", &tidy::check(&project)),
         Chore::Arrows => diagnostic::report("arrows", &arrows::check(&project)),
-        Chore::Bench(args) => args.run(&project, &["--release", "--package", "bench"]),
+        Chore::Bench(args) => args.run(&project, &["--profile", "dist", "--package", "bench"]),
         Chore::Alerts(args) => alerts(&project, &args),
         Chore::Fuzz(args) => fuzz::run(&project, &args),
         Chore::Circles => diagnostic::report("circles", &circles::check(&project)),

@@ -75,6 +75,11 @@ impl Project {
 
     /// The commit, and whether files differ from it: `28010492`, or `28010492 with changes`.
     pub(crate) fn commit(&self) -> String {
+        self.commit_but_for(".git")
+    }
+
+    /// The same, where changes below a folder do not count.
+    pub(crate) fn commit_but_for(&self, folder: &str) -> String {
         let git = |arguments: &[&str]| {
             let output =
                 Command::new("git").args(arguments).current_dir(&self.root).output().ok()?;
@@ -86,7 +91,8 @@ impl Project {
         let Some(commit) = git(&["rev-parse", "--short=8", "HEAD"]) else {
             return "no commit known".to_owned();
         };
-        let is_clean = git(&["status", "--porcelain"]).is_some_and(|changes| changes.is_empty());
+        let is_clean = git(&["status", "--porcelain", "--", ".", &format!(":!{folder}")])
+            .is_some_and(|changes| changes.is_empty());
         if is_clean { commit } else { commit + " with changes" }
     }
 

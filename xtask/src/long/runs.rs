@@ -1,0 +1,87 @@
+//! The runs, in the order of `cargo xtask long`.
+
+use std::process::Command;
+
+use crate::project::Project;
+
+/// A run: cargo's arguments, with an environment.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) name: &'static str,
+    pub(super) what: &'static str,
+    environment: &'static [(&'static str, &'static str)],
+    cargo: &'static str,
+}
+
+impl Run {
+    pub(super) fn command(&self, project: &Project) -> Command {
+        let mut command = project.cargo();
+        command.args(self.cargo.split(' ')).envs(self.environment.iter().copied());
+        command
+    }
+
+    /// The command as a person types it.
+    pub(super) fn line(&self) -> String {
+        let set = self.environment.iter().map(|(name, value)| format!("{name}={value} "));
+        format!("{}cargo {}", set.collect::<String>(), self.cargo)
+    }
+}
+
+const fn run(name: &'static str, what: &'static str, cargo: &'static str) -> Run {
+    Run { name, what, environment: &[], cargo }
+}
+
+pub(super) const RUNS: &[Run] = &[
+    Run {
+        environment: &[("PARACHRON_LONG", "1")],
+        ..run("tests", "All tests, with the large numbers of cases", "test --workspace")
+    },
+    Run {
+        environment: &[("PARACHRON_HISTORIES", "1000000")],
+        ..run(
+            "histories",
+            "A million histories in which the keeper must make no clock worse",
+            "test --release -p parachron-keeper --test never_worse",
+        )
+    },
+    run("lab", "All experiments of the lab", "run --release -p parachron -- lab"),
+    run("machines", "Every machine under QEMU, every command", "xtask machines --record"),
+    run(
+        "calm",
+        "Ten calm minutes of every machine, a hundred intervals of drift",
+        "xtask machines --long --record",
+    ),
+    run("arm64", "The tests for arm64, under QEMU's user mode", "xtask arm64"),
+    run("miri", "Tests in an interpreter that detects undefined behaviour", "xtask miri"),
+    run("fuzz", "Each fuzz target for a minute", "xtask fuzz --seconds 60"),
+    run("page", "The simulator's page, in node and in a browser", "xtask page --check"),
+    run("queries", "The shipped questions on 10^8 rows", "xtask queries --rows 100000000"),
+    run(
+        "alert-rules",
+        "Alert rules on 10^5 simulated machine-days",
+        "run --release -p alarms -- --runs 900 --into docs/validation/alerts.md",
+    ),
+    run("alerts", "A real Prometheus that scrapes 50 daemons", "xtask alerts"),
+    run("release", "A release, made twice and compared", "xtask release --twice"),
+    run("bench-read", "A clock read beside the peers'", "xtask bench read"),
+    run("bench-update", "A page update by a host", "xtask bench update"),
+    run("bench-clock", "The clock for programs", "xtask bench clock"),
+    run("bench-doctor", "doctor as a whole process", "xtask bench doctor"),
+    run("bench-watch", "The CPU time of watch", "xtask bench watch"),
+    run("bench-simulate", "Simulated guest-days a minute", "xtask bench simulate"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_has_a_name_of_its_own_and_a_command_that_can_be_typed() {
+        let histories = RUNS.iter().find(|run| run.name == "histories").unwrap();
+        assert!(histories.line().starts_with("PARACHRON_HISTORIES=1000000 cargo test --release"));
+        let mut names: Vec<&str> = RUNS.iter().map(|run| run.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), RUNS.len());
+    }
+}
