@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Builds the release binary next to this one.
+/// Builds the program that is packaged, next to this one.
 pub(crate) fn parachron() -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "--package", "parachron"])
+        .args(["build", "--quiet", "--profile", "dist", "--package", "parachron"])
         .status()
         .map_err(|error| format!("cannot run cargo: {error}"))?;
     if !built.success() {

@@ -17,8 +17,8 @@ const ARM64_TOOLS: [(&str, &str); 2] = [
     ("CC_aarch64_unknown_linux_musl", "aarch64-linux-gnu-gcc"),
 ];
 
-/// The profile of Cargo.toml that they are built with.
-const PROFILE: &str = "emulated";
+/// The profile that they are built with.
+const PROFILE: &str = "release";
 
 /// Builds our programs; the folder that they are in.
 pub(crate) fn programs() -> Result<PathBuf, String> {
