@@ -1,5 +1,5 @@
-//! Which documents are pages of the site: those of docs/SUMMARY.md, the records of
-//! decisions and the crates' READMEs.
+//! Which documents are pages of the site: those of docs/SUMMARY.md, the decisions and the
+//! crates' READMEs.
 
 use crate::diagnostic::Diagnostic;
 use crate::tidy::{File, links};
@@ -9,7 +9,7 @@ pub(crate) const SUMMARY: &str = "docs/SUMMARY.md";
 
 /// A page, and the start and end of the names of the documents below it.
 const BELOW: [(&str, &str, &str); 2] = [
-    ("docs/decisions/README.md", "docs/decisions/0", ".md"),
+    ("docs/decisions/README.md", "docs/decisions/", ".md"),
     ("ARCHITECTURE.md", "crates/", "/README.md"),
 ];
 
@@ -24,7 +24,9 @@ pub(crate) fn expanded(text: &str, files: &[String], read: impl Fn(&str) -> Stri
         let page = links::resolve(SUMMARY, target.trim_end_matches(')'));
         list += &format!("{label}]({page})\n");
         for (_, start, end) in BELOW.iter().filter(|(above, ..)| *above == page) {
-            for file in files.iter().filter(|file| file.starts_with(start) && file.ends_with(end)) {
+            let is_below =
+                |file: &&String| file.starts_with(start) && file.ends_with(end) && **file != page;
+            for file in files.iter().filter(is_below) {
                 list += &format!("  - [{}]({file})\n", title(&read(file)));
             }
         }
@@ -71,6 +73,17 @@ mod tests {
         assert_eq!(
             expanded(text, &files, read),
             "# Summary\n\n[Top](README.md)\n- [Crates](ARCHITECTURE.md)\n  - [The b](crates/b/README.md)\n"
+        );
+    }
+
+    #[test]
+    fn decisions_are_below_their_list_and_the_list_is_not() {
+        let files = ["docs/decisions/README.md", "docs/decisions/a.md"].map(str::to_owned);
+        let read = |path: &str| format!("# {path}\n");
+        assert_eq!(
+            expanded("- [Decisions](decisions/README.md)\n", &files, read),
+            "- [Decisions](docs/decisions/README.md)\n  \
+             - [docs/decisions/a.md](docs/decisions/a.md)\n"
         );
     }
 

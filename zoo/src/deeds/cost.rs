@@ -41,7 +41,7 @@ const WATCH: Bars = Bars {
 };
 
 /// Two samples a second, and no other wake-up: no source of this machine is looked at
-/// between two samples (docs/decisions/0032). A sample at either end of the time is one
+/// between two samples (docs/decisions/disruption-verdicts.md). A sample at either end of the time is one
 /// more.
 const DAEMON: Bars = Bars {
     what: "keep: parachrond by its defaults, on many CPUs: below 0.05 % of one and 2 wake-ups a \

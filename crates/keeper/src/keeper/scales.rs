@@ -4,7 +4,7 @@
 //! is inserted then, who smears it does not announce. Sources of one scale count
 //! meanwhile, that of more voices, and UTC of two as many; not of those that reply, or
 //! the clock would go to and fro by half a second as they do. How many have to agree
-//! stays as it is (docs/decisions/0071).
+//! stays as it is (docs/decisions/leap-seconds.md).
 
 use units::calendar;
 

@@ -87,7 +87,7 @@ const FOOT: &str = "
   where each exit is emulated it tries that again and again. Before the machine had them, Linux
   up to 6.12 compared the TSC with its own ticks, of which an emulated host delivers too few,
   and gave the TSC up; with the PM timer alone it still could in the second before it
-  registered that ([0076](../decisions/0076-an-hpet-without-timers.md)).
+  registered that ([stock Linux guests](../decisions/stock-linux-guests.md)).
 - The kernel is told the TSC's rate, as an emulated exit takes longer than its calibration
   by the PIT allows. The time of
   day under kvm-clock may be behind by what the boot took, as Linux counts ticks until it
