@@ -1,8 +1,12 @@
 //! STYLE.md as a program. One file per rule; each violation names its remedy.
 
 mod commands;
+mod english;
 pub(crate) mod links;
+mod names;
+mod ratchet;
 mod rust;
+mod source;
 pub(crate) mod summary;
 mod text;
 
@@ -51,6 +55,8 @@ pub(crate) fn check(project: &Project) -> Vec<Diagnostic> {
         }
     }
     diagnostics.extend(judge(&files, &project.root().to_string_lossy()));
+    let ratchets = english::count(&files).into_iter().chain(names::count(&files));
+    diagnostics.extend(ratchets.flat_map(|(ratchet, found)| ratchet.hold(found)));
     diagnostics.sort();
     diagnostics
 }
