@@ -53,7 +53,7 @@ const TOLD = {
     const s = page.took = (performance.now() - page.begun) / 1000;
     const days = page.fleets.reduce((sum, fleet) => sum + fleet.done, 0) * page.run.days;
     by("progress").textContent = `${Number(days.toPrecision(6))} guest-days in ${time(s)}.`
-      + (is_whole ? "" : " Stopped: the figures are of these.");
+      + (is_whole ? "" : " Stopped: the figures cover these only.");
     by("json").textContent = text;
     table(JSON.parse(text));
     ended();
@@ -65,7 +65,7 @@ const TOLD = {
       const item = document.createElement("li");
       const when = document.createElement("b");
       when.textContent = event.kind === null ? "Start" : time(event.at_s);
-      item.append(when, ": ", told(event, page.run.right_s));
+      item.append(when, ": ", description(event, page.run.right_s));
       return item;
     }));
     draw_one();
@@ -94,7 +94,7 @@ function disciplines() {
 
 function table(report) {
   const heads = ["", "ever > 1 ms", "ever > 1 s", "of the time > 1 ms", "half right within", "95 % within",
-    "longest", "error at end, median", "broke a promise"];
+    "longest", "error at end, median", "broken promises"];
   const percent = (share) => `${(share * 100).toFixed(1)} %`;
   const optional = (s) => (s === undefined || s === null ? "–" : time(s));
   const rows = report.disciplines.map((one) => [one.discipline, percent(one.ever_off[0]), percent(one.ever_off[2]),
@@ -166,7 +166,7 @@ function show_time() {
   const sizes = fleet.sizes()[cell];
   const beyond = [1e-3, 0.1, 1].map((s) => sizes.reduce((sum, size) => sum + (size > s ? 1 : 0), 0));
   const at = time(((cell + 1) / CELLS) * run.days * 86400);
-  by("now").textContent = `Up to ${at}, of ${sizes.length} that run: ${beyond[0]} off by more than 1 ms, `
+  by("now").textContent = `Up to ${at}, of ${sizes.length} running guests ${beyond[0]} were off by more than 1 ms, `
     + `${beyond[1]} by 100 ms, ${beyond[2]} by 1 s.`;
 }
 
@@ -294,7 +294,7 @@ by("share").onclick = async () => {
     await navigator.clipboard.writeText(location.href);
     by("share").textContent = "Copied";
   } catch {
-    by("share").textContent = "It is in the address bar";
+    by("share").textContent = "Copy it from the address bar";
   }
   setTimeout(() => (by("share").textContent = "Copy address"), 2000);
 };

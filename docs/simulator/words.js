@@ -1,4 +1,4 @@
-// Times and stories in words.
+// Times and events as text.
 
 // 0.0123 is "12.3 ms": three figures.
 function time(s) {
@@ -16,29 +16,29 @@ const off = (s) => (s === 0 ? "right" : `${time(s)} ${s < 0 ? "behind" : "ahead"
 const HAPPENED = {
   "pause": "paused", "restore": "restored from a snapshot",
   "restore-twice": "restored a second time from one snapshot", "migrate": "migrated",
-  "host-sleep": "its host slept", "steal": "its CPU was taken by others",
-  "wrong-rtc": "booted by a wrong RTC", "wrong-frequency": "told a wrong TSC frequency",
-  "counter-reset": "its TSC began anew", "server-lies": "a server began to lie",
-  "network-down": "its network went down", "leap-second": "a second was inserted",
+  "host-sleep": "its host was suspended", "steal": "its host ran other guests on its CPU",
+  "wrong-rtc": "booted with a wrong RTC", "wrong-frequency": "its host advertised a wrong TSC frequency",
+  "counter-reset": "its TSC restarted", "server-lies": "a server began to serve wrong time",
+  "network-down": "its network went down", "leap-second": "a leap second was inserted",
 };
 
-function told(event, right_s) {
+function description(event, right_s) {
   const away = event.away_s > 0 ? `, away for ${time(event.away_s)}` : "";
-  const parts = [`${event.kind === null ? "the guest runs" : HAPPENED[event.kind] ?? event.kind}${away}.`];
+  const parts = [`${event.kind === null ? "the guest starts" : HAPPENED[event.kind] ?? event.kind}${away}.`];
   if (event.kind !== null) {
-    parts.push(`Its clock was ${off(event.before_s)} before, and ${off(event.after_s)} after.`);
+    parts.push(`Its clock was ${off(event.before_s)} before and ${off(event.after_s)} after.`);
   }
   if (event.all_steps > 0) {
     const steps = event.steps.map(([after, by]) => `by ${by < 0 ? "−" : "+"}${time(by)} after ${time(after)}`);
     const more = event.all_steps - steps.length;
-    parts.push(`Set ${steps.join(", ")}${more > 0 ? `, and ${more} times more` : ""}.`);
+    parts.push(`Set ${steps.join(", ")}${more > 0 ? `, and ${more} more times` : ""}.`);
   }
   if (!event.was_wrong) {
-    parts.push(`Never off by more than ${time(right_s)}.`);
+    parts.push(`Its error never exceeded ${time(right_s)}.`);
   } else if (event.right_after_s === null) {
-    parts.push(`Not within ${time(right_s)} again before what came next: ${off(event.worst_s)} at worst.`);
+    parts.push(`Not back within ${time(right_s)} before the next event; ${off(event.worst_s)} at worst.`);
   } else {
-    parts.push(`Within ${time(right_s)} again after ${time(event.right_after_s)}; ${off(event.worst_s)} at worst.`);
+    parts.push(`Back within ${time(right_s)} after ${time(event.right_after_s)}; ${off(event.worst_s)} at worst.`);
   }
   return parts.join(" ");
 }
