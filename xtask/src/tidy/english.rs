@@ -27,8 +27,8 @@ const BANNED: [(&str, &str); 17] = [
 ];
 
 /// What people read first, and what programs print: none is left.
-const PROSE: Ratchet = Ratchet { rule: "glue words in README, ARCHITECTURE and guides", most: 87 };
-const DOCS: Ratchet = Ratchet { rule: "glue words in other documents", most: 109 };
+const PROSE: Ratchet = Ratchet { rule: "glue words in README, ARCHITECTURE and guides", most: 4 };
+const DOCS: Ratchet = Ratchet { rule: "glue words in other documents", most: 86 };
 const MESSAGES: Ratchet = Ratchet { rule: "glue words in messages", most: 37 };
 
 /// All of the three kinds.
