@@ -186,7 +186,7 @@ fn cpp_programs_can_use_the_header() {
 /// libraries would have the same path.
 fn library_without_unwinding() -> PathBuf {
     let target_folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("without-unwinding");
-    build(&target_folder, &["--config", "profile.release.panic=\"abort\""])
+    build(&target_folder, &["--config", "profile.dist.panic=\"abort\""])
 }
 
 /// Panicking needs the C library. A program of all functions that links
