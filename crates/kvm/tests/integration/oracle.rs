@@ -3,13 +3,11 @@
 //!
 //! `PARACHRON_MOVES=1000000 cargo test -p parachron-kvm --test oracle`
 
-mod model;
-
 use host::Policy;
 use kvm::{ClockState, Error, Host, Restored, SavedTsc, Vcpu};
 use pvclock::Nanos;
 
-use model::{Chance, DAY, Kernel, ModelVm, Recorded, SECOND, World};
+use crate::model::{Chance, DAY, Kernel, ModelVm, Recorded, SECOND, World};
 
 /// Moves of one run, unless PARACHRON_MOVES says.
 const MOVES: u64 = 100_000;
@@ -21,7 +19,7 @@ fn moves() -> u64 {
 /// When the guest's timer is due, ns after it was set.
 const TIMER_NS: u64 = 3 * 3_600 * SECOND;
 
-fn host<'w>(world: &'w World, near_khz: Option<u64>, up: u64) -> model::Host<'w> {
+fn host<'w>(world: &'w World, near_khz: Option<u64>, up: u64) -> crate::model::Host<'w> {
     let mut chance = world.chance.borrow_mut();
     let khz = match near_khz {
         // Two boots of one host, or twins: calibrations differ by a few kHz.
@@ -33,7 +31,7 @@ fn host<'w>(world: &'w World, near_khz: Option<u64>, up: u64) -> model::Host<'w>
     let fraction_bits = [Some(48), Some(32), None][chance.below(3) as usize];
     let now = world.now.get();
     let up = chance.below(up.min(now));
-    model::Host {
+    crate::model::Host {
         world,
         kernel: Kernel { pairs: !chance.one_in(4), master_with_offsets: chance.one_in(3) },
         hz,
@@ -55,7 +53,7 @@ fn through_a_file(state: &ClockState) -> ClockState {
     read
 }
 
-fn known(host: &model::Host<'_>) -> Host {
+fn known(host: &crate::model::Host<'_>) -> Host {
     let mut known = Host::new(host.tsc_of_kvm()).with_real_error(Nanos(20));
     known.boot_id = Some(format!("{:x}", host.booted));
     known
@@ -81,7 +79,7 @@ struct Seen {
 }
 
 /// A VM that has run for some hours, with a TSC of its own rate and value.
-fn started<'h>(host: &'h model::Host<'h>, vcpus: usize) -> ModelVm<'h> {
+fn started<'h>(host: &'h crate::model::Host<'h>, vcpus: usize) -> ModelVm<'h> {
     let (world, vm) = (host.world, ModelVm::new(host, vcpus));
     let mut chance = world.chance.borrow_mut();
     let scaled_khz = host.khz / 2 + chance.below(host.khz);
@@ -96,7 +94,7 @@ fn started<'h>(host: &'h model::Host<'h>, vcpus: usize) -> ModelVm<'h> {
             vcpu.set_tsc_khz(scaled_khz as u32).unwrap();
         }
         vcpu.set_tsc_offset(offset).unwrap();
-        vcpu.set_msr(model::KVM_SYSTEM_TIME, 0x8001).unwrap();
+        vcpu.set_msr(crate::model::KVM_SYSTEM_TIME, 0x8001).unwrap();
     }
     if one_behind {
         vm.vcpus[vcpus - 1].set_tsc_offset(offset.wrapping_sub(77_777)).unwrap();

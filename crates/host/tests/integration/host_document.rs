@@ -1,20 +1,18 @@
 //! docs/protocols/host.md: each sum is done again, and its figures are what
 //! this crate gives.
 
-mod common;
-
-#[path = "../../pvclock-c/tests/protocol_examples/arithmetic.rs"]
+#[path = "../../../pvclock-c/tests/protocol_examples/arithmetic.rs"]
 mod arithmetic;
-#[path = "../../pvclock-c/tests/protocol_examples/document.rs"]
+#[path = "../../../pvclock-c/tests/protocol_examples/document.rs"]
 #[allow(dead_code, reason = "this document shows no page's bytes")]
 mod document;
 
-use common::{HOST_TSC, Rig, SECOND, at, at_rate};
+use crate::common::{HOST_TSC, Rig, SECOND, at, at_rate};
 use document::Document;
 use host::{Event, GuestClock, Kind, Policy, Restored, Settings, TscRatio, VcpuId};
 use pvclock::{Hertz, Nanos, Ticks};
 
-const HOST: Document = Document::of(include_str!("../../../docs/protocols/host.md"));
+const HOST: Document = Document::of(include_str!("../../../../docs/protocols/host.md"));
 const KVM: Settings = Settings::new(Kind::Kvm, HOST_TSC);
 
 #[test]

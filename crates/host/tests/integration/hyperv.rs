@@ -1,8 +1,6 @@
 //! Hyper-V's time as a guest meets it.
 
-mod common;
-
-use common::{HOST_TSC, Rig, SECOND, at, cases};
+use crate::common::{HOST_TSC, Rig, SECOND, at, cases};
 use host::msr::{
     HV_APIC_FREQUENCY, HV_GUEST_OS_ID, HV_REENLIGHTENMENT_CONTROL, HV_REFERENCE_TSC,
     HV_TIME_REF_COUNT, HV_TSC_EMULATION_CONTROL, HV_TSC_EMULATION_STATUS, HV_TSC_FREQUENCY,
@@ -180,7 +178,7 @@ proptest! {
         elapsed in 0u64..1 << 46,
     ) {
         let advertised = Hertz(host_hz / 1_000_000 * advertised_ppm);
-        let at = |ns| common::at_rate(ns, Hertz(host_hz));
+        let at = |ns| crate::common::at_rate(ns, Hertz(host_hz));
         let settings = |kind| Settings::new(kind, Hertz(host_hz)).advertise(advertised);
         let kvm = Rig::kvm(settings(Kind::Kvm), 1, at(start));
         let hyperv = Rig::hyperv(settings(Kind::HyperV), 1, at(start));

@@ -1,9 +1,7 @@
 //! kvm-clock as a guest meets it: whose page is written when, and what is in
 //! it.
 
-mod common;
-
-use common::{HOST_TSC, REAL_AT_BOOT, Rig, SECOND, at, info};
+use crate::common::{HOST_TSC, REAL_AT_BOOT, Rig, SECOND, at, info};
 use host::msr::{
     HV_REFERENCE_TSC, KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD, KVM_WALL_CLOCK,
 };
@@ -181,7 +179,7 @@ fn the_wall_clock_is_written_once_at_each_write() {
 #[test]
 fn an_advertised_frequency_that_is_too_high_makes_a_slow_guest() {
     let (host, advertised) = (Hertz(3_400_109_000), Hertz(3_478_274_491));
-    let at = |ns| common::at_rate(ns, host);
+    let at = |ns| crate::common::at_rate(ns, host);
     let mut rig = Rig::kvm(Settings::new(Kind::Kvm, host).advertise(advertised), 1, at(0));
     let read = rig.guest_reads(0, at(300 * SECOND)).unwrap().0;
     assert!(read.abs_diff(293_258_239_000) < 1_000_000, "300 s are 293.26 s: {read}");

@@ -1,10 +1,8 @@
 //! A source that goes to and fro: what others contradict moves nothing, and what nobody
 //! does moves the clock no more often than steps are allowed.
 
-mod model;
-
+use crate::model::{MS, Machine, S, Source};
 use keeper::{Policy, SourceKind};
-use model::{MS, Machine, S, Source};
 
 const KINDS: [SourceKind; 6] = [
     SourceKind::VmClock,

@@ -1,7 +1,5 @@
 //! The VMClock page against exact arithmetic, and pages that lie.
 
-mod common;
-
 use proptest::prelude::*;
 use pvclock::shared::Aligned;
 use pvclock::vmclock::{
@@ -122,7 +120,7 @@ fn bytes_lie_where_the_abi_says() {
 }
 
 proptest! {
-    #![proptest_config(common::cases(20_000))]
+    #![proptest_config(crate::common::cases(20_000))]
 
     /// Every field at any value, extremes among them: the exact time, or an
     /// error with the reason.

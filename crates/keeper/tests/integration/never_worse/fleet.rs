@@ -2,8 +2,8 @@
 
 use keeper::SourceKind;
 
-use super::model::{S, Source};
 use super::random::Random;
+use crate::model::{S, Source};
 
 /// The faces of one host, and servers: by voice.
 #[derive(Debug)]

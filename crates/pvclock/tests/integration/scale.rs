@@ -1,7 +1,5 @@
 //! The scale against exact arithmetic, over its whole range.
 
-mod common;
-
 use proptest::prelude::*;
 use pvclock::hyperv::{ReferenceInfo, ReferencePage, ReferenceReader, ReferenceScale};
 use pvclock::shared::Aligned;
@@ -43,7 +41,7 @@ fn cycles() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(common::cases(20_000))]
+    #![proptest_config(crate::common::cases(20_000))]
 
     /// `0 ≤ exact − computed < exact · 2^−31 + 2 ns`, all terms multiplied by
     /// `hz · 2^31` so that nothing is rounded here.

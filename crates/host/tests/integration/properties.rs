@@ -1,9 +1,7 @@
 //! What holds whatever happens: time on a vCPU does not go back, a page that
 //! is off is left alone, no value a guest writes brings its host down.
 
-mod common;
-
-use common::{HOST_TSC, Rig, SECOND, at, cases, info};
+use crate::common::{HOST_TSC, Rig, SECOND, at, cases, info};
 use host::msr::{
     HV_REFERENCE_TSC, HV_TIME_REF_COUNT, KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD,
     KVM_WALL_CLOCK,

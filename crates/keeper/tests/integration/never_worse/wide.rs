@@ -5,9 +5,9 @@
 use keeper::{Corrector, Keeper, Policy, SourceKind};
 
 use super::fleet::Fleet;
-use super::model::{Machine, S};
 use super::random::Random;
 use super::{History, lie, pauses};
+use crate::model::{Machine, S};
 
 /// A year, ns.
 const YEAR_NS: i64 = 31_557_600 * S as i64;

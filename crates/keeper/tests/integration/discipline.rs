@@ -1,11 +1,9 @@
 //! What disciplining the clock achieves, on a model of the kernel's: in calm, in
 //! an hour without a source, and when the oscillator changes.
 
-mod model;
-
+use crate::model::{MS, Machine, S, Source};
 use disruptions::{Disruption, Kind};
 use keeper::{Policy, SourceKind};
-use model::{MS, Machine, S, Source};
 use proptest::prelude::*;
 
 const US: u64 = 1000;

@@ -1,8 +1,6 @@
 //! Saving, restoring and migrating.
 
-mod common;
-
-use common::{HOST_TSC, REAL_AT_BOOT, Rig, SECOND, at, at_rate, cases};
+use crate::common::{HOST_TSC, REAL_AT_BOOT, Rig, SECOND, at, at_rate, cases};
 use host::msr::{
     HV_REENLIGHTENMENT_CONTROL, HV_TIME_REF_COUNT, HV_TSC_EMULATION_CONTROL,
     HV_TSC_EMULATION_STATUS, HV_TSC_FREQUENCY, KVM_STEAL_TIME,
@@ -346,7 +344,7 @@ proptest! {
             new.host_clocksource_is_tsc = !per_vcpu;
             new.real_time_error = Some(Nanos(0));
         });
-        let from = |ns| common::at_rate(ns, Hertz(from_hz));
+        let from = |ns| crate::common::at_rate(ns, Hertz(from_hz));
         let mut rig = Rig::kvm(settings, 2, from(0));
         for index in 0..2 {
             let vcpu = VcpuId(index);

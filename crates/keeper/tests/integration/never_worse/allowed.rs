@@ -4,7 +4,7 @@ use keeper::SourceKind;
 
 use super::History;
 use super::fleet::Fleet;
-use super::model::Deed;
+use crate::model::Deed;
 
 /// What of a deed no bound is held against: the kernel slews by microseconds, and what the
 /// host sent half a second ago has wandered by 1000 ppm.

@@ -5,10 +5,8 @@
 //! walks the clock farthest: it always shows it to be off by as much as was believed
 //! before.
 
-mod model;
-
+use crate::model::{MS, Machine, S, Source};
 use keeper::{Policy, SourceKind};
-use model::{MS, Machine, S, Source};
 
 /// What one server moves at once.
 const AT_ONCE_NS: u64 = S;

@@ -1,10 +1,8 @@
 //! Every write to guest memory is marked: a live migration sends what it is told of.
 
-mod common;
-
 use std::cell::RefCell;
 
-use common::{HOST_TSC, SECOND, at};
+use crate::common::{HOST_TSC, SECOND, at};
 use host::msr::{
     HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_WALL_CLOCK,
 };

@@ -1,10 +1,8 @@
 //! What the keeper promises, on a model of the kernel's clock.
 
-mod model;
-
+use crate::model::clock::Errno;
+use crate::model::{MS, Machine, ModelClock, NOON_NS, S, Source};
 use keeper::{Policy, SourceKind, SystemClock};
-use model::clock::Errno;
-use model::{MS, Machine, ModelClock, NOON_NS, S, Source};
 use proptest::prelude::*;
 use units::LeapSecond;
 

@@ -6,8 +6,6 @@
 //! outlives the page, or is refused before any access.
 #![allow(unsafe_code)]
 
-mod common;
-
 use proptest::prelude::*;
 use pvclock::hyperv::{
     ReferenceInfo, ReferencePage, ReferenceReader, ReferenceScale, ReferenceWriter,
@@ -42,7 +40,7 @@ fn time_info() -> impl Strategy<Value = TimeInfo> {
 }
 
 proptest! {
-    #![proptest_config(common::cases(20_000))]
+    #![proptest_config(crate::common::cases(20_000))]
 
     #[test]
     fn any_time_page_is_answered_without_a_jump(

@@ -6,8 +6,8 @@ use disruptions::{Disruption, Evidence, Kind, Kinds, Size};
 use keeper::SourceKind;
 
 use super::fleet::Fleet;
-use super::model::{INTERVAL_NS, MS, Machine, S};
 use super::random::Random;
+use crate::model::{INTERVAL_NS, MS, Machine, S};
 
 /// What the kernel adds for a suspend is the RTC's, in whole seconds, ns.
 const SLEPT_WITHIN_NS: i64 = S as i64;

@@ -1,8 +1,6 @@
 //! The bytes of a saved clock.
 
-mod common;
-
-use common::{HOST_TSC, Rig, SECOND, at, cases};
+use crate::common::{HOST_TSC, Rig, SECOND, at, cases};
 use host::msr::KVM_STEAL_TIME;
 use host::{DecodeError, GuestClock, Kind, Policy, Saved, Settings, VcpuId};
 use proptest::prelude::*;

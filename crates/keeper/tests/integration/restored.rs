@@ -2,11 +2,9 @@
 //! What shows the restore decides how soon it is right (docs/guide/keep.md, "Restored, with
 //! servers alone").
 
-mod model;
-
+use crate::model::{INTERVAL_NS, MS, Machine, S, Source};
 use disruptions::{Disruption, Kind};
 use keeper::{Policy, SourceKind};
-use model::{INTERVAL_NS, MS, Machine, S, Source};
 
 /// How long it was away.
 const AWAY_NS: u64 = 60 * S;

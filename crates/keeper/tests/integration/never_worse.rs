@@ -30,21 +30,15 @@
 //! never_worse` runs as many, from `PARACHRON_FIRST` on; a failure names the history, which
 //! `PARACHRON_HISTORY` runs alone.
 
-#[path = "never_worse/allowed.rs"]
 mod allowed;
-#[path = "never_worse/fleet.rs"]
 mod fleet;
-mod model;
-#[path = "never_worse/pauses.rs"]
 mod pauses;
-#[path = "never_worse/random.rs"]
 mod random;
-#[path = "never_worse/wide.rs"]
 mod wide;
 
+use crate::model::{Deed, HALF_A_DAY_NS, MS, Machine, NOON_NS, S, Source};
 use fleet::Fleet;
 use keeper::{Policy, Scale, SourceKind};
-use model::{Deed, HALF_A_DAY_NS, MS, Machine, NOON_NS, S, Source};
 use random::Random;
 
 /// Histories in an ordinary run.

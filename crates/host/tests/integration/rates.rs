@@ -1,9 +1,7 @@
 //! True rates and told ones, judged by TSCs of the rig's own: what a guest computes
 //! from its page and its hardware's TSC, not from what the state machine believes.
 
-mod common;
-
-use common::{REAL_AT_BOOT, SECOND, cases};
+use crate::common::{REAL_AT_BOOT, SECOND, cases};
 use host::msr::KVM_SYSTEM_TIME;
 use host::pages::TimePage;
 use host::{

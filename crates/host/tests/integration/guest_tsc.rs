@@ -1,8 +1,6 @@
 //! The guest's TSC: where the host's begins anew, and where hardware scales it.
 
-mod common;
-
-use common::{HOST_TSC, Rig, SECOND, at};
+use crate::common::{HOST_TSC, Rig, SECOND, at};
 use host::{Event, Kind, Settings, TscRatio, VcpuId};
 use pvclock::kvm_clock::Flags;
 use pvclock::{Hertz, Nanos, Ticks};
