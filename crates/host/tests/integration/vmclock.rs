@@ -1,22 +1,22 @@
 //! The producer of VMClock pages in a simulated world: whatever its sources do, true
 //! time is within what the page claims.
 //!
-//! `PARACHRON_UPDATES=1000000 cargo test --release -p parachron-host --test vmclock`
+//! `PARACHRON_LONG=1 cargo test --release -p parachron-host vmclock` tries a million updates.
 
 use host::TscRatio;
 use host::vmclock::{GuestCounter, HostTime, Leap, TimeSample, TimeSettings, VmClock};
 use pvclock::vmclock::{ClockStatus, CounterId, VmClockFlags, VmClockInfo};
 use pvclock::{Hertz, Nanos, Ticks};
+use test_size::size;
 
 const SECOND: u64 = 1_000_000_000;
 const DAY: u64 = 86_400 * SECOND;
 /// TAI at truth 0: 2026-12-20 00:00:00 UTC, twelve days before a month's end.
 const EPOCH: u64 = (1_797_724_800 + 37) * SECOND;
-const UPDATES: u64 = 20_000;
 
+/// Updates of all worlds: the shares that are asserted below need ten worlds.
 fn updates() -> u64 {
-    let given = std::env::var("PARACHRON_UPDATES");
-    given.map_or(UPDATES, |text| text.parse().expect("a number of updates"))
+    size(20_000, 1_000_000)
 }
 
 /// xorshift64*.

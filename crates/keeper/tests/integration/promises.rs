@@ -4,6 +4,7 @@ use crate::model::clock::Errno;
 use crate::model::{MS, Machine, ModelClock, NOON_NS, S, Source};
 use keeper::{Policy, SourceKind, SystemClock};
 use proptest::prelude::*;
+use test_size::size;
 use units::LeapSecond;
 
 /// Something that happens to the machine.
@@ -70,7 +71,7 @@ fn happen(machine: &mut Machine, happening: &Happening) {
 const TO_SETTLE: u64 = 2 * (64 + 64 + 30 + 250 + 64 + 64);
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(size(100, 300)))]
 
     #[test]
     fn whatever_happens_the_clock_ends_within_the_bounds(

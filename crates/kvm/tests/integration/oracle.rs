@@ -1,19 +1,18 @@
 //! Saves, restores and moves on a model of KVM: the step that a guest sees is never
 //! beyond the bound that was stated.
 //!
-//! `PARACHRON_MOVES=1000000 cargo test -p parachron-kvm --test oracle`
+//! `PARACHRON_LONG=1 cargo test --release -p parachron-kvm oracle` tries a million.
 
 use host::Policy;
 use kvm::{ClockState, Error, Host, Restored, SavedTsc, Vcpu};
 use pvclock::Nanos;
+use test_size::size;
 
 use crate::model::{Chance, DAY, Kernel, ModelVm, Recorded, SECOND, World};
 
-/// Moves of one run, unless PARACHRON_MOVES says.
-const MOVES: u64 = 100_000;
-
+/// Moves of one run: no fault is known that 20 000 missed.
 fn moves() -> u64 {
-    std::env::var("PARACHRON_MOVES").map_or(MOVES, |text| text.parse().expect("a number of moves"))
+    size(20_000, 1_000_000)
 }
 
 /// When the guest's timer is due, ns after it was set.

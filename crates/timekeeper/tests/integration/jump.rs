@@ -2,6 +2,7 @@
 //! in the same state, to the last bit, as the one that takes each tick.
 
 use proptest::prelude::*;
+use test_size::size;
 use timekeeper::timex::{mode, status};
 use timekeeper::{ClockSource, Kernel, Timekeeper, Timex, Version};
 
@@ -130,7 +131,7 @@ impl Machine {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: size(10_000, 100_000), ..ProptestConfig::default() })]
 
     #[test]
     fn a_jump_is_the_walk(
