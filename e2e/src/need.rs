@@ -1,7 +1,10 @@
 //! What a case cannot do without, and how this machine falls short of it.
 
 use std::fs::{self, OpenOptions};
+use std::io;
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Something that not every machine has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +13,8 @@ pub enum Need {
     Root,
     /// Two clock sources that the kernel can switch between.
     TwoClocksources,
+    /// A network to itself: datagrams reach this machine.
+    Loopback,
     /// A clock source of this name.
     Clocksource(&'static str),
     /// `/dev/kvm`, to be opened for reading and writing.
@@ -42,6 +47,10 @@ impl Need {
             Self::Clocksource(name) => {
                 let found = clocksources().iter().any(|found| found == name);
                 (!found).then(|| format!("no clock source {name}"))
+            }
+            Self::Loopback => {
+                let error = loopback().err()?;
+                Some(format!("no loopback ({error})"))
             }
             Self::Kvm => {
                 let opened = OpenOptions::new().read(true).write(true).open("/dev/kvm");
@@ -77,6 +86,14 @@ pub fn kernel() -> Option<PathBuf> {
             && fs::File::open(path).is_ok()
     };
     entries.filter(is_kernel).min()
+}
+
+/// Sends a datagram to ourselves.
+fn loopback() -> io::Result<()> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    socket.send_to(&[0], socket.local_addr()?)?;
+    socket.set_read_timeout(Some(Duration::from_secs(10)))?;
+    socket.recv(&mut [0]).map(|_| ())
 }
 
 fn clocksources() -> Vec<String> {

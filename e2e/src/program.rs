@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use crate::cpu_watch::CpuWatch;
+
 /// The user that owns nothing, on every Linux.
 const NOBODY: u32 = 65534;
 
@@ -40,9 +42,14 @@ impl Program {
         PROGRAM.get_or_init(Self::find).as_ref().map_err(Clone::clone)
     }
 
+    /// A program at this path.
+    pub(crate) fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
     fn find() -> Result<Self, String> {
         if let Some(path) = std::env::var_os("PARACHRON") {
-            return Ok(Self { path: path.into() });
+            return Ok(Self::at(path.into()));
         }
         // Cargo says where the program is; a path put together here would
         // miss CARGO_TARGET_DIR and the like. `--workspace` chooses the same
@@ -56,7 +63,7 @@ impl Program {
             .output()
             .map_err(|error| format!("cannot run cargo: {error}"))?;
         let said = String::from_utf8_lossy(&output.stdout);
-        said.lines().find_map(executable).map(|path| Self { path }).ok_or_else(|| {
+        said.lines().find_map(executable).map(Self::at).ok_or_else(|| {
             // Once, not with each case.
             eprintln!("{}", String::from_utf8_lossy(&output.stderr));
             "parachron does not build: the compiler's words stand above".to_owned()
@@ -82,6 +89,18 @@ impl Program {
     pub fn run(&self, arguments: &[&str]) -> ProgramOutput {
         let output = self.command(arguments).output();
         ProgramOutput::from(output.unwrap_or_else(|e| panic!("{}: {e}", self.path.display())))
+    }
+
+    /// Runs it to its end, with its threads watched as well.
+    ///
+    /// # Panics
+    /// It cannot be started.
+    pub fn run_watched(&self, arguments: &[&str], watch: &CpuWatch) -> ProgramOutput {
+        let mut command = self.command(arguments);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let child = child.unwrap_or_else(|e| panic!("{}: {e}", self.path.display()));
+        watch.include(child.id());
+        child.wait_with_output().expect("our own child").into()
     }
 
     /// Runs it as somebody who may do nothing special: as `nobody`, when we

@@ -7,10 +7,10 @@ use e2e::{Need, Program, ProgramOutput};
 use serde_json::Value;
 
 cases! {
-    &[] =>
+    Shared &[] =>
         tables_fit_80_columns, loads_run_by_one_and_by_all, only_what_is_requested_is_timed,
         nonsense_is_refused, a_plot_is_a_picture, no_plot_is_lost_with_its_report;
-    &[Need::Path("/dev/full")] => no_report_is_lost_with_its_plot;
+    Shared &[Need::Path("/dev/full")] => no_report_is_lost_with_its_plot;
 }
 
 fn tables_fit_80_columns(program: &Program) {

@@ -9,8 +9,10 @@ use e2e::{Need, Program, ProgramOutput};
 use serde_json::Value;
 
 cases! {
-    &[] => a_capture_is_diagnosed_alike, a_capture_overwrites_nothing;
-    &[Need::Root, Need::Tool("unshare")] => a_capture_holds_no_host_name;
+    Shared &[] => a_capture_overwrites_nothing;
+    // Another case's chronyd would be found by one of its runs only.
+    Alone &[] => a_capture_is_diagnosed_alike;
+    Shared &[Need::Root, Need::Tool("unshare")] => a_capture_holds_no_host_name;
 }
 
 /// The names of the rules that found something.

@@ -12,10 +12,10 @@ use sources::chronyd_client::{Address, Cause, ChronydClient, ChronydError, Feed}
 use sources::{NtpSource, now};
 use units::OffsetBound;
 
-const NEEDS: &[Need] = &[Need::Root, Need::Tool("chronyd")];
+const NEEDS: &[Need] = &[Need::Root, Need::Loopback, Need::Tool("chronyd")];
 
 cases! {
-    NEEDS =>
+    Shared NEEDS =>
         chrony_serves_this_clock_to_our_ntp, chrony_uses_the_samples_we_send,
         chrony_replies_to_our_commands;
 }

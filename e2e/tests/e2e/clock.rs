@@ -9,7 +9,8 @@ use e2e::ntp_server::{Behaviour, NtpServer};
 use e2e::{Need, Program};
 
 cases! {
-    &[Need::Root, Need::Tool("chronyd")] => clock_has_its_error_bounded_by_a_real_chronyd;
+    Shared &[Need::Root, Need::Loopback, Need::Tool("chronyd")] =>
+        clock_has_its_error_bounded_by_a_real_chronyd;
 }
 
 /// What the server is ahead of this machine's clock, which is what the clock

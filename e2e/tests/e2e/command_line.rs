@@ -8,10 +8,10 @@ use std::process::Stdio;
 use e2e::{Need, Program, project};
 
 cases! {
-    &[] =>
+    Shared &[] =>
         help_names_every_command, a_wrong_word_is_explained, documented_commands_parse,
         man_pages_are_written;
-    &[Need::Tool("bash")] => bash_takes_its_completions;
+    Shared &[Need::Tool("bash")] => bash_takes_its_completions;
 }
 
 /// The commands that `--help` names.

@@ -4,7 +4,8 @@ use e2e::Program;
 use serde_json::Value;
 
 cases! {
-    &[] => doctor_gives_a_verdict_here, doctor_tells_by_its_exit_code, doctor_does_without_root;
+    Shared &[] =>
+        doctor_gives_a_verdict_here, doctor_tells_by_its_exit_code, doctor_does_without_root;
 }
 
 fn doctor_gives_a_verdict_here(program: &Program) {

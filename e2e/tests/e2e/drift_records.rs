@@ -6,13 +6,13 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
 
-use e2e::Program;
 use e2e::ntp_server::{Behaviour, NtpServer};
+use e2e::{Need, Program};
 
 use crate::drift::report;
 
 cases! {
-    &[] =>
+    Shared &[Need::Loopback] =>
         drift_killed_leaves_its_records, drift_packs_what_was_killed,
         drift_goes_on_where_it_was_killed;
 }

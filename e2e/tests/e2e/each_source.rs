@@ -14,12 +14,12 @@ use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 cases! {
-    SWITCHING =>
+    Alone SWITCHING =>
         every_source_is_measured, the_source_outlives_sigkill,
         the_source_outlives_the_end_of_its_group, the_source_outlives_interrupts,
         two_do_not_switch_at_once;
-    &[Need::TwoClocksources] => switching_needs_root;
-    &[] => a_dry_run_changes_nothing;
+    Shared &[Need::TwoClocksources] => switching_needs_root;
+    Shared &[] => a_dry_run_changes_nothing;
 }
 
 const SWITCHING: &[Need] = &[Need::Root, Need::TwoClocksources];

@@ -1,13 +1,16 @@
 //! What programs read: JSON by the schema that the program prints.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use e2e::{Need, Program, project};
+use jsonschema::Validator;
 use serde_json::{Deserializer, Value};
 
 cases! {
-    &[] => json_keeps_to_its_schema, schemas_are_named;
-    &[Need::Kvm] => lab_s_json_keeps_to_it;
+    Shared &[] => json_keeps_to_its_schema, schemas_are_named;
+    Shared &[Need::Kvm] => lab_s_json_keeps_to_it;
 }
 
 /// Which schema each kind of output keeps to.
@@ -65,8 +68,13 @@ fn lab_s_json_keeps_to_it(program: &Program) {
 
 /// One document, or one a line: each must keep to the schema.
 pub(crate) fn keeps_to(program: &Program, name: &str, documents: &str) {
-    let validator =
-        jsonschema::validator_for(&schema(program, name)).expect("a schema that is one");
+    // Made once: making one takes longer than what it is for.
+    static VALIDATORS: Mutex<BTreeMap<String, Arc<Validator>>> = Mutex::new(BTreeMap::new());
+    let made = || jsonschema::validator_for(&schema(program, name)).expect("a schema that is one");
+    let validator = {
+        let mut validators = VALIDATORS.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(validators.entry(name.to_owned()).or_insert_with(|| Arc::new(made())))
+    };
     let mut read = 0;
     for document in Deserializer::from_str(documents).into_iter::<Value>() {
         let document = document.expect("JSON");

@@ -8,13 +8,13 @@ pub(crate) mod service;
 use std::time::Duration;
 
 use e2e::ntp_server::{Behaviour, NtpServer};
-use e2e::{Program, ProgramOutput};
+use e2e::{Need, Program, ProgramOutput};
 use serde_json::Value;
 
 use crate::formats::keeps_to;
 
 cases! {
-    &[] =>
+    Shared &[Need::Loopback] =>
         keep_would_step_two_seconds, keep_would_slew_what_is_small,
         keep_follows_a_server_that_steps, keep_outvotes_a_falseticker,
         keep_corrects_nothing_between_two, keep_reports_what_is_wrong;

@@ -8,9 +8,10 @@ use e2e::{Need, Program, kernel};
 use serde_json::Value;
 
 cases! {
-    &[Need::Kvm, Need::HardwareKvm, Need::Kernel] => lab_linux_boots_a_kernel_and_shows_its_end;
-    &[Need::Kvm, Need::HardwareKvm, Need::Kernel] => the_example_saves_and_restores_a_kernel;
-    &[Need::Kvm] => lab_linux_refuses_what_is_no_kernel;
+    Shared &[Need::Kvm, Need::HardwareKvm, Need::Kernel] =>
+        lab_linux_boots_a_kernel_and_shows_its_end;
+    Shared &[Need::Kvm, Need::HardwareKvm, Need::Kernel] => the_example_saves_and_restores_a_kernel;
+    Shared &[Need::Kvm] => lab_linux_refuses_what_is_no_kernel;
 }
 
 fn found(program: &Program, kernel: &str, initrd: &str) -> String {

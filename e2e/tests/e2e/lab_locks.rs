@@ -14,7 +14,7 @@ use vmm::{Backend, Machine, MachineError, Settings};
 const KVM: &[Need] = &[Need::Kvm];
 
 cases! {
-    KVM =>
+    Alone KVM =>
         lab_wakes_a_vcpu_that_is_kicked, lab_survives_floods_of_kicks,
         lab_stops_a_lock_that_is_never_freed, lab_restores_a_vcpu_that_halted,
         lab_hands_a_lock_over;

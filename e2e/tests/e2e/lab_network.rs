@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use e2e::{Case, Need, Program};
+use e2e::{Case, Need, Program, Sharing};
 use guest::layout::NETWORK_REGISTERS;
 use guest::network::{Counted, Flow, PINGS_MAX, Wait};
 use guest::request::{Outcome, Request};
@@ -12,8 +12,18 @@ use vmm::{Backend, Machine, MachineError, Settings};
 const KVM: &[Need] = &[Need::Kvm];
 
 pub(crate) const CASES: &[Case] = &[
-    Case { name: "lab_pings_whatever_the_guest_waits_by", needs: KVM, run: pings },
-    Case { name: "lab_survives_a_guest_that_breaks_its_card", needs: KVM, run: survives },
+    Case {
+        name: "lab_pings_whatever_the_guest_waits_by",
+        sharing: Sharing::Alone,
+        needs: KVM,
+        run: pings,
+    },
+    Case {
+        name: "lab_survives_a_guest_that_breaks_its_card",
+        sharing: Sharing::Alone,
+        needs: KVM,
+        run: survives,
+    },
 ];
 
 const PLAIN: Flow =

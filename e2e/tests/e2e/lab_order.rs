@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use e2e::cpu_watch::CpuWatch;
 use e2e::{Need, Program};
 use guest::layout::Pages;
 use guest::monotonic::Order;
@@ -11,30 +12,32 @@ use guest::request::Request;
 use guest::source::Source;
 use host::pages::TimePage;
 use host::{GuestAddress, GuestMemory, VcpuId};
-use lab::results::{Findings, Outcome, Verdict};
+use lab::results::{Check, Findings, Outcome, Verdict};
 use lab::{Experiment, Settings};
 use pvclock::kvm_clock::TimeReader;
 use pvclock::{Hertz, Nanos};
 use vmm::{Backend, Machine, MachineError};
 
 const KVM: &[Need] = &[Need::Kvm];
+/// What a thread may wait for a CPU where a clock is to be read at a known moment.
+const BEARABLE: Duration = Duration::from_millis(1);
 /// An update takes milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 cases! {
-    KVM =>
+    Alone KVM =>
         lab_conformance_holds, lab_updates_hold, lab_pause_stops_a_busy_guest,
-        lab_clock_of_another_size_is_refused, lab_time_is_monotonic,
-        lab_time_is_monotonic_past_the_update_of_all, lab_restore_holds, lab_agreement_holds,
-        lab_a_new_snapshot_takes_no_time_back, lab_deadlines_reach_a_busy_guest;
+        lab_time_is_monotonic, lab_time_is_monotonic_past_the_update_of_all, lab_restore_holds,
+        lab_agreement_holds, lab_a_new_snapshot_takes_no_time_back,
+        lab_deadlines_reach_a_busy_guest;
+    Shared KVM => lab_clock_of_another_size_is_refused;
 }
 
 /// With fewer reads than by default.
 fn run(experiment: Experiment) -> Outcome {
     let settings = Settings { monotonic_reads: 400_000, ..Settings::default() };
     let outcome = lab::run(experiment, &settings, &mut ()).expect("the experiment runs");
-    let failed: Vec<_> =
-        outcome.checks.iter().filter(|check| check.verdict == Verdict::Failed).collect();
+    let failed: Vec<_> = failed(&outcome).collect();
     assert!(failed.is_empty(), "{failed:#?}");
     outcome
 }
@@ -113,16 +116,21 @@ fn lab_time_is_monotonic_past_the_update_of_all(_: &Program) {
 /// computed, which is far below the time that a save and a restore take.
 fn lab_restore_holds(_: &Program) {
     let settings = Settings { downtime: Duration::from_millis(300), ..Settings::default() };
-    let held = |_| {
-        let outcome = lab::run(Experiment::Restore, &settings, &mut ()).expect("it runs");
-        let Findings::Restore(rows) = &outcome.findings else { panic!("{:?}", outcome.findings) };
-        assert_eq!(rows.len(), 8, "{:#?}", outcome.checks);
-        assert!(rows.iter().all(|row| row.downtime_s >= 0.3 && row.guest_stopped == 1), "{rows:?}");
-        assert!(passed(&outcome, "kernel, ") >= 4, "{:#?}", outcome.checks);
-        assert!(passed(&outcome, "kvm, ") >= 4, "{:#?}", outcome.checks);
-        failed(&outcome)
-    };
-    holds_once_in_two(held);
+    let watch = CpuWatch::start(BEARABLE);
+    let outcome = lab::run(Experiment::Restore, &settings, &mut ()).expect("it runs");
+    let Findings::Restore(rows) = &outcome.findings else { panic!("{:?}", outcome.findings) };
+    assert_eq!(rows.len(), 8, "{:#?}", outcome.checks);
+    assert!(rows.iter().all(|row| row.downtime_s >= 0.3 && row.guest_stopped == 1), "{rows:?}");
+    // A clock that was read late is off by the wait; nothing else depends on one.
+    let is_of_time = |check: &&Check| rows.iter().any(|row| check.name.ends_with(&row.source));
+    let (late, wrong): (Vec<&Check>, Vec<&Check>) = failed(&outcome).partition(is_of_time);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let beyond_s = rows.iter().map(|row| row.error_s().abs() - row.bound_s).fold(0.0, f64::max);
+    let beyond_s = if late.is_empty() { 0.0 } else { beyond_s.max(1e-9) };
+    // It is read before and after.
+    watch.judge(&format!("{late:?}"), Duration::from_secs_f64(beyond_s), |waits| waits.longest * 2);
+    assert!(passed(&outcome, "kernel, ") >= 4, "{:#?}", outcome.checks);
+    assert!(passed(&outcome, "kvm, ") >= 4, "{:#?}", outcome.checks);
 }
 
 /// Our kvm-clock page against the kernel's.
@@ -130,32 +138,25 @@ fn lab_agreement_holds(_: &Program) {
     /// 1 µs, and 1 µs a second over 10 s.
     const MOST_NS: f64 = 11_000.0;
     let settings = Settings { drift: Duration::from_secs(10), ..Settings::default() };
-    holds_once_in_two(|_| {
-        let outcome = lab::run(Experiment::Agreement, &settings, &mut ()).expect("it runs");
-        let Findings::Agreement(rows) = &outcome.findings else { panic!("{:?}", outcome.findings) };
-        let row = rows.iter().find(|row| row.page == "kvm-clock").expect("both pages");
-        assert_eq!(row.samples, 100, "{row:?}");
-        let worst = row.worst_ns();
-        let why = format!("{worst} ns apart, of at most {MOST_NS}");
-        if worst <= MOST_NS { failed(&outcome) } else { vec![why] }
-    });
+    let watch = CpuWatch::start(BEARABLE);
+    let outcome = lab::run(Experiment::Agreement, &settings, &mut ()).expect("it runs");
+    let Findings::Agreement(rows) = &outcome.findings else { panic!("{:?}", outcome.findings) };
+    let row = rows.iter().find(|row| row.page == "kvm-clock").expect("both pages");
+    assert_eq!(row.samples, 100, "{row:?}");
+    let failed: Vec<_> = failed(&outcome).collect();
+    // Hyper-V's, where its check failed: 100 µs.
+    let is_failed = |page: &str| failed.iter().any(|check| check.name.starts_with(page));
+    let hyperv = rows.iter().find(|row| row.page != "kvm-clock" && is_failed(&row.page));
+    let beyond_ns = hyperv.map_or(0.0, |row| row.worst_ns() - 100_000.0);
+    let beyond_ns = beyond_ns.max(row.worst_ns() - MOST_NS).max(0.0);
+    // A page is rewritten late by a wait at most.
+    let what = format!("{} ns apart, of at most {MOST_NS}: {failed:?}", row.worst_ns());
+    watch.judge(&what, Duration::from_secs_f64(beyond_ns / 1e9), |waits| waits.longest);
+    assert!(failed.is_empty(), "{failed:#?}");
 }
 
-fn failed(outcome: &Outcome) -> Vec<String> {
-    let failed = outcome.checks.iter().filter(|check| check.verdict == Verdict::Failed);
-    failed.map(|check| format!("{check:?}")).collect()
-}
-
-/// Once more if anything failed: another process may have taken the CPUs. The
-/// retry is said.
-pub(crate) fn holds_once_in_two(failures: impl Fn(u32) -> Vec<String>) {
-    let first = failures(0);
-    if first.is_empty() {
-        return;
-    }
-    println!("retried, as the host may be busy: {first:#?}");
-    let second = failures(1);
-    assert!(second.is_empty(), "twice: {second:#?}");
+fn failed(outcome: &Outcome) -> impl Iterator<Item = &Check> {
+    outcome.checks.iter().filter(|check| check.verdict == Verdict::Failed)
 }
 
 /// A machine with our provider's clock.

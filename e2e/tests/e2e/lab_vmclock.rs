@@ -4,7 +4,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use e2e::{Case, Need, Program};
+use e2e::{Case, Need, Program, Sharing};
 use host::Policy;
 use pvclock::vmclock::VmClockInfo;
 use vmm::{Backend, Machine, Settings, VmClockSource, host_clock};
@@ -12,8 +12,18 @@ use vmm::{Backend, Machine, Settings, VmClockSource, host_clock};
 const KVM: &[Need] = &[Need::Kvm];
 
 pub(crate) const CASES: &[Case] = &[
-    Case { name: "lab_tells_the_time_by_vmclock", needs: KVM, run: tells_the_time },
-    Case { name: "lab_restores_a_vmclock_that_is_right", needs: KVM, run: restores_it_right },
+    Case {
+        name: "lab_tells_the_time_by_vmclock",
+        sharing: Sharing::Alone,
+        needs: KVM,
+        run: tells_the_time,
+    },
+    Case {
+        name: "lab_restores_a_vmclock_that_is_right",
+        sharing: Sharing::Alone,
+        needs: KVM,
+        run: restores_it_right,
+    },
 ];
 
 const AWHILE: Duration = Duration::from_millis(300);

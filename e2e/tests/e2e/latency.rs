@@ -11,10 +11,9 @@ use serde_json::Value;
 use crate::formats::keeps_to;
 
 cases! {
-    &[] =>
-        every_figure_is_measured, runs_are_compared_and_drawn, answers_are_told_apart,
-        late_nonsense_is_refused;
-    &[Need::Tool("taskset")] => one_cpu_is_enough;
+    Shared &[] => every_figure_is_measured, runs_are_compared_and_drawn, late_nonsense_is_refused;
+    Alone &[Need::Loopback] => answers_are_told_apart;
+    Shared &[Need::Tool("taskset")] => one_cpu_is_enough;
 }
 
 fn measured(program: &Program, arguments: &[&str]) -> Value {

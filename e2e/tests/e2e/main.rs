@@ -2,11 +2,16 @@
 //! cases of one subject, and is named here twice; what they share is in the
 //! crate.
 
-/// The cases of a file: what some cannot do without, and the functions of their names.
+/// The cases of a file: whether others may run beside them, what they cannot do without,
+/// and the functions of their names.
 macro_rules! cases {
-    ($($needs:expr => $($name:ident),+;)+) => {
-        pub(crate) const CASES: &[e2e::Case] =
-            &[$($(e2e::Case { name: stringify!($name), needs: $needs, run: $name }),+),+];
+    ($($sharing:ident $needs:expr => $($name:ident),+;)+) => {
+        pub(crate) const CASES: &[e2e::Case] = &[$($(e2e::Case {
+            name: stringify!($name),
+            sharing: e2e::Sharing::$sharing,
+            needs: $needs,
+            run: $name,
+        }),+),+];
     };
 }
 

@@ -6,8 +6,8 @@ use std::process::Stdio;
 use e2e::{Need, Program, ProgramOutput};
 
 cases! {
-    &[] => a_closed_pipe_is_no_noise;
-    &[Need::Path("/dev/full")] =>
+    Shared &[] => a_closed_pipe_is_no_noise;
+    Shared &[Need::Path("/dev/full")] =>
         a_full_disk_is_reported, a_report_that_cannot_be_saved_is_reported;
 }
 

@@ -9,8 +9,10 @@ use e2e::{Need, Program};
 use pair::{Clock, Networks, Prober, Responder};
 
 cases! {
-    &[Need::Root, Need::Tool("chronyd")] => pair_asks_chronyd_when_its_reply_was_sent;
-    &[Need::Root, Need::Tool("chronyd"), Need::Tool("chronyc")] => pair_tells_chronyd_when_its_reply_was_sent;
+    Shared &[Need::Root, Need::Loopback, Need::Tool("chronyd")] =>
+        pair_asks_chronyd_when_its_reply_was_sent;
+    Shared &[Need::Root, Need::Loopback, Need::Tool("chronyd"), Need::Tool("chronyc")] =>
+        pair_tells_chronyd_when_its_reply_was_sent;
 }
 
 /// chronyd answers in interleaved mode whoever asks in it.

@@ -12,7 +12,7 @@ use units::ClockPair;
 use crate::formats::keeps_to;
 
 cases! {
-    &[] => guests_are_told_though_one_hangs_and_one_is_not_there;
+    Shared &[] => guests_are_told_though_one_hangs_and_one_is_not_there;
 }
 
 /// A guest 5 s behind: how far off it thinks it is.

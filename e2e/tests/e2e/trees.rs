@@ -8,7 +8,7 @@ use std::path::Path;
 use e2e::{Program, ProgramOutput, project};
 
 cases! {
-    &[] =>
+    Shared &[] =>
         every_captured_machine_is_diagnosed, a_root_that_is_no_folder_is_told,
         garbage_in_a_tree_is_survived, links_do_not_lead_out_of_a_tree, forbidden_files_are_told;
 }

@@ -13,9 +13,8 @@ use serde_json::Value;
 use sources::{Source, VmClockSource, now};
 
 cases! {
-    &[] =>
-        drift_against_a_vmclock_page, drift_refuses_an_unreliable_page,
-        keep_sees_a_pause_between_two_samples, vmclock_page_gives_the_offset;
+    Shared &[] => drift_refuses_an_unreliable_page, vmclock_page_gives_the_offset;
+    Alone &[] => drift_against_a_vmclock_page, keep_sees_a_pause_between_two_samples;
 }
 
 /// The TSC and CLOCK_REALTIME, read together as closely as a few tries get.

@@ -8,7 +8,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 cases! {
-    &[] => watch_ends_by_its_duration, watch_ends_at_ctrl_c, watch_ends_with_its_reader;
+    Shared &[] =>
+        watch_ends_by_its_duration, watch_ends_at_ctrl_c, watch_ends_with_its_reader;
 }
 
 fn event(line: &str) -> String {

@@ -18,11 +18,11 @@ use serde_json::{Value, json};
 use crate::vmclock::PAGE;
 
 cases! {
-    &[] =>
+    Shared &[] =>
         watch_reports_a_restore, watch_reports_a_migration, watch_reads_new_lines_of_the_log,
         watch_that_is_stopped_reports_no_pause, watch_writes_to_the_journal,
         watch_needs_an_existing_journal, watch_fails_on_the_given_kinds;
-    &[Need::Root, Need::Clocksource("kvm-clock"), Need::Clocksource("tsc")] =>
+    Alone &[Need::Root, Need::Clocksource("kvm-clock"), Need::Clocksource("tsc")] =>
         watch_reports_a_switch_of_the_source;
 }
 

@@ -2,6 +2,7 @@
 
 use errormap::{Claim, Finding, Map, Settings, solve};
 use proptest::prelude::*;
+use test_size::size;
 
 use crate::model::{BEGIN, Fleet, MS, S, name};
 
@@ -84,7 +85,7 @@ fn of_wrong_clocks_that_are_most_of_the_peers_of_right_ones() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(size(100, 400)))]
 
     /// A minority of clocks is off by anything from 10 ms to a day, some alike: all
     /// intervals hold the truth, nobody is called a liar, and just those are off.

@@ -1,6 +1,6 @@
 //! A document with worked examples.
 
-use crate::arithmetic::evaluate;
+use super::arithmetic::evaluate;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Document(&'static str);

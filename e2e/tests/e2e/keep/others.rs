@@ -10,8 +10,10 @@ use linux::file_lock::FileLock;
 use super::service::{Running, a_minute_ahead, send, without_capability};
 
 cases! {
-    &[Need::Root] => keep_only_steps_beside_chronyd, keep_steps_beside_a_daemon_that_starts_later;
-    &[Need::Root, Need::Tool("setpriv")] => keep_refuses_a_second_keeper;
+    // Each starts a process by the name of a time daemon, or holds the keepers' lock.
+    Alone &[Need::Root] =>
+        keep_only_steps_beside_chronyd, keep_steps_beside_a_daemon_that_starts_later;
+    Alone &[Need::Root, Need::Tool("setpriv")] => keep_refuses_a_second_keeper;
 }
 
 /// A process with a time daemon's name that sleeps; root's, it may set the clock.

@@ -17,12 +17,14 @@ use super::{ahead, alone, dry, is_by, parsed};
 use crate::formats::keeps_to;
 
 cases! {
-    &[] =>
-        keep_reads_the_hosts_messages, keep_needs_permission, keep_killed_leaves_nothing,
-        keep_notifies_its_manager, keep_is_asked_for_its_status, keep_wakes_for_samples_alone;
-    &[Need::Root, Need::Tool("setpriv")] =>
-        keep_needs_the_capability_of_root_too, keep_runs_on_without_its_logs_reader;
-    &[Need::Root, Need::Tool("setpriv"), Need::Tool("chronyd"), Need::Tool("chronyc")] =>
+    Shared &[] => keep_reads_the_hosts_messages, keep_needs_permission, keep_killed_leaves_nothing;
+    Shared &[Need::Loopback] => keep_notifies_its_manager, keep_is_asked_for_its_status;
+    Alone &[] => keep_wakes_for_samples_alone;
+    Shared &[Need::Root, Need::Tool("setpriv")] => keep_needs_the_capability_of_root_too;
+    // Their keepers take the lock of this machine's clock.
+    Alone &[Need::Root, Need::Tool("setpriv")] => keep_runs_on_without_its_logs_reader;
+    Alone &[Need::Root, Need::Loopback, Need::Tool("setpriv"), Need::Tool("chronyd"),
+            Need::Tool("chronyc")] =>
         keep_feeds_a_real_chronyd, keep_sends_a_real_chronyd_makestep;
 }
 

@@ -1,0 +1,6 @@
+//! The integration tests of this crate, in one program: each program is linked anew.
+
+mod common;
+mod pages;
+mod scale;
+mod vmclock;
