@@ -22,7 +22,7 @@ pub(crate) struct Args {
     pub(crate) quick: bool,
     /// Run what takes long instead: ten calm minutes of `watch`, and for some rows
     /// a hundred runs of `drift`, or ten minutes away under `parachrond`
-    #[arg(long, conflicts_with_all = ["quick", "again", "capture"])]
+    #[arg(long, conflicts_with_all = ["quick", "capture"])]
     pub(crate) long: bool,
     /// Run so many rows at a time [default: three for two CPUs, of long ones 8]
     #[arg(long, value_name = "ROWS")]
@@ -31,10 +31,6 @@ pub(crate) struct Args {
     /// needs more
     #[arg(long, value_name = "SECONDS", default_value_t = 150)]
     pub(crate) boot: u32,
-    /// Run a row that failed up to twice more, of which the last counts, and keep all
-    /// results: an emulated machine's clocks suffer from a busy host
-    #[arg(long)]
-    pub(crate) again: bool,
     /// Write the latest result of each row to docs/validation/machines.md, or of
     /// the long runs to long.md
     #[arg(long)]

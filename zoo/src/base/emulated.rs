@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use super::{PACKAGED_DAEMON, Workshop};
 use crate::deeds::vmclock;
@@ -79,7 +80,14 @@ pub(super) fn start(
     }
     arguments.extend(named.into_iter().flat_map(|(option, value)| [option.to_owned(), value]));
     let environment = row.environment.clone().into_iter().collect();
-    Ok(Start { program, arguments, environment, qmp: Some(qmp), limit_s: row.limit_s })
+    Ok(Start {
+        program,
+        arguments,
+        environment,
+        qmp: Some(qmp),
+        limit_s: row.limit_s,
+        cause: Arc::default(),
+    })
 }
 
 /// The kernel of a row, and its initramfs and parameters.

@@ -190,7 +190,21 @@ impl<'a> Expected<'a> {
     }
 
     fn holds(&self, low: f64, high: f64) -> bool {
-        low <= self.ppm + self.known_ppm && high >= self.ppm - self.known_ppm
+        self.miss_ppm(low, high) <= 0.0
+    }
+
+    /// How far the truth is outside an interval.
+    fn miss_ppm(&self, low: f64, high: f64) -> f64 {
+        (low - (self.ppm + self.known_ppm)).max(self.ppm - self.known_ppm - high)
+    }
+
+    /// What a wait for a CPU must have caused, at least, s, where it is why an interval is wrong:
+    /// an answer that is late by as long moves the rate as far. By 4.6 ppm over 20 s: 92 µs.
+    /// None of an interval without a width, which no wait explains.
+    fn miss_s(&self, (_, low, high): (f64, f64, f64)) -> Option<f64> {
+        let too_wide = high - low >= useful_ppm(self.clock);
+        let miss_ppm = if too_wide { useful_ppm(self.clock) } else { self.miss_ppm(low, high) };
+        (low < high).then(|| miss_ppm * 1e-6 * f64::from(LASTING_S))
     }
 
     /// All that was measured leaves the truth out, and another run may show whether by chance.
@@ -226,7 +240,13 @@ impl<'a> Expected<'a> {
             "drift: {clock} against {server}: {ppm:.4} ± {known_ppm} ppm is in the 95 % interval, \
              of {TRIES} in a row"
         );
-        Check::new(what, found.join("; measured again: "), passed)
+        let check = Check::new(what, found.join("; measured again: "), passed);
+        let judged = reports.iter().take(found.len());
+        let misses = judged.map(|report| self.interval(report).ok().and_then(|it| self.miss_s(it)));
+        match misses.collect::<Option<Vec<f64>>>() {
+            Some(misses) => check.missed_by_s(misses.into_iter().fold(0.0, f64::max)),
+            None => check,
+        }
     }
 }
 
@@ -237,6 +257,8 @@ fn holds_if_measured(report: &Report, (reference, server): (&str, &str), true_pp
         "drift: {SHORT_S} s: rtc against {server}: {true_ppm:.0} ppm is in the 95 % interval, or \
          it is not measured"
     );
+    let interval = report.as_ref().ok().and_then(|report| rate(report, "rtc", reference).ok());
+    let miss_ppm = interval.map_or(0.0, |(_, low, high)| (low - true_ppm).max(true_ppm - high));
     Check::of(&what, report.as_ref().map_err(Clone::clone), |report| {
         let mut reasons = list(&report["not_measured"]).iter();
         let why = reasons.find(|one| one["what"] == "rtc").and_then(|one| one["why"].as_str());
@@ -249,6 +271,7 @@ fn holds_if_measured(report: &Report, (reference, server): (&str, &str), true_pp
             (Err(wrong), None) => (wrong, false),
         }
     })
+    .missed_by_s(miss_ppm * 1e-6 * f64::from(SHORT_S))
 }
 
 /// Below what width an interval of a clock shows something.
@@ -283,7 +306,11 @@ pub(super) fn rate(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::checks::Verdict;
+    use crate::load::Load;
 
     fn report(clock: &str, low: f64, high: f64) -> Report {
         Ok(serde_json::json!({ "pairs": [{ "clock": clock, "reference": "ntp a",
@@ -348,6 +375,24 @@ mod tests {
                 .found
                 .ends_with("1.0000 to 2.0000; measured again: 1.0000 ppm, -1.0000 to 1.0000")
         );
+    }
+
+    #[test]
+    fn a_wait_explains_a_miss_of_its_own_size() {
+        let (reference, wait) = (reference("ntp a", 0.0), Duration::from_micros(95));
+        let verdict = |low, high| {
+            let expected = Expected::new("raw", &reference, EXACT);
+            let mut check = expected.judge(&[report("raw", low, high)]);
+            check.settle(&Load::busy(wait, wait, wait));
+            check.verdict()
+        };
+        // 4.6 ppm less the 0.03 that are known, over 20 s: 91.4 µs.
+        assert_eq!(verdict(-17.1, -4.6), Verdict::NotMeasured);
+        assert_eq!(verdict(-17.1, -5.0), Verdict::Failed, "99.4 µs");
+        assert_eq!(verdict(300.0, 310.0), Verdict::Failed, "6 ms");
+        assert_eq!(verdict(-200.0, 200.0), Verdict::Failed, "as wide as by a wait of 2 ms");
+        assert_eq!(verdict(-4.7, -4.7), Verdict::Failed, "of no width");
+        assert_eq!(verdict(-1.0, 1.0), Verdict::Passed);
     }
 
     #[test]
