@@ -70,6 +70,12 @@ impl Check {
         }
     }
 
+    /// It was tried, and cannot be decided here.
+    pub(crate) fn not_measured(mut self, why: &str) -> Self {
+        self.not_measured = Some(format!("busy: {why}"));
+        self
+    }
+
     /// Whether the load of this system is why it failed.
     pub(crate) fn settle(&mut self, load: &Load) {
         if let Some(need) = self.need.take().filter(|_| !self.passed) {
