@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
+use crate::sources;
 use crate::whole::Kind;
 
 /// Real kernels and hypervisors as the judge: a row of zoo/machines.toml each.
@@ -49,6 +50,10 @@ pub(crate) struct Args {
     /// Where packages are kept [default: $XDG_CACHE_HOME/parachron/machines]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) cache: Option<PathBuf>,
+    /// Take the addresses of Debian's archive from the sources.list and sources.list.d of
+    /// this folder
+    #[arg(long, value_name = "FOLDER", default_value = sources::APT)]
+    pub(crate) apt: PathBuf,
     /// Take the static programs from here, and build none
     #[arg(long, value_name = "FOLDER")]
     pub(crate) programs: Option<PathBuf>,

@@ -8,8 +8,8 @@ use std::process::Command;
 use crate::base::Workshop;
 use crate::modules::Modules;
 use crate::outcome::{Failure, Unavailable};
-use crate::packages::Kernel;
-use crate::{systems, tools};
+use crate::packages::{self, Kernel};
+use crate::{moved, systems, tools};
 
 /// Builds in a tree: objtool of Linux 7 needs /proc.
 const BUILD: &str = "mount -t proc proc \"$0/proc\" && \
@@ -39,7 +39,7 @@ fn module(workshop: &Workshop, name: &str, kernel: &Kernel) -> Result<PathBuf, F
     if module.exists() {
         return Ok(module);
     }
-    let tree = systems::tree(&workshop.table, &workshop.cache, &driver.system)?;
+    let tree = systems::tree(workshop, &driver.system)?;
     if !tree.join("usr/src").join(format!("linux-headers-{version}")).exists() {
         let why = format!("{} has no headers of Linux {version}", driver.system);
         let remedy = "delete the older of the two from the cache";
@@ -55,12 +55,14 @@ fn module(workshop: &Workshop, name: &str, kernel: &Kernel) -> Result<PathBuf, F
         let ours = tools::root().join("zoo/src/base").join(&source);
         fs::copy(ours, folder.join(source)).map_err(cannot)?;
     } else {
-        let depth = driver.folder.split('/').count();
+        let archive = packages::path(&tree, &driver.archive);
+        let name = archive.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let was = moved::version_of(&driver.archive);
+        let part = driver.folder.replacen(was, moved::version_of(&name), 1);
+        let depth = part.split('/').count();
         let mut extract = Command::new("tar");
-        extract
-            .args(["-xJf", &tree.join(&driver.archive).display().to_string(), "-C"])
-            .arg(&folder)
-            .args([format!("--strip-components={depth}"), driver.folder.clone()]);
+        extract.arg("-xJf").arg(archive).arg("-C").arg(&folder);
+        extract.args([format!("--strip-components={depth}"), part]);
         tools::output_of(&mut extract).map_err(needs)?;
     }
     fs::write(folder.join("Makefile"), &driver.makefile).map_err(cannot)?;

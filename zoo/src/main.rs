@@ -19,6 +19,7 @@ mod load;
 mod long;
 mod machine;
 mod modules;
+mod moved;
 mod outcome;
 mod packages;
 mod qemu;
@@ -28,6 +29,7 @@ mod report;
 mod results;
 mod several;
 mod shell;
+mod sources;
 mod systems;
 mod table;
 mod tools;
@@ -108,7 +110,8 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     let packages = args.packages.clone().unwrap_or_else(|| tools::target_folder().join("packages"));
     let boot = Duration::from_secs(args.boot.into());
     let cache = args.cache();
-    let workshop = Workshop { table, cache, programs, programs_arm64, packages, boot };
+    let apt = args.apt.clone();
+    let workshop = Workshop { table, cache, apt, programs, programs_arm64, packages, boot };
     let visits = if args.long {
         run_long(args, &workshop, rows)?
     } else {

@@ -36,6 +36,7 @@ fn prepare(folder: &Path, qemu: &str) {
     write(&folder.join("apt-cache"), "#!/bin/sh\necho linux-image-6.1.0-test\n");
     write(&folder.join("qemu-system-x86_64"), &format!("#!/bin/sh\n{qemu}\n"));
     write(&folder.join("cache/apt").join(SUITE).join("updated"), "");
+    fs::create_dir_all(folder.join("apt")).unwrap();
     let packages = folder.join("cache/packages").join(SUITE);
     write(&packages.join("busybox-static/bin/busybox"), "");
     let kernel = packages.join("linux-image-6.1.0-test");
@@ -68,7 +69,9 @@ fn run(qemu: &str, boot_s: u64) -> (String, Option<i32>, String) {
     zoo.args(["--only", ROW, "--boot", &boot_s.to_string(), "--programs"])
         .arg(folder)
         .arg("--cache")
-        .arg(folder.join("cache"));
+        .arg(folder.join("cache"))
+        .arg("--apt")
+        .arg(folder.join("apt"));
     zoo.env("PATH", folder).env("CARGO_TARGET_DIR", folder);
     let start = Instant::now();
     let output = thread::scope(|scope| {

@@ -11,6 +11,9 @@ fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("zoo-{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(folder.join("cache")).unwrap();
+    fs::create_dir_all(folder.join("apt")).unwrap();
+    let lines = "deb file:/debian bookworm main\ndeb file:/security bookworm-security main\n";
+    fs::write(folder.join("apt/sources.list"), lines).unwrap();
     let program = folder.join("parachron");
     fs::write(&program, "#!/bin/sh\n").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
@@ -23,7 +26,11 @@ const ZOO: &str = env!("CARGO_BIN_EXE_zoo");
 /// reason, with this remedy.
 fn is_skipped(mut zoo: Command, folder: &Path, row: &str, why: &str, remedy: &str) {
     zoo.args(["--require", "--only", row, "--programs"]).arg(folder).arg("--cache");
-    zoo.arg(folder.join("cache")).env("PATH", folder).env("CARGO_TARGET_DIR", folder);
+    zoo.arg(folder.join("cache"))
+        .arg("--apt")
+        .arg(folder.join("apt"))
+        .env("PATH", folder)
+        .env("CARGO_TARGET_DIR", folder);
     let output = zoo.output().unwrap();
     fs::remove_dir_all(folder).unwrap();
     let printed = String::from_utf8(output.stdout).unwrap();
@@ -56,8 +63,38 @@ fn without_qemu() {
 
 #[test]
 fn without_apt() {
-    let remedy = "again with Debian's archive";
+    let remedy = "run it while Debian's archive is reachable";
     is_skipped(Command::new(ZOO), &folder("apt"), "q35-6.1", "cannot run apt-get: ", remedy);
+}
+
+#[test]
+fn without_an_address_of_the_archive() {
+    let folder = folder("address");
+    fs::write(folder.join("apt/sources.list"), "deb file:/ubuntu noble main\n").unwrap();
+    let why = "apt's configuration names no address of Debian's archive";
+    is_skipped(Command::new(ZOO), &folder, "q35-6.1", why, "--apt FOLDER with a sources.list");
+}
+
+/// The lists come, and so does one package; then the mirror is gone.
+#[test]
+fn without_a_mirror_half_way() {
+    let folder = folder("mirror");
+    let program = |name: &str, text: &str| {
+        fs::write(folder.join(name), format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let gone = "E: Failed to fetch file:/debian/linux-image-6.1.0-2-amd64.deb";
+    program("qemu-system-x86_64", "");
+    program("apt-cache", "echo linux-image-6.1.0-1-amd64; echo linux-image-6.1.0-2-amd64");
+    let apt = format!(
+        "for last; do :; done; case $last in update) ;; *-1-amd64) : >\"$last.deb\" ;; \
+         *) echo '{gone}' >&2; exit 100 ;; esac"
+    );
+    program("apt-get", &apt);
+    program("dpkg-deb", "");
+    let why = format!("apt-get failed (exit status: 100): {gone}");
+    let remedy = "run it while Debian's archive is reachable";
+    is_skipped(Command::new(ZOO), &folder, "q35-6.1", &why, remedy);
 }
 
 /// On a disk of two inodes, which are its root and one folder.

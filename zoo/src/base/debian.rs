@@ -106,7 +106,7 @@ fn disk(workshop: &Workshop, name: &str) -> Result<PathBuf, Failure> {
         return Ok(folder.join(file));
     }
     // Not below: who makes one is alone.
-    let tree = systems::tree(&workshop.table, &workshop.cache, name)?;
+    let tree = systems::tree(workshop, name)?;
     systems::made_once(&folder, &file, |part| {
         let mut make = Command::new(tools::find_program("mke2fs").unwrap_or("mke2fs".into()));
         make.args(["-q", "-t", "ext4", "-d"]).arg(tree).arg(part).arg(SIZE);

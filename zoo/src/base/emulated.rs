@@ -11,7 +11,7 @@ use crate::deeds::vmclock;
 use crate::initramfs;
 use crate::machine::Start;
 use crate::outcome::{Failure, Unavailable};
-use crate::packages::Kernel;
+use crate::packages::{self, Kernel};
 use crate::table::{Deed, LAB_IMAGE, Row};
 use crate::{drivers, qemu, tools};
 
@@ -122,7 +122,7 @@ pub(super) fn hypervisor(workshop: &Workshop, row: &Row) -> Result<(PathBuf, Str
         return Ok((program.ok_or_else(missing)?, String::new()));
     };
     let (one, tree) = workshop.hypervisor(name)?;
-    let program = tree.join(&one.program);
+    let program = packages::path(&tree, &one.program);
     // Its libraries are those of this system's QEMU.
     tools::output_of(Command::new(&program).arg("--version"))
         .map_err(|why| Unavailable::new(why, remedy))?;

@@ -8,6 +8,7 @@ use super::Workshop;
 use super::emulated::{self, Boot};
 use crate::machine::Start;
 use crate::outcome::{Failure, Unavailable};
+use crate::packages;
 use crate::table::Row;
 
 /// The first serial port is Xen's, the second one the line: Xen would turn each
@@ -52,7 +53,7 @@ pub(super) fn start(
 /// Xen's image, unpacked: QEMU boots an ELF file only.
 fn xen(workshop: &Workshop, name: &str, folder: &Path) -> Result<PathBuf, Failure> {
     let (one, tree) = workshop.hypervisor(name)?;
-    let packed = tree.join(&one.program);
+    let packed = packages::path(&tree, &one.program);
     let output = Command::new("gzip").arg("-dc").arg(&packed).output();
     let image = output.map_err(|error| error.to_string()).and_then(|output| {
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
