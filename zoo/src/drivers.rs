@@ -2,13 +2,14 @@
 //! same kernel, by the compiler and the headers of a system in the cache.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::base::Workshop;
 use crate::modules::Modules;
 use crate::outcome::{Failure, Unavailable};
 use crate::packages::{self, Kernel};
+use crate::table::Driver;
 use crate::{moved, systems, tools};
 
 /// Builds in a tree: objtool of Linux 7 needs /proc.
@@ -35,10 +36,20 @@ fn module(workshop: &Workshop, name: &str, kernel: &Kernel) -> Result<PathBuf, F
     let driver = driver.ok_or_else(|| format!("zoo/machines.toml has no driver {name}"))?;
     let version = kernel.modules.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let kept = workshop.cache.join("drivers").join(&version);
-    let module = kept.join(format!("{name}.ko"));
-    if module.exists() {
-        return Ok(module);
-    }
+    let cannot = |error: std::io::Error| format!("{}: {error}", kept.display());
+    fs::create_dir_all(&kept).map_err(cannot)?;
+    systems::made_once(&kept, &format!("{name}.ko"), |part| {
+        build(workshop, (name, driver), &version, part)
+    })
+}
+
+/// Builds a driver's module for a version of the kernel.
+fn build(
+    workshop: &Workshop,
+    (name, driver): (&str, &Driver),
+    version: &str,
+    module: &Path,
+) -> Result<(), Failure> {
     let tree = systems::tree(workshop, &driver.system)?;
     if !tree.join("usr/src").join(format!("linux-headers-{version}")).exists() {
         let why = format!("{} has no headers of Linux {version}", driver.system);
@@ -68,9 +79,8 @@ fn module(workshop: &Workshop, name: &str, kernel: &Kernel) -> Result<PathBuf, F
     fs::write(folder.join("Makefile"), &driver.makefile).map_err(cannot)?;
     // The mount is gone with its namespace.
     let mut build = Command::new("unshare");
-    build.args(["--mount", "sh", "-c", BUILD]).arg(&tree).args([version.as_str(), name]);
-    tools::output_of(&mut build).map_err(needs)?;
-    fs::create_dir_all(&kept).map_err(cannot)?;
-    fs::copy(folder.join(format!("{name}.ko")), &module).map_err(cannot)?;
-    Ok(module)
+    build.args(["--mount", "sh", "-c", BUILD]).arg(&tree).args([version, name]);
+    tools::guarded_output_of(&build).map_err(needs)?;
+    fs::copy(folder.join(format!("{name}.ko")), module).map_err(cannot)?;
+    Ok(())
 }

@@ -17,7 +17,7 @@ use crate::moved;
 use crate::outcome::Unavailable;
 use crate::sources::Archive;
 use crate::table::ARM64;
-use crate::tools::output_of;
+use crate::tools::{guarded_output_of, output_of};
 
 /// Signs Debian's archive; of the package debian-archive-keyring.
 pub(crate) const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -36,7 +36,12 @@ const UPDATED: &str = "updated";
 /// Whoever makes a folder complete waits for the others that do so: rows, and runs, that are
 /// made ready side by side need the same. Until it is dropped.
 pub(crate) fn alone(folder: &Path) -> io::Result<File> {
-    let file = File::create(folder.join(LOCK))?;
+    locked(&folder.join(LOCK))
+}
+
+/// The same by a file of any name.
+pub(crate) fn locked(file: &Path) -> io::Result<File> {
+    let file = File::create(file)?;
     flock(&file, FlockOperation::LockExclusive)?;
     Ok(file)
 }
@@ -85,7 +90,7 @@ impl Suite {
         let age = fs::metadata(&updated).and_then(|data| data.modified()).ok();
         let is_fresh = age.and_then(|at| at.elapsed().ok()).is_some_and(|age| age < FRESH);
         if !is_fresh {
-            match output_of(suite.apt("apt-get").args(["--quiet", "update"])) {
+            match guarded_output_of(suite.apt("apt-get").args(["--quiet", "update"])) {
                 Ok(_) => drop(fs::write(&updated, "")),
                 // Older lists serve as well.
                 Err(_) if updated.exists() => {}
@@ -281,7 +286,7 @@ impl Suite {
         fs::create_dir_all(&part).map_err(cannot)?;
         let mut download = self.apt("apt-get");
         download.args(["--quiet", "download", package]).current_dir(&part);
-        output_of(&mut download).map_err(|why| Unavailable::new(why, self.remedy()))?;
+        guarded_output_of(&download).map_err(|why| Unavailable::new(why, self.remedy()))?;
         let archive = fs::read_dir(&part)
             .map_err(cannot)?
             .flatten()

@@ -75,7 +75,7 @@ fn bootstrap(workshop: &Workshop, system: &System, tree: &Path) -> Result<(), Fa
         .arg(tree)
         .arg(address);
     let needs = |why| Unavailable::new(why, "run as root, with Debian's archive reachable");
-    Ok(tools::output_of(&mut command).map(drop).map_err(needs)?)
+    Ok(tools::guarded_output_of(&command).map(drop).map_err(needs)?)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ mod reads;
 mod room;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -21,6 +21,7 @@ use crate::deeds::{self, Done, Place};
 use crate::load::Meter;
 use crate::machine::{Machine, Start};
 use crate::outcome::{Failure, Unavailable};
+use crate::packages;
 use crate::records::Record;
 use crate::table::{Row, Truth};
 use crate::tools;
@@ -128,27 +129,35 @@ pub(crate) const RESULT: &str = "result.json";
 
 /// Runs a row; its files go to a folder of its name.
 pub(crate) fn visit(workshop: &Workshop, row: &Row, folder: &Path) -> Visit {
-    visit_with(row, folder, |folder| run(workshop, row, folder))
+    visit_with((row, &workshop.cache), folder, |folder| run(workshop, row, folder))
 }
 
 /// Runs what takes long in a row's machine.
 pub(crate) fn long(workshop: &Workshop, row: &Row, folder: &Path) -> Visit {
-    visit_with(row, folder, |folder| run_long(workshop, row, folder))
+    visit_with((row, &workshop.cache), folder, |folder| run_long(workshop, row, folder))
 }
 
-fn visit_with(row: &Row, folder: &Path, run: impl Fn(&Path) -> Result<Ran, Failure>) -> Visit {
+fn visit_with(
+    (row, cache): (&Row, &PathBuf),
+    folder: &Path,
+    run: impl Fn(&Path) -> Result<Ran, Failure>,
+) -> Visit {
+    let (lock, folder) = (folder.join(format!("{}.lock", row.name)), folder.join(&row.name));
+    // Another run may have this row's machine. On a disk that is full none can begin.
+    let _ = folder.parent().map(fs::create_dir_all);
+    let _alone = packages::locked(&lock);
     let (at, start) = (tools::now_utc(), Instant::now());
-    let folder = folder.join(&row.name);
     // Of an earlier run; it may not be there.
     let _ = fs::remove_dir_all(&folder);
     let result = room::wanted(&folder).and_then(|()| made(&folder)).and_then(|()| run(&folder));
+    let used_up = |why: &str| [&folder, cache].into_iter().find_map(|one| room::used_up(one, why));
     let end = match result {
-        Ok(ran) => match ran.stopped.as_deref().and_then(|why| room::used_up(&folder, why)) {
+        Ok(ran) => match ran.stopped.as_deref().and_then(used_up) {
             Some(unavailable) => End::Skipped(unavailable),
             None => End::Ran(ran),
         },
         Err(Failure::Unavailable(one)) => End::Skipped(one),
-        Err(Failure::Failed(why)) => match room::used_up(&folder, &why) {
+        Err(Failure::Failed(why)) => match used_up(&why) {
             Some(unavailable) => End::Skipped(unavailable),
             None => End::Broken(why),
         },
@@ -255,8 +264,13 @@ fn run_long(workshop: &Workshop, row: &Row, folder: &Path) -> Result<Ran, Failur
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
     use crate::checks::Check;
+    use crate::table::Table;
 
     #[test]
     fn a_deed_that_fails_costs_no_check_of_those_before_it() {
@@ -277,6 +291,28 @@ mod tests {
         let lacking = Err(Unavailable::new("no KVM", "another").into());
         assert_eq!(stopped(with(wrong()), lacking).unwrap().done.skipped.len(), 1);
         assert_eq!(stopped(with(wrong()), Ok(())).unwrap().stopped, None);
+    }
+
+    #[test]
+    fn two_runs_of_a_row_take_turns() {
+        let folder = tempfile::tempdir().unwrap();
+        let (row, cache) = (&Table::read().unwrap().rows[0], folder.path().join("cache"));
+        let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let run = |folder: &Path| {
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            fs::write(folder.join("mine"), "").unwrap();
+            thread::sleep(Duration::from_millis(50));
+            assert!(folder.join("mine").exists(), "the other took its folder");
+            now.fetch_sub(1, Ordering::SeqCst);
+            Ok(Ran::default())
+        };
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| visit_with((row, &cache), folder.path(), run));
+            }
+        });
+        assert_eq!(most.into_inner(), 1);
+        assert!(folder.path().join(&row.name).join(RESULT).exists());
     }
 
     #[test]
