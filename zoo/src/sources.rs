@@ -104,8 +104,8 @@ fn sources<'a>(
     let is_debian = |suite: &&str| {
         let name = suite.replace("/updates", SECURITY);
         let of_release =
-            |release: &&str| name.strip_prefix(*release).is_some_and(|rest| PARTS.contains(&rest));
-        RELEASES.iter().any(|release| of_release(&release))
+            |release: &&str| name.strip_prefix(release).is_some_and(|rest| PARTS.contains(&rest));
+        RELEASES.iter().any(|release| of_release(release))
     };
     let suites: Vec<&str> = suites.split_whitespace().filter(is_debian).collect();
     let addresses = addresses.split_whitespace().filter(|one| !one.starts_with("cdrom:"));
