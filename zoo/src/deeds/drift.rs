@@ -202,9 +202,12 @@ impl<'a> Expected<'a> {
     /// an answer that is late by as long moves the rate as far. By 4.6 ppm over 20 s: 92 µs.
     /// None of an interval without a width, which no wait explains.
     fn miss_s(&self, (_, low, high): (f64, f64, f64)) -> Option<f64> {
-        let too_wide = high - low >= useful_ppm(self.clock);
-        let miss_ppm = if too_wide { useful_ppm(self.clock) } else { self.miss_ppm(low, high) };
-        (low < high).then(|| miss_ppm * 1e-6 * f64::from(LASTING_S))
+        let miss_s = if high - low >= useful_ppm(self.clock) {
+            noise_s(self.clock)
+        } else {
+            self.miss_ppm(low, high) * 1e-6 * f64::from(LASTING_S)
+        };
+        (low < high).then_some(miss_s)
     }
 
     /// All that was measured leaves the truth out, and another run may show whether by chance.
@@ -277,6 +280,16 @@ fn holds_if_measured(report: &Report, (reference, server): (&str, &str), true_pp
 /// Below what width an interval of a clock shows something.
 fn useful_ppm(clock: &str) -> f64 {
     if clock == "rtc" { RTC_USEFUL_PPM } else { USEFUL_PPM }
+}
+
+/// The error of single readings that makes an interval as wide as is useful no longer. The 95 %
+/// interval of a rate by n readings over T is 2 t σ √(12 / n) / T wide, t by Student: 100 ppm by
+/// 20 answers of a server (t = 2.1) where σ is 0.6 ms, and 20,000 ppm by the four edges of an RTC
+/// that a busy machine sees of 20 (t = 4.3) where σ is 27 ms.
+fn noise_s(clock: &str) -> f64 {
+    let (readings, student): (f64, f64) = if clock == "rtc" { (4.0, 4.3) } else { (20.0, 2.1) };
+    let half = useful_ppm(clock) * 1e-6 / 2.0;
+    half * f64::from(LASTING_S) / (student * (12.0 / readings).sqrt())
 }
 
 /// A clock's frequency error, and its 95 % interval, ppm.
@@ -379,18 +392,23 @@ mod tests {
 
     #[test]
     fn a_wait_explains_a_miss_of_its_own_size() {
-        let (reference, wait) = (reference("ntp a", 0.0), Duration::from_micros(95));
-        let verdict = |low, high| {
-            let expected = Expected::new("raw", &reference, EXACT);
-            let mut check = expected.judge(&[report("raw", low, high)]);
+        let reference = reference("ntp a", 0.0);
+        let of = |clock, wait_us, low, high| {
+            let wait = Duration::from_micros(wait_us);
+            let expected = Expected::new(clock, &reference, EXACT);
+            let mut check = expected.judge(&[report(clock, low, high)]);
             check.settle(&Load::busy(wait, wait, wait));
             check.verdict()
         };
+        let verdict = |low, high| of("raw", 95, low, high);
         // 4.6 ppm less the 0.03 that are known, over 20 s: 91.4 µs.
         assert_eq!(verdict(-17.1, -4.6), Verdict::NotMeasured);
         assert_eq!(verdict(-17.1, -5.0), Verdict::Failed, "99.4 µs");
         assert_eq!(verdict(300.0, 310.0), Verdict::Failed, "6 ms");
-        assert_eq!(verdict(-200.0, 200.0), Verdict::Failed, "as wide as by a wait of 2 ms");
+        assert_eq!(verdict(-200.0, 200.0), Verdict::Failed, "too wide by waits of 0.6 ms");
+        assert_eq!(of("raw", 620, -200.0, 200.0), Verdict::NotMeasured);
+        assert_eq!(of("rtc", 26_000, -20_000.0, 32_000.0), Verdict::Failed);
+        assert_eq!(of("rtc", 27_000, -20_000.0, 32_000.0), Verdict::NotMeasured);
         assert_eq!(verdict(-4.7, -4.7), Verdict::Failed, "of no width");
         assert_eq!(verdict(-1.0, 1.0), Verdict::Passed);
     }
