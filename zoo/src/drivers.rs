@@ -53,14 +53,16 @@ fn build(
     let tree = systems::tree(workshop, &driver.system)?;
     if !tree.join("usr/src").join(format!("linux-headers-{version}")).exists() {
         let why = format!("{} has no headers of Linux {version}", driver.system);
-        let remedy = "delete the older of the two from the cache";
+        let remedy = "delete the older of the two from the cache (--cache)";
         return Err(Unavailable::new(why, remedy).into());
     }
     println!("building {name} for Linux {version}");
     let folder = tree.join("drivers").join(name);
     let cannot = |error: std::io::Error| format!("{}: {error}", folder.display());
     fs::create_dir_all(&folder).map_err(cannot)?;
-    let needs = |why| Unavailable::new(why, "run as root, with xz-utils and room on the disk");
+    let needs = |why| {
+        Unavailable::new(why, "run it as root, and install xz-utils: apt-get install xz-utils")
+    };
     if driver.archive.is_empty() {
         let source = format!("{name}.c");
         let ours = tools::root().join("zoo/src/base").join(&source);

@@ -198,7 +198,7 @@ pub(crate) fn write(path: &str, page: &str) -> Result<(), String> {
 fn keep_capture(row: &Row, visit: &Visit, ran_in: &Path) -> Result<(), String> {
     let (End::Ran(ran), Ok(truth)) = (&visit.end, row.truth()) else { return Ok(()) };
     let Some(findings) = ran.found(truth) else {
-        println!("{:<24} its capture is not kept: other findings", row.name);
+        println!("{:<24} its capture was not kept: its findings are not the row's", row.name);
         return Ok(());
     };
     let Some(record) = ran.records.iter().find(|record| record.name == "capture") else {
@@ -246,7 +246,7 @@ pub(crate) fn print(visit: &Visit, verbose: bool) {
                 print_check(check, verbose);
             }
             if let Some(why) = stopped {
-                println!("{name:<24} FAILED after them\n{}", why.trim_end());
+                println!("{name:<24} FAILED after these checks\n{}", why.trim_end());
             }
         }
         End::Skipped(one) => skip(name, one),
@@ -281,7 +281,7 @@ fn print_check(check: &Check, verbose: bool) {
 
 /// The line that `.ci/run` counts.
 fn skip(name: &str, Unavailable { why, remedy }: &Unavailable) {
-    println!("machines: SKIPPED: {name}: {why}; try: {remedy}");
+    println!("machines: SKIPPED: {name}: {why}; remedy: {remedy}");
 }
 
 /// How many could not run here.

@@ -84,7 +84,7 @@ impl Suite {
         let lines = suite.lines(suites, &Archive::read(&workshop.apt))?;
         let _alone = suite.prepare(lines.as_deref()).map_err(|error| {
             let why = format!("cannot prepare {}: {error}", suite.apt.display());
-            Unavailable::new(why, "check its permissions and the disk, or --cache FOLDER")
+            Unavailable::new(why, "check its permissions and free space, or use --cache FOLDER")
         })?;
         let updated = suite.apt.join(UPDATED);
         let age = fs::metadata(&updated).and_then(|data| data.modified()).ok();
@@ -251,14 +251,14 @@ impl Suite {
         let packages = self.current(packages)?;
         let folders = packages.iter().map(|package| self.unpacked(package));
         let folders = folders.collect::<Result<Vec<_>, _>>()?;
-        let no_room = |error: io::Error| Unavailable::new(error.to_string(), "room on the disk");
+        let no_room = |error: io::Error| Unavailable::new(error.to_string(), "free space: df -h");
         let _alone = alone(&self.packages).map_err(no_room)?;
         if !tree.exists() {
             let part = self.packages.join(format!("{name}{PART}"));
             for folder in folders {
                 let mut copy = Command::new("cp");
                 copy.args(["-rlPT", "--remove-destination"]).arg(folder).arg(&part);
-                output_of(&mut copy).map_err(|why| Unavailable::new(why, "room on the disk"))?;
+                output_of(&mut copy).map_err(|why| Unavailable::new(why, "free space: df -h"))?;
             }
             fs::rename(&part, &tree).map_err(no_room)?;
         }
@@ -272,7 +272,7 @@ impl Suite {
         let cannot = |error: io::Error| {
             Unavailable::new(
                 format!("cannot prepare {}: {error}", part.display()),
-                "check its permissions and the disk",
+                "check its permissions and free space: df -h",
             )
         };
         let _alone = alone(&self.packages).map_err(cannot)?;
@@ -295,8 +295,11 @@ impl Suite {
             .ok_or_else(|| {
                 Unavailable::new(format!("apt-get downloaded no {package}"), self.remedy())
             })?;
-        output_of(Command::new("dpkg-deb").arg("--extract").arg(&archive).arg(&part))
-            .map_err(|why| Unavailable::new(why, "apt-get install dpkg; room on the disk"))?;
+        output_of(Command::new("dpkg-deb").arg("--extract").arg(&archive).arg(&part)).map_err(
+            |why| {
+                Unavailable::new(why, "install dpkg (apt-get install dpkg) and free space: df -h")
+            },
+        )?;
         fs::remove_file(&archive).map_err(cannot)?;
         fs::rename(&part, folder).map_err(cannot)
     }

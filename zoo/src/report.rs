@@ -26,7 +26,7 @@ pub(crate) fn page(setting: &[(&str, String)], visits: &[Visit], missing: &[&str
         &mut text,
         "",
         "`cargo xtask machines --record` writes this page: each row of `zoo/machines.toml` is a \
-         stock kernel of Debian under a hypervisor. `parachron` runs in it, and what it says is \
+         stock kernel of Debian under a hypervisor. `parachron` runs in it, and its output is \
          held against the truth that the row states. A cell is the number of checks that passed, \
          or of those that did not. A check that depends on timing states what it needs from the \
          system below the machine; where it failed without that, it was not measured.",
@@ -50,8 +50,8 @@ pub(crate) fn keep_page(setting: &[(&str, String)], visits: &[Visit]) -> String 
         &mut text,
         "",
         "`cargo xtask machines --record` writes this page: what was done to stock kernels whose \
-         clock `parachron keep` or `parachrond` keeps, and what this system's clock, from \
-         outside, showed then. The machines are emulated, and slow.",
+         clock `parachron keep` or `parachrond` keeps, and what the clock of the system \
+         outside showed then. The machines are emulated, and slow.",
     );
     setting_table(&mut text, setting);
     for Visit { row, at, kernel, end, .. } in visits {
@@ -80,9 +80,9 @@ pub(crate) fn long_page(setting: &[(&str, String)], visits: &[Visit], missing: &
     paragraph(
         &mut text,
         "",
-        "`cargo xtask machines --long --record` writes this page: what `watch` told in ten \
-         minutes of each machine's time in which nothing was caused, when a clock was right again \
-         after ten minutes away, and how often `drift`'s 95 % interval held what is true of the \
+        "`cargo xtask machines --long --record` writes this page: what `watch` reported in \
+         ten minutes of each machine's time in which nothing was caused, when a clock was right \
+         again after a stop of ten minutes, and how often `drift`'s 95 % interval held what is true of the \
          reference.",
     );
     setting_table(&mut text, setting);
@@ -221,16 +221,16 @@ fn not_measured(text: &mut String, visits: &[Visit]) {
 
 /// What was caused by what `watch` told, a line for each pair, and how often.
 fn caused(text: &mut String, visits: &[Visit]) {
-    text.push_str("\n## Caused, and told by `watch`\n\n");
+    text.push_str("\n## Caused, and reported by `watch`\n\n");
     paragraph(
         text,
         "",
-        "Over all rows. `a|b`: one of these, which the machine cannot tell apart. Wrong: \
+        "Over all rows. `a|b`: one of these, which the machine cannot distinguish. Wrong: \
          another name, another size than the bound stated with it allows, or later than 1 s. \
          Late: the right name and size, later than 1 s, and in time when it was caused again. \
          What was not measured is not counted.",
     );
-    text.push_str("\n| caused | told | right | late | wrong |\n");
+    text.push_str("\n| caused | reported | right | late | wrong |\n");
     text.push_str("| --- | --- | ---: | ---: | ---: |\n");
     let mut pairs: Vec<(&(String, String), [usize; 3])> = Vec::new();
     let all = visits.iter().filter_map(|visit| match &visit.end {
@@ -271,7 +271,7 @@ fn skipped(text: &mut String, visits: &[Visit], missing: &[&str]) {
             End::Broken(_) => &[],
         };
         for one in all {
-            paragraph(text, "- ", &format!("{}: {}; try: {}", row, one.why, one.remedy));
+            paragraph(text, "- ", &format!("{}: {}; remedy: {}", row, one.why, one.remedy));
         }
     }
     if text.len() == before {

@@ -78,7 +78,7 @@ impl Archive {
         address.as_deref().ok_or_else(|| {
             let kind = if is_security { "Debian's security archive" } else { "Debian's archive" };
             let why = format!("apt's configuration names no address of {kind}");
-            let remedy = format!("--apt FOLDER with a sources.list that names suite {suite}");
+            let remedy = format!("use --apt FOLDER, with a sources.list that names suite {suite}");
             Unavailable::new(why, remedy)
         })
     }
@@ -222,7 +222,7 @@ mod tests {
         );
         assert_eq!(
             missing.remedy,
-            "--apt FOLDER with a sources.list that names suite bullseye-security"
+            "use --apt FOLDER, with a sources.list that names suite bullseye-security"
         );
         assert!(Archive::read(Path::new("/no/such/folder")).address("sid").is_err());
     }

@@ -74,7 +74,7 @@ fn bootstrap(workshop: &Workshop, system: &System, tree: &Path) -> Result<(), Fa
         .arg(suite)
         .arg(tree)
         .arg(address);
-    let needs = |why| Unavailable::new(why, "run as root, with Debian's archive reachable");
+    let needs = |why| Unavailable::new(why, "run it as root, while Debian's archive is reachable");
     Ok(tools::guarded_output_of(&command).map(drop).map_err(needs)?)
 }
 

@@ -37,7 +37,7 @@ fn is_skipped(mut zoo: Command, folder: &Path, row: &str, why: &str, remedy: &st
     let line = printed.lines().find(|line| line.starts_with("machines: SKIPPED: "));
     let line = line.unwrap_or_else(|| panic!("nothing skipped: {printed}"));
     assert!(line.starts_with(&format!("machines: SKIPPED: {row}: {why}")), "{line}");
-    assert!(line.contains(&format!("; try: {remedy}")), "{line}");
+    assert!(line.contains(&format!("; remedy: {remedy}")), "{line}");
     assert!(
         printed.ends_with("machines: 0 passed, 0 failed, 0 not measured, 1 skipped\n"),
         "{printed}"
@@ -57,7 +57,7 @@ fn without_qemu() {
         &folder("qemu"),
         "lab-image",
         why,
-        "apt-get install qemu-system-x86",
+        "install it: apt-get install qemu-system-x86",
     );
 }
 
@@ -72,7 +72,7 @@ fn without_an_address_of_the_archive() {
     let folder = folder("address");
     fs::write(folder.join("apt/sources.list"), "deb file:/ubuntu noble main\n").unwrap();
     let why = "apt's configuration names no address of Debian's archive";
-    is_skipped(Command::new(ZOO), &folder, "q35-6.1", why, "--apt FOLDER with a sources.list");
+    is_skipped(Command::new(ZOO), &folder, "q35-6.1", why, "use --apt FOLDER");
 }
 
 /// The lists come, and so does one package; then the mirror is gone.
@@ -111,7 +111,7 @@ fn without_space() {
     let mut full = Command::new("/usr/bin/unshare");
     full.args(["--mount", "/bin/sh", "-c", &script, ZOO]);
     let why = format!("cannot prepare {cache}/apt/bookworm: No space left");
-    is_skipped(full, &folder, "q35-6.1", &why, "check its permissions and the disk");
+    is_skipped(full, &folder, "q35-6.1", &why, "check its permissions and free space");
 }
 
 /// A run whose results are on a disk made for it alone, of such options.
@@ -134,7 +134,7 @@ fn without_space_for_a_row() {
     }
     let folder = folder("row-space");
     let run = on_a_disk(&folder, "size=1m");
-    is_skipped(run, &folder, "lab-image", "no space: ", "room on the disk");
+    is_skipped(run, &folder, "lab-image", "no space: ", "free space: df -h");
 }
 
 /// The disk is full once the row has its folder: its first file is not written.
@@ -148,5 +148,5 @@ fn without_space_in_the_middle_of_a_row() {
     // `parachron lab guest-image --force FILE`.
     fs::write(folder.join("parachron"), "#!/bin/sh\n: >\"$4\"\n").unwrap();
     let run = on_a_disk(&folder, "size=1g,nr_inodes=2");
-    is_skipped(run, &folder, "lab-image", "no space: ", "room on the disk");
+    is_skipped(run, &folder, "lab-image", "no space: ", "free space: df -h");
 }

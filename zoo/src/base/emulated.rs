@@ -115,7 +115,7 @@ fn boots(
 
 /// The program that runs a row, and the arguments by which it finds its files.
 pub(super) fn hypervisor(workshop: &Workshop, row: &Row) -> Result<(PathBuf, String), Failure> {
-    let remedy = "apt-get install qemu-system-x86";
+    let remedy = "install it: apt-get install qemu-system-x86";
     let Some(name) = &row.hypervisor else {
         let program = tools::find_program(qemu::PROGRAM);
         let missing = || Unavailable::new(format!("{} is not installed", qemu::PROGRAM), remedy);

@@ -60,7 +60,10 @@ fn xen(workshop: &Workshop, name: &str, folder: &Path) -> Result<PathBuf, Failur
         if output.status.success() { Ok(output.stdout) } else { Err(errors) }
     });
     let image = image.map_err(|why| {
-        Unavailable::new(format!("gzip -dc {}: {}", packed.display(), why.trim()), "see its error")
+        Unavailable::new(
+            format!("gzip -dc {}: {}", packed.display(), why.trim()),
+            "install gzip: apt-get install gzip",
+        )
     })?;
     let file = folder.join("xen");
     fs::write(&file, image).map_err(|error| format!("{}: {error}", file.display()))?;

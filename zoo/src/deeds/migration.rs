@@ -53,7 +53,7 @@ fn stood((lost_s, bound_s): (f64, f64), down_s: f64) -> Check {
     let (least_s, most_s) = (down_s - bound_s, down_s + bound_s + TAKEN_OVER_S);
     let right = (least_s..=most_s).contains(&lost_s);
     Check::new(
-        format!("watch: {WHAT}: the clocks stood while QEMU ran it nowhere, {down_s:.3} s"),
+        format!("watch: {WHAT}: the clocks stopped while QEMU ran it nowhere, {down_s:.3} s"),
         format!("{lost_s:.3} ± {bound_s:.3} s"),
         right,
     )

@@ -48,7 +48,7 @@ fn stood(soon: &[Told], (stood_s, bound_s): (f64, f64)) -> Check {
     let miss_s = told.as_ref().map_or(0.0, |(told_s, told_bound_s)| {
         (told_s.abs() - stood_s).abs() - told_bound_s - bound_s
     });
-    let what = format!("watch: {WHAT}: CLOCK_MONOTONIC stood for {stood_s:.2} ± {bound_s:.2} s");
+    let what = format!("watch: {WHAT}: CLOCK_MONOTONIC stopped for {stood_s:.2} ± {bound_s:.2} s");
     Check::of(&what, told, |(told_s, told_bound_s)| {
         let right = (told_s.abs() - stood_s).abs() <= told_bound_s + bound_s;
         (format!("{told_s:.3} ± {told_bound_s:.6} s"), right)

@@ -114,7 +114,7 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
     if machine.execute(BEGIN)? != "there" {
         done.skipped.push(Unavailable::new(
             "the kernel counts no calls of clock_gettime",
-            "a kernel with CONFIG_FTRACE_SYSCALLS",
+            "use a kernel with CONFIG_FTRACE_SYSCALLS",
         ));
         return Ok(());
     }
@@ -124,7 +124,7 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
         done.skipped.push(Unavailable::new(
             "reads of hpet and acpi_pm are not counted: Xen answers them, or in an emulated host \
              the kernel's own are more",
-            "a row of QEMU's emulation",
+            "run a row of base emulated: cargo xtask machines --only q35-6.1",
         ));
     }
     let own = &truth.clocksource;

@@ -123,7 +123,7 @@ pub(crate) fn by_ptp(place: &Place<'_>, machine: &mut Machine, done: &mut Done) 
     done.checks.push(each("ptp_kvm, alone", &took, RUNS, ALONE_S));
     if place.row.programs.iter().any(|name| tools::find_program(name).is_none()) {
         let why = "ptp_kvm beside chronyd: chronyd is not installed here";
-        done.skipped.push(Unavailable::new(why, "apt-get install chrony"));
+        done.skipped.push(Unavailable::new(why, "install it: apt-get install chrony"));
         return Ok(());
     }
     let sources = "refclock PHC /dev/ptp0 poll 2 dpoll -2";
@@ -142,7 +142,7 @@ pub(crate) fn by_ptp(place: &Place<'_>, machine: &mut Machine, done: &mut Done) 
     // The fifth: what it still has to slew, s.
     let left_s = thinks.split(',').nth(4).and_then(|left| left.parse::<f64>().ok());
     let is_right = left_s.is_some_and(|left_s| left_s.abs() < CHRONYD_S);
-    done.checks.push(Check::new("service: chronyd thinks that it is right", thinks, is_right));
+    done.checks.push(Check::new("service: chronyd reports that it is right", thinks, is_right));
     Ok(())
 }
 

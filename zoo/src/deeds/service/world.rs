@@ -115,7 +115,11 @@ pub(super) fn without_memory(machine: &mut Machine, checks: &mut Checks) -> Resu
     );
     let said = machine.line.run("hog", 90, &hog)?.stdout;
     let passed = said.contains("(tail)") && said.contains("the same");
-    checks.push(Check::new("service: out of memory: another is ended for it", said.trim(), passed));
+    checks.push(Check::new(
+        "service: out of memory: the kernel kills another process first",
+        said.trim(),
+        passed,
+    ));
     checks.push(after_a_stop("out of memory, and stop, cont", machine, PAUSES[0])?);
     let ended = format!(
         "echo 1000 >/proc/$({pid})/oom_score_adj; echo f >/proc/sysrq-trigger; sleep 4; \
@@ -125,11 +129,11 @@ pub(super) fn without_memory(machine: &mut Machine, checks: &mut Checks) -> Resu
     let said = machine.line.run("ended", 150, &ended)?.stdout;
     let passed = said.starts_with("active") && said.contains("oom-kill");
     checks.push(Check::new(
-        "service: ended for want of memory, it is started again",
+        "service: killed for lack of memory, it is started again",
         said.trim(),
         passed,
     ));
-    let when = "ended for want of memory, and stop, cont";
+    let when = "killed for lack of memory, and stop, cont";
     checks.push(after_a_stop(when, machine, PAUSES[0])?);
     Ok(())
 }
