@@ -8,6 +8,9 @@ use serde_json::Value;
 use crate::load::{Load, Need};
 use crate::records::Record;
 
+/// A reading from outside known less well than this decides nothing, s.
+pub(crate) const READ_TO_S: f64 = 0.5;
+
 /// What came of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -72,7 +75,20 @@ impl Check {
 
     /// It was tried, and cannot be decided here.
     pub(crate) fn not_measured(mut self, why: &str) -> Self {
+        self.passed = false;
         self.not_measured = Some(format!("busy: {why}"));
+        self
+    }
+
+    /// A clock that passed by a reading from outside known to ± `bound_s`. One of half a second or
+    /// more does not tell a right clock from one that a stop of a second or two left behind.
+    pub(crate) fn read_to_s(self, bound_s: f64) -> Self {
+        if self.passed && bound_s >= READ_TO_S {
+            let why = format!(
+                "the clock was read to ± {bound_s:.3} s, the check needs less than {READ_TO_S} s"
+            );
+            return self.not_measured(&why);
+        }
         self
     }
 
@@ -188,6 +204,15 @@ mod tests {
         for no_size in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert_eq!(verdict(no_size), Verdict::Failed, "{no_size}");
         }
+    }
+
+    #[test]
+    fn a_reading_that_took_seconds_proves_nothing_and_excuses_nothing() {
+        let verdict = |passed, bound_s| Check::new("x", "y", passed).read_to_s(bound_s).verdict();
+        assert_eq!(verdict(true, 0.499), Verdict::Passed);
+        // As once counted as right: -0.503 ± 2.034 s after a stop of 2 s.
+        assert_eq!(verdict(true, 2.034), Verdict::NotMeasured);
+        assert_eq!(verdict(false, 2.034), Verdict::Failed, "it is off by more than the bound");
     }
 
     #[test]

@@ -105,7 +105,7 @@ fn sources<'a>(
         let name = suite.replace("/updates", SECURITY);
         let of_release =
             |release: &&str| name.strip_prefix(release).is_some_and(|rest| PARTS.contains(&rest));
-        RELEASES.iter().any(|release| of_release(release))
+        RELEASES.iter().any(of_release)
     };
     let suites: Vec<&str> = suites.split_whitespace().filter(is_debian).collect();
     let addresses = addresses.split_whitespace().filter(|one| !one.starts_with("cdrom:"));

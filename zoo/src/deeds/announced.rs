@@ -78,7 +78,8 @@ fn leap_second(
         format!("{off_s:.3} ± {bound_s:.3} s ahead; year, steps, reports: {said}"),
         off_s.abs() <= bound_s + RIGHT_S
             && said.strip_prefix("2027, 1, ").is_some_and(|told| told != "0"),
-    ));
+    )
+    .read_to_s(bound_s));
     end(machine, checks)
 }
 

@@ -127,6 +127,7 @@ fn right(when: &str, machine: &mut Machine) -> Result<Check, String> {
         format!("{ahead_s:.3} ± {bound_s:.3} s ahead"),
         ahead_s.abs() <= bound_s + RIGHT_S,
     )
+    .read_to_s(bound_s)
     // A wait as long leaves no time to poll and to step.
     .needing(Need::Prompt(SLOW)))
 }

@@ -77,11 +77,14 @@ pub(crate) fn run(
         checks.push(super::views::agree(&when, machine, Some(other))?);
         let (ahead_s, bound_s) = machine.ahead_s()?;
         let thinks = thinks(machine, other)?;
-        checks.push(Check::new(
-            format!("service: {when}: still right {polls_s} s later; {name} thinks"),
-            format!("{ahead_s:.3} ± {bound_s:.3} s ahead; {thinks}"),
-            ahead_s.abs() <= bound_s + RIGHT_S,
-        ));
+        checks.push(
+            Check::new(
+                format!("service: {when}: still right {polls_s} s later; {name} thinks"),
+                format!("{ahead_s:.3} ± {bound_s:.3} s ahead; {thinks}"),
+                ahead_s.abs() <= bound_s + RIGHT_S,
+            )
+            .read_to_s(bound_s),
+        );
     }
     checks.push(stepped_once_each(name, machine)?);
     checks.push(super::found_by_the_doctor(place, machine)?);
