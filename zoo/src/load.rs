@@ -25,6 +25,8 @@ pub(crate) enum Need {
     Prompt(Duration),
     /// A CPU for at least this long.
     Cpu(Duration),
+    /// To be done within this time: no wait of a quarter of it, and a CPU for half of the time.
+    Deadline(Duration),
 }
 
 /// What a machine waited for during an interval.
@@ -62,6 +64,17 @@ impl Load {
                     s(self.waited),
                     s(self.over),
                     s(wanted)
+                ),
+            ),
+            Need::Deadline(limit) => (
+                self.longest < limit / 4 && self.waited * 2 <= self.over,
+                format!(
+                    "waited {:.1} of {:.1} s for a CPU, up to {:.4} s at once; to be done within \
+                     {:.1} s the check bears half, and less than a quarter at once",
+                    s(self.waited),
+                    s(self.over),
+                    s(self.longest),
+                    s(limit)
                 ),
             ),
         };
@@ -243,6 +256,17 @@ mod tests {
         let why = load.shortage(Need::Cpu(ms(60_001))).unwrap();
         assert!(why.contains("waited 30.0 of 90.0 s for a CPU"), "{why}");
         assert_eq!(Load::default().shortage(Need::Prompt(ms(1))), None, "nothing was counted");
+    }
+
+    #[test]
+    fn a_deadline_bears_short_waits_for_half_of_the_time() {
+        let is_met = |waited, longest| {
+            let load = Load::busy(ms(10_000), ms(waited), ms(longest));
+            load.shortage(Need::Deadline(ms(1000))).is_none()
+        };
+        assert!(is_met(5000, 249) && is_met(0, 0));
+        assert!(!is_met(5001, 100), "many short waits");
+        assert!(!is_met(300, 250), "one that is long");
     }
 
     #[test]

@@ -128,8 +128,7 @@ fn right(when: &str, machine: &mut Machine) -> Result<Check, String> {
         ahead_s.abs() <= bound_s + RIGHT_S,
     )
     .read_to_s(bound_s)
-    // A wait as long leaves no time to poll and to step.
-    .needing(Need::Prompt(SLOW)))
+    .needing(Need::Deadline(CORRECTED)))
 }
 
 /// Looks until the kernel knows the clock as right, or a poll is over; what keep did
@@ -143,7 +142,7 @@ fn told_within_a_poll(machine: &mut Machine) -> Result<Check, String> {
             if !check.passed {
                 check.found += &format!("; {}", machine.execute("cat /tmp/keep")?);
             }
-            return Ok(check.needing(Need::Prompt(SLOW)));
+            return Ok(check.needing(Need::Deadline(POLL)));
         }
         sleep(Duration::from_millis(500));
     }

@@ -1,10 +1,11 @@
 //! `parachron watch` in a machine while something is done to it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::checks::{self, Check, Checks};
+use crate::load::Need;
 use crate::machine::Machine;
 use crate::outcome::Result;
 
@@ -45,9 +46,8 @@ const NOT_RUN: [&str; 3] = ["pause", "long-steal", "pause|long-steal"];
 /// A pause whose bound is as large as it is was one of this at least, s.
 const MARGIN_S: f64 = 0.001;
 
-/// What is to be told within a second needs a machine that is never held up for a quarter of
-/// it, s: `watch` takes a sample as often.
-const PROMPT_S: f64 = 0.25;
+/// Within what something is to be reported.
+const SOON: Duration = Duration::from_secs(1);
 
 /// Starts `watch` in the background, and waits until it watches.
 pub(super) fn start(machine: &mut Machine) -> Result {
@@ -119,8 +119,9 @@ pub(super) fn judge(caused: &Caused<'_>, soon: &[Told], late: &[Told]) -> Check 
         }
         _ => held_up_s(told),
     });
-    match misses.collect::<Option<Vec<f64>>>().filter(|_| was_late) {
-        Some(misses) => check.missed_by_s(misses.into_iter().fold(PROMPT_S, f64::max)),
+    match misses.collect::<Option<Vec<f64>>>().filter(|_| was_late).as_deref() {
+        Some([]) => check.needing(Need::Deadline(SOON)),
+        Some(misses) => check.missed_by_s(misses.iter().copied().fold(MARGIN_S, f64::max)),
         None => check,
     }
 }
@@ -219,8 +220,6 @@ fn largest_by_kind(told: &[Told]) -> Vec<(&Told, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::checks::Verdict;
     use crate::load::Load;
@@ -264,7 +263,7 @@ mod tests {
             let caused = Caused { what: "stop", kinds, besides: &[], size_s: None };
             let mut check = judge(&caused, &parse(soon), &parse(late));
             let waited = Duration::from_secs_f64(waited_s);
-            check.settle(&Load::busy(waited, waited, waited));
+            check.settle(&Load::busy(waited * 10, waited, waited));
             check.verdict()
         };
         let pause = PAUSE.replace('\n', "");
