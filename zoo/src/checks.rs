@@ -38,9 +38,6 @@ pub(crate) struct Check {
     /// Where something was caused: what, and what `watch` told of it.
     #[serde(default)]
     pub(crate) told: Option<(String, String)>,
-    /// What was told too late in attempts before this one.
-    #[serde(default)]
-    pub(crate) late: Vec<(String, String)>,
 }
 
 /// Those of a row.
@@ -55,7 +52,6 @@ impl Check {
             not_measured: None,
             need: None,
             told: None,
-            late: Vec::new(),
         }
     }
 

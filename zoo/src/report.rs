@@ -227,34 +227,31 @@ fn caused(text: &mut String, visits: &[Visit]) {
         "",
         "Over all rows. `a|b`: one of these, which the machine cannot distinguish. Wrong: \
          another name, another size than the bound stated with it allows, or later than 1 s. \
-         Late: the right name and size, later than 1 s, and in time when it was caused again. \
          What was not measured is not counted.",
     );
-    text.push_str("\n| caused | reported | right | late | wrong |\n");
-    text.push_str("| --- | --- | ---: | ---: | ---: |\n");
-    let mut pairs: Vec<(&(String, String), [usize; 3])> = Vec::new();
+    text.push_str("\n| caused | reported | right | wrong |\n");
+    text.push_str("| --- | --- | ---: | ---: |\n");
+    let mut pairs: Vec<(&(String, String), [usize; 2])> = Vec::new();
     let all = visits.iter().filter_map(|visit| match &visit.end {
         End::Ran(ran) => Some(&ran.done.checks),
         End::Skipped(_) | End::Broken(_) => None,
     });
     let measured = all.flatten().filter(|check| check.verdict() != Verdict::NotMeasured);
-    let told = measured.flat_map(|check| {
-        let late = check.late.iter().map(|pair| (pair, 1));
-        late.chain(check.told.iter().map(|pair| (pair, if check.passed { 0 } else { 2 })))
-    });
+    let told =
+        measured.filter_map(|check| Some((check.told.as_ref()?, usize::from(!check.passed))));
     for (pair, which) in told {
         let at = pairs.iter().position(|(known, _)| *known == pair).unwrap_or_else(|| {
             // Beside the others of one cause.
             let behind = pairs.iter().rposition(|(known, _)| known.0 == pair.0);
             let at = behind.map_or(pairs.len(), |at| at + 1);
-            pairs.insert(at, (pair, [0; 3]));
+            pairs.insert(at, (pair, [0; 2]));
             at
         });
         pairs[at].1[which] += 1;
     }
-    for ((caused, told), [right, late, wrong]) in pairs {
+    for ((caused, told), [right, wrong]) in pairs {
         let told = told.replace('|', "\\|");
-        let _ = writeln!(text, "| {caused} | {told} | {right} | {late} | {wrong} |");
+        let _ = writeln!(text, "| {caused} | {told} | {right} | {wrong} |");
     }
 }
 
@@ -349,9 +346,8 @@ mod tests {
         ];
         let mut text = String::new();
         let done = |checks| Done { checks, skipped: Vec::new() };
-        // Another row failed, after it had told something late.
-        let mut wrong = told("stop", "pause|migrated", false);
-        wrong.late = vec![("stop".to_owned(), "pause".to_owned())];
+        // Another row failed, and one was not measured.
+        let wrong = told("stop", "pause|migrated", false);
         let mut busy = done(vec![wrong.clone().missed_by_s(0.5)]);
         busy.settle(0, &Load::busy(SECOND, SECOND, SECOND));
         let wrong = Ran {
@@ -369,9 +365,9 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "| date | clock-set | 1 | 0 | 0 |",
-                "| stop | pause\\|migrated | 0 | 0 | 2 |",
-                "| stop | pause | 2 | 1 | 0 |"
+                "| date | clock-set | 1 | 0 |",
+                "| stop | pause\\|migrated | 0 | 2 |",
+                "| stop | pause | 2 | 0 |"
             ]
         );
         text.clear();

@@ -8,7 +8,6 @@ pub(super) mod channel;
 pub(super) mod chrony;
 mod effects;
 mod keep;
-mod retry;
 mod session;
 pub(super) mod ticks;
 mod watch;
