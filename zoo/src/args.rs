@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
+use crate::sources;
 use crate::whole::Kind;
 
 /// Real kernels and hypervisors as the judge: a row of zoo/machines.toml each.
@@ -20,21 +21,16 @@ pub(crate) struct Args {
     /// Run the rows marked as quick
     #[arg(long, conflicts_with = "only")]
     pub(crate) quick: bool,
-    /// Run what takes long instead: ten calm minutes of `watch`, and for some rows
-    /// a hundred runs of `drift`, or ten minutes away under `parachrond`
-    #[arg(long, conflicts_with_all = ["quick", "again", "capture"])]
+    /// Run the long checks instead: ten calm minutes of `watch`, and for some rows
+    /// a hundred runs of `drift`, or a stop of ten minutes under `parachrond`
+    #[arg(long, conflicts_with_all = ["quick", "capture"])]
     pub(crate) long: bool,
-    /// Run so many rows at a time [default: three for two CPUs, of long ones 8]
+    /// Run this many rows at a time [default: 3 for 2 CPUs; 8 with --long]
     #[arg(long, value_name = "ROWS")]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// How long a machine may take to accept its first command: a busy or slow system
-    /// needs more
+    /// Time limit of a machine's boot; raise it on a slow system
     #[arg(long, value_name = "SECONDS", default_value_t = 150)]
     pub(crate) boot: u32,
-    /// Run a row that failed up to twice more, of which the last counts, and keep all
-    /// results: an emulated machine's clocks suffer from a busy host
-    #[arg(long)]
-    pub(crate) again: bool,
     /// Write the latest result of each row to docs/validation/machines.md, or of
     /// the long runs to long.md
     #[arg(long)]
@@ -46,20 +42,24 @@ pub(crate) struct Args {
     /// docs/validation/timekeeper.md; run no machine
     #[arg(long, value_name = "FOLDER")]
     pub(crate) timekeeper: Option<PathBuf>,
-    /// Write docs/validation/linux-on-provider.md of the reports in this folder; run
+    /// Write docs/validation/linux-on-provider.md from the reports in this folder; run
     /// no machine
     #[arg(long, value_name = "FOLDER", conflicts_with = "timekeeper")]
     pub(crate) linux_on_provider: Option<PathBuf>,
-    /// Where packages are kept [default: $XDG_CACHE_HOME/parachron/machines]
+    /// Keep downloaded packages here [default: $XDG_CACHE_HOME/parachron/machines]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) cache: Option<PathBuf>,
+    /// Take the addresses of Debian's archive from the sources.list and sources.list.d of
+    /// this folder
+    #[arg(long, value_name = "FOLDER", default_value = sources::APT)]
+    pub(crate) apt: PathBuf,
     /// Take the static programs from here, and build none
     #[arg(long, value_name = "FOLDER")]
     pub(crate) programs: Option<PathBuf>,
-    /// The same for machines of arm64
+    /// Take the static programs for arm64 from here, and build none
     #[arg(long, value_name = "FOLDER")]
     pub(crate) programs_arm64: Option<PathBuf>,
-    /// Take our packages from here [default: target/packages]
+    /// Take the packages of Parachron from here [default: target/packages]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) packages: Option<PathBuf>,
     /// Print the output of each command and the result of each check

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use crate::artifacts;
 use crate::machine::Start;
+use crate::moved;
 use crate::outcome::Failure;
 use crate::packages::{Kernel, Suite};
 use crate::systems;
@@ -28,6 +29,8 @@ pub(crate) struct Workshop {
     pub(crate) table: Table,
     /// The cache of packages.
     pub(crate) cache: PathBuf,
+    /// The configuration of apt that names Debian's archive.
+    pub(crate) apt: PathBuf,
     /// The folder of this workspace's static programs: `parachron`,
     /// `guest-clock` (`zoo/src/bin`) and `ntp-server` (`e2e/src/bin`).
     pub(crate) programs: PathBuf,
@@ -42,14 +45,21 @@ pub(crate) struct Workshop {
 impl Workshop {
     /// A suite's packages.
     pub(crate) fn suite(&self, name: &str) -> Result<Suite, Failure> {
-        Ok(Suite::open(&self.cache, &self.table, name)?)
+        Ok(Suite::open(self, name)?)
     }
 
     /// A kernel of the table.
     pub(crate) fn kernel(&self, name: &str) -> Result<Kernel, Failure> {
         let suite = self.table.kernels.get(name);
         let suite = suite.ok_or_else(|| format!("zoo/machines.toml has no kernel {name}"))?;
-        Ok(self.suite(suite)?.kernel()?)
+        let kernel = self.suite(suite)?.kernel()?;
+        let found = kernel.version();
+        // A name's end tells two of a version apart.
+        let wanted = name.split('-').next().unwrap_or(name);
+        if !moved::is_version(&found, wanted) {
+            moved::report(&format!("kernel {name} of {suite}"), wanted, &found);
+        }
+        Ok(kernel)
     }
 
     /// A hypervisor of the table, and the tree that it is in.
@@ -57,7 +67,7 @@ impl Workshop {
         let one = self.table.hypervisors.get(name);
         let one = one.ok_or_else(|| format!("zoo/machines.toml has no hypervisor {name}"))?;
         let tree = match &one.system {
-            Some(system) => systems::tree(&self.table, &self.cache, system)?,
+            Some(system) => systems::tree(self, system)?,
             None => self.suite(&one.suite)?.tree(name, &one.packages)?,
         };
         Ok((one, tree))
@@ -119,6 +129,7 @@ mod tests {
             let workshop = Workshop {
                 table: Table::read().unwrap(),
                 cache: PathBuf::new(),
+                apt: PathBuf::new(),
                 programs: PathBuf::new(),
                 programs_arm64: None,
                 packages: folder.path().join("packages"),

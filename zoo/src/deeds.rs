@@ -30,14 +30,16 @@ mod suspend;
 mod timex;
 mod true_rate;
 pub(crate) mod vmclock;
-mod watching;
+pub(crate) mod watching;
 
 use std::path::Path;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
 use crate::base::Workshop;
 use crate::checks::Check;
+use crate::load::{Load, Meter};
 use crate::machine::{Machine, Start};
 use crate::outcome::{Failure, Result, Unavailable};
 use crate::table::{Deed, Row};
@@ -53,6 +55,10 @@ pub(crate) struct Place<'a> {
     pub(crate) folder: &'a Path,
     /// How the row's machine was started.
     pub(crate) start: &'a Start,
+    /// What this system keeps from the row's machines and servers.
+    pub(crate) meter: &'a Meter,
+    /// When the row's first machine was started.
+    pub(crate) begun: Instant,
 }
 
 /// The results of deeds.
@@ -63,8 +69,22 @@ pub(crate) struct Done {
     pub(crate) skipped: Vec<Unavailable>,
 }
 
+impl Done {
+    /// Settles the checks from one on by the load that they were made under.
+    pub(crate) fn settle(&mut self, from: usize, load: &Load) {
+        self.checks.iter_mut().skip(from).for_each(|check| check.settle(load));
+    }
+}
+
 /// Does the deeds of a row that have machines of their own.
 pub(crate) fn alone(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
+    let (begun, from) = (Instant::now(), done.checks.len());
+    let worked = each_alone(place, done);
+    done.settle(from, &place.meter.since(begun));
+    worked
+}
+
+fn each_alone(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
     for deed in &place.row.does {
         match deed {
             Deed::Disruptions => disruptions::run(place, done)?,
@@ -103,7 +123,7 @@ fn by_itself(place: &Place<'_>, work: impl FnOnce(&mut Machine) -> Result) -> Re
 /// Of what takes long: calm, and ten minutes away in the row that wants it, which
 /// leave this system idle.
 pub(crate) fn calm(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> Result {
-    watching::calm(place.row.truth()?, machine, &mut done.checks)?;
+    watching::calm(place, machine, &mut done.checks)?;
     if place.row.does.contains(&Deed::ServiceForLong) {
         service::stops::for_long(place, machine, &mut done.checks)?;
     }
@@ -113,68 +133,76 @@ pub(crate) fn calm(place: &Place<'_>, machine: &mut Machine, done: &mut Done) ->
 /// Does all of a row's deeds, in their order.
 pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> Result {
     for deed in &place.row.does {
-        let checks = &mut done.checks;
-        match deed {
-            Deed::Agreement => agreement::run(machine, &agreement::ALL[..1], done)?,
-            Deed::Changes => changes::run(machine, checks)?,
-            Deed::Chrony => chrony::run(place, machine, checks)?,
-            Deed::Calm => watching::calm(place.row.truth()?, machine, checks)?,
-            Deed::Disruptions
-            | Deed::Image
-            | Deed::LinuxOnProvider
-            | Deed::LinuxMoved
-            | Deed::LinuxAgain
-            | Deed::LinuxKept
-            | Deed::LinuxSilent
-            | Deed::ServiceOnFullDisk
-            | Deed::ServiceDisruptedBesideChronyd
-            | Deed::WatchCost => {
-                return Err(format!("row {}: {deed:?} takes no truth", place.row.name));
-            }
-            Deed::Drift => drift::run(place, machine, checks)?,
-            Deed::DriftOnce => drift_once::run(place, machine, drift_once::FREE, checks)?,
-            Deed::DriftRaw => drift_once::run(place, machine, drift_once::STEERED, checks)?,
-            // `--long` does it.
-            Deed::ServiceForLong => {}
-            Deed::Keep => keep::run(place, machine, checks)?,
-            Deed::KeepByPage => held::in_calm(machine, done)?,
-            Deed::KeepAnnounced => announced::run(place, machine, checks)?,
-            Deed::KeepRtcAlone => keep::with_rtc_alone(machine, checks)?,
-            Deed::Lab => agreement::run(machine, &agreement::ALL, done)?,
-            Deed::Migration => migration::run(place, machine, checks)?,
-            Deed::Phc => keep::by_phc(machine, checks)?,
-            Deed::Packages => packages::run(place, machine, checks)?,
-            Deed::Pauses => pauses::run(place, machine, checks)?,
-            Deed::LeapSecond => leap::run(machine, checks)?,
-            Deed::Rules => rules::run(machine, checks)?,
-            Deed::Scale => scale::run(place, machine, checks)?,
-            Deed::Service => service::run(place, machine, checks)?,
-            Deed::ServiceBesideChronyd => {
-                service::beside::run(place, machine, &service::other::CHRONYD, done)?
-            }
-            Deed::ServiceBesideTimesyncd => {
-                service::beside::run(place, machine, &service::other::TIMESYNCD, done)?
-            }
-            Deed::ServiceBesideNtpsec => {
-                service::beside::run(place, machine, &service::other::NTPSEC, done)?
-            }
-            Deed::ServiceBesideNtpdRs => {
-                service::beside::run(place, machine, &service::other::NTPD_RS, done)?
-            }
-            Deed::ServiceOfChronyd => service::chrony_unit::run(place, machine, checks)?,
-            Deed::ServiceByPort => service::stops::by_the_port(place, machine, done)?,
-            Deed::ServiceByServers => service::servers::run(place, machine, checks)?,
-            Deed::ServiceMoved => service::moved::run(place, machine, done)?,
-            Deed::KeepByPtp => service::stops::by_ptp(place, machine, done)?,
-            Deed::KeepByVsock => service::stops::by_vsock(place, machine, checks)?,
-            Deed::Snapshot => snapshot::run(place, machine, checks)?,
-            Deed::Steal => steal::run(place, machine, done)?,
-            Deed::StopsByXen => domain::run(place, machine, checks)?,
-            Deed::Suspend => suspend::run(machine, checks)?,
-            Deed::TscOrder => order::run(machine, checks)?,
-            Deed::Timex => timex::run(place, machine, checks)?,
-            Deed::Vmclock => vmclock::run(place, machine, checks)?,
+        let (begun, from) = (Instant::now(), done.checks.len());
+        let worked = one(place, *deed, machine, done);
+        done.settle(from, &place.meter.since(begun));
+        worked?;
+    }
+    Ok(())
+}
+
+fn one(place: &Place<'_>, deed: Deed, machine: &mut Machine, done: &mut Done) -> Result {
+    let checks = &mut done.checks;
+    match deed {
+        Deed::Agreement => agreement::run(machine, &agreement::ALL[..1], done)?,
+        Deed::Changes => changes::run(machine, checks)?,
+        Deed::Chrony => chrony::run(place, machine, checks)?,
+        Deed::Calm => watching::calm(place, machine, checks)?,
+        Deed::Disruptions
+        | Deed::Image
+        | Deed::LinuxOnProvider
+        | Deed::LinuxMoved
+        | Deed::LinuxAgain
+        | Deed::LinuxKept
+        | Deed::LinuxSilent
+        | Deed::ServiceOnFullDisk
+        | Deed::ServiceDisruptedBesideChronyd
+        | Deed::WatchCost => {
+            return Err(format!("row {}: {deed:?} takes no truth", place.row.name));
         }
+        Deed::Drift => drift::run(place, machine, checks)?,
+        Deed::DriftOnce => drift_once::run(place, machine, drift_once::FREE, checks)?,
+        Deed::DriftRaw => drift_once::run(place, machine, drift_once::STEERED, checks)?,
+        // `--long` does it.
+        Deed::ServiceForLong => {}
+        Deed::Keep => keep::run(place, machine, checks)?,
+        Deed::KeepByPage => held::in_calm(machine, done)?,
+        Deed::KeepAnnounced => announced::run(place, machine, checks)?,
+        Deed::KeepRtcAlone => keep::with_rtc_alone(machine, checks)?,
+        Deed::Lab => agreement::run(machine, &agreement::ALL, done)?,
+        Deed::Migration => migration::run(place, machine, checks)?,
+        Deed::Phc => keep::by_phc(machine, checks)?,
+        Deed::Packages => packages::run(place, machine, checks)?,
+        Deed::Pauses => pauses::run(place, machine, checks)?,
+        Deed::LeapSecond => leap::run(machine, checks)?,
+        Deed::Rules => rules::run(machine, checks)?,
+        Deed::Scale => scale::run(place, machine, checks)?,
+        Deed::Service => service::run(place, machine, checks)?,
+        Deed::ServiceBesideChronyd => {
+            service::beside::run(place, machine, &service::other::CHRONYD, done)?
+        }
+        Deed::ServiceBesideTimesyncd => {
+            service::beside::run(place, machine, &service::other::TIMESYNCD, done)?
+        }
+        Deed::ServiceBesideNtpsec => {
+            service::beside::run(place, machine, &service::other::NTPSEC, done)?
+        }
+        Deed::ServiceBesideNtpdRs => {
+            service::beside::run(place, machine, &service::other::NTPD_RS, done)?
+        }
+        Deed::ServiceOfChronyd => service::chrony_unit::run(place, machine, checks)?,
+        Deed::ServiceByPort => service::stops::by_the_port(place, machine, done)?,
+        Deed::ServiceByServers => service::servers::run(place, machine, checks)?,
+        Deed::ServiceMoved => service::moved::run(place, machine, done)?,
+        Deed::KeepByPtp => service::stops::by_ptp(place, machine, done)?,
+        Deed::KeepByVsock => service::stops::by_vsock(place, machine, checks)?,
+        Deed::Snapshot => snapshot::run(place, machine, checks)?,
+        Deed::Steal => steal::run(place, machine, done)?,
+        Deed::StopsByXen => domain::run(place, machine, checks)?,
+        Deed::Suspend => suspend::run(machine, checks)?,
+        Deed::TscOrder => order::run(machine, checks)?,
+        Deed::Timex => timex::run(place, machine, checks)?,
+        Deed::Vmclock => vmclock::run(place, machine, checks)?,
     }
     Ok(())
 }

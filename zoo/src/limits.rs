@@ -6,17 +6,17 @@ use crate::table::Table;
 
 /// What no program in such a machine can see, and is right there.
 const OF_WATCH: [&str; 2] = [
-    "a stop of 0.3 s under emulation is told as nothing, and that counts as \
-    right: every counter of the machine stands with it but the RTC, which `watch` reads in whole \
-    seconds, so only a stop of a second or more shows. Under KVM the TSC goes on, and it is told.",
+    "a stop of 0.3 s under emulation is not reported, and that counts as right: every counter of \
+    the machine stops with it except the RTC, which `watch` reads in whole seconds, so that only \
+    a stop of a second or more shows. Under KVM the TSC keeps counting, and the stop is reported.",
     "a snapshot that is restored under emulation and leaves the time of day less than a second \
-    behind the RTC, as both are read from outside, may be told as nothing for the same reason; \
-    and a live migration, which its page names, need state no size then.",
+    behind the RTC, as both are read from outside, may be unreported for the same reason. A live \
+    migration, which its page names, may be reported without a size then.",
 ];
 
 /// The part of the page.
 pub(crate) fn text(table: &Table) -> String {
-    let mut text = String::from("\n## What `watch` cannot tell\n\n");
+    let mut text = String::from("\n## What `watch` cannot detect\n\n");
     OF_WATCH.iter().for_each(|limit| paragraph(&mut text, "- ", limit));
 
     text.push_str("\n## Rows that run only where they are named\n\n");

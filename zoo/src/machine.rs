@@ -7,10 +7,11 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-use crate::boot::{self, readable};
+use crate::boot::{self, Cause, readable};
 use crate::guard;
 use crate::line::Line;
 use crate::qmp::Qmp;
@@ -31,10 +32,26 @@ pub(crate) struct Start {
     pub(crate) qmp: Option<PathBuf>,
     /// Wall-clock seconds until it is ended.
     pub(crate) limit_s: u32,
+    /// Why a machine that was started so failed, where it was the load of this system that
+    /// may have caused it.
+    pub(crate) cause: Arc<Mutex<Option<Cause>>>,
+}
+
+impl Start {
+    /// The cause of the failure that was reported last.
+    pub(crate) fn cause(&self) -> Option<Cause> {
+        self.cause.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// The file of a console that is not the line.
 const CONSOLE: &str = "console.log";
+
+/// The limit of a command that is to take no time, in the machine's seconds.
+const EXECUTE_S: u32 = 30;
+
+/// The exit code of a command that busybox's `timeout` ended: 128 and SIGTERM.
+pub(crate) const TIMED_OUT: i32 = 143;
 
 /// Where a line of `guest-clock print` has a clock.
 const REALTIME: usize = 1;
@@ -52,6 +69,12 @@ pub(crate) struct Machine {
     errors: PathBuf,
     /// All that came over the line.
     log: PathBuf,
+    cause: Arc<Mutex<Option<Cause>>>,
+    /// The limit that a command exceeded in the machine, whose record came.
+    exceeded: Option<Duration>,
+    /// When it was started, and when the guard ends it.
+    started: Instant,
+    limit: Duration,
 }
 
 impl Machine {
@@ -76,7 +99,17 @@ impl Machine {
             .map_err(|error| format!("cannot start the guard: {error}"))?;
         let log = folder.join("serial.log");
         let line = Line::over(ours, &log)?;
-        let mut machine = Self { line, qmp: None, guard, errors, log };
+        let mut machine = Self {
+            line,
+            qmp: None,
+            guard,
+            errors,
+            log,
+            cause: Arc::clone(&start.cause),
+            exceeded: None,
+            started: Instant::now(),
+            limit: Duration::from_secs(start.limit_s.into()),
+        };
         if let Some(socket) = &start.qmp {
             let qmp = Qmp::connect(socket).map_err(|why| machine.failure(&why));
             machine.qmp = Some(qmp?);
@@ -86,10 +119,11 @@ impl Machine {
 
     /// Runs a command that must succeed, and returns its output.
     pub(crate) fn execute(&mut self, line: &str) -> Result<String, String> {
-        let Record { status, stdout, stderr, .. } = self.line.run("execute", 30, line)?;
+        let Record { status, stdout, stderr, .. } = self.line.run("execute", EXECUTE_S, line)?;
         if status == 0 {
             return Ok(stdout.trim().to_owned());
         }
+        self.exceeded = (status == TIMED_OUT).then(|| Duration::from_secs(EXECUTE_S.into()));
         Err(format!("{line}: exit code {status}: {}{}", stdout.trim(), stderr.trim()))
     }
 
@@ -161,7 +195,14 @@ impl Machine {
         let console = fs::read(self.errors.with_file_name(CONSOLE)).unwrap_or_default();
         let log = self.log.strip_prefix(tools::root()).unwrap_or(&self.log);
         let what = format!("{what} (all of its console: {})", log.display());
-        boot::failure(&what, &errors, &readable(&[console.as_slice(), self.line.tail()].concat()))
+        let console = readable(&[console.as_slice(), self.line.tail()].concat());
+        let of_qmp = self.qmp.as_ref().and_then(Qmp::exceeded);
+        let ended = Some(self.limit).filter(|limit| self.started.elapsed() >= *limit);
+        let exceeded = self.exceeded.or(self.line.exceeded()).or(of_qmp).or(ended);
+        let exceeded = exceeded.map(Cause::Late);
+        let cause = boot::death(&console).map(Cause::Died).or(exceeded);
+        *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = cause;
+        boot::failure(&what, &errors, &console)
     }
 }
 

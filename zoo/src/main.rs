@@ -15,9 +15,11 @@ mod guard;
 mod initramfs;
 mod limits;
 mod line;
+mod load;
 mod long;
 mod machine;
 mod modules;
+mod moved;
 mod outcome;
 mod packages;
 mod qemu;
@@ -27,6 +29,7 @@ mod report;
 mod results;
 mod several;
 mod shell;
+mod sources;
 mod systems;
 mod table;
 mod tools;
@@ -43,6 +46,7 @@ use clap::Parser;
 
 use crate::args::Args;
 use crate::base::Workshop;
+use crate::checks::{Check, Verdict};
 use crate::deeds::Done;
 use crate::outcome::Unavailable;
 use crate::results::Results;
@@ -53,9 +57,6 @@ use crate::whole::Whole;
 /// The pages that `--record` writes.
 const PAGE: &str = "docs/validation/machines.md";
 const KEEP_PAGE: &str = "docs/validation/keep.md";
-
-/// How often `--again` runs a row that failed once more.
-const REPEATS: u32 = 2;
 
 /// Exit code of a skip under `--require`, and of a wrong command line.
 const SKIPPED: u8 = 2;
@@ -109,7 +110,8 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     let packages = args.packages.clone().unwrap_or_else(|| tools::target_folder().join("packages"));
     let boot = Duration::from_secs(args.boot.into());
     let cache = args.cache();
-    let workshop = Workshop { table, cache, programs, programs_arm64, packages, boot };
+    let apt = args.apt.clone();
+    let workshop = Workshop { table, cache, apt, programs, programs_arm64, packages, boot };
     let visits = if args.long {
         run_long(args, &workshop, rows)?
     } else {
@@ -142,16 +144,8 @@ fn run_usual(
     let (results, at_once) = (Results::of_rows(), args.at_once(whole::at_once()));
     let start = Instant::now();
     let visits = several::each(rows, at_once, |row| {
-        let mut visit = visit::visit(workshop, row, results.folder());
+        let visit = visit::visit(workshop, row, results.folder());
         print(&visit, args.verbose);
-        for _ in 0..REPEATS {
-            if !(args.again && visit.failed()) {
-                break;
-            }
-            println!("machines: AGAIN: {}: failed above, run once more", row.name);
-            visit = visit::again(workshop, row, results.folder(), visit);
-            print(&visit, args.verbose);
-        }
         if args.capture {
             keep_capture(row, &visit, &results.folder().join(&row.name))?;
         }
@@ -204,7 +198,7 @@ pub(crate) fn write(path: &str, page: &str) -> Result<(), String> {
 fn keep_capture(row: &Row, visit: &Visit, ran_in: &Path) -> Result<(), String> {
     let (End::Ran(ran), Ok(truth)) = (&visit.end, row.truth()) else { return Ok(()) };
     let Some(findings) = ran.found(truth) else {
-        println!("{:<24} its capture is not kept: other findings", row.name);
+        println!("{:<24} its capture was not kept: its findings are not the row's", row.name);
         return Ok(());
     };
     let Some(record) = ran.records.iter().find(|record| record.name == "capture") else {
@@ -247,14 +241,12 @@ pub(crate) fn print(visit: &Visit, verbose: bool) {
                 }
             }
             skipped.iter().for_each(|one| skip(name, one));
-            let passed = checks.iter().filter(|check| check.passed).count();
-            println!("{name:<24} {passed} of {} checks passed {took_s:7.1} s", checks.len());
-            for check in checks.iter().filter(|check| !check.passed || verbose) {
-                let verdict = if check.passed { "passed" } else { "FAILED" };
-                println!("    {verdict}  {}\n            {}", check.what, check.found);
+            println!("{name:<24} {} {took_s:7.1} s", counted(visit, checks.len()));
+            for check in checks {
+                print_check(check, verbose);
             }
             if let Some(why) = stopped {
-                println!("{name:<24} FAILED after them\n{}", why.trim_end());
+                println!("{name:<24} FAILED after these checks\n{}", why.trim_end());
             }
         }
         End::Skipped(one) => skip(name, one),
@@ -262,9 +254,34 @@ pub(crate) fn print(visit: &Visit, verbose: bool) {
     }
 }
 
+/// How many checks of a row passed, and how many were not measured.
+fn counted(visit: &Visit, checks: usize) -> String {
+    let passed = visit.count(Verdict::Passed);
+    match visit.count(Verdict::NotMeasured) {
+        0 => format!("{passed} of {checks} checks passed"),
+        not_measured => {
+            format!("{passed} of {checks} checks passed, {not_measured} not measured (busy)")
+        }
+    }
+}
+
+fn print_check(check: &Check, verbose: bool) {
+    let Check { what, found, not_measured, .. } = check;
+    let verdict = match check.verdict() {
+        Verdict::Passed if !verbose => return,
+        Verdict::Passed => "passed",
+        Verdict::Failed => "FAILED",
+        Verdict::NotMeasured => "not measured",
+    };
+    println!("    {verdict}  {what}\n            {found}");
+    if let Some(why) = not_measured {
+        println!("            {why}");
+    }
+}
+
 /// The line that `.ci/run` counts.
 fn skip(name: &str, Unavailable { why, remedy }: &Unavailable) {
-    println!("machines: SKIPPED: {name}: {why}; try: {remedy}");
+    println!("machines: SKIPPED: {name}: {why}; remedy: {remedy}");
 }
 
 /// How many could not run here.
@@ -272,18 +289,29 @@ fn skipped(visits: &[Visit]) -> usize {
     visits.iter().filter(|visit| matches!(visit.end, End::Skipped(_))).count()
 }
 
-/// A failed check fails the run; a skip does only where nothing may be skipped.
+/// A failed check fails the run. A skip fails it only where nothing may be skipped, and what
+/// was not measured never does.
 fn summary(visits: &[Visit], require: bool) -> ExitCode {
-    let skipped = skipped(visits);
-    let failed = visits.iter().filter(|visit| visit.failed()).count();
-    let passed = visits.len() - failed - skipped;
+    let (line, code) = summarize(visits, require);
+    println!("{line}");
+    code
+}
+
+/// The last line, which counts checks, and of what was skipped rows and parts of rows.
+fn summarize(visits: &[Visit], require: bool) -> (String, ExitCode) {
+    let count = |verdict| visits.iter().map(|visit| visit.count(verdict)).sum::<usize>();
     let parts = visits.iter().filter_map(|visit| match &visit.end {
         End::Ran(ran) => Some(ran.done.skipped.len()),
         End::Skipped(_) | End::Broken(_) => None,
     });
-    let skipped = skipped + parts.sum::<usize>();
-    println!("machines: {passed} passed, {failed} failed, {skipped} skipped");
-    exit_code(failed == 0, skipped == 0, require)
+    let skipped = skipped(visits) + parts.sum::<usize>();
+    let failed = count(Verdict::Failed);
+    let line = format!(
+        "machines: {} passed, {failed} failed, {} not measured, {skipped} skipped",
+        count(Verdict::Passed),
+        count(Verdict::NotMeasured),
+    );
+    (line, exit_code(failed == 0, skipped == 0, require))
 }
 
 fn exit_code(all_passed: bool, all_ran: bool, require: bool) -> ExitCode {
@@ -299,6 +327,26 @@ fn exit_code(all_passed: bool, all_ran: bool, require: bool) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::Load;
+
+    #[test]
+    fn what_was_not_measured_is_counted_and_fails_no_run() {
+        let busy =
+            Load::busy(Duration::from_secs(9), Duration::from_secs(8), Duration::from_secs(1));
+        let with = |wrong_by_s: f64| {
+            let mut done = Done::default();
+            done.checks.push(Check::new("boot: a", "", true));
+            done.checks.push(Check::new("watch: b", "", false).missed_by_s(wrong_by_s));
+            done.settle(0, &busy);
+            [Visit::ran("a", done)]
+        };
+        let visits = with(0.5);
+        assert_eq!(counted(&visits[0], 2), "1 of 2 checks passed, 1 not measured (busy)");
+        let line = "machines: 1 passed, 0 failed, 1 not measured, 0 skipped".to_owned();
+        assert_eq!(summarize(&visits, true), (line, ExitCode::SUCCESS));
+        let line = "machines: 1 passed, 1 failed, 0 not measured, 0 skipped".to_owned();
+        assert_eq!(summarize(&with(1.5), false), (line, ExitCode::FAILURE));
+    }
 
     #[test]
     fn a_skip_fails_only_if_nothing_may_be_skipped() {

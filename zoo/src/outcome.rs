@@ -10,8 +10,6 @@ pub(crate) type Result<T = (), E = String> = core::result::Result<T, E>;
 pub(crate) enum Failure {
     /// This machine lacks something.
     Unavailable(Unavailable),
-    /// It was too busy for this run, as shown from outside.
-    Disturbed(Unavailable),
     /// Something failed.
     Failed(String),
 }

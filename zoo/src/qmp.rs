@@ -49,6 +49,11 @@ impl Qmp {
         Ok(qmp)
     }
 
+    /// The limit that the last wait exceeded.
+    pub(crate) fn exceeded(&self) -> Option<Duration> {
+        self.wire.exceeded
+    }
+
     /// Executes a command, and returns its result.
     pub(crate) fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, String> {
         self.execute_within(REPLY, command, arguments)

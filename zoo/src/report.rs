@@ -4,7 +4,7 @@ mod lab;
 
 use std::fmt::Write as _;
 
-use crate::checks::Check;
+use crate::checks::{Check, Verdict};
 use crate::visit::{End, Visit};
 
 /// The columns: a check belongs to the first of these that it begins with.
@@ -26,9 +26,10 @@ pub(crate) fn page(setting: &[(&str, String)], visits: &[Visit], missing: &[&str
         &mut text,
         "",
         "`cargo xtask machines --record` writes this page: each row of `zoo/machines.toml` is a \
-         stock kernel of Debian under a hypervisor. `parachron` runs in it, and what it says is \
+         stock kernel of Debian under a hypervisor. `parachron` runs in it, and its output is \
          held against the truth that the row states. A cell is the number of checks that passed, \
-         or of those that did not.",
+         or of those that did not. A check that depends on timing states what it needs from the \
+         system below the machine; where it failed without that, it was not measured.",
     );
     setting_table(&mut text, setting);
     matrix(&mut text, visits);
@@ -36,6 +37,7 @@ pub(crate) fn page(setting: &[(&str, String)], visits: &[Visit], missing: &[&str
     failures(&mut text, visits);
     caused(&mut text, visits);
     lab::measured(&mut text, visits);
+    not_measured(&mut text, visits);
     skipped(&mut text, visits, missing);
     text
 }
@@ -48,8 +50,8 @@ pub(crate) fn keep_page(setting: &[(&str, String)], visits: &[Visit]) -> String 
         &mut text,
         "",
         "`cargo xtask machines --record` writes this page: what was done to stock kernels whose \
-         clock `parachron keep` or `parachrond` keeps, and what this system's clock, from \
-         outside, showed then. The machines are emulated, and slow.",
+         clock `parachron keep` or `parachrond` keeps, and what the clock of the system \
+         outside showed then. The machines are emulated, and slow.",
     );
     setting_table(&mut text, setting);
     for Visit { row, at, kernel, end, .. } in visits {
@@ -62,10 +64,11 @@ pub(crate) fn keep_page(setting: &[(&str, String)], visits: &[Visit]) -> String 
         let release = kernel.split(' ').next().unwrap_or_default();
         let _ = write!(text, "\n## {row}\n\n{at} UTC, Linux {release}\n\n");
         text.push_str("| done and expected | found | |\n| --- | --- | --- |\n");
-        for Check { what, found, passed, .. } in checks {
+        for check in checks {
+            let Check { what, found, .. } = check;
             let found = found.replace('|', "\\|").split_whitespace().collect::<Vec<_>>().join(" ");
-            let verdict = if *passed { "right" } else { "**wrong**" };
-            let _ = writeln!(text, "| {} | {found} | {verdict} |", what.replace('|', "\\|"));
+            let (what, verdict) = (what.replace('|', "\\|"), word(check));
+            let _ = writeln!(text, "| {what} | {found} | {verdict} |");
         }
     }
     text
@@ -77,9 +80,9 @@ pub(crate) fn long_page(setting: &[(&str, String)], visits: &[Visit], missing: &
     paragraph(
         &mut text,
         "",
-        "`cargo xtask machines --long --record` writes this page: what `watch` told in ten \
-         minutes of each machine's time in which nothing was caused, when a clock was right again \
-         after ten minutes away, and how often `drift`'s 95 % interval held what is true of the \
+        "`cargo xtask machines --long --record` writes this page: what `watch` reported in \
+         ten minutes of each machine's time in which nothing was caused, when a clock was right \
+         again after a stop of ten minutes, and how often `drift`'s 95 % interval held what is true of the \
          reference.",
     );
     setting_table(&mut text, setting);
@@ -95,17 +98,28 @@ pub(crate) fn long_page(setting: &[(&str, String)], visits: &[Visit], missing: &
         for Visit { row, at, commit, end, .. } in visits {
             let End::Ran(ran) = end else { continue };
             let of_these = |check: &&Check| check.what.starts_with(beginning);
-            for Check { what, found, passed, .. } in ran.done.checks.iter().filter(of_these) {
+            for check in ran.done.checks.iter().filter(of_these) {
+                let Check { what, found, .. } = check;
                 let (what, found) = (&what[beginning.len()..], found.replace('|', "\\|"));
-                let verdict = if *passed { "right" } else { "**wrong**" };
+                let verdict = word(check);
                 let _ =
                     writeln!(text, "| {row} | {at} | {commit} | {what} | {found} | {verdict} |");
             }
         }
     }
     failures(&mut text, visits);
+    not_measured(&mut text, visits);
     skipped(&mut text, visits, missing);
     text
+}
+
+/// A check's verdict in a table.
+fn word(check: &Check) -> &'static str {
+    match check.verdict() {
+        Verdict::Passed => "right",
+        Verdict::Failed => "**wrong**",
+        Verdict::NotMeasured => "not measured",
+    }
 }
 
 /// Name and content of each line.
@@ -138,11 +152,12 @@ fn matrix(text: &mut String, visits: &[Visit]) {
 
 fn cell(checks: &[Check], column: &str) -> String {
     let of_column: Vec<&Check> = checks.iter().filter(|check| is_of(check, column)).collect();
-    let failed = of_column.iter().filter(|check| !check.passed).count();
-    match (of_column.len(), failed) {
-        (0, _) => "–".to_owned(),
-        (all, 0) => all.to_string(),
-        (all, failed) => format!("**{failed} of {all} failed**"),
+    let count = |verdict| of_column.iter().filter(|check| check.verdict() == verdict).count();
+    match (of_column.len(), count(Verdict::Failed), count(Verdict::NotMeasured)) {
+        (0, ..) => "–".to_owned(),
+        (all, 0, 0) => all.to_string(),
+        (all, 0, not_measured) => format!("{}, {not_measured} not measured", all - not_measured),
+        (all, failed, _) => format!("**{failed} of {all} failed**"),
     }
 }
 
@@ -164,26 +179,17 @@ fn kernels(text: &mut String, visits: &[Visit]) {
 fn failures(text: &mut String, visits: &[Visit]) {
     text.push_str("\n## What failed\n\n");
     let before = text.len();
-    for visit in visits {
-        for (nth, one) in visit.all().enumerate() {
-            let row = if nth == 0 {
-                visit.row.clone()
-            } else {
-                format!("{}, which was run again, at {}", one.row, one.at)
-            };
-            failures_of(text, &row, one);
-        }
-    }
+    visits.iter().for_each(|visit| failures_of(text, visit));
     if text.len() == before {
         text.push_str("Nothing.\n");
     }
 }
 
-fn failures_of(text: &mut String, row: &str, visit: &Visit) {
-    let mut line = |what: &str| paragraph(text, "- ", &format!("{row}: {what}"));
+fn failures_of(text: &mut String, visit: &Visit) {
+    let mut line = |what: &str| paragraph(text, "- ", &format!("{}: {what}", visit.row));
     let why = match &visit.end {
         End::Ran(ran) => {
-            for Check { what, found, .. } in ran.done.checks.iter().filter(|one| !one.passed) {
+            for Check { what, found, .. } in ran.done.checks.iter().filter(|one| one.is_wrong()) {
                 line(&format!("{what} — found: {found}"));
             }
             ran.stopped.as_ref()
@@ -196,41 +202,56 @@ fn failures_of(text: &mut String, row: &str, visit: &Visit) {
     }
 }
 
+/// Every check that this system was too busy for.
+fn not_measured(text: &mut String, visits: &[Visit]) {
+    text.push_str("\n## Not measured\n\n");
+    let before = text.len();
+    for Visit { row, end, .. } in visits {
+        let End::Ran(ran) = end else { continue };
+        for Check { what, found, not_measured, .. } in &ran.done.checks {
+            if let Some(why) = not_measured {
+                paragraph(text, "- ", &format!("{row}: {what} — {why}; found: {found}"));
+            }
+        }
+    }
+    if text.len() == before {
+        text.push_str("Nothing.\n");
+    }
+}
+
 /// What was caused by what `watch` told, a line for each pair, and how often.
 fn caused(text: &mut String, visits: &[Visit]) {
-    text.push_str("\n## Caused, and told by `watch`\n\n");
+    text.push_str("\n## Caused, and reported by `watch`\n\n");
     paragraph(
         text,
         "",
-        "Over all rows. `a|b`: one of these, which the machine cannot tell apart. Wrong: \
+        "Over all rows. `a|b`: one of these, which the machine cannot distinguish. Wrong: \
          another name, another size than the bound stated with it allows, or later than 1 s. \
-         Late: the right name and size, later than 1 s, and in time when it was caused again. A \
-         row that failed and was run again is counted twice.",
+         What was not measured is not counted.",
     );
-    text.push_str("\n| caused | told | right | late | wrong |\n");
-    text.push_str("| --- | --- | ---: | ---: | ---: |\n");
-    let mut pairs: Vec<(&(String, String), [usize; 3])> = Vec::new();
-    let all = visits.iter().flat_map(Visit::all).filter_map(|visit| match &visit.end {
+    text.push_str("\n| caused | reported | right | wrong |\n");
+    text.push_str("| --- | --- | ---: | ---: |\n");
+    let mut pairs: Vec<(&(String, String), [usize; 2])> = Vec::new();
+    let all = visits.iter().filter_map(|visit| match &visit.end {
         End::Ran(ran) => Some(&ran.done.checks),
         End::Skipped(_) | End::Broken(_) => None,
     });
-    let told = all.flatten().flat_map(|check| {
-        let late = check.late.iter().map(|pair| (pair, 1));
-        late.chain(check.told.iter().map(|pair| (pair, if check.passed { 0 } else { 2 })))
-    });
+    let measured = all.flatten().filter(|check| check.verdict() != Verdict::NotMeasured);
+    let told =
+        measured.filter_map(|check| Some((check.told.as_ref()?, usize::from(!check.passed))));
     for (pair, which) in told {
         let at = pairs.iter().position(|(known, _)| *known == pair).unwrap_or_else(|| {
             // Beside the others of one cause.
             let behind = pairs.iter().rposition(|(known, _)| known.0 == pair.0);
             let at = behind.map_or(pairs.len(), |at| at + 1);
-            pairs.insert(at, (pair, [0; 3]));
+            pairs.insert(at, (pair, [0; 2]));
             at
         });
         pairs[at].1[which] += 1;
     }
-    for ((caused, told), [right, late, wrong]) in pairs {
+    for ((caused, told), [right, wrong]) in pairs {
         let told = told.replace('|', "\\|");
-        let _ = writeln!(text, "| {caused} | {told} | {right} | {late} | {wrong} |");
+        let _ = writeln!(text, "| {caused} | {told} | {right} | {wrong} |");
     }
 }
 
@@ -247,7 +268,7 @@ fn skipped(text: &mut String, visits: &[Visit], missing: &[&str]) {
             End::Broken(_) => &[],
         };
         for one in all {
-            paragraph(text, "- ", &format!("{}: {}; try: {}", row, one.why, one.remedy));
+            paragraph(text, "- ", &format!("{}: {}; remedy: {}", row, one.why, one.remedy));
         }
     }
     if text.len() == before {
@@ -277,9 +298,14 @@ pub(crate) fn paragraph(text: &mut String, mark: &str, words: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::deeds::Done;
+    use crate::load::Load;
     use crate::visit::Ran;
+
+    const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
     fn words_are_wrapped_below_their_mark() {
@@ -320,30 +346,38 @@ mod tests {
         ];
         let mut text = String::new();
         let done = |checks| Done { checks, skipped: Vec::new() };
-        // It failed, after it had told something late, and was run again.
-        let mut first = told("stop", "pause|migrated", false);
-        first.late = vec![("stop".to_owned(), "pause".to_owned())];
-        let first = Ran {
-            done: done(vec![first]),
+        // Another row failed, and one was not measured.
+        let wrong = told("stop", "pause|migrated", false);
+        let mut busy = done(vec![wrong.clone().missed_by_s(0.5)]);
+        busy.settle(0, &Load::busy(SECOND, SECOND, SECOND));
+        let wrong = Ran {
+            done: done(vec![wrong]),
             stopped: Some("the kernel panicked\nat once".to_owned()),
             ..Ran::default()
         };
-        let first = Visit { end: End::Ran(first), ..Visit::ran("a", Done::default()) };
-        let second = Visit { before: Some(Box::new(first)), ..Visit::ran("a", done(checks)) };
-        caused(&mut text, std::slice::from_ref(&second));
+        let visits = [
+            Visit::ran("a", done(checks)),
+            Visit { end: End::Ran(wrong), ..Visit::ran("b", Done::default()) },
+            Visit::ran("c", busy),
+        ];
+        caused(&mut text, &visits);
         let lines: Vec<&str> = text.lines().rev().take(3).collect();
         assert_eq!(
             lines,
             [
-                "| date | clock-set | 1 | 0 | 0 |",
-                "| stop | pause\\|migrated | 0 | 0 | 2 |",
-                "| stop | pause | 2 | 1 | 0 |"
+                "| date | clock-set | 1 | 0 |",
+                "| stop | pause\\|migrated | 0 | 2 |",
+                "| stop | pause | 2 | 0 |"
             ]
         );
         text.clear();
-        failures(&mut text, &[second]);
-        assert!(text.contains("- a, which was run again, at : the kernel panicked\n"), "{text}");
-        assert_eq!(text.matches("- a").count(), 3, "{text}");
+        failures(&mut text, &visits);
+        assert!(text.contains("- b: the kernel panicked\n"), "{text}");
+        assert_eq!([text.matches("- a").count(), text.matches("- b").count()], [1, 2], "{text}");
+        assert!(!text.contains("- c"), "{text}");
+        text.clear();
+        not_measured(&mut text, &visits);
+        assert!(text.contains("- c: watch: x — busy: waited up to 1.0000 s"), "{text}");
     }
 
     #[test]
@@ -353,5 +387,9 @@ mod tests {
         assert_eq!(cell(&checks, "doctor"), "**1 of 2 failed**");
         assert_eq!(cell(&checks, "watch"), "1");
         assert_eq!(cell(&checks, "lab"), "–");
+        let mut busy = Done { checks: vec![check("lab: a", true)], skipped: Vec::new() };
+        busy.checks.push(check("lab: b", false).missed_by_s(0.5));
+        busy.settle(0, &Load::busy(SECOND, SECOND, SECOND));
+        assert_eq!(cell(&busy.checks, "lab"), "1, 1 not measured");
     }
 }

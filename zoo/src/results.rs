@@ -129,7 +129,7 @@ mod tests {
             };
             let (kernel, commit) = (String::new(), String::new());
             let (row, at) = (row.into(), at.into());
-            let visit = Visit { row, at, commit, kernel, took_s: 1.0, end, before: None };
+            let visit = Visit { row, at, commit, kernel, took_s: 1.0, end };
             tools::write(&path, &serde_json::to_string(&visit).unwrap()).unwrap();
         }
 

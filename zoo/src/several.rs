@@ -48,7 +48,6 @@ mod tests {
             kernel: String::new(),
             took_s: 0.0,
             end: End::Broken(String::new()),
-            before: None,
         };
         let names = |mut all: Vec<Visit>| {
             all.sort_by(|one, other| one.row.cmp(&other.row));

@@ -5,9 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::base::Workshop;
 use crate::outcome::{Failure, Unavailable};
-use crate::packages::{self, Suite};
-use crate::table::{System, Table};
+use crate::packages;
+use crate::sources::Archive;
+use crate::table::System;
 use crate::tools;
 
 /// Its mmdebstrap is a script of this system's perl.
@@ -21,13 +23,13 @@ pub(crate) fn folder(cache: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// The tree of a system, made when it is not in the cache.
-pub(crate) fn tree(table: &Table, cache: &Path, name: &str) -> Result<PathBuf, Failure> {
-    let system = table.systems.get(name);
+pub(crate) fn tree(workshop: &Workshop, name: &str) -> Result<PathBuf, Failure> {
+    let system = workshop.table.systems.get(name);
     let system = system.ok_or_else(|| format!("zoo/machines.toml has no system {name}"))?;
-    let folder = folder(cache)?;
+    let folder = folder(&workshop.cache)?;
     made_once(&folder, name, |part| {
         println!("making {name} of {}", system.suite);
-        bootstrap((table, cache), system, part)
+        bootstrap(workshop, system, part)
     })
 }
 
@@ -55,24 +57,25 @@ pub(crate) fn made_once(
 }
 
 /// Installs packages into a tree, which takes root.
-fn bootstrap((table, cache): (&Table, &Path), system: &System, tree: &Path) -> Result<(), Failure> {
-    let address = table.suites.get(&system.suite).and_then(|suite| suite.first());
-    let address = address.and_then(|suite| suite.split_once(' '));
-    let (address, suite) =
-        address.ok_or_else(|| format!("zoo/machines.toml has no suite {}", system.suite))?;
-    let package = Suite::open(cache, table, MMDEBSTRAP_SUITE)?.unpacked("mmdebstrap")?;
+fn bootstrap(workshop: &Workshop, system: &System, tree: &Path) -> Result<(), Failure> {
+    let suite = workshop.table.suites.get(&system.suite).and_then(|suites| suites.first());
+    let suite = suite.ok_or_else(|| format!("zoo/machines.toml has no suite {}", system.suite))?;
+    let archive = Archive::read(&workshop.apt);
+    let address = archive.address(suite)?;
+    let packages = workshop.suite(&system.suite)?.current(&system.packages)?;
+    let package = workshop.suite(MMDEBSTRAP_SUITE)?.unpacked("mmdebstrap")?;
     let mut command = Command::new("perl");
     command
         .arg(package.join("usr/bin/mmdebstrap"))
         .args(["--quiet", "--variant=minbase", "--aptopt=APT::Sandbox::User \"root\""])
         .arg("--aptopt=Acquire::Check-Valid-Until \"false\"")
         .arg(format!("--keyring={}", crate::packages::KEYRING))
-        .arg(format!("--include={}", system.packages.join(",")))
+        .arg(format!("--include={}", packages.join(",")))
         .arg(suite)
         .arg(tree)
         .arg(address);
-    let needs = |why| Unavailable::new(why, "run as root, with Debian's archive reachable");
-    Ok(tools::output_of(&mut command).map(drop).map_err(needs)?)
+    let needs = |why| Unavailable::new(why, "run it as root, while Debian's archive is reachable");
+    Ok(tools::guarded_output_of(&command).map(drop).map_err(needs)?)
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub(crate) const ARM64: &str = "-arm64";
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Table {
-    /// Debian's suites by name: each a list of `address suite`.
+    /// Debian's suites by a name for some of them.
     pub(crate) suites: BTreeMap<String, Vec<String>>,
     /// Kernels by name: the suite whose newest each is.
     pub(crate) kernels: BTreeMap<String, String>,

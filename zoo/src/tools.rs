@@ -1,8 +1,11 @@
 //! This repository's folders, and commands run on this machine.
 
-use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::{fs, io};
+
+use crate::guard;
 
 /// The repository's root.
 pub(crate) fn root() -> PathBuf {
@@ -39,13 +42,46 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
+/// For how long a command under guard may run, s.
+const GUARDED_S: &str = "3600";
+
+/// Runs a program with an empty standard input, where its guard's is the sign of this run.
+const WITHOUT_INPUT: [&str; 3] = ["/bin/sh", "-c", "exec \"$0\" \"$@\" </dev/null"];
+
 /// What a command prints; or that it failed, and the last line of its errors.
 pub(crate) fn output_of(command: &mut Command) -> Result<String, String> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("cannot run {program}: {error}"))?;
+    let output = command.stdin(Stdio::null()).output();
+    text_of(&program, output)
+}
+
+/// The same of a command that takes long: it ends with this run, even a killed one, and so does
+/// all that it started.
+pub(crate) fn guarded_output_of(command: &Command) -> Result<String, String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    if find_program(&program).is_none() {
+        return Err(format!("cannot run {program}: it is not installed"));
+    }
+    let this = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut guard = Command::new(this);
+    guard.args([guard::WORD, GUARDED_S]).args(WITHOUT_INPUT);
+    guard.arg(&program).args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        guard.current_dir(folder);
+    }
+    guard.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = guard.process_group(0).spawn().and_then(|mut child| {
+        // Open until it has ended: the guard ends the command when it is closed.
+        let input = child.stdin.take();
+        let output = child.wait_with_output();
+        drop(input);
+        output
+    });
+    text_of(&program, output)
+}
+
+fn text_of(program: &str, output: io::Result<Output>) -> Result<String, String> {
+    let output = output.map_err(|error| format!("cannot run {program}: {error}"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

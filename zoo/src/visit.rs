@@ -1,14 +1,14 @@
 //! One row: boots its machine, runs the commands there, and holds what they
-//! said against the row's truth.
+//! printed against the row's truth.
 
-mod disturbed;
+mod busy;
 mod judge;
 mod rates;
 mod reads;
 mod room;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -16,10 +16,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{self, Workshop};
 use crate::capture;
-use crate::checks::Outputs;
+use crate::checks::{Outputs, Verdict};
 use crate::deeds::{self, Done, Place};
+use crate::load::Meter;
 use crate::machine::{Machine, Start};
 use crate::outcome::{Failure, Unavailable};
+use crate::packages;
 use crate::records::Record;
 use crate::table::{Row, Truth};
 use crate::tools;
@@ -97,25 +99,19 @@ pub(crate) struct Visit {
     pub(crate) kernel: String,
     pub(crate) took_s: f64,
     pub(crate) end: End,
-    /// Of a row that was run again as it failed: that time.
-    #[serde(default)]
-    pub(crate) before: Option<Box<Visit>>,
 }
 
 impl Visit {
-    /// This one, and those before it.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Self> {
-        std::iter::successors(Some(self), |visit| visit.before.as_deref())
-    }
-
-    /// Whether something was wrong; a skip is not.
-    pub(crate) fn failed(&self) -> bool {
+    /// How many checks had a verdict. A row that did not come to its end failed one more.
+    pub(crate) fn count(&self, verdict: Verdict) -> usize {
+        let is_failure = usize::from(verdict == Verdict::Failed);
         match &self.end {
-            End::Ran(ran) => {
-                ran.stopped.is_some() || ran.done.checks.iter().any(|check| !check.passed)
+            End::Ran(Ran { done, stopped, .. }) => {
+                let checks = done.checks.iter().filter(|check| check.verdict() == verdict);
+                checks.count() + usize::from(stopped.is_some()) * is_failure
             }
-            End::Skipped(_) => false,
-            End::Broken(_) => true,
+            End::Skipped(_) => 0,
+            End::Broken(_) => is_failure,
         }
     }
 
@@ -124,7 +120,7 @@ impl Visit {
     pub(crate) fn ran(row: &str, done: Done) -> Self {
         let (at, commit, kernel) = Default::default();
         let end = End::Ran(Ran { done, ..Ran::default() });
-        Self { row: row.into(), at, commit, kernel, took_s: 1.0, end, before: None }
+        Self { row: row.into(), at, commit, kernel, took_s: 1.0, end }
     }
 }
 
@@ -133,43 +129,35 @@ pub(crate) const RESULT: &str = "result.json";
 
 /// Runs a row; its files go to a folder of its name.
 pub(crate) fn visit(workshop: &Workshop, row: &Row, folder: &Path) -> Visit {
-    visit_with(row, folder, |folder| run(workshop, row, folder))
-}
-
-/// Runs a row that failed once more: the first result stays beside the next.
-pub(crate) fn again(workshop: &Workshop, row: &Row, folder: &Path, first: Visit) -> Visit {
-    let mut visit = visit(workshop, row, folder);
-    visit.before = Some(Box::new(first));
-    keep(&visit, &folder.join(&row.name));
-    visit
+    visit_with((row, &workshop.cache), folder, |folder| run(workshop, row, folder))
 }
 
 /// Runs what takes long in a row's machine.
 pub(crate) fn long(workshop: &Workshop, row: &Row, folder: &Path) -> Visit {
-    visit_with(row, folder, |folder| run_long(workshop, row, folder))
+    visit_with((row, &workshop.cache), folder, |folder| run_long(workshop, row, folder))
 }
 
-fn visit_with(row: &Row, folder: &Path, run: impl Fn(&Path) -> Result<Ran, Failure>) -> Visit {
+fn visit_with(
+    (row, cache): (&Row, &PathBuf),
+    folder: &Path,
+    run: impl Fn(&Path) -> Result<Ran, Failure>,
+) -> Visit {
+    let (lock, folder) = (folder.join(format!("{}.lock", row.name)), folder.join(&row.name));
+    // Another run may have this row's machine. On a disk that is full none can begin.
+    let _ = folder.parent().map(fs::create_dir_all);
+    let _alone = packages::locked(&lock);
     let (at, start) = (tools::now_utc(), Instant::now());
-    let folder = folder.join(&row.name);
-    let attempt = || {
-        // Of an earlier run; it may not be there.
-        let _ = fs::remove_dir_all(&folder);
-        room::wanted(&folder).and_then(|()| made(&folder)).and_then(|()| run(&folder))
-    };
-    let mut result = attempt();
-    for _ in 1..disturbed::ATTEMPTS {
-        let Err(Failure::Disturbed(Unavailable { why, .. })) = &result else { break };
-        println!("machines: AGAIN: {}: {why}", row.name);
-        result = attempt();
-    }
+    // Of an earlier run; it may not be there.
+    let _ = fs::remove_dir_all(&folder);
+    let result = room::wanted(&folder).and_then(|()| made(&folder)).and_then(|()| run(&folder));
+    let used_up = |why: &str| [&folder, cache].into_iter().find_map(|one| room::used_up(one, why));
     let end = match result {
-        Ok(ran) => match ran.stopped.as_deref().and_then(|why| room::used_up(&folder, why)) {
+        Ok(ran) => match ran.stopped.as_deref().and_then(used_up) {
             Some(unavailable) => End::Skipped(unavailable),
             None => End::Ran(ran),
         },
-        Err(Failure::Unavailable(one) | Failure::Disturbed(one)) => End::Skipped(one),
-        Err(Failure::Failed(why)) => match room::used_up(&folder, &why) {
+        Err(Failure::Unavailable(one)) => End::Skipped(one),
+        Err(Failure::Failed(why)) => match used_up(&why) {
             Some(unavailable) => End::Skipped(unavailable),
             None => End::Broken(why),
         },
@@ -180,7 +168,7 @@ fn visit_with(row: &Row, folder: &Path, run: impl Fn(&Path) -> Result<Ran, Failu
     };
     let (row, commit) = (row.name.clone(), tools::commit());
     let took_s = start.elapsed().as_secs_f64();
-    let visit = Visit { row, at, commit, kernel, took_s, end, before: None };
+    let visit = Visit { row, at, commit, kernel, took_s, end };
     keep(&visit, &folder);
     visit
 }
@@ -195,7 +183,7 @@ fn stopped(mut ran: Ran, failed: Result<(), Failure>) -> Result<Ran, Failure> {
     match failed {
         Err(failure) if ran.done.checks.is_empty() => return Err(failure),
         Err(Failure::Failed(why)) => ran.stopped = Some(why),
-        Err(Failure::Unavailable(one) | Failure::Disturbed(one)) => ran.done.skipped.push(one),
+        Err(Failure::Unavailable(one)) => ran.done.skipped.push(one),
         Ok(()) => {}
     }
     Ok(ran)
@@ -208,32 +196,42 @@ fn made(folder: &Path) -> Result<(), Failure> {
 
 fn run(workshop: &Workshop, row: &Row, folder: &Path) -> Result<Ran, Failure> {
     let start = base::prepare(workshop, row, folder)?;
-    let place = Place { workshop, row, folder, start: &start };
+    let (meter, begun) = (Meter::start(), Instant::now());
+    let place = Place { workshop, row, folder, start: &start, meter: &meter, begun };
     let mut ran = Ran::default();
-    let Ok(truth) = row.truth() else {
-        let done = deeds::alone(&place, &mut ran.done);
-        return stopped(ran, done);
+    let worked = match row.truth() {
+        Ok(truth) => run_commands(&place, truth, &mut ran),
+        Err(_) => deeds::alone(&place, &mut ran.done),
     };
-    let mut machine = Machine::start(&start, folder)?;
+    let worked = busy::excuse(&place, &mut ran.done.checks, worked);
+    stopped(ran, worked)
+}
+
+/// The commands that every machine runs, and the row's deeds after them.
+fn run_commands(place: &Place<'_>, truth: &Truth, ran: &mut Ran) -> Result<(), Failure> {
+    let mut machine = Machine::start(place.start, place.folder)?;
     let mut commands = || -> Result<(), String> {
-        machine.line.ready(workshop.boot)?;
+        machine.line.ready(place.workshop.boot)?;
         for (name, limit_s, line) in COMMANDS {
             ran.records.push(machine.line.run(name, *limit_s, line)?);
         }
-        ran.done.checks = judge::all(truth, &ran.records);
         Ok(())
     };
-    if let Err(why) = commands() {
-        return stopped(ran, Err(machine.failure(&why).into()));
+    commands().map_err(|why| machine.failure(&why))?;
+    ran.done.checks = judge::all(truth, &ran.records);
+    let load = place.meter.since(place.begun);
+    ran.done.settle(0, &load);
+    if busy::lost_its_tsc(truth, &mut ran.done.checks, &load, || machine.execute(busy::LOG)) {
+        return Ok(());
     }
-    disturbed::refused(truth, &ran.done.checks, || machine.execute(disturbed::LOG))?;
     let mut all = || -> Result<(), String> {
-        ran.done.checks.extend(rates::run(&place, &mut machine, Outputs(&ran.records))?);
-        reads::run(&place, &mut machine, &mut ran.done)?;
-        deeds::run(&place, &mut machine, &mut ran.done)
+        let (begun, from) = (Instant::now(), ran.done.checks.len());
+        ran.done.checks.extend(rates::run(place, &mut machine, Outputs(&ran.records))?);
+        reads::run(place, &mut machine, &mut ran.done)?;
+        ran.done.settle(from, &place.meter.since(begun));
+        deeds::run(place, &mut machine, &mut ran.done)
     };
-    let failed = all().map_err(|why| machine.failure(&why).into());
-    stopped(ran, failed)
+    Ok(all().map_err(|why| machine.failure(&why))?)
 }
 
 fn run_long(workshop: &Workshop, row: &Row, folder: &Path) -> Result<Ran, Failure> {
@@ -241,7 +239,8 @@ fn run_long(workshop: &Workshop, row: &Row, folder: &Path) -> Result<Ran, Failur
     let with_intervals = deeds::intervals::wanted(&row.does);
     let limit_s = if with_intervals { LONG_WITH_INTERVALS_S } else { LONG_S };
     let start = Start { limit_s, ..base::prepare(workshop, row, folder)? };
-    let place = Place { workshop, row, folder, start: &start };
+    let (meter, begun) = (Meter::start(), Instant::now());
+    let place = Place { workshop, row, folder, start: &start, meter: &meter, begun };
     let mut ran = Ran::default();
     let mut machine = Machine::start(&start, folder)?;
     let all = || -> Result<(), String> {
@@ -257,14 +256,21 @@ fn run_long(workshop: &Workshop, row: &Row, folder: &Path) -> Result<Ran, Failur
         }
         Ok(())
     };
-    let failed = all().map_err(|why| machine.failure(&why).into());
-    stopped(ran, failed)
+    let worked = all().map_err(|why| machine.failure(&why).into());
+    drop(machine);
+    let worked = busy::excuse(&place, &mut ran.done.checks, worked);
+    stopped(ran, worked)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
     use crate::checks::Check;
+    use crate::table::Table;
 
     #[test]
     fn a_deed_that_fails_costs_no_check_of_those_before_it() {
@@ -279,7 +285,8 @@ mod tests {
         assert_eq!(ran.stopped.as_deref(), Some("QMP: no STOP within 10 s"));
         let right = stopped(with(vec![Check::new("watch: x", "y", true)]), failed()).unwrap();
         let visit = Visit { end: End::Ran(right), ..Visit::ran("a", Done::default()) };
-        assert!(visit.failed(), "it did not come to its end");
+        assert_eq!(visit.count(Verdict::Failed), 1, "it did not come to its end");
+        assert_eq!(visit.count(Verdict::Passed), 1);
         assert!(stopped(with(Vec::new()), failed()).is_err(), "nothing was checked");
         let lacking = Err(Unavailable::new("no KVM", "another").into());
         assert_eq!(stopped(with(wrong()), lacking).unwrap().done.skipped.len(), 1);
@@ -287,13 +294,32 @@ mod tests {
     }
 
     #[test]
-    fn a_result_of_before_is_read_and_one_of_two_runs_is_kept_whole() {
-        let mut second = Visit::ran("a", Done::default());
-        second.before = Some(Box::new(Visit::ran("a", Done::default())));
-        let text = serde_json::to_string(&second).unwrap();
-        assert_eq!(serde_json::from_str::<Visit>(&text).unwrap().all().count(), 2);
+    fn two_runs_of_a_row_take_turns() {
+        let folder = tempfile::tempdir().unwrap();
+        let (row, cache) = (&Table::read().unwrap().rows[0], folder.path().join("cache"));
+        let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let run = |folder: &Path| {
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            fs::write(folder.join("mine"), "").unwrap();
+            thread::sleep(Duration::from_millis(50));
+            assert!(folder.join("mine").exists(), "the other took its folder");
+            now.fetch_sub(1, Ordering::SeqCst);
+            Ok(Ran::default())
+        };
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| visit_with((row, &cache), folder.path(), run));
+            }
+        });
+        assert_eq!(most.into_inner(), 1);
+        assert!(folder.path().join(&row.name).join(RESULT).exists());
+    }
+
+    #[test]
+    fn a_result_of_an_earlier_version_is_read() {
         let old = r#"{"row":"a","at":"","commit":"","kernel":"","took_s":1.0,"end":{"Ran":{"done":
-            {"checks":[{"what":"x","found":"y","passed":true}],"skipped":[]}}}}"#;
-        assert_eq!(serde_json::from_str::<Visit>(old).unwrap().all().count(), 1);
+            {"checks":[{"what":"x","found":"y","passed":true}],"skipped":[]}}},"before":null}"#;
+        let visit = serde_json::from_str::<Visit>(old).unwrap();
+        assert_eq!((visit.count(Verdict::Passed), visit.count(Verdict::Failed)), (1, 0));
     }
 }

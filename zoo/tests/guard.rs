@@ -1,6 +1,7 @@
 //! A hypervisor does not outlive the run that started it, even one that is
 //! killed.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -68,6 +69,40 @@ fn a_killed_guard_takes_the_hypervisor_with_it() {
     guard.wait().unwrap();
     assert!(ends(hypervisor), "process {hypervisor} outlived its guard");
     std::fs::remove_file(&file).unwrap();
+}
+
+/// A run that is killed while it fetches packages: apt, and what that started.
+#[test]
+fn what_a_killed_run_fetches_by_ends_with_it() {
+    let folder = std::env::temp_dir().join(format!("zoo-fetch-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(folder.join("apt")).unwrap();
+    let lines = "deb file:/debian bookworm main\n";
+    std::fs::write(folder.join("apt/sources.list"), lines).unwrap();
+    let pids = [folder.join("pid"), folder.join("child")];
+    let [own, child] = pids.each_ref().map(|path| path.display().to_string());
+    let script =
+        format!("#!/bin/sh\n/bin/sleep 1001 & echo $! >'{child}'; echo $$ >'{own}'; wait\n");
+    for (name, text) in [("apt-get", script.as_str()), ("qemu-system-x86_64", "#!/bin/sh\n")] {
+        let program = folder.join(name);
+        std::fs::write(&program, text).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut run = Command::new(env!("CARGO_BIN_EXE_zoo"))
+        .args(["--only", "q35-6.1", "--programs", ".", "--cache", "cache", "--apt", "apt"])
+        .current_dir(&folder)
+        .env("PATH", &folder)
+        .env("CARGO_TARGET_DIR", &folder)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pids = pids.each_ref().map(|path| pid_in(path));
+    run.kill().unwrap();
+    run.wait().unwrap();
+    for pid in pids {
+        assert!(ends(pid), "process {pid} outlived the run");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
         if !packages.iter().any(|(path, _)| path.extension().is_some_and(|it| it == "deb")) {
             let here = workshop.packages.strip_prefix(tools::root());
             let why = format!("no packages in {}", here.unwrap_or(&workshop.packages).display());
-            return Err(Unavailable::new(why, "cargo xtask release").into());
+            return Err(Unavailable::new(why, "build them: cargo xtask release").into());
         }
         let is_ours = |path: &Path| path.to_string_lossy().ends_with("_amd64.deb");
         files.extend(packages.into_iter().filter(|(path, _)| is_ours(path)));
@@ -106,11 +106,16 @@ fn disk(workshop: &Workshop, name: &str) -> Result<PathBuf, Failure> {
         return Ok(folder.join(file));
     }
     // Not below: who makes one is alone.
-    let tree = systems::tree(&workshop.table, &workshop.cache, name)?;
+    let tree = systems::tree(workshop, name)?;
     systems::made_once(&folder, &file, |part| {
         let mut make = Command::new(tools::find_program("mke2fs").unwrap_or("mke2fs".into()));
         make.args(["-q", "-t", "ext4", "-d"]).arg(tree).arg(part).arg(SIZE);
-        let needs = |why| Unavailable::new(why, "apt-get install e2fsprogs; room on the disk");
+        let needs = |why| {
+            Unavailable::new(
+                why,
+                "install e2fsprogs (apt-get install e2fsprogs) and free space on the disk",
+            )
+        };
         Ok(tools::output_of(&mut make).map(drop).map_err(needs)?)
     })
 }

@@ -109,7 +109,7 @@ fn add_tools(
             let path = Path::new(line.1.split(' ').next().unwrap_or_default());
             if !path.starts_with(&tree) {
                 let why = format!("{} needs {}", from.display(), line.0.trim());
-                return Err(Unavailable::new(why, "its package, in zoo/machines.toml").into());
+                return Err(Unavailable::new(why, "add its package to zoo/machines.toml").into());
             }
             let name = path.file_name().unwrap_or_default();
             files.insert(Path::new("lib/x86_64-linux-gnu").join(name), read(path)?);

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use super::{PACKAGED_DAEMON, Workshop};
 use crate::deeds::vmclock;
 use crate::initramfs;
 use crate::machine::Start;
 use crate::outcome::{Failure, Unavailable};
-use crate::packages::Kernel;
+use crate::packages::{self, Kernel};
 use crate::table::{Deed, LAB_IMAGE, Row};
 use crate::{drivers, qemu, tools};
 
@@ -79,7 +80,14 @@ pub(super) fn start(
     }
     arguments.extend(named.into_iter().flat_map(|(option, value)| [option.to_owned(), value]));
     let environment = row.environment.clone().into_iter().collect();
-    Ok(Start { program, arguments, environment, qmp: Some(qmp), limit_s: row.limit_s })
+    Ok(Start {
+        program,
+        arguments,
+        environment,
+        qmp: Some(qmp),
+        limit_s: row.limit_s,
+        cause: Arc::default(),
+    })
 }
 
 /// The kernel of a row, and its initramfs and parameters.
@@ -107,14 +115,14 @@ fn boots(
 
 /// The program that runs a row, and the arguments by which it finds its files.
 pub(super) fn hypervisor(workshop: &Workshop, row: &Row) -> Result<(PathBuf, String), Failure> {
-    let remedy = "apt-get install qemu-system-x86";
+    let remedy = "install it: apt-get install qemu-system-x86";
     let Some(name) = &row.hypervisor else {
         let program = tools::find_program(qemu::PROGRAM);
         let missing = || Unavailable::new(format!("{} is not installed", qemu::PROGRAM), remedy);
         return Ok((program.ok_or_else(missing)?, String::new()));
     };
     let (one, tree) = workshop.hypervisor(name)?;
-    let program = tree.join(&one.program);
+    let program = packages::path(&tree, &one.program);
     // Its libraries are those of this system's QEMU.
     tools::output_of(Command::new(&program).arg("--version"))
         .map_err(|why| Unavailable::new(why, remedy))?;

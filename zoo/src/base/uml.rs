@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::{Workshop, emulated};
 use crate::machine::Start;
@@ -54,6 +55,7 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
         environment: row.environment.clone().into_iter().collect(),
         qmp: None,
         limit_s: row.limit_s,
+        cause: Arc::default(),
     })
 }
 

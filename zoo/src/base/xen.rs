@@ -8,6 +8,7 @@ use super::Workshop;
 use super::emulated::{self, Boot};
 use crate::machine::Start;
 use crate::outcome::{Failure, Unavailable};
+use crate::packages;
 use crate::table::Row;
 
 /// The first serial port is Xen's, the second one the line: Xen would turn each
@@ -52,14 +53,17 @@ pub(super) fn start(
 /// Xen's image, unpacked: QEMU boots an ELF file only.
 fn xen(workshop: &Workshop, name: &str, folder: &Path) -> Result<PathBuf, Failure> {
     let (one, tree) = workshop.hypervisor(name)?;
-    let packed = tree.join(&one.program);
+    let packed = packages::path(&tree, &one.program);
     let output = Command::new("gzip").arg("-dc").arg(&packed).output();
     let image = output.map_err(|error| error.to_string()).and_then(|output| {
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         if output.status.success() { Ok(output.stdout) } else { Err(errors) }
     });
     let image = image.map_err(|why| {
-        Unavailable::new(format!("gzip -dc {}: {}", packed.display(), why.trim()), "see its error")
+        Unavailable::new(
+            format!("gzip -dc {}: {}", packed.display(), why.trim()),
+            "install gzip: apt-get install gzip",
+        )
     })?;
     let file = folder.join("xen");
     fs::write(&file, image).map_err(|error| format!("{}: {error}", file.display()))?;

@@ -1,5 +1,5 @@
-//! Prints and changes the clock of a disposable guest, reads it beside the TSC, says what
-//! crate `clock` knows of its error in ns, and sees whether two CPUs' TSCs are in order:
+//! Prints and changes the clock of a disposable guest, reads it beside the TSC, times its reads,
+//! says what crate `clock` knows of its error in ns, and sees whether two CPUs' TSCs are in order:
 //! `cargo xtask machines` runs this program in its guests. It changes a clock only if the
 //! kernel's command line marks the machine as disposable.
 
@@ -20,7 +20,7 @@ use rustix::time::{ClockId, clock_gettime};
 const DISPOSABLE: &str = "parachron.disposable";
 
 const USAGE: &str = "usage: print INTERVAL_MS | tsc | tsc-pairs COUNT INTERVAL_MS | tsc-order | \
-    step SECONDS | frequency PPM | leap insert|delete|none | error";
+    cost | step SECONDS | frequency PPM | leap insert|delete|none | error";
 
 /// The clocks printed, in the order of a line.
 const CLOCKS: [ClockId; 4] =
@@ -60,6 +60,10 @@ fn run(words: &[&str]) -> Result<(), String> {
         }
         ["tsc-order"] => {
             println!("{}", tsc_order([0, 1], Duration::from_secs(1)));
+            Ok(())
+        }
+        ["cost"] => {
+            println!("{:.0}", cost_ns());
             Ok(())
         }
         ["step", seconds] => {
@@ -125,6 +129,20 @@ fn closest(clock: impl Fn() -> i128, counter: impl Fn() -> u64) -> (i128, u64, i
     let once = || (clock(), counter(), clock());
     let tries = (0..TRIES).map(|_| once());
     tries.min_by_key(|(before, _, after)| after - before).unwrap_or_else(once)
+}
+
+/// What a read of CLOCK_MONOTONIC costs, ns: the median of a few batches, each timed by the
+/// clock itself. Written apart from what it is a witness of (`crates/instruments/src/cost.rs`).
+fn cost_ns() -> f64 {
+    const BATCHES: usize = 31;
+    const READS: u32 = 100;
+    let mut batches = [(); BATCHES].map(|()| {
+        let start = ns(ClockId::Monotonic);
+        let end = (0..READS).fold(start, |_, _| ns(ClockId::Monotonic));
+        (end - start) as f64 / f64::from(READS)
+    });
+    batches.sort_by(f64::total_cmp);
+    batches[BATCHES / 2]
 }
 
 /// By how many cycles a reading of the TSC is at most behind one that was made

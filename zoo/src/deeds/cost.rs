@@ -96,7 +96,7 @@ pub(super) fn run(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
         done.checks.push(resident(&kept.stdout));
     } else {
         let why = "what is resident of parachrond: it is not packaged";
-        done.skipped.push(Unavailable::new(why, "cargo xtask release"));
+        done.skipped.push(Unavailable::new(why, "build it: cargo xtask release"));
     }
     Ok(())
 }

@@ -8,7 +8,6 @@ pub(super) mod channel;
 pub(super) mod chrony;
 mod effects;
 mod keep;
-mod retry;
 mod session;
 pub(super) mod ticks;
 mod watch;
@@ -56,7 +55,7 @@ pub(super) fn run(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
             return chrony::run(&mut session, &servers[0], &mut findings.checks);
         }
         let why = "keep with chronyd: chronyd or chronyc is not installed";
-        done.skipped.push(Unavailable::new(why, "apt-get install chrony"));
+        done.skipped.push(Unavailable::new(why, "install it: apt-get install chrony"));
         Ok(())
     })();
     findings.finish("keep", kept);

@@ -87,7 +87,7 @@ pub(super) fn in_calm(machine: &mut Machine, done: &mut Done) -> Result {
     } else {
         let why =
             format!("a clock held by a page: the kernel gave {source} up for {now} meanwhile");
-        done.skipped.push(Unavailable::new(why, "the row, while this system is idle"));
+        done.skipped.push(Unavailable::new(why, "run the row while this system is idle"));
     }
     Ok(())
 }
@@ -120,7 +120,7 @@ fn hold(machine: &mut Machine, plan: &Plan, checks: &mut Checks) -> Result {
         told = VmClockInfo { seq_count: told.seq_count, ..truth };
         page.write(&mut told, machine)?;
         let back = Look::at(machine, BACK_S, 10, 1000)?;
-        checks.push(near("once the page tells the time again", &truth, &back, 10));
+        checks.push(near("once the page has a time again", &truth, &back, 10));
     }
     let summary = machine.execute(END)?;
     checks.push(stepped_once(&summary));
@@ -173,7 +173,7 @@ fn frequency(truth: &VmClockInfo, look: &Look, learnt_ppm: f64) -> Check {
 /// learnt of the frequency, beside what it was off in calm.
 fn held(truth: &VmClockInfo, (calm, away): (&Look, &Look), away_s: u32) -> Check {
     let what = format!(
-        "keep: parachrond alone: the page tells no time for {away_s} s: holdover, within the \
+        "keep: parachrond alone: the page has no time for {away_s} s: holdover, within the \
          error that the kernel is told"
     );
     let known = || {
@@ -187,7 +187,7 @@ fn held(truth: &VmClockInfo, (calm, away): (&Look, &Look), away_s: u32) -> Check
         let is_away = away.state == "holdover" && since_s >= f64::from(away_s);
         let passed = is_within && is_knowledge && is_away;
         let text = format!(
-            "{} after {since_s:.0} s: {last} ahead; the kernel is told {:.0} µs",
+            "{} after {since_s:.0} s: {last} ahead; the kernel's maxerror is {:.0} µs",
             away.state,
             told_ns / 1e3
         );

@@ -74,7 +74,7 @@ impl Report {
     /// A clock went on: it was read again some 1 ms after its first reading,
     /// from which each counter counts. And the cost of a reading was measured.
     fn is_read(&self, clock: &str) -> Check {
-        Check::of(&format!("lab: {clock} goes on"), self.value(clock), |value| {
+        Check::of(&format!("lab: {clock} keeps counting"), self.value(clock), |value| {
             let figures = value.split_once(" ns, ").and_then(|(ns, cost)| {
                 let (cycles, _) = cost.split_once(" cycles")?;
                 Some((ns.parse::<u64>().ok()?, cycles.parse::<u64>().ok()?))
@@ -146,10 +146,14 @@ mod tests {
                 "hpet: not there (x)",
                 "not there (x)",
             ),
-            ("pit: 1000229 ns, 470", "pit: 1000229 ns, 0", "pit goes on: 1000229 ns, 0 cycles"),
-            ("acpi_pm: 1000314 ns", "pm: 1 ns", "acpi_pm goes on: no line of acpi_pm"),
+            (
+                "pit: 1000229 ns, 470",
+                "pit: 1000229 ns, 0",
+                "pit keeps counting: 1000229 ns, 0 cycles",
+            ),
+            ("acpi_pm: 1000314 ns", "pm: 1 ns", "acpi_pm keeps counting: no line of acpi_pm"),
             // A counter that stands.
-            ("hpet: 1000310 ns", "hpet: 0 ns", "hpet goes on: 0 ns"),
+            ("hpet: 1000310 ns", "hpet: 0 ns", "hpet keeps counting: 0 ns"),
             ("hyperv-page: not there (NoSuchClock)", "hyperv-page: 5 ns", "not claimed: 5 ns"),
             ("rtc: 1795249206", "rtc: 1795249208", "1795249208000000000 ns, read between"),
             ("rtc: 1795249206000000000 ns", "rtc: not there (Unreadable)", "(Unreadable)"),

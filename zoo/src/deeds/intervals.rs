@@ -158,7 +158,7 @@ fn no_step(reports: &[Value], clock: &str) -> Check {
         None => format!("none in {} runs", reports.len()),
         Some(first) => format!("{} in {} runs; {first}", told.len(), reports.len()),
     };
-    let what = format!("drift: {clock}: a hundred runs tell of no step");
+    let what = format!("drift: {clock}: a hundred runs report no step");
     Check::new(what, found, !reports.is_empty() && told.is_empty())
 }
 

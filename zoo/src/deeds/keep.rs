@@ -7,6 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::checks::{Check, Checks};
+use crate::load::Need;
 use crate::machine::Machine;
 use crate::outcome::Result;
 
@@ -125,7 +126,9 @@ fn right(when: &str, machine: &mut Machine) -> Result<Check, String> {
         format!("keep: {when}: the time of day is right within 4 s"),
         format!("{ahead_s:.3} ± {bound_s:.3} s ahead"),
         ahead_s.abs() <= bound_s + RIGHT_S,
-    ))
+    )
+    .read_to_s(bound_s)
+    .needing(Need::Deadline(CORRECTED)))
 }
 
 /// Looks until the kernel knows the clock as right, or a poll is over; what keep did
@@ -139,7 +142,7 @@ fn told_within_a_poll(machine: &mut Machine) -> Result<Check, String> {
             if !check.passed {
                 check.found += &format!("; {}", machine.execute("cat /tmp/keep")?);
             }
-            return Ok(check);
+            return Ok(check.needing(Need::Deadline(POLL)));
         }
         sleep(Duration::from_millis(500));
     }

@@ -65,8 +65,8 @@ fn is_decided(seen: Seen) -> bool {
     matches!((sure(seen), seen.1), (Some(_), Some(_)) | (Some(false), None))
 }
 
-/// The last that is decided. In none of all tries to see what a program sees each time is
-/// wrong as well.
+/// The last that is decided; where none is, nothing was measured. In none of all tries to see
+/// what a program sees each time is wrong.
 fn judge(all: &[Seen]) -> Check {
     let shown = all.iter().map(|(before, found, after)| {
         let said = match found {
@@ -79,23 +79,32 @@ fn judge(all: &[Seen]) -> Check {
     let last = all.last().and_then(|last| Some((last.1?, sure(*last)?)));
     let apart = all.iter().filter(|seen| sure(**seen) == Some(true)).count();
     let is_blind = apart > 0 && all.iter().all(|seen| seen.1.is_none());
-    Check::new(
+    let is_undecided = !all.last().is_some_and(|last| is_decided(*last));
+    let check = Check::new(
         format!("doctor: {RULE} agrees with a witness before and after"),
         shown.collect::<Vec<_>>().join("; "),
         !is_blind && last.is_none_or(|(found, apart)| found == apart),
-    )
+    );
+    if check.passed && is_undecided {
+        return check.not_measured("the TSCs changed while they were compared");
+    }
+    check
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checks::Verdict;
 
     #[test]
     fn the_doctor_is_wrong_where_the_witness_is_sure_of_another() {
         let passed = |before, found, after| judge(&[(before, Some(found), after)]).passed;
         assert!(passed(0, false, 0) && passed(9000, true, 5000));
         assert!(!passed(0, true, 0) && !passed(9000, false, 5000));
-        assert!(passed(0, true, 9000) && passed(0, false, 9000), "it came to be so meanwhile");
+        for found in [true, false] {
+            let changed = judge(&[(0, Some(found), 9000); TRIES]);
+            assert_eq!(changed.verdict(), Verdict::NotMeasured, "it came to be so meanwhile");
+        }
         assert!(judge(&[(0, None, 0)]).passed, "it does not claim to know");
         // Seen by a witness each time, and by the doctor at none of five.
         assert!(

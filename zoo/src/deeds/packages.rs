@@ -69,7 +69,7 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
     let known = "getent passwd parachron && systemd-analyze verify --man=no \
                  parachrond.service 2>&1 && parachrond --check && man -w 1 2>/dev/null; \
                  systemctl is-enabled parachrond; systemctl is-active parachrond; true";
-    step(machine, "user and unit are there, and nothing runs unasked", known, &|said| {
+    step(machine, "user and unit exist, and nothing runs yet", known, &|said| {
         said.contains("/nologin")
             && said.ends_with("disabled\ninactive")
             && !said.lines().any(is_fault)

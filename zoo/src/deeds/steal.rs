@@ -57,7 +57,7 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
     let mut host = Host { shell: Shell::connect(place.folder)?, thread };
     if host.execute(&format!("[ -e {CHRT} ] && echo there || echo none"))? != "there" {
         let why = "a vCPU cannot be starved without util-linux's chrt";
-        done.skipped.push(Unavailable::new(why, "apt-get install util-linux"));
+        done.skipped.push(Unavailable::new(why, "install it: apt-get install util-linux"));
         return Ok(());
     }
     host.keep_apart()?;

@@ -1,24 +1,21 @@
 //! `parachron watch` in a machine while something is done to it.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::checks::{self, Check, Checks};
+use crate::load::Need;
 use crate::machine::Machine;
 use crate::outcome::Result;
-use crate::table::Truth;
+
+use super::Place;
 
 /// One disruption that was told.
 #[derive(Debug, Clone)]
-pub(super) struct Told {
+pub(crate) struct Told {
     /// The kinds that fit, joined: `pause|migrated`.
-    pub(super) kinds: String,
+    pub(crate) kinds: String,
     /// Size and its bound, s.
     pub(super) size_s: Option<(f64, f64)>,
     /// How far the time of day is behind, and its bound, s.
@@ -46,8 +43,11 @@ const WITHOUT_SIZE: [&str; 2] = ["source-switched", "counter-disrupted"];
 /// emulated host that this system does not run.
 const NOT_RUN: [&str; 3] = ["pause", "long-steal", "pause|long-steal"];
 
-/// How often it is looked whether the machine is run.
-const STEP: Duration = Duration::from_millis(100);
+/// A pause whose bound is as large as it is was one of this at least, s.
+const MARGIN_S: f64 = 0.001;
+
+/// Within what something is to be reported.
+const SOON: Duration = Duration::from_secs(1);
 
 /// Starts `watch` in the background, and waits until it watches.
 pub(super) fn start(machine: &mut Machine) -> Result {
@@ -73,7 +73,7 @@ pub(super) fn end(machine: &mut Machine) -> Result {
 }
 
 /// Every disruption that was told, in JSON lines.
-pub(super) fn parse(text: &str) -> Vec<Told> {
+pub(crate) fn parse(text: &str) -> Vec<Told> {
     text.lines().filter_map(|line| of_event(&serde_json::from_str(line).ok()?)).collect()
 }
 
@@ -109,7 +109,28 @@ pub(super) fn judge(caused: &Caused<'_>, soon: &[Told], late: &[Told]) -> Check 
     found.extend(late.iter().map(|told| format!("late: {}", shown(told))));
     let found = if found.is_empty() { "nothing".to_owned() } else { found.join("; ") };
     let told: Vec<String> = soon.iter().chain(late).map(|told| told.kinds.clone()).collect();
-    Check::new(title, found, passed).told(what, &told)
+    let check = Check::new(title, found, passed).told(what, &told);
+    // What is named only later was late, and what does not fit may be what this system did.
+    let was_late = named != kinds.is_empty() || late.iter().any(|told| among(kinds, told));
+    let others = soon.iter().chain(late).filter(|told| !fits(told));
+    let misses = others.map(|told| match (told.size_s, size_s) {
+        (Some((told_s, bound_s)), Some((true_s, known_s))) if among(kinds, told) => {
+            Some((told_s.abs() - true_s.abs()).abs() - bound_s - known_s)
+        }
+        _ => held_up_s(told),
+    });
+    match misses.collect::<Option<Vec<f64>>>().filter(|_| was_late).as_deref() {
+        Some([]) => check.needing(Need::Deadline(SOON)),
+        Some(misses) => check.missed_by_s(misses.iter().copied().fold(MARGIN_S, f64::max)),
+        None => check,
+    }
+}
+
+/// For how long this system must have held the machine up, at least, where what was told is
+/// just that; none of what it cannot cause.
+pub(crate) fn held_up_s(told: &Told) -> Option<f64> {
+    let size = told.size_s.filter(|_| NOT_RUN.contains(&told.kinds.as_str()));
+    size.map(|(s, bound_s)| (s - bound_s).max(MARGIN_S))
 }
 
 /// How far the time of day is behind was stated, and is so within both bounds;
@@ -125,6 +146,9 @@ pub(super) fn behind(what: &str, truth_s: (f64, f64), soon: &[Told], late: &[Tol
             (format!("{told_s:.3} ± {bound_s:.6} s behind"), right)
         },
     )
+    .missed_by_s(
+        told.map_or(0.0, |(told_s, bound_s)| (told_s - behind_s).abs() - bound_s - known_s),
+    )
 }
 
 fn shown(told: &Told) -> String {
@@ -135,18 +159,13 @@ fn shown(told: &Told) -> String {
 
 /// Ten minutes of the machine's time in which nothing happens, but for what this
 /// system does to it: a machine that is not run for a second is told as paused.
-pub(super) fn calm(truth: &Truth, machine: &mut Machine, checks: &mut Checks) -> Result {
+pub(super) fn calm(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
+    let truth = place.row.truth()?;
     let line = "parachron watch --duration 10m --format json";
     let source = machine.execute("cat $CLOCKSOURCE")?;
-    let hypervisor = machine.hypervisor()?;
-    let is_over = AtomicBool::new(false);
-    let (record, stood_s) = thread::scope(|scope| {
-        let stood_s = scope.spawn(|| longest_wait_s(hypervisor, &is_over));
-        let record = machine.line.run("calm", 1800, line);
-        is_over.store(true, Ordering::Relaxed);
-        (record, stood_s.join().unwrap_or_default())
-    });
-    let record = record?;
+    let begun = Instant::now();
+    let record = machine.line.run("calm", 1800, line)?;
+    let stood_s = place.meter.since(begun).longest_s();
     let minutes = (record.ended_s - record.started_s) / 60.0;
     let complete = record.stdout.contains("\"summary\"") && minutes > 9.8;
     let minutes = complete.then_some(minutes);
@@ -157,24 +176,6 @@ pub(super) fn calm(truth: &Truth, machine: &mut Machine, checks: &mut Checks) ->
     }
     checks.push(judge_calm(&may_tell, minutes, stood_s, &parse(&record.stdout)));
     Ok(())
-}
-
-/// For how long a thread of the hypervisor was ready to run at most, and was not
-/// run, s: what the second figure of its schedstat jumps by once it runs again
-/// (Linux: Documentation/scheduler/sched-stats.rst).
-fn longest_wait_s(hypervisor: u32, is_over: &AtomicBool) -> f64 {
-    let (mut waited, mut longest_ns) = (BTreeMap::<PathBuf, u64>::new(), 0);
-    while !is_over.load(Ordering::Relaxed) {
-        thread::sleep(STEP);
-        let threads = fs::read_dir(format!("/proc/{hypervisor}/task")).into_iter().flatten();
-        for path in threads.flatten().map(|one| one.path()) {
-            let text = fs::read_to_string(path.join("schedstat")).unwrap_or_default();
-            let now_ns = text.split(' ').nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0);
-            let before_ns = waited.insert(path, now_ns).unwrap_or(now_ns);
-            longest_ns = longest_ns.max(now_ns.saturating_sub(before_ns));
-        }
-    }
-    longest_ns as f64 / 1e9
 }
 
 /// Nothing was told but what the row may, or a pause no longer than it was
@@ -220,6 +221,8 @@ fn largest_by_kind(told: &[Told]) -> Vec<(&Told, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checks::Verdict;
+    use crate::load::Load;
 
     const PAUSE: &str = r#"{"event":"disruption","kinds":["pause"],
         "size":{"ns":5.4e9,"bound_ns":1e9},"behind":null}"#;
@@ -252,6 +255,29 @@ mod tests {
         let several = PAUSE.replace("[\"pause\"]", "[\"pause\",\"migrated\"]");
         assert!(!verdict(&several, "", &["pause", "migrated"], 5.0), "vaguer than it may be");
         assert!(verdict(&several, "", &["pause|migrated"], 5.0));
+    }
+
+    #[test]
+    fn a_busy_system_explains_what_is_late_or_a_pause_and_nothing_else() {
+        let verdict = |soon: &str, late: &str, kinds: &[&str], waited_s: f64| {
+            let caused = Caused { what: "stop", kinds, besides: &[], size_s: None };
+            let mut check = judge(&caused, &parse(soon), &parse(late));
+            let waited = Duration::from_secs_f64(waited_s);
+            check.settle(&Load::busy(waited * 10, waited, waited));
+            check.verdict()
+        };
+        let pause = PAUSE.replace('\n', "");
+        let set = pause.replace("pause", "clock-set");
+        assert_eq!(verdict("", &set, &["clock-set"], 0.3), Verdict::NotMeasured, "late");
+        assert_eq!(verdict("", &set, &["clock-set"], 0.2), Verdict::Failed, "and not busy");
+        assert_eq!(verdict("", "", &["clock-set"], 9.0), Verdict::Failed, "never told");
+        assert_eq!(verdict(&set, "", &["suspend"], 9.0), Verdict::Failed, "another name");
+        // A pause of 5.4 ± 1 s beside what was caused, or where nothing was.
+        let both = format!("{set}\n{pause}");
+        assert_eq!(verdict(&both, "", &["clock-set"], 4.5), Verdict::NotMeasured);
+        assert_eq!(verdict(&both, "", &["clock-set"], 4.3), Verdict::Failed, "of another size");
+        assert_eq!(verdict(&pause, "", &[], 4.5), Verdict::NotMeasured);
+        assert_eq!(verdict(&set, "", &[], 9.0), Verdict::Failed, "no load sets a clock");
     }
 
     #[test]

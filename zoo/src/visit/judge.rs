@@ -1,12 +1,15 @@
 //! What the commands said, held against the truth of the row.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::COMMANDS;
 use crate::checks::{self, Check, Outputs, list};
-use crate::deeds::order;
+use crate::deeds::{order, watching};
+use crate::load::Need;
+use crate::machine::TIMED_OUT;
 use crate::records::Record;
 use crate::table::{Read, Truth};
 
@@ -22,6 +25,7 @@ pub(super) fn all(truth: &Truth, records: &[Record]) -> Vec<Check> {
     checks.extend(clocks(truth, outputs));
     checks.extend(bench(truth, outputs));
     checks.push(calm(truth, outputs));
+    in_time(&mut checks, records);
     checks
 }
 
@@ -202,5 +206,68 @@ fn calm(truth: &Truth, outputs: Outputs<'_>) -> Check {
     let told: Vec<String> = events.iter().filter_map(checks::kinds).collect();
     let passed = complete && told.iter().all(|kinds| truth.may_tell.contains(kinds));
     let found = if complete { told.join(", ") } else { "no summary".to_owned() };
-    Check::new(what, or_nothing(&found), passed).told("nothing, for 3 s", &told)
+    let check = Check::new(what, or_nothing(&found), passed).told("nothing, for 3 s", &told);
+    // A pause that this system caused is no wrong answer.
+    let others = watching::parse(text);
+    let mut others = others.iter().filter(|told| !truth.may_tell.contains(&told.kinds));
+    let held_up_s =
+        others.try_fold(0.0_f64, |most, told| Some(most.max(watching::held_up_s(told)?)));
+    match held_up_s.filter(|_| complete) {
+        Some(held_up_s) => check.missed_by_s(held_up_s),
+        None => check,
+    }
+}
+
+/// What is printed by a command that its limit ended is cut off: all that is checked in it needs
+/// a CPU for half of that limit.
+fn in_time(checks: &mut [Check], records: &[Record]) {
+    for record in records.iter().filter(|record| record.status == TIMED_OUT) {
+        let limit_s = COMMANDS.iter().find(|(name, ..)| *name == record.name).map(|(_, s, _)| *s);
+        let need = Need::Cpu(Duration::from_secs(limit_s.unwrap_or_default().into()) / 2);
+        let begin = format!("{}: ", record.name);
+        for check in checks.iter_mut().filter(|check| check.what.starts_with(&begin)) {
+            *check = check.clone().needing(need);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::Verdict;
+    use crate::load::Load;
+    use crate::table::Table;
+
+    fn record(name: &str, status: i32) -> Record {
+        let (stdout, stderr) = Default::default();
+        let (started_s, ended_s) = (1.0, 2.0);
+        Record { name: name.into(), status, started_s, ended_s, stdout, stderr, is_damaged: false }
+    }
+
+    #[test]
+    fn a_command_that_was_cut_off_is_wrong_unless_the_system_was_busy() {
+        let rows = Table::read().unwrap().rows;
+        let truth = rows.iter().find(|row| row.name == "intel-6.1").unwrap().truth().unwrap();
+        let records: Vec<Record> = COMMANDS
+            .iter()
+            .map(|(name, ..)| record(name, if *name == "doctor" { TIMED_OUT } else { 0 }))
+            .collect();
+        let s = Duration::from_secs;
+        let failed = |load: &Load| {
+            let mut checks = all(truth, &records);
+            checks.iter_mut().for_each(|check| check.settle(load));
+            let of_doctor = |check: &&Check| check.what.starts_with("doctor: ");
+            let count = |verdict| {
+                let checks = checks.iter().filter(of_doctor);
+                checks.filter(|check| check.verdict() == verdict).count()
+            };
+            (count(Verdict::Failed), count(Verdict::NotMeasured), checks)
+        };
+        let (wrong, not_measured, checks) = failed(&Load::busy(s(60), s(40), s(1)));
+        assert_eq!((wrong, not_measured), (0, 3), "a CPU for 20 s");
+        // Those of other commands printed nothing, and that is wrong however busy it is.
+        assert!(checks.iter().any(|check| check.what.starts_with("clocks: ") && check.is_wrong()));
+        let (wrong, not_measured, _) = failed(&Load::busy(s(60), s(20), s(1)));
+        assert_eq!((wrong, not_measured), (3, 0), "a CPU for 40 s");
+    }
 }

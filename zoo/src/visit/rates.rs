@@ -1,11 +1,13 @@
-//! What a busy system may make `doctor` find in any row (the table's list `busy`), held
+//! What a busy or slow system may make `doctor` find in any row (the table's list `busy`), held
 //! to a witness. The TSC's rate is this system's, which is measured here; the rate that the
-//! kernel assumes, and what its watchdog wrote, are in its own log.
+//! kernel assumes, and what its watchdog wrote, are in its own log; what a read of the clock
+//! costs is measured by another program in the same machine.
 
 use crate::checks::{self, Check, Outputs};
 use crate::deeds::{Place, vmclock};
 use crate::machine::Machine;
 use crate::outcome::Result;
+use crate::table::{Base, Read};
 
 /// What the kernel writes of the TSC's rate, and of a late check of its clocks
 /// (arch/x86/kernel/tsc.c; clocksource_watchdog in kernel/time/clocksource.c).
@@ -36,6 +38,22 @@ const TIMERS: [&str; 2] = ["hpet", "acpi_pm"];
 /// The rules, as `doctor` names them.
 const RATE: &str = "tsc-frequency";
 const WATCHDOG: &str = "watchdog-late";
+const COST: &str = "read-cost";
+const TRAPPED: &str = "tsc-trapped";
+
+/// What a read of a clock source may cost, ns, before `doctor` reports it (the rule's own
+/// figures, crates/doctor/src/rules/cost.rs).
+const USUAL_NS: [(&str, f64); 6] = [
+    ("tsc", 150.0),
+    ("kvm-clock", 200.0),
+    ("hyperv_clocksource_tsc_page", 200.0),
+    ("xen", 1500.0),
+    ("hpet", 10_000.0),
+    ("acpi_pm", 10_000.0),
+];
+
+/// Two programs that measure a read within seconds of each other agree within this factor.
+const AGREE: f64 = 2.0;
 
 pub(super) fn run(
     place: &Place<'_>,
@@ -53,10 +71,28 @@ pub(super) fn run(
     let hz = || if counts_instructions { COUNTED_HZ } else { vmclock::tsc_hz() };
     let off_ppm = assumed_hz(&log).map(|assumed_hz| (hz() / assumed_hz - 1.0) * 1e6);
     let sees = TIMERS.contains(&place.row.truth()?.clocksource.as_str());
-    Ok([rate(found(RATE), off_ppm, sees), late(found(WATCHDOG), &log)]
-        .into_iter()
-        .flatten()
-        .collect())
+    let mut checks = vec![rate(found(RATE), off_ppm, sees), late(found(WATCHDOG), &log)];
+    let truth = place.row.truth()?;
+    // The rule leaves out what runs under TCG, and what another rule explains.
+    let judges = !matches!(place.row.base, Base::Emulated | Base::Debian)
+        && !found(TRAPPED)
+        && (truth.read == Read::User || sees);
+    let usual = USUAL_NS.iter().find(|(source, _)| *source == truth.clocksource);
+    if let Some((_, usual_ns)) = usual.filter(|_| judges || found(COST)) {
+        let witness = machine.execute("guest-clock cost")?;
+        let witness = witness.parse().map_err(|_| format!("guest-clock printed {witness:?}"))?;
+        checks.push(Some(cost(found(COST), witness, *usual_ns)));
+    }
+    Ok(checks.into_iter().flatten().collect())
+}
+
+/// Found where a read costs more than is usual, and nowhere else; near the limit either is right.
+fn cost(found: bool, witness_ns: f64, usual_ns: f64) -> Check {
+    let what = format!("doctor: {COST}: {usual_ns:.0} ns are usual, by another program");
+    let said = if found { "found" } else { "not found" };
+    let text = format!("{said}; a read costs {witness_ns:.0} ns");
+    let passed = if found { witness_ns * AGREE > usual_ns } else { witness_ns < usual_ns * AGREE };
+    Check::new(what, text, passed)
 }
 
 /// The rate that the kernel assumes, Hz.
@@ -119,6 +155,15 @@ mod tests {
         assert!(passed(false, 1200.0, false), "there is no other clock to see it by");
         assert!(passed(true, 450.0, true) && passed(false, 550.0, true), "too close to tell");
         assert!(!rate(true, None, true).unwrap().passed && rate(false, None, true).is_none());
+    }
+
+    #[test]
+    fn a_dear_read_is_found_and_a_usual_one_is_not() {
+        let passed = |found, witness_ns| cost(found, witness_ns, 200.0).passed;
+        assert!(passed(true, 350.0) && passed(false, 90.0));
+        assert!(!passed(true, 90.0), "a false alarm");
+        assert!(!passed(false, 450.0), "missed");
+        assert!(passed(true, 150.0) && passed(false, 250.0), "too close to tell");
     }
 
     #[test]

@@ -14,7 +14,7 @@ const WANTED: u64 = 256 << 20;
 /// With less, or without a file more, it is full: what failed was not written whole.
 const FULL: u64 = 1 << 20;
 
-const REMEDY: &str = "room on the disk";
+const REMEDY: &str = "free space: df -h";
 
 /// Free bytes and files.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,7 +43,7 @@ pub(super) fn wanted(folder: &Path) -> Result<(), Failure> {
         Some(free) if !free.has(WANTED) => {
             let Free { bytes, files } = free;
             let why = format!(
-                "no space: {} MiB and {files} files are free for {}, {} MiB are wanted",
+                "no space: {} MiB and {files} files are free for {}, the row needs {} MiB",
                 bytes >> 20,
                 folder.display(),
                 WANTED >> 20,

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use super::channel::now_ns;
 use super::keep::{self, CORRECT_S, PAUSE, set_ahead};
-use super::retry::{Attempt, retry_if_late};
 use super::session::{Gap, Session};
 use super::ticks::{self, Tick, seconds};
 use crate::checks::{Check, Checks};
 use crate::deeds::server::Server;
+use crate::load::Need;
 use crate::outcome::Result;
 
 /// How long chronyd runs alone: its `iburst` is over by then, or it is clear
@@ -44,19 +44,14 @@ pub(super) fn run(session: &mut Session, server: &Server, checks: &mut Checks) -
     let from_ns = now_ns();
     keep::start(session, &commanding)?;
     let start = Gap { stopped_ns: from_ns, resumed_ns: from_ns };
-    checks.push(
-        corrected(session, "--chrony makestep: started 10 s behind", start, BY_CHRONYD_S).check,
-    );
-    checks.push(retry_if_late(|| {
-        let gap = session.pause(PAUSE)?;
-        Ok(corrected(session, "--chrony makestep: stop, cont", gap, BY_CHRONYD_S))
-    })?);
+    let what = "--chrony makestep: started 10 s behind";
+    checks.push(corrected(session, what, start, BY_CHRONYD_S));
+    let gap = session.pause(PAUSE)?;
+    checks.push(corrected(session, "--chrony makestep: stop, cont", gap, BY_CHRONYD_S));
     keep::end(session, "TERM")?;
     keep::start(session, &keep)?;
-    checks.push(retry_if_late(|| {
-        let gap = session.pause(PAUSE)?;
-        Ok(corrected(session, "beside chronyd: stop, cont", gap, BY_KEEP_S))
-    })?);
+    let gap = session.pause(PAUSE)?;
+    checks.push(corrected(session, "beside chronyd: stop, cont", gap, BY_KEEP_S));
     keep::end(session, "TERM")?;
     end(session)
 }
@@ -95,7 +90,7 @@ fn alone(session: &mut Session) -> Result<Check, String> {
 }
 
 /// The clock is correct soon after the guest resumed, and stays so.
-fn corrected(session: &mut Session, what: &str, gap: Gap, within_s: f64) -> Attempt {
+fn corrected(session: &mut Session, what: &str, gap: Gap, within_s: f64) -> Check {
     let from = session.output.since(gap.resumed_ns);
     let waiting = Instant::now();
     let ticks = loop {
@@ -112,5 +107,9 @@ fn corrected(session: &mut Session, what: &str, gap: Gap, within_s: f64) -> Atte
     let is_correct = after_s.is_finite() && ticks::left_s(&ticks).abs() <= CORRECT_S;
     let what = format!("keep {what}: the clock is right within {within_s} s, to {CORRECT_S} s");
     let check = Check::new(what, found, is_correct && after_s <= within_s);
-    Attempt { only_late: is_correct && !check.passed, check }
+    if is_correct {
+        check.needing(Need::Deadline(Duration::from_secs_f64(within_s)))
+    } else {
+        check
+    }
 }

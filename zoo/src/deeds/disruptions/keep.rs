@@ -7,11 +7,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::channel::{Line, now_ns};
-use super::retry::{Attempt, retry_if_late};
 use super::session::{Gap, Generation, Session};
 use super::ticks::{self, Tick, seconds};
 use crate::checks::{Check, Checks};
 use crate::deeds::server::Server;
+use crate::load::Need;
 use crate::outcome::Result;
 
 /// Its command line, with the port of the NTP server after it.
@@ -95,19 +95,15 @@ pub(super) fn end(session: &mut Session, signal: &str) -> Result {
 fn pauses(session: &mut Session, keep: &str, checks: &mut Checks) -> Result {
     let keep = format!("{keep} {}", OFTEN);
     start(session, &keep)?;
-    checks.push(retry_if_late(|| {
-        let gap = session.pause(PAUSE)?;
-        Ok(corrected(session, "stop, cont", gap))
-    })?);
-    checks.push(retry_if_late(|| {
-        let gap = session.migrate(PAUSE, Generation::Other)?;
-        Ok(corrected(session, "restored from a snapshot", gap))
-    })?);
+    let gap = session.pause(PAUSE)?;
+    checks.push(corrected(session, "stop, cont", gap));
+    let gap = session.migrate(PAUSE, Generation::Other)?;
+    checks.push(corrected(session, "restored from a snapshot", gap));
     end(session, "TERM")
 }
 
 /// The clock is correct soon after the guest resumed.
-fn corrected(session: &mut Session, what: &str, gap: Gap) -> Attempt {
+fn corrected(session: &mut Session, what: &str, gap: Gap) -> Check {
     let from = session.output.lines().len();
     thread::sleep(OBSERVATION);
     let ticks = session.ticks_since(gap.resumed_ns);
@@ -119,7 +115,8 @@ fn corrected(session: &mut Session, what: &str, gap: Gap) -> Attempt {
     let is_step = |event: &&String| event.split(' ').next() == Some("step");
     let steps = events(session, from).iter().filter(is_step).count();
     let only_late = after_s.is_finite() && !passed && steps <= 1;
-    Attempt { check: Check::new(what, found, passed), only_late }
+    let check = Check::new(what, found, passed);
+    if only_late { check.needing(Need::Deadline(Duration::from_secs_f64(LIMIT_S))) } else { check }
 }
 
 /// What ticks show of a correction after a gap; and how long it took, s,

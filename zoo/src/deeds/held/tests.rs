@@ -84,7 +84,7 @@ fn an_hour_is_held_within_what_the_kernel_is_told() {
     // The page's period is a whole number, so its hour is 0.18 µs shorter.
     assert_eq!(
         right.found,
-        "holdover after 3601 s: -399.82 ± 0.10 µs ahead; the kernel is told 400 µs"
+        "holdover after 3601 s: -399.82 ± 0.10 µs ahead; the kernel's maxerror is 400 µs"
     );
     assert!(!held(-412_000, 400, "holdover", 3611).passed, "farther off");
     assert!(!held(0, 1000, "holdover", 3611).passed, "that is no knowledge");

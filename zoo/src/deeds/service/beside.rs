@@ -37,7 +37,8 @@ pub(crate) fn run(
     let port = format!(":{}", if other.at_ntps_port { NTP } else { 0 });
     let Ok(first) = Server::with(&program, &[&port]) else {
         let why = format!("parachrond beside {}: no server on port {NTP} of loopback", other.name);
-        done.skipped.push(Unavailable::new(why, "as root, and without an NTP server here"));
+        done.skipped
+            .push(Unavailable::new(why, "run it as root, and stop this system's NTP server"));
         return Ok(());
     };
     let servers = [first, Server::start(&program)?];
@@ -50,7 +51,7 @@ pub(crate) fn run(
     let said = machine.execute("journalctl -u parachrond -o cat")?;
     let steps = said.contains("only steps");
     checks.push(Check::new(
-        format!("service: it says that it only steps beside {name}"),
+        format!("service: its log states that it only steps beside {name}"),
         said,
         steps,
     ));
@@ -76,11 +77,14 @@ pub(crate) fn run(
         checks.push(super::views::agree(&when, machine, Some(other))?);
         let (ahead_s, bound_s) = machine.ahead_s()?;
         let thinks = thinks(machine, other)?;
-        checks.push(Check::new(
-            format!("service: {when}: still right {polls_s} s later; {name} thinks"),
-            format!("{ahead_s:.3} ± {bound_s:.3} s ahead; {thinks}"),
-            ahead_s.abs() <= bound_s + RIGHT_S,
-        ));
+        checks.push(
+            Check::new(
+                format!("service: {when}: still right {polls_s} s later; {name} thinks"),
+                format!("{ahead_s:.3} ± {bound_s:.3} s ahead; {thinks}"),
+                ahead_s.abs() <= bound_s + RIGHT_S,
+            )
+            .read_to_s(bound_s),
+        );
     }
     checks.push(stepped_once_each(name, machine)?);
     checks.push(super::found_by_the_doctor(place, machine)?);
@@ -104,7 +108,7 @@ fn was_told(when: &str, machine: &mut Machine, resumed: Instant) -> Result<Check
     let said = machine.execute(TOLD)?;
     let within_s = resumed.elapsed().as_secs_f64();
     Ok(Check::new(
-        format!("service: {when}: chronyd did as it was told, reset and measured anew"),
+        format!("service: {when}: chronyd obeyed: it was reset and measured again"),
         format!("{within_s:.0} s after it: {said}"),
         has_obeyed(&said, within_s),
     ))

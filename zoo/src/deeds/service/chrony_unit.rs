@@ -36,7 +36,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
     ));
     // By itself it would not ask its server for a minute, and not step.
     for pause in PAUSES {
-        let when = format!("by chronyd, as it is told, stop for {} s, cont", pause.as_secs());
+        let when = format!("by chronyd at its command, stop for {} s, cont", pause.as_secs());
         checks.push(after_a_stop(&when, machine, pause)?);
     }
     let line = "systemctl restart chronyd; sleep 8; systemctl is-active parachrond-chrony; \
@@ -45,7 +45,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
     let said = machine.line.run("with", 60, line)?.stdout;
     let passed = said.split_whitespace().eq(["active", "inactive", "active"]);
     checks.push(Check::new(
-        "service: parachrond-chrony goes and comes with chronyd",
+        "service: parachrond-chrony stops and starts with chronyd",
         said.trim(),
         passed,
     ));

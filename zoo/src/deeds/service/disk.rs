@@ -95,7 +95,7 @@ pub(crate) fn run(machine: &mut Machine, checks: &mut Checks) -> Result {
     started_again(machine, checks)?;
     let said = machine.execute(SAID)?;
     checks.push(Check::new(
-        "service: on a full disk it says that the frequency cannot be stored",
+        "service: on a full disk it logs that the frequency cannot be stored",
         &said,
         said.contains("/var/lib/parachron/frequency") && said.contains("No space left"),
     ));

@@ -173,7 +173,7 @@ fn judged(
         format!("{}, then {:.3} ppm, learnt again {}", before.shown(), first.ppm, again.shown());
     if !before.is_learnt() || !again.is_learnt() {
         let why = format!("whether {whose} keeps its frequency: not judged, not learnt: {found}");
-        return Err(Unavailable::new(why, "more than two minutes for it, by a faster machine"));
+        return Err(Unavailable::new(why, "run the row on a faster system"));
     }
     let off_ppm = |one: &Estimate| (one.ppm - before.ppm).abs();
     Ok(Check::new(

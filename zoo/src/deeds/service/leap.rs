@@ -60,7 +60,8 @@ pub(super) fn run(machine: &mut Machine, host: &mut Host, checks: &mut Checks) -
         (5.0..15.0).contains(&stepped_s)
             && off_s.abs() <= bound_s + RIGHT_S
             && !said.contains("step: "),
-    ));
+    )
+    .read_to_s(bound_s));
     // Back to this system's time.
     let since = from_now(machine)?;
     host.live_at(0, i64::MAX);

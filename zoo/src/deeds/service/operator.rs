@@ -171,7 +171,7 @@ pub(super) fn read_only(machine: &mut Machine, checks: &mut Checks) -> Result {
 
 pub(super) fn started_again(when: &str, machine: &mut Machine) -> Result<Check, String> {
     let said = machine.line.run("by-itself", 150, STARTED_AGAIN)?.stdout;
-    let what = format!("service: {when}: it is started by itself");
+    let what = format!("service: {when}: it is started automatically");
     Ok(Check::new(what, said.trim(), said.trim() == "active"))
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::checks::Check;
+use crate::checks::{Check, READ_TO_S};
 use crate::machine::Machine;
 
 use super::setup::RIGHT_S;
@@ -17,9 +17,8 @@ use super::setup::RIGHT_S;
 /// that is slow.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A reading known less well than this tells a right clock from one that a pause of
-/// two seconds left behind no more, s.
-pub(super) const TELLING_S: f64 = 0.5;
+/// A reading known less well decides nothing, s.
+pub(super) const TELLING_S: f64 = READ_TO_S;
 
 /// What is logged may come so much later than the step: it is held back while evidence
 /// of what happened comes in.

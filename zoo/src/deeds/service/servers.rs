@@ -130,7 +130,11 @@ fn booted_without_network(machine: &mut Machine, checks: &mut Checks) -> Result 
         systemctl show -p SoftRebootsCount --value; parachron status | sed -n '2p;4p'";
     let said = machine.line.run("booted", 60, line)?.stdout;
     let is_up = said.starts_with("active\nenabled\n1\n") && said.contains("unsynchronised");
-    checks.push(Check::new("service: without a network it runs, and says so", said.trim(), is_up));
+    checks.push(Check::new(
+        "service: without a network it runs, and reports that it is unsynchronised",
+        said.trim(),
+        is_up,
+    ));
     link(machine, true)?;
     let away_s = BEHIND_S - 1.0..=BEHIND_S + 1.0;
     checks.push(corrected("a network that comes after the boot", machine, away_s)?);
@@ -155,7 +159,11 @@ fn stopped(machine: &mut Machine, checks: &mut Checks) -> Result {
     let said = machine.line.run("stopped", 60, line)?.stdout;
     let words = ["kept", "ActiveState=inactive", "Result=success", "ExecMainStatus=0", "asked 2"];
     let passed = words.iter().all(|word| said.contains(word)) && said.contains("summary");
-    checks.push(Check::new("service: stopped, it ends well and leaves the rate", said, passed));
+    checks.push(Check::new(
+        "service: stopped, it exits with success and leaves the rate",
+        said,
+        passed,
+    ));
     checks.push(soon_right("stopped, and started", machine, since)?);
     Ok(())
 }

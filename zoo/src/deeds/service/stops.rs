@@ -123,7 +123,7 @@ pub(crate) fn by_ptp(place: &Place<'_>, machine: &mut Machine, done: &mut Done) 
     done.checks.push(each("ptp_kvm, alone", &took, RUNS, ALONE_S));
     if place.row.programs.iter().any(|name| tools::find_program(name).is_none()) {
         let why = "ptp_kvm beside chronyd: chronyd is not installed here";
-        done.skipped.push(Unavailable::new(why, "apt-get install chrony"));
+        done.skipped.push(Unavailable::new(why, "install it: apt-get install chrony"));
         return Ok(());
     }
     let sources = "refclock PHC /dev/ptp0 poll 2 dpoll -2";
@@ -139,11 +139,16 @@ pub(crate) fn by_ptp(place: &Place<'_>, machine: &mut Machine, done: &mut Done) 
     let took = stops(machine, &mut output, ahead_s, || Ok(()))?;
     done.checks.push(each("ptp_kvm, beside chronyd", &took, RUNS, BESIDE_S));
     let thinks = machine.execute("chronyc -c tracking")?;
-    // The fifth: what it still has to slew, s.
-    let left_s = thinks.split(',').nth(4).and_then(|left| left.parse::<f64>().ok());
-    let is_right = left_s.is_some_and(|left_s| left_s.abs() < CHRONYD_S);
-    done.checks.push(Check::new("service: chronyd thinks that it is right", thinks, is_right));
+    let is_right = is_right_by_chronyd(&thinks);
+    done.checks.push(Check::new("service: chronyd reports that it is right", thinks, is_right));
     Ok(())
+}
+
+/// By a line of `chronyc -c tracking`: the fifth figure is what it still has to slew, s, and the last
+/// is the leap status, which of a chronyd without a source is "Not synchronised".
+fn is_right_by_chronyd(tracking: &str) -> bool {
+    let left_s = tracking.split(',').nth(4).and_then(|left| left.parse::<f64>().ok());
+    left_s.is_some_and(|left_s| left_s.abs() < CHRONYD_S) && tracking.trim().ends_with(",Normal")
 }
 
 /// `parachron keep` in a machine of KVM, which its host's `parachron tell` reaches
@@ -333,7 +338,10 @@ fn each(by: &str, took: &Took, runs: usize, within_s: f64) -> Check {
         sorted.iter().map(|s| format!("{s:.2}")).collect::<Vec<_>>().join(", ")
     };
     let (calm_s, disturbed_s) = (&took.calm_s, &took.disturbed_s);
-    Check::new(
+    // A stop that this system disturbed takes longer, and ends right all the same.
+    let are_right = calm_s.iter().all(|took_s| *took_s <= within_s)
+        && disturbed_s.iter().all(|took_s| took_s.is_finite());
+    let check = Check::new(
         format!("service: by {by}: stop, cont, {runs} times: each right within {within_s} s"),
         format!(
             "{} runs: {}; while this system was busy {} more: {}{}",
@@ -343,13 +351,19 @@ fn each(by: &str, took: &Took, runs: usize, within_s: f64) -> Check {
             listed(disturbed_s),
             took.wrong
         ),
-        calm_s.len() >= runs && calm_s.iter().all(|took_s| *took_s <= within_s),
-    )
+        are_right && calm_s.len() >= runs,
+    );
+    if are_right && calm_s.len() < runs {
+        let (disturbed, all) = (disturbed_s.len(), calm_s.len() + disturbed_s.len());
+        return check.not_measured(&format!("{disturbed} of {all} stops were disturbed"));
+    }
+    check
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checks::Verdict;
 
     /// A machine that stood for two seconds, and is stepped then, or not.
     fn of_two_seconds(stepped_ms: Option<i64>) -> Stopped {
@@ -365,6 +379,31 @@ mod tests {
         });
         let (stopped_ns, resumed_ns) = (990_000_000, 2_990_000_000);
         Stopped { ticks: before.chain(after).collect(), stopped_ns, resumed_ns }
+    }
+
+    #[test]
+    fn a_disturbed_stop_is_no_proof_and_one_that_is_never_right_is_wrong() {
+        let verdict = |calm_s: &[f64], disturbed_s: &[f64]| {
+            let (calm_s, disturbed_s) = (calm_s.to_vec(), disturbed_s.to_vec());
+            let took = Took { calm_s, disturbed_s, wrong: String::new() };
+            each("x", &took, 2, 0.3).verdict()
+        };
+        assert_eq!(verdict(&[0.1, 0.2], &[4.0]), Verdict::Passed);
+        assert_eq!(verdict(&[0.1, 0.4], &[]), Verdict::Failed);
+        assert_eq!(verdict(&[0.1], &[0.2, 4.0]), Verdict::NotMeasured);
+        assert_eq!(verdict(&[0.1, 0.2], &[f64::INFINITY]), Verdict::Failed, "never right");
+        assert_eq!(verdict(&[f64::INFINITY], &[0.2, 4.0]), Verdict::Failed);
+    }
+
+    #[test]
+    fn a_chronyd_without_a_source_is_not_right() {
+        let normal = "50484330,PHC0,1,1795000000.1,-0.000012,0.000001,0.000002,-9.8,0.0,0.1,0.0,\
+            0.00001,4.0,Normal\n";
+        assert!(is_right_by_chronyd(normal));
+        assert!(!is_right_by_chronyd(&normal.replace("-0.000012", "-0.06")));
+        let none = "00000000,,0,0.0,0.000000000,0.000000000,0.000000000,-9.8,0.0,0.0,1.0,1.0,0.0,\
+            Not synchronised\n";
+        assert!(!is_right_by_chronyd(none) && !is_right_by_chronyd(""));
     }
 
     #[test]

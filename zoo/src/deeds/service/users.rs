@@ -63,7 +63,8 @@ pub(super) fn tells_the_host_socket(machine: &mut Machine) -> Result<Check, Stri
     let line = format!("{USER} '{tell}' 2>&1; sleep 2; {heard}; {tell}; sleep 2; {heard}");
     let said = machine.line.run("host", 60, &line)?.stdout;
     let counts: Vec<&str> = said.lines().filter(|it| it.parse::<u32>().is_ok()).collect();
-    let what = "service: a user's word on the host's socket is not heard, and root's is";
+    let what =
+        "service: a message of an ordinary user on the host's socket is ignored, and root's is not";
     Ok(Check::new(what, said.trim(), counts == ["0", "1"]))
 }
 

@@ -27,11 +27,14 @@ pub(super) fn without_network(machine: &mut Machine, checks: &mut Checks) -> Res
     let (before_s, _) = machine.ahead_s()?;
     sleep(WAIT);
     let (after_s, bound_s) = machine.ahead_s()?;
-    checks.push(Check::new(
-        "service: without a network the clock is not stepped",
-        format!("moved by {:.3} ± {bound_s:.3} s", after_s - before_s),
-        (after_s - before_s).abs() <= STEPPED_S + bound_s,
-    ));
+    checks.push(
+        Check::new(
+            "service: without a network the clock is not stepped",
+            format!("moved by {:.3} ± {bound_s:.3} s", after_s - before_s),
+            (after_s - before_s).abs() <= STEPPED_S + bound_s,
+        )
+        .read_to_s(bound_s),
+    );
     right::steps_s(machine)?;
     let begun = Instant::now();
     machine.pause(PAUSES[0])?;
@@ -115,7 +118,11 @@ pub(super) fn without_memory(machine: &mut Machine, checks: &mut Checks) -> Resu
     );
     let said = machine.line.run("hog", 90, &hog)?.stdout;
     let passed = said.contains("(tail)") && said.contains("the same");
-    checks.push(Check::new("service: out of memory: another is ended for it", said.trim(), passed));
+    checks.push(Check::new(
+        "service: out of memory: the kernel kills another process first",
+        said.trim(),
+        passed,
+    ));
     checks.push(after_a_stop("out of memory, and stop, cont", machine, PAUSES[0])?);
     let ended = format!(
         "echo 1000 >/proc/$({pid})/oom_score_adj; echo f >/proc/sysrq-trigger; sleep 4; \
@@ -125,11 +132,11 @@ pub(super) fn without_memory(machine: &mut Machine, checks: &mut Checks) -> Resu
     let said = machine.line.run("ended", 150, &ended)?.stdout;
     let passed = said.starts_with("active") && said.contains("oom-kill");
     checks.push(Check::new(
-        "service: ended for want of memory, it is started again",
+        "service: killed for lack of memory, it is started again",
         said.trim(),
         passed,
     ));
-    let when = "ended for want of memory, and stop, cont";
+    let when = "killed for lack of memory, and stop, cont";
     checks.push(after_a_stop(when, machine, PAUSES[0])?);
     Ok(())
 }
