@@ -41,8 +41,7 @@ use keeper::{Policy, Scale, SourceKind};
 use random::Random;
 use test_size::size;
 
-/// Histories of one run, the usual and the full: the million found what the thousands
-/// missed (docs/decisions/0040 and 0054).
+/// Histories of one run, the usual and the full.
 const HISTORIES: [u64; 2] = [1_000, 1_000_000];
 
 /// The kernel's unit, 2^-16 ppm.
