@@ -26,7 +26,14 @@ pub(crate) fn library() -> &'static Path {
 pub(crate) fn build(target_folder: &Path, args: &[&str]) -> PathBuf {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
     let output = Command::new(cargo)
-        .args(["build", "--offline", "--profile", "dist", "--message-format=json", "--manifest-path"])
+        .args([
+            "build",
+            "--offline",
+            "--profile",
+            "dist",
+            "--message-format=json",
+            "--manifest-path",
+        ])
         .arg(crate_folder().join("Cargo.toml"))
         .arg("--target-dir")
         .arg(target_folder)
