@@ -18,29 +18,11 @@ use crate::moved;
 use crate::outcome::Failure;
 use crate::packages::{Kernel, Suite};
 use crate::systems;
-use crate::table::{Base, Hypervisor, Row, Table};
+use crate::table::{Base, Hypervisor, Row};
+pub(crate) use crate::workshop::Workshop;
 
 /// The name of the packaged daemon in a machine, beside that of this tree as it is.
 pub(crate) const PACKAGED_DAEMON: &str = "parachrond-packaged";
-
-/// What all rows are built from.
-#[derive(Debug)]
-pub(crate) struct Workshop {
-    pub(crate) table: Table,
-    /// The cache of packages.
-    pub(crate) cache: PathBuf,
-    /// The configuration of apt that names Debian's archive.
-    pub(crate) apt: PathBuf,
-    /// The folder of this workspace's static programs: `parachron`,
-    /// `guest-clock` (`zoo/src/bin`) and `ntp-server` (`e2e/src/bin`).
-    pub(crate) programs: PathBuf,
-    /// The same for arm64; none: built when a row needs them.
-    pub(crate) programs_arm64: Option<PathBuf>,
-    /// The folder of our packages, which `cargo xtask release` makes.
-    pub(crate) packages: PathBuf,
-    /// How long a machine may take to accept its first command.
-    pub(crate) boot: Duration,
-}
 
 impl Workshop {
     /// A suite's packages.
@@ -127,7 +109,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let daemon = || {
             let workshop = Workshop {
-                table: Table::read().unwrap(),
+                table: crate::table::Table::read().unwrap(),
                 cache: PathBuf::new(),
                 apt: PathBuf::new(),
                 programs: PathBuf::new(),

@@ -36,6 +36,7 @@ mod tools;
 mod visit;
 mod whole;
 mod wire;
+mod workshop;
 
 use std::cmp::Reverse;
 use std::path::Path;

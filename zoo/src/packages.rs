@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::base::Workshop;
 use crate::moved;
 use crate::outcome::Unavailable;
 use crate::sources::Archive;
 use crate::table::ARM64;
 use crate::tools::{guarded_output_of, output_of};
+use crate::workshop::Workshop;
 
 /// Signs Debian's archive; of the package debian-archive-keyring.
 pub(crate) const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";

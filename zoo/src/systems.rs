@@ -5,12 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::base::Workshop;
 use crate::outcome::{Failure, Unavailable};
 use crate::packages;
 use crate::sources::Archive;
 use crate::table::System;
 use crate::tools;
+use crate::workshop::Workshop;
 
 /// Its mmdebstrap is a script of this system's perl.
 const MMDEBSTRAP_SUITE: &str = "bookworm";

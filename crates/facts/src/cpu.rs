@@ -12,7 +12,7 @@ pub mod hypervisor;
 
 pub use generic_timer::GenericTimer;
 pub use hypervisor::{
-    HypervFeatures, Hypervisor, HypervisorKind, KvmFeatures, Xen, XenMode, XenTsc,
+    HypervFeatures, Hypervisor, HypervisorKind, KvmFeatures, Signs, Xen, XenMode, XenTsc,
 };
 
 /// Path of the file.
@@ -148,6 +148,21 @@ pub fn count_processors(cpuinfo: &str) -> Fact<u32> {
         Ok(count @ 1..) => Fact::Known(count),
         _ => Fact::Unknown(Unknown::malformed(CPUINFO, "a line `processor`", cpuinfo)),
     }
+}
+
+/// The hypervisor: on arm64 by the firmware's tables, as there is no CPUID; else by CPUID and
+/// the other signs.
+pub fn resolve_hypervisor(
+    by_cpuid: Fact<Hypervisor>,
+    cpuid_text: &str,
+    signs: &Signs<'_>,
+) -> Fact<Hypervisor> {
+    let is_by_firmware =
+        signs.is_arm64 && signs.sys_type != Some("xen") && !hypervisor::is_user_mode_linux(signs);
+    if is_by_firmware {
+        return arm64::hypervisor(signs);
+    }
+    hypervisor::resolve(by_cpuid, cpuid_text, signs)
 }
 
 #[cfg(test)]

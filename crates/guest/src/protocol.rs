@@ -8,7 +8,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::layout::VCPUS_MAX;
+use crate::layout::{PAGES, SHARED, VCPUS_MAX};
 use crate::lock::Contended;
 
 /// The version of all that is in [`SharedArea`].
@@ -197,6 +197,8 @@ impl SharedArea {
         &self.vcpus[index]
     }
 }
+
+const _: () = assert!(SHARED + size_of::<SharedArea>() as u64 <= PAGES);
 
 impl Default for SharedArea {
     fn default() -> Self {

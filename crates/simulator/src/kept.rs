@@ -15,7 +15,8 @@ use keeper::{
 use units::LeapSecond;
 
 use crate::checks::Promise;
-use crate::network::{MOST, Reply};
+use crate::network::Reply;
+use crate::scenario::MOST_SERVERS;
 use crate::scrape;
 use crate::world::World;
 
@@ -26,7 +27,7 @@ pub(crate) const INTERVAL: Duration = Duration::from_millis(500);
 const LEAST_WAIT_NS: u64 = INTERVAL.as_nanos() as u64;
 
 /// The host's two clocks, and servers.
-const SOURCES: usize = 2 + MOST;
+const SOURCES: usize = 2 + MOST_SERVERS;
 
 /// The keeper in a guest.
 pub(crate) struct Kept {

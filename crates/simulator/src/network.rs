@@ -6,9 +6,6 @@ use crate::random::{Purpose, Stream};
 use crate::scenario::{Scenario, Server};
 use crate::truth::Truth;
 
-/// Servers of one guest.
-pub(crate) const MOST: usize = 8;
-
 /// No offset is larger, ns: two numbers of it can be added.
 const MOST_OFFSET_NS: i64 = 1 << 62;
 

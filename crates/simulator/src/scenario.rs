@@ -8,6 +8,9 @@ use crate::fault::{Fault, FaultKind, Planned};
 use crate::oscillator::Noise;
 use crate::quantity::{Day, Millis, Offset, PerDay, Poll, Seconds, Share, StartS, TickHz};
 
+/// Servers of one guest.
+pub(crate) const MOST_SERVERS: usize = 8;
+
 /// Guests of one run: more would take some 200 bytes each of memory, and months.
 pub const MOST_GUESTS: u64 = 10_000_000;
 
@@ -277,7 +280,7 @@ impl Scenario {
         if !(days > 0.0 && days <= MOST_DAYS) {
             return Err(Impossible::Days(days));
         }
-        if self.servers.len() > crate::network::MOST {
+        if self.servers.len() > MOST_SERVERS {
             return Err(Impossible::Servers(self.servers.len()));
         }
         if self.disciplines.is_empty() {

@@ -220,17 +220,20 @@ pub fn reduce_uuid(text: &str) -> String {
     format!("{}\n", if zero { "0" } else { super::super::kernel::command_line::WITHHELD })
 }
 
-/// The hypervisor, by CPUID and the other signs.
+/// User-mode Linux names itself as the processor.
+pub(super) fn is_user_mode_linux(signs: &Signs<'_>) -> bool {
+    signs.cpu_vendor == Some(UML) || signs.cpu_model == Some("UML")
+}
+
+/// The hypervisor of an x86 processor, of User-mode Linux or of Xen, by CPUID and the other
+/// signs.
 pub fn resolve(
     by_cpuid: Fact<Hypervisor>,
     cpuid_text: &str,
     signs: &Signs<'_>,
 ) -> Fact<Hypervisor> {
-    if signs.cpu_vendor == Some(UML) || signs.cpu_model == Some("UML") {
+    if is_user_mode_linux(signs) {
         return Fact::Known(bare(HypervisorKind::UserModeLinux, UML));
-    }
-    if signs.is_arm64 && signs.sys_type != Some("xen") {
-        return super::arm64::hypervisor(signs);
     }
     let shown = by_cpuid.is_known_and(|found| found.kind == HypervisorKind::Xen);
     let detected = signs.detected.and_then(|line| line.strip_prefix("Xen"));

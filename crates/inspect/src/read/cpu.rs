@@ -4,7 +4,7 @@ use facts::cpu::arm64::{self, BOARD, DEVICE_TREE};
 use facts::cpu::hypervisor::{self, GUEST_TYPE, Signs, TYPE, UUID, XEN_CAPABILITIES};
 use facts::cpu::{
     CPUINFO, Cpu, ONLINE, count_processors, cpuid, generic_timer, parse_flags, parse_model,
-    parse_online, reduce_cpuinfo, vendor,
+    parse_online, reduce_cpuinfo, resolve_hypervisor, vendor,
 };
 use facts::kernel::Kernel;
 use facts::system::System;
@@ -52,7 +52,7 @@ pub(super) fn cpu(tree: &Tree, kernel: &Kernel, system: &System) -> Cpu {
         is_arm64,
     };
     let leaves = cpuid.known().map_or("", String::as_str);
-    let hypervisor = hypervisor::resolve(by_cpuid, leaves, &signs);
+    let hypervisor = resolve_hypervisor(by_cpuid, leaves, &signs);
     Cpu {
         model,
         logical_cpus: match tree.text(ONLINE).and_then(|text| parse_online(&text)) {
