@@ -167,7 +167,7 @@ class Case:
             if int(found[1]) != self.truth.get("ppm"):
                 self.fault(f"frequency error is {found[1]} PPM, the truth {self.truth.get('ppm')}")
 
-    def agents(self):
+    def guest_services(self):
         found = re.search(r"Radical host time change: ([-\d ]+)ns", self.text)
         if found and self.name.startswith("vbox-"):
             self.compare("host time change", -int(found[1].replace(" ", "")), 0)
@@ -208,7 +208,7 @@ class Case:
     def check(self):
         self.form()
         if not self.faults:
-            for rule in (self.watchdog, self.delta, self.warp, self.daemons, self.agents, self.delays):
+            for rule in (self.watchdog, self.delta, self.warp, self.daemons, self.guest_services, self.delays):
                 rule()
         return self.faults
 
