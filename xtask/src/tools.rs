@@ -24,9 +24,10 @@ const UNPACKED: [(&str, &str); 2] = [("chronyd", "chrony"), ("promtool", "promet
 const INSTALLED: [(&str, &str); 1] = [("qemu-system-x86_64", "qemu-system-x86")];
 
 /// Targets for which something is built, and nothing is run but the simulator's page.
-const TARGETS: [&str; 4] = [
+const TARGETS: [&str; 5] = [
     "thumbv7em-none-eabi",
     "aarch64-unknown-none",
+    "aarch64-unknown-linux-gnu",
     "riscv64gc-unknown-linux-gnu",
     "wasm32-unknown-unknown",
 ];
@@ -40,7 +41,7 @@ pub(crate) fn run(project: &Project) -> ExitCode {
         }
     }
     let mut rustup = Command::new("rustup");
-    report("targets", &Outcome::of(rustup.args(["target", "add", "--quiet"]).args(TARGETS)));
+    report("targets", &Outcome::of(rustup.args(["target", "add"]).args(TARGETS)));
     let unpacked = UNPACKED.iter().filter(|(program, _)| !is_there(project, program));
     let installed = INSTALLED.iter().filter(|(program, _)| !is_there(project, program));
     let (unpacked, installed): (Vec<_>, Vec<_>) = (unpacked.collect(), installed.collect());

@@ -10,7 +10,6 @@ mod xen;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use crate::artifacts;
 use crate::machine::Start;
