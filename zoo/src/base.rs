@@ -114,7 +114,7 @@ mod tests {
                 programs: PathBuf::new(),
                 programs_arm64: None,
                 packages: folder.path().join("packages"),
-                boot: Duration::ZERO,
+                boot: std::time::Duration::ZERO,
             };
             workshop.packaged_daemon().ok().flatten()
         };
