@@ -322,7 +322,8 @@ fn a_clock_that_cannot_continue_leaves_the_vm_as_it_was() {
     let host = model::Host { kernel: pairing, fraction_bits: Some(48), ..host(&world, None, DAY) };
     let from = started(&host, 2);
     from.vcpus[0].set_tsc_khz(host.khz as u32 * 2).unwrap();
-    let cases: [(&str, Policy, fn(&mut ClockState)); 5] = [
+    type Case = (&'static str, Policy, fn(&mut ClockState));
+    let cases: [Case; 5] = [
         ("of a later boot", Policy::Hold, |saved| saved.clock.taken.boot = Nanos(u64::MAX)),
         ("of a TSC ahead", Policy::Hold, |saved| saved.clock.taken.tsc.0 = u64::MAX),
         ("clock beyond 64 bits", Policy::Advance, |saved| saved.clock.clock = Nanos(u64::MAX)),
