@@ -81,7 +81,10 @@ impl Bench<'_> {
         let backend = match provider {
             Provider::Kernel => vmm::Backend::Kernel,
             Provider::KernelHyperV => vmm::Backend::KernelHyperV,
-            Provider::Own(kind) => vmm::Backend::Own(self.host_settings(kind)),
+            Provider::Own(kind) => vmm::Backend::Own(
+                self.host_settings(kind)
+                    .with(|new| new.tsc_invariant = vmm::kvm::tsc_is_invariant()),
+            ),
         };
         vmm::Settings { vcpus, timeout: self.settings.timeout, ..vmm::Settings::new(backend) }
     }
