@@ -5,6 +5,7 @@ use guest::protocol::Words;
 use instruments::measurements::Spread;
 use pvclock::Hertz;
 
+use super::{OFF_CPU, OFF_CPU_SHARE};
 use crate::bench::median;
 use crate::results::Contention;
 
@@ -45,6 +46,17 @@ impl Round {
 
     pub(super) fn handovers_per_s(&self, tsc: Hertz) -> f64 {
         self.a_second(|counted| counted.handovers, tsc)
+    }
+
+    /// Whether its queue waited mostly for vCPUs that did not run: by the hand-overs that
+    /// took longer than one between two that do.
+    pub(super) fn waited_for_vcpus(&self, tsc: Hertz) -> bool {
+        let long = OFF_CPU.as_nanos() as f64 * tsc.0 as f64 / 1e9;
+        let waits = self.spans.iter().enumerate();
+        let waits = waits.map(|(bucket, count)| (middle(bucket) as f64, *count as f64));
+        let waited: f64 = waits.filter(|(cycles, _)| *cycles >= long).map(|(a, b)| a * b).sum();
+        let longest = self.counted.iter().map(|counted| counted.cycles).max().unwrap_or(0);
+        waited >= longest as f64 * OFF_CPU_SHARE && waited > 0.0
     }
 
     fn a_take(&self, pick: fn(&Counted) -> u64) -> f64 {
