@@ -80,6 +80,11 @@ fn trusts_tsc(machine: Machine) -> bool {
     machine.invariant_tsc || machine.is_intel || machine.vcpus == 1 || machine.kernel >= (6, 9)
 }
 
+/// Whether the guest's kernel is told what its host steals: by KVM's page alone.
+pub(super) fn has_steal_time(provider: Provider) -> bool {
+    provider.name() == Kind::Kvm.name()
+}
+
 /// The resolution, ns, of what a kernel that was suspended finds out by how long: kvm-clock,
 /// or the real-time clock (read_persistent_clock64, arch/x86/kernel/rtc.c, kvmclock.c).
 pub(super) fn persistent_clock_ns(provider: Provider) -> f64 {
