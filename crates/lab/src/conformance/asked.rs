@@ -8,7 +8,6 @@
 use guest::layout::{MEMORY_MIN, Pages};
 use guest::request::Request;
 use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, HV_TSC_INVARIANT_CONTROL, HV_VP_INDEX};
-use vmm::Machine;
 
 use super::subject::Subject;
 use crate::settings::Result;
@@ -28,8 +27,6 @@ const PRIVILEGES: [(u32, &str); 6] = [
     (11, "frequency MSRs"),
     (13, "re-enlightenment"),
 ];
-/// The hypercall page is a machine's.
-const HYPERCALLS: u32 = 5;
 /// Announced where the TSC is invariant.
 const TSC_INVARIANT: u32 = 1 << 15;
 /// The same leaf, EDX: the frequency MSRs are there (ms_hyperv_init_platform).
@@ -57,8 +54,7 @@ pub(super) fn discovery(subject: &Subject<'_>) -> Result {
         (LEAST_LEAF..=LAST_LEAF).contains(&last),
     );
     let [privileges, .., features] = subject.cpuid(0x4000_0003)?;
-    let is_asked = |(bit, _): &&(u32, &str)| *bit != HYPERCALLS || subject.machine().is_some();
-    for (bit, what) in PRIVILEGES.iter().filter(is_asked) {
+    for (bit, what) in &PRIVILEGES {
         is_set(subject, "EAX", privileges, *bit, what);
     }
     is_set(subject, "EDX", features, FREQUENCY_MSRS, "frequency MSRs");
@@ -78,16 +74,16 @@ pub(super) fn os_id(subject: &Subject<'_>) -> Result {
 }
 
 /// Each vCPU reads its own: here they are numbered as they were created.
-pub(super) fn vp_index(subject: &Subject<'_>, machine: &Machine) -> Result {
+pub(super) fn vp_index(subject: &Subject<'_>) -> Result {
     let index = |vcpu| Ok(subject.request(vcpu, Request::ReadMsr { msr: HV_VP_INDEX })?[0]);
-    let found: Vec<u64> = (0..machine.vcpus()).map(index).collect::<Result<_>>()?;
+    let found: Vec<u64> = (0..subject.vcpus()).map(index).collect::<Result<_>>()?;
     let expected: Vec<u64> = (0..found.len() as u64).collect();
     subject.equal("VP index of each vCPU", &format!("{expected:?}"), &format!("{found:?}"));
     Ok(())
 }
 
 /// It is there for a guest that has told its id, and then has code in it.
-pub(super) fn hypercall_page(subject: &Subject<'_>, _: &Machine) -> Result {
+pub(super) fn hypercall_page(subject: &Subject<'_>) -> Result {
     let id = subject.read_msr(HV_GUEST_OS_ID)?;
     let word = || subject.ram().word(PAGE).unwrap_or(0);
     subject.write_msr(HV_GUEST_OS_ID, 0)?;
@@ -124,9 +120,6 @@ pub(super) fn invariant_tsc(subject: &Subject<'_>) -> Result {
     let is_refused = subject.refuses(Request::ReadMsr { msr: HV_TSC_INVARIANT_CONTROL })?;
     let words = |is: bool| if is { "there" } else { "not there" };
     subject.equal("invariant-TSC control", words(is_announced), words(!is_refused));
-    if subject.machine().is_none() {
-        return Ok(());
-    }
     let [_, _, _, power] = subject.cpuid(0x8000_0007)?;
     let is_invariant = power & INVARIANT != 0;
     let name = "invariant-TSC control, by CPUID 0x80000007";

@@ -1,5 +1,7 @@
 //! Hyper-V's reference time: MSRs, counter and page.
 
+use std::time::Duration;
+
 use guest::layout::Pages;
 use guest::source::Source;
 use host::Event;
@@ -8,8 +10,8 @@ use host::msr::{
     HV_TIME_REF_COUNT, HV_TSC_EMULATION_STATUS, HV_TSC_FREQUENCY, HV_VP_INDEX,
 };
 use host::pages::ReferencePage;
+use pvclock::ReadError;
 use pvclock::hyperv::{ReferenceInfo, ReferenceReader};
-use pvclock::{Nanos, ReadError};
 use vmm::host_clock;
 
 use super::setting;
@@ -99,7 +101,7 @@ pub(super) fn frequencies(subject: &Subject<'_>) -> Result {
 /// reason of the host, the host itself must show.
 pub(super) fn off_on_this_host(subject: &Subject<'_>) -> Result<Option<String>> {
     let info = ReferenceReader::new(page_of(subject)).info();
-    if info != Err(ReadError::SwitchedOff { version: 0 }) || subject.machine().is_none() {
+    if info != Err(ReadError::SwitchedOff { version: 0 }) {
         return Ok(None);
     }
     let why = if !subject.is_own() {
@@ -162,7 +164,7 @@ pub(super) fn counter_against_tsc(subject: &Subject<'_>) -> Result {
 }
 
 /// Between two readings: in 200 of them a page 1 ppm off is 200 ns off.
-const BETWEEN: Nanos = Nanos(1_000_000);
+const BETWEEN: Duration = Duration::from_millis(1);
 
 /// The counter, in units of 100 ns, is at least the page's time at the TSC
 /// before it was read, and at most the page's time at the TSC after.
@@ -177,7 +179,7 @@ pub(super) fn counter_against_page(subject: &Subject<'_>) -> Result {
     let mut narrowest_ns = u64::MAX;
     for index in 0..READINGS {
         let vcpu = index % subject.vcpus();
-        subject.pass(BETWEEN);
+        std::thread::sleep(BETWEEN);
         let reading = subject.read(vcpu, Source::HyperVCounter)?;
         let reader = ReferenceReader::new(page_of(subject));
         let at = |tsc: u64| reader.units_100ns(&move || tsc).map(|units| units * UNIT_NS);
