@@ -96,7 +96,7 @@ impl Bench<'_> {
 }
 
 /// A running machine; its guest has registered the pages of all vCPUs.
-pub(crate) fn started(settings: &vmm::Settings) -> Result<Machine, MachineError> {
+pub(crate) fn boot_guest(settings: &vmm::Settings) -> Result<Machine, MachineError> {
     let machine = Machine::start(settings)?;
     for vcpu in 0..machine.vcpus() {
         machine.discover(vcpu)?;

@@ -36,7 +36,7 @@ const fn test(name: &'static str, run: fn(&Subject<'_>) -> Result) -> Test {
 /// kvm-clock, the kernel's or ours.
 const KVM: &[Test] = &[
     test("discovery", discovery::discovered),
-    test("announced", kvm_clock::announced),
+    test("announced", kvm_clock::announcement),
     test("page", kvm_clock::page),
     test("page against host", kvm_clock::page_against_host),
     test("MSR reads back", kvm_clock::register),
@@ -49,8 +49,8 @@ const KVM: &[Test] = &[
     test("clock set by real time", setting::by_real_time),
     test("disabled page", disabled_page::page),
     test("addresses", addresses::of_kvm_clock),
-    test("IA32_TSC", tsc::written),
-    test("IA32_TSC_ADJUST", tsc::adjusted),
+    test("IA32_TSC", tsc::write_tsc),
+    test("IA32_TSC_ADJUST", tsc::write_tsc_adjust),
     test("TSC offset", tsc::offset),
 ];
 
@@ -59,7 +59,7 @@ const OWN_KVM: &[Test] = &[test("MSRs of others", absent::others_of_kvm)];
 
 const HYPERV: &[Test] = &[
     test("discovery", discovery::discovered),
-    test("announced", hyperv::announced),
+    test("announced", hyperv::announcement),
     test("asked: discovery", asked::discovery),
     test("asked: guest OS id", asked::os_id),
     test("asked: VP index", asked::vp_index),
@@ -83,7 +83,7 @@ const HYPERV: &[Test] = &[
 /// The kernel's Hyper-V clock, where KVM has it.
 const KERNEL_HYPERV: &[Test] = &[
     test("discovery", discovery::discovered),
-    test("announced", hyperv::announced),
+    test("announced", hyperv::announcement),
     test("asked: discovery", asked::discovery),
     test("asked: guest OS id", asked::os_id),
     test("asked: VP index", asked::vp_index),
@@ -100,8 +100,8 @@ const KERNEL_HYPERV: &[Test] = &[
 
 const NOTHING: &[Test] = &[
     test("discovery", discovery::discovered),
-    test("announced", absent::announced),
-    test("MSRs", absent::all),
+    test("announced", absent::announcement),
+    test("MSRs", absent::check_all),
 ];
 
 const PROVIDERS: [Provider; 7] = [

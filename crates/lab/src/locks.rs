@@ -20,7 +20,7 @@ use linux::clock::Clock;
 use pvclock::Hertz;
 use vmm::Machine;
 
-use crate::bench::{Bench, Provider, exit_ns, median, started};
+use crate::bench::{Bench, Provider, boot_guest, exit_ns, median};
 use crate::results::{Check, Contention, Findings, Verdict};
 use crate::run::Found;
 use crate::settings::{LabError, Progress};
@@ -102,7 +102,7 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
     for (index, &(vcpus, cpus)) in places.iter().enumerate() {
         let mut settings = bench.machine(Provider::Kernel, vcpus);
         settings.affinity = allowed[..cpus].to_vec();
-        let machine = started(&settings)?;
+        let machine = boot_guest(&settings)?;
         let exit_ns = exit_ns(&machine, bench.host_tsc)?;
         let holds_ns = holds_ns(vcpus);
         for (turn, &hold_ns) in holds_ns.iter().enumerate() {
@@ -160,13 +160,13 @@ fn contend(
                 length: cycles(LENGTH.as_nanos() as u64),
                 participants: machine.vcpus() as u64,
             };
-            tallies[turn].add(once(machine, contest)?);
+            tallies[turn].add(contest_round(machine, contest)?);
         }
     }
     Ok(tallies)
 }
 
-fn once(machine: &Machine, contest: Contest) -> Result<Round, LabError> {
+fn contest_round(machine: &Machine, contest: Contest) -> Result<Round, LabError> {
     let request = Request::Contend(contest);
     let vcpus = 0..machine.vcpus();
     machine.ram().shared().ready.store(0, Ordering::Release);
@@ -217,7 +217,7 @@ impl Bar {
         let (ours, all) = (ratios.len(), tallies[0].rounds().len());
         let ratio = median(ratios);
         let verdict = if ours >= self.rounds {
-            Verdict::of(ratio >= self.least)
+            Verdict::judge(ratio >= self.least)
         } else {
             let what = if self.vcpus > self.cpus {
                 "had its CPUs and a spinning queue that waited for a vCPU off its CPU"

@@ -177,7 +177,7 @@ impl Boot {
 
     /// What the clocks did while it was suspended, if it was.
     fn slept(&self) -> Option<Slept> {
-        Slept::of(self.seen.suspended.as_ref()?, &self.host, self.tsc_offset)
+        Slept::measure(self.seen.suspended.as_ref()?, &self.host, self.tsc_offset)
     }
 }
 

@@ -68,7 +68,7 @@ pub(super) fn page(subject: &Subject<'_>) -> Result {
     subject.reenter(0)?;
     let again = subject.time_info(0)?;
     let read = subject.read(0, Source::KvmClock);
-    subject.judged(
+    subject.record(
         "page enabled again",
         "written and valid",
         format!("version {} to {}", after.version, again.version),

@@ -41,7 +41,7 @@ pub(super) fn describe(info: &std::result::Result<ReferenceInfo, ReadError>) -> 
     }
 }
 
-pub(super) fn announced(subject: &Subject<'_>) -> Result {
+pub(super) fn announcement(subject: &Subject<'_>) -> Result {
     subject.equal("signature", "Microsoft Hv", &subject.signature()?);
     let [interface, ..] = subject.cpuid(0x4000_0001)?;
     let is_hv1 = interface.to_le_bytes() == *b"Hv#1";
@@ -108,7 +108,7 @@ pub(super) fn off_on_this_host(subject: &Subject<'_>) -> Result<Option<String>> 
         "KVM has no master clock on this host"
     } else if host_clock::clocksource_is_tsc() == Some(false) {
         "this host's clocksource is not the TSC"
-    } else if let Some(why) = TscOffsets::probe()?.moved() {
+    } else if let Some(why) = TscOffsets::probe()?.why_moved() {
         why
     } else {
         return Ok(None);
@@ -154,7 +154,7 @@ pub(super) fn counter_against_tsc(subject: &Subject<'_>) -> Result {
     }
     let [counted, least_ns, most_ns] = counted_since(subject, &first)?;
     let holds = (least_ns * (1.0 - RATE)..=most_ns * (1.0 + RATE)).contains(&counted);
-    subject.judged(
+    subject.record(
         "counter against TSC",
         "the time between two readings by the TSC, ± 1 %",
         format!("{counted} ns, by the TSC {least_ns:.0} to {most_ns:.0} ns"),

@@ -31,7 +31,7 @@ const ROUNDS: u64 = 20;
 /// kvmclock_test allows 5 s; between two readings of the host's clock that is not needed.
 const REALTIME_NS: u64 = 1_000_000;
 
-pub(super) fn announced(subject: &Subject<'_>) -> Result {
+pub(super) fn announcement(subject: &Subject<'_>) -> Result {
     subject.equal("signature", "KVMKVMKVM", &subject.signature()?);
     let [features, ..] = subject.cpuid(0x4000_0001)?;
     subject.holds(
@@ -121,8 +121,8 @@ pub(super) fn wall_clock(subject: &Subject<'_>) -> Result {
     let until_after = after.wrapping_sub(now).cast_signed();
     let tolerance = REALTIME_NS;
     let holds = since_before.min(until_after) >= -tolerance.cast_signed();
-    let verdict = if subject.is_own() { subject.by_tsc(holds)? } else { Verdict::of(holds) };
-    subject.judged(
+    let verdict = if subject.is_own() { subject.by_tsc(holds)? } else { Verdict::judge(holds) };
+    subject.record(
         "wall clock plus system time",
         &format!("between the host's CLOCK_REALTIME before and after, ± {} µs", tolerance / 1000),
         format!("{since_before} ns after the first, {until_after} ns before the second"),
@@ -186,7 +186,7 @@ pub(super) fn monotonic_through_updates(subject: &Subject<'_>) -> Result {
         // These events set it too.
         subject.request(vcpu, Request::TakeGuestStopped)?;
     }
-    subject.judged(
+    subject.record(
         "reads through updates",
         "never backward",
         format!("{backward} of {} backward", ROUNDS * READS_A_ROUND),

@@ -67,6 +67,6 @@ fn in_turn(subject: &Subject<'_>, source: Source) -> Result {
     let amount = Amount { reads, time: settings.monotonic_time };
     let order = read_in_turn(machine, source, false, amount, &mut |_| {})?;
     let (found, verdict) = judge_stable(machine, source, order, amount)?;
-    subject.judged(&name, expected, found, verdict);
+    subject.record(&name, expected, found, verdict);
     Ok(())
 }

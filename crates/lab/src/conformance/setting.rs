@@ -35,8 +35,8 @@ fn check(subject: &Subject<'_>, name: &str, set_ns: u64) -> Result {
     let after = host_ns(subject)?;
     let holds = (before..=after).contains(&guest) && guest.wrapping_sub(set_ns) < SOON_NS;
     // KVM follows what it does itself to a TSC, ours cannot.
-    let verdict = if subject.is_own() { subject.by_tsc(holds)? } else { Verdict::of(holds) };
-    subject.judged(
+    let verdict = if subject.is_own() { subject.by_tsc(holds)? } else { Verdict::judge(holds) };
+    subject.record(
         name,
         "guest between the host's readings before and after, soon after the set time",
         format!(

@@ -11,7 +11,7 @@ use pvclock::kvm_clock::TimeInfo;
 use pvclock::shared::Page;
 use vmm::{GuestRam, Machine, MachineError};
 
-use crate::bench::{Bench, Provider, started};
+use crate::bench::{Bench, Provider, boot_guest};
 use crate::pages;
 use crate::results::{Check, Verdict};
 use crate::settings::LabError;
@@ -35,7 +35,7 @@ pub(super) struct Sample {
 
 impl<'b> Subject<'b> {
     pub(super) fn start(bench: &'b Bench<'b>, provider: Provider) -> Result<Self, MachineError> {
-        let machine = started(&bench.machine(provider, bench.settings.vcpus))?;
+        let machine = boot_guest(&bench.machine(provider, bench.settings.vcpus))?;
         Ok(Self { bench, provider, machine, checks: RefCell::default() })
     }
 
@@ -43,7 +43,7 @@ impl<'b> Subject<'b> {
         self.checks.into_inner()
     }
 
-    pub(super) fn judged(
+    pub(super) fn record(
         &self,
         name: &str,
         expected: &str,
@@ -56,16 +56,16 @@ impl<'b> Subject<'b> {
     }
 
     pub(super) fn holds(&self, name: &str, expected: &str, found: impl Into<String>, holds: bool) {
-        self.judged(name, expected, found, Verdict::of(holds));
+        self.record(name, expected, found, Verdict::judge(holds));
     }
 
     /// The verdict on what takes the guest's TSC to go on as its host's does: where KVM
     /// moves it by itself, what does not hold shows nothing.
     pub(super) fn by_tsc(&self, holds: bool) -> Result<Verdict, LabError> {
         if holds {
-            return Ok(Verdict::of(holds));
+            return Ok(Verdict::judge(holds));
         }
-        Ok(match TscOffsets::probe()?.moved() {
+        Ok(match TscOffsets::probe()?.why_moved() {
             Some(why) => Verdict::NotMeasured(why.to_owned()),
             None => Verdict::Failed,
         })
@@ -77,7 +77,7 @@ impl<'b> Subject<'b> {
     }
 
     pub(super) fn not_measured(&self, name: &str, expected: &str, why: &str) {
-        self.judged(name, expected, "", Verdict::NotMeasured(why.into()));
+        self.record(name, expected, "", Verdict::NotMeasured(why.into()));
     }
 
     pub(super) const fn machine(&self) -> &Machine {

@@ -65,7 +65,7 @@ impl ClockSample {
 fn judge(jumped: RangeInclusive<i64>, offsets: TscOffsets) -> Verdict {
     match offsets.why() {
         Some(why) if !jumped.contains(&JUMP.cast_signed()) => Verdict::NotMeasured(why.to_owned()),
-        _ => Verdict::of(jumped.contains(&JUMP.cast_signed())),
+        _ => Verdict::judge(jumped.contains(&JUMP.cast_signed())),
     }
 }
 
@@ -98,7 +98,7 @@ fn jump(subject: &Subject<'_>, name: &str, cause: impl FnOnce(&ClockSample) -> R
     let most = most.saturating_add(late);
     let found = format!("jumped by {least} to {most} cycles");
     let verdict = judge(least..=most, TscOffsets::probe()?);
-    subject.judged(name, &expected, found, verdict);
+    subject.record(name, &expected, found, verdict);
     if !subject.is_own() && name == WRITTEN {
         // KVM does not rewrite the page before its next update
         // (kvm_set_msr_common).
@@ -115,17 +115,17 @@ fn jump(subject: &Subject<'_>, name: &str, cause: impl FnOnce(&ClockSample) -> R
         moved @ TscOffsets::Moved if !holds => {
             Verdict::NotMeasured(moved.why().unwrap_or_default().to_owned())
         }
-        _ => Verdict::of(holds),
+        _ => Verdict::judge(holds),
     };
-    subject.judged(&name, &expected, found, verdict);
+    subject.record(&name, &expected, found, verdict);
     Ok(())
 }
 
-pub(super) fn written(subject: &Subject<'_>) -> Result {
+pub(super) fn write_tsc(subject: &Subject<'_>) -> Result {
     jump(subject, WRITTEN, |before| subject.write_msr(IA32_TSC, before.tsc.wrapping_add(JUMP)))
 }
 
-pub(super) fn adjusted(subject: &Subject<'_>) -> Result {
+pub(super) fn write_tsc_adjust(subject: &Subject<'_>) -> Result {
     let name = "IA32_TSC_ADJUST written";
     if subject.refuses(Request::ReadMsr { msr: IA32_TSC_ADJUST })? {
         subject.not_measured(name, "RDTSC jumps", "this KVM has no IA32_TSC_ADJUST");

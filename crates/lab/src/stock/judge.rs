@@ -68,7 +68,7 @@ pub(super) fn judge(
         name: name(what),
         expected,
         found,
-        verdict: Verdict::of(holds),
+        verdict: Verdict::judge(holds),
     };
     let found = format!("{}, {} CPUs, {:.1} s", seen.release, seen.cpus, boot.took.as_secs_f64());
     let mut checks = vec![check("boots", expected, found, seen.cpus as usize == vcpus)];
@@ -87,18 +87,18 @@ pub(super) fn judge(
     checks.push(check(
         "kernel's log",
         format!("no verdict against a clock in {watched:?} and more"),
-        listed(&verdicts),
+        join(&verdicts),
         verdicts.is_empty(),
     ));
     let wrong: Vec<&str> = seen.findings.iter().map(String::as_str).filter(is_wrong).collect();
     checks.push(check(
         "doctor inside",
         "no warning but what is true there".to_owned(),
-        listed(&wrong),
+        join(&wrong),
         wrong.is_empty() && seen.errors.is_empty(),
     ));
     let told: Vec<&str> = seen.disruptions.iter().map(String::as_str).collect();
-    checks.push(check("watch inside", "nothing".to_owned(), listed(&told), told.is_empty()));
+    checks.push(check("watch inside", "nothing".to_owned(), join(&told), told.is_empty()));
     checks.extend(boot.page.as_ref().map(|page| page_check(provider, page, &check)));
     checks.push(reads_check(&boot, &check));
     let (expected, found, verdict) =
@@ -152,7 +152,7 @@ fn machine(boot: &Boot, vcpus: usize) -> Machine {
     Machine { kernel, vcpus, invariant_tsc, is_intel }
 }
 
-fn listed(words: &[&str]) -> String {
+fn join(words: &[&str]) -> String {
     if words.is_empty() { "nothing".to_owned() } else { words.join("; ") }
 }
 
@@ -298,7 +298,7 @@ mod tests {
             name: what.to_owned(),
             expected,
             found,
-            verdict: Verdict::of(holds),
+            verdict: Verdict::judge(holds),
         };
         time_checks(provider, times, &check).map(|check| check.verdict)
     }
@@ -323,7 +323,7 @@ mod tests {
         // 1 µs, 600 ns of bound and 0.25 ppm of 5 s.
         for (gained_ns, is_right) in [(0.0, true), (2_800.0, true), (-2_900.0, false)] {
             let [once_booted, of_the_boot, rate] = verdicts(kvm, &booted(gained_ns));
-            assert_eq!(once_booted, Verdict::of(is_right), "{gained_ns}");
+            assert_eq!(once_booted, Verdict::judge(is_right), "{gained_ns}");
             assert_eq!([of_the_boot, rate], [Verdict::Passed, Verdict::Passed]);
         }
         let steered = Times { steered_between_ns: 100.0, ..booted(-2_900.0) };

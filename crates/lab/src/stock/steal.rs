@@ -60,11 +60,11 @@ pub(super) fn under_load() -> io::Result<Stolen> {
 
 fn ticks() -> io::Result<u64> {
     let stat = fs::read_to_string("/proc/stat")?;
-    stolen(&stat).ok_or_else(|| io::Error::other("/proc/stat has no steal"))
+    parse_steal(&stat).ok_or_else(|| io::Error::other("/proc/stat has no steal"))
 }
 
 /// The eighth figure of the first line (proc_stat(5)).
-fn stolen(stat: &str) -> Option<u64> {
+fn parse_steal(stat: &str) -> Option<u64> {
     stat.lines().next()?.split_whitespace().nth(8)?.parse().ok()
 }
 
@@ -125,7 +125,7 @@ impl HostLoad {
     }
 
     /// How long they waited between two TSCs of the host, ns.
-    fn between(&self, (first, last): (u64, u64)) -> Option<f64> {
+    fn waited_between(&self, (first, last): (u64, u64)) -> Option<f64> {
         let at = |tsc: u64| {
             let index = self.waited.iter().position(|(at, _)| *at > tsc)?;
             let ((tsc_before, before), (tsc_after, after)) =
@@ -153,10 +153,10 @@ impl HostLoad {
         let host = (first.wrapping_sub(tsc_offset), last.wrapping_sub(tsc_offset));
         if !expected::has_steal_time(provider) {
             return ("none, as the provider has no page".to_owned(), found, {
-                Verdict::of(stolen.ticks == 0)
+                Verdict::judge(stolen.ticks == 0)
             });
         }
-        let Some(waited_ns) = self.between(host) else {
+        let Some(waited_ns) = self.waited_between(host) else {
             let why = "this kernel does not report how long a thread waited for its CPU";
             return ("what the vCPUs waited".to_owned(), found, Verdict::NotMeasured(why.into()));
         };
@@ -166,7 +166,7 @@ impl HostLoad {
         let verdict = if waited_ns < LEAST_NS {
             Verdict::NotMeasured(format!("the vCPUs waited for {} only", shown(waited_ns)))
         } else {
-            Verdict::of((guest_ns - waited_ns).abs() <= slack_ns)
+            Verdict::judge((guest_ns - waited_ns).abs() <= slack_ns)
         };
         (expected, found, verdict)
     }
@@ -181,7 +181,10 @@ mod tests {
     #[test]
     fn steal_is_the_eighth_figure_of_all_cpus() {
         let stat = "cpu  82 0 313 5102 66 0 13 204 0 0\ncpu0 41 0 151 2563 33 0 9 99 0 0\n";
-        assert_eq!((stolen(stat), stolen("cpu 1 2"), stolen("")), (Some(204), None, None));
+        assert_eq!(
+            (parse_steal(stat), parse_steal("cpu 1 2"), parse_steal("")),
+            (Some(204), None, None)
+        );
     }
 
     /// The vCPUs waited half of each ns from TSC 1000 on, at a TSC of 1 GHz.
@@ -201,7 +204,7 @@ mod tests {
             // 1 s, within 100 ms and two ticks of each of two CPUs.
             for (ticks, is_right) in [(100, true), (86, true), (114, true), (85, false), (0, false)]
             {
-                assert_eq!(verdict(provider, ticks), Verdict::of(is_right), "{ticks}");
+                assert_eq!(verdict(provider, ticks), Verdict::judge(is_right), "{ticks}");
             }
         }
         for kind in [Kind::None, Kind::Minimal, Kind::HyperV] {
