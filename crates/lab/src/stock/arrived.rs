@@ -116,7 +116,7 @@ fn arrive(from: impl Read, policy: Policy, told_ppm: i32, kept: bool) -> Result<
         }
         let fault = machine.guest_fault().map(|fault| format!("the guest ended: {fault}"));
         if started.elapsed() > LIMIT || fault.is_some() {
-            let not_right = if all_fired { ", the time of day not right" } else { "" };
+            let not_right = if all_fired { ", the time of day is wrong" } else { "" };
             let why =
                 fault.unwrap_or_else(|| format!("{count} timers fired in {LIMIT:?}{not_right}"));
             let end: String = serial.chars().rev().take(500).collect();

@@ -70,7 +70,7 @@ impl Held {
         let says = |event: &str| self.said.events.iter().any(|one| one == event);
         let events =
             if self.said.events.is_empty() { "nothing" } else { &self.said.events.join(", ") };
-        let ended = self.said.ended.as_deref().unwrap_or("lives");
+        let ended = self.said.ended.as_deref().unwrap_or("runs");
         let must = if is_behind { format!("{RESTORED}, {STEPPED}") } else { RESTORED.to_owned() };
         vec![
             check(
@@ -87,7 +87,7 @@ impl Held {
             ),
             check(
                 "keep",
-                format!("lives, and says: {must}"),
+                format!("runs, and reports: {must}"),
                 format!("{ended}, {events}"),
                 self.said.ended.is_none() && says(RESTORED) && (!is_behind || says(STEPPED)),
             ),

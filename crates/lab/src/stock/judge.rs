@@ -132,9 +132,9 @@ fn power_checks(
     let suspended = stock.suspends.then(|| {
         let right = |slept: Slept| slept.is_right(expected::persistent_clock_ns(provider));
         let found = slept.map_or("no readings".to_owned(), |slept| {
-            format!("{} stood, {} gained", shown(slept.stood_ns), shown(slept.gained_ns))
+            format!("stopped for {}, gained {}", shown(slept.stood_ns), shown(slept.gained_ns))
         });
-        let expected = "5 to 10 s stand, and the time of day goes on".to_owned();
+        let expected = "the clock stops for 5 to 10 s, and the time of day continues".to_owned();
         check("suspend", expected, found, slept.is_some_and(right))
     });
     again.into_iter().chain(suspended).collect()

@@ -191,7 +191,7 @@ fn check_refusal(title: &str, provider: Provider, why: String, moved: &mut Moved
     moved.refused = Some(why.clone());
     Check {
         name: format!("{title}: restored"),
-        expected: "goes on, or is refused where KVM does not scale".to_owned(),
+        expected: "continues, or is refused where KVM does not scale the TSC".to_owned(),
         found: why,
         verdict: Verdict::judge(is_right),
     }
