@@ -44,11 +44,6 @@ const LENGTH: Duration = Duration::from_millis(60);
 /// The most rounds for each that is needed, where the host is busy.
 const TRIES: u64 = 3;
 
-/// What shows that a queue waited for a vCPU that did not run: hand-overs of this length and
-/// more, far beyond an exit and a wake-up, took this share of the round.
-const OFF_CPU: Duration = Duration::from_millis(1);
-const OFF_CPU_SHARE: f64 = 0.5;
-
 /// The least share of its CPUs that a machine whose vCPUs all spin must have had:
 /// where others took more, vCPUs outnumber CPUs in any case.
 const SHARE_MIN: f64 = 0.9;

@@ -1,13 +1,19 @@
 //! What the rounds of one way of waiting counted.
 
+use std::time::Duration;
+
 use guest::contention::{BUCKETS, Counted, middle};
 use guest::protocol::Words;
 use instruments::measurements::Spread;
 use pvclock::Hertz;
 
-use super::{OFF_CPU, OFF_CPU_SHARE};
 use crate::bench::median;
 use crate::results::Contention;
+
+/// What shows that a queue waited for a vCPU that did not run: hand-overs of this length and
+/// more, far beyond an exit and a wake-up, took this share of the round.
+const OFF_CPU: Duration = Duration::from_millis(1);
+const OFF_CPU_SHARE: f64 = 0.5;
 
 /// What the vCPUs of one round counted.
 #[derive(Debug, Clone)]
