@@ -2,6 +2,8 @@
 
 mod clock_for_programs;
 mod doctor;
+mod host;
+mod latency;
 mod pipes;
 mod read;
 mod regression;
@@ -9,7 +11,6 @@ mod release_build;
 mod rounds;
 mod simulate;
 mod sources;
-mod update;
 mod vdso;
 mod watch;
 
@@ -21,15 +22,19 @@ const NOT_MET: u8 = 1;
 /// Exit code when it could not be measured.
 const COULD_NOT: u8 = 2;
 
+/// Rounds of the host's code.
+const ROUNDS: u32 = 2_000;
+
 /// How long watch is measured.
 const A_MINUTE: Duration = Duration::from_secs(60);
 
 const USAGE: &str = "\
 usage: cargo xtask bench NAME
   read [--each-source] [--rounds N]   a clock read, compared with the peers'
-  update [--rounds N]                 a page update by a host's code
+  host [update|entry] [--rounds N]    a page update by a host's code, and a vCPU's entry
   clock [--duration 10m] [--rounds N] [--chronyd 127.0.0.1:323]
                                       the clock for programs, and its offset over time
+  latency                             what `parachron latency` takes: time, memory, CPU
   pipes [--rounds N]                  what moves the index of pipe-based context switching
   doctor [--runs N]                   `parachron doctor` as a whole process
   regression                          the simulator's regression beside chronyd, under
@@ -44,8 +49,15 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let met = match words.as_slice() {
         ["read", options @ ..] => read::Options::parse(options).map(|options| read::run(&options)),
-        ["update"] => Some(update::run(2_000)),
-        ["update", "--rounds", rounds] => rounds.parse().ok().map(update::run),
+        ["host"] => Some(host::run(host::Part::Both, ROUNDS)),
+        ["host", "--rounds", rounds] => {
+            rounds.parse().ok().map(|rounds| host::run(host::Part::Both, rounds))
+        }
+        ["host", part] => host::Part::parse(part).map(|part| host::run(part, ROUNDS)),
+        ["host", part, "--rounds", rounds] => host::Part::parse(part)
+            .zip(rounds.parse().ok())
+            .map(|(part, rounds)| host::run(part, rounds)),
+        ["latency"] => Some(latency::run()),
         ["clock", options @ ..] => clock_for_programs::Options::parse(options)
             .map(|options| clock_for_programs::run(&options)),
         ["pipes"] => Some(pipes::run(15)),

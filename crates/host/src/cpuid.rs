@@ -48,6 +48,8 @@ const KVM_FEATURES: u32 = 1 | 1 << 3 | 1 << 5 | 1 << 24;
 /// Reference counter, VP index, reference TSC page, frequency MSRs,
 /// re-enlightenment.
 const HV_PRIVILEGES: u32 = 1 << 1 | 1 << 6 | 1 << 9 | 1 << 11 | 1 << 13;
+/// The guest may have the host promise an invariant TSC.
+const HV_TSC_INVARIANT: u32 = 1 << 15;
 /// The frequency MSRs exist.
 const HV_FREQUENCY_MSRS: u32 = 1 << 8;
 
@@ -75,7 +77,8 @@ pub(crate) fn leaf(settings: &Settings, function: u32) -> Option<Leaf> {
         (Kind::Kvm, INTERFACE) => Leaf { eax: KVM_FEATURES, ..Leaf::default() },
         (Kind::HyperV, INTERFACE) => Leaf { eax: word(b"Hv#1"), ..Leaf::default() },
         (Kind::HyperV, HV_FEATURES) => {
-            Leaf { eax: HV_PRIVILEGES, edx: HV_FREQUENCY_MSRS, ..Leaf::default() }
+            let invariant = if settings.tsc_invariant { HV_TSC_INVARIANT } else { 0 };
+            Leaf { eax: HV_PRIVILEGES | invariant, edx: HV_FREQUENCY_MSRS, ..Leaf::default() }
         }
         (_, FREQUENCIES) => {
             Leaf { eax: khz(settings.advertised_tsc), ebx: khz(settings.apic), ..Leaf::default() }

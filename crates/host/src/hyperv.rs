@@ -4,7 +4,8 @@ use pvclock::hyperv::{ReferenceInfo, ReferenceScale};
 use pvclock::{Hertz, Nanos};
 
 use crate::msr::{
-    HV_REENLIGHTENMENT_CONTROL, HV_TSC_EMULATION_CONTROL, HV_TSC_EMULATION_STATUS, PageMsr,
+    HV_REENLIGHTENMENT_CONTROL, HV_TSC_EMULATION_CONTROL, HV_TSC_EMULATION_STATUS,
+    HV_TSC_INVARIANT_CONTROL, PageMsr,
 };
 use crate::{GuestAddress, MsrError, VcpuId};
 
@@ -25,6 +26,8 @@ pub(crate) struct HyperV {
     pub(crate) snapshot: Option<ReferenceSnapshot>,
     pub(crate) reenlightenment: u64,
     pub(crate) emulation_control: u64,
+    /// 1 once the guest has the host promise an invariant TSC.
+    pub(crate) invariant_control: u64,
     /// The TSC's rate here, which the guest has not acknowledged yet.
     pub(crate) unacknowledged: Option<Hertz>,
 }
@@ -98,6 +101,12 @@ impl HyperV {
         *self = Self { sequence: self.sequence, ..Self::default() };
     }
 
+    /// The guest has taken its id back. What the host promised of the TSC stays, as in KVM.
+    pub(crate) fn forget_guest(&mut self) {
+        let Self { sequence, invariant_control, .. } = *self;
+        *self = Self { sequence, invariant_control, ..Self::default() };
+    }
+
     /// The vector and the virtual processor to interrupt, if the guest
     /// requested it.
     pub(crate) const fn wants_interrupt(&self) -> Option<(u8, VcpuId)> {
@@ -116,7 +125,7 @@ impl HyperV {
     pub(crate) const fn check(msr: u32, value: u64) -> Result<(), MsrError> {
         let reserved = match msr {
             HV_REENLIGHTENMENT_CONTROL => REENLIGHTENMENT_RESERVED,
-            HV_TSC_EMULATION_CONTROL | HV_TSC_EMULATION_STATUS => !1,
+            HV_TSC_EMULATION_CONTROL | HV_TSC_EMULATION_STATUS | HV_TSC_INVARIANT_CONTROL => !1,
             _ => 0,
         };
         if value & reserved != 0 {

@@ -33,6 +33,8 @@ pub const HV_REENLIGHTENMENT_CONTROL: u32 = 0x4000_0106;
 pub const HV_TSC_EMULATION_CONTROL: u32 = 0x4000_0107;
 /// Hyper-V: whether the old rate is being emulated; the guest writes 0 to end it.
 pub const HV_TSC_EMULATION_STATUS: u32 = 0x4000_0108;
+/// Hyper-V: bit 0 has the host promise an invariant TSC; the guest cannot clear it.
+pub const HV_TSC_INVARIANT_CONTROL: u32 = 0x4000_0118;
 
 /// The alignment of the addresses in them. (The wall clock's register has no
 /// enable bit: writing it is the request.)
@@ -77,6 +79,7 @@ const HYPERV: &[MsrRange] = &[
     MsrRange::new(HV_VP_INDEX, 1),
     MsrRange::new(HV_TIME_REF_COUNT, 4),
     MsrRange::new(HV_REENLIGHTENMENT_CONTROL, 3),
+    MsrRange::new(HV_TSC_INVARIANT_CONTROL, 1),
 ];
 
 impl Kind {
@@ -137,6 +140,14 @@ pub enum MsrError {
         value: u64,
         /// The bits that must be 0.
         reserved: u64,
+    },
+    /// A bit that the guest had set stays set.
+    #[error("MSR {msr:#x}: {value:#x} clears a bit that stays set once it is")]
+    StaysSet {
+        /// The register.
+        msr: u32,
+        /// The value written.
+        value: u64,
     },
     /// There is no page at the address.
     #[error("MSR {msr:#x}: {value:#x} was written, and {why}")]

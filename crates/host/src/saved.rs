@@ -5,12 +5,13 @@
 //! | bytes | what |
 //! | --- | --- |
 //! | 8 | `PVCLOCK` and a zero |
-//! | 4 | version, 2; 1 lacks what is marked |
+//! | 4 | version, 3; 1 and 2 lack what is marked |
 //! | 4 | provider, its index in [`Kind::ALL`] |
 //! | 8 × 7 | advertised TSC frequency, true rate of the TSC, real time, its error (all ones: unknown), clock, spread, wall clock MSR |
 //! | 8 × 3 | boot clock, host's TSC, TAI offset in s (2^63: unknown): since version 2 |
 //! | 4, 4 | whether the boot vCPU uses the old MSRs; Hyper-V sequence |
 //! | 8 × 5 | Hyper-V: OS id, page, re-enlightenment, emulation control, rate not yet acknowledged (0: none) |
+//! | 8 | Hyper-V: invariant-TSC control, since version 3 |
 //! | 4 | number of vCPUs |
 //! | 36 each | index (4), TSC, its true rate (since version 2), system time MSR, steal time MSR |
 //!
@@ -24,14 +25,15 @@ use pvclock::{Hertz, Nanos, Scale, ScaleError, Ticks};
 
 use crate::hyperv::HyperV;
 use crate::msr::{
-    HV_REENLIGHTENMENT_CONTROL, HV_REFERENCE_TSC, HV_TSC_EMULATION_CONTROL, KVM_STEAL_TIME,
-    KVM_SYSTEM_TIME, PageMsr, STEAL_ALIGNMENT, TIME_ALIGNMENT,
+    HV_REENLIGHTENMENT_CONTROL, HV_REFERENCE_TSC, HV_TSC_EMULATION_CONTROL,
+    HV_TSC_INVARIANT_CONTROL, KVM_STEAL_TIME, KVM_SYSTEM_TIME, PageMsr, STEAL_ALIGNMENT,
+    TIME_ALIGNMENT,
 };
 use crate::{HostClocks, Kind, MsrError, VcpuId};
 use units::UnixTime;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PVCLOCK\0");
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const NO_TAI: u64 = 1 << 63;
 
 /// A saved clock. [`GuestClock::save`](crate::GuestClock::save) creates it,
@@ -106,7 +108,7 @@ pub enum DecodeError {
         found: u64,
     },
     /// The version is unknown here.
-    #[error("the saved clock has version {found}; this program knows versions 1 to 2")]
+    #[error("the saved clock has version {found}; this program knows versions 1 to {VERSION}")]
     Version {
         /// What is there.
         found: u32,
@@ -194,6 +196,7 @@ impl Saved {
         for value in [guest_os_id, reference.0, reenlightenment, emulation_control, rate] {
             put(value, 8);
         }
+        put(hyperv.invariant_control, 8);
         put(self.vcpus.len() as u64, 4);
         for vcpu in &self.vcpus {
             put(u64::from(vcpu.id.0), 4);
@@ -223,7 +226,7 @@ impl Saved {
             _ => from.taken(real)?,
         };
         let boot_vcpu_uses_old_msr = from.yes_or_no()?;
-        let hyperv = from.hyperv()?;
+        let hyperv = from.hyperv(version)?;
         let count = from.u32()?;
         let mut vcpus = Vec::new();
         for _ in 0..count {
@@ -321,14 +324,16 @@ impl Decoder<'_> {
         Ok(rate)
     }
 
-    fn hyperv(&mut self) -> Result<HyperV, DecodeError> {
+    fn hyperv(&mut self, version: u32) -> Result<HyperV, DecodeError> {
         let sequence = self.u32()?;
         let [guest_os_id, reference, reenlightenment, emulation_control, rate] =
             [self.u64()?, self.u64()?, self.u64()?, self.u64()?, self.u64()?];
+        let invariant_control = if version < 3 { 0 } else { self.u64()? };
         for (msr, value) in [
             (HV_REFERENCE_TSC, reference),
             (HV_REENLIGHTENMENT_CONTROL, reenlightenment),
             (HV_TSC_EMULATION_CONTROL, emulation_control),
+            (HV_TSC_INVARIANT_CONTROL, invariant_control),
         ] {
             HyperV::check(msr, value).map_err(DecodeError::Register)?;
         }
@@ -343,6 +348,7 @@ impl Decoder<'_> {
             sequence,
             reenlightenment,
             emulation_control,
+            invariant_control,
             unacknowledged,
             snapshot: None,
         })

@@ -77,6 +77,10 @@ pub struct Settings {
     /// The VMM can trap RDTSC on request: that keeps a Hyper-V guest right
     /// after a migration until it has acknowledged the new rate.
     pub tsc_trapping: bool,
+    /// The guest's TSC is invariant: one rate, whatever its CPU does (CPUID 0x80000007, EDX
+    /// bit 8, which the VMM lets the guest see). Hyper-V's guests are offered the control
+    /// that has the host promise it, without which Linux gives the TSC up there.
+    pub tsc_invariant: bool,
     /// The host's own clock is TSC-based: first condition of a master clock.
     pub host_clocksource_is_tsc: bool,
     /// All pages are written this often, as kernels before 6.19 do (300 s).
@@ -103,6 +107,7 @@ impl Settings {
             tsc_mode: TscMode::Real,
             tsc_scaling: None,
             tsc_trapping: false,
+            tsc_invariant: false,
             host_clocksource_is_tsc: true,
             sync_period: None,
             never_back: true,

@@ -138,6 +138,17 @@ pub enum RestoreError {
         /// Now.
         now: HostClocks,
     },
+    /// The guest was promised an invariant TSC, and this host would run it at another rate.
+    #[error(
+        "the guest was promised an invariant TSC of {promised}; here it would run at {here}: \
+         restore it on a host that scales the TSC or has that rate"
+    )]
+    InvariantTsc {
+        /// The rate when it was saved.
+        promised: Hertz,
+        /// The rate that its TSC would have.
+        here: Hertz,
+    },
     /// The clock would exceed its 64 bits.
     #[error("a clock of {clock} and {away} away exceed 64 bits of nanoseconds")]
     Clock {
@@ -177,6 +188,13 @@ impl Restored {
         let plan = ClockPlan::new(saved.clock, saved.taken, policy, now)?;
         let Rate { source, ratio, advertised_tsc, unacknowledged } =
             Rate::of(saved, settings, now)?;
+        let (promised, here) = (saved.tsc_rate, source.rate());
+        let is_kept = settings.tsc_invariant
+            && unacknowledged.is_none()
+            && TscPlan::is_tolerated(promised, here);
+        if saved.hyperv.invariant_control == 1 && !is_kept {
+            return Err(RestoreError::InvariantTsc { promised, here });
+        }
         // The frequency now, and the one after the guest has acknowledged.
         for advertised_tsc in [Some(advertised_tsc), unacknowledged].into_iter().flatten() {
             Settings { advertised_tsc, ..*settings }.scale()?;

@@ -14,7 +14,7 @@
 //! That is the kernel's own procedure (Documentation/virt/kvm/devices/vcpu.rst, 4.1).
 //! An offset set after the clock has KVM compute its pages again, from the same clock.
 
-use host::{Policy, VcpuId};
+use host::{ClockPlan, Policy, RestoreError, VcpuId};
 use kvm_ioctls::Kvm;
 use pvclock::Nanos;
 
@@ -22,6 +22,10 @@ use crate::{
     Error, HostTsc, RestoredClock, RestoredTsc, SavedClock, SavedTsc, Vcpu, Vm, host_clock,
     restore_clock, save_clock,
 };
+
+/// Longer than any restore takes: a clock and TSCs that have room for as much more do not
+/// overflow in its course.
+const ROOM: Nanos = Nanos(3_600 * 1_000_000_000);
 
 /// What is known of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,12 +88,18 @@ impl ClockState {
         Self { clock, host, tscs }
     }
 
-    /// Checks that it can be restored by `policy` on `host`, to as many vCPUs; before
-    /// any of them is changed.
+    /// Checks that it can be restored by `policy` on `host`, to as many vCPUs, before any
+    /// of them is changed. What then still fails is a call to KVM.
     ///
     /// # Errors
     /// [`Error`].
-    pub fn check(&self, vcpus: usize, host: &Host, policy: Policy) -> Result<(), Error> {
+    pub fn check(
+        &self,
+        vm: &impl Vm,
+        vcpus: usize,
+        host: &Host,
+        policy: Policy,
+    ) -> Result<(), Error> {
         if self.tscs.len() != vcpus {
             return Err(Error::VcpuCount { saved: self.tscs.len(), here: vcpus });
         }
@@ -97,7 +107,15 @@ impl ClockState {
         if policy == Policy::Hold && !is_same_boot {
             return Err(Error::OtherBoot);
         }
-        self.tscs.iter().try_for_each(|tsc| host.tsc.plan(tsc.frequency).map(drop))
+        let now = vm.host_clocks().clocks;
+        let plan = ClockPlan::new(self.clock.clock, self.clock.taken, policy, now)?;
+        let latest = plan.clock.0.checked_add(ROOM.0).map(Nanos);
+        let latest = latest.ok_or(RestoreError::Clock { clock: plan.clock, away: ROOM })?;
+        let plan = plan.read_back(latest);
+        (0..).map(VcpuId).zip(&self.tscs).try_for_each(|(id, tsc)| {
+            host.tsc.plan(tsc.frequency)?;
+            Ok(plan.tsc(id, tsc.tsc, tsc.frequency, 0).map(drop)?)
+        })
     }
 
     /// Sets kvm-clock to where this one continues: [`restore_clock`].
@@ -126,7 +144,9 @@ pub fn save<V: Vcpu>(vm: &impl Vm, vcpus: &[&V], host: &Host) -> Result<ClockSta
 
 /// Restores all clocks in the order that works, and raises GUEST_STOPPED. The
 /// vCPUs must not have run since memory and registers were restored: KVM writes the
-/// guest's pages again at the next entry. A clock that cannot continue here is refused before anything is set.
+/// guest's pages again at the next entry. A clock that cannot continue here is refused
+/// before anything is set ([`ClockState::check`]). A call to KVM that fails later leaves the
+/// VM with some of its clocks: create another VM to try again.
 ///
 /// # Errors
 /// [`Error`].
@@ -137,7 +157,7 @@ pub fn restore<V: Vcpu>(
     host: &Host,
     policy: Policy,
 ) -> Result<Restored, Error> {
-    saved.check(vcpus.len(), host, policy)?;
+    saved.check(vm, vcpus.len(), host, policy)?;
     let pairs = || vcpus.iter().copied().zip(&saved.tscs);
     pairs().try_for_each(|(vcpu, tsc)| tsc.restore_rate(vcpu, host.tsc))?;
     let clock = saved.restore_clock(vm, host, policy)?;

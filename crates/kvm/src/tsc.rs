@@ -111,6 +111,14 @@ pub struct RestoredTsc {
     pub offset: u64,
 }
 
+impl RestoredTsc {
+    /// By how many cycles the guest's TSC steps: 0 unless KVM kept another offset than the
+    /// one that was set.
+    pub const fn step(&self) -> i64 {
+        self.offset.wrapping_sub(self.wanted).cast_signed()
+    }
+}
+
 impl SavedTsc {
     /// A TSC of this rate and value, and no more.
     pub const fn new(frequency: Hertz, tsc: u64) -> Self {

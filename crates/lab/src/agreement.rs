@@ -107,12 +107,12 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
                 let found = format!("{:.3} µs", worst_ns / 1e3);
                 let holds = worst_ns <= limit_ns;
                 // Ours is compared at the TSC offset that the guest began with.
-                let moved = if holds { None } else { TscOffsets::probe()?.moved() };
+                let moved = if holds { None } else { TscOffsets::probe()?.why_moved() };
                 let check = Check {
                     name: page.name(),
                     expected: expected(limit_ns),
                     found,
-                    verdict: Verdict::of(holds),
+                    verdict: Verdict::judge(holds),
                 };
                 checks.push(check.excused(moved));
                 rows.push(row);

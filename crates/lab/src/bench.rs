@@ -81,7 +81,10 @@ impl Bench<'_> {
         let backend = match provider {
             Provider::Kernel => vmm::Backend::Kernel,
             Provider::KernelHyperV => vmm::Backend::KernelHyperV,
-            Provider::Own(kind) => vmm::Backend::Own(self.host_settings(kind)),
+            Provider::Own(kind) => vmm::Backend::Own(
+                self.host_settings(kind)
+                    .with(|new| new.tsc_invariant = vmm::kvm::tsc_is_invariant()),
+            ),
         };
         vmm::Settings { vcpus, timeout: self.settings.timeout, ..vmm::Settings::new(backend) }
     }
@@ -93,7 +96,7 @@ impl Bench<'_> {
 }
 
 /// A running machine; its guest has registered the pages of all vCPUs.
-pub(crate) fn started(settings: &vmm::Settings) -> Result<Machine, MachineError> {
+pub(crate) fn boot_guest(settings: &vmm::Settings) -> Result<Machine, MachineError> {
     let machine = Machine::start(settings)?;
     for vcpu in 0..machine.vcpus() {
         machine.discover(vcpu)?;

@@ -15,108 +15,93 @@ mod setting;
 mod subject;
 mod tsc;
 
-use host::Kind;
-use vmm::Machine;
-
 use crate::bench::{Bench, Provider};
-use crate::in_process::time::Simulated;
-use crate::in_process::vm::InProcessVm;
 use crate::results::{Check, Findings};
 use crate::run::Found;
 use crate::sample::not_read;
 use crate::settings::{Progress, Result};
+use host::Kind;
 use subject::Subject;
 
 /// One test; each begins with what those before it left.
 struct Test {
     name: &'static str,
-    run: Run,
+    run: fn(&Subject<'_>) -> Result,
 }
 
-enum Run {
-    /// On every subject.
-    Any(fn(&Subject<'_>) -> Result),
-    /// On a virtual machine only: it is about vCPUs or the hardware TSC.
-    Machine(fn(&Subject<'_>, &Machine) -> Result),
-}
-
-const fn any(name: &'static str, run: fn(&Subject<'_>) -> Result) -> Test {
-    Test { name, run: Run::Any(run) }
-}
-
-const fn on_machine(name: &'static str, run: fn(&Subject<'_>, &Machine) -> Result) -> Test {
-    Test { name, run: Run::Machine(run) }
+const fn test(name: &'static str, run: fn(&Subject<'_>) -> Result) -> Test {
+    Test { name, run }
 }
 
 /// kvm-clock, the kernel's or ours.
 const KVM: &[Test] = &[
-    any("discovery", discovery::discovered),
-    any("announced", kvm_clock::announced),
-    any("page", kvm_clock::page),
-    any("page against host", kvm_clock::page_against_host),
-    any("MSR reads back", kvm_clock::register),
-    any("wall clock", kvm_clock::wall_clock),
-    on_machine("steal time", machine::steal_time),
-    any("GUEST_STOPPED", kvm_clock::guest_stopped),
-    any("monotonic through updates", kvm_clock::monotonic_through_updates),
-    on_machine("monotonic on all vCPUs", machine::kvm_clock_monotonic),
-    any("clock set", setting::clock),
-    on_machine("clock set by real time", setting::by_real_time),
-    any("disabled page", disabled_page::page),
-    any("addresses", addresses::of_kvm_clock),
-    on_machine("IA32_TSC", tsc::written),
-    on_machine("IA32_TSC_ADJUST", tsc::adjusted),
-    on_machine("TSC offset", tsc::offset),
+    test("discovery", discovery::discovered),
+    test("announced", kvm_clock::announcement),
+    test("page", kvm_clock::page),
+    test("page against host", kvm_clock::page_against_host),
+    test("MSR reads back", kvm_clock::register),
+    test("wall clock", kvm_clock::wall_clock),
+    test("steal time", machine::steal_time),
+    test("GUEST_STOPPED", kvm_clock::guest_stopped),
+    test("monotonic through updates", kvm_clock::monotonic_through_updates),
+    test("monotonic on all vCPUs", machine::kvm_clock_monotonic),
+    test("clock set", setting::clock),
+    test("clock set by real time", setting::by_real_time),
+    test("disabled page", disabled_page::page),
+    test("addresses", addresses::of_kvm_clock),
+    test("IA32_TSC", tsc::write_tsc),
+    test("IA32_TSC_ADJUST", tsc::write_tsc_adjust),
+    test("TSC offset", tsc::offset),
 ];
 
 /// Only our kvm-clock: the kernel's KVM serves other providers' MSRs too.
-const OWN_KVM: &[Test] = &[any("MSRs of others", absent::others_of_kvm)];
+const OWN_KVM: &[Test] = &[test("MSRs of others", absent::others_of_kvm)];
 
 const HYPERV: &[Test] = &[
-    any("discovery", discovery::discovered),
-    any("announced", hyperv::announced),
-    any("asked: discovery", asked::discovery),
-    any("asked: guest OS id", asked::os_id),
-    on_machine("asked: VP index", asked::vp_index),
-    on_machine("asked: hypercall page", asked::hypercall_page),
-    any("asked: invariant-TSC control", asked::invariant_tsc),
-    any("OS id first", hyperv::os_id_first),
-    any("frequency MSRs", hyperv::frequencies),
-    any("page", hyperv::page),
-    any("counter against TSC", hyperv::counter_against_tsc),
-    any("counter against page", hyperv::counter_against_page),
-    on_machine("monotonic on all vCPUs", machine::hyperv_monotonic),
-    any("page off", hyperv::page_off),
-    any("clock set", hyperv::clock_set),
-    any("disabled page", disabled_page::reference_page),
-    any("addresses", addresses::of_hyperv),
-    any("reserved bits", hyperv::reserved_bits),
-    any("the host's own MSRs", hyperv::host_s_own),
-    any("MSRs of others", absent::others_of_hyperv),
+    test("discovery", discovery::discovered),
+    test("announced", hyperv::announcement),
+    test("asked: discovery", asked::discovery),
+    test("asked: guest OS id", asked::os_id),
+    test("asked: VP index", asked::vp_index),
+    test("asked: hypercall page", asked::hypercall_page),
+    test("asked: invariant-TSC control", asked::invariant_tsc),
+    test("OS id first", hyperv::os_id_first),
+    test("frequency MSRs", hyperv::frequencies),
+    test("page", hyperv::page),
+    test("counter against TSC", hyperv::counter_against_tsc),
+    test("counter against page", hyperv::counter_against_page),
+    test("monotonic on all vCPUs", machine::hyperv_monotonic),
+    test("page off", hyperv::page_off),
+    test("clock set", hyperv::clock_set),
+    test("disabled page", disabled_page::reference_page),
+    test("addresses", addresses::of_hyperv),
+    test("reserved bits", hyperv::reserved_bits),
+    test("the host's own MSRs", hyperv::host_s_own),
+    test("MSRs of others", absent::others_of_hyperv),
 ];
 
 /// The kernel's Hyper-V clock, where KVM has it.
 const KERNEL_HYPERV: &[Test] = &[
-    any("discovery", discovery::discovered),
-    any("announced", hyperv::announced),
-    any("asked: discovery", asked::discovery),
-    any("asked: guest OS id", asked::os_id),
-    on_machine("asked: VP index", asked::vp_index),
-    on_machine("asked: hypercall page", asked::hypercall_page),
-    any("frequency MSRs", hyperv::frequencies),
-    any("page", hyperv::page),
-    any("counter against TSC", hyperv::counter_against_tsc),
-    any("counter against page", hyperv::counter_against_page),
-    on_machine("monotonic on all vCPUs", machine::hyperv_monotonic),
-    any("clock set", hyperv::clock_set),
-    any("disabled page", disabled_page::reference_page),
-    any("the host's own MSRs", hyperv::host_s_own),
+    test("discovery", discovery::discovered),
+    test("announced", hyperv::announcement),
+    test("asked: discovery", asked::discovery),
+    test("asked: guest OS id", asked::os_id),
+    test("asked: VP index", asked::vp_index),
+    test("asked: hypercall page", asked::hypercall_page),
+    test("frequency MSRs", hyperv::frequencies),
+    test("page", hyperv::page),
+    test("counter against TSC", hyperv::counter_against_tsc),
+    test("counter against page", hyperv::counter_against_page),
+    test("monotonic on all vCPUs", machine::hyperv_monotonic),
+    test("clock set", hyperv::clock_set),
+    test("disabled page", disabled_page::reference_page),
+    test("the host's own MSRs", hyperv::host_s_own),
 ];
 
 const NOTHING: &[Test] = &[
-    any("discovery", discovery::discovered),
-    any("announced", absent::announced),
-    any("MSRs", absent::all),
+    test("discovery", discovery::discovered),
+    test("announced", absent::announcement),
+    test("MSRs", absent::check_all),
 ];
 
 const PROVIDERS: [Provider; 7] = [
@@ -140,18 +125,13 @@ fn tests(provider: Provider) -> impl Iterator<Item = &'static Test> {
     groups.iter().copied().flatten()
 }
 
-/// Runs every test that `subject` can.
+/// Runs every test of `subject`'s provider.
 fn checks(subject: Subject<'_>, step: &mut dyn FnMut(&str, f64)) -> Vec<Check> {
     let provider = subject.provider;
     for (index, test) in tests(provider).enumerate() {
         let done = index as f64 / tests(provider).count() as f64;
         step(&format!("{}: {}", provider.label(), test.name), done);
-        let result = match (&test.run, subject.machine()) {
-            (Run::Any(run), _) => run(&subject),
-            (Run::Machine(run), Some(machine)) => run(&subject, machine),
-            (Run::Machine(_), None) => Ok(()),
-        };
-        if let Err(error) = result {
+        if let Err(error) = (test.run)(&subject) {
             subject.holds(test.name, "the guest replies", error.to_string(), false);
         }
     }
@@ -159,35 +139,17 @@ fn checks(subject: Subject<'_>, step: &mut dyn FnMut(&str, f64)) -> Vec<Check> {
 }
 
 pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found> {
-    all(&PROVIDERS, progress, |provider, step| {
-        Ok(match Subject::on_kvm(bench, provider) {
-            Ok(subject) => checks(subject, step),
-            Err(error) => {
-                vec![not_read(provider.label().to_owned(), "the guest starts".to_owned(), &error)]
-            }
-        })
-    })
-}
-
-/// Without a virtual machine: our providers only.
-pub(crate) fn in_process(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found> {
-    all(&Kind::ALL, progress, |kind, step| {
-        let vm = InProcessVm::new(bench.host_settings(kind), Simulated::new(bench.host_tsc))?;
-        Ok(checks(Subject::in_process(bench, kind, &vm), step))
-    })
-}
-
-fn all<T: Copy>(
-    subjects: &[T],
-    progress: &mut dyn Progress,
-    checks: impl Fn(T, &mut dyn FnMut(&str, f64)) -> Result<Vec<Check>>,
-) -> Result<Found> {
     let mut found = Vec::new();
-    for (index, subject) in subjects.iter().enumerate() {
+    for (index, provider) in PROVIDERS.into_iter().enumerate() {
         let mut step = |what: &str, done| {
-            progress.step(what, (index as f64 + done) / subjects.len() as f64);
+            progress.step(what, (index as f64 + done) / PROVIDERS.len() as f64);
         };
-        found.append(&mut checks(*subject, &mut step)?);
+        match Subject::start(bench, provider) {
+            Ok(subject) => found.append(&mut checks(subject, &mut step)),
+            Err(error) => {
+                found.push(not_read(provider.label().into(), "the guest starts".into(), &error));
+            }
+        }
     }
     Ok((Findings::Conformance, found))
 }

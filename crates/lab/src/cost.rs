@@ -134,7 +134,7 @@ pub(crate) fn kvm_clock(row: &Cost) -> Check {
         name: format!("{by}: kvm-clock against bare RDTSC in the guest"),
         expected: format!("at most {KVM_CLOCK_RATIO}"),
         found: format!("{:.3} over {} rounds of {}", row.ratio, row.rounds, row.reads),
-        verdict: Verdict::of(row.ratio <= KVM_CLOCK_RATIO),
+        verdict: Verdict::judge(row.ratio <= KVM_CLOCK_RATIO),
     }
 }
 

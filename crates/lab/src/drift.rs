@@ -59,7 +59,7 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
             // with it: neither can follow offsets that KVM changes by itself.
             let is_touched = subject.provider.backend() == Backend::Own && is_by_tsc(series.source);
             let moved = if is_touched && check.verdict == Verdict::Failed {
-                TscOffsets::probe()?.moved()
+                TscOffsets::probe()?.why_moved()
             } else {
                 None
             };
@@ -133,7 +133,7 @@ pub(crate) fn judge(
     let source = series.source;
     let theory_ppm = theory::drift_ppm(source, guest.frequency_from, advertised_over_true);
     let name = format!("{}: {}", provider.label(), source.name());
-    let Some(measured) = Measured::of(&series.readings, resolution_ns(source)) else {
+    let Some(measured) = Measured::from_readings(&series.readings, resolution_ns(source)) else {
         let check = match &series.error {
             Some(error) => not_read(name, expected(theory_ppm), error),
             None => {

@@ -6,7 +6,6 @@ mod conformance;
 mod cost;
 mod drift;
 mod formats;
-mod in_process;
 mod initramfs;
 mod locks;
 mod monotonic;

@@ -16,7 +16,7 @@ use pvclock::hyperv::ReferenceReader;
 use pvclock::kvm_clock::Flags;
 use vmm::Machine;
 
-use crate::bench::{Bench, Provider, started};
+use crate::bench::{Bench, Provider, boot_guest};
 use crate::pages::{page, reenter_all, time_info};
 use crate::results::{Check, Findings, Monotonic, Verdict};
 use crate::run::Found;
@@ -121,7 +121,7 @@ impl Run {
     ) -> Result<(Monotonic, Option<Check>), LabError> {
         let mut settings = bench.machine(self.provider, bench.settings.vcpus);
         settings.affinity = linux::cpus::allowed().unwrap_or_default();
-        let machine = started(&settings)?;
+        let machine = boot_guest(&settings)?;
         self.arrange(&machine)?;
         let reads = bench.settings.monotonic_reads;
         let amount = Amount { reads, time: bench.settings.monotonic_time };
@@ -182,12 +182,12 @@ impl Run {
             return Ok(None);
         }
         let (found, verdict) = if self.setting != Setting::Stable {
-            (found(&order), never_backward(order.backward, order.meetings))
+            (describe(&order), never_backward(order.backward, order.meetings))
         } else if stable {
             judge_stable(machine, self.source, order, amount)?
         } else {
             let why = "the page is not for all vCPUs on this host".to_owned();
-            (found(&order), Verdict::NotMeasured(why))
+            (describe(&order), Verdict::NotMeasured(why))
         };
         Ok(Some(Check { name: self.name(), expected: EXPECTED.to_owned(), found, verdict }))
     }
@@ -205,7 +205,7 @@ fn is_common(machine: &Machine, source: Source, vcpu: usize) -> Result<bool, Lab
     })
 }
 
-fn found(order: &Order) -> String {
+fn describe(order: &Order) -> String {
     format!(
         "{} of {} reads backward, by at most {} ns; {} directly after another vCPU's",
         order.backward, order.reads, order.worst_ns, order.meetings
@@ -215,7 +215,7 @@ fn found(order: &Order) -> String {
 /// Whether time went backward, if enough reads could show it.
 fn never_backward(backward: u64, interleaved: u64) -> Verdict {
     if backward > 0 || interleaved >= INTERLEAVED_MIN {
-        return Verdict::of(backward == 0);
+        return Verdict::judge(backward == 0);
     }
     Verdict::NotMeasured(format!(
         "only {interleaved} reads directly after another vCPU's, of at least {INTERLEAVED_MIN}"
@@ -231,7 +231,7 @@ pub(crate) fn judge_stable(
     order: Order,
     amount: Amount,
 ) -> Result<(String, Verdict), LabError> {
-    let found = found(&order);
+    let found = describe(&order);
     if order.backward == 0 {
         return Ok((found, never_backward(0, order.meetings)));
     }

@@ -85,8 +85,8 @@ fn of_provider(
     let found = machine.discover(VCPU)?;
     // A provider outside KVM cannot follow offsets that KVM changes by itself.
     let own = provider.backend() == Backend::Own;
-    let moved = if own { TscOffsets::probe()?.moved() } else { None };
-    let start = Start::of(&machine, bench.host_tsc)?;
+    let moved = if own { TscOffsets::probe()?.why_moved() } else { None };
+    let start = Start::read(&machine, bench.host_tsc)?;
     for source in sources(bench.settings, &found) {
         let Some(step_ns) = step_ns(source) else { continue };
         let name = format!("{}: {}", provider.label(), source.name());
@@ -124,7 +124,7 @@ struct Start {
 }
 
 impl Start {
-    fn of(machine: &Machine, rate: Hertz) -> Result<Self, MachineError> {
+    fn read(machine: &Machine, rate: Hertz) -> Result<Self, MachineError> {
         let now = host_clock::read();
         let [shown_ns, _] = shown_at(machine, [now.tsc.0; 2], rate)?;
         Ok(Self { host: now.boot, shown_ns })
@@ -253,7 +253,7 @@ fn check(name: String, expected: String, beyond_ns: Vec<u64>) -> Check {
     let worst = beyond_ns.iter().max().filter(|worst| **worst > 0);
     let worst = worst.map_or(String::new(), |worst| format!(", by at most {worst} ns"));
     let found = format!("{outside} of {} readings outside{worst}", beyond_ns.len());
-    let verdict = Verdict::of(outside == 0 && !beyond_ns.is_empty());
+    let verdict = Verdict::judge(outside == 0 && !beyond_ns.is_empty());
     Check { name, expected, found, verdict }
 }
 

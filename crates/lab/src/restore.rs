@@ -109,7 +109,7 @@ impl Away {
             name: format!("{title}: GUEST_STOPPED"),
             expected: "seen exactly once".into(),
             found: format!("{guest_stopped} of {READS} reads"),
-            verdict: Verdict::of(guest_stopped == 1),
+            verdict: Verdict::judge(guest_stopped == 1),
         }];
         let offsets = TscOffsets::probe()?;
         checks.push(line(title, step_ns(&self.page, &time_info(machine.ram(), VCPU)?), offsets));
@@ -151,7 +151,7 @@ fn line(title: &str, step_ns: i64, offsets: TscOffsets) -> Check {
         found: format!("{step_ns:+} ns"),
         verdict: match offsets.why() {
             Some(why) if !holds => Verdict::NotMeasured(why.to_owned()),
-            _ => Verdict::of(holds),
+            _ => Verdict::judge(holds),
         },
     }
 }
@@ -168,7 +168,7 @@ fn check(title: &str, row: &Restore, source: Source, offsets: TscOffsets) -> Che
         source == Source::Tsc || row.backend == Backend::Own && offsets == TscOffsets::Moved;
     let verdict = match offsets.why() {
         Some(why) if depends && !holds => Verdict::NotMeasured(why.to_owned()),
-        _ => Verdict::of(holds),
+        _ => Verdict::judge(holds),
     };
     Check {
         name: format!("{title}: {}", row.source),

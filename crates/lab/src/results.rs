@@ -12,7 +12,7 @@ pub use check::{Check, Verdict};
 pub use contention::Contention;
 pub use echo::Echo;
 pub use figures::Figure;
-pub use report::{Findings, NotRun, Outcome, RanOn, Report};
+pub use report::{Findings, NotRun, Outcome, Report};
 pub use rows::{
     Agreement, Backend, Cost, Drift, Monotonic, Moved, MovedClock, MovedTimer, Offset, Restore,
     Stock, Ticks, Update,

@@ -19,7 +19,8 @@ pub fn run(
     progress: &mut dyn Progress,
 ) -> Result<Outcome, LabError> {
     let bench = Bench { settings, host_tsc: vmm::kvm::host_tsc()? };
-    timed(|| match experiment {
+    let started = Instant::now();
+    let (findings, checks) = match experiment {
         Experiment::Drift => crate::drift::run(&bench, progress),
         Experiment::Updates => crate::updates::run(&bench, progress),
         Experiment::Cost => crate::cost::run(&bench, progress),
@@ -32,12 +33,6 @@ pub fn run(
         Experiment::Agreement => crate::agreement::run(&bench, progress),
         Experiment::Conformance => crate::conformance::run(&bench, progress),
         Experiment::Linux => crate::stock::run(&bench, progress),
-    })
-}
-
-/// What `run` finds, and how long it took.
-pub(crate) fn timed(run: impl FnOnce() -> Result<Found, LabError>) -> Result<Outcome, LabError> {
-    let started = Instant::now();
-    let (findings, checks) = run()?;
+    }?;
     Ok(Outcome { findings, checks, seconds: started.elapsed().as_secs_f64() })
 }

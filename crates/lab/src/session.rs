@@ -1,5 +1,4 @@
-//! One run of the lab: where it runs, which experiments in which order, and
-//! their report.
+//! One run of the lab: which experiments in which order, and their report.
 
 use std::time::Duration;
 
@@ -7,8 +6,7 @@ use pvclock::Hertz;
 use vmm::MachineError;
 
 use crate::bench::boot;
-use crate::in_process::{IN_PROCESS, measure_host_tsc, run_in_process};
-use crate::results::{NotRun, RanOn, Report};
+use crate::results::{NotRun, Report};
 use crate::run::run;
 use crate::settings::{Experiment, LabError, Progress, Settings};
 
@@ -21,20 +19,15 @@ pub struct Session {
     pub settings: Settings,
     /// The TSC frequency to advertise, instead of the factor in the settings.
     pub advertised_tsc: Option<Hertz>,
-    /// Without virtual machines.
-    pub in_process: bool,
 }
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// No KVM, and no experiment that runs without.
+    /// No KVM that the lab can use.
     #[error(transparent)]
     NoKvm(MachineError),
-    /// Without KVM the frequency of the host's TSC must be measured.
-    #[error(transparent)]
-    NoTsc(LabError),
     /// The guest does not boot, so no experiment can run.
     #[error("the guest did not start: {0}")]
     NoBoot(LabError),
@@ -49,10 +42,9 @@ pub enum SessionError {
 }
 
 impl Experiment {
-    /// These, or all that run there if none is named, in the order they run.
-    pub fn chosen(named: &[Self], in_process: bool) -> Vec<Self> {
-        let runs = |one: &Self| !in_process || IN_PROCESS.contains(one);
-        let is_chosen = |one: &Self| if named.is_empty() { runs(one) } else { named.contains(one) };
+    /// These, or all if none is named, in the order they run.
+    pub fn chosen(named: &[Self]) -> Vec<Self> {
+        let is_chosen = |one: &Self| named.is_empty() || named.contains(one);
         Self::ALL.into_iter().filter(is_chosen).collect()
     }
 
@@ -102,36 +94,21 @@ impl Session {
         turns.filter(|(one, _)| !both || *one != Experiment::Agreement).collect()
     }
 
-    /// Runs the experiments. Without a usable KVM those that can run in
-    /// process, after `no_kvm` has been called with the reason.
+    /// Runs the experiments.
     ///
     /// # Errors
     /// [`SessionError`]; experiments that could not run among others are in the
     /// report.
-    pub fn run(
-        &self,
-        progress: &mut dyn Progress,
-        no_kvm: impl FnOnce(&MachineError),
-    ) -> Result<Report, SessionError> {
-        let (ran_on, host_tsc) = self.place(no_kvm)?;
+    pub fn run(&self, progress: &mut dyn Progress) -> Result<Report, SessionError> {
+        let host_tsc = vmm::kvm::host_tsc().map_err(SessionError::NoKvm)?;
         let mut settings = self.settings.clone();
         if let Some(advertised) = self.advertised_tsc {
             settings.advertised_over_true = advertised.0 as f64 / host_tsc.0 as f64;
         }
-        let boot_ms = match ran_on {
-            RanOn::Kvm => {
-                let booted = boot(&Experiment::Conformance.settings(&settings));
-                Some(booted.map_err(SessionError::NoBoot)?.as_secs_f64() * 1e3)
-            }
-            RanOn::InProcess(_) => None,
-        };
+        let booted = boot(&Experiment::Conformance.settings(&settings));
+        let boot_ms = booted.map_err(SessionError::NoBoot)?.as_secs_f64() * 1e3;
         let run = |experiment: Experiment, progress: &mut dyn Progress| {
-            let settings = experiment.settings(&settings);
-            let result = match ran_on {
-                RanOn::Kvm => run(experiment, &settings, progress),
-                RanOn::InProcess(_) => run_in_process(experiment, &settings, host_tsc, progress),
-            };
-            (experiment, result)
+            (experiment, run(experiment, &experiment.settings(&settings), progress))
         };
         let (mut experiments, mut not_run) = (Vec::new(), Vec::new());
         let mut begins = Duration::ZERO;
@@ -157,27 +134,7 @@ impl Session {
                 }
             }
         }
-        Ok(Report { ran_on, host_tsc_hz: host_tsc.0, boot_ms, experiments, not_run })
-    }
-
-    /// Virtual machines, or this process.
-    fn place(&self, no_kvm: impl FnOnce(&MachineError)) -> Result<(RanOn, Hertz), SessionError> {
-        let why = if self.in_process {
-            "requested".to_owned()
-        } else {
-            match vmm::kvm::host_tsc() {
-                Ok(host_tsc) => return Ok((RanOn::Kvm, host_tsc)),
-                Err(error @ (MachineError::NoKvm(_) | MachineError::Unsupported { .. }))
-                    if self.experiments.iter().any(|one| IN_PROCESS.contains(one)) =>
-                {
-                    no_kvm(&error);
-                    error.to_string()
-                }
-                Err(error) => return Err(SessionError::NoKvm(error)),
-            }
-        };
-        let host_tsc = measure_host_tsc().map_err(SessionError::NoTsc)?;
-        Ok((RanOn::InProcess(why), host_tsc))
+        Ok(Report { host_tsc_hz: host_tsc.0, boot_ms, experiments, not_run })
     }
 }
 
@@ -204,55 +161,51 @@ impl Progress for Part<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Tally;
 
-    #[derive(Default)]
-    struct Steps(Vec<f64>);
-
-    impl Progress for Steps {
-        fn step(&mut self, _: &str, done: f64) {
-            self.0.push(done);
-        }
-    }
-
-    fn in_process(experiments: &[Experiment]) -> Session {
+    fn session(experiments: &[Experiment]) -> Session {
         let (experiments, settings) = (experiments.to_vec(), Settings::default());
-        Session { experiments, settings, advertised_tsc: None, in_process: true }
+        Session { experiments, settings, advertised_tsc: None }
     }
 
     #[test]
     fn experiments_run_in_the_lab_s_own_order() {
         let named = [Experiment::Drift, Experiment::Cost];
-        assert_eq!(Experiment::chosen(&named, false), [Experiment::Cost, Experiment::Drift]);
-        assert_eq!(Experiment::chosen(&[], false), Experiment::ALL);
-        assert_eq!(Experiment::chosen(&[], true), IN_PROCESS);
+        assert_eq!(Experiment::chosen(&named), [Experiment::Cost, Experiment::Drift]);
+        assert_eq!(Experiment::chosen(&[]), Experiment::ALL);
     }
 
     #[test]
     fn agreement_runs_beside_drift_and_else_alone() {
         use Experiment::{Agreement, Cost, Drift};
-        let all = in_process(&[Cost, Agreement, Drift]);
+        let all = session(&[Cost, Agreement, Drift]);
         assert_eq!(all.turns(), [(Cost, None), (Drift, Some(Agreement))]);
         assert_eq!(all.length(), Duration::from_secs(12));
-        assert_eq!(in_process(&[Agreement]).turns(), [(Agreement, None)]);
-        assert_eq!(in_process(&[Drift]).turns(), [(Drift, None)]);
+        assert_eq!(session(&[Agreement]).turns(), [(Agreement, None)]);
+        assert_eq!(session(&[Drift]).turns(), [(Drift, None)]);
     }
 
     #[test]
-    fn a_session_reports_what_ran_and_what_did_not() {
-        let mut steps = Steps::default();
-        let session = in_process(&[Experiment::Conformance, Experiment::Restore]);
-        let report = session.run(&mut steps, |_| panic!("requested")).unwrap();
-        assert_eq!((report.experiments.len(), report.not_run.len()), (1, 1));
-        assert_eq!(report.not_run[0].experiment, "restore");
-        assert!(Tally::total(&report).passed > 0);
-        assert!(steps.0.is_sorted() && steps.0.iter().all(|done| (0.0..=1.0).contains(done)));
-    }
-
-    #[test]
-    fn an_experiment_that_could_not_run_alone_is_an_error() {
-        let error = in_process(&[Experiment::Restore]).run(&mut (), |_| {}).unwrap_err();
-        assert_eq!(error.to_string(), "restore could not run: needs a virtual machine on /dev/kvm");
+    fn progress_goes_from_nothing_to_all() {
+        struct Steps(Vec<f64>);
+        impl Progress for Steps {
+            fn step(&mut self, _: &str, done: f64) {
+                self.0.push(done);
+            }
+        }
+        let (session, mut steps) = (session(&[Experiment::Cost, Experiment::Drift]), Steps(vec![]));
+        let mut begins = Duration::ZERO;
+        for (experiment, _) in session.turns() {
+            let all = session.length();
+            let progress = &mut steps;
+            let mut part = Part { all, begins, experiment, session: &session, progress };
+            for done in [0.0, 0.5, 7.0] {
+                part.step("", done);
+            }
+            begins += experiment.length(&session.settings);
+        }
+        // 2 s of cost and 10 of drift; no part is more than all of its own.
+        let expected = [0.0, 1.0 / 12.0, 2.0 / 12.0, 2.0 / 12.0, 7.0 / 12.0, 1.0];
+        assert!(steps.0.iter().zip(expected).all(|(is, expected)| (is - expected).abs() < 1e-9));
     }
 
     #[test]

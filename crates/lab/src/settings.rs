@@ -149,17 +149,6 @@ pub enum LabError {
     /// A vCPU's TSC offset.
     #[error(transparent)]
     TscOffset(#[from] kvm::Error),
-    /// The host's clocks gave no TSC rate.
-    #[error("the rate of this host's TSC could not be measured: {first:?}, {last:?}")]
-    NoTscRate {
-        /// At the beginning.
-        first: instruments::rate::Pair,
-        /// At the end.
-        last: instruments::rate::Pair,
-    },
-    /// It tests what a virtual machine does.
-    #[error("needs a virtual machine on /dev/kvm")]
-    NeedsKvm,
     /// The experiment boots a kernel.
     #[error("needs a Linux kernel")]
     NoKernel,

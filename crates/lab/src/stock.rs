@@ -13,6 +13,7 @@ mod moved;
 mod page;
 mod power;
 mod seen;
+mod steal;
 mod ticking;
 mod vmclock;
 
@@ -31,6 +32,7 @@ use host_line::HostLine;
 use page::Offset;
 use power::{KEXEC, Slept};
 use seen::Seen;
+use steal::HostLoad;
 
 pub use arrived::run_arrived;
 pub use inside::{Inside, run_inside};
@@ -57,6 +59,7 @@ const SHOWN_LINES: usize = 25;
 struct Boot {
     seen: Seen,
     host: HostLine,
+    load: HostLoad,
     /// Guest TSC less host TSC.
     tsc_offset: u64,
     /// What the provider's page tells, if it has one.
@@ -123,36 +126,47 @@ fn boot(
     let machine = Machine::start(&settings).map_err(|error| error.to_string())?;
     let created = [before, host_clock::read()];
     let started = Instant::now();
-    let mut log = Vec::new();
-    let (mut found, mut last_reading) = (None, started);
-    while found.is_none() && started.elapsed() < stock.limit {
+    let mut load = HostLoad::default();
+    let seen = wait_for_report(&machine, stock.limit, &mut host, &mut load)?;
+    let took = started.elapsed();
+    let tsc_offset = machine.tsc_offset(0).map_err(|error| error.to_string())?;
+    let page = page::offset(&machine, provider, created);
+    Ok((Boot { seen, host, load, tsc_offset, page, took }, machine))
+}
+
+/// Reads the host's clocks meanwhile, and is busy while the guest asks for it.
+fn wait_for_report(
+    machine: &Machine,
+    limit: Duration,
+    host: &mut HostLine,
+    load: &mut HostLoad,
+) -> std::result::Result<Seen, String> {
+    let started = Instant::now();
+    let (mut log, mut last_reading) = (Vec::new(), started);
+    while started.elapsed() < limit {
         std::thread::sleep(LOOK);
         // Before the look: what was sent before the guest's end is there after it.
         let fault = machine.guest_fault();
         log.extend(machine.serial());
         log.drain(..log.len().saturating_sub(LOG_BYTES));
-        found = Seen::find(&String::from_utf8_lossy(&log));
-        if last_reading.elapsed() >= HOST_READING {
+        let text = String::from_utf8_lossy(&log);
+        let found = Seen::find(&text);
+        load.look(&text, machine);
+        if found.is_some() || last_reading.elapsed() >= HOST_READING {
             host.read();
             last_reading = Instant::now();
         }
-        if let Some(fault) = fault.filter(|_| found.is_none()) {
+        if let Some(seen) = found {
+            return seen.map_err(|why| with_log(&why, &log));
+        }
+        if let Some(fault) = fault {
             return Err(with_log(&format!("the guest ended: {fault}"), &log));
         }
     }
-    let took = started.elapsed();
-    host.read();
-    let Some(seen) = found else {
-        let exits: u64 = (0..machine.vcpus()).map(|vcpu| machine.exits(vcpu)).sum();
-        let at =
-            machine.registers(0).map_or_else(|why| why.to_string(), |at| format!("{:#x}", at.rip));
-        let what = format!("no report after {:?}; {exits} exits, vCPU 0 at {at}", stock.limit);
-        return Err(with_log(&what, &log));
-    };
-    let seen = seen.map_err(|why| with_log(&why, &log))?;
-    let tsc_offset = machine.tsc_offset(0).map_err(|error| error.to_string())?;
-    let page = page::offset(&machine, provider, created);
-    Ok((Boot { seen, host, tsc_offset, page, took }, machine))
+    let exits: u64 = (0..machine.vcpus()).map(|vcpu| machine.exits(vcpu)).sum();
+    let at = machine.registers(0).map_or_else(|why| why.to_string(), |at| format!("{:#x}", at.rip));
+    let what = format!("no report after {limit:?}; {exits} exits, vCPU 0 at {at}");
+    Err(with_log(&what, &log))
 }
 
 impl Boot {
@@ -163,7 +177,7 @@ impl Boot {
 
     /// What the clocks did while it was suspended, if it was.
     fn slept(&self) -> Option<Slept> {
-        Slept::of(self.seen.suspended.as_ref()?, &self.host, self.tsc_offset)
+        Slept::measure(self.seen.suspended.as_ref()?, &self.host, self.tsc_offset)
     }
 }
 

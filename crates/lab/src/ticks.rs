@@ -73,7 +73,8 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
     // All at once: a vCPU sleeps between its ticks.
     let found = std::thread::scope(|scope| {
         let threads = POLICIES.map(|(name, policy)| {
-            scope.spawn(move || HOLDS.map(|hold| (name, policy, hold, seen(bench, policy, hold))))
+            scope
+                .spawn(move || HOLDS.map(|hold| (name, policy, hold, observe(bench, policy, hold))))
         });
         threads.map(|thread| thread.join().expect("a vCPU's thread holds what panics"))
     });
@@ -104,7 +105,7 @@ struct Seen {
     waited_ns: u64,
 }
 
-fn seen(bench: &Bench<'_>, policy: TickPolicy, hold: Hold) -> Result<Seen, LabError> {
+fn observe(bench: &Bench<'_>, policy: TickPolicy, hold: Hold) -> Result<Seen, LabError> {
     if hold.simulated {
         return Ok(simulated(policy, hold));
     }
@@ -192,7 +193,7 @@ impl Seen {
             );
             Verdict::NotMeasured(why)
         } else {
-            Verdict::of(holds)
+            Verdict::judge(holds)
         };
         Check {
             name,

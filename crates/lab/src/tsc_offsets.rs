@@ -29,10 +29,10 @@ impl TscOffsets {
         let before = vmm::kvm::tsc_offset(&vcpu)?;
         let set = before.wrapping_add(MOVED);
         vmm::kvm::set_tsc_offset(&vcpu, set)?;
-        Ok(Self::of(before, set, vmm::kvm::tsc_offset(&vcpu)?))
+        Ok(Self::classify(before, set, vmm::kvm::tsc_offset(&vcpu)?))
     }
 
-    const fn of(before: u64, set: u64, now: u64) -> Self {
+    const fn classify(before: u64, set: u64, now: u64) -> Self {
         if now == set {
             Self::Kept
         } else if now == before {
@@ -43,7 +43,7 @@ impl TscOffsets {
     }
 
     /// [`Self::why`] where KVM moves offsets by itself.
-    pub(crate) fn moved(self) -> Option<&'static str> {
+    pub(crate) fn why_moved(self) -> Option<&'static str> {
         self.why().filter(|_| self == Self::Moved)
     }
 
@@ -67,8 +67,8 @@ mod tests {
 
     #[test]
     fn an_offset_is_kept_ignored_or_moved() {
-        assert_eq!(TscOffsets::of(5, 9, 9), TscOffsets::Kept);
-        assert_eq!(TscOffsets::of(5, 9, 5), TscOffsets::Ignored);
-        assert_eq!(TscOffsets::of(5, 9, 7), TscOffsets::Moved);
+        assert_eq!(TscOffsets::classify(5, 9, 9), TscOffsets::Kept);
+        assert_eq!(TscOffsets::classify(5, 9, 5), TscOffsets::Ignored);
+        assert_eq!(TscOffsets::classify(5, 9, 7), TscOffsets::Moved);
     }
 }

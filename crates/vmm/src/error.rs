@@ -17,6 +17,12 @@ pub enum MachineError {
         /// What is missing.
         what: &'static str,
     },
+    /// KVM may have it; this machine makes no use of it.
+    #[error("this VMM does not {what}: unset it in host::Settings")]
+    NotInThisMachine {
+        /// What it would have to do.
+        what: &'static str,
+    },
     /// A call to KVM failed.
     #[error("{call}: {error}")]
     Kvm {

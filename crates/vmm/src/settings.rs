@@ -27,10 +27,10 @@ impl Backend {
     pub(crate) fn check(&self) -> Result<(), MachineError> {
         let Self::Own(settings) = self else { return Ok(()) };
         if settings.tsc_mode == TscMode::Emulated || settings.tsc_trapping {
-            return Err(MachineError::Unsupported { what: "trapping of RDTSC" });
+            return Err(MachineError::NotInThisMachine { what: "trap RDTSC" });
         }
         if settings.tsc_scaling.is_some() {
-            return Err(MachineError::Unsupported { what: "scaling of the TSC" });
+            return Err(MachineError::NotInThisMachine { what: "scale the TSC" });
         }
         Ok(())
     }
@@ -120,9 +120,15 @@ mod tests {
         let emulated = usual.with(|new| new.tsc_mode = TscMode::Emulated);
         let trapping = usual.with(|new| new.tsc_trapping = true);
         for settings in [emulated, trapping] {
-            assert_eq!(refused(settings).as_deref(), Some("this KVM has no trapping of RDTSC"));
+            assert_eq!(
+                refused(settings).as_deref(),
+                Some("this VMM does not trap RDTSC: unset it in host::Settings")
+            );
         }
         let scaled = usual.with(|new| new.tsc_scaling = Some(48));
-        assert_eq!(refused(scaled).as_deref(), Some("this KVM has no scaling of the TSC"));
+        assert_eq!(
+            refused(scaled).as_deref(),
+            Some("this VMM does not scale the TSC: unset it in host::Settings")
+        );
     }
 }

@@ -22,8 +22,6 @@ const OUTPUTS: &[(&str, &[&str])] = &[
     ("clocks", &["clocks", "--all", "--format", "json"]),
     ("drift", &["drift", "--duration", "300ms", "--interval", "20ms", "--format", "json"]),
     ("watch", &["watch", "--duration", "300ms", "--format", "json"]),
-    ("lab", &["lab", "conformance", "--in-process", "--format", "json"]),
-    ("lab", &["lab", "drift", "--in-process", "--duration", "2s", "--format", "json"]),
     ("simulate", &["simulate", "compare-keepers", "--guests", "5", "--format", "json"]),
 ];
 

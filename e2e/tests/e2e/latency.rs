@@ -12,6 +12,7 @@ use crate::formats::keeps_to;
 
 cases! {
     Shared &[] => every_figure_is_measured, runs_are_compared_and_drawn, late_nonsense_is_refused;
+    Alone &[] => sleeping_and_waking_costs_little;
     Alone &[Need::Loopback] => answers_are_told_apart;
     Shared &[Need::Tool("taskset")] => one_cpu_is_enough;
 }
@@ -135,6 +136,38 @@ fn answers_are_told_apart(program: &Program) {
     let silent = asked(|_, _| 0);
     assert_eq!(count(&silent, "answered"), 0);
     assert!(!kinds(&silent).contains(&"echo"));
+}
+
+/// Of a CPU, by the thread that sleeps for 1 ms and wakes, outside the parts that are busy on
+/// purpose: 5 %, which `cargo xtask bench latency` holds an optimised build to. One that is not
+/// optimised took 6.5 %, of which a bare sleep is 1.7 (2026-11-24).
+fn sleeping_and_waking_costs_little(program: &Program) {
+    const SHARE_MAX: f64 = if cfg!(debug_assertions) { 0.1 } else { 0.05 };
+    const INTERVAL_NS: f64 = 1e6;
+    let arguments = ["latency", "--only", "timer-wake-up", "--duration", "3s", "--format", "json"];
+    // A pipe that nobody reads would hold it up.
+    let output = tempfile::NamedTempFile::new().expect("a file");
+    let to = output.reopen().expect("the file");
+    let mut process = program.command(&arguments).stdout(to).spawn().expect("starts");
+    let (mut sleeper_ns, threads) = (0, format!("/proc/{}/task", process.id()));
+    while process.try_wait().expect("our own child").is_none() {
+        let tasks = fs::read_dir(&threads).into_iter().flatten().flatten();
+        let times = tasks.filter_map(|task| {
+            let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+            facts::running::parse_schedstat(&text).known().copied()
+        });
+        // The one that was on a CPU most often.
+        let sleeper = times.max_by_key(|times| times.turns);
+        sleeper_ns = sleeper.map_or(sleeper_ns, |times| times.ran_ns);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let text = fs::read_to_string(output.path()).expect("its output");
+    let report: Value = serde_json::from_str(&text).expect("a JSON document");
+    let figures = report["latency"]["figures"].as_array().expect("figures");
+    let samples = figures.iter().filter_map(|figure| figure["ns"]["samples"].as_u64());
+    let wake_ups: u64 = samples.sum();
+    let share = sleeper_ns as f64 / wake_ups as f64 / INTERVAL_NS;
+    assert!(wake_ups > 0 && share <= SHARE_MAX, "{share} of a CPU, {wake_ups} wake-ups");
 }
 
 fn late_nonsense_is_refused(program: &Program) {

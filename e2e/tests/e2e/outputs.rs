@@ -20,7 +20,6 @@ const PRINTING: &[&[&str]] = &[
     &["capture", "--dry-run"],
     &["clocks"],
     &["watch", "--duration", "1s"],
-    &["lab", "conformance", "--in-process"],
     &["completions", "zsh"],
     &["schema", "doctor"],
     &["--help"],

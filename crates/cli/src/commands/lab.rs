@@ -39,27 +39,27 @@ pub(crate) struct Args {
 enum One {
     /// Guest time against host time, by provider and clock
     Drift(Drift),
-    /// What each event does to the clock page, KVM's and Parachron's
+    /// Effect of each event on the clock page, KVM's and Parachron's
     Updates(Updates),
     /// Cost of reading each clock inside the guest
     Cost(Cost),
-    /// Whether time ever goes backward from one vCPU to the next
+    /// Check that time never goes backward between vCPUs
     Monotonic(Monotonic),
     /// Offset between the guest's clock and the host's
     Offset(Offset),
-    /// What a guest sees of being saved and restored
+    /// What a guest notices after save and restore
     Restore(Restore),
-    /// What a guest that counts timer ticks loses while it is not run, by policy
+    /// Timer ticks lost while a vCPU is held, by policy
     Ticks(Ticks),
-    /// What a spin lock does when vCPUs outnumber CPUs, by how its waiters wait
+    /// Spin locks when vCPUs outnumber CPUs, by how waiters wait
     Locks(Locks),
-    /// What a packet costs, by how guest and host wait for it
+    /// Cost of a packet, by how guest and host wait for it
     Network(Network),
     /// KVM's clock page against Parachron's, for one guest
     Agreement(Agreement),
-    /// The checks of KVM's own tests of guest clocks
+    /// Run the checks of KVM's own guest-clock tests
     Conformance(Conformance),
-    /// What a stock Linux kernel makes of each provider: clock source, time, log
+    /// Boot a stock Linux kernel on each provider: clock source, time, log
     Linux(linux::Args),
     /// Write the lab's guest to a file, to boot it elsewhere
     GuestImage(guest_image::Args),

@@ -24,7 +24,7 @@ use report::LatencyReport;
 /// Longest run: what is measured disturbs others.
 const LONGEST: Duration = Duration::from_secs(27);
 
-/// Measure who is late on this machine, and why.
+/// Measure what adds latency on this machine, and why.
 ///
 /// Timer wake-ups, wake-ups and interrupts across CPUs, exits to the host, gaps
 /// in which a running loop did not run, context switches through pipes, and the
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FIGURE", value_parser = figure)]
     only: Vec<FigureKind>,
 
-    /// Measure again and again, and show each run in place of the last one
+    /// Repeat the measurement, and redraw the result each time
     #[arg(long, short, conflicts_with_all = ["format", "plot", "compare"])]
     watch: bool,
 

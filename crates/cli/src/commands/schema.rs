@@ -54,7 +54,7 @@ enum Documented {
     /// The experiments, their figures and their checks
     #[cfg(target_arch = "x86_64")]
     Lab,
-    /// Who is late, and why
+    /// What adds latency, and why
     Latency,
     /// What became of a fleet's clocks, by discipline
     Simulate,

@@ -21,7 +21,7 @@ use crate::hyperv::{HyperV, NANOS_PER_UNIT, ReferenceSnapshot};
 use crate::msr::{
     HV_APIC_FREQUENCY, HV_GUEST_OS_ID, HV_REENLIGHTENMENT_CONTROL, HV_REFERENCE_TSC,
     HV_TIME_REF_COUNT, HV_TSC_EMULATION_CONTROL, HV_TSC_EMULATION_STATUS, HV_TSC_FREQUENCY,
-    HV_VP_INDEX, PageMsr,
+    HV_TSC_INVARIANT_CONTROL, HV_VP_INDEX, PageMsr,
 };
 use crate::pages::ReferencePage;
 use crate::tsc::Source;
@@ -45,6 +45,7 @@ impl GuestClock {
             HV_REENLIGHTENMENT_CONTROL => hyperv.reenlightenment,
             HV_TSC_EMULATION_CONTROL => hyperv.emulation_control,
             HV_TSC_EMULATION_STATUS => u64::from(self.emulates_for_guest()),
+            HV_TSC_INVARIANT_CONTROL if self.settings.tsc_invariant => hyperv.invariant_control,
             _ => return Err(MsrError::NotOurs { msr, kind: self.settings.kind }),
         })
     }
@@ -62,7 +63,7 @@ impl GuestClock {
             HV_GUEST_OS_ID => {
                 self.hyperv.guest_os_id = value;
                 if value == 0 {
-                    self.hyperv.reset();
+                    self.hyperv.forget_guest();
                 }
             }
             HV_VP_INDEX | HV_TIME_REF_COUNT | HV_TSC_FREQUENCY | HV_APIC_FREQUENCY => {
@@ -71,6 +72,16 @@ impl GuestClock {
             // Linux enables the page before it writes its id: hv_init_clocksource is called
             // by ms_hyperv_init_platform, hyperv_init later (seen with 6.1). KVM allows it.
             HV_REFERENCE_TSC => self.register_reference_page(value, now, memory)?,
+            // Linux writes it before its id: ms_hyperv_init_platform, arch/x86/kernel/cpu/mshyperv.c.
+            HV_TSC_INVARIANT_CONTROL if self.settings.tsc_invariant => {
+                if value < self.hyperv.invariant_control {
+                    return Err(MsrError::StaysSet { msr, value });
+                }
+                self.hyperv.invariant_control = value;
+            }
+            HV_TSC_INVARIANT_CONTROL => {
+                return Err(MsrError::NotOurs { msr, kind: self.settings.kind });
+            }
             _ if !known && value != 0 => return Err(MsrError::NoGuestOs { msr, value }),
             HV_REENLIGHTENMENT_CONTROL => self.hyperv.reenlightenment = value,
             HV_TSC_EMULATION_CONTROL => self.hyperv.emulation_control = value,

@@ -31,7 +31,8 @@ impl GuestCounter {
 pub struct VmClockSettings {
     /// Bytes of the region.
     pub size: u32,
-    /// The device notifies its guest of updates.
+    /// The device notifies its guest of each update (vmclock-abi.h,
+    /// VMCLOCK_FLAG_NOTIFICATION_PRESENT).
     pub notifies: bool,
 }
 
@@ -55,7 +56,7 @@ impl VmClockSettings {
 pub struct PageUpdate {
     /// For [`VmClockWriter::write`](pvclock::vmclock::VmClockWriter::write).
     pub info: VmClockInfo,
-    /// Notify the guest once it is written.
+    /// Notify the guest once it is written: its page promises a notification of each.
     pub notify: bool,
 }
 
@@ -89,8 +90,6 @@ pub struct VmClock {
     guest: GuestCounter,
     disruption_marker: u64,
     vm_generation: u64,
-    /// Of the last content: what a guest is notified of.
-    status: ClockStatus,
 }
 
 impl VmClock {
@@ -114,8 +113,7 @@ impl VmClock {
         time: &HostTime,
         now: Ticks,
     ) -> (Self, PageUpdate) {
-        let status = ClockStatus::UNKNOWN;
-        let mut page = Self { settings, guest, disruption_marker, vm_generation, status };
+        let page = Self { settings, guest, disruption_marker, vm_generation };
         let update = page.update(time, now);
         (page, update)
     }
@@ -126,10 +124,8 @@ impl VmClock {
     }
 
     /// The content now: after each [`HostTime::update`].
-    pub fn update(&mut self, time: &HostTime, now: Ticks) -> PageUpdate {
-        let info = self.info(time, now);
-        let changed = core::mem::replace(&mut self.status, info.clock_status) != info.clock_status;
-        PageUpdate { info, notify: self.settings.notifies && changed }
+    pub fn update(&self, time: &HostTime, now: Ticks) -> PageUpdate {
+        PageUpdate { info: self.info(time, now), notify: self.settings.notifies }
     }
 
     /// The VM was migrated, or its TSC changed: write this before a vCPU runs again.
@@ -137,8 +133,7 @@ impl VmClock {
         self.guest = guest;
         // A value that it never had, in 2^64 disruptions.
         self.disruption_marker = self.disruption_marker.wrapping_add(1);
-        let PageUpdate { info, .. } = self.update(time, now);
-        PageUpdate { info, notify: self.settings.notifies }
+        self.update(time, now)
     }
 
     /// The VM was restored from a snapshot, or is a copy: as [`moved`](Self::moved), with

@@ -44,6 +44,42 @@ fn the_page_is_good_at_once_and_the_counter_agrees_with_it() {
     assert_eq!(rig.read(1, HV_VP_INDEX, at(0)), Ok(1));
 }
 
+/// hyperv_features (selftests) and kvm_hv_set_msr_pw: bit 0 alone, and for good.
+#[test]
+fn an_invariant_tsc_is_promised_once_and_kept() {
+    const CONTROL: u32 = 0x4000_0118;
+    let mut without = Rig::new(HYPERV, 1, at(0));
+    for refused in [without.write(0, CONTROL, 1, at(0)), without.read(0, CONTROL, at(0)).map(drop)]
+    {
+        assert!(matches!(refused, Err(MsrError::NotOurs { msr: CONTROL, .. })), "{refused:?}");
+    }
+    let settings = HYPERV.with(|new| new.tsc_invariant = true);
+    // Before the guest's id, as Linux.
+    let mut rig = Rig::new(settings, 1, at(0));
+    assert_eq!((rig.read(0, CONTROL, at(0)), rig.write(0, CONTROL, 0, at(0))), (Ok(0), Ok(())));
+    assert!(matches!(rig.write(0, CONTROL, 3, at(0)), Err(MsrError::Reserved { .. })));
+    assert_eq!(rig.write(0, CONTROL, 1, at(0)), Ok(()));
+    assert_eq!(rig.write(0, CONTROL, 1, at(0)), Ok(()), "by the next kernel too");
+    assert_eq!(rig.write(0, CONTROL, 0, at(0)), Err(MsrError::StaysSet { msr: CONTROL, value: 0 }));
+    rig.write(0, HV_GUEST_OS_ID, 0, at(0)).unwrap();
+    assert_eq!(rig.read(0, CONTROL, at(0)), Ok(1));
+
+    let saved = rig.host.save(at(SECOND));
+    let saved = host::Saved::from_bytes(&saved.to_bytes()).unwrap();
+    let restore = |host: Settings| {
+        let plan = host::Restored::plan(&saved, &host, host::Policy::Advance, at(2 * SECOND));
+        plan.map(|plan| plan.ratio.raw())
+    };
+    let other = settings.with(|new| new.host_tsc = Hertz(2_000_000_000));
+    assert!(restore(settings).is_ok());
+    assert!(restore(other.with(|new| new.tsc_scaling = Some(48))).is_ok(), "scaled");
+    let (promised, here) = (HOST_TSC, Hertz(2_000_000_000));
+    let refused = Err(host::RestoreError::InvariantTsc { promised, here });
+    assert_eq!(restore(other), refused);
+    let refused = restore(HYPERV);
+    assert!(matches!(refused, Err(host::RestoreError::InvariantTsc { .. })), "{refused:?}");
+}
+
 #[test]
 fn the_page_is_off_while_the_tsc_is_no_clock_and_the_counter_goes_on() {
     let mut rig = Rig::hyperv(HYPERV, 2, at(SECOND));

@@ -14,7 +14,7 @@ fn bytes_that_are_no_saved_clock_are_refused() {
     rig.write(1, KVM_STEAL_TIME, 0x101, at(0)).unwrap();
     let saved = rig.host.save(at(SECOND));
     let bytes = saved.to_bytes();
-    assert_eq!(bytes.len(), 16 + 10 * 8 + 8 + 5 * 8 + 4 + 2 * 36);
+    assert_eq!(bytes.len(), 16 + 10 * 8 + 8 + 6 * 8 + 4 + 2 * 36);
     for length in 0..bytes.len() {
         let cut = Saved::from_bytes(&bytes[..length]);
         assert!(matches!(cut, Err(DecodeError::Truncated { .. })), "{length} bytes: {cut:?}");
@@ -25,21 +25,25 @@ fn bytes_that_are_no_saved_clock_are_refused() {
         Saved::from_bytes(&bytes).unwrap_err()
     };
     assert!(matches!(changed(0, 0), DecodeError::Magic { .. }));
-    assert_eq!(changed(8, 3), DecodeError::Version { found: 3 });
+    assert_eq!(changed(8, 4), DecodeError::Version { found: 4 });
     assert_eq!(changed(12, 5).to_string(), "5 where a provider from 0 to 4 is expected");
     assert!(matches!(changed(23, 0xff), DecodeError::Rate(_)));
     assert_eq!(changed(96, 2), DecodeError::Choice { found: 2, what: "0 or 1" });
-    assert_eq!(changed(148 + 36, 0), DecodeError::Order { before: VcpuId(0), after: VcpuId(0) });
-    assert!(matches!(changed(148 + 20, 0x43), DecodeError::Register(_)));
+    assert_eq!(changed(156 + 36, 0), DecodeError::Order { before: VcpuId(0), after: VcpuId(0) });
+    assert!(matches!(changed(156 + 20, 0x43), DecodeError::Register(_)));
     let longer = [bytes.as_slice(), &[0]].concat();
     assert_eq!(Saved::from_bytes(&longer), Err(DecodeError::Trailing { extra: 1 }));
 }
 
-/// Version 1 has neither the host's other clocks nor a rate for each vCPU.
+/// Version 1 has neither the host's other clocks nor a rate for each vCPU, and neither 1 nor
+/// 2 the invariant-TSC control.
 #[test]
 fn a_clock_saved_by_version_1_is_restored() {
     let saved = Rig::kvm(KVM, 2, at(0)).host.save(at(SECOND));
     let mut bytes = saved.to_bytes();
+    bytes.drain(144..152);
+    bytes[8] = 2;
+    assert_eq!(Saved::from_bytes(&bytes).as_ref(), Ok(&saved));
     bytes[8] = 1;
     for vcpu in [1, 0] {
         let rate = 148 + vcpu * 36 + 12;

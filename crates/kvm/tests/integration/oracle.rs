@@ -8,7 +8,8 @@ use kvm::{ClockState, Error, Host, Restored, SavedTsc, Vcpu};
 use pvclock::Nanos;
 use test_size::size;
 
-use crate::model::{Chance, DAY, Kernel, ModelVm, Recorded, SECOND, World};
+use crate::model::{Chance, DAY, KeepsOffset, Kernel, ModelVm, Recorded, SECOND, World};
+
 
 /// Moves of one run: no fault is known that 20 000 missed.
 fn moves() -> u64 {
@@ -309,6 +310,55 @@ fn a_clock_is_held_on_its_own_boot_only_and_vcpus_are_counted() {
     let there = ModelVm::new(&host, 2);
     assert!(restore(&there, &saved, Policy::Freeze).is_err());
     assert_eq!(there.sets.get(), 0);
+}
+
+/// What the plan refuses is refused before a rate, the clock or an offset is set.
+#[test]
+fn a_clock_that_cannot_continue_leaves_the_vm_as_it_was() {
+    let world = World { now: (9 * DAY).into(), leap: u64::MAX, chance: Chance::new(5).into() };
+    let pairing = Kernel { pairs: false, master_with_offsets: true };
+    let host = model::Host { kernel: pairing, fraction_bits: Some(48), ..host(&world, None, DAY) };
+    let from = started(&host, 2);
+    from.vcpus[0].set_tsc_khz(host.khz as u32 * 2).unwrap();
+    type Case = (&'static str, Policy, fn(&mut ClockState));
+    let cases: [Case; 5] = [
+        ("of a later boot", Policy::Hold, |saved| saved.clock.taken.boot = Nanos(u64::MAX)),
+        ("of a TSC ahead", Policy::Hold, |saved| saved.clock.taken.tsc.0 = u64::MAX),
+        ("clock beyond 64 bits", Policy::Advance, |saved| saved.clock.clock = Nanos(u64::MAX)),
+        ("so soon", Policy::Freeze, |saved| saved.clock.clock = Nanos(u64::MAX - SECOND)),
+        ("TSC beyond 64 bits", Policy::Advance, |saved| {
+            saved.clock.taken.real.0 = Nanos(0);
+            saved.tscs[1].frequency = pvclock::Hertz(u64::from(u32::MAX) * 1_000);
+        }),
+    ];
+    for (what, policy, change) in cases {
+        let (there, mut saved) = (ModelVm::new(&host, 2), save(&from).unwrap());
+        change(&mut saved);
+        let vcpus = || there.vcpus.iter().map(|vcpu| (vcpu.khz(), vcpu.tsc_offset().unwrap()));
+        let before: Vec<_> = vcpus().collect();
+        let refused = restore(&there, &saved, policy);
+        assert!(matches!(refused, Err(Error::Restore(_))), "{what}: {refused:?}");
+        assert!(there.sets.get() == 0 && vcpus().eq(before), "{what}");
+    }
+}
+
+/// A KVM that keeps a vCPU's offset makes its guest's TSC step, and the restore states by how
+/// many cycles.
+#[test]
+fn an_offset_that_kvm_keeps_is_a_step_with_its_size() {
+    const KEPT: u64 = 12_345;
+    let world = World { now: (9 * DAY).into(), leap: u64::MAX, chance: Chance::new(5).into() };
+    let host = host(&world, None, DAY);
+    let saved = save(&started(&host, 1)).unwrap();
+    let right = restore(&ModelVm::new(&host, 1), &saved, Policy::Hold).unwrap().tscs[0];
+    assert_eq!(right.step(), 0);
+    let there = ModelVm::new(&host, 1);
+    there.vcpus[0].set_tsc_offset(KEPT).unwrap();
+    let vcpu = KeepsOffset(&there.vcpus[0]);
+    let kept = kvm::restore(&there, &[&vcpu], &saved, &known(&host), Policy::Hold).unwrap();
+    // Two restores of one line: within 1 ms of cycles.
+    let step = KEPT.wrapping_sub(right.offset).cast_signed();
+    assert!(kept.tscs[0].step().abs_diff(step) < host.khz, "{step} {kept:?}");
 }
 
 /// A write of IA32_TSC_ADJUST by the host does not move the TSC, the deadline is counted

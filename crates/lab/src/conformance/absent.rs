@@ -25,7 +25,7 @@ const HYPERV: [u32; 6] = [
 /// CPUID 1, ECX.
 const HYPERVISOR: u32 = 1 << 31;
 
-fn refused(subject: &Subject<'_>, name: &str, msrs: &[u32]) -> Result {
+fn check_refused(subject: &Subject<'_>, name: &str, msrs: &[u32]) -> Result {
     let mut accepted = Vec::new();
     for &msr in msrs {
         for request in [Request::ReadMsr { msr }, Request::WriteMsr { msr, value: 0 }] {
@@ -44,20 +44,20 @@ fn refused(subject: &Subject<'_>, name: &str, msrs: &[u32]) -> Result {
 }
 
 pub(super) fn others_of_kvm(subject: &Subject<'_>) -> Result {
-    refused(subject, "MSRs of Hyper-V", &HYPERV)
+    check_refused(subject, "MSRs of Hyper-V", &HYPERV)
 }
 
 pub(super) fn others_of_hyperv(subject: &Subject<'_>) -> Result {
-    refused(subject, "MSRs of KVM", &KVM)
+    check_refused(subject, "MSRs of KVM", &KVM)
 }
 
-pub(super) fn all(subject: &Subject<'_>) -> Result {
-    refused(subject, "MSRs of KVM", &KVM)?;
-    refused(subject, "MSRs of Hyper-V", &HYPERV)
+pub(super) fn check_all(subject: &Subject<'_>) -> Result {
+    check_refused(subject, "MSRs of KVM", &KVM)?;
+    check_refused(subject, "MSRs of Hyper-V", &HYPERV)
 }
 
 /// No hypervisor; `minimal` announces one with two frequencies and no more.
-pub(super) fn announced(subject: &Subject<'_>) -> Result {
+pub(super) fn announcement(subject: &Subject<'_>) -> Result {
     let [_, _, ecx, _] = subject.cpuid(1)?;
     let is_set = ecx & HYPERVISOR != 0;
     let is_minimal = subject.provider == Provider::Own(Kind::Minimal);

@@ -48,7 +48,7 @@ pub(super) fn of_kvm_clock(subject: &Subject<'_>) -> Result {
     let version = subject.time_info(0)?.version;
     let is_readable = subject.read(0, Source::KvmClock).is_ok();
     let is_kept = subject.read_msr(KVM_SYSTEM_TIME)? == Pages::time_address(0) | 1;
-    subject.judged(
+    subject.record(
         "page registered before the refused writes",
         "still in use",
         format!("version {version}, readable: {is_readable}"),

@@ -7,8 +7,7 @@
 
 use guest::layout::{MEMORY_MIN, Pages};
 use guest::request::Request;
-use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, HV_VP_INDEX};
-use vmm::Machine;
+use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, HV_TSC_INVARIANT_CONTROL, HV_VP_INDEX};
 
 use super::subject::Subject;
 use crate::settings::Result;
@@ -19,16 +18,24 @@ const HYPERVISOR: u32 = 1 << 31;
 const LEAST_LEAF: u32 = 0x4000_0005;
 /// Of the range that leaves may be in (mshyperv.c: HYPERV_CPUID_MAX).
 const LAST_LEAF: u32 = 0x4000_ffff;
-/// CPUID 0x4000_0003, EAX: the VP index, the invariant-TSC control.
-const VP_INDEX: u32 = 1 << 6;
+/// CPUID 0x4000_0003, EAX: what its bits let a guest use (TLFS, "Partition Privilege Mask").
+const PRIVILEGES: [(u32, &str); 6] = [
+    (1, "reference counter"),
+    (5, "OS id and hypercall page"),
+    (6, "VP index"),
+    (9, "reference TSC page"),
+    (11, "frequency MSRs"),
+    (13, "re-enlightenment"),
+];
+/// Announced where the TSC is invariant.
 const TSC_INVARIANT: u32 = 1 << 15;
-/// And the hypercall page, of a machine.
-const HYPERCALLS: u32 = 1 << 5;
 /// The same leaf, EDX: the frequency MSRs are there (ms_hyperv_init_platform).
-const FREQUENCY_MSRS: u32 = 1 << 8;
+const FREQUENCY_MSRS: u32 = 8;
+
+/// CPUID 0x8000_0007, EDX.
+const INVARIANT: u32 = 1 << 8;
 
 const HV_HYPERCALL: u32 = 0x4000_0001;
-const HV_TSC_INVARIANT_CONTROL: u32 = 0x4000_0118;
 /// Nothing of the guest's is there.
 const PAGE: u64 = MEMORY_MIN - 0x1000;
 const ENABLED: u64 = 1;
@@ -47,14 +54,16 @@ pub(super) fn discovery(subject: &Subject<'_>) -> Result {
         (LEAST_LEAF..=LAST_LEAF).contains(&last),
     );
     let [privileges, .., features] = subject.cpuid(0x4000_0003)?;
-    let asked = if subject.machine().is_some() { HYPERCALLS | VP_INDEX } else { VP_INDEX };
-    subject.holds(
-        "privileges asked for",
-        &format!("{asked:#x} in EAX: hypercalls of a machine, VP index; frequency MSRs in EDX"),
-        format!("EAX {privileges:#x}, EDX {features:#x}"),
-        privileges & asked == asked && features & FREQUENCY_MSRS != 0,
-    );
+    for (bit, what) in &PRIVILEGES {
+        is_set(subject, "EAX", privileges, *bit, what);
+    }
+    is_set(subject, "EDX", features, FREQUENCY_MSRS, "frequency MSRs");
     Ok(())
+}
+
+fn is_set(subject: &Subject<'_>, register: &str, value: u32, bit: u32, what: &str) {
+    let name = format!("CPUID 0x40000003 {register} bit {bit}, {what}");
+    subject.holds(&name, "set", format!("{value:#x}"), value & 1 << bit != 0);
 }
 
 pub(super) fn os_id(subject: &Subject<'_>) -> Result {
@@ -65,16 +74,16 @@ pub(super) fn os_id(subject: &Subject<'_>) -> Result {
 }
 
 /// Each vCPU reads its own: here they are numbered as they were created.
-pub(super) fn vp_index(subject: &Subject<'_>, machine: &Machine) -> Result {
+pub(super) fn vp_index(subject: &Subject<'_>) -> Result {
     let index = |vcpu| Ok(subject.request(vcpu, Request::ReadMsr { msr: HV_VP_INDEX })?[0]);
-    let found: Vec<u64> = (0..machine.vcpus()).map(index).collect::<Result<_>>()?;
+    let found: Vec<u64> = (0..subject.vcpus()).map(index).collect::<Result<_>>()?;
     let expected: Vec<u64> = (0..found.len() as u64).collect();
     subject.equal("VP index of each vCPU", &format!("{expected:?}"), &format!("{found:?}"));
     Ok(())
 }
 
 /// It is there for a guest that has told its id, and then has code in it.
-pub(super) fn hypercall_page(subject: &Subject<'_>, _: &Machine) -> Result {
+pub(super) fn hypercall_page(subject: &Subject<'_>) -> Result {
     let id = subject.read_msr(HV_GUEST_OS_ID)?;
     let word = || subject.ram().word(PAGE).unwrap_or(0);
     subject.write_msr(HV_GUEST_OS_ID, 0)?;
@@ -111,5 +120,17 @@ pub(super) fn invariant_tsc(subject: &Subject<'_>) -> Result {
     let is_refused = subject.refuses(Request::ReadMsr { msr: HV_TSC_INVARIANT_CONTROL })?;
     let words = |is: bool| if is { "there" } else { "not there" };
     subject.equal("invariant-TSC control", words(is_announced), words(!is_refused));
-    Ok(())
+    let [_, _, _, power] = subject.cpuid(0x8000_0007)?;
+    let is_invariant = power & INVARIANT != 0;
+    let name = "invariant-TSC control, by CPUID 0x80000007";
+    subject.equal(name, words(is_invariant), words(is_announced));
+    if !is_announced {
+        return Ok(());
+    }
+    // hyperv_features (selftests): one bit, which the guest sets for good.
+    subject
+        .all_refused("invariant-TSC control: reserved bits", &[(HV_TSC_INVARIANT_CONTROL, 2)])?;
+    subject.write_msr(HV_TSC_INVARIANT_CONTROL, ENABLED)?;
+    subject.reads_back("invariant-TSC control: set", HV_TSC_INVARIANT_CONTROL, ENABLED)?;
+    subject.all_refused("invariant-TSC control: cleared", &[(HV_TSC_INVARIANT_CONTROL, 0)])
 }

@@ -1,5 +1,7 @@
 //! Hyper-V's reference time: MSRs, counter and page.
 
+use std::time::Duration;
+
 use guest::layout::Pages;
 use guest::source::Source;
 use host::Event;
@@ -8,8 +10,8 @@ use host::msr::{
     HV_TIME_REF_COUNT, HV_TSC_EMULATION_STATUS, HV_TSC_FREQUENCY, HV_VP_INDEX,
 };
 use host::pages::ReferencePage;
+use pvclock::ReadError;
 use pvclock::hyperv::{ReferenceInfo, ReferenceReader};
-use pvclock::{Nanos, ReadError};
 use vmm::host_clock;
 
 use super::setting;
@@ -18,8 +20,6 @@ use crate::settings::Result;
 use crate::tsc_offsets::TscOffsets;
 
 const UNIT_NS: u64 = 100;
-/// CPUID 0x4000_0003, EAX: counter, page, frequency MSRs.
-const PRIVILEGES: u32 = 1 << 1 | 1 << 9 | 1 << 11;
 /// Readings of each comparison.
 const READINGS: usize = 200;
 /// The tolerance of hyperv_clock, counter against TSC.
@@ -41,18 +41,11 @@ pub(super) fn describe(info: &std::result::Result<ReferenceInfo, ReadError>) -> 
     }
 }
 
-pub(super) fn announced(subject: &Subject<'_>) -> Result {
+pub(super) fn announcement(subject: &Subject<'_>) -> Result {
     subject.equal("signature", "Microsoft Hv", &subject.signature()?);
     let [interface, ..] = subject.cpuid(0x4000_0001)?;
     let is_hv1 = interface.to_le_bytes() == *b"Hv#1";
     subject.holds("interface", "Hv#1", format!("{interface:#x}"), is_hv1);
-    let [privileges, ..] = subject.cpuid(0x4000_0003)?;
-    subject.holds(
-        "privileges",
-        &format!("{PRIVILEGES:#x}: counter, page, frequency MSRs"),
-        format!("{privileges:#x}"),
-        privileges & PRIVILEGES == PRIVILEGES,
-    );
     Ok(())
 }
 
@@ -108,14 +101,14 @@ pub(super) fn frequencies(subject: &Subject<'_>) -> Result {
 /// reason of the host, the host itself must show.
 pub(super) fn off_on_this_host(subject: &Subject<'_>) -> Result<Option<String>> {
     let info = ReferenceReader::new(page_of(subject)).info();
-    if info != Err(ReadError::SwitchedOff { version: 0 }) || subject.machine().is_none() {
+    if info != Err(ReadError::SwitchedOff { version: 0 }) {
         return Ok(None);
     }
     let why = if !subject.is_own() {
         "KVM has no master clock on this host"
     } else if host_clock::clocksource_is_tsc() == Some(false) {
         "this host's clocksource is not the TSC"
-    } else if let Some(why) = TscOffsets::probe()?.moved() {
+    } else if let Some(why) = TscOffsets::probe()?.why_moved() {
         why
     } else {
         return Ok(None);
@@ -161,7 +154,7 @@ pub(super) fn counter_against_tsc(subject: &Subject<'_>) -> Result {
     }
     let [counted, least_ns, most_ns] = counted_since(subject, &first)?;
     let holds = (least_ns * (1.0 - RATE)..=most_ns * (1.0 + RATE)).contains(&counted);
-    subject.judged(
+    subject.record(
         "counter against TSC",
         "the time between two readings by the TSC, ± 1 %",
         format!("{counted} ns, by the TSC {least_ns:.0} to {most_ns:.0} ns"),
@@ -171,7 +164,7 @@ pub(super) fn counter_against_tsc(subject: &Subject<'_>) -> Result {
 }
 
 /// Between two readings: in 200 of them a page 1 ppm off is 200 ns off.
-const BETWEEN: Nanos = Nanos(1_000_000);
+const BETWEEN: Duration = Duration::from_millis(1);
 
 /// The counter, in units of 100 ns, is at least the page's time at the TSC
 /// before it was read, and at most the page's time at the TSC after.
@@ -186,7 +179,7 @@ pub(super) fn counter_against_page(subject: &Subject<'_>) -> Result {
     let mut narrowest_ns = u64::MAX;
     for index in 0..READINGS {
         let vcpu = index % subject.vcpus();
-        subject.pass(BETWEEN);
+        std::thread::sleep(BETWEEN);
         let reading = subject.read(vcpu, Source::HyperVCounter)?;
         let reader = ReferenceReader::new(page_of(subject));
         let at = |tsc: u64| reader.units_100ns(&move || tsc).map(|units| units * UNIT_NS);

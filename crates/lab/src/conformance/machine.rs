@@ -1,4 +1,4 @@
-//! Checks on several vCPUs and their threads: they need a virtual machine.
+//! Checks on several vCPUs and their threads.
 
 use guest::layout::Pages;
 use guest::source::Source;
@@ -6,7 +6,7 @@ use host::pages::StealPage;
 use pvclock::Nanos;
 use pvclock::kvm_clock::Flags;
 use pvclock::steal_time::StealReader;
-use vmm::{Machine, run_delay};
+use vmm::run_delay;
 
 use super::subject::Subject;
 use crate::monotonic::{Amount, judge_stable, read_in_turn};
@@ -15,7 +15,8 @@ use crate::settings::Result;
 /// Reads of the monotonic test: the experiment `monotonic` makes more.
 const READS: u64 = 1_000_000;
 
-pub(super) fn steal_time(subject: &Subject<'_>, machine: &Machine) -> Result {
+pub(super) fn steal_time(subject: &Subject<'_>) -> Result {
+    let machine = subject.machine();
     // Our host reads the delay at this interval; both write the page at an
     // entry.
     std::thread::sleep(run_delay::EACH);
@@ -42,15 +43,16 @@ pub(super) fn steal_time(subject: &Subject<'_>, machine: &Machine) -> Result {
     Ok(())
 }
 
-pub(super) fn kvm_clock_monotonic(subject: &Subject<'_>, machine: &Machine) -> Result {
-    in_turn(subject, machine, Source::KvmClock)
+pub(super) fn kvm_clock_monotonic(subject: &Subject<'_>) -> Result {
+    in_turn(subject, Source::KvmClock)
 }
 
-pub(super) fn hyperv_monotonic(subject: &Subject<'_>, machine: &Machine) -> Result {
-    in_turn(subject, machine, Source::HyperVPage)
+pub(super) fn hyperv_monotonic(subject: &Subject<'_>) -> Result {
+    in_turn(subject, Source::HyperVPage)
 }
 
-fn in_turn(subject: &Subject<'_>, machine: &Machine, source: Source) -> Result {
+fn in_turn(subject: &Subject<'_>, source: Source) -> Result {
+    let machine = subject.machine();
     let name = format!("{} on all vCPUs", source.name());
     let expected = "never backward";
     if source == Source::KvmClock && !subject.time_info(0)?.flags.contains(Flags::TSC_STABLE) {
@@ -65,6 +67,6 @@ fn in_turn(subject: &Subject<'_>, machine: &Machine, source: Source) -> Result {
     let amount = Amount { reads, time: settings.monotonic_time };
     let order = read_in_turn(machine, source, false, amount, &mut |_| {})?;
     let (found, verdict) = judge_stable(machine, source, order, amount)?;
-    subject.judged(&name, expected, found, verdict);
+    subject.record(&name, expected, found, verdict);
     Ok(())
 }

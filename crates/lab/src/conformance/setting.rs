@@ -4,7 +4,7 @@ use guest::source::Source;
 use host::Event;
 use kvm_bindings::{KVM_CLOCK_REALTIME, kvm_clock_data};
 use pvclock::Nanos;
-use vmm::Machine;
+use vmm::host_clock;
 
 use super::subject::Subject;
 use crate::results::Verdict;
@@ -20,9 +20,9 @@ const SOON_NS: u64 = 5 * NANOS_PER_SECOND;
 
 /// The guest's clock by its host.
 pub(super) fn host_ns(subject: &Subject<'_>) -> Result<u64> {
-    match (subject.provider_ns(), subject.machine()) {
-        (None, Some(machine)) => Ok(machine.kernel_clock()?.clock),
-        (ns, _) => Ok(ns.unwrap_or(0)),
+    match subject.provider_ns() {
+        Some(ns) => Ok(ns),
+        None => Ok(subject.machine().kernel_clock()?.clock),
     }
 }
 
@@ -35,8 +35,8 @@ fn check(subject: &Subject<'_>, name: &str, set_ns: u64) -> Result {
     let after = host_ns(subject)?;
     let holds = (before..=after).contains(&guest) && guest.wrapping_sub(set_ns) < SOON_NS;
     // KVM follows what it does itself to a TSC, ours cannot.
-    let verdict = if subject.is_own() { subject.by_tsc(holds)? } else { Verdict::of(holds) };
-    subject.judged(
+    let verdict = if subject.is_own() { subject.by_tsc(holds)? } else { Verdict::judge(holds) };
+    subject.record(
         name,
         "guest between the host's readings before and after, soon after the set time",
         format!(
@@ -51,11 +51,11 @@ fn check(subject: &Subject<'_>, name: &str, set_ns: u64) -> Result {
 
 /// Sets the VM's clock, ns.
 pub(super) fn set(subject: &Subject<'_>, clock: u64) -> Result {
-    match subject.machine() {
-        Some(machine) if !subject.is_own() => {
-            machine.set_kernel_clock(&kvm_clock_data { clock, ..Default::default() })?;
-        }
-        _ => subject.host_event(Event::ClockSet { clock: Nanos(clock) }),
+    if subject.is_own() {
+        subject.host_event(Event::ClockSet { clock: Nanos(clock) });
+    } else {
+        let data = kvm_clock_data { clock, ..Default::default() };
+        subject.machine().set_kernel_clock(&data)?;
     }
     Ok(())
 }
@@ -71,7 +71,8 @@ pub(super) fn clock(subject: &Subject<'_>) -> Result {
 
 /// With KVM_CLOCK_REALTIME the clock advances by the real time that has
 /// passed, and not at all if that is negative.
-pub(super) fn by_real_time(subject: &Subject<'_>, machine: &Machine) -> Result {
+pub(super) fn by_real_time(subject: &Subject<'_>) -> Result {
+    let machine = subject.machine();
     if subject.is_own() {
         // `restore` tests our provider's policies for this.
         return Ok(());
@@ -84,7 +85,7 @@ pub(super) fn by_real_time(subject: &Subject<'_>, machine: &Machine) -> Result {
             continue;
         }
         let passed_ns = passed_s * NANOS_PER_SECOND.cast_signed();
-        let realtime = subject.host_clocks().real.0.0.wrapping_add_signed(-passed_ns);
+        let realtime = host_clock::read().real.0.0.wrapping_add_signed(-passed_ns);
         let flags = KVM_CLOCK_REALTIME;
         machine.set_kernel_clock(&kvm_clock_data { flags, realtime, ..Default::default() })?;
         check(subject, &name, passed_ns.max(0).cast_unsigned())?;

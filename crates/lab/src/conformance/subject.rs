@@ -1,43 +1,28 @@
-//! What a conformance check runs on: a guest and its host, on KVM or simulated
-//! in this process, and the checks so far.
+//! What a conformance check runs on: a guest and its host, and the checks so far.
 
 use std::cell::RefCell;
-use std::time::Duration;
 
 use guest::discovery::Found;
 use guest::protocol::Words;
 use guest::request::{Outcome, Request};
 use guest::source::Source;
 use host::{Event, GuestClock, HostClocks, Kind, VcpuId};
-use pvclock::Nanos;
 use pvclock::kvm_clock::TimeInfo;
 use pvclock::shared::Page;
-use vmm::{GuestRam, Machine, MachineError, host_clock};
+use vmm::{GuestRam, Machine, MachineError};
 
-use crate::bench::{Bench, Provider, started};
-use crate::in_process::guest_code::GuestCode;
-use crate::in_process::time::{Simulated, Time as _};
-use crate::in_process::vm::InProcessVm;
+use crate::bench::{Bench, Provider, boot_guest};
 use crate::pages;
 use crate::results::{Check, Verdict};
 use crate::settings::LabError;
 use crate::tsc_offsets::TscOffsets;
 
-/// How long a simulated pause lasts.
-const PAUSE: Nanos = Nanos(5_000_000_000);
-
 /// A running guest, its clock and its host.
 pub(super) struct Subject<'b> {
     pub(super) bench: &'b Bench<'b>,
     pub(super) provider: Provider,
-    place: Place<'b>,
+    machine: Machine,
     checks: RefCell<Vec<Check>>,
-}
-
-enum Place<'b> {
-    Kvm(Machine),
-    /// Page, MSRs and guest code agree on simulated time, to the nanosecond.
-    InProcess(&'b InProcessVm<Simulated>, RefCell<GuestCode<'b, Simulated>>),
 }
 
 /// A reading of a clock, between two of the TSC.
@@ -49,25 +34,16 @@ pub(super) struct Sample {
 }
 
 impl<'b> Subject<'b> {
-    pub(super) fn on_kvm(bench: &'b Bench<'b>, provider: Provider) -> Result<Self, MachineError> {
-        let machine = started(&bench.machine(provider, bench.settings.vcpus))?;
-        Ok(Self { bench, provider, place: Place::Kvm(machine), checks: RefCell::default() })
-    }
-
-    pub(super) fn in_process(
-        bench: &'b Bench<'b>,
-        kind: Kind,
-        vm: &'b InProcessVm<Simulated>,
-    ) -> Self {
-        let place = Place::InProcess(vm, RefCell::new(GuestCode::start(vm)));
-        Self { bench, provider: Provider::Own(kind), place, checks: RefCell::default() }
+    pub(super) fn start(bench: &'b Bench<'b>, provider: Provider) -> Result<Self, MachineError> {
+        let machine = boot_guest(&bench.machine(provider, bench.settings.vcpus))?;
+        Ok(Self { bench, provider, machine, checks: RefCell::default() })
     }
 
     pub(super) fn into_checks(self) -> Vec<Check> {
         self.checks.into_inner()
     }
 
-    pub(super) fn judged(
+    pub(super) fn record(
         &self,
         name: &str,
         expected: &str,
@@ -80,16 +56,16 @@ impl<'b> Subject<'b> {
     }
 
     pub(super) fn holds(&self, name: &str, expected: &str, found: impl Into<String>, holds: bool) {
-        self.judged(name, expected, found, Verdict::of(holds));
+        self.record(name, expected, found, Verdict::judge(holds));
     }
 
     /// The verdict on what takes the guest's TSC to go on as its host's does: where KVM
     /// moves it by itself, what does not hold shows nothing.
     pub(super) fn by_tsc(&self, holds: bool) -> Result<Verdict, LabError> {
-        if holds || self.machine().is_none() {
-            return Ok(Verdict::of(holds));
+        if holds {
+            return Ok(Verdict::judge(holds));
         }
-        Ok(match TscOffsets::probe()?.moved() {
+        Ok(match TscOffsets::probe()?.why_moved() {
             Some(why) => Verdict::NotMeasured(why.to_owned()),
             None => Verdict::Failed,
         })
@@ -101,41 +77,28 @@ impl<'b> Subject<'b> {
     }
 
     pub(super) fn not_measured(&self, name: &str, expected: &str, why: &str) {
-        self.judged(name, expected, "", Verdict::NotMeasured(why.into()));
+        self.record(name, expected, "", Verdict::NotMeasured(why.into()));
     }
 
-    /// The virtual machine, unless the guest is simulated.
-    pub(super) const fn machine(&self) -> Option<&Machine> {
-        match &self.place {
-            Place::Kvm(machine) => Some(machine),
-            Place::InProcess(..) => None,
-        }
+    pub(super) const fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     pub(super) fn vcpus(&self) -> usize {
-        self.machine().map_or(1, Machine::vcpus)
+        self.machine.vcpus()
     }
 
     pub(super) fn ram(&self) -> &GuestRam {
-        match &self.place {
-            Place::Kvm(machine) => machine.ram(),
-            Place::InProcess(vm, _) => &vm.ram,
-        }
+        self.machine.ram()
     }
 
     /// Sends the guest a request and waits for the reply.
     pub(super) fn request(&self, vcpu: usize, request: Request) -> Result<Words, MachineError> {
-        match &self.place {
-            Place::Kvm(machine) => machine.request(vcpu, request),
-            Place::InProcess(_, guest) => guest.borrow_mut().request(request),
-        }
+        self.machine.request(vcpu, request)
     }
 
     pub(super) fn discover(&self) -> Result<Found, MachineError> {
-        match &self.place {
-            Place::Kvm(machine) => machine.discover(0),
-            Place::InProcess(_, guest) => guest.borrow_mut().discover(),
-        }
+        self.machine.discover(0)
     }
 
     /// Runs `action` on our provider while no vCPU is in the guest; nothing if
@@ -144,56 +107,17 @@ impl<'b> Subject<'b> {
         &self,
         action: impl FnOnce(&mut GuestClock, HostClocks, &GuestRam) -> R,
     ) -> Option<R> {
-        match &self.place {
-            Place::Kvm(machine) => machine.with_clock_exclusive(action),
-            Place::InProcess(vm, _) => Some(vm.with_clock(action)),
-        }
+        self.machine.with_clock_exclusive(action)
     }
 
     /// Reports an event to our provider.
     pub(super) fn host_event(&self, event: Event) {
-        match &self.place {
-            Place::Kvm(machine) => machine.notify(event),
-            Place::InProcess(vm, _) => vm.host_event(event),
-        }
-    }
-
-    pub(super) fn host_clocks(&self) -> HostClocks {
-        match &self.place {
-            Place::Kvm(_) => host_clock::read(),
-            Place::InProcess(vm, _) => vm.time.reading(),
-        }
-    }
-
-    /// Lets time pass.
-    pub(super) fn pass(&self, span: Nanos) {
-        match &self.place {
-            Place::Kvm(_) => std::thread::sleep(Duration::from_nanos(span.0)),
-            Place::InProcess(vm, _) => vm.time.pass(span),
-        }
+        self.machine.notify(event);
     }
 
     pub(super) fn pause_and_resume(&self) -> Result<(), MachineError> {
-        if let Some(machine) = self.machine() {
-            machine.pause()?;
-            return machine.resume();
-        }
-        self.host_event(Event::Paused);
-        self.pass(PAUSE);
-        self.host_event(Event::Resumed);
-        Ok(())
-    }
-
-    /// How often a check that has no natural number of rounds repeats.
-    pub(super) const fn rounds(&self) -> u64 {
-        if self.machine().is_some() { 20 } else { 1_000 }
-    }
-
-    /// How much CLOCK_REALTIME and the guest's clock may differ in rate over a
-    /// check. kvmclock_test allows 5 s; between two readings of the host's clock
-    /// that is not needed.
-    pub(super) const fn realtime_tolerance(&self) -> Nanos {
-        Nanos(if self.machine().is_some() { 1_000_000 } else { 1_000 })
+        self.machine.pause()?;
+        self.machine.resume()
     }
 
     pub(super) fn is_own(&self) -> bool {

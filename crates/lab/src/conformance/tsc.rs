@@ -7,7 +7,7 @@ use guest::layout::Pages;
 use guest::request::Request;
 use guest::source::Source;
 use host::msr::KVM_SYSTEM_TIME;
-use vmm::{Machine, MachineError};
+use vmm::{MachineError, host_clock};
 
 use super::subject::Subject;
 use crate::results::Verdict;
@@ -33,9 +33,9 @@ struct ClockSample {
 
 impl ClockSample {
     fn now(subject: &Subject<'_>) -> Result<Self> {
-        let before = subject.host_clocks();
+        let before = host_clock::read();
         let reading = subject.read(0, Source::KvmClock)?;
-        let after = subject.host_clocks();
+        let after = host_clock::read();
         Ok(Self {
             host_tsc: [before.tsc.0, after.tsc.0],
             host_ns: [before.boot.0, after.boot.0],
@@ -65,7 +65,7 @@ impl ClockSample {
 fn judge(jumped: RangeInclusive<i64>, offsets: TscOffsets) -> Verdict {
     match offsets.why() {
         Some(why) if !jumped.contains(&JUMP.cast_signed()) => Verdict::NotMeasured(why.to_owned()),
-        _ => Verdict::of(jumped.contains(&JUMP.cast_signed())),
+        _ => Verdict::judge(jumped.contains(&JUMP.cast_signed())),
     }
 }
 
@@ -88,7 +88,7 @@ fn jump(subject: &Subject<'_>, name: &str, cause: impl FnOnce(&ClockSample) -> R
     // A TSC that is written is that much further on from the moment of the write
     // on, not from the reading before.
     let late = if name == WRITTEN {
-        subject.host_clocks().tsc.0.wrapping_sub(before.host_tsc[0]).cast_signed()
+        host_clock::read().tsc.0.wrapping_sub(before.host_tsc[0]).cast_signed()
     } else {
         0
     };
@@ -98,7 +98,7 @@ fn jump(subject: &Subject<'_>, name: &str, cause: impl FnOnce(&ClockSample) -> R
     let most = most.saturating_add(late);
     let found = format!("jumped by {least} to {most} cycles");
     let verdict = judge(least..=most, TscOffsets::probe()?);
-    subject.judged(name, &expected, found, verdict);
+    subject.record(name, &expected, found, verdict);
     if !subject.is_own() && name == WRITTEN {
         // KVM does not rewrite the page before its next update
         // (kvm_set_msr_common).
@@ -115,17 +115,17 @@ fn jump(subject: &Subject<'_>, name: &str, cause: impl FnOnce(&ClockSample) -> R
         moved @ TscOffsets::Moved if !holds => {
             Verdict::NotMeasured(moved.why().unwrap_or_default().to_owned())
         }
-        _ => Verdict::of(holds),
+        _ => Verdict::judge(holds),
     };
-    subject.judged(&name, &expected, found, verdict);
+    subject.record(&name, &expected, found, verdict);
     Ok(())
 }
 
-pub(super) fn written(subject: &Subject<'_>, _: &Machine) -> Result {
+pub(super) fn write_tsc(subject: &Subject<'_>) -> Result {
     jump(subject, WRITTEN, |before| subject.write_msr(IA32_TSC, before.tsc.wrapping_add(JUMP)))
 }
 
-pub(super) fn adjusted(subject: &Subject<'_>, _: &Machine) -> Result {
+pub(super) fn write_tsc_adjust(subject: &Subject<'_>) -> Result {
     let name = "IA32_TSC_ADJUST written";
     if subject.refuses(Request::ReadMsr { msr: IA32_TSC_ADJUST })? {
         subject.not_measured(name, "RDTSC jumps", "this KVM has no IA32_TSC_ADJUST");
@@ -136,7 +136,8 @@ pub(super) fn adjusted(subject: &Subject<'_>, _: &Machine) -> Result {
     subject.reads_back("IA32_TSC_ADJUST reads back", IA32_TSC_ADJUST, adjust)
 }
 
-pub(super) fn offset(subject: &Subject<'_>, machine: &Machine) -> Result {
+pub(super) fn offset(subject: &Subject<'_>) -> Result {
+    let machine = subject.machine();
     jump(subject, "TSC offset set by the host", |_| {
         let offset = machine.tsc_offset(0)?;
         machine.set_tsc_offset(0, offset.wrapping_add(JUMP))?;

@@ -74,7 +74,7 @@ pub(super) struct Measured {
 impl Measured {
     /// Nothing of fewer than two readings at different times. The choice depends
     /// on width and distance alone, so the result does not bias it.
-    pub(super) fn of(readings: &[Pair], resolution_ns: u64) -> Option<Self> {
+    pub(super) fn from_readings(readings: &[Pair], resolution_ns: u64) -> Option<Self> {
         let all = || {
             let pairs = readings.iter().enumerate().flat_map(|(index, first)| {
                 readings[index + 1..].iter().map(move |last| (*first, *last))
@@ -117,7 +117,7 @@ pub(super) fn counted_s(host_s: f64, drift_ppm: f64) -> f64 {
 pub(super) fn verdict(error_ppm: f64, uncertainty_ppm: f64, waited: Option<Nanos>) -> Verdict {
     let error_ppm = error_ppm.abs();
     if uncertainty_ppm <= TOLERANCE_PPM {
-        Verdict::of(error_ppm <= TOLERANCE_PPM)
+        Verdict::judge(error_ppm <= TOLERANCE_PPM)
     } else if error_ppm > TOLERANCE_PPM + uncertainty_ppm {
         Verdict::Failed
     } else {
@@ -169,18 +169,18 @@ mod tests {
             fast(9, 10_000),
             fast(10, 5_000_000),
         ];
-        let measured = Measured::of(&readings, 1).unwrap();
+        let measured = Measured::from_readings(&readings, 1).unwrap();
         assert_eq!((measured.first, measured.last), (readings[1], readings[4]));
         assert!((measured.drift_ppm() - 1000.0).abs() < 1e-6, "{measured:?}");
         assert_eq!((measured.host_s(), measured.guest_s()), (7.0, 7.007));
         assert!((2.8..2.9).contains(&measured.uncertainty_ppm()), "{measured:?}");
-        assert_eq!(Measured::of(&readings[..1], 1), None);
+        assert_eq!(Measured::from_readings(&readings[..1], 1), None);
     }
 
     #[test]
     fn without_tight_readings_the_smallest_bound_is_chosen() {
         let readings = [fast(1, 3_000_000), fast(2, 400_000), fast(3, 500_000), fast(4, 4_000_000)];
-        let measured = Measured::of(&readings, 1).unwrap();
+        let measured = Measured::from_readings(&readings, 1).unwrap();
         assert_eq!((measured.first, measured.last), (readings[1], readings[2]));
     }
 

@@ -1,5 +1,7 @@
 //! What the rounds of one way of waiting counted.
 
+use std::time::Duration;
+
 use guest::contention::{BUCKETS, Counted, middle};
 use guest::protocol::Words;
 use instruments::measurements::Spread;
@@ -7,6 +9,11 @@ use pvclock::Hertz;
 
 use crate::bench::median;
 use crate::results::Contention;
+
+/// What shows that a queue waited for a vCPU that did not run: hand-overs of this length and
+/// more, far beyond an exit and a wake-up, took this share of the round.
+const OFF_CPU: Duration = Duration::from_millis(1);
+const OFF_CPU_SHARE: f64 = 0.5;
 
 /// What the vCPUs of one round counted.
 #[derive(Debug, Clone)]
@@ -45,6 +52,17 @@ impl Round {
 
     pub(super) fn handovers_per_s(&self, tsc: Hertz) -> f64 {
         self.a_second(|counted| counted.handovers, tsc)
+    }
+
+    /// Whether its queue waited mostly for vCPUs that did not run: by the hand-overs that
+    /// took longer than one between two that do.
+    pub(super) fn waited_for_vcpus(&self, tsc: Hertz) -> bool {
+        let long = OFF_CPU.as_nanos() as f64 * tsc.0 as f64 / 1e9;
+        let waits = self.spans.iter().enumerate();
+        let waits = waits.map(|(bucket, count)| (middle(bucket) as f64, *count as f64));
+        let waited: f64 = waits.filter(|(cycles, _)| *cycles >= long).map(|(a, b)| a * b).sum();
+        let longest = self.counted.iter().map(|counted| counted.cycles).max().unwrap_or(0);
+        waited >= longest as f64 * OFF_CPU_SHARE && waited > 0.0
     }
 
     fn a_take(&self, pick: fn(&Counted) -> u64) -> f64 {

@@ -53,6 +53,7 @@ pub(super) const MODES: [Mode; 11] = [
 
 /// The rows that a bar is about.
 pub(super) struct Judged<'a> {
+    pub(super) plain: &'a Echo,
     pub(super) read_msr: &'a Echo,
     pub(super) hypercall: &'a Echo,
     pub(super) both_poll: &'a Echo,
@@ -63,6 +64,7 @@ pub(super) struct Judged<'a> {
 pub(super) fn rows(rows: &[Echo]) -> Option<Judged<'_>> {
     let of = |mode: &Mode| rows.iter().find(|row| row.mode == mode.name);
     Some(Judged {
+        plain: of(&PLAIN)?,
         read_msr: of(&READ_MSR)?,
         hypercall: of(&HYPERCALL)?,
         both_poll: of(&BOTH_POLL)?,

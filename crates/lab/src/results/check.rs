@@ -30,7 +30,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// By a condition.
-    pub fn of(holds: bool) -> Self {
+    pub fn judge(holds: bool) -> Self {
         if holds { Self::Passed } else { Self::Failed }
     }
 

@@ -11,12 +11,10 @@ use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Stock, Tic
 /// All of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// Where the experiments ran.
-    pub ran_on: RanOn,
     /// The host's TSC, Hz.
     pub host_tsc_hz: u64,
     /// From the machine's start to the guest's first report, ms.
-    pub boot_ms: Option<f64>,
+    pub boot_ms: f64,
     /// In the order they ran.
     pub experiments: Vec<Outcome>,
     /// Experiments that could not run.
@@ -30,16 +28,6 @@ pub struct NotRun {
     pub experiment: String,
     /// Why.
     pub why: String,
-}
-
-/// What the experiments ran on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum RanOn {
-    /// Virtual machines on /dev/kvm.
-    Kvm,
-    /// Host and guest code in one process, and why.
-    InProcess(String),
 }
 
 /// One experiment.

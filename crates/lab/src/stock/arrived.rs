@@ -48,7 +48,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    fn of(clocks: HostClocks) -> Self {
+    fn from_clocks(clocks: HostClocks) -> Self {
         Self { boot_ns: clocks.boot.0, real_ns: clocks.real.0.0 }
     }
 }
@@ -80,7 +80,7 @@ fn arrive(from: impl Read, policy: Policy, told_ppm: i32, kept: bool) -> Result<
     line.read();
     let restored = Machine::restore(&saved, policy).map_err(|error| error.to_string())?;
     let (machine, clock) = restored;
-    let (taken, since) = (Host::of(saved.taken()), Host::of(clock.since));
+    let (taken, since) = (Host::from_clocks(saved.taken()), Host::from_clocks(clock.since));
     let tsc_offset = machine.tsc_offset(0).map_err(|error| error.to_string())?;
     let (mut serial, started) = (String::new(), Instant::now());
     loop {
@@ -101,11 +101,11 @@ fn arrive(from: impl Read, policy: Policy, told_ppm: i32, kept: bool) -> Result<
         // Twice each: what is armed again after the restore fires too.
         let count = ticks.iter().flat_map(|(_, tick)| &tick.fired).count();
         let all_fired = fired.len() == TIMERS.len() && count >= 2 * TIMERS.len();
-        let held = if kept { Held::of(&ticks) } else { None };
+        let held = if kept { Held::find(&ticks) } else { None };
         if all_fired && held.is_some() == kept {
             return Ok(Arrival {
                 taken,
-                began: Host::of(clock.began),
+                began: Host::from_clocks(clock.began),
                 since,
                 bound_ns: clock.bound.0,
                 stamps: ticks[0].0.clone(),
@@ -116,7 +116,7 @@ fn arrive(from: impl Read, policy: Policy, told_ppm: i32, kept: bool) -> Result<
         }
         let fault = machine.guest_fault().map(|fault| format!("the guest ended: {fault}"));
         if started.elapsed() > LIMIT || fault.is_some() {
-            let not_right = if all_fired { ", the time of day not right" } else { "" };
+            let not_right = if all_fired { ", the time of day is wrong" } else { "" };
             let why =
                 fault.unwrap_or_else(|| format!("{count} timers fired in {LIMIT:?}{not_right}"));
             let end: String = serial.chars().rev().take(500).collect();

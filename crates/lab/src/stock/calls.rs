@@ -51,13 +51,13 @@ pub(super) fn count() -> io::Result<Option<Counted>> {
     fs::write(event.join("enable"), "0")?;
     let mut calls = 0;
     for cpu in fs::read_dir(Path::new(TRACING).join("per_cpu"))? {
-        calls += counted(&fs::read_to_string(cpu?.path().join("stats"))?);
+        calls += sum_counts(&fs::read_to_string(cpu?.path().join("stats"))?);
     }
     Ok(Some(Counted { reads: READS, calls }))
 }
 
 /// Of a CPU: `entries: 12`.
-fn counted(stats: &str) -> u64 {
+fn sum_counts(stats: &str) -> u64 {
     let figures = stats.lines().filter_map(|line| line.split_once(": "));
     let wanted = figures.filter(|(name, _)| COUNTED.contains(name));
     wanted.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum()
@@ -94,6 +94,6 @@ mod tests {
     fn what_was_lost_is_counted_too() {
         let stats = "entries: 12\noverrun: 3\ncommit overrun: 0\nbytes: 576\n\
                      oldest event ts:     4.5\ndropped events: 1\nread events: 0\n";
-        assert_eq!(counted(stats), 16);
+        assert_eq!(sum_counts(stats), 16);
     }
 }

@@ -36,8 +36,9 @@ pub(super) fn clocksource(provider: Provider, machine: Machine) -> &'static str 
         // constant, does not stop, and is not known to be unstable.
         Provider::Kernel | Provider::Own(Kind::Kvm) if machine.invariant_tsc => "tsc",
         Provider::Kernel | Provider::Own(Kind::Kvm) => "kvm-clock",
-        // drivers/clocksource/hyperv_timer.c: rated 500, and below the TSC only where
-        // the host lets it be invariant (MSR 0x40000118), which ours does not offer.
+        // drivers/clocksource/hyperv_timer.c: rated below the TSC where the host lets that
+        // be invariant (MSR 0x40000118), which is offered where it is.
+        Provider::Own(Kind::HyperV) if machine.invariant_tsc => "tsc",
         Provider::KernelHyperV | Provider::Own(Kind::HyperV) => "hyperv_clocksource_tsc_page",
         Provider::Own(_) if trusts_tsc(machine) => "tsc",
         // No TSC: the machine's HPET, rated above its PM timer (arch/x86/kernel/hpet.c).
@@ -54,6 +55,7 @@ pub(super) const EARLY: &str = "tsc-early";
 pub(super) fn true_verdicts(provider: Provider, machine: Machine) -> &'static [&'static str] {
     match provider {
         // arch/x86/kernel/cpu/mshyperv.c: without MSR 0x40000118.
+        Provider::Own(Kind::HyperV) if machine.invariant_tsc => &[],
         Provider::KernelHyperV | Provider::Own(Kind::HyperV) => {
             &["unstable due to running on hyper-v"]
         }
@@ -65,14 +67,22 @@ pub(super) fn true_verdicts(provider: Provider, machine: Machine) -> &'static [&
 /// Whether the VMClock's driver reads it: with no TSC that is held unstable
 /// (vmclock_get_crosststamp, drivers/ptp/ptp_vmclock.c).
 pub(super) fn driver_reads_vmclock(provider: Provider, machine: Machine) -> bool {
-    let is_hyperv = matches!(provider, Provider::KernelHyperV | Provider::Own(Kind::HyperV));
-    !is_hyperv && trusts_tsc(machine)
+    match provider {
+        Provider::KernelHyperV => false,
+        Provider::Own(Kind::HyperV) => machine.invariant_tsc,
+        _ => trusts_tsc(machine),
+    }
 }
 
 /// arch/x86/kernel/tsc.c, unsynchronized_tsc: a TSC that is not constant is not taken
 /// on several CPUs of anybody but Intel; since 6.9 on several packages, and KVM tells of one.
 fn trusts_tsc(machine: Machine) -> bool {
     machine.invariant_tsc || machine.is_intel || machine.vcpus == 1 || machine.kernel >= (6, 9)
+}
+
+/// Whether the guest's kernel is told what its host steals: by KVM's page alone.
+pub(super) fn has_steal_time(provider: Provider) -> bool {
+    provider.name() == Kind::Kvm.name()
 }
 
 /// The resolution, ns, of what a kernel that was suspended finds out by how long: kvm-clock,
@@ -95,7 +105,15 @@ mod tests {
         let of = |provider, machine| clocksource(provider, machine);
         assert_eq!(of(Provider::Kernel, amd), "kvm-clock");
         assert_eq!(of(Provider::Own(Kind::Kvm), Machine { invariant_tsc: true, ..amd }), "tsc");
-        assert_eq!(of(Provider::Own(Kind::HyperV), amd), "hyperv_clocksource_tsc_page");
+        let (hyperv, invariant) =
+            (Provider::Own(Kind::HyperV), Machine { invariant_tsc: true, ..amd });
+        assert_eq!(of(hyperv, amd), "hyperv_clocksource_tsc_page");
+        assert_eq!(of(hyperv, invariant), "tsc");
+        assert_eq!(of(Provider::KernelHyperV, invariant), "hyperv_clocksource_tsc_page");
+        assert!(
+            true_verdicts(hyperv, invariant).is_empty() && !true_verdicts(hyperv, amd).is_empty()
+        );
+        assert!(driver_reads_vmclock(hyperv, invariant) && !driver_reads_vmclock(hyperv, amd));
         assert_eq!(of(Provider::Own(Kind::None), amd), "hpet");
         let newer = Machine { kernel: (6, 12), ..amd };
         assert_eq!(of(Provider::Own(Kind::None), newer), "tsc");

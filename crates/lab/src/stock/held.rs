@@ -32,7 +32,7 @@ pub(super) struct Held {
 
 impl Held {
     /// Of lines since, once the time of day was right and then seen for long enough.
-    pub(super) fn of(lines: &[(Vec<Placed>, Tick)]) -> Option<Self> {
+    pub(super) fn find(lines: &[(Vec<Placed>, Tick)]) -> Option<Self> {
         let dates = lines.iter().filter_map(|(stamps, _)| stamps.iter().find(|one| is_date(one)));
         let dates: Vec<_> = dates.skip_while(|date| !is_right(date)).cloned().collect();
         let (first, last) = (dates.first()?, dates.last()?);
@@ -64,13 +64,13 @@ impl Held {
             name: format!("{title}: {what}"),
             expected,
             found,
-            verdict: Verdict::of(holds),
+            verdict: Verdict::judge(holds),
         };
         let is_behind = policy == Policy::Freeze || policy == Policy::Sleep;
         let says = |event: &str| self.said.events.iter().any(|one| one == event);
         let events =
             if self.said.events.is_empty() { "nothing" } else { &self.said.events.join(", ") };
-        let ended = self.said.ended.as_deref().unwrap_or("lives");
+        let ended = self.said.ended.as_deref().unwrap_or("runs");
         let must = if is_behind { format!("{RESTORED}, {STEPPED}") } else { RESTORED.to_owned() };
         vec![
             check(
@@ -87,7 +87,7 @@ impl Held {
             ),
             check(
                 "keep",
-                format!("lives, and says: {must}"),
+                format!("runs, and reports: {must}"),
                 format!("{ended}, {events}"),
                 self.said.ended.is_none() && says(RESTORED) && (!is_behind || says(STEPPED)),
             ),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     fn verdicts(lines: &[(Vec<Placed>, Tick)], policy: Policy) -> [bool; 3] {
-        let held = Held::of(lines).unwrap();
+        let held = Held::find(lines).unwrap();
         let checks = held.judge("kvm: file", policy, 10 * S, &mut Moved::default());
         let passed: Vec<_> = checks.iter().map(|one| one.verdict == Verdict::Passed).collect();
         passed.try_into().unwrap()
@@ -140,8 +140,8 @@ mod tests {
     fn a_time_of_day_has_to_be_right_and_stay_so() {
         let right = lines(|_| 20e3);
         assert_eq!(verdicts(&right, Policy::Freeze), [true; 3]);
-        assert_eq!(Held::of(&right[..8]), None, "not seen for long enough");
-        assert_eq!(Held::of(&right[..1]), None, "never right");
+        assert_eq!(Held::find(&right[..8]), None, "not seen for long enough");
+        assert_eq!(Held::find(&right[..1]), None, "never right");
         let once = lines(|n| if n == 9 { -4e9 } else { 20e3 });
         assert_eq!(verdicts(&once, Policy::Freeze), [true, false, true]);
         assert_eq!(verdicts(&right[1..], Policy::Advance), [true; 3]);

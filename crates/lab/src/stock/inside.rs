@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::kept::Keep;
 use super::seen::{Reading, Seen};
-use super::{calls, power, ticking, vmclock};
+use super::{calls, power, steal, ticking, vmclock};
 use crate::initramfs;
 
 const CLOCKSOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
@@ -86,6 +86,8 @@ pub fn run_inside(inside: Inside) -> std::io::Result<()> {
         errors.push(format!("calls of clock_gettime: {error}"));
         None
     });
+    let stolen = steal::under_load();
+    let stolen = stolen.map_err(|error| errors.push(format!("steal: {error}"))).ok();
     let suspended = inside.suspends.then(|| {
         let before = reading();
         if let Err(error) = power::suspend() {
@@ -105,7 +107,7 @@ pub fn run_inside(inside: Inside) -> std::io::Result<()> {
         findings,
         disruptions,
         errors,
-        steal_ticks: steal(&line("/proc/stat")),
+        stolen,
         readings,
         reads,
         vmclock: by_vmclock,
@@ -231,11 +233,6 @@ fn about_clocks(log: &str) -> Vec<String> {
     };
     let lines: Vec<&str> = log.lines().filter(is_about).collect();
     lines[lines.len().saturating_sub(LINES)..].iter().map(|&line| line.to_owned()).collect()
-}
-
-/// The eighth figure of the first line (proc_stat(5)).
-fn steal(stat: &str) -> Option<u64> {
-    stat.lines().next()?.split_whitespace().nth(8)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -32,6 +32,10 @@ pub(super) struct Times {
     pub(super) bound_ns: f64,
     /// What the host's time of day was steered by since the guest began, ns.
     steered_ns: f64,
+    /// By how much its time of day gained on the host's between the two readings, ns, and
+    /// what the host's was steered by between them.
+    real_gained_ns: f64,
+    steered_between_ns: f64,
     /// By how much its clock is faster between the two readings, and the bound.
     pub(super) rate_ppm: Option<f64>,
     /// The same in ns, of this span, read with this bound.
@@ -64,7 +68,7 @@ pub(super) fn judge(
         name: name(what),
         expected,
         found,
-        verdict: Verdict::of(holds),
+        verdict: Verdict::judge(holds),
     };
     let found = format!("{}, {} CPUs, {:.1} s", seen.release, seen.cpus, boot.took.as_secs_f64());
     let mut checks = vec![check("boots", expected, found, seen.cpus as usize == vcpus)];
@@ -83,20 +87,23 @@ pub(super) fn judge(
     checks.push(check(
         "kernel's log",
         format!("no verdict against a clock in {watched:?} and more"),
-        listed(&verdicts),
+        join(&verdicts),
         verdicts.is_empty(),
     ));
     let wrong: Vec<&str> = seen.findings.iter().map(String::as_str).filter(is_wrong).collect();
     checks.push(check(
         "doctor inside",
         "no warning but what is true there".to_owned(),
-        listed(&wrong),
+        join(&wrong),
         wrong.is_empty() && seen.errors.is_empty(),
     ));
     let told: Vec<&str> = seen.disruptions.iter().map(String::as_str).collect();
-    checks.push(check("watch inside", "nothing".to_owned(), listed(&told), told.is_empty()));
+    checks.push(check("watch inside", "nothing".to_owned(), join(&told), told.is_empty()));
     checks.extend(boot.page.as_ref().map(|page| page_check(provider, page, &check)));
     checks.push(reads_check(&boot, &check));
+    let (expected, found, verdict) =
+        boot.load.judge(provider, seen.stolen, (boot.tsc_offset, vcpus));
+    checks.push(Check { verdict, ..check("steal time under load", expected, found, false) });
     let times = times(&boot);
     checks.extend(time_checks(provider, &times, &check));
     let by_vmclock = vmclock::times(&seen.vmclock, &boot.host, boot.tsc_offset, machine.kernel);
@@ -125,9 +132,9 @@ fn power_checks(
     let suspended = stock.suspends.then(|| {
         let right = |slept: Slept| slept.is_right(expected::persistent_clock_ns(provider));
         let found = slept.map_or("no readings".to_owned(), |slept| {
-            format!("{} stood, {} gained", shown(slept.stood_ns), shown(slept.gained_ns))
+            format!("stopped for {}, gained {}", shown(slept.stood_ns), shown(slept.gained_ns))
         });
-        let expected = "5 to 10 s stand, and the time of day goes on".to_owned();
+        let expected = "the clock stops for 5 to 10 s, and the time of day continues".to_owned();
         check("suspend", expected, found, slept.is_some_and(right))
     });
     again.into_iter().chain(suspended).collect()
@@ -145,7 +152,7 @@ fn machine(boot: &Boot, vcpus: usize) -> Machine {
     Machine { kernel, vcpus, invariant_tsc, is_intel }
 }
 
-fn listed(words: &[&str]) -> String {
+fn join(words: &[&str]) -> String {
     if words.is_empty() { "nothing".to_owned() } else { words.join("; ") }
 }
 
@@ -167,6 +174,9 @@ fn times(boot: &Boot) -> Times {
     times.offset_ns = Some(real_ns - host_last.real_ns);
     times.bound_ns = last_ns + host_last.bound_ns;
     times.steered_ns = host_last.steered_ns.abs();
+    times.real_gained_ns =
+        signed(last.real_ns, first.real_ns) - (host_last.real_ns - host_first.real_ns);
+    times.steered_between_ns = (host_last.steered_ns - host_first.steered_ns).abs();
     let host_ns = host_last.boot_ns - host_first.boot_ns;
     let guest_ns = signed(last.raw_ns, first.raw_ns);
     if host_ns > 0.0 {
@@ -238,22 +248,30 @@ fn time_checks(
     provider: Provider,
     times: &Times,
     check: &dyn Fn(&str, String, String, bool) -> Check,
-) -> [Check; 2] {
+) -> [Check; 3] {
     let tells_time = provider.name() == Kind::Kvm.name();
     let has_page = tells_time || provider.name() == Kind::HyperV.name();
     let (offset, bound) = (times.offset_ns, times.bound_ns);
     // Until Linux takes kvm-clock it counts ticks, of which a slow host loses some
     // (kernel/time/timekeeping.c, timekeeping_init: clocksource_default_clock): it may
-    // be behind by what it missed of its boot, and never ahead.
+    // be behind by what it missed of its boot, and never ahead. From the first reading on
+    // it keeps its distance.
     let most = bound + times.steered_ns + if tells_time { TOLERANCE_NS } else { RTC_NS };
     let least = if tells_time { -times.took_ns } else { -most };
     let ppm = if has_page { PAGE_PPM } else { CALIBRATED_PPM };
     let gain = TOLERANCE_NS + times.gained_bound_ns + ppm * times.span_ns / 1e6;
     let shown = |ns: f64| instruments::figures::time(ns);
     let span = shown(times.span_ns);
+    let kept = gain + times.steered_between_ns;
     [
         check(
-            "time of day",
+            "time of day, once booted",
+            format!("within {} of the host's in {span}", shown(kept)),
+            shown(times.real_gained_ns),
+            offset.is_some() && times.real_gained_ns.abs() <= kept,
+        ),
+        check(
+            "time of day, of the boot",
             format!("{} to {} of the host's", shown(least), shown(most)),
             offset
                 .map_or("no reading".to_owned(), |ns| format!("{}, ± {}", shown(ns), shown(bound))),
@@ -269,4 +287,50 @@ fn time_checks(
             times.rate_ppm.is_some() && times.gained_ns.abs() <= gain,
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdicts(provider: Provider, times: &Times) -> [Verdict; 3] {
+        let check = |what: &str, expected: String, found: String, holds: bool| Check {
+            name: what.to_owned(),
+            expected,
+            found,
+            verdict: Verdict::judge(holds),
+        };
+        time_checks(provider, times, &check).map(|check| check.verdict)
+    }
+
+    /// Behind by 2 s of its boot, read 5 s apart with 300 ns of bound each.
+    fn booted(real_gained_ns: f64) -> Times {
+        Times {
+            offset_ns: Some(-2e9),
+            bound_ns: 300.0,
+            real_gained_ns,
+            rate_ppm: Some(0.0),
+            span_ns: 5e9,
+            gained_bound_ns: 600.0,
+            took_ns: 9e9,
+            ..Times::default()
+        }
+    }
+
+    #[test]
+    fn a_time_of_day_that_moves_after_the_boot_is_wrong() {
+        let kvm = Provider::Own(Kind::Kvm);
+        // 1 µs, 600 ns of bound and 0.25 ppm of 5 s.
+        for (gained_ns, is_right) in [(0.0, true), (2_800.0, true), (-2_900.0, false)] {
+            let [once_booted, of_the_boot, rate] = verdicts(kvm, &booted(gained_ns));
+            assert_eq!(once_booted, Verdict::judge(is_right), "{gained_ns}");
+            assert_eq!([of_the_boot, rate], [Verdict::Passed, Verdict::Passed]);
+        }
+        let steered = Times { steered_between_ns: 100.0, ..booted(-2_900.0) };
+        assert_eq!(verdicts(kvm, &steered)[0], Verdict::Passed, "the host's was steered");
+        let ahead = Times { offset_ns: Some(2_000.0), ..booted(0.0) };
+        assert_eq!(verdicts(kvm, &ahead)[1], Verdict::Failed, "never ahead");
+        let unread = Times { offset_ns: None, ..booted(0.0) };
+        assert_eq!(verdicts(kvm, &unread)[0], Verdict::Failed);
+    }
 }

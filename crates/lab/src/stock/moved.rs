@@ -106,7 +106,7 @@ pub(super) fn run(
                 }
                 checks
             }
-            Err(why) => vec![refused(&title, provider, why, &mut moved)],
+            Err(why) => vec![check_refusal(&title, provider, why, &mut moved)],
         });
         rows.push(moved);
     }
@@ -184,16 +184,16 @@ fn arrive(file: &PathBuf, moved: &Moved, kept: bool) -> Result<Arrival, String> 
 }
 
 /// Only a host that does not scale may refuse another rate, where the clock is KVM's.
-fn refused(title: &str, provider: Provider, why: String, moved: &mut Moved) -> Check {
+fn check_refusal(title: &str, provider: Provider, why: String, moved: &mut Moved) -> Check {
     let is_right = moved.told_ppm == OTHER_PPM
         && provider == Provider::Kernel
         && why.contains("KVM does not scale here");
     moved.refused = Some(why.clone());
     Check {
         name: format!("{title}: restored"),
-        expected: "goes on, or is refused where KVM does not scale".to_owned(),
+        expected: "continues, or is refused where KVM does not scale the TSC".to_owned(),
         found: why,
-        verdict: Verdict::of(is_right),
+        verdict: Verdict::judge(is_right),
     }
 }
 
@@ -235,7 +235,7 @@ fn judge(
         name: format!("{title}: {what}"),
         expected,
         found: if found.is_empty() { "nothing".to_owned() } else { found.join("; ") },
-        verdict: Verdict::of(holds),
+        verdict: Verdict::judge(holds),
     };
     let errors = moved.clocks.iter().map(|one| {
         format!("{} {:+.0} ns, bound {:.0}", one.clock, one.error_ns(), one.bound_s * 1e9)

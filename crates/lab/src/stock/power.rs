@@ -64,7 +64,7 @@ pub(super) struct Slept {
 }
 
 impl Slept {
-    pub(super) fn of(
+    pub(super) fn measure(
         (before, after): &(Reading, Reading),
         host: &HostLine,
         tsc_offset: u64,
@@ -122,7 +122,7 @@ mod tests {
         };
         let at = |s, raw_ns, real_ns| {
             let readings = (reading(1, 5_000_000_005, 77), reading(s, raw_ns, real_ns));
-            Slept::of(&readings, &host, 0).unwrap()
+            Slept::measure(&readings, &host, 0).unwrap()
         };
         let after = |raw_ns: u64, real_ns| at(9, raw_ns + 5_000_000_000, real_ns);
         let right = after(3_000_000_005, 8_000_000_177);
@@ -134,6 +134,6 @@ mod tests {
         assert!(!at(12, 5_500_000_005, 11_000_000_077).is_right(1.0), "stood 10.5 of 11 s");
         assert!(at(12, 6_100_000_005, 11_000_000_077).is_right(1.0), "stood 9.9 s");
         assert!(!at(9, 4_900_000_005, 8_000_000_077).is_right(1.0), "went back");
-        assert_eq!(Slept::of(&(reading(1, 0, 0), reading(21, 0, 0)), &host, 0), None);
+        assert_eq!(Slept::measure(&(reading(1, 0, 0), reading(21, 0, 0)), &host, 0), None);
     }
 }

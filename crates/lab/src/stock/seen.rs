@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::calls::Counted;
+use super::steal::Stolen;
 use super::vmclock;
 
 /// The line begins with this.
@@ -28,8 +29,9 @@ pub(super) struct Seen {
     pub(super) disruptions: Vec<String>,
     /// Commands that could not run, and why.
     pub(super) errors: Vec<String>,
-    /// Steal time in /proc/stat, in USER_HZ.
-    pub(super) steal_ticks: Option<u64>,
+    /// Steal time while the host was busy.
+    #[serde(default)]
+    pub(super) stolen: Option<Stolen>,
     /// The clocks at the beginning and at the end.
     pub(super) readings: Vec<Reading>,
     /// Reads of its clock, and those that entered the kernel, where it counts them.
@@ -91,7 +93,7 @@ mod tests {
             findings: Vec::new(),
             disruptions: Vec::new(),
             errors: Vec::new(),
-            steal_ticks: Some(3),
+            stolen: Some(Stolen { ticks: 3, tsc: (10, 15) }),
             readings: vec![Reading { tsc: (10, 15), real_ns: 1, raw_ns: 2 }],
             reads: Some(Counted { reads: 2, calls: 0 }),
             vmclock: Vec::new(),

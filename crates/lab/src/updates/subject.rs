@@ -5,7 +5,7 @@ use pvclock::Nanos;
 use pvclock::kvm_clock::TimeInfo;
 use vmm::Machine;
 
-use crate::bench::{Bench, Provider, started};
+use crate::bench::{Bench, Provider, boot_guest};
 use crate::pages::time_info;
 use crate::settings::LabError;
 
@@ -32,7 +32,7 @@ impl Subject {
         if let vmm::Backend::Own(provider) = &mut settings.backend {
             provider.sync_period = Some(SYNC_PERIOD);
         }
-        let machine = started(&settings)?;
+        let machine = boot_guest(&settings)?;
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let kernel = KernelVersion::of(&release);
         let mut subject = Self { machine, provider, cpus, has_master_clock: false, kernel };

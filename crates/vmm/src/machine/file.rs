@@ -3,7 +3,7 @@
 //! | bytes | what |
 //! | --- | --- |
 //! | 8 | `PVCVMM\0\0` |
-//! | 4 | version, 2; 1 has neither HPET, PM timer nor settings of the provider |
+//! | 4 | version, 3; 2 has no invariant TSC, 1 neither HPET, PM timer nor settings of the provider |
 //! | 4 | length of the description |
 //! | that many | the description: JSON, the clocks in it as crates `kvm` and `host` write them |
 //! | 8, 8, … | a run of memory: its address, its length, its bytes; again, until a length of 0 |
@@ -33,7 +33,7 @@ use crate::vcpu::Next;
 use crate::vmclock::VmClockSource;
 
 const MAGIC: [u8; 8] = *b"PVCVMM\0\0";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Four vCPUs take some 200 KB.
 const DESCRIPTION_MAX: u32 = 16 << 20;
 const PAGE: u64 = 4096;
@@ -132,6 +132,9 @@ struct Provider {
     never_back: bool,
     sync_period_ns: Option<u64>,
     apic_hz: u64,
+    /// Since version 3.
+    #[serde(default)]
+    tsc_invariant: bool,
 }
 
 impl Provider {
@@ -141,6 +144,7 @@ impl Provider {
             never_back: settings.never_back,
             sync_period_ns: settings.sync_period.map(|period| period.0),
             apic_hz: settings.apic.0,
+            tsc_invariant: settings.tsc_invariant,
         })
     }
 
@@ -148,6 +152,7 @@ impl Provider {
         settings.never_back = self.never_back;
         settings.sync_period = self.sync_period_ns.map(Nanos);
         settings.apic = Hertz(self.apic_hz);
+        settings.tsc_invariant = self.tsc_invariant;
     }
 }
 

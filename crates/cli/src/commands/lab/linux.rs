@@ -36,7 +36,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
     append: String,
 
-    /// With a VMClock, in ACPI, that takes this machine's clock for the truth
+    /// Add a VMClock in ACPI that treats this machine's clock as correct
     #[arg(long)]
     vmclock: bool,
 
@@ -44,7 +44,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     module: Vec<PathBuf>,
 
-    /// How long a boot and what runs inside may take
+    /// Longest time for a boot and the checks inside
     #[arg(long, value_name = "TIME", default_value = "2min", value_parser = duration::parse)]
     limit: Duration,
 
@@ -53,11 +53,11 @@ pub(super) struct Args {
           value_parser = clap::value_parser!(u16).range(1..=4))]
     vcpus: u16,
 
-    /// Also save each guest to a file and, so long after, restore it in other processes
+    /// Also save each guest to a file, and restore it in other processes after this time
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     away: Option<Duration>,
 
-    /// With --away and a VMClock: parachron keep keeps the guest's time of day by that
+    /// With --away and --vmclock: run parachron keep in the guest to keep its time of day
     #[arg(long, requires_all = ["away", "vmclock"])]
     keep: bool,
 
@@ -65,8 +65,8 @@ pub(super) struct Args {
     #[arg(long, conflicts_with = "initrd")]
     kexec: bool,
 
-    /// How long nothing may happen to the clocks, by watch and by the kernel's watchdog; --limit
-    /// has to allow for it
+    /// How long watch and the kernel's watchdog must report nothing; raise --limit to
+    /// match
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = duration::parse)]
     watch: Duration,
 
@@ -74,7 +74,7 @@ pub(super) struct Args {
     #[arg(long)]
     suspend: bool,
 
-    /// Without KVM's own kvm-clock
+    /// Skip KVM's own kvm-clock
     #[arg(long)]
     no_kernel_clock: bool,
 

@@ -47,14 +47,6 @@ pub(super) struct Vcpus {
     vcpus: u16,
 }
 
-/// Where.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct Place {
-    /// Run host and guest code in this process, without /dev/kvm
-    #[arg(long)]
-    in_process: bool,
-}
-
 /// As a picture too.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Plot {
@@ -141,12 +133,6 @@ impl Part for Vcpus {
     }
 }
 
-impl Part for Place {
-    fn apply(&self, plan: &mut Plan) {
-        plan.session.in_process = self.in_process;
-    }
-}
-
 impl Part for Plot {
     fn apply(&self, plan: &mut Plan) {
         plan.plot.clone_from(&self.plot);
@@ -201,9 +187,9 @@ macro_rules! experiment {
     };
 }
 
-experiment!(Drift: clocks Clocks, tsc AdvertisedTsc, measured Measured, place Place, plot Plot);
+experiment!(Drift: clocks Clocks, tsc AdvertisedTsc, measured Measured, plot Plot);
 experiment!(Updates: vcpus Vcpus);
-experiment!(Cost: clocks Clocks, place Place, plot Plot);
+experiment!(Cost: clocks Clocks, plot Plot);
 experiment!(Monotonic: vcpus Vcpus, reads Reads);
 experiment!(Offset: clocks Clocks, tsc AdvertisedTsc);
 experiment!(Restore: downtime Downtime, plot Plot);
@@ -211,7 +197,7 @@ experiment!(Ticks:);
 experiment!(Locks: rounds Rounds);
 experiment!(Network: rounds Rounds);
 experiment!(Agreement: measured Measured);
-experiment!(Conformance: vcpus Vcpus, place Place);
+experiment!(Conformance: vcpus Vcpus);
 
 /// `parachron lab` alone.
 #[derive(Debug, Clone, clap::Args)]
@@ -234,8 +220,6 @@ pub(super) struct All {
     #[command(flatten)]
     rounds: Rounds,
     #[command(flatten)]
-    place: Place,
-    #[command(flatten)]
     plot: Plot,
     #[command(flatten)]
     run: Run,
@@ -243,10 +227,9 @@ pub(super) struct All {
 
 impl All {
     pub(super) fn plan(&self) -> Plan {
-        let Self { clocks, tsc, vcpus, measured, downtime, reads, rounds, place, plot, .. } = self;
-        let parts: [&dyn Part; 9] =
-            [clocks, tsc, vcpus, measured, downtime, reads, rounds, place, plot];
-        let experiments = Experiment::chosen(&self.only, place.in_process);
+        let Self { clocks, tsc, vcpus, measured, downtime, reads, rounds, plot, .. } = self;
+        let parts: [&dyn Part; 8] = [clocks, tsc, vcpus, measured, downtime, reads, rounds, plot];
+        let experiments = Experiment::chosen(&self.only);
         let mut plan = Plan::new(experiments, &self.run);
         for part in parts {
             part.apply(&mut plan);
@@ -267,7 +250,7 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn new(experiments: Vec<Experiment>, run: &Run) -> Self {
         let settings = Settings { timeout: run.timeout, ..Settings::default() };
-        let session = Session { experiments, settings, advertised_tsc: None, in_process: false };
+        let session = Session { experiments, settings, advertised_tsc: None };
         Self { session, run: run.clone(), plot: None }
     }
 }

@@ -16,19 +16,9 @@ pub(super) fn session(error: &SessionError) -> CliError {
         SessionError::NoKvm(error)
         | SessionError::NoBoot(LabError::Machine(error))
         | SessionError::NotRun { error: LabError::Machine(error), .. } => of_machine(error),
-        SessionError::NoTsc(_) => "a machine whose TSC is constant",
-        SessionError::NoBoot(_) => "--in-process, which needs no /dev/kvm",
-        SessionError::NotRun { error: LabError::NeedsKvm, .. } => {
-            "without --in-process, on a machine with /dev/kvm"
-        }
         _ => SEE_KVM,
     };
     CliError::Failed { cause: error.to_string(), remedy: remedy.into() }
-}
-
-/// KVM is missing, or a machine failed.
-pub(super) fn machine(error: &MachineError) -> CliError {
-    CliError::Failed { cause: error.to_string(), remedy: of_machine(error).into() }
 }
 
 fn of_machine(error: &MachineError) -> &'static str {
@@ -51,7 +41,6 @@ fn of_machine(error: &MachineError) -> &'static str {
         | MachineError::InvalidReply { .. } => {
             "run it again; if it fails again, report it with this message: the guest is ours"
         }
-        MachineError::NoKvm(_) => "--in-process, for drift, cost and conformance without /dev/kvm",
         _ => SEE_KVM,
     }
 }
@@ -66,11 +55,10 @@ mod tests {
         for (error, helps) in [
             (opened(2), "modprobe kvm_amd"),
             (opened(13), "usermod -aG kvm"),
-            (opened(16), "--in-process"),
+            (opened(16), "parachron lab conformance"),
             (MachineError::Unsupported { what: "KVM_CAP_X86_MSR_FILTER" }, "a newer host kernel"),
         ] {
             let cause = error.to_string();
-            assert_eq!(machine(&error).to_string(), cause);
             assert!(of_machine(&error).contains(helps), "{cause}: {}", of_machine(&error));
         }
         assert_eq!(opened(2).to_string(), "/dev/kvm: No such file or directory (os error 2)");

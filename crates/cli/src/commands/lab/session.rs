@@ -33,7 +33,7 @@ pub(super) fn run(plan: &Plan) -> Result<ExitCode, CliError> {
 fn report(session: &Session) -> Result<LabReport, SessionError> {
     let length = session.length();
     let mut bar = Bar { bar: Progress::new(length), length };
-    let lab = session.run(&mut bar, |error| remedies::machine(error).print())?;
+    let lab = session.run(&mut bar)?;
     Ok(LabReport { version: env!("CARGO_PKG_VERSION").to_owned(), machine: Machine::this(), lab })
 }
 

@@ -175,7 +175,7 @@ fn offset(rows: &[Offset]) -> Table {
 
 fn restore(rows: &[Restore]) -> Table {
     let mut table = table(
-        "Restore: what a guest sees of being saved and restored",
+        "Restore: what a guest notices after save and restore",
         rows,
         [
             (Column::names("clock by"), &|row| row.backend.name().into()),

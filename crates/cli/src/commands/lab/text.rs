@@ -1,6 +1,6 @@
 //! The report for people: each experiment's table and checks, then a summary.
 
-use lab::results::{RanOn, Tally};
+use lab::results::Tally;
 
 use super::checks::Listed;
 use super::report::LabReport;
@@ -34,25 +34,22 @@ fn is_single(report: &LabReport) -> bool {
     report.lab.experiments.len() + report.lab.not_run.len() == 1
 }
 
-/// Where the experiments ran.
+/// What the experiments ran on.
 fn heading(report: &LabReport) -> String {
     let lab = &report.lab;
-    let ran_on = match &lab.ran_on {
-        RanOn::Kvm => "Virtual machines on /dev/kvm".to_owned(),
-        RanOn::InProcess(why) => format!("In process, no KVM ({why})"),
-    };
-    let boot = lab.boot_ms.map_or(String::new(), |ms| {
-        format!("; from a machine's start to its guest's first report {ms:.1} ms")
-    });
     let tsc = lab.host_tsc_hz as f64 / 1e6;
-    let one_cpu = match (&lab.ran_on, report.machine.cpus) {
-        (RanOn::Kvm, 1) => {
+    let one_cpu = match report.machine.cpus {
+        1 => {
             ". This process may use one CPU only: vCPUs take turns, so nothing here shows how \
              their clocks agree; run it on two (`taskset`, or give the machine more)"
         }
         _ => "",
     };
-    let run = format!("{ran_on}, host TSC {tsc:.3} MHz{boot}{one_cpu}");
+    let run = format!(
+        "Virtual machines on /dev/kvm, host TSC {tsc:.3} MHz; from a machine's start to its \
+         guest's first report {:.1} ms{one_cpu}",
+        lab.boot_ms
+    );
     format!("{}\n{}\n", report.machine.line(), wrap(&run, width()))
 }
 

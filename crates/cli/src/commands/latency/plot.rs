@@ -24,7 +24,7 @@ pub(super) fn svg(report: &LatencyReport) -> Result<String, CliError> {
     let rows = i32::try_from(report.latency.figures.len()).unwrap_or(0) * ROW;
     let line_top = TOP + rows + 100;
     picture(line_top + LINE + 60, |canvas| {
-        canvas.bold("Who is late", (20, 30), 22, INK)?;
+        canvas.bold("Latency", (20, 30), 22, INK)?;
         canvas.text(&report.machine.line(), (20, 56), Side::Left, 14, MUTED)?;
         distributions(canvas, report, rows)?;
         time_line(canvas, report, line_top)

@@ -40,7 +40,7 @@ fn figures(report: &LatencyReport) -> Table {
     let landmarks = ["min", "p50", "p90", "p99", "p99.9", "max"].map(figure);
     let columns = [Column::names("figure")].into_iter().chain(landmarks);
     let columns = columns.chain([Column::figures("samples", "")]);
-    let mut table = Table::new(format!("Who is late, over {}", time(found.over_s * 1e9)), columns);
+    let mut table = Table::new(format!("Latency over {}", time(found.over_s * 1e9)), columns);
     for figure in &found.figures {
         let ns = figure.ns;
         let cells = [ns.min, ns.p50, ns.p90, ns.p99, ns.p99_9, ns.max]
@@ -62,7 +62,7 @@ fn figures(report: &LatencyReport) -> Table {
             time(limit.quick_ns),
             time(limit.slow_ns)
         )),
-        Some(None) => table.note("Idle gaps of 10 µs to 2 ms end in wake-ups alike."),
+        Some(None) => table.note("Wake-ups after idle gaps of 10 µs to 2 ms are equally late."),
         None => {}
     }
     if let Some(answers) = &found.answers {

@@ -6,6 +6,7 @@
 //! bounded error. Each call takes time.
 
 mod chance;
+mod keeps_offset;
 mod recorded;
 
 use std::cell::{Cell, RefCell};
@@ -18,6 +19,7 @@ use pvclock::{Hertz, Nanos, Ticks};
 use units::UnixTime;
 
 pub(crate) use chance::Chance;
+pub(crate) use keeps_offset::KeepsOffset;
 pub(crate) use recorded::Recorded;
 
 pub(crate) const SECOND: u64 = 1_000_000_000;

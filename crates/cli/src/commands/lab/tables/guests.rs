@@ -96,7 +96,7 @@ pub(super) fn network(rows: &[Echo]) -> Table {
     let counted = |value: Option<f64>| value.map_or_else(Cell::none, figure);
     let micros = |ns: f64| figure(ns / 1e3);
     let mut table = table(
-        "Network: an echo request and its reply, and what the two take of each kind",
+        "Network: what an echo request and its reply cost",
         rows,
         [
             (Column::names("guest and host"), &|row| row.mode.as_str().into()),
@@ -132,7 +132,7 @@ pub(super) fn network(rows: &[Echo]) -> Table {
 
 pub(super) fn stock(rows: &[Stock]) -> Table {
     let mut table = table(
-        "Linux: what a stock kernel makes of each provider",
+        "Linux: a stock kernel on each provider",
         rows,
         [
             (Column::names("clock by"), &|row| row.backend.label(&row.provider).into()),

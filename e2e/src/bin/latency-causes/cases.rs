@@ -1,0 +1,288 @@
+//! The causes: a run that forces each, and one that does not.
+
+use std::net::UdpSocket;
+use std::num::NonZeroU64;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use inspect::latency::{Peer, Plan, measure};
+use instruments::latency::cause::Cause;
+use instruments::latency::proof::proven;
+use instruments::latency::{FigureKind, Latency, shares};
+use linux::cpus::pin;
+use linux::membarrier::Membarrier;
+use linux::scheduling::{set_timer_slack_ns, yield_to_all};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::children::{ECHO, Measuring, Wish};
+use crate::machine::{QuotaGroup, SteeredLoopback, busy, state};
+
+/// Whether the cause was named, or why the run does not count.
+pub(crate) type Outcome = Result<bool, String>;
+
+/// A run with the cause forced, and one without.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) forced: fn() -> Outcome,
+    pub(crate) control: fn() -> Outcome,
+}
+
+const fn case(name: &'static str, forced: fn() -> Outcome, control: fn() -> Outcome) -> Case {
+    Case { name, forced, control }
+}
+
+pub(crate) const CASES: [Case; 10] = [
+    case("run-queue", || run_queue(MEASURED), || run_queue(OTHER)),
+    case("nice", || nice(MEASURED), || nice(OTHER)),
+    case("quota", || quota(Some(1_000)), || quota(None)),
+    case("stopped", || stopped(true), || stopped(false)),
+    case("interrupts", || interrupts(true), || interrupts(false)),
+    case("softirqs", || softirqs(true), || softirqs(false)),
+    case("idle-exit", || idle_exit(false), || idle_exit(true)),
+    case("timer-slack", || slack(2_000_000), || slack(1)),
+    case("placement", || placement((1, 0)), || placement((1, 1))),
+    case("peer", || peer(true), || peer(false)),
+];
+
+/// The CPU that is measured, and another.
+const MEASURED: u32 = 1;
+const OTHER: u32 = 0;
+
+/// Of each run, ms.
+const RUN_MS: u64 = 400;
+/// A process is stopped for so long: longer than it may then wait for a CPU, which would be
+/// the greater cause of the same gap.
+const STOPPED: Duration = Duration::from_millis(400);
+
+pub(crate) fn plan(only: &[FigureKind]) -> Plan {
+    Plan {
+        duration: Duration::from_millis(RUN_MS),
+        echo: || {
+            let mut command = Command::new("/proc/self/exe");
+            command.arg(ECHO);
+            command
+        },
+        peer: None,
+        cpus: Some((MEASURED, MEASURED)),
+        only: only.to_vec(),
+    }
+}
+
+fn gaps() -> Latency {
+    measure(&plan(&[FigureKind::Gap]), &|_| ())
+}
+
+/// Time that the long delays of a cause took, ns.
+fn taken(found: &Latency, cause: Cause) -> u64 {
+    let shares = shares(&found.delays);
+    shares.iter().filter(|share| share.cause == cause).map(|share| share.total_ns).sum()
+}
+
+/// Short gaps of a cause, and of all.
+fn short(found: &Latency, cause: Cause) -> (u64, u64) {
+    let sum = |of: &dyn Fn(Cause) -> bool| {
+        found.short_gaps.iter().filter(|gaps| of(gaps.cause)).map(|gaps| gaps.gaps).sum()
+    };
+    (sum(&|other| other == cause), sum(&|_| true))
+}
+
+fn proves(found: &Latency, cause: Cause) -> bool {
+    proven(found).iter().any(|proven| proven.cause == cause)
+}
+
+/// Beside `work`, another thread does `other` repeatedly, bound to a CPU if there is one.
+fn beside<T>(cpu: Option<u32>, other: impl Fn() + Sync + Send, work: impl FnOnce() -> T) -> T {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _pinned = cpu.map(pin);
+            while !over.load(Ordering::Relaxed) {
+                other();
+            }
+        });
+        let done = work();
+        over.store(true, Ordering::Relaxed);
+        done
+    })
+}
+
+/// A thread of the same priority takes half of a CPU.
+fn run_queue(cpu: u32) -> Outcome {
+    let is_forced = cpu == MEASURED;
+    if !is_forced {
+        busy(1)?;
+    }
+    let found = beside(Some(cpu), std::hint::spin_loop, gaps);
+    if !is_forced {
+        busy(1)?;
+    }
+    Ok(taken(&found, Cause::RunQueue) >= RUN_MS * 1_000_000 / 4)
+}
+
+/// A process of the least priority beside a thread of the usual one.
+fn nice(cpu: u32) -> Outcome {
+    let is_forced = cpu == MEASURED;
+    if !is_forced {
+        busy(1)?;
+    }
+    let length = Duration::from_millis(RUN_MS);
+    let found = beside(Some(cpu), std::hint::spin_loop, || {
+        Measuring::start(&Wish { nice: 19, length, ..Wish::default() }).and_then(Measuring::finish)
+    })?;
+    if !is_forced {
+        busy(1)?;
+    }
+    Ok(taken(&found, Cause::RunQueue) >= RUN_MS * 1_000_000 / 2)
+}
+
+/// Interrupts from another CPU, a hundred thousand a second.
+fn interrupts(forced: bool) -> Outcome {
+    let barrier = Membarrier::register().map_err(|error| format!("membarrier: {error}"))?;
+    let storm = || {
+        if forced {
+            barrier.interrupt_all();
+        } else {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let (named, all) = short(&beside(Some(OTHER), storm, gaps), Cause::Interrupts);
+    // A sender that hardly ran has forced nothing; without one a few come too.
+    if forced && all < 200 {
+        return Err(format!("busy: {all} gaps only, the sender hardly ran"));
+    }
+    Ok(named * 2 > all && all >= 200)
+}
+
+/// Packets on loopback, sent on one CPU and served on the other.
+fn softirqs(forced: bool) -> Outcome {
+    let _steered = SteeredLoopback::to_cpu(if forced { MEASURED } else { OTHER })?;
+    let failed = |error: std::io::Error| format!("a socket: {error}");
+    let (to, from) = (UdpSocket::bind("127.0.0.1:0"), UdpSocket::bind("127.0.0.1:0"));
+    let (to, from) = (to.map_err(failed)?, from.map_err(failed)?);
+    from.connect(to.local_addr().map_err(failed)?).map_err(failed)?;
+    let sent = AtomicU32::new(0);
+    let flood = || {
+        // Nobody reads: a full queue drops the packet in the softirq.
+        let _ = from.send(&[0; 1_400]);
+        sent.fetch_add(1, Ordering::Relaxed);
+    };
+    let found = beside(Some(OTHER), flood, gaps);
+    let sent = sent.load(Ordering::Relaxed);
+    if sent < 10_000 {
+        return Err(format!("busy: {sent} packets sent only"));
+    }
+    let (named, all) = short(&found, Cause::Softirqs);
+    let long_ns = taken(&found, Cause::Softirqs);
+    Ok(named * 2 > all || long_ns * 2 > found.delays.iter().map(|delay| delay.ns).sum::<u64>())
+}
+
+/// Timers of an idle CPU, or of one that a thread of SCHED_IDLE keeps from idling.
+fn idle_exit(is_awake: bool) -> Outcome {
+    let all = Plan { duration: Duration::from_millis(900), ..plan(&[FigureKind::TimerWakeUp]) };
+    busy(1)?;
+    let found = if is_awake {
+        let is_lowest = AtomicBool::new(false);
+        let spin = || {
+            if !is_lowest.swap(true, Ordering::Relaxed) {
+                let _ = yield_to_all();
+            }
+            std::hint::spin_loop();
+        };
+        beside(Some(MEASURED), spin, || measure(&all, &|_| ()))
+    } else {
+        measure(&all, &|_| ())
+    };
+    busy(1)?;
+    Ok(proves(&found, Cause::IdleExit))
+}
+
+/// Timers measured after the slack was set.
+fn slack(ns: u64) -> Outcome {
+    let slack = NonZeroU64::new(ns).ok_or("a slack of 0")?;
+    set_timer_slack_ns(slack).map_err(|error| format!("timer slack: {error}"))?;
+    let all = Plan { duration: Duration::from_millis(500), ..plan(&[FigureKind::TimerWakeUp]) };
+    let found = measure(&all, &|_| ());
+    found.figure(FigureKind::TimerWakeUpInheritedSlack).ok_or("no timer woke up")?;
+    Ok(proves(&found, Cause::TimerSlack))
+}
+
+/// Pipes on one CPU and across two, or twice on one.
+fn placement(cpus: (u32, u32)) -> Outcome {
+    let kinds = [FigureKind::PipeOneCpu, FigureKind::PipeAcrossCpus];
+    let all = Plan { duration: Duration::from_secs(4), cpus: Some(cpus), ..plan(&kinds) };
+    let found = measure(&all, &|_| ());
+    found.figure(FigureKind::PipeOneCpu).ok_or("no pipe was measured")?;
+    Ok(proves(&found, Cause::Placement))
+}
+
+/// An echo on loopback that keeps every tenth answer for 30 ms.
+fn peer(slow: bool) -> Outcome {
+    let failed = |error: std::io::Error| format!("a socket: {error}");
+    let socket = UdpSocket::bind("127.0.0.1:0").map_err(failed)?;
+    socket.set_read_timeout(Some(Duration::from_millis(50))).map_err(failed)?;
+    let host = format!("udp:{}", socket.local_addr().map_err(failed)?);
+    let served = AtomicU32::new(0);
+    let echo = || {
+        let mut bytes = [0; 64];
+        if let Ok((length, from)) = socket.recv_from(&mut bytes) {
+            if slow && served.fetch_add(1, Ordering::Relaxed) % 10 == 9 {
+                std::thread::sleep(Duration::from_millis(30));
+            }
+            let _ = socket.send_to(&bytes[..length], from);
+        }
+    };
+    let all = Plan {
+        peer: Peer::parse(&host).ok(),
+        duration: Duration::from_millis(700),
+        ..plan(&[FigureKind::Echo])
+    };
+    let found = beside(None, echo, || measure(&all, &|_| ()));
+    let answered = found.figure(FigureKind::Echo).ok_or("no answer")?.ns.samples;
+    if answered < 20 {
+        return Err(format!("busy: {answered} answers only"));
+    }
+    // Two thirds of the delays that were forced.
+    Ok(taken(&found, Cause::Peer) >= answered / 10 * 20_000_000)
+}
+
+/// A quota of so many µs in 20 ms, or none.
+fn quota(quota_us: Option<u32>) -> Outcome {
+    let group = QuotaGroup::create(quota_us)?;
+    let (path, length) = (group.folder.display().to_string(), Duration::from_millis(RUN_MS));
+    let found = Measuring::start(&Wish { group: path, length, ..Wish::default() })?.finish()?;
+    let (throttled_ns, named_ns) = (group.throttled_ns(), taken(&found, Cause::Quota));
+    // Where others leave it less than its quota, nothing is forced.
+    if quota_us.is_some() && throttled_ns < 50_000_000 {
+        return Err(format!("busy: throttled for {throttled_ns} ns only"));
+    }
+    Ok(named_ns > 0 && named_ns * 2 >= throttled_ns)
+}
+
+/// Stopped in the middle of its run, seen running before and stopped in between.
+fn stopped(stop: bool) -> Outcome {
+    // Long enough to be stopped in its middle.
+    let length = Duration::from_millis(4 * RUN_MS);
+    let child = Measuring::start(&Wish { length, ..Wish::default() })?;
+    let process = child.process.id();
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw).ok_or("no process")?;
+    std::thread::sleep(Duration::from_millis(RUN_MS));
+    let before = state(process);
+    let mut during = None;
+    if stop {
+        let send = |signal| kill_process(pid, signal).map_err(|error| format!("a signal: {error}"));
+        send(Signal::STOP)?;
+        std::thread::sleep(STOPPED);
+        during = state(process);
+        send(Signal::CONT)?;
+    }
+    let found = child.finish()?;
+    if stop && during != Some('T') {
+        return Err(format!("the child was in state {during:?}, not stopped"));
+    }
+    // Between two bursts of the loop nothing is seen of it.
+    if stop && before != Some('R') {
+        return Err(format!("the child was in state {before:?}, not in its loop"));
+    }
+    Ok(taken(&found, Cause::Stopped) >= 200_000_000)
+}
