@@ -151,6 +151,8 @@ pub enum NextAction {
     Step,
     /// A slew.
     Slew,
+    /// Nothing but the slew in progress: `by_ns` is what is left of it.
+    Slewing,
     /// chronyd is sent `makestep`.
     Makestep,
     /// The clock is off, and is not corrected.

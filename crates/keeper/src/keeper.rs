@@ -9,11 +9,12 @@
 //! Within a sample, local sources come first. Where a disruption accounts for
 //! what the host's clock among them shows, the clock is corrected before
 //! servers reply. What else may move the clock, and how far, is in
-//! docs/design/keep.md; the code of that table is `judge`'s `reason`.
+//! docs/design/keep.md; the code of that table is `decision`'s `reason`.
 
 mod chronyd;
 mod date;
 mod decide;
+mod decision;
 mod disciplined;
 mod explained;
 mod judge;
@@ -216,7 +217,7 @@ impl Keeper {
                 return None;
             }
             self.stage = Stage::Done;
-            if let Some(action) = self.decide(now_ns) {
+            if let Some(action) = self.conclude(now_ns) {
                 return self.begun(action);
             }
             // No longer done where a source has to confirm its offset.

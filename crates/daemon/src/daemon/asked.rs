@@ -92,6 +92,7 @@ fn next(next: Next) -> NextStatus {
         Next::Wait => of(NextAction::Wait, None, None),
         Next::Step(by_ns) => of(NextAction::Step, Some(by_ns), None),
         Next::Slew(by_ns) => of(NextAction::Slew, Some(by_ns), None),
+        Next::Slewing(left_ns) => of(NextAction::Slewing, Some(left_ns), None),
         Next::Makestep(by_ns) => of(NextAction::Makestep, Some(by_ns), None),
         Next::Refuse(by_ns, why) => of(NextAction::Refuse, Some(by_ns), Some(why)),
     }

@@ -55,7 +55,8 @@ impl Keeper {
             .then(|| self.judge(now_ns, &selected))?
     }
 
-    pub(super) fn decide(&mut self, now_ns: u64) -> Option<Action> {
+    /// Decides by all sources, and carries that out.
+    pub(super) fn conclude(&mut self, now_ns: u64) -> Option<Action> {
         let candidates: Vec<Candidate> = self.candidates(now_ns).collect();
         match choose(&candidates, self.needed().0, now_ns) {
             Choice::Nothing => self.continue_round(now_ns).or_else(|| self.hold_over(now_ns)),

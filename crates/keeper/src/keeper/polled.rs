@@ -165,7 +165,12 @@ impl Polled {
 
     /// Polls it in this sample, up to [`POLLS_PER_SAMPLE`].
     pub(super) fn want(&mut self) {
-        self.is_wanted = !self.kind.is_pushed() && self.polls < POLLS_PER_SAMPLE;
+        self.is_wanted = self.can_be_polled();
+    }
+
+    /// Whether it may be polled again in this sample.
+    pub(super) fn can_be_polled(&self) -> bool {
+        !self.kind.is_pushed() && self.polls < POLLS_PER_SAMPLE
     }
 
     /// It is polled now.

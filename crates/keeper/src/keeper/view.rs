@@ -4,12 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::OffsetBound;
 
+use super::decision::Decision;
 use super::polled::{Polled, RtcView};
 use super::{Keeper, Phase};
 use crate::action::Refusal;
-use crate::choice::{Candidate, Choice, Selected, choose};
+use crate::choice::{Candidate, Choice, choose};
 use crate::offset::Offset;
-use crate::policy::Corrector;
 use crate::source::SourceKind;
 
 /// The clock, the sources, and what would be done now.
@@ -87,6 +87,8 @@ pub enum Next {
     Step(i64),
     /// A slew, ns.
     Slew(i64),
+    /// Nothing but the slew in progress, of which this is left, ns.
+    Slewing(i64),
     /// chronyd is sent `makestep`; the offset, ns.
     Makestep(i64),
     /// Nothing, and why; the offset, ns.
@@ -130,38 +132,23 @@ impl Keeper {
             SourceView { state, offset, bound_ns, rtc: source.rtc() }
         };
         let sources = self.sources.iter().enumerate().map(of_source).collect();
-        View { clock, selected, sources, next: self.would_do(&choice, now_ns) }
+        View { clock, selected, sources, next: self.next_of(&choice, now_ns) }
     }
 
-    fn would_do(&self, choice: &Choice, now_ns: u64) -> Next {
-        match choice {
-            Choice::Nothing => Next::Wait,
-            Choice::Contradiction(it) => Next::Refuse(it.offset.offset_ns, Refusal::Contradiction),
-            Choice::Of(it) => self.would_correct(it, now_ns),
-        }
-    }
-
-    fn would_correct(&self, selected: &Selected, now_ns: u64) -> Next {
+    fn next_of(&self, choice: &Choice, now_ns: u64) -> Next {
+        let (Choice::Of(selected) | Choice::Contradiction(selected)) = choice else {
+            return Next::Wait;
+        };
         let by_ns = selected.offset.offset_ns;
-        if selected.offset.is_within(self.policy.tolerance_ns) {
-            return Next::Nothing;
-        }
-        let is_own = !matches!(self.policy.corrector, Corrector::Chronyd { .. });
-        if let Err(why) = self.reason(selected, now_ns)
-            && (is_own || matches!(why, Refusal::BeyondMaxStep { .. }))
-        {
-            return Next::Refuse(by_ns, why);
-        }
-        let is_back = by_ns < 0 && self.policy.never_backward;
-        let is_step = by_ns.unsigned_abs() > self.policy.step_threshold_ns;
-        match self.policy.corrector {
-            Corrector::Kernel | Corrector::Beside if is_step && !is_back => Next::Step(by_ns),
-            Corrector::Kernel => Next::Slew(by_ns),
-            Corrector::Beside if !is_step => Next::Nothing,
-            Corrector::Beside => Next::Refuse(by_ns, Refusal::LeftToChronyd),
-            Corrector::Chronyd { .. } if !is_step => Next::Nothing,
-            Corrector::Chronyd { makestep: true, .. } if !is_back => Next::Makestep(by_ns),
-            Corrector::Chronyd { .. } => Next::Refuse(by_ns, Refusal::LeftToChronyd),
+        match self.decide(now_ns, choice) {
+            Decision::Wait => Next::Wait,
+            Decision::Settle | Decision::Leave | Decision::LeaveToDaemon => Next::Nothing,
+            Decision::PollStale(why) | Decision::Refuse(why) => Next::Refuse(by_ns, why),
+            Decision::Confirm => Next::Refuse(by_ns, Refusal::Unconfirmed),
+            Decision::Step => Next::Step(by_ns),
+            Decision::Slew(by_ns) => Next::Slew(by_ns),
+            Decision::KeepSlew(left_ns) => Next::Slewing(left_ns),
+            Decision::Makestep { .. } | Decision::AwaitChronyd => Next::Makestep(by_ns),
         }
     }
 }

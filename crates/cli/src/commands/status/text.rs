@@ -75,6 +75,7 @@ fn next(status: &Status) -> String {
         NextAction::Wait => "waits for a source".into(),
         NextAction::Step => format!("step {by}"),
         NextAction::Slew => format!("slew {by}"),
+        NextAction::Slewing => format!("slewing, {by} left"),
         NextAction::Makestep => format!("chronyd makestep, offset {by}"),
         NextAction::Refuse => {
             let why = status.next.why.as_deref().unwrap_or("for an unknown reason");
