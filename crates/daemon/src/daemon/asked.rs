@@ -120,7 +120,7 @@ mod tests {
             let mut daemon = Daemon::new(settings).unwrap();
             daemon.others = OtherDaemons::chronyd(false);
             if let Some(corrector) = corrector {
-                daemon.settings.policy.corrector = corrector;
+                daemon.keeper.set_corrector(corrector);
             }
             assert_eq!(daemon.status().beside.is_some(), is_beside);
         }

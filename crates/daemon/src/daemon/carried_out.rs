@@ -24,7 +24,7 @@ const COMMANDS: &str = "chronyd's command socket";
 impl Daemon {
     /// The frequency that is set, and the one that was learnt.
     pub(super) fn start_discipline(&mut self) {
-        if self.settings.policy.corrector != Corrector::Kernel || self.clock.is_simulated() {
+        if self.keeper.policy().corrector != Corrector::Kernel || self.clock.is_simulated() {
             return self.start_keeper(None);
         }
         let stored = self.learnt.load().unwrap_or_else(|why| {
@@ -37,7 +37,7 @@ impl Daemon {
     /// What the kernel holds, and what was learnt before.
     pub(super) fn start_keeper(&mut self, stored: Option<Frequency>) {
         let is_ours =
-            self.settings.policy.corrector == Corrector::Kernel && !self.clock.is_simulated();
+            self.keeper.policy().corrector == Corrector::Kernel && !self.clock.is_simulated();
         if is_ours && let Some((tick_us, ppb)) = self.clock.reset_tick() {
             self.events.push(Event::TickReset { tick_us, frequency_ppm: ppb / 1000.0 });
         }
@@ -72,7 +72,6 @@ impl Daemon {
         if !self.keeper.set_corrector(corrector) {
             return false;
         }
-        self.settings.policy.corrector = corrector;
         if daemon.is_none() {
             self.start_keeper(None);
         }
@@ -102,7 +101,7 @@ impl Daemon {
     }
 
     pub(super) fn is_beside(&self) -> bool {
-        self.settings.policy.corrector == Corrector::Beside
+        self.keeper.policy().corrector == Corrector::Beside
     }
 
     fn is_beside_chronyd(&mut self) -> bool {

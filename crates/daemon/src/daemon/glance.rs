@@ -17,7 +17,7 @@ impl Daemon {
     /// of a wake-up, and nothing else makes that needless: a host that gives notice wakes
     /// the daemon itself, and beside another daemon the next sample is soon enough.
     pub(super) fn looks_between(&self) -> bool {
-        let is_alone = self.settings.policy.corrector == Corrector::Kernel;
+        let is_alone = self.keeper.policy().corrector == Corrector::Kernel;
         let now = Instant::now();
         let is_told =
             self.sources.iter().filter_map(Source::host).any(|host| host.gives_notice(now));

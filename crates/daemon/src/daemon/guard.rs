@@ -71,7 +71,7 @@ impl Daemon {
 
     /// chronyd corrects the clock: its own steps are no date that somebody set.
     fn is_chronyds(&self) -> bool {
-        matches!(self.settings.policy.corrector, Corrector::Chronyd { .. })
+        matches!(self.keeper.policy().corrector, Corrector::Chronyd { .. })
     }
 
     /// Whether this is not to be done any more, as it rests on what was measured before the

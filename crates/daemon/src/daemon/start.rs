@@ -6,7 +6,7 @@ use std::time::Instant;
 use disruptions::Observer;
 use inspect::sampler::Sampler;
 use keeper::event::{Event, Line, NotUsed, Started, Summary};
-use keeper::{Corrector, Keeper};
+use keeper::{Corrector, Keeper, Policy};
 use linux::file_lock::FileLock;
 use linux::service_manager;
 use linux::system_clock;
@@ -33,10 +33,9 @@ impl Daemon {
     /// # Errors
     /// Why it cannot be kept by these settings.
     pub fn new(settings: Settings) -> Result<Self, DaemonError> {
-        let mut settings = checked(settings)?;
+        settings.check()?;
         let others = OtherDaemons::new(&settings)?;
         let lock = permitted(&settings, false)?;
-        beside(&mut settings, &others);
         let (found, mut not_used) = discovery::find(&settings, &[])?;
         let sources: Vec<_> = found.into_iter().filter_map(Found::new_one).collect();
         let kinds: Vec<_> = sources.iter().map(|source| source.kind).collect();
@@ -46,7 +45,7 @@ impl Daemon {
         let mut daemon = Self {
             sampler: Sampler::new(&settings.paths),
             observer: Observer::new(settings.interval),
-            keeper: Keeper::new(settings.policy.clone(), &kinds).with_unset_clock(behind_ns()),
+            keeper: Keeper::new(policy(&settings, &others), &kinds).with_unset_clock(behind_ns()),
             chronyd: ChronydClient::new(&settings.chronyd).map_err(DaemonError::Feed)?,
             clock: clock(&settings),
             realtime: None,
@@ -89,7 +88,7 @@ impl Daemon {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             dry_run: self.settings.dry_run,
             interval_s: self.settings.interval.as_secs_f64(),
-            policy: self.settings.policy.clone(),
+            policy: self.keeper.policy().clone(),
             sources: self.sources.iter().map(|source| source.name.clone()).collect(),
             smearing: self.sources.iter().filter_map(Source::smearing).collect(),
             not_used: self.not_used.clone(),
@@ -123,10 +122,9 @@ impl Daemon {
     /// # Errors
     /// As of [`Daemon::new`]; it goes on as before.
     fn take_over(&mut self, settings: Settings) -> Result<(), DaemonError> {
-        let mut settings = checked(settings)?;
+        settings.check()?;
         let others = OtherDaemons::new(&settings)?;
         let lock = permitted(&settings, self.lock.is_some())?;
-        beside(&mut settings, &others);
         let (found, mut not_used) = discovery::find(&settings, &self.sources)?;
         let chronyd = ChronydClient::new(&settings.chronyd).map_err(DaemonError::Feed)?;
         // Nothing fails from here on.
@@ -144,7 +142,8 @@ impl Daemon {
                 Some((kind, was))
             })
             .collect();
-        self.keeper.reconfigure(settings.policy.clone(), &kinds);
+        let was_corrector = self.keeper.policy().corrector;
+        self.keeper.reconfigure(policy(&settings, &others), &kinds);
         if settings.interval != self.settings.interval {
             self.observer = Observer::new(settings.interval);
         }
@@ -162,7 +161,7 @@ impl Daemon {
             self.clock = clock(&settings);
         }
         // The frequency that was learnt is that of the other.
-        let starts = is_other_clock || settings.policy.corrector != self.settings.policy.corrector;
+        let starts = is_other_clock || self.keeper.policy().corrector != was_corrector;
         if is_other_clock
             || settings.clockbound != self.settings.clockbound
             || settings.paths != self.settings.paths
@@ -188,17 +187,14 @@ impl Daemon {
     }
 }
 
-fn checked(mut settings: Settings) -> Result<Settings, DaemonError> {
-    settings.check()?;
-    settings.policy.corrector = settings.chronyd.corrector();
-    Ok(settings)
-}
-
-/// Another daemon that disciplines the clock is left to do so.
-fn beside(settings: &mut Settings, others: &OtherDaemons) {
-    if settings.policy.corrector == Corrector::Kernel && others.known().is_some() {
-        settings.policy.corrector = Corrector::Beside;
-    }
+/// What may be corrected, and by which means: another daemon that disciplines the clock is
+/// left to do so.
+fn policy(settings: &Settings, others: &OtherDaemons) -> Policy {
+    let corrector = match settings.chronyd.corrector() {
+        Corrector::Kernel if others.known().is_some() => Corrector::Beside,
+        corrector => corrector,
+    };
+    Policy { corrector, ..settings.policy.clone() }
 }
 
 /// The lock of who may set the clock, unless it is held.

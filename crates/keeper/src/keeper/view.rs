@@ -10,6 +10,7 @@ use super::{Keeper, Phase};
 use crate::action::Refusal;
 use crate::choice::{Candidate, Choice, choose};
 use crate::offset::Offset;
+use crate::policy::Policy;
 use crate::source::SourceKind;
 
 /// The clock, the sources, and what would be done now.
@@ -96,6 +97,11 @@ pub enum Next {
 }
 
 impl Keeper {
+    /// Its settings, and what corrects the clock now.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
     /// What is known at `now_ns`, by CLOCK_MONOTONIC.
     pub fn view(&self, now_ns: u64) -> View {
         let candidates: Vec<_> = self.candidates(now_ns).map(fresh).collect();

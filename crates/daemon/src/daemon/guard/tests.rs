@@ -148,7 +148,6 @@ fn chronyd_is_not_fed_what_was_measured_before_a_set() {
     let folder = tempfile::tempdir().unwrap();
     let mut settings = Settings::default();
     settings.chronyd.feed = Some(folder.path().join("chrony.sock"));
-    settings.policy.corrector = settings.chronyd.corrector();
     let mut daemon = daemon_with(&folder, settings);
     daemon.sample(&mut |_| ());
     let fed = daemon.summary.fed_chronyd;
