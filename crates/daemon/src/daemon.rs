@@ -257,7 +257,7 @@ impl Daemon {
     fn act(&mut self, log: &mut dyn FnMut(Line)) {
         loop {
             // What is known changes with each: before a step, no bound holds.
-            self.events.extend(self.clockbound.publish(self.keeper.known(monotonic_ns())));
+            self.events.extend(self.clockbound.publish(self.keeper.error_bound(monotonic_ns())));
             self.events.drain(..).for_each(|event| log(line(event)));
             let Some(action) = self.keeper.next(monotonic_ns()) else { break };
             if self.is_cancelled(&action) {

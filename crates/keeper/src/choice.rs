@@ -65,6 +65,18 @@ pub(crate) struct Selected {
     pub(crate) proven: Option<Interval>,
 }
 
+impl Selected {
+    /// With a bound that holds before, during and after a slew to where several
+    /// measurements have the clock, which may be beyond this one's middle.
+    pub(crate) fn with_slew(mut self, slew_ns: Option<i64>) -> Self {
+        let by_ns = self.offset.offset_ns;
+        let left_ns = by_ns.saturating_sub(slew_ns.unwrap_or(0)).unsigned_abs();
+        let beyond_ns = left_ns.saturating_sub(by_ns.unsigned_abs());
+        self.offset.bound_ns = self.offset.bound_ns.saturating_add(beyond_ns);
+        self
+    }
+}
+
 /// Selects among the candidates at `now_ns`; of `needed` that agree one is
 /// right.
 pub(crate) fn choose(candidates: &[Candidate], needed: usize, now_ns: u64) -> Choice {

@@ -59,8 +59,8 @@ pub(crate) struct Discipline {
     /// The clock without steps either, since the last disruption.
     unstepped: History,
     stepped_ns: f64,
-    /// The wrong rate that was told, ppb.
-    told_ppb: Option<f64>,
+    /// The wrong rate that was reported, ppb.
+    reported_ppb: Option<f64>,
     /// The kernel's frequency, ppb, and since when: as the clock would show that, had all
     /// of the slew been made before. Of a slew back, soon after the start, that is before 0.
     set_ppb: f64,
@@ -150,9 +150,9 @@ impl Discipline {
         }
     }
 
-    /// Whether the rate was told to be wrong, and was not right since.
-    pub(crate) fn is_told(&self) -> bool {
-        self.told_ppb.is_some()
+    /// Whether the rate was reported as wrong, and was not right since.
+    pub(crate) fn is_wrong_rate_reported(&self) -> bool {
+        self.reported_ppb.is_some()
     }
 
     /// Something moved the clock that no source shows: its rate is seen anew.
@@ -167,19 +167,19 @@ impl Discipline {
         let (by_ns, uncorrected_ns) = self.uncorrected(now_ns);
         let proven = self.without(by_ns + self.stepped_ns, now_ns, proven)?;
         self.unstepped.add(uncorrected_ns, proven, None);
-        if self.told_ppb.is_none() && self.unstepped.may_be_within(LARGEST_PPB) {
+        if self.reported_ppb.is_none() && self.unstepped.may_be_within(LARGEST_PPB) {
             return None;
         }
         let known = self.unstepped.frequency_ppb().filter(|it| it.bound() <= SURE_PPB)?;
         if known.low >= -LARGEST_PPB && known.high <= LARGEST_PPB {
-            self.told_ppb = None;
+            self.reported_ppb = None;
         }
         let is_beyond = known.low > LARGEST_PPB || known.high < -LARGEST_PPB;
         let ppb = known.middle();
-        let is_news = self.told_ppb.is_none_or(|told| (ppb - told).abs() > LARGEST_PPB);
+        let is_new = self.reported_ppb.is_none_or(|reported| (ppb - reported).abs() > LARGEST_PPB);
         let is_seen =
             is_beyond && ppb.abs() <= COUNTERS_PPB && self.unstepped.moves_beyond(HELD_PPB) >= SEEN;
-        (is_seen && is_news).then(|| *self.told_ppb.insert(ppb))
+        (is_seen && is_new).then(|| *self.reported_ppb.insert(ppb))
     }
 
     /// The clock is behind by `offset`, ns; what a majority proves of that is
@@ -299,8 +299,8 @@ impl Discipline {
 
     /// The adjustment could not be made: another process may steer the clock.
     pub(crate) fn failed(&mut self) {
-        let Self { set_ppb, next_ns, slewing_until_ns, told_ppb, .. } = *self;
-        *self = Self { set_ppb, next_ns, slewing_until_ns, told_ppb, ..Self::default() };
+        let Self { set_ppb, next_ns, slewing_until_ns, reported_ppb, .. } = *self;
+        *self = Self { set_ppb, next_ns, slewing_until_ns, reported_ppb, ..Self::default() };
     }
 
     /// The adjustment was made.

@@ -4,7 +4,7 @@
 use facts::steering::TimeKeeperKind;
 use keeper::event::{Event, Method};
 use keeper::{
-    Adjustment, ClockError, Correction, Corrector, Frequency, Known, SourceState, SystemClock,
+    Adjustment, ClockError, Correction, Corrector, ErrorBound, Frequency, SourceState, SystemClock,
 };
 use linux::adjtimex;
 use linux::system_clock::SetError;
@@ -43,14 +43,14 @@ impl Daemon {
         }
         self.keeper.start_at(self.clock.found_frequency_ppb(), stored);
         let Some(found) = adjtimex::read().ok().filter(|_| is_ours) else {
-            return self.keeper.found_leap(None);
+            return self.keeper.adopt_leap(None);
         };
         // A leap second that has passed is in the way of the next until its bit is
         // cleared.
         if found.state == libc::TIME_WAIT {
             let _ = self.clock.set_leap(None);
         }
-        self.keeper.found_leap(found.leap_due());
+        self.keeper.adopt_leap(found.leap_due());
     }
 
     pub(super) fn store_learnt(&mut self, is_last: bool) {
@@ -187,8 +187,8 @@ impl Daemon {
         if !self.sources.iter().any(|source| source.held_against_the_clock().is_some()) {
             return;
         }
-        let known = self.keeper.known(monotonic_ns());
-        let is_known = matches!(known, Known::Within { is_free_running: false, .. });
+        let known = self.keeper.error_bound(monotonic_ns());
+        let is_known = matches!(known, ErrorBound::Within { is_free_running: false, .. });
         let is_right = is_known && !self.clock.is_simulated() && self.is_shown_by_others();
         let devices = self.sources.iter().filter_map(Source::held_against_the_clock);
         devices.for_each(|device| device.clock_is_known(is_right));

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use keeper::{Corrector, Known};
+use keeper::{Corrector, ErrorBound};
 use units::OffsetBound;
 
 use super::{Daemon, monotonic_ns};
@@ -29,7 +29,8 @@ impl Daemon {
 
     /// Whether the clock, which was right, has been left behind or set.
     pub(super) fn has_moved(&mut self) -> bool {
-        let Known::Within { offset: known, .. } = self.keeper.known(monotonic_ns()) else {
+        let ErrorBound::Within { offset: known, .. } = self.keeper.error_bound(monotonic_ns())
+        else {
             return false;
         };
         let seen = self.sources.iter_mut().find_map(Source::glance);

@@ -8,12 +8,9 @@
 //! If the clock is still off after a round, another follows, as one of its
 //! servers may not have replied, and each waits longer than the one before.
 
+use super::clock::OWN_STEP_SEEN_NS;
 use super::polled::SECOND_NS;
 use crate::action::Correction;
-
-/// A clock set detected within this time after our step, or chronyd's, may be
-/// that step.
-pub(super) const OWN_STEP_SEEN_NS: u64 = 5 * SECOND_NS;
 
 /// chronyd sends a request to a server every two seconds in a burst
 /// (chrony.conf(5), `iburst`), and it selects a server after three replies.

@@ -18,6 +18,11 @@ pub(super) enum Date {
 }
 
 impl Date {
+    /// Of a clock that is behind by this for certain, if it is.
+    pub(super) fn new(behind_ns: Option<u64>) -> Self {
+        behind_ns.map_or(Self::Shown, |behind_ns| Self::Missing { behind_ns })
+    }
+
     /// Whether this move cannot leave it farther off than it was: of a clock that is
     /// behind by 56 years at least, one by 112 at most.
     pub(super) fn takes(self, by_ns: i64) -> bool {

@@ -13,13 +13,13 @@
 use units::OffsetBound;
 
 use super::date::Date;
-use super::disciplined::UNKNOWN_PPB;
 use super::polled::SECOND_NS;
-use super::{Keeper, Phase};
-use crate::action::{Cause, Refusal};
+use super::{ErrorBound, Keeper, Phase, View};
+use crate::action::{Cause, Correction, Refusal};
 use crate::choice::{Choice, Selected};
+use crate::frequency::Frequency;
 use crate::offset::Offset;
-use crate::policy::Corrector;
+use crate::policy::{Corrector, Policy};
 use crate::slewing::{MOST_AT_ONCE_NS, SLEW_PPM};
 use crate::source::SourceKind;
 
@@ -75,7 +75,7 @@ impl Keeper {
             // Too few show neither that it is wrong nor that it is right; and
             // the RTC shows no time at all.
             let is_shown =
-                selected.kind != SourceKind::Rtc && selected.agreeing.0 >= self.needed().0;
+                selected.kind != SourceKind::Rtc && selected.agreeing.0 >= self.sources.needed().0;
             return if is_shown { Decision::Settle } else { Decision::Leave };
         }
         // chronyd steps by its own sources, whatever shows that a step is due; but somebody's
@@ -85,13 +85,12 @@ impl Keeper {
             && (is_own || matches!(why, Refusal::BeyondMaxStep { .. } | Refusal::SetByAnother))
         {
             // Replies of a minute ago may agree with what is true no more.
-            let is_any_stale =
-                || self.sources.iter().any(|source| !source.is_fresh && source.can_be_polled());
-            let is_stale = matches!(why, Refusal::TooFewAgree { .. }) && is_any_stale();
+            let is_stale =
+                matches!(why, Refusal::TooFewAgree { .. }) && self.sources.is_any_stale();
             return if is_stale { Decision::PollStale(why) } else { Decision::Refuse(why) };
         }
         // A clock that chronyd is moving is not measured twice at one place.
-        if !self.is_confirmed(selected) && !self.chronyd.is_stepping(now_ns) {
+        if !self.sources.is_confirmed(selected) && !self.chronyd.is_stepping(now_ns) {
             return Decision::Confirm;
         }
         self.decide_correction(now_ns, selected)
@@ -122,7 +121,7 @@ impl Keeper {
 
     /// That, if the rate limit allows another step now.
     fn within_limit(&self, now_ns: u64, decision: Decision) -> Decision {
-        match self.steps.wait_ns(now_ns) {
+        match self.actions.steps.wait_ns(now_ns) {
             None => decision,
             Some(wait_ns) => Decision::Refuse(Refusal::RateLimited { wait_ns }),
         }
@@ -152,7 +151,7 @@ impl Keeper {
 
     /// What is left of the slew in progress, ns, where another is not to replace it.
     fn kept_slew(&self, now_ns: u64, selected: &Selected, by_ns: i64) -> Option<i64> {
-        let slewing = self.slewing?;
+        let slewing = self.clock.slewing?;
         let left_ns = slewing.left_ns(now_ns);
         let offset = selected.offset;
         let at_end = OffsetBound { offset_ns: offset.offset_ns.saturating_sub(left_ns), ..offset };
@@ -164,7 +163,8 @@ impl Keeper {
             && (selected.kind.is_server() || left >= wanted / 2);
         // What a pause during a slew turned round: going on makes it worse.
         // Of a source that goes to and fro the interval holds.
-        let is_away = left_ns.signum() == -by_ns.signum() && self.disrupted_ns >= slewing.since_ns;
+        let is_away =
+            left_ns.signum() == -by_ns.signum() && self.clock.disrupted_ns >= slewing.since_ns;
         let stays = since_ns < self.policy.min_interval_ns && !is_away
             || is_under_way
             || left_ns != 0 && at_end.is_within(self.policy.tolerance_ns);
@@ -176,34 +176,35 @@ impl Keeper {
     pub(super) fn reason(&self, selected: &Selected, now_ns: u64) -> Result<(), Refusal> {
         let (offset, agreeing) = (&selected.offset, selected.agreeing.0);
         let size_ns = offset.offset_ns.unsigned_abs();
-        if matches!(self.phase, Phase::SetByAnother) {
+        if matches!(self.clock.phase, Phase::SetByAnother) {
             return Err(Refusal::SetByAnother);
         }
         let is_alone = agreeing < 2;
         let is_server = selected.kind == SourceKind::Ntp;
         // A machine without an RTC starts in 1970, and what the host said then is no date
         // that others have to keep to.
-        let is_start = self.phase.cause() == Some(Cause::Start) || self.date != Date::Shown;
+        let is_start =
+            self.clock.phase.cause() == Some(Cause::Start) || self.clock.date != Date::Shown;
         let is_cold_start = is_start
             && !(is_alone && is_server)
-            && (offset.offset_ns > 0 || self.date == Date::Told && !is_alone);
+            && (offset.offset_ns > 0 || self.clock.date == Date::Told && !is_alone);
         if size_ns > LONGEST_AWAY_NS && !is_cold_start {
             return Err(Refusal::BeyondMaxStep { max_step_ns: LONGEST_AWAY_NS });
         }
         let is_hosts = selected.kind != SourceKind::Rtc && selected.kind.is_hosts();
         if self.is_accounted_for(offset, now_ns) {
             // What the server's own bound allows beyond that is its word alone.
-            return match self.explained.beyond_ns(offset.offset_ns) {
+            return match self.clock.disruption_budget.beyond_ns(offset.offset_ns) {
                 beyond_ns if is_alone && is_server && beyond_ns > 0 => {
-                    self.allows_alone(beyond_ns, now_ns)
+                    self.clock.check_lone_move(beyond_ns, now_ns)
                 }
                 _ => Ok(()),
             };
         }
-        if is_hosts && self.date.takes(offset.offset_ns) {
+        if is_hosts && self.clock.date.takes(offset.offset_ns) {
             return Ok(());
         }
-        let (needed, configured) = self.needed();
+        let (needed, configured) = self.sources.needed();
         if agreeing.min(selected.fresh) < needed {
             return Err(Refusal::TooFewAgree { needed, configured });
         }
@@ -211,9 +212,9 @@ impl Keeper {
             return Ok(());
         }
         if is_server {
-            self.allows_alone(size_ns, now_ns)?;
+            self.clock.check_lone_move(size_ns, now_ns)?;
         }
-        let was_disrupted = match self.phase.cause() {
+        let was_disrupted = match self.clock.phase.cause() {
             Some(Cause::HostResumed | Cause::Disruption(_)) => true,
             // Clocks that go on while the machine stands still.
             Some(Cause::SourceMoved(kind)) => kind.is_local(),
@@ -228,36 +229,65 @@ impl Keeper {
 
     /// Whether the disruptions since the clock was right account for it.
     pub(super) fn is_accounted_for(&self, offset: &OffsetBound, now_ns: u64) -> bool {
-        let left_ns = self.policy.tolerance_ns.saturating_add(offset.bound_ns.saturating_mul(2));
-        let ran_ns = self.ran_off_ns(now_ns);
-        ran_ns.is_some_and(|ran_ns| self.explained.accounts_for(offset, left_ns, ran_ns, now_ns))
-    }
-
-    /// By how much the clock may have run off since it was known to be right, ns; `None`
-    /// where it never was. What a disruption left is not what is wrong with a clock that
-    /// was off before, and who lies may say that it is. A voice that needs no other is
-    /// believed what it shows anyway, as far as it may.
-    fn ran_off_ns(&self, now_ns: u64) -> Option<u64> {
-        if self.needed().0 == 1 {
-            return Some(0);
-        }
         let learnt_ppb = self.frequency().map(|learnt| learnt.uncertainty_ppb);
-        let age_ns = self.explained.age_ns(now_ns)? as f64;
-        Some((age_ns * learnt_ppb.unwrap_or(UNKNOWN_PPB) * 1e-9) as u64)
+        let is_believed = self.sources.needed().0 == 1;
+        self.clock.is_accounted_for(offset, &self.policy, learnt_ppb, is_believed, now_ns)
     }
 
-    /// How many independent sources have to agree so that one of them at least
-    /// is right, if fewer than half of all that are configured are wrong; and
-    /// how many are configured.
-    pub(super) fn needed(&self) -> (usize, usize) {
-        let configured = self.voices(|_| true);
-        (configured.saturating_sub(1) / 2 + 1, configured)
+    /// The selected source's offset as a correction.
+    pub(super) fn correction(&self, selected: &Selected) -> Correction {
+        let offset = selected.offset;
+        // An RTC's seconds show that the machine was away. For how long, it may know better.
+        let is_known = selected.kind == SourceKind::Rtc
+            && self.is_accounted_for(&offset, offset.at_monotonic_ns);
+        let nearest_ns = || self.clock.disruption_budget.nearest_ns(offset.offset_ns);
+        Correction {
+            by_ns: if is_known { nearest_ns() } else { offset.offset_ns },
+            bound_ns: offset.bound_ns,
+            source: selected.source,
+            agreeing: selected.agreeing,
+            cause: self.clock.phase.cause(),
+        }
     }
 
-    /// Whether two samples show it, or one of a source that needs one.
-    pub(super) fn is_confirmed(&self, selected: &Selected) -> bool {
-        selected.kind.needs_no_second()
-            || selected.fresh >= 2
-            || self.sources[selected.source].in_a_row >= 2
+    /// Whether chronyd is fed this offset: it may select what it is fed.
+    pub(super) fn is_to_be_fed(&self, selected: &Selected, now_ns: u64) -> bool {
+        matches!(self.policy.corrector, Corrector::Chronyd { feed: true, .. })
+            && selected.kind != SourceKind::Rtc
+            && selected.offset.bound_ns <= self.policy.step_threshold_ns
+            && (selected.offset.is_within(self.policy.tolerance_ns)
+                || self.reason(selected, now_ns).is_ok())
+            && self.sources.is_confirmed(selected)
+    }
+
+    /// Whether this process corrects the clock, by the kernel.
+    pub(super) fn is_kernels(&self) -> bool {
+        self.policy.corrector == Corrector::Kernel
+    }
+
+    /// Its settings, and what corrects the clock now.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The frequency that is set, and how well it is known; `None` while it is
+    /// not. To be stored for the next start.
+    pub fn frequency(&self) -> Option<Frequency> {
+        self.clock.discipline.learnt().filter(|_| self.is_kernels())
+    }
+
+    /// When the next server is to be polled, CLOCK_MONOTONIC; `None` without any.
+    pub fn next_poll_ns(&self) -> Option<u64> {
+        self.sources.next_poll_ns()
+    }
+
+    /// How far the clock may be off at `now_ns`, CLOCK_MONOTONIC.
+    pub fn error_bound(&self, now_ns: u64) -> ErrorBound {
+        self.clock.error_bound(now_ns, &self.policy)
+    }
+
+    /// What is known at `now_ns`, CLOCK_MONOTONIC, and what would be done.
+    pub fn view(&self, now_ns: u64) -> View {
+        View::new(self, now_ns)
     }
 }

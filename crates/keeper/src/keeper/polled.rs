@@ -30,7 +30,7 @@ pub struct RtcView {
 }
 
 #[derive(Debug)]
-pub(super) struct Polled {
+pub(super) struct PolledSource {
     pub(super) kind: SourceKind,
     /// When it is to be polled next.
     pub(super) due_ns: u64,
@@ -60,7 +60,7 @@ pub(super) struct Polled {
     pub(super) offset: Option<OffsetBound>,
 }
 
-impl Polled {
+impl PolledSource {
     pub(super) fn new(kind: SourceKind) -> Self {
         Self {
             kind,
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn an_rtc_that_is_set_by_the_clock_was_not_away() {
         for behind_s in [3, 60, 5 * 3600, 39 * 86_400] {
-            let mut source = Polled::new(SourceKind::Rtc);
+            let mut source = PolledSource::new(SourceKind::Rtc);
             assert_eq!(source.moved(rtc(-behind_s, 0), true), None);
             assert_eq!(source.moved(rtc(0, 10), true), None, "{behind_s}");
             let next = source.moved(rtc(60, 20), true);
@@ -254,7 +254,7 @@ mod tests {
         }
         // A long move ends within two seconds of it; a pause of two seconds counts.
         for (before_s, is_away) in [(-86_400, false), (0, true)] {
-            let mut source = Polled::new(SourceKind::Rtc);
+            let mut source = PolledSource::new(SourceKind::Rtc);
             assert_eq!(source.moved(rtc(before_s, 0), true), None);
             assert_eq!(source.moved(rtc(2, 10), true).is_some(), is_away);
         }
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn an_rtc_that_stopped_is_told_from_one_that_is_off() {
-        let mut source = Polled::new(SourceKind::Rtc);
+        let mut source = PolledSource::new(SourceKind::Rtc);
         let mut stands = |offset_s, at_s| {
             assert_eq!(source.moved(rtc(offset_s, at_s), true), None);
             source.rtc().map(|rtc| (rtc.ahead_ns / SECOND_NS as i64, rtc.stands))
@@ -289,7 +289,7 @@ mod tests {
             stands(7139, 122 + s);
         }
         assert_eq!(stands(7139, 133), Some((7139, false)));
-        assert_eq!(Polled::new(SourceKind::VmClock).rtc(), None);
+        assert_eq!(PolledSource::new(SourceKind::VmClock).rtc(), None);
     }
 
     /// Two hours ahead of UTC, and somebody sets it.
@@ -303,7 +303,7 @@ mod tests {
             (3610, Some(3610)),
             (-3600, None),
         ] {
-            let mut source = Polled::new(SourceKind::Rtc);
+            let mut source = PolledSource::new(SourceKind::Rtc);
             assert_eq!(source.moved(rtc(7200, 0), true), None);
             let moved = source.moved(rtc(7200 + by_s, 10), true);
             let moved_s = moved_s.map(|s| s * SECOND_NS as i64);

@@ -5,12 +5,11 @@ use serde::{Deserialize, Serialize};
 use units::OffsetBound;
 
 use super::decision::Decision;
-use super::polled::{Polled, RtcView};
+use super::polled::{PolledSource, RtcView};
 use super::{Keeper, Phase};
 use crate::action::Refusal;
 use crate::choice::{Candidate, Choice, choose};
 use crate::offset::Offset;
-use crate::policy::Policy;
 use crate::source::SourceKind;
 
 /// The clock, the sources, and what would be done now.
@@ -96,38 +95,40 @@ pub enum Next {
     Refuse(i64, Refusal),
 }
 
-impl Keeper {
-    /// Its settings, and what corrects the clock now.
-    pub fn policy(&self) -> &Policy {
-        &self.policy
-    }
-
-    /// What is known at `now_ns`, by CLOCK_MONOTONIC.
-    pub fn view(&self, now_ns: u64) -> View {
-        let candidates: Vec<_> = self.candidates(now_ns).map(fresh).collect();
-        let choice = choose(&candidates, self.needed().0, now_ns);
+impl View {
+    pub(super) fn new(keeper: &Keeper, now_ns: u64) -> Self {
+        let (all, policy) = (&keeper.sources, &keeper.policy);
+        let candidates: Vec<_> = all.candidates(now_ns, policy).map(fresh).collect();
+        let needed = all.needed().0;
+        let choice = choose(&candidates, needed, now_ns);
         let (is_shown, selected) = match &choice {
-            Choice::Of(it) if it.kind != SourceKind::Rtc => {
-                (it.agreeing.0 >= self.needed().0, Some((it.source, it.offset)))
-            }
-            Choice::Of(it) => (false, Some((it.source, it.offset))),
+            Choice::Of(selected) => (
+                selected.kind != SourceKind::Rtc && selected.agreeing.0 >= needed,
+                Some((selected.source, selected.offset)),
+            ),
             _ => (false, None),
         };
-        let clock = match self.phase {
+        let clock = match keeper.clock.phase {
             Phase::Settled if is_shown => ClockState::Synchronised,
             Phase::Settled => ClockState::Holdover,
             _ => ClockState::Unsynchronised,
         };
-        let of_source = |(index, source): (usize, &Polled)| {
-            let counts = candidates.iter().find(|one| one.source == index);
+        let of_source = |(index, source): (usize, &PolledSource)| {
+            let counts = candidates.iter().find(|candidate| candidate.source == index);
             let state = match (counts, &choice) {
                 (None, _) if source.agrees_only() => SourceState::TimeAway,
-                (None, _) if self.shown(now_ns).any(|one| one.source == index) => {
+                (None, _)
+                    if all.measured(now_ns, policy).any(|measured| measured.source == index) =>
+                {
                     SourceState::OtherScale
                 }
                 (None, _) => SourceState::NotMeasured,
-                (Some(_), Choice::Of(it)) if it.source == index => SourceState::Selected,
-                (Some(one), Choice::Of(it)) if overlaps(&one.offset, &it.offset, now_ns) => {
+                (Some(_), Choice::Of(selected)) if selected.source == index => {
+                    SourceState::Selected
+                }
+                (Some(candidate), Choice::Of(selected))
+                    if overlaps(&candidate.offset, &selected.offset, now_ns) =>
+                {
                     SourceState::Combined
                 }
                 (Some(_), Choice::Of(_)) => SourceState::Falseticker,
@@ -137,24 +138,26 @@ impl Keeper {
             let bound_ns = offset.map(|offset| offset.bound_at(now_ns));
             SourceView { state, offset, bound_ns, rtc: source.rtc() }
         };
-        let sources = self.sources.iter().enumerate().map(of_source).collect();
-        View { clock, selected, sources, next: self.next_of(&choice, now_ns) }
+        let sources = all.iter().enumerate().map(of_source).collect();
+        Self { clock, selected, sources, next: Next::new(keeper, &choice, now_ns) }
     }
+}
 
-    fn next_of(&self, choice: &Choice, now_ns: u64) -> Next {
+impl Next {
+    fn new(keeper: &Keeper, choice: &Choice, now_ns: u64) -> Self {
         let (Choice::Of(selected) | Choice::Contradiction(selected)) = choice else {
-            return Next::Wait;
+            return Self::Wait;
         };
         let by_ns = selected.offset.offset_ns;
-        match self.decide(now_ns, choice) {
-            Decision::Wait => Next::Wait,
-            Decision::Settle | Decision::Leave | Decision::LeaveToDaemon => Next::Nothing,
-            Decision::PollStale(why) | Decision::Refuse(why) => Next::Refuse(by_ns, why),
-            Decision::Confirm => Next::Refuse(by_ns, Refusal::Unconfirmed),
-            Decision::Step => Next::Step(by_ns),
-            Decision::Slew(by_ns) => Next::Slew(by_ns),
-            Decision::KeepSlew(left_ns) => Next::Slewing(left_ns),
-            Decision::Makestep { .. } | Decision::AwaitChronyd => Next::Makestep(by_ns),
+        match keeper.decide(now_ns, choice) {
+            Decision::Wait => Self::Wait,
+            Decision::Settle | Decision::Leave | Decision::LeaveToDaemon => Self::Nothing,
+            Decision::PollStale(why) | Decision::Refuse(why) => Self::Refuse(by_ns, why),
+            Decision::Confirm => Self::Refuse(by_ns, Refusal::Unconfirmed),
+            Decision::Step => Self::Step(by_ns),
+            Decision::Slew(by_ns) => Self::Slew(by_ns),
+            Decision::KeepSlew(left_ns) => Self::Slewing(left_ns),
+            Decision::Makestep { .. } | Decision::AwaitChronyd => Self::Makestep(by_ns),
         }
     }
 }
