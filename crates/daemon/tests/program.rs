@@ -184,13 +184,13 @@ fn what_cannot_be_recorded_is_told_and_ends_nothing() {
 #[test]
 fn it_links_no_terminal_plots_or_tables() {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--package", "parachrond", "--edges", "normal", "--prefix", "none"])
+        .args(["tree", "--package", "parachron-daemon", "--edges", "normal", "--prefix", "none"])
         .args(["--offline", "--format", "{p}"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .unwrap();
     let tree = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(tree.contains("parachron-daemon "), "{tree}");
+    assert!(tree.contains("parachron-keeper "), "{tree}");
     for heavy in ["clap", "comfy-table", "ratatui", "plotters", "parachron-vmm", "parachron-lab"] {
         let is_it = |line: &str| line.split(' ').next() == Some(heavy);
         assert!(!tree.lines().any(is_it), "{heavy}");
