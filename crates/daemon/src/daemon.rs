@@ -17,6 +17,7 @@ use linux::service_manager;
 use linux::wait::{Token, Wait, Wake};
 use units::OffsetBound;
 
+use crate::board::StatusBoard;
 use crate::chronyd::ChronydClient;
 use crate::clockbound::ClockBound;
 use crate::error::DaemonError;
@@ -74,6 +75,8 @@ pub struct Daemon {
     watchdog: Option<(Duration, Instant)>,
     begun: Instant,
     recents: Recents,
+    /// Where other threads read its status, if any do.
+    board: Option<StatusBoard>,
     /// Where its status is asked for.
     asked: Option<StatusSocket>,
     configuration: Option<Configuration>,
@@ -170,6 +173,9 @@ impl Daemon {
     /// comes in: what happened comes before its correction in the log.
     fn sample(&mut self, log: &mut impl FnMut(Line)) {
         self.in_order(log, |daemon, log| daemon.sample_and_act(log));
+        if let Some(board) = &self.board {
+            board.post(self.status());
+        }
     }
 
     fn in_order<L: FnMut(Line)>(

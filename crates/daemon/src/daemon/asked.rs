@@ -8,6 +8,7 @@ use linux::clock::Clock;
 use linux::wait::Wait;
 
 use super::{Daemon, Tokens};
+use crate::board::StatusBoard;
 use crate::error::DaemonError;
 use crate::kept_clock::monotonic_ns;
 use crate::status::{ClockStatus, KernelStatus, NextAction, NextStatus, SourceStatus, Status};
@@ -37,6 +38,12 @@ impl Daemon {
             socket.serve(|| serde_json::to_string(&self.status()).unwrap_or_default() + "\n");
             self.asked = Some(socket);
         }
+    }
+
+    /// Where other threads of this process read the status, as of the last sample.
+    pub fn board(&mut self) -> StatusBoard {
+        let status = self.status();
+        self.board.get_or_insert_with(|| StatusBoard::new(status)).clone()
     }
 
     /// What is known now.

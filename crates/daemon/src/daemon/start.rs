@@ -62,6 +62,7 @@ impl Daemon {
             watchdog: service_manager::watchdog().map(|each| (each / 2, Instant::now())),
             begun: Instant::now(),
             recents: Recents::default(),
+            board: None,
             asked,
             configuration: None,
             lock,

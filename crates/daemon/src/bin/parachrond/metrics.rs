@@ -1,5 +1,5 @@
-//! Its metrics over HTTP, by a thread of their own: a scrape asks the daemon at its
-//! socket, as `parachron status` does, so none holds it up.
+//! Its metrics over HTTP, by a thread of their own: a scrape reads the status that the daemon
+//! posted last, so none holds it up.
 
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
@@ -7,11 +7,12 @@ use std::{io, thread};
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use access::Secured;
-use daemon::{Settings, program};
-use exporter::{Open, Scrapes};
+use daemon::{Settings, StatusBoard};
+use exporter::Open;
 
+use crate::error::ProgramError;
 use crate::log::Log;
-use crate::{Failure, asking};
+use crate::scrapes::{begin, scrapes};
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod elsewhere;
@@ -29,7 +30,7 @@ pub(crate) struct Metrics {
     address: SocketAddr,
     listener: Option<TcpListener>,
     secured: Option<Secured>,
-    scrapes: Scrapes,
+    consumers: Vec<String>,
 }
 
 impl Metrics {
@@ -37,28 +38,30 @@ impl Metrics {
     ///
     /// Not yet where another process does: any user may have been first, and the clock
     /// is kept all the same.
-    pub(crate) fn open(settings: &Settings, log: &Log) -> Result<Option<Self>, Failure> {
+    pub(crate) fn open(settings: &Settings, log: &Log) -> Result<Option<Self>, ProgramError> {
         let Some(address) = settings.metrics else { return Ok(None) };
-        let scrapes = asking::scrapes("metrics", settings, &settings.consumers)?;
         let secured = secured(settings)?;
-        let remedy = "another address or port: metrics";
         let listener = match TcpListener::bind(address) {
             Ok(listener) => Some(listener),
-            Err(why) => {
-                let cause = format!("cannot listen at {address}: {why}");
-                if why.kind() != io::ErrorKind::AddrInUse {
-                    return Err((cause, remedy.into(), program::FAILED));
+            Err(error) => {
+                let is_in_use = error.kind() == io::ErrorKind::AddrInUse;
+                let failed = ProgramError::Listen { address, error };
+                if !is_in_use {
+                    return Err(failed);
                 }
-                log.error(&format!("{cause}; tried again each {} s", AGAIN.as_secs()), remedy);
+                let retry = format!("{failed}; retrying every {} s", AGAIN.as_secs());
+                log.error(&retry, &failed.remedy());
                 None
             }
         };
-        Ok(Some(Self { address, listener, secured, scrapes }))
+        let consumers = settings.consumers.clone();
+        Ok(Some(Self { address, listener, secured, consumers }))
     }
 
     /// Serves them until the process ends.
-    pub(crate) fn serve(self) -> Result<(), Failure> {
-        let Self { address, listener, secured, scrapes } = self;
+    pub(crate) fn serve(self, board: StatusBoard) -> Result<(), ProgramError> {
+        let Self { address, listener, secured, consumers } = self;
+        let scrapes = scrapes(board, &consumers);
         let serve = move || {
             let listener = listener.map_or_else(|| freed(address, AGAIN), Ok)?;
             match secured {
@@ -66,7 +69,7 @@ impl Metrics {
                 Some(secured) => exporter::serve(listener, secured, move || scrapes.told()),
             }
         };
-        asking::begin("metrics", STACK_BYTES, serve)
+        begin("metrics", STACK_BYTES, serve)
     }
 }
 
@@ -81,9 +84,9 @@ fn freed(address: SocketAddr, again: Duration) -> io::Result<TcpListener> {
 }
 
 /// Who may ask; none where all may.
-pub(crate) fn secured(settings: &Settings) -> Result<Option<Secured>, Failure> {
+pub(crate) fn secured(settings: &Settings) -> Result<Option<Secured>, ProgramError> {
     let secured = settings.web_config.as_deref().map(Secured::by).transpose();
-    secured.map_err(|why| (why.to_string(), "mend it: web-config".into(), program::USAGE))
+    secured.map_err(|why| ProgramError::WebConfig(why.to_string()))
 }
 
 #[cfg(test)]
