@@ -91,7 +91,7 @@ impl Keeper {
     /// The same, now: another process may have given it a date. To be called at each
     /// sample.
     pub fn unset_clock(&mut self, behind_ns: Option<u64>) {
-        self.clock.date.shown(behind_ns);
+        self.clock.date.update(behind_ns);
     }
 
     /// The kernel holds this from before: by a keeper that was killed, or a daemon that
@@ -143,7 +143,7 @@ impl Keeper {
     }
 
     fn take_disruption(&mut self, now_ns: u64, disruption: &Disruption) {
-        self.chronyd.disturbed(disruption.at_monotonic_ns);
+        self.chronyd.disturb(disruption.at_monotonic_ns);
         // A rate that is known to be wrong shows as absences.
         self.sources.fast_polls_allowed |= !self.clock.discipline.is_wrong_rate_reported();
         // What the RTC alone shows is the host's word, which needs another's.
@@ -166,10 +166,10 @@ impl Keeper {
     /// The clock may be wrong for another reason than a disruption: all
     /// sources are polled at once.
     pub fn suspect(&mut self, now_ns: u64, cause: Cause) {
-        self.chronyd.suspected(now_ns);
+        self.chronyd.suspect(now_ns);
         self.clock.disrupted_ns = now_ns;
         self.forget_error();
-        self.clock.discipline.disrupted();
+        self.clock.discipline.forget_rate();
         self.disturb(now_ns, cause, None);
         self.stage = Stage::Local;
     }
@@ -249,13 +249,13 @@ impl Keeper {
                 self.unlearn_unless_rtc(by.source);
                 self.clock.step(by.by_ns, now_ns);
                 self.leap.step();
-                self.sources.iter_mut().for_each(|source| source.stepped(by.by_ns, now_ns));
+                self.sources.iter_mut().for_each(|source| source.shift(by.by_ns, now_ns));
                 if self.policy.corrector == Corrector::Beside {
                     self.actions.add([Action::Restart]);
                 }
             }
             Some(Action::Makestep { by, restart }) => {
-                self.chronyd.commanded(now_ns, by, restart);
+                self.chronyd.note_command(now_ns, by, restart);
                 if is_made {
                     self.unlearn_unless_rtc(by.source);
                     self.clock.correct();
@@ -264,8 +264,10 @@ impl Keeper {
                     self.sources.iter_mut().for_each(|source| source.forget(due_ns));
                 }
             }
-            Some(Action::Discipline(by)) if is_made => self.clock.discipline.adjusted(now_ns, by),
-            Some(Action::Discipline(_)) => self.clock.discipline.failed(),
+            Some(Action::Discipline(by)) if is_made => {
+                self.clock.discipline.note_adjustment(now_ns, by)
+            }
+            Some(Action::Discipline(_)) => self.clock.discipline.reset(),
             Some(Action::SetLeap(leap)) => {
                 self.leap.note_set(leap, is_made, now_ns, self.policy.poll_ns);
             }
@@ -309,7 +311,7 @@ impl Keeper {
         self.actions.cancel(|_| false);
         self.end_by_set(now_ns);
         if matches!(self.clock.phase, Phase::Settled | Phase::SetByAnother) {
-            self.clock.discipline.disrupted();
+            self.clock.discipline.forget_rate();
             self.leave_as_set(now_ns);
             self.stage = Stage::Local;
             return;
@@ -355,14 +357,14 @@ impl Keeper {
         if self.clock.end_slew(at_ns) {
             self.adjust(Some(Adjustment { frequency_ppb: None, slew_ns: Some(0) }));
         }
-        self.clock.date.was_set();
+        self.clock.date.confirm_set();
         self.sources.unlearn();
     }
 
     /// Another process set a clock that was right, which [`Keeper::end_by_set`] knows.
     /// That is not undone; whether it is still right is measured.
     fn leave_as_set(&mut self, now_ns: u64) {
-        self.chronyd.disturbed(now_ns);
+        self.chronyd.disturb(now_ns);
         self.disarm_leap();
         self.forget_error();
         self.disturb(now_ns, Cause::Disruption(Kind::ClockSet.into()), None);

@@ -41,7 +41,7 @@ impl Keeper {
     pub fn start_at(&mut self, kernel_ppb: f64, learnt: Option<Frequency>) {
         let disciplines = |kind: SourceKind| kind.is_local() && kind != SourceKind::Rtc;
         let is_any = self.sources.iter().any(|source| disciplines(source.kind));
-        self.clock.discipline.failed();
+        self.clock.discipline.reset();
         let adjustment = self.clock.discipline.start(kernel_ppb, learnt.filter(|_| is_any));
         self.adjust(adjustment);
     }
@@ -62,7 +62,7 @@ impl Keeper {
                         | Action::SetLeap(_)
                 )
             });
-            self.clock.discipline.failed();
+            self.clock.discipline.reset();
         }
         is_new
     }
@@ -97,7 +97,7 @@ impl Keeper {
         match self.sources.choose(now_ns, &self.policy) {
             Choice::Nothing => {
                 // The next command of chronyd's round, if one is due.
-                let round = self.chronyd.continues(now_ns);
+                let round = self.chronyd.due_command(now_ns);
                 round
                     .map(|by| Action::Makestep { by, restart: false })
                     .or_else(|| self.hold_over(now_ns))
@@ -162,7 +162,7 @@ impl Keeper {
                 self.leave_to_daemon(now_ns)
             }
             Decision::LeaveToDaemon => {
-                self.chronyd.done();
+                self.chronyd.end_round();
                 None
             }
             Decision::Refuse(why) => self.refuse(now_ns, by, why),
@@ -232,7 +232,7 @@ impl Keeper {
         self.clock.disruption_budget = DisruptionBudget::since(self.clock.error_bound);
         self.clock.date = Date::Shown;
         self.sources.unlearn_contradicted(selected);
-        self.chronyd.done();
+        self.chronyd.end_round();
         if !stays {
             // A slew that would put it wrong again ends here.
             self.actions.add_first(Action::Slew(Correction { by_ns: 0, ..by }));
@@ -272,7 +272,7 @@ impl Keeper {
         // An RTC runs away from a slow clock as in an absence. What it shows alone does
         // not hide a rate: that repeats itself to the millisecond.
         if !matches!(disruption.evidence[..], [Evidence::Rtc { .. }]) {
-            self.clock.discipline.disrupted();
+            self.clock.discipline.forget_rate();
         }
         let moves = [Kind::Migrated, Kind::SourceSwitched, Kind::SnapshotRestored];
         if !moves.into_iter().any(|kind| disruption.kinds.contains(kind)) {
@@ -297,7 +297,7 @@ impl Keeper {
         let proven = selected.proven.filter(|_| is_ours && !self.is_gathering)?;
         let offset = selected.offset.interval_at(now_ns);
         let likely_ns = selected.kind.is_server().then_some(selected.likely_ns);
-        self.clock.discipline.measured(now_ns, offset, proven, likely_ns);
+        self.clock.discipline.take_offset(now_ns, offset, proven, likely_ns);
         Some(())
     }
 
@@ -310,7 +310,7 @@ impl Keeper {
         let is_new_rate =
             is_rate && !discipline.knows_rate() && !discipline.is_wrong_rate_reported();
         if is_new_rate && self.sources.poll_fast(now_ns, &self.policy) {
-            self.clock.discipline.disturbed();
+            self.clock.discipline.forget_offsets();
         }
         if self.learn(now_ns, selected).is_some() {
             let frequency = self.clock.discipline.adjust_frequency(now_ns, self.policy.poll_ns);
@@ -323,7 +323,7 @@ impl Keeper {
     pub(super) fn watch_rate(&mut self, now_ns: u64, selected: &Selected) {
         let is_ours = self.is_kernels() && selected.agreeing.0 >= 2;
         let Some(proven) = selected.proven.filter(|_| is_ours) else { return };
-        let ppb = self.clock.discipline.ran(now_ns, proven);
+        let ppb = self.clock.discipline.find_wrong_rate(now_ns, proven);
         self.actions.add(ppb.map(|ppb| Action::WrongRate { ppb }));
     }
 

@@ -108,7 +108,7 @@ impl Clock {
     /// Nothing measured before counts any more.
     pub(super) fn disturb(&mut self, cause: Cause) {
         (self.phase, self.error_bound) = (Phase::Disturbed(cause), None);
-        self.discipline.disturbed();
+        self.discipline.forget_offsets();
     }
 
     /// It is, or will be, where a source has it: to be verified.
@@ -120,11 +120,11 @@ impl Clock {
     /// It was stepped by this.
     pub(super) fn step(&mut self, by_ns: i64, now_ns: u64) {
         self.correct();
-        self.date.moved(by_ns);
-        self.disruption_budget.moved(by_ns, now_ns);
+        self.date.step(by_ns);
+        self.disruption_budget.step(by_ns, now_ns);
         // A step ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).
         self.slewing = None;
-        self.discipline.stepped(now_ns, by_ns);
+        self.discipline.note_step(now_ns, by_ns);
         self.own_step = Some((by_ns, now_ns));
     }
 
@@ -132,7 +132,7 @@ impl Clock {
     pub(super) fn slew(&mut self, by_ns: i64, now_ns: u64) {
         let slewing = Slewing { by_ns, since_ns: now_ns };
         self.slewing = Some(slewing);
-        self.discipline.slewed(slewing);
+        self.discipline.note_slew(slewing);
     }
 
     /// A set of the clock, noticed at `at_ns`, ended a slew (TK_CLEAR_NTP,

@@ -31,7 +31,7 @@ impl Date {
     }
 
     /// The clock was moved by this.
-    pub(super) fn moved(&mut self, by_ns: i64) {
+    pub(super) fn step(&mut self, by_ns: i64) {
         if let Self::Missing { behind_ns } = self {
             let left_ns = i128::from(*behind_ns) - i128::from(by_ns);
             *self = u64::try_from(left_ns)
@@ -42,14 +42,14 @@ impl Date {
     }
 
     /// By so much the clock is behind for certain now, if it is.
-    pub(super) fn shown(&mut self, behind_ns: Option<u64>) {
+    pub(super) fn update(&mut self, behind_ns: Option<u64>) {
         if let Self::Missing { .. } = self {
             *self = behind_ns.map_or(Self::Told, |behind_ns| Self::Missing { behind_ns });
         }
     }
 
     /// Another process set the clock.
-    pub(super) fn was_set(&mut self) {
+    pub(super) fn confirm_set(&mut self) {
         if let Self::Missing { .. } = self {
             *self = Self::Told;
         }

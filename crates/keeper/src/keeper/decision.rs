@@ -273,7 +273,7 @@ impl Keeper {
     /// The frequency that is set, and how well it is known; `None` while it is
     /// not. To be stored for the next start.
     pub fn frequency(&self) -> Option<Frequency> {
-        self.clock.discipline.learnt().filter(|_| self.is_kernels())
+        self.clock.discipline.frequency().filter(|_| self.is_kernels())
     }
 
     /// When the next server is to be polled, CLOCK_MONOTONIC; `None` without any.

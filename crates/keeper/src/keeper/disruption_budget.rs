@@ -66,7 +66,7 @@ impl DisruptionBudget {
     }
 
     /// The clock was moved by this.
-    pub(super) fn moved(&mut self, by_ns: i64, now_ns: u64) {
+    pub(super) fn step(&mut self, by_ns: i64, now_ns: u64) {
         self.moved_ns = Some(now_ns);
         if let Behind::By(behind) = &mut self.behind {
             let by = by_ns as f64;
@@ -151,7 +151,7 @@ mod tests {
         assert!(!accounts(&budget, -60_000_000_000));
         budget.add(&pause(2e9, 1e6), true);
         assert!(accounts(&budget, 62_000_000_000));
-        budget.moved(62_000_000_000, 1);
+        budget.step(62_000_000_000, 1);
         assert!(!accounts(&budget, 62_000_000_000));
     }
 
@@ -161,7 +161,7 @@ mod tests {
         let at = |at_monotonic_ns| Disruption { at_monotonic_ns, ..pause(60e9, 1e6) };
         let accounts = |it: &DisruptionBudget| it.covers(&shown(60_000_000_000), 1000, 0, 9);
         let mut moved = budget();
-        moved.moved(60_000_000_000, 5);
+        moved.step(60_000_000_000, 5);
         moved.add(&at(4), true);
         assert!(!accounts(&moved), "stepped since");
         let mut right =

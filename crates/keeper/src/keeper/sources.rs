@@ -182,12 +182,12 @@ impl Sources {
         let is_right = is_only_rtc || matches!(phase, Phase::Settled);
         let source = &mut self.all[index];
         let Some(mut offset) = reply else {
-            source.failed(now_ns, poll_ns);
+            source.back_off(now_ns, poll_ns);
             return false;
         };
         if source.kind == SourceKind::Rtc {
-            let Some(moved) = source.moved(offset, is_right) else {
-                source.agrees(now_ns, poll_ns);
+            let Some(moved) = source.rtc_move(offset, is_right) else {
+                source.note_agreement(now_ns, poll_ns);
                 return false;
             };
             offset = moved;
@@ -201,7 +201,7 @@ impl Sources {
         let last = source.offset.filter(|last| last.at_monotonic_ns >= oldest_ns);
         let waited_ns =
             source.offset.map(|last| offset.at_monotonic_ns.saturating_sub(last.at_monotonic_ns));
-        let has_moved = source.replied(offset, now_ns, poll_ns)
+        let has_moved = source.take_offset(offset, now_ns, poll_ns)
             || first_rtc_move
             || last.is_none() && self.contradicts_earlier(index, &offset, oldest_ns);
         // A server in calm: a poll later it shows the clock where it was, and right.
@@ -261,11 +261,11 @@ impl Sources {
         let counts = move |candidate: &Candidate| {
             other != Some(self.all[candidate.source].scale) || !self.is_near_leap(candidate, now_ns)
         };
-        self.measured(now_ns, policy).filter(counts)
+        self.measured_candidates(now_ns, policy).filter(counts)
     }
 
     /// What was measured.
-    pub(super) fn measured(
+    pub(super) fn measured_candidates(
         &self,
         now_ns: u64,
         policy: &Policy,

@@ -98,7 +98,7 @@ pub enum Next {
 impl View {
     pub(super) fn new(keeper: &Keeper, now_ns: u64) -> Self {
         let (all, policy) = (&keeper.sources, &keeper.policy);
-        let candidates: Vec<_> = all.candidates(now_ns, policy).map(fresh).collect();
+        let candidates: Vec<_> = all.candidates(now_ns, policy).map(as_fresh).collect();
         let needed = all.needed().0;
         let choice = choose(&candidates, needed, now_ns);
         let (is_shown, selected) = match &choice {
@@ -118,7 +118,9 @@ impl View {
             let state = match (counts, &choice) {
                 (None, _) if source.agrees_only() => SourceState::TimeAway,
                 (None, _)
-                    if all.measured(now_ns, policy).any(|measured| measured.source == index) =>
+                    if all
+                        .measured_candidates(now_ns, policy)
+                        .any(|measured| measured.source == index) =>
                 {
                     SourceState::OtherScale
                 }
@@ -164,7 +166,7 @@ impl Next {
 
 /// Between two samples nothing was measured in this one: whoever asks is told
 /// of the last.
-fn fresh(candidate: Candidate) -> Candidate {
+fn as_fresh(candidate: Candidate) -> Candidate {
     Candidate { is_fresh: true, ..candidate }
 }
 
