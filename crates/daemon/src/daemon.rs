@@ -1,7 +1,9 @@
 //! The loop: sample, carry out what the keeper decides, wait.
 
-mod asked;
+mod corrections;
+mod guard;
 mod start;
+mod status_reply;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -9,8 +11,8 @@ use std::time::{Duration, Instant};
 use disruptions::{Kind, Observer};
 
 use inspect::sampler::Sampler;
-use keeper::event::{Basis, Corrected, Event, Line, Method, NotUsed, Summary};
-use keeper::{Action, Cause, Correction, Keeper, SystemClock};
+use keeper::event::{Event, Line, Method, NotUsed, Summary};
+use keeper::{Action, Cause, Keeper, SystemClock};
 use linux::clock::Clock;
 use linux::file_lock::FileLock;
 use linux::service_manager;
@@ -24,16 +26,12 @@ use crate::error::DaemonError;
 use crate::host_time::HostTimeFile;
 use crate::kept_clock::{KeptClock, behind_ns, monotonic_ns};
 use crate::learnt::LearntFile;
-use crate::other_daemons::{self as others, OtherDaemons};
+use crate::other_daemons::OtherDaemons;
 use crate::polled::{Change, Source};
-use crate::realtime_offset::RealtimeOffset;
 use crate::settings::Settings;
-use crate::status::Recents;
+use crate::status::{Recents, Status};
 use crate::status_socket::StatusSocket;
-
-mod carried_out;
-mod glance;
-mod guard;
+use guard::ClockGuard;
 
 /// What wakes a daemon besides time and signals.
 #[derive(Debug, Clone, Copy)]
@@ -59,8 +57,7 @@ pub struct Daemon {
     sources: Vec<Source>,
     not_used: Vec<NotUsed>,
     clock: KeptClock,
-    /// As of the start, or since it was noticed last that the clock was moved.
-    realtime: Option<RealtimeOffset>,
+    guard: ClockGuard,
     others: OtherDaemons,
     chronyd: ChronydClient,
     clockbound: ClockBound,
@@ -169,6 +166,49 @@ impl Daemon {
         }
     }
 
+    /// Has `wait` wake for the clock set, for the host and for who asks, as
+    /// they are now.
+    fn wake_for(&self, wait: &mut Wait) -> Result<Tokens, DaemonError> {
+        wait.forget_all();
+        // First the clock set: it is reported before the host's messages.
+        if let Some(clock_set) = self.sampler.clock_set() {
+            wait.add(clock_set).map_err(DaemonError::Wait)?;
+        }
+        let host = self.sources.iter().find_map(|source| source.host()).map(|host| wait.add(host));
+        let status = self.asked.as_ref().map(|socket| wait.add(socket));
+        Ok(Tokens {
+            host: host.transpose().map_err(DaemonError::Wait)?,
+            status: status.transpose().map_err(DaemonError::Wait)?,
+        })
+    }
+
+    /// Serves who asks.
+    fn answer(&mut self) {
+        if let Some(mut socket) = self.asked.take() {
+            // It has numbers and text alone: its JSON form always exists.
+            socket.serve(|| serde_json::to_string(&self.status()).unwrap_or_default() + "\n");
+            self.asked = Some(socket);
+        }
+    }
+
+    /// Where other threads of this process read the status, as of the last sample.
+    pub fn board(&mut self) -> StatusBoard {
+        let status = self.status();
+        self.board.get_or_insert_with(|| StatusBoard::new(status)).clone()
+    }
+
+    /// What is known now.
+    pub fn status(&self) -> Status {
+        status_reply::status(self)
+    }
+
+    /// Whether the clock was moved since that was noticed last; the keeper is told.
+    fn was_set(&mut self) -> bool {
+        let moved = self.guard.take_move();
+        moved.into_iter().for_each(|moved| guard::report(&mut self.keeper, moved));
+        moved.is_some()
+    }
+
     /// A sample, and what follows from it. Lines are held back while evidence
     /// comes in: what happened comes before its correction in the log.
     fn sample(&mut self, log: &mut impl FnMut(Line)) {
@@ -199,7 +239,9 @@ impl Daemon {
         self.asked.iter_mut().for_each(StatusSocket::sampled);
         self.follow_others(self.others.in_calm());
         self.store_learnt(false);
-        self.look_at_the_clock();
+        if let Some(moved) = self.guard.begin_sample() {
+            guard::report(&mut self.keeper, moved);
+        }
         let sample = self.sampler.sample(self.observer.is_gathering());
         self.clockbound.sampled(&sample);
         self.host_time.sampled(&sample);
@@ -330,47 +372,6 @@ impl Daemon {
             ..offset
         });
         self.keeper.measured(index, monotonic_ns(), offset);
-    }
-
-    fn correct(&mut self, by: &Correction, how: Method) {
-        // A step is made beside another daemon as well.
-        if self.follow_others(others::FOR_A_CORRECTION) && how == Method::Slew {
-            return self.keeper.corrected(monotonic_ns(), false);
-        }
-        let Some(moved_ns) = self.prepare(how) else {
-            return self.events.push(Event::Cancelled { how, by_ns: by.by_ns });
-        };
-        let by = &Correction { by_ns: by.by_ns.saturating_sub(moved_ns), ..*by };
-        let read = |clock: &KeptClock| clock.now().ok().map(|now| now.0);
-        let before_unix_ns = read(&self.clock);
-        let done = self.carry_out(by, how);
-        let after_unix_ns = read(&self.clock);
-        self.keeper.corrected(monotonic_ns(), done.is_ok());
-        if let Err(why) = done {
-            self.summary.failed += 1;
-            return self.events.push(Event::Failed { how, by_ns: by.by_ns, why });
-        }
-        match how {
-            Method::Step => {
-                self.summary.steps += 1;
-                let size_ns = by.by_ns.unsigned_abs();
-                self.summary.largest_step_ns = self.summary.largest_step_ns.max(size_ns);
-            }
-            Method::Slew => self.summary.slews += 1,
-            Method::Makestep => self.summary.makesteps += 1,
-        }
-        self.events.push(Event::Corrected(Corrected {
-            how,
-            dry_run: self.clock.is_simulated(),
-            before_unix_ns,
-            after_unix_ns,
-            basis: self.basis(by),
-        }));
-    }
-
-    fn basis(&self, correction: &Correction) -> Basis {
-        let source = self.sources.get(correction.source);
-        Basis::new(correction, source.map_or("?", |source| &source.name))
     }
 }
 

@@ -2,16 +2,19 @@
 //! that disciplines the clock.
 
 use facts::steering::TimeKeeperKind;
-use keeper::event::{Event, Method};
+use keeper::event::{Basis, Corrected, Event, Method};
 use keeper::{
-    Adjustment, ClockError, Correction, Corrector, ErrorBound, Frequency, SourceState, SystemClock,
+    Action, Adjustment, ClockError, Correction, Corrector, ErrorBound, Frequency, SourceState,
+    SystemClock,
 };
 use linux::adjtimex;
 use linux::system_clock::SetError;
 use units::{LeapSecond, OffsetBound};
 
+use super::guard::rests_on_measurement;
 use super::{Daemon, Duration, Instant, changed, monotonic_ns};
 use crate::chronyd::LONGEST_STEP;
+use crate::kept_clock::KeptClock;
 use crate::other_daemons::FOR_A_CORRECTION;
 use crate::polled::Source;
 
@@ -20,6 +23,9 @@ const FEED: &str = "chronyd's reference clock";
 
 /// Where chronyd is told, in events.
 const COMMANDS: &str = "chronyd's command socket";
+
+/// Samples that come more often than this need no looks between them.
+const LOOKS_FROM: Duration = Duration::from_millis(300);
 
 impl Daemon {
     /// The frequency that is set, and the one that was learnt.
@@ -133,6 +139,52 @@ impl Daemon {
         }
     }
 
+    /// Whether the clock was set since what this rests on was measured.
+    pub(super) fn is_cancelled(&mut self, action: &Action) -> bool {
+        rests_on_measurement(action) && self.was_set()
+    }
+
+    pub(super) fn correct(&mut self, by: &Correction, how: Method) {
+        // A step is made beside another daemon as well.
+        if self.follow_others(FOR_A_CORRECTION) && how == Method::Slew {
+            return self.keeper.corrected(monotonic_ns(), false);
+        }
+        let Some(moved_ns) = self.prepare(how) else {
+            return self.events.push(Event::Cancelled { how, by_ns: by.by_ns });
+        };
+        let by = &Correction { by_ns: by.by_ns.saturating_sub(moved_ns), ..*by };
+        let read = |clock: &KeptClock| clock.now().ok().map(|now| now.0);
+        let before_unix_ns = read(&self.clock);
+        let done = self.carry_out(by, how);
+        let after_unix_ns = read(&self.clock);
+        self.keeper.corrected(monotonic_ns(), done.is_ok());
+        if let Err(why) = done {
+            self.summary.failed += 1;
+            return self.events.push(Event::Failed { how, by_ns: by.by_ns, why });
+        }
+        match how {
+            Method::Step => {
+                self.summary.steps += 1;
+                let size_ns = by.by_ns.unsigned_abs();
+                self.summary.largest_step_ns = self.summary.largest_step_ns.max(size_ns);
+            }
+            Method::Slew => self.summary.slews += 1,
+            Method::Makestep => self.summary.makesteps += 1,
+        }
+        self.events.push(Event::Corrected(Corrected {
+            how,
+            dry_run: self.clock.is_simulated(),
+            before_unix_ns,
+            after_unix_ns,
+            basis: self.basis(by),
+        }));
+    }
+
+    pub(super) fn basis(&self, correction: &Correction) -> Basis {
+        let source = self.sources.get(correction.source);
+        Basis::new(correction, source.map_or("?", |source| &source.name))
+    }
+
     /// Before a correction: by how much that has moved the clock already, ns; `None` if it
     /// is not to be made any more, as the clock was moved since it was measured. What
     /// chronyd is told to step it measures itself.
@@ -151,7 +203,7 @@ impl Daemon {
         let begun = Instant::now();
         let change = self.chronyd.finish_slew();
         self.events.extend(change.map(|change| changed(COMMANDS.to_owned(), change)));
-        let stepped_ns = self.stepped_by_chronyd_ns();
+        let stepped_ns = self.guard.take_chronyds_step_ns();
         self.observer.was_busy(begun.elapsed().min(LONGEST_STEP));
         // Where it is not known what that was, the keeper is told.
         let is_known = !self.was_set();
@@ -174,11 +226,38 @@ impl Daemon {
             _ => {
                 self.clock.step(by.by_ns).map_err(|why| why.to_string())?;
                 if !self.clock.is_simulated() {
-                    self.realtime = self.realtime.map(|realtime| realtime.stepped(by.by_ns));
+                    self.guard.step(by.by_ns);
                 }
                 Ok(())
             }
         }
+    }
+
+    /// Whether a clock of the host says what a pause has cost, at the price of a read and
+    /// of a wake-up, and nothing else makes that needless: a host that gives notice wakes
+    /// the daemon itself, and beside another daemon the next sample is soon enough.
+    pub(super) fn looks_between(&self) -> bool {
+        let is_alone = self.keeper.policy().corrector == Corrector::Kernel;
+        let now = Instant::now();
+        let is_told =
+            self.sources.iter().filter_map(Source::host).any(|host| host.gives_notice(now));
+        self.settings.interval >= LOOKS_FROM
+            && is_alone
+            && !is_told
+            && self.sources.iter().any(Source::is_cheap)
+    }
+
+    /// Whether the clock, which was right, has been left behind or set.
+    pub(super) fn has_moved(&mut self) -> bool {
+        let ErrorBound::Within { offset: known, .. } = self.keeper.error_bound(monotonic_ns())
+        else {
+            return false;
+        };
+        let seen = self.sources.iter_mut().find_map(Source::glance);
+        let moved_ns = |seen: OffsetBound| {
+            seen.offset_ns.saturating_sub(self.clock.ahead_ns()).abs_diff(known.offset_ns)
+        };
+        seen.is_some_and(|seen| moved_ns(seen) > self.settings.policy.step_threshold_ns)
     }
 
     /// Where the clock is known to be right, it shows what a device counts; but not where

@@ -11,6 +11,7 @@ use linux::file_lock::FileLock;
 use linux::service_manager;
 use linux::system_clock;
 
+use super::guard::ClockGuard;
 use super::{Configuration, Daemon, line};
 use crate::chronyd::ChronydClient;
 use crate::clockbound::ClockBound;
@@ -48,7 +49,7 @@ impl Daemon {
             keeper: Keeper::new(policy(&settings, &others), &kinds).with_unset_clock(behind_ns()),
             chronyd: ChronydClient::new(&settings.chronyd).map_err(DaemonError::Feed)?,
             clock: clock(&settings),
-            realtime: None,
+            guard: ClockGuard::default(),
             clockbound,
             host_time,
             learnt: LearntFile::new(settings.state_folder.clone()),

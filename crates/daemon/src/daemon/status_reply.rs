@@ -1,80 +1,45 @@
-//! The status of a daemon, for who asks.
+//! The status of a daemon, as its socket and its metrics show it.
 
 use std::time::Instant;
 
 use keeper::{Next, Refusal, SourceState};
 use linux::adjtimex;
 use linux::clock::Clock;
-use linux::wait::Wait;
 
-use super::{Daemon, Tokens};
-use crate::board::StatusBoard;
-use crate::error::DaemonError;
+use super::Daemon;
 use crate::kept_clock::monotonic_ns;
 use crate::status::{ClockStatus, KernelStatus, NextAction, NextStatus, SourceStatus, Status};
 use crate::words;
 
-impl Daemon {
-    /// Has `wait` wake for the clock set, for the host and for who asks, as
-    /// they are now.
-    pub(super) fn wake_for(&self, wait: &mut Wait) -> Result<Tokens, DaemonError> {
-        wait.forget_all();
-        // First the clock set: it is reported before the host's messages.
-        if let Some(clock_set) = self.sampler.clock_set() {
-            wait.add(clock_set).map_err(DaemonError::Wait)?;
+/// What a daemon knows now.
+pub(super) fn status(daemon: &Daemon) -> Status {
+    let now_ns = monotonic_ns();
+    let view = daemon.keeper.view(now_ns);
+    let sources = daemon.sources.iter().zip(&view.sources).map(|(source, view)| {
+        let mut status = SourceStatus::of(&source.name, source.kind, view, now_ns);
+        if let (SourceState::NotMeasured, Some(why)) = (view.state, source.unreachable()) {
+            (status.state, status.why) = (SourceState::Unreachable, Some(why.to_owned()));
         }
-        let host = self.sources.iter().find_map(|source| source.host()).map(|host| wait.add(host));
-        let status = self.asked.as_ref().map(|socket| wait.add(socket));
-        Ok(Tokens {
-            host: host.transpose().map_err(DaemonError::Wait)?,
-            status: status.transpose().map_err(DaemonError::Wait)?,
-        })
-    }
-
-    /// Serves who asks.
-    pub(super) fn answer(&mut self) {
-        if let Some(mut socket) = self.asked.take() {
-            // It has numbers and text alone: its JSON form always exists.
-            socket.serve(|| serde_json::to_string(&self.status()).unwrap_or_default() + "\n");
-            self.asked = Some(socket);
-        }
-    }
-
-    /// Where other threads of this process read the status, as of the last sample.
-    pub fn board(&mut self) -> StatusBoard {
-        let status = self.status();
-        self.board.get_or_insert_with(|| StatusBoard::new(status)).clone()
-    }
-
-    /// What is known now.
-    pub fn status(&self) -> Status {
-        let now_ns = monotonic_ns();
-        let view = self.keeper.view(now_ns);
-        let sources = self.sources.iter().zip(&view.sources).map(|(source, view)| {
-            let mut status = SourceStatus::of(&source.name, source.kind, view, now_ns);
-            if let (SourceState::NotMeasured, Some(why)) = (view.state, source.unreachable()) {
-                (status.state, status.why) = (SourceState::Unreachable, Some(why.to_owned()));
-            }
-            status
-        });
-        let sources: Vec<_> = sources.collect();
-        let mut counts = self.summary.clone();
-        counts.ran_s = Instant::now().duration_since(self.begun).as_secs_f64();
-        Status {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
-            dry_run: self.settings.dry_run,
-            at_unix_ns: Clock::Realtime.read_ns(),
-            running_s: counts.ran_s,
-            clock: ClockStatus::of(&view, &sources, adjtimex::read().ok().map(kernel)),
-            sources,
-            // With chronyd's socket or makestep this process takes no place beside it.
-            beside: self.others.known().filter(|_| self.is_beside()).cloned(),
-            next: next(view.next),
-            recent: self.recents.all(),
-            counts,
-            disrupted_age_s: self.recents.disrupted_age_s(now_ns),
-        }
+        status
+    });
+    let sources: Vec<_> = sources.collect();
+    let mut counts = daemon.summary.clone();
+    counts.ran_s = Instant::now().duration_since(daemon.begun).as_secs_f64();
+    Status {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        dry_run: daemon.settings.dry_run,
+        at_unix_ns: Clock::Realtime.read_ns(),
+        running_s: counts.ran_s,
+        clock: ClockStatus::of(&view, &sources, adjtimex::read().ok().map(kernel)),
+        sources,
+        // With chronyd's socket or makestep this process takes no place beside it.
+        beside: daemon.others.known().filter(|_| daemon.is_beside()).cloned(),
+        chronyd_error: daemon.chronyd.trouble().map(str::to_owned),
+        next: next(view.next),
+        recent: daemon.recents.all(),
+        counts,
+        disrupted_age_s: daemon.recents.disrupted_age_s(now_ns),
     }
 }
 
