@@ -33,6 +33,10 @@ pub struct Status {
     /// known: only steps are made beside it.
     #[serde(default)]
     pub beside: Option<TimeKeeper>,
+    /// Why chronyd did not carry out the last command, or did not accept the last sample;
+    /// null while it does, or where it is sent none.
+    #[serde(default)]
+    pub chronyd_error: Option<String>,
     /// What would be done now.
     pub next: NextStatus,
     /// What happened and what was done about it, the last at the end.
@@ -57,7 +61,7 @@ pub struct ClockStatus {
     pub offset_ns: Option<i64>,
     /// The error of that is at most this, now, ns.
     pub bound_ns: Option<u64>,
-    /// What the kernel tells every program; null where it cannot be asked.
+    /// What the kernel reports to every program; null where it cannot be asked.
     pub kernel: Option<KernelStatus>,
 }
 
