@@ -58,7 +58,7 @@ pub fn describe(event: &Event) -> (String, Vec<String>) {
             ("beside", vec![format!("{daemon}{unit} disciplines the clock; only steps")])
         }
         Event::DaemonBeside { daemon: None, .. } => {
-            ("alone", vec!["no other daemon disciplines the clock any more".into()])
+            ("alone", vec!["no other daemon disciplines the clock now".into()])
         }
         Event::TickReset { tick_us, frequency_ppm } => {
             ("tick reset", vec![tick(*tick_us, *frequency_ppm)])
@@ -112,26 +112,29 @@ fn policy(policy: &Policy) -> String {
     let threshold = whole(policy.step_threshold_ns);
     match policy.corrector {
         Corrector::Beside => {
-            format!("beside another daemon: only steps, beyond {threshold}: {rate}")
+            format!("beside another daemon: only steps, beyond {threshold}; limit: {rate}")
         }
-        Corrector::Kernel => format!("slews up to {threshold}, steps beyond: {rate}"),
+        Corrector::Kernel => {
+            format!("slews offsets up to {threshold}, steps larger ones; limit: {rate}")
+        }
         Corrector::Chronyd { makestep, feed } => {
             let feed = feed
                 .then(|| "samples of the selected source go to chronyd's refclock SOCK".to_owned());
-            let steps = makestep.then(|| format!("chronyd makestep beyond {threshold}: {rate}"));
+            let steps =
+                makestep.then(|| format!("chronyd makestep beyond {threshold}; limit: {rate}"));
             feed.into_iter().chain(steps).collect::<Vec<_>>().join("; ")
         }
     }
 }
 
 fn leap(by_s: i8, dry_run: bool) -> String {
-    let how = if dry_run { "would be told to" } else { "is told to" };
+    let will = if dry_run { "would" } else { "will" };
     let what = match by_s {
-        0 => "insert or delete none",
+        0 => "insert or delete no leap second",
         1.. => "insert 23:59:60 at the end of this UTC day",
-        _ => "leave out 23:59:59 at the end of this UTC day",
+        _ => "delete 23:59:59 at the end of this UTC day",
     };
-    format!("the kernel {how} {what}")
+    format!("the kernel {will} {what}")
 }
 
 fn tick(us: i64, frequency_ppm: f64) -> String {
@@ -141,15 +144,15 @@ fn tick(us: i64, frequency_ppm: f64) -> String {
     )
 }
 
-/// An oscillator is off by 500 ppm at the most: beyond, what was told of the counter
-/// is wrong.
+/// An oscillator is off by 500 ppm at the most: beyond, what the host advertises is
+/// wrong.
 fn wrong_rate(ppm: f64) -> Vec<String> {
     let how = if ppm > 0.0 { "slow" } else { "fast" };
     let ppm = ppm.abs();
     vec![
-        format!("the counter is {ppm:.0} ppm {how}: the clock is stepped again and again"),
-        "the host tells this machine a wrong TSC frequency: see `parachron doctor`, and have the \
-         host corrected or boot again there"
+        format!("the counter is {ppm:.0} ppm {how}: the clock is stepped repeatedly"),
+        "the host advertises a wrong TSC frequency to this machine: run `parachron doctor`, then \
+         have the host fixed, or reboot this machine on that host"
             .into(),
     ]
 }
@@ -211,32 +214,33 @@ pub(crate) fn refusal(refusal: Refusal) -> String {
         }
         Refusal::Unconfirmed => "awaiting a second sample".into(),
         Refusal::Contradiction => {
-            "no majority: the sources contradict each other; with three a falseticker is outvoted (ntp)".into()
+            "no majority: the sources contradict each other; configure three servers (ntp), so that a wrong one is outvoted".into()
         }
         Refusal::TooFewAgree { needed, configured } => format!(
-            "too few sources agree: {needed} of the {configured} have to, or a disruption of that size"
+            "too few sources agree: {needed} of {configured} must, unless a disruption of that size \
+             was detected"
         ),
         Refusal::LoneServer { most_ns } => format!(
-            "one server alone corrects up to {}: name a second (ntp)",
+            "one server alone may correct at most {}; configure a second one (ntp)",
             time(most_ns as f64)
         ),
         Refusal::LoneServerAgain { moved_ns, most_ns, wait_ns } => format!(
-            "one server alone has moved the clock by {}, beyond 500 ppm of the time since, and \
-             moves it by {} in all: name a second (ntp); this one may in {}",
+            "one server alone has moved the clock by {} beyond 500 ppm of the time since, and may \
+             move it by at most {}; configure a second one (ntp), or wait {}",
             time(moved_ns as f64),
             time(most_ns as f64),
             time(wait_ns as f64)
         ),
         Refusal::SetByAnother => {
-            "another process set the clock, which was right: that is not undone".into()
+            "another process set the clock while it was right; that is not undone".into()
         }
         Refusal::TooFarAhead { takes_s } => format!(
             "too far ahead: a slew would take {:.1} days (never-backward)",
             takes_s as f64 / DAY_S as f64
         ),
         Refusal::LeftToChronyd => {
-            "left to the daemon that disciplines the clock (chrony makestep has chronyd step, \
-             unless never-backward is set)"
+            "left to the daemon that disciplines the clock (with `chrony makestep` chronyd steps \
+             it, unless never-backward is set)"
                 .into()
         }
     }

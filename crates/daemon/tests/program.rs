@@ -44,7 +44,10 @@ fn exit_codes_tell_usage_refused_and_no_source_apart() {
     let output = ran(&["--dry-run"], &file);
     assert_eq!(code(&output), Some(program::NO_SOURCE));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("no time source") && said.contains("try: ntp HOST"), "{said}");
+    assert!(
+        said.contains("no time source") && said.contains("try: add an NTP server (ntp HOST)"),
+        "{said}"
+    );
     // Who may set the clock finds that there is no source.
     let is_allowed = linux::system_clock::may_set().is_ok();
     let expected = if is_allowed { program::NO_SOURCE } else { program::REFUSED };

@@ -49,7 +49,7 @@ fn what_another_process_has_first_ends_nothing() {
     let hangup = rustix::process::Pid::from_child(&running.0);
     rustix::process::kill_process(hangup, rustix::process::Signal::HUP).unwrap();
     let told = asked(&status, |reply| reply.contains("it is in use"));
-    assert!(told.contains("tried again each 10 s"), "{told}");
+    assert!(told.contains("retrying every 10 s"), "{told}");
     drop(theirs);
     fs::remove_file(&path).unwrap();
     asked(&status, |reply| !reply.contains("it is in use"));
