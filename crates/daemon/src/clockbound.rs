@@ -44,7 +44,7 @@ pub(crate) struct ClockBound {
 
 impl ClockBound {
     /// What the settings want; or nothing, and why.
-    pub(crate) fn of(settings: &Settings, is_alone: bool, not_used: &mut Vec<NotUsed>) -> Self {
+    pub(crate) fn new(settings: &Settings, is_alone: bool, not_used: &mut Vec<NotUsed>) -> Self {
         let folder = settings.clockbound.as_ref().filter(|_| !settings.dry_run);
         let opened = folder.map(|folder| Self::open(folder, &settings.paths.vmclock, is_alone));
         opened.transpose().map(Option::unwrap_or_default).unwrap_or_else(|why| {
@@ -97,8 +97,8 @@ impl ClockBound {
 
     /// Takes the disruption marker that a sample showed: what is published
     /// from now on accounts for it.
-    pub(crate) fn sampled(&mut self, sample: &Sample) {
-        self.counted.sampled(sample);
+    pub(crate) fn note_sample(&mut self, sample: &Sample) {
+        self.counted.note_sample(sample);
         if let (Some(marker), Some(page)) = (&mut self.marker, sample.vmclock.known()) {
             *marker = page.disruption_marker;
         }

@@ -236,17 +236,17 @@ impl Daemon {
 
     fn sample_and_act(&mut self, log: &mut dyn FnMut(Line)) {
         self.summary.samples += 1;
-        self.asked.iter_mut().for_each(StatusSocket::sampled);
+        self.asked.iter_mut().for_each(StatusSocket::begin_sample);
         self.follow_others(self.others.in_calm());
         self.store_learnt(false);
         if let Some(moved) = self.guard.begin_sample() {
             guard::report(&mut self.keeper, moved);
         }
         let sample = self.sampler.sample(self.observer.is_gathering());
-        self.clockbound.sampled(&sample);
-        self.host_time.sampled(&sample);
+        self.clockbound.note_sample(&sample);
+        self.host_time.note_sample(&sample);
         let mut disruptions = self.observer.observe(sample).disruptions;
-        self.host_time.disrupted(&disruptions);
+        self.host_time.note_disruptions(&disruptions);
         // What seems to have happened may have happened to the TSC.
         if !self.observer.is_gathering() {
             self.events.extend(self.host_time.publish(&self.settings));
@@ -296,7 +296,7 @@ impl Daemon {
         }
         if offset.is_some() {
             self.summary.replies += 1;
-            self.measured(index, offset);
+            self.report_offset(index, offset);
         }
         self.act(log);
     }
@@ -358,14 +358,14 @@ impl Daemon {
             self.summary.requests += 1;
             self.summary.replies += u64::from(outcome.offset.is_some());
             let source = self.sources[one.index].name.clone();
-            self.events.extend(outcome.change.map(|change| changed(source, change)));
-            self.announced(one.index);
-            self.measured(one.index, outcome.offset);
+            self.events.extend(outcome.change.map(|change| change_event(source, change)));
+            self.report_announcement(one.index);
+            self.report_offset(one.index, outcome.offset);
         }
     }
 
     /// Gives the keeper a source's offset from the clock as it would be.
-    fn measured(&mut self, index: usize, offset: Option<OffsetBound>) {
+    fn report_offset(&mut self, index: usize, offset: Option<OffsetBound>) {
         let ahead_ns = self.clock.ahead_ns();
         let offset = offset.map(|offset| OffsetBound {
             offset_ns: offset.offset_ns.saturating_sub(ahead_ns),
@@ -375,7 +375,7 @@ impl Daemon {
     }
 }
 
-fn changed(source: String, change: Change) -> Event {
+fn change_event(source: String, change: Change) -> Event {
     match change {
         Ok(()) => Event::SourceReachable { source },
         Err(why) => Event::SourceUnreachable { source, why },

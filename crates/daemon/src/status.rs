@@ -67,7 +67,7 @@ pub struct ClockStatus {
 
 impl ClockStatus {
     /// As the keeper has it; these are its sources.
-    pub fn of(view: &View, sources: &[SourceStatus], kernel: Option<KernelStatus>) -> Self {
+    pub fn new(view: &View, sources: &[SourceStatus], kernel: Option<KernelStatus>) -> Self {
         let (selected, together) = view.selected.unzip();
         Self {
             state: view.clock,
@@ -117,7 +117,7 @@ pub struct SourceStatus {
 
 impl SourceStatus {
     /// As the keeper has it now, by CLOCK_MONOTONIC.
-    pub fn of(name: &str, kind: SourceKind, view: &SourceView, now_ns: u64) -> Self {
+    pub fn new(name: &str, kind: SourceKind, view: &SourceView, now_ns: u64) -> Self {
         let age_ns = |offset: OffsetBound| now_ns.saturating_sub(offset.at_monotonic_ns);
         Self {
             name: name.to_owned(),
@@ -219,7 +219,7 @@ impl Recents {
         lines.push_back(Recent { at_unix_ns: line.at_unix_ns, event, message });
     }
 
-    pub(crate) fn all(&self) -> VecDeque<Recent> {
+    pub(crate) fn lines(&self) -> VecDeque<Recent> {
         self.lines.clone()
     }
 

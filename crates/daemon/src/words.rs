@@ -35,15 +35,15 @@ pub fn status(event: &Event) -> Option<String> {
 /// The kind of an event, and its message, line by line.
 pub fn describe(event: &Event) -> (String, Vec<String>) {
     let (kind, message) = match event {
-        Event::Started(started) => ("started", self::started(started)),
+        Event::Started(started) => ("started", self::start(started)),
         Event::Disruption(disruption) => ("disruption", disruption::lines(disruption)),
         Event::HostResumed => ("host", vec!["resumed".into()]),
         Event::HostMessageRejected { why } => ("host message rejected", vec![why.clone()]),
         Event::SourceUnreachable { source, why } => {
-            ("source unreachable", vec![named(source, why)])
+            ("source unreachable", vec![with_source(source, why)])
         }
         Event::SourceReachable { source } => ("source reachable", vec![source.clone()]),
-        Event::Corrected(corrected) => (name(corrected.how), self::corrected(corrected)),
+        Event::Corrected(corrected) => (name(corrected.how), self::correction(corrected)),
         Event::Failed { how, by_ns, why } => {
             return (format!("{} failed", name(*how)), vec![format!("{}: {why}", amount(*by_ns))]);
         }
@@ -67,7 +67,7 @@ pub fn describe(event: &Event) -> (String, Vec<String>) {
         Event::LeapSecond { by_s, dry_run } => ("leap second", vec![leap(*by_s, *dry_run)]),
         Event::WrongRate { ppm } => ("wrong rate", wrong_rate(*ppm)),
         Event::Synchronised(basis) => ("synchronised", vec![offset(basis)]),
-        Event::Reloaded(now) => ("reloaded", self::started(now)),
+        Event::Reloaded(now) => ("reloaded", self::start(now)),
         Event::ReloadRefused { why } => ("reload refused", vec![why.clone()]),
         Event::Summary(summary) => ("summary", self::summary(summary)),
     };
@@ -75,12 +75,12 @@ pub fn describe(event: &Event) -> (String, Vec<String>) {
 }
 
 /// A reason often begins with the source's name itself.
-fn named(source: &str, why: &str) -> String {
+fn with_source(source: &str, why: &str) -> String {
     let place = source.split_once(' ').map_or(source, |(_, place)| place);
     if why.contains(place) { why.to_owned() } else { format!("{source}: {why}") }
 }
 
-fn started(started: &Started) -> Vec<String> {
+fn start(started: &Started) -> Vec<String> {
     let each = disruption::span(started.interval_s);
     let mut message = vec![format!("sampling every {each}; times are UTC")];
     message.extend(started.dry_run.then(|| "dry run: nothing is corrected".to_owned()));
@@ -157,7 +157,7 @@ fn wrong_rate(ppm: f64) -> Vec<String> {
     ]
 }
 
-fn corrected(corrected: &Corrected) -> Vec<String> {
+fn correction(corrected: &Corrected) -> Vec<String> {
     let basis = &corrected.basis;
     let would = match (corrected.dry_run, corrected.how) {
         (false, _) => "",
@@ -251,9 +251,9 @@ fn summary(summary: &Summary) -> Vec<String> {
         format!(
             "ran {}: {}; {}, {}",
             disruption::span(summary.ran_s),
-            counted(summary.samples, "sample", "samples"),
-            counted(summary.requests, "request", "requests"),
-            counted(summary.replies, "reply", "replies")
+            quantity(summary.samples, "sample", "samples"),
+            quantity(summary.requests, "request", "requests"),
+            quantity(summary.replies, "reply", "replies")
         ),
         disruption::counts(&summary.disruptions),
         format!(
@@ -265,14 +265,14 @@ fn summary(summary: &Summary) -> Vec<String> {
         message.push(format!("largest step {}", time(summary.largest_step_ns as f64)));
     }
     if summary.makesteps + summary.fed_chronyd > 0 {
-        let fed = counted(summary.fed_chronyd, "sample", "samples");
+        let fed = quantity(summary.fed_chronyd, "sample", "samples");
         message.push(format!("chronyd: makestep {}, fed {fed}", count(summary.makesteps)));
     }
     message
 }
 
 /// `1 step`, `2 steps`.
-fn counted(number: u64, one: &str, more: &str) -> String {
+fn quantity(number: u64, one: &str, more: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { more })
 }
 

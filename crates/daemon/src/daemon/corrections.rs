@@ -12,7 +12,7 @@ use linux::system_clock::SetError;
 use units::{LeapSecond, OffsetBound};
 
 use super::guard::rests_on_measurement;
-use super::{Daemon, Duration, Instant, changed, monotonic_ns};
+use super::{Daemon, Duration, Instant, change_event, monotonic_ns};
 use crate::chronyd::LONGEST_STEP;
 use crate::kept_clock::KeptClock;
 use crate::other_daemons::FOR_A_CORRECTION;
@@ -88,10 +88,10 @@ impl Daemon {
     }
 
     /// What a source announces, by the clock as it would be.
-    pub(super) fn announced(&mut self, index: usize) {
+    pub(super) fn report_announcement(&mut self, index: usize) {
         if let Ok(now) = self.clock.now() {
             let is_smeared_nearby = self.sources.iter().any(Source::is_smeared_nearby);
-            let told = self.sources[index].announced(is_smeared_nearby);
+            let told = self.sources[index].announcement(is_smeared_nearby);
             self.keeper.announced(index, told, monotonic_ns(), now.0);
         }
     }
@@ -111,7 +111,7 @@ impl Daemon {
     }
 
     fn is_beside_chronyd(&mut self) -> bool {
-        let daemon = self.others.known().map(|daemon| daemon.kind);
+        let daemon = self.others.current().map(|daemon| daemon.kind);
         self.is_beside() && daemon == Some(TimeKeeperKind::Chrony) && !self.clock.is_simulated()
     }
 
@@ -134,7 +134,7 @@ impl Daemon {
         if self.is_beside_chronyd() {
             let begun = Instant::now();
             let change = self.chronyd.measure_anew();
-            self.events.extend(change.map(|change| changed(COMMANDS.to_owned(), change)));
+            self.events.extend(change.map(|change| change_event(COMMANDS.to_owned(), change)));
             self.observer.was_busy(begun.elapsed().min(LONGEST_STEP));
         }
     }
@@ -202,7 +202,7 @@ impl Daemon {
         }
         let begun = Instant::now();
         let change = self.chronyd.finish_slew();
-        self.events.extend(change.map(|change| changed(COMMANDS.to_owned(), change)));
+        self.events.extend(change.map(|change| change_event(COMMANDS.to_owned(), change)));
         let stepped_ns = self.guard.take_chronyds_step_ns();
         self.observer.was_busy(begun.elapsed().min(LONGEST_STEP));
         // Where it is not known what that was, the keeper is told.
@@ -288,6 +288,6 @@ impl Daemon {
         }
         let (is_accepted, change) = self.chronyd.feed(offset);
         self.summary.fed_chronyd += u64::from(is_accepted);
-        self.events.extend(change.map(|change| changed(FEED.to_owned(), change)));
+        self.events.extend(change.map(|change| change_event(FEED.to_owned(), change)));
     }
 }

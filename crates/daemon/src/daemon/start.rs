@@ -36,13 +36,13 @@ impl Daemon {
     pub fn new(settings: Settings) -> Result<Self, DaemonError> {
         settings.check()?;
         let others = OtherDaemons::new(&settings)?;
-        let lock = permitted(&settings, false)?;
+        let lock = take_permission(&settings, false)?;
         let (found, mut not_used) = discovery::find(&settings, &[])?;
         let sources: Vec<_> = found.into_iter().filter_map(Found::new_one).collect();
         let kinds: Vec<_> = sources.iter().map(|source| source.kind).collect();
-        let asked = listening(&settings, None, &mut not_used);
-        let clockbound = ClockBound::of(&settings, lock.is_some(), &mut not_used);
-        let host_time = HostTimeFile::of(&settings, &mut not_used);
+        let asked = bind_status_socket(&settings, None, &mut not_used);
+        let clockbound = ClockBound::new(&settings, lock.is_some(), &mut not_used);
+        let host_time = HostTimeFile::new(&settings, &mut not_used);
         let mut daemon = Self {
             sampler: Sampler::new(&settings.paths),
             observer: Observer::new(settings.interval),
@@ -82,10 +82,10 @@ impl Daemon {
 
     /// The first line of its log.
     pub fn started(&self) -> Line {
-        line(Event::Started(Box::new(self.described())))
+        line(Event::Started(Box::new(self.description())))
     }
 
-    fn described(&self) -> Started {
+    fn description(&self) -> Started {
         Started {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             dry_run: self.settings.dry_run,
@@ -113,7 +113,7 @@ impl Daemon {
             Err(why) => Err(why.to_string().replace('\n', "; ")),
         };
         match taken {
-            Ok(()) => Event::Reloaded(Box::new(self.described())),
+            Ok(()) => Event::Reloaded(Box::new(self.description())),
             Err(why) => Event::ReloadRefused { why },
         }
     }
@@ -126,7 +126,7 @@ impl Daemon {
     fn take_over(&mut self, settings: Settings) -> Result<(), DaemonError> {
         settings.check()?;
         let others = OtherDaemons::new(&settings)?;
-        let lock = permitted(&settings, self.lock.is_some())?;
+        let lock = take_permission(&settings, self.lock.is_some())?;
         let (found, mut not_used) = discovery::find(&settings, &self.sources)?;
         let chronyd = ChronydClient::new(&settings.chronyd).map_err(DaemonError::Feed)?;
         // Nothing fails from here on.
@@ -140,7 +140,7 @@ impl Daemon {
                     Found::Kept(index) => (before.get_mut(index)?.take()?, Some(index)),
                 };
                 let kind = source.kind;
-                sources.push(source.described_by(settings.sources.describe));
+                sources.push(source.with_description(settings.sources.describe));
                 Some((kind, was))
             })
             .collect();
@@ -172,14 +172,14 @@ impl Daemon {
             // What was published ends before another begins.
             self.clockbound = ClockBound::default();
             let is_alone = self.lock.is_some() || lock.is_some();
-            self.clockbound = ClockBound::of(&settings, is_alone, &mut not_used);
+            self.clockbound = ClockBound::new(&settings, is_alone, &mut not_used);
         }
         if is_other_clock || settings.host_time != self.settings.host_time {
             self.host_time = HostTimeFile::default();
-            self.host_time = HostTimeFile::of(&settings, &mut not_used);
+            self.host_time = HostTimeFile::new(&settings, &mut not_used);
         }
         self.lock = if settings.sets_the_clock() { lock.or(self.lock.take()) } else { None };
-        self.asked = listening(&settings, self.asked.take(), &mut not_used);
+        self.asked = bind_status_socket(&settings, self.asked.take(), &mut not_used);
         (self.sources, self.not_used, self.others) = (sources, not_used, others);
         self.settings = settings;
         if starts {
@@ -193,14 +193,14 @@ impl Daemon {
 /// left to do so.
 fn policy(settings: &Settings, others: &OtherDaemons) -> Policy {
     let corrector = match settings.chronyd.corrector() {
-        Corrector::Kernel if others.known().is_some() => Corrector::Beside,
+        Corrector::Kernel if others.current().is_some() => Corrector::Beside,
         corrector => corrector,
     };
     Policy { corrector, ..settings.policy.clone() }
 }
 
 /// The lock of who may set the clock, unless it is held.
-fn permitted(settings: &Settings, is_held: bool) -> Result<Option<FileLock>, DaemonError> {
+fn take_permission(settings: &Settings, is_held: bool) -> Result<Option<FileLock>, DaemonError> {
     let takes = settings.sets_the_clock() && !settings.force && !is_held;
     let lock = takes.then(lock::take);
     // Who has the permission can take the lock, or learn why not.
@@ -222,7 +222,7 @@ fn clock(settings: &Settings) -> KeptClock {
 
 /// The clock is kept though nobody can ask: why not is reported with the
 /// sources that are not used.
-fn listening(
+fn bind_status_socket(
     settings: &Settings,
     before: Option<StatusSocket>,
     not_used: &mut Vec<NotUsed>,

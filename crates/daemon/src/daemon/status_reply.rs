@@ -16,7 +16,7 @@ pub(super) fn status(daemon: &Daemon) -> Status {
     let now_ns = monotonic_ns();
     let view = daemon.keeper.view(now_ns);
     let sources = daemon.sources.iter().zip(&view.sources).map(|(source, view)| {
-        let mut status = SourceStatus::of(&source.name, source.kind, view, now_ns);
+        let mut status = SourceStatus::new(&source.name, source.kind, view, now_ns);
         if let (SourceState::NotMeasured, Some(why)) = (view.state, source.unreachable()) {
             (status.state, status.why) = (SourceState::Unreachable, Some(why.to_owned()));
         }
@@ -31,13 +31,13 @@ pub(super) fn status(daemon: &Daemon) -> Status {
         dry_run: daemon.settings.dry_run,
         at_unix_ns: Clock::Realtime.read_ns(),
         running_s: counts.ran_s,
-        clock: ClockStatus::of(&view, &sources, adjtimex::read().ok().map(kernel)),
+        clock: ClockStatus::new(&view, &sources, adjtimex::read().ok().map(kernel)),
         sources,
         // With chronyd's socket or makestep this process takes no place beside it.
-        beside: daemon.others.known().filter(|_| daemon.is_beside()).cloned(),
+        beside: daemon.others.current().filter(|_| daemon.is_beside()).cloned(),
         chronyd_error: daemon.chronyd.trouble().map(str::to_owned),
         next: next(view.next),
-        recent: daemon.recents.all(),
+        recent: daemon.recents.lines(),
         counts,
         disrupted_age_s: daemon.recents.disrupted_age_s(now_ns),
     }

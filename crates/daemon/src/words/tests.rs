@@ -94,7 +94,7 @@ fn a_date_has_its_zeros() {
 
 #[test]
 fn a_source_is_named_once() {
-    assert_eq!(named("ntp a.example", "a.example: no reply"), "a.example: no reply");
-    assert_eq!(named("rtc", "not there: /dev/rtc"), "not there: /dev/rtc");
-    assert_eq!(named("phc /dev/ptp0", "not set"), "phc /dev/ptp0: not set");
+    assert_eq!(with_source("ntp a.example", "a.example: no reply"), "a.example: no reply");
+    assert_eq!(with_source("rtc", "not there: /dev/rtc"), "not there: /dev/rtc");
+    assert_eq!(with_source("phc /dev/ptp0", "not set"), "phc /dev/ptp0: not set");
 }

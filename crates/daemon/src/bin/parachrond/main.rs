@@ -40,7 +40,7 @@ fn run(arguments: &Arguments, log: &Log) -> Result<(), ProgramError> {
         Task::Version => arguments::print(concat!("parachrond ", env!("CARGO_PKG_VERSION"), "\n")),
         Task::Check => {
             let (settings, was_read) = settings(arguments)?;
-            metrics::secured(&settings)?;
+            metrics::load_access(&settings)?;
             let file = arguments.file();
             let is = if was_read { "no mistakes" } else { "not found; using defaults" };
             arguments::print(&format!("{}: {is}\n", file.display()));
@@ -54,7 +54,7 @@ fn keep(arguments: &Arguments, log: &Log) -> Result<(), ProgramError> {
     // Before all else: a reload that comes early is not to end it.
     let signals = Signals::of_a_daemon().map_err(ProgramError::Signals)?;
     let (settings, _) = settings(arguments)?;
-    let change = if arguments.is_dry_run { dry } else { as_it_is };
+    let change = if arguments.is_dry_run { make_dry } else { keep_settings };
     let metrics = metrics::Metrics::open(&settings, log)?;
     let recording = recording::Recording::new(&settings);
     let daemon = Daemon::new(settings)?;
@@ -72,14 +72,14 @@ fn keep(arguments: &Arguments, log: &Log) -> Result<(), ProgramError> {
 }
 
 /// The service's files are the service's.
-fn dry(settings: &mut Settings) {
+fn make_dry(settings: &mut Settings) {
     settings.dry_run = true;
     (settings.state_folder, settings.metrics, settings.records) = (None, None, None);
     let services = Path::new(configuration::STATUS_SOCKET);
     settings.status_socket = settings.status_socket.take().filter(|path| path != services);
 }
 
-fn as_it_is(_: &mut Settings) {}
+fn keep_settings(_: &mut Settings) {}
 
 /// The settings, and whether there is a file. Without one, and none named, they
 /// are the defaults.
@@ -87,7 +87,7 @@ fn settings(arguments: &Arguments) -> Result<(Settings, bool), ProgramError> {
     let loaded = configuration::load_or_default(arguments.file(), arguments.config.is_none());
     let (mut settings, was_read) = loaded?;
     if arguments.is_dry_run {
-        dry(&mut settings);
+        make_dry(&mut settings);
     }
     Ok((settings, was_read))
 }

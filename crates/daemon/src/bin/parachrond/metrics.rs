@@ -40,7 +40,7 @@ impl Metrics {
     /// is kept all the same.
     pub(crate) fn open(settings: &Settings, log: &Log) -> Result<Option<Self>, ProgramError> {
         let Some(address) = settings.metrics else { return Ok(None) };
-        let secured = secured(settings)?;
+        let secured = load_access(settings)?;
         let listener = match TcpListener::bind(address) {
             Ok(listener) => Some(listener),
             Err(error) => {
@@ -63,7 +63,7 @@ impl Metrics {
         let Self { address, listener, secured, consumers } = self;
         let scrapes = scrapes(board, &consumers);
         let serve = move || {
-            let listener = listener.map_or_else(|| freed(address, AGAIN), Ok)?;
+            let listener = listener.map_or_else(|| bind_when_free(address, AGAIN), Ok)?;
             match secured {
                 None => exporter::serve(listener, Open, move || scrapes.told()),
                 Some(secured) => exporter::serve(listener, secured, move || scrapes.told()),
@@ -74,7 +74,7 @@ impl Metrics {
 }
 
 /// Waits until no other process listens there.
-fn freed(address: SocketAddr, again: Duration) -> io::Result<TcpListener> {
+fn bind_when_free(address: SocketAddr, again: Duration) -> io::Result<TcpListener> {
     loop {
         match TcpListener::bind(address) {
             Err(why) if why.kind() == io::ErrorKind::AddrInUse => thread::sleep(again),
@@ -84,7 +84,7 @@ fn freed(address: SocketAddr, again: Duration) -> io::Result<TcpListener> {
 }
 
 /// Who may ask; none where all may.
-pub(crate) fn secured(settings: &Settings) -> Result<Option<Secured>, ProgramError> {
+pub(crate) fn load_access(settings: &Settings) -> Result<Option<Secured>, ProgramError> {
     let secured = settings.web_config.as_deref().map(Secured::by).transpose();
     secured.map_err(|why| ProgramError::WebConfig(why.to_string()))
 }
@@ -97,12 +97,12 @@ mod tests {
     fn a_port_that_another_process_has_is_taken_once_it_is_free() {
         let other = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = other.local_addr().unwrap();
-        let waiting = thread::spawn(move || freed(address, Duration::from_millis(1)));
+        let waiting = thread::spawn(move || bind_when_free(address, Duration::from_millis(1)));
         thread::sleep(Duration::from_millis(20));
         assert!(!waiting.is_finished());
         drop(other);
         assert_eq!(waiting.join().unwrap().unwrap().local_addr().unwrap(), address);
         // 192.0.2.1 is nobody's (RFC 5737): no reason to wait.
-        assert!(freed("192.0.2.1:1".parse().unwrap(), AGAIN).is_err());
+        assert!(bind_when_free("192.0.2.1:1".parse().unwrap(), AGAIN).is_err());
     }
 }

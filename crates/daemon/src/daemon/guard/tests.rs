@@ -104,7 +104,7 @@ fn nothing_rests_on_what_was_measured_before_the_clock_was_set() {
 /// The host's word, and what comes of it.
 fn word(daemon: &mut Daemon, offset_ns: i64) -> Vec<Event> {
     let at_monotonic_ns = monotonic_ns();
-    daemon.measured(0, Some(OffsetBound { offset_ns, bound_ns: 1000, at_monotonic_ns }));
+    daemon.report_offset(0, Some(OffsetBound { offset_ns, bound_ns: 1000, at_monotonic_ns }));
     let mut done = Vec::new();
     daemon.act(&mut |line| done.push(line.event));
     done.append(&mut daemon.events);
@@ -155,7 +155,7 @@ fn chronyd_is_not_fed_what_was_measured_before_a_set() {
     word(&mut daemon, 1_000_000_000);
     assert_eq!(daemon.summary.fed_chronyd, fed + 1);
     let at_monotonic_ns = monotonic_ns();
-    daemon.measured(0, Some(OffsetBound { at_monotonic_ns, ..OFFSET }));
+    daemon.report_offset(0, Some(OffsetBound { at_monotonic_ns, ..OFFSET }));
     set(&mut daemon, MINUTE_NS);
     daemon.act(&mut |_| ());
     assert_eq!(daemon.summary.fed_chronyd, fed + 1);
