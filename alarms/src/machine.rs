@@ -93,9 +93,9 @@ fn snapshot(scrape: &Scrape, has_daemon: bool) -> Snapshot {
 
 fn of_daemon(scrape: &Scrape, kept: &Kept) -> Snapshot {
     let source =
-        |(name, view): (&str, _)| SourceStatus::of(name, SourceKind::Ntp, view, kept.now_ns);
+        |(name, view): (&str, _)| SourceStatus::new(name, SourceKind::Ntp, view, kept.now_ns);
     let sources: Vec<_> = SERVERS.into_iter().zip(&kept.view.sources).map(source).collect();
-    let clock = ClockStatus::of(&kept.view, &sources, None);
+    let clock = ClockStatus::new(&kept.view, &sources, None);
     let age_s = |at_ns: u64| kept.now_ns.saturating_sub(at_ns) as f64 / 1e9;
     let ages = kept.disruptions.iter().map(|(kind, (_, at_ns))| (kind.clone(), age_s(*at_ns)));
     let Counts { slews, steps, refusals, .. } = scrape.counts;

@@ -100,7 +100,7 @@ impl PassedOn {
 fn alerts(project: &Project, args: &PassedOn) -> ExitCode {
     let mut build = project.cargo();
     build.args(["build", "--quiet", "--release", "--package", "parachron", "--package"]);
-    match outside::pass_through(build.arg("parachrond")) {
+    match outside::pass_through(build.arg("parachron-daemon")) {
         ExitCode::SUCCESS => {
             args.run(project, &["--release", "--package", "e2e", "--bin", "fleet-alerts"])
         }

@@ -39,7 +39,7 @@ pub(crate) fn programs_arm64() -> Result<PathBuf, Unavailable> {
 fn build(target: &str, environment: &[(&str, &str)]) -> Result<PathBuf, String> {
     let built = tools::cargo()
         .args(["build", "--quiet", "--profile", PROFILE, "--target", target])
-        .args(["--package", "parachron", "--package", "parachrond"])
+        .args(["--package", "parachron", "--package", "parachron-daemon"])
         .args(["--package", "zoo", "--package", "e2e"])
         .args(["--bin", "parachron", "--bin", "parachrond"])
         .args(["--bin", "guest-clock", "--bin", "guest-timex", "--bin", "ntp-server"])

@@ -28,6 +28,7 @@ fn status(asked: u32) -> Status {
         },
         sources: Vec::new(),
         beside: None,
+        chronyd_error: None,
         next: NextStatus { action: NextAction::Wait, by_ns: None, why: None },
         recent: [].into(),
         counts: keeper::event::Summary::default(),
@@ -127,5 +128,31 @@ fn a_daemon_that_ends_meanwhile_is_told() {
     assert!(UnixStream::connect(&socket).is_err());
     let (code, said) = ended(watching);
     assert_eq!(code, Some(2));
-    assert!(said.contains("no daemon runs: nobody listens at"), "{said}");
+    assert!(said.contains("no daemon is running: nothing listens at"), "{said}");
+}
+
+/// The clock's error is 51, 52, 53 µs, as it is asked.
+#[test]
+fn it_waits_until_the_bound_is_met_or_time_is_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("status.sock");
+    let waiting = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_parachron"));
+        command.args(["status", "--socket"]).arg(&socket).args(more);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Watching(command.spawn().unwrap())
+    };
+    // Nobody listens yet: it waits for the daemon too.
+    let met = waiting(&["--wait", "51us"]);
+    std::thread::sleep(Duration::from_millis(300));
+    let listener = UnixListener::bind(&socket).unwrap();
+    reply(&listener, 5);
+    reply(&listener, 1);
+    assert_eq!(ended(met), (Some(0), String::new()));
+    let late = waiting(&["--wait", "50us", "--timeout", "100ms"]);
+    reply(&listener, 1);
+    reply(&listener, 1);
+    let (code, said) = ended(late);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("not yet right within 50µs: synchronised; offset +1.00 µs"), "{said}");
 }

@@ -13,7 +13,7 @@ use sources::host::Channel;
 use crate::configuration;
 use crate::error::DaemonError;
 
-const MORE_FILES: &str = "a higher limit of open files (`ulimit -n`)";
+const MORE_FILES: &str = "raise the open-file limit (`ulimit -n 4096`)";
 
 /// Names of options as the configuration file has them: `--ntp HOST` is `ntp
 /// HOST` there.
@@ -32,53 +32,53 @@ pub fn of(error: &DaemonError) -> (String, String) {
         DaemonError::UnknownScale { phc, why } => phc::unknown_scale(phc, why),
         DaemonError::MakestepMayGoBackward => (
             "--never-backward contradicts --chrony makestep: chronyd steps by its own \
-             measurements, backward too"
+             measurements, and may step backward"
                 .into(),
-            "only one of the two; with --chrony sock=PATH chronyd steps by `makestep` in chrony.conf".into(),
+            "use only one of the two; with --chrony sock=PATH, chronyd steps by its own `makestep` in chrony.conf".into(),
         ),
         DaemonError::ToleranceBeyondThreshold => {
-            ("--tolerance is beyond --step-threshold".into(), in_order())
+            ("--tolerance is larger than --step-threshold".into(), in_order())
         }
         DaemonError::ThresholdBeyondMaxStep => {
-            ("--step-threshold is beyond --max-step: no step is possible".into(), in_order())
+            ("--step-threshold is larger than --max-step: no step is possible".into(), in_order())
         }
         DaemonError::OtherDaemonsUnknown(_) => {
-            (error.to_string(), "--force if no time daemon runs, here or on a container's host".into())
+            (error.to_string(), "use --force if no other time daemon runs, here or on the container's host".into())
         }
         DaemonError::AlreadyRunning { .. } => (
             error.to_string(),
-            "systemctl stop parachrond, or stop the process that `lslocks` shows; --dry-run \
-             may run at the same time"
+            "run `systemctl stop parachrond`, or stop the process that `lslocks` shows; --dry-run \
+             can run beside it"
                 .into(),
         ),
         DaemonError::Lock { error: why, .. } if why.kind() == ErrorKind::ReadOnlyFilesystem => (
             error.to_string(),
-            "mount -o remount,rw /run; in a service RuntimeDirectory=parachron".into(),
+            "run `mount -o remount,rw /run`, or set RuntimeDirectory=parachron in the service".into(),
         ),
         DaemonError::Lock { .. } => (
             error.to_string(),
-            "as root, or as a service with RuntimeDirectory=parachron; or --force".into(),
+            "run it as root, or as a service with RuntimeDirectory=parachron, or use --force".into(),
         ),
         DaemonError::NotPermitted(_) => (
             error.to_string(),
-            "as root, or as a service with AmbientCapabilities=CAP_SYS_TIME \
+            "run it as root, or as a service with AmbientCapabilities=CAP_SYS_TIME \
              (packaging/parachrond.service); --dry-run needs no permission"
                 .into(),
         ),
         DaemonError::UnusableSource { path, why } => {
-            (format!("--phc {}: {why}", path.display()), "another path, or no --phc".into())
+            (format!("--phc {}: {why}", path.display()), "use another path, or remove --phc".into())
         }
         DaemonError::UnusableChannel { channel, why } => {
             let (option, value) = option_of(channel);
-            (format!("{option} {value}: {why}"), format!("another one, or no {option}"))
+            (format!("{option} {value}: {why}"), format!("use another one, or remove {option}"))
         }
         DaemonError::NoSource(not_used) => (no_source(not_used), name_a_source()),
         DaemonError::NoReply => (
             error.to_string(),
-            "another source (--ntp HOST), or a longer --timeout or --duration".into(),
+            "add a source (--ntp HOST), or use a longer --timeout or --duration".into(),
         ),
         DaemonError::Wait(why) if Errno::from_io_error(why) != Some(Errno::MFILE) => {
-            (error.to_string(), "start it again".into())
+            (error.to_string(), "restart it".into())
         }
         // An open socket is all that the others lack.
         other => (other.to_string(), MORE_FILES.into()),
@@ -96,16 +96,17 @@ fn option_of(channel: &Channel) -> (&'static str, String) {
 }
 
 fn in_order() -> String {
-    "--tolerance below --step-threshold below --max-step".into()
+    "set --tolerance below --step-threshold, and that below --max-step".into()
 }
 
 fn no_source(not_used: &[NotUsed]) -> String {
     let whys: Vec<String> =
         not_used.iter().map(|one| format!("{}: {}", one.source, one.why)).collect();
-    let whys = if whys.is_empty() { "none was probed for".to_owned() } else { whys.join("; ") };
+    let whys = if whys.is_empty() { "none was looked for".to_owned() } else { whys.join("; ") };
     format!("no time source ({whys})")
 }
 
 fn name_a_source() -> String {
-    "--ntp HOST; or VMClock or ptp_kvm for the guest (modprobe ptp_kvm)".into()
+    "add an NTP server (--ntp HOST), or give the guest VMClock or ptp_kvm (`modprobe ptp_kvm`)"
+        .into()
 }

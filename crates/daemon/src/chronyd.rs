@@ -16,18 +16,18 @@ pub(crate) struct ChronydClient {
     /// It has to drop its measurements before it steps.
     restart: bool,
     /// Whether it accepted the last sample; `None` before the first.
-    accepts: Option<bool>,
-    /// Whether it did as it was told of ours beside it; `None` before the first time.
-    obeys: Option<bool>,
+    fed: Option<Change>,
+    /// Whether it carried out the last command; `None` before the first.
+    commanded: Option<Change>,
 }
 
 /// Three commands, each of which is given up after this.
 pub(crate) const LONGEST_STEP: Duration = chronyd_client::TIMEOUT.saturating_mul(3);
 
-/// What follows where it cannot be told: a step of more than 10 s it notices by itself
+/// What follows where it cannot be commanded: a step of more than 10 s it detects itself
 /// ("time jump detected", sched.c).
-const UNTOLD: &str = "the clock is stepped all the same, and chronyd finds out at its next poll; \
-    root and chrony's user may tell it";
+const NOT_COMMANDED: &str = "the clock is still stepped, and chronyd detects that at its next poll; \
+    to let parachrond command chronyd, run it as chrony's user or as root";
 
 /// `burst 3/5`: good measurements wanted, and requests for them.
 const BURST: (u8, u8) = (3, 5);
@@ -56,26 +56,38 @@ impl ChronydClient {
         let why = self.commands.makestep().err()?;
         // One without the right to set the clock slews nothing that matters. And it may
         // take this command and not the next, so success is that one's to tell.
-        if why.has_failed() { None } else { self.obeyed(Err(why)) }
+        if why.has_failed() { None } else { self.note_command(Err(why)) }
     }
 
     /// After a disruption, or a step that is not chronyd's: has it drop what it
     /// measured and measure anew. Its frequency is the kernel's, and stays. Returned is
     /// what is to be reported.
     pub(crate) fn measure_anew(&mut self) -> Option<Change> {
-        let reset = self.commands.reset_sources();
-        if reset.is_ok() {
-            // Refused by one that has reference clocks alone.
-            let _ = self.commands.burst(BURST.0, BURST.1);
-        }
-        self.obeyed(reset)
+        let restarted = self.restart_measurements();
+        self.note_command(restarted)
     }
 
-    /// What is new of whether it does as it is told.
-    fn obeyed(&mut self, done: Result<(), ChronydError>) -> Option<Change> {
-        let before = self.obeys.replace(done.is_ok());
-        let is_change = before.unwrap_or(true) != done.is_ok();
-        is_change.then(|| done.map_err(|why| format!("{why}; {UNTOLD}")))
+    fn restart_measurements(&mut self) -> Result<(), ChronydError> {
+        self.commands.reset_sources()?;
+        // One that has reference clocks alone has no server to ask.
+        self.commands
+            .burst(BURST.0, BURST.1)
+            .or_else(|why| if why.has_no_servers() { Ok(()) } else { Err(why) })
+    }
+
+    /// Notes whether it carried out a command. Returned is what has changed.
+    fn note_command(&mut self, done: Result<(), ChronydError>) -> Option<Change> {
+        let done = done.map_err(|why| format!("{why}; {NOT_COMMANDED}"));
+        let before = self.commanded.replace(done.clone());
+        has_changed(before.as_ref(), &done).then_some(done)
+    }
+
+    /// Why it did not carry out the last command, or did not accept the last sample.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        [&self.commanded, &self.fed]
+            .into_iter()
+            .find_map(|last| last.as_ref()?.as_ref().err())
+            .map(String::as_str)
     }
 
     /// Sends `makestep`.
@@ -83,13 +95,11 @@ impl ChronydClient {
     /// # Errors
     /// It is not running, or refuses.
     pub(crate) fn step(&mut self) -> Result<(), ChronydError> {
-        if self.restart {
-            self.commands.reset_sources()?;
-            self.restart = false;
-            // Refused by one that has reference clocks alone.
-            let _ = self.commands.burst(BURST.0, BURST.1);
-        }
-        self.commands.makestep()
+        let done = if self.restart { self.restart_measurements() } else { Ok(()) };
+        self.restart &= done.is_err();
+        let done = done.and_then(|()| self.commands.makestep());
+        self.commanded = Some(done.as_ref().copied().map_err(ToString::to_string));
+        done
     }
 
     /// Feeds it a sample: whether it accepted it, and the result where that
@@ -98,10 +108,15 @@ impl ChronydClient {
         let Some(feed) = &self.feed else { return (false, None) };
         let sent = feed.sample(offset);
         let is_accepted = sent.is_ok();
-        let before = self.accepts.replace(is_accepted);
-        let is_change = before.unwrap_or(true) != is_accepted;
-        (is_accepted, is_change.then(|| sent.map_err(|why| why.to_string())))
+        let sent = sent.map_err(|why| why.to_string());
+        let before = self.fed.replace(sent.clone());
+        (is_accepted, has_changed(before.as_ref(), &sent).then_some(sent))
     }
+}
+
+/// Whether it fails that did not fail before, or the other way round.
+fn has_changed(before: Option<&Change>, now: &Change) -> bool {
+    before.is_none_or(Result::is_ok) != now.is_ok()
 }
 
 #[cfg(test)]

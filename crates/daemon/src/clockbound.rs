@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use facts::Sample;
-use keeper::Known;
+use keeper::ErrorBound;
 use keeper::event::{Event, NotUsed};
 use linux::clock::Clock;
 use linux::clockbound::PublishedSegment;
@@ -44,7 +44,7 @@ pub(crate) struct ClockBound {
 
 impl ClockBound {
     /// What the settings want; or nothing, and why.
-    pub(crate) fn of(settings: &Settings, is_alone: bool, not_used: &mut Vec<NotUsed>) -> Self {
+    pub(crate) fn new(settings: &Settings, is_alone: bool, not_used: &mut Vec<NotUsed>) -> Self {
         let folder = settings.clockbound.as_ref().filter(|_| !settings.dry_run);
         let opened = folder.map(|folder| Self::open(folder, &settings.paths.vmclock, is_alone));
         opened.transpose().map(Option::unwrap_or_default).unwrap_or_else(|why| {
@@ -97,8 +97,8 @@ impl ClockBound {
 
     /// Takes the disruption marker that a sample showed: what is published
     /// from now on accounts for it.
-    pub(crate) fn sampled(&mut self, sample: &Sample) {
-        self.counted.sampled(sample);
+    pub(crate) fn note_sample(&mut self, sample: &Sample) {
+        self.counted.note_sample(sample);
         if let (Some(marker), Some(page)) = (&mut self.marker, sample.vmclock.known()) {
             *marker = page.disruption_marker;
         }
@@ -107,13 +107,13 @@ impl ClockBound {
     /// Publishes what is known of the clock: after each sample, before servers
     /// are polled, as the last bound may hold no more. An event where it ends because
     /// another process publishes here.
-    pub(crate) fn publish(&mut self, known: Known) -> Option<Event> {
+    pub(crate) fn publish(&mut self, known: ErrorBound) -> Option<Event> {
         let why = self.write(known).err()?.to_string();
         self.segments.clear();
         Some(Event::SourceUnreachable { source: SEGMENTS.to_owned(), why })
     }
 
-    fn write(&mut self, known: Known) -> io::Result<()> {
+    fn write(&mut self, known: ErrorBound) -> io::Result<()> {
         let as_of_ns = coarse_ns();
         if as_of_ns < self.held_until_ns {
             return Ok(());
@@ -134,7 +134,7 @@ impl ClockBound {
 impl Drop for ClockBound {
     /// Nobody notices disruptions from now on.
     fn drop(&mut self) {
-        let _ = self.write(Known::Nothing);
+        let _ = self.write(ErrorBound::Unknown);
     }
 }
 
@@ -147,12 +147,12 @@ fn is_ours(bound: &Bound) -> bool {
 
 /// What is known of the system's clock, as of CLOCK_MONOTONIC_COARSE, which is
 /// `as_of_ns` when CLOCK_MONOTONIC is `now_ns`.
-fn bound(known: Known, as_of_ns: u64, now_ns: u64) -> Bound {
+fn bound(known: ErrorBound, as_of_ns: u64, now_ns: u64) -> Bound {
     let void_after_ns = as_of_ns.saturating_add(VOID_AFTER_NS);
     let (status, bound_ns) = match known {
-        Known::Nothing => (Status::Unknown, 0),
-        Known::Disrupted => (Status::Disrupted, 0),
-        Known::Within { offset, is_free_running } => {
+        ErrorBound::Unknown => (Status::Unknown, 0),
+        ErrorBound::Disrupted => (Status::Disrupted, 0),
+        ErrorBound::Within { offset, is_free_running } => {
             let age_ns = u128::from(now_ns.saturating_sub(offset.at_monotonic_ns));
             let grown = (age_ns * u128::from(MAX_DRIFT_PPB)).div_ceil(1_000_000_000);
             let grown_ns = u64::try_from(grown).unwrap_or(u64::MAX);

@@ -1,5 +1,5 @@
 //! The configuration file, `/etc/parachron/parachrond.toml`: flat, a key a
-//! line, each with the name of `parachron keep`'s option.
+//! line, each with the name of `parachron keep`'s option. Both are made from one table.
 //!
 //! ```
 //! let why = daemon::configuration::parse("ntp = ['192.0.2.1']\ntolerence = '2ms'\n").unwrap_err();
@@ -15,14 +15,15 @@ use toml::de::DeTable;
 
 use crate::error::DaemonError;
 use crate::settings::Settings;
-use options::OPTIONS;
 
 mod options;
+
+pub use options::{ConfigOption, OPTIONS};
 
 /// Where the file is.
 pub const PATH: &str = "/etc/parachron/parachrond.toml";
 
-/// Where the daemon is asked for its status, unless the file says otherwise.
+/// Where the daemon serves its status, unless the file has another path.
 pub const STATUS_SOCKET: &str = "/run/parachron/status.sock";
 
 /// Where `parachrond` keeps what it learnt, as its unit's `StateDirectory=`.
@@ -138,7 +139,8 @@ pub fn parse(text: &str) -> Result<Settings, Vec<Mistake>> {
     };
     for (key, value) in table.get_ref() {
         let applied = match OPTIONS.iter().find(|option| option.key == &**key.get_ref()) {
-            Some(option) => (option.apply)(&mut settings, value)
+            Some(option) => option
+                .apply(&mut settings, value)
                 .map_err(|why| mistake(text, why.at, format!("{}: {}", option.key, why.why))),
             None => Err(mistake(text, key.span(), unknown(key.get_ref()))),
         };
@@ -158,13 +160,12 @@ pub fn parse(text: &str) -> Result<Settings, Vec<Mistake>> {
 /// out.
 pub fn commented_defaults() -> String {
     let mut text = String::from(
-        "# /etc/parachron/parachrond.toml: what parachrond is told. Each key is here with its\n\
-         # default. Check with `parachrond --check`, then `systemctl reload parachrond`.\n",
+        "# /etc/parachron/parachrond.toml: the settings of parachrond. Every key is listed with\n\
+         # its default. Check with `parachrond --check`, then `systemctl reload parachrond`.\n",
     );
     for option in OPTIONS {
         text.push('\n');
-        option.help.iter().for_each(|line| text.push_str(&format!("# {line}\n")));
-        text.push_str(&format!("#{} = {}\n", option.key, option.default));
+        text.push_str(&option.entry());
     }
     text
 }

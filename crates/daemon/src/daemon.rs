@@ -1,7 +1,9 @@
 //! The loop: sample, carry out what the keeper decides, wait.
 
-mod asked;
+mod corrections;
+mod guard;
 mod start;
+mod status_reply;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -9,30 +11,27 @@ use std::time::{Duration, Instant};
 use disruptions::{Kind, Observer};
 
 use inspect::sampler::Sampler;
-use keeper::event::{Basis, Corrected, Event, Line, Method, NotUsed, Summary};
-use keeper::{Action, Cause, Correction, Keeper, SystemClock};
+use keeper::event::{Event, Line, Method, NotUsed, Summary};
+use keeper::{Action, Cause, Keeper, SystemClock};
 use linux::clock::Clock;
 use linux::file_lock::FileLock;
 use linux::service_manager;
 use linux::wait::{Token, Wait, Wake};
 use units::OffsetBound;
 
+use crate::board::StatusBoard;
 use crate::chronyd::ChronydClient;
 use crate::clockbound::ClockBound;
 use crate::error::DaemonError;
 use crate::host_time::HostTimeFile;
 use crate::kept_clock::{KeptClock, behind_ns, monotonic_ns};
 use crate::learnt::LearntFile;
-use crate::other_daemons::{self as others, OtherDaemons};
+use crate::other_daemons::OtherDaemons;
 use crate::polled::{Change, Source};
-use crate::realtime_offset::RealtimeOffset;
 use crate::settings::Settings;
-use crate::status::Recents;
+use crate::status::{Recents, Status};
 use crate::status_socket::StatusSocket;
-
-mod carried_out;
-mod glance;
-mod guard;
+use guard::ClockGuard;
 
 /// What wakes a daemon besides time and signals.
 #[derive(Debug, Clone, Copy)]
@@ -58,8 +57,7 @@ pub struct Daemon {
     sources: Vec<Source>,
     not_used: Vec<NotUsed>,
     clock: KeptClock,
-    /// As of the start, or since it was noticed last that the clock was moved.
-    realtime: Option<RealtimeOffset>,
+    guard: ClockGuard,
     others: OtherDaemons,
     chronyd: ChronydClient,
     clockbound: ClockBound,
@@ -74,6 +72,8 @@ pub struct Daemon {
     watchdog: Option<(Duration, Instant)>,
     begun: Instant,
     recents: Recents,
+    /// Where other threads read its status, if any do.
+    board: Option<StatusBoard>,
     /// Where its status is asked for.
     asked: Option<StatusSocket>,
     configuration: Option<Configuration>,
@@ -166,10 +166,56 @@ impl Daemon {
         }
     }
 
+    /// Has `wait` wake for the clock set, for the host and for who asks, as
+    /// they are now.
+    fn wake_for(&self, wait: &mut Wait) -> Result<Tokens, DaemonError> {
+        wait.forget_all();
+        // First the clock set: it is reported before the host's messages.
+        if let Some(clock_set) = self.sampler.clock_set() {
+            wait.add(clock_set).map_err(DaemonError::Wait)?;
+        }
+        let host = self.sources.iter().find_map(|source| source.host()).map(|host| wait.add(host));
+        let status = self.asked.as_ref().map(|socket| wait.add(socket));
+        Ok(Tokens {
+            host: host.transpose().map_err(DaemonError::Wait)?,
+            status: status.transpose().map_err(DaemonError::Wait)?,
+        })
+    }
+
+    /// Serves who asks.
+    fn answer(&mut self) {
+        if let Some(mut socket) = self.asked.take() {
+            // It has numbers and text alone: its JSON form always exists.
+            socket.serve(|| serde_json::to_string(&self.status()).unwrap_or_default() + "\n");
+            self.asked = Some(socket);
+        }
+    }
+
+    /// Where other threads of this process read the status, as of the last sample.
+    pub fn board(&mut self) -> StatusBoard {
+        let status = self.status();
+        self.board.get_or_insert_with(|| StatusBoard::new(status)).clone()
+    }
+
+    /// What is known now.
+    pub fn status(&self) -> Status {
+        status_reply::status(self)
+    }
+
+    /// Whether the clock was moved since that was noticed last; the keeper is told.
+    fn was_set(&mut self) -> bool {
+        let moved = self.guard.take_move();
+        moved.into_iter().for_each(|moved| guard::report(&mut self.keeper, moved));
+        moved.is_some()
+    }
+
     /// A sample, and what follows from it. Lines are held back while evidence
     /// comes in: what happened comes before its correction in the log.
     fn sample(&mut self, log: &mut impl FnMut(Line)) {
         self.in_order(log, |daemon, log| daemon.sample_and_act(log));
+        if let Some(board) = &self.board {
+            board.post(self.status());
+        }
     }
 
     fn in_order<L: FnMut(Line)>(
@@ -190,15 +236,17 @@ impl Daemon {
 
     fn sample_and_act(&mut self, log: &mut dyn FnMut(Line)) {
         self.summary.samples += 1;
-        self.asked.iter_mut().for_each(StatusSocket::sampled);
+        self.asked.iter_mut().for_each(StatusSocket::begin_sample);
         self.follow_others(self.others.in_calm());
         self.store_learnt(false);
-        self.look_at_the_clock();
+        if let Some(moved) = self.guard.begin_sample() {
+            guard::report(&mut self.keeper, moved);
+        }
         let sample = self.sampler.sample(self.observer.is_gathering());
-        self.clockbound.sampled(&sample);
-        self.host_time.sampled(&sample);
+        self.clockbound.note_sample(&sample);
+        self.host_time.note_sample(&sample);
         let mut disruptions = self.observer.observe(sample).disruptions;
-        self.host_time.disrupted(&disruptions);
+        self.host_time.note_disruptions(&disruptions);
         // What seems to have happened may have happened to the TSC.
         if !self.observer.is_gathering() {
             self.events.extend(self.host_time.publish(&self.settings));
@@ -248,7 +296,7 @@ impl Daemon {
         }
         if offset.is_some() {
             self.summary.replies += 1;
-            self.measured(index, offset);
+            self.report_offset(index, offset);
         }
         self.act(log);
     }
@@ -257,7 +305,7 @@ impl Daemon {
     fn act(&mut self, log: &mut dyn FnMut(Line)) {
         loop {
             // What is known changes with each: before a step, no bound holds.
-            self.events.extend(self.clockbound.publish(self.keeper.known(monotonic_ns())));
+            self.events.extend(self.clockbound.publish(self.keeper.error_bound(monotonic_ns())));
             self.events.drain(..).for_each(|event| log(line(event)));
             let Some(action) = self.keeper.next(monotonic_ns()) else { break };
             if self.is_cancelled(&action) {
@@ -310,14 +358,14 @@ impl Daemon {
             self.summary.requests += 1;
             self.summary.replies += u64::from(outcome.offset.is_some());
             let source = self.sources[one.index].name.clone();
-            self.events.extend(outcome.change.map(|change| changed(source, change)));
-            self.announced(one.index);
-            self.measured(one.index, outcome.offset);
+            self.events.extend(outcome.change.map(|change| change_event(source, change)));
+            self.report_announcement(one.index);
+            self.report_offset(one.index, outcome.offset);
         }
     }
 
     /// Gives the keeper a source's offset from the clock as it would be.
-    fn measured(&mut self, index: usize, offset: Option<OffsetBound>) {
+    fn report_offset(&mut self, index: usize, offset: Option<OffsetBound>) {
         let ahead_ns = self.clock.ahead_ns();
         let offset = offset.map(|offset| OffsetBound {
             offset_ns: offset.offset_ns.saturating_sub(ahead_ns),
@@ -325,50 +373,9 @@ impl Daemon {
         });
         self.keeper.measured(index, monotonic_ns(), offset);
     }
-
-    fn correct(&mut self, by: &Correction, how: Method) {
-        // A step is made beside another daemon as well.
-        if self.follow_others(others::FOR_A_CORRECTION) && how == Method::Slew {
-            return self.keeper.corrected(monotonic_ns(), false);
-        }
-        let Some(moved_ns) = self.prepare(how) else {
-            return self.events.push(Event::Cancelled { how, by_ns: by.by_ns });
-        };
-        let by = &Correction { by_ns: by.by_ns.saturating_sub(moved_ns), ..*by };
-        let read = |clock: &KeptClock| clock.now().ok().map(|now| now.0);
-        let before_unix_ns = read(&self.clock);
-        let done = self.carry_out(by, how);
-        let after_unix_ns = read(&self.clock);
-        self.keeper.corrected(monotonic_ns(), done.is_ok());
-        if let Err(why) = done {
-            self.summary.failed += 1;
-            return self.events.push(Event::Failed { how, by_ns: by.by_ns, why });
-        }
-        match how {
-            Method::Step => {
-                self.summary.steps += 1;
-                let size_ns = by.by_ns.unsigned_abs();
-                self.summary.largest_step_ns = self.summary.largest_step_ns.max(size_ns);
-            }
-            Method::Slew => self.summary.slews += 1,
-            Method::Makestep => self.summary.makesteps += 1,
-        }
-        self.events.push(Event::Corrected(Corrected {
-            how,
-            dry_run: self.clock.is_simulated(),
-            before_unix_ns,
-            after_unix_ns,
-            basis: self.basis(by),
-        }));
-    }
-
-    fn basis(&self, correction: &Correction) -> Basis {
-        let source = self.sources.get(correction.source);
-        Basis::new(correction, source.map_or("?", |source| &source.name))
-    }
 }
 
-fn changed(source: String, change: Change) -> Event {
+fn change_event(source: String, change: Change) -> Event {
     match change {
         Ok(()) => Event::SourceReachable { source },
         Err(why) => Event::SourceUnreachable { source, why },

@@ -91,7 +91,7 @@ pub(crate) fn find(
             Some(index) => (SourceKind::HostValue, Found::Kept(index)),
             None => new(Source::new(SourceKind::HostValue, host(&channels)?), key),
         };
-        not_used.extend(awaited(&source.1, in_use));
+        not_used.extend(channels_in_use(&source.1, in_use));
         sources.push(source);
     }
     let server = |server: &String| {
@@ -105,14 +105,14 @@ pub(crate) fn find(
         return Err(DaemonError::NoSource(not_used));
     }
     let described = |(_, found)| match found {
-        Found::New(source) => Found::New(Box::new(source.described_by(named.describe))),
+        Found::New(source) => Found::New(Box::new(source.with_description(named.describe))),
         kept @ Found::Kept(_) => kept,
     };
     Ok((sources.into_iter().map(described).collect(), not_used))
 }
 
 fn new(source: Source, key: String) -> (SourceKind, Found) {
-    (source.kind, Found::New(Box::new(source.keyed(key))))
+    (source.kind, Found::New(Box::new(source.with_key(key))))
 }
 
 /// # Errors
@@ -141,7 +141,7 @@ fn host(channels: &[Channel]) -> Result<TimeSource, DaemonError> {
 
 /// The channels that another process has: any user may have been first, and the clock is
 /// kept all the same.
-fn awaited(source: &Found, in_use: &[Source]) -> Vec<NotUsed> {
+fn channels_in_use(source: &Found, in_use: &[Source]) -> Vec<NotUsed> {
     let source = match source {
         Found::New(source) => Some(&**source),
         Found::Kept(index) => in_use.get(*index),

@@ -45,13 +45,13 @@ impl DaemonError {
 #[non_exhaustive]
 pub enum DaemonError {
     /// The clock is never to be set back, and chronyd may set it back.
-    #[error("chronyd's makestep steps by its own measurements, backward too")]
+    #[error("chronyd's makestep steps by its own measurements, and may step backward")]
     MakestepMayGoBackward,
     /// Offsets that are ignored would have to be stepped.
-    #[error("the tolerance is beyond the step threshold")]
+    #[error("the tolerance is larger than the step threshold")]
     ToleranceBeyondThreshold,
     /// Offsets that are stepped would have to be refused.
-    #[error("the step threshold is beyond the largest step")]
+    #[error("the step threshold is larger than the largest step")]
     ThresholdBeyondMaxStep,
     /// The processes of this machine cannot be read.
     #[error("cannot read which other time daemons run: {0}")]

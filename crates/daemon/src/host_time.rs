@@ -35,7 +35,7 @@ struct Published {
 
 impl HostTimeFile {
     /// What the settings want; or nothing, and why.
-    pub(crate) fn of(settings: &Settings, not_used: &mut Vec<NotUsed>) -> Self {
+    pub(crate) fn new(settings: &Settings, not_used: &mut Vec<NotUsed>) -> Self {
         let Some(path) = settings.host_time.as_ref().filter(|_| !settings.dry_run) else {
             return Self::default();
         };
@@ -49,8 +49,8 @@ impl HostTimeFile {
     }
 
     /// Takes a sample of the clocks.
-    pub(crate) fn sampled(&mut self, sample: &Sample) {
-        self.0.iter_mut().for_each(|published| published.tsc.sampled(sample));
+    pub(crate) fn note_sample(&mut self, sample: &Sample) {
+        self.0.iter_mut().for_each(|published| published.tsc.note_sample(sample));
     }
 
     /// Publishes the time as it is known now. An event where it ends because it cannot
@@ -66,7 +66,7 @@ impl HostTimeFile {
     }
 
     /// What happened to this machine's TSC happened to its guests' as well.
-    pub(crate) fn disrupted(&mut self, disruptions: &[Disruption]) {
+    pub(crate) fn note_disruptions(&mut self, disruptions: &[Disruption]) {
         let disturbs = |kind| {
             matches!(
                 kind,

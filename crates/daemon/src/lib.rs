@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod advice;
+mod board;
 mod chronyd;
 mod clockbound;
 pub mod configuration;
@@ -25,6 +26,7 @@ pub mod status_socket;
 pub mod values;
 pub mod words;
 
+pub use board::StatusBoard;
 pub use daemon::Daemon;
 pub use error::DaemonError;
 pub use settings::{ChronydSettings, DiscoveredSource, Settings, SourceSettings};

@@ -56,7 +56,7 @@ impl OtherDaemons {
     }
 
     /// The one that disciplined the clock when that was last found out.
-    pub(crate) fn known(&self) -> Option<&TimeKeeper> {
+    pub(crate) fn current(&self) -> Option<&TimeKeeper> {
         self.disciplining.as_ref()
     }
 
@@ -65,10 +65,10 @@ impl OtherDaemons {
     pub(crate) fn disciplining(&mut self, found_within: Duration) -> Option<&TimeKeeper> {
         if self.checked.elapsed() >= found_within {
             let begun = Instant::now();
-            self.found(&live::time_keepers(), live::unit_has_ended);
+            self.note(&live::time_keepers(), live::unit_has_ended);
             self.took = [begun.elapsed(), self.took[0]];
         }
-        self.known()
+        self.current()
     }
 
     /// How old it may be where nothing is corrected: the name of each process is read, and a
@@ -78,7 +78,7 @@ impl OtherDaemons {
         affordable_period(last.min(before), IN_CALM)
     }
 
-    fn found(&mut self, found: &Fact<Vec<TimeKeeper>>, has_ended: impl Fn(&str) -> bool) {
+    fn note(&mut self, found: &Fact<Vec<TimeKeeper>>, has_ended: impl Fn(&str) -> bool) {
         self.checked = Instant::now();
         match found {
             Fact::Known(found) => self.disciplining = self.disciplining_in(found),
@@ -170,8 +170,8 @@ mod tests {
             let mut others = OtherDaemons::chronyd(by_unit_alone);
             let checked = others.checked;
             std::thread::sleep(Duration::from_millis(1));
-            others.found(&hidden, |unit| has_ended && unit == "chrony.service");
-            assert_eq!(others.known().is_some(), stays, "{by_unit_alone} {has_ended}");
+            others.note(&hidden, |unit| has_ended && unit == "chrony.service");
+            assert_eq!(others.current().is_some(), stays, "{by_unit_alone} {has_ended}");
             // Not read again at each sample.
             assert!(others.checked > checked);
         }

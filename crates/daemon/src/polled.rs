@@ -35,7 +35,7 @@ pub(crate) type Change = Result<(), String>;
 
 /// What came of a poll.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Outcome {
+pub(crate) struct PollOutcome {
     /// Its offset, if it gave a usable one.
     pub(crate) offset: Option<OffsetBound>,
     /// What has changed.
@@ -44,11 +44,11 @@ pub(crate) struct Outcome {
 
 /// A poll of one source.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Polled {
+pub(crate) struct PollResult {
     /// Which source, by its index.
     pub(crate) index: usize,
     /// What came of it.
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: PollOutcome,
 }
 
 /// The scale of a server where systems nearby smear, by the leap indicator of its last
@@ -81,11 +81,11 @@ impl Source {
         Self { timeout, ..Self::new(SourceKind::Ntp, time) }
     }
 
-    pub(crate) fn keyed(self, key: String) -> Self {
+    pub(crate) fn with_key(self, key: String) -> Self {
         Self { key, ..self }
     }
 
-    pub(crate) fn described_by(self, describe: fn(&SourceError) -> String) -> Self {
+    pub(crate) fn with_description(self, describe: fn(&SourceError) -> String) -> Self {
         Self { describe, ..self }
     }
 
@@ -113,7 +113,7 @@ impl Source {
     }
 
     /// Polls those of the sources, all at the same time.
-    pub(crate) fn poll_all(sources: &mut [Self], which: &[usize]) -> Vec<Polled> {
+    pub(crate) fn poll_all(sources: &mut [Self], which: &[usize]) -> Vec<PollResult> {
         let is_polled = |(index, _): &(usize, &mut Self)| which.contains(index);
         let polled = sources.iter_mut().enumerate().filter(is_polled);
         let mut times: Vec<_> = polled.map(|(_, source)| &mut source.time).collect();
@@ -125,7 +125,7 @@ impl Source {
             .map(|((index, source), reply)| {
                 let reply = reply.map_err(|why| (source.describe)(&why));
                 let reply = duplicates[index].clone().map_or(reply, Err);
-                Polled { index, outcome: source.replied(reply) }
+                PollResult { index, outcome: source.note_reply(reply) }
             })
             .collect()
     }
@@ -149,15 +149,16 @@ impl Source {
     }
 
     /// It was polled, and replied this.
-    fn replied(&mut self, reply: Result<OffsetBound, String>) -> Outcome {
+    fn note_reply(&mut self, reply: Result<OffsetBound, String>) -> PollOutcome {
         let before = self.is_reachable.replace(reply.is_ok());
         self.why = reply.as_ref().err().cloned();
         match reply {
-            Ok(offset) => {
-                Outcome { offset: Some(offset), change: (before == Some(false)).then_some(Ok(())) }
-            }
+            Ok(offset) => PollOutcome {
+                offset: Some(offset),
+                change: (before == Some(false)).then_some(Ok(())),
+            },
             Err(why) => {
-                Outcome { offset: None, change: (before != Some(false)).then_some(Err(why)) }
+                PollOutcome { offset: None, change: (before != Some(false)).then_some(Err(why)) }
             }
         }
     }
@@ -183,7 +184,7 @@ impl Source {
 
     /// What it stated of leap seconds last. A server that announces one does not smear
     /// it, and one that replies and does not may, where a page says that systems nearby do.
-    pub(crate) fn announced(&mut self, is_smeared_nearby: bool) -> Announced {
+    pub(crate) fn announcement(&mut self, is_smeared_nearby: bool) -> Announced {
         let leap = self.leap();
         self.shows_utc |= leap.is_some();
         let scale = match (&self.time, self.smearing()) {

@@ -5,10 +5,10 @@
 pub const ABOUT: &str = "Keep the time of day right through pauses, restores and suspends";
 
 /// What its manual page says more.
-pub const DESCRIPTION: &str = "The daemon of Parachron. `parachron keep` runs the same in the \
-foreground, and `parachron status` asks it. SIGHUP has it read its configuration again: a file \
-with mistakes is reported and changes nothing. SIGTERM ends it. It logs to the journal where its \
-standard error is connected to it, and else to standard error.";
+pub const DESCRIPTION: &str = "The daemon of Parachron. `parachron keep` runs the same daemon in the \
+foreground, and `parachron status` shows its status. On SIGHUP it reloads its configuration: a \
+file with mistakes is logged and changes nothing. SIGTERM ends it. It logs to the journal if its \
+standard error is connected to it, otherwise to standard error.";
 
 /// An option, `--NAME`.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +31,7 @@ pub const OPTIONS: &[ProgramOption] = &[
     ProgramOption {
         name: "check",
         value: None,
-        help: "Check the file, print its mistakes with their places, and end",
+        help: "Check the file, print each mistake with its place, and exit",
     },
     ProgramOption {
         name: "dry-run",
@@ -44,14 +44,14 @@ pub const OPTIONS: &[ProgramOption] = &[
 
 /// An exit code, and when it ends so.
 pub const EXIT_CODES: &[(u8, &str)] = &[
-    (0, "it was ended, or --check found no mistake"),
-    (FAILED, "it failed: the system lacks what it needs, as a /run that can be written"),
-    (USAGE, "usage: a wrong option, or a mistake in the configuration"),
-    (REFUSED, "refused: no permission, or another parachrond or keep runs"),
-    (NO_SOURCE, "no source: none was found, named, or replied"),
+    (0, "it was ended by a signal, or --check found no mistakes"),
+    (FAILED, "it failed: the system lacks what it needs, such as a writable /run"),
+    (USAGE, "usage error: a wrong option, or a mistake in the configuration"),
+    (REFUSED, "refused: no permission, or another parachrond or keep is running"),
+    (NO_SOURCE, "no source was found or configured, or none replied"),
 ];
 
-/// The system lacks what it needs: for now, so a service manager may try again.
+/// The system lacks what it needs, which may pass: a service manager may try again.
 pub const FAILED: u8 = 1;
 /// A wrong option, or a mistake in the configuration.
 pub const USAGE: u8 = 2;

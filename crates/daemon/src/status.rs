@@ -33,6 +33,10 @@ pub struct Status {
     /// known: only steps are made beside it.
     #[serde(default)]
     pub beside: Option<TimeKeeper>,
+    /// Why chronyd did not carry out the last command, or did not accept the last sample;
+    /// null while it does, or where it is sent none.
+    #[serde(default)]
+    pub chronyd_error: Option<String>,
     /// What would be done now.
     pub next: NextStatus,
     /// What happened and what was done about it, the last at the end.
@@ -57,13 +61,13 @@ pub struct ClockStatus {
     pub offset_ns: Option<i64>,
     /// The error of that is at most this, now, ns.
     pub bound_ns: Option<u64>,
-    /// What the kernel tells every program; null where it cannot be asked.
+    /// What the kernel reports to every program; null where it cannot be asked.
     pub kernel: Option<KernelStatus>,
 }
 
 impl ClockStatus {
     /// As the keeper has it; these are its sources.
-    pub fn of(view: &View, sources: &[SourceStatus], kernel: Option<KernelStatus>) -> Self {
+    pub fn new(view: &View, sources: &[SourceStatus], kernel: Option<KernelStatus>) -> Self {
         let (selected, together) = view.selected.unzip();
         Self {
             state: view.clock,
@@ -113,7 +117,7 @@ pub struct SourceStatus {
 
 impl SourceStatus {
     /// As the keeper has it now, by CLOCK_MONOTONIC.
-    pub fn of(name: &str, kind: SourceKind, view: &SourceView, now_ns: u64) -> Self {
+    pub fn new(name: &str, kind: SourceKind, view: &SourceView, now_ns: u64) -> Self {
         let age_ns = |offset: OffsetBound| now_ns.saturating_sub(offset.at_monotonic_ns);
         Self {
             name: name.to_owned(),
@@ -151,6 +155,8 @@ pub enum NextAction {
     Step,
     /// A slew.
     Slew,
+    /// Nothing but the slew in progress: `by_ns` is what is left of it.
+    Slewing,
     /// chronyd is sent `makestep`.
     Makestep,
     /// The clock is off, and is not corrected.
@@ -213,7 +219,7 @@ impl Recents {
         lines.push_back(Recent { at_unix_ns: line.at_unix_ns, event, message });
     }
 
-    pub(crate) fn all(&self) -> VecDeque<Recent> {
+    pub(crate) fn lines(&self) -> VecDeque<Recent> {
         self.lines.clone()
     }
 

@@ -118,7 +118,7 @@ impl StatusSocket {
     }
 
     /// A sample was taken: so many may be served again.
-    pub(crate) fn sampled(&mut self) {
+    pub(crate) fn begin_sample(&mut self) {
         self.left = MOST_BETWEEN_SAMPLES;
     }
 

@@ -35,15 +35,15 @@ pub fn status(event: &Event) -> Option<String> {
 /// The kind of an event, and its message, line by line.
 pub fn describe(event: &Event) -> (String, Vec<String>) {
     let (kind, message) = match event {
-        Event::Started(started) => ("started", self::started(started)),
+        Event::Started(started) => ("started", self::start(started)),
         Event::Disruption(disruption) => ("disruption", disruption::lines(disruption)),
         Event::HostResumed => ("host", vec!["resumed".into()]),
         Event::HostMessageRejected { why } => ("host message rejected", vec![why.clone()]),
         Event::SourceUnreachable { source, why } => {
-            ("source unreachable", vec![named(source, why)])
+            ("source unreachable", vec![with_source(source, why)])
         }
         Event::SourceReachable { source } => ("source reachable", vec![source.clone()]),
-        Event::Corrected(corrected) => (name(corrected.how), self::corrected(corrected)),
+        Event::Corrected(corrected) => (name(corrected.how), self::correction(corrected)),
         Event::Failed { how, by_ns, why } => {
             return (format!("{} failed", name(*how)), vec![format!("{}: {why}", amount(*by_ns))]);
         }
@@ -58,7 +58,7 @@ pub fn describe(event: &Event) -> (String, Vec<String>) {
             ("beside", vec![format!("{daemon}{unit} disciplines the clock; only steps")])
         }
         Event::DaemonBeside { daemon: None, .. } => {
-            ("alone", vec!["no other daemon disciplines the clock any more".into()])
+            ("alone", vec!["no other daemon disciplines the clock now".into()])
         }
         Event::TickReset { tick_us, frequency_ppm } => {
             ("tick reset", vec![tick(*tick_us, *frequency_ppm)])
@@ -67,7 +67,7 @@ pub fn describe(event: &Event) -> (String, Vec<String>) {
         Event::LeapSecond { by_s, dry_run } => ("leap second", vec![leap(*by_s, *dry_run)]),
         Event::WrongRate { ppm } => ("wrong rate", wrong_rate(*ppm)),
         Event::Synchronised(basis) => ("synchronised", vec![offset(basis)]),
-        Event::Reloaded(now) => ("reloaded", self::started(now)),
+        Event::Reloaded(now) => ("reloaded", self::start(now)),
         Event::ReloadRefused { why } => ("reload refused", vec![why.clone()]),
         Event::Summary(summary) => ("summary", self::summary(summary)),
     };
@@ -75,12 +75,12 @@ pub fn describe(event: &Event) -> (String, Vec<String>) {
 }
 
 /// A reason often begins with the source's name itself.
-fn named(source: &str, why: &str) -> String {
+fn with_source(source: &str, why: &str) -> String {
     let place = source.split_once(' ').map_or(source, |(_, place)| place);
     if why.contains(place) { why.to_owned() } else { format!("{source}: {why}") }
 }
 
-fn started(started: &Started) -> Vec<String> {
+fn start(started: &Started) -> Vec<String> {
     let each = disruption::span(started.interval_s);
     let mut message = vec![format!("sampling every {each}; times are UTC")];
     message.extend(started.dry_run.then(|| "dry run: nothing is corrected".to_owned()));
@@ -112,26 +112,29 @@ fn policy(policy: &Policy) -> String {
     let threshold = whole(policy.step_threshold_ns);
     match policy.corrector {
         Corrector::Beside => {
-            format!("beside another daemon: only steps, beyond {threshold}: {rate}")
+            format!("beside another daemon: only steps, beyond {threshold}; limit: {rate}")
         }
-        Corrector::Kernel => format!("slews up to {threshold}, steps beyond: {rate}"),
+        Corrector::Kernel => {
+            format!("slews offsets up to {threshold}, steps larger ones; limit: {rate}")
+        }
         Corrector::Chronyd { makestep, feed } => {
             let feed = feed
                 .then(|| "samples of the selected source go to chronyd's refclock SOCK".to_owned());
-            let steps = makestep.then(|| format!("chronyd makestep beyond {threshold}: {rate}"));
+            let steps =
+                makestep.then(|| format!("chronyd makestep beyond {threshold}; limit: {rate}"));
             feed.into_iter().chain(steps).collect::<Vec<_>>().join("; ")
         }
     }
 }
 
 fn leap(by_s: i8, dry_run: bool) -> String {
-    let how = if dry_run { "would be told to" } else { "is told to" };
+    let will = if dry_run { "would" } else { "will" };
     let what = match by_s {
-        0 => "insert or delete none",
+        0 => "insert or delete no leap second",
         1.. => "insert 23:59:60 at the end of this UTC day",
-        _ => "leave out 23:59:59 at the end of this UTC day",
+        _ => "delete 23:59:59 at the end of this UTC day",
     };
-    format!("the kernel {how} {what}")
+    format!("the kernel {will} {what}")
 }
 
 fn tick(us: i64, frequency_ppm: f64) -> String {
@@ -141,20 +144,20 @@ fn tick(us: i64, frequency_ppm: f64) -> String {
     )
 }
 
-/// An oscillator is off by 500 ppm at the most: beyond, what was told of the counter
-/// is wrong.
+/// An oscillator is off by 500 ppm at the most: beyond, what the host advertises is
+/// wrong.
 fn wrong_rate(ppm: f64) -> Vec<String> {
     let how = if ppm > 0.0 { "slow" } else { "fast" };
     let ppm = ppm.abs();
     vec![
-        format!("the counter is {ppm:.0} ppm {how}: the clock is stepped again and again"),
-        "the host tells this machine a wrong TSC frequency: see `parachron doctor`, and have the \
-         host corrected or boot again there"
+        format!("the counter is {ppm:.0} ppm {how}: the clock is stepped repeatedly"),
+        "the host advertises a wrong TSC frequency to this machine: run `parachron doctor`, then \
+         have the host fixed, or reboot this machine on that host"
             .into(),
     ]
 }
 
-fn corrected(corrected: &Corrected) -> Vec<String> {
+fn correction(corrected: &Corrected) -> Vec<String> {
     let basis = &corrected.basis;
     let would = match (corrected.dry_run, corrected.how) {
         (false, _) => "",
@@ -211,32 +214,33 @@ pub(crate) fn refusal(refusal: Refusal) -> String {
         }
         Refusal::Unconfirmed => "awaiting a second sample".into(),
         Refusal::Contradiction => {
-            "no majority: the sources contradict each other; with three a falseticker is outvoted (ntp)".into()
+            "no majority: the sources contradict each other; configure three servers (ntp), so that a wrong one is outvoted".into()
         }
         Refusal::TooFewAgree { needed, configured } => format!(
-            "too few sources agree: {needed} of the {configured} have to, or a disruption of that size"
+            "too few sources agree: {needed} of {configured} must, unless a disruption of that size \
+             was detected"
         ),
         Refusal::LoneServer { most_ns } => format!(
-            "one server alone corrects up to {}: name a second (ntp)",
+            "one server alone may correct at most {}; configure a second one (ntp)",
             time(most_ns as f64)
         ),
         Refusal::LoneServerAgain { moved_ns, most_ns, wait_ns } => format!(
-            "one server alone has moved the clock by {}, beyond 500 ppm of the time since, and \
-             moves it by {} in all: name a second (ntp); this one may in {}",
+            "one server alone has moved the clock by {} beyond 500 ppm of the time since, and may \
+             move it by at most {}; configure a second one (ntp), or wait {}",
             time(moved_ns as f64),
             time(most_ns as f64),
             time(wait_ns as f64)
         ),
         Refusal::SetByAnother => {
-            "another process set the clock, which was right: that is not undone".into()
+            "another process set the clock while it was right; that is not undone".into()
         }
         Refusal::TooFarAhead { takes_s } => format!(
             "too far ahead: a slew would take {:.1} days (never-backward)",
             takes_s as f64 / DAY_S as f64
         ),
         Refusal::LeftToChronyd => {
-            "left to the daemon that disciplines the clock (chrony makestep has chronyd step, \
-             unless never-backward is set)"
+            "left to the daemon that disciplines the clock (with `chrony makestep` chronyd steps \
+             it, unless never-backward is set)"
                 .into()
         }
     }
@@ -247,9 +251,9 @@ fn summary(summary: &Summary) -> Vec<String> {
         format!(
             "ran {}: {}; {}, {}",
             disruption::span(summary.ran_s),
-            counted(summary.samples, "sample", "samples"),
-            counted(summary.requests, "request", "requests"),
-            counted(summary.replies, "reply", "replies")
+            quantity(summary.samples, "sample", "samples"),
+            quantity(summary.requests, "request", "requests"),
+            quantity(summary.replies, "reply", "replies")
         ),
         disruption::counts(&summary.disruptions),
         format!(
@@ -261,14 +265,14 @@ fn summary(summary: &Summary) -> Vec<String> {
         message.push(format!("largest step {}", time(summary.largest_step_ns as f64)));
     }
     if summary.makesteps + summary.fed_chronyd > 0 {
-        let fed = counted(summary.fed_chronyd, "sample", "samples");
+        let fed = quantity(summary.fed_chronyd, "sample", "samples");
         message.push(format!("chronyd: makestep {}, fed {fed}", count(summary.makesteps)));
     }
     message
 }
 
 /// `1 step`, `2 steps`.
-fn counted(number: u64, one: &str, more: &str) -> String {
+fn quantity(number: u64, one: &str, more: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { more })
 }
 

@@ -138,6 +138,8 @@ async fn accept<G: Gate>(
             if let Some((oldest, _, at)) = connections.remove(silent.unwrap_or(0)) {
                 tokio::time::sleep_until((at + BEFORE_ASKING).into()).await;
                 oldest.abort();
+                // It is closed before the next is taken: on a busy machine many wait.
+                tokio::task::yield_now().await;
             }
         }
         let has_asked = Arc::new(AtomicBool::new(false));

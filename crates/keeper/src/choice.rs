@@ -65,11 +65,23 @@ pub(crate) struct Selected {
     pub(crate) proven: Option<Interval>,
 }
 
+impl Selected {
+    /// With a bound that holds before, during and after a slew to where several
+    /// measurements have the clock, which may be beyond this one's middle.
+    pub(crate) fn with_slew(mut self, slew_ns: Option<i64>) -> Self {
+        let by_ns = self.offset.offset_ns;
+        let left_ns = by_ns.saturating_sub(slew_ns.unwrap_or(0)).unsigned_abs();
+        let beyond_ns = left_ns.saturating_sub(by_ns.unsigned_abs());
+        self.offset.bound_ns = self.offset.bound_ns.saturating_add(beyond_ns);
+        self
+    }
+}
+
 /// Selects among the candidates at `now_ns`; of `needed` that agree one is
 /// right.
 pub(crate) fn choose(candidates: &[Candidate], needed: usize, now_ns: u64) -> Choice {
     let host = host(candidates, now_ns);
-    let others = candidates.iter().filter(|one| one.voice() != Voice::Host);
+    let others = candidates.iter().filter(|candidate| candidate.voice() != Voice::Host);
     let is_alone = candidates.len() == 1;
     let choice = of_voices(host.iter().chain(others.clone()), is_alone, needed, now_ns);
     let is_rtc = host.is_some_and(|host| host.kind == SourceKind::Rtc);
@@ -77,7 +89,9 @@ pub(crate) fn choose(candidates: &[Candidate], needed: usize, now_ns: u64) -> Ch
         return choice;
     }
     match of_voices(others, false, needed, now_ns) {
-        Choice::Of(it) if it.agreeing.0.min(it.fresh) >= needed.max(2) => Choice::Of(it),
+        Choice::Of(selected) if selected.agreeing.0.min(selected.fresh) >= needed.max(2) => {
+            Choice::Of(selected)
+        }
         _ => choice,
     }
 }
@@ -89,17 +103,17 @@ fn of_voices<'c>(
     needed: usize,
     now_ns: u64,
 ) -> Choice {
-    let holds = |one: &Candidate, at: f64| {
-        let bounds = one.offset.interval_at(now_ns);
+    let holds = |candidate: &Candidate, at: f64| {
+        let bounds = candidate.offset.interval_at(now_ns);
         bounds.low <= at && at <= bounds.high
     };
-    let support = |at: f64| voices.clone().filter(|one| holds(one, at)).count();
+    let support = |at: f64| voices.clone().filter(|candidate| holds(candidate, at)).count();
     // Where most overlap, one of them begins.
-    let lows = voices.clone().map(|one| one.offset.interval_at(now_ns).low);
+    let lows = voices.clone().map(|candidate| candidate.offset.interval_at(now_ns).low);
     let count = voices.clone().count();
     let majority = lows.max_by_key(|low| if is_alone { 1 } else { support(*low) });
     let majority = majority.filter(|at| is_alone || 2 * support(*at) > count);
-    let agreed = voices.clone().filter(|one| majority.is_none_or(|at| holds(one, at)));
+    let agreed = voices.clone().filter(|candidate| majority.is_none_or(|at| holds(candidate, at)));
     let agreeing = if majority.is_some() { agreed.clone().count() } else { 1 };
     let selected = selected(agreed, (agreeing, count), needed, now_ns);
     match selected {
@@ -111,11 +125,11 @@ fn of_voices<'c>(
 
 /// What speaks for the host, unless it contradicts itself.
 fn host(candidates: &[Candidate], now_ns: u64) -> Option<Candidate> {
-    let host = candidates.iter().filter(|one| one.voice() == Voice::Host);
-    let best = host.clone().min_by_key(|one| one.kind)?;
-    let shows_time = |one: &&Candidate| one.kind != SourceKind::Rtc;
-    let overlaps = |one: &Candidate| {
-        let (a, b) = (best.offset.interval_at(now_ns), one.offset.interval_at(now_ns));
+    let host = candidates.iter().filter(|candidate| candidate.voice() == Voice::Host);
+    let best = host.clone().min_by_key(|candidate| candidate.kind)?;
+    let shows_time = |candidate: &&Candidate| candidate.kind != SourceKind::Rtc;
+    let overlaps = |other: &Candidate| {
+        let (a, b) = (best.offset.interval_at(now_ns), other.offset.interval_at(now_ns));
         a.low <= b.high && b.low <= a.high
     };
     host.filter(shows_time).all(overlaps).then_some(*best)
@@ -128,11 +142,12 @@ fn selected<'c>(
     needed: usize,
     now_ns: u64,
 ) -> Option<Selected> {
-    let kind = together.clone().map(|one| one.kind).min()?;
-    let fresh = together.filter(|one| one.is_fresh);
-    let of_kind = fresh.clone().filter(|one| one.kind == kind);
-    let best = of_kind.min_by_key(|one| one.offset.bound_at(now_ns))?;
-    let offset = overlap(fresh.clone().map(|one| one.offset), now_ns).unwrap_or(best.offset);
+    let kind = together.clone().map(|candidate| candidate.kind).min()?;
+    let fresh = together.filter(|candidate| candidate.is_fresh);
+    let of_kind = fresh.clone().filter(|candidate| candidate.kind == kind);
+    let best = of_kind.min_by_key(|candidate| candidate.offset.bound_at(now_ns))?;
+    let offset =
+        overlap(fresh.clone().map(|candidate| candidate.offset), now_ns).unwrap_or(best.offset);
     Some(Selected {
         source: best.source,
         kind: best.kind,
@@ -150,27 +165,24 @@ fn proven<'c>(
     needed: usize,
     now_ns: u64,
 ) -> Option<Interval> {
-    let all = fresh.map(|one| one.offset.interval_at(now_ns)).enumerate();
+    let mut intervals: Vec<_> =
+        fresh.map(|candidate| candidate.offset.interval_at(now_ns)).collect();
+    if intervals.len() < needed {
+        return None;
+    }
     // Of two as tight the first.
-    let is_before = |(at, one): (usize, Interval), (before, other): (usize, Interval)| {
-        other.bound().total_cmp(&one.bound()).then(before.cmp(&at)).is_lt()
-    };
-    let place = |one| all.clone().filter(|other| is_before(one, *other)).count();
-    let count = all.clone().count();
-    let is_of_them = |one: &(usize, Interval)| count <= needed || place(*one) < needed;
-    let tightest = all.clone().filter(is_of_them).map(|(_, one)| one);
-    let spanned = |one: Interval, other: Interval| Interval {
+    intervals.sort_by(|one, other| one.bound().total_cmp(&other.bound()));
+    intervals.into_iter().take(needed).reduce(|one, other| Interval {
         low: one.low.min(other.low),
         high: one.high.max(other.high),
-    };
-    tightest.reduce(spanned).filter(|_| count >= needed)
+    })
 }
 
 /// Their mean, weighted by the squares of their bounds, where it is `within` all.
 fn likely_ns<'c>(of: impl Iterator<Item = &'c Candidate>, within: Interval, now_ns: u64) -> f64 {
-    let weighted = of.map(|one| {
-        let weight = (one.offset.bound_at(now_ns).max(1) as f64).powi(-2);
-        (weight, weight * one.offset.offset_ns as f64)
+    let weighted = of.map(|candidate| {
+        let weight = (candidate.offset.bound_at(now_ns).max(1) as f64).powi(-2);
+        (weight, weight * candidate.offset.offset_ns as f64)
     });
     let (weight, sum) = weighted.fold((0.0, 0.0), |(n, all), (weight, by)| (n + weight, all + by));
     (sum / weight).clamp(within.low, within.high)
@@ -179,8 +191,9 @@ fn likely_ns<'c>(of: impl Iterator<Item = &'c Candidate>, within: Interval, now_
 /// Where the bounds overlap; none where they do not.
 fn overlap(offsets: impl Iterator<Item = OffsetBound>, now_ns: u64) -> Option<OffsetBound> {
     let (mut low, mut high) = (i128::MIN, i128::MAX);
-    for one in offsets {
-        let (offset, bound) = (i128::from(one.offset_ns), i128::from(one.bound_at(now_ns)));
+    for offset in offsets {
+        let bound = i128::from(offset.bound_at(now_ns));
+        let offset = i128::from(offset.offset_ns);
         (low, high) = (low.max(offset - bound), high.min(offset + bound));
     }
     Some(OffsetBound {

@@ -59,8 +59,8 @@ pub(crate) struct Discipline {
     /// The clock without steps either, since the last disruption.
     unstepped: History,
     stepped_ns: f64,
-    /// The wrong rate that was told, ppb.
-    told_ppb: Option<f64>,
+    /// The wrong rate that was reported, ppb.
+    reported_ppb: Option<f64>,
     /// The kernel's frequency, ppb, and since when: as the clock would show that, had all
     /// of the slew been made before. Of a slew back, soon after the start, that is before 0.
     set_ppb: f64,
@@ -105,13 +105,13 @@ impl Discipline {
     }
 
     /// What is known of the frequency that is set.
-    pub(crate) fn learnt(&self) -> Option<Frequency> {
+    pub(crate) fn frequency(&self) -> Option<Frequency> {
         self.learnt
     }
 
     /// The clock was stepped or disturbed: the frequency stays, offsets from before do
     /// not count.
-    pub(crate) fn disturbed(&mut self) {
+    pub(crate) fn forget_offsets(&mut self) {
         (self.history, self.offset) = (History::default(), None);
     }
 
@@ -119,13 +119,13 @@ impl Discipline {
     /// count. Where it certainly does, what to adjust.
     pub(crate) fn other_oscillator(&mut self, is_certain: bool) -> Option<Adjustment> {
         let was_learnt = self.learnt.take().is_some();
-        self.disturbed();
+        self.forget_offsets();
         (was_learnt && is_certain).then_some(Adjustment { frequency_ppb: Some(0.0), slew_ns: None })
     }
 
     /// The clock was stepped by this, which ends a slew.
-    pub(crate) fn stepped(&mut self, now_ns: u64, by_ns: i64) {
-        self.disturbed();
+    pub(crate) fn note_step(&mut self, now_ns: u64, by_ns: i64) {
+        self.forget_offsets();
         self.end_slew(now_ns);
         self.stepped_ns += by_ns as f64;
     }
@@ -144,47 +144,47 @@ impl Discipline {
         self.slewing_until_ns = 0;
         let left_ns = std::mem::take(&mut self.slewing).left_ns(now_ns);
         if left_ns != 0 {
-            self.disturbed();
+            self.forget_offsets();
             self.corrected_ns -= left_ns as f64;
             self.since_ns = self.since_ns.saturating_sub(left_ns);
         }
     }
 
-    /// Whether the rate was told to be wrong, and was not right since.
-    pub(crate) fn is_told(&self) -> bool {
-        self.told_ppb.is_some()
+    /// Whether the rate was reported as wrong, and was not right since.
+    pub(crate) fn is_wrong_rate_reported(&self) -> bool {
+        self.reported_ppb.is_some()
     }
 
     /// Something moved the clock that no source shows: its rate is seen anew.
-    pub(crate) fn disrupted(&mut self) {
+    pub(crate) fn forget_rate(&mut self) {
         self.unstepped = History::default();
     }
 
     /// The clock is behind by what is `proven`, ns, be it right or not. What it has to
     /// gain without our corrections, ppb, where that is news, and proven to be more
     /// than an oscillator can be off by.
-    pub(crate) fn ran(&mut self, now_ns: u64, proven: Interval) -> Option<f64> {
+    pub(crate) fn find_wrong_rate(&mut self, now_ns: u64, proven: Interval) -> Option<f64> {
         let (by_ns, uncorrected_ns) = self.uncorrected(now_ns);
-        let proven = self.without(by_ns + self.stepped_ns, now_ns, proven)?;
+        let proven = self.uncorrect(by_ns + self.stepped_ns, now_ns, proven)?;
         self.unstepped.add(uncorrected_ns, proven, None);
-        if self.told_ppb.is_none() && self.unstepped.may_be_within(LARGEST_PPB) {
+        if self.reported_ppb.is_none() && self.unstepped.may_be_within(LARGEST_PPB) {
             return None;
         }
         let known = self.unstepped.frequency_ppb().filter(|it| it.bound() <= SURE_PPB)?;
         if known.low >= -LARGEST_PPB && known.high <= LARGEST_PPB {
-            self.told_ppb = None;
+            self.reported_ppb = None;
         }
         let is_beyond = known.low > LARGEST_PPB || known.high < -LARGEST_PPB;
         let ppb = known.middle();
-        let is_news = self.told_ppb.is_none_or(|told| (ppb - told).abs() > LARGEST_PPB);
+        let is_new = self.reported_ppb.is_none_or(|reported| (ppb - reported).abs() > LARGEST_PPB);
         let is_seen =
             is_beyond && ppb.abs() <= COUNTERS_PPB && self.unstepped.moves_beyond(HELD_PPB) >= SEEN;
-        (is_seen && is_news).then(|| *self.told_ppb.insert(ppb))
+        (is_seen && is_new).then(|| *self.reported_ppb.insert(ppb))
     }
 
     /// The clock is behind by `offset`, ns; what a majority proves of that is
     /// `proven`. By servers, whose noise is less than what they prove, it is `likely`.
-    pub(crate) fn measured(
+    pub(crate) fn take_offset(
         &mut self,
         now_ns: u64,
         offset: Interval,
@@ -196,7 +196,7 @@ impl Discipline {
             return;
         }
         let (by_ns, uncorrected_ns) = self.uncorrected(now_ns);
-        let Some(proven) = self.without(by_ns, now_ns, proven) else { return };
+        let Some(proven) = self.uncorrect(by_ns, now_ns, proven) else { return };
         // What servers show may have a pause in it that they do not.
         if self.is_noisy != likely_ns.is_some() {
             (self.history, self.is_noisy) = (History::default(), likely_ns.is_some());
@@ -251,7 +251,7 @@ impl Discipline {
 
     /// What would be `proven` without the corrections `by_ns`; `None` where it is not
     /// known how far they are.
-    fn without(&self, by_ns: f64, now_ns: u64, proven: Interval) -> Option<Interval> {
+    fn uncorrect(&self, by_ns: f64, now_ns: u64, proven: Interval) -> Option<Interval> {
         let is_slewing = now_ns < self.slewing_until_ns;
         let unsure_ns = if is_slewing { SLEWING_UNSURE_NS } else { 0.0 };
         let (low, high) = (proven.low + by_ns - unsure_ns, proven.high + by_ns + unsure_ns);
@@ -260,16 +260,16 @@ impl Discipline {
 
     /// What to adjust now; servers are polled each `poll_ns`.
     pub(crate) fn adjust(&mut self, now_ns: u64, poll_ns: u64) -> Option<Adjustment> {
-        self.due(now_ns, poll_ns, |all| all)
+        self.next_adjustment(now_ns, poll_ns, |all| all)
     }
 
     /// As [`Discipline::adjust`], of a clock that is slewed by all that it is off.
     pub(crate) fn adjust_frequency(&mut self, now_ns: u64, poll_ns: u64) -> Option<Adjustment> {
-        self.due(now_ns, poll_ns, |all| Adjustment { slew_ns: None, ..all })
+        self.next_adjustment(now_ns, poll_ns, |all| Adjustment { slew_ns: None, ..all })
     }
 
     /// What is `wanted` of an adjustment, if it is time for one.
-    fn due(
+    fn next_adjustment(
         &mut self,
         now_ns: u64,
         poll_ns: u64,
@@ -298,13 +298,13 @@ impl Discipline {
     }
 
     /// The adjustment could not be made: another process may steer the clock.
-    pub(crate) fn failed(&mut self) {
-        let Self { set_ppb, next_ns, slewing_until_ns, told_ppb, .. } = *self;
-        *self = Self { set_ppb, next_ns, slewing_until_ns, told_ppb, ..Self::default() };
+    pub(crate) fn reset(&mut self) {
+        let Self { set_ppb, next_ns, slewing_until_ns, reported_ppb, .. } = *self;
+        *self = Self { set_ppb, next_ns, slewing_until_ns, reported_ppb, ..Self::default() };
     }
 
     /// The adjustment was made.
-    pub(crate) fn adjusted(&mut self, now_ns: u64, made: Adjustment) {
+    pub(crate) fn note_adjustment(&mut self, now_ns: u64, made: Adjustment) {
         (self.corrected_ns, self.since_ns) = (self.corrected_ns(now_ns), self.slewed_ns(now_ns));
         if let Some(ppb) = made.frequency_ppb {
             (self.set_ppb, self.offset, self.learnt) =
@@ -312,12 +312,12 @@ impl Discipline {
             self.learn();
         }
         if let Some(by_ns) = made.slew_ns {
-            self.slewed(Slewing { by_ns, since_ns: now_ns });
+            self.note_slew(Slewing { by_ns, since_ns: now_ns });
         }
     }
 
     /// A slew began; until it ends the offsets of local sources do not count.
-    pub(crate) fn slewed(&mut self, slewing: Slewing) {
+    pub(crate) fn note_slew(&mut self, slewing: Slewing) {
         self.end_slew(slewing.since_ns);
         self.corrected_ns += slewing.by_ns as f64;
         // In what a slew adds there is no frequency.

@@ -9,99 +9,55 @@
 //! Within a sample, local sources come first. Where a disruption accounts for
 //! what the host's clock among them shows, the clock is corrected before
 //! servers reply. What else may move the clock, and how far, is in
-//! docs/design/keep.md; the code of that table is `judge`'s `reason`.
+//! docs/design/keep.md; the code of that table is `decision`'s `reason`.
 
+mod act;
+mod actions;
 mod chronyd;
+mod clock;
 mod date;
-mod decide;
-mod disciplined;
-mod explained;
-mod judge;
-mod known;
+mod decision;
+mod disruption_budget;
 mod leap;
-mod lone_server;
-mod moved_alone;
-mod next_leap;
+mod lone_moves;
 mod phase;
 mod polled;
-mod reconfigure;
-mod requests;
-mod scales;
-mod set;
+mod sources;
 mod view;
 
-use std::collections::VecDeque;
-
 use disruptions::{Disruption, Kind};
-use units::OffsetBound;
+use units::{LeapSecond, OffsetBound};
 
 use crate::action::{Action, Cause, Refusal};
-use crate::discipline::Discipline;
-use crate::offset::Offset;
+use crate::announced::Announced;
+use crate::discipline::Adjustment;
 use crate::policy::{Corrector, Policy};
-use crate::rate_limit::RateLimit;
-use crate::slewing::Slewing;
 use crate::source::SourceKind;
-use chronyd::{Chronyd, OWN_STEP_SEEN_NS};
+use actions::Actions;
+use chronyd::Chronyd;
+use clock::Clock;
+pub use clock::ErrorBound;
 use date::Date;
-use explained::Explained;
-pub use known::Known;
-use moved_alone::MovedAlone;
-use next_leap::Leap;
+use disruption_budget::DisruptionBudget;
+use leap::Leap;
 use phase::{Phase, Stage};
-use polled::Polled;
+use polled::PolledSource;
 pub use polled::RtcView;
+use sources::Sources;
 pub use view::{ClockState, Next, SourceState, SourceView, View};
-
-/// Requests to one server back to back: three for each of the steps that a
-/// burst allows by default, and one more. Then one per eighth of a poll.
-const REQUEST_BURST: u32 = 10;
-
-/// The requests allowed to so many servers.
-fn request_limit(policy: &Policy, sources: impl Iterator<Item = SourceKind>) -> RateLimit {
-    let servers = sources.filter(|kind| kind.is_server()).count().max(1) as u32;
-    let each = policy.poll_ns / 8 / u64::from(servers);
-    RateLimit::new(REQUEST_BURST.saturating_mul(servers), each)
-}
 
 /// The state machine.
 #[derive(Debug)]
 pub struct Keeper {
     policy: Policy,
-    sources: Vec<Polled>,
-    steps: RateLimit,
-    requests: RateLimit,
-    phase: Phase,
-    stage: Stage,
-    /// What the disruptions since the clock was right account for.
-    explained: Explained,
-    /// What one server has moved the clock by, alone.
-    alone: MovedAlone,
-    slewing: Option<Slewing>,
-    /// When a disruption was last seen to have begun, or the host to have resumed.
-    disrupted_ns: u64,
-    /// The last offset that was no reason for a step, since the clock was
-    /// disturbed or stepped.
-    known: Option<OffsetBound>,
-    date: Date,
-    /// Evidence comes in that is not classified yet.
-    is_gathering: bool,
-    /// A step of ours that the next sample will detect: by how much, and when.
-    own_step: Option<(i64, u64)>,
+    sources: Sources,
+    clock: Clock,
     chronyd: Chronyd,
     leap: Leap,
-    /// So many polls of servers are made in a hurry.
-    hurried: u32,
-    /// So they may be: no server had moved when they were polled before, or there was a
-    /// disruption.
-    may_hurry: bool,
-    /// What the driver carries out now.
-    pending: Option<Action>,
-    /// What it carries out next.
-    queued: VecDeque<Action>,
-    discipline: Discipline,
-    /// When the kernel was last told of the clock's error.
-    told_ns: u64,
+    stage: Stage,
+    /// Evidence comes in that is not classified yet.
+    is_gathering: bool,
+    actions: Actions,
     /// The last refusal, and when.
     refused: Option<(Refusal, u64)>,
 }
@@ -110,71 +66,94 @@ impl Keeper {
     /// A keeper with this `policy` and `sources`, none of which it has polled.
     pub fn new(policy: Policy, sources: &[SourceKind]) -> Self {
         Self {
-            steps: RateLimit::new(policy.burst, policy.min_interval_ns),
-            requests: request_limit(&policy, sources.iter().copied()),
+            sources: Sources::new(&policy, sources),
+            actions: Actions::new(&policy),
             policy,
-            sources: sources.iter().copied().map(Polled::new).collect(),
-            phase: Phase::Disturbed(Cause::Start),
-            stage: Stage::Done,
-            explained: Explained::default(),
-            alone: MovedAlone::default(),
-            slewing: None,
-            disrupted_ns: 0,
-            known: None,
-            date: Date::Shown,
-            is_gathering: false,
-            own_step: None,
+            clock: Clock::default(),
             chronyd: Chronyd::default(),
             leap: Leap::default(),
-            hurried: 0,
-            may_hurry: true,
-            pending: None,
-            queued: VecDeque::new(),
-            discipline: Discipline::default(),
-            told_ns: 0,
+            stage: Stage::Done,
+            is_gathering: false,
             refused: None,
         }
+    }
+
+    /// By how much the clock shows a time before this program was made, if it does: the
+    /// machine was started without an RTC, or with one that had stopped. The host's
+    /// first word is its date then, whatever else is configured, unless it is later by more
+    /// than twice that.
+    #[must_use]
+    pub fn with_unset_clock(mut self, behind_ns: Option<u64>) -> Self {
+        self.clock.date = Date::new(behind_ns);
+        self
+    }
+
+    /// The same, now: another process may have given it a date. To be called at each
+    /// sample.
+    pub fn unset_clock(&mut self, behind_ns: Option<u64>) {
+        self.clock.date.update(behind_ns);
+    }
+
+    /// The kernel holds this from before: by a keeper that was killed, or a daemon that
+    /// has ended. It is cleared once too few announce it.
+    pub fn adopt_leap(&mut self, leap: Option<LeapSecond>) {
+        self.leap.adopt(leap.filter(|_| self.is_kernels()));
+    }
+
+    /// Continues with this `policy` and these `sources`: each with its index so
+    /// far, where it was known, so that its offsets and what was learnt of it
+    /// still count. New ones are polled in the next sample. What is known of
+    /// the clock stays; a round of chronyd's commands begins again.
+    ///
+    /// To be called between samples, when [`Keeper::next`] wants nothing more.
+    pub fn reconfigure(&mut self, policy: Policy, sources: &[(SourceKind, Option<usize>)]) {
+        self.sources.replace(&policy, sources);
+        let limit = |policy: &Policy| (policy.burst, policy.min_interval_ns);
+        if limit(&policy) == limit(&self.policy) {
+            self.actions.clear();
+        } else {
+            self.actions = Actions::new(&policy);
+        }
+        self.policy = policy;
+        self.chronyd = Chronyd::default();
+        (self.refused, self.stage) = (None, Stage::Done);
     }
 
     /// A sample was taken, and showed these disruptions, without our own
     /// steps.
     pub fn sample(&mut self, now_ns: u64, disruptions: &[Disruption]) {
-        self.sources.iter_mut().for_each(Polled::begin);
+        self.sources.iter_mut().for_each(PolledSource::begin);
         for disruption in disruptions {
             self.disturb_frequency(disruption);
             if disruption.kinds.contains(Kind::ClockSet) {
-                self.ended_by_a_set(disruption.at_monotonic_ns);
+                self.end_by_set(disruption.at_monotonic_ns);
             }
             // A leap second leaves the clock right, and old offsets wrong.
             if disruption.kinds.only() == Some(Kind::ClockSet)
-                && matches!(self.phase, Phase::Settled | Phase::SetByAnother)
+                && matches!(self.clock.phase, Phase::Settled | Phase::SetByAnother)
             {
-                self.set_by_another(now_ns);
+                self.leave_as_set(now_ns);
             } else if disruption.kinds.may_be_wrong() || disruption.kinds.contains(Kind::LeapSecond)
             {
-                self.chronyd.disturbed(disruption.at_monotonic_ns);
-                // A rate that is known to be wrong shows as absences, and is not news.
-                self.may_hurry |= !self.discipline.is_told();
-                // What the RTC alone shows is the host's word, which needs another's.
-                let is_proven = !disruption.kinds.contains(Kind::RtcSet) || self.needed().0 == 1;
-                self.explained.add(disruption, is_proven);
-                if disruption.kinds.may_be_wrong() {
-                    self.disrupted_ns = self.disrupted_ns.max(disruption.at_monotonic_ns);
-                    self.forget_error();
-                }
-                self.disturb(now_ns, Cause::Disruption(disruption.kinds), None);
+                self.take_disruption(now_ns, disruption);
             }
         }
-        // Servers together, as it takes several in one sample to agree: one whose reply
-        // was lost once would be alone for ever.
-        let mut servers = self.sources.iter().filter(|source| source.kind.is_server());
-        let is_any = servers.any(|source| source.due_ns <= now_ns);
-        let soon_ns = now_ns.saturating_add(if is_any { self.policy.poll_ns / 2 } else { 0 });
-        let until_ns = |kind: SourceKind| if kind.is_server() { soon_ns } else { now_ns };
-        for source in self.sources.iter_mut().filter(|it| it.due_ns <= until_ns(it.kind)) {
-            source.want();
-        }
+        self.sources.poll_due(now_ns, &self.policy);
         self.stage = Stage::Local;
+    }
+
+    fn take_disruption(&mut self, now_ns: u64, disruption: &Disruption) {
+        self.chronyd.disturb(disruption.at_monotonic_ns);
+        // A rate that is known to be wrong shows as absences.
+        self.sources.fast_polls_allowed |= !self.clock.discipline.is_wrong_rate_reported();
+        // What the RTC alone shows is the host's word, which needs another's.
+        let is_proven = !disruption.kinds.contains(Kind::RtcSet) || self.sources.needed().0 == 1;
+        self.clock.disruption_budget.add(disruption, is_proven);
+        if disruption.kinds.may_be_wrong() {
+            self.clock.disrupted_ns = self.clock.disrupted_ns.max(disruption.at_monotonic_ns);
+            self.forget_error();
+        }
+        self.disturb(now_ns, Cause::Disruption(disruption.kinds), None);
     }
 
     /// Whether there is evidence of a disruption that is not classified yet: until it is,
@@ -187,28 +166,28 @@ impl Keeper {
     /// The clock may be wrong for another reason than a disruption: all
     /// sources are polled at once.
     pub fn suspect(&mut self, now_ns: u64, cause: Cause) {
-        self.chronyd.suspected(now_ns);
-        self.disrupted_ns = now_ns;
+        self.chronyd.suspect(now_ns);
+        self.clock.disrupted_ns = now_ns;
         self.forget_error();
-        self.discipline.disrupted();
+        self.clock.discipline.forget_rate();
         self.disturb(now_ns, cause, None);
         self.stage = Stage::Local;
     }
 
     /// What to do now; `None` until the next sample, or until a source sends
-    /// something by itself.
+    /// its time unasked.
     pub fn next(&mut self, now_ns: u64) -> Option<Action> {
-        if let Some(action) = self.queued.pop_front() {
-            return self.begun(action);
+        if let Some(action) = self.actions.take_next() {
+            return self.actions.begin(action);
         }
         loop {
-            if let Some(index) = self.wanted_here() {
+            if let Some(index) = self.sources.next_local() {
                 return Some(Action::Measure(vec![index]));
             }
-            if let Some(action) = self.decide_by_host(now_ns) {
-                return self.begun(action);
+            if let Some(action) = self.conclude_by_host(now_ns) {
+                return self.actions.begin(action);
             }
-            let servers = self.wanted(now_ns);
+            let servers = self.sources.next_servers(now_ns);
             if !servers.is_empty() {
                 return Some(Action::Measure(servers));
             }
@@ -216,149 +195,97 @@ impl Keeper {
                 return None;
             }
             self.stage = Stage::Done;
-            if let Some(action) = self.decide(now_ns) {
-                return self.begun(action);
+            if let Some(action) = self.conclude(now_ns) {
+                return self.actions.begin(action);
             }
             // No longer done where a source has to confirm its offset.
         }
     }
 
+    /// What source `index` announced with its last offset. The time of day is
+    /// `unix_ns`. To be called before [`Keeper::measured`].
+    pub fn announced(&mut self, index: usize, announced: Announced, now_ns: u64, unix_ns: u64) {
+        if self.sources.announce(index, announced, now_ns, unix_ns) {
+            self.leap.announce(now_ns, unix_ns);
+        }
+    }
+
     /// The offset of source `index`: the reply to [`Action::Measure`], or sent
-    /// by itself. `None`: it gave none that can be used.
+    /// unasked. `None`: it gave none that can be used.
     pub fn measured(&mut self, index: usize, now_ns: u64, offset: Option<OffsetBound>) {
-        let oldest_ns = self.oldest_ns(now_ns);
-        let poll_ns = self.poll_ns();
-        let shows_time = |source: &Polled| source.kind != SourceKind::Rtc;
-        let is_right = matches!(self.phase, Phase::Settled) || !self.sources.iter().any(shows_time);
-        let Some(source) = self.sources.get_mut(index) else { return };
+        let Some(kind) = self.sources.get(index).map(|source| source.kind) else { return };
         // An RTC moves against a clock that is set as in an absence.
-        if source.kind == SourceKind::Rtc && self.is_gathering {
+        if kind == SourceKind::Rtc && self.is_gathering {
             return;
         }
-        if source.kind.is_local() {
+        if kind.is_local() {
             self.stage = Stage::Local;
         } else if self.stage == Stage::Done {
             self.stage = Stage::Servers;
         }
-        let Some(offset) = offset.filter(|_| !self.leap.passes(now_ns)) else {
-            source.failed(now_ns, poll_ns);
-            return;
-        };
-        let offset = match source.kind {
-            SourceKind::Rtc => match source.moved(offset, is_right) {
-                Some(moved) => moved,
-                None => return source.agrees(now_ns, poll_ns),
-            },
-            _ => offset,
-        };
-        let is_first_sample = source.offset.is_none_or(|last| last.at_monotonic_ns < oldest_ns);
-        let cause = Cause::SourceMoved(source.kind);
-        // The RTC has an offset only where it moved: the first is news, unless
-        // a disruption is known already.
-        let is_news = source.kind == SourceKind::Rtc
-            && source.offset.is_none()
-            && matches!(self.phase, Phase::Settled | Phase::Disturbed(Cause::Start));
-        let is_later = source.offset.is_some_and(|last| {
-            offset.at_monotonic_ns.saturating_sub(last.at_monotonic_ns) >= poll_ns / 2
-        });
-        let is_right_still = offset.is_within(self.policy.tolerance_ns);
-        let is_calm = self.hurried == 0 && is_later && is_right_still && source.kind.is_server();
-        let has_moved = source.replied(offset, now_ns, poll_ns)
-            || is_news
-            || is_first_sample && self.contradicts_earlier(index, &offset, oldest_ns);
-        self.may_hurry |= is_calm && !has_moved;
+        let reply = offset.filter(|_| !self.leap.passes(now_ns));
+        let phase = self.clock.phase;
+        let has_moved = self.sources.take_reply(index, reply, phase, now_ns, &self.policy);
         if has_moved && !self.chronyd.is_stepping(now_ns) {
-            if self.sources[index].kind.is_server() && std::mem::take(&mut self.may_hurry) {
-                self.hurry(now_ns);
+            if kind.is_server() {
+                self.sources.poll_fast(now_ns, &self.policy);
             }
-            self.disturb(now_ns, cause, Some(index));
+            self.disturb(now_ns, Cause::SourceMoved(kind), Some(index));
         }
-    }
-
-    /// Whether a source's first sample shows something that the others have
-    /// not seen yet: each was polled before it, and is of a worse kind.
-    fn contradicts_earlier(&self, index: usize, offset: &OffsetBound, oldest_ns: u64) -> bool {
-        let kind = self.sources[index].kind;
-        let others = || {
-            let others = self.sources.iter().enumerate().filter(|(other, _)| *other != index);
-            others.filter_map(|(_, other)| {
-                let earlier = other.offset.filter(|last| last.at_monotonic_ns >= oldest_ns)?;
-                Some((other, earlier))
-            })
-        };
-        others().next().is_some()
-            && others().all(|(other, earlier)| {
-                // What is pushed comes after what this sample measured.
-                let is_earlier = kind.is_pushed() || !other.is_fresh;
-                is_earlier && kind < other.kind && !offset.agrees_with(&earlier)
-            })
     }
 
     /// The correction returned last was made, or failed.
     pub fn corrected(&mut self, now_ns: u64, is_made: bool) {
-        match self.pending.take() {
+        match self.actions.take_pending() {
             // A failed one counts as well: it is not tried in each sample.
             Some(Action::Slew(by)) => {
                 if is_made {
-                    self.count_alone(&by, true, now_ns);
+                    self.count_lone_move(&by, true, now_ns);
                 }
-                self.slewed(now_ns, if is_made { by.by_ns } else { 0 });
+                self.clock.slew(if is_made { by.by_ns } else { 0 }, now_ns);
             }
             Some(Action::Step(by)) if is_made => {
-                self.count_alone(&by, false, now_ns);
-                self.moved_by(by.source);
-                self.date.moved(by.by_ns);
-                self.explained.moved(by.by_ns, now_ns);
-                // A step ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).
-                self.slewing = None;
-                self.discipline.stepped(now_ns, by.by_ns);
-                self.leap_stepped();
-                self.own_step = Some((by.by_ns, now_ns));
-                self.sources.iter_mut().for_each(|source| source.stepped(by.by_ns, now_ns));
+                self.count_lone_move(&by, false, now_ns);
+                self.unlearn_unless_rtc(by.source);
+                self.clock.step(by.by_ns, now_ns);
+                self.leap.step();
+                self.sources.iter_mut().for_each(|source| source.shift(by.by_ns, now_ns));
                 if self.policy.corrector == Corrector::Beside {
-                    self.queued.push_back(Action::Restart);
+                    self.actions.add([Action::Restart]);
                 }
             }
             Some(Action::Makestep { by, restart }) => {
-                self.chronyd.commanded(now_ns, by, restart);
+                self.chronyd.note_command(now_ns, by, restart);
                 if is_made {
-                    self.moved_by(by.source);
+                    self.unlearn_unless_rtc(by.source);
+                    self.clock.correct();
                     // By how much chronyd steps, and when, only it knows.
                     let due_ns = self.chronyd.next_round_ns();
                     self.sources.iter_mut().for_each(|source| source.forget(due_ns));
                 }
             }
-            Some(Action::Discipline(by)) if is_made => self.discipline.adjusted(now_ns, by),
-            Some(Action::Discipline(_)) => self.discipline.failed(),
-            Some(Action::SetLeap(leap)) => self.leap_told(now_ns, leap, is_made),
+            Some(Action::Discipline(by)) if is_made => {
+                self.clock.discipline.note_adjustment(now_ns, by)
+            }
+            Some(Action::Discipline(_)) => self.clock.discipline.reset(),
+            Some(Action::SetLeap(leap)) => {
+                self.leap.note_set(leap, is_made, now_ns, self.policy.poll_ns);
+            }
             _ => {}
         }
     }
 
-    /// The clock is, or will be, where that source has it: to be verified.
-    fn moved_by(&mut self, source: usize) {
-        self.known = None;
-        self.phase = Phase::Corrected(self.phase.cause());
+    /// A step by what a source shows, unless that is the RTC, which shows time away alone.
+    fn unlearn_unless_rtc(&mut self, source: usize) {
         if self.sources[source].kind != SourceKind::Rtc {
-            self.sources.iter_mut().for_each(Polled::unlearn);
+            self.sources.unlearn();
         }
     }
 
-    /// Nothing measured before counts any more, but for the offset of `moved`, and of
-    /// servers that were polled together with it: the limit of requests may not let
-    /// them be asked again, and without them there is no majority.
+    /// Nothing measured before counts any more, but for the offset of `moved`.
     fn disturb(&mut self, now_ns: u64, cause: Cause, moved: Option<usize>) {
-        (self.phase, self.known) = (Phase::Disturbed(cause), None);
-        self.discipline.disturbed();
-        let together = moved.map(|index| &self.sources[index]).filter(|it| it.kind.is_server());
-        let together = together.map(|it| it.polls);
-        for (index, source) in self.sources.iter_mut().enumerate() {
-            let is_with = source.kind.is_server() && source.is_fresh;
-            if Some(index) != moved && !(is_with && Some(source.polls) == together) {
-                source.forget(now_ns);
-                source.want();
-            }
-        }
+        self.clock.disturb(cause);
+        self.sources.forget_all_but(moved, now_ns);
     }
 
     /// Whether a disruption is the step that [`Keeper::corrected`] reported.
@@ -369,25 +296,96 @@ impl Keeper {
         }
         if self.chronyd.may_have_stepped(disruption.at_monotonic_ns) {
             // Whether the clock is right now is not left to the RTC.
-            self.sources.iter_mut().for_each(Polled::poll_soon);
+            self.sources.iter_mut().for_each(PolledSource::poll_soon);
             return true;
         }
-        let Some((by_ns, at_ns)) = self.own_step else { return false };
-        let by_ns = by_ns as f64;
-        let is_near = |size_ns: f64| (size_ns - by_ns).abs() <= 1e6 + by_ns.abs() / 100.0;
-        let since_ns = disruption.at_monotonic_ns.checked_sub(at_ns);
-        let is_own = since_ns.is_some_and(|since_ns| since_ns <= OWN_STEP_SEEN_NS)
-            && disruption.size.is_none_or(|size| is_near(size.ns));
-        if is_own {
-            self.own_step = None;
-        }
-        is_own
+        self.clock.take_own_step(disruption)
     }
 
-    /// Notes what the driver carries out.
-    fn begun(&mut self, action: Action) -> Option<Action> {
-        self.pending = Some(action.clone());
-        Some(action)
+    /// Another process set the clock since it was measured, so nothing
+    /// measured counts. Call this instead of [`Keeper::corrected`], or as a sample begins:
+    /// the pending correction is cancelled. Corrections are relative; made on top
+    /// of that setting this one would put the clock wrong. A clock that was right is left as
+    /// it was set.
+    pub fn was_set(&mut self, now_ns: u64) {
+        self.actions.cancel(|_| false);
+        self.end_by_set(now_ns);
+        if matches!(self.clock.phase, Phase::Settled | Phase::SetByAnother) {
+            self.clock.discipline.forget_rate();
+            self.leave_as_set(now_ns);
+            self.stage = Stage::Local;
+            return;
+        }
+        self.clock.disruption_budget = DisruptionBudget::default();
+        self.suspect(now_ns, Cause::Disruption(Kind::ClockSet.into()));
+        self.disarm_leap();
+    }
+
+    /// The kernel itself moved the clock since it was measured, after a suspend or by a leap
+    /// second: nobody set a date, and nothing measured counts. To be called as
+    /// [`Keeper::was_set`] is.
+    pub fn was_moved(&mut self, now_ns: u64, by: Kind) {
+        self.actions.cancel(rests_on_no_measurement);
+        self.suspect(now_ns, Cause::Disruption(by.into()));
+    }
+
+    /// The same where chronyd corrects the clock: a set while it was told to step is its own,
+    /// as far as is known. What was measured before is no sample to feed it with, and its
+    /// round continues. Any other is as somebody's: what chronyd set right is found right, and
+    /// a date is not taken back by our command.
+    pub fn was_set_beside_chronyd(&mut self, now_ns: u64) {
+        if !self.chronyd.is_stepping(now_ns) {
+            return self.was_set(now_ns);
+        }
+        self.actions.cancel(|_| false);
+        self.clock.error_bound = None;
+        for source in self.sources.iter_mut() {
+            source.forget(self.chronyd.next_round_ns());
+            // An RTC does not show whether the clock is right now.
+            source.unlearn();
+            if source.kind.is_local() {
+                source.want();
+            }
+        }
+        self.stage = Stage::Local;
+    }
+
+    /// What no set of the clock leaves: a slew, a date that is missing, and what sources
+    /// showed against the clock as it was. What a slew that was begun after the set moves
+    /// would be taken for a frequency: it is ended for certain.
+    fn end_by_set(&mut self, at_ns: u64) {
+        if self.clock.end_slew(at_ns) {
+            self.adjust(Some(Adjustment { frequency_ppb: None, slew_ns: Some(0) }));
+        }
+        self.clock.date.confirm_set();
+        self.sources.unlearn();
+    }
+
+    /// Another process set a clock that was right, which [`Keeper::end_by_set`] knows.
+    /// That is not undone; whether it is still right is measured.
+    fn leave_as_set(&mut self, now_ns: u64) {
+        self.chronyd.disturb(now_ns);
+        self.disarm_leap();
+        self.forget_error();
+        self.disturb(now_ns, Cause::Disruption(Kind::ClockSet.into()), None);
+        self.clock.disruption_budget = DisruptionBudget::default();
+        self.clock.phase = Phase::SetByAnother;
+    }
+
+    /// The clock was set by another, and the kernel has lost what it was given.
+    fn disarm_leap(&mut self) {
+        let disarming = self.leap.disarm().filter(|_| self.is_kernels());
+        self.actions.add(disarming);
+    }
+}
+
+/// Whether this rests on no measurement.
+fn rests_on_no_measurement(action: &Action) -> bool {
+    match action {
+        Action::Discipline(by) => by.frequency_ppb.is_none() && by.slew_ns == Some(0),
+        Action::SetFigures { max_ns, .. } => max_ns.is_some(),
+        Action::SetLeap(leap) => leap.is_none(),
+        action => matches!(action, Action::Restart),
     }
 }
 

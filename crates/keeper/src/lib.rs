@@ -24,7 +24,7 @@ pub use action::{Action, Cause, Correction, Refusal};
 pub use announced::{Announced, Scale};
 pub use discipline::Adjustment;
 pub use frequency::Frequency;
-pub use keeper::{ClockState, Keeper, Known, Next, RtcView, SourceState, SourceView, View};
+pub use keeper::{ClockState, ErrorBound, Keeper, Next, RtcView, SourceState, SourceView, View};
 pub use learnt::{Learnt, LearntError};
 pub use policy::{Corrector, Policy};
 pub use slewing::{SLEW_PPM, Slewing};

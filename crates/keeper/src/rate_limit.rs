@@ -25,6 +25,11 @@ impl RateLimit {
         self.take_all(1, now_ns)
     }
 
+    /// The time until one can be taken, ns; `None` where that is now.
+    pub(crate) fn wait_ns(&self, now_ns: u64) -> Option<u64> {
+        self.clone().take(now_ns).err()
+    }
+
     /// Takes so many, at most the capacity, or none.
     ///
     /// # Errors

@@ -64,6 +64,11 @@ pub enum Cause {
 }
 
 impl ChronydError {
+    /// Whether chronyd has no servers to measure again: it has reference clocks alone.
+    pub fn has_no_servers(&self) -> bool {
+        matches!(self.cause, Cause::Refused(_, ReplyError::Refused(Status::NoSuchSource)))
+    }
+
     /// Whether chronyd tried, and could not: it may not set the clock.
     pub fn has_failed(&self) -> bool {
         matches!(self.cause, Cause::Refused(_, ReplyError::Refused(Status::Failed)))

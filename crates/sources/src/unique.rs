@@ -18,5 +18,4 @@ pub fn duplicate_of(one: Named<'_>, other: Named<'_>) -> Option<String> {
 }
 
 /// What to do about a duplicate.
-pub const REMEDY: &str =
-    "name each source once: the majority decides, and this one would vote twice";
+pub const REMEDY: &str = "name each source once: a source that is named twice would have two votes";

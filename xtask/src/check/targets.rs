@@ -16,7 +16,7 @@ const BUILDS: [(&str, &[&str]); 3] = [
     ("aarch64-unknown-none", &["parachron-clock", "parachron-host", "pvclock"]),
     (
         "riscv64gc-unknown-linux-gnu",
-        &["parachron", "parachrond", "parachron-clock-c", "parachron-pvclock-c"],
+        &["parachron", "parachron-daemon", "parachron-clock-c", "parachron-pvclock-c"],
     ),
 ];
 

@@ -49,7 +49,7 @@ pub(super) fn build(project: &Project, arch: &Arch) -> io::Result<PathBuf> {
     let mut cargo = project.cargo();
     cargo.env(&compiler, std::env::var_os(&compiler).unwrap_or_else(|| gcc.into()));
     cargo.args(["build", "--locked", "--quiet", "--profile", "dist", "--target", arch.target]);
-    cargo.args(["--package", "parachron", "--package", "parachrond"]);
+    cargo.args(["--package", "parachron", "--package", "parachron-daemon"]);
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
     cargo.env(linker, "rust-lld").env("CARGO_INCREMENTAL", "0");
     output(&mut cargo)?;

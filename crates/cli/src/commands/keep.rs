@@ -13,10 +13,10 @@ use log::Log;
 pub(crate) use options::Args;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
-    let mut daemon = Daemon::new(args.settings()).map_err(cli_error)?;
+    let mut daemon = Daemon::new(args.settings.clone()).map_err(cli_error)?;
     let wait = Wait::new(Signals::ending().map_err(cannot_wait)?);
     // A dry run is only for its reader; a clock is kept though the log is lost.
-    let wait = if args.dry_run { wait.for_reader() } else { wait };
+    let wait = if args.settings.dry_run { wait.for_reader() } else { wait };
     let log = Log::new(args.format);
     log.begin(&daemon.started())?;
     daemon.run(wait, |line| log.write(&line)).map_err(cli_error)?;

@@ -7,8 +7,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use daemon::status::Status;
+use daemon::status::{ClockStatus, Status};
 use daemon::{configuration, status_socket};
+use instruments::duration;
+use keeper::ClockState;
 use linux::wait::{Signals, Wait, Wake};
 
 use crate::error::{CliError, cannot_wait};
@@ -21,9 +23,18 @@ use crate::output::{self, LineFormat};
 /// the bound of that offset's error, its age and its state.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Ask again each second, until Ctrl-C
+    /// Ask again every second, until Ctrl-C
     #[arg(short, long)]
     watch: bool,
+
+    /// Wait until the clock is synchronised and its error is at most this, such as 10ms: for
+    /// units that must not start before
+    #[arg(long, value_name = "BOUND", value_parser = duration::parse, conflicts_with = "watch")]
+    wait: Option<Duration>,
+
+    /// With --wait: give up after this time
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, requires = "wait")]
+    timeout: Option<Duration>,
 
     /// The daemon's socket: its `status-socket`
     #[arg(long, value_name = "PATH", default_value = configuration::STATUS_SOCKET)]
@@ -34,13 +45,16 @@ pub(crate) struct Args {
     format: LineFormat,
 }
 
-/// How often --watch asks.
-const EACH: Duration = Duration::from_secs(1);
+/// How often --watch and --wait ask.
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// To the upper left, and what was there is erased.
 const HOME_AND_ERASE: &str = "\x1b[H\x1b[J";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
+    if let Some(bound) = args.wait {
+        return wait_for(args, bound);
+    }
     if !args.watch {
         print(args, &ask(args)?)?;
         return Ok(ExitCode::SUCCESS);
@@ -53,11 +67,48 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
             output::text(HOME_AND_ERASE)?;
         }
         print(args, &status)?;
-        next = (next + EACH).max(Instant::now());
+        next = (next + INTERVAL).max(Instant::now());
         if wait.until(next).map_err(cannot_wait)? != Wake::Deadline {
             return Ok(ExitCode::SUCCESS);
         }
     }
+}
+
+/// Waits until the clock is right within the bound; a daemon may still be starting.
+fn wait_for(args: &Args, bound: Duration) -> Result<ExitCode, CliError> {
+    let wait = Wait::new(Signals::ending().map_err(cannot_wait)?);
+    let end = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    loop {
+        let asked = ask(args);
+        if let Ok(status) = &asked
+            && is_within(&status.clock, bound)
+        {
+            print(args, status)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if end.is_some_and(|end| Instant::now() >= end) {
+            let clock = text::clock(&asked?.clock);
+            return Err(CliError::Failed {
+                cause: format!("the clock is not yet right within {bound:?}: {clock}"),
+                remedy: "raise --timeout or the bound; `parachron status` shows the sources".into(),
+            });
+        }
+        let next = Instant::now() + INTERVAL;
+        let next = end.map_or(next, |end| next.min(end));
+        if wait.until(next).map_err(cannot_wait)? != Wake::Deadline {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+}
+
+/// Whether the sources show now that the clock is off by this at most.
+fn is_within(clock: &ClockStatus, bound: Duration) -> bool {
+    let error_ns = clock
+        .offset_ns
+        .zip(clock.bound_ns)
+        .map(|(offset_ns, bound_ns)| u128::from(offset_ns.unsigned_abs()) + u128::from(bound_ns));
+    clock.state == ClockState::Synchronised
+        && error_ns.is_some_and(|error_ns| error_ns <= bound.as_nanos())
 }
 
 fn print(args: &Args, status: &Status) -> Result<(), CliError> {
@@ -72,18 +123,18 @@ fn ask(args: &Args) -> Result<Status, CliError> {
     let path = args.socket.display();
     let reply = status_socket::ask(&args.socket).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => CliError::Failed {
-            cause: format!("no daemon runs: nobody listens at {path}"),
-            remedy: "systemctl start parachrond, or `parachron keep`; --socket where its \
-                     status-socket is another"
+            cause: format!("no daemon is running: nothing listens at {path}"),
+            remedy: "run `systemctl start parachrond` or `parachron keep`; with another \
+                     `status-socket`, pass it as --socket"
                 .into(),
         },
         _ => CliError::Failed {
             cause: format!("no reply from the daemon at {path}: {error}"),
-            remedy: "again, and `systemctl status parachrond`".into(),
+            remedy: "retry; if it fails again, run `systemctl status parachrond`".into(),
         },
     })?;
     serde_json::from_str(&reply).map_err(|error| CliError::Failed {
-        cause: format!("what the daemon at {path} replied is no status: {error}"),
-        remedy: "a parachron and a parachrond of one version".into(),
+        cause: format!("cannot parse the reply of the daemon at {path}: {error}"),
+        remedy: "install the same version of parachron and parachrond".into(),
     })
 }

@@ -41,22 +41,22 @@ fn cause(
 fn remedy(device: &str, why: &UnknownScale, tai_s: &Fact<i32>) -> String {
     match why {
         UnknownScale::NotNamed => format!(
-            "--phc {device}{} for a network card's clock that ptp4l sets (it counts TAI), \
-             --phc {device},utc for one that counts UTC",
+            "use --phc {device}{} for a network card's clock that ptp4l sets (it counts TAI), \
+             or --phc {device},utc for one that counts UTC",
             PhcScale::tai(tai_s)
         ),
         UnknownScale::TaiNotSet => format!(
-            "--phc {device},tai=37 (TAI - UTC since 2017); or have chronyd set it in the kernel, \
-             with `leapsectz right/UTC`"
+            "use --phc {device},tai=37 (TAI - UTC since 2017), or have chronyd set it in the \
+             kernel with `leapsectz right/UTC`"
         ),
-        UnknownScale::NoTimeOfDay => "another clock of the host (`cat \
-             /sys/class/ptp/*/clock_name`), or an NTP server: --ntp"
+        UnknownScale::NoTimeOfDay => "use another clock of the host (`cat \
+             /sys/class/ptp/*/clock_name`), or an NTP server (--ntp)"
             .into(),
         UnknownScale::AtNeither | UnknownScale::PageTellsNone(_) => format!(
-            "an NTP server (--ntp), or what it counts if you know: --phc {device},utc or \
-             --phc {device},tai=37"
+            "add an NTP server (--ntp), or state the device's time scale if you know it: --phc \
+             {device},utc or --phc {device},tai=37"
         ),
-        UnknownScale::TaiUnknown(_) => format!("--phc {device},tai=37 (TAI - UTC since 2017)"),
+        UnknownScale::TaiUnknown(_) => format!("use --phc {device},tai=37 (TAI - UTC since 2017)"),
     }
 }
 
@@ -104,12 +104,12 @@ mod tests {
     fn the_remedy_does_not_lead_into_the_next_error() {
         let advised = |why, tai_s: i32| remedy("/dev/ptp1", &why, &Fact::Known(tai_s));
         let set = advised(UnknownScale::NotNamed, 37);
-        assert!(set.starts_with("--phc /dev/ptp1,tai for a network card's"), "{set}");
+        assert!(set.starts_with("use --phc /dev/ptp1,tai for a network card's"), "{set}");
         assert!(set.contains("--phc /dev/ptp1,utc for one that counts UTC"), "{set}");
         let not_set = advised(UnknownScale::NotNamed, 0);
-        assert!(not_set.starts_with("--phc /dev/ptp1,tai=37 for a network"), "{not_set}");
+        assert!(not_set.starts_with("use --phc /dev/ptp1,tai=37 for a network"), "{not_set}");
         let not_set = advised(UnknownScale::TaiNotSet, 0);
-        assert!(not_set.starts_with("--phc /dev/ptp1,tai=37 "), "{not_set}");
+        assert!(not_set.starts_with("use --phc /dev/ptp1,tai=37 "), "{not_set}");
         assert!(not_set.contains("leapsectz right/UTC"), "{not_set}");
     }
 
@@ -120,9 +120,12 @@ mod tests {
             with_remedy(&SourceError::Scale { device, clock_name, why })
         };
         let not_set = of(UnknownScale::TaiNotSet);
-        assert!(not_set.contains("(adjtimex: tai 0); try: --phc /dev/ptp1,tai=37 "), "{not_set}");
+        assert!(
+            not_set.contains("(adjtimex: tai 0); try: use --phc /dev/ptp1,tai=37 "),
+            "{not_set}"
+        );
         let unread = of(UnknownScale::TaiUnknown(Unknown::not_there("adjtimex")));
-        assert!(unread.contains("kernel: not there: adjtimex; try: --phc /dev/ptp1,tai=37"));
+        assert!(unread.contains("kernel: not there: adjtimex; try: use --phc /dev/ptp1,tai=37"));
         assert!(!unread.contains("has not been set"), "{unread}");
     }
 }

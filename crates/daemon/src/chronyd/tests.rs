@@ -48,7 +48,7 @@ fn who_cannot_be_told_is_reported_once_and_so_is_who_can_again() {
     let (_folder, path, mut client) = client();
     let why = client.finish_slew().unwrap().unwrap_err();
     assert!(why.starts_with("makestep: chronyd is unreachable: "), "{why}");
-    assert!(why.contains("chronyd.sock: No such file") && why.ends_with(UNTOLD), "{why}");
+    assert!(why.contains("chronyd.sock: No such file") && why.ends_with(NOT_COMMANDED), "{why}");
     assert_eq!(client.measure_anew(), None);
     let replies = [(MAKESTEP, DONE), (RESET, DONE), (BURST, DONE), (RESET, DONE), (BURST, DONE)];
     let running = daemon(&path, &replies);
@@ -60,6 +60,22 @@ fn who_cannot_be_told_is_reported_once_and_so_is_who_can_again() {
     let why = client.finish_slew().unwrap().unwrap_err();
     assert!(why.contains("refused: not authorised"), "{why}");
     assert_eq!(client.measure_anew(), None);
+    running.join().unwrap();
+}
+
+/// It resets its sources, and refuses to measure again at once.
+#[test]
+fn a_burst_that_is_refused_is_reported_and_shown() {
+    let (_folder, path, mut client) = client();
+    let running = daemon(&path, &[(RESET, DONE), (BURST, UNAUTHORISED)]);
+    let why = client.measure_anew().unwrap().unwrap_err();
+    assert!(why.contains("refused: not authorised"), "{why}");
+    assert_eq!(client.trouble(), Some(why.as_str()));
+    running.join().unwrap();
+    client.restart();
+    let running = daemon(&path, &[(RESET, DONE), (BURST, 4), (MAKESTEP, DONE)]);
+    assert!(client.step().is_ok());
+    assert_eq!(client.trouble(), None);
     running.join().unwrap();
 }
 

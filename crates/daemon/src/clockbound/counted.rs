@@ -32,7 +32,7 @@ struct Period {
 
 impl Counted {
     /// Takes a sample of the clocks.
-    pub(crate) fn sampled(&mut self, sample: &Sample) {
+    pub(crate) fn note_sample(&mut self, sample: &Sample) {
         // Where the kernel uses another source, it has found this counter wanting.
         let is_counted =
             sample.source.known().is_some_and(|it| CLOCKSOURCES.contains(&it.as_str()));
@@ -66,7 +66,7 @@ impl Counted {
             *self = Self::default();
         }
         match within_tsc(Clock::Realtime) {
-            Some(realtime) => counted(of_system, self.period.as_ref(), &realtime),
+            Some(realtime) => bound_by_counter(of_system, self.period.as_ref(), &realtime),
             None => unless_bounded(of_system),
         }
     }
@@ -102,7 +102,7 @@ impl Period {
 }
 
 /// Without a period the time stands still: no bound holds.
-fn counted(of_system: &Bound, period: Option<&Period>, realtime: &Bracket) -> Bound {
+fn bound_by_counter(of_system: &Bound, period: Option<&Period>, realtime: &Bracket) -> Bound {
     let lasts_ns = of_system.void_after_ns.saturating_sub(of_system.as_of_ns);
     let timed = Bound {
         as_of_ns: realtime.inner,
@@ -156,18 +156,18 @@ mod tests {
     fn the_period_is_measured_while_the_kernel_counts_the_tsc() {
         let mut counted = Counted::default();
         for at_ns in (0..100 * SECOND).step_by(500_000_000) {
-            counted.sampled(&sample(at_ns, CLOCKSOURCES[0]));
+            counted.note_sample(&sample(at_ns, CLOCKSOURCES[0]));
             assert_eq!(counted.period.is_some(), at_ns > 0);
             let measured_ns = counted.period.map_or(0, |period| period.ns);
             assert!(measured_ns <= 2 * LONGEST_NS, "{measured_ns}");
         }
         let period = counted.period.unwrap();
         assert_eq!((period.cycles, period.error_ns), (2 * period.ns, 202));
-        counted.sampled(&sample(101 * SECOND, "hpet"));
+        counted.note_sample(&sample(101 * SECOND, "hpet"));
         assert!(counted.period.is_none());
         // The TSC went back: another host's.
-        counted.sampled(&sample(200 * SECOND, CLOCKSOURCES[0]));
-        counted.sampled(&Sample {
+        counted.note_sample(&sample(200 * SECOND, CLOCKSOURCES[0]));
+        counted.note_sample(&Sample {
             raw: Some(Bracket { inner: 201 * SECOND, ..raw(0) }),
             ..sample(0, CLOCKSOURCES[0])
         });
@@ -179,8 +179,8 @@ mod tests {
         let period = Period { ns: SECOND, cycles: 2 * SECOND, error_ns: 200 };
         let of_system = Bound { bound_ns: 40_000, status: Status::Synchronised, ..Bound::UNKNOWN };
         let realtime = Bracket { before: 1_000, inner: 7 * SECOND, after: 1_400 };
-        let bound = super::counted(&of_system, Some(&period), &realtime);
-        let without = super::counted(&of_system, None, &realtime);
+        let bound = super::bound_by_counter(&of_system, Some(&period), &realtime);
+        let without = super::bound_by_counter(&of_system, None, &realtime);
         assert_eq!((without.as_of_ns, without.status), (7 * SECOND, Status::Unknown));
         assert_eq!((bound.as_of_ns, bound.counter.tsc), (7 * SECOND, 1_200));
         assert_eq!(bound.bound_ns, 40_000 + 101);

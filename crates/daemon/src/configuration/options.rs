@@ -1,5 +1,5 @@
-//! The keys of the configuration file: default, meaning, and how a value
-//! becomes a setting. The file that is shipped is written from this table.
+//! The keys of the configuration file and the options of `parachron keep`: default, meaning,
+//! and how a value becomes a setting. The file that is shipped is written from this table.
 
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use instruments::duration;
 use serde_spanned::Spanned;
 use sources::phc::{PhcSpec, PhcSpecError};
-use toml::de::DeValue;
+use toml::de::{DeTable, DeValue};
 
 use crate::settings::{ChronydSettings, Settings};
 use crate::values::{self, BURST, Chrony};
@@ -19,15 +19,78 @@ const VSOCK_PORTS: u32 = u32::MAX - 1;
 /// A day's lines take less than the least.
 const RECORDS_MB: RangeInclusive<u32> = 4..=1_000_000;
 
-/// One key.
+/// One key of the file, and option of `parachron keep`.
 #[derive(Debug)]
-pub(super) struct ConfigOption {
-    pub(super) key: &'static str,
-    /// Its default, as TOML.
-    pub(super) default: &'static str,
-    /// What it does, line by line.
-    pub(super) help: &'static [&'static str],
-    pub(super) apply: fn(&mut Settings, &Value<'_>) -> Result<(), Wrong>,
+pub struct ConfigOption {
+    /// Its name.
+    pub key: &'static str,
+    /// What its value is called; empty for one that is true or false.
+    pub value_name: &'static str,
+    default_toml: &'static str,
+    help_lines: &'static [&'static str],
+    setter: fn(&mut Settings, &Value<'_>) -> Result<(), Wrong>,
+}
+
+impl ConfigOption {
+    /// What it does, as the file and `--help` have it.
+    pub fn help(&self) -> String {
+        self.help_lines.join(" ")
+    }
+
+    /// Its default, as a command line has it; `None` where that is nothing.
+    pub fn default(&self) -> Option<&'static str> {
+        let default = self.default_toml.trim_matches(['"', '[', ']']);
+        Some(default).filter(|default| !default.is_empty() && !self.is_flag())
+    }
+
+    /// Whether it is true or false.
+    pub fn is_flag(&self) -> bool {
+        self.value_name.is_empty()
+    }
+
+    /// Whether it has any number of values.
+    pub fn is_list(&self) -> bool {
+        self.default_toml.starts_with('[')
+    }
+
+    /// Whether `parachrond` alone has it, which serves and stores what it names.
+    pub fn is_of_service(&self) -> bool {
+        ["metrics", "web-config", "records", "records-limit", "consumers", "state-folder"]
+            .contains(&self.key)
+    }
+
+    /// Sets it to what a command line has: a list to all values, and a flag to true.
+    ///
+    /// # Errors
+    /// What was expected.
+    pub fn set(&self, settings: &mut Settings, values: &[String]) -> Result<(), String> {
+        // JSON's text in quotes is TOML's.
+        let quoted = |text: &String| serde_json::Value::from(text.as_str()).to_string();
+        let quoted: Vec<_> = values.iter().map(quoted).collect();
+        let is_number = |text: &&String| text.parse::<u32>().is_ok();
+        let value = match values.last().filter(is_number) {
+            _ if self.is_flag() => "true".to_owned(),
+            _ if self.is_list() => format!("[{}]", quoted.join(", ")),
+            Some(number) => number.clone(),
+            None => quoted.last().cloned().unwrap_or_default(),
+        };
+        let text = format!("v = {value}");
+        let table = DeTable::parse(&text).map_err(|error| error.message().to_owned())?;
+        let mut values = table.get_ref().values();
+        let value = values.next().ok_or("no value")?;
+        (self.setter)(settings, value).map_err(|wrong| wrong.why)
+    }
+
+    /// The file's entry of it, commented out.
+    pub(super) fn entry(&self) -> String {
+        let help: String = self.help_lines.iter().map(|line| format!("# {line}\n")).collect();
+        format!("{help}#{} = {}\n", self.key, self.default_toml)
+    }
+
+    /// Sets it to a value of the file's.
+    pub(super) fn apply(&self, settings: &mut Settings, value: &Value<'_>) -> Result<(), Wrong> {
+        (self.setter)(settings, value)
+    }
 }
 
 pub(super) type Value<'f> = Spanned<DeValue<'f>>;
@@ -41,109 +104,114 @@ pub(super) struct Wrong {
 
 const fn option(
     key: &'static str,
-    default: &'static str,
-    help: &'static [&'static str],
-    apply: fn(&mut Settings, &Value<'_>) -> Result<(), Wrong>,
+    value_name: &'static str,
+    default_toml: &'static str,
+    help_lines: &'static [&'static str],
+    setter: fn(&mut Settings, &Value<'_>) -> Result<(), Wrong>,
 ) -> ConfigOption {
-    ConfigOption { key, default, help, apply }
+    ConfigOption { key, value_name, default_toml, help_lines, setter }
 }
 
 /// All of them, in the order of the file.
 #[rustfmt::skip]
-pub(super) const OPTIONS: &[ConfigOption] = &[
-    option("ntp", "[]", &[
-        "NTP servers, HOST or HOST:PORT. Name none, or two and more: by one alone an",
-        "offset of more than a second is not corrected; three outvote a wrong one.",
-    ], |to, it| set(&mut to.sources.ntp, list(it, values::server))),
-    option("timeout", "\"300ms\"", &["Timeout for a server's reply, 1ms to 1s."],
-        |to, it| set(&mut to.sources.timeout, parsed(it, values::timeout))),
-    option("poll", "\"64s\"", &[
-        "Interval between requests to a server while nothing happens, 1s to 24h; 64s",
-        "or more for servers that are not yours.",
-    ], |to, it| set(&mut to.policy.poll_ns, parsed(it, |text| values::poll(text).map(ns)))),
-    option("phc", "[]", &[
-        "PTP hardware clocks besides the host's, which are found by themselves. A",
-        "network card's needs its scale: \"/dev/ptp1,utc\", or \"/dev/ptp1,tai\" with the",
+pub const OPTIONS: &[ConfigOption] = &[
+    option("ntp", "HOST[:PORT]", "[]", &[
+        "NTP servers, HOST or HOST:PORT. Name none, or at least two: one server alone",
+        "corrects offsets of up to a second; three outvote a wrong one.",
+    ], |to, value| set(&mut to.sources.ntp, list(value, values::server))),
+    option("timeout", "TIME", "\"300ms\"", &["Timeout for a server's reply, 1ms to 1s."],
+        |to, value| set(&mut to.sources.timeout, parsed(value, values::timeout))),
+    option("poll", "TIME", "\"64s\"", &[
+        "Interval between requests to a server while nothing happens, 1s to 24h. Use 64s",
+        "or more for servers that you do not run.",
+    ], |to, value| set(&mut to.policy.poll_ns, parsed(value, |text| values::poll(text).map(ns)))),
+    option("phc", "DEVICE[,utc|,tai]", "[]", &[
+        "PTP hardware clocks to read besides the host's, which are found automatically. A",
+        "network card's needs its time scale: \"/dev/ptp1,utc\", or \"/dev/ptp1,tai\" with the",
         "kernel's TAI offset, or \"/dev/ptp1,tai=37\".",
-    ], |to, it| set(&mut to.sources.phc, list(it, phc))),
-    option("host-socket", "\"\"", &[
+    ], |to, value| set(&mut to.sources.phc, list(value, phc))),
+    option("host-socket", "PATH", "\"\"", &[
         "Read the host's messages from this Unix datagram socket, such as",
-        "\"/run/parachron/host.sock\"; none where it is empty.",
-    ], |to, it| set(&mut to.sources.host_socket, path_or_none(it))),
-    option("host-vsock", "0", &[
-        "Let the host connect to this port of AF_VSOCK, such as 123; to none where it is 0.",
-        "Beyond 1023 any user's process may have it first: the host is heard once it is free.",
-    ], |to, it| set(&mut to.sources.host_vsock, number(it, &(0..=VSOCK_PORTS)).map(|port| (port != 0).then_some(port)))),
-    option("host-port", "\"\"", &[
-        "Listen to the host on this virtio-serial port, /dev/virtio-ports/NAME; on none",
-        "where it is empty.",
-    ], |to, it| set(&mut to.sources.host_port, path_or_none(it))),
-    option("no-source", "[]", &["Sources not to look for: \"vmclock\", \"phc\", \"rtc\"."],
-        |to, it| set(&mut to.sources.excluded, list(it, str::parse))),
-    option("step-threshold", "\"100ms\"", &["Step offsets larger than this, slew smaller ones."],
-        |to, it| set(&mut to.policy.step_threshold_ns, time_ns(it))),
-    option("tolerance", "\"1ms\"", &["Ignore offsets up to this."],
-        |to, it| set(&mut to.policy.tolerance_ns, time_ns(it))),
-    option("max-step", "\"1h\"", &["Largest correction by one source alone that no disruption accounts for."],
-        |to, it| set(&mut to.policy.max_step_ns, time_ns(it))),
-    option("burst", "3", &["Steps allowed back to back, 1 to 100."],
-        |to, it| set(&mut to.policy.burst, number(it, &BURST))),
-    option("min-interval", "\"30s\"", &["Minimum interval between steps after a burst, and between slews."],
-        |to, it| set(&mut to.policy.min_interval_ns, time_ns(it))),
-    option("never-backward", "false", &["Never set the clock back: slow it while it is ahead."],
-        |to, it| set(&mut to.policy.never_backward, boolean(it))),
-    option("chrony", "[]", &[
+        "\"/run/parachron/host.sock\". Empty: no socket.",
+    ], |to, value| set(&mut to.sources.host_socket, path_or_none(value))),
+    option("host-vsock", "PORT", "0", &[
+        "Let the host connect to this AF_VSOCK port, such as 123. 0: no port. Any user's",
+        "process may take a port above 1023 first; the host is then heard once it is free.",
+    ], |to, value| set(&mut to.sources.host_vsock, number(value, &(0..=VSOCK_PORTS)).map(|port| (port != 0).then_some(port)))),
+    option("host-port", "PATH", "\"\"", &[
+        "Listen to the host on this virtio-serial port, /dev/virtio-ports/NAME. Empty: no",
+        "port.",
+    ], |to, value| set(&mut to.sources.host_port, path_or_none(value))),
+    option("no-source", "KINDS", "[]", &["Sources not to look for: \"vmclock\", \"phc\", \"rtc\"."],
+        |to, value| set(&mut to.sources.excluded, list(value, str::parse))),
+    option("step-threshold", "TIME", "\"100ms\"", &["Step offsets larger than this, slew smaller ones."],
+        |to, value| set(&mut to.policy.step_threshold_ns, time_ns(value))),
+    option("tolerance", "TIME", "\"1ms\"", &["Ignore offsets up to this."],
+        |to, value| set(&mut to.policy.tolerance_ns, time_ns(value))),
+    option("max-step", "TIME", "\"1h\"", &["Largest correction by one source alone that no disruption accounts for."],
+        |to, value| set(&mut to.policy.max_step_ns, time_ns(value))),
+    option("burst", "STEPS", "3", &["Steps allowed back to back, 1 to 100."],
+        |to, value| set(&mut to.policy.burst, number(value, &BURST))),
+    option("min-interval", "TIME", "\"30s\"", &["Minimum interval between steps after a burst, and between slews."],
+        |to, value| set(&mut to.policy.min_interval_ns, time_ns(value))),
+    option("never-backward", "", "false", &["Never set the clock back: slow it while it is ahead."],
+        |to, value| set(&mut to.policy.never_backward, boolean(value))),
+    option("chrony", "makestep|sock=PATH", "[]", &[
         "Leave the clock to chronyd: \"makestep\" sends it that command (to its command",
-        "socket, or by \"makestep=PATH\" to another), \"sock=PATH\" feeds it the selected",
-        "source.",
-    ], |to, it| set(&mut to.chronyd, chrony(it))),
-    option("allow-daemon", "[]", &["Discipline the clock even if these daemons run, such as \"openntpd\"; beside",
-        "another one it is only stepped."],
-        |to, it| set(&mut to.allowed, list(it, values::daemon_name))),
-    option("force", "false", &["Discipline the clock whatever other daemons run."],
-        |to, it| set(&mut to.force, boolean(it))),
-    option("dry-run", "false", &["Report corrections and make none."],
-        |to, it| set(&mut to.dry_run, boolean(it))),
-    option("interval", "\"500ms\"", &[
-        "Interval of samples, 10ms to 10s: a pause is seen this much later at most, and",
-        "each sample is a wake-up.",
-    ], |to, it| set(&mut to.interval, parsed(it, values::interval))),
-    option("status-socket", "\"/run/parachron/status.sock\"", &[
-        "Where `parachron status` asks, open to all users; none where it is empty.",
-    ], |to, it| set(&mut to.status_socket, path_or_none(it))),
-    option("metrics", "\"\"", &[
-        "Serve metrics for Prometheus at this ADDRESS:PORT, such as \"127.0.0.1:9975\", by what",
-        "is told at status-socket. A change is made by a restart.",
-    ], |to, it| set(&mut to.metrics, parsed(it, values::listen))),
-    option("web-config", "\"\"", &[
-        "TLS and passwords for metrics: a file of Prometheus' exporter toolkit, such as",
-        "\"/etc/parachron/web.yml\"; neither where it is empty. What is in it is read anew.",
-    ], |to, it| set(&mut to.web_config, path_or_none(it))),
-    option("records", "\"\"", &[
-        "Record this clock each minute in this folder, such as \"/var/lib/parachron/records\",",
-        "by what is told at status-socket: a Parquet file a day. A change is made by a restart.",
-    ], |to, it| set(&mut to.records, path_or_none(it))),
-    option("records-limit", "64", &[
-        "Megabytes that the records may take, 4 to 1000000; the oldest go first.",
-    ], |to, it| set(&mut to.records_limit_mb, number(it, &RECORDS_MB))),
-    option("consumers", "[]", &[
-        "What trusts this clock, such as \"cockroachdb\": alerts of margins are about these.",
-    ], |to, it| set(&mut to.consumers, list(it, values::consumer))),
-    option("state-folder", "\"/var/lib/parachron\"", &[
-        "Keep the learnt frequency here for the next start; nowhere where it is empty.",
-    ], |to, it| set(&mut to.state_folder, path_or_none(it))),
-    option("clockbound", "\"/var/run/clockbound\"", &[
-        "Publish the clock's error bound for clients of ClockBound in this folder; nowhere",
-        "where it is empty.",
-    ], |to, it| set(&mut to.clockbound, path_or_none(it))),
-    option("host-time", "\"\"", &[
+        "socket, or with \"makestep=PATH\" to another one), \"sock=PATH\" feeds it the",
+        "selected source.",
+    ], |to, value| set(&mut to.chronyd, chrony(value))),
+    option("allow-daemon", "NAMES", "[]", &[
+        "Discipline the clock even if these daemons run, such as \"openntpd\". Beside any",
+        "other time daemon the clock is only stepped.",
+    ], |to, value| set(&mut to.allowed, list(value, values::daemon_name))),
+    option("force", "", "false", &["Discipline the clock even if other time daemons run."],
+        |to, value| set(&mut to.force, boolean(value))),
+    option("dry-run", "", "false", &["Report corrections and make none; needs no permission."],
+        |to, value| set(&mut to.dry_run, boolean(value))),
+    option("interval", "TIME", "\"500ms\"", &[
+        "Interval between samples, 10ms to 10s. A pause is detected at most this much",
+        "later, and every sample is a wake-up.",
+    ], |to, value| set(&mut to.interval, parsed(value, values::interval))),
+    option("status-socket", "PATH", "\"/run/parachron/status.sock\"", &[
+        "Serve `parachron status` on this socket, which all users may open. Empty: no",
+        "socket.",
+    ], |to, value| set(&mut to.status_socket, path_or_none(value))),
+    option("metrics", "ADDRESS:PORT", "\"\"", &[
+        "Serve Prometheus metrics on this ADDRESS:PORT, such as \"127.0.0.1:9975\". Empty: no",
+        "metrics. Restart the daemon after a change.",
+    ], |to, value| set(&mut to.metrics, parsed(value, values::listen))),
+    option("web-config", "FILE", "\"\"", &[
+        "TLS and passwords for the metrics: a web configuration file of Prometheus's exporter",
+        "toolkit, such as \"/etc/parachron/web.yml\". Empty: no TLS, no passwords. The file is",
+        "reloaded when it changes.",
+    ], |to, value| set(&mut to.web_config, path_or_none(value))),
+    option("records", "FOLDER", "\"\"", &[
+        "Record this clock every minute in this folder, such as \"/var/lib/parachron/records\",",
+        "with one Parquet file a day. Empty: no records. Restart the daemon after a change.",
+    ], |to, value| set(&mut to.records, path_or_none(value))),
+    option("records-limit", "MEGABYTES", "64", &[
+        "Megabytes that the records may take, 4 to 1000000. The oldest are deleted first.",
+    ], |to, value| set(&mut to.records_limit_mb, number(value, &RECORDS_MB))),
+    option("consumers", "NAMES", "[]", &[
+        "Programs that depend on this clock, such as \"cockroachdb\". Alerts about clock margins",
+        "apply to these.",
+    ], |to, value| set(&mut to.consumers, list(value, values::consumer))),
+    option("state-folder", "FOLDER", "\"/var/lib/parachron\"", &[
+        "Store the learnt frequency in this folder for the next start. Empty: do not store it.",
+    ], |to, value| set(&mut to.state_folder, path_or_none(value))),
+    option("clockbound", "FOLDER", "\"/var/run/clockbound\"", &[
+        "Publish the clock's error bound for ClockBound clients in this folder. Empty: do not",
+        "publish it.",
+    ], |to, value| set(&mut to.clockbound, path_or_none(value))),
+    option("host-time", "FILE", "\"\"", &[
         "On a host of virtual machines: publish the time in this file, such as",
-        "\"/run/parachron/host-time\", by which a VMM writes its guests' VMClock pages.",
-    ], |to, it| set(&mut to.host_time, path_or_none(it))),
-    option("vmclock", "\"/dev/vmclock0\"", &["The VMClock page."],
-        |to, it| set(&mut to.paths.vmclock, path(it))),
-    option("kernel-log", "\"/dev/kmsg\"", &["The kernel's log, for evidence of what happened."],
-        |to, it| set(&mut to.paths.kernel_log, path(it))),
+        "\"/run/parachron/host-time\", from which a VMM writes its guests' VMClock pages.",
+    ], |to, value| set(&mut to.host_time, path_or_none(value))),
+    option("vmclock", "FILE", "\"/dev/vmclock0\"", &["The VMClock page."],
+        |to, value| set(&mut to.paths.vmclock, path(value))),
+    option("kernel-log", "FILE", "\"/dev/kmsg\"", &["The kernel's log, for evidence of what happened."],
+        |to, value| set(&mut to.paths.kernel_log, path(value))),
 ];
 
 fn set<T>(to: &mut T, value: Result<T, Wrong>) -> Result<(), Wrong> {

@@ -119,9 +119,9 @@ fn every_mistake_is_reported_with_its_place() {
 fn settings_that_contradict_each_other_are_shown_where_they_are() {
     assert_eq!(
         whats("# ü\nburst = 3\ntolerance = '1s'"),
-        ["3:1: the tolerance is beyond the step threshold"]
+        ["3:1: the tolerance is larger than the step threshold"]
     );
-    assert!(whats("max-step = '50ms'")[0].starts_with("1:1: the step threshold is beyond"));
+    assert!(whats("max-step = '50ms'")[0].starts_with("1:1: the step threshold is larger than"));
     assert!(whats("never-backward = true\nchrony = ['makestep']")[0].starts_with("1:1: chronyd's"));
 }
 

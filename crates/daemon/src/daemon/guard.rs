@@ -8,54 +8,46 @@
 //! host would undo it.
 
 use disruptions::Kind;
-use keeper::{Action, Corrector};
+use keeper::{Action, Corrector, Keeper};
 
-use super::{Daemon, monotonic_ns};
+use super::monotonic_ns;
 use crate::realtime_offset::{Moved, RealtimeOffset};
 
-impl Daemon {
-    /// A sample begins: the clock may have been set since the last. What a suspend or a leap
+/// How the clocks were beside each other: as of the start, or since it was noticed last that
+/// the clock was moved.
+#[derive(Debug, Default)]
+pub(super) struct ClockGuard {
+    pub(super) then: Option<RealtimeOffset>,
+}
+
+impl ClockGuard {
+    /// A sample begins: whether the clock was set since the last. What a suspend or a leap
     /// second left is measured in this one.
-    pub(super) fn look_at_the_clock(&mut self) {
-        let (then, now) = (self.realtime, RealtimeOffset::now());
-        let (Some(then), Some(now)) = (then, now) else {
+    pub(super) fn begin_sample(&mut self) -> Option<Moved> {
+        let (Some(then), Some(now)) = (self.then, RealtimeOffset::now()) else {
             // A read that failed once hides no set.
-            self.realtime = then.or(now);
-            return;
+            self.then = self.then.or_else(RealtimeOffset::now);
+            return None;
         };
-        match then.moved_until(now) {
-            Some(moved @ Moved::Set) => self.was_moved(now, moved),
-            Some(Moved::LeapSecond | Moved::Suspend) => self.realtime = Some(now),
-            None => self.realtime = Some(then.and(now)),
-        }
+        let moved = then.moved_until(now);
+        self.then = Some(if moved.is_some() { now } else { then.and(now) });
+        moved.filter(|moved| matches!(moved, Moved::Set))
     }
 
-    /// Whether the clock was moved, by another process mostly, since that was noticed last;
-    /// the keeper is told.
-    pub(super) fn was_set(&mut self) -> bool {
-        let moved = self.if_moved();
-        moved.into_iter().for_each(|(now, moved)| self.was_moved(now, moved));
-        moved.is_some()
-    }
-
-    fn was_moved(&mut self, now: RealtimeOffset, moved: Moved) {
-        self.realtime = Some(now);
-        let at_ns = monotonic_ns();
-        match moved {
-            Moved::LeapSecond => self.keeper.was_moved(at_ns, Kind::LeapSecond),
-            Moved::Suspend => self.keeper.was_moved(at_ns, Kind::Suspend),
-            Moved::Set if self.is_chronyds() => self.keeper.was_set_beside_chronyd(at_ns),
-            Moved::Set => self.keeper.was_set(at_ns),
-        }
+    /// Whether the clock was moved, by another process mostly, since that was noticed last.
+    pub(super) fn take_move(&mut self) -> Option<Moved> {
+        let (now, moved) = self.find_move()?;
+        self.then = Some(now);
+        Some(moved)
     }
 
     /// By how much chronyd has just stepped what it was slewing, as it was told to, ns: what
     /// is left to correct is as much less. A host's word counts once, and would be lost by
-    /// measuring anew. `None` if the machine slept, or a leap second passed.
-    pub(super) fn stepped_by_chronyd_ns(&mut self) -> Option<i64> {
-        match self.realtime.zip(self.if_moved()) {
+    /// measuring again. `None` if the machine slept, or a leap second passed.
+    pub(super) fn take_chronyds_step_ns(&mut self) -> Option<i64> {
+        match self.then.zip(self.find_move()) {
             Some((then, (now, Moved::Set))) => {
-                self.realtime = Some(now);
+                self.then = Some(now);
                 Some(then.ns_until(now))
             }
             Some(_) => None,
@@ -63,31 +55,44 @@ impl Daemon {
         }
     }
 
+    /// The clock was stepped by this program.
+    pub(super) fn step(&mut self, by_ns: i64) {
+        self.then = self.then.map(|then| then.stepped(by_ns));
+    }
+
     /// How the clocks are now, where one was moved.
-    fn if_moved(&self) -> Option<(RealtimeOffset, Moved)> {
-        let (then, now) = (self.realtime?, RealtimeOffset::now()?);
+    fn find_move(&self) -> Option<(RealtimeOffset, Moved)> {
+        let (then, now) = (self.then?, RealtimeOffset::now()?);
         Some((now, then.moved_until(now)?))
     }
+}
 
-    /// chronyd corrects the clock: its own steps are no date that somebody set.
-    fn is_chronyds(&self) -> bool {
-        matches!(self.settings.policy.corrector, Corrector::Chronyd { .. })
+/// Reports to the keeper that the clock was moved.
+pub(super) fn report(keeper: &mut Keeper, moved: Moved) {
+    let at_ns = monotonic_ns();
+    // chronyd corrects the clock: its own steps are no date that somebody set.
+    let is_chronyds = matches!(keeper.policy().corrector, Corrector::Chronyd { .. });
+    match moved {
+        Moved::LeapSecond => keeper.was_moved(at_ns, Kind::LeapSecond),
+        Moved::Suspend => keeper.was_moved(at_ns, Kind::Suspend),
+        Moved::Set if is_chronyds => keeper.was_set_beside_chronyd(at_ns),
+        Moved::Set => keeper.was_set(at_ns),
     }
+}
 
-    /// Whether this is not to be done any more, as it rests on what was measured before the
-    /// clock was set. Steps and slews are looked after where they are made, and what
-    /// chronyd is told to step by it measures itself.
-    pub(super) fn is_cancelled(&mut self, action: &Action) -> bool {
-        match action {
-            Action::SetError(_)
+/// Whether this is not to be done once the clock was set, as it rests on what was measured
+/// before. Steps and slews are looked after where they are made, and what chronyd is told to
+/// step by it measures itself.
+pub(super) fn rests_on_measurement(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::SetError(_)
             | Action::SetFigures { max_ns: None, .. }
             | Action::Discipline(_)
             | Action::SetLeap(_)
             | Action::FeedChronyd(_)
-            | Action::Synchronised(_) => self.was_set(),
-            _ => false,
-        }
-    }
+            | Action::Synchronised(_)
+    )
 }
 
 #[cfg(test)]

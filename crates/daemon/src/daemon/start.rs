@@ -6,11 +6,12 @@ use std::time::Instant;
 use disruptions::Observer;
 use inspect::sampler::Sampler;
 use keeper::event::{Event, Line, NotUsed, Started, Summary};
-use keeper::{Corrector, Keeper};
+use keeper::{Corrector, Keeper, Policy};
 use linux::file_lock::FileLock;
 use linux::service_manager;
 use linux::system_clock;
 
+use super::guard::ClockGuard;
 use super::{Configuration, Daemon, line};
 use crate::chronyd::ChronydClient;
 use crate::clockbound::ClockBound;
@@ -33,23 +34,22 @@ impl Daemon {
     /// # Errors
     /// Why it cannot be kept by these settings.
     pub fn new(settings: Settings) -> Result<Self, DaemonError> {
-        let mut settings = checked(settings)?;
+        settings.check()?;
         let others = OtherDaemons::new(&settings)?;
-        let lock = permitted(&settings, false)?;
-        beside(&mut settings, &others);
+        let lock = take_permission(&settings, false)?;
         let (found, mut not_used) = discovery::find(&settings, &[])?;
         let sources: Vec<_> = found.into_iter().filter_map(Found::new_one).collect();
         let kinds: Vec<_> = sources.iter().map(|source| source.kind).collect();
-        let asked = listening(&settings, None, &mut not_used);
-        let clockbound = ClockBound::of(&settings, lock.is_some(), &mut not_used);
-        let host_time = HostTimeFile::of(&settings, &mut not_used);
+        let asked = bind_status_socket(&settings, None, &mut not_used);
+        let clockbound = ClockBound::new(&settings, lock.is_some(), &mut not_used);
+        let host_time = HostTimeFile::new(&settings, &mut not_used);
         let mut daemon = Self {
             sampler: Sampler::new(&settings.paths),
             observer: Observer::new(settings.interval),
-            keeper: Keeper::new(settings.policy.clone(), &kinds).with_unset_clock(behind_ns()),
+            keeper: Keeper::new(policy(&settings, &others), &kinds).with_unset_clock(behind_ns()),
             chronyd: ChronydClient::new(&settings.chronyd).map_err(DaemonError::Feed)?,
             clock: clock(&settings),
-            realtime: None,
+            guard: ClockGuard::default(),
             clockbound,
             host_time,
             learnt: LearntFile::new(settings.state_folder.clone()),
@@ -63,6 +63,7 @@ impl Daemon {
             watchdog: service_manager::watchdog().map(|each| (each / 2, Instant::now())),
             begun: Instant::now(),
             recents: Recents::default(),
+            board: None,
             asked,
             configuration: None,
             lock,
@@ -81,15 +82,15 @@ impl Daemon {
 
     /// The first line of its log.
     pub fn started(&self) -> Line {
-        line(Event::Started(Box::new(self.described())))
+        line(Event::Started(Box::new(self.description())))
     }
 
-    fn described(&self) -> Started {
+    fn description(&self) -> Started {
         Started {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             dry_run: self.settings.dry_run,
             interval_s: self.settings.interval.as_secs_f64(),
-            policy: self.settings.policy.clone(),
+            policy: self.keeper.policy().clone(),
             sources: self.sources.iter().map(|source| source.name.clone()).collect(),
             smearing: self.sources.iter().filter_map(Source::smearing).collect(),
             not_used: self.not_used.clone(),
@@ -112,7 +113,7 @@ impl Daemon {
             Err(why) => Err(why.to_string().replace('\n', "; ")),
         };
         match taken {
-            Ok(()) => Event::Reloaded(Box::new(self.described())),
+            Ok(()) => Event::Reloaded(Box::new(self.description())),
             Err(why) => Event::ReloadRefused { why },
         }
     }
@@ -123,10 +124,9 @@ impl Daemon {
     /// # Errors
     /// As of [`Daemon::new`]; it goes on as before.
     fn take_over(&mut self, settings: Settings) -> Result<(), DaemonError> {
-        let mut settings = checked(settings)?;
+        settings.check()?;
         let others = OtherDaemons::new(&settings)?;
-        let lock = permitted(&settings, self.lock.is_some())?;
-        beside(&mut settings, &others);
+        let lock = take_permission(&settings, self.lock.is_some())?;
         let (found, mut not_used) = discovery::find(&settings, &self.sources)?;
         let chronyd = ChronydClient::new(&settings.chronyd).map_err(DaemonError::Feed)?;
         // Nothing fails from here on.
@@ -140,11 +140,12 @@ impl Daemon {
                     Found::Kept(index) => (before.get_mut(index)?.take()?, Some(index)),
                 };
                 let kind = source.kind;
-                sources.push(source.described_by(settings.sources.describe));
+                sources.push(source.with_description(settings.sources.describe));
                 Some((kind, was))
             })
             .collect();
-        self.keeper.reconfigure(settings.policy.clone(), &kinds);
+        let was_corrector = self.keeper.policy().corrector;
+        self.keeper.reconfigure(policy(&settings, &others), &kinds);
         if settings.interval != self.settings.interval {
             self.observer = Observer::new(settings.interval);
         }
@@ -162,7 +163,7 @@ impl Daemon {
             self.clock = clock(&settings);
         }
         // The frequency that was learnt is that of the other.
-        let starts = is_other_clock || settings.policy.corrector != self.settings.policy.corrector;
+        let starts = is_other_clock || self.keeper.policy().corrector != was_corrector;
         if is_other_clock
             || settings.clockbound != self.settings.clockbound
             || settings.paths != self.settings.paths
@@ -171,14 +172,14 @@ impl Daemon {
             // What was published ends before another begins.
             self.clockbound = ClockBound::default();
             let is_alone = self.lock.is_some() || lock.is_some();
-            self.clockbound = ClockBound::of(&settings, is_alone, &mut not_used);
+            self.clockbound = ClockBound::new(&settings, is_alone, &mut not_used);
         }
         if is_other_clock || settings.host_time != self.settings.host_time {
             self.host_time = HostTimeFile::default();
-            self.host_time = HostTimeFile::of(&settings, &mut not_used);
+            self.host_time = HostTimeFile::new(&settings, &mut not_used);
         }
         self.lock = if settings.sets_the_clock() { lock.or(self.lock.take()) } else { None };
-        self.asked = listening(&settings, self.asked.take(), &mut not_used);
+        self.asked = bind_status_socket(&settings, self.asked.take(), &mut not_used);
         (self.sources, self.not_used, self.others) = (sources, not_used, others);
         self.settings = settings;
         if starts {
@@ -188,21 +189,18 @@ impl Daemon {
     }
 }
 
-fn checked(mut settings: Settings) -> Result<Settings, DaemonError> {
-    settings.check()?;
-    settings.policy.corrector = settings.chronyd.corrector();
-    Ok(settings)
-}
-
-/// Another daemon that disciplines the clock is left to do so.
-fn beside(settings: &mut Settings, others: &OtherDaemons) {
-    if settings.policy.corrector == Corrector::Kernel && others.known().is_some() {
-        settings.policy.corrector = Corrector::Beside;
-    }
+/// What may be corrected, and by which means: another daemon that disciplines the clock is
+/// left to do so.
+fn policy(settings: &Settings, others: &OtherDaemons) -> Policy {
+    let corrector = match settings.chronyd.corrector() {
+        Corrector::Kernel if others.current().is_some() => Corrector::Beside,
+        corrector => corrector,
+    };
+    Policy { corrector, ..settings.policy.clone() }
 }
 
 /// The lock of who may set the clock, unless it is held.
-fn permitted(settings: &Settings, is_held: bool) -> Result<Option<FileLock>, DaemonError> {
+fn take_permission(settings: &Settings, is_held: bool) -> Result<Option<FileLock>, DaemonError> {
     let takes = settings.sets_the_clock() && !settings.force && !is_held;
     let lock = takes.then(lock::take);
     // Who has the permission can take the lock, or learn why not.
@@ -224,7 +222,7 @@ fn clock(settings: &Settings) -> KeptClock {
 
 /// The clock is kept though nobody can ask: why not is reported with the
 /// sources that are not used.
-fn listening(
+fn bind_status_socket(
     settings: &Settings,
     before: Option<StatusSocket>,
     not_used: &mut Vec<NotUsed>,

@@ -12,7 +12,7 @@ fn two_names_that_turn_out_to_be_one_server_have_one_vote() {
         let source = Source::ntp(&server.to_string(), Duration::from_millis(1));
         Source { name: name.into(), ..source }
     };
-    let why = |polled: Polled| match polled.outcome.change {
+    let why = |polled: PollResult| match polled.outcome.change {
         Some(Err(why)) => why,
         other => panic!("{other:?}"),
     };
@@ -35,17 +35,17 @@ fn a_source_that_waits_for_the_kernel_is_reported_once_as_the_program_describes_
     let host =
         Host::open(&[sources::host::Channel::Socket(folder.path().join("host.sock"))]).unwrap();
     let mut source = Source::new(SourceKind::Phc, TimeSource::Host(Box::new(host)))
-        .described_by(|why| format!("{why}; try: --phc /dev/ptp1,tai=37"));
+        .with_description(|why| format!("{why}; try: --phc /dev/ptp1,tai=37"));
     let (device, clock_name) = ("/dev/ptp1".into(), "mlx5_ptp".into());
     let not_set = SourceError::Scale { device, clock_name, why: UnknownScale::TaiNotSet };
     let why = (source.describe)(&not_set);
-    let outcome = source.replied(Err(why.clone()));
+    let outcome = source.note_reply(Err(why.clone()));
     let Some(Err(reported)) = outcome.change else { panic!("{outcome:?}") };
     assert!(reported.contains("try: --phc /dev/ptp1,tai=37"), "{reported}");
     assert_eq!(outcome.offset, None);
-    assert_eq!(source.replied(Err(why)).change, None);
+    assert_eq!(source.note_reply(Err(why)).change, None);
     let known = OffsetBound { offset_ns: 0, bound_ns: 100, at_monotonic_ns: 1 };
-    assert_eq!(source.replied(Ok(known)).change, Some(Ok(())));
+    assert_eq!(source.note_reply(Ok(known)).change, Some(Ok(())));
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn what_smears_is_known_by_its_name_or_by_a_page() {
         ("169.254.169.123", false, Scale::Smeared),
         ("time.google.com", false, Scale::Smeared),
     ] {
-        assert_eq!(source(name).announced(nearby), Announced { leap: None, scale }, "{name}");
+        assert_eq!(source(name).announcement(nearby), Announced { leap: None, scale }, "{name}");
     }
     assert_eq!(source("192.0.2.1").smearing(), None);
     let scales = [(None, false), (Some(0), false), (Some(0), true), (None, true)];

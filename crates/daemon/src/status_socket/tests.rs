@@ -84,7 +84,7 @@ fn a_flood_waits_for_the_next_sample() {
     // Each costs its connection, and mostly its end.
     let range = MOST_BETWEEN_SAMPLES / 4..=MOST_BETWEEN_SAMPLES;
     assert!(range.contains(&clients), "{clients}");
-    socket.sampled();
+    socket.begin_sample();
     assert!(!socket.is_exhausted());
 }
 

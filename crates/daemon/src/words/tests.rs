@@ -34,9 +34,9 @@ fn a_step_shows_before_and_after() {
 fn a_wrong_rate_names_its_cause_and_remedy() {
     for (ppm, what) in [(22_994.1, "22994 ppm slow"), (-120_000.0, "120000 ppm fast")] {
         let expected = format!(
-            "wrong rate: the counter is {what}: the clock is stepped again and again; the host \
-             tells this machine a wrong TSC frequency: see `parachron doctor`, and have the host \
-             corrected or boot again there"
+            "wrong rate: the counter is {what}: the clock is stepped repeatedly; the host \
+             advertises a wrong TSC frequency to this machine: run `parachron doctor`, then have \
+             the host fixed, or reboot this machine on that host"
         );
         assert_eq!(shown(Event::WrongRate { ppm }), expected);
     }
@@ -45,10 +45,10 @@ fn a_wrong_rate_names_its_cause_and_remedy() {
         "tick reset: another daemon left the kernel a tick of 10001 us: set to 10000 us, and the \
          frequency to 112.340 ppm"
     );
-    for (dry_run, told) in [(false, "is told"), (true, "would be told")] {
+    for (dry_run, told) in [(false, "will"), (true, "would")] {
         assert_eq!(
             shown(Event::LeapSecond { by_s: 1, dry_run }),
-            format!("leap second: the kernel {told} to insert 23:59:60 at the end of this UTC day")
+            format!("leap second: the kernel {told} insert 23:59:60 at the end of this UTC day")
         );
     }
 }
@@ -94,7 +94,7 @@ fn a_date_has_its_zeros() {
 
 #[test]
 fn a_source_is_named_once() {
-    assert_eq!(named("ntp a.example", "a.example: no reply"), "a.example: no reply");
-    assert_eq!(named("rtc", "not there: /dev/rtc"), "not there: /dev/rtc");
-    assert_eq!(named("phc /dev/ptp0", "not set"), "phc /dev/ptp0: not set");
+    assert_eq!(with_source("ntp a.example", "a.example: no reply"), "a.example: no reply");
+    assert_eq!(with_source("rtc", "not there: /dev/rtc"), "not there: /dev/rtc");
+    assert_eq!(with_source("phc /dev/ptp0", "not set"), "phc /dev/ptp0: not set");
 }

@@ -6,7 +6,7 @@ const MS: i64 = 1_000_000;
 /// 3 s into a slew of 5 ms 1.5 ms are made: what follows ends the rest.
 fn slewing() -> Discipline {
     let mut discipline = Discipline::default();
-    discipline.adjusted(S, Adjustment { frequency_ppb: None, slew_ns: Some(5 * MS) });
+    discipline.note_adjustment(S, Adjustment { frequency_ppb: None, slew_ns: Some(5 * MS) });
     assert_eq!(discipline.uncorrected(4 * S).0, 1.5e6);
     discipline
 }
@@ -14,7 +14,7 @@ fn slewing() -> Discipline {
 #[test]
 fn what_a_slew_left_as_another_replaced_it_was_not_made() {
     let mut discipline = slewing();
-    discipline.slewed(Slewing { by_ns: -MS, since_ns: 4 * S });
+    discipline.note_slew(Slewing { by_ns: -MS, since_ns: 4 * S });
     assert_eq!(discipline.uncorrected(5 * S).0, 1e6);
     assert_eq!(discipline.uncorrected(60 * S).0, 0.5e6);
     // How much it had left is known to half a millisecond: no frequency is in that.
@@ -24,7 +24,7 @@ fn what_a_slew_left_as_another_replaced_it_was_not_made() {
 #[test]
 fn what_a_slew_left_as_a_step_ended_it_was_not_made() {
     let mut discipline = slewing();
-    discipline.stepped(4 * S, 100 * MS);
+    discipline.note_step(4 * S, 100 * MS);
     assert_eq!(discipline.uncorrected(60 * S).0 + discipline.stepped_ns, 101.5e6);
 }
 
@@ -35,12 +35,12 @@ fn an_adjustment_that_is_not_wanted_takes_no_turn() {
     let mut discipline = Discipline::default();
     for at in 0..10 {
         let offset = Interval { low: 1.9e6, high: 2.1e6 };
-        discipline.measured(at * S, offset, offset, None);
+        discipline.take_offset(at * S, offset, offset, None);
     }
     let at = Interval { low: 1.9e6, high: 2.1e6 };
-    discipline.measured(10 * S, at, at, None);
+    discipline.take_offset(10 * S, at, at, None);
     assert_eq!(discipline.adjust_frequency(10 * S, 64 * S), None);
-    discipline.measured(11 * S, at, at, None);
+    discipline.take_offset(11 * S, at, at, None);
     assert_eq!(discipline.adjust(11 * S, 64 * S).and_then(|it| it.slew_ns), Some(2 * MS));
 }
 
@@ -56,7 +56,7 @@ fn what_a_slew_moves_has_no_frequency_in_it() {
     for by_ns in [40 * MS, -40 * MS] {
         let mut discipline = Discipline::default();
         discipline.start(-83_000.0, None);
-        discipline.slewed(Slewing { by_ns, since_ns: S });
+        discipline.note_slew(Slewing { by_ns, since_ns: S });
         let by = by_ns as f64;
         for (at_s, made) in [(1, 0.0), (41, by / 2.0), (200, by)] {
             let expected = made + by_frequency(-83_000.0, (at_s * S) as f64 - made);
@@ -74,8 +74,8 @@ fn nor_has_what_is_left_of_it_as_the_frequency_changes() {
         let by = by_ns as f64;
         let mut discipline = Discipline::default();
         discipline.start(-83_000.0, None);
-        discipline.slewed(Slewing { by_ns, since_ns: S });
-        discipline.adjusted(41 * S, change);
+        discipline.note_slew(Slewing { by_ns, since_ns: S });
+        discipline.note_adjustment(41 * S, change);
         let first = by_frequency(-83_000.0, 41e9 - by / 2.0);
         let expected = by + first + by_frequency(100_000.0, 159e9 - by / 2.0);
         let (found, _) = discipline.uncorrected(200 * S);

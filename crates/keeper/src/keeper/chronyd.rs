@@ -8,12 +8,9 @@
 //! If the clock is still off after a round, another follows, as one of its
 //! servers may not have replied, and each waits longer than the one before.
 
+use super::clock::OWN_STEP_SEEN_NS;
 use super::polled::SECOND_NS;
 use crate::action::Correction;
-
-/// A clock set detected within this time after our step, or chronyd's, may be
-/// that step.
-pub(super) const OWN_STEP_SEEN_NS: u64 = 5 * SECOND_NS;
 
 /// chronyd sends a request to a server every two seconds in a burst
 /// (chrony.conf(5), `iburst`), and it selects a server after three replies.
@@ -72,7 +69,7 @@ impl Chronyd {
 
     /// A command was sent, whether it succeeded or not; with `restart` it
     /// began a round.
-    pub(super) fn commanded(&mut self, now_ns: u64, by: Correction, restart: bool) {
+    pub(super) fn note_command(&mut self, now_ns: u64, by: Correction, restart: bool) {
         if restart {
             let is_unrelated = now_ns.saturating_sub(self.began_ns) > UNRELATED_NS;
             self.rounds = if is_unrelated { 1 } else { self.rounds.saturating_add(1) };
@@ -83,26 +80,26 @@ impl Chronyd {
 
     /// The correction to repeat, where no source shows whether the clock is
     /// right by now.
-    pub(super) fn continues(&self, now_ns: u64) -> Option<Correction> {
+    pub(super) fn due_command(&self, now_ns: u64) -> Option<Correction> {
         let is_due = self.is_stepping(now_ns) && now_ns >= self.next_command_ns(now_ns);
         self.round.filter(|_| is_due)
     }
 
     /// Time was disturbed at `at_ns`, which is detected only now: the round
     /// ends, unless it began since.
-    pub(super) fn disturbed(&mut self, at_ns: u64) {
+    pub(super) fn disturb(&mut self, at_ns: u64) {
         if at_ns > self.began_ns {
             (self.round, self.rounds) = (None, 0);
         }
     }
 
     /// Time may have been disturbed, at an unknown moment.
-    pub(super) fn suspected(&mut self, now_ns: u64) {
-        self.disturbed(now_ns.saturating_sub(SAME_NS));
+    pub(super) fn suspect(&mut self, now_ns: u64) {
+        self.disturb(now_ns.saturating_sub(SAME_NS));
     }
 
     /// The clock is right, or so near that chronyd slews the rest.
-    pub(super) fn done(&mut self) {
+    pub(super) fn end_round(&mut self) {
         self.round = None;
     }
 

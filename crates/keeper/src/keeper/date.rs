@@ -18,6 +18,11 @@ pub(super) enum Date {
 }
 
 impl Date {
+    /// Of a clock that is behind by this for certain, if it is.
+    pub(super) fn new(behind_ns: Option<u64>) -> Self {
+        behind_ns.map_or(Self::Shown, |behind_ns| Self::Missing { behind_ns })
+    }
+
     /// Whether this move cannot leave it farther off than it was: of a clock that is
     /// behind by 56 years at least, one by 112 at most.
     pub(super) fn takes(self, by_ns: i64) -> bool {
@@ -26,7 +31,7 @@ impl Date {
     }
 
     /// The clock was moved by this.
-    pub(super) fn moved(&mut self, by_ns: i64) {
+    pub(super) fn step(&mut self, by_ns: i64) {
         if let Self::Missing { behind_ns } = self {
             let left_ns = i128::from(*behind_ns) - i128::from(by_ns);
             *self = u64::try_from(left_ns)
@@ -37,14 +42,14 @@ impl Date {
     }
 
     /// By so much the clock is behind for certain now, if it is.
-    pub(super) fn shown(&mut self, behind_ns: Option<u64>) {
+    pub(super) fn update(&mut self, behind_ns: Option<u64>) {
         if let Self::Missing { .. } = self {
             *self = behind_ns.map_or(Self::Told, |behind_ns| Self::Missing { behind_ns });
         }
     }
 
     /// Another process set the clock.
-    pub(super) fn was_set(&mut self) {
+    pub(super) fn confirm_set(&mut self) {
         if let Self::Missing { .. } = self {
             *self = Self::Told;
         }

@@ -8,84 +8,144 @@
 //! carries it out at the end of the UTC day if it was told before (STA_INS, STA_DEL). A
 //! source that spreads the second over hours announces none: where most do, none is armed,
 //! and the clock follows them.
+//!
+//! | the kernel has | a step of ours | another process sets the clock | most announce another |
+//! | --- | --- | --- | --- |
+//! | nothing | nothing | nothing | armed |
+//! | a second armed | uncertain | nothing, once it is cleared | armed with that, or nothing |
+//! | a second, uncertain | uncertain | nothing, once it is cleared | armed with that, or nothing |
 
 use units::{LeapSecond, calendar};
 
-use super::Keeper;
 use super::polled::SECOND_NS;
+use super::sources::Sources;
 use crate::action::Action;
 use crate::announced::Announced;
 use crate::choice::Candidate;
-use crate::policy::Corrector;
+use crate::policy::Policy;
 
 pub(super) const DAY_NS: u64 = 86_400 * SECOND_NS;
 
-impl Keeper {
-    /// What source `index` announced with its last offset. The time of day is
-    /// `unix_ns`. To be called before [`Keeper::measured`].
-    pub fn announced(&mut self, index: usize, told: Announced, now_ns: u64, unix_ns: u64) {
-        self.leap.realtime_ns = i128::from(unix_ns) - i128::from(now_ns);
-        let Some(source) = self.sources.get_mut(index) else { return };
-        source.scale = told.scale;
-        let is_its_day = |_: &_| calendar::date((unix_ns / DAY_NS).into()).is_leap_day();
-        source.leap = told.leap.filter(is_its_day);
-        source.has_announced |= source.leap.is_some();
-        if source.leap.is_some() {
-            self.leap.at_ns = now_ns.saturating_add(DAY_NS - unix_ns % DAY_NS);
+/// This long around it a server's clock and ours may differ by it: each carries
+/// it out by its own time, and an inserted one lasts a second.
+const BEFORE_NS: u64 = 2 * SECOND_NS;
+const AFTER_NS: u64 = 3 * SECOND_NS;
+
+/// What the kernel is to do at the end of the UTC day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Armed {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// To insert or leave out a second.
+    Second(LeapSecond),
+    /// The same, if the clock still shows the day that it showed before a step.
+    Uncertain(LeapSecond),
+}
+
+impl From<Option<LeapSecond>> for Armed {
+    fn from(leap: Option<LeapSecond>) -> Self {
+        leap.map_or(Self::Nothing, Self::Second)
+    }
+}
+
+/// What is known of the next leap second.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Leap {
+    armed: Armed,
+    /// When it comes, CLOCK_MONOTONIC, ns; 0 where none was announced.
+    at_ns: u64,
+    /// The kernel refused it: it is armed from then on, CLOCK_MONOTONIC, ns.
+    retry_ns: u64,
+}
+
+impl Leap {
+    /// A source has announced one for the end of the day; the time of day is `unix_ns`.
+    pub(super) fn announce(&mut self, now_ns: u64, unix_ns: u64) {
+        self.at_ns = now_ns.saturating_add(DAY_NS - unix_ns % DAY_NS);
+    }
+
+    /// Whether it passes now.
+    pub(super) fn passes(&self, now_ns: u64) -> bool {
+        let from_ns = self.at_ns.saturating_sub(BEFORE_NS);
+        self.at_ns != 0 && (from_ns..self.at_ns.saturating_add(AFTER_NS)).contains(&now_ns)
+    }
+
+    /// The kernel holds this from before, or it is another daemon's to set.
+    pub(super) fn adopt(&mut self, leap: Option<LeapSecond>) {
+        self.armed = leap.into();
+    }
+
+    /// The kernel is to carry out this one, or none.
+    pub(super) fn arm(&self, leap: Option<LeapSecond>, now_ns: u64) -> Option<Action> {
+        let is_new = self.armed != leap.into();
+        (is_new && now_ns >= self.retry_ns).then_some(Action::SetLeap(leap))
+    }
+
+    /// What clears it, after the clock was set by another process.
+    pub(super) fn disarm(&self) -> Option<Action> {
+        (self.armed != Armed::Nothing).then_some(Action::SetLeap(None))
+    }
+
+    /// The clock was stepped, by which the kernel keeps what is due at the end of the same
+    /// day alone.
+    pub(super) fn step(&mut self) {
+        if let Armed::Second(leap) = self.armed {
+            self.armed = Armed::Uncertain(leap);
         }
     }
 
-    /// What as many voices announce as have to agree, and more than do not, if so many
-    /// said anything.
-    fn most_announce(&self, now_ns: u64) -> Option<Option<LeapSecond>> {
-        let says = |it: &Candidate| it.kind.is_server() || self.sources[it.source].has_announced;
-        let said = self.candidates(now_ns).filter(says).map(|it| self.sources[it.source].leap);
-        let by = |leap| said.clone().filter(|it| *it == Some(leap)).count();
-        let (needed, count) = (self.needed().0, said.clone().count());
-        let is_enough = |leap: &LeapSecond| by(*leap) >= needed && 2 * by(*leap) > count;
-        let most = [LeapSecond::Inserted, LeapSecond::Deleted].into_iter().find(is_enough);
-        (count >= needed).then_some(most)
-    }
-
-    /// The kernel holds this from before: by a keeper that was killed, or a daemon that
-    /// has ended. It is cleared once so many do not announce it.
-    pub fn found_leap(&mut self, leap: Option<LeapSecond>) {
-        self.leap.armed = leap.filter(|_| self.policy.corrector == Corrector::Kernel);
-        self.leap.is_uncertain = false;
-    }
-
-    /// The clock is right: what the kernel is to be told.
-    pub(super) fn arm_leap(&mut self, now_ns: u64) -> Option<Action> {
-        let is_ours = self.policy.corrector == Corrector::Kernel;
-        let wanted = self.most_announce(now_ns).filter(|_| is_ours)?;
-        let is_new = wanted != self.leap.armed || self.leap.is_uncertain;
-        (is_new && now_ns >= self.leap.from_ns).then_some(Action::SetLeap(wanted))
-    }
-
-    /// By our own step, which keeps what is due at the end of the same day.
-    pub(super) fn leap_stepped(&mut self) {
-        self.leap.is_uncertain |= self.leap.armed.is_some();
-    }
-
-    /// The clock was set by another, and the kernel has lost what it was told.
-    pub(super) fn disarm_leap(&mut self) {
-        if self.leap.armed.is_some() && self.policy.corrector == Corrector::Kernel {
-            self.queued.push_back(Action::SetLeap(None));
-        }
-    }
-
-    /// The kernel was told, or is to be told again.
-    pub(super) fn leap_told(&mut self, now_ns: u64, leap: Option<LeapSecond>, is_made: bool) {
+    /// The kernel has taken it, or refused: it is armed again after `wait_ns`.
+    pub(super) fn note_set(
+        &mut self,
+        leap: Option<LeapSecond>,
+        is_made: bool,
+        now_ns: u64,
+        wait_ns: u64,
+    ) {
         if is_made {
-            (self.leap.armed, self.leap.is_uncertain) = (leap, false);
+            self.armed = leap.into();
         } else {
-            self.leap.from_ns = now_ns.saturating_add(self.policy.poll_ns);
+            self.retry_ns = now_ns.saturating_add(wait_ns);
         }
     }
+}
 
-    /// The kernel is another daemon's to tell.
-    pub(super) fn leave_leap(&mut self) {
-        (self.leap.armed, self.leap.is_uncertain) = (None, false);
-        self.queued.retain(|action| !matches!(action, Action::SetLeap(_)));
+impl Sources {
+    /// What source `index` announced with its last offset; whether that is a leap second.
+    pub(super) fn announce(
+        &mut self,
+        index: usize,
+        announced: Announced,
+        now_ns: u64,
+        unix_ns: u64,
+    ) -> bool {
+        self.realtime_ns = i128::from(unix_ns) - i128::from(now_ns);
+        let Some(source) = self.get_mut(index) else { return false };
+        source.scale = announced.scale;
+        let is_its_day = |_: &_| calendar::date((unix_ns / DAY_NS).into()).is_leap_day();
+        source.leap = announced.leap.filter(is_its_day);
+        source.has_announced |= source.leap.is_some();
+        source.leap.is_some()
+    }
+
+    /// What as many voices announce as have to agree, and more than do not, if that many
+    /// announced anything.
+    pub(super) fn announced_by_most(
+        &self,
+        now_ns: u64,
+        policy: &Policy,
+    ) -> Option<Option<LeapSecond>> {
+        let has_vote = |candidate: &Candidate| {
+            candidate.kind.is_server() || self[candidate.source].has_announced
+        };
+        let voters = self.candidates(now_ns, policy).filter(has_vote);
+        let announced: Vec<_> = voters.map(|candidate| self[candidate.source].leap).collect();
+        let votes = |leap| announced.iter().filter(|voted| **voted == Some(leap)).count();
+        let needed = self.needed().0;
+        let has_majority =
+            |leap: &LeapSecond| votes(*leap) >= needed && 2 * votes(*leap) > announced.len();
+        let most = [LeapSecond::Inserted, LeapSecond::Deleted].into_iter().find(has_majority);
+        (announced.len() >= needed).then_some(most)
     }
 }

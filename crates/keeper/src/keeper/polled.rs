@@ -30,7 +30,7 @@ pub struct RtcView {
 }
 
 #[derive(Debug)]
-pub(super) struct Polled {
+pub(super) struct PolledSource {
     pub(super) kind: SourceKind,
     /// When it is to be polled next.
     pub(super) due_ns: u64,
@@ -60,7 +60,7 @@ pub(super) struct Polled {
     pub(super) offset: Option<OffsetBound>,
 }
 
-impl Polled {
+impl PolledSource {
     pub(super) fn new(kind: SourceKind) -> Self {
         Self {
             kind,
@@ -115,7 +115,7 @@ impl Polled {
 
     /// The clock was stepped: its offset is smaller by that. Poll it again to
     /// verify the step.
-    pub(super) fn stepped(&mut self, by_ns: i64, now_ns: u64) {
+    pub(super) fn shift(&mut self, by_ns: i64, now_ns: u64) {
         (self.due_ns, self.is_fresh) = (now_ns, false);
         if let Some(offset) = &mut self.offset {
             offset.offset_ns = offset.offset_ns.saturating_sub(by_ns);
@@ -137,7 +137,7 @@ impl Polled {
     /// time, as the kernel writes it (`sync_hw_clock`, kernel/time/ntp.c). Its
     /// offset is learnt, and learnt again, while the clock is right as far as is
     /// known.
-    pub(super) fn moved(&mut self, shown: OffsetBound, is_right: bool) -> Option<OffsetBound> {
+    pub(super) fn rtc_move(&mut self, shown: OffsetBound, is_right: bool) -> Option<OffsetBound> {
         let known = self.reference.filter(|reference| {
             !shown.agrees_with(reference)
                 && shown.offset_ns > reference.offset_ns
@@ -165,7 +165,12 @@ impl Polled {
 
     /// Polls it in this sample, up to [`POLLS_PER_SAMPLE`].
     pub(super) fn want(&mut self) {
-        self.is_wanted = !self.kind.is_pushed() && self.polls < POLLS_PER_SAMPLE;
+        self.is_wanted = self.can_be_polled();
+    }
+
+    /// Whether it may be polled again in this sample.
+    pub(super) fn can_be_polled(&self) -> bool {
+        !self.kind.is_pushed() && self.polls < POLLS_PER_SAMPLE
     }
 
     /// It is polled now.
@@ -174,7 +179,7 @@ impl Polled {
     }
 
     /// It replied; whether it has moved against the clock.
-    pub(super) fn replied(&mut self, offset: OffsetBound, now_ns: u64, poll_ns: u64) -> bool {
+    pub(super) fn take_offset(&mut self, offset: OffsetBound, now_ns: u64, poll_ns: u64) -> bool {
         let has_moved = self.offset.is_some_and(|earlier| !offset.agrees_with(&earlier));
         self.in_a_row = if has_moved { 1 } else { self.in_a_row.saturating_add(1) };
         (self.failures, self.is_fresh, self.offset) = (0, true, Some(offset));
@@ -183,14 +188,14 @@ impl Polled {
     }
 
     /// It replied, and shows nothing: an RTC that did not move.
-    pub(super) fn agrees(&mut self, now_ns: u64, poll_ns: u64) {
+    pub(super) fn note_agreement(&mut self, now_ns: u64, poll_ns: u64) {
         (self.failures, self.in_a_row, self.offset) = (0, 0, None);
         self.wait(now_ns, poll_ns);
     }
 
     /// It gave no usable offset: poll it again soon, then less and less often,
     /// as a network may need some seconds.
-    pub(super) fn failed(&mut self, now_ns: u64, poll_ns: u64) {
+    pub(super) fn back_off(&mut self, now_ns: u64, poll_ns: u64) {
         let soon_ns = SECOND_NS.saturating_mul(1 << self.failures.min(30));
         self.failures = self.failures.saturating_add(1);
         // An RTC may have been set since.
@@ -241,17 +246,17 @@ mod tests {
     #[test]
     fn an_rtc_that_is_set_by_the_clock_was_not_away() {
         for behind_s in [3, 60, 5 * 3600, 39 * 86_400] {
-            let mut source = Polled::new(SourceKind::Rtc);
-            assert_eq!(source.moved(rtc(-behind_s, 0), true), None);
-            assert_eq!(source.moved(rtc(0, 10), true), None, "{behind_s}");
-            let next = source.moved(rtc(60, 20), true);
+            let mut source = PolledSource::new(SourceKind::Rtc);
+            assert_eq!(source.rtc_move(rtc(-behind_s, 0), true), None);
+            assert_eq!(source.rtc_move(rtc(0, 10), true), None, "{behind_s}");
+            let next = source.rtc_move(rtc(60, 20), true);
             assert_eq!(next.map(|offset| offset.offset_ns), Some(60 * SECOND_NS as i64));
         }
         // A long move ends within two seconds of it; a pause of two seconds counts.
         for (before_s, is_away) in [(-86_400, false), (0, true)] {
-            let mut source = Polled::new(SourceKind::Rtc);
-            assert_eq!(source.moved(rtc(before_s, 0), true), None);
-            assert_eq!(source.moved(rtc(2, 10), true).is_some(), is_away);
+            let mut source = PolledSource::new(SourceKind::Rtc);
+            assert_eq!(source.rtc_move(rtc(before_s, 0), true), None);
+            assert_eq!(source.rtc_move(rtc(2, 10), true).is_some(), is_away);
         }
     }
 
@@ -262,9 +267,9 @@ mod tests {
 
     #[test]
     fn an_rtc_that_stopped_is_told_from_one_that_is_off() {
-        let mut source = Polled::new(SourceKind::Rtc);
+        let mut source = PolledSource::new(SourceKind::Rtc);
         let mut stands = |offset_s, at_s| {
-            assert_eq!(source.moved(rtc(offset_s, at_s), true), None);
+            assert_eq!(source.rtc_move(rtc(offset_s, at_s), true), None);
             source.rtc().map(|rtc| (rtc.ahead_ns / SECOND_NS as i64, rtc.stands))
         };
         assert_eq!(stands(7200, 0), Some((7200, false)), "in local time");
@@ -284,7 +289,7 @@ mod tests {
             stands(7139, 122 + s);
         }
         assert_eq!(stands(7139, 133), Some((7139, false)));
-        assert_eq!(Polled::new(SourceKind::VmClock).rtc(), None);
+        assert_eq!(PolledSource::new(SourceKind::VmClock).rtc(), None);
     }
 
     /// Two hours ahead of UTC, and somebody sets it.
@@ -298,14 +303,14 @@ mod tests {
             (3610, Some(3610)),
             (-3600, None),
         ] {
-            let mut source = Polled::new(SourceKind::Rtc);
-            assert_eq!(source.moved(rtc(7200, 0), true), None);
-            let moved = source.moved(rtc(7200 + by_s, 10), true);
+            let mut source = PolledSource::new(SourceKind::Rtc);
+            assert_eq!(source.rtc_move(rtc(7200, 0), true), None);
+            let moved = source.rtc_move(rtc(7200 + by_s, 10), true);
             let moved_s = moved_s.map(|s| s * SECOND_NS as i64);
             assert_eq!(moved.map(|offset| offset.offset_ns), moved_s, "{by_s}");
             // And what comes after counts from there.
             if moved.is_none() {
-                let next = source.moved(rtc(7200 + by_s + 60, 20), true);
+                let next = source.rtc_move(rtc(7200 + by_s + 60, 20), true);
                 assert_eq!(next.map(|offset| offset.offset_ns), Some(60 * SECOND_NS as i64));
             }
         }

@@ -9,7 +9,7 @@ mod beside;
 mod chronyd;
 mod cold_boot;
 mod error;
-mod known;
+mod error_bound;
 mod leap;
 mod rtc;
 mod scales;

@@ -4,12 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::OffsetBound;
 
-use super::polled::{Polled, RtcView};
+use super::decision::Decision;
+use super::polled::{PolledSource, RtcView};
 use super::{Keeper, Phase};
 use crate::action::Refusal;
-use crate::choice::{Candidate, Choice, Selected, choose};
+use crate::choice::{Candidate, Choice, choose};
 use crate::offset::Offset;
-use crate::policy::Corrector;
 use crate::source::SourceKind;
 
 /// The clock, the sources, and what would be done now.
@@ -87,39 +87,50 @@ pub enum Next {
     Step(i64),
     /// A slew, ns.
     Slew(i64),
+    /// Nothing but the slew in progress, of which this is left, ns.
+    Slewing(i64),
     /// chronyd is sent `makestep`; the offset, ns.
     Makestep(i64),
     /// Nothing, and why; the offset, ns.
     Refuse(i64, Refusal),
 }
 
-impl Keeper {
-    /// What is known at `now_ns`, by CLOCK_MONOTONIC.
-    pub fn view(&self, now_ns: u64) -> View {
-        let candidates: Vec<_> = self.candidates(now_ns).map(fresh).collect();
-        let choice = choose(&candidates, self.needed().0, now_ns);
+impl View {
+    pub(super) fn new(keeper: &Keeper, now_ns: u64) -> Self {
+        let (all, policy) = (&keeper.sources, &keeper.policy);
+        let candidates: Vec<_> = all.candidates(now_ns, policy).map(as_fresh).collect();
+        let needed = all.needed().0;
+        let choice = choose(&candidates, needed, now_ns);
         let (is_shown, selected) = match &choice {
-            Choice::Of(it) if it.kind != SourceKind::Rtc => {
-                (it.agreeing.0 >= self.needed().0, Some((it.source, it.offset)))
-            }
-            Choice::Of(it) => (false, Some((it.source, it.offset))),
+            Choice::Of(selected) => (
+                selected.kind != SourceKind::Rtc && selected.agreeing.0 >= needed,
+                Some((selected.source, selected.offset)),
+            ),
             _ => (false, None),
         };
-        let clock = match self.phase {
+        let clock = match keeper.clock.phase {
             Phase::Settled if is_shown => ClockState::Synchronised,
             Phase::Settled => ClockState::Holdover,
             _ => ClockState::Unsynchronised,
         };
-        let of_source = |(index, source): (usize, &Polled)| {
-            let counts = candidates.iter().find(|one| one.source == index);
+        let of_source = |(index, source): (usize, &PolledSource)| {
+            let counts = candidates.iter().find(|candidate| candidate.source == index);
             let state = match (counts, &choice) {
                 (None, _) if source.agrees_only() => SourceState::TimeAway,
-                (None, _) if self.shown(now_ns).any(|one| one.source == index) => {
+                (None, _)
+                    if all
+                        .measured_candidates(now_ns, policy)
+                        .any(|measured| measured.source == index) =>
+                {
                     SourceState::OtherScale
                 }
                 (None, _) => SourceState::NotMeasured,
-                (Some(_), Choice::Of(it)) if it.source == index => SourceState::Selected,
-                (Some(one), Choice::Of(it)) if overlaps(&one.offset, &it.offset, now_ns) => {
+                (Some(_), Choice::Of(selected)) if selected.source == index => {
+                    SourceState::Selected
+                }
+                (Some(candidate), Choice::Of(selected))
+                    if overlaps(&candidate.offset, &selected.offset, now_ns) =>
+                {
                     SourceState::Combined
                 }
                 (Some(_), Choice::Of(_)) => SourceState::Falseticker,
@@ -129,46 +140,33 @@ impl Keeper {
             let bound_ns = offset.map(|offset| offset.bound_at(now_ns));
             SourceView { state, offset, bound_ns, rtc: source.rtc() }
         };
-        let sources = self.sources.iter().enumerate().map(of_source).collect();
-        View { clock, selected, sources, next: self.would_do(&choice, now_ns) }
+        let sources = all.iter().enumerate().map(of_source).collect();
+        Self { clock, selected, sources, next: Next::new(keeper, &choice, now_ns) }
     }
+}
 
-    fn would_do(&self, choice: &Choice, now_ns: u64) -> Next {
-        match choice {
-            Choice::Nothing => Next::Wait,
-            Choice::Contradiction(it) => Next::Refuse(it.offset.offset_ns, Refusal::Contradiction),
-            Choice::Of(it) => self.would_correct(it, now_ns),
-        }
-    }
-
-    fn would_correct(&self, selected: &Selected, now_ns: u64) -> Next {
+impl Next {
+    fn new(keeper: &Keeper, choice: &Choice, now_ns: u64) -> Self {
+        let (Choice::Of(selected) | Choice::Contradiction(selected)) = choice else {
+            return Self::Wait;
+        };
         let by_ns = selected.offset.offset_ns;
-        if selected.offset.is_within(self.policy.tolerance_ns) {
-            return Next::Nothing;
-        }
-        let is_own = !matches!(self.policy.corrector, Corrector::Chronyd { .. });
-        if let Err(why) = self.reason(selected, now_ns)
-            && (is_own || matches!(why, Refusal::BeyondMaxStep { .. }))
-        {
-            return Next::Refuse(by_ns, why);
-        }
-        let is_back = by_ns < 0 && self.policy.never_backward;
-        let is_step = by_ns.unsigned_abs() > self.policy.step_threshold_ns;
-        match self.policy.corrector {
-            Corrector::Kernel | Corrector::Beside if is_step && !is_back => Next::Step(by_ns),
-            Corrector::Kernel => Next::Slew(by_ns),
-            Corrector::Beside if !is_step => Next::Nothing,
-            Corrector::Beside => Next::Refuse(by_ns, Refusal::LeftToChronyd),
-            Corrector::Chronyd { .. } if !is_step => Next::Nothing,
-            Corrector::Chronyd { makestep: true, .. } if !is_back => Next::Makestep(by_ns),
-            Corrector::Chronyd { .. } => Next::Refuse(by_ns, Refusal::LeftToChronyd),
+        match keeper.decide(now_ns, choice) {
+            Decision::Wait => Self::Wait,
+            Decision::Settle | Decision::Leave | Decision::LeaveToDaemon => Self::Nothing,
+            Decision::PollStale(why) | Decision::Refuse(why) => Self::Refuse(by_ns, why),
+            Decision::Confirm => Self::Refuse(by_ns, Refusal::Unconfirmed),
+            Decision::Step => Self::Step(by_ns),
+            Decision::Slew(by_ns) => Self::Slew(by_ns),
+            Decision::KeepSlew(left_ns) => Self::Slewing(left_ns),
+            Decision::Makestep { .. } | Decision::AwaitChronyd => Self::Makestep(by_ns),
         }
     }
 }
 
 /// Between two samples nothing was measured in this one: whoever asks is told
 /// of the last.
-fn fresh(candidate: Candidate) -> Candidate {
+fn as_fresh(candidate: Candidate) -> Candidate {
     Candidate { is_fresh: true, ..candidate }
 }
 

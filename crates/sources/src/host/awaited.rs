@@ -66,7 +66,7 @@ fn told(why: &io::Error) -> String {
         ErrorKind::PermissionDenied => "what is there cannot be removed",
         _ => "it cannot be had",
     };
-    format!("{why}: {cause}; tried again each {} s", AGAIN.as_secs())
+    format!("{why}: {cause}; retrying every {} s", AGAIN.as_secs())
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ fn keep_only_steps_beside_chronyd(program: &Program) {
     // The process sleeps: no source replies, and nothing else is wrong.
     for (more, expected) in [
         (&[][..], "beside another daemon: only steps"),
-        (&["--allow-daemon", "chrony"], "slews up to"),
+        (&["--allow-daemon", "chrony"], "slews offsets up to"),
         (&["--chrony", "makestep"], "makestep"),
     ] {
         let said = program.run(&[&arguments[..], more].concat());

@@ -222,7 +222,7 @@ fn keep_is_asked_for_its_status(program: &Program) {
     let socket = socket.to_str().unwrap();
     let ask = ["status", "--socket", socket];
     let none = program.run(&ask);
-    assert!(none.code == Some(2) && none.err.contains("no daemon runs"), "{}", none.err);
+    assert!(none.code == Some(2) && none.err.contains("no daemon is running"), "{}", none.err);
     let server = ahead(0.0);
     let mut running = Running::dry(program, &["--ntp", &server.name(), "--status-socket", socket]);
     running.until("synchronised");

@@ -1,176 +1,119 @@
-//! The options, and the settings they make.
+//! The options: those of the daemon's configuration file, and two of a run by hand.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use daemon::values::{self, Chrony};
-use daemon::{DiscoveredSource, Settings, advice, configuration};
-use facts::steering::TimeKeeperKind;
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
+use daemon::configuration::{self, ConfigOption, OPTIONS};
+use daemon::{Settings, advice};
 use instruments::duration;
-use keeper::Policy;
-use sources::phc::PhcSpec;
 
 use crate::output::LineFormat;
-use crate::probe_paths::ProbePathArgs;
 
-/// Keep the clock right through pauses, restores and suspends.
-///
-/// Samples this machine's clocks twice a second. After a disruption, or when a
-/// time source moves against the clock, compares the clock with all sources at
-/// once and corrects it: by a step beyond --step-threshold, by a slew below.
-/// Finds a VMClock page, hosts' PTP clocks (ptp_kvm and the like) and the RTC
-/// by itself; NTP servers are named with --ntp. Needs CAP_SYS_TIME, except with
-/// --dry-run or --chrony. Ends at SIGTERM or Ctrl-C.
+const ABOUT: &str = "Keep the clock right through pauses, restores and suspends";
+
+const LONG_ABOUT: &str = "\
+Keep the clock right through pauses, restores and suspends
+
+Runs the daemon in the foreground. It samples this machine's clocks twice a second. After a \
+disruption, or when a time source moves against the clock, it compares the clock with all \
+sources at once and corrects it: by a step beyond --step-threshold, by a slew below. It finds a \
+VMClock page, hosts' PTP clocks (ptp_kvm and the like) and the RTC automatically; name NTP \
+servers with --ntp. Needs CAP_SYS_TIME, except with --dry-run or --chrony. Ends at SIGTERM or \
+Ctrl-C.";
+
+/// What a run by hand has besides the daemon's settings.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// Poll this NTP server; may be repeated: three outvote a wrong one
-    #[arg(long, value_name = "HOST[:PORT]", value_parser = values::server)]
-    ntp: Vec<String>,
-
-    /// Read this PTP hardware clock too, such as /dev/ptp0; may be repeated. A
-    /// network card's needs its time scale: /dev/ptp1,utc, or /dev/ptp1,tai
-    /// with the kernel's TAI offset, or /dev/ptp1,tai=37
-    #[arg(long, value_name = "DEVICE[,utc|,tai]")]
-    phc: Vec<PhcSpec>,
-
-    /// Read the host's messages from this Unix datagram socket: `time SECONDS
-    /// [+- SECONDS]`, `resumed`, or notices, which it answers with a request
-    #[arg(long, value_name = "PATH")]
-    host_socket: Option<PathBuf>,
-
-    /// Let the host connect to this port of AF_VSOCK
-    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true,
-          default_missing_value = "123")]
-    host_vsock: Option<u32>,
-
-    /// Listen to the host on this virtio-serial port, /dev/virtio-ports/NAME
-    #[arg(long, value_name = "PATH")]
-    host_port: Option<PathBuf>,
-
-    /// Publish the clock's error bound for clients of ClockBound, in shm, shm0
-    /// and shm1 in this folder
-    #[arg(long, value_name = "FOLDER", num_args = 0..=1, require_equals = true,
-          default_missing_value = linux::clockbound::FOLDER)]
-    clockbound: Option<PathBuf>,
-
-    /// Do not use these sources, separated by commas: the host's VMClock page,
-    /// hosts' PTP clocks, the RTC
-    #[arg(long, value_delimiter = ',', value_name = "KINDS")]
-    no_source: Vec<DiscoveredSource>,
-
-    /// Step offsets larger than this, slew smaller ones
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = duration::parse)]
-    step_threshold: Duration,
-
-    /// Ignore offsets up to this
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration::parse)]
-    tolerance: Duration,
-
-    /// Largest correction by one source alone that no disruption accounts for
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration::parse)]
-    max_step: Duration,
-
-    /// Minimum interval between steps after a burst, and between slews
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
-    min_interval: Duration,
-
-    /// Steps allowed back to back
-    #[arg(long, value_name = "STEPS", default_value_t = 3,
-          value_parser = clap::value_parser!(u32).range(1..=100))]
-    burst: u32,
-
-    /// Never set the clock back: slow it while it is ahead
-    #[arg(long)]
-    never_backward: bool,
-
-    /// Leave the clock to chronyd: `makestep` sends it that command (to its
-    /// command socket, or with `makestep=PATH` to another), `sock=PATH` feeds
-    /// it the selected source; may be repeated
-    #[arg(long, value_name = "makestep|sock=PATH")]
-    chrony: Vec<Chrony>,
-
-    /// Discipline the clock even if these daemons run, separated by commas;
-    /// beside another one keep only steps
-    #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = values::daemon_name)]
-    allow_daemon: Vec<TimeKeeperKind>,
-
-    /// Discipline the clock whatever other daemons run
-    #[arg(long)]
-    force: bool,
-
-    /// Where `parachron status` asks; without this option a dry run is not asked
-    #[arg(long, value_name = "PATH")]
-    status_socket: Option<PathBuf>,
-
-    /// Report corrections and make none; needs no permission
-    #[arg(long)]
-    pub(super) dry_run: bool,
-
-    /// Interval of samples, 10ms to 10s
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = values::interval)]
-    interval: Duration,
-
-    /// Interval between requests to a server while nothing happens, 1s to 24h;
-    /// 64s or more for servers that are not yours
-    #[arg(long, value_name = "TIME", default_value = "64s", value_parser = values::poll)]
-    poll: Duration,
-
-    /// Timeout for a server's reply, 1ms to 1s
-    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = values::timeout)]
-    timeout: Duration,
-
+struct Foreground {
     /// End after this time, such as 10s, 5min or 1h
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     duration: Option<Duration>,
 
     /// Log as text, or as json, an object a line
     #[arg(long, value_enum, default_value_t = LineFormat::Text)]
-    pub(super) format: LineFormat,
-
-    #[command(flatten)]
-    paths: ProbePathArgs,
+    format: LineFormat,
 }
 
-impl Args {
-    pub(super) fn settings(&self) -> Settings {
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+/// The settings that the options make, and how to log.
+#[derive(Debug)]
+pub(crate) struct Args {
+    pub(super) settings: Settings,
+    pub(super) format: LineFormat,
+}
+
+/// The daemon's options that a run by hand has.
+fn options() -> impl Iterator<Item = &'static ConfigOption> {
+    OPTIONS.iter().filter(|option| !option.is_of_service())
+}
+
+fn argument(option: &'static ConfigOption) -> Arg {
+    let default = option.default().filter(|_| option.key != "clockbound");
+    let default = default.map_or(String::new(), |value| format!(" [default: {value}]"));
+    let arg = Arg::new(option.key).long(option.key).help(option.help() + &default);
+    if option.is_flag() {
+        return arg.action(ArgAction::SetTrue);
+    }
+    let arg = arg.value_name(option.value_name);
+    let or = |value| arg.clone().num_args(0..=1).default_missing_value(value);
+    match option.value_name {
+        _ if option.key == "host-vsock" => or("123"),
+        _ if option.key == "clockbound" => or(linux::clockbound::FOLDER),
+        "NAMES" | "KINDS" => arg.action(ArgAction::Append).value_delimiter(','),
+        _ if option.is_list() => arg.action(ArgAction::Append),
+        _ => arg,
+    }
+}
+
+impl clap::Args for Args {
+    fn augment_args(command: Command) -> Command {
+        let command = command.args(options().map(argument));
+        <Foreground as clap::Args>::augment_args(command).about(ABOUT).long_about(LONG_ABOUT)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Args {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let Foreground { duration, format } = Foreground::from_arg_matches(matches)?;
         let mut settings = Settings::default();
-        settings.policy = Policy {
-            step_threshold_ns: ns(self.step_threshold),
-            tolerance_ns: ns(self.tolerance),
-            max_step_ns: ns(self.max_step),
-            min_interval_ns: ns(self.min_interval),
-            burst: self.burst,
-            never_backward: self.never_backward,
-            poll_ns: ns(self.poll),
-            ..settings.policy
-        };
-        settings.sources.ntp.clone_from(&self.ntp);
-        settings.sources.timeout = self.timeout;
-        settings.sources.phc.clone_from(&self.phc);
-        settings.sources.host_socket.clone_from(&self.host_socket);
-        settings.sources.host_vsock = self.host_vsock;
-        settings.sources.host_port.clone_from(&self.host_port);
-        settings.clockbound.clone_from(&self.clockbound);
-        settings.sources.excluded = self.no_source.clone();
-        settings.sources.describe = advice::phc::with_remedy;
-        settings.chronyd = self.chrony.iter().cloned().collect();
-        (settings.interval, settings.duration) = (self.interval, self.duration);
-        (settings.dry_run, settings.force) = (self.dry_run, self.force);
-        let by_default = || (!self.dry_run).then(|| configuration::STATUS_SOCKET.into());
-        settings.status_socket = self.status_socket.clone().or_else(by_default);
-        settings.allowed.clone_from(&self.allow_daemon);
+        settings.duration = duration;
         // Of a service with StateDirectory= (systemd.exec(5)).
         settings.state_folder = std::env::var_os("STATE_DIRECTORY").map(PathBuf::from);
-        settings.paths = self.paths.paths();
-        settings
+        settings.sources.describe = advice::phc::with_remedy;
+        for option in options() {
+            let values: Vec<String> = if option.is_flag() {
+                matches.get_flag(option.key).then(String::new).into_iter().collect()
+            } else {
+                matches.get_many::<String>(option.key).into_iter().flatten().cloned().collect()
+            };
+            if !values.is_empty() {
+                option.set(&mut settings, &values).map_err(|why| {
+                    let message = format!("invalid value for '--{}': {why}\n", option.key);
+                    clap::Error::raw(ErrorKind::ValueValidation, message)
+                })?;
+            }
+        }
+        // A dry run leaves the daemon's socket to the daemon.
+        if !settings.dry_run && !matches.contains_id("status-socket") {
+            settings.status_socket = Some(configuration::STATUS_SOCKET.into());
+        }
+        Ok(Self { settings, format })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use keeper::Corrector;
+    use keeper::{Corrector, Policy};
 
     use super::*;
 
@@ -182,7 +125,7 @@ mod tests {
 
     fn settings(arguments: &[&str]) -> Settings {
         let line = ["keep"].iter().chain(arguments);
-        CommandLine::try_parse_from(line).unwrap_or_else(|error| panic!("{error}")).args.settings()
+        CommandLine::try_parse_from(line).unwrap_or_else(|error| panic!("{error}")).args.settings
     }
 
     #[test]

@@ -27,9 +27,15 @@ pub(super) fn page(status: &Status) -> String {
         format!("kernel: {is}, error at most {error}, frequency {:+.3} ppm", kernel.frequency_ppm)
     }));
     lines.extend(status.beside.as_ref().map(|daemon| {
-        let unsure = if daemon.by_unit_alone { ", of which only the unit is seen" } else { "" };
-        format!("beside: {}{unsure}: only steps", daemon.program_and_unit())
+        let shown = daemon.program_and_unit();
+        // `ntpd (ntpsec.service)`: its process is another user's, and hidden.
+        let shown = match shown.strip_suffix(')').filter(|_| daemon.by_unit_alone) {
+            Some(shown) => format!("{shown}; only its unit is visible)"),
+            None => shown,
+        };
+        format!("beside: {shown}: only steps")
     }));
+    lines.extend(status.chronyd_error.as_ref().map(|why| format!("chronyd: {why}")));
     lines.push(format!("next: {}", next(status)));
     let mut page = wrapped(&lines);
     page.push('\n');
@@ -50,10 +56,12 @@ fn wrapped(lines: &[String]) -> String {
     lines.iter().map(wrap).collect()
 }
 
-fn clock(clock: &ClockStatus) -> String {
+pub(super) fn clock(clock: &ClockStatus) -> String {
     let state = match clock.state {
         ClockState::Synchronised => "synchronised",
-        ClockState::Holdover => "holdover: it was right, and too few sources show it now",
+        ClockState::Holdover => {
+            "holdover: was synchronised, but too few sources can confirm it now"
+        }
         ClockState::Unsynchronised => "unsynchronised",
     };
     match (clock.offset_ns, clock.bound_ns, &clock.selected) {
@@ -72,9 +80,10 @@ fn next(status: &Status) -> String {
     let by = status.next.by_ns.map_or(String::new(), |ns| signed(ns as f64, time));
     match status.next.action {
         NextAction::Nothing => "nothing to correct".into(),
-        NextAction::Wait => "waits for a source".into(),
+        NextAction::Wait => "waiting for a source".into(),
         NextAction::Step => format!("step {by}"),
         NextAction::Slew => format!("slew {by}"),
+        NextAction::Slewing => format!("slewing, {by} left"),
         NextAction::Makestep => format!("chronyd makestep, offset {by}"),
         NextAction::Refuse => {
             let why = status.next.why.as_deref().unwrap_or("for an unknown reason");
@@ -118,9 +127,9 @@ fn rtc(name: &str, rtc: &RtcView) -> Option<String> {
     let way = if rtc.ahead_ns < 0 { "behind" } else { "ahead of" };
     let off = format!("{name} is {} {way} the clock", span(by_ns as f64 / 1e9));
     match (rtc.stands, by_ns > rtc.bound_ns, is_zone) {
-        (true, ..) => Some(format!("{name} stands still")),
+        (true, ..) => Some(format!("{name} has stopped")),
         (false, false, _) => None,
-        (false, true, true) => Some(format!("{off}, as one in local time is")),
+        (false, true, true) => Some(format!("{off}: it is set to local time")),
         (false, true, false) => Some(off),
     }
 }
@@ -163,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_rtc_in_local_time_is_told_from_one_that_is_off() {
+    fn an_rtc_in_local_time_differs_from_one_that_is_off() {
         let note = |ahead_s: i64, stands| {
             let (ahead_ns, bound_ns) = (ahead_s * 1_000_000_000, 600_000_000);
             let json =
@@ -174,11 +183,11 @@ mod tests {
         let text = |note: Option<String>| note.unwrap_or_default();
         assert_eq!(
             text(note(-19_800, false)),
-            "rtc is 5 h 30 min behind the clock, as one in local time is"
+            "rtc is 5 h 30 min behind the clock: it is set to local time"
         );
         assert_eq!(text(note(40, false)), "rtc is 40.0 s ahead of the clock");
         assert_eq!(text(note(86_400, false)), "rtc is 1 d 0 h ahead of the clock");
-        assert_eq!(text(note(-40, true)), "rtc stands still");
+        assert_eq!(text(note(-40, true)), "rtc has stopped");
     }
 
     #[test]
@@ -213,6 +222,7 @@ mod tests {
                 "unit": "ntpsec.service", "by_unit_alone": true,
             }))
             .unwrap(),
+            chronyd_error: Some("burst: chronyd refused: not authorised".into()),
             next: NextStatus {
                 action: NextAction::Refuse,
                 by_ns: Some(5),
@@ -232,13 +242,14 @@ mod tests {
         assert_eq!(page.lines().find(too_wide), None);
         assert!(!page.contains('\u{1b}'), "{page}");
         assert_eq!(
-            page.lines().take(6).collect::<Vec<_>>(),
+            page.lines().take(7).collect::<Vec<_>>(),
             [
                 "parachron 0.1.0, process 7, running 1 d 1 h; dry run: nothing is corrected",
                 "clock: synchronised; offset -1.23 µs ± 3.40 µs, selected phc /dev/ptp0 (KVM",
                 "  virtual PTP)",
                 "kernel: synchronised, error at most 8.00 ms, frequency -12.500 ppm",
-                "beside: ntpd (ntpsec.service), of which only the unit is seen: only steps",
+                "beside: ntpd (ntpsec.service; only its unit is visible): only steps",
+                "chronyd: burst: chronyd refused: not authorised",
                 "next: +5.00 ns not corrected: rate limit",
             ]
         );

@@ -1,6 +1,7 @@
 //! Sets of the clock by others, and what is done by what was measured before.
 
 use super::*;
+use crate::Daemon;
 use crate::settings::{DiscoveredSource, Settings};
 use keeper::event::{Event, Method};
 use keeper::{Adjustment, ClockError, Correction, Refusal};
@@ -24,13 +25,13 @@ fn daemon_with(folder: &tempfile::TempDir, mut settings: Settings) -> Daemon {
     settings.sources.host_socket = Some(folder.path().join("host.sock"));
     let mut daemon = Daemon::new(settings).unwrap();
     daemon.events.clear();
-    daemon.realtime = RealtimeOffset::now();
+    daemon.guard.then = RealtimeOffset::now();
     daemon
 }
 
 /// As if the clock had been set by this much after the sample.
 fn set(daemon: &mut Daemon, by_ns: i64) {
-    daemon.realtime = RealtimeOffset::now().map(|now| now.stepped(-by_ns));
+    daemon.guard.then = RealtimeOffset::now().map(|now| now.stepped(-by_ns));
 }
 
 #[test]
@@ -59,14 +60,14 @@ fn what_chronyd_has_stepped_is_not_corrected_again() {
     let mut daemon = daemon(&folder);
     for by_ns in [-9498, 1_600_000_000] {
         set(&mut daemon, by_ns);
-        let stepped_ns = daemon.stepped_by_chronyd_ns();
+        let stepped_ns = daemon.guard.take_chronyds_step_ns();
         let is_it = stepped_ns.is_some_and(|stepped_ns| stepped_ns.abs_diff(by_ns) < 5_000);
         assert!(is_it, "{stepped_ns:?} for {by_ns}");
         assert!(!daemon.was_set(), "it is known");
-        assert_eq!(daemon.stepped_by_chronyd_ns(), Some(0));
+        assert_eq!(daemon.guard.take_chronyds_step_ns(), Some(0));
     }
-    daemon.realtime = RealtimeOffset::now().map(|now| now.slept(MINUTE_NS));
-    assert_eq!(daemon.stepped_by_chronyd_ns(), None, "the machine slept");
+    daemon.guard.then = RealtimeOffset::now().map(|now| now.slept(MINUTE_NS));
+    assert_eq!(daemon.guard.take_chronyds_step_ns(), None, "the machine slept");
     assert!(daemon.was_set(), "which is left to be told");
 }
 
@@ -103,7 +104,7 @@ fn nothing_rests_on_what_was_measured_before_the_clock_was_set() {
 /// The host's word, and what comes of it.
 fn word(daemon: &mut Daemon, offset_ns: i64) -> Vec<Event> {
     let at_monotonic_ns = monotonic_ns();
-    daemon.measured(0, Some(OffsetBound { offset_ns, bound_ns: 1000, at_monotonic_ns }));
+    daemon.report_offset(0, Some(OffsetBound { offset_ns, bound_ns: 1000, at_monotonic_ns }));
     let mut done = Vec::new();
     daemon.act(&mut |line| done.push(line.event));
     done.append(&mut daemon.events);
@@ -136,7 +137,7 @@ fn a_suspend_between_two_samples_is_no_date() {
     let mut daemon = daemon(&folder);
     daemon.sample(&mut |_| ());
     word(&mut daemon, 0);
-    daemon.realtime = RealtimeOffset::now().map(|now| now.slept(-MINUTE_NS));
+    daemon.guard.then = RealtimeOffset::now().map(|now| now.slept(-MINUTE_NS));
     daemon.sample(&mut |_| ());
     let done = word(&mut daemon, MINUTE_NS);
     assert!(done.iter().any(|it| matches!(it, Event::Corrected(_))), "{done:?}");
@@ -148,14 +149,13 @@ fn chronyd_is_not_fed_what_was_measured_before_a_set() {
     let folder = tempfile::tempdir().unwrap();
     let mut settings = Settings::default();
     settings.chronyd.feed = Some(folder.path().join("chrony.sock"));
-    settings.policy.corrector = settings.chronyd.corrector();
     let mut daemon = daemon_with(&folder, settings);
     daemon.sample(&mut |_| ());
     let fed = daemon.summary.fed_chronyd;
     word(&mut daemon, 1_000_000_000);
     assert_eq!(daemon.summary.fed_chronyd, fed + 1);
     let at_monotonic_ns = monotonic_ns();
-    daemon.measured(0, Some(OffsetBound { at_monotonic_ns, ..OFFSET }));
+    daemon.report_offset(0, Some(OffsetBound { at_monotonic_ns, ..OFFSET }));
     set(&mut daemon, MINUTE_NS);
     daemon.act(&mut |_| ());
     assert_eq!(daemon.summary.fed_chronyd, fed + 1);

@@ -10,7 +10,7 @@ const SILENT: (SourceKind, Option<(i64, u64)>) = (SourceKind::Ntp, None);
 fn by_the_host(is_unset: bool, offset_ns: i64) -> Vec<Action> {
     let mut bench = Bench::new(Policy::default(), &[HOST, SILENT, SILENT]);
     if is_unset {
-        bench.keeper.date = MISSING;
+        bench.keeper.clock.date = MISSING;
     }
     assert_eq!(bench.sample(&[]), []);
     bench.push(0, offset_ns, 1_000_000);
@@ -38,7 +38,7 @@ fn a_machine_with_a_date_does_not() {
 #[test]
 fn only_the_first_word_is_a_date_and_no_server_s_is() {
     let mut bench = Bench::new(Policy::default(), &[HOST, SILENT, SILENT]);
-    bench.keeper.date = MISSING;
+    bench.keeper.clock.date = MISSING;
     bench.sample(&[]);
     bench.push(0, FORTY_YEARS, 1_000_000);
     step_of(&bench.run());
@@ -48,7 +48,7 @@ fn only_the_first_word_is_a_date_and_no_server_s_is() {
 
     let server = (SourceKind::Ntp, Some((FORTY_YEARS, 1_000_000)));
     let mut bench = Bench::new(Policy::default(), &[server, SILENT, SILENT]);
-    bench.keeper.date = MISSING;
+    bench.keeper.clock.date = MISSING;
     assert!(matches!(bench.sample(&[])[..], [Action::Refuse(..)]));
 }
 
@@ -67,7 +67,7 @@ fn a_date_that_may_be_farther_off_is_left_to_others() {
 fn a_pause_before_the_first_word_changes_nothing() {
     for kind in [Kind::Pause, Kind::SnapshotRestored] {
         let mut bench = Bench::new(Policy::default(), &[HOST, SILENT, SILENT]);
-        bench.keeper.date = MISSING;
+        bench.keeper.clock.date = MISSING;
         bench.sample(&[]);
         let pause = disruption(kind, bench.now_ns, 60e9);
         bench.sample(&[pause]);
@@ -79,7 +79,7 @@ fn a_pause_before_the_first_word_changes_nothing() {
 #[test]
 fn what_another_process_gave_a_date_has_one() {
     let mut bench = Bench::new(Policy::default(), &[HOST, SILENT, SILENT]);
-    bench.keeper.date = MISSING;
+    bench.keeper.clock.date = MISSING;
     bench.sample(&[]);
     let set = disruption(Kind::ClockSet, bench.now_ns, 1e18);
     bench.sample(&[set]);
@@ -92,7 +92,7 @@ fn what_another_process_gave_a_date_has_one() {
 fn two_servers_take_back_the_date_that_the_host_gave() {
     for seen in [None, Some(Kind::Pause)] {
         let mut bench = Bench::new(Policy::default(), &[HOST, SILENT, SILENT]);
-        bench.keeper.date = MISSING;
+        bench.keeper.clock.date = MISSING;
         bench.sample(&[]);
         bench.push(0, FORTY_YEARS, 1_000_000);
         step_of(&bench.run());

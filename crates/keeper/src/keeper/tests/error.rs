@@ -114,7 +114,7 @@ fn a_slew_under_way_tells_the_kernel_again_what_a_late_disruption_took_back() {
 fn the_error_that_is_told_holds_until_a_slew_ends() {
     let source = (SourceKind::Ntp, Some((-32_900_000, 10_000)));
     let mut bench = Bench::new(Policy::default(), &[source]);
-    while bench.keeper.slewing.is_none() {
+    while bench.keeper.clock.slewing.is_none() {
         bench.sample(&[]);
     }
     bench.reported.clear();
@@ -122,7 +122,7 @@ fn the_error_that_is_told_holds_until_a_slew_ends() {
         bench.offsets[0] = Some((85_000, 10_000));
         bench.sample(&[]);
     }
-    let left_ns = bench.keeper.slewing.unwrap().left_ns(bench.now_ns);
+    let left_ns = bench.keeper.clock.slewing.unwrap().left_ns(bench.now_ns);
     assert!((-1_000_000..-100_000).contains(&left_ns), "{left_ns}");
     assert!(bench.reported[0].max_ns >= 85_000 + left_ns.unsigned_abs(), "{:?}", bench.reported);
 }

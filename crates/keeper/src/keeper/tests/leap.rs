@@ -101,15 +101,15 @@ fn nothing_is_measured_while_it_passes() {
 fn what_is_found_is_cleared_once_servers_do_not_announce_it() {
     for (corrector, expected) in [(Corrector::Kernel, &[None][..]), (Corrector::Beside, &[])] {
         let mut found = bench(corrector);
-        found.keeper.found_leap(Some(Inserted));
+        found.keeper.adopt_leap(Some(Inserted));
         assert_eq!(told(&mut found, [None; 3], NOON_NS), expected);
     }
     let mut silent = bench(Corrector::Kernel);
     silent.offsets = vec![None; 3];
-    silent.keeper.found_leap(Some(Inserted));
+    silent.keeper.adopt_leap(Some(Inserted));
     assert_eq!(told(&mut silent, [None; 3], NOON_NS), []);
     let mut announced = bench(Corrector::Kernel);
-    announced.keeper.found_leap(Some(Inserted));
+    announced.keeper.adopt_leap(Some(Inserted));
     assert_eq!(told(&mut announced, [Some(Inserted); 3], NOON_NS), []);
 }
 
@@ -174,6 +174,6 @@ fn a_page_that_announced_one_takes_it_back() {
     assert_eq!(told(&mut bench, [None; 3], NOON_NS + 3 * S), []);
     // What a page never announced, it does not clear.
     let mut found = Bench::new(Policy::default(), &[PAGE]);
-    found.keeper.found_leap(Some(Inserted));
+    found.keeper.adopt_leap(Some(Inserted));
     assert_eq!(told(&mut found, [None; 3], NOON_NS), []);
 }

@@ -45,7 +45,7 @@ fn a_set_from_before_a_slew_does_not_end_it() {
     let mut bench = Bench::new(Policy::default(), &[source]);
     let set = disruption(Kind::ClockSet, bench.now_ns.saturating_sub(1_000_000), 20e6);
     assert!(matches!(bench.sample(&[])[..], [Action::Slew(_)]));
-    let left = |bench: &Bench| bench.keeper.slewing.map(|slewing| slewing.by_ns);
+    let left = |bench: &Bench| bench.keeper.clock.slewing.map(|slewing| slewing.by_ns);
     assert_eq!(left(&bench), Some(50 * MS));
     bench.sample(&[set]);
     assert_eq!(left(&bench), Some(50 * MS));

@@ -57,6 +57,56 @@ fn what_would_be_done_is_what_is_done() {
     }
 }
 
+/// What a keeper shows before it acts, and what it then does.
+fn shown_and_done(bench: &mut Bench) -> (Next, Vec<Action>) {
+    bench.now_ns += S / 2;
+    bench.keeper.sample(bench.now_ns, &[]);
+    while let Some(Action::Measure(which)) = bench.keeper.next(bench.now_ns) {
+        for index in which {
+            let (offset_ns, bound_ns) = bench.offsets[index].unwrap();
+            bench.push(index, offset_ns, bound_ns);
+        }
+    }
+    (bench.keeper.view(bench.now_ns).next, bench.sample(&[]))
+}
+
+#[test]
+fn a_clock_too_far_ahead_to_be_slewed_is_shown_as_refused() {
+    let policy = Policy { never_backward: true, ..Policy::default() };
+    let mut bench = Bench::new(policy, &[server(-60_000), server(-60_000)]);
+    let (next, _) = shown_and_done(&mut bench);
+    let why = Refusal::TooFarAhead { takes_s: 120_000 };
+    assert_eq!(next, Next::Refuse(-60_000 * MS, why));
+}
+
+#[test]
+fn a_step_beyond_the_rate_limit_is_shown_as_refused() {
+    let policy = Policy { burst: 1, ..Policy::default() };
+    let mut bench = Bench::new(policy, &[PAGE]);
+    bench.offsets[0] = Some((9 * S as i64, 1000));
+    step_of(&bench.sample(&[]));
+    bench.offsets[0] = Some((9 * S as i64, 1000));
+    let done = bench.sample(&[]);
+    let [Action::Refuse(_, Refusal::RateLimited { wait_ns })] = done[..] else {
+        panic!("{done:?}")
+    };
+    assert_eq!(wait_ns, 29_500_000_000);
+    let next = bench.keeper.view(bench.now_ns + S).next;
+    let why = Refusal::RateLimited { wait_ns: 28_500_000_000 };
+    assert_eq!(next, Next::Refuse(9 * S as i64, why));
+}
+
+#[test]
+fn an_offset_that_one_reply_shows_is_shown_as_unconfirmed() {
+    let mut bench = Bench::new(Policy::default(), &[server(500)]);
+    bench.now_ns += S;
+    bench.keeper.sample(bench.now_ns, &[]);
+    assert_eq!(bench.keeper.next(bench.now_ns), Some(Action::Measure(vec![0])));
+    bench.push(0, 500 * MS, 5_000_000);
+    let next = bench.keeper.view(bench.now_ns).next;
+    assert_eq!(next, Next::Refuse(500 * MS, Refusal::Unconfirmed));
+}
+
 #[test]
 fn new_settings_leave_what_was_learnt_of_the_other_sources() {
     let mut bench = Bench::new(Policy::default(), &[RTC, server(1), server(2)]);

@@ -25,7 +25,7 @@ fn follow(machine: &mut Machine, is_beside: bool) {
     let corrector = if is_beside { Corrector::Beside } else { Corrector::Kernel };
     if machine.keeper.set_corrector(corrector) && !is_beside {
         machine.keeper.start_at(machine.clock.frequency_ppb, None);
-        machine.keeper.found_leap(None);
+        machine.keeper.adopt_leap(None);
     }
     machine.others.is_beside = is_beside;
 }

@@ -25,7 +25,7 @@ fn a_socket_that_another_process_has_is_taken_once_it_is_free() {
     let mut host = Host::open(&[at(&path)]).unwrap();
     assert_eq!(host.name(), path.display().to_string());
     let told = host.offset().unwrap_err().to_string();
-    assert!(told.starts_with(host.name()) && told.ends_with("tried again each 10 s"), "{told}");
+    assert!(told.starts_with(host.name()) && told.ends_with("retrying every 10 s"), "{told}");
     assert_eq!(host.awaited().map(|(channel, _)| channel.clone()).collect::<Vec<_>>(), [at(&path)]);
     host.retry(later());
     assert_eq!(host.awaited().count(), 1);

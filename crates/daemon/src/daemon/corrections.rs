@@ -2,16 +2,19 @@
 //! that disciplines the clock.
 
 use facts::steering::TimeKeeperKind;
-use keeper::event::{Event, Method};
+use keeper::event::{Basis, Corrected, Event, Method};
 use keeper::{
-    Adjustment, ClockError, Correction, Corrector, Frequency, Known, SourceState, SystemClock,
+    Action, Adjustment, ClockError, Correction, Corrector, ErrorBound, Frequency, SourceState,
+    SystemClock,
 };
 use linux::adjtimex;
 use linux::system_clock::SetError;
 use units::{LeapSecond, OffsetBound};
 
-use super::{Daemon, Duration, Instant, changed, monotonic_ns};
+use super::guard::rests_on_measurement;
+use super::{Daemon, Duration, Instant, change_event, monotonic_ns};
 use crate::chronyd::LONGEST_STEP;
+use crate::kept_clock::KeptClock;
 use crate::other_daemons::FOR_A_CORRECTION;
 use crate::polled::Source;
 
@@ -21,10 +24,13 @@ const FEED: &str = "chronyd's reference clock";
 /// Where chronyd is told, in events.
 const COMMANDS: &str = "chronyd's command socket";
 
+/// Samples that come more often than this need no looks between them.
+const LOOKS_FROM: Duration = Duration::from_millis(300);
+
 impl Daemon {
     /// The frequency that is set, and the one that was learnt.
     pub(super) fn start_discipline(&mut self) {
-        if self.settings.policy.corrector != Corrector::Kernel || self.clock.is_simulated() {
+        if self.keeper.policy().corrector != Corrector::Kernel || self.clock.is_simulated() {
             return self.start_keeper(None);
         }
         let stored = self.learnt.load().unwrap_or_else(|why| {
@@ -37,20 +43,20 @@ impl Daemon {
     /// What the kernel holds, and what was learnt before.
     pub(super) fn start_keeper(&mut self, stored: Option<Frequency>) {
         let is_ours =
-            self.settings.policy.corrector == Corrector::Kernel && !self.clock.is_simulated();
+            self.keeper.policy().corrector == Corrector::Kernel && !self.clock.is_simulated();
         if is_ours && let Some((tick_us, ppb)) = self.clock.reset_tick() {
             self.events.push(Event::TickReset { tick_us, frequency_ppm: ppb / 1000.0 });
         }
         self.keeper.start_at(self.clock.found_frequency_ppb(), stored);
         let Some(found) = adjtimex::read().ok().filter(|_| is_ours) else {
-            return self.keeper.found_leap(None);
+            return self.keeper.adopt_leap(None);
         };
         // A leap second that has passed is in the way of the next until its bit is
         // cleared.
         if found.state == libc::TIME_WAIT {
             let _ = self.clock.set_leap(None);
         }
-        self.keeper.found_leap(found.leap_due());
+        self.keeper.adopt_leap(found.leap_due());
     }
 
     pub(super) fn store_learnt(&mut self, is_last: bool) {
@@ -72,7 +78,6 @@ impl Daemon {
         if !self.keeper.set_corrector(corrector) {
             return false;
         }
-        self.settings.policy.corrector = corrector;
         if daemon.is_none() {
             self.start_keeper(None);
         }
@@ -83,10 +88,10 @@ impl Daemon {
     }
 
     /// What a source announces, by the clock as it would be.
-    pub(super) fn announced(&mut self, index: usize) {
+    pub(super) fn report_announcement(&mut self, index: usize) {
         if let Ok(now) = self.clock.now() {
             let is_smeared_nearby = self.sources.iter().any(Source::is_smeared_nearby);
-            let told = self.sources[index].announced(is_smeared_nearby);
+            let told = self.sources[index].announcement(is_smeared_nearby);
             self.keeper.announced(index, told, monotonic_ns(), now.0);
         }
     }
@@ -102,11 +107,11 @@ impl Daemon {
     }
 
     pub(super) fn is_beside(&self) -> bool {
-        self.settings.policy.corrector == Corrector::Beside
+        self.keeper.policy().corrector == Corrector::Beside
     }
 
     fn is_beside_chronyd(&mut self) -> bool {
-        let daemon = self.others.known().map(|daemon| daemon.kind);
+        let daemon = self.others.current().map(|daemon| daemon.kind);
         self.is_beside() && daemon == Some(TimeKeeperKind::Chrony) && !self.clock.is_simulated()
     }
 
@@ -129,9 +134,55 @@ impl Daemon {
         if self.is_beside_chronyd() {
             let begun = Instant::now();
             let change = self.chronyd.measure_anew();
-            self.events.extend(change.map(|change| changed(COMMANDS.to_owned(), change)));
+            self.events.extend(change.map(|change| change_event(COMMANDS.to_owned(), change)));
             self.observer.was_busy(begun.elapsed().min(LONGEST_STEP));
         }
+    }
+
+    /// Whether the clock was set since what this rests on was measured.
+    pub(super) fn is_cancelled(&mut self, action: &Action) -> bool {
+        rests_on_measurement(action) && self.was_set()
+    }
+
+    pub(super) fn correct(&mut self, by: &Correction, how: Method) {
+        // A step is made beside another daemon as well.
+        if self.follow_others(FOR_A_CORRECTION) && how == Method::Slew {
+            return self.keeper.corrected(monotonic_ns(), false);
+        }
+        let Some(moved_ns) = self.prepare(how) else {
+            return self.events.push(Event::Cancelled { how, by_ns: by.by_ns });
+        };
+        let by = &Correction { by_ns: by.by_ns.saturating_sub(moved_ns), ..*by };
+        let read = |clock: &KeptClock| clock.now().ok().map(|now| now.0);
+        let before_unix_ns = read(&self.clock);
+        let done = self.carry_out(by, how);
+        let after_unix_ns = read(&self.clock);
+        self.keeper.corrected(monotonic_ns(), done.is_ok());
+        if let Err(why) = done {
+            self.summary.failed += 1;
+            return self.events.push(Event::Failed { how, by_ns: by.by_ns, why });
+        }
+        match how {
+            Method::Step => {
+                self.summary.steps += 1;
+                let size_ns = by.by_ns.unsigned_abs();
+                self.summary.largest_step_ns = self.summary.largest_step_ns.max(size_ns);
+            }
+            Method::Slew => self.summary.slews += 1,
+            Method::Makestep => self.summary.makesteps += 1,
+        }
+        self.events.push(Event::Corrected(Corrected {
+            how,
+            dry_run: self.clock.is_simulated(),
+            before_unix_ns,
+            after_unix_ns,
+            basis: self.basis(by),
+        }));
+    }
+
+    pub(super) fn basis(&self, correction: &Correction) -> Basis {
+        let source = self.sources.get(correction.source);
+        Basis::new(correction, source.map_or("?", |source| &source.name))
     }
 
     /// Before a correction: by how much that has moved the clock already, ns; `None` if it
@@ -151,8 +202,8 @@ impl Daemon {
         }
         let begun = Instant::now();
         let change = self.chronyd.finish_slew();
-        self.events.extend(change.map(|change| changed(COMMANDS.to_owned(), change)));
-        let stepped_ns = self.stepped_by_chronyd_ns();
+        self.events.extend(change.map(|change| change_event(COMMANDS.to_owned(), change)));
+        let stepped_ns = self.guard.take_chronyds_step_ns();
         self.observer.was_busy(begun.elapsed().min(LONGEST_STEP));
         // Where it is not known what that was, the keeper is told.
         let is_known = !self.was_set();
@@ -175,11 +226,38 @@ impl Daemon {
             _ => {
                 self.clock.step(by.by_ns).map_err(|why| why.to_string())?;
                 if !self.clock.is_simulated() {
-                    self.realtime = self.realtime.map(|realtime| realtime.stepped(by.by_ns));
+                    self.guard.step(by.by_ns);
                 }
                 Ok(())
             }
         }
+    }
+
+    /// Whether a clock of the host says what a pause has cost, at the price of a read and
+    /// of a wake-up, and nothing else makes that needless: a host that gives notice wakes
+    /// the daemon itself, and beside another daemon the next sample is soon enough.
+    pub(super) fn looks_between(&self) -> bool {
+        let is_alone = self.keeper.policy().corrector == Corrector::Kernel;
+        let now = Instant::now();
+        let is_told =
+            self.sources.iter().filter_map(Source::host).any(|host| host.gives_notice(now));
+        self.settings.interval >= LOOKS_FROM
+            && is_alone
+            && !is_told
+            && self.sources.iter().any(Source::is_cheap)
+    }
+
+    /// Whether the clock, which was right, has been left behind or set.
+    pub(super) fn has_moved(&mut self) -> bool {
+        let ErrorBound::Within { offset: known, .. } = self.keeper.error_bound(monotonic_ns())
+        else {
+            return false;
+        };
+        let seen = self.sources.iter_mut().find_map(Source::glance);
+        let moved_ns = |seen: OffsetBound| {
+            seen.offset_ns.saturating_sub(self.clock.ahead_ns()).abs_diff(known.offset_ns)
+        };
+        seen.is_some_and(|seen| moved_ns(seen) > self.settings.policy.step_threshold_ns)
     }
 
     /// Where the clock is known to be right, it shows what a device counts; but not where
@@ -188,8 +266,8 @@ impl Daemon {
         if !self.sources.iter().any(|source| source.held_against_the_clock().is_some()) {
             return;
         }
-        let known = self.keeper.known(monotonic_ns());
-        let is_known = matches!(known, Known::Within { is_free_running: false, .. });
+        let known = self.keeper.error_bound(monotonic_ns());
+        let is_known = matches!(known, ErrorBound::Within { is_free_running: false, .. });
         let is_right = is_known && !self.clock.is_simulated() && self.is_shown_by_others();
         let devices = self.sources.iter().filter_map(Source::held_against_the_clock);
         devices.for_each(|device| device.clock_is_known(is_right));
@@ -210,6 +288,6 @@ impl Daemon {
         }
         let (is_accepted, change) = self.chronyd.feed(offset);
         self.summary.fed_chronyd += u64::from(is_accepted);
-        self.events.extend(change.map(|change| changed(FEED.to_owned(), change)));
+        self.events.extend(change.map(|change| change_event(FEED.to_owned(), change)));
     }
 }

@@ -2,18 +2,20 @@
 //! its log, its exit code.
 
 mod arguments;
-mod asking;
+mod error;
 mod log;
 mod metrics;
 mod minutes;
 mod recording;
+mod scrapes;
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use arguments::{Arguments, Task};
 use daemon::configuration;
-use daemon::{Daemon, Settings, advice, program};
+use daemon::{Daemon, Settings};
+use error::ProgramError;
 use linux::wait::{Signals, Wait};
 use log::Log;
 
@@ -21,29 +23,26 @@ fn main() -> ExitCode {
     let log = Log::open();
     let code = match arguments::parse(std::env::args_os().skip(1)) {
         Ok(arguments) => run(&arguments, &log),
-        Err(why) => Err((why, "parachrond --help".into(), program::USAGE)),
+        Err(why) => Err(ProgramError::Usage(why)),
     };
     match code {
         Ok(()) => ExitCode::SUCCESS,
-        Err((cause, remedy, code)) => {
-            log.error(&cause, &remedy);
-            ExitCode::from(code)
+        Err(error) => {
+            log.error(&error.to_string(), &error.remedy());
+            ExitCode::from(error.exit_code())
         }
     }
 }
 
-/// Cause, remedy, exit code.
-type Failure = (String, String, u8);
-
-fn run(arguments: &Arguments, log: &Log) -> Result<(), Failure> {
+fn run(arguments: &Arguments, log: &Log) -> Result<(), ProgramError> {
     match arguments.task {
         Task::Help => arguments::print(&arguments::help()),
         Task::Version => arguments::print(concat!("parachrond ", env!("CARGO_PKG_VERSION"), "\n")),
         Task::Check => {
             let (settings, was_read) = settings(arguments)?;
-            metrics::secured(&settings)?;
+            metrics::load_access(&settings)?;
             let file = arguments.file();
-            let is = if was_read { "no mistake" } else { "not there, so all is as by default" };
+            let is = if was_read { "no mistakes" } else { "not found; using defaults" };
             arguments::print(&format!("{}: {is}\n", file.display()));
         }
         Task::Keep => keep(arguments, log)?,
@@ -51,52 +50,44 @@ fn run(arguments: &Arguments, log: &Log) -> Result<(), Failure> {
     Ok(())
 }
 
-fn keep(arguments: &Arguments, log: &Log) -> Result<(), Failure> {
+fn keep(arguments: &Arguments, log: &Log) -> Result<(), ProgramError> {
     // Before all else: a reload that comes early is not to end it.
-    let signals = Signals::of_a_daemon()
-        .map_err(|why| (format!("cannot wait: {why}"), "ulimit -n".into(), program::FAILED))?;
+    let signals = Signals::of_a_daemon().map_err(ProgramError::Signals)?;
     let (settings, _) = settings(arguments)?;
-    let change = if arguments.is_dry_run { dry } else { as_it_is };
+    let change = if arguments.is_dry_run { make_dry } else { keep_settings };
     let metrics = metrics::Metrics::open(&settings, log)?;
-    let recording = recording::Recording::of(&settings)?;
-    let failed = |why| {
-        let (cause, remedy) = advice::of(&why);
-        (advice::in_file(&cause), advice::in_file(&remedy), why.exit_code())
-    };
-    let daemon = Daemon::new(settings).map_err(failed)?;
+    let recording = recording::Recording::new(&settings);
+    let daemon = Daemon::new(settings)?;
     let is_optional = arguments.config.is_none();
     let mut daemon = daemon.reloading(arguments.file().to_owned(), is_optional, change);
     log.write(&daemon.started());
     if let Some(metrics) = metrics {
-        metrics.serve()?;
+        metrics.serve(daemon.board())?;
     }
     if let Some(recording) = recording {
-        recording.begin()?;
+        recording.begin(daemon.board())?;
     }
-    daemon.run(Wait::new(signals), |line| log.write(&line)).map_err(failed)?;
+    daemon.run(Wait::new(signals), |line| log.write(&line))?;
     Ok(())
 }
 
 /// The service's files are the service's.
-fn dry(settings: &mut Settings) {
+fn make_dry(settings: &mut Settings) {
     settings.dry_run = true;
     (settings.state_folder, settings.metrics, settings.records) = (None, None, None);
     let services = Path::new(configuration::STATUS_SOCKET);
     settings.status_socket = settings.status_socket.take().filter(|path| path != services);
 }
 
-fn as_it_is(_: &mut Settings) {}
+fn keep_settings(_: &mut Settings) {}
 
 /// The settings, and whether there is a file. Without one, and none named, they
 /// are the defaults.
-fn settings(arguments: &Arguments) -> Result<(Settings, bool), Failure> {
+fn settings(arguments: &Arguments) -> Result<(Settings, bool), ProgramError> {
     let loaded = configuration::load_or_default(arguments.file(), arguments.config.is_none());
-    let (mut settings, was_read) = loaded.map_err(|why| {
-        let remedy = "parachrond --check, after a change".to_owned();
-        (why.to_string(), remedy, program::USAGE)
-    })?;
+    let (mut settings, was_read) = loaded?;
     if arguments.is_dry_run {
-        dry(&mut settings);
+        make_dry(&mut settings);
     }
     Ok((settings, was_read))
 }

@@ -44,7 +44,10 @@ fn exit_codes_tell_usage_refused_and_no_source_apart() {
     let output = ran(&["--dry-run"], &file);
     assert_eq!(code(&output), Some(program::NO_SOURCE));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("no time source") && said.contains("try: ntp HOST"), "{said}");
+    assert!(
+        said.contains("no time source") && said.contains("try: add an NTP server (ntp HOST)"),
+        "{said}"
+    );
     // Who may set the clock finds that there is no source.
     let is_allowed = linux::system_clock::may_set().is_ok();
     let expected = if is_allowed { program::NO_SOURCE } else { program::REFUSED };
@@ -184,13 +187,13 @@ fn what_cannot_be_recorded_is_told_and_ends_nothing() {
 #[test]
 fn it_links_no_terminal_plots_or_tables() {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--package", "parachrond", "--edges", "normal", "--prefix", "none"])
+        .args(["tree", "--package", "parachron-daemon", "--edges", "normal", "--prefix", "none"])
         .args(["--offline", "--format", "{p}"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .unwrap();
     let tree = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(tree.contains("parachron-daemon "), "{tree}");
+    assert!(tree.contains("parachron-keeper "), "{tree}");
     for heavy in ["clap", "comfy-table", "ratatui", "plotters", "parachron-vmm", "parachron-lab"] {
         let is_it = |line: &str| line.split(' ').next() == Some(heavy);
         assert!(!tree.lines().any(is_it), "{heavy}");

@@ -4,8 +4,11 @@
 use std::fs;
 use std::io::{BufRead, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use daemon::{program, status_socket};
@@ -46,7 +49,7 @@ fn what_another_process_has_first_ends_nothing() {
     let hangup = rustix::process::Pid::from_child(&running.0);
     rustix::process::kill_process(hangup, rustix::process::Signal::HUP).unwrap();
     let told = asked(&status, |reply| reply.contains("it is in use"));
-    assert!(told.contains("tried again each 10 s"), "{told}");
+    assert!(told.contains("retrying every 10 s"), "{told}");
     drop(theirs);
     fs::remove_file(&path).unwrap();
     asked(&status, |reply| !reply.contains("it is in use"));
@@ -75,18 +78,23 @@ fn asked(socket: &Path, is_so: impl Fn(&str) -> bool) -> String {
 
 /// A scrape, once one is served.
 fn asked_by_http(address: SocketAddr) -> String {
+    scraped(address, "/metrics", "parachron_")
+}
+
+/// A page that contains this, once it is served.
+fn scraped(address: SocketAddr, page: &str, part: &str) -> String {
     let begun = Instant::now();
     let scrape = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-        stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: a\r\n\r\n")?;
+        write!(stream, "GET {page} HTTP/1.0\r\nHost: a\r\n\r\n")?;
         let mut reply = String::new();
         stream.read_to_string(&mut reply)?;
         Ok(reply)
     };
     loop {
         match scrape() {
-            Ok(reply) if reply.contains("parachron_") => return reply,
+            Ok(reply) if reply.contains(part) => return reply,
             other => assert!(begun.elapsed() < Duration::from_secs(30), "{other:?}"),
         }
         std::thread::sleep(Duration::from_millis(50));
@@ -97,6 +105,7 @@ fn asked_by_http(address: SocketAddr) -> String {
 /// has 16 MB and 8 tasks (packaging/parachrond.service), and the clock is to be kept.
 #[test]
 fn a_flood_of_connections_to_its_metrics_is_bounded_and_closed() {
+    let _alone = one_flood_at_a_time();
     let (folder, file) = configured("dry-run = true\nstate-folder = ''\nntp = ['127.0.0.1:9']\n");
     // A port that was free a moment ago.
     let metrics = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -147,4 +156,68 @@ fn a_flood_of_connections_to_its_metrics_is_bounded_and_closed() {
         std::thread::sleep(Duration::from_millis(100));
     }
     assert_eq!(flood.len(), 600);
+}
+
+/// Two would take the CPU from each other's daemon.
+fn one_flood_at_a_time() -> MutexGuard<'static, ()> {
+    static FLOOD: Mutex<()> = Mutex::new(());
+    FLOOD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends a flood when it is dropped, by a failed assertion too.
+struct Ending<'f>(&'f AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Any user may ask for the status, as often as he likes: that keeps other users from it, and
+/// neither the clock, nor its metrics.
+#[test]
+fn a_flood_of_the_status_socket_starves_no_metrics() {
+    let _alone = one_flood_at_a_time();
+    let (folder, file) = configured("dry-run = true\nstate-folder = ''\nntp = ['127.0.0.1:9']\n");
+    let metrics = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let text = fs::read_to_string(&file).unwrap() + &format!("metrics = '{metrics}'\n");
+    fs::write(&file, text).unwrap();
+    let _running = started(&file);
+    let samples = || -> u64 {
+        let reply = scraped(metrics, "/status", "\"samples\":");
+        let json = reply.split("\r\n\r\n").nth(1).unwrap();
+        let status: serde_json::Value = serde_json::from_str(json).unwrap();
+        status["counts"]["samples"].as_u64().unwrap()
+    };
+    samples();
+    let status = folder.path().join("status.sock");
+    let is_over = AtomicBool::new(false);
+    let connections = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let _ending = Ending(&is_over);
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Relaxed) {
+                    // Several times what is served between two samples.
+                    std::thread::sleep(Duration::from_millis(1));
+                    let sent = UnixStream::connect(&status)
+                        .and_then(|mut stream| stream.write_all(status_socket::REQUEST));
+                    connections.fetch_add(u64::from(sent.is_ok()), Relaxed);
+                }
+            });
+        }
+        let before = samples();
+        let mut scrapes = 0;
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(4) {
+            let page = scraped(metrics, "/metrics", "parachron_");
+            assert!(page.contains("parachron_daemon_up 1"), "{scrapes}: {page}");
+            scrapes += 1;
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let during = samples();
+        println!("{} requests, {scrapes} scrapes", connections.load(Relaxed));
+        assert!(during >= before + 6, "{before} to {during} samples in 4 s");
+        assert!(connections.load(Relaxed) > 100, "no flood");
+    });
 }

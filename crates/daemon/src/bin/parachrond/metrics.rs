@@ -1,5 +1,5 @@
-//! Its metrics over HTTP, by a thread of their own: a scrape asks the daemon at its
-//! socket, as `parachron status` does, so none holds it up.
+//! Its metrics over HTTP, by a thread of their own: a scrape reads the status that the daemon
+//! posted last, so none holds it up.
 
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
@@ -7,11 +7,12 @@ use std::{io, thread};
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use access::Secured;
-use daemon::{Settings, program};
-use exporter::{Open, Scrapes};
+use daemon::{Settings, StatusBoard};
+use exporter::Open;
 
+use crate::error::ProgramError;
 use crate::log::Log;
-use crate::{Failure, asking};
+use crate::scrapes::{begin, scrapes};
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod elsewhere;
@@ -29,7 +30,7 @@ pub(crate) struct Metrics {
     address: SocketAddr,
     listener: Option<TcpListener>,
     secured: Option<Secured>,
-    scrapes: Scrapes,
+    consumers: Vec<String>,
 }
 
 impl Metrics {
@@ -37,41 +38,43 @@ impl Metrics {
     ///
     /// Not yet where another process does: any user may have been first, and the clock
     /// is kept all the same.
-    pub(crate) fn open(settings: &Settings, log: &Log) -> Result<Option<Self>, Failure> {
+    pub(crate) fn open(settings: &Settings, log: &Log) -> Result<Option<Self>, ProgramError> {
         let Some(address) = settings.metrics else { return Ok(None) };
-        let scrapes = asking::scrapes("metrics", settings, &settings.consumers)?;
-        let secured = secured(settings)?;
-        let remedy = "another address or port: metrics";
+        let secured = load_access(settings)?;
         let listener = match TcpListener::bind(address) {
             Ok(listener) => Some(listener),
-            Err(why) => {
-                let cause = format!("cannot listen at {address}: {why}");
-                if why.kind() != io::ErrorKind::AddrInUse {
-                    return Err((cause, remedy.into(), program::FAILED));
+            Err(error) => {
+                let is_in_use = error.kind() == io::ErrorKind::AddrInUse;
+                let failed = ProgramError::Listen { address, error };
+                if !is_in_use {
+                    return Err(failed);
                 }
-                log.error(&format!("{cause}; tried again each {} s", AGAIN.as_secs()), remedy);
+                let retry = format!("{failed}; retrying every {} s", AGAIN.as_secs());
+                log.error(&retry, &failed.remedy());
                 None
             }
         };
-        Ok(Some(Self { address, listener, secured, scrapes }))
+        let consumers = settings.consumers.clone();
+        Ok(Some(Self { address, listener, secured, consumers }))
     }
 
     /// Serves them until the process ends.
-    pub(crate) fn serve(self) -> Result<(), Failure> {
-        let Self { address, listener, secured, scrapes } = self;
+    pub(crate) fn serve(self, board: StatusBoard) -> Result<(), ProgramError> {
+        let Self { address, listener, secured, consumers } = self;
+        let scrapes = scrapes(board, &consumers);
         let serve = move || {
-            let listener = listener.map_or_else(|| freed(address, AGAIN), Ok)?;
+            let listener = listener.map_or_else(|| bind_when_free(address, AGAIN), Ok)?;
             match secured {
                 None => exporter::serve(listener, Open, move || scrapes.told()),
                 Some(secured) => exporter::serve(listener, secured, move || scrapes.told()),
             }
         };
-        asking::begin("metrics", STACK_BYTES, serve)
+        begin("metrics", STACK_BYTES, serve)
     }
 }
 
 /// Waits until no other process listens there.
-fn freed(address: SocketAddr, again: Duration) -> io::Result<TcpListener> {
+fn bind_when_free(address: SocketAddr, again: Duration) -> io::Result<TcpListener> {
     loop {
         match TcpListener::bind(address) {
             Err(why) if why.kind() == io::ErrorKind::AddrInUse => thread::sleep(again),
@@ -81,9 +84,9 @@ fn freed(address: SocketAddr, again: Duration) -> io::Result<TcpListener> {
 }
 
 /// Who may ask; none where all may.
-pub(crate) fn secured(settings: &Settings) -> Result<Option<Secured>, Failure> {
+pub(crate) fn load_access(settings: &Settings) -> Result<Option<Secured>, ProgramError> {
     let secured = settings.web_config.as_deref().map(Secured::by).transpose();
-    secured.map_err(|why| (why.to_string(), "mend it: web-config".into(), program::USAGE))
+    secured.map_err(|why| ProgramError::WebConfig(why.to_string()))
 }
 
 #[cfg(test)]
@@ -94,12 +97,12 @@ mod tests {
     fn a_port_that_another_process_has_is_taken_once_it_is_free() {
         let other = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = other.local_addr().unwrap();
-        let waiting = thread::spawn(move || freed(address, Duration::from_millis(1)));
+        let waiting = thread::spawn(move || bind_when_free(address, Duration::from_millis(1)));
         thread::sleep(Duration::from_millis(20));
         assert!(!waiting.is_finished());
         drop(other);
         assert_eq!(waiting.join().unwrap().unwrap().local_addr().unwrap(), address);
         // 192.0.2.1 is nobody's (RFC 5737): no reason to wait.
-        assert!(freed("192.0.2.1:1".parse().unwrap(), AGAIN).is_err());
+        assert!(bind_when_free("192.0.2.1:1".parse().unwrap(), AGAIN).is_err());
     }
 }

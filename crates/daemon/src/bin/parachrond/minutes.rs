@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use daemon::status::Status;
 use fleet::Snapshot;
 use records::Minute;
 
@@ -13,7 +14,20 @@ pub(crate) struct Before {
 }
 
 /// The row of now, and what the next one is counted from.
-pub(crate) fn minute(now: &Snapshot, before: &Before, unix_s: i64) -> (Minute, Before) {
+pub(crate) fn minute(
+    now: &Snapshot,
+    status: Option<&Status>,
+    before: &Before,
+    unix_s: i64,
+) -> (Minute, Before) {
+    // Without an offset of the daemon's the machine's figures are those of another daemon.
+    let clock = status.map(|status| &status.clock);
+    let offset_ns = clock.and_then(|clock| clock.offset_ns);
+    let bound_ns = clock.and_then(|clock| clock.bound_ns).map(|ns| ns.cast_signed());
+    let error_ns = offset_ns
+        .zip(bound_ns)
+        .map(|(offset, bound)| offset.saturating_abs().saturating_add(bound));
+
     let selected = now.sources.iter().find(|source| source.state == "selected");
     let restored_age_s = now
         .disrupted_age_s
@@ -32,9 +46,9 @@ pub(crate) fn minute(now: &Snapshot, before: &Before, unix_s: i64) -> (Minute, B
         clocksource: now.clocksource.clone(),
         state: state(now).map(str::to_owned),
         source: selected.map(|source| source.name.clone()),
-        offset_ns: now.offset_s.map(|s| scaled(s, 1e9)),
-        bound_ns: now.offset_bound_s.map(|s| scaled(s, 1e9)),
-        error_ns: now.error_bound_s.map(|s| scaled(s, 1e9)),
+        offset_ns: offset_ns.or(now.offset_s.map(|s| scaled(s, 1e9))),
+        bound_ns: bound_ns.or(now.offset_bound_s.map(|s| scaled(s, 1e9))),
+        error_ns: error_ns.or(now.error_bound_s.map(|s| scaled(s, 1e9))),
         measured_age_s: now.measured_age_s.map(|s| scaled(s, 1.0)),
         frequency_ppb: now.frequency_correction.map(|ratio| scaled(ratio, 1e9)),
         read_ns: now.read_s.map(|s| scaled(s, 1e9)),
@@ -115,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_row_has_what_was_added_since_the_one_before() {
-        let (first, before) = minute(&known(), &Before::default(), 1_000);
+        let (first, before) = minute(&known(), None, &Before::default(), 1_000);
         assert_eq!((first.offset_ns, first.error_ns), (Some(-1_500_000), Some(2_500_000)));
         assert_eq!(
             (first.pause, first.snapshot_restored, first.migrated),
@@ -130,12 +144,12 @@ mod tests {
         let mut next = known();
         next.disruptions.insert("pause".to_owned(), 5);
         next.steal_s = Some(10.25);
-        let (row, before) = minute(&next, &before, 1_060);
+        let (row, before) = minute(&next, None, &before, 1_060);
         assert_eq!((row.pause, row.disruptions, row.steal_ms), (Some(3), Some(3), Some(250)));
         // No reply, and a daemon that began again.
-        let (silent, before) = minute(&Snapshot::default(), &before, 1_120);
+        let (silent, before) = minute(&Snapshot::default(), None, &before, 1_120);
         assert_eq!((silent.pause, silent.state, silent.error_ns), (None, None, None));
-        let (again, _) = minute(&known(), &before, 1_180);
+        let (again, _) = minute(&known(), None, &before, 1_180);
         assert_eq!((again.pause, again.snapshot_restored), (Some(2), Some(0)));
     }
 

@@ -1,17 +1,19 @@
-//! Its records: each minute a row, by a thread of their own. What cannot be written is
-//! told, and the clock is kept all the same.
+//! Its records: a row every minute, by a thread of their own. What cannot be written is
+//! logged, and the clock is still kept.
 
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use daemon::Settings;
-use exporter::Scrapes;
+use daemon::status::Status;
+use daemon::{Settings, StatusBoard};
+use fleet::Snapshot;
 use records::{Error, Folder, Minute};
 
+use crate::error::ProgramError;
 use crate::log::Log;
 use crate::minutes::{Before, minute};
-use crate::{Failure, asking};
+use crate::scrapes::{begin, scrapes};
 
 const EVERY: Duration = Duration::from_secs(60);
 /// The sources have replied by then.
@@ -21,14 +23,13 @@ const PACKED_EACH: u32 = 60;
 /// Making a Parquet file of a day takes a part of this.
 const STACK_BYTES: usize = 512 << 10;
 
-/// Where to, and who is asked.
+/// Where to.
 pub(crate) struct Recording {
     folder: Folder<Minute>,
     shown: PathBuf,
-    scrapes: Scrapes,
     /// Lines that were left out when a Parquet file was made last.
     left_out: u64,
-    /// What was told to fail, and has not been told to be over.
+    /// What was logged to fail, and not yet to work again.
     failing: [bool; 2],
 }
 
@@ -38,38 +39,43 @@ const PACK: (usize, &str) = (1, "lines of records are not packed");
 
 impl Recording {
     /// What is to be recorded, if that is configured.
-    pub(crate) fn of(settings: &Settings) -> Result<Option<Self>, Failure> {
-        let Some(shown) = settings.records.clone() else { return Ok(None) };
-        let scrapes = asking::scrapes("records", settings, &[])?;
+    pub(crate) fn new(settings: &Settings) -> Option<Self> {
+        let shown = settings.records.clone()?;
         let limit_bytes = u64::from(settings.records_limit_mb) * 1_000_000;
         let folder = Folder::here(&shown, limit_bytes);
-        Ok(Some(Self { folder, shown, scrapes, left_out: 0, failing: [false; 2] }))
+        Some(Self { folder, shown, left_out: 0, failing: [false; 2] })
     }
 
     /// Records until the process ends.
-    pub(crate) fn begin(mut self) -> Result<(), Failure> {
+    pub(crate) fn begin(mut self, board: StatusBoard) -> Result<(), ProgramError> {
         let record = move || {
             let log = Log::open();
+            let scrapes = scrapes(board.clone(), &[]);
             let mut before = Before::default();
             thread::sleep(FIRST);
             for row in 0_u32.. {
-                let recorded = self.one(&mut before);
-                self.tell(&log, ROW, recorded);
+                let recorded = self.write(&scrapes.one(), board.latest().as_deref(), &mut before);
+                self.report(&log, ROW, recorded);
                 if row.is_multiple_of(PACKED_EACH) {
                     let packed = self.pack(&log);
-                    self.tell(&log, PACK, packed);
+                    self.report(&log, PACK, packed);
                 }
                 thread::sleep(EVERY);
             }
         };
-        asking::begin("records", STACK_BYTES, record)
+        begin("records", STACK_BYTES, record)
     }
 
-    /// A row.
-    fn one(&mut self, before: &mut Before) -> Result<(), Error> {
+    /// Writes a row.
+    fn write(
+        &mut self,
+        machine: &Snapshot,
+        status: Option<&Status>,
+        before: &mut Before,
+    ) -> Result<(), Error> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let unix_s = since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX));
-        let (row, next) = minute(&self.scrapes.one(), before, unix_s);
+        let (row, next) = minute(machine, status, before, unix_s);
         self.folder.write(&row)?;
         // What a row that was not written has counted is in the next.
         *before = next;
@@ -86,12 +92,13 @@ impl Recording {
         Ok(())
     }
 
-    /// Once, and once again when it is over: not each minute.
-    fn tell(&mut self, log: &Log, (which, what): (usize, &str), done: Result<(), Error>) {
+    /// Logs a failure once, and once more when it is over: not every minute.
+    fn report(&mut self, log: &Log, (which, what): (usize, &str), done: Result<(), Error>) {
         let was_failing = std::mem::replace(&mut self.failing[which], done.is_err());
         match done {
             Err(why) if !was_failing => {
-                let remedy = "room on the disk and write permission; the clock is kept without";
+                let remedy = "free disk space and check write permission; the clock is still kept \
+                     without records";
                 log.error(&format!("{what}: {why}"), remedy);
             }
             Ok(()) if was_failing => {

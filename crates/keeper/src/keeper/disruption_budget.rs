@@ -13,7 +13,7 @@ use crate::offset::Offset;
 /// By how much the clock is behind since it was last right, as far as the
 /// disruptions since then show.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Explained {
+pub(super) struct DisruptionBudget {
     /// When it was last known to be right, CLOCK_MONOTONIC, ns: never, or another process
     /// has set it since.
     right_ns: Option<u64>,
@@ -33,7 +33,7 @@ enum Behind {
     Unknown,
 }
 
-impl Explained {
+impl DisruptionBudget {
     /// The clock is right, and was `known` to be last.
     pub(super) fn since(known: Option<OffsetBound>) -> Self {
         let right_ns = known.map(|offset| offset.at_monotonic_ns);
@@ -66,7 +66,7 @@ impl Explained {
     }
 
     /// The clock was moved by this.
-    pub(super) fn moved(&mut self, by_ns: i64, now_ns: u64) {
+    pub(super) fn step(&mut self, by_ns: i64, now_ns: u64) {
         self.moved_ns = Some(now_ns);
         if let Behind::By(behind) = &mut self.behind {
             let by = by_ns as f64;
@@ -84,7 +84,7 @@ impl Explained {
     /// the clock worse. `left_ns` may have been left uncorrected before, and the clock have
     /// run off by `ran_ns` since: of one that was ahead by 3 s before a pause of 5 s, 5 s
     /// more make 3 s of 2.
-    pub(super) fn accounts_for(
+    pub(super) fn covers(
         &self,
         offset: &OffsetBound,
         left_ns: u64,
@@ -135,36 +135,37 @@ mod tests {
     }
 
     /// Of a clock that was right at 0.
-    fn explained() -> Explained {
-        Explained::since(Some(shown(0)))
+    fn budget() -> DisruptionBudget {
+        DisruptionBudget::since(Some(shown(0)))
     }
 
     #[test]
     fn a_pause_accounts_for_its_own_length() {
-        let mut explained = explained();
-        let accounts = |it: &Explained, by_ns| it.accounts_for(&shown(by_ns), 1000, 0, 0);
-        assert!(!accounts(&explained, 0));
-        explained.add(&pause(60e9, 1e6), true);
-        assert!(accounts(&explained, 60_000_000_000));
-        assert!(accounts(&explained, 59_999_000_000));
-        assert!(!accounts(&explained, 59_990_000_000));
-        assert!(!accounts(&explained, -60_000_000_000));
-        explained.add(&pause(2e9, 1e6), true);
-        assert!(accounts(&explained, 62_000_000_000));
-        explained.moved(62_000_000_000, 1);
-        assert!(!accounts(&explained, 62_000_000_000));
+        let mut budget = budget();
+        let accounts = |it: &DisruptionBudget, by_ns| it.covers(&shown(by_ns), 1000, 0, 0);
+        assert!(!accounts(&budget, 0));
+        budget.add(&pause(60e9, 1e6), true);
+        assert!(accounts(&budget, 60_000_000_000));
+        assert!(accounts(&budget, 59_999_000_000));
+        assert!(!accounts(&budget, 59_990_000_000));
+        assert!(!accounts(&budget, -60_000_000_000));
+        budget.add(&pause(2e9, 1e6), true);
+        assert!(accounts(&budget, 62_000_000_000));
+        budget.step(62_000_000_000, 1);
+        assert!(!accounts(&budget, 62_000_000_000));
     }
 
     /// A verdict comes some samples after what it is about.
     #[test]
     fn one_that_is_corrected_as_it_becomes_known_accounts_for_nothing_more() {
         let at = |at_monotonic_ns| Disruption { at_monotonic_ns, ..pause(60e9, 1e6) };
-        let accounts = |it: &Explained| it.accounts_for(&shown(60_000_000_000), 1000, 0, 9);
-        let mut moved = explained();
-        moved.moved(60_000_000_000, 5);
+        let accounts = |it: &DisruptionBudget| it.covers(&shown(60_000_000_000), 1000, 0, 9);
+        let mut moved = budget();
+        moved.step(60_000_000_000, 5);
         moved.add(&at(4), true);
         assert!(!accounts(&moved), "stepped since");
-        let mut right = Explained::since(Some(OffsetBound { at_monotonic_ns: 5, ..shown(0) }));
+        let mut right =
+            DisruptionBudget::since(Some(OffsetBound { at_monotonic_ns: 5, ..shown(0) }));
         right.add(&at(4), true);
         assert!(!accounts(&right), "right since");
         right.add(&at(6), true);
@@ -173,45 +174,44 @@ mod tests {
 
     #[test]
     fn it_accounts_for_nothing_of_a_clock_that_may_have_been_as_far_off() {
-        let mut explained = explained();
-        explained.add(&pause(5e9, 0.0), true);
-        let accounts = |ran_ns| explained.accounts_for(&shown(5_000_000_000), 1000, ran_ns, 0);
+        let mut budget = budget();
+        budget.add(&pause(5e9, 0.0), true);
+        let accounts = |ran_ns| budget.covers(&shown(5_000_000_000), 1000, ran_ns, 0);
         assert!(accounts(2_499_000_000));
         assert!(!accounts(2_500_000_000));
-        assert_eq!((explained.age_ns(7), Explained::default().age_ns(7)), (Some(7), None));
+        assert_eq!((budget.age_ns(7), DisruptionBudget::default().age_ns(7)), (Some(7), None));
     }
 
     #[test]
     fn what_is_beyond_a_pause_is_beyond_either_end_of_it() {
-        let mut explained = explained();
-        assert_eq!(explained.beyond_ns(-7), 7);
-        explained.add(&pause(5e9, 1e6), true);
+        let mut budget = budget();
+        assert_eq!(budget.beyond_ns(-7), 7);
+        budget.add(&pause(5e9, 1e6), true);
         let beyond = [5_000_000_000, 5_001_000_000, 7_400_000_000, 4_000_000_000, -1_000_000_000]
-            .map(|by_ns| explained.beyond_ns(by_ns));
+            .map(|by_ns| budget.beyond_ns(by_ns));
         assert_eq!(beyond, [0, 0, 2_399_000_000, 999_000_000, 5_999_000_000]);
     }
 
     #[test]
     fn what_is_known_of_a_pause_is_nearer_than_a_seconds_reading() {
-        let mut explained = explained();
-        assert_eq!(explained.nearest_ns(7), 7);
-        explained.add(&pause(5e9, 1e6), true);
-        let nearest =
-            [6_100_000_000, 5_000_500_000, 4_200_000_000].map(|by| explained.nearest_ns(by));
+        let mut budget = budget();
+        assert_eq!(budget.nearest_ns(7), 7);
+        budget.add(&pause(5e9, 1e6), true);
+        let nearest = [6_100_000_000, 5_000_500_000, 4_200_000_000].map(|by| budget.nearest_ns(by));
         assert_eq!(nearest, [5_001_000_000, 5_000_500_000, 4_999_000_000]);
     }
 
     #[test]
     fn one_of_unknown_or_vague_size_accounts_for_nothing() {
-        let mut vague = explained();
+        let mut vague = budget();
         vague.add(&pause(2e9, 1.5e9), true);
-        assert!(!vague.accounts_for(&shown(2_000_000_000), 0, 0, 0));
-        let mut unknown = explained();
+        assert!(!vague.covers(&shown(2_000_000_000), 0, 0, 0));
+        let mut unknown = budget();
         unknown.add(&Disruption { behind: None, ..pause(2e9, 0.0) }, true);
         unknown.add(&pause(2e9, 0.0), true);
-        assert!(!unknown.accounts_for(&shown(2_000_000_000), 0, 0, 0));
-        let mut unproven = explained();
+        assert!(!unknown.covers(&shown(2_000_000_000), 0, 0, 0));
+        let mut unproven = budget();
         unproven.add(&pause(2e9, 0.0), false);
-        assert!(!unproven.accounts_for(&shown(2_000_000_000), 0, 0, 0));
+        assert!(!unproven.covers(&shown(2_000_000_000), 0, 0, 0));
     }
 }

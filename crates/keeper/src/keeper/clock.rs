@@ -1,0 +1,242 @@
+//! The clock: whether it is right, how far it may be off, and what has moved it.
+
+use disruptions::Disruption;
+use units::OffsetBound;
+
+use super::date::Date;
+use super::disruption_budget::DisruptionBudget;
+use super::lone_moves::{LONE_SERVER_NS, LoneMoves};
+use super::phase::Phase;
+use super::polled::SECOND_NS;
+use crate::action::{Cause, Correction, Refusal};
+use crate::choice::Selected;
+use crate::discipline::{Adjustment, Discipline};
+use crate::policy::Policy;
+use crate::slewing::Slewing;
+use crate::source::SourceKind;
+
+/// Without a measurement for this long beyond a poll the clock runs free.
+const FREE_RUNNING_NS: u64 = 10 * SECOND_NS;
+
+/// A clock set detected within this time after our step, or chronyd's, may be
+/// that step.
+pub(super) const OWN_STEP_SEEN_NS: u64 = 5 * SECOND_NS;
+
+/// What the kernel adds to its largest error (MAXFREQ, include/linux/timex.h).
+pub(super) const UNKNOWN_PPB: f64 = 500_000.0;
+
+/// How far the clock may be off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorBound {
+    /// Nothing is known: it was not measured yet, or another process set it.
+    Unknown,
+    /// A disruption moved it, and it was not measured since.
+    Disrupted,
+    /// It was off by this at most, when it was measured.
+    Within {
+        /// The last offset, by as many sources as a correction takes.
+        offset: OffsetBound,
+        /// No source was measured for longer than a poll.
+        is_free_running: bool,
+    },
+}
+
+/// The clock, and what is done to it.
+#[derive(Debug)]
+pub(super) struct Clock {
+    pub(super) phase: Phase,
+    /// The last offset that was no reason for a step, since the clock was
+    /// disturbed or stepped.
+    pub(super) error_bound: Option<OffsetBound>,
+    /// When the kernel was given the clock's error last; 0 where that was taken back.
+    pub(super) error_reported_ns: u64,
+    pub(super) date: Date,
+    pub(super) disruption_budget: DisruptionBudget,
+    /// When a disruption was last seen to have begun, or the host to have resumed.
+    pub(super) disrupted_ns: u64,
+    pub(super) slewing: Option<Slewing>,
+    /// A step of ours that the next sample will detect: by how much, and when.
+    pub(super) own_step: Option<(i64, u64)>,
+    pub(super) lone_moves: LoneMoves,
+    pub(super) discipline: Discipline,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self {
+            phase: Phase::Disturbed(Cause::Start),
+            error_bound: None,
+            error_reported_ns: 0,
+            date: Date::Shown,
+            disruption_budget: DisruptionBudget::default(),
+            disrupted_ns: 0,
+            slewing: None,
+            own_step: None,
+            lone_moves: LoneMoves::default(),
+            discipline: Discipline::default(),
+        }
+    }
+}
+
+impl Clock {
+    /// How far it may be off at `now_ns`.
+    pub(super) fn error_bound(&self, now_ns: u64, policy: &Policy) -> ErrorBound {
+        if let Some(offset) = self.error_bound {
+            let age_ns = now_ns.saturating_sub(offset.at_monotonic_ns);
+            let is_free_running = age_ns > policy.poll_ns.saturating_add(FREE_RUNNING_NS);
+            return ErrorBound::Within { offset, is_free_running };
+        }
+        match self.phase {
+            Phase::Disturbed(Cause::Start) | Phase::SetByAnother | Phase::Settled => {
+                ErrorBound::Unknown
+            }
+            Phase::Disturbed(_) | Phase::Corrected(_) => ErrorBound::Disrupted,
+        }
+    }
+
+    /// Notes an offset that is no reason for a step: of the `needed` sources that have
+    /// to agree, each measured in this sample.
+    pub(super) fn note(&mut self, selected: &Selected, needed: usize) {
+        let is_shown = selected.kind != SourceKind::Rtc
+            && selected.agreeing.0 >= needed
+            && selected.fresh >= needed;
+        if is_shown {
+            self.error_bound = Some(selected.offset);
+        }
+    }
+
+    /// Nothing measured before counts any more.
+    pub(super) fn disturb(&mut self, cause: Cause) {
+        (self.phase, self.error_bound) = (Phase::Disturbed(cause), None);
+        self.discipline.forget_offsets();
+    }
+
+    /// It is, or will be, where a source has it: to be verified.
+    pub(super) fn correct(&mut self) {
+        self.error_bound = None;
+        self.phase = Phase::Corrected(self.phase.cause());
+    }
+
+    /// It was stepped by this.
+    pub(super) fn step(&mut self, by_ns: i64, now_ns: u64) {
+        self.correct();
+        self.date.step(by_ns);
+        self.disruption_budget.step(by_ns, now_ns);
+        // A step ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).
+        self.slewing = None;
+        self.discipline.note_step(now_ns, by_ns);
+        self.own_step = Some((by_ns, now_ns));
+    }
+
+    /// A slew of ours began, beside those of the discipline.
+    pub(super) fn slew(&mut self, by_ns: i64, now_ns: u64) {
+        let slewing = Slewing { by_ns, since_ns: now_ns };
+        self.slewing = Some(slewing);
+        self.discipline.note_slew(slewing);
+    }
+
+    /// A set of the clock, noticed at `at_ns`, ended a slew (TK_CLEAR_NTP,
+    /// kernel/time/timekeeping.c), but none that was begun since: a set is known some
+    /// samples later. Whether one that was begun before may still be in progress, as it may
+    /// have been begun after the set.
+    pub(super) fn end_slew(&mut self, at_ns: u64) -> bool {
+        let may_slew = self.discipline.is_slewing(at_ns);
+        if let Some(slewing) = self.slewing.as_mut().filter(|slewing| slewing.since_ns <= at_ns) {
+            slewing.by_ns = 0;
+        }
+        self.discipline.end_slew(at_ns);
+        may_slew
+    }
+
+    /// What is left of the slew in progress, ns.
+    pub(super) fn slew_left_ns(&self, now_ns: u64) -> i64 {
+        self.slewing.map_or(0, |slewing| slewing.left_ns(now_ns))
+    }
+
+    /// Whether a disruption is the step of ours that it was not detected as yet.
+    pub(super) fn take_own_step(&mut self, disruption: &Disruption) -> bool {
+        let Some((by_ns, at_ns)) = self.own_step else { return false };
+        let by_ns = by_ns as f64;
+        let is_near = |size_ns: f64| (size_ns - by_ns).abs() <= 1e6 + by_ns.abs() / 100.0;
+        let since_ns = disruption.at_monotonic_ns.checked_sub(at_ns);
+        let is_own = since_ns.is_some_and(|since_ns| since_ns <= OWN_STEP_SEEN_NS)
+            && disruption.size.is_none_or(|size| is_near(size.ns));
+        if is_own {
+            self.own_step = None;
+        }
+        is_own
+    }
+
+    /// Whether the disruptions since it was right account for an offset. `learnt_ppb` is
+    /// how well its frequency is known, and `is_believed` that one voice needs no other.
+    pub(super) fn is_accounted_for(
+        &self,
+        offset: &OffsetBound,
+        policy: &Policy,
+        learnt_ppb: Option<f64>,
+        is_believed: bool,
+        now_ns: u64,
+    ) -> bool {
+        let left_ns = policy.tolerance_ns.saturating_add(offset.bound_ns.saturating_mul(2));
+        let ran_ns = if is_believed { Some(0) } else { self.ran_off_ns(learnt_ppb, now_ns) };
+        let covers = |ran_ns| self.disruption_budget.covers(offset, left_ns, ran_ns, now_ns);
+        ran_ns.is_some_and(covers)
+    }
+
+    /// By how much it may have run off since it was known to be right, ns; `None`
+    /// where it never was. What a disruption left is not what is wrong with a clock that
+    /// was off before, and who lies may say that it is. A voice that needs no other is
+    /// believed what it shows anyway, as far as it may.
+    fn ran_off_ns(&self, learnt_ppb: Option<f64>, now_ns: u64) -> Option<u64> {
+        let age_ns = self.disruption_budget.age_ns(now_ns)? as f64;
+        Some((age_ns * learnt_ppb.unwrap_or(UNKNOWN_PPB) * 1e-9) as u64)
+    }
+
+    /// Whether one server alone may move it by this.
+    pub(super) fn check_lone_move(&self, by_ns: u64, now_ns: u64) -> Result<(), Refusal> {
+        if by_ns > LONE_SERVER_NS {
+            return Err(Refusal::LoneServer { most_ns: LONE_SERVER_NS });
+        }
+        self.lone_moves.check(by_ns, now_ns).map_err(|wait_ns| Refusal::LoneServerAgain {
+            moved_ns: self.lone_moves.sum_ns(now_ns),
+            most_ns: LONE_SERVER_NS,
+            wait_ns,
+        })
+    }
+
+    /// A step, or a slew, is made by the word of one server alone or of others. Disruptions
+    /// are a reason of their own for what they account for, and for no more.
+    pub(super) fn count_lone_move(
+        &mut self,
+        by: &Correction,
+        is_lone: bool,
+        is_accounted_for: bool,
+        is_slew: bool,
+        now_ns: u64,
+    ) {
+        let left_ns = self.slew_left_ns(now_ns);
+        let counted_ns = match (is_lone, is_accounted_for) {
+            (false, _) => 0,
+            (true, true) => self.disruption_budget.beyond_ns(by.by_ns),
+            (true, false) => by.by_ns.unsigned_abs(),
+        };
+        self.lone_moves.begin(if is_slew { counted_ns } else { 0 }, left_ns.unsigned_abs());
+        self.lone_moves.add(counted_ns, now_ns);
+    }
+
+    /// It is right by one server alone: what that has it slew by is counted, and left out
+    /// where it is too much.
+    pub(super) fn limit_lone_slew(
+        &mut self,
+        adjustment: Option<Adjustment>,
+        now_ns: u64,
+    ) -> Option<Adjustment> {
+        let by_ns = adjustment?.slew_ns.map_or(0, i64::unsigned_abs);
+        if self.lone_moves.check(by_ns, now_ns).is_ok() {
+            self.lone_moves.add(by_ns, now_ns);
+            return adjustment;
+        }
+        let frequency = Adjustment { slew_ns: None, ..adjustment? };
+        (frequency != Adjustment::default()).then_some(frequency)
+    }
+}
