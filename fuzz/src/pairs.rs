@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use errormap::{Samples, Settings, solve};
+use fleet::errormap::{Samples, Settings, solve};
 use pair::Reply;
 
 /// A request of any bytes is answered by no more than it has, or not; a reply of any bytes
@@ -14,7 +14,7 @@ pub(crate) fn packets(data: &[u8]) {
         assert_eq!(pair::reply(&reply, 0), None);
     }
     let number = data.get(24..32).map_or(0, |bytes| u64::from_be_bytes(bytes.try_into().unwrap()));
-    for near_ns in [0, 1_700_000_000_000_000_000, errormap::LONGEST_NS] {
+    for near_ns in [0, 1_700_000_000_000_000_000, fleet::errormap::LONGEST_NS] {
         if let Some(Reply::Times { received_ns, sent_ns }) = Reply::parse(data, number, near_ns) {
             // Half an era away at most.
             let away = |ns: i64| (i128::from(ns) - i128::from(near_ns)).abs();

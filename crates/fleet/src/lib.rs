@@ -8,6 +8,7 @@
 mod alerts;
 mod consumers;
 mod dashboard;
+pub mod errormap;
 mod metrics;
 mod samples;
 mod snapshot;

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, Read, Result};
 
-use errormap::{Claim, Probe, Samples};
+use fleet::errormap::{Claim, Probe, Samples};
 use serde::Deserialize;
 
 /// A line is no longer.
@@ -67,9 +67,10 @@ fn added(line: &[u8], samples: &mut Samples) -> std::result::Result<(), String> 
     let line = serde_json::from_slice(line)
         .map_err(|_| "neither a probe nor a claim, or longer than 4096 bytes".to_owned())?;
     let result = match line {
-        Line::Probe(probe) => {
-            probe.sample().map_err(errormap::Refused::from).and_then(|sample| samples.add(&sample))
-        }
+        Line::Probe(probe) => probe
+            .sample()
+            .map_err(fleet::errormap::Refused::from)
+            .and_then(|sample| samples.add(&sample)),
         Line::Claim(claim) => samples.claim(claim),
     };
     result.map_err(|why| why.to_string())

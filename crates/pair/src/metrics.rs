@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use errormap::{Claim, Sample, Samples};
+use fleet::errormap::{Claim, Sample, Samples};
 
 use crate::lines::Tally;
 
@@ -186,7 +186,7 @@ fn nanoseconds(text: &str) -> Option<i64> {
             .map(|ns| sign * ns);
     }
     let ns = text.parse::<f64>().ok()? * 1e9;
-    (ns.abs() < errormap::LONGEST_NS as f64).then_some(ns as i64)
+    (ns.abs() < fleet::errormap::LONGEST_NS as f64).then_some(ns as i64)
 }
 
 #[cfg(test)]
@@ -220,8 +220,11 @@ mod tests {
             at_ns: sample.at_ns,
         };
         expected.claim(claim).unwrap();
-        let settings = errormap::Settings::default();
-        assert_eq!(errormap::solve(&samples, &settings), errormap::solve(&expected, &settings));
+        let settings = fleet::errormap::Settings::default();
+        assert_eq!(
+            fleet::errormap::solve(&samples, &settings),
+            fleet::errormap::solve(&expected, &settings)
+        );
     }
 
     #[test]
@@ -250,7 +253,7 @@ mod tests {
         let refused = evil.map(|page| take(&page, &mut samples, &mut named));
         assert_eq!(refused[0].why.as_deref(), Some("one page speaks for a and 1 more"));
         assert_eq!(refused[1].why.as_deref(), Some("an earlier page speaks for a"));
-        let map = errormap::solve(&samples, &errormap::Settings::default());
+        let map = fleet::errormap::solve(&samples, &fleet::errormap::Settings::default());
         assert_eq!(map.findings, []);
     }
 

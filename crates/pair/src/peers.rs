@@ -36,8 +36,8 @@ pub fn parse<'t>(text: &'t str) -> Result<Vec<Peer>, String> {
         Ok(Peer { name: name.to_owned(), address: address.to_owned() })
     };
     let peers: Vec<Peer> =
-        lines.take(errormap::MOST_NODES + 1).map(peer).collect::<Result<_, _>>()?;
-    let most = errormap::MOST_NODES;
+        lines.take(fleet::errormap::MOST_NODES + 1).map(peer).collect::<Result<_, _>>()?;
+    let most = fleet::errormap::MOST_NODES;
     if peers.len() > most { Err(format!("more than {most} nodes")) } else { Ok(peers) }
 }
 

@@ -4,7 +4,7 @@ use std::io::{Error, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use errormap::Probe;
+use fleet::errormap::Probe;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::packet::{self, Reply};

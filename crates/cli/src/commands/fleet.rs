@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Subcommand;
-use errormap::Settings;
+use fleet::errormap::Settings;
 use instruments::duration;
 
 use crate::error::{CliError, note};
@@ -95,7 +95,7 @@ fn map(args: &MapArgs) -> Result<ExitCode, CliError> {
         tolerance_ns: ns(args.tolerance),
         ..Settings::default()
     };
-    let map = errormap::solve(&samples, &settings);
+    let map = fleet::errormap::solve(&samples, &settings);
     let now_ns = i64::try_from(linux::clock::pair()?.realtime_ns).unwrap_or(i64::MAX);
     let ago_ns = now_ns.saturating_sub(map.as_of_ns);
     if ago_ns > settings.window_ns {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use errormap::Sample;
+use fleet::errormap::Sample;
 use instruments::duration;
 use linux::wait::{Signals, Wait, Wake};
 use pair::{Answers, Clock, Counts, Networks, Peer, ProbeError, Prober, Responder};

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use errormap::Samples;
+use fleet::errormap::Samples;
 use pair::Tally;
 
 use crate::error::{CliError, note};

@@ -1,7 +1,7 @@
 //! The map as tables.
 
 use daemon::words::date_and_time;
-use errormap::{Ahead, Finding, Map, Step};
+use fleet::errormap::{Ahead, Finding, Map, Step};
 use instruments::figures::{signed, time};
 
 use crate::output::table::{Cell, Column, Table, width, wrap};
@@ -186,7 +186,7 @@ fn steps(all: &[Step]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use errormap::{Samples, Settings, solve};
+    use fleet::errormap::{Samples, Settings, solve};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use crate::sample::{Claim, Invalid, Sample};
+use crate::errormap::sample::{Claim, Invalid, Sample};
 
 /// Nodes of a map.
 pub const MOST_NODES: usize = 20_000;
@@ -167,7 +167,7 @@ impl Samples {
             let last = seen.back()?;
             Some((nodes, last.min_ns.midpoint(last.max_ns)))
         };
-        crate::roughly::ahead_ns(
+        crate::errormap::roughly::ahead_ns(
             self.names.len(),
             &self.pairs.iter().filter_map(newest).collect::<Vec<_>>(),
         )
@@ -204,7 +204,7 @@ fn keep(of_pair: &mut VecDeque<Seen>, seen: Seen) {
 fn widened_ns(as_of_ns: i64, at_ns: i64, settings: &Settings) -> i64 {
     let age_ns = as_of_ns.saturating_sub(at_ns).unsigned_abs() as f64;
     // Of a cast beyond 64 bits comes the largest.
-    ((age_ns * 2e-6 * settings.drift_ppm).ceil() as i64).min(crate::LONGEST_NS)
+    ((age_ns * 2e-6 * settings.drift_ppm).ceil() as i64).min(crate::errormap::LONGEST_NS)
 }
 
 /// What all samples of a pair leave that do not contradict a newer one.

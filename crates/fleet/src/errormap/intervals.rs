@@ -6,9 +6,9 @@
 //! number the two in the middle are both the median: the bounds hold against either, so
 //! that of two halves neither is off.
 
-use crate::distance::Slack;
-use crate::graph::{Graph, Vertex};
-use crate::samples::Pair;
+use crate::errormap::distance::Slack;
+use crate::errormap::graph::{Graph, Vertex};
+use crate::errormap::samples::Pair;
 
 /// Edges that may be looked at for the bounds: with 160,000, twelve roots; of a fleet of
 /// 300 each is a root.

@@ -4,7 +4,7 @@
 //! 2i + 1 are the two sides of one interval. Along a path the weights add up to a bound;
 //! around a loop of negative sum a clock would be behind itself: somebody on it is wrong.
 
-use crate::samples::Pair;
+use crate::errormap::samples::Pair;
 
 /// A vertex: a node by its number, then UTC, then a claim each.
 pub(crate) type Vertex = u32;

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::graph::{Graph, Vertex};
+use crate::errormap::graph::{Graph, Vertex};
 
 /// Not reached.
 const FAR: u64 = u64::MAX;
@@ -23,7 +23,7 @@ pub(crate) struct Slack<'g> {
 impl<'g> Slack<'g> {
     /// `potential` is of [`Graph::feasible`].
     pub(crate) fn new(graph: &'g mut Graph, potential: Vec<i128>) -> Self {
-        let slack = |edge: &crate::graph::Edge| {
+        let slack = |edge: &crate::errormap::graph::Edge| {
             let way = potential[edge.to as usize] - potential[edge.from as usize];
             u64::try_from(i128::from(edge.most_ns) - way).unwrap_or(FAR)
         };

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use crate::intervals::median;
+use crate::errormap::intervals::median;
 
 /// Trees that span the fleet.
 const TREES: usize = 9;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::graph::{Graph, Vertex};
+use crate::errormap::graph::{Graph, Vertex};
 
 /// Contradictions that are counted at a time, and more in a small fleet: by so many edges
 /// that are looked at.

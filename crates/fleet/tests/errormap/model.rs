@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use errormap::{Probe, Samples};
+use fleet::errormap::{Probe, Samples};
 
 pub(crate) const MS: i64 = 1_000_000;
 pub(crate) const S: i64 = 1_000_000_000;

@@ -1,6 +1,6 @@
 //! The intervals hold the truth.
 
-use errormap::{Claim, Finding, Map, Settings, solve};
+use fleet::errormap::{Claim, Finding, Map, Settings, solve};
 use proptest::prelude::*;
 
 use crate::model::{BEGIN, Fleet, MS, S, name};

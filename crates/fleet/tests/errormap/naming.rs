@@ -1,6 +1,6 @@
 //! Who is named, and how soon.
 
-use errormap::{Ahead, Claim, Finding, SAMPLES_OF_A_PAIR, Sample, Samples, Settings, solve};
+use fleet::errormap::{Ahead, Claim, Finding, SAMPLES_OF_A_PAIR, Sample, Samples, Settings, solve};
 
 use crate::model::{Fleet, MS, Random, S, name};
 
@@ -25,9 +25,9 @@ fn a_clock_5_ms_off_is_named_within_a_minute() {
 /// Three nodes: of two answers that contradict a third, nobody can say whose is wrong.
 #[test]
 fn of_three_that_contradict_each_other_each_may_lie() {
-    let mut samples = errormap::Samples::default();
+    let mut samples = fleet::errormap::Samples::default();
     for (from, to, ahead_ms) in [("a", "b", 0), ("b", "c", 0), ("a", "c", 9)] {
-        let sample = errormap::Sample {
+        let sample = fleet::errormap::Sample {
             from: from.into(),
             to: to.into(),
             min_ns: ahead_ms * MS,
@@ -50,9 +50,9 @@ fn of_three_that_contradict_each_other_each_may_lie() {
 /// A clock that is set between two probes contradicts itself.
 #[test]
 fn a_clock_that_was_set_is_seen() {
-    let mut samples = errormap::Samples::default();
+    let mut samples = fleet::errormap::Samples::default();
     for (at_ns, ahead_ns) in [(S, 0), (11 * S, 50 * MS)] {
-        let sample = errormap::Sample {
+        let sample = fleet::errormap::Sample {
             from: "a".into(),
             to: "b".into(),
             min_ns: ahead_ns,
@@ -71,9 +71,9 @@ fn a_clock_that_was_set_is_seen() {
 /// A way there of 3 ms and none back: bounded, and never less than what is certain.
 #[test]
 fn an_asymmetric_link_is_bounded() {
-    let mut samples = errormap::Samples::default();
+    let mut samples = fleet::errormap::Samples::default();
     let mut pair = |from: &str, to: &str, min_us: i64, max_us: i64| {
-        let sample = errormap::Sample {
+        let sample = fleet::errormap::Sample {
             from: from.into(),
             to: to.into(),
             min_ns: min_us * 1000,
@@ -194,7 +194,7 @@ fn what_drift_explains_is_no_asymmetry() {
     assert_eq!(found, []);
 }
 
-fn suspected(map: &errormap::Map) -> usize {
+fn suspected(map: &fleet::errormap::Map) -> usize {
     map.findings.iter().filter(|it| matches!(it, Finding::Contradiction { .. })).count()
 }
 

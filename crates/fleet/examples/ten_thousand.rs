@@ -1,8 +1,8 @@
 //! A map of 10,000 nodes with 8 peers each: what it takes of one CPU, against its bar.
 //!
-//! `cargo run --release -p parachron-errormap --example ten_thousand`
+//! `cargo run --release -p parachron-fleet --example ten_thousand`
 
-use errormap::{Map, Sample, Samples, Settings, solve};
+use fleet::errormap::{Map, Sample, Samples, Settings, solve};
 
 const NODES: u64 = 10_000;
 const PEERS: u64 = 8;

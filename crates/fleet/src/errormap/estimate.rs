@@ -1,6 +1,6 @@
 //! The likeliest time of each clock: least squares over what the pairs show.
 
-use crate::samples::Pair;
+use crate::errormap::samples::Pair;
 
 /// A random graph's far ends are a few steps apart; its equations settle in tens of steps.
 const STEPS: usize = 60;

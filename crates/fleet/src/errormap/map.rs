@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::estimate::least_squares;
-use crate::graph::{Graph, Vertex};
-use crate::intervals::{self, Against, largest_part, median};
-use crate::liars::{self, Culprits};
-use crate::samples::{Pair, Samples, Settings};
+use crate::errormap::estimate::least_squares;
+use crate::errormap::graph::{Graph, Vertex};
+use crate::errormap::intervals::{self, Against, largest_part, median};
+use crate::errormap::liars::{self, Culprits};
+use crate::errormap::samples::{Pair, Samples, Settings};
 
 /// From, and to, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
