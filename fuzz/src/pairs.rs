@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use exporter::pair::{self, Reply};
 use fleet::errormap::{Samples, Settings, solve};
-use pair::Reply;
 
 /// A request of any bytes is answered by no more than it has, or not; a reply of any bytes
 /// has times in range.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use access::Asked;
+use exporter::access::{self, Asked};
 
 /// A longer one is not read.
 const MOST_BYTES: usize = 64 << 10;

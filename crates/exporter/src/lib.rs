@@ -1,10 +1,14 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+/// Only where *ring* is built and tested.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub mod access;
 mod exposition;
 mod gate;
 mod machine;
 mod pages;
+pub mod pair;
 mod scrapes;
 mod serve;
 

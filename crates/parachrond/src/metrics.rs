@@ -5,9 +5,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 use std::{io, thread};
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use access::Secured;
 use daemon::{Settings, program};
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use exporter::access::Secured;
 use exporter::{Open, Scrapes};
 
 use crate::log::Log;

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use exporter::pair::{self, Answers, Clock, Counts, Networks, Peer, ProbeError, Prober, Responder};
 use fleet::errormap::Sample;
 use instruments::duration;
 use linux::wait::{Signals, Wait, Wake};
-use pair::{Answers, Clock, Counts, Networks, Peer, ProbeError, Prober, Responder};
 
 use crate::error::{CliError, cannot_wait, note};
 use crate::output;

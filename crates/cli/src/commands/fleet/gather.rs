@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use exporter::pair::{self, Tally};
 use fleet::errormap::Samples;
-use pair::Tally;
 
 use crate::error::{CliError, note};
 

@@ -112,7 +112,7 @@ mod tests {
     fn a_name_cannot_end_the_element_that_holds_the_figures() {
         let mut samples = Samples::default();
         let line = r#"{"from":"</script><script>alert(1)//","to":"b","t1_ns":1,"t2_ns":5,"t3_ns":6,"t4_ns":9}"#;
-        assert_eq!(pair::read(line.as_bytes(), &mut samples).unwrap().taken, 1);
+        assert_eq!(exporter::pair::read(line.as_bytes(), &mut samples).unwrap().taken, 1);
         let page = page(&solve(&samples, &Settings::default())).unwrap();
         let figures = inside(&page, "id=\"figures\">", "</script>");
         let figures: Value = serde_json::from_str(figures).unwrap();

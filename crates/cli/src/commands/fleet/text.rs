@@ -196,7 +196,7 @@ mod tests {
             {"from":"a","to":"b","t1_ns":1000,"t2_ns":201000,"t3_ns":201000,"t4_ns":401000}
             {"from":"b","to":"c","t1_ns":1000,"t2_ns":5201000,"t3_ns":5201000,"t4_ns":401000}
             {"from":"c","to":"a","t1_ns":5001000,"t2_ns":201000,"t3_ns":201000,"t4_ns":5401000}"#;
-        assert_eq!(pair::read(pairs.as_bytes(), &mut samples).unwrap().taken, 3);
+        assert_eq!(exporter::pair::read(pairs.as_bytes(), &mut samples).unwrap().taken, 3);
         solve(&samples, &Settings { drift_ppm: 0.0, ..Settings::default() })
     }
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use fleet::errormap::Probe;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::packet::{self, Reply};
-use crate::socket::{self, Clock};
+use crate::pair::packet::{self, Reply};
+use crate::pair::socket::{self, Clock};
 
 /// So many packets are read that are no reply.
 const OTHERS: u32 = 16;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use pair::{Clock, Networks, Prober, Responder};
+use exporter::pair::{Clock, Networks, Prober, Responder};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -89,7 +89,7 @@ fn server(reply: fn(u64, &[u8; 48], &mut [u8; 48])) -> (SocketAddr, Arc<AtomicU6
         while let Ok((48, from)) = socket.recv_from(&mut request) {
             let number = counted.fetch_add(1, Ordering::SeqCst);
             let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-            let mut answer = pair::reply(&request, unix.as_nanos() as i64).unwrap();
+            let mut answer = exporter::pair::reply(&request, unix.as_nanos() as i64).unwrap();
             answer[40..].copy_from_slice(&now().to_be_bytes());
             reply(number, &request, &mut answer);
             socket.send_to(&answer, from).unwrap();
@@ -140,7 +140,7 @@ fn a_peer_that_refuses_the_second_request_is_heard() {
     });
     let refused = Prober::default().probe(address, TIMEOUT, Clock::default());
     assert!(
-        matches!(refused, Err(pair::ProbeError::Kiss(code)) if &code == b"RATE"),
+        matches!(refused, Err(exporter::pair::ProbeError::Kiss(code)) if &code == b"RATE"),
         "{refused:?}"
     );
 }

@@ -1,3 +1,4 @@
+#![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 //! The server by a file of the exporter toolkit: TLS, passwords, and what is renewed.
 
 use std::io::{Read, Write};
@@ -6,9 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use access::Secured;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use exporter::access::Secured;
 use exporter::{REQUEST_TIMEOUT, Told};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};

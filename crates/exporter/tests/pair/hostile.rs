@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::time::{Duration, Instant};
 
-use pair::{Clock, MOST_BYTES, Networks, Prober, Responder, get};
+use exporter::pair::{Clock, MOST_BYTES, Networks, Prober, Responder, get};
 
 /// An exporter that does `serve` with each connection.
 fn exporter(serve: fn(std::net::TcpStream)) -> String {
@@ -91,7 +91,7 @@ fn a_flood_gets_few_replies_and_none_that_is_longer() {
     }
     let mut replies = 0;
     while let Ok(length) = socket.recv(&mut [0; 2048]) {
-        assert_eq!(length, pair::LENGTH);
+        assert_eq!(length, exporter::pair::LENGTH);
         replies += 1;
     }
     assert!(replies > 0);

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use fleet::errormap::{Claim, Sample, Samples};
 
-use crate::lines::Tally;
+use crate::pair::lines::Tally;
 
 const MIN: &str = "parachron_pair_ahead_min_seconds";
 const MAX: &str = "parachron_pair_ahead_max_seconds";

@@ -11,7 +11,7 @@ use nix::sys::socket::{
 };
 use units::ClockPair;
 
-use crate::packet::LENGTH;
+use crate::pair::packet::LENGTH;
 
 /// This node's clock: CLOCK_REALTIME.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

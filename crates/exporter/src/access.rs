@@ -1,11 +1,7 @@
-#![doc = include_str!("../README.md")]
-//!
 //! Who may ask, and by what: the file of Prometheus' exporter toolkit
 //! (github.com/prometheus/exporter-toolkit, docs/web-configuration.md), of which this is
 //! read: `tls_server_config` with `cert_file`, `key_file` and `min_version`, and
 //! `basic_auth_users`. What else is there is refused, so that nobody takes it for heeded.
-
-#![forbid(unsafe_code)]
 
 mod passwords;
 mod web;
@@ -17,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use exporter::Gate;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -26,8 +21,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-use crate::passwords::Passwords;
-pub use crate::web::{Asked, Tls, parse};
+use crate::access::passwords::Passwords;
+pub use crate::access::web::{Asked, Tls, parse};
+use crate::gate::Gate;
 
 /// A longer file is none of these.
 const MOST_BYTES: u64 = 64 << 10;

@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
-use crate::departures::Departures;
-use crate::limiter::Limiter;
-use crate::networks::Networks;
-use crate::packet;
-use crate::socket::{self, Clock};
+use crate::pair::departures::Departures;
+use crate::pair::limiter::Limiter;
+use crate::pair::networks::Networks;
+use crate::pair::packet;
+use crate::pair::socket::{self, Clock};
 
 /// What became of requests.
 #[derive(Debug, Default)]
