@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use exporter::access::Secured;
-use exporter::{REQUEST_TIMEOUT, Told};
+use exporter::{Access, Pages, REQUEST_TIMEOUT, Told};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
@@ -25,11 +24,11 @@ fn certificate(folder: &Path) -> CertificateDer<'static> {
 fn server(folder: &Path, text: &str) -> SocketAddr {
     let path = folder.join("web.yml");
     std::fs::write(&path, text).unwrap();
-    let access = Secured::by(&path).unwrap();
+    let access = Access::from_file(&path).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let told = || Told { metrics: "one 1\n# EOF\n".into(), status: None };
-    std::thread::spawn(move || exporter::serve(listener, access, told));
+    std::thread::spawn(move || exporter::serve(listener, access, Pages::All, told));
     address
 }
 

@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};
 
-use exporter::{MOST_CONNECTIONS, Open, REQUEST_TIMEOUT, Told};
+use exporter::{Access, MOST_CONNECTIONS, Pages, REQUEST_TIMEOUT, Told};
 
 /// A server of its own, until the test ends.
 fn server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || exporter::serve(listener, Open, told));
+    std::thread::spawn(move || exporter::serve(listener, Access::everyone(), Pages::All, told));
     address
 }
 
@@ -62,6 +62,20 @@ fn the_metrics_are_served_and_nothing_else() {
     assert!(!reply.contains("200 OK"), "{reply}");
 }
 
+/// The daemon's last log lines are no business of a cluster.
+#[test]
+fn with_metrics_only_neither_status_nor_page_is_served() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let pages = Pages::MetricsOnly;
+    std::thread::spawn(move || exporter::serve(listener, Access::everyone(), pages, told));
+    assert!(ask(address, SCRAPE).ends_with("one 1\n# EOF\n"));
+    for path in ["/", "/status"] {
+        let reply = ask(address, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert!(reply.starts_with("HTTP/1.1 404 "), "{path}: {reply}");
+    }
+}
+
 #[test]
 fn a_thousand_slow_clients_hold_up_none() {
     let address = server();
@@ -106,7 +120,7 @@ fn however_many_ask_one_scrape_is_made_at_a_time() {
         std::thread::sleep(Duration::from_secs(2));
         told()
     };
-    std::thread::spawn(move || exporter::serve(listener, Open, scrape));
+    std::thread::spawn(move || exporter::serve(listener, Access::everyone(), Pages::All, scrape));
     let begun = Instant::now();
     let mut all: Vec<_> =
         (0..MOST_CONNECTIONS).map(|_| TcpStream::connect(address).unwrap()).collect();

@@ -6,17 +6,10 @@ use std::time::Duration;
 use std::{io, thread};
 
 use daemon::{Settings, program};
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use exporter::access::Secured;
-use exporter::{Open, Scrapes};
+use exporter::{Access, Pages, Scrapes};
 
 use crate::log::Log;
 use crate::{Failure, asking};
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-mod elsewhere;
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-use elsewhere::Secured;
 
 /// The tokio runtime's; a scrape is made by another thread.
 const STACK_BYTES: usize = 256 << 10;
@@ -28,7 +21,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 pub(crate) struct Metrics {
     address: SocketAddr,
     listener: Option<TcpListener>,
-    secured: Option<Secured>,
+    access: Access,
     scrapes: Scrapes,
 }
 
@@ -40,7 +33,7 @@ impl Metrics {
     pub(crate) fn open(settings: &Settings, log: &Log) -> Result<Option<Self>, Failure> {
         let Some(address) = settings.metrics else { return Ok(None) };
         let scrapes = asking::scrapes("metrics", settings, &settings.consumers)?;
-        let secured = secured(settings)?;
+        let access = access(settings)?;
         let remedy = "another address or port: metrics";
         let listener = match TcpListener::bind(address) {
             Ok(listener) => Some(listener),
@@ -53,18 +46,15 @@ impl Metrics {
                 None
             }
         };
-        Ok(Some(Self { address, listener, secured, scrapes }))
+        Ok(Some(Self { address, listener, access, scrapes }))
     }
 
     /// Serves them until the process ends.
     pub(crate) fn serve(self) -> Result<(), Failure> {
-        let Self { address, listener, secured, scrapes } = self;
+        let Self { address, listener, access, scrapes } = self;
         let serve = move || {
             let listener = listener.map_or_else(|| freed(address, AGAIN), Ok)?;
-            match secured {
-                None => exporter::serve(listener, Open, move || scrapes.told()),
-                Some(secured) => exporter::serve(listener, secured, move || scrapes.told()),
-            }
+            exporter::serve(listener, access, Pages::All, move || scrapes.told())
         };
         asking::begin("metrics", STACK_BYTES, serve)
     }
@@ -80,10 +70,11 @@ fn freed(address: SocketAddr, again: Duration) -> io::Result<TcpListener> {
     }
 }
 
-/// Who may ask; none where all may.
-pub(crate) fn secured(settings: &Settings) -> Result<Option<Secured>, Failure> {
-    let secured = settings.web_config.as_deref().map(Secured::by).transpose();
-    secured.map_err(|why| (why.to_string(), "mend it: web-config".into(), program::USAGE))
+/// Who may read the metrics.
+pub(crate) fn access(settings: &Settings) -> Result<Access, Failure> {
+    let Some(path) = &settings.web_config else { return Ok(Access::everyone()) };
+    let remedy = "fix the file named by `web-config`";
+    Access::from_file(path).map_err(|why| (why.to_string(), remedy.into(), program::USAGE))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use daemon::configuration;
-use exporter::{Answer, Open, Scrapes};
+use exporter::{Access, Answer, Pages, Scrapes};
 use instruments::duration;
 use linux::wait::{Signals, Wait, Wake};
 
@@ -29,6 +29,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true,
           default_missing_value = "127.0.0.1:9975", group = "way")]
     listen: Option<SocketAddr>,
+
+    /// Require TLS and passwords as in this file: the web configuration that
+    /// node_exporter takes as --web.config.file
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    web_config: Option<PathBuf>,
+
+    /// Serve /metrics alone: neither the page at / nor the daemon's status at /status
+    #[arg(long, requires = "listen")]
+    metrics_only: bool,
 
     /// Write them into this file, which ends with .prom, again and again
     #[arg(long, value_name = "FILE", group = "way")]
@@ -103,11 +112,20 @@ fn scrapes(args: &Args) -> Scrapes {
 fn serve(args: &Args, address: SocketAddr) -> Result<Infallible, CliError> {
     let failed = |what: &str, why: std::io::Error| CliError::Failed {
         cause: format!("cannot {what} at {address}: {why}"),
-        remedy: "another address: --listen=127.0.0.1:PORT".into(),
+        remedy: "choose another address: --listen 127.0.0.1:PORT".into(),
     };
+    let access = match &args.web_config {
+        None => Access::everyone(),
+        Some(path) => Access::from_file(path).map_err(|why| CliError::Failed {
+            cause: why.to_string(),
+            remedy: "fix the file named by --web-config".into(),
+        })?,
+    };
+    let pages = if args.metrics_only { Pages::MetricsOnly } else { Pages::All };
     let listener = TcpListener::bind(address).map_err(|why| failed("listen", why))?;
     let scrapes = scrapes(args);
-    exporter::serve(listener, Open, move || scrapes.told()).map_err(|why| failed("serve", why))
+    exporter::serve(listener, access, pages, move || scrapes.told())
+        .map_err(|why| failed("serve", why))
 }
 
 fn write_each(args: &Args, file: &Path) -> Result<(), CliError> {

@@ -11,12 +11,13 @@ use subtle::ConstantTimeEq as _;
 /// After a wrong password, until the next is tried: a flood of them takes a tenth of a CPU.
 const AFTER_WRONG: Duration = Duration::from_millis(500);
 
-/// Tried for who is no user, so that it takes as long; of no password.
+/// The hash that an unknown user is checked against, so that it takes as long; no password
+/// has it.
 const NOBODY: &str = "$2b$10$abcdefghijklmnopqrstuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu";
 
-/// Who was let in: bcrypt takes some 50 ms of CPU, a scrape 5 at the most.
+/// Passwords that were right once: bcrypt takes some 50 ms of CPU, a scrape 5 at most.
 #[derive(Default)]
-pub(crate) struct Passwords {
+pub(super) struct Passwords {
     /// The hash and the password that it is of, by user.
     known: Mutex<BTreeMap<String, (String, String)>>,
     /// One is tried at a time.
@@ -24,8 +25,8 @@ pub(crate) struct Passwords {
 }
 
 impl Passwords {
-    /// Whether an `Authorization` of these users' lets in.
-    pub(crate) async fn let_in(
+    /// Whether an `Authorization` header holds the password of one of these users.
+    pub(super) async fn admit(
         &self,
         users: &BTreeMap<String, String>,
         authorization: Option<&[u8]>,

@@ -11,12 +11,12 @@ const MOST_COST: u32 = 14;
 /// beyond any stack.
 const MOST_DEPTH: u32 = 8;
 
-/// What the file asks for.
+/// A web configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Asked {
-    /// TLS, and by what.
+pub struct WebConfig {
+    /// `tls_server_config`.
     pub tls: Option<Tls>,
-    /// bcrypt's hash of each user's password; anybody where there are none.
+    /// The bcrypt hash of each user's password; empty: everyone is admitted.
     pub users: BTreeMap<String, String>,
 }
 
@@ -34,25 +34,28 @@ pub struct Tls {
 /// Reads the file's text.
 ///
 /// # Errors
-/// What is wrong with it, or not heeded here.
-pub fn parse(text: &str) -> Result<Asked, String> {
-    shallow(text)?;
+/// What is wrong with it, or which of its keys is not supported. Keys are refused rather
+/// than ignored, so that nobody relies on one that has no effect.
+pub fn parse(text: &str) -> Result<WebConfig, String> {
+    check_depth(text)?;
     let documents = Yaml::load_from_str(text).map_err(|why| why.to_string())?;
-    let mut asked = Asked::default();
-    // An empty file asks for nothing.
-    let Some(document) = documents.first().filter(|it| !it.is_null()) else { return Ok(asked) };
-    for (key, value) in pairs(document)? {
+    let mut config = WebConfig::default();
+    // An empty file configures nothing.
+    let Some(document) = documents.first().filter(|document| !document.is_null()) else {
+        return Ok(config);
+    };
+    for (key, value) in entries(document)? {
         match key {
-            "tls_server_config" => asked.tls = Some(tls(value)?),
-            "basic_auth_users" => asked.users = users(value)?,
-            _ => return Err(format!("{key:?} is not heeded here")),
+            "tls_server_config" => config.tls = Some(tls(value)?),
+            "basic_auth_users" => config.users = users(value)?,
+            _ => return Err(format!("{key:?} is not supported")),
         }
     }
-    Ok(asked)
+    Ok(config)
 }
 
-/// Whether its lists and mappings are not deep in each other.
-fn shallow(text: &str) -> Result<(), String> {
+/// Refuses lists and mappings that are nested deeply.
+fn check_depth(text: &str) -> Result<(), String> {
     let mut depth = 0_u32;
     for event in Parser::new_from_str(text) {
         match event.map_err(|why| why.to_string())?.0 {
@@ -68,37 +71,39 @@ fn shallow(text: &str) -> Result<(), String> {
 }
 
 /// A mapping's keys and values.
-fn pairs<'y>(of: &'y Yaml<'y>) -> Result<Vec<(&'y str, &'y Yaml<'y>)>, String> {
-    let mapping = of.as_mapping().ok_or("expected `key: value`")?;
+fn entries<'y>(mapping: &'y Yaml<'y>) -> Result<Vec<(&'y str, &'y Yaml<'y>)>, String> {
+    let mapping = mapping.as_mapping().ok_or("expected `key: value`")?;
     let pair = |(key, value): (&'y Yaml<'y>, &'y Yaml<'y>)| Some((key.as_str()?, value));
-    mapping.iter().map(pair).collect::<Option<_>>().ok_or_else(|| "a key is no text".into())
+    mapping.iter().map(pair).collect::<Option<_>>().ok_or_else(|| "a key is not a string".into())
 }
 
-fn users(of: &Yaml<'_>) -> Result<BTreeMap<String, String>, String> {
+fn users(node: &Yaml<'_>) -> Result<BTreeMap<String, String>, String> {
     let user = |(name, hash): (&str, &Yaml<'_>)| {
         let hash = hash.as_str().unwrap_or_default();
         let cost = hash.parse::<bcrypt::HashParts>().map(|parts| parts.get_cost());
         match cost {
             Ok(0..=MOST_COST) => Ok((name.to_owned(), hash.to_owned())),
-            Ok(cost) => Err(format!("{name}: bcrypt's cost is {cost}, at most {MOST_COST}")),
-            Err(_) => {
-                Err(format!("{name}: expected bcrypt's hash, as `htpasswd -nBC 10` makes it"))
+            Ok(cost) => {
+                Err(format!("{name}: bcrypt cost {cost} exceeds the maximum of {MOST_COST}"))
             }
+            Err(_) => Err(format!(
+                "{name}: expected a bcrypt hash, such as `htpasswd -nBC 10 {name}` prints"
+            )),
         }
     };
-    pairs(of)?.into_iter().map(user).collect()
+    entries(node)?.into_iter().map(user).collect()
 }
 
-fn tls(of: &Yaml<'_>) -> Result<Tls, String> {
+fn tls(node: &Yaml<'_>) -> Result<Tls, String> {
     let (mut certificate, mut key, mut only_tls13) = (None, None, false);
-    for (name, value) in pairs(of)? {
-        let value = value.as_str().ok_or_else(|| format!("{name} is no text"))?;
+    for (name, value) in entries(node)? {
+        let value = value.as_str().ok_or_else(|| format!("{name} is not a string"))?;
         match (name, value) {
             ("cert_file", _) => certificate = Some(value.to_owned()),
             ("key_file", _) => key = Some(value.to_owned()),
             ("min_version", "TLS12") | ("client_auth_type", "NoClientCert") => {}
             ("min_version", "TLS13") => only_tls13 = true,
-            _ => return Err(format!("\"{name}: {value}\" is not heeded here")),
+            _ => return Err(format!("\"{name}: {value}\" is not supported")),
         }
     }
     let (certificate, key) =
