@@ -27,7 +27,9 @@ pub(crate) fn packets(data: &[u8]) {
 pub(crate) fn samples(data: &[u8]) {
     let mut samples = Samples::default();
     pair::read(data, &mut samples).expect("memory can be read");
-    pair::take(&String::from_utf8_lossy(data), &mut samples, &mut BTreeSet::new());
+    let page = String::from_utf8_lossy(data);
+    pair::add_page(&page, &mut samples, &mut BTreeSet::new());
+    pair::add_federated(&page, &mut samples, &mut BTreeSet::new());
     let map = solve(&samples, &Settings::default());
     for node in &map.nodes {
         let Some(ahead) = node.ahead else { continue };

@@ -10,7 +10,7 @@ mod scrapes;
 mod serve;
 
 pub use access::{Access, WebError};
-pub use exposition::{CONTENT_TYPE, exposition, textfile};
+pub use exposition::{CONTENT_TYPE, openmetrics, textfile};
 pub use machine::Machine;
 pub use scrapes::{Answer, Scrapes};
 pub use serve::{MOST_CONNECTIONS, Pages, REQUEST_TIMEOUT, Told, serve};

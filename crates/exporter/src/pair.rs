@@ -39,7 +39,7 @@ mod socket;
 
 pub use limiter::Limiter;
 pub use lines::{LONGEST_LINE, Tally, read};
-pub use metrics::{Counts, exposition, take};
+pub use metrics::{Counts, add_federated, add_page, textfile};
 pub use networks::Networks;
 pub use packet::{LENGTH, Reply, reply};
 pub use peers::{Peer, choose, parse};

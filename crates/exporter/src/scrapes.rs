@@ -4,9 +4,9 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use fleet::Snapshot;
+use fleet::{Snapshot, samples};
 
-use crate::exposition::exposition;
+use crate::exposition::openmetrics;
 use crate::machine::Machine;
 use crate::serve::Told;
 
@@ -52,7 +52,7 @@ impl Scrapes {
     /// The same, as it is served.
     pub fn told(&self) -> Told {
         let (snapshot, status) = self.with_status();
-        Told { metrics: exposition(&snapshot), status }
+        Told { metrics: openmetrics(samples(&snapshot)), status }
     }
 
     fn with_status(&self) -> (Snapshot, Option<String>) {

@@ -16,6 +16,6 @@ mod snapshot;
 pub use alerts::{ALERTS, Alert, RECORDED, Recorded, rules};
 pub use consumers::{CONSUMERS, Consumer, consumer, margins};
 pub use dashboard::{Dashboard, dashboard};
-pub use metrics::{Kind, METRICS, Metric};
-pub use samples::{Sample, samples};
+pub use metrics::{Kind, METRICS, Metric, PAIR_METRICS};
+pub use samples::{Sample, pair_sample, samples};
 pub use snapshot::{Finding, Followed, MachineNames, Snapshot, Source};

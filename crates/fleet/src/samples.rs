@@ -67,14 +67,18 @@ pub fn samples(of: &Snapshot) -> Vec<Sample> {
     all.0
 }
 
+/// A sample of a metric of [`PAIR_METRICS`](crate::PAIR_METRICS).
+pub fn pair_sample(name: &str, labels: &[&str], value: f64) -> Sample {
+    let metric = named(name);
+    debug_assert_eq!((metric.name, metric.labels.len()), (name, labels.len()));
+    Sample { metric, labels: labels.iter().map(|&label| label.to_owned()).collect(), value }
+}
+
 struct Samples(Vec<Sample>);
 
 impl Samples {
     fn one(&mut self, name: &str, labels: &[&str], value: Option<f64>) {
-        let metric = named(name);
-        debug_assert_eq!((metric.name, metric.labels.len()), (name, labels.len()));
-        let labels = labels.iter().map(|&label| label.to_owned()).collect();
-        self.0.extend(value.map(|value| Sample { metric, labels, value }));
+        self.0.extend(value.map(|value| pair_sample(name, labels, value)));
     }
 
     fn counts(&mut self, name: &str, counts: &BTreeMap<String, u64>) {

@@ -94,7 +94,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         (Some(Printed::Tables), ..) => output::text(&tables())?,
         (None, Some(address), _) => match serve(args, address)? {},
         (None, None, Some(file)) => write_each(args, file)?,
-        (None, None, None) => output::text(&exporter::exposition(&scrapes(args).one()))?,
+        (None, None, None) => {
+            output::text(&exporter::openmetrics(fleet::samples(&scrapes(args).one())))?
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -138,7 +140,7 @@ fn write_each(args: &Args, file: &Path) -> Result<(), CliError> {
     let scrapes = scrapes(args);
     let wait = Wait::new(Signals::ending().map_err(cannot_wait)?);
     loop {
-        output::file(file, exporter::textfile(&scrapes.one()))?;
+        output::file(file, exporter::textfile(fleet::samples(&scrapes.one())))?;
         if wait.until(Instant::now() + args.every).map_err(cannot_wait)? != Wake::Deadline {
             return Ok(());
         }

@@ -224,7 +224,7 @@ impl Session<'_> {
         let Some(path) = &self.args.textfile else { return Ok(()) };
         self.counts.answered = self.answers.answered.load(Relaxed);
         self.counts.refused = self.answers.refused.load(Relaxed);
-        output::file(path, pair::exposition(self.newest.values(), self.counts))
+        output::file(path, pair::textfile(self.newest.values(), self.counts))
     }
 }
 

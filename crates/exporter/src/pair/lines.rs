@@ -27,6 +27,13 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Adds the counts of another.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.taken += other.taken;
+        self.refused += other.refused;
+        self.why = self.why.take().or(other.why);
+    }
+
     /// Counts one.
     pub fn count(&mut self, result: std::result::Result<(), String>) {
         match result {

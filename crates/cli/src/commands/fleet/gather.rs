@@ -32,7 +32,7 @@ pub(super) fn samples(files: &[PathBuf], urls: &[String]) -> Result<Samples, Cli
     for (place, page) in pages(urls) {
         let url = &urls[place];
         match page {
-            Ok(page) => taken += told(url, &pair::take(&page, &mut samples, &mut named)),
+            Ok(page) => taken += told(url, &pair::add_page(&page, &mut samples, &mut named)),
             Err(error) => note(&format!("{url} is left out: {error}")),
         }
     }
