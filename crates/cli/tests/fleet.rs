@@ -64,7 +64,7 @@ fn the_wrong_one_of_three_is_named() {
     probed(folder.path(), WRONG);
     let said = map(folder.path(), &[]);
     let text = String::from_utf8(said.stdout).unwrap();
-    assert!(said.status.success(), "{text}");
+    assert_eq!(said.status.code(), Some(1), "{text}");
     assert!(text.starts_with("cracow is ahead of the others by "), "{text}");
 
     let said = map(folder.path(), &["--format", "json"]);
@@ -94,6 +94,7 @@ fn without_a_wrong_one_none_is_named_and_the_page_says_so() {
     let page = folder.path().join("map.html");
     let said = map(folder.path(), &["--html", page.to_str().unwrap()]);
     let text = String::from_utf8(said.stdout).unwrap();
+    assert_eq!(said.status.code(), Some(0), "{text}");
     assert!(
         text.starts_with("No clock is off for certain, and none contradicts the others.\n"),
         "{text}"

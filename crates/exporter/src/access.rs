@@ -1,19 +1,29 @@
 //! Who may read the metrics: everyone, or, with the web configuration of Prometheus' exporter
 //! toolkit, who speaks TLS and knows a password.
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod client;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod elsewhere;
+mod http;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod passwords;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod secured;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod web;
+mod yaml;
 
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(crate) use client::TlsClient;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 use elsewhere::Secured;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(crate) use elsewhere::TlsClient;
+pub(crate) use http::HttpConfig;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use secured::Secured;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -24,7 +34,7 @@ pub use web::{Tls, WebConfig, parse};
 /// Who may read what is served.
 pub struct Access(Option<Secured>);
 
-/// A web configuration that cannot be used.
+/// A configuration of TLS and passwords that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {why}", path.display())]
 pub struct WebError {
@@ -34,7 +44,11 @@ pub struct WebError {
     pub why: String,
 }
 
-/// A connection, with TLS or without.
+/// A connection of a client, with TLS or without.
+pub(crate) trait Stream: Read + Write {}
+impl<S: Read + Write> Stream for S {}
+
+/// A connection of the server, with TLS or without.
 pub(crate) trait Connection: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection for S {}
 

@@ -45,5 +45,5 @@ pub use packet::{LENGTH, Reply, reply};
 pub use peers::{Peer, choose, parse};
 pub use probe::{ProbeError, Prober, Times};
 pub use responder::{Answers, Responder};
-pub use scrape::{MOST_BYTES, get};
+pub use scrape::{Client, MOST_BYTES};
 pub use socket::Clock;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use exporter::pair::Client;
 use exporter::{Access, Pages, REQUEST_TIMEOUT, Told};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -106,4 +107,29 @@ fn who_has_no_password_reads_nothing_and_holds_up_no_user() {
     assert!(ask(Some("alice:sesame")).contains("one 1"));
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     drop(flood);
+}
+
+/// What `fleet map --from https://…` reads: what our own exporter serves.
+#[test]
+fn a_client_reads_what_the_server_protects() {
+    let folder = tempfile::tempdir().unwrap();
+    certificate(folder.path());
+    let hash = bcrypt::hash("sesame", 6).unwrap();
+    let address = server(folder.path(), &format!("{TLS}basic_auth_users:\n  alice: \"{hash}\"\n"));
+    let page = |config: &str| {
+        let path = folder.path().join("http.yml");
+        std::fs::write(&path, config).unwrap();
+        let client = Client::from_file(&path).unwrap();
+        client.page(&format!("https://{address}/metrics"), Duration::from_secs(10))
+    };
+    let trusted = "tls_config: {ca_file: node.crt, server_name: node}\n";
+    let user = "basic_auth: {username: alice, password: sesame}\n";
+    assert_eq!(page(&format!("{trusted}{user}")).unwrap(), "one 1\n# EOF\n");
+    let refused = |config: &str| page(config).unwrap_err().to_string();
+    assert!(refused(trusted).contains("401"), "{}", refused(trusted));
+    // A certificate of another name, and one that nobody vouches for.
+    let other_name = format!("tls_config: {{ca_file: node.crt, server_name: other}}\n{user}");
+    assert!(refused(&other_name).contains("not valid for name"), "{}", refused(&other_name));
+    let unknown = format!("tls_config: {{server_name: node}}\n{user}");
+    assert!(!refused(&unknown).is_empty());
 }

@@ -34,15 +34,27 @@ enum What {
 /// From the samples of `parachron pair`, as files or from exporters. Each clock is bounded
 /// against the median of all. The bounds rest on this: a packet takes some time; a clock's
 /// rate is off by at most --drift-ppm; and answers that nothing contradicts are true.
+/// Exit code 1: something was found.
 #[derive(Debug, clap::Args)]
 struct MapArgs {
     /// Samples of `parachron pair --out`; repeatable
-    #[arg(long, value_name = "FILE", num_args = 1.., required_unless_present = "from")]
+    #[arg(long, value_name = "FILE", num_args = 1..,
+          required_unless_present_any = ["from", "prometheus"])]
     peers: Vec<PathBuf>,
 
-    /// An exporter's page, such as http://10.0.0.7:9100/metrics; repeatable
+    /// An exporter's page, such as http://10.0.0.7:9100/metrics or https; repeatable
     #[arg(long, value_name = "URL", num_args = 1..)]
     from: Vec<String>,
+
+    /// A Prometheus that scrapes the exporters, such as http://prometheus:9090;
+    /// repeatable
+    #[arg(long, value_name = "URL", num_args = 1..)]
+    prometheus: Vec<String>,
+
+    /// Passwords and CA certificates for --from and --prometheus, as in the file of
+    /// promtool's --http.config.file: basic_auth and tls_config
+    #[arg(long, value_name = "FILE")]
+    http_config: Option<PathBuf>,
 
     /// A clock's rate is off by at most this
     #[arg(long, value_name = "PPM", default_value_t = 15.0, value_parser = drift_ppm)]
@@ -87,7 +99,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
 
 fn map(args: &MapArgs) -> Result<ExitCode, CliError> {
     args.html.as_deref().map_or(Ok(()), output::may_write)?;
-    let samples = gather::samples(&args.peers, &args.from)?;
+    let samples = gather::samples(&gather::Sources {
+        files: &args.peers,
+        exporters: &args.from,
+        prometheus: &args.prometheus,
+        http_config: args.http_config.as_deref(),
+    })?;
     let ns = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
     let settings = Settings {
         drift_ppm: args.drift_ppm,
@@ -112,5 +129,5 @@ fn map(args: &MapArgs) -> Result<ExitCode, CliError> {
         format => output::text(&text::render(&map, format, now_ns))?,
     }
     written?;
-    Ok(ExitCode::SUCCESS)
+    Ok(if map.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

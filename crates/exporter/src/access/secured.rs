@@ -2,8 +2,6 @@
 //! (github.com/prometheus/exporter-toolkit, docs/web-configuration.md).
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -17,10 +15,9 @@ use tokio_rustls::TlsAcceptor;
 
 use super::passwords::Passwords;
 use super::web::{Tls, parse};
+use super::yaml::{beside, error, text};
 use super::{Connection, WebError};
 
-/// A longer file is refused.
-const MOST_BYTES: u64 = 64 << 10;
 const TLS13: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13];
 
 /// Certificates are renewed while a server runs.
@@ -84,41 +81,25 @@ impl Web {
 
     /// Reads the file, and the certificate and key that it names, relative to itself.
     fn read(path: &Path) -> Result<Self, WebError> {
-        let config = parse(&text(path)?).map_err(|why| WebError { path: path.to_owned(), why })?;
+        let config = parse(&text(path)?).map_err(|why| error(path, &why))?;
         let tls = config.tls.map(|tls| acceptor(path, &tls)).transpose()?;
         Ok(Self { tls, users: config.users })
     }
 }
 
-fn text(path: &Path) -> Result<String, WebError> {
-    let wrong = |why: io::Error| WebError { path: path.to_owned(), why: why.to_string() };
-    let mut text = String::new();
-    let file = File::open(path).map_err(wrong)?;
-    file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(wrong)?;
-    if text.len() as u64 > MOST_BYTES {
-        return Err(wrong(io::Error::other(format!("longer than {MOST_BYTES} bytes"))));
-    }
-    Ok(text)
-}
-
-fn acceptor(path: &Path, asked: &Tls) -> Result<TlsAcceptor, WebError> {
-    let of_file = |path: &Path, why: &dyn std::fmt::Display| WebError {
-        path: path.to_owned(),
-        why: why.to_string(),
-    };
-    let beside = |name: &str| path.with_file_name("").join(name);
-    let (certificate, key) = (beside(&asked.certificate), beside(&asked.key));
+fn acceptor(path: &Path, tls: &Tls) -> Result<TlsAcceptor, WebError> {
+    let (certificate, key) = (beside(path, &tls.certificate), beside(path, &tls.key));
     let chain: Result<Vec<_>, _> =
         CertificateDer::pem_slice_iter(text(&certificate)?.as_bytes()).collect();
-    let chain = chain.map_err(|why| of_file(&certificate, &why))?;
+    let chain = chain.map_err(|why| error(&certificate, &why))?;
     let private =
-        PrivateKeyDer::from_pem_slice(text(&key)?.as_bytes()).map_err(|why| of_file(&key, &why))?;
-    let versions = if asked.only_tls13 { TLS13 } else { rustls::ALL_VERSIONS };
+        PrivateKeyDer::from_pem_slice(text(&key)?.as_bytes()).map_err(|why| error(&key, &why))?;
+    let versions = if tls.only_tls13 { TLS13 } else { rustls::ALL_VERSIONS };
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(versions)
         .map(|builder| builder.with_no_client_auth().with_single_cert(chain, private))
         .and_then(|config| config)
-        .map_err(|why| of_file(&certificate, &why))?;
+        .map_err(|why| error(&certificate, &why))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use saphyr::{LoadableYamlNode, Yaml};
-use saphyr_parser::{Event, Parser};
+use saphyr::Yaml;
+
+use super::yaml::{each_entry, entries, string};
 
 /// A check of a hash takes 2 to the power of this: a second.
 const MOST_COST: u32 = 14;
-/// A file of this kind has mappings in a mapping. saphyr 0.3 goes as deep as the text, and so
-/// beyond any stack.
-const MOST_DEPTH: u32 = 8;
 
 /// A web configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,44 +35,16 @@ pub struct Tls {
 /// What is wrong with it, or which of its keys is not supported. Keys are refused rather
 /// than ignored, so that nobody relies on one that has no effect.
 pub fn parse(text: &str) -> Result<WebConfig, String> {
-    check_depth(text)?;
-    let documents = Yaml::load_from_str(text).map_err(|why| why.to_string())?;
     let mut config = WebConfig::default();
-    // An empty file configures nothing.
-    let Some(document) = documents.first().filter(|document| !document.is_null()) else {
-        return Ok(config);
-    };
-    for (key, value) in entries(document)? {
+    each_entry(text, |key, value| {
         match key {
             "tls_server_config" => config.tls = Some(tls(value)?),
             "basic_auth_users" => config.users = users(value)?,
             _ => return Err(format!("{key:?} is not supported")),
         }
-    }
+        Ok(())
+    })?;
     Ok(config)
-}
-
-/// Refuses lists and mappings that are nested deeply.
-fn check_depth(text: &str) -> Result<(), String> {
-    let mut depth = 0_u32;
-    for event in Parser::new_from_str(text) {
-        match event.map_err(|why| why.to_string())?.0 {
-            Event::SequenceStart(..) | Event::MappingStart(..) => depth += 1,
-            Event::SequenceEnd | Event::MappingEnd => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > MOST_DEPTH {
-            return Err(format!("lists or mappings are nested more than {MOST_DEPTH} deep"));
-        }
-    }
-    Ok(())
-}
-
-/// A mapping's keys and values.
-fn entries<'y>(mapping: &'y Yaml<'y>) -> Result<Vec<(&'y str, &'y Yaml<'y>)>, String> {
-    let mapping = mapping.as_mapping().ok_or("expected `key: value`")?;
-    let pair = |(key, value): (&'y Yaml<'y>, &'y Yaml<'y>)| Some((key.as_str()?, value));
-    mapping.iter().map(pair).collect::<Option<_>>().ok_or_else(|| "a key is not a string".into())
 }
 
 fn users(node: &Yaml<'_>) -> Result<BTreeMap<String, String>, String> {
@@ -97,7 +67,7 @@ fn users(node: &Yaml<'_>) -> Result<BTreeMap<String, String>, String> {
 fn tls(node: &Yaml<'_>) -> Result<Tls, String> {
     let (mut certificate, mut key, mut only_tls13) = (None, None, false);
     for (name, value) in entries(node)? {
-        let value = value.as_str().ok_or_else(|| format!("{name} is not a string"))?;
+        let value = string(name, value)?;
         match (name, value) {
             ("cert_file", _) => certificate = Some(value.to_owned()),
             ("key_file", _) => key = Some(value.to_owned()),

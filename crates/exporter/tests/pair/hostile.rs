@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::time::{Duration, Instant};
 
-use exporter::pair::{Clock, MOST_BYTES, Networks, Prober, Responder, get};
+use exporter::pair::{Client, Clock, MOST_BYTES, Networks, Prober, Responder};
 
 /// An exporter that does `serve` with each connection.
 fn exporter(serve: fn(std::net::TcpStream)) -> String {
@@ -20,8 +20,8 @@ fn a_page_that_never_ends_is_left_by_size_and_by_time() {
         let _ = stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n");
         while stream.write_all(&[b'a'; 65_536]).is_ok() {}
     });
-    let error = get(&endless, Duration::from_secs(60)).unwrap_err();
-    assert_eq!(error.to_string(), format!("it is larger than {MOST_BYTES} bytes"));
+    let error = Client::default().page(&endless, Duration::from_secs(60)).unwrap_err();
+    assert_eq!(error.to_string(), format!("the page is larger than {MOST_BYTES} bytes"));
 
     let slow = exporter(|mut stream| {
         while stream.write_all(b"H").is_ok() {
@@ -29,7 +29,7 @@ fn a_page_that_never_ends_is_left_by_size_and_by_time() {
         }
     });
     let begun = Instant::now();
-    let error = get(&slow, Duration::from_secs(1)).unwrap_err();
+    let error = Client::default().page(&slow, Duration::from_secs(1)).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock), "{error}");
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }
@@ -40,10 +40,15 @@ fn only_a_page_is_a_page() {
         let _ = stream.read(&mut [0; 1024]);
         let _ = stream.write_all(b"HTTP/1.1 301 Moved\r\nLocation: http://a/\r\n\r\n");
     });
-    assert!(get(&other, Duration::from_secs(10)).unwrap_err().to_string().contains("301"));
-    for wrong in ["https://a/", "http://", "http://a b/", "file:///etc/passwd", "http://a/\r\nX: y"]
-    {
-        let error = get(wrong, Duration::from_secs(1)).unwrap_err();
+    assert!(
+        Client::default()
+            .page(&other, Duration::from_secs(10))
+            .unwrap_err()
+            .to_string()
+            .contains("301")
+    );
+    for wrong in ["ftp://a/", "http://", "http://a b/", "file:///etc/passwd", "http://a/\r\nX: y"] {
+        let error = Client::default().page(wrong, Duration::from_secs(1)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{wrong}: {error}");
     }
 }
