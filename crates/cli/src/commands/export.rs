@@ -87,10 +87,7 @@ fn consumers() -> impl TypedValueParser<Value = String> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     match (args.print, args.listen, &args.textfile) {
         (Some(Printed::Rules), ..) => output::text(&fleet::rules())?,
-        (Some(Printed::Dashboard), ..) => {
-            let json = serde_json::to_string_pretty(&fleet::dashboard()).unwrap_or_default();
-            output::text(&(json + "\n"))?;
-        }
+        (Some(Printed::Dashboard), ..) => output::text(fleet::DASHBOARD)?,
         (Some(Printed::Tables), ..) => output::text(&tables())?,
         (None, Some(address), _) => match serve(args, address)? {},
         (None, None, Some(file)) => write_each(args, file)?,
