@@ -4,6 +4,7 @@
 pub mod access;
 mod exposition;
 mod machine;
+mod ntpd;
 mod pages;
 pub mod pair;
 mod scrapes;
