@@ -39,7 +39,7 @@ pub(crate) struct Args {
     host_socket: Option<PathBuf>,
 
     /// Let the host connect to this port of AF_VSOCK
-    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true,
+    #[arg(long, value_name = "PORT", num_args = 0..=1,
           default_missing_value = "123")]
     host_vsock: Option<u32>,
 
@@ -49,7 +49,7 @@ pub(crate) struct Args {
 
     /// Publish the clock's error bound for clients of ClockBound, in shm, shm0
     /// and shm1 in this folder
-    #[arg(long, value_name = "FOLDER", num_args = 0..=1, require_equals = true,
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1,
           default_missing_value = linux::clockbound::FOLDER)]
     clockbound: Option<PathBuf>,
 
