@@ -267,7 +267,7 @@ fn group(group: &dyn RowGroupReader, take: &mut impl FnMut(Record)) -> Result<()
             column.read_records(rows, None, None, numbers).map_err(inside)?;
         }
         for row in 0..rows {
-            take(row_of(&texts, &numbers, row).ok_or_else(|| inside("a row is no comparison"))?);
+            take(row_of(&texts, &numbers, row).ok_or_else(|| inside("a row is not a comparison"))?);
         }
         left -= rows;
     }

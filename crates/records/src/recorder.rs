@@ -33,14 +33,14 @@ use crate::text::{self, BadLines, Form, ReadError};
 #[non_exhaustive]
 pub enum Error {
     /// Its name ends in no known form.
-    #[error("cannot tell the form of {} by its name", .0.display())]
+    #[error("cannot infer the format of {} from its name", .0.display())]
     Name(PathBuf),
     /// A new file was requested.
     #[error("{} exists already", .0.display())]
     Exists(PathBuf),
     /// A new Parquet file was requested, and a run to one of that name (the
     /// first) was killed: its lines (the second) are still there.
-    #[error("{} is there, of a run that was cut short", .1.display())]
+    #[error("{} was left by an interrupted run", .1.display())]
     Unfinished(PathBuf, PathBuf),
     /// Two runs cannot write one file.
     #[error("{} is being written by another run", .0.display())]
@@ -52,7 +52,7 @@ pub enum Error {
     #[error("{} {}", .0.display(), .1)]
     Refused(PathBuf, String),
     /// A folder holds rows of another table: this file.
-    #[error("{} is there, and is of other rows", .0.display())]
+    #[error("{} exists and holds records of another kind", .0.display())]
     OtherRows(PathBuf),
     /// The system cannot read it.
     #[error("cannot read {}: {}", .0.display(), .1)]

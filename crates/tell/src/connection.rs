@@ -122,7 +122,7 @@ impl Connection {
             return Ok(());
         }
         let line = String::from_utf8_lossy(&line);
-        Err(Failure::Nonsense(format!("CONNECT {port} was replied to by {line:?}")))
+        Err(Failure::Nonsense(format!("CONNECT {port}: unexpected reply {line:?}")))
     }
 
     /// The time that is left, if any is.

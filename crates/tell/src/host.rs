@@ -19,7 +19,7 @@ pub enum Unusable {
     #[error("cannot read the state of this host's clock: {0}")]
     Unreadable(io::Error),
     /// No daemon keeps the clock.
-    #[error("this host's clock is unsynchronised: nobody states how far it may be off")]
+    #[error("this host's clock is not synchronised, so its error is unknown")]
     Unsynchronised,
 }
 

@@ -28,7 +28,9 @@ pub fn parse<'t>(text: &'t str) -> Result<Vec<Peer>, String> {
             return Err(format!("line {number}: expected a name and HOST:PORT, found {line:?}"));
         };
         if name.len() > 253 || !address.contains(':') {
-            return Err(format!("line {number}: no name, or no port: {line:?}"));
+            return Err(format!(
+                "line {number}: expected a name of at most 253 characters and HOST:PORT, found {line:?}"
+            ));
         }
         if !names.insert(name) {
             return Err(format!("line {number}: {name} is named twice"));
@@ -38,7 +40,11 @@ pub fn parse<'t>(text: &'t str) -> Result<Vec<Peer>, String> {
     let peers: Vec<Peer> =
         lines.take(fleet::errormap::MOST_NODES + 1).map(peer).collect::<Result<_, _>>()?;
     let most = fleet::errormap::MOST_NODES;
-    if peers.len() > most { Err(format!("more than {most} nodes")) } else { Ok(peers) }
+    if peers.len() > most {
+        Err(format!("the list names more than {most} nodes"))
+    } else {
+        Ok(peers)
+    }
 }
 
 /// The peers of a node: as many as `degree`, the same each time, and another choice for

@@ -21,10 +21,10 @@ pub enum ProbeError {
     #[error("{0}")]
     Io(#[from] Error),
     /// It demands not to be asked, or less often.
-    #[error("it sent the kiss code {}", String::from_utf8_lossy(.0))]
+    #[error("the peer sent the kiss code {}", String::from_utf8_lossy(.0))]
     Kiss([u8; 4]),
     /// Packets came and none is its reply.
-    #[error("{OTHERS} packets came, and none is its reply")]
+    #[error("received {OTHERS} packets, none of which is the reply")]
     NoReply,
 }
 
