@@ -30,7 +30,7 @@ pub(crate) enum Page {
 }
 
 impl Page {
-    pub(crate) fn of(method: &Method, path: &str) -> Self {
+    pub(crate) fn for_request(method: &Method, path: &str) -> Self {
         match path {
             _ if !matches!(*method, Method::GET | Method::HEAD) => Self::MethodRefused,
             "/" => Self::Node,
@@ -115,7 +115,7 @@ mod tests {
             return std::fs::write(path, policy).unwrap();
         }
         assert_eq!(POLICY, policy, "UPDATE=1 cargo test -p parachron-exporter the_page_may");
-        let served = fixed(Page::of(&Method::GET, "/"));
+        let served = fixed(Page::for_request(&Method::GET, "/"));
         assert_eq!(served.headers()[CONTENT_SECURITY_POLICY], policy);
         // No attribute runs or styles anything, and texts stay texts.
         for word in ["https:", "src=", "url(", "style=", "onclick", "innerHTML", "eval("] {

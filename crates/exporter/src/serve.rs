@@ -40,7 +40,7 @@ const FRESH: Duration = Duration::from_millis(500);
 
 /// What a scrape tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ScrapeReply {
     /// OpenMetrics.
     pub metrics: String,
     /// The daemon's status, JSON; none where there is no daemon.
@@ -65,7 +65,7 @@ pub fn serve(
     listener: TcpListener,
     access: Access,
     pages: Pages,
-    scrape: impl Fn() -> Told + Send + Sync + 'static,
+    scrape: impl Fn() -> ScrapeReply + Send + Sync + 'static,
 ) -> io::Result<Infallible> {
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -76,7 +76,7 @@ pub fn serve(
     runtime.block_on(accept(listener, Arc::new(access), pages, Arc::new(scrape)))
 }
 
-type Scrape = Arc<dyn Fn() -> Told + Send + Sync>;
+type Scrape = Arc<dyn Fn() -> ScrapeReply + Send + Sync>;
 
 /// As it is sent.
 #[derive(Debug, Clone)]
@@ -115,8 +115,8 @@ impl Scrapes {
             self.wanted.notified().await;
             if self.fresh().is_none() {
                 let scrape = Arc::clone(&scrape);
-                let told = tokio::task::spawn_blocking(move || scrape()).await.ok();
-                let sent = told.map(|Told { metrics, status }| {
+                let reply = tokio::task::spawn_blocking(move || scrape()).await.ok();
+                let sent = reply.map(|ScrapeReply { metrics, status }| {
                     let sent = Sent { metrics: metrics.into(), status: status.map(Bytes::from) };
                     (Instant::now(), sent)
                 });
@@ -193,7 +193,7 @@ async fn reply(
     if !access.authorizes(authorization).await {
         return Ok(pages::fixed(Page::Unauthorised));
     }
-    let page = match Page::of(request.method(), request.uri().path()) {
+    let page = match Page::for_request(request.method(), request.uri().path()) {
         Page::Node | Page::Status if asking.pages == Pages::MetricsOnly => Page::Unknown,
         page @ (Page::Metrics | Page::Status) => match (page, asking.scrapes.get().await) {
             (_, None) => Page::NotGathered,

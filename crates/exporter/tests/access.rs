@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use exporter::pair::Client;
-use exporter::{Access, Pages, REQUEST_TIMEOUT, Told};
+use exporter::{Access, Pages, REQUEST_TIMEOUT, ScrapeReply};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
@@ -28,8 +28,8 @@ fn server(folder: &Path, text: &str) -> SocketAddr {
     let access = Access::from_file(&path).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let told = || Told { metrics: "one 1\n# EOF\n".into(), status: None };
-    std::thread::spawn(move || exporter::serve(listener, access, Pages::All, told));
+    let reply_of_test = || ScrapeReply { metrics: "one 1\n# EOF\n".into(), status: None };
+    std::thread::spawn(move || exporter::serve(listener, access, Pages::All, reply_of_test));
     address
 }
 

@@ -7,18 +7,20 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};
 
-use exporter::{Access, MOST_CONNECTIONS, Pages, REQUEST_TIMEOUT, Told};
+use exporter::{Access, MOST_CONNECTIONS, Pages, REQUEST_TIMEOUT, ScrapeReply};
 
 /// A server of its own, until the test ends.
 fn server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || exporter::serve(listener, Access::everyone(), Pages::All, told));
+    std::thread::spawn(move || {
+        exporter::serve(listener, Access::everyone(), Pages::All, reply_of_test)
+    });
     address
 }
 
-fn told() -> Told {
-    Told { metrics: "one 1\n# EOF\n".into(), status: Some("{\"pid\":7}".into()) }
+fn reply_of_test() -> ScrapeReply {
+    ScrapeReply { metrics: "one 1\n# EOF\n".into(), status: Some("{\"pid\":7}".into()) }
 }
 
 fn ask(address: SocketAddr, request: &str) -> String {
@@ -68,7 +70,7 @@ fn with_metrics_only_neither_status_nor_page_is_served() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let pages = Pages::MetricsOnly;
-    std::thread::spawn(move || exporter::serve(listener, Access::everyone(), pages, told));
+    std::thread::spawn(move || exporter::serve(listener, Access::everyone(), pages, reply_of_test));
     assert!(ask(address, SCRAPE).ends_with("one 1\n# EOF\n"));
     for path in ["/", "/status"] {
         let reply = ask(address, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
@@ -129,7 +131,7 @@ fn however_many_ask_one_scrape_is_made_at_a_time() {
     let scrape = || {
         MADE.fetch_add(1, Relaxed);
         std::thread::sleep(Duration::from_secs(2));
-        told()
+        reply_of_test()
     };
     std::thread::spawn(move || exporter::serve(listener, Access::everyone(), Pages::All, scrape));
     let begun = Instant::now();

@@ -54,7 +54,7 @@ impl Metrics {
         let Self { address, listener, access, scrapes } = self;
         let serve = move || {
             let listener = listener.map_or_else(|| freed(address, AGAIN), Ok)?;
-            exporter::serve(listener, access, Pages::All, move || scrapes.told())
+            exporter::serve(listener, access, Pages::All, move || scrapes.reply())
         };
         asking::begin("metrics", STACK_BYTES, serve)
     }

@@ -69,7 +69,7 @@ impl Recording {
     fn one(&mut self, before: &mut Before) -> Result<(), Error> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let unix_s = since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX));
-        let (row, next) = minute(&self.scrapes.one(), before, unix_s);
+        let (row, next) = minute(&self.scrapes.snapshot(), before, unix_s);
         self.folder.write(&row)?;
         // What a row that was not written has counted is in the next.
         *before = next;

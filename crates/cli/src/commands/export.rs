@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         (None, Some(address), _) => match serve(args, address)? {},
         (None, None, Some(file)) => write_each(args, file)?,
         (None, None, None) => {
-            output::text(&exporter::openmetrics(fleet::samples(&scrapes(args).one())))?
+            output::text(&exporter::openmetrics(fleet::samples(&scrapes(args).snapshot())))?
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -132,7 +132,7 @@ fn serve(args: &Args, address: SocketAddr) -> Result<Infallible, CliError> {
     let pages = if args.metrics_only { Pages::MetricsOnly } else { Pages::All };
     let listener = TcpListener::bind(address).map_err(|why| failed("listen", why))?;
     let scrapes = scrapes(args);
-    exporter::serve(listener, access, pages, move || scrapes.told())
+    exporter::serve(listener, access, pages, move || scrapes.reply())
         .map_err(|why| failed("serve", why))
 }
 
@@ -146,7 +146,7 @@ fn write_each(args: &Args, file: &Path) -> Result<(), CliError> {
     let scrapes = scrapes(args);
     let wait = Wait::new(Signals::ending().map_err(cannot_wait)?);
     loop {
-        output::file(file, exporter::textfile(fleet::samples(&scrapes.one())))?;
+        output::file(file, exporter::textfile(fleet::samples(&scrapes.snapshot())))?;
         if wait.until(Instant::now() + args.every).map_err(cannot_wait)? != Wake::Deadline {
             return Ok(());
         }

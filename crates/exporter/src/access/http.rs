@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::yaml::{beside, each_entry, entries, error, string, text};
+use super::yaml::{each_entry, entries, error, relative, string, text};
 use super::{TlsClient, WebError};
 
 /// A client's configuration.
@@ -34,7 +34,7 @@ impl HttpConfig {
             (Some(_), Some(_)) => {
                 return Err(wrong("expected either password or password_file, found both".into()));
             }
-            (None, Some(file)) => Some(text(&beside(path, &file))?.trim_end().to_owned()),
+            (None, Some(file)) => Some(text(&relative(path, &file))?.trim_end().to_owned()),
             (password, None) => password,
         };
         let user = match (username, password) {
@@ -42,7 +42,7 @@ impl HttpConfig {
             (Some(name), Some(password)) => Some((name, password)),
             _ => return Err(wrong("basic_auth needs username and password".into())),
         };
-        let roots = ca_file.map(|file| beside(path, &file));
+        let roots = ca_file.map(|file| relative(path, &file));
         Ok(Self { user, tls: TlsClient::new(roots.as_deref(), server_name)? })
     }
 }

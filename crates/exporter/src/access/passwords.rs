@@ -52,18 +52,18 @@ impl Passwords {
         });
         let is_right = is_right.await.unwrap_or(false);
         if let Some(hash) = hash.filter(|_| is_right) {
-            self.known().insert(user, (hash.clone(), password));
+            self.lock().insert(user, (hash.clone(), password));
         }
         is_right
     }
 
     fn is_known(&self, user: &str, hash: &str, password: &str) -> bool {
-        self.known().get(user).is_some_and(|(of, known)| {
+        self.lock().get(user).is_some_and(|(of, known)| {
             of == hash && bool::from(known.as_bytes().ct_eq(password.as_bytes()))
         })
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, (String, String)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, (String, String)>> {
         self.known.lock().unwrap_or_else(|broken| broken.into_inner())
     }
 }

@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::passwords::Passwords;
 use super::web::{Tls, parse};
-use super::yaml::{beside, error, text};
+use super::yaml::{error, relative, text};
 use super::{Connection, WebError};
 
 const TLS13: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13];
@@ -88,7 +88,7 @@ impl Web {
 }
 
 fn acceptor(path: &Path, tls: &Tls) -> Result<TlsAcceptor, WebError> {
-    let (certificate, key) = (beside(path, &tls.certificate), beside(path, &tls.key));
+    let (certificate, key) = (relative(path, &tls.certificate), relative(path, &tls.key));
     let chain: Result<Vec<_>, _> =
         CertificateDer::pem_slice_iter(text(&certificate)?.as_bytes()).collect();
     let chain = chain.map_err(|why| error(&certificate, &why))?;

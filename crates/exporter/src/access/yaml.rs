@@ -32,7 +32,7 @@ pub(super) fn error(path: &Path, why: &dyn std::fmt::Display) -> WebError {
 }
 
 /// The file that a configuration names, relative to itself.
-pub(super) fn beside(path: &Path, name: &str) -> PathBuf {
+pub(super) fn relative(path: &Path, name: &str) -> PathBuf {
     path.with_file_name("").join(name)
 }
 

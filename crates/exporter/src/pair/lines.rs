@@ -65,12 +65,12 @@ pub fn read(mut input: impl BufRead, samples: &mut Samples) -> Result<Tally> {
         if line.trim_ascii().is_empty() {
             continue;
         }
-        tally.count(added(&line, samples).map_err(|why| format!("line {number}: {why}")));
+        tally.count(add_line(&line, samples).map_err(|why| format!("line {number}: {why}")));
     }
     Ok(tally)
 }
 
-fn added(line: &[u8], samples: &mut Samples) -> std::result::Result<(), String> {
+fn add_line(line: &[u8], samples: &mut Samples) -> std::result::Result<(), String> {
     let line = serde_json::from_slice(line)
         .map_err(|_| "neither a probe nor a claim, or longer than 4096 bytes".to_owned())?;
     let result = match line {

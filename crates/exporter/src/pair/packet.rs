@@ -18,7 +18,7 @@ const UNSYNCHRONISED: u8 = 3 << 6;
 /// the reply to an earlier one was sent, which arrived then by the peer's clock (interleaved
 /// mode, RFC 9769, section 2). A peer that tells it replies to the number `shown`, any other
 /// to `number`.
-pub(crate) fn following(arrival: u64, shown: u64, number: u64) -> [u8; LENGTH] {
+pub(crate) fn request(arrival: u64, shown: u64, number: u64) -> [u8; LENGTH] {
     let mut packet = [0; LENGTH];
     packet[0] = 4 << 3 | CLIENT;
     packet[24..32].copy_from_slice(&arrival.to_be_bytes());
@@ -33,7 +33,7 @@ fn field(packet: &[u8], at: usize) -> Option<u64> {
 }
 
 /// The number of a request or, of a reply, when it was sent.
-pub(crate) fn transmitted(packet: &[u8]) -> u64 {
+pub(crate) fn transmit_field(packet: &[u8]) -> u64 {
     field(packet, 40).unwrap_or(0)
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn arrival(reply: &[u8]) -> u64 {
 
 /// The arrival of an earlier request of which this one asks when it was replied to; none of a
 /// plain one.
-pub(crate) fn asked(request: &[u8]) -> Option<u64> {
+pub(crate) fn interleaved_arrival(request: &[u8]) -> Option<u64> {
     let arrival = field(request, 24).filter(|arrival| *arrival != 0)?;
     (field(request, 32) != field(request, 40)).then_some(arrival)
 }
@@ -53,7 +53,7 @@ pub(crate) fn asked(request: &[u8]) -> Option<u64> {
 pub(crate) fn interleave(reply: &mut [u8; LENGTH], request: &[u8], earlier_ns: i64) {
     if let Some(shown) = request.get(32..40) {
         reply[24..32].copy_from_slice(shown);
-        sent(reply, earlier_ns);
+        stamp_transmit(reply, earlier_ns);
     }
 }
 
@@ -76,7 +76,7 @@ pub fn reply(request: &[u8], received_ns: i64) -> Option<[u8; LENGTH]> {
 }
 
 /// Writes the time at which it is sent into a reply.
-pub(crate) fn sent(packet: &mut [u8; LENGTH], at_ns: i64) {
+pub(crate) fn stamp_transmit(packet: &mut [u8; LENGTH], at_ns: i64) {
     packet[40..].copy_from_slice(&fixed(at_ns).to_be_bytes());
 }
 
@@ -138,8 +138,8 @@ mod tests {
         for at_ns in
             [1_700_000_000_123_456_789, 2_085_978_495_999_999_999, 2_085_978_497_000_000_001]
         {
-            let mut packet = reply(&following(0, 0, 7), at_ns).unwrap();
-            sent(&mut packet, at_ns + 5_000);
+            let mut packet = reply(&request(0, 0, 7), at_ns).unwrap();
+            stamp_transmit(&mut packet, at_ns + 5_000);
             let near_ns = at_ns - 40 * 365 * 86_400 * 1_000_000_000;
             let Some(Reply::Times { received_ns, sent_ns }) = Reply::parse(&packet, 7, near_ns)
             else {

@@ -66,15 +66,15 @@ impl Prober {
         clock: Clock,
     ) -> Result<Times, ProbeError> {
         let until = Instant::now() + timeout;
-        let asking = Asking { socket: connected(peer)?, until, clock };
+        let asking = Asking { socket: connect(peer)?, until, clock };
         // An arrival that never was: chronyd keeps departures only for who names one.
         let (number, none) = (random()?, random()? | 1);
-        let first = asking.exchange(&packet::following(none, 0, number), &[number])?;
+        let first = asking.exchange(&packet::request(none, 0, number), &[number])?;
         if self.misses >= MOST_MISSES {
             return Ok(first.times);
         }
         let (shown, number) = (random()?, random()?);
-        let request = packet::following(first.arrival, shown, number);
+        let request = packet::request(first.arrival, shown, number);
         let second = match asking.exchange(&request, &[shown, number]) {
             // It asks for fewer requests, and this was the one too many.
             Err(kiss @ ProbeError::Kiss(_)) => return Err(kiss),
@@ -103,7 +103,7 @@ impl Prober {
 /// A reply does not wait longer in the kernel.
 const LONGEST_NS: i64 = 1_000_000_000;
 
-fn connected(peer: SocketAddr) -> Result<UdpSocket, Error> {
+fn connect(peer: SocketAddr) -> Result<UdpSocket, Error> {
     let any: SocketAddr = match peer {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -169,7 +169,8 @@ impl Asking {
             let set_ns = went(after.realtime_ns, before.realtime_ns)
                 .saturating_sub(went(after.monotonic_ns, before.monotonic_ns))
                 .saturating_abs();
-            let left_ns = self.left(packet::transmitted(request)).unwrap_or(before.realtime_ns);
+            let left_ns =
+                self.departure_ns(packet::transmit_field(request)).unwrap_or(before.realtime_ns);
             let sent_ns = clock.shows(left_ns).saturating_sub(set_ns);
             let arrived_ns = clock.shows(came.arrived_ns.unwrap_or(after.realtime_ns));
             let arrived_ns = arrived_ns.saturating_add(set_ns);
@@ -180,9 +181,9 @@ impl Asking {
     }
 
     /// When the request of that number left, by the kernel.
-    fn left(&self, number: u64) -> Option<u64> {
-        std::iter::from_fn(|| socket::departed(&self.socket))
-            .find(|(request, _)| packet::transmitted(request) == number)
+    fn departure_ns(&self, number: u64) -> Option<u64> {
+        std::iter::from_fn(|| socket::next_departure(&self.socket))
+            .find(|(request, _)| packet::transmit_field(request) == number)
             .map(|(_, at_ns)| at_ns)
     }
 }

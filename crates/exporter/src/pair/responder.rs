@@ -94,12 +94,14 @@ impl Responder {
         if !limiter.allows(from.ip().to_canonical(), now.monotonic_ns) {
             return Ok(false);
         }
-        while let Some((earlier, sent_ns)) = socket::departed(&self.socket) {
+        while let Some((earlier, sent_ns)) = socket::next_departure(&self.socket) {
             departures.put(packet::arrival(&earlier), self.clock.shows(sent_ns));
         }
-        match packet::asked(request).and_then(|arrival| departures.take(arrival)) {
+        match packet::interleaved_arrival(request).and_then(|arrival| departures.take(arrival)) {
             Some(earlier_ns) => packet::interleave(&mut reply, request, earlier_ns),
-            None => packet::sent(&mut reply, self.clock.shows(self.clock.now()?.realtime_ns)),
+            None => {
+                packet::stamp_transmit(&mut reply, self.clock.shows(self.clock.now()?.realtime_ns))
+            }
         }
         self.socket.send_to(&reply, from)?;
         Ok(true)

@@ -66,7 +66,7 @@ pub(crate) fn receive(socket: &UdpSocket, into: &mut [u8]) -> Result<Packet> {
 /// A packet of ours that left since it was last asked, and CLOCK_REALTIME when the kernel
 /// handed it to the network card's driver, ns since 1970; none where all were told, or the
 /// driver does not stamp.
-pub(crate) fn departed(socket: &UdpSocket) -> Option<([u8; LENGTH], u64)> {
+pub(crate) fn next_departure(socket: &UdpSocket) -> Option<([u8; LENGTH], u64)> {
     let mut buffer = [0; HEADERS + LENGTH];
     let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
     let left = message(socket, &mut buffer, flags).ok()?;

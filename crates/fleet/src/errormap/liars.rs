@@ -28,13 +28,13 @@ pub(crate) struct Culprits {
 pub(crate) fn leave_out(graph: &mut Graph) -> Vec<Culprits> {
     let utc = graph.utc() as usize;
     graph.heard[utc] = false;
-    let mut all = of_a_kind(graph);
+    let mut all = leave_out_heard(graph);
     graph.heard[utc] = true;
-    all.extend(of_a_kind(graph));
+    all.extend(leave_out_heard(graph));
     all
 }
 
-fn of_a_kind(graph: &mut Graph) -> Vec<Culprits> {
+fn leave_out_heard(graph: &mut Graph) -> Vec<Culprits> {
     let mut all: Vec<Culprits> = Vec::new();
     let most = AT_A_TIME + WORK / graph.edges.len().max(1);
     // Each round leaves one out at least.
@@ -61,7 +61,7 @@ fn of_a_kind(graph: &mut Graph) -> Vec<Culprits> {
         }
     }
     for it in all.iter_mut().take(NAMED) {
-        others(graph, it);
+        add_suspects(graph, it);
     }
     // Cleared by what was left out later.
     all.retain(|it| !it.suspects.is_empty());
@@ -74,14 +74,14 @@ fn of_a_kind(graph: &mut Graph) -> Vec<Culprits> {
 /// On how many of the loops each vertex is.
 fn on_loops(graph: &Graph, loops: &[Vec<u32>]) -> BTreeMap<Vertex, usize> {
     let mut counts = BTreeMap::new();
-    for vertex in loops.iter().flat_map(|edges| on(graph, edges)) {
+    for vertex in loops.iter().flat_map(|edges| suspects_on(graph, edges)) {
         *counts.entry(vertex).or_default() += 1;
     }
     counts
 }
 
 /// The vertices of a loop that can be wrong: where UTC is heard, claims.
-fn on(graph: &Graph, edges: &[u32]) -> BTreeSet<Vertex> {
+fn suspects_on(graph: &Graph, edges: &[u32]) -> BTreeSet<Vertex> {
     let utc = graph.utc();
     let to = edges.iter().map(|edge| graph.edges[*edge as usize].to);
     to.filter(|vertex| *vertex > utc || !graph.heard[utc as usize]).collect()
@@ -89,7 +89,7 @@ fn on(graph: &Graph, edges: &[u32]) -> BTreeSet<Vertex> {
 
 /// Those of a loop, the likeliest first: who is on most loops.
 fn ranked(graph: &Graph, edges: &[u32], counts: &BTreeMap<Vertex, usize>) -> Vec<Vertex> {
-    let mut on_it: Vec<Vertex> = on(graph, edges).into_iter().collect();
+    let mut on_it: Vec<Vertex> = suspects_on(graph, edges).into_iter().collect();
     let count = |vertex: &Vertex| counts.get(vertex).copied().unwrap_or_default();
     on_it.sort_by_key(|vertex| (std::cmp::Reverse(count(vertex)), *vertex));
     on_it
@@ -109,7 +109,7 @@ fn best(graph: &mut Graph, on_it: &[Vertex], most: usize) -> Vec<Vertex> {
 
 /// Who else it may be, all others left out as they are: each in whose place
 /// the one named could be believed. Nobody at all, if even so there is no contradiction.
-fn others(graph: &mut Graph, it: &mut Culprits) {
+fn add_suspects(graph: &mut Graph, it: &mut Culprits) {
     let Some(&named) = it.suspects.first() else { return };
     graph.heard[named as usize] = true;
     let Err(loops) = graph.feasible() else {
@@ -117,7 +117,7 @@ fn others(graph: &mut Graph, it: &mut Culprits) {
         return;
     };
     let Some(shown_by) = loops.into_iter().min_by_key(Vec::len) else { return };
-    for vertex in on(graph, &shown_by) {
+    for vertex in suspects_on(graph, &shown_by) {
         if vertex == named {
             continue;
         }
