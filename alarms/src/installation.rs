@@ -15,22 +15,22 @@ pub struct Installation {
     pub(crate) serves_itself: bool,
 }
 
-const fn of(name: &'static str, on: Corrector, poll_s: u64) -> Installation {
+const fn installation(name: &'static str, on: Corrector, poll_s: u64) -> Installation {
     Installation { name, on, poll_s, serves_itself: false }
 }
 
 /// All of them. ntpd polls each 64 s at first, and each 1024 s once it is steady
 /// (RFC 5905: MINPOLL, and ntpd's default of maxpoll, 10).
 pub const INSTALLATIONS: [Installation; 6] = [
-    of("parachrond", Corrector::Keeper, 64),
+    installation("parachrond", Corrector::Keeper, 64),
     Installation {
         serves_itself: true,
-        ..of("parachrond, its own metrics", Corrector::Keeper, 64)
+        ..installation("parachrond, its own metrics", Corrector::Keeper, 64)
     },
-    of("chronyd, parachrond beside", Corrector::Beside, 64),
-    of("chronyd", Corrector::Regression, 64),
-    of("ntpd, polls of 64 s", Corrector::Pll, 64),
-    of("ntpd, polls of 1024 s", Corrector::Pll, 1024),
+    installation("chronyd, parachrond beside", Corrector::Beside, 64),
+    installation("chronyd", Corrector::Regression, 64),
+    installation("ntpd, polls of 64 s", Corrector::Pll, 64),
+    installation("ntpd, polls of 1024 s", Corrector::Pll, 1024),
 ];
 
 impl Installation {

@@ -12,6 +12,7 @@ use simulator::Scrape;
 use simulator::outcome::Counts;
 use simulator::scrape::{Kept, Tracking};
 
+use crate::installation::Installation;
 use crate::rules::RULES;
 use crate::series::Database;
 
@@ -34,10 +35,10 @@ static ASKED: LazyLock<Vec<&Metric>> = LazyLock::new(|| {
 });
 
 /// Adds a scrape's samples.
-pub(crate) fn add(database: &mut Database, at_ms: i64, scrape: &Scrape, has_daemon: bool) {
+pub(crate) fn add(database: &mut Database, at_ms: i64, scrape: &Scrape, on: &Installation) {
     database.begin();
     database.add(at_ms, "up", &UP, 1.0);
-    for sample in samples(&snapshot(scrape, has_daemon)) {
+    for sample in samples(&snapshot(scrape, on.has_daemon())) {
         if !ASKED.iter().any(|metric| std::ptr::eq(*metric, sample.metric)) {
             continue;
         }
@@ -52,7 +53,7 @@ pub(crate) fn add(database: &mut Database, at_ms: i64, scrape: &Scrape, has_daem
     add("node_timex_maxerror_seconds", kernel.max_error_us as f64 / 1e6);
     // The collector goes by the call's result (collector/timex.go).
     add("node_timex_sync_status", f64::from(u8::from(kernel.state != 5)));
-    if let Some(tracking) = scrape.tracking {
+    if let Some(tracking) = scrape.tracking.filter(|_| on.has_chronyd()) {
         add("chrony_tracking_last_offset_seconds", tracking.last_offset_s);
         // Half the root delay is in it.
         add("chrony_tracking_root_dispersion_seconds", tracking.root_s);

@@ -1,5 +1,5 @@
-//! `alarms --runs N [--threads N] [--minutes N] [--into FILE]`: each kind of fault under each discipline
-//! so often, and the tables.
+//! `alarms --runs N [--threads N] [--minutes N] [--into FILE]`: simulates each kind of fault N
+//! times under each discipline, and prints the tables.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -9,6 +9,13 @@ use alarms::{report, study};
 /// Where the tables go: between these lines of a page.
 const BEGIN: &str = "<!-- measured: begin -->\n";
 const END: &str = "<!-- measured: end -->\n";
+
+/// What a program prints, on one line.
+fn output_of(program: &str, arguments: &[&str]) -> String {
+    let output = std::process::Command::new(program).args(arguments).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    text.ok().filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned())
+}
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -27,9 +34,12 @@ fn main() -> ExitCode {
     let cells = study::study(runs, threads as usize, until);
     let days = cells.iter().map(|cell| cell.runs).sum::<u64>() * study::DAYS;
     let tables = format!(
-        "By `alarms {}`: {days} machine-days, each machine watched for {} of them.\n\n\
+        "By `alarms {}` on {}, commit {}: {days} machine-days, each machine watched for {} of \
+         them.\n\n\
          {}\n{}\n{}",
         words.join(" "),
+        output_of("date", &["-u", "+%F"]),
+        output_of("git", &["describe", "--always", "--dirty"]),
         study::DAYS,
         report::recall_table(&cells),
         report::false_table(&cells),

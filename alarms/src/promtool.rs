@@ -120,7 +120,7 @@ fn promtool_finds_the_same_alerts_at_the_same_minutes() {
             writeln!(others, "      - alert: {name}\n        expr: '{text}'\n        for: {lasts}");
     }
     std::fs::write(path("others.yml"), others).unwrap();
-    std::fs::write(path("rules.yml"), fleet::rules()).unwrap();
+    std::fs::write(path("rules.yml"), fleet::rules(None)).unwrap();
     let mut file =
         String::from("rule_files: [rules.yml, others.yml]\nevaluation_interval: 1m\ntests:\n");
     let mut asked = 0;

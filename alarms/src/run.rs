@@ -98,7 +98,7 @@ pub(crate) fn run(
         }
         prometheus.evaluate_until(at_ms, &mut run, witness);
         let database = &mut prometheus.alerts.evaluator.database;
-        machine::add(database, at_ms, scrape, on.has_daemon());
+        machine::add(database, at_ms, scrape, on);
         prometheus.due_ms = at_ms + EACH_MS;
         witness.scraped(at_ms, &prometheus.alerts);
         run.errors.push((at_ms, scrape.error_ns as f64 / 1e9));

@@ -1,9 +1,28 @@
 //! Arbitrary text as a clock of KVM that `kvm` saved, planned for if it decodes.
 
 use host::{ClockPlan, HostClocks, Policy, VcpuId};
-use kvm::{ClockState, Host, HostTsc};
+use kvm::host_clock::Reading;
+use kvm::{ClockState, Error, Host, HostTsc, Vm};
+use kvm_bindings::kvm_clock_data;
 use pvclock::{Hertz, Nanos, Ticks};
 use units::UnixTime;
+
+/// A virtual machine that is only asked for its host's clocks: a check sets nothing.
+struct Unset(HostClocks);
+
+impl Vm for Unset {
+    fn get_clock(&self) -> Result<kvm_clock_data, Error> {
+        unreachable!("a check reads no guest's clock")
+    }
+
+    fn set_clock(&self, _: &kvm_clock_data) -> Result<(), Error> {
+        unreachable!("a check sets nothing")
+    }
+
+    fn host_clocks(&self) -> Reading {
+        Reading { clocks: self.0, width: 0 }
+    }
+}
 
 /// A decoded clock survives being written; any host continues it or refuses.
 pub(crate) fn kvm_saved(data: &[u8]) {
@@ -19,7 +38,8 @@ pub(crate) fn kvm_saved(data: &[u8]) {
     let frequency = Hertz(2_600_000_000);
     for tsc in [HostTsc::unscaled(frequency), HostTsc::scaled(frequency, 48)] {
         for policy in Policy::ALL {
-            let is_refused = saved.check(saved.tscs.len(), &Host::new(tsc), policy).is_err();
+            let host = Host::new(tsc);
+            let is_refused = saved.check(&Unset(now), saved.tscs.len(), &host, policy).is_err();
             let plan = ClockPlan::new(saved.clock.clock, saved.clock.taken, policy, now);
             let (false, Ok(plan)) = (is_refused, plan) else { continue };
             for (id, vcpu) in (0..).map(VcpuId).zip(&saved.tscs) {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use errormap::{Samples, Settings, solve};
-use pair::Reply;
+use exporter::pair::{self, Reply};
+use fleet::errormap::{Samples, Settings, solve};
 
 /// A request of any bytes is answered by no more than it has, or not; a reply of any bytes
 /// has times in range.
@@ -14,7 +14,7 @@ pub(crate) fn packets(data: &[u8]) {
         assert_eq!(pair::reply(&reply, 0), None);
     }
     let number = data.get(24..32).map_or(0, |bytes| u64::from_be_bytes(bytes.try_into().unwrap()));
-    for near_ns in [0, 1_700_000_000_000_000_000, errormap::LONGEST_NS] {
+    for near_ns in [0, 1_700_000_000_000_000_000, fleet::errormap::LONGEST_NS] {
         if let Some(Reply::Times { received_ns, sent_ns }) = Reply::parse(data, number, near_ns) {
             // Half an era away at most.
             let away = |ns: i64| (i128::from(ns) - i128::from(near_ns)).abs();
@@ -27,7 +27,9 @@ pub(crate) fn packets(data: &[u8]) {
 pub(crate) fn samples(data: &[u8]) {
     let mut samples = Samples::default();
     pair::read(data, &mut samples).expect("memory can be read");
-    pair::take(&String::from_utf8_lossy(data), &mut samples, &mut BTreeSet::new());
+    let page = String::from_utf8_lossy(data);
+    pair::add_page(&page, &mut samples, &mut BTreeSet::new());
+    pair::add_federated(&page, &mut samples, &mut BTreeSet::new());
     let map = solve(&samples, &Settings::default());
     for node in &map.nodes {
         let Some(ahead) = node.ahead else { continue };

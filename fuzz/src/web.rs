@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use access::Asked;
+use exporter::access::{self, WebConfig};
 
 /// A longer one is not read.
 const MOST_BYTES: usize = 64 << 10;
@@ -23,7 +23,7 @@ pub(crate) fn configuration(data: &[u8]) {
 }
 
 /// Each text in double quotes, with what is not plain ASCII by its number (YAML 1.2, 5.7).
-fn plain(asked: &Asked) -> String {
+fn plain(asked: &WebConfig) -> String {
     let quoted = |text: &str| {
         let mut quoted = String::from("\"");
         for c in text.chars() {

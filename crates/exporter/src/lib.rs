@@ -1,15 +1,17 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+pub mod access;
 mod exposition;
-mod gate;
 mod machine;
+mod ntpd;
 mod pages;
+pub mod pair;
 mod scrapes;
 mod serve;
 
-pub use exposition::{CONTENT_TYPE, exposition, textfile};
-pub use gate::{Gate, Open};
+pub use access::{Access, WebError};
+pub use exposition::{CONTENT_TYPE, openmetrics, textfile};
 pub use machine::Machine;
 pub use scrapes::{Answer, Scrapes};
-pub use serve::{MOST_CONNECTIONS, REQUEST_TIMEOUT, Told, serve};
+pub use serve::{MOST_CONNECTIONS, Pages, REQUEST_TIMEOUT, ScrapeReply, serve};

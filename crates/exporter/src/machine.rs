@@ -15,6 +15,8 @@ use linux::adjtimex;
 use linux::clock::Clock;
 use sources::chronyd_client::ChronydClient;
 
+use crate::ntpd;
+
 /// The doctor's findings change rarely, and cost milliseconds.
 const EXAMINED_EACH: Duration = Duration::from_secs(600);
 
@@ -29,8 +31,8 @@ struct Examined {
     at: Instant,
     findings: Vec<Finding>,
     machine: MachineNames,
-    /// systemd-timesyncd runs, whose `maxerror` is no bound: it states 0 at each poll.
-    has_timesyncd: bool,
+    /// The time daemons that run.
+    keepers: Vec<TimeKeeperKind>,
 }
 
 impl Machine {
@@ -41,8 +43,15 @@ impl Machine {
             self.examined = Some(examine(&tree));
         }
         let stated_s = kernel(snapshot);
-        let has_bound = self.examined.as_ref().is_some_and(|examined| !examined.has_timesyncd);
-        snapshot.complete(chronyd, stated_s.filter(|_| has_bound));
+        let runs =
+            |kind| self.examined.as_ref().is_some_and(|examined| examined.keepers.contains(&kind));
+        let followed = || {
+            let ntpd = || runs(TimeKeeperKind::Ntpd).then(ntpd).flatten();
+            chronyd().or_else(ntpd)
+        };
+        // systemd-timesyncd states a maxerror of 0 at each poll, which is no bound.
+        let has_bound = self.examined.is_some() && !runs(TimeKeeperKind::SystemdTimesyncd);
+        snapshot.complete(followed, stated_s.filter(|_| has_bound));
         snapshot.read_s = cost_of_reading_s();
         let text = |path: &str| tree.text(path).known().cloned();
         snapshot.clocksource = text(facts::clocksource::CURRENT)
@@ -59,9 +68,8 @@ impl Machine {
 fn examine(tree: &Tree) -> Examined {
     let facts = inspect::read(tree);
     let keepers = facts.steering.keepers.known().map(Vec::as_slice).unwrap_or_default();
-    let has_timesyncd = keepers
-        .iter()
-        .any(|keeper| keeper.kind == TimeKeeperKind::SystemdTimesyncd && keeper.running);
+    let keepers =
+        keepers.iter().filter(|keeper| keeper.running).map(|keeper| keeper.kind).collect();
     let machine = names(&facts);
     let report = DoctorReport::by(facts, None, &RuleSelection::default());
     let found = report.diagnosis.findings.into_iter().map(|finding| Finding {
@@ -77,7 +85,7 @@ fn examine(tree: &Tree) -> Examined {
     // A series has one sample.
     findings.sort();
     findings.dedup();
-    Examined { at: Instant::now(), findings, machine, has_timesyncd }
+    Examined { at: Instant::now(), findings, machine, keepers }
 }
 
 /// What it runs on.
@@ -101,7 +109,7 @@ fn kernel(snapshot: &mut Snapshot) -> Option<f64> {
     discipline.stated_error_ns().map(|ns| ns as f64 / 1e9)
 }
 
-/// adjtimex's offset is 0 under chronyd for ever; chronyd itself knows it.
+/// Under chronyd adjtimex always reports an offset of 0; chronyd itself knows it.
 fn chronyd() -> Option<Followed> {
     let tracking = ChronydClient::new(None).tracking().ok()?;
     // None where it follows its own clock (`local`), which shows no error and has no bound.
@@ -113,6 +121,11 @@ fn chronyd() -> Option<Followed> {
     let bound_s = error_ns as f64 / 1e9 - offset_s.abs();
     let last_offset_s = tracking.last_offset.value();
     Some(Followed { offset_s, last_offset_s, bound_s, age_s })
+}
+
+/// ntpd knows an offset before the kernel does, and longer.
+fn ntpd() -> Option<Followed> {
+    ntpd::followed(Clock::Realtime.read_ns()? as f64 / 1e9)
 }
 
 /// Steal of all CPUs, s, from hundredths (USER_HZ). By the line of all: it goes on when a

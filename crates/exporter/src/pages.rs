@@ -16,23 +16,23 @@ const NODE: &str = include_str!("pages/node.html");
 /// What the page may: run the script and style whose hashes are here, and ask who served it.
 const POLICY: &str = include_str!("pages/policy.txt");
 
-/// What is asked for.
+/// What a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Page {
     Metrics,
     Status,
     Node,
     Unknown,
-    NotRead,
-    NotLetIn,
+    MethodRefused,
+    Unauthorised,
     NoDaemon,
     NotGathered,
 }
 
 impl Page {
-    pub(crate) fn of(method: &Method, path: &str) -> Self {
+    pub(crate) fn for_request(method: &Method, path: &str) -> Self {
         match path {
-            _ if !matches!(*method, Method::GET | Method::HEAD) => Self::NotRead,
+            _ if !matches!(*method, Method::GET | Method::HEAD) => Self::MethodRefused,
             "/" => Self::Node,
             "/metrics" => Self::Metrics,
             "/status" => Self::Status,
@@ -49,18 +49,16 @@ pub(crate) fn status(json: Bytes) -> Response<Full<Bytes>> {
     response(StatusCode::OK, "application/json", json)
 }
 
-/// One that is the same whoever asks when.
+/// A reply that never changes.
 pub(crate) fn fixed(page: Page) -> Response<Full<Bytes>> {
     let (code, text) = match page {
         Page::Node => (StatusCode::OK, NODE),
-        Page::NotRead => (StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD are answered\n"),
-        Page::NotLetIn => (StatusCode::UNAUTHORIZED, "a name and a password are needed\n"),
-        Page::NoDaemon => (StatusCode::NOT_FOUND, "no daemon replies here\n"),
-        Page::NotGathered => {
-            (StatusCode::INTERNAL_SERVER_ERROR, "the metrics could not be gathered\n")
-        }
+        Page::MethodRefused => (StatusCode::METHOD_NOT_ALLOWED, "use GET or HEAD\n"),
+        Page::Unauthorised => (StatusCode::UNAUTHORIZED, "user name and password required\n"),
+        Page::NoDaemon => (StatusCode::NOT_FOUND, "parachrond does not reply on this machine\n"),
+        Page::NotGathered => (StatusCode::INTERNAL_SERVER_ERROR, "collecting the metrics failed\n"),
         Page::Metrics | Page::Status | Page::Unknown => {
-            (StatusCode::NOT_FOUND, "the metrics are at /metrics, a page about them at /\n")
+            (StatusCode::NOT_FOUND, "metrics: /metrics\n")
         }
     };
     let kind = if page == Page::Node { "text/html; charset=utf-8" } else { "text/plain" };
@@ -69,8 +67,8 @@ pub(crate) fn fixed(page: Page) -> Response<Full<Bytes>> {
         |name, value| response.headers_mut().insert(name, HeaderValue::from_static(value));
     match page {
         Page::Node => add(CONTENT_SECURITY_POLICY, POLICY),
-        Page::NotRead => add(ALLOW, "GET, HEAD"),
-        Page::NotLetIn => add(WWW_AUTHENTICATE, "Basic realm=\"parachron\", charset=\"UTF-8\""),
+        Page::MethodRefused => add(ALLOW, "GET, HEAD"),
+        Page::Unauthorised => add(WWW_AUTHENTICATE, "Basic realm=\"parachron\", charset=\"UTF-8\""),
         _ => None,
     };
     response
@@ -117,7 +115,7 @@ mod tests {
             return std::fs::write(path, policy).unwrap();
         }
         assert_eq!(POLICY, policy, "UPDATE=1 cargo test -p parachron-exporter the_page_may");
-        let served = fixed(Page::of(&Method::GET, "/"));
+        let served = fixed(Page::for_request(&Method::GET, "/"));
         assert_eq!(served.headers()[CONTENT_SECURITY_POLICY], policy);
         // No attribute runs or styles anything, and texts stay texts.
         for word in ["https:", "src=", "url(", "style=", "onclick", "innerHTML", "eval("] {

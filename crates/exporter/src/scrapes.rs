@@ -4,11 +4,11 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use fleet::Snapshot;
+use fleet::{Snapshot, samples};
 
-use crate::exposition::exposition;
+use crate::exposition::openmetrics;
 use crate::machine::Machine;
-use crate::serve::Told;
+use crate::serve::ScrapeReply;
 
 /// Scrapes of this machine.
 pub struct Scrapes {
@@ -45,14 +45,14 @@ impl Scrapes {
     }
 
     /// What is known now.
-    pub fn one(&self) -> Snapshot {
+    pub fn snapshot(&self) -> Snapshot {
         self.with_status().0
     }
 
     /// The same, as it is served.
-    pub fn told(&self) -> Told {
+    pub fn reply(&self) -> ScrapeReply {
         let (snapshot, status) = self.with_status();
-        Told { metrics: exposition(&snapshot), status }
+        ScrapeReply { metrics: openmetrics(samples(&snapshot)), status }
     }
 
     fn with_status(&self) -> (Snapshot, Option<String>) {

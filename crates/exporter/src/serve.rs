@@ -21,7 +21,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use crate::gate::Gate;
+use crate::access::Access;
 use crate::pages::{self, Page};
 
 /// Connections at a time, each some 25 KB; the oldest goes for the next, of those that have
@@ -40,22 +40,32 @@ const FRESH: Duration = Duration::from_millis(500);
 
 /// What a scrape tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ScrapeReply {
     /// OpenMetrics.
     pub metrics: String,
     /// The daemon's status, JSON; none where there is no daemon.
     pub status: Option<String>,
 }
 
-/// Serves `/metrics`, `/status` and a page that shows both, `/`, on the listener, until the
-/// process ends, to whom `gate` lets in; each scrape takes what `scrape` makes.
+/// What is served beside `/metrics`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pages {
+    /// Nothing: the daemon's status, with its last log lines, stays on the machine.
+    MetricsOnly,
+    /// `/status`, and a page that shows both, `/`.
+    All,
+}
+
+/// Serves the metrics on the listener until the process ends, to those whom `access` admits;
+/// each scrape takes what `scrape` makes.
 ///
 /// # Errors
 /// The system has no event loop.
 pub fn serve(
     listener: TcpListener,
-    gate: impl Gate,
-    scrape: impl Fn() -> Told + Send + Sync + 'static,
+    access: Access,
+    pages: Pages,
+    scrape: impl Fn() -> ScrapeReply + Send + Sync + 'static,
 ) -> io::Result<Infallible> {
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -63,10 +73,10 @@ pub fn serve(
         // One scrape at a time, and one password.
         .max_blocking_threads(2)
         .build()?;
-    runtime.block_on(accept(listener, Arc::new(gate), Arc::new(scrape)))
+    runtime.block_on(accept(listener, Arc::new(access), pages, Arc::new(scrape)))
 }
 
-type Scrape = Arc<dyn Fn() -> Told + Send + Sync>;
+type Scrape = Arc<dyn Fn() -> ScrapeReply + Send + Sync>;
 
 /// As it is sent.
 #[derive(Debug, Clone)]
@@ -105,8 +115,8 @@ impl Scrapes {
             self.wanted.notified().await;
             if self.fresh().is_none() {
                 let scrape = Arc::clone(&scrape);
-                let told = tokio::task::spawn_blocking(move || scrape()).await.ok();
-                let sent = told.map(|Told { metrics, status }| {
+                let reply = tokio::task::spawn_blocking(move || scrape()).await.ok();
+                let sent = reply.map(|ScrapeReply { metrics, status }| {
                     let sent = Sent { metrics: metrics.into(), status: status.map(Bytes::from) };
                     (Instant::now(), sent)
                 });
@@ -116,9 +126,10 @@ impl Scrapes {
     }
 }
 
-async fn accept<G: Gate>(
+async fn accept(
     listener: TcpListener,
-    gate: Arc<G>,
+    access: Arc<Access>,
+    pages: Pages,
     scrape: Scrape,
 ) -> io::Result<Infallible> {
     let scrapes = Arc::new(Scrapes::default());
@@ -143,10 +154,11 @@ async fn accept<G: Gate>(
             }
         }
         let has_asked = Arc::new(AtomicBool::new(false));
-        let asking = Asking { scrapes: Arc::clone(&scrapes), has_asked: Arc::clone(&has_asked) };
+        let asking =
+            Asking { pages, scrapes: Arc::clone(&scrapes), has_asked: Arc::clone(&has_asked) };
         // A client that does not read its reply is left as well.
         let connection =
-            timeout(2 * REQUEST_TIMEOUT, connection(stream, Arc::clone(&gate), asking));
+            timeout(2 * REQUEST_TIMEOUT, connection(stream, Arc::clone(&access), asking));
         let connection = tokio::spawn(connection).abort_handle();
         connections.push_back((connection, has_asked, Instant::now()));
     }
@@ -155,13 +167,14 @@ async fn accept<G: Gate>(
 /// What a request needs.
 #[derive(Clone)]
 struct Asking {
+    pages: Pages,
     scrapes: Arc<Scrapes>,
     has_asked: Arc<AtomicBool>,
 }
 
-async fn connection<G: Gate>(stream: TcpStream, gate: Arc<G>, asking: Asking) {
-    let Ok(Some(stream)) = timeout(REQUEST_TIMEOUT, gate.enter(stream)).await else { return };
-    let service = service_fn(move |request| reply(request, Arc::clone(&gate), asking.clone()));
+async fn connection(stream: TcpStream, access: Arc<Access>, asking: Asking) {
+    let Ok(Some(stream)) = timeout(REQUEST_TIMEOUT, access.accept(stream)).await else { return };
+    let service = service_fn(move |request| reply(request, Arc::clone(&access), asking.clone()));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_TIMEOUT)
@@ -172,17 +185,18 @@ async fn connection<G: Gate>(stream: TcpStream, gate: Arc<G>, asking: Asking) {
     let _ = served.await;
 }
 
-async fn reply<G: Gate>(
+async fn reply(
     request: Request<Incoming>,
-    gate: Arc<G>,
+    access: Arc<Access>,
     asking: Asking,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     asking.has_asked.store(true, Relaxed);
     let authorization = request.headers().get(AUTHORIZATION).map(|value| value.as_bytes());
-    if !gate.lets_in(authorization).await {
-        return Ok(pages::fixed(Page::NotLetIn));
+    if !access.authorizes(authorization).await {
+        return Ok(pages::fixed(Page::Unauthorised));
     }
-    let page = match Page::of(request.method(), request.uri().path()) {
+    let page = match Page::for_request(request.method(), request.uri().path()) {
+        Page::Node | Page::Status if asking.pages == Pages::MetricsOnly => Page::Unknown,
         page @ (Page::Metrics | Page::Status) => match (page, asking.scrapes.get().await) {
             (_, None) => Page::NotGathered,
             (Page::Metrics, Some(sent)) => return Ok(pages::metrics(sent.metrics)),

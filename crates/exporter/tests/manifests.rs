@@ -11,7 +11,7 @@ fn manifest(name: &str) -> Yaml<'static> {
 }
 
 #[test]
-fn the_daemon_set_has_no_right_and_is_what_is_monitored() {
+fn the_daemon_set_is_unprivileged_and_is_what_is_monitored() {
     let set = manifest("daemonset.yaml");
     let pod = &set["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
@@ -26,6 +26,15 @@ fn the_daemon_set_has_no_right_and_is_what_is_monitored() {
         assert!(!pod.contains_mapping_key(absent), "{absent}");
     }
     assert!(!rights.contains_mapping_key("privileged"));
+    // Whoever reaches the port needs TLS and a password, and gets the metrics alone.
+    let arguments: Vec<_> =
+        container["args"].as_sequence().unwrap().iter().filter_map(|it| it.as_str()).collect();
+    let mounts = container["volumeMounts"].as_sequence().unwrap();
+    let folder = mounts.iter().find(|mount| mount["name"].as_str() == Some("web")).unwrap();
+    let config = format!("--web-config={}/web.yml", folder["mountPath"].as_str().unwrap());
+    assert!(arguments.contains(&config.as_str()), "{arguments:?}");
+    assert!(arguments.contains(&"--metrics-only"), "{arguments:?}");
+    assert!(pod["volumes"][0]["secret"]["secretName"].as_str().is_some());
 
     let monitor = manifest("podmonitor.yaml");
     let labels = |of: &Yaml<'_>| of["app.kubernetes.io/name"].as_str().map(str::to_owned);
@@ -35,6 +44,10 @@ fn the_daemon_set_has_no_right_and_is_what_is_monitored() {
     assert_eq!(selected, labels(&set["spec"]["selector"]["matchLabels"]));
     let endpoint = &monitor["spec"]["podMetricsEndpoints"][0];
     assert_eq!(endpoint["port"].as_str(), container["ports"][0]["name"].as_str());
+    assert_eq!(endpoint["scheme"].as_str(), Some("https"));
+    let (ca, web) = (&endpoint["tlsConfig"]["ca"]["secret"], &pod["volumes"][0]["secret"]);
+    assert_eq!(ca["name"].as_str(), web["secretName"].as_str());
+    assert!(endpoint["basicAuth"].contains_mapping_key("password"));
     // A rule asks for `job=~"parachron.*"`; an alert about a node names it.
     let job = &endpoint["relabelings"][0];
     assert_eq!(

@@ -10,11 +10,11 @@ pub struct Alert {
     pub name: &'static str,
     /// When it fires, in PromQL.
     pub when: &'static str,
-    /// After so long.
+    /// How long it has to hold.
     pub lasts: &'static str,
     /// critical, warning or info.
     pub severity: &'static str,
-    /// What it says.
+    /// What happened.
     pub summary: &'static str,
     /// What to do.
     pub remedy: &'static str,
@@ -29,9 +29,6 @@ pub struct Recorded {
     /// What it is, in PromQL.
     pub is: &'static str,
 }
-
-/// Where each alert has its part.
-const RUNBOOK: &str = "docs/guide/fleet.md";
 
 /// The recorded series.
 pub const RECORDED: &[Recorded] = &[
@@ -65,8 +62,8 @@ pub const ALERTS: &[Alert] = &[
         "instance:parachron_clock_off_seconds:least > 0.05",
         "1m",
         "critical",
-        "The clock is off by {{ $value | humanizeDuration }} at the least",
-        "parachron status: which sources agree, and why it is not corrected",
+        "The clock is off by at least {{ $value | humanizeDuration }}",
+        "Run parachron status: it shows which sources agree, and why the clock is not corrected.",
     ),
     alert(
         "ParachronClockMarginGone",
@@ -76,7 +73,7 @@ pub const ALERTS: &[Alert] = &[
         "2m",
         "critical",
         "The clock may be further off than {{ $labels.consumer }} allows",
-        "parachron status: more or nearer sources, a host source; then parachron doctor",
+        "Run parachron status, then parachron doctor. Add nearer servers, or the host's clock as a source.",
     ),
     alert(
         "ParachronKernelMarginGone",
@@ -88,32 +85,32 @@ pub const ALERTS: &[Alert] = &[
          max_over_time(parachron_clock_offset_bound_seconds[1h])",
         "10m",
         "warning",
-        "For half an hour the kernel's error was more than {{ $labels.consumer }} allows",
-        "ntpq -p, or what else steers the clock: does it run, and has it servers",
+        "For half an hour the kernel's error bound exceeded what {{ $labels.consumer }} allows",
+        "Run systemctl status for the time daemon: does it run, and does it reach its servers?",
     ),
     alert(
         "ParachronClockUnsynchronised",
         "max_over_time(parachron_clock_synchronised[5m]) == 0",
         "5m",
         "warning",
-        "Nobody vouches for the clock",
-        "parachron status: which source is unreachable, and why",
+        "The clock is not synchronised",
+        "Run parachron status: it shows which source is unreachable, and why.",
     ),
     alert(
         "ParachronClockHoldover",
         "min_over_time(parachron_clock_holdover[15m]) == 1",
         "45m",
         "warning",
-        "The clock has gone by what was learnt alone for an hour",
-        "parachron status: which source is unreachable, and why",
+        "For an hour no source has confirmed the clock: it runs on its learnt frequency",
+        "Run parachron status: it shows which source is unreachable, and why.",
     ),
     alert(
         "ParachronClockUnmeasured",
         "min_over_time(parachron_clock_measured_age_seconds[5m]) > 3600",
         "0m",
         "warning",
-        "The clock was measured {{ $value | humanizeDuration }} ago",
-        "parachron status, chronyc sources: which source is unreachable, and why",
+        "The clock was last measured {{ $value | humanizeDuration }} ago",
+        "Run parachron status, chronyc sources or ntpq -p to see which source is unreachable.",
     ),
     alert(
         "ParachronFalseticker",
@@ -121,15 +118,15 @@ pub const ALERTS: &[Alert] = &[
         "10m",
         "warning",
         "{{ $labels.source }} contradicts the other sources",
-        "leave it out, or mend it",
+        "Fix the source, or remove it from parachrond.toml; parachron status shows its offset.",
     ),
     alert(
         "ParachronCorrectionNotMade",
         "increase(parachron_corrections_not_made_total[10m]) > 0",
         "0m",
         "warning",
-        "A correction of the clock was {{ $labels.why }}",
-        "journalctl -u parachrond: the reason and the sizes are there",
+        "Clock correction {{ $labels.why }}",
+        "Run journalctl -u parachrond: it shows the size and the reason.",
     ),
     alert(
         "ParachronStepsRepeated",
@@ -137,41 +134,42 @@ pub const ALERTS: &[Alert] = &[
         "0m",
         "warning",
         "The clock was stepped {{ $value | humanize }} times within an hour",
-        "parachron watch: what disrupts it so often",
+        "Run parachron watch to see what disrupts the machine.",
     ),
     alert(
         "ParachronDisrupted",
-        // Not by the counter: who scrapes was away with the machine, and sees no increase.
-        "parachron_disruption_age_seconds{kind=~\"pause|suspend|\
-         .*snapshot-restored.*|.*migrated.*|.*counter-disrupted|pause.*rtc-set\"} < 900",
+        // Not by the counter: an exporter that was away with its machine shows no increase.
+        // A kind may be joined to others with `|`: Xen's pause is `pause|long-steal`.
+        "parachron_disruption_age_seconds{kind=~\"pause.*|suspend.*|.*snapshot-restored.*|\
+         .*migrated.*|.*counter-disrupted|host-stepped\"} < 900",
         "0m",
         "info",
         "The machine was disrupted: {{ $labels.kind }}",
-        "nothing, if the clock is right again: see its error bound",
+        "Check parachron_clock_error_bound_seconds: if the clock is right again, nothing is to be done.",
     ),
     alert(
         "ParachronSlowClock",
         "min_over_time(parachron_clock_read_seconds[5m]) > 5e-07",
         "10m",
         "warning",
-        "Reading the clock takes {{ $value | humanize }} s",
-        "parachron doctor",
+        "Reading the clock takes {{ $value | humanize }}s",
+        "Run parachron doctor: it names the cause and the remedy.",
     ),
     alert(
         "ParachronSteal",
         "rate(parachron_steal_seconds_total[15m]) / parachron_cpus > 0.1",
         "5m",
         "warning",
-        "The host gave {{ $value | humanizePercentage }} of the CPUs to others",
-        "a less crowded host, or a larger share of it",
+        "The host gave {{ $value | humanizePercentage }} of the CPU time to other guests",
+        "Move the guest to a less crowded host, or raise its share there (cpu.weight, libvirt's cputune shares).",
     ),
     alert(
         "ParachronFinding",
         "min_over_time(parachron_finding{severity=\"error\"}[5m]) == 1",
         "10m",
         "warning",
-        "doctor finds {{ $labels.rule }}",
-        "parachron doctor",
+        "parachron doctor reports {{ $labels.rule }}",
+        "Run parachron doctor on that machine: it names the remedy.",
     ),
     alert(
         "ParachronDaemonGone",
@@ -179,7 +177,7 @@ pub const ALERTS: &[Alert] = &[
         "3m",
         "warning",
         "parachrond does not reply",
-        "systemctl status parachrond",
+        "Run systemctl status parachrond, then journalctl -u parachrond.",
     ),
     alert(
         "ParachronNotScraped",
@@ -187,13 +185,14 @@ pub const ALERTS: &[Alert] = &[
         "up{job=~\"parachron.*\"} == 0",
         "20m",
         "warning",
-        "Its metrics have not been scraped for 20 minutes",
-        "systemctl status parachrond, or the exporter; then the machine and its network",
+        "{{ $labels.instance }} has not been scraped for 20 minutes",
+        "Run systemctl status parachrond there; else check the exporter, the machine and its network.",
     ),
 ];
 
-/// The file of rules for Prometheus.
-pub fn rules() -> String {
+/// The file of rules for Prometheus. Where each alert has a heading of its name below the URL
+/// of a runbook, as in docs/guide/fleet.md, `runbooks` is that URL.
+pub fn rules(runbooks: Option<&str>) -> String {
     let mut file = String::from("groups:\n  - name: parachron\n    rules:\n");
     // Text in double quotes is JSON's, which YAML reads.
     for recorded in RECORDED {
@@ -210,8 +209,10 @@ pub fn rules() -> String {
         let _ = writeln!(file, "        annotations:");
         let _ = writeln!(file, "          summary: {}", quoted(alert.summary));
         let _ = writeln!(file, "          description: {}", quoted(alert.remedy));
-        let anchor = alert.name.to_lowercase();
-        let _ = writeln!(file, "          runbook_url: {}", quoted(&format!("{RUNBOOK}#{anchor}")));
+        if let Some(url) = runbooks {
+            let url = format!("{url}#{}", alert.name.to_lowercase());
+            let _ = writeln!(file, "          runbook_url: {}", quoted(&url));
+        }
     }
     file
 }
@@ -247,7 +248,16 @@ mod tests {
     }
 
     #[test]
+    fn a_runbook_is_at_the_url_of_the_user_or_nowhere() {
+        assert!(!rules(None).contains("runbook_url"));
+        let rules = rules(Some("https://wiki.example/clocks"));
+        let url = "runbook_url: \"https://wiki.example/clocks#parachronclockoff\"\n";
+        assert!(rules.contains(url), "{rules}");
+        assert_eq!(rules.matches("runbook_url").count(), ALERTS.len());
+    }
+
+    #[test]
     fn quotes_are_escaped() {
-        assert!(rules().contains(r#"{severity=\"error\"}[5m]) == 1""#));
+        assert!(rules(None).contains(r#"{severity=\"error\"}[5m]) == 1""#));
     }
 }

@@ -7,14 +7,16 @@
 
 mod alerts;
 mod consumers;
-mod dashboard;
+pub mod errormap;
 mod metrics;
 mod samples;
 mod snapshot;
 
 pub use alerts::{ALERTS, Alert, RECORDED, Recorded, rules};
 pub use consumers::{CONSUMERS, Consumer, consumer, margins};
-pub use dashboard::{Dashboard, dashboard};
-pub use metrics::{Kind, METRICS, Metric};
-pub use samples::{Sample, samples};
+pub use metrics::{Kind, METRICS, Metric, PAIR_METRICS};
+pub use samples::{Sample, pair_sample, samples};
 pub use snapshot::{Finding, Followed, MachineNames, Snapshot, Source};
+
+/// The dashboard for Grafana, schema version 39 (kinds/dashboard, github.com/grafana/grafana).
+pub const DASHBOARD: &str = include_str!("dashboard.json");

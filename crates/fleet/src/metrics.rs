@@ -1,4 +1,4 @@
-//! The metrics, once: the exposition, the rules and the guide are made of this.
+//! The tables of metrics, from which the exposition, the rules and the guide follow.
 
 /// A metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct Metric {
     pub kind: Kind,
     /// Its labels: each has a bounded set of values on a machine.
     pub labels: &'static [&'static str],
-    /// What it says.
+    /// Its help text.
     pub help: &'static str,
 }
 
@@ -37,68 +37,97 @@ const fn counter(
 
 /// All of them.
 pub static METRICS: &[Metric] = &[
-    gauge("parachron_build_info", &["version"], "The exporter, 1"),
-    gauge("parachron_daemon_up", &[], "1 where parachrond replies"),
-    gauge("parachron_clock_synchronised", &[], "1 where somebody vouches for the clock now"),
-    gauge("parachron_clock_holdover", &[], "1 where the clock goes by what was learnt alone"),
+    gauge("parachron_build_info", &["version"], "The exporter's version; always 1"),
+    gauge("parachron_daemon_up", &[], "1 if parachrond replies"),
+    gauge(
+        "parachron_clock_synchronised",
+        &[],
+        "1 if the clock is synchronised to a trusted source",
+    ),
+    gauge("parachron_clock_holdover", &[], "1 if the clock runs on its learnt frequency alone"),
     gauge(
         "parachron_clock_offset_seconds",
         &[],
-        "Measured offset of the clock: positive where it is behind",
+        "Measured offset, to be added to the clock: positive if it is behind",
     ),
-    gauge("parachron_clock_offset_bound_seconds", &[], "The offset's error is at most this"),
-    gauge("parachron_clock_error_bound_seconds", &[], "The clock is off by at most this"),
+    gauge("parachron_clock_offset_bound_seconds", &[], "Greatest error of the measured offset"),
+    gauge("parachron_clock_error_bound_seconds", &[], "Greatest error of the clock"),
     gauge(
         "parachron_clock_measured_age_seconds",
         &[],
-        "How long ago the clock was measured against the selected source",
+        "Time since the clock was measured against the selected source",
     ),
     gauge(
         "parachron_clock_margin_seconds",
         &["consumer"],
-        "What the consumer's limit leaves beyond the clock's error bound",
+        "The consumer's limit minus the clock's error bound",
     ),
     gauge(
         "parachron_clock_consumer_here",
         &["consumer"],
-        "1 for a consumer that runs here, by --consumer",
+        "1 for each consumer that runs on this machine, named by --consumer",
     ),
     gauge(
         "parachron_kernel_synchronised",
         &[],
-        "1 unless the kernel says that nobody synchronises the clock (adjtimex)",
+        "0 if the kernel reports an unsynchronised clock (adjtimex), else 1",
     ),
     gauge("parachron_kernel_max_error_seconds", &[], "The kernel's maxerror (adjtimex)"),
     gauge(
         "parachron_clock_frequency_correction_ratio",
         &[],
-        "By how much the kernel corrects the clock's frequency: 1 ppm is 1e-6",
+        "Frequency correction that the kernel applies: 1 ppm is 1e-6",
     ),
-    gauge("parachron_source_state", &["source", "state"], "1 for the state that the source is in"),
+    gauge("parachron_source_state", &["source", "state"], "1 for the source's current state"),
     gauge("parachron_source_offset_seconds", &["source"], "The source's offset from the clock"),
-    gauge("parachron_source_offset_bound_seconds", &["source"], "Its error is at most this"),
-    gauge("parachron_source_age_seconds", &["source"], "How long ago it was measured"),
-    counter("parachron_disruptions_total", &["kind"], "What happened to the clock, by kind"),
+    gauge(
+        "parachron_source_offset_bound_seconds",
+        &["source"],
+        "Greatest error of the source's offset",
+    ),
+    gauge("parachron_source_age_seconds", &["source"], "Time since the source was measured"),
+    counter("parachron_disruptions_total", &["kind"], "Disruptions of the clock, by kind"),
     gauge(
         "parachron_disruption_age_seconds",
         &["kind"],
-        "How long ago the last disruption of the kind was reported",
+        "Time since the last disruption of the kind was reported",
     ),
-    counter("parachron_corrections_total", &["how"], "Corrections of the clock"),
+    counter("parachron_corrections_total", &["how"], "Corrections of the clock, by method"),
     counter(
         "parachron_corrections_not_made_total",
         &["why"],
-        "Corrections that were refused, or failed",
+        "Corrections that were refused or failed",
     ),
-    gauge("parachron_clocksource_info", &["name"], "The kernel's clock source, 1"),
-    gauge("parachron_clock_read_seconds", &[], "What reading CLOCK_REALTIME takes, at the least"),
-    counter("parachron_steal_seconds_total", &[], "CPU time that the host gave to others"),
-    gauge("parachron_cpus", &[], "CPUs"),
-    gauge("parachron_finding", &["rule", "severity"], "1 for each finding of doctor"),
+    gauge("parachron_clocksource_info", &["name"], "The kernel's clock source; always 1"),
+    gauge("parachron_clock_read_seconds", &[], "Least time that reading CLOCK_REALTIME takes"),
+    counter("parachron_steal_seconds_total", &[], "CPU time that the host gave to other guests"),
+    gauge("parachron_cpus", &[], "Number of CPUs"),
+    gauge("parachron_finding", &["rule", "severity"], "1 for each finding of parachron doctor"),
 ];
 
-/// The metric of this name, which is in the table.
+/// What `parachron pair --textfile` writes of a node's peers.
+pub static PAIR_METRICS: &[Metric] = &[
+    gauge(
+        "parachron_pair_ahead_min_seconds",
+        &["node", "peer"],
+        "Least amount by which the peer's clock is ahead of the node's",
+    ),
+    gauge(
+        "parachron_pair_ahead_max_seconds",
+        &["node", "peer"],
+        "Greatest amount by which the peer's clock is ahead of the node's",
+    ),
+    gauge(
+        "parachron_pair_measured_timestamp_seconds",
+        &["node", "peer"],
+        "When the pair was last compared, by the node's clock",
+    ),
+    counter("parachron_pair_probes_total", &["result"], "Probes of peers, by result"),
+    counter("parachron_pair_requests_total", &["result"], "Requests of peers, by result"),
+];
+
+/// The metric of this name, which is in one of the tables.
 pub(crate) fn named(name: &str) -> &'static Metric {
-    let found = METRICS.iter().find(|metric| metric.name == name);
-    found.unwrap_or(&METRICS[0])
+    let mut all = METRICS.iter().chain(PAIR_METRICS);
+    all.find(|metric| metric.name == name).unwrap_or(&METRICS[0])
 }

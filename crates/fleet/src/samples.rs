@@ -18,73 +18,77 @@ pub struct Sample {
 }
 
 /// The samples of a machine, those of a metric one after the other.
-pub fn samples(of: &Snapshot) -> Vec<Sample> {
+pub fn samples(clock: &Snapshot) -> Vec<Sample> {
     let mut all = Samples(Vec::new());
-    all.one("parachron_build_info", &[&of.version], Some(1.0));
-    all.flag("parachron_daemon_up", of.daemon_up);
-    all.flag("parachron_clock_synchronised", of.synchronised);
-    all.flag("parachron_clock_holdover", of.holdover);
-    all.one("parachron_clock_offset_seconds", &[], of.offset_s);
-    all.one("parachron_clock_offset_bound_seconds", &[], of.offset_bound_s);
-    all.one("parachron_clock_error_bound_seconds", &[], of.error_bound_s);
-    all.one("parachron_clock_measured_age_seconds", &[], of.measured_age_s);
-    for (consumer, margin_s) in margins(of) {
-        all.one("parachron_clock_margin_seconds", &[consumer.name], Some(margin_s));
+    all.push("parachron_build_info", &[&clock.version], Some(1.0));
+    all.flag("parachron_daemon_up", clock.daemon_up);
+    all.flag("parachron_clock_synchronised", clock.synchronised);
+    all.flag("parachron_clock_holdover", clock.holdover);
+    all.push("parachron_clock_offset_seconds", &[], clock.offset_s);
+    all.push("parachron_clock_offset_bound_seconds", &[], clock.offset_bound_s);
+    all.push("parachron_clock_error_bound_seconds", &[], clock.error_bound_s);
+    all.push("parachron_clock_measured_age_seconds", &[], clock.measured_age_s);
+    for (consumer, margin_s) in margins(clock) {
+        all.push("parachron_clock_margin_seconds", &[consumer.name], Some(margin_s));
     }
-    for name in &of.consumers_here {
-        all.one("parachron_clock_consumer_here", &[name], Some(1.0));
+    for name in &clock.consumers_here {
+        all.push("parachron_clock_consumer_here", &[name], Some(1.0));
     }
-    all.flag("parachron_kernel_synchronised", of.kernel_synchronised);
-    all.one("parachron_kernel_max_error_seconds", &[], of.kernel_max_error_s);
-    all.one("parachron_clock_frequency_correction_ratio", &[], of.frequency_correction);
-    for source in &of.sources {
-        all.one("parachron_source_state", &[&source.name, &source.state], Some(1.0));
+    all.flag("parachron_kernel_synchronised", clock.kernel_synchronised);
+    all.push("parachron_kernel_max_error_seconds", &[], clock.kernel_max_error_s);
+    all.push("parachron_clock_frequency_correction_ratio", &[], clock.frequency_correction);
+    for source in &clock.sources {
+        all.push("parachron_source_state", &[&source.name, &source.state], Some(1.0));
     }
-    for source in &of.sources {
-        all.one("parachron_source_offset_seconds", &[&source.name], source.offset_s);
+    for source in &clock.sources {
+        all.push("parachron_source_offset_seconds", &[&source.name], source.offset_s);
     }
-    for source in &of.sources {
-        all.one("parachron_source_offset_bound_seconds", &[&source.name], source.bound_s);
+    for source in &clock.sources {
+        all.push("parachron_source_offset_bound_seconds", &[&source.name], source.bound_s);
     }
-    for source in &of.sources {
-        all.one("parachron_source_age_seconds", &[&source.name], source.age_s);
+    for source in &clock.sources {
+        all.push("parachron_source_age_seconds", &[&source.name], source.age_s);
     }
-    all.counts("parachron_disruptions_total", &of.disruptions);
-    for (kind, age_s) in &of.disrupted_age_s {
-        all.one("parachron_disruption_age_seconds", &[kind], Some(*age_s));
+    all.counts("parachron_disruptions_total", &clock.disruptions);
+    for (kind, age_s) in &clock.disrupted_age_s {
+        all.push("parachron_disruption_age_seconds", &[kind], Some(*age_s));
     }
-    all.counts("parachron_corrections_total", &of.corrections);
-    all.counts("parachron_corrections_not_made_total", &of.not_corrected);
-    if let Some(clocksource) = &of.clocksource {
-        all.one("parachron_clocksource_info", &[clocksource], Some(1.0));
+    all.counts("parachron_corrections_total", &clock.corrections);
+    all.counts("parachron_corrections_not_made_total", &clock.not_corrected);
+    if let Some(clocksource) = &clock.clocksource {
+        all.push("parachron_clocksource_info", &[clocksource], Some(1.0));
     }
-    all.one("parachron_clock_read_seconds", &[], of.read_s);
-    all.one("parachron_steal_seconds_total", &[], of.steal_s);
-    all.one("parachron_cpus", &[], of.cpus.map(f64::from));
-    for finding in &of.findings {
-        all.one("parachron_finding", &[&finding.rule, &finding.severity], Some(1.0));
+    all.push("parachron_clock_read_seconds", &[], clock.read_s);
+    all.push("parachron_steal_seconds_total", &[], clock.steal_s);
+    all.push("parachron_cpus", &[], clock.cpus.map(f64::from));
+    for finding in &clock.findings {
+        all.push("parachron_finding", &[&finding.rule, &finding.severity], Some(1.0));
     }
     all.0
+}
+
+/// A sample of a metric of [`PAIR_METRICS`](crate::PAIR_METRICS).
+pub fn pair_sample(name: &str, labels: &[&str], value: f64) -> Sample {
+    let metric = named(name);
+    debug_assert_eq!((metric.name, metric.labels.len()), (name, labels.len()));
+    Sample { metric, labels: labels.iter().map(|&label| label.to_owned()).collect(), value }
 }
 
 struct Samples(Vec<Sample>);
 
 impl Samples {
-    fn one(&mut self, name: &str, labels: &[&str], value: Option<f64>) {
-        let metric = named(name);
-        debug_assert_eq!((metric.name, metric.labels.len()), (name, labels.len()));
-        let labels = labels.iter().map(|&label| label.to_owned()).collect();
-        self.0.extend(value.map(|value| Sample { metric, labels, value }));
+    fn push(&mut self, name: &str, labels: &[&str], value: Option<f64>) {
+        self.0.extend(value.map(|value| pair_sample(name, labels, value)));
     }
 
     fn counts(&mut self, name: &str, counts: &BTreeMap<String, u64>) {
         for (label, count) in counts {
-            self.one(name, &[label], Some(*count as f64));
+            self.push(name, &[label], Some(*count as f64));
         }
     }
 
     fn flag(&mut self, name: &str, is: Option<bool>) {
-        self.one(name, &[], is.map(|is| f64::from(u8::from(is))));
+        self.push(name, &[], is.map(|is| f64::from(u8::from(is))));
     }
 }
 

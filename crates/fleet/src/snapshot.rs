@@ -65,10 +65,11 @@ pub struct MachineNames {
     pub kernel: Option<String>,
 }
 
-/// What chronyd says of the clock it keeps (`chronyc tracking`), s.
+/// What a time daemon measured of the clock that it keeps, s: chronyd (`chronyc tracking`) or
+/// ntpd (`ntpq -c rv`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Followed {
-    /// What is still to be slewed.
+    /// What is to be added to the clock: what chronyd still has to slew, or ntpd measured last.
     pub offset_s: f64,
     /// What the clock was off by at the last update.
     pub last_offset_s: f64,
@@ -79,23 +80,23 @@ pub struct Followed {
 }
 
 impl Snapshot {
-    /// Adds what chronyd says, and the bound that the kernel states. A daemon that has
-    /// sources and states no bound knows that the clock may be wrong, as after a pause;
-    /// they do not.
-    pub fn complete(&mut self, chronyd: impl FnOnce() -> Option<Followed>, stated_s: Option<f64>) {
+    /// Adds what another time daemon measured, and the bound that the kernel states. A
+    /// parachrond that has sources and states no bound knows that the clock may be wrong, as
+    /// after a pause; they do not.
+    pub fn complete(&mut self, other: impl FnOnce() -> Option<Followed>, stated_s: Option<f64>) {
         let knows = self.daemon_up == Some(true) && !self.sources.is_empty();
         if self.error_bound_s.is_none() && !knows {
-            if let Some(chronyd) = chronyd() {
-                self.follow(chronyd);
+            if let Some(followed) = other() {
+                self.follow(followed);
             }
             self.error_bound_s = self.error_bound_s.or(stated_s);
         }
         self.synchronised = self.synchronised.or(self.kernel_synchronised);
     }
 
-    /// The clock is as chronyd says.
-    fn follow(&mut self, chronyd: Followed) {
-        let Followed { offset_s, last_offset_s, bound_s, age_s } = chronyd;
+    /// The clock is as the daemon measured it.
+    fn follow(&mut self, followed: Followed) {
+        let Followed { offset_s, last_offset_s, bound_s, age_s } = followed;
         self.measured_age_s = age_s;
         self.offset_s = Some(offset_s);
         self.offset_bound_s = Some(bound_s);

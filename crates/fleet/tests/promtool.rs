@@ -7,7 +7,7 @@ use std::process::Command;
 fn promtool_finds_each_fault_and_nothing_in_calm() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    std::fs::write(path("rules.yml"), fleet::rules()).unwrap();
+    std::fs::write(path("rules.yml"), fleet::rules(Some("https://wiki.example/clocks"))).unwrap();
     std::fs::write(path("alerts.yml"), include_str!("alerts.yml")).unwrap();
     for arguments in [["check", "rules", "rules.yml"], ["test", "rules", "alerts.yml"]] {
         let ran = Command::new("promtool").args(arguments).current_dir(folder.path()).output();

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     /// The first lines or bytes are not ours.
-    #[error("is no record of parachron drift: expected {expected}, found {found:?}")]
+    #[error("is not a record of parachron drift: expected {expected}, found {found:?}")]
     NoRecords {
         /// How a file of comparisons begins.
         expected: String,
@@ -12,7 +12,7 @@ pub enum Damage {
         found: String,
     },
     /// Ours, of another version.
-    #[error("is of another version: expected {expected}, found {found:?}")]
+    #[error("has another version: expected {expected}, found {found:?}")]
     OtherVersion {
         /// The version that is understood.
         expected: String,
@@ -20,7 +20,7 @@ pub enum Damage {
         found: String,
     },
     /// A whole line that is no comparison.
-    #[error("line {number} is no comparison: {found:?}")]
+    #[error("line {number} is not a comparison: {found:?}")]
     Line {
         /// Which, from 1 on.
         number: u64,
@@ -28,7 +28,7 @@ pub enum Damage {
         found: String,
     },
     /// A Parquet file that lost its end.
-    #[error("is cut short: {found} of its {expected} bytes are there")]
+    #[error("is truncated: {found} of {expected} bytes")]
     CutShort {
         /// The length that it was written with.
         expected: u64,
@@ -36,7 +36,7 @@ pub enum Damage {
         found: u64,
     },
     /// A Parquet file of which a part changed.
-    #[error("is damaged: its checksum is {found:08x} where {expected:08x} was written")]
+    #[error("is damaged: checksum {found:08x}, expected {expected:08x}")]
     Changed {
         /// The checksum that it was written with.
         expected: u32,

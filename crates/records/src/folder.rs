@@ -226,7 +226,7 @@ impl<R: Row> Folder<R> {
             let Ok(parts) = fs::read_dir(day.path().join(format!("host={}", self.host))) else {
                 continue;
             };
-            files.extend(parts.flatten().filter_map(|part| Found::of(date, &part, R::FILES)));
+            files.extend(parts.flatten().filter_map(|part| Found::parse(date, &part, R::FILES)));
         }
         files.sort_by(|a, b| (&a.date, &a.path).cmp(&(&b.date, &b.path)));
         Ok(files)
@@ -243,7 +243,7 @@ struct Found {
 }
 
 impl Found {
-    fn of(date: &str, part: &fs::DirEntry, files: &str) -> Option<Self> {
+    fn parse(date: &str, part: &fs::DirEntry, files: &str) -> Option<Self> {
         let name = part.file_name();
         let name = name.to_str()?;
         let (bare, is_lines) = name.strip_prefix('_').map_or((name, false), |bare| (bare, true));

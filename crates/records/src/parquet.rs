@@ -57,7 +57,7 @@ impl Seal {
         bytes
     }
 
-    fn of(bytes: &[u8]) -> Result<Self, Damage> {
+    fn parse(bytes: &[u8]) -> Result<Self, Damage> {
         let expected = "\"PAR1\" and \"drift\" version 1".to_owned();
         let found = || beginning(bytes.get(..12).unwrap_or(bytes));
         let Some((begin, length, checksum)) = parts(bytes) else {
@@ -218,7 +218,7 @@ pub fn read<R: ChunkReader + 'static>(file: R, take: impl FnMut(Record)) -> Resu
     let mut seal = Vec::new();
     let mut all = file.get_read(0).map_err(inside)?;
     all.by_ref().take(SEAL_BYTES as u64).read_to_end(&mut seal).map_err(inside)?;
-    let seal = Seal::of(&seal)?;
+    let seal = Seal::parse(&seal)?;
     if seal.length != file.len() {
         return Err(Damage::CutShort { expected: seal.length, found: file.len() });
     }
@@ -267,7 +267,7 @@ fn group(group: &dyn RowGroupReader, take: &mut impl FnMut(Record)) -> Result<()
             column.read_records(rows, None, None, numbers).map_err(inside)?;
         }
         for row in 0..rows {
-            take(row_of(&texts, &numbers, row).ok_or_else(|| inside("a row is no comparison"))?);
+            take(row_of(&texts, &numbers, row).ok_or_else(|| inside("a row is not a comparison"))?);
         }
         left -= rows;
     }

@@ -33,14 +33,14 @@ use crate::text::{self, BadLines, Form, ReadError};
 #[non_exhaustive]
 pub enum Error {
     /// Its name ends in no known form.
-    #[error("cannot tell the form of {} by its name", .0.display())]
+    #[error("cannot infer the format of {} from its name", .0.display())]
     Name(PathBuf),
     /// A new file was requested.
     #[error("{} exists already", .0.display())]
     Exists(PathBuf),
     /// A new Parquet file was requested, and a run to one of that name (the
     /// first) was killed: its lines (the second) are still there.
-    #[error("{} is there, of a run that was cut short", .1.display())]
+    #[error("{} was left by an interrupted run", .1.display())]
     Unfinished(PathBuf, PathBuf),
     /// Two runs cannot write one file.
     #[error("{} is being written by another run", .0.display())]
@@ -52,7 +52,7 @@ pub enum Error {
     #[error("{} {}", .0.display(), .1)]
     Refused(PathBuf, String),
     /// A folder holds rows of another table: this file.
-    #[error("{} is there, and is of other rows", .0.display())]
+    #[error("{} exists and holds records of another kind", .0.display())]
     OtherRows(PathBuf),
     /// The system cannot read it.
     #[error("cannot read {}: {}", .0.display(), .1)]
@@ -85,7 +85,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(path: &Path) -> Result<Self, Error> {
+    fn for_path(path: &Path) -> Result<Self, Error> {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("csv") => Ok(Self::Lines(Form::Csv)),
             Some("jsonl" | "ndjson" | "json") => Ok(Self::Lines(Form::Json)),
@@ -126,7 +126,7 @@ impl Recorder {
     /// # Errors
     /// It exists, or cannot be created.
     pub fn create(path: &Path) -> Result<Self, Error> {
-        let kind = Kind::of(path)?;
+        let kind = Kind::for_path(path)?;
         let (lines_path, form) = match kind {
             Kind::Lines(form) => (path.to_owned(), form),
             Kind::Parquet if path.exists() => return Err(Error::Exists(path.into())),
@@ -162,7 +162,7 @@ impl Recorder {
         take: impl FnMut(&Record) -> Result<(), String>,
     ) -> Result<(Self, Joined), Error> {
         // By what is in it, not by its name, but for Parquet.
-        let is_parquet = Kind::of(path).is_ok_and(|kind| kind == Kind::Parquet);
+        let is_parquet = Kind::for_path(path).is_ok_and(|kind| kind == Kind::Parquet);
         let lines_path = if is_parquet { partial(path) } else { path.to_owned() };
         let mut taken = Taken { take, count: 0, refused: None };
         let mut lines = loop {
@@ -182,7 +182,7 @@ impl Recorder {
                 break lines;
             }
         };
-        let whole = taken.read_lines(&lines, &lines_path, Kind::of(path).ok())?;
+        let whole = taken.read_lines(&lines, &lines_path, Kind::for_path(path).ok())?;
         // The next comparison begins a line.
         lines.set_len(whole.bytes).map_err(writing(&lines_path))?;
         lines.seek(SeekFrom::End(0)).map_err(writing(&lines_path))?;
@@ -290,7 +290,7 @@ impl<T: FnMut(&Record) -> Result<(), String>> Taken<T> {
         path: &Path,
         kind: Option<Kind>,
     ) -> Result<text::Whole, Error> {
-        let whole = match begun(file, kind).map_err(reading(path))? {
+        let whole = match resume(file, kind).map_err(reading(path))? {
             Some(whole) => whole,
             None => read_lines(file, path, |record| self.take(&record))?,
         };
@@ -306,7 +306,7 @@ impl<T: FnMut(&Record) -> Result<(), String>> Taken<T> {
 
 /// A file that holds only a part of its beginning, or nothing: then its form is
 /// that of its name.
-fn begun(mut file: &File, kind: Option<Kind>) -> io::Result<Option<text::Whole>> {
+fn resume(mut file: &File, kind: Option<Kind>) -> io::Result<Option<text::Whole>> {
     let longest = Form::ALL.into_iter().map(|form| form.opening().len()).max().unwrap_or(0);
     let mut found = Vec::new();
     file.rewind()?;

@@ -8,6 +8,7 @@ use timekeeper::Timex;
 use timekeeper::timex::{mode, status};
 
 use crate::network::Reply;
+use crate::scrape::Tracking;
 use crate::world::World;
 
 /// The median of what the servers show: one that lies does not move it far.
@@ -40,6 +41,8 @@ pub(crate) struct Pll {
     jiggle: u32,
     /// Since when the offset has been beyond the step threshold, true ns.
     beyond_since_ns: Option<i64>,
+    /// The last reply, and when it came by CLOCK_MONOTONIC, s.
+    last: Option<(Reply, f64)>,
     has_given_up: bool,
 }
 
@@ -52,12 +55,30 @@ const PANIC_NS: i64 = 1_000_000_000_000;
 impl Pll {
     pub(crate) fn new(max_poll_s: u64) -> Self {
         let poll_s = max_poll_s.min(MIN_POLL_S);
-        Self { poll_s, max_poll_s, jiggle: 0, beyond_since_ns: None, has_given_up: false }
+        Self {
+            poll_s,
+            max_poll_s,
+            jiggle: 0,
+            beyond_since_ns: None,
+            last: None,
+            has_given_up: false,
+        }
     }
 
     /// Until the next poll, ns.
     pub(crate) const fn waits_ns(&self) -> i64 {
         self.poll_s.cast_signed() * 1_000_000_000
+    }
+
+    /// What `ntpq` would show of its system peer's last measurement, while it runs.
+    pub(crate) fn tracking(&self, world: &World) -> Option<Tracking> {
+        /// RFC 5905.
+        const PHI: f64 = 15e-6;
+        let (reply, at_s) = self.last.filter(|_| !self.has_given_up)?;
+        let age_s = world.monotonic_ns() as f64 * 1e-9 - at_s;
+        let last_offset_s = reply.offset_ns as f64 * 1e-9;
+        let root_s = reply.bound_ns as f64 * 1e-9 + PHI * age_s;
+        Some(Tracking { left_s: last_offset_s, last_offset_s, root_s, age_s })
     }
 
     pub(crate) fn poll(&mut self, world: &mut World) {
@@ -66,6 +87,7 @@ impl Pll {
             return;
         }
         let Some(reply) = median(world) else { return };
+        self.last = Some((reply, world.monotonic_ns() as f64 * 1e-9));
         if reply.offset_ns.abs() > PANIC_NS {
             self.has_given_up = true;
             return;

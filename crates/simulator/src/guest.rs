@@ -176,7 +176,8 @@ impl<'s> Guest<'s> {
                 (Some(it.shown(world)), regression.tracking(world))
             }
             Discipline::Regression(it) => (None, it.tracking(world)),
-            Discipline::None | Discipline::Pll(_) => (None, None),
+            Discipline::Pll(it) => (None, it.tracking(world)),
+            Discipline::None => (None, None),
         };
         tally.scraped(&Scrape {
             at_ns,

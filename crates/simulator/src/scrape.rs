@@ -25,7 +25,7 @@ pub struct Scrape {
     pub counts: Counts,
     /// What `parachron keep` knows, where it runs.
     pub keeper: Option<Kept>,
-    /// What the regression knows, where it runs.
+    /// What the regression or the PLL knows, where it runs.
     pub tracking: Option<Tracking>,
 }
 
@@ -41,10 +41,10 @@ pub struct Kept {
     pub disruptions: BTreeMap<String, (u64, u64)>,
 }
 
-/// What chronyd shows (`chronyc tracking`).
+/// What chronyd shows (`chronyc tracking`), or ntpd of its system peer (`ntpq -c rv`).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Tracking {
-    /// Correction still to be slewed, s: positive where the clock is slow.
+    /// What is to be added to the clock, s: what chronyd still has to slew, or ntpd measured.
     pub left_s: f64,
     /// The offset at the last update, s, by the line through the last samples.
     pub last_offset_s: f64,

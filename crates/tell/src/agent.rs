@@ -47,7 +47,7 @@ fn ask_time(connection: &mut Connection) -> Result<OffsetBound, Failure> {
     let from_ns = pair().map_err(Failure::Broken)?.realtime_ns;
     let reply = call(connection, &json!({ "execute": "guest-get-time" }))?;
     let read_ns = reply.as_u64().ok_or_else(|| {
-        Failure::Nonsense(format!("its agent's time is {reply}, not ns since 1970"))
+        Failure::Nonsense(format!("the agent's time is {reply}, not ns since 1970"))
     })?;
     offset(read_ns, from_ns)
 }
@@ -67,7 +67,7 @@ fn synchronise(connection: &mut Connection) -> Result<(), Failure> {
         }
         dropped += 1;
         if dropped > MAX_REPLY_BYTES {
-            return Err(Failure::Nonsense("its agent's replies have no end".to_owned()));
+            return Err(Failure::Nonsense("the agent's replies have no end".to_owned()));
         }
     }
 }
@@ -88,18 +88,18 @@ fn line(connection: &mut Connection) -> Result<Vec<u8>, Failure> {
         }
         line.push(byte[0]);
     }
-    Err(Failure::Nonsense(format!("its agent's reply is longer than {MAX_REPLY_BYTES} bytes")))
+    Err(Failure::Nonsense(format!("the agent's reply is longer than {MAX_REPLY_BYTES} bytes")))
 }
 
 /// What a reply returns.
 fn returned(line: &[u8]) -> Result<Value, Failure> {
     let reply: Value = serde_json::from_slice(line)
-        .map_err(|error| Failure::Nonsense(format!("its agent's reply is no JSON: {error}")))?;
+        .map_err(|error| Failure::Nonsense(format!("the agent's reply is not JSON: {error}")))?;
     if let Some(error) = reply.get("error") {
         let why = error.get("desc").and_then(Value::as_str).unwrap_or("it does not say why");
         return Err(Failure::Refused(why.chars().take(200).collect()));
     }
     reply.get("return").cloned().ok_or_else(|| {
-        Failure::Nonsense("its agent's reply has neither \"return\" nor \"error\"".to_owned())
+        Failure::Nonsense("the agent's reply has neither \"return\" nor \"error\"".to_owned())
     })
 }

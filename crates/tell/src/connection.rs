@@ -122,11 +122,11 @@ impl Connection {
             return Ok(());
         }
         let line = String::from_utf8_lossy(&line);
-        Err(Failure::Nonsense(format!("CONNECT {port} was replied to by {line:?}")))
+        Err(Failure::Nonsense(format!("CONNECT {port}: unexpected reply {line:?}")))
     }
 
     /// The time that is left, if any is.
-    fn left(&self, what: &'static str) -> Result<Duration, Failure> {
+    fn remaining(&self, what: &'static str) -> Result<Duration, Failure> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         // No timeout is what zero means to the system.
         if left < Duration::from_micros(1) {
@@ -139,7 +139,7 @@ impl Connection {
     pub(crate) fn send(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
         let what = "room for a frame: the guest does not read";
         while !bytes.is_empty() {
-            let left = self.left(what)?;
+            let left = self.remaining(what)?;
             let sent = set_socket_timeout(&self.fd, Timeout::Send, Some(left))
                 .and_then(|()| rustix::net::send(&self.fd, bytes, SendFlags::NOSIGNAL));
             match sent {
@@ -158,7 +158,7 @@ impl Connection {
         what: &'static str,
     ) -> Result<usize, Failure> {
         loop {
-            let left = self.left(what)?;
+            let left = self.remaining(what)?;
             let received = set_socket_timeout(&self.fd, Timeout::Recv, Some(left))
                 .and_then(|()| rustix::io::read(&self.fd, &mut *bytes));
             match received {

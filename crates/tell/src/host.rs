@@ -19,7 +19,7 @@ pub enum Unusable {
     #[error("cannot read the state of this host's clock: {0}")]
     Unreadable(io::Error),
     /// No daemon keeps the clock.
-    #[error("this host's clock is unsynchronised: nobody states how far it may be off")]
+    #[error("this host's clock is not synchronised, so its error is unknown")]
     Unsynchronised,
 }
 
@@ -38,10 +38,10 @@ impl HostState {
     /// # Errors
     /// The clock is not synchronised, or cannot be asked.
     pub fn read(error: Option<Duration>) -> Result<Self, Unusable> {
-        Self::of(&adjtimex::read().map_err(Unusable::Unreadable)?, error)
+        Self::from_discipline(&adjtimex::read().map_err(Unusable::Unreadable)?, error)
     }
 
-    fn of(discipline: &Discipline, error: Option<Duration>) -> Result<Self, Unusable> {
+    fn from_discipline(discipline: &Discipline, error: Option<Duration>) -> Result<Self, Unusable> {
         let by_hand = error.map(|error| u64::try_from(error.as_nanos()).unwrap_or(u64::MAX - 1));
         let bound_ns = by_hand.or_else(|| discipline.stated_error_ns());
         let leap = match discipline.leap_due() {
@@ -104,7 +104,7 @@ mod tests {
     };
 
     fn of(discipline: Discipline, error_ms: Option<u64>) -> Option<HostClock> {
-        let state = HostState::of(&discipline, error_ms.map(Duration::from_millis));
+        let state = HostState::from_discipline(&discipline, error_ms.map(Duration::from_millis));
         state.ok().map(|state| state.0)
     }
 
@@ -132,10 +132,10 @@ mod tests {
             of(Discipline { state: libc::TIME_WAIT, ..due }, None).unwrap().leap,
             Leap::None
         );
-        let state = HostState::of(&due, None).unwrap();
+        let state = HostState::from_discipline(&due, None).unwrap();
         assert_eq!(state.bound_ns(), 250_000);
         assert_eq!(state.smeared().bound_ns(), 500_250_000);
-        let passed = HostState::of(&KEPT, None).unwrap();
+        let passed = HostState::from_discipline(&KEPT, None).unwrap();
         assert_eq!(passed.smeared().bound_ns(), 250_000);
         let left_out = Discipline { status: libc::STA_DEL, ..due };
         assert_eq!(of(left_out, None).unwrap().leap, Leap::Deleted);

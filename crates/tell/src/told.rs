@@ -40,7 +40,7 @@ pub enum Failure {
     #[error("{0}")]
     Nonsense(String),
     /// The guest's agent refused.
-    #[error("its agent refused: {0}")]
+    #[error("the agent refused: {0}")]
     Refused(String),
 }
 

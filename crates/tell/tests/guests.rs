@@ -250,11 +250,11 @@ fn an_agent_leaves_a_clock_that_may_be_as_right_as_the_host_s() {
 fn an_agent_that_answers_nonsense_is_refused() {
     let replies: [(&[u8], &str); 6] = [
         (b"\xff{\"return\": 1}\n", "no reply from the guest's agent within 0.2 s"),
-        (b"\xff{\"error\": {\"desc\": \"disabled\"}}\n", "its agent refused: disabled"),
-        (b"\xff{}\n", "its agent's reply has neither \"return\" nor \"error\""),
-        (b"\xffx\n", "its agent's reply is no JSON: expected value at line 1 column 1"),
-        (&[0xff; 2 * MAX_REPLY_BYTES], "its agent's reply is longer than 4096 bytes"),
-        (&[b' '; 2 * MAX_REPLY_BYTES], "its agent's replies have no end"),
+        (b"\xff{\"error\": {\"desc\": \"disabled\"}}\n", "the agent refused: disabled"),
+        (b"\xff{}\n", "the agent's reply has neither \"return\" nor \"error\""),
+        (b"\xffx\n", "the agent's reply is not JSON: expected value at line 1 column 1"),
+        (&[0xff; 2 * MAX_REPLY_BYTES], "the agent's reply is longer than 4096 bytes"),
+        (&[b' '; 2 * MAX_REPLY_BYTES], "the agent's replies have no end"),
     ];
     for (reply, expected) in replies {
         let (told, ()) = with(agent, SHORT, move |mut stream| {

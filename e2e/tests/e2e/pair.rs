@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use e2e::chronyd::Chronyd;
 use e2e::{Need, Program};
-use pair::{Clock, Networks, Prober, Responder};
+use exporter::pair::{Clock, Networks, Prober, Responder};
 
 cases! {
     Shared &[Need::Root, Need::Loopback, Need::Tool("chronyd")] =>

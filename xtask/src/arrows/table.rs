@@ -50,7 +50,7 @@ const fn below_but(floor: u8, folder: &'static str, but: &'static [&'static str]
 }
 
 /// The highest floor.
-const ROOF: u8 = 9;
+const ROOF: u8 = 8;
 
 pub(super) const CRATES: &[Row] = &[
     pure(1, "units", &[]),
@@ -68,14 +68,12 @@ pub(super) const CRATES: &[Row] = &[
     open(3, "linux", &["units", "pvclock"]),
     open(4, "clock", &["units", "pvclock", "linux", "chronyd"]),
     open(4, "sources", &["units", "hosttime", "pvclock", "facts", "linux", "chronyd"]),
-    open(4, "pair", &["units", "linux", "errormap"]),
     open(4, "tell", &["units", "hosttime", "linux"]),
     open(4, "kvm", &["units", "pvclock", "host", "linux"]),
     open(4, "records", &["units", "instruments"]),
     pure(4, "disruptions", &["units", "facts", "instruments", "pvclock"]),
     pure(4, "doctor", &["units", "facts", "instruments", "pvclock", "timekeeper"]),
-    pure(1, "errormap", &[]),
-    pure(5, "fleet", &[]),
+    pure(1, "fleet", &[]),
     top(5, "clock-c", Uses::Only(&["units", "clock"])),
     pure(5, "keeper", &["units", "disruptions", "instruments", "facts", "pvclock"]),
     open(
@@ -85,19 +83,14 @@ pub(super) const CRATES: &[Row] = &[
     ),
     open(5, "vmm", &["units", "pvclock", "linux", "host", "kvm", "guest"]),
     below_but(6, "lab", &["doctor", "keeper"]),
-    open(6, "exporter", &["facts", "doctor", "inspect", "linux", "sources", "fleet"]),
+    open(6, "exporter", &["units", "facts", "doctor", "inspect", "linux", "sources", "fleet"]),
     pure(
         6,
         "simulator",
         &["units", "pvclock", "facts", "timekeeper", "host", "disruptions", "keeper"],
     ),
     Row { is_pure: true, ..top(ROOF, "simulator-web", Uses::Only(&["simulator"])) },
-    open(7, "access", &["exporter"]),
-    below_but(
-        8,
-        "daemon",
-        &["vmm", "kvm", "tell", "guest", "clock", "lab", "simulator", "doctor", "pair"],
-    ),
+    below_but(7, "daemon", &["vmm", "kvm", "tell", "guest", "clock", "lab", "simulator", "doctor"]),
     top(ROOF, "cli", Uses::AllBelowBut(&[])),
     top(ROOF, "e2e", Uses::AllBelowBut(&[])),
     top(ROOF, "bench", Uses::AllBelowBut(&[])),

@@ -55,13 +55,13 @@ pub(crate) struct Args {
     phc: Vec<PhcSpec>,
 
     /// Compare with the host's VMClock page, /dev/vmclock0 or this one
-    #[arg(long, value_name = "DEVICE", num_args = 0..=1, require_equals = true,
+    #[arg(long, value_name = "DEVICE", num_args = 0..=1,
           default_missing_value = VmClockDevice::PATH, value_parser = device)]
     vmclock: Option<PathBuf>,
 
     /// Compare with chronyd's estimate, the local one's or that of one with this
     /// command address
-    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true)]
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1)]
     chrony: Option<Option<SocketAddr>>,
 
     /// Compare with a stopwatch: press Enter when you start it, and again when

@@ -9,66 +9,84 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use daemon::configuration;
-use exporter::{Answer, Open, Scrapes};
+use exporter::{Access, Answer, Pages, Scrapes};
 use instruments::duration;
 use linux::wait::{Signals, Wait, Wake};
 
 use crate::error::{CliError, cannot_wait};
 use crate::output;
 
-/// Show this machine's clock to Prometheus.
+/// Export this machine's clock metrics to Prometheus.
 ///
-/// Prints the metrics once; with --listen serves them at /metrics, and a page at /; with
-/// --textfile writes them for node_exporter's textfile collector, until Ctrl-C.
-/// What `parachrond` knows is asked at its status socket: the measured offset with
-/// its bound, disruptions, corrections. Without it, chronyd is asked, and else the
-/// kernel's own bound is shown. No root, and no clock is touched.
+/// Prints the metrics once. --listen serves them at /metrics, with a page at /; --textfile
+/// writes them for node_exporter's textfile collector, until Ctrl-C. The offset and its
+/// bound, disruptions and corrections come from `parachrond`, over its status socket; without
+/// it from chronyd or ntpd; else the kernel's own bound is exported. Needs no root, and
+/// changes no clock.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Serve the metrics here; Ctrl-C ends it
-    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true,
-          default_missing_value = "127.0.0.1:9975", group = "way")]
+    /// Serve the metrics at this address, or at 127.0.0.1:9975, until Ctrl-C
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1,
+          default_missing_value = "127.0.0.1:9975", group = "way", value_parser = address)]
     listen: Option<SocketAddr>,
 
-    /// Write them into this file, which ends with .prom, again and again
+    /// Require TLS and passwords as in this file: the web configuration that
+    /// node_exporter takes as --web.config.file
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    web_config: Option<PathBuf>,
+
+    /// Serve /metrics alone: neither the page at / nor the daemon's status at /status
+    #[arg(long, requires = "listen")]
+    metrics_only: bool,
+
+    /// Write the metrics into this file, whose name ends with .prom, repeatedly
     #[arg(long, value_name = "FILE", group = "way")]
     textfile: Option<PathBuf>,
 
-    /// How often with --textfile, 1s to 24h
+    /// How often --textfile writes, 1s to 24h
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = every)]
     every: Duration,
 
-    /// Something that trusts this clock runs here; repeatable. Alerts of margins
-    /// are about these
+    /// Name a consumer of this clock that runs here; repeatable. Alerts about margins
+    /// cover these
     #[arg(long, value_name = "NAME", value_parser = consumers())]
     consumer: Vec<String>,
 
-    /// A daemon is to run here: it is missed though it was never seen
+    /// Expect a daemon here: report it as down even if it was never up
     #[arg(long)]
     daemon: bool,
 
-    /// The daemon's socket: its `status-socket`
+    /// The daemon's status socket: its `status-socket`
     #[arg(long, value_name = "PATH", default_value = configuration::STATUS_SOCKET)]
     socket: PathBuf,
 
-    /// Print something else than the metrics, and exit
+    /// Print rules, dashboard or tables instead of the metrics, and exit
     #[arg(long, value_enum, group = "way")]
     print: Option<Printed>,
+
+    /// With --print rules: the URL of your runbooks. Each alert links to URL#its-name in
+    /// lower case; without it alerts have no runbook_url
+    #[arg(long, value_name = "URL", requires = "print")]
+    runbooks: Option<String>,
 }
 
-/// What is printed instead.
+/// What --print prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Printed {
     /// Alert and recording rules for Prometheus
     Rules,
-    /// The dashboard for Grafana: Dashboards, New, Import
+    /// A dashboard for Grafana: Dashboards, New, Import
     Dashboard,
-    /// The metrics, and those that trust a clock with their limits
+    /// The metrics, and the consumers with their limits
     Tables,
 }
 
 fn every(text: &str) -> Result<Duration, String> {
     duration::within(text, Duration::from_secs(1)..=Duration::from_secs(86_400), "1s to 24h")
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "expected ADDRESS:PORT, such as 127.0.0.1:9975 or [::1]:9975".into())
 }
 
 fn consumers() -> impl TypedValueParser<Value = String> {
@@ -77,15 +95,14 @@ fn consumers() -> impl TypedValueParser<Value = String> {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     match (args.print, args.listen, &args.textfile) {
-        (Some(Printed::Rules), ..) => output::text(&fleet::rules())?,
-        (Some(Printed::Dashboard), ..) => {
-            let json = serde_json::to_string_pretty(&fleet::dashboard()).unwrap_or_default();
-            output::text(&(json + "\n"))?;
-        }
+        (Some(Printed::Rules), ..) => output::text(&fleet::rules(args.runbooks.as_deref()))?,
+        (Some(Printed::Dashboard), ..) => output::text(fleet::DASHBOARD)?,
         (Some(Printed::Tables), ..) => output::text(&tables())?,
         (None, Some(address), _) => match serve(args, address)? {},
         (None, None, Some(file)) => write_each(args, file)?,
-        (None, None, None) => output::text(&exporter::exposition(&scrapes(args).one()))?,
+        (None, None, None) => {
+            output::text(&exporter::openmetrics(fleet::samples(&scrapes(args).snapshot())))?
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -103,24 +120,33 @@ fn scrapes(args: &Args) -> Scrapes {
 fn serve(args: &Args, address: SocketAddr) -> Result<Infallible, CliError> {
     let failed = |what: &str, why: std::io::Error| CliError::Failed {
         cause: format!("cannot {what} at {address}: {why}"),
-        remedy: "another address: --listen=127.0.0.1:PORT".into(),
+        remedy: "choose another address: --listen 127.0.0.1:PORT".into(),
     };
+    let access = match &args.web_config {
+        None => Access::everyone(),
+        Some(path) => Access::from_file(path).map_err(|why| CliError::Failed {
+            cause: why.to_string(),
+            remedy: "fix the file named by --web-config".into(),
+        })?,
+    };
+    let pages = if args.metrics_only { Pages::MetricsOnly } else { Pages::All };
     let listener = TcpListener::bind(address).map_err(|why| failed("listen", why))?;
     let scrapes = scrapes(args);
-    exporter::serve(listener, Open, move || scrapes.told()).map_err(|why| failed("serve", why))
+    exporter::serve(listener, access, pages, move || scrapes.reply())
+        .map_err(|why| failed("serve", why))
 }
 
 fn write_each(args: &Args, file: &Path) -> Result<(), CliError> {
     if file.extension().is_none_or(|extension| extension != "prom") {
         return Err(CliError::Failed {
-            cause: format!("node_exporter does not read {}", file.display()),
-            remedy: "a name that ends with .prom, in its --collector.textfile.directory".into(),
+            cause: format!("node_exporter reads only *.prom files, not {}", file.display()),
+            remedy: "name a .prom file in its --collector.textfile.directory".into(),
         });
     }
     let scrapes = scrapes(args);
     let wait = Wait::new(Signals::ending().map_err(cannot_wait)?);
     loop {
-        output::file(file, exporter::textfile(&scrapes.one()))?;
+        output::file(file, exporter::textfile(fleet::samples(&scrapes.snapshot())))?;
         if wait.until(Instant::now() + args.every).map_err(cannot_wait)? != Wake::Deadline {
             return Ok(());
         }
@@ -129,21 +155,45 @@ fn write_each(args: &Args, file: &Path) -> Result<(), CliError> {
 
 /// Both tables, as the guide has them.
 fn tables() -> String {
-    let mut text = String::from("| metric | labels | says |\n| --- | --- | --- |\n");
+    let mut text = String::from("| metric | labels | meaning |\n| --- | --- | --- |\n");
     for metric in fleet::METRICS {
         let labels = metric.labels.join(", ");
         text += &format!("| `{}` | {labels} | {} |\n", metric.name, metric.help);
     }
-    text += "\n| consumer | limit, s | beyond it | source |\n| --- | ---: | --- | --- |\n";
-    for it in fleet::CONSUMERS {
-        text += &format!("| {} | {} | {} | {} |\n", it.name, it.limit_s, it.beyond, it.source);
+    text += "\n| consumer | limit, s | effect beyond the limit | source |\n| --- | ---: | --- | --- |\n";
+    for fleet::Consumer { name, limit_s, beyond, source, .. } in fleet::CONSUMERS {
+        text += &format!("| {name} | {limit_s} | {beyond} | {source} |\n");
     }
     text
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn an_address_follows_a_space_or_an_equals_sign_or_is_left_out() {
+        let parse = |words: &[&str]| Line::try_parse_from([&["export"], words].concat());
+        for (words, expected) in [
+            (&["--listen", "127.0.0.1:1"][..], "127.0.0.1:1"),
+            (&["--listen=[::1]:2"], "[::1]:2"),
+            (&["--listen"], "127.0.0.1:9975"),
+            (&["--listen", "--metrics-only"], "127.0.0.1:9975"),
+        ] {
+            let listen = parse(words).map(|line| line.args.listen);
+            assert_eq!(listen.ok().flatten(), Some(expected.parse().unwrap()), "{words:?}");
+        }
+        let Err(error) = parse(&["--listen", "9975"]) else { panic!("a port alone") };
+        assert!(error.to_string().contains("such as 127.0.0.1:9975"), "{error}");
+    }
 
     #[test]
     fn the_guide_has_both_tables_and_each_alert() {

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Subcommand;
-use errormap::Settings;
+use fleet::errormap::Settings;
 use instruments::duration;
 
 use crate::error::{CliError, note};
@@ -20,43 +20,55 @@ use crate::output::{self, Format};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    command: FleetCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum FleetCommand {
     Map(MapArgs),
     Query(query::Args),
 }
 
-/// Which clocks are off, by how much, and who contradicts the others; without a reference.
+/// Find clocks that are off, and nodes that contradict the others, without a reference.
 ///
-/// From the samples of `parachron pair`, as files or from exporters. Each clock is bounded
-/// against the median of all. The bounds rest on this: a packet takes some time; a clock's
-/// rate is off by at most --drift-ppm; and answers that nothing contradicts are true.
+/// Reads the samples of `parachron pair` from files, exporters or a Prometheus, and bounds
+/// each clock relative to the median of all. Assumes that a packet takes some time, that a
+/// clock's rate is off by at most --drift-ppm, and that answers which nothing contradicts are
+/// true. Exit code 1: a clock is off, or samples contradict each other.
 #[derive(Debug, clap::Args)]
 struct MapArgs {
-    /// Samples of `parachron pair --out`; repeatable
-    #[arg(long, value_name = "FILE", num_args = 1.., required_unless_present = "from")]
+    /// Files written by `parachron pair --out`; repeatable
+    #[arg(long, value_name = "FILE", num_args = 1..,
+          required_unless_present_any = ["from", "prometheus"])]
     peers: Vec<PathBuf>,
 
-    /// An exporter's page, such as http://10.0.0.7:9100/metrics; repeatable
+    /// An exporter's page, such as http://10.0.0.7:9100/metrics or https; repeatable
     #[arg(long, value_name = "URL", num_args = 1..)]
     from: Vec<String>,
 
-    /// A clock's rate is off by at most this
+    /// A Prometheus that scrapes the exporters, such as http://prometheus:9090;
+    /// repeatable
+    #[arg(long, value_name = "URL", num_args = 1..)]
+    prometheus: Vec<String>,
+
+    /// Passwords and CA certificates for --from and --prometheus, as in the file of
+    /// promtool's --http.config.file: basic_auth and tls_config
+    #[arg(long, value_name = "FILE")]
+    http_config: Option<PathBuf>,
+
+    /// Greatest error of a clock's rate
     #[arg(long, value_name = "PPM", default_value_t = 15.0, value_parser = drift_ppm)]
     drift_ppm: f64,
 
-    /// Samples of a pair count that are no older than its newest by this, 1s to 24h
+    /// Ignore samples that are older than the pair's newest by more than this, 1s to 24h
     #[arg(long, value_name = "TIME", default_value = "5min", value_parser = window)]
     window: Duration,
 
-    /// A clock is off that is certainly further from the median than this, 1ns to 1h
+    /// Report a clock that is certainly further from the median than this, 1ns to 1h
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = tolerance)]
     tolerance: Duration,
 
-    /// Also write a page for a browser, which needs nothing else
+    /// Also write a self-contained page for a browser
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
@@ -79,15 +91,20 @@ fn tolerance(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
-    match &args.what {
-        What::Map(args) => map(args),
-        What::Query(args) => query::run(args),
+    match &args.command {
+        FleetCommand::Map(args) => map(args),
+        FleetCommand::Query(args) => query::run(args),
     }
 }
 
 fn map(args: &MapArgs) -> Result<ExitCode, CliError> {
     args.html.as_deref().map_or(Ok(()), output::may_write)?;
-    let samples = gather::samples(&args.peers, &args.from)?;
+    let samples = gather::samples(&gather::Sources {
+        files: &args.peers,
+        exporters: &args.from,
+        prometheus: &args.prometheus,
+        http_config: args.http_config.as_deref(),
+    })?;
     let ns = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
     let settings = Settings {
         drift_ppm: args.drift_ppm,
@@ -95,12 +112,12 @@ fn map(args: &MapArgs) -> Result<ExitCode, CliError> {
         tolerance_ns: ns(args.tolerance),
         ..Settings::default()
     };
-    let map = errormap::solve(&samples, &settings);
+    let map = fleet::errormap::solve(&samples, &settings);
     let now_ns = i64::try_from(linux::clock::pair()?.realtime_ns).unwrap_or(i64::MAX);
     let ago_ns = now_ns.saturating_sub(map.as_of_ns);
     if ago_ns > settings.window_ns {
         let ago = instruments::figures::time(ago_ns as f64);
-        note(&format!("the map is {ago} old: the samples are older than --window"));
+        note(&format!("the newest samples are {ago} old, older than --window"));
     }
     // If the page fails the map is still printed.
     let written = args
@@ -112,5 +129,5 @@ fn map(args: &MapArgs) -> Result<ExitCode, CliError> {
         format => output::text(&text::render(&map, format, now_ns))?,
     }
     written?;
-    Ok(ExitCode::SUCCESS)
+    Ok(if map.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use errormap::Sample;
+use exporter::pair::{self, Answers, Clock, Counts, Networks, Peer, ProbeError, Prober, Responder};
+use fleet::errormap::Sample;
 use instruments::duration;
 use linux::wait::{Signals, Wait, Wake};
-use pair::{Answers, Clock, Counts, Networks, Peer, ProbeError, Prober, Responder};
 
 use crate::error::{CliError, cannot_wait, note};
 use crate::output;
@@ -25,34 +25,34 @@ const LARGEST: u64 = 64 << 20;
 
 /// Compare this clock with those of peers, for `fleet map`.
 ///
-/// Asks some peers of a list in turn, each node others, in NTP's format: any NTP server is
-/// a peer too. With --answer it also answers the peers' requests, of the networks named
-/// and of nobody else, and never as a server of the time of day. No clock is touched, and
-/// nothing is listened to without --answer. Ends with Ctrl-C.
+/// Probes some peers of a list in turn, in NTP's format; each node probes others, and any NTP
+/// server can be a peer. With --answer it also replies to the peers' requests, from the named
+/// networks alone, and never as a time server. Changes no clock, and opens no port without
+/// --answer. Ends with Ctrl-C.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// This node's name in the map
     #[arg(long, value_name = "NAME")]
     name: String,
 
-    /// All nodes: a name and HOST:PORT a line
+    /// List of all nodes: one name and HOST:PORT per line
     #[arg(long, value_name = "FILE", required_unless_present = "answer")]
     peers: Option<PathBuf>,
 
-    /// Ask so many of them, 1 to 64
+    /// Probe this many of them, 1 to 64
     #[arg(long, value_name = "COUNT", default_value_t = 8,
           value_parser = clap::value_parser!(u16).range(1..=64))]
     degree: u16,
 
-    /// Ask each once in this time, 1s to 1h
+    /// Probe each of them once per this time, 1s to 1h
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = every)]
     every: Duration,
 
-    /// Answer requests of these networks, such as 10.0.0.0/8,192.0.2.7
+    /// Answer requests from these networks, such as 10.0.0.0/8,192.0.2.7
     #[arg(long, value_name = "NETWORKS")]
     answer: Option<Networks>,
 
-    /// Where requests are answered
+    /// Address at which requests are answered
     #[arg(
         long,
         value_name = "ADDRESS:PORT",
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     )]
     listen: SocketAddr,
 
-    /// Append the samples to this file, as JSON lines; at 64 MiB it becomes FILE.1
+    /// Append the samples to this file as JSON lines; at 64 MiB it is renamed to FILE.1
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -70,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     textfile: Option<PathBuf>,
 
-    /// End after this time, 1s to 1h
+    /// Stop after this time, 1s to 1h
     #[arg(long, value_name = "TIME", value_parser = every)]
     duration: Option<Duration>,
 
@@ -93,8 +93,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     };
     if chosen.is_empty() && args.answer.is_none() {
         return Err(CliError::Failed {
-            cause: "there is no peer to ask but this node itself".into(),
-            remedy: "other nodes in --peers, or --answer".into(),
+            cause: "the list of --peers names no node but this one".into(),
+            remedy: "add other nodes to the file of --peers, or use --answer".into(),
         });
     }
     let wait = Wait::new(Signals::ending().map_err(cannot_wait)?);
@@ -140,7 +140,7 @@ fn peers(path: &Path) -> Result<Vec<Peer>, CliError> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
     text.and_then(|text| pair::parse(&text)).map_err(|error| CliError::Failed {
         cause: format!("cannot read the peers in {}: {error}", path.display()),
-        remedy: "a name and HOST:PORT a line".into(),
+        remedy: "write one name and HOST:PORT per line".into(),
     })
 }
 
@@ -151,7 +151,7 @@ fn respond(
 ) -> Result<Arc<Answers>, CliError> {
     let failed = |error: std::io::Error| CliError::Failed {
         cause: format!("cannot answer at {address}: {error}"),
-        remedy: "another --listen ADDRESS:PORT".into(),
+        remedy: "choose another address: --listen ADDRESS:PORT".into(),
     };
     let responder = Responder::bind(address, networks, clock).map_err(failed)?;
     let answers = responder.answers();
@@ -197,7 +197,7 @@ impl Session<'_> {
                     let pause = if code == b"RATE" { 64 } else { 100 * 365 * 86_400 };
                     self.silent
                         .insert(peer.name.clone(), Instant::now() + Duration::from_secs(pause));
-                    note(&format!("{}: {error}; it is not asked for {pause} s", peer.name));
+                    note(&format!("{}: {error}; paused for {pause} s", peer.name));
                 } else if self.lost.insert(peer.name.clone()) {
                     note(&format!(
                         "{} at {} did not reply: {error}; later losses are only counted",
@@ -224,7 +224,7 @@ impl Session<'_> {
         let Some(path) = &self.args.textfile else { return Ok(()) };
         self.counts.answered = self.answers.answered.load(Relaxed);
         self.counts.refused = self.answers.refused.load(Relaxed);
-        output::file(path, pair::exposition(self.newest.values(), self.counts))
+        output::file(path, pair::textfile(self.newest.values(), self.counts))
     }
 }
 

@@ -78,7 +78,7 @@ impl Documented {
             Self::Lab => schema_of::<LabReport>(),
             Self::Latency => schema_of::<LatencyReport>(),
             Self::Simulate => schema_of::<SimulateReport>(),
-            Self::Fleet => schema_of::<errormap::Map>(),
+            Self::Fleet => schema_of::<fleet::errormap::Map>(),
         }
     }
 }

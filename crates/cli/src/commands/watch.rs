@@ -72,7 +72,6 @@ pub(crate) struct Args {
         long,
         value_name = "SOCKET",
         num_args = 0..=1,
-        require_equals = true,
         default_missing_value = linux::journal::SOCKET
     )]
     journal: Option<PathBuf>,

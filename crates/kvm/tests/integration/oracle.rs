@@ -10,7 +10,6 @@ use test_size::size;
 
 use crate::model::{Chance, DAY, KeepsOffset, Kernel, ModelVm, Recorded, SECOND, World};
 
-
 /// Moves of one run: no fault is known that 20 000 missed.
 fn moves() -> u64 {
     size(20_000, 1_000_000)

@@ -95,7 +95,7 @@ fn a_forged_file_is_an_error_or_comparisons() {
 #[test]
 fn a_parquet_file_of_others_is_told() {
     let other = read_back(b"PAR1\x15\x04\x15\x10\x15\x14\x4c\x15\x02PAR1".to_vec()).unwrap_err();
-    assert!(other.to_string().starts_with("is no record of parachron drift"), "{other}");
+    assert!(other.to_string().starts_with("is not a record of parachron drift"), "{other}");
 }
 
 proptest! {

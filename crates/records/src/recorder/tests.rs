@@ -93,7 +93,7 @@ fn a_parquet_run_killed_anywhere_leaves_all_once() {
     let (folder, path, recorder) = begun();
     drop(recorder);
     let why = Recorder::create(&path).unwrap_err().to_string();
-    assert!(why.ends_with("run.parquet.partial is there, of a run that was cut short"), "{why}");
+    assert!(why.ends_with("run.parquet.partial was left by an interrupted run"), "{why}");
     holds(folder, &path);
     // While the Parquet file was written.
     let (folder, path, recorder) = begun();
@@ -117,11 +117,11 @@ fn a_parquet_run_killed_anywhere_leaves_all_once() {
 fn what_is_no_record_is_refused_and_kept() {
     let folder = tempfile::tempdir().unwrap();
     for (name, content, what) in [
-        ("a.csv", &b"# parachron drift 2\n"[..], "is of another version"),
-        ("a.csv", b"# parachron driven", "is no record of parachron drift"),
-        ("a.csv", b"PAR1drift\x01\0\0", "is no record of parachron drift"),
-        ("a.parquet", b"# parachron drift 1\n", "is no record of parachron drift"),
-        ("a.parquet", b"PAR1drift\x02\0\0............", "is of another version"),
+        ("a.csv", &b"# parachron drift 2\n"[..], "has another version"),
+        ("a.csv", b"# parachron driven", "is not a record of parachron drift"),
+        ("a.csv", b"PAR1drift\x01\0\0", "is not a record of parachron drift"),
+        ("a.parquet", b"# parachron drift 1\n", "is not a record of parachron drift"),
+        ("a.parquet", b"PAR1drift\x02\0\0............", "has another version"),
     ] {
         let path = folder.path().join(name);
         fs::write(&path, content).unwrap();
@@ -131,7 +131,7 @@ fn what_is_no_record_is_refused_and_kept() {
     }
     assert_eq!(names(folder.path()), ["a.csv", "a.parquet"]);
     let error = Recorder::create(Path::new("run.txt")).unwrap_err().to_string();
-    assert_eq!(error, "cannot tell the form of run.txt by its name");
+    assert_eq!(error, "cannot infer the format of run.txt from its name");
     let missing = folder.path().join("none.parquet");
     assert!(resume(&missing).unwrap_err().to_string().starts_with("cannot read "));
 }

@@ -90,18 +90,22 @@ fn sample(n: u64) -> Record {
 #[test]
 fn what_is_no_record_says_what_was_found() {
     let damage = |bytes: &str| records(bytes.as_bytes()).unwrap_err().to_string();
-    assert!(damage("").starts_with("is no record of parachron drift: expected"), "{}", damage(""));
+    assert!(
+        damage("").starts_with("is not a record of parachron drift: expected"),
+        "{}",
+        damage("")
+    );
     assert!(damage("time,offset\n").ends_with("found \"time,offset\""));
-    assert!(damage("# parachron drift 2\nx\n").starts_with("is of another version: expected"));
-    assert!(damage("{\"parachron_drift\":2}\n").starts_with("is of another version"));
+    assert!(damage("# parachron drift 2\nx\n").starts_with("has another version: expected"));
+    assert!(damage("{\"parachron_drift\":2}\n").starts_with("has another version"));
     assert!(damage("PAR1drift\u{1}").contains("found \"PAR1drift"));
     assert!(damage(JSON_MARK).contains("expected more than the first line"));
     let heading = Form::Csv.opening();
-    assert!(damage(heading.trim_end()).contains("is no record"));
+    assert!(damage(heading.trim_end()).contains("is not a record"));
     assert!(damage(&format!("{CSV_MARK}\nboot\n")).ends_with("found \"boot\""));
     assert_eq!(
         damage(&format!("{heading}a,raw,tsc,clock,1,2,3\n")),
-        "line 3 is no comparison: \"a,raw,tsc,clock,1,2,3\""
+        "line 3 is not a comparison: \"a,raw,tsc,clock,1,2,3\""
     );
     // A number has one form; a line end is one.
     for line in

@@ -48,7 +48,7 @@ impl Prometheus {
     pub(crate) fn query(&self, expression: &str) -> io::Result<Vec<Value>> {
         let encoded: String = expression.bytes().map(|byte| format!("%{byte:02x}")).collect();
         let url = format!("http://{ADDRESS}/api/v1/query?query={encoded}");
-        let page = pair::get(&url, Duration::from_secs(30))?;
+        let page = exporter::pair::Client::default().page(&url, Duration::from_secs(30))?;
         let reply: Value = serde_json::from_str(&page)?;
         let series = reply["data"]["result"].as_array().cloned();
         series.ok_or_else(|| io::Error::other(reply.to_string()))

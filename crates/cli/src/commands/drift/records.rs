@@ -87,7 +87,8 @@ fn cut(joined: &Joined) -> Option<String> {
     let cut = (cut > 0).then(|| format!("its last line is not whole; {cut} bytes left out"));
     let bad = (bad.count > 0).then(|| {
         let (count, first) = (bad.count, bad.first);
-        let lines = if count == 1 { "line is no comparison" } else { "lines are no comparisons" };
+        let lines =
+            if count == 1 { "line is not a comparison" } else { "lines are not comparisons" };
         format!("{count} {lines} (the first is line {first}), left out")
     });
     let parts: Vec<String> = bad.into_iter().chain(cut).collect();

@@ -9,30 +9,57 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use errormap::Samples;
-use pair::Tally;
+use exporter::pair::{self, Client, Tally};
+use fleet::errormap::Samples;
 
 use crate::error::{CliError, note};
 
 /// For each exporter.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// For a Prometheus, whose page of 10,000 nodes has some 40 MB.
+const FEDERATION_TIMEOUT: Duration = Duration::from_secs(60);
 /// So many are asked at a time: one that is dead holds up none of the others.
 const AT_A_TIME: usize = 64;
 
-/// All of them; who does not reply is named and left out.
-pub(super) fn samples(files: &[PathBuf], urls: &[String]) -> Result<Samples, CliError> {
+/// Where samples come from.
+pub(super) struct Sources<'a> {
+    /// Files of JSON lines.
+    pub(super) files: &'a [PathBuf],
+    /// Pages of exporters.
+    pub(super) exporters: &'a [String],
+    /// Prometheus servers.
+    pub(super) prometheus: &'a [String],
+    /// Password and certificates for both.
+    pub(super) http_config: Option<&'a Path>,
+}
+
+/// The samples of all sources; one that does not reply is named and left out.
+pub(super) fn samples(sources: &Sources<'_>) -> Result<Samples, CliError> {
+    let client = match sources.http_config {
+        None => Client::default(),
+        Some(path) => Client::from_file(path).map_err(|why| CliError::Failed {
+            cause: why.to_string(),
+            remedy: "fix the file named by --http-config".into(),
+        })?,
+    };
     let mut samples = Samples::default();
     let mut taken = 0;
-    for file in files {
-        let tally = of_file(file, &mut samples)?;
-        taken += told(&file.display().to_string(), &tally);
+    for file in sources.files {
+        let tally = read(file, &mut samples)?;
+        taken += report(&file.display().to_string(), &tally);
     }
     let mut named = BTreeSet::new();
-    // In the order given: the first page that speaks for a node does.
-    for (place, page) in pages(urls) {
-        let url = &urls[place];
+    // In the order given: the first page that describes a node counts.
+    for (place, page) in pages(&client, sources.exporters) {
+        let url = &sources.exporters[place];
         match page {
-            Ok(page) => taken += told(url, &pair::take(&page, &mut samples, &mut named)),
+            Ok(page) => taken += report(url, &pair::add_page(&page, &mut samples, &mut named)),
+            Err(error) => note(&format!("{url} is left out: {error}")),
+        }
+    }
+    for url in sources.prometheus {
+        match client.federated(url, FEDERATION_TIMEOUT) {
+            Ok(page) => taken += report(url, &pair::add_federated(&page, &mut samples, &mut named)),
             Err(error) => note(&format!("{url} is left out: {error}")),
         }
     }
@@ -40,13 +67,13 @@ pub(super) fn samples(files: &[PathBuf], urls: &[String]) -> Result<Samples, Cli
         return Ok(samples);
     }
     Err(CliError::Failed {
-        cause: "there is no sample of any pair".into(),
-        remedy: "parachron pair --help, which makes them".into(),
+        cause: "found no sample of any pair".into(),
+        remedy: "run `parachron pair` on each node; see `parachron pair --help`".into(),
     })
 }
 
-/// What each replied, by its place.
-fn pages(urls: &[String]) -> BTreeMap<usize, Result<String, Error>> {
+/// Each reply, by its place in the list.
+fn pages(client: &Client, urls: &[String]) -> BTreeMap<usize, Result<String, Error>> {
     let next = AtomicUsize::new(0);
     let (send, pages) = mpsc::channel();
     std::thread::scope(|scope| {
@@ -57,7 +84,7 @@ fn pages(urls: &[String]) -> BTreeMap<usize, Result<String, Error>> {
                     Some(next.fetch_add(1, Relaxed)).and_then(|it| Some((it, urls.get(it)?)))
                 {
                     // The other end lasts as long as the threads do.
-                    let _ = send.send((place, pair::get(url, TIMEOUT)));
+                    let _ = send.send((place, client.page(url, TIMEOUT)));
                 }
             });
         }
@@ -66,19 +93,19 @@ fn pages(urls: &[String]) -> BTreeMap<usize, Result<String, Error>> {
     pages.into_iter().collect()
 }
 
-fn of_file(path: &Path, samples: &mut Samples) -> Result<Tally, CliError> {
+fn read(path: &Path, samples: &mut Samples) -> Result<Tally, CliError> {
     let read = File::open(path).and_then(|file| pair::read(BufReader::new(file), samples));
     read.map_err(|error| CliError::Failed {
         cause: format!("cannot read {}: {error}", path.display()),
-        remedy: "a file that `parachron pair --out` writes".into(),
+        remedy: "name a file that `parachron pair --out FILE` wrote".into(),
     })
 }
 
-/// What was taken; says what was not.
-fn told(of: &str, tally: &Tally) -> u64 {
+/// The number of samples taken; notes how many were not.
+fn report(source: &str, tally: &Tally) -> u64 {
     if let Some(why) = &tally.why {
         note(&format!(
-            "{of}: {} of {} left out: {why}",
+            "{source}: {} of {} samples left out: {why}",
             tally.refused,
             tally.refused + tally.taken
         ));
@@ -108,7 +135,7 @@ mod tests {
             }
         });
         let begun = Instant::now();
-        let pages = pages(&urls);
+        let pages = pages(&Client::default(), &urls);
         // In turns of sixteen it were three times the timeout.
         assert!(begun.elapsed() < 2 * TIMEOUT, "{:?}", begun.elapsed());
         let replied: Vec<usize> =

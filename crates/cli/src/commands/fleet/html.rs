@@ -1,6 +1,6 @@
 //! The map as a page: one file, which loads nothing and runs no script but its own.
 
-use errormap::{Link, Map, Node};
+use fleet::errormap::{Link, Map, Node};
 use serde_json::{Value, json};
 
 use super::text::{proof, sentence};
@@ -34,7 +34,7 @@ pub(super) fn page(map: &Map) -> Result<String, CliError> {
             uneven
         ])
     };
-    let finding = |it: &errormap::Finding| {
+    let finding = |it: &fleet::errormap::Finding| {
         let kind = serde_json::to_value(it).unwrap_or_default();
         let nodes = [&kind["node"], &kind["peer"]].into_iter().filter(|it| it.is_string());
         let suspects = kind["suspects"].as_array().into_iter().flatten();
@@ -57,7 +57,7 @@ pub(super) fn page(map: &Map) -> Result<String, CliError> {
 
 #[cfg(test)]
 mod tests {
-    use errormap::{Samples, Settings, solve};
+    use fleet::errormap::{Samples, Settings, solve};
     use sha2::{Digest, Sha256};
 
     use super::*;
@@ -112,7 +112,7 @@ mod tests {
     fn a_name_cannot_end_the_element_that_holds_the_figures() {
         let mut samples = Samples::default();
         let line = r#"{"from":"</script><script>alert(1)//","to":"b","t1_ns":1,"t2_ns":5,"t3_ns":6,"t4_ns":9}"#;
-        assert_eq!(pair::read(line.as_bytes(), &mut samples).unwrap().taken, 1);
+        assert_eq!(exporter::pair::read(line.as_bytes(), &mut samples).unwrap().taken, 1);
         let page = page(&solve(&samples, &Settings::default())).unwrap();
         let figures = inside(&page, "id=\"figures\">", "</script>");
         let figures: Value = serde_json::from_str(figures).unwrap();

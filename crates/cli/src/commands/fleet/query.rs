@@ -17,12 +17,12 @@ const PROGRAM: &str = "parachron-query";
 /// A person reads no more rows.
 const MOST_ROWS: usize = 1000;
 
-/// Ask the records of a fleet's clocks a question, shipped or in SQL.
+/// Query the records of a fleet's clocks, by a shipped question or in SQL.
 ///
-/// The records are those of parachrond, gathered from many machines: the table `clocks`.
-/// Shipped are changed-last-night, drift-by-clocksource, margin-by-consumer,
-/// restores-by-platform and worst-clocks. Needs the program parachron-query, which has
-/// DataFusion and is built by itself.
+/// The records are those of parachrond, collected from many machines: the table `clocks`.
+/// Shipped questions: changed-last-night, drift-by-clocksource, margin-by-consumer,
+/// restores-by-platform, worst-clocks. Needs the program parachron-query, which contains
+/// DataFusion and is built separately.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// A shipped question's name, or SQL
@@ -37,7 +37,7 @@ pub(super) struct Args {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// What parachron-query may take, MB
+    /// Memory limit of parachron-query, MB
     #[arg(long, value_name = "MB", default_value_t = 2048,
           value_parser = clap::value_parser!(u32).range(256..))]
     memory: u32,
@@ -56,8 +56,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, CliError> {
     command.arg(&args.records).arg("--").arg(&args.question);
     command.stdout(if is_table { Stdio::piped() } else { Stdio::inherit() });
     let failed = |why: std::io::Error| CliError::Failed {
-        cause: format!("{} does not start: {why}", program.display()),
-        remedy: format!("{PROGRAM} --version"),
+        cause: format!("cannot start {}: {why}", program.display()),
+        remedy: format!("run `{PROGRAM} --version`"),
     };
     let mut child = command.spawn().map_err(failed)?;
     let answer = if is_table { Some(answer(&mut child)?) } else { None };
@@ -65,14 +65,14 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let Some(code) = status.code() else {
         return Err(CliError::Failed {
             cause: format!("{PROGRAM} was ended: {status}"),
-            remedy: "a larger --memory, if it said that memory could not be allocated".into(),
+            remedy: "raise --memory if it reported a failed allocation".into(),
         });
     };
     if let (0, Some(answer)) = (code, answer) {
         output::text(&answer.render(args.format))?;
-        answer.tell();
+        answer.note_rest();
     }
-    // What went wrong it has said itself.
+    // It has printed its own error.
     Ok(u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
@@ -84,12 +84,11 @@ fn find() -> Result<PathBuf, CliError> {
     let all = beside.into_iter().chain(std::env::split_paths(&path));
     let found = all.map(|folder| folder.join(PROGRAM)).find(|program| program.is_file());
     found.ok_or_else(|| CliError::Failed {
-        cause: format!(
-            "{PROGRAM}, which answers questions, is neither beside parachron nor on PATH"
-        ),
-        remedy: "cargo install --locked --path query, in Parachron's repository; or DuckDB, \
-                 ClickHouse or DataFusion, as docs/guide/fleet-records.md says"
-            .into(),
+        cause: format!("{PROGRAM} is neither next to parachron nor on PATH"),
+        remedy:
+            "run `cargo install --locked --path query` in Parachron's repository; or query with \
+                 DuckDB, ClickHouse or DataFusion as in docs/guide/fleet-records.md"
+                .into(),
     })
 }
 
@@ -112,8 +111,10 @@ fn answer(child: &mut Child) -> Result<Answer, CliError> {
             continue;
         }
         let wrong = |why: serde_json::Error| CliError::Failed {
-            cause: format!("{PROGRAM} replied what is no row: {why}"),
-            remedy: format!("one of the same version as parachron: {PROGRAM} --version"),
+            cause: format!("cannot parse the reply of {PROGRAM}: {why}"),
+            remedy: format!(
+                "install the same version of parachron and {PROGRAM}; check with `{PROGRAM} --version`"
+            ),
         };
         if number == 0 {
             answer.names = serde_json::from_str(&line).map_err(wrong)?;
@@ -129,7 +130,7 @@ impl Answer {
     /// A table; where that is wider than a terminal, a table of each row.
     fn render(&self, format: Format) -> String {
         if self.rows.is_empty() {
-            return "No row is the answer.\n".to_owned();
+            return "No rows.\n".to_owned();
         }
         let is_figure: Vec<bool> = (0..self.names.len()).map(|at| self.is_figure(at)).collect();
         let column = |(name, is_figure): (&String, &bool)| {
@@ -165,11 +166,11 @@ impl Answer {
         self.rows.iter().filter_map(|row| row.get(at)).all(|it| it.is_number() || it.is_null())
     }
 
-    /// Says what is not shown.
-    fn tell(&self) {
+    /// Notes how many rows are not shown.
+    fn note_rest(&self) {
         if self.count > self.rows.len() {
             note(&format!(
-                "the first {} of {} rows are shown; --format csv has all",
+                "showing the first {} of {} rows; --format csv has all",
                 self.rows.len(),
                 self.count
             ));

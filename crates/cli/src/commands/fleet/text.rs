@@ -1,7 +1,7 @@
 //! The map as tables.
 
 use daemon::words::date_and_time;
-use errormap::{Ahead, Finding, Map, Step};
+use fleet::errormap::{Ahead, Finding, Map, Step};
 use instruments::figures::{signed, time};
 
 use crate::output::table::{Cell, Column, Table, width, wrap};
@@ -27,7 +27,7 @@ pub(super) fn render(map: &Map, format: Format, now_ns: i64) -> String {
         };
     }
     if map.findings.is_empty() {
-        text += "No clock is off for certain, and none contradicts the others.\n";
+        text += "No clock is certainly off, and none contradicts the others.\n";
     }
     text + "\n" + &table.render(format)
 }
@@ -56,25 +56,25 @@ fn table(map: &Map, format: Format, now_ns: i64) -> Table {
         ]);
     }
     if let Some(more) = map.nodes.len().checked_sub(shown).filter(|more| *more > 0) {
-        table.note(format!("And {more} more, nearer to the median; --format csv has all."));
+        table.note(format!("{more} more clocks are nearer to the median; --format csv lists all."));
     }
     table.note(format!(
-        "Against the median of {} clocks, by {} pairs; a clock's rate is off by {} ppm at most, \
-         and answers that nothing contradicts are taken to be true.",
+        "Relative to the median of {} clocks, from {} pairs. Assumes that a clock's rate is off \
+         by at most {} ppm, and that answers which nothing contradicts are true.",
         map.nodes.iter().filter(|node| node.ahead.is_some()).count(),
         map.links.len(),
         map.drift_ppm,
     ));
     let ago_ns = now_ns.saturating_sub(map.as_of_ns);
     table.note(format!(
-        "At {} UTC by the median clock, {} {} by this machine's.",
+        "As of {} UTC by the median clock, {} {} by this machine's clock.",
         date_and_time(map.as_of_ns.unsigned_abs()),
         time(ago_ns.unsigned_abs() as f64),
         if ago_ns < 0 { "from now" } else { "ago" },
     ));
     if let Some(utc) = map.median_ahead_of_utc {
         table.note(format!(
-            "The median is ahead of UTC by {} to {}, as far as nodes state it.",
+            "The median is ahead of UTC by {} to {}, according to the nodes' own statements.",
             signed(utc.min_ns as f64, time),
             signed(utc.max_ns as f64, time),
         ));
@@ -82,7 +82,7 @@ fn table(map: &Map, format: Format, now_ns: i64) -> Table {
     let uneven = map.links.iter().filter(|link| link.asymmetry.is_some()).count();
     if uneven > 0 {
         table.note(format!(
-            "{uneven} links certainly take longer one way; --format json has their bounds."
+            "{uneven} links certainly take longer in one direction; --format json has their bounds."
         ));
     }
     table
@@ -102,25 +102,25 @@ pub(super) fn sentence(finding: &Finding) -> String {
     let said = match finding {
         Finding::Off { node, ahead } => off(node, *ahead),
         Finding::Contradiction { suspects, is_only: true, .. } => format!(
-            "A clock contradicts the others: it answers by more than one, was set, or drifts \
-             faster than stated. If only one does, it is {}.",
-            who(suspects)
+            "A clock contradicts the others: its node answers from more than one clock, or the \
+             clock was set, or drifts faster than --drift-ppm. If only one does, it is {}.",
+            names(suspects)
         ),
         Finding::Contradiction { suspects, .. } => format!(
-            "Clocks contradict each other: {} may answer by more than one, have been set, or \
-             drift faster than stated.",
-            who(suspects)
+            "Clocks contradict each other: {} may answer from more than one clock, or the clock \
+             was set, or drifts faster than --drift-ppm.",
+            names(suspects)
         ),
         Finding::FalseClaim { suspects, .. } => format!(
-            "What nodes state of UTC contradicts itself: the claim of {}, or what a clock \
-             answered, is wrong.",
-            who(suspects)
+            "The nodes' statements about UTC contradict each other: the statement of {}, or an \
+             answer of some clock, is wrong.",
+            names(suspects)
         ),
         Finding::NotSolved => {
-            "The map is not solved, and has no bounds: too much contradicts itself.".into()
+            "The map has no bounds: too many samples contradict each other.".into()
         }
         Finding::Changed { node, peer } => {
-            format!("Between {node} and {peer} a clock was set, or drifts faster than stated.")
+            format!("A clock of {node} or {peer} was set, or drifts faster than --drift-ppm.")
         }
         Finding::Apart { node } => {
             format!("{node} cannot be compared: no pair connects it with most of the others.")
@@ -152,7 +152,7 @@ fn off(node: &str, ahead: Ahead) -> String {
     )
 }
 
-fn who(suspects: &[String]) -> String {
+fn names(suspects: &[String]) -> String {
     match suspects {
         [one] => one.clone(),
         several => {
@@ -178,7 +178,7 @@ fn steps(all: &[Step]) -> String {
     let sum = all.iter().map(|step| i128::from(step.most_ns)).sum::<i128>();
     let more = if all.len() > NAMED { ", and so on" } else { "" };
     format!(
-        "{}{more}: around that loop a clock is ahead of itself by {}.",
+        "{}{more}: around this loop a clock would be ahead of itself by {}.",
         said.join(", "),
         signed(sum as f64, time)
     )
@@ -186,7 +186,7 @@ fn steps(all: &[Step]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use errormap::{Samples, Settings, solve};
+    use fleet::errormap::{Samples, Settings, solve};
 
     use super::*;
 
@@ -196,7 +196,7 @@ mod tests {
             {"from":"a","to":"b","t1_ns":1000,"t2_ns":201000,"t3_ns":201000,"t4_ns":401000}
             {"from":"b","to":"c","t1_ns":1000,"t2_ns":5201000,"t3_ns":5201000,"t4_ns":401000}
             {"from":"c","to":"a","t1_ns":5001000,"t2_ns":201000,"t3_ns":201000,"t4_ns":5401000}"#;
-        assert_eq!(pair::read(pairs.as_bytes(), &mut samples).unwrap().taken, 3);
+        assert_eq!(exporter::pair::read(pairs.as_bytes(), &mut samples).unwrap().taken, 3);
         solve(&samples, &Settings { drift_ppm: 0.0, ..Settings::default() })
     }
 
@@ -207,14 +207,14 @@ mod tests {
         let first = text.lines().skip_while(|line| !line.starts_with('─')).nth(1).unwrap();
         assert!(first.starts_with("c ") && first.contains("+5.00 ms"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        assert!(text.contains("At 1970-01-01 00:00:00.000 UTC by the median clock, "), "{text}");
+        assert!(text.contains("As of 1970-01-01 00:00:00.000 UTC by the"), "{text}");
         assert!(text.contains("60.0 s ago"), "{text}");
         let csv = render(&map(), Format::Csv, 0);
         assert!(csv.contains("c,5000000,4800000,5200000,2\r\n"), "{csv}");
     }
 
     #[test]
-    fn nobody_is_said_to_lie_for_certain() {
+    fn nobody_is_accused_for_certain() {
         let said = |is_only| {
             sentence(&Finding::Contradiction {
                 suspects: vec!["a".into()],
@@ -225,7 +225,7 @@ mod tests {
         assert!(said(true).ends_with("If only one does, it is a."), "{}", said(true));
         assert!(said(false).contains("a may answer"), "{}", said(false));
         let claim = Finding::FalseClaim { suspects: vec!["a".into()], shown_by: vec![] };
-        assert!(sentence(&claim).contains("or what a clock answered"));
+        assert!(sentence(&claim).contains("or an answer of some clock"));
     }
 
     #[test]

@@ -5,19 +5,12 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 use std::{io, thread};
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use access::Secured;
 use daemon::{Settings, StatusBoard};
-use exporter::Open;
+use exporter::{Access, Pages};
 
 use crate::error::ProgramError;
 use crate::log::Log;
 use crate::scrapes::{begin, scrapes};
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-mod elsewhere;
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-use elsewhere::Secured;
 
 /// The tokio runtime's; a scrape is made by another thread.
 const STACK_BYTES: usize = 256 << 10;
@@ -29,7 +22,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 pub(crate) struct Metrics {
     address: SocketAddr,
     listener: Option<TcpListener>,
-    secured: Option<Secured>,
+    access: Access,
     consumers: Vec<String>,
 }
 
@@ -40,7 +33,7 @@ impl Metrics {
     /// is kept all the same.
     pub(crate) fn open(settings: &Settings, log: &Log) -> Result<Option<Self>, ProgramError> {
         let Some(address) = settings.metrics else { return Ok(None) };
-        let secured = load_access(settings)?;
+        let access = load_access(settings)?;
         let listener = match TcpListener::bind(address) {
             Ok(listener) => Some(listener),
             Err(error) => {
@@ -55,19 +48,16 @@ impl Metrics {
             }
         };
         let consumers = settings.consumers.clone();
-        Ok(Some(Self { address, listener, secured, consumers }))
+        Ok(Some(Self { address, listener, access, consumers }))
     }
 
     /// Serves them until the process ends.
     pub(crate) fn serve(self, board: StatusBoard) -> Result<(), ProgramError> {
-        let Self { address, listener, secured, consumers } = self;
+        let Self { address, listener, access, consumers } = self;
         let scrapes = scrapes(board, &consumers);
         let serve = move || {
             let listener = listener.map_or_else(|| bind_when_free(address, AGAIN), Ok)?;
-            match secured {
-                None => exporter::serve(listener, Open, move || scrapes.told()),
-                Some(secured) => exporter::serve(listener, secured, move || scrapes.told()),
-            }
+            exporter::serve(listener, access, Pages::All, move || scrapes.reply())
         };
         begin("metrics", STACK_BYTES, serve)
     }
@@ -83,10 +73,10 @@ fn bind_when_free(address: SocketAddr, again: Duration) -> io::Result<TcpListene
     }
 }
 
-/// Who may ask; none where all may.
-pub(crate) fn load_access(settings: &Settings) -> Result<Option<Secured>, ProgramError> {
-    let secured = settings.web_config.as_deref().map(Secured::by).transpose();
-    secured.map_err(|why| ProgramError::WebConfig(why.to_string()))
+/// Who may read the metrics.
+pub(crate) fn load_access(settings: &Settings) -> Result<Access, ProgramError> {
+    let Some(path) = &settings.web_config else { return Ok(Access::everyone()) };
+    Access::from_file(path).map_err(|why| ProgramError::WebConfig(why.to_string()))
 }
 
 #[cfg(test)]

@@ -54,7 +54,8 @@ impl Recording {
             let mut before = Before::default();
             thread::sleep(FIRST);
             for row in 0_u32.. {
-                let recorded = self.write(&scrapes.one(), board.latest().as_deref(), &mut before);
+                let recorded =
+                    self.write(&scrapes.snapshot(), board.latest().as_deref(), &mut before);
                 self.report(&log, ROW, recorded);
                 if row.is_multiple_of(PACKED_EACH) {
                     let packed = self.pack(&log);

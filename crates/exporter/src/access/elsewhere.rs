@@ -1,0 +1,42 @@
+//! Processors on which *ring* is not tested: no TLS, and so no passwords.
+
+use std::io::{Error, ErrorKind, Result as IoResult};
+use std::net::TcpStream as Socket;
+use std::path::Path;
+
+use tokio::net::TcpStream;
+
+use super::{Connection, Stream, WebError};
+
+/// There is none.
+pub(super) enum Secured {}
+
+impl Secured {
+    pub(super) fn read(path: &Path) -> Result<Self, WebError> {
+        let why = "TLS and passwords are not supported on this processor".to_owned();
+        Err(WebError { path: path.to_owned(), why })
+    }
+
+    pub(super) async fn accept(&self, _: TcpStream) -> Option<Box<dyn Connection>> {
+        match *self {}
+    }
+
+    pub(super) async fn authorizes(&self, _: Option<&[u8]>) -> bool {
+        match *self {}
+    }
+}
+
+/// A client without TLS.
+#[derive(Default)]
+pub(crate) struct TlsClient;
+
+impl TlsClient {
+    pub(super) fn new(roots: Option<&Path>, _: Option<String>) -> Result<Self, WebError> {
+        let why = "TLS is not supported on this processor".to_owned();
+        roots.map_or(Ok(Self), |path| Err(WebError { path: path.to_owned(), why }))
+    }
+
+    pub(crate) fn connect(&self, _: &str, _: Socket) -> IoResult<Box<dyn Stream>> {
+        Err(Error::new(ErrorKind::Unsupported, "TLS is not supported on this processor"))
+    }
+}

@@ -1,0 +1,49 @@
+//! How the nodes of a fleet compare their clocks: a responder and a prober in NTP's format,
+//! and what gathers their samples from JSON lines and exporters for
+//! `fleet`.
+//!
+//! ```
+//! use exporter::pair::{Networks, Responder, Clock, Prober};
+//! use std::time::Duration;
+//!
+//! // A node whose clock is 5 ms ahead answers loopback, and nobody else.
+//! let ahead = Clock { shift_ns: 5_000_000 };
+//! let responder = Responder::bind("127.0.0.1:0".parse()?, "127.0.0.0/8".parse::<Networks>()?, ahead)?;
+//! let address = responder.address()?;
+//! std::thread::spawn(move || responder.run());
+//!
+//! let times = Prober::default().probe(address, Duration::from_secs(2), Clock::default())?;
+//! let sample = times.named("a", "b").sample()?;
+//! assert!(sample.min_ns <= 5_000_000 && 5_000_000 <= sample.max_ns, "{sample:?}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A second request at once learns when the kernel let the first reply go, where the peer does
+//! interleaved mode (RFC 9769), as this responder and chronyd do.
+//!
+//! The responder answers networks that are named, each address twice a second on the average
+//! in bounded memory, and a reply is never longer than its request. It says that it is not
+//! synchronised, so that no NTP client takes it for a server.
+
+mod departures;
+mod limiter;
+mod lines;
+mod metrics;
+mod networks;
+mod packet;
+mod peers;
+mod probe;
+mod responder;
+mod scrape;
+mod socket;
+
+pub use limiter::Limiter;
+pub use lines::{LONGEST_LINE, Tally, read};
+pub use metrics::{Counts, add_federated, add_page, textfile};
+pub use networks::Networks;
+pub use packet::{LENGTH, Reply, reply};
+pub use peers::{Peer, choose, parse};
+pub use probe::{ProbeError, Prober, Times};
+pub use responder::{Answers, Responder};
+pub use scrape::{Client, MOST_BYTES};
+pub use socket::Clock;

@@ -1,0 +1,109 @@
+//! Answers peers.
+
+use std::convert::Infallible;
+use std::io::Result;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+use crate::pair::departures::Departures;
+use crate::pair::limiter::Limiter;
+use crate::pair::networks::Networks;
+use crate::pair::packet;
+use crate::pair::socket::{self, Clock};
+
+/// What became of requests.
+#[derive(Debug, Default)]
+pub struct Answers {
+    /// Answered.
+    pub answered: AtomicU64,
+    /// Not: of another network, too many, or no request.
+    pub refused: AtomicU64,
+}
+
+/// A responder.
+#[derive(Debug)]
+pub struct Responder {
+    socket: UdpSocket,
+    networks: Networks,
+    clock: Clock,
+    answers: Arc<Answers>,
+}
+
+impl Responder {
+    /// At this address, for these networks.
+    ///
+    /// # Errors
+    /// The address cannot be had.
+    pub fn bind(address: SocketAddr, networks: Networks, clock: Clock) -> Result<Self> {
+        let socket = UdpSocket::bind(address)?;
+        socket::stamp(&socket);
+        Ok(Self { socket, networks, clock, answers: Arc::default() })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn address(&self) -> Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Its counts, while it runs.
+    pub fn answers(&self) -> Arc<Answers> {
+        Arc::clone(&self.answers)
+    }
+
+    /// Answers until the process ends.
+    pub fn run(self) -> Infallible {
+        let (mut limiter, mut departures) = (Limiter::default(), Departures::default());
+        // One more, to see what is longer: with extensions or a MAC, which are not answered.
+        let mut buffer = [0; packet::LENGTH + 1];
+        loop {
+            let is_answered = match self.next(&mut buffer, &mut limiter, &mut departures) {
+                Ok(is_answered) => is_answered,
+                Err(_) => {
+                    // Out of memory, or an ICMP error of an earlier reply.
+                    thread::sleep(Duration::from_millis(1));
+                    continue;
+                }
+            };
+            let count = if is_answered { &self.answers.answered } else { &self.answers.refused };
+            count.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Whether the next packet was answered.
+    fn next(
+        &self,
+        buffer: &mut [u8],
+        limiter: &mut Limiter,
+        departures: &mut Departures,
+    ) -> Result<bool> {
+        let came = socket::receive(&self.socket, buffer)?;
+        let now = self.clock.now()?;
+        let Some(from) = came.from.filter(|from| self.networks.contain(from.ip())) else {
+            return Ok(false);
+        };
+        let arrived_ns = self.clock.shows(came.arrived_ns.unwrap_or(now.realtime_ns));
+        let request = buffer.get(..came.length).unwrap_or_default();
+        let Some(mut reply) = packet::reply(request, arrived_ns) else { return Ok(false) };
+        if !limiter.allows(from.ip().to_canonical(), now.monotonic_ns) {
+            return Ok(false);
+        }
+        while let Some((earlier, sent_ns)) = socket::next_departure(&self.socket) {
+            departures.put(packet::arrival(&earlier), self.clock.shows(sent_ns));
+        }
+        match packet::interleaved_arrival(request).and_then(|arrival| departures.take(arrival)) {
+            Some(earlier_ns) => packet::interleave(&mut reply, request, earlier_ns),
+            None => {
+                packet::stamp_transmit(&mut reply, self.clock.shows(self.clock.now()?.realtime_ns))
+            }
+        }
+        self.socket.send_to(&reply, from)?;
+        Ok(true)
+    }
+}

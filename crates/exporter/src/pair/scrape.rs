@@ -1,0 +1,203 @@
+//! A page over HTTP or HTTPS, by a plain GET of bounded size and time.
+
+use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::access::{HttpConfig, Stream, TlsClient, WebError};
+
+/// An exporter's page is no larger.
+pub const MOST_BYTES: usize = 8 << 20;
+/// Nor is a Prometheus' page of 20,000 nodes with 8 peers each.
+const MOST_FEDERATED_BYTES: usize = 256 << 20;
+
+/// `match[]={__name__=~"parachron_(pair|clock_offset)_.*"}`
+const FEDERATE: &str =
+    "federate?match%5B%5D=%7B__name__%3D~%22parachron_%28pair%7Cclock_offset%29_.%2A%22%7D";
+
+/// Reads pages.
+#[derive(Default)]
+pub struct Client {
+    authorization: Option<String>,
+    tls: TlsClient,
+}
+
+impl Client {
+    /// A client with the password and certificates of a file: Prometheus' HTTP client
+    /// configuration, as `promtool --http.config.file` takes it.
+    ///
+    /// # Errors
+    /// What is wrong with the file, or with a file that it names.
+    pub fn from_file(path: &Path) -> std::result::Result<Self, WebError> {
+        let HttpConfig { user, tls } = HttpConfig::read(path)?;
+        let authorization = user.map(|(name, password)| {
+            format!("Authorization: Basic {}\r\n", STANDARD.encode(format!("{name}:{password}")))
+        });
+        Ok(Self { authorization, tls })
+    }
+
+    /// An exporter's page, `http://HOST:PORT/PATH` or https; `/metrics` without a path.
+    ///
+    /// # Errors
+    /// The URL is malformed; the page is too large, not text, or did not arrive in time.
+    pub fn page(&self, url: &str, timeout: Duration) -> Result<String> {
+        let url = Url::parse(url)?;
+        let path = if url.path.is_empty() { "metrics" } else { url.path };
+        self.get(&url, path, MOST_BYTES, timeout)
+    }
+
+    /// The series of all nodes that a Prometheus has; the URL is the one at which it is
+    /// browsed, such as `http://prometheus:9090`.
+    ///
+    /// # Errors
+    /// As of [`Self::page`].
+    pub fn federated(&self, url: &str, timeout: Duration) -> Result<String> {
+        let url = Url::parse(url)?;
+        let base = url.path.trim_end_matches('/');
+        let path = if base.is_empty() { FEDERATE.to_owned() } else { format!("{base}/{FEDERATE}") };
+        self.get(&url, &path, MOST_FEDERATED_BYTES, timeout)
+    }
+
+    fn get(&self, url: &Url<'_>, path: &str, most: usize, timeout: Duration) -> Result<String> {
+        let until = Instant::now() + timeout;
+        let left = || {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() { Err(Error::from(ErrorKind::TimedOut)) } else { Ok(left) }
+        };
+        let mut addresses = (url.host, url.port).to_socket_addrs()?;
+        let address = addresses.next().ok_or_else(|| malformed("the host has no address"))?;
+        let socket = TcpStream::connect_timeout(&address, left()?)?;
+        let timeouts = socket.try_clone()?;
+        timeouts.set_write_timeout(Some(left()?))?;
+        timeouts.set_read_timeout(Some(left()?))?;
+        let mut stream: Box<dyn Stream> =
+            if url.secure { self.tls.connect(url.host, socket)? } else { Box::new(socket) };
+        // By 1.0 no server sends the page in chunks.
+        let request = format!(
+            "GET /{path} HTTP/1.0\r\nHost: {}\r\nAccept: text/plain\r\n{}\r\n",
+            url.authority,
+            self.authorization.as_deref().unwrap_or_default()
+        );
+        stream.write_all(request.as_bytes())?;
+        let (mut page, mut buffer) = (Vec::new(), [0; 16 * 1024]);
+        let cut = loop {
+            timeouts.set_read_timeout(Some(left()?))?;
+            let length = match stream.read(&mut buffer) {
+                Ok(0) => break false,
+                Ok(length) => length,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                // TLS without its own end: only the length tells whether all of it came.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => break true,
+                Err(error) => return Err(error),
+            };
+            page.extend_from_slice(&buffer[..length]);
+            if page.len() > most {
+                return Err(Error::other(format!("the page is larger than {most} bytes")));
+            }
+        };
+        body(page, cut)
+    }
+}
+
+struct Url<'u> {
+    secure: bool,
+    authority: &'u str,
+    host: &'u str,
+    port: u16,
+    path: &'u str,
+}
+
+fn malformed(why: &str) -> Error {
+    Error::new(ErrorKind::InvalidInput, why)
+}
+
+impl<'u> Url<'u> {
+    fn parse(url: &'u str) -> Result<Self> {
+        let wrong = || malformed("expected http://HOST:PORT/PATH or https://HOST:PORT/PATH");
+        let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
+        let (secure, default) = match scheme {
+            "http" => (false, 80),
+            "https" => (true, 443),
+            _ => return Err(wrong()),
+        };
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+        if authority.is_empty() || !is_plain(authority) || !is_plain(path) {
+            return Err(wrong());
+        }
+        if authority.contains('@') {
+            return Err(malformed("put user name and password into the file of --http-config"));
+        }
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => {
+                (host, port.parse().map_err(|_| wrong())?)
+            }
+            _ => (authority, default),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        Ok(Self { secure, authority, host, port, path })
+    }
+}
+
+fn body(page: Vec<u8>, cut: bool) -> Result<String> {
+    let wrong = |why: &str| Error::new(ErrorKind::InvalidData, why);
+    let page = String::from_utf8(page).map_err(|_| wrong("the reply is not text"))?;
+    let (head, body) = page.split_once("\r\n\r\n").ok_or_else(|| wrong("the reply is not HTTP"))?;
+    let status = head.split(' ').nth(1).unwrap_or_default();
+    if !head.starts_with("HTTP/1.") || status != "200" {
+        let status: String = status.chars().take(3).collect();
+        let why = match status.as_str() {
+            "401" => "status 401: the password of --http-config is missing or wrong".to_owned(),
+            _ => format!("the server replied with status {status:?}"),
+        };
+        return Err(wrong(&why));
+    }
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+    });
+    if length.map_or(cut, |length| body.len() < length) {
+        return Err(wrong("the connection closed before the end of the page"));
+    }
+    Ok(body.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_and_ports_are_found() {
+        let parsed = |url| {
+            Url::parse(url)
+                .ok()
+                .map(|url| (url.secure, url.host.to_owned(), url.port, url.path.to_owned()))
+        };
+        let of = |secure, host: &str, port, path: &str| {
+            Some((secure, host.to_owned(), port, path.to_owned()))
+        };
+        assert_eq!(parsed("http://a"), of(false, "a", 80, ""));
+        assert_eq!(parsed("https://a:9975/x?y"), of(true, "a", 9975, "x?y"));
+        assert_eq!(parsed("https://[2001:db8::1]/"), of(true, "2001:db8::1", 443, ""));
+        assert_eq!(parsed("http://[::1]:9975/metrics"), of(false, "::1", 9975, "metrics"));
+        for wrong in
+            ["a:9975", "ftp://a/", "http://", "http://a:b/", "http://u:p@a/", "http://a b/"]
+        {
+            assert_eq!(parsed(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_page_that_was_cut_off_is_refused() {
+        let of = |text: &str, cut| body(text.as_bytes().to_vec(), cut).ok();
+        let whole = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nup 1";
+        assert_eq!(of(whole, true).as_deref(), Some("up 1"));
+        assert_eq!(of("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nup 1", false), None);
+        assert_eq!(of("HTTP/1.0 200 OK\r\n\r\nup 1", true), None);
+        assert_eq!(of("HTTP/1.0 200 OK\r\n\r\nup 1", false).as_deref(), Some("up 1"));
+    }
+}

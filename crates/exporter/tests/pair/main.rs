@@ -1,0 +1,4 @@
+//! Probes between nodes, and what they may meet.
+
+mod hostile;
+mod interleaved;
