@@ -71,7 +71,7 @@ fn every_format_is_given() {
     let json: serde_json::Value = serde_json::from_slice(&stdout("json")).unwrap();
     assert_eq!(json["diagnosis"]["findings"][0]["rule"], "slow-clocksource");
     assert_eq!(json["measurements"], serde_json::Value::Null);
-    assert!(stdout("markdown").starts_with(b"**The clock works, at risk"));
+    assert!(stdout("markdown").starts_with(b"**The clock works but is at risk"));
     assert!(stdout("csv").starts_with(b"severity,rule,what"));
 }
 

@@ -291,7 +291,7 @@ fn known<T>(fact: &Fact<T>) -> Result<&T, Skipped> {
 pub(crate) fn why_not<T>(fact: &Fact<T>) -> Skipped {
     match fact.unknown() {
         Some(unknown) => unknown.into(),
-        None => Skipped::CouldNot("known, but not usable".to_owned()),
+        None => Skipped::CouldNot("the value is known but not usable".to_owned()),
     }
 }
 
@@ -300,7 +300,7 @@ pub(crate) fn cost_evidence(cost: &CallCost) -> String {
     use instruments::measurements::ReadPath;
     let path = match cost.path {
         ReadPath::Counted { calls, entered } if entered == calls => {
-            format!(", all of {calls} calls entered the kernel")
+            format!(", all {calls} calls entered the kernel")
         }
         ReadPath::Counted { calls, entered: 0 } => {
             format!(", none of {calls} calls entered the kernel")

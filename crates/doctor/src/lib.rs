@@ -79,7 +79,7 @@ fn verdict(findings: &[Finding], checked: &[Checked], rules: usize) -> String {
     };
     let head = match worst.severity {
         Severity::Error => "The clock needs attention",
-        Severity::Warning => "The clock works, at risk",
+        Severity::Warning => "The clock works but is at risk",
         Severity::Note => "The clock is in order",
     };
     format!("{head} ({}). {}.", counts(findings), worst.what)

@@ -102,7 +102,7 @@ pub fn parse_container(text: &str) -> Fact<String> {
         text.lines().find_map(|line| line.trim().strip_prefix(start)).map(|rest| rest.trim())
     };
     if hint("namespaces") == Some("initial") {
-        return not_in_one("no container: these are the machine's first namespaces");
+        return not_in_one("not in a container: these are the machine's first namespaces");
     }
     let named = ["/run/systemd/container", "/proc/1/environ", "/proc/1/cgroup"];
     if let Some(name) = named.iter().find_map(|start| hint(start)).filter(|name| !name.is_empty()) {

@@ -40,7 +40,7 @@ fn change_parameter(
         }
         BootLoader::Files(place, update) => Remedy::command(at(place), update),
         BootLoader::Vmm(place) => Remedy::advice(at(place) + "."),
-        BootLoader::Unknown => Remedy::advice(at("the kernel's command line.")),
+        BootLoader::Unknown => Remedy::advice(at("the kernel's command line (then reboot).")),
     }
     .changes("from the next boot on")
 }
@@ -57,7 +57,7 @@ enum BootLoader {
 fn boot_loader(case: &Case<'_>) -> BootLoader {
     // A microVM boots the kernel its VMM loads, without a boot loader.
     if case.snapshots() == Some("Firecracker") {
-        return BootLoader::Vmm("boot_args, where Firecracker's boot source is set");
+        return BootLoader::Vmm("boot_args in Firecracker's boot source");
     }
     let has = |file: &str| {
         case.facts.system.boot_files.is_known_and(|all| all.iter().any(|one| one == file))
@@ -69,8 +69,8 @@ fn boot_loader(case: &Case<'_>) -> BootLoader {
     }
     // Proxmox: "Host Bootloader". Its systems are Debian's by name.
     if has(boot::PROXMOX) {
-        let place = "GRUB_CMDLINE_LINUX in /etc/default/grub where `proxmox-boot-tool status` \
-                     says grub, to the line in /etc/kernel/cmdline where it says uefi; then:";
+        let place = "GRUB_CMDLINE_LINUX in /etc/default/grub if `proxmox-boot-tool status` reports \
+                     grub, to the line in /etc/kernel/cmdline if it reports uefi; then run:";
         return BootLoader::Files(place, "sudo proxmox-boot-tool refresh");
     }
     let family = family(case);
@@ -86,16 +86,16 @@ fn boot_loader(case: &Case<'_>) -> BootLoader {
             _ => return BootLoader::Unknown,
         };
         let place = if looked {
-            "GRUB_CMDLINE_LINUX in /etc/default/grub, then:"
+            "GRUB_CMDLINE_LINUX in /etc/default/grub, then run:"
         } else {
-            "GRUB_CMDLINE_LINUX in /etc/default/grub, if that file is here, then:"
+            "GRUB_CMDLINE_LINUX in /etc/default/grub, if that file exists, then run:"
         };
         return BootLoader::Files(place, update);
     }
     // systemd-boot and unified kernel images, by kernel-install(8).
     if has(boot::KERNEL_INSTALL) {
-        let place = "the line in /etc/kernel/cmdline, then (or, where kernel-install(8) has no \
-                     add-all, add with each kernel):";
+        let place = "the line in /etc/kernel/cmdline, then run (if kernel-install(8) has no \
+                     add-all, run `kernel-install add` for each kernel):";
         return BootLoader::Files(place, "sudo kernel-install add-all");
     }
     BootLoader::Unknown
@@ -120,13 +120,13 @@ mod tests {
             (
                 &[boot::GRUB][..],
                 "Add a=1 b to GRUB_CMDLINE_LINUX",
-                "grub, then: $ sudo update-grub",
+                "grub, then run: $ sudo update-grub",
             ),
-            (&[], "Add a=1 b to the kernel's command line.", " $ "),
+            (&[], "Add a=1 b to the kernel's command line (then reboot).", " $ "),
             (
                 &[boot::GRUB, boot::KERNEL_INSTALL, boot::PROXMOX],
-                "Add a=1 b to GRUB_CMDLINE_LINUX in /etc/default/grub where `proxmox-boot-tool",
-                "says uefi; then: $ sudo proxmox-boot-tool refresh",
+                "Add a=1 b to GRUB_CMDLINE_LINUX in /etc/default/grub if `proxmox-boot-tool",
+                "reports uefi; then run: $ sudo proxmox-boot-tool refresh",
             ),
             (&[boot::KERNEL_INSTALL], "Add a=1 b to the line in", "$ sudo kernel-install add-all"),
             (&[boot::OSTREE], "Boot with a=1 b. $ sudo rpm", " kargs --append=a=1 --append=b"),
@@ -137,6 +137,6 @@ mod tests {
         }
         // Where nobody looked, the file is not taken for granted.
         let told = told(gone("parachron/boot-files"));
-        assert!(told.ends_with("if that file is here, then: $ sudo update-grub"), "{told}");
+        assert!(told.ends_with("if that file exists, then run: $ sudo update-grub"), "{told}");
     }
 }

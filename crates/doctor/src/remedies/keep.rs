@@ -48,14 +48,14 @@ pub(crate) fn keep(case: &Case<'_>) -> Remedy {
     let beside = if case.running(&[TimeKeeperKind::Chrony]).is_empty() {
         ""
     } else {
-        "; beside chronyd it only steps"
+        "; chronyd keeps the frequency, parachron only steps"
     };
     Remedy::command(text(shown), command).changes(format!("{changes}{beside}"))
 }
 
-const SERVICE: &str = "the time of day, from now on, after a reboot too";
-const FOREGROUND: &str = "the time of day, while it runs; installed as parachrond.service \
-                          (docs/guide/keep.md) it runs after a reboot too";
+const SERVICE: &str = "the time of day, from now on and after a reboot";
+const FOREGROUND: &str = "the time of day, while the program runs; install parachrond.service \
+                          (docs/guide/keep.md) to run it after a reboot too";
 
 fn text(shown: Shown) -> &'static str {
     match shown {
@@ -68,9 +68,10 @@ fn text(shown: Shown) -> &'static str {
             "Or correct the clock within a second of a server's first reply after each restore."
         }
         Shown::AtMostByLog => {
-            "Or correct the clock by servers. At most the kernel's log shows a restore here: \
-             `parachron keep` reads that as root, and corrects within a second of a reply; the \
-             service may not read it, and corrects at its next poll, up to 64 s later."
+            "Or correct the clock from NTP servers. Here only the kernel's log can show a restore: \
+             `parachron keep`, run as root, reads the log and corrects the clock within a second \
+             of a server's reply; the service may not read the log and corrects the clock at its \
+             next poll, up to 64 s later."
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn missing(case: &Case<'_>) -> Check {
         )));
     }
     if case.is_arm64() {
-        return Outcome::fine("arm64 has none: programs read the processor's own counter");
+        return Outcome::fine("arm64 has none: programs read the processor's counter directly");
     }
     if case.available()?.iter().any(|source| source == "kvm-clock") {
         return Outcome::fine("kvm-clock is available");
@@ -46,9 +46,9 @@ pub(crate) fn missing(case: &Case<'_>) -> Check {
         )),
         None => finding,
     };
-    let why = "kvm-clock gives the guest the TSC's frequency and the time of day at boot, and stays \
-               right over migrations. Without it the guest measures the TSC itself, while other \
-               guests load the host.";
+    let why = "kvm-clock gives the guest the TSC's frequency and the time of day at boot, and \
+               stays right over migrations. Without it the guest measures the TSC itself, with an \
+               error that depends on the host's load.";
     with_cause(case, finding.why(why), hypervisor.kvm_features).alone()
 }
 
@@ -56,8 +56,8 @@ fn with_cause(case: &Case<'_>, finding: Finding, features: Option<KvmFeatures>) 
     let offered = features.is_some_and(|bits| bits.clocksource || bits.clocksource2);
     if !offered {
         return finding.remedy(Remedy::advice(
-            "The host does not offer it: enable it. QEMU: -cpu host,kvmclock=on; libvirt: <timer \
-             name='kvmclock' present='yes'/> in <clock>.",
+            "Enable kvm-clock on the host, which does not offer it. QEMU: -cpu host,kvmclock=on; \
+             libvirt: <timer name='kvmclock' present='yes'/> in <clock>.",
         ));
     }
     if let Some(parameter) =
@@ -66,7 +66,7 @@ fn with_cause(case: &Case<'_>, finding: Finding, features: Option<KvmFeatures>) 
         return finding
             .evidence(format!("kernel command line: {parameter}"))
             .remedy(remedies::remove_parameter(case, parameter))
-            .remedy(Remedy::advice("To use tsc, set clocksource=tsc instead."));
+            .remedy(Remedy::advice("Set clocksource=tsc instead if tsc is what you want."));
     }
     if case.configured("KVM_GUEST") == Some(false) {
         return finding.evidence("kernel configuration: CONFIG_KVM_GUEST is not set").remedy(
@@ -74,7 +74,8 @@ fn with_cause(case: &Case<'_>, finding: Finding, features: Option<KvmFeatures>) 
         );
     }
     finding.remedy(Remedy::command(
-        "The host offers it, but the kernel does not use it: check its log for the reason.",
+        "Search the kernel's log for the reason: the host offers kvm-clock, but the kernel does \
+         not use it.",
         "sudo dmesg | grep -i kvm-clock",
     ))
 }
@@ -114,22 +115,23 @@ pub(crate) fn not_stable(case: &Case<'_>) -> Check {
     .evidence_from(page.map(flags_line))
     .evidence_from(case.clock_cost().map(cost_evidence))
     .why(
-        "Without TSC_STABLE the vCPUs' clocks may differ, so the kernel returns the largest \
-             value so far and programs cannot read the page themselves: several times the cost, \
-             and all CPUs contend for one word of memory.",
+        "Without TSC_STABLE the vCPUs' clocks may differ, so the kernel returns the largest value \
+         so far, and programs cannot read the page themselves. A read costs several times as much, \
+         and all CPUs contend for one word of memory.",
     )
     .remedy(
         Remedy::command(
-            "On the host: check that its own clock source is tsc; if not, run the doctor there.",
+            "Check on the host that its own clock source is tsc; if it is not, run parachron \
+             doctor there.",
             "cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
         )
         .changes(
-            "nothing; once the host uses tsc KVM sets the flag, and guests booted without it use \
-                 it from their next boot on",
+            "nothing; once the host uses tsc KVM sets the flag, and guests that booted without it \
+             use it from their next boot on",
         ),
     )
     .remedy(Remedy::advice(
-        "On the host: set one TSC frequency and offset for all vCPUs of this guest.",
+        "Set one TSC frequency and offset for all vCPUs of this guest, on the host.",
     ))
     .alone()
 }
@@ -163,13 +165,14 @@ pub(crate) fn host(case: &Case<'_>) -> Check {
         finding = finding.remedy(remedies::switch_to(case, "tsc"));
         if let Some(platform) = case.snapshots() {
             finding = finding.remedy(Remedy::advice(format!(
-                "But this host is itself a guest of {platform}: under tsc its clock falls behind \
-                 when it is restored from a snapshot."
+                "But note that this host is itself a guest of {platform}: with tsc its clock falls \
+                 behind when it is restored from a snapshot."
             )));
         }
     } else {
         finding = finding.remedy(Remedy::advice(
-            "See the findings about this host's TSC; once they are fixed, guests follow at once.",
+            "Fix the other findings about this host's TSC; once those are fixed, running guests \
+             get a stable clock at once.",
         ));
     }
     finding.alone()

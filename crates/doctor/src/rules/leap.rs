@@ -34,7 +34,7 @@ pub(crate) fn armed(case: &Case<'_>) -> Check {
     }
     if inserted && deleted {
         return Err(Skipped::CouldNot(
-            "contradiction: an insertion and a deletion at once".to_owned(),
+            "contradiction: leap-second insertion and deletion are both scheduled".to_owned(),
         ));
     }
     let (what, effect) = if inserted {
@@ -56,13 +56,19 @@ pub(crate) fn armed(case: &Case<'_>) -> Check {
     }
     finding
         .why(format!(
-            "{effect} The last leap second was at the end of 2016: this may be a false alarm of a \
-             time server."
+            "{effect} The last leap second was at the end of 2016: a time server may announce this \
+             one by mistake."
         ))
-        .remedy(Remedy::advice("Check the official announcement, IERS Bulletin C."))
+        .remedy(Remedy::advice(
+            "Check the official announcement, IERS Bulletin C (https://datacenter.iers.org).",
+        ))
         .remedy(
-            remedies::chrony_line(case, "With chrony: slew the clock instead.", "leapsecmode slew")
-                .changes("chrony's configuration: the clock slews and does not jump"),
+            remedies::chrony_line(
+                case,
+                "Slew the clock instead, if chrony disciplines it.",
+                "leapsecmode slew",
+            )
+            .changes("chrony's configuration: the clock slews instead of jumping"),
         )
         .alone()
 }
@@ -78,8 +84,8 @@ fn passed(case: &Case<'_>, state: &Adjtimex) -> Result<Option<String>, Skipped> 
     }
     let Ok(_) = case.log() else {
         return Err(Skipped::CouldNot(
-            "adjtimex announces a leap second, to come or past: the kernel log, which would show \
-             it, is not readable"
+            "adjtimex announces a leap second; whether it has passed cannot be checked, because \
+             the kernel log is not readable"
                 .to_owned(),
         ));
     };
@@ -108,25 +114,28 @@ pub(crate) fn tai(case: &Case<'_>) -> Check {
         return Outcome::fine(format!("TAI minus UTC: {} s", state.tai_s));
     }
     if state.has(Adjtimex::STA_UNSYNC) {
-        return Outcome::fine("not set, as no daemon disciplines the clock: CLOCK_TAI shows UTC");
+        return Outcome::fine(
+            "not set, because no daemon disciplines the clock: CLOCK_TAI returns UTC",
+        );
     }
     let able = [TimeKeeperKind::Chrony, TimeKeeperKind::Ntpd, TimeKeeperKind::LinuxPtp];
     let running = case.running(&able);
     if running.is_empty() {
-        return Outcome::fine("not set: the running daemon cannot set it; CLOCK_TAI shows UTC");
+        return Outcome::fine("not set: the running daemon cannot set it; CLOCK_TAI returns UTC");
     }
     if let Some(who) = smearing(case) {
         return Outcome::fine(format!(
-            "not set: {who} smears leap seconds, and clients of such servers must not have a table \
+            "not set: {who} smears leap seconds, and clients of such servers must not use a table \
              of them (chrony.conf(5), leapseclist)"
         ));
     }
-    let finding = Finding::new(Severity::Note, "CLOCK_TAI shows UTC: the kernel has no TAI offset")
-        .evidence("adjtimex: tai 0 s; right since 2017: 37 s")
-        .why(
-            "It affects only programs that read CLOCK_TAI: PTP, some radio and media stacks, \
-             time-based packet schedulers (ETF, TAPRIO).",
-        );
+    let finding =
+        Finding::new(Severity::Note, "CLOCK_TAI returns UTC: the kernel has no TAI offset")
+            .evidence("adjtimex: tai 0 s; correct since 2017: 37 s")
+            .why(
+                "Only programs that read CLOCK_TAI are affected: PTP, some radio and media stacks, \
+                 time-based packet schedulers (ETF, TAPRIO).",
+            );
     if running.iter().all(|one| one.kind == TimeKeeperKind::Ntpd) {
         return finding.remedy(remedies::ntpd_leapfile(case)).alone();
     }

@@ -38,13 +38,15 @@ pub(crate) fn marked(case: &Case<'_>) -> Check {
         return Outcome::fine("normal under Hyper-V without an invariant TSC");
     }
     if because.contains("boot parameter") {
-        return Outcome::fine("by a parameter on the kernel command line");
+        return Outcome::fine("marked unstable by a parameter on the kernel command line");
     }
     let interval = Interval::after(case, log, at);
     let cause = Cause::of(case, log, at, because, interval.as_ref());
     // The kernel assumes it of each such CPU model; the page stands in for it.
     if cause == Cause::NotSynchronised && severity(case) == Severity::Note {
-        return Outcome::fine("normal without constant_tsc; the hypervisor's page is the clock");
+        return Outcome::fine(
+            "normal without constant_tsc; the clock source is the hypervisor's page",
+        );
     }
     Finding::new(
         severity(case),
@@ -74,7 +76,7 @@ pub(crate) fn late(case: &Case<'_>) -> Check {
                 "no late check in the last 24 h; the last one {} ago",
                 figures::seconds(age_s)
             ),
-            None => "the watchdog of the clock sources read them in time".to_owned(),
+            None => "the kernel read the clock sources in time for all its checks".to_owned(),
         });
     };
     let worst = late.iter().filter_map(|line| match line.event {
@@ -101,21 +103,22 @@ pub(crate) fn late(case: &Case<'_>) -> Check {
     let guest = case.is_guest() == Some(true);
     finding
         .why(if guest {
-            "The watchdog reads the TSC between two reads of a slower clock; here those took too \
-             long, as the host was busy or emulates that clock slowly. The check is \
-             skipped; Linux 5.13 to 7.0 can mark the TSC unstable after a few such reads."
+            "The watchdog reads the TSC between two reads of a slower clock; here those reads took \
+             too long, because the host was busy or emulates that clock slowly. The kernel skipped \
+             the check; Linux 5.13 to 7.0 can mark the TSC unstable after a few such reads."
         } else {
-            "The watchdog reads the TSC between two reads of a slower clock; here those took too \
-             long: firmware (SMI), a busy bus, or an HPET that many CPUs read. The check is \
-             skipped; Linux 5.13 to 7.0 can mark the TSC unstable after a few such reads."
+            "The watchdog reads the TSC between two reads of a slower clock; here those reads took \
+             too long: firmware (SMI), a busy bus, or an HPET that many CPUs read. The kernel \
+             skipped the check; Linux 5.13 to 7.0 can mark the TSC unstable after a few such \
+             reads."
         })
         .remedy(Remedy::advice(if case.xen_emulates_tsc() {
-            "Xen emulates each of those reads: see the finding tsc-trapped."
+            "See the finding tsc-trapped: Xen emulates each of those reads."
         } else if guest {
-            "On the host: give the guest CPUs of its own, or a clock that the kernel need not \
-             check (kvm-clock; an invariant TSC of known frequency)."
+            "Give the guest dedicated CPUs on the host, or a clock that the kernel need not check \
+             (kvm-clock; an invariant TSC of known frequency)."
         } else {
-            "Nothing to do while the TSC stays in use; otherwise see tsc-marked-unstable."
+            "Do nothing while the TSC stays in use; otherwise see the finding tsc-marked-unstable."
         }))
         .alone()
 }

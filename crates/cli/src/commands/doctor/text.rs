@@ -212,7 +212,7 @@ fn summary(page: &mut Page, report: &DoctorReport, verbose: bool) {
     let found: BTreeSet<_> = report.diagnosis.findings.iter().map(|one| &one.rule).collect();
     let found = found.len();
     let rules = found + report.diagnosis.checked.len();
-    let hint = if verbose { "" } else { "; --verbose lists them" };
+    let hint = if verbose { "" } else { "; add --verbose to list them" };
     let line = format!(
         "{rules} rules: {found} with findings, {fine} in order, {unknown} not checked{hint}."
     );
@@ -221,7 +221,7 @@ fn summary(page: &mut Page, report: &DoctorReport, verbose: bool) {
         report.diagnosis.checked.iter().filter(|entry| entry.outcome.ends_with("needs root"));
     let closed = closed.count();
     if closed > 0 {
-        page.paragraph("", "", &format!("{closed} more can be checked as root."), DIM);
+        page.paragraph("", "", &format!("Run it as root to check {closed} more."), DIM);
     }
 }
 

@@ -107,7 +107,7 @@ fn what_is_said_of_an_offset_is_what_the_daemon_does_about_it() {
     facts.steering.chrony = Fact::Known(ahead);
     facts.steering.chrony_config = chrony_config::parse("makestep 1.0 -1\n");
     let text = finding_text(&facts, None, "clock-offset");
-    assert!(text.contains("chronyd steps it at its next update (makestep 1 -1)"), "{text}");
+    assert!(text.contains("chronyd will step it at its next update (makestep 1 -1)"), "{text}");
     facts.steering.chrony_config = chrony_config::parse("makestep 10 -1\n");
     assert!(finding_text(&facts, None, "clock-offset").contains("chronyd slews it"));
     let text = finding_text(

@@ -26,9 +26,9 @@ pub(super) fn verdicts(case: &Case<'_>, cause: &Cause, interval: &Interval) -> O
     let name = format!("Linux {}.{}", this.0, this.1);
     let here = match here {
         Verdict::UnstableSkew { limit_ns, .. } => {
-            format!("The watchdog of {name} takes up to {} in such a check", time(limit_ns))
+            format!("The watchdog of {name} tolerates up to {} in such a check", time(limit_ns))
         }
-        Verdict::TooLong { .. } => format!("The watchdog of {name} drops so late a check"),
+        Verdict::TooLong { .. } => format!("The watchdog of {name} drops a check that is so late"),
         _ => format!("By the rules of {name} the TSC would have passed this check"),
     };
     if this >= REWRITTEN {
@@ -36,10 +36,10 @@ pub(super) fn verdicts(case: &Case<'_>, cause: &Cause, interval: &Interval) -> O
     }
     let late_ns = if *cause == Cause::ReadLate { interval.skew_ns?.abs() } else { 0.0 };
     let later = match by(REWRITTEN, interval, late_ns)? {
-        Verdict::TooSlow { .. } => "drops a check of reads so late".to_owned(),
-        Verdict::TooLong { .. } => "drops so late a check".to_owned(),
+        Verdict::TooSlow { .. } => "drops a check whose reads are so late".to_owned(),
+        Verdict::TooLong { .. } => "drops a check that is so late".to_owned(),
         Verdict::UnstableSkew { limit_ns, .. } => {
-            format!("gives the TSC up as well, beyond {}", time(limit_ns))
+            format!("marks the TSC unstable as well, beyond {}", time(limit_ns))
         }
         _ => "keeps the TSC".to_owned(),
     };

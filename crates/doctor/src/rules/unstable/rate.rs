@@ -62,14 +62,14 @@ impl Rate {
     /// `2.600 GHz by CPUID`
     pub(super) fn in_words(&self) -> String {
         let from = match self.from {
-            From::Log => "by the kernel log",
-            From::Page => "by the kvm-clock page",
-            From::Cpuid => "by CPUID",
-            From::CpuName => "by the CPU's name",
-            From::Configuration => "by CONFIG_HZ",
-            From::Fixed => "by its specification",
-            From::Assumed => "as most have; the log does not give it",
-            From::Fitted => "as some have, with which it fits; the log does not give it",
+            From::Log => "from the kernel log",
+            From::Page => "from the kvm-clock page",
+            From::Cpuid => "from CPUID",
+            From::CpuName => "from the CPU's name",
+            From::Configuration => "from CONFIG_HZ",
+            From::Fixed => "by specification",
+            From::Assumed => "assumed, as most have it; not in the log",
+            From::Fitted => "assumed, as some have it and it fits; not in the log",
         };
         format!("{} {from}", figures::hz(self.hz))
     }

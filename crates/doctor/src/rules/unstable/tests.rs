@@ -293,7 +293,7 @@ fn a_parameter_that_requests_it_is_another_rules_finding() {
         let text = finding_text(&facts, None, "harmful-parameters");
         assert!(text.contains(parameter), "{text}");
         let slow = finding_text(&facts, None, "slow-clocksource");
-        assert!(slow.contains("the kernel command line rules it out"), "{slow}");
+        assert!(slow.contains("the kernel's command line excludes it"), "{slow}");
     }
 }
 

@@ -46,20 +46,19 @@ const LATE_BY_3_S: &str = "\
 fn a_check_over_half_of_the_range_late_acquits_the_tsc() {
     let mut facts = server(LATE_BY_3_S);
     let text = said(&facts);
-    let estimate = "the TSC ran at 3.49 GHz, an estimate from the two";
+    let estimate = "the TSC ran at 3.49 GHz, estimated from the two";
     has(&text, &["the check came seconds late", "The reference counted 2.98 s", estimate]);
     has(&text, &["tsc=nowatchdog"]);
     // The rate by the name of the CPU settles it.
     facts.cpu.model = Fact::Known("Some CPU @ 3.49GHz".into());
-    has(
-        &said(&facts),
-        &["With what it counted the two agree", "3 490 000 000 Hz by the CPU's name"],
-    );
+    has(&said(&facts), &["With that count the two agree", "3 490 000 000 Hz from the CPU's name"]);
     // By the model of its kernel, and of the first that drops such a check.
     facts.kernel.release = Fact::Known("5.10.0-9-amd64".into());
     has(
         &said(&facts),
-        &["Linux 5.10 takes up to 62.5 ms in such a check; that of 7.1 and later drops so late"],
+        &[
+            "Linux 5.10 tolerates up to 62.5 ms in such a check; that of 7.1 and later drops a check that is so late",
+        ],
     );
 }
 
@@ -140,7 +139,7 @@ clocksource:                       'tsc' cs_now: 144d927c4e cs_last: 140ba6e2a0 
 ";
     has(&said(&server(coffee_lake)), &["it differs from its reference", "ran at 2.04 GHz"]);
     let logged = format!("hpet0: 8 comparators, 64-bit 24.000000 MHz counter\n{coffee_lake}");
-    has(&said(&server(&logged)), &["ran at 3.43 GHz", "hpet: 24 000 000 Hz by the kernel log"]);
+    has(&said(&server(&logged)), &["ran at 3.43 GHz", "hpet: 24 000 000 Hz from the kernel log"]);
     // sozu-proxy/sozu#500.
     let text = said(&server(
         "\
@@ -162,7 +161,7 @@ fn a_tsc_that_something_wrote() {
 [1346249.931487] clocksource:                       'tsc' cs_now: 103b19f57d0eb5 cs_last: fc461fd0ba3a6 mask: ffffffffffffffff
 ",
     ));
-    has(&text, &["it jumped ahead", "something wrote the TSC"]);
+    has(&text, &["it jumped ahead", "something wrote to the TSC"]);
 }
 
 #[test]
@@ -202,7 +201,7 @@ tsc: Marking TSC unstable due to clocksource watchdog
     }
     let text = said(&facts);
     has(&text, &["its reference counted timer ticks", "+845 ms in an interval of 379 ms"]);
-    has(&text, &["refined-jiffies: 1 000 Hz by CONFIG_HZ"]);
+    has(&text, &["refined-jiffies: 1 000 Hz from CONFIG_HZ"]);
 }
 
 #[test]
