@@ -44,7 +44,7 @@ pub fn findings(found: &Latency, facts: &Facts) -> Vec<Finding> {
             }
             let severity = evidence.severity();
             let finding = texts::finding(&case, cause, severity);
-            let remedies = remedies::of(&case, cause);
+            let remedies = remedies::for_cause(&case, cause);
             let finding = remedies.into_iter().fold(finding, Finding::remedy);
             let finding = lines.into_iter().fold(finding, Finding::evidence);
             Some((severity, evidence.total_ns(), finding))

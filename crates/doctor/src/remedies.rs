@@ -43,7 +43,7 @@ pub(crate) fn run_time_daemon(case: &Case<'_>) -> Remedy {
         case.facts
             .steering
             .keepers
-            .is_known_and(|all| all.iter().any(|one| one.kind == kind && one.installed))
+            .is_known_and(|all| all.iter().any(|keeper| keeper.kind == kind && keeper.installed))
     };
     let start = |what: &str, unit: &str| {
         Remedy::command(
@@ -155,7 +155,7 @@ enum Family {
 
 fn family(case: &Case<'_>) -> Option<Family> {
     let name = case.facts.system.distribution.known()?.to_ascii_lowercase();
-    let is = |names: &[&str]| names.iter().any(|one| name.contains(one));
+    let is = |names: &[&str]| names.iter().any(|part| name.contains(part));
     if is(&["debian", "ubuntu", "mint", "kali", "pop!_os", "raspbian", "proxmox"]) {
         Some(Family::Debian)
     } else if is(&[

@@ -63,7 +63,7 @@ fn examine(tree: &Tree) -> Examined {
         .iter()
         .any(|keeper| keeper.kind == TimeKeeperKind::SystemdTimesyncd && keeper.running);
     let machine = names(&facts);
-    let report = DoctorReport::by(facts, None, &RuleSelection::default());
+    let report = DoctorReport::with_rules(facts, None, &RuleSelection::default());
     let found = report.diagnosis.findings.into_iter().map(|finding| Finding {
         rule: finding.rule,
         severity: match finding.severity {

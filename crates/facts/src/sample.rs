@@ -59,7 +59,7 @@ pub struct Sample {
 
 impl Sample {
     /// Nothing but CLOCK_MONOTONIC, for probes and tests to fill in.
-    pub fn at(monotonic_ns: u64) -> Self {
+    pub fn new(monotonic_ns: u64) -> Self {
         let why = || Unknown::not_applicable("not probed yet");
         Self {
             monotonic_ns,

@@ -89,7 +89,7 @@ fn the_marker_is_the_one_that_the_last_sample_showed() {
             vm_generation: None,
             clock_status: 0,
         };
-        ours.sampled(&Sample { vmclock: facts::Fact::Known(vmclock), ..Sample::at(1) });
+        ours.sampled(&Sample { vmclock: facts::Fact::Known(vmclock), ..Sample::new(1) });
         ours.write(Known::Nothing).unwrap();
         let client = MappedSegment::open(&folder.path().join("shm0")).unwrap();
         client.read().unwrap().1.disruption_marker

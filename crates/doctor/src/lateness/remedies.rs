@@ -9,7 +9,7 @@ use crate::finding::Remedy;
 use crate::remedies;
 
 /// The remedies of a cause, best first.
-pub(super) fn of(case: &Case<'_>, cause: Cause) -> Vec<Remedy> {
+pub(super) fn for_cause(case: &Case<'_>, cause: Cause) -> Vec<Remedy> {
     let guest = case.is_guest() != Some(false);
     let advice = Remedy::advice;
     let command = |what: &str, command: &str| Remedy::command(what, command);

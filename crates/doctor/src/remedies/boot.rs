@@ -60,7 +60,7 @@ fn boot_loader(case: &Case<'_>) -> BootLoader {
         return BootLoader::Vmm("boot_args in Firecracker's boot source");
     }
     let has = |file: &str| {
-        case.facts.system.boot_files.is_known_and(|all| all.iter().any(|one| one == file))
+        case.facts.system.boot_files.is_known_and(|all| all.iter().any(|path| path == file))
     };
     // A capture of an earlier version did not look.
     let looked = matches!(case.facts.system.boot_files, Fact::Known(_));
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::testing::{gone, healthy_kvm_guest};
 
-    fn told(boot_files: Fact<Vec<String>>) -> String {
+    fn remedy_text(boot_files: Fact<Vec<String>>) -> String {
         let mut facts = healthy_kvm_guest();
         facts.system.boot_files = boot_files;
         let remedy = add_parameter(&Case::new(&facts, None), "a=1 b");
@@ -115,7 +115,9 @@ mod tests {
 
     #[test]
     fn the_boot_loader_is_told_by_its_files_and_not_by_the_distribution() {
-        let files = |all: &[&str]| told(Fact::Known(all.iter().map(|one| (*one).into()).collect()));
+        let files = |all: &[&str]| {
+            remedy_text(Fact::Known(all.iter().map(|path| (*path).into()).collect()))
+        };
         for (all, starts, ends) in [
             (
                 &[boot::GRUB][..],
@@ -136,7 +138,7 @@ mod tests {
             assert!(told.starts_with(starts) && told.ends_with(ends), "{all:?}: {told}");
         }
         // Where nobody looked, the file is not taken for granted.
-        let told = told(gone("parachron/boot-files"));
+        let told = remedy_text(gone("parachron/boot-files"));
         assert!(told.ends_with("if that file exists, then run: $ sudo update-grub"), "{told}");
     }
 }

@@ -49,13 +49,15 @@ pub(crate) fn follow_host(case: &Case<'_>, phc: &Phc) -> Remedy {
         PhcTime::SmearedUtc => "Make chrony follow the host's clock, which smears leap seconds.",
         _ => "Make chrony follow the host's clock.",
     };
-    chrony_line(case, what, &format!("refclock PHC {path} {options}")).changes(beside(case, time))
+    chrony_line(case, what, &format!("refclock PHC {path} {options}"))
+        .changes(change_with_servers(case, time))
 }
 
 /// What following a PTP clock changes: beside servers that smear, two scales.
-fn beside(case: &Case<'_>, time: PhcTime) -> &'static str {
-    let smearing =
-        case.chrony_config().is_some_and(|config| config.servers.iter().any(|one| one.smears));
+fn change_with_servers(case: &Case<'_>, time: PhcTime) -> &'static str {
+    let smearing = case
+        .chrony_config()
+        .is_some_and(|config| config.servers.iter().any(|server| server.smears));
     if smearing && time != PhcTime::SmearedUtc {
         "chrony's configuration. Its NTP servers smear leap seconds and this clock may not: remove \
          their lines, or add `prefer` to this one"

@@ -20,7 +20,7 @@ fn adjtimex<'a>(case: &Case<'a>) -> Result<&'a Adjtimex, Skipped> {
 }
 
 /// `offset-miscast`
-pub(crate) fn miscast(case: &Case<'_>) -> Check {
+pub(crate) fn check_miscast(case: &Case<'_>) -> Check {
     let state = adjtimex(case)?;
     let Some(given_us) = state.miscast_offset_us else {
         return Outcome::fine(match state.offset_ns {
@@ -54,7 +54,7 @@ pub(crate) fn miscast(case: &Case<'_>) -> Check {
 }
 
 /// `offset-alarm-blind`
-pub(crate) fn blind(case: &Case<'_>) -> Check {
+pub(crate) fn check_blind(case: &Case<'_>) -> Check {
     let readers = &case.facts.steering.offset_readers;
     let Some(readers) = readers.known() else { return Err(why_not(readers)) };
     let Some(reader) = readers.first() else {
@@ -74,7 +74,9 @@ pub(crate) fn blind(case: &Case<'_>) -> Check {
     )
     .evidence(format!("running: {daemon}, {reader}"))
     .evidence("adjtimex: offset 0".to_owned());
-    if let Some(tracking) = case.facts.steering.chrony.known().filter(|one| one.stratum > 0) {
+    if let Some(tracking) =
+        case.facts.steering.chrony.known().filter(|tracking| tracking.stratum > 0)
+    {
         finding = finding.evidence(format!(
             "chronyc tracking: last offset {}, root delay {}, root dispersion {}",
             figures::signed(tracking.last_offset_s, figures::seconds),

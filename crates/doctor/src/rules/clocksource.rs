@@ -13,7 +13,7 @@ use crate::remedies;
 use crate::text;
 
 /// `clock-sources-readable`
-pub(crate) fn readable(case: &Case<'_>) -> Check {
+pub(crate) fn check_readable(case: &Case<'_>) -> Check {
     let (current, available) =
         (&case.facts.clocksources.current, &case.facts.clocksources.available);
     let (Some(why), Some(_)) = (current.unknown(), available.unknown()) else {
@@ -41,7 +41,7 @@ pub(crate) fn readable(case: &Case<'_>) -> Check {
 }
 
 /// `slow-clocksource`
-pub(crate) fn slow(case: &Case<'_>) -> Check {
+pub(crate) fn check_slow(case: &Case<'_>) -> Check {
     let current = case.current()?;
     let Some(cost) = slowness(case, current) else {
         return Outcome::fine(not_slow(case, current));
@@ -114,7 +114,7 @@ fn step(case: &Case<'_>, current: &str) -> Option<String> {
     // The same for every clock but the coarse ones, which step no finer anyway.
     let seen = || {
         let all = &case.measured().ok()?.granularity;
-        let one = all.iter().find(|one| one.clock == "CLOCK_MONOTONIC")?;
+        let one = all.iter().find(|resolution| resolution.clock == "CLOCK_MONOTONIC")?;
         one.smallest_step_ns.map(|ns| ns as f64)
     };
     let configured = || case.facts.kernel.tick_hz().map(|hz| 1e9 / hz);
@@ -267,7 +267,7 @@ fn better_source<'a>(case: &Case<'_>, against_tsc: &[String]) -> Option<&'a str>
 }
 
 /// `clocksource-not-used`
-pub(crate) fn requested(case: &Case<'_>) -> Check {
+pub(crate) fn check_requested(case: &Case<'_>) -> Check {
     case.command_line()?;
     let Some(requested) = case.parameter("clocksource").filter(|name| !name.is_empty()) else {
         return Outcome::fine("the kernel command line requests no clock source");

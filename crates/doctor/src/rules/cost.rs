@@ -18,7 +18,7 @@ const IN_PROGRAM: [&str; 5] =
     ["arch_sys_counter", "tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "xen"];
 
 /// `reads-enter-kernel`
-pub(crate) fn enter_kernel(case: &Case<'_>) -> Check {
+pub(crate) fn check_enter_kernel(case: &Case<'_>) -> Check {
     case.measured()?;
     let current = case.current()?;
     let Some(cost) = case.clock_cost() else {
@@ -64,7 +64,7 @@ pub(crate) fn enter_kernel(case: &Case<'_>) -> Check {
 }
 
 /// `tsc-trapped`
-pub(crate) fn trapped(case: &Case<'_>) -> Check {
+pub(crate) fn check_trapped(case: &Case<'_>) -> Check {
     let cost = case.counter_cost();
     match cost {
         Some(cost) if cost.ns.min <= TRAPPED_RDTSC_NS => return Outcome::fine(cost_evidence(cost)),
@@ -159,7 +159,7 @@ const NORMS_NS: [(&str, f64, f64); 7] = [
 ];
 
 /// `read-cost`
-pub(crate) fn out_of_line(case: &Case<'_>) -> Check {
+pub(crate) fn check_out_of_line(case: &Case<'_>) -> Check {
     case.measured()?;
     let current = case.current()?;
     let Some(cost) = case.clock_cost() else {
@@ -205,7 +205,7 @@ pub(crate) fn out_of_line(case: &Case<'_>) -> Check {
 }
 
 /// `clock-order`
-pub(crate) fn order(case: &Case<'_>) -> Check {
+pub(crate) fn check_order(case: &Case<'_>) -> Check {
     let measured = case.measured()?;
     // Under another clock source the TSC is no clock of the system: the rule
     // tsc-across-cpus reports what programs that read it would see.

@@ -25,7 +25,7 @@ const SUSPECT_PPM: f64 = 200.0;
 const SLEW_LEFT_S: f64 = 0.01;
 
 /// `frequency-correction`
-pub(crate) fn frequency(case: &Case<'_>) -> Check {
+pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
     let state = adjtimex(case)?;
     // chrony exceeds the kernel's limit by the length of the tick: one
     // microsecond more in 10 000 is 100 ppm.
@@ -106,7 +106,7 @@ fn why_corrected(ppm: f64, is_at_kernels_limit: bool) -> String {
 }
 
 /// `clock-offset`
-pub(crate) fn offset(case: &Case<'_>) -> Check {
+pub(crate) fn check_offset(case: &Case<'_>) -> Check {
     let state = adjtimex(case)?;
     let (who, offset_s) = match case.facts.steering.chrony.known() {
         // Opposite signs: the correction still to come, and the offset last
@@ -193,7 +193,7 @@ fn slewing(case: &Case<'_>, offset_s: f64) -> String {
 }
 
 /// `error-bound`
-pub(crate) fn error_bound(case: &Case<'_>) -> Check {
+pub(crate) fn check_error_bound(case: &Case<'_>) -> Check {
     let state = adjtimex(case)?;
     if state.has(Adjtimex::STA_UNSYNC) {
         return Err(Skipped::CouldNot("unknown while no daemon disciplines the clock".to_owned()));

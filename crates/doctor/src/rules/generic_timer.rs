@@ -15,7 +15,7 @@ const SAME_PPM: f64 = 100.0;
 const LOG_ROUNDED_HZ: f64 = 5_000.0;
 
 /// `counter-frequency`
-pub(crate) fn frequency(case: &Case<'_>) -> Check {
+pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
     let Some(timer) = case.facts.cpu.generic_timer.known() else {
         return Err(why_not(&case.facts.cpu.generic_timer));
     };
@@ -98,7 +98,7 @@ mod tests {
     use crate::testing::healthy_kvm_guest;
 
     /// What the rule says of a counter that was logged and is now stated so.
-    fn said(logged_hz: u64, now_hz: u64, assumed_hz: Option<f64>) -> Check {
+    fn check_counter(logged_hz: u64, now_hz: u64, assumed_hz: Option<f64>) -> Check {
         let mut facts = healthy_kvm_guest();
         let timer = GenericTimer { hz: now_hz, readable: true, self_synchronised: false };
         facts.cpu.generic_timer = Fact::Known(timer);
@@ -108,7 +108,7 @@ mod tests {
         facts.kernel.log = Fact::Known(vec![LogLine { at_s: Some(0.0), text, event }]);
         let tsc_rate = assumed_hz.map(|hz| TscRate { hz, bound_ppm: 5.0, over_s: 1.0 });
         let measurements = Measurements { tsc_rate, ..Measurements::default() };
-        frequency(&Case::new(&facts, Some(&measurements)))
+        check_frequency(&Case::new(&facts, Some(&measurements)))
     }
 
     #[test]
@@ -119,22 +119,27 @@ mod tests {
             (24_580_000, 24_576_000, Some(24_576_010.0)),
             (1, 0, None),
         ] {
-            assert!(matches!(said(logged, now, assumed), Ok(Outcome::Fine(_))), "{now}");
+            assert!(matches!(check_counter(logged, now, assumed), Ok(Outcome::Fine(_))), "{now}");
         }
         for (logged, now, assumed) in
             [(19_200_000, 24_000_000, None), (24_000_000, 24_000_000, Some(25_000_000.0))]
         {
-            let Ok(Outcome::Found(found)) = said(logged, now, assumed) else { panic!("{now}") };
+            let Ok(Outcome::Found(found)) = check_counter(logged, now, assumed) else {
+                panic!("{now}")
+            };
             assert_eq!((found.len(), found[0].severity), (1, Severity::Error));
         }
-        let Ok(Outcome::Found(found)) = said(19_200_000, 24_000_000, None) else { panic!() };
+        let Ok(Outcome::Found(found)) = check_counter(19_200_000, 24_000_000, None) else {
+            panic!()
+        };
         assert!(found[0].why.contains("375.00 s in 300 s"), "{}", found[0].why);
         for (now_hz, says) in [
             (24_005_000, "can correct the clock"),
             (24_550_000, "chronyd can correct up to 100 000 ppm"),
             (30_000_000, "No time daemon can correct that"),
         ] {
-            let Ok(Outcome::Found(found)) = said(24_000_000, now_hz, Some(24_000_000.0)) else {
+            let Ok(Outcome::Found(found)) = check_counter(24_000_000, now_hz, Some(24_000_000.0))
+            else {
                 panic!("{now_hz}")
             };
             assert!(found[0].why.contains(says), "{}", found[0].why);

@@ -7,7 +7,7 @@ use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 
 /// `virtualbox-provider`
-pub(crate) fn virtualbox(case: &Case<'_>) -> Check {
+pub(crate) fn check_virtualbox(case: &Case<'_>) -> Check {
     if !case.is_virtualbox() {
         return Err(Skipped::DoesNotApply("does not apply: not VirtualBox".to_owned()));
     }
@@ -58,7 +58,7 @@ pub(crate) fn virtualbox(case: &Case<'_>) -> Check {
 }
 
 /// `hyperv-clock`
-pub(crate) fn hyperv(case: &Case<'_>) -> Check {
+pub(crate) fn check_hyperv(case: &Case<'_>) -> Check {
     let hypervisor = case.hypervisor()?;
     let Some(features) = hypervisor.hyperv.filter(|_| hypervisor.kind == HypervisorKind::HyperV)
     else {
@@ -92,7 +92,7 @@ pub(crate) fn hyperv(case: &Case<'_>) -> Check {
 }
 
 /// `software-emulation`
-pub(crate) fn emulated(case: &Case<'_>) -> Check {
+pub(crate) fn check_emulated(case: &Case<'_>) -> Check {
     let hypervisor = case.hypervisor()?;
     if hypervisor.kind != HypervisorKind::Tcg {
         return Outcome::fine("the CPU executes programs directly");

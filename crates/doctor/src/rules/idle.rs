@@ -10,7 +10,7 @@ use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 
 /// `guest-halt-polling`
-pub(crate) fn guest_halt_polling(case: &Case<'_>) -> Check {
+pub(crate) fn check_guest_halt_polling(case: &Case<'_>) -> Check {
     if case.kind() != Some(HypervisorKind::Kvm) {
         return Err(Skipped::DoesNotApply("does not apply: not a KVM guest".to_owned()));
     }
@@ -62,7 +62,7 @@ fn is_host(case: &Case<'_>) -> Result<(), Skipped> {
 }
 
 /// `host-halt-polling`
-pub(crate) fn host_halt_polling(case: &Case<'_>) -> Check {
+pub(crate) fn check_host_halt_polling(case: &Case<'_>) -> Check {
     is_host(case)?;
     let polls = &case.facts.idle.halt_poll_ns;
     let Some(&polls_ns) = polls.known() else { return Err(why_not(polls)) };
@@ -88,7 +88,7 @@ pub(crate) fn host_halt_polling(case: &Case<'_>) -> Check {
 }
 
 /// `coarse-timers`; `highres=off` is `harmful-parameters`'.
-pub(crate) fn coarse_timers(case: &Case<'_>) -> Check {
+pub(crate) fn check_coarse_timers(case: &Case<'_>) -> Check {
     let configuration = &case.facts.kernel.configuration;
     let Some(options) = configuration.known() else { return Err(why_not(configuration)) };
     if options.contains_key("HIGH_RES_TIMERS") {
@@ -109,7 +109,7 @@ pub(crate) fn coarse_timers(case: &Case<'_>) -> Check {
 }
 
 /// `dear-exits`
-pub(crate) fn dear_exits(case: &Case<'_>) -> Check {
+pub(crate) fn check_dear_exits(case: &Case<'_>) -> Check {
     is_host(case)?;
     let l1tf = &case.facts.idle.l1tf;
     let Some(text) = l1tf.known() else { return Err(why_not(l1tf)) };
@@ -133,7 +133,7 @@ pub(crate) fn dear_exits(case: &Case<'_>) -> Check {
 }
 
 /// `hint-of-dedicated-cpus`
-pub(crate) fn dedicated(case: &Case<'_>) -> Check {
+pub(crate) fn check_dedicated(case: &Case<'_>) -> Check {
     let features = case.hypervisor()?.kvm_features;
     if !features.is_some_and(|features| features.realtime_hint) {
         return Err(Skipped::DoesNotApply(

@@ -18,7 +18,7 @@ const TSC_STABLE: u8 = 1;
 const HOST_TSC_STABLE: u32 = 2;
 
 /// `kvm-clock-missing`
-pub(crate) fn missing(case: &Case<'_>) -> Check {
+pub(crate) fn check_missing(case: &Case<'_>) -> Check {
     let hypervisor = case.hypervisor()?;
     if hypervisor.kind != HypervisorKind::Kvm {
         return Err(Skipped::DoesNotApply(format!(
@@ -86,7 +86,7 @@ pub(crate) fn is_stable(case: &Case<'_>) -> bool {
 }
 
 /// `kvm-clock-not-stable`
-pub(crate) fn not_stable(case: &Case<'_>) -> Check {
+pub(crate) fn check_not_stable(case: &Case<'_>) -> Check {
     if case.current()? != "kvm-clock" {
         return Err(Skipped::DoesNotApply("does not apply: kvm-clock is not in use".to_owned()));
     }
@@ -141,7 +141,7 @@ fn flags_line(page: &PvclockPage) -> String {
 }
 
 /// `kvm-host-clock`
-pub(crate) fn host(case: &Case<'_>) -> Check {
+pub(crate) fn check_host(case: &Case<'_>) -> Check {
     let host = match &case.facts.kvm_host {
         Fact::Known(host) => host,
         Fact::Unknown(Unknown::NotThere { .. }) => {

@@ -12,7 +12,7 @@ use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
 
 /// `leap-second`
-pub(crate) fn armed(case: &Case<'_>) -> Check {
+pub(crate) fn check_armed(case: &Case<'_>) -> Check {
     let adjtimex = case.facts.steering.adjtimex.known();
     let leap_status =
         case.facts.steering.chrony.known().map_or("", |tracking| tracking.leap_status.as_str());
@@ -24,7 +24,7 @@ pub(crate) fn armed(case: &Case<'_>) -> Check {
         return Outcome::fine("the leap second has just passed");
     }
     let flagged = state.has(Adjtimex::STA_INS) || state.has(Adjtimex::STA_DEL);
-    if flagged && let Some(passed) = passed(case, state)? {
+    if flagged && let Some(passed) = describe_passed(case, state)? {
         return Outcome::fine(passed);
     }
     let inserted = state.has(Adjtimex::STA_INS) || leap_status == "Insert second";
@@ -77,7 +77,7 @@ pub(crate) fn armed(case: &Case<'_>) -> Check {
 /// The flag stays until a daemon clears it, and on a clock that is not
 /// synchronised adjtimex returns TIME_ERROR (5), which hides TIME_WAIT
 /// (kernel/time/ntp.c, `second_overflow` and `__do_adjtimex`).
-fn passed(case: &Case<'_>, state: &Adjtimex) -> Result<Option<String>, Skipped> {
+fn describe_passed(case: &Case<'_>, state: &Adjtimex) -> Result<Option<String>, Skipped> {
     const TIME_ERROR: i32 = 5;
     if state.state != TIME_ERROR {
         return Ok(None);
@@ -106,7 +106,7 @@ fn passed(case: &Case<'_>, state: &Adjtimex) -> Result<Option<String>, Skipped> 
 }
 
 /// `tai-offset`
-pub(crate) fn tai(case: &Case<'_>) -> Check {
+pub(crate) fn check_tai(case: &Case<'_>) -> Check {
     let Some(state) = case.facts.steering.adjtimex.known() else {
         return Err(why_not(&case.facts.steering.adjtimex));
     };
@@ -136,7 +136,7 @@ pub(crate) fn tai(case: &Case<'_>) -> Check {
                 "Only programs that read CLOCK_TAI are affected: PTP, some radio and media stacks, \
                  time-based packet schedulers (ETF, TAPRIO).",
             );
-    if running.iter().all(|one| one.kind == TimeKeeperKind::Ntpd) {
+    if running.iter().all(|keeper| keeper.kind == TimeKeeperKind::Ntpd) {
         return finding.remedy(remedies::ntpd_leapfile(case)).alone();
     }
     let [by_zone, listed] = remedies::tai_table(case);
@@ -152,7 +152,8 @@ fn smearing(case: &Case<'_>) -> Option<String> {
         return Some(name.to_owned());
     }
     if let Some(config) = case.chrony_config() {
-        let server = config.servers.iter().find(|one| one.smears).map(|one| one.name.clone());
+        let server =
+            config.servers.iter().find(|server| server.smears).map(|server| server.name.clone());
         return server.or_else(|| {
             let smears = |line: &&RefClock| {
                 case.phc_named(line).is_some_and(|phc| case.phc_time(phc) == PhcTime::SmearedUtc)

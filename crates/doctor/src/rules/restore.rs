@@ -16,7 +16,7 @@ use crate::text;
 ///
 /// Measured with Firecracker 1.16 and a pause of 60 s: a guest on tsc was 64 s
 /// behind after the restore, one on kvm-clock 1 s, with `clock_realtime` set.
-pub(crate) fn snapshots(case: &Case<'_>) -> Check {
+pub(crate) fn check_snapshots(case: &Case<'_>) -> Check {
     let restored: Vec<_> = case.logged(|event| *event == LogEvent::Restored).collect();
     // Other hypervisors have guest tools that set the clock.
     let restored_by_kvm = !restored.is_empty() && case.kind() == Some(HypervisorKind::Kvm);
@@ -167,7 +167,7 @@ fn with_phc(case: &Case<'_>, finding: Finding) -> Finding {
 }
 
 /// `pauses-seen`
-pub(crate) fn pauses(case: &Case<'_>) -> Check {
+pub(crate) fn check_pauses(case: &Case<'_>) -> Check {
     case.log()?;
     let restored: Vec<_> = case.logged(|event| *event == LogEvent::Restored).collect();
     let resumed = case.logged(|event| *event == LogEvent::Resumed).count();
@@ -220,7 +220,7 @@ pub(crate) fn pauses(case: &Case<'_>) -> Check {
 }
 
 /// `vmclock-status`
-pub(crate) fn vmclock(case: &Case<'_>) -> Check {
+pub(crate) fn check_vmclock(case: &Case<'_>) -> Check {
     let page = match &case.facts.vmclock {
         Fact::Known(page) => page,
         Fact::Unknown(Unknown::NotThere { .. }) => {

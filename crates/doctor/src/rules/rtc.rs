@@ -10,7 +10,7 @@ use crate::outcome::{Check, Outcome, Skipped};
 use crate::text;
 
 /// `rtc-local-time`
-pub(crate) fn local_time(case: &Case<'_>) -> Check {
+pub(crate) fn check_local_time(case: &Case<'_>) -> Check {
     needs_rtc(case)?;
     match case.facts.rtc.convention.known() {
         None => Err(why_not(&case.facts.rtc.convention)),
@@ -32,7 +32,7 @@ pub(crate) fn local_time(case: &Case<'_>) -> Check {
 }
 
 /// `rtc-off`
-pub(crate) fn off(case: &Case<'_>) -> Check {
+pub(crate) fn check_off(case: &Case<'_>) -> Check {
     needs_rtc(case)?;
     let Some(&minus_system_s) = case.facts.rtc.minus_system_s.known() else {
         return Err(why_not(&case.facts.rtc.minus_system_s));
@@ -96,7 +96,7 @@ fn whole_quarter_hours(off_s: u64) -> bool {
 }
 
 /// `rtc-missing`
-pub(crate) fn missing(case: &Case<'_>) -> Check {
+pub(crate) fn check_missing(case: &Case<'_>) -> Check {
     use facts::Unknown;
     let devices = &case.facts.rtc.devices;
     let none = match (devices.known(), devices.unknown()) {

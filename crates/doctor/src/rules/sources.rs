@@ -21,7 +21,7 @@ fn configuration<'a>(case: &Case<'a>) -> Result<&'a ChronyConfig, Skipped> {
 }
 
 /// `host-clock-unused`
-pub(crate) fn unused(case: &Case<'_>) -> Check {
+pub(crate) fn check_unused(case: &Case<'_>) -> Check {
     let config = configuration(case)?;
     if let Some(unknown) = case.facts.phcs.unknown() {
         return Err(unknown.into());
@@ -92,7 +92,7 @@ fn mistaken(line: &RefClock, time: PhcTime) -> Option<(String, &'static str)> {
 }
 
 /// `phc-time-scale`
-pub(crate) fn time_scale(case: &Case<'_>) -> Check {
+pub(crate) fn check_time_scale(case: &Case<'_>) -> Check {
     let config = configuration(case)?;
     let mut findings = Vec::new();
     let mut fine = Vec::new();
@@ -122,14 +122,14 @@ pub(crate) fn time_scale(case: &Case<'_>) -> Check {
             ))),
         });
     }
-    Outcome::found_or(findings, || match fine.as_slice() {
+    Outcome::findings_or_fine(findings, || match fine.as_slice() {
         [] => "no refclock line names a PTP clock of a known kind".to_owned(),
         some => format!("{}: matches what its driver counts", some.join(", ")),
     })
 }
 
 /// `mixed-leap-smear`
-pub(crate) fn mixed(case: &Case<'_>) -> Check {
+pub(crate) fn check_mixed(case: &Case<'_>) -> Check {
     let config = configuration(case)?;
     let (mut smeared, mut plain) = (Vec::new(), Vec::new());
     for server in &config.servers {

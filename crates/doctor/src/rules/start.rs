@@ -13,7 +13,7 @@ use crate::remedies;
 const ZONES_S: f64 = 86_400.0;
 
 /// `clock-before-build`
-pub(crate) fn before_build(case: &Case<'_>) -> Check {
+pub(crate) fn check_before_build(case: &Case<'_>) -> Check {
     let built = &case.facts.kernel.built_s;
     let Some(&built_day_s) = built.known() else { return Err(why_not(built)) };
     let load = &case.facts.load;

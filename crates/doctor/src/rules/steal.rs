@@ -21,7 +21,7 @@ const HIGH: f64 = 0.05;
 const XEN_COUNTS_MORE: &str = ", in which Xen counts the time before the start, and pauses";
 
 /// `steal-time`
-pub(crate) fn steal(case: &Case<'_>) -> Check {
+pub(crate) fn check_steal(case: &Case<'_>) -> Check {
     if case.is_guest() == Some(false) {
         return Err(Skipped::DoesNotApply("does not apply: no hypervisor".to_owned()));
     }
@@ -138,7 +138,7 @@ fn not_reported(case: &Case<'_>) -> Option<&'static str> {
 }
 
 /// `stalls`
-pub(crate) fn stalls(case: &Case<'_>) -> Check {
+pub(crate) fn check_stalls(case: &Case<'_>) -> Check {
     case.log()?;
     // Less is an ordinary interrupt storm or a busy host; a tenth of a second
     // is a pause.

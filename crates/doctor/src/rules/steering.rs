@@ -26,15 +26,15 @@ const DAEMONS: [TimeKeeperKind; 6] = [
 const BY_ADJTIME: [TimeKeeperKind; 2] = [TimeKeeperKind::Connman, TimeKeeperKind::Htpdate];
 
 fn names(keepers: &[&TimeKeeper]) -> Vec<&'static str> {
-    keepers.iter().map(|one| one.kind.program()).collect()
+    keepers.iter().map(|keeper| keeper.kind.program()).collect()
 }
 
 /// With the units that they are of, and how sure that is.
 fn with_units(keepers: &[&TimeKeeper]) -> Vec<String> {
-    let unsure = |one: &TimeKeeper| {
-        if one.by_unit_alone { ", of which only the unit is visible" } else { "" }
+    let unsure = |keeper: &TimeKeeper| {
+        if keeper.by_unit_alone { ", of which only the unit is visible" } else { "" }
     };
-    keepers.iter().map(|one| one.program_and_unit() + unsure(one)).collect()
+    keepers.iter().map(|keeper| keeper.program_and_unit() + unsure(keeper)).collect()
 }
 
 /// Whether chronyd reports that it follows a source.
@@ -43,7 +43,7 @@ fn follows(tracking: &ChronyTracking) -> bool {
 }
 
 /// `clock-steered`
-pub(crate) fn steered(case: &Case<'_>) -> Check {
+pub(crate) fn check_steered(case: &Case<'_>) -> Check {
     let adjtimex = case.facts.steering.adjtimex.known();
     let synchronised = adjtimex.map(|state| !state.has(Adjtimex::STA_UNSYNC));
     let tracking = case.facts.steering.chrony.known();
@@ -102,9 +102,9 @@ fn undisciplined(case: &Case<'_>, adjtimex: Option<&Adjtimex>, keepers: &[TimeKe
         .evidence_from(adjtimex.map(adjtimex_evidence));
     let installed: Vec<_> = keepers
         .iter()
-        .filter(|one| one.installed)
-        .filter(|one| DAEMONS.contains(&one.kind) || BY_ADJTIME.contains(&one.kind))
-        .map(|one| one.kind.program())
+        .filter(|keeper| keeper.installed)
+        .filter(|keeper| DAEMONS.contains(&keeper.kind) || BY_ADJTIME.contains(&keeper.kind))
+        .map(|keeper| keeper.kind.program())
         .collect();
     finding = finding.evidence(match installed.as_slice() {
         [] if case.in_container() => "no time daemon visible in this container".to_owned(),
@@ -188,7 +188,7 @@ fn searching(
 }
 
 /// `one-daemon`
-pub(crate) fn one_daemon(case: &Case<'_>) -> Check {
+pub(crate) fn check_one_daemon(case: &Case<'_>) -> Check {
     if let Some(unknown) = case.facts.steering.keepers.unknown() {
         return Err(unknown.into());
     }
@@ -201,7 +201,7 @@ pub(crate) fn one_daemon(case: &Case<'_>) -> Check {
         });
     }
     let both = text::list(&names(&running));
-    let keep = if running.iter().any(|one| one.kind == TimeKeeperKind::Chrony) {
+    let keep = if running.iter().any(|keeper| keeper.kind == TimeKeeperKind::Chrony) {
         "chronyd"
     } else {
         running[0].kind.program()
@@ -213,7 +213,7 @@ pub(crate) fn one_daemon(case: &Case<'_>) -> Check {
                 "Each corrects the other's corrections: the clock oscillates, and both report that \
              they are synchronised.",
             );
-    for other in running.iter().filter(|one| one.kind.program() != keep) {
+    for other in running.iter().filter(|keeper| keeper.kind.program() != keep) {
         finding = finding.remedy(
             Remedy::command(
                 format!("Keep {keep}, stop {}.", other.kind.program()),
@@ -240,7 +240,7 @@ fn unit<'f>(case: &Case<'_>, keeper: &'f TimeKeeper) -> &'f str {
 }
 
 /// `guest-tools`
-pub(crate) fn guest_tools(case: &Case<'_>) -> Check {
+pub(crate) fn check_guest_tools(case: &Case<'_>) -> Check {
     if let Some(unknown) = case.facts.steering.keepers.unknown() {
         return Err(unknown.into());
     }

@@ -20,7 +20,7 @@ pub(super) fn pauses(case: &Case<'_>) -> bool {
 }
 
 /// `makestep-limited`
-pub(crate) fn limited(case: &Case<'_>) -> Check {
+pub(crate) fn check_limited(case: &Case<'_>) -> Check {
     if let Some(unknown) = case.facts.steering.keepers.unknown() {
         return Err(unknown.into());
     }

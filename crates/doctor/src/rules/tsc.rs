@@ -15,7 +15,7 @@ use crate::remedies;
 use crate::text;
 
 /// `tsc-not-constant`
-pub(crate) fn not_constant(case: &Case<'_>) -> Check {
+pub(crate) fn check_not_constant(case: &Case<'_>) -> Check {
     let flags = case.flags()?;
     if !flags.tsc {
         return Err(Skipped::DoesNotApply("this CPU has no TSC".to_owned()));
@@ -152,15 +152,16 @@ impl Witness {
 }
 
 /// `tsc-frequency`
-pub(crate) fn frequency(case: &Case<'_>) -> Check {
+pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
     let Some(kernel_hz) = case.facts.kernel.tsc_hz().map(|(hz, _)| hz as f64) else {
         return Err(Skipped::CouldNot(
             "the kernel log does not show the TSC frequency that the kernel assumes".to_owned(),
         ));
     };
     let all = frequencies(case, kernel_hz);
-    let off_ppm = |one: &Frequency| (one.hz / kernel_hz - 1.0) * 1e6;
-    let Some(wrong) = all.iter().find(|one| off_ppm(one).abs() > one.from.tolerance_ppm()) else {
+    let off_ppm = |frequency: &Frequency| (frequency.hz / kernel_hz - 1.0) * 1e6;
+    let Some(wrong) = all.iter().find(|source| off_ppm(source).abs() > source.from.tolerance_ppm())
+    else {
         return Outcome::fine(match all.len() {
             1 => format!("{}; no other source to compare it with", figures::hz(kernel_hz)),
             n => format!("{}; {n} sources agree", figures::hz(kernel_hz)),
@@ -248,7 +249,7 @@ fn frequencies(case: &Case<'_>, kernel_hz: f64) -> Vec<Frequency> {
 }
 
 /// `tsc-across-cpus`
-pub(crate) fn across_cpus(case: &Case<'_>) -> Check {
+pub(crate) fn check_across_cpus(case: &Case<'_>) -> Check {
     let measured = case.measured()?;
     if case.facts.cpu.logical_cpus.is_known_and(|cpus| *cpus < 2) {
         return Err(Skipped::DoesNotApply("does not apply: one CPU".to_owned()));
@@ -350,7 +351,7 @@ fn no_difference(measured: &Measurements) -> Check {
 }
 
 /// `tsc-firmware`
-pub(crate) fn firmware(case: &Case<'_>) -> Check {
+pub(crate) fn check_firmware(case: &Case<'_>) -> Check {
     case.log()?;
     let faults: Vec<_> = case
         .logged(|event| *event == LogEvent::TscFault)

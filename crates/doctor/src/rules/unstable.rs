@@ -27,12 +27,12 @@ use crate::text;
 use instruments::figures;
 
 /// `tsc-marked-unstable`
-pub(crate) fn marked(case: &Case<'_>) -> Check {
+pub(crate) fn check_marked(case: &Case<'_>) -> Check {
     let log = case.log()?;
     let Some(at) = verdict_line(log) else {
         return Outcome::fine("the kernel log does not mark the TSC unstable");
     };
-    let because = because(&log[at]);
+    let because = reason(&log[at]);
     // Hyper-V's page is used instead, as it should be.
     if because.contains("running on Hyper-V") {
         return Outcome::fine("normal under Hyper-V without an invariant TSC");
@@ -40,8 +40,8 @@ pub(crate) fn marked(case: &Case<'_>) -> Check {
     if because.contains("boot parameter") {
         return Outcome::fine("marked unstable by a parameter on the kernel command line");
     }
-    let interval = Interval::after(case, log, at);
-    let cause = Cause::of(case, log, at, because, interval.as_ref());
+    let interval = Interval::parse_after(case, log, at);
+    let cause = Cause::infer(case, log, at, because, interval.as_ref());
     // The kernel assumes it of each such CPU model; the page stands in for it.
     if cause == Cause::NotSynchronised && severity(case) == Severity::Note {
         return Outcome::fine(
@@ -50,11 +50,11 @@ pub(crate) fn marked(case: &Case<'_>) -> Check {
     }
     Finding::new(
         severity(case),
-        format!("The kernel marked the TSC unstable: {}", explanation::in_short(&cause)),
+        format!("The kernel marked the TSC unstable: {}", explanation::summary(&cause)),
     )
     .evidence_from(evidence(log, at))
     .evidence_from(interval.iter().flat_map(Interval::sums))
-    .evidence_from(interval.iter().filter_map(|it| model::verdicts(case, &cause, it)))
+    .evidence_from(interval.iter().filter_map(|interval| model::verdicts(case, &cause, interval)))
     .evidence_from(cause.context(case, log, at))
     .why(format!(
         "{} Until the next boot the kernel does not use the TSC, the cheapest clock source.",
@@ -65,7 +65,7 @@ pub(crate) fn marked(case: &Case<'_>) -> Check {
 }
 
 /// `watchdog-late`
-pub(crate) fn late(case: &Case<'_>) -> Check {
+pub(crate) fn check_late(case: &Case<'_>) -> Check {
     let log = case.log()?;
     let delays = |line: &&LogLine| matches!(line.event, LogEvent::WatchdogDelayed { .. });
     let all: Vec<_> = log.iter().filter(delays).collect();
@@ -128,10 +128,10 @@ pub(crate) fn late(case: &Case<'_>) -> Check {
 pub(crate) fn condemned(case: &Case<'_>) -> bool {
     let Ok(log) = case.log() else { return false };
     verdict_line(log).is_some_and(|at| {
-        let because = because(&log[at]);
-        let interval = Interval::after(case, log, at);
+        let because = reason(&log[at]);
+        let interval = Interval::parse_after(case, log, at);
         !because.contains("boot parameter")
-            && !Cause::of(case, log, at, because, interval.as_ref()).acquits()
+            && !Cause::infer(case, log, at, because, interval.as_ref()).acquits()
     })
 }
 
@@ -150,7 +150,7 @@ fn verdict_line(log: &[LogLine]) -> Option<usize> {
 }
 
 /// The kernel's reason.
-fn because(line: &LogLine) -> &str {
+fn reason(line: &LogLine) -> &str {
     match &line.event {
         LogEvent::MarkedUnstable { because, .. } => because,
         _ => "",

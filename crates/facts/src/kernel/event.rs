@@ -50,18 +50,18 @@ const ABOUT_CLOCKS: &[&str] = &[
 ];
 
 /// A line's event (without its stamp); `None` when not about clocks.
-pub fn of(text: &str) -> Option<LogEvent> {
+pub fn parse(text: &str) -> Option<LogEvent> {
     if is_of_program(text) {
         return None;
     }
     let text = text.strip_prefix("[Firmware Bug]: ").unwrap_or(text);
     let body = text.strip_prefix("clocksource:").unwrap_or(text).trim();
-    marked(text, body)
+    parse_marked(text, body)
         .or_else(|| watchdog(body))
         .or_else(|| frequency(text))
         .or_else(|| counter(text))
         .or_else(|| fault(text, body))
-        .or_else(|| outside(text))
+        .or_else(|| parse_outside_event(text))
         .or_else(|| about_clocks(text).then_some(LogEvent::Other))
 }
 
@@ -79,7 +79,7 @@ fn about_clocks(text: &str) -> bool {
 /// `Marking clocksource tsc unstable due to frequency skew` (7.1),
 /// `tsc: Marking TSC unstable due to clocksource watchdog` and
 /// `Clocksource tsc unstable (delta = -250013288 ns)` (before 4.0).
-fn marked(text: &str, body: &str) -> Option<LogEvent> {
+fn parse_marked(text: &str, body: &str) -> Option<LogEvent> {
     if let Some((_, rest)) = text.split_once("Marking TSC unstable due to") {
         return Some(marked_as("tsc", rest));
     }
@@ -106,13 +106,13 @@ fn unquoted(name: &str) -> &str {
 /// The watchdog's figures, and its messages of late reads.
 fn watchdog(body: &str) -> Option<LogEvent> {
     if body.contains("read-back delay") {
-        return Some(LogEvent::WatchdogDelayed { delay_ns: after(body, "delay of ") });
+        return Some(LogEvent::WatchdogDelayed { delay_ns: number_after(body, "delay of ") });
     }
     if body.contains("times before success") || body.contains("read timed out") {
-        return Some(LogEvent::WatchdogDelayed { delay_ns: after(body, "sequence took: ") });
+        return Some(LogEvent::WatchdogDelayed { delay_ns: number_after(body, "sequence took: ") });
     }
     if body.contains("kipping watchdog check:") {
-        let (clock, watchdog) = (after(body, "cs_nsec: "), after(body, "wd_nsec: "));
+        let (clock, watchdog) = (number_after(body, "cs_nsec: "), number_after(body, "wd_nsec: "));
         return Some(LogEvent::WatchdogDelayed { delay_ns: clock.max(watchdog) });
     }
     skew(body).or_else(|| interval(body)).or_else(|| interval_since_7_1(body))
@@ -125,7 +125,7 @@ fn skew(body: &str) -> Option<LogEvent> {
     Some(LogEvent::Skew {
         clocksource: unquoted(name).to_owned(),
         skew_ns: rest.split_once(" ns")?.0.parse().ok()?,
-        interval_ns: after(rest, "interval of ")?,
+        interval_ns: number_after(rest, "interval of ")?,
     })
 }
 
@@ -138,7 +138,7 @@ fn interval(body: &str) -> Option<LogEvent> {
     (watchdog || rest.starts_with("cs_")).then(|| LogEvent::WatchdogInterval {
         watchdog,
         clocksource: name.to_owned(),
-        interval_ns: after(rest, "_nsec: "),
+        interval_ns: number_after(rest, "_nsec: "),
     })
 }
 
@@ -204,7 +204,7 @@ fn fault(text: &str, body: &str) -> Option<LogEvent> {
 }
 
 /// Events that the machine, a CPU or the clock suffered from outside.
-fn outside(text: &str) -> Option<LogEvent> {
+fn parse_outside_event(text: &str) -> Option<LogEvent> {
     let body = text.strip_prefix("clocksource: ").unwrap_or(text);
     if let Some(to) = ["Switched to clocksource ", "Switching to clocksource "]
         .iter()
@@ -236,7 +236,7 @@ fn outside(text: &str) -> Option<LogEvent> {
 }
 
 /// The whole number after `label`.
-fn after(text: &str, label: &str) -> Option<u64> {
+fn number_after(text: &str, label: &str) -> Option<u64> {
     digits(text.split_once(label)?.1)
 }
 

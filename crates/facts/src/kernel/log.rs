@@ -21,7 +21,7 @@ pub fn reduce(log: &str) -> String {
         }
         // Parsed as it will be read again: a name may resemble a clock.
         let text = without_names(text);
-        if event::of(&text).is_some() {
+        if event::parse(&text).is_some() {
             kept.push(match at_s {
                 Some(at_s) => format!("[{at_s:12.6}] {text}\n"),
                 None => format!("{text}\n"),
@@ -35,7 +35,7 @@ pub fn reduce(log: &str) -> String {
 pub fn parse(log: &str) -> Fact<Vec<LogLine>> {
     let lines = log.lines().filter_map(|line| {
         let (at_s, text) = split(line);
-        Some(LogLine { at_s, text: text.to_owned(), event: event::of(text)? })
+        Some(LogLine { at_s, text: text.to_owned(), event: event::parse(text)? })
     });
     Fact::Known(lines.collect())
 }

@@ -102,7 +102,7 @@ const MOST_WRAPS: u32 = 8;
 
 impl Cause {
     /// The cause of the verdict in line `at`.
-    pub(super) fn of(
+    pub(super) fn infer(
         case: &Case<'_>,
         log: &[LogLine],
         at: usize,
@@ -114,7 +114,7 @@ impl Cause {
         }
         let late = delays_before(log, at).next().is_some();
         if let Some(interval) = interval {
-            let form = Form::of(because, interval);
+            let form = Form::infer(because, interval);
             let seen = Seen { form, late, at_s: log[at].at_s };
             return Self::by_reference(case, interval)
                 .or_else(|| Self::by_skew(interval, &seen))
@@ -307,7 +307,7 @@ struct Seen {
 }
 
 impl Form {
-    fn of(because: &str, interval: &Interval) -> Self {
+    fn infer(because: &str, interval: &Interval) -> Self {
         if because.contains("frequency skew") {
             Self::Rewritten
         } else if interval.bracketed {

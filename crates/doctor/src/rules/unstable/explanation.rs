@@ -6,7 +6,7 @@ use super::cause::{Cause, Form};
 use crate::text;
 
 /// The cause in half a line.
-pub(super) fn in_short(cause: &Cause) -> String {
+pub(super) fn summary(cause: &Cause) -> String {
     match cause {
         Cause::NotSynchronised => "its CPUs' counters may disagree".into(),
         Cause::Warp => "its CPUs' counters disagree".into(),

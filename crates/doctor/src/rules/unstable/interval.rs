@@ -48,7 +48,7 @@ const REACH: usize = 6;
 
 impl Interval {
     /// The figures in the lines after the verdict in line `at`, or in it.
-    pub(super) fn after(case: &Case<'_>, log: &[LogLine], at: usize) -> Option<Self> {
+    pub(super) fn parse_after(case: &Case<'_>, log: &[LogLine], at: usize) -> Option<Self> {
         let lines = &log[at + 1..log.len().min(at + 1 + REACH)];
         let mut found = Self::default();
         for line in lines {
@@ -58,7 +58,7 @@ impl Interval {
             );
             match &line.event {
                 LogEvent::WatchdogInterval { watchdog: true, clocksource, interval_ns } => {
-                    let reference = Reference::of(case, clocksource, &line.text, *interval_ns);
+                    let reference = Reference::parse(case, clocksource, &line.text, *interval_ns);
                     found.reference_ns = reference.kernel_ns(*interval_ns);
                     found.reference = Some(reference);
                 }
@@ -96,11 +96,11 @@ impl Interval {
     fn refit(&mut self) {
         let Some((reference, tsc_ns)) = self.reference.as_ref().zip(self.tsc_ns) else { return };
         let slack_ns = self.slack_ns(tsc_ns);
-        let fits = |one: &Reference| one.wraps(tsc_ns, slack_ns).is_some();
+        let fits = |reference: &Reference| reference.wraps(tsc_ns, slack_ns).is_some();
         if fits(reference) || !reference.counter.is_some_and(Counter::is_discarded) {
             return;
         }
-        let other = reference.instead().find(fits);
+        let other = reference.with_other_rates().find(fits);
         if other.is_some() {
             self.reference = other;
         }
@@ -182,7 +182,7 @@ impl Interval {
 }
 
 impl Reference {
-    fn of(case: &Case<'_>, name: &str, text: &str, logged_ns: Option<u64>) -> Self {
+    fn parse(case: &Case<'_>, name: &str, text: &str, logged_ns: Option<u64>) -> Self {
         let counter = Counter::parse(text);
         let ticks = counter.map_or(0, Counter::ticks);
         let mut rate = None;
@@ -214,8 +214,8 @@ impl Reference {
     }
 
     /// It by other rates, where its own is but assumed.
-    fn instead(&self) -> impl Iterator<Item = Self> {
-        let rates = self.rate.into_iter().flat_map(rate::instead);
+    fn with_other_rates(&self) -> impl Iterator<Item = Self> {
+        let rates = self.rate.into_iter().flat_map(rate::alternatives);
         rates.map(|rate| Self { rate: Some(rate), ..self.clone() }.counted_at(rate.hz))
     }
 

@@ -20,9 +20,9 @@ const TICK_HZ: u32 = 250;
 /// The two verdicts in a line of evidence; none without both counters.
 pub(super) fn verdicts(case: &Case<'_>, cause: &Cause, interval: &Interval) -> Option<String> {
     let release = case.facts.kernel.release.known()?;
-    let this = version(KernelVersion::of(release)?)?;
+    let this = version(KernelVersion::parse(release)?)?;
     // What this kernel read was in time by its own rules: it judged it.
-    let here = by(this, interval, 0.0)?;
+    let here = judge(this, interval, 0.0)?;
     let name = format!("Linux {}.{}", this.0, this.1);
     let here = match here {
         Verdict::UnstableSkew { limit_ns, .. } => {
@@ -35,7 +35,7 @@ pub(super) fn verdicts(case: &Case<'_>, cause: &Cause, interval: &Interval) -> O
         return Some(format!("{here}."));
     }
     let late_ns = if *cause == Cause::ReadLate { interval.skew_ns?.abs() } else { 0.0 };
-    let later = match by(REWRITTEN, interval, late_ns)? {
+    let later = match judge(REWRITTEN, interval, late_ns)? {
         Verdict::TooSlow { .. } => "drops a check whose reads are so late".to_owned(),
         Verdict::TooLong { .. } => "drops a check that is so late".to_owned(),
         Verdict::UnstableSkew { limit_ns, .. } => {
@@ -56,7 +56,7 @@ fn version(of: KernelVersion) -> Option<Version> {
 }
 
 /// What the watchdog of a version makes of it, had the second read taken so long.
-fn by(version: Version, interval: &Interval, late_ns: f64) -> Option<Verdict> {
+fn judge(version: Version, interval: &Interval, late_ns: f64) -> Option<Verdict> {
     let reference = interval.reference.as_ref()?;
     let counter = reference.counter?;
     let tsc = interval.tsc?;

@@ -104,7 +104,7 @@ pub(super) fn reference(case: &Case<'_>, name: &str, ticks: u64) -> Option<Rate>
 }
 
 /// Other rates that the reference may have had, where its own is but assumed.
-pub(super) fn instead(assumed: Rate) -> impl Iterator<Item = Rate> {
+pub(super) fn alternatives(assumed: Rate) -> impl Iterator<Item = Rate> {
     let others = HPET_HZ.into_iter().filter(move |hz| *hz != assumed.hz);
     let others = others.filter(move |_| assumed.from == From::Assumed);
     others.map(|hz| Rate { hz, from: From::Fitted })

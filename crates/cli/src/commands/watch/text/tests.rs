@@ -191,31 +191,31 @@ fn a_disruption_reads_as_sentence_and_evidence() {
 fn several_kinds_that_fit_are_all_named() {
     let texts = [
         disruption_line(
-            Kinds::of(&[Kind::Migrated, Kind::SnapshotRestored]),
+            Kinds::any_of(&[Kind::Migrated, Kind::SnapshotRestored]),
             None,
             None,
             vec![Evidence::VmClockMarker { before: 1, after: 2 }],
         ),
         disruption_line(
-            Kinds::of(&[Kind::Pause, Kind::Migrated, Kind::SnapshotRestored]),
+            Kinds::any_of(&[Kind::Pause, Kind::Migrated, Kind::SnapshotRestored]),
             Some([3.3e9, 1e9]),
             Some([3.3e9, 1e9]),
             vec![Evidence::Rtc { gained_s: 3.3, bound_s: 1.0 }],
         ),
         disruption_line(
-            Kinds::of(&[Kind::Pause, Kind::Migrated, Kind::SnapshotRestored, Kind::RtcSet]),
+            Kinds::any_of(&[Kind::Pause, Kind::Migrated, Kind::SnapshotRestored, Kind::RtcSet]),
             Some([2.3e9, 1e9]),
             Some([2.3e9, 1e9]),
             vec![Evidence::Rtc { gained_s: 2.3, bound_s: 1.0 }],
         ),
         disruption_line(
-            Kinds::of(&[Kind::Suspend, Kind::Migrated, Kind::SnapshotRestored]),
+            Kinds::any_of(&[Kind::Suspend, Kind::Migrated, Kind::SnapshotRestored]),
             Some([6e9, 1e9]),
             None,
             vec![],
         ),
         disruption_line(
-            Kinds::of(&[Kind::Pause, Kind::LongSteal]),
+            Kinds::any_of(&[Kind::Pause, Kind::LongSteal]),
             Some([4e9, 1.25e8]),
             None,
             vec![gap(LateCause::StolenOrStopped)],
