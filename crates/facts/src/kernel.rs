@@ -104,6 +104,14 @@ pub enum LogEvent {
         /// Interval by that source, ns, where the line gives it.
         interval_ns: Option<u64>,
     },
+    /// `'hpet' wd2_nsec: 512… wd2_now: …`: a second reference, which some
+    /// kernels print beside the watchdog's.
+    SecondReference {
+        /// Which source.
+        clocksource: String,
+        /// Interval by that source, ns, where the line gives it.
+        interval_ns: Option<u64>,
+    },
     /// `Clocksource 'tsc' skewed N ns (M ms) over watchdog … interval of …`
     Skew {
         /// Which source.
@@ -118,6 +126,23 @@ pub enum LogEvent {
     WatchdogDelayed {
         /// Delay, ns, where the line gives it.
         delay_ns: Option<u64>,
+    },
+    /// The kernel left out messages of its watchdog:
+    /// `cs_watchdog_read: N callbacks suppressed`.
+    WatchdogSuppressed {
+        /// How many.
+        messages: u64,
+    },
+    /// A CPU was added while the system ran: `CPU3 has been hot-added`.
+    CpuAdded,
+    /// KVM on this host started a guest although the host's TSC is unstable:
+    /// `SMP vm created on host with unstable TSC; guest TSC will not be reliable`.
+    GuestTscUnreliable,
+    /// Hyper-V's time message came late:
+    /// `hv_utils: TimeSync: stale time stamp, N nsecs old`.
+    HostTimeStale {
+        /// Its age, ns.
+        age_ns: u64,
     },
     /// `clocksource: Switched to clocksource X`
     Switched {

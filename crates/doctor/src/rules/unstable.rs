@@ -9,7 +9,9 @@
 
 mod advice;
 mod cause;
+mod context;
 mod counter;
+mod damage;
 mod explanation;
 mod interval;
 mod model;
@@ -25,6 +27,7 @@ use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome};
 use crate::text;
 use instruments::figures;
+use timekeeper::watchdog::{BRACKETED, REWRITTEN};
 
 /// `tsc-marked-unstable`
 pub(crate) fn check_marked(case: &Case<'_>) -> Check {
@@ -100,18 +103,30 @@ pub(crate) fn check_late(case: &Case<'_>) -> Check {
     if late.len() > 1 {
         finding = finding.evidence(log_evidence(last));
     }
+    let suppressed = log.iter().filter(|line| case.is_recent(line));
+    let suppressed = suppressed.filter_map(|line| match line.event {
+        LogEvent::WatchdogSuppressed { messages } => Some(messages),
+        _ => None,
+    });
+    let suppressed = suppressed.fold(0, u64::saturating_add);
+    if suppressed > 0 {
+        finding = finding.evidence(format!(
+            "kernel log: it left out {} more messages of the watchdog",
+            figures::count(suppressed)
+        ));
+    }
     let guest = case.is_guest() == Some(true);
+    let reason = if guest {
+        "because the host was busy or emulates that clock slowly"
+    } else {
+        "because of firmware (SMI), a busy bus, or an HPET that many CPUs read"
+    };
     finding
-        .why(if guest {
+        .why(format!(
             "The watchdog reads the TSC between two reads of a slower clock; here those reads took \
-             too long, because the host was busy or emulates that clock slowly. The kernel skipped \
-             the check; Linux 5.13 to 7.0 can mark the TSC unstable after a few such reads."
-        } else {
-            "The watchdog reads the TSC between two reads of a slower clock; here those reads took \
-             too long: firmware (SMI), a busy bus, or an HPET that many CPUs read. The kernel \
-             skipped the check; Linux 5.13 to 7.0 can mark the TSC unstable after a few such \
-             reads."
-        })
+             too long, {reason}. The kernel skipped the check; from Linux {BRACKETED} on and \
+             before {REWRITTEN} it can mark the TSC unstable after a few such reads.",
+        ))
         .remedy(Remedy::advice(if case.xen_emulates_tsc() {
             "See the finding tsc-trapped: Xen emulates each of those reads."
         } else if guest {

@@ -108,6 +108,12 @@ fn watchdog(body: &str) -> Option<LogEvent> {
     if body.contains("read-back delay") {
         return Some(LogEvent::WatchdogDelayed { delay_ns: number_after(body, "delay of ") });
     }
+    if let Some((head, _)) = body.split_once(" callbacks suppressed") {
+        let (function, messages) = head.split_once(": ")?;
+        return function.contains("watchdog").then(|| {
+            messages.parse().ok().map(|messages| LogEvent::WatchdogSuppressed { messages })
+        })?;
+    }
     if body.contains("times before success") || body.contains("read timed out") {
         return Some(LogEvent::WatchdogDelayed { delay_ns: number_after(body, "sequence took: ") });
     }
@@ -134,6 +140,12 @@ fn skew(body: &str) -> Option<LogEvent> {
 /// nanoseconds.
 fn interval(body: &str) -> Option<LogEvent> {
     let (name, rest) = body.strip_prefix('\'')?.split_once("' ")?;
+    if rest.starts_with("wd2_") {
+        return Some(LogEvent::SecondReference {
+            clocksource: name.to_owned(),
+            interval_ns: number_after(rest, "_nsec: "),
+        });
+    }
     let watchdog = rest.starts_with("wd_");
     (watchdog || rest.starts_with("cs_")).then(|| LogEvent::WatchdogInterval {
         watchdog,
@@ -220,6 +232,14 @@ fn parse_outside_event(text: &str) -> Option<LogEvent> {
         Some(LogEvent::KvmClock)
     } else if starts("random: crng reseeded due to virtual machine fork") {
         Some(LogEvent::Restored)
+    } else if (starts("CPU") && text.ends_with(" has been hot-added"))
+        || starts("Will online and init hotplugged CPU")
+    {
+        Some(LogEvent::CpuAdded)
+    } else if text.contains("SMP vm created on host with unstable TSC") {
+        Some(LogEvent::GuestTscUnreliable)
+    } else if let Some(age_ns) = number_after(text, "TimeSync: stale time stamp, ") {
+        Some(LogEvent::HostTimeStale { age_ns })
     } else if starts("PM: suspend exit") || starts("PM: hibernation: hibernation exit") {
         Some(LogEvent::Resumed)
     } else if starts("Clock: inserting leap second") || starts("Clock: deleting leap second") {

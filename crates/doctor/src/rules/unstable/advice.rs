@@ -7,14 +7,22 @@ use crate::remedies::{READ_ONLY, add_parameter};
 
 /// The remedies.
 pub(super) fn remedies(cause: &Cause, case: &Case<'_>) -> Vec<Remedy> {
-    let guest = case.is_guest() == Some(true);
+    // Only a guest has a page.
+    let by_page = matches!(cause, Cause::Stopped { by_page: true, .. });
+    let guest = case.is_guest() == Some(true) || by_page;
+    if let Cause::PageLeapt { .. } = cause {
+        return vec![Remedy::advice(
+            "Update the host's kernel or VMM: it must not move kvm-clock when a vCPU is added \
+             (the new vCPU wrote TSC_ADJUST). Check the time of day: `chronyc tracking`.",
+        )];
+    }
     if cause.acquits() {
         return not_at_fault(case);
     }
     match cause {
         Cause::WrongRate { form: Form::Rewritten, .. }
-        | Cause::WrongOnce { form: Form::Rewritten | Form::Bracketed, .. } => which_is_right(guest),
-        Cause::WrongOnce { .. } if guest && is_guaranteed(case) => vec![
+        | Cause::Jumped { form: Form::Rewritten | Form::Bracketed, .. } => which_is_right(guest),
+        Cause::Jumped { .. } if guest && is_guaranteed(case) => vec![
             Remedy::command(
                 "Check whether the frequency correction changed: if it did, the TSC's rate did.",
                 "chronyc tracking",
@@ -25,7 +33,14 @@ pub(super) fn remedies(cause: &Cause, case: &Case<'_>) -> Vec<Remedy> {
                  in use from the next boot on.",
             ),
         ],
-        Cause::WrongOnce { .. } => not_at_fault(case),
+        Cause::Jumped { .. } => not_at_fault(case),
+        Cause::Damaged { .. } => vec![
+            Remedy::command(
+                "Copy the lines from the log itself.",
+                "sudo journalctl --dmesg --grep 'clocksource|tsc|TSC'",
+            )
+            .changes(READ_ONLY),
+        ],
         Cause::WrongRate { .. } if guest => vec![
             Remedy::advice(
                 "Advertise the TSC's frequency on the host (QEMU with KVM: -cpu host,+invtsc, \
@@ -50,7 +65,10 @@ pub(super) fn remedies(cause: &Cause, case: &Case<'_>) -> Vec<Remedy> {
 
 fn by_kind(cause: &Cause, case: &Case<'_>, guest: bool) -> Vec<Remedy> {
     match cause {
-        Cause::Backward { .. } | Cause::JumpedAhead | Cause::Stopped | Cause::HostBackward
+        Cause::Backward { .. }
+        | Cause::JumpedAhead { .. }
+        | Cause::Stopped { .. }
+        | Cause::HostBackward
             if guest =>
         {
             vec![Remedy::advice(
@@ -58,7 +76,10 @@ fn by_kind(cause: &Cause, case: &Case<'_>, guest: bool) -> Vec<Remedy> {
                  or the hypervisor's page, and on the host restore the TSC before the vCPUs run.",
             )]
         }
-        Cause::Backward { .. } | Cause::JumpedAhead | Cause::Stopped | Cause::HostBackward => {
+        Cause::Backward { .. }
+        | Cause::JumpedAhead { .. }
+        | Cause::Stopped { .. }
+        | Cause::HostBackward => {
             vec![Remedy::advice(
                 "Leave tsc unused, and update the firmware: it loses the counter at a suspend, or \
                  writes to it.",

@@ -25,13 +25,31 @@ pub(super) fn summary(cause: &Cause) -> String {
         Cause::ReferenceDiscarded { .. } => "the check came seconds late".into(),
         Cause::ReferenceWrapped { .. } => "its reference wrapped".into(),
         Cause::Overflow { .. } => "the comparison overflowed".into(),
-        Cause::JumpedAhead => "it jumped ahead".into(),
-        Cause::Stopped => "it stopped or was set back".into(),
+        Cause::CheckLate { length_ns } => {
+            format!("the check came {} late, and the arithmetic overflowed", seconds(*length_ns))
+        }
+        Cause::ReferenceWrong { by_ns, .. } => {
+            format!("its reference was off by {}", figures::signed(*by_ns, figures::time))
+        }
+        Cause::PageLeapt { by_ns } => {
+            format!("its reference, the host's clock page, leapt by {}", seconds(*by_ns))
+        }
+        Cause::JumpedAhead { by_ns: Some(ns) } => {
+            format!("it jumped ahead by {}", figures::time(*ns))
+        }
+        Cause::JumpedAhead { by_ns: None } => "it jumped ahead".into(),
+        Cause::Stopped { by_ns: Some(ns), .. } => {
+            format!("it stopped or was set back by {}", figures::time(*ns))
+        }
+        Cause::Stopped { by_ns: None, .. } => "it stopped or was set back".into(),
+        Cause::Damaged { .. } => "the log's figures contradict each other".into(),
         Cause::ReadLate => "a read was late, under load".into(),
         Cause::WrongRate { ppm, .. } => format!("its rate is {} off", figures::ppm(*ppm)),
-        Cause::WrongOnce { ppm, after_s, .. } => {
-            format!("after {} it was {} off", figures::seconds(*after_s), figures::ppm(*ppm))
-        }
+        Cause::Jumped { by_ns, after_s, .. } => format!(
+            "after {} it jumped by {} in one check",
+            figures::seconds(*after_s),
+            figures::signed(*by_ns, figures::time)
+        ),
         Cause::RateUnknown { .. } => "it differs from its reference".into(),
         Cause::NotLogged => "the log does not show why".into(),
     }
@@ -65,14 +83,34 @@ pub(super) fn why(cause: &Cause) -> String {
              check. {MOST_LIKELY}"
         ),
         Cause::WrongRate { form: Form::Rewritten, .. } => format!(
-            "{REWRITTEN} It occurred in the first checks: the TSC's frequency was advertised or \
+            "{DROPS_LATE} It occurred in the first checks: the TSC's frequency was advertised or \
              calibrated wrongly, or the reference runs wrongly (some chip sets' HPETs do)."
         ),
-        Cause::WrongOnce { form, after_s, .. } => {
+        Cause::CheckLate { length_ns } => format!(
+            "By their counters the two clocks agree over {}: the check ran that late, and the \
+             kernel's conversion to nanoseconds overflowed. {MOST_LIKELY}",
+            seconds(*length_ns)
+        ),
+        Cause::ReferenceWrong { by_ns, witness } => format!(
+            "{witness} agrees with the TSC and not with the reference, which was {} off. The TSC \
+             is not at fault.",
+            figures::signed(*by_ns, figures::time)
+        ),
+        Cause::PageLeapt { by_ns } => format!(
+            "The TSC counted its usual half second, and the host's page {} more, just after a \
+             CPU was added: the host recomputed the page. The TSC is most likely not at fault; \
+             the time of day leapt with the page if that is the clock source.",
+            seconds(*by_ns)
+        ),
+        Cause::Damaged { what } => format!(
+            "The kernel cannot have printed these lines: {what}. They were probably copied by \
+             hand, so no cause is derived from them."
+        ),
+        Cause::Jumped { form, after_s, .. } => {
             let passed = format!("The TSC passed about {:.0} checks before", after_s * 2.0);
             match form {
                 Form::Apart => format!(
-                    "{passed}, so its rate was right. Either one read was late because of load, \
+                    "{passed}, so its rate was right until then. Either one read was late because of load, \
                      or, in a guest, a migration changed its rate."
                 ),
                 Form::Bracketed => format!(
@@ -81,7 +119,7 @@ pub(super) fn why(cause: &Cause) -> String {
                      changed its rate (a migration, the firmware, the reference itself)."
                 ),
                 Form::Rewritten => format!(
-                    "{REWRITTEN} {passed}, so one of them changed its rate or jumped: a migration, \
+                    "{DROPS_LATE} {passed}, so one of them changed its rate or jumped: a migration, \
                      a pause, the firmware, or the reference itself."
                 ),
             }
@@ -96,10 +134,14 @@ pub(super) fn why(cause: &Cause) -> String {
     }
 }
 
+fn seconds(ns: f64) -> String {
+    figures::seconds(ns / 1e9)
+}
+
 const MOST_LIKELY: &str = "The TSC is most likely not at fault.";
 
 /// What a verdict of the watchdog since Linux 7.1 means.
-const REWRITTEN: &str = "This kernel (7.1 or later) reads the TSC and the reference within 50 µs \
+const DROPS_LATE: &str = "This kernel (7.1 or later) reads the TSC and the reference within 50 µs \
      and drops late checks, so the two clocks did run apart.";
 
 fn fit(times: u32, tsc_hz: Option<f64>) -> String {
@@ -169,12 +211,16 @@ fn without_figures(cause: &Cause) -> &'static str {
             "The reference returned the same value twice: it is not advancing. The TSC is most \
              likely not at fault."
         }
-        Cause::JumpedAhead => {
+        Cause::JumpedAhead { .. } => {
             "No wrong rate explains what the TSC gained in half a second: the machine was paused, \
              restored or migrated and one of the two clocks stopped meanwhile, or something wrote \
              to the TSC."
         }
-        Cause::Stopped => {
+        Cause::Stopped { by_page: true, .. } => {
+            "The host's page counted on while the TSC did not: the host slept, or paused, restored \
+             or moved this machine, and did not advance its TSC. Or the host moved the page."
+        }
+        Cause::Stopped { .. } => {
             "The reference advanced while the TSC did not: the machine was suspended, paused or \
              restored, the counter stops in idle states, or the reference jumped."
         }

@@ -4,6 +4,7 @@ use facts::kernel::{LogEvent, LogLine};
 use instruments::figures;
 
 use super::counter::Counter;
+use super::damage;
 use super::rate::{self, Rate};
 use crate::case::Case;
 
@@ -18,13 +19,19 @@ pub(super) struct Interval {
     pub(super) tsc: Option<Counter>,
     /// Length by the TSC, ns.
     pub(super) tsc_ns: Option<f64>,
+    /// The source's name in the log: `tsc` or `tsc-early`.
+    tsc_name: String,
     /// The TSC's rate, where its length had to be computed.
     tsc_rate: Option<Rate>,
     /// TSC's length minus the reference's, ns.
     pub(super) skew_ns: Option<f64>,
     /// The log gives nanoseconds, so this kernel reads the TSC between two
-    /// reads of the reference (Linux 5.13 and later).
+    /// reads of the reference (`timekeeper::watchdog::BRACKETED`).
     pub(super) bracketed: bool,
+    /// A second reference, which some kernels print.
+    pub(super) second: Option<Reference>,
+    /// What of these lines cannot be as the kernel printed it.
+    pub(super) damage: Option<String>,
 }
 
 /// The clock that the TSC was compared with.
@@ -51,21 +58,28 @@ impl Interval {
     pub(super) fn parse_after(case: &Case<'_>, log: &[LogLine], at: usize) -> Option<Self> {
         let lines = &log[at + 1..log.len().min(at + 1 + REACH)];
         let mut found = Self::default();
+        let mut logged = None;
         for line in lines {
             found.bracketed |= matches!(
                 line.event,
                 LogEvent::WatchdogInterval { interval_ns: Some(_), .. } | LogEvent::Skew { .. }
             );
             match &line.event {
+                LogEvent::SecondReference { clocksource, interval_ns } => {
+                    found.second =
+                        Some(Reference::parse(case, clocksource, &line.text, *interval_ns));
+                }
                 LogEvent::WatchdogInterval { watchdog: true, clocksource, interval_ns } => {
                     let reference = Reference::parse(case, clocksource, &line.text, *interval_ns);
                     found.reference_ns = reference.kernel_ns(*interval_ns);
                     found.reference = Some(reference);
                 }
-                LogEvent::WatchdogInterval { watchdog: false, interval_ns, .. } => {
+                LogEvent::WatchdogInterval { watchdog: false, clocksource, interval_ns } => {
+                    found.tsc_name = clocksource.clone();
                     found.set_tsc(case, Counter::parse(&line.text), *interval_ns);
                 }
                 LogEvent::Skew { skew_ns, interval_ns, .. } => {
+                    logged = Some((*skew_ns, *interval_ns));
                     found.skew_ns = Some(*skew_ns as f64);
                     found.reference_ns.get_or_insert(*interval_ns as f64);
                 }
@@ -73,6 +87,7 @@ impl Interval {
                 _ => {}
             }
         }
+        found.damage = damage::find(case, lines, &found, logged);
         found.refit();
         let both = found.reference_ns.zip(found.tsc_ns);
         found.skew_ns = both
@@ -177,7 +192,25 @@ impl Interval {
                 lines.push(format!("{counter}: {}", rate.in_words()));
             }
         }
+        let counters = [
+            ("TSC", self.tsc),
+            (name, self.reference.as_ref().and_then(|reference| reference.counter)),
+        ];
+        lines.extend(
+            counters
+                .into_iter()
+                .filter_map(|(name, counter)| Some(format!("{name}: {}", counter?.difference()))),
+        );
         lines
+    }
+
+    /// Both lengths by the counters alone, whatever the kernel made of them, ns; the TSC's
+    /// by its rate, or if that is unknown by one that the two fit.
+    pub(super) fn counted_ns(&self, case: &Case<'_>) -> Option<(f64, f64)> {
+        let ticks = self.tsc?.ticks() as f64;
+        let reference_ns = self.reference.as_ref()?.counted_ns?;
+        let tsc_ns = rate::tsc(case).map(|rate| ticks / rate.hz * 1e9);
+        Some((reference_ns, tsc_ns?))
     }
 }
 
@@ -217,6 +250,11 @@ impl Reference {
     fn with_other_rates(&self) -> impl Iterator<Item = Self> {
         let rates = self.rate.into_iter().flat_map(rate::alternatives);
         rates.map(|rate| Self { rate: Some(rate), ..self.clone() }.counted_at(rate.hz))
+    }
+
+    /// Whether it is a clock page of the hypervisor.
+    pub(super) fn is_page(&self) -> bool {
+        matches!(self.name.as_str(), "kvm-clock" | "xen" | "hyperv_clocksource_tsc_page")
     }
 
     /// With how many wraps its counter agrees with the TSC's length, if it does.

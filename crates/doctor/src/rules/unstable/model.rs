@@ -3,15 +3,12 @@
 
 use facts::kernel::version::KernelVersion;
 use instruments::figures;
-use timekeeper::watchdog::{Readout, Verdict, Watchdog};
+use timekeeper::watchdog::{REWRITTEN, Readout, Verdict, Watchdog};
 use timekeeper::{ClockSource, Kernel, Version};
 
 use super::cause::Cause;
 use super::interval::{Interval, Reference};
 use crate::case::Case;
-
-/// From here on it is as rewritten (commit 763aacf86f1b).
-const REWRITTEN: Version = Version(7, 1, 0);
 
 /// The most common tick, and no margin is less than a tick of jiffies: those are told of
 /// elsewhere.
@@ -23,7 +20,7 @@ pub(super) fn verdicts(case: &Case<'_>, cause: &Cause, interval: &Interval) -> O
     let this = version(KernelVersion::parse(release)?)?;
     // What this kernel read was in time by its own rules: it judged it.
     let here = judge(this, interval, 0.0)?;
-    let name = format!("Linux {}.{}", this.0, this.1);
+    let name = format!("Linux {this}");
     let here = match here {
         Verdict::UnstableSkew { limit_ns, .. } => {
             format!("The watchdog of {name} tolerates up to {} in such a check", time(limit_ns))
@@ -43,7 +40,7 @@ pub(super) fn verdicts(case: &Case<'_>, cause: &Cause, interval: &Interval) -> O
         }
         _ => "keeps the TSC".to_owned(),
     };
-    Some(format!("{here}; that of 7.1 and later {later}."))
+    Some(format!("{here}; that of {REWRITTEN} and later {later}."))
 }
 
 fn time(ns: u64) -> String {

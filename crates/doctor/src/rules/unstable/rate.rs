@@ -98,9 +98,21 @@ pub(super) fn reference(case: &Case<'_>, name: &str, ticks: u64) -> Option<Rate>
                 rate(From::Assumed, on_time.unwrap_or(HPET_HZ[0]))
             }
         },
+        // Their pages count ns (pvclock.c) and 100 ns (hyperv_timer.c).
+        "kvm-clock" | "xen" => rate(From::Fixed, 1e9),
+        "hyperv_clocksource" | "hyperv_clocksource_tsc_page" | "hyperv_clocksource_msr" => {
+            rate(From::Fixed, 1e7)
+        }
         "jiffies" | "refined-jiffies" => rate(From::Configuration, case.facts.kernel.tick_hz()?),
         _ => None,
     }
+}
+
+/// The reference's rate, where its specification or the log gives it.
+pub(super) fn known_reference_hz(case: &Case<'_>, name: &str) -> Option<f64> {
+    reference(case, name, 0)
+        .filter(|rate| matches!(rate.from, From::Fixed | From::Log))
+        .map(|rate| rate.hz)
 }
 
 /// Other rates that the reference may have had, where its own is but assumed.

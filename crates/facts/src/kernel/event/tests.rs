@@ -26,6 +26,31 @@ fn the_watchdog_before_4_0() {
         parse("Marking TSC unstable due to: possible TSC halt in C2."),
         unstable("tsc", "possible TSC halt in C2")
     );
+    // Jiri Wiesner, LKML, February 2026: a kernel with a second watchdog.
+    assert_eq!(
+        parse(
+            "clocksource:                       'hpet' wd2_nsec: 512005960 wd2_now: 65892719 \
+             wd2_last: 64c5d684 mask: ffffffff"
+        ),
+        Some(LogEvent::SecondReference {
+            clocksource: "hpet".into(),
+            interval_ns: Some(512_005_960)
+        })
+    );
+    assert_eq!(
+        parse("cs_watchdog_read: 7 callbacks suppressed"),
+        Some(LogEvent::WatchdogSuppressed { messages: 7 })
+    );
+    assert_eq!(parse("net_ratelimit: 7 callbacks suppressed"), None);
+    assert_eq!(parse("CPU3 has been hot-added"), Some(LogEvent::CpuAdded));
+    assert_eq!(
+        parse("kvm: SMP vm created on host with unstable TSC; guest TSC will not be reliable"),
+        Some(LogEvent::GuestTscUnreliable)
+    );
+    assert_eq!(
+        parse("hv_utils: TimeSync: stale time stamp, 5012345678 nsecs old"),
+        Some(LogEvent::HostTimeStale { age_ns: 5_012_345_678 })
+    );
     assert_eq!(
         parse("Switching to clocksource hpet"),
         Some(LogEvent::Switched { to: "hpet".into() })
