@@ -57,6 +57,13 @@ pub fn diagnose_by(
             Err(Skipped::CouldNot(why)) => checked.push(entry(why, false)),
         }
     }
+    // A person on call needs something to do.
+    debug_assert!(
+        findings.iter().all(|finding: &Finding| {
+            finding.severity == Severity::Note || !finding.remedies.is_empty()
+        }),
+        "no remedy: {findings:?}"
+    );
     // A stable sort: within a severity, findings keep the table's order,
     // which puts causes before consequences.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));

@@ -165,6 +165,10 @@ fn with_remedies(
             None => "tsc",
         };
         let reasons = text::list(&against);
+        // What the command line excludes, it can admit again.
+        if let Some(parameter) = excluding_parameter(case).filter(|_| against.len() == 1) {
+            return finding.remedy(remedies::remove_parameter(case, parameter));
+        }
         finding = finding.remedy(Remedy::advice(format!(
             "Keep the present source for now; {sources} would be faster but unsafe here \
              ({reasons}). Fix that first, then run parachron doctor again."
@@ -182,6 +186,12 @@ fn with_remedies(
         ));
     }
     finding
+}
+
+/// The parameter that keeps the kernel from using the TSC.
+fn excluding_parameter(case: &Case<'_>) -> Option<&'static str> {
+    let unstable = case.sets("tsc", "unstable").then_some("tsc=unstable");
+    unstable.or_else(|| case.parameter("notsc").map(|_| "notsc"))
 }
 
 /// Why the kernel does not offer the TSC, where nothing else in the finding

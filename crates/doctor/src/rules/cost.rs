@@ -2,7 +2,7 @@
 
 use facts::cpu::HypervisorKind;
 use instruments::figures;
-use instruments::measurements::TRAPPED_RDTSC_NS;
+use instruments::measurements::{Granularity, TRAPPED_RDTSC_NS};
 
 use crate::case::{Case, cost_evidence};
 use crate::finding::{Finding, Remedy, Severity};
@@ -218,6 +218,10 @@ pub(crate) fn check_order(case: &Case<'_>) -> Check {
     if measured.order.is_empty() {
         return Err(Skipped::CouldNot("no clock's order was measured".to_owned()));
     }
+    let stopped: Vec<_> = measured.granularity.iter().filter(|clock| stands_still(clock)).collect();
+    if !stopped.is_empty() {
+        return Ok(Outcome::Found(stopped.into_iter().map(stopped_finding).collect()));
+    }
     if backward.is_empty() {
         let readings: u64 = steady.iter().map(|order| order.readings).sum();
         return Outcome::fine(format!("no step back in {readings} readings"));
@@ -252,6 +256,32 @@ pub(crate) fn check_order(case: &Case<'_>) -> Check {
         });
     }
     Ok(Outcome::Found(findings))
+}
+
+/// Whether a clock that moves at least at each tick never moved.
+fn stands_still(clock: &Granularity) -> bool {
+    let moves = ["CLOCK_MONOTONIC", "CLOCK_REALTIME", "CLOCK_BOOTTIME", "CLOCK_MONOTONIC_RAW"];
+    clock.smallest_step_ns.is_none() && moves.contains(&clock.clock.as_str())
+}
+
+fn stopped_finding(clock: &Granularity) -> Finding {
+    Finding::new(Severity::Error, format!("{} stands still", clock.clock))
+        .evidence(format!("{}: all readings were the same", clock.clock))
+        .why(
+            "The clock source does not count, or the kernel cannot read it: no timeout expires, \
+             and no timestamp is right.",
+        )
+        .remedy(
+            Remedy::command(
+                "Choose another clock source from the list that this command prints.",
+                "cat /sys/devices/system/clocksource/clocksource0/available_clocksource",
+            )
+            .changes(remedies::READ_ONLY),
+        )
+        .remedy(Remedy::advice(
+            "Reboot if no other source is listed, and report the source that stopped to the \
+             host's operator.",
+        ))
 }
 
 #[cfg(test)]

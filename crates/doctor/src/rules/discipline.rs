@@ -17,6 +17,10 @@ const KERNEL_LIMIT_PPM: f64 = 500.0;
 /// So close to the limit, the daemon cannot follow a change.
 const AT_LIMIT_PPM: f64 = 490.0;
 
+/// The ends of the tick's range, 9000 and 11000 µs, and what is close to them: no clock
+/// needs that, ppm.
+const LEFT_TICK_PPM: f64 = 90_000.0;
+
 /// A quartz is good to 100 ppm; more is a wrong frequency, not a bad quartz.
 const SUSPECT_PPM: f64 = 200.0;
 
@@ -68,6 +72,19 @@ pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
         Ok(current) => finding.evidence(format!("current_clocksource: {current}")),
         Err(_) => finding,
     };
+    // Left by a daemon that has ended: chronyd sets it back when it stops in order.
+    if by_tick_ppm.abs() >= LEFT_TICK_PPM && state.frequency_ppm.abs() < KERNEL_LIMIT_PPM {
+        return finding
+            .remedy(
+                Remedy::command("Set the tick to its normal length.", "sudo adjtimex --tick 10000")
+                    .changes("the clock's rate, at once; a running time daemon then adjusts it"),
+            )
+            .remedy(Remedy::command(
+                "Restart the time daemon, if one set the tick.",
+                "sudo systemctl restart chronyd",
+            ))
+            .alone();
+    }
     finding
         .remedy(Remedy::advice(
             "Reboot: the kernel then calibrates the TSC again. See the other findings about the \

@@ -3,10 +3,11 @@
 
 use facts::cpu::{HypervisorKind, KvmFeatures};
 use facts::hardware::PvclockPage;
+use facts::kernel::LogEvent;
 use facts::{Fact, Unknown};
 
 use crate::case::trust::against_tsc;
-use crate::case::{Case, cost_evidence};
+use crate::case::{Case, cost_evidence, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
@@ -142,8 +143,13 @@ fn flags_line(page: &PvclockPage) -> String {
 
 /// `kvm-host-clock`
 pub(crate) fn check_host(case: &Case<'_>) -> Check {
+    let mut logged = case.logged(|event| *event == LogEvent::GuestTscUnreliable);
+    let logged = logged.next();
     let host = match &case.facts.kvm_host {
         Fact::Known(host) => host,
+        Fact::Unknown(_) if let Some(line) = logged => {
+            return unstable_host(case, log_evidence(line)).alone();
+        }
         Fact::Unknown(Unknown::NotThere { .. }) => {
             return Err(Skipped::DoesNotApply("does not apply: no /dev/kvm".to_owned()));
         }
@@ -152,10 +158,16 @@ pub(crate) fn check_host(case: &Case<'_>) -> Check {
     if host.flags & HOST_TSC_STABLE != 0 {
         return Outcome::fine("guests of this host get one stable clock (master clock on)");
     }
+    let flags = format!("KVM_GET_CLOCK flags {:#x}: TSC_STABLE is not set", host.flags);
+    unstable_host(case, flags).evidence_from(logged.map(log_evidence)).alone()
+}
+
+/// A host whose guests get no master clock.
+fn unstable_host(case: &Case<'_>, evidence: String) -> Finding {
     let current = case.current().unwrap_or("unknown");
     let mut finding =
         Finding::new(Severity::Warning, "Guests of this KVM host get no stable kvm-clock")
-            .evidence(format!("KVM_GET_CLOCK flags {:#x}: TSC_STABLE is not set", host.flags))
+            .evidence(evidence)
             .evidence(format!("current_clocksource of this host: {current}"))
             .why(
                 "KVM gives all vCPUs one clock only while the host's own clock source is tsc. \
@@ -171,11 +183,11 @@ pub(crate) fn check_host(case: &Case<'_>) -> Check {
         }
     } else {
         finding = finding.remedy(Remedy::advice(
-            "Fix the other findings about this host's TSC; once those are fixed, running guests \
-             get a stable clock at once.",
+            "Fix the other findings about this host's TSC. KVM then flags the clock of running \
+             guests as stable at once; guests that booted before use the flag after their reboot.",
         ));
     }
-    finding.alone()
+    finding
 }
 
 #[cfg(test)]

@@ -217,6 +217,85 @@ fn a_tree_named_for_a_rule_shows_it() {
     }
 }
 
+/// What a remedy may begin with.
+const VERBS: &[&str] = &[
+    "Add",
+    "Advertise",
+    "Alert",
+    "Allow",
+    "Ask",
+    "Boot",
+    "Build",
+    "Call",
+    "Check",
+    "Choose",
+    "Compare",
+    "Configure",
+    "Copy",
+    "Correct",
+    "Dedicate",
+    "Discipline",
+    "Do",
+    "Enable",
+    "Find",
+    "Fix",
+    "Follow",
+    "Give",
+    "Install",
+    "Keep",
+    "Leave",
+    "Let",
+    "Load",
+    "Make",
+    "Measure",
+    "Mount",
+    "Move",
+    "Name",
+    "Note",
+    "Pin",
+    "Point",
+    "Raise",
+    "Read",
+    "Reboot",
+    "Remove",
+    "Restart",
+    "Restore",
+    "Run",
+    "Search",
+    "See",
+    "Set",
+    "Slew",
+    "Start",
+    "Step",
+    "Stop",
+    "Switch",
+    "Take",
+    "Trace",
+    "Update",
+    "Use",
+    "Watch",
+    "Write",
+];
+
+#[test]
+fn each_remedy_begins_with_a_verb_and_none_is_missing() {
+    for tree in names() {
+        for finding in diagnosis(&tree).findings {
+            let needs = finding.severity != Severity::Note;
+            assert!(!needs || !finding.remedies.is_empty(), "{tree}: {}", finding.what);
+            for remedy in &finding.remedies {
+                let lead = ["Or ", "But ", "Then ", "Until then, "].into_iter();
+                let text = lead.fold(remedy.what.as_str(), |text, lead| {
+                    text.strip_prefix(lead).unwrap_or(text)
+                });
+                let first = text.split([' ', ':', ',']).next().unwrap_or_default();
+                let is_verb = VERBS.iter().any(|verb| verb.eq_ignore_ascii_case(first));
+                assert!(is_verb, "{tree}: {}", remedy.what);
+            }
+        }
+    }
+}
+
 #[test]
 fn the_readme_names_every_tree() {
     let readme = text_of("", "README.md").expect("testdata/machines/README.md");

@@ -161,3 +161,21 @@ fn a_cost_under_software_emulation_is_that_of_the_emulation() {
     assert!(finding_text(&healthy_kvm_guest(), Some(&measured), "read-cost").contains("240 ns"));
     fine(&facts, Some(&measured), "read-cost");
 }
+
+#[test]
+fn a_clock_that_never_moved_is_not_in_order() {
+    let mut measured = crate::testing::measured_tsc();
+    measured.order.push(instruments::measurements::Order {
+        clock: "CLOCK_MONOTONIC".into(),
+        readings: 40_000,
+        backward: 0,
+        largest_backward_ns: 0.0,
+    });
+    measured.granularity.push(instruments::measurements::Granularity {
+        clock: "CLOCK_MONOTONIC".into(),
+        smallest_step_ns: None,
+        claimed_ns: Some(1),
+    });
+    let text = finding_text(&healthy_kvm_guest(), Some(&measured), "clock-order");
+    assert!(text.starts_with("Error: CLOCK_MONOTONIC stands still"), "{text}");
+}

@@ -178,3 +178,18 @@ fn without_a_daemon_there_is_nothing_to_check() {
         could_not(&unreadable(), None, rule);
     }
 }
+
+/// A daemon that was killed in a slew leaves the end of the tick's range: 10 % slow.
+#[test]
+fn a_tick_that_was_left_is_set_back_without_a_reboot() {
+    for tick_us in [9_000, 11_000] {
+        let mut facts = healthy_kvm_guest();
+        facts.steering.keepers = facts::Fact::Known(Vec::new());
+        if let facts::Fact::Known(state) = &mut facts.steering.adjtimex {
+            state.tick_us = tick_us;
+        }
+        let text = finding_text(&facts, None, "frequency-correction");
+        assert!(text.contains("$ sudo adjtimex --tick 10000"), "{text}");
+        assert!(!text.contains("Reboot"), "{text}");
+    }
+}
