@@ -3,6 +3,7 @@
 mod alarms;
 mod clocksource;
 mod cost;
+mod daemon_steps;
 mod discipline;
 mod generic_timer;
 mod hypervisors;
@@ -87,6 +88,11 @@ pub const RULES: &[Rule] = &[
     rule("clock-offset", discipline::check_offset,
         "Checks the clock's offset: a warning from 0.1 s, an error from 1 s.",
         "adjtimex(2), chronyc(1) tracking"),
+    rule("daemon-steps", daemon_steps::check_steps,
+        "In a log that holds a time daemon's messages: reports regular steps in one direction, \
+         with the rate that they amount to, and other programs or hosts that change the clock.",
+        "chrony: reference.c, local.c; ntpd: ntp_loopfilter.c; VirtualBox: \
+         VBoxServiceTimeSync.cpp"),
     rule("phc-time-scale", sources::check_time_scale,
         "Checks that chronyd's configuration matches the time scale of each PTP clock that a \
          hypervisor provides: UTC, or TAI, which is 37 s ahead.",

@@ -11,6 +11,7 @@ pub mod command_line;
 pub mod configuration;
 pub mod event;
 pub mod log;
+pub mod pasted;
 pub mod version;
 
 /// Path of the file.
@@ -187,6 +188,23 @@ pub enum LogEvent {
     Rtc,
     /// `watchdog: BUG: soft lockup`, `rcu: INFO: … stall`: often a pause.
     Stall,
+    /// A time daemon stepped the clock, or stated that it is about to.
+    DaemonStepped {
+        /// By how much, s: positive where the clock was behind.
+        by_s: f64,
+    },
+    /// chronyd noticed that something else changes this clock.
+    ClockInterference,
+    /// A time daemon's frequency correction.
+    DaemonFrequency {
+        /// As the daemon writes it, ppm.
+        ppm: f64,
+    },
+    /// VirtualBox's guest tools saw the host's time jump.
+    HostTimeJumped {
+        /// By how much, ns.
+        by_ns: i64,
+    },
     /// About clocks, of no known form.
     Other,
 }

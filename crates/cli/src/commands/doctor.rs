@@ -2,6 +2,7 @@
 
 mod csv;
 mod fleet;
+mod log;
 pub(crate) mod markdown;
 mod rule_list;
 pub(crate) mod text;
@@ -44,6 +45,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", num_args = 1.., action = ArgAction::Append)]
     root: Vec<PathBuf>,
 
+    /// Examine a log alone: the kernel's, or chronyd's or ntpd's; `-` for standard input.
+    /// Quotes, prompts, syslog's prefixes and colour codes do no harm
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "no_measure"])]
+    log: Option<PathBuf>,
+
     /// Apply this rule only; repeatable
     #[arg(long, value_name = "RULE", value_parser = rule_names(), hide_possible_values = true)]
     only: Vec<String>,
@@ -71,7 +77,7 @@ pub(crate) struct Args {
     /// List all rules with what they check, and exit
     #[arg(
         long,
-        conflicts_with_all = ["root", "only", "ignore", "verbose", "fail_on", "no_measure"]
+        conflicts_with_all = ["root", "log", "only", "ignore", "verbose", "fail_on", "no_measure"]
     )]
     rules: bool,
 }
@@ -108,6 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         return fleet::run(args, &selection);
     }
     let report = match args.root.first() {
+        _ if let Some(file) = &args.log => log::examined(file, &selection)?,
         Some(folder) => examined(folder, &selection)?,
         None => {
             let measurements = (!args.no_measure).then(measure_here);

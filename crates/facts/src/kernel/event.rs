@@ -49,6 +49,17 @@ const ABOUT_CLOCKS: &[&str] = &[
     "arm-pv: ",
 ];
 
+/// Starts of time daemons' messages: chronyd's (reference.c, main.c), ntpd's (ntp_loopfilter.c)
+/// and VirtualBox's guest tools' (VBoxServiceTimeSync.cpp).
+pub(super) const OF_DAEMONS: &[&str] = &[
+    "System clock was stepped by ",
+    "System clock wrong by ",
+    "System clock interference detected",
+    "Initial frequency ",
+    "Radical host time change: ",
+    "time reset ",
+];
+
 /// A line's event (without its stamp); `None` when not about clocks.
 pub fn parse(text: &str) -> Option<LogEvent> {
     if is_of_program(text) {
@@ -62,6 +73,7 @@ pub fn parse(text: &str) -> Option<LogEvent> {
         .or_else(|| counter(text))
         .or_else(|| fault(text, body))
         .or_else(|| parse_outside_event(text))
+        .or_else(|| daemon(text))
         .or_else(|| about_clocks(text).then_some(LogEvent::Other))
 }
 
@@ -127,7 +139,9 @@ fn watchdog(body: &str) -> Option<LogEvent> {
 /// `Clocksource 'tsc' skewed 1723424 ns (1 ms) over watchdog 'hpet' interval
 /// of 495997815 ns (495 ms)`
 fn skew(body: &str) -> Option<LogEvent> {
-    let (name, rest) = body.strip_prefix("Clocksource ")?.split_once(" skewed ")?;
+    // A copy may lack the first word, as it is the line's prefix twice.
+    let body = body.strip_prefix("Clocksource ").unwrap_or(body);
+    let (name, rest) = body.split_once("' skewed ")?;
     Some(LogEvent::Skew {
         clocksource: unquoted(name).to_owned(),
         skew_ns: rest.split_once(" ns")?.0.parse().ok()?,
@@ -252,6 +266,30 @@ fn parse_outside_event(text: &str) -> Option<LogEvent> {
         Some(LogEvent::Stall)
     } else {
         None
+    }
+}
+
+/// A time daemon's message, without its program's name.
+fn daemon(text: &str) -> Option<LogEvent> {
+    let start = OF_DAEMONS.iter().find(|start| text.starts_with(**start))?;
+    let rest = &text[start.len()..];
+    let number = || rest.split([' ', ',']).next()?.parse().ok().filter(|n: &f64| n.is_finite());
+    match *start {
+        "System clock was stepped by " | "System clock wrong by " | "time reset " => {
+            Some(LogEvent::DaemonStepped { by_s: number()? })
+        }
+        "System clock interference detected" => Some(LogEvent::ClockInterference),
+        "Initial frequency " => Some(LogEvent::DaemonFrequency { ppm: number()? }),
+        _ => {
+            // Its digits are grouped: `-123 456 789ns (HostNow=…`.
+            let digits: String = rest
+                .split("ns")
+                .next()?
+                .chars()
+                .filter(|c| !" ,\u{a0}\u{202f}".contains(*c))
+                .collect();
+            Some(LogEvent::HostTimeJumped { by_ns: digits.parse().ok()? })
+        }
     }
 }
 

@@ -26,6 +26,15 @@ fn the_watchdog_before_4_0() {
         parse("Marking TSC unstable due to: possible TSC halt in C2."),
         unstable("tsc", "possible TSC halt in C2")
     );
+    assert_eq!(
+        parse("Radical host time change: 3 600 000 000 000ns (HostNow=1 ns HostLast=2 ns)"),
+        Some(LogEvent::HostTimeJumped { by_ns: 3_600_000_000_000 })
+    );
+    assert_eq!(
+        parse("Initial frequency -12.345 ppm"),
+        Some(LogEvent::DaemonFrequency { ppm: -12.345 })
+    );
+    assert_eq!(parse("System clock interference detected"), Some(LogEvent::ClockInterference));
     // Jiri Wiesner, LKML, February 2026: a kernel with a second watchdog.
     assert_eq!(
         parse(
