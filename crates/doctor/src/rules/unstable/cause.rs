@@ -90,7 +90,7 @@ const RATE_LIMIT_PPM: f64 = 30_000.0;
 
 /// Twice what two bracketed reads may differ by: 125 µs each
 /// (kernel/time/clocksource.c, WATCHDOG_MAX_SKEW), at both ends.
-const BRACKETED_LATE_NS: f64 = 1e6;
+pub(super) const BRACKETED_LATE_NS: f64 = 1e6;
 
 /// The first checks find a rate that is wrong from the start: they begin once the TSC is
 /// registered, about a second after boot, and come each half second.
@@ -99,6 +99,9 @@ const SETTLED_S: f64 = 15.0;
 /// Two clocks that agree by their counters over at least this had a late check, ns: 0.5 s
 /// is usual.
 const LONG_NS: f64 = 5e9;
+
+/// The watchdog's interval, ns.
+const USUAL_NS: f64 = 0.5e9;
 
 /// A CPU's addition explains a leap of the page for so long, s.
 const ADDED_S: f64 = 30.0;
@@ -135,8 +138,8 @@ impl Cause {
         if let Some(interval) = interval {
             let form = Form::infer(because, interval);
             let seen = Seen { form, late, at_s: log[at].at_s };
-            return Self::by_reference(case, interval)
-                .or_else(|| Self::leapt(interval, log, at))
+            return Self::leapt(interval, log, at)
+                .or_else(|| Self::by_reference(case, interval))
                 .or_else(|| Self::by_skew(interval, &seen))
                 .unwrap_or(Self::NotLogged);
         }
@@ -188,7 +191,7 @@ impl Cause {
         if let Some(cycles) = interval.backward() {
             return Some(Self::Backward { cycles });
         }
-        if let Some(cause) = Self::witnessed(interval).or_else(|| Self::agreed(case, interval)) {
+        if let Some(cause) = Self::witnessed(interval).or_else(|| Self::agreed(interval)) {
             return Some(cause);
         }
         let wrapped = || Self::wrapped(case, interval);
@@ -208,18 +211,24 @@ impl Cause {
     /// A second reference that agrees with the TSC.
     fn witnessed(interval: &Interval) -> Option<Self> {
         let second = interval.second.as_ref()?;
-        let (tsc_ns, skew_ns) = (interval.tsc_ns?, interval.skew_ns?);
+        let skew_ns = interval.skew_ns?;
+        let by_skew = || Some(interval.reference_ns? + skew_ns);
+        let tsc_ns = interval.tsc_ns.or_else(by_skew)?;
         let apart_ns = (tsc_ns - second.counted_ns?).abs();
         (apart_ns < skew_ns.abs() / 10.0)
             .then(|| Self::ReferenceWrong { by_ns: 0.0 - skew_ns, witness: second.name.clone() })
     }
 
     /// The two agree by their counters, far beyond the usual half second.
-    fn agreed(case: &Case<'_>, interval: &Interval) -> Option<Self> {
-        let (reference_ns, tsc_ns) = interval.counted_ns(case)?;
-        let length_ns = reference_ns.min(tsc_ns);
-        let agree = (tsc_ns - reference_ns).abs() <= interval.slack_ns(length_ns);
-        let discarded = interval.reference.as_ref()?.counter.is_some_and(Counter::is_discarded);
+    fn agreed(interval: &Interval) -> Option<Self> {
+        let reference = interval.reference.as_ref()?;
+        let length_ns = reference.counted_ns?;
+        let agree = match interval.tsc_ns {
+            Some(tsc_ns) => (tsc_ns - length_ns).abs() <= interval.slack_ns(length_ns),
+            // A page has no wraps, so one rate alone fits.
+            None => reference.is_page() && PLAUSIBLE_HZ.contains(&interval.tsc_hz_over(length_ns)?),
+        };
+        let discarded = reference.counter.is_some_and(Counter::is_discarded);
         (agree && !discarded && length_ns > LONG_NS).then_some(Self::CheckLate { length_ns })
     }
 
@@ -227,12 +236,18 @@ impl Cause {
     /// just after a CPU was added.
     fn leapt(interval: &Interval, log: &[LogLine], at: usize) -> Option<Self> {
         let reference = interval.reference.as_ref().filter(|reference| reference.is_page())?;
-        let (tsc_ns, by_ns) = (interval.tsc_ns?, 0.0 - interval.skew_ns?);
+        let counted_ns = reference.counted_ns?;
+        // Of an unknown rate: the ticks that half a second may have.
+        let is_usual = match interval.tsc_ns {
+            Some(tsc_ns) => tsc_ns < LATE_NS,
+            None => interval.tsc_hz_over(USUAL_NS).is_some_and(|hz| PLAUSIBLE_HZ.contains(&hz)),
+        };
+        let by_ns = counted_ns - interval.tsc_ns.unwrap_or(USUAL_NS);
         let added = log[..at].iter().rev().any(|line| {
             let near = line.at_s.zip(log[at].at_s).is_none_or(|(then, now)| now - then < ADDED_S);
             near && line.event == LogEvent::CpuAdded
         });
-        let leapt = added && tsc_ns < LATE_NS && by_ns > reference.counted_ns? / 2.0;
+        let leapt = added && is_usual && by_ns > counted_ns / 2.0;
         leapt.then_some(Self::PageLeapt { by_ns })
     }
 
@@ -271,6 +286,17 @@ impl Cause {
         if interval.tsc_ns.is_some() || interval.skew_ns.is_some() {
             return None;
         }
+        // Where no rate fits by the reference's assumed one, another may.
+        let plausible = |reference: &Reference| {
+            let hz = reference.counted_ns.and_then(|ns| interval.tsc_hz_over(ns));
+            hz.is_some_and(|hz| PLAUSIBLE_HZ.contains(&hz))
+        };
+        let is_discarded = reference.counter.is_some_and(Counter::is_discarded);
+        let other = reference.with_other_rates().find(plausible);
+        let reference = match &other {
+            Some(other) if is_discarded && !plausible(reference) => other,
+            _ => reference,
+        };
         let counted_ns = reference.counted_ns?;
         let wrap_ns = reference.wrap_ns.unwrap_or_default();
         let hz = |times| interval.tsc_hz_over(counted_ns + f64::from(times) * wrap_ns);
@@ -287,7 +313,12 @@ impl Cause {
                 tsc_hz: Some(*tsc_hz),
             },
             ([_, ..], _) => Self::RateUnknown { fits },
-            (_, Some(hz)) if hz < SLOWEST_HZ => {
+            (_, Some(hz))
+                if hz < SLOWEST_HZ
+                    || (reference.is_page()
+                        && counted_ns > LATE_NS
+                        && hz < *PLAUSIBLE_HZ.start()) =>
+            {
                 Self::Stopped { by_ns: None, by_page: reference.is_page() }
             }
             (_, Some(hz)) if hz < *PLAUSIBLE_HZ.start() => {

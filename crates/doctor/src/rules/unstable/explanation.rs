@@ -2,7 +2,7 @@
 
 use instruments::figures;
 
-use super::cause::{Cause, Form};
+use super::cause::{BRACKETED_LATE_NS, Cause, Form};
 use crate::text;
 
 /// The cause in half a line.
@@ -26,7 +26,7 @@ pub(super) fn summary(cause: &Cause) -> String {
         Cause::ReferenceWrapped { .. } => "its reference wrapped".into(),
         Cause::Overflow { .. } => "the comparison overflowed".into(),
         Cause::CheckLate { length_ns } => {
-            format!("the check came {} late, and the arithmetic overflowed", seconds(*length_ns))
+            format!("the check came {} late, and the two clocks agree", seconds(*length_ns))
         }
         Cause::ReferenceWrong { by_ns, .. } => {
             format!("its reference was off by {}", figures::signed(*by_ns, figures::time))
@@ -87,8 +87,9 @@ pub(super) fn why(cause: &Cause) -> String {
              calibrated wrongly, or the reference runs wrongly (some chip sets' HPETs do)."
         ),
         Cause::CheckLate { length_ns } => format!(
-            "By their counters the two clocks agree over {}: the check ran that late, and the \
-             kernel's conversion to nanoseconds overflowed. {MOST_LIKELY}",
+            "By their counters the two clocks agree over {}. The check ran that late: the kernel's \
+             margin is for half a second, and beyond some minutes its conversion to nanoseconds \
+             overflows. {MOST_LIKELY}",
             seconds(*length_ns)
         ),
         Cause::ReferenceWrong { by_ns, witness } => format!(
@@ -106,12 +107,18 @@ pub(super) fn why(cause: &Cause) -> String {
             "The kernel cannot have printed these lines: {what}. They were probably copied by \
              hand, so no cause is derived from them."
         ),
-        Cause::Jumped { form, after_s, .. } => {
+        Cause::Jumped { form, after_s, by_ns } => {
             let passed = format!("The TSC passed about {:.0} checks before", after_s * 2.0);
             match form {
                 Form::Apart => format!(
                     "{passed}, so its rate was right until then. Either one read was late because of load, \
                      or, in a guest, a migration changed its rate."
+                ),
+                // So much two reads of a busy reference may be apart.
+                Form::Bracketed if by_ns.abs() < BRACKETED_LATE_NS => format!(
+                    "{passed}. Either the reads were late, which this kernel notices only beyond \
+                     0.1 ms or so, or one of the two clocks jumped or changed its rate (a \
+                     migration, the firmware, the reference itself)."
                 ),
                 Form::Bracketed => format!(
                     "{passed}. This kernel reads the TSC between two reads of the reference, so a \

@@ -30,6 +30,8 @@ pub(super) struct Interval {
     pub(super) bracketed: bool,
     /// A second reference, which some kernels print.
     pub(super) second: Option<Reference>,
+    /// Its length as the log gives it, ns.
+    second_ns: Option<u64>,
     /// What of these lines cannot be as the kernel printed it.
     pub(super) damage: Option<String>,
 }
@@ -66,6 +68,7 @@ impl Interval {
             );
             match &line.event {
                 LogEvent::SecondReference { clocksource, interval_ns } => {
+                    found.second_ns = *interval_ns;
                     found.second =
                         Some(Reference::parse(case, clocksource, &line.text, *interval_ns));
                 }
@@ -161,12 +164,25 @@ impl Interval {
         of(self.tsc_rate).max(of(self.reference.as_ref().and_then(|reference| reference.rate)))
     }
 
+    /// What the log gives in ns, to the last digit.
+    fn exactly(&self) -> Option<String> {
+        let name = self.reference_name();
+        match (self.skew_ns, self.reference_ns, self.tsc_ns) {
+            _ if !self.bracketed => None,
+            (Some(skew), Some(ns), _) => {
+                Some(format!("TSC minus {name}: {skew} ns in {ns} ns by the kernel's own figures"))
+            }
+            (None, None, Some(ns)) => Some(format!("TSC: {ns} ns by the kernel's own figures")),
+            _ => None,
+        }
+    }
+
     /// The sums, so that they can be redone.
     pub(super) fn sums(&self) -> Vec<String> {
         let name = self.reference_name();
         let mut lines = Vec::new();
-        if let Some(skew) = self.skew_ns {
-            let skew = figures::signed(skew, figures::time);
+        if let Some(skew_ns) = self.skew_ns {
+            let skew = figures::signed(skew_ns, figures::time);
             lines.push(match self.reference_ns {
                 Some(ns) => {
                     // More is not a rate.
@@ -180,7 +196,9 @@ impl Interval {
                         figures::time(ns)
                     )
                 }
-                None => format!("TSC minus {name}: {skew}; the log does not give the interval"),
+                None => format!(
+                    "TSC minus {name}: {skew} ({skew_ns} ns); the log does not give the interval"
+                ),
             });
         }
         let rates = [
@@ -192,9 +210,17 @@ impl Interval {
                 lines.push(format!("{counter}: {}", rate.in_words()));
             }
         }
+        lines.extend(self.exactly());
+        let second = self.second.as_ref();
+        lines.extend(
+            second.zip(self.second_ns).map(|(second, ns)| {
+                format!("{}: {ns} ns by the kernel's own figures", second.name)
+            }),
+        );
         let counters = [
             ("TSC", self.tsc),
             (name, self.reference.as_ref().and_then(|reference| reference.counter)),
+            (second.map_or("", |second| &second.name), second.and_then(|second| second.counter)),
         ];
         lines.extend(
             counters
@@ -202,15 +228,6 @@ impl Interval {
                 .filter_map(|(name, counter)| Some(format!("{name}: {}", counter?.difference()))),
         );
         lines
-    }
-
-    /// Both lengths by the counters alone, whatever the kernel made of them, ns; the TSC's
-    /// by its rate, or if that is unknown by one that the two fit.
-    pub(super) fn counted_ns(&self, case: &Case<'_>) -> Option<(f64, f64)> {
-        let ticks = self.tsc?.ticks() as f64;
-        let reference_ns = self.reference.as_ref()?.counted_ns?;
-        let tsc_ns = rate::tsc(case).map(|rate| ticks / rate.hz * 1e9);
-        Some((reference_ns, tsc_ns?))
     }
 }
 
@@ -247,7 +264,7 @@ impl Reference {
     }
 
     /// It by other rates, where its own is but assumed.
-    fn with_other_rates(&self) -> impl Iterator<Item = Self> {
+    pub(super) fn with_other_rates(&self) -> impl Iterator<Item = Self> {
         let rates = self.rate.into_iter().flat_map(rate::alternatives);
         rates.map(|rate| Self { rate: Some(rate), ..self.clone() }.counted_at(rate.hz))
     }

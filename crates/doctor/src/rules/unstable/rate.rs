@@ -8,9 +8,9 @@ use crate::case::trust::{named_hz, page_hz};
 /// The ACPI PM timer's frequency, the same on all machines.
 pub(super) const ACPI_PM_HZ: f64 = 3_579_545.0;
 
-/// The frequency of most HPETs, of those in Intel's chip sets since 2015, and of QEMU's
-/// (hw/timer/hpet.c, HPET_CLK_PERIOD).
-const HPET_HZ: [f64; 3] = [14_318_180.0, 24_000_000.0, 100_000_000.0];
+/// The frequency of most HPETs, of those in Intel's chip sets since 2015, of those in its
+/// servers since 2023, and of QEMU's (hw/timer/hpet.c, HPET_CLK_PERIOD).
+const HPET_HZ: [f64; 4] = [14_318_180.0, 24_000_000.0, 25_000_000.0, 100_000_000.0];
 
 /// What counts half a second at QEMU's rate counts 3.5 s at the usual one, which a late
 /// check may have found.
