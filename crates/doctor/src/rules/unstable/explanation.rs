@@ -107,30 +107,7 @@ pub(super) fn why(cause: &Cause) -> String {
             "The kernel cannot have printed these lines: {what}. They were probably copied by \
              hand, so no cause is derived from them."
         ),
-        Cause::Jumped { form, after_s, by_ns } => {
-            let passed = format!("The TSC passed about {:.0} checks before", after_s * 2.0);
-            match form {
-                Form::Apart => format!(
-                    "{passed}, so its rate was right until then. Either one read was late because of load, \
-                     or, in a guest, a migration changed its rate."
-                ),
-                // So much two reads of a busy reference may be apart.
-                Form::Bracketed if by_ns.abs() < BRACKETED_LATE_NS => format!(
-                    "{passed}. Either the reads were late, which this kernel notices only beyond \
-                     0.1 ms or so, or one of the two clocks jumped or changed its rate (a \
-                     migration, the firmware, the reference itself)."
-                ),
-                Form::Bracketed => format!(
-                    "{passed}. This kernel reads the TSC between two reads of the reference, so a \
-                     late read cannot explain such a difference: one of the two clocks jumped or \
-                     changed its rate (a migration, the firmware, the reference itself)."
-                ),
-                Form::Rewritten => format!(
-                    "{DROPS_LATE} {passed}, so one of them changed its rate or jumped: a migration, \
-                     a pause, the firmware, or the reference itself."
-                ),
-            }
-        }
+        Cause::Jumped { form, after_s, by_ns } => explain_jump(*form, *after_s, *by_ns),
         Cause::RateUnknown { fits } => format!(
             "The log gives both counters, but not the TSC's rate. If the reference is right, the \
              TSC ran at {}, estimated from the two. Compare that with its true rate: if they \
@@ -138,6 +115,32 @@ pub(super) fn why(cause: &Cause) -> String {
             fits.iter().map(estimate).collect::<Vec<_>>().join("; ")
         ),
         other => without_figures(other).to_owned(),
+    }
+}
+
+/// A difference in one check after many that passed.
+fn explain_jump(form: Form, after_s: f64, by_ns: f64) -> String {
+    let passed = format!("The TSC passed about {:.0} checks before", after_s * 2.0);
+    match form {
+        Form::Apart => format!(
+            "{passed}, so its rate was right until then. Either one read was late because of load, \
+             or, in a guest, a migration changed its rate."
+        ),
+        // So much two reads of a busy reference may be apart.
+        Form::Bracketed if by_ns.abs() < BRACKETED_LATE_NS => format!(
+            "{passed}. Either the reads were late, which this kernel notices only beyond \
+             0.1 ms or so, or one of the two clocks jumped or changed its rate (a \
+             migration, the firmware, the reference itself)."
+        ),
+        Form::Bracketed => format!(
+            "{passed}. This kernel reads the TSC between two reads of the reference, so a \
+             late read cannot explain such a difference: one of the two clocks jumped or \
+                     changed its rate (a migration, the firmware, the reference itself)."
+        ),
+        Form::Rewritten => format!(
+            "{DROPS_LATE} {passed}, so one of them changed its rate or jumped: a migration, \
+             a pause, the firmware, or the reference itself."
+        ),
     }
 }
 
