@@ -72,6 +72,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "text_host_message", run: texts::host_message },
     Target { name: "text_kernel_command_line", run: texts::kernel_command_line },
     Target { name: "text_kernel_configuration", run: texts::kernel_configuration },
+    Target { name: "text_pasted_log", run: texts::pasted_log },
     Target { name: "text_kernel_log", run: texts::kernel_log },
     Target { name: "text_learnt_frequency", run: texts::learnt_frequency },
     Target { name: "text_manifest", run: texts::manifest },

@@ -1,6 +1,7 @@
 //! The parsers of `platform` on arbitrary text: they never fail, and what is
 //! reduced for a capture stays as it is when it is reduced again.
 
+use facts::kernel::pasted::PastedLog;
 use facts::kernel::{command_line, configuration, log};
 use facts::{clocksource, cpu, hardware, running, steering, system};
 use inspect::sampler;
@@ -87,6 +88,21 @@ pub(crate) fn kernel_log(data: &[u8]) {
     let _ = log::parse(&settles(&text, log::reduce));
     let all = log::parse(&text).known().map_or(0, Vec::len);
     assert!(sampler::parse_growing_log(&text).known().map_or(0, Vec::len) <= all);
+}
+
+/// A pasted log: the same in one piece and byte by byte, and never much of it.
+pub(crate) fn pasted_log(data: &[u8]) {
+    // The encoding is decided by the first piece.
+    let (start, rest) = data.split_at(data.len().min(256));
+    let (mut whole, mut pieces) = (PastedLog::default(), PastedLog::default());
+    whole.push(start);
+    whole.push(rest);
+    pieces.push(start);
+    rest.chunks(1).for_each(|byte| pieces.push(byte));
+    let (whole, pieces) = (whole.finish(), pieces.finish());
+    // Figures that are no number differ from themselves.
+    assert_eq!(format!("{whole:?}"), format!("{pieces:?}"));
+    assert!(whole.log.len() <= 2000 && whole.log.iter().all(|line| line.text.len() <= 3 * 4096));
 }
 
 /// The manifest of a captured tree.

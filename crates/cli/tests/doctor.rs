@@ -71,7 +71,7 @@ fn every_format_is_given() {
     let json: serde_json::Value = serde_json::from_slice(&stdout("json")).unwrap();
     assert_eq!(json["diagnosis"]["findings"][0]["rule"], "slow-clocksource");
     assert_eq!(json["measurements"], serde_json::Value::Null);
-    assert!(stdout("markdown").starts_with(b"**The clock works, at risk"));
+    assert!(stdout("markdown").starts_with(b"**The clock works but is at risk"));
     assert!(stdout("csv").starts_with(b"severity,rule,what"));
 }
 
@@ -155,4 +155,53 @@ fn this_very_machine_is_examined_and_measured() {
     let findings = json["diagnosis"]["findings"].as_array().unwrap().len();
     let checked = json["diagnosis"]["checked"].as_array().unwrap().len();
     assert!(findings + checked >= doctor::rules::RULES.len());
+}
+
+/// What people paste: fbelavenuto/arpl#244, quoted, as a forum shows it.
+const PASTED: &str = "\
+> Here is my log:
+> kernel: [  384.258940] clocksource: timekeeping watchdog: Marking clocksource 'tsc' as unstable because the skew is too large:
+> kernel: [  384.261201] clocksource: 'acpi_pm' wd_now: 8d5199 wd_last: 60e92e mask: ffffff
+> kernel: [  384.263168] clocksource: 'tsc' cs_now: 1981c973dc9 cs_last: 1940283c820 mask: ffffffffffffffff
+";
+
+fn doctor_of_log(log: &[u8], more: &[&str]) -> String {
+    use std::io::Write;
+    let mut child = Command::new(env!("CARGO_BIN_EXE_parachron"))
+        .args(["doctor", "--log", "-"])
+        .args(more)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    child.stdin.take().expect("a pipe").write_all(log).expect("it reads all");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0));
+    String::from_utf8(output.stdout).expect("UTF-8").replace(['\n', '\u{202f}'], " ")
+}
+
+#[test]
+fn a_pasted_log_is_enough() {
+    let text = doctor_of_log(PASTED.as_bytes(), &[]);
+    for part in ["it differs from its reference", "3.20 GHz with 1 wrap", "A log alone does not"] {
+        assert!(
+            text.split_whitespace().collect::<Vec<_>>().join(" ").contains(part),
+            "{part}: {text}"
+        );
+    }
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), PASTED).expect("written");
+    let output = doctor(&["--log", file.path().to_str().expect("a name")]);
+    assert_eq!(output.status.code(), Some(0));
+    let missing = doctor(&["--log", "no such file"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("try: "));
+}
+
+#[test]
+fn a_log_that_is_none_says_so_in_bounded_memory() {
+    let mut noise = vec![0u8; 64 << 20];
+    noise.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * 31 % 251) as u8);
+    let text = doctor_of_log(&noise, &[]);
+    assert!(text.contains("lines is about clocks"), "{text}");
 }

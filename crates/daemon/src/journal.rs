@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_disruption_has_fields_to_search_by() {
         let disruption = Disruption {
-            kinds: Kinds::of(&[Kind::Pause, Kind::Migrated]),
+            kinds: Kinds::any_of(&[Kind::Pause, Kind::Migrated]),
             at_monotonic_ns: 7,
             size: Some(Size { ns: 5e9, bound_ns: 1e6 }),
             behind: None,

@@ -114,7 +114,7 @@ pub fn server(text: &str) -> Result<String, String> {
 /// # Errors
 /// None is called that.
 pub fn daemon_name(text: &str) -> Result<TimeKeeperKind, String> {
-    TimeKeeperKind::named(text).ok_or_else(|| {
+    TimeKeeperKind::from_name(text).ok_or_else(|| {
         let names: Vec<_> = TimeKeeperKind::ALL.iter().map(|kind| kind.name()).collect();
         format!("expected one of {}, found {text:?}", names.join(", "))
     })

@@ -107,7 +107,7 @@ pub(crate) fn classify(evidence: Vec<Dated>, context: Context<'_>) -> Vec<Disrup
 }
 
 /// A disruption from all evidence that `belongs`; `None` without any.
-fn from(
+fn collect_kind(
     kinds: impl Into<Kinds>,
     evidence: &[Dated],
     belongs: impl Fn(&Evidence) -> bool,
@@ -124,9 +124,11 @@ fn from(
 }
 
 fn switched(evidence: &[Dated]) -> Option<Disruption> {
-    let is_switch = |it: &Evidence| matches!(it, Evidence::Clocksource { .. });
-    evidence.iter().any(|(_, it)| is_switch(it)).then_some(())?;
-    from(Kind::SourceSwitched, evidence, |it| is_switch(it) || is_log_of_source(it))
+    let is_switch = |entry: &Evidence| matches!(entry, Evidence::Clocksource { .. });
+    evidence.iter().any(|(_, entry)| is_switch(entry)).then_some(())?;
+    collect_kind(Kind::SourceSwitched, evidence, |entry| {
+        is_switch(entry) || is_log_of_source(entry)
+    })
 }
 
 fn is_log_of_source(evidence: &Evidence) -> bool {
@@ -135,24 +137,23 @@ fn is_log_of_source(evidence: &Evidence) -> bool {
 }
 
 fn stolen(evidence: &[Dated]) -> Option<Disruption> {
-    let belongs = |it: &Evidence| {
+    let belongs = |entry: &Evidence| {
         let is_late = |cause| [LateCause::Stolen, LateCause::StolenOrStopped].contains(cause);
-        match it {
+        match entry {
             Evidence::Stolen { .. } => true,
             Evidence::Late { cause, .. } => is_late(cause),
             _ => false,
         }
     };
-    if let Some((_, late)) = evidence
-        .iter()
-        .find(|(_, it)| matches!(it, Evidence::Late { cause: LateCause::StolenOrStopped, .. }))
-    {
-        let mut starved = from(Kinds::STARVED, evidence, belongs)?;
+    if let Some((_, late)) = evidence.iter().find(|(_, entry)| {
+        matches!(entry, Evidence::Late { cause: LateCause::StolenOrStopped, .. })
+    }) {
+        let mut starved = collect_kind(Kinds::STARVED, evidence, belongs)?;
         starved.size = late_by(late, &[LateCause::StolenOrStopped]).map(Size::from);
         return Some(starved);
     }
-    let mut steal = from(Kind::LongSteal, evidence, belongs)?;
-    let most = steal.evidence.iter().filter_map(|it| match it {
+    let mut steal = collect_kind(Kind::LongSteal, evidence, belongs)?;
+    let most = steal.evidence.iter().filter_map(|entry| match entry {
         Evidence::Stolen { stolen_ns, .. } => Some(*stolen_ns as f64),
         _ => None,
     });
@@ -164,8 +165,10 @@ fn stolen(evidence: &[Dated]) -> Option<Disruption> {
 
 /// CLOCK_MONOTONIC moved by more than adjtimex explains: a slew.
 fn slewed(evidence: &[Dated]) -> Option<Disruption> {
-    let mut slew = from(Kind::Steered, evidence, |it| step_of(it, MONOTONIC, RAW).is_some())?;
-    slew.size = slew.evidence.first().and_then(|it| step_of(it, MONOTONIC, RAW)).map(Size::from);
+    let mut slew =
+        collect_kind(Kind::Steered, evidence, |entry| step_of(entry, MONOTONIC, RAW).is_some())?;
+    slew.size =
+        slew.evidence.first().and_then(|entry| step_of(entry, MONOTONIC, RAW)).map(Size::from);
     Some(slew)
 }
 
@@ -192,7 +195,7 @@ fn late_by(evidence: &Evidence, causes: &[LateCause]) -> Option<Interval> {
 
 /// The first step of one clock against another.
 fn step(evidence: &[Dated], of: &str, by: &str) -> Option<Interval> {
-    evidence.iter().find_map(|(_, it)| step_of(it, of, by))
+    evidence.iter().find_map(|(_, entry)| step_of(entry, of, by))
 }
 
 /// The step of the raw clock against the TSC.

@@ -16,28 +16,29 @@ pub struct Kinds(u16);
 
 impl Kinds {
     /// A machine that continues on another host, or from a saved state.
-    pub(crate) const MOVED: Self = Self::of(&[Kind::SnapshotRestored, Kind::Migrated]);
+    pub(crate) const MOVED: Self = Self::any_of(&[Kind::SnapshotRestored, Kind::Migrated]);
 
     /// A machine that stood still.
-    pub(crate) const STOOD: Self = Self::of(&[Kind::Pause, Kind::SnapshotRestored, Kind::Migrated]);
+    pub(crate) const STOOD: Self =
+        Self::any_of(&[Kind::Pause, Kind::SnapshotRestored, Kind::Migrated]);
 
     /// The RTC alone moved, forward: all other clocks stood, or it was set.
     pub(crate) const STOOD_OR_RTC_SET: Self =
-        Self::of(&[Kind::Pause, Kind::SnapshotRestored, Kind::Migrated, Kind::RtcSet]);
+        Self::any_of(&[Kind::Pause, Kind::SnapshotRestored, Kind::Migrated, Kind::RtcSet]);
 
     /// The same of a machine that was not moved.
-    pub(crate) const PAUSED_OR_RTC_SET: Self = Self::of(&[Kind::Pause, Kind::RtcSet]);
+    pub(crate) const PAUSED_OR_RTC_SET: Self = Self::any_of(&[Kind::Pause, Kind::RtcSet]);
 
     /// A kernel that was suspended, and not by itself.
     pub(crate) const SUSPENDED_BY_HOST: Self =
-        Self::of(&[Kind::Suspend, Kind::SnapshotRestored, Kind::Migrated]);
+        Self::any_of(&[Kind::Suspend, Kind::SnapshotRestored, Kind::Migrated]);
 
     /// A machine of which nothing ran: its host stopped it, or ran others.
-    pub(crate) const STARVED: Self = Self::of(&[Kind::Pause, Kind::LongSteal]);
+    pub(crate) const STARVED: Self = Self::any_of(&[Kind::Pause, Kind::LongSteal]);
 
     /// A machine that stood still, or whose host did not deliver the ticks that
     /// its clock source counts.
-    pub(crate) const STOPPED_OR_LOST: Self = Self::of(&[Kind::Pause, Kind::CounterDisrupted]);
+    pub(crate) const STOPPED_OR_LOST: Self = Self::any_of(&[Kind::Pause, Kind::CounterDisrupted]);
 
     /// Every set that is reported: each kind alone, and those that cannot be told apart.
     pub fn reported() -> impl Iterator<Item = Self> {
@@ -54,7 +55,7 @@ impl Kinds {
     }
 
     /// These kinds.
-    pub const fn of(kinds: &[Kind]) -> Self {
+    pub const fn any_of(kinds: &[Kind]) -> Self {
         let (mut bits, mut next) = (0, 0);
         while next < kinds.len() {
             bits |= 1 << kinds[next] as u16;
@@ -85,7 +86,7 @@ impl Kinds {
     }
 
     /// Those that are not among `others`; `None` where all are.
-    pub(crate) fn without(self, others: Self) -> Option<Self> {
+    pub(crate) fn difference(self, others: Self) -> Option<Self> {
         let left = self.0 & !others.0;
         (left != 0).then_some(Self(left))
     }
@@ -93,7 +94,7 @@ impl Kinds {
 
 impl From<Kind> for Kinds {
     fn from(kind: Kind) -> Self {
-        Self::of(&[kind])
+        Self::any_of(&[kind])
     }
 }
 
@@ -138,14 +139,14 @@ mod tests {
 
     #[test]
     fn kinds_are_a_set_in_one_order() {
-        let kinds = Kinds::of(&[Kind::Migrated, Kind::Pause, Kind::Pause]);
+        let kinds = Kinds::any_of(&[Kind::Migrated, Kind::Pause, Kind::Pause]);
         assert_eq!(kinds.to_string(), "pause|migrated");
         assert_eq!(kinds.iter().collect::<Vec<_>>(), [Kind::Pause, Kind::Migrated]);
         assert_eq!((kinds.only(), Kinds::from(Kind::Pause).only()), (None, Some(Kind::Pause)));
-        assert_eq!(kinds.without(Kinds::MOVED), Some(Kind::Pause.into()));
-        assert_eq!(kinds.without(Kinds::STOOD), None);
+        assert_eq!(kinds.difference(Kinds::MOVED), Some(Kind::Pause.into()));
+        assert_eq!(kinds.difference(Kinds::STOOD), None);
         assert_eq!(
-            Kinds::STOOD_OR_RTC_SET.without(Kinds::MOVED),
+            Kinds::STOOD_OR_RTC_SET.difference(Kinds::MOVED),
             Some(Kinds::PAUSED_OR_RTC_SET),
             "what is left is reported as well"
         );
@@ -154,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_time_of_day_may_be_wrong_by_any_of_them() {
-        assert!(Kinds::of(&[Kind::LongSteal, Kind::Pause]).may_be_wrong());
+        assert!(Kinds::any_of(&[Kind::LongSteal, Kind::Pause]).may_be_wrong());
         assert!(!Kinds::from(Kind::LongSteal).may_be_wrong());
     }
 }

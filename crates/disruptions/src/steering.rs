@@ -144,10 +144,10 @@ impl Steering {
 /// (5) is among the status bits.
 fn leap(state: i32) -> &'static str {
     match state {
-        1 => "one will be inserted",
-        2 => "one will be deleted",
-        3 => "one is in progress",
-        4 => "one is over",
+        1 => "insertion scheduled",
+        2 => "deletion scheduled",
+        3 => "in progress",
+        4 => "passed",
         _ => "none",
     }
 }
@@ -209,7 +209,7 @@ mod tests {
                     set: vec!["INS".into(), "UNSYNC".into()],
                     cleared: vec!["NANO".into()]
                 },
-                Move::Leap { before: "none".into(), after: "one will be inserted".into() },
+                Move::Leap { before: "none".into(), after: "insertion scheduled".into() },
             ]
         );
         assert_eq!(steering.observe(state), []);

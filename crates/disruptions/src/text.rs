@@ -49,7 +49,7 @@ pub fn lines(disruption: &Disruption) -> Vec<String> {
     let mut lines = vec![sentence(disruption)];
     // An RTC that was set left it as it was.
     let if_so = if disruption.kinds.contains(Kind::RtcSet) { "if it was stopped, " } else { "" };
-    let left = behind(disruption).map(|behind| format!("{if_so}it left the time of day {behind}"));
+    let left = behind(disruption).map(|behind| format!("{if_so}the time of day is {behind}"));
     lines.extend(left);
     lines.extend(disruption.evidence.iter().map(|evidence| format!("- {}", observed(evidence))));
     lines
@@ -88,7 +88,7 @@ fn sentence(disruption: &Disruption) -> String {
         Kind::Migrated => "this machine was migrated to another host".into(),
         Kind::SourceSwitched => "the kernel switched to another clock source".into(),
         Kind::LongSteal => format!("the host stole CPU time{stolen}"),
-        Kind::HostStepped => format!("the host stepped its page{moved}"),
+        Kind::HostStepped => format!("the host stepped the kvm-clock page{moved}"),
         Kind::CounterDisrupted => format!("the counter was disrupted{moved}; cause unknown"),
         Kind::RtcSet => format!("the RTC was set{moved}"),
     }
@@ -97,7 +97,9 @@ fn sentence(disruption: &Disruption) -> String {
 /// What happened, where several kinds fit.
 fn several(kinds: Kinds, lasted: &str) -> String {
     if kinds.contains(Kind::LongSteal) {
-        return format!("nothing of this machine ran{lasted}: its host paused it, or ran others");
+        return format!(
+            "nothing on this machine ran{lasted}: the host paused it or ran other guests (steal)"
+        );
     }
     let rest: Vec<_> = kinds.iter().filter_map(passive).collect();
     let (last, rest) = rest.split_last().unwrap_or((&"disrupted", &[]));
@@ -105,7 +107,8 @@ fn several(kinds: Kinds, lasted: &str) -> String {
         if rest.is_empty() { (*last).into() } else { format!("{} or {last}", rest.join(", ")) };
     if kinds.contains(Kind::Suspend) {
         format!(
-            "the machine was suspended{lasted}: by itself, or by its host to restore or migrate it"
+            "the machine was suspended{lasted}, by a request inside it or by its host for a \
+             restore or migration"
         )
     } else if kinds.contains(Kind::RtcSet) {
         format!("this machine was stopped{lasted} ({ways}), or its RTC was set")
@@ -162,11 +165,11 @@ fn observed(evidence: &Evidence) -> String {
         Evidence::PageReset => "the kvm-clock page was reset".into(),
         Evidence::PageRate { before_hz, after_hz } => {
             let rates = rates(*before_hz as f64, *after_hz as f64);
-            format!("the kvm-clock page states TSC {rates}")
+            format!("the kvm-clock page advertises TSC {rates}")
         }
         Evidence::GuestStopped => "GUEST_STOPPED is set in the kvm-clock page".into(),
         Evidence::Rate { before_hz, after_hz } => {
-            format!("TSC {} by CLOCK_MONOTONIC_RAW", rates(*before_hz, *after_hz))
+            format!("TSC measured against CLOCK_MONOTONIC_RAW: {}", rates(*before_hz, *after_hz))
         }
         Evidence::VmClockMarker { before, after } => {
             format!("VMClock: disruption marker {before} → {after}")
@@ -197,11 +200,13 @@ fn observed(evidence: &Evidence) -> String {
 /// Why a sample was late.
 pub fn late_cause(cause: LateCause) -> &'static str {
     match cause {
-        LateCause::Stolen => "the host ran others on the CPU",
-        LateCause::StolenOrStopped => "the host ran others on the CPU, or stopped the machine",
+        LateCause::Stolen => "the host gave the CPU to other guests (steal)",
+        LateCause::StolenOrStopped => {
+            "the host gave the CPU to other guests (steal) or stopped the machine"
+        }
         LateCause::RunDelay => "other threads ran on the CPU",
         LateCause::ProcessStopped => "this process was stopped (SIGSTOP)",
-        LateCause::ProcessNotRun => "the machine ran, this process did not",
+        LateCause::ProcessNotRun => "the machine ran, but this process did not",
         LateCause::MachineStopped => "the machine was stopped",
         _ => "this process or the machine was stopped",
     }

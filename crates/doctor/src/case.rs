@@ -42,27 +42,30 @@ impl<'a> Case<'a> {
 
     /// The clock source in use.
     pub(crate) fn current(&self) -> Result<&'a str, Skipped> {
-        known(&self.facts.clocksources.current).map(String::as_str)
+        require(&self.facts.clocksources.current).map(String::as_str)
     }
 
     /// The sources one may switch to.
     pub(crate) fn available(&self) -> Result<&'a [String], Skipped> {
-        known(&self.facts.clocksources.available).map(Vec::as_slice)
+        require(&self.facts.clocksources.available).map(Vec::as_slice)
     }
 
     /// Whether the kernel offers a source; false where that is unknown.
     pub(crate) fn offers(&self, source: &str) -> bool {
-        self.facts.clocksources.available.is_known_and(|all| all.iter().any(|one| one == source))
+        self.facts
+            .clocksources
+            .available
+            .is_known_and(|names| names.iter().any(|name| name == source))
     }
 
     /// The CPU's flags about its TSC.
     pub(crate) fn flags(&self) -> Result<&'a TscFlags, Skipped> {
-        known(&self.facts.cpu.flags)
+        require(&self.facts.cpu.flags)
     }
 
     /// What the hypervisor reports by CPUID.
     pub(crate) fn hypervisor(&self) -> Result<&'a Hypervisor, Skipped> {
-        known(&self.facts.cpu.hypervisor)
+        require(&self.facts.cpu.hypervisor)
     }
 
     /// Which hypervisor, where it identifies itself.
@@ -131,7 +134,7 @@ impl<'a> Case<'a> {
 
     /// The kernel's log lines about clocks.
     pub(crate) fn log(&self) -> Result<&'a [LogLine], Skipped> {
-        known(&self.facts.kernel.log).map(Vec::as_slice)
+        require(&self.facts.kernel.log).map(Vec::as_slice)
     }
 
     /// Those of a certain event; none where there is no log.
@@ -144,7 +147,7 @@ impl<'a> Case<'a> {
 
     /// The words of the kernel's command line.
     pub(crate) fn command_line(&self) -> Result<&'a [String], Skipped> {
-        known(&self.facts.kernel.command_line).map(Vec::as_slice)
+        require(&self.facts.kernel.command_line).map(Vec::as_slice)
     }
 
     /// The kernel's own part of it: what follows `--` is for init.
@@ -172,7 +175,7 @@ impl<'a> Case<'a> {
     /// Programs of these kinds that run now.
     pub(crate) fn running(&self, kinds: &[TimeKeeperKind]) -> Vec<&'a TimeKeeper> {
         let keepers = self.facts.steering.keepers.known().into_iter().flatten();
-        keepers.filter(|one| one.running && kinds.contains(&one.kind)).collect()
+        keepers.filter(|keeper| keeper.running && kinds.contains(&keeper.kind)).collect()
     }
 
     /// Whether `parachron keep` corrects this clock, and has a source: it clears STA_UNSYNC
@@ -203,7 +206,7 @@ impl<'a> Case<'a> {
             PhcDriver::Kvm | PhcDriver::HyperV | PhcDriver::Vmware => PhcTime::PerhapsSmearedUtc,
             _ => {
                 let release = self.facts.kernel.release.known();
-                phc.time(release.and_then(|release| KernelVersion::of(release)))
+                phc.time(release.and_then(|release| KernelVersion::parse(release)))
             }
         }
     }
@@ -283,7 +286,7 @@ fn same_parameter(word: &str, name: &str) -> bool {
     word.chars().map(plain).eq(name.chars().map(plain))
 }
 
-fn known<T>(fact: &Fact<T>) -> Result<&T, Skipped> {
+fn require<T>(fact: &Fact<T>) -> Result<&T, Skipped> {
     fact.known().ok_or_else(|| why_not(fact))
 }
 
@@ -291,7 +294,7 @@ fn known<T>(fact: &Fact<T>) -> Result<&T, Skipped> {
 pub(crate) fn why_not<T>(fact: &Fact<T>) -> Skipped {
     match fact.unknown() {
         Some(unknown) => unknown.into(),
-        None => Skipped::CouldNot("known, but not usable".to_owned()),
+        None => Skipped::CouldNot("the value is known but not usable".to_owned()),
     }
 }
 
@@ -300,7 +303,7 @@ pub(crate) fn cost_evidence(cost: &CallCost) -> String {
     use instruments::measurements::ReadPath;
     let path = match cost.path {
         ReadPath::Counted { calls, entered } if entered == calls => {
-            format!(", all of {calls} calls entered the kernel")
+            format!(", all {calls} calls entered the kernel")
         }
         ReadPath::Counted { calls, entered: 0 } => {
             format!(", none of {calls} calls entered the kernel")

@@ -48,14 +48,14 @@ impl FleetReport {
         let mut summary: Vec<SharedFinding> =
             RULES.iter().flat_map(|rule| shared(rule.name, &machines)).collect();
         // Stable: within them causes stay before consequences.
-        summary.sort_by_key(|one| (Reverse(one.severity), Reverse(one.machines.len())));
+        summary.sort_by_key(|shared| (Reverse(shared.severity), Reverse(shared.machines.len())));
         let silent = machines.iter().filter(|report| report.diagnosis.findings.is_empty());
         let (unchecked, fine): (Vec<_>, Vec<_>) = silent.partition(|report| is_unchecked(report));
         let names = |reports: Vec<&DoctorReport>| {
             reports.iter().map(|report| report.origin.name().to_owned()).collect()
         };
         let (without_findings, not_checked) = (names(fine), names(unchecked));
-        let schema = SchemaId::of("parachron-doctor-fleet");
+        let schema = SchemaId::new("parachron-doctor-fleet");
         Self { schema, summary, without_findings, not_checked, machines }
     }
 }
@@ -68,8 +68,9 @@ fn shared(rule: &str, machines: &[DoctorReport]) -> Vec<SharedFinding> {
         let name = report.origin.name();
         for finding in report.diagnosis.findings.iter().filter(|finding| finding.rule == rule) {
             let first = finding.remedies.first();
-            let same =
-                |one: &SharedFinding| one.what == finding.what && one.first.as_ref() == first;
+            let same = |shared: &SharedFinding| {
+                shared.what == finding.what && shared.first.as_ref() == first
+            };
             let at = groups.iter().position(same).unwrap_or_else(|| {
                 groups.push(SharedFinding {
                     rule: rule.to_owned(),
@@ -113,7 +114,7 @@ mod tests {
                 undisciplined(&mut facts);
             }
             DoctorReport::new(facts, None)
-                .from(Origin { root: Some(name.into()), ..Origin::default() })
+                .with_origin(Origin { root: Some(name.into()), ..Origin::default() })
         };
         let fleet = FleetReport::new(vec![
             report("a", false, true),
@@ -124,7 +125,7 @@ mod tests {
         let summary: Vec<_> = fleet
             .summary
             .iter()
-            .map(|one| (one.severity, one.rule.as_str(), one.machines.join(" ")))
+            .map(|shared| (shared.severity, shared.rule.as_str(), shared.machines.join(" ")))
             .collect();
         assert_eq!(
             summary,
@@ -147,21 +148,24 @@ mod tests {
                 set_source(&mut facts, "acpi_pm", "kvm-clock acpi_pm");
             }
             DoctorReport::new(facts, None)
-                .from(Origin { root: Some(name.into()), ..Origin::default() })
+                .with_origin(Origin { root: Some(name.into()), ..Origin::default() })
         };
         let fleet =
             FleetReport::new(vec![report("a", false), report("b", true), report("c", true)]);
         for (name, machine) in [("a", 0), ("b", 1), ("c", 2)] {
             let own = &fleet.machines[machine].diagnosis.findings;
-            for shared in fleet.summary.iter().filter(|one| one.machines.contains(&name.into())) {
-                let same =
-                    own.iter().find(|one| one.rule == shared.rule && one.what == shared.what);
-                assert_eq!(same.and_then(|one| one.remedies.first()), shared.first.as_ref());
+            for shared in
+                fleet.summary.iter().filter(|shared| shared.machines.contains(&name.into()))
+            {
+                let same = own
+                    .iter()
+                    .find(|shared| shared.rule == shared.rule && shared.what == shared.what);
+                assert_eq!(same.and_then(|shared| shared.remedies.first()), shared.first.as_ref());
             }
         }
         let slow: Vec<_> =
-            fleet.summary.iter().filter(|one| one.rule == "slow-clocksource").collect();
-        assert_eq!(slow.iter().map(|one| one.machines.len()).collect::<Vec<_>>(), [2, 1]);
+            fleet.summary.iter().filter(|shared| shared.rule == "slow-clocksource").collect();
+        assert_eq!(slow.iter().map(|shared| shared.machines.len()).collect::<Vec<_>>(), [2, 1]);
     }
 
     #[test]

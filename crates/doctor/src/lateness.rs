@@ -44,7 +44,7 @@ pub fn findings(found: &Latency, facts: &Facts) -> Vec<Finding> {
             }
             let severity = evidence.severity();
             let finding = texts::finding(&case, cause, severity);
-            let remedies = remedies::of(&case, cause);
+            let remedies = remedies::for_cause(&case, cause);
             let finding = remedies.into_iter().fold(finding, Finding::remedy);
             let finding = lines.into_iter().fold(finding, Finding::evidence);
             Some((severity, evidence.total_ns(), finding))
@@ -91,7 +91,7 @@ impl Evidence<'_> {
             // One in a while is the measurement's own.
             if short.gaps >= 10 {
                 lines.push(format!(
-                    "{}: {} short ones, together {}",
+                    "{}: {} short gaps, {} in total",
                     FigureKind::Gap.name(),
                     count(short.gaps),
                     time(short.total_ns as f64)
@@ -114,7 +114,7 @@ impl Evidence<'_> {
 /// `gap in a running loop: 23 delays, together 88.1 ms, the longest 4.10 ms`
 fn line(share: &Share) -> String {
     format!(
-        "{}: {} of the longest delays, together {}, the longest {}",
+        "{}: {} of the longest delays, {} in total, longest {}",
         share.kind.name(),
         count(share.delays),
         time(share.total_ns as f64),

@@ -57,6 +57,13 @@ pub fn diagnose_by(
             Err(Skipped::CouldNot(why)) => checked.push(entry(why, false)),
         }
     }
+    // A person on call needs something to do.
+    debug_assert!(
+        findings.iter().all(|finding: &Finding| {
+            finding.severity == Severity::Note || !finding.remedies.is_empty()
+        }),
+        "no remedy: {findings:?}"
+    );
     // A stable sort: within a severity, findings keep the table's order,
     // which puts causes before consequences.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
@@ -79,7 +86,7 @@ fn verdict(findings: &[Finding], checked: &[Checked], rules: usize) -> String {
     };
     let head = match worst.severity {
         Severity::Error => "The clock needs attention",
-        Severity::Warning => "The clock works, at risk",
+        Severity::Warning => "The clock works but is at risk",
         Severity::Note => "The clock is in order",
     };
     format!("{head} ({}). {}.", counts(findings), worst.what)

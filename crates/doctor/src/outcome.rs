@@ -23,7 +23,7 @@ impl Outcome {
     }
 
     /// `findings`, or if there are none, why that is right.
-    pub(crate) fn found_or(findings: Vec<Finding>, fine: impl FnOnce() -> String) -> Check {
+    pub(crate) fn findings_or_fine(findings: Vec<Finding>, fine: impl FnOnce() -> String) -> Check {
         Ok(if findings.is_empty() { Self::Fine(fine()) } else { Self::Found(findings) })
     }
 }

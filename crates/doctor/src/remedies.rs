@@ -24,15 +24,16 @@ pub(crate) fn switch_to(case: &Case<'_>, source: &str) -> Remedy {
         ),
     )
     .changes(if case.in_container() {
-        "all programs' clock, until the next boot; run it on the machine, not in this container"
+        "the clock of all programs, until the next boot; run the command on the machine, not in \
+         this container"
     } else {
-        "all programs' clock, at once and until the next boot"
+        "the clock of all programs, at once and until the next boot"
     })
 }
 
 /// Run a daemon that disciplines the clock.
 pub(crate) fn run_time_daemon(case: &Case<'_>) -> Remedy {
-    let changes = "the daemon disciplines the clock from now on, after a reboot too";
+    let changes = "the daemon disciplines the clock from now on, and after a reboot";
     if case.in_container() {
         return Remedy::advice(
             "Run a time daemon (chrony) on the machine itself: containers share its clock.",
@@ -42,11 +43,11 @@ pub(crate) fn run_time_daemon(case: &Case<'_>) -> Remedy {
         case.facts
             .steering
             .keepers
-            .is_known_and(|all| all.iter().any(|one| one.kind == kind && one.installed))
+            .is_known_and(|all| all.iter().any(|keeper| keeper.kind == kind && keeper.installed))
     };
     let start = |what: &str, unit: &str| {
         Remedy::command(
-            format!("Start {what}; it is installed."),
+            format!("Start {what}, which is installed."),
             format!("sudo systemctl enable --now {unit}"),
         )
         .changes(changes)
@@ -59,7 +60,7 @@ pub(crate) fn run_time_daemon(case: &Case<'_>) -> Remedy {
     if installed(TimeKeeperKind::SystemdTimesyncd) {
         return start("systemd-timesyncd", "systemd-timesyncd");
     }
-    let what = "Install chrony; the package starts it.";
+    let what = "Install chrony; the package starts the daemon.";
     match family {
         Some(Family::Debian) => Remedy::command(what, "sudo apt install chrony"),
         Some(Family::RedHat) => Remedy::command(
@@ -97,10 +98,10 @@ pub(crate) fn ntpd_leapfile(case: &Case<'_>) -> Remedy {
     let conf = if unit == "ntpsec" { "/etc/ntpsec/ntp.conf" } else { "/etc/ntp.conf" };
     let line = "leapfile /usr/share/zoneinfo/leap-seconds.list";
     Remedy::command(
-        "Name the table of leap seconds, of the package tzdata.",
+        "Point ntpd to the leap-second table of the package tzdata.",
         format!("echo '{line}' | sudo tee -a {conf} && sudo systemctl restart {unit}"),
     )
-    .changes("ntpd's configuration; not where its sources smear leap seconds")
+    .changes("ntpd's configuration; do not use it where the servers smear leap seconds")
 }
 
 /// Where Hyper-V's hv_utils can step the clock: to take its time synchronisation
@@ -116,12 +117,13 @@ pub(crate) fn unbind_hyperv_sync(case: &Case<'_>) -> Option<Remedy> {
         return None;
     }
     let remedy = Remedy::command(
-        "If hv_utils steps it: stop Hyper-V's time synchronisation (CockroachDB's guide for Azure \
-         does so). /dev/ptp_hyperv goes with it, so first give chrony another source.",
+        "Stop Hyper-V's time synchronisation if hv_utils steps the clock (CockroachDB's guide for \
+         Azure recommends it). This also removes /dev/ptp_hyperv, so give chrony another source \
+         first.",
         "grep -l 9527e630 /sys/bus/vmbus/drivers/hv_utils/*/class_id | xargs -n 1 dirname | \
          xargs -n 1 basename | sudo tee /sys/bus/vmbus/drivers/hv_utils/unbind",
     );
-    Some(remedy.changes("the host sets this clock no more, until the next boot"))
+    Some(remedy.changes("the host no longer sets this clock, until the next boot"))
 }
 
 /// Where the host shows its clock: a database that can read it in the system clock's
@@ -133,7 +135,8 @@ pub(crate) fn read_by_cockroachdb(case: &Case<'_>) -> Option<Remedy> {
     };
     let phc = case.host_phcs().find(is_utc)?;
     Some(Remedy::advice(format!(
-        "CockroachDB can read the host's clock itself: start all its nodes with --clock-device={}.",
+        "Let CockroachDB read the host's clock directly: start all its nodes with \
+         --clock-device={}.",
         phc.path()
     )))
 }
@@ -152,7 +155,7 @@ enum Family {
 
 fn family(case: &Case<'_>) -> Option<Family> {
     let name = case.facts.system.distribution.known()?.to_ascii_lowercase();
-    let is = |names: &[&str]| names.iter().any(|one| name.contains(one));
+    let is = |names: &[&str]| names.iter().any(|part| name.contains(part));
     if is(&["debian", "ubuntu", "mint", "kali", "pop!_os", "raspbian", "proxmox"]) {
         Some(Family::Debian)
     } else if is(&[

@@ -36,15 +36,19 @@ pub struct DoctorReport {
 impl DoctorReport {
     /// Examines a machine.
     pub fn new(facts: Facts, measurements: Option<Measurements>) -> Self {
-        Self::by(facts, measurements, &RuleSelection::default())
+        Self::with_rules(facts, measurements, &RuleSelection::default())
     }
 
     /// Examines a machine by some of the rules.
-    pub fn by(facts: Facts, measurements: Option<Measurements>, selection: &RuleSelection) -> Self {
+    pub fn with_rules(
+        facts: Facts,
+        measurements: Option<Measurements>,
+        selection: &RuleSelection,
+    ) -> Self {
         Self {
-            schema: SchemaId::of("parachron-doctor"),
+            schema: SchemaId::new("parachron-doctor"),
             origin: Origin::default(),
-            machine: MachineSummary::of(&facts, measurements.as_ref()),
+            machine: MachineSummary::new(&facts, measurements.as_ref()),
             diagnosis: crate::diagnose_by(&facts, measurements.as_ref(), selection),
             facts,
             measurements,
@@ -52,7 +56,7 @@ impl DoctorReport {
     }
 
     /// The report with where and when it was made.
-    pub fn from(self, origin: Origin) -> Self {
+    pub fn with_origin(self, origin: Origin) -> Self {
         Self { origin, ..self }
     }
 }
@@ -68,7 +72,7 @@ pub struct SchemaId {
 }
 
 impl SchemaId {
-    pub(crate) fn of(id: &str) -> Self {
+    pub(crate) fn new(id: &str) -> Self {
         Self { id: id.to_owned(), version: 1 }
     }
 }
@@ -133,7 +137,7 @@ impl fmt::Display for ReadCost {
 
 impl MachineSummary {
     /// A machine in short.
-    pub fn of(facts: &Facts, measurements: Option<&Measurements>) -> Self {
+    pub fn new(facts: &Facts, measurements: Option<&Measurements>) -> Self {
         let case = Case::new(facts, measurements);
         Self {
             hardware: hardware(&case),
@@ -214,7 +218,7 @@ mod tests {
         let named = |product: &str| {
             let mut facts = healthy_kvm_guest();
             facts.system.product = Fact::Known(product.into());
-            MachineSummary::of(&facts, None).hardware
+            MachineSummary::new(&facts, None).hardware
         };
         let cpu = "4 CPUs, AMD EPYC 7763 64-Core Processor";
         assert_eq!(named("Bochs"), format!("a guest of KVM, {cpu}"));

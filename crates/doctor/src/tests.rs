@@ -97,7 +97,9 @@ fn verdicts_of_healthy_and_unreadable_machines() {
     let partly = diagnose(&facts, Some(&measured_tsc()));
     assert!(partly.verdict.contains("were not possible"), "{}", partly.verdict);
     assert!(
-        diagnose(&unreadable(), None).verdict.starts_with("The clock works, at risk (1 warning).")
+        diagnose(&unreadable(), None)
+            .verdict
+            .starts_with("The clock works but is at risk (1 warning).")
     );
 }
 

@@ -71,7 +71,7 @@ fn examine(tree: &Tree) -> Examined {
     let keepers =
         keepers.iter().filter(|keeper| keeper.running).map(|keeper| keeper.kind).collect();
     let machine = names(&facts);
-    let report = DoctorReport::by(facts, None, &RuleSelection::default());
+    let report = DoctorReport::with_rules(facts, None, &RuleSelection::default());
     let found = report.diagnosis.findings.into_iter().map(|finding| Finding {
         rule: finding.rule,
         severity: match finding.severity {

@@ -11,6 +11,7 @@ pub mod command_line;
 pub mod configuration;
 pub mod event;
 pub mod log;
+pub mod pasted;
 pub mod version;
 
 /// Path of the file.
@@ -104,6 +105,14 @@ pub enum LogEvent {
         /// Interval by that source, ns, where the line gives it.
         interval_ns: Option<u64>,
     },
+    /// `'hpet' wd2_nsec: 512… wd2_now: …`: a second reference, which some
+    /// kernels print beside the watchdog's.
+    SecondReference {
+        /// Which source.
+        clocksource: String,
+        /// Interval by that source, ns, where the line gives it.
+        interval_ns: Option<u64>,
+    },
     /// `Clocksource 'tsc' skewed N ns (M ms) over watchdog … interval of …`
     Skew {
         /// Which source.
@@ -118,6 +127,23 @@ pub enum LogEvent {
     WatchdogDelayed {
         /// Delay, ns, where the line gives it.
         delay_ns: Option<u64>,
+    },
+    /// The kernel left out messages of its watchdog:
+    /// `cs_watchdog_read: N callbacks suppressed`.
+    WatchdogSuppressed {
+        /// How many.
+        messages: u64,
+    },
+    /// A CPU was added while the system ran: `CPU3 has been hot-added`.
+    CpuAdded,
+    /// KVM on this host started a guest although the host's TSC is unstable:
+    /// `SMP vm created on host with unstable TSC; guest TSC will not be reliable`.
+    GuestTscUnreliable,
+    /// Hyper-V's time message came late:
+    /// `hv_utils: TimeSync: stale time stamp, N nsecs old`.
+    HostTimeStale {
+        /// Its age, ns.
+        age_ns: u64,
     },
     /// `clocksource: Switched to clocksource X`
     Switched {
@@ -162,6 +188,23 @@ pub enum LogEvent {
     Rtc,
     /// `watchdog: BUG: soft lockup`, `rcu: INFO: … stall`: often a pause.
     Stall,
+    /// A time daemon stepped the clock, or stated that it is about to.
+    DaemonStepped {
+        /// By how much, s: positive where the clock was behind.
+        by_s: f64,
+    },
+    /// chronyd noticed that something else changes this clock.
+    ClockInterference,
+    /// A time daemon's frequency correction.
+    DaemonFrequency {
+        /// As the daemon writes it, ppm.
+        ppm: f64,
+    },
+    /// VirtualBox's guest tools saw the host's time jump.
+    HostTimeJumped {
+        /// By how much, ns.
+        by_ns: i64,
+    },
     /// About clocks, of no known form.
     Other,
 }

@@ -87,7 +87,8 @@ pub fn parse_schedstat(text: &str) -> Fact<ThreadTimes> {
         text.split_ascii_whitespace().map(|word| word.parse().ok()).collect();
     match numbers.as_deref() {
         Some([0, 0, 0]) => {
-            let why = "this kernel does not count how long threads wait (CONFIG_SCHEDSTATS)";
+            let why =
+                "this kernel does not count how long threads wait for a CPU (CONFIG_SCHEDSTATS)";
             Fact::Unknown(Unknown::not_applicable(why))
         }
         Some(&[ran_ns, waited_ns, turns]) => Fact::Known(ThreadTimes { ran_ns, waited_ns, turns }),

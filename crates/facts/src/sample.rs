@@ -59,8 +59,8 @@ pub struct Sample {
 
 impl Sample {
     /// Nothing but CLOCK_MONOTONIC, for probes and tests to fill in.
-    pub fn at(monotonic_ns: u64) -> Self {
-        let why = || Unknown::not_applicable("no probe has read it");
+    pub fn new(monotonic_ns: u64) -> Self {
+        let why = || Unknown::not_applicable("not probed yet");
         Self {
             monotonic_ns,
             unix_ns: None,

@@ -180,7 +180,7 @@ pub struct Steering {
 /// The lines of `parachron/offset-readers`.
 pub fn parse_offset_readers(text: &str) -> Fact<Vec<String>> {
     Fact::Known(
-        text.lines().map(|line| line.trim().to_owned()).filter(|one| !one.is_empty()).collect(),
+        text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect(),
     )
 }
 
@@ -250,7 +250,7 @@ pub fn is_unit_name(name: &str) -> bool {
 pub fn parse_keepers(text: &str) -> Fact<Vec<TimeKeeper>> {
     let line = |line: &str| {
         let mut words = line.split_whitespace();
-        let kind = TimeKeeperKind::named(words.next()?)?;
+        let kind = TimeKeeperKind::from_name(words.next()?)?;
         let words: Vec<_> = words.collect();
         let (installed, running) = (words.contains(&"installed"), words.contains(&"running"));
         let by_unit_alone = running && words.contains(&"by-unit-alone");
@@ -319,7 +319,7 @@ impl TimeKeeperKind {
     }
 
     /// The one of that name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 }

@@ -102,7 +102,7 @@ pub fn parse_container(text: &str) -> Fact<String> {
         text.lines().find_map(|line| line.trim().strip_prefix(start)).map(|rest| rest.trim())
     };
     if hint("namespaces") == Some("initial") {
-        return not_in_one("no container: these are the machine's first namespaces");
+        return not_in_one("not in a container: these are the machine's first namespaces");
     }
     let named = ["/run/systemd/container", "/proc/1/environ", "/proc/1/cgroup"];
     if let Some(name) = named.iter().find_map(|start| hint(start)).filter(|name| !name.is_empty()) {
@@ -132,7 +132,7 @@ pub fn reduce_loadavg(text: &str) -> String {
 /// The averages in `/proc/loadavg`.
 pub fn parse_loadavg(text: &str) -> Fact<[f64; 3]> {
     let at = |index| parse::word_f64(LOADAVG, text, index);
-    at(0).and_then(|one| Ok([one, at(1)?, at(2)?])).into()
+    at(0).and_then(|minute| Ok([minute, at(1)?, at(2)?])).into()
 }
 
 /// The kept part of `/proc/stat`.
@@ -165,7 +165,7 @@ pub fn generation_devices(devices: &[String]) -> String {
 /// The lines of `parachron/generation-devices` or `parachron/boot-files`.
 pub fn parse_lines(text: &str) -> Fact<Vec<String>> {
     Fact::Known(
-        text.lines().map(|line| line.trim().to_owned()).filter(|one| !one.is_empty()).collect(),
+        text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect(),
     )
 }
 

@@ -172,7 +172,7 @@ impl Sampler {
             raw,
             rtc: Fact::Known(None),
             activity: Fact::Known(None),
-            ..Sample::at(Clock::Monotonic.read_ns().unwrap_or_default())
+            ..Sample::new(Clock::Monotonic.read_ns().unwrap_or_default())
         }
     }
 }
@@ -283,8 +283,8 @@ mod tests {
     fn the_rtc_is_read_often_where_nothing_else_shows_a_pause() {
         let info = TimeInfo::from_bytes(&[0; 32]);
         let period = |has_page, has_hypervisor| {
-            let page = if has_page { Fact::Known(info) } else { Sample::at(0).page };
-            rtc_period(has_hypervisor).ns(&Sample { page, ..Sample::at(0) })
+            let page = if has_page { Fact::Known(info) } else { Sample::new(0).page };
+            rtc_period(has_hypervisor).ns(&Sample { page, ..Sample::new(0) })
         };
         assert_eq!(period(false, true), RTC_PERIOD_NS);
         assert_eq!([period(true, true), period(false, false)], [RTC_BASELINE_NS; 2]);

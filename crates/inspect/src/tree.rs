@@ -110,6 +110,14 @@ impl Tree {
         Ok(Self { files, index, recording: None })
     }
 
+    /// A machine of which nothing is known.
+    pub fn empty() -> std::io::Result<Self> {
+        // No path leads through a file that is no folder.
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let file = rustix::fs::open("/dev/null", flags, Mode::empty())?;
+        Ok(Self { files: Files::below(file), index: Index::None, recording: None })
+    }
+
     /// The same tree, recording all that is read from it.
     pub fn recording(self) -> Self {
         Self { recording: Some(RefCell::default()), ..self }

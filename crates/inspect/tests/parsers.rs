@@ -20,7 +20,7 @@ fn parse_all(text: &str) {
     command_line::parse(text);
     configuration::parse(text);
     log::parse(text);
-    event::of(text);
+    event::parse(text);
     steering::parse_adjtimex(text);
     steering::parse_keepers(text);
     steering::parse_tracking(text);

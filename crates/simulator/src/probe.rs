@@ -66,6 +66,6 @@ pub(crate) fn sample(kernel: &mut Kernel, machine: &Machine, tsc: u64, counted: 
         rtc: Fact::Known(Some(Bracket { before: boottime, inner: counted.rtc_s, after: boottime })),
         activity: Fact::Known(Some(activity)),
         was_set: Fact::Known(kernel.take_was_set()),
-        ..Sample::at(monotonic)
+        ..Sample::new(monotonic)
     }
 }

@@ -260,7 +260,8 @@ fn hosts_clocks_below(class: &Path) -> Vec<PathBuf> {
     let mut devices: Vec<PathBuf> = entries
         .map(|entry| Path::new("/dev").join(entry.file_name()))
         .filter(|device| {
-            clock_name(class, device).is_some_and(|name| PhcDriver::of(&name).is_hosts())
+            clock_name(class, device)
+                .is_some_and(|name| PhcDriver::from_clock_name(&name).is_hosts())
         })
         .collect();
     devices.sort();

@@ -18,6 +18,14 @@
 use crate::kernel::{Kernel, Version};
 use crate::source::ClockSource;
 
+/// From here on the source is read between two reads of the reference, and the log gives
+/// nanoseconds: commits db3a34e17433, 2e27e793e280 and 22a223833716 were committed on
+/// 2021-06-22, after 5.13-rc7, and are in 5.14-rc1. Some older stable series have the first.
+pub const BRACKETED: Version = Version(5, 14, 0);
+
+/// From here on the watchdog is as rewritten by commit 763aacf86f1b.
+pub const REWRITTEN: Version = Version(7, 1, 0);
+
 /// Between two checks, ns.
 pub const INTERVAL_NS: u64 = 500_000_000;
 
@@ -112,9 +120,9 @@ enum Rules {
 impl Rules {
     fn of(kernel: Kernel) -> Self {
         let version = kernel.version;
-        if version < Version(5, 14, 0) {
+        if version < BRACKETED {
             Self::Threshold
-        } else if version < Version(7, 1, 0) {
+        } else if version < REWRITTEN {
             let skew_ns = if version < Version(6, 3, 0) { 100_000 } else { 125_000 };
             Self::Margins { skew_ns, readout_by_margins: version >= Version(6, 12, 0) }
         } else {

@@ -2,6 +2,7 @@
 
 mod csv;
 mod fleet;
+mod log;
 pub(crate) mod markdown;
 mod rule_list;
 pub(crate) mod text;
@@ -44,6 +45,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", num_args = 1.., action = ArgAction::Append)]
     root: Vec<PathBuf>,
 
+    /// Examine a log alone: the kernel's, or chronyd's or ntpd's; `-` for standard input.
+    /// Quotes, prompts, syslog's prefixes and colour codes do no harm
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "no_measure"])]
+    log: Option<PathBuf>,
+
     /// Apply this rule only; repeatable
     #[arg(long, value_name = "RULE", value_parser = rule_names(), hide_possible_values = true)]
     only: Vec<String>,
@@ -71,7 +77,7 @@ pub(crate) struct Args {
     /// List all rules with what they check, and exit
     #[arg(
         long,
-        conflicts_with_all = ["root", "only", "ignore", "verbose", "fail_on", "no_measure"]
+        conflicts_with_all = ["root", "log", "only", "ignore", "verbose", "fail_on", "no_measure"]
     )]
     rules: bool,
 }
@@ -108,13 +114,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         return fleet::run(args, &selection);
     }
     let report = match args.root.first() {
+        _ if let Some(file) = &args.log => log::examined(file, &selection)?,
         Some(folder) => examined(folder, &selection)?,
         None => {
             let measurements = (!args.no_measure).then(measure_here);
-            DoctorReport::by(inspect::read(&Tree::live()), measurements, &selection).from(Origin {
-                host: Some(rustix::system::uname().nodename().to_string_lossy().into_owned()),
-                ..now()
-            })
+            DoctorReport::with_rules(inspect::read(&Tree::live()), measurements, &selection)
+                .with_origin(Origin {
+                    host: Some(rustix::system::uname().nodename().to_string_lossy().into_owned()),
+                    ..now()
+                })
         }
     };
     let code = exit_code([&report.diagnosis], args.fail_on);
@@ -136,7 +144,7 @@ fn examined(folder: &Path, selection: &RuleSelection) -> Result<DoctorReport, Cl
         return again(folder, selection);
     }
     let tree = captured(folder)?;
-    Ok(DoctorReport::by(inspect::read(&tree), None, selection).from(Origin {
+    Ok(DoctorReport::with_rules(inspect::read(&tree), None, selection).with_origin(Origin {
         root: Some(folder.display().to_string()),
         captured_unix_s: tree.captured_unix_s(),
         ..now()
@@ -153,12 +161,12 @@ fn again(file: &Path, selection: &RuleSelection) -> Result<DoctorReport, CliErro
     let read = File::open(file).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text));
     read.map_err(|why| failed(why.to_string()))?;
     let made: DoctorReport = serde_json::from_str(&text).map_err(|why| failed(why.to_string()))?;
-    let report = DoctorReport::by(made.facts, made.measurements, selection);
+    let report = DoctorReport::with_rules(made.facts, made.measurements, selection);
     let (schema, found) = (&report.schema, &made.schema);
     if schema != found {
         return Err(failed(format!("it is {} {}", found.id, found.version)));
     }
-    Ok(report.from(Origin {
+    Ok(report.with_origin(Origin {
         host: made.origin.host,
         root: Some(file.display().to_string()),
         captured_unix_s: made.origin.captured_unix_s.or(Some(made.origin.examined_unix_s)),

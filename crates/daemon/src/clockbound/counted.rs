@@ -147,7 +147,7 @@ mod tests {
 
     fn sample(at_ns: u64, source: &str) -> Sample {
         let source = Fact::Known(source.to_owned());
-        Sample { raw: Some(raw(at_ns)), source, ..Sample::at(at_ns) }
+        Sample { raw: Some(raw(at_ns)), source, ..Sample::new(at_ns) }
     }
 
     const SECOND: u64 = 1_000_000_000;

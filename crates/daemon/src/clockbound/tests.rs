@@ -91,7 +91,7 @@ fn the_marker_is_the_one_that_the_last_sample_showed() {
             vm_generation: None,
             clock_status: 0,
         };
-        ours.note_sample(&Sample { vmclock: facts::Fact::Known(vmclock), ..Sample::at(1) });
+        ours.note_sample(&Sample { vmclock: facts::Fact::Known(vmclock), ..Sample::new(1) });
         ours.write(ErrorBound::Unknown).unwrap();
         let client = MappedSegment::open(&folder.path().join("shm0")).unwrap();
         client.read().unwrap().1.disruption_marker

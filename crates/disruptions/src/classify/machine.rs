@@ -2,7 +2,7 @@
 
 use instruments::steps::Interval;
 
-use super::{Context, Dated, from, is_log_of_source, late_by, raw_by_tsc, step, step_of};
+use super::{Context, Dated, collect_kind, is_log_of_source, late_by, raw_by_tsc, step, step_of};
 use crate::clock_name::{BOOTTIME, MONOTONIC, RAW, REALTIME};
 use crate::{Disruption, Evidence, Kind, Kinds, LateCause, Size};
 
@@ -42,9 +42,9 @@ const RTC_ERROR_NS: f64 = 1.5e9;
 
 /// What happened to the machine, if anything did.
 pub(super) fn classify(evidence: &[Dated], context: Context<'_>) -> Option<Disruption> {
-    let figures = Figures::of(evidence, context);
+    let figures = Figures::gather(evidence, context);
     let kinds = notified(evidence, context).or_else(|| figures.by_clocks(evidence, context))?;
-    let mut disruption = from(kinds, evidence, is_of_machine)?;
+    let mut disruption = collect_kind(kinds, evidence, is_of_machine)?;
     disruption.size = figures.size(kinds);
     disruption.behind = figures.behind(kinds);
     Some(disruption)
@@ -52,15 +52,15 @@ pub(super) fn classify(evidence: &[Dated], context: Context<'_>) -> Option<Disru
 
 /// What the host or the kernel reported, or the counter's rate shows.
 fn notified(evidence: &[Dated], context: Context<'_>) -> Option<Kinds> {
-    let any = |test: &dyn Fn(&Evidence) -> bool| evidence.iter().any(|(_, it)| test(it));
+    let any = |test: &dyn Fn(&Evidence) -> bool| evidence.iter().any(|(_, entry)| test(entry));
     if any(&is_copy) {
         return Some(Kind::SnapshotRestored.into());
     }
-    let is_marked = any(&|it| matches!(it, Evidence::VmClockMarker { .. }));
+    let is_marked = any(&|entry| matches!(entry, Evidence::VmClockMarker { .. }));
     if any(&is_end_of_suspend) {
         return Some(Kind::Suspend.into());
     }
-    if any(&|it| step_of(it, BOOTTIME, MONOTONIC).is_some()) {
+    if any(&|entry| step_of(entry, BOOTTIME, MONOTONIC).is_some()) {
         // The kernel logs a suspend that it made itself; what a host makes its
         // kernel do (drivers/xen/manage.c) it does not.
         let by_host = context.log_is_read || context.source == Some("xen");
@@ -70,7 +70,7 @@ fn notified(evidence: &[Dated], context: Context<'_>) -> Option<Kinds> {
         // The host counts restored snapshots, and this is none.
         return Some(Kind::Migrated.into());
     }
-    let is_another_host = any(&|it| is_another_rate(it, context.source)) && !context.stayed();
+    let is_another_host = any(&|entry| is_another_rate(entry, context.source)) && !context.stayed();
     (is_marked || is_another_host).then_some(Kinds::MOVED)
 }
 
@@ -104,11 +104,11 @@ struct Figures {
 }
 
 impl Figures {
-    fn of(evidence: &[Dated], context: Context<'_>) -> Self {
+    fn gather(evidence: &[Dated], context: Context<'_>) -> Self {
         let find = |test: &dyn Fn(&Evidence) -> Option<Interval>| {
-            evidence.iter().find_map(|(_, it)| test(it))
+            evidence.iter().find_map(|(_, entry)| test(entry))
         };
-        let page = evidence.iter().find_map(|(_, it)| match it {
+        let page = evidence.iter().find_map(|(_, entry)| match entry {
             Evidence::PageStep { step_ns, explained_ns } => {
                 Some((*step_ns as f64, *explained_ns as f64))
             }
@@ -116,7 +116,7 @@ impl Figures {
         });
         let source = raw_by_tsc(evidence).or_else(|| find(&diverged));
         let by_page = page.map(|(step_ns, _)| Interval { low: step_ns, high: step_ns });
-        let tsc_late = evidence.iter().find_map(|(_, it)| match it {
+        let tsc_late = evidence.iter().find_map(|(_, entry)| match entry {
             Evidence::ClocksDiverged { tsc_s, planned_s, .. } => Some((tsc_s - planned_s) * 1e9),
             _ => None,
         });
@@ -130,9 +130,9 @@ impl Figures {
             planned_ns: context.planned_ns,
             counts_ticks: context.source.is_some_and(|name| TICK_SOURCES.contains(&name)),
             page,
-            guest_stopped: evidence.iter().any(|(_, it)| *it == Evidence::GuestStopped),
-            stopped_ns: find(&|it| late_by(it, &[LateCause::MachineStopped])),
-            late_ns: find(&|it| late_by(it, &LateCause::MAYBE_STOPPED)),
+            guest_stopped: evidence.iter().any(|(_, entry)| *entry == Evidence::GuestStopped),
+            stopped_ns: find(&|entry| late_by(entry, &[LateCause::MachineStopped])),
+            late_ns: find(&|entry| late_by(entry, &LateCause::MAYBE_STOPPED)),
             rtc,
             rtc_was_compared: context.rtc_was_compared,
             slept: step(evidence, BOOTTIME, MONOTONIC),
@@ -142,11 +142,11 @@ impl Figures {
     /// What the clocks show.
     fn by_clocks(&self, evidence: &[Dated], context: Context<'_>) -> Option<Kinds> {
         let kinds = self.by_shift().or_else(|| self.by_stop(evidence)).or_else(|| {
-            let is_disrupted = evidence.iter().any(|(_, it)| is_disrupted(it));
+            let is_disrupted = evidence.iter().any(|(_, entry)| is_disrupted(entry));
             (is_disrupted || self.shift.is_some()).then(|| Kind::CounterDisrupted.into())
         })?;
         // The host reports a move, and reported none.
-        let left = if context.stayed() { kinds.without(Kinds::MOVED) } else { Some(kinds) };
+        let left = if context.stayed() { kinds.difference(Kinds::MOVED) } else { Some(kinds) };
         Some(left.unwrap_or(Kind::CounterDisrupted.into()))
     }
 
@@ -195,8 +195,8 @@ impl Figures {
     /// never sets it back (`cpu_get_ticks`). A long one in which the source
     /// stopped shows in the RTC; where it does not, it was no pause.
     fn unless_rtc_contradicts(&self) -> Kinds {
-        let stopped =
-            self.source_shifted && self.shift.is_some_and(|it| it.middle() < -RTC_SHOWS_NS);
+        let stopped = self.source_shifted
+            && self.shift.is_some_and(|interval| interval.middle() < -RTC_SHOWS_NS);
         let is_contradicted = stopped && self.rtc_was_compared && self.rtc.is_none();
         match (is_contradicted, self.page) {
             (true, _) => self.jumped(),
@@ -213,7 +213,8 @@ impl Figures {
 
     /// What a machine on which everything stopped shows.
     fn by_stop(&self, evidence: &[Dated]) -> Option<Kinds> {
-        let jumped = || evidence.iter().any(|(_, it)| is_unstable(it)) && self.late_ns.is_some();
+        let jumped =
+            || evidence.iter().any(|(_, entry)| is_unstable(entry)) && self.late_ns.is_some();
         match (self.rtc.map(Interval::middle), self.stopped_ns) {
             // Nothing else moved: it may have been set as well.
             (Some(gained), _) if gained > 0.0 && is_rtc_alone(evidence) => {
@@ -234,12 +235,14 @@ impl Figures {
         if kinds.contains(Kind::Suspend) {
             return self.suspended();
         }
-        let unsigned = |it: Interval| if it.middle() < 0.0 { negated(it) } else { it };
+        let unsigned =
+            |interval: Interval| if interval.middle() < 0.0 { negated(interval) } else { interval };
         let shift = self.shift.map(unsigned);
         // The clocks that stopped did not stop for as long as the machine. A sample
         // that is late for an unknown cause may be so on a busy host.
-        let longer =
-            self.stopped_ns.filter(|late| shift.is_some_and(|it| it.high < late.low - 5e7));
+        let longer = self
+            .stopped_ns
+            .filter(|late| shift.is_some_and(|interval| interval.high < late.low - 5e7));
         let size = match kinds.only() {
             Some(Kind::HostStepped) => self.page.map(|(ns, _)| Interval { low: ns, high: ns }),
             Some(Kind::Pause | Kind::SnapshotRestored) => {
@@ -261,7 +264,10 @@ impl Figures {
     /// and 0.8 s of loading are 6.4 s by the RTC, and 4.9 s by the TSC.
     fn away(&self, kinds: Kinds) -> Option<Interval> {
         let may_be_put_back = kinds.contains(Kind::SnapshotRestored) && self.page.is_none();
-        let ran = self.shift.filter(|it| self.source_shifted && it.middle() < 0.0).map(negated);
+        let ran = self
+            .shift
+            .filter(|interval| self.source_shifted && interval.middle() < 0.0)
+            .map(negated);
         let (ran, rtc) = ran.zip(self.rtc).filter(|_| may_be_put_back)?;
         // An RTC that gained less shows something else.
         (rtc.high >= ran.high).then_some(Interval { low: rtc.low.max(ran.low), high: rtc.high })
@@ -271,7 +277,10 @@ impl Figures {
     /// added to its clocks, which it takes from the RTC in whole seconds.
     fn suspended(&self) -> Option<Size> {
         let stood = self.ran_over_suspend().map(negated);
-        let slept = || self.slept.map(|it| Interval { low: it.low - S_NS, high: it.high + S_NS });
+        let slept = || {
+            self.slept
+                .map(|interval| Interval { low: interval.low - S_NS, high: interval.high + S_NS })
+        };
         stood.or_else(slept).map(Size::from)
     }
 
@@ -302,8 +311,8 @@ impl Figures {
     }
 }
 
-fn negated(it: Interval) -> Interval {
-    Interval { low: -it.high, high: -it.low }
+fn negated(interval: Interval) -> Interval {
+    Interval { low: -interval.high, high: -interval.low }
 }
 
 /// More than a host steps its page by reading its clock.
@@ -379,12 +388,12 @@ fn diverged(evidence: &Evidence) -> Option<Interval> {
 /// No clock but the RTC moved, no sample was late but by the fault of another, and nobody
 /// reported anything.
 fn is_rtc_alone(evidence: &[Dated]) -> bool {
-    let shows_nothing = |it: &Evidence| match it {
+    let shows_nothing = |entry: &Evidence| match entry {
         Evidence::Rtc { .. } => true,
-        Evidence::Late { .. } => late_by(it, &LateCause::MAYBE_STOPPED).is_none(),
-        _ => !is_of_machine(it),
+        Evidence::Late { .. } => late_by(entry, &LateCause::MAYBE_STOPPED).is_none(),
+        _ => !is_of_machine(entry),
     };
-    evidence.iter().all(|(_, it)| shows_nothing(it))
+    evidence.iter().all(|(_, entry)| shows_nothing(entry))
 }
 
 fn rtc_gained(evidence: &Evidence) -> Option<Interval> {

@@ -19,11 +19,11 @@ const EXACT_NS: f64 = 100.0;
 
 /// A set for each step of CLOCK_REALTIME that no suspend explains.
 pub(super) fn classify(evidence: &[Dated], context: Context<'_>) -> Vec<Disruption> {
-    let steps = evidence.iter().filter_map(|(at_ns, it)| {
-        let realtime = step_of(it, REALTIME, MONOTONIC)?;
+    let steps = evidence.iter().filter_map(|(at_ns, entry)| {
+        let realtime = step_of(entry, REALTIME, MONOTONIC)?;
         let slept = slept_at(evidence, *at_ns);
         let left = Interval { low: realtime.low - slept.high, high: realtime.high - slept.low };
-        (!left.contains_zero()).then(|| set_or_leap(evidence, (*at_ns, it), left, context))
+        (!left.contains_zero()).then(|| set_or_leap(evidence, (*at_ns, entry), left, context))
     });
     let sets: Vec<_> = steps.collect();
     if sets.is_empty() {
@@ -35,7 +35,7 @@ pub(super) fn classify(evidence: &[Dated], context: Context<'_>) -> Vec<Disrupti
 /// How far a suspend moved CLOCK_BOOTTIME, and with it the time of day.
 fn slept_at(evidence: &[Dated], at_ns: u64) -> Interval {
     let same_sample = evidence.iter().filter(|(at, _)| *at == at_ns);
-    let step = same_sample.filter_map(|(_, it)| step_of(it, BOOTTIME, MONOTONIC)).next();
+    let step = same_sample.filter_map(|(_, entry)| step_of(entry, BOOTTIME, MONOTONIC)).next();
     step.unwrap_or(Interval { low: 0.0, high: 0.0 })
 }
 
@@ -46,13 +46,13 @@ fn set_or_leap(
     context: Context<'_>,
 ) -> Disruption {
     let is_leap = is_a_second(left)
-        && evidence.iter().any(|(_, it)| announces_leap(it))
+        && evidence.iter().any(|(_, entry)| announces_leap(entry))
         && is_around_midnight(at_ns, context);
-    let supports = |it: &Evidence| match it {
+    let supports = |entry: &Evidence| match entry {
         Evidence::WasSet => true,
         other => is_leap && announces_leap(other),
     };
-    let supporting = evidence.iter().map(|(_, it)| it).filter(|it| supports(it));
+    let supporting = evidence.iter().map(|(_, entry)| entry).filter(|entry| supports(entry));
     Disruption {
         kinds: if is_leap { Kind::LeapSecond } else { Kind::ClockSet }.into(),
         at_monotonic_ns: at_ns,
@@ -65,12 +65,12 @@ fn set_or_leap(
 /// The kernel reported a set, and no step or suspend shows: the clock was set
 /// back before the next sample.
 fn set_and_set_back(evidence: &[Dated]) -> Option<Disruption> {
-    let is_set = |it: &Evidence| *it == Evidence::WasSet;
-    let slept = evidence.iter().any(|(_, it)| step_of(it, BOOTTIME, MONOTONIC).is_some());
+    let is_set = |entry: &Evidence| *entry == Evidence::WasSet;
+    let slept = evidence.iter().any(|(_, entry)| step_of(entry, BOOTTIME, MONOTONIC).is_some());
     if slept {
         return None;
     }
-    super::from(Kind::ClockSet, evidence, is_set)
+    super::collect_kind(Kind::ClockSet, evidence, is_set)
 }
 
 fn is_a_second(step: Interval) -> bool {

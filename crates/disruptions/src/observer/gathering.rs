@@ -80,10 +80,11 @@ impl Gathering {
         let mut evidence = std::mem::take(&mut self.evidence);
         evidence.sort_by_key(|(at_ns, _)| *at_ns);
         let vmclock = sample.vmclock.known();
-        let is_marked = |it: &Evidence| matches!(it, Evidence::VmClockMarker { .. });
+        let is_marked = |entry: &Evidence| matches!(entry, Evidence::VmClockMarker { .. });
         let context = Context {
             log_is_read: sample.log.known().is_some(),
-            marker_is_same: vmclock.is_some() && !evidence.iter().any(|(_, it)| is_marked(it)),
+            marker_is_same: vmclock.is_some()
+                && !evidence.iter().any(|(_, entry)| is_marked(entry)),
             counts_generations: vmclock.is_some_and(|page| page.vm_generation.is_some()),
             monotonic_ns: sample.monotonic_ns,
             unix_ns: sample.unix_ns,

@@ -128,8 +128,8 @@ impl Lateness {
         let stolen: Vec<_> = now.stolen.iter().filter_map(stolen).collect();
         Some(Progress {
             over_ns: sample.monotonic_ns.saturating_sub(at_ns),
-            most_stolen: *stolen.iter().max_by_key(|it| it.stolen_ns)?,
-            least_stolen_ns: stolen.iter().map(|it| it.stolen_ns).min()?,
+            most_stolen: *stolen.iter().max_by_key(|stolen| stolen.stolen_ns)?,
+            least_stolen_ns: stolen.iter().map(|stolen| stolen.stolen_ns).min()?,
             switches_and_interrupts: done(now).saturating_sub(done(&before)),
         })
     }
@@ -162,8 +162,8 @@ impl Lateness {
     ) -> LateCause {
         let half_ns = late_ns / 2;
         let machine_ran = self.machine_ran(late_ns, progress);
-        if progress.is_some_and(|it| it.most_stolen.stolen_ns >= half_ns) {
-            let of_all = progress.is_some_and(|it| it.least_stolen_ns >= half_ns);
+        if progress.is_some_and(|progress| progress.most_stolen.stolen_ns >= half_ns) {
+            let of_all = progress.is_some_and(|progress| progress.least_stolen_ns >= half_ns);
             let may_be_stopped = !machine_ran.unwrap_or(!of_all);
             return if may_be_stopped { LateCause::StolenOrStopped } else { LateCause::Stolen };
         }

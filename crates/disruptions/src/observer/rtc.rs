@@ -80,10 +80,10 @@ impl Rtc {
         noticed: &mut Noticed,
     ) -> bool {
         let Some(Some(bracket)) = sample.rtc.known() else { return false };
-        let now = Offset::of(*bracket, sample);
+        let now = Offset::new(*bracket, sample);
         let Some(last) = self.last.replace(now) else { return false };
         self.note_correction(last, now);
-        let (low, high) = last.at(now.boottime_ns, steered);
+        let (low, high) = last.predict(now.boottime_ns, steered);
         let is_step = now.low > high || now.high < low;
         let (least, most) = (now.low - high, now.high - low);
         if !is_step || now.was_set_to_time_of_day(last) || self.follows((last, now), least, most) {
@@ -125,11 +125,12 @@ impl Rtc {
 }
 
 impl Offset {
-    fn of(bracket: Bracket, sample: &Sample) -> Self {
+    fn new(bracket: Bracket, sample: &Sample) -> Self {
         let rtc_ns = bracket.inner as f64 * 1e9;
         // CLOCK_BOOTTIME when the other clocks of the sample were read.
         let unix = sample.realtime.zip(sample.boottime).map(|(realtime, boottime)| {
-            let offset = |it: Bracket| (i128::from(it.inner) - i128::from(it.before)) as f64;
+            let offset =
+                |bracket: Bracket| (i128::from(bracket.inner) - i128::from(bracket.before)) as f64;
             offset(realtime) - offset(boottime)
         });
         Self {
@@ -141,7 +142,7 @@ impl Offset {
     }
 
     /// The bounds at a later time.
-    fn at(self, boottime_ns: u64, steered: Option<&Adjtimex>) -> (f64, f64) {
+    fn predict(self, boottime_ns: u64, steered: Option<&Adjtimex>) -> (f64, f64) {
         let (slow, fast) = steered.map_or((1.0, 1.0), |state| slew_bounds(state, state));
         let drift = (1.0 - slow).abs().max((fast - 1.0).abs()) + DRIFT;
         let doubt_ns = boottime_ns.saturating_sub(self.boottime_ns) as f64 * drift;

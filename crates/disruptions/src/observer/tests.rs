@@ -80,7 +80,7 @@ impl Machine {
             source_step_ns: Some(2.0),
             adjtimex: Fact::Known(self.adjtimex.clone()),
             page: self.page.clone(),
-            ..Sample::at(now)
+            ..Sample::new(now)
         }
     }
 }
@@ -274,7 +274,7 @@ fn a_late_sample_is_reported() {
 fn a_machine_without_any_fact_is_observed_without_events() {
     let mut observer = Observer::new(INTERVAL);
     for n in 0..10 {
-        assert_eq!(observer.observe(Sample::at(n * 100_000_000)), Observed::default());
+        assert_eq!(observer.observe(Sample::new(n * 100_000_000)), Observed::default());
     }
     assert_eq!(observer.finish(), Observed::default());
 }

@@ -5,11 +5,11 @@ use disruptions::{Disruption, Kind, Kinds};
 
 use crate::simulated::{AsleepTsc, DAY, MS, Machine, Running, S, Source, Watch};
 
-const MOVED: Kinds = Kinds::of(&[Kind::SnapshotRestored, Kind::Migrated]);
-const STOOD: Kinds = Kinds::of(&[Kind::Pause, Kind::SnapshotRestored, Kind::Migrated]);
+const MOVED: Kinds = Kinds::any_of(&[Kind::SnapshotRestored, Kind::Migrated]);
+const STOOD: Kinds = Kinds::any_of(&[Kind::Pause, Kind::SnapshotRestored, Kind::Migrated]);
 const STOOD_OR_RTC_SET: Kinds =
-    Kinds::of(&[Kind::Pause, Kind::SnapshotRestored, Kind::Migrated, Kind::RtcSet]);
-const PAUSED_OR_RTC_SET: Kinds = Kinds::of(&[Kind::Pause, Kind::RtcSet]);
+    Kinds::any_of(&[Kind::Pause, Kind::SnapshotRestored, Kind::Migrated, Kind::RtcSet]);
+const PAUSED_OR_RTC_SET: Kinds = Kinds::any_of(&[Kind::Pause, Kind::RtcSet]);
 const DAYTIME: u64 = DAY / 3;
 
 /// QEMU on KVM: kvm-clock, an RTC, no VMClock.
@@ -28,7 +28,7 @@ fn emulated(source: Source) -> Machine {
 }
 
 /// What is told of a fault: each kind, and its size in s with the bound.
-fn told(machine: Machine, fault: impl FnOnce(&mut Machine)) -> Vec<Disruption> {
+fn disruptions_of(machine: Machine, fault: impl FnOnce(&mut Machine)) -> Vec<Disruption> {
     let mut watch = Watch::begin(machine);
     watch.watch(7 * S);
     assert!(watch.reported.is_empty(), "before: {:#?}", watch.reported);
@@ -43,7 +43,7 @@ fn told(machine: Machine, fault: impl FnOnce(&mut Machine)) -> Vec<Disruption> {
 
 #[track_caller]
 fn assert_told(machine: Machine, kinds: Kinds, s: f64, fault: impl FnOnce(&mut Machine)) {
-    let told = told(machine, fault);
+    let told = disruptions_of(machine, fault);
     let [one] = &told[..] else { panic!("not one: {told:#?}") };
     assert_eq!(one.kinds, kinds, "{one:#?}");
     let size = one.size.unwrap_or_else(|| panic!("no size: {one:#?}"));
@@ -52,8 +52,8 @@ fn assert_told(machine: Machine, kinds: Kinds, s: f64, fault: impl FnOnce(&mut M
 
 #[track_caller]
 fn assert_kinds(machine: Machine, expected: &[Kinds], fault: impl FnOnce(&mut Machine)) {
-    let told = told(machine, fault);
-    let kinds: Vec<_> = told.iter().map(|one| one.kinds).collect();
+    let told = disruptions_of(machine, fault);
+    let kinds: Vec<_> = told.iter().map(|disruption| disruption.kinds).collect();
     assert_eq!(kinds, expected, "{told:#?}");
 }
 
@@ -136,7 +136,7 @@ fn a_snapshot_put_back_beside_a_tsc_that_ran_on() {
     for source in [Source::Hpet, Source::AcpiPm] {
         for (saving_ms, ran_ms, loading_ms) in cases {
             let away_ns = (saving_ms + ran_ms + loading_ms) * MS;
-            let told = told(emulated(source), |machine| {
+            let told = disruptions_of(emulated(source), |machine| {
                 machine.pause(saving_ms * MS, Running::Nothing);
                 machine.pause(ran_ms * MS, Running::Tsc);
                 machine.pause(loading_ms * MS, Running::Nothing);
@@ -153,7 +153,7 @@ fn a_snapshot_put_back_beside_a_tsc_that_ran_on() {
     }
     // Where a VMClock shows that it was not put back, the TSC says how long it stood.
     let machine = Machine::new(Source::Hpet, true, DAYTIME).without_page();
-    let told = told(machine, |machine| machine.pause(5 * S, Running::Tsc));
+    let told = disruptions_of(machine, |machine| machine.pause(5 * S, Running::Tsc));
     assert_eq!(told[0].kinds, Kind::Pause.into());
     assert!(told[0].size.unwrap().bound_ns < 1e6, "{told:#?}");
 }
@@ -176,7 +176,7 @@ fn a_live_migration() {
 fn a_suspend_to_ram() {
     for machine in [emulated(Source::Hpet), emulated(Source::AcpiPm), kvm()] {
         let mut left_ns = 0;
-        let found = told(machine, |machine| {
+        let found = disruptions_of(machine, |machine| {
             let before_ns = machine.behind_ns();
             machine.suspend(5600 * MS, AsleepTsc::Ran);
             machine.log_of_a_suspend();
@@ -192,7 +192,7 @@ fn a_suspend_to_ram() {
         );
     }
     // A TSC that stopped shows no loss.
-    let found = told(emulated(Source::Tsc), |machine| {
+    let found = disruptions_of(emulated(Source::Tsc), |machine| {
         machine.suspend(5600 * MS, AsleepTsc::Stood);
         machine.log_of_a_suspend();
     });
@@ -203,12 +203,12 @@ fn a_suspend_to_ram() {
 fn a_xen_domain() {
     let domain = || Machine::new(Source::Xen, false, DAYTIME).without_page().without_vmclock();
     // xl pause, xl unpause.
-    let both = Kinds::of(&[Kind::Pause, Kind::LongSteal]);
+    let both = Kinds::any_of(&[Kind::Pause, Kind::LongSteal]);
     for domain in [domain(), domain().idle()] {
         assert_told(domain, both, 4.0, |machine| machine.pause_by_xen(4 * S));
     }
     // xl save, xl restore: no line of a suspend in the log, and none is needed.
-    let kinds = Kinds::of(&[Kind::Suspend, Kind::SnapshotRestored, Kind::Migrated]);
+    let kinds = Kinds::any_of(&[Kind::Suspend, Kind::SnapshotRestored, Kind::Migrated]);
     for domain in [domain(), domain().without_log()] {
         assert_told(domain, kinds, 6.0, |machine| machine.suspend(6 * S, AsleepTsc::Stood));
     }

@@ -18,7 +18,7 @@ const CALM: u64 = 7 * S;
 /// A disruption is reported within this of the first sample that shows it.
 const SOON: u64 = S;
 
-const MOVED: Kinds = Kinds::of(&[Kind::SnapshotRestored, Kind::Migrated]);
+const MOVED: Kinds = Kinds::any_of(&[Kind::SnapshotRestored, Kind::Migrated]);
 
 fn source() -> impl Strategy<Value = Source> {
     prop_oneof![Just(Source::Tsc), Just(Source::KvmClock), Just(Source::Hpet)]
@@ -250,7 +250,7 @@ proptest! {
         let machine = Machine::new(source, true, DAY / 3);
         let found = only_disruption(machine, part, |machine| machine.steal(for_ns, all_cpus));
         // Xen counts a paused domain's time as stolen.
-        let both = Kinds::of(&[Kind::Pause, Kind::LongSteal]);
+        let both = Kinds::any_of(&[Kind::Pause, Kind::LongSteal]);
         prop_assert_eq!(found.kinds, if all_cpus { both } else { Kind::LongSteal.into() });
         assert_size(&found, for_ns as f64);
     }

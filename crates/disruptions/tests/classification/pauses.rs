@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::simulated::{DAY, MS, Machine, Running, S, Source};
 use crate::{assert_behind, assert_size, only_disruption, source};
 
-const PAUSED_OR_RTC_SET: Kinds = Kinds::of(&[Kind::Pause, Kind::RtcSet]);
+const PAUSED_OR_RTC_SET: Kinds = Kinds::any_of(&[Kind::Pause, Kind::RtcSet]);
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]

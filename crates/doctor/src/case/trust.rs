@@ -23,7 +23,7 @@ pub(crate) fn against_tsc(case: &Case<'_>) -> Vec<String> {
         reasons.push("the kernel marked it unstable until the next boot".to_owned());
     }
     if case.parameter("notsc").is_some() || case.sets("tsc", "unstable") {
-        reasons.push("the kernel command line rules it out".to_owned());
+        reasons.push("the kernel's command line excludes it".to_owned());
     }
     if let Ok(flags) = case.flags() {
         if !flags.constant_tsc {
@@ -50,7 +50,7 @@ pub(crate) fn against_advertised_rate(case: &Case<'_>) -> Option<String> {
     let off_ppm = (advertised_hz / named_hz - 1.0) * 1e6;
     (off_ppm.abs() > NAMED_RATE_PPM).then(|| {
         format!(
-            "VirtualBox advertises {} for a CPU of {}",
+            "VirtualBox advertises {} for a CPU that is named {}",
             figures::hz(advertised_hz),
             figures::hz(named_hz)
         )
@@ -98,15 +98,18 @@ fn by_measurement(case: &Case<'_>) -> Vec<String> {
     let Ok(measured) = case.measured() else { return reasons };
     if let Some(cost) = case.counter_cost().filter(|cost| cost.ns.min > TRAPPED_RDTSC_NS) {
         reasons.push(format!(
-            "reading it costs {}: the hypervisor emulates each read",
+            "a read costs {}: the hypervisor emulates it",
             figures::time(cost.ns.median)
         ));
     }
     if let Some(off) = rate_error_ppm(case).filter(|off| off.abs() > WRONG_RATE_PPM) {
-        reasons.push(format!("its rate is {} off the rate the kernel assumes", figures::ppm(off)));
+        reasons.push(format!(
+            "its rate is {} off the rate that the kernel assumes",
+            figures::ppm(off)
+        ));
     }
     if measured.skews.iter().any(|skew| skew.offset_ns.abs() - skew.bound_ns > SKEW_NS) {
-        reasons.push("its CPUs' counters disagree".to_owned());
+        reasons.push("the counters of its CPUs disagree".to_owned());
     }
     reasons
 }

@@ -9,49 +9,60 @@ use crate::finding::Remedy;
 use crate::remedies;
 
 /// The remedies of a cause, best first.
-pub(super) fn of(case: &Case<'_>, cause: Cause) -> Vec<Remedy> {
+pub(super) fn for_cause(case: &Case<'_>, cause: Cause) -> Vec<Remedy> {
     let guest = case.is_guest() != Some(false);
     let advice = Remedy::advice;
     let command = |what: &str, command: &str| Remedy::command(what, command);
     match cause {
         Cause::Stolen => vec![advice(
-            "On the host: run fewer vCPUs than CPUs, or dedicate CPUs to this guest. In a cloud: an \
-             instance type that is not burstable.",
+            "Run fewer vCPUs than CPUs on the host, or dedicate CPUs to this guest. In a cloud, \
+             use an instance type that is not burstable.",
         )],
         Cause::Quota => vec![
             // The root group has no such line.
             command(
-                "See which group is throttled.",
+                "Find the control group that is throttled.",
                 "grep -rH throttled_usec /sys/fs/cgroup --include=cpu.stat",
             ),
             advice(
                 "Raise or remove its quota (systemd: CPUQuota=; Kubernetes: limits.cpu), or run \
-                 fewer threads in it.",
+                 fewer threads in the group.",
             )
             .changes("the CPU time that the group may take from others"),
         ],
         Cause::RunQueue => vec![
-            advice("Give the late program a CPU of its own (taskset, cpusets), or more CPUs."),
-            command("Or let it preempt all others.", "sudo chrt --fifo 10 PROGRAM")
-                .changes("a program that never sleeps then starves the others of that CPU"),
+            advice("Give the late program a dedicated CPU (taskset, cpusets), or add CPUs."),
+            command("Or give it real-time priority.", "sudo chrt --fifo 10 PROGRAM")
+                .changes("a program that never sleeps then starves all others on that CPU"),
             remedies::add_parameter(case, "preempt=full"),
         ],
-        Cause::Stopped => vec![advice("Find who stops it: a debugger, `kill -STOP`, the freezer.")],
+        Cause::Stopped => vec![advice(
+            "Find out what stops it: a debugger, `kill -STOP`, or a shell's job control.",
+        )],
         Cause::Interrupts | Cause::Softirqs => vec![
-            command("See which they are.", "watch -d -n 1 cat /proc/interrupts /proc/softirqs"),
-            advice("Move devices' interrupts to CPUs that nothing urgent uses (smp_affinity).")
-                .changes("which CPU serves the device, until the next boot"),
+            command(
+                "Find out which interrupts.",
+                "watch -d -n 1 cat /proc/interrupts /proc/softirqs",
+            ),
+            advice(
+                "Move devices' interrupts to CPUs on which nothing urgent runs \
+                 (/proc/irq/N/smp_affinity).",
+            )
+            .changes("the CPU that serves the device, until the next boot"),
         ],
         Cause::Tick => vec![remedies::add_parameter(case, "nohz_full=1-N")],
         Cause::Smi | Cause::Hidden if !guest => vec![command(
-            "Watch for them; then look through the firmware's settings and updates.",
+            "Watch for them; then check the firmware's settings and updates.",
             "sudo hwlatdetect --duration=60",
         )],
         Cause::Smi | Cause::Hidden => {
-            vec![advice("Ask the host's operator; a host that offers steal time would show it.")]
+            vec![advice(
+                "Ask the host's operator to offer steal time (KVM_FEATURE_STEAL_TIME), which would \
+                 show it.",
+            )]
         }
         Cause::Unexplained => vec![command(
-            "Trace the kernel while it happens: which step of a wake-up takes the time.",
+            "Trace the kernel while it happens, to see which step of a wake-up takes the time.",
             "sudo rtla timerlat top",
         )],
         other => of_lasting(case, guest, other),
@@ -66,39 +77,43 @@ fn of_lasting(case: &Case<'_>, guest: bool, cause: Cause) -> Vec<Remedy> {
         Cause::IdleExit | Cause::HaltPolling if guest => idle_of_a_guest(case),
         Cause::IdleExit | Cause::HaltPolling => vec![
             command(
-                "Allow shallow C-states only.",
+                "Allow only shallow C-states.",
                 "sudo cpupower idle-set --disable-by-latency 2",
             )
             .changes("more power, less turbo, until the next boot"),
         ],
         Cause::TimerSlack => vec![
-            advice("In the program that is late: prctl(PR_SET_TIMERSLACK, 1) in its threads.")
-                .changes("more wake-ups, as they are bundled less"),
+            advice("Call prctl(PR_SET_TIMERSLACK, 1) in the threads of the late program.")
+                .changes("more wake-ups, because the kernel bundles fewer of them"),
         ],
         Cause::CoarseTimers => vec![
             remedies::remove_parameter(case, "highres=off"),
-            advice("Or a kernel with CONFIG_HIGH_RES_TIMERS and a clock source fit for it."),
+            advice(
+                "Or use a kernel with CONFIG_HIGH_RES_TIMERS and a clock source that supports it \
+                 (tsc, kvm-clock, hpet, acpi_pm).",
+            ),
         ],
         Cause::Placement => vec![
-            command("Keep processes that take turns on one CPU.", "taskset -c 1 PROGRAM")
-                .changes("they share that CPU, where they could have run at once"),
+            command("Keep processes that alternate on one CPU.", "taskset -c 1 PROGRAM")
+                .changes("they share that CPU, although they could run in parallel"),
         ],
         Cause::Frequency => vec![
-            command("Keep the frequency up.", "sudo cpupower frequency-set -g performance")
+            command("Keep the frequency high.", "sudo cpupower frequency-set -g performance")
                 .changes("more power, until the next boot; in a guest the host decides"),
         ],
         Cause::Neighbour => vec![advice(
             "Leave the core's other thread idle, or have the host give whole cores to one guest.",
         )],
         Cause::SlowClock => {
-            vec![command("See which clock source is better, and switch.", "parachron doctor")]
+            vec![command("Find out which clock source is better, and switch.", "parachron doctor")]
         }
         Cause::DearExits => vec![advice(
-            "Run it on the first level, on a bare-metal instance, or avoid exits: fewer timers, \
-             polling drivers, a clock read without an exit.",
+            "Run it at the first level of virtualization, on a bare-metal instance, or avoid \
+             exits: fewer timers, polling drivers, a clock read without an exit.",
         )],
         _ => vec![advice(
-            "Measure on the peer at the same time: parachron latency there shows its part.",
+            "Run parachron latency on the peer at the same time to see how much of the delay is on \
+             its side.",
         )],
     }
 }
@@ -119,8 +134,8 @@ fn idle_of_a_guest(case: &Case<'_>) -> Vec<Remedy> {
                 format!("echo {polls_ns} | sudo tee {file}"),
             )
             .changes(format!(
-                "up to {} of a CPU for each time it goes idle, until the next boot; needs the \
-                 cpuidle driver haltpoll",
+                "up to {} of a CPU each time it goes idle, until the next boot; needs the cpuidle \
+                 driver haltpoll",
                 whole_time(polls_ns)
             )),
         );
@@ -128,20 +143,25 @@ fn idle_of_a_guest(case: &Case<'_>) -> Vec<Remedy> {
         let host_ns = if is_x86 { 400_000 } else { 1_000_000 };
         remedies.push(
             Remedy::command(
-                "Or let the host poll for longer: on the host, if it has not more already.",
+                "Or let the host poll for longer, unless it already does: on the host,",
                 format!("echo {host_ns} | sudo tee /sys/module/kvm/parameters/halt_poll_ns"),
             )
-            .changes("the host's CPU time for all its guests, until it boots"),
+            .changes(
+                "the CPU time that the host spends on all its guests, until the host's next boot",
+            ),
         );
     }
     if is_x86 {
         remedies.push(
             remedies::add_parameter(case, "idle=poll")
-                .changes("each idle CPU then takes all of a CPU of the host"),
+                .changes("each idle CPU then uses all of one of the host's CPUs"),
         );
     }
     if remedies.is_empty() {
-        remedies.push(Remedy::advice("Ask the host's operator for longer polling before a halt."));
+        remedies.push(Remedy::advice(
+            "Ask the host's operator for longer polling before a halt \
+             (/sys/module/kvm/parameters/halt_poll_ns).",
+        ));
     }
     remedies
 }

@@ -14,13 +14,12 @@ pub(super) fn comparison(found: &Latency, proven: &Proven) -> String {
     let conditions = &found.conditions;
     match proven.cause {
         Cause::TimerSlack => format!(
-            "timer wake-up: {with} late in the median with the inherited slack of {}, {without} \
-             with 1 ns",
+            "timer wake-up: median {with} late with the inherited slack of {}, {without} with 1 ns",
             time(conditions.inherited_slack_ns.unwrap_or(0) as f64)
         ),
-        Cause::IdleExit => format!(
-            "timer wake-up: {with} late in the median, {without} while a loop keeps the CPU awake"
-        ),
+        Cause::IdleExit => {
+            format!("timer wake-up: median {with} late, {without} while a loop keeps the CPU awake")
+        }
         Cause::HaltPolling => {
             let limit = found.sweep.as_ref().and_then(|sweep| sweep.limit);
             let gap = time(limit.map_or(0.0, |limit| limit.ns));
@@ -44,13 +43,13 @@ pub(super) fn comparison(found: &Latency, proven: &Proven) -> String {
         Cause::Frequency | Cause::Neighbour => {
             let share = conditions.speed.map_or(0.0, |speed| speed.slow_share) * 100.0;
             format!(
-                "a turn of a loop: {without} where it is quick, {with} in {} % of the time",
+                "one loop iteration: {without} at full speed, {with} for {} % of the time",
                 three_digits(share)
             )
         }
         Cause::DearExits => format!("CPUID: {with}; a KVM host serves it in 0.5 to 2.5 µs"),
         Cause::SlowClock => {
-            format!("clock_gettime(CLOCK_MONOTONIC): {with} a read; by the vDSO 20 to 80 ns")
+            format!("clock_gettime(CLOCK_MONOTONIC): {with} a read; through the vDSO 20 to 80 ns")
         }
         _ => format!("{with} against {without}"),
     }
@@ -69,67 +68,67 @@ fn words(case: &Case<'_>, cause: Cause) -> (&'static str, &'static str, &'static
     match cause {
         Cause::Stolen => (
             "The host ran something else on this machine's CPUs",
-            "A vCPU is a thread of the host, which other guests and the host's own work displace. \
-             Meanwhile nothing here runs, whatever its priority.",
+            "A vCPU is a thread of the host, which competes with other guests and the host's own \
+             work. While it waits nothing here runs, whatever its priority.",
             "Linux: Documentation/virt/kvm/x86/msr.rst (MSR_KVM_STEAL_TIME), \
              kernel/sched/core.c (update_rq_clock_task)",
         ),
         Cause::Quota => (
             "A CPU quota stopped this program",
             "Once the threads of a control group have used up their quota, none of them runs until \
-             the next period begins: usually the rest of 100 ms.",
+             the next period begins (the period is usually 100 ms).",
             "Linux: Documentation/scheduler/sched-bwc.rst",
         ),
         Cause::RunQueue => (
-            "Other threads of this machine had the CPU",
-            "More threads want to run than there are CPUs. One that wakes up, or has used its turn, \
-             waits for some milliseconds.",
+            "Other threads of this machine used the CPU",
+            "More threads want to run than there are CPUs. A thread that wakes up, or has used up \
+             its time slice, waits for some milliseconds.",
             "Linux: Documentation/scheduler/sched-stats.rst (run_delay)",
         ),
         Cause::Stopped => (
             "The process was stopped and continued",
-            "A debugger, a shell's job control, a freezer or a snapshot sent SIGSTOP.",
+            "A debugger, a shell's job control or `kill -STOP` sent SIGSTOP.",
             "signal(7), SIGSTOP and SIGCONT",
         ),
         Cause::Interrupts => (
             "Interrupts took the CPU",
             "Each interrupt costs microseconds; in a virtual machine its delivery may cost an exit \
-             too. Function calls and TLB shootdowns come from this machine's other CPUs.",
+             too. Function-call interrupts and TLB shootdowns come from this machine's other CPUs.",
             "/proc/interrupts; Linux: Documentation/core-api/irq/irq-affinity.rst",
         ),
         Cause::Softirqs => (
             "Softirqs of network or block devices took the CPU",
-            "What a device's interrupt leaves for later runs before any thread, on the CPU that took \
-             the interrupt.",
+            "The work that a device's interrupt handler defers runs before any thread, on the CPU \
+             that took the interrupt.",
             "/proc/softirqs; Linux: kernel/softirq.c",
         ),
         Cause::Tick => (
             "The kernel's periodic tick interrupts a running loop",
-            "A CPU that runs a thread has 100 to 1000 ticks a second, and in a virtual machine each \
-             may exit to the host twice.",
+            "A CPU that runs a thread takes 100 to 1000 ticks a second, and in a virtual machine \
+             each may exit to the host twice.",
             "Linux: Documentation/timers/no_hz.rst",
         ),
         Cause::Smi => (
             "The firmware took the CPU (system management interrupts)",
-            "While the firmware runs no operating system does, and none can prevent it.",
+            "While the firmware runs, no operating system runs, and none can prevent it.",
             "Intel SDM volume 4, MSR_SMI_COUNT; Linux: Documentation/trace/hwlat_detector.rst",
         ),
         Cause::Hidden if guest => (
-            "The CPU was away, and nothing counts why",
-            "No interrupt, no other thread and no steal time explains it: the host handled an exit, \
-             or runs others without telling this machine (no steal clock).",
+            "The CPU was away, and no counter shows why",
+            "No interrupt, no other thread and no steal time explains it: the host handled an \
+             exit, or ran other guests without reporting it (no steal clock).",
             "Linux: Documentation/virt/kvm/x86/cpuid.rst (KVM_FEATURE_STEAL_TIME)",
         ),
         Cause::Hidden => (
-            "The CPU was away, and nothing counts why",
+            "The CPU was away, and no counter shows why",
             "No interrupt and no other thread explains it: most often the firmware (SMI), or a \
              machine check.",
             "Linux: Documentation/trace/hwlat_detector.rst",
         ),
         Cause::Unexplained => (
-            "Late, and what was counted proves no cause",
-            "The thread did not wait for a CPU, and nothing that was counted in that time alone \
-             explains it: idle, an interrupt, the host or the firmware may.",
+            "Late, and no counter proves a cause",
+            "The thread did not wait for a CPU, and none of the counters explains the delay alone: \
+             idle states, an interrupt, the host or the firmware may.",
             "Linux: Documentation/tools/rtla/rtla-timerlat.rst",
         ),
         other => lasting_words(guest, other),
@@ -141,41 +140,42 @@ fn lasting_words(guest: bool, cause: Cause) -> (&'static str, &'static str, &'st
     match cause {
         Cause::IdleExit if guest => (
             "Wake-ups are late because the CPU has to leave its halt",
-            "An idle vCPU exits to the host, which has to notice the timer or the other CPU's \
+            "An idle vCPU exits to the host, which has to notice the timer or another CPU's \
              signal, run the vCPU's thread again and enter the guest.",
             "Linux: Documentation/virt/guest-halt-polling.rst",
         ),
         Cause::IdleExit => (
             "Wake-ups are late because the CPU has to leave a C-state",
-            "The deeper the idle state, the longer the way out: 1 to 200 µs.",
+            "The deeper the idle state, the longer it takes to leave it: 1 to 200 µs.",
             "Linux: Documentation/admin-guide/pm/cpuidle.rst",
         ),
         Cause::HaltPolling => (
-            "Beyond a certain idle time the host gives the CPU away",
-            "Until then it polls for the vCPU's next interrupt and resumes it quickly; after that \
-             the vCPU's thread has to be scheduled again.",
+            "After a certain idle time the host gives the CPU away",
+            "Until then the host polls for the vCPU's next interrupt and resumes it quickly; after \
+             that the vCPU's thread has to be scheduled again.",
             "Linux: Documentation/virt/kvm/halt-polling.rst (halt_poll_ns)",
         ),
         Cause::TimerSlack => (
             "Timers may fire late by the inherited slack",
-            "Each thread inherits 50 µs from its parent unless somebody changed it, and the kernel \
-             uses them to bundle wake-ups. Threads of real-time priority have none.",
+            "Each thread inherits 50 µs from its parent unless a program changed it, and the \
+             kernel uses them to bundle wake-ups. Threads of real-time priority have none.",
             "prctl(2), PR_SET_TIMERSLACK",
         ),
         Cause::CoarseTimers => (
-            "Timers fire at ticks only",
-            "Without high-resolution timers a sleep ends at the tick after its time.",
+            "Timers fire only on ticks",
+            "Without high-resolution timers a sleep ends on the first tick after it is due.",
             "Linux: Documentation/timers/highres.rst",
         ),
         Cause::Placement => (
-            "Two processes that take turns are quicker on one CPU",
-            "Across CPUs each turn wakes an idle CPU by an interrupt, and its caches are cold. Where \
-             the scheduler puts the two decides; programs differ by this factor from run to run.",
+            "Two processes that alternate are quicker on one CPU",
+            "Across CPUs each turn wakes an idle CPU by an interrupt, and its caches are cold. The \
+             scheduler decides where the two run; the run time varies by this factor from run to \
+             run.",
             "UnixBench (context1); Linux: Documentation/virt/guest-halt-polling.rst",
         ),
         Cause::Frequency => (
-            "The CPU is slower after it was idle",
-            "Its frequency rises only once it has been busy for a while.",
+            "The CPU is slower after an idle period",
+            "Its frequency rises only after it has been busy for a while.",
             "Linux: Documentation/admin-guide/pm/cpufreq.rst",
         ),
         Cause::Neighbour => (
@@ -186,20 +186,20 @@ fn lasting_words(guest: bool, cause: Cause) -> (&'static str, &'static str, &'st
         ),
         Cause::SlowClock => (
             "Reading the clock is slow",
-            "Every timeout, every log line and every figure above contains it.",
+            "Every timeout, every log line and every figure above includes it.",
             "Linux: kernel/time/clocksource.c",
         ),
         Cause::DearExits => (
-            "Exits to the host are dear",
-            "A hypervisor that is itself a guest has each exit handled twice, and more; mitigations \
-             flush caches and branch predictors at each.",
+            "Exits to the host are expensive",
+            "A hypervisor that is itself a guest has each exit handled at least twice, and \
+             mitigations flush caches and branch predictors each time.",
             "Linux: Documentation/virt/kvm/x86/nested-vmx.rst, \
              Documentation/admin-guide/hw-vuln/l1tf.rst",
         ),
         _ => (
-            "The peer's answers vary",
-            "Its host, the network between, or its own CPU. What this machine adds is in the other \
-             figures.",
+            "The peer's replies vary",
+            "The peer's host, the network in between, or the peer's own CPU. The other figures \
+             show what this machine adds.",
             "RFC 2681",
         ),
     }

@@ -40,7 +40,7 @@ fn change_parameter(
         }
         BootLoader::Files(place, update) => Remedy::command(at(place), update),
         BootLoader::Vmm(place) => Remedy::advice(at(place) + "."),
-        BootLoader::Unknown => Remedy::advice(at("the kernel's command line.")),
+        BootLoader::Unknown => Remedy::advice(at("the kernel's command line (then reboot).")),
     }
     .changes("from the next boot on")
 }
@@ -57,10 +57,10 @@ enum BootLoader {
 fn boot_loader(case: &Case<'_>) -> BootLoader {
     // A microVM boots the kernel its VMM loads, without a boot loader.
     if case.snapshots() == Some("Firecracker") {
-        return BootLoader::Vmm("boot_args, where Firecracker's boot source is set");
+        return BootLoader::Vmm("boot_args in Firecracker's boot source");
     }
     let has = |file: &str| {
-        case.facts.system.boot_files.is_known_and(|all| all.iter().any(|one| one == file))
+        case.facts.system.boot_files.is_known_and(|all| all.iter().any(|path| path == file))
     };
     // A capture of an earlier version did not look.
     let looked = matches!(case.facts.system.boot_files, Fact::Known(_));
@@ -69,8 +69,8 @@ fn boot_loader(case: &Case<'_>) -> BootLoader {
     }
     // Proxmox: "Host Bootloader". Its systems are Debian's by name.
     if has(boot::PROXMOX) {
-        let place = "GRUB_CMDLINE_LINUX in /etc/default/grub where `proxmox-boot-tool status` \
-                     says grub, to the line in /etc/kernel/cmdline where it says uefi; then:";
+        let place = "GRUB_CMDLINE_LINUX in /etc/default/grub if `proxmox-boot-tool status` reports \
+                     grub, to the line in /etc/kernel/cmdline if it reports uefi; then run:";
         return BootLoader::Files(place, "sudo proxmox-boot-tool refresh");
     }
     let family = family(case);
@@ -86,16 +86,16 @@ fn boot_loader(case: &Case<'_>) -> BootLoader {
             _ => return BootLoader::Unknown,
         };
         let place = if looked {
-            "GRUB_CMDLINE_LINUX in /etc/default/grub, then:"
+            "GRUB_CMDLINE_LINUX in /etc/default/grub, then run:"
         } else {
-            "GRUB_CMDLINE_LINUX in /etc/default/grub, if that file is here, then:"
+            "GRUB_CMDLINE_LINUX in /etc/default/grub, if that file exists, then run:"
         };
         return BootLoader::Files(place, update);
     }
     // systemd-boot and unified kernel images, by kernel-install(8).
     if has(boot::KERNEL_INSTALL) {
-        let place = "the line in /etc/kernel/cmdline, then (or, where kernel-install(8) has no \
-                     add-all, add with each kernel):";
+        let place = "the line in /etc/kernel/cmdline, then run (if kernel-install(8) has no \
+                     add-all, run `kernel-install add` for each kernel):";
         return BootLoader::Files(place, "sudo kernel-install add-all");
     }
     BootLoader::Unknown
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::testing::{gone, healthy_kvm_guest};
 
-    fn told(boot_files: Fact<Vec<String>>) -> String {
+    fn remedy_text(boot_files: Fact<Vec<String>>) -> String {
         let mut facts = healthy_kvm_guest();
         facts.system.boot_files = boot_files;
         let remedy = add_parameter(&Case::new(&facts, None), "a=1 b");
@@ -115,18 +115,20 @@ mod tests {
 
     #[test]
     fn the_boot_loader_is_told_by_its_files_and_not_by_the_distribution() {
-        let files = |all: &[&str]| told(Fact::Known(all.iter().map(|one| (*one).into()).collect()));
+        let files = |all: &[&str]| {
+            remedy_text(Fact::Known(all.iter().map(|path| (*path).into()).collect()))
+        };
         for (all, starts, ends) in [
             (
                 &[boot::GRUB][..],
                 "Add a=1 b to GRUB_CMDLINE_LINUX",
-                "grub, then: $ sudo update-grub",
+                "grub, then run: $ sudo update-grub",
             ),
-            (&[], "Add a=1 b to the kernel's command line.", " $ "),
+            (&[], "Add a=1 b to the kernel's command line (then reboot).", " $ "),
             (
                 &[boot::GRUB, boot::KERNEL_INSTALL, boot::PROXMOX],
-                "Add a=1 b to GRUB_CMDLINE_LINUX in /etc/default/grub where `proxmox-boot-tool",
-                "says uefi; then: $ sudo proxmox-boot-tool refresh",
+                "Add a=1 b to GRUB_CMDLINE_LINUX in /etc/default/grub if `proxmox-boot-tool",
+                "reports uefi; then run: $ sudo proxmox-boot-tool refresh",
             ),
             (&[boot::KERNEL_INSTALL], "Add a=1 b to the line in", "$ sudo kernel-install add-all"),
             (&[boot::OSTREE], "Boot with a=1 b. $ sudo rpm", " kargs --append=a=1 --append=b"),
@@ -136,7 +138,7 @@ mod tests {
             assert!(told.starts_with(starts) && told.ends_with(ends), "{all:?}: {told}");
         }
         // Where nobody looked, the file is not taken for granted.
-        let told = told(gone("parachron/boot-files"));
-        assert!(told.ends_with("if that file is here, then: $ sudo update-grub"), "{told}");
+        let told = remedy_text(gone("parachron/boot-files"));
+        assert!(told.ends_with("if that file exists, then run: $ sudo update-grub"), "{told}");
     }
 }

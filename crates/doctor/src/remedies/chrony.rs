@@ -26,8 +26,9 @@ pub(crate) fn follow_host(case: &Case<'_>, phc: &Phc) -> Remedy {
         // A vmclock of an unknown kernel counts UTC or TAI.
         (_, PhcTime::Unknown | PhcTime::Monotonic) => {
             return Remedy::advice(format!(
-                "{path} shows the host's clock, but not whether it counts UTC or TAI, 37 s apart. \
-                 Compare it with the system clock (phc_ctl {path} cmp) before chrony follows it."
+                "Compare {path} with the system clock (phc_ctl {path} cmp) before chrony uses it: \
+                 it shows the host's clock, but not whether it counts UTC or TAI, which are 37 s \
+                 apart."
             ));
         }
         // TAI − UTC since 2017 (IERS Bulletin C).
@@ -48,16 +49,18 @@ pub(crate) fn follow_host(case: &Case<'_>, phc: &Phc) -> Remedy {
         PhcTime::SmearedUtc => "Make chrony follow the host's clock, which smears leap seconds.",
         _ => "Make chrony follow the host's clock.",
     };
-    chrony_line(case, what, &format!("refclock PHC {path} {options}")).changes(beside(case, time))
+    chrony_line(case, what, &format!("refclock PHC {path} {options}"))
+        .changes(change_with_servers(case, time))
 }
 
 /// What following a PTP clock changes: beside servers that smear, two scales.
-fn beside(case: &Case<'_>, time: PhcTime) -> &'static str {
-    let smearing =
-        case.chrony_config().is_some_and(|config| config.servers.iter().any(|one| one.smears));
+fn change_with_servers(case: &Case<'_>, time: PhcTime) -> &'static str {
+    let smearing = case
+        .chrony_config()
+        .is_some_and(|config| config.servers.iter().any(|server| server.smears));
     if smearing && time != PhcTime::SmearedUtc {
         "chrony's configuration. Its NTP servers smear leap seconds and this clock may not: remove \
-         their lines, or give this one `prefer`"
+         their lines, or add `prefer` to this one"
     } else {
         "chrony's configuration; it needs no network for this source"
     }
@@ -67,27 +70,27 @@ fn beside(case: &Case<'_>, time: PhcTime) -> &'static str {
 /// only, long before a pause.
 pub(crate) fn makestep(case: &Case<'_>) -> Remedy {
     chrony_line(case, "Allow chrony to step the clock at any time.", "makestep 1 -1")
-        .changes("chrony's configuration: it steps offsets above 1 s when they appear")
+        .changes("chrony's configuration: it steps any offset above 1 s as soon as it is measured")
 }
 
 /// Give chrony a table of leap seconds, from which it sets the TAI offset.
 pub(crate) fn tai_table(case: &Case<'_>) -> [Remedy; 2] {
     let line = "leapseclist /usr/share/zoneinfo/leap-seconds.list";
-    let changes = "chrony's configuration; not where its sources smear leap seconds";
+    let changes = "chrony's configuration; do not use it where the sources smear leap seconds";
     // An unknown directive keeps chronyd from starting, an unknown time zone
     // does not: the one that every chronyd knows comes first.
     [
         chrony_line(
             case,
-            "Name the time zone that has the table of leap seconds, if `TZ=right/UTC date -d 'Dec \
-             31 2008 23:59:60'` knows it.",
+            "Set the time zone from which chronyd reads leap seconds, if `TZ=right/UTC date -d \
+             'Dec 31 2008 23:59:60'` succeeds.",
             "leapsectz right/UTC",
         )
         .changes(changes),
         chrony_line(
             case,
-            "Or name the table itself, if `chronyd --version` says 4.6 or later: an older one does \
-             not start with this line.",
+            "Or set the table of leap seconds directly, if `chronyd --version` reports 4.6 or \
+             later: older versions refuse to start with this line.",
             line,
         )
         .changes(changes),

@@ -14,7 +14,7 @@ const ANNOUNCES: KernelVersion = KernelVersion { major: 6, minor: 10 };
 
 /// What a keeper on this machine goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum Signal {
     /// The host's clock, which is compared in each sample.
     HostsClock,
     /// What shows each pause to anybody: then servers are asked.
@@ -32,8 +32,8 @@ pub(crate) fn keep(case: &Case<'_>) -> Remedy {
             "Or run parachrond on the machine itself: containers share its clock.",
         );
     }
-    let shown = shown(case);
-    let needs_servers = shown != Shown::HostsClock;
+    let signal = signal(case);
+    let needs_servers = signal != Signal::HostsClock;
     let (command, changes) = match (is_installed(case), needs_servers) {
         (true, false) => ("sudo systemctl enable --now parachrond", SERVICE),
         (true, true) => (
@@ -48,39 +48,42 @@ pub(crate) fn keep(case: &Case<'_>) -> Remedy {
     let beside = if case.running(&[TimeKeeperKind::Chrony]).is_empty() {
         ""
     } else {
-        "; beside chronyd it only steps"
+        "; chronyd keeps the frequency, parachron only steps"
     };
-    Remedy::command(text(shown), command).changes(format!("{changes}{beside}"))
+    Remedy::command(text(signal), command).changes(format!("{changes}{beside}"))
 }
 
-const SERVICE: &str = "the time of day, from now on, after a reboot too";
-const FOREGROUND: &str = "the time of day, while it runs; installed as parachrond.service \
-                          (docs/guide/keep.md) it runs after a reboot too";
+const SERVICE: &str = "the time of day, from now on and after a reboot";
+const FOREGROUND: &str = "the time of day, while the program runs; install parachrond.service \
+                          (docs/guide/keep.md) to run it after a reboot too";
 
-fn text(shown: Shown) -> &'static str {
-    match shown {
-        Shown::HostsClock => "Or correct the clock within a second of each pause and restore.",
-        Shown::Pauses => {
+fn text(signal: Signal) -> &'static str {
+    match signal {
+        Signal::HostsClock => "Or correct the clock within a second of each pause and restore.",
+        Signal::Pauses => {
             "Or correct the clock within a second of a server's first reply after each pause and \
              restore."
         }
-        Shown::Restores => {
+        Signal::Restores => {
             "Or correct the clock within a second of a server's first reply after each restore."
         }
-        Shown::AtMostByLog => {
-            "Or correct the clock by servers. At most the kernel's log shows a restore here: \
-             `parachron keep` reads that as root, and corrects within a second of a reply; the \
-             service may not read it, and corrects at its next poll, up to 64 s later."
+        Signal::AtMostByLog => {
+            "Or correct the clock from NTP servers. Here only the kernel's log can show a restore: \
+             `parachron keep`, run as root, reads the log and corrects the clock within a second \
+             of a server's reply; the service may not read the log and corrects the clock at its \
+             next poll, up to 64 s later."
         }
     }
 }
 
 fn is_installed(case: &Case<'_>) -> bool {
     let keepers = case.facts.steering.keepers.known().into_iter().flatten();
-    keepers.filter(|one| one.kind == TimeKeeperKind::ParachronKeep).any(|one| one.installed)
+    keepers
+        .filter(|keeper| keeper.kind == TimeKeeperKind::ParachronKeep)
+        .any(|keeper| keeper.installed)
 }
 
-fn shown(case: &Case<'_>) -> Shown {
+fn signal(case: &Case<'_>) -> Signal {
     // The page itself is a source where its host states the time (pvclock's vmclock).
     const SYNCHRONISED: u8 = 2;
     let facts = case.facts;
@@ -88,17 +91,17 @@ fn shown(case: &Case<'_>) -> Shown {
     if case.host_phcs().next().is_some()
         || page.is_some_and(|page| page.clock_status == SYNCHRONISED)
     {
-        return Shown::HostsClock;
+        return Signal::HostsClock;
     }
     if facts.rtc.devices.is_known_and(|all| !all.is_empty()) {
-        return Shown::Pauses;
+        return Signal::Pauses;
     }
     let release = facts.kernel.release.known();
     let announces = release
-        .and_then(|release| KernelVersion::of(release))
+        .and_then(|release| KernelVersion::parse(release))
         .is_some_and(|version| version >= ANNOUNCES);
     let is_announced = announces && case.generation_device().is_some();
-    if page.is_some() || is_announced { Shown::Restores } else { Shown::AtMostByLog }
+    if page.is_some() || is_announced { Signal::Restores } else { Signal::AtMostByLog }
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ fn adjtimex<'a>(case: &Case<'a>) -> Result<&'a Adjtimex, Skipped> {
 }
 
 /// `offset-miscast`
-pub(crate) fn miscast(case: &Case<'_>) -> Check {
+pub(crate) fn check_miscast(case: &Case<'_>) -> Check {
     let state = adjtimex(case)?;
     let Some(given_us) = state.miscast_offset_us else {
         return Outcome::fine(match state.offset_ns {
@@ -32,28 +32,29 @@ pub(crate) fn miscast(case: &Case<'_>) -> Check {
     let truth = figures::signed(state.offset_ns as f64, figures::time);
     Finding::new(
         Severity::Note,
-        format!("The kernel reports a clock offset of {given}; the true one is {truth}"),
+        format!("The kernel reports a clock offset of {given}; the true offset is {truth}"),
     )
     .evidence(format!("adjtimex: offset {given_us} µs, without STA_NANO"))
     .evidence(format!("{given_us}000 ns − 2^32 ns = {} ns, to 1 µs", state.offset_ns))
     .why(
-        "Kernels before 6.13 take a small negative offset in nanoseconds for an unsigned number \
-         before they divide it by 1000. Whatever reads it shows 4.29 s: node_exporter's \
-         node_timex_offset_seconds, and so the alarm NodeClockSkewDetected. The clock is right.",
+        "Kernels before 6.13 treat a small negative offset in nanoseconds as an unsigned number \
+         before they divide it by 1000. Every reader of the offset shows 4.29 s: node_exporter's \
+         node_timex_offset_seconds, and therefore the alert NodeClockSkewDetected. The clock is \
+         right.",
     )
     .remedy(Remedy::advice(
-        "Update the kernel: \"ntp: Remove invalid cast in time offset math\" (f5807b0606da) is in \
-         6.13, and in the long-term kernels of December 2024 and later.",
+        "Update the kernel: the fix \"ntp: Remove invalid cast in time offset math\" \
+         (f5807b0606da) is in 6.13 and in the long-term kernels of December 2024 and later.",
     ))
     .remedy(
-        Remedy::command("Until then, alert on the error bound in place of the offset.", BY_BOUND)
-            .changes("the expression of that alarm in Prometheus"),
+        Remedy::command("Until then, alert on the error bound instead of the offset.", BY_BOUND)
+            .changes("the expression of that alert in Prometheus"),
     )
     .alone()
 }
 
 /// `offset-alarm-blind`
-pub(crate) fn blind(case: &Case<'_>) -> Check {
+pub(crate) fn check_blind(case: &Case<'_>) -> Check {
     let readers = &case.facts.steering.offset_readers;
     let Some(readers) = readers.known() else { return Err(why_not(readers)) };
     let Some(reader) = readers.first() else {
@@ -64,16 +65,18 @@ pub(crate) fn blind(case: &Case<'_>) -> Check {
     let state = adjtimex(case)?;
     let never_set = case.running(&[TimeKeeperKind::Chrony, TimeKeeperKind::NtpdRs]);
     let Some(daemon) = never_set.first().filter(|_| state.offset_ns == 0) else {
-        return Outcome::fine(format!("{reader} runs, and adjtimex's offset is in use"));
+        return Outcome::fine(format!("{reader} runs, and adjtimex's offset is set"));
     };
     let daemon = daemon.kind.program();
     let mut finding = Finding::new(
         Severity::Note,
-        format!("The clock offset that {reader} shows is 0 for ever: {daemon} does not set it"),
+        format!("{reader} always reports a clock offset of 0: {daemon} never sets it"),
     )
     .evidence(format!("running: {daemon}, {reader}"))
     .evidence("adjtimex: offset 0".to_owned());
-    if let Some(tracking) = case.facts.steering.chrony.known().filter(|one| one.stratum > 0) {
+    if let Some(tracking) =
+        case.facts.steering.chrony.known().filter(|tracking| tracking.stratum > 0)
+    {
         finding = finding.evidence(format!(
             "chronyc tracking: last offset {}, root delay {}, root dispersion {}",
             figures::signed(tracking.last_offset_s, figures::seconds),
@@ -83,20 +86,20 @@ pub(crate) fn blind(case: &Case<'_>) -> Check {
     }
     finding
         .why(format!(
-            "{daemon} keeps the offset to itself and corrects by frequency. An alarm on \
-             node_timex_offset_seconds, as NodeClockSkewDetected, then never fires, however wrong \
-             the clock is."
+            "{daemon} does not pass the offset to the kernel and corrects the clock by its \
+             frequency. An alert on node_timex_offset_seconds, such as NodeClockSkewDetected, \
+             never fires, however wrong the clock is."
         ))
         .remedy(
-            Remedy::command("Alert on the error bound in place of the offset.", BY_BOUND)
-                .changes("the expression of that alarm in Prometheus"),
+            Remedy::command("Alert on the error bound instead of the offset.", BY_BOUND)
+                .changes("the expression of that alert in Prometheus"),
         )
         .remedy(Remedy::advice(match daemon {
             "chronyd" => {
                 "Or run chrony_exporter: |last offset| + root dispersion + root delay / 2 bounds the \
                  clock's error."
             }
-            _ => "Or run ntp-metrics-exporter, which comes with ntpd-rs.",
+            _ => "Or run ntp-metrics-exporter, which is part of ntpd-rs.",
         }))
         .alone()
 }

@@ -13,7 +13,7 @@ use crate::remedies;
 use crate::text;
 
 /// `clock-sources-readable`
-pub(crate) fn readable(case: &Case<'_>) -> Check {
+pub(crate) fn check_readable(case: &Case<'_>) -> Check {
     let (current, available) =
         (&case.facts.clocksources.current, &case.facts.clocksources.available);
     let (Some(why), Some(_)) = (current.unknown(), available.unknown()) else {
@@ -21,25 +21,27 @@ pub(crate) fn readable(case: &Case<'_>) -> Check {
     };
     Finding::new(
         Severity::Warning,
-        "The kernel's clock sources are not readable, so most rules cannot check",
+        "The kernel's clock sources are not readable, so most rules cannot be checked",
     )
     .evidence(why.to_string())
     .why(
-        "The clock source decides what a clock read costs and what can make it wrong. /sys lists \
-         it; here /sys is missing or not readable.",
+        "The clock source determines what a clock read costs and what can make the clock wrong. \
+         The list is in /sys, which is missing or not readable here.",
     )
     .remedy(
         Remedy::command(
-            "Mount sysfs, then run the doctor again.",
+            "Mount sysfs, then run parachron doctor again.",
             "sudo mount -t sysfs sysfs /sys",
         )
-        .changes("the mount, until the next boot; a container's manager decides what it mounts"),
+        .changes(
+            "the mount, until the next boot; in a container its manager decides what is mounted",
+        ),
     )
     .alone()
 }
 
 /// `slow-clocksource`
-pub(crate) fn slow(case: &Case<'_>) -> Check {
+pub(crate) fn check_slow(case: &Case<'_>) -> Check {
     let current = case.current()?;
     let Some(cost) = slowness(case, current) else {
         return Outcome::fine(not_slow(case, current));
@@ -58,7 +60,8 @@ pub(crate) fn slow(case: &Case<'_>) -> Check {
         Some(better) if current == "xen" && case.clock_cost().is_none() => Finding::new(
             Severity::Warning,
             format!(
-                "The clock source is xen, in most clouds a system call for each read, not {better}"
+                "The clock source is xen, which takes a system call for each read in most clouds, \
+                 and not {better}"
             ),
         ),
         Some(better) => Finding::new(Severity::Error, format!("{slow} instead of {better}")),
@@ -79,7 +82,7 @@ pub(crate) fn slow(case: &Case<'_>) -> Check {
         .evidence_from(pinned.as_ref().map(|pinned| format!("kernel command line: {pinned}")))
         .why(format!(
             "{cost} Databases, tracing and network servers read the clock thousands of times a \
-             second; ClickHouse and Redis warn of such a source when they start. tsc and the \
+             second; ClickHouse and Redis warn about such a source at startup. tsc and the \
              hypervisors' clock pages take 20–60 ns, without a system call."
         ));
     with_remedies(case, finding, better, against, pinned).alone()
@@ -88,15 +91,18 @@ pub(crate) fn slow(case: &Case<'_>) -> Check {
 /// Where programs read a source that is not slow.
 fn not_slow(case: &Case<'_>, current: &str) -> String {
     if current == "xen" && case.xen_emulates_tsc() {
-        return "xen, which reads the TSC: see tsc-trapped".to_owned();
+        return "xen, which reads the TSC: see the finding tsc-trapped".to_owned();
     }
     let by_parameter = case.sets("vdso", "0");
     if by_parameter || case.clock_cost().is_some_and(|cost| cost.path.is_kernel()) {
-        return format!("{current}; its reads enter the kernel for another reason: see that rule");
+        return format!(
+            "{current}; its reads enter the kernel for another reason: see the finding \
+             reads-enter-kernel"
+        );
     }
     match known_source(current) {
         Some(_) => format!("{current}, which programs read without a system call"),
-        None => format!("{current}, a source that this version does not know"),
+        None => format!("{current}, which this version of parachron does not know"),
     }
 }
 
@@ -108,7 +114,7 @@ fn step(case: &Case<'_>, current: &str) -> Option<String> {
     // The same for every clock but the coarse ones, which step no finer anyway.
     let seen = || {
         let all = &case.measured().ok()?.granularity;
-        let one = all.iter().find(|one| one.clock == "CLOCK_MONOTONIC")?;
+        let one = all.iter().find(|resolution| resolution.clock == "CLOCK_MONOTONIC")?;
         one.smallest_step_ns.map(|ns| ns as f64)
     };
     let configured = || case.facts.kernel.tick_hz().map(|hz| 1e9 / hz);
@@ -131,7 +137,7 @@ fn logged_tick_ns(case: &Case<'_>, source: &str) -> Option<f64> {
 fn in_user_mode_linux(case: &Case<'_>, current: &str, cost: &str) -> Finding {
     let finding = Finding::new(
         Severity::Note,
-        format!("Every clock read is slow: {current}, the only source of User-mode Linux"),
+        format!("Every clock read is slow: {current} is the only source of User-mode Linux"),
     )
     .evidence(format!("current_clocksource: {current}"))
     .evidence_from(case.clock_cost().map(cost_evidence));
@@ -159,8 +165,14 @@ fn with_remedies(
             None => "tsc",
         };
         let reasons = text::list(&against);
-        finding =
-            finding.remedy(Remedy::advice(format!("Do not switch to {sources} here: {reasons}.")));
+        // What the command line excludes, it can admit again.
+        if let Some(parameter) = excluding_parameter(case).filter(|_| against.len() == 1) {
+            return finding.remedy(remedies::remove_parameter(case, parameter));
+        }
+        finding = finding.remedy(Remedy::advice(format!(
+            "Keep the present source for now; {sources} would be faster but unsafe here \
+             ({reasons}). Fix that first, then run parachron doctor again."
+        )));
     }
     if case.kind() == Some(HypervisorKind::Kvm) && !case.offers("kvm-clock") {
         finding =
@@ -169,11 +181,17 @@ fn with_remedies(
     finding = finding.evidence_from(why_no_tsc(case));
     if finding.remedies.is_empty() {
         finding = finding.remedy(Remedy::advice(
-            "The kernel offers nothing better. See the other findings for the reason, or ask the \
-             host's operator for an invariant TSC.",
+            "Ask the host's operator for an invariant TSC (QEMU: -cpu host,+invtsc) if no other \
+             finding names the reason: the kernel offers nothing better.",
         ));
     }
     finding
+}
+
+/// The parameter that keeps the kernel from using the TSC.
+fn excluding_parameter(case: &Case<'_>) -> Option<&'static str> {
+    let unstable = case.sets("tsc", "unstable").then_some("tsc=unstable");
+    unstable.or_else(|| case.parameter("notsc").map(|_| "notsc"))
 }
 
 /// Why the kernel does not offer the TSC, where nothing else in the finding
@@ -192,12 +210,13 @@ fn why_no_tsc(case: &Case<'_>) -> Option<String> {
     }
     let flags = case.flags().ok()?;
     Some(if !flags.tsc {
-        "no tsc: CPUID leaf 1 EDX bit 4 is clear: this CPU has no TSC".to_owned()
+        "no tsc: this CPU has no TSC (CPUID leaf 1 EDX bit 4 is clear)".to_owned()
     } else if !flags.nonstop_tsc {
-        "no tsc: CPUID leaf 0x80000007 EDX bit 8 (invariant TSC) is clear".to_owned()
+        "no tsc: the TSC is not invariant (CPUID leaf 0x80000007 EDX bit 8 is clear)".to_owned()
     } else {
-        "no tsc: the CPU offers an invariant one; the log does not show why it is not used"
-            .to_owned()
+        "no tsc: the CPU has an invariant TSC; the log does not show why the kernel does not use \
+         it"
+        .to_owned()
     })
 }
 
@@ -208,7 +227,7 @@ fn slowness(case: &Case<'_>, source: &str) -> Option<String> {
         if guest {
             format!("{what}. In a virtual machine each read exits to the host: 1–5 µs.")
         } else {
-            format!("{what}. Each read takes a system call, and about 1 µs.")
+            format!("{what}. Each read takes a system call, about 1 µs.")
         }
     };
     match source {
@@ -217,7 +236,7 @@ fn slowness(case: &Case<'_>, source: &str) -> Option<String> {
         "pit" => Some(device("pit is a timer behind I/O ports")),
         "jiffies" | "refined-jiffies" => Some(
             "jiffies counts timer interrupts: the clock advances only every 1–10 ms, and loses \
-             time when a busy host delivers interrupts late."
+             time if a busy host delivers interrupts late."
                 .to_owned(),
         ),
         "hyperv_clocksource_msr" | "hyperv_clocksource" => {
@@ -226,8 +245,8 @@ fn slowness(case: &Case<'_>, source: &str) -> Option<String> {
         // Under Xen the page is mapped into programs only where the host flags
         // the TSC as stable (arch/x86/xen/time.c), so a count decides.
         "timer" if case.kind() == Some(HypervisorKind::UserModeLinux) => Some(
-            "User-mode Linux stops a program at each system call and asks its host for the time \
-             with another: 4–8 µs."
+            "User-mode Linux stops a program at each system call and makes another one on the host \
+             for the time: 4–8 µs."
                 .to_owned(),
         ),
         "xen" => match case.clock_cost() {
@@ -236,8 +255,8 @@ fn slowness(case: &Case<'_>, source: &str) -> Option<String> {
             _ if case.xen_emulates_tsc() => None,
             None if !case.offers("tsc") || !against_tsc(case).is_empty() => None,
             _ => Some(
-                "Where programs cannot read Xen's clock page themselves, each read is a system \
-                 call: on one EC2 machine (m4) it took 596 ns, with tsc 27 ns."
+                "If programs cannot read Xen's clock page directly, each read is a system call: \
+                 596 ns on one EC2 machine (m4), against 27 ns with tsc."
                     .to_owned(),
             ),
         },
@@ -258,10 +277,10 @@ fn better_source<'a>(case: &Case<'_>, against_tsc: &[String]) -> Option<&'a str>
 }
 
 /// `clocksource-not-used`
-pub(crate) fn requested(case: &Case<'_>) -> Check {
+pub(crate) fn check_requested(case: &Case<'_>) -> Check {
     case.command_line()?;
     let Some(requested) = case.parameter("clocksource").filter(|name| !name.is_empty()) else {
-        return Outcome::fine("the kernel command line names no clock source");
+        return Outcome::fine("the kernel command line requests no clock source");
     };
     let current = case.current()?;
     if current == requested {
@@ -281,16 +300,20 @@ pub(crate) fn requested(case: &Case<'_>) -> Check {
         Err(_) => finding,
     };
     let finding = finding.why(if offered {
-        "A person or a program changed it after boot. What was tuned or tested for one source \
-         does not hold for the other."
+        "Someone or some program changed it after boot. Settings that were tuned or tested for one \
+         source may not suit the other."
     } else {
-        "The kernel does not have that source: misspelt, not built in, not on this machine, or \
-         found unstable. It chose another by its own ratings, without a message."
+        "The kernel does not have that source: the name is misspelt, the driver is not built in, \
+         this machine lacks the device, or the kernel found it unstable. It silently chose another \
+         source by rating."
     });
     let against = if requested == "tsc" { against_tsc(case) } else { Vec::new() };
     finding
         .remedy(if !against.is_empty() {
-            Remedy::advice(format!("Do not switch to tsc: {}.", text::list(&against)))
+            Remedy::advice(format!(
+                "Keep the present source; do not switch to tsc: {}.",
+                text::list(&against)
+            ))
         } else if offered {
             remedies::switch_to(case, requested)
         } else {

@@ -2,7 +2,7 @@
 
 use facts::cpu::HypervisorKind;
 use instruments::figures;
-use instruments::measurements::TRAPPED_RDTSC_NS;
+use instruments::measurements::{Granularity, TRAPPED_RDTSC_NS};
 
 use crate::case::{Case, cost_evidence};
 use crate::finding::{Finding, Remedy, Severity};
@@ -10,7 +10,7 @@ use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
 
 /// Why no instruction's cost says anything about the clock.
-const EMULATED: &str = "software emulates the whole CPU: see software-emulation";
+const EMULATED: &str = "the whole CPU is emulated in software: see the finding software-emulation";
 
 /// Sources that programs can read without the kernel (the vDSO's clock modes,
 /// arch/x86/include/asm/vdso/clocksource.h).
@@ -18,7 +18,7 @@ const IN_PROGRAM: [&str; 5] =
     ["arch_sys_counter", "tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "xen"];
 
 /// `reads-enter-kernel`
-pub(crate) fn enter_kernel(case: &Case<'_>) -> Check {
+pub(crate) fn check_enter_kernel(case: &Case<'_>) -> Check {
     case.measured()?;
     let current = case.current()?;
     let Some(cost) = case.clock_cost() else {
@@ -36,10 +36,12 @@ pub(crate) fn enter_kernel(case: &Case<'_>) -> Check {
     let by_parameter = case.sets("vdso", "0")
         || current == "kvm-clock" && case.parameter("no-kvmclock-vsyscall").is_some();
     if by_parameter {
-        return Outcome::fine("they do, because of a kernel parameter: see that finding");
+        return Outcome::fine(
+            "they do, because of a kernel parameter: see the finding harmful-parameters",
+        );
     }
     if current == "xen" && case.xen_emulates_tsc() {
-        return Outcome::fine("they do, as Xen emulates RDTSC: see tsc-trapped");
+        return Outcome::fine("they do, because Xen emulates RDTSC: see the finding tsc-trapped");
     }
     if matches!(current, "kvm-clock" | "xen") {
         return Outcome::fine(format!("they do: see the finding about {current}"));
@@ -51,18 +53,18 @@ pub(crate) fn enter_kernel(case: &Case<'_>) -> Check {
     .evidence(cost_evidence(cost))
     .evidence(format!("current_clocksource: {current}"))
     .why(
-        "The vDSO lets programs read the clock without the kernel. Here they do not use it, and a \
-         read costs several times as much.",
+        "The vDSO lets programs read the clock without entering the kernel. Programs here do not \
+         use it, so a read costs several times as much.",
     )
     .remedy(Remedy::advice(
-        "Find out what runs programs here: gVisor, a tracer (strace, ptrace), or a program \
-         linked without the vDSO.",
+        "Find out what your programs run under: gVisor, a tracer (strace, ptrace), or whether they \
+         were built without the vDSO (`grep TracerPid /proc/PID/status`).",
     ))
     .alone()
 }
 
 /// `tsc-trapped`
-pub(crate) fn trapped(case: &Case<'_>) -> Check {
+pub(crate) fn check_trapped(case: &Case<'_>) -> Check {
     let cost = case.counter_cost();
     match cost {
         Some(cost) if cost.ns.min <= TRAPPED_RDTSC_NS => return Outcome::fine(cost_evidence(cost)),
@@ -101,44 +103,45 @@ fn trapper(case: &Case<'_>) -> (&'static str, &'static str, &'static str) {
         _ if case.is_arm64() => (
             "Each read of the processor's counter traps",
             "the kernel or the hypervisor emulates it.",
-            "See the kernel's log for `Trapping CNTVCT access`: an erratum of the processor, or a \
-             32-bit program's compatibility. Otherwise the hypervisor traps CNTVCT_EL0, as one \
-             below another hypervisor may: ask its operator.",
+            "Search the kernel's log for `Trapping CNTVCT access`: it names a processor erratum or \
+             the support of 32-bit programs. Without that line the hypervisor traps CNTVCT_EL0, as \
+             a nested one may: ask its operator.",
         ),
         Some(HypervisorKind::Xen) => (
             exits,
-            "Xen emulates it: by default (tsc_mode 0) where it does not trust the host's TSC, or \
-             where the domain came from a host of another rate.",
+            "Xen emulates it: the default (tsc_mode 0) if Xen does not trust the host's TSC, or if \
+             the domain came from a host with another TSC rate.",
             if case.is_dom0() {
-                "Give Xen an invariant TSC: by the firmware's settings, or where Xen runs in a \
-                 virtual machine by its CPU model. tsc_mode is a setting of other domains only, \
-                 and clock source xen reads the TSC as well."
+                "Give Xen an invariant TSC, in the firmware's settings, or in the CPU model if Xen \
+                 itself runs in a virtual machine. tsc_mode= applies to other domains only, and \
+                 clock source xen reads the TSC as well."
             } else if case.xen().and_then(|xen| xen.tsc).is_some_and(|tsc| !tsc.host_reliable) {
-                "Give Xen's host an invariant TSC: by the firmware's settings, or where Xen runs \
-                 in a virtual machine by its CPU model. tsc_mode=\"native\" (xl.cfg(5)) is \
-                 cheap without it too, but then the TSC may change its rate, and differ between \
+                "Give Xen's host an invariant TSC, in the firmware's settings, or in the CPU model \
+                 if Xen itself runs in a virtual machine. tsc_mode=\"native\" (xl.cfg(5)) makes \
+                 reads cheap without it, but then the TSC may change its rate and differ between \
                  CPUs."
             } else {
-                "Set tsc_mode=\"native\" in the domain's configuration, if its hosts have one \
-                 TSC rate (xl.cfg(5)). Clock source xen reads the TSC as well."
+                "Set tsc_mode=\"native\" in the domain's configuration if all its hosts have the \
+                 same TSC rate (xl.cfg(5)). Clock source xen reads the TSC as well."
             },
         ),
         Some(HypervisorKind::UserModeLinux) => (
             "Each TSC read traps",
-            "the machine that User-mode Linux runs on emulates it.",
-            "See parachron doctor on that machine.",
+            "the machine on which User-mode Linux runs emulates it.",
+            "Run parachron doctor on that machine.",
         ),
         _ if case.is_guest() == Some(false) => (
             "Each TSC read traps into the kernel",
             "the kernel emulates it.",
-            "Find out what forbids RDTSC: prctl(PR_SET_TSC), or a tracer.",
+            "Find out what disables RDTSC: prctl(PR_SET_TSC), or a tracer (`grep TracerPid \
+             /proc/PID/status`).",
         ),
         _ => (
             exits,
-            "the hypervisor emulates it, mostly because the host's TSC runs at another rate than \
+            "the hypervisor emulates it, usually because the host's TSC runs at another rate than \
              the one advertised to the guest.",
-            "Configure the host not to emulate the TSC: hosts of one frequency, or TSC scaling; \
-             VirtualBox: TSCMode RealTSCOffset.",
+            "Configure the host so that it need not emulate the TSC: hosts of one TSC frequency, \
+             or TSC scaling; VirtualBox: TSCMode RealTSCOffset.",
         ),
     }
 }
@@ -156,7 +159,7 @@ const NORMS_NS: [(&str, f64, f64); 7] = [
 ];
 
 /// `read-cost`
-pub(crate) fn out_of_line(case: &Case<'_>) -> Check {
+pub(crate) fn check_out_of_line(case: &Case<'_>) -> Check {
     case.measured()?;
     let current = case.current()?;
     let Some(cost) = case.clock_cost() else {
@@ -177,7 +180,8 @@ pub(crate) fn out_of_line(case: &Case<'_>) -> Check {
     }
     if explained {
         return Outcome::fine(format!(
-            "{shown} with {current}: each read enters the kernel or traps, see that rule"
+            "{shown} with {current}: each read enters the kernel or traps, see the finding about \
+             that"
         ));
     }
     Finding::new(
@@ -189,16 +193,19 @@ pub(crate) fn out_of_line(case: &Case<'_>) -> Check {
     )
     .evidence(cost_evidence(cost))
     .evidence_from(case.counter_cost().map(cost_evidence))
-    .why("It slows programs that read the clock often; or the machine was busy just now.")
+    .why(
+        "Programs that read the clock often are slower. Or the machine was busy during the \
+         measurement.",
+    )
     .remedy(
-        Remedy::command("Measure again, for longer, on the idle machine.", "parachron bench")
+        Remedy::command("Measure again, for longer, while the machine is idle.", "parachron bench")
             .changes(remedies::READ_ONLY),
     )
     .alone()
 }
 
 /// `clock-order`
-pub(crate) fn order(case: &Case<'_>) -> Check {
+pub(crate) fn check_order(case: &Case<'_>) -> Check {
     let measured = case.measured()?;
     // Under another clock source the TSC is no clock of the system: the rule
     // tsc-across-cpus reports what programs that read it would see.
@@ -210,6 +217,10 @@ pub(crate) fn order(case: &Case<'_>) -> Check {
         .partition(|order| order.backward > 0);
     if measured.order.is_empty() {
         return Err(Skipped::CouldNot("no clock's order was measured".to_owned()));
+    }
+    let stopped: Vec<_> = measured.granularity.iter().filter(|clock| stands_still(clock)).collect();
+    if !stopped.is_empty() {
+        return Ok(Outcome::Found(stopped.into_iter().map(stopped_finding).collect()));
     }
     if backward.is_empty() {
         let readings: u64 = steady.iter().map(|order| order.readings).sum();
@@ -225,15 +236,15 @@ pub(crate) fn order(case: &Case<'_>) -> Check {
                 figures::time(order.largest_backward_ns)
             ))
             .why(
-                "Programs rely on this clock never going back: negative intervals overflow, \
-                     timeouts never expire.",
+                "Programs assume that this clock never goes backward: negative intervals overflow, \
+                 and timeouts never expire.",
             )
             .remedy(if case.offers("kvm-clock") && case.current() != Ok("kvm-clock") {
                 remedies::switch_to(case, "kvm-clock")
             } else {
                 Remedy::advice(
-                    "Use another clock source, and report to the host's operator that its \
-                         TSCs disagree.",
+                    "Switch to another clock source (see the finding slow-clocksource for a safe \
+                     one), and report to the host's operator that its TSCs disagree.",
                 )
             });
         // It sets the time of day alone.
@@ -245,6 +256,32 @@ pub(crate) fn order(case: &Case<'_>) -> Check {
         });
     }
     Ok(Outcome::Found(findings))
+}
+
+/// Whether a clock that moves at least at each tick never moved.
+fn stands_still(clock: &Granularity) -> bool {
+    let moves = ["CLOCK_MONOTONIC", "CLOCK_REALTIME", "CLOCK_BOOTTIME", "CLOCK_MONOTONIC_RAW"];
+    clock.smallest_step_ns.is_none() && moves.contains(&clock.clock.as_str())
+}
+
+fn stopped_finding(clock: &Granularity) -> Finding {
+    Finding::new(Severity::Error, format!("{} stands still", clock.clock))
+        .evidence(format!("{}: all readings were the same", clock.clock))
+        .why(
+            "The clock source does not count, or the kernel cannot read it: no timeout expires, \
+             and no timestamp is right.",
+        )
+        .remedy(
+            Remedy::command(
+                "Choose another clock source from the list that this command prints.",
+                "cat /sys/devices/system/clocksource/clocksource0/available_clocksource",
+            )
+            .changes(remedies::READ_ONLY),
+        )
+        .remedy(Remedy::advice(
+            "Reboot if no other source is listed, and report the source that stopped to the \
+             host's operator.",
+        ))
 }
 
 #[cfg(test)]

@@ -17,6 +17,10 @@ const KERNEL_LIMIT_PPM: f64 = 500.0;
 /// So close to the limit, the daemon cannot follow a change.
 const AT_LIMIT_PPM: f64 = 490.0;
 
+/// The ends of the tick's range, 9000 and 11000 µs, and what is close to them: no clock
+/// needs that, ppm.
+const LEFT_TICK_PPM: f64 = 90_000.0;
+
 /// A quartz is good to 100 ppm; more is a wrong frequency, not a bad quartz.
 const SUSPECT_PPM: f64 = 200.0;
 
@@ -25,7 +29,7 @@ const SUSPECT_PPM: f64 = 200.0;
 const SLEW_LEFT_S: f64 = 0.01;
 
 /// `frequency-correction`
-pub(crate) fn frequency(case: &Case<'_>) -> Check {
+pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
     let state = adjtimex(case)?;
     // chrony exceeds the kernel's limit by the length of the tick: one
     // microsecond more in 10 000 is 100 ppm.
@@ -68,9 +72,23 @@ pub(crate) fn frequency(case: &Case<'_>) -> Check {
         Ok(current) => finding.evidence(format!("current_clocksource: {current}")),
         Err(_) => finding,
     };
+    // Left by a daemon that has ended: chronyd sets it back when it stops in order.
+    if by_tick_ppm.abs() >= LEFT_TICK_PPM && state.frequency_ppm.abs() < KERNEL_LIMIT_PPM {
+        return finding
+            .remedy(
+                Remedy::command("Set the tick to its normal length.", "sudo adjtimex --tick 10000")
+                    .changes("the clock's rate, at once; a running time daemon then adjusts it"),
+            )
+            .remedy(Remedy::command(
+                "Restart the time daemon, if one set the tick.",
+                "sudo systemctl restart chronyd",
+            ))
+            .alone();
+    }
     finding
         .remedy(Remedy::advice(
-            "See the findings about the TSC's frequency. A reboot calibrates it again.",
+            "Reboot: the kernel then calibrates the TSC again. See the other findings about the \
+             TSC's frequency.",
         ))
         .alone()
 }
@@ -93,18 +111,19 @@ fn frequency_by_chronyd(case: &Case<'_>, kernels_ppm: f64) -> Option<f64> {
 fn why_corrected(ppm: f64, is_at_kernels_limit: bool) -> String {
     if is_at_kernels_limit {
         return "The kernel can correct 500 ppm. At that limit the clock drifts in spite of the \
-                daemon, which steps it again and again."
+                daemon, which steps it repeatedly."
             .to_owned();
     }
     format!(
         "A quartz is off by less than 100 ppm. A correction this large means that the kernel \
-         assumes a wrong frequency of the clock source; uncorrected, the clock drifts by {} a day.",
+         assumes a wrong frequency for the clock source; uncorrected, the clock drifts by {} a \
+         day.",
         figures::seconds(ppm.abs() * 0.0864)
     )
 }
 
 /// `clock-offset`
-pub(crate) fn offset(case: &Case<'_>) -> Check {
+pub(crate) fn check_offset(case: &Case<'_>) -> Check {
     let state = adjtimex(case)?;
     let (who, offset_s) = match case.facts.steering.chrony.known() {
         // Opposite signs: the correction still to come, and the offset last
@@ -121,7 +140,7 @@ pub(crate) fn offset(case: &Case<'_>) -> Check {
     const WRONG_S: f64 = 1.0;
     let magnitude = figures::seconds(offset_s.abs());
     if offset_s.abs() < LARGE_S {
-        return Outcome::fine(format!("{magnitude} left to correct"));
+        return Outcome::fine(format!("{magnitude} still to be corrected"));
     }
     let chrony = who == "chronyc tracking";
     let wrong = offset_s.abs() >= WRONG_S;
@@ -129,16 +148,16 @@ pub(crate) fn offset(case: &Case<'_>) -> Check {
         if wrong { Severity::Error } else { Severity::Warning },
         format!("The clock is {magnitude} off"),
     )
-    .evidence(format!("{who}: {magnitude} left to correct"))
+    .evidence(format!("{who}: {magnitude} still to be corrected"))
     .why(format!(
-        "{} Until then timestamps of this machine and of others do not compare. CockroachDB ends \
-         itself at 400 ms, 80 % of its default limit.",
+        "{} Until then timestamps of this machine cannot be compared with those of others. \
+         CockroachDB shuts itself down at 400 ms, 80 % of its default limit.",
         slewing(case, offset_s.abs())
     ));
     let finding = if chrony {
         let finding = finding.remedy(
             Remedy::command("Step it now.", "sudo chronyc makestep")
-                .changes("the time of day, at once; programs see a jump"),
+                .changes("the time of day, at once; programs see the clock jump"),
         );
         let may_step = case.chrony_config().and_then(|config| config.makestep);
         match may_step.is_some_and(MakeStep::at_any_time) || !stepping::pauses(case) {
@@ -146,9 +165,8 @@ pub(crate) fn offset(case: &Case<'_>) -> Check {
             false => finding.remedy(remedies::makestep(case)),
         }
     } else {
-        finding.remedy(Remedy::advice(
-            "Restart the time daemon: it steps a large offset when it starts.",
-        ))
+        finding
+            .remedy(Remedy::advice("Restart the time daemon: it steps a large offset at startup."))
     };
     let unbind = remedies::unbind_hyperv_sync(case);
     finding.remedies(unbind.or_else(|| remedies::read_by_cockroachdb(case))).alone()
@@ -164,24 +182,26 @@ fn slewing(case: &Case<'_>, offset_s: f64) -> String {
             makestep.filter(|step| step.at_any_time() && offset_s > step.threshold_s)
         {
             return format!(
-                "chronyd steps it at its next update (makestep {} {}).",
+                "chronyd will step it at its next update (makestep {} {}).",
                 step.threshold_s, step.updates
             );
         }
         let configured = case.chrony_config().and_then(|config| config.max_slew_rate_ppm);
         let ppm = configured.filter(|ppm| *ppm > 0.0).unwrap_or(DEFAULT_MAX_SLEW_RATE_PPM);
         return format!(
-            "chronyd slews it, by {} at the most ({}): this takes at least {}.",
+            "chronyd slews it, by at most {} ({}): this takes at least {}.",
             figures::ppm(ppm).trim_start_matches('+'),
             if configured.is_some() { "maxslewrate" } else { "its default maxslewrate" },
             takes(ppm)
         );
     }
     // The kernel slews no faster for a program that uses adjtime or the PLL.
-    let slow =
-        format!("at the kernel's {KERNEL_LIMIT_PPM} ppm this takes {}.", takes(KERNEL_LIMIT_PPM));
+    let slow = format!(
+        "at the kernel's limit of {KERNEL_LIMIT_PPM} ppm this takes {}.",
+        takes(KERNEL_LIMIT_PPM)
+    );
     if runs(TimeKeeperKind::Ntpd) && offset_s > 0.128 {
-        "ntpd steps an offset above 128 ms when it has lasted for five minutes.".to_owned()
+        "ntpd steps an offset above 128 ms after it has lasted for five minutes.".to_owned()
     } else if runs(TimeKeeperKind::SystemdTimesyncd) && offset_s > 0.4 {
         "systemd-timesyncd steps an offset above 0.4 s at its next poll.".to_owned()
     } else {
@@ -190,7 +210,7 @@ fn slewing(case: &Case<'_>, offset_s: f64) -> String {
 }
 
 /// `error-bound`
-pub(crate) fn error_bound(case: &Case<'_>) -> Check {
+pub(crate) fn check_error_bound(case: &Case<'_>) -> Check {
     let state = adjtimex(case)?;
     if state.has(Adjtimex::STA_UNSYNC) {
         return Err(Skipped::CouldNot("unknown while no daemon disciplines the clock".to_owned()));
@@ -204,7 +224,7 @@ pub(crate) fn error_bound(case: &Case<'_>) -> Check {
     let age_s = bound_s / 500e-6;
     Finding::new(
         Severity::Warning,
-        format!("The last correction of the clock was about {} ago", figures::seconds(age_s)),
+        format!("The clock was last corrected about {} ago", figures::seconds(age_s)),
     )
     .evidence(adjtimex_evidence(state))
     .why(

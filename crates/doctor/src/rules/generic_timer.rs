@@ -15,12 +15,14 @@ const SAME_PPM: f64 = 100.0;
 const LOG_ROUNDED_HZ: f64 = 5_000.0;
 
 /// `counter-frequency`
-pub(crate) fn frequency(case: &Case<'_>) -> Check {
+pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
     let Some(timer) = case.facts.cpu.generic_timer.known() else {
         return Err(why_not(&case.facts.cpu.generic_timer));
     };
     if timer.hz == 0 {
-        return Outcome::fine("firmware states none in CNTFRQ_EL0: the device tree gives it");
+        return Outcome::fine(
+            "the firmware sets no frequency in CNTFRQ_EL0: the device tree gives it",
+        );
     }
     let now_hz = timer.hz as f64;
     let off_ppm = |then_hz: f64| (now_hz / then_hz - 1.0) * 1e6;
@@ -42,7 +44,7 @@ pub(crate) fn frequency(case: &Case<'_>) -> Check {
     let mut finding = Finding::new(
         Severity::Error,
         format!(
-            "The counter's frequency is {}, and the kernel counts by {}",
+            "The counter's frequency is {}, but the kernel assumes {}",
             figures::hz(now_hz),
             figures::hz(then_hz)
         ),
@@ -56,27 +58,31 @@ pub(crate) fn frequency(case: &Case<'_>) -> Check {
     // The kernel's PLL holds MAXFREQ; chronyd sets the tick as well, by 10 % at most
     // (`maxdrift` in doc/chrony.conf.adoc).
     let daemons = match off_ppm(then_hz).abs() {
-        ..=500.0 => "A time daemon can correct the clock, and not what counts by the counter.",
-        ..=100_000.0 => {
-            "Daemons that correct by the kernel's PLL, as ntpd, hold 500 ppm and not this; chronyd \
-             holds up to 100 000 ppm, by the tick."
+        ..=500.0 => {
+            "A time daemon can correct the clock, but not programs that read the counter \
+             themselves."
         }
-        _ => "No time daemon can correct that: chronyd holds 100 000 ppm at most, others 500 ppm.",
+        ..=100_000.0 => {
+            "Daemons that correct by the kernel's PLL, such as ntpd, can correct 500 ppm, which is \
+             less than this; chronyd can correct up to 100 000 ppm, by the tick."
+        }
+        _ => {
+            "No time daemon can correct that: chronyd's limit is 100 000 ppm, that of others 500 \
+             ppm."
+        }
     };
     // Time by the clock is the ticks over the assumed rate.
     let in_300_s = 300.0 * (1.0 + off_ppm(then_hz) / 1e6);
     finding
         .why(format!(
-            "The kernel reads the frequency once, at boot. Since then this machine was moved to, or \
-             restored on, a host of another frequency: the clock counts {in_300_s:.2} s in 300 s, \
-             and every timer is off by as much. {daemons}"
+            "The kernel reads the frequency once, at boot. Since then this machine was moved to, \
+             or restored on, a host with another frequency: the clock counts {in_300_s:.2} s in \
+             300 s, and every timer is off by the same ratio. {daemons}"
         ))
+        .remedy(Remedy::advice("Reboot this machine: the kernel then reads this host's frequency."))
         .remedy(Remedy::advice(
-            "Reboot this machine: the kernel then reads the frequency of this host.",
-        ))
-        .remedy(Remedy::advice(
-            "On the hosts: move and restore machines only among those of one counter frequency; \
-             arm64 has no scaling of the counter.",
+            "Move and restore machines only between hosts of one counter frequency: arm64 cannot \
+             scale the counter.",
         ))
         .alone()
 }
@@ -92,7 +98,7 @@ mod tests {
     use crate::testing::healthy_kvm_guest;
 
     /// What the rule says of a counter that was logged and is now stated so.
-    fn said(logged_hz: u64, now_hz: u64, assumed_hz: Option<f64>) -> Check {
+    fn check_counter(logged_hz: u64, now_hz: u64, assumed_hz: Option<f64>) -> Check {
         let mut facts = healthy_kvm_guest();
         let timer = GenericTimer { hz: now_hz, readable: true, self_synchronised: false };
         facts.cpu.generic_timer = Fact::Known(timer);
@@ -102,7 +108,7 @@ mod tests {
         facts.kernel.log = Fact::Known(vec![LogLine { at_s: Some(0.0), text, event }]);
         let tsc_rate = assumed_hz.map(|hz| TscRate { hz, bound_ppm: 5.0, over_s: 1.0 });
         let measurements = Measurements { tsc_rate, ..Measurements::default() };
-        frequency(&Case::new(&facts, Some(&measurements)))
+        check_frequency(&Case::new(&facts, Some(&measurements)))
     }
 
     #[test]
@@ -113,22 +119,27 @@ mod tests {
             (24_580_000, 24_576_000, Some(24_576_010.0)),
             (1, 0, None),
         ] {
-            assert!(matches!(said(logged, now, assumed), Ok(Outcome::Fine(_))), "{now}");
+            assert!(matches!(check_counter(logged, now, assumed), Ok(Outcome::Fine(_))), "{now}");
         }
         for (logged, now, assumed) in
             [(19_200_000, 24_000_000, None), (24_000_000, 24_000_000, Some(25_000_000.0))]
         {
-            let Ok(Outcome::Found(found)) = said(logged, now, assumed) else { panic!("{now}") };
+            let Ok(Outcome::Found(found)) = check_counter(logged, now, assumed) else {
+                panic!("{now}")
+            };
             assert_eq!((found.len(), found[0].severity), (1, Severity::Error));
         }
-        let Ok(Outcome::Found(found)) = said(19_200_000, 24_000_000, None) else { panic!() };
+        let Ok(Outcome::Found(found)) = check_counter(19_200_000, 24_000_000, None) else {
+            panic!()
+        };
         assert!(found[0].why.contains("375.00 s in 300 s"), "{}", found[0].why);
         for (now_hz, says) in [
             (24_005_000, "can correct the clock"),
-            (24_550_000, "chronyd holds up to 100 000 ppm"),
+            (24_550_000, "chronyd can correct up to 100 000 ppm"),
             (30_000_000, "No time daemon can correct that"),
         ] {
-            let Ok(Outcome::Found(found)) = said(24_000_000, now_hz, Some(24_000_000.0)) else {
+            let Ok(Outcome::Found(found)) = check_counter(24_000_000, now_hz, Some(24_000_000.0))
+            else {
                 panic!("{now_hz}")
             };
             assert!(found[0].why.contains(says), "{}", found[0].why);

@@ -7,7 +7,7 @@ use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 
 /// `virtualbox-provider`
-pub(crate) fn virtualbox(case: &Case<'_>) -> Check {
+pub(crate) fn check_virtualbox(case: &Case<'_>) -> Check {
     if !case.is_virtualbox() {
         return Err(Skipped::DoesNotApply("does not apply: not VirtualBox".to_owned()));
     }
@@ -15,7 +15,9 @@ pub(crate) fn virtualbox(case: &Case<'_>) -> Check {
     // paravirtualisation providers.
     let (provider, shown) = match case.hypervisor() {
         Ok(hypervisor) => match hypervisor.kind {
-            HypervisorKind::Kvm => return Outcome::fine("provider kvm: the one for Linux guests"),
+            HypervisorKind::Kvm => {
+                return Outcome::fine("provider kvm, which Linux guests should have");
+            }
             HypervisorKind::HyperV => ("hyperv", hypervisor.signature.clone()),
             _ => ("minimal", hypervisor.signature.clone()),
         },
@@ -27,7 +29,8 @@ pub(crate) fn virtualbox(case: &Case<'_>) -> Check {
     let finding = Finding::new(
         if chosen { Severity::Note } else { Severity::Warning },
         format!(
-            "VirtualBox runs this Linux guest with paravirtualisation provider {provider}, not kvm"
+            "VirtualBox runs this Linux guest with the paravirtualization provider {provider}, not \
+             kvm"
         ),
     )
     .evidence(format!("hypervisor signature: {shown}"))
@@ -39,23 +42,23 @@ pub(crate) fn virtualbox(case: &Case<'_>) -> Check {
         .remedy(
             Remedy::command(
                 if chosen {
-                    "Unless provider kvm advertised a wrong TSC rate here (rule tsc-frequency): \
-                     on the host, with the VM off:"
+                    "Set the provider on the host, with the VM off, unless provider kvm advertised \
+                     a wrong TSC rate here (rule tsc-frequency):"
                 } else {
-                    "On the host, with the VM off:"
+                    "Set the provider on the host, with the VM off:"
                 },
                 "VBoxManage modifyvm NAME --paravirtprovider kvm",
             )
             .changes(
-                "the VM from its next start on; then check its clock against NTP: some versions \
-             advertise a TSC rate up to 2 % wrong",
+                "the VM from its next start on; then compare its clock with NTP: some versions \
+                 advertise a TSC rate up to 2 % wrong",
             ),
         )
         .alone()
 }
 
 /// `hyperv-clock`
-pub(crate) fn hyperv(case: &Case<'_>) -> Check {
+pub(crate) fn check_hyperv(case: &Case<'_>) -> Check {
     let hypervisor = case.hypervisor()?;
     let Some(features) = hypervisor.hyperv.filter(|_| hypervisor.kind == HypervisorKind::HyperV)
     else {
@@ -75,32 +78,32 @@ pub(crate) fn hyperv(case: &Case<'_>) -> Check {
         ))
         .why(
             "The page keeps the clock right over live migrations, and programs read it without a \
-             system call. Without it each read exits to the hypervisor, or Linux trusts a TSC \
+             system call. Without it each read exits to the hypervisor, or Linux relies on a TSC \
              that may run at another rate on another host.",
         );
     finding
         .remedy(Remedy::advice(if features.reference_tsc_page {
-            "The host offers the page: use a kernel with CONFIG_HYPERV and CONFIG_HYPERV_TIMER."
+            "Use a kernel with CONFIG_HYPERV and CONFIG_HYPERV_TIMER: the host offers the page."
         } else {
-            "The host does not offer the page: enable it. QEMU: -cpu host,hv-time; libvirt: <timer \
-             name='hypervclock' present='yes'/>."
+            "Enable the page on the host, which does not offer it. QEMU: -cpu host,hv-time; \
+             libvirt: <timer name='hypervclock' present='yes'/>."
         }))
         .alone()
 }
 
 /// `software-emulation`
-pub(crate) fn emulated(case: &Case<'_>) -> Check {
+pub(crate) fn check_emulated(case: &Case<'_>) -> Check {
     let hypervisor = case.hypervisor()?;
     if hypervisor.kind != HypervisorKind::Tcg {
-        return Outcome::fine("the CPU runs programs directly");
+        return Outcome::fine("the CPU executes programs directly");
     }
-    Finding::new(Severity::Warning, "Software emulates this machine's CPU (QEMU TCG)")
+    Finding::new(Severity::Warning, "This machine's CPU is emulated in software (QEMU TCG)")
         .evidence(format!("hypervisor signature: {}", hypervisor.signature))
         .why(
-            "QEMU translates every instruction, clock reads too: figures measured here do not hold \
-             for a real machine, and timeouts expire early.",
+            "QEMU translates every instruction, clock reads included: figures measured here are \
+             not those of a real machine, and timeouts expire early.",
         )
-        .remedy(Remedy::advice("Start QEMU with -accel kvm, on a host where it may open /dev/kvm."))
+        .remedy(Remedy::advice("Start QEMU with -accel kvm, on a host that lets it open /dev/kvm."))
         .alone()
 }
 

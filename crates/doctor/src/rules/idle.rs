@@ -10,9 +10,9 @@ use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 
 /// `guest-halt-polling`
-pub(crate) fn guest_halt_polling(case: &Case<'_>) -> Check {
+pub(crate) fn check_guest_halt_polling(case: &Case<'_>) -> Check {
     if case.kind() != Some(HypervisorKind::Kvm) {
-        return Err(Skipped::DoesNotApply("does not apply: no guest of KVM".to_owned()));
+        return Err(Skipped::DoesNotApply("does not apply: not a KVM guest".to_owned()));
     }
     let idle = &case.facts.idle;
     let Some(driver) = idle.driver.known() else { return Err(why_not(&idle.driver)) };
@@ -26,27 +26,27 @@ pub(crate) fn guest_halt_polling(case: &Case<'_>) -> Check {
     let has_hint = case.hypervisor()?.kvm_features.is_some_and(|features| features.realtime_hint);
     if driver != "haltpoll" && !has_hint {
         return Outcome::fine(
-            "an idle CPU halts at once, as is usual without a hint of dedicated CPUs",
+            "an idle CPU halts at once, as is usual without the host's hint of dedicated CPUs",
         );
     }
     Finding::new(Severity::Note, "An idle CPU halts at once: the host has to wake it")
         .evidence(format!("cpuidle: driver {driver}, governor {governor}"))
         .evidence(format!("guest_halt_poll_ns: {polls_ns}"))
         .why(
-            "Each halt is an exit, and each wake-up one more way through the host: 5 to 50 µs for a \
-             program that waits for another. Polling for a while first avoids both, and takes CPU \
-             time from the host's other guests.",
+            "Each halt is an exit, and each wake-up takes another way through the host: 5 to 50 µs \
+             for a program that waits for another. Polling for a while first avoids both, at the \
+             cost of CPU time of the host's other guests.",
         )
         .remedy(
             Remedy::command(
-                "Where programs pass work to each other, let the guest poll. Needs the cpuidle \
-                 driver haltpoll (CONFIG_HALTPOLL_CPUIDLE; cpuidle_haltpoll.force=1 where the host \
+                "Let the guest poll if programs pass work to each other. This needs the cpuidle \
+                 driver haltpoll (CONFIG_HALTPOLL_CPUIDLE; cpuidle_haltpoll.force=1 if the host \
                  gives no hint of dedicated CPUs).",
                 "echo 200000 | sudo tee /sys/module/haltpoll/parameters/guest_halt_poll_ns",
             )
             .changes("up to 200 µs of a CPU each time it goes idle, until the next boot"),
         )
-        .remedy(Remedy::command("See first what it would gain.", "parachron latency"))
+        .remedy(Remedy::command("Measure first what it would gain.", "parachron latency"))
         .alone()
 }
 
@@ -55,56 +55,61 @@ fn is_host(case: &Case<'_>) -> Result<(), Skipped> {
     match case.facts.kvm_host.unknown() {
         None => Ok(()),
         Some(Unknown::NotThere { .. }) => {
-            Err(Skipped::DoesNotApply("does not apply: no host of KVM".to_owned()))
+            Err(Skipped::DoesNotApply("does not apply: not a KVM host".to_owned()))
         }
         Some(why) => Err(why.into()),
     }
 }
 
 /// `host-halt-polling`
-pub(crate) fn host_halt_polling(case: &Case<'_>) -> Check {
+pub(crate) fn check_host_halt_polling(case: &Case<'_>) -> Check {
     is_host(case)?;
     let polls = &case.facts.idle.halt_poll_ns;
     let Some(&polls_ns) = polls.known() else { return Err(why_not(polls)) };
     if polls_ns > 0 {
         return Outcome::fine(format!("KVM polls for up to {}", whole_time(polls_ns)));
     }
-    Finding::new(Severity::Note, "KVM gives a halted vCPU's CPU away at once")
+    Finding::new(Severity::Note, "KVM gives up a halted vCPU's CPU at once")
         .evidence("/sys/module/kvm/parameters/halt_poll_ns: 0")
         .why(
-            "Each guest of this host wakes up later than it could: its vCPU's thread has to be \
-             scheduled again. Right for a host that has more vCPUs than CPUs.",
+            "Each guest of this host wakes up later than it could, because its vCPU's thread has \
+             to be scheduled again. This is right for a host with more vCPUs than CPUs.",
         )
         .remedy(
             Remedy::command(
-                "Where CPUs are idle anyway, set KVM's default.",
+                "Set KVM's default if CPUs are idle anyway.",
                 "echo 200000 | sudo tee /sys/module/kvm/parameters/halt_poll_ns",
             )
-            .changes("the host's CPU time for all its guests, until it boots"),
+            .changes(
+                "the CPU time that this host spends on all its guests, until the host's next boot",
+            ),
         )
         .alone()
 }
 
 /// `coarse-timers`; `highres=off` is `harmful-parameters`'.
-pub(crate) fn coarse_timers(case: &Case<'_>) -> Check {
+pub(crate) fn check_coarse_timers(case: &Case<'_>) -> Check {
     let configuration = &case.facts.kernel.configuration;
     let Some(options) = configuration.known() else { return Err(why_not(configuration)) };
     if options.contains_key("HIGH_RES_TIMERS") {
         return Outcome::fine("the kernel has high-resolution timers");
     }
-    let mut finding = Finding::new(Severity::Warning, "Timers fire at ticks only")
+    let mut finding = Finding::new(Severity::Warning, "Timers fire only on ticks")
         .evidence("the kernel was built without CONFIG_HIGH_RES_TIMERS");
     if let Some(hz) = case.facts.kernel.tick_hz() {
         finding = finding.evidence(format!("CONFIG_HZ={hz}: a tick is {} long", time(1e9 / hz)));
     }
     finding
-        .why("Every sleep and timeout ends at the tick after its time: 1 to 10 ms late.")
-        .remedy(Remedy::advice("Use a kernel built with CONFIG_HIGH_RES_TIMERS."))
+        .why(
+            "Every sleep or timeout ends on the first tick after it is due: up to one tick (1–10 \
+             ms) late.",
+        )
+        .remedy(Remedy::advice("Use a kernel built with CONFIG_HIGH_RES_TIMERS=y."))
         .alone()
 }
 
 /// `dear-exits`
-pub(crate) fn dear_exits(case: &Case<'_>) -> Check {
+pub(crate) fn check_dear_exits(case: &Case<'_>) -> Check {
     is_host(case)?;
     let l1tf = &case.facts.idle.l1tf;
     let Some(text) = l1tf.known() else { return Err(why_not(l1tf)) };
@@ -113,25 +118,27 @@ pub(crate) fn dear_exits(case: &Case<'_>) -> Check {
     if !text.contains("cache flushes") || text.contains("conditional") {
         return Outcome::fine(format!("L1TF: {text}"));
     }
-    Finding::new(Severity::Note, "Each entry of a guest flushes the L1 data cache")
+    Finding::new(Severity::Note, "Every VM entry flushes the L1 data cache")
         .evidence(format!("vulnerabilities/l1tf: {text}"))
         .why(
-            "Its guests' exits cost some microseconds more than elsewhere, and so do their timers, \
-             wake-ups and interrupts, which exit.",
+            "Every exit of its guests costs some microseconds more than elsewhere, and with it \
+             every timer, wake-up and interrupt that exits.",
         )
         .remedy(Remedy::advice(
-            "Where guests are trusted, the conditional flush (kvm-intel.vmentry_l1d_flush=cond, the \
-             default) is cheaper. It is a decision about security: read \
+            "Set kvm-intel.vmentry_l1d_flush=cond (the default, a conditional flush), which is \
+             cheaper, if you trust the guests. It is a decision about security: read \
              Documentation/admin-guide/hw-vuln/l1tf.rst first.",
         ))
         .alone()
 }
 
 /// `hint-of-dedicated-cpus`
-pub(crate) fn dedicated(case: &Case<'_>) -> Check {
+pub(crate) fn check_dedicated(case: &Case<'_>) -> Check {
     let features = case.hypervisor()?.kvm_features;
     if !features.is_some_and(|features| features.realtime_hint) {
-        return Err(Skipped::DoesNotApply("does not apply: no hint of dedicated CPUs".to_owned()));
+        return Err(Skipped::DoesNotApply(
+            "does not apply: the host gives no hint of dedicated CPUs".to_owned(),
+        ));
     }
     let since_boot = &case.facts.load.steal_since_boot;
     let Some(&since_boot) = since_boot.known() else { return Err(why_not(since_boot)) };
@@ -140,25 +147,23 @@ pub(crate) fn dedicated(case: &Case<'_>) -> Check {
     // A share since boot holds what was before the guest was tuned.
     if share < 0.02 {
         return Outcome::fine(format!(
-            "dedicated by the host's hint, {:.1} % stolen",
+            "dedicated according to the host's hint, {:.1} % stolen",
             share * 100.0
         ));
     }
-    Finding::new(
-        Severity::Warning,
-        "The host promises CPUs of this guest's own, and takes them away",
-    )
-    .evidence("CPUID 0x40000001 EDX: KVM_HINTS_REALTIME")
-    .evidence(format!("/proc/stat: steal {:.1} % of all CPU time", share * 100.0))
-    .why(
-        "By that hint the kernel leaves out what helps on shared CPUs: paravirtual spinlocks and \
-             TLB flushes. A lock whose holder the host has displaced is then spun for.",
-    )
-    .remedy(Remedy::advice(
-        "On the host: dedicate the CPUs, or start the guest without the hint (QEMU: \
+    Finding::new(Severity::Warning, "The host promises dedicated CPUs, and takes them away")
+        .evidence("CPUID 0x40000001 EDX: KVM_HINTS_REALTIME")
+        .evidence(format!("/proc/stat: steal {:.1} % of all CPU time", share * 100.0))
+        .why(
+            "Because of that hint the kernel leaves out what helps on shared CPUs: paravirtual \
+             spinlocks and TLB flushes. A lock whose holder is not running then keeps its waiters \
+             spinning.",
+        )
+        .remedy(Remedy::advice(
+            "Dedicate the CPUs on the host, or start the guest without the hint (QEMU: \
              kvm-hint-dedicated=off).",
-    ))
-    .alone()
+        ))
+        .alone()
 }
 
 #[cfg(test)]
@@ -177,7 +182,7 @@ mod tests {
         let text = finding_text(&facts, None, "guest-halt-polling");
         assert!(text.starts_with("Note: An idle CPU halts at once"), "{text}");
         facts.idle.driver = Fact::Known("none".into());
-        assert!(fine(&facts, None, "guest-halt-polling").contains("without a hint"));
+        assert!(fine(&facts, None, "guest-halt-polling").contains("without the host's hint"));
         dedicated(&mut facts);
         let text = finding_text(&facts, None, "guest-halt-polling");
         assert!(text.contains("driver none, governor haltpoll"), "{text}");

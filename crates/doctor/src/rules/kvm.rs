@@ -3,10 +3,11 @@
 
 use facts::cpu::{HypervisorKind, KvmFeatures};
 use facts::hardware::PvclockPage;
+use facts::kernel::LogEvent;
 use facts::{Fact, Unknown};
 
 use crate::case::trust::against_tsc;
-use crate::case::{Case, cost_evidence};
+use crate::case::{Case, cost_evidence, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
@@ -18,7 +19,7 @@ const TSC_STABLE: u8 = 1;
 const HOST_TSC_STABLE: u32 = 2;
 
 /// `kvm-clock-missing`
-pub(crate) fn missing(case: &Case<'_>) -> Check {
+pub(crate) fn check_missing(case: &Case<'_>) -> Check {
     let hypervisor = case.hypervisor()?;
     if hypervisor.kind != HypervisorKind::Kvm {
         return Err(Skipped::DoesNotApply(format!(
@@ -27,7 +28,7 @@ pub(crate) fn missing(case: &Case<'_>) -> Check {
         )));
     }
     if case.is_arm64() {
-        return Outcome::fine("arm64 has none: programs read the processor's own counter");
+        return Outcome::fine("arm64 has none: programs read the processor's counter directly");
     }
     if case.available()?.iter().any(|source| source == "kvm-clock") {
         return Outcome::fine("kvm-clock is available");
@@ -46,9 +47,9 @@ pub(crate) fn missing(case: &Case<'_>) -> Check {
         )),
         None => finding,
     };
-    let why = "kvm-clock gives the guest the TSC's frequency and the time of day at boot, and stays \
-               right over migrations. Without it the guest measures the TSC itself, while other \
-               guests load the host.";
+    let why = "kvm-clock gives the guest the TSC's frequency and the time of day at boot, and \
+               stays right over migrations. Without it the guest measures the TSC itself, with an \
+               error that depends on the host's load.";
     with_cause(case, finding.why(why), hypervisor.kvm_features).alone()
 }
 
@@ -56,8 +57,8 @@ fn with_cause(case: &Case<'_>, finding: Finding, features: Option<KvmFeatures>) 
     let offered = features.is_some_and(|bits| bits.clocksource || bits.clocksource2);
     if !offered {
         return finding.remedy(Remedy::advice(
-            "The host does not offer it: enable it. QEMU: -cpu host,kvmclock=on; libvirt: <timer \
-             name='kvmclock' present='yes'/> in <clock>.",
+            "Enable kvm-clock on the host, which does not offer it. QEMU: -cpu host,kvmclock=on; \
+             libvirt: <timer name='kvmclock' present='yes'/> in <clock>.",
         ));
     }
     if let Some(parameter) =
@@ -66,7 +67,7 @@ fn with_cause(case: &Case<'_>, finding: Finding, features: Option<KvmFeatures>) 
         return finding
             .evidence(format!("kernel command line: {parameter}"))
             .remedy(remedies::remove_parameter(case, parameter))
-            .remedy(Remedy::advice("To use tsc, set clocksource=tsc instead."));
+            .remedy(Remedy::advice("Set clocksource=tsc instead if tsc is what you want."));
     }
     if case.configured("KVM_GUEST") == Some(false) {
         return finding.evidence("kernel configuration: CONFIG_KVM_GUEST is not set").remedy(
@@ -74,7 +75,8 @@ fn with_cause(case: &Case<'_>, finding: Finding, features: Option<KvmFeatures>) 
         );
     }
     finding.remedy(Remedy::command(
-        "The host offers it, but the kernel does not use it: check its log for the reason.",
+        "Search the kernel's log for the reason: the host offers kvm-clock, but the kernel does \
+         not use it.",
         "sudo dmesg | grep -i kvm-clock",
     ))
 }
@@ -85,7 +87,7 @@ pub(crate) fn is_stable(case: &Case<'_>) -> bool {
 }
 
 /// `kvm-clock-not-stable`
-pub(crate) fn not_stable(case: &Case<'_>) -> Check {
+pub(crate) fn check_not_stable(case: &Case<'_>) -> Check {
     if case.current()? != "kvm-clock" {
         return Err(Skipped::DoesNotApply("does not apply: kvm-clock is not in use".to_owned()));
     }
@@ -114,22 +116,23 @@ pub(crate) fn not_stable(case: &Case<'_>) -> Check {
     .evidence_from(page.map(flags_line))
     .evidence_from(case.clock_cost().map(cost_evidence))
     .why(
-        "Without TSC_STABLE the vCPUs' clocks may differ, so the kernel returns the largest \
-             value so far and programs cannot read the page themselves: several times the cost, \
-             and all CPUs contend for one word of memory.",
+        "Without TSC_STABLE the vCPUs' clocks may differ, so the kernel returns the largest value \
+         so far, and programs cannot read the page themselves. A read costs several times as much, \
+         and all CPUs contend for one word of memory.",
     )
     .remedy(
         Remedy::command(
-            "On the host: check that its own clock source is tsc; if not, run the doctor there.",
+            "Check on the host that its own clock source is tsc; if it is not, run parachron \
+             doctor there.",
             "cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
         )
         .changes(
-            "nothing; once the host uses tsc KVM sets the flag, and guests booted without it use \
-                 it from their next boot on",
+            "nothing; once the host uses tsc KVM sets the flag, and guests that booted without it \
+             use it from their next boot on",
         ),
     )
     .remedy(Remedy::advice(
-        "On the host: set one TSC frequency and offset for all vCPUs of this guest.",
+        "Set one TSC frequency and offset for all vCPUs of this guest, on the host.",
     ))
     .alone()
 }
@@ -139,9 +142,14 @@ fn flags_line(page: &PvclockPage) -> String {
 }
 
 /// `kvm-host-clock`
-pub(crate) fn host(case: &Case<'_>) -> Check {
+pub(crate) fn check_host(case: &Case<'_>) -> Check {
+    let mut logged = case.logged(|event| *event == LogEvent::GuestTscUnreliable);
+    let logged = logged.next();
     let host = match &case.facts.kvm_host {
         Fact::Known(host) => host,
+        Fact::Unknown(_) if let Some(line) = logged => {
+            return unstable_host(case, log_evidence(line)).alone();
+        }
         Fact::Unknown(Unknown::NotThere { .. }) => {
             return Err(Skipped::DoesNotApply("does not apply: no /dev/kvm".to_owned()));
         }
@@ -150,10 +158,16 @@ pub(crate) fn host(case: &Case<'_>) -> Check {
     if host.flags & HOST_TSC_STABLE != 0 {
         return Outcome::fine("guests of this host get one stable clock (master clock on)");
     }
+    let flags = format!("KVM_GET_CLOCK flags {:#x}: TSC_STABLE is not set", host.flags);
+    unstable_host(case, flags).evidence_from(logged.map(log_evidence)).alone()
+}
+
+/// A host whose guests get no master clock.
+fn unstable_host(case: &Case<'_>, evidence: String) -> Finding {
     let current = case.current().unwrap_or("unknown");
     let mut finding =
         Finding::new(Severity::Warning, "Guests of this KVM host get no stable kvm-clock")
-            .evidence(format!("KVM_GET_CLOCK flags {:#x}: TSC_STABLE is not set", host.flags))
+            .evidence(evidence)
             .evidence(format!("current_clocksource of this host: {current}"))
             .why(
                 "KVM gives all vCPUs one clock only while the host's own clock source is tsc. \
@@ -163,16 +177,17 @@ pub(crate) fn host(case: &Case<'_>) -> Check {
         finding = finding.remedy(remedies::switch_to(case, "tsc"));
         if let Some(platform) = case.snapshots() {
             finding = finding.remedy(Remedy::advice(format!(
-                "But this host is itself a guest of {platform}: under tsc its clock falls behind \
-                 when it is restored from a snapshot."
+                "But note that this host is itself a guest of {platform}: with tsc its clock falls \
+                 behind when it is restored from a snapshot."
             )));
         }
     } else {
         finding = finding.remedy(Remedy::advice(
-            "See the findings about this host's TSC; once they are fixed, guests follow at once.",
+            "Fix the other findings about this host's TSC. KVM then flags the clock of running \
+             guests as stable at once; guests that booted before use the flag after their reboot.",
         ));
     }
-    finding.alone()
+    finding
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
 
 /// `leap-second`
-pub(crate) fn armed(case: &Case<'_>) -> Check {
+pub(crate) fn check_armed(case: &Case<'_>) -> Check {
     let adjtimex = case.facts.steering.adjtimex.known();
     let leap_status =
         case.facts.steering.chrony.known().map_or("", |tracking| tracking.leap_status.as_str());
@@ -24,7 +24,7 @@ pub(crate) fn armed(case: &Case<'_>) -> Check {
         return Outcome::fine("the leap second has just passed");
     }
     let flagged = state.has(Adjtimex::STA_INS) || state.has(Adjtimex::STA_DEL);
-    if flagged && let Some(passed) = passed(case, state)? {
+    if flagged && let Some(passed) = describe_passed(case, state)? {
         return Outcome::fine(passed);
     }
     let inserted = state.has(Adjtimex::STA_INS) || leap_status == "Insert second";
@@ -34,7 +34,7 @@ pub(crate) fn armed(case: &Case<'_>) -> Check {
     }
     if inserted && deleted {
         return Err(Skipped::CouldNot(
-            "contradiction: an insertion and a deletion at once".to_owned(),
+            "contradiction: leap-second insertion and deletion are both scheduled".to_owned(),
         ));
     }
     let (what, effect) = if inserted {
@@ -56,13 +56,19 @@ pub(crate) fn armed(case: &Case<'_>) -> Check {
     }
     finding
         .why(format!(
-            "{effect} The last leap second was at the end of 2016: this may be a false alarm of a \
-             time server."
+            "{effect} The last leap second was at the end of 2016: a time server may announce this \
+             one by mistake."
         ))
-        .remedy(Remedy::advice("Check the official announcement, IERS Bulletin C."))
+        .remedy(Remedy::advice(
+            "Check the official announcement, IERS Bulletin C (https://datacenter.iers.org).",
+        ))
         .remedy(
-            remedies::chrony_line(case, "With chrony: slew the clock instead.", "leapsecmode slew")
-                .changes("chrony's configuration: the clock slews and does not jump"),
+            remedies::chrony_line(
+                case,
+                "Slew the clock instead, if chrony disciplines it.",
+                "leapsecmode slew",
+            )
+            .changes("chrony's configuration: the clock slews instead of jumping"),
         )
         .alone()
 }
@@ -71,15 +77,15 @@ pub(crate) fn armed(case: &Case<'_>) -> Check {
 /// The flag stays until a daemon clears it, and on a clock that is not
 /// synchronised adjtimex returns TIME_ERROR (5), which hides TIME_WAIT
 /// (kernel/time/ntp.c, `second_overflow` and `__do_adjtimex`).
-fn passed(case: &Case<'_>, state: &Adjtimex) -> Result<Option<String>, Skipped> {
+fn describe_passed(case: &Case<'_>, state: &Adjtimex) -> Result<Option<String>, Skipped> {
     const TIME_ERROR: i32 = 5;
     if state.state != TIME_ERROR {
         return Ok(None);
     }
     let Ok(_) = case.log() else {
         return Err(Skipped::CouldNot(
-            "adjtimex announces a leap second, to come or past: the kernel log, which would show \
-             it, is not readable"
+            "adjtimex announces a leap second; whether it has passed cannot be checked, because \
+             the kernel log is not readable"
                 .to_owned(),
         ));
     };
@@ -100,7 +106,7 @@ fn passed(case: &Case<'_>, state: &Adjtimex) -> Result<Option<String>, Skipped> 
 }
 
 /// `tai-offset`
-pub(crate) fn tai(case: &Case<'_>) -> Check {
+pub(crate) fn check_tai(case: &Case<'_>) -> Check {
     let Some(state) = case.facts.steering.adjtimex.known() else {
         return Err(why_not(&case.facts.steering.adjtimex));
     };
@@ -108,26 +114,29 @@ pub(crate) fn tai(case: &Case<'_>) -> Check {
         return Outcome::fine(format!("TAI minus UTC: {} s", state.tai_s));
     }
     if state.has(Adjtimex::STA_UNSYNC) {
-        return Outcome::fine("not set, as no daemon disciplines the clock: CLOCK_TAI shows UTC");
+        return Outcome::fine(
+            "not set, because no daemon disciplines the clock: CLOCK_TAI returns UTC",
+        );
     }
     let able = [TimeKeeperKind::Chrony, TimeKeeperKind::Ntpd, TimeKeeperKind::LinuxPtp];
     let running = case.running(&able);
     if running.is_empty() {
-        return Outcome::fine("not set: the running daemon cannot set it; CLOCK_TAI shows UTC");
+        return Outcome::fine("not set: the running daemon cannot set it; CLOCK_TAI returns UTC");
     }
     if let Some(who) = smearing(case) {
         return Outcome::fine(format!(
-            "not set: {who} smears leap seconds, and clients of such servers must not have a table \
+            "not set: {who} smears leap seconds, and clients of such servers must not use a table \
              of them (chrony.conf(5), leapseclist)"
         ));
     }
-    let finding = Finding::new(Severity::Note, "CLOCK_TAI shows UTC: the kernel has no TAI offset")
-        .evidence("adjtimex: tai 0 s; right since 2017: 37 s")
-        .why(
-            "It affects only programs that read CLOCK_TAI: PTP, some radio and media stacks, \
-             time-based packet schedulers (ETF, TAPRIO).",
-        );
-    if running.iter().all(|one| one.kind == TimeKeeperKind::Ntpd) {
+    let finding =
+        Finding::new(Severity::Note, "CLOCK_TAI returns UTC: the kernel has no TAI offset")
+            .evidence("adjtimex: tai 0 s; correct since 2017: 37 s")
+            .why(
+                "Only programs that read CLOCK_TAI are affected: PTP, some radio and media stacks, \
+                 time-based packet schedulers (ETF, TAPRIO).",
+            );
+    if running.iter().all(|keeper| keeper.kind == TimeKeeperKind::Ntpd) {
         return finding.remedy(remedies::ntpd_leapfile(case)).alone();
     }
     let [by_zone, listed] = remedies::tai_table(case);
@@ -143,7 +152,8 @@ fn smearing(case: &Case<'_>) -> Option<String> {
         return Some(name.to_owned());
     }
     if let Some(config) = case.chrony_config() {
-        let server = config.servers.iter().find(|one| one.smears).map(|one| one.name.clone());
+        let server =
+            config.servers.iter().find(|server| server.smears).map(|server| server.name.clone());
         return server.or_else(|| {
             let smears = |line: &&RefClock| {
                 case.phc_named(line).is_some_and(|phc| case.phc_time(phc) == PhcTime::SmearedUtc)

@@ -16,7 +16,7 @@ struct Set {
 }
 
 /// Words of the command line that the table knows.
-fn set(case: &Case<'_>) -> Vec<Set> {
+fn known_parameters(case: &Case<'_>) -> Vec<Set> {
     let row_for = |word: &str| {
         let is = |known: &str| match known.split_once('=') {
             Some((name, value)) => value_of(word, name) == Some(value),
@@ -30,9 +30,10 @@ fn set(case: &Case<'_>) -> Vec<Set> {
 }
 
 /// `obsolete-parameters`
-pub(crate) fn obsolete(case: &Case<'_>) -> Check {
+pub(crate) fn check_obsolete(case: &Case<'_>) -> Check {
     case.command_line()?;
-    let obsolete = set(case).into_iter().filter(|one| matches!(one.row.effect, Effect::Obsolete));
+    let obsolete =
+        known_parameters(case).into_iter().filter(|set| matches!(set.row.effect, Effect::Obsolete));
     let findings = obsolete
         .map(|Set { word, row }| {
             Finding::new(Severity::Note, format!("The kernel parameter {word} is obsolete"))
@@ -41,21 +42,21 @@ pub(crate) fn obsolete(case: &Case<'_>) -> Check {
                 .remedy(remedies::remove_parameter(case, &word))
         })
         .collect();
-    Outcome::found_or(findings, || "none on the kernel command line".to_owned())
+    Outcome::findings_or_fine(findings, || "none on the kernel command line".to_owned())
 }
 
 /// `harmful-parameters`
-pub(crate) fn harmful(case: &Case<'_>) -> Check {
+pub(crate) fn check_harmful(case: &Case<'_>) -> Check {
     case.command_line()?;
-    let set = set(case);
+    let set = known_parameters(case);
     let harmless: Vec<String> = set
         .iter()
-        .filter(|one| match one.row.effect {
+        .filter(|set| match set.row.effect {
             Effect::Harmless => true,
             Effect::HarmfulIf(applies, _) => !applies(case),
             Effect::Obsolete => false,
         })
-        .map(|one| format!("{}: {}", one.word, one.row.today))
+        .map(|set| format!("{}: {}", set.word, set.row.today))
         .collect();
     let findings = set
         .into_iter()
@@ -70,7 +71,7 @@ pub(crate) fn harmful(case: &Case<'_>) -> Check {
             })
         })
         .collect();
-    Outcome::found_or(findings, || match harmless.as_slice() {
+    Outcome::findings_or_fine(findings, || match harmless.as_slice() {
         [] => "none on the kernel command line".to_owned(),
         some => some.join(" "),
     })

@@ -16,14 +16,15 @@ use crate::text;
 ///
 /// Measured with Firecracker 1.16 and a pause of 60 s: a guest on tsc was 64 s
 /// behind after the restore, one on kvm-clock 1 s, with `clock_realtime` set.
-pub(crate) fn snapshots(case: &Case<'_>) -> Check {
+pub(crate) fn check_snapshots(case: &Case<'_>) -> Check {
     let restored: Vec<_> = case.logged(|event| *event == LogEvent::Restored).collect();
     // Other hypervisors have guest tools that set the clock.
     let restored_by_kvm = !restored.is_empty() && case.kind() == Some(HypervisorKind::Kvm);
     let Some(platform) = case.snapshots().or(restored_by_kvm.then_some("This platform")) else {
         if let Some(device) = case.generation_device() {
             return Outcome::fine(format!(
-                "no restore in the kernel log; the host can tell this machine of one ({device})"
+                "no restore in the kernel log; the host can notify this machine of a restore \
+                 ({device})"
             ));
         }
         // The evidence is in the kernel log and the ACPI tables.
@@ -54,7 +55,7 @@ pub(crate) fn snapshots(case: &Case<'_>) -> Check {
     }
     if !case.running(&[TimeKeeperKind::LinuxPtp]).is_empty() && case.host_phcs().next().is_some() {
         return Err(Skipped::CouldNot(
-            "linuxptp runs; its source, and whether it may step the clock, cannot be seen"
+            "linuxptp runs; its source, and whether it may step the clock, are not visible"
                 .to_owned(),
         ));
     }
@@ -90,19 +91,21 @@ fn finding(case: &Case<'_>, platform: &str, restored: &[&LogLine]) -> Finding {
     )
     .evidence("current_clocksource: tsc");
     if let Some(oem) = case.facts.system.acpi_oem.known() {
-        finding = finding.evidence(format!("ACPI tables by {oem}"));
+        finding = finding.evidence(format!("ACPI tables made by {oem}"));
     }
     finding = finding.evidence_from(restored.last().copied().map(log_evidence)).why(format!(
         "A restore sets the TSC back to its saved value, so a clock on tsc continues where it \
          stopped, unless a program in the guest then sets it. {platform} can only advance \
          kvm-clock: after a pause of 60 s a guest on tsc was 64 s behind, one on kvm-clock 1 s. (A \
-         host that cannot set its guests' TSC, as one without hardware virtualisation, leaves it \
-         as it is.) Certificates and leases are judged by the old time; a database that compares \
-         clocks, as CockroachDB with a limit of 500 ms, serves with it until the clock is set."
+         host that cannot set its guests' TSC, such as one without hardware virtualization, leaves \
+         it as it is.) Certificates and leases are checked against the old time, and a database \
+         that compares clocks, such as CockroachDB with a limit of 500 ms, serves with it until \
+         the clock is set."
     ));
     if let Some(clock) = case.phc_followed() {
         finding = finding.evidence(format!(
-            "chronyd follows the host's clock ({clock}), but its makestep allows no step then"
+            "chronyd follows the host's clock ({clock}), but its makestep setting allows no step \
+             after a restore"
         ));
     }
     if case.offers("kvm-clock") {
@@ -110,11 +113,12 @@ fn finding(case: &Case<'_>, platform: &str, restored: &[&LogLine]) -> Finding {
             .remedy(remedies::switch_to(case, "kvm-clock"))
             .remedy(remedies::add_parameter(case, "clocksource=kvm-clock"))
             .remedy(Remedy::advice(
-                "Then take the snapshots anew: one that was taken under tsc restores a guest on tsc.",
+                "Then take new snapshots: a snapshot taken under tsc restores a guest on tsc.",
             ))
             .remedy(
-                Remedy::advice(format!("On the host: {}.", host_setting(platform)))
-                    .changes("kvm-clock advances over the pause; CLOCK_MONOTONIC jumps with it"),
+                Remedy::advice(format!("Make the host {}.", host_setting(platform))).changes(
+                    "kvm-clock advances over the pause, and CLOCK_MONOTONIC jumps with it",
+                ),
             );
     }
     let has_phc = case.host_phcs().next().is_some();
@@ -147,20 +151,23 @@ fn with_phc(case: &Case<'_>, finding: Finding) -> Finding {
     }
     finding.remedy(if case.configured("PTP_1588_CLOCK_KVM") == Some(false) {
         Remedy::advice(
-            "Or build the guest's kernel with CONFIG_PTP_1588_CLOCK_KVM: /dev/ptp0 then shows \
-             the host's time, and chrony can follow it.",
+            "Or build the guest's kernel with CONFIG_PTP_1588_CLOCK_KVM: /dev/ptp0 then shows the \
+             host's time, and chrony can follow it.",
         )
     } else {
         Remedy::command(
             "Or load the driver that shows the host's clock as /dev/ptp0, for chrony to follow.",
             "sudo modprobe ptp_kvm",
         )
-        .changes("the driver, until the next boot; name it in /etc/modules-load.d to keep it")
+        .changes(
+            "the driver, until the next boot; add its name to /etc/modules-load.d to load it at \
+             every boot",
+        )
     })
 }
 
 /// `pauses-seen`
-pub(crate) fn pauses(case: &Case<'_>) -> Check {
+pub(crate) fn check_pauses(case: &Case<'_>) -> Check {
     case.log()?;
     let restored: Vec<_> = case.logged(|event| *event == LogEvent::Restored).collect();
     let resumed = case.logged(|event| *event == LogEvent::Resumed).count();
@@ -168,14 +175,14 @@ pub(crate) fn pauses(case: &Case<'_>) -> Check {
         return Outcome::fine(match resumed {
             0 => "no suspend and no snapshot restore in the kernel log".to_owned(),
             n => format!(
-                "{}; the kernel adds the suspended time from the RTC",
+                "{}; the kernel adds the time spent suspended from the RTC",
                 text::count(n, "suspend", "suspends")
             ),
         });
     };
     if let Some(age_s) = case.age_s(last).filter(|_| !case.is_recent(last)) {
         return Outcome::fine(format!(
-            "none in the last 24 h; restored from a snapshot {} ago by its clock",
+            "none in the last 24 h; restored from a snapshot {} ago by this machine's clock",
             figures::seconds(age_s)
         ));
     }
@@ -183,7 +190,7 @@ pub(crate) fn pauses(case: &Case<'_>) -> Check {
         case.facts.steering.adjtimex.is_known_and(|state| !state.has(Adjtimex::STA_UNSYNC));
     let since = case.age_s(last).map_or_else(String::new, |age_s| {
         let last = if restored.len() > 1 { "the last " } else { "" };
-        format!(", {last}{} ago by its clock", figures::seconds(age_s))
+        format!(", {last}{} ago by this machine's clock", figures::seconds(age_s))
     });
     let times = match restored.len() {
         1 => "once".to_owned(),
@@ -198,12 +205,12 @@ pub(crate) fn pauses(case: &Case<'_>) -> Check {
     )
     .evidence(log_evidence(last))
     .why(
-        "Its time of day continued from the snapshot's, unless the host or a program set it since; \
-         nothing in the guest shows which.",
+        "The time of day continued from that of the snapshot, unless the host or a program set it \
+         since; nothing in the guest shows which.",
     )
     .remedy(
         Remedy::command(
-            "Compare it with a clock outside.",
+            "Compare the clock with an independent one.",
             "curl --silent --head https://www.debian.org | grep -i ^date; date -u",
         )
         .changes(remedies::READ_ONLY),
@@ -213,7 +220,7 @@ pub(crate) fn pauses(case: &Case<'_>) -> Check {
 }
 
 /// `vmclock-status`
-pub(crate) fn vmclock(case: &Case<'_>) -> Check {
+pub(crate) fn check_vmclock(case: &Case<'_>) -> Check {
     let page = match &case.facts.vmclock {
         Fact::Known(page) => page,
         Fact::Unknown(Unknown::NotThere { .. }) => {
@@ -235,14 +242,20 @@ pub(crate) fn vmclock(case: &Case<'_>) -> Check {
     };
     if page.clock_status < 3 {
         return Outcome::fine(format!(
-            "{}: {status}; it informs programs of restores, and sets no clock",
+            "{}: {status}; it notifies programs of restores and does not set the clock",
             page.device
         ));
     }
     Finding::new(Severity::Warning, format!("The host marks its VMClock {status}"))
         .evidence(format!("{}: clock status {}", page.device, page.clock_status))
-        .why("All that read the time from this page may have a wrong time: chrony by its PTP device too.")
-        .remedy(Remedy::advice("Follow NTP servers, and report it to the host's operator."))
+        .why(
+            "Every reader of this page may get a wrong time, chrony by the PTP device of the page \
+             included.",
+        )
+        .remedy(Remedy::advice(
+            "Follow NTP servers instead (chrony: `pool pool.ntp.org iburst`), and report it to the \
+             host's operator.",
+        ))
         .alone()
 }
 

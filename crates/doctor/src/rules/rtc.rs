@@ -10,7 +10,7 @@ use crate::outcome::{Check, Outcome, Skipped};
 use crate::text;
 
 /// `rtc-local-time`
-pub(crate) fn local_time(case: &Case<'_>) -> Check {
+pub(crate) fn check_local_time(case: &Case<'_>) -> Check {
     needs_rtc(case)?;
     match case.facts.rtc.convention.known() {
         None => Err(why_not(&case.facts.rtc.convention)),
@@ -18,20 +18,21 @@ pub(crate) fn local_time(case: &Case<'_>) -> Check {
         Some(RtcConvention::Local) => Finding::new(Severity::Warning, "The RTC holds local time")
             .evidence("/etc/adjtime, line 3: LOCAL")
             .why(
-                "Until user space corrects it, each boot starts hours off; after a change to \
-                     or from summer time the hour is ambiguous. A hypervisor whose RTC is in UTC \
-                     makes it wrong all year.",
+                "Until user space corrects it, each boot starts hours off; at a change to or from \
+                 summer time the hour is ambiguous. A hypervisor that emulates the RTC in UTC \
+                 makes it wrong all year.",
             )
             .remedy(
-                Remedy::command("Set it to UTC.", "sudo timedatectl set-local-rtc 0")
-                    .changes("the RTC and /etc/adjtime; change another system on this machine too"),
+                Remedy::command("Set it to UTC.", "sudo timedatectl set-local-rtc 0").changes(
+                    "the RTC and /etc/adjtime; change any other system on this machine too",
+                ),
             )
             .alone(),
     }
 }
 
 /// `rtc-off`
-pub(crate) fn off(case: &Case<'_>) -> Check {
+pub(crate) fn check_off(case: &Case<'_>) -> Check {
     needs_rtc(case)?;
     let Some(&minus_system_s) = case.facts.rtc.minus_system_s.known() else {
         return Err(why_not(&case.facts.rtc.minus_system_s));
@@ -45,7 +46,7 @@ pub(crate) fn off(case: &Case<'_>) -> Check {
     }
     let by_zone = whole_quarter_hours(off_s);
     if local && by_zone {
-        return Outcome::fine("the RTC differs by the time zone, as it holds local time");
+        return Outcome::fine("the RTC differs by the time zone, because it holds local time");
     }
     let direction = if minus_system_s > 0 { "ahead of" } else { "behind" };
     let shown = figures::seconds(off_s as f64);
@@ -55,31 +56,31 @@ pub(crate) fn off(case: &Case<'_>) -> Check {
     let unsynchronised =
         case.facts.steering.adjtimex.is_known_and(|state| state.has(Adjtimex::STA_UNSYNC));
     let why = if by_zone {
-        "That is a whole number of quarter hours: the RTC probably holds local time while the \
-         system reads it as UTC, so each boot starts off by as much."
+        "The difference is a whole number of quarter hours: the RTC probably holds local time \
+         while the system reads it as UTC, so each boot starts off by that much."
     } else if case.is_guest() == Some(true) && unsynchronised {
-        "A guest's RTC follows the host's clock, which mostly has a time daemon. This system \
-         clock has none, so it is probably the wrong one: after a pause or a snapshot restore, \
-         for example."
+        "A guest's RTC follows the host's clock, which a time daemon usually disciplines. This \
+         system clock has none, so it is probably the wrong one: after a pause or a snapshot \
+         restore, for example."
     } else {
         "The next boot starts from the RTC, so the clock is wrong by that much until the time \
-         daemon reaches its servers; certificates may fail until then."
+         daemon reaches its servers; certificate checks may fail until then."
     };
     let finding = finding.why(why);
     let set_system = case.is_guest() == Some(true) && unsynchronised && !by_zone;
     finding
         .remedy(if set_system {
             Remedy::command(
-                "If the RTC is right, set the system clock from it.",
+                "Set the system clock from the RTC if the RTC is right.",
                 "sudo hwclock --hctosys",
             )
             .changes("the system clock, which steps now")
         } else {
             Remedy::command(
-                "If the system clock is right, set the RTC from it.",
+                "Set the RTC from the system clock if the system clock is right.",
                 "sudo hwclock --systohc --utc",
             )
-            .changes("the RTC; a synchronised kernel keeps it right from then on")
+            .changes("the RTC; a kernel with a synchronised clock keeps it right from then on")
         })
         .alone()
 }
@@ -95,7 +96,7 @@ fn whole_quarter_hours(off_s: u64) -> bool {
 }
 
 /// `rtc-missing`
-pub(crate) fn missing(case: &Case<'_>) -> Check {
+pub(crate) fn check_missing(case: &Case<'_>) -> Check {
     use facts::Unknown;
     let devices = &case.facts.rtc.devices;
     let none = match (devices.known(), devices.unknown()) {
@@ -111,11 +112,13 @@ pub(crate) fn missing(case: &Case<'_>) -> Check {
     // arch/x86/kernel/kvmclock.c sets get_wallclock whenever the page is set
     // up, whichever source is in use.
     if case.offers("kvm-clock") {
-        return Outcome::fine("none, and none needed: kvm-clock gives the time of day at boot");
+        return Outcome::fine("none, and none needed: kvm-clock provides the time of day at boot");
     }
     match case.is_guest() {
         Some(false) => {}
-        Some(true) => return Outcome::fine("none: the hypervisor gives the time of day at boot"),
+        Some(true) => {
+            return Outcome::fine("none: the hypervisor provides the time of day at boot");
+        }
         // A board whose /sys lists none, and where nothing shows a hypervisor.
         None if devices.known().is_some()
             && case.is_arm64()
@@ -124,9 +127,10 @@ pub(crate) fn missing(case: &Case<'_>) -> Check {
     }
     Finding::new(Severity::Note, "This machine has no RTC")
         .evidence("no device in /sys/class/rtc")
-        .why("Each boot starts at an arbitrary time, until a time daemon reaches its servers.")
+        .why("Each boot starts with an arbitrary time, until a time daemon reaches its servers.")
         .remedy(Remedy::advice(
-            "Run a time daemon that steps at start (chrony: makestep 1 3), or add an RTC.",
+            "Run a time daemon that steps the clock at startup (chrony: makestep 1 3), or add an \
+             RTC.",
         ))
         .alone()
 }

@@ -21,7 +21,7 @@ fn configuration<'a>(case: &Case<'a>) -> Result<&'a ChronyConfig, Skipped> {
 }
 
 /// `host-clock-unused`
-pub(crate) fn unused(case: &Case<'_>) -> Check {
+pub(crate) fn check_unused(case: &Case<'_>) -> Check {
     let config = configuration(case)?;
     if let Some(unknown) = case.facts.phcs.unknown() {
         return Err(unknown.into());
@@ -30,7 +30,7 @@ pub(crate) fn unused(case: &Case<'_>) -> Check {
         return Err(Skipped::DoesNotApply("does not apply: no PTP clock of a host".to_owned()));
     };
     if config.phcs().next().is_some() || case.phc_followed().is_some() {
-        return Outcome::fine(format!("chronyd uses a PTP clock; {} is there", phc.path()));
+        return Outcome::fine(format!("chronyd uses a PTP clock; {} is available", phc.path()));
     }
     if !case.running(&[TimeKeeperKind::LinuxPtp]).is_empty() {
         return Outcome::fine("linuxptp runs, which may use it");
@@ -38,14 +38,14 @@ pub(crate) fn unused(case: &Case<'_>) -> Check {
     let servers = text::count(config.servers.len(), "NTP server or pool", "NTP servers or pools");
     Finding::new(
         Severity::Note,
-        "The host's clock is here as a PTP device, and chronyd does not use it",
+        "The host's clock is available as a PTP device, and chronyd does not use it",
     )
     .evidence(format!("{}: {}", phc.path(), phc.clock_name))
     .evidence(format!("chrony's configuration: {servers}, no refclock PHC"))
     .why(
-        "Read without the network, it is good to microseconds where NTP is good to a millisecond \
-             or worse, and it is right again at once after a pause. It is only as right as the \
-             host's own clock.",
+        "A PTP device is read without the network: it is good to microseconds, NTP to a \
+         millisecond or worse, and it is right again at once after a pause. It is only as right as \
+         the host's own clock.",
     )
     .remedy(remedies::follow_host(case, phc))
     .alone()
@@ -67,8 +67,10 @@ fn mistaken(line: &RefClock, time: PhcTime) -> Option<(String, &'static str)> {
             ("UTC", "TAI", 0.0, "offset 0")
         }
         PhcTime::Monotonic => {
-            let what =
-                format!("{name} counts the time since a start, and chronyd takes it for the date");
+            let what = format!(
+                "{name} counts time since a start, and chronyd is configured to read it as the \
+                 date"
+            );
             return Some((what, ""));
         }
         PhcTime::Unknown => return None,
@@ -79,15 +81,18 @@ fn mistaken(line: &RefClock, time: PhcTime) -> Option<(String, &'static str)> {
         return None;
     }
     let what = if line.correction_s <= 0.0 {
-        format!("{name} counts {scale}, and chronyd takes it for {other}")
+        format!("{name} counts {scale}, and chronyd is configured to read it as {other}")
     } else {
-        format!("{name} counts {scale}, and its line adds {} s", line.correction_s)
+        format!(
+            "{name} counts {scale}, but its refclock line in chrony.conf adds {} s",
+            line.correction_s
+        )
     };
     Some((format!("{what}: {} s off", error_s.abs()), option))
 }
 
 /// `phc-time-scale`
-pub(crate) fn time_scale(case: &Case<'_>) -> Check {
+pub(crate) fn check_time_scale(case: &Case<'_>) -> Check {
     let config = configuration(case)?;
     let mut findings = Vec::new();
     let mut fine = Vec::new();
@@ -101,30 +106,30 @@ pub(crate) fn time_scale(case: &Case<'_>) -> Check {
         };
         let release = case.facts.kernel.release.known().map_or("unknown", String::as_str);
         let finding = Finding::new(Severity::Error, what)
-            .evidence(format!("{}: {name}, under Linux {release}", phc.device))
+            .evidence(format!("{}: {name}, with Linux {release}", phc.device))
             .evidence(format!("chrony's configuration: refclock PHC {}", line.parameter))
             .why(
-                "The driver vmclock shows TAI from Linux 7.0 on, and showed UTC before; virtio's \
-                 clocks say which by their type: 0 UTC, 1 TAI, 2 no time of day. Beside other \
-                 sources chronyd rejects such a clock; alone it makes the time wrong.",
+                "The driver vmclock shows TAI from Linux 7.0 on, and UTC before; virtio clocks \
+                 state it in their type: 0 UTC, 1 TAI, 2 no time of day. If there are other \
+                 sources chronyd rejects such a clock; if there are none the time is wrong.",
             );
         findings.push(match option {
             "" => finding
-                .remedy(Remedy::advice("Take that refclock line out of chrony's configuration.")),
+                .remedy(Remedy::advice("Remove that refclock line from chrony's configuration.")),
             option => finding.remedy(Remedy::advice(format!(
-                "In that refclock line, write {option} in place of the other offset or tai, and \
+                "Write {option} in that refclock line, instead of the other offset or tai, and \
                  restart chrony."
             ))),
         });
     }
-    Outcome::found_or(findings, || match fine.as_slice() {
+    Outcome::findings_or_fine(findings, || match fine.as_slice() {
         [] => "no refclock line names a PTP clock of a known kind".to_owned(),
-        some => format!("{}: as its driver counts", some.join(", ")),
+        some => format!("{}: matches what its driver counts", some.join(", ")),
     })
 }
 
 /// `mixed-leap-smear`
-pub(crate) fn mixed(case: &Case<'_>) -> Check {
+pub(crate) fn check_mixed(case: &Case<'_>) -> Check {
     let config = configuration(case)?;
     let (mut smeared, mut plain) = (Vec::new(), Vec::new());
     for server in &config.servers {
@@ -161,13 +166,12 @@ pub(crate) fn mixed(case: &Case<'_>) -> Check {
     .evidence(format!("smeared over 24 h: {}", smeared.join(", ")))
     .evidence(format!("not known to smear: {}", plain.join(", ")))
     .why(
-        "Around a leap second they differ by up to half a second for a day, and chronyd follows \
-         now one, now the other. AWS, Google and CockroachDB all advise one kind for the whole \
-         cluster.",
+        "Around a leap second they differ by up to half a second for a day, and chronyd alternates \
+         between them. AWS, Google and CockroachDB all recommend one kind for the whole cluster.",
     )
     .remedy(Remedy::advice(
-        "Keep one kind in chrony's configuration: the cloud's servers alone, or its PTP clock and \
-         servers that do not smear.",
+        "Keep one kind in chrony's configuration: either the cloud's servers alone, or its PTP \
+         clock with servers that do not smear.",
     ))
     .alone()
 }

@@ -13,7 +13,7 @@ use crate::remedies;
 const ZONES_S: f64 = 86_400.0;
 
 /// `clock-before-build`
-pub(crate) fn before_build(case: &Case<'_>) -> Check {
+pub(crate) fn check_before_build(case: &Case<'_>) -> Check {
     let built = &case.facts.kernel.built_s;
     let Some(&built_day_s) = built.known() else { return Err(why_not(built)) };
     let load = &case.facts.load;
@@ -50,9 +50,9 @@ pub(crate) fn before_build(case: &Case<'_>) -> Check {
     }
     finding
         .why(
-            "This machine's RTC is wrong, or was not there to set the clock by. Until a time daemon sets \
-             it, certificates are not yet valid and files are from the past; a daemon that \
-             authenticates its servers (NTS) may not get that far.",
+            "This machine's RTC is wrong, or was not available when the kernel set the clock. \
+             Until a time daemon sets it, certificates are not yet valid and files are from the \
+             past; a daemon that authenticates its servers (NTS) may fail for the same reason.",
         )
         .remedy(first(case))
         .remedy(remedies::run_time_daemon(case))
@@ -63,15 +63,15 @@ pub(crate) fn before_build(case: &Case<'_>) -> Check {
 fn first(case: &Case<'_>) -> Remedy {
     if case.is_guest() == Some(false) {
         return Remedy::command(
-            "Once the clock is right, set the RTC by it; if it forgets the time again, replace its \
+            "Set the RTC once the clock is right; if it forgets the time again, replace its \
              battery.",
             "sudo hwclock --systohc",
         )
         .changes("the RTC");
     }
     Remedy::advice(
-        "Let the host give the machine its time at boot (QEMU: remove -rtc base=DATE; the default is \
-         the host's UTC).",
+        "Give the machine the time at boot, on the host (QEMU: remove -rtc base=DATE; the default \
+         is the host's UTC).",
     )
 }
 

@@ -21,7 +21,7 @@ const HIGH: f64 = 0.05;
 const XEN_COUNTS_MORE: &str = ", in which Xen counts the time before the start, and pauses";
 
 /// `steal-time`
-pub(crate) fn steal(case: &Case<'_>) -> Check {
+pub(crate) fn check_steal(case: &Case<'_>) -> Check {
     if case.is_guest() == Some(false) {
         return Err(Skipped::DoesNotApply("does not apply: no hypervisor".to_owned()));
     }
@@ -75,20 +75,21 @@ pub(crate) fn steal(case: &Case<'_>) -> Check {
             since_boot * 100.0
         ))
         .why(if xen {
-            "Xen counts as stolen what a vCPU waited for a CPU, Xen's own work included, and what \
-             it was paused or not yet started: with no other guest too. Meanwhile timers fire \
-             late, clock reads are late, and timeouts expire early."
+            "Xen counts as stolen the time a vCPU waited for a CPU (for Xen's own work too) and \
+             the time it was paused or not yet started, even if there is no other guest. Meanwhile \
+             timers fire late, clock reads are late, and timeouts expire early."
         } else {
             "While the host runs other guests this machine stalls without notice: timers fire \
              late, clock reads are late, and timeouts expire early."
         })
         .remedy(Remedy::advice(if case.is_dom0() {
-            "Give dom0 CPUs of its own: dom0_max_vcpus=N dom0_vcpus_pin on Xen's command line, and \
-             keep the other guests off those CPUs."
+            "Give dom0 dedicated CPUs: add dom0_max_vcpus=N dom0_vcpus_pin to Xen's command line, \
+             and keep other guests off those CPUs."
         } else if cloud {
             "Use an instance type that is not burstable, or a larger one."
         } else {
-            "On the host: run fewer vCPUs than CPUs, or dedicate CPUs to this guest."
+            "Run fewer vCPUs than CPUs on the host, or dedicate CPUs to this guest (libvirt: \
+             <vcpupin>)."
         }))
         .alone()
 }
@@ -121,18 +122,23 @@ fn not_reported(case: &Case<'_>) -> Option<&'static str> {
         (HypervisorKind::Kvm, None) if logged("arm-pv: using stolen time") => None,
         (HypervisorKind::Vmware, _) if logged("vmware: vmware-stealtime: ") => None,
         (HypervisorKind::Kvm | HypervisorKind::Vmware, _) => Some(
-            "nothing was counted, and no line of the kernel log shows that this host counts it",
+            "no stolen time was counted, and no line of the kernel log shows that this host \
+             reports it",
         ),
-        (HypervisorKind::HyperV, _) => Some("Hyper-V tells its guests of no stolen time"),
-        (HypervisorKind::VirtualBox, _) => Some("VirtualBox tells its guests of no stolen time"),
-        (HypervisorKind::Tcg, _) => Some("QEMU's emulation tells its guests of no stolen time"),
-        (HypervisorKind::UserModeLinux, _) => Some("User-mode Linux counts no stolen time"),
-        _ => Some("Linux knows of no stolen time from this hypervisor"),
+        (HypervisorKind::HyperV, _) => Some("Hyper-V does not report stolen time to its guests"),
+        (HypervisorKind::VirtualBox, _) => {
+            Some("VirtualBox does not report stolen time to its guests")
+        }
+        (HypervisorKind::Tcg, _) => {
+            Some("QEMU's emulation does not report stolen time to its guests")
+        }
+        (HypervisorKind::UserModeLinux, _) => Some("User-mode Linux does not count stolen time"),
+        _ => Some("Linux has no interface to this hypervisor's stolen time"),
     }
 }
 
 /// `stalls`
-pub(crate) fn stalls(case: &Case<'_>) -> Check {
+pub(crate) fn check_stalls(case: &Case<'_>) -> Check {
     case.log()?;
     // Less is an ordinary interrupt storm or a busy host; a tenth of a second
     // is a pause.
@@ -172,14 +178,14 @@ pub(crate) fn stalls(case: &Case<'_>) -> Check {
         .evidence(log_evidence(first))
         .evidence_from(stalls.iter().skip(1).take(3).copied().map(log_evidence))
         .why(if guest {
-            "In a guest that is mostly a pause: the host saved, migrated or starved it. Leases and \
-             timeouts expired meanwhile."
+            "In a guest the usual cause is a pause: the host saved, migrated or starved it. Leases \
+             and timeouts expired meanwhile."
         } else {
-            "A driver, the firmware or a fault kept a CPU from its timers."
+            "A driver, the firmware or a fault kept a CPU from serving its timers."
         })
         .remedy(Remedy::advice(if guest {
-            "Ask the host's operator what it did then. A host that flags its pauses \
-             (KVM_KVMCLOCK_CTRL) avoids false alarms of the guest's watchdogs."
+            "Ask the host's operator what happened at that time. A host that flags its pauses \
+             (KVM_KVMCLOCK_CTRL) avoids false alarms from the guest's watchdogs."
         } else {
             "Read the stack trace that follows the line in the kernel log."
         }))

@@ -26,15 +26,15 @@ const DAEMONS: [TimeKeeperKind; 6] = [
 const BY_ADJTIME: [TimeKeeperKind; 2] = [TimeKeeperKind::Connman, TimeKeeperKind::Htpdate];
 
 fn names(keepers: &[&TimeKeeper]) -> Vec<&'static str> {
-    keepers.iter().map(|one| one.kind.program()).collect()
+    keepers.iter().map(|keeper| keeper.kind.program()).collect()
 }
 
 /// With the units that they are of, and how sure that is.
 fn with_units(keepers: &[&TimeKeeper]) -> Vec<String> {
-    let unsure = |one: &TimeKeeper| {
-        if one.by_unit_alone { ", of which only the unit is seen" } else { "" }
+    let unsure = |keeper: &TimeKeeper| {
+        if keeper.by_unit_alone { ", of which only the unit is visible" } else { "" }
     };
-    keepers.iter().map(|one| one.program_and_unit() + unsure(one)).collect()
+    keepers.iter().map(|keeper| keeper.program_and_unit() + unsure(keeper)).collect()
 }
 
 /// Whether chronyd reports that it follows a source.
@@ -43,7 +43,7 @@ fn follows(tracking: &ChronyTracking) -> bool {
 }
 
 /// `clock-steered`
-pub(crate) fn steered(case: &Case<'_>) -> Check {
+pub(crate) fn check_steered(case: &Case<'_>) -> Check {
     let adjtimex = case.facts.steering.adjtimex.known();
     let synchronised = adjtimex.map(|state| !state.has(Adjtimex::STA_UNSYNC));
     let tracking = case.facts.steering.chrony.known();
@@ -75,7 +75,7 @@ pub(crate) fn steered(case: &Case<'_>) -> Check {
         }
         if synchronised.is_none() && case.in_container() {
             return Err(Skipped::CouldNot(
-                "a container cannot see the machine's time daemon".to_owned(),
+                "the machine's time daemon is not visible from a container".to_owned(),
             ));
         }
         return undisciplined(case, adjtimex, keepers).alone();
@@ -102,9 +102,9 @@ fn undisciplined(case: &Case<'_>, adjtimex: Option<&Adjtimex>, keepers: &[TimeKe
         .evidence_from(adjtimex.map(adjtimex_evidence));
     let installed: Vec<_> = keepers
         .iter()
-        .filter(|one| one.installed)
-        .filter(|one| DAEMONS.contains(&one.kind) || BY_ADJTIME.contains(&one.kind))
-        .map(|one| one.kind.program())
+        .filter(|keeper| keeper.installed)
+        .filter(|keeper| DAEMONS.contains(&keeper.kind) || BY_ADJTIME.contains(&keeper.kind))
+        .map(|keeper| keeper.kind.program())
         .collect();
     finding = finding.evidence(match installed.as_slice() {
         [] if case.in_container() => "no time daemon visible in this container".to_owned(),
@@ -116,9 +116,9 @@ fn undisciplined(case: &Case<'_>, adjtimex: Option<&Adjtimex>, keepers: &[TimeKe
     }
     finding
         .why(
-            "A free-running clock drifts by seconds a week, and loses the whole pause at a suspend, \
-             a snapshot restore or a migration. Certificates, databases and the logs of several \
-             machines depend on it.",
+            "A free-running clock drifts by seconds a week, and loses the whole pause at a \
+             suspend, a snapshot restore or a migration. Certificates, databases and logs from \
+             several machines depend on it.",
         )
         .remedy(remedies::run_time_daemon(case))
         .remedies_by_phc(case)
@@ -139,7 +139,8 @@ impl Finding {
         }
         self.remedy(
             Remedy::command(
-                "Check whether VMware Tools set the clock; if so, only its accuracy is at risk.",
+                "Check whether VMware Tools set the clock; if they do, only its accuracy is at \
+                 risk.",
                 "vmware-toolbox-cmd timesync status",
             )
             .changes(remedies::READ_ONLY),
@@ -176,18 +177,18 @@ fn searching(
     };
     let check = match daemon.kind {
         TimeKeeperKind::ParachronKeep => {
-            "Its log names each source that it does not use or reach, and why. An RTC alone shows \
-             no time of day."
+            "Read its log, which names each source that it rejects or cannot reach, with the \
+             reason. An RTC alone is not a source of the time of day."
         }
-        _ => "Check which servers it polls; UDP port 123 to them must be open.",
+        _ => "Check which servers it polls; UDP port 123 must be open to them.",
     };
     finding
-        .why("Until it reaches a server the clock runs free, and nothing else reports it.")
+        .why("Until it reaches a server the clock runs free, and no other symptom shows it.")
         .remedy(Remedy::command(check, command).changes(remedies::READ_ONLY))
 }
 
 /// `one-daemon`
-pub(crate) fn one_daemon(case: &Case<'_>) -> Check {
+pub(crate) fn check_one_daemon(case: &Case<'_>) -> Check {
     if let Some(unknown) = case.facts.steering.keepers.unknown() {
         return Err(unknown.into());
     }
@@ -200,18 +201,19 @@ pub(crate) fn one_daemon(case: &Case<'_>) -> Check {
         });
     }
     let both = text::list(&names(&running));
-    let keep = if running.iter().any(|one| one.kind == TimeKeeperKind::Chrony) {
+    let keep = if running.iter().any(|keeper| keeper.kind == TimeKeeperKind::Chrony) {
         "chronyd"
     } else {
         running[0].kind.program()
     };
-    let mut finding = Finding::new(Severity::Warning, format!("{both} discipline the same clock"))
-        .evidence(format!("running: {}", text::list(&with_units(&running))))
-        .why(
-            "Each corrects the other's corrections: the clock oscillates, and both report that they \
-             are synchronised.",
-        );
-    for other in running.iter().filter(|one| one.kind.program() != keep) {
+    let mut finding =
+        Finding::new(Severity::Warning, format!("{both} discipline the clock at the same time"))
+            .evidence(format!("running: {}", text::list(&with_units(&running))))
+            .why(
+                "Each corrects the other's corrections: the clock oscillates, and both report that \
+             they are synchronised.",
+            );
+    for other in running.iter().filter(|keeper| keeper.kind.program() != keep) {
         finding = finding.remedy(
             Remedy::command(
                 format!("Keep {keep}, stop {}.", other.kind.program()),
@@ -238,7 +240,7 @@ fn unit<'f>(case: &Case<'_>, keeper: &'f TimeKeeper) -> &'f str {
 }
 
 /// `guest-tools`
-pub(crate) fn guest_tools(case: &Case<'_>) -> Check {
+pub(crate) fn check_guest_tools(case: &Case<'_>) -> Check {
     if let Some(unknown) = case.facts.steering.keepers.unknown() {
         return Err(unknown.into());
     }
@@ -256,9 +258,9 @@ pub(crate) fn guest_tools(case: &Case<'_>) -> Check {
             TimeKeeperKind::HypervUtils,
         ]);
         return Outcome::fine(match occasional.as_slice() {
-            [] => "no guest tools set the clock against a time daemon".to_owned(),
+            [] => "no guest tools compete with a time daemon for the clock".to_owned(),
             some => format!(
-                "{}: sets the clock after pauses only, unless configured otherwise",
+                "{}: sets the clock only after pauses, unless configured otherwise",
                 names(some).join(", ")
             ),
         });
@@ -267,17 +269,21 @@ pub(crate) fn guest_tools(case: &Case<'_>) -> Check {
     Finding::new(Severity::Warning, format!("{tool} and {daemon} both set the clock"))
         .evidence(format!("running: {tool}, {daemon}"))
         .why(
-            "VBoxService compares the clock with the host's every 10 s and corrects it when it is \
-             100 ms off, with a step when far off. The daemon then learns a wrong frequency.",
+            "VBoxService compares the clock with the host's every 10 s and corrects it if it is \
+             100 ms off, by a step if far off. The time daemon then learns a wrong frequency.",
         )
         .remedy(
             Remedy::command(
-                format!("Keep {daemon}. On the host, with the VM off:"),
+                format!(
+                    "Keep {daemon}. On the host, with the VM off, stop VBoxService from setting \
+                     the clock:"
+                ),
                 "VBoxManage setextradata NAME \
                  VBoxInternal/Devices/VMMDev/0/Config/GetHostTimeDisabled 1",
             )
             .changes(
-                "the VM from its next start on; then only the daemon steps after a saved state",
+                "the VM from its next start on; after a saved state only the daemon steps the \
+                 clock",
             ),
         )
         .alone()

@@ -20,7 +20,7 @@ pub(super) fn pauses(case: &Case<'_>) -> bool {
 }
 
 /// `makestep-limited`
-pub(crate) fn limited(case: &Case<'_>) -> Check {
+pub(crate) fn check_limited(case: &Case<'_>) -> Check {
     if let Some(unknown) = case.facts.steering.keepers.unknown() {
         return Err(unknown.into());
     }
@@ -48,14 +48,14 @@ pub(crate) fn limited(case: &Case<'_>) -> Check {
         Some(step) => (
             match step.updates {
                 0 => "may never step this clock".to_owned(),
-                1 => "may step this clock only in its first update".to_owned(),
-                n => format!("may step this clock only in its first {n} updates"),
+                1 => "may step this clock only at its first update".to_owned(),
+                n => format!("may step this clock only during its first {n} updates"),
             },
             format!("chrony's configuration: makestep {} {}", step.threshold_s, step.updates),
         ),
         None => (
             "may never step this clock".to_owned(),
-            "chrony's configuration: no makestep".to_owned(),
+            "chrony's configuration: no makestep line".to_owned(),
         ),
     };
     let seen = case
@@ -76,9 +76,9 @@ pub(crate) fn limited(case: &Case<'_>) -> Check {
     }
     finding
         .why(
-            "After a pause that the kernel does not see, a saved state or a sleep of the host, the \
-             clock is behind by its length, and chronyd slews it: the loss of an hour takes twelve \
-             hours at its usual 83 333 ppm.",
+            "After a pause that the kernel does not notice (a saved state, a sleep of the host) \
+             the clock is behind by the length of the pause, and chronyd slews it: at its usual 83 \
+             333 ppm it takes twelve hours to recover an hour.",
         )
         .remedy(remedies::makestep(case))
         .remedy(remedies::keep(case))

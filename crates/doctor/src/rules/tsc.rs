@@ -15,7 +15,7 @@ use crate::remedies;
 use crate::text;
 
 /// `tsc-not-constant`
-pub(crate) fn not_constant(case: &Case<'_>) -> Check {
+pub(crate) fn check_not_constant(case: &Case<'_>) -> Check {
     let flags = case.flags()?;
     if !flags.tsc {
         return Err(Skipped::DoesNotApply("this CPU has no TSC".to_owned()));
@@ -29,7 +29,7 @@ pub(crate) fn not_constant(case: &Case<'_>) -> Check {
         (true, true) => return Outcome::fine("it keeps its rate in all power states"),
         (constant, _) if !in_use && (constant || !is_host) => {
             return Outcome::fine(
-                "the CPU does not guarantee its TSC, and it is not the clock source",
+                "the CPU does not guarantee its TSC, but the TSC is not the clock source",
             );
         }
         _ => {}
@@ -42,7 +42,7 @@ pub(crate) fn not_constant(case: &Case<'_>) -> Check {
                 "The clock source is tsc, but the CPU does not guarantee its rate (no {missing})"
             )
         } else {
-            format!("This KVM host's TSC has no {missing}: its guests' clocks suffer")
+            format!("This KVM host's TSC has no {missing}: the clocks of its guests suffer")
         },
     )
     .evidence(format!("/proc/cpuinfo: flag {missing} is missing"));
@@ -56,30 +56,31 @@ pub(crate) fn not_constant(case: &Case<'_>) -> Check {
 
 fn not_guaranteed(case: &Case<'_>, mut finding: Finding) -> Finding {
     finding = finding.why(
-        "The host does not guarantee the rate of this counter. After a migration, or where the \
-         host's CPUs change their frequency, time measured by it is wrong.",
+        "The host does not guarantee the rate of this counter. After a migration, or if the host's \
+         CPUs change their frequency, time measured by it is wrong.",
     );
     let page = ["kvm-clock", "xen"].into_iter().find(|page| case.offers(page));
     finding = finding.remedies(page.map(|page| remedies::switch_to(case, page)));
     finding.remedy(Remedy::advice(match case.kind() {
         Some(HypervisorKind::Tcg) => {
-            "Emulation (TCG) has no invariant TSC: start QEMU with -accel kvm -cpu host,+invtsc."
+            "Start QEMU with -accel kvm -cpu host,+invtsc: emulation (TCG) has no invariant TSC."
         }
         Some(HypervisorKind::Xen) if case.is_dom0() => {
-            "Xen passes the flag on to its control domain where the processor has it: this one \
-             does not, or Xen runs in a virtual machine itself."
+            "Check the processor: Xen passes the flag to its control domain if the processor has \
+             it. This one does not have it, or Xen itself runs in a virtual machine (then add \
+             invtsc to that machine's CPU model)."
         }
         Some(HypervisorKind::Xen) => {
-            "On the host: nomigrate=1 in the domain's configuration advertises an invariant TSC \
-             (xl.cfg(5)); the domain can then not be migrated or saved."
+            "Set nomigrate=1 in the domain's configuration on the host, which advertises an \
+             invariant TSC (xl.cfg(5)); the domain can then not be migrated or saved."
         }
         Some(HypervisorKind::Kvm) | None => {
-            "On the host: advertise an invariant TSC, if its CPUs have one (QEMU: -cpu \
-             host,+invtsc; libvirt: <feature policy='require' name='invtsc'/>). QEMU then \
-             refuses to migrate and save the guest unless the TSC's frequency is set too \
-             (tsc-frequency=; libvirt: <timer name='tsc' frequency=…/>)."
+            "Advertise an invariant TSC on the host, if its CPUs have one (QEMU: -cpu \
+             host,+invtsc; libvirt: <feature policy='require' name='invtsc'/>). QEMU then refuses \
+             to migrate or save the guest unless the TSC's frequency is set too (tsc-frequency=; \
+             libvirt: <timer name='tsc' frequency=…/>)."
         }
-        _ => "On the host: advertise an invariant TSC, if its CPUs have one.",
+        _ => "Advertise an invariant TSC on the host, if its CPUs have one.",
     }))
 }
 
@@ -92,8 +93,8 @@ fn stops(case: &Case<'_>, finding: Finding) -> Finding {
 fn follows_frequency(finding: Finding) -> Finding {
     finding
         .why(
-            "The counter follows the CPU's frequency. Time measured by it is wrong by as much, and \
-             KVM must rewrite each guest's clock page at every change.",
+            "The counter follows the CPU's frequency. Time measured by it is wrong by the same \
+             ratio, and KVM must rewrite each guest's clock page at every change.",
         )
         .remedy(
             Remedy::command(
@@ -151,15 +152,16 @@ impl Witness {
 }
 
 /// `tsc-frequency`
-pub(crate) fn frequency(case: &Case<'_>) -> Check {
+pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
     let Some(kernel_hz) = case.facts.kernel.tsc_hz().map(|(hz, _)| hz as f64) else {
         return Err(Skipped::CouldNot(
             "the kernel log does not show the TSC frequency that the kernel assumes".to_owned(),
         ));
     };
     let all = frequencies(case, kernel_hz);
-    let off_ppm = |one: &Frequency| (one.hz / kernel_hz - 1.0) * 1e6;
-    let Some(wrong) = all.iter().find(|one| off_ppm(one).abs() > one.from.tolerance_ppm()) else {
+    let off_ppm = |frequency: &Frequency| (frequency.hz / kernel_hz - 1.0) * 1e6;
+    let Some(wrong) = all.iter().find(|source| off_ppm(source).abs() > source.from.tolerance_ppm())
+    else {
         return Outcome::fine(match all.len() {
             1 => format!("{}; no other source to compare it with", figures::hz(kernel_hz)),
             n => format!("{}; {n} sources agree", figures::hz(kernel_hz)),
@@ -182,9 +184,9 @@ pub(crate) fn frequency(case: &Case<'_>) -> Check {
     // Time by the TSC is its ticks over the assumed rate.
     let in_300_s = 300.0 * (1.0 + off / 1e6);
     finding = finding.why(format!(
-        "{} tsc counts {in_300_s:.2} s in 300 s. NTP can correct {WRONG_RATE_PPM} ppm; beyond \
-         that it steps the clock again and again.{}",
-        if wrong.from.is_doubtful() { "If the kernel is wrong," } else { "Clock source" },
+        "{} tsc counts {in_300_s:.2} s in 300 s. NTP can correct {WRONG_RATE_PPM} ppm; beyond that \
+         it steps the clock repeatedly.{}",
+        if wrong.from.is_doubtful() { "If the kernel's rate is wrong," } else { "Clock source" },
         if in_use { "" } else { " Another source is in use, so the clock is right for now." }
     ));
     with_remedies(case, finding, wrong.from, in_use).alone()
@@ -194,7 +196,8 @@ fn with_remedies(case: &Case<'_>, mut finding: Finding, witness: Witness, in_use
     if witness.is_doubtful() {
         finding = finding.remedy(
             Remedy::command(
-                "Check the frequency correction under tsc: it shows which is right.",
+                "Check the frequency correction with tsc as clock source: it shows which rate is \
+                 right.",
                 "chronyc tracking",
             )
             .changes(remedies::READ_ONLY),
@@ -203,8 +206,8 @@ fn with_remedies(case: &Case<'_>, mut finding: Finding, witness: Witness, in_use
     if case.is_virtualbox() {
         finding = finding.remedy(
             Remedy::command(
-                "VirtualBox measures the host's TSC when it starts: restart it while the host is \
-                 idle. If that does not help, on the host, with the VM off:",
+                "Restart VirtualBox while the host is idle: it measures the host's TSC when it \
+                 starts. If that does not help, on the host, with the VM off:",
                 "VBoxManage modifyvm NAME --paravirtprovider legacy",
             )
             .changes("the VM from its next start on: the guest measures the TSC itself"),
@@ -219,9 +222,9 @@ fn with_remedies(case: &Case<'_>, mut finding: Finding, witness: Witness, in_use
         _ => {}
     }
     finding.remedy(Remedy::advice(if in_use {
-        "Reboot once the advertised frequency is right: the kernel reads it at boot."
+        "Reboot once the advertised frequency is right: the kernel reads it only at boot."
     } else {
-        "Do not switch to tsc before that is fixed."
+        "Keep the present clock source; do not switch to tsc before the frequency is right."
     }))
 }
 
@@ -246,7 +249,7 @@ fn frequencies(case: &Case<'_>, kernel_hz: f64) -> Vec<Frequency> {
 }
 
 /// `tsc-across-cpus`
-pub(crate) fn across_cpus(case: &Case<'_>) -> Check {
+pub(crate) fn check_across_cpus(case: &Case<'_>) -> Check {
     let measured = case.measured()?;
     if case.facts.cpu.logical_cpus.is_known_and(|cpus| *cpus < 2) {
         return Err(Skipped::DoesNotApply("does not apply: one CPU".to_owned()));
@@ -301,11 +304,11 @@ pub(crate) fn across_cpus(case: &Case<'_>) -> Check {
     }
     finding
         .why(if corrected {
-            "kvm-clock allows for it: each vCPU has a page of its own. Programs that read the TSC \
-             themselves can see it go backward by as much between these CPUs."
+            "kvm-clock compensates for it: each vCPU has its own page. Programs that read the TSC \
+             themselves can see it go backward by that much between these CPUs."
         } else {
-            "A thread that migrates between these CPUs, or two that compare their timestamps, can \
-             see time go backward by as much."
+            "A thread that migrates between these CPUs, or two threads that compare their \
+             timestamps, can see time go backward by that much."
         })
         .remedy(Remedy::advice(one_offset(case)))
         .alone()
@@ -314,15 +317,15 @@ pub(crate) fn across_cpus(case: &Case<'_>) -> Check {
 /// What makes the CPUs' counters agree.
 fn one_offset(case: &Case<'_>) -> &'static str {
     if case.is_arm64() {
-        "Make the VMM set one counter offset for all vCPUs: KVM_ARM_SET_COUNTER_OFFSET, or \
-         CNTVCT by KVM_SET_ONE_REG, which KVM keeps for the whole machine. Pin what compares \
-         timestamps to one CPU meanwhile: there is no other clock source."
+        "Make the VMM set one counter offset for all vCPUs: KVM_ARM_SET_COUNTER_OFFSET, or CNTVCT \
+         by KVM_SET_ONE_REG, which KVM keeps for the whole machine. Until then pin programs that \
+         compare timestamps to one CPU: there is no other clock source."
     } else if case.current() == Ok("kvm-clock") {
         "Make the VMM set one TSC offset for all vCPUs."
     } else if case.is_guest() == Some(true) {
-        "Use kvm-clock, and make the VMM set one TSC offset for all vCPUs."
+        "Switch to kvm-clock, and make the VMM set one TSC offset for all vCPUs."
     } else {
-        "Update the firmware; do not force tsc meanwhile."
+        "Update the firmware; until then do not force tsc."
     }
 }
 
@@ -336,7 +339,7 @@ fn no_difference(measured: &Measurements) -> Check {
     let bound = measured.skews.iter().map(|skew| skew.bound_ns).fold(0.0, f64::max);
     if bound > USEFUL_NS {
         return Err(Skipped::CouldNot(format!(
-            "the offsets are known to ±{} only: the machine is busy, or each counter read is slow",
+            "the offsets are known only to ±{}: the machine is busy, or each counter read is slow",
             figures::time(bound)
         )));
     }
@@ -348,7 +351,7 @@ fn no_difference(measured: &Measurements) -> Check {
 }
 
 /// `tsc-firmware`
-pub(crate) fn firmware(case: &Case<'_>) -> Check {
+pub(crate) fn check_firmware(case: &Case<'_>) -> Check {
     case.log()?;
     let faults: Vec<_> = case
         .logged(|event| *event == LogEvent::TscFault)
@@ -369,7 +372,9 @@ pub(crate) fn firmware(case: &Case<'_>) -> Check {
     Finding::new(Severity::Note, "The firmware set up the TSC wrongly")
         .evidence_from(faults.iter().take(3).copied().map(log_evidence))
         .why("The kernel corrects what it can at boot; otherwise it marks the TSC unstable.")
-        .remedy(Remedy::advice("Update the firmware."))
+        .remedy(Remedy::advice(
+            "Update the firmware (`sudo dmidecode -s bios-version` shows the present version).",
+        ))
         .alone()
 }
 

@@ -9,7 +9,9 @@
 
 mod advice;
 mod cause;
+mod context;
 mod counter;
+mod damage;
 mod explanation;
 mod interval;
 mod model;
@@ -25,34 +27,37 @@ use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome};
 use crate::text;
 use instruments::figures;
+use timekeeper::watchdog::{BRACKETED, REWRITTEN};
 
 /// `tsc-marked-unstable`
-pub(crate) fn marked(case: &Case<'_>) -> Check {
+pub(crate) fn check_marked(case: &Case<'_>) -> Check {
     let log = case.log()?;
     let Some(at) = verdict_line(log) else {
         return Outcome::fine("the kernel log does not mark the TSC unstable");
     };
-    let because = because(&log[at]);
+    let because = reason(&log[at]);
     // Hyper-V's page is used instead, as it should be.
     if because.contains("running on Hyper-V") {
         return Outcome::fine("normal under Hyper-V without an invariant TSC");
     }
     if because.contains("boot parameter") {
-        return Outcome::fine("by a parameter on the kernel command line");
+        return Outcome::fine("marked unstable by a parameter on the kernel command line");
     }
-    let interval = Interval::after(case, log, at);
-    let cause = Cause::of(case, log, at, because, interval.as_ref());
+    let interval = Interval::parse_after(case, log, at);
+    let cause = Cause::infer(case, log, at, because, interval.as_ref());
     // The kernel assumes it of each such CPU model; the page stands in for it.
     if cause == Cause::NotSynchronised && severity(case) == Severity::Note {
-        return Outcome::fine("normal without constant_tsc; the hypervisor's page is the clock");
+        return Outcome::fine(
+            "normal without constant_tsc; the clock source is the hypervisor's page",
+        );
     }
     Finding::new(
         severity(case),
-        format!("The kernel marked the TSC unstable: {}", explanation::in_short(&cause)),
+        format!("The kernel marked the TSC unstable: {}", explanation::summary(&cause)),
     )
     .evidence_from(evidence(log, at))
     .evidence_from(interval.iter().flat_map(Interval::sums))
-    .evidence_from(interval.iter().filter_map(|it| model::verdicts(case, &cause, it)))
+    .evidence_from(interval.iter().filter_map(|interval| model::verdicts(case, &cause, interval)))
     .evidence_from(cause.context(case, log, at))
     .why(format!(
         "{} Until the next boot the kernel does not use the TSC, the cheapest clock source.",
@@ -63,7 +68,7 @@ pub(crate) fn marked(case: &Case<'_>) -> Check {
 }
 
 /// `watchdog-late`
-pub(crate) fn late(case: &Case<'_>) -> Check {
+pub(crate) fn check_late(case: &Case<'_>) -> Check {
     let log = case.log()?;
     let delays = |line: &&LogLine| matches!(line.event, LogEvent::WatchdogDelayed { .. });
     let all: Vec<_> = log.iter().filter(delays).collect();
@@ -74,7 +79,7 @@ pub(crate) fn late(case: &Case<'_>) -> Check {
                 "no late check in the last 24 h; the last one {} ago",
                 figures::seconds(age_s)
             ),
-            None => "the watchdog of the clock sources read them in time".to_owned(),
+            None => "the kernel read the clock sources in time for all its checks".to_owned(),
         });
     };
     let worst = late.iter().filter_map(|line| match line.event {
@@ -98,24 +103,37 @@ pub(crate) fn late(case: &Case<'_>) -> Check {
     if late.len() > 1 {
         finding = finding.evidence(log_evidence(last));
     }
+    let suppressed = log.iter().filter(|line| case.is_recent(line));
+    let suppressed = suppressed.filter_map(|line| match line.event {
+        LogEvent::WatchdogSuppressed { messages } => Some(messages),
+        _ => None,
+    });
+    let suppressed = suppressed.fold(0, u64::saturating_add);
+    if suppressed > 0 {
+        finding = finding.evidence(format!(
+            "kernel log: it left out {} more messages of the watchdog",
+            figures::count(suppressed)
+        ));
+    }
     let guest = case.is_guest() == Some(true);
+    let reason = if guest {
+        "because the host was busy or emulates that clock slowly"
+    } else {
+        "because of firmware (SMI), a busy bus, or an HPET that many CPUs read"
+    };
     finding
-        .why(if guest {
-            "The watchdog reads the TSC between two reads of a slower clock; here those took too \
-             long, as the host was busy or emulates that clock slowly. The check is \
-             skipped; Linux 5.13 to 7.0 can mark the TSC unstable after a few such reads."
-        } else {
-            "The watchdog reads the TSC between two reads of a slower clock; here those took too \
-             long: firmware (SMI), a busy bus, or an HPET that many CPUs read. The check is \
-             skipped; Linux 5.13 to 7.0 can mark the TSC unstable after a few such reads."
-        })
+        .why(format!(
+            "The watchdog reads the TSC between two reads of a slower clock; here those reads took \
+             too long, {reason}. The kernel skipped the check; from Linux {BRACKETED} on and \
+             before {REWRITTEN} it can mark the TSC unstable after a few such reads.",
+        ))
         .remedy(Remedy::advice(if case.xen_emulates_tsc() {
-            "Xen emulates each of those reads: see the finding tsc-trapped."
+            "See the finding tsc-trapped: Xen emulates each of those reads."
         } else if guest {
-            "On the host: give the guest CPUs of its own, or a clock that the kernel need not \
-             check (kvm-clock; an invariant TSC of known frequency)."
+            "Give the guest dedicated CPUs on the host, or a clock that the kernel need not check \
+             (kvm-clock; an invariant TSC of known frequency)."
         } else {
-            "Nothing to do while the TSC stays in use; otherwise see tsc-marked-unstable."
+            "Do nothing while the TSC stays in use; otherwise see the finding tsc-marked-unstable."
         }))
         .alone()
 }
@@ -125,10 +143,10 @@ pub(crate) fn late(case: &Case<'_>) -> Check {
 pub(crate) fn condemned(case: &Case<'_>) -> bool {
     let Ok(log) = case.log() else { return false };
     verdict_line(log).is_some_and(|at| {
-        let because = because(&log[at]);
-        let interval = Interval::after(case, log, at);
+        let because = reason(&log[at]);
+        let interval = Interval::parse_after(case, log, at);
         !because.contains("boot parameter")
-            && !Cause::of(case, log, at, because, interval.as_ref()).acquits()
+            && !Cause::infer(case, log, at, because, interval.as_ref()).acquits()
     })
 }
 
@@ -147,7 +165,7 @@ fn verdict_line(log: &[LogLine]) -> Option<usize> {
 }
 
 /// The kernel's reason.
-fn because(line: &LogLine) -> &str {
+fn reason(line: &LogLine) -> &str {
     match &line.event {
         LogEvent::MarkedUnstable { because, .. } => because,
         _ => "",

@@ -9,7 +9,7 @@ use doctor::rules::RULES;
 use crate::trees::{diagnosis, names, text_of};
 
 /// `warning clock-steered`, for each finding.
-fn found(diagnosis: &Diagnosis) -> Vec<String> {
+fn finding_lines(diagnosis: &Diagnosis) -> Vec<String> {
     let line = |finding: &doctor::finding::Finding| {
         format!("{:?} {}", finding.severity, finding.rule).to_lowercase()
     };
@@ -28,7 +28,7 @@ fn expected(tree: &str, text: &str) -> Vec<String> {
         let (finding, reason) = line.split_once(": ").unwrap_or((line, ""));
         assert!(!reason.trim().is_empty(), "{tree}: `{line}` gives no reason");
         let rule = finding.split_whitespace().nth(1).unwrap_or_default();
-        let known = RULES.iter().any(|one| one.name == rule);
+        let known = RULES.iter().any(|known| known.name == rule);
         assert!(known, "{tree}: `{line}` names no rule; a line is `severity rule: reason`");
         expected.push(finding.split_whitespace().collect::<Vec<_>>().join(" "));
     }
@@ -37,11 +37,11 @@ fn expected(tree: &str, text: &str) -> Vec<String> {
 }
 
 /// The lines of `these` that are not in `those`, each as often as it is there.
-fn missing(these: &[String], those: &[String]) -> Vec<String> {
+fn missing_lines(these: &[String], those: &[String]) -> Vec<String> {
     let mut rest = those.to_vec();
     let mut missing = Vec::new();
     for line in these {
-        match rest.iter().position(|one| one == line) {
+        match rest.iter().position(|other| other == line) {
             Some(at) => drop(rest.remove(at)),
             None => missing.push(line.clone()),
         }
@@ -55,17 +55,20 @@ fn each_machine_has_the_findings_expected_of_it() {
     for tree in names() {
         let diagnosis = diagnosis(&tree);
         let Some(text) = text_of(&tree, "expected-findings") else {
-            wrong += &format!("{tree}: no file expected-findings; found {:?}\n", found(&diagnosis));
+            wrong += &format!(
+                "{tree}: no file expected-findings; found {:?}\n",
+                finding_lines(&diagnosis)
+            );
             continue;
         };
-        let (found, expected) = (found(&diagnosis), expected(&tree, &text));
-        for line in missing(&expected, &found) {
+        let (found, expected) = (finding_lines(&diagnosis), expected(&tree, &text));
+        for line in missing_lines(&expected, &found) {
             wrong += &format!("{tree}: expected, not found: {line}\n");
         }
-        for line in missing(&found, &expected) {
+        for line in missing_lines(&found, &expected) {
             let rule = line.split_whitespace().nth(1).unwrap_or_default();
-            let whats = diagnosis.findings.iter().filter(|one| one.rule == rule);
-            let whats: Vec<_> = whats.map(|one| one.what.as_str()).collect();
+            let whats = diagnosis.findings.iter().filter(|finding| finding.rule == rule);
+            let whats: Vec<_> = whats.map(|finding| finding.what.as_str()).collect();
             wrong += &format!("{tree}: found, not expected: {line}: {}\n", whats.join("; "));
         }
     }
@@ -207,8 +210,88 @@ fn a_machine_set_up_as_its_vendor_says_has_notes_alone_that_are_so() {
 fn a_tree_named_for_a_rule_shows_it() {
     for tree in names() {
         if let Some(rule) = tree.strip_prefix("rule-") {
-            let shown = diagnosis(&tree).findings.iter().any(|one| rule.starts_with(&one.rule));
+            let shown =
+                diagnosis(&tree).findings.iter().any(|finding| rule.starts_with(&finding.rule));
             assert!(shown, "{tree} does not show the rule it is named for");
+        }
+    }
+}
+
+/// What a remedy may begin with.
+const VERBS: &[&str] = &[
+    "Add",
+    "Advertise",
+    "Alert",
+    "Allow",
+    "Ask",
+    "Boot",
+    "Build",
+    "Call",
+    "Check",
+    "Choose",
+    "Compare",
+    "Configure",
+    "Copy",
+    "Correct",
+    "Dedicate",
+    "Discipline",
+    "Do",
+    "Enable",
+    "Find",
+    "Fix",
+    "Follow",
+    "Give",
+    "Install",
+    "Keep",
+    "Leave",
+    "Let",
+    "Load",
+    "Make",
+    "Measure",
+    "Mount",
+    "Move",
+    "Name",
+    "Note",
+    "Pin",
+    "Point",
+    "Raise",
+    "Read",
+    "Reboot",
+    "Remove",
+    "Restart",
+    "Restore",
+    "Run",
+    "Search",
+    "See",
+    "Set",
+    "Slew",
+    "Start",
+    "Step",
+    "Stop",
+    "Switch",
+    "Take",
+    "Trace",
+    "Update",
+    "Use",
+    "Watch",
+    "Write",
+];
+
+#[test]
+fn each_remedy_begins_with_a_verb_and_none_is_missing() {
+    for tree in names() {
+        for finding in diagnosis(&tree).findings {
+            let needs = finding.severity != Severity::Note;
+            assert!(!needs || !finding.remedies.is_empty(), "{tree}: {}", finding.what);
+            for remedy in &finding.remedies {
+                let lead = ["Or ", "But ", "Then ", "Until then, "].into_iter();
+                let text = lead.fold(remedy.what.as_str(), |text, lead| {
+                    text.strip_prefix(lead).unwrap_or(text)
+                });
+                let first = text.split([' ', ':', ',']).next().unwrap_or_default();
+                let is_verb = VERBS.iter().any(|verb| verb.eq_ignore_ascii_case(first));
+                assert!(is_verb, "{tree}: {}", remedy.what);
+            }
         }
     }
 }

@@ -75,7 +75,7 @@ pub(super) fn hypervisor(signs: &Signs<'_>) -> Fact<Hypervisor> {
     ];
     match rows.into_iter().find(|(shown, ..)| *shown) {
         Some((_, sign, kind)) => Fact::Known(bare(kind, sign)),
-        None => Fact::Unknown(Unknown::not_applicable("nothing shows a hypervisor")),
+        None => Fact::Unknown(Unknown::not_applicable("no sign of a hypervisor")),
     }
 }
 

@@ -65,7 +65,7 @@ const VMCLOCK_IN_TAI: KernelVersion = KernelVersion { major: 7, minor: 0 };
 impl PhcDriver {
     /// By `ptp_clock_info.name`, how it begins. Amazon's is a network card's,
     /// which shows the cloud's time.
-    pub fn of(clock_name: &str) -> Self {
+    pub fn from_clock_name(clock_name: &str) -> Self {
         // `Virtio PTP type 0/variant 0`
         if let Some(rest) = clock_name.strip_prefix("Virtio PTP type ") {
             let kind = rest.split(['/', ',', ' ']).next().and_then(|word| word.parse().ok());
@@ -108,7 +108,7 @@ impl PhcDriver {
 impl Phc {
     /// The driver behind it.
     pub fn driver(&self) -> PhcDriver {
-        PhcDriver::of(&self.clock_name)
+        PhcDriver::from_clock_name(&self.clock_name)
     }
 
     /// What it counts under a kernel of this version.
@@ -122,7 +122,7 @@ impl Phc {
     ///     readable: true,
     ///     link: None,
     /// };
-    /// let time = |release| page.time(KernelVersion::of(release));
+    /// let time = |release| page.time(KernelVersion::parse(release));
     /// assert_eq!(time("6.12.9-amd64"), PhcTime::Utc);
     /// assert_eq!(time("7.0.1"), PhcTime::Tai);
     /// assert_eq!(time(""), PhcTime::Unknown);
@@ -174,7 +174,7 @@ mod tests {
     fn a_network_card_is_nobodys_host() {
         assert!(!named("igb-0000:01").is_hosts());
         assert!(named("ena-ptp-05").is_hosts());
-        assert_eq!(named("mlx5_ptp").time(KernelVersion::of("7.2.0")), PhcTime::Unknown);
+        assert_eq!(named("mlx5_ptp").time(KernelVersion::parse("7.2.0")), PhcTime::Unknown);
     }
 
     #[test]

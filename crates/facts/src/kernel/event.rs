@@ -49,19 +49,31 @@ const ABOUT_CLOCKS: &[&str] = &[
     "arm-pv: ",
 ];
 
+/// Starts of time daemons' messages: chronyd's (reference.c, main.c), ntpd's (ntp_loopfilter.c)
+/// and VirtualBox's guest tools' (VBoxServiceTimeSync.cpp).
+pub(super) const OF_DAEMONS: &[&str] = &[
+    "System clock was stepped by ",
+    "System clock wrong by ",
+    "System clock interference detected",
+    "Initial frequency ",
+    "Radical host time change: ",
+    "time reset ",
+];
+
 /// A line's event (without its stamp); `None` when not about clocks.
-pub fn of(text: &str) -> Option<LogEvent> {
+pub fn parse(text: &str) -> Option<LogEvent> {
     if is_of_program(text) {
         return None;
     }
     let text = text.strip_prefix("[Firmware Bug]: ").unwrap_or(text);
     let body = text.strip_prefix("clocksource:").unwrap_or(text).trim();
-    marked(text, body)
+    parse_marked(text, body)
         .or_else(|| watchdog(body))
         .or_else(|| frequency(text))
         .or_else(|| counter(text))
         .or_else(|| fault(text, body))
-        .or_else(|| outside(text))
+        .or_else(|| parse_outside_event(text))
+        .or_else(|| daemon(text))
         .or_else(|| about_clocks(text).then_some(LogEvent::Other))
 }
 
@@ -79,7 +91,7 @@ fn about_clocks(text: &str) -> bool {
 /// `Marking clocksource tsc unstable due to frequency skew` (7.1),
 /// `tsc: Marking TSC unstable due to clocksource watchdog` and
 /// `Clocksource tsc unstable (delta = -250013288 ns)` (before 4.0).
-fn marked(text: &str, body: &str) -> Option<LogEvent> {
+fn parse_marked(text: &str, body: &str) -> Option<LogEvent> {
     if let Some((_, rest)) = text.split_once("Marking TSC unstable due to") {
         return Some(marked_as("tsc", rest));
     }
@@ -106,13 +118,19 @@ fn unquoted(name: &str) -> &str {
 /// The watchdog's figures, and its messages of late reads.
 fn watchdog(body: &str) -> Option<LogEvent> {
     if body.contains("read-back delay") {
-        return Some(LogEvent::WatchdogDelayed { delay_ns: after(body, "delay of ") });
+        return Some(LogEvent::WatchdogDelayed { delay_ns: number_after(body, "delay of ") });
+    }
+    if let Some((head, _)) = body.split_once(" callbacks suppressed") {
+        let (function, messages) = head.split_once(": ")?;
+        return function.contains("watchdog").then(|| {
+            messages.parse().ok().map(|messages| LogEvent::WatchdogSuppressed { messages })
+        })?;
     }
     if body.contains("times before success") || body.contains("read timed out") {
-        return Some(LogEvent::WatchdogDelayed { delay_ns: after(body, "sequence took: ") });
+        return Some(LogEvent::WatchdogDelayed { delay_ns: number_after(body, "sequence took: ") });
     }
     if body.contains("kipping watchdog check:") {
-        let (clock, watchdog) = (after(body, "cs_nsec: "), after(body, "wd_nsec: "));
+        let (clock, watchdog) = (number_after(body, "cs_nsec: "), number_after(body, "wd_nsec: "));
         return Some(LogEvent::WatchdogDelayed { delay_ns: clock.max(watchdog) });
     }
     skew(body).or_else(|| interval(body)).or_else(|| interval_since_7_1(body))
@@ -121,11 +139,13 @@ fn watchdog(body: &str) -> Option<LogEvent> {
 /// `Clocksource 'tsc' skewed 1723424 ns (1 ms) over watchdog 'hpet' interval
 /// of 495997815 ns (495 ms)`
 fn skew(body: &str) -> Option<LogEvent> {
-    let (name, rest) = body.strip_prefix("Clocksource ")?.split_once(" skewed ")?;
+    // A copy may lack the first word, as it is the line's prefix twice.
+    let body = body.strip_prefix("Clocksource ").unwrap_or(body);
+    let (name, rest) = body.split_once("' skewed ")?;
     Some(LogEvent::Skew {
         clocksource: unquoted(name).to_owned(),
         skew_ns: rest.split_once(" ns")?.0.parse().ok()?,
-        interval_ns: after(rest, "interval of ")?,
+        interval_ns: number_after(rest, "interval of ")?,
     })
 }
 
@@ -134,11 +154,17 @@ fn skew(body: &str) -> Option<LogEvent> {
 /// nanoseconds.
 fn interval(body: &str) -> Option<LogEvent> {
     let (name, rest) = body.strip_prefix('\'')?.split_once("' ")?;
+    if rest.starts_with("wd2_") {
+        return Some(LogEvent::SecondReference {
+            clocksource: name.to_owned(),
+            interval_ns: number_after(rest, "_nsec: "),
+        });
+    }
     let watchdog = rest.starts_with("wd_");
     (watchdog || rest.starts_with("cs_")).then(|| LogEvent::WatchdogInterval {
         watchdog,
         clocksource: name.to_owned(),
-        interval_ns: after(rest, "_nsec: "),
+        interval_ns: number_after(rest, "_nsec: "),
     })
 }
 
@@ -204,7 +230,7 @@ fn fault(text: &str, body: &str) -> Option<LogEvent> {
 }
 
 /// Events that the machine, a CPU or the clock suffered from outside.
-fn outside(text: &str) -> Option<LogEvent> {
+fn parse_outside_event(text: &str) -> Option<LogEvent> {
     let body = text.strip_prefix("clocksource: ").unwrap_or(text);
     if let Some(to) = ["Switched to clocksource ", "Switching to clocksource "]
         .iter()
@@ -220,6 +246,14 @@ fn outside(text: &str) -> Option<LogEvent> {
         Some(LogEvent::KvmClock)
     } else if starts("random: crng reseeded due to virtual machine fork") {
         Some(LogEvent::Restored)
+    } else if (starts("CPU") && text.ends_with(" has been hot-added"))
+        || starts("Will online and init hotplugged CPU")
+    {
+        Some(LogEvent::CpuAdded)
+    } else if text.contains("SMP vm created on host with unstable TSC") {
+        Some(LogEvent::GuestTscUnreliable)
+    } else if let Some(age_ns) = number_after(text, "TimeSync: stale time stamp, ") {
+        Some(LogEvent::HostTimeStale { age_ns })
     } else if starts("PM: suspend exit") || starts("PM: hibernation: hibernation exit") {
         Some(LogEvent::Resumed)
     } else if starts("Clock: inserting leap second") || starts("Clock: deleting leap second") {
@@ -235,8 +269,32 @@ fn outside(text: &str) -> Option<LogEvent> {
     }
 }
 
+/// A time daemon's message, without its program's name.
+fn daemon(text: &str) -> Option<LogEvent> {
+    let start = OF_DAEMONS.iter().find(|start| text.starts_with(**start))?;
+    let rest = &text[start.len()..];
+    let number = || rest.split([' ', ',']).next()?.parse().ok().filter(|n: &f64| n.is_finite());
+    match *start {
+        "System clock was stepped by " | "System clock wrong by " | "time reset " => {
+            Some(LogEvent::DaemonStepped { by_s: number()? })
+        }
+        "System clock interference detected" => Some(LogEvent::ClockInterference),
+        "Initial frequency " => Some(LogEvent::DaemonFrequency { ppm: number()? }),
+        _ => {
+            // Its digits are grouped: `-123 456 789ns (HostNow=…`.
+            let digits: String = rest
+                .split("ns")
+                .next()?
+                .chars()
+                .filter(|c| !" ,\u{a0}\u{202f}".contains(*c))
+                .collect();
+            Some(LogEvent::HostTimeJumped { by_ns: digits.parse().ok()? })
+        }
+    }
+}
+
 /// The whole number after `label`.
-fn after(text: &str, label: &str) -> Option<u64> {
+fn number_after(text: &str, label: &str) -> Option<u64> {
     digits(text.split_once(label)?.1)
 }
 

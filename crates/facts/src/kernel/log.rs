@@ -6,7 +6,7 @@ use super::{LogLine, event};
 use crate::Fact;
 
 /// More lines about clocks than any boot writes; the last ones matter.
-const MAX_LINES: usize = 2000;
+pub(super) const MAX_LINES: usize = 2000;
 
 /// The kept part of the log: the lines of the last boot that are about
 /// clocks, in the form `[seconds] text`, without host name, process names or
@@ -21,7 +21,7 @@ pub fn reduce(log: &str) -> String {
         }
         // Parsed as it will be read again: a name may resemble a clock.
         let text = without_names(text);
-        if event::of(&text).is_some() {
+        if event::parse(&text).is_some() {
             kept.push(match at_s {
                 Some(at_s) => format!("[{at_s:12.6}] {text}\n"),
                 None => format!("{text}\n"),
@@ -35,7 +35,7 @@ pub fn reduce(log: &str) -> String {
 pub fn parse(log: &str) -> Fact<Vec<LogLine>> {
     let lines = log.lines().filter_map(|line| {
         let (at_s, text) = split(line);
-        Some(LogLine { at_s, text: text.to_owned(), event: event::of(text)? })
+        Some(LogLine { at_s, text: text.to_owned(), event: event::parse(text)? })
     });
     Fact::Known(lines.collect())
 }
@@ -43,7 +43,7 @@ pub fn parse(log: &str) -> Fact<Vec<LogLine>> {
 /// A line's seconds since boot, where it has a stamp, and its text. Takes the
 /// forms of klogctl (`<6>[    0.000010] text`), dmesg, /dev/kmsg
 /// (`6,339,5140900,-;text`) and syslog (`Nov 21 04:26:01 host kernel: [ … ]`).
-fn split(line: &str) -> (Option<f64>, &str) {
+pub(super) fn split(line: &str) -> (Option<f64>, &str) {
     let (mut at_s, mut text) = (None, line.trim());
     while let Some((stamp, rest)) = kmsg(text).or_else(|| bracket(text)).or_else(|| header(text)) {
         at_s = at_s.or(stamp);

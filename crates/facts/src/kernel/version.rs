@@ -20,7 +20,7 @@ pub struct KernelVersion {
 
 impl KernelVersion {
     /// The version in a release's name.
-    pub fn of(release: &str) -> Option<Self> {
+    pub fn parse(release: &str) -> Option<Self> {
         let mut numbers = release.split(|c: char| !c.is_ascii_digit());
         let mut next = || numbers.next()?.parse().ok();
         Some(Self { major: next()?, minor: next()? })
@@ -84,9 +84,9 @@ mod tests {
 
     #[test]
     fn versions_are_compared_by_number() {
-        let of = |release| KernelVersion::of(release).unwrap();
+        let of = |release| KernelVersion::parse(release).unwrap();
         assert!(of("6.19.2") < of("7.0.0-rc1") && of("7.0.0-rc1") < of("7.2.13+deb14-amd64"));
-        assert_eq!(KernelVersion::of("none"), None);
+        assert_eq!(KernelVersion::parse("none"), None);
     }
 
     #[test]

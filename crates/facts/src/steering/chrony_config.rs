@@ -101,7 +101,7 @@ impl MakeStep {
 impl ChronyConfig {
     /// Reference clocks that are PTP clocks.
     pub fn phcs(&self) -> impl Iterator<Item = &RefClock> {
-        self.refclocks.iter().filter(|one| one.driver.eq_ignore_ascii_case("PHC"))
+        self.refclocks.iter().filter(|refclock| refclock.driver.eq_ignore_ascii_case("PHC"))
     }
 }
 
@@ -116,7 +116,7 @@ fn words(line: &str) -> Vec<&str> {
 
 fn directive(words: &[&str]) -> Option<&'static str> {
     let first = words.first()?;
-    DIRECTIVES.into_iter().find(|one| one.eq_ignore_ascii_case(first))
+    DIRECTIVES.into_iter().find(|directive| directive.eq_ignore_ascii_case(first))
 }
 
 /// The kept part of a configuration: a line a directive, without the names of
@@ -148,7 +148,8 @@ pub fn reduce(text: &str) -> String {
 fn refclock(words: &[&str], kept: &mut String) {
     let driver = words.get(1).copied().unwrap_or_default();
     let parameter = words.get(2).copied().unwrap_or_default();
-    let is_known = ["PHC", "SOCK", "SHM", "PPS"].iter().any(|one| driver.eq_ignore_ascii_case(one));
+    let is_known =
+        ["PHC", "SOCK", "SHM", "PPS"].iter().any(|name| driver.eq_ignore_ascii_case(name));
     let device = parameter.split(':').next().unwrap_or_default();
     let shown = if device.starts_with("/dev/ptp") { device } else { WITHHELD };
     kept.push_str(&format!(" {} {shown}", if is_known { driver } else { WITHHELD }));
@@ -187,14 +188,14 @@ pub fn parse(text: &str) -> Fact<ChronyConfig> {
     for line in reduce(text).lines() {
         let words = words(line);
         let word = |at: usize| words.get(at).copied().unwrap_or_default();
-        let number = |at: usize| word(at).parse::<f64>().ok().filter(|one| one.is_finite());
+        let number = |at: usize| word(at).parse::<f64>().ok().filter(|number| number.is_finite());
         match word(0) {
             "server" | "pool" | "peer" => {
                 config.servers.push(NtpServer { name: word(1).to_owned(), smears: smears(word(1)) })
             }
             "refclock" => {
                 let offset =
-                    words.iter().position(|one| *one == "offset").and_then(|at| number(at + 1));
+                    words.iter().position(|word| *word == "offset").and_then(|at| number(at + 1));
                 in_tai.push(words.contains(&"tai"));
                 config.refclocks.push(RefClock {
                     driver: word(1).to_owned(),
@@ -237,9 +238,12 @@ mod tests {
     fn what_corrections_depend_on_is_read() {
         let config = parse(TEXT).known().unwrap().clone();
         let names: Vec<_> =
-            config.servers.iter().map(|one| (one.name.as_str(), one.smears)).collect();
+            config.servers.iter().map(|server| (server.name.as_str(), server.smears)).collect();
         assert_eq!(names, [(WITHHELD, false), ("169.254.169.123", true)]);
-        assert_eq!(config.phcs().map(|one| one.correction_s).collect::<Vec<_>>(), [0.0, -37.0]);
+        assert_eq!(
+            config.phcs().map(|refclock| refclock.correction_s).collect::<Vec<_>>(),
+            [0.0, -37.0]
+        );
         let corrections = |text: &str| parse(text).known().unwrap().refclocks[0].correction_s;
         assert_eq!(corrections("refclock PHC /dev/ptp0 tai\n"), 0.0, "no table");
         assert_eq!(corrections("refclock PHC /dev/ptp0 offset 37\n"), 37.0);

@@ -135,7 +135,7 @@ mod tests {
     fn what_takes_long_is_read_less_often() {
         let periods_ms = [30, 100, 150, 1000, 9000].map(|cost_us| {
             let mut period = Period::by_cost(Duration::from_millis(900));
-            let sample = Sample::at(0);
+            let sample = Sample::new(0);
             assert_eq!(period.ns(&sample), 900_000_000);
             period.took(Duration::from_micros(cost_us + 5000));
             period.took(Duration::from_micros(cost_us));

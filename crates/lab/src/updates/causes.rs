@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn what_another_tsc_offset_does_is_expected_by_the_kernels_version() {
-        let expected = |vcpus, release| with_other_offset(vcpus, KernelVersion::of(release));
+        let expected = |vcpus, release| with_other_offset(vcpus, KernelVersion::parse(release));
         assert_eq!(expected(2, "7.2.13+deb14-amd64"), Stability::Possible(false));
         assert_eq!(expected(2, "7.3.4-amd64"), Stability::Either);
         assert_eq!(expected(1, "7.3.4-amd64"), Stability::Possible(true));

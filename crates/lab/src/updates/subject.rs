@@ -34,7 +34,7 @@ impl Subject {
         }
         let machine = boot_guest(&settings)?;
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let kernel = KernelVersion::of(&release);
+        let kernel = KernelVersion::parse(&release);
         let mut subject = Self { machine, provider, cpus, has_master_clock: false, kernel };
         crate::pages::reenter_all(&subject.machine)?;
         subject.has_master_clock = subject.is_stable()?;

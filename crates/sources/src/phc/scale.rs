@@ -18,11 +18,11 @@ pub enum Smear {
 /// VMClock device's name states nothing: UTC before Linux 7.0, TAI since, and
 /// distributions take changes back to older kernels. It is measured.
 pub(super) fn named(clock_name: &str) -> PhcTime {
-    PhcDriver::of(clock_name).time(None)
+    PhcDriver::from_clock_name(clock_name).time(None)
 }
 
 pub(super) fn is_vmclock(clock_name: &str) -> bool {
-    PhcDriver::of(clock_name) == PhcDriver::VmClock
+    PhcDriver::from_clock_name(clock_name) == PhcDriver::VmClock
 }
 
 /// Whether it spreads leap seconds, by its name.

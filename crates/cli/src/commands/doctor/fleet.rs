@@ -61,7 +61,7 @@ fn heading(fleet: &FleetReport) -> String {
     let rest = if unchecked == 0 {
         String::new()
     } else {
-        format!(", {unchecked} on which nothing could be checked")
+        format!(", {unchecked} on which no rule could be checked")
     };
     format!("{all} machines: {} with findings, {fine} without{rest}", all - fine - unchecked)
 }
@@ -100,7 +100,7 @@ fn text(fleet: &FleetReport, verbose: bool, colours: bool) -> String {
             let _ = write!(page, "\n{}\n\n{}", title(report), text::render(report, true, colours));
         }
     } else {
-        page.push_str("\n--verbose adds each machine's report.\n");
+        page.push_str("\nAdd --verbose for each machine's report.\n");
     }
     page
 }
@@ -116,9 +116,7 @@ fn title(report: &DoctorReport) -> String {
 fn markdown(fleet: &FleetReport, verbose: bool) -> String {
     let cell = |words: &str| plain(words).replace('|', "\\|");
     let mut page = format!("**{}**\n\n", heading(fleet));
-    page.push_str(
-        "| severity | finding | machines | what to do first |\n| --- | --- | --- | --- |\n",
-    );
+    page.push_str("| severity | finding | machines | first remedy |\n| --- | --- | --- | --- |\n");
     for shared in &fleet.summary {
         let first = shared.first.as_ref().map_or("", |first| first.what.as_str());
         let _ = writeln!(

@@ -62,9 +62,9 @@ fn csv() -> String {
 /// The guide's page of rules.
 fn page() -> String {
     let mut page = String::from(
-        "# What the doctor checks\n\n\
-         Each finding of `parachron doctor` names its rule, and each rule its source.\n\
-         This page is the output of `parachron doctor --rules --format markdown`.\n",
+        "# Rules of parachron doctor\n\nEach finding of `parachron doctor` names its rule, and \
+         each rule its source.\nThis page is the output of `parachron doctor --rules --format \
+         markdown`.\n",
     );
     for rule in RULES {
         let _ = write!(

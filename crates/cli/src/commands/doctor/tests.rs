@@ -13,7 +13,7 @@ pub(super) fn report(name: &str) -> DoctorReport {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/machines"));
     let tree = Tree::captured(&folder.join(name)).unwrap();
     let origin = Origin { root: Some(name.to_owned()), ..Origin::default() };
-    DoctorReport::new(inspect::read(&tree), None).from(origin)
+    DoctorReport::new(inspect::read(&tree), None).with_origin(origin)
 }
 
 #[test]

@@ -22,8 +22,12 @@ pub(super) fn render(report: &DoctorReport, verbose: bool, colours: bool) -> Str
     }
     page.rule();
     if verbose {
-        list(&mut page, "In order", report.diagnosis.checked.iter().filter(|one| one.could_check));
-        let unknown = report.diagnosis.checked.iter().filter(|one| !one.could_check);
+        list(
+            &mut page,
+            "In order",
+            report.diagnosis.checked.iter().filter(|entry| entry.could_check),
+        );
+        let unknown = report.diagnosis.checked.iter().filter(|entry| !entry.could_check);
         list(&mut page, "Not checked", unknown);
     }
     summary(&mut page, report, verbose);
@@ -33,7 +37,7 @@ pub(super) fn render(report: &DoctorReport, verbose: bool, colours: bool) -> Str
 /// Findings alone, each under a rule; in colour or without.
 pub(crate) fn findings(findings: &[Finding], colours: bool) -> String {
     let mut page = Page { text: String::new(), colours };
-    findings.iter().for_each(|one| finding(&mut page, one));
+    findings.iter().for_each(|found| finding(&mut page, found));
     page.text
 }
 
@@ -209,10 +213,11 @@ fn list<'a>(page: &mut Page, heading: &str, entries: impl Iterator<Item = &'a Ch
 fn summary(page: &mut Page, report: &DoctorReport, verbose: bool) {
     let unknown = report.diagnosis.checked.iter().filter(|entry| !entry.could_check).count();
     let fine = report.diagnosis.checked.len() - unknown;
-    let found: BTreeSet<_> = report.diagnosis.findings.iter().map(|one| &one.rule).collect();
+    let found: BTreeSet<_> =
+        report.diagnosis.findings.iter().map(|finding| &finding.rule).collect();
     let found = found.len();
     let rules = found + report.diagnosis.checked.len();
-    let hint = if verbose { "" } else { "; --verbose lists them" };
+    let hint = if verbose { "" } else { "; add --verbose to list them" };
     let line = format!(
         "{rules} rules: {found} with findings, {fine} in order, {unknown} not checked{hint}."
     );
@@ -221,7 +226,7 @@ fn summary(page: &mut Page, report: &DoctorReport, verbose: bool) {
         report.diagnosis.checked.iter().filter(|entry| entry.outcome.ends_with("needs root"));
     let closed = closed.count();
     if closed > 0 {
-        page.paragraph("", "", &format!("{closed} more can be checked as root."), DIM);
+        page.paragraph("", "", &format!("Run it as root to check {closed} more."), DIM);
     }
 }
 

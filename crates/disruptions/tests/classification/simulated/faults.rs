@@ -106,7 +106,7 @@ impl Machine {
     /// The observer's CPU is taken away: it runs on another, whose TSC is ahead.
     pub(crate) fn take_cpu_away(&mut self, ahead_cycles: u64) {
         self.cpu ^= 1;
-        self.activity.stolen.retain(|it| it.cpu != 0);
+        self.activity.stolen.retain(|stolen| stolen.cpu != 0);
         self.tsc += ahead_cycles;
         self.source_ns = self.read_source();
     }
@@ -195,7 +195,7 @@ impl Machine {
         }
         let ticks = ns / 10_000_000;
         let stolen = self.activity.stolen.iter_mut().take(if all_cpus { usize::MAX } else { 1 });
-        stolen.for_each(|it| it.stolen_ns += ticks * 10_000_000);
+        stolen.for_each(|stolen| stolen.stolen_ns += ticks * 10_000_000);
     }
 
     /// An NTP daemon changes the frequency.

@@ -254,10 +254,13 @@ impl Machine {
     /// What a sample shows now.
     pub(crate) fn sample(&mut self, all: bool) -> Sample {
         let clocks = [
-            self.between(|it| it.monotonic_ns as u64, Self::unix_ns),
-            self.between(|it| it.monotonic_ns as u64, |it| it.monotonic_ns as u64 + it.slept_ns),
-            self.between(|it| it.raw_ns, |it| it.monotonic_ns as u64),
-            self.between(|it| it.tsc, |it| it.raw_ns),
+            self.between(|truth| truth.monotonic_ns as u64, Self::unix_ns),
+            self.between(
+                |truth| truth.monotonic_ns as u64,
+                |truth| truth.monotonic_ns as u64 + truth.slept_ns,
+            ),
+            self.between(|truth| truth.raw_ns, |truth| truth.monotonic_ns as u64),
+            self.between(|truth| truth.tsc, |truth| truth.raw_ns),
         ];
         let [realtime, boottime_now, monotonic_by_raw, raw] = clocks.map(Some);
         let monotonic = self.monotonic_ns as u64;
@@ -300,7 +303,7 @@ impl Machine {
             was_set: Fact::Known(std::mem::take(&mut self.was_set)),
             new_generation: Fact::Known(std::mem::take(&mut self.new_generation)),
             was_stopped: std::mem::take(&mut self.was_stopped),
-            ..Sample::at(monotonic)
+            ..Sample::new(monotonic)
         }
     }
 }
@@ -362,7 +365,9 @@ impl Watch {
         let sample = self.machine.sample(self.observer.is_gathering());
         let now_ns = sample.monotonic_ns;
         let Observed { events, disruptions } = self.observer.observe(sample);
-        let is_step = |it: &&Happened| matches!(it.event, Event::Step { .. } | Event::Rate { .. });
+        let is_step = |happened: &&Happened| {
+            matches!(happened.event, Event::Step { .. } | Event::Rate { .. })
+        };
         self.steps += events.iter().filter(is_step).count();
         self.reported.extend(disruptions.into_iter().map(|disruption| (now_ns, disruption)));
     }

@@ -79,7 +79,7 @@ fn beside_chronyd_it_is_not_chronyd_that_steps() {
     let mut facts = firecracker();
     let (_, command, changes) = advised(&facts);
     assert!(!command.contains("makestep"), "{command}");
-    assert!(changes.ends_with("beside chronyd it only steps"), "{changes}");
+    assert!(changes.ends_with("; chronyd keeps the frequency, parachron only steps"), "{changes}");
     undisciplined(&mut facts);
     assert!(!advised(&facts).2.contains("chronyd"));
 }
@@ -92,7 +92,7 @@ fn where_it_is_installed_the_service_is_started() {
         Fact::Known(vec![keeper(TimeKeeperKind::Chrony, true), installed.clone()]);
     let (_, command, changes) = advised(&facts);
     assert_eq!(command, "sudo systemctl enable --now parachrond");
-    assert!(changes.starts_with("the time of day, from now on, after a reboot too; beside"));
+    assert!(changes.starts_with("the time of day, from now on and after a reboot; chronyd"));
     // Servers have to be named in its file, which it reads at its start.
     facts.phcs = Fact::Known(Vec::new());
     let (_, command, _) = advised(&facts);

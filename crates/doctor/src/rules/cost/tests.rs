@@ -53,7 +53,10 @@ fn a_reading_far_above_its_sources_norm() {
         hypervisor.kind = facts::cpu::HypervisorKind::Tcg;
     }
     set_source(&mut emulated, "tsc", "tsc");
-    assert!(fine(&emulated, Some(&measured), "read-cost").contains("see software-emulation"));
+    assert!(
+        fine(&emulated, Some(&measured), "read-cost")
+            .contains("see the finding software-emulation")
+    );
 }
 
 #[test]
@@ -119,7 +122,7 @@ fn xen_says_itself_that_it_emulates_the_tsc() {
     let slow = measured("xen", 45_500.0, 1000);
     for rule in ["slow-clocksource", "reads-enter-kernel"] {
         let outcome = fine(&guest, Some(&slow), rule);
-        assert!(outcome.ends_with("see tsc-trapped"), "{rule}: {outcome}");
+        assert!(outcome.ends_with("see the finding tsc-trapped"), "{rule}: {outcome}");
     }
     if let facts::Fact::Known(hypervisor) = &mut guest.cpu.hypervisor
         && let Some(tsc) = hypervisor.xen.as_mut().and_then(|xen| xen.tsc.as_mut())
@@ -140,7 +143,7 @@ fn a_read_that_another_rule_explains_is_not_called_usual() {
     let slow = measured("tsc", 740.0, 1000);
     for rule in ["read-cost", "slow-clocksource"] {
         let outcome = fine(&facts, Some(&slow), rule);
-        assert!(!outcome.contains("usual") && outcome.contains("see that rule"), "{outcome}");
+        assert!(!outcome.contains("usual") && outcome.contains("see the finding"), "{outcome}");
     }
 }
 
@@ -157,4 +160,22 @@ fn a_cost_under_software_emulation_is_that_of_the_emulation() {
     let measured = measured("tsc", 240.0, 0);
     assert!(finding_text(&healthy_kvm_guest(), Some(&measured), "read-cost").contains("240 ns"));
     fine(&facts, Some(&measured), "read-cost");
+}
+
+#[test]
+fn a_clock_that_never_moved_is_not_in_order() {
+    let mut measured = crate::testing::measured_tsc();
+    measured.order.push(instruments::measurements::Order {
+        clock: "CLOCK_MONOTONIC".into(),
+        readings: 40_000,
+        backward: 0,
+        largest_backward_ns: 0.0,
+    });
+    measured.granularity.push(instruments::measurements::Granularity {
+        clock: "CLOCK_MONOTONIC".into(),
+        smallest_step_ns: None,
+        claimed_ns: Some(1),
+    });
+    let text = finding_text(&healthy_kvm_guest(), Some(&measured), "clock-order");
+    assert!(text.starts_with("Error: CLOCK_MONOTONIC stands still"), "{text}");
 }

@@ -98,3 +98,15 @@ fn unknown_facts_are_no_finding() {
     could_not(&facts, None, "kvm-host-clock");
     fine(&healthy_bare_metal(), None, "kvm-clock-missing");
 }
+
+/// The line of arch/x86/kvm/x86.c is enough where /dev/kvm may not be opened.
+#[test]
+fn the_hosts_own_log_shows_that_its_guests_have_no_master_clock() {
+    let mut facts = crate::testing::healthy_bare_metal();
+    facts.kvm_host = facts::Fact::Unknown(facts::Unknown::NeedsRoot { what: "/dev/kvm".into() });
+    let line = "kvm: SMP vm created on host with unstable TSC; guest TSC will not be reliable";
+    facts.kernel.log = facts::kernel::log::parse(line);
+    let text = finding_text(&facts, None, "kvm-host-clock");
+    assert!(text.contains("Guests of this KVM host get no stable kvm-clock"), "{text}");
+    assert!(text.contains(line), "{text}");
+}

@@ -79,31 +79,32 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     row(
         &["notsc"],
         HarmfulIf(tsc_is_good, Warning),
-        "It marks the TSC unstable at boot; tsc=unstable has replaced it. On this CPU the TSC is \
-         a good clock, and the cheapest.",
+        "The parameter marks the TSC unstable at boot; tsc=unstable has replaced it. On this CPU \
+         the TSC is a good clock, and the cheapest.",
     ),
     row(
         &["tsc=unstable"],
         HarmfulIf(tsc_is_good, Warning),
-        "It keeps the kernel from using the TSC as its clock. On this CPU the TSC is a good clock, \
-         and the cheapest.",
+        "The parameter keeps the kernel from using the TSC as its clock. On this CPU the TSC is a \
+         good clock, and the cheapest.",
     ),
     row(
         &["tsc=reliable"],
         HarmfulIf(tsc_is_doubtful, Warning),
-        "It disables all checks of the TSC, at boot and later: the kernel does not notice one that \
-         goes wrong. Safe only where the CPU guarantees it (constant_tsc, nonstop_tsc).",
+        "The parameter disables all checks of the TSC, at boot and later: the kernel does not \
+         notice if the TSC goes wrong. Safe only if the CPU guarantees it (constant_tsc, \
+         nonstop_tsc).",
     ),
     row(
         &["tsc=nowatchdog"],
         HarmfulIf(tsc_is_doubtful, Warning),
-        "It disables the watchdog of the TSC: the kernel does not notice one that goes wrong \
-         after boot. Safe only where the CPU guarantees it (constant_tsc, nonstop_tsc).",
+        "The parameter disables the watchdog of the TSC: the kernel does not notice if the TSC \
+         goes wrong after boot. Safe only if the CPU guarantees it (constant_tsc, nonstop_tsc).",
     ),
     row(
         &["tsc=recalibrate"],
         Harmless,
-        "measures the advertised TSC frequency against another timer and warns if it is off.",
+        "compares the advertised TSC frequency with another timer and warns if it is off.",
     ),
     row(&["tsc"], Harmless, "no harm to the clock."),
     row(&["tsc_early_khz"], Harmless, "sets the TSC's frequency instead of measuring it at boot."),
@@ -111,57 +112,60 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     row(
         &["clocksource"],
         Harmless,
-        "names the clock source; the rule clocksource-not-used checks it.",
+        "selects the clock source; the rule clocksource-not-used checks it.",
     ),
     row(
         &["clock"],
         Obsolete,
-        "It still works, with a warning at boot; its name today is clocksource=. clock=pmtmr \
-         means clocksource=acpi_pm, a slow source.",
+        "The parameter still works, with a warning at boot; its name today is clocksource=. \
+         clock=pmtmr means clocksource=acpi_pm, a slow source.",
     ),
     // Not in any mainline kernel: Red Hat Enterprise Linux 6 alone had it.
     row(
         &["clocksource_failover"],
         Obsolete,
         "Only the kernel of Red Hat Enterprise Linux 6 had it. Today's kernels ignore it: they \
-         choose the next best source themselves.",
+         choose the next best source without it.",
     ),
     // arch/x86/kernel/kvmclock.c
     row(
         &["no-kvmclock"],
         Harmless,
-        "disables kvm-clock; the rule kvm-clock-missing reports what that means under KVM.",
+        "disables kvm-clock; the rule kvm-clock-missing reports the consequences under KVM.",
     ),
     row(
         &["no-kvmclock-vsyscall"],
         HarmfulIf(on_kvm_clock, Error),
-        "It keeps programs from reading kvm-clock themselves: each read is a system call.",
+        "The parameter keeps programs from reading kvm-clock themselves: each read is a system \
+         call.",
     ),
     row(
         &["nopv"],
         HarmfulIf(is_guest_but_not_of_kvm, Warning),
-        "It disables all paravirtual interfaces, the clock included.",
+        "The parameter disables all paravirtual interfaces, the clock included.",
     ),
     row(&["no-steal-acc"], Harmless, "the scheduler does not account for stolen time."),
     // arch/x86/entry/vdso/vma.c
     row(
         &["vdso=0"],
         HarmfulIf(always, Error),
-        "It keeps programs from reading any clock themselves: each read is a system call.",
+        "The parameter keeps programs from reading any clock themselves: each read is a system \
+         call.",
     ),
     // kernel/time/tick-sched.c, hrtimer.c
     row(
         &["nohz=off"],
         HarmfulIf(is_guest, Note),
         "Timer ticks wake every idle vCPU up to 1000 times a second, which costs the host CPU \
-         time. It helped old guests whose clock counted ticks; today's clock does not.",
+         time. This helped old guests whose clock counted ticks; today's clocks do not.",
     ),
-    row(&["nohz"], Harmless, "ticks stop on idle CPUs, as by default."),
+    row(&["nohz"], Harmless, "ticks stop on idle CPUs, which is the default."),
     row(&["nohz_full"], Harmless, "ticks stop on busy CPUs too; the clock does not need them."),
     row(
         &["highres=off"],
         HarmfulIf(always, Warning),
-        "Timers and sleeps round up to the next tick, 1–10 ms. The clock itself is not affected.",
+        "Timers and sleeps are rounded up to the next tick, 1–10 ms. The clock itself is not \
+         affected.",
     ),
     // Not in any mainline kernel: Red Hat Enterprise Linux 5 alone had it.
     row(
@@ -175,19 +179,19 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         &["xen.independent_wallclock", "independent_wallclock"],
         Obsolete,
         "Only Xen's own kernels up to 2.6.18 had it. With today's kernels each guest keeps its own \
-         time of day, and needs NTP.",
+         time of day and needs NTP.",
     ),
     // drivers/acpi/processor_idle.c, drivers/idle/intel_idle.c
     row(
         &["processor.max_cstate", "intel_idle.max_cstate"],
         Harmless,
-        "keeps CPUs out of deep idle states: needed where the TSC stops there, otherwise only for \
+        "keeps CPUs out of deep idle states: needed if the TSC stops there, otherwise only for \
          latency, at the cost of power.",
     ),
     row(
         &["idle=poll"],
         HarmfulIf(is_guest, Note),
-        "Idle vCPUs spin instead of yielding: to the host they are always busy, so it takes CPU \
+        "Idle vCPUs spin instead of yielding: the host sees them as always busy, so it takes CPU \
          time from them, which shows as steal. The clock gains nothing.",
     ),
     row(
@@ -200,15 +204,16 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     row(
         &["lpj"],
         HarmfulIf(is_guest, Note),
-        "It fixes the length of the kernel's delay loops, not the clock. After a migration to \
-         another CPU they are too short or too long; without it they follow the TSC.",
+        "lpj= hard-codes the kernel's delay loops; the clock is unaffected. After migration to \
+         another CPU the delays are too short or too long. Without lpj= they are calibrated from \
+         the TSC.",
     ),
     // arch/x86/kernel/apic/apic.c
     row(
         &["nolapic_timer", "noapictimer"],
         HarmfulIf(always, Warning),
-        "One PIT or HPET runs the timers of all CPUs: they fire late, and in a guest each takes an \
-         exit.",
+        "One PIT or HPET runs the timers of all CPUs: timers fire late, and in a guest each takes \
+         an exit.",
     ),
     row(
         &["lapic=notscdeadline"],
@@ -219,7 +224,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     row(
         &["hpet=disable", "nohpet"],
         Harmless,
-        "no HPET: the watchdog compares with acpi_pm instead.",
+        "no HPET: the watchdog uses acpi_pm as its reference instead.",
     ),
     // drivers/clocksource/acpi_pm.c
     row(

@@ -73,7 +73,10 @@ fn a_restore_is_corrected_only_by_the_clock_followed_and_by_steps() {
     let config = "refclock PHC /dev/ptp0 poll 2\nmakestep 1 3\n";
     facts.steering.chrony_config = chrony_config::parse(config);
     let text = finding_text(&facts, None, "snapshot-restore");
-    assert!(text.contains("its makestep allows no step") && !text.contains("refclock"), "{text}");
+    assert!(
+        text.contains("its makestep setting allows no step") && !text.contains("refclock"),
+        "{text}"
+    );
     facts.steering.chrony_config = gone("/etc/chrony/chrony.conf");
     could_not(&facts, None, "snapshot-restore");
     let mut facts = by_ntp(facts);
@@ -127,7 +130,7 @@ fn suspends_of_a_laptop_are_no_finding() {
     log(&mut facts, 3_600.0, "PM: suspend exit", LogEvent::Resumed);
     assert_eq!(
         fine(&facts, None, "pauses-seen"),
-        "1 suspend; the kernel adds the suspended time from the RTC"
+        "1 suspend; the kernel adds the time spent suspended from the RTC"
     );
     fine(&facts, None, "snapshot-restore");
 }
@@ -148,7 +151,7 @@ fn a_vmclock_that_its_host_does_not_trust() {
     facts.vmclock = page(2);
     assert_eq!(
         fine(&facts, None, "vmclock-status"),
-        "/dev/vmclock0: synchronised; it informs programs of restores, and sets no clock"
+        "/dev/vmclock0: synchronised; it notifies programs of restores and does not set the clock"
     );
     facts.vmclock = Fact::Unknown(Unknown::NeedsRoot { what: "/dev/vmclock0".into() });
     could_not(&facts, None, "vmclock-status");

@@ -55,7 +55,7 @@ fn no_rtc_at_all() {
 fn a_firecracker_guest_needs_no_rtc() {
     assert_eq!(
         fine(&healthy_firecracker(), None, "rtc-missing"),
-        "none, and none needed: kvm-clock gives the time of day at boot"
+        "none, and none needed: kvm-clock provides the time of day at boot"
     );
 }
 

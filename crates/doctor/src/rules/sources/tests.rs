@@ -34,12 +34,15 @@ fn a_vmclock_counts_utc_before_linux_7_and_tai_since() {
     // The offset is added to the clock's time.
     let text =
         finding_text(&with("vmclock", "7.0.0", &utc.replace("poll 2", "offset 37")), None, RULE);
-    assert!(text.contains("counts TAI, and its line adds 37 s: 74 s off"), "{text}");
+    assert!(
+        text.contains("counts TAI, but its refclock line in chrony.conf adds 37 s: 74 s off"),
+        "{text}"
+    );
     // Without a table of leap seconds chronyd does not know TAI − UTC.
     let by_table = "refclock PHC /dev/ptp0 tai\nleapsectz right/UTC\n";
     fine(&with("vmclock", "7.0.0", by_table), None, RULE);
     let text = finding_text(&with("vmclock", "7.0.0", "refclock PHC /dev/ptp0 tai\n"), None, RULE);
-    assert!(text.contains("takes it for UTC: 37 s off"), "{text}");
+    assert!(text.contains("configured to read it as UTC: 37 s off"), "{text}");
 }
 
 #[test]

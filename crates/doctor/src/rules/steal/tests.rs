@@ -50,7 +50,7 @@ fn steal_is_not_reported_where_the_host_has_no_steal_clock() {
     };
     assert!(told(Kvm, features(0x0100_0009)).starts_with("not reported here: "));
     // arm64 has no such register.
-    assert!(told(Kvm, None).starts_with("not reported here: nothing was counted"));
+    assert!(told(Kvm, None).starts_with("not reported here: no stolen time was counted"));
     for kind in [AppleVirtualization, HyperV, Tcg, Unrecognised, UserModeLinux, VirtualBox, Vmware]
     {
         let told = told(kind, None);
@@ -115,7 +115,7 @@ fn dom0_is_given_cpus_by_xens_own_options() {
         hypervisor.xen = Some(Xen { mode: None, control_domain: Some(true), tsc: None });
     }
     let text = finding_text(&facts, None, "steal-time");
-    assert!(text.contains("dom0_vcpus_pin") && !text.contains("On the host"), "{text}");
+    assert!(text.contains("dom0_vcpus_pin") && !text.contains("on the host"), "{text}");
 }
 
 #[test]

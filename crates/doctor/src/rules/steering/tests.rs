@@ -134,7 +134,7 @@ fn daemons_by_adjtime_steer_the_clock_and_fight_others() {
             format!("{program} runs and sets the clock")
         );
         let text = finding_text(&with_keepers(&[TimeKeeperKind::Chrony, kind]), None, "one-daemon");
-        let named = format!("chronyd and {program} discipline the same clock");
+        let named = format!("chronyd and {program} discipline the clock at the same time");
         assert!(text.contains(&named) && text.contains("disable --now"), "{text}");
     }
     // ClockBound's tells the kernel (STA_UNSYNC of its `Timex`).
@@ -163,7 +163,7 @@ fn occasional_tools_are_no_finding() {
     ]);
     assert_eq!(
         fine(&facts, None, "guest-tools"),
-        "vmtoolsd, hv_utils: sets the clock after pauses only, unless configured otherwise"
+        "vmtoolsd, hv_utils: sets the clock only after pauses, unless configured otherwise"
     );
 }
 

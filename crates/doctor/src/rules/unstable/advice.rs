@@ -7,38 +7,57 @@ use crate::remedies::{READ_ONLY, add_parameter};
 
 /// The remedies.
 pub(super) fn remedies(cause: &Cause, case: &Case<'_>) -> Vec<Remedy> {
-    let guest = case.is_guest() == Some(true);
+    // Only a guest has a page.
+    let by_page = matches!(cause, Cause::Stopped { by_page: true, .. });
+    let guest = case.is_guest() == Some(true) || by_page;
+    if let Cause::PageLeapt { .. } = cause {
+        return vec![Remedy::advice(
+            "Update the host's kernel or VMM: it must not move kvm-clock when a vCPU is added \
+             (the new vCPU wrote TSC_ADJUST). Check the time of day: `chronyc tracking`.",
+        )];
+    }
     if cause.acquits() {
         return not_at_fault(case);
     }
     match cause {
         Cause::WrongRate { form: Form::Rewritten, .. }
-        | Cause::WrongOnce { form: Form::Rewritten | Form::Bracketed, .. } => which_is_right(guest),
-        Cause::WrongOnce { .. } if guest && is_guaranteed(case) => vec![
+        | Cause::Jumped { form: Form::Rewritten | Form::Bracketed, .. } => which_is_right(guest),
+        Cause::Jumped { .. } if guest && is_guaranteed(case) => vec![
             Remedy::command(
-                "Check whether the frequency correction changed: then the rate did.",
+                "Check whether the frequency correction changed: if it did, the TSC's rate did.",
                 "chronyc tracking",
             )
             .changes(READ_ONLY),
             Remedy::advice(
-                "If it did not, tsc=nowatchdog keeps the TSC in use from the next boot on.",
+                "If it did not, add tsc=nowatchdog to the kernel's command line: it keeps the TSC \
+                 in use from the next boot on.",
             ),
         ],
-        Cause::WrongOnce { .. } => not_at_fault(case),
+        Cause::Jumped { .. } => not_at_fault(case),
+        Cause::Damaged { .. } => vec![
+            Remedy::command(
+                "Copy the lines from the log itself.",
+                "sudo journalctl --dmesg --grep 'clocksource|tsc|TSC'",
+            )
+            .changes(READ_ONLY),
+        ],
         Cause::WrongRate { .. } if guest => vec![
             Remedy::advice(
-                "On the host: advertise the TSC's frequency (QEMU with KVM: -cpu host,+invtsc, \
-                 which blocks migration unless tsc-frequency= is set too). Do not force tsc \
-                 meanwhile.",
+                "Advertise the TSC's frequency on the host (QEMU with KVM: -cpu host,+invtsc, \
+                 which blocks migration unless tsc-frequency= is set too). Until then do not force \
+                 tsc.",
             ),
             Remedy::advice(
-                "Discipline the clock by NTP: it shows which of the two clocks is right.",
+                "Discipline the clock by NTP (chrony): `chronyc tracking` shows which of the two \
+                 clocks is right.",
             ),
         ],
         Cause::WrongRate { .. } => vec![
             Remedy::advice("Update the firmware: it may advertise a wrong frequency."),
-            add_parameter(case, "tsc=recalibrate")
-                .changes("from the next boot on (Linux 6.3 and later): it measures and warns only"),
+            add_parameter(case, "tsc=recalibrate").changes(
+                "from the next boot on (Linux 6.3 and later): the kernel measures the frequency \
+                 and only warns",
+            ),
         ],
         _ => by_kind(cause, case, guest),
     }
@@ -46,39 +65,46 @@ pub(super) fn remedies(cause: &Cause, case: &Case<'_>) -> Vec<Remedy> {
 
 fn by_kind(cause: &Cause, case: &Case<'_>, guest: bool) -> Vec<Remedy> {
     match cause {
-        Cause::Backward { .. } | Cause::JumpedAhead | Cause::Stopped | Cause::HostBackward
+        Cause::Backward { .. }
+        | Cause::JumpedAhead { .. }
+        | Cause::Stopped { .. }
+        | Cause::HostBackward
             if guest =>
         {
             vec![Remedy::advice(
-                "Leave tsc unused: the host does not advance it over pauses. Use kvm-clock or the \
-                 hypervisor's page, and on the host restore the TSC before the vCPUs run.",
+                "Leave tsc unused: the host does not advance it over pauses. Switch to kvm-clock \
+                 or the hypervisor's page, and on the host restore the TSC before the vCPUs run.",
             )]
         }
-        Cause::Backward { .. } | Cause::JumpedAhead | Cause::Stopped | Cause::HostBackward => {
+        Cause::Backward { .. }
+        | Cause::JumpedAhead { .. }
+        | Cause::Stopped { .. }
+        | Cause::HostBackward => {
             vec![Remedy::advice(
                 "Leave tsc unused, and update the firmware: it loses the counter at a suspend, or \
-                 writes it.",
+                 writes to it.",
             )]
         }
         Cause::Halts => vec![
-            Remedy::advice("Leave tsc unused where another clock source is good enough."),
+            Remedy::advice("Leave tsc unused if another clock source is good enough."),
             add_parameter(case, "processor.max_cstate=1 intel_idle.max_cstate=1")
                 .changes("from the next boot on: the counter no longer stops; idle power rises"),
         ],
         Cause::NotCalibrated if guest => vec![Remedy::advice(
-            "Advertise the frequency in the VMM: kvm-clock, CPUID 0x15, or tsc_early_khz= on the \
-             kernel's command line.",
+            "Advertise the frequency in the VMM: by kvm-clock, CPUID 0x15, or tsc_early_khz= on \
+             the kernel's command line.",
         )],
         Cause::NotSynchronised if guest => vec![Remedy::advice(
-            "On the host: give the guest a CPU model whose TSC has a constant rate (QEMU with \
-             KVM: -cpu host,+invtsc, which blocks migration unless tsc-frequency= is set too; \
+            "Give the guest a CPU model whose TSC has a constant rate, on the host (QEMU with KVM: \
+             -cpu host,+invtsc, which blocks migration unless tsc-frequency= is set too; \
              emulation, TCG, has none). Do not force tsc.",
         )],
         Cause::Warp if guest => vec![Remedy::advice(
             "Leave tsc unused, and make the VMM start all vCPUs with one TSC offset.",
         )],
         Cause::FollowsFrequency if guest => vec![Remedy::advice(
-            "Leave tsc unused: the host's CPU changes its rate, or its model hides constant_tsc.",
+            "Leave tsc unused: the host's CPU changes its rate, or its CPU model hides \
+             constant_tsc.",
         )],
         Cause::Warp | Cause::NotSynchronised | Cause::NotCalibrated | Cause::FollowsFrequency => {
             vec![Remedy::advice("Update the firmware; do not force tsc.")]
@@ -104,16 +130,16 @@ fn by_kind(cause: &Cause, case: &Case<'_>, guest: bool) -> Vec<Remedy> {
 /// the watchdog.
 fn which_is_right(guest: bool) -> Vec<Remedy> {
     let fix = if guest {
-        "Leave tsc unused until the host keeps it right: over a migration it needs TSC scaling or \
+        "Leave tsc unused until the host keeps it right: for migration it needs TSC scaling or \
          hosts of one frequency. Do not silence the watchdog (tsc=nowatchdog, tsc=reliable)."
     } else {
-        "Leave tsc unused until it is known that the reference is wrong: update the firmware. Do \
-         not silence the watchdog (tsc=nowatchdog, tsc=reliable) before."
+        "Leave tsc unused until it is certain that the reference is wrong: update the firmware. Do \
+         not silence the watchdog (tsc=nowatchdog, tsc=reliable) until then."
     };
     vec![
         Remedy::command(
-            "Find out by NTP which of the two clocks is right: its frequency correction under \
-             each source shows it.",
+            "Find out by NTP which of the two clocks is right: compare the frequency correction \
+             under each source.",
             "chronyc tracking",
         )
         .changes(READ_ONLY),
@@ -137,7 +163,7 @@ fn not_at_fault(case: &Case<'_>) -> Vec<Remedy> {
             .changes(READ_ONLY),
         add_parameter(case, "tsc=nowatchdog").changes(
             "from the next boot on the kernel uses the TSC without a watchdog (Linux 5.4 and \
-             later), and does not notice one that goes wrong",
+             later), and does not notice if the TSC goes wrong",
         ),
     ]
 }

@@ -1,12 +1,11 @@
 //! Why the kernel marked the TSC unstable: by its message, or by the size and
 //! sign of the figures.
 
-use facts::kernel::{LogEvent, LogLine};
-
 use super::counter::Counter;
 use super::interval::{Interval, Reference};
 use super::rate::ACPI_PM_HZ;
-use crate::case::{Case, log_evidence};
+use crate::case::Case;
+use facts::kernel::{LogEvent, LogLine};
 
 /// A cause, with the figures that show it.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,16 +39,26 @@ pub(super) enum Cause {
     ReferenceWrapped { times: u32, wrap_ns: f64, rest_ns: f64 },
     /// The difference is a power of two of nanoseconds.
     Overflow { power: u32 },
+    /// The two agree by their counters over so long: the check was late, and what the
+    /// kernel computed overflowed.
+    CheckLate { length_ns: f64 },
+    /// A second reference agrees with the TSC, and shows that the first is off by so much.
+    ReferenceWrong { by_ns: f64, witness: String },
+    /// The hypervisor's page leapt by so much after a CPU was added.
+    PageLeapt { by_ns: f64 },
     /// It gained seconds at once, or the reference lost them.
-    JumpedAhead,
+    JumpedAhead { by_ns: Option<f64> },
     /// It stopped, or was set back, while the reference advanced.
-    Stopped,
+    /// `by_page`: by the hypervisor's page, which counts while the host sleeps.
+    Stopped { by_ns: Option<f64>, by_page: bool },
+    /// The lines cannot be as the kernel printed them.
+    Damaged { what: String },
     /// One of the two reads was late: a busy host, an SMI.
     ReadLate,
     /// It runs at another rate than the kernel assumes.
     WrongRate { ppm: f64, form: Form },
-    /// As small as a wrong rate would make it, but after this long without.
-    WrongOnce { ppm: f64, after_s: f64, form: Form },
+    /// As small as a wrong rate would make it, but after this long without: a jump.
+    Jumped { by_ns: f64, after_s: f64, form: Form },
     /// The log has the counters, but not the TSC's rate: the rates that fit,
     /// by the number of wraps of the reference.
     RateUnknown { fits: Vec<(u32, f64)> },
@@ -60,13 +69,12 @@ pub(super) enum Cause {
 /// How the kernel's watchdog read the two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// One after the other: Linux up to 5.12.
+    /// One after the other, before `timekeeper::watchdog::BRACKETED`.
     Apart,
-    /// The TSC between two reads of the reference at most 0.1 ms or so apart:
-    /// Linux 5.13 to 7.0.
+    /// The TSC between two reads of the reference at most 0.1 ms or so apart.
     Bracketed,
-    /// The same within 50 µs, late checks discarded: the watchdog as rewritten
-    /// for Linux 7.1 (commit 763aacf86f1b).
+    /// The same within 50 µs, late checks discarded: from
+    /// `timekeeper::watchdog::REWRITTEN` on.
     Rewritten,
 }
 
@@ -82,10 +90,21 @@ const RATE_LIMIT_PPM: f64 = 30_000.0;
 
 /// Twice what two bracketed reads may differ by: 125 µs each
 /// (kernel/time/clocksource.c, WATCHDOG_MAX_SKEW), at both ends.
-const BRACKETED_LATE_NS: f64 = 1e6;
+pub(super) const BRACKETED_LATE_NS: f64 = 1e6;
 
-/// The first checks find a rate that is wrong from the start.
-const SETTLED_S: f64 = 60.0;
+/// The first checks find a rate that is wrong from the start: they begin once the TSC is
+/// registered, about a second after boot, and come each half second.
+const SETTLED_S: f64 = 15.0;
+
+/// Two clocks that agree by their counters over at least this had a late check, ns: 0.5 s
+/// is usual.
+const LONG_NS: f64 = 5e9;
+
+/// The watchdog's interval, ns.
+const USUAL_NS: f64 = 0.5e9;
+
+/// A CPU's addition explains a leap of the page for so long, s.
+const ADDED_S: f64 = 30.0;
 
 /// Twice the watchdog's interval when it is on time, 0.5 s.
 const LATE_NS: f64 = 1e9;
@@ -102,7 +121,7 @@ const MOST_WRAPS: u32 = 8;
 
 impl Cause {
     /// The cause of the verdict in line `at`.
-    pub(super) fn of(
+    pub(super) fn infer(
         case: &Case<'_>,
         log: &[LogLine],
         at: usize,
@@ -113,10 +132,14 @@ impl Cause {
             return cause;
         }
         let late = delays_before(log, at).next().is_some();
+        if let Some(what) = interval.and_then(|interval| interval.damage.clone()) {
+            return Self::Damaged { what };
+        }
         if let Some(interval) = interval {
-            let form = Form::of(because, interval);
+            let form = Form::infer(because, interval);
             let seen = Seen { form, late, at_s: log[at].at_s };
-            return Self::by_reference(case, interval)
+            return Self::leapt(interval, log, at)
+                .or_else(|| Self::by_reference(case, interval))
                 .or_else(|| Self::by_skew(interval, &seen))
                 .unwrap_or(Self::NotLogged);
         }
@@ -139,6 +162,9 @@ impl Cause {
                 | Self::ReferenceDiscarded { .. }
                 | Self::ReferenceWrapped { .. }
                 | Self::Overflow { .. }
+                | Self::CheckLate { .. }
+                | Self::ReferenceWrong { .. }
+                | Self::PageLeapt { .. }
                 | Self::ReadLate
         )
     }
@@ -165,6 +191,9 @@ impl Cause {
         if let Some(cycles) = interval.backward() {
             return Some(Self::Backward { cycles });
         }
+        if let Some(cause) = Self::witnessed(interval).or_else(|| Self::agreed(interval)) {
+            return Some(cause);
+        }
         let wrapped = || Self::wrapped(case, interval);
         let Some(reference) = &interval.reference else { return wrapped() };
         if reference.name.contains("jiffies") {
@@ -177,6 +206,49 @@ impl Cause {
             _ => wrapped(),
         }
         .or_else(|| Self::estimated(reference, interval))
+    }
+
+    /// A second reference that agrees with the TSC.
+    fn witnessed(interval: &Interval) -> Option<Self> {
+        let second = interval.second.as_ref()?;
+        let skew_ns = interval.skew_ns?;
+        let by_skew = || Some(interval.reference_ns? + skew_ns);
+        let tsc_ns = interval.tsc_ns.or_else(by_skew)?;
+        let apart_ns = (tsc_ns - second.counted_ns?).abs();
+        (apart_ns < skew_ns.abs() / 10.0)
+            .then(|| Self::ReferenceWrong { by_ns: 0.0 - skew_ns, witness: second.name.clone() })
+    }
+
+    /// The two agree by their counters, far beyond the usual half second.
+    fn agreed(interval: &Interval) -> Option<Self> {
+        let reference = interval.reference.as_ref()?;
+        let length_ns = reference.counted_ns?;
+        let agree = match interval.tsc_ns {
+            Some(tsc_ns) => (tsc_ns - length_ns).abs() <= interval.slack_ns(length_ns),
+            // A page has no wraps, so one rate alone fits.
+            None => reference.is_page() && PLAUSIBLE_HZ.contains(&interval.tsc_hz_over(length_ns)?),
+        };
+        let discarded = reference.counter.is_some_and(Counter::is_discarded);
+        (agree && !discarded && length_ns > LONG_NS).then_some(Self::CheckLate { length_ns })
+    }
+
+    /// A hypervisor's page that ran ahead of a TSC which counted its usual half second,
+    /// just after a CPU was added.
+    fn leapt(interval: &Interval, log: &[LogLine], at: usize) -> Option<Self> {
+        let reference = interval.reference.as_ref().filter(|reference| reference.is_page())?;
+        let counted_ns = reference.counted_ns?;
+        // Of an unknown rate: the ticks that half a second may have.
+        let is_usual = match interval.tsc_ns {
+            Some(tsc_ns) => tsc_ns < LATE_NS,
+            None => interval.tsc_hz_over(USUAL_NS).is_some_and(|hz| PLAUSIBLE_HZ.contains(&hz)),
+        };
+        let by_ns = counted_ns - interval.tsc_ns.unwrap_or(USUAL_NS);
+        let added = log[..at].iter().rev().any(|line| {
+            let near = line.at_s.zip(log[at].at_s).is_none_or(|(then, now)| now - then < ADDED_S);
+            near && line.event == LogEvent::CpuAdded
+        });
+        let leapt = added && is_usual && by_ns > counted_ns / 2.0;
+        leapt.then_some(Self::PageLeapt { by_ns })
     }
 
     /// The kernel took the reference's ticks for nothing.
@@ -194,8 +266,8 @@ impl Cause {
     /// The reference counted too little by whole wraps of its counter.
     fn wrapped(case: &Case<'_>, interval: &Interval) -> Option<Self> {
         let logged = interval.reference.as_ref().and_then(|reference| reference.wrap_ns);
-        let short_counter =
-            interval.reference.is_none() && case.offers("acpi_pm") && !case.offers("hpet");
+        // Kernels before 3.13 name no reference; only an hpet would come before acpi_pm.
+        let short_counter = interval.reference.is_none() && !case.offers("hpet");
         let wrap_ns = logged.or(short_counter.then_some(ACPI_PM_WRAP_NS))?;
         let skew_ns = interval.skew_ns?;
         let times = (skew_ns / wrap_ns).round();
@@ -214,6 +286,17 @@ impl Cause {
         if interval.tsc_ns.is_some() || interval.skew_ns.is_some() {
             return None;
         }
+        // Where no rate fits by the reference's assumed one, another may.
+        let plausible = |reference: &Reference| {
+            let hz = reference.counted_ns.and_then(|ns| interval.tsc_hz_over(ns));
+            hz.is_some_and(|hz| PLAUSIBLE_HZ.contains(&hz))
+        };
+        let is_discarded = reference.counter.is_some_and(Counter::is_discarded);
+        let other = reference.with_other_rates().find(plausible);
+        let reference = match &other {
+            Some(other) if is_discarded && !plausible(reference) => other,
+            _ => reference,
+        };
         let counted_ns = reference.counted_ns?;
         let wrap_ns = reference.wrap_ns.unwrap_or_default();
         let hz = |times| interval.tsc_hz_over(counted_ns + f64::from(times) * wrap_ns);
@@ -230,11 +313,18 @@ impl Cause {
                 tsc_hz: Some(*tsc_hz),
             },
             ([_, ..], _) => Self::RateUnknown { fits },
-            (_, Some(hz)) if hz < SLOWEST_HZ => Self::Stopped,
+            (_, Some(hz))
+                if hz < SLOWEST_HZ
+                    || (reference.is_page()
+                        && counted_ns > LATE_NS
+                        && hz < *PLAUSIBLE_HZ.start()) =>
+            {
+                Self::Stopped { by_ns: None, by_page: reference.is_page() }
+            }
             (_, Some(hz)) if hz < *PLAUSIBLE_HZ.start() => {
                 Self::RateUnknown { fits: vec![(0, hz)] }
             }
-            (_, Some(_)) => Self::JumpedAhead,
+            (_, Some(_)) => Self::JumpedAhead { by_ns: None },
             _ => return None,
         })
     }
@@ -254,10 +344,11 @@ impl Cause {
         let large_ns = length_ns.map_or(0.4e9, |ns| large * ns);
         // The TSC lost most of the interval: it stopped, or was reset.
         if skew_ns < -large_ns {
-            return Some(Self::Stopped);
+            let by_page = interval.reference.as_ref().is_some_and(Reference::is_page);
+            return Some(Self::Stopped { by_ns: Some(skew_ns.abs()), by_page });
         }
         if skew_ns > large_ns {
-            return Some(Self::JumpedAhead);
+            return Some(Self::JumpedAhead { by_ns: Some(skew_ns) });
         }
         let late = match seen.form {
             Form::Apart => length_ns.is_none_or(|ns| ns > LATE_NS) || seen.late,
@@ -270,31 +361,9 @@ impl Cause {
             return Some(Self::ReadLate);
         }
         Some(match seen.at_s.filter(|at_s| *at_s > SETTLED_S) {
-            Some(after_s) => Self::WrongOnce { ppm, after_s, form },
+            Some(after_s) => Self::Jumped { by_ns: skew_ns, after_s, form },
             None => Self::WrongRate { ppm, form },
         })
-    }
-
-    /// Other lines of the log that concern it.
-    pub(super) fn context(&self, case: &Case<'_>, log: &[LogLine], at: usize) -> Vec<String> {
-        let last_before = |wanted: fn(&LogEvent) -> bool| {
-            log[..at].iter().rev().find(|line| wanted(&line.event)).map(log_evidence)
-        };
-        let pause = last_before(|event| matches!(event, LogEvent::Restored | LogEvent::Resumed));
-        match self {
-            Self::Backward { .. } | Self::Stopped | Self::JumpedAhead => {
-                pause.into_iter().collect()
-            }
-            Self::ReadLate => delays_before(log, at).take(2).map(log_evidence).collect(),
-            Self::Warp | Self::NotCalibrated => {
-                let faults = log.iter().filter(|line| line.event == LogEvent::TscFault);
-                faults.take(2).map(log_evidence).collect()
-            }
-            Self::NotSynchronised | Self::Halts | Self::FollowsFrequency => {
-                case.flags().map(flags_line).into_iter().collect()
-            }
-            _ => Vec::new(),
-        }
     }
 }
 
@@ -307,7 +376,7 @@ struct Seen {
 }
 
 impl Form {
-    fn of(because: &str, interval: &Interval) -> Self {
+    fn infer(because: &str, interval: &Interval) -> Self {
         if because.contains("frequency skew") {
             Self::Rewritten
         } else if interval.bracketed {
@@ -319,20 +388,11 @@ impl Form {
 }
 
 /// Late reads that the watchdog logged in the ten minutes before line `at`.
-fn delays_before(log: &[LogLine], at: usize) -> impl Iterator<Item = &LogLine> {
+pub(super) fn delays_before(log: &[LogLine], at: usize) -> impl Iterator<Item = &LogLine> {
     const NEAR_S: f64 = 600.0;
     let when_s = log[at].at_s;
     log[..at].iter().rev().filter(move |line| {
         let near = line.at_s.zip(when_s).is_none_or(|(one, other)| other - one < NEAR_S);
         near && matches!(line.event, LogEvent::WatchdogDelayed { .. })
     })
-}
-
-fn flags_line(flags: &facts::cpu::TscFlags) -> String {
-    let yes_no = |has: bool| if has { "yes" } else { "no" };
-    format!(
-        "CPU flags: constant_tsc {}, nonstop_tsc {}",
-        yes_no(flags.constant_tsc),
-        yes_no(flags.nonstop_tsc)
-    )
 }

@@ -2,11 +2,11 @@
 
 use instruments::figures;
 
-use super::cause::{Cause, Form};
+use super::cause::{BRACKETED_LATE_NS, Cause, Form};
 use crate::text;
 
 /// The cause in half a line.
-pub(super) fn in_short(cause: &Cause) -> String {
+pub(super) fn summary(cause: &Cause) -> String {
     match cause {
         Cause::NotSynchronised => "its CPUs' counters may disagree".into(),
         Cause::Warp => "its CPUs' counters disagree".into(),
@@ -25,13 +25,31 @@ pub(super) fn in_short(cause: &Cause) -> String {
         Cause::ReferenceDiscarded { .. } => "the check came seconds late".into(),
         Cause::ReferenceWrapped { .. } => "its reference wrapped".into(),
         Cause::Overflow { .. } => "the comparison overflowed".into(),
-        Cause::JumpedAhead => "it jumped ahead".into(),
-        Cause::Stopped => "it stopped or was set back".into(),
+        Cause::CheckLate { length_ns } => {
+            format!("the check came {} late, and the two clocks agree", seconds(*length_ns))
+        }
+        Cause::ReferenceWrong { by_ns, .. } => {
+            format!("its reference was off by {}", figures::signed(*by_ns, figures::time))
+        }
+        Cause::PageLeapt { by_ns } => {
+            format!("its reference, the host's clock page, leapt by {}", seconds(*by_ns))
+        }
+        Cause::JumpedAhead { by_ns: Some(ns) } => {
+            format!("it jumped ahead by {}", figures::time(*ns))
+        }
+        Cause::JumpedAhead { by_ns: None } => "it jumped ahead".into(),
+        Cause::Stopped { by_ns: Some(ns), .. } => {
+            format!("it stopped or was set back by {}", figures::time(*ns))
+        }
+        Cause::Stopped { by_ns: None, .. } => "it stopped or was set back".into(),
+        Cause::Damaged { .. } => "the log's figures contradict each other".into(),
         Cause::ReadLate => "a read was late, under load".into(),
         Cause::WrongRate { ppm, .. } => format!("its rate is {} off", figures::ppm(*ppm)),
-        Cause::WrongOnce { ppm, after_s, .. } => {
-            format!("after {} it was {} off", figures::seconds(*after_s), figures::ppm(*ppm))
-        }
+        Cause::Jumped { by_ns, after_s, .. } => format!(
+            "after {} it jumped by {} in one check",
+            figures::seconds(*after_s),
+            figures::signed(*by_ns, figures::time)
+        ),
         Cause::RateUnknown { .. } => "it differs from its reference".into(),
         Cause::NotLogged => "the log does not show why".into(),
     }
@@ -41,22 +59,22 @@ pub(super) fn in_short(cause: &Cause) -> String {
 pub(super) fn why(cause: &Cause) -> String {
     match cause {
         Cause::ReferenceWrapped { times, wrap_ns, rest_ns } => format!(
-            "The difference is {} of the reference's counter, which wraps every {}, but for {}: \
+            "The difference is {} of the reference's counter, which wraps every {}, to within {}: \
              the check ran seconds late. {MOST_LIKELY}",
             text::count(*times as usize, "wrap", "wraps"),
             figures::time(*wrap_ns),
             figures::time(rest_ns.abs())
         ),
         Cause::ReferenceDiscarded { counted_ns, times, wrap_ns, tsc_hz } => format!(
-            "The reference counted {}, over half of its range of {}. The kernel takes that for a \
-             step back and counts nothing, so a check that is seconds late looks like skew. \
-             {}. {MOST_LIKELY}",
+            "The reference counted {}, over half of its range of {}. The kernel treats such a \
+             count as a step back and uses 0 instead, so a check that is seconds late looks like \
+             skew. {}. {MOST_LIKELY}",
             figures::time(*counted_ns),
             figures::time(*wrap_ns),
             fit(*times, *tsc_hz)
         ),
         Cause::ReferenceBackward { by_ns } => format!(
-            "The reference was {} behind its last reading, and the TSC counted its usual half \
+            "The reference was {} behind its last reading, while the TSC counted its usual half \
              second. {MOST_LIKELY}",
             figures::time(*by_ns)
         ),
@@ -65,50 +83,84 @@ pub(super) fn why(cause: &Cause) -> String {
              check. {MOST_LIKELY}"
         ),
         Cause::WrongRate { form: Form::Rewritten, .. } => format!(
-            "{REWRITTEN} It occurred in the first checks: the TSC's frequency was advertised or \
+            "{DROPS_LATE} It occurred in the first checks: the TSC's frequency was advertised or \
              calibrated wrongly, or the reference runs wrongly (some chip sets' HPETs do)."
         ),
-        Cause::WrongOnce { form, after_s, .. } => {
-            let passed = format!("It passed about {:.0} checks before", after_s * 2.0);
-            match form {
-                Form::Apart => format!(
-                    "{passed}, so its rate was right. Either one read was late because of load, \
-                     or, in a guest, a migration changed its rate."
-                ),
-                Form::Bracketed => format!(
-                    "{passed}. This kernel reads the TSC between two reads of the reference, so a \
-                     late read cannot explain so much: one of the two clocks jumped or changed \
-                     its rate (a migration, the firmware, the reference itself)."
-                ),
-                Form::Rewritten => format!(
-                    "{REWRITTEN} {passed}, so one of them changed its rate or jumped: a migration, \
-                     a pause, the firmware, or the reference itself."
-                ),
-            }
-        }
+        Cause::CheckLate { length_ns } => format!(
+            "By their counters the two clocks agree over {}. The check ran that late: the kernel's \
+             margin is for half a second, and beyond some minutes its conversion to nanoseconds \
+             overflows. {MOST_LIKELY}",
+            seconds(*length_ns)
+        ),
+        Cause::ReferenceWrong { by_ns, witness } => format!(
+            "{witness} agrees with the TSC and not with the reference, which was {} off. The TSC \
+             is not at fault.",
+            figures::signed(*by_ns, figures::time)
+        ),
+        Cause::PageLeapt { by_ns } => format!(
+            "The TSC counted its usual half second, and the host's page {} more, just after a \
+             CPU was added: the host recomputed the page. The TSC is most likely not at fault; \
+             the time of day leapt with the page if that is the clock source.",
+            seconds(*by_ns)
+        ),
+        Cause::Damaged { what } => format!(
+            "The kernel cannot have printed these lines: {what}. They were probably copied by \
+             hand, so no cause is derived from them."
+        ),
+        Cause::Jumped { form, after_s, by_ns } => explain_jump(*form, *after_s, *by_ns),
         Cause::RateUnknown { fits } => format!(
             "The log gives both counters, but not the TSC's rate. If the reference is right, the \
-             TSC ran at {}, by an estimate from the two. Compare that with its true rate: where \
-             they agree, the check was late and the TSC is not at fault.",
+             TSC ran at {}, estimated from the two. Compare that with its true rate: if they \
+             agree, the check was late and the TSC is not at fault.",
             fits.iter().map(estimate).collect::<Vec<_>>().join("; ")
         ),
         other => without_figures(other).to_owned(),
     }
 }
 
+/// A difference in one check after many that passed.
+fn explain_jump(form: Form, after_s: f64, by_ns: f64) -> String {
+    let passed = format!("The TSC passed about {:.0} checks before", after_s * 2.0);
+    match form {
+        Form::Apart => format!(
+            "{passed}, so its rate was right until then. Either one read was late because of load, \
+             or, in a guest, a migration changed its rate."
+        ),
+        // So much two reads of a busy reference may be apart.
+        Form::Bracketed if by_ns.abs() < BRACKETED_LATE_NS => format!(
+            "{passed}. Either the reads were late, which this kernel notices only beyond \
+             0.1 ms or so, or one of the two clocks jumped or changed its rate (a \
+             migration, the firmware, the reference itself)."
+        ),
+        Form::Bracketed => format!(
+            "{passed}. This kernel reads the TSC between two reads of the reference, so a \
+             late read cannot explain such a difference: one of the two clocks jumped or \
+                     changed its rate (a migration, the firmware, the reference itself)."
+        ),
+        Form::Rewritten => format!(
+            "{DROPS_LATE} {passed}, so one of them changed its rate or jumped: a migration, \
+             a pause, the firmware, or the reference itself."
+        ),
+    }
+}
+
+fn seconds(ns: f64) -> String {
+    figures::seconds(ns / 1e9)
+}
+
 const MOST_LIKELY: &str = "The TSC is most likely not at fault.";
 
 /// What a verdict of the watchdog since Linux 7.1 means.
-const REWRITTEN: &str = "This kernel (7.1 or later) reads the TSC and the reference within 50 µs \
+const DROPS_LATE: &str = "This kernel (7.1 or later) reads the TSC and the reference within 50 µs \
      and drops late checks, so the two clocks did run apart.";
 
 fn fit(times: u32, tsc_hz: Option<f64>) -> String {
     let wraps = match times {
-        0 => "With what it counted".to_owned(),
-        n => format!("With that and {}", text::count(n as usize, "wrap", "wraps")),
+        0 => "With that count".to_owned(),
+        n => format!("With that count and {}", text::count(n as usize, "wrap", "wraps")),
     };
     match tsc_hz {
-        Some(hz) => format!("{wraps} the TSC ran at {}, an estimate from the two", ghz(hz)),
+        Some(hz) => format!("{wraps} the TSC ran at {}, estimated from the two", ghz(hz)),
         None => format!("{wraps} the two agree"),
     }
 }
@@ -146,45 +198,50 @@ fn without_figures(cause: &Cause) -> &'static str {
         }
         Cause::NotCalibrated => {
             "Neither CPUID nor the hypervisor reports the frequency, and there was no other timer \
-             to measure it."
+             to measure it with."
         }
         Cause::HostBackward => {
             "After a suspend the firmware restarted the counter, and KVM read a smaller value than \
              before."
         }
         Cause::Backward { .. } => {
-            "A 64-bit counter goes backward only when something sets it back: a suspend, a \
-             snapshot restore or migration that did not advance it, or a CPU whose counter is \
-             behind."
+            "A 64-bit counter goes backward only if something sets it back: a suspend, a snapshot \
+             restore or a migration that did not advance it. Or one CPU's counter is behind \
+             another's."
         }
         Cause::TickReference => {
-            "Without another hardware clock the watchdog counted timer ticks; a busy host delivers \
-             them late or merges them. The TSC is most likely not at fault."
+            "Without another hardware clock the watchdog counted timer ticks, which a busy host \
+             delivers late or merges. The TSC is most likely not at fault."
         }
         Cause::ReferenceSilent => {
-            "The reference returned all ones, which a bus gives when the device does not answer: \
-             no time was read. The TSC is most likely not at fault."
+            "The reference returned all ones, which a bus returns if the device does not answer: \
+             the kernel read no time. The TSC is most likely not at fault."
         }
         Cause::ReferenceStands => {
-            "The reference gave the same value twice: it does not count. The TSC is most likely \
-             not at fault."
+            "The reference returned the same value twice: it is not advancing. The TSC is most \
+             likely not at fault."
         }
-        Cause::JumpedAhead => {
+        Cause::JumpedAhead { .. } => {
             "No wrong rate explains what the TSC gained in half a second: the machine was paused, \
-             restored or migrated, and one of the two clocks stopped meanwhile, or something \
-             wrote the TSC."
+             restored or migrated and one of the two clocks stopped meanwhile, or something wrote \
+             to the TSC."
         }
-        Cause::Stopped => {
+        Cause::Stopped { by_page: true, .. } => {
+            "The host's page counted on while the TSC did not: the host slept, or paused, restored \
+             or moved this machine, and did not advance its TSC. Or the host moved the page."
+        }
+        Cause::Stopped { .. } => {
             "The reference advanced while the TSC did not: the machine was suspended, paused or \
              restored, the counter stops in idle states, or the reference jumped."
         }
         Cause::ReadLate => {
-            "The watchdog reads the two clocks one after the other; a pause in between, by a busy \
-             host or the firmware, looks like skew. The TSC is most likely not at fault."
+            "The watchdog reads the two clocks one after the other; a pause between the two reads, \
+             caused by a busy host or the firmware, looks like skew. The TSC is most likely not at \
+             fault."
         }
         Cause::WrongRate { .. } => {
-            "The difference fits a wrong rate, and occurred in the first checks: the TSC's frequency \
-             was advertised or calibrated wrongly, or the reference is wrong."
+            "The difference fits a wrong rate and occurred in the first checks: the TSC's \
+             frequency was advertised or calibrated wrongly, or the reference is wrong."
         }
         _ => "The watchdog's figures are not in the log.",
     }

@@ -4,6 +4,7 @@ use facts::kernel::{LogEvent, LogLine};
 use instruments::figures;
 
 use super::counter::Counter;
+use super::damage;
 use super::rate::{self, Rate};
 use crate::case::Case;
 
@@ -18,13 +19,21 @@ pub(super) struct Interval {
     pub(super) tsc: Option<Counter>,
     /// Length by the TSC, ns.
     pub(super) tsc_ns: Option<f64>,
+    /// The source's name in the log: `tsc` or `tsc-early`.
+    tsc_name: String,
     /// The TSC's rate, where its length had to be computed.
     tsc_rate: Option<Rate>,
     /// TSC's length minus the reference's, ns.
     pub(super) skew_ns: Option<f64>,
     /// The log gives nanoseconds, so this kernel reads the TSC between two
-    /// reads of the reference (Linux 5.13 and later).
+    /// reads of the reference (`timekeeper::watchdog::BRACKETED`).
     pub(super) bracketed: bool,
+    /// A second reference, which some kernels print.
+    pub(super) second: Option<Reference>,
+    /// Its length as the log gives it, ns.
+    second_ns: Option<u64>,
+    /// What of these lines cannot be as the kernel printed it.
+    pub(super) damage: Option<String>,
 }
 
 /// The clock that the TSC was compared with.
@@ -48,24 +57,32 @@ const REACH: usize = 6;
 
 impl Interval {
     /// The figures in the lines after the verdict in line `at`, or in it.
-    pub(super) fn after(case: &Case<'_>, log: &[LogLine], at: usize) -> Option<Self> {
+    pub(super) fn parse_after(case: &Case<'_>, log: &[LogLine], at: usize) -> Option<Self> {
         let lines = &log[at + 1..log.len().min(at + 1 + REACH)];
         let mut found = Self::default();
+        let mut logged = None;
         for line in lines {
             found.bracketed |= matches!(
                 line.event,
                 LogEvent::WatchdogInterval { interval_ns: Some(_), .. } | LogEvent::Skew { .. }
             );
             match &line.event {
+                LogEvent::SecondReference { clocksource, interval_ns } => {
+                    found.second_ns = *interval_ns;
+                    found.second =
+                        Some(Reference::parse(case, clocksource, &line.text, *interval_ns));
+                }
                 LogEvent::WatchdogInterval { watchdog: true, clocksource, interval_ns } => {
-                    let reference = Reference::of(case, clocksource, &line.text, *interval_ns);
+                    let reference = Reference::parse(case, clocksource, &line.text, *interval_ns);
                     found.reference_ns = reference.kernel_ns(*interval_ns);
                     found.reference = Some(reference);
                 }
-                LogEvent::WatchdogInterval { watchdog: false, interval_ns, .. } => {
+                LogEvent::WatchdogInterval { watchdog: false, clocksource, interval_ns } => {
+                    found.tsc_name = clocksource.clone();
                     found.set_tsc(case, Counter::parse(&line.text), *interval_ns);
                 }
                 LogEvent::Skew { skew_ns, interval_ns, .. } => {
+                    logged = Some((*skew_ns, *interval_ns));
                     found.skew_ns = Some(*skew_ns as f64);
                     found.reference_ns.get_or_insert(*interval_ns as f64);
                 }
@@ -73,6 +90,7 @@ impl Interval {
                 _ => {}
             }
         }
+        found.damage = damage::find(case, lines, &found, logged);
         found.refit();
         let both = found.reference_ns.zip(found.tsc_ns);
         found.skew_ns = both
@@ -96,11 +114,11 @@ impl Interval {
     fn refit(&mut self) {
         let Some((reference, tsc_ns)) = self.reference.as_ref().zip(self.tsc_ns) else { return };
         let slack_ns = self.slack_ns(tsc_ns);
-        let fits = |one: &Reference| one.wraps(tsc_ns, slack_ns).is_some();
+        let fits = |reference: &Reference| reference.wraps(tsc_ns, slack_ns).is_some();
         if fits(reference) || !reference.counter.is_some_and(Counter::is_discarded) {
             return;
         }
-        let other = reference.instead().find(fits);
+        let other = reference.with_other_rates().find(fits);
         if other.is_some() {
             self.reference = other;
         }
@@ -146,12 +164,25 @@ impl Interval {
         of(self.tsc_rate).max(of(self.reference.as_ref().and_then(|reference| reference.rate)))
     }
 
+    /// What the log gives in ns, to the last digit.
+    fn exactly(&self) -> Option<String> {
+        let name = self.reference_name();
+        match (self.skew_ns, self.reference_ns, self.tsc_ns) {
+            _ if !self.bracketed => None,
+            (Some(skew), Some(ns), _) => {
+                Some(format!("TSC minus {name}: {skew} ns in {ns} ns by the kernel's own figures"))
+            }
+            (None, None, Some(ns)) => Some(format!("TSC: {ns} ns by the kernel's own figures")),
+            _ => None,
+        }
+    }
+
     /// The sums, so that they can be redone.
     pub(super) fn sums(&self) -> Vec<String> {
         let name = self.reference_name();
         let mut lines = Vec::new();
-        if let Some(skew) = self.skew_ns {
-            let skew = figures::signed(skew, figures::time);
+        if let Some(skew_ns) = self.skew_ns {
+            let skew = figures::signed(skew_ns, figures::time);
             lines.push(match self.reference_ns {
                 Some(ns) => {
                     // More is not a rate.
@@ -165,7 +196,9 @@ impl Interval {
                         figures::time(ns)
                     )
                 }
-                None => format!("TSC minus {name}: {skew}; the log does not give the interval"),
+                None => format!(
+                    "TSC minus {name}: {skew} ({skew_ns} ns); the log does not give the interval"
+                ),
             });
         }
         let rates = [
@@ -177,12 +210,29 @@ impl Interval {
                 lines.push(format!("{counter}: {}", rate.in_words()));
             }
         }
+        lines.extend(self.exactly());
+        let second = self.second.as_ref();
+        lines.extend(
+            second.zip(self.second_ns).map(|(second, ns)| {
+                format!("{}: {ns} ns by the kernel's own figures", second.name)
+            }),
+        );
+        let counters = [
+            ("TSC", self.tsc),
+            (name, self.reference.as_ref().and_then(|reference| reference.counter)),
+            (second.map_or("", |second| &second.name), second.and_then(|second| second.counter)),
+        ];
+        lines.extend(
+            counters
+                .into_iter()
+                .filter_map(|(name, counter)| Some(format!("{name}: {}", counter?.difference()))),
+        );
         lines
     }
 }
 
 impl Reference {
-    fn of(case: &Case<'_>, name: &str, text: &str, logged_ns: Option<u64>) -> Self {
+    fn parse(case: &Case<'_>, name: &str, text: &str, logged_ns: Option<u64>) -> Self {
         let counter = Counter::parse(text);
         let ticks = counter.map_or(0, Counter::ticks);
         let mut rate = None;
@@ -214,9 +264,14 @@ impl Reference {
     }
 
     /// It by other rates, where its own is but assumed.
-    fn instead(&self) -> impl Iterator<Item = Self> {
-        let rates = self.rate.into_iter().flat_map(rate::instead);
+    pub(super) fn with_other_rates(&self) -> impl Iterator<Item = Self> {
+        let rates = self.rate.into_iter().flat_map(rate::alternatives);
         rates.map(|rate| Self { rate: Some(rate), ..self.clone() }.counted_at(rate.hz))
+    }
+
+    /// Whether it is a clock page of the hypervisor.
+    pub(super) fn is_page(&self) -> bool {
+        matches!(self.name.as_str(), "kvm-clock" | "xen" | "hyperv_clocksource_tsc_page")
     }
 
     /// With how many wraps its counter agrees with the TSC's length, if it does.

@@ -3,15 +3,12 @@
 
 use facts::kernel::version::KernelVersion;
 use instruments::figures;
-use timekeeper::watchdog::{Readout, Verdict, Watchdog};
+use timekeeper::watchdog::{REWRITTEN, Readout, Verdict, Watchdog};
 use timekeeper::{ClockSource, Kernel, Version};
 
 use super::cause::Cause;
 use super::interval::{Interval, Reference};
 use crate::case::Case;
-
-/// From here on it is as rewritten (commit 763aacf86f1b).
-const REWRITTEN: Version = Version(7, 1, 0);
 
 /// The most common tick, and no margin is less than a tick of jiffies: those are told of
 /// elsewhere.
@@ -20,30 +17,30 @@ const TICK_HZ: u32 = 250;
 /// The two verdicts in a line of evidence; none without both counters.
 pub(super) fn verdicts(case: &Case<'_>, cause: &Cause, interval: &Interval) -> Option<String> {
     let release = case.facts.kernel.release.known()?;
-    let this = version(KernelVersion::of(release)?)?;
+    let this = version(KernelVersion::parse(release)?)?;
     // What this kernel read was in time by its own rules: it judged it.
-    let here = by(this, interval, 0.0)?;
-    let name = format!("Linux {}.{}", this.0, this.1);
+    let here = judge(this, interval, 0.0)?;
+    let name = format!("Linux {this}");
     let here = match here {
         Verdict::UnstableSkew { limit_ns, .. } => {
-            format!("The watchdog of {name} takes up to {} in such a check", time(limit_ns))
+            format!("The watchdog of {name} tolerates up to {} in such a check", time(limit_ns))
         }
-        Verdict::TooLong { .. } => format!("The watchdog of {name} drops so late a check"),
+        Verdict::TooLong { .. } => format!("The watchdog of {name} drops a check that is so late"),
         _ => format!("By the rules of {name} the TSC would have passed this check"),
     };
     if this >= REWRITTEN {
         return Some(format!("{here}."));
     }
     let late_ns = if *cause == Cause::ReadLate { interval.skew_ns?.abs() } else { 0.0 };
-    let later = match by(REWRITTEN, interval, late_ns)? {
-        Verdict::TooSlow { .. } => "drops a check of reads so late".to_owned(),
-        Verdict::TooLong { .. } => "drops so late a check".to_owned(),
+    let later = match judge(REWRITTEN, interval, late_ns)? {
+        Verdict::TooSlow { .. } => "drops a check whose reads are so late".to_owned(),
+        Verdict::TooLong { .. } => "drops a check that is so late".to_owned(),
         Verdict::UnstableSkew { limit_ns, .. } => {
-            format!("gives the TSC up as well, beyond {}", time(limit_ns))
+            format!("marks the TSC unstable as well, beyond {}", time(limit_ns))
         }
         _ => "keeps the TSC".to_owned(),
     };
-    Some(format!("{here}; that of 7.1 and later {later}."))
+    Some(format!("{here}; that of {REWRITTEN} and later {later}."))
 }
 
 fn time(ns: u64) -> String {
@@ -56,7 +53,7 @@ fn version(of: KernelVersion) -> Option<Version> {
 }
 
 /// What the watchdog of a version makes of it, had the second read taken so long.
-fn by(version: Version, interval: &Interval, late_ns: f64) -> Option<Verdict> {
+fn judge(version: Version, interval: &Interval, late_ns: f64) -> Option<Verdict> {
     let reference = interval.reference.as_ref()?;
     let counter = reference.counter?;
     let tsc = interval.tsc?;

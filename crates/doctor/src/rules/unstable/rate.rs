@@ -8,9 +8,9 @@ use crate::case::trust::{named_hz, page_hz};
 /// The ACPI PM timer's frequency, the same on all machines.
 pub(super) const ACPI_PM_HZ: f64 = 3_579_545.0;
 
-/// The frequency of most HPETs, of those in Intel's chip sets since 2015, and of QEMU's
-/// (hw/timer/hpet.c, HPET_CLK_PERIOD).
-const HPET_HZ: [f64; 3] = [14_318_180.0, 24_000_000.0, 100_000_000.0];
+/// The frequency of most HPETs, of those in Intel's chip sets since 2015, of those in its
+/// servers since 2023, and of QEMU's (hw/timer/hpet.c, HPET_CLK_PERIOD).
+const HPET_HZ: [f64; 4] = [14_318_180.0, 24_000_000.0, 25_000_000.0, 100_000_000.0];
 
 /// What counts half a second at QEMU's rate counts 3.5 s at the usual one, which a late
 /// check may have found.
@@ -62,14 +62,14 @@ impl Rate {
     /// `2.600 GHz by CPUID`
     pub(super) fn in_words(&self) -> String {
         let from = match self.from {
-            From::Log => "by the kernel log",
-            From::Page => "by the kvm-clock page",
-            From::Cpuid => "by CPUID",
-            From::CpuName => "by the CPU's name",
-            From::Configuration => "by CONFIG_HZ",
-            From::Fixed => "by its specification",
-            From::Assumed => "as most have; the log does not give it",
-            From::Fitted => "as some have, with which it fits; the log does not give it",
+            From::Log => "from the kernel log",
+            From::Page => "from the kvm-clock page",
+            From::Cpuid => "from CPUID",
+            From::CpuName => "from the CPU's name",
+            From::Configuration => "from CONFIG_HZ",
+            From::Fixed => "by specification",
+            From::Assumed => "assumed, as most have it; not in the log",
+            From::Fitted => "assumed, as some have it and it fits; not in the log",
         };
         format!("{} {from}", figures::hz(self.hz))
     }
@@ -98,13 +98,25 @@ pub(super) fn reference(case: &Case<'_>, name: &str, ticks: u64) -> Option<Rate>
                 rate(From::Assumed, on_time.unwrap_or(HPET_HZ[0]))
             }
         },
+        // Their pages count ns (pvclock.c) and 100 ns (hyperv_timer.c).
+        "kvm-clock" | "xen" => rate(From::Fixed, 1e9),
+        "hyperv_clocksource" | "hyperv_clocksource_tsc_page" | "hyperv_clocksource_msr" => {
+            rate(From::Fixed, 1e7)
+        }
         "jiffies" | "refined-jiffies" => rate(From::Configuration, case.facts.kernel.tick_hz()?),
         _ => None,
     }
 }
 
+/// The reference's rate, where its specification or the log gives it.
+pub(super) fn known_reference_hz(case: &Case<'_>, name: &str) -> Option<f64> {
+    reference(case, name, 0)
+        .filter(|rate| matches!(rate.from, From::Fixed | From::Log))
+        .map(|rate| rate.hz)
+}
+
 /// Other rates that the reference may have had, where its own is but assumed.
-pub(super) fn instead(assumed: Rate) -> impl Iterator<Item = Rate> {
+pub(super) fn alternatives(assumed: Rate) -> impl Iterator<Item = Rate> {
     let others = HPET_HZ.into_iter().filter(move |hz| *hz != assumed.hz);
     let others = others.filter(move |_| assumed.from == From::Assumed);
     others.map(|hz| Rate { hz, from: From::Fitted })

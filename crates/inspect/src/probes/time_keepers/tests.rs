@@ -151,7 +151,7 @@ fn clockbound_connman_and_htpdate_steer_the_clock_where_they_may() {
         assert_eq!(found("renamed", Some(1 << 25), &group), running);
         // As ClockBound's release 2 runs, for chrony's user.
         assert_eq!(found(name, Some(0), &group), "");
-        let kind = TimeKeeperKind::named(kind).unwrap();
+        let kind = TimeKeeperKind::from_name(kind).unwrap();
         assert!(kind.disciplines(), "{kind:?}");
     }
 }

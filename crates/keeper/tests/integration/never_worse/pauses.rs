@@ -77,7 +77,7 @@ fn shown_by_rtc(machine: &mut Machine, random: &mut Random, behind_ns: i64) {
 fn by_rtc(at_monotonic_ns: u64, size: Size) -> Disruption {
     let [gained_s, bound_s] = [size.ns, size.bound_ns].map(|ns| ns / S as f64);
     Disruption {
-        kinds: Kinds::of(&[Kind::Pause, Kind::SnapshotRestored, Kind::Migrated, Kind::RtcSet]),
+        kinds: Kinds::any_of(&[Kind::Pause, Kind::SnapshotRestored, Kind::Migrated, Kind::RtcSet]),
         at_monotonic_ns,
         size: Some(size),
         behind: Some(size),
@@ -87,8 +87,8 @@ fn by_rtc(at_monotonic_ns: u64, size: Size) -> Disruption {
 
 fn kinds(random: &mut Random) -> Kinds {
     match random.below(4) {
-        0 => Kinds::of(&[Kind::SnapshotRestored, Kind::Migrated]),
-        1 => Kinds::of(&[Kind::Pause, Kind::SnapshotRestored, Kind::Migrated]),
+        0 => Kinds::any_of(&[Kind::SnapshotRestored, Kind::Migrated]),
+        1 => Kinds::any_of(&[Kind::Pause, Kind::SnapshotRestored, Kind::Migrated]),
         _ => Kind::Pause.into(),
     }
 }

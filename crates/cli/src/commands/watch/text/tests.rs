@@ -166,13 +166,13 @@ fn a_disruption_reads_as_sentence_and_evidence() {
     ];
     insta::assert_snapshot!(texts.join("\n"), @r"
     06:06:02.797  PAUSE       the host paused this machine for 5.000000 s ± 1.20 µs
-                              it left the time of day 5.000000 s ± 1.20 µs behind
+                              the time of day is 5.000000 s ± 1.20 µs behind
                               - in an interval planned for 250 ms the TSC advanced
                               5.250 s, CLOCK_MONOTONIC_RAW 0.250 s
                               - the kvm-clock page stepped -5.000000 s; the host's
                               NTP explains at most 150.000 µs
     06:06:02.797  PAUSE       the host paused this machine for 61.0 ± 1.0 s
-                              it left the time of day 61.0 ± 1.0 s behind
+                              the time of day is 61.0 ± 1.0 s behind
                               - the RTC stepped +61.0 ± 1.0 s against CLOCK_BOOTTIME
     06:06:02.797  PAUSE       the host paused this machine for 5.3 ± 0.1 s
                               - no sample for 5.4 s instead of 250 ms: the machine
@@ -180,7 +180,7 @@ fn a_disruption_reads_as_sentence_and_evidence() {
     06:06:02.797  CLOCK SET   the time of day was set by -3.000000 s ± 31.0 ns
                               - the kernel reported that the time of day was set
     06:06:02.797  MIGRATED    this machine was migrated to another host
-                              - the kvm-clock page states TSC 2400.000000 →
+                              - the kvm-clock page advertises TSC 2400.000000 →
                               2400.048000 MHz (+20.000 ppm)
     06:06:02.797  LONG STEAL  the host stole CPU time: 0.70 ± 0.01 s
                               - CPU 1: 700 ms stolen since the last sample
@@ -191,31 +191,31 @@ fn a_disruption_reads_as_sentence_and_evidence() {
 fn several_kinds_that_fit_are_all_named() {
     let texts = [
         disruption_line(
-            Kinds::of(&[Kind::Migrated, Kind::SnapshotRestored]),
+            Kinds::any_of(&[Kind::Migrated, Kind::SnapshotRestored]),
             None,
             None,
             vec![Evidence::VmClockMarker { before: 1, after: 2 }],
         ),
         disruption_line(
-            Kinds::of(&[Kind::Pause, Kind::Migrated, Kind::SnapshotRestored]),
+            Kinds::any_of(&[Kind::Pause, Kind::Migrated, Kind::SnapshotRestored]),
             Some([3.3e9, 1e9]),
             Some([3.3e9, 1e9]),
             vec![Evidence::Rtc { gained_s: 3.3, bound_s: 1.0 }],
         ),
         disruption_line(
-            Kinds::of(&[Kind::Pause, Kind::Migrated, Kind::SnapshotRestored, Kind::RtcSet]),
+            Kinds::any_of(&[Kind::Pause, Kind::Migrated, Kind::SnapshotRestored, Kind::RtcSet]),
             Some([2.3e9, 1e9]),
             Some([2.3e9, 1e9]),
             vec![Evidence::Rtc { gained_s: 2.3, bound_s: 1.0 }],
         ),
         disruption_line(
-            Kinds::of(&[Kind::Suspend, Kind::Migrated, Kind::SnapshotRestored]),
+            Kinds::any_of(&[Kind::Suspend, Kind::Migrated, Kind::SnapshotRestored]),
             Some([6e9, 1e9]),
             None,
             vec![],
         ),
         disruption_line(
-            Kinds::of(&[Kind::Pause, Kind::LongSteal]),
+            Kinds::any_of(&[Kind::Pause, Kind::LongSteal]),
             Some([4e9, 1.25e8]),
             None,
             vec![gap(LateCause::StolenOrStopped)],
@@ -228,20 +228,21 @@ fn several_kinds_that_fit_are_all_named() {
                               - VMClock: disruption marker 1 → 2
     06:06:02.797  STOPPED     this machine was stopped for 3.3 ± 1.0 s: paused,
                               restored from a snapshot or migrated to another host
-                              it left the time of day 3.3 ± 1.0 s behind
+                              the time of day is 3.3 ± 1.0 s behind
                               - the RTC stepped +3.3 ± 1.0 s against CLOCK_BOOTTIME
     06:06:02.797  RTC STEP    this machine was stopped for 2.3 ± 1.0 s (paused,
                               restored from a snapshot or migrated to another host),
                               or its RTC was set
-                              if it was stopped, it left the time of day 2.3 ± 1.0 s
+                              if it was stopped, the time of day is 2.3 ± 1.0 s
                               behind
                               - the RTC stepped +2.3 ± 1.0 s against CLOCK_BOOTTIME
-    06:06:02.797  SUSPEND     the machine was suspended for 6.0 ± 1.0 s: by itself,
-                              or by its host to restore or migrate it
-    06:06:02.797  STOPPED     nothing of this machine ran for 4.0 ± 0.1 s: its host
-                              paused it, or ran others
-                              - no sample for 5.4 s instead of 250 ms: the host ran
-                              others on the CPU, or stopped the machine
+    06:06:02.797  SUSPEND     the machine was suspended for 6.0 ± 1.0 s, by a
+                              request inside it or by its host for a restore or
+                              migration
+    06:06:02.797  STOPPED     nothing on this machine ran for 4.0 ± 0.1 s: the host
+                              paused it or ran other guests (steal)
+                              - no sample for 5.4 s instead of 250 ms: the host gave
+                              the CPU to other guests (steal) or stopped the machine
     06:06:02.797  LEAP SECOND a leap second passed
     ");
 }

@@ -33,13 +33,18 @@ fn a_guests_cpu_model_is_the_hosts_to_change() {
         let text = finding_text(&unsynchronized(facts), None, RULE);
         assert!(text.contains("its CPUs' counters may disagree"), "{text}");
         assert!(text.contains("CPU flags: constant_tsc no, nonstop_tsc no"), "{text}");
-        assert!(text.contains("> On the host: give the guest a CPU model"), "{text}");
+        assert!(
+            text.contains(
+                "> Give the guest a CPU model whose TSC has a constant rate, on the host"
+            ),
+            "{text}"
+        );
         assert!(text.contains("emulation, TCG, has none). Do not force tsc."), "{text}");
         assert!(!text.contains("firmware"), "{text}");
     }
     let server = finding_text(&unsynchronized(fallen_back()), None, RULE);
     assert!(server.contains("> Update the firmware; do not force tsc."), "{server}");
-    assert!(!server.contains("On the host"), "{server}");
+    assert!(!server.contains("on the host"), "{server}");
 }
 
 /// The hypervisor's page stands in: nothing to do.
@@ -48,5 +53,5 @@ fn on_kvm_clock_it_is_normal() {
     let mut facts = healthy_kvm_guest();
     use_kvm_clock(&mut facts, 1);
     let outcome = fine(&unsynchronized(facts), None, RULE);
-    assert_eq!(outcome, "normal without constant_tsc; the hypervisor's page is the clock");
+    assert_eq!(outcome, "normal without constant_tsc; the clock source is the hypervisor's page");
 }

@@ -67,9 +67,9 @@ fn over_half_of_an_hpets_range_with_and_without_a_wrap() {
         let late = |cs_ns| said(&format!("{rate}{}", verdict(0, 2_500_000_000, cs_ns)));
         let once = late(25_000_000_000);
         has(&once, &["the check came seconds late", "over half of its range of 42.9 s"]);
-        has(&once, &["With what it counted the two agree", "hpet: 100 000 000 Hz by the kernel"]);
+        has(&once, &["With that count the two agree", "hpet: 100 000 000 Hz from the kernel"]);
         let wrapped = late(67_949_672_960);
-        has(&wrapped, &["With that and 1 wrap the two agree"]);
+        has(&wrapped, &["With that count and 1 wrap the two agree"]);
     }
 }
 
@@ -79,8 +79,8 @@ fn over_half_of_an_hpets_range_with_and_without_a_wrap() {
 fn an_hpet_of_unknown_rate_is_tried_at_others() {
     let text = said(&verdict(0, 2_500_000_000, 25_000_000_000));
     has(&text, &["The reference counted 25.0 s, over half of its range of 42.9 s"]);
-    has(&text, &["With what it counted the two agree"]);
-    has(&text, &["hpet: 100 000 000 Hz as some have, with which it fits"]);
+    has(&text, &["With that count the two agree"]);
+    has(&text, &["hpet: 100 000 000 Hz assumed, as some have it and it fits"]);
     // At 14.318 MHz 175 s, at 24 MHz 104 s: none fits 33 s, nor was it a step back.
     let text = said(&verdict(0, 2_500_000_000, 33_000_000_000));
     assert!(!text.contains("backward") && !text.contains("agree"), "{text}");

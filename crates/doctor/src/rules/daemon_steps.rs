@@ -1,0 +1,193 @@
+//! What a time daemon logged of a clock that it steps again and again.
+
+use facts::kernel::{LogEvent, LogLine};
+use instruments::figures;
+
+use crate::case::Case;
+use crate::finding::{Finding, Remedy, Severity};
+use crate::outcome::{Check, Outcome};
+
+/// More is no quartz and no calibration, and beyond what a daemon can slew, ppm.
+const BEYOND_SLEW_PPM: f64 = 500.0;
+
+/// Fewer steps are no rate.
+const ENOUGH: usize = 3;
+
+/// The same step, which two lines of a daemon report, s.
+const SAME_STEP_S: f64 = 5.0;
+
+/// `daemon-steps`
+pub(crate) fn check_steps(case: &Case<'_>) -> Check {
+    let log = case.log()?;
+    let steps = steps(log);
+    let mut findings = Vec::new();
+    findings.extend(regular(&steps).map(|rate| gaining(&steps, rate)));
+    findings.extend(interference(case));
+    Outcome::findings_or_fine(findings, || match steps.as_slice() {
+        [] => "no time daemon's step in the log".to_owned(),
+        [one] => format!("one step, by {}", signed(one.by_s)),
+        steps => {
+            let largest = steps.iter().map(|step| step.by_s.abs()).fold(0.0, f64::max);
+            format!(
+                "{} steps at no regular rate, by up to {}",
+                steps.len(),
+                figures::seconds(largest)
+            )
+        }
+    })
+}
+
+/// One step.
+struct Step<'l> {
+    at_s: Option<f64>,
+    by_s: f64,
+    line: &'l LogLine,
+}
+
+/// All steps; `System clock wrong by` is followed by `System clock was stepped by`.
+fn steps(log: &[LogLine]) -> Vec<Step<'_>> {
+    let mut steps: Vec<Step<'_>> = Vec::new();
+    for line in log {
+        let LogEvent::DaemonStepped { by_s } = line.event else { continue };
+        let is_same = steps.last().is_some_and(|last| {
+            let near = last.at_s.zip(line.at_s).is_some_and(|(then, now)| now - then < SAME_STEP_S);
+            near && (last.by_s - by_s).abs() < 0.01 * by_s.abs() + 0.1
+        });
+        if !is_same {
+            steps.push(Step { at_s: line.at_s, by_s, line });
+        }
+    }
+    steps
+}
+
+/// The rate that steps in one direction amount to, ppm: positive where the clock is slow.
+/// Two steps of -3.15 s that are 45 s apart: the clock gained 3.15 s in 45 s, 7 %.
+fn regular(steps: &[Step<'_>]) -> Option<f64> {
+    let (first, rest) = steps.split_first()?;
+    let in_one_direction = rest.iter().all(|step| (step.by_s > 0.0) == (first.by_s > 0.0));
+    if steps.len() < ENOUGH || !in_one_direction {
+        return None;
+    }
+    let rates = steps.windows(2).filter_map(|pair| {
+        let apart_s = pair[1].at_s? - pair[0].at_s?;
+        (apart_s > 0.0).then(|| pair[1].by_s / apart_s * 1e6)
+    });
+    let mut rates: Vec<f64> = rates.collect();
+    rates.sort_by(f64::total_cmp);
+    let median = *rates.get(rates.len() / 2)?;
+    // Steps after pauses have no common rate.
+    let is_regular = rates.iter().all(|rate| (rate / median - 1.0).abs() < 0.5);
+    (is_regular && median.abs() > BEYOND_SLEW_PPM).then_some(median)
+}
+
+fn gaining(steps: &[Step<'_>], rate_ppm: f64) -> Finding {
+    let does = if rate_ppm < 0.0 { "gains" } else { "loses" };
+    let percent = rate_ppm.abs() / 1e4;
+    Finding::new(
+        Severity::Error,
+        format!("The clock {does} {percent:.2} %, and its time daemon steps it repeatedly"),
+    )
+    .evidence_from(steps.iter().take(3).map(|step| daemon_evidence(step.line)))
+    .evidence(format!("{} steps in one direction, {}", steps.len(), figures::ppm(rate_ppm)))
+    .why(
+        "A daemon can slew 500 ppm; beyond that the assumed frequency is wrong. In a virtual \
+         machine all clock sources come from the host, so if another source gives the same rate \
+         the host is at fault, not this guest.",
+    )
+    .remedy(
+        Remedy::command(
+            "Stop the time daemon until the rate is right: each of its steps is a jump for programs.",
+            "sudo systemctl stop chronyd",
+        )
+        .changes("the clock runs free, at the wrong rate, until the daemon is started again"),
+    )
+    .remedy(Remedy::advice(
+        "Restart the virtual machine, or the host if that does not help, and report the rate to \
+         its operator.",
+    ))
+}
+
+fn interference(case: &Case<'_>) -> Option<Finding> {
+    let interferes = |event: &LogEvent| {
+        matches!(event, LogEvent::ClockInterference | LogEvent::HostTimeJumped { .. })
+    };
+    let lines: Vec<_> = case.logged(interferes).collect();
+    let first = lines.first()?;
+    let what = match first.event {
+        LogEvent::HostTimeJumped { by_ns } => {
+            format!("The host's time jumped by {}", figures::signed(by_ns as f64, figures::time))
+        }
+        _ => "Something other than the time daemon changes this clock".to_owned(),
+    };
+    Some(
+        Finding::new(Severity::Warning, what)
+            .evidence_from(lines.iter().take(3).map(|line| daemon_evidence(line)))
+            .why(
+                "Guest tools follow the host's clock, and chronyd reports a frequency or offset \
+                 that it did not set: two programs, or the host, correct the same clock.",
+            )
+            .remedy(Remedy::command(
+                "Find the other program.",
+                "systemctl list-units | grep -E 'ntp|timesync|chrony|vbox|vmtools|hv'",
+            ))
+            .remedy(Remedy::advice(
+                "Ask the host's operator what happened at that time if no other program runs.",
+            )),
+    )
+}
+
+/// The message; its time is in the log that it is from.
+fn daemon_evidence(line: &LogLine) -> String {
+    format!("time daemon's log: {}", line.text.trim())
+}
+
+fn signed(s: f64) -> String {
+    figures::signed(s, figures::seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use facts::kernel::pasted::PastedLog;
+    use facts::{Fact, Facts};
+
+    use crate::testing::{finding_text, fine, healthy_kvm_guest};
+
+    fn guest(log: &str) -> Facts {
+        let mut pasted = PastedLog::default();
+        pasted.push(log.as_bytes());
+        let mut facts = healthy_kvm_guest();
+        facts.kernel.log = Fact::Known(pasted.finish().log);
+        facts
+    }
+
+    /// As in microsoft/WSL#11790, 7 % fast: 3.15 s in 45 s.
+    #[test]
+    fn regular_steps_are_a_rate() {
+        let line = |minute: u32, second: u32, by: &str| {
+            format!(
+                "2024-07-12T09:{minute:02}:{second:02}Z System clock was stepped by {by} seconds\n"
+            )
+        };
+        let log = [line(0, 0, "-3.15"), line(0, 45, "-3.15"), line(1, 30, "-3.15")].concat();
+        let text = finding_text(&guest(&log), None, "daemon-steps");
+        assert!(text.starts_with("Error: The clock gains 7.00 %"), "{text}");
+        assert!(
+            text.contains("systemctl stop chronyd") && text.contains("not this guest"),
+            "{text}"
+        );
+        // Steps after two pauses.
+        let pauses = [line(0, 0, "60.0"), line(20, 45, "5.1"), line(50, 30, "900.0")].concat();
+        let fine = fine(&guest(&pauses), None, "daemon-steps");
+        assert!(fine.starts_with("3 steps at no regular rate"), "{fine}");
+    }
+
+    #[test]
+    fn who_else_changes_the_clock_is_a_warning() {
+        let log = "chronyd[1]: System clock interference detected\n";
+        let text = finding_text(&guest(log), None, "daemon-steps");
+        assert!(text.starts_with("Warning: Something other than the time daemon"), "{text}");
+        let log = "00:00:10 timesync Radical host time change: 3 600 000 000 000ns (HostNow=1 ns\n";
+        let text = finding_text(&guest(log), None, "daemon-steps");
+        assert!(text.starts_with("Warning: The host's time jumped by +60.0 min"), "{text}");
+    }
+}

@@ -1,0 +1,61 @@
+//! Other lines of the log that concern a cause.
+
+use facts::kernel::{LogEvent, LogLine};
+use instruments::figures;
+
+use super::cause::{Cause, delays_before};
+use super::rate;
+use crate::case::{Case, log_evidence};
+
+impl Cause {
+    /// Other lines of the log that concern it.
+    pub(super) fn context(&self, case: &Case<'_>, log: &[LogLine], at: usize) -> Vec<String> {
+        let last_before = |wanted: fn(&LogEvent) -> bool| {
+            log[..at].iter().rev().find(|line| wanted(&line.event)).map(log_evidence)
+        };
+        let pause = last_before(|event| matches!(event, LogEvent::Restored | LogEvent::Resumed));
+        match self {
+            Self::Backward { .. } | Self::Stopped { .. } | Self::JumpedAhead { .. } => {
+                pause.into_iter().collect()
+            }
+            Self::ReadLate => delays_before(log, at).take(2).map(log_evidence).collect(),
+            Self::Warp | Self::NotCalibrated => {
+                let faults = log.iter().filter(|line| line.event == LogEvent::TscFault);
+                let warp = faults.clone().find_map(|line| warp_in_time(case, &line.text));
+                faults.take(2).map(log_evidence).chain(warp).collect()
+            }
+            Self::PageLeapt { .. } => {
+                last_before(|event| *event == LogEvent::CpuAdded).into_iter().collect()
+            }
+            Self::NotSynchronised | Self::Halts | Self::FollowsFrequency => {
+                case.flags().map(flags_line).into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// `Measured 1234 cycles TSC warp between CPUs` in time, where the TSC's rate is known.
+fn warp_in_time(case: &Case<'_>, text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("Measured ")?;
+    let cycles: u64 = rest.split_once(" cycles TSC warp")?.0.trim().parse().ok()?;
+    let Some(rate) = rate::tsc(case) else {
+        let cycles = figures::count(cycles);
+        return Some(format!("TSC warp: {cycles} cycles; the TSC's rate is not in the log"));
+    };
+    Some(format!(
+        "TSC warp: {} cycles at {} are {}",
+        figures::count(cycles),
+        rate.in_words(),
+        figures::time(cycles as f64 / rate.hz * 1e9)
+    ))
+}
+
+fn flags_line(flags: &facts::cpu::TscFlags) -> String {
+    let yes_no = |has: bool| if has { "yes" } else { "no" };
+    format!(
+        "CPU flags: constant_tsc {}, nonstop_tsc {}",
+        yes_no(flags.constant_tsc),
+        yes_no(flags.nonstop_tsc)
+    )
+}
