@@ -52,8 +52,9 @@ impl Case {
 
 fn cases() -> Vec<Case> {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/verdicts"));
-    let files =
-        std::fs::read_dir(folder).expect("testdata/verdicts").map(|entry| entry.expect("one").path());
+    let files = std::fs::read_dir(folder)
+        .expect("testdata/verdicts")
+        .map(|entry| entry.expect("one").path());
     let mut files: Vec<_> =
         files.filter(|path| path.extension().is_some_and(|ext| ext == "log")).collect();
     files.sort();

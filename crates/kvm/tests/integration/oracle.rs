@@ -316,7 +316,8 @@ fn a_clock_is_held_on_its_own_boot_only_and_vcpus_are_counted() {
 fn a_clock_that_cannot_continue_leaves_the_vm_as_it_was() {
     let world = World { now: (9 * DAY).into(), leap: u64::MAX, chance: Chance::new(5).into() };
     let pairing = Kernel { pairs: false, master_with_offsets: true };
-    let host = crate::model::Host { kernel: pairing, fraction_bits: Some(48), ..host(&world, None, DAY) };
+    let host =
+        crate::model::Host { kernel: pairing, fraction_bits: Some(48), ..host(&world, None, DAY) };
     let from = started(&host, 2);
     from.vcpus[0].set_tsc_khz(host.khz as u32 * 2).unwrap();
     type Case = (&'static str, Policy, fn(&mut ClockState));
