@@ -313,7 +313,7 @@ impl fmt::Display for Restored {
             Policy::Advance => "advance: the time away passed for the guest",
             Policy::Freeze => "freeze: no time passed for the guest",
             Policy::Hold => "hold: time passed for the guest by this host's own clock",
-            Policy::Sleep => "sleep: the guest slept, and is to be told how long",
+            Policy::Sleep => "sleep: the guest slept; report to it for how long",
         };
         writeln!(f, "policy {policy}")?;
         if self.real_time_back.0 > 0 {

@@ -51,8 +51,8 @@ pub enum VmClockError {
     },
     /// The page is there for its markers alone: QEMU's and Firecracker's.
     #[error(
-        "{device}: the page tells no time (counter_id {counter_id:#04x}, clock_status \
-         {clock_status}): this host announces snapshots and migrations by it, no more"
+        "{device}: the page shows no time (counter_id {counter_id:#04x}, clock_status \
+         {clock_status}): this host uses it to announce snapshots and migrations only"
     )]
     TellsNoTime {
         /// The device.

@@ -27,9 +27,9 @@ const BANNED: [(&str, &str); 17] = [
 ];
 
 /// What people read first, and what programs print: none is left.
-const PROSE: Ratchet = Ratchet { rule: "glue words in README, ARCHITECTURE and guides", most: 4 };
+const PROSE: Ratchet = Ratchet { rule: "glue words in README, ARCHITECTURE and guides", most: 0 };
 const DOCS: Ratchet = Ratchet { rule: "glue words in other documents", most: 86 };
-const MESSAGES: Ratchet = Ratchet { rule: "glue words in messages", most: 37 };
+const MESSAGES: Ratchet = Ratchet { rule: "glue words in messages", most: 0 };
 
 /// All of the three kinds.
 pub(super) fn count(files: &[File]) -> [(Ratchet, Vec<Diagnostic>); 3] {

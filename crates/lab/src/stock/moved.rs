@@ -94,7 +94,7 @@ pub(super) fn run(
             ..Moved::default()
         };
         let arrival = arrive(&before.file.0, &moved, kept);
-        let told = if told_ppm == 0 { String::new() } else { format!(", told {told_ppm:+} ppm") };
+        let told = if told_ppm == 0 { String::new() } else { format!(", stated {told_ppm:+} ppm") };
         let title = format!("{label}: {way}{told}, {}", policy.name());
         checks.extend(match arrival {
             Ok(arrival) => {

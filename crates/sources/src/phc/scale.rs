@@ -61,14 +61,14 @@ pub enum UnknownScale {
     #[error("its name does not show whether it counts UTC or TAI")]
     NotNamed,
     /// A virtio-rtc clock that counts from its host's start.
-    #[error("it counts from the host's start and tells no time of day")]
+    #[error("it counts from the host's start, so it shows no time of day")]
     NoTimeOfDay,
     /// A VMClock device that is neither at UTC nor at TAI by its page, nor by
     /// CLOCK_REALTIME.
     #[error("it counts UTC or TAI by the kernel's version, and was found at neither")]
     AtNeither,
     /// A VMClock device whose page does not vouch for its time.
-    #[error("its page tells no time: {0}")]
+    #[error("its page shows no time: {0}")]
     PageTellsNone(String),
     /// `adjtimex`'s tai is 0.
     #[error("it counts TAI, and the kernel has not been set to TAI - UTC (adjtimex: tai 0)")]

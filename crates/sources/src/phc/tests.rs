@@ -114,7 +114,7 @@ fn a_vmclocks_scale_is_measured() {
     assert_eq!(at(9).vmclocks_ahead_s(None), Err(UnknownScale::AtNeither));
     let off = SourceError::Unknown(Unknown::not_there("its time"));
     let refused = at(0).vmclocks_ahead_s(Some(Err(off))).unwrap_err();
-    assert_eq!(refused.to_string(), "its page tells no time: not there: its time");
+    assert_eq!(refused.to_string(), "its page shows no time: not there: its time");
 }
 
 /// Beside a clock that was paused for 37 s, a device that counts UTC looks like one of TAI,

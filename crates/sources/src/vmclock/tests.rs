@@ -94,7 +94,7 @@ fn a_page_of_markers_alone_tells_no_time() {
     };
     let (_file, mut vmclock) = device(&markers);
     let error = vmclock.read_by(&|| 1_000_001u64, || ()).unwrap_err().to_string();
-    let expected = "the page tells no time (counter_id 0xff, clock_status 0): this host";
+    let expected = "the page shows no time (counter_id 0xff, clock_status 0): this host";
     assert!(error.contains(expected), "{error}");
 }
 

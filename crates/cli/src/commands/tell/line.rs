@@ -92,7 +92,7 @@ impl Line {
             None => {
                 let why = self.why.as_deref().unwrap_or_default();
                 vec![
-                    "not told".to_owned(),
+                    "not set".to_owned(),
                     why.to_owned(),
                     format!("try: {}", self.remedy.as_deref().unwrap_or_default()),
                 ]
@@ -115,7 +115,7 @@ impl Outcome {
             None if self.answers == 0 => {
                 vec![format!("left alone, as it may be right: its clock is {before}")]
             }
-            None => vec![format!("told in {} answers; its clock was {before}", self.answers)],
+            None => vec![format!("time sent in {} answers; its clock was {before}", self.answers)],
         }
     }
 }
@@ -165,7 +165,7 @@ mod tests {
         let silent = Failure::Silent { what, limit: Duration::from_secs(2) };
         assert_eq!(
             line("port:/run/a.sock", Err(silent)),
-            "06:31:47.509  port:/run/a.sock: not told\n\
+            "06:31:47.509  port:/run/a.sock: not set\n\
              \x20               no request from the guest within 2.0 s\n\
              \x20               try: does parachrond run in the guest with host-port?\n"
         );

@@ -27,7 +27,7 @@ use crate::output::{self, LineFormat};
 ///   port:PATH     the socket at the host's end of a virtio-serial port
 ///   agent:PATH    the socket of qemu-guest-agent
 ///
-/// Each is told at the same time as the others. Exit code 2: one was not told.
+/// All receive it at the same time. Exit code 2: one clock was not set.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {

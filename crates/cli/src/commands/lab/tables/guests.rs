@@ -27,7 +27,7 @@ pub(in super::super) fn moved(outcome: &Outcome) -> Option<Table> {
             (Column::names("clock by"), &|row| row.0.as_str().into()),
             (Column::names("way"), &|row| row.1.way.as_str().into()),
             (Column::names("policy"), &|row| row.1.policy.as_str().into()),
-            (Column::figures("told", "ppm"), &|row| row.1.told_ppm.to_string().into()),
+            (Column::figures("stated", "ppm"), &|row| row.1.told_ppm.to_string().into()),
             (Column::figures("away", "s"), &|row| seconds(row.1.away_s)),
             (Column::figures("passed", "s"), &|row| {
                 row.1.clocks.first().map_or(Cell::none(), |clock| seconds(clock.passed_s))
@@ -154,7 +154,7 @@ pub(super) fn stock(rows: &[Stock]) -> Table {
     table.note(CLOCK_BY);
     table.note(
         "offset: the guest's time of day less the host's; by its real-time clock, to a second, \
-         where no page tells it. rate: its CLOCK_MONOTONIC_RAW against the host's. VMClock: Linux's \
+         where no page shows it. rate: its CLOCK_MONOTONIC_RAW against the host's. VMClock: Linux's \
          PTP clock of it less the host's time, with --vmclock.",
     );
     table
