@@ -4,11 +4,11 @@ use crate::failure::Failure;
 
 /// Name, SQL.
 pub(crate) const SHIPPED: &[(&str, &str)] = &[
-    ("changed-last-night", include_str!("../../queries/changed-last-night.sql")),
-    ("drift-by-clocksource", include_str!("../../queries/drift-by-clocksource.sql")),
-    ("margin-by-consumer", include_str!("../../queries/margin-by-consumer.sql")),
-    ("restores-by-platform", include_str!("../../queries/restores-by-platform.sql")),
-    ("worst-clocks", include_str!("../../queries/worst-clocks.sql")),
+    ("changed-last-night", include_str!("../questions/changed-last-night.sql")),
+    ("drift-by-clocksource", include_str!("../questions/drift-by-clocksource.sql")),
+    ("margin-by-consumer", include_str!("../questions/margin-by-consumer.sql")),
+    ("restores-by-platform", include_str!("../questions/restores-by-platform.sql")),
+    ("worst-clocks", include_str!("../questions/worst-clocks.sql")),
 ];
 
 /// A question of that name, or, with a blank in it, SQL.
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn every_question_of_the_folder_is_shipped() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../queries");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/questions");
         let mut names: Vec<String> = std::fs::read_dir(folder)
             .unwrap()
             .filter_map(|entry| entry.unwrap().file_name().into_string().ok())

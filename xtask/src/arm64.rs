@@ -9,10 +9,10 @@ use crate::project::Project;
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 
-/// What runs on the machine that builds, or is of x86-64 alone; `alarms` is a simulation that
+/// What runs on the machine that builds, or is of x86-64 alone; `alerts` is a simulation that
 /// had not ended there after ten minutes.
 const NOT_HERE: [&str; 9] = [
-    "alarms",
+    "alerts",
     "bench",
     "e2e",
     "fuzz",
@@ -20,7 +20,7 @@ const NOT_HERE: [&str; 9] = [
     "parachron-lab",
     "parachron-vmm",
     "xtask",
-    "zoo",
+    "machines",
 ];
 
 /// The options.

@@ -1,6 +1,5 @@
-//! Which crate may use which. A crate is a floor and arrows only go down:
-//! `table` is ARCHITECTURE.md as data. A new row or arrow needs a record in
-//! docs/decisions.
+//! Which crate uses which. Arrows only go down: a crate's floor is one above the highest that it
+//! uses, and ARCHITECTURE.md shows the floors. A new crate needs its reason in docs/decisions.
 
 mod pure;
 mod table;
@@ -36,9 +35,62 @@ pub(crate) fn check(project: &Project) -> Vec<Diagnostic> {
         }
         Ok(output) => match serde_json::from_slice(&output.stdout) {
             Err(error) => failed(format!("cargo metadata printed no JSON: {error}")),
-            Ok(metadata) => violations(&metadata),
+            Ok(metadata) => {
+                let text = std::fs::read_to_string(project.path(PAGE)).unwrap_or_default();
+                [violations(&metadata), unused(&metadata), misplaced(&text)].concat()
+            }
         },
     }
+}
+
+/// The page that shows the floors.
+const PAGE: &str = "ARCHITECTURE.md";
+
+/// Arrows of the table that no manifest has.
+fn unused(metadata: &Value) -> Vec<Diagnostic> {
+    let members = members(metadata);
+    let mut diagnostics = Vec::new();
+    for member in members.values() {
+        let row = CRATES.iter().find(|row| row.folder == member.folder);
+        let Some(Row { uses: Uses::Only(folders), .. }) = row else { continue };
+        let dependencies = array(&member.package["dependencies"]).iter();
+        let used: Vec<&str> = dependencies
+            .filter(|dependency| dependency["kind"].as_str() != Some("dev"))
+            .filter_map(|dependency| Some(members.get(dependency["name"].as_str()?)?.folder))
+            .collect();
+        for folder in folders.iter().filter(|folder| !used.contains(*folder)) {
+            let what = format!("{} does not use {folder}, as the table has it", member.folder);
+            diagnostics.push(Diagnostic::new(member.manifest, 1, what, "remove it from the table"));
+        }
+    }
+    diagnostics
+}
+
+/// Crates that ARCHITECTURE.md does not show, or shows on another floor. A row without a
+/// number stands on the floor above it.
+fn misplaced(text: &str) -> Vec<Diagnostic> {
+    let mut floor = 0;
+    let mut shown = BTreeMap::new();
+    for (at, line) in text.lines().enumerate() {
+        let mut cells = line.split('|').map(str::trim).skip(1);
+        let (Some(number), Some(name)) = (cells.next(), cells.next()) else { continue };
+        let Some(name) = name.strip_prefix('`').and_then(|name| name.strip_suffix('`')) else {
+            continue;
+        };
+        floor = number.parse().unwrap_or(floor);
+        shown.entry(name).or_insert((at + 1, floor));
+    }
+    let wrong = CRATES.iter().filter(|row| !row.is_tool()).filter_map(|row| {
+        let right = row.floor();
+        match shown.get(row.folder) {
+            Some((_, floor)) if *floor == right => None,
+            Some((line, floor)) => {
+                Some((*line, format!("{} is on floor {right}, not {floor}", row.folder)))
+            }
+            None => Some((1, format!("{} is not shown, on floor {right}", row.folder))),
+        }
+    });
+    wrong.map(|(line, what)| Diagnostic::new(PAGE, line, what, "move its row")).collect()
 }
 
 /// Whether a file is the root of a pure crate, or of a module that is held to
@@ -66,7 +118,7 @@ fn violations(metadata: &Value) -> Vec<Diagnostic> {
         };
         let Some(row) = CRATES.iter().find(|row| row.folder == member.folder) else {
             let what = format!("crate {name} has no row in the table of floors");
-            report(what, "add one to xtask/src/arrows/table.rs, with a record in docs/decisions");
+            report(what, "add one to xtask/src/arrows/table.rs, with its reason in docs/decisions");
             continue;
         };
         if *name != row.package() {
@@ -107,7 +159,10 @@ fn members(metadata: &Value) -> BTreeMap<&str, Member<'_>> {
         let manifest = package["manifest_path"].as_str()?;
         let manifest = manifest.strip_prefix(root).unwrap_or(manifest).trim_start_matches('/');
         let folder = manifest.strip_suffix("/Cargo.toml")?;
-        let folder = folder.strip_prefix("crates/").unwrap_or(folder);
+        let folder = ["crates/", "validation/"]
+            .iter()
+            .find_map(|above| folder.strip_prefix(above))
+            .unwrap_or(folder);
         Some((package["name"].as_str()?, Member { folder, manifest, package }))
     };
     array(&metadata["packages"]).iter().filter(is_member).filter_map(member).collect()
@@ -129,11 +184,16 @@ fn upward(row: &Row, used: &str, for_tests: bool) -> Option<(String, &'static st
 
 impl Row {
     fn may_use(&self, other: &Row) -> bool {
-        other.floor < self.floor
-            && match self.uses {
-                Uses::Only(folders) => folders.contains(&other.folder),
-                Uses::AllBelowBut(folders) => !folders.contains(&other.folder),
-            }
+        match self.uses {
+            Uses::Only(folders) => folders.contains(&other.folder),
+            Uses::Any => !other.is_top,
+        }
+    }
+
+    /// What only checks the product, or is a chore.
+    fn is_tool(&self) -> bool {
+        let tools = ["alerts", "bench", "e2e", "fuzz", "machines", "test-size", "xtask"];
+        tools.contains(&self.folder)
     }
 }
 

@@ -83,7 +83,7 @@ impl Step {
 
 /// The workspaces in addition to the main one.
 const IMAGE: &str = "crates/guest/image/Cargo.toml";
-const ENGINE: &str = "fuzz/engine/Cargo.toml";
+const ENGINE: &str = "validation/fuzz/engine/Cargo.toml";
 const QUERY: &str = "query/Cargo.toml";
 
 /// Formatting of every workspace.

@@ -1,6 +1,6 @@
 //! Files of one crate that import each other: to change one, all must be
-//! known. Read from the `use` lines at the head of each file; what a file only
-//! re-exports (`pub use`) is not an import. It relies on rustfmt's layout.
+//! known. Read from the `use` lines of each file and from the paths in its code; what a file
+//! only re-exports (`pub use`) is not an import. It relies on rustfmt's layout.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -53,6 +53,7 @@ fn module_of(file: &str) -> Option<Vec<String>> {
 fn imports(texts: &BTreeMap<Vec<String>, String>) -> Imports {
     let targets = |module: &Vec<String>, text: &String| -> BTreeSet<Vec<String>> {
         let paths = uses(text).into_iter().flat_map(|tree| expand(&tree));
+        let paths = paths.chain(written_out(text));
         let file = paths.filter_map(|path| {
             let full = absolute(module, &path, texts)?;
             (0..=full.len()).rev().map(|n| full[..n].to_vec()).find(|m| texts.contains_key(m))
@@ -80,6 +81,24 @@ fn uses(text: &str) -> Vec<String> {
         }
     }
     uses
+}
+
+/// The paths from `crate` or `super` in code outside inline tests and `use` items.
+fn written_out(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let tests = tidy::inline_tests(&lines);
+    let code = lines.iter().enumerate().filter(|(at, _)| !tests.iter().any(|t| t.contains(at)));
+    let (mut paths, mut is_use) = (Vec::new(), false);
+    for line in code.map(|(_, line)| line.split("//").next().unwrap_or_default().trim()) {
+        is_use |= line.starts_with("use ") || (line.starts_with("pub") && line.contains(" use "));
+        if !is_use {
+            let words = line.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
+            let begins = |word: &&str| word.starts_with("crate::") || word.starts_with("super::");
+            paths.extend(words.filter(begins).map(|word| word.trim_end_matches(':').to_owned()));
+        }
+        is_use &= !line.ends_with(';');
+    }
+    paths
 }
 
 /// The paths of a tree: `a::{b, c::{d}}` has `a::b` and `a::c::d`.
@@ -166,6 +185,12 @@ mod tests {
             let files = [("lib.rs", ""), ("a.rs", a), ("b.rs", ""), ("b/c.rs", back)];
             assert_eq!(found(&files), ["a b/c"], "{back}");
         }
+        let body = [
+            ("lib.rs", ""),
+            ("a.rs", "use crate::b::C;\n"),
+            ("b.rs", "fn c() {\n    crate::a::d(super::e::F);\n}\n"),
+        ];
+        assert_eq!(found(&body), ["a b"]);
         let pair = [("main.rs", "use parts::run;\n"), ("parts.rs", "use super::Args;\n")];
         assert_eq!(found(&pair), [" parts"]);
     }

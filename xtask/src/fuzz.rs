@@ -10,8 +10,8 @@ use crate::outside;
 use crate::project::Project;
 
 /// The crate that holds the libFuzzer program, and the seeds: a folder a target.
-const ENGINE: &str = "fuzz/engine";
-const SEEDS: &str = "fuzz/seeds";
+const ENGINE: &str = "validation/fuzz/engine";
+const SEEDS: &str = "validation/fuzz/seeds";
 
 /// Duration and targets.
 #[derive(Debug, clap::Args)]
@@ -150,13 +150,13 @@ mod tests {
 
     #[test]
     fn an_excerpt_is_the_failure_without_stacks() {
-        let output = "INFO: seed 1\nthread panicked at fuzz/src/texts.rs:16:5:\nleft: 1\n   0: begin\n\
+        let output = "INFO: seed 1\nthread panicked at validation/fuzz/src/texts.rs:16:5:\nleft: 1\n   0: begin\n\
                     \u{20}            at /rustc/x.rs\n==2== ERROR: libFuzzer\n    #0 0x5 in f\nFailing input:\n";
         let lines: Vec<&str> = excerpt(output).collect();
         assert_eq!(
             lines,
             [
-                "thread panicked at fuzz/src/texts.rs:16:5:",
+                "thread panicked at validation/fuzz/src/texts.rs:16:5:",
                 "left: 1",
                 "==2== ERROR: libFuzzer",
                 "Failing input:"

@@ -122,7 +122,7 @@ fn main() -> ExitCode {
         Chore::Alerts(args) => alerts(&project, &args),
         Chore::Fuzz(args) => fuzz::run(&project, &args),
         Chore::Circles => diagnostic::report("circles", &circles::check(&project)),
-        Chore::Machines(args) => args.run(&project, &["--package", "zoo"]),
+        Chore::Machines(args) => args.run(&project, &["--package", "machines"]),
         Chore::Queries(args) => queries::run(&project, &args),
         Chore::Arm64(args) => arm64::run(&project, &args),
         Chore::Miri => miri::run(&project),

@@ -25,7 +25,7 @@ pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let mut python = Command::new("python3");
-    python.arg(project.path("queries/check.py"));
+    python.arg(project.path("query/questions/check.py"));
     python.arg("--target").arg(project.target_folder().join("queries"));
     python.arg("--writer").arg(project.target_folder().join("debug/examples/minutes"));
     let builds = ["query/target/release", "query/target/debug"];

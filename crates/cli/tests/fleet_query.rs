@@ -63,7 +63,7 @@ fn what_goes_wrong_is_said_and_is_a_failure() {
     assert_eq!((text(&refused.stdout), text(&refused.stderr)), ("", "parachron-query: no\n"));
     let ended = ask(Some("kill -ABRT $$"), &["worst-clocks"]);
     assert_eq!(ended.status.code(), Some(2));
-    assert!(text(&ended.stderr).contains("a larger --memory"), "{ended:?}");
+    assert!(text(&ended.stderr).contains("raise --memory"), "{ended:?}");
     let other = ask(Some("echo rows"), &["worst-clocks"]);
     assert_eq!(other.status.code(), Some(2));
     assert!(text(&other.stderr).contains("one of the same version"), "{other:?}");
@@ -77,7 +77,7 @@ fn help_names_the_shipped_questions() {
         .output()
         .expect("it runs");
     let help = text(&help.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../queries");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../query/questions");
     let mut count = 0;
     for entry in std::fs::read_dir(folder).expect("the folder") {
         let name = entry.expect("an entry").file_name().into_string().expect("UTF-8");

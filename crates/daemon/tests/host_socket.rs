@@ -5,9 +5,9 @@ use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use daemon::{Daemon, DaemonError, DiscoveredSource, Settings};
-use hosttime::{Answer, EARLIEST_NS, Frame, HostClock, Leap, Reason, Scale};
 use keeper::event::{Event, Method};
 use linux::wait::{Signals, Wait};
+use wire::hosttime::{Answer, EARLIEST_NS, Frame, HostClock, Leap, Reason, Scale};
 
 fn settings() -> Settings {
     let mut settings = Settings::default();
@@ -76,7 +76,7 @@ fn answer_for_a_second(agent: &UnixDatagram) -> u32 {
     let (scale, leap, is_smeared) = (Scale::Utc, Leap::None, false);
     let clock = HostClock { bound_ns, scale, leap, is_smeared, tai_offset_s };
     let mut answered = 0;
-    let mut bytes = [0; hosttime::FRAME_BYTES];
+    let mut bytes = [0; wire::hosttime::FRAME_BYTES];
     while agent.recv(&mut bytes).is_ok() {
         let received_ns = host_ns();
         let Ok(Frame::Request { nonce, sent_ns }) = Frame::parse(&bytes) else { panic!() };
@@ -104,7 +104,7 @@ fn a_host_that_is_asked_is_right_within_the_way_to_it() {
     let mut events = Vec::new();
     let wait = Wait::new(Signals::ending().unwrap());
     daemon.run(wait, |line| events.push(line.event)).unwrap();
-    assert_eq!(host.join().unwrap(), hosttime::ROUNDS);
+    assert_eq!(host.join().unwrap(), wire::hosttime::ROUNDS);
     assert!(events.iter().any(|event| matches!(event, Event::HostResumed)), "{events:?}");
     let step = events.iter().find_map(|event| match event {
         Event::Corrected(corrected) => Some(corrected.basis.clone()),

@@ -5,17 +5,18 @@
 mod client;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod elsewhere;
+mod error;
 mod http;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod passwords;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod secured;
+mod stream;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod web;
 mod yaml;
 
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) use client::TlsClient;
@@ -23,34 +24,17 @@ pub(crate) use client::TlsClient;
 use elsewhere::Secured;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) use elsewhere::TlsClient;
+pub use error::WebError;
 pub(crate) use http::HttpConfig;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use secured::Secured;
-use tokio::io::{AsyncRead, AsyncWrite};
+pub(crate) use stream::{Connection, Stream};
 use tokio::net::TcpStream;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use web::{Tls, WebConfig, parse};
 
 /// Who may read what is served.
 pub struct Access(Option<Secured>);
-
-/// A configuration of TLS and passwords that cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {why}", path.display())]
-pub struct WebError {
-    /// The file: the configuration, or one that it names.
-    pub path: PathBuf,
-    /// What is wrong with it.
-    pub why: String,
-}
-
-/// A connection of a client, with TLS or without.
-pub(crate) trait Stream: Read + Write {}
-impl<S: Read + Write> Stream for S {}
-
-/// A connection of the server, with TLS or without.
-pub(crate) trait Connection: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection for S {}
 
 impl Access {
     /// Everyone who reaches the address may read.

@@ -14,4 +14,4 @@ pub use access::{Access, WebError};
 pub use exposition::{CONTENT_TYPE, openmetrics, textfile};
 pub use machine::Machine;
 pub use scrapes::{Answer, Scrapes};
-pub use serve::{MOST_CONNECTIONS, Pages, REQUEST_TIMEOUT, ScrapeReply, serve};
+pub use serve::{MOST_CONNECTIONS, REQUEST_TIMEOUT, ScrapeReply, ServedPages, serve};

@@ -49,7 +49,7 @@ pub struct ScrapeReply {
 
 /// What is served beside `/metrics`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pages {
+pub enum ServedPages {
     /// Nothing: the daemon's status, with its last log lines, stays on the machine.
     MetricsOnly,
     /// `/status`, and a page that shows both, `/`.
@@ -64,7 +64,7 @@ pub enum Pages {
 pub fn serve(
     listener: TcpListener,
     access: Access,
-    pages: Pages,
+    pages: ServedPages,
     scrape: impl Fn() -> ScrapeReply + Send + Sync + 'static,
 ) -> io::Result<Infallible> {
     listener.set_nonblocking(true)?;
@@ -129,7 +129,7 @@ impl Scrapes {
 async fn accept(
     listener: TcpListener,
     access: Arc<Access>,
-    pages: Pages,
+    pages: ServedPages,
     scrape: Scrape,
 ) -> io::Result<Infallible> {
     let scrapes = Arc::new(Scrapes::default());
@@ -167,7 +167,7 @@ async fn accept(
 /// What a request needs.
 #[derive(Clone)]
 struct Asking {
-    pages: Pages,
+    pages: ServedPages,
     scrapes: Arc<Scrapes>,
     has_asked: Arc<AtomicBool>,
 }
@@ -196,7 +196,7 @@ async fn reply(
         return Ok(pages::fixed(Page::Unauthorised));
     }
     let page = match Page::for_request(request.method(), request.uri().path()) {
-        Page::Node | Page::Status if asking.pages == Pages::MetricsOnly => Page::Unknown,
+        Page::Node | Page::Status if asking.pages == ServedPages::MetricsOnly => Page::Unknown,
         page @ (Page::Metrics | Page::Status) => match (page, asking.scrapes.get().await) {
             (_, None) => Page::NotGathered,
             (Page::Metrics, Some(sent)) => return Ok(pages::metrics(sent.metrics)),

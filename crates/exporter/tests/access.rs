@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use exporter::pair::Client;
-use exporter::{Access, Pages, REQUEST_TIMEOUT, ScrapeReply};
+use exporter::{Access, REQUEST_TIMEOUT, ScrapeReply, ServedPages};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
@@ -29,7 +29,7 @@ fn server(folder: &Path, text: &str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let reply_of_test = || ScrapeReply { metrics: "one 1\n# EOF\n".into(), status: None };
-    std::thread::spawn(move || exporter::serve(listener, access, Pages::All, reply_of_test));
+    std::thread::spawn(move || exporter::serve(listener, access, ServedPages::All, reply_of_test));
     address
 }
 

@@ -7,14 +7,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};
 
-use exporter::{Access, MOST_CONNECTIONS, Pages, REQUEST_TIMEOUT, ScrapeReply};
+use exporter::{Access, MOST_CONNECTIONS, REQUEST_TIMEOUT, ScrapeReply, ServedPages};
 
 /// A server of its own, until the test ends.
 fn server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
-        exporter::serve(listener, Access::everyone(), Pages::All, reply_of_test)
+        exporter::serve(listener, Access::everyone(), ServedPages::All, reply_of_test)
     });
     address
 }
@@ -69,7 +69,7 @@ fn the_metrics_are_served_and_nothing_else() {
 fn with_metrics_only_neither_status_nor_page_is_served() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let pages = Pages::MetricsOnly;
+    let pages = ServedPages::MetricsOnly;
     std::thread::spawn(move || exporter::serve(listener, Access::everyone(), pages, reply_of_test));
     assert!(ask(address, SCRAPE).ends_with("one 1\n# EOF\n"));
     for path in ["/", "/status"] {
@@ -133,7 +133,9 @@ fn however_many_ask_one_scrape_is_made_at_a_time() {
         std::thread::sleep(Duration::from_secs(2));
         reply_of_test()
     };
-    std::thread::spawn(move || exporter::serve(listener, Access::everyone(), Pages::All, scrape));
+    std::thread::spawn(move || {
+        exporter::serve(listener, Access::everyone(), ServedPages::All, scrape)
+    });
     let begun = Instant::now();
     let mut all: Vec<_> =
         (0..MOST_CONNECTIONS).map(|_| TcpStream::connect(address).unwrap()).collect();

@@ -34,6 +34,7 @@ mod graph;
 mod intervals;
 mod liars;
 mod map;
+mod median;
 mod roughly;
 mod sample;
 mod samples;

@@ -18,8 +18,8 @@ use vmm::{Backend, GuestRam, Machine, MachineError, host_clock};
 
 use crate::bench::Bench;
 use crate::pages::reenter;
+use crate::results::ExperimentResult;
 use crate::results::{Agreement, Check, Findings, Verdict};
-use crate::run::Found;
 use crate::sample::not_run;
 use crate::settings::{LabError, Progress};
 use crate::tsc_offsets::TscOffsets;
@@ -85,7 +85,10 @@ impl Page {
     }
 }
 
-pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
+pub(crate) fn run(
+    bench: &Bench<'_>,
+    progress: &mut dyn Progress,
+) -> Result<ExperimentResult, LabError> {
     let mut pairs = [KVM_CLOCK, HYPERV].map(|page| (page, Pair::start(bench, page)));
     for sample in 0..SAMPLES {
         progress.step("both pages", f64::from(sample) / f64::from(SAMPLES));

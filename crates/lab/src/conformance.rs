@@ -16,8 +16,8 @@ mod subject;
 mod tsc;
 
 use crate::bench::{Bench, Provider};
+use crate::results::ExperimentResult;
 use crate::results::{Check, Findings};
-use crate::run::Found;
 use crate::sample::not_read;
 use crate::settings::{Progress, Result};
 use host::Kind;
@@ -138,7 +138,7 @@ fn checks(subject: Subject<'_>, step: &mut dyn FnMut(&str, f64)) -> Vec<Check> {
     subject.into_checks()
 }
 
-pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found> {
+pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<ExperimentResult> {
     let mut found = Vec::new();
     for (index, provider) in PROVIDERS.into_iter().enumerate() {
         let mut step = |what: &str, done| {

@@ -7,8 +7,8 @@ use pvclock::Hertz;
 use vmm::{Machine, MachineError};
 
 use crate::bench::{Bench, Provider};
+use crate::results::ExperimentResult;
 use crate::results::{Check, Cost, Findings, Verdict};
-use crate::run::Found;
 use crate::sample::{VCPU, not_read, providers, sources};
 use crate::settings::{LabError, Progress};
 
@@ -43,7 +43,10 @@ pub(crate) const fn effort(source: Source) -> Option<Effort> {
 
 const READABLE: &str = "readable";
 
-pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
+pub(crate) fn run(
+    bench: &Bench<'_>,
+    progress: &mut dyn Progress,
+) -> Result<ExperimentResult, LabError> {
     let mut rows = Vec::new();
     let mut checks = Vec::new();
     let providers = providers(bench.settings);

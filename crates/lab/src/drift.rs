@@ -10,8 +10,8 @@ use pvclock::Nanos;
 use vmm::host_clock;
 
 use crate::bench::{Bench, Provider};
+use crate::results::ExperimentResult;
 use crate::results::{Backend, Check, Drift, Findings, Verdict};
-use crate::run::Found;
 use crate::sample::{boot_ns, middle_ns, not_read, providers, sleep_until};
 use crate::settings::{LabError, Progress};
 use crate::tsc_offsets::TscOffsets;
@@ -37,7 +37,10 @@ const EDGE_AHEAD_MIN: Duration = Duration::from_millis(3);
 /// An edge this soon after a sample is due goes first: the sample would miss it.
 const EDGE_FIRST: Duration = Duration::from_millis(100);
 
-pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
+pub(crate) fn run(
+    bench: &Bench<'_>,
+    progress: &mut dyn Progress,
+) -> Result<ExperimentResult, LabError> {
     let mut checks = Vec::new();
     let mut subjects = Vec::new();
     for provider in providers(bench.settings) {

@@ -21,8 +21,8 @@ use pvclock::Hertz;
 use vmm::Machine;
 
 use crate::bench::{Bench, Provider, boot_guest, exit_ns, median};
+use crate::results::ExperimentResult;
 use crate::results::{Check, Contention, Findings, Verdict};
-use crate::run::Found;
 use crate::settings::{LabError, Progress};
 use tally::{Round, Tally};
 
@@ -87,7 +87,10 @@ pub(crate) const fn length(rounds: u64) -> Duration {
     Duration::from_millis(LENGTH.as_millis() as u64 * turns * 11 / 10)
 }
 
-pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
+pub(crate) fn run(
+    bench: &Bench<'_>,
+    progress: &mut dyn Progress,
+) -> Result<ExperimentResult, LabError> {
     let allowed = linux::cpus::allowed().unwrap_or_default();
     let mut places = Vec::new();
     for vcpus in 1..=VCPUS {

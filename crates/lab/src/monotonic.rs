@@ -18,8 +18,8 @@ use vmm::Machine;
 
 use crate::bench::{Bench, Provider, boot_guest};
 use crate::pages::{page, reenter_all, time_info};
+use crate::results::ExperimentResult;
 use crate::results::{Check, Findings, Monotonic, Verdict};
-use crate::run::Found;
 use crate::sample::not_run;
 use crate::settings::{LabError, Progress};
 use crate::tsc_offsets::TscOffsets;
@@ -84,7 +84,10 @@ const RUNS: [Run; 8] = [
     run_of(OWN, Setting::TscError, true),
 ];
 
-pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
+pub(crate) fn run(
+    bench: &Bench<'_>,
+    progress: &mut dyn Progress,
+) -> Result<ExperimentResult, LabError> {
     let (mut rows, mut checks) = (Vec::new(), Vec::new());
     for (index, run) in RUNS.iter().enumerate() {
         let part = |done: f64| (index as f64 + done) / RUNS.len() as f64;

@@ -16,8 +16,8 @@ use pvclock::Hertz;
 use vmm::Machine;
 
 use crate::bench::{Bench, Provider, boot_guest, exit_ns};
+use crate::results::ExperimentResult;
 use crate::results::{Check, Echo, Findings, Verdict};
-use crate::run::Found;
 use crate::settings::{LabError, Progress};
 use modes::{MODES, Mode};
 use tally::{Tally, Turn};
@@ -49,7 +49,10 @@ pub(crate) const fn length(rounds: u64) -> Duration {
     Duration::from_millis(rounds * MODES.len() as u64 * 60)
 }
 
-pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
+pub(crate) fn run(
+    bench: &Bench<'_>,
+    progress: &mut dyn Progress,
+) -> Result<ExperimentResult, LabError> {
     let mut settings = bench.machine(Provider::Kernel, 1);
     let allowed = linux::cpus::allowed().unwrap_or_default();
     settings.affinity = allowed.into_iter().take(CPUS).collect();

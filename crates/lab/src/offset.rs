@@ -28,8 +28,8 @@ use vmm::{Machine, MachineError, host_clock};
 
 use crate::bench::{Bench, Provider};
 use crate::drift::drift_ppm;
+use crate::results::ExperimentResult;
 use crate::results::{Backend, Check, Findings, Offset, Verdict};
-use crate::run::Found;
 use crate::sample::{VCPU, at_tsc, nanos, not_read, providers, sources, width_ns};
 use crate::settings::{LabError, Progress};
 use crate::tsc_offsets::TscOffsets;
@@ -60,7 +60,10 @@ const fn step_ns(source: Source) -> Option<u64> {
     }
 }
 
-pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
+pub(crate) fn run(
+    bench: &Bench<'_>,
+    progress: &mut dyn Progress,
+) -> Result<ExperimentResult, LabError> {
     let (mut rows, mut checks) = (Vec::new(), Vec::new());
     let providers = providers(bench.settings);
     for (index, provider) in providers.iter().enumerate() {

@@ -10,8 +10,8 @@ use vmm::{Machine, MachineError, Saved};
 
 use crate::bench::{Bench, Provider};
 use crate::pages::{step_ns, time_info};
+use crate::results::ExperimentResult;
 use crate::results::{Backend, Check, Findings, Restore, Verdict};
-use crate::run::Found;
 use crate::sample::{VCPU, boot_ns, not_run, tightest, width_ns};
 use crate::settings::{LabError, Progress};
 use crate::tsc_offsets::TscOffsets;
@@ -32,7 +32,10 @@ const LINE_NS: i64 = 2;
 /// How often GUEST_STOPPED is read: it must be set once.
 const READS: u32 = 3;
 
-pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
+pub(crate) fn run(
+    bench: &Bench<'_>,
+    progress: &mut dyn Progress,
+) -> Result<ExperimentResult, LabError> {
     let runs = PROVIDERS.iter().flat_map(|provider| POLICIES.map(|policy| (*provider, policy)));
     let runs: Vec<_> = runs.collect();
     let part = |index: usize| index as f64 / (2 * runs.len()) as f64;

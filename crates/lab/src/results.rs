@@ -18,3 +18,6 @@ pub use rows::{
     Stock, Ticks, Update,
 };
 pub use tally::Tally;
+
+/// What an experiment returns.
+pub(crate) type ExperimentResult = (Findings, Vec<Check>);

@@ -3,11 +3,8 @@
 use std::time::Instant;
 
 use crate::bench::Bench;
-use crate::results::{Check, Findings, Outcome};
+use crate::results::Outcome;
 use crate::settings::{Experiment, LabError, Progress, Settings};
-
-/// What an experiment returns.
-pub(crate) type Found = (Findings, Vec<Check>);
 
 /// Runs one experiment on /dev/kvm.
 ///

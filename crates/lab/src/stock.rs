@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 use vmm::{LinuxImage, Machine, host_clock};
 
 use crate::bench::{Bench, Provider};
+use crate::results::ExperimentResult;
 use crate::results::{Findings, Stock};
-use crate::run::Found;
 use crate::settings::{LabError, Progress, Result};
 use crate::stock_settings::StockSettings;
 use calls::Counted;
@@ -68,7 +68,7 @@ struct Boot {
     took: Duration,
 }
 
-pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found> {
+pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<ExperimentResult> {
     let stock = bench.settings.stock.as_ref().ok_or(LabError::NoKernel)?;
     let own = bench.settings.providers.iter().map(|kind| Provider::Own(*kind));
     let by_kernel = stock.by_kernel.then_some(Provider::Kernel);

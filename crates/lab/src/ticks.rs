@@ -12,8 +12,8 @@ use host::ticks::{Backlog, TickPolicy};
 use pvclock::Nanos;
 
 use crate::bench::{Bench, Provider};
+use crate::results::ExperimentResult;
 use crate::results::{Check, Findings, Ticks, Verdict};
-use crate::run::Found;
 use crate::sample::{VCPU, not_run};
 use crate::settings::{LabError, Progress};
 
@@ -68,7 +68,10 @@ impl Hold {
     }
 }
 
-pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
+pub(crate) fn run(
+    bench: &Bench<'_>,
+    progress: &mut dyn Progress,
+) -> Result<ExperimentResult, LabError> {
     progress.step("holding vCPUs", 0.0);
     // All at once: a vCPU sleeps between its ticks.
     let found = std::thread::scope(|scope| {

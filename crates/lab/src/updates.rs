@@ -11,8 +11,8 @@ use pvclock::kvm_clock::{Flags, TimeInfo};
 
 use crate::bench::{Bench, Provider};
 use crate::pages::{reenter_all, step_ns};
+use crate::results::ExperimentResult;
 use crate::results::{Check, Findings, Update, Verdict};
-use crate::run::Found;
 use crate::sample::not_run;
 use crate::settings::{LabError, Progress};
 use crate::tsc_offsets::TscOffsets;
@@ -27,7 +27,10 @@ const SOON: Duration = Duration::from_millis(250);
 const AT_LATEST: Duration = Duration::from_secs(2);
 const NAP: Duration = Duration::from_millis(10);
 
-pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
+pub(crate) fn run(
+    bench: &Bench<'_>,
+    progress: &mut dyn Progress,
+) -> Result<ExperimentResult, LabError> {
     let mut rows = Vec::new();
     let mut checks = Vec::new();
     let providers = [Provider::Kernel, Provider::Own(Kind::Kvm)];

@@ -4,8 +4,8 @@
 //! 1000 s ends the daemon. It polls each 64 s at first and after a step, and doubles that
 //! after some polls, up to what is set (RFC 5905, A.5.5.6: the jiggle counter).
 
-use timekeeper::Timex;
-use timekeeper::timex::{mode, status};
+use kernel_clock::Timex;
+use kernel_clock::timex::{mode, status};
 
 use crate::network::Reply;
 use crate::scrape::Tracking;

@@ -6,9 +6,9 @@ mod corrected;
 use facts::Fact;
 use facts::steering::Adjtimex;
 use host::ticks::{Backlog, TickPolicy};
+use kernel_clock::timex::{mode, status};
+use kernel_clock::{ClockSource, Clocks, Kernel as Version, Refused, Timekeeper, Timex};
 use pvclock::Nanos;
-use timekeeper::timex::{mode, status};
-use timekeeper::{ClockSource, Clocks, Kernel as Version, Refused, Timekeeper, Timex};
 
 use crate::fault::Missed;
 use crate::machine::Machine;
@@ -56,7 +56,7 @@ struct Line {
 impl Kernel {
     /// A kernel that boots at this time of day, ns.
     pub(crate) fn boot(guest: Guest, machine: &mut Machine, at_ns: i64, date_ns: i64) -> Self {
-        let version = Version::new(timekeeper::Version(6, 1, 176), guest.tick_hz.0);
+        let version = Version::new(kernel_clock::Version(6, 1, 176), guest.tick_hz.0);
         let counter = guest.counter;
         let source = match counter {
             Counter::KvmClock => ClockSource::kvm_clock(false),

@@ -11,8 +11,8 @@
 
 use std::collections::VecDeque;
 
-use timekeeper::Timex;
-use timekeeper::timex::mode;
+use kernel_clock::Timex;
+use kernel_clock::timex::mode;
 
 use crate::daemons::{announce_leap, max_error_us, median};
 use crate::network::Reply;

@@ -10,7 +10,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use chronyd::{ReplyError, Request, Status, Tracking};
+use wire::chronyd::{ReplyError, Request, Status, Tracking};
 
 mod feed;
 mod socket;
@@ -134,11 +134,13 @@ impl ChronydClient {
     /// # Errors
     /// It is unreachable, or refuses.
     pub fn tracking(&self) -> Result<Tracking, ChronydError> {
-        self.request(Request::Tracking, chronyd::tracking)
+        self.request(Request::Tracking, wire::chronyd::tracking)
     }
 
     fn command(&self, request: Request) -> Result<(), ChronydError> {
-        self.request(request, |reply, sequence| chronyd::acknowledgement(reply, request, sequence))
+        self.request(request, |reply, sequence| {
+            wire::chronyd::acknowledgement(reply, request, sequence)
+        })
     }
 
     /// Over UDP each chronyd refuses what changes something: that would be told in the place
@@ -188,7 +190,7 @@ fn exchange<T>(
     let socket = Socket::connect(address)?;
     // Keyed from the system's entropy: nobody can guess it.
     let sequence = RandomState::new().hash_one(0) as u32;
-    let mut reply = [0; chronyd::MAX_REPLY_BYTES + 1];
+    let mut reply = [0; wire::chronyd::MAX_REPLY_BYTES + 1];
     let mut resend_after = RESEND_AFTER;
     loop {
         let until = deadline.min(Instant::now() + resend_after);

@@ -33,13 +33,13 @@ mod vsock;
 
 use awaited::Awaited;
 pub use channel::Channel;
-pub use hosttime::{EARLIEST_NS, VSOCK_PORT};
 use local::LocalSocket;
 pub use message::{Malformed, Message};
 use port::Port;
 pub use told::Rejected;
 use told::Told;
 use vsock::Vsock;
+pub use wire::hosttime::{EARLIEST_NS, VSOCK_PORT};
 
 /// How long a time is valid, ns.
 const FRESH_NS: u64 = 1_000_000_000;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use hosttime::VSOCK_PORT;
+use wire::hosttime::VSOCK_PORT;
 
 /// The way to a guest.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

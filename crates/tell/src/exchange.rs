@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use hosttime::{Answer, Frame, Incoming, ROUNDS, Reason};
 use linux::clock::pair;
 use units::OffsetBound;
+use wire::hosttime::{Answer, Frame, Incoming, ROUNDS, Reason};
 
 use crate::connection::Connection;
 use crate::host::HostState;

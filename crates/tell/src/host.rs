@@ -3,9 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use hosttime::{HostClock, Leap, Scale};
 use linux::adjtimex::{self, Discipline};
 use units::LeapSecond;
+use wire::hosttime::{HostClock, Leap, Scale};
 
 /// What the host states in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ mod told;
 
 use std::time::Duration;
 
-use hosttime::Reason;
+use wire::hosttime::Reason;
 
 pub use address::{Address, NotAnAddress};
 pub use agent::MAX_REPLY_BYTES;

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hosttime::{FRAME_BYTES, Frame, Guest, Heard, Reason};
 use tell::{Address, Failure, HostState, MAX_REPLY_BYTES, Told};
 use units::{ClockPair, OffsetBound};
+use wire::hosttime::{FRAME_BYTES, Frame, Guest, Heard, Reason};
 
 const LIMIT: Duration = Duration::from_secs(2);
 const SHORT: Duration = Duration::from_millis(200);

@@ -1,12 +1,10 @@
-//! The floors. Rows of crates that do not exist yet are allowed.
+//! The rooms and what each uses. A room's floor follows: one above the highest that it uses.
 
 /// One crate.
 pub(super) struct Row {
-    /// Its folder below `crates/`, or the folder of a tool.
+    /// Its folder below `crates/` or `validation/`.
     pub(super) folder: &'static str,
-    /// It uses lower floors only.
-    pub(super) floor: u8,
-    /// The crates of this workspace that it may use.
+    /// The crates of this workspace that it uses.
     pub(super) uses: Uses,
     /// No clock, file or system call of its own, and no library with them.
     pub(super) is_pure: bool,
@@ -15,9 +13,10 @@ pub(super) struct Row {
 }
 
 pub(super) enum Uses {
+    /// These, all of them.
     Only(&'static [&'static str]),
-    /// Every crate on a lower floor except these.
-    AllBelowBut(&'static [&'static str]),
+    /// Every crate that is no program: what a person starts shows all there is.
+    Any,
 }
 
 impl Row {
@@ -25,81 +24,98 @@ impl Row {
     pub(super) fn package(&self) -> String {
         match self.folder {
             "cli" => "parachron".to_owned(),
-            "alarms" | "pvclock" | "zoo" | "e2e" | "bench" | "fuzz" | "xtask" => {
+            "alerts" | "pvclock" | "machines" | "e2e" | "bench" | "fuzz" | "xtask" => {
                 self.folder.to_owned()
             }
-            folder => format!("parachron-{folder}"),
+            folder => format!("parachron-{}", folder.replace('/', "-")),
+        }
+    }
+
+    /// One above the highest floor that it uses; the roof for what uses any.
+    pub(super) fn floor(&self) -> u8 {
+        let row = |folder: &&str| CRATES.iter().find(|row| row.folder == *folder);
+        match self.uses {
+            Uses::Only(folders) => {
+                1 + folders.iter().filter_map(row).map(Self::floor).max().unwrap_or(0)
+            }
+            Uses::Any => {
+                let others = CRATES.iter().filter(|row| matches!(row.uses, Uses::Only(_)));
+                1 + others.filter(|row| !row.is_top).map(Self::floor).max().unwrap_or(0)
+            }
         }
     }
 }
 
-const fn open(floor: u8, folder: &'static str, uses: &'static [&'static str]) -> Row {
-    Row { folder, floor, uses: Uses::Only(uses), is_pure: false, is_top: false }
+const fn open(folder: &'static str, uses: &'static [&'static str]) -> Row {
+    Row { folder, uses: Uses::Only(uses), is_pure: false, is_top: false }
 }
 
-const fn pure(floor: u8, folder: &'static str, uses: &'static [&'static str]) -> Row {
-    Row { is_pure: true, ..open(floor, folder, uses) }
+const fn pure(folder: &'static str, uses: &'static [&'static str]) -> Row {
+    Row { is_pure: true, ..open(folder, uses) }
 }
 
-const fn top(floor: u8, folder: &'static str, uses: Uses) -> Row {
-    Row { folder, floor, uses, is_pure: false, is_top: true }
+const fn top(folder: &'static str, uses: Uses) -> Row {
+    Row { folder, uses, is_pure: false, is_top: true }
 }
-
-const fn below_but(floor: u8, folder: &'static str, but: &'static [&'static str]) -> Row {
-    Row { folder, floor, uses: Uses::AllBelowBut(but), is_pure: false, is_top: false }
-}
-
-/// The highest floor.
-const ROOF: u8 = 8;
 
 pub(super) const CRATES: &[Row] = &[
-    pure(1, "units", &[]),
-    pure(1, "chronyd", &[]),
+    pure("units", &[]),
+    pure("kernel-clock", &[]),
+    pure("fleet", &[]),
     // Of the tests alone: it reads the environment.
-    open(1, "test-size", &[]),
-    pure(2, "hosttime", &["units"]),
-    pure(2, "pvclock", &["units"]),
-    top(3, "pvclock-c", Uses::Only(&["units", "pvclock"])),
-    pure(3, "instruments", &["units", "pvclock"]),
-    pure(3, "facts", &["units", "pvclock"]),
-    pure(3, "timekeeper", &[]),
-    pure(3, "host", &["units", "pvclock"]),
-    pure(3, "guest", &["units", "pvclock"]),
-    open(3, "linux", &["units", "pvclock"]),
-    open(4, "clock", &["units", "pvclock", "linux", "chronyd"]),
-    open(4, "sources", &["units", "hosttime", "pvclock", "facts", "linux", "chronyd"]),
-    open(4, "tell", &["units", "hosttime", "linux"]),
-    open(4, "kvm", &["units", "pvclock", "host", "linux"]),
-    open(4, "records", &["units", "instruments"]),
-    pure(4, "disruptions", &["units", "facts", "instruments", "pvclock"]),
-    pure(4, "doctor", &["units", "facts", "instruments", "pvclock", "timekeeper"]),
-    pure(1, "fleet", &[]),
-    top(5, "clock-c", Uses::Only(&["units", "clock"])),
-    pure(5, "keeper", &["units", "disruptions", "instruments", "facts", "pvclock"]),
+    open("test-size", &[]),
+    pure("pvclock", &["units"]),
+    pure("wire", &["units"]),
+    top("pvclock/c", Uses::Only(&["pvclock"])),
+    pure("instruments", &["pvclock", "units"]),
+    pure("facts", &["pvclock", "units"]),
+    pure("host", &["pvclock", "units"]),
+    pure("guest", &["pvclock", "units"]),
+    open("linux", &["pvclock", "units"]),
+    open("clock", &["linux", "pvclock", "wire"]),
+    open("sources", &["facts", "linux", "pvclock", "units", "wire"]),
+    open("tell", &["linux", "units", "wire"]),
+    open("kvm", &["host", "pvclock", "units"]),
+    open("records", &["instruments", "units"]),
+    pure("disruptions", &["facts", "instruments", "pvclock", "units"]),
+    pure("doctor", &["facts", "instruments", "kernel-clock"]),
+    top("clock/c", Uses::Only(&["clock"])),
+    pure("keeper", &["disruptions", "facts", "instruments", "pvclock", "units"]),
+    open("inspect", &["facts", "instruments", "linux", "pvclock", "sources", "units", "wire"]),
+    open("vmm", &["guest", "host", "kvm", "linux", "pvclock", "units"]),
     open(
-        5,
-        "inspect",
-        &["units", "pvclock", "facts", "linux", "sources", "instruments", "chronyd"],
+        "lab",
+        &["facts", "guest", "host", "instruments", "kvm", "linux", "pvclock", "units", "vmm"],
     ),
-    open(5, "vmm", &["units", "pvclock", "linux", "host", "kvm", "guest"]),
-    below_but(6, "lab", &["doctor", "keeper"]),
-    open(6, "exporter", &["units", "facts", "doctor", "inspect", "linux", "sources", "fleet"]),
+    open("exporter", &["doctor", "facts", "fleet", "inspect", "linux", "sources", "units"]),
     pure(
-        6,
         "simulator",
-        &["units", "pvclock", "facts", "timekeeper", "host", "disruptions", "keeper"],
+        &["disruptions", "facts", "host", "keeper", "kernel-clock", "pvclock", "units"],
     ),
-    Row { is_pure: true, ..top(ROOF, "simulator-web", Uses::Only(&["simulator"])) },
-    below_but(7, "daemon", &["vmm", "kvm", "tell", "guest", "clock", "lab", "simulator", "doctor"]),
-    top(ROOF, "cli", Uses::AllBelowBut(&[])),
-    top(ROOF, "e2e", Uses::AllBelowBut(&[])),
-    top(ROOF, "bench", Uses::AllBelowBut(&[])),
-    top(ROOF, "fuzz", Uses::AllBelowBut(&[])),
-    top(
-        ROOF,
-        "alarms",
-        Uses::Only(&["disruptions", "facts", "keeper", "fleet", "simulator", "daemon"]),
+    Row { is_pure: true, ..top("simulator/web", Uses::Only(&["simulator"])) },
+    open(
+        "daemon",
+        &[
+            "disruptions",
+            "exporter",
+            "facts",
+            "fleet",
+            "host",
+            "inspect",
+            "instruments",
+            "keeper",
+            "linux",
+            "pvclock",
+            "records",
+            "sources",
+            "units",
+        ],
     ),
-    top(ROOF, "zoo", Uses::Only(&["clock", "pvclock", "timekeeper"])),
-    top(ROOF, "xtask", Uses::Only(&[])),
+    top("cli", Uses::Any),
+    top("e2e", Uses::Any),
+    top("bench", Uses::Any),
+    top("fuzz", Uses::Any),
+    top("alerts", Uses::Only(&["daemon", "facts", "fleet", "keeper", "simulator"])),
+    top("machines", Uses::Only(&["clock", "kernel-clock", "pvclock"])),
+    top("xtask", Uses::Only(&[])),
 ];

@@ -18,11 +18,8 @@ fn metadata(arrows: &[(&str, &str, Option<&str>)]) -> Value {
     }
     let of = |name: &String| arrows.iter().filter(|(from, _, _)| from == name).collect::<Vec<_>>();
     let package = |name: &String| {
-        let folder = match name.as_str() {
-            "parachron" => "crates/cli".to_owned(),
-            "zoo" | "e2e" | "bench" | "fuzz" | "xtask" => name.clone(),
-            name => format!("crates/{}", name.trim_start_matches("parachron-")),
-        };
+        let row = CRATES.iter().find(|row| row.package() == *name);
+        let folder = format!("crates/{}", row.map_or(name.as_str(), |row| row.folder));
         let dependencies: Vec<Value> =
             of(name).iter().map(|(_, to, kind)| json!({ "name": to, "kind": kind })).collect();
         let manifest = format!("/w/{folder}/Cargo.toml");
@@ -50,16 +47,38 @@ fn found(arrows: &[(&str, &str, Option<&str>)]) -> Vec<String> {
 }
 
 #[test]
-fn every_arrow_of_the_table_goes_down() {
-    for row in CRATES {
-        let (Uses::Only(folders) | Uses::AllBelowBut(folders)) = row.uses;
+fn every_arrow_of_the_table_leads_to_a_lower_row() {
+    for (at, row) in CRATES.iter().enumerate() {
+        let Uses::Only(folders) = row.uses else { continue };
         for folder in folders {
-            let used = CRATES.iter().find(|row| row.folder == *folder);
-            let used = used.unwrap_or_else(|| panic!("{}: {folder} has no row", row.folder));
-            assert!(used.floor < row.floor, "{} is not above {folder}", row.folder);
+            let used = CRATES[..at].iter().find(|row| row.folder == *folder);
+            let used = used.unwrap_or_else(|| panic!("{}: {folder} has no row above", row.folder));
+            assert!(used.floor() < row.floor(), "{} is not above {folder}", row.folder);
             assert!(!used.is_top, "{}: nothing may use {folder}", row.folder);
         }
     }
+}
+
+#[test]
+fn a_floor_is_one_above_the_highest_used() {
+    let floor = |folder| CRATES.iter().find(|row| row.folder == folder).unwrap().floor();
+    assert_eq!([floor("units"), floor("pvclock"), floor("host"), floor("kvm")], [1, 2, 3, 4]);
+    let shown = "| 1 | `units` | pure |\n| | `pvclock` | pure |\n| 3 | `host` | pure |\n";
+    let found: Vec<String> = misplaced(shown).into_iter().map(|found| found.what).collect();
+    assert!(found.contains(&"pvclock is on floor 2, not 1".to_owned()), "{found:?}");
+    assert!(found.contains(&"kvm is not shown, on floor 4".to_owned()), "{found:?}");
+    assert!(!found.iter().any(|what| what.starts_with("units") || what.starts_with("host")));
+}
+
+#[test]
+fn an_arrow_that_no_manifest_has_leaves_the_table() {
+    let used = |arrows: &[(&str, &str, Option<&str>)]| {
+        let found = unused(&metadata(arrows));
+        found.iter().filter(|found| found.what.starts_with("tell ")).count()
+    };
+    assert_eq!(used(&[]), 3);
+    assert_eq!(used(&[("parachron-tell", "parachron-units", None)]), 2);
+    assert_eq!(used(&[("parachron-tell", "parachron-units", Some("dev"))]), 3);
 }
 
 #[test]
@@ -77,7 +96,7 @@ fn arrows_down_are_allowed() {
         ("parachron-linux", "rustix", None),
         ("parachron-doctor", "parachron-facts", None),
         ("parachron-doctor", "serde", None),
-        ("parachron-lab", "parachron-records", None),
+        ("parachron-lab", "parachron-kvm", None),
         ("parachron", "parachron-daemon", None),
         ("parachron", "clap", None),
         ("pvclock", "proptest", Some("dev")),
@@ -112,7 +131,7 @@ fn nothing_uses_the_top_and_tests_neither() {
         ["crates/linux/Cargo.toml:1: linux uses cli, which nothing may use; \
              move the shared part to a lower floor, a test to e2e"]
     );
-    assert_eq!(found(&[("e2e", "zoo", None)]).len(), 1);
+    assert_eq!(found(&[("e2e", "machines", None)]).len(), 1);
 }
 
 #[test]
@@ -153,9 +172,12 @@ fn a_crate_without_a_row_or_with_another_name_is_a_violation() {
     let mut metadata = metadata(&[]);
     let path = "/w/crates/stranger/Cargo.toml";
     metadata["packages"][0]["manifest_path"] = json!(path);
-    metadata["packages"][1]["name"] = json!("chronyd");
+    metadata["packages"][1]["name"] = json!("a-stranger");
     let found: Vec<String> = violations(&metadata).iter().map(ToString::to_string).collect();
-    assert!(found[0].starts_with("crates/chronyd/Cargo.toml:1: package chronyd in"), "{found:?}");
+    assert!(
+        found[0].starts_with("crates/kernel-clock/Cargo.toml:1: package a-stranger in"),
+        "{found:?}"
+    );
     assert!(found[1].starts_with("crates/stranger/Cargo.toml:1: crate parachron-units has no row"));
     assert_eq!(found.len(), 2, "{found:?}");
 }

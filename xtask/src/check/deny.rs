@@ -4,7 +4,7 @@ use crate::outside::{self, Outcome};
 use crate::project::Project;
 
 /// The workspace, that of the fuzzers' programs, and DataFusion's.
-const MANIFESTS: &[&str] = &["Cargo.toml", "fuzz/engine/Cargo.toml", "query/Cargo.toml"];
+const MANIFESTS: &[&str] = &["Cargo.toml", "validation/fuzz/engine/Cargo.toml", "query/Cargo.toml"];
 
 /// The licences, bans and sources of deny.toml.
 pub(crate) fn licences(project: &Project) -> Outcome {

@@ -8,10 +8,7 @@ use crate::project::Project;
 
 /// Targets, and the packages that build for each.
 const BUILDS: [(&str, &[&str]); 3] = [
-    (
-        "thumbv7em-none-eabi",
-        &["parachron-chronyd", "parachron-hosttime", "parachron-timekeeper", "parachron-units"],
-    ),
+    ("thumbv7em-none-eabi", &["parachron-kernel-clock", "parachron-units", "parachron-wire"]),
     // A page's fields of 64 bits are loaded at once, which the target above cannot.
     ("aarch64-unknown-none", &["parachron-clock", "parachron-host", "pvclock"]),
     (

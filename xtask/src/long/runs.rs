@@ -59,7 +59,7 @@ pub(super) const RUNS: &[Run] = &[
     run(
         "alert-rules",
         "Alert rules on 10^5 simulated machine-days",
-        "run --release -p alarms -- --runs 900 --into docs/validation/alerts.md",
+        "run --release -p alerts -- --runs 900 --into docs/validation/alerts.md",
     ),
     run("alerts", "A real Prometheus that scrapes 50 daemons", "xtask alerts"),
     run("release", "A release, made twice and compared", "xtask release --twice"),

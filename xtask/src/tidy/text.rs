@@ -8,7 +8,7 @@ use crate::tidy::File;
 const FILE_BYTES: usize = 512 * 1024;
 
 /// Where binary files belong: seeds of the fuzzers, and captures of machines.
-const BINARY_FOLDERS: &[&str] = &["fuzz/seeds/", "testdata/"];
+const BINARY_FOLDERS: &[&str] = &["validation/fuzz/seeds/", "testdata/"];
 
 /// Words for unfinished work. Split, so that this file passes its own check.
 const UNFINISHED: &[&str] =
@@ -33,7 +33,11 @@ pub(crate) fn check(file: &File, root: &str) -> Vec<Diagnostic> {
     let may_be_binary = BINARY_FOLDERS.iter().any(|folder| file.path.starts_with(folder));
     let Some(text) = file.text() else {
         if !may_be_binary {
-            report(1, "binary".to_owned(), "generate it when needed, or put a seed in fuzz/seeds");
+            report(
+                1,
+                "binary".to_owned(),
+                "generate it when needed, or put a seed in validation/fuzz/seeds",
+            );
         }
         return diagnostics;
     };
@@ -128,8 +132,10 @@ mod tests {
         );
         assert_eq!(
             found("docs/a.png", b"\x89PNG\0"),
-            ["docs/a.png:1: binary; generate it when needed, or put a seed in fuzz/seeds"]
+            [
+                "docs/a.png:1: binary; generate it when needed, or put a seed in validation/fuzz/seeds"
+            ]
         );
-        assert_eq!(found("fuzz/seeds/page/one", b"\x89\0\xff"), Vec::<String>::new());
+        assert_eq!(found("validation/fuzz/seeds/page/one", b"\x89\0\xff"), Vec::<String>::new());
     }
 }

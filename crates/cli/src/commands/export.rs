@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use daemon::configuration;
-use exporter::{Access, Answer, Pages, Scrapes};
+use exporter::{Access, Answer, Scrapes, ServedPages};
 use instruments::duration;
 use linux::wait::{Signals, Wait, Wake};
 
@@ -129,7 +129,7 @@ fn serve(args: &Args, address: SocketAddr) -> Result<Infallible, CliError> {
             remedy: "fix the file named by --web-config".into(),
         })?,
     };
-    let pages = if args.metrics_only { Pages::MetricsOnly } else { Pages::All };
+    let pages = if args.metrics_only { ServedPages::MetricsOnly } else { ServedPages::All };
     let listener = TcpListener::bind(address).map_err(|why| failed("listen", why))?;
     let scrapes = scrapes(args);
     exporter::serve(listener, access, pages, move || scrapes.reply())

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::process;
 
-use chronyd::{MAX_REPLY_BYTES, Request, tracking};
+use wire::chronyd::{MAX_REPLY_BYTES, Request, tracking};
 
 use crate::timeline::bound::Chronyd;
 

@@ -1,6 +1,6 @@
 //! How far CLOCK_REALTIME may be from UTC.
 
-use chronyd::ErrorBound;
+use wire::chronyd::ErrorBound;
 
 /// What adjtimex reports of the system's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

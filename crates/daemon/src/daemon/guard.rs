@@ -10,7 +10,7 @@
 use disruptions::Kind;
 use keeper::{Action, Corrector, Keeper};
 
-use super::monotonic_ns;
+use crate::kept_clock::monotonic_ns;
 use crate::realtime_offset::{Moved, RealtimeOffset};
 
 /// How the clocks were beside each other: as of the start, or since it was noticed last that

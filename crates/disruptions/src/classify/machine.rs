@@ -6,9 +6,8 @@ use super::{Context, Dated, collect_kind, is_log_of_source, late_by, raw_by_tsc,
 use crate::clock_name::{BOOTTIME, MONOTONIC, RAW, REALTIME};
 use crate::{Disruption, Evidence, Kind, Kinds, LateCause, Size};
 
-/// A host that steers its clock changes the rate of an emulated timer by less
-/// than this part; another host's TSC differs by more, or the page states its
-/// frequency.
+/// A host that steers its clock changes an emulated timer's rate by less than this part;
+/// another host's TSC differs by more, or the page states its frequency.
 const OTHER_RATE: f64 = 1000e-6;
 
 /// Rates that differ by less than this part are the same.
@@ -385,8 +384,7 @@ fn diverged(evidence: &Evidence) -> Option<Interval> {
     Some(Interval { low: shift_ns - bound_ns, high: shift_ns + bound_ns })
 }
 
-/// No clock but the RTC moved, no sample was late but by the fault of another, and nobody
-/// reported anything.
+/// No clock but the RTC moved, no sample was late by its own fault, and nothing was reported.
 fn is_rtc_alone(evidence: &[Dated]) -> bool {
     let shows_nothing = |entry: &Evidence| match entry {
         Evidence::Rtc { .. } => true,

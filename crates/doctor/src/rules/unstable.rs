@@ -27,7 +27,7 @@ use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome};
 use crate::text;
 use instruments::figures;
-use timekeeper::watchdog::{BRACKETED, REWRITTEN};
+use kernel_clock::watchdog::{BRACKETED, REWRITTEN};
 
 /// `tsc-marked-unstable`
 pub(crate) fn check_marked(case: &Case<'_>) -> Check {

@@ -85,7 +85,8 @@ const FROM_DOCUMENTS: [(&str, &str); 1] = [(
 /// The trees that were captured, or whose row in the README cites a report.
 fn from_life() -> BTreeSet<String> {
     let readme = text_of("", "README.md").expect("testdata/machines/README.md");
-    let rows = text_of("../../zoo", "machines.toml").expect("zoo/machines.toml");
+    let rows = text_of("../../validation/machines", "machines.toml")
+        .expect("validation/machines/machines.toml");
     let is_thread = |word: &str| {
         let number = |text: &str| text.trim_end_matches([',', ';', ':', ')']).parse::<u32>();
         word.split_once('#')
@@ -112,7 +113,7 @@ fn from_life() -> BTreeSet<String> {
     of_readme.flatten().chain(names().into_iter().filter(|tree| is_row(tree))).collect()
 }
 
-/// A row of zoo/machines.toml.
+/// A row of validation/machines/machines.toml.
 fn row<'r>(rows: &'r str, name: &str) -> Option<&'r str> {
     let named = format!("name = \"{name}\"\n");
     rows.split("[[row]]\n").skip(1).find(|row| row.starts_with(&named))
@@ -130,7 +131,8 @@ fn states(rows: &str, name: &str, rule: &str) -> bool {
 
 #[test]
 fn a_row_states_the_rules_of_its_own_findings_alone() {
-    let rows = text_of("../../zoo", "machines.toml").expect("zoo/machines.toml");
+    let rows = text_of("../../validation/machines", "machines.toml")
+        .expect("validation/machines/machines.toml");
     assert!(states(&rows, "hyperv-no-page-7.2", "read-cost"));
     for (name, rule) in [
         ("no-vdso-7.2", "reads-enter-kernel"),
@@ -300,7 +302,8 @@ fn each_remedy_begins_with_a_verb_and_none_is_missing() {
 fn the_readme_names_every_tree() {
     let readme = text_of("", "README.md").expect("testdata/machines/README.md");
     // Captured by `cargo xtask machines`, which has the facts about each.
-    let rows = text_of("../../zoo", "machines.toml").expect("zoo/machines.toml");
+    let rows = text_of("../../validation/machines", "machines.toml")
+        .expect("validation/machines/machines.toml");
     for tree in names() {
         let is_row = rows.contains(&format!("name = \"{tree}\"\n"));
         assert!(is_row || readme.contains(&format!("`{tree}`")), "README.md does not name {tree}");

@@ -10,8 +10,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
+use super::error::WebError;
+use super::stream::Stream;
 use super::yaml::{error, text};
-use super::{Stream, WebError};
 
 /// Where distributions keep the certificates that they trust: Debian and Alpine, Fedora and
 /// RHEL, openSUSE.

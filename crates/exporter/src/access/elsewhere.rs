@@ -6,7 +6,8 @@ use std::path::Path;
 
 use tokio::net::TcpStream;
 
-use super::{Connection, Stream, WebError};
+use super::error::WebError;
+use super::stream::{Connection, Stream};
 
 /// There is none.
 pub(super) enum Secured {}

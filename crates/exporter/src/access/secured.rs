@@ -13,10 +13,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
+use super::error::WebError;
 use super::passwords::Passwords;
+use super::stream::Connection;
 use super::web::{Tls, parse};
 use super::yaml::{error, relative, text};
-use super::{Connection, WebError};
 
 const TLS13: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13];
 

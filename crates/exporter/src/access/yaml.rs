@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use saphyr::{LoadableYamlNode, Yaml};
 use saphyr_parser::{Event, Parser};
 
-use super::WebError;
+use super::error::WebError;
 
 /// A longer file is refused.
 const MOST_BYTES: u64 = 64 << 10;

@@ -8,6 +8,7 @@
 
 use crate::errormap::distance::Slack;
 use crate::errormap::graph::{Graph, Vertex};
+use crate::errormap::median::medians;
 use crate::errormap::samples::Pair;
 
 /// Edges that may be looked at for the bounds: with 160,000, twelve roots; of a fleet of
@@ -93,20 +94,4 @@ pub(crate) fn bounds(
 
 fn meet(one: (i64, i64), other: (i64, i64)) -> (i64, i64) {
     (one.0.max(other.0), one.1.min(other.1))
-}
-
-/// Halfway between the two in the middle, of an even number; 0 of none.
-pub(crate) fn median(values: Vec<i64>) -> i64 {
-    let (lower, upper) = medians(values);
-    lower.midpoint(upper)
-}
-
-/// The two in the middle, which are one of an odd number.
-fn medians(mut values: Vec<i64>) -> (i64, i64) {
-    if values.is_empty() {
-        return (0, 0);
-    }
-    let (lower, upper) = ((values.len() - 1) / 2, values.len() / 2);
-    let upper = *values.select_nth_unstable(upper).1;
-    (*values.select_nth_unstable(lower).1, upper)
 }

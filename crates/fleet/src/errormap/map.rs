@@ -5,8 +5,9 @@ use serde::Serialize;
 
 use crate::errormap::estimate::least_squares;
 use crate::errormap::graph::{Graph, Vertex};
-use crate::errormap::intervals::{self, Against, largest_part, median};
+use crate::errormap::intervals::{self, Against, largest_part};
 use crate::errormap::liars::{self, Culprits};
+use crate::errormap::median::median;
 use crate::errormap::samples::{Pair, Samples, Settings};
 
 /// From, and to, ns.

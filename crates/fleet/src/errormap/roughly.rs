@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use crate::errormap::intervals::median;
+use crate::errormap::median::median;
 
 /// Trees that span the fleet.
 const TREES: usize = 9;

@@ -1,9 +1,9 @@
 //! docs/protocols/host.md: each sum is done again, and its figures are what
 //! this crate gives.
 
-#[path = "../../../pvclock-c/tests/protocol_examples/arithmetic.rs"]
+#[path = "../../../pvclock/c/tests/protocol_examples/arithmetic.rs"]
 mod arithmetic;
-#[path = "../../../pvclock-c/tests/protocol_examples/document.rs"]
+#[path = "../../../pvclock/c/tests/protocol_examples/document.rs"]
 #[allow(dead_code, reason = "this document shows no page's bytes")]
 mod document;
 

@@ -17,14 +17,12 @@
 
 use units::{LeapSecond, calendar};
 
-use super::polled::SECOND_NS;
+use super::polled::{DAY_NS, SECOND_NS};
 use super::sources::Sources;
 use crate::action::Action;
 use crate::announced::Announced;
 use crate::choice::Candidate;
 use crate::policy::Policy;
-
-pub(super) const DAY_NS: u64 = 86_400 * SECOND_NS;
 
 /// This long around it a server's clock and ours may differ by it: each carries
 /// it out by its own time, and an inserted one lasts a second.

@@ -10,6 +10,9 @@ use crate::source::SourceKind;
 
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
 
+/// A day, without a leap second.
+pub(super) const DAY_NS: u64 = 86_400 * SECOND_NS;
+
 /// Polls of one source in one sample: one, and one to confirm.
 const POLLS_PER_SAMPLE: u32 = 2;
 

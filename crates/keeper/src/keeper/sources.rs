@@ -10,9 +10,8 @@ use std::ops::{Deref, DerefMut};
 
 use units::{OffsetBound, calendar};
 
-use super::leap::DAY_NS;
 use super::phase::Phase;
-use super::polled::{PolledSource, SECOND_NS};
+use super::polled::{DAY_NS, PolledSource, SECOND_NS};
 use crate::action::Cause;
 use crate::announced::Scale;
 use crate::choice::{Candidate, Choice, Selected, choose};

@@ -4,7 +4,7 @@ use kvm::{ClockState, DecodeError};
 use pvclock::Hertz;
 
 /// As version 1 wrote it: every later program reads this.
-const VERSION_1: &str = include_str!("../../../../fuzz/seeds/kvm_saved/version_1");
+const VERSION_1: &str = include_str!("../../../../validation/fuzz/seeds/kvm_saved/version_1");
 
 #[test]
 fn version_1_is_read_and_written_again() {

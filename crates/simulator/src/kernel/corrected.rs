@@ -1,9 +1,9 @@
 //! A guest's clock as the keeper corrects it: by the calls that `linux::system_clock` makes.
 
 use keeper::{ClockError, SystemClock};
+use kernel_clock::timex::{mode, status};
+use kernel_clock::{LeapState, Refused, Timex};
 use pvclock::Nanos;
-use timekeeper::timex::{mode, status};
-use timekeeper::{LeapState, Refused, Timex};
 use units::{LeapSecond, calendar};
 
 use super::Kernel;

@@ -10,8 +10,8 @@ use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-use ::chronyd::sock;
 use facts::Unknown;
+use wire::chronyd::sock;
 
 use units::{ClockPair, OffsetBound};
 

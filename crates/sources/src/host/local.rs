@@ -27,11 +27,11 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-use hosttime::{FRAME_BYTES, Frame, Guest, MAGIC};
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockaddrLike, UnixAddr, recvmsg, sendto, setsockopt, sockopt,
 };
 use units::{ClockPair, CrossTimestamp, OffsetBound, TimeInterval, TimeReading};
+use wire::hosttime::{FRAME_BYTES, Frame, Guest, MAGIC};
 
 use super::message::{self, Message};
 use super::told::{Rejected, Told, request};
@@ -104,7 +104,7 @@ impl LocalSocket {
         let bytes: Result<&[u8; FRAME_BYTES], _> = datagram.bytes.as_slice().try_into();
         let length = || {
             let found = datagram.bytes.len() as u64;
-            hosttime::Malformed::new("a frame", "length", found)
+            wire::hosttime::Malformed::new("a frame", "length", found)
         };
         let frame = bytes.map_err(|_| length()).and_then(Frame::parse);
         match frame {

@@ -3,8 +3,8 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use hosttime::{FRAME_BYTES, Guest, Incoming};
 use rustix::io::Errno;
+use wire::hosttime::{FRAME_BYTES, Guest, Incoming};
 
 use super::told::{Rejected, Told, request};
 

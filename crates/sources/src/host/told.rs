@@ -1,7 +1,7 @@
 //! What the host has told, until it is asked for.
 
-use hosttime::{Frame, Guest, Heard, Reason, Refused};
 use units::{ClockPair, OffsetBound};
+use wire::hosttime::{Frame, Guest, Heard, Reason, Refused};
 
 use super::message::Malformed;
 
@@ -35,7 +35,7 @@ pub enum Rejected {
     Malformed(#[from] Malformed),
     /// It is no frame.
     #[error(transparent)]
-    Frame(#[from] hosttime::Malformed),
+    Frame(#[from] wire::hosttime::Malformed),
     /// The exchange did not give the time.
     #[error(transparent)]
     Exchange(#[from] Refused),

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use facts::steering::TimeKeeperKind;
-use hosttime::Reason;
 use instruments::duration;
 use linux::clock::Clock;
 use tell::{Address, Failure, HostState, Told};
+use wire::hosttime::Reason;
 
 use super::line::Line;
 use crate::error::CliError;

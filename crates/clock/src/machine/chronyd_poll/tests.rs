@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chronyd::ErrorBound;
+use wire::chronyd::ErrorBound;
 
 use super::*;
 

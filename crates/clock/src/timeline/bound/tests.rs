@@ -148,12 +148,12 @@ fn a_segment_counts_once_its_daemon_has_noticed_a_disruption() {
     }
 }
 
-/// By the kernel as `timekeeper` models it: as it is after a correction by `keep`, while
+/// By the kernel as `kernel-clock` models it: as it is after a correction by `keep`, while
 /// its sources are gone, and after a disruption takes back what it was told.
 #[test]
 fn it_follows_the_kernels_maxerror() {
-    use timekeeper::timex::{mode, status};
-    use timekeeper::{ClockSource, Kernel, Timekeeper, Timex as Asked, Version};
+    use kernel_clock::timex::{mode, status};
+    use kernel_clock::{ClockSource, Kernel, Timekeeper, Timex as Asked, Version};
 
     const S: u64 = 1_000_000_000;
     let source = ClockSource::tsc(1_000_000, true, true);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{io, thread};
 
 use daemon::{Settings, StatusBoard};
-use exporter::{Access, Pages};
+use exporter::{Access, ServedPages};
 
 use crate::error::ProgramError;
 use crate::log::Log;
@@ -57,7 +57,7 @@ impl Metrics {
         let scrapes = scrapes(board, &consumers);
         let serve = move || {
             let listener = listener.map_or_else(|| bind_when_free(address, AGAIN), Ok)?;
-            exporter::serve(listener, access, Pages::All, move || scrapes.reply())
+            exporter::serve(listener, access, ServedPages::All, move || scrapes.reply())
         };
         begin("metrics", STACK_BYTES, serve)
     }

@@ -69,12 +69,12 @@ pub(super) enum Cause {
 /// How the kernel's watchdog read the two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// One after the other, before `timekeeper::watchdog::BRACKETED`.
+    /// One after the other, before `kernel_clock::watchdog::BRACKETED`.
     Apart,
     /// The TSC between two reads of the reference at most 0.1 ms or so apart.
     Bracketed,
     /// The same within 50 µs, late checks discarded: from
-    /// `timekeeper::watchdog::REWRITTEN` on.
+    /// `kernel_clock::watchdog::REWRITTEN` on.
     Rewritten,
 }
 

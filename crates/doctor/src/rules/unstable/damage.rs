@@ -4,7 +4,6 @@ use facts::kernel::{LogEvent, LogLine};
 use instruments::figures;
 
 use super::counter::Counter;
-use super::interval::Interval;
 use super::rate;
 use crate::case::Case;
 
@@ -17,15 +16,22 @@ const RATE_SLACK: f64 = 0.02;
 /// TSCs of CPUs that run Linux, Hz.
 const TSC_HZ: std::ops::Range<f64> = 0.2e9..10e9;
 
+/// The counters of an interval.
+pub(super) struct IntervalCounters<'l> {
+    /// The reference's name and its counter.
+    pub(super) reference: Option<(&'l str, Counter)>,
+    pub(super) tsc: Option<Counter>,
+}
+
 /// What is wrong with the figures after a verdict; `logged` is its line of the skew and
 /// the interval.
 pub(super) fn find(
     case: &Case<'_>,
     lines: &[LogLine],
-    interval: &Interval,
+    counters: &IntervalCounters<'_>,
     logged: Option<(i64, u64)>,
 ) -> Option<String> {
-    unreadable(lines).or_else(|| contradiction(case, lines, interval, logged))
+    unreadable(lines).or_else(|| contradiction(case, lines, counters, logged))
 }
 
 /// A line whose counters are not there, by a wrong key or digit.
@@ -43,10 +49,9 @@ fn unreadable(lines: &[LogLine]) -> Option<String> {
 fn contradiction(
     case: &Case<'_>,
     lines: &[LogLine],
-    interval: &Interval,
+    counters: &IntervalCounters<'_>,
     logged: Option<(i64, u64)>,
 ) -> Option<String> {
-    let reference = interval.reference.as_ref();
     let logged_ns = |of_watchdog| {
         lines.iter().find_map(|line| match line.event {
             LogEvent::WatchdogInterval { watchdog, interval_ns, .. } if watchdog == of_watchdog => {
@@ -69,20 +74,19 @@ fn contradiction(
         let by_ticks = ticks as f64 / hz * 1e9;
         (by_ticks - ns as f64).abs() > by_ticks * slack + 1000.0
     };
-    if let Some((ns, reference)) = reference_ns.zip(reference)
-        && let Some(counter) = reference.counter.filter(|counter| !counter.is_discarded())
-        && let Some(hz) = rate::known_reference_hz(case, &reference.name)
+    if let Some((ns, (name, counter))) = reference_ns.zip(counters.reference)
+        && !counter.is_discarded()
+        && let Some(hz) = rate::known_reference_hz(case, name)
         && ns > 0
         && differs(counter.ticks(), ns, hz, ROUNDING)
     {
         return Some(format!(
-            "{} ticks of {} are not {ns} ns at {}",
+            "{} ticks of {name} are not {ns} ns at {}",
             figures::count(counter.ticks()),
-            reference.name,
             figures::hz(hz)
         ));
     }
-    let (ns, counter) = tsc_ns.filter(|ns| *ns > 0).zip(interval.tsc)?;
+    let (ns, counter) = tsc_ns.filter(|ns| *ns > 0).zip(counters.tsc)?;
     let hz = counter.ticks() as f64 / ns as f64 * 1e9;
     let known_hz = rate::tsc(case).filter(|rate| rate.from == rate::From::Log).map(|rate| rate.hz);
     let is_possible = match known_hz {

@@ -26,7 +26,7 @@ pub(super) struct Interval {
     /// TSC's length minus the reference's, ns.
     pub(super) skew_ns: Option<f64>,
     /// The log gives nanoseconds, so this kernel reads the TSC between two
-    /// reads of the reference (`timekeeper::watchdog::BRACKETED`).
+    /// reads of the reference (`kernel_clock::watchdog::BRACKETED`).
     pub(super) bracketed: bool,
     /// A second reference, which some kernels print.
     pub(super) second: Option<Reference>,
@@ -90,7 +90,12 @@ impl Interval {
                 _ => {}
             }
         }
-        found.damage = damage::find(case, lines, &found, logged);
+        let reference = found.reference.as_ref();
+        let counters = damage::IntervalCounters {
+            reference: reference.and_then(|clock| Some((clock.name.as_str(), clock.counter?))),
+            tsc: found.tsc,
+        };
+        found.damage = damage::find(case, lines, &counters, logged);
         found.refit();
         let both = found.reference_ns.zip(found.tsc_ns);
         found.skew_ns = both

@@ -1,10 +1,10 @@
 //! What the watchdog of this kernel makes of the log's figures, and what that of Linux 7.1
-//! does: by the model that is held against kernels (`timekeeper`).
+//! does: by the model that is held against kernels (`kernel-clock`).
 
 use facts::kernel::version::KernelVersion;
 use instruments::figures;
-use timekeeper::watchdog::{REWRITTEN, Readout, Verdict, Watchdog};
-use timekeeper::{ClockSource, Kernel, Version};
+use kernel_clock::watchdog::{REWRITTEN, Readout, Verdict, Watchdog};
+use kernel_clock::{ClockSource, Kernel, Version};
 
 use super::cause::Cause;
 use super::interval::{Interval, Reference};

@@ -3,6 +3,7 @@
 mod guests;
 mod hpet;
 mod real_logs;
+mod suppressed;
 
 use facts::Fact;
 use facts::Facts;

@@ -1,4 +1,4 @@
-use hosttime::{Answer, HostClock, Leap, ROUNDS, Reason, Scale};
+use wire::hosttime::{Answer, HostClock, Leap, ROUNDS, Reason, Scale};
 
 use super::*;
 use crate::SourceError;
@@ -202,13 +202,13 @@ fn an_agent_that_is_asked_gives_a_time_with_the_bound_of_its_way() {
     let mut answered = 0;
     let now_ns = || linux::clock::Clock::Monotonic.read_ns().unwrap();
     while offset.is_err() {
-        answered += u32::from(answer(&agent, hosttime::EARLIEST_NS + now_ns()));
+        answered += u32::from(answer(&agent, wire::hosttime::EARLIEST_NS + now_ns()));
         assert!(answered <= ROUNDS);
         offset = host.offset();
     }
     let (offset, pair) = (offset.unwrap(), now().unwrap());
     let truth =
-        i128::from(hosttime::EARLIEST_NS + pair.monotonic_ns) - i128::from(pair.realtime_ns);
+        i128::from(wire::hosttime::EARLIEST_NS + pair.monotonic_ns) - i128::from(pair.realtime_ns);
     let wrong_ns = (i128::from(offset.offset_ns) - truth).unsigned_abs();
     // The two clocks of `pair` were read one after the other.
     assert!(wrong_ns <= u128::from(offset.bound_ns) + 1_000_000, "{wrong_ns} {offset:?}");
@@ -218,7 +218,7 @@ fn an_agent_that_is_asked_gives_a_time_with_the_bound_of_its_way() {
     agent.send(&replay.encode()).unwrap();
     assert!(host.offset().is_err());
     let why = host.take_rejected().unwrap();
-    assert!(matches!(why, Rejected::Exchange(hosttime::Refused::NotAsked { .. })), "{why}");
+    assert!(matches!(why, Rejected::Exchange(wire::hosttime::Refused::NotAsked { .. })), "{why}");
 }
 
 #[test]

@@ -1,11 +1,11 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use hosttime::{
-    Answer, EARLIEST_NS, Frame, HostClock, Leap, MIN_INTERVAL_NS, ROUNDS, Reason, Refused, Scale,
-};
 use linux::clock::Clock;
 use proptest::prelude::*;
+use wire::hosttime::{
+    Answer, EARLIEST_NS, Frame, HostClock, Leap, MIN_INTERVAL_NS, ROUNDS, Reason, Refused, Scale,
+};
 
 use super::*;
 
@@ -131,7 +131,9 @@ fn a_flood_is_read_in_parts_and_a_hang_is_given_up() {
         assert_eq!(stream.receive(&mut told).unwrap(), Left::Open);
     }
     assert!(answer(&mut host).is_some() && answer(&mut host).is_none());
-    std::thread::sleep(std::time::Duration::from_nanos(hosttime::TIMEOUT_NS + MIN_INTERVAL_NS));
+    std::thread::sleep(std::time::Duration::from_nanos(
+        wire::hosttime::TIMEOUT_NS + MIN_INTERVAL_NS,
+    ));
     assert_eq!(stream.receive(&mut told).unwrap(), Left::Open);
     let why = told.take_rejected(0);
     assert!(matches!(why, Some(Rejected::Exchange(Refused::NoAnswer { .. }))), "{why:?}");

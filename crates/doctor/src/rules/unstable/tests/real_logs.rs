@@ -397,12 +397,3 @@ fn a_warp_is_given_in_time() {
         &["TSC warp: 1 300 cycles at 2 600 000 000 Hz from the kernel log are 500 ns"],
     );
 }
-
-#[test]
-fn messages_that_the_kernel_left_out_are_counted() {
-    let log = "\
-[14669.048261] clocksource: timekeeping watchdog on CPU1: acpi_pm wd-wd read-back delay of 144431ns
-[14669.148261] cs_watchdog_read: 7 callbacks suppressed
-";
-    has(&finding_text(&server(log), None, "watchdog-late"), &["1 time", "7 more messages"]);
-}

@@ -1,0 +1,13 @@
+#![doc = include_str!("../README.md")]
+#![no_std]
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
+)]
+#![forbid(unsafe_code)]
+
+pub mod chronyd;
+pub mod hosttime;
+
+#[cfg(test)]
+extern crate std;

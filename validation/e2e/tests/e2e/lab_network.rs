@@ -1,0 +1,123 @@
+//! The lab's network card on a real KVM: each way to wait gets its replies, at the counts
+//! that it stands for.
+
+use std::time::Duration;
+
+use e2e::cpu_watch::CpuWatch;
+use e2e::{Case, Need, Program, Sharing};
+use guest::layout::NETWORK_REGISTERS;
+use guest::network::{Counted, Flow, PINGS_MAX, Wait};
+use guest::request::{Outcome, Request};
+use vmm::{Backend, Machine, MachineError, Settings};
+
+const KVM: &[Need] = &[Need::Kvm];
+
+pub(crate) const CASES: &[Case] = &[
+    Case {
+        name: "lab_pings_whatever_the_guest_waits_by",
+        sharing: Sharing::Alone,
+        needs: KVM,
+        run: pings,
+    },
+    Case {
+        name: "lab_survives_a_guest_that_breaks_its_card",
+        sharing: Sharing::Alone,
+        needs: KVM,
+        run: survives,
+    },
+];
+
+const PLAIN: Flow =
+    Flow { wait: Wait::Halt, event_index: false, pings: 50, in_flight: 1, batch: 1 };
+
+/// One for each of its pings. Where the host takes the guest's CPU, a reply may be there
+/// before the guest waits for it, and the card may be at work before it is notified: a guest
+/// with a CPU has at least half of them.
+const MOST: u64 = 50;
+const LEAST: u64 = 25;
+
+/// The delay of a reply: a guest that misses the wait for one was off its CPU for as long.
+const DELAY: Duration = Duration::from_micros(30);
+
+/// Counts that are too large are wrong; too small ones are so if the guest had its CPU.
+fn expect_most(watch: &CpuWatch, counts: &[u64], counted: &Counted) {
+    assert!(counts.iter().all(|count| *count <= MOST), "{counted:?}");
+    let missing: u64 = counts.iter().map(|count| LEAST.saturating_sub(*count)).sum();
+    let missing = u32::try_from(missing).unwrap_or(u32::MAX);
+    watch.judge(&format!("{counted:?}"), DELAY * missing, |waits| waits.total);
+}
+
+fn start(network: Option<Duration>) -> Machine {
+    let settings = Settings { network, ..Settings::new(Backend::Kernel) };
+    let machine = Machine::start(&settings).expect("a machine");
+    machine.discover(0).expect("a guest that replies");
+    machine
+}
+
+fn ping(machine: &Machine, flow: Flow) -> Counted {
+    let reply = machine.request(0, Request::Ping(flow)).expect("replies");
+    let counted = Counted::decode(&reply);
+    assert_eq!((counted.replies, counted.strange), (flow.pings, 0), "{flow:?}");
+    let times = machine.records(0).expect("times").into_iter().flatten();
+    assert_eq!(times.filter(|took| *took > 0).count() as u64, flow.pings);
+    counted
+}
+
+fn pings(_: &Program) {
+    let machine = start(Some(DELAY));
+    let watch = CpuWatch::start(DELAY);
+    for wait in [Wait::Halt, Wait::Busy, Wait::ReadMsr, Wait::Hypercall] {
+        let counted = ping(&machine, Flow { wait, ..PLAIN });
+        let Counted { notifications, interrupts, exits, .. } = counted;
+        expect_most(&watch, &[notifications, interrupts], &counted);
+        // A guest that never leaves its CPU makes none.
+        if wait != Wait::Busy || exits > 0 {
+            expect_most(&watch, &[exits.min(MOST)], &counted);
+        }
+    }
+    let counted = ping(&machine, Flow { wait: Wait::Poll, ..PLAIN });
+    expect_most(&watch, &[counted.notifications], &counted);
+    assert_eq!((counted.interrupts, counted.exits), (0, 0));
+    machine.poll_network(true);
+    let counted = ping(&machine, Flow { wait: Wait::Poll, ..PLAIN });
+    assert_eq!((counted.notifications, counted.interrupts, counted.exits), (0, 0, 0));
+    let counted = ping(&machine, PLAIN);
+    assert_eq!(counted.notifications, 0, "{counted:?}");
+    expect_most(&watch, &[counted.interrupts], &counted);
+    machine.poll_network(false);
+    let many = Flow { pings: PINGS_MAX as u64, in_flight: 64, ..PLAIN };
+    let by_index = ping(&machine, Flow { event_index: true, ..many });
+    assert!(by_index.notifications <= many.pings / 10, "{by_index:?}");
+    let batches = ping(&machine, Flow { batch: 32, ..many });
+    assert!(batches.notifications <= many.pings / 32 + 1, "{batches:?}");
+    // Where KVM counts, it counts exits.
+    assert!(machine.counts(0).is_none_or(|counts| counts["exits"] > 0));
+    // Where it was copied, and the ping before each request with it.
+    let card = machine.network().expect("a card");
+    assert_eq!((card.sent, card.received, card.dropped), (card.received, card.copies / 2, 0));
+}
+
+fn survives(_: &Program) {
+    let machine = start(Some(Duration::from_micros(30)));
+    // Notifications of a card that is not set up, and registers of a wrong width.
+    for offset in (0..0x200).step_by(8).cycle().take(500) {
+        let address = NETWORK_REGISTERS + offset;
+        machine.request(0, Request::MmioWrite { address, value: u64::MAX }).expect("a write");
+    }
+    ping(&machine, PLAIN);
+    for flow in [
+        Flow { pings: 0, ..PLAIN },
+        Flow { pings: PINGS_MAX as u64 + 1, ..PLAIN },
+        Flow { in_flight: 65, ..PLAIN },
+    ] {
+        let refused = machine.request(0, Request::Ping(flow));
+        assert!(matches!(
+            refused,
+            Err(MachineError::Declined { outcome: Outcome::NotUnderstood, .. })
+        ));
+    }
+    assert!(matches!(machine.save(), Err(MachineError::Unsaveable { .. })));
+    let refused = start(None).request(0, Request::Ping(PLAIN));
+    let none = matches!(refused, Err(MachineError::Declined { outcome: Outcome::NoDevice, .. }));
+    assert!(none, "no card: {refused:?}");
+}

@@ -1,0 +1,472 @@
+//! `validation/machines/machines.toml`: suites, kernels and rows, with the truth about each.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// The table, as it stands in the repository.
+const TABLE: &str = include_str!("../machines.toml");
+
+/// The list of findings that a busy system may cause in any machine.
+const BUSY: &str = "busy";
+
+/// The kernel that is the lab's guest image.
+pub(crate) const LAB_IMAGE: &str = "lab-image";
+
+/// Ends the names of suites and kernels for arm64.
+pub(crate) const ARM64: &str = "-arm64";
+
+/// The whole table.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Table {
+    /// Debian's suites by a name for some of them.
+    pub(crate) suites: BTreeMap<String, Vec<String>>,
+    /// Kernels by name: the suite whose newest each is.
+    pub(crate) kernels: BTreeMap<String, String>,
+    /// Hypervisors other than this system's QEMU, by name.
+    #[serde(default)]
+    pub(crate) hypervisors: BTreeMap<String, Hypervisor>,
+    /// Whole systems, each on a disk of its own, by name.
+    #[serde(default)]
+    pub(crate) systems: BTreeMap<String, System>,
+    /// Drivers that Debian's kernels leave out, by the names of their modules.
+    #[serde(default)]
+    pub(crate) drivers: BTreeMap<String, Driver>,
+    /// Findings that several rows share, by name.
+    #[serde(default)]
+    findings: BTreeMap<String, Vec<String>>,
+    /// Machines that people have and the table has not.
+    #[serde(default)]
+    pub(crate) absent: Vec<Absent>,
+    /// The machines, in the order they run.
+    #[serde(rename = "row")]
+    pub(crate) rows: Vec<Row>,
+}
+
+/// A machine that has no row.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Absent {
+    pub(crate) machine: String,
+    pub(crate) why: String,
+}
+
+/// A hypervisor of packages that are unpacked and not installed, or of a system.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Hypervisor {
+    /// The system whose tree it is in.
+    pub(crate) system: Option<String>,
+    /// Without one: the suite of its packages.
+    #[serde(default)]
+    pub(crate) suite: String,
+    /// Its packages, all unpacked into one tree.
+    #[serde(default)]
+    pub(crate) packages: Vec<String>,
+    /// The program in the tree.
+    pub(crate) program: String,
+    /// What Xen's control domain has of it beside its tools.
+    #[serde(default)]
+    pub(crate) files: Vec<String>,
+    /// Arguments by which it finds its files; `{tree}` is the tree.
+    #[serde(default)]
+    pub(crate) arguments: String,
+}
+
+/// A driver that Debian's kernels leave out.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Driver {
+    /// The system that has the kernel's headers and source, and a compiler.
+    pub(crate) system: String,
+    /// The source in its tree, and the driver's folder in that; without one the
+    /// driver is ours, a file of its name in `validation/machines/src/base`.
+    #[serde(default)]
+    pub(crate) archive: String,
+    #[serde(default)]
+    pub(crate) folder: String,
+    /// What is built of the folder.
+    pub(crate) makefile: String,
+}
+
+/// A system of installed packages.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct System {
+    /// Their suite.
+    pub(crate) suite: String,
+    /// Those beyond the essential ones.
+    pub(crate) packages: Vec<String>,
+}
+
+/// One machine: kernel, hypervisor, devices, and what is true of it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Row {
+    /// Its name on the command line and in testdata/machines.
+    pub(crate) name: String,
+    /// A name among the kernels, or `lab-image`, which `parachron lab` contains.
+    pub(crate) kernel: String,
+    /// What runs it.
+    pub(crate) base: Base,
+    /// A name among the hypervisors; none: this system's QEMU.
+    pub(crate) hypervisor: Option<String>,
+    /// What runs between the emulator and this machine, where its base has
+    /// something there.
+    pub(crate) below: Option<Below>,
+    /// A name among the systems, where its base needs one.
+    pub(crate) system: Option<String>,
+    /// Further options of the hypervisor: machine, processor, devices. Those of a
+    /// domain of Xen are settings of xl.cfg(5): `type=pvh`.
+    #[serde(default)]
+    pub(crate) options: String,
+    /// Further parameters of the kernel; `{tsc_khz}` is the rate of this
+    /// system's TSC, which is also TCG's.
+    #[serde(default)]
+    pub(crate) append: String,
+    /// Environment of the hypervisor.
+    #[serde(default)]
+    pub(crate) environment: BTreeMap<String, String>,
+    /// Programs of this system that it takes along, with their libraries.
+    #[serde(default)]
+    pub(crate) programs: Vec<String>,
+    /// Modules that its init loads, with those they need; one that is a driver of
+    /// the table is built.
+    #[serde(default)]
+    pub(crate) modules: Vec<String>,
+    /// It has a network on which this machine is 10.0.2.2.
+    #[serde(default)]
+    pub(crate) network: bool,
+    /// With a network: another row, of the same kernel on the same machine, in which `drift`
+    /// is held to the truth for both.
+    pub(crate) drift_as: Option<String>,
+    /// Kernels of the table that it takes along as files, /kernels/NAME.
+    #[serde(default)]
+    pub(crate) kernels: Vec<String>,
+    /// Modules of these, by kernel, as files /kernels/NAME.MODULE.ko.
+    #[serde(default)]
+    pub(crate) kernel_modules: BTreeMap<String, Vec<String>>,
+    /// What is done to it beyond the commands that every machine runs.
+    #[serde(default)]
+    pub(crate) does: Vec<Deed>,
+    /// Runs only where it is named, and why.
+    pub(crate) only_named: Option<String>,
+    /// Runs with `--quick`.
+    #[serde(default)]
+    pub(crate) quick: bool,
+    /// Its limit by this machine's clock, s.
+    #[serde(default = "limit_s")]
+    pub(crate) limit_s: u32,
+    /// What is true of it; a row without one runs none of the commands that
+    /// every machine runs.
+    truth: Option<Truth>,
+}
+
+impl Row {
+    /// Whether it has a truth.
+    pub(crate) fn has_truth(&self) -> bool {
+        self.truth.is_some()
+    }
+
+    /// Whether its processor is arm64's, by its kernel's name.
+    pub(crate) fn is_arm64(&self) -> bool {
+        self.kernel.ends_with(ARM64)
+    }
+
+    /// What is true of it.
+    pub(crate) fn truth(&self) -> Result<&Truth, String> {
+        self.truth.as_ref().ok_or_else(|| {
+            format!("row {}: no truth in validation/machines/machines.toml", self.name)
+        })
+    }
+}
+
+/// Xen, or a host with KVM, itself on the emulator.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Below {
+    /// A name among the hypervisors for Xen, among the kernels for KVM.
+    pub(crate) program: String,
+    /// Xen's control domain where it is another one: a name among the kernels,
+    /// and one among the hypervisors for Xen's tools.
+    pub(crate) control: Option<(String, String)>,
+    /// Further options of the emulator.
+    #[serde(default)]
+    pub(crate) options: String,
+    /// Its parameters.
+    #[serde(default)]
+    pub(crate) append: String,
+    /// Modules of a host with KVM beyond those it needs for that.
+    #[serde(default)]
+    pub(crate) modules: Vec<String>,
+    /// Programs of ours in a host with KVM.
+    #[serde(default)]
+    pub(crate) programs: Vec<String>,
+}
+
+/// What runs a machine; one file each below `validation/machines/src/base`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Base {
+    /// QEMU's software emulation, an initramfs.
+    Emulated,
+    /// The same, and a whole Debian on a disk.
+    Debian,
+    /// Linux as the control domain of Xen, on QEMU's software emulation.
+    Xen,
+    /// Linux as another domain of that Xen.
+    XenGuest,
+    /// KVM of an emulated host.
+    Kvm,
+    /// User-mode Linux, of the package of the kernel's suite.
+    Uml,
+}
+
+/// What is done to a machine beyond the usual commands; one file each in `deeds`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Deed {
+    /// The lab's agreement of the kernel's clocks with ours, on /dev/kvm.
+    Agreement,
+    /// chronyd follows a server outside, which steps.
+    Chrony,
+    /// Ten minutes of `watch` in which nothing happens.
+    Calm,
+    /// Somebody in the machine changes its clocks, its RTC and its CPUs.
+    Changes,
+    /// `watch` and `keep` in a machine that is paused, migrated and restored,
+    /// and whose clock is set and steered: a machine of its own.
+    Disruptions,
+    /// `drift` against NTP servers of known error; with `--long`, a hundred times.
+    Drift,
+    /// The same once, without an RTC: another row has the hundred.
+    DriftOnce,
+    /// The same, where a daemon steers: CLOCK_MONOTONIC_RAW alone.
+    DriftRaw,
+    /// The lab's guest image and its report: no Linux.
+    Image,
+    /// All of the lab's experiments on /dev/kvm.
+    Lab,
+    /// It moves, running, to another QEMU.
+    Migration,
+    /// Our packages are installed, upgraded, removed and purged.
+    Packages,
+    /// QEMU stops it for a while: 0.3, 2 and 60 s.
+    Pauses,
+    /// `keep` by the PTP clock of the host, in a machine that is paused.
+    Phc,
+    /// `keep` with two NTP servers, in a machine that is paused.
+    Keep,
+    /// `keep` with three NTP servers that announce a leap second, and that are fast by 2 %.
+    KeepAnnounced,
+    /// `parachrond` alone by a VMClock page of known rate; in a machine of its own also an
+    /// hour without that.
+    KeepByPage,
+    /// `keep` with a wrong RTC and a server that is silent.
+    KeepRtcAlone,
+    /// The row's kernels as guests of the lab's own machine.
+    LinuxOnProvider,
+    /// The same, saved and restored in other processes.
+    LinuxMoved,
+    /// Booted again by kexec, suspended, and then moved.
+    LinuxAgain,
+    /// Moved, with the time of day kept by the VMClock inside.
+    LinuxKept,
+    /// Watched for ten minutes.
+    LinuxSilent,
+    /// The kernel inserts a leap second.
+    LeapSecond,
+    /// What `doctor` says of what an administrator did.
+    Rules,
+    /// The host's CPU changes its frequency.
+    Scale,
+    /// `parachrond` as a service of the machine's systemd.
+    Service,
+    /// The same beside a chronyd that follows a server.
+    ServiceBesideChronyd,
+    /// `parachrond-chrony.service`, after the other was there.
+    ServiceOfChronyd,
+    /// Beside systemd-timesyncd.
+    ServiceBesideTimesyncd,
+    /// Beside ntpd, as NTPsec has it.
+    ServiceBesideNtpsec,
+    /// Beside ntpd-rs.
+    ServiceBesideNtpdRs,
+    /// By the host's word on a virtio-serial port: 20 stops alone, a leap second,
+    /// 20 stops beside chronyd.
+    ServiceByPort,
+    /// By the host's PTP clock, on a disk that is full.
+    ServiceOnFullDisk,
+    /// Beside chronyd: suspended, a date set, without a network, a server that lies, a
+    /// leap second.
+    ServiceDisruptedBesideChronyd,
+    /// By servers of which one lies; the RTC, and a boot without a network.
+    ServiceByServers,
+    /// Stopped for ten minutes; and the kernel's write to the RTC.
+    ServiceForLong,
+    /// Beside chronyd, in a machine that is saved, restored twice, and moved.
+    ServiceMoved,
+    /// `keep` by `ptp_kvm`: 20 stops, alone and beside chronyd.
+    KeepByPtp,
+    /// `keep`, told by its host's `tell` over AF_VSOCK: 20 stops.
+    KeepByVsock,
+    /// QEMU saves the machine and puts it back.
+    Snapshot,
+    /// Suspend to RAM, and wake up.
+    Suspend,
+    /// What the doctor says of the CPUs' TSCs, beside a witness.
+    TscOrder,
+    /// Others take its CPU on the host.
+    Steal,
+    /// Its control domain pauses it, and saves and restores it.
+    StopsByXen,
+    /// Random programs of adjtimex, held against the model of a kernel.
+    Timex,
+    /// `drift` against a VMClock page of known rate.
+    Vmclock,
+    /// What `watch` and `parachrond` cost, by the kernel's account.
+    WatchCost,
+}
+
+/// What is true of a machine, by the hand that wrote the table.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Truth {
+    /// The current clock source.
+    pub(crate) clocksource: String,
+    /// All that are offered, the current one among them.
+    pub(crate) available: Vec<String>,
+    /// Offered in addition, unless the kernel gave it up on a busy system.
+    #[serde(default)]
+    pub(crate) may_offer: Vec<String>,
+    /// Where CLOCK_MONOTONIC is read.
+    pub(crate) read: Read,
+    /// What `watch` may tell where nothing is caused.
+    #[serde(default)]
+    pub(crate) may_tell: Vec<String>,
+    /// What the line on the hardware must contain.
+    pub(crate) machine: String,
+    /// The doctor's findings, each `severity rule: reason`, or `@` and the name
+    /// of a list of them.
+    pub(crate) findings: Vec<String>,
+    /// Findings that are true on a busy system only: in addition, or not. The
+    /// list `busy` is among them in every row.
+    #[serde(default)]
+    pub(crate) may_find: Vec<String>,
+}
+
+/// Where a clock is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Read {
+    /// In user space: no call enters the kernel.
+    User,
+    /// Each call enters the kernel.
+    Kernel,
+}
+
+fn limit_s() -> u32 {
+    240
+}
+
+impl Table {
+    /// The table of this repository.
+    pub(crate) fn read() -> Result<Self, String> {
+        let wrong =
+            |why: &dyn std::fmt::Display| format!("validation/machines/machines.toml: {why}");
+        let mut table: Self = toml::from_str(TABLE).map_err(|error| wrong(&error))?;
+        let lists = &table.findings;
+        for row in &mut table.rows {
+            let Some(truth) = &mut row.truth else { continue };
+            let mut findings = Vec::new();
+            for finding in &truth.findings {
+                match finding.strip_prefix('@') {
+                    None => findings.push(finding.clone()),
+                    Some(name) => {
+                        let list = lists.get(name);
+                        findings.extend(
+                            list.ok_or_else(|| wrong(&format!("no list {finding}")))?.clone(),
+                        );
+                    }
+                }
+            }
+            truth.findings = findings;
+            truth.may_find.extend(lists.get(BUSY).cloned().unwrap_or_default());
+        }
+        Ok(table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_has_a_name_of_its_own_and_a_kernel_of_a_suite() {
+        let table = Table::read().unwrap();
+        let mut names: Vec<&str> = table.rows.iter().map(|row| row.name.as_str()).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        for row in &table.rows {
+            let suite = table.kernels.get(&row.kernel);
+            let known = suite.is_some_and(|suite| table.suites.contains_key(suite));
+            assert!(known || row.kernel == LAB_IMAGE, "{}", row.name);
+            let hypervisor = row.hypervisor.as_ref();
+            assert!(hypervisor.is_none_or(|name| table.hypervisors.contains_key(name)));
+            let Ok(truth) = row.truth() else { continue };
+            assert!(truth.available.contains(&truth.clocksource), "{}", row.name);
+            for finding in &truth.findings {
+                let (begin, reason) = finding.split_once(": ").unwrap_or_default();
+                let severity = begin.split(' ').next().unwrap_or_default();
+                assert!(
+                    ["note", "warning", "error"].contains(&severity),
+                    "{}: {finding}",
+                    row.name
+                );
+                assert!(!reason.is_empty(), "{}: {finding}", row.name);
+            }
+        }
+    }
+
+    /// In each row with a network, unless the machine is that of a row that does it; a row
+    /// that does it once leaves the hundred runs of `--long` to one of its kernel.
+    #[test]
+    fn drift_is_held_wherever_there_is_a_network() {
+        let table = Table::read().unwrap();
+        let does = |row: &Row, deeds: &[Deed]| row.does.iter().any(|deed| deeds.contains(deed));
+        let once = [Deed::DriftOnce, Deed::DriftRaw];
+        let holds = |row: &Row| does(row, &[Deed::Drift]) || does(row, &once);
+        for row in table.rows.iter().filter(|row| row.network) {
+            assert_ne!(holds(row), row.drift_as.is_some(), "{}", row.name);
+            if does(row, &once) {
+                let mut hundred = table.rows.iter().filter(|one| does(one, &[Deed::Drift]));
+                assert!(hundred.any(|one| one.kernel == row.kernel), "{}", row.name);
+            }
+        }
+        for row in &table.rows {
+            let Some(name) = &row.drift_as else { continue };
+            let other = table.rows.iter().find(|one| one.name == *name && holds(one));
+            let other = other.unwrap_or_else(|| panic!("{}: {name} holds no drift", row.name));
+            let machine = |row: &Row| {
+                let Row { kernel, base, hypervisor, system, .. } = row.clone();
+                (row.network, kernel, base, hypervisor, system)
+            };
+            assert_eq!(machine(row), machine(other), "{}", row.name);
+            // It may have a device more.
+            assert!(row.options.starts_with(&other.options), "{}", row.name);
+        }
+    }
+
+    /// The trees replay in `cargo test` what `doctor` says of each machine.
+    #[test]
+    fn every_machine_is_kept_as_a_tree() {
+        let trees = crate::tools::root().join("testdata/machines");
+        for row in Table::read().unwrap().rows.iter().filter(|row| row.has_truth()) {
+            let tree = trees.join(&row.name).join("expected-findings");
+            assert!(tree.is_file(), "{}: no tree", row.name);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! What all rows are built from; `base` builds with it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::table::Table;
+
+/// What all rows are built from.
+#[derive(Debug)]
+pub(crate) struct Workshop {
+    pub(crate) table: Table,
+    /// The cache of packages.
+    pub(crate) cache: PathBuf,
+    /// The configuration of apt that names Debian's archive.
+    pub(crate) apt: PathBuf,
+    /// The folder of this workspace's static programs: `parachron`,
+    /// `guest-clock` (`validation/machines/src/bin`) and `ntp-server` (`validation/e2e/src/bin`).
+    pub(crate) programs: PathBuf,
+    /// The same for arm64; none: built when a row needs them.
+    pub(crate) programs_arm64: Option<PathBuf>,
+    /// The folder of our packages, which `cargo xtask release` makes.
+    pub(crate) packages: PathBuf,
+    /// How long a machine may take to accept its first command.
+    pub(crate) boot: Duration,
+}

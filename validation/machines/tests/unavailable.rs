@@ -1,0 +1,153 @@
+//! A machine that lacks what a row needs: the row is skipped with the reason and a
+//! remedy, and counted; it does not fail.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A folder of a test's own, with a program `parachron` that does nothing.
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("machines-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder.join("cache")).unwrap();
+    fs::create_dir_all(folder.join("apt")).unwrap();
+    let lines = "deb file:/debian bookworm main\ndeb file:/security bookworm-security main\n";
+    fs::write(folder.join("apt/sources.list"), lines).unwrap();
+    let program = folder.join("parachron");
+    fs::write(&program, "#!/bin/sh\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    folder
+}
+
+const ZOO: &str = env!("CARGO_BIN_EXE_machines");
+
+/// A row by `machines`, on a machine without any program in PATH: it is skipped for this
+/// reason, with this remedy.
+fn is_skipped(mut machines: Command, folder: &Path, row: &str, why: &str, remedy: &str) {
+    machines.args(["--require", "--only", row, "--programs"]).arg(folder).arg("--cache");
+    machines
+        .arg(folder.join("cache"))
+        .arg("--apt")
+        .arg(folder.join("apt"))
+        .env("PATH", folder)
+        .env("CARGO_TARGET_DIR", folder);
+    let output = machines.output().unwrap();
+    fs::remove_dir_all(folder).unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let line = printed.lines().find(|line| line.starts_with("machines: SKIPPED: "));
+    let line = line.unwrap_or_else(|| panic!("nothing skipped: {printed}"));
+    assert!(line.starts_with(&format!("machines: SKIPPED: {row}: {why}")), "{line}");
+    assert!(line.contains(&format!("; remedy: {remedy}")), "{line}");
+    assert!(
+        printed.ends_with("machines: 0 passed, 0 failed, 0 not measured, 1 skipped\n"),
+        "{printed}"
+    );
+    assert_eq!(output.status.code(), Some(2), "where nothing may be skipped");
+}
+
+#[test]
+fn without_qemu() {
+    if Path::new("/usr/sbin/qemu-system-x86_64").exists() {
+        println!("skipped: this system has QEMU where every PATH is looked through");
+        return;
+    }
+    let why = "qemu-system-x86_64 is not installed";
+    is_skipped(
+        Command::new(ZOO),
+        &folder("qemu"),
+        "lab-image",
+        why,
+        "install it: apt-get install qemu-system-x86",
+    );
+}
+
+#[test]
+fn without_apt() {
+    let remedy = "run it while Debian's archive is reachable";
+    is_skipped(Command::new(ZOO), &folder("apt"), "q35-6.1", "cannot run apt-get: ", remedy);
+}
+
+#[test]
+fn without_an_address_of_the_archive() {
+    let folder = folder("address");
+    fs::write(folder.join("apt/sources.list"), "deb file:/ubuntu noble main\n").unwrap();
+    let why = "apt's configuration names no address of Debian's archive";
+    is_skipped(Command::new(ZOO), &folder, "q35-6.1", why, "use --apt FOLDER");
+}
+
+/// The lists come, and so does one package; then the mirror is gone.
+#[test]
+fn without_a_mirror_half_way() {
+    let folder = folder("mirror");
+    let program = |name: &str, text: &str| {
+        fs::write(folder.join(name), format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let gone = "E: Failed to fetch file:/debian/linux-image-6.1.0-2-amd64.deb";
+    program("qemu-system-x86_64", "");
+    program("apt-cache", "echo linux-image-6.1.0-1-amd64; echo linux-image-6.1.0-2-amd64");
+    let apt = format!(
+        "for last; do :; done; case $last in update) ;; *-1-amd64) : >\"$last.deb\" ;; \
+         *) echo '{gone}' >&2; exit 100 ;; esac"
+    );
+    program("apt-get", &apt);
+    program("dpkg-deb", "");
+    let why = format!("apt-get failed (exit status: 100): {gone}");
+    let remedy = "run it while Debian's archive is reachable";
+    is_skipped(Command::new(ZOO), &folder, "q35-6.1", &why, remedy);
+}
+
+/// On a disk of two inodes, which are its root and one folder.
+#[test]
+fn without_space() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can make a full disk");
+        return;
+    }
+    let folder = folder("space");
+    let cache = folder.join("cache").display().to_string();
+    // For this run alone.
+    let script = format!("/bin/mount -t tmpfs -o nr_inodes=2 none '{cache}' && exec \"$0\" \"$@\"");
+    let mut full = Command::new("/usr/bin/unshare");
+    full.args(["--mount", "/bin/sh", "-c", &script, ZOO]);
+    let why = format!("cannot prepare {cache}/apt/bookworm: No space left");
+    is_skipped(full, &folder, "q35-6.1", &why, "check its permissions and free space");
+}
+
+/// A run whose results are on a disk made for it alone, of such options.
+fn on_a_disk(folder: &Path, options: &str) -> Command {
+    let machines = folder.join("machines");
+    fs::create_dir_all(&machines).unwrap();
+    let machines = machines.display();
+    let script =
+        format!("/bin/mount -t tmpfs -o {options} none '{machines}' && exec \"$0\" \"$@\"");
+    let mut run = Command::new("/usr/bin/unshare");
+    run.args(["--mount", "/bin/sh", "-c", &script, ZOO]);
+    run
+}
+
+#[test]
+fn without_space_for_a_row() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can make a full disk");
+        return;
+    }
+    let folder = folder("row-space");
+    let run = on_a_disk(&folder, "size=1m");
+    is_skipped(run, &folder, "lab-image", "no space: ", "free space: df -h");
+}
+
+/// The disk is full once the row has its folder: its first file is not written.
+#[test]
+fn without_space_in_the_middle_of_a_row() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can make a full disk");
+        return;
+    }
+    let folder = folder("row-fills");
+    // `parachron lab guest-image --force FILE`.
+    fs::write(folder.join("parachron"), "#!/bin/sh\n: >\"$4\"\n").unwrap();
+    let run = on_a_disk(&folder, "size=1g,nr_inodes=2");
+    is_skipped(run, &folder, "lab-image", "no space: ", "free space: df -h");
+}
