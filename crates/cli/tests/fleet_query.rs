@@ -66,7 +66,7 @@ fn what_goes_wrong_is_said_and_is_a_failure() {
     assert!(text(&ended.stderr).contains("raise --memory"), "{ended:?}");
     let other = ask(Some("echo rows"), &["worst-clocks"]);
     assert_eq!(other.status.code(), Some(2));
-    assert!(text(&other.stderr).contains("one of the same version"), "{other:?}");
+    assert!(text(&other.stderr).contains("install the same version"), "{other:?}");
 }
 
 /// The names are those of the folder `queries`.
