@@ -151,6 +151,12 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
         let name = format!("trace-{source}-{}", done.checks.len());
         let log = sees_devices.then(|| place.folder.join(name));
         let found = counted(machine, command, source, log.as_deref());
+        // A machine that does not answer has ended: why is judged for the whole row.
+        if let Err(why) = &found
+            && why.starts_with("QMP: ")
+        {
+            return Err(why.clone());
+        }
         done.checks.push(judge(command, source, path, found));
     }
     machine.execute(&format!("echo {own} >$CLOCKSOURCE")).map(drop)
