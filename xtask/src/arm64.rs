@@ -4,6 +4,7 @@
 use std::io::{self, BufRead as _, BufReader};
 use std::process::{Command, ExitCode, Stdio};
 
+use crate::counts::{Counts, Reader};
 use crate::outside;
 use crate::project::Project;
 
@@ -48,29 +49,18 @@ if unshare --user --map-root-user --mount true 2>/dev/null; then
 fi
 exec "$@""#;
 
-/// How many tests ended which way.
-#[derive(Debug, Default, Clone, Copy, PartialEq)]
-struct Counts {
-    passed: u64,
-    failed: u64,
-    ignored: u64,
-    /// Of those that passed: they found nothing to test, and said so.
-    skipped: u64,
-}
-
 /// What test programs printed so far.
 #[derive(Debug, Default)]
 struct Tally {
-    all: Counts,
+    reader: Reader,
     /// The program that runs.
     program: String,
-    skipped: u64,
-    /// What was printed since the last result.
-    said: String,
+    /// Its output since the last result.
+    output: String,
 }
 
 impl Tally {
-    /// One more line; at a program's result, its row, after all it said if tests failed.
+    /// One more line; at a program's result, its row, after its output if tests failed.
     fn add(&mut self, line: &str) -> Option<String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
@@ -83,25 +73,15 @@ impl Tally {
             ["Doc-tests", name] => self.program = format!("{name}, examples"),
             _ => {}
         }
-        self.skipped += u64::from(line.contains("skipped: ") && !line.contains("[skipped: "));
-        self.said += line;
-        self.said.push('\n');
-        let (_, result) = line.split_once("test result: ")?;
-        let count = |kind: &str| {
-            let mut pairs = result.split(['.', ';']).map(|part| part.trim().split_once(' '));
-            pairs.find_map(|pair| pair.filter(|(_, it)| *it == kind)?.0.parse().ok()).unwrap_or(0)
-        };
-        let [passed, failed, ignored] = ["passed", "failed", "ignored"].map(count);
-        let skipped = std::mem::take(&mut self.skipped);
-        self.all.passed += passed;
-        self.all.failed += failed;
-        self.all.ignored += ignored;
-        self.all.skipped += skipped;
-        let said = std::mem::take(&mut self.said);
-        let said = if failed > 0 { said.as_str() } else { "" };
+        self.output += line;
+        self.output.push('\n');
+        let Counts { passed, failed, not_measured, skipped } = self.reader.read(line)?;
+        let output = std::mem::take(&mut self.output);
+        let output = if failed > 0 { output.as_str() } else { "" };
         let program = &self.program;
         Some(format!(
-            "{said}{program:<36} {passed:>5} passed {failed:>3} failed {ignored:>3} ignored {skipped:>3} skipped"
+            "{output}{program:<36} {passed:>5} passed {failed:>3} failed {not_measured:>3} not \
+             measured {skipped:>3} skipped"
         ))
     }
 }
@@ -122,15 +102,13 @@ pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
             println!("{row}");
         }
     });
-    let Counts { passed: ok, failed, ignored, skipped } = tally.all;
-    println!(
-        "arm64: {ok} passed, {failed} failed, {ignored} ignored; of those passed, skipped while running: {skipped}"
-    );
+    let Counts { passed: ok, failed, not_measured, skipped } = tally.reader.counts();
+    println!("arm64: {ok} passed, {failed} failed, {not_measured} not measured, {skipped} skipped");
     match passed {
         Ok(true) if ok > 0 => ExitCode::SUCCESS,
         Ok(_) => {
             // What did not compile, or ended without a result.
-            print!("{}", tally.said);
+            print!("{}", tally.output);
             ExitCode::FAILURE
         }
         Err(error) => {
@@ -179,8 +157,9 @@ mod tests {
                     test [skipped: no chronyd] x ... ignored\n\
                     test result: FAILED. 4 passed; 1 failed; 0 ignored; 0 measured\n";
         let rows: Vec<String> = text.lines().filter_map(|line| tally.add(line)).collect();
-        assert_eq!(tally.all, Counts { passed: 7, failed: 1, ignored: 1, skipped: 1 });
-        assert!(rows[0].starts_with("units  ") && rows[0].ends_with(" 1 skipped"), "{rows:?}");
+        let expected = Counts { passed: 6, failed: 1, not_measured: 0, skipped: 2 };
+        assert_eq!(tally.reader.counts(), expected);
+        assert!(rows[0].starts_with("units  ") && rows[0].ends_with(" 2 skipped"), "{rows:?}");
         // What failed is told.
         assert!(
             rows[1].contains("[skipped: no chronyd]") && rows[1].contains("\nunits, examples ")

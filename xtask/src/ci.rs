@@ -110,7 +110,9 @@ pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
 fn tests(file: &PathBuf, exit: u8, took_s: f64) -> Report {
     let text = fs::read(file).unwrap_or_default();
     let mut reader = Reader::default();
-    String::from_utf8_lossy(&text).lines().for_each(|line| reader.read(line));
+    for line in String::from_utf8_lossy(&text).lines() {
+        reader.read(line);
+    }
     Report::new("tests", exit == 0 && reader.counts().passed > 0, took_s, &reader)
 }
 
@@ -125,7 +127,10 @@ fn run_step(project: &Project, step: Step, start: Instant) -> Report {
     };
     let mut reader = Reader::default();
     let passed = commands.into_iter().all(|command| {
-        outside::show(command, |line| reader.read(line)).unwrap_or_else(|error| {
+        outside::show(command, |line| {
+            reader.read(line);
+        })
+        .unwrap_or_else(|error| {
             println!("{name}: {error}");
             false
         })
@@ -220,7 +225,10 @@ mod tests {
             let mut command = Command::new("sh");
             command.args(["-c", script]);
             let mut reader = Reader::default();
-            let passed = outside::show(command, |line| reader.read(line)).unwrap();
+            let passed = outside::show(command, |line| {
+                reader.read(line);
+            })
+            .unwrap();
             Report::new("step", passed, 0.0, &reader)
         };
         let fine = run("echo x: 3 passed, 0 failed");

@@ -80,14 +80,16 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Takes one more line.
-    pub(crate) fn read(&mut self, line: &str) {
+    /// Takes one more line; returns the counts of a program at its closing line.
+    pub(crate) fn read(&mut self, line: &str) -> Option<Counts> {
         if let Some(mut counts) = Counts::parse(line) {
             let pending = std::mem::take(&mut self.pending);
             counts.passed = counts.passed.saturating_sub(pending.all());
             counts += pending;
             self.counts += counts;
-        } else if let Some(why) = reason(line, "[skipped: ").and_then(|why| why.split(']').next()) {
+            return Some(counts);
+        }
+        if let Some(why) = reason(line, "[skipped: ").and_then(|why| why.split(']').next()) {
             self.count_reason("skipped: ", why);
         } else if let Some(why) = reason(line, "skipped: ") {
             self.pending.skipped += 1;
@@ -98,6 +100,7 @@ impl Reader {
         } else if let Some(why) = reason(line, "SKIPPED: ") {
             self.count_reason("skipped: ", why);
         }
+        None
     }
 
     fn count_reason(&mut self, kind: &str, why: &str) {
@@ -144,7 +147,9 @@ mod tests {
                     test [skipped: no chronyd] keeps_time ... ignored\n\
                     test result: FAILED. 4 passed; 1 failed; 1 ignored\n\
                     machines: SKIPPED: q35: no QEMU\n";
-        text.lines().for_each(|line| reader.read(line));
+        for line in text.lines() {
+            reader.read(line);
+        }
         let expected = Counts { passed: 5, failed: 1, not_measured: 1, skipped: 2 };
         assert_eq!(reader.counts(), expected);
         let reasons: Vec<&str> = reader.reasons.keys().map(String::as_str).collect();

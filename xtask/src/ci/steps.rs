@@ -50,7 +50,8 @@ impl Step {
         match self {
             Self::Check => Ok(vec![cargo(&["xtask", "check"])]),
             Self::Daemon => {
-                let tests = ["test", "--release", "--package", "parachron-daemon", "--test", "program"];
+                let tests =
+                    ["test", "--release", "--package", "parachron-daemon", "--test", "program"];
                 Ok(vec![cargo(&tests)])
             }
             Self::Lab => {
