@@ -36,7 +36,7 @@ fn every_target_takes_its_seeds_and_all_others() {
 #[test]
 fn every_target_takes_what_machines_said() {
     let mut files = Vec::new();
-    collect(&folder("../testdata/machines"), &mut files);
+    collect(&folder("../../testdata/machines"), &mut files);
     assert!(!files.is_empty());
     for file in files {
         let data = fs::read(&file).expect("a machine's file can be read");
