@@ -64,10 +64,16 @@ pub(super) const RUNS: &[Run] = &[
     run("alerts", "A real Prometheus that scrapes 50 daemons", "xtask alerts"),
     run("release", "A release, made twice and compared", "xtask release --twice"),
     run("bench-read", "A clock read beside the peers'", "xtask bench read"),
-    run("bench-update", "A page update by a host", "xtask bench update"),
+    run("bench-host", "A page update and an entry by a host", "xtask bench host"),
     run("bench-clock", "The clock for programs", "xtask bench clock"),
     run("bench-doctor", "doctor as a whole process", "xtask bench doctor"),
     run("bench-watch", "The CPU time of watch", "xtask bench watch"),
+    run("bench-latency", "The cost of latency", "xtask bench latency"),
+    run(
+        "causes",
+        "Causes of lateness, forced",
+        "run --release -p e2e --bin latency-causes -- --tries 200",
+    ),
     run("bench-simulate", "Simulated guest-days a minute", "xtask bench simulate"),
 ];
 
