@@ -66,7 +66,9 @@ fn build(image: &Path, target: &Path) -> PathBuf {
     let root = image.join("../../..");
     let root = root.canonicalize().expect("the repository's root is there");
     cargo.env("RUSTC_WRAPPER", env::current_exe().expect("this program has a path"));
-    cargo.env("RUSTFLAGS", format!("--remap-path-prefix={}=.", root.display()));
+    // One flag, whatever spaces the path has: RUSTFLAGS would be split at them.
+    let remap = format!("--remap-path-prefix={}=.", root.display());
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", remap);
     let status = cargo.status().expect("cargo starts");
     assert!(status.success(), "the guest's image does not build: {status}");
     target.join("release/guest-image")
