@@ -274,7 +274,7 @@ def changed_last_night(rows):
 
 def margin_by_consumer(rows):
     """The limits are read of the guide, which a test of crate fleet holds to the code."""
-    guide = (QUERIES.parent / "docs/guide/fleet.md").read_text()
+    guide = (QUERIES.parent.parent / "docs/guide/fleet.md").read_text()
     table = guide[guide.index("| consumer | limit, s |"):].split("\n\n")[0].splitlines()[2:]
     cells = ([cell.strip() for cell in line.split("|")] for line in table)
     limits = [(cell[1], round(float(cell[2]) * 1e9)) for cell in cells]

@@ -8,7 +8,7 @@ use crate::hosttime::frame::{FRAME_BYTES, Frame, MAGIC};
 /// The frame that is under way on a stream.
 ///
 /// ```
-/// use hosttime::{Frame, Incoming, Reason};
+/// use wire::hosttime::{Frame, Incoming, Reason};
 ///
 /// let frame = Frame::Notice(Reason::Resumed);
 /// let mut incoming = Incoming::default();
@@ -18,7 +18,7 @@ use crate::hosttime::frame::{FRAME_BYTES, Frame, MAGIC};
 ///     whole = incoming.filled(piece.len())?;
 /// }
 /// assert_eq!(whole, Some(frame));
-/// # Ok::<(), hosttime::Malformed>(())
+/// # Ok::<(), wire::hosttime::Malformed>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Incoming {
