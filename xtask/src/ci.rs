@@ -1,6 +1,6 @@
 //! `cargo xtask ci`: what CI runs beside the tests, each step with its time, and one summary
-//! that counts the tests as well. A wrong answer is red; what a busy host kept from being
-//! measured is counted, and yellow beyond [`MOST_NOT_MEASURED`].
+//! that counts the tests as well. A failed check is red. Checks that a busy host left unmeasured
+//! are counted: above [`MOST_NOT_MEASURED`] the run is yellow.
 
 mod steps;
 
@@ -59,6 +59,7 @@ impl Report {
     /// A step without a closing line of its own counts as one check.
     fn new(name: &str, passed: bool, took_s: f64, reader: &Reader) -> Self {
         let mut counts = reader.counts();
+        let passed = passed && !reader.ran_nothing();
         if counts.all() == 0 && passed {
             counts.passed = 1;
         }
@@ -237,6 +238,8 @@ mod tests {
         assert_eq!((died.ending, died.counts.failed), (Ending::Failed, 1));
         let wrong = run("echo x: 3 passed, 2 failed >&2");
         assert_eq!((wrong.ending, wrong.counts.failed), (Ending::Failed, 2));
+        let empty = run("echo x: 0 passed, 0 failed");
+        assert_eq!(empty.ending, Ending::Failed);
         let silent = run("true");
         assert_eq!((silent.ending, silent.counts.passed), (Ending::Passed, 1));
     }

@@ -23,7 +23,10 @@ impl Counts {
             Some((_, rest)) => rest.split_once(' ')?.1,
             None => {
                 let (name, rest) = line.split_once(": ")?;
-                (!name.is_empty() && !name.contains(' ')).then_some(rest)?
+                // `machines: …`, or the lab's `231 checks: …`.
+                let is_name =
+                    !name.is_empty() && (!name.contains(' ') || name.ends_with(" checks"));
+                is_name.then_some(rest)?
             }
         };
         let mut counts = Self::default();
@@ -75,6 +78,8 @@ pub(crate) struct Reader {
     /// Tests that found nothing to test, or no time to: each prints why past the harness,
     /// which counts it as passed. Until the closing line of their program.
     pending: Counts,
+    /// Programs that counted their checks.
+    closing_lines: u64,
     /// Why checks were skipped or not measured, and how often.
     pub(crate) reasons: BTreeMap<String, u64>,
 }
@@ -87,6 +92,7 @@ impl Reader {
             counts.passed = counts.passed.saturating_sub(pending.all());
             counts += pending;
             self.counts += counts;
+            self.closing_lines += 1;
             return Some(counts);
         }
         if let Some(why) = reason(line, "[skipped: ").and_then(|why| why.split(']').next()) {
@@ -94,7 +100,7 @@ impl Reader {
         } else if let Some(why) = reason(line, "skipped: ") {
             self.pending.skipped += 1;
             self.count_reason("skipped: ", why);
-        } else if let Some(why) = line.strip_prefix("not measured: ") {
+        } else if let Some(why) = not_measured(line) {
             self.pending.not_measured += 1;
             self.count_reason("not measured: ", why);
         } else if let Some(why) = reason(line, "SKIPPED: ") {
@@ -107,10 +113,22 @@ impl Reader {
         *self.reasons.entry(format!("{kind}{}", why.trim_end())).or_default() += 1;
     }
 
+    /// Whether programs counted their checks, and had none.
+    pub(crate) fn ran_nothing(&self) -> bool {
+        self.closing_lines > 0 && self.counts.all() == 0
+    }
+
     /// Those of all closing lines.
     pub(crate) fn counts(&self) -> Counts {
         self.counts
     }
+}
+
+/// Why a test was not measured: at the beginning of the line, or behind the harness' name of
+/// the test that runs.
+fn not_measured(line: &str) -> Option<&str> {
+    let rest = line.trim_start_matches('.').rsplit(" ... ").next()?;
+    rest.strip_prefix("not measured: ")
 }
 
 /// What follows a mark.
@@ -134,6 +152,8 @@ mod tests {
         assert_eq!(Counts::parse(machines), counts(9, 0, 3, 2));
         let check = "check: 10 passed, 1 failed (fmt), 1 skipped (semver)";
         assert_eq!(Counts::parse(check), counts(10, 1, 0, 1));
+        let lab = "11 checks: 9 passed, 1 failed, 1 not measured. A single experiment";
+        assert_eq!(Counts::parse(lab), counts(9, 1, 1, 0));
         for other in ["machines: 9 rows, 3 at a time", "a b: 3 passed", "ok", "x: 1 failed"] {
             assert_eq!(Counts::parse(other), None, "{other}");
         }

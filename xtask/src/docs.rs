@@ -14,7 +14,7 @@ pub(crate) fn run(project: &Project) -> ExitCode {
         project
             .cargo()
             .args(["test", "--quiet", "--package", "parachron"])
-            .args(["--package", "parachron-pvclock-c", "--"])
+            .args(["--package", "parachron-pvclock-c", "--package", "parachron-clock-c", "--"])
             .args(FRESHNESS)
             .env("UPDATE", "1"),
     );

@@ -1,6 +1,5 @@
-//! The project's chores. `cargo xtask check` is exactly what CI runs in
-//! addition to the tests; the other commands are single steps of it, or take
-//! too long for it.
+//! The project's chores. `cargo xtask ci` runs what CI runs beside the tests, `cargo xtask long`
+//! what takes too long for CI; the other commands are single steps of these.
 
 mod arm64;
 mod arrows;
@@ -67,7 +66,7 @@ enum Chore {
     Queries(queries::Args),
     /// Run the tests of arm64 under QEMU's user mode, and count them
     Arm64(arm64::Args),
-    /// Run pvclock's tests under Miri
+    /// Run the tests of pvclock, clock and vmm's memory under Miri
     Miri,
     /// Build the simulator as a page for a browser
     Page(page::Args),

@@ -1,4 +1,4 @@
-//! `alarms --runs N [--threads N] [--minutes N] [--into FILE]`: simulates each kind of fault N
+//! `alerts --runs N [--threads N] [--minutes N] [--into FILE]`: simulates each kind of fault N
 //! times under each discipline, and prints the tables.
 
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     };
     let number = |name: &str, default: u64| value(name).map_or(Some(default), |it| it.parse().ok());
     let (Some(runs), Some(threads)) = (number("--runs", 10), number("--threads", 2)) else {
-        eprintln!("usage: alarms [--runs N] [--threads N] [--minutes N] [--into FILE]");
+        eprintln!("usage: alerts [--runs N] [--threads N] [--minutes N] [--into FILE]");
         return ExitCode::from(2);
     };
     let begun = Instant::now();
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     let cells = study::study(runs, threads as usize, until);
     let days = cells.iter().map(|cell| cell.runs).sum::<u64>() * study::DAYS;
     let tables = format!(
-        "By `alarms {}` on {}, commit {}: {days} machine-days, each machine watched for {} of \
+        "By `alerts {}` on {}, commit {}: {days} machine-days, each machine watched for {} of \
          them.\n\n\
          {}\n{}\n{}",
         words.join(" "),

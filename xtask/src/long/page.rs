@@ -12,7 +12,7 @@ use crate::project::Project;
 const PAGE: &str = "docs/validation/runs.md";
 
 const HEAD: &str = "\
-# Long runs
+# Results of long runs
 
 `cargo xtask long` runs what takes too long for CI and writes this page from the results, which
 are kept as data in [results](results). A run that was not repeated keeps its latest result;

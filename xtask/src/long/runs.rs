@@ -34,7 +34,11 @@ const fn run(name: &'static str, what: &'static str, cargo: &'static str) -> Run
 pub(super) const RUNS: &[Run] = &[
     Run {
         environment: &[("PARACHRON_LONG", "1")],
-        ..run("tests", "All tests, with the large numbers of cases", "test --workspace")
+        ..run(
+            "tests",
+            "All tests, with the large numbers of cases",
+            "test --workspace --no-fail-fast",
+        )
     },
     Run {
         environment: &[("PARACHRON_LONG", "1")],
