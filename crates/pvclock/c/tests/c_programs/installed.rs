@@ -23,7 +23,7 @@ pub(crate) fn outputs(example: &[&str]) -> Vec<(&'static str, Output)> {
         let (flags, program) = (String::from_utf8(flags.stdout).unwrap(), built.join(compiler));
         let mut command = Command::new(compiler);
         command.args(args).args(["-Wall", "-Wextra", "-Werror", "-pedantic"]);
-        command.arg(callers.join("caller.c")).args(flags.split_whitespace());
+        command.arg(callers.join("caller.c")).args(words(&flags));
         run(command.arg("-o").arg(&program));
         Command::new(program)
     };
@@ -59,6 +59,12 @@ pub(crate) fn outputs(example: &[&str]) -> Vec<(&'static str, Output)> {
         program
     });
     outputs
+}
+
+/// The words of pkg-config's output, in which a backslash keeps a space inside of its word.
+fn words(flags: &str) -> Vec<String> {
+    let joined = flags.replace("\\ ", "\0");
+    joined.split_whitespace().map(|word| word.replace('\0', " ")).collect()
 }
 
 /// The name of pkg-config's file, which the crate has one of.
