@@ -85,21 +85,26 @@ done
 # A record begins a line, and systemd has reset the terminal on this one.
 echo
 record ready 10 true
-last=0
-while read -r number length line; do
-    [ -n "$number" ] || continue
-    if [ "${#line}" != "$length" ]; then
-        record again 10 true
-        continue
-    fi
-    # An emulated serial port drops what its reader does not take in time.
-    if [ "$line" = resend ]; then
-        show
-        continue
-    fi
-    # Sent again, for the rest of a line that was none of its own.
-    [ "$number" != "$last" ] || continue
-    last=$number
-    rest=${line#* }
-    record "${line%% *}" "${rest%% *}" sh -c "${rest#* }"
-done
+# By a child of process 1, whose own children end one at a time: each orphan's end would send
+# process 1 a SIGCHLD, at which busybox's `read` forgets the part of a line that it has
+# (shell/ash.c, readcmd).
+(
+    last=0
+    while read -r number length line; do
+        [ -n "$number" ] || continue
+        if [ "${#line}" != "$length" ]; then
+            record again 10 true
+            continue
+        fi
+        # A serial port that was restored a moment ago drops bytes.
+        if [ "$line" = resend ]; then
+            show
+            continue
+        fi
+        # Sent again, for the rest of a line that was none of its own.
+        [ "$number" != "$last" ] || continue
+        last=$number
+        rest=${line#* }
+        record "${line%% *}" "${rest%% *}" sh -c "${rest#* }"
+    done
+)

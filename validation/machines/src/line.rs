@@ -7,7 +7,6 @@ use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::records::{self, Record};
@@ -34,10 +33,6 @@ const SILENCE: Duration = Duration::from_secs(5);
 
 /// How often a command is sent, or its record asked for, at most.
 const SENT: u32 = 5;
-
-/// What a serial port takes before its reader runs is 16 bytes (16550A).
-const PIECE: usize = 8;
-const BETWEEN_PIECES: Duration = Duration::from_millis(10);
 
 /// The next command's. A machine that was migrated has a new line, and knows
 /// the numbers of the old one.
@@ -89,21 +84,13 @@ impl Line {
         self.send_it()
     }
 
-    /// Sends the last command, behind the end of whatever is left of another; again in
-    /// pieces that a machine of a busy host takes in time.
+    /// Sends the last command, behind the end of whatever is left of another.
     fn send_it(&mut self) -> Result<(), String> {
         let (number, command, times) = &mut self.sent;
         *times += 1;
         let name = command.split(' ').next().unwrap_or_default();
         let all = format!("\n{number} {} {command}\n", command.chars().count());
-        if *times == 1 {
-            return self.wire.send(name, &all);
-        }
-        let mut pieces = all.as_bytes().chunks(PIECE);
-        pieces.try_for_each(|piece| {
-            thread::sleep(BETWEEN_PIECES);
-            self.wire.send(name, piece)
-        })
+        self.wire.send(name, all)
     }
 
     /// The next record, which must have this name.
