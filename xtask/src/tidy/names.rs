@@ -24,11 +24,15 @@ const COMMON: [&str; 12] = [
 /// Files with inherent `impl` blocks of one type.
 const MOST_FILES: usize = 3;
 
+/// Where the numbers of these ratchets are.
+const FILE: &str = "xtask/src/tidy/names.rs";
+
 const FUNCTIONS: Ratchet =
-    Ratchet { rule: "functions named by a lone preposition or participle", most: 110 };
-const TYPES: Ratchet = Ratchet { rule: "type names that several files define", most: 182 };
+    Ratchet { file: FILE, rule: "functions named by a lone preposition or participle", most: 110 };
+const TYPES: Ratchet =
+    Ratchet { file: FILE, rule: "type names that several files define", most: 182 };
 const SLICED: Ratchet =
-    Ratchet { rule: "types whose methods are in more than three files", most: 3 };
+    Ratchet { file: FILE, rule: "types whose methods are in more than three files", most: 3 };
 
 /// All three rules, over the product's code.
 pub(super) fn count(files: &[File]) -> [(Ratchet, Vec<Diagnostic>); 3] {
