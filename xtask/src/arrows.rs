@@ -37,7 +37,8 @@ pub(crate) fn check(project: &Project) -> Vec<Diagnostic> {
             Err(error) => failed(format!("cargo metadata printed no JSON: {error}")),
             Ok(metadata) => {
                 let text = std::fs::read_to_string(project.path(PAGE)).unwrap_or_default();
-                [violations(&metadata), unused(&metadata), misplaced(&text)].concat()
+                [violations(&metadata), unused(&metadata), stale(&metadata), misplaced(&text)]
+                    .concat()
             }
         },
     }
@@ -66,12 +67,28 @@ fn unused(metadata: &Value) -> Vec<Diagnostic> {
     diagnostics
 }
 
-/// Crates that ARCHITECTURE.md does not show, or shows on another floor. A row without a
-/// number stands on the floor above it.
+/// The file of the table.
+const TABLE: &str = "xtask/src/arrows/table.rs";
+
+/// Rows of the table whose crate is no member of the workspace.
+fn stale(metadata: &Value) -> Vec<Diagnostic> {
+    let members = members(metadata);
+    let is_member = |row: &&Row| members.values().any(|member| member.folder == row.folder);
+    let report = |row: &Row| {
+        let what = format!("the workspace has no crate {}", row.folder);
+        Diagnostic::new(TABLE, 1, what, "remove its row")
+    };
+    CRATES.iter().filter(|row| !is_member(row)).map(report).collect()
+}
+
+/// Crates that ARCHITECTURE.md does not show, or shows on another floor, and rows of its table
+/// that are no crate's. A row without a number has the floor of the row above it.
 fn misplaced(text: &str) -> Vec<Diagnostic> {
     let mut floor = 0;
     let mut shown = BTreeMap::new();
-    for (at, line) in text.lines().enumerate() {
+    let before_table = |(_, line): &(usize, &str)| !line.starts_with("| floor |");
+    let table = text.lines().enumerate().skip_while(before_table);
+    for (at, line) in table.take_while(|(_, line)| line.starts_with('|')) {
         let mut cells = line.split('|').map(str::trim).skip(1);
         let (Some(number), Some(name)) = (cells.next(), cells.next()) else { continue };
         let Some(name) = name.strip_prefix('`').and_then(|name| name.strip_suffix('`')) else {
@@ -90,7 +107,18 @@ fn misplaced(text: &str) -> Vec<Diagnostic> {
             None => Some((1, format!("{} is not shown, on floor {right}", row.folder))),
         }
     });
-    wrong.map(|(line, what)| Diagnostic::new(PAGE, line, what, "move its row")).collect()
+    let misplaced = wrong.map(|(line, what)| Diagnostic::new(PAGE, line, what, "move its row"));
+    let is_stale = |name: &str| !CRATES.iter().any(|row| !row.is_tool() && row.folder == name);
+    let stale = shown.iter().filter(|(name, _)| is_stale(name)).map(|(name, (line, _))| {
+        let what = format!("{name} has no row in the table of floors");
+        Diagnostic::new(
+            PAGE,
+            *line,
+            what,
+            "remove its row, or add one to xtask/src/arrows/table.rs",
+        )
+    });
+    misplaced.chain(stale).collect()
 }
 
 /// Whether a file is the root of a pure crate, or of a module that is held to

@@ -63,11 +63,26 @@ fn every_arrow_of_the_table_leads_to_a_lower_row() {
 fn a_floor_is_one_above_the_highest_used() {
     let floor = |folder| CRATES.iter().find(|row| row.folder == folder).unwrap().floor();
     assert_eq!([floor("units"), floor("pvclock"), floor("host"), floor("kvm")], [1, 2, 3, 4]);
-    let shown = "| 1 | `units` | pure |\n| | `pvclock` | pure |\n| 3 | `host` | pure |\n";
+    let shown = "| `a` |\n\n| floor | crate | |\n| 1 | `units` | pure |\n| | `pvclock` | pure |\n\
+                 | 3 | `host` | pure |\n| | `sundial` | pure |\n\n| 9 | `elsewhere` |\n";
     let found: Vec<String> = misplaced(shown).into_iter().map(|found| found.what).collect();
     assert!(found.contains(&"pvclock is on floor 2, not 1".to_owned()), "{found:?}");
     assert!(found.contains(&"kvm is not shown, on floor 4".to_owned()), "{found:?}");
     assert!(!found.iter().any(|what| what.starts_with("units") || what.starts_with("host")));
+    let stale: Vec<&String> = found.iter().filter(|what| what.contains("no row")).collect();
+    assert_eq!(stale, ["sundial has no row in the table of floors"]);
+}
+
+#[test]
+fn a_row_without_a_crate_leaves_the_table() {
+    let mut metadata = metadata(&[]);
+    assert_eq!(stale(&metadata), []);
+    metadata["workspace_members"].as_array_mut().unwrap().retain(|id| id != "parachron-tell");
+    let found: Vec<String> = stale(&metadata).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        found,
+        ["xtask/src/arrows/table.rs:1: the workspace has no crate tell; remove its row"]
+    );
 }
 
 #[test]
