@@ -18,13 +18,17 @@ type Imports = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
 pub(crate) fn check(project: &Project) -> Vec<Diagnostic> {
     let mut crates: BTreeMap<String, BTreeMap<Vec<String>, String>> = BTreeMap::new();
     for path in project.files() {
-        let Some((root, file)) = path.split_once("/src/") else { continue };
+        let Some((root, file)) = root_of(&path) else { continue };
         let Some(module) = module_of(file) else { continue };
         let text = fs::read_to_string(project.path(&path)).unwrap_or_default();
-        crates.entry(format!("{root}/src/")).or_default().insert(module, text);
+        crates.entry(root.to_owned()).or_default().insert(module, text);
     }
     let found = crates.iter().flat_map(|(root, texts)| {
-        let name = move |module: &Vec<String>| format!("{root}{}.rs", module.join("/"));
+        let name = move |module: &Vec<String>| match module.as_slice() {
+            [] if project.path(root).join("lib.rs").is_file() => format!("{root}lib.rs"),
+            [] => format!("{root}main.rs"),
+            parts => format!("{root}{}.rs", parts.join("/")),
+        };
         circles(&imports(texts)).into_iter().map(move |circle| circle.iter().map(name).collect())
     });
     found.filter(|circle: &Vec<String>| !is_accepted(circle)).map(violation).collect()
@@ -39,15 +43,26 @@ fn violation(circle: Vec<String>) -> Diagnostic {
     Diagnostic::new(&circle[0], 1, what, "move what they share to a file of its own")
 }
 
-/// The module in a file, by its path below `src/`; none for tests and for
-/// programs of their own.
+/// The folder of a crate's modules, and a file's path below it. Each folder below `src/bin` is
+/// a crate; a program of one file has no modules.
+fn root_of(path: &str) -> Option<(&str, &str)> {
+    let (before, file) = path.split_once("/src/")?;
+    let mut root = before.len() + "/src/".len();
+    if let Some(file) = file.strip_prefix("bin/") {
+        let (program, _) = file.split_once('/')?;
+        root += "bin/".len() + program.len() + 1;
+    }
+    Some(path.split_at(root))
+}
+
+/// The module in a file, by its path in its crate; none for tests.
 fn module_of(file: &str) -> Option<Vec<String>> {
     let stem = file.strip_suffix(".rs")?;
     let stem = stem.strip_suffix("/mod").unwrap_or(stem);
     let module: Vec<String> = stem.split('/').map(str::to_owned).collect();
-    let is_other = module[0] == "bin" || module.iter().any(|part| part == "tests");
     let is_root = stem == "lib" || stem == "main";
-    (!is_other).then(|| if is_root { Vec::new() } else { module })
+    let is_test = module.iter().any(|part| part == "tests");
+    (!is_test).then(|| if is_root { Vec::new() } else { module })
 }
 
 fn imports(texts: &BTreeMap<Vec<String>, String>) -> Imports {
@@ -193,6 +208,16 @@ mod tests {
         assert_eq!(found(&body), ["a b"]);
         let pair = [("main.rs", "use parts::run;\n"), ("parts.rs", "use super::Args;\n")];
         assert_eq!(found(&pair), [" parts"]);
+    }
+
+    #[test]
+    fn a_folder_of_programs_holds_a_crate_each() {
+        let root = |path| root_of(path).unwrap();
+        assert_eq!(root("crates/a/src/b/c.rs"), ("crates/a/src/", "b/c.rs"));
+        assert_eq!(root("v/e/src/bin/p/main.rs"), ("v/e/src/bin/p/", "main.rs"));
+        assert_eq!(root("v/e/src/bin/p/a/b.rs"), ("v/e/src/bin/p/", "a/b.rs"));
+        assert_eq!(root_of("v/e/src/bin/p.rs"), None);
+        assert_eq!(root_of("v/e/tests/p.rs"), None);
     }
 
     #[test]

@@ -8,21 +8,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::namespaces::cut_off;
-use crate::node::Node;
+use crate::node::{Kind, Node};
 use crate::servers::{ADDRESSES, Reply, Servers};
-
-/// What a node is before anything is caused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// A daemon that serves its metrics, by three servers.
-    Common,
-    /// By one server.
-    OneServer,
-    /// With a VMClock page, which tells disruptions and no time.
-    Page,
-    /// Its metrics are served by `parachron export` beside it.
-    ExporterBeside,
-}
 
 /// A fault.
 #[derive(Debug)]
@@ -36,6 +23,12 @@ pub(crate) struct Fault {
     pub(crate) cause: fn(&mut Node, &Servers, turn: u64) -> io::Result<()>,
     /// In each turn.
     pub(crate) is_repeated: bool,
+}
+
+/// A node, and what is caused in it.
+pub(crate) struct Faulty {
+    pub(crate) fault: &'static Fault,
+    pub(crate) node: Node,
 }
 
 const fn fault(

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use e2e::Need;
 
 use cost::of_process;
-use faults::{FAULTS, Fault};
+use faults::{FAULTS, Faulty};
 use namespaces::{enter, make};
 use node::Node;
 use prometheus::{EACH_S, Prometheus};
@@ -98,45 +98,47 @@ fn inside(words: &[String]) -> io::Result<ExitCode> {
 }
 
 /// Runs the fleet: quiet at first, then each node's fault for so long.
-fn watch(programs: &Path, faulty: Duration) -> io::Result<(Verdict, Costs)> {
+fn watch(programs: &Path, length: Duration) -> io::Result<(Verdict, Costs)> {
     let folder = tempfile::tempdir()?;
-    let has_fault = |fault: &'static Fault| std::iter::repeat_n(fault, fault.nodes);
-    let faults: Vec<&'static Fault> = FAULTS.iter().flat_map(has_fault).collect();
+    let faults: Vec<_> =
+        FAULTS.iter().flat_map(|fault| std::iter::repeat_n(fault, fault.nodes)).collect();
     // One more, which is not scraped: what a daemon costs without.
     make(faults.len() + 1)?;
     let servers = Servers::start()?;
-    let start =
-        |(at, fault): (usize, &&'static Fault)| Node::start(at, fault, programs, folder.path());
-    let mut nodes = faults.iter().enumerate().map(start).collect::<io::Result<Vec<_>>>()?;
-    let mut alone = Node::start(nodes.len(), &FAULTS[0], programs, folder.path())?;
+    let start = |at, kind| Node::start(at, kind, programs, folder.path());
+    let faulty = faults.iter().enumerate();
+    let faulty = faulty.map(|(at, fault)| Ok(Faulty { fault, node: start(at, fault.kind)? }));
+    let mut nodes = faulty.collect::<io::Result<Vec<_>>>()?;
+    let mut alone = start(nodes.len(), FAULTS[0].kind)?;
     let rules =
         Command::new(programs.join("parachron")).args(["export", "--print", "rules"]).output()?;
-    let targets: Vec<String> = nodes.iter().map(Node::target).collect();
+    let targets: Vec<String> = nodes.iter().map(|faulty| faulty.node.target()).collect();
     let rules = String::from_utf8_lossy(&rules.stdout);
     let prometheus = Prometheus::start(folder.path(), &targets, &rules)?;
     // What a start costs is no scrape's.
     sleep(SETTLED);
-    for node in nodes.iter_mut().chain([&mut alone]) {
+    for node in nodes.iter_mut().map(|faulty| &mut faulty.node).chain([&mut alone]) {
         if let Some(status) = node.daemon.try_wait()? {
             return Err(io::Error::other(format!("{status}: {}", node.log())));
         }
     }
-    let cost = |nodes: &[Node]| -> Vec<_> {
-        nodes.iter().chain([&alone]).map(|node| of_process(node.daemon.id())).collect()
+    let cost = |nodes: &[Faulty]| -> Vec<_> {
+        let nodes = nodes.iter().map(|faulty| &faulty.node).chain([&alone]);
+        nodes.map(|node| of_process(node.daemon.id())).collect()
     };
     let (before, begun) = (cost(&nodes), Instant::now());
     sleep(QUIET - SETTLED);
     let early = prometheus.fired()?;
     let since_s = now_s();
-    let turns = faulty.as_secs() / AGAIN.as_secs();
+    let turns = length.as_secs() / AGAIN.as_secs();
     for turn in 0..turns {
-        for node in &mut nodes {
-            if turn == 0 || node.fault.is_repeated {
-                (node.fault.cause)(node, &servers, turn)?;
+        for Faulty { fault, node } in &mut nodes {
+            if turn == 0 || fault.is_repeated {
+                (fault.cause)(node, &servers, turn)?;
             }
         }
         sleep(AGAIN);
-        eprintln!("{} of {} minutes", (turn + 1) * AGAIN.as_secs() / 60, faulty.as_secs() / 60);
+        eprintln!("{} of {} minutes", (turn + 1) * AGAIN.as_secs() / 60, length.as_secs() / 60);
     }
     let firing = prometheus.fired()?;
     let scrapes = begun.elapsed().as_secs_f64() / EACH_S as f64;

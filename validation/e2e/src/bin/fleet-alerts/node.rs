@@ -10,16 +10,28 @@ use linux::vmclock::PublishedVmClock;
 use pvclock::vmclock::VmClockInfo;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::faults::{Fault, Kind};
 use crate::namespaces::{address, command};
 use crate::servers::ADDRESSES;
 
 /// As `parachrond` and `parachron export` have it by default.
 const PORT: u16 = 9975;
 
+/// What a node is before anything is caused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A daemon that serves its metrics, by three servers.
+    Common,
+    /// By one server.
+    OneServer,
+    /// With a VMClock page, which tells disruptions and no time.
+    Page,
+    /// Its metrics are served by `parachron export` beside it.
+    ExporterBeside,
+}
+
 pub(crate) struct Node {
     pub(crate) index: usize,
-    pub(crate) fault: &'static Fault,
+    pub(crate) kind: Kind,
     pub(crate) daemon: Child,
     programs: PathBuf,
     folder: PathBuf,
@@ -28,20 +40,20 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn start(
         index: usize,
-        fault: &'static Fault,
+        kind: Kind,
         programs: &Path,
         folder: &Path,
     ) -> io::Result<Self> {
         let folder = folder.join(index.to_string());
         fs::create_dir(&folder)?;
-        fs::write(folder.join("parachrond.toml"), configuration(index, fault.kind, &folder))?;
+        fs::write(folder.join("parachrond.toml"), configuration(index, kind, &folder))?;
         // As a device it is there before the daemon.
-        if fault.kind == Kind::Page {
+        if kind == Kind::Page {
             write_page(&folder, 1)?;
         }
         let daemon = spawn_daemon(index, programs, &folder)?;
-        let node = Self { index, fault, daemon, programs: programs.to_owned(), folder };
-        if fault.kind == Kind::ExporterBeside {
+        let node = Self { index, kind, daemon, programs: programs.to_owned(), folder };
+        if kind == Kind::ExporterBeside {
             node.start_exporter()?;
         }
         Ok(node)

@@ -6,8 +6,8 @@ use std::io;
 use std::net::Ipv4Addr;
 
 use crate::cost::Cost;
-use crate::faults::{FAULTS, Fault, Kind, OF_THE_MACHINE};
-use crate::node::Node;
+use crate::faults::{FAULTS, Fault, Faulty, OF_THE_MACHINE};
+use crate::node::Kind;
 use crate::prometheus::{Firing, Prometheus};
 
 /// Of a scrape, CPU.
@@ -31,15 +31,15 @@ struct Row {
 
 impl Verdict {
     /// By what had fired before the faults, and at the end.
-    pub(crate) fn of(nodes: &[Node], early: &Firing, all: &Firing, since_s: f64) -> Self {
+    pub(crate) fn of(nodes: &[Faulty], early: &Firing, all: &Firing, since_s: f64) -> Self {
         let mut rows: Vec<Row> = FAULTS.iter().map(Row::new).collect();
         let mut of_the_machine = BTreeMap::new();
         let of_node = |firing: &Firing, address: Ipv4Addr| -> BTreeMap<String, f64> {
             let is_its = firing.iter().filter(|((node, _), _)| *node == address);
             is_its.map(|((_, name), at_s)| (name.clone(), *at_s)).collect()
         };
-        for node in nodes {
-            let Some(row) = rows.iter_mut().find(|row| row.fault.what == node.fault.what) else {
+        for Faulty { fault, node } in nodes {
+            let Some(row) = rows.iter_mut().find(|row| row.fault.what == fault.what) else {
                 continue;
             };
             let mut fired = of_node(all, node.address());
@@ -126,22 +126,22 @@ pub(crate) struct Costs {
 impl Costs {
     /// By what each daemon had cost before and after; the last is not scraped.
     pub(crate) fn of(
-        nodes: &[Node],
+        nodes: &[Faulty],
         (before, after): (&[Option<Cost>], &[Option<Cost>]),
         scrapes: f64,
         prometheus: &Prometheus,
     ) -> io::Result<Self> {
         let spent = |at: usize| Some(after[at]?.cpu_ms - before[at]?.cpu_ms);
-        let healthy = nodes.iter().filter(|node| node.fault.what == FAULTS[0].what);
-        let healthy: Vec<f64> = healthy.filter_map(|node| spent(node.index)).collect();
+        let healthy = nodes.iter().filter(|faulty| faulty.fault.what == FAULTS[0].what);
+        let healthy: Vec<f64> = healthy.filter_map(|faulty| spent(faulty.node.index)).collect();
         let mean_ms = healthy.iter().sum::<f64>() / healthy.len() as f64;
         let alone_ms = spent(nodes.len()).ok_or_else(|| io::Error::other("a daemon has ended"))?;
-        let serves = nodes.iter().filter(|node| node.fault.kind != Kind::ExporterBeside);
-        let most_mib = serves.filter_map(|node| Some(after[node.index]?.most_mib));
-        let slow = nodes.iter().find(|node| node.fault.what.starts_with("1,000"));
+        let serves = nodes.iter().filter(|faulty| faulty.node.kind != Kind::ExporterBeside);
+        let most_mib = serves.filter_map(|faulty| Some(after[faulty.node.index]?.most_mib));
+        let slow = nodes.iter().find(|faulty| faulty.fault.what.starts_with("1,000"));
         let of_slow = |expression: &str| -> io::Result<f64> {
             let by_node = prometheus.by_node(expression)?;
-            let value = slow.and_then(|node| by_node.get(&node.address()));
+            let value = slow.and_then(|faulty| by_node.get(&faulty.node.address()));
             value.copied().ok_or_else(|| io::Error::other(format!("no {expression}")))
         };
         let slow_s = of_slow("max_over_time(scrape_duration_seconds[1d])")?;

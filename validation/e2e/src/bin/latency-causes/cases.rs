@@ -55,7 +55,7 @@ const RUN_MS: u64 = 400;
 /// the greater cause of the same gap.
 const STOPPED: Duration = Duration::from_millis(400);
 
-pub(crate) fn plan(only: &[FigureKind]) -> Plan {
+fn plan(only: &[FigureKind]) -> Plan {
     Plan {
         duration: Duration::from_millis(RUN_MS),
         echo: || {
@@ -69,8 +69,12 @@ pub(crate) fn plan(only: &[FigureKind]) -> Plan {
     }
 }
 
+pub(crate) fn plan_of_gaps() -> Plan {
+    plan(&[FigureKind::Gap])
+}
+
 fn gaps() -> Latency {
-    measure(&plan(&[FigureKind::Gap]), &|_| ())
+    measure(&plan_of_gaps(), &|_| ())
 }
 
 /// Time that the long delays of a cause took, ns.

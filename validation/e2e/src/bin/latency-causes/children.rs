@@ -5,10 +5,8 @@ use std::io::{BufRead as _, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use inspect::latency::measure;
-use instruments::latency::{FigureKind, Latency};
-
-use crate::cases::plan;
+use inspect::latency::{Plan, measure};
+use instruments::latency::Latency;
 
 const MEASURES: &str = "child";
 pub(crate) const ECHO: &str = "pipe-echo";
@@ -23,14 +21,14 @@ pub(crate) struct Wish {
     pub(crate) length: Duration,
 }
 
-/// Runs what a child does; whether these are a child's arguments.
-pub(crate) fn run(arguments: &[String]) -> bool {
+/// Runs what a child does, measuring by a plan; whether these are a child's arguments.
+pub(crate) fn run(arguments: &[String], plan: Plan) -> bool {
     match arguments {
         [word, group, nice, length_ms] if word == MEASURES => {
             let (nice, length_ms) = (nice.parse(), length_ms.parse());
             let length = Duration::from_millis(length_ms.expect("a parent of this program"));
             let nice = nice.expect("a parent of this program");
-            measures(&Wish { group: group.clone(), nice, length });
+            measures(&Wish { group: group.clone(), nice, length }, plan);
         }
         [word] if word == ECHO => {
             let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
@@ -54,7 +52,7 @@ impl<W: Write> Write for Unbuffered<W> {
     }
 }
 
-fn measures(wish: &Wish) {
+fn measures(wish: &Wish, plan: Plan) {
     if !wish.group.is_empty() {
         let joined =
             fs::write(format!("{}/cgroup.procs", wish.group), std::process::id().to_string());
@@ -64,9 +62,7 @@ fn measures(wish: &Wish) {
         rustix::process::nice(wish.nice).expect("a process may always be nicer");
     }
     println!("measuring");
-    let mut all = plan(&[FigureKind::Gap]);
-    all.duration = wish.length;
-    let found = measure(&all, &|_| ());
+    let found = measure(&Plan { duration: wish.length, ..plan }, &|_| ());
     println!("{}", serde_json::to_string(&found).expect("figures are JSON"));
 }
 

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use cases::{CASES, Case, Outcome};
+use cases::{CASES, Case, Outcome, plan_of_gaps};
 
 /// So many are to be named right, and at most so many where nothing was forced, %.
 const RIGHT_PERCENT: usize = 95;
@@ -54,7 +54,7 @@ fn parse(arguments: &[String]) -> Option<Options> {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if children::run(&arguments) {
+    if children::run(&arguments, plan_of_gaps()) {
         return ExitCode::SUCCESS;
     }
     let Some(options) = parse(&arguments) else {

@@ -1,6 +1,6 @@
 //! What a random program hands to the kernel.
 
-use crate::NS_PER_S;
+pub(crate) const NS_PER_S: i64 = 1_000_000_000;
 
 /// Bits of adjtimex(2), so that a program reads as one.
 pub(crate) mod bits {

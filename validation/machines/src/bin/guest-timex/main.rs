@@ -30,14 +30,12 @@ use std::{env, fs, mem};
 
 use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime_dynamic, clock_settime};
 
-use fields::{Fields, Random, bits};
+use fields::{Fields, NS_PER_S, Random, bits};
 
 /// A parameter on the command line of a kernel whose clock may be set.
 const DISPOSABLE: &str = "parachron.disposable";
 
 const USAGE: &str = "usage: guest-timex SEED PROGRAMS HZ";
-
-const NS_PER_S: i64 = 1_000_000_000;
 
 /// What a call may take that was not delayed, ns.
 const PROMPT: i64 = 1_000_000;
