@@ -3,6 +3,7 @@
 
 mod arm64;
 mod arrows;
+mod built;
 mod check;
 mod ci;
 mod circles;
@@ -95,6 +96,15 @@ impl PassedOn {
     }
 }
 
+fn machines(project: &Project, args: &PassedOn) -> ExitCode {
+    let built = outside::pass_through(&mut built::build(project, &["--bin", "machines"]));
+    if built != ExitCode::SUCCESS {
+        return built;
+    }
+    let mut machines = built::program(project, "machines", "validation/machines");
+    outside::pass_through(machines.args(&args.arguments))
+}
+
 /// Beside the programs that it starts.
 fn alerts(project: &Project, args: &PassedOn) -> ExitCode {
     let mut build = project.cargo();
@@ -121,7 +131,7 @@ fn main() -> ExitCode {
         Chore::Alerts(args) => alerts(&project, &args),
         Chore::Fuzz(args) => fuzz::run(&project, &args),
         Chore::Circles => diagnostic::report("circles", &circles::check(&project)),
-        Chore::Machines(args) => args.run(&project, &["--package", "machines"]),
+        Chore::Machines(args) => machines(&project, &args),
         Chore::Queries(args) => queries::run(&project, &args),
         Chore::Arm64(args) => arm64::run(&project, &args),
         Chore::Miri => miri::run(&project),

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use crate::built;
 use crate::outside;
 use crate::project::Project;
 
@@ -95,14 +96,14 @@ fn page(project: &Project, module: &[u8]) -> Result<String, String> {
 }
 
 /// The browsers that are looked for.
-const BROWSERS: [&str; 3] = ["chromium-headless-shell", "chromium", "google-chrome"];
+pub(crate) const BROWSERS: [&str; 3] = ["chromium-headless-shell", "chromium", "google-chrome"];
 
 fn check(project: &Project, args: &Args, wasm: &Path, out: &Path) -> ExitCode {
     if !outside::is_available(Command::new("node").arg("--version")) {
         println!("SKIPPED: node is not installed; try: apt-get install nodejs");
         return ExitCode::SUCCESS;
     }
-    let built = outside::pass_through(project.cargo().args(["build", "--package", "parachron"]));
+    let built = outside::pass_through(&mut built::build(project, &["--bin", "parachron"]));
     if built != ExitCode::SUCCESS {
         return built;
     }

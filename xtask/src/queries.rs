@@ -3,6 +3,7 @@
 
 use std::process::{Command, ExitCode};
 
+use crate::built;
 use crate::outside;
 use crate::project::Project;
 
@@ -19,8 +20,7 @@ pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
         println!("SKIPPED: no Python with venv; try: apt-get install python3-venv");
         return ExitCode::SUCCESS;
     }
-    let mut build = project.cargo();
-    build.args(["build", "--quiet", "--package", "parachron-records", "--example", "minutes"]);
+    let mut build = built::build(project, &["--example", "minutes"]);
     if outside::pass_through(&mut build) != ExitCode::SUCCESS {
         return ExitCode::FAILURE;
     }

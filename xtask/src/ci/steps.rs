@@ -5,6 +5,7 @@ use std::process::Command;
 
 use clap::ValueEnum;
 
+use crate::built::{self, AS_TESTED};
 use crate::check::targets;
 use crate::outside;
 use crate::project::Project;
@@ -50,13 +51,20 @@ impl Step {
         match self {
             Self::Check => Ok(vec![cargo(&["xtask", "check"])]),
             Self::Daemon => {
-                let tests =
-                    ["test", "--release", "--package", "parachron-daemon", "--test", "program"];
-                Ok(vec![cargo(&tests)])
+                let mut tests = cargo(&["test", "--release"]);
+                tests.args(AS_TESTED);
+                // As `validation/machines/src/artifacts.rs` builds it: once for both.
+                if std::env::consts::ARCH == "x86_64" {
+                    tests.args(["--target", "x86_64-unknown-linux-gnu"]);
+                    tests.env("RUSTFLAGS", "-C target-feature=+crt-static");
+                }
+                Ok(vec![tests])
             }
             Self::Lab => {
                 kvm()?;
-                Ok(vec![cargo(&["run", "--quiet", "--package", "parachron", "--", "lab"])])
+                let mut lab = built::program(project, "parachron", "crates/cli");
+                lab.arg("lab");
+                Ok(vec![built::build(project, &["--bin", "parachron"]), lab])
             }
             Self::Miri => {
                 let mut miri = project.nightly_cargo();
