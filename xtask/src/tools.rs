@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::outside::{self, Outcome};
+use crate::page;
 use crate::project::Project;
 
 /// Programs that cargo installs: the program, its package and version, and further arguments.
@@ -17,11 +18,40 @@ const BY_CARGO: [(&str, &str, &str, &[&str]); 2] = [
     ("mdbook", "mdbook", "^0.5", &["--no-default-features", "--features", "search"]),
 ];
 
-/// Programs of Debian's packages that are unpacked.
-const UNPACKED: [(&str, &str); 2] = [("chronyd", "chrony"), ("promtool", "prometheus")];
+/// Packages of Debian's that are unpacked: how it shows that a machine has one, and its name.
+const UNPACKED: [(Sign, &str); 3] = [
+    (Sign::Programs(&["chronyd"]), "chrony"),
+    (Sign::Programs(&["promtool"]), "prometheus"),
+    (Sign::PythonModule("prometheus_client"), "python3-prometheus-client"),
+];
 
-/// Programs of Debian's packages that are installed.
-const INSTALLED: [(&str, &str); 1] = [("qemu-system-x86_64", "qemu-system-x86")];
+/// Packages of Debian's that are installed.
+const INSTALLED: [(Sign, &str); 3] = [
+    (Sign::Programs(&["qemu-system-x86_64"]), "qemu-system-x86"),
+    (Sign::Programs(&["node"]), "nodejs"),
+    (Sign::Programs(&page::BROWSERS), "chromium-headless-shell"),
+];
+
+/// How it shows that a machine has what a package holds.
+#[derive(Debug, Clone, Copy)]
+enum Sign {
+    /// One of these programs is there.
+    Programs(&'static [&'static str]),
+    PythonModule(&'static str),
+}
+
+impl Sign {
+    fn is_there(self, project: &Project) -> bool {
+        match self {
+            Self::Programs(programs) => programs.iter().any(|program| is_there(project, program)),
+            Self::PythonModule(module) => {
+                let import = format!("import {module}");
+                let mut python = Command::new("python3");
+                outside::is_available(python.args(["-c", &import]))
+            }
+        }
+    }
+}
 
 /// Targets for which something is built, and nothing is run but the simulator's page.
 const TARGETS: [&str; 5] = [
@@ -42,8 +72,8 @@ pub(crate) fn run(project: &Project) -> ExitCode {
     }
     let mut rustup = Command::new("rustup");
     report("targets", &Outcome::of(rustup.args(["target", "add"]).args(TARGETS)));
-    let unpacked = UNPACKED.iter().filter(|(program, _)| !is_there(project, program));
-    let installed = INSTALLED.iter().filter(|(program, _)| !is_there(project, program));
+    let unpacked = UNPACKED.iter().filter(|(sign, _)| !sign.is_there(project));
+    let installed = INSTALLED.iter().filter(|(sign, _)| !sign.is_there(project));
     let (unpacked, installed): (Vec<_>, Vec<_>) = (unpacked.collect(), installed.collect());
     if unpacked.is_empty() && installed.is_empty() {
         return ExitCode::SUCCESS;
@@ -53,16 +83,17 @@ pub(crate) fn run(project: &Project) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     report("apt's lists", &Outcome::of(Command::new("apt-get").args(["-qq", "update"])));
-    for (program, package) in installed {
-        report(program, &install(&[(*package).to_owned()]));
+    for (_, package) in installed {
+        report(package, &install(&[(*package).to_owned()]));
     }
-    for (program, package) in unpacked {
-        report(program, &unpack(project, package));
+    for (_, package) in unpacked {
+        report(package, &unpack(project, package));
     }
     ExitCode::SUCCESS
 }
 
-/// Where packages are unpacked; `.ci/run` has its folders of programs in PATH.
+/// Where packages are unpacked; `.ci/run` has its folders of programs in PATH, and that of
+/// Python's modules in PYTHONPATH.
 fn folder(project: &Project) -> PathBuf {
     project.target_folder().join("tools")
 }
