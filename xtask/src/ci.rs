@@ -168,10 +168,15 @@ fn summary(reports: &[Report], took_s: f64) -> Vec<String> {
         "green"
     };
     lines.push(format!("not measured: {} of {tried} ({:.1} %)", all.not_measured, share * 100.0));
-    lines.push(format!(
-        "{verdict}: {} passed, {} failed, {} skipped",
-        all.passed, all.failed, all.skipped
-    ));
+    let mut last =
+        format!("{verdict}: {} passed, {} failed, {} skipped", all.passed, all.failed, all.skipped);
+    let is_skipped = |report: &&Report| report.ending == Ending::Skipped;
+    let skipped: Vec<&str> =
+        reports.iter().filter(is_skipped).map(|report| report.name.as_str()).collect();
+    if !skipped.is_empty() {
+        last.push_str(&format!("; not run at all: {}", skipped.join(", ")));
+    }
+    lines.push(last);
     lines
 }
 
@@ -218,6 +223,13 @@ mod tests {
         assert_eq!(last(more), "yellow: 95 passed, 0 failed, 2 skipped");
         let wrong = Counts { failed: 1, ..more };
         assert_eq!(last(wrong), "red: 95 passed, 1 failed, 2 skipped");
+
+        let missing = Missing { why: "no node".into(), remedy: "apt-get install nodejs".into() };
+        let reports = [report(counts), Report::skipped("page", &missing)];
+        assert_eq!(
+            summary(&reports, 60.0).pop().unwrap(),
+            "green: 95 passed, 0 failed, 3 skipped; not run at all: page"
+        );
     }
 
     #[test]

@@ -105,6 +105,8 @@ impl Reader {
             self.count_reason("not measured: ", why);
         } else if let Some(why) = reason(line, "SKIPPED: ") {
             self.count_reason("skipped: ", why);
+        } else if let Some(why) = reason(line, "NOT MEASURED: ") {
+            self.count_reason("not measured: ", why);
         }
         None
     }
@@ -166,7 +168,7 @@ mod tests {
                     test result: ok. 3 passed; 0 failed; 0 ignored\n\
                     test [skipped: no chronyd] keeps_time ... ignored\n\
                     test result: FAILED. 4 passed; 1 failed; 1 ignored\n\
-                    machines: SKIPPED: q35: no QEMU\n";
+                    machines: SKIPPED: q35: no QEMU\nNOT MEASURED: speed: a busy machine\n";
         for line in text.lines() {
             reader.read(line);
         }
@@ -177,6 +179,7 @@ mod tests {
             reasons,
             [
                 "not measured: busy (steal 12 %)",
+                "not measured: speed: a busy machine",
                 "skipped: no /dev/kvm",
                 "skipped: no chronyd",
                 "skipped: q35: no QEMU"
