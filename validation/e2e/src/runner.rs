@@ -1,12 +1,14 @@
 //! Runs the cases as `cargo test` runs tests: those that share the machine side
 //! by side, then the others one at a time.
 
+use std::fs::File;
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
+use rustix::fs::{FlockOperation, flock};
 
 use crate::cpu_watch::BusyHost;
 use crate::{Case, Program, Sharing};
@@ -28,6 +30,21 @@ static RECORDS: Mutex<Records> = Mutex::new(Records { not_measured: Vec::new(), 
 
 /// Held by each case while it runs, by one that is alone for itself.
 static MACHINE: RwLock<()> = RwLock::new(());
+
+/// Locked by each case in the same way, for another run on this machine: the one would take the
+/// other's temporary clock source for the first, and restore it at its end. Any user can open
+/// the file; where it is missing, no case switches.
+const BETWEEN_RUNS: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+
+/// Waits for other runs; locked until it is dropped.
+fn lock_between_runs(path: &str, sharing: Sharing) -> Option<File> {
+    let file = File::open(path).ok()?;
+    let operation = match sharing {
+        Sharing::Shared => FlockOperation::LockShared,
+        Sharing::Alone => FlockOperation::LockExclusive,
+    };
+    flock(&file, operation).ok().map(|()| file)
+}
 
 /// Runs them, and prints which were not measured, and which were slow.
 pub fn run(cases: impl IntoIterator<Item = Case>) -> Conclusion {
@@ -74,6 +91,7 @@ fn completion(case: Case, program: &Program) -> Result<Completion, Failed> {
         Sharing::Shared => (Some(MACHINE.read().unwrap_or_else(PoisonError::into_inner)), None),
         Sharing::Alone => (None, Some(MACHINE.write().unwrap_or_else(PoisonError::into_inner))),
     };
+    let _other_runs = lock_between_runs(BETWEEN_RUNS, case.sharing);
     let began = Instant::now();
     let ran = catch_unwind(AssertUnwindSafe(|| (case.run)(program)));
     let mut records = RECORDS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,6 +138,22 @@ mod tests {
         assert_eq!(listed(), ["a case: busy: by 9 ms"]);
         let wrong = case(Sharing::Shared, |_| panic!("a wrong answer, as planned"));
         assert!(completion(wrong, &nothing()).is_err());
+    }
+
+    #[test]
+    fn a_case_that_is_alone_has_no_other_run_beside_it() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        let other = |operation| flock(&File::open(path).unwrap(), operation).is_ok();
+        let shared = lock_between_runs(path, Sharing::Shared).unwrap();
+        assert!(other(FlockOperation::NonBlockingLockShared));
+        assert!(!other(FlockOperation::NonBlockingLockExclusive));
+        drop(shared);
+        let alone = lock_between_runs(path, Sharing::Alone).unwrap();
+        assert!(!other(FlockOperation::NonBlockingLockShared));
+        drop(alone);
+        assert!(other(FlockOperation::NonBlockingLockExclusive));
+        assert!(lock_between_runs("/no/such/file", Sharing::Alone).is_none());
     }
 
     #[test]
