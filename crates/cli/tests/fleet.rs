@@ -1,6 +1,7 @@
 //! Three nodes on loopback, of which one shows a clock 5 ms ahead: `fleet map` names it, in
 //! a table, as JSON and on a page in a real browser.
 
+use std::io::Write as _;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -100,8 +101,11 @@ fn without_a_wrong_one_none_is_named_and_the_page_says_so() {
         "{text}"
     );
     let Some(chromium) = chromium() else {
-        println!("skipped: the page was not seen in a browser, as there is no chromium on PATH");
-        return;
+        return writeln!(
+            std::io::stderr(),
+            "skipped: the page was not seen in a browser, as there is no chromium on PATH"
+        )
+        .unwrap();
     };
     let shown = Command::new(chromium)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000"])

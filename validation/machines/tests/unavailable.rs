@@ -2,6 +2,7 @@
 //! remedy, and counted; it does not fail.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -49,8 +50,11 @@ fn is_skipped(mut machines: Command, folder: &Path, row: &str, why: &str, remedy
 #[test]
 fn without_qemu() {
     if Path::new("/usr/sbin/qemu-system-x86_64").exists() {
-        println!("skipped: this system has QEMU where every PATH is looked through");
-        return;
+        return writeln!(
+            std::io::stderr(),
+            "skipped: this system has QEMU where every PATH is looked through"
+        )
+        .unwrap();
     }
     let why = "qemu-system-x86_64 is not installed";
     is_skipped(
@@ -102,8 +106,7 @@ fn without_a_mirror_half_way() {
 #[test]
 fn without_space() {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can make a full disk");
-        return;
+        return writeln!(std::io::stderr(), "skipped: only root can make a full disk").unwrap();
     }
     let folder = folder("space");
     let cache = folder.join("cache").display().to_string();
@@ -130,8 +133,7 @@ fn on_a_disk(folder: &Path, options: &str) -> Command {
 #[test]
 fn without_space_for_a_row() {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can make a full disk");
-        return;
+        return writeln!(std::io::stderr(), "skipped: only root can make a full disk").unwrap();
     }
     let folder = folder("row-space");
     let run = on_a_disk(&folder, "size=1m");
@@ -142,8 +144,7 @@ fn without_space_for_a_row() {
 #[test]
 fn without_space_in_the_middle_of_a_row() {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can make a full disk");
-        return;
+        return writeln!(std::io::stderr(), "skipped: only root can make a full disk").unwrap();
     }
     let folder = folder("row-fills");
     // `parachron lab guest-image --force FILE`.

@@ -56,7 +56,7 @@ fn only_the_host_is_heard_and_its_newest_connection_counts() {
 }
 
 fn skipped(why: impl std::fmt::Display) {
-    println!("skipped: no AF_VSOCK, or no loopback: {why}");
+    writeln!(std::io::stderr(), "skipped: no AF_VSOCK, or no loopback: {why}").unwrap();
 }
 
 /// The real thing, as far as this kernel goes: its loopback is CID 1, whatever CID of

@@ -1,5 +1,6 @@
 //! A machine whose kernel is a few instructions, saved to bytes and restored from them.
 
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use host::{Kind, Policy};
@@ -73,7 +74,9 @@ fn bytes(saved: &Saved) -> Vec<u8> {
 
 #[test]
 fn a_guest_goes_on_twice_from_bytes_where_it_was() {
-    let Ok(tsc) = crate::kvm::host_tsc() else { return println!("skipped: no /dev/kvm") };
+    let Ok(tsc) = crate::kvm::host_tsc() else {
+        return writeln!(std::io::stderr(), "skipped: no /dev/kvm").unwrap();
+    };
     let own = host::Settings::new(Kind::Kvm, tsc);
     let own = own.with(|new| (new.never_back, new.sync_period) = (false, Some(Nanos(5))));
     let own = own.with(|new| new.tsc_invariant = true);
@@ -113,7 +116,7 @@ fn a_guest_goes_on_twice_from_bytes_where_it_was() {
 #[test]
 fn what_is_no_saved_machine_is_refused_with_the_reason() {
     if crate::kvm::host_tsc().is_err() {
-        return println!("skipped: no /dev/kvm");
+        return writeln!(std::io::stderr(), "skipped: no /dev/kvm").unwrap();
     }
     let (saved, _) = saved(Backend::Kernel);
     let file = bytes(&saved);
