@@ -8,10 +8,13 @@
 #![allow(unsafe_code)]
 
 use std::fs::{File, read_to_string};
-use std::io::Error;
+use std::io::{Error, Write as _};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+
+const CLOCKSOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
 
 const NAME: &[u8] = b"__vdso_getcpu\0";
 
@@ -59,19 +62,28 @@ fn hide_getcpu(child: &Child) -> Result<bool, Error> {
 fn clocks_are_read_without_getcpu_in_the_vdso() {
     let mut child = match stopped() {
         Ok(child) => child,
-        Err(error) => return println!("skipped: a child cannot be traced here: {error}"),
+        Err(error) => {
+            return writeln!(std::io::stderr(), "skipped: a child cannot be traced here: {error}")
+                .unwrap();
+        }
     };
     match hide_getcpu(&child) {
         Ok(true) => {}
         other => {
             child.kill().unwrap();
             child.wait().unwrap();
-            return println!("skipped: the vDSO cannot be changed here: {other:?}");
+            return writeln!(
+                std::io::stderr(),
+                "skipped: the vDSO cannot be changed here: {other:?}"
+            )
+            .unwrap();
         }
     }
     ptrace(libc::PTRACE_DETACH, child.id().cast_signed()).unwrap();
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{:?}: {said}", output.status);
+    // A container may hide the clock sources, and then none is known.
+    let expected = if Path::new(CLOCKSOURCES).exists() { 0 } else { 2 };
+    assert_eq!(output.status.code(), Some(expected), "{said}");
     assert!(!said.contains("panicked"), "{said}");
 }
