@@ -2,7 +2,6 @@
 
 use std::net::UdpSocket;
 use std::num::NonZeroU64;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -15,8 +14,9 @@ use linux::membarrier::Membarrier;
 use linux::scheduling::{set_timer_slack_ns, yield_to_all};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::children::{ECHO, Measuring, Wish};
+use crate::children::{Measuring, Wish};
 use crate::machine::{QuotaGroup, SteeredLoopback, busy, state};
+use crate::plan::{MEASURED, OTHER, RUN_MS, plan};
 
 /// Whether the cause was named, or why the run does not count.
 pub(crate) type Outcome = Result<bool, String>;
@@ -45,36 +45,12 @@ pub(crate) const CASES: [Case; 10] = [
     case("peer", || peer(true), || peer(false)),
 ];
 
-/// The CPU that is measured, and another.
-const MEASURED: u32 = 1;
-const OTHER: u32 = 0;
-
-/// Of each run, ms.
-const RUN_MS: u64 = 400;
 /// A process is stopped for so long: longer than it may then wait for a CPU, which would be
 /// the greater cause of the same gap.
 const STOPPED: Duration = Duration::from_millis(400);
 
-fn plan(only: &[FigureKind]) -> Plan {
-    Plan {
-        duration: Duration::from_millis(RUN_MS),
-        echo: || {
-            let mut command = Command::new("/proc/self/exe");
-            command.arg(ECHO);
-            command
-        },
-        peer: None,
-        cpus: Some((MEASURED, MEASURED)),
-        only: only.to_vec(),
-    }
-}
-
-pub(crate) fn plan_of_gaps() -> Plan {
-    plan(&[FigureKind::Gap])
-}
-
 fn gaps() -> Latency {
-    measure(&plan_of_gaps(), &|_| ())
+    measure(&plan(&[FigureKind::Gap]), &|_| ())
 }
 
 /// Time that the long delays of a cause took, ns.

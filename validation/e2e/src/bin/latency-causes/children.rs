@@ -5,11 +5,12 @@ use std::io::{BufRead as _, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use inspect::latency::{Plan, measure};
-use instruments::latency::Latency;
+use inspect::latency::measure;
+use instruments::latency::{FigureKind, Latency};
+
+use crate::plan::{ECHO, plan};
 
 const MEASURES: &str = "child";
-pub(crate) const ECHO: &str = "pipe-echo";
 
 /// What a child does beside measuring gaps.
 #[derive(Debug, Clone, Default)]
@@ -21,14 +22,14 @@ pub(crate) struct Wish {
     pub(crate) length: Duration,
 }
 
-/// Runs what a child does, measuring by a plan; whether these are a child's arguments.
-pub(crate) fn run(arguments: &[String], plan: Plan) -> bool {
+/// Runs what a child does; whether these are a child's arguments.
+pub(crate) fn run(arguments: &[String]) -> bool {
     match arguments {
         [word, group, nice, length_ms] if word == MEASURES => {
             let (nice, length_ms) = (nice.parse(), length_ms.parse());
             let length = Duration::from_millis(length_ms.expect("a parent of this program"));
             let nice = nice.expect("a parent of this program");
-            measures(&Wish { group: group.clone(), nice, length }, plan);
+            measures(&Wish { group: group.clone(), nice, length });
         }
         [word] if word == ECHO => {
             let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
@@ -52,7 +53,7 @@ impl<W: Write> Write for Unbuffered<W> {
     }
 }
 
-fn measures(wish: &Wish, plan: Plan) {
+fn measures(wish: &Wish) {
     if !wish.group.is_empty() {
         let joined =
             fs::write(format!("{}/cgroup.procs", wish.group), std::process::id().to_string());
@@ -62,7 +63,9 @@ fn measures(wish: &Wish, plan: Plan) {
         rustix::process::nice(wish.nice).expect("a process may always be nicer");
     }
     println!("measuring");
-    let found = measure(&Plan { duration: wish.length, ..plan }, &|_| ());
+    let mut all = plan(&[FigureKind::Gap]);
+    all.duration = wish.length;
+    let found = measure(&all, &|_| ());
     println!("{}", serde_json::to_string(&found).expect("figures are JSON"));
 }
 

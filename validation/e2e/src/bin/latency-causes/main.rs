@@ -17,12 +17,13 @@
 mod cases;
 mod children;
 mod machine;
+mod plan;
 
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use cases::{CASES, Case, Outcome, plan_of_gaps};
+use cases::{CASES, Case, Outcome};
 
 /// So many are to be named right, and at most so many where nothing was forced, %.
 const RIGHT_PERCENT: usize = 95;
@@ -54,7 +55,7 @@ fn parse(arguments: &[String]) -> Option<Options> {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if children::run(&arguments, plan_of_gaps()) {
+    if children::run(&arguments) {
         return ExitCode::SUCCESS;
     }
     let Some(options) = parse(&arguments) else {
