@@ -76,7 +76,7 @@ pub(super) const RUNS: &[Run] = &[
     run(
         "causes",
         "Causes of lateness, forced",
-        "run --release -p e2e --bin latency-causes -- --tries 200",
+        "run --release -p e2e --bin latency-causes -- --tries 200 --into docs/validation",
     ),
     run("bench-simulate", "Simulated guest-days a minute", "xtask bench simulate"),
 ];

@@ -190,7 +190,7 @@ fn slack(ns: u64) -> Outcome {
 /// Pipes on one CPU and across two, or twice on one.
 fn placement(cpus: (u32, u32)) -> Outcome {
     let kinds = [FigureKind::PipeOneCpu, FigureKind::PipeAcrossCpus];
-    let all = Plan { duration: Duration::from_secs(4), cpus: Some(cpus), ..plan(&kinds) };
+    let all = Plan { duration: Duration::from_secs(1), cpus: Some(cpus), ..plan(&kinds) };
     let found = measure(&all, &|_| ());
     found.figure(FigureKind::PipeOneCpu).ok_or("no pipe was measured")?;
     Ok(proves(&found, Cause::Placement))
