@@ -14,6 +14,7 @@ mod held;
 mod image;
 pub(crate) mod intervals;
 mod keep;
+mod lateness;
 mod leap;
 mod migration;
 pub(crate) mod order;
@@ -102,6 +103,7 @@ fn each_alone(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
                 service::disrupted::run(place, machine, &mut done.checks)
             })?,
             Deed::KeepByPage => held::for_an_hour(place, done)?,
+            Deed::Lateness => by_itself(place, |machine| lateness::run(place, machine, done))?,
             other => {
                 let name = &place.row.name;
                 return Err(format!(
@@ -170,6 +172,7 @@ fn one(place: &Place<'_>, deed: Deed, machine: &mut Machine, done: &mut Done) ->
         Deed::KeepByPage => held::in_calm(machine, done)?,
         Deed::KeepAnnounced => announced::run(place, machine, checks)?,
         Deed::KeepRtcAlone => keep::with_rtc_alone(machine, checks)?,
+        Deed::Lateness => lateness::run(place, machine, done)?,
         Deed::Lab => agreement::run(machine, &agreement::ALL, done)?,
         Deed::Migration => migration::run(place, machine, checks)?,
         Deed::Phc => keep::by_phc(machine, checks)?,

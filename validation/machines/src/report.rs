@@ -8,9 +8,9 @@ use crate::checks::{Check, Verdict};
 use crate::visit::{End, Visit};
 
 /// The columns: a check belongs to the first of these that it begins with.
-const COLUMNS: [&str; 11] = [
-    "boot", "doctor", "clocks", "bench", "watch", "drift", "keep", "service", "packages", "lab",
-    "capture",
+const COLUMNS: [&str; 12] = [
+    "boot", "doctor", "clocks", "bench", "watch", "latency", "drift", "keep", "service",
+    "packages", "lab", "capture",
 ];
 
 /// Those of them that are about keeping the clock, and about what is installed for that.
@@ -330,7 +330,9 @@ mod tests {
         assert!(kept.contains("| packages: upgraded: the configuration is kept | kept | right |"));
         assert!(!kept.contains("watch: x"), "{kept}");
         let all = page(&[], &visits, &[]);
-        assert!(all.contains("| debian-13-packages | – | – | – | – | 1 | – | – | – | 1 | – | – |"));
+        assert!(
+            all.contains("| debian-13-packages | – | – | – | – | 1 | – | – | – | – | 1 | – | – |")
+        );
     }
 
     #[test]

@@ -147,6 +147,9 @@ pub(crate) struct Row {
     /// Modules of these, by kernel, as files /kernels/NAME.MODULE.ko.
     #[serde(default)]
     pub(crate) kernel_modules: BTreeMap<String, Vec<String>>,
+    /// Causes of lateness that it has from its boot on, by their names.
+    #[serde(default)]
+    pub(crate) late_by: Vec<String>,
     /// What is done to it beyond the commands that every machine runs.
     #[serde(default)]
     pub(crate) does: Vec<Deed>,
@@ -248,6 +251,8 @@ pub(crate) enum Deed {
     Image,
     /// All of the lab's experiments on /dev/kvm.
     Lab,
+    /// Causes of lateness, forced: a machine of its own.
+    Lateness,
     /// It moves, running, to another QEMU.
     Migration,
     /// Our packages are installed, upgraded, removed and purged.

@@ -78,6 +78,12 @@ pub(super) const RUNS: &[Run] = &[
         "Causes of lateness, forced",
         "run --release -p e2e --bin latency-causes -- --tries 200 --into docs/validation",
     ),
+    run(
+        "causes-machines",
+        "Causes of lateness that only a machine of its own can force",
+        "xtask machines --only latency-7.2 --only latency-no-highres-7.2 --only latency-kvm-7.2",
+    ),
+    run("bench-pipes", "What moves the index of pipe-based context switching", "xtask bench pipes"),
     run("bench-simulate", "Simulated guest-days a minute", "xtask bench simulate"),
 ];
 

@@ -47,14 +47,10 @@ const SHARE: f64 = 0.1;
 const RULE: &str = "steal-time";
 
 /// A program that takes a CPU.
-const LOOP: &str = "sh -c 'while :; do :; done'";
+pub(super) const LOOP: &str = "sh -c 'while :; do :; done'";
 
 pub(super) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> Result {
-    let qmp = machine.qmp.as_mut().ok_or("a vCPU's thread is known by QMP")?;
-    let cpus = qmp.execute("query-cpus-fast", json!({}))?;
-    let [cpu] = checks::list(&cpus) else { return Err(format!("not one vCPU: {cpus}")) };
-    let thread = cpu["thread-id"].as_u64().ok_or_else(|| format!("no thread: {cpu}"))?;
-    let mut host = Host { shell: Shell::connect(place.folder)?, thread };
+    let mut host = Host::connect(place, machine)?;
     if host.execute(&format!("[ -e {CHRT} ] && echo there || echo none"))? != "there" {
         let why = "a vCPU cannot be starved without util-linux's chrt";
         done.skipped.push(Unavailable::new(why, "install it: apt-get install util-linux"));
@@ -69,24 +65,32 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
 
 /// The host, and its vCPU's thread.
 #[derive(Debug)]
-struct Host {
+pub(super) struct Host {
     shell: Shell,
     thread: u64,
 }
 
 impl Host {
-    fn execute(&mut self, line: &str) -> Result<String> {
+    pub(super) fn connect(place: &Place<'_>, machine: &mut Machine) -> Result<Self> {
+        let qmp = machine.qmp.as_mut().ok_or("a vCPU's thread is known by QMP")?;
+        let cpus = qmp.execute("query-cpus-fast", json!({}))?;
+        let [cpu] = checks::list(&cpus) else { return Err(format!("not one vCPU: {cpus}")) };
+        let thread = cpu["thread-id"].as_u64().ok_or_else(|| format!("no thread: {cpu}"))?;
+        Ok(Self { shell: Shell::connect(place.folder)?, thread })
+    }
+
+    pub(super) fn execute(&mut self, line: &str) -> Result<String> {
         self.shell.execute(line, REPLY)
     }
 
     /// The vCPU on the first CPU, all else of QEMU, and the shell, on the second one.
-    fn keep_apart(&mut self) -> Result {
+    pub(super) fn keep_apart(&mut self) -> Result {
         self.execute("taskset -p 2 $$")?;
         self.pin("1", "2")
     }
 
     /// By masks: that of the vCPU's thread, and of its process's others.
-    fn pin(&mut self, vcpu: &str, others: &str) -> Result {
+    pub(super) fn pin(&mut self, vcpu: &str, others: &str) -> Result {
         let thread = self.thread;
         let line = format!(
             "for task in /proc/[0-9]*/task/{thread}; do \
