@@ -1,6 +1,8 @@
 //! What `parachron latency` takes: a whole run's time and memory, and of a CPU while it only
 //! sleeps and wakes, outside the parts that are busy on purpose.
 
+pub(crate) mod beside;
+
 use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

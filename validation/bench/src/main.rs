@@ -35,6 +35,8 @@ usage: cargo xtask bench NAME
   clock [--duration 10m] [--rounds N] [--chronyd 127.0.0.1:323]
                                       the clock for programs, and its offset over time
   latency                             what `parachron latency` takes: time, memory, CPU
+  latency --beside cyclictest         its wake-ups compared with those of cyclictest (package
+                                      rt-tests on PATH, as root)
   pipes [--rounds N]                  what moves the index of pipe-based context switching
   doctor [--runs N]                   `parachron doctor` as a whole process
   regression                          the simulator's regression beside chronyd, under
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
             .zip(rounds.parse().ok())
             .map(|(part, rounds)| host::run(part, rounds)),
         ["latency"] => Some(latency::run()),
+        ["latency", "--beside", "cyclictest"] => Some(latency::beside::run()),
         ["clock", options @ ..] => clock_for_programs::Options::parse(options)
             .map(|options| clock_for_programs::run(&options)),
         ["pipes"] => Some(pipes::run(15)),
