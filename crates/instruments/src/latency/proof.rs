@@ -22,6 +22,9 @@ const DEAR_EXIT_NS: f64 = 5_000.0;
 const SLOW_READ_NS: f64 = 250.0;
 /// Slack below this is nobody's trouble.
 const SLACK_NS: f64 = 20_000.0;
+/// A timer fires late by a part of its slack at least, and hardly by more than all of it.
+const SLACK_USED: f64 = 0.3;
+const SLACK_EXCEEDED: f64 = 2.0;
 /// Leaving idle costs a processor 1 to 3 µs.
 const IDLE_NS: f64 = 5_000.0;
 /// Resolution of timers that fire at ticks (1 ms and more).
@@ -39,7 +42,8 @@ pub fn proven(found: &Latency) -> Vec<Proven> {
     if let (Some(with), Some(without)) =
         (p50(FigureKind::TimerWakeUpInheritedSlack), p50(FigureKind::TimerWakeUp))
         && let Some(slack) = conditions.inherited_slack_ns
-        && with - without >= SLACK_NS.max(slack as f64 * 0.3)
+        && with - without >= SLACK_NS.max(slack as f64 * SLACK_USED)
+        && with - without <= slack as f64 * SLACK_EXCEEDED
     {
         add(Cause::TimerSlack, with, without);
     }
@@ -110,6 +114,8 @@ mod tests {
         assert_eq!(with(1, 9e3), []);
         // Two milliseconds of slack, and 30 µs later: another cause.
         assert_eq!(with(2_000_000, 38e3), []);
+        // Seen where timers fire at ticks: 50 µs of slack, and 3 ms later.
+        assert_eq!(with(50_000, 3e6), []);
     }
 
     #[test]
