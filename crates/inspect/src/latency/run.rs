@@ -63,7 +63,9 @@ pub fn measure(plan: &Plan, progress: &dyn Fn(&str)) -> Latency {
     run.found.over_s = run.started.elapsed().as_secs_f64();
     run.found.stolen = steal.end();
     run.forget_shortest();
-    Latency { delays: run.delays, ..run.found }
+    let mut found = Latency { delays: run.delays, ..run.found };
+    found.attribute_stolen(run.cpus.len());
+    found
 }
 
 fn conditions(run: &mut Run<'_>) {

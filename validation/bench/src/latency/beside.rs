@@ -36,7 +36,7 @@ pub(crate) fn run() -> Result<bool, String> {
     for loops in [0, 2] {
         let (ours, theirs) = beside_loops(loops, || in_turns(cpu))?;
         let state = if loops == 0 { "idle" } else { "loaded" };
-        let [our_count, their_count] = [&ours, &theirs].map(|bins| samples(bins));
+        let [our_count, their_count] = [&ours, &theirs].map(samples);
         println!("{state}: {loops} busy loops of ours, load {}", load());
         println!("  parachron latency {our_count} wake-ups, cyclictest {their_count}");
         for (name, quantile) in [("p50", 0.5), ("p99", 0.99)] {
