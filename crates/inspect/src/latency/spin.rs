@@ -21,6 +21,9 @@ const GAP_NS: f64 = 2_000.0;
 /// From here on each gap is looked into, ns.
 const LONG_NS: f64 = 30_000.0;
 
+/// A look into a gap takes a tenth of a millisecond: one that takes this long was interrupted, ns.
+const LOOK_NS: f64 = 2e6;
+
 /// How often a loop's speed, the time and the thread's counts are looked at, ns.
 const CHUNK_NS: f64 = 1e6;
 
@@ -114,6 +117,7 @@ impl Spinner {
     fn burst(&mut self, run: &Run<'_>, counters: &mut Counters) -> Vec<Delay> {
         let ticks = |ns: f64| (ns / self.ns_per_tick) as u64;
         let (gap, long, chunk) = (ticks(GAP_NS), ticks(LONG_NS), ticks(CHUNK_NS));
+        let interrupted = ticks(LOOK_NS);
         let mut delays = Vec::new();
         let mut speeds = Vec::new();
         let (mut short, mut short_ns) = (0u64, 0.0);
@@ -135,11 +139,19 @@ impl Spinner {
                 self.gaps.record(ns);
                 if passed >= long {
                     let gap = (ns as u64, others_ns as u64);
-                    let (delay, after) = self.look_into(run, counters, gap, &before);
+                    let (mut delay, mut after) = self.look_into(run, counters, gap, &before);
+                    // Looking took its time, which is no gap.
+                    let mut looked = CpuCounter.read_ordered();
+                    let look = looked.saturating_sub(last);
+                    if look >= interrupted {
+                        // Unless something else took the CPU meanwhile: the gap ends here.
+                        let whole_ns = (passed + look) as f64 * self.ns_per_tick;
+                        let gap = (whole_ns as u64, others_ns as u64);
+                        (delay, after) = self.look_into(run, counters, gap, &before);
+                        looked = CpuCounter.read_ordered();
+                    }
                     delays.push(delay);
                     (before, others_ns) = (after, 0.0);
-                    // Looking took its time, which is no gap.
-                    let looked = CpuCounter.read_ordered();
                     away += looked.saturating_sub(last);
                     last = looked;
                 } else {
