@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
-use units::{CrossTimestamp, OffsetBound, TimeInterval, TimeReading};
+use units::{CrossTimestamp, Interval, OffsetBound, TimeReading};
 
 use crate::SourceError;
 use crate::source::now;
@@ -224,10 +224,10 @@ impl Host {
         let after = stamp();
         let before_1970 = || SourceError::Before1970 { device: self.name.clone() };
         let shown_ns = realtime_ns.checked_add_signed(offset_ns).ok_or_else(before_1970)?;
-        let utc = TimeInterval::around(shown_ns, bound_ns);
+        let utc_ns = Interval::around(shown_ns, bound_ns);
         let realtime_ns = (realtime_ns, realtime_ns);
         let cross_timestamp = Some(CrossTimestamp { shown_ns, realtime_ns, raw_ns: None });
-        Ok(TimeReading { before, utc, shown_ns: (shown_ns, shown_ns), cross_timestamp, after })
+        Ok(TimeReading { before, utc_ns, shown_ns: (shown_ns, shown_ns), cross_timestamp, after })
     }
 }
 

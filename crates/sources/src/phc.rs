@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use facts::hardware::PhcDriver;
 use facts::{Fact, Unknown};
 use linux::phc::{Phc, PhcReading};
-use units::{OffsetBound, TimeInterval, TimeReading};
+use units::{Interval, OffsetBound, TimeReading};
 
 use crate::source::{SourceStatus, now, offset};
 use crate::{SourceError, VmClockSource};
@@ -227,10 +227,10 @@ impl PhcSource {
         let PhcReading { device_ns, cross_timestamp } =
             shown.minus_s(ahead_s).ok_or_else(before_1970)?;
         // The kernel's own CLOCK_REALTIME is nearer to the device than ours.
-        let utc = TimeInterval::around(cross_timestamp.shown_ns, 0);
+        let utc_ns = Interval::around(cross_timestamp.shown_ns, 0);
         Ok(TimeReading {
             before,
-            utc,
+            utc_ns,
             shown_ns: device_ns,
             cross_timestamp: Some(cross_timestamp),
             after,

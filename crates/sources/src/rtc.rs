@@ -6,7 +6,7 @@ mod edge;
 use std::path::{Path, PathBuf};
 
 use facts::{Fact, Unknown};
-use units::{TimeInterval, TimeReading};
+use units::{Interval, TimeReading};
 
 use crate::SourceError;
 
@@ -77,9 +77,9 @@ impl Seconds for Rtc {
 /// The time is up to a second more than the RTC shows.
 fn reading<S>(before: S, seconds: u64, after: S) -> TimeReading<S> {
     let shown_ns = seconds.saturating_mul(1_000_000_000);
-    let earliest_ns = i128::from(seconds) * 1_000_000_000;
-    let utc = TimeInterval { earliest_ns, latest_ns: earliest_ns + 1_000_000_000 };
-    TimeReading { before, utc, shown_ns: (shown_ns, shown_ns), cross_timestamp: None, after }
+    let low = i128::from(seconds) * 1_000_000_000;
+    let utc_ns = Interval { low, high: low + 1_000_000_000 };
+    TimeReading { before, utc_ns, shown_ns: (shown_ns, shown_ns), cross_timestamp: None, after }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use linux::counter::{Counter, CpuCounter};
 use linux::vmclock::VmClockDevice;
 use pvclock::ReadError;
 use pvclock::vmclock::{NoUtc, Utc, VmClockInfo};
-use units::{OffsetBound, TimeInterval, TimeReading};
+use units::{Interval, OffsetBound, TimeReading};
 
 use crate::SourceError;
 use crate::source::{SourceStatus, now, offset};
@@ -160,14 +160,14 @@ impl VmClockSource {
                     since_1970_ns: since_1970_ns.into(),
                 };
                 let shown_ns = u64::try_from(since_1970_ns).map_err(out_of_range)?;
-                let mut utc = TimeInterval::around(shown_ns, max_error.0);
+                let mut utc_ns = Interval::around(shown_ns, max_error.0);
                 // Its nanoseconds are truncated.
-                utc.latest_ns += 1;
+                utc_ns.high += 1;
                 self.max_error_ns = Some(max_error.0);
                 self.is_smeared_nearby = info.leap_smearing_hint != 0;
                 self.leap = Some(info.leap_indicator).filter(|it| ANNOUNCED.contains(it));
                 let shown_ns = (shown_ns, shown_ns);
-                return Ok(TimeReading { before, utc, shown_ns, cross_timestamp: None, after });
+                return Ok(TimeReading { before, utc_ns, shown_ns, cross_timestamp: None, after });
             }
         }
         Err(VmClockError::Unsteady { device: self.name.clone(), tries: TRIES })

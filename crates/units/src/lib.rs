@@ -8,16 +8,18 @@
 
 mod bracket;
 pub mod calendar;
+mod interval;
 mod leap;
 mod malformed;
 mod quantity;
 mod reading;
 
 pub use bracket::Bracket;
+pub use interval::Interval;
 pub use leap::LeapSecond;
 pub use malformed::Malformed;
 pub use quantity::{Hertz, Nanos, Ticks, UnixTime};
-pub use reading::{ClockPair, CrossTimestamp, OffsetBound, OffsetError, TimeInterval, TimeReading};
+pub use reading::{ClockPair, CrossTimestamp, OffsetBound, OffsetError, TimeReading};
 
 #[cfg(test)]
 extern crate std;

@@ -3,6 +3,8 @@
 
 use core::fmt;
 
+use crate::Interval;
+
 /// CLOCK_MONOTONIC and CLOCK_REALTIME at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockPair {
@@ -10,25 +12,6 @@ pub struct ClockPair {
     pub monotonic_ns: u64,
     /// CLOCK_REALTIME, ns since 1970.
     pub realtime_ns: u64,
-}
-
-/// Bounds of UTC between two moments, ns since 1970: at one moment it was no
-/// earlier than `earliest_ns`, at one no later than `latest_ns`. Of a source
-/// that was read twice the first bound may be beyond the second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimeInterval {
-    /// UTC was at least this.
-    pub earliest_ns: i128,
-    /// UTC was at most this.
-    pub latest_ns: i128,
-}
-
-impl TimeInterval {
-    /// `at_ns` ± `error_ns`.
-    pub fn around(at_ns: u64, error_ns: u64) -> Self {
-        let (at, error) = (i128::from(at_ns), i128::from(error_ns));
-        Self { earliest_ns: at - error, latest_ns: at + error }
-    }
 }
 
 /// A source's time minus CLOCK_REALTIME, with its bound.
@@ -47,8 +30,10 @@ pub struct OffsetBound {
 pub struct TimeReading<S> {
     /// The caller's clocks just before.
     pub before: S,
-    /// UTC between the stamps, with the error that the source states.
-    pub utc: TimeInterval,
+    /// UTC between the stamps, with the error that the source states, ns since 1970: at one
+    /// moment it was no earlier than the first bound, at one no later than the second. Of a
+    /// source that was read twice the first may be beyond the second.
+    pub utc_ns: Interval<i128>,
     /// What the source showed first and last, ns since 1970: its figures
     /// without their error. The same where it was read once.
     pub shown_ns: (u64, u64),
@@ -104,8 +89,8 @@ impl<S, E> TimeReading<Result<S, E>> {
     /// # Errors
     /// The first stamp's that was not.
     pub fn transpose(self) -> Result<TimeReading<S>, E> {
-        let Self { before, utc, shown_ns, cross_timestamp, after } = self;
-        Ok(TimeReading { before: before?, utc, shown_ns, cross_timestamp, after: after? })
+        let Self { before, utc_ns, shown_ns, cross_timestamp, after } = self;
+        Ok(TimeReading { before: before?, utc_ns, shown_ns, cross_timestamp, after: after? })
     }
 }
 
@@ -130,8 +115,8 @@ impl TimeReading<ClockPair> {
         let took = |end: u64, start: u64| i128::from(end) - i128::from(start);
         let realtime = took(after.realtime_ns, before.realtime_ns);
         let set = (realtime - took(after.monotonic_ns, before.monotonic_ns)).abs();
-        let low = self.utc.earliest_ns - i128::from(realtime_ns.1) - set;
-        let high = self.utc.latest_ns - i128::from(realtime_ns.0) + set;
+        let low = self.utc_ns.low - i128::from(realtime_ns.1) - set;
+        let high = self.utc_ns.high - i128::from(realtime_ns.0) + set;
         if low > high {
             let by_ns = u64::try_from(low - high).unwrap_or(u64::MAX);
             return Err(OffsetError::Contradiction { by_ns });

@@ -283,7 +283,7 @@ pub struct Compared {
 
 #[cfg(test)]
 mod tests {
-    use units::TimeInterval;
+    use units::Interval;
 
     use super::*;
 
@@ -299,9 +299,9 @@ mod tests {
         let stamp = clocks.stamps();
         let before = stamp();
         let shown_ns = (raw().unwrap(), raw().unwrap());
-        let (utc, after) = (TimeInterval::around(0, 0), stamp());
+        let (utc_ns, after) = (Interval::around(0, 0), stamp());
         let inner =
-            clocks.within(&TimeReading { before, utc, shown_ns, cross_timestamp: None, after });
+            clocks.within(&TimeReading { before, utc_ns, shown_ns, cross_timestamp: None, after });
         let outer = clocks.around(raw);
         assert_eq!((inner.len(), outer.len()), (names.len(), names.len()));
         for one in inner.iter().chain(&outer) {

@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockaddrLike, UnixAddr, recvmsg, sendto, setsockopt, sockopt,
 };
-use units::{ClockPair, CrossTimestamp, OffsetBound, TimeInterval, TimeReading};
+use units::{ClockPair, CrossTimestamp, Interval, OffsetBound, TimeReading};
 use wire::hosttime::{FRAME_BYTES, Frame, Guest, MAGIC};
 
 use super::message::{self, Message};
@@ -239,7 +239,7 @@ fn accept(
             let realtime_ns = (sent_ns, sent_ns);
             let reading = TimeReading {
                 before: if is_before { read_at } else { now },
-                utc: TimeInterval::around(shown_ns, error_ns),
+                utc_ns: Interval::around(shown_ns, error_ns),
                 shown_ns: (shown_ns, shown_ns),
                 cross_timestamp: Some(CrossTimestamp { shown_ns, realtime_ns, raw_ns: None }),
                 after: now,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sntpc::NtpResult;
 
-use units::{TimeInterval, TimeReading};
+use units::{Interval, TimeReading};
 
 use super::error::NtpError;
 use super::wire::Stamps;
@@ -131,12 +131,12 @@ impl NtpServer {
         // The server's two times lie between our two, and each bounds the
         // offset from one side (RFC 5905, figure 9): it received no earlier
         // than we sent, and transmitted no later than its reply arrived.
-        let utc = TimeInterval {
-            earliest_ns: i128::from(transmitted_ns) - i128::from(root_distance_ns),
-            latest_ns: i128::from(received_ns) + i128::from(root_distance_ns),
+        let utc_ns = Interval {
+            low: i128::from(transmitted_ns) - i128::from(root_distance_ns),
+            high: i128::from(received_ns) + i128::from(root_distance_ns),
         };
         let shown_ns = (received_ns, transmitted_ns);
-        let reading = TimeReading { before, utc, shown_ns, cross_timestamp: None, after };
+        let reading = TimeReading { before, utc_ns, shown_ns, cross_timestamp: None, after };
         let (stratum, leap) = (result.stratum(), result.leap_indicator());
         Ok(Reply { reading, state: ServerState { stratum, root_distance_ns, leap } })
     }

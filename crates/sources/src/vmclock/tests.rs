@@ -54,10 +54,13 @@ fn a_page_gives_the_time_between_two_stamps() {
     let reading = vmclock.read_by(&counter, || stamps.replace(stamps.get() + 1)).unwrap();
     // 250 ns, 2^-20 s in a second, rounded up.
     let (shown_ns, max_error_ns) = (1_795_000_001_000_000_000, 250 + 954);
-    let mut utc = TimeInterval::around(shown_ns, max_error_ns);
-    utc.latest_ns += 1;
+    let mut utc_ns = Interval::around(shown_ns, max_error_ns);
+    utc_ns.high += 1;
     let shown_ns = (shown_ns, shown_ns);
-    assert_eq!(reading, TimeReading { before: 0, utc, shown_ns, cross_timestamp: None, after: 1 });
+    assert_eq!(
+        reading,
+        TimeReading { before: 0, utc_ns, shown_ns, cross_timestamp: None, after: 1 }
+    );
     assert_eq!(vmclock.status().root_distance_ns, Some(max_error_ns));
     assert_eq!(vmclock.info().unwrap(), page());
 }

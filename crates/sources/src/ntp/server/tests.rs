@@ -47,12 +47,12 @@ fn query(change: impl FnOnce(&mut Vec<u8>) + Send + 'static) -> Result<Reply<u32
 #[test]
 fn a_right_reply_is_taken_with_the_clocks_around_it() {
     let Reply { reading, state } = query(|_| ()).unwrap();
-    let utc = TimeInterval {
-        earliest_ns: 1_795_000_000_000_000_000,
-        latest_ns: 1_795_000_000_750_000_000,
-    };
+    let utc_ns = Interval { low: 1_795_000_000_000_000_000, high: 1_795_000_000_750_000_000 };
     let shown_ns = (1_795_000_000_250_000_000, 1_795_000_000_500_000_000);
-    assert_eq!(reading, TimeReading { before: 0, utc, shown_ns, cross_timestamp: None, after: 1 });
+    assert_eq!(
+        reading,
+        TimeReading { before: 0, utc_ns, shown_ns, cross_timestamp: None, after: 1 }
+    );
     assert_eq!(state, ServerState { stratum: 2, root_distance_ns: 500_000_000, leap: 0 });
 }
 
