@@ -59,7 +59,7 @@
 mod machine;
 mod time_of_day;
 
-use instruments::steps::Interval;
+use units::Interval;
 
 use crate::clock_name::{MONOTONIC, RAW, TSC};
 use crate::{Disruption, Evidence, Kind, Kinds, LateCause, Size};
@@ -173,7 +173,7 @@ fn slewed(evidence: &[Dated]) -> Option<Disruption> {
 }
 
 /// The step of one clock against another, if this is it.
-fn step_of(evidence: &Evidence, of: &str, by: &str) -> Option<Interval> {
+fn step_of(evidence: &Evidence, of: &str, by: &str) -> Option<Interval<f64>> {
     match evidence {
         Evidence::Step { clock, against, step_ns, bound_ns } if clock == of && against == by => {
             Some(Interval { low: step_ns - bound_ns, high: step_ns + bound_ns })
@@ -184,7 +184,7 @@ fn step_of(evidence: &Evidence, of: &str, by: &str) -> Option<Interval> {
 
 /// How long a sample was late for one of these causes: the stop began after the
 /// last sample, and no later than this one was due.
-fn late_by(evidence: &Evidence, causes: &[LateCause]) -> Option<Interval> {
+fn late_by(evidence: &Evidence, causes: &[LateCause]) -> Option<Interval<f64>> {
     match evidence {
         Evidence::Late { gap_s, planned_s, cause } if causes.contains(cause) => {
             Some(Interval { low: (gap_s - planned_s) * 1e9, high: gap_s * 1e9 })
@@ -194,11 +194,11 @@ fn late_by(evidence: &Evidence, causes: &[LateCause]) -> Option<Interval> {
 }
 
 /// The first step of one clock against another.
-fn step(evidence: &[Dated], of: &str, by: &str) -> Option<Interval> {
+fn step(evidence: &[Dated], of: &str, by: &str) -> Option<Interval<f64>> {
     evidence.iter().find_map(|(_, entry)| step_of(entry, of, by))
 }
 
 /// The step of the raw clock against the TSC.
-fn raw_by_tsc(evidence: &[Dated]) -> Option<Interval> {
+fn raw_by_tsc(evidence: &[Dated]) -> Option<Interval<f64>> {
     step(evidence, RAW, TSC)
 }

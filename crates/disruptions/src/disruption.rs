@@ -1,9 +1,9 @@
 //! A disruption: what happened, when, and by how much it moved a clock.
 
-use instruments::steps::Interval;
 use schemars::JsonSchema;
 use serde::Serialize;
 use strum::{IntoStaticStr, VariantArray};
+use units::Interval;
 
 use crate::{Evidence, Kinds};
 
@@ -85,8 +85,8 @@ pub struct Size {
     pub bound_ns: f64,
 }
 
-impl From<Interval> for Size {
-    fn from(interval: Interval) -> Self {
+impl From<Interval<f64>> for Size {
+    fn from(interval: Interval<f64>) -> Self {
         Self { ns: interval.middle(), bound_ns: interval.bound() }
     }
 }

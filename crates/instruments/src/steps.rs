@@ -15,13 +15,13 @@
 //! | MONOTONIC_RAW in the TSC | constant, to be learnt | [`LearntRate`] |
 //! | two versions of a kvm-clock page | in both pages | [`page`] |
 
-mod interval;
 mod learnt;
 pub mod page;
+mod rates;
 
-pub use interval::{Interval, Rates};
 pub use learnt::{LearntRate, Moved};
-use units::Bracket;
+pub use rates::Rates;
+use units::{Bracket, Interval};
 
 /// Two clocks of one rate: their offset changes by steps alone.
 ///
@@ -30,7 +30,7 @@ use units::Bracket;
 /// step of a few nanoseconds is found though no single read is that quick.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ConstantOffset {
-    known: Option<(i128, i128)>,
+    known: Option<Interval<i128>>,
 }
 
 /// Readings are cut to whole nanoseconds, so a clock is up to this much
@@ -44,20 +44,20 @@ impl ConstantOffset {
     }
 
     /// One more bracket, both clocks in ns: the step since the last one, ns.
-    pub fn observe(&mut self, bracket: Bracket) -> Option<Interval> {
+    pub fn observe(&mut self, bracket: Bracket) -> Option<Interval<f64>> {
         let inner = i128::from(bracket.inner);
-        let now = (
-            inner - i128::from(bracket.after) - CUT_NS,
-            inner - i128::from(bracket.before) + CUT_NS,
-        );
-        let (low, high) = *self.known.get_or_insert(now);
-        let common = (low.max(now.0), high.min(now.1));
-        if common.0 <= common.1 {
+        let now = Interval {
+            low: inner - i128::from(bracket.after) - CUT_NS,
+            high: inner - i128::from(bracket.before) + CUT_NS,
+        };
+        let known = *self.known.get_or_insert(now);
+        let common = known.overlap(now);
+        if !common.is_empty() {
             self.known = Some(common);
             return None;
         }
         self.known = Some(now);
-        Some(Interval { low: (now.0 - high) as f64, high: (now.1 - low) as f64 })
+        Some(Interval { low: (now.low - known.high) as f64, high: (now.high - known.low) as f64 })
     }
 }
 
@@ -76,10 +76,10 @@ impl Slewed {
 
     /// One more bracket, both clocks in ns, and the rates possible since the
     /// last one: the step, ns, if they cannot explain it.
-    pub fn observe(&mut self, bracket: Bracket, rates: Rates) -> Option<Interval> {
+    pub fn observe(&mut self, bracket: Bracket, rates: Rates) -> Option<Interval<f64>> {
         let last = self.last.replace(bracket)?;
         let step = rates.residual(last, bracket, CUT_NS as f64);
-        (!step.contains_zero()).then_some(step)
+        (!step.contains(0.0)).then_some(step)
     }
 }
 

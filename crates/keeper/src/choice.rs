@@ -12,7 +12,7 @@
 //!    bounds of all of them overlap: a falseticker with a wide bound among them
 //!    cannot move it out of the others' bounds.
 
-use instruments::steps::Interval;
+use units::Interval;
 use units::OffsetBound;
 
 use crate::offset::Offset;
@@ -62,7 +62,7 @@ pub(crate) struct Selected {
     /// Where the offset certainly is, if enough to hold a right one were
     /// measured in this sample: the combined offset may be a falseticker's,
     /// anywhere in the bounds of the others.
-    pub(crate) proven: Option<Interval>,
+    pub(crate) proven: Option<Interval<f64>>,
 }
 
 impl Selected {
@@ -164,7 +164,7 @@ fn proven<'c>(
     fresh: impl Iterator<Item = &'c Candidate> + Clone,
     needed: usize,
     now_ns: u64,
-) -> Option<Interval> {
+) -> Option<Interval<f64>> {
     let mut intervals: Vec<_> =
         fresh.map(|candidate| candidate.offset.interval_at(now_ns)).collect();
     if intervals.len() < needed {
@@ -179,7 +179,11 @@ fn proven<'c>(
 }
 
 /// Their mean, weighted by the squares of their bounds, where it is `within` all.
-fn likely_ns<'c>(of: impl Iterator<Item = &'c Candidate>, within: Interval, now_ns: u64) -> f64 {
+fn likely_ns<'c>(
+    of: impl Iterator<Item = &'c Candidate>,
+    within: Interval<f64>,
+    now_ns: u64,
+) -> f64 {
     let weighted = of.map(|candidate| {
         let weight = (candidate.offset.bound_at(now_ns).max(1) as f64).powi(-2);
         (weight, weight * candidate.offset.offset_ns as f64)

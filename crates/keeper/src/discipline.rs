@@ -14,7 +14,7 @@
 
 mod adjustment;
 
-use instruments::steps::Interval;
+use units::Interval;
 
 pub use adjustment::Adjustment;
 use adjustment::{LARGEST_PPB, LEAST_PPB, along, nearer, slew_ns};
@@ -23,7 +23,7 @@ use crate::frequency::{Frequency, History};
 use crate::slewing::Slewing;
 
 /// What the kernel holds.
-const HELD_PPB: Interval = Interval { low: -LARGEST_PPB, high: LARGEST_PPB };
+const HELD_PPB: Interval<f64> = Interval { low: -LARGEST_PPB, high: LARGEST_PPB };
 
 /// What an oscillator's frequency may have changed by since it was learnt,
 /// ppb: by temperature, mostly.
@@ -69,7 +69,7 @@ pub(crate) struct Discipline {
     corrected_ns: f64,
     learnt: Option<Frequency>,
     /// Where the clock's offset was at that time, ns.
-    offset: Option<(u64, Interval)>,
+    offset: Option<(u64, Interval<f64>)>,
     /// A slew is in progress until then: this one, if no other was when it began.
     slewing_until_ns: u64,
     slewing: Slewing,
@@ -163,7 +163,7 @@ impl Discipline {
     /// The clock is behind by what is `proven`, ns, be it right or not. What it has to
     /// gain without our corrections, ppb, where that is news, and proven to be more
     /// than an oscillator can be off by.
-    pub(crate) fn find_wrong_rate(&mut self, now_ns: u64, proven: Interval) -> Option<f64> {
+    pub(crate) fn find_wrong_rate(&mut self, now_ns: u64, proven: Interval<f64>) -> Option<f64> {
         let (by_ns, uncorrected_ns) = self.uncorrected(now_ns);
         let proven = self.uncorrect(by_ns + self.stepped_ns, now_ns, proven)?;
         self.unstepped.add(uncorrected_ns, proven, None);
@@ -187,8 +187,8 @@ impl Discipline {
     pub(crate) fn take_offset(
         &mut self,
         now_ns: u64,
-        offset: Interval,
-        proven: Interval,
+        offset: Interval<f64>,
+        proven: Interval<f64>,
         likely_ns: Option<f64>,
     ) {
         // How far a slew is, is known well enough for servers alone.
@@ -203,11 +203,8 @@ impl Discipline {
         }
         self.history.add(uncorrected_ns, proven, likely_ns.map(|ns| ns + by_ns));
         self.learn();
-        let both = self.offset_at(now_ns).map(|expected| Interval {
-            low: expected.low.max(offset.low),
-            high: expected.high.min(offset.high),
-        });
-        self.offset = Some((now_ns, both.filter(|both| both.low <= both.high).unwrap_or(offset)));
+        let both = self.offset_at(now_ns).map(|expected| expected.overlap(offset));
+        self.offset = Some((now_ns, both.filter(|both| !both.is_empty()).unwrap_or(offset)));
     }
 
     /// Notes what is known of the frequency that is set.
@@ -223,7 +220,7 @@ impl Discipline {
     }
 
     /// Where the offset is by now.
-    fn offset_at(&self, now_ns: u64) -> Option<Interval> {
+    fn offset_at(&self, now_ns: u64) -> Option<Interval<f64>> {
         let (at_ns, offset) = self.offset?;
         let by = now_ns.saturating_sub(at_ns) as f64 * self.learnt?.uncertainty_ppb * 1e-9;
         Some(Interval { low: offset.low - by, high: offset.high + by })
@@ -251,7 +248,7 @@ impl Discipline {
 
     /// What would be `proven` without the corrections `by_ns`; `None` where it is not
     /// known how far they are.
-    fn uncorrect(&self, by_ns: f64, now_ns: u64, proven: Interval) -> Option<Interval> {
+    fn uncorrect(&self, by_ns: f64, now_ns: u64, proven: Interval<f64>) -> Option<Interval<f64>> {
         let is_slewing = now_ns < self.slewing_until_ns;
         let unsure_ns = if is_slewing { SLEWING_UNSURE_NS } else { 0.0 };
         let (low, high) = (proven.low + by_ns - unsure_ns, proven.high + by_ns + unsure_ns);

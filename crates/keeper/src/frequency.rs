@@ -18,10 +18,10 @@
 
 mod line;
 
-use instruments::steps::Interval;
+use units::Interval;
 
 pub(crate) use line::Line;
-use line::{ANY, Point, Through, bound_ns, common, ns};
+use line::{ANY, Point, Through, bound_ns, ns};
 
 /// Offsets kept.
 const CAPACITY: usize = 32;
@@ -83,7 +83,7 @@ impl Default for History {
 impl History {
     /// Adds what was measured at `at_ns`; of two that are close the tighter is
     /// kept. What is off the line by where it is `likely` is left out.
-    pub(crate) fn add(&mut self, at_ns: u64, offset: Interval, likely_ns: Option<f64>) {
+    pub(crate) fn add(&mut self, at_ns: u64, offset: Interval<f64>, likely_ns: Option<f64>) {
         let is_off =
             likely_ns.is_some_and(|likely_ns| self.is_off(at_ns, likely_ns, offset.bound()));
         let likely_ns = likely_ns.unwrap_or(offset.middle());
@@ -111,9 +111,8 @@ impl History {
     fn allows(&mut self, point: &Point) -> bool {
         self.through.is_some_and(|line| line.within_ns(point) > 0.0) || {
             let slopes = self.slopes();
-            let with = |slopes, one: &Point| common(slopes, one.slopes_to(point));
-            let slopes = self.points.iter().fold(slopes, with);
-            slopes.low <= slopes.high
+            let with = |slopes: Interval<f64>, one: &Point| slopes.overlap(one.slopes_to(point));
+            !self.points.iter().fold(slopes, with).is_empty()
         }
     }
 
@@ -184,19 +183,19 @@ impl History {
 
     /// The slopes of all lines through all intervals: those that each pair allows (that
     /// pairs are enough is Helly's theorem on the line).
-    fn slopes(&mut self) -> Interval {
+    fn slopes(&mut self) -> Interval<f64> {
         for at in self.compared..self.points.len() {
             let (before, later) = self.points.split_at_mut(at);
-            let with = |one: &mut Point| one.slopes = common(one.slopes, one.slopes_to(&later[0]));
+            let with = |one: &mut Point| one.slopes = one.slopes.overlap(one.slopes_to(&later[0]));
             before.iter_mut().for_each(with);
         }
         self.compared = self.points.len();
-        self.points.iter().fold(ANY, |all, one| common(all, one.slopes))
+        self.points.iter().fold(ANY, |all, one| all.overlap(one.slopes))
     }
 
     /// Between which figures the frequency lies, ppb; `None` while too little
     /// is known.
-    pub(crate) fn frequency_ppb(&mut self) -> Option<Interval> {
+    pub(crate) fn frequency_ppb(&mut self) -> Option<Interval<f64>> {
         if self.points.len() < FEWEST {
             return None;
         }
@@ -206,7 +205,7 @@ impl History {
 
     /// How often, one after another, two of them show a frequency that is not within
     /// `ppb`.
-    pub(crate) fn moves_beyond(&self, ppb: Interval) -> usize {
+    pub(crate) fn moves_beyond(&self, ppb: Interval<f64>) -> usize {
         let Some(mut from) = self.points.first() else { return 0 };
         let mut count = 0;
         for to in &self.points {

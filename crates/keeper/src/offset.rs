@@ -1,6 +1,6 @@
 //! How an offset ages, and when it is worth correcting.
 
-use instruments::steps::Interval;
+use units::Interval;
 use units::OffsetBound;
 
 /// How fast the offset may change by itself: a slew of 500 ppm, and a clock as
@@ -13,7 +13,7 @@ pub(crate) trait Offset {
     fn bound_at(&self, now_ns: u64) -> u64;
 
     /// Where the truth is at `now_ns`.
-    fn interval_at(&self, now_ns: u64) -> Interval;
+    fn interval_at(&self, now_ns: u64) -> Interval<f64>;
 
     /// Whether this and an `earlier` one can both be right.
     fn agrees_with(&self, earlier: &Self) -> bool;
@@ -29,7 +29,7 @@ impl Offset for OffsetBound {
         self.bound_ns.saturating_add(wander)
     }
 
-    fn interval_at(&self, now_ns: u64) -> Interval {
+    fn interval_at(&self, now_ns: u64) -> Interval<f64> {
         let (offset, bound) = (self.offset_ns as f64, self.bound_at(now_ns) as f64);
         Interval { low: offset - bound, high: offset + bound }
     }

@@ -1,6 +1,6 @@
 //! What happened to the machine: the table in the heading of `classify`.
 
-use instruments::steps::Interval;
+use units::Interval;
 
 use super::{Context, Dated, collect_kind, is_log_of_source, late_by, raw_by_tsc, step, step_of};
 use crate::clock_name::{BOOTTIME, MONOTONIC, RAW, REALTIME};
@@ -80,7 +80,7 @@ struct Figures {
     /// where that is not the TSC, else the host's page. A timer does not stop
     /// and resume to the nanosecond: where the RTC gained on all of them, a
     /// small shift is none.
-    shift: Option<Interval>,
+    shift: Option<Interval<f64>>,
     /// The kernel's source is that clock.
     source_shifted: bool,
     /// How far the TSC advanced beyond the planned time between samples, ns.
@@ -93,18 +93,18 @@ struct Figures {
     page: Option<(f64, f64)>,
     guest_stopped: bool,
     /// How late the sample was, ns, while nothing ran.
-    stopped_ns: Option<Interval>,
+    stopped_ns: Option<Interval<f64>>,
     /// How late it was, ns, while nothing is known to have run.
-    late_ns: Option<Interval>,
+    late_ns: Option<Interval<f64>>,
     /// What the RTC gained on CLOCK_BOOTTIME, ns.
-    rtc: Option<Interval>,
+    rtc: Option<Interval<f64>>,
     rtc_was_compared: bool,
-    slept: Option<Interval>,
+    slept: Option<Interval<f64>>,
 }
 
 impl Figures {
     fn gather(evidence: &[Dated], context: Context<'_>) -> Self {
-        let find = |test: &dyn Fn(&Evidence) -> Option<Interval>| {
+        let find = |test: &dyn Fn(&Evidence) -> Option<Interval<f64>>| {
             evidence.iter().find_map(|(_, entry)| test(entry))
         };
         let page = evidence.iter().find_map(|(_, entry)| match entry {
@@ -121,7 +121,7 @@ impl Figures {
         });
         let rtc = find(&rtc_gained);
         let rtc_gained = rtc.is_some_and(|gained| gained.low > HOST_STEP_NS);
-        let is_stop_error = |shift: &Interval| rtc_gained && !is_large(*shift);
+        let is_stop_error = |shift: &Interval<f64>| rtc_gained && !is_large(*shift);
         Self {
             shift: source.or(by_page).filter(|shift| !is_stop_error(shift)),
             source_shifted: source.is_some(),
@@ -234,8 +234,9 @@ impl Figures {
         if kinds.contains(Kind::Suspend) {
             return self.suspended();
         }
-        let unsigned =
-            |interval: Interval| if interval.middle() < 0.0 { negated(interval) } else { interval };
+        let unsigned = |interval: Interval<f64>| {
+            if interval.middle() < 0.0 { negated(interval) } else { interval }
+        };
         let shift = self.shift.map(unsigned);
         // The clocks that stopped did not stop for as long as the machine. A sample
         // that is late for an unknown cause may be so on a busy host.
@@ -261,7 +262,7 @@ impl Figures {
     /// were when it was saved (QEMU: `cpu_get_ticks`): it shows how long the machine ran
     /// between the two, and neither saving nor loading. 0.7 s of saving, 4.9 s of running
     /// and 0.8 s of loading are 6.4 s by the RTC, and 4.9 s by the TSC.
-    fn away(&self, kinds: Kinds) -> Option<Interval> {
+    fn away(&self, kinds: Kinds) -> Option<Interval<f64>> {
         let may_be_put_back = kinds.contains(Kind::SnapshotRestored) && self.page.is_none();
         let ran = self
             .shift
@@ -285,7 +286,7 @@ impl Figures {
 
     /// The shift of a TSC that ran during a suspend: what it shows agrees with
     /// the RTC. One that was reset, or stopped, does not.
-    fn ran_over_suspend(&self) -> Option<Interval> {
+    fn ran_over_suspend(&self) -> Option<Interval<f64>> {
         let (shift, slept) = (self.shift?, self.slept?);
         let difference = -shift.middle() - slept.middle();
         (self.source_shifted && difference.abs() <= RTC_ERROR_NS).then_some(shift)
@@ -310,12 +311,12 @@ impl Figures {
     }
 }
 
-fn negated(interval: Interval) -> Interval {
+fn negated(interval: Interval<f64>) -> Interval<f64> {
     Interval { low: -interval.high, high: -interval.low }
 }
 
 /// More than a host steps its page by reading its clock.
-fn is_large(shift: Interval) -> bool {
+fn is_large(shift: Interval<f64>) -> bool {
     shift.middle().abs() >= HOST_STEP_NS
 }
 
@@ -378,7 +379,7 @@ fn is_of_machine(evidence: &Evidence) -> bool {
 }
 
 /// How far the source advanced against the TSC.
-fn diverged(evidence: &Evidence) -> Option<Interval> {
+fn diverged(evidence: &Evidence) -> Option<Interval<f64>> {
     let Evidence::ClocksDiverged { tsc_s, raw_s, .. } = evidence else { return None };
     let (shift_ns, bound_ns) = ((raw_s - tsc_s) * 1e9, 1e6);
     Some(Interval { low: shift_ns - bound_ns, high: shift_ns + bound_ns })
@@ -394,7 +395,7 @@ fn is_rtc_alone(evidence: &[Dated]) -> bool {
     evidence.iter().all(|(_, entry)| shows_nothing(entry))
 }
 
-fn rtc_gained(evidence: &Evidence) -> Option<Interval> {
+fn rtc_gained(evidence: &Evidence) -> Option<Interval<f64>> {
     let Evidence::Rtc { gained_s, bound_s } = evidence else { return None };
     Some(Interval { low: (gained_s - bound_s) * 1e9, high: (gained_s + bound_s) * 1e9 })
 }

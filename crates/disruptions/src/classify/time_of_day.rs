@@ -1,6 +1,6 @@
 //! Whether the time of day was moved, and how.
 
-use instruments::steps::Interval;
+use units::Interval;
 
 use super::{Context, Dated, step_of};
 use crate::clock_name::{BOOTTIME, MONOTONIC, REALTIME};
@@ -23,7 +23,7 @@ pub(super) fn classify(evidence: &[Dated], context: Context<'_>) -> Vec<Disrupti
         let realtime = step_of(entry, REALTIME, MONOTONIC)?;
         let slept = slept_at(evidence, *at_ns);
         let left = Interval { low: realtime.low - slept.high, high: realtime.high - slept.low };
-        (!left.contains_zero()).then(|| set_or_leap(evidence, (*at_ns, entry), left, context))
+        (!left.contains(0.0)).then(|| set_or_leap(evidence, (*at_ns, entry), left, context))
     });
     let sets: Vec<_> = steps.collect();
     if sets.is_empty() {
@@ -33,7 +33,7 @@ pub(super) fn classify(evidence: &[Dated], context: Context<'_>) -> Vec<Disrupti
 }
 
 /// How far a suspend moved CLOCK_BOOTTIME, and with it the time of day.
-fn slept_at(evidence: &[Dated], at_ns: u64) -> Interval {
+fn slept_at(evidence: &[Dated], at_ns: u64) -> Interval<f64> {
     let same_sample = evidence.iter().filter(|(at, _)| *at == at_ns);
     let step = same_sample.filter_map(|(_, entry)| step_of(entry, BOOTTIME, MONOTONIC)).next();
     step.unwrap_or(Interval { low: 0.0, high: 0.0 })
@@ -42,7 +42,7 @@ fn slept_at(evidence: &[Dated], at_ns: u64) -> Interval {
 fn set_or_leap(
     evidence: &[Dated],
     (at_ns, step): (u64, &Evidence),
-    left: Interval,
+    left: Interval<f64>,
     context: Context<'_>,
 ) -> Disruption {
     let is_leap = is_a_second(left)
@@ -73,7 +73,7 @@ fn set_and_set_back(evidence: &[Dated]) -> Option<Disruption> {
     super::collect_kind(Kind::ClockSet, evidence, is_set)
 }
 
-fn is_a_second(step: Interval) -> bool {
+fn is_a_second(step: Interval<f64>) -> bool {
     [1e9, -1e9].iter().any(|s| step.low - EXACT_NS <= *s && *s <= step.high + EXACT_NS)
 }
 

@@ -2,10 +2,11 @@
 
 use facts::Sample;
 use facts::steering::Adjtimex;
+use instruments::steps::Rates;
 use instruments::steps::{ConstantOffset, LearntRate, Moved, Slewed};
-use instruments::steps::{Interval, Rates};
 use pvclock::Scale;
 use units::Bracket;
+use units::Interval;
 
 use super::noticed::{Elapsed, Noticed};
 use crate::clock_name::{BOOTTIME, MONOTONIC, RAW, REALTIME, TSC};
@@ -224,7 +225,7 @@ fn push_moved(moved: Vec<Moved>, noticed: &mut Noticed) {
 fn push_step(
     at_ns: u64,
     [clock, against]: [&str; 2],
-    step: Option<Interval>,
+    step: Option<Interval<f64>>,
     noticed: &mut Noticed,
 ) {
     let Some(step) = step else { return };

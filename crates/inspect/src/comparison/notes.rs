@@ -5,8 +5,8 @@ use std::fmt;
 use instruments::drift::agreement::{Agreement, agreement};
 use instruments::drift::{Refused, Step};
 use instruments::figures::time;
-use instruments::steps::Interval;
 use sources::phc::PhcScale;
+use units::Interval;
 
 use super::clock_name::ClockName;
 use super::pair::PairReport;
@@ -223,7 +223,7 @@ pub(super) fn judge_references(
     references: &mut [ReferenceReport],
     pairs: &mut [PairReport],
 ) -> Option<Note> {
-    let mut voters: Vec<(&mut ReferenceReport, Interval)> = Vec::new();
+    let mut voters: Vec<(&mut ReferenceReport, Interval<f64>)> = Vec::new();
     for reference in references {
         let realtime = pairs.iter().find(|pair| {
             pair.clock == ClockName::Realtime
@@ -238,7 +238,7 @@ pub(super) fn judge_references(
     if voters.len() < 2 {
         return None;
     }
-    let bounds: Vec<Interval> = voters.iter().map(|(_, bounds)| *bounds).collect();
+    let bounds: Vec<Interval<f64>> = voters.iter().map(|(_, bounds)| *bounds).collect();
     let Agreement::Majority(members) = agreement(&bounds) else {
         return Some(Note::Contradiction(voters.len()));
     };
@@ -257,7 +257,7 @@ pub(super) fn judge_references(
 
 /// Where CLOCK_REALTIME's offset from the true time lies by a reference: within
 /// what the delay leaves open, and its own root distance.
-fn offset_interval(reference: &ReferenceReport, pair: &PairReport) -> Interval {
+fn offset_interval(reference: &ReferenceReport, pair: &PairReport) -> Interval<f64> {
     let offset = pair.drift.offset;
     let root_distance_ns = reference.status.root_distance_ns.unwrap_or(0) as f64;
     let wide = offset.bound_ns.max(pair.drift.median_delay_ns / 2.0) + root_distance_ns;

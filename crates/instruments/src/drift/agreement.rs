@@ -6,7 +6,7 @@
 //! falseticker. A majority must agree: of two that contradict each other
 //! it is unknown which is wrong.
 
-use crate::steps::Interval;
+use units::Interval;
 
 /// The references' agreement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,8 +18,8 @@ pub enum Agreement {
 }
 
 /// Compares the bounds that each gives for one thing.
-pub fn agreement(bounds: &[Interval]) -> Agreement {
-    let holds = |bounds: &Interval, at: f64| bounds.low <= at && at <= bounds.high;
+pub fn agreement(bounds: &[Interval<f64>]) -> Agreement {
+    let holds = |bounds: &Interval<f64>, at: f64| bounds.low <= at && at <= bounds.high;
     let support = |at: f64| bounds.iter().filter(|one| holds(one, at)).count();
     // Where most overlap, one of them begins.
     let best = bounds.iter().map(|one| one.low).max_by_key(|low| support(*low));
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     fn agreement_of(bounds: &[(f64, f64)]) -> Agreement {
-        let bounds: Vec<Interval> =
+        let bounds: Vec<Interval<f64>> =
             bounds.iter().map(|&(low, high)| Interval { low, high }).collect();
         agreement(&bounds)
     }

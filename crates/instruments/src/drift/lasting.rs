@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 
 use super::filter::Bounded;
 use super::theil_sen::median;
-use crate::steps::Interval;
+use units::Interval;
 
 /// Readings that make a step: two wrong answers in a row are none.
 pub(super) const LASTING: usize = 3;
@@ -53,7 +53,7 @@ pub(super) enum Found {
     /// It contradicts the readings before it and those after it.
     Outlier(usize),
     /// The first after a step: by so much, ns.
-    Step(usize, Interval),
+    Step(usize, Interval<f64>),
     /// The first at another frequency, ns/s.
     Rate { at: usize, before: f64, after: f64 },
 }
@@ -108,11 +108,11 @@ impl Lasting {
     /// The first line: that of two readings which most of the first few fit.
     fn start(&mut self, found: &mut Vec<Found>) {
         let first: Vec<Seen> = self.pending.drain(..).collect();
-        let fits = |slope, from: Bounded, one: Bounded| step(slope, from, one).contains_zero();
+        let fits = |slope, from: Bounded, one: Bounded| step(slope, from, one).contains(0.0);
         let lines = first.iter().enumerate().flat_map(|(number, (from, _))| {
             first[number + 1..].iter().filter_map(|(to, _)| Some((*from, slope(*from, *to)?)))
         });
-        let support = |&(from, slope): &(Bounded, Interval)| {
+        let support = |&(from, slope): &(Bounded, Interval<f64>)| {
             first.iter().filter(|(one, _)| fits(slope, from, *one)).count()
         };
         // Of two lines with as many readings the narrower is known better.
@@ -140,7 +140,7 @@ impl Lasting {
 
     fn is_on_line(&self, reading: Bounded) -> bool {
         let Some(slope) = self.slope.wandering() else { return true };
-        let fits = self.recent.iter().filter(|one| step(slope, **one, reading).contains_zero());
+        let fits = self.recent.iter().filter(|one| step(slope, **one, reading).contains(0.0));
         2 * fits.count() >= self.recent.len()
     }
 
@@ -149,8 +149,8 @@ impl Lasting {
     fn judge(&mut self, head: Bounded, index: usize, is_end: bool) -> Option<Found> {
         let next: Vec<Bounded> = self.pending.iter().map(|seen| seen.0).collect();
         let known = self.slope.wandering()?;
-        let fits = |slope: Interval, some: &[Bounded]| {
-            some.iter().all(|one| step(slope, head, *one).contains_zero())
+        let fits = |slope: Interval<f64>, some: &[Bounded]| {
+            some.iter().all(|one| step(slope, head, *one).contains(0.0))
         };
         if let Some(lasting) = next.get(..LASTING)
             && fits(known, lasting)
@@ -179,21 +179,19 @@ impl Lasting {
 
     /// By how much the clock stepped: what all readings on either side allow,
     /// or the tightest two of them.
-    fn step_to(&self, after: &[Bounded], slope: Interval) -> Interval {
+    fn step_to(&self, after: &[Bounded], slope: Interval<f64>) -> Interval<f64> {
         let before = self.recent.iter();
-        let all: Vec<Interval> =
+        let all: Vec<Interval<f64>> =
             before.flat_map(|from| after.iter().map(|to| step(slope, *from, *to))).collect();
-        let common = Interval {
-            low: all.iter().map(|one| one.low).fold(f64::NEG_INFINITY, f64::max),
-            high: all.iter().map(|one| one.high).fold(f64::INFINITY, f64::min),
-        };
+        let any = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY };
+        let common = all.iter().copied().fold(any, Interval::overlap);
         let tightest = all.into_iter().min_by(|a, b| a.bound().total_cmp(&b.bound()));
-        tightest.filter(|_| common.low > common.high).unwrap_or(common)
+        tightest.filter(|_| common.is_empty()).unwrap_or(common)
     }
 }
 
 /// The slopes between two readings, ns/s; none of two at one time.
-pub(super) fn slope(from: Bounded, to: Bounded) -> Option<Interval> {
+pub(super) fn slope(from: Bounded, to: Bounded) -> Option<Interval<f64>> {
     let length_s = Some(to.at_s - from.at_s).filter(|length| *length > 0.0)?;
     Some(Interval {
         low: (to.low_ns - from.high_ns) / length_s,
@@ -202,7 +200,7 @@ pub(super) fn slope(from: Bounded, to: Bounded) -> Option<Interval> {
 }
 
 /// What a slope leaves unexplained from one reading to another, ns.
-fn step(slope: Interval, from: Bounded, to: Bounded) -> Interval {
+fn step(slope: Interval<f64>, from: Bounded, to: Bounded) -> Interval<f64> {
     let length_s = to.at_s - from.at_s;
     let ends = [slope.low * length_s, slope.high * length_s];
     Interval {
@@ -217,7 +215,7 @@ fn step(slope: Interval, from: Bounded, to: Bounded) -> Interval {
 #[derive(Debug, Clone, Default)]
 struct LearntSlope {
     /// Within what it lies, ns/s.
-    known: Option<Interval>,
+    known: Option<Interval<f64>>,
     /// Slopes are taken from these on.
     base: Vec<Bounded>,
     /// The tightest readings since `since_s`: the next base.
@@ -228,12 +226,12 @@ struct LearntSlope {
 
 impl LearntSlope {
     /// A slope known beforehand, to be learnt better.
-    fn of(slope: Interval, at_s: f64) -> Self {
+    fn of(slope: Interval<f64>, at_s: f64) -> Self {
         Self { known: Some(slope), since_s: at_s, ..Self::default() }
     }
 
     /// With room for wander.
-    fn wandering(&self) -> Option<Interval> {
+    fn wandering(&self) -> Option<Interval<f64>> {
         let known = self.known?;
         Some(Interval { low: known.low - WANDER, high: known.high + WANDER })
     }
@@ -277,7 +275,7 @@ impl LearntSlope {
 
 /// The middle lower and the middle upper end: within them is the truth, if it
 /// is within most.
-fn middle_of(all: impl Iterator<Item = Interval>) -> Option<Interval> {
+fn middle_of(all: impl Iterator<Item = Interval<f64>>) -> Option<Interval<f64>> {
     let (mut lows, mut highs): (Vec<f64>, Vec<f64>) = all.map(|one| (one.low, one.high)).unzip();
     lows.sort_by(f64::total_cmp);
     highs.sort_by(f64::total_cmp);

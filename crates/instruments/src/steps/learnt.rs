@@ -5,8 +5,9 @@
 //! was, or a new rate. The intervals after it distinguish them, so each
 //! finding is reported one or two brackets late, with its own time.
 
-use super::{Interval, Rates};
-use units::Bracket;
+use units::{Bracket, Interval};
+
+use super::Rates;
 
 /// How far the rate may be off what was learnt, relative: two crystals warm
 /// up at different paces, and a host steers the clock behind an emulated
@@ -55,7 +56,7 @@ struct Suspect {
     at_ns: u64,
     first: Bracket,
     last: Bracket,
-    step: Interval,
+    step: Interval<f64>,
 }
 
 /// What was found.
@@ -66,7 +67,7 @@ pub enum Moved {
         /// As passed with the first bracket after it.
         at_ns: u64,
         /// By how much.
-        step: Interval,
+        step: Interval<f64>,
     },
     /// The inner clock runs at another rate since.
     Rate {
@@ -111,7 +112,7 @@ impl LearntRate {
             return Vec::new();
         };
         let step = rates.widened(WANDER).residual(last, bracket, self.inner_step);
-        if step.contains_zero() {
+        if step.contains(0.0) {
             let steps = self.take_steps();
             if !steps.is_empty() {
                 self.stretch = Some(Stretch::at(last));
@@ -147,10 +148,8 @@ impl LearntRate {
         let one_side = (first.step.low > 0.0) == (second.step.low > 0.0)
             && (second.step.low > 0.0) == (third.step.low > 0.0);
         let rates = Rates::between(second.first, second.last, self.inner_step)?;
-        let goes_on = rates
-            .widened(WANDER)
-            .residual(third.first, third.last, self.inner_step)
-            .contains_zero();
+        let goes_on =
+            rates.widened(WANDER).residual(third.first, third.last, self.inner_step).contains(0.0);
         if !one_side || !goes_on {
             return None;
         }

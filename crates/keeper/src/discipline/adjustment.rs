@@ -1,6 +1,6 @@
 //! What to adjust, by what is known of the frequency and the offset.
 
-use instruments::steps::Interval;
+use units::Interval;
 
 use crate::frequency::{History, Line};
 
@@ -36,7 +36,7 @@ pub struct Adjustment {
 
 /// A frequency that is nearer to all of `known` than `set` is, and as near to
 /// its middle as that allows.
-pub(super) fn nearer(set: f64, known: Interval) -> Option<f64> {
+pub(super) fn nearer(set: f64, known: Interval<f64>) -> Option<f64> {
     let aim = known.middle();
     let ppb = if set < known.low {
         aim.min(2.0 * known.low - set)
@@ -59,7 +59,7 @@ pub(super) fn along(
     line: &Line,
     set: f64,
     known_ppb: f64,
-    offset: Interval,
+    offset: Interval<f64>,
     poll_ns: f64,
 ) -> Adjustment {
     let most = (offset.bound() / poll_ns * 1e9).min(SERVERS_PPB);
@@ -89,7 +89,7 @@ fn rounded(by_ns: f64) -> i64 {
 }
 
 /// By how much to slew a clock that is behind by `offset`.
-pub(super) fn slew_ns(offset: &Interval) -> Option<i64> {
+pub(super) fn slew_ns(offset: &Interval<f64>) -> Option<i64> {
     let from = offset.bound().min(SLEWED_FROM_NS) + SLEWED_BY_NS;
     let by = offset.middle();
     (by.abs() > from).then(|| rounded(by))

@@ -1,39 +1,32 @@
 //! Offsets, and lines through them.
 
-use instruments::steps::Interval;
+use units::Interval;
 
 /// Nothing is known of a slope.
-pub(super) const ANY: Interval = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY };
+pub(super) const ANY: Interval<f64> = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY };
 
 /// One offset of the uncorrected clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point {
     pub(super) at_ns: u64,
-    pub(super) offset: Interval,
+    pub(super) offset: Interval<f64>,
     /// Where in that it probably is, ns.
     pub(super) likely_ns: f64,
     /// What it weighs in the line.
     pub(super) weight: f64,
     /// The slopes of the lines through it and each later one that it was compared with.
-    pub(super) slopes: Interval,
+    pub(super) slopes: Interval<f64>,
 }
 
 impl Point {
     /// The slopes of the lines through this and a `later` one.
-    pub(super) fn slopes_to(&self, later: &Self) -> Interval {
+    pub(super) fn slopes_to(&self, later: &Self) -> Interval<f64> {
         let elapsed = later.at_ns.saturating_sub(self.at_ns).max(1) as f64;
         Interval {
             low: (later.offset.low - self.offset.high) / elapsed,
             high: (later.offset.high - self.offset.low) / elapsed,
         }
     }
-}
-
-/// What both allow.
-pub(super) fn common(one: Interval, other: Interval) -> Interval {
-    let low = if other.low > one.low { other.low } else { one.low };
-    let high = if other.high < one.high { other.high } else { one.high };
-    Interval { low, high }
 }
 
 /// The line of least squares, at one time.

@@ -5,7 +5,7 @@
 //! have to lie by the length of the pause.
 
 use disruptions::Disruption;
-use instruments::steps::Interval;
+use units::Interval;
 use units::OffsetBound;
 
 use crate::offset::Offset;
@@ -28,7 +28,7 @@ enum Behind {
     #[default]
     Nothing,
     /// It is behind by this, ns.
-    By(Interval),
+    By(Interval<f64>),
     /// There was one of unknown size.
     Unknown,
 }

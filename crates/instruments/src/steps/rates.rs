@@ -1,50 +1,10 @@
-//! What follows from two brackets, as intervals.
+//! The rates that two brackets allow.
 
-use units::Bracket;
-
-/// The truth is somewhere from `low` to `high`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Interval {
-    /// At least this.
-    pub low: f64,
-    /// At most this.
-    pub high: f64,
-}
-
-impl Interval {
-    /// The estimate.
-    pub fn middle(self) -> f64 {
-        self.low / 2.0 + self.high / 2.0
-    }
-
-    /// The truth is within ± this of the estimate.
-    pub fn bound(self) -> f64 {
-        self.high / 2.0 - self.low / 2.0
-    }
-
-    /// Whether the truth may be nothing at all.
-    pub fn contains_zero(self) -> bool {
-        self.low <= 0.0 && self.high >= 0.0
-    }
-
-    /// The bounds of a product, signs and all.
-    fn times(self, other: Self) -> Self {
-        let ends = [
-            self.low * other.low,
-            self.low * other.high,
-            self.high * other.low,
-            self.high * other.high,
-        ];
-        Self {
-            low: ends.into_iter().fold(f64::INFINITY, f64::min),
-            high: ends.into_iter().fold(f64::NEG_INFINITY, f64::max),
-        }
-    }
-}
+use units::{Bracket, Interval};
 
 /// How fast the inner clock may run, in its units to one of the outer clock's.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rates(Interval);
+pub struct Rates(Interval<f64>);
 
 impl Rates {
     /// From `low` to `high`.
@@ -80,15 +40,25 @@ impl Rates {
 
     /// What of the inner clock's way from one bracket to the next these rates
     /// leave unexplained, in its units.
-    pub fn residual(self, first: Bracket, last: Bracket, inner_step: f64) -> Interval {
-        let explained = outer_difference(first, last).times(self.0);
+    pub fn residual(self, first: Bracket, last: Bracket, inner_step: f64) -> Interval<f64> {
+        let explained = product(outer_difference(first, last), self.0);
         let inner = inner_difference(first, last, inner_step);
         Interval { low: inner.low - explained.high, high: inner.high - explained.low }
     }
 }
 
+/// The bounds of a product, signs and all.
+fn product(one: Interval<f64>, other: Interval<f64>) -> Interval<f64> {
+    let ends =
+        [one.low * other.low, one.low * other.high, one.high * other.low, one.high * other.high];
+    Interval {
+        low: ends.into_iter().fold(f64::INFINITY, f64::min),
+        high: ends.into_iter().fold(f64::NEG_INFINITY, f64::max),
+    }
+}
+
 /// How far the outer clock went between the two inner readings.
-fn outer_difference(first: Bracket, last: Bracket) -> Interval {
+fn outer_difference(first: Bracket, last: Bracket) -> Interval<f64> {
     Interval {
         low: difference(first.after, last.before),
         high: difference(first.before, last.after),
@@ -96,7 +66,7 @@ fn outer_difference(first: Bracket, last: Bracket) -> Interval {
 }
 
 /// How far the inner clock went: each reading may be `step` behind it.
-fn inner_difference(first: Bracket, last: Bracket, step: f64) -> Interval {
+fn inner_difference(first: Bracket, last: Bracket, step: f64) -> Interval<f64> {
     let shown = difference(first.inner, last.inner);
     Interval { low: shown - step, high: shown + step }
 }
