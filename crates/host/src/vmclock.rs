@@ -32,7 +32,6 @@
 mod host_time;
 mod line;
 mod page;
-mod vote;
 
 pub use host_time::{HostTime, Leap, TimeSample, TimeSettings};
 pub use page::{GuestCounter, PageUpdate, VmClock, VmClockSettings};

@@ -12,8 +12,7 @@
 //!    bounds of all of them overlap: a falseticker with a wide bound among them
 //!    cannot move it out of the others' bounds.
 
-use units::Interval;
-use units::OffsetBound;
+use units::{Interval, OffsetBound, agreement};
 
 use crate::offset::Offset;
 use crate::source::{SourceKind, Voice};
@@ -82,13 +81,12 @@ impl Selected {
 pub(crate) fn choose(candidates: &[Candidate], needed: usize, now_ns: u64) -> Choice {
     let host = host(candidates, now_ns);
     let others = candidates.iter().filter(|candidate| candidate.voice() != Voice::Host);
-    let is_alone = candidates.len() == 1;
-    let choice = of_voices(host.iter().chain(others.clone()), is_alone, needed, now_ns);
+    let choice = of_voices(host.iter().chain(others.clone()), needed, now_ns);
     let is_rtc = host.is_some_and(|host| host.kind == SourceKind::Rtc);
     if !is_rtc || !matches!(choice, Choice::Contradiction(_)) {
         return choice;
     }
-    match of_voices(others, false, needed, now_ns) {
+    match of_voices(others, needed, now_ns) {
         Choice::Of(selected) if selected.agreeing.0.min(selected.fresh) >= needed.max(2) => {
             Choice::Of(selected)
         }
@@ -99,21 +97,15 @@ pub(crate) fn choose(candidates: &[Candidate], needed: usize, now_ns: u64) -> Ch
 /// What most of these voices agree on.
 fn of_voices<'c>(
     voices: impl Iterator<Item = &'c Candidate> + Clone,
-    is_alone: bool,
     needed: usize,
     now_ns: u64,
 ) -> Choice {
-    let holds = |candidate: &Candidate, at: f64| {
-        let bounds = candidate.offset.interval_at(now_ns);
-        bounds.low <= at && at <= bounds.high
-    };
-    let support = |at: f64| voices.clone().filter(|candidate| holds(candidate, at)).count();
-    // Where most overlap, one of them begins.
-    let lows = voices.clone().map(|candidate| candidate.offset.interval_at(now_ns).low);
+    let bounds = |candidate: &Candidate| candidate.offset.interval_at(now_ns);
     let count = voices.clone().count();
-    let majority = lows.max_by_key(|low| if is_alone { 1 } else { support(*low) });
-    let majority = majority.filter(|at| is_alone || 2 * support(*at) > count);
-    let agreed = voices.clone().filter(|candidate| majority.is_none_or(|at| holds(candidate, at)));
+    let mut ends: Vec<_> = voices.clone().flat_map(|voice| bounds(voice).ends()).collect();
+    let majority = agreement(&mut ends, count / 2 + 1);
+    let is_right = |voice: &&Candidate| majority.is_none_or(|most| bounds(voice).contains(most.at));
+    let agreed = voices.filter(is_right);
     let agreeing = if majority.is_some() { agreed.clone().count() } else { 1 };
     let selected = selected(agreed, (agreeing, count), needed, now_ns);
     match selected {
@@ -128,10 +120,7 @@ fn host(candidates: &[Candidate], now_ns: u64) -> Option<Candidate> {
     let host = candidates.iter().filter(|candidate| candidate.voice() == Voice::Host);
     let best = host.clone().min_by_key(|candidate| candidate.kind)?;
     let shows_time = |candidate: &&Candidate| candidate.kind != SourceKind::Rtc;
-    let overlaps = |other: &Candidate| {
-        let (a, b) = (best.offset.interval_at(now_ns), other.offset.interval_at(now_ns));
-        a.low <= b.high && b.low <= a.high
-    };
+    let overlaps = |other: &Candidate| best.offset.overlaps(&other.offset, now_ns);
     host.filter(shows_time).all(overlaps).then_some(*best)
 }
 

@@ -15,6 +15,9 @@ pub(crate) trait Offset {
     /// Where the truth is at `now_ns`.
     fn interval_at(&self, now_ns: u64) -> Interval<f64>;
 
+    /// Whether this and another of any age can both be right at `now_ns`.
+    fn overlaps(&self, other: &Self, now_ns: u64) -> bool;
+
     /// Whether this and an `earlier` one can both be right.
     fn agrees_with(&self, earlier: &Self) -> bool;
 
@@ -32,6 +35,10 @@ impl Offset for OffsetBound {
     fn interval_at(&self, now_ns: u64) -> Interval<f64> {
         let (offset, bound) = (self.offset_ns as f64, self.bound_at(now_ns) as f64);
         Interval { low: offset - bound, high: offset + bound }
+    }
+
+    fn overlaps(&self, other: &Self, now_ns: u64) -> bool {
+        !self.interval_at(now_ns).overlap(other.interval_at(now_ns)).is_empty()
     }
 
     fn agrees_with(&self, earlier: &Self) -> bool {

@@ -6,6 +6,7 @@
     deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
 )]
 
+mod agreement;
 mod bracket;
 pub mod calendar;
 mod interval;
@@ -14,6 +15,7 @@ mod malformed;
 mod quantity;
 mod reading;
 
+pub use agreement::{Agreement, IntervalEnd, agreement};
 pub use bracket::Bracket;
 pub use interval::Interval;
 pub use leap::LeapSecond;

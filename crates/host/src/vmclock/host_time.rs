@@ -11,10 +11,9 @@ use alloc::vec::Vec;
 
 use pvclock::vmclock::ClockStatus;
 use pvclock::{Hertz, Nanos, Ticks};
-use units::calendar;
+use units::{Interval, agreement, calendar};
 
-use super::line::{Interval, Line, Period, fine};
-use super::vote::{agreed, common};
+use super::line::{Line, Period, fine, middle};
 
 const SECOND_NS: i128 = 1_000_000_000;
 
@@ -186,7 +185,7 @@ impl HostTime {
 
     /// The time at a TSC value, in ns since 1970 by TAI's count, and its largest error.
     pub fn at(&self, tsc: Ticks) -> Option<(Nanos, Nanos)> {
-        let (ns, error) = self.line_at(tsc)?.interval().middle()?;
+        let (ns, error) = middle(self.line_at(tsc)?.interval())?;
         Some((Nanos(ns), error))
     }
 
@@ -213,7 +212,7 @@ impl HostTime {
             Some(held) => believed_beside(held.interval(), &intervals, liars),
             None => (agreed(&intervals, liars), false),
         };
-        let mark = believed.and_then(Interval::middle);
+        let mark = believed.and_then(middle);
         let mark = mark.map(|(ns, error)| Mark { tsc: now.0, ns, error });
         self.status = match (mark, held) {
             (Some(_), Some(_)) if !contradicted => {
@@ -285,7 +284,7 @@ impl HostTime {
 
     /// The month of UTC, counted from year 0.
     fn month(&self, tai_offset_s: i32) -> Option<i128> {
-        let tai = self.line?.interval().earliest;
+        let tai = self.line?.interval().low;
         let utc_s = tai.div_euclid(SECOND_NS) - i128::from(tai_offset_s);
         let date = calendar::date(utc_s.div_euclid(86_400));
         Some(date.year * 12 + i128::from(date.month))
@@ -296,11 +295,12 @@ impl HostTime {
 /// there are more of them than may. Then the line was wrong, and they are believed
 /// without it.
 fn believed_beside(
-    held: Interval,
-    intervals: &[Interval],
+    held: Interval<i128>,
+    intervals: &[Interval<i128>],
     liars: usize,
-) -> (Option<Interval>, bool) {
-    let near: Vec<_> = intervals.iter().filter_map(|one| one.and(held)).collect();
+) -> (Option<Interval<i128>>, bool) {
+    let near = intervals.iter().map(|interval| interval.overlap(held));
+    let near: Vec<_> = near.filter(|interval| !interval.is_empty()).collect();
     match liars.checked_sub(intervals.len() - near.len()) {
         Some(left) => (agreed(&near, left), false),
         None => {
@@ -308,6 +308,23 @@ fn believed_beside(
             (believed, believed.is_some())
         }
     }
+}
+
+/// Where all of them agree but as many as may lie: the truth is in it while no more do. `None`
+/// where all may lie, or too many contradict each other.
+fn agreed(intervals: &[Interval<i128>], liars: usize) -> Option<Interval<i128>> {
+    let quorum = intervals.len().checked_sub(liars)?;
+    let mut ends: Vec<_> = intervals.iter().copied().flat_map(Interval::ends).collect();
+    Some(agreement(&mut ends, quorum)?.span)
+}
+
+/// The value that at least `quorum` of them have.
+fn common<T: Copy + PartialEq>(
+    values: impl Iterator<Item = T> + Clone,
+    quorum: usize,
+) -> Option<T> {
+    let mut candidates = values.clone();
+    candidates.find(|candidate| values.clone().filter(|value| value == candidate).count() >= quorum)
 }
 
 fn line(mark: Mark, period: Period) -> Line {

@@ -4,6 +4,7 @@
 //! intervals in whole ns, rounded outward.
 
 use pvclock::{Hertz, Nanos};
+use units::Interval;
 
 /// A duration or time in units of 2^−64 s.
 pub(crate) type Fine = u128;
@@ -84,32 +85,11 @@ fn scaled(fine: Fine, shift: u32) -> Option<Fine> {
     (fine.leading_zeros() >= shift).then(|| fine << shift)
 }
 
-/// The truth is between the two, ns since 1970 by TAI's count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Interval {
-    pub(crate) earliest: i128,
-    pub(crate) latest: i128,
-}
-
-impl Interval {
-    pub(crate) fn around(ns: u64, error_ns: u64) -> Self {
-        let (ns, error) = (i128::from(ns), i128::from(error_ns));
-        Self { earliest: ns - error, latest: ns + error }
-    }
-
-    pub(crate) fn and(self, other: Self) -> Option<Self> {
-        let earliest = self.earliest.max(other.earliest);
-        let latest = self.latest.min(other.latest);
-        (earliest <= latest).then_some(Self { earliest, latest })
-    }
-
-    /// Its middle, and how far its ends are from that at most; `None` before 1970 and
-    /// after 2554.
-    pub(crate) fn middle(self) -> Option<(u64, Nanos)> {
-        let middle = self.earliest + (self.latest - self.earliest) / 2;
-        let error = (self.latest - middle).max(middle - self.earliest);
-        Some((u64::try_from(middle).ok()?, Nanos(u64::try_from(error).ok()?)))
-    }
+/// Its middle, and how far its ends are from that at most; `None` before 1970 and after 2554.
+pub(crate) fn middle(interval: Interval<i128>) -> Option<(u64, Nanos)> {
+    let middle = interval.low + (interval.high - interval.low) / 2;
+    let error = (interval.high - middle).max(middle - interval.low);
+    Some((u64::try_from(middle).ok()?, Nanos(u64::try_from(error).ok()?)))
 }
 
 /// A line through a moment.
@@ -136,7 +116,8 @@ impl Line {
         Some(Self { tsc, time, error, ..self })
     }
 
-    pub(crate) fn interval(self) -> Interval {
+    /// Where the time is, ns since 1970 by TAI's count.
+    pub(crate) fn interval(self) -> Interval<i128> {
         // To the nearest ns, with one on each side for what that leaves.
         let below = (u128::from(self.time as u64) * 1_000_000_000 + (1 << 63)) >> 64;
         let ns = (self.time >> 64) * 1_000_000_000 + below;

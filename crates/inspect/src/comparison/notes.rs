@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use instruments::drift::agreement::{Agreement, agreement};
 use instruments::drift::{Refused, Step};
 use instruments::figures::time;
 use sources::phc::PhcScale;
-use units::Interval;
+use units::{Interval, agreement};
 
 use super::clock_name::ClockName;
 use super::pair::PairReport;
@@ -238,12 +237,13 @@ pub(super) fn judge_references(
     if voters.len() < 2 {
         return None;
     }
-    let bounds: Vec<Interval<f64>> = voters.iter().map(|(_, bounds)| *bounds).collect();
-    let Agreement::Majority(members) = agreement(&bounds) else {
+    let mut ends: Vec<_> = voters.iter().flat_map(|(_, bounds)| bounds.ends()).collect();
+    let Some(agreed) = agreement(&mut ends, voters.len() / 2 + 1) else {
         return Some(Note::Contradiction(voters.len()));
     };
     let mut outvoted = Vec::new();
-    for ((reference, _), agrees) in voters.into_iter().zip(members) {
+    for (reference, bounds) in voters {
+        let agrees = bounds.contains(agreed.at);
         reference.agrees = Some(agrees);
         if !agrees {
             outvoted.push(reference.name.clone());

@@ -10,6 +10,8 @@
 //! Within a block the clocks drift. Before bounds are compared that drift is
 //! removed, by a slope known beforehand.
 
+use units::{Interval, agreement};
+
 use super::theil_sen::Point;
 
 /// Bounds on clock − reference at a time.
@@ -96,16 +98,18 @@ fn best(block: &[Bounded], slope: f64, common_ns: f64) -> Option<Block> {
     let at_s = block.first()?.at_s / 2.0 + block.last()?.at_s / 2.0;
     let moved: Vec<Bounded> = block.iter().map(|reading| reading.moved(at_s, slope)).collect();
     let narrowed = |by_ns: f64| {
-        let narrow = |one: &Bounded| (one.low_ns + by_ns, one.high_ns - by_ns);
-        moved.iter().map(narrow).collect::<Vec<_>>()
+        moved.iter().map(move |reading| Interval {
+            low: reading.low_ns + by_ns,
+            high: reading.high_ns - by_ns,
+        })
     };
-    let most = |bounds: Vec<(f64, f64)>| {
-        let (count, at) = most_agree(&bounds)?;
-        let agrees = bounds.iter().map(|(low, high)| *low <= at && at <= *high).collect();
-        (2 * count > bounds.len()).then_some::<Vec<bool>>(agrees)
+    let most = |by_ns: f64| {
+        let mut ends: Vec<_> = narrowed(by_ns).flat_map(Interval::ends).collect();
+        let at = agreement(&mut ends, moved.len() / 2 + 1)?.at;
+        Some(narrowed(by_ns).map(|bounds| bounds.contains(at)).collect::<Vec<_>>())
     };
     // Where the way became shorter, there is less in common.
-    let agrees = most(narrowed(common_ns * HELD / 2.0)).or_else(|| most(narrowed(0.0)));
+    let agrees = most(common_ns * HELD / 2.0).or_else(|| most(0.0));
     let agree = || {
         let all = moved.iter().enumerate();
         all.filter(|(index, _)| agrees.as_ref().is_none_or(|agrees| agrees[*index]))
@@ -114,23 +118,6 @@ fn best(block: &[Bounded], slope: f64, common_ns: f64) -> Option<Block> {
     let (high_at, high) = agree().min_by(|(_, a), (_, b)| a.high_ns.total_cmp(&b.high_ns))?;
     let best = Bounded { at_s, low_ns: low.low_ns, high_ns: high.high_ns };
     Some(Block { best, kept: if low_at == high_at { 1 } else { 2 } })
-}
-
-/// A value that most of the bounds allow, and how many do, as Marzullo's
-/// algorithm finds it (RFC 5905, section 11.2.1).
-fn most_agree(bounds: &[(f64, f64)]) -> Option<(usize, f64)> {
-    // Where most allow a value, one of them begins to: lower bounds first.
-    let begins = bounds.iter().map(|one| (one.0, true));
-    let mut ends: Vec<_> = begins.chain(bounds.iter().map(|one| (one.1, false))).collect();
-    ends.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
-    let (mut allow, mut most) = (0_usize, None);
-    for (at, is_begin) in ends {
-        allow = if is_begin { allow + 1 } else { allow.saturating_sub(1) };
-        if is_begin && most.is_none_or(|(count, _)| allow > count) {
-            most = Some((allow, at));
-        }
-    }
-    most
 }
 
 #[cfg(test)]

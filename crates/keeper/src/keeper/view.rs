@@ -129,7 +129,7 @@ impl View {
                     SourceState::Selected
                 }
                 (Some(candidate), Choice::Of(selected))
-                    if overlaps(&candidate.offset, &selected.offset, now_ns) =>
+                    if candidate.offset.overlaps(&selected.offset, now_ns) =>
                 {
                     SourceState::Combined
                 }
@@ -168,9 +168,4 @@ impl Next {
 /// of the last.
 fn as_fresh(candidate: Candidate) -> Candidate {
     Candidate { is_fresh: true, ..candidate }
-}
-
-fn overlaps(one: &OffsetBound, other: &OffsetBound, now_ns: u64) -> bool {
-    let (a, b) = (one.interval_at(now_ns), other.interval_at(now_ns));
-    a.low <= b.high && b.low <= a.high
 }
