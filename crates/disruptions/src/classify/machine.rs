@@ -277,11 +277,9 @@ impl Figures {
     /// added to its clocks, which it takes from the RTC in whole seconds.
     fn suspended(&self) -> Option<Size> {
         let stood = self.ran_over_suspend().map(negated);
-        let slept = || {
-            self.slept
-                .map(|interval| Interval { low: interval.low - S_NS, high: interval.high + S_NS })
-        };
-        stood.or_else(slept).map(Size::from)
+        let widen =
+            |slept: Interval<f64>| Interval { low: slept.low - S_NS, high: slept.high + S_NS };
+        stood.or_else(|| self.slept.map(widen)).map(Size::from)
     }
 
     /// The shift of a TSC that ran during a suspend: what it shows agrees with
