@@ -13,12 +13,12 @@ use crate::Interval;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct IntervalEnd<T> {
     at: T,
-    side: Side,
+    kind: EndKind,
 }
 
 /// At equal values begins come first: intervals that touch agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Side {
+enum EndKind {
     Begin,
     End,
 }
@@ -26,21 +26,21 @@ enum Side {
 impl<T: Copy + PartialOrd> Interval<T> {
     /// Both ends; none of an empty interval, which agrees with no other.
     pub fn ends(self) -> impl Iterator<Item = IntervalEnd<T>> {
-        let ends = [(self.low, Side::Begin), (self.high, Side::End)];
+        let ends = [(self.low, EndKind::Begin), (self.high, EndKind::End)];
         let count = if self.is_empty() { 0 } else { ends.len() };
-        ends.into_iter().take(count).map(|(at, side)| IntervalEnd { at, side })
+        ends.into_iter().take(count).map(|(at, kind)| IntervalEnd { at, kind })
     }
 
     fn compare(one: &IntervalEnd<T>, other: &IntervalEnd<T>) -> Ordering {
         // No end is other than a number.
         let by_value = one.at.partial_cmp(&other.at).unwrap_or(Ordering::Equal);
-        by_value.then(one.side.cmp(&other.side))
+        by_value.then(one.kind.cmp(&other.kind))
     }
 }
 
 /// Where intervals agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Agreement<T> {
+pub struct AgreedValues<T> {
     /// From the lowest to the highest value that enough of them allow. The truth is in it
     /// while all others are wrong at most.
     pub span: Interval<T>,
@@ -55,13 +55,13 @@ pub struct Agreement<T> {
 pub fn agreement<T: Copy + PartialOrd>(
     ends: &mut [IntervalEnd<T>],
     quorum: usize,
-) -> Option<Agreement<T>> {
+) -> Option<AgreedValues<T>> {
     let (mut inside, mut most) = (0, quorum.checked_sub(1)?);
     ends.sort_unstable_by(Interval::compare);
     let (mut low, mut high, mut at) = (None, None, None);
     for end in ends.iter() {
-        match end.side {
-            Side::Begin => {
+        match end.kind {
+            EndKind::Begin => {
                 inside += 1;
                 if inside >= quorum {
                     low.get_or_insert(end.at);
@@ -71,7 +71,7 @@ pub fn agreement<T: Copy + PartialOrd>(
                     (most, at) = (inside, Some(end.at));
                 }
             }
-            Side::End => {
+            EndKind::End => {
                 if inside >= quorum {
                     high = Some(end.at);
                 }
@@ -79,7 +79,7 @@ pub fn agreement<T: Copy + PartialOrd>(
             }
         }
     }
-    Some(Agreement { span: Interval { low: low?, high: high? }, at: at? })
+    Some(AgreedValues { span: Interval { low: low?, high: high? }, at: at? })
 }
 
 #[cfg(test)]

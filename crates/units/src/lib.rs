@@ -15,7 +15,7 @@ mod malformed;
 mod quantity;
 mod reading;
 
-pub use agreement::{Agreement, IntervalEnd, agreement};
+pub use agreement::{AgreedValues, IntervalEnd, agreement};
 pub use bracket::Bracket;
 pub use interval::Interval;
 pub use leap::LeapSecond;
