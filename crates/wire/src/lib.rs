@@ -8,6 +8,7 @@
 
 pub mod chronyd;
 pub mod hosttime;
+pub mod ntp;
 
 #[cfg(test)]
 extern crate std;

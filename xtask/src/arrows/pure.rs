@@ -10,7 +10,7 @@ use super::array;
 /// Libraries that make system calls, talk to KVM or to a network.
 const SYSTEM: &str = "clock-steering errno getrandom iana-time-zone kvm-bindings kvm-ioctls libc linux-raw-sys \
     memmap2 mio nix ntp-proto rand raw-cpuid rsntp rustix sd-notify seccompiler signal-hook \
-    signal-hook-registry sntpc socket2 tokio vm-memory vmm-sys-util";
+    signal-hook-registry socket2 tokio vm-memory vmm-sys-util";
 
 /// The shortest path from a package to a system library, if there is one.
 pub(super) fn path_to_system(metadata: &Value, package: &str) -> Option<String> {

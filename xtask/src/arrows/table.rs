@@ -87,7 +87,7 @@ pub(super) const CRATES: &[Row] = &[
         "lab",
         &["facts", "guest", "host", "instruments", "kvm", "linux", "pvclock", "units", "vmm"],
     ),
-    open("exporter", &["doctor", "facts", "fleet", "inspect", "linux", "sources", "units"]),
+    open("exporter", &["doctor", "facts", "fleet", "inspect", "linux", "sources", "units", "wire"]),
     pure(
         "simulator",
         &["disruptions", "facts", "host", "keeper", "kernel-clock", "pvclock", "units"],

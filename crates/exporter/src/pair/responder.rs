@@ -9,6 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
+use wire::ntp::Packet;
+
 use crate::pair::departures::Departures;
 use crate::pair::limiter::Limiter;
 use crate::pair::networks::Networks;
@@ -90,20 +92,25 @@ impl Responder {
         };
         let arrived_ns = self.clock.shows(came.arrived_ns.unwrap_or(now.realtime_ns));
         let request = buffer.get(..came.length).unwrap_or_default();
-        let Some(mut reply) = packet::reply(request, arrived_ns) else { return Ok(false) };
+        let Some(request) = packet::parse_request(request) else { return Ok(false) };
         if !limiter.allows(from.ip().to_canonical(), now.monotonic_ns) {
             return Ok(false);
         }
         while let Some((earlier, sent_ns)) = socket::next_departure(&self.socket) {
             departures.put(packet::arrival(&earlier), self.clock.shows(sent_ns));
         }
-        match packet::interleaved_arrival(request).and_then(|arrival| departures.take(arrival)) {
-            Some(earlier_ns) => packet::interleave(&mut reply, request, earlier_ns),
+        let earlier = packet::interleaved_arrival(&request);
+        let reply = match earlier.and_then(|arrival| departures.take(arrival)) {
+            Some(earlier_ns) => Packet {
+                origin: request.receive,
+                ..packet::plain_reply(&request, arrived_ns, earlier_ns)
+            },
             None => {
-                packet::stamp_transmit(&mut reply, self.clock.shows(self.clock.now()?.realtime_ns))
+                let sent_ns = self.clock.shows(self.clock.now()?.realtime_ns);
+                packet::plain_reply(&request, arrived_ns, sent_ns)
             }
-        }
-        self.socket.send_to(&reply, from)?;
+        };
+        self.socket.send_to(&reply.encode(), from)?;
         Ok(true)
     }
 }

@@ -3,11 +3,11 @@
 use std::io::ErrorKind;
 
 use linux::clock::Clock;
-use sntpc::{NtpContext, NtpTimestampGenerator, SendRequestResult};
+use wire::ntp::{LENGTH, Packet, Timestamp};
 
 use super::error::NtpError;
 use super::server::{NtpServer, Reply};
-use super::wire::{self, Stamped, Udp, Wire};
+use super::wire::{self as transport, Udp, Wire};
 
 /// So many packets in a row are read that are no reply: other sockets wait to
 /// be read, and their stamps with them.
@@ -16,60 +16,64 @@ const PACKETS_IN_A_ROW: u32 = 4;
 /// What was sent to a server and may get a reply.
 pub(super) struct Request<'s, W: Wire, S, F: Fn() -> S> {
     server: &'s NtpServer,
-    wire: Stamped<W, S, F>,
-    context: NtpContext<Now>,
-    sent: SendRequestResult,
-    /// What came and is no reply at all; the right one may follow.
-    invalid: Option<sntpc::Error>,
+    wire: W,
+    stamp: F,
+    number: Timestamp,
+    /// The clocks before it was sent, until its reply is there.
+    sent: Option<S>,
+    /// A packet came that is too short; the right one may follow.
+    was_short: bool,
 }
 
 impl<'s, W: Wire, S, F: Fn() -> S> Request<'s, W, S, F> {
-    /// Sends it.
+    /// Sends it, stamped as late as can be.
     ///
     /// # Errors
     /// It cannot be sent.
     pub(super) fn send(server: &'s NtpServer, wire: W, stamp: F) -> Result<Self, NtpError> {
-        let nonce = wire::nonce().map_err(|error| server.io(&error))?;
-        let wire = Stamped::new(wire, server.address(), nonce, stamp);
-        let context = NtpContext::new(Now::default());
-        match sntpc::sync::sntp_send_request(server.address(), &wire, context) {
-            Ok(sent) => Ok(Self { server, wire, context, sent, invalid: None }),
-            Err(error) => Err(server.failed(wire.take_error(), error)),
-        }
+        let packet = Packet::request(transport::number().map_err(|error| server.io(&error))?);
+        let bytes = packet.encode();
+        let sent = stamp();
+        wire.send(&bytes).map_err(|error| server.io(&error))?;
+        let number = packet.transmit;
+        Ok(Self { server, wire, stamp, number, sent: Some(sent), was_short: false })
     }
 
     /// The reply, or why there is none; nothing while one may still come, or
     /// wait behind other packets.
     pub(super) fn reply(&mut self) -> Option<Result<Reply<S>, NtpError>> {
-        let Self { server, wire, context, sent, invalid } = self;
+        let mut buffer = [0; LENGTH];
         for _ in 0..PACKETS_IN_A_ROW {
-            let reply = sntpc::sync::sntp_process_response(server.address(), wire, *context, *sent);
-            let error = match reply {
-                Ok(result) => return Some(server.reply(wire.take_stamps(), &result)),
-                // Not a reply to this request: the right one may follow.
-                Err(sntpc::Error::IncorrectOriginTimestamp) => continue,
-                Err(error @ sntpc::Error::IncorrectPayload) => {
-                    *invalid = Some(error);
-                    continue;
+            let length = match self.wire.receive(&mut buffer) {
+                Ok(length) => length,
+                Err(error) => {
+                    let is_open =
+                        matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+                    return (!is_open).then(|| Err(self.server.io(&error)));
                 }
-                Err(error) => error,
             };
-            let io_error = wire.take_error();
-            let may_come = |error: &std::io::Error| {
-                matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+            let arrived = (self.stamp)();
+            let Some(packet) = buffer.get(..length).and_then(Packet::decode) else {
+                self.was_short = true;
+                continue;
             };
-            let is_open = io_error.as_ref().is_some_and(may_come);
-            return (!is_open).then(|| Err(server.failed(io_error, error)));
+            // Not a reply to this request: the right one may follow.
+            if packet.origin != self.number {
+                continue;
+            }
+            let sent = self.sent.take()?;
+            let near_ns = Clock::Realtime.read_ns().unwrap_or_default();
+            return Some(self.server.reply(&packet, (sent, arrived), near_ns));
         }
         None
     }
 
     /// Why there is no reply, where none came in time.
     pub(super) fn timed_out(&self) -> NtpError {
-        match self.invalid {
-            Some(error) => self.server.failed(None, error),
-            None => self.server.io(&ErrorKind::TimedOut.into()),
+        if self.was_short {
+            return self.server.invalid(&format!("shorter than {LENGTH} bytes"));
         }
+        self.server.io(&ErrorKind::TimedOut.into())
     }
 }
 
@@ -107,7 +111,7 @@ impl NtpServer {
             if open.is_empty() {
                 return queries.into_iter().map(Query::result).collect();
             }
-            wire::wait(&open);
+            transport::wait(&open);
         }
     }
 
@@ -136,7 +140,7 @@ impl<S, F: Fn() -> S> Query<'_, S, F> {
         let Self::Open(request) = self else { return };
         // Read before the packets are: what has come by then is still taken,
         // and a flood is not read for ever.
-        let is_last = request.wire.wire().is_over();
+        let is_last = request.wire.is_over();
         let result = request.reply();
         if let Some(result) = result.or_else(|| is_last.then(|| Err(request.timed_out()))) {
             *self = Self::Done(result);
@@ -145,7 +149,7 @@ impl<S, F: Fn() -> S> Query<'_, S, F> {
 
     fn socket(&self) -> Option<&Udp> {
         match self {
-            Self::Open(request) => Some(request.wire.wire()),
+            Self::Open(request) => Some(&request.wire),
             Self::Done(_) => None,
         }
     }
@@ -155,26 +159,5 @@ impl<S, F: Fn() -> S> Query<'_, S, F> {
             Self::Open(request) => Err(request.timed_out()),
             Self::Done(result) => result,
         }
-    }
-}
-
-/// The second now, by which sntpc finds the era of a reply. It would number the request
-/// with it as well, but for what [`Stamped`] sends instead.
-#[derive(Debug, Clone, Copy, Default)]
-struct Now {
-    seconds: u64,
-}
-
-impl NtpTimestampGenerator for Now {
-    fn init(&mut self) {
-        self.seconds = Clock::Realtime.read_ns().unwrap_or_default() / 1_000_000_000;
-    }
-
-    fn timestamp_sec(&self) -> u64 {
-        self.seconds
-    }
-
-    fn timestamp_subsec_micros(&self) -> u32 {
-        0
     }
 }

@@ -1,26 +1,17 @@
 //! One NTP server at one address: a request, a reply, and the caller's clocks
 //! at both.
-//!
-//! Packets are made and checked by `sntpc`. It keeps time in microseconds, and
-//! by one clock; so its clock only gives it the era, while our own socket,
-//! through which its packets pass, stamps and numbers them.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use sntpc::NtpResult;
-
 use units::{Interval, TimeReading};
+use wire::ntp::{Packet, Refusal};
 
 use super::error::NtpError;
-use super::wire::Stamps;
 
 /// NTP's port.
 const PORT: u16 = 123;
-
-/// 1970 in NTP's seconds, which count from 1900.
-const UNIX_EPOCH_S: u64 = 2_208_988_800;
 
 /// A reply takes this long inside a server at most; NTP servers reply in
 /// microseconds, and one that states otherwise is broken.
@@ -102,32 +93,25 @@ impl NtpServer {
         Self { timeout, ..self.clone() }
     }
 
-    /// The reply, of what sntpc accepted and of the stamps of its packets.
+    /// The reply in a packet that repeats the request's number, with the caller's clocks before
+    /// the request and after the reply; the era is the one nearest to `near_ns`.
     pub(super) fn reply<S>(
         &self,
-        stamps: Stamps<S>,
-        result: &NtpResult,
+        packet: &Packet,
+        (before, after): (S, S),
+        near_ns: u64,
     ) -> Result<Reply<S>, NtpError> {
-        let Stamps { sent: Some(before), arrived: Some(after), received, .. } = stamps else {
-            return Err(self.invalid("no request was sent"));
-        };
-        let transmitted = ((result.sec() + UNIX_EPOCH_S) << 32) | u64::from(result.sec_fraction());
-        // In 2^-32 s; an era's end may lie between the two.
-        let inside_ns = nanoseconds(transmitted.wrapping_sub(received));
-        if received == 0 || inside_ns > LONGEST_INSIDE_NS {
+        packet.check().map_err(|refusal| self.refused(refusal))?;
+        let inside_ns = packet.transmit.since_ns(packet.receive);
+        if packet.receive.is_none() || inside_ns > LONGEST_INSIDE_NS {
             return Err(self.invalid("it was sent before the request arrived, or long after"));
         }
-        let transmitted_ns = result.sec().checked_mul(1_000_000_000);
-        let transmitted_ns =
-            transmitted_ns.and_then(|ns| ns.checked_add(nanoseconds(result.sec_fraction().into())));
-        let Some((transmitted_ns, received_ns)) =
-            transmitted_ns.and_then(|ns| Some((ns, ns.checked_sub(inside_ns)?)))
-        else {
+        let transmitted_ns = u64::try_from(packet.transmit.unix_ns(near_ns.into())).ok();
+        let times = transmitted_ns.and_then(|sent| Some((sent.checked_sub(inside_ns)?, sent)));
+        let Some((received_ns, transmitted_ns)) = times else {
             return Err(self.invalid("its time is out of range"));
         };
-        let distance = u64::from(result.root_delay() / 2) + u64::from(result.root_dispersion());
-        // In 2^-16 s.
-        let root_distance_ns = nanoseconds(distance << 16);
+        let root_distance_ns = packet.root_distance_ns();
         // The server's two times lie between our two, and each bounds the
         // offset from one side (RFC 5905, figure 9): it received no earlier
         // than we sent, and transmitted no later than its reply arrived.
@@ -137,29 +121,19 @@ impl NtpServer {
         };
         let shown_ns = (received_ns, transmitted_ns);
         let reading = TimeReading { before, utc_ns, shown_ns, cross_timestamp: None, after };
-        let (stratum, leap) = (result.stratum(), result.leap_indicator());
+        let Packet { stratum, leap, .. } = *packet;
         Ok(Reply { reading, state: ServerState { stratum, root_distance_ns, leap } })
     }
 
-    /// Why there is no reply: the socket's error, or else what is wrong with
-    /// the packet.
-    pub(super) fn failed(
-        &self,
-        of_socket: Option<std::io::Error>,
-        error: sntpc::Error,
-    ) -> NtpError {
-        if let Some(error) = of_socket {
-            return self.io(&error);
-        }
-        match error {
-            sntpc::Error::KissOfDeath(code) => {
-                let code = code.as_str().chars().filter(char::is_ascii_graphic).collect();
-                NtpError::Kiss { name: self.name.clone(), code }
+    fn refused(&self, refusal: Refusal) -> NtpError {
+        let name = self.name.clone();
+        match refusal {
+            Refusal::Kiss(code) => {
+                let letters = code.into_iter().map(char::from).filter(char::is_ascii_graphic);
+                NtpError::Kiss { name, code: letters.collect() }
             }
-            sntpc::Error::UnsynchronizedClock => {
-                NtpError::NotSynchronised { name: self.name.clone() }
-            }
-            other => self.invalid(&format!("{other:?}")),
+            Refusal::Unsynchronised => NtpError::NotSynchronised { name },
+            other => self.invalid(&other.to_string()),
         }
     }
 
@@ -205,11 +179,6 @@ fn host_and_port(name: &str) -> Result<(&str, u16), String> {
         },
     };
     if host.is_empty() { Err("no host".into()) } else { Ok((host, port)) }
-}
-
-/// Nanoseconds of a 32.32 fixed-point number of seconds.
-fn nanoseconds(fixed: u64) -> u64 {
-    ((u128::from(fixed) * 1_000_000_000) >> 32) as u64
 }
 
 #[cfg(test)]

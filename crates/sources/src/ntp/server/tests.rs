@@ -5,6 +5,8 @@ use std::thread::JoinHandle;
 use super::super::wire::Wire;
 use super::*;
 
+/// 1970 in NTP's seconds.
+const UNIX_EPOCH_S: u64 = 2_208_988_800;
 const TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Replies to one request on loopback with what `reply` makes of it.
@@ -68,9 +70,9 @@ fn each_invalid_reply_has_its_error() {
     let late = "server: invalid reply: it was sent before the request arrived, or long after";
     assert_eq!(error(|p| p[32..40].fill(0)), late);
     assert_eq!(error(|p| p[32] += 1), late);
-    assert_eq!(error(|p| p[1] = 16), "server: invalid reply: IncorrectStratumHeaders");
-    assert_eq!(error(|p| p.truncate(47)), "server: invalid reply: IncorrectPayload");
-    assert_eq!(error(|p| p[0] = 0x23), "server: invalid reply: IncorrectMode");
+    assert_eq!(error(|p| p[1] = 16), "server: invalid reply: stratum 16, expected 1 to 15");
+    assert_eq!(error(|p| p.truncate(47)), "server: invalid reply: shorter than 48 bytes");
+    assert_eq!(error(|p| p[0] = 0x23), "server: invalid reply: mode 3, expected 4, a server's");
     // A reply to another request is not one to ours.
     assert_eq!(error(|p| p[24] ^= 1), "server: no reply within 200 ms");
 }
@@ -148,7 +150,7 @@ fn a_reply_to_another_number_is_none() {
     }
 }
 
-/// What sntpc would send is a time of day, which anyone knows.
+/// Many clients send the time of day, which anyone knows.
 #[test]
 fn a_reply_to_the_time_of_day_is_none() {
     let now_s = linux::clock::Clock::Realtime.read_ns().unwrap() / 1_000_000_000;

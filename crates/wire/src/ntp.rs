@@ -1,0 +1,112 @@
+#![doc = include_str!("ntp/README.md")]
+//!
+//! # Layout
+//! All numbers are big-endian (RFC 5905, figure 8).
+//!
+//! | at | field |
+//! | --- | --- |
+//! | 0 | leap indicator, 2 bits; version, 3 bits; mode, 3 bits |
+//! | 1, 2, 3 | stratum; poll and precision, as powers of 2 s |
+//! | 4, 8 | root delay and root dispersion, in 2^-16 s |
+//! | 12 | reference ID: where the time comes from, or a kiss code |
+//! | 16, 24, 32, 40 | reference, origin, receive and transmit time |
+
+mod reply;
+mod timestamp;
+
+pub use reply::Refusal;
+pub use timestamp::Timestamp;
+
+/// A packet's length without extensions and MAC.
+pub const LENGTH: usize = 48;
+
+/// Mode of a request.
+pub const CLIENT: u8 = 3;
+/// Mode of a reply.
+pub const SERVER: u8 = 4;
+/// The leap indicator of a server whose clock is not synchronised.
+pub const UNSYNCHRONISED: u8 = 3;
+
+/// A packet without extensions and MAC.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Packet {
+    /// 1: the day's last minute has 61 s; 2: it has 59; 0: neither; [`UNSYNCHRONISED`].
+    pub leap: u8,
+    /// 4, or 3 of old programs.
+    pub version: u8,
+    /// [`CLIENT`], [`SERVER`], or another.
+    pub mode: u8,
+    /// Steps from a reference clock; 0 in a kiss-o'-death, 16 without a source.
+    pub stratum: u8,
+    /// The interval between requests, 2^poll s.
+    pub poll: i8,
+    /// The clock's precision, 2^precision s.
+    pub precision: i8,
+    /// Round trip to the reference clock, 2^-16 s.
+    pub root_delay: u32,
+    /// Largest error due to the reference clock, 2^-16 s.
+    pub root_dispersion: u32,
+    /// The server's source, or the code of a kiss-o'-death.
+    pub reference_id: [u8; 4],
+    /// When the clock was last corrected.
+    pub reference: Timestamp,
+    /// The transmit time of the request, repeated: of an interleaved reply its receive time.
+    pub origin: Timestamp,
+    /// When the request arrived at the server.
+    pub receive: Timestamp,
+    /// When the packet left.
+    pub transmit: Timestamp,
+}
+
+impl Packet {
+    /// The packet at the begin of these bytes; `None` of fewer than [`LENGTH`].
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; LENGTH] = bytes.first_chunk()?;
+        let word = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+        let number = |at| u32::from_be_bytes(word(at));
+        let time = |at| Timestamp(u64::from(number(at)) << 32 | u64::from(number(at + 4)));
+        Some(Self {
+            leap: bytes[0] >> 6,
+            version: bytes[0] >> 3 & 7,
+            mode: bytes[0] & 7,
+            stratum: bytes[1],
+            poll: bytes[2].cast_signed(),
+            precision: bytes[3].cast_signed(),
+            root_delay: number(4),
+            root_dispersion: number(8),
+            reference_id: word(12),
+            reference: time(16),
+            origin: time(24),
+            receive: time(32),
+            transmit: time(40),
+        })
+    }
+
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; LENGTH] {
+        let mut bytes = [0; LENGTH];
+        bytes[0] = self.leap << 6 | (self.version & 7) << 3 | self.mode & 7;
+        bytes[1..4].copy_from_slice(&[
+            self.stratum,
+            self.poll.cast_unsigned(),
+            self.precision.cast_unsigned(),
+        ]);
+        bytes[4..8].copy_from_slice(&self.root_delay.to_be_bytes());
+        bytes[8..12].copy_from_slice(&self.root_dispersion.to_be_bytes());
+        bytes[12..16].copy_from_slice(&self.reference_id);
+        let times = [self.reference, self.origin, self.receive, self.transmit];
+        for (field, time) in bytes[16..].chunks_exact_mut(8).zip(times) {
+            field.copy_from_slice(&time.0.to_be_bytes());
+        }
+        bytes
+    }
+
+    /// A request with this number instead of a time of transmission: no server reads the time,
+    /// and a program that does not see the request guesses the number once in 2^64 tries.
+    pub fn request(number: u64) -> Self {
+        Self { version: 4, mode: CLIENT, transmit: Timestamp(number), ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! What a client checks of a reply.
+
+use core::fmt;
+
+use super::{Packet, SERVER, UNSYNCHRONISED};
+
+/// A server this far from its reference clock is none, in 2^-16 s: 16 s (RFC 5905, figure 27,
+/// MAXDISP).
+const FARTHEST: u64 = 16 << 16;
+
+/// Strata of servers end here; 16 is one without a source.
+const MOST_STRATA: u8 = 15;
+
+/// Why a packet gives a client no time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// No reply.
+    Mode(u8),
+    /// A kiss-o'-death: stop, or ask less often (RFC 5905, section 7.4).
+    Kiss([u8; 4]),
+    /// The server reports that its clock is not synchronised.
+    Unsynchronised,
+    /// None of a server with a source.
+    Stratum(u8),
+    /// Of another version of the protocol.
+    Version(u8),
+    /// It states no time.
+    NoTime,
+    /// The server's clock may be off by so much that its time is of no use.
+    RootDistance {
+        /// Half the root delay and the root dispersion, ms.
+        ms: u64,
+    },
+    /// The clock was corrected after it showed this time.
+    ReferenceLater,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mode(mode) => write!(f, "mode {mode}, expected {SERVER}, a server's"),
+            Self::Kiss(_) => f.write_str("a kiss-o'-death"),
+            Self::Unsynchronised => f.write_str("the server is not synchronised"),
+            Self::Stratum(stratum) => {
+                write!(f, "stratum {stratum}, expected 1 to {MOST_STRATA}")
+            }
+            Self::Version(version) => write!(f, "version {version}, expected 1 to 4"),
+            Self::NoTime => f.write_str("it contains no time of transmission"),
+            Self::RootDistance { ms } => {
+                write!(f, "its root distance is {ms} ms, expected less than 16000 ms")
+            }
+            Self::ReferenceLater => {
+                f.write_str("its reference time is later than its time of transmission")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+impl Packet {
+    /// How far the server may be off, in 2^-16 s.
+    fn root_distance(&self) -> u64 {
+        u64::from(self.root_delay / 2) + u64::from(self.root_dispersion)
+    }
+
+    /// The same, ns.
+    pub fn root_distance_ns(&self) -> u64 {
+        // At most 6,444 s: 47 bits by 30.
+        ((u128::from(self.root_distance()) * 1_000_000_000) >> 16) as u64
+    }
+
+    /// The code of a kiss-o'-death, four letters. A chronyd without a source has stratum 0 and
+    /// no code.
+    pub fn kiss(&self) -> Option<[u8; 4]> {
+        (self.stratum == 0 && self.reference_id[0] != 0).then_some(self.reference_id)
+    }
+
+    /// Whether a client may take its time, as RFC 5905 demands it in appendix A.5.1.1. Whether it
+    /// replies to the client's own request, `origin` shows.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self) -> Result<(), Refusal> {
+        if self.mode != SERVER {
+            return Err(Refusal::Mode(self.mode));
+        }
+        // Before the leap indicator, which is 3 in a kiss.
+        if let Some(code) = self.kiss() {
+            return Err(Refusal::Kiss(code));
+        }
+        if self.leap == UNSYNCHRONISED {
+            return Err(Refusal::Unsynchronised);
+        }
+        if !(1..=4).contains(&self.version) {
+            return Err(Refusal::Version(self.version));
+        }
+        if !(1..=MOST_STRATA).contains(&self.stratum) {
+            return Err(Refusal::Stratum(self.stratum));
+        }
+        if self.transmit.is_none() {
+            return Err(Refusal::NoTime);
+        }
+        if self.root_distance() >= FARTHEST {
+            return Err(Refusal::RootDistance { ms: self.root_distance_ns() / 1_000_000 });
+        }
+        let later = self.reference.0.wrapping_sub(self.transmit.0).cast_signed();
+        if !self.reference.is_none() && later > 0 {
+            return Err(Refusal::ReferenceLater);
+        }
+        Ok(())
+    }
+}
