@@ -3,6 +3,7 @@
 //! `cargo run --release -p parachron-fleet --example ten_thousand`
 
 use fleet::errormap::{Map, Sample, Samples, Settings, solve};
+use units::random::SplitMix64;
 
 const NODES: u64 = 10_000;
 const PEERS: u64 = 8;
@@ -12,27 +13,21 @@ const SAMPLES: u64 = 6;
 const BAR_S: f64 = 1.0;
 const MS: i64 = 1_000_000;
 
-/// SplitMix64.
-fn random(state: &mut u64) -> i64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    ((z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 33) as i64
-}
-
 /// Clocks within half a millisecond; the first is 5 ms ahead, and those of `liars` show half
 /// of their peers 50 ms more.
 fn samples(liars: u64) -> Samples {
-    let mut state = 7;
-    let mut clocks: Vec<i64> = (0..NODES).map(|_| random(&mut state) % MS - MS / 2).collect();
+    let mut random = SplitMix64::new(7);
+    let mut random = || (random.bits() >> 33) as i64;
+    let mut clocks: Vec<i64> = (0..NODES).map(|_| random() % MS - MS / 2).collect();
     clocks[0] = 5 * MS;
     let mut samples = Samples::default();
     for from in 0..NODES {
         for _ in 0..PEERS {
-            let to = (from + 1 + random(&mut state) as u64 % (NODES - 1)) % NODES;
+            let to = (from + 1 + random() as u64 % (NODES - 1)) % NODES;
             let lie = if (1..=liars).contains(&to) && from % 2 == 0 { 50 * MS } else { 0 };
             let apart = clocks[to as usize] - clocks[from as usize] + lie;
             for sample in 0..SAMPLES {
-                let mut way = || 50_000 + random(&mut state) % 150_000;
+                let mut way = || 50_000 + random() % 150_000;
                 let (there, back) = (way(), way());
                 let at_ns = (sample as i64) * 10_000 * MS;
                 let (from, to) = (format!("n{from}"), format!("n{to}"));

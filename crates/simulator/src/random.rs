@@ -1,11 +1,12 @@
 //! Random figures: one stream for each purpose of each guest, so that another
 //! fault, or another server, moves nothing else.
 //!
-//! The generator is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), 8 bytes of
-//! state a stream. The logarithm is libm's: the platform's own differ in the last
+//! A stream is 8 bytes of state. The logarithm is libm's: the platform's own differ in the last
 //! bit, and streams are part of the result.
 
 use std::sync::OnceLock;
+
+use units::random::SplitMix64;
 
 /// What a stream is drawn for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,36 +49,28 @@ impl Purpose {
 /// assert_ne!(drawn(1), drawn(2));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stream(u64);
-
-/// 2⁶⁴ divided by the golden ratio.
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-
-const fn mix(bits: u64) -> u64 {
-    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
-}
+pub struct Stream(SplitMix64);
 
 impl Stream {
     /// The stream of this purpose.
     #[must_use]
     pub const fn new(seed: u64, guest: u64, purpose: Purpose) -> Self {
-        let guest = mix(mix(seed.wrapping_add(STEP)) ^ guest.wrapping_mul(STEP));
-        Self(mix(guest ^ purpose.number().wrapping_mul(STEP)))
+        const STEP: u64 = SplitMix64::STEP;
+        let seed = SplitMix64::mix(seed.wrapping_add(STEP));
+        let guest = SplitMix64::mix(seed ^ guest.wrapping_mul(STEP));
+        Self(SplitMix64::new(SplitMix64::mix(guest ^ purpose.number().wrapping_mul(STEP))))
     }
 
     /// 64 random bits.
     #[inline]
     pub const fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(STEP);
-        mix(self.0)
+        self.0.bits()
     }
 
     /// From 0 to 1, without 1.
     #[inline]
-    pub fn unit(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
+    pub const fn unit(&mut self) -> f64 {
+        self.0.unit()
     }
 
     /// From `low` to `high`, evenly.

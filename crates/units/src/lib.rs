@@ -13,6 +13,7 @@ mod interval;
 mod leap;
 mod malformed;
 mod quantity;
+pub mod random;
 mod reading;
 
 pub use agreement::{AgreedValues, IntervalEnd, agreement};

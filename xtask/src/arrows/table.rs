@@ -116,6 +116,6 @@ pub(super) const CRATES: &[Row] = &[
     top("bench", Uses::Any),
     top("fuzz", Uses::Any),
     top("alerts", Uses::Only(&["daemon", "facts", "fleet", "keeper", "simulator"])),
-    top("machines", Uses::Only(&["clock", "kernel-clock", "pvclock"])),
+    top("machines", Uses::Only(&["clock", "kernel-clock", "pvclock", "units"])),
     top("xtask", Uses::Only(&[])),
 ];

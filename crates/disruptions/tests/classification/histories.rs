@@ -4,6 +4,7 @@
 
 use disruptions::Kind;
 use test_size::size;
+use units::random::SplitMix64;
 
 use crate::simulated::{AsleepTsc, DAY, MS, Machine, Running, S, Source, Watch};
 
@@ -11,20 +12,12 @@ fn count() -> u64 {
     size(2_000, 10_000)
 }
 
-/// What is drawn from a seed (SplitMix64: Steele, Lea, Flood 2014).
-struct Draw(u64);
+/// What is drawn from a seed.
+struct Draw(SplitMix64);
 
 impl Draw {
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ bits >> 31
-    }
-
     fn below(&mut self, limit: u64) -> u64 {
-        self.bits() % limit
+        self.0.bits() % limit
     }
 
     fn part(&mut self) -> f64 {
@@ -188,7 +181,7 @@ fn machine(host: Host, draw: &mut Draw) -> Machine {
 
 /// One history: why it is not as it should be.
 fn history(seed: u64) -> Result<(), String> {
-    let draw = &mut Draw(seed);
+    let draw = &mut Draw(SplitMix64::new(seed));
     let host = draw.one_of(&[Host::Kvm, Host::Kvm, Host::Emulator, Host::UserMode, Host::Xen]);
     let mut watch = Watch::begin(machine(host, draw));
     watch.watch(draw.ns(2 * S, 4 * S));

@@ -3,22 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fleet::errormap::{Probe, Samples};
+use units::random::SplitMix64;
 
 pub(crate) const MS: i64 = 1_000_000;
 pub(crate) const S: i64 = 1_000_000_000;
 /// When the model begins, ns since 1970.
 pub(crate) const BEGIN: i64 = 1_700_000_000 * S;
 
-/// SplitMix64.
-pub(crate) struct Random(pub(crate) u64);
+/// What is drawn from a seed.
+pub(crate) struct Random(SplitMix64);
 
 impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.bits()
     }
 
     pub(crate) fn below(&mut self, most: i64) -> i64 {
@@ -66,7 +67,7 @@ pub(crate) fn name(node: usize) -> String {
 impl Fleet {
     /// Clocks within half a millisecond, whose rates are off by up to 15 ppm.
     pub(crate) fn new(seed: u64, nodes: usize, degree: usize) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let clocks = (0..nodes)
             .map(|_| Clock { ahead: random.within(MS / 2), ppb: random.within(15_000), lie: 0 })
             .collect();

@@ -220,7 +220,7 @@ fn of_many_contradictions_nobody_is_named_for_certain() {
 #[test]
 fn what_cannot_be_solved_in_bounded_work_is_said() {
     const NODES: i64 = 1000;
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut samples = Samples::default();
     let mut pair = |from: i64, to: i64, ahead_ms| {
         let (from, to) = (name(from as usize), name(to as usize));

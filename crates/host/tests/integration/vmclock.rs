@@ -8,6 +8,7 @@ use host::vmclock::{GuestCounter, HostTime, Leap, TimeSample, TimeSettings, VmCl
 use pvclock::vmclock::{ClockStatus, CounterId, VmClockFlags, VmClockInfo};
 use pvclock::{Hertz, Nanos, Ticks};
 use test_size::size;
+use units::random::SplitMix64;
 
 const SECOND: u64 = 1_000_000_000;
 const DAY: u64 = 86_400 * SECOND;
@@ -19,34 +20,10 @@ fn updates() -> u64 {
     size(20_000, 1_000_000)
 }
 
-/// xorshift64*.
-struct Chance(u64);
-
-impl Chance {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
-    }
-
-    fn within(&mut self, bound: u64) -> i64 {
-        self.below(2 * bound + 1).cast_signed() - bound.cast_signed()
-    }
-
-    /// Many magnitudes: 2^from to 2^to.
-    fn magnitude(&mut self, from: u64, to: u64) -> u64 {
-        let top = 1 << (from + self.below(to - from));
-        top + self.below(top)
-    }
-
-    fn one_in(&mut self, cases: u64) -> bool {
-        self.below(cases) == 0
-    }
+/// Many magnitudes: 2^from to 2^to.
+fn magnitude(chance: &mut SplitMix64, from: u64, to: u64) -> u64 {
+    let top = 1 << (from + chance.below(to - from));
+    top + chance.below(top)
 }
 
 /// How a source behaves until it changes.
@@ -62,7 +39,7 @@ enum Behaviour {
 }
 
 struct World {
-    chance: Chance,
+    chance: SplitMix64,
     truth: u64,
     tsc: u64,
     hz: u64,
@@ -74,7 +51,7 @@ struct World {
 
 impl World {
     fn new(seed: u64, sources: usize) -> Self {
-        let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut chance = SplitMix64::new(seed);
         let hz = 1_000_000_000 + chance.below(4_000_000_000);
         let tsc = chance.below(1 << 60);
         let leap_at = 12 * DAY;
@@ -117,7 +94,7 @@ impl World {
                 let may_lie = index < liars;
                 self.sources[index] = match self.chance.below(5) {
                     0 if may_lie => {
-                        let by = self.chance.magnitude(4, 60).cast_signed();
+                        let by = magnitude(&mut self.chance, 4, 60).cast_signed();
                         Behaviour::Lies(if self.chance.one_in(2) { by } else { -by })
                     }
                     1 if may_lie => Behaviour::LiesAboutTai,
@@ -130,7 +107,7 @@ impl World {
         for source in self.sources.clone() {
             let wait = self.chance.below(20_000_000);
             self.pass(wait);
-            let max_error = self.chance.magnitude(6, 26);
+            let max_error = magnitude(&mut self.chance, 6, 26);
             let off = self.chance.within(max_error);
             let tai = EPOCH + self.truth;
             let (ns, offset) = match source {
@@ -159,7 +136,7 @@ fn check(info: &VmClockInfo, guest: u64, truth: u64, what: &str) -> Option<u64> 
 }
 
 fn counter(world: &mut World) -> GuestCounter {
-    let offset = world.chance.next();
+    let offset = world.chance.bits();
     let khz = world.hz / 1_000;
     let guest = khz / 2 + world.chance.below(khz);
     let scaled = TscRatio::new(Hertz(guest * 1_000), Hertz(khz * 1_000), 48);
@@ -199,7 +176,7 @@ fn run(seed: u64, updates: u64) -> (Vec<u64>, [u64; 5]) {
             let now = Ticks(world.tsc);
             let restored = world.chance.one_in(2);
             info = if restored {
-                page.restored(guest, world.chance.next(), &time, now).info
+                page.restored(guest, world.chance.bits(), &time, now).info
             } else {
                 page.moved(guest, &time, now).info
             };

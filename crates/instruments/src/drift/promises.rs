@@ -1,6 +1,8 @@
 //! What a result promises, over seeded runs: its interval holds the truth in
 //! 95 of 100, and wrong answers cost little.
 
+use units::random::SplitMix64;
+
 use super::simulated::{Busy, Jitter, Server, Wrong, around, at_edges, latched};
 use super::{Drift, Nesting, Reading, Series, Span};
 
@@ -137,7 +139,7 @@ fn intervals_hold_at_the_edges_of_seconds() {
 #[test]
 fn intervals_hold_by_a_stopwatch() {
     let by_hand = |seed: u64, at_s: u64| {
-        let finger = super::simulated::Random(seed * 1000 + at_s).unit() * 4e8 - 2e8;
+        let finger = SplitMix64::new(seed * 1000 + at_s).unit() * 4e8 - 2e8;
         let at = (1 + at_s) * 1_000_000_000;
         let reference = Span { before: at - 200_000_000, after: at + 200_000_000 };
         let clock = Span::at(9_000_000_000 + (at as f64 * 1.005 + finger) as u64);

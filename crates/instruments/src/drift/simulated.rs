@@ -1,19 +1,8 @@
 //! A reference of known frequency behind a network of known jitter.
 
+use units::random::SplitMix64;
+
 use super::{Nesting, Reading, Span};
-
-/// Numbers of a seed: SplitMix64 (Steele, Lea and Flood, 2014).
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
 
 /// How long a way takes beyond its least, ns.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +16,7 @@ pub(super) enum Jitter {
 }
 
 impl Jitter {
-    fn draw(self, random: &mut Random) -> f64 {
+    fn draw(self, random: &mut SplitMix64) -> f64 {
         match self {
             Self::Uniform(most) => most * random.unit(),
             Self::Exponential(mean) => -mean * (1.0 - random.unit()).ln(),
@@ -93,10 +82,10 @@ impl Server {
     /// What a client with a perfect clock that counts from 5 s sees, asking
     /// each `interval_s` for `length_s`.
     pub(super) fn poll(&self, seed: u64, interval_s: f64, length_s: f64) -> Vec<Reading> {
-        let mut random = Random(seed);
+        let mut random = SplitMix64::new(seed);
         // Of its own, so that a server that lies is the clean one but for its lies.
-        let mut lies = Random(!seed);
-        let mut phases = Random(seed.rotate_left(32));
+        let mut lies = SplitMix64::new(!seed);
+        let mut phases = SplitMix64::new(seed.rotate_left(32));
         let (mut is_busy, mut phase_ends_ns) = (seed.is_multiple_of(2), 0.0);
         let (mut left, mut off_ns) = (0, 0.0);
         let mut readings = Vec::new();
@@ -143,7 +132,7 @@ pub(super) fn around(
     granule_ns: u64,
     s: f64,
 ) -> Vec<Reading> {
-    let mut random = Random(seed);
+    let mut random = SplitMix64::new(seed);
     let reading = |request: u32| {
         let at = f64::from(request) * 1e8 + 1e6 * random.unit();
         let (there, back) = (bracket_ns * random.unit(), bracket_ns * random.unit());
@@ -163,7 +152,7 @@ pub(super) fn around(
 /// timestamps do it, each shown in whole ns: the clock is ahead by `ahead_ns` at the
 /// start.
 pub(super) fn latched(seed: u64, ppm: f64, ahead_ns: f64, s: f64) -> Vec<Reading> {
-    let mut random = Random(seed);
+    let mut random = SplitMix64::new(seed);
     let reading = |request: u32| {
         let at = 7e9 + f64::from(request) * 1e8 + 1e6 * random.unit();
         let clock = at + ahead_ns + (at - 7e9) * ppm / 1e6;
@@ -175,7 +164,7 @@ pub(super) fn latched(seed: u64, ppm: f64, ahead_ns: f64, s: f64) -> Vec<Reading
 
 /// A clock of whole seconds, seen to change between two looks at it.
 pub(super) fn at_edges(seed: u64, ppm: f64, between_looks_ns: f64, seconds: u64) -> Vec<Reading> {
-    let mut random = Random(seed);
+    let mut random = SplitMix64::new(seed);
     let reading = |second: u64| {
         let edge = (second as f64 * 1e9 + 3e8) / (1.0 + ppm / 1e6);
         let before = edge - between_looks_ns * random.unit();

@@ -1,35 +1,19 @@
 //! Simulated clocks, read by a program that a scheduler interrupts.
 
 use units::Bracket;
-
-/// A small generator of a given seed (xorshift, Marsaglia 2003).
-pub(super) struct Chance(u64);
-
-impl Chance {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed | 1)
-    }
-
-    /// A number below `limit`.
-    pub(super) fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
+use units::random::SplitMix64;
 
 /// True time in ns, which reading takes some of.
 pub(super) struct Reader {
     pub(super) now_ns: u64,
-    chance: Chance,
+    chance: SplitMix64,
     /// One read in so many waits for the CPU, for up to 20 ms.
     preempted_one_in: u64,
 }
 
 impl Reader {
     pub(super) fn new(seed: u64, preempted_one_in: u64) -> Self {
-        Self { now_ns: 1_000_000_000_000, chance: Chance::new(seed), preempted_one_in }
+        Self { now_ns: 1_000_000_000_000, chance: SplitMix64::new(seed), preempted_one_in }
     }
 
     /// Reads `clock`, a function of true time.

@@ -7,8 +7,9 @@ use host::Policy;
 use kvm::{ClockState, Error, Host, Restored, SavedTsc, Vcpu};
 use pvclock::Nanos;
 use test_size::size;
+use units::random::SplitMix64;
 
-use crate::model::{Chance, DAY, KeepsOffset, Kernel, ModelVm, Recorded, SECOND, World};
+use crate::model::{DAY, KeepsOffset, Kernel, ModelVm, Recorded, SECOND, World};
 
 /// Moves of one run: no fault is known that 20 000 missed.
 fn moves() -> u64 {
@@ -83,7 +84,7 @@ fn started<'h>(host: &'h crate::model::Host<'h>, vcpus: usize) -> ModelVm<'h> {
     let mut chance = world.chance.borrow_mut();
     let scaled_khz = host.khz / 2 + chance.below(host.khz);
     let is_scaled = host.fraction_bits.is_some() && chance.one_in(3);
-    let offset = chance.next();
+    let offset = chance.bits();
     let ran = chance.below(12 * 3_600 * SECOND);
     // Firmware that left one TSC behind: it stays so.
     let one_behind = chance.one_in(8);
@@ -159,7 +160,7 @@ impl Before {
 
 /// One move; `None` where it was refused by name.
 fn one(seed: u64) -> Option<Seen> {
-    let chance = Chance::new(seed);
+    let chance = SplitMix64::new(seed);
     let world = World { now: (400 * DAY).into(), leap: 401 * DAY, chance: chance.into() };
     let below = |end| world.chance.borrow_mut().below(end);
     let (vcpus, policy) = (1 + below(4) as usize, Policy::ALL[below(4) as usize]);
@@ -251,7 +252,7 @@ fn no_move_steps_beyond_its_bound() {
 #[test]
 fn a_step_of_the_host_during_a_restore_is_no_step_of_the_guest() {
     for seed in 1..=400_u64 {
-        let chance = Chance::new(seed);
+        let chance = SplitMix64::new(seed);
         let world = World { now: (9 * DAY).into(), leap: u64::MAX, chance: chance.into() };
         let host = host(&world, None, DAY);
         let vm = started(&host, 2);
@@ -281,7 +282,7 @@ fn a_step_of_the_host_during_a_restore_is_no_step_of_the_guest() {
 
 #[test]
 fn a_tsc_written_as_an_msr_is_snapped_and_one_set_by_offset_is_not() {
-    let world = World { now: (9 * DAY).into(), leap: u64::MAX, chance: Chance::new(3).into() };
+    let world = World { now: (9 * DAY).into(), leap: u64::MAX, chance: SplitMix64::new(3).into() };
     let host = host(&world, None, DAY);
     let vm = ModelVm::new(&host, 1);
     let vcpu = &vm.vcpus[0];
@@ -295,7 +296,7 @@ fn a_tsc_written_as_an_msr_is_snapped_and_one_set_by_offset_is_not() {
 
 #[test]
 fn a_clock_is_held_on_its_own_boot_only_and_vcpus_are_counted() {
-    let world = World { now: (9 * DAY).into(), leap: u64::MAX, chance: Chance::new(5).into() };
+    let world = World { now: (9 * DAY).into(), leap: u64::MAX, chance: SplitMix64::new(5).into() };
     let host = host(&world, None, DAY);
     let mut saved = save(&ModelVm::new(&host, 2)).unwrap();
     assert!(restore(&ModelVm::new(&host, 2), &saved, Policy::Hold).is_ok());
@@ -314,7 +315,7 @@ fn a_clock_is_held_on_its_own_boot_only_and_vcpus_are_counted() {
 /// What the plan refuses is refused before a rate, the clock or an offset is set.
 #[test]
 fn a_clock_that_cannot_continue_leaves_the_vm_as_it_was() {
-    let world = World { now: (9 * DAY).into(), leap: u64::MAX, chance: Chance::new(5).into() };
+    let world = World { now: (9 * DAY).into(), leap: u64::MAX, chance: SplitMix64::new(5).into() };
     let pairing = Kernel { pairs: false, master_with_offsets: true };
     let host =
         crate::model::Host { kernel: pairing, fraction_bits: Some(48), ..host(&world, None, DAY) };
@@ -347,7 +348,7 @@ fn a_clock_that_cannot_continue_leaves_the_vm_as_it_was() {
 #[test]
 fn an_offset_that_kvm_keeps_is_a_step_with_its_size() {
     const KEPT: u64 = 12_345;
-    let world = World { now: (9 * DAY).into(), leap: u64::MAX, chance: Chance::new(5).into() };
+    let world = World { now: (9 * DAY).into(), leap: u64::MAX, chance: SplitMix64::new(5).into() };
     let host = host(&world, None, DAY);
     let saved = save(&started(&host, 1)).unwrap();
     let right = restore(&ModelVm::new(&host, 1), &saved, Policy::Hold).unwrap().tscs[0];
@@ -366,7 +367,7 @@ fn an_offset_that_kvm_keeps_is_a_step_with_its_size() {
 #[test]
 fn what_counts_in_the_tsc_is_set_after_it_and_the_pages_after_that() {
     const STEAL_PAGE: u64 = 0x9001;
-    let world = World { now: (9 * DAY).into(), leap: u64::MAX, chance: Chance::new(5).into() };
+    let world = World { now: (9 * DAY).into(), leap: u64::MAX, chance: SplitMix64::new(5).into() };
     let host = host(&world, None, DAY);
     let (from, to) = (started(&host, 1), ModelVm::new(&host, 1));
     let move_to = |vcpu: &Recorded<'_>, adjust, steal_time| {

@@ -5,7 +5,6 @@
 //! believes a rate in kHz, which is off by a few ppm; its time of day is off by a
 //! bounded error. Each call takes time.
 
-mod chance;
 mod keeps_offset;
 mod recorded;
 
@@ -17,8 +16,8 @@ use kvm::{Error, HostTsc, Vcpu, Vm};
 use kvm_bindings::{KVM_CLOCK_HOST_TSC, KVM_CLOCK_REALTIME, KVM_CLOCK_TSC_STABLE, kvm_clock_data};
 use pvclock::{Hertz, Nanos, Ticks};
 use units::UnixTime;
+use units::random::SplitMix64;
 
-pub(crate) use chance::Chance;
 pub(crate) use keeps_offset::KeepsOffset;
 pub(crate) use recorded::Recorded;
 
@@ -46,7 +45,7 @@ pub(crate) struct World {
     pub(crate) now: Cell<u64>,
     /// The truth at which TAI's offset goes from 37 to 38 s.
     pub(crate) leap: u64,
-    pub(crate) chance: RefCell<Chance>,
+    pub(crate) chance: RefCell<SplitMix64>,
 }
 
 impl World {

@@ -1,5 +1,7 @@
 //! What a random program hands to the kernel.
 
+use units::random::SplitMix64;
+
 pub(crate) const NS_PER_S: i64 = 1_000_000_000;
 
 /// Bits of adjtimex(2), so that a program reads as one.
@@ -41,17 +43,17 @@ pub(crate) struct Fields {
     pub(crate) fraction: i64,
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014), by its state.
-pub(crate) struct Random(pub(crate) u64);
+/// What is drawn from a seed.
+pub(crate) struct Random(SplitMix64);
 
 impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
+
     /// A number below `end`.
     pub(crate) fn below(&mut self, end: i64) -> i64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % end.cast_unsigned()).cast_signed()
+        (self.0.bits() % end.cast_unsigned()).cast_signed()
     }
 
     pub(crate) fn about_zero(&mut self, end: i64) -> i64 {

@@ -109,7 +109,15 @@ impl Program {
     fn new(seed: u64, tick: i64) -> Self {
         let text = format!("program {seed}\n");
         let (ticked, coarse) = (raw(), coarse());
-        Self { random: Random(seed), tick, ticked, coarse, unchanged: ticked, is_late: false, text }
+        Self {
+            random: Random::new(seed),
+            tick,
+            ticked,
+            coarse,
+            unchanged: ticked,
+            is_late: false,
+            text,
+        }
     }
 
     /// From a known state, some deeds, and the clocks after each.
