@@ -5,7 +5,7 @@ mod kiss;
 mod lookup;
 mod request;
 mod server;
-mod wire;
+mod transport;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use lookup::{Lookup, Resolve};
 
 pub use error::NtpError;
 pub use server::{NtpServer, Reply, ServerState};
-pub use wire::Wire;
+pub use transport::Wire;
 
 /// After so many failures in a row a server is looked up again: its name may
 /// have another address by now.

@@ -7,7 +7,7 @@ use wire::ntp::{LENGTH, Packet, Timestamp};
 
 use super::error::NtpError;
 use super::server::{NtpServer, Reply};
-use super::wire::{self as transport, Udp, Wire};
+use super::transport::{self, Udp, Wire};
 
 /// So many packets in a row are read that are no reply: other sockets wait to
 /// be read, and their stamps with them.

@@ -2,7 +2,7 @@ use std::cell::{Cell, RefCell};
 use std::net::UdpSocket;
 use std::thread::JoinHandle;
 
-use super::super::wire::Wire;
+use super::super::transport::Wire;
 use super::*;
 
 /// 1970 in NTP's seconds.
