@@ -14,7 +14,7 @@
 mod reply;
 mod timestamp;
 
-pub use reply::Refusal;
+pub use reply::UnusableReply;
 pub use timestamp::Timestamp;
 
 /// A packet's length without extensions and MAC.

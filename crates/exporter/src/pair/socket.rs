@@ -36,7 +36,7 @@ impl Clock {
 }
 
 /// A packet that came.
-pub(crate) struct Packet {
+pub(crate) struct ArrivedPacket {
     pub(crate) length: usize,
     pub(crate) from: Option<SocketAddr>,
     /// CLOCK_REALTIME when the kernel had it, or let it go, ns since 1970.
@@ -59,7 +59,7 @@ pub(crate) fn stamp(socket: &UdpSocket) {
 }
 
 /// The next packet, as far as it fits.
-pub(crate) fn receive(socket: &UdpSocket, into: &mut [u8]) -> Result<Packet> {
+pub(crate) fn receive(socket: &UdpSocket, into: &mut [u8]) -> Result<ArrivedPacket> {
     message(socket, into, MsgFlags::empty())
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn next_departure(socket: &UdpSocket) -> Option<([u8; LENGTH], u64)> 
     Some((*packet, left.arrived_ns?))
 }
 
-fn message(socket: &UdpSocket, into: &mut [u8], flags: MsgFlags) -> Result<Packet> {
+fn message(socket: &UdpSocket, into: &mut [u8], flags: MsgFlags) -> Result<ArrivedPacket> {
     let mut space = nix::cmsg_space!(Timestamps, [u8; ERROR_BYTES]);
     let mut parts = [IoSliceMut::new(into)];
     let message =
@@ -95,5 +95,5 @@ fn message(socket: &UdpSocket, into: &mut [u8], flags: MsgFlags) -> Result<Packe
         let v4 = address.as_sockaddr_in().map(|it| SocketAddr::V4((*it).into()));
         v4.or_else(|| address.as_sockaddr_in6().map(|it| SocketAddr::V6((*it).into())))
     });
-    Ok(Packet { length: message.bytes, from, arrived_ns })
+    Ok(ArrivedPacket { length: message.bytes, from, arrived_ns })
 }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use units::{Interval, TimeReading};
-use wire::ntp::{Packet, Refusal};
+use wire::ntp::{Packet, UnusableReply};
 
 use super::error::NtpError;
 
@@ -125,14 +125,14 @@ impl NtpServer {
         Ok(Reply { reading, state: ServerState { stratum, root_distance_ns, leap } })
     }
 
-    fn refused(&self, refusal: Refusal) -> NtpError {
+    fn refused(&self, refusal: UnusableReply) -> NtpError {
         let name = self.name.clone();
         match refusal {
-            Refusal::Kiss(code) => {
+            UnusableReply::Kiss(code) => {
                 let letters = code.into_iter().map(char::from).filter(char::is_ascii_graphic);
                 NtpError::Kiss { name, code: letters.collect() }
             }
-            Refusal::Unsynchronised => NtpError::NotSynchronised { name },
+            UnusableReply::Unsynchronised => NtpError::NotSynchronised { name },
             other => self.invalid(&other.to_string()),
         }
     }

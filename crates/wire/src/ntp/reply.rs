@@ -14,7 +14,7 @@ const MOST_STRATA: u8 = 15;
 /// Why a packet gives a client no time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum UnusableReply {
     /// No reply.
     Mode(u8),
     /// A kiss-o'-death: stop, or ask less often (RFC 5905, section 7.4).
@@ -36,7 +36,7 @@ pub enum Refusal {
     ReferenceLater,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for UnusableReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Mode(mode) => write!(f, "mode {mode}, expected {SERVER}, a server's"),
@@ -57,7 +57,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl core::error::Error for Refusal {}
+impl core::error::Error for UnusableReply {}
 
 impl Packet {
     /// How far the server may be off, in 2^-16 s.
@@ -82,32 +82,32 @@ impl Packet {
     ///
     /// # Errors
     /// Why not.
-    pub fn check(&self) -> Result<(), Refusal> {
+    pub fn check(&self) -> Result<(), UnusableReply> {
         if self.mode != SERVER {
-            return Err(Refusal::Mode(self.mode));
+            return Err(UnusableReply::Mode(self.mode));
         }
         // Before the leap indicator, which is 3 in a kiss.
         if let Some(code) = self.kiss() {
-            return Err(Refusal::Kiss(code));
+            return Err(UnusableReply::Kiss(code));
         }
         if self.leap == UNSYNCHRONISED {
-            return Err(Refusal::Unsynchronised);
+            return Err(UnusableReply::Unsynchronised);
         }
         if !(1..=4).contains(&self.version) {
-            return Err(Refusal::Version(self.version));
+            return Err(UnusableReply::Version(self.version));
         }
         if !(1..=MOST_STRATA).contains(&self.stratum) {
-            return Err(Refusal::Stratum(self.stratum));
+            return Err(UnusableReply::Stratum(self.stratum));
         }
         if self.transmit.is_none() {
-            return Err(Refusal::NoTime);
+            return Err(UnusableReply::NoTime);
         }
         if self.root_distance() >= FARTHEST {
-            return Err(Refusal::RootDistance { ms: self.root_distance_ns() / 1_000_000 });
+            return Err(UnusableReply::RootDistance { ms: self.root_distance_ns() / 1_000_000 });
         }
         let later = self.reference.0.wrapping_sub(self.transmit.0).cast_signed();
         if !self.reference.is_none() && later > 0 {
-            return Err(Refusal::ReferenceLater);
+            return Err(UnusableReply::ReferenceLater);
         }
         Ok(())
     }

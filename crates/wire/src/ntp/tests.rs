@@ -49,7 +49,7 @@ fn chronyds_reply_is_read() {
 fn a_chronyd_without_a_source_is_not_synchronised() {
     let packet = Packet::decode(&bytes(WITHOUT_SOURCE)).unwrap();
     assert_eq!((packet.stratum, packet.kiss()), (0, None));
-    assert_eq!(packet.check(), Err(Refusal::Unsynchronised));
+    assert_eq!(packet.check(), Err(UnusableReply::Unsynchronised));
 }
 
 #[test]
@@ -88,23 +88,23 @@ fn a_packet_of_no_use_is_refused_with_its_reason() {
         change(&mut packet);
         packet.check().unwrap_err()
     };
-    assert_eq!(refusal(|packet| packet.mode = CLIENT), Refusal::Mode(3));
+    assert_eq!(refusal(|packet| packet.mode = CLIENT), UnusableReply::Mode(3));
     let rate = |packet: &mut Packet| {
         (packet.leap, packet.stratum, packet.reference_id) = (3, 0, *b"RATE");
     };
-    assert_eq!(refusal(rate), Refusal::Kiss(*b"RATE"));
-    assert_eq!(refusal(|packet| packet.leap = 3), Refusal::Unsynchronised);
-    assert_eq!(refusal(|packet| packet.version = 5), Refusal::Version(5));
-    assert_eq!(refusal(|packet| packet.stratum = 16), Refusal::Stratum(16));
+    assert_eq!(refusal(rate), UnusableReply::Kiss(*b"RATE"));
+    assert_eq!(refusal(|packet| packet.leap = 3), UnusableReply::Unsynchronised);
+    assert_eq!(refusal(|packet| packet.version = 5), UnusableReply::Version(5));
+    assert_eq!(refusal(|packet| packet.stratum = 16), UnusableReply::Stratum(16));
     let nowhere = |packet: &mut Packet| (packet.stratum, packet.reference_id) = (0, [0; 4]);
-    assert_eq!(refusal(nowhere), Refusal::Stratum(0));
-    assert_eq!(refusal(|packet| packet.transmit.0 = 0), Refusal::NoTime);
+    assert_eq!(refusal(nowhere), UnusableReply::Stratum(0));
+    assert_eq!(refusal(|packet| packet.transmit.0 = 0), UnusableReply::NoTime);
     // Half of 20 s, and 6 s.
     let far = |packet: &mut Packet| {
         (packet.root_delay, packet.root_dispersion) = (20 << 16, 6 << 16);
     };
-    assert_eq!(refusal(far), Refusal::RootDistance { ms: 16_000 });
-    assert_eq!(refusal(|packet| packet.reference.0 += 2 << 32), Refusal::ReferenceLater);
+    assert_eq!(refusal(far), UnusableReply::RootDistance { ms: 16_000 });
+    assert_eq!(refusal(|packet| packet.reference.0 += 2 << 32), UnusableReply::ReferenceLater);
 }
 
 /// 1972-01-01 and the last second of the first era: RFC 5905, figure 4.
