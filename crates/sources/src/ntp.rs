@@ -177,7 +177,7 @@ impl NtpSource {
 
     fn take<S>(&mut self, reply: Result<Reply<S>, NtpError>) -> Result<TimeReading<S>, NtpError> {
         if let Mode::Followed(_) = self.mode {
-            self.kiss = reply.as_ref().err().and_then(Kiss::of);
+            self.kiss = reply.as_ref().err().and_then(Kiss::from_reply);
         }
         let Reply { reading, state } = reply.inspect_err(|_| self.count(false))?;
         self.state = Some(state);

@@ -61,7 +61,7 @@ impl Socket {
 
     /// Sends it, unless the queue of a chronyd that hangs is full.
     pub(super) fn send(&self, datagram: &[u8], until: Instant) -> io::Result<()> {
-        let Some(timeout) = left(until) else { return Ok(()) };
+        let Some(timeout) = remaining(until) else { return Ok(()) };
         none_in_time(match self {
             Self::Udp(socket) => socket.send(datagram),
             Self::Unix(socket, _) => {
@@ -74,7 +74,7 @@ impl Socket {
 
     /// The length of what comes before `until`.
     pub(super) fn receive(&self, buffer: &mut [u8], until: Instant) -> io::Result<Option<usize>> {
-        let Some(timeout) = left(until) else { return Ok(None) };
+        let Some(timeout) = remaining(until) else { return Ok(None) };
         none_in_time(match self {
             Self::Udp(socket) => {
                 socket.set_read_timeout(Some(timeout))?;
@@ -89,7 +89,7 @@ impl Socket {
 }
 
 /// The time until then, if any.
-fn left(until: Instant) -> Option<Duration> {
+fn remaining(until: Instant) -> Option<Duration> {
     Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
 }
 

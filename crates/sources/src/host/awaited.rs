@@ -25,7 +25,7 @@ pub(super) struct Awaited {
 
 impl Awaited {
     pub(super) fn new(channel: &Channel, why: &io::Error) -> Self {
-        Self { channel: channel.clone(), why: told(why), tried: None }
+        Self { channel: channel.clone(), why: reason(why), tried: None }
     }
 
     /// Whether it is to be tried now: at once, as a daemon that takes new settings has it
@@ -40,7 +40,7 @@ impl Awaited {
 
     /// It cannot be had still.
     pub(super) fn failed(&mut self, why: &io::Error) {
-        self.why = told(why);
+        self.why = reason(why);
     }
 
     pub(super) fn error(&self) -> SourceError {
@@ -59,7 +59,7 @@ pub(super) fn is_anothers(channel: &Channel, why: &io::Error) -> bool {
     }
 }
 
-fn told(why: &io::Error) -> String {
+fn reason(why: &io::Error) -> String {
     let cause = match why.kind() {
         ErrorKind::AddrInUse | ErrorKind::ResourceBusy => "it is in use",
         ErrorKind::AlreadyExists => "what is there is no socket",

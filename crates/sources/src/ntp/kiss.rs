@@ -17,7 +17,7 @@ pub(super) struct Kiss {
 
 impl Kiss {
     /// The kiss in a reply that came just now.
-    pub(super) fn of(reply: &NtpError) -> Option<Self> {
+    pub(super) fn from_reply(reply: &NtpError) -> Option<Self> {
         let until = reply.is_rate_limit().then(|| Instant::now() + RATE_PAUSE);
         let is_kiss = reply.is_stop() || reply.is_rate_limit();
         is_kiss.then(|| Self { error: reply.clone(), until })
@@ -35,7 +35,8 @@ mod tests {
 
     #[test]
     fn a_kiss_holds_as_long_as_its_code_demands() {
-        let kiss = |code: &str| Kiss::of(&NtpError::Kiss { name: "a".into(), code: code.into() });
+        let kiss =
+            |code: &str| Kiss::from_reply(&NtpError::Kiss { name: "a".into(), code: code.into() });
         let begun = Instant::now();
         for code in ["DENY", "RSTR"] {
             assert!(kiss(code).unwrap().holds(begun + Duration::from_secs(1_000_000)).is_some());
@@ -44,6 +45,6 @@ mod tests {
         assert!(slower.holds(begun + Duration::from_secs(63)).is_some());
         assert!(slower.holds(Instant::now() + Duration::from_secs(64)).is_none());
         assert!(kiss("INIT").is_none());
-        assert!(Kiss::of(&NtpError::NotSynchronised { name: "a".into() }).is_none());
+        assert!(Kiss::from_reply(&NtpError::NotSynchronised { name: "a".into() }).is_none());
     }
 }

@@ -96,7 +96,7 @@ impl NtpServer {
         let send = |server: &'s Self| {
             // A socket of its own for each request: a late reply to the previous
             // one comes to a port that is closed.
-            let wire = Udp::to(server.address(), server.timeout());
+            let wire = Udp::connect(server.address(), server.timeout());
             wire.map_err(|error| NtpError::Unreachable {
                 name: server.name().to_owned(),
                 error: error.to_string(),

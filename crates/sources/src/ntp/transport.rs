@@ -55,7 +55,7 @@ pub(super) struct Udp {
 
 impl Udp {
     /// To this server alone.
-    pub(super) fn to(server: SocketAddr, timeout: Duration) -> std::io::Result<Self> {
+    pub(super) fn connect(server: SocketAddr, timeout: Duration) -> std::io::Result<Self> {
         let any: SocketAddr = match server {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),

@@ -94,7 +94,7 @@ impl Guest {
                 by_ns: u64::try_from(set_ns).unwrap_or(u64::MAX),
             });
         }
-        let measured = Measured::by(answer, sent, now)?;
+        let measured = Measured::from_answer(answer, sent, now)?;
         let best = match self.best.take() {
             Some(best) => best.or(measured)?,
             None => measured,

@@ -120,7 +120,11 @@ impl Measured {
     /// time has passed since; at the latest, all of the wait that the host did
     /// not have the request for. A wait of 300 µs, 100 µs of it at the host:
     /// its time then, plus 0 to 200 µs, ± its own bound.
-    pub(crate) fn by(answer: &Answer, sent: ClockPair, now: ClockPair) -> Result<Self, Refused> {
+    pub(crate) fn from_answer(
+        answer: &Answer,
+        sent: ClockPair,
+        now: ClockPair,
+    ) -> Result<Self, Refused> {
         let waited_ns = now.monotonic_ns.saturating_sub(sent.monotonic_ns);
         let (received_ns, sent_ns) = (answer.received_ns, answer.sent_ns);
         let had_ns = sent_ns.checked_sub(received_ns).filter(|had_ns| *had_ns <= waited_ns);
