@@ -2,17 +2,6 @@
 
 use crate::kernel::Kernel;
 
-/// What a counter does while the machine is suspended, and between its readings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Continuity {
-    /// It counts by itself and stands in suspend, as the HPET.
-    Continuous,
-    /// It counts in suspend too, as a TSC with `nonstop_tsc` or kvm-clock.
-    Nonstop,
-    /// It is counted by the tick, as jiffies: no high resolution.
-    Ticks,
-}
-
 /// A counter as the kernel registers it. Time passes by `mult / 2^shift` ns a
 /// count.
 ///
@@ -43,10 +32,6 @@ pub struct ClockSource {
     pub shift: u32,
     /// The bits that it counts in.
     pub mask: u64,
-    /// What it does in suspend.
-    pub continuity: Continuity,
-    /// Compared with another by the watchdog (`CLOCK_SOURCE_MUST_VERIFY`).
-    pub is_watched: bool,
     /// Its rate was measured against another clock, not only stated by firmware
     /// (`CLOCK_SOURCE_CALIBRATED`, 7.2).
     pub is_calibrated: bool,
@@ -63,42 +48,27 @@ const FASTEST_HZ: u64 = u32::MAX as u64 * 1000;
 const NS_PER_S: u64 = 1_000_000_000;
 
 impl ClockSource {
-    /// A continuous counter of `bits` bits that counts `hz` times a second, which
-    /// is not watched. A rate is 1 Hz at least, and at most what 32 bits of kHz
+    /// A counter of `bits` bits that counts `hz` times a second. A rate is 1 Hz at least, and at most what 32 bits of kHz
     /// hold.
     #[must_use]
     pub fn new(name: &'static str, rating: u16, hz: u64, bits: u32) -> Self {
         let hz = hz.clamp(1, FASTEST_HZ);
         let mask = u64::MAX >> (64 - bits.clamp(1, 64));
         let (mult, shift) = scale(hz, mask);
-        Self {
-            name,
-            rating,
-            hz,
-            mult,
-            shift,
-            mask,
-            continuity: Continuity::Continuous,
-            is_watched: false,
-            is_calibrated: false,
-            margin_ns: 0,
-        }
+        Self { name, rating, hz, mult, shift, mask, is_calibrated: false, margin_ns: 0 }
     }
 
     /// The TSC before its rate has been refined (arch/x86/kernel/tsc.c): rating
     /// 299, an uncertainty of 32 ms.
     #[must_use]
     pub fn tsc_early(khz: u64) -> Self {
-        let margin_ns = 32_000_000;
-        Self { is_watched: true, margin_ns, ..Self::new("tsc-early", 299, khz * 1000, 64) }
+        Self { margin_ns: 32_000_000, ..Self::new("tsc-early", 299, khz * 1000, 64) }
     }
 
-    /// The TSC; the watchdog compares it unless it is trusted.
+    /// The TSC.
     #[must_use]
-    pub fn tsc(khz: u64, is_nonstop: bool, is_trusted: bool) -> Self {
-        let continuity = if is_nonstop { Continuity::Nonstop } else { Continuity::Continuous };
-        let new = Self::new("tsc", 300, khz * 1000, 64);
-        Self { continuity, is_watched: !is_trusted, is_calibrated: true, ..new }
+    pub fn tsc(khz: u64) -> Self {
+        Self { is_calibrated: true, ..Self::new("tsc", 300, khz * 1000, 64) }
     }
 
     /// KVM's page, which counts ns (arch/x86/kernel/kvmclock.c). Its rating is
@@ -106,8 +76,7 @@ impl ClockSource {
     #[must_use]
     pub fn kvm_clock(is_tsc_reliable: bool) -> Self {
         let rating = if is_tsc_reliable { 299 } else { 400 };
-        let new = Self::new("kvm-clock", rating, NS_PER_S, 64);
-        Self { continuity: Continuity::Nonstop, ..new }
+        Self::new("kvm-clock", rating, NS_PER_S, 64)
     }
 
     /// The HPET, of which 32 bits are read (arch/x86/kernel/hpet.c).
@@ -129,8 +98,7 @@ impl ClockSource {
     pub fn jiffies(kernel: Kernel) -> Self {
         let shift = 8;
         let mult = u32::try_from(kernel.tick_ns() << shift).unwrap_or(u32::MAX);
-        let new = Self::new("jiffies", 1, kernel.tick_hz.into(), 32);
-        Self { mult, shift, continuity: Continuity::Ticks, ..new }
+        Self { mult, shift, ..Self::new("jiffies", 1, kernel.tick_hz.into(), 32) }
     }
 
     /// User-mode Linux: the monotonic clock of the machine under it, in units of

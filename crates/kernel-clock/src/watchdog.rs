@@ -26,12 +26,6 @@ pub const BRACKETED: Version = Version(5, 14, 0);
 /// From here on the watchdog is as rewritten by commit 763aacf86f1b.
 pub const REWRITTEN: Version = Version(7, 1, 0);
 
-/// Between two checks, ns.
-pub const INTERVAL_NS: u64 = 500_000_000;
-
-/// How long a busy machine is left alone, ns.
-const LEFT_ALONE_NS: u64 = 300_000_000_000;
-
 /// The old threshold, ns.
 const THRESHOLD_NS: u64 = 62_500_000;
 
@@ -95,14 +89,6 @@ impl Verdict {
     pub fn is_unstable(self) -> bool {
         matches!(self, Self::UnstableReadout { .. } | Self::UnstableSkew { .. })
     }
-
-    /// Until the next check, ns.
-    #[must_use]
-    pub fn next_ns(self, kernel: Kernel) -> u64 {
-        let is_left_alone = matches!(self, Self::TooSlow { .. })
-            && matches!(Rules::of(kernel), Rules::Margins { .. });
-        INTERVAL_NS + if is_left_alone { LEFT_ALONE_NS } else { 0 }
-    }
 }
 
 /// How a version judges.
@@ -138,7 +124,7 @@ impl Rules {
 /// use kernel_clock::{ClockSource, Kernel, Version};
 ///
 /// // A TSC of 1 GHz that gains 1 ms in half a second on an HPET of 100 MHz.
-/// let tsc = ClockSource::tsc(1_000_000, true, false);
+/// let tsc = ClockSource::tsc(1_000_000);
 /// let check = |version| {
 ///     let kernel = Kernel::new(version, 250);
 ///     let mut watchdog = Watchdog::new(kernel, tsc, ClockSource::hpet(100_000_000), 1);
@@ -169,11 +155,6 @@ impl Watchdog {
     #[must_use]
     pub fn new(kernel: Kernel, watched: ClockSource, reference: ClockSource, cpus: u32) -> Self {
         Self { kernel, watched, reference, cpus: cpus.max(1), last: None }
-    }
-
-    /// Forgets its readings, as after a suspend or for another reference.
-    pub fn reset(&mut self) {
-        self.last = None;
     }
 
     /// How far the two may differ after an interval, ns, with a readout of so
@@ -294,14 +275,6 @@ fn margin(source: &ClockSource, skew_ns: u64) -> u64 {
         0 => (1_000_000_000 / source.hz).max(2 * skew_ns),
         own => own.into(),
     }
-}
-
-/// Whether a reading on one CPU, made before one on another, shows that their
-/// counters differ: 7.1 compares each CPU with the one that checks, and gives the
-/// source up if time goes back between the two.
-#[must_use]
-pub fn goes_back(kernel: Kernel, source: &ClockSource, before: u64, after: u64) -> bool {
-    after.wrapping_sub(before) & source.mask > kernel.longest_delta(source.mask)
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ impl Kernel {
         let counter = guest.counter;
         let source = match counter {
             Counter::KvmClock => ClockSource::kvm_clock(false),
-            Counter::Tsc => ClockSource::tsc(machine.advertised_khz(), true, true),
+            Counter::Tsc => ClockSource::tsc(machine.advertised_khz()),
             Counter::Ticks => ClockSource::jiffies(version),
         };
         let lost_ns = 0;

@@ -34,7 +34,7 @@ fn source() -> impl Strategy<Value = ClockSource> {
         Just(ClockSource::hpet(14_318_180)),
         Just(ClockSource::acpi_pm()),
         Just(ClockSource::kvm_clock(false)),
-        (1_000_000..5_000_000_u64).prop_map(|khz| ClockSource::tsc(khz, true, true)),
+        (1_000_000..5_000_000_u64).prop_map(ClockSource::tsc),
         Just(ClockSource::jiffies(kernel(100))),
     ]
 }
@@ -153,8 +153,7 @@ proptest! {
 
 #[test]
 fn a_day_of_steady_seconds_is_the_walk_too() {
-    let keeper =
-        Timekeeper::boot(kernel(100), ClockSource::tsc(2_399_997, true, true), 7, 1_700_000_000);
+    let keeper = Timekeeper::boot(kernel(100), ClockSource::tsc(2_399_997), 7, 1_700_000_000);
     let mut set = Timex { modes: mode::FREQUENCY, frequency: 1_234_567, ..Timex::default() };
     let (mut jumps, mut walks) = (keeper, keeper);
     for keeper in [&mut jumps, &mut walks] {

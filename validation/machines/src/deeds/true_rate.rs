@@ -102,7 +102,7 @@ fn ahead_ppm(log: &str) -> Result<f64> {
     let loaded = lines.iter().position(|line| line.contains(LOADED));
     let loaded = loaded.ok_or("the host's log does not show when KVM was loaded")?;
     let page_khz = stated(&lines[..loaded]).ok_or("KVM was loaded before a rate was known")?;
-    let host = ClockSource::tsc(host_khz, false, true);
+    let host = ClockSource::tsc(host_khz);
     // The most that adjtimex may add to the scale is in it.
     let max_cycles = u64::MAX / (u64::from(host.mult) + u64::from(host.largest_adjustment()));
     let registered = lines.iter().rev().find(|line| line.contains(REGISTERED));
@@ -145,7 +145,7 @@ tsc
 
     /// The log of a host at such a rate.
     fn host(khz: u64) -> String {
-        let tsc = ClockSource::tsc(khz, false, true);
+        let tsc = ClockSource::tsc(khz);
         let cycles = u64::MAX / u64::from(tsc.mult + tsc.largest_adjustment());
         format!(
             "tsc: Detected {}.{:03} MHz processor\nclocksource: tsc: mask: 0xf max_cycles: \
@@ -157,7 +157,7 @@ tsc
 
     #[test]
     fn scales_are_those_that_kernels_logged_and_pages_had() {
-        let of = |khz| ClockSource::tsc(khz, false, true);
+        let of = ClockSource::tsc;
         assert_eq!((of(2_596_123).mult, of(2_596_123).shift), (6_462_412, 24));
         // The page of the captures kvm-7.2, kvm-parachron and kvm-and-hyperv.
         let page = Scale::from_hertz(Hertz(2_596_123_000)).unwrap();

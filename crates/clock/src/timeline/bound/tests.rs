@@ -156,7 +156,7 @@ fn it_follows_the_kernels_maxerror() {
     use kernel_clock::{ClockSource, Kernel, Timekeeper, Timex as Asked, Version};
 
     const S: u64 = 1_000_000_000;
-    let source = ClockSource::tsc(1_000_000, true, true);
+    let source = ClockSource::tsc(1_000_000);
     let mut kernel = Timekeeper::boot(Kernel::new(Version(6, 12, 101), 250), source, 0, 0);
     let mut bound = Bound::new();
     let mut at = |bound: &mut Bound, second: u64, asked: Asked| {

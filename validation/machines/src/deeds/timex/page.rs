@@ -39,7 +39,6 @@ const FOOT: &str = "
 | sleep without ticks for longer than half a second | the guest does not | |
 | the multiplier's last bit, which makes good what a whole multiplier misses | 0.005 ns a tick: a model without it passes as well | `timekeeping_adjust` |
 | a second that begins twice, as the clock was steered to before it | a model without it passes as well | `timekeeping_adjust` |
-| the RTC at boot and after a suspend, ticks that a host loses | taken from the source and its documentation alone | drivers/rtc/class.c, `timekeeping_suspend` |
 | suspend | user-mode Linux of Debian has none that a program can start | |
 | PPS | needs a kernel without `CONFIG_NO_HZ` | |
 | other ticks than 100 Hz | Debian's configuration of user-mode Linux | |
