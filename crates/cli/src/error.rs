@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use disruptions::text::printable;
+use facts::text::printable;
 
 /// Exit code of a command that failed.
 pub(crate) const COULD_NOT: u8 = 2;

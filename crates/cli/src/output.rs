@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::error::CliError;
-pub(crate) use disruptions::text::printable;
+pub(crate) use facts::text::printable;
 
 /// The forms of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

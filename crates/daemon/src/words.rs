@@ -2,8 +2,9 @@
 //! and keys of the configuration file have one name, and so do messages: `--max-step`
 //! and `max-step` are both "max-step".
 
-use disruptions::text::{self as disruption, DAY_S, printable, time_of_day};
+use disruptions::text::{self as disruption, DAY_S, time_of_day};
 use facts::steering::TimeKeeperKind;
+use facts::text::printable;
 use instruments::figures::{count, signed, time};
 use keeper::event::{Basis, Corrected, Event, Method, Started, Summary};
 use keeper::{Cause, Corrector, Policy, Refusal};

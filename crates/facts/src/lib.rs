@@ -16,6 +16,7 @@ pub mod running;
 mod sample;
 pub mod steering;
 pub mod system;
+pub mod text;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

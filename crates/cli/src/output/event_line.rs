@@ -1,6 +1,7 @@
 //! A line of a log: time, kind, message.
 
-use disruptions::text::{printable, time_of_day};
+use disruptions::text::time_of_day;
+use facts::text::printable;
 
 use super::table::{width, wrap};
 

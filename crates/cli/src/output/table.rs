@@ -8,6 +8,7 @@ use comfy_table::{
 };
 
 use super::{Format, printable};
+pub(crate) use facts::text::wrap;
 
 /// Tables for people are at most this wide on any terminal: people paste them
 /// into tickets and mails.
@@ -227,26 +228,6 @@ fn quoted(field: &str) -> String {
     } else {
         field.to_owned()
     }
-}
-
-/// `text` broken between words into lines of at most `width` characters; a
-/// word longer than that stays whole, so that a command can be copied.
-pub(crate) fn wrap(text: &str, width: usize) -> String {
-    let mut wrapped = String::new();
-    let mut used = 0;
-    for word in text.split_whitespace() {
-        let length = word.chars().count();
-        if used > 0 && used + 1 + length > width {
-            wrapped.push('\n');
-            used = 0;
-        } else if used > 0 {
-            wrapped.push(' ');
-            used += 1;
-        }
-        wrapped.push_str(word);
-        used += length;
-    }
-    wrapped
 }
 
 #[cfg(test)]
