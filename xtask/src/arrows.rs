@@ -16,8 +16,17 @@ use crate::project::Project;
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Crates from outside that a pure crate may use directly.
-const PURE_MAY_USE: &[&str] =
-    &["hdrhistogram", "libm", "schemars", "serde", "serde_json", "strum", "thiserror", "toml"];
+const PURE_MAY_USE: &[&str] = &[
+    "anstyle",
+    "hdrhistogram",
+    "libm",
+    "schemars",
+    "serde",
+    "serde_json",
+    "strum",
+    "thiserror",
+    "toml",
+];
 
 /// Checks the workspace's metadata, as cargo resolves it.
 pub(crate) fn check(project: &Project) -> Vec<Diagnostic> {

@@ -12,6 +12,7 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::ValueEnum;
+use doctor::report_text::Screen;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -53,6 +54,11 @@ pub(crate) fn text(text: &str) -> Result<(), CliError> {
 /// set or TERM is dumb.
 pub(crate) fn colours() -> bool {
     anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
+}
+
+/// How the doctor's text is laid out.
+pub(crate) fn screen(colours: bool) -> Screen {
+    Screen { width: table::width(), colours }
 }
 
 /// Writes `value` to standard output as one JSON document.

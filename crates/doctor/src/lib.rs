@@ -7,7 +7,9 @@
 pub mod finding;
 pub mod fleet;
 pub mod lateness;
+pub mod log;
 pub mod report;
+pub mod report_text;
 pub mod rule;
 pub mod rules;
 pub mod selection;

@@ -58,6 +58,9 @@ pub enum Unknown {
         /// What rules it out.
         why: String,
     },
+    /// Only a log of the machine was there to read, and it does not show this.
+    #[error("not in the log")]
+    NotInLog,
 }
 
 /// Characters of a malformed text that an [`Unknown`] carries.
@@ -93,6 +96,12 @@ impl Unknown {
             }
             _ => Self::Unreadable { what: what.to_owned(), error: error.to_string() },
         }
+    }
+}
+
+impl<T> From<&Unknown> for Fact<T> {
+    fn from(why: &Unknown) -> Self {
+        Self::Unknown(why.clone())
     }
 }
 

@@ -2,10 +2,9 @@
 
 mod csv;
 mod fleet;
-mod log;
 pub(crate) mod markdown;
+mod read_log;
 mod rule_list;
-pub(crate) mod text;
 
 use std::fs::File;
 use std::io::Read;
@@ -18,6 +17,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use doctor::finding::{Diagnosis, Severity};
 use doctor::fleet::FleetReport;
 use doctor::report::{DoctorReport, Origin};
+use doctor::report_text;
 use doctor::rules::RULES;
 use doctor::selection::RuleSelection;
 use inspect::measure;
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         return fleet::run(args, &selection);
     }
     let report = match args.root.first() {
-        _ if let Some(file) = &args.log => log::examined(file, &selection)?,
+        _ if let Some(file) = &args.log => read_log::examined(file, &selection)?,
         Some(folder) => examined(folder, &selection)?,
         None => {
             let measurements = (!args.no_measure).then(measure_here);
@@ -127,7 +127,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     };
     let code = exit_code([&report.diagnosis], args.fail_on);
     match args.format {
-        Format::Text => output::text(&text::render(&report, args.verbose, output::colours()))?,
+        Format::Text => output::text(&report_text::render(
+            &report,
+            args.verbose,
+            output::screen(output::colours()),
+        ))?,
         Format::Markdown => output::text(&markdown::render(&report, args.verbose))?,
         Format::Csv => output::text(&csv::render(&report.diagnosis, args.verbose))?,
         Format::Json => output::json(&Output::One(report))?,

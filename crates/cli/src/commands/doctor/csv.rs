@@ -2,8 +2,8 @@
 
 use doctor::finding::{Diagnosis, Remedy};
 use doctor::fleet::FleetReport;
+use doctor::report_text::name_of;
 
-use super::text::name_of;
 use crate::output::table::{Cell, Column, Table};
 
 const COLUMNS: [&str; 7] = ["severity", "rule", "what", "evidence", "why", "remedies", "source"];

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use doctor::fleet::{FleetReport, SharedFinding};
 use doctor::report::DoctorReport;
+use doctor::report_text::{self, name_of};
 use doctor::selection::RuleSelection;
 
 use super::markdown::{self, plain};
-use super::text::{self, name_of};
 use super::{Args, Output, csv, examined, exit_code};
 use crate::error::{COULD_NOT, CliError};
 use crate::output::table::{width, wrap};
@@ -97,7 +97,12 @@ fn text(fleet: &FleetReport, verbose: bool, colours: bool) -> String {
     }
     if verbose {
         for report in &fleet.machines {
-            let _ = write!(page, "\n{}\n\n{}", title(report), text::render(report, true, colours));
+            let _ = write!(
+                page,
+                "\n{}\n\n{}",
+                title(report),
+                report_text::render(report, true, output::screen(colours))
+            );
         }
     } else {
         page.push_str("\nAdd --verbose for each machine's report.\n");

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use doctor::finding::{Checked, Finding};
 use doctor::report::DoctorReport;
+use doctor::report_text::{name_of, read_cost};
 
-use super::text::{name_of, read_cost};
 use crate::output::printable;
 
 /// The report.

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use doctor::finding::Severity;
 use doctor::report::{DoctorReport, Origin};
+use doctor::report_text::{Screen, render};
 use doctor::selection::RuleSelection;
 use inspect::tree::Tree;
 
-use super::{csv, exit_code, markdown, text};
+use super::{csv, exit_code, markdown};
 
 pub(super) fn report(name: &str) -> DoctorReport {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/machines"));
@@ -16,21 +17,25 @@ pub(super) fn report(name: &str) -> DoctorReport {
     DoctorReport::new(inspect::read(&tree), None).with_origin(origin)
 }
 
+fn text(name: &str, verbose: bool) -> String {
+    render(&report(name), verbose, Screen::PLAIN)
+}
+
 #[test]
 fn text_of_a_sick_guest() {
-    let text = text::render(&report("kvm-guest-hpet-tsc-unstable"), false, false);
+    let text = text("kvm-guest-hpet-tsc-unstable", false);
     insta::assert_snapshot!(text);
 }
 
 #[test]
 fn text_of_a_healthy_server_with_all_rules() {
-    insta::assert_snapshot!(text::render(&report("healthy-bare-metal"), true, false));
+    insta::assert_snapshot!(text("healthy-bare-metal", true));
 }
 
 #[test]
 fn every_report_fits_80_columns_except_unbreakable_words() {
     for name in ["contradictory", "kvm-guest-hpet-tsc-unstable", "no-sys", "virtualbox-acpi-pm"] {
-        for line in text::render(&report(name), true, false).lines() {
+        for line in text(name, true).lines() {
             let width = line.chars().count();
             assert!(width <= 80 || line.split_whitespace().count() < 3, "{width}: {line}");
         }
@@ -40,10 +45,10 @@ fn every_report_fits_80_columns_except_unbreakable_words() {
 #[test]
 fn colours_change_nothing_but_the_colours() {
     let report = report("contradictory");
-    let coloured = text::render(&report, true, true);
+    let coloured = render(&report, true, Screen { colours: true, ..Screen::PLAIN });
     assert!(coloured.contains("\u{1b}["));
     let stripped = anstream::adapter::strip_str(&coloured).to_string();
-    assert_eq!(stripped, text::render(&report, true, false));
+    assert_eq!(stripped, render(&report, true, Screen::PLAIN));
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! The report for people: figures, then causes as the doctor tells them.
 
+use doctor::report_text::{self, name_of};
 use instruments::figures::{count, three_digits, time};
 use instruments::latency::{FigureKind, unixbench_index};
 
 use super::report::LatencyReport;
-use crate::commands::doctor::text::name_of;
-use crate::commands::doctor::{markdown, text as findings};
-use crate::output::Format;
+use crate::commands::doctor::markdown;
 use crate::output::table::{Cell, Column, Table};
+use crate::output::{Format, screen};
 
 /// The whole report in `format`, which is text or Markdown.
 pub(super) fn render(report: &LatencyReport, format: Format, colours: bool) -> String {
@@ -19,7 +19,7 @@ pub(super) fn render(report: &LatencyReport, format: Format, colours: bool) -> S
     }
     text.push_str(&match format {
         Format::Markdown => report.findings.iter().map(markdown::finding).collect(),
-        _ => findings::findings(&report.findings, colours),
+        _ => report_text::findings(&report.findings, screen(colours)),
     });
     text
 }

@@ -4,15 +4,28 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
-use doctor::finding::{Checked, Finding, Remedy, Severity};
-use doctor::report::{DoctorReport, MachineSummary};
+use facts::text::{printable, wrap};
 
-use crate::output::printable;
-use crate::output::table::{width, wrap};
+use crate::finding::{Checked, Finding, Remedy, Severity};
+use crate::report::{DoctorReport, MachineSummary};
 
-/// The report; in colour or without.
-pub(super) fn render(report: &DoctorReport, verbose: bool, colours: bool) -> String {
-    let mut page = Page { text: String::new(), colours };
+/// Where text is to be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Screen {
+    /// Columns, at least 40.
+    pub width: usize,
+    /// Whether it shows colours.
+    pub colours: bool,
+}
+
+impl Screen {
+    /// A file or a pipe.
+    pub const PLAIN: Self = Self { width: 80, colours: false };
+}
+
+/// The report; with `verbose` also the rules without a finding.
+pub fn render(report: &DoctorReport, verbose: bool, screen: Screen) -> String {
+    let mut page = Page { text: String::new(), screen };
     let worst = report.diagnosis.findings.first().map(|finding| finding.severity);
     page.paragraph("", "", &report.diagnosis.verdict, style_of(worst).bold());
     page.text.push('\n');
@@ -34,24 +47,24 @@ pub(super) fn render(report: &DoctorReport, verbose: bool, colours: bool) -> Str
     page.text
 }
 
-/// Findings alone, each under a rule; in colour or without.
-pub(crate) fn findings(findings: &[Finding], colours: bool) -> String {
-    let mut page = Page { text: String::new(), colours };
+/// Findings alone, each under a rule.
+pub fn findings(findings: &[Finding], screen: Screen) -> String {
+    let mut page = Page { text: String::new(), screen };
     findings.iter().for_each(|found| finding(&mut page, found));
     page.text
 }
 
-/// Text, 80 columns wide.
+/// Text as it grows.
 struct Page {
     text: String,
-    colours: bool,
+    screen: Screen,
 }
 
 impl Page {
     /// A text wrapped between the margins, `first` before its first line and
     /// `rest` before the others.
     fn paragraph(&mut self, first: &str, rest: &str, text: &str, style: Style) {
-        let width = width() - first.chars().count().max(rest.chars().count());
+        let width = self.screen.width - first.chars().count().max(rest.chars().count());
         for (i, line) in wrap(&printable(text), width).lines().enumerate() {
             self.text.push_str(if i == 0 { first } else { rest });
             self.styled(line, style);
@@ -61,7 +74,7 @@ impl Page {
 
     fn styled(&mut self, text: &str, style: Style) {
         // Writing to a string cannot fail.
-        let _ = if self.colours {
+        let _ = if self.screen.colours {
             write!(self.text, "{style}{text}{style:#}")
         } else {
             write!(self.text, "{text}")
@@ -69,7 +82,7 @@ impl Page {
     }
 
     fn rule(&mut self) {
-        let rule = "─".repeat(width());
+        let rule = "─".repeat(self.screen.width);
         self.styled(&rule, DIM);
         self.text.push('\n');
     }
@@ -89,7 +102,7 @@ fn style_of(severity: Option<Severity>) -> Style {
 }
 
 /// The name of a severity for people.
-pub(crate) fn name_of(severity: Severity) -> &'static str {
+pub fn name_of(severity: Severity) -> &'static str {
     match severity {
         Severity::Error => "Error",
         Severity::Warning => "Warning",
@@ -98,7 +111,7 @@ pub(crate) fn name_of(severity: Severity) -> &'static str {
 }
 
 /// What a clock read costs, in words.
-pub(super) fn read_cost(machine: &MachineSummary) -> String {
+pub fn read_cost(machine: &MachineSummary) -> String {
     machine.read_cost.map_or_else(|| "not measured".to_owned(), |cost| cost.to_string())
 }
 
@@ -119,7 +132,7 @@ fn finding(page: &mut Page, finding: &Finding) {
     let severity = name_of(finding.severity);
     let style = style_of(Some(finding.severity)).bold();
     // Colour codes take no columns, so the heading is coloured in parts.
-    let heading = wrap(&printable(&finding.what), width() - severity.len() - 2);
+    let heading = wrap(&printable(&finding.what), page.screen.width - severity.len() - 2);
     for (i, line) in heading.lines().enumerate() {
         match i {
             0 => page.styled(severity, style),
@@ -146,7 +159,7 @@ fn finding(page: &mut Page, finding: &Finding) {
 fn remedy(page: &mut Page, remedy: &Remedy) {
     page.paragraph("  → ", "    ", &remedy.what, PLAIN);
     if let Some(command) = &remedy.command {
-        for line in command_lines(&printable(command)) {
+        for line in command_lines(&printable(command), page.screen.width - 6) {
             page.text.push_str("      ");
             page.styled(&line, PLAIN.bold());
             page.text.push('\n');
@@ -160,8 +173,7 @@ fn remedy(page: &mut Page, remedy: &Remedy) {
 
 /// A command in lines that a shell reads as one: broken between words, never
 /// within quotes.
-fn command_lines(command: &str) -> Vec<String> {
-    let width = width() - 6;
+fn command_lines(command: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in shell_words(command) {
         match lines.last_mut() {
@@ -239,13 +251,13 @@ mod tests {
         let command = "echo tsc | sudo tee \
                        /sys/devices/system/clocksource/clocksource0/current_clocksource";
         assert_eq!(
-            command_lines(command),
+            command_lines(command, 74),
             [
                 "echo tsc | sudo tee \\",
                 "  /sys/devices/system/clocksource/clocksource0/current_clocksource"
             ]
         );
-        assert_eq!(command_lines("chronyc tracking"), ["chronyc tracking"]);
+        assert_eq!(command_lines("chronyc tracking", 74), ["chronyc tracking"]);
     }
 
     #[test]
