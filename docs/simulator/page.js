@@ -93,7 +93,7 @@ function disciplines() {
 }
 
 function table(report) {
-  const heads = ["", "ever > 1 ms", "ever > 1 s", "of the time > 1 ms", "half right within", "95 % within",
+  const heads = ["discipline", "ever > 1 ms", "ever > 1 s", "of the time > 1 ms", "half right within", "95 % within",
     "longest", "error at end, median", "broken promises"];
   const percent = (share) => `${(share * 100).toFixed(1)} %`;
   const optional = (s) => (s === undefined || s === null ? "–" : time(s));

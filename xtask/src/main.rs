@@ -69,7 +69,7 @@ enum Chore {
     Arm64(arm64::Args),
     /// Run the tests of pvclock, clock and vmm's memory under Miri
     Miri,
-    /// Build the simulator as a page for a browser
+    /// Build the simulator and the doctor of a log as pages for a browser
     Page(page::Args),
     /// Make all that is published: programs, packages, an image, checksums
     Release(release::Args),

@@ -1,5 +1,5 @@
-//! `cargo xtask page`: the simulator as one file for a browser, which needs no network
-//! and no other file.
+//! `cargo xtask page`: the pages for browsers, each one file that needs no network and no other
+//! file; with `--check` their tests, and those of the pages that the program writes and serves.
 
 mod encode;
 
@@ -7,98 +7,146 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use serde_json::{Map, Value, json};
+
 use crate::built;
 use crate::outside;
 use crate::project::Project;
 
-const TARGET: &str = "wasm32-unknown-unknown";
-const SOURCES: &str = "docs/simulator";
+pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 
-/// The page, in the target folder.
-const PAGE: &str = "simulator.html";
+/// A page, and the module that it runs.
+#[derive(Debug)]
+struct Page {
+    name: &'static str,
+    /// In the target folder and the site.
+    file: &'static str,
+    /// Its sources: page.html, page.css, worker.js, and these scripts.
+    folder: &'static str,
+    scripts: &'static [&'static str],
+    package: &'static str,
+    module: &'static str,
+    most_bytes: u64,
+}
+
+const PAGES: [Page; 2] = [
+    Page {
+        name: "simulator",
+        file: "simulator.html",
+        folder: "docs/simulator",
+        scripts: &["words.js", "plot.js", "page.js"],
+        package: "parachron-simulator-web",
+        module: "simulator_web.wasm",
+        most_bytes: 1_500_000,
+    },
+    Page {
+        name: "log",
+        file: "log.html",
+        folder: "docs/log",
+        scripts: &["page.js"],
+        package: "parachron-doctor-web",
+        module: "doctor_web.wasm",
+        most_bytes: 2_000_000,
+    },
+];
 
 /// The options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where it goes [default: simulator.html in the target folder]
-    #[arg(long, value_name = "FILE")]
+    /// Where they go [default: the target folder]
+    #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Also test it: in node beside the program, and in a Chromium without a window
+    /// Also test them: in node beside the program, and in a Chromium without a window
     #[arg(long)]
     check: bool,
-    /// With --check: leave pictures of it here
+    /// With --check: leave pictures of them here
     #[arg(long, value_name = "FOLDER", requires = "check")]
     pictures: Option<PathBuf>,
 }
 
 pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
     let out = args.out.as_ref().map(|out| project.root().join(out));
-    let out = out.unwrap_or_else(|| project.target_folder().join(PAGE));
-    let built = build(project, &out);
-    match built {
+    let out = out.unwrap_or_else(|| project.target_folder());
+    match build(project, &out) {
         Err(why) => {
             eprintln!("page: {why}");
             ExitCode::FAILURE
         }
-        Ok(wasm) if args.check => check(project, args, &wasm, &out),
-        Ok(_) => ExitCode::SUCCESS,
+        Ok(()) if args.check => check(project, args, &out),
+        Ok(()) => ExitCode::SUCCESS,
     }
 }
 
-/// Builds the module and the page; where the module is.
-fn build(project: &Project, out: &Path) -> Result<PathBuf, String> {
+/// The pages' files.
+pub(crate) fn files() -> impl Iterator<Item = &'static str> {
+    PAGES.iter().map(|page| page.file)
+}
+
+/// Builds the modules, and the pages into a folder.
+pub(crate) fn build(project: &Project, out: &Path) -> Result<(), String> {
     let mut cargo = project.cargo();
     cargo.args(["build", "--quiet", "--profile", "web", "--target", TARGET]);
-    if outside::pass_through(cargo.args(["--package", "parachron-simulator-web"]))
-        != ExitCode::SUCCESS
-    {
+    cargo.args(PAGES.iter().flat_map(|page| ["--package", page.package]));
+    if outside::pass_through(&mut cargo) != ExitCode::SUCCESS {
         return Err(format!("no module was built; try: rustup target add {TARGET}"));
     }
-    let wasm = project.target_folder().join(TARGET).join("web/simulator_web.wasm");
-    let module = fs::read(&wasm).map_err(|why| format!("{}: {why}", wasm.display()))?;
-    let page = page(project, &module)?;
-    fs::write(out, &page).map_err(|why| format!("{}: {why}", out.display()))?;
-    println!("{}: {} bytes", out.display(), page.len());
-    Ok(wasm)
+    fs::create_dir_all(out).map_err(|why| format!("{}: {why}", out.display()))?;
+    for page in &PAGES {
+        let wasm = page.wasm(project);
+        let module = fs::read(&wasm).map_err(|why| format!("{}: {why}", wasm.display()))?;
+        let (text, out) = (page.text(project, &module)?, out.join(page.file));
+        fs::write(&out, &text).map_err(|why| format!("{}: {why}", out.display()))?;
+        println!("{}: {} bytes", out.display(), text.len());
+    }
+    Ok(())
 }
 
-/// The page with all that it needs inside.
-fn page(project: &Project, module: &[u8]) -> Result<String, String> {
-    let source = |name: &str| {
-        let path = project.path(SOURCES).join(name);
-        fs::read_to_string(&path).map_err(|why| format!("{}: {why}", path.display()))
-    };
-    let style = source("page.css")?;
-    let scripts = ["words.js", "plot.js", "page.js"].map(source);
-    let script = scripts.into_iter().collect::<Result<Vec<_>, _>>()?.join("\n");
-    let script = format!("\"use strict\";\n{script}");
-    // What the page may do: run this script, apply this style, and start the worker that
-    // it carries. It loads nothing and sends nothing.
-    let policy = format!(
-        "default-src 'none'; base-uri 'none'; form-action 'none'; worker-src blob:; \
-         script-src 'sha256-{}' 'wasm-unsafe-eval'; style-src 'sha256-{}'",
-        encode::sha256(&script)?,
-        encode::sha256(&style)?,
-    );
-    let worker = source("worker.js")?;
-    let wasm = encode::base64(module);
-    let parts = [
-        ("policy", policy),
-        ("style", style),
-        ("worker", worker),
-        ("wasm", wasm),
-        ("script", script),
-    ];
-    let fill = |page: String, (name, text): (&str, String)| {
-        page.replace(&format!("{{{{{name}}}}}"), &text)
-    };
-    Ok(parts.into_iter().fold(source("page.html")?, fill))
+impl Page {
+    fn wasm(&self, project: &Project) -> PathBuf {
+        project.target_folder().join(TARGET).join("web").join(self.module)
+    }
+
+    /// The page with all that it needs inside.
+    fn text(&self, project: &Project, module: &[u8]) -> Result<String, String> {
+        let source = |name: &str| {
+            let path = project.path(self.folder).join(name);
+            fs::read_to_string(&path).map_err(|why| format!("{}: {why}", path.display()))
+        };
+        let style = source("page.css")?;
+        let scripts = self.scripts.iter().map(|name| source(name));
+        let script = scripts.collect::<Result<Vec<_>, _>>()?.join("\n");
+        let script = format!("\"use strict\";\n{script}");
+        // What the page may do: run this script, apply this style, and start the worker that
+        // it carries. It loads nothing and sends nothing.
+        let policy = format!(
+            "default-src 'none'; base-uri 'none'; form-action 'none'; worker-src blob:; \
+             script-src 'sha256-{}' 'wasm-unsafe-eval'; style-src 'sha256-{}'",
+            encode::sha256(&script)?,
+            encode::sha256(&style)?,
+        );
+        let worker = source("worker.js")?;
+        let wasm = encode::base64(module);
+        let parts = [
+            ("policy", policy),
+            ("style", style),
+            ("worker", worker),
+            ("wasm", wasm),
+            ("script", script),
+        ];
+        let fill = |page: String, (name, text): (&str, String)| {
+            page.replace(&format!("{{{{{name}}}}}"), &text)
+        };
+        Ok(parts.into_iter().fold(source("page.html")?, fill))
+    }
 }
 
 /// The browsers that are looked for.
 pub(crate) const BROWSERS: [&str; 3] = ["chromium-headless-shell", "chromium", "google-chrome"];
 
-fn check(project: &Project, args: &Args, wasm: &Path, out: &Path) -> ExitCode {
+/// What judges accessibility, by npm.
+const AXE: &str = "axe-core@4.11.0";
+
+fn check(project: &Project, args: &Args, out: &Path) -> ExitCode {
     if !outside::is_available(Command::new("node").arg("--version")) {
         println!("SKIPPED: node is not installed; try: apt-get install nodejs");
         return ExitCode::SUCCESS;
@@ -107,12 +155,45 @@ fn check(project: &Project, args: &Args, wasm: &Path, out: &Path) -> ExitCode {
     if built != ExitCode::SUCCESS {
         return built;
     }
+    let scratch = project.target_folder().join("pages");
+    if let Err(why) = fs::create_dir_all(&scratch) {
+        eprintln!("page: {}: {why}", scratch.display());
+        return ExitCode::FAILURE;
+    }
     let browser = BROWSERS
         .into_iter()
         .find(|name| outside::is_available(Command::new(name).arg("--version")));
+    let pages: Map<String, Value> = PAGES
+        .iter()
+        .map(|page| {
+            let settings = json!({
+                "module": page.wasm(project),
+                "page": out.join(page.file),
+                "most_bytes": page.most_bytes,
+            });
+            (page.name.to_owned(), settings)
+        })
+        .collect();
+    let settings = json!({
+        "program": project.target_folder().join("debug/parachron"),
+        "pages": pages,
+        "browser": browser,
+        "axe": browser.and_then(|_| axe(&scratch)),
+        "pictures": args.pictures,
+        "scratch": scratch,
+    });
     let mut node = Command::new("node");
-    node.current_dir(project.root()).arg("docs/simulator/check.mjs").arg(wasm);
-    node.arg(project.target_folder().join("debug/parachron")).arg(out);
-    node.arg(browser.unwrap_or(""));
-    outside::pass_through(node.args(&args.pictures))
+    node.current_dir(project.root()).arg("xtask/pages/check.mjs").arg(settings.to_string());
+    outside::pass_through(&mut node)
+}
+
+/// The script of axe-core, fetched where it is not there yet.
+fn axe(scratch: &Path) -> Option<PathBuf> {
+    let script = scratch.join("node_modules/axe-core/axe.min.js");
+    if !script.is_file() {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]);
+        outside::is_available(npm.arg(scratch).arg(AXE));
+    }
+    script.is_file().then_some(script)
 }

@@ -8,7 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::check::targets;
 use crate::outside::Outcome;
+use crate::page;
 use crate::project::Project;
 use crate::tidy::links;
 use crate::tidy::summary::{self, SUMMARY};
@@ -45,6 +47,11 @@ pub(crate) fn build(project: &Project) -> Outcome {
     match Outcome::of(mdbook.arg("build").arg(&folder)) {
         Outcome::Passed => {}
         other => return other,
+    }
+    if has_pages()
+        && let Err(why) = page::build(project, &folder.join("html"))
+    {
+        return Outcome::Failed(format!("{why}\n"));
     }
     let dead = dead_links(&folder.join("html"));
     if dead.is_empty() { Outcome::Passed } else { Outcome::Failed(dead.join("\n") + "\n") }
@@ -83,6 +90,9 @@ fn stage(project: &Project, folder: &Path) -> io::Result<()> {
             let there = target.replace("README.md", "index.html");
             text = text.replace(&format!("]({target})"), &format!("]({there})"));
         }
+        if has_pages() {
+            text = with_pages(&text, &page);
+        }
         fs::write(place(&page)?, text)?;
     }
     let is_file = |file: &&String| wanted.contains(*file) && !file.ends_with(".md");
@@ -91,6 +101,19 @@ fn stage(project: &Project, folder: &Path) -> io::Result<()> {
     }
     fs::write(source.join("SUMMARY.md"), summary)?;
     fs::copy(project.path("docs/book.toml"), folder.join("book.toml")).map(drop)
+}
+
+/// Whether the pages that run a module can be built.
+fn has_pages() -> bool {
+    targets::is_installed(page::TARGET)
+}
+
+/// A document in which a name of such a page, which is in the site alone, is a link.
+fn with_pages(text: &str, document: &str) -> String {
+    let up = "../".repeat(document.matches('/').count());
+    page::files().fold(text.to_owned(), |text, file| {
+        text.replace(&format!("`{file}`"), &format!("[`{file}`]({up}{file})"))
+    })
 }
 
 /// Links of the site's pages to what is not in it.
@@ -143,6 +166,14 @@ fn attributes<'p>(page: &'p str, names: &'p [&str]) -> impl Iterator<Item = &'p 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pages_name_is_a_link_to_it() {
+        assert_eq!(
+            with_pages("Open `log.html` of the site.", "docs/guide/doctor.md"),
+            "Open [`log.html`](../../log.html) of the site."
+        );
+    }
 
     #[test]
     fn a_link_to_nothing_is_found() {

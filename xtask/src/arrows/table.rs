@@ -79,6 +79,7 @@ pub(super) const CRATES: &[Row] = &[
     open("records", &["instruments", "units"]),
     pure("disruptions", &["facts", "instruments", "pvclock", "units"]),
     pure("doctor", &["facts", "instruments", "kernel-clock"]),
+    Row { is_pure: true, ..top("doctor/web", Uses::Only(&["doctor", "facts"])) },
     top("clock/c", Uses::Only(&["clock"])),
     pure("keeper", &["disruptions", "facts", "instruments", "pvclock", "units"]),
     open("inspect", &["facts", "instruments", "linux", "pvclock", "sources", "units", "wire"]),

@@ -23,7 +23,7 @@ pub(super) enum Step {
     Miri,
     /// The quick rows of the machines under QEMU
     Machines,
-    /// The simulator's page, in node and in a browser
+    /// The pages, in node and in a browser
     Page,
     /// The shipped questions, in several engines
     Queries,

@@ -58,7 +58,7 @@ pub(super) const RUNS: &[Run] = &[
     run("arm64", "The tests for arm64, under QEMU's user mode", "xtask arm64"),
     run("miri", "Tests in an interpreter that detects undefined behaviour", "xtask miri"),
     run("fuzz", "Each fuzz target for a minute", "xtask fuzz --seconds 60"),
-    run("page", "The simulator's page, in node and in a browser", "xtask page --check"),
+    run("page", "The pages, in node and in a browser", "xtask page --check"),
     run("queries", "The shipped questions on 10^8 rows", "xtask queries --rows 100000000"),
     run(
         "alert-rules",

@@ -1,0 +1,182 @@
+// A Chromium without a window, by its debugging pipe.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const KEYS = { Tab: 9, Enter: 13, " ": 32, End: 35, Home: 36, ArrowRight: 39, ArrowDown: 40, "+": 187 };
+
+export const WIDTHS = [360, 820, 1440];
+export const SCHEMES = ["light", "dark"];
+
+export class Browser {
+  static async start({ browser, axe, pictures }) {
+    const self = new Browser();
+    Object.assign(self, { pictures, axe: axe === null ? null : readFileSync(axe, "utf8") });
+    self.profile = mkdtempSync(join(tmpdir(), "page-"));
+    const options = ["--headless", "--no-sandbox", "--remote-debugging-pipe", `--user-data-dir=${self.profile}`, "--disable-gpu"];
+    self.running = spawn(browser, [...options, "about:blank"], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
+    Object.assign(self, { last: 0, waiting: new Map(), session: undefined });
+    self.fresh();
+    let rest = "";
+    self.running.stdio[4].setEncoding("utf8").on("data", (data) => {
+      const parts = (rest + data).split("\0");
+      rest = parts.pop();
+      parts.forEach((part) => self.receive(JSON.parse(part)));
+    });
+    const { targetId } = await self.send("Target.createTarget", { url: "about:blank" });
+    ({ sessionId: self.session } = await self.send("Target.attachToTarget", { targetId, flatten: true }));
+    for (const domain of ["Page", "Runtime", "Log", "Network"]) await self.send(`${domain}.enable`);
+    return self;
+  }
+
+  // Forgets what earlier pages asked for and complained of.
+  fresh() {
+    [this.complaints, this.requests] = [[], []];
+  }
+
+  receive({ id, result, error, method, params }) {
+    if (id) {
+      const [resolve, reject] = this.waiting.get(id);
+      this.waiting.delete(id);
+      if (error) reject(new Error(error.message));
+      else resolve(result);
+    }
+    if (method === "Runtime.exceptionThrown") this.complaints.push(params.exceptionDetails);
+    if (method === "Log.entryAdded" && params.entry.level === "error") this.complaints.push(params.entry);
+    if (method === "Network.requestWillBeSent") this.requests.push(params.request.url);
+  }
+
+  send(method, params = {}, sessionId = this.session) {
+    const id = (this.last += 1);
+    this.running.stdio[3].write(`${JSON.stringify({ id, method, params, sessionId })}\0`);
+    return new Promise((...ends) => this.waiting.set(id, ends));
+  }
+
+  async evaluate(expression) {
+    const { result, exceptionDetails } = await this.send("Runtime.evaluate", { expression, returnByValue: true, awaitPromise: true });
+    assert.equal(exceptionDetails, undefined, `${expression.slice(0, 300)}: ${JSON.stringify(exceptionDetails)}`);
+    return result.value;
+  }
+
+  text(id) {
+    return this.evaluate(`document.getElementById("${id}").textContent`);
+  }
+
+  async until(what, expression) {
+    for (let turns = 0; turns < 600; turns += 1) {
+      if (await this.evaluate(expression)) return;
+      await new Promise((wake) => setTimeout(wake, 100));
+    }
+    assert.fail(`${what}: not within a minute; ${JSON.stringify(this.complaints)}`);
+  }
+
+  // A page of its own for each address, as a person opens it.
+  async open(address, loaded) {
+    await this.send("Page.navigate", { url: "about:blank" });
+    await this.send("Page.navigate", { url: address });
+    await this.until("the page", `document.readyState === 'complete' && (${loaded})`);
+  }
+
+  focus(id) {
+    return this.evaluate(`document.getElementById("${id}").focus()`);
+  }
+
+  async key(key) {
+    const event = { key, code: key, windowsVirtualKeyCode: KEYS[key] };
+    const text = { Enter: "\r", " ": " ", "+": "+" }[key];
+    await this.send("Input.dispatchKeyEvent", { type: "keyDown", ...event, ...(text && { text }) });
+    await this.send("Input.dispatchKeyEvent", { type: "keyUp", ...event });
+  }
+
+  async mouse(type, x, y, more = {}) {
+    await this.send("Input.dispatchMouseEvent", { type, x, y, ...more });
+  }
+
+  async screen(width, scheme) {
+    await this.send("Emulation.setDeviceMetricsOverride", { width, height: 900, deviceScaleFactor: 1, mobile: false });
+    await this.send("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: scheme }] });
+    await this.evaluate("new Promise((drawn) => setTimeout(drawn, 300))");
+  }
+
+  async picture(name) {
+    if (this.pictures === null) return;
+    mkdirSync(this.pictures, { recursive: true });
+    const { data } = await this.send("Page.captureScreenshot", { captureBeyondViewport: true });
+    writeFileSync(join(this.pictures, `${name}.png`), Buffer.from(data, "base64"));
+  }
+
+  // axe-core's violations; it runs as the inspector's script, which no page's policy governs.
+  async violations() {
+    if (this.axe === null) return [];
+    const complaints = [...this.complaints];
+    if (!(await this.evaluate("Boolean(window.axe)"))) await this.send("Runtime.evaluate", { expression: this.axe });
+    const violations = await this.evaluate(`axe.run().then(({ violations }) => violations.map(({ id, help, nodes }) =>
+      \`\${id}: \${help}: \${nodes.length}, first \${nodes[0].html.slice(0, 120)}\`))`);
+    // What the policy forbade axe-core is no fault of the page.
+    this.complaints = complaints;
+    return violations;
+  }
+
+  // Every width in both schemes: nothing is wider than the screen, and axe-core is content.
+  async fits(name) {
+    for (const width of WIDTHS) {
+      for (const scheme of SCHEMES) {
+        await this.screen(width, scheme);
+        const wide = await this.evaluate("document.documentElement.scrollWidth");
+        assert.ok(wide <= width, `${wide} at ${width}`);
+        assert.deepEqual(await this.violations(), [], `${width} ${scheme}`);
+        await this.picture(`${name}-${width}-${scheme}`);
+      }
+    }
+    await this.screen(1280, "light");
+  }
+
+  // Whether a script runs that is not the page's own.
+  runs_foreign_scripts() {
+    return this.evaluate(`window.ran = 0; document.body.append(Object.assign(
+      document.createElement("script"), { textContent: "ran = 1" })); window.ran === 1`);
+  }
+
+  // ms to the first paint of the page that is open.
+  async first_paint() {
+    const paint = `performance.getEntriesByName("first-contentful-paint")[0]`;
+    await this.until("a first paint", `Boolean(${paint})`);
+    return this.evaluate(`${paint}.startTime`);
+  }
+
+  // A fixed loop of which each step waits for the last, s: 0.1 at 4 GHz. More than SLOW_S shows
+  // a machine that is slow or busy.
+  pace() {
+    return this.evaluate(`(() => {
+      const begun = performance.now();
+      let state = 1;
+      for (let turn = 0; turn < 1e8; turn += 1) state = (Math.imul(state, 1664525) + 1013904223) | 0;
+      window.state = state;
+      return (performance.now() - begun) / 1000;
+    })()`);
+  }
+
+  // A duration by the median of five, s; a busy machine is no failure, and is said.
+  async is_within(most_s, measure) {
+    const [loops, took] = [[], []];
+    for (let turn = 0; turn < 5; turn += 1) {
+      loops.push(await this.pace());
+      took.push(await measure());
+    }
+    const [loop, s] = [loops, took].map((all) => all.sort((one, other) => one - other)[2]);
+    const words = `${s.toFixed(3)} s, at most ${most_s}; the loop took ${(loop * 1e3).toFixed(0)} ms`;
+    const is_slow = loop > SLOW_S;
+    console.log(`    median of 5: ${words}${is_slow && s > most_s ? ". NOT MEASURED: this machine is slow or busy" : ""}`);
+    assert.ok(is_slow || s <= most_s, words);
+  }
+
+  async close() {
+    await this.send("Browser.close", {}, undefined).catch(() => {});
+    await new Promise((ended) => this.running.on("exit", ended));
+    rmSync(this.profile, { recursive: true, force: true });
+  }
+}
+
+const SLOW_S = 0.2;

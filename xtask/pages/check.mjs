@@ -1,0 +1,53 @@
+// `cargo xtask page --check`: the modules in node beside the program, and all of Parachron's
+// pages in one Chromium without a window. node check.mjs SETTINGS, which are JSON:
+//
+//   program    the program parachron
+//   pages      by name: module, page, and the most bytes that the page may have
+//   browser    a Chromium; null: the modules alone
+//   axe        axe-core's script; null: no accessibility check
+//   pictures   a folder for pictures; null: none
+import assert from "node:assert/strict";
+import { statSync } from "node:fs";
+
+import { Browser } from "./browser.mjs";
+import * as log from "./log.mjs";
+import * as map from "./map.mjs";
+import * as node from "./node.mjs";
+import * as simulator from "./simulator.mjs";
+
+const settings = JSON.parse(process.argv[2]);
+let [passed, failed] = [0, 0];
+
+async function run(name, test) {
+  try {
+    await test();
+    passed += 1;
+    console.log(`ok      ${name}`);
+  } catch (error) {
+    failed += 1;
+    console.log(`FAILED  ${name}: ${error.stack}`);
+  }
+}
+
+for (const [name, { page, most_bytes: most }] of Object.entries(settings.pages)) {
+  const { size } = statSync(page);
+  await run(`${name}: ${size} bytes, at most ${most}`, () => assert.ok(size <= most));
+}
+for (const suite of [simulator, log]) {
+  for (const [name, test] of Object.entries(suite.modules(settings))) await run(name, test);
+}
+if (settings.browser === null) {
+  console.log("SKIPPED: no Chromium is installed; try: apt-get install chromium");
+} else {
+  if (settings.axe === null) console.log("SKIPPED: axe-core could not be fetched by npm: accessibility is unchecked");
+  const browser = await Browser.start(settings);
+  for (const suite of [simulator, log, map, node]) {
+    browser.fresh();
+    const { cases, end } = await suite.pages(browser, settings);
+    for (const [name, test] of Object.entries(cases)) await run(name, test);
+    await end?.();
+  }
+  await browser.close();
+}
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed === 0 ? 0 : 1);
