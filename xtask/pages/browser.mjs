@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { availableParallelism, loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 
 const KEYS = { Tab: 9, Enter: 13, " ": 32, End: 35, Home: 36, ArrowRight: 39, ArrowDown: 40, "+": 187 };
@@ -167,8 +167,11 @@ export class Browser {
     }
     const [loop, s] = [loops, took].map((all) => all.sort((one, other) => one - other)[2]);
     const words = `${s.toFixed(3)} s, at most ${most_s}; the loop took ${(loop * 1e3).toFixed(0)} ms`;
-    const is_slow = loop > SLOW_S;
-    console.log(`    median of 5: ${words}${is_slow && s > most_s ? ". NOT MEASURED: this machine is slow or busy" : ""}`);
+    // The loop alone misses a host whose other CPUs are taken: a page has a thread beside its own.
+    const [load] = loadavg();
+    const is_slow = loop > SLOW_S || load > 1.5 * availableParallelism();
+    const busy = `. NOT MEASURED: this machine is slow or busy, with a load of ${load.toFixed(1)}`;
+    console.log(`    median of 5: ${words}${is_slow && s > most_s ? busy : ""}`);
     assert.ok(is_slow || s <= most_s, words);
   }
 
