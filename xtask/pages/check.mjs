@@ -16,17 +16,23 @@ import * as node from "./node.mjs";
 import * as simulator from "./simulator.mjs";
 
 const settings = JSON.parse(process.argv[2]);
-let [passed, failed] = [0, 0];
+const counts = { passed: 0, failed: 0, "not measured": 0, skipped: 0 };
 
+// A test returns why it measured nothing, if so.
 async function run(name, test) {
   try {
-    await test();
-    passed += 1;
-    console.log(`ok      ${name}`);
+    const busy = await test();
+    counts[busy ? "not measured" : "passed"] += 1;
+    console.log(busy ? `NOT MEASURED: ${name}: ${busy}` : `ok      ${name}`);
   } catch (error) {
-    failed += 1;
+    counts.failed += 1;
     console.log(`FAILED  ${name}: ${error.stack}`);
   }
+}
+
+function skip(why) {
+  counts.skipped += 1;
+  console.log(`SKIPPED: ${why}`);
 }
 
 for (const [name, { page, most_bytes: most }] of Object.entries(settings.pages)) {
@@ -37,9 +43,9 @@ for (const suite of [simulator, log]) {
   for (const [name, test] of Object.entries(suite.modules(settings))) await run(name, test);
 }
 if (settings.browser === null) {
-  console.log("SKIPPED: no Chromium is installed; try: apt-get install chromium");
+  skip("no Chromium is installed; try: apt-get install chromium");
 } else {
-  if (settings.axe === null) console.log("SKIPPED: axe-core could not be fetched by npm: accessibility is unchecked");
+  if (settings.axe === null) skip("axe-core could not be fetched by npm: accessibility is unchecked");
   const browser = await Browser.start(settings);
   for (const suite of [simulator, log, map, node]) {
     browser.fresh();
@@ -49,5 +55,6 @@ if (settings.browser === null) {
   }
   await browser.close();
 }
-console.log(`${passed} passed, ${failed} failed`);
-process.exit(failed === 0 ? 0 : 1);
+const parts = Object.entries(counts).map(([how, number]) => `${number} ${how}`);
+console.log(`page: ${parts.join(", ")}`);
+process.exit(counts.failed === 0 ? 0 : 1);

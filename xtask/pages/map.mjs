@@ -66,7 +66,7 @@ export async function pages(browser, { program, scratch }) {
       }
       await browser.mouse("mouseReleased", x, y, { button: "left", clickCount: 1 });
       await browser.picture("map-moved");
-      await browser.is_within(1 / 60, async () => (await browser.evaluate(`(() => {
+      return browser.is_within(1 / 60, async () => (await browser.evaluate(`(() => {
         const begun = performance.now();
         for (let turn = 0; turn < 60; turn += 1) { go(turn, turn + 1); draw(); }
         return performance.now() - begun;

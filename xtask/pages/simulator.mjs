@@ -50,7 +50,7 @@ export async function pages(browser, { program, pages: { simulator } }) {
     },
     async "simulator: a thousand guest-days of the benchmark's fleet"() {
       const toml = "name = 'bench'\n[[fault]]\nkind = 'migrate'\nper_day = 1.0\nlength_s = [0.05, 0.9]\n[[server]]\n";
-      await browser.is_within(MOST_S, async () => {
+      return browser.is_within(MOST_S, async () => {
         await open(`#${new URLSearchParams({ text: toml, guests: 1000, days: 1, seed: 7 })}`);
         await until("the run", done);
         return evaluate("page.took");
