@@ -24,11 +24,13 @@ const THEIRS: &str = "# A later default.\n";
 const LATER: &str = "99";
 
 /// What scripts call of systemd, in the order of their calls.
-const INSTALLED: &str =
-    "systemd-sysusers parachron.conf\nudevadm control --reload\nsystemctl daemon-reload\n";
-const RESTARTED: &str = "systemctl try-restart parachrond.service parachrond-chrony.service\n";
-const ERASED: &str =
-    "systemctl --no-reload disable --now parachrond.service parachrond-chrony.service\n";
+const INSTALLED: &str = "systemd-sysusers parachron.conf\nudevadm control --reload\n\
+    udevadm trigger --subsystem-match=ptp --subsystem-match=misc --subsystem-match=virtio-ports\n\
+    systemctl daemon-reload\n";
+const RESTARTED: &str = "systemctl daemon-reload\n\
+    systemctl try-restart parachrond.service parachrond-chrony.service\n";
+const ERASED: &str = "systemctl --no-reload disable --now parachrond.service \
+    parachrond-chrony.service\nsystemctl daemon-reload\n";
 
 pub(super) fn of_rpm(release: &Release<'_>, made: &Made) -> io::Result<String> {
     let busybox = Path::new("/bin/busybox");
