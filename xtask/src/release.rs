@@ -150,7 +150,7 @@ fn make(release: &Release<'_>, args: &Args) -> io::Result<Vec<Made>> {
     let host = host.join(PROGRAMS[0]);
     let mut made = Vec::new();
     for (arch, folder) in all {
-        let inside = inside::of(release, &arch)?;
+        let inside = inside::inside(release, &arch)?;
         programs::publish(&release.version, &arch, &folder, &release.out)?;
         let packages = stage::packages(release, &folder, &host, &inside)?;
         for package in &packages {

@@ -1,4 +1,4 @@
-//! What is inside the programs: every crate with version and licence, as a
+//! What is inside each program: every crate with version and licence, as a
 //! CycloneDX list, and the licences' texts.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,35 +16,50 @@ pub(super) struct Inside {
     pub(super) licences: String,
 }
 
-/// Of both programs for a processor; both go to the release's folder too.
-pub(super) fn of(release: &Release<'_>, arch: &Arch) -> io::Result<Inside> {
+/// Of each program for a processor, in their order; all go to the release's folder too.
+pub(super) fn inside(release: &Release<'_>, arch: &Arch) -> io::Result<[Inside; 2]> {
     let mut cargo = release.project.cargo();
     cargo.args(["metadata", "--locked", "--format-version", "1"]);
     let text = output(cargo.args(["--filter-platform", arch.target]))?;
     let metadata: Value = serde_json::from_str(&text)?;
-    let used = linked(&metadata);
+    let [tools, daemon] = PROGRAMS.map(|program| inside_program(release, arch, &metadata, program));
+    Ok([tools?, daemon?])
+}
+
+fn inside_program(
+    release: &Release<'_>,
+    arch: &Arch,
+    metadata: &Value,
+    program: &str,
+) -> io::Result<Inside> {
+    let used = linked(metadata, crate_name(program));
     let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
     let mut packages: Vec<&Value> =
         packages.iter().filter(|one| used.contains(field(one, "id"))).collect();
     packages.sort_by_key(|one| (field(one, "name"), field(one, "version")));
-    let inside = Inside { sbom: sbom(release, &packages)?, licences: licences(&packages) };
+    let sbom = sbom(release, program, &packages)?;
+    let inside = Inside { sbom, licences: licences(&packages) };
     for (name, text) in [("sbom.cdx.json", &inside.sbom), ("licences.txt", &inside.licences)] {
-        let file = format!("parachron-{}-{}.{name}", release.version, arch.target);
+        let file = format!("{program}-{}-{}.{name}", release.version, arch.target);
         fs::write(release.out.join(file), text)?;
     }
     Ok(inside)
 }
 
-/// The packages that are linked into the programs, without what only builds or
-/// tests them.
-fn linked(metadata: &Value) -> BTreeSet<&str> {
+/// The crate that a program is built from.
+fn crate_name(program: &str) -> &str {
+    if program == "parachrond" { "parachron-daemon" } else { program }
+}
+
+/// The packages that are linked into the program of this crate, without what only builds or
+/// tests it.
+fn linked<'m>(metadata: &'m Value, root: &str) -> BTreeSet<&'m str> {
     let nodes = metadata["resolve"]["nodes"].as_array().map_or(&[][..], Vec::as_slice);
     let by_id: BTreeMap<&str, &Value> =
         nodes.iter().map(|node| (field(node, "id"), node)).collect();
-    let is_program = |one: &&Value| PROGRAMS.contains(&field(one, "name"));
     let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
-    let mut waiting: Vec<&str> =
-        packages.iter().filter(is_program).map(|one| field(one, "id")).collect();
+    let roots = packages.iter().filter(|one| field(one, "name") == root);
+    let mut waiting: Vec<&str> = roots.map(|one| field(one, "id")).collect();
     let mut used = BTreeSet::new();
     while let Some(id) = waiting.pop() {
         if !used.insert(id) {
@@ -62,7 +77,7 @@ fn linked(metadata: &Value) -> BTreeSet<&str> {
 }
 
 /// CycloneDX 1.5 (ECMA-424).
-fn sbom(release: &Release<'_>, packages: &[&Value]) -> io::Result<String> {
+fn sbom(release: &Release<'_>, program: &str, packages: &[&Value]) -> io::Result<String> {
     let component = |one: &&Value| {
         let (name, version) = (field(one, "name"), field(one, "version"));
         json!({
@@ -78,7 +93,7 @@ fn sbom(release: &Release<'_>, packages: &[&Value]) -> io::Result<String> {
         "specVersion": "1.5",
         "version": 1,
         "metadata": { "component": {
-            "type": "application", "name": "parachron", "version": release.version,
+            "type": "application", "name": program, "version": release.version,
         } },
         "components": packages.iter().map(component).collect::<Vec<_>>(),
     });
@@ -134,14 +149,22 @@ mod tests {
     fn what_is_linked_is_listed_and_what_builds_is_not() {
         let dep = |to: &str, kind: Value| json!({ "pkg": to, "dep_kinds": [{ "kind": kind }] });
         let metadata = json!({
-            "packages": [{ "id": "p", "name": "parachron" }, { "id": "x", "name": "xtask" }],
+            "packages": [
+                { "id": "p", "name": "parachron" },
+                { "id": "d", "name": "parachron-daemon" },
+                { "id": "x", "name": "xtask" },
+            ],
             "resolve": { "nodes": [
+                { "id": "d", "deps": [dep("c", Value::Null)] },
                 { "id": "p", "deps": [dep("a", Value::Null), dep("b", json!("build"))] },
                 { "id": "a", "deps": [dep("c", Value::Null), dep("d", json!("dev"))] },
                 { "id": "x", "deps": [dep("e", Value::Null)] },
             ] },
         });
-        assert_eq!(linked(&metadata).into_iter().collect::<Vec<_>>(), ["a", "c", "p"]);
+        let linked =
+            |program| linked(&metadata, crate_name(program)).into_iter().collect::<Vec<_>>();
+        assert_eq!(linked("parachron"), ["a", "c", "p"]);
+        assert_eq!(linked("parachrond"), ["c", "d"]);
         assert_eq!(licence(&json!({ "license": "MIT/Apache-2.0" })), "MIT OR Apache-2.0");
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn packages(
     release: &Release<'_>,
     programs: &Path,
     host: &Path,
-    inside: &Inside,
+    inside: &[Inside; 2],
 ) -> io::Result<[Package; 2]> {
     let pages = release.work.join("man");
     output(Command::new(host).arg("man").arg(&pages))?;
@@ -98,7 +98,7 @@ pub(super) fn packages(
             files: daemon,
         },
     ];
-    for package in &mut packages {
+    for (package, inside) in packages.iter_mut().zip(inside) {
         let folder = format!("usr/share/doc/{}", package.name);
         for (name, text) in [("licences.txt", &inside.licences), ("sbom.cdx.json", &inside.sbom)] {
             let file = File::new(format!("{folder}/{name}.gz"), zipped(release, text.as_bytes())?);
