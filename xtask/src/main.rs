@@ -12,6 +12,7 @@ mod diagnostic;
 mod docs;
 mod fuzz;
 mod long;
+mod manifests;
 mod miri;
 mod outside;
 mod page;
@@ -65,6 +66,8 @@ enum Chore {
     Alerts(PassedOn),
     /// Ask the shipped questions of three engines, and compare their answers
     Queries(queries::Args),
+    /// Judge the manifests by schemas that are not ours, and apply the Ansible role twice
+    Manifests,
     /// Run the tests of arm64 under QEMU's user mode, and count them
     Arm64(arm64::Args),
     /// Run the tests of pvclock, clock and vmm's memory under Miri
@@ -132,6 +135,7 @@ fn main() -> ExitCode {
         Chore::Fuzz(args) => fuzz::run(&project, &args),
         Chore::Circles => diagnostic::report("circles", &circles::check(&project)),
         Chore::Machines(args) => machines(&project, &args),
+        Chore::Manifests => manifests::run(&project),
         Chore::Queries(args) => queries::run(&project, &args),
         Chore::Arm64(args) => arm64::run(&project, &args),
         Chore::Miri => miri::run(&project),

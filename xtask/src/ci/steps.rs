@@ -27,6 +27,8 @@ pub(super) enum Step {
     Page,
     /// The shipped questions, in several engines
     Queries,
+    /// The manifests by their schemas, and the Ansible role twice
+    Manifests,
 }
 
 /// What this machine lacks for a step.
@@ -87,12 +89,12 @@ impl Step {
                 target("wasm32-unknown-unknown")?;
                 Ok(vec![cargo(&["xtask", "page", "--check"])])
             }
-            Self::Queries => {
+            Self::Queries | Self::Manifests => {
                 let mut python = Command::new("python3");
                 need(python.args(["-c", "import venv"]), "no Python with venv", || {
                     "apt-get install python3-venv".to_owned()
                 })?;
-                Ok(vec![cargo(&["xtask", "queries"])])
+                Ok(vec![cargo(&["xtask", &self.name()])])
             }
         }
     }
