@@ -85,6 +85,16 @@ pub(super) const RUNS: &[Run] = &[
     ),
     run("bench-pipes", "What moves the index of pipe-based context switching", "xtask bench pipes"),
     run("bench-simulate", "Simulated guest-days a minute", "xtask bench simulate"),
+    run(
+        "faults",
+        "A million simulated faults of every kind, through which the keeper's promises hold",
+        "run --release -p parachron -- simulate every-fault --guests 10600 --seed 7",
+    ),
+    run("manifests", "Manifests by their schemas, the Ansible role twice", "xtask manifests"),
+    Run {
+        environment: &[("RUSTUP_TOOLCHAIN", "1.88")],
+        ..run("oldest-rust", "The oldest Rust that builds it", "check --workspace --locked")
+    },
 ];
 
 #[cfg(test)]
