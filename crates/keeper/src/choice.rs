@@ -94,6 +94,9 @@ pub(crate) fn choose(candidates: &[Candidate], needed: usize, now_ns: u64) -> Ch
     }
 }
 
+/// What no candidate narrows.
+const EVERYWHERE: Interval<f64> = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY };
+
 /// What most of these voices agree on.
 fn of_voices<'c>(
     voices: impl Iterator<Item = &'c Candidate> + Clone,
@@ -101,7 +104,14 @@ fn of_voices<'c>(
     now_ns: u64,
 ) -> Choice {
     let bounds = |candidate: &Candidate| candidate.offset.interval_at(now_ns);
-    let count = voices.clone().count();
+    // Mostly all overlap: nothing is to be listed then, nor sorted.
+    let (count, all) = voices
+        .clone()
+        .fold((0, EVERYWHERE), |(count, all), voice| (count + 1, all.overlap(bounds(voice))));
+    if count > 0 && !all.is_empty() {
+        let selected = selected(voices, (count, count), needed, now_ns);
+        return selected.map_or(Choice::Nothing, Choice::Of);
+    }
     let mut ends: Vec<_> = voices.clone().flat_map(|voice| bounds(voice).ends()).collect();
     let majority = agreement(&mut ends, count / 2 + 1);
     let is_right = |voice: &&Candidate| majority.is_none_or(|most| bounds(voice).contains(most.at));
@@ -154,17 +164,21 @@ fn proven<'c>(
     needed: usize,
     now_ns: u64,
 ) -> Option<Interval<f64>> {
-    let mut intervals: Vec<_> =
-        fresh.map(|candidate| candidate.offset.interval_at(now_ns)).collect();
-    if intervals.len() < needed {
-        return None;
-    }
-    // Of two as tight the first.
-    intervals.sort_by(|one, other| one.bound().total_cmp(&other.bound()));
-    intervals.into_iter().take(needed).reduce(|one, other| Interval {
+    let span = |one: Interval<f64>, other: Interval<f64>| Interval {
         low: one.low.min(other.low),
         high: one.high.max(other.high),
-    })
+    };
+    let intervals = fresh.map(|candidate| candidate.offset.interval_at(now_ns));
+    match intervals.clone().count() {
+        count if count < needed => None,
+        count if count == needed => intervals.reduce(span),
+        _ => {
+            let mut intervals: Vec<_> = intervals.collect();
+            // Of two as tight the first.
+            intervals.sort_by(|one, other| one.bound().total_cmp(&other.bound()));
+            intervals.into_iter().take(needed).reduce(span)
+        }
+    }
 }
 
 /// Their mean, weighted by the squares of their bounds, where it is `within` all.
@@ -263,6 +277,40 @@ mod tests {
         assert_eq!(source(choice(&[host[0], host[1], (Ntp, 0, 1000)])), 2);
         // The RTC shows how long the machine was away, to a second.
         assert_eq!(source(choice(&[(VmClock, 0, 1000), (Rtc, 2_000 * MS, 500_000_000)])), 0);
+    }
+
+    /// Of servers with offsets of a few values, some of which all overlap: as many agree as
+    /// hold the low end that most hold.
+    #[test]
+    fn as_many_agree_as_counting_shows() {
+        let mut state = 7_u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        let mut together = 0;
+        for _ in 0..5_000 {
+            let of: Vec<_> =
+                (0..1 + draw(5)).map(|_| (Ntp, draw(30).cast_signed(), draw(20))).collect();
+            let holds = |at: i64| {
+                let holds_it = |(_, offset, bound): &&(_, i64, u64)| offset.abs_diff(at) <= *bound;
+                of.iter().filter(holds_it).count()
+            };
+            let most =
+                of.iter().map(|(_, offset, bound)| holds(offset - bound.cast_signed())).max();
+            let most = most.unwrap();
+            let is_majority = of.len() == 1 || 2 * most > of.len();
+            match choice(&of) {
+                Choice::Of(selected) => {
+                    assert!(is_majority, "{of:?}");
+                    assert_eq!(selected.agreeing, (most, of.len()), "{of:?}");
+                }
+                Choice::Contradiction(_) => assert!(!is_majority, "{of:?}"),
+                Choice::Nothing => panic!("{of:?}"),
+            }
+            together += usize::from(most == of.len());
+        }
+        assert!((1_000..4_500).contains(&together), "{together}");
     }
 
     #[test]

@@ -138,12 +138,13 @@ impl Sources {
             candidate.kind.is_server() || self[candidate.source].has_announced
         };
         let voters = self.candidates(now_ns, policy).filter(has_vote);
-        let announced: Vec<_> = voters.map(|candidate| self[candidate.source].leap).collect();
-        let votes = |leap| announced.iter().filter(|voted| **voted == Some(leap)).count();
-        let needed = self.needed().0;
-        let has_majority =
-            |leap: &LeapSecond| votes(*leap) >= needed && 2 * votes(*leap) > announced.len();
-        let most = [LeapSecond::Inserted, LeapSecond::Deleted].into_iter().find(has_majority);
-        (announced.len() >= needed).then_some(most)
+        let (count, needed) = (voters.clone().count(), self.needed().0);
+        let votes =
+            |leap| voters.clone().filter(|voter| self[voter.source].leap == Some(leap)).count();
+        let has_majority = |leap: &LeapSecond| votes(*leap) >= needed && 2 * votes(*leap) > count;
+        let is_any = self.iter().any(|source| source.leap.is_some());
+        let leaps = [LeapSecond::Inserted, LeapSecond::Deleted].into_iter();
+        let most = leaps.filter(|_| is_any).find(has_majority);
+        (count >= needed).then_some(most)
     }
 }

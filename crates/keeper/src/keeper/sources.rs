@@ -34,6 +34,8 @@ const FAST_PART: u64 = 8;
 #[derive(Debug)]
 pub(super) struct Sources {
     all: Vec<PolledSource>,
+    /// How many voices they have.
+    configured: usize,
     requests: RateLimit,
     /// Polls of servers that are still to come fast.
     fast_polls_left: u32,
@@ -65,6 +67,14 @@ fn request_limit(policy: &Policy, sources: &[PolledSource]) -> RateLimit {
     RateLimit::new(REQUEST_BURST.saturating_mul(servers), interval_ns)
 }
 
+/// The number of voices that have a source which `counts`.
+fn voices(sources: &[PolledSource], counts: impl Fn(&PolledSource) -> bool) -> usize {
+    let counted = sources.iter().enumerate().filter(|(_, source)| counts(source));
+    let voices = || counted.clone().map(|(at, source)| source.kind.voice(at));
+    let of_host = voices().any(|voice| voice == Voice::Host);
+    voices().filter(|voice| *voice != Voice::Host).count() + usize::from(of_host)
+}
+
 /// Offsets measured before this do not count any more.
 pub(super) fn oldest_ns(now_ns: u64, policy: &Policy) -> u64 {
     let valid_ns = policy.poll_ns.saturating_mul(2).saturating_add(5 * SECOND_NS);
@@ -75,6 +85,7 @@ impl Sources {
     pub(super) fn new(policy: &Policy, kinds: &[SourceKind]) -> Self {
         let all: Vec<_> = kinds.iter().copied().map(PolledSource::new).collect();
         Self {
+            configured: voices(&all, |_| true),
             requests: request_limit(policy, &all),
             all,
             fast_polls_left: 0,
@@ -91,6 +102,7 @@ impl Sources {
             known.filter(|source| source.kind == kind).unwrap_or_else(|| PolledSource::new(kind))
         };
         self.all = sources.iter().map(&mut source_of).collect();
+        self.configured = voices(&self.all, |_| true);
         self.requests = request_limit(policy, &self.all);
     }
 
@@ -147,11 +159,14 @@ impl Sources {
     /// The servers to be polled now, if the rate limit allows all of them: what
     /// takes several that agree takes them in one sample.
     pub(super) fn next_servers(&mut self, now_ns: u64) -> Vec<usize> {
+        if !self.all.iter().any(|source| source.is_wanted) {
+            return Vec::new();
+        }
         let all = self.all.iter().enumerate();
         let wanted: Vec<usize> =
             all.filter(|(_, source)| source.is_wanted).map(|(index, _)| index).collect();
         let allowed = self.requests.take_all(wanted.len() as u32, now_ns);
-        self.fast_polls_left = self.fast_polls_left.saturating_sub(u32::from(!wanted.is_empty()));
+        self.fast_polls_left = self.fast_polls_left.saturating_sub(1);
         for index in &wanted {
             self.all[*index].poll();
         }
@@ -306,23 +321,16 @@ impl Sources {
     /// is right, if fewer than half of all that are configured are wrong; and
     /// how many are configured.
     pub(super) fn needed(&self) -> (usize, usize) {
-        let configured = self.voices(|_| true);
-        (configured.saturating_sub(1) / 2 + 1, configured)
-    }
-
-    /// The number of voices that have a source which `counts`.
-    fn voices(&self, counts: impl Fn(&PolledSource) -> bool) -> usize {
-        let counted = self.all.iter().enumerate().filter(|(_, source)| counts(source));
-        let voices = || counted.clone().map(|(at, source)| source.kind.voice(at));
-        let of_host = voices().any(|voice| voice == Voice::Host);
-        voices().filter(|voice| *voice != Voice::Host).count() + usize::from(of_host)
+        (self.configured.saturating_sub(1) / 2 + 1, self.configured)
     }
 
     /// The scale that does not count where it may differ from the other.
     fn other_scale(&self) -> Option<Scale> {
-        let voices_of = |scale| self.voices(|source| source.scale == scale);
-        let smeared = voices_of(Scale::Smeared);
-        let utc = if smeared == 0 { 0 } else { voices_of(Scale::Utc) };
+        if !self.all.iter().any(|source| source.scale == Scale::Smeared) {
+            return None;
+        }
+        let voices_of = |scale| voices(&self.all, |source| source.scale == scale);
+        let (smeared, utc) = (voices_of(Scale::Smeared), voices_of(Scale::Utc));
         let other = if smeared > utc { Scale::Utc } else { Scale::Smeared };
         (utc > 0).then_some(other)
     }
