@@ -11,7 +11,8 @@ pub enum Promise {
     /// CLOCK_MONOTONIC does not go back.
     Monotonic,
     /// The largest error that the keeper reports to the kernel is no smaller than
-    /// the error, while fewer than half of the servers lie.
+    /// the error, while fewer than half of the servers lie; while one lies, less twice the
+    /// bound of the worst server.
     StatedBound,
     /// No correction by the keeper leaves the clock further from the truth than it
     /// was, or than twice the bounds of those that are right.

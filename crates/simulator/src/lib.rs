@@ -13,6 +13,7 @@ mod fleet;
 mod guest;
 mod kept;
 mod kernel;
+mod limits;
 mod machine;
 mod network;
 pub mod oscillator;

@@ -8,6 +8,8 @@ use crate::fault::{Fault, FaultKind, Planned};
 use crate::oscillator::Noise;
 use crate::quantity::{Day, Millis, Offset, PerDay, Poll, Seconds, Share, StartS, TickHz};
 
+pub use crate::limits::{Limited, Limits};
+
 /// Servers of one guest.
 pub(crate) const MOST_SERVERS: usize = 8;
 
@@ -223,28 +225,6 @@ impl Default for Server {
             lies_s: Offset(0.0),
             smears: false,
         }
-    }
-}
-
-/// What must hold.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Limits {
-    /// A clock that is off by no more is right, ms. The keeper leaves what lies
-    /// within twice the servers' bounds, of which half the way is part.
-    pub right_ms: Millis,
-    /// It is right again so long after a fault, s; not checked where that is left
-    /// out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recovery_s: Option<Seconds>,
-    /// It is never off by more, s.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error_s: Option<Seconds>,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { right_ms: Millis(15.0), recovery_s: None, error_s: None }
     }
 }
 

@@ -67,7 +67,7 @@ impl<'f> Tally<'f> {
             scrape: None,
             outcome,
             right_ns: limits.right_ms.ns(),
-            limits: [limits.error_s, limits.recovery_s].map(|limit| limit.map(|it| it.ns())),
+            limits: limits.checked_ns(run.corrector),
             span_ns: run.span_ns,
             band: 0,
             band_ns: band_ns(0, run.span_ns),

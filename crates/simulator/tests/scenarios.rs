@@ -1,39 +1,12 @@
 //! The scenarios that come with the program, and what their fleets show.
 
+mod fleets;
+
+use fleets::{built_in, fleet, simulation};
 use simulator::fault::FaultKind;
 use simulator::quantity::Seconds;
-use simulator::scenario::{BUILT_IN, Counter, MOST_DAYS, Table};
+use simulator::scenario::{Counter, MOST_DAYS, Table};
 use simulator::{Corrector, Fleet, Impossible, Promise, Scenario, Simulation, replay, shrink};
-
-fn built_in(name: &str) -> Scenario {
-    let (_, text) = BUILT_IN.iter().find(|(found, _)| *found == name).unwrap();
-    toml::from_str(text).unwrap()
-}
-
-fn simulation(scenario: &Scenario, corrector: Corrector, seed: u64, days: f64) -> Simulation<'_> {
-    let span_ns = scenario.check(scenario.guests, days).unwrap();
-    Simulation::new(scenario, corrector, seed, span_ns)
-}
-
-fn fleet(scenario: &Scenario, corrector: Corrector, guests: u64) -> Fleet {
-    simulation(scenario, corrector, 7, scenario.days).guests(0..guests, || true)
-}
-
-/// A seed of today means the same fleet tomorrow, in any build and on any machine (the page's
-/// check compares WebAssembly with the program): where these change, so must the version
-/// of the streams.
-#[test]
-fn each_scenario_has_its_digest() {
-    let digests: Vec<String> = BUILT_IN
-        .iter()
-        .map(|(name, _)| {
-            let scenario = built_in(name);
-            let digest = fleet(&scenario, scenario.disciplines[0], 5).digest();
-            format!("{name} {digest:016x}")
-        })
-        .collect();
-    assert_eq!(digests.join("\n"), include_str!("digests.txt").trim_end());
-}
 
 #[test]
 fn threads_share_guests_out_as_they_like() {

@@ -1,0 +1,23 @@
+//! Fleets of the scenarios that come with the program.
+
+use simulator::scenario::BUILT_IN;
+use simulator::{Corrector, Fleet, Scenario, Simulation};
+
+pub(crate) fn built_in(name: &str) -> Scenario {
+    let (_, text) = BUILT_IN.iter().find(|(found, _)| *found == name).unwrap();
+    toml::from_str(text).unwrap()
+}
+
+pub(crate) fn simulation(
+    scenario: &Scenario,
+    corrector: Corrector,
+    seed: u64,
+    days: f64,
+) -> Simulation<'_> {
+    let span_ns = scenario.check(scenario.guests, days).unwrap();
+    Simulation::new(scenario, corrector, seed, span_ns)
+}
+
+pub(crate) fn fleet(scenario: &Scenario, corrector: Corrector, guests: u64) -> Fleet {
+    simulation(scenario, corrector, 7, scenario.days).guests(0..guests, || true)
+}
