@@ -17,6 +17,8 @@ const HAPPENED = {
   "pause": "paused", "restore": "restored from a snapshot",
   "restore-twice": "restored a second time from one snapshot", "migrate": "migrated",
   "host-sleep": "its host was suspended", "steal": "its host ran other guests on its CPU",
+  "steal-burst": "its host gave it half of its CPU", "clock-set": "another program set its clock",
+  "keeper-gone": "its time daemon was stopped",
   "wrong-rtc": "booted with a wrong RTC", "wrong-frequency": "its host advertised a wrong TSC frequency",
   "counter-reset": "its TSC restarted", "server-lies": "a server began to serve wrong time",
   "network-down": "its network went down", "leap-second": "a leap second was inserted",
