@@ -37,7 +37,7 @@ struct Event {
     was_wrong: bool,
     /// How long after the guest went on it was right again, s.
     right_after_s: Option<f64>,
-    /// The first steps of the clock: how long after, and by how much, s.
+    /// The first steps of the clock by more than is right: how long after, and by how much, s.
     steps: Vec<[f64; 2]>,
     /// How many there were.
     all_steps: u64,
@@ -108,11 +108,14 @@ impl Event {
         let (at_s, error_s) = (seconds(look.at_ns), seconds(look.error_ns));
         if before.happens.is_some() {
             (self.away_s, self.after_s) = ((at_s - self.at_s).max(0.0), error_s);
-        } else if look.at_ns == before.at_ns && look.error_ns != before.error_ns {
-            self.all_steps += 1;
-            if self.steps.len() < TOLD {
-                let by_s = seconds(look.error_ns.saturating_sub(before.error_ns));
-                self.steps.push([at_s - self.at_s - self.away_s, by_s]);
+        } else if look.at_ns == before.at_ns {
+            let by_ns = look.error_ns.saturating_sub(before.error_ns);
+            // What is less than right needs no story: a slew that begins moves a clock by 1 ns.
+            if by_ns.saturating_abs() > right_ns {
+                self.all_steps += 1;
+                if self.steps.len() < TOLD {
+                    self.steps.push([at_s - self.at_s - self.away_s, seconds(by_ns)]);
+                }
             }
         }
         if error_s.abs() > self.worst_s.abs() {
