@@ -57,6 +57,9 @@ fn a_story_tells_each_event_and_how_it_ended() {
         let by_s = event["steps"][0][1].as_f64().unwrap();
         assert!((by_s + figure("after_s")).abs() < 0.02, "{event:#?}");
         assert!(event["right_after_s"].as_f64().unwrap() < 70.0);
+        // Slews move the clock too, by less than is right.
+        let steps = event["steps"].as_array().unwrap();
+        assert!(steps.iter().all(|step| step[1].as_f64().unwrap().abs() > 0.015), "{event:#?}");
     }
     assert_eq!(story["line"].as_array().unwrap().len(), 1000);
 
