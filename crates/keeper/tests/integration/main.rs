@@ -2,6 +2,7 @@
 
 mod alternates;
 mod discipline;
+mod gate;
 mod lone_server;
 mod model;
 mod never_worse;

@@ -32,7 +32,7 @@
 mod allowed;
 mod fleet;
 mod pauses;
-mod random;
+pub(crate) mod random;
 mod wide;
 
 use crate::model::{Deed, HALF_A_DAY_NS, MS, Machine, NOON_NS, S, Source};

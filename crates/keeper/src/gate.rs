@@ -1,0 +1,277 @@
+//! The gate: when the workload is frozen, and when it is thawed. It decides and freezes
+//! nothing itself.
+//!
+//! | state | event | next state | action |
+//! | --- | --- | --- | --- |
+//! | open | freeze requested | snapshot | close |
+//! | open | the clock is disrupted | waiting | close |
+//! | snapshot | the clock is disrupted | waiting, with a new limit | renew |
+//! | snapshot | thaw requested, or the limit has passed | waiting, with a new limit | measure |
+//! | waiting | the clock is right within the bound | open | open |
+//! | waiting | freeze requested | snapshot, with a new limit | renew |
+//! | waiting | the limit has passed | overdue | open |
+//! | overdue | the clock is right within the bound | open | |
+//! | overdue | freeze requested | snapshot | close |
+//! | overdue | a new disruption | waiting | close |
+//!
+//! In "snapshot" a right clock opens nothing: the snapshot may still be to come, and on a
+//! machine without a host's clock nothing shows a restore before the sources are measured.
+//! In "waiting" the clock is right only by a measurement that is younger than the disruption.
+//!
+//! The limit is counted in looks at most [`LONGEST_LOOK_NS`] apart: where CLOCK_MONOTONIC
+//! counts a pause of an hour, the pause is one look, and takes 0.1 s of a limit of 10 s.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::keeper::ErrorBound;
+use crate::offset::Offset;
+
+/// What a look may take of the limit, ns: the driver looks every 10 ms while it is closed.
+const LONGEST_LOOK_NS: u64 = 100_000_000;
+
+/// What is known of the clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GateClock {
+    /// A disruption moved it, and it was not measured since.
+    Disrupted,
+    /// Nothing is known.
+    Unknown,
+    /// It was measured.
+    Measured {
+        /// When, CLOCK_MONOTONIC, ns.
+        at_ns: u64,
+        /// It is off by this at most, now, ns.
+        error_ns: u64,
+    },
+}
+
+impl GateClock {
+    /// What the keeper knows, now.
+    pub fn new(known: ErrorBound, now_ns: u64) -> Self {
+        match known {
+            ErrorBound::Unknown => Self::Unknown,
+            ErrorBound::Disrupted => Self::Disrupted,
+            ErrorBound::Within { offset, .. } => Self::Measured {
+                at_ns: offset.at_monotonic_ns,
+                error_ns: offset.offset_ns.unsigned_abs().saturating_add(offset.bound_at(now_ns)),
+            },
+        }
+    }
+}
+
+/// What the driver is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GateAction {
+    /// Freeze the workload.
+    Close(GateCause),
+    /// The limit begins again.
+    Renew,
+    /// Measure all sources; the limit begins again.
+    Measure,
+    /// Thaw the workload.
+    Open(GateOpening),
+}
+
+/// Why it was closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GateCause {
+    /// `parachron gate freeze`.
+    Requested,
+    /// The clock was disrupted.
+    Disrupted,
+}
+
+/// Why it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GateOpening {
+    /// The clock is right.
+    Right {
+        /// It is off by this at most, ns.
+        error_ns: u64,
+    },
+    /// The limit has passed, and the clock is not known to be right.
+    Limit,
+    /// The daemon ends.
+    Ended,
+}
+
+/// The state machine.
+#[derive(Debug, Clone)]
+pub struct Gate {
+    bound_ns: u64,
+    limit_ns: u64,
+    state: State,
+    /// What has passed of the limit, ns.
+    passed_ns: u64,
+    looked_ns: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    Snapshot,
+    Waiting { since_ns: u64 },
+    Overdue { since_ns: u64 },
+}
+
+impl Gate {
+    /// An open gate: once closed it opens when the clock is off by `bound_ns` at most, or
+    /// after `limit_ns`.
+    pub fn new(bound_ns: u64, limit_ns: u64) -> Self {
+        Self { bound_ns, limit_ns, state: State::Open, passed_ns: 0, looked_ns: 0 }
+    }
+
+    /// Whether the workload is to be frozen.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.state, State::Snapshot | State::Waiting { .. })
+    }
+
+    /// Whether it was opened because the limit had passed, and the clock was not right since.
+    pub fn is_overdue(&self) -> bool {
+        matches!(self.state, State::Overdue { .. })
+    }
+
+    /// A snapshot is about to be taken.
+    pub fn request_freeze(&mut self, now_ns: u64) -> GateAction {
+        let was_closed = self.is_closed();
+        self.enter(State::Snapshot, now_ns);
+        if was_closed { GateAction::Renew } else { GateAction::Close(GateCause::Requested) }
+    }
+
+    /// The snapshot was taken, or restored. `None` where nothing is closed for it.
+    pub fn request_thaw(&mut self, now_ns: u64) -> Option<GateAction> {
+        (self.state == State::Snapshot).then(|| self.measure(now_ns))
+    }
+
+    /// Something shows that the machine was restored, before the keeper has classified it.
+    pub fn disrupt(&mut self, now_ns: u64) -> GateAction {
+        let was_closed = self.is_closed();
+        self.enter(State::Waiting { since_ns: now_ns }, now_ns);
+        if was_closed { GateAction::Renew } else { GateAction::Close(GateCause::Disrupted) }
+    }
+
+    /// The daemon looks at the clock: at each sample, and whenever what it knows may have
+    /// changed.
+    pub fn follow(&mut self, now_ns: u64, clock: GateClock) -> Option<GateAction> {
+        let look_ns = now_ns.saturating_sub(self.looked_ns).min(LONGEST_LOOK_NS);
+        self.passed_ns = self.passed_ns.saturating_add(look_ns);
+        self.looked_ns = now_ns;
+        let is_past = self.passed_ns >= self.limit_ns;
+        match self.state {
+            State::Open | State::Snapshot if clock == GateClock::Disrupted => {
+                Some(self.disrupt(now_ns))
+            }
+            State::Snapshot if is_past => Some(self.measure(now_ns)),
+            State::Waiting { since_ns } => {
+                if let Some(error_ns) = self.right_error_ns(clock, since_ns) {
+                    self.enter(State::Open, now_ns);
+                    Some(GateAction::Open(GateOpening::Right { error_ns }))
+                } else if is_past {
+                    self.enter(State::Overdue { since_ns }, now_ns);
+                    Some(GateAction::Open(GateOpening::Limit))
+                } else {
+                    None
+                }
+            }
+            State::Overdue { since_ns } => {
+                if self.right_error_ns(clock, since_ns).is_some() {
+                    self.enter(State::Open, now_ns);
+                }
+                None
+            }
+            State::Open | State::Snapshot => None,
+        }
+    }
+
+    fn measure(&mut self, now_ns: u64) -> GateAction {
+        self.enter(State::Waiting { since_ns: now_ns }, now_ns);
+        GateAction::Measure
+    }
+
+    fn right_error_ns(&self, clock: GateClock, since_ns: u64) -> Option<u64> {
+        match clock {
+            GateClock::Measured { at_ns, error_ns } if at_ns >= since_ns => {
+                Some(error_ns).filter(|error_ns| *error_ns <= self.bound_ns)
+            }
+            _ => None,
+        }
+    }
+
+    fn enter(&mut self, state: State, now_ns: u64) {
+        (self.state, self.passed_ns, self.looked_ns) = (state, 0, now_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const LIMIT_MS: u64 = 1000;
+
+    fn gate() -> Gate {
+        Gate::new(10 * MS, LIMIT_MS * MS)
+    }
+
+    fn right(at_ms: u64) -> GateClock {
+        GateClock::Measured { at_ns: at_ms * MS, error_ns: MS }
+    }
+
+    fn is_right(action: Option<GateAction>) -> bool {
+        matches!(action, Some(GateAction::Open(GateOpening::Right { .. })))
+    }
+
+    #[test]
+    fn a_snapshot_is_taken_closed_and_its_restore_opens_once_the_clock_is_measured() {
+        let mut gate = gate();
+        assert_eq!(gate.request_freeze(0), GateAction::Close(GateCause::Requested));
+        // The clock is right all the while: nothing is known of the snapshot.
+        assert_eq!(gate.follow(10 * MS, right(10)), None);
+        assert_eq!(gate.follow(20 * MS, GateClock::Disrupted), Some(GateAction::Renew));
+        // What was measured before the restore.
+        assert_eq!(gate.follow(21 * MS, right(19)), None);
+        let wide = GateClock::Measured { at_ns: 22 * MS, error_ns: 10 * MS + 1 };
+        assert_eq!(gate.follow(22 * MS, wide), None);
+        assert!(gate.is_closed());
+        assert!(is_right(gate.follow(23 * MS, right(23))));
+        assert!(!gate.is_closed());
+    }
+
+    #[test]
+    fn a_pause_that_the_clock_counts_takes_one_look_of_the_limit() {
+        let mut gate = gate();
+        gate.request_freeze(0);
+        let hour_ms = 3_600_000;
+        assert_eq!(gate.follow(hour_ms * MS, right(0)), None);
+        assert_eq!(gate.follow((hour_ms + 1) * MS, GateClock::Disrupted), Some(GateAction::Renew));
+        // Looks of 100 ms: ten of them are the limit.
+        for look in 1..10 {
+            assert_eq!(gate.follow((hour_ms + 1 + look * 100) * MS, GateClock::Disrupted), None);
+        }
+        let at_ns = (hour_ms + 1 + 1000) * MS;
+        let opened = gate.follow(at_ns, GateClock::Disrupted);
+        assert_eq!(opened, Some(GateAction::Open(GateOpening::Limit)));
+        assert!(gate.is_overdue() && !gate.is_closed());
+        // The same disruption closes it no second time, and a new one does.
+        assert_eq!(gate.follow(at_ns + 1, GateClock::Disrupted), None);
+        assert_eq!(gate.disrupt(at_ns + 2), GateAction::Close(GateCause::Disrupted));
+    }
+
+    #[test]
+    fn a_snapshot_that_never_comes_ends_with_a_measurement() {
+        let mut gate = gate();
+        gate.request_freeze(0);
+        let mut actions = (1..=20).filter_map(|look| gate.follow(look * 100 * MS, right(1)));
+        assert_eq!(actions.next(), Some(GateAction::Measure));
+        assert_eq!(actions.next(), Some(GateAction::Open(GateOpening::Limit)));
+        let mut gate = self::gate();
+        assert_eq!(gate.request_thaw(0), None);
+        gate.request_freeze(0);
+        assert_eq!(gate.request_thaw(5 * MS), Some(GateAction::Measure));
+        assert_eq!(gate.follow(6 * MS, right(4)), None);
+        assert!(is_right(gate.follow(7 * MS, right(6))));
+    }
+}
