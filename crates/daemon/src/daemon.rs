@@ -4,6 +4,7 @@ mod corrections;
 mod guard;
 mod start;
 mod status_reply;
+mod waiting;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use keeper::{Action, Cause, Keeper, SystemClock};
 use linux::clock::Clock;
 use linux::file_lock::FileLock;
 use linux::service_manager;
-use linux::wait::{Token, Wait, Wake};
+use linux::wait::Wait;
 use units::OffsetBound;
 
 use crate::board::StatusBoard;
@@ -32,13 +33,6 @@ use crate::settings::Settings;
 use crate::status::{Recents, Status};
 use crate::status_socket::StatusSocket;
 use guard::ClockGuard;
-
-/// What wakes a daemon besides time and signals.
-#[derive(Debug, Clone, Copy)]
-struct Tokens {
-    host: Option<Token>,
-    status: Option<Token>,
-}
 
 /// The file that SIGHUP has it read again.
 struct Configuration {
@@ -120,75 +114,6 @@ impl Daemon {
             return Err(DaemonError::NoReply);
         }
         Ok(self.summary.clone())
-    }
-
-    /// Waits for the next sample, reads the host's messages meanwhile, and
-    /// replies to who asks; whether to go on.
-    fn wait(
-        &mut self,
-        wait: &mut Wait,
-        tokens: &mut Tokens,
-        deadline: Instant,
-        log: &mut impl FnMut(Line),
-    ) -> Result<bool, DaemonError> {
-        // A pause that ends just after a sample is seen at a third of the time.
-        let third = deadline.saturating_duration_since(Instant::now()) / 3;
-        let glances = self.looks_between().then_some([third * 2, third]).into_iter().flatten();
-        let mut glances = glances.filter_map(|before| deadline.checked_sub(before));
-        let mut glance = glances.next();
-        loop {
-            match wait.until(glance.unwrap_or(deadline)).map_err(DaemonError::Wait)? {
-                Wake::Deadline if glance.is_some() && !self.has_moved() => glance = glances.next(),
-                // A flood of messages does not keep it from its samples.
-                Wake::Readable(token)
-                    if Some(token) == tokens.host && Instant::now() < deadline =>
-                {
-                    self.in_order(log, Self::read_host);
-                }
-                Wake::Readable(token) if Some(token) == tokens.status => {
-                    self.answer();
-                    let is_exhausted = self.asked.as_ref().is_some_and(StatusSocket::is_exhausted);
-                    wait.mute(tokens.status.filter(|_| is_exhausted));
-                    // Who asks all the time does not keep it from its samples.
-                    if Instant::now() >= deadline {
-                        return Ok(true);
-                    }
-                }
-                Wake::Reload => {
-                    self.in_order(log, |daemon, log| log(line(daemon.reload())));
-                    *tokens = self.wake_for(wait)?;
-                    return Ok(true);
-                }
-                // The other descriptor: the clock was set. Or a flood of messages.
-                Wake::Deadline | Wake::Readable(_) => return Ok(true),
-                Wake::Signal | Wake::ReaderGone => return Ok(false),
-            }
-        }
-    }
-
-    /// Has `wait` wake for the clock set, for the host and for who asks, as
-    /// they are now.
-    fn wake_for(&self, wait: &mut Wait) -> Result<Tokens, DaemonError> {
-        wait.forget_all();
-        // First the clock set: it is reported before the host's messages.
-        if let Some(clock_set) = self.sampler.clock_set() {
-            wait.add(clock_set).map_err(DaemonError::Wait)?;
-        }
-        let host = self.sources.iter().find_map(|source| source.host()).map(|host| wait.add(host));
-        let status = self.asked.as_ref().map(|socket| wait.add(socket));
-        Ok(Tokens {
-            host: host.transpose().map_err(DaemonError::Wait)?,
-            status: status.transpose().map_err(DaemonError::Wait)?,
-        })
-    }
-
-    /// Serves who asks.
-    fn answer(&mut self) {
-        if let Some(mut socket) = self.asked.take() {
-            // It has numbers and text alone: its JSON form always exists.
-            socket.serve(|| serde_json::to_string(&self.status()).unwrap_or_default() + "\n");
-            self.asked = Some(socket);
-        }
     }
 
     /// Where other threads of this process read the status, as of the last sample.
