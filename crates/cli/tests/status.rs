@@ -29,6 +29,7 @@ fn status(asked: u32) -> Status {
         sources: Vec::new(),
         beside: None,
         chronyd_error: None,
+        gate: None,
         next: NextStatus { action: NextAction::Wait, by_ns: None, why: None },
         recent: [].into(),
         counts: keeper::event::Summary::default(),

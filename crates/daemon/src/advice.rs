@@ -65,6 +65,10 @@ pub fn of(error: &DaemonError) -> (String, String) {
              (packaging/parachrond.service); --dry-run needs no permission"
                 .into(),
         ),
+        DaemonError::Gate(_) => (
+            error.to_string(),
+            "name another control group in gate: put the workload in a slice of its own".into(),
+        ),
         DaemonError::UnusableSource { path, why } => {
             (format!("--phc {}: {why}", path.display()), "use another path, or remove --phc".into())
         }

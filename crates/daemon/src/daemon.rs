@@ -24,6 +24,7 @@ use crate::board::StatusBoard;
 use crate::chronyd::ChronydClient;
 use crate::clockbound::ClockBound;
 use crate::error::DaemonError;
+use crate::gate::{CLOSED_LOOK, ClockGate};
 use crate::host_time::HostTimeFile;
 use crate::kept_clock::{KeptClock, behind_ns, monotonic_ns};
 use crate::learnt::LearntFile;
@@ -55,6 +56,7 @@ pub struct Daemon {
     others: OtherDaemons,
     chronyd: ChronydClient,
     clockbound: ClockBound,
+    gate: Option<ClockGate>,
     host_time: HostTimeFile,
     learnt: LearntFile,
     summary: Summary,
@@ -97,7 +99,9 @@ impl Daemon {
                 break;
             }
             // Overdue samples are left out, not made up for.
-            next = (next + self.observer.next_sample_in()).max(Instant::now());
+            let interval = self.observer.next_sample_in();
+            let interval = if self.is_gate_closed() { interval.min(CLOSED_LOOK) } else { interval };
+            next = (next + interval).max(Instant::now());
             let deadline = end.map_or(next, |end| next.min(end));
             if !self.wait(&mut wait, &mut tokens, deadline, &mut log)? {
                 break;
@@ -106,6 +110,7 @@ impl Daemon {
             next = next.min(Instant::now());
         }
         self.store_learnt(true);
+        self.gate.iter_mut().for_each(|gate| gate.end(&mut self.events));
         self.events.drain(..).map(line).for_each(&mut log);
         self.held.drain(..).for_each(&mut log);
         self.summary.ran_s = begun.elapsed().as_secs_f64();
@@ -150,7 +155,8 @@ impl Daemon {
     ) {
         let mut held = std::mem::take(&mut self.held);
         work(self, &mut |line| held.push(line));
-        if self.observer.is_gathering() {
+        // A frozen process may hold what the log needs: journald itself, or a full pipe.
+        if self.observer.is_gathering() || self.is_gate_closed() {
             self.held = held;
         } else {
             held.sort_by_key(|line| line.at_monotonic_ns);
@@ -170,6 +176,7 @@ impl Daemon {
         let sample = self.sampler.sample(self.observer.is_gathering());
         self.clockbound.note_sample(&sample);
         self.host_time.note_sample(&sample);
+        self.gate.iter_mut().for_each(|gate| gate.note_sample(&sample, &mut self.events));
         let mut disruptions = self.observer.observe(sample).disruptions;
         self.host_time.note_disruptions(&disruptions);
         // What seems to have happened may have happened to the TSC.
@@ -231,6 +238,7 @@ impl Daemon {
         loop {
             // What is known changes with each: before a step, no bound holds.
             self.events.extend(self.clockbound.publish(self.keeper.error_bound(monotonic_ns())));
+            self.follow_gate();
             self.events.drain(..).for_each(|event| log(line(event)));
             let Some(action) = self.keeper.next(monotonic_ns()) else { break };
             if self.is_cancelled(&action) {

@@ -11,6 +11,7 @@ use sources::chronyd_client::FeedError;
 use sources::host::Channel;
 use sources::phc::UnknownScale;
 
+use crate::gate::GateRefusal;
 use crate::program;
 
 impl DaemonError {
@@ -30,7 +31,8 @@ impl DaemonError {
             Self::OtherDaemonsUnknown(_)
             | Self::AlreadyRunning { .. }
             | Self::Lock { .. }
-            | Self::NotPermitted(_) => program::REFUSED,
+            | Self::NotPermitted(_)
+            | Self::Gate(_) => program::REFUSED,
             Self::NoSource(_)
             | Self::NoReply
             | Self::UnusableSource { .. }
@@ -73,6 +75,9 @@ pub enum DaemonError {
     /// This process may not set the clock.
     #[error("cannot set the time of day: {0}")]
     NotPermitted(NoPermission),
+    /// The gate would freeze what has to thaw it.
+    #[error("gate: {0}")]
+    Gate(#[from] GateRefusal),
     /// Two sources are one: it would be counted twice.
     #[error("{0}")]
     DuplicateSource(String),

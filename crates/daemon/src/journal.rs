@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use disruptions::{Disruption, Kind, Kinds, text};
+use keeper::GateOpening;
 use keeper::event::{Event, Line};
 use serde_json::Value;
 
@@ -87,7 +88,10 @@ fn head(message: String, priority: Priority, program: &str, at_monotonic_ns: u64
 pub fn priority(event: &Event) -> Priority {
     match event {
         Event::Disruption(disruption) => of_kinds(disruption.kinds),
-        Event::Failed { .. } | Event::ReloadRefused { .. } => Priority::Error,
+        Event::Failed { .. }
+        | Event::ReloadRefused { .. }
+        | Event::GateFailed { .. }
+        | Event::GateOpened { why: GateOpening::Limit, .. } => Priority::Error,
         Event::Refused { .. }
         | Event::FrequencyFile { .. }
         | Event::WrongRate { .. }
@@ -100,6 +104,8 @@ pub fn priority(event: &Event) -> Priority {
         | Event::TickReset { .. }
         | Event::LeapSecond { .. }
         | Event::SourceReachable { .. }
+        | Event::GateClosed { .. }
+        | Event::GateOpened { .. }
         | Event::Reloaded(_) => Priority::Notice,
         Event::Started(_) | Event::Synchronised(_) | Event::Summary(_) => Priority::Info,
     }

@@ -38,6 +38,16 @@ pub const OPTIONS: &[ProgramOption] = &[
         value: None,
         help: "Report corrections and make none; needs no permission",
     },
+    ProgramOption {
+        name: "prepare-gate",
+        value: None,
+        help: "Let the daemon's group freeze what `gate` lists, and exit",
+    },
+    ProgramOption {
+        name: "thaw",
+        value: None,
+        help: "Thaw what a killed daemon left frozen, and exit",
+    },
     ProgramOption { name: "help", value: None, help: "Print this help" },
     ProgramOption { name: "version", value: None, help: "Print the version" },
 ];

@@ -12,7 +12,9 @@ use sources::phc::PhcSpec;
 use sources::unique::duplicate_of;
 use sources::{NtpServer, SourceError};
 
+use crate::configuration;
 use crate::error::DaemonError;
+use crate::gate::GateEntry;
 
 /// A daemon's settings. The defaults correct the clock by what the host
 /// offers.
@@ -31,6 +33,8 @@ pub struct Settings {
     /// The file in which the time is published for VMMs; nowhere by default, and in
     /// no dry run.
     pub host_time: Option<PathBuf>,
+    /// The workload that is frozen while the clock may be wrong.
+    pub gate: GateSettings,
     /// The interval of samples.
     pub interval: Duration,
     /// When to end; never by itself where there is none.
@@ -59,6 +63,31 @@ pub struct Settings {
     pub consumers: Vec<String>,
     /// The files that samples are read from.
     pub paths: ProbePaths,
+}
+
+/// The gate: no control group by default.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GateSettings {
+    /// What is frozen.
+    pub entries: Vec<GateEntry>,
+    /// What the clock is off by at most when it opens.
+    pub bound: Duration,
+    /// It opens after this whatever the clock is.
+    pub limit: Duration,
+    /// Where `parachron gate` asks.
+    pub socket: PathBuf,
+}
+
+impl Default for GateSettings {
+    fn default() -> Self {
+        Self {
+            entries: Vec::new(),
+            bound: Duration::from_millis(10),
+            limit: Duration::from_secs(10),
+            socket: configuration::GATE_SOCKET.into(),
+        }
+    }
 }
 
 /// The time sources: those named, and those found on this machine.
@@ -120,6 +149,7 @@ impl Default for Settings {
             chronyd: ChronydSettings::default(),
             clockbound: None,
             host_time: None,
+            gate: GateSettings::default(),
             interval: Duration::from_millis(500),
             duration: None,
             dry_run: false,

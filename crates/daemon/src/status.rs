@@ -37,6 +37,9 @@ pub struct Status {
     /// null while it does, or where it is sent none.
     #[serde(default)]
     pub chronyd_error: Option<String>,
+    /// The gate; null where none is configured.
+    #[serde(default)]
+    pub gate: Option<GateStatus>,
     /// What would be done now.
     pub next: NextStatus,
     /// What happened and what was done about it, the last at the end.
@@ -90,6 +93,31 @@ pub struct KernelStatus {
     pub estimated_error_ns: i64,
     /// The frequency correction, ppm.
     pub frequency_ppm: f64,
+}
+
+/// The gate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GateStatus {
+    /// Its state.
+    pub state: GateState,
+    /// It opens once the clock is off by this at most, ns.
+    pub bound_ns: u64,
+    /// The control groups that it freezes, of those that exist now.
+    pub groups: Vec<String>,
+    /// Why it did not do what it is configured for, the last time.
+    pub trouble: Option<String>,
+}
+
+/// The states of a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GateState {
+    /// The workload runs.
+    Open,
+    /// It is frozen.
+    Closed,
+    /// It runs, though the clock was not right when the limit had passed.
+    Overdue,
 }
 
 /// A source.
@@ -204,6 +232,9 @@ impl Recents {
                 | Event::LeapSecond { .. }
                 | Event::WrongRate { .. }
                 | Event::ReloadRefused { .. }
+                | Event::GateClosed { .. }
+                | Event::GateOpened { .. }
+                | Event::GateFailed { .. }
         ) {
             return;
         }

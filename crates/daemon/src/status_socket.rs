@@ -35,6 +35,9 @@ const MOST_CLIENTS: usize = 16;
 /// monitors that ask each second; a flood of clients costs 0.2 % of a CPU.
 const MOST_BETWEEN_SAMPLES: u32 = 128;
 
+/// What a client waits.
+const LIMIT: std::time::Duration = std::time::Duration::from_secs(2);
+
 /// The name of the listener among the epoll's; clients' are counted from 1.
 const LISTENER: u64 = 0;
 
@@ -61,7 +64,19 @@ pub fn parse(received: &[u8]) -> Result<(), NotARequest> {
 /// # Errors
 /// None listens there, or it does not reply within two seconds.
 pub fn ask(path: &Path) -> io::Result<String> {
-    let limit = Some(std::time::Duration::from_secs(2));
+    let mut stream = connect(path)?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    stream.write_all(REQUEST)?;
+    let mut reply = String::new();
+    stream.take(1 << 20).read_to_string(&mut reply)?;
+    Ok(reply)
+}
+
+/// Connects to a daemon's socket.
+///
+/// # Errors
+/// None listens there, or it takes nobody within two seconds.
+pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
     let socket = net::socket_with(
         net::AddressFamily::UNIX,
         net::SocketType::STREAM,
@@ -69,14 +84,24 @@ pub fn ask(path: &Path) -> io::Result<String> {
         None,
     )?;
     // Before it connects: a daemon that is stopped takes nobody, and its queue may be full.
-    net::sockopt::set_socket_timeout(&socket, net::sockopt::Timeout::Send, limit)?;
+    net::sockopt::set_socket_timeout(&socket, net::sockopt::Timeout::Send, Some(LIMIT))?;
     net::connect(&socket, &net::SocketAddrUnix::new(path)?)?;
-    let mut stream = UnixStream::from(socket);
-    stream.set_read_timeout(limit)?;
-    stream.write_all(REQUEST)?;
-    let mut reply = String::new();
-    stream.take(1 << 20).read_to_string(&mut reply)?;
-    Ok(reply)
+    Ok(UnixStream::from(socket))
+}
+
+/// Listens at `path`, after removing what an earlier process left there.
+///
+/// # Errors
+/// Somebody listens there, it is something else, or the folder is not ours
+/// to write.
+pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
+    if let Some(folder) = path.parent() {
+        DirBuilder::new().mode(0o755).recursive(true).create(folder)?;
+    }
+    remove_leftover(path)?;
+    let listener = UnixListener::bind(path)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
 }
 
 /// Listens.
@@ -100,13 +125,8 @@ impl StatusSocket {
     /// Somebody listens there, it is something else, or the folder is not ours
     /// to write.
     pub(crate) fn bind(path: &Path) -> io::Result<Self> {
-        if let Some(folder) = path.parent() {
-            DirBuilder::new().mode(0o755).recursive(true).create(folder)?;
-        }
-        remove_leftover(path)?;
-        let listener = UnixListener::bind(path)?;
+        let listener = listen(path)?;
         fs::set_permissions(path, Permissions::from_mode(0o666))?;
-        listener.set_nonblocking(true)?;
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
         let (clients, next, left) = (VecDeque::new(), LISTENER + 1, MOST_BETWEEN_SAMPLES);

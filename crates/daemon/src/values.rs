@@ -136,6 +136,22 @@ pub fn poll(text: &str) -> Result<Duration, String> {
     duration::within(text, Duration::from_secs(1)..=Duration::from_secs(86_400), "1s to 24h")
 }
 
+/// What the clock may be off by when the gate opens.
+///
+/// # Errors
+/// It is no time, or out of range.
+pub fn gate_bound(text: &str) -> Result<Duration, String> {
+    duration::within(text, Duration::from_micros(10)..=Duration::from_secs(10), "10us to 10s")
+}
+
+/// How long the gate may be closed.
+///
+/// # Errors
+/// It is no time, or out of range.
+pub fn gate_limit(text: &str) -> Result<Duration, String> {
+    duration::within(text, Duration::from_millis(100)..=Duration::from_secs(600), "100ms to 10min")
+}
+
 /// How long a reply is waited for: samples and signals wait as long.
 ///
 /// # Errors

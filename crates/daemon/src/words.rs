@@ -7,7 +7,7 @@ use facts::steering::TimeKeeperKind;
 use facts::text::printable;
 use instruments::figures::{count, signed, time};
 use keeper::event::{Basis, Corrected, Event, Method, Started, Summary};
-use keeper::{Cause, Corrector, Policy, Refusal};
+use keeper::{Cause, Corrector, GateCause, GateOpening, Policy, Refusal};
 use units::calendar::{self, Date};
 
 /// An event in one line, however long: `step: +2.000 s, selected source …`.
@@ -68,11 +68,36 @@ pub fn describe(event: &Event) -> (String, Vec<String>) {
         Event::LeapSecond { by_s, dry_run } => ("leap second", vec![leap(*by_s, *dry_run)]),
         Event::WrongRate { ppm } => ("wrong rate", wrong_rate(*ppm)),
         Event::Synchronised(basis) => ("synchronised", vec![offset(basis)]),
+        Event::GateClosed { cause, groups } => ("gate closed", vec![closing(*cause, *groups)]),
+        Event::GateOpened { why, held_ns } => ("gate opened", vec![opening(*why, *held_ns)]),
+        Event::GateFailed { why } => ("gate failed", vec![why.clone()]),
         Event::Reloaded(now) => ("reloaded", self::start(now)),
         Event::ReloadRefused { why } => ("reload refused", vec![why.clone()]),
         Event::Summary(summary) => ("summary", self::summary(summary)),
     };
     (kind.to_owned(), message)
+}
+
+fn closing(cause: GateCause, groups: usize) -> String {
+    let cause = match cause {
+        GateCause::Requested => "requested for a snapshot",
+        GateCause::Disrupted => "the clock was disrupted",
+    };
+    format!("{cause}; {} frozen", quantity(groups as u64, "control group", "control groups"))
+}
+
+fn opening(why: GateOpening, held_ns: u64) -> String {
+    let held = time(held_ns as f64);
+    match why {
+        GateOpening::Right { error_ns } => {
+            format!("after {held}: the clock is off by {} at most", time(error_ns as f64))
+        }
+        GateOpening::Limit => format!(
+            "after {held}: the limit has passed, and the clock is not known to be right; run \
+             `parachron status`, or raise gate-limit"
+        ),
+        GateOpening::Ended => format!("after {held}: the daemon ends"),
+    }
 }
 
 /// A reason often begins with the source's name itself.

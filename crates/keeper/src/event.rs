@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::action::{Cause, Correction, Refusal};
+use crate::gate::{GateCause, GateOpening};
 use crate::policy::Policy;
 
 /// One line: an event and its time.
@@ -108,6 +109,25 @@ pub enum Event {
     },
     /// The clock is right: once after each start, disruption and step.
     Synchronised(Basis),
+    /// The gate closed: the workload is frozen until the clock is right.
+    GateClosed {
+        /// Why.
+        cause: GateCause,
+        /// How many control groups were frozen.
+        groups: usize,
+    },
+    /// The gate opened: the workload is thawed.
+    GateOpened {
+        /// Why.
+        why: GateOpening,
+        /// How long it was closed, ns.
+        held_ns: u64,
+    },
+    /// The gate did not do what it is configured for.
+    GateFailed {
+        /// Why.
+        why: String,
+    },
     /// The configuration was read again, and is in force.
     Reloaded(Box<Started>),
     /// The configuration was read again, and cannot be used: the one before

@@ -55,8 +55,9 @@ impl ConfigOption {
 
     /// Whether `parachrond` alone has it, which serves and stores what it names.
     pub fn is_of_service(&self) -> bool {
-        ["metrics", "web-config", "records", "records-limit", "consumers", "state-folder"]
-            .contains(&self.key)
+        self.key.starts_with("gate")
+            || ["metrics", "web-config", "records", "records-limit", "consumers", "state-folder"]
+                .contains(&self.key)
     }
 
     /// Sets it to what a command line has: a list to all values, and a flag to true.
@@ -204,6 +205,20 @@ pub const OPTIONS: &[ConfigOption] = &[
         "Publish the clock's error bound for ClockBound clients in this folder. Empty: do not",
         "publish it.",
     ], |to, value| set(&mut to.clockbound, path_or_none(value))),
+    option("gate", "GROUPS", "[]", &[
+        "Freeze these control groups while the clock may be wrong after a restore:",
+        "\"workload.slice\", \"db.service\", \"/PATH\" below the cgroup mount, or \"*\" for all but",
+        "the daemon's own slice and the service manager. See docs/guide/gate.md.",
+    ], |to, value| set(&mut to.gate.entries, list(value, str::parse))),
+    option("gate-bound", "TIME", "\"10ms\"", &[
+        "Thaw them once the clock is off by this at most. Larger offsets are stepped.",
+    ], |to, value| set(&mut to.gate.bound, parsed(value, values::gate_bound))),
+    option("gate-limit", "TIME", "\"10s\"", &[
+        "Thaw them after this time, 100ms to 10min, whatever the clock is, and log an error.",
+    ], |to, value| set(&mut to.gate.limit, parsed(value, values::gate_limit))),
+    option("gate-socket", "PATH", "\"/run/parachron/gate.sock\"", &[
+        "Serve `parachron gate` on this socket, which root and the daemon's user may open.",
+    ], |to, value| set(&mut to.gate.socket, path(value))),
     option("host-time", "FILE", "\"\"", &[
         "On a host of virtual machines: publish the time in this file, such as",
         "\"/run/parachron/host-time\", from which a VMM writes its guests' VMClock pages.",

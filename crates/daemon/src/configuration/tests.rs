@@ -35,7 +35,7 @@ fn every_setting_has_a_key_that_changes_it() {
                 step-threshold = '1s'\ntolerance = '2ms'\nmax-step = '1d'\nburst = 0x10\n\
                 min-interval = '1min'\nnever-backward = true\nchrony = ['sock=/run/c']\n\
                 allow-daemon = ['openntpd']\nforce = true\ndry-run = true\ninterval = '10s'\n\
-                status-socket = ''\nmetrics = '[::1]:9975'\nweb-config = '/etc/w'\nrecords = '/r'\nrecords-limit = 4\nconsumers = ['ceph']\nstate-folder = ''\nclockbound = '/run/b'\nhost-time = '/run/t'\nvmclock = '/tmp/v'\nkernel-log = '/tmp/k'\n";
+                status-socket = ''\nmetrics = '[::1]:9975'\nweb-config = '/etc/w'\nrecords = '/r'\nrecords-limit = 4\nconsumers = ['ceph']\nstate-folder = ''\nclockbound = '/run/b'\ngate = ['*', 'a.slice', '/b']\ngate-bound = '10us'\ngate-limit = '10min'\ngate-socket = '/run/g'\nhost-time = '/run/t'\nvmclock = '/tmp/v'\nkernel-log = '/tmp/k'\n";
     assert_eq!(text.lines().count(), OPTIONS.len());
     let Settings {
         policy,
@@ -55,6 +55,7 @@ fn every_setting_has_a_key_that_changes_it() {
         state_folder,
         clockbound,
         host_time,
+        gate,
         paths,
     } = parse(text).unwrap();
     let keeper::Policy {
@@ -93,6 +94,8 @@ fn every_setting_has_a_key_that_changes_it() {
     assert_eq!((records, records_limit_mb), (Some("/r".into()), 4));
     assert_eq!((metrics, consumers), ("[::1]:9975".parse().ok(), vec!["ceph".to_owned()]));
     assert_eq!(host_time, Some("/run/t".into()));
+    assert_eq!((gate.entries.len(), gate.socket), (3, "/run/g".into()));
+    assert_eq!((gate.bound, gate.limit), (Duration::from_micros(10), Duration::from_secs(600)));
     assert_eq!((paths.vmclock, paths.kernel_log), ("/tmp/v".into(), "/tmp/k".into()));
 }
 

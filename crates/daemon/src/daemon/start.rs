@@ -18,6 +18,7 @@ use crate::clockbound::ClockBound;
 use crate::configuration;
 use crate::discovery::{self, Found};
 use crate::error::DaemonError;
+use crate::gate::ClockGate;
 use crate::host_time::HostTimeFile;
 use crate::kept_clock::{KeptClock, Simulated, behind_ns};
 use crate::learnt::LearntFile;
@@ -35,6 +36,7 @@ impl Daemon {
     /// Why it cannot be kept by these settings.
     pub fn new(settings: Settings) -> Result<Self, DaemonError> {
         settings.check()?;
+        ClockGate::check(&settings)?;
         let others = OtherDaemons::new(&settings)?;
         let lock = take_permission(&settings, false)?;
         let (found, mut not_used) = discovery::find(&settings, &[])?;
@@ -43,6 +45,7 @@ impl Daemon {
         let asked = bind_status_socket(&settings, None, &mut not_used);
         let clockbound = ClockBound::new(&settings, lock.is_some(), &mut not_used);
         let host_time = HostTimeFile::new(&settings, &mut not_used);
+        let gate = ClockGate::new(&settings, &mut not_used);
         let mut daemon = Self {
             sampler: Sampler::new(&settings.paths),
             observer: Observer::new(settings.interval),
@@ -52,6 +55,7 @@ impl Daemon {
             guard: ClockGuard::default(),
             clockbound,
             host_time,
+            gate,
             learnt: LearntFile::new(settings.state_folder.clone()),
             settings,
             sources,
@@ -125,6 +129,7 @@ impl Daemon {
     /// As of [`Daemon::new`]; it goes on as before.
     fn take_over(&mut self, settings: Settings) -> Result<(), DaemonError> {
         settings.check()?;
+        ClockGate::check(&settings)?;
         let others = OtherDaemons::new(&settings)?;
         let lock = take_permission(&settings, self.lock.is_some())?;
         let (found, mut not_used) = discovery::find(&settings, &self.sources)?;
@@ -178,6 +183,11 @@ impl Daemon {
             self.host_time = HostTimeFile::default();
             self.host_time = HostTimeFile::new(&settings, &mut not_used);
         }
+        if is_other_clock || settings.gate != self.settings.gate {
+            // What is frozen is thawed first.
+            self.gate = None;
+            self.gate = ClockGate::new(&settings, &mut not_used);
+        }
         self.lock = if settings.sets_the_clock() { lock.or(self.lock.take()) } else { None };
         self.asked = bind_status_socket(&settings, self.asked.take(), &mut not_used);
         (self.sources, self.not_used, self.others) = (sources, not_used, others);
@@ -196,7 +206,14 @@ fn policy(settings: &Settings, others: &OtherDaemons) -> Policy {
         Corrector::Kernel if others.current().is_some() => Corrector::Beside,
         corrector => corrector,
     };
-    Policy { corrector, ..settings.policy.clone() }
+    let mut policy = Policy { corrector, ..settings.policy.clone() };
+    if !settings.gate.entries.is_empty() {
+        // Slewing what the gate waits for would take minutes; a frozen program sees no step.
+        let bound_ns = u64::try_from(settings.gate.bound.as_nanos()).unwrap_or(u64::MAX);
+        policy.step_threshold_ns = policy.step_threshold_ns.min(bound_ns / 2);
+        policy.tolerance_ns = policy.tolerance_ns.min(bound_ns / 2);
+    }
+    policy
 }
 
 /// The lock of who may set the clock, unless it is held.

@@ -7,6 +7,7 @@ use linux::adjtimex;
 use linux::clock::Clock;
 
 use super::Daemon;
+use crate::gate::ClockGate;
 use crate::kept_clock::monotonic_ns;
 use crate::status::{ClockStatus, KernelStatus, NextAction, NextStatus, SourceStatus, Status};
 use crate::words;
@@ -36,6 +37,7 @@ pub(super) fn status(daemon: &Daemon) -> Status {
         // With chronyd's socket or makestep this process takes no place beside it.
         beside: daemon.others.current().filter(|_| daemon.is_beside()).cloned(),
         chronyd_error: daemon.chronyd.trouble().map(str::to_owned),
+        gate: daemon.gate.as_ref().map(ClockGate::status),
         next: next(view.next),
         recent: daemon.recents.lines(),
         counts,

@@ -3,11 +3,14 @@
 
 use std::time::Instant;
 
+use keeper::Cause;
 use keeper::event::Line;
 use linux::wait::{Token, Wait, Wake};
 
 use super::{Daemon, line};
 use crate::error::DaemonError;
+use crate::gate::ClockGate;
+use crate::kept_clock::monotonic_ns;
 use crate::status_socket::StatusSocket;
 
 /// What wakes a daemon besides time and signals.
@@ -15,6 +18,7 @@ use crate::status_socket::StatusSocket;
 pub(super) struct Tokens {
     host: Option<Token>,
     status: Option<Token>,
+    gate: Option<Token>,
 }
 
 impl Daemon {
@@ -50,6 +54,10 @@ impl Daemon {
                         return Ok(true);
                     }
                 }
+                Wake::Readable(token) if Some(token) == tokens.gate => {
+                    self.serve_gate();
+                    return Ok(true);
+                }
                 Wake::Reload => {
                     self.in_order(log, |daemon, log| log(line(daemon.reload())));
                     *tokens = self.wake_for(wait)?;
@@ -72,10 +80,32 @@ impl Daemon {
         }
         let host = self.sources.iter().find_map(|source| source.host()).map(|host| wait.add(host));
         let status = self.asked.as_ref().map(|socket| wait.add(socket));
+        let gate = self.gate.as_ref().map(|gate| wait.add(&gate.socket));
         Ok(Tokens {
             host: host.transpose().map_err(DaemonError::Wait)?,
             status: status.transpose().map_err(DaemonError::Wait)?,
+            gate: gate.transpose().map_err(DaemonError::Wait)?,
         })
+    }
+
+    pub(super) fn is_gate_closed(&self) -> bool {
+        self.gate.as_ref().is_some_and(ClockGate::is_closed)
+    }
+
+    /// The gate follows what is published.
+    pub(super) fn follow_gate(&mut self) {
+        let Some(gate) = &mut self.gate else { return };
+        let now_ns = monotonic_ns();
+        if gate.follow(self.keeper.error_bound(now_ns), now_ns, &mut self.events) {
+            self.keeper.suspect(monotonic_ns(), Cause::HostResumed);
+        }
+    }
+
+    fn serve_gate(&mut self) {
+        let Some(gate) = &mut self.gate else { return };
+        if gate.serve(monotonic_ns(), &mut self.events) {
+            self.keeper.suspect(monotonic_ns(), Cause::HostResumed);
+        }
     }
 
     /// Serves who asks.

@@ -1,5 +1,8 @@
 //! The program as it runs in a test, which ends it.
 
+// Each test program uses some of these.
+#![allow(dead_code)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

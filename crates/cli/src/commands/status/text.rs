@@ -1,6 +1,6 @@
 //! The status as people read it.
 
-use daemon::status::{ClockStatus, NextAction, SourceStatus, Status};
+use daemon::status::{ClockStatus, GateState, GateStatus, NextAction, SourceStatus, Status};
 use daemon::words::date_and_time;
 use disruptions::text::span;
 use instruments::figures::{signed, time};
@@ -36,6 +36,7 @@ pub(super) fn page(status: &Status) -> String {
         format!("beside: {shown}: only steps")
     }));
     lines.extend(status.chronyd_error.as_ref().map(|why| format!("chronyd: {why}")));
+    lines.extend(status.gate.as_ref().map(gate));
     lines.push(format!("next: {}", next(status)));
     let mut page = wrapped(&lines);
     page.push('\n');
@@ -49,6 +50,17 @@ pub(super) fn page(status: &Status) -> String {
         page.push_str(&wrapped(&recent.collect::<Vec<_>>()));
     }
     page
+}
+
+fn gate(gate: &GateStatus) -> String {
+    let state = match gate.state {
+        GateState::Open => "open",
+        GateState::Closed => "closed: the workload is frozen until the clock is right",
+        GateState::Overdue => "opened after its limit, and the clock is still not right",
+    };
+    let trouble = gate.trouble.as_ref().map_or(String::new(), |why| format!("; {why}"));
+    let (groups, bound) = (gate.groups.len(), time(gate.bound_ns as f64));
+    format!("gate: {state}; control groups: {groups}, bound {bound}{trouble}")
 }
 
 fn wrapped(lines: &[String]) -> String {
@@ -223,6 +235,12 @@ mod tests {
             }))
             .unwrap(),
             chronyd_error: Some("burst: chronyd refused: not authorised".into()),
+            gate: Some(GateStatus {
+                state: GateState::Open,
+                bound_ns: 10_000_000,
+                groups: vec!["/sys/fs/cgroup/workload.slice".into()],
+                trouble: Some("no process can watch the gate".into()),
+            }),
             next: NextStatus {
                 action: NextAction::Refuse,
                 by_ns: Some(5),
@@ -242,7 +260,7 @@ mod tests {
         assert_eq!(page.lines().find(too_wide), None);
         assert!(!page.contains('\u{1b}'), "{page}");
         assert_eq!(
-            page.lines().take(7).collect::<Vec<_>>(),
+            page.lines().take(8).collect::<Vec<_>>(),
             [
                 "parachron 0.1.0, process 7, running 1 d 1 h; dry run: nothing is corrected",
                 "clock: synchronised; offset -1.23 µs ± 3.40 µs, selected phc /dev/ptp0 (KVM",
@@ -250,6 +268,7 @@ mod tests {
                 "kernel: synchronised, error at most 8.00 ms, frequency -12.500 ppm",
                 "beside: ntpd (ntpsec.service; only its unit is visible): only steps",
                 "chronyd: burst: chronyd refused: not authorised",
+                "gate: open; control groups: 1, bound 10.0 ms; no process can watch the gate",
                 "next: +5.00 ns not corrected: rate limit",
             ]
         );

@@ -3,14 +3,22 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use daemon::{configuration, program};
+use daemon::{configuration, gate, program};
 use lexopt::prelude::*;
 
 /// What was asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Task {
     Keep,
+    PrepareGate,
+    Thaw,
+    /// The daemon itself starts one so.
+    WatchGate {
+        list: PathBuf,
+        limit: Duration,
+    },
     Check,
     Help,
     Version,
@@ -38,6 +46,13 @@ pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Arguments, 
     while let Some(word) = parser.next().map_err(failed)? {
         match word {
             Long("config") => given.config = Some(parser.value().map_err(failed)?.into()),
+            Long("prepare-gate") => given.task = Task::PrepareGate,
+            Long("thaw") => given.task = Task::Thaw,
+            Long(gate::WATCHER_OPTION) => {
+                let list = parser.value().map_err(failed)?.into();
+                let limit_ms = parser.value().map_err(failed)?.parse().map_err(failed)?;
+                given.task = Task::WatchGate { list, limit: Duration::from_millis(limit_ms) };
+            }
             Long("check") => given.task = Task::Check,
             Long("dry-run") => given.is_dry_run = true,
             Short('h') | Long("help") => given.task = Task::Help,

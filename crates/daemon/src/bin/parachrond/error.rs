@@ -32,6 +32,9 @@ pub(crate) enum ProgramError {
     /// There is no thread for metrics or records.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
+    /// The gate's groups cannot be prepared, watched or thawed.
+    #[error("gate: {0}")]
+    Gate(io::Error),
     /// The daemon does not start, or ends.
     #[error("{}", advice::in_file(&advice::of(.0).0))]
     Daemon(#[from] DaemonError),
@@ -49,6 +52,7 @@ impl ProgramError {
             Self::Thread(_) => {
                 "raise the process limit (`ulimit -u`, or TasksMax= in the unit)".into()
             }
+            Self::Gate(_) => "run it as root; write 0 to cgroup.freeze of what is frozen".into(),
             Self::Daemon(error) => advice::in_file(&advice::of(error).1),
         }
     }
@@ -57,7 +61,9 @@ impl ProgramError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Configuration(_) | Self::WebConfig(_) => program::USAGE,
-            Self::Signals(_) | Self::Listen { .. } | Self::Thread(_) => program::FAILED,
+            Self::Signals(_) | Self::Listen { .. } | Self::Thread(_) | Self::Gate(_) => {
+                program::FAILED
+            }
             Self::Daemon(error) => error.exit_code(),
         }
     }

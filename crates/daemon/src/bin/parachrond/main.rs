@@ -3,6 +3,7 @@
 
 mod arguments;
 mod error;
+mod gate_tasks;
 mod log;
 mod metrics;
 mod minutes;
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 
 use arguments::{Arguments, Task};
 use daemon::configuration;
-use daemon::{Daemon, Settings};
+use daemon::{Daemon, Settings, gate};
 use error::ProgramError;
 use linux::wait::{Signals, Wait};
 use log::Log;
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments, log: &Log) -> Result<(), ProgramError> {
-    match arguments.task {
+    match &arguments.task {
         Task::Help => arguments::print(&arguments::help()),
         Task::Version => arguments::print(concat!("parachrond ", env!("CARGO_PKG_VERSION"), "\n")),
         Task::Check => {
@@ -45,6 +46,9 @@ fn run(arguments: &Arguments, log: &Log) -> Result<(), ProgramError> {
             let is = if was_read { "no mistakes" } else { "not found; using defaults" };
             arguments::print(&format!("{}: {is}\n", file.display()));
         }
+        Task::PrepareGate => gate_tasks::prepare(arguments)?,
+        Task::Thaw => gate_tasks::thaw(arguments)?,
+        Task::WatchGate { list, limit } => gate::watch(list, *limit).map_err(ProgramError::Gate)?,
         Task::Keep => keep(arguments, log)?,
     }
     Ok(())

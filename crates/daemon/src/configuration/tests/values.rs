@@ -178,6 +178,35 @@ const BAD: &[Bad] = &[
     ),
     ("state-folder", NO_PATH_OR_NONE),
     ("clockbound", NO_PATH_OR_NONE),
+    (
+        "gate",
+        &[
+            NO_LIST,
+            NO_TEXT_IN_IT,
+            ("['db']", "expected \"/PATH\" below the cgroup mount, "),
+            ("['']", "expected \"/PATH\" below the cgroup mount, "),
+            ("['/a/../b']", "expected a control group without \"..\", "),
+        ],
+    ),
+    (
+        "gate-bound",
+        &[
+            NO_TEXT,
+            ("''", TIME),
+            ("'1us'", "expected 10us to 10s, "),
+            ("'11s'", "expected 10us to "),
+        ],
+    ),
+    (
+        "gate-limit",
+        &[
+            NO_TEXT,
+            ("''", TIME),
+            ("'99ms'", "expected 100ms to 10min, "),
+            ("'1h'", "expected 100ms"),
+        ],
+    ),
+    ("gate-socket", NO_PATH),
     ("host-time", NO_PATH_OR_NONE),
     ("vmclock", NO_PATH),
     ("kernel-log", NO_PATH),

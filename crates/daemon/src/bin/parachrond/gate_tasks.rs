@@ -1,0 +1,49 @@
+//! What the unit does for the gate, as root: the right to freeze before the daemon starts, and
+//! the thaw after it has ended, however that was.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+
+use daemon::gate::{GroupTree, list_file, thaw_listed};
+use daemon::{GateSettings, configuration};
+
+use crate::arguments::{Arguments, print};
+use crate::error::ProgramError;
+
+/// Gives the group of the socket's folder, which is the daemon's, the right to write
+/// `cgroup.freeze` of what `gate` lists, and no other right.
+pub(crate) fn prepare(arguments: &Arguments) -> Result<(), ProgramError> {
+    let gate = crate::settings(arguments)?.0.gate;
+    if gate.entries.is_empty() {
+        return Ok(());
+    }
+    give_right(&gate).map_err(ProgramError::Gate)
+}
+
+fn give_right(gate: &GateSettings) -> io::Result<()> {
+    let folder = gate.socket.parent().unwrap_or(&gate.socket);
+    let group = fs::metadata(folder)?.gid();
+    for path in GroupTree::of_this_process()?.find(&gate.entries) {
+        let file = path.join("cgroup.freeze");
+        chown(&file, None, Some(group))?;
+        fs::set_permissions(&file, Permissions::from_mode(0o664))?;
+        print(&format!("{}: group {group} may freeze it\n", path.display()));
+    }
+    Ok(())
+}
+
+/// Thaws by the list of what is frozen; a mistake in the configuration does not keep it
+/// from that.
+pub(crate) fn thaw(arguments: &Arguments) -> Result<(), ProgramError> {
+    let loaded = configuration::load_or_default(arguments.file(), arguments.config.is_none());
+    let gate = loaded.map(|(settings, _)| settings.gate).unwrap_or_default();
+    let list = list_file(&gate.socket);
+    if !list.exists() {
+        return Ok(());
+    }
+    let thawed = GroupTree::of_this_process().and_then(|tree| thaw_listed(&tree, &list));
+    let thawed = thawed.map_err(ProgramError::Gate)?;
+    print(&format!("{thawed} control groups thawed\n"));
+    Ok(())
+}

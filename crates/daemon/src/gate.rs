@@ -1,0 +1,323 @@
+//! The gate: a workload that is frozen from before a snapshot, or from the first notice of
+//! a restore, until the clock is right. [`keeper::Gate`] decides; this freezes and thaws.
+//!
+//! | killed | thawed by |
+//! | --- | --- |
+//! | this daemon | its watcher, whose pipe ends |
+//! | the watcher | this daemon, which starts another one at its next look |
+//! | both at once | `ExecStopPost=` of the unit (`parachrond --thaw`); the next start; `parachron gate thaw --force` |
+//!
+//! The service manager alone survives a SIGKILL of every process of the unit, so it has the
+//! last word. For all of them what is frozen stands in a file before it is frozen.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use facts::Sample;
+use keeper::event::{Event, NotUsed};
+use keeper::{ErrorBound, Gate, GateAction, GateCause, GateClock, GateOpening};
+use pvclock::kvm_clock::Flags;
+
+use crate::error::DaemonError;
+use crate::settings::Settings;
+use crate::status::{GateState, GateStatus};
+
+mod control_groups;
+mod frozen_list;
+pub mod socket;
+mod watcher;
+
+pub use control_groups::{GateEntry, GateRefusal, GroupTree};
+pub use frozen_list::thaw_listed;
+pub use watcher::{WATCHER_OPTION, watch};
+
+use control_groups::{is_asked_to_freeze, set_frozen, wait_until_frozen};
+use socket::{GateRequest, GateSocket};
+use watcher::GateWatcher;
+
+/// How often the daemon looks while the gate is closed.
+pub(crate) const CLOSED_LOOK: Duration = Duration::from_millis(10);
+
+/// What `parachron gate freeze` waits for processes to stop.
+const FREEZE_LIMIT: Duration = Duration::from_secs(1);
+
+/// This program, also where its file was replaced since.
+const PROGRAM: &str = "/proc/self/exe";
+
+/// The file with what is frozen, beside the gate's socket.
+pub fn list_file(socket: &Path) -> PathBuf {
+    socket.with_extension("frozen")
+}
+
+/// What was seen at the last sample.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Marks {
+    marker: Option<u64>,
+    is_stopped: bool,
+}
+
+/// The gate of this daemon.
+#[derive(Debug)]
+pub(crate) struct ClockGate {
+    gate: Gate,
+    limit: Duration,
+    bound_ns: u64,
+    entries: Vec<GateEntry>,
+    tree: GroupTree,
+    list: PathBuf,
+    watcher: Option<GateWatcher>,
+    frozen: Vec<PathBuf>,
+    closed: Option<Instant>,
+    marks: Marks,
+    pub(crate) socket: GateSocket,
+    /// Why it did not do what it is configured for, the last time.
+    trouble: Option<String>,
+}
+
+impl ClockGate {
+    /// Whether it could be what the settings want.
+    ///
+    /// # Errors
+    /// An entry would freeze this daemon or the service manager.
+    pub(crate) fn check(settings: &Settings) -> Result<(), DaemonError> {
+        if let (false, Ok(tree)) = (settings.gate.entries.is_empty(), GroupTree::of_this_process())
+        {
+            settings.gate.entries.iter().try_for_each(|entry| tree.check(entry))?;
+        }
+        Ok(())
+    }
+
+    /// The gate that the settings want: none in a dry run, and none without cgroup v2, which
+    /// is reported.
+    pub(crate) fn new(settings: &Settings, not_used: &mut Vec<NotUsed>) -> Option<Self> {
+        if settings.dry_run || settings.gate.entries.is_empty() {
+            return None;
+        }
+        let opened = Self::open(settings).map_err(|why| why.to_string());
+        let refused = |why| not_used.push(NotUsed { source: "gate".into(), why });
+        opened.map_err(refused).ok()
+    }
+
+    fn open(settings: &Settings) -> std::io::Result<Self> {
+        let gate = &settings.gate;
+        let tree = GroupTree::of_this_process()?;
+        let list = list_file(&gate.socket);
+        // The socket first: only one daemon has it, and thaws what another left.
+        let socket = GateSocket::bind(&gate.socket)?;
+        thaw_listed(&tree, &list)?;
+        let watcher = GateWatcher::start(Path::new(PROGRAM), &list, gate.limit)?;
+        let in_ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Ok(Self {
+            gate: Gate::new(in_ns(gate.bound), in_ns(gate.limit)),
+            limit: gate.limit,
+            bound_ns: in_ns(gate.bound),
+            entries: gate.entries.clone(),
+            tree,
+            list,
+            watcher: Some(watcher),
+            frozen: Vec::new(),
+            closed: None,
+            marks: Marks::default(),
+            socket,
+            trouble: None,
+        })
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.gate.is_closed()
+    }
+
+    pub(crate) fn status(&self) -> GateStatus {
+        let state = if self.gate.is_overdue() {
+            GateState::Overdue
+        } else if self.gate.is_closed() {
+            GateState::Closed
+        } else {
+            GateState::Open
+        };
+        let shown = |path: &PathBuf| path.display().to_string();
+        GateStatus {
+            state,
+            bound_ns: self.bound_ns,
+            groups: self.tree.find(&self.entries).iter().map(shown).collect(),
+            trouble: self.trouble.clone(),
+        }
+    }
+
+    /// Closes it where a sample shows a restore that the keeper has yet to classify.
+    pub(crate) fn note_sample(&mut self, sample: &Sample, events: &mut Vec<Event>) {
+        let page = sample.page.known();
+        let marks = Marks {
+            marker: sample.vmclock.known().map(|page| page.disruption_marker),
+            is_stopped: page.is_some_and(|page| page.flags.contains(Flags::GUEST_STOPPED)),
+        };
+        let before = std::mem::replace(&mut self.marks, marks);
+        let is_moved = before.marker.zip(marks.marker).is_some_and(|(before, now)| before != now);
+        let is_copy = sample.new_generation.known().is_some_and(|is_new| *is_new);
+        if is_moved || is_copy || (marks.is_stopped && !before.is_stopped) {
+            let action = self.gate.disrupt(sample.monotonic_ns);
+            self.carry_out(action, events);
+        }
+    }
+
+    /// Follows what the keeper knows of the clock; whether all sources are to be measured.
+    pub(crate) fn follow(
+        &mut self,
+        known: ErrorBound,
+        now_ns: u64,
+        events: &mut Vec<Event>,
+    ) -> bool {
+        let action = self.gate.follow(now_ns, GateClock::new(known, now_ns));
+        let measures = action.is_some_and(|action| self.carry_out(action, events));
+        if self.closed.is_some() {
+            self.keep_watched(events);
+        }
+        measures
+    }
+
+    /// Serves one client of the socket; whether all sources are to be measured.
+    pub(crate) fn serve(&mut self, now_ns: u64, events: &mut Vec<Event>) -> bool {
+        let Some((request, client)) = self.socket.take_request() else { return false };
+        match request {
+            GateRequest::Freeze => {
+                let begun = Instant::now();
+                let action = self.gate.request_freeze(now_ns);
+                self.carry_out(action, events);
+                let left = wait_until_frozen(&self.frozen, FREEZE_LIMIT);
+                let reply = match (left.first(), self.frozen.len(), &self.trouble) {
+                    (Some(group), ..) => format!(
+                        "error: processes of {} did not freeze within {FREEZE_LIMIT:?}",
+                        group.display()
+                    ),
+                    (None, 0, Some(why)) => format!("error: nothing was frozen: {why}"),
+                    (None, 0, None) => "error: none of the control groups could be frozen".into(),
+                    (None, groups, _) => {
+                        format!("closed: {groups} frozen in {:.1?}", begun.elapsed())
+                    }
+                };
+                socket::reply(client, &reply);
+                false
+            }
+            GateRequest::Thaw if self.is_closed() => {
+                self.socket.await_opening(client);
+                let action = self.gate.request_thaw(now_ns);
+                action.is_some_and(|action| self.carry_out(action, events))
+            }
+            GateRequest::Thaw => {
+                socket::reply(client, "open: nothing was frozen");
+                false
+            }
+        }
+    }
+
+    /// Thaws what is frozen, whatever the clock is.
+    pub(crate) fn end(&mut self, events: &mut Vec<Event>) {
+        if self.closed.is_some() {
+            self.thaw(GateOpening::Ended, events);
+        }
+    }
+
+    fn carry_out(&mut self, action: GateAction, events: &mut Vec<Event>) -> bool {
+        match action {
+            GateAction::Close(cause) => self.freeze(cause, events),
+            GateAction::Open(why) => self.thaw(why, events),
+            GateAction::Renew | GateAction::Measure => self.renew(events),
+        }
+        action == GateAction::Measure
+    }
+
+    fn fail(&mut self, why: String, events: &mut Vec<Event>) {
+        self.trouble = Some(why.clone());
+        events.push(Event::GateFailed { why });
+    }
+
+    /// The list, then the watcher, then the groups: a kill between two of them leaves
+    /// nothing frozen that nobody thaws.
+    fn freeze(&mut self, cause: GateCause, events: &mut Vec<Event>) {
+        (self.closed, self.trouble) = (Some(Instant::now()), None);
+        let mut groups = self.tree.find(&self.entries);
+        // Frozen by an administrator: not ours to thaw.
+        groups.retain(|group| matches!(is_asked_to_freeze(group), Ok(Some(false))));
+        if let Err(why) = frozen_list::write(&self.list, &groups) {
+            let why = format!("{}: {why}; nothing is frozen", self.list.display());
+            return self.fail(why, events);
+        }
+        self.renew(events);
+        if self.watcher.is_none() {
+            return;
+        }
+        self.frozen.clear();
+        for group in groups {
+            match set_frozen(&group, true) {
+                Ok(true) => self.frozen.push(group),
+                // It was removed a moment ago.
+                Ok(false) => {}
+                Err(why) => self.fail(format!("cannot freeze {}: {why}", group.display()), events),
+            }
+        }
+        events.push(Event::GateClosed { cause, groups: self.frozen.len() });
+    }
+
+    fn thaw(&mut self, why: GateOpening, events: &mut Vec<Event>) {
+        for group in std::mem::take(&mut self.frozen) {
+            if let Err(why) = set_frozen(&group, false) {
+                self.fail(format!("cannot thaw {}: {why}", group.display()), events);
+            }
+        }
+        if let Err(why) = thaw_listed(&self.tree, &self.list) {
+            self.fail(format!("{}: {why}", self.list.display()), events);
+        }
+        if let Some(watcher) = &mut self.watcher {
+            watcher.open();
+        }
+        let held = self.closed.take().map(|closed| closed.elapsed()).unwrap_or_default();
+        let held_ns = u64::try_from(held.as_nanos()).unwrap_or(u64::MAX);
+        if why == GateOpening::Limit {
+            self.trouble = Some("opened after the limit: the clock was not right".into());
+        }
+        self.socket.report_opening(&match why {
+            GateOpening::Right { error_ns } => {
+                let (held_ms, error_us) = (held_ns as f64 / 1e6, error_ns as f64 / 1e3);
+                format!("open: after {held_ms:.1} ms, the clock is off by {error_us:.1} us at most")
+            }
+            GateOpening::Limit => "error: open, but the clock is not known to be right".into(),
+            GateOpening::Ended => "error: open, as the daemon ends".into(),
+        });
+        events.push(Event::GateOpened { why, held_ns });
+    }
+
+    fn renew(&mut self, events: &mut Vec<Event>) {
+        self.keep_watched(events);
+        if let Some(watcher) = &mut self.watcher
+            && watcher.hold().is_err()
+        {
+            // It ended since: another one begins.
+            self.watcher = None;
+            self.keep_watched(events);
+        }
+    }
+
+    /// Nothing is frozen without a watcher.
+    fn keep_watched(&mut self, events: &mut Vec<Event>) {
+        if self.watcher.as_mut().is_some_and(GateWatcher::is_alive) {
+            return;
+        }
+        let started = GateWatcher::start(Path::new(PROGRAM), &self.list, self.limit);
+        match started.and_then(|mut watcher| watcher.hold().map(|()| watcher)) {
+            Ok(watcher) => self.watcher = Some(watcher),
+            Err(why) => {
+                self.watcher = None;
+                self.fail(format!("no process can watch the gate: {why}; it stays open"), events);
+                if !self.frozen.is_empty() {
+                    self.thaw(GateOpening::Limit, events);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for ClockGate {
+    fn drop(&mut self) {
+        self.end(&mut Vec::new());
+    }
+}

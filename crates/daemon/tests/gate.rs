@@ -1,0 +1,295 @@
+//! The gate on a real cgroup v2: the program freezes a workload, is killed at each step, and
+//! nothing stays frozen. Skipped, with the reason, where this process may create no control
+//! group.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use daemon::gate::socket::{GateRequest, ask};
+use daemon::gate::{GroupTree, list_file};
+use running::{Running, configured, end, parachrond};
+use test_size::size;
+
+mod running;
+
+/// What is frozen is thawed within this of a kill.
+const THAWED_IN: Duration = Duration::from_secs(20);
+
+/// A control group with a process in it, both of which go as this is dropped.
+struct Workload {
+    name: String,
+    group: PathBuf,
+    process: Child,
+}
+
+impl Workload {
+    fn new() -> Result<Self, String> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let tree = GroupTree::of_this_process().map_err(|why| why.to_string())?;
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("parachron-test-{}-{number}", std::process::id());
+        let group = tree.mount().join(&name);
+        fs::create_dir(&group).map_err(|why| format!("{}: {why}", group.display()))?;
+        let process = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
+        let workload = Self { name, group, process };
+        fs::write(workload.group.join("cgroup.procs"), workload.process.id().to_string())
+            .map_err(|why| format!("{}: {why}", workload.group.display()))?;
+        Ok(workload)
+    }
+
+    /// By the kernel: `cgroup.events`.
+    fn is_frozen(&self) -> bool {
+        let events = fs::read_to_string(self.group.join("cgroup.events")).unwrap();
+        events.lines().any(|line| line == "frozen 1")
+    }
+
+    /// By the kernel: what it was asked for.
+    fn is_asked_to_freeze(&self) -> bool {
+        fs::read_to_string(self.group.join("cgroup.freeze")).unwrap() == "1\n"
+    }
+
+    fn await_thaw(&self, what: &str) {
+        let begun = Instant::now();
+        while self.is_asked_to_freeze() || self.is_frozen() {
+            assert!(begun.elapsed() < THAWED_IN, "left frozen: {what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Drop for Workload {
+    fn drop(&mut self) {
+        // Ours; a frozen process dies by SIGKILL too.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let begun = Instant::now();
+        while fs::remove_dir(&self.group).is_err() && begun.elapsed() < THAWED_IN {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// A workload, or the reason why there is none.
+fn workload() -> Option<Workload> {
+    let made = Workload::new();
+    let skip = |why: &String| writeln!(std::io::stderr(), "skipped: control groups: {why}");
+    // Nobody reads a captured standard error that is closed.
+    made.as_ref().err().map(skip).transpose().ok();
+    made.ok()
+}
+
+/// A daemon with a gate. Its only source is a socket on which nobody sends: its clock is never
+/// known to be right.
+struct Gated {
+    folder: tempfile::TempDir,
+    file: PathBuf,
+    running: Running,
+}
+
+impl Gated {
+    fn start(gate: &str, limit: &str) -> Self {
+        let (folder, file) = configured("");
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        let text = fs::read_to_string(&file).unwrap()
+            + &format!(
+                "host-socket = '{}'\nstate-folder = ''\nclockbound = ''\ninterval = '20ms'\n\
+                 chrony = ['makestep={}']\ngate = ['{gate}']\ngate-limit = '{limit}'\n\
+                 gate-socket = '{}'\n",
+                at("host.sock"),
+                at("no-chronyd.sock"),
+                at("gate.sock")
+            );
+        fs::write(&file, text).unwrap();
+        let running = started(&file);
+        Self { folder, file, running }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("gate.sock")
+    }
+
+    fn ask(&self, request: GateRequest) -> String {
+        ask(&self.socket(), request, Duration::from_secs(60)).unwrap_or_default()
+    }
+
+    fn kill(&mut self) {
+        self.running.0.kill().unwrap();
+        self.running.0.wait().unwrap();
+    }
+
+    /// The process that watches it: its child.
+    fn watcher(&self) -> Option<u32> {
+        let id = self.running.0.id();
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;
+        children.split_whitespace().next()?.parse().ok()
+    }
+}
+
+/// Until it has logged that it started.
+fn started(file: &Path) -> Running {
+    let mut running = running::started(file);
+    let mut log = BufReader::new(running.0.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("started") {
+        line.clear();
+        assert!(log.read_line(&mut line).unwrap() > 0, "it ended before it started");
+    }
+    // What it logs later needs a reader.
+    std::thread::spawn(move || log.lines().map_while(Result::ok).for_each(drop));
+    running
+}
+
+fn kill_process(id: u32) {
+    let id = rustix::process::Pid::from_raw(id.cast_signed()).unwrap();
+    // Ours, and it may have ended.
+    let _ = rustix::process::kill_process(id, rustix::process::Signal::KILL);
+}
+
+#[test]
+fn a_workload_is_frozen_for_a_snapshot_and_thawed_after_the_limit() {
+    let Some(workload) = workload() else { return };
+    let gated = Gated::start(&format!("/{}", workload.name), "300ms");
+    assert!(!workload.is_frozen());
+    let reply = gated.ask(GateRequest::Freeze);
+    assert!(reply.starts_with("closed: 1 frozen in "), "{reply}");
+    assert!(workload.is_frozen());
+    assert!(list_file(&gated.socket()).exists());
+    // Nobody sends the time: it fails open, and reports that.
+    let reply = gated.ask(GateRequest::Thaw);
+    assert_eq!(reply, "error: open, but the clock is not known to be right");
+    assert!(!workload.is_frozen() && !list_file(&gated.socket()).exists());
+    let status = daemon::status_socket::ask(&gated.folder.path().join("status.sock")).unwrap();
+    let status: daemon::status::Status = serde_json::from_str(&status).unwrap();
+    let gate = status.gate.unwrap();
+    assert_eq!(gate.state, daemon::status::GateState::Overdue);
+    assert!(gate.trouble.unwrap().contains("the clock was not right"));
+    assert!(status.recent.iter().any(|line| line.event == "gate opened"), "{:?}", status.recent);
+}
+
+#[test]
+fn an_ordinary_end_thaws() {
+    let Some(workload) = workload() else { return };
+    let mut gated = Gated::start(&format!("/{}", workload.name), "60s");
+    gated.ask(GateRequest::Freeze);
+    assert!(workload.is_frozen());
+    end(&gated.running.0);
+    assert_eq!(gated.running.0.wait().unwrap().code(), Some(0));
+    assert!(!workload.is_asked_to_freeze());
+}
+
+/// The delay of each kill is drawn over all that a freeze takes, from the request to a time
+/// when the gate is closed: each step is hit. 60, or a thousand with `PARACHRON_LONG=1`.
+#[test]
+fn nothing_stays_frozen_after_a_kill_at_any_step() {
+    let Some(workload) = workload() else { return };
+    let entry = format!("/{}", workload.name);
+    let mut was_frozen = 0;
+    let kills = size(60_u64, 1000);
+    for kill in 0..kills {
+        let mut gated = Gated::start(&entry, "60s");
+        let socket = gated.socket();
+        let asks = std::thread::spawn(move || {
+            ask(&socket, GateRequest::Freeze, Duration::from_secs(60)).unwrap_or_default()
+        });
+        // From 0 to 12 ms, in steps that share no factor with anything.
+        std::thread::sleep(Duration::from_micros(kill * 7919 % 12_000));
+        let watcher = gated.watcher();
+        match kill % 3 {
+            // The watcher thaws.
+            0 => gated.kill(),
+            // The daemon thaws as it ends.
+            1 => {
+                watcher.into_iter().for_each(kill_process);
+                asks.join().unwrap();
+                was_frozen += u32::from(workload.is_asked_to_freeze());
+                end(&gated.running.0);
+                gated.running.0.wait().unwrap();
+                assert!(!workload.is_asked_to_freeze(), "kill {kill}: the watcher alone");
+                continue;
+            }
+            // Both: the service manager's last command thaws.
+            _ => {
+                watcher.into_iter().for_each(kill_process);
+                gated.kill();
+                was_frozen += u32::from(workload.is_asked_to_freeze());
+                let mut thaw = parachrond();
+                thaw.arg("--thaw").arg("--config").arg(&gated.file).stdout(Stdio::null());
+                assert!(thaw.status().unwrap().success());
+                assert!(!workload.is_asked_to_freeze(), "kill {kill}: both");
+            }
+        }
+        was_frozen += u32::from(workload.is_asked_to_freeze());
+        workload.await_thaw(&format!("kill {kill}"));
+        asks.join().unwrap();
+    }
+    assert!(was_frozen > 0, "no kill hit a frozen workload");
+}
+
+#[test]
+fn the_next_start_thaws_what_was_left() {
+    let Some(workload) = workload() else { return };
+    let mut gated = Gated::start(&format!("/{}", workload.name), "60s");
+    gated.ask(GateRequest::Freeze);
+    let watcher = gated.watcher().expect("a watcher");
+    kill_process(watcher);
+    gated.kill();
+    assert!(workload.is_asked_to_freeze());
+    gated.running = started(&gated.file);
+    assert!(!workload.is_asked_to_freeze());
+}
+
+/// The daemon hangs, as where it waits for a lock of what it froze: its watcher thaws.
+#[test]
+fn a_daemon_that_hangs_leaves_nothing_frozen() {
+    let Some(workload) = workload() else { return };
+    let gated = Gated::start(&format!("/{}", workload.name), "300ms");
+    gated.ask(GateRequest::Freeze);
+    let id = rustix::process::Pid::from_child(&gated.running.0);
+    rustix::process::kill_process(id, rustix::process::Signal::STOP).unwrap();
+    workload.await_thaw("the daemon hangs");
+}
+
+#[test]
+fn groups_that_vanish_that_are_frozen_and_that_hold_the_daemon() {
+    let Some(workload) = workload() else { return };
+    // Its own group, or all of them.
+    let (_folder, file) = configured("gate = ['/']\ndry-run = false\nchrony = ['makestep']\n");
+    let refused = parachrond().arg("--config").arg(&file).output().unwrap();
+    assert_eq!(refused.status.code(), Some(i32::from(daemon::program::REFUSED)));
+    let log = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(log.contains("contains this daemon"), "{log}");
+
+    // A group that an administrator froze is frozen afterwards too.
+    let gated = Gated::start(&format!("/{}", workload.name), "300ms");
+    fs::write(workload.group.join("cgroup.freeze"), "1").unwrap();
+    let reply = gated.ask(GateRequest::Freeze);
+    assert_eq!(reply, "error: none of the control groups could be frozen");
+    gated.ask(GateRequest::Thaw);
+    assert!(workload.is_asked_to_freeze());
+    fs::write(workload.group.join("cgroup.freeze"), "0").unwrap();
+
+    // A frozen parent: the child is ours to freeze and to thaw, and the parent stays.
+    let child = workload.group.join("child");
+    fs::create_dir(&child).unwrap();
+    fs::write(workload.group.join("cgroup.freeze"), "1").unwrap();
+    let of_child = Gated::start(&format!("/{}/child", workload.name), "300ms");
+    assert!(of_child.ask(GateRequest::Freeze).starts_with("closed: 1 frozen"));
+    of_child.ask(GateRequest::Thaw);
+    assert_eq!(fs::read_to_string(child.join("cgroup.freeze")).unwrap(), "0\n");
+    assert!(workload.is_asked_to_freeze());
+    fs::write(workload.group.join("cgroup.freeze"), "0").unwrap();
+
+    // One that vanishes while it is frozen.
+    assert!(of_child.ask(GateRequest::Freeze).starts_with("closed: 1 frozen"));
+    fs::remove_dir(&child).unwrap();
+    let reply = of_child.ask(GateRequest::Thaw);
+    assert_eq!(reply, "error: open, but the clock is not known to be right");
+    assert_eq!(
+        of_child.ask(GateRequest::Freeze),
+        "error: none of the control groups could be frozen"
+    );
+}
