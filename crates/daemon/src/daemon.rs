@@ -87,7 +87,7 @@ impl Daemon {
         mut wait: Wait,
         mut log: impl FnMut(Line),
     ) -> Result<Summary, DaemonError> {
-        let mut tokens = self.wake_for(&mut wait)?;
+        let mut tokens = waiting::wake_for(self, &mut wait)?;
         let begun = Instant::now();
         self.begun = begun;
         let end = self.settings.duration.and_then(|duration| begun.checked_add(duration));
@@ -103,7 +103,7 @@ impl Daemon {
             let interval = if self.is_gate_closed() { interval.min(CLOSED_LOOK) } else { interval };
             next = (next + interval).max(Instant::now());
             let deadline = end.map_or(next, |end| next.min(end));
-            if !self.wait(&mut wait, &mut tokens, deadline, &mut log)? {
+            if !waiting::wait(self, &mut wait, &mut tokens, deadline, &mut log)? {
                 break;
             }
             // What comes early is followed up at once.
@@ -231,6 +231,19 @@ impl Daemon {
             self.report_offset(index, offset);
         }
         self.act(log);
+    }
+
+    fn is_gate_closed(&self) -> bool {
+        self.gate.as_ref().is_some_and(ClockGate::is_closed)
+    }
+
+    /// The gate follows what is published.
+    fn follow_gate(&mut self) {
+        let Some(gate) = &mut self.gate else { return };
+        let now_ns = monotonic_ns();
+        if gate.follow(self.keeper.error_bound(now_ns), now_ns, &mut self.events) {
+            self.keeper.suspect(monotonic_ns(), Cause::HostResumed);
+        }
     }
 
     /// Carries out what the keeper wants, until it wants nothing more.

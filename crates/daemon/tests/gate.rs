@@ -170,6 +170,38 @@ fn a_workload_is_frozen_for_a_snapshot_and_thawed_after_the_limit() {
     assert!(status.recent.iter().any(|line| line.event == "gate opened"), "{:?}", status.recent);
 }
 
+/// Sends the time by the host's socket.
+fn send_time(to: &Path) {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let text = format!("time {:.9} +- 0.001", since.as_secs_f64());
+    let client = std::os::unix::net::UnixDatagram::unbound().unwrap();
+    client.send_to(text.as_bytes(), to).unwrap();
+}
+
+#[test]
+fn a_workload_is_thawed_once_the_clock_is_measured() {
+    let Some(workload) = workload() else { return };
+    let gated = Gated::start(&format!("/{}", workload.name), "60s");
+    let host = gated.folder.path().join("host.sock");
+    // It was right before: that does not open the gate.
+    send_time(&host);
+    assert!(gated.ask(GateRequest::Freeze).starts_with("closed: 1 frozen"));
+    let socket = gated.socket();
+    let asks = std::thread::spawn(move || {
+        ask(&socket, GateRequest::Thaw, Duration::from_secs(60)).unwrap_or_default()
+    });
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(workload.is_frozen() && !asks.is_finished());
+    // The request may be read after the first of them.
+    while !asks.is_finished() {
+        send_time(&host);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let reply = asks.join().unwrap();
+    assert!(reply.starts_with("open: after ") && reply.contains("the clock is off by"), "{reply}");
+    assert!(!workload.is_frozen());
+}
+
 #[test]
 fn an_ordinary_end_thaws() {
     let Some(workload) = workload() else { return };

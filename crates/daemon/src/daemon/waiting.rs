@@ -9,7 +9,6 @@ use linux::wait::{Token, Wait, Wake};
 
 use super::{Daemon, line};
 use crate::error::DaemonError;
-use crate::gate::ClockGate;
 use crate::kept_clock::monotonic_ns;
 use crate::status_socket::StatusSocket;
 
@@ -21,99 +20,82 @@ pub(super) struct Tokens {
     gate: Option<Token>,
 }
 
-impl Daemon {
-    /// Waits for the next sample, reads the host's messages meanwhile, and
-    /// replies to who asks; whether to go on.
-    pub(super) fn wait(
-        &mut self,
-        wait: &mut Wait,
-        tokens: &mut Tokens,
-        deadline: Instant,
-        log: &mut impl FnMut(Line),
-    ) -> Result<bool, DaemonError> {
-        // A pause that ends just after a sample is seen at a third of the time.
-        let third = deadline.saturating_duration_since(Instant::now()) / 3;
-        let glances = self.looks_between().then_some([third * 2, third]).into_iter().flatten();
-        let mut glances = glances.filter_map(|before| deadline.checked_sub(before));
-        let mut glance = glances.next();
-        loop {
-            match wait.until(glance.unwrap_or(deadline)).map_err(DaemonError::Wait)? {
-                Wake::Deadline if glance.is_some() && !self.has_moved() => glance = glances.next(),
-                // A flood of messages does not keep it from its samples.
-                Wake::Readable(token)
-                    if Some(token) == tokens.host && Instant::now() < deadline =>
-                {
-                    self.in_order(log, Self::read_host);
-                }
-                Wake::Readable(token) if Some(token) == tokens.status => {
-                    self.answer();
-                    let is_exhausted = self.asked.as_ref().is_some_and(StatusSocket::is_exhausted);
-                    wait.mute(tokens.status.filter(|_| is_exhausted));
-                    // Who asks all the time does not keep it from its samples.
-                    if Instant::now() >= deadline {
-                        return Ok(true);
-                    }
-                }
-                Wake::Readable(token) if Some(token) == tokens.gate => {
-                    self.serve_gate();
-                    return Ok(true);
-                }
-                Wake::Reload => {
-                    self.in_order(log, |daemon, log| log(line(daemon.reload())));
-                    *tokens = self.wake_for(wait)?;
-                    return Ok(true);
-                }
-                // The other descriptor: the clock was set. Or a flood of messages.
-                Wake::Deadline | Wake::Readable(_) => return Ok(true),
-                Wake::Signal | Wake::ReaderGone => return Ok(false),
+/// Waits for the next sample, reads the host's messages meanwhile, and
+/// replies to who asks; whether to go on.
+pub(super) fn wait(
+    daemon: &mut Daemon,
+    wait: &mut Wait,
+    tokens: &mut Tokens,
+    deadline: Instant,
+    log: &mut impl FnMut(Line),
+) -> Result<bool, DaemonError> {
+    // A pause that ends just after a sample is seen at a third of the time.
+    let third = deadline.saturating_duration_since(Instant::now()) / 3;
+    let glances = daemon.looks_between().then_some([third * 2, third]).into_iter().flatten();
+    let mut glances = glances.filter_map(|before| deadline.checked_sub(before));
+    let mut glance = glances.next();
+    loop {
+        match wait.until(glance.unwrap_or(deadline)).map_err(DaemonError::Wait)? {
+            Wake::Deadline if glance.is_some() && !daemon.has_moved() => glance = glances.next(),
+            // A flood of messages does not keep it from its samples.
+            Wake::Readable(token) if Some(token) == tokens.host && Instant::now() < deadline => {
+                daemon.in_order(log, Daemon::read_host);
             }
+            Wake::Readable(token) if Some(token) == tokens.status => {
+                answer(daemon);
+                let is_exhausted = daemon.asked.as_ref().is_some_and(StatusSocket::is_exhausted);
+                wait.mute(tokens.status.filter(|_| is_exhausted));
+                // Who asks all the time does not keep it from its samples.
+                if Instant::now() >= deadline {
+                    return Ok(true);
+                }
+            }
+            Wake::Readable(token) if Some(token) == tokens.gate => {
+                serve_gate(daemon);
+                return Ok(true);
+            }
+            Wake::Reload => {
+                daemon.in_order(log, |daemon, log| log(line(daemon.reload())));
+                *tokens = wake_for(daemon, wait)?;
+                return Ok(true);
+            }
+            // The other descriptor: the clock was set. Or a flood of messages.
+            Wake::Deadline | Wake::Readable(_) => return Ok(true),
+            Wake::Signal | Wake::ReaderGone => return Ok(false),
         }
     }
+}
 
-    /// Has `wait` wake for the clock set, for the host and for who asks, as
-    /// they are now.
-    pub(super) fn wake_for(&self, wait: &mut Wait) -> Result<Tokens, DaemonError> {
-        wait.forget_all();
-        // First the clock set: it is reported before the host's messages.
-        if let Some(clock_set) = self.sampler.clock_set() {
-            wait.add(clock_set).map_err(DaemonError::Wait)?;
-        }
-        let host = self.sources.iter().find_map(|source| source.host()).map(|host| wait.add(host));
-        let status = self.asked.as_ref().map(|socket| wait.add(socket));
-        let gate = self.gate.as_ref().map(|gate| wait.add(&gate.socket));
-        Ok(Tokens {
-            host: host.transpose().map_err(DaemonError::Wait)?,
-            status: status.transpose().map_err(DaemonError::Wait)?,
-            gate: gate.transpose().map_err(DaemonError::Wait)?,
-        })
+/// Has `wait` wake for the clock set, for the host and for who asks, as
+/// they are now.
+pub(super) fn wake_for(daemon: &Daemon, wait: &mut Wait) -> Result<Tokens, DaemonError> {
+    wait.forget_all();
+    // First the clock set: it is reported before the host's messages.
+    if let Some(clock_set) = daemon.sampler.clock_set() {
+        wait.add(clock_set).map_err(DaemonError::Wait)?;
     }
+    let host = daemon.sources.iter().find_map(|source| source.host()).map(|host| wait.add(host));
+    let status = daemon.asked.as_ref().map(|socket| wait.add(socket));
+    let gate = daemon.gate.as_ref().map(|gate| wait.add(&gate.socket));
+    Ok(Tokens {
+        host: host.transpose().map_err(DaemonError::Wait)?,
+        status: status.transpose().map_err(DaemonError::Wait)?,
+        gate: gate.transpose().map_err(DaemonError::Wait)?,
+    })
+}
 
-    pub(super) fn is_gate_closed(&self) -> bool {
-        self.gate.as_ref().is_some_and(ClockGate::is_closed)
+fn serve_gate(daemon: &mut Daemon) {
+    let Some(gate) = &mut daemon.gate else { return };
+    if gate.serve(monotonic_ns(), &mut daemon.events) {
+        daemon.keeper.suspect(monotonic_ns(), Cause::HostResumed);
     }
+}
 
-    /// The gate follows what is published.
-    pub(super) fn follow_gate(&mut self) {
-        let Some(gate) = &mut self.gate else { return };
-        let now_ns = monotonic_ns();
-        if gate.follow(self.keeper.error_bound(now_ns), now_ns, &mut self.events) {
-            self.keeper.suspect(monotonic_ns(), Cause::HostResumed);
-        }
-    }
-
-    fn serve_gate(&mut self) {
-        let Some(gate) = &mut self.gate else { return };
-        if gate.serve(monotonic_ns(), &mut self.events) {
-            self.keeper.suspect(monotonic_ns(), Cause::HostResumed);
-        }
-    }
-
-    /// Serves who asks.
-    fn answer(&mut self) {
-        if let Some(mut socket) = self.asked.take() {
-            // It has numbers and text alone: its JSON form always exists.
-            socket.serve(|| serde_json::to_string(&self.status()).unwrap_or_default() + "\n");
-            self.asked = Some(socket);
-        }
+/// Serves who asks.
+fn answer(daemon: &mut Daemon) {
+    if let Some(mut socket) = daemon.asked.take() {
+        // It has numbers and text alone: its JSON form always exists.
+        socket.serve(|| serde_json::to_string(&daemon.status()).unwrap_or_default() + "\n");
+        daemon.asked = Some(socket);
     }
 }

@@ -128,7 +128,7 @@ impl GroupTree {
         let mut found: Vec<PathBuf> = entries
             .iter()
             .flat_map(|entry| match entry {
-                GateEntry::AllOthers => self.others(),
+                GateEntry::AllOthers => self.other_groups(),
                 GateEntry::Group(path) => Vec::from([self.mount.join(path)]),
                 GateEntry::Unit(name) => {
                     find_unit(&self.mount, name, DEEPEST).into_iter().collect()
@@ -141,7 +141,7 @@ impl GroupTree {
         found
     }
 
-    fn others(&self) -> Vec<PathBuf> {
+    fn other_groups(&self) -> Vec<PathBuf> {
         let mut groups = folders(&self.mount);
         groups.retain(|path| !path.ends_with(MANAGER));
         groups
