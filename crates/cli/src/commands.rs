@@ -8,6 +8,7 @@ mod doctor;
 mod drift;
 mod export;
 mod fleet;
+mod gate;
 pub(crate) mod helpers;
 mod keep;
 #[cfg_attr(not(target_arch = "x86_64"), path = "commands/lab_elsewhere.rs")]
@@ -45,6 +46,7 @@ enum Command {
     Watch(watch::Args),
     Keep(Box<keep::Args>),
     Status(status::Args),
+    Gate(gate::Args),
     Tell(tell::Args),
     Export(export::Args),
     Fleet(fleet::Args),
@@ -70,6 +72,7 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
         Command::Watch(args) => watch::run(&args),
         Command::Keep(args) => keep::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Gate(args) => gate::run(&args),
         Command::Tell(args) => tell::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Fleet(args) => fleet::run(&args),

@@ -1,0 +1,163 @@
+//! `parachron gate`: no wrong time stamp after a restore.
+
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use daemon::gate::socket::{GateRequest, ask};
+use daemon::gate::{GroupTree, list_file, thaw_listed};
+use daemon::status::Status;
+use daemon::{configuration, status_socket};
+
+use crate::error::CliError;
+use crate::output;
+
+/// Freeze programs while the clock may be wrong after a snapshot was restored.
+///
+/// `parachrond` does so for the control groups that its key `gate` lists. These commands
+/// are for the hooks of a snapshot tool, and for machines without systemd.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    task: GateTask,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum GateTask {
+    /// Freeze the gate's control groups, before a snapshot; return once they are frozen
+    Freeze {
+        #[command(flatten)]
+        socket: GateSocketOption,
+    },
+    /// Thaw them once the clock is measured and right; return when they run
+    Thaw {
+        #[command(flatten)]
+        socket: GateSocketOption,
+
+        /// Thaw at once what a killed daemon left frozen, without asking a daemon
+        #[arg(long)]
+        force: bool,
+    },
+    /// Run a command in a control group of the gate
+    Exec {
+        /// The control group, below the cgroup mount; it is created
+        #[arg(long, value_name = "PATH", default_value = "/parachron-gate")]
+        cgroup: PathBuf,
+
+        /// The daemon's socket: its `status-socket`
+        #[arg(long, value_name = "PATH", default_value = configuration::STATUS_SOCKET)]
+        status_socket: PathBuf,
+
+        /// The command and its arguments
+        #[arg(last = true, required = true, value_name = "COMMAND")]
+        command: Vec<std::ffi::OsString>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct GateSocketOption {
+    /// The daemon's socket: its `gate-socket`
+    #[arg(long, value_name = "PATH", default_value = configuration::GATE_SOCKET)]
+    socket: PathBuf,
+}
+
+/// The daemon waits a second for processes to freeze.
+const FREEZE_LIMIT: Duration = Duration::from_secs(5);
+
+/// Beyond twice the longest `gate-limit`.
+const THAW_LIMIT: Duration = Duration::from_secs(1300);
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
+    match &args.task {
+        GateTask::Freeze { socket } => request(&socket.socket, GateRequest::Freeze, FREEZE_LIMIT),
+        GateTask::Thaw { socket, force: false } => {
+            request(&socket.socket, GateRequest::Thaw, THAW_LIMIT)
+        }
+        GateTask::Thaw { socket, force: true } => thaw(&socket.socket),
+        GateTask::Exec { cgroup, status_socket, command } => exec(cgroup, status_socket, command),
+    }
+}
+
+fn request(socket: &Path, request: GateRequest, limit: Duration) -> Result<ExitCode, CliError> {
+    let path = socket.display();
+    let reply = ask(socket, request, limit).map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => CliError::Failed {
+            cause: format!("no daemon with a gate is running: nothing listens at {path}"),
+            remedy: "set `gate` in /etc/parachron/parachrond.toml, then run `systemctl restart \
+                     parachrond`"
+                .into(),
+        },
+        ErrorKind::PermissionDenied => failed(format!("{path}: {error}"), "run it as root"),
+        _ => failed(format!("{path}: {error}"), "run `systemctl status parachrond`"),
+    })?;
+    match reply.strip_prefix("error: ") {
+        Some(why) => Err(failed(why.into(), "run `parachron status`")),
+        None if reply.is_empty() => Err(failed(
+            "the daemon ended without a reply".into(),
+            "run `systemctl status parachrond`",
+        )),
+        None => {
+            output::text(&format!("{reply}\n"))?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn failed(cause: String, remedy: &str) -> CliError {
+    CliError::Failed { cause, remedy: remedy.into() }
+}
+
+fn thaw(socket: &Path) -> Result<ExitCode, CliError> {
+    let tree = GroupTree::of_this_process().map_err(|why| failed(why.to_string(), NO_CGROUP))?;
+    let list = list_file(socket);
+    let thawed = thaw_listed(&tree, &list)
+        .map_err(|why| failed(format!("{}: {why}", list.display()), "run it as root"))?;
+    output::text(&format!("{thawed} control groups thawed\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+const NO_CGROUP: &str = "mount cgroup v2: run `mount -t cgroup2 none /sys/fs/cgroup`";
+
+/// This process becomes the command, in the group.
+fn exec(
+    cgroup: &Path,
+    status_socket: &Path,
+    command: &[std::ffi::OsString],
+) -> Result<ExitCode, CliError> {
+    let tree = GroupTree::of_this_process().map_err(|why| failed(why.to_string(), NO_CGROUP))?;
+    let group = tree.mount().join(cgroup.strip_prefix("/").unwrap_or(cgroup));
+    let shown = group.display();
+    if !tree.contains(&group) {
+        return Err(failed(format!("{shown} is no control group"), "give --cgroup /NAME"));
+    }
+    fs::create_dir_all(&group)
+        .map_err(|why| failed(format!("cannot create {shown}: {why}"), "run it as root"))?;
+    let gated = status_socket::ask(status_socket)
+        .ok()
+        .and_then(|reply| serde_json::from_str::<Status>(&reply).ok())
+        .and_then(|status| status.gate);
+    let is_gated = |gated: &String| group.starts_with(gated);
+    if !gated.is_some_and(|gate| gate.groups.iter().any(is_gated)) {
+        let entry = cgroup.display();
+        return Err(failed(
+            format!("no daemon at {} freezes {shown}", status_socket.display()),
+            &format!(
+                "set gate = [\"{entry}\"] in /etc/parachron/parachrond.toml, then run \
+                 `systemctl restart parachrond`"
+            ),
+        ));
+    }
+    // In a closed gate this process stops here, and the command begins with a right clock.
+    let procs = fs::OpenOptions::new().write(true).open(group.join("cgroup.procs"));
+    procs
+        .and_then(|mut procs| procs.write_all(b"0"))
+        .map_err(|why| failed(format!("cannot enter {shown}: {why}"), "run it as root"))?;
+    let [program, arguments @ ..] = command else {
+        return Err(failed("no command".into(), "name one after --"));
+    };
+    let why = Command::new(program).args(arguments).exec();
+    Err(failed(format!("{}: {why}", program.display()), "check the path of the command"))
+}
