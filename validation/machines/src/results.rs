@@ -1,4 +1,4 @@
-//! The latest result of each row, kept in `validation/machines/results`: the pages tell of all rows, and a
+//! The latest result of each row, kept in `validation/results`: the pages tell of all rows, and a
 //! run is of some of them, on a machine that has not run the others.
 
 use std::fs;
@@ -22,7 +22,7 @@ impl Results {
     pub(crate) fn of_rows() -> Self {
         Self {
             ran: tools::target_folder().join("machines"),
-            kept: tools::root().join("validation/machines/results/rows"),
+            kept: tools::root().join("validation/results/rows"),
         }
     }
 
@@ -30,7 +30,7 @@ impl Results {
     pub(crate) fn of_long_runs() -> Self {
         Self {
             ran: tools::target_folder().join("machines/long"),
-            kept: tools::root().join("validation/machines/results/long"),
+            kept: tools::root().join("validation/results/long"),
         }
     }
 

@@ -128,7 +128,7 @@ fn ran() -> PathBuf {
 }
 
 fn kept() -> PathBuf {
-    tools::root().join("validation/machines/results")
+    tools::root().join("validation/results")
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub(super) fn measured(text: &mut String, visits: &[Visit]) {
         text,
         "",
         "Of the checks of each of the lab's experiments those that were measured, of all. What \
-         was not says why in the row's result (validation/machines/results/rows): what the lab leaves to its \
+         was not says why in the row's result (validation/results/rows): what the lab leaves to its \
          operator, what the host's KVM lacks, or a vCPU that this system ran too late. `cost` is \
          left out: an emulated instruction costs what its emulation does.",
     );
