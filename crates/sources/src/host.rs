@@ -1,5 +1,5 @@
 //! What the host tells of the time, by whichever of its channels: exchanges
-//! (`hosttime`) on each, and one-way messages on the local socket.
+//! (`wire::hosttime`) on each, and one-way messages on the local socket.
 //!
 //! | channel | who speaks first | who may |
 //! | --- | --- | --- |

@@ -1,7 +1,7 @@
 //! A Unix datagram socket for an agent or a VMM's hook on this machine.
 //!
 //! # Protocol
-//! A datagram is a frame of `hosttime`, or one message of at most 128 bytes of
+//! A datagram is a frame of `wire::hosttime`, or one message of at most 128 bytes of
 //! ASCII, with or without an end of line:
 //!
 //! ```text
