@@ -1,25 +1,26 @@
 //! `cargo xtask long`: everything that takes too long for CI, a run after another, each with a
-//! result as data in docs/validation/results and one page rendered from all of them. A run that
-//! has passed at this commit is not repeated, so what was stopped resumes where it was.
+//! result as data in validation/results/runs, and then the page of all results. A run that has
+//! passed at this commit is not repeated, so what was stopped resumes where it was.
 
-mod page;
 mod runs;
 
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use crate::counts::Reader;
-use crate::long::runs::{RUNS, Run};
+pub(crate) use crate::long::runs::RUNS;
+use crate::long::runs::Run;
 use crate::outside;
 use crate::project::Project;
+use crate::validation;
 
 /// Where the results are, a file a run.
-const RESULTS: &str = "docs/validation/results";
+const RESULTS: &str = "validation/results/runs";
 
 /// How many of a run's last lines its result keeps.
 const LAST_LINES: usize = 12;
@@ -36,9 +37,6 @@ pub(crate) struct Args {
     /// Repeat runs that have passed at this commit
     #[arg(long)]
     again: bool,
-    /// Only render the page from the results
-    #[arg(long)]
-    page: bool,
 }
 
 pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
@@ -49,24 +47,22 @@ pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
     if args.list {
         for run in RUNS {
             let result = result(project, run.name);
-            println!("{:<16} {:<28} {}", run.name, page::state(result.as_ref()), run.what);
+            println!("{:<16} {:<28} {}", run.name, validation::state(result.as_ref()), run.what);
         }
         return ExitCode::SUCCESS;
     }
     let mut failed = Vec::new();
-    if !args.page {
-        for run in RUNS.iter().filter(|run| args.only.is_empty() || is_in(&args.only, run.name)) {
-            if !args.again && has_passed(project, run.name) {
-                println!("== {}: passed at this commit already", run.name);
-                continue;
-            }
-            if !one(project, run) {
-                failed.push(run.name);
-            }
+    for run in RUNS.iter().filter(|run| args.only.is_empty() || is_in(&args.only, run.name)) {
+        if !args.again && has_passed(project, run.name) {
+            println!("== {}: passed at this commit already", run.name);
+            continue;
+        }
+        if !one(project, run) {
+            failed.push(run.name);
         }
     }
-    if let Err(error) = page::write(project) {
-        eprintln!("long: {error}");
+    if let Err(why) = validation::write(project) {
+        eprintln!("long: {why}");
         return ExitCode::FAILURE;
     }
     if failed.is_empty() {
@@ -83,12 +79,12 @@ fn is_in(names: &[String], name: &str) -> bool {
 /// Runs one, and writes its result; whether it passed.
 fn one(project: &Project, run: &Run) -> bool {
     println!("== {}: {}", run.name, run.line());
-    let (began, start) = (now(), Instant::now());
+    let (began, start) = (validation::now(), Instant::now());
     let mut reader = Reader::default();
     let mut last: Vec<String> = Vec::new();
     let ended = outside::show(run.command(project), |line| {
         reader.read(line);
-        last.push(line.to_owned());
+        last.push(project.without_folders(line));
         if last.len() > LAST_LINES {
             last.remove(0);
         }
@@ -99,21 +95,23 @@ fn one(project: &Project, run: &Run) -> bool {
         last.push(error.to_string());
     }
     let counts = reader.counts();
+    let reasons = reader.reasons.iter().map(|(why, times)| (project.without_folders(why), times));
+    let reasons: std::collections::BTreeMap<_, _> = reasons.collect();
     let result = json!({
         "run": run.name,
         "what": run.what,
         "command": run.line(),
         "date": began,
-        "commit": project.commit_but_for(RESULTS_AND_PAGES),
-        "machine": machine(),
-        "rustc": first_line("rustc", &["--version"]),
+        "commit": validation::commit(project),
+        "machine": validation::machine(),
+        "rustc": validation::first_line("rustc", &["--version"]),
         "took_s": start.elapsed().as_secs_f64().round(),
         "ending": if passed { "passed" } else { "failed" },
         "passed": counts.passed,
         "failed": counts.failed,
         "not_measured": counts.not_measured,
         "skipped": counts.skipped,
-        "reasons": reader.reasons,
+        "reasons": reasons,
         "last_lines": last,
     });
     let written = write(project, run.name, &result);
@@ -123,9 +121,6 @@ fn one(project: &Project, run: &Run) -> bool {
     println!("== {}: {}", run.name, if passed { "passed" } else { "FAILED" });
     passed
 }
-
-/// What a run itself writes; the commit is clean all the same.
-const RESULTS_AND_PAGES: &str = "docs/validation";
 
 fn write(project: &Project, name: &str, result: &Value) -> io::Result<()> {
     let path = path(project, name);
@@ -143,30 +138,10 @@ fn result(project: &Project, name: &str) -> Option<Value> {
 }
 
 fn has_passed(project: &Project, name: &str) -> bool {
-    let commit = project.commit_but_for(RESULTS_AND_PAGES);
+    let commit = validation::commit(project);
     // Changes that are not committed may differ from those of the last run.
-    let is_exact = !commit.contains(' ');
+    let is_exact = !commit.ends_with(crate::project::CHANGED);
     let is_of_it =
         |result: Value| result["ending"] == "passed" && result["commit"] == json!(commit);
     is_exact && result(project, name).is_some_and(is_of_it)
-}
-
-/// The date and time in UTC.
-fn now() -> String {
-    first_line("date", &["-u", "+%Y-%m-%d %H:%M"])
-}
-
-fn first_line(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    text.unwrap_or_default().lines().next().unwrap_or("not known").to_owned()
-}
-
-/// Processor and kernel.
-fn machine() -> String {
-    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let model = model.map_or("processor not known", |(_, model)| model);
-    format!("{cpus} × {model}, Linux {}", first_line("uname", &["-r"]))
 }

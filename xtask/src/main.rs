@@ -22,6 +22,7 @@ mod release;
 mod site;
 mod tidy;
 mod tools;
+mod validation;
 
 use std::process::ExitCode;
 
@@ -61,7 +62,8 @@ enum Chore {
     /// Test the program in virtual machines under QEMU
     #[command(disable_help_flag = true)]
     Machines(PassedOn),
-    /// Have a real Prometheus scrape 50 daemons, cause faults, and see which alerts fire
+    /// Have a real Prometheus scrape 50 daemons, cause faults, and see which alerts fire; with
+    /// --simulated first, evaluate the rules on simulated machines instead
     #[command(disable_help_flag = true)]
     Alerts(PassedOn),
     /// Ask the shipped questions of three engines, and compare their answers
@@ -76,10 +78,12 @@ enum Chore {
     Page(page::Args),
     /// Make all that is published: programs, packages, an image, checksums
     Release(release::Args),
+    /// Render the page of all results
+    Validation,
     /// Build the documents as a site, by mdBook
     Site,
-    /// Rewrite schemas, the table of rules and the C header, and build the API
-    /// documentation
+    /// Rewrite the table of rules, the pages' security policies and the C headers, and build
+    /// the API documentation
     Docs,
 }
 
@@ -108,15 +112,44 @@ fn machines(project: &Project, args: &PassedOn) -> ExitCode {
     outside::pass_through(machines.args(&args.arguments))
 }
 
-/// Beside the programs that it starts.
+/// On simulated machines, or beside the programs that it starts. A result is stamped.
 fn alerts(project: &Project, args: &PassedOn) -> ExitCode {
-    let mut build = project.cargo();
-    build.args(["build", "--quiet", "--release", "--package", "parachron", "--package"]);
-    match outside::pass_through(build.arg("parachron-daemon")) {
-        ExitCode::SUCCESS => {
-            args.run(project, &["--release", "--package", "e2e", "--bin", "fleet-alerts"])
+    let words = &args.arguments;
+    let ran = match words.split_first() {
+        Some((first, rest)) if first == "--simulated" => {
+            let rest = PassedOn { arguments: rest.to_vec() };
+            rest.run(project, &["--release", "--package", "alerts"])
         }
-        failed => failed,
+        _ => {
+            let mut build = project.cargo();
+            build.args(["build", "--quiet", "--release", "--package", "parachron", "--package"]);
+            match outside::pass_through(build.arg("parachron-daemon")) {
+                ExitCode::SUCCESS => {
+                    args.run(project, &["--release", "--package", "e2e", "--bin", "fleet-alerts"])
+                }
+                failed => failed,
+            }
+        }
+    };
+    let into = words.iter().skip_while(|word| *word != "--into").nth(1);
+    let command = format!("cargo xtask alerts {}", words.join(" "));
+    match into.map_or(Ok(()), |path| validation::stamp(project, path, &command)) {
+        Ok(()) => ran,
+        Err(why) => {
+            eprintln!("alerts: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The page follows the results, whatever the run that wrote some came to.
+fn rendered(project: &Project, ran: ExitCode) -> ExitCode {
+    match validation::write(project) {
+        Ok(()) => ran,
+        Err(why) => {
+            eprintln!("validation: {why}");
+            ExitCode::FAILURE
+        }
     }
 }
 
@@ -131,16 +164,17 @@ fn main() -> ExitCode {
         Chore::Tidy => diagnostic::report("tidy", &tidy::check(&project)),
         Chore::Arrows => diagnostic::report("arrows", &arrows::check(&project)),
         Chore::Bench(args) => args.run(&project, &["--profile", "dist", "--package", "bench"]),
-        Chore::Alerts(args) => alerts(&project, &args),
+        Chore::Alerts(args) => rendered(&project, alerts(&project, &args)),
         Chore::Fuzz(args) => fuzz::run(&project, &args),
         Chore::Circles => diagnostic::report("circles", &circles::check(&project)),
-        Chore::Machines(args) => machines(&project, &args),
+        Chore::Machines(args) => rendered(&project, machines(&project, &args)),
         Chore::Manifests => manifests::run(&project),
         Chore::Queries(args) => queries::run(&project, &args),
         Chore::Arm64(args) => arm64::run(&project, &args),
         Chore::Miri => miri::run(&project),
         Chore::Page(args) => page::run(&project, &args),
         Chore::Release(args) => release::run(&project, &args),
+        Chore::Validation => validation::run(&project),
         Chore::Site => site::run(&project),
         Chore::Docs => docs::run(&project),
     }

@@ -5,6 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Ends a commit where files differ from it.
+pub(crate) const CHANGED: &str = "-dirty";
+
 /// The project's root folder.
 #[derive(Debug)]
 pub(crate) struct Project {
@@ -45,6 +48,15 @@ impl Project {
         self.root.join(relative)
     }
 
+    /// A text for the tree, which names no folder of this machine.
+    pub(crate) fn without_folders(&self, text: &str) -> String {
+        let text = text.replace(&format!("{}/", self.root.display()), "");
+        match std::env::var("HOME") {
+            Ok(home) if home.len() > 1 => text.replace(&home, "~"),
+            _ => text,
+        }
+    }
+
     /// Where cargo builds.
     pub(crate) fn target_folder(&self) -> PathBuf {
         match &self.beside {
@@ -73,13 +85,13 @@ impl Project {
         command
     }
 
-    /// The commit, and whether files differ from it: `28010492`, or `28010492 with changes`.
+    /// The commit, and whether files differ from it: `28010492`, or `28010492-dirty`.
     pub(crate) fn commit(&self) -> String {
-        self.commit_but_for(".git")
+        self.commit_but_for(&[])
     }
 
-    /// The same, where changes below a folder do not count.
-    pub(crate) fn commit_but_for(&self, folder: &str) -> String {
+    /// The same, where changes of these files and folders do not count.
+    pub(crate) fn commit_but_for(&self, but_for: &[&str]) -> String {
         let git = |arguments: &[&str]| {
             let output =
                 Command::new("git").args(arguments).current_dir(&self.root).output().ok()?;
@@ -91,9 +103,11 @@ impl Project {
         let Some(commit) = git(&["rev-parse", "--short=8", "HEAD"]) else {
             return "no commit known".to_owned();
         };
-        let is_clean = git(&["status", "--porcelain", "--", ".", &format!(":!{folder}")])
-            .is_some_and(|changes| changes.is_empty());
-        if is_clean { commit } else { commit + " with changes" }
+        let but_for: Vec<String> = but_for.iter().map(|path| format!(":!{path}")).collect();
+        let mut status = vec!["status", "--porcelain", "--", "."];
+        status.extend(but_for.iter().map(String::as_str));
+        let is_clean = git(&status).is_some_and(|changes| changes.is_empty());
+        if is_clean { commit } else { commit + CHANGED }
     }
 
     /// `cargo` of the nightly toolchain, in the root.
@@ -155,6 +169,13 @@ fn folder(variable: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_for_the_tree_names_no_folder_of_this_machine() {
+        let project = Project::here();
+        let text = format!("error: {}/a.rs: no", project.root().display());
+        assert_eq!(project.without_folders(&text), "error: a.rs: no");
+    }
 
     #[test]
     fn lists_its_own_files_with_and_without_git() {

@@ -16,6 +16,7 @@ use std::fs;
 
 use crate::diagnostic::Diagnostic;
 use crate::project::Project;
+use crate::validation;
 
 /// One of the project's files.
 #[derive(Debug)]
@@ -57,6 +58,7 @@ pub(crate) fn check(project: &Project) -> Vec<Diagnostic> {
     diagnostics.extend(judge(&files, &project.root().to_string_lossy()));
     let ratchets = english::count(&files).into_iter().chain(names::count(&files));
     diagnostics.extend(ratchets.flat_map(|(ratchet, found)| ratchet.hold(found)));
+    diagnostics.extend(validation::check(project));
     diagnostics.sort();
     diagnostics
 }

@@ -31,19 +31,18 @@ pub(crate) struct Args {
     /// Time limit of a machine's boot; raise it on a slow system
     #[arg(long, value_name = "SECONDS", default_value_t = 150)]
     pub(crate) boot: u32,
-    /// Write the latest result of each row to docs/validation/machines.md, or of
-    /// the long runs to long.md
+    /// Keep the latest result of each row in validation/results, a file each
     #[arg(long)]
     pub(crate) record: bool,
     /// Keep each row's capture in testdata/machines
     #[arg(long)]
     pub(crate) capture: bool,
     /// Replay the transcripts of this folder, and write
-    /// docs/validation/timekeeper.md; run no machine
+    /// validation/results/timekeeper.json; run no machine
     #[arg(long, value_name = "FOLDER")]
     pub(crate) timekeeper: Option<PathBuf>,
-    /// Write docs/validation/linux-on-provider.md from the reports in this folder; run
-    /// no machine
+    /// Write validation/results/providers from the reports in this folder and those
+    /// beside it; run no machine
     #[arg(long, value_name = "FOLDER", conflicts_with = "timekeeper")]
     pub(crate) linux_on_provider: Option<PathBuf>,
     /// Keep downloaded packages here [default: $XDG_CACHE_HOME/parachron/machines]

@@ -45,8 +45,8 @@ use crate::machine::{Machine, Start};
 use crate::outcome::{Failure, Result, Unavailable};
 use crate::table::{Deed, Row};
 
-pub(crate) use provider::write_page as write_provider_page;
-pub(crate) use timex::write_page as write_timekeeper_page;
+pub(crate) use provider::write_results as write_provider_results;
+pub(crate) use timex::write_results as write_timekeeper_results;
 
 /// What a deed is done with.
 #[derive(Debug)]

@@ -13,10 +13,8 @@ mod deeds;
 mod drivers;
 mod guard;
 mod initramfs;
-mod limits;
 mod line;
 mod load;
-mod long;
 mod machine;
 mod modules;
 mod moved;
@@ -25,7 +23,6 @@ mod packages;
 mod qemu;
 mod qmp;
 mod records;
-mod report;
 mod results;
 mod several;
 mod shell;
@@ -40,7 +37,7 @@ mod workshop;
 
 use std::cmp::Reverse;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
@@ -55,9 +52,8 @@ use crate::table::{Row, Table};
 use crate::visit::{End, Ran, Visit};
 use crate::whole::Whole;
 
-/// The pages that `--record` writes.
-const PAGE: &str = "docs/validation/machines.md";
-const KEEP_PAGE: &str = "docs/validation/keep.md";
+/// Machines of a long run at a time: an idle one under emulation takes a twentieth of a CPU.
+const LONG_AT_ONCE: usize = 8;
 
 /// Exit code of a skip under `--require`, and of a wrong command line.
 const SKIPPED: u8 = 2;
@@ -78,10 +74,10 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<ExitCode, String> {
     if let Some(folder) = &args.timekeeper {
-        return deeds::write_timekeeper_page(folder).map(|()| ExitCode::SUCCESS);
+        return deeds::write_timekeeper_results(folder).map(|()| ExitCode::SUCCESS);
     }
     if let Some(folder) = &args.linux_on_provider {
-        return deeds::write_provider_page(folder).map(|()| ExitCode::SUCCESS);
+        return deeds::write_provider_results(folder).map(|()| ExitCode::SUCCESS);
     }
     let table = Table::read()?;
     if let Some(unknown) =
@@ -124,13 +120,13 @@ fn run(args: &Args) -> Result<ExitCode, String> {
 fn run_long(args: &Args, workshop: &Workshop, rows: Vec<Row>) -> Result<Vec<Visit>, String> {
     let results = Results::of_long_runs();
     let rows: Vec<Row> = rows.into_iter().filter(Row::has_truth).collect();
-    let visits = several::each(&rows, args.at_once(long::AT_ONCE), |row| {
+    let visits = several::each(&rows, args.at_once(LONG_AT_ONCE), |row| {
         let visit = visit::long(workshop, row, results.folder());
         print(&visit, args.verbose);
         Ok(visit)
     })?;
     if args.record {
-        long::record(&workshop.table, &results)?;
+        results.keep(&workshop.table)?;
     }
     Ok(visits)
 }
@@ -161,6 +157,7 @@ fn run_usual(
         cpus: whole::cpus(),
         build_s,
         rows_s: start.elapsed().as_secs_f64(),
+        allowed_s: args.whole().map(|kind| kind.allowed().as_secs_f64()),
     };
     match args.whole() {
         Some(kind) => {
@@ -170,28 +167,10 @@ fn run_usual(
         None => println!("machines: {whole}"),
     }
     if args.record {
-        record(&workshop.table, &results)?;
+        results.keep(&workshop.table)?;
+        whole::keep()?;
     }
     Ok(visits)
-}
-
-/// Writes the pages, of the latest visit of each row.
-fn record(table: &Table, results: &Results) -> Result<(), String> {
-    let latest = results.keep(table)?;
-    let usual = table.rows.iter().filter(|row| row.only_named.is_none());
-    let missing = results::missing(usual.map(|row| row.name.as_str()), &latest);
-    let setting = setting(&latest);
-    let of_all = [setting.as_slice(), &whole::keep()?].concat();
-    let pages = [
-        (PAGE, report::page(&of_all, &latest, &missing) + &limits::text(table)),
-        (KEEP_PAGE, report::keep_page(&setting, &latest) + long::ELSEWHERE),
-    ];
-    pages.into_iter().try_for_each(|(path, page)| write(path, &page))
-}
-
-/// Writes a page of this repository.
-pub(crate) fn write(path: &str, page: &str) -> Result<(), String> {
-    tools::write(&tools::root().join(path), page)
 }
 
 /// Keeps the capture of a row in testdata/machines, if it has the row's findings, and those
@@ -208,17 +187,6 @@ fn keep_capture(row: &Row, visit: &Visit, ran_in: &Path) -> Result<(), String> {
     let folder = tools::root().join("testdata/machines").join(&row.name);
     capture::write(&folder, &record.stdout, &findings)?;
     capture::left(ran_in)?.iter().try_for_each(|left| left.write(&folder, &findings))
-}
-
-/// Date, version and duration.
-fn setting(visits: &[Visit]) -> Vec<(&'static str, String)> {
-    let took_s: f64 = visits.iter().map(|visit| visit.took_s).sum();
-    vec![
-        ("date", tools::now_utc()),
-        ("emulator", tools::first_line(Command::new(qemu::PROGRAM).arg("--version"))),
-        ("rows", visits.len().to_string()),
-        ("took", format!("{:.0} min, the sum of the rows", took_s / 60.0)),
-    ]
 }
 
 /// A line of `--list`.

@@ -1,15 +1,19 @@
-//! The latest result of each row, kept in `validation/results`: the pages tell of all rows, and a
-//! run is of some of them, on a machine that has not run the others.
+//! The latest result of each row, kept in `validation/results`: a run is of some rows, on a machine
+//! that has not run the others. `cargo xtask validation` renders the page of all.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::table::Table;
 use crate::tools;
 use crate::visit::{self, End, Visit};
+
+/// Where results are kept, below the root.
+pub(crate) const FOLDER: &str = "validation/results";
 
 /// The results of one kind of run: those of this target folder, and those of the tree.
 pub(crate) struct Results {
@@ -22,7 +26,7 @@ impl Results {
     pub(crate) fn of_rows() -> Self {
         Self {
             ran: tools::target_folder().join("machines"),
-            kept: tools::root().join("validation/results/rows"),
+            kept: tools::root().join(FOLDER).join("rows"),
         }
     }
 
@@ -30,7 +34,7 @@ impl Results {
     pub(crate) fn of_long_runs() -> Self {
         Self {
             ran: tools::target_folder().join("machines/long"),
-            kept: tools::root().join("validation/results/long"),
+            kept: tools::root().join(FOLDER).join("long"),
         }
     }
 
@@ -44,8 +48,7 @@ impl Results {
         let latest = table.rows.iter().map(|row| self.latest(&row.name));
         let latest: Vec<Visit> = latest.filter_map(Result::transpose).collect::<Result<_, _>>()?;
         for visit in &latest {
-            let text = serde_json::to_string_pretty(visit).map_err(|error| error.to_string())?;
-            tools::write(&self.kept.join(file_of(&visit.row)), &(text + "\n"))?;
+            write(&self.kept.join(file_of(&visit.row)), visit)?;
         }
         self.forget_rows_but(&latest)?;
         Ok(latest)
@@ -87,16 +90,22 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, String
     }
 }
 
-/// The names of those without a result.
-pub(crate) fn missing<'a>(rows: impl Iterator<Item = &'a str>, latest: &[Visit]) -> Vec<&'a str> {
-    rows.filter(|name| latest.iter().all(|visit| visit.row != *name)).collect()
+/// A result as people read it, which names no folder of this machine.
+pub(crate) fn write(path: &Path, result: &impl Serialize) -> Result<(), String> {
+    let text = serde_json::to_string_pretty(result).map_err(|error| error.to_string())?;
+    let text = text.replace(&format!("{}/", tools::root().display()), "");
+    let text = match std::env::var("HOME") {
+        Ok(home) if home.len() > 1 => text.replace(&home, "~"),
+        _ => text,
+    };
+    tools::write(path, &(text + "\n"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::outcome::Unavailable;
-    use crate::visit::Ran;
+    use crate::visit::{Host, Ran};
 
     const EARLY: &str = "2026-11-22 16:05";
     const LATE: &str = "2026-11-23 01:00";
@@ -129,7 +138,8 @@ mod tests {
             };
             let (kernel, commit) = (String::new(), String::new());
             let (row, at) = (row.into(), at.into());
-            let visit = Visit { row, at, commit, kernel, took_s: 1.0, end };
+            let host = Host::default();
+            let visit = Visit { row, at, commit, host, kernel, took_s: 1.0, end };
             tools::write(&path, &serde_json::to_string(&visit).unwrap()).unwrap();
         }
 
@@ -156,8 +166,7 @@ mod tests {
         let expected = [(first, EARLY.to_owned()), (second, LATE.to_owned())];
         assert_eq!(folder.kept().unwrap(), expected);
         let latest = folder.results.keep(&folder.table).unwrap();
-        let names = folder.table.rows.iter().map(|row| row.name.as_str());
-        assert_eq!(missing(names, &latest), [third.as_str()]);
+        assert!(latest.iter().all(|visit| visit.row != third), "it has never run");
         assert!(!folder.results.kept.join("a-row-of-old.json").exists());
         fs::remove_dir_all(&folder.results.ran).unwrap();
         assert_eq!(folder.kept().unwrap(), expected, "without this target folder");

@@ -36,7 +36,7 @@ mod tests {
 
     use super::*;
     use crate::table::Table;
-    use crate::visit::End;
+    use crate::visit::{End, Host};
 
     #[test]
     fn each_row_is_visited_once_and_an_error_is_told() {
@@ -45,6 +45,7 @@ mod tests {
             row: row.name.clone(),
             at: String::new(),
             commit: String::new(),
+            host: Host::default(),
             kernel: String::new(),
             took_s: 0.0,
             end: End::Broken(String::new()),

@@ -40,20 +40,9 @@ pub(crate) struct Table {
     /// Findings that several rows share, by name.
     #[serde(default)]
     findings: BTreeMap<String, Vec<String>>,
-    /// Machines that people have and the table has not.
-    #[serde(default)]
-    pub(crate) absent: Vec<Absent>,
     /// The machines, in the order they run.
     #[serde(rename = "row")]
     pub(crate) rows: Vec<Row>,
-}
-
-/// A machine that has no row.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Absent {
-    pub(crate) machine: String,
-    pub(crate) why: String,
 }
 
 /// A hypervisor of packages that are unpacked and not installed, or of a system.

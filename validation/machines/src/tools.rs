@@ -106,9 +106,24 @@ pub(crate) fn written_utc(file: &Path) -> String {
     first_line(Command::new("date").args(["--utc", "+%F %R", "--reference"]).arg(file))
 }
 
-/// The state of this repository.
+/// The state of this repository, whose results may have changed: `28010492`, or `28010492-dirty`.
 pub(crate) fn commit() -> String {
-    first_line(Command::new("git").args(["describe", "--always", "--dirty"]).current_dir(root()))
+    let git = |arguments: &[&str]| Command::new("git").args(arguments).current_dir(root()).output();
+    let commit = git(&["rev-parse", "--short=8", "HEAD"]).ok().filter(|git| git.status.success());
+    let Some(commit) = commit else { return "not known".to_owned() };
+    let commit = String::from_utf8_lossy(&commit.stdout).trim().to_owned();
+    let changed = ["status", "--porcelain", "--", ".", ":!validation/results", ":!docs/validation"];
+    let is_clean = git(&changed).is_ok_and(|git| git.status.success() && git.stdout.is_empty());
+    if is_clean { commit } else { commit + "-dirty" }
+}
+
+/// This system's processor and kernel.
+pub(crate) fn host() -> String {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("processor not known", |(_, model)| model);
+    let kernel = first_line(Command::new("uname").arg("-r"));
+    format!("{} × {model}, Linux {kernel}", crate::whole::cpus())
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod room;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -22,6 +23,7 @@ use crate::load::Meter;
 use crate::machine::{Machine, Start};
 use crate::outcome::{Failure, Unavailable};
 use crate::packages;
+use crate::qemu;
 use crate::records::Record;
 use crate::table::{Row, Truth};
 use crate::tools;
@@ -86,6 +88,22 @@ impl Ran {
     }
 }
 
+/// The system below the machine. Results of 2026-11-23 and before do not have it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Host {
+    /// Its processor and kernel.
+    pub(crate) machine: String,
+    /// The emulator, by its own words.
+    pub(crate) emulator: String,
+}
+
+impl Host {
+    fn here() -> Self {
+        let version = tools::first_line(Command::new(qemu::PROGRAM).arg("--version"));
+        Self { machine: tools::host(), emulator: version }
+    }
+}
+
 /// One row and what became of it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Visit {
@@ -95,6 +113,8 @@ pub(crate) struct Visit {
     pub(crate) at: String,
     /// The state of this repository.
     pub(crate) commit: String,
+    #[serde(default)]
+    pub(crate) host: Host,
     /// The kernel that it booted, as that says.
     pub(crate) kernel: String,
     pub(crate) took_s: f64,
@@ -118,9 +138,9 @@ impl Visit {
     /// A row that ran, for tests of what is told of it.
     #[cfg(test)]
     pub(crate) fn ran(row: &str, done: Done) -> Self {
-        let (at, commit, kernel) = Default::default();
+        let (at, commit, kernel, host) = Default::default();
         let end = End::Ran(Ran { done, ..Ran::default() });
-        Self { row: row.into(), at, commit, kernel, took_s: 1.0, end }
+        Self { row: row.into(), at, commit, host, kernel, took_s: 1.0, end }
     }
 }
 
@@ -168,7 +188,7 @@ fn visit_with(
     };
     let (row, commit) = (row.name.clone(), tools::commit());
     let took_s = start.elapsed().as_secs_f64();
-    let visit = Visit { row, at, commit, kernel, took_s, end };
+    let visit = Visit { row, at, commit, host: Host::here(), kernel, took_s, end };
     keep(&visit, &folder);
     visit
 }

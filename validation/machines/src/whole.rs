@@ -23,14 +23,6 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) const BOTH: [Self; 2] = [Self::All, Self::Quick];
 
-    /// Its name on the page, and of its file.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::All => "all rows",
-            Self::Quick => "--quick",
-        }
-    }
-
     const fn file(self) -> &'static str {
         match self {
             Self::All => "whole/all.json",
@@ -39,7 +31,7 @@ impl Kind {
     }
 
     /// What it may take on two CPUs, without the downloads.
-    const fn allowed(self) -> Duration {
+    pub(crate) const fn allowed(self) -> Duration {
         match self {
             Self::All => Duration::from_secs(40 * 60),
             Self::Quick => Duration::from_secs(8 * 60),
@@ -63,6 +55,8 @@ pub(crate) struct Whole {
     pub(crate) build_s: f64,
     /// For the rows.
     pub(crate) rows_s: f64,
+    /// What such a run may take, where it is of all rows or of the quick ones.
+    pub(crate) allowed_s: Option<f64>,
 }
 
 impl Whole {
@@ -93,7 +87,7 @@ pub(crate) fn cpus() -> usize {
 }
 
 /// Rows at a time, where nothing else is asked for: two CPUs bear three, as most of a
-/// machine's time is waiting (docs/validation/machines.md, 2026-11-23).
+/// machine's time is waiting (measured 2026-11-23).
 pub(crate) fn at_once() -> usize {
     (cpus() * 3 / 2).max(1)
 }
@@ -103,24 +97,22 @@ pub(crate) fn remember(kind: Kind, whole: &Whole) -> Result<(), String> {
     write(&ran(), kind, whole)
 }
 
-/// The newest of each kind, as lines of a page; all are in the tree then.
-pub(crate) fn keep() -> Result<Vec<(&'static str, String)>, String> {
-    Kind::BOTH.into_iter().map(|kind| Ok((kind.name(), line(&ran(), &kept(), kind)?))).collect()
+/// The newest of each kind is in the tree then.
+pub(crate) fn keep() -> Result<(), String> {
+    Kind::BOTH.into_iter().try_for_each(|kind| keep_newest(&ran(), &kept(), kind).map(drop))
 }
 
-fn line(ran: &Path, kept: &Path, kind: Kind) -> Result<String, String> {
+fn keep_newest(ran: &Path, kept: &Path, kind: Kind) -> Result<Option<Whole>, String> {
     let both = [ran, kept].map(|folder| results::read::<Whole>(&folder.join(kind.file())));
     let [ran, in_tree] = both;
     // By date and time, which sort as text.
     let newest = [in_tree?, ran?].into_iter().flatten().max_by_key(|whole| whole.at.clone());
-    let Some(newest) = newest else { return Ok("not yet run as a whole".to_owned()) };
-    write(kept, kind, &newest)?;
-    Ok(format!("{}, {}: {}", newest.at, newest.commit, newest.judged(kind)))
+    newest.as_ref().map_or(Ok(()), |newest| write(kept, kind, newest))?;
+    Ok(newest)
 }
 
 fn write(folder: &Path, kind: Kind, whole: &Whole) -> Result<(), String> {
-    let text = serde_json::to_string_pretty(whole).map_err(|error| error.to_string())?;
-    tools::write(&folder.join(kind.file()), &(text + "\n"))
+    results::write(&folder.join(kind.file()), whole)
 }
 
 fn ran() -> PathBuf {
@@ -128,7 +120,7 @@ fn ran() -> PathBuf {
 }
 
 fn kept() -> PathBuf {
-    tools::root().join("validation/results")
+    tools::root().join(results::FOLDER)
 }
 
 #[cfg(test)]
@@ -137,7 +129,17 @@ mod tests {
 
     fn whole(at: &str, rows_s: f64) -> Whole {
         let (at, commit) = (at.to_owned(), "abc".to_owned());
-        Whole { at, commit, rows: 9, skipped: 1, at_once: 3, cpus: 2, build_s: 60.0, rows_s }
+        Whole {
+            at,
+            commit,
+            rows: 9,
+            skipped: 1,
+            at_once: 3,
+            cpus: 2,
+            build_s: 60.0,
+            rows_s,
+            allowed_s: None,
+        }
     }
 
     #[test]
@@ -150,16 +152,16 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_run_is_kept_and_told() {
+    fn the_newest_run_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let [ran, kept] = ["ran", "kept"].map(|name| folder.path().join(name));
-        let line = || line(&ran, &kept, Kind::All).unwrap();
-        assert_eq!(line(), "not yet run as a whole");
+        let newest = || keep_newest(&ran, &kept, Kind::All).unwrap().map(|whole| whole.at);
+        assert_eq!(newest(), None);
         write(&kept, Kind::All, &whole("2026-11-23 08:00", 60.0)).unwrap();
-        assert!(line().starts_with("2026-11-23 08:00, abc: 9 rows"), "{}", line());
+        assert_eq!(newest().unwrap(), "2026-11-23 08:00");
         write(&ran, Kind::All, &whole("2026-11-23 09:00", 60.0)).unwrap();
-        assert!(line().starts_with("2026-11-23 09:00, abc: 9 rows"), "{}", line());
+        assert_eq!(newest().unwrap(), "2026-11-23 09:00");
         std::fs::remove_dir_all(&ran).unwrap();
-        assert!(line().starts_with("2026-11-23 09:00, abc: 9 rows"), "without this target folder");
+        assert_eq!(newest().unwrap(), "2026-11-23 09:00", "without this target folder");
     }
 }

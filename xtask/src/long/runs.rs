@@ -6,8 +6,8 @@ use crate::project::Project;
 
 /// A run: cargo's arguments, with an environment.
 #[derive(Debug)]
-pub(super) struct Run {
-    pub(super) name: &'static str,
+pub(crate) struct Run {
+    pub(crate) name: &'static str,
     pub(super) what: &'static str,
     environment: &'static [(&'static str, &'static str)],
     cargo: &'static str,
@@ -31,7 +31,7 @@ const fn run(name: &'static str, what: &'static str, cargo: &'static str) -> Run
     Run { name, what, environment: &[], cargo }
 }
 
-pub(super) const RUNS: &[Run] = &[
+pub(crate) const RUNS: &[Run] = &[
     Run {
         environment: &[("PARACHRON_LONG", "1")],
         ..run(
@@ -63,9 +63,13 @@ pub(super) const RUNS: &[Run] = &[
     run(
         "alert-rules",
         "Alert rules on 10^5 simulated machine-days",
-        "run --release -p alerts -- --runs 900 --into docs/validation/alerts.md",
+        "xtask alerts --simulated --runs 900 --into validation/results/alerts.json",
     ),
-    run("alerts", "A real Prometheus that scrapes 50 daemons", "xtask alerts"),
+    run(
+        "alerts",
+        "A real Prometheus that scrapes 50 daemons",
+        "xtask alerts --into validation/results/prometheus.json",
+    ),
     run("release", "A release, made twice and compared", "xtask release --twice"),
     run("bench-read", "A clock read beside the peers'", "xtask bench read"),
     run("bench-host", "A page update and an entry by a host", "xtask bench host"),

@@ -4,6 +4,7 @@
 use crate::diagnostic::Diagnostic;
 use crate::tidy::ratchet::Ratchet;
 use crate::tidy::{File, rust, source};
+use crate::validation;
 
 /// A word or phrase, and what to write instead.
 const BANNED: [(&str, &str); 17] = [
@@ -32,7 +33,7 @@ const FILE: &str = "xtask/src/tidy/english.rs";
 /// What people read first, and what programs print: none is left.
 const PROSE: Ratchet =
     Ratchet { file: FILE, rule: "glue words in README, ARCHITECTURE and guides", most: 0 };
-const DOCS: Ratchet = Ratchet { file: FILE, rule: "glue words in other documents", most: 86 };
+const DOCS: Ratchet = Ratchet { file: FILE, rule: "glue words in other documents", most: 0 };
 const MESSAGES: Ratchet = Ratchet { file: FILE, rule: "glue words in messages", most: 0 };
 
 /// All of the three kinds.
@@ -55,8 +56,8 @@ fn is_first_read(path: &str) -> bool {
 }
 
 fn in_markdown(path: &str, text: &str) -> Vec<Diagnostic> {
-    // The list of banned words names them.
-    if path == "STYLE.md" {
+    // The list of banned words names them, and the page of results quotes what programs found.
+    if path == "STYLE.md" || path == validation::PAGE {
         return Vec::new();
     }
     let mut is_code = false;

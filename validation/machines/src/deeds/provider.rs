@@ -1,8 +1,8 @@
 //! Stock kernels as guests of the lab's own machine, on the emulated host's
 //! /dev/kvm: `parachron lab linux` for each kernel of the row, with one and two
-//! vCPUs. Its reports stay in the row's folder, and a page is made of them.
+//! vCPUs. Its reports stay in the row's folder, and a result is made of them.
 
-mod page;
+mod results;
 
 use std::fs;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::machine::Machine;
 use crate::outcome::Failure;
 use crate::table::Row;
 
-pub(crate) use page::write as write_page;
+pub(crate) use results::write as write_results;
 
 /// What is asked of each kernel, with how many vCPUs.
 pub(super) struct Asked {
@@ -79,10 +79,10 @@ pub(super) fn run(place: &Place<'_>, asked: &Asked, done: &mut Done) -> Result<(
             fs::write(&file, &record.stdout)
                 .map_err(|error| format!("{}: {error}", file.display()))?;
             let experiments = list(&report["experiments"]);
-            // What was not measured is no failure: the page has its figures.
+            // What was not measured is no failure: the result has its figures.
             let checks = experiments.iter().flat_map(|one| list(&one["checks"])).map(of_check);
             for mut check in checks.filter(|check| !check.found.starts_with(NOT_MEASURED)) {
-                check.what = format!("{kernel}, {vcpus} vCPUs: {}", check.what);
+                check.what = format!("lab linux: {kernel}, {vcpus} vCPUs: {}", check.what);
                 done.checks.push(check);
             }
         }

@@ -2,8 +2,8 @@
 //! model of the crate `kernel-clock`: `guest-timex` runs them
 //! (validation/machines/src/bin/guest-timex), and its transcript is replayed.
 
-mod page;
 mod replay;
+mod results;
 mod seen;
 
 use std::fs;
@@ -14,8 +14,8 @@ use crate::outcome::Result;
 
 use super::Place;
 
-pub(crate) use page::write as write_page;
 use replay::{Counter, Outcome, replay};
+pub(crate) use results::write as write_results;
 
 /// Programs, and the first one's seed: the same in every run, as what they meet
 /// is not.

@@ -2,7 +2,7 @@
 //! alert rules that ship are to fire for these nodes, and for no other:
 //!
 //! ```sh
-//! cargo xtask alerts [--minutes N] [--into docs/validation/alerts.md]
+//! cargo xtask alerts [--minutes N] [--into FILE]
 //! ```
 //!
 //! All runs in a user namespace, in which nobody may set the clock (`capable(CAP_SYS_TIME)`
@@ -42,9 +42,6 @@ const QUIET: Duration = Duration::from_secs(5 * 60);
 const SETTLED: Duration = Duration::from_secs(60);
 /// A fault that is one again and again.
 const AGAIN: Duration = Duration::from_secs(150);
-/// Where the table goes: between these lines of a page.
-const BEGIN: &str = "<!-- scraped: begin -->\n";
-const END: &str = "<!-- scraped: end -->\n";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -87,12 +84,14 @@ fn inside(words: &[String]) -> io::Result<ExitCode> {
         None => std::env::current_exe()?.with_file_name(""),
     };
     let (verdict, costs) = watch(&programs, Duration::from_secs(60 * minutes))?;
-    let table = format!("{}\n{}", verdict.table(minutes), costs.text());
-    match value("--into") {
-        None => println!("{table}"),
-        Some(path) => put_into(Path::new(path), &table)?,
-    }
     let wrong = [verdict.wrong(), costs.wrong()].concat();
+    let mut result = verdict.result(minutes);
+    result["costs"] = costs.result();
+    result["wrong"] = wrong.clone().into();
+    match value("--into") {
+        None => println!("{result:#}"),
+        Some(path) => std::fs::write(path, format!("{result:#}\n"))?,
+    }
     wrong.iter().for_each(|line| eprintln!("{line}"));
     Ok(if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -148,12 +147,4 @@ fn watch(programs: &Path, length: Duration) -> io::Result<(Verdict, Costs)> {
 
 fn now_s() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
-}
-
-fn put_into(path: &Path, table: &str) -> io::Result<()> {
-    let page = std::fs::read_to_string(path)?;
-    let lacks = || io::Error::other(format!("{} lacks {BEGIN} or {END}", path.display()));
-    let (before, rest) = page.split_once(BEGIN).ok_or_else(lacks)?;
-    let (_, after) = rest.split_once(END).ok_or_else(lacks)?;
-    std::fs::write(path, format!("{before}{BEGIN}{table}{END}{after}"))
 }

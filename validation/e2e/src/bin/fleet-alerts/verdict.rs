@@ -1,9 +1,10 @@
 //! What fired, beside what was to fire; and what daemons cost.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::io;
 use std::net::Ipv4Addr;
+
+use serde_json::{Map, Value, json};
 
 use crate::cost::Cost;
 use crate::faults::{FAULTS, Fault, Faulty, OF_THE_MACHINE};
@@ -67,42 +68,29 @@ impl Verdict {
         self.rows.iter().flat_map(|row| row.wrong.clone()).collect()
     }
 
-    /// As Markdown.
-    pub(crate) fn table(&self, minutes: u64) -> String {
-        let mut text = format!(
-            "By `cargo xtask alerts`: {} daemons, five minutes without a fault, then {minutes} \
-             with. Alerts that fired and were not expected, or did not: {}.\n\n\
-             | fault | nodes | fired, of so many nodes, after |\n| --- | ---: | --- |\n",
-            self.rows.iter().map(|row| row.fault.nodes).sum::<usize>(),
-            self.wrong().len(),
-        );
-        for row in &self.rows {
-            let each = row.fired.iter().map(|(name, after)| {
-                let of =
-                    |pick: fn(f64, f64) -> f64| after.iter().copied().reduce(pick).unwrap_or(0.0);
-                let short = name.trim_start_matches("Parachron");
-                let (least, most) = (of(f64::min) / 60.0, of(f64::max) / 60.0);
-                format!(
-                    "{short} {} of {}, {least:.1} to {most:.1} min",
-                    after.len(),
-                    row.fault.nodes
-                )
+    /// As data.
+    pub(crate) fn result(&self, minutes: u64) -> Value {
+        let row = |row: &Row| {
+            let fired = row.fired.iter().map(|(name, after_s)| {
+                let of = |pick: fn(f64, f64) -> f64| after_s.iter().copied().reduce(pick);
+                let times = json!({
+                    "nodes": after_s.len(), "first_s": of(f64::min), "last_s": of(f64::max),
+                });
+                (name.clone(), times)
             });
-            let each: Vec<String> = each.collect();
-            let each = if each.is_empty() { "–".to_owned() } else { each.join("; ") };
-            let _ = writeln!(text, "| {} | {} | {each} |", row.fault.what, row.fault.nodes);
-        }
-        let named =
-            self.of_the_machine.iter().map(|(name, nodes)| format!("{name} for {nodes} nodes"));
-        let named: Vec<String> = named.collect();
-        if !named.is_empty() {
-            let _ = writeln!(
-                text,
-                "\nOf the machine that all share, so not judged: {}.",
-                named.join(", ")
-            );
-        }
-        text
+            json!({
+                "fault": row.fault.what,
+                "nodes": row.fault.nodes,
+                "fired": fired.collect::<Map<_, _>>(),
+            })
+        };
+        json!({
+            "daemons": self.rows.iter().map(|row| row.fault.nodes).sum::<usize>(),
+            "minutes": minutes,
+            "wrong": self.wrong(),
+            "faults": self.rows.iter().map(row).collect::<Vec<_>>(),
+            "of_the_machine": self.of_the_machine,
+        })
     }
 }
 
@@ -155,18 +143,14 @@ impl Costs {
         })
     }
 
-    pub(crate) fn text(&self) -> String {
-        format!(
-            "A scrape took {:.1} ms of CPU: what a scraped daemon without a fault used more than \
-             one that nobody scrapes, over {:.0} scrapes (bar: {SCRAPE_MS} ms). No daemon that \
-             serves its metrics had more than {:.1} MiB at any time (bar: {DAEMON_MIB} MiB). Beside \
-             1,000 slow clients {:.1} % of the scrapes succeeded, in {:.2} s at the most.\n",
-            self.scrape_ms,
-            self.scrapes,
-            self.most_mib,
-            self.slow_share * 100.0,
-            self.slow_s,
-        )
+    pub(crate) fn result(&self) -> Value {
+        json!({
+            "scrape_ms": self.scrape_ms,
+            "scrapes": self.scrapes,
+            "most_mib": self.most_mib,
+            "slow_clients_share": self.slow_share,
+            "slow_clients_longest_s": self.slow_s,
+        })
     }
 
     pub(crate) fn wrong(&self) -> Vec<String> {
