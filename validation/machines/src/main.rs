@@ -154,7 +154,7 @@ fn run_usual(
         rows: rows.len(),
         skipped: skipped(&visits),
         at_once,
-        cpus: whole::cpus(),
+        cpus: tools::cpus(),
         build_s,
         rows_s: start.elapsed().as_secs_f64(),
         allowed_s: args.whole().map(|kind| kind.allowed().as_secs_f64()),
@@ -197,6 +197,9 @@ fn list(row: &Row) {
         None => "",
     };
     println!("{:<24} {:<6} Linux {:<5} {}", row.name, when, row.kernel, row.options);
+    if let Some(other) = &row.drift_as {
+        println!("{:<24} drift: as in {other}", "");
+    }
 }
 
 /// What became of a row, at once.

@@ -3,6 +3,7 @@
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::thread::available_parallelism;
 use std::{fs, io};
 
 use crate::guard;
@@ -117,13 +118,18 @@ pub(crate) fn commit() -> String {
     if is_clean { commit } else { commit + "-dirty" }
 }
 
+/// This system's CPUs.
+pub(crate) fn cpus() -> usize {
+    available_parallelism().map_or(1, usize::from)
+}
+
 /// This system's processor and kernel.
 pub(crate) fn host() -> String {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let model = model.map_or("processor not known", |(_, model)| model);
     let kernel = first_line(Command::new("uname").arg("-r"));
-    format!("{} × {model}, Linux {kernel}", crate::whole::cpus())
+    format!("{} × {model}, Linux {kernel}", cpus())
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::thread::available_parallelism;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -81,15 +80,10 @@ impl fmt::Display for Whole {
     }
 }
 
-/// This system's CPUs.
-pub(crate) fn cpus() -> usize {
-    available_parallelism().map_or(1, usize::from)
-}
-
 /// Rows at a time, where nothing else is asked for: two CPUs bear three, as most of a
 /// machine's time is waiting (measured 2026-11-23).
 pub(crate) fn at_once() -> usize {
-    (cpus() * 3 / 2).max(1)
+    (tools::cpus() * 3 / 2).max(1)
 }
 
 /// Remembers a run until it is recorded.

@@ -73,17 +73,21 @@ fn stopped(visit: &Value) -> Option<&str> {
     visit["end"]["Broken"].as_str().or_else(|| visit["end"]["Ran"]["stopped"].as_str())
 }
 
-fn table_rows(table: &toml::Table) -> impl Iterator<Item = (&str, Option<&str>)> {
+/// Each row's name, and a field of it.
+fn table_rows<'t>(
+    table: &'t toml::Table,
+    field: &'static str,
+) -> impl Iterator<Item = (&'t str, Option<&'t str>)> {
     let rows = table.get("row").and_then(toml::Value::as_array).into_iter().flatten();
-    rows.map(|row| {
-        let field = |name: &str| row.get(name).and_then(toml::Value::as_str);
-        (field("name").unwrap_or_default(), field("only_named"))
+    rows.map(move |row| {
+        let text = |name: &str| row.get(name).and_then(toml::Value::as_str);
+        (text("name").unwrap_or_default(), text(field))
     })
 }
 
 /// In the table's order.
 pub(super) fn ordered(mut visits: Vec<Value>, table: &toml::Table) -> Vec<Value> {
-    let order: Vec<&str> = table_rows(table).map(|(name, _)| name).collect();
+    let order: Vec<&str> = table_rows(table, "name").map(|(name, _)| name).collect();
     visits.sort_by_key(|visit| order.iter().position(|name| *name == word(&visit["row"])));
     visits
 }
@@ -101,10 +105,20 @@ pub(super) fn summarize(parts: &mut Parts, visits: &[Value]) {
 pub(super) fn without_result(parts: &mut Parts, results: &[&[Value]], table: &toml::Table) {
     let has_result =
         |name: &str| results.iter().any(|all| all.iter().any(|one| one["row"] == name));
-    for (name, only_named) in table_rows(table).filter(|(name, _)| !has_result(name)) {
+    for (name, only_named) in table_rows(table, "only_named").filter(|(name, _)| !has_result(name))
+    {
         let limit =
             only_named.map_or(String::new(), |why| format!(", which runs only by name ({why})"));
         parts.absent.push(format!("No result yet: row `{name}`{limit}."));
+    }
+    let left = table_rows(table, "drift_as")
+        .filter_map(|(name, other)| Some(format!("`{name}` (`{}`)", other?)));
+    let left: Vec<String> = left.collect();
+    if !left.is_empty() {
+        parts.absent.push(format!(
+            "`drift` is left to the row of the same kernel on the same machine: {}.",
+            left.join(", ")
+        ));
     }
 }
 
@@ -253,7 +267,7 @@ fn cell(verdicts: &[Verdict]) -> String {
 /// What `watch` reported of all that was caused.
 pub(super) fn reported(text: &mut String, visits: &[Value]) {
     let mut kinds: BTreeMap<&str, ([u64; 2], Vec<&str>)> = BTreeMap::new();
-    for check in visits.iter().flat_map(|visit| checks(visit)) {
+    for check in visits.iter().flat_map(checks) {
         let [caused, reported] = items(&check["told"]) else { continue };
         if verdict(check) == Verdict::NotMeasured {
             continue;

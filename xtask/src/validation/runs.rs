@@ -99,12 +99,13 @@ mod tests {
         });
         let newest = Stamp::from_result(&ran);
         let mut text = String::new();
-        table(&mut text, &[ran.clone()], &newest);
+        let ran = [ran];
+        table(&mut text, &ran, &newest);
         let row = "| arm64 | `cargo xtask arm64` | **failed**, 40 right, 2 wrong, 1 not measured | \
                    2026-11-24 28010492 | 2 | 2 × EPYC, rustc 1.95.0 |\n";
         assert!(text.ends_with(row), "{text}");
         let mut parts = Parts::default();
-        summarize(&mut parts, &[ran]);
+        summarize(&mut parts, &ran);
         assert!(parts.absent[0].contains("`miri`") && !parts.absent[0].contains("`arm64`"));
         assert_eq!(parts.wrong.len(), 1);
     }
