@@ -326,6 +326,25 @@ mod tests {
     }
 
     #[test]
+    fn a_new_result_is_stamped_and_an_old_one_keeps_its_commit() {
+        let project = Project::here();
+        let path = std::env::temp_dir().join(format!("parachron-stamp-{}", std::process::id()));
+        let text = path.to_string_lossy();
+        let read = || serde_json::from_slice::<Value>(&fs::read(&path).unwrap()).unwrap();
+        // A program that is skipped writes nothing.
+        stamp(&project, &text, "cargo xtask alerts").unwrap();
+        fs::write(&path, r#"{ "cells": [] }"#).unwrap();
+        stamp(&project, &text, "cargo xtask alerts").unwrap();
+        let new = read();
+        assert_eq!(new["command"], "cargo xtask alerts");
+        assert!(new["commit"].is_string() && new["date"].is_string(), "{new}");
+        fs::write(&path, r#"{ "commit": "aaa" }"#).unwrap();
+        stamp(&project, &text, "cargo xtask alerts").unwrap();
+        assert_eq!(read(), json!({ "commit": "aaa" }));
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
     fn a_result_of_another_commit_is_marked() {
         let newest = Stamp { date: "2026-11-24 10:00".to_owned(), commit: "bbb".to_owned() };
         let result = json!({ "at": "2026-11-23 09:00", "commit": "aaa" });

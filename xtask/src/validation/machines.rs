@@ -99,6 +99,27 @@ pub(super) fn summarize(parts: &mut Parts, visits: &[Value]) {
         |visit| checks(visit).to_vec(),
         Ends::Here,
     );
+    parts.absent.extend(visits.iter().filter_map(unmeasured_in_lab));
+}
+
+/// How many checks of each of the lab's experiments could not be measured, in one line for a row.
+fn unmeasured_in_lab(visit: &Value) -> Option<String> {
+    let count = |check: &Value| {
+        // `lab ticks: has checks`, found `4, and 8 not measured; why`.
+        let name = word(&check["what"]).strip_prefix("lab ")?.strip_suffix(": has checks")?;
+        let (measured, rest) = word(&check["found"]).split_once(", and ")?;
+        let missing: u64 = rest.split_once(" not measured")?.0.parse().ok()?;
+        let all = measured.parse::<u64>().ok()? + missing;
+        (missing > 0).then(|| format!("{name} {missing} of {all}"))
+    };
+    let counts: Vec<String> = checks(visit).iter().filter_map(count).collect();
+    (!counts.is_empty()).then(|| {
+        format!(
+            "`{}`: not measured by the lab, checks of: {}",
+            word(&visit["row"]),
+            counts.join(", ")
+        )
+    })
 }
 
 /// Rows of the table that no result is of.
@@ -375,6 +396,18 @@ mod tests {
         let line = &parts.lines[0];
         let counts = (line.right, line.wrong, line.not_measured, line.skipped);
         assert_eq!(counts, (0, 2, 1, 2));
+    }
+
+    #[test]
+    fn what_the_lab_could_not_measure_is_listed() {
+        let found = "4, and 8 not measured; lab: delay, vCPU held: not run";
+        let checks = json!([
+            { "what": "lab ticks: has checks", "found": found, "passed": true },
+            { "what": "lab drift: has checks", "found": "3, and 0 not measured", "passed": true },
+        ]);
+        let line = unmeasured_in_lab(&visit(&checks)).unwrap();
+        assert_eq!(line, "`a`: not measured by the lab, checks of: ticks 8 of 12");
+        assert_eq!(unmeasured_in_lab(&visit(&json!([]))), None);
     }
 
     #[test]

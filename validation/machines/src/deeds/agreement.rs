@@ -18,7 +18,8 @@ pub(crate) const NOT_MEASURED: &str = "not measured";
 
 /// A report without checks fails. What the lab itself could not measure is no
 /// failure: one check says so for each experiment, and an experiment of which
-/// nothing was measured is skipped. The page has the counts (`report/lab.rs`).
+/// nothing was measured is skipped. The page has the counts
+/// (`xtask/src/validation/machines.rs`).
 pub(super) fn run(machine: &mut Machine, experiments: &[&str], done: &mut Done) -> Result {
     let Done { checks, skipped } = done;
     let kvm = machine.execute("ls /dev/kvm && cut -d ' ' -f 1 /proc/modules")?;
