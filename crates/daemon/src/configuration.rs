@@ -26,9 +26,6 @@ pub const PATH: &str = "/etc/parachron/parachrond.toml";
 /// Where the daemon serves its status, unless the file has another path.
 pub const STATUS_SOCKET: &str = "/run/parachron/status.sock";
 
-/// Where the daemon serves `parachron gate`, unless the file has another path.
-pub const GATE_SOCKET: &str = "/run/parachron/gate.sock";
-
 /// Where `parachrond` keeps what it learnt, as its unit's `StateDirectory=`.
 const STATE_FOLDER: &str = "/var/lib/parachron";
 

@@ -11,7 +11,7 @@ use sources::chronyd_client::FeedError;
 use sources::host::Channel;
 use sources::phc::UnknownScale;
 
-use crate::gate::GateRefusal;
+use crate::gate::control_groups::GateRefusal;
 use crate::program;
 
 impl DaemonError {

@@ -22,7 +22,7 @@ use crate::error::DaemonError;
 use crate::settings::Settings;
 use crate::status::{GateState, GateStatus};
 
-mod control_groups;
+pub(crate) mod control_groups;
 mod frozen_list;
 pub mod socket;
 mod watcher;

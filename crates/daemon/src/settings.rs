@@ -12,9 +12,9 @@ use sources::phc::PhcSpec;
 use sources::unique::duplicate_of;
 use sources::{NtpServer, SourceError};
 
-use crate::configuration;
 use crate::error::DaemonError;
-use crate::gate::GateEntry;
+use crate::gate::control_groups::GateEntry;
+use crate::gate::socket;
 
 /// A daemon's settings. The defaults correct the clock by what the host
 /// offers.
@@ -85,7 +85,7 @@ impl Default for GateSettings {
             entries: Vec::new(),
             bound: Duration::from_millis(10),
             limit: Duration::from_secs(10),
-            socket: configuration::GATE_SOCKET.into(),
+            socket: socket::PATH.into(),
         }
     }
 }

@@ -28,9 +28,9 @@ const MOST_FILES: usize = 3;
 const FILE: &str = "xtask/src/tidy/names.rs";
 
 const FUNCTIONS: Ratchet =
-    Ratchet { file: FILE, rule: "functions named by a lone preposition or participle", most: 110 };
+    Ratchet { file: FILE, rule: "functions named by a lone preposition or participle", most: 105 };
 const TYPES: Ratchet =
-    Ratchet { file: FILE, rule: "type names that several files define", most: 182 };
+    Ratchet { file: FILE, rule: "type names that several files define", most: 180 };
 const SLICED: Ratchet =
     Ratchet { file: FILE, rule: "types whose methods are in more than three files", most: 3 };
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use daemon::gate::socket::{GateRequest, ask};
+use daemon::gate::socket::{self, GateRequest, ask};
 use daemon::gate::{GroupTree, list_file, thaw_listed};
 use daemon::status::Status;
 use daemon::{configuration, status_socket};
@@ -60,7 +60,7 @@ enum GateTask {
 #[derive(Debug, clap::Args)]
 struct GateSocketOption {
     /// The daemon's socket: its `gate-socket`
-    #[arg(long, value_name = "PATH", default_value = configuration::GATE_SOCKET)]
+    #[arg(long, value_name = "PATH", default_value = socket::PATH)]
     socket: PathBuf,
 }
 

@@ -15,6 +15,9 @@ use std::time::Duration;
 
 use crate::status_socket::{connect, listen};
 
+/// Where the daemon serves `parachron gate`, unless its configuration has another path.
+pub const PATH: &str = "/run/parachron/gate.sock";
+
 /// A client sends its request at once: it is not waited for longer.
 const REQUEST_LIMIT: Duration = Duration::from_millis(50);
 
