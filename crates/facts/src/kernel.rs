@@ -205,8 +205,60 @@ pub enum LogEvent {
         /// By how much, ns.
         by_ns: i64,
     },
+    /// A program saw the time of day leap: chronyd's `Forward time jump detected!`,
+    /// `Backward time jump detected!`, journald's `Time jumped backwards, rotating.`
+    TimeLeapt {
+        /// Which way.
+        direction: Direction,
+    },
+    /// chronyd's sources contradict each other: `Can't synchronise: no majority`.
+    NoMajority,
+    /// ntpd's correction is at its limit:
+    /// `frequency error 512 PPM exceeds tolerance 500 PPM`.
+    FrequencyBeyondLimit {
+        /// As the daemon writes it, ppm.
+        ppm: f64,
+    },
+    /// ntpd finds the kernel's clock unsynchronised: `kernel reports TIME_ERROR: 0x2041`.
+    Unsynchronised,
+    /// Hyper-V's guest driver set the clock:
+    /// `hv_utils: TimeSync - Current {s, ns}; New {s, ns}`.
+    HypervisorStepped {
+        /// By how much, ns: positive where the clock was behind.
+        by_ns: i64,
+    },
+    /// The kernel counted timer ticks that did not come (2.6):
+    /// `time.c: Lost 5 timer tick(s)!`, `Losing some ticks...`, `many lost ticks`.
+    TicksLost {
+        /// How many, where the line gives it.
+        ticks: Option<u64>,
+    },
+    /// Xen's time was behind what the guest had counted:
+    /// `Timer ISR/0: Time went backwards: delta=-118088543`.
+    XenBackward {
+        /// The difference, ns: negative.
+        by_ns: i64,
+    },
+    /// A test provokes the messages of the watchdog: `clocksource_wdtest: …`,
+    /// `clocksource_watchdog_inject_delay(): …`, a probe planted at the reference's read.
+    WatchdogTest,
+    /// A CPU's nominal rate, by its name or by all CPUs' BogoMIPS.
+    CpuRate {
+        /// Hz.
+        hz: u64,
+    },
     /// About clocks, of no known form.
     Other,
+}
+
+/// Which way a clock leapt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// To a later time.
+    Forward,
+    /// To an earlier time.
+    Backward,
 }
 
 #[cfg(test)]

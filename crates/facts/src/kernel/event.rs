@@ -4,7 +4,7 @@
 //! watchdog was rewritten for 7.1, commit 763aacf86f1b), arch/x86/kernel/{tsc,tsc_sync}.c,
 //! kernel/time/{hrtimer,ntp}.c, drivers/char/random.c and kernel/power.
 
-use super::LogEvent;
+use super::{Direction, LogEvent};
 
 /// Starts of lines that are about clocks.
 const ABOUT_CLOCKS: &[&str] = &[
@@ -50,7 +50,7 @@ const ABOUT_CLOCKS: &[&str] = &[
 ];
 
 /// Starts of time daemons' messages: chronyd's (reference.c, main.c), ntpd's (ntp_loopfilter.c)
-/// and VirtualBox's guest tools' (VBoxServiceTimeSync.cpp).
+/// and VirtualBox's guest tools' (VBoxServiceTimeSync.cpp), ntpdate's and journald's.
 pub(super) const OF_DAEMONS: &[&str] = &[
     "System clock was stepped by ",
     "System clock wrong by ",
@@ -58,6 +58,16 @@ pub(super) const OF_DAEMONS: &[&str] = &[
     "Initial frequency ",
     "Radical host time change: ",
     "time reset ",
+    "time stepped by ",
+    "time set ",
+    "step time server ",
+    "Forward time jump detected",
+    "Backward time jump detected",
+    "Time jumped backwards, rotating",
+    "Can't synchronise: no majority",
+    "Can't synchronize: no majority",
+    "frequency error ",
+    "kernel reports TIME_ERROR: ",
 ];
 
 /// A line's event (without its stamp); `None` when not about clocks.
@@ -73,6 +83,7 @@ pub fn parse(text: &str) -> Option<LogEvent> {
         .or_else(|| counter(text))
         .or_else(|| fault(text, body))
         .or_else(|| parse_outside_event(text))
+        .or_else(|| rate_of_cpu(text))
         .or_else(|| daemon(text))
         .or_else(|| about_clocks(text).then_some(LogEvent::Other))
 }
@@ -100,8 +111,10 @@ fn parse_marked(text: &str, body: &str) -> Option<LogEvent> {
         let because = rest.split_once("because ").or_else(|| rest.split_once("due to "))?.1;
         return Some(marked_as(name, because));
     }
-    let (name, rest) = body.strip_prefix("Clocksource ")?.split_once(" unstable (")?;
-    Some(marked_as(name, rest.trim_end_matches(')')))
+    // Another message may stand before it in the same line.
+    let (_, rest) = body.split_once("Clocksource ")?;
+    let (name, rest) = rest.split_once(" unstable (delta")?;
+    Some(marked_as(name, &format!("delta{}", rest.trim_end_matches(')'))))
 }
 
 fn marked_as(name: &str, because: &str) -> LogEvent {
@@ -235,11 +248,16 @@ fn parse_outside_event(text: &str) -> Option<LogEvent> {
     if let Some(to) = ["Switched to clocksource ", "Switching to clocksource "]
         .iter()
         .find_map(|start| body.strip_prefix(start))
+        // Up to 2.6.27.
+        .or_else(|| body.strip_prefix("Time: ")?.strip_suffix(" clocksource has been installed."))
     {
         return Some(LogEvent::Switched { to: to.trim().to_owned() });
     }
-    if let Some(rest) = text.strip_prefix("hrtimer: interrupt took ") {
+    if let Some((_, rest)) = text.split_once("hrtimer: interrupt took ") {
         return Some(LogEvent::HrtimerLate { took_ns: digits(rest)? });
+    }
+    if let Some(event) = time_lost(text) {
+        return Some(event);
     }
     let starts = |start: &str| text.starts_with(start);
     if starts("kvm-clock: Using msrs") {
@@ -262,6 +280,7 @@ fn parse_outside_event(text: &str) -> Option<LogEvent> {
         Some(LogEvent::Rtc)
     } else if text.contains("BUG: soft lockup - CPU#")
         || (text.contains("INFO: rcu") && text.contains("detected"))
+        || (starts("rcu: ") && text.contains("timer wakeup didn't happen"))
     {
         Some(LogEvent::Stall)
     } else {
@@ -269,15 +288,82 @@ fn parse_outside_event(text: &str) -> Option<LogEvent> {
     }
 }
 
+/// Time that was lost or set: by old kernels (arch/x86_64/kernel/time.c), Xen
+/// (arch/x86/kernel/time-xen.c), Hyper-V (drivers/hv/hv_util.c) or a test of the watchdog
+/// (kernel/time/clocksource-wdtest.c).
+fn time_lost(text: &str) -> Option<LogEvent> {
+    if text.contains("timer tick(s)!")
+        || text.contains("ost ticks")
+        || text.contains("osing some ticks")
+    {
+        return Some(LogEvent::TicksLost { ticks: number_after(text, "Lost ") });
+    }
+    if let Some((_, rest)) = text.split_once("Time went backwards: delta=") {
+        let by_ns = rest.split_whitespace().next()?.parse().ok()?;
+        return Some(LogEvent::XenBackward { by_ns });
+    }
+    if let Some((_, rest)) = text.split_once("TimeSync - Current {") {
+        let (current, rest) = rest.split_once("}; New {")?;
+        let ns = |pair: &str| {
+            let (s, ns) = pair.split_once(", ")?;
+            s.parse::<i64>().ok()?.checked_mul(1_000_000_000)?.checked_add(ns.parse().ok()?)
+        };
+        let by_ns = ns(rest.split_once('}')?.0)?.checked_sub(ns(current)?)?;
+        return Some(LogEvent::HypervisorStepped { by_ns });
+    }
+    let planted = text.contains("probe at read_hpet") || text.contains("probe at acpi_pm_read");
+    let is_test = text.contains("clocksource_wdtest:")
+        || text.contains("clocksource_watchdog_inject_delay")
+        || planted;
+    is_test.then_some(LogEvent::WatchdogTest)
+}
+
+/// `CPU1: Intel(R) Core(TM)2 Duo CPU     E8400  @ 3.00GHz stepping 06` (cpu/common.c) and
+/// `Total of 2 processors activated (8645.17 BogoMIPS).` (smpboot.c), two per cycle where
+/// the delay loop counts the TSC.
+fn rate_of_cpu(text: &str) -> Option<LogEvent> {
+    let hz = if let Some((_, rest)) = text.split_once("Total of ") {
+        let (cpus, rest) = rest.split_once(" processors activated (")?;
+        let bogomips: f64 = rest.split_once(" BogoMIPS")?.0.parse().ok()?;
+        bogomips * 1e6 / 2.0 / cpus.parse::<f64>().ok().filter(|cpus| *cpus >= 1.0)?
+    } else {
+        let (head, _) = text.strip_prefix("CPU").and(text.split_once("GHz stepping "))?;
+        head.rsplit([' ', '@']).next()?.parse::<f64>().ok()? * 1e9
+    };
+    (1e8..1e10).contains(&hz).then(|| LogEvent::CpuRate { hz: hz.round() as u64 })
+}
+
 /// A time daemon's message, without its program's name.
 fn daemon(text: &str) -> Option<LogEvent> {
     let start = OF_DAEMONS.iter().find(|start| text.starts_with(**start))?;
     let rest = &text[start.len()..];
-    let number = || rest.split([' ', ',']).next()?.parse().ok().filter(|n: &f64| n.is_finite());
+    let number = || {
+        let figure = rest.split([' ', ',', 's']).next()?;
+        figure.parse().ok().filter(|n: &f64| n.is_finite())
+    };
     match *start {
-        "System clock was stepped by " | "System clock wrong by " | "time reset " => {
-            Some(LogEvent::DaemonStepped { by_s: number()? })
+        "System clock was stepped by "
+        | "System clock wrong by "
+        | "time reset "
+        | "time stepped by "
+        | "time set " => Some(LogEvent::DaemonStepped { by_s: number()? }),
+        "step time server " => {
+            let figure = rest.split_once(" offset ")?.1.split(' ').next()?;
+            let by_s = figure.parse().ok().filter(|n: &f64| n.is_finite())?;
+            Some(LogEvent::DaemonStepped { by_s })
         }
+        "Forward time jump detected" => Some(LogEvent::TimeLeapt { direction: Direction::Forward }),
+        "Backward time jump detected" | "Time jumped backwards, rotating" => {
+            Some(LogEvent::TimeLeapt { direction: Direction::Backward })
+        }
+        "Can't synchronise: no majority" | "Can't synchronize: no majority" => {
+            Some(LogEvent::NoMajority)
+        }
+        "frequency error " => {
+            rest.contains("exceeds tolerance").then_some(())?;
+            Some(LogEvent::FrequencyBeyondLimit { ppm: number()? })
+        }
+        "kernel reports TIME_ERROR: " => Some(LogEvent::Unsynchronised),
         "System clock interference detected" => Some(LogEvent::ClockInterference),
         "Initial frequency " => Some(LogEvent::DaemonFrequency { ppm: number()? }),
         _ => {

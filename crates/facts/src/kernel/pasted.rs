@@ -27,6 +27,8 @@ pub struct PastedLog {
     encoding: Encoding,
     half: Option<u8>,
     line: Vec<u8>,
+    /// A line of the watchdog that lacks its end, which mail breaks off.
+    unfinished: Option<String>,
     segment: Segment,
     /// An earlier boot that has a verdict.
     judged: Option<Segment>,
@@ -61,6 +63,7 @@ impl Default for PastedLog {
             encoding: Encoding::Undecided,
             half: None,
             line: Vec::new(),
+            unfinished: None,
             segment: Segment::default(),
             judged: None,
             is_several_boots: false,
@@ -92,6 +95,9 @@ impl PastedLog {
     /// All that was found.
     pub fn finish(mut self) -> Pasted {
         self.end_line();
+        if let Some(line) = self.unfinished.take() {
+            self.push_line(&line);
+        }
         let segment = match self.judged {
             Some(judged) if !self.segment.is_judged() => judged,
             _ => self.segment,
@@ -128,8 +134,23 @@ impl PastedLog {
         }
         self.lines += 1;
         let line = std::mem::take(&mut self.line);
-        let text = plain(&String::from_utf8_lossy(&line));
-        let (at_s, text) = split(&text);
+        let mut text = plain(&String::from_utf8_lossy(&line));
+        if let Some(start) = self.unfinished.take() {
+            if continues(&text) {
+                text = format!("{start} {text}");
+            } else {
+                self.push_line(&start);
+            }
+        }
+        if is_unfinished(&text) && text.len() < LONGEST_LINE {
+            self.unfinished = Some(text);
+        } else {
+            self.push_line(&text);
+        }
+    }
+
+    fn push_line(&mut self, line: &str) {
+        let (at_s, text) = split(line);
         let release = text.strip_prefix("Linux version ").and_then(|rest| rest.split(' ').next());
         let is_earlier =
             at_s.zip(self.segment.last_at_s).is_some_and(|(now, last)| now < last - OUT_OF_ORDER_S);
@@ -183,6 +204,28 @@ fn encoding(start: &[u8]) -> Encoding {
     }
 }
 
+/// Whether a line of the watchdog lacks the figure that ends it.
+fn is_unfinished(text: &str) -> bool {
+    let lacks = |start: &str, ends: &[&str]| {
+        text.split_once(start).is_some_and(|(_, rest)| !ends.iter().any(|end| rest.contains(end)))
+    };
+    let has_counter = text.contains("_now:") || text.contains("_nsec:") || text.contains("_last:");
+    let lacks_mask = || text.rsplit_once("mask:").is_none_or(|(_, mask)| mask.trim().is_empty());
+    (has_counter && text.contains('\'') && lacks_mask())
+        || lacks("timekeeping watchdog", &["nstable", "delay", "check", "ttempt", "read"])
+        || lacks("' skewed", &["interval of "])
+}
+
+/// Whether a line is the rest of the one before: it has neither a stamp nor a start of
+/// its own.
+fn continues(text: &str) -> bool {
+    let (at_s, rest) = split(text);
+    let starts = ["clocksource:", "tsc:", "TSC ", "sched_clock:", "Clocksource ", "hpet:"];
+    at_s.is_none()
+        && rest.len() == text.len()
+        && !starts.iter().any(|start| text.starts_with(start))
+}
+
 /// A line without colour codes, control characters, quotes and prompts.
 fn plain(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
@@ -200,8 +243,9 @@ fn plain(line: &str) -> String {
         }
     }
     let mut rest = text.trim();
-    while let Some(less) =
-        ["> ", ">", "| ", "$ ", "# ", "kernel: "].iter().find_map(|mark| rest.strip_prefix(mark))
+    while let Some(less) = ["> ", ">", "| ", "$ ", "# ", "- ", "kernel: "]
+        .iter()
+        .find_map(|mark| rest.strip_prefix(mark))
     {
         rest = less.trim_start();
     }
