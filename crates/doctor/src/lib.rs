@@ -4,6 +4,7 @@
     deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
 )]
 
+mod fault;
 pub mod finding;
 pub mod fleet;
 pub mod lateness;

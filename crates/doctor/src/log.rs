@@ -5,19 +5,8 @@ use facts::kernel::pasted::Pasted;
 use facts::{Fact, Facts, Unknown};
 
 use crate::report::DoctorReport;
+use crate::rules::OF_LOGS;
 use crate::selection::RuleSelection;
-
-/// The rules that a log alone can answer.
-const OF_LOGS: [&str; 8] = [
-    "tsc-marked-unstable",
-    "watchdog-late",
-    "kvm-host-clock",
-    "daemon-steps",
-    "tsc-frequency",
-    "stalls",
-    "pauses-seen",
-    "tsc-firmware",
-];
 
 /// The report on a log, by the rules that a log alone can answer unless some are named.
 ///

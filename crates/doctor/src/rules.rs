@@ -10,6 +10,7 @@ mod hypervisors;
 mod idle;
 mod kvm;
 mod leap;
+mod log_events;
 mod parameters;
 mod restore;
 mod rtc;
@@ -93,6 +94,12 @@ pub const RULES: &[Rule] = &[
          with the rate that they amount to, and other programs or hosts that change the clock.",
         "chrony: reference.c, local.c; ntpd: ntp_loopfilter.c; VirtualBox: \
          VBoxServiceTimeSync.cpp"),
+    rule("time-lost", log_events::check_time_lost,
+        "Reports timer ticks that the kernel lost, Xen's time that went backward, and a clock \
+         that Hyper-V set; in a log alone also a calibration that failed and timer interrupts \
+         under 0.1 s.",
+        "Linux: arch/x86/kernel/tsc.c, drivers/hv/hv_util.c, kernel/time/hrtimer.c; 2.6: \
+         arch/x86_64/kernel/time.c, arch/i386/kernel/time-xen.c"),
     rule("phc-time-scale", sources::check_time_scale,
         "Checks that chronyd's configuration matches the time scale of each PTP clock that a \
          hypervisor provides: UTC, or TAI, which is 37 s ahead.",
@@ -224,6 +231,19 @@ pub const RULES: &[Rule] = &[
     rule("tai-offset", leap::check_tai,
         "Checks that the TAI offset is set, if a running daemon can set it.",
         "clock_gettime(2) (CLOCK_TAI), adjtimex(2)"),
+];
+
+/// The rules that a log alone can answer.
+pub const OF_LOGS: [&str; 9] = [
+    "tsc-marked-unstable",
+    "watchdog-late",
+    "kvm-host-clock",
+    "daemon-steps",
+    "time-lost",
+    "tsc-frequency",
+    "stalls",
+    "pauses-seen",
+    "tsc-firmware",
 ];
 
 const fn rule(

@@ -1,9 +1,12 @@
-//! What a time daemon logged of a clock that it steps again and again.
+//! What a time daemon logged of a clock that it steps.
+
+mod single;
 
 use facts::kernel::{LogEvent, LogLine};
 use instruments::figures;
 
 use crate::case::Case;
+use crate::fault;
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome};
 
@@ -20,8 +23,13 @@ const SAME_STEP_S: f64 = 5.0;
 pub(crate) fn check_steps(case: &Case<'_>) -> Check {
     let log = case.log()?;
     let steps = steps(log);
+    let limit = single::beyond_limit(log, &steps);
     let mut findings = Vec::new();
-    findings.extend(regular(&steps).map(|rate| gaining(&steps, rate)));
+    findings.extend(match regular(&steps) {
+        Some(rate) => Some(gaining(&steps, rate)),
+        None if limit.is_some() => limit,
+        None => single::step(log, &steps).or_else(|| single::without_step(log)),
+    });
     findings.extend(interference(case));
     Outcome::findings_or_fine(findings, || match steps.as_slice() {
         [] => "no time daemon's step in the log".to_owned(),
@@ -42,6 +50,14 @@ struct Step<'l> {
     at_s: Option<f64>,
     by_s: f64,
     line: &'l LogLine,
+}
+
+impl Step<'_> {
+    /// `3.50 s ahead`
+    fn side(&self) -> String {
+        let side = if self.by_s > 0.0 { "behind" } else { "ahead" };
+        format!("{} {side}", figures::seconds(self.by_s.abs()))
+    }
 }
 
 /// All steps; `System clock wrong by` is followed by `System clock was stepped by`.
@@ -89,11 +105,13 @@ fn gaining(steps: &[Step<'_>], rate_ppm: f64) -> Finding {
     )
     .evidence_from(steps.iter().take(3).map(|step| daemon_evidence(step.line)))
     .evidence(format!("{} steps in one direction, {}", steps.len(), figures::ppm(rate_ppm)))
-    .why(
+    .evidence_from(steps.first().map(|step| format!("first step: the clock was {}", step.side())))
+    .why(format!(
         "A daemon can slew 500 ppm; beyond that the assumed frequency is wrong. In a virtual \
          machine all clock sources come from the host, so if another source gives the same rate \
-         the host is at fault, not this guest.",
-    )
+         the host is at fault, not this guest. {}",
+        fault::hardware(None)
+    ))
     .remedy(
         Remedy::command(
             "Stop the time daemon until the rate is right: each of its steps is a jump for programs.",
@@ -101,6 +119,7 @@ fn gaining(steps: &[Step<'_>], rate_ppm: f64) -> Finding {
         )
         .changes("the clock runs free, at the wrong rate, until the daemon is started again"),
     )
+    .remedy(single::new_rate())
     .remedy(Remedy::advice(
         "Restart the virtual machine, or the host if that does not help, and report the rate to \
          its operator.",
@@ -115,17 +134,26 @@ fn interference(case: &Case<'_>) -> Option<Finding> {
     let first = lines.first()?;
     let what = match first.event {
         LogEvent::HostTimeJumped { by_ns } => {
-            format!("The host's time jumped by {}", figures::signed(by_ns as f64, figures::time))
+            let side = if by_ns > 0 { "behind" } else { "ahead" };
+            let size = figures::time(by_ns.unsigned_abs() as f64);
+            format!(
+                "The host's time jumped by {}: the host slept or its clock was set, and this \
+                 guest was {size} {side}",
+                figures::signed(by_ns as f64, figures::time)
+            )
         }
         _ => "Something other than the time daemon changes this clock".to_owned(),
     };
+    let is_host = matches!(first.event, LogEvent::HostTimeJumped { .. });
+    let fault = if is_host { fault::HOST } else { single::OTHER_PROGRAM };
     Some(
         Finding::new(Severity::Warning, what)
             .evidence_from(lines.iter().take(3).map(|line| daemon_evidence(line)))
-            .why(
+            .remedies(is_host.then(single::set_after_pause))
+            .why(format!(
                 "Guest tools follow the host's clock, and chronyd reports a frequency or offset \
-                 that it did not set: two programs, or the host, correct the same clock.",
-            )
+                 that it did not set: two programs, or the host, correct the same clock. {fault}"
+            ))
             .remedy(Remedy::command(
                 "Find the other program.",
                 "systemctl list-units | grep -E 'ntp|timesync|chrony|vbox|vmtools|hv'",
@@ -177,8 +205,11 @@ mod tests {
         );
         // Steps after two pauses.
         let pauses = [line(0, 0, "60.0"), line(20, 45, "5.1"), line(50, 30, "900.0")].concat();
-        let fine = fine(&guest(&pauses), None, "daemon-steps");
-        assert!(fine.starts_with("3 steps at no regular rate"), "{fine}");
+        let text = finding_text(&guest(&pauses), None, "daemon-steps");
+        assert!(text.starts_with("Note: The time daemon found the clock 60.0 s behind"), "{text}");
+        let slewed = guest(&line(0, 0, "0.004"));
+        let fine = fine(&slewed, None, "daemon-steps");
+        assert!(fine.starts_with("one step, by +4.00 ms"), "{fine}");
     }
 
     #[test]

@@ -169,10 +169,11 @@ fn unstable_host(case: &Case<'_>, evidence: String) -> Finding {
         Finding::new(Severity::Warning, "Guests of this KVM host get no stable kvm-clock")
             .evidence(evidence)
             .evidence(format!("current_clocksource of this host: {current}"))
-            .why(
+            .why(format!(
                 "KVM gives all vCPUs one clock only while the host's own clock source is tsc. \
-                 Otherwise each clock read in each guest is a system call.",
-            );
+                 Otherwise each clock read in each guest is a system call. {}",
+                crate::fault::HOST
+            ));
     if current != "tsc" && against_tsc(case).is_empty() && case.offers("tsc") {
         finding = finding.remedy(remedies::switch_to(case, "tsc"));
         if let Some(platform) = case.snapshots() {

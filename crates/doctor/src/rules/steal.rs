@@ -137,12 +137,16 @@ fn not_reported(case: &Case<'_>) -> Option<&'static str> {
     }
 }
 
+/// Whose fault a stall is.
+const STALL_FAULT: &str = "At fault: in a virtual machine the host, which did not run it; \
+     otherwise this machine's drivers or firmware.";
+
+/// Less is an ordinary interrupt storm or a busy host; a tenth of a second is a pause.
+pub(super) const PAUSE_NS: u64 = 100_000_000;
+
 /// `stalls`
 pub(crate) fn check_stalls(case: &Case<'_>) -> Check {
     case.log()?;
-    // Less is an ordinary interrupt storm or a busy host; a tenth of a second
-    // is a pause.
-    const PAUSE_NS: u64 = 100_000_000;
     let all: Vec<_> = case
         .logged(|event| match event {
             LogEvent::Stall => true,
@@ -177,12 +181,12 @@ pub(crate) fn check_stalls(case: &Case<'_>) -> Check {
     Finding::new(Severity::Warning, "The kernel reported stalled CPUs")
         .evidence(log_evidence(first))
         .evidence_from(stalls.iter().skip(1).take(3).copied().map(log_evidence))
-        .why(if guest {
+        .why(format!("{} {STALL_FAULT}", if guest {
             "In a guest the usual cause is a pause: the host saved, migrated or starved it. Leases \
              and timeouts expired meanwhile."
         } else {
             "A driver, the firmware or a fault kept a CPU from serving its timers."
-        })
+        }))
         .remedy(Remedy::advice(if guest {
             "Ask the host's operator what happened at that time. A host that flags its pauses \
              (KVM_KVMCLOCK_CTRL) avoids false alarms from the guest's watchdogs."

@@ -9,6 +9,7 @@ use crate::case::trust::{
     NAMED_RATE_PPM, WRONG_RATE_PPM, named_hz, page_hz, rate_error_ppm, stops_unless_flagged,
 };
 use crate::case::{Case, log_evidence};
+use crate::fault;
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
@@ -371,11 +372,22 @@ pub(crate) fn check_firmware(case: &Case<'_>) -> Check {
     }
     Finding::new(Severity::Note, "The firmware set up the TSC wrongly")
         .evidence_from(faults.iter().take(3).copied().map(log_evidence))
-        .why("The kernel corrects what it can at boot; otherwise it marks the TSC unstable.")
-        .remedy(Remedy::advice(
-            "Update the firmware (`sudo dmidecode -s bios-version` shows the present version).",
+        .why(format!(
+            "The kernel corrects what it can at boot; otherwise it marks the TSC unstable. {}",
+            fault::hardware(case.is_guest())
         ))
+        .remedy(Remedy::advice(if faults.iter().all(|line| is_compensated(&line.text)) {
+            "Do nothing: the kernel has set these counters right by TSC_ADJUST. Update the \
+             firmware if the lines return at each boot."
+        } else {
+            "Update the firmware (`sudo dmidecode -s bios-version` shows the present version)."
+        }))
         .alone()
+}
+
+/// `TSC ADJUST compensate: CPU36 observed 86056 warp (overhead 150). Adjust: 86206`
+fn is_compensated(text: &str) -> bool {
+    text.contains("TSC ADJUST compensate")
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! 7.1 drops late checks. The figures in the log mostly show the cause.
 
 mod advice;
+mod blame;
 mod cause;
 mod context;
 mod counter;
@@ -16,6 +17,7 @@ mod explanation;
 mod interval;
 mod model;
 mod rate;
+mod skew;
 
 use facts::kernel::{LogEvent, LogLine};
 
@@ -23,6 +25,7 @@ use self::cause::Cause;
 use self::interval::Interval;
 use crate::case::trust::is_tsc;
 use crate::case::{Case, log_evidence};
+use crate::fault;
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome};
 use crate::text;
@@ -60,8 +63,9 @@ pub(crate) fn check_marked(case: &Case<'_>) -> Check {
     .evidence_from(interval.iter().filter_map(|interval| model::verdicts(case, &cause, interval)))
     .evidence_from(cause.context(case, log, at))
     .why(format!(
-        "{} Until the next boot the kernel does not use the TSC, the cheapest clock source.",
-        explanation::why(&cause)
+        "{} {} Until the next boot the kernel does not use the TSC, the cheapest clock source.",
+        explanation::why(&cause),
+        blame::sentence(&cause, case.is_guest())
     ))
     .remedies(advice::remedies(&cause, case))
     .alone()
@@ -121,11 +125,25 @@ pub(crate) fn check_late(case: &Case<'_>) -> Check {
     } else {
         "because of firmware (SMI), a busy bus, or an HPET that many CPUs read"
     };
+    let lengths = late.iter().find_map(|line| agreement(&line.text));
+    let is_long = lengths.is_some();
+    let finding = finding.evidence_from(lengths);
+    if is_long {
+        return finding
+            .why(format!(
+                "The check itself came seconds late, so the kernel drew no conclusion from it. By \
+                 both counters the clocks agree. {}",
+                fault::LOAD
+            ))
+            .remedies(advice::not_at_fault(case))
+            .alone();
+    }
     finding
         .why(format!(
             "The watchdog reads the TSC between two reads of a slower clock; here those reads took \
              too long, {reason}. The kernel skipped the check; from Linux {BRACKETED} on and \
-             before {REWRITTEN} it can mark the TSC unstable after a few such reads.",
+             before {REWRITTEN} it can mark the TSC unstable after a few such reads. {}",
+            fault::SLOW_REFERENCE
         ))
         .remedy(Remedy::advice(if case.xen_emulates_tsc() {
             "See the finding tsc-trapped: Xen emulates each of those reads."
@@ -133,9 +151,29 @@ pub(crate) fn check_late(case: &Case<'_>) -> Check {
             "Give the guest dedicated CPUs on the host, or a clock that the kernel need not check \
              (kvm-clock; an invariant TSC of known frequency)."
         } else {
-            "Do nothing while the TSC stays in use; otherwise see the finding tsc-marked-unstable."
+            "Do nothing while the TSC stays in use. Otherwise add tsc=nowatchdog to the kernel's \
+             command line, or take the slow reference away (hpet=disable): see the finding \
+             tsc-marked-unstable."
         }))
         .alone()
+}
+
+/// `skipping watchdog check: cs_nsec: 7623994708 wd_nsec: 7623993107`: by how much the two
+/// differ, where they agree to within the daemon's 500 ppm.
+fn agreement(text: &str) -> Option<String> {
+    let number = |label: &str| {
+        let (_, rest) = text.split_once(label)?;
+        rest.split_whitespace().next()?.parse::<f64>().ok()
+    };
+    let (tsc_ns, reference_ns) = (number("cs_nsec: ")?, number("wd_nsec: ")?);
+    let by_ns = tsc_ns - reference_ns;
+    (reference_ns > 0.0 && by_ns.abs() < reference_ns * 5e-4).then(|| {
+        format!(
+            "TSC minus reference: {} in {}",
+            figures::signed(by_ns, figures::time),
+            figures::time(reference_ns)
+        )
+    })
 }
 
 /// Whether the kernel marked the TSC unstable for a reason that speaks against
@@ -153,7 +191,7 @@ pub(crate) fn condemned(case: &Case<'_>) -> bool {
 /// The line that marked the TSC unstable: of several, one with a cause.
 fn verdict_line(log: &[LogLine]) -> Option<usize> {
     let about_tsc = |line: &LogLine| match &line.event {
-        LogEvent::MarkedUnstable { clocksource, because } => is_tsc(clocksource).then(|| {
+        LogEvent::MarkedUnstable { clocksource, because } => is_judged(clocksource).then(|| {
             // arch/x86/kernel/tsc.c repeats the watchdog's verdict in another
             // line, without a cause.
             !because.contains("clocksource watchdog")
@@ -162,6 +200,11 @@ fn verdict_line(log: &[LogLine]) -> Option<usize> {
     };
     let position = |has_cause| log.iter().position(|line| about_tsc(line) == Some(has_cause));
     position(true).or_else(|| position(false))
+}
+
+/// The TSC, or the clock source of the kernel's own test.
+fn is_judged(clocksource: &str) -> bool {
+    is_tsc(clocksource) || clocksource.starts_with("wdtest")
 }
 
 /// The kernel's reason.

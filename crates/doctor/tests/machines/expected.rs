@@ -236,6 +236,7 @@ const VERBS: &[&str] = &[
     "Copy",
     "Correct",
     "Dedicate",
+    "Delete",
     "Discipline",
     "Do",
     "Enable",
@@ -275,6 +276,7 @@ const VERBS: &[&str] = &[
     "Trace",
     "Update",
     "Use",
+    "Wait",
     "Watch",
     "Write",
 ];

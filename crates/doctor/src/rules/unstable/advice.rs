@@ -10,16 +10,31 @@ pub(super) fn remedies(cause: &Cause, case: &Case<'_>) -> Vec<Remedy> {
     // Only a guest has a page.
     let by_page = matches!(cause, Cause::Stopped { by_page: true, .. });
     let guest = case.is_guest() == Some(true) || by_page;
-    if let Cause::PageLeapt { .. } = cause {
+    if *cause == Cause::Forced {
         return vec![Remedy::advice(
-            "Update the host's kernel or VMM: it must not move kvm-clock when a vCPU is added \
-             (the new vCPU wrote TSC_ADJUST). Check the time of day: `chronyc tracking`.",
+            "Do nothing: reboot without the test (CONFIG_TEST_CLOCKSOURCE_WATCHDOG, the probe).",
         )];
+    }
+    if let Cause::PageLeapt { .. } = cause {
+        return vec![
+            set_again(),
+            Remedy::advice(
+                "Update the host's kernel or VMM: it must not move kvm-clock when a vCPU is added \
+             (the new vCPU wrote TSC_ADJUST). Check the time of day: `chronyc tracking`.",
+            ),
+        ];
     }
     if cause.acquits() {
         return not_at_fault(case);
     }
     match cause {
+        Cause::OneCheck { .. } => {
+            let again = Remedy::advice(
+                "Reboot and compare: if the same ppm returns, the rate is wrong. Then add \
+                 tsc=recalibrate to the kernel's command line (Linux 6.3 and later).",
+            );
+            [vec![again], which_is_right(guest)].concat()
+        }
         Cause::WrongRate { form: Form::Rewritten, .. }
         | Cause::Jumped { form: Form::Rewritten | Form::Bracketed, .. } => which_is_right(guest),
         Cause::Jumped { .. } if guest && is_guaranteed(case) => vec![
@@ -71,19 +86,28 @@ fn by_kind(cause: &Cause, case: &Case<'_>, guest: bool) -> Vec<Remedy> {
         | Cause::HostBackward
             if guest =>
         {
-            vec![Remedy::advice(
-                "Leave tsc unused: the host does not advance it over pauses. Switch to kvm-clock \
-                 or the hypervisor's page, and on the host restore the TSC before the vCPUs run.",
-            )]
+            vec![
+                Remedy::advice(
+                    "Leave tsc unused: the host does not advance it over pauses. Switch to \
+                     kvm-clock or the hypervisor's page, and on the host restore the TSC before \
+                     the vCPUs run.",
+                ),
+                set_again(),
+            ]
         }
         Cause::Backward { .. }
+        | Cause::SignLost { .. }
         | Cause::JumpedAhead { .. }
         | Cause::Stopped { .. }
         | Cause::HostBackward => {
-            vec![Remedy::advice(
-                "Leave tsc unused, and update the firmware: it loses the counter at a suspend, or \
-                 writes to it.",
-            )]
+            vec![
+                Remedy::advice(
+                    "Leave tsc unused, and update the firmware: it loses the counter at a \
+                     suspend, or writes to it.",
+                ),
+                set_again(),
+                compare(),
+            ]
         }
         Cause::Halts => vec![
             Remedy::advice("Leave tsc unused if another clock source is good enough."),
@@ -109,7 +133,16 @@ fn by_kind(cause: &Cause, case: &Case<'_>, guest: bool) -> Vec<Remedy> {
         Cause::Warp | Cause::NotSynchronised | Cause::NotCalibrated | Cause::FollowsFrequency => {
             vec![Remedy::advice("Update the firmware; do not force tsc.")]
         }
-        Cause::RateUnknown { .. } => vec![
+        Cause::RateUnknown { fits } => vec![
+            compare(),
+            Remedy::advice(if fits.iter().any(|(wraps, _)| *wraps > 0) {
+                "Add tsc=nowatchdog to the kernel's command line if a rate above is right: the \
+                 check was late."
+            } else {
+                "Add hpet=disable to the kernel's command line if the reference is an HPET that \
+                 stops in deep idle (Coffee Lake) and the rate above is wrong."
+            }),
+            set_again(),
             Remedy::command(
                 "Find the TSC's true rate in the log of the boot.",
                 "sudo journalctl --dmesg --grep 'tsc: (Detected|Refined)'",
@@ -122,8 +155,29 @@ fn by_kind(cause: &Cause, case: &Case<'_>, guest: bool) -> Vec<Remedy> {
                 "sudo journalctl --dmesg --grep 'clocksource|tsc|TSC'",
             )
             .changes(READ_ONLY),
+            compare(),
+            set_again(),
         ],
     }
+}
+
+/// The time of day after a pause.
+fn set_again() -> Remedy {
+    Remedy::command(
+        "Set the clock if the machine was paused, suspended or moved; its time daemon does so \
+         only if it may step.",
+        "sudo chronyc makestep",
+    )
+    .changes("the time of day, at once")
+}
+
+/// Which clock is right.
+fn compare() -> Remedy {
+    Remedy::command(
+        "Compare the clock with NTP for an hour before you change it.",
+        "chronyc tracking",
+    )
+    .changes(READ_ONLY)
 }
 
 /// The remedies where the two clocks did run apart: no parameter that silences
@@ -149,7 +203,20 @@ fn which_is_right(guest: bool) -> Vec<Remedy> {
 
 /// The remedies when the TSC seems not at fault: tsc=nowatchdog only where the
 /// CPU guarantees it.
-fn not_at_fault(case: &Case<'_>) -> Vec<Remedy> {
+pub(super) fn not_at_fault(case: &Case<'_>) -> Vec<Remedy> {
+    if case.flags().is_err() {
+        return vec![
+            Remedy::command(
+                "Check that the CPU guarantees its TSC: both flags must be listed.",
+                "grep -m1 -oE 'constant_tsc|nonstop_tsc' /proc/cpuinfo",
+            )
+            .changes(READ_ONLY),
+            Remedy::advice(
+                "Add tsc=nowatchdog to the kernel's command line if both are: the kernel then \
+                 keeps the TSC. If the reference is the HPET, hpet=disable removes it instead.",
+            ),
+        ];
+    }
     if !is_guaranteed(case) {
         return vec![Remedy::advice(if case.is_guest() == Some(true) {
             "Leave tsc unused: the host does not guarantee it either (QEMU with KVM: -cpu \

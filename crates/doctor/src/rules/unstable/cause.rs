@@ -3,7 +3,8 @@
 
 use super::counter::Counter;
 use super::interval::{Interval, Reference};
-use super::rate::ACPI_PM_HZ;
+use super::rate::{self, ACPI_PM_HZ};
+use super::skew::Seen;
 use crate::case::Case;
 use facts::kernel::{LogEvent, LogLine};
 
@@ -37,8 +38,20 @@ pub(super) enum Cause {
     ReferenceDiscarded { counted_ns: f64, times: u32, wrap_ns: f64, tsc_hz: Option<f64> },
     /// The reference's counter wrapped this many times.
     ReferenceWrapped { times: u32, wrap_ns: f64, rest_ns: f64 },
-    /// The difference is a power of two of nanoseconds.
-    Overflow { power: u32 },
+    /// The difference is a power of two of nanoseconds, less a rest.
+    Overflow { power: u32, rest_ns: f64 },
+    /// The same of a negative interval, which the kernel took as unsigned.
+    SignLost { power: u32, by_ns: f64 },
+    /// A difference that grew to the kernel's limit over so long.
+    Drifted { by_ns: f64, after_s: f64 },
+    /// A test provoked the message.
+    Forced,
+    /// The hypervisor's page, which is computed from the TSC, is off by so much.
+    PageOff { by_ns: f64 },
+    /// A difference and no counters.
+    Unexplained { by_ns: f64 },
+    /// Two clocks that differ in one check, of which one is wrong.
+    OneCheck { by_ns: f64 },
     /// The two agree by their counters over so long: the check was late, and what the
     /// kernel computed overflowed.
     CheckLate { length_ns: f64 },
@@ -55,8 +68,9 @@ pub(super) enum Cause {
     Damaged { what: String },
     /// One of the two reads was late: a busy host, an SMI.
     ReadLate,
-    /// It runs at another rate than the kernel assumes.
-    WrongRate { ppm: f64, form: Form },
+    /// It runs at another rate than the kernel assumes; `is_refined`: the kernel's later
+    /// calibration gave that rate.
+    WrongRate { ppm: f64, form: Form, is_refined: bool },
     /// As small as a wrong rate would make it, but after this long without: a jump.
     Jumped { by_ns: f64, after_s: f64, form: Form },
     /// The log has the counters, but not the TSC's rate: the rates that fit,
@@ -81,40 +95,32 @@ pub(super) enum Form {
 /// The range of the ACPI PM timer's 24 bits.
 const ACPI_PM_WRAP_NS: f64 = 16_777_216.0 / ACPI_PM_HZ * 1e9;
 
-/// A difference this close to a power of two of nanoseconds is no accident.
-const OVERFLOW_TOLERANCE: f64 = 1e-5;
-
-/// No quartz and no calibration is wrong by more: beyond it, something happened
-/// in the interval. The worst known calibration was 2.3 % off.
-const RATE_LIMIT_PPM: f64 = 30_000.0;
-
 /// Twice what two bracketed reads may differ by: 125 µs each
 /// (kernel/time/clocksource.c, WATCHDOG_MAX_SKEW), at both ends.
 pub(super) const BRACKETED_LATE_NS: f64 = 1e6;
-
-/// The first checks find a rate that is wrong from the start: they begin once the TSC is
-/// registered, about a second after boot, and come each half second.
-const SETTLED_S: f64 = 15.0;
 
 /// Two clocks that agree by their counters over at least this had a late check, ns: 0.5 s
 /// is usual.
 const LONG_NS: f64 = 5e9;
 
 /// The watchdog's interval, ns.
-const USUAL_NS: f64 = 0.5e9;
+pub(super) const USUAL_NS: f64 = 0.5e9;
 
 /// A CPU's addition explains a leap of the page for so long, s.
 const ADDED_S: f64 = 30.0;
 
 /// Twice the watchdog's interval when it is on time, 0.5 s.
-const LATE_NS: f64 = 1e9;
+pub(super) const LATE_NS: f64 = 1e9;
 
 /// Usual rates of the TSCs of x86-64 CPUs, Hz: what an estimate may give.
-const PLAUSIBLE_HZ: std::ops::RangeInclusive<f64> = 1.5e9..=5e9;
+pub(super) const PLAUSIBLE_HZ: std::ops::RangeInclusive<f64> = 1.5e9..=5e9;
 
 /// Low-power CPUs have base frequencies down to 0.8 GHz: a slower estimate is
 /// of a TSC that stopped.
 const SLOWEST_HZ: f64 = 0.7e9;
+
+/// More wraps of 4.69 s fit one difference in fifty by chance.
+const MOST_WRAPS_ALONE: f64 = 30.0;
 
 /// More wraps fit any rate.
 const MOST_WRAPS: u32 = 8;
@@ -128,23 +134,32 @@ impl Cause {
         because: &str,
         interval: Option<&Interval>,
     ) -> Self {
+        if log.iter().any(|line| line.event == LogEvent::WatchdogTest) {
+            return Self::Forced;
+        }
         if let Some(cause) = Self::by_message(because) {
             return cause;
         }
-        let late = delays_before(log, at).next().is_some();
         if let Some(what) = interval.and_then(|interval| interval.damage.clone()) {
             return Self::Damaged { what };
         }
         if let Some(interval) = interval {
             let form = Form::infer(because, interval);
-            let seen = Seen { form, late, at_s: log[at].at_s };
+            let seen = Seen::in_log(log, at, form);
             return Self::leapt(interval, log, at)
+                .or_else(|| seen.counts_ticks(interval).then_some(Self::TickReference))
                 .or_else(|| Self::by_reference(case, interval))
                 .or_else(|| Self::by_skew(interval, &seen))
                 .unwrap_or(Self::NotLogged);
         }
-        // "hpet read-back delay of 215423ns, attempt 4, marking unstable"
-        if delays_before(log, at).any(|line| line.text.contains("unstable")) {
+        // "hpet read-back delay of 215423ns, attempt 4, marking unstable"; a verdict by skew
+        // has its figures between such a line and tsc.c's repetition.
+        let is_repeated = because.contains("clocksource watchdog");
+        let follows = is_repeated
+            && at.checked_sub(1).is_some_and(|before| {
+                matches!(log[before].event, LogEvent::WatchdogDelayed { .. })
+            });
+        if follows || delays_before(log, at).any(|line| line.text.contains("unstable")) {
             Self::ReadLate
         } else {
             Self::NotLogged
@@ -162,6 +177,9 @@ impl Cause {
                 | Self::ReferenceDiscarded { .. }
                 | Self::ReferenceWrapped { .. }
                 | Self::Overflow { .. }
+                | Self::Drifted { .. }
+                | Self::PageOff { .. }
+                | Self::Forced
                 | Self::CheckLate { .. }
                 | Self::ReferenceWrong { .. }
                 | Self::PageLeapt { .. }
@@ -265,11 +283,11 @@ impl Cause {
 
     /// The reference counted too little by whole wraps of its counter.
     fn wrapped(case: &Case<'_>, interval: &Interval) -> Option<Self> {
-        let logged = interval.reference.as_ref().and_then(|reference| reference.wrap_ns);
-        // Kernels before 3.13 name no reference; only an hpet would come before acpi_pm.
-        let short_counter = interval.reference.is_none() && !case.offers("hpet");
-        let wrap_ns = logged.or(short_counter.then_some(ACPI_PM_WRAP_NS))?;
         let skew_ns = interval.skew_ns?;
+        let Some(reference) = &interval.reference else {
+            return Self::wrapped_alone(case, skew_ns);
+        };
+        let wrap_ns = reference.wrap_ns?;
         let times = (skew_ns / wrap_ns).round();
         let rest_ns = skew_ns - times * wrap_ns;
         let slack_ns = interval.slack_ns(skew_ns + interval.reference_ns.unwrap_or_default());
@@ -278,6 +296,23 @@ impl Cause {
             wrap_ns,
             rest_ns,
         })
+    }
+
+    /// The same of a difference without a reference: kernels before 3.13 name none. Of
+    /// several that fit, the fewest wraps.
+    fn wrapped_alone(case: &Case<'_>, skew_ns: f64) -> Option<Self> {
+        let hpet_ns = rate::HPET_HZ.map(|hz| 4_294_967_296.0 / hz * 1e9);
+        let acpi_pm_ns = (!case.offers("hpet")).then_some(ACPI_PM_WRAP_NS);
+        // Both reads and the TSC's calibration: 0.27 to 7 ms in the known cases.
+        let slack_ns = 5e6 + skew_ns * 1e-4;
+        let fits = hpet_ns.into_iter().chain(acpi_pm_ns).filter_map(|wrap_ns| {
+            let times = (skew_ns / wrap_ns).round();
+            let rest_ns = skew_ns - times * wrap_ns;
+            let fits = (1.0..=MOST_WRAPS_ALONE).contains(&times) && rest_ns.abs() <= slack_ns;
+            fits.then_some((times as u32, wrap_ns, rest_ns))
+        });
+        let (times, wrap_ns, rest_ns) = fits.min_by_key(|(times, ..)| *times)?;
+        Some(Self::ReferenceWrapped { times, wrap_ns, rest_ns })
     }
 
     /// Without the TSC's rate: the rates it had if the reference was right, by
@@ -300,7 +335,8 @@ impl Cause {
         let counted_ns = reference.counted_ns?;
         let wrap_ns = reference.wrap_ns.unwrap_or_default();
         let hz = |times| interval.tsc_hz_over(counted_ns + f64::from(times) * wrap_ns);
-        let fits: Vec<_> = (0..=MOST_WRAPS)
+        let most = if reference.wrap_ns.is_some() { MOST_WRAPS } else { 0 };
+        let fits: Vec<_> = (0..=most)
             .filter_map(|times| Some((times, hz(times)?)))
             .filter(|(_, hz)| PLAUSIBLE_HZ.contains(hz))
             .collect();
@@ -328,51 +364,6 @@ impl Cause {
             _ => return None,
         })
     }
-
-    /// By the size and sign of the skew.
-    fn by_skew(interval: &Interval, seen: &Seen) -> Option<Self> {
-        let skew_ns = interval.skew_ns?;
-        let power = skew_ns.abs().log2().round();
-        let exact = power.exp2();
-        if power >= 32.0 && (skew_ns.abs() - exact).abs() < exact * OVERFLOW_TOLERANCE {
-            return Some(Self::Overflow { power: power as u32 });
-        }
-        // Without the interval, its usual half second. Where no late read can
-        // be the cause, what is no rate is a jump.
-        let length_ns = interval.reference_ns.filter(|ns| *ns > 0.0);
-        let large = if seen.form == Form::Apart { 0.4 } else { RATE_LIMIT_PPM / 1e6 };
-        let large_ns = length_ns.map_or(0.4e9, |ns| large * ns);
-        // The TSC lost most of the interval: it stopped, or was reset.
-        if skew_ns < -large_ns {
-            let by_page = interval.reference.as_ref().is_some_and(Reference::is_page);
-            return Some(Self::Stopped { by_ns: Some(skew_ns.abs()), by_page });
-        }
-        if skew_ns > large_ns {
-            return Some(Self::JumpedAhead { by_ns: Some(skew_ns) });
-        }
-        let late = match seen.form {
-            Form::Apart => length_ns.is_none_or(|ns| ns > LATE_NS) || seen.late,
-            Form::Bracketed => skew_ns.abs() < BRACKETED_LATE_NS && seen.late,
-            Form::Rewritten => false,
-        };
-        let Some(ppm) = interval.ppm().filter(|_| !late) else { return Some(Self::ReadLate) };
-        let form = seen.form;
-        if ppm.abs() > RATE_LIMIT_PPM && form == Form::Apart {
-            return Some(Self::ReadLate);
-        }
-        Some(match seen.at_s.filter(|at_s| *at_s > SETTLED_S) {
-            Some(after_s) => Self::Jumped { by_ns: skew_ns, after_s, form },
-            None => Self::WrongRate { ppm, form },
-        })
-    }
-}
-
-/// What else the log shows of the check.
-struct Seen {
-    form: Form,
-    /// Late reads were logged shortly before.
-    late: bool,
-    at_s: Option<f64>,
 }
 
 impl Form {

@@ -4,6 +4,7 @@ use facts::kernel::{LogEvent, LogLine};
 use instruments::figures;
 
 use super::cause::{Cause, delays_before};
+use super::interval::old_delta_ns;
 use super::rate;
 use crate::case::{Case, log_evidence};
 
@@ -18,7 +19,16 @@ impl Cause {
             Self::Backward { .. } | Self::Stopped { .. } | Self::JumpedAhead { .. } => {
                 pause.into_iter().collect()
             }
-            Self::ReadLate => delays_before(log, at).take(2).map(log_evidence).collect(),
+            Self::ReadLate | Self::Forced => {
+                let longest = delays_before(log, at).filter_map(|line| match line.event {
+                    LogEvent::WatchdogDelayed { delay_ns } => delay_ns,
+                    _ => None,
+                });
+                let longest = longest
+                    .max()
+                    .map(|ns| format!("longest delay of a read: {}", figures::time(ns as f64)));
+                delays_before(log, at).take(2).map(log_evidence).chain(longest).collect()
+            }
             Self::Warp | Self::NotCalibrated => {
                 let faults = log.iter().filter(|line| line.event == LogEvent::TscFault);
                 let warp = faults.clone().find_map(|line| warp_in_time(case, &line.text));
@@ -28,7 +38,11 @@ impl Cause {
                 last_before(|event| *event == LogEvent::CpuAdded).into_iter().collect()
             }
             Self::NotSynchronised | Self::Halts | Self::FollowsFrequency => {
-                case.flags().map(flags_line).into_iter().collect()
+                let later = log[at + 1..].iter().find_map(old_delta_ns).map(|ns| {
+                    let by = figures::signed(ns, figures::time);
+                    format!("TSC minus its reference in a later check: {by}")
+                });
+                case.flags().map(flags_line).into_iter().chain(later).collect()
             }
             _ => Vec::new(),
         }

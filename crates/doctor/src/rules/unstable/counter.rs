@@ -17,7 +17,12 @@ impl Counter {
             let (_, after) = text.split_once(name)?;
             u64::from_str_radix(after.split_whitespace().next()?, 16).ok()
         };
-        Some(Self { now: field("_now: ")?, last: field("_last: ")?, mask: field("mask: ")? })
+        let (now, last) = (field("_now: ")?, field("_last: ")?);
+        let mask = field("mask: ")?;
+        // A mask that is cut at the end of the line has fewer digits than the counter.
+        let is_cut = mask & mask.wrapping_add(1) == 0 && now.max(last) > mask;
+        let whole = if text.contains("cs_now") { u64::MAX } else { u32::MAX.into() };
+        Some(Self { now, last, mask: if is_cut { whole } else { mask } })
     }
 
     /// The second and the first.

@@ -44,7 +44,32 @@ pub(super) fn summary(cause: &Cause) -> String {
         Cause::Stopped { by_ns: None, .. } => "it stopped or was set back".into(),
         Cause::Damaged { .. } => "the log's figures contradict each other".into(),
         Cause::ReadLate => "a read was late, under load".into(),
-        Cause::WrongRate { ppm, .. } => format!("its rate is {} off", figures::ppm(*ppm)),
+        Cause::WrongRate { ppm, is_refined: true, .. } => {
+            format!("its rate is {} off", figures::ppm(*ppm))
+        }
+        Cause::WrongRate { ppm, .. } => {
+            format!("its rate is {} off, or its CPUs' counters differ", figures::ppm(*ppm))
+        }
+        Cause::SignLost { by_ns, .. } => {
+            format!("it went backward by {}", figures::time(by_ns.abs()))
+        }
+        Cause::Drifted { by_ns, after_s } => format!(
+            "the two clocks agree, and drifted apart by {} in {}",
+            figures::time(by_ns.abs()),
+            figures::seconds(*after_s)
+        ),
+        Cause::Forced => "a test of the watchdog provoked it".into(),
+        Cause::PageOff { by_ns } => format!(
+            "its reference was off by {}: the host's clock page",
+            figures::signed(*by_ns, figures::time)
+        ),
+        Cause::Unexplained { by_ns } => {
+            format!("it was {} its reference, and the log does not show why", ahead(*by_ns))
+        }
+        Cause::OneCheck { by_ns } => format!(
+            "it was {} its reference, and one check cannot show which clock is wrong",
+            ahead(*by_ns)
+        ),
         Cause::Jumped { by_ns, after_s, .. } => format!(
             "after {} it jumped by {} in one check",
             figures::seconds(*after_s),
@@ -78,10 +103,25 @@ pub(super) fn why(cause: &Cause) -> String {
              second. {MOST_LIKELY}",
             figures::time(*by_ns)
         ),
-        Cause::Overflow { power } => format!(
-            "The difference is almost exactly 2^{power} ns: an arithmetic overflow after a late \
-             check. {MOST_LIKELY}"
+        Cause::Overflow { power, rest_ns } => format!(
+            "The difference is 2^{power} ns and {}: an arithmetic overflow after a late check, \
+             without which the clocks agree. {MOST_LIKELY}",
+            figures::signed(*rest_ns, figures::time)
         ),
+        Cause::SignLost { power, by_ns } => format!(
+            "The difference is 2^{power} ns and {}: the kernel took a negative interval as an \
+             unsigned one. The TSC was smaller than at the check before.",
+            figures::signed(*by_ns, figures::time)
+        ),
+        Cause::Drifted { by_ns, after_s } => format!(
+            "The difference just exceeds the kernel's limit of 62.5 ms after {}: a drift of {}, \
+             and no jump. {MOST_LIKELY}",
+            figures::seconds(*after_s),
+            figures::ppm(by_ns / after_s / 1e3)
+        ),
+        Cause::PageOff { .. } => "The hypervisor computes its clock page from this same TSC, so \
+             only the page's conversion can differ. The TSC is most likely not at fault."
+            .to_owned(),
         Cause::WrongRate { form: Form::Rewritten, .. } => format!(
             "{DROPS_LATE} It occurred in the first checks: the TSC's frequency was advertised or \
              calibrated wrongly, or the reference runs wrongly (some chip sets' HPETs do)."
@@ -110,12 +150,19 @@ pub(super) fn why(cause: &Cause) -> String {
         Cause::Jumped { form, after_s, by_ns } => explain_jump(*form, *after_s, *by_ns),
         Cause::RateUnknown { fits } => format!(
             "The log gives both counters, but not the TSC's rate. If the reference is right, the \
-             TSC ran at {}, estimated from the two. Compare that with its true rate: if they \
-             agree, the check was late and the TSC is not at fault.",
+             TSC ran at {}, estimated from the two. Compare that with its true rate, which is \
+             not in the log: if they agree, the check was late or the reference wrapped, and \
+             the TSC is not at fault. If not, one of the two clocks stopped or jumped.",
             fits.iter().map(estimate).collect::<Vec<_>>().join("; ")
         ),
         other => without_figures(other).to_owned(),
     }
+}
+
+/// `1.65 s ahead of`, `277 ms behind`
+fn ahead(ns: f64) -> String {
+    let side = if ns < 0.0 { "behind" } else { "ahead of" };
+    format!("{} {side}", figures::time(ns.abs()))
 }
 
 /// A difference in one check after many that passed.
@@ -232,7 +279,20 @@ fn without_figures(cause: &Cause) -> &'static str {
         }
         Cause::Stopped { .. } => {
             "The reference advanced while the TSC did not: the machine was suspended, paused or \
-             restored, the counter stops in idle states, or the reference jumped."
+             restored, the counter stops in idle states, or the reference jumped. The lines do \
+             not show which."
+        }
+        Cause::Forced => {
+            "A test of the kernel, or a probe in the reference's read, causes such errors on \
+             purpose. The figures show nothing about this machine's clocks."
+        }
+        Cause::Unexplained { .. } => {
+            "One difference without counters does not show its cause: a wrong rate, a jump, a \
+             pause or migration, and a check or a read that was late all look alike."
+        }
+        Cause::OneCheck { .. } => {
+            "A wrong rate, a jump, CPUs whose counters differ and a wrong reference look alike \
+             in one check. A second boot shows more: a wrong rate returns as the same ppm."
         }
         Cause::ReadLate => {
             "The watchdog reads the two clocks one after the other; a pause between the two reads, \

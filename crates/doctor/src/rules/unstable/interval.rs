@@ -3,6 +3,7 @@
 use facts::kernel::{LogEvent, LogLine};
 use instruments::figures;
 
+use super::cause::{LATE_NS, PLAUSIBLE_HZ, USUAL_NS};
 use super::counter::Counter;
 use super::damage;
 use super::rate::{self, Rate};
@@ -58,7 +59,17 @@ const REACH: usize = 6;
 impl Interval {
     /// The figures in the lines after the verdict in line `at`, or in it.
     pub(super) fn parse_after(case: &Case<'_>, log: &[LogLine], at: usize) -> Option<Self> {
-        let lines = &log[at + 1..log.len().min(at + 1 + REACH)];
+        let after = &log[at + 1..log.len().min(at + 1 + REACH)];
+        let is_figure = |line: &LogLine| {
+            matches!(line.event, LogEvent::WatchdogInterval { .. } | LogEvent::Skew { .. })
+        };
+        // tsc.c repeats the verdict after its figures; the first line may be missing.
+        let is_repeated = log[at].text.contains("clocksource watchdog");
+        let lines = if is_repeated && !after.iter().any(is_figure) {
+            &log[at.saturating_sub(REACH)..at]
+        } else {
+            after
+        };
         let mut found = Self::default();
         let mut logged = None;
         for line in lines {
@@ -109,7 +120,9 @@ impl Interval {
         self.tsc = counter;
         self.tsc_ns = logged_ns.map(|ns| ns as f64);
         if let (None, Some(counter)) = (logged_ns, counter) {
-            self.tsc_rate = rate::tsc(case);
+            let early = self.tsc_name == "tsc-early";
+            self.tsc_rate =
+                early.then(|| rate::detected(case)).flatten().or_else(|| rate::tsc(case));
             self.tsc_ns = self.tsc_rate.map(|rate| counter.ticks() as f64 / rate.hz * 1e9);
         }
     }
@@ -132,6 +145,43 @@ impl Interval {
     /// How far two lengths about so long may be apart for the rates and the reads.
     pub(super) fn slack_ns(&self, ns: f64) -> f64 {
         ns * self.tolerance() + READ_SLACK_NS
+    }
+
+    /// Whether the log gives a difference, and neither counters nor the interval.
+    pub(super) fn is_difference_alone(&self) -> bool {
+        self.reference_ns.is_none() && self.tsc_ns.is_none() && self.tsc.is_none()
+    }
+
+    /// Whether the reference is QEMU's HPET, whose reads leave the guest
+    /// (hw/timer/hpet.c: a period of 10 ns).
+    pub(super) fn has_emulated_hpet(&self) -> bool {
+        let ticks = || Some(self.reference.as_ref()?.counter?.ticks() as f64);
+        let is_hpet = self.reference.as_ref().is_some_and(|reference| reference.name == "hpet");
+        let hz = ticks().zip(self.reference_ns).map(|(ticks, ns)| ticks / ns * 1e9);
+        is_hpet && hz.is_some_and(|hz| (hz / 1e8 - 1.0).abs() < 1e-2)
+    }
+
+    /// What the difference is by the counters where the kernel used another interval, or
+    /// had the TSC counted its usual half second.
+    fn by_counters(&self) -> Option<String> {
+        let reference = self.reference.as_ref()?;
+        let counted_ns = reference.counted_ns?;
+        let signed = |ns| figures::signed(ns, figures::time);
+        if let Some(tsc_ns) = self.tsc_ns {
+            let differs = self.reference_ns.is_some_and(|ns| (ns - counted_ns).abs() > 1e6);
+            return differs.then(|| {
+                let by = signed(tsc_ns - counted_ns);
+                format!("TSC minus {} by their counters: {by}", reference.name)
+            });
+        }
+        let is_usual = PLAUSIBLE_HZ.contains(&self.tsc_hz_over(USUAL_NS)?);
+        (is_usual && counted_ns > LATE_NS).then(|| {
+            format!(
+                "TSC minus {} if the TSC counted its usual 0.5 s: {}",
+                reference.name,
+                signed(USUAL_NS - counted_ns)
+            )
+        })
     }
 
     /// The reference's name, or what it is.
@@ -215,6 +265,7 @@ impl Interval {
                 lines.push(format!("{counter}: {}", rate.in_words()));
             }
         }
+        lines.extend(self.by_counters());
         lines.extend(self.exactly());
         let second = self.second.as_ref();
         lines.extend(
@@ -298,7 +349,7 @@ impl Reference {
 }
 
 /// `delta = N ns`, all that kernels before about 3.13 log.
-fn old_delta_ns(line: &LogLine) -> Option<f64> {
+pub(super) fn old_delta_ns(line: &LogLine) -> Option<f64> {
     let (_, after) = line.text.split_once("delta = ")?;
-    after.split_whitespace().next()?.parse().ok()
+    after.split([' ', 'n', ')']).next()?.parse().ok()
 }

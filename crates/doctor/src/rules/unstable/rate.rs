@@ -1,5 +1,6 @@
 //! The frequencies of the two counters in the watchdog's lines.
 
+use facts::kernel::LogEvent;
 use instruments::figures;
 
 use crate::case::Case;
@@ -10,7 +11,7 @@ pub(super) const ACPI_PM_HZ: f64 = 3_579_545.0;
 
 /// The frequency of most HPETs, of those in Intel's chip sets since 2015, of those in its
 /// servers since 2023, and of QEMU's (hw/timer/hpet.c, HPET_CLK_PERIOD).
-const HPET_HZ: [f64; 4] = [14_318_180.0, 24_000_000.0, 25_000_000.0, 100_000_000.0];
+pub(super) const HPET_HZ: [f64; 4] = [14_318_180.0, 24_000_000.0, 25_000_000.0, 100_000_000.0];
 
 /// What counts half a second at QEMU's rate counts 3.5 s at the usual one, which a late
 /// check may have found.
@@ -38,6 +39,8 @@ pub(super) enum From {
     Cpuid,
     /// The name of the CPU in /proc/cpuinfo.
     CpuName,
+    /// The log's lines about a CPU's name or BogoMIPS.
+    CpuLines,
     /// CONFIG_HZ.
     Configuration,
     /// The counter's specification.
@@ -53,7 +56,7 @@ impl From {
     pub(super) fn tolerance(self) -> f64 {
         match self {
             Self::Log | Self::Page | Self::Configuration | Self::Fixed => 2e-3,
-            Self::Cpuid | Self::CpuName | Self::Assumed | Self::Fitted => 1e-2,
+            Self::Cpuid | Self::CpuName | Self::CpuLines | Self::Assumed | Self::Fitted => 1e-2,
         }
     }
 }
@@ -66,6 +69,7 @@ impl Rate {
             From::Page => "from the kvm-clock page",
             From::Cpuid => "from CPUID",
             From::CpuName => "from the CPU's name",
+            From::CpuLines => "from the log's lines about the CPU",
             From::Configuration => "from CONFIG_HZ",
             From::Fixed => "by specification",
             From::Assumed => "assumed, as most have it; not in the log",
@@ -73,6 +77,27 @@ impl Rate {
         };
         format!("{} {from}", figures::hz(self.hz))
     }
+}
+
+/// The rate that tsc-early has until the kernel refines it.
+pub(super) fn detected(case: &Case<'_>) -> Option<Rate> {
+    let log = case.log().ok()?;
+    let hz = log.iter().find_map(|line| match line.event {
+        LogEvent::TscFrequency { hz, refined: false } => Some(hz as f64),
+        _ => None,
+    });
+    hz.map(|hz| Rate { hz, from: From::Log })
+}
+
+/// A CPU's nominal rate in the log, by its name or its BogoMIPS.
+fn logged_nominal(case: &Case<'_>) -> Option<f64> {
+    let log = case.log().ok()?;
+    let rates = log.iter().filter_map(|line| match line.event {
+        LogEvent::CpuRate { hz } => Some((hz, line.text.contains("BogoMIPS"))),
+        _ => None,
+    });
+    // BogoMIPS are calibrated.
+    rates.max_by_key(|(_, is_calibrated)| *is_calibrated).map(|(hz, _)| hz as f64)
 }
 
 /// The TSC's rate, from the best source there is.
@@ -83,6 +108,7 @@ pub(super) fn tsc(case: &Case<'_>) -> Option<Rate> {
         .or_else(|| rate(From::Page, facts.pvclock_page.known().and_then(page_hz)))
         .or_else(|| rate(From::Cpuid, facts.cpu.cpuid_tsc_hz.known().map(|hz| *hz as f64)))
         .or_else(|| rate(From::CpuName, named_hz(case)))
+        .or_else(|| rate(From::CpuLines, logged_nominal(case)))
 }
 
 /// The rate of the reference `name`, which counted `ticks`.

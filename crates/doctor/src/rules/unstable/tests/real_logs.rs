@@ -67,7 +67,7 @@ fn a_check_over_half_of_the_range_late_acquits_the_tsc() {
 fn a_verdict_that_the_kernel_would_not_have_given_is_told() {
     let log = "\
 [  100.0] clocksource: timekeeping watchdog on CPU0: Marking clocksource 'tsc' as unstable because the skew is too large:
-[  100.0] clocksource:                       'hpet' wd_nsec: 500000000 wd_now: 2faf080 wd_last: 0 mask: ffffffff
+[  100.0] clocksource:                       'hpet' wd_nsec: 500000000 wd_now: bebc20 wd_last: 0 mask: ffffffff
 [  100.0] clocksource:                       'tsc' cs_nsec: 500200000 cs_now: 59a0df80 cs_last: 0 mask: ffffffffffffffff
 ";
     let mut facts = server(log);

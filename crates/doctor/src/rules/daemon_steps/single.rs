@@ -1,0 +1,219 @@
+//! Steps and other events in a time daemon's log that have no common rate.
+
+use facts::kernel::{Direction, LogEvent, LogLine};
+use instruments::figures;
+
+use super::{Step, daemon_evidence};
+use crate::finding::{Finding, Remedy, Severity};
+use crate::remedies::READ_ONLY;
+use crate::text;
+
+/// Less is what a daemon finds at each start, s.
+const SMALL_S: f64 = 0.01;
+
+/// Time zones are whole quarters of an hour, at most 14 h from UTC.
+const ZONE_S: f64 = 900.0;
+
+/// An RTC in local time is as exact as its quartz, s.
+const ZONE_SLACK_S: f64 = 5.0;
+
+/// Two opposite steps so soon are not one clock's, s.
+const SOON_S: f64 = 60.0;
+
+/// Programs and hosts that set a clock beside its daemon.
+pub(super) const OTHER_PROGRAM: &str =
+    "At fault: another program on this machine's side, or the host's guest service.";
+
+/// What a step of the clock shows.
+pub(super) fn step(log: &[LogLine], steps: &[Step<'_>]) -> Option<Finding> {
+    let large = || steps.iter().filter(|step| step.by_s.abs() >= SMALL_S);
+    let first = large().next()?;
+    if let Some(step) = large().find(|step| is_zone(step.by_s)) {
+        return Some(local_time(step));
+    }
+    let others =
+        |event: &LogEvent| matches!(event, LogEvent::NoMajority | LogEvent::TimeLeapt { .. });
+    let beside = log.iter().filter(|line| others(&line.event)).map(daemon_evidence).take(2);
+    let is_contradicted = large().zip(large().skip(1)).any(|(one, next)| {
+        let soon = one.at_s.zip(next.at_s).is_some_and(|(then, now)| now - then < SOON_S);
+        soon && (one.by_s > 0.0) != (next.by_s > 0.0)
+    });
+    let four = is_contradicted.then(four_servers);
+    Some(
+        Finding::new(
+            Severity::Note,
+            format!("The time daemon found the clock {}; its lines do not show why", first.side()),
+        )
+        .evidence_from(large().take(3).map(|step| daemon_evidence(step.line)))
+        .evidence_from(beside)
+        .why(
+            "A step shows how far the clock was off, and not the cause: the machine was paused, \
+             suspended or moved, its hardware clock was wrong at boot, its rate is wrong, or the \
+             server is. At fault: not shown by these lines.",
+        )
+        .remedies(four)
+        .remedy(
+            Remedy::command(
+                "Find why the clock was off in the full log: a suspend, a pause, a boot.",
+                "journalctl --grep 'suspend|resume|hibernat|vmgenid|Linux version'",
+            )
+            .changes(READ_ONLY),
+        )
+        .remedy(set_after_pause())
+        .remedy(
+            Remedy::command(
+                "Compare the hardware clock if it happened at boot; if it is wrong, run hwclock \
+                 --systohc and replace the battery.",
+                "sudo hwclock --show",
+            )
+            .changes(READ_ONLY),
+        )
+        .remedy(new_rate()),
+    )
+}
+
+/// Whether a step is a whole time zone.
+fn is_zone(by_s: f64) -> bool {
+    let size = by_s.abs();
+    let rest = (size / ZONE_S).round() * ZONE_S - size;
+    (3600.0 - ZONE_SLACK_S..=14.0 * 3600.0 + ZONE_SLACK_S).contains(&size)
+        && rest.abs() <= ZONE_SLACK_S
+}
+
+fn local_time(step: &Step<'_>) -> Finding {
+    Finding::new(
+        Severity::Warning,
+        format!("The clock was {}, a time zone: the hardware clock holds local time", step.side()),
+    )
+    .evidence(daemon_evidence(step.line))
+    .why(
+        "At boot the kernel takes the hardware clock for UTC. The step is a whole quarter of an \
+         hour to within 5 s, as time zones are. At fault: this machine's setting of its hardware \
+         clock or, in a virtual machine, the host.",
+    )
+    .remedy(
+        Remedy::command(
+            "Set the hardware clock to UTC once the system clock is right.",
+            "sudo timedatectl set-local-rtc 0 && sudo hwclock --systohc --utc",
+        )
+        .changes("the hardware clock, until it is set again"),
+    )
+}
+
+/// ntpd at its limit.
+pub(super) fn beyond_limit(log: &[LogLine], steps: &[Step<'_>]) -> Option<Finding> {
+    let (line, ppm) = log.iter().find_map(|line| match line.event {
+        LogEvent::FrequencyBeyondLimit { ppm } => Some((line, ppm)),
+        _ => None,
+    })?;
+    Some(
+        Finding::new(
+            Severity::Error,
+            format!(
+                "The clock's rate is beyond what its time daemon corrects: {}",
+                figures::ppm(ppm)
+            ),
+        )
+        .evidence(daemon_evidence(line))
+        .evidence_from(steps.iter().take(3).map(|step| daemon_evidence(step.line)))
+        .evidence_from(steps.first().map(|step| format!("the clock was {}", step.side())))
+        .why(format!(
+            "ntpd corrects at most 500 ppm; what remains it steps away every few minutes. {}",
+            crate::fault::hardware(None)
+        ))
+        .remedy(new_rate()),
+    )
+}
+
+/// What the log shows without a step.
+pub(super) fn without_step(log: &[LogLine]) -> Option<Finding> {
+    leapt(log).or_else(|| no_majority(log)).or_else(|| unsynchronised(log))
+}
+
+fn leapt(log: &[LogLine]) -> Option<Finding> {
+    let lines = |wanted: Direction| {
+        log.iter().filter(move |line| {
+            matches!(line.event, LogEvent::TimeLeapt { direction } if direction == wanted)
+        })
+    };
+    let back = lines(Direction::Backward).count();
+    if back > 0 {
+        let times = text::count(back, "time", "times");
+        return Some(
+            Finding::new(Severity::Warning, format!("Something set the clock back {times}"))
+                .evidence_from(lines(Direction::Backward).take(3).map(daemon_evidence))
+                .why(format!(
+                    "The time of day went backward while a program ran that did not set it; the \
+                     lines do not show by how much. {OTHER_PROGRAM}"
+                ))
+                .remedy(Remedy::command(
+                    "Stop all but one of the programs that set this clock.",
+                    "systemctl list-units | grep -E 'ntp|timesync|chrony|vbox|vmtools|hv'",
+                )),
+        );
+    }
+    let first = lines(Direction::Forward).next()?;
+    Some(
+        Finding::new(
+            Severity::Warning,
+            "The clock jumped forward: this machine did not run for a while, or the clock was set",
+        )
+        .evidence(daemon_evidence(first))
+        .why(
+            "chronyd logs a jump when more than 10 s are missing between two of its own timers \
+             (sched.c). At fault: the host, which paused or moved the machine, or this machine's \
+             own suspend.",
+        )
+        .remedy(set_after_pause()),
+    )
+}
+
+fn no_majority(log: &[LogLine]) -> Option<Finding> {
+    let line = log.iter().find(|line| line.event == LogEvent::NoMajority)?;
+    Some(
+        Finding::new(Severity::Warning, "The time servers contradict each other")
+            .evidence(daemon_evidence(line))
+            .why(
+                "chronyd found no group of sources that agree, so it does not correct the clock. \
+                 At fault: the configuration of the time daemon, or one time server.",
+            )
+            .remedy(four_servers()),
+    )
+}
+
+fn unsynchronised(log: &[LogLine]) -> Option<Finding> {
+    let line = log.iter().find(|line| line.event == LogEvent::Unsynchronised)?;
+    Some(
+        Finding::new(Severity::Note, "The kernel's clock is not synchronized yet")
+            .evidence(daemon_evidence(line))
+            .why(
+                "ntpd reads this flag at its start, before its first server has answered. At \
+                 fault: the time daemon, if the flag remains.",
+            )
+            .remedy(
+                Remedy::command("Wait ten minutes, then read the flags again.", "ntptime")
+                    .changes(READ_ONLY),
+            ),
+    )
+}
+
+fn four_servers() -> Remedy {
+    Remedy::command(
+        "Configure at least four independent servers, and remove the one that differs.",
+        "chronyc sources -v",
+    )
+}
+
+/// A clock whose rate is wrong.
+pub(super) fn new_rate() -> Remedy {
+    Remedy::advice(
+        "Delete the drift file (/var/lib/chrony/drift, /var/lib/ntp/ntp.drift) if steps repeat in \
+         one direction, and boot with another clock source.",
+    )
+}
+
+/// A clock that stood still while the machine did not run.
+pub(super) fn set_after_pause() -> Remedy {
+    Remedy::command("Set the clock after each pause, restore or resume.", "sudo chronyc makestep")
+        .changes("the time of day, at once")
+}
