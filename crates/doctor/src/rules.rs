@@ -20,6 +20,7 @@ mod steal;
 mod steering;
 mod stepping;
 mod tsc;
+mod tsc_firmware;
 mod unstable;
 
 use crate::case::Case;
@@ -225,7 +226,7 @@ pub const RULES: &[Rule] = &[
     rule("vmclock-status", restore::check_vmclock,
         "Checks that the status of the host's VMClock page, if there is one, is reliable.",
         "Linux: include/uapi/linux/vmclock-abi.h, drivers/ptp/ptp_vmclock.c"),
-    rule("tsc-firmware", tsc::check_firmware,
+    rule("tsc-firmware", tsc_firmware::check_firmware,
         "Reports whether the kernel logged a wrong setup of the TSC by the firmware.",
         "Linux: arch/x86/kernel/tsc_sync.c, arch/x86/kernel/cpu/amd.c"),
     rule("tai-offset", leap::check_tai,

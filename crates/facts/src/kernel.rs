@@ -213,6 +213,8 @@ pub enum LogEvent {
     },
     /// chronyd's sources contradict each other: `Can't synchronise: no majority`.
     NoMajority,
+    /// chronyd may not set the clock: `Could not step system clock`.
+    StepRefused,
     /// ntpd's correction is at its limit:
     /// `frequency error 512 PPM exceeds tolerance 500 PPM`.
     FrequencyBeyondLimit {

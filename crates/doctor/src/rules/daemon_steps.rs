@@ -28,7 +28,10 @@ pub(crate) fn check_steps(case: &Case<'_>) -> Check {
     findings.extend(match regular(&steps) {
         Some(rate) => Some(gaining(&steps, rate)),
         None if limit.is_some() => limit,
-        None => single::step(log, &steps).or_else(|| single::without_step(log)),
+        None => single::set_back(log, &steps)
+            .or_else(|| single::refused(log, &steps))
+            .or_else(|| single::step(log, &steps))
+            .or_else(|| single::without_step(log)),
     });
     findings.extend(interference(case));
     Outcome::findings_or_fine(findings, || match steps.as_slice() {

@@ -9,6 +9,9 @@ use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome};
 use crate::remedies::READ_ONLY;
 
+/// Less is what two clocks differ by at any time.
+const SMALL_NS: u64 = 10_000_000;
+
 /// `time-lost`
 pub(crate) fn check_time_lost(case: &Case<'_>) -> Check {
     let log = case.log()?;
@@ -80,12 +83,21 @@ fn went_backward(log: &[LogLine]) -> Option<Finding> {
 }
 
 fn set_by_hypervisor(log: &[LogLine]) -> Option<Finding> {
-    let (line, by_ns) = log.iter().find_map(|line| match line.event {
-        LogEvent::HypervisorStepped { by_ns } => Some((line, by_ns)),
+    let (at, by_ns) = log.iter().enumerate().find_map(|(at, line)| match line.event {
+        LogEvent::HypervisorStepped { by_ns } if by_ns.unsigned_abs() >= SMALL_NS => {
+            Some((at, by_ns))
+        }
         _ => None,
     })?;
+    let line = &log[at];
     let side = if by_ns > 0 { "behind" } else { "ahead" };
     let size = figures::time(by_ns.unsigned_abs() as f64);
+    let mut next = log[at + 1..].iter().take(2);
+    let was_set =
+        next.any(|line| line.text.contains("force sync") || line.text.contains("sync result: 1"));
+    if !was_set {
+        return Some(not_set(line, &size, side));
+    }
     Some(
         Finding::new(
             Severity::Note,
@@ -107,13 +119,36 @@ fn set_by_hypervisor(log: &[LogLine]) -> Option<Finding> {
     )
 }
 
+/// The guest was compared with its host, and no line shows a step.
+fn not_set(line: &LogLine, size: &str, side: &str) -> Finding {
+    Finding::new(
+        Severity::Warning,
+        format!("This guest's clock was {size} {side} of its host's, and no line shows that Hyper-V set it"),
+    )
+    .evidence(log_evidence(line))
+    .why(format!(
+        "The guest driver hv_utils compares the two clocks every 5 s and steps only on request. A \
+         guest falls behind while it is paused. {}",
+        fault::HOST
+    ))
+    .remedy(
+        Remedy::command("Set the clock after each pause or restore.", "sudo chronyc makestep")
+            .changes("the time of day, at once"),
+    )
+}
+
 fn not_calibrated(log: &[LogLine]) -> Option<Finding> {
     let line = log.iter().find(|line| {
         line.text.contains("TSC calibration failed") || line.text.contains("Unable to calibrate")
     })?;
-    let refined =
-        |line: &LogLine| matches!(line.event, LogEvent::TscFrequency { refined: true, .. });
-    if log.iter().any(refined) {
+    // A verdict on the TSC makes its rate unimportant.
+    let is_settled = |line: &LogLine| {
+        matches!(
+            line.event,
+            LogEvent::TscFrequency { refined: true, .. } | LogEvent::MarkedUnstable { .. }
+        )
+    };
+    if log.iter().any(is_settled) {
         return None;
     }
     Some(
@@ -126,7 +161,8 @@ fn not_calibrated(log: &[LogLine]) -> Option<Finding> {
             .remedy(
                 Remedy::command(
                     "Do nothing if a later line has a refined rate; otherwise add \
-                     tsc_early_khz= with the true rate to the kernel's command line.",
+                     tsc_early_khz= with the true rate to the kernel's command line, or update \
+                     the kernel, whose tables may lack this CPU.",
                     "sudo journalctl --dmesg --grep 'Refined TSC|Detected'",
                 )
                 .changes(READ_ONLY),

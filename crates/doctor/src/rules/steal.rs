@@ -155,6 +155,13 @@ pub(crate) fn check_stalls(case: &Case<'_>) -> Check {
         })
         .collect();
     let stalls: Vec<&LogLine> = all.iter().copied().filter(|line| case.is_recent(line)).collect();
+    let longest = case
+        .logged(|event| matches!(event, LogEvent::HrtimerLate { .. }))
+        .filter_map(|line| match line.event {
+            LogEvent::HrtimerLate { took_ns } => Some(took_ns),
+            _ => None,
+        })
+        .max();
     let Some(first) = stalls.first() else {
         if let Some(age_s) = all.last().and_then(|line| case.age_s(line)) {
             return Outcome::fine(format!(
@@ -162,13 +169,6 @@ pub(crate) fn check_stalls(case: &Case<'_>) -> Check {
                 figures::seconds(age_s)
             ));
         }
-        let longest = case
-            .logged(|event| matches!(event, LogEvent::HrtimerLate { .. }))
-            .filter_map(|line| match line.event {
-                LogEvent::HrtimerLate { took_ns } => Some(took_ns),
-                _ => None,
-            })
-            .max();
         return Outcome::fine(match longest {
             Some(ns) => format!(
                 "longest timer interrupt {}, which a busy host explains",
@@ -181,6 +181,9 @@ pub(crate) fn check_stalls(case: &Case<'_>) -> Check {
     Finding::new(Severity::Warning, "The kernel reported stalled CPUs")
         .evidence(log_evidence(first))
         .evidence_from(stalls.iter().skip(1).take(3).copied().map(log_evidence))
+        .evidence_from(longest.map(|ns| {
+            format!("longest timer interrupt: {}", figures::time(ns as f64))
+        }))
         .why(format!("{} {STALL_FAULT}", if guest {
             "In a guest the usual cause is a pause: the host saved, migrated or starved it. Leases \
              and timeouts expired meanwhile."

@@ -1,15 +1,13 @@
 //! The TSC as a counter: its rate, and whether all CPUs agree on it.
 
 use facts::cpu::HypervisorKind;
-use facts::kernel::LogEvent;
 use instruments::figures;
 use instruments::measurements::Measurements;
 
+use crate::case::Case;
 use crate::case::trust::{
     NAMED_RATE_PPM, WRONG_RATE_PPM, named_hz, page_hz, rate_error_ppm, stops_unless_flagged,
 };
-use crate::case::{Case, log_evidence};
-use crate::fault;
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
@@ -349,45 +347,6 @@ fn no_difference(measured: &Measurements) -> Check {
         text::count(measured.skews.len(), "pair of CPUs", "pairs of CPUs"),
         figures::time(bound)
     ))
-}
-
-/// `tsc-firmware`
-pub(crate) fn check_firmware(case: &Case<'_>) -> Check {
-    case.log()?;
-    let faults: Vec<_> = case
-        .logged(|event| *event == LogEvent::TscFault)
-        // Logged where the fast calibration failed before a slower one succeeded.
-        .filter(|line| !line.text.contains("Fast TSC calibration failed"))
-        // A guess that the kernel adds to each verdict of its watchdog.
-        .filter(|line| !line.text.contains("TSC found unstable after boot"))
-        .collect();
-    let Some(first) = faults.first() else {
-        return Outcome::fine("the kernel log reports no fault in the TSC's setup");
-    };
-    if case.is_guest() == Some(true) {
-        return Outcome::fine(format!(
-            "\"{}\": the hypervisor hides that register; harmless in a guest",
-            first.text.trim()
-        ));
-    }
-    Finding::new(Severity::Note, "The firmware set up the TSC wrongly")
-        .evidence_from(faults.iter().take(3).copied().map(log_evidence))
-        .why(format!(
-            "The kernel corrects what it can at boot; otherwise it marks the TSC unstable. {}",
-            fault::hardware(case.is_guest())
-        ))
-        .remedy(Remedy::advice(if faults.iter().all(|line| is_compensated(&line.text)) {
-            "Do nothing: the kernel has set these counters right by TSC_ADJUST. Update the \
-             firmware if the lines return at each boot."
-        } else {
-            "Update the firmware (`sudo dmidecode -s bios-version` shows the present version)."
-        }))
-        .alone()
-}
-
-/// `TSC ADJUST compensate: CPU36 observed 86056 warp (overhead 150). Adjust: 86206`
-fn is_compensated(text: &str) -> bool {
-    text.contains("TSC ADJUST compensate")
 }
 
 #[cfg(test)]

@@ -125,6 +125,9 @@ pub(crate) fn check_late(case: &Case<'_>) -> Check {
     } else {
         "because of firmware (SMI), a busy bus, or an HPET that many CPUs read"
     };
+    if let Some((line, by_ns)) = late.iter().find_map(|line| Some((line, pause_ns(&line.text)?))) {
+        return paused(log_evidence(line), by_ns).alone();
+    }
     let lengths = late.iter().find_map(|line| agreement(&line.text));
     let is_long = lengths.is_some();
     let finding = finding.evidence_from(lengths);
@@ -158,14 +161,45 @@ pub(crate) fn check_late(case: &Case<'_>) -> Check {
         .alone()
 }
 
-/// `skipping watchdog check: cs_nsec: 7623994708 wd_nsec: 7623993107`: by how much the two
-/// differ, where they agree to within the daemon's 500 ppm.
-fn agreement(text: &str) -> Option<String> {
+/// The two lengths of a check that was skipped: by the TSC, and by the reference.
+fn lengths_ns(text: &str) -> Option<(f64, f64)> {
     let number = |label: &str| {
         let (_, rest) = text.split_once(label)?;
         rest.split_whitespace().next()?.parse::<f64>().ok()
     };
-    let (tsc_ns, reference_ns) = (number("cs_nsec: ")?, number("wd_nsec: ")?);
+    Some((number("cs_nsec: ")?, number("wd_nsec: ")?))
+}
+
+/// By how much the TSC ran on while its reference counted the usual half second: the
+/// hypervisor's clock stands still in a guest that is stopped.
+fn pause_ns(text: &str) -> Option<f64> {
+    let (tsc_ns, reference_ns) = lengths_ns(text)?;
+    let is_usual = (0.4e9..0.65e9).contains(&reference_ns);
+    (is_usual && tsc_ns > 2.0 * reference_ns).then_some(tsc_ns - reference_ns)
+}
+
+fn paused(evidence: String, by_ns: f64) -> Finding {
+    Finding::new(
+        Severity::Note,
+        format!("This machine was paused for about {}", figures::time(by_ns)),
+    )
+    .evidence(evidence)
+    .evidence(format!("TSC minus reference: {}", figures::signed(by_ns, figures::time)))
+    .why(format!(
+        "The TSC ran on while the reference counted its usual half second, as a hypervisor's \
+         clock does while its guest is stopped. {}",
+        fault::HOST
+    ))
+    .remedy(
+        Remedy::command("Set the clock after each pause or restore.", "sudo chronyc makestep")
+            .changes("the time of day, at once"),
+    )
+}
+
+/// `skipping watchdog check: cs_nsec: 7623994708 wd_nsec: 7623993107`: by how much the two
+/// differ, where they agree to within the daemon's 500 ppm.
+fn agreement(text: &str) -> Option<String> {
+    let (tsc_ns, reference_ns) = lengths_ns(text)?;
     let by_ns = tsc_ns - reference_ns;
     (reference_ns > 0.0 && by_ns.abs() < reference_ns * 5e-4).then(|| {
         format!(

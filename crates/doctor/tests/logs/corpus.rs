@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::judge::{Faults, Truth, judge};
+use super::judge::{Faults, Truth, judge, states_cause};
 use super::{findings, text};
 
 pub(crate) struct Case {
     pub(crate) name: String,
-    half: String,
     pub(crate) truth: Truth,
     pub(crate) log: String,
 }
@@ -51,7 +50,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 remedy: text("remedy"),
             };
             let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
-            Case { name, half: text("half"), truth, log }
+            Case { name, truth, log }
         })
         .collect()
 }
@@ -64,10 +63,12 @@ fn is_size_in_lines(log: &str) -> bool {
     !is_counters_alone || times.iter().any(|part| log.contains(part))
 }
 
-/// The cases of the half whose rules may be changed.
-pub(crate) fn first_half() -> Vec<Case> {
-    cases().into_iter().filter(|case| case.half == "first").collect()
-}
+/// Cases that doctor reads wrong, and why.
+const READ_WRONG: &[(&str, &str)] = &[
+    ("chrony-qemu-2031", "that a test set the server's clock is known from the thread alone"),
+    ("ntpd-ntpsec-14399", "a step by a time zone, which was asked for by hand"),
+    ("watchdog-busybox-qemu", "one check of an emulated HPET is taken for a rate"),
+];
 
 fn describe(case: &Case, faults: &Faults) -> String {
     let findings = findings(&case.log);
@@ -75,28 +76,67 @@ fn describe(case: &Case, faults: &Faults) -> String {
     format!("## {}: {}\n{}\n\n", case.name, faults.all().join("; "), texts.join("\n--\n"))
 }
 
+pub(crate) fn is_read_wrong(name: &str) -> bool {
+    READ_WRONG.iter().any(|(wrong, _)| *wrong == name)
+}
+
+/// What the docs' page and results.json state.
+#[derive(Default)]
+struct Count {
+    cases: usize,
+    right: usize,
+    open: usize,
+}
+
 #[test]
 fn each_published_log_is_read_right() {
-    let cases = first_half();
-    let mut wrong = String::new();
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let (mut wrong, mut named_wrong) = (String::new(), Vec::new());
+    let mut counts: BTreeMap<String, Count> = BTreeMap::new();
+    let cases = cases();
     for case in &cases {
-        let faults = judge(&case.truth, &findings(&case.log));
-        let Faults { cause, false_cause, size, blame, remedy } = &faults;
-        let kinds = [
-            ("cause", cause),
-            ("false", false_cause),
-            ("size", size),
-            ("blame", blame),
-            ("remedy", remedy),
-        ];
-        for (kind, _) in kinds.iter().filter(|(_, fault)| fault.is_some()) {
-            *counts.entry(kind).or_default() += 1;
-        }
-        if faults != Faults::default() {
+        let findings = findings(&case.log);
+        let faults = judge(&case.truth, &findings);
+        let count = counts.entry(case.truth.cause.clone()).or_default();
+        count.cases += 1;
+        if is_read_wrong(&case.name) {
+            named_wrong.push((case, faults));
+        } else if faults == Faults::default() {
+            count.right += 1;
+            let is_healthy = case.truth.cause == "nothing-wrong";
+            count.open += usize::from(!is_healthy && !states_cause(&case.truth, &findings));
+        } else {
             wrong += &describe(case, &faults);
-            *counts.entry("wrong").or_default() += 1;
         }
     }
-    assert!(wrong.is_empty(), "{counts:?} of {}:\n{wrong}", cases.len());
+    assert!(wrong.is_empty(), "{wrong}");
+    for (case, faults) in named_wrong {
+        assert_ne!(faults, Faults::default(), "{} is right now", case.name);
+    }
+    compare_page(&counts);
+}
+
+/// The table of docs/validation/clock-logs.md, and the totals of results.json.
+fn compare_page(counts: &BTreeMap<String, Count>) {
+    let row = |name: &str, count: &Count| {
+        let Count { cases, right, open } = count;
+        format!("| {name} | {cases} | {right} | {open} |\n")
+    };
+    let mut all = Count::default();
+    let mut table = String::new();
+    for (cause, count) in counts {
+        table += &row(&format!("`{cause}`"), count);
+        all.cases += count.cases;
+        all.right += count.right;
+        all.open += count.open;
+    }
+    table += &row("all", &all);
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap_or_default();
+    let page = read("../../docs/validation/clock-logs.md");
+    assert!(page.contains(&table), "docs/validation/clock-logs.md lacks this table:\n{table}");
+    let results = read("results.json");
+    let total = format!("\"cases\": {}, \"right\": {}", all.cases, all.right);
+    assert!(results.contains(&total), "results.json lacks {total}");
+    for number in ["\"right\": 16,", "\"right\": 119,"] {
+        assert!(results.contains(number), "results.json lacks {number}");
+    }
 }

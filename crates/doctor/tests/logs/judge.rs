@@ -31,8 +31,8 @@ pub(crate) const WORDINGS: &[Wording] = &[
     wording("backward", "it went backward", &["tsc-jumped", "host-slept"], &["guest-paused"]),
     wording("cpufreq", "its rate follows the CPU's frequency", &["tsc-rate-varies"], &[]),
     wording("", "it stops in deep idle states", &["tsc-halts-in-idle"], &[]),
-    wording("damaged", "figures contradict each other", &[], &[]),
-    wording("jump", "in one check", &["tsc-jumped"], &["read-delayed", "guest-paused"]),
+    wording("damaged", "figures contradict each other", &[], &["not-knowable"]),
+    wording("jump", "in one check", &["tsc-jumped"], &["read-delayed", "guest-paused", "reference-wrong"]),
     wording("jumped-ahead", "it jumped ahead", &["tsc-jumped", "guest-paused"], &[]),
     wording("late-agrees", "late, and the two clocks agree", &["check-late"], &[]),
     wording("late-discarded", "the check came seconds late", &["check-late", "reference-wrapped"], &[]),
@@ -73,6 +73,11 @@ pub(crate) const WORDINGS: &[Wording] = &[
     wording("", "The clock jumped forward", &["guest-paused"], &["host-slept", "two-daemons"]),
     wording("", "The time servers contradict", &["daemon-no-majority"], &[]),
     wording("", "is not synchronized yet", &["unsynchronised"], &[]),
+    wording("", "so its assumed frequency is wrong", &["tsc-rate-wrong"], &[]),
+    wording("", "The time daemon may not set the clock", &["stepped-by-daemon"], &[]),
+    wording("", "no line shows that Hyper-V set it", &["guest-paused"], &["host-slept"]),
+    wording("", "This machine was paused for", &["guest-paused"], &["host-slept"]),
+    wording("", "Something wrote to the TSC while", &["warp-between-cpus"], &["forced-by-test"]),
     wording("", "and its time daemon steps it repeatedly", &["tsc-rate-wrong"], &["rate-beyond-daemon"]),
     wording("", "Something other than the time daemon", &["two-daemons"], &[]),
 ];
@@ -142,10 +147,17 @@ pub(crate) fn judge(truth: &Truth, findings: &[Finding]) -> Faults {
         return faults;
     };
     let verdict = text(finding);
-    faults.size = truth.size_ns.and_then(|size_ns| size(truth, size_ns, &verdict));
+    let whole: String = findings.iter().map(text).collect::<Vec<_>>().join("\n");
+    faults.size = truth.size_ns.and_then(|size_ns| size(truth, size_ns, &whole));
     faults.blame = blame(truth, &verdict, !states(&finding));
     faults.remedy = remedy(truth, finding);
     faults
+}
+
+/// Whether a finding states the truth's cause, and does not only leave it open.
+pub(crate) fn states_cause(truth: &Truth, findings: &[Finding]) -> bool {
+    let cause = truth.cause.as_str();
+    findings.iter().any(|finding| wordings(&finding.what).any(|it| it.states.contains(&cause)))
 }
 
 /// Findings that may be reported beside a cause: what else the same lines show.
@@ -155,11 +167,15 @@ fn is_beside(cause: &str, what: &str) -> bool {
         ("late or skipped", &["read-delayed", "check-late", "forced-by-test", "not-knowable"]),
         ("reported stalled CPUs", &["check-late", "reference-wrapped", "read-delayed"]),
         (
-            "a timer interrupt took",
+            "A timer interrupt took",
             &["read-delayed", "reference-wrapped", "not-knowable", "interrupt-late", "check-late"],
         ),
         ("The firmware set up the TSC wrongly", &["warp-between-cpus", "reference-jumped"]),
         ("its CPUs' counters disagree", &["reference-jumped"]),
+        ("may not set the clock", &["not-knowable"]),
+        ("One calibration of the TSC failed", &["warp-between-cpus"]),
+        // VBoxService sees a pause from outside, which made the check late.
+        ("The host's time jumped", &["check-late"]),
     ];
     BESIDE.iter().any(|(phrase, causes)| what.contains(phrase) && causes.contains(&cause))
 }
@@ -276,18 +292,25 @@ const REMEDIES: &[(&str, &[&str], &[&str])] = &[
     ("Stay on the clock source", &["Leave tsc unused", "do not force tsc", "Do not force tsc"], &["tsc=nowatchdog to"]),
     ("Stop one of the two", &["Stop", "other program"], &["tsc=nowatchdog"]),
     ("Update the firmware", &["firmware"], &["tsc=nowatchdog to"]),
+    ("Update the kernel", &["update the kernel"], &["tsc=nowatchdog"]),
+    ("Give the container", &["CAP_SYS_TIME"], &["tsc=nowatchdog"]),
+    ("Remove the server", &["127.127.1.0"], &["tsc=nowatchdog"]),
     ("Update the hypervisor", &["Update the hypervisor"], &["tsc=nowatchdog"]),
     ("Wait until the daemon", &["Wait"], &["tsc=nowatchdog"]),
 ];
 
 fn remedy(truth: &Truth, finding: &Finding) -> Option<String> {
     let kind = REMEDIES.iter().find(|(start, ..)| truth.remedy.starts_with(start));
-    let (start, wanted, refused) = kind.unwrap_or_else(|| panic!("no kind: {}", truth.remedy));
+    let Some((start, wanted, refused)) = kind else {
+        return Some(format!("a remedy of no kind in the table: {}", truth.remedy));
+    };
     let given: String = finding
         .remedies
         .iter()
         .map(|remedy| format!("{} {}\n", remedy.what, remedy.command.as_deref().unwrap_or("")))
         .collect();
+    // A warning against a parameter is no advice to set it.
+    let given = given.replace("Do not silence the watchdog (tsc=nowatchdog, tsc=reliable)", "");
     if let Some(part) = refused.iter().find(|part| given.contains(**part)) {
         return Some(format!("advises {part}, the truth: {start}"));
     }

@@ -3,6 +3,7 @@
 
 mod corpus;
 mod judge;
+mod mutations;
 mod verdicts;
 
 use std::sync::OnceLock;

@@ -117,13 +117,13 @@ fn a_changed_digit_changes_or_withdraws_the_verdict() {
 }
 
 /// Whether a text ends inside the figure after a label.
-fn in_field(text: &str, label: &str) -> bool {
+pub(crate) fn in_field(text: &str, label: &str) -> bool {
     let Some(start) = text.rfind(label) else { return false };
     text[start + label.len()..].bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
 /// A verdict without the lines of the log that it quotes.
-fn strip_lines(verdict: &str) -> String {
+pub(crate) fn strip_lines(verdict: &str) -> String {
     verdict.lines().filter(|line| !line.starts_with("kernel log: ")).collect()
 }
 

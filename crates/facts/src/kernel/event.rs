@@ -67,6 +67,7 @@ pub(super) const OF_DAEMONS: &[&str] = &[
     "Can't synchronise: no majority",
     "Can't synchronize: no majority",
     "frequency error ",
+    "Could not step system clock",
     "kernel reports TIME_ERROR: ",
 ];
 
@@ -108,11 +109,14 @@ fn parse_marked(text: &str, body: &str) -> Option<LogEvent> {
     }
     if let Some((_, rest)) = body.split_once("Marking clocksource ") {
         let (name, rest) = rest.split_once(' ')?;
-        let because = rest.split_once("because ").or_else(|| rest.split_once("due to "))?.1;
+        let because = rest.split_once("because ").or_else(|| rest.split_once("due to "));
+        // A pager cuts the end.
+        let is_cut = || rest.contains("unstable") && rest.ends_with('>');
+        let because = because.map(|(_, because)| because).or_else(|| is_cut().then_some(""))?;
         return Some(marked_as(name, because));
     }
     // Another message may stand before it in the same line.
-    let (_, rest) = body.split_once("Clocksource ")?;
+    let (_, rest) = body.split_once("Clocksource ").or_else(|| body.split_once("ClockSource "))?;
     let (name, rest) = rest.split_once(" unstable (delta")?;
     Some(marked_as(name, &format!("delta{}", rest.trim_end_matches(')'))))
 }
@@ -177,7 +181,8 @@ fn interval(body: &str) -> Option<LogEvent> {
     (watchdog || rest.starts_with("cs_")).then(|| LogEvent::WatchdogInterval {
         watchdog,
         clocksource: name.to_owned(),
-        interval_ns: number_after(rest, "_nsec: "),
+        // Some kernels spell it so.
+        interval_ns: number_after(rest, "_nsec: ").or_else(|| number_after(rest, "_nesc: ")),
     })
 }
 
@@ -360,10 +365,11 @@ fn daemon(text: &str) -> Option<LogEvent> {
             Some(LogEvent::NoMajority)
         }
         "frequency error " => {
-            rest.contains("exceeds tolerance").then_some(())?;
+            rest.contains("PPM exceeds").then_some(())?;
             Some(LogEvent::FrequencyBeyondLimit { ppm: number()? })
         }
         "kernel reports TIME_ERROR: " => Some(LogEvent::Unsynchronised),
+        "Could not step system clock" => Some(LogEvent::StepRefused),
         "System clock interference detected" => Some(LogEvent::ClockInterference),
         "Initial frequency " => Some(LogEvent::DaemonFrequency { ppm: number()? }),
         _ => {

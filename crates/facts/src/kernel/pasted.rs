@@ -209,10 +209,20 @@ fn is_unfinished(text: &str) -> bool {
     let lacks = |start: &str, ends: &[&str]| {
         text.split_once(start).is_some_and(|(_, rest)| !ends.iter().any(|end| rest.contains(end)))
     };
+    // `clocksource:` or `clocksource: Clocksource 'tsc'`, and no more.
+    let is_bare = split(text)
+        .1
+        .strip_prefix("clocksource:")
+        .is_some_and(|rest| rest.trim().is_empty() || rest.trim_end().ends_with('\''));
     let has_counter = text.contains("_now:") || text.contains("_nsec:") || text.contains("_last:");
-    let lacks_mask = || text.rsplit_once("mask:").is_none_or(|(_, mask)| mask.trim().is_empty());
-    (has_counter && text.contains('\'') && lacks_mask())
-        || lacks("timekeeping watchdog", &["nstable", "delay", "check", "ttempt", "read"])
+    let lacks_mask = || {
+        !text.ends_with('>')
+            && text.rsplit_once("mask:").is_none_or(|(_, mask)| mask.trim().is_empty())
+    };
+    is_bare
+        || (has_counter && text.contains('\'') && lacks_mask())
+        || (!text.ends_with('>')
+            && lacks("timekeeping watchdog", &["nstable", "delay", "check", "ttempt", "read"]))
         || lacks("' skewed", &["interval of "])
 }
 

@@ -20,6 +20,12 @@ const ZONE_SLACK_S: f64 = 5.0;
 /// Two opposite steps so soon are not one clock's, s.
 const SOON_S: f64 = 60.0;
 
+/// 2^31 s, 68 years: more than any clock since 1970 can be behind.
+const LIFETIME_S: f64 = 2_147_483_648.0;
+
+/// ntpd's own limit is 500 or 512 ppm: more is measured, ppm.
+const MEASURED_PPM: f64 = 1000.0;
+
 /// Programs and hosts that set a clock beside its daemon.
 pub(super) const OTHER_PROGRAM: &str =
     "At fault: another program on this machine's side, or the host's guest service.";
@@ -110,8 +116,9 @@ pub(super) fn beyond_limit(log: &[LogLine], steps: &[Step<'_>]) -> Option<Findin
         Finding::new(
             Severity::Error,
             format!(
-                "The clock's rate is beyond what its time daemon corrects: {}",
-                figures::ppm(ppm)
+                "The clock's rate is beyond what its time daemon corrects: {}{}",
+                figures::ppm(ppm),
+                if ppm.abs() > MEASURED_PPM { ", so its assumed frequency is wrong" } else { "" }
             ),
         )
         .evidence(daemon_evidence(line))
@@ -121,7 +128,15 @@ pub(super) fn beyond_limit(log: &[LogLine], steps: &[Step<'_>]) -> Option<Findin
             "ntpd corrects at most 500 ppm; what remains it steps away every few minutes. {}",
             crate::fault::hardware(None)
         ))
-        .remedy(new_rate()),
+        .remedy(new_rate())
+        .remedy(Remedy::advice(
+            "Reboot to calibrate again; if the same rate returns, add tsc_early_khz= with the \
+             true rate to the kernel's command line.",
+        ))
+        .remedy(Remedy::advice(
+            "Remove a server 127.127.1.0 (LOCAL) from ntp.conf if there is one: with it ntpd \
+             follows this clock itself.",
+        )),
     )
 }
 
@@ -130,29 +145,72 @@ pub(super) fn without_step(log: &[LogLine]) -> Option<Finding> {
     leapt(log).or_else(|| no_majority(log)).or_else(|| unsynchronised(log))
 }
 
-fn leapt(log: &[LogLine]) -> Option<Finding> {
-    let lines = |wanted: Direction| {
-        log.iter().filter(move |line| {
-            matches!(line.event, LogEvent::TimeLeapt { direction } if direction == wanted)
-        })
-    };
-    let back = lines(Direction::Backward).count();
-    if back > 0 {
-        let times = text::count(back, "time", "times");
-        return Some(
-            Finding::new(Severity::Warning, format!("Something set the clock back {times}"))
-                .evidence_from(lines(Direction::Backward).take(3).map(daemon_evidence))
-                .why(format!(
-                    "The time of day went backward while a program ran that did not set it; the \
-                     lines do not show by how much. {OTHER_PROGRAM}"
-                ))
-                .remedy(Remedy::command(
-                    "Stop all but one of the programs that set this clock.",
-                    "systemctl list-units | grep -E 'ntp|timesync|chrony|vbox|vmtools|hv'",
-                )),
-        );
+/// The lines of a program that saw the time of day leap.
+fn leaps(log: &[LogLine], wanted: Direction) -> impl Iterator<Item = &LogLine> {
+    log.iter().filter(
+        move |line| matches!(line.event, LogEvent::TimeLeapt { direction } if direction == wanted),
+    )
+}
+
+/// A clock that something other than the daemon set back; a step of the daemon just
+/// after shows by how much.
+pub(super) fn set_back(log: &[LogLine], steps: &[Step<'_>]) -> Option<Finding> {
+    let back = leaps(log, Direction::Backward).count();
+    if back == 0 {
+        return None;
     }
-    let first = lines(Direction::Forward).next()?;
+    let times = text::count(back, "time", "times");
+    Some(
+        Finding::new(Severity::Warning, format!("Something set the clock back {times}"))
+            .evidence_from(leaps(log, Direction::Backward).take(3).map(daemon_evidence))
+            .evidence_from(
+                steps
+                    .first()
+                    .map(|step| format!("the time daemon then found the clock {}", step.side())),
+            )
+            .why(format!(
+                "The time of day went backward while a program ran that did not set it. \
+                 {OTHER_PROGRAM}"
+            ))
+            .remedy(Remedy::command(
+                "Stop all but one of the programs that set this clock.",
+                "systemctl list-units | grep -E 'ntp|timesync|chrony|vbox|vmtools|hv'",
+            ))
+            .remedy(
+                Remedy::command(
+                    "Find why the clock was off if it was set back once, at boot.",
+                    "sudo hwclock --show",
+                )
+                .changes(READ_ONLY),
+            ),
+    )
+}
+
+/// A daemon that may not set the clock.
+pub(super) fn refused(log: &[LogLine], steps: &[Step<'_>]) -> Option<Finding> {
+    let line = log.iter().find(|line| line.event == LogEvent::StepRefused)?;
+    // No clock is so far off: the daemon's figure is wrong, and its step with it.
+    if steps.first().is_some_and(|step| step.by_s.abs() > LIFETIME_S) {
+        return None;
+    }
+    let side = steps.first().map_or_else(String::new, |step| format!(", which is {}", step.side()));
+    Some(
+        Finding::new(Severity::Error, format!("The time daemon may not set the clock{side}"))
+            .evidence(daemon_evidence(line))
+            .evidence_from(steps.iter().take(2).map(|step| daemon_evidence(step.line)))
+            .why(
+                "The kernel refused the step: the daemon lacks CAP_SYS_TIME, as in a container. \
+                 At fault: the configuration of the time daemon.",
+            )
+            .remedy(Remedy::advice(
+                "Give the container CAP_SYS_TIME (docker run --cap-add SYS_TIME), or start \
+                 chronyd with -x and let the host keep the clock.",
+            )),
+    )
+}
+
+fn leapt(log: &[LogLine]) -> Option<Finding> {
+    let first = leaps(log, Direction::Forward).next()?;
     Some(
         Finding::new(
             Severity::Warning,

@@ -55,6 +55,7 @@ pub(super) fn remedies(cause: &Cause, case: &Case<'_>) -> Vec<Remedy> {
                 "sudo journalctl --dmesg --grep 'clocksource|tsc|TSC'",
             )
             .changes(READ_ONLY),
+            set_again(),
         ],
         Cause::WrongRate { .. } if guest => vec![
             Remedy::advice(

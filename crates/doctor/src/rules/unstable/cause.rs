@@ -134,7 +134,7 @@ impl Cause {
         because: &str,
         interval: Option<&Interval>,
     ) -> Self {
-        if log.iter().any(|line| line.event == LogEvent::WatchdogTest) {
+        if log.iter().any(|line| is_test(&line.event)) {
             return Self::Forced;
         }
         if let Some(cause) = Self::by_message(because) {
@@ -214,7 +214,8 @@ impl Cause {
         }
         let wrapped = || Self::wrapped(case, interval);
         let Some(reference) = &interval.reference else { return wrapped() };
-        if reference.name.contains("jiffies") {
+        // The PIT's clock source adds its counter to jiffies (drivers/clocksource/i8253.c).
+        if reference.name.contains("jiffies") || reference.name == "pit" {
             return Some(Self::TickReference);
         }
         match reference.counter {
@@ -375,6 +376,15 @@ impl Form {
         } else {
             Self::Apart
         }
+    }
+}
+
+/// A line of a test, or about its own clock source.
+fn is_test(event: &LogEvent) -> bool {
+    match event {
+        LogEvent::WatchdogTest => true,
+        LogEvent::MarkedUnstable { clocksource, .. } => clocksource.starts_with("wdtest"),
+        _ => false,
     }
 }
 

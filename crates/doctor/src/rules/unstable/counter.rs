@@ -18,7 +18,9 @@ impl Counter {
             u64::from_str_radix(after.split_whitespace().next()?, 16).ok()
         };
         let (now, last) = (field("_now: ")?, field("_last: ")?);
-        let mask = field("mask: ")?;
+        // A line may be cut before its mask.
+        let has_mask = text.contains("mask");
+        let mask = if has_mask { field("mask: ")? } else { 0 };
         // A mask that is cut at the end of the line has fewer digits than the counter.
         let is_cut = mask & mask.wrapping_add(1) == 0 && now.max(last) > mask;
         let whole = if text.contains("cs_now") { u64::MAX } else { u32::MAX.into() };

@@ -64,12 +64,9 @@ impl Interval {
             matches!(line.event, LogEvent::WatchdogInterval { .. } | LogEvent::Skew { .. })
         };
         // tsc.c repeats the verdict after its figures; the first line may be missing.
-        let is_repeated = log[at].text.contains("clocksource watchdog");
-        let lines = if is_repeated && !after.iter().any(is_figure) {
-            &log[at.saturating_sub(REACH)..at]
-        } else {
-            after
-        };
+        // A pager may show the newest line first.
+        let lines =
+            if !after.iter().any(is_figure) { &log[at.saturating_sub(REACH)..at] } else { after };
         let mut found = Self::default();
         let mut logged = None;
         for line in lines {

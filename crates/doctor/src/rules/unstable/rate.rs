@@ -129,9 +129,19 @@ pub(super) fn reference(case: &Case<'_>, name: &str, ticks: u64) -> Option<Rate>
         "hyperv_clocksource" | "hyperv_clocksource_tsc_page" | "hyperv_clocksource_msr" => {
             rate(From::Fixed, 1e7)
         }
-        "jiffies" | "refined-jiffies" => rate(From::Configuration, case.facts.kernel.tick_hz()?),
+        "jiffies" | "refined-jiffies" => match case.facts.kernel.tick_hz() {
+            Some(hz) => rate(From::Configuration, hz),
+            None => rate(From::Fitted, tick_hz(ticks)?),
+        },
         _ => None,
     }
+}
+
+/// The watchdog's timer counts the same ticks, half a second of them (WATCHDOG_INTERVAL is
+/// HZ >> 1), which gives HZ.
+fn tick_hz(ticks: u64) -> Option<f64> {
+    let on_time = |hz: &f64| ON_TIME_S.contains(&(ticks as f64 / hz));
+    [100.0, 250.0, 300.0, 1000.0].into_iter().find(on_time)
 }
 
 /// The reference's rate, where its specification or the log gives it.

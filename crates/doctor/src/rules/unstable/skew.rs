@@ -114,10 +114,12 @@ impl Cause {
         if skew_ns > large_ns {
             return Some(Self::JumpedAhead { by_ns: Some(skew_ns) });
         }
-        let is_slow = seen.reads_are_slow || interval.has_emulated_hpet();
         let late = match seen.form {
             Form::Apart => length_ns.is_none_or(|ns| ns > LATE_NS) || seen.reads_are_slow,
-            Form::Bracketed => skew_ns.abs() < BRACKETED_LATE_NS && is_slow,
+            Form::Bracketed => {
+                let is_slow = seen.reads_are_slow || interval.has_emulated_hpet();
+                skew_ns.abs() < BRACKETED_LATE_NS && is_slow
+            }
             Form::Rewritten => false,
         };
         let Some(ppm) = interval.ppm().filter(|_| !late) else { return Some(Self::ReadLate) };
@@ -126,8 +128,7 @@ impl Cause {
             return Some(Self::ReadLate);
         }
         let is_page = interval.reference.as_ref().is_some_and(Reference::is_page);
-        // More is a jump of one of the two, or a pause.
-        if form == Form::Bracketed && is_page && skew_ns.abs() < BRACKETED_LATE_NS {
+        if form == Form::Bracketed && is_page {
             return Some(Self::PageOff { by_ns: 0.0 - skew_ns });
         }
         let is_refined = seen.refined_ppm.is_some_and(|refined| (refined - ppm).abs() < 50.0);
@@ -145,6 +146,10 @@ fn overflowed(skew_ns: f64) -> Option<Cause> {
     let exponent = skew_ns.abs().log2().round();
     let power = exponent as u32;
     let rest_ns = skew_ns - exponent.exp2().copysign(skew_ns);
+    // The TSC's shift was 22 (2.6, arch/x86/kernel/tsc.c), and 64 - 22 is 42.
+    if exponent == 42.0 && (-2e9..-1000.0).contains(&rest_ns) {
+        return Some(Cause::SignLost { power, by_ns: rest_ns });
+    }
     if exponent < 32.0 || rest_ns.abs() >= exponent.exp2() * OVERFLOW_TOLERANCE {
         return None;
     }
