@@ -119,12 +119,6 @@ pub(crate) fn check_late(case: &Case<'_>) -> Check {
             figures::count(suppressed)
         ));
     }
-    let guest = case.is_guest() == Some(true);
-    let reason = if guest {
-        "because the host was busy or emulates that clock slowly"
-    } else {
-        "because of firmware (SMI), a busy bus, or an HPET that many CPUs read"
-    };
     if let Some((line, by_ns)) = late.iter().find_map(|line| Some((line, pause_ns(&line.text)?))) {
         return paused(log_evidence(line), by_ns).alone();
     }
@@ -141,6 +135,17 @@ pub(crate) fn check_late(case: &Case<'_>) -> Check {
             .remedies(advice::not_at_fault(case))
             .alone();
     }
+    read_slowly(case, finding)
+}
+
+/// Reads that took too long.
+fn read_slowly(case: &Case<'_>, finding: Finding) -> Check {
+    let guest = case.is_guest() == Some(true);
+    let reason = if guest {
+        "because the host was busy or emulates that clock slowly"
+    } else {
+        "because of firmware (SMI), a busy bus, or an HPET that many CPUs read"
+    };
     finding
         .why(format!(
             "The watchdog reads the TSC between two reads of a slower clock; here those reads took \

@@ -134,32 +134,42 @@ fn by_kind(cause: &Cause, case: &Case<'_>, guest: bool) -> Vec<Remedy> {
         Cause::Warp | Cause::NotSynchronised | Cause::NotCalibrated | Cause::FollowsFrequency => {
             vec![Remedy::advice("Update the firmware; do not force tsc.")]
         }
-        Cause::RateUnknown { fits } => vec![
-            compare(),
-            Remedy::advice(if fits.iter().any(|(wraps, _)| *wraps > 0) {
-                "Add tsc=nowatchdog to the kernel's command line if a rate above is right: the \
-                 check was late."
-            } else {
-                "Add hpet=disable to the kernel's command line if the reference is an HPET that \
-                 stops in deep idle (Coffee Lake) and the rate above is wrong."
-            }),
-            set_again(),
-            Remedy::command(
-                "Find the TSC's true rate in the log of the boot.",
-                "sudo journalctl --dmesg --grep 'tsc: (Detected|Refined)'",
-            )
-            .changes(READ_ONLY),
-        ],
-        _ => vec![
-            Remedy::command(
-                "Find the figures in the full log.",
-                "sudo journalctl --dmesg --grep 'clocksource|tsc|TSC'",
-            )
-            .changes(READ_ONLY),
-            compare(),
-            set_again(),
-        ],
+        Cause::RateUnknown { fits } => find_rate(fits),
+        _ => find_figures(),
     }
+}
+
+/// Counters without the TSC's rate.
+fn find_rate(fits: &[(u32, f64)]) -> Vec<Remedy> {
+    vec![
+        compare(),
+        Remedy::advice(if fits.iter().any(|(wraps, _)| *wraps > 0) {
+            "Add tsc=nowatchdog to the kernel's command line if a rate above is right: the \
+                 check was late."
+        } else {
+            "Add hpet=disable to the kernel's command line if the reference is an HPET that \
+                 stops in deep idle (Coffee Lake) and the rate above is wrong."
+        }),
+        set_again(),
+        Remedy::command(
+            "Find the TSC's true rate in the log of the boot.",
+            "sudo journalctl --dmesg --grep 'tsc: (Detected|Refined)'",
+        )
+        .changes(READ_ONLY),
+    ]
+}
+
+/// A verdict without figures that show its cause.
+fn find_figures() -> Vec<Remedy> {
+    vec![
+        Remedy::command(
+            "Find the figures in the full log.",
+            "sudo journalctl --dmesg --grep 'clocksource|tsc|TSC'",
+        )
+        .changes(READ_ONLY),
+        compare(),
+        set_again(),
+    ]
 }
 
 /// The time of day after a pause.

@@ -44,12 +44,7 @@ pub(super) fn summary(cause: &Cause) -> String {
         Cause::Stopped { by_ns: None, .. } => "it stopped or was set back".into(),
         Cause::Damaged { .. } => "the log's figures contradict each other".into(),
         Cause::ReadLate => "a read was late, under load".into(),
-        Cause::WrongRate { ppm, is_refined: true, .. } => {
-            format!("its rate is {} off", figures::ppm(*ppm))
-        }
-        Cause::WrongRate { ppm, .. } => {
-            format!("its rate is {} off, or its CPUs' counters differ", figures::ppm(*ppm))
-        }
+        Cause::WrongRate { ppm, is_refined, .. } => rate_off(*ppm, *is_refined),
         Cause::SignLost { by_ns, .. } => {
             format!("it went backward by {}", figures::time(by_ns.abs()))
         }
@@ -78,6 +73,12 @@ pub(super) fn summary(cause: &Cause) -> String {
         Cause::RateUnknown { .. } => "it differs from its reference".into(),
         Cause::NotLogged => "the log does not show why".into(),
     }
+}
+
+/// A rate, by a second calibration or by one check alone.
+fn rate_off(ppm: f64, is_refined: bool) -> String {
+    let or = if is_refined { "" } else { ", or its CPUs' counters differ" };
+    format!("its rate is {} off{or}", figures::ppm(ppm))
 }
 
 /// The cause explained.
@@ -148,13 +149,7 @@ pub(super) fn why(cause: &Cause) -> String {
              hand, so no cause is derived from them."
         ),
         Cause::Jumped { form, after_s, by_ns } => explain_jump(*form, *after_s, *by_ns),
-        Cause::RateUnknown { fits } => format!(
-            "The log gives both counters, but not the TSC's rate. If the reference is right, the \
-             TSC ran at {}, estimated from the two. Compare that with its true rate, which is \
-             not in the log: if they agree, the check was late or the reference wrapped, and \
-             the TSC is not at fault. If not, one of the two clocks stopped or jumped.",
-            fits.iter().map(estimate).collect::<Vec<_>>().join("; ")
-        ),
+        Cause::RateUnknown { fits } => explain_fits(fits),
         other => without_figures(other).to_owned(),
     }
 }
@@ -163,6 +158,17 @@ pub(super) fn why(cause: &Cause) -> String {
 fn ahead(ns: f64) -> String {
     let side = if ns < 0.0 { "behind" } else { "ahead of" };
     format!("{} {side}", figures::time(ns.abs()))
+}
+
+/// Counters without the TSC's rate.
+fn explain_fits(fits: &[(u32, f64)]) -> String {
+    format!(
+        "The log gives both counters, but not the TSC's rate. If the reference is right, the \
+             TSC ran at {}, estimated from the two. Compare that with its true rate, which is \
+             not in the log: if they agree, the check was late or the reference wrapped, and \
+             the TSC is not at fault. If not, one of the two clocks stopped or jumped.",
+        fits.iter().map(estimate).collect::<Vec<_>>().join("; ")
+    )
 }
 
 /// A difference in one check after many that passed.
@@ -282,6 +288,22 @@ fn without_figures(cause: &Cause) -> &'static str {
              restored, the counter stops in idle states, or the reference jumped. The lines do \
              not show which."
         }
+        Cause::ReadLate => {
+            "The watchdog reads the two clocks one after the other; a pause between the two reads, \
+             caused by a busy host or the firmware, looks like skew. The TSC is most likely not at \
+             fault."
+        }
+        Cause::WrongRate { .. } => {
+            "The difference fits a wrong rate and occurred in the first checks: the TSC's \
+             frequency was advertised or calibrated wrongly, or the reference is wrong."
+        }
+        other => undecided(other),
+    }
+}
+
+/// Figures that do not decide.
+fn undecided(cause: &Cause) -> &'static str {
+    match cause {
         Cause::Forced => {
             "A test of the kernel, or a probe in the reference's read, causes such errors on \
              purpose. The figures show nothing about this machine's clocks."
@@ -293,15 +315,6 @@ fn without_figures(cause: &Cause) -> &'static str {
         Cause::OneCheck { .. } => {
             "A wrong rate, a jump, CPUs whose counters differ and a wrong reference look alike \
              in one check. A second boot shows more: a wrong rate returns as the same ppm."
-        }
-        Cause::ReadLate => {
-            "The watchdog reads the two clocks one after the other; a pause between the two reads, \
-             caused by a busy host or the firmware, looks like skew. The TSC is most likely not at \
-             fault."
-        }
-        Cause::WrongRate { .. } => {
-            "The difference fits a wrong rate and occurred in the first checks: the TSC's \
-             frequency was advertised or calibrated wrongly, or the reference is wrong."
         }
         _ => "The watchdog's figures are not in the log.",
     }
