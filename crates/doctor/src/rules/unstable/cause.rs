@@ -3,8 +3,8 @@
 
 use super::counter::Counter;
 use super::interval::{Interval, Reference};
+use super::limits::{LATE_NS, PLAUSIBLE_HZ, USUAL_NS};
 use super::rate::{self, ACPI_PM_HZ};
-use super::skew::Seen;
 use crate::case::Case;
 use facts::kernel::{LogEvent, LogLine};
 
@@ -95,25 +95,12 @@ pub(super) enum Form {
 /// The range of the ACPI PM timer's 24 bits.
 const ACPI_PM_WRAP_NS: f64 = 16_777_216.0 / ACPI_PM_HZ * 1e9;
 
-/// Twice what two bracketed reads may differ by: 125 µs each
-/// (kernel/time/clocksource.c, WATCHDOG_MAX_SKEW), at both ends.
-pub(super) const BRACKETED_LATE_NS: f64 = 1e6;
-
 /// Two clocks that agree by their counters over at least this had a late check, ns: 0.5 s
 /// is usual.
 const LONG_NS: f64 = 5e9;
 
-/// The watchdog's interval, ns.
-pub(super) const USUAL_NS: f64 = 0.5e9;
-
 /// A CPU's addition explains a leap of the page for so long, s.
 const ADDED_S: f64 = 30.0;
-
-/// Twice the watchdog's interval when it is on time, 0.5 s.
-pub(super) const LATE_NS: f64 = 1e9;
-
-/// Usual rates of the TSCs of x86-64 CPUs, Hz: what an estimate may give.
-pub(super) const PLAUSIBLE_HZ: std::ops::RangeInclusive<f64> = 1.5e9..=5e9;
 
 /// Low-power CPUs have base frequencies down to 0.8 GHz: a slower estimate is
 /// of a TSC that stopped.
@@ -126,46 +113,6 @@ const MOST_WRAPS_ALONE: f64 = 30.0;
 const MOST_WRAPS: u32 = 8;
 
 impl Cause {
-    /// The cause of the verdict in line `at`.
-    pub(super) fn infer(
-        case: &Case<'_>,
-        log: &[LogLine],
-        at: usize,
-        because: &str,
-        interval: Option<&Interval>,
-    ) -> Self {
-        if log.iter().any(|line| is_test(&line.event)) {
-            return Self::Forced;
-        }
-        if let Some(cause) = Self::by_message(because) {
-            return cause;
-        }
-        if let Some(what) = interval.and_then(|interval| interval.damage.clone()) {
-            return Self::Damaged { what };
-        }
-        if let Some(interval) = interval {
-            let form = Form::infer(because, interval);
-            let seen = Seen::in_log(log, at, form);
-            return Self::leapt(interval, log, at)
-                .or_else(|| seen.counts_ticks(interval).then_some(Self::TickReference))
-                .or_else(|| Self::by_reference(case, interval))
-                .or_else(|| Self::by_skew(interval, &seen))
-                .unwrap_or(Self::NotLogged);
-        }
-        // "hpet read-back delay of 215423ns, attempt 4, marking unstable"; a verdict by skew
-        // has its figures between such a line and tsc.c's repetition.
-        let is_repeated = because.contains("clocksource watchdog");
-        let follows = is_repeated
-            && at.checked_sub(1).is_some_and(|before| {
-                matches!(log[before].event, LogEvent::WatchdogDelayed { .. })
-            });
-        if follows || delays_before(log, at).any(|line| line.text.contains("unstable")) {
-            Self::ReadLate
-        } else {
-            Self::NotLogged
-        }
-    }
-
     /// Whether it is the check that failed, not the TSC.
     pub(super) fn acquits(&self) -> bool {
         matches!(
@@ -190,7 +137,7 @@ impl Cause {
     /// By the kernel's message: arch/x86/kernel/tsc.c, tsc_sync.c, process.c,
     /// arch/x86/kvm/x86.c, drivers/acpi/processor_idle.c,
     /// drivers/idle/intel_idle.c, kernel/time/clocksource.c (7.1).
-    fn by_message(because: &str) -> Option<Self> {
+    pub(super) fn by_message(because: &str) -> Option<Self> {
         const MESSAGES: [(&str, Cause); 8] = [
             ("TSCs unsynchronized", Cause::NotSynchronised),
             ("check_tsc_sync_source failed", Cause::Warp),
@@ -205,7 +152,7 @@ impl Cause {
     }
 
     /// What the counters show whatever the size of the skew.
-    fn by_reference(case: &Case<'_>, interval: &Interval) -> Option<Self> {
+    pub(super) fn by_reference(case: &Case<'_>, interval: &Interval) -> Option<Self> {
         if let Some(cycles) = interval.backward() {
             return Some(Self::Backward { cycles });
         }
@@ -253,7 +200,7 @@ impl Cause {
 
     /// A hypervisor's page that ran ahead of a TSC which counted its usual half second,
     /// just after a CPU was added.
-    fn leapt(interval: &Interval, log: &[LogLine], at: usize) -> Option<Self> {
+    pub(super) fn leapt(interval: &Interval, log: &[LogLine], at: usize) -> Option<Self> {
         let reference = interval.reference.as_ref().filter(|reference| reference.is_page())?;
         let counted_ns = reference.counted_ns?;
         // Of an unknown rate: the ticks that half a second may have.
@@ -368,7 +315,7 @@ impl Cause {
 }
 
 impl Form {
-    fn infer(because: &str, interval: &Interval) -> Self {
+    pub(super) fn infer(because: &str, interval: &Interval) -> Self {
         if because.contains("frequency skew") {
             Self::Rewritten
         } else if interval.bracketed {
@@ -376,15 +323,6 @@ impl Form {
         } else {
             Self::Apart
         }
-    }
-}
-
-/// A line of a test, or about its own clock source.
-fn is_test(event: &LogEvent) -> bool {
-    match event {
-        LogEvent::WatchdogTest => true,
-        LogEvent::MarkedUnstable { clocksource, .. } => clocksource.starts_with("wdtest"),
-        _ => false,
     }
 }
 

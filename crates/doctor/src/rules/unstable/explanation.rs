@@ -2,7 +2,8 @@
 
 use instruments::figures;
 
-use super::cause::{BRACKETED_LATE_NS, Cause, Form};
+use super::cause::{Cause, Form};
+use super::limits::BRACKETED_LATE_NS;
 use crate::text;
 
 /// The cause in half a line.

@@ -3,9 +3,9 @@
 use facts::kernel::{LogEvent, LogLine};
 use instruments::figures;
 
-use super::cause::{LATE_NS, PLAUSIBLE_HZ, USUAL_NS};
 use super::counter::Counter;
 use super::damage;
+use super::limits::{LATE_NS, PLAUSIBLE_HZ, USUAL_NS};
 use super::rate::{self, Rate};
 use crate::case::Case;
 

@@ -1,0 +1,59 @@
+//! The cause of a verdict, from its message, its counters and its skew, in this order.
+
+use facts::kernel::{LogEvent, LogLine};
+
+use super::cause::{Cause, Form, delays_before};
+use super::interval::Interval;
+use super::skew::Seen;
+use crate::case::Case;
+
+impl Cause {
+    /// The cause of the verdict in line `at`.
+    pub(super) fn infer(
+        case: &Case<'_>,
+        log: &[LogLine],
+        at: usize,
+        because: &str,
+        interval: Option<&Interval>,
+    ) -> Self {
+        if log.iter().any(|line| is_test(&line.event)) {
+            return Self::Forced;
+        }
+        if let Some(cause) = Self::by_message(because) {
+            return cause;
+        }
+        if let Some(what) = interval.and_then(|interval| interval.damage.clone()) {
+            return Self::Damaged { what };
+        }
+        if let Some(interval) = interval {
+            let form = Form::infer(because, interval);
+            let seen = Seen::in_log(log, at, form);
+            return Self::leapt(interval, log, at)
+                .or_else(|| seen.counts_ticks(interval).then_some(Self::TickReference))
+                .or_else(|| Self::by_reference(case, interval))
+                .or_else(|| Self::by_skew(interval, &seen))
+                .unwrap_or(Self::NotLogged);
+        }
+        // "hpet read-back delay of 215423ns, attempt 4, marking unstable"; a verdict by skew
+        // has its figures between such a line and tsc.c's repetition.
+        let is_repeated = because.contains("clocksource watchdog");
+        let follows = is_repeated
+            && at.checked_sub(1).is_some_and(|before| {
+                matches!(log[before].event, LogEvent::WatchdogDelayed { .. })
+            });
+        if follows || delays_before(log, at).any(|line| line.text.contains("unstable")) {
+            Self::ReadLate
+        } else {
+            Self::NotLogged
+        }
+    }
+}
+
+/// A line of a test, or about its own clock source.
+fn is_test(event: &LogEvent) -> bool {
+    match event {
+        LogEvent::WatchdogTest => true,
+        LogEvent::MarkedUnstable { clocksource, .. } => clocksource.starts_with("wdtest"),
+        _ => false,
+    }
+}
