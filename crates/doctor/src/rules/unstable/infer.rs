@@ -4,7 +4,7 @@ use facts::kernel::{LogEvent, LogLine};
 
 use super::cause::{Cause, Form, delays_before};
 use super::interval::Interval;
-use super::skew::Seen;
+use super::skew::{Seen, cause_of_skew};
 use crate::case::Case;
 
 impl Cause {
@@ -31,7 +31,7 @@ impl Cause {
             return Self::leapt(interval, log, at)
                 .or_else(|| seen.counts_ticks(interval).then_some(Self::TickReference))
                 .or_else(|| Self::by_reference(case, interval))
-                .or_else(|| Self::by_skew(interval, &seen))
+                .or_else(|| cause_of_skew(interval, &seen))
                 .unwrap_or(Self::NotLogged);
         }
         // "hpet read-back delay of 215423ns, attempt 4, marking unstable"; a verdict by skew

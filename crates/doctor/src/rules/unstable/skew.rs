@@ -83,62 +83,60 @@ fn uptime_s(text: &str) -> Option<f64> {
     Some(rest.split(',').next()?.parse::<f64>().ok()? / 1e9)
 }
 
-impl Cause {
-    /// By the size and sign of the skew.
-    pub(super) fn by_skew(interval: &Interval, seen: &Seen) -> Option<Self> {
-        let skew_ns = interval.skew_ns?;
-        if let Some(cause) = overflowed(skew_ns) {
-            return Some(cause);
-        }
-        if interval.is_difference_alone() {
-            return Some(match seen.at_s {
-                Some(after_s) if after_s > SLOWLY_S && OLD_LIMIT_NS.contains(&skew_ns.abs()) => {
-                    Self::Drifted { by_ns: skew_ns, after_s }
-                }
-                _ => Self::Unexplained { by_ns: skew_ns },
-            });
-        }
-        // Without the interval, its usual half second. Where no late read can
-        // be the cause, what is no rate is a jump.
-        let length_ns = interval.reference_ns.filter(|ns| *ns > 0.0);
-        let is_early = seen.at_s.is_some_and(|at_s| at_s <= SETTLED_S);
-        let large = if seen.form == Form::Apart { 0.4 } else { RATE_LIMIT_PPM / 1e6 };
-        let large_ns = length_ns.map_or(0.4e9, |ns| large * ns);
-        if skew_ns.abs() > large_ns && seen.form == Form::Bracketed && is_early {
-            return Some(Self::OneCheck { by_ns: skew_ns });
-        }
-        // The TSC lost most of the interval: it stopped, or was reset.
-        if skew_ns < -large_ns {
-            let by_page = interval.reference.as_ref().is_some_and(Reference::is_page);
-            return Some(Self::Stopped { by_ns: Some(skew_ns.abs()), by_page });
-        }
-        if skew_ns > large_ns {
-            return Some(Self::JumpedAhead { by_ns: Some(skew_ns) });
-        }
-        let late = match seen.form {
-            Form::Apart => length_ns.is_none_or(|ns| ns > LATE_NS) || seen.reads_are_slow,
-            Form::Bracketed => {
-                let is_slow = seen.reads_are_slow || interval.has_emulated_hpet();
-                skew_ns.abs() < BRACKETED_LATE_NS && is_slow
-            }
-            Form::Rewritten => false,
-        };
-        let Some(ppm) = interval.ppm().filter(|_| !late) else { return Some(Self::ReadLate) };
-        let form = seen.form;
-        if ppm.abs() > RATE_LIMIT_PPM && form == Form::Apart {
-            return Some(Self::ReadLate);
-        }
-        let is_page = interval.reference.as_ref().is_some_and(Reference::is_page);
-        if form == Form::Bracketed && is_page {
-            return Some(Self::PageOff { by_ns: 0.0 - skew_ns });
-        }
-        let is_refined = seen.refined_ppm.is_some_and(|refined| (refined - ppm).abs() < 50.0);
-        Some(match seen.at_s {
-            Some(after_s) if after_s > SETTLED_S => Self::Jumped { by_ns: skew_ns, after_s, form },
-            None if form == Form::Bracketed && !is_refined => Self::OneCheck { by_ns: skew_ns },
-            _ => Self::WrongRate { ppm, form, is_refined },
-        })
+/// The cause, by the size and sign of the skew.
+pub(super) fn cause_of_skew(interval: &Interval, seen: &Seen) -> Option<Cause> {
+    let skew_ns = interval.skew_ns?;
+    if let Some(cause) = overflowed(skew_ns) {
+        return Some(cause);
     }
+    if interval.is_difference_alone() {
+        return Some(match seen.at_s {
+            Some(after_s) if after_s > SLOWLY_S && OLD_LIMIT_NS.contains(&skew_ns.abs()) => {
+                Cause::Drifted { by_ns: skew_ns, after_s }
+            }
+            _ => Cause::Unexplained { by_ns: skew_ns },
+        });
+    }
+    // Without the interval, its usual half second. Where no late read can
+    // be the cause, what is no rate is a jump.
+    let length_ns = interval.reference_ns.filter(|ns| *ns > 0.0);
+    let is_early = seen.at_s.is_some_and(|at_s| at_s <= SETTLED_S);
+    let large = if seen.form == Form::Apart { 0.4 } else { RATE_LIMIT_PPM / 1e6 };
+    let large_ns = length_ns.map_or(0.4e9, |ns| large * ns);
+    if skew_ns.abs() > large_ns && seen.form == Form::Bracketed && is_early {
+        return Some(Cause::OneCheck { by_ns: skew_ns });
+    }
+    // The TSC lost most of the interval: it stopped, or was reset.
+    if skew_ns < -large_ns {
+        let by_page = interval.reference.as_ref().is_some_and(Reference::is_page);
+        return Some(Cause::Stopped { by_ns: Some(skew_ns.abs()), by_page });
+    }
+    if skew_ns > large_ns {
+        return Some(Cause::JumpedAhead { by_ns: Some(skew_ns) });
+    }
+    let late = match seen.form {
+        Form::Apart => length_ns.is_none_or(|ns| ns > LATE_NS) || seen.reads_are_slow,
+        Form::Bracketed => {
+            let is_slow = seen.reads_are_slow || interval.has_emulated_hpet();
+            skew_ns.abs() < BRACKETED_LATE_NS && is_slow
+        }
+        Form::Rewritten => false,
+    };
+    let Some(ppm) = interval.ppm().filter(|_| !late) else { return Some(Cause::ReadLate) };
+    let form = seen.form;
+    if ppm.abs() > RATE_LIMIT_PPM && form == Form::Apart {
+        return Some(Cause::ReadLate);
+    }
+    let is_page = interval.reference.as_ref().is_some_and(Reference::is_page);
+    if form == Form::Bracketed && is_page {
+        return Some(Cause::PageOff { by_ns: 0.0 - skew_ns });
+    }
+    let is_refined = seen.refined_ppm.is_some_and(|refined| (refined - ppm).abs() < 50.0);
+    Some(match seen.at_s {
+        Some(after_s) if after_s > SETTLED_S => Cause::Jumped { by_ns: skew_ns, after_s, form },
+        None if form == Form::Bracketed && !is_refined => Cause::OneCheck { by_ns: skew_ns },
+        _ => Cause::WrongRate { ppm, form, is_refined },
+    })
 }
 
 /// A difference that is a power of two of nanoseconds, less a rest: `-8589935096` is
