@@ -46,8 +46,8 @@ fn a_wrong_word_is_explained(program: &Program) {
     }
 }
 
-/// Every `parachron …` in a code block of a document parses: with `--help` at
-/// its end it does nothing else.
+/// Every `parachron …` in a code block of a document parses: with `--help` behind its own
+/// words it does nothing else.
 fn documented_commands_parse(program: &Program) {
     let mut documents = Vec::new();
     collect_documents(&project(), &mut documents);
@@ -56,7 +56,9 @@ fn documented_commands_parse(program: &Program) {
         let text = fs::read_to_string(&path).expect("a document can be read");
         for line in shell_lines(&text) {
             let Some(mut arguments) = arguments(line) else { continue };
-            arguments.push("--help");
+            // Behind `--` stands the command that it would run.
+            let end = arguments.iter().position(|word| *word == "--");
+            arguments.insert(end.unwrap_or(arguments.len()), "--help");
             let said = program.run(&arguments);
             assert_eq!(said.code, Some(0), "{}: {line}\n{}", path.display(), said.err);
             tried += 1;
