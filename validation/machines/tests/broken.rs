@@ -34,7 +34,8 @@ fn prepare(folder: &Path, qemu: &str) {
         write(&folder.join(program), "#!/bin/sh\n");
     }
     write(&folder.join("apt-cache"), "#!/bin/sh\necho linux-image-6.1.0-test\n");
-    write(&folder.join("qemu-system-x86_64"), &format!("#!/bin/sh\n{qemu}\n"));
+    let version = "[ \"$1\" = --version ] && echo 'QEMU emulator version 0' && exit";
+    write(&folder.join("qemu-system-x86_64"), &format!("#!/bin/sh\n{version}\n{qemu}\n"));
     write(&folder.join("cache/apt").join(SUITE).join("updated"), "");
     fs::create_dir_all(folder.join("apt")).unwrap();
     let packages = folder.join("cache/packages").join(SUITE);
