@@ -156,7 +156,13 @@ def role(program, folder):
     }
     play = [pathlib.Path(sys.prefix) / "bin/ansible-playbook", "-i", "localhost,", "-c", "local"]
     play += [HERE / "ansible/apply.yml", "-e", json.dumps(settings)]
-    environment = {**os.environ, "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default"}
+    # Ansible refuses a locale that is not UTF-8.
+    environment = {
+        **os.environ,
+        "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default",
+        "LC_ALL": "C.UTF-8",
+    }
+    environment.pop("ANSIBLE_CONFIG", None)
     for turn, changed in (("first", True), ("second", False)):
         run = subprocess.run(play, capture_output=True, text=True, env=environment)
         last = run.stdout.strip().splitlines()[-1:] or [run.stderr.strip()]

@@ -56,7 +56,7 @@ impl Step {
                 let mut tests = cargo(&["test", "--release"]);
                 tests.args(AS_TESTED);
                 // As `validation/machines/src/artifacts.rs` builds it: once for both.
-                if std::env::consts::ARCH == "x86_64" {
+                if std::env::consts::ARCH == "x86_64" && has_static_libc() {
                     tests.args(["--target", "x86_64-unknown-linux-gnu"]);
                     tests.env("RUSTFLAGS", "-C target-feature=+crt-static");
                 }
@@ -98,6 +98,12 @@ impl Step {
             }
         }
     }
+}
+
+/// Whether the C linker finds a static libc: it prints the name alone of what it lacks.
+fn has_static_libc() -> bool {
+    let found = Command::new("cc").arg("-print-file-name=libc.a").output();
+    found.is_ok_and(|found| found.stdout.starts_with(b"/"))
 }
 
 fn need(command: &mut Command, why: &str, remedy: impl Fn() -> String) -> Result<(), Missing> {

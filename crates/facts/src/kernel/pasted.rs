@@ -9,6 +9,9 @@ use super::{LogEvent, LogLine, event};
 /// No line of a log about clocks is longer, bytes; the rest of a longer one is left out.
 const LONGEST_LINE: usize = 4096;
 
+/// Mail breaks a line of the watchdog, of some 150 signs, into at most this many.
+const MOST_JOINED: u32 = 4;
+
 /// Stamps of several CPUs may be this far out of order, s; more is another boot.
 const OUT_OF_ORDER_S: f64 = 5.0;
 
@@ -27,8 +30,9 @@ pub struct PastedLog {
     encoding: Encoding,
     half: Option<u8>,
     line: Vec<u8>,
-    /// A line of the watchdog that lacks its end, which mail breaks off.
-    unfinished: Option<String>,
+    /// A line of the watchdog that lacks its end, which mail breaks off, and from how many lines
+    /// it is joined.
+    unfinished: Option<(String, u32)>,
     segment: Segment,
     /// An earlier boot that has a verdict.
     judged: Option<Segment>,
@@ -95,7 +99,7 @@ impl PastedLog {
     /// All that was found.
     pub fn finish(mut self) -> Pasted {
         self.end_line();
-        if let Some(line) = self.unfinished.take() {
+        if let Some((line, _)) = self.unfinished.take() {
             self.push_line(&line);
         }
         let segment = match self.judged {
@@ -135,15 +139,17 @@ impl PastedLog {
         self.lines += 1;
         let line = std::mem::take(&mut self.line);
         let mut text = plain(&String::from_utf8_lossy(&line));
-        if let Some(start) = self.unfinished.take() {
+        let mut joined = 1;
+        if let Some((start, lines)) = self.unfinished.take() {
             if continues(&text) {
                 text = format!("{start} {text}");
+                joined += lines;
             } else {
                 self.push_line(&start);
             }
         }
-        if is_unfinished(&text) && text.len() < LONGEST_LINE {
-            self.unfinished = Some(text);
+        if is_unfinished(&text) && joined < MOST_JOINED && text.len() < LONGEST_LINE {
+            self.unfinished = Some((text, joined));
         } else {
             self.push_line(&text);
         }
