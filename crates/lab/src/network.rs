@@ -138,7 +138,7 @@ fn checks(rows: &[Echo], cpus: usize) -> Vec<Check> {
             Verdict::NotMeasured(format!("this process may use {cpus} CPU of the host"))
         } else if row.quiet_rounds < ROUNDS_MIN {
             Verdict::NotMeasured(format!(
-                "in {} of {} rounds others left the machine its CPU, and {ROUNDS_MIN} are needed",
+                "in {} of {} rounds no other process took the machine's CPU; {ROUNDS_MIN} are needed",
                 row.quiet_rounds, row.rounds
             ))
         } else if let Some(why) = why_not_comparable(row, plain) {

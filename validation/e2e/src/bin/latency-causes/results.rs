@@ -17,8 +17,8 @@ const HEAD: &str = "\
 # Causes of lateness, forced
 
 `cargo xtask long --only causes` forces each cause, runs the same without it as a control, and
-writes this page from the data in [causes.json](causes.json). A cause is named right in at least
-95 % of the runs that force it, and in at most 2 % of the controls. Runs in which other processes
+writes this page from the data in [causes.json](causes.json). A case is right where the cause is
+named in at least 95 % of the runs that force it, and in at most 2 % of the controls. Runs in which other processes
 kept the cause from being forced, or forced one, do not count. The load is the average of a minute
 when the runs began and ended, their own threads included.
 
