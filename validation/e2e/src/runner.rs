@@ -144,7 +144,7 @@ mod tests {
     fn a_case_that_is_alone_has_no_other_run_beside_it() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().to_str().unwrap();
-        let other = |operation| flock(&File::open(path).unwrap(), operation).is_ok();
+        let other = |operation| flock(File::open(path).unwrap(), operation).is_ok();
         let shared = lock_between_runs(path, Sharing::Shared).unwrap();
         assert!(other(FlockOperation::NonBlockingLockShared));
         assert!(!other(FlockOperation::NonBlockingLockExclusive));

@@ -136,7 +136,7 @@ mod tests {
         static CALLS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         let every_second = || {
             let call = CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            if call % 2 == 0 { Err("busy".to_owned()) } else { Ok(true) }
+            if call.is_multiple_of(2) { Err("busy".to_owned()) } else { Ok(true) }
         };
         let runs = Runs::take(every_second, 3);
         assert_eq!((runs.counted, runs.named, runs.why_not.len()), (3, 3, 3));
