@@ -8,7 +8,7 @@ use crate::project::Project;
 
 /// Cargo's choice of packages and targets. That of a test, of any, adds the features that only
 /// tests ask for; this one has few dependencies of its own.
-pub(crate) const AS_TESTED: [&str; 3] = ["--workspace", "--test", "program"];
+const AS_TESTED: [&str; 3] = ["--workspace", "--test", "program"];
 
 /// Builds a program, or an example: `["--bin", "parachron"]`.
 pub(crate) fn build(project: &Project, which: &[&str]) -> Command {

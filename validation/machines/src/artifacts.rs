@@ -39,8 +39,8 @@ pub(crate) fn programs_arm64() -> Result<PathBuf, Unavailable> {
 fn build(target: &str, environment: &[(&str, &str)]) -> Result<PathBuf, String> {
     let built = tools::cargo()
         .args(["build", "--quiet", "--profile", PROFILE, "--target", target])
-        // With the features of the workspace's tests, as `cargo xtask ci` has built the daemon.
-        .args(["--workspace", "--test", "program"])
+        .args(["--package", "parachron", "--package", "parachron-daemon"])
+        .args(["--package", "machines", "--package", "e2e"])
         .args(["--bin", "parachron", "--bin", "parachrond"])
         .args(["--bin", "guest-clock", "--bin", "guest-timex", "--bin", "ntp-server"])
         .envs(environment.iter().copied())
