@@ -155,3 +155,17 @@ fn beside_chrony_the_service_is_chronys_user() {
     assert_eq!(generated(true, &person), None, "a person of that name");
     assert_eq!(generated(false, &debians), None, "chrony was removed, and its user left");
 }
+
+/// `--thaw` is confined too, as the profile attaches by path: root without these capabilities
+/// can neither read a file of mode 0600 of another user nor remove it.
+#[test]
+fn the_profile_lets_root_thaw_by_the_list_of_the_daemons_user() {
+    let unit = unit("parachrond.service");
+    let stop = value(&section(&unit, "Service"), "ExecStopPost").to_owned();
+    assert_eq!(stop, "-+/usr/bin/parachrond --thaw");
+    let profile = self::unit("usr.bin.parachrond");
+    for needed in ["dac_override", "dac_read_search"] {
+        let rule = format!("  capability {needed},");
+        assert!(profile.lines().any(|line| line == rule), "no {needed}");
+    }
+}
