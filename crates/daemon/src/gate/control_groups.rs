@@ -128,23 +128,18 @@ impl GroupTree {
         let mut found: Vec<PathBuf> = entries
             .iter()
             .flat_map(|entry| match entry {
-                GateEntry::AllOthers => self.other_groups(),
+                GateEntry::AllOthers => folders(&self.mount),
                 GateEntry::Group(path) => Vec::from([self.mount.join(path)]),
                 GateEntry::Unit(name) => {
                     find_unit(&self.mount, name, DEEPEST).into_iter().collect()
                 }
             })
-            .filter(|path| path.join("cgroup.freeze").exists() && !self.holds_us(path))
+            .filter(|path| !self.holds_us(path) && !path.starts_with(self.mount.join(MANAGER)))
+            .filter(|path| path.join("cgroup.freeze").exists())
             .collect();
         found.sort();
         found.dedup();
         found
-    }
-
-    fn other_groups(&self) -> Vec<PathBuf> {
-        let mut groups = folders(&self.mount);
-        groups.retain(|path| !path.ends_with(MANAGER));
-        groups
     }
 
     fn holds_us(&self, path: &Path) -> bool {
@@ -294,6 +289,7 @@ mod tests {
         );
         // It cannot be frozen even where the check was passed before a move.
         assert!(found(&["/system.slice", "none.service"]).is_empty());
+        assert!(found(&["/init.scope", "init.scope"]).is_empty());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 
 use daemon::gate::{GroupTree, list_file, thaw_listed};
-use daemon::{GateSettings, configuration};
+use daemon::{DaemonError, GateSettings, configuration};
 
 use crate::arguments::{Arguments, print};
 use crate::error::ProgramError;
@@ -18,13 +18,16 @@ pub(crate) fn prepare(arguments: &Arguments) -> Result<(), ProgramError> {
     if gate.entries.is_empty() {
         return Ok(());
     }
-    give_right(&gate).map_err(ProgramError::Gate)
+    let tree = GroupTree::of_this_process().map_err(ProgramError::Gate)?;
+    // What the daemon refuses gets no right that outlives the refusal.
+    gate.entries.iter().try_for_each(|entry| tree.check(entry)).map_err(DaemonError::Gate)?;
+    give_right(&tree, &gate).map_err(ProgramError::Gate)
 }
 
-fn give_right(gate: &GateSettings) -> io::Result<()> {
+fn give_right(tree: &GroupTree, gate: &GateSettings) -> io::Result<()> {
     let folder = gate.socket.parent().unwrap_or(&gate.socket);
     let group = fs::metadata(folder)?.gid();
-    for path in GroupTree::of_this_process()?.find(&gate.entries) {
+    for path in tree.find(&gate.entries) {
         let file = path.join("cgroup.freeze");
         chown(&file, None, Some(group))?;
         fs::set_permissions(&file, Permissions::from_mode(0o664))?;
