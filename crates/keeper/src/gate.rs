@@ -5,7 +5,7 @@
 //! | --- | --- | --- | --- |
 //! | open | freeze requested | snapshot | close |
 //! | open | the clock is disrupted | waiting | close |
-//! | snapshot | the clock is disrupted | waiting, with a new limit | renew |
+//! | snapshot | a new disruption | waiting, with a new limit | renew |
 //! | snapshot | thaw requested, or the limit has passed | waiting, with a new limit | measure |
 //! | waiting | the clock is right within the bound | open | open |
 //! | waiting | freeze requested | snapshot, with a new limit | renew |
@@ -16,7 +16,8 @@
 //!
 //! In "snapshot" a right clock opens nothing: the snapshot may still be to come, and on a
 //! machine without a host's clock nothing shows a restore before the sources are measured.
-//! In "waiting" the clock is right only by a measurement that is younger than the disruption.
+//! A clock that was disrupted when the freeze was requested shows a new disruption only after it
+//! was anything else. In "waiting" the clock is right only by a measurement that is younger than the disruption.
 //!
 //! The limit is counted in looks at most [`LONGEST_LOOK_NS`] apart: where CLOCK_MONOTONIC
 //! counts a pause of an hour, the pause is one look, and takes 0.1 s of a limit of 10 s.
@@ -107,6 +108,8 @@ pub struct Gate {
     /// What has passed of the limit, ns.
     passed_ns: u64,
     looked_ns: u64,
+    /// The clock at the last look: a disruption is new where it was anything else before.
+    clock: GateClock,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +124,14 @@ impl Gate {
     /// An open gate: once closed it opens when the clock is off by `bound_ns` at most, or
     /// after `limit_ns`.
     pub fn new(bound_ns: u64, limit_ns: u64) -> Self {
-        Self { bound_ns, limit_ns, state: State::Open, passed_ns: 0, looked_ns: 0 }
+        Self {
+            bound_ns,
+            limit_ns,
+            state: State::Open,
+            passed_ns: 0,
+            looked_ns: 0,
+            clock: GateClock::Unknown,
+        }
     }
 
     /// Whether the workload is to be frozen.
@@ -160,10 +170,11 @@ impl Gate {
         self.passed_ns = self.passed_ns.saturating_add(look_ns);
         self.looked_ns = now_ns;
         let is_past = self.passed_ns >= self.limit_ns;
+        let before = std::mem::replace(&mut self.clock, clock);
+        let is_new = clock == GateClock::Disrupted && before != clock;
         match self.state {
-            State::Open | State::Snapshot if clock == GateClock::Disrupted => {
-                Some(self.disrupt(now_ns))
-            }
+            State::Open if clock == GateClock::Disrupted => Some(self.disrupt(now_ns)),
+            State::Snapshot if is_new => Some(self.disrupt(now_ns)),
             State::Snapshot if is_past => Some(self.measure(now_ns)),
             State::Waiting { since_ns } => {
                 if let Some(error_ns) = self.right_error_ns(clock, since_ns) {
@@ -258,6 +269,29 @@ mod tests {
         // The same disruption closes it no second time, and a new one does.
         assert_eq!(gate.follow(at_ns + 1, GateClock::Disrupted), None);
         assert_eq!(gate.disrupt(at_ns + 2), GateAction::Close(GateCause::Disrupted));
+    }
+
+    #[test]
+    fn a_freeze_while_the_clock_is_disrupted_waits_for_the_snapshot() {
+        let mut gate = gate();
+        assert!(gate.follow(0, GateClock::Disrupted).is_some());
+        assert_eq!(gate.request_freeze(MS), GateAction::Renew);
+        // The old disruption, and its end: the snapshot is still to come.
+        assert_eq!(gate.follow(2 * MS, GateClock::Disrupted), None);
+        assert_eq!(gate.follow(3 * MS, right(3)), None);
+        assert!(gate.is_closed());
+        assert_eq!(gate.follow(4 * MS, GateClock::Disrupted), Some(GateAction::Renew));
+        assert!(is_right(gate.follow(5 * MS, right(5))));
+        // The same after its limit has passed.
+        gate.disrupt(6 * MS);
+        for look in 1..=10 {
+            gate.follow((6 + look * 100) * MS, GateClock::Disrupted);
+        }
+        assert!(gate.is_overdue());
+        let at_ns = 2000 * MS;
+        assert_eq!(gate.request_freeze(at_ns), GateAction::Close(GateCause::Requested));
+        assert_eq!(gate.follow(at_ns + 1, GateClock::Disrupted), None);
+        assert_eq!(gate.request_thaw(at_ns + 2), Some(GateAction::Measure));
     }
 
     #[test]
