@@ -183,18 +183,11 @@ impl ClockGate {
                 let begun = Instant::now();
                 let action = self.gate.request_freeze(now_ns);
                 self.carry_out(action, events);
-                let left = wait_until_frozen(&self.frozen, FREEZE_LIMIT);
-                let reply = match (left.first(), self.frozen.len(), &self.trouble) {
-                    (Some(group), ..) => format!(
-                        "error: processes of {} did not freeze within {FREEZE_LIMIT:?}",
-                        group.display()
-                    ),
-                    (None, 0, Some(why)) => format!("error: nothing was frozen: {why}"),
-                    (None, 0, None) => "error: none of the control groups could be frozen".into(),
-                    (None, groups, _) => {
-                        format!("closed: {groups} frozen in {:.1?}", begun.elapsed())
-                    }
-                };
+                if action == GateAction::Renew {
+                    // What could not be frozen, and groups that came since.
+                    self.freeze_groups(events);
+                }
+                let reply = self.freeze_reply(begun);
                 socket::reply(client, &reply);
                 false
             }
@@ -206,6 +199,22 @@ impl ClockGate {
             GateRequest::Thaw => {
                 socket::reply(client, "open: nothing was frozen");
                 false
+            }
+        }
+    }
+
+    fn freeze_reply(&self, begun: Instant) -> String {
+        let left = wait_until_frozen(&self.frozen, FREEZE_LIMIT);
+        match (left.first(), self.frozen.len(), &self.trouble) {
+            (Some(group), ..) => format!(
+                "error: processes of {} did not freeze within {FREEZE_LIMIT:?}",
+                group.display()
+            ),
+            (None, 0, Some(why)) => format!("error: nothing was frozen: {why}"),
+            (None, 0, None) => "error: none of the control groups could be frozen".into(),
+            (None, groups, Some(why)) => format!("error: {why}; frozen: {groups}"),
+            (None, groups, None) => {
+                format!("closed: {groups} frozen in {:.1?}", begun.elapsed())
             }
         }
     }
@@ -231,13 +240,26 @@ impl ClockGate {
         events.push(Event::GateFailed { why });
     }
 
+    fn freeze(&mut self, cause: GateCause, events: &mut Vec<Event>) {
+        self.closed = Some(Instant::now());
+        self.frozen.clear();
+        self.freeze_groups(events);
+        events.push(Event::GateClosed { cause, groups: self.frozen.len() });
+    }
+
     /// The list, then the watcher, then the groups: a kill between two of them leaves
     /// nothing frozen that nobody thaws.
-    fn freeze(&mut self, cause: GateCause, events: &mut Vec<Event>) {
-        (self.closed, self.trouble) = (Some(Instant::now()), None);
-        let mut groups = self.tree.find(&self.entries);
-        // Frozen by an administrator: not ours to thaw.
-        groups.retain(|group| matches!(is_asked_to_freeze(group), Ok(Some(false))));
+    fn freeze_groups(&mut self, events: &mut Vec<Event>) {
+        self.trouble = None;
+        let mut groups = self.frozen.clone();
+        for group in self.tree.find(&self.entries) {
+            match is_asked_to_freeze(&group) {
+                Ok(Some(false)) if !groups.contains(&group) => groups.push(group),
+                // Ours; or frozen by an administrator, and not ours to thaw; or gone.
+                Ok(_) => {}
+                Err(why) => self.fail(format!("cannot freeze {}: {why}", group.display()), events),
+            }
+        }
         if let Err(why) = frozen_list::write(&self.list, &groups) {
             let why = format!("{}: {why}; nothing is frozen", self.list.display());
             return self.fail(why, events);
@@ -255,7 +277,6 @@ impl ClockGate {
                 Err(why) => self.fail(format!("cannot freeze {}: {why}", group.display()), events),
             }
         }
-        events.push(Event::GateClosed { cause, groups: self.frozen.len() });
     }
 
     fn thaw(&mut self, why: GateOpening, events: &mut Vec<Event>) {

@@ -4,6 +4,8 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,6 +20,9 @@ mod running;
 
 /// What is frozen is thawed within this of a kill.
 const THAWED_IN: Duration = Duration::from_secs(20);
+
+/// A user and a group without rights.
+const NOBODY: u32 = 65534;
 
 /// A control group with a process in it, both of which go as this is dropped.
 struct Workload {
@@ -50,6 +55,13 @@ impl Workload {
     /// By the kernel: what it was asked for.
     fn is_asked_to_freeze(&self) -> bool {
         fs::read_to_string(self.group.join("cgroup.freeze")).unwrap() == "1\n"
+    }
+
+    /// What `--prepare-gate` does.
+    fn give_right(&self, to: u32) {
+        let file = self.group.join("cgroup.freeze");
+        chown(&file, None, Some(to)).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o664)).unwrap();
     }
 
     fn await_thaw(&self, what: &str) {
@@ -92,6 +104,22 @@ struct Gated {
 
 impl Gated {
     fn start(gate: &str, limit: &str) -> Self {
+        let (folder, file) = Self::configure(gate, limit);
+        let running = started(running::started(&file));
+        Self { folder, file, running }
+    }
+
+    /// As a user without the right to freeze anything.
+    fn start_unprivileged(gate: &str, limit: &str) -> Self {
+        let (folder, file) = Self::configure(gate, limit);
+        chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        let mut command = parachrond();
+        command.uid(NOBODY).gid(NOBODY).arg("--config").arg(&file).stderr(Stdio::piped());
+        let running = started(Running(command.spawn().unwrap()));
+        Self { folder, file, running }
+    }
+
+    fn configure(gate: &str, limit: &str) -> (tempfile::TempDir, PathBuf) {
         let (folder, file) = configured("");
         let at = |name: &str| folder.path().join(name).display().to_string();
         let text = fs::read_to_string(&file).unwrap()
@@ -104,8 +132,7 @@ impl Gated {
                 at("gate.sock")
             );
         fs::write(&file, text).unwrap();
-        let running = started(&file);
-        Self { folder, file, running }
+        (folder, file)
     }
 
     fn socket(&self) -> PathBuf {
@@ -130,8 +157,7 @@ impl Gated {
 }
 
 /// Until it has logged that it started.
-fn started(file: &Path) -> Running {
-    let mut running = running::started(file);
+fn started(mut running: Running) -> Running {
     let mut log = BufReader::new(running.0.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains("started") {
@@ -202,6 +228,24 @@ fn a_workload_is_thawed_once_the_clock_is_measured() {
     assert!(!workload.is_frozen());
 }
 
+/// A snapshot with programs that run is not to be taken for one without.
+#[test]
+fn a_freeze_of_a_part_is_an_error_and_the_next_request_freezes_the_rest() {
+    let (Some(ours), Some(theirs)) = (workload(), workload()) else { return };
+    ours.give_right(NOBODY);
+    let gated = Gated::start_unprivileged(&format!("/{}', '/{}", ours.name, theirs.name), "60s");
+    for _ in 0..2 {
+        let reply = gated.ask(GateRequest::Freeze);
+        let expected = format!("error: cannot freeze {}: ", theirs.group.display());
+        assert!(reply.starts_with(&expected), "{reply}");
+        assert!(ours.is_frozen() && !theirs.is_frozen());
+    }
+    theirs.give_right(NOBODY);
+    let reply = gated.ask(GateRequest::Freeze);
+    assert!(reply.starts_with("closed: 2 frozen in "), "{reply}");
+    assert!(ours.is_frozen() && theirs.is_frozen());
+}
+
 #[test]
 fn an_ordinary_end_thaws() {
     let Some(workload) = workload() else { return };
@@ -270,7 +314,7 @@ fn the_next_start_thaws_what_was_left() {
     kill_process(watcher);
     gated.kill();
     assert!(workload.is_asked_to_freeze());
-    gated.running = started(&gated.file);
+    gated.running = started(running::started(&gated.file));
     assert!(!workload.is_asked_to_freeze());
 }
 
