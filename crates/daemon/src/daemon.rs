@@ -244,6 +244,8 @@ impl Daemon {
         if gate.follow(self.keeper.error_bound(now_ns), now_ns, &mut self.events) {
             self.keeper.suspect(monotonic_ns(), Cause::HostResumed);
         }
+        let (step_threshold_ns, tolerance_ns) = gate.limits_ns(&self.settings.policy);
+        self.keeper.set_limits(step_threshold_ns, tolerance_ns);
     }
 
     /// Carries out what the keeper wants, until it wants nothing more.

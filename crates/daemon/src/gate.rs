@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use facts::Sample;
 use keeper::event::{Event, NotUsed};
-use keeper::{ErrorBound, Gate, GateAction, GateCause, GateClock, GateOpening};
+use keeper::{ErrorBound, Gate, GateAction, GateCause, GateClock, GateOpening, Policy};
 use pvclock::kvm_clock::Flags;
 
 use crate::error::DaemonError;
@@ -125,6 +125,13 @@ impl ClockGate {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.gate.is_closed()
+    }
+
+    /// A frozen program sees no step, and a slew of what it waits for would take minutes: while
+    /// it is closed, offsets beyond half of the bound are stepped.
+    pub(crate) fn limits_ns(&self, policy: &Policy) -> (u64, u64) {
+        let most_ns = if self.is_closed() { self.bound_ns / 2 } else { u64::MAX };
+        (policy.step_threshold_ns.min(most_ns), policy.tolerance_ns.min(most_ns))
     }
 
     pub(crate) fn status(&self) -> GateStatus {

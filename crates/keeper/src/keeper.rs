@@ -119,6 +119,13 @@ impl Keeper {
         (self.refused, self.stage) = (None, Stage::Done);
     }
 
+    /// From now on offsets beyond `step_threshold_ns` are stepped, and those up to
+    /// `tolerance_ns` ignored: while nobody sees a step, for one.
+    pub fn set_limits(&mut self, step_threshold_ns: u64, tolerance_ns: u64) {
+        (self.policy.step_threshold_ns, self.policy.tolerance_ns) =
+            (step_threshold_ns, tolerance_ns);
+    }
+
     /// A sample was taken, and showed these disruptions, without our own
     /// steps.
     pub fn sample(&mut self, now_ns: u64, disruptions: &[Disruption]) {

@@ -206,14 +206,7 @@ fn policy(settings: &Settings, others: &OtherDaemons) -> Policy {
         Corrector::Kernel if others.current().is_some() => Corrector::Beside,
         corrector => corrector,
     };
-    let mut policy = Policy { corrector, ..settings.policy.clone() };
-    if !settings.gate.entries.is_empty() {
-        // Slewing what the gate waits for would take minutes; a frozen program sees no step.
-        let bound_ns = u64::try_from(settings.gate.bound.as_nanos()).unwrap_or(u64::MAX);
-        policy.step_threshold_ns = policy.step_threshold_ns.min(bound_ns / 2);
-        policy.tolerance_ns = policy.tolerance_ns.min(bound_ns / 2);
-    }
-    policy
+    Policy { corrector, ..settings.policy.clone() }
 }
 
 /// The lock of who may set the clock, unless it is held.
