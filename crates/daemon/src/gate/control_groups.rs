@@ -78,15 +78,14 @@ impl GroupTree {
     /// No cgroup v2 is mounted.
     pub fn of_this_process() -> io::Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mountinfo")?;
-        let mount = mount_point(&mounts).ok_or_else(|| {
-            io::Error::new(
-                ErrorKind::Unsupported,
-                "no cgroup v2 is mounted; boot with systemd.unified_cgroup_hierarchy=1, or run \
-                 `mount -t cgroup2 none /sys/fs/cgroup`",
-            )
-        })?;
+        let mount =
+            mount_point(&mounts).map_err(|why| io::Error::new(ErrorKind::Unsupported, why))?;
         let own = fs::read_to_string("/proc/self/cgroup")?;
         let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+        // Above the root of this process's cgroup namespace: its place in the mount is unknown.
+        if Path::new(own).components().any(|part| part == Component::ParentDir) {
+            return Err(io::Error::new(ErrorKind::Unsupported, OTHER_NAMESPACE));
+        }
         Ok(Self { mount, own: own.into() })
     }
 
@@ -156,13 +155,27 @@ impl GroupTree {
     }
 }
 
-/// A line of /proc/self/mountinfo has its type after " - " (proc_pid_mountinfo(5)).
-fn mount_point(mounts: &str) -> Option<PathBuf> {
-    mounts.lines().find_map(|line| {
+const NOT_MOUNTED: &str = "no cgroup v2 is mounted; boot with \
+                           systemd.unified_cgroup_hierarchy=1, or run `mount -t cgroup2 none \
+                           /sys/fs/cgroup`";
+const OTHER_NAMESPACE: &str = "the mounted cgroup v2 is not that of this process's cgroup \
+                               namespace; run parachrond on the host, not in a container";
+
+/// A line of /proc/self/mountinfo has its type after " - ", and before that which folder of the
+/// file system is mounted where (proc_pid_mountinfo(5)). `/proc/self/cgroup` has paths from the
+/// folder `/` alone: in another one this process's own group could not be told from others.
+fn mount_point(mounts: &str) -> Result<PathBuf, &'static str> {
+    let mut mounted = mounts.lines().filter_map(|line| {
         let (before, after) = line.split_once(" - ")?;
-        let at = before.split(' ').nth(4)?;
-        after.starts_with("cgroup2 ").then(|| at.replace("\\040", " ").into())
-    })
+        let mut fields = before.split(' ').skip(3);
+        let (root, at) = (fields.next()?, fields.next()?);
+        after.starts_with("cgroup2 ").then(|| (root, at.replace("\\040", " ")))
+    });
+    match mounted.next() {
+        None => Err(NOT_MOUNTED),
+        Some(("/", at)) => Ok(at.into()),
+        Some(_) => Err(OTHER_NAMESPACE),
+    }
 }
 
 fn folders(at: &Path) -> Vec<PathBuf> {
@@ -296,8 +309,12 @@ mod tests {
     fn the_mount_is_the_first_of_cgroup2() {
         let mounts = "24 1 0:22 / /sys/fs/cgroup/freezer rw - cgroup cgroup rw,freezer\n\
                       25 1 0:23 / /sys/fs/cgroup\\040two rw,relatime shared:4 - cgroup2 none rw\n";
-        assert_eq!(mount_point(mounts), Some("/sys/fs/cgroup two".into()));
-        assert_eq!(mount_point("24 1 0:22 / /x rw - cgroup cgroup rw"), None);
+        assert_eq!(mount_point(mounts), Ok("/sys/fs/cgroup two".into()));
+        let v1 = "24 1 0:22 / /x rw - cgroup cgroup rw";
+        assert_eq!(mount_point(v1), Err(NOT_MOUNTED));
+        // cgroup_namespaces(7): a mount of before unshare(2), in the new namespace.
+        let of_host = "24 1 0:22 /../../.. /sys/fs/cgroup rw - cgroup2 cgroup rw";
+        assert_eq!(mount_point(of_host), Err(OTHER_NAMESPACE));
     }
 
     #[test]
