@@ -251,7 +251,9 @@ impl ClockGate {
         self.closed = Some(Instant::now());
         self.frozen.clear();
         self.freeze_groups(events);
-        events.push(Event::GateClosed { cause, groups: self.frozen.len() });
+        if self.is_closed() {
+            events.push(Event::GateClosed { cause, groups: self.frozen.len() });
+        }
     }
 
     /// The list, then the watcher, then the groups: a kill between two of them leaves
@@ -301,7 +303,9 @@ impl ClockGate {
         let held = self.closed.take().map(|closed| closed.elapsed()).unwrap_or_default();
         let held_ns = u64::try_from(held.as_nanos()).unwrap_or(u64::MAX);
         if why == GateOpening::Limit {
-            self.trouble = Some("opened after the limit: the clock was not right".into());
+            let why = "opened after the limit: the clock was not right";
+            let before = self.trouble.take().map_or(String::new(), |before| before + "; ");
+            self.trouble = Some(before + why);
         }
         self.socket.report_opening(&match why {
             GateOpening::Right { error_ns } => {
@@ -312,6 +316,13 @@ impl ClockGate {
             GateOpening::Ended => "error: open, as the daemon ends".into(),
         });
         events.push(Event::GateOpened { why, held_ns });
+    }
+
+    fn open_by_force(&mut self, events: &mut Vec<Event>) {
+        self.gate.open_by_force();
+        if self.closed.is_some() {
+            self.thaw(GateOpening::Limit, events);
+        }
     }
 
     fn renew(&mut self, events: &mut Vec<Event>) {
@@ -336,9 +347,7 @@ impl ClockGate {
             Err(why) => {
                 self.watcher = None;
                 self.fail(format!("no process can watch the gate: {why}; it stays open"), events);
-                if !self.frozen.is_empty() {
-                    self.thaw(GateOpening::Limit, events);
-                }
+                self.open_by_force(events);
             }
         }
     }

@@ -10,6 +10,7 @@
 //! | waiting | the clock is right within the bound | open | open |
 //! | waiting | freeze requested | snapshot, with a new limit | renew |
 //! | waiting | the limit has passed | overdue | open |
+//! | snapshot, waiting | opened by another | overdue | |
 //! | overdue | the clock is right within the bound | open | |
 //! | overdue | freeze requested | snapshot | close |
 //! | overdue | a new disruption | waiting | close |
@@ -197,6 +198,16 @@ impl Gate {
         }
     }
 
+    /// Another process has thawed the workload, or nothing can be frozen.
+    pub fn open_by_force(&mut self) {
+        let since_ns = match self.state {
+            State::Snapshot => self.looked_ns,
+            State::Waiting { since_ns } => since_ns,
+            State::Open | State::Overdue { .. } => return,
+        };
+        self.enter(State::Overdue { since_ns }, self.looked_ns);
+    }
+
     fn measure(&mut self, now_ns: u64) -> GateAction {
         self.enter(State::Waiting { since_ns: now_ns }, now_ns);
         GateAction::Measure
@@ -292,6 +303,20 @@ mod tests {
         assert_eq!(gate.request_freeze(at_ns), GateAction::Close(GateCause::Requested));
         assert_eq!(gate.follow(at_ns + 1, GateClock::Disrupted), None);
         assert_eq!(gate.request_thaw(at_ns + 2), Some(GateAction::Measure));
+    }
+
+    #[test]
+    fn a_gate_that_another_opened_is_overdue_until_the_clock_is_right() {
+        let mut gate = gate();
+        gate.open_by_force();
+        assert!(!gate.is_overdue());
+        gate.disrupt(5 * MS);
+        gate.open_by_force();
+        assert!(gate.is_overdue() && !gate.is_closed());
+        gate.follow(6 * MS, right(4));
+        assert!(gate.is_overdue());
+        assert_eq!(gate.follow(7 * MS, right(5)), None);
+        assert!(!gate.is_overdue());
     }
 
     #[test]
