@@ -10,6 +10,7 @@
 //! The service manager alone survives a SIGKILL of every process of the unit, so it has the
 //! last word. For all of them what is frozen stands in a file before it is frozen.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -98,7 +99,7 @@ impl ClockGate {
         opened.map_err(refused).ok()
     }
 
-    fn open(settings: &Settings) -> std::io::Result<Self> {
+    fn open(settings: &Settings) -> io::Result<Self> {
         let gate = &settings.gate;
         let tree = GroupTree::of_this_process()?;
         let list = list_file(&gate.socket);
@@ -178,6 +179,9 @@ impl ClockGate {
         let measures = action.is_some_and(|action| self.carry_out(action, events));
         if self.closed.is_some() {
             self.keep_watched(events);
+        } else if !self.frozen.is_empty() {
+            // Logged when it failed first.
+            let _ = self.thaw_groups();
         }
         measures
     }
@@ -228,7 +232,7 @@ impl ClockGate {
 
     /// Thaws what is frozen, whatever the clock is.
     pub(crate) fn end(&mut self, events: &mut Vec<Event>) {
-        if self.closed.is_some() {
+        if self.closed.is_some() || !self.frozen.is_empty() {
             self.thaw(GateOpening::Ended, events);
         }
     }
@@ -249,7 +253,6 @@ impl ClockGate {
 
     fn freeze(&mut self, cause: GateCause, events: &mut Vec<Event>) {
         self.closed = Some(Instant::now());
-        self.frozen.clear();
         self.freeze_groups(events);
         if self.is_closed() {
             events.push(Event::GateClosed { cause, groups: self.frozen.len() });
@@ -277,29 +280,22 @@ impl ClockGate {
         if self.watcher.is_none() {
             return;
         }
-        self.frozen.clear();
+        let before = std::mem::take(&mut self.frozen);
         for group in groups {
-            match set_frozen(&group, true) {
-                Ok(true) => self.frozen.push(group),
-                // It was removed a moment ago.
-                Ok(false) => {}
-                Err(why) => self.fail(format!("cannot freeze {}: {why}", group.display()), events),
+            let done = set_frozen(&group, true);
+            if let Err(why) = &done {
+                self.fail(format!("cannot freeze {}: {why}", group.display()), events);
+            }
+            // One that was removed a moment ago is left out.
+            if done.unwrap_or_else(|_| before.contains(&group)) {
+                self.frozen.push(group);
             }
         }
     }
 
     fn thaw(&mut self, why: GateOpening, events: &mut Vec<Event>) {
-        for group in std::mem::take(&mut self.frozen) {
-            if let Err(why) = set_frozen(&group, false) {
-                self.fail(format!("cannot thaw {}: {why}", group.display()), events);
-            }
-        }
-        if let Err(why) = thaw_listed(&self.tree, &self.list) {
-            self.fail(format!("{}: {why}", self.list.display()), events);
-        }
-        if let Some(watcher) = &mut self.watcher {
-            watcher.open();
-        }
+        let left = self.thaw_groups().err().map(|why| why.to_string());
+        left.iter().for_each(|why| self.fail(why.clone(), events));
         let held = self.closed.take().map(|closed| closed.elapsed()).unwrap_or_default();
         let held_ns = u64::try_from(held.as_nanos()).unwrap_or(u64::MAX);
         if why == GateOpening::Limit {
@@ -308,6 +304,7 @@ impl ClockGate {
             self.trouble = Some(before + why);
         }
         self.socket.report_opening(&match why {
+            _ if left.is_some() => format!("error: {}", left.unwrap_or_default()),
             GateOpening::Right { error_ns } => {
                 let (held_ms, error_us) = (held_ns as f64 / 1e6, error_ns as f64 / 1e3);
                 format!("open: after {held_ms:.1} ms, the clock is off by {error_us:.1} us at most")
@@ -316,6 +313,26 @@ impl ClockGate {
             GateOpening::Ended => "error: open, as the daemon ends".into(),
         });
         events.push(Event::GateOpened { why, held_ns });
+    }
+
+    /// What cannot be thawed stays listed, for the next look and for the watcher.
+    fn thaw_groups(&mut self) -> io::Result<()> {
+        let mut failed = Ok(());
+        self.frozen.retain(|group| match set_frozen(group, false) {
+            Ok(_) => false,
+            Err(why) => {
+                let why = format!("cannot thaw {}: {why}", group.display());
+                failed = Err(io::Error::other(why));
+                true
+            }
+        });
+        failed?;
+        let listed = thaw_listed(&self.tree, &self.list);
+        listed.map_err(|why| io::Error::other(format!("{}: {why}", self.list.display())))?;
+        if let Some(watcher) = &mut self.watcher {
+            watcher.open();
+        }
+        Ok(())
     }
 
     fn open_by_force(&mut self, events: &mut Vec<Event>) {

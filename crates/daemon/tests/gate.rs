@@ -57,6 +57,11 @@ impl Workload {
         fs::read_to_string(self.group.join("cgroup.freeze")).unwrap() == "1\n"
     }
 
+    fn take_right(&self) {
+        let file = self.group.join("cgroup.freeze");
+        chown(&file, None, Some(0)).unwrap();
+    }
+
     /// What `--prepare-gate` does.
     fn give_right(&self, to: u32) {
         let file = self.group.join("cgroup.freeze");
@@ -244,6 +249,30 @@ fn a_freeze_of_a_part_is_an_error_and_the_next_request_freezes_the_rest() {
     let reply = gated.ask(GateRequest::Freeze);
     assert!(reply.starts_with("closed: 2 frozen in "), "{reply}");
     assert!(ours.is_frozen() && theirs.is_frozen());
+}
+
+/// As where the service manager replaced the group's owner: the next look thaws.
+#[test]
+fn a_thaw_that_fails_is_tried_again() {
+    let (Some(ours), Some(theirs)) = (workload(), workload()) else { return };
+    ours.give_right(NOBODY);
+    let gated = Gated::start_unprivileged(&format!("/{}', '/{}", ours.name, theirs.name), "2s");
+    gated.ask(GateRequest::Freeze);
+    assert!(ours.is_frozen());
+    ours.take_right();
+    let reply = gated.ask(GateRequest::Thaw);
+    assert!(
+        reply.starts_with(&format!("error: cannot thaw {}: ", ours.group.display())),
+        "{reply}"
+    );
+    assert!(ours.is_frozen() && list_file(&gated.socket()).exists());
+    ours.give_right(NOBODY);
+    ours.await_thaw("the right was taken and given");
+    let begun = Instant::now();
+    while list_file(&gated.socket()).exists() {
+        assert!(begun.elapsed() < THAWED_IN, "the list of a thawed group stays");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]

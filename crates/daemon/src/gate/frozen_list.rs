@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use super::control_groups::{GroupTree, set_frozen};
+use super::control_groups::{GroupTree, is_asked_to_freeze, set_frozen};
 
 /// Writes the file as a whole: a reader has the old one or the new one.
 ///
@@ -37,7 +37,9 @@ pub fn thaw_listed(tree: &GroupTree, file: &Path) -> io::Result<usize> {
     let groups = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let groups = groups.map(|line| PathBuf::from(std::ffi::OsString::from_vec(line.to_vec())));
     let (mut thawed, mut failed) = (0, None);
-    for group in groups.filter(|group| tree.contains(group)) {
+    // One that could not be frozen may be one that cannot be written.
+    let is_frozen = |group: &PathBuf| !matches!(is_asked_to_freeze(group), Ok(Some(false)));
+    for group in groups.filter(|group| tree.contains(group) && is_frozen(group)) {
         match set_frozen(&group, false) {
             Ok(was_there) => thawed += usize::from(was_there),
             Err(why) => {

@@ -102,8 +102,8 @@ pub fn watch(file: &Path, limit: Duration) -> io::Result<()> {
             Ok(0) => {
                 waits = waits.map(|waits| waits + 1);
                 if waits.is_some_and(|waits| waits >= most) {
-                    waits = None;
-                    thaw_listed(&tree, file)?;
+                    // What cannot be thawed now is tried again.
+                    waits = thaw_listed(&tree, file).is_err().then_some(0);
                 }
             }
             Ok(_) => {
