@@ -175,6 +175,11 @@ impl ClockGate {
         now_ns: u64,
         events: &mut Vec<Event>,
     ) -> bool {
+        if self.closed.is_some() && !self.frozen.is_empty() && !self.list.exists() {
+            // The watcher counts real time, and a look of ours may take that of many.
+            self.fail("the watcher, or `gate thaw --force`, thawed the groups".into(), events);
+            self.open_by_force(events);
+        }
         let action = self.gate.follow(now_ns, GateClock::new(known, now_ns));
         let measures = action.is_some_and(|action| self.carry_out(action, events));
         if self.closed.is_some() {

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use daemon::gate::socket::{GateRequest, ask};
 use daemon::gate::{GroupTree, list_file};
+use daemon::status::{GateState, GateStatus, Status};
 use running::{Running, configured, end, parachrond};
 use test_size::size;
 
@@ -148,6 +149,15 @@ impl Gated {
         ask(&self.socket(), request, Duration::from_secs(60)).unwrap_or_default()
     }
 
+    fn status(&self) -> Status {
+        let status = daemon::status_socket::ask(&self.folder.path().join("status.sock")).unwrap();
+        serde_json::from_str(&status).unwrap()
+    }
+
+    fn gate_status(&self) -> GateStatus {
+        self.status().gate.unwrap()
+    }
+
     fn kill(&mut self) {
         self.running.0.kill().unwrap();
         self.running.0.wait().unwrap();
@@ -193,10 +203,9 @@ fn a_workload_is_frozen_for_a_snapshot_and_thawed_after_the_limit() {
     let reply = gated.ask(GateRequest::Thaw);
     assert_eq!(reply, "error: open, but the clock is not known to be right");
     assert!(!workload.is_frozen() && !list_file(&gated.socket()).exists());
-    let status = daemon::status_socket::ask(&gated.folder.path().join("status.sock")).unwrap();
-    let status: daemon::status::Status = serde_json::from_str(&status).unwrap();
+    let status = gated.status();
     let gate = status.gate.unwrap();
-    assert_eq!(gate.state, daemon::status::GateState::Overdue);
+    assert_eq!(gate.state, GateState::Overdue);
     assert!(gate.trouble.unwrap().contains("the clock was not right"));
     assert!(status.recent.iter().any(|line| line.event == "gate opened"), "{:?}", status.recent);
 }
@@ -273,6 +282,25 @@ fn a_thaw_that_fails_is_tried_again() {
         assert!(begun.elapsed() < THAWED_IN, "the list of a thawed group stays");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// The watcher may thaw before the daemon has counted its limit: a thaw from outside.
+#[test]
+fn a_gate_that_another_process_opened_is_open() {
+    let Some(workload) = workload() else { return };
+    let gated = Gated::start(&format!("/{}", workload.name), "60s");
+    assert!(gated.ask(GateRequest::Freeze).starts_with("closed: 1 frozen"));
+    let mut thaw = parachrond();
+    thaw.arg("--thaw").arg("--config").arg(&gated.file).stdout(Stdio::null());
+    assert!(thaw.status().unwrap().success());
+    let begun = Instant::now();
+    while gated.gate_status().state != GateState::Overdue {
+        assert!(begun.elapsed() < THAWED_IN, "closed, and nothing is frozen");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(gated.gate_status().trouble.unwrap().contains("thawed the groups"));
+    assert!(gated.ask(GateRequest::Freeze).starts_with("closed: 1 frozen"));
+    assert!(workload.is_frozen());
 }
 
 #[test]
