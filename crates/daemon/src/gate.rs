@@ -50,6 +50,14 @@ pub fn list_file(socket: &Path) -> PathBuf {
     socket.with_extension("frozen")
 }
 
+/// The lists of daemons that are gone: beside this socket, and beside the default one.
+pub fn left_lists(socket: &Path) -> impl Iterator<Item = PathBuf> {
+    let usual = Path::new(socket::PATH);
+    let sockets = std::iter::once(socket).chain((socket != usual).then_some(usual));
+    let left = sockets.filter(|socket| list_file(socket).exists() && !socket::is_served(socket));
+    left.map(list_file).collect::<Vec<_>>().into_iter()
+}
+
 /// What was seen at the last sample.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Marks {
@@ -91,12 +99,20 @@ impl ClockGate {
     /// The gate that the settings want: none in a dry run, and none without cgroup v2, which
     /// is reported.
     pub(crate) fn new(settings: &Settings, not_used: &mut Vec<NotUsed>) -> Option<Self> {
-        if settings.dry_run || settings.gate.entries.is_empty() {
+        if settings.dry_run {
             return None;
         }
-        let opened = Self::open(settings).map_err(|why| why.to_string());
-        let refused = |why| not_used.push(NotUsed { source: "gate".into(), why });
-        opened.map_err(refused).ok()
+        let mut refuse = |why: io::Error| {
+            not_used.push(NotUsed { source: "gate".into(), why: why.to_string() });
+        };
+        let is_wanted = !settings.gate.entries.is_empty();
+        // A daemon with other settings may have been killed.
+        for list in left_lists(&settings.gate.socket) {
+            GroupTree::of_this_process()
+                .and_then(|tree| thaw_listed(&tree, &list))
+                .map_or_else(&mut refuse, drop);
+        }
+        is_wanted.then(|| Self::open(settings).map_err(refuse).ok()).flatten()
     }
 
     fn open(settings: &Settings) -> io::Result<Self> {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use daemon::gate::socket::{GateRequest, ask};
-use daemon::gate::{GroupTree, list_file};
+use daemon::gate::{GroupTree, list_file, thaw_listed};
 use daemon::status::{GateState, GateStatus, Status};
 use running::{Running, configured, end, parachrond};
 use test_size::size;
@@ -190,6 +190,12 @@ fn kill_process(id: u32) {
     let _ = rustix::process::kill_process(id, rustix::process::Signal::KILL);
 }
 
+fn thawed_by_the_unit(file: &Path) -> bool {
+    let mut thaw = parachrond();
+    thaw.arg("--thaw").arg("--config").arg(file).stdout(Stdio::null());
+    thaw.status().unwrap().success()
+}
+
 #[test]
 fn a_workload_is_frozen_for_a_snapshot_and_thawed_after_the_limit() {
     let Some(workload) = workload() else { return };
@@ -290,9 +296,10 @@ fn a_gate_that_another_process_opened_is_open() {
     let Some(workload) = workload() else { return };
     let gated = Gated::start(&format!("/{}", workload.name), "60s");
     assert!(gated.ask(GateRequest::Freeze).starts_with("closed: 1 frozen"));
-    let mut thaw = parachrond();
-    thaw.arg("--thaw").arg("--config").arg(&gated.file).stdout(Stdio::null());
-    assert!(thaw.status().unwrap().success());
+    // The unit's last command, after a second start that failed: this daemon lives.
+    assert!(thawed_by_the_unit(&gated.file));
+    assert!(workload.is_frozen());
+    thaw_listed(&GroupTree::of_this_process().unwrap(), &list_file(&gated.socket())).unwrap();
     let begun = Instant::now();
     while gated.gate_status().state != GateState::Overdue {
         assert!(begun.elapsed() < THAWED_IN, "closed, and nothing is frozen");
@@ -349,9 +356,7 @@ fn nothing_stays_frozen_after_a_kill_at_any_step() {
                 watcher.into_iter().for_each(kill_process);
                 gated.kill();
                 was_frozen += u32::from(workload.is_asked_to_freeze());
-                let mut thaw = parachrond();
-                thaw.arg("--thaw").arg("--config").arg(&gated.file).stdout(Stdio::null());
-                assert!(thaw.status().unwrap().success());
+                assert!(thawed_by_the_unit(&gated.file));
                 assert!(!workload.is_asked_to_freeze(), "kill {kill}: both");
             }
         }
@@ -362,17 +367,26 @@ fn nothing_stays_frozen_after_a_kill_at_any_step() {
     assert!(was_frozen > 0, "no kill hit a frozen workload");
 }
 
+/// Also where `gate` was removed meanwhile.
 #[test]
 fn the_next_start_thaws_what_was_left() {
     let Some(workload) = workload() else { return };
-    let mut gated = Gated::start(&format!("/{}", workload.name), "60s");
-    gated.ask(GateRequest::Freeze);
-    let watcher = gated.watcher().expect("a watcher");
-    kill_process(watcher);
-    gated.kill();
-    assert!(workload.is_asked_to_freeze());
-    gated.running = started(running::started(&gated.file));
-    assert!(!workload.is_asked_to_freeze());
+    for is_gate in [true, false] {
+        let mut gated = Gated::start(&format!("/{}", workload.name), "60s");
+        gated.ask(GateRequest::Freeze);
+        let watcher = gated.watcher().expect("a watcher");
+        kill_process(watcher);
+        gated.kill();
+        assert!(workload.is_asked_to_freeze());
+        let text = fs::read_to_string(&gated.file).unwrap();
+        if !is_gate {
+            let without = text.replace(&format!("['/{}']", workload.name), "[]");
+            fs::write(&gated.file, without).unwrap();
+        }
+        gated.running = started(running::started(&gated.file));
+        assert_eq!(gated.status().gate.is_some(), is_gate);
+        assert!(!workload.is_asked_to_freeze());
+    }
 }
 
 /// The daemon hangs, as where it waits for a lock of what it froze: its watcher thaws.

@@ -6,7 +6,7 @@
 //! `error: …`. The reply to a thaw comes when the gate is open.
 
 use std::fs::{self, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -57,6 +57,15 @@ pub fn ask(path: &Path, request: GateRequest, limit: Duration) -> io::Result<Str
     let mut reply = String::new();
     stream.take(4096).read_to_string(&mut reply)?;
     Ok(reply.trim_end().to_owned())
+}
+
+/// Whether a daemon listens at `path`.
+pub(super) fn is_served(path: &Path) -> bool {
+    // One that is too busy to take a client listens too.
+    match connect(path) {
+        Ok(_) => true,
+        Err(why) => !matches!(why.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused),
+    }
 }
 
 /// Listens.

@@ -5,7 +5,7 @@ use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 
-use daemon::gate::{GroupTree, list_file, thaw_listed};
+use daemon::gate::{GroupTree, left_lists, thaw_listed};
 use daemon::{DaemonError, GateSettings, configuration};
 
 use crate::arguments::{Arguments, print};
@@ -41,12 +41,14 @@ fn give_right(tree: &GroupTree, gate: &GateSettings) -> io::Result<()> {
 pub(crate) fn thaw(arguments: &Arguments) -> Result<(), ProgramError> {
     let loaded = configuration::load_or_default(arguments.file(), arguments.config.is_none());
     let gate = loaded.map(|(settings, _)| settings.gate).unwrap_or_default();
-    let list = list_file(&gate.socket);
-    if !list.exists() {
-        return Ok(());
+    let mut thawed: Option<usize> = None;
+    for list in left_lists(&gate.socket) {
+        let tree = GroupTree::of_this_process().map_err(ProgramError::Gate)?;
+        let more = thaw_listed(&tree, &list).map_err(ProgramError::Gate)?;
+        thawed = Some(thawed.unwrap_or_default() + more);
     }
-    let thawed = GroupTree::of_this_process().and_then(|tree| thaw_listed(&tree, &list));
-    let thawed = thawed.map_err(ProgramError::Gate)?;
-    print(&format!("{thawed} control groups thawed\n"));
+    if let Some(thawed) = thawed {
+        print(&format!("{thawed} control groups thawed\n"));
+    }
     Ok(())
 }
