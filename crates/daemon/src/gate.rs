@@ -29,7 +29,7 @@ mod frozen_list;
 pub mod socket;
 mod watcher;
 
-pub use control_groups::{GateEntry, GateRefusal, GroupTree};
+pub use control_groups::{GateEntry, GateRefusal, GroupTree, give_right};
 pub use frozen_list::thaw_listed;
 pub use watcher::{WATCHER_OPTION, watch};
 
@@ -74,6 +74,9 @@ pub(crate) struct ClockGate {
     bound_ns: u64,
     entries: Vec<GateEntry>,
     tree: GroupTree,
+    /// Those that it may freeze, when it was last asked: not at each sample, as they are
+    /// looked for in the whole tree.
+    groups: Vec<PathBuf>,
     list: PathBuf,
     watcher: Option<GateWatcher>,
     frozen: Vec<PathBuf>,
@@ -130,6 +133,7 @@ impl ClockGate {
             limit: gate.limit,
             bound_ns: in_ns(gate.bound),
             entries: gate.entries.clone(),
+            groups: tree.find_writable(&gate.entries),
             tree,
             list,
             watcher: Some(watcher),
@@ -152,6 +156,11 @@ impl ClockGate {
         (policy.step_threshold_ns.min(most_ns), policy.tolerance_ns.min(most_ns))
     }
 
+    /// Looks for its groups again.
+    pub(crate) fn refresh_groups(&mut self) {
+        self.groups = self.tree.find_writable(&self.entries);
+    }
+
     pub(crate) fn status(&self) -> GateStatus {
         let state = if self.gate.is_overdue() {
             GateState::Overdue
@@ -164,7 +173,8 @@ impl ClockGate {
         GateStatus {
             state,
             bound_ns: self.bound_ns,
-            groups: self.tree.find(&self.entries).iter().map(shown).collect(),
+            groups: self.groups.iter().map(shown).collect(),
+            frozen: self.frozen.len(),
             trouble: self.trouble.clone(),
         }
     }

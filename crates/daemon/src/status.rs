@@ -102,8 +102,11 @@ pub struct GateStatus {
     pub state: GateState,
     /// It opens once the clock is off by this at most, ns.
     pub bound_ns: u64,
-    /// The control groups that it freezes, of those that exist now.
+    /// The control groups that it may freeze, of those that existed when it was last asked.
     pub groups: Vec<String>,
+    /// How many it has frozen.
+    #[serde(default)]
+    pub frozen: usize,
     /// Why it did not do what it is configured for, the last time.
     pub trouble: Option<String>,
 }

@@ -148,7 +148,7 @@ impl StatusSocket {
     }
 
     /// Serves who is ready, with `status`; waits for nobody.
-    pub(crate) fn serve(&mut self, status: impl Fn() -> String) {
+    pub(crate) fn serve(&mut self, mut status: impl FnMut() -> String) {
         let mut ready = Vec::with_capacity(MOST_CLIENTS + 1);
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         // An error can be a signal alone: the next wait reports it again.
@@ -164,7 +164,7 @@ impl StatusSocket {
                 let mut received = [0; REQUEST.len() + 1];
                 let length = stream.read(&mut received).unwrap_or(0);
                 let reply: &String = match parse(&received[..length]) {
-                    Ok(()) => reply.get_or_insert_with(&status),
+                    Ok(()) => reply.get_or_insert_with(&mut status),
                     Err(why) => {
                         &(serde_json::json!({ "error": why.to_string() }).to_string() + "\n")
                     }

@@ -260,6 +260,9 @@ fn a_freeze_of_a_part_is_an_error_and_the_next_request_freezes_the_rest() {
         assert!(reply.starts_with(&expected), "{reply}");
         assert!(ours.is_frozen() && !theirs.is_frozen());
     }
+    let shown = |workload: &Workload| workload.group.display().to_string();
+    let status = gated.gate_status();
+    assert_eq!((status.groups, status.frozen), (Vec::from([shown(&ours)]), 1));
     theirs.give_right(NOBODY);
     let reply = gated.ask(GateRequest::Freeze);
     assert!(reply.starts_with("closed: 2 frozen in "), "{reply}");

@@ -9,6 +9,7 @@ use linux::wait::{Token, Wait, Wake};
 
 use super::{Daemon, line};
 use crate::error::DaemonError;
+use crate::gate::ClockGate;
 use crate::kept_clock::monotonic_ns;
 use crate::status_socket::StatusSocket;
 
@@ -95,7 +96,10 @@ fn serve_gate(daemon: &mut Daemon) {
 fn answer(daemon: &mut Daemon) {
     if let Some(mut socket) = daemon.asked.take() {
         // It has numbers and text alone: its JSON form always exists.
-        socket.serve(|| serde_json::to_string(&daemon.status()).unwrap_or_default() + "\n");
+        socket.serve(|| {
+            daemon.gate.iter_mut().for_each(ClockGate::refresh_groups);
+            serde_json::to_string(&daemon.status()).unwrap_or_default() + "\n"
+        });
         daemon.asked = Some(socket);
     }
 }

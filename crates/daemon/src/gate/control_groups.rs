@@ -4,10 +4,13 @@
 //! A group that was frozen by somebody else stays so: it is not thawed with ours. A group
 //! below a frozen parent is frozen too, and our thaw of it leaves the parent's alone.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use rustix::fs::{Access, access};
 
 /// An entry of `gate`: which groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,6 +144,13 @@ impl GroupTree {
         found
     }
 
+    /// Those of them that this process has the right to freeze.
+    pub(super) fn find_writable(&self, entries: &[GateEntry]) -> Vec<PathBuf> {
+        let mut groups = self.find(entries);
+        groups.retain(|group| access(group.join("cgroup.freeze"), Access::WRITE_OK).is_ok());
+        groups
+    }
+
     fn holds_us(&self, path: &Path) -> bool {
         self.mount.join(&self.own).starts_with(path)
     }
@@ -203,6 +213,16 @@ fn find_unit(mount: &Path, name: &str, deepest: usize) -> Option<PathBuf> {
 pub(crate) fn is_asked_to_freeze(group: &Path) -> io::Result<Option<bool>> {
     gone_as_none(fs::read(group.join("cgroup.freeze")))
         .map(|text| text.map(|text| text[..] == *b"1\n"))
+}
+
+/// Gives a group of users the right to freeze this control group, and no other right.
+///
+/// # Errors
+/// The system's.
+pub fn give_right(control_group: &Path, to: u32) -> io::Result<()> {
+    let file = control_group.join("cgroup.freeze");
+    chown(&file, None, Some(to))?;
+    fs::set_permissions(&file, Permissions::from_mode(0o664))
 }
 
 /// Asks the group to freeze, or to thaw; whether it was there.

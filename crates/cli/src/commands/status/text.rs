@@ -54,9 +54,9 @@ pub(super) fn page(status: &Status) -> String {
 
 fn gate(gate: &GateStatus) -> String {
     let state = match gate.state {
-        GateState::Open => "open",
-        GateState::Closed => "closed: the workload is frozen until the clock is right",
-        GateState::Overdue => "opened after its limit, and the clock is still not right",
+        GateState::Open => "open".to_owned(),
+        GateState::Closed => format!("closed: {} frozen until the clock is right", gate.frozen),
+        GateState::Overdue => "opened after its limit, and the clock is still not right".to_owned(),
     };
     let trouble = gate.trouble.as_ref().map_or(String::new(), |why| format!("; {why}"));
     let (groups, bound) = (gate.groups.len(), time(gate.bound_ns as f64));
@@ -239,6 +239,7 @@ mod tests {
                 state: GateState::Open,
                 bound_ns: 10_000_000,
                 groups: vec!["/sys/fs/cgroup/workload.slice".into()],
+                frozen: 0,
                 trouble: Some("no process can watch the gate".into()),
             }),
             next: NextStatus {

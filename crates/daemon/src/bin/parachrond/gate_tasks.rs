@@ -1,11 +1,11 @@
 //! What the unit does for the gate, as root: the right to freeze before the daemon starts, and
 //! the thaw after it has ended, however that was.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::MetadataExt;
 
-use daemon::gate::{GroupTree, left_lists, thaw_listed};
+use daemon::gate::{self, GroupTree, left_lists, thaw_listed};
 use daemon::{DaemonError, GateSettings, configuration};
 
 use crate::arguments::{Arguments, print};
@@ -21,16 +21,14 @@ pub(crate) fn prepare(arguments: &Arguments) -> Result<(), ProgramError> {
     let tree = GroupTree::of_this_process().map_err(ProgramError::Gate)?;
     // What the daemon refuses gets no right that outlives the refusal.
     gate.entries.iter().try_for_each(|entry| tree.check(entry)).map_err(DaemonError::Gate)?;
-    give_right(&tree, &gate).map_err(ProgramError::Gate)
+    give_rights(&tree, &gate).map_err(ProgramError::Gate)
 }
 
-fn give_right(tree: &GroupTree, gate: &GateSettings) -> io::Result<()> {
-    let folder = gate.socket.parent().unwrap_or(&gate.socket);
+fn give_rights(tree: &GroupTree, settings: &GateSettings) -> io::Result<()> {
+    let folder = settings.socket.parent().unwrap_or(&settings.socket);
     let group = fs::metadata(folder)?.gid();
-    for path in tree.find(&gate.entries) {
-        let file = path.join("cgroup.freeze");
-        chown(&file, None, Some(group))?;
-        fs::set_permissions(&file, Permissions::from_mode(0o664))?;
+    for path in tree.find(&settings.entries) {
+        gate::give_right(&path, group)?;
         print(&format!("{}: group {group} may freeze it\n", path.display()));
     }
     Ok(())
