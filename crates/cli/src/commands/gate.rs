@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use daemon::gate::socket::{self, GateRequest, ask};
-use daemon::gate::{GroupTree, list_file, thaw_listed};
+use daemon::gate::{GroupTree, give_right, list_file, thaw_listed};
 use daemon::status::Status;
 use daemon::{configuration, status_socket};
 
@@ -121,6 +122,20 @@ fn thaw(socket: &Path) -> Result<ExitCode, CliError> {
 
 const NO_CGROUP: &str = "mount cgroup v2: run `mount -t cgroup2 none /sys/fs/cgroup`";
 
+/// A new group with the daemon's right to freeze it: the group of its socket's folder. One
+/// that exists has it by the service's start, where the configuration lists it.
+fn create(group: &Path, status_socket: &Path) -> std::io::Result<()> {
+    if group.exists() {
+        return Ok(());
+    }
+    fs::create_dir_all(group)?;
+    match status_socket.parent().map(fs::metadata) {
+        Some(Ok(folder)) => give_right(group, folder.gid()),
+        // No daemon: that is reported next.
+        _ => Ok(()),
+    }
+}
+
 /// This process becomes the command, in the group.
 fn exec(
     cgroup: &Path,
@@ -133,7 +148,7 @@ fn exec(
     if !tree.contains(&group) {
         return Err(failed(format!("{shown} is no control group"), "give --cgroup /NAME"));
     }
-    fs::create_dir_all(&group)
+    create(&group, status_socket)
         .map_err(|why| failed(format!("cannot create {shown}: {why}"), "run it as root"))?;
     let gated = status_socket::ask(status_socket)
         .ok()
