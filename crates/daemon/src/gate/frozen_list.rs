@@ -3,11 +3,17 @@
 //! at whichever step, thaws what it lists.
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
+
 use super::control_groups::{GroupTree, is_asked_to_freeze, set_frozen};
+
+/// More than any list.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// Writes the file as a whole: a reader has the old one or the new one.
 ///
@@ -24,12 +30,26 @@ pub(super) fn write(file: &Path, groups: &[PathBuf]) -> io::Result<()> {
     fs::rename(&new, file)
 }
 
+/// The daemon's user owns the folder, and root reads: no link to elsewhere, nothing that blocks
+/// or never ends.
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let opened =
+        fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(file)?;
+    if !opened.metadata()?.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidData, "is not a regular file"));
+    }
+    let mut text = Vec::new();
+    opened.take(MOST_BYTES).read_to_end(&mut text)?;
+    Ok(text)
+}
+
 /// Thaws what the file lists, and removes it; how many groups that were.
 ///
 /// # Errors
 /// A group could not be thawed: the file stays.
 pub fn thaw_listed(tree: &GroupTree, file: &Path) -> io::Result<usize> {
-    let text = match fs::read(file) {
+    let text = match read(file) {
         Ok(text) => text,
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(0),
         Err(why) => return Err(why),
@@ -53,5 +73,29 @@ pub fn thaw_listed(tree: &GroupTree, file: &Path) -> io::Result<usize> {
     match fs::remove_file(file) {
         Err(why) if why.kind() != ErrorKind::NotFound => Err(why),
         _ => Ok(thawed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_a_file_and_no_pipe_or_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir_all(at("group")).unwrap();
+        fs::write(at("group/cgroup.freeze"), "1\n").unwrap();
+        let tree = GroupTree::new(folder.path(), "");
+        write(&at("list"), &[at("group")]).unwrap();
+        std::os::unix::fs::symlink(at("list"), at("link")).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(at("pipe")).status();
+        assert!(made.unwrap().success());
+        for refused in ["link", "pipe"] {
+            assert!(thaw_listed(&tree, &at(refused)).is_err(), "{refused}");
+            assert_eq!(fs::read(at("group/cgroup.freeze")).unwrap(), b"1\n");
+        }
+        assert_eq!(thaw_listed(&tree, &at("list")).unwrap(), 1);
+        assert_eq!(fs::read(at("group/cgroup.freeze")).unwrap(), b"0\n");
     }
 }
