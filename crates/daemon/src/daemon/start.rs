@@ -184,7 +184,8 @@ impl Daemon {
             self.host_time = HostTimeFile::new(&settings, &mut not_used);
         }
         if is_other_clock || settings.gate != self.settings.gate {
-            // What is frozen is thawed first.
+            // What is frozen is thawed first, and that is logged.
+            self.gate.iter_mut().for_each(|gate| gate.end(&mut self.events));
             self.gate = None;
             self.gate = ClockGate::new(&settings, &mut not_used);
         }
