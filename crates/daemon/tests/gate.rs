@@ -22,6 +22,9 @@ mod running;
 /// What is frozen is thawed within this of a kill.
 const THAWED_IN: Duration = Duration::from_secs(20);
 
+/// Of a gate that is to open by itself: beyond what a busy host takes between two requests.
+const LIMIT: &str = "3s";
+
 /// A user and a group without rights.
 const NOBODY: u32 = 65534;
 
@@ -199,7 +202,7 @@ fn thawed_by_the_unit(file: &Path) -> bool {
 #[test]
 fn a_workload_is_frozen_for_a_snapshot_and_thawed_after_the_limit() {
     let Some(workload) = workload() else { return };
-    let gated = Gated::start(&format!("/{}", workload.name), "300ms");
+    let gated = Gated::start(&format!("/{}", workload.name), LIMIT);
     assert!(!workload.is_frozen());
     let reply = gated.ask(GateRequest::Freeze);
     assert!(reply.starts_with("closed: 1 frozen in "), "{reply}");
@@ -274,7 +277,7 @@ fn a_freeze_of_a_part_is_an_error_and_the_next_request_freezes_the_rest() {
 fn a_thaw_that_fails_is_tried_again() {
     let (Some(ours), Some(theirs)) = (workload(), workload()) else { return };
     ours.give_right(NOBODY);
-    let gated = Gated::start_unprivileged(&format!("/{}', '/{}", ours.name, theirs.name), "2s");
+    let gated = Gated::start_unprivileged(&format!("/{}', '/{}", ours.name, theirs.name), LIMIT);
     gated.ask(GateRequest::Freeze);
     assert!(ours.is_frozen());
     ours.take_right();
@@ -396,7 +399,7 @@ fn the_next_start_thaws_what_was_left() {
 #[test]
 fn a_daemon_that_hangs_leaves_nothing_frozen() {
     let Some(workload) = workload() else { return };
-    let gated = Gated::start(&format!("/{}", workload.name), "300ms");
+    let gated = Gated::start(&format!("/{}", workload.name), LIMIT);
     gated.ask(GateRequest::Freeze);
     let id = rustix::process::Pid::from_child(&gated.running.0);
     rustix::process::kill_process(id, rustix::process::Signal::STOP).unwrap();
@@ -414,7 +417,7 @@ fn groups_that_vanish_that_are_frozen_and_that_hold_the_daemon() {
     assert!(log.contains("contains this daemon"), "{log}");
 
     // A group that an administrator froze is frozen afterwards too.
-    let gated = Gated::start(&format!("/{}", workload.name), "300ms");
+    let gated = Gated::start(&format!("/{}", workload.name), LIMIT);
     fs::write(workload.group.join("cgroup.freeze"), "1").unwrap();
     let reply = gated.ask(GateRequest::Freeze);
     assert_eq!(reply, "error: none of the control groups could be frozen");
@@ -426,7 +429,7 @@ fn groups_that_vanish_that_are_frozen_and_that_hold_the_daemon() {
     let child = workload.group.join("child");
     fs::create_dir(&child).unwrap();
     fs::write(workload.group.join("cgroup.freeze"), "1").unwrap();
-    let of_child = Gated::start(&format!("/{}/child", workload.name), "300ms");
+    let of_child = Gated::start(&format!("/{}/child", workload.name), LIMIT);
     assert!(of_child.ask(GateRequest::Freeze).starts_with("closed: 1 frozen"));
     of_child.ask(GateRequest::Thaw);
     assert_eq!(fs::read_to_string(child.join("cgroup.freeze")).unwrap(), "0\n");
