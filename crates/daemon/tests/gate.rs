@@ -317,6 +317,26 @@ fn a_gate_that_another_process_opened_is_open() {
 }
 
 #[test]
+fn more_clients_than_may_wait_are_refused() {
+    let Some(workload) = workload() else { return };
+    let gated = Gated::start(&format!("/{}", workload.name), LIMIT);
+    gated.ask(GateRequest::Freeze);
+    let socket = gated.socket();
+    let thaws: Vec<_> = (0..17)
+        .map(|_| {
+            let socket = socket.clone();
+            std::thread::spawn(move || {
+                ask(&socket, GateRequest::Thaw, Duration::from_secs(60)).unwrap_or_default()
+            })
+        })
+        .collect();
+    let replies: Vec<_> = thaws.into_iter().map(|thaw| thaw.join().unwrap()).collect();
+    let count = |reply: &str| replies.iter().filter(|one| *one == reply).count();
+    assert_eq!(count("error: too many clients wait for the opening"), 1, "{replies:?}");
+    assert_eq!(count("error: open, but the clock is not known to be right"), 16, "{replies:?}");
+}
+
+#[test]
 fn an_ordinary_end_thaws() {
     let Some(workload) = workload() else { return };
     let mut gated = Gated::start(&format!("/{}", workload.name), "60s");

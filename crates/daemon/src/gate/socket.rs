@@ -104,8 +104,11 @@ impl GateSocket {
     }
 
     pub(super) fn await_opening(&mut self, client: UnixStream) {
-        self.waiting.truncate(MOST_CLIENTS - 1);
-        self.waiting.push(client);
+        if self.waiting.len() < MOST_CLIENTS {
+            self.waiting.push(client);
+        } else {
+            reply(client, "error: too many clients wait for the opening");
+        }
     }
 
     pub(super) fn report_opening(&mut self, text: &str) {
