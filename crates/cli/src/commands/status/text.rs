@@ -202,6 +202,16 @@ mod tests {
         assert_eq!(text(note(-40, true)), "rtc has stopped");
     }
 
+    fn unwatched_gate() -> GateStatus {
+        GateStatus {
+            state: GateState::Open,
+            bound_ns: 10_000_000,
+            groups: vec!["/sys/fs/cgroup/workload.slice".into()],
+            frozen: 0,
+            trouble: Some("no process can watch the gate".into()),
+        }
+    }
+
     #[test]
     fn a_page_is_within_80_columns_whatever_the_names() {
         let long = format!("ntp {}.example", "a-very-long-label.".repeat(6));
@@ -235,13 +245,7 @@ mod tests {
             }))
             .unwrap(),
             chronyd_error: Some("burst: chronyd refused: not authorised".into()),
-            gate: Some(GateStatus {
-                state: GateState::Open,
-                bound_ns: 10_000_000,
-                groups: vec!["/sys/fs/cgroup/workload.slice".into()],
-                frozen: 0,
-                trouble: Some("no process can watch the gate".into()),
-            }),
+            gate: Some(unwatched_gate()),
             next: NextStatus {
                 action: NextAction::Refuse,
                 by_ns: Some(5),
