@@ -16,37 +16,11 @@ import shutil
 import subprocess
 import sys
 import time
-import venv
 
 QUERIES = pathlib.Path(__file__).resolve().parent
 BAR_S = 10.0
 CPUS = 2
 DISTINCT_DAYS = 14
-
-# ---------------------------------------------------------------- the engines' wheels
-
-
-def skipped(why, remedy):
-    print(f"SKIPPED: {why}; try: {remedy}")
-    sys.exit(0)
-
-
-def in_venv(folder):
-    """Goes on in a Python that has the wheels, which are installed there once."""
-    python = folder / "venv/bin/python"
-    needs = QUERIES / "requirements.txt"
-    done = folder / "venv/installed"
-    if not done.exists() or done.read_text() != needs.read_text():
-        try:
-            venv.create(folder / "venv", with_pip=True)
-            pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            subprocess.run([*pip, "--only-binary", ":all:", "-r", needs], check=True)
-        except (subprocess.CalledProcessError, OSError) as why:
-            skipped(f"no wheels of the engines ({why})", "a machine that reaches PyPI")
-        done.write_text(needs.read_text())
-    if pathlib.Path(sys.prefix).resolve() != (folder / "venv").resolve():
-        os.execv(python, [python, *sys.argv])
-
 
 # ---------------------------------------------------------------- the engines
 
@@ -480,7 +454,6 @@ def main():
     parser.add_argument("--records", type=pathlib.Path)
     args = parser.parse_args()
     args.target.mkdir(parents=True, exist_ok=True)
-    in_venv(args.target.resolve())
     if args.own:
         ENGINES["parachron"] = own(args.own.resolve())
     if args.ask:

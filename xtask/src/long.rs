@@ -140,7 +140,7 @@ fn result(project: &Project, name: &str) -> Option<Value> {
 fn has_passed(project: &Project, name: &str) -> bool {
     let commit = validation::commit(project);
     // Changes that are not committed may differ from those of the last run.
-    let is_exact = !commit.ends_with(crate::project::CHANGED);
+    let is_exact = !commit.ends_with(crate::project::CHANGED) && commit != crate::project::UNKNOWN;
     let is_of_it =
         |result: Value| result["ending"] == "passed" && result["commit"] == json!(commit);
     is_exact && result(project, name).is_some_and(is_of_it)

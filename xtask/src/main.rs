@@ -17,6 +17,7 @@ mod miri;
 mod outside;
 mod page;
 mod project;
+mod python;
 mod queries;
 mod release;
 mod site;
@@ -143,13 +144,7 @@ fn alerts(project: &Project, args: &PassedOn) -> ExitCode {
 }
 
 /// The page follows the results, whatever the run that wrote some came to.
-fn rendered(project: &Project, args: &PassedOn, ran: ExitCode) -> ExitCode {
-    let writes = ["--record", "--into", "--timekeeper", "--linux-on-provider"];
-    let option =
-        |word: &String| writes.iter().any(|option| word.split('=').next() == Some(*option));
-    if !args.arguments.iter().any(option) {
-        return ran;
-    }
+fn rendered(project: &Project, ran: ExitCode) -> ExitCode {
     match validation::write(project) {
         Ok(()) => ran,
         Err(why) => {
@@ -170,10 +165,10 @@ fn main() -> ExitCode {
         Chore::Tidy => diagnostic::report("tidy", &tidy::check(&project)),
         Chore::Arrows => diagnostic::report("arrows", &arrows::check(&project)),
         Chore::Bench(args) => args.run(&project, &["--profile", "dist", "--package", "bench"]),
-        Chore::Alerts(args) => rendered(&project, &args, alerts(&project, &args)),
+        Chore::Alerts(args) => rendered(&project, alerts(&project, &args)),
         Chore::Fuzz(args) => fuzz::run(&project, &args),
         Chore::Circles => diagnostic::report("circles", &circles::check(&project)),
-        Chore::Machines(args) => rendered(&project, &args, machines(&project, &args)),
+        Chore::Machines(args) => rendered(&project, machines(&project, &args)),
         Chore::Manifests => manifests::run(&project),
         Chore::Queries(args) => queries::run(&project, &args),
         Chore::Arm64(args) => arm64::run(&project, &args),

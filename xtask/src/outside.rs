@@ -41,6 +41,13 @@ impl Outcome {
     }
 }
 
+/// A chore that cannot run here, which is no failure: why, and the line of its counts.
+pub(crate) fn skip(chore: &str, why: &str, remedy: &str) -> ExitCode {
+    println!("SKIPPED: {why}; try: {remedy}");
+    println!("{chore}: 0 passed, 0 failed, 1 skipped");
+    ExitCode::SUCCESS
+}
+
 /// Whether a command runs at all: `cargo deny --version`.
 pub(crate) fn is_available(command: &mut Command) -> bool {
     command

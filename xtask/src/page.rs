@@ -148,8 +148,7 @@ const AXE: &str = "axe-core@4.11.0";
 
 fn check(project: &Project, args: &Args, out: &Path) -> ExitCode {
     if !outside::is_available(Command::new("node").arg("--version")) {
-        println!("SKIPPED: node is not installed; try: apt-get install nodejs");
-        return ExitCode::SUCCESS;
+        return outside::skip("page", "node is not installed", "apt-get install nodejs");
     }
     let built = outside::pass_through(&mut built::build(project, &["--bin", "parachron"]));
     if built != ExitCode::SUCCESS {
@@ -187,13 +186,14 @@ fn check(project: &Project, args: &Args, out: &Path) -> ExitCode {
     outside::pass_through(&mut node)
 }
 
-/// The script of axe-core, fetched where it is not there yet.
+/// The script of axe-core, fetched where this version is not there yet.
 fn axe(scratch: &Path) -> Option<PathBuf> {
-    let script = scratch.join("node_modules/axe-core/axe.min.js");
+    let folder = scratch.join(AXE);
+    let script = folder.join("node_modules/axe-core/axe.min.js");
     if !script.is_file() {
         let mut npm = Command::new("npm");
         npm.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]);
-        outside::is_available(npm.arg(scratch).arg(AXE));
+        outside::is_available(npm.arg(folder).arg(AXE));
     }
     script.is_file().then_some(script)
 }

@@ -8,6 +8,9 @@ use std::process::Command;
 /// Ends a commit where files differ from it.
 pub(crate) const CHANGED: &str = "-dirty";
 
+/// The commit where git does not tell it.
+pub(crate) const UNKNOWN: &str = "no commit known";
+
 /// The project's root folder.
 #[derive(Debug)]
 pub(crate) struct Project {
@@ -101,7 +104,7 @@ impl Project {
                 .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
         };
         let Some(commit) = git(&["rev-parse", "--short=8", "HEAD"]) else {
-            return "no commit known".to_owned();
+            return UNKNOWN.to_owned();
         };
         let but_for: Vec<String> = but_for.iter().map(|path| format!(":!{path}")).collect();
         let mut status = vec!["status", "--porcelain", "--", "."];

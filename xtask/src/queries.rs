@@ -1,11 +1,10 @@
 //! `cargo xtask queries`: the shipped questions in three engines, and in parachron-query where
 //! it was built, over records that the daemon's own code has written.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-use crate::built;
-use crate::outside;
 use crate::project::Project;
+use crate::{built, outside, python};
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -16,17 +15,18 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
-    if !outside::is_available(Command::new("python3").args(["-c", "import venv"])) {
-        println!("SKIPPED: no Python with venv; try: apt-get install python3-venv");
-        return ExitCode::SUCCESS;
-    }
+    let folder = project.target_folder().join("queries");
+    let requirements = project.path("query/questions/requirements.txt");
+    let mut python = match python::in_venv(&folder, &requirements) {
+        Ok(python) => python,
+        Err((why, remedy)) => return outside::skip("queries", &why, &remedy),
+    };
     let mut build = built::build(project, &["--example", "minutes"]);
     if outside::pass_through(&mut build) != ExitCode::SUCCESS {
         return ExitCode::FAILURE;
     }
-    let mut python = Command::new("python3");
     python.arg(project.path("query/questions/check.py"));
-    python.arg("--target").arg(project.target_folder().join("queries"));
+    python.arg("--target").arg(folder);
     python.arg("--writer").arg(project.target_folder().join("debug/examples/minutes"));
     let builds = ["query/target/release", "query/target/debug"];
     let own = builds.map(|folder| project.path(folder).join("parachron-query"));

@@ -40,7 +40,8 @@ pub(crate) fn build(project: &Project) -> Outcome {
         return Outcome::skipped("mdbook is not installed", "cargo install --locked mdbook");
     }
     let folder = folder(project);
-    if let Err(error) = stage(project, &folder) {
+    let has_pages = targets::is_installed(page::TARGET);
+    if let Err(error) = stage(project, &folder, has_pages) {
         return Outcome::Failed(format!("{error}\n"));
     }
     let mut mdbook = std::process::Command::new("mdbook");
@@ -48,9 +49,7 @@ pub(crate) fn build(project: &Project) -> Outcome {
         Outcome::Passed => {}
         other => return other,
     }
-    if has_pages()
-        && let Err(why) = page::build(project, &folder.join("html"))
-    {
+    if has_pages && let Err(why) = page::build(project, &folder.join("html")) {
         return Outcome::Failed(format!("{why}\n"));
     }
     let dead = dead_links(&folder.join("html"));
@@ -65,8 +64,8 @@ fn index(project: &Project) -> PathBuf {
     folder(project).join("html/index.html")
 }
 
-/// Copies the pages and what they refer to.
-fn stage(project: &Project, folder: &Path) -> io::Result<()> {
+/// Copies the pages and what they refer to. `has_pages`: those that run a module can be built.
+fn stage(project: &Project, folder: &Path, has_pages: bool) -> io::Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
     }
@@ -90,7 +89,7 @@ fn stage(project: &Project, folder: &Path) -> io::Result<()> {
             let there = target.replace("README.md", "index.html");
             text = text.replace(&format!("]({target})"), &format!("]({there})"));
         }
-        if has_pages() {
+        if has_pages {
             text = with_pages(&text, &page);
         }
         fs::write(place(&page)?, text)?;
@@ -101,11 +100,6 @@ fn stage(project: &Project, folder: &Path) -> io::Result<()> {
     }
     fs::write(source.join("SUMMARY.md"), summary)?;
     fs::copy(project.path("docs/book.toml"), folder.join("book.toml")).map(drop)
-}
-
-/// Whether the pages that run a module can be built.
-fn has_pages() -> bool {
-    targets::is_installed(page::TARGET)
 }
 
 /// A document in which a name of such a page, which is in the site alone, is a link.

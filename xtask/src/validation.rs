@@ -91,7 +91,7 @@ pub(crate) fn stamp(project: &Project, path: &str, command: &str) -> Result<(), 
 
 /// The state of the repository; results are no part of it.
 pub(crate) fn commit(project: &Project) -> String {
-    project.commit_but_for(&[RESULTS, PAGE])
+    project.commit_but_for(&[RESULTS, "docs/validation"])
 }
 
 /// The date and time in UTC.

@@ -7,8 +7,8 @@ use clap::ValueEnum;
 
 use crate::built;
 use crate::check::targets;
-use crate::outside;
 use crate::project::Project;
+use crate::{outside, python};
 
 /// One step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -90,10 +90,8 @@ impl Step {
                 Ok(vec![cargo(&["xtask", "page", "--check"])])
             }
             Self::Queries | Self::Manifests => {
-                let mut python = Command::new("python3");
-                need(python.args(["-c", "import venv"]), "no Python with venv", || {
-                    "apt-get install python3-venv".to_owned()
-                })?;
+                let (why, remedy) = python::MISSING;
+                need(&mut python::probe(), why, || remedy.to_owned())?;
                 Ok(vec![cargo(&["xtask", &self.name()])])
             }
         }
