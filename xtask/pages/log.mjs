@@ -142,7 +142,7 @@ export async function pages(browser, { program, pages: { log }, scratch }) {
       assert.equal(await browser.evaluate("document.activeElement.id"), "verdict");
       assert.ok(await browser.evaluate("document.querySelectorAll('article .remedies li').length > 0"));
     },
-    async "log: three widths, light and dark: it fits, and axe-core is content"() {
+    async "log: three widths, light and dark: it fits, and axe-core finds nothing"() {
       await browser.fits("log");
       await browser.evaluate("document.getElementById('clear').click()");
       assert.deepEqual(await browser.violations(), []);
