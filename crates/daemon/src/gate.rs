@@ -52,11 +52,11 @@ pub fn list_file(socket: &Path) -> PathBuf {
 }
 
 /// The lists of daemons that are gone: beside this socket, and beside the default one.
-pub fn left_lists(socket: &Path) -> impl Iterator<Item = PathBuf> {
+pub fn left_lists(socket: &Path) -> Vec<PathBuf> {
     let usual = Path::new(socket::PATH);
     let sockets = std::iter::once(socket).chain((socket != usual).then_some(usual));
     let left = sockets.filter(|socket| list_file(socket).exists() && !socket::is_served(socket));
-    left.map(list_file).collect::<Vec<_>>().into_iter()
+    left.map(list_file).collect()
 }
 
 /// What was seen at the last sample.
@@ -93,7 +93,8 @@ impl ClockGate {
     /// # Errors
     /// An entry would freeze this daemon or the service manager.
     pub(crate) fn check(settings: &Settings) -> Result<(), DaemonError> {
-        if let (false, Ok(tree)) = (settings.gate.entries.is_empty(), GroupTree::of_this_process())
+        if !settings.gate.entries.is_empty()
+            && let Ok(tree) = GroupTree::of_this_process()
         {
             settings.gate.entries.iter().try_for_each(|entry| tree.check(entry))?;
         }
@@ -224,11 +225,10 @@ impl ClockGate {
         match request {
             GateRequest::Freeze => {
                 let begun = Instant::now();
-                let action = self.gate.request_freeze(now_ns);
-                self.carry_out(action, events);
-                if action == GateAction::Renew {
+                match self.gate.request_freeze(now_ns) {
                     // What could not be frozen, and groups that came since.
-                    self.freeze_groups(events);
+                    GateAction::Renew => self.freeze_groups(events),
+                    action => _ = self.carry_out(action, events),
                 }
                 let reply = self.freeze_reply(begun);
                 socket::reply(client, &reply);

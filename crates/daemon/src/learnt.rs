@@ -71,14 +71,14 @@ impl LearntFile {
         self.due = Instant::now() + INTERVAL;
         let Some(clocksource) = (self.clocksource)() else { return Ok(()) };
         let path = folder.join(NAME);
-        replace(&path, &Learnt { clocksource, frequency }.to_string())
+        replace(&path, Learnt { clocksource, frequency }.to_string())
             .map_err(|error| format!("{}: {error}", path.display()))
     }
 }
 
 /// As a whole or not at all. After a loss of power it may be neither, which is
 /// found when it is read: a slow disk does not delay samples.
-fn replace(path: &std::path::Path, text: &str) -> io::Result<()> {
+pub(crate) fn replace(path: &std::path::Path, text: impl AsRef<[u8]>) -> io::Result<()> {
     let new = path.with_extension("new");
     fs::write(&new, text)?;
     fs::rename(&new, path)

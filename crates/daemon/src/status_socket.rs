@@ -19,6 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
@@ -36,7 +37,7 @@ const MOST_CLIENTS: usize = 16;
 const MOST_BETWEEN_SAMPLES: u32 = 128;
 
 /// What a client waits.
-const LIMIT: std::time::Duration = std::time::Duration::from_secs(2);
+const LIMIT: Duration = Duration::from_secs(2);
 
 /// The name of the listener among the epoll's; clients' are counted from 1.
 const LISTENER: u64 = 0;
@@ -64,11 +65,24 @@ pub fn parse(received: &[u8]) -> Result<(), NotARequest> {
 /// # Errors
 /// None listens there, or it does not reply within two seconds.
 pub fn ask(path: &Path) -> io::Result<String> {
+    exchange(path, REQUEST, LIMIT, 1 << 20)
+}
+
+/// Sends a request to a daemon's socket; its reply, at most so many bytes of it.
+///
+/// # Errors
+/// None listens there, or it does not reply within `limit`.
+pub(crate) fn exchange(
+    path: &Path,
+    request: &[u8],
+    limit: Duration,
+    most_bytes: u64,
+) -> io::Result<String> {
     let mut stream = connect(path)?;
-    stream.set_read_timeout(Some(LIMIT))?;
-    stream.write_all(REQUEST)?;
+    stream.set_read_timeout(Some(limit))?;
+    stream.write_all(request)?;
     let mut reply = String::new();
-    stream.take(1 << 20).read_to_string(&mut reply)?;
+    stream.take(most_bytes).read_to_string(&mut reply)?;
     Ok(reply)
 }
 

@@ -120,7 +120,7 @@ fn thaw(socket: &Path) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-const NO_CGROUP: &str = "mount cgroup v2: run `mount -t cgroup2 none /sys/fs/cgroup`";
+const NO_CGROUP: &str = "run it on the machine itself, with cgroup v2 mounted";
 
 /// A new group with the daemon's right to freeze it: the group of its socket's folder. One
 /// that exists has it by the service's start, where the configuration lists it.
@@ -146,7 +146,7 @@ fn exec(
     let group = tree.mount().join(cgroup.strip_prefix("/").unwrap_or(cgroup));
     let shown = group.display();
     if !tree.contains(&group) {
-        return Err(failed(format!("{shown} is no control group"), "give --cgroup /NAME"));
+        return Err(failed(format!("{shown} is not a control group"), "use --cgroup /NAME"));
     }
     create(&group, status_socket)
         .map_err(|why| failed(format!("cannot create {shown}: {why}"), "run it as root"))?;

@@ -211,7 +211,8 @@ pub const OPTIONS: &[ConfigOption] = &[
         "the daemon's own slice and the service manager. See docs/guide/gate.md.",
     ], |to, value| set(&mut to.gate.entries, list(value, str::parse))),
     option("gate-bound", "TIME", "\"10ms\"", &[
-        "Thaw them once the clock is off by this at most. Larger offsets are stepped.",
+        "Thaw them once the clock is off by this at most. While they are frozen, offsets beyond",
+        "half of it are stepped.",
     ], |to, value| set(&mut to.gate.bound, parsed(value, values::gate_bound))),
     option("gate-limit", "TIME", "\"10s\"", &[
         "Thaw them after this time, 100ms to 10min, whatever the clock is, and log an error.",

@@ -107,21 +107,25 @@ impl GroupTree {
     /// # Errors
     /// Why not.
     pub fn check(&self, entry: &GateEntry) -> Result<(), GateRefusal> {
-        let refuse = |path: &Path| match path {
-            _ if self.own.starts_with(path) => Err(GateRefusal::OwnGroup(self.mount.join(path))),
-            _ if path.starts_with(MANAGER) => Err(GateRefusal::Manager(self.mount.join(path))),
-            _ => Ok(()),
-        };
         match entry {
             GateEntry::AllOthers => Ok(()),
-            GateEntry::Group(path) => refuse(path),
+            GateEntry::Group(path) => self.check_group(&self.mount.join(path)),
             GateEntry::Unit(name) => {
-                let holds_us = self.own.iter().position(|part| part == name.as_str());
-                match holds_us {
-                    Some(at) => refuse(&self.own.iter().take(at + 1).collect::<PathBuf>()),
-                    None => refuse(Path::new(name)),
-                }
+                let ours = self.own.ancestors().find(|path| path.ends_with(name));
+                self.check_group(&self.mount.join(ours.unwrap_or(Path::new(name))))
             }
+        }
+    }
+
+    fn check_group(&self, group: &Path) -> Result<(), GateRefusal> {
+        match group.to_owned() {
+            group if self.mount.join(&self.own).starts_with(&group) => {
+                Err(GateRefusal::OwnGroup(group))
+            }
+            group if group.starts_with(self.mount.join(MANAGER)) => {
+                Err(GateRefusal::Manager(group))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -136,7 +140,7 @@ impl GroupTree {
                     find_unit(&self.mount, name, DEEPEST).into_iter().collect()
                 }
             })
-            .filter(|path| !self.holds_us(path) && !path.starts_with(self.mount.join(MANAGER)))
+            .filter(|path| self.check_group(path).is_ok())
             .filter(|path| path.join("cgroup.freeze").exists())
             .collect();
         found.sort();
@@ -149,10 +153,6 @@ impl GroupTree {
         let mut groups = self.find(entries);
         groups.retain(|group| access(group.join("cgroup.freeze"), Access::WRITE_OK).is_ok());
         groups
-    }
-
-    fn holds_us(&self, path: &Path) -> bool {
-        self.mount.join(&self.own).starts_with(path)
     }
 
     /// Whether the path names a group below the mount point: what a file says that

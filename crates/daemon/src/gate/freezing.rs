@@ -57,7 +57,9 @@ impl ClockGate {
 
     pub(super) fn thaw(&mut self, why: GateOpening, events: &mut Vec<Event>) {
         let left = self.thaw_groups().err().map(|why| why.to_string());
-        left.iter().for_each(|why| self.fail(why.clone(), events));
+        if let Some(why) = &left {
+            self.fail(why.clone(), events);
+        }
         let held = self.closed.take().map(|closed| closed.elapsed()).unwrap_or_default();
         let held_ns = u64::try_from(held.as_nanos()).unwrap_or(u64::MAX);
         if why == GateOpening::Limit {
@@ -65,14 +67,16 @@ impl ClockGate {
             let before = self.trouble.take().map_or(String::new(), |before| before + "; ");
             self.trouble = Some(before + why);
         }
-        self.socket.report_opening(&match why {
-            _ if left.is_some() => format!("error: {}", left.unwrap_or_default()),
-            GateOpening::Right { error_ns } => {
+        self.socket.report_opening(&match (left, why) {
+            (Some(left), _) => format!("error: {left}"),
+            (None, GateOpening::Right { error_ns }) => {
                 let (held_ms, error_us) = (held_ns as f64 / 1e6, error_ns as f64 / 1e3);
                 format!("open: after {held_ms:.1} ms, the clock is off by {error_us:.1} us at most")
             }
-            GateOpening::Limit => "error: open, but the clock is not known to be right".into(),
-            GateOpening::Ended => "error: open, as the daemon ends".into(),
+            (None, GateOpening::Limit) => {
+                "error: open, but the clock is not known to be right".into()
+            }
+            (None, GateOpening::Ended) => "error: open, as the daemon ends".into(),
         });
         events.push(Event::GateOpened { why, held_ns });
     }

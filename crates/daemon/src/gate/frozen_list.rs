@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 
 use super::control_groups::{GroupTree, is_asked_to_freeze, set_frozen};
+use crate::learnt::replace;
 
 /// More than any list.
 const MOST_BYTES: u64 = 1 << 20;
@@ -25,9 +26,7 @@ pub(super) fn write(file: &Path, groups: &[PathBuf]) -> io::Result<()> {
         text.extend_from_slice(group.as_os_str().as_bytes());
         text.push(b'\n');
     }
-    let new = file.with_extension("new");
-    fs::write(&new, text)?;
-    fs::rename(&new, file)
+    replace(file, text)
 }
 
 /// The daemon's user owns the folder, and root reads: no link to elsewhere, nothing that blocks

@@ -13,7 +13,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::status_socket::{connect, listen};
+use crate::status_socket::{connect, exchange, listen};
 
 /// Where the daemon serves `parachron gate`, unless its configuration has another path.
 pub const PATH: &str = "/run/parachron/gate.sock";
@@ -51,11 +51,7 @@ impl GateRequest {
 /// # Errors
 /// None listens there, or it does not reply within `limit`.
 pub fn ask(path: &Path, request: GateRequest, limit: Duration) -> io::Result<String> {
-    let mut stream = connect(path)?;
-    stream.set_read_timeout(Some(limit))?;
-    stream.write_all(request.bytes())?;
-    let mut reply = String::new();
-    stream.take(4096).read_to_string(&mut reply)?;
+    let reply = exchange(path, request.bytes(), limit, 4096)?;
     Ok(reply.trim_end().to_owned())
 }
 

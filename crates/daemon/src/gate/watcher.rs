@@ -109,14 +109,15 @@ pub fn watch(file: &Path, limit: Duration) -> io::Result<()> {
             Ok(_) => {
                 let mut bytes = [0; 64];
                 match rustix::io::read(&stdin, &mut bytes) {
-                    Ok(0) => return thaw_listed(&tree, file).map(drop),
+                    Ok(0) => break,
                     Ok(length) => waits = (bytes[length - 1] == HOLD).then_some(0),
                     Err(Errno::INTR) => {}
-                    Err(_) => return thaw_listed(&tree, file).map(drop),
+                    Err(_) => break,
                 }
             }
             Err(Errno::INTR) => {}
-            Err(_) => return thaw_listed(&tree, file).map(drop),
+            Err(_) => break,
         }
     }
+    thaw_listed(&tree, file).map(drop)
 }

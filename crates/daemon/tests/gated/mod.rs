@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::running::{Running, configured, parachrond};
-use daemon::gate::GroupTree;
 use daemon::gate::socket::{GateRequest, ask};
+use daemon::gate::{GroupTree, give_right};
 use daemon::status::{GateStatus, Status};
 
 /// What is frozen is thawed within this of a kill.
@@ -63,9 +63,7 @@ impl Workload {
 
     /// What `--prepare-gate` does.
     pub(crate) fn give_right(&self, to: u32) {
-        let file = self.group.join("cgroup.freeze");
-        chown(&file, None, Some(to)).unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o664)).unwrap();
+        give_right(&self.group, to).unwrap();
     }
 
     pub(crate) fn await_thaw(&self, what: &str) {

@@ -52,7 +52,10 @@ impl ProgramError {
             Self::Thread(_) => {
                 "raise the process limit (`ulimit -u`, or TasksMax= in the unit)".into()
             }
-            Self::Gate(_) => "run it as root; write 0 to cgroup.freeze of what is frozen".into(),
+            Self::Gate(_) => {
+                "run it as root; to thaw by hand, write 0 to cgroup.freeze of each frozen group"
+                    .into()
+            }
             Self::Daemon(error) => advice::in_file(&advice::of(error).1),
         }
     }
