@@ -87,7 +87,6 @@ impl Verdict {
         json!({
             "daemons": self.rows.iter().map(|row| row.fault.nodes).sum::<usize>(),
             "minutes": minutes,
-            "wrong": self.wrong(),
             "faults": self.rows.iter().map(row).collect::<Vec<_>>(),
             "of_the_machine": self.of_the_machine,
         })

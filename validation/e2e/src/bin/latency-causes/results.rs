@@ -10,17 +10,17 @@ use serde_json::{Value, json};
 const DATA: &str = "causes.json";
 const PAGE: &str = "causes.md";
 
-/// What a run itself writes; the commit is clean all the same.
-const NO_CODE: &str = ":!docs/validation";
+/// What runs write, this one or others; the commit is clean all the same.
+const NO_CODE: [&str; 2] = [":/!docs/validation", ":/!validation/results"];
 
 const HEAD: &str = "\
 # Causes of lateness, forced
 
 `cargo xtask long --only causes` forces each cause, runs the same without it as a control, and
 writes this page from the data in [causes.json](causes.json). A case is right where the cause is
-named in at least 95 % of the runs that force it, and in at most 2 % of the controls. Runs in which other processes
-kept the cause from being forced, or forced one, do not count. The load is the average of a minute
-when the runs began and ended, their own threads included.
+named in at least 95 % of the runs that force it, and in at most 2 % of the controls. Runs in which
+other processes kept the cause from being forced, or forced one, do not count. The load is the
+average of a minute when the runs began and ended, their own threads included.
 
 | cause | result | named, of runs | named, of controls | did not count | load | date, UTC | commit |
 | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -45,8 +45,10 @@ impl Results {
     /// Whether a cause has a right result of so many runs at this commit.
     pub(crate) fn has(&self, name: &str, tries: usize) -> bool {
         let count = |runs: &Value| runs["runs"].as_u64().unwrap_or(0);
-        // Files that differ from a commit may differ from those of the last run.
-        !self.commit.contains(' ')
+        // Files that differ from a commit, or from one that is not known, may differ from those of
+        // the last run.
+        !self.commit.ends_with("-dirty")
+            && !self.commit.contains(' ')
             && self.cause(name).is_some_and(|cause| {
                 cause["verdict"] == "right"
                     && cause["commit"] == json!(self.commit)
@@ -128,8 +130,9 @@ fn commit() -> String {
     let Some(commit) = output("git", &["rev-parse", "--short=8", "HEAD"]) else {
         return "no commit known".to_owned();
     };
-    let status = output("git", &["status", "--porcelain", "--", ":/", NO_CODE]);
-    if status.is_some_and(|status| status.is_empty()) { commit } else { commit + " with changes" }
+    let [pages, results] = NO_CODE;
+    let status = output("git", &["status", "--porcelain", "--", ":/", pages, results]);
+    if status.is_some_and(|status| status.is_empty()) { commit } else { commit + "-dirty" }
 }
 
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
@@ -166,7 +169,7 @@ mod tests {
         assert!(later.has("quota", 200) && !later.has("stopped", 200));
         assert!(!later.has("quota", 201), "more runs are wanted");
         assert!(!read("22222222").has("quota", 200), "the code is another");
-        let mut changed = read("11111111 with changes");
+        let mut changed = read("11111111-dirty");
         assert!(!changed.has("quota", 200), "the code is not known");
         // Busy: the earlier figures stay, with their date and commit.
         changed.keep(result("not-measured", 0, 0), load()).expect("written");

@@ -45,10 +45,7 @@ impl Runs {
                 }
                 Err(why) => runs.why_not.push(why),
             }
-            if runs.counted == tries {
-                break;
-            }
-            if runs.is_hopeless(tries) {
+            if runs.counted == tries || runs.is_hopeless(tries) {
                 break;
             }
         }
