@@ -1,6 +1,8 @@
 //! A report in the formats of test runners: TAP 14, and JUnit's XML as CI
 //! servers read it.
 
+use facts::text::printable;
+
 use crate::results::{Check, Outcome, Report, Tally, Verdict};
 
 /// The Test Anything Protocol, version 14: all checks; an experiment that could
@@ -85,11 +87,6 @@ fn test_case(suite: &str, name: &str, inside: &str) -> String {
     format!(
         "    <testcase classname=\"parachron.lab.{suite}\" name=\"{name}\">{inside}</testcase>\n"
     )
-}
-
-/// `text` without control characters, which neither format allows.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// A description, in which `#` would begin a directive.

@@ -8,8 +8,8 @@ use simulator::scenario::{BUILT_IN, Limited};
 use simulator::{Corrector, Promise};
 
 /// A seed of today means the same fleet tomorrow, in any build and on any machine (the page's
-/// check compares WebAssembly with the program): where these change, so must the version
-/// of the streams.
+/// check compares WebAssembly with the program). A digest of `none` changes only with the version
+/// of the streams; another may also change with its discipline's code.
 #[test]
 fn each_discipline_of_a_scenario_has_its_digest_and_holds_the_limits() {
     let mut digests = String::new();

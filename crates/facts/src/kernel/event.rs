@@ -297,10 +297,8 @@ fn parse_outside_event(text: &str) -> Option<LogEvent> {
 /// (arch/x86/kernel/time-xen.c), Hyper-V (drivers/hv/hv_util.c) or a test of the watchdog
 /// (kernel/time/clocksource-wdtest.c).
 fn time_lost(text: &str) -> Option<LogEvent> {
-    if text.contains("timer tick(s)!")
-        || text.contains("ost ticks")
-        || text.contains("osing some ticks")
-    {
+    let forms = ["timer tick(s)!", "lost ticks", "Lost ticks", "osing some ticks"];
+    if forms.iter().any(|form| text.contains(form)) {
         return Some(LogEvent::TicksLost { ticks: number_after(text, "Lost ") });
     }
     if let Some((_, rest)) = text.split_once("Time went backwards: delta=") {
