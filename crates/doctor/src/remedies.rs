@@ -31,6 +31,12 @@ pub(crate) fn switch_to(case: &Case<'_>, source: &str) -> Remedy {
     })
 }
 
+/// A clock that stood still while the machine did not run.
+pub(crate) fn set_after_pause() -> Remedy {
+    Remedy::command("Set the clock after each pause, restore or resume.", "sudo chronyc makestep")
+        .changes("the time of day, at once")
+}
+
 /// Run a daemon that disciplines the clock.
 pub(crate) fn run_time_daemon(case: &Case<'_>) -> Remedy {
     let changes = "the daemon disciplines the clock from now on, and after a reboot";

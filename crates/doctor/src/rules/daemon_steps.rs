@@ -9,6 +9,7 @@ use crate::case::Case;
 use crate::fault;
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome};
+use crate::remedies::set_after_pause;
 
 /// More is no quartz and no calibration, and beyond what a daemon can slew, ppm.
 const BEYOND_SLEW_PPM: f64 = 500.0;
@@ -152,15 +153,12 @@ fn interference(case: &Case<'_>) -> Option<Finding> {
     Some(
         Finding::new(Severity::Warning, what)
             .evidence_from(lines.iter().take(3).map(|line| daemon_evidence(line)))
-            .remedies(is_host.then(single::set_after_pause))
+            .remedies(is_host.then(set_after_pause))
             .why(format!(
                 "Guest tools follow the host's clock, and chronyd reports a frequency or offset \
                  that it did not set: two programs, or the host, correct the same clock. {fault}"
             ))
-            .remedy(Remedy::command(
-                "Find the other program.",
-                "systemctl list-units | grep -E 'ntp|timesync|chrony|vbox|vmtools|hv'",
-            ))
+            .remedy(Remedy::command("Find the other program.", single::LIST_TIME_UNITS))
             .remedy(Remedy::advice(
                 "Ask the host's operator what happened at that time if no other program runs.",
             )),

@@ -7,7 +7,7 @@ use crate::case::{Case, log_evidence};
 use crate::fault;
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome};
-use crate::remedies::READ_ONLY;
+use crate::remedies::{READ_ONLY, set_after_pause};
 
 /// Less is what two clocks differ by at any time.
 const SMALL_NS: u64 = 10_000_000;
@@ -131,10 +131,7 @@ fn not_set(line: &LogLine, size: &str, side: &str) -> Finding {
          guest falls behind while it is paused. {}",
         fault::HOST
     ))
-    .remedy(
-        Remedy::command("Set the clock after each pause or restore.", "sudo chronyc makestep")
-            .changes("the time of day, at once"),
-    )
+    .remedy(set_after_pause())
 }
 
 fn not_calibrated(log: &[LogLine]) -> Option<Finding> {

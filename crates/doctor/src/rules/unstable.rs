@@ -30,6 +30,7 @@ use crate::case::{Case, log_evidence};
 use crate::fault;
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome};
+use crate::remedies::set_after_pause;
 use crate::text;
 use instruments::figures;
 use kernel_clock::watchdog::{BRACKETED, REWRITTEN};
@@ -197,10 +198,7 @@ fn paused(evidence: String, by_ns: f64) -> Finding {
          clock does while its guest is stopped. {}",
         fault::HOST
     ))
-    .remedy(
-        Remedy::command("Set the clock after each pause or restore.", "sudo chronyc makestep")
-            .changes("the time of day, at once"),
-    )
+    .remedy(set_after_pause())
 }
 
 /// `skipping watchdog check: cs_nsec: 7623994708 wd_nsec: 7623993107`: by how much the two

@@ -1,6 +1,6 @@
 //! Logs of testdata/logs with a line dropped or a digit changed.
 
-use super::corpus::{Case, cases, is_read_wrong};
+use super::corpus::{Case, cases};
 use super::findings;
 use super::judge::judge;
 use super::verdicts::{in_field, strip_lines};
@@ -18,7 +18,7 @@ fn verdict(log: &str) -> String {
 #[test]
 fn a_missing_line_makes_no_verdict_false() {
     let mut wrong = String::new();
-    for case in cases().into_iter().filter(|case| !is_read_wrong(&case.name)) {
+    for case in cases() {
         for dropped in 0..case.log.lines().count() {
             let lines = case.log.lines().enumerate().filter(|(at, _)| *at != dropped);
             let log: String = lines.map(|(_, line)| format!("{line}\n")).collect();

@@ -5,7 +5,7 @@ use instruments::figures;
 
 use super::{Step, daemon_evidence};
 use crate::finding::{Finding, Remedy, Severity};
-use crate::remedies::READ_ONLY;
+use crate::remedies::{READ_ONLY, set_after_pause};
 use crate::text;
 
 /// Less is what a daemon finds at each start, s.
@@ -20,6 +20,8 @@ const ZONE_SLACK_S: f64 = 5.0;
 /// Two opposite steps so soon are not one clock's, s.
 const SOON_S: f64 = 60.0;
 
+const YEAR_S: f64 = 365.25 * 86_400.0;
+
 /// 2^31 s, 68 years: more than any clock since 1970 can be behind.
 const LIFETIME_S: f64 = 2_147_483_648.0;
 
@@ -29,6 +31,10 @@ const MEASURED_PPM: f64 = 1000.0;
 /// Programs and hosts that set a clock beside its daemon.
 pub(super) const OTHER_PROGRAM: &str =
     "At fault: another program on this machine's side, or the host's guest service.";
+
+/// Lists the services that set clocks.
+pub(super) const LIST_TIME_UNITS: &str =
+    "systemctl list-units | grep -E 'ntp|timesync|chrony|vbox|vmtools|hv'";
 
 /// What a step of the clock shows.
 pub(super) fn step(log: &[LogLine], steps: &[Step<'_>]) -> Option<Finding> {
@@ -44,7 +50,9 @@ pub(super) fn step(log: &[LogLine], steps: &[Step<'_>]) -> Option<Finding> {
         let soon = one.at_s.zip(next.at_s).is_some_and(|(then, now)| now - then < SOON_S);
         soon && (one.by_s > 0.0) != (next.by_s > 0.0)
     });
-    let four = is_contradicted.then(four_servers);
+    // A clock without a battery has no date, and a server's may be wrong by as much.
+    let is_of_years = first.by_s.abs() > YEAR_S;
+    let four = (is_contradicted || is_of_years).then(four_servers);
     Some(
         Finding::new(
             Severity::Note,
@@ -89,13 +97,24 @@ fn is_zone(by_s: f64) -> bool {
 fn local_time(step: &Step<'_>) -> Finding {
     Finding::new(
         Severity::Warning,
-        format!("The clock was {}, a time zone: the hardware clock holds local time", step.side()),
+        format!(
+            "The clock was {}, a whole time zone: the hardware clock probably holds local time",
+            step.side()
+        ),
     )
     .evidence(daemon_evidence(step.line))
     .why(
         "At boot the kernel takes the hardware clock for UTC. The step is a whole quarter of an \
-         hour to within 5 s, as time zones are. At fault: this machine's setting of its hardware \
-         clock or, in a virtual machine, the host.",
+         hour to within 5 s, as time zones are; a clock that somebody set by hand to local time \
+         looks alike. At fault: this machine's setting of its hardware clock or, in a virtual \
+         machine, the host.",
+    )
+    .remedy(
+        Remedy::command(
+            "Find whether the hardware clock holds local time: compare it with UTC.",
+            "sudo hwclock --show --utc; date --utc",
+        )
+        .changes(READ_ONLY),
     )
     .remedy(
         Remedy::command(
@@ -174,7 +193,7 @@ pub(super) fn set_back(log: &[LogLine], steps: &[Step<'_>]) -> Option<Finding> {
             ))
             .remedy(Remedy::command(
                 "Stop all but one of the programs that set this clock.",
-                "systemctl list-units | grep -E 'ntp|timesync|chrony|vbox|vmtools|hv'",
+                LIST_TIME_UNITS,
             ))
             .remedy(
                 Remedy::command(
@@ -268,10 +287,4 @@ pub(super) fn new_rate() -> Remedy {
         "Delete the drift file (/var/lib/chrony/drift, /var/lib/ntp/ntp.drift) if steps repeat in \
          one direction, and boot with another clock source.",
     )
-}
-
-/// A clock that stood still while the machine did not run.
-pub(super) fn set_after_pause() -> Remedy {
-    Remedy::command("Set the clock after each pause, restore or resume.", "sudo chronyc makestep")
-        .changes("the time of day, at once")
 }

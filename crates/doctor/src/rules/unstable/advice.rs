@@ -5,6 +5,9 @@ use crate::case::Case;
 use crate::finding::Remedy;
 use crate::remedies::{READ_ONLY, add_parameter};
 
+/// Lists what the kernel logged of the watchdog and the TSC.
+const WATCHDOG_LINES: &str = "sudo journalctl --dmesg --grep 'clocksource|tsc|TSC'";
+
 /// The remedies.
 pub(super) fn remedies(cause: &Cause, case: &Case<'_>) -> Vec<Remedy> {
     // Only a guest has a page.
@@ -28,13 +31,7 @@ pub(super) fn remedies(cause: &Cause, case: &Case<'_>) -> Vec<Remedy> {
         return not_at_fault(case);
     }
     match cause {
-        Cause::OneCheck { .. } => {
-            let again = Remedy::advice(
-                "Reboot and compare: if the same ppm returns, the rate is wrong. Then add \
-                 tsc=recalibrate to the kernel's command line (Linux 6.3 and later).",
-            );
-            [vec![again], which_is_right(guest)].concat()
-        }
+        Cause::OneCheck { by_emulation, .. } => after_one_check(guest, *by_emulation),
         Cause::WrongRate { form: Form::Rewritten, .. }
         | Cause::Jumped { form: Form::Rewritten | Form::Bracketed, .. } => which_is_right(guest),
         Cause::Jumped { .. } if guest && is_guaranteed(case) => vec![
@@ -50,11 +47,8 @@ pub(super) fn remedies(cause: &Cause, case: &Case<'_>) -> Vec<Remedy> {
         ],
         Cause::Jumped { .. } => not_at_fault(case),
         Cause::Damaged { .. } => vec![
-            Remedy::command(
-                "Copy the lines from the log itself.",
-                "sudo journalctl --dmesg --grep 'clocksource|tsc|TSC'",
-            )
-            .changes(READ_ONLY),
+            Remedy::command("Copy the lines from the log itself.", WATCHDOG_LINES)
+                .changes(READ_ONLY),
             set_again(),
         ],
         Cause::WrongRate { .. } if guest => vec![
@@ -162,11 +156,7 @@ fn find_rate(fits: &[(u32, f64)]) -> Vec<Remedy> {
 /// A verdict without figures that show its cause.
 fn find_figures() -> Vec<Remedy> {
     vec![
-        Remedy::command(
-            "Find the figures in the full log.",
-            "sudo journalctl --dmesg --grep 'clocksource|tsc|TSC'",
-        )
-        .changes(READ_ONLY),
+        Remedy::command("Find the figures in the full log.", WATCHDOG_LINES).changes(READ_ONLY),
         compare(),
         set_again(),
     ]
@@ -189,6 +179,23 @@ fn compare() -> Remedy {
         "chronyc tracking",
     )
     .changes(READ_ONLY)
+}
+
+/// Another boot shows what one check does not.
+fn after_one_check(guest: bool, by_emulation: bool) -> Vec<Remedy> {
+    let mut remedies = vec![Remedy::advice(
+        "Reboot and compare: if the same ppm returns, the rate is wrong. Then add \
+         tsc=recalibrate to the kernel's command line (Linux 6.3 and later).",
+    )];
+    remedies.extend(which_is_right(guest));
+    if by_emulation {
+        remedies.pop();
+        remedies.push(Remedy::advice(
+            "Take the emulated HPET away if another ppm returns (QEMU: -machine hpet=off), or \
+             add tsc=nowatchdog to the kernel's command line: then a late read was the cause.",
+        ));
+    }
+    remedies
 }
 
 /// The remedies where the two clocks did run apart: no parameter that silences

@@ -51,7 +51,8 @@ pub(super) enum Cause {
     /// A difference and no counters.
     Unexplained { by_ns: f64 },
     /// Two clocks that differ in one check, of which one is wrong.
-    OneCheck { by_ns: f64 },
+    /// `by_emulation`: of the reads, those of an emulated HPET may be late.
+    OneCheck { by_ns: f64, by_emulation: bool },
     /// The two agree by their counters over so long: the check was late, and what the
     /// kernel computed overflowed.
     CheckLate { length_ns: f64 },

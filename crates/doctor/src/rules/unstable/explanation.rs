@@ -62,7 +62,7 @@ pub(super) fn summary(cause: &Cause) -> String {
         Cause::Unexplained { by_ns } => {
             format!("it was {} its reference, and the log does not show why", ahead(*by_ns))
         }
-        Cause::OneCheck { by_ns } => format!(
+        Cause::OneCheck { by_ns, .. } => format!(
             "it was {} its reference, and one check cannot show which clock is wrong",
             ahead(*by_ns)
         ),
@@ -314,8 +314,9 @@ fn undecided(cause: &Cause) -> &'static str {
              pause or migration, and a check or a read that was late all look alike."
         }
         Cause::OneCheck { .. } => {
-            "A wrong rate, a jump, CPUs whose counters differ and a wrong reference look alike \
-             in one check. A second boot shows more: a wrong rate returns as the same ppm."
+            "A wrong rate, a jump, CPUs whose counters differ, a wrong reference and a late read of \
+             an emulated one look alike in one check. A second boot shows more: a wrong rate \
+             returns as the same ppm."
         }
         _ => "The watchdog's figures are not in the log.",
     }

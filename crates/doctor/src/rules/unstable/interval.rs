@@ -149,6 +149,10 @@ impl Interval {
         self.reference_ns.is_none() && self.tsc_ns.is_none() && self.tsc.is_none()
     }
 
+    pub(super) fn has_reference_counter(&self) -> bool {
+        self.reference.as_ref().is_some_and(|reference| reference.counter.is_some())
+    }
+
     /// Whether the reference is QEMU's HPET, whose reads leave the guest
     /// (hw/timer/hpet.c: a period of 10 ns).
     pub(super) fn has_emulated_hpet(&self) -> bool {
