@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
 
 use crate::outside::{self, Outcome};
 use crate::page;
@@ -63,33 +64,46 @@ const TARGETS: [&str; 5] = [
 ];
 
 pub(crate) fn run(project: &Project) -> ExitCode {
+    // Compiling needs the CPUs, and packages the network.
+    std::thread::scope(|scope| {
+        scope.spawn(|| by_cargo(project));
+        scope.spawn(|| by_apt(project));
+    });
+    ExitCode::SUCCESS
+}
+
+fn by_cargo(project: &Project) {
+    let mut rustup = Command::new("rustup");
+    report("targets", || Outcome::of(rustup.args(["target", "add"]).args(TARGETS)));
     for (program, package, version, more) in BY_CARGO {
         if !is_there(project, program) {
             let mut cargo = project.cargo();
-            cargo.args(["install", "--quiet", "--locked", "--version", version]);
-            report(program, &Outcome::of(cargo.args(more).arg(package)));
+            // They run for seconds, and take minutes to optimize.
+            cargo.args(["install", "--quiet", "--locked", "--debug", "--version", version]);
+            cargo.args(more).arg(package).env("CARGO_PROFILE_DEV_DEBUG", "0");
+            report(program, || Outcome::of(&mut cargo));
         }
     }
-    let mut rustup = Command::new("rustup");
-    report("targets", &Outcome::of(rustup.args(["target", "add"]).args(TARGETS)));
+}
+
+fn by_apt(project: &Project) {
     let unpacked = UNPACKED.iter().filter(|(sign, _)| !sign.is_there(project));
     let installed = INSTALLED.iter().filter(|(sign, _)| !sign.is_there(project));
     let (unpacked, installed): (Vec<_>, Vec<_>) = (unpacked.collect(), installed.collect());
     if unpacked.is_empty() && installed.is_empty() {
-        return ExitCode::SUCCESS;
+        return;
     }
     if !can_install() {
         println!("tools: Debian's packages need root and apt-get; their steps are skipped");
-        return ExitCode::SUCCESS;
+        return;
     }
-    report("apt's lists", &Outcome::of(Command::new("apt-get").args(["-qq", "update"])));
+    report("apt's lists", || Outcome::of(Command::new("apt-get").args(["-qq", "update"])));
     for (_, package) in installed {
-        report(package, &install(&[(*package).to_owned()]));
+        report(package, || install(&[(*package).to_owned()]));
     }
     for (_, package) in unpacked {
-        report(package, &unpack(project, package));
+        report(package, || unpack(project, package));
     }
-    ExitCode::SUCCESS
 }
 
 /// Where packages are unpacked; `.ci/run` has its folders of programs in PATH, and that of
@@ -147,12 +161,15 @@ fn library(line: &str) -> Option<&str> {
     (name.starts_with("lib") && !name.contains(['<', ' '])).then_some(name)
 }
 
-fn report(what: &str, outcome: &Outcome) {
+fn report(what: &str, provide: impl FnOnce() -> Outcome) {
+    let begun = Instant::now();
+    let outcome = provide();
+    let took = begun.elapsed().as_secs();
     match outcome {
-        Outcome::Passed => println!("tools: {what}: ready"),
+        Outcome::Passed => println!("tools: {what}: ready, after {took} s"),
         Outcome::Failed(output) => {
             let last = output.lines().rev().find(|line| !line.trim().is_empty());
-            println!("tools: {what}: not to be had: {}", last.unwrap_or("no reason given"));
+            println!("tools: {what}: not available: {}", last.unwrap_or("no reason given"));
         }
         Outcome::Skipped { why, remedy } => println!("tools: {what}: {why}; try: {remedy}"),
     }
