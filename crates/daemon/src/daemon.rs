@@ -242,7 +242,7 @@ impl Daemon {
         let Some(gate) = &mut self.gate else { return };
         let now_ns = monotonic_ns();
         if gate.follow(self.keeper.error_bound(now_ns), now_ns, &mut self.events) {
-            self.keeper.suspect(monotonic_ns(), Cause::HostResumed);
+            self.keeper.suspect(monotonic_ns(), Cause::GateWaits);
         }
         let (step_threshold_ns, tolerance_ns) = gate.limits_ns(&self.settings.policy);
         self.keeper.set_limits(step_threshold_ns, tolerance_ns);

@@ -40,6 +40,9 @@ use watcher::GateWatcher;
 /// How often the daemon looks while the gate is closed.
 pub(crate) const CLOSED_LOOK: Duration = Duration::from_millis(10);
 
+/// How often a client of the status has the groups searched for.
+const SEARCH_EVERY: Duration = Duration::from_secs(1);
+
 /// What `parachron gate freeze` waits for processes to stop.
 const FREEZE_LIMIT: Duration = Duration::from_secs(1);
 
@@ -74,9 +77,9 @@ pub(crate) struct ClockGate {
     bound_ns: u64,
     entries: Vec<GateEntry>,
     tree: GroupTree,
-    /// Those that it may freeze, when it was last asked: not at each sample, as they are
-    /// looked for in the whole tree.
+    /// Those that it may freeze, when they were last searched for in the whole tree.
     groups: Vec<PathBuf>,
+    searched: Instant,
     list: PathBuf,
     watcher: Option<GateWatcher>,
     frozen: Vec<PathBuf>,
@@ -111,8 +114,12 @@ impl ClockGate {
             not_used.push(NotUsed { source: "gate".into(), why: why.to_string() });
         };
         let is_wanted = !settings.gate.entries.is_empty();
-        // A daemon with other settings may have been killed.
+        // A daemon with other settings may have been killed. Its own list is thawed below.
+        let own = is_wanted.then(|| list_file(&settings.gate.socket));
         for list in left_lists(&settings.gate.socket) {
+            if own.as_ref() == Some(&list) {
+                continue;
+            }
             GroupTree::of_this_process()
                 .and_then(|tree| thaw_listed(&tree, &list))
                 .map_or_else(&mut refuse, drop);
@@ -135,6 +142,7 @@ impl ClockGate {
             bound_ns: in_ns(gate.bound),
             entries: gate.entries.clone(),
             groups: tree.find_writable(&gate.entries),
+            searched: Instant::now(),
             tree,
             list,
             watcher: Some(watcher),
@@ -157,9 +165,11 @@ impl ClockGate {
         (policy.step_threshold_ns.min(most_ns), policy.tolerance_ns.min(most_ns))
     }
 
-    /// Looks for its groups again.
+    /// Searches for its groups again, once a second at most: a client may ask at any rate.
     pub(crate) fn refresh_groups(&mut self) {
-        self.groups = self.tree.find_writable(&self.entries);
+        if self.searched.elapsed() >= SEARCH_EVERY {
+            (self.groups, self.searched) = (self.tree.find_writable(&self.entries), Instant::now());
+        }
     }
 
     pub(crate) fn status(&self) -> GateStatus {

@@ -91,7 +91,9 @@ pub fn priority(event: &Event) -> Priority {
         Event::Failed { .. }
         | Event::ReloadRefused { .. }
         | Event::GateFailed { .. }
-        | Event::GateOpened { why: GateOpening::Limit, .. } => Priority::Error,
+        | Event::GateOpened { why: GateOpening::Limit | GateOpening::Forced, .. } => {
+            Priority::Error
+        }
         Event::Refused { .. }
         | Event::FrequencyFile { .. }
         | Event::WrongRate { .. }

@@ -96,6 +96,10 @@ fn opening(why: GateOpening, held_ns: u64) -> String {
             "after {held}: the limit has passed, and the clock is not known to be right; run \
              `parachron status`, or raise gate-limit"
         ),
+        GateOpening::Forced => format!(
+            "after {held}: another process thawed the control groups or the gate's watcher could \
+             not run, and the clock is not known to be right; run `parachron status`"
+        ),
         GateOpening::Ended => format!("after {held}: the daemon ends"),
     }
 }
@@ -221,6 +225,7 @@ fn cause(cause: Cause) -> String {
     match cause {
         Cause::Start => "startup".into(),
         Cause::HostResumed => "the host resumed this machine".into(),
+        Cause::GateWaits => "the gate waits for a right clock".into(),
         Cause::Disruption(kinds) => kinds.to_string(),
         Cause::SourceMoved(_) => "the offset from the source changed".into(),
     }

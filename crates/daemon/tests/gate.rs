@@ -131,7 +131,10 @@ fn a_gate_that_another_process_opened_is_open() {
         assert!(begun.elapsed() < THAWED_IN, "closed, and nothing is frozen");
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert!(gated.gate_status().trouble.unwrap().contains("thawed the groups"));
+    let status = gated.status();
+    assert!(status.gate.unwrap().trouble.unwrap().contains("thawed the groups"));
+    let opened = status.recent.iter().find(|line| line.event == "gate opened").unwrap();
+    assert!(opened.message.contains("another process thawed"), "{}", opened.message);
     assert!(gated.ask(GateRequest::Freeze).starts_with("closed: 1 frozen"));
     assert!(workload.is_frozen());
 }

@@ -97,6 +97,8 @@ pub enum Cause {
     Start,
     /// The host reported that it resumed the machine.
     HostResumed,
+    /// The workload is frozen until the clock is right.
+    GateWaits,
     /// A disruption was detected.
     Disruption(Kinds),
     /// A source of this kind moved against the clock, and nothing else showed

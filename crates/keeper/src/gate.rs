@@ -96,6 +96,8 @@ pub enum GateOpening {
     },
     /// The limit has passed, and the clock is not known to be right.
     Limit,
+    /// Another process thawed the workload, or none could watch it.
+    Forced,
     /// The daemon ends.
     Ended,
 }

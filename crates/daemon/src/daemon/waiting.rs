@@ -88,7 +88,7 @@ pub(super) fn wake_for(daemon: &Daemon, wait: &mut Wait) -> Result<Tokens, Daemo
 fn serve_gate(daemon: &mut Daemon) {
     let Some(gate) = &mut daemon.gate else { return };
     if gate.serve(monotonic_ns(), &mut daemon.events) {
-        daemon.keeper.suspect(monotonic_ns(), Cause::HostResumed);
+        daemon.keeper.suspect(monotonic_ns(), Cause::GateWaits);
     }
 }
 

@@ -73,7 +73,7 @@ impl ClockGate {
                 let (held_ms, error_us) = (held_ns as f64 / 1e6, error_ns as f64 / 1e3);
                 format!("open: after {held_ms:.1} ms, the clock is off by {error_us:.1} us at most")
             }
-            (None, GateOpening::Limit) => {
+            (None, GateOpening::Limit | GateOpening::Forced) => {
                 "error: open, but the clock is not known to be right".into()
             }
             (None, GateOpening::Ended) => "error: open, as the daemon ends".into(),
@@ -104,7 +104,7 @@ impl ClockGate {
     pub(super) fn open_by_force(&mut self, events: &mut Vec<Event>) {
         self.gate.open_by_force();
         if self.closed.is_some() {
-            self.thaw(GateOpening::Limit, events);
+            self.thaw(GateOpening::Forced, events);
         }
     }
 

@@ -215,7 +215,7 @@ impl Keeper {
             self.clock.check_lone_move(size_ns, now_ns)?;
         }
         let was_disrupted = match self.clock.phase.cause() {
-            Some(Cause::HostResumed | Cause::Disruption(_)) => true,
+            Some(Cause::HostResumed | Cause::GateWaits | Cause::Disruption(_)) => true,
             // Clocks that go on while the machine stands still.
             Some(Cause::SourceMoved(kind)) => kind.is_local(),
             _ => false,

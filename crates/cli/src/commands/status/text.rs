@@ -56,7 +56,7 @@ fn gate(gate: &GateStatus) -> String {
     let state = match gate.state {
         GateState::Open => "open".to_owned(),
         GateState::Closed => format!("closed: {} frozen until the clock is right", gate.frozen),
-        GateState::Overdue => "opened after its limit, and the clock is still not right".to_owned(),
+        GateState::Overdue => "open, although the clock is not known to be right".to_owned(),
     };
     let trouble = gate.trouble.as_ref().map_or(String::new(), |why| format!("; {why}"));
     let (groups, bound) = (gate.groups.len(), time(gate.bound_ns as f64));
