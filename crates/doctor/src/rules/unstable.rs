@@ -57,16 +57,25 @@ pub(crate) fn check_marked(case: &Case<'_>) -> Check {
             "normal without constant_tsc; the clock source is the hypervisor's page",
         );
     }
+    let (marked, consequence) = match &log[at].event {
+        LogEvent::MarkedUnstable { clocksource, .. } if !is_tsc(clocksource) => {
+            ("its test clock source", "The TSC is not affected.")
+        }
+        _ => (
+            "the TSC",
+            "Until the next boot the kernel does not use the TSC, the cheapest clock source.",
+        ),
+    };
     Finding::new(
         severity(case),
-        format!("The kernel marked the TSC unstable: {}", explanation::summary(&cause)),
+        format!("The kernel marked {marked} unstable: {}", explanation::summary(&cause)),
     )
     .evidence_from(evidence(log, at))
     .evidence_from(interval.iter().flat_map(Interval::sums))
     .evidence_from(interval.iter().filter_map(|interval| model::verdicts(case, &cause, interval)))
     .evidence_from(cause.context(case, log, at))
     .why(format!(
-        "{} {} Until the next boot the kernel does not use the TSC, the cheapest clock source.",
+        "{} {} {consequence}",
         explanation::why(&cause),
         blame::sentence(&cause, case.is_guest())
     ))
@@ -227,23 +236,25 @@ pub(crate) fn condemned(case: &Case<'_>) -> bool {
     })
 }
 
-/// The line that marked the TSC unstable: of several, one with a cause.
+/// The line that marked the TSC unstable: of several, one with a cause. Otherwise the one that
+/// marked the clock source of the kernel's own test.
 fn verdict_line(log: &[LogLine]) -> Option<usize> {
-    let about_tsc = |line: &LogLine| match &line.event {
-        LogEvent::MarkedUnstable { clocksource, because } => is_judged(clocksource).then(|| {
-            // arch/x86/kernel/tsc.c repeats the watchdog's verdict in another
-            // line, without a cause.
-            !because.contains("clocksource watchdog")
-        }),
-        _ => None,
+    let position = |matches: &dyn Fn(&str, &str) -> bool| {
+        log.iter().position(|line| match &line.event {
+            LogEvent::MarkedUnstable { clocksource, because } => matches(clocksource, because),
+            _ => false,
+        })
     };
-    let position = |has_cause| log.iter().position(|line| about_tsc(line) == Some(has_cause));
-    position(true).or_else(|| position(false))
+    // arch/x86/kernel/tsc.c repeats the watchdog's verdict in another line, without a cause.
+    let has_cause = |because: &str| !because.contains("clocksource watchdog");
+    position(&|clocksource, because| is_tsc(clocksource) && has_cause(because))
+        .or_else(|| position(&|clocksource, _| is_tsc(clocksource)))
+        .or_else(|| position(&|clocksource, _| is_test_clock(clocksource)))
 }
 
-/// The TSC, or the clock source of the kernel's own test.
-fn is_judged(clocksource: &str) -> bool {
-    is_tsc(clocksource) || clocksource.starts_with("wdtest")
+/// The clock source of the kernel's own test (kernel/time/clocksource-wdtest.c).
+fn is_test_clock(clocksource: &str) -> bool {
+    clocksource.starts_with("wdtest")
 }
 
 /// The kernel's reason.

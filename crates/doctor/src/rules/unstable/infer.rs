@@ -4,6 +4,7 @@ use facts::kernel::{LogEvent, LogLine};
 
 use super::cause::{Cause, Form, delays_before};
 use super::interval::Interval;
+use super::is_test_clock;
 use super::skew::{Seen, cause_of_skew};
 use crate::case::Case;
 
@@ -16,7 +17,7 @@ impl Cause {
         because: &str,
         interval: Option<&Interval>,
     ) -> Self {
-        if log.iter().any(|line| is_test(&line.event)) {
+        if is_forced(log, at) {
             return Self::Forced;
         }
         if let Some(cause) = Self::by_message(because) {
@@ -49,11 +50,19 @@ impl Cause {
     }
 }
 
-/// A line of a test, or about its own clock source.
-fn is_test(event: &LogEvent) -> bool {
-    match event {
-        LogEvent::WatchdogTest => true,
-        LogEvent::MarkedUnstable { clocksource, .. } => clocksource.starts_with("wdtest"),
+/// A test announces what it injects just before, s; clocksource-wdtest.c waits a few seconds.
+const FORCED_S: f64 = 60.0;
+
+/// Whether the verdict in line `at` is about a test's own clock source, or follows a test's line.
+fn is_forced(log: &[LogLine], at: usize) -> bool {
+    let is_tests_own = match &log[at].event {
+        LogEvent::MarkedUnstable { clocksource, .. } => is_test_clock(clocksource),
         _ => false,
-    }
+    };
+    is_tests_own
+        || log[..at].iter().any(|line| {
+            let is_near =
+                line.at_s.zip(log[at].at_s).is_none_or(|(then, now)| now - then < FORCED_S);
+            is_near && line.event == LogEvent::WatchdogTest
+        })
 }

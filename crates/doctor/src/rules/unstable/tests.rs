@@ -326,3 +326,21 @@ fn without_a_log_it_cannot_be_checked() {
     facts.kernel.log = Fact::Known(Vec::new());
     fine(&facts, None, RULE);
 }
+
+/// The kernel's test marks its own clock source, and a verdict on the TSC minutes later is none
+/// of its doing.
+#[test]
+fn a_test_of_the_watchdog_acquits_only_what_it_provoked() {
+    let mut facts = fallen_back();
+    let because = "the skew is too large:";
+    let own =
+        LogEvent::MarkedUnstable { clocksource: "wdtest-ktime".into(), because: because.into() };
+    log(&mut facts, 38.0, "clocksource_wdtest: --- Watchdog", LogEvent::WatchdogTest);
+    log(&mut facts, 38.5, "clocksource: Marking clocksource 'wdtest-ktime' as unstable", own);
+    let text = finding_text(&facts, None, RULE);
+    assert!(text.contains("marked its test clock source unstable: a test"), "{text}");
+    assert!(text.contains("The TSC is not affected."), "{text}");
+    marked(&mut facts, "check_tsc_sync_source failed");
+    let text = finding_text(&facts, None, RULE);
+    assert!(text.contains("marked the TSC unstable: its CPUs' counters disagree"), "{text}");
+}
