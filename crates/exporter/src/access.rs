@@ -21,22 +21,22 @@ use std::path::Path;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) use client::TlsClient;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-use elsewhere::Secured;
+use elsewhere::NoTls as Secured;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub(crate) use elsewhere::TlsClient;
+pub(crate) use elsewhere::PlainClient as TlsClient;
 pub use error::WebError;
 pub(crate) use http::HttpConfig;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use secured::Secured;
-pub(crate) use stream::{Connection, Stream};
+pub(crate) use stream::{ClientStream, ServedStream};
 use tokio::net::TcpStream;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use web::{Tls, WebConfig, parse};
 
 /// Who may read what is served.
-pub struct Access(Option<Secured>);
+pub struct WebAccess(Option<Secured>);
 
-impl Access {
+impl WebAccess {
     /// Everyone who reaches the address may read.
     pub const fn everyone() -> Self {
         Self(None)
@@ -51,7 +51,7 @@ impl Access {
     }
 
     /// A connection after its TLS handshake, if it needs one; none where that fails.
-    pub(crate) async fn accept(&self, stream: TcpStream) -> Option<Box<dyn Connection>> {
+    pub(crate) async fn accept(&self, stream: TcpStream) -> Option<Box<dyn ServedStream>> {
         match &self.0 {
             None => Some(Box::new(stream)),
             Some(secured) => secured.accept(stream).await,

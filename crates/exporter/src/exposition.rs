@@ -4,21 +4,21 @@ mod read;
 
 use std::fmt;
 
-use fleet::{Kind, Sample};
+use fleet::{Kind, MetricSample};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-pub(crate) use read::{Line, lines};
+pub(crate) use read::{SampleLine, lines};
 
 /// The media type of OpenMetrics text in HTTP.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The samples as OpenMetrics text.
-pub fn openmetrics(samples: Vec<Sample>) -> String {
+pub fn openmetrics(samples: Vec<MetricSample>) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Scrape(samples)));
+    registry.register_collector(Box::new(SampleCollector(samples)));
     let mut exposition = String::new();
     // Writing to a string does not fail.
     let _ = text::encode(&mut exposition, &registry);
@@ -27,7 +27,7 @@ pub fn openmetrics(samples: Vec<Sample>) -> String {
 
 /// The samples in Prometheus' own format, which node_exporter's textfile collector reads: a
 /// counter has the name of its sample, and the text has no end marker.
-pub fn textfile(samples: Vec<Sample>) -> String {
+pub fn textfile(samples: Vec<MetricSample>) -> String {
     let counters: Vec<_> = samples
         .iter()
         .map(|sample| sample.metric)
@@ -53,11 +53,11 @@ fn family(name: &str) -> &str {
 }
 
 #[derive(Debug)]
-struct Scrape(Vec<Sample>);
+struct SampleCollector(Vec<MetricSample>);
 
-impl Collector for Scrape {
+impl Collector for SampleCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let same_metric = |one: &Sample, other: &Sample| one.metric == other.metric;
+        let same_metric = |one: &MetricSample, other: &MetricSample| one.metric == other.metric;
         for samples in self.0.chunk_by(same_metric) {
             let Some(metric) = samples.first().map(|sample| sample.metric) else { continue };
             let (name, kind) = match metric.kind {

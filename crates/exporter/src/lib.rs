@@ -10,8 +10,8 @@ pub mod pair;
 mod scrapes;
 mod serve;
 
-pub use access::{Access, WebError};
+pub use access::{WebAccess, WebError};
 pub use exposition::{CONTENT_TYPE, openmetrics, textfile};
-pub use machine::Machine;
-pub use scrapes::{Answer, Scrapes};
+pub use machine::MachineScrape;
+pub use scrapes::{DaemonReply, Scrapes};
 pub use serve::{MOST_CONNECTIONS, REQUEST_TIMEOUT, ScrapeReply, ServedPages, serve};

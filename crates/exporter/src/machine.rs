@@ -9,7 +9,7 @@ use facts::running::parse_stat;
 use facts::steering::TimeKeeperKind;
 use facts::system::parse_cpu_time;
 use facts::{Fact, Facts, Unknown};
-use fleet::{Finding, Followed, MachineNames, Snapshot};
+use fleet::{DaemonTracking, MachineNames, RuleFinding, Snapshot};
 use inspect::tree::Tree;
 use linux::adjtimex;
 use linux::clock::Clock;
@@ -22,20 +22,20 @@ const EXAMINED_EACH: Duration = Duration::from_secs(600);
 
 /// The machine, and what is not looked up at each scrape.
 #[derive(Debug, Default)]
-pub struct Machine {
+pub struct MachineScrape {
     examined: Option<Examined>,
 }
 
 #[derive(Debug)]
 struct Examined {
     at: Instant,
-    findings: Vec<Finding>,
+    findings: Vec<RuleFinding>,
     machine: MachineNames,
     /// The time daemons that run.
     keepers: Vec<TimeKeeperKind>,
 }
 
-impl Machine {
+impl MachineScrape {
     /// Adds what the machine says to what a daemon knows, which may be nothing.
     pub fn add_to(&mut self, snapshot: &mut Snapshot) {
         let tree = Tree::live();
@@ -72,7 +72,7 @@ fn examine(tree: &Tree) -> Examined {
         keepers.iter().filter(|keeper| keeper.running).map(|keeper| keeper.kind).collect();
     let machine = names(&facts);
     let report = DoctorReport::with_rules(facts, None, &RuleSelection::default());
-    let found = report.diagnosis.findings.into_iter().map(|finding| Finding {
+    let found = report.diagnosis.findings.into_iter().map(|finding| RuleFinding {
         rule: finding.rule,
         severity: match finding.severity {
             Severity::Note => "note",
@@ -110,7 +110,7 @@ fn kernel(snapshot: &mut Snapshot) -> Option<f64> {
 }
 
 /// Under chronyd adjtimex always reports an offset of 0; chronyd itself knows it.
-fn chronyd() -> Option<Followed> {
+fn chronyd() -> Option<DaemonTracking> {
     let tracking = ChronydClient::new(None).tracking().ok()?;
     // None where it follows its own clock (`local`), which shows no error and has no bound.
     let bound = tracking.error_bound();
@@ -120,11 +120,11 @@ fn chronyd() -> Option<Followed> {
     let offset_s = tracking.system_offset.value();
     let bound_s = error_ns as f64 / 1e9 - offset_s.abs();
     let last_offset_s = tracking.last_offset.value();
-    Some(Followed { offset_s, last_offset_s, bound_s, age_s })
+    Some(DaemonTracking { offset_s, last_offset_s, bound_s, age_s })
 }
 
 /// ntpd knows an offset before the kernel does, and longer.
-fn ntpd() -> Option<Followed> {
+fn ntpd() -> Option<DaemonTracking> {
     ntpd::followed(Clock::Realtime.read_ns()? as f64 / 1e9)
 }
 
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_machine_without_a_daemon_says_what_it_can() {
         let mut snapshot = Snapshot::default();
-        Machine::default().add_to(&mut snapshot);
+        MachineScrape::default().add_to(&mut snapshot);
         assert!(snapshot.read_s.is_some_and(|read_s| read_s > 0.0 && read_s < 1e-3));
         assert!(snapshot.kernel_max_error_s.is_some() && snapshot.machine.kernel.is_some());
         assert!(snapshot.cpus.is_some_and(|cpus| cpus > 0));
@@ -178,7 +178,7 @@ mod tests {
     fn a_daemon_that_knows_no_bound_is_not_contradicted() {
         let sources = vec![fleet::Source { name: "ntp a".into(), ..fleet::Source::default() }];
         let mut snapshot = Snapshot { daemon_up: Some(true), sources, ..Snapshot::default() };
-        Machine::default().add_to(&mut snapshot);
+        MachineScrape::default().add_to(&mut snapshot);
         assert_eq!(snapshot.error_bound_s, None);
     }
 }

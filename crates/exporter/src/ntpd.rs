@@ -7,7 +7,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use fleet::Followed;
+use fleet::DaemonTracking;
 
 /// ntpd replies within milliseconds; one that may not be asked does not reply at all.
 const TIMEOUT: Duration = Duration::from_millis(200);
@@ -32,7 +32,7 @@ type Variables = BTreeMap<String, String>;
 
 /// What the ntpd on this machine measured of its system peer; none if there is no such peer,
 /// or no reply. `now_s` is CLOCK_REALTIME, s since 1970.
-pub(crate) fn followed(now_s: f64) -> Option<Followed> {
+pub(crate) fn followed(now_s: f64) -> Option<DaemonTracking> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 123));
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
     socket.connect(address).ok()?;
@@ -46,7 +46,7 @@ pub(crate) fn followed(now_s: f64) -> Option<Followed> {
 /// The newest of the peer's eight measurements: `offset` itself is of the one with the
 /// shortest delay, which may be eight polls old. Figures are ms, of which ntpd writes two
 /// decimal places.
-fn of_peer(variables: &Variables, now_s: f64) -> Option<Followed> {
+fn of_peer(variables: &Variables, now_s: f64) -> Option<DaemonTracking> {
     const ROUNDING_S: f64 = 2e-5;
     let figures = |name: &str| -> Option<Vec<f64>> {
         let words = variables.get(name)?.split_whitespace();
@@ -64,7 +64,7 @@ fn of_peer(variables: &Variables, now_s: f64) -> Option<Followed> {
         + root("rootdisp")?
         + PHI * age_s
         + ROUNDING_S;
-    Some(Followed { offset_s, last_offset_s: offset_s, bound_s, age_s: Some(age_s) })
+    Some(DaemonTracking { offset_s, last_offset_s: offset_s, bound_s, age_s: Some(age_s) })
 }
 
 /// `0xeccc8a44.0de82c2f`: s since 1970, of NTP's first era, which ends in 2036.

@@ -18,7 +18,7 @@ const POLICY: &str = include_str!("pages/policy.txt");
 
 /// What a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Page {
+pub(crate) enum ReplyPage {
     Metrics,
     Status,
     Node,
@@ -29,7 +29,7 @@ pub(crate) enum Page {
     NotGathered,
 }
 
-impl Page {
+impl ReplyPage {
     pub(crate) fn for_request(method: &Method, path: &str) -> Self {
         match path {
             _ if !matches!(*method, Method::GET | Method::HEAD) => Self::MethodRefused,
@@ -50,25 +50,31 @@ pub(crate) fn status(json: Bytes) -> Response<Full<Bytes>> {
 }
 
 /// A reply that never changes.
-pub(crate) fn fixed(page: Page) -> Response<Full<Bytes>> {
+pub(crate) fn fixed(page: ReplyPage) -> Response<Full<Bytes>> {
     let (code, text) = match page {
-        Page::Node => (StatusCode::OK, NODE),
-        Page::MethodRefused => (StatusCode::METHOD_NOT_ALLOWED, "use GET or HEAD\n"),
-        Page::Unauthorised => (StatusCode::UNAUTHORIZED, "user name and password required\n"),
-        Page::NoDaemon => (StatusCode::NOT_FOUND, "parachrond does not reply on this machine\n"),
-        Page::NotGathered => (StatusCode::INTERNAL_SERVER_ERROR, "collecting the metrics failed\n"),
-        Page::Metrics | Page::Status | Page::Unknown => {
+        ReplyPage::Node => (StatusCode::OK, NODE),
+        ReplyPage::MethodRefused => (StatusCode::METHOD_NOT_ALLOWED, "use GET or HEAD\n"),
+        ReplyPage::Unauthorised => (StatusCode::UNAUTHORIZED, "user name and password required\n"),
+        ReplyPage::NoDaemon => {
+            (StatusCode::NOT_FOUND, "parachrond does not reply on this machine\n")
+        }
+        ReplyPage::NotGathered => {
+            (StatusCode::INTERNAL_SERVER_ERROR, "collecting the metrics failed\n")
+        }
+        ReplyPage::Metrics | ReplyPage::Status | ReplyPage::Unknown => {
             (StatusCode::NOT_FOUND, "metrics: /metrics\n")
         }
     };
-    let kind = if page == Page::Node { "text/html; charset=utf-8" } else { "text/plain" };
+    let kind = if page == ReplyPage::Node { "text/html; charset=utf-8" } else { "text/plain" };
     let mut response = response(code, kind, Bytes::from_static(text.as_bytes()));
     let mut add =
         |name, value| response.headers_mut().insert(name, HeaderValue::from_static(value));
     match page {
-        Page::Node => add(CONTENT_SECURITY_POLICY, POLICY),
-        Page::MethodRefused => add(ALLOW, "GET, HEAD"),
-        Page::Unauthorised => add(WWW_AUTHENTICATE, "Basic realm=\"parachron\", charset=\"UTF-8\""),
+        ReplyPage::Node => add(CONTENT_SECURITY_POLICY, POLICY),
+        ReplyPage::MethodRefused => add(ALLOW, "GET, HEAD"),
+        ReplyPage::Unauthorised => {
+            add(WWW_AUTHENTICATE, "Basic realm=\"parachron\", charset=\"UTF-8\"")
+        }
         _ => None,
     };
     response
@@ -115,7 +121,7 @@ mod tests {
             return std::fs::write(path, policy).unwrap();
         }
         assert_eq!(POLICY, policy, "UPDATE=1 cargo test -p parachron-exporter the_page_may");
-        let served = fixed(Page::for_request(&Method::GET, "/"));
+        let served = fixed(ReplyPage::for_request(&Method::GET, "/"));
         assert_eq!(served.headers()[CONTENT_SECURITY_POLICY], policy);
         // No attribute runs or styles anything, and texts stay texts.
         for word in ["https:", "src=", "url(", "style=", "onclick", "innerHTML", "eval("] {

@@ -3,16 +3,16 @@
 //! `fleet`.
 //!
 //! ```
-//! use exporter::pair::{Networks, Responder, Clock, Prober};
+//! use exporter::pair::{Networks, Responder, NodeClock, Prober};
 //! use std::time::Duration;
 //!
 //! // A node whose clock is 5 ms ahead answers loopback, and nobody else.
-//! let ahead = Clock { shift_ns: 5_000_000 };
+//! let ahead = NodeClock { shift_ns: 5_000_000 };
 //! let responder = Responder::bind("127.0.0.1:0".parse()?, "127.0.0.0/8".parse::<Networks>()?, ahead)?;
 //! let address = responder.address()?;
 //! std::thread::spawn(move || responder.run());
 //!
-//! let times = Prober::default().probe(address, Duration::from_secs(2), Clock::default())?;
+//! let times = Prober::default().probe(address, Duration::from_secs(2), NodeClock::default())?;
 //! let sample = times.named("a", "b").sample()?;
 //! assert!(sample.min_ns <= 5_000_000 && 5_000_000 <= sample.max_ns, "{sample:?}");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -38,12 +38,12 @@ mod scrape;
 mod socket;
 
 pub use limiter::Limiter;
-pub use lines::{LONGEST_LINE, Tally, read};
+pub use lines::{LONGEST_LINE, SampleTally, read};
 pub use metrics::{Counts, add_federated, add_page, textfile};
 pub use networks::Networks;
-pub use packet::{LENGTH, Reply, reply};
-pub use peers::{Peer, choose, parse};
-pub use probe::{ProbeError, Prober, Times};
-pub use responder::{Answers, Responder};
+pub use packet::{LENGTH, PeerReply, reply};
+pub use peers::{ListedPeer, choose, parse};
+pub use probe::{ProbeError, ProbeTimes, Prober};
+pub use responder::{Responder, ResponderCounts};
 pub use scrape::{Client, MOST_BYTES};
-pub use socket::Clock;
+pub use socket::NodeClock;

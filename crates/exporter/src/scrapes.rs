@@ -7,21 +7,21 @@ use std::sync::atomic::Ordering::Relaxed;
 use fleet::{Snapshot, samples};
 
 use crate::exposition::openmetrics;
-use crate::machine::Machine;
+use crate::machine::MachineScrape;
 use crate::serve::ScrapeReply;
 
 /// Scrapes of this machine.
 pub struct Scrapes {
-    ask: Box<dyn Fn() -> Answer + Send + Sync>,
+    ask: Box<dyn Fn() -> DaemonReply + Send + Sync>,
     version: &'static str,
     consumers_here: Vec<String>,
-    machine: Mutex<Machine>,
+    machine: Mutex<MachineScrape>,
     was_up: AtomicBool,
 }
 
 /// What came of asking the daemon.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Answer {
+pub struct DaemonReply {
     /// What it knows, if it replied.
     pub knows: Option<Snapshot>,
     /// Its reply.
@@ -35,7 +35,7 @@ impl Scrapes {
     pub fn new(
         version: &'static str,
         consumers: &[String],
-        ask: impl Fn() -> Answer + Send + Sync + 'static,
+        ask: impl Fn() -> DaemonReply + Send + Sync + 'static,
     ) -> Self {
         let mut consumers_here = consumers.to_vec();
         consumers_here.sort();
@@ -56,7 +56,7 @@ impl Scrapes {
     }
 
     fn with_status(&self) -> (Snapshot, Option<String>) {
-        let Answer { knows, status, is_expected } = (self.ask)();
+        let DaemonReply { knows, status, is_expected } = (self.ask)();
         // Once there, it is missed; a machine that never had one has not lost it.
         let was_up = self.was_up.fetch_or(knows.is_some(), Relaxed) || is_expected;
         let daemon_up = was_up.then_some(false);

@@ -21,8 +21,8 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use crate::access::Access;
-use crate::pages::{self, Page};
+use crate::access::WebAccess;
+use crate::pages::{self, ReplyPage};
 
 /// Connections at a time, each some 25 KB; the oldest goes for the next, of those that have
 /// asked for something only where all have.
@@ -63,7 +63,7 @@ pub enum ServedPages {
 /// The system has no event loop.
 pub fn serve(
     listener: TcpListener,
-    access: Access,
+    access: WebAccess,
     pages: ServedPages,
     scrape: impl Fn() -> ScrapeReply + Send + Sync + 'static,
 ) -> io::Result<Infallible> {
@@ -88,12 +88,12 @@ struct Sent {
 /// The last scrape, which all share who ask within [`FRESH`], or while it is made: however
 /// many ask, one is made at a time.
 #[derive(Debug, Default)]
-struct Scrapes {
+struct ScrapeCache {
     wanted: Notify,
     last: watch::Sender<Option<(Instant, Sent)>>,
 }
 
-impl Scrapes {
+impl ScrapeCache {
     fn fresh(&self) -> Option<Sent> {
         let last = self.last.borrow();
         last.as_ref().filter(|(at, _)| at.elapsed() < FRESH).map(|(_, sent)| sent.clone())
@@ -128,11 +128,11 @@ impl Scrapes {
 
 async fn accept(
     listener: TcpListener,
-    access: Arc<Access>,
+    access: Arc<WebAccess>,
     pages: ServedPages,
     scrape: Scrape,
 ) -> io::Result<Infallible> {
-    let scrapes = Arc::new(Scrapes::default());
+    let scrapes = Arc::new(ScrapeCache::default());
     let made = Arc::clone(&scrapes);
     tokio::spawn(async move { made.make(scrape).await });
     let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -154,8 +154,11 @@ async fn accept(
             }
         }
         let has_asked = Arc::new(AtomicBool::new(false));
-        let asking =
-            Asking { pages, scrapes: Arc::clone(&scrapes), has_asked: Arc::clone(&has_asked) };
+        let asking = RequestContext {
+            pages,
+            scrapes: Arc::clone(&scrapes),
+            has_asked: Arc::clone(&has_asked),
+        };
         // A client that does not read its reply is left as well.
         let connection =
             timeout(2 * REQUEST_TIMEOUT, connection(stream, Arc::clone(&access), asking));
@@ -166,13 +169,13 @@ async fn accept(
 
 /// What a request needs.
 #[derive(Clone)]
-struct Asking {
+struct RequestContext {
     pages: ServedPages,
-    scrapes: Arc<Scrapes>,
+    scrapes: Arc<ScrapeCache>,
     has_asked: Arc<AtomicBool>,
 }
 
-async fn connection(stream: TcpStream, access: Arc<Access>, asking: Asking) {
+async fn connection(stream: TcpStream, access: Arc<WebAccess>, asking: RequestContext) {
     let Ok(Some(stream)) = timeout(REQUEST_TIMEOUT, access.accept(stream)).await else { return };
     let service = service_fn(move |request| reply(request, Arc::clone(&access), asking.clone()));
     let served = http1::Builder::new()
@@ -187,22 +190,25 @@ async fn connection(stream: TcpStream, access: Arc<Access>, asking: Asking) {
 
 async fn reply(
     request: Request<Incoming>,
-    access: Arc<Access>,
-    asking: Asking,
+    access: Arc<WebAccess>,
+    asking: RequestContext,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     asking.has_asked.store(true, Relaxed);
     let authorization = request.headers().get(AUTHORIZATION).map(|value| value.as_bytes());
     if !access.authorizes(authorization).await {
-        return Ok(pages::fixed(Page::Unauthorised));
+        return Ok(pages::fixed(ReplyPage::Unauthorised));
     }
-    let page = match Page::for_request(request.method(), request.uri().path()) {
-        Page::Node | Page::Status if asking.pages == ServedPages::MetricsOnly => Page::Unknown,
-        page @ (Page::Metrics | Page::Status) => match (page, asking.scrapes.get().await) {
-            (_, None) => Page::NotGathered,
-            (Page::Metrics, Some(sent)) => return Ok(pages::metrics(sent.metrics)),
+    let page = match ReplyPage::for_request(request.method(), request.uri().path()) {
+        ReplyPage::Node | ReplyPage::Status if asking.pages == ServedPages::MetricsOnly => {
+            ReplyPage::Unknown
+        }
+        page @ (ReplyPage::Metrics | ReplyPage::Status) => match (page, asking.scrapes.get().await)
+        {
+            (_, None) => ReplyPage::NotGathered,
+            (ReplyPage::Metrics, Some(sent)) => return Ok(pages::metrics(sent.metrics)),
             (_, Some(sent)) => match sent.status {
                 Some(status) => return Ok(pages::status(status)),
-                None => Page::NoDaemon,
+                None => ReplyPage::NoDaemon,
             },
         },
         page => page,

@@ -1,4 +1,5 @@
-//! The server with clients that are slow, wrong, or many.
+//! The server with clients that are slow, wrong, or many: in a process of its own, as it holds
+//! 1,300 sockets and times replies to a tenth of a second, which other tests would delay.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,14 +8,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};
 
-use exporter::{Access, MOST_CONNECTIONS, REQUEST_TIMEOUT, ScrapeReply, ServedPages};
+use exporter::{MOST_CONNECTIONS, REQUEST_TIMEOUT, ScrapeReply, ServedPages, WebAccess};
 
 /// A server of its own, until the test ends.
 fn server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
-        exporter::serve(listener, Access::everyone(), ServedPages::All, reply_of_test)
+        exporter::serve(listener, WebAccess::everyone(), ServedPages::All, reply_of_test)
     });
     address
 }
@@ -70,7 +71,9 @@ fn with_metrics_only_neither_status_nor_page_is_served() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let pages = ServedPages::MetricsOnly;
-    std::thread::spawn(move || exporter::serve(listener, Access::everyone(), pages, reply_of_test));
+    std::thread::spawn(move || {
+        exporter::serve(listener, WebAccess::everyone(), pages, reply_of_test)
+    });
     assert!(ask(address, SCRAPE).ends_with("one 1\n# EOF\n"));
     for path in ["/", "/status"] {
         let reply = ask(address, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
@@ -134,7 +137,7 @@ fn however_many_ask_one_scrape_is_made_at_a_time() {
         reply_of_test()
     };
     std::thread::spawn(move || {
-        exporter::serve(listener, Access::everyone(), ServedPages::All, scrape)
+        exporter::serve(listener, WebAccess::everyone(), ServedPages::All, scrape)
     });
     let begun = Instant::now();
     let mut all: Vec<_> =

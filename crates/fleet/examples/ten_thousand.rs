@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p parachron-fleet --example ten_thousand`
 
-use fleet::errormap::{Map, Sample, Samples, Settings, solve};
+use fleet::errormap::{Map, ProbeSample, Samples, Settings, solve};
 use units::random::SplitMix64;
 
 const NODES: u64 = 10_000;
@@ -32,7 +32,7 @@ fn samples(liars: u64) -> Samples {
                 let at_ns = (sample as i64) * 10_000 * MS;
                 let (from, to) = (format!("n{from}"), format!("n{to}"));
                 let sample =
-                    Sample { from, to, min_ns: apart - back, max_ns: apart + there, at_ns };
+                    ProbeSample { from, to, min_ns: apart - back, max_ns: apart + there, at_ns };
                 samples.add(&sample).expect("a sample");
             }
         }

@@ -8,7 +8,7 @@
 //! What nodes answer and nothing contradicts is taken to be true.
 //!
 //! ```
-//! use fleet::errormap::{Finding, Probe, Samples, Settings, solve};
+//! use fleet::errormap::{MapFinding, Probe, Samples, Settings, solve};
 //!
 //! let mut samples = Samples::default();
 //! // Three clocks 200 us apart on the wire; c is 5 ms ahead.
@@ -21,7 +21,7 @@
 //! }
 //! let settings = Settings { drift_ppm: 0.0, ..Settings::default() };
 //! let map = solve(&samples, &settings);
-//! let [Finding::Off { node, ahead }] = &map.findings[..] else { panic!("{:?}", map.findings) };
+//! let [MapFinding::Off { node, ahead }] = &map.findings[..] else { panic!("{:?}", map.findings) };
 //! assert_eq!((node.as_str(), ahead.min_ns, ahead.max_ns), ("c", 4_800_000, 5_200_000));
 //! # Ok::<(), fleet::errormap::Refused>(())
 //! ```
@@ -39,6 +39,6 @@ mod roughly;
 mod sample;
 mod samples;
 
-pub use map::{Ahead, Finding, Interval, Link, Map, Node, Step, solve};
-pub use sample::{Claim, Invalid, LONGEST_NS, Probe, Sample};
+pub use map::{AheadBounds, Link, LoopStep, Map, MapFinding, Node, OffsetInterval, solve};
+pub use sample::{Claim, Invalid, LONGEST_NS, Probe, ProbeSample};
 pub use samples::{MOST_NODES, MOST_PAIRS, Refused, SAMPLES_OF_A_PAIR, Samples, Settings};

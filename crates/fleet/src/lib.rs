@@ -15,8 +15,8 @@ mod snapshot;
 pub use alerts::{ALERTS, Alert, RECORDED, Recorded, rules};
 pub use consumers::{CONSUMERS, Consumer, consumer, margins};
 pub use metrics::{Kind, METRICS, Metric, PAIR_METRICS};
-pub use samples::{Sample, pair_sample, samples};
-pub use snapshot::{Finding, Followed, MachineNames, Snapshot, Source};
+pub use samples::{MetricSample, pair_sample, samples};
+pub use snapshot::{DaemonTracking, MachineNames, RuleFinding, Snapshot, Source};
 
 /// The dashboard for Grafana, schema version 39 (kinds/dashboard, github.com/grafana/grafana).
 pub const DASHBOARD: &str = include_str!("dashboard.json");

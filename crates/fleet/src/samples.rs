@@ -8,7 +8,7 @@ use crate::snapshot::Snapshot;
 
 /// One sample.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sample {
+pub struct MetricSample {
     /// Of this metric.
     pub metric: &'static Metric,
     /// Its labels' values, in the metric's order.
@@ -18,8 +18,8 @@ pub struct Sample {
 }
 
 /// The samples of a machine, those of a metric one after the other.
-pub fn samples(clock: &Snapshot) -> Vec<Sample> {
-    let mut all = Samples(Vec::new());
+pub fn samples(clock: &Snapshot) -> Vec<MetricSample> {
+    let mut all = SampleList(Vec::new());
     all.push("parachron_build_info", &[&clock.version], Some(1.0));
     all.flag("parachron_daemon_up", clock.daemon_up);
     all.flag("parachron_clock_synchronised", clock.synchronised);
@@ -68,15 +68,15 @@ pub fn samples(clock: &Snapshot) -> Vec<Sample> {
 }
 
 /// A sample of a metric of [`PAIR_METRICS`](crate::PAIR_METRICS).
-pub fn pair_sample(name: &str, labels: &[&str], value: f64) -> Sample {
+pub fn pair_sample(name: &str, labels: &[&str], value: f64) -> MetricSample {
     let metric = named(name);
     debug_assert_eq!((metric.name, metric.labels.len()), (name, labels.len()));
-    Sample { metric, labels: labels.iter().map(|&label| label.to_owned()).collect(), value }
+    MetricSample { metric, labels: labels.iter().map(|&label| label.to_owned()).collect(), value }
 }
 
-struct Samples(Vec<Sample>);
+struct SampleList(Vec<MetricSample>);
 
-impl Samples {
+impl SampleList {
     fn push(&mut self, name: &str, labels: &[&str], value: Option<f64>) {
         self.0.extend(value.map(|value| pair_sample(name, labels, value)));
     }
@@ -96,7 +96,7 @@ impl Samples {
 mod tests {
     use super::*;
     use crate::metrics::METRICS;
-    use crate::snapshot::{Finding, MachineNames, Source};
+    use crate::snapshot::{MachineNames, RuleFinding, Source};
 
     fn whole() -> Snapshot {
         let counts = || BTreeMap::from([("pause".to_owned(), 2)]);
@@ -128,7 +128,7 @@ mod tests {
             steal_s: Some(1.5),
             cpus: Some(2),
             machine: MachineNames::default(),
-            findings: vec![Finding { rule: "slow".into(), severity: "warning".into() }],
+            findings: vec![RuleFinding { rule: "slow".into(), severity: "warning".into() }],
             consumers_here: vec!["ceph".into()],
         }
     }

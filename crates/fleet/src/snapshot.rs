@@ -49,7 +49,7 @@ pub struct Snapshot {
     /// What it runs on. It has no sample, as it changes nothing that alerts are about.
     pub machine: MachineNames,
     /// What `doctor` found.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<RuleFinding>,
     /// Consumers that run here, by name.
     pub consumers_here: Vec<String>,
 }
@@ -68,7 +68,7 @@ pub struct MachineNames {
 /// What a time daemon measured of the clock that it keeps, s: chronyd (`chronyc tracking`) or
 /// ntpd (`ntpq -c rv`).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Followed {
+pub struct DaemonTracking {
     /// What is to be added to the clock: what chronyd still has to slew, or ntpd measured last.
     pub offset_s: f64,
     /// What the clock was off by at the last update.
@@ -83,7 +83,11 @@ impl Snapshot {
     /// Adds what another time daemon measured, and the bound that the kernel states. A
     /// parachrond that has sources and states no bound knows that the clock may be wrong, as
     /// after a pause; they do not.
-    pub fn complete(&mut self, other: impl FnOnce() -> Option<Followed>, stated_s: Option<f64>) {
+    pub fn complete(
+        &mut self,
+        other: impl FnOnce() -> Option<DaemonTracking>,
+        stated_s: Option<f64>,
+    ) {
         let knows = self.daemon_up == Some(true) && !self.sources.is_empty();
         if self.error_bound_s.is_none() && !knows {
             if let Some(followed) = other() {
@@ -95,8 +99,8 @@ impl Snapshot {
     }
 
     /// The clock is as the daemon measured it.
-    fn follow(&mut self, followed: Followed) {
-        let Followed { offset_s, last_offset_s, bound_s, age_s } = followed;
+    fn follow(&mut self, followed: DaemonTracking) {
+        let DaemonTracking { offset_s, last_offset_s, bound_s, age_s } = followed;
         self.measured_age_s = age_s;
         self.offset_s = Some(offset_s);
         self.offset_bound_s = Some(bound_s);
@@ -123,7 +127,7 @@ pub struct Source {
 
 /// A finding.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finding {
+pub struct RuleFinding {
     /// The rule.
     pub rule: String,
     /// Its severity: error, warning, note.

@@ -29,7 +29,7 @@ row! {
 
 impl Compared {
     /// A comparison that is recorded at this Unix time.
-    pub fn at(unix_s: i64, record: &Record) -> Self {
+    pub fn new(unix_s: i64, record: &Record) -> Self {
         let [boot, reference, clock, outside] = record.names().map(|name| Some(name.to_owned()));
         let [clock_before_ns, clock_after_ns, reference_before_ns, reference_after_ns] =
             record.times_ns().map(|ns| i64::try_from(ns).ok());

@@ -212,7 +212,7 @@ impl<R: Row> Folder<R> {
     }
 
     /// This machine's files, the oldest first. Links are not followed.
-    fn files(&self) -> Result<Vec<Found>, Error> {
+    fn files(&self) -> Result<Vec<RowFile>, Error> {
         let mut files = Vec::new();
         let days = match fs::read_dir(&self.root) {
             Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(files),
@@ -226,7 +226,7 @@ impl<R: Row> Folder<R> {
             let Ok(parts) = fs::read_dir(day.path().join(format!("host={}", self.host))) else {
                 continue;
             };
-            files.extend(parts.flatten().filter_map(|part| Found::parse(date, &part, R::FILES)));
+            files.extend(parts.flatten().filter_map(|part| RowFile::parse(date, &part, R::FILES)));
         }
         files.sort_by(|a, b| (&a.date, &a.path).cmp(&(&b.date, &b.path)));
         Ok(files)
@@ -235,14 +235,14 @@ impl<R: Row> Folder<R> {
 
 /// A file of ours.
 #[derive(Debug)]
-struct Found {
+struct RowFile {
     date: String,
     path: PathBuf,
     bytes: u64,
     is_lines: bool,
 }
 
-impl Found {
+impl RowFile {
     fn parse(date: &str, part: &fs::DirEntry, files: &str) -> Option<Self> {
         let name = part.file_name();
         let name = name.to_str()?;

@@ -26,7 +26,7 @@ use rustix::fs::FlockOperation;
 use crate::damage::Damage;
 use crate::parquet;
 use crate::record::Record;
-use crate::text::{self, BadLines, Form, ReadError};
+use crate::text::{self, BadLines, LineForm, TextError};
 
 /// Why a file of comparisons cannot be created, read or written.
 #[derive(Debug, thiserror::Error)]
@@ -80,15 +80,15 @@ fn damaged(path: &Path) -> impl Fn(Damage) -> Error + '_ {
 /// The form of a file, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    Lines(Form),
+    Lines(LineForm),
     Parquet,
 }
 
 impl Kind {
     fn for_path(path: &Path) -> Result<Self, Error> {
         match path.extension().and_then(|extension| extension.to_str()) {
-            Some("csv") => Ok(Self::Lines(Form::Csv)),
-            Some("jsonl" | "ndjson" | "json") => Ok(Self::Lines(Form::Json)),
+            Some("csv") => Ok(Self::Lines(LineForm::Csv)),
+            Some("jsonl" | "ndjson" | "json") => Ok(Self::Lines(LineForm::Json)),
             Some("parquet") => Ok(Self::Parquet),
             _ => Err(Error::Name(path.into())),
         }
@@ -115,7 +115,7 @@ pub struct Recorder {
     /// The file of its lines: the same, but for Parquet.
     lines_path: PathBuf,
     lines: File,
-    form: Form,
+    form: LineForm,
     /// It holds no comparison yet.
     is_empty: bool,
 }
@@ -130,7 +130,7 @@ impl Recorder {
         let (lines_path, form) = match kind {
             Kind::Lines(form) => (path.to_owned(), form),
             Kind::Parquet if path.exists() => return Err(Error::Exists(path.into())),
-            Kind::Parquet => (partial(path), Form::Csv),
+            Kind::Parquet => (partial(path), LineForm::Csv),
         };
         let lines = OpenOptions::new().read(true).write(true).create_new(true).open(&lines_path);
         let lines = lines.map_err(|error| match (error.kind(), kind) {
@@ -164,14 +164,14 @@ impl Recorder {
         // By what is in it, not by its name, but for Parquet.
         let is_parquet = Kind::for_path(path).is_ok_and(|kind| kind == Kind::Parquet);
         let lines_path = if is_parquet { partial(path) } else { path.to_owned() };
-        let mut taken = Taken { take, count: 0, refused: None };
+        let mut taken = RecordTaker { take, count: 0, refused: None };
         let mut lines = loop {
             if is_parquet && !lines_path.exists() {
                 let lines = unpack(path, &lines_path, &mut taken)?;
                 let is_empty = taken.count == 0;
                 let bad = BadLines::default();
                 let joined = Joined { path: path.into(), cut_bytes: 0, bad };
-                let form = Form::Csv;
+                let form = LineForm::Csv;
                 return Ok((Self { path: path.into(), lines_path, lines, form, is_empty }, joined));
             }
             let lines = OpenOptions::new().read(true).write(true).open(&lines_path);
@@ -269,13 +269,13 @@ fn is_at(file: &File, path: &Path) -> bool {
 }
 
 /// Gives the comparisons of earlier runs to `take` until it rejects one.
-struct Taken<T> {
+struct RecordTaker<T> {
     take: T,
     count: u64,
     refused: Option<String>,
 }
 
-impl<T: FnMut(&Record) -> Result<(), String>> Taken<T> {
+impl<T: FnMut(&Record) -> Result<(), String>> RecordTaker<T> {
     fn take(&mut self, record: &Record) {
         self.count += 1;
         if self.refused.is_none() {
@@ -289,7 +289,7 @@ impl<T: FnMut(&Record) -> Result<(), String>> Taken<T> {
         file: &File,
         path: &Path,
         kind: Option<Kind>,
-    ) -> Result<text::Whole, Error> {
+    ) -> Result<text::WholeLines, Error> {
         let whole = match resume(file, kind).map_err(reading(path))? {
             Some(whole) => whole,
             None => read_lines(file, path, |record| self.take(&record))?,
@@ -306,37 +306,37 @@ impl<T: FnMut(&Record) -> Result<(), String>> Taken<T> {
 
 /// A file that holds only a part of its beginning, or nothing: then its form is
 /// that of its name.
-fn resume(mut file: &File, kind: Option<Kind>) -> io::Result<Option<text::Whole>> {
-    let longest = Form::ALL.into_iter().map(|form| form.opening().len()).max().unwrap_or(0);
+fn resume(mut file: &File, kind: Option<Kind>) -> io::Result<Option<text::WholeLines>> {
+    let longest = LineForm::ALL.into_iter().map(|form| form.opening().len()).max().unwrap_or(0);
     let mut found = Vec::new();
     file.rewind()?;
     file.take(longest as u64).read_to_end(&mut found)?;
     let by_name = match kind {
         Some(Kind::Lines(form)) => Some(form),
-        Some(Kind::Parquet) => Some(Form::Csv),
+        Some(Kind::Parquet) => Some(LineForm::Csv),
         None => None,
     };
     let form = match &found[..] {
         [] => by_name,
-        _ => Form::ALL.into_iter().find(|form| {
+        _ => LineForm::ALL.into_iter().find(|form| {
             let opening = form.opening();
             found.len() < opening.len() && opening.as_bytes().starts_with(&found)
         }),
     };
     let cut_bytes = found.len() as u64;
     let bad = BadLines::default();
-    Ok(form.map(|form| text::Whole { form, bytes: 0, cut_bytes, bad }))
+    Ok(form.map(|form| text::WholeLines { form, bytes: 0, cut_bytes, bad }))
 }
 
 fn read_lines(
     mut file: &File,
     path: &Path,
     take: impl FnMut(Record),
-) -> Result<text::Whole, Error> {
+) -> Result<text::WholeLines, Error> {
     file.rewind().map_err(reading(path))?;
     text::read(BufReader::new(file), take).map_err(|error| match error {
-        ReadError::Io(error) => reading(path)(error),
-        ReadError::Damage(damage) => damaged(path)(damage),
+        TextError::Io(error) => reading(path)(error),
+        TextError::Damage(damage) => damaged(path)(damage),
     })
 }
 
@@ -362,7 +362,7 @@ fn pack(lines: &File, lines_path: &Path, path: &Path, unfinished: &Path) -> Resu
 fn unpack(
     path: &Path,
     lines_path: &Path,
-    taken: &mut Taken<impl FnMut(&Record) -> Result<(), String>>,
+    taken: &mut RecordTaker<impl FnMut(&Record) -> Result<(), String>>,
 ) -> Result<File, Error> {
     let file = File::open(path).map_err(reading(path))?;
     let unfinished = suffixed(path, ".partial.unfinished");
@@ -374,9 +374,9 @@ fn unpack(
     lock(&lines, lines_path)?;
     lines.set_len(0).map_err(&failed)?;
     let mut writer = BufWriter::new(lines);
-    let mut written = writer.write_all(Form::Csv.opening().as_bytes());
+    let mut written = writer.write_all(LineForm::Csv.opening().as_bytes());
     let read = parquet::read(file, |record| {
-        let line = Form::Csv.line(&record).unwrap_or_default();
+        let line = LineForm::Csv.line(&record).unwrap_or_default();
         if written.is_ok() {
             written = writer.write_all(line.as_bytes());
         }

@@ -10,9 +10,9 @@ pub trait Row: Serialize + DeserializeOwned + 'static {
     /// Rows of a group in a Parquet file, which are in memory while it is made.
     const GROUP_ROWS: usize;
     /// The columns of text.
-    const TEXTS: &'static [Column<Self, Option<String>>];
+    const TEXTS: &'static [RowColumn<Self, Option<String>>];
     /// The columns of numbers that may be unknown.
-    const NUMBERS: &'static [Column<Self, Option<i64>>];
+    const NUMBERS: &'static [RowColumn<Self, Option<i64>>];
 
     /// When, by this clock: Unix time, s. The first column.
     fn unix_s(&self) -> i64;
@@ -20,7 +20,7 @@ pub trait Row: Serialize + DeserializeOwned + 'static {
 
 /// A column of a table.
 #[derive(Debug)]
-pub struct Column<R, T> {
+pub struct RowColumn<R, T> {
     /// Its name.
     pub name: &'static str,
     /// Its value in a row.
@@ -48,11 +48,11 @@ macro_rules! row {
         impl $crate::row::Row for $row {
             const FILES: &'static str = $files;
             const GROUP_ROWS: usize = $group;
-            const TEXTS: &'static [$crate::row::Column<Self, Option<String>>] = &[
-                $($crate::row::Column { name: stringify!($text), of: |row| &row.$text }),+
+            const TEXTS: &'static [$crate::row::RowColumn<Self, Option<String>>] = &[
+                $($crate::row::RowColumn { name: stringify!($text), of: |row| &row.$text }),+
             ];
-            const NUMBERS: &'static [$crate::row::Column<Self, Option<i64>>] = &[
-                $($crate::row::Column { name: stringify!($number), of: |row| &row.$number }),+
+            const NUMBERS: &'static [$crate::row::RowColumn<Self, Option<i64>>] = &[
+                $($crate::row::RowColumn { name: stringify!($number), of: |row| &row.$number }),+
             ];
 
             fn unix_s(&self) -> i64 {

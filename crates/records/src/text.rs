@@ -22,14 +22,14 @@ const LONGEST_LINE: u64 = 1 << 16;
 
 /// The forms that lines have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum LineForm {
     /// Fields between commas.
     Csv,
     /// A JSON object a line.
     Json,
 }
 
-impl Form {
+impl LineForm {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Csv, Self::Json];
 
@@ -82,9 +82,9 @@ fn of_csv(line: &str) -> Option<Record> {
 
 /// What was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Whole {
+pub struct WholeLines {
     /// The form of the lines.
-    pub form: Form,
+    pub form: LineForm,
     /// Bytes up to the end of the last whole line.
     pub bytes: u64,
     /// Bytes after it, of a line that was cut.
@@ -108,7 +108,7 @@ const MOST_BAD: u64 = 10;
 
 /// Why nothing more was read.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
+pub enum TextError {
     /// The system cannot read it.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -121,7 +121,7 @@ pub enum ReadError {
 ///
 /// # Errors
 /// It is no file of comparisons: most of its lines, or more than a few, are none.
-pub fn read(mut from: impl BufRead, mut take: impl FnMut(Record)) -> Result<Whole, ReadError> {
+pub fn read(mut from: impl BufRead, mut take: impl FnMut(Record)) -> Result<WholeLines, TextError> {
     let mut line = Vec::new();
     let (mut bytes, mut cut_bytes) = (0, 0);
     let mut next = |line: &mut Vec<u8>| -> std::io::Result<bool> {
@@ -140,13 +140,13 @@ pub fn read(mut from: impl BufRead, mut take: impl FnMut(Record)) -> Result<Whol
     if !is_whole {
         return Err(no_records("more than the first line".into(), &line).into());
     }
-    if form == Form::Csv {
+    if form == LineForm::Csv {
         let is_whole = next(&mut line)?;
         if !is_whole || line != heading().as_bytes() {
             return Err(no_records(format!("{:?}", heading()), &line).into());
         }
     }
-    let mut number = if form == Form::Csv { 2 } else { 1 };
+    let mut number = if form == LineForm::Csv { 2 } else { 1 };
     let (mut good, mut bad, mut first_bad) = (0, BadLines::default(), None);
     while next(&mut line)? {
         number += 1;
@@ -173,14 +173,14 @@ pub fn read(mut from: impl BufRead, mut take: impl FnMut(Record)) -> Result<Whol
     if cut_bytes == LONGEST_LINE {
         return Err(Damage::Line { number: number + 1, found: beginning(&line) }.into());
     }
-    Ok(Whole { form, bytes, cut_bytes, bad })
+    Ok(WholeLines { form, bytes, cut_bytes, bad })
 }
 
-fn form_of(mark: &[u8]) -> Result<Form, Damage> {
+fn form_of(mark: &[u8]) -> Result<LineForm, Damage> {
     let expected = || format!("{CSV_MARK:?} or {JSON_MARK:?}");
     match std::str::from_utf8(mark) {
-        Ok(CSV_MARK) => Ok(Form::Csv),
-        Ok(JSON_MARK) => Ok(Form::Json),
+        Ok(CSV_MARK) => Ok(LineForm::Csv),
+        Ok(JSON_MARK) => Ok(LineForm::Json),
         Ok(other) if MARKS.iter().any(|mark| other.starts_with(mark)) => {
             Err(Damage::OtherVersion { expected: expected(), found: beginning(mark) })
         }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use daemon::status::{ClockStatus, SourceStatus};
 use facts::steering::Adjtimex;
-use fleet::{Followed, METRICS, Metric, Snapshot, samples};
+use fleet::{DaemonTracking, METRICS, Metric, Snapshot, samples};
 use keeper::SourceKind;
 use keeper::event::Summary;
 use simulator::Scrape;
@@ -80,7 +80,7 @@ fn snapshot(scrape: &Scrape, has_daemon: bool) -> Snapshot {
     clock.kernel_synchronised = Some(is_synchronised);
     let tracking = scrape.tracking.map(|Tracking { left_s, last_offset_s, root_s, age_s }| {
         let (offset_s, bound_s, age_s) = (left_s, root_s, Some(age_s));
-        Followed { offset_s, last_offset_s, bound_s, age_s }
+        DaemonTracking { offset_s, last_offset_s, bound_s, age_s }
     });
     let is_stated = is_synchronised && kernel.max_error_us < 16_000_000;
     clock.complete(|| tracking, is_stated.then_some(kernel.max_error_us as f64 / 1e6));

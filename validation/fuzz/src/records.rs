@@ -6,7 +6,7 @@ use std::io::Cursor;
 use bytes::Bytes;
 use records::folder::{lines as folder_lines, packed as folder_packed};
 use records::parquet;
-use records::text::{self, Form};
+use records::text::{self, LineForm};
 use records::{Damage, Minute, Record};
 
 /// As CSV or JSON lines, and as a Parquet file.
@@ -46,7 +46,7 @@ fn lines(data: &[u8]) {
     let again: String = [whole.form.opening()].into_iter().chain(lines).collect();
     let kept = usize::try_from(whole.bytes).expect("as long as its bytes");
     assert_eq!(whole.bytes + whole.cut_bytes, data.len() as u64);
-    if whole.form == Form::Csv {
+    if whole.form == LineForm::Csv {
         assert_eq!(again.as_bytes(), &data[..kept]);
     }
     let mut second = Vec::new();

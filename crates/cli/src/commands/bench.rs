@@ -22,9 +22,9 @@ use instruments::measurements::{Measurements, Throughput};
 
 use crate::commands::helpers::{self, Helper};
 use crate::error::CliError;
-use crate::output::progress::Progress;
+use crate::output::progress::TerminalProgress;
 use crate::output::{self, Format};
-use report::{BenchReport, Machine, Run, cpu_count};
+use report::{BenchReport, MachineIdentity, SourceRun, cpu_count};
 
 /// Measure what reading each clock costs.
 #[derive(Debug, clap::Args)]
@@ -80,13 +80,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let runs = if args.each_source {
         each_source::run(&bench)?
     } else {
-        let progress = Progress::new(bench.expected());
+        let progress = TerminalProgress::new(bench.expected());
         let mut session = SourceSession::new(&bench);
         session.round(1, &|what| progress.doing(what));
         vec![session.finish()]
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let report = BenchReport { version, machine: Machine::this(), runs };
+    let report = BenchReport { version, machine: MachineIdentity::this(), runs };
     // If the plot fails the report is still printed, and vice versa.
     let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, &plot::svg(&report)?));
     let printed = match args.format {
@@ -160,10 +160,10 @@ impl<'b> SourceSession<'b> {
         }
     }
 
-    fn finish(self) -> Run {
+    fn finish(self) -> SourceRun {
         let mut measurements = self.clocks.finish();
         measurements.not_measured.extend(self.missing.not_measured);
-        Run { measurements, throughput: self.throughput }
+        SourceRun { measurements, throughput: self.throughput }
     }
 }
 

@@ -10,7 +10,7 @@ use inspect::tree::manifest::Manifest;
 use inspect::tree::{Tree, WriteError};
 
 use crate::error::CliError;
-use crate::output::table::{Cell, Column, Table};
+use crate::output::table::{Cell, Column, ReportTable};
 use crate::output::{self, Format};
 
 /// Save what `parachron doctor` reads, for a diagnosis elsewhere.
@@ -63,14 +63,14 @@ pub(super) fn captured(folder: &Path) -> Result<Tree, CliError> {
 }
 
 /// One row an item: for reports and programs.
-fn list(manifest: &Manifest) -> Table {
+fn list(manifest: &Manifest) -> ReportTable {
     let columns = [
         Column::names("item"),
         Column::names("saved"),
         Column::figures("bytes", ""),
         Column::words("remark"),
     ];
-    let mut table = Table::new("", columns);
+    let mut table = ReportTable::new("", columns);
     for (path, taken) in &manifest.taken {
         let kept = taken.kept.as_deref().unwrap_or("all");
         let bytes = Cell::figure(taken.bytes as f64, 0);
@@ -92,7 +92,7 @@ fn for_people(manifest: &Manifest, written: Option<&Path>) -> String {
         None => "Would be saved",
     };
     let columns = [Column::words("item"), Column::figures("bytes", ""), Column::words("part")];
-    let mut taken = Table::new(title, columns);
+    let mut taken = ReportTable::new(title, columns);
     for (path, file) in &manifest.taken {
         let kept = file.kept.as_deref().unwrap_or("all");
         let bytes = Cell::figure(file.bytes as f64, 0);
@@ -107,7 +107,7 @@ fn for_people(manifest: &Manifest, written: Option<&Path>) -> String {
     }
 
     let columns = [Column::words("item"), Column::words("reason")];
-    let mut missing = Table::new("Not saved", columns);
+    let mut missing = ReportTable::new("Not saved", columns);
     for (path, why) in &manifest.not_taken {
         missing.row([path.as_str().into(), reason(path, why).into()]);
     }

@@ -28,7 +28,7 @@ use serde::Serialize;
 
 use crate::commands::capture::captured;
 use crate::error::CliError;
-use crate::output::progress::Progress;
+use crate::output::progress::TerminalProgress;
 use crate::output::{self, Format};
 
 /// Exit code for a finding at or above `--fail-on`.
@@ -98,7 +98,7 @@ fn rule_names() -> impl TypedValueParser<Value = String> {
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 #[expect(clippy::large_enum_variant, reason = "one at a time, to be printed")]
-pub(crate) enum Output {
+pub(crate) enum DoctorOutput {
     /// One machine.
     One(DoctorReport),
     /// Several `--root`.
@@ -134,7 +134,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         ))?,
         Format::Markdown => output::text(&markdown::render(&report, args.verbose))?,
         Format::Csv => output::text(&csv::render(&report.diagnosis, args.verbose))?,
-        Format::Json => output::json(&Output::One(report))?,
+        Format::Json => output::json(&DoctorOutput::One(report))?,
     }
     Ok(code)
 }
@@ -189,7 +189,7 @@ fn now() -> Origin {
 }
 
 fn measure_here() -> Measurements {
-    let progress = Progress::new(MEASURING);
+    let progress = TerminalProgress::new(MEASURING);
     measure::quick(MEASURING, &|what| progress.doing(what))
 }
 

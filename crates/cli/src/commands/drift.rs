@@ -31,7 +31,7 @@ use crate::error::{self, CliError};
 use crate::output::{self, Format};
 use report::NotHeld;
 use resumed::Resuming;
-use run::Run;
+use run::DriftRun;
 
 /// Measure how far each clock drifts from a reference.
 ///
@@ -181,7 +181,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         max_ppm: args.max_ppm,
         max_offset_ns: args.max_offset.map(|limit| limit.as_secs_f64() * 1e9),
     };
-    let mut run = Run::new(clocks, references, boot());
+    let mut run = DriftRun::new(clocks, references, boot());
     run.notes.extend(note);
     if let Some(path) = &args.resume {
         let how = Resuming {
@@ -193,7 +193,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     }
     if !args.duration.is_zero() && args.max_offset.is_some() && !run.session.has_offsets() {
         // Before a run that cannot answer.
-        let NotHeld { why, remedy } = NotHeld::of(&Unchecked::Offset);
+        let NotHeld { why, remedy } = NotHeld::from_unchecked(&Unchecked::Offset);
         return run.finish_records().and(Err(CliError::Failed { cause: why, remedy }));
     }
     if let Some(path) = &args.records {
@@ -234,7 +234,7 @@ fn references(args: &Args) -> Result<(Vec<Reference>, Option<String>), CliError>
     Ok((vec![reference], note))
 }
 
-fn show(args: &Args, run: &Run, budget: Budget) -> Result<ExitCode, CliError> {
+fn show(args: &Args, run: &DriftRun, budget: Budget) -> Result<ExitCode, CliError> {
     let report = run.report(budget)?;
     // A report that cannot be printed may still be drawn, and the other way.
     let svg = || plot::svg(&report, run.session.pairs());

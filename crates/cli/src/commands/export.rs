@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use daemon::configuration;
-use exporter::{Access, Answer, Scrapes, ServedPages};
+use exporter::{DaemonReply, Scrapes, ServedPages, WebAccess};
 use instruments::duration;
 use linux::wait::{Signals, Wait, Wake};
 
@@ -112,7 +112,7 @@ fn scrapes(args: &Args) -> Scrapes {
     let ask = move || {
         let is_expected = is_expected || socket.exists();
         let (knows, status) = daemon::metrics::ask(&socket).unzip();
-        Answer { knows, status, is_expected }
+        DaemonReply { knows, status, is_expected }
     };
     Scrapes::new(env!("CARGO_PKG_VERSION"), &args.consumer, ask)
 }
@@ -123,8 +123,8 @@ fn serve(args: &Args, address: SocketAddr) -> Result<Infallible, CliError> {
         remedy: "choose another address: --listen 127.0.0.1:PORT".into(),
     };
     let access = match &args.web_config {
-        None => Access::everyone(),
-        Some(path) => Access::from_file(path).map_err(|why| CliError::Failed {
+        None => WebAccess::everyone(),
+        Some(path) => WebAccess::from_file(path).map_err(|why| CliError::Failed {
             cause: why.to_string(),
             remedy: "fix the file named by --web-config".into(),
         })?,

@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
 
 fn map(args: &MapArgs) -> Result<ExitCode, CliError> {
     args.html.as_deref().map_or(Ok(()), output::may_write)?;
-    let samples = gather::samples(&gather::Sources {
+    let samples = gather::samples(&gather::SampleSources {
         files: &args.peers,
         exporters: &args.from,
         prometheus: &args.prometheus,

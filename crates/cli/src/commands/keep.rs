@@ -9,7 +9,7 @@ use daemon::{Daemon, DaemonError, advice};
 use linux::wait::{Signals, Wait};
 
 use crate::error::{CliError, cannot_wait};
-use log::Log;
+use log::KeepLog;
 pub(crate) use options::Args;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let wait = Wait::new(Signals::ending().map_err(cannot_wait)?);
     // A dry run is only for its reader; a clock is kept though the log is lost.
     let wait = if args.settings.dry_run { wait.for_reader() } else { wait };
-    let log = Log::new(args.format);
+    let log = KeepLog::new(args.format);
     log.begin(&daemon.started())?;
     daemon.run(wait, |line| log.write(&line)).map_err(cli_error)?;
     Ok(ExitCode::SUCCESS)

@@ -17,7 +17,7 @@ use instruments::latency::FigureKind;
 
 use crate::commands::helpers::{self, Helper};
 use crate::error::CliError;
-use crate::output::progress::Progress;
+use crate::output::progress::TerminalProgress;
 use crate::output::{self, Format};
 use report::LatencyReport;
 
@@ -127,7 +127,7 @@ fn echo_has_a_peer(args: &Args) -> Result<(), CliError> {
 
 /// One run on this machine, and one before it.
 fn measured(plan: &Plan, before: Option<&LatencyReport>) -> LatencyReport {
-    let progress = Progress::new(plan.duration);
+    let progress = TerminalProgress::new(plan.duration);
     let found = inspect::latency::measure(plan, &|what| progress.doing(what));
     LatencyReport::new(found, &inspect::read(&Tree::live()), before)
 }

@@ -10,8 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use exporter::pair::{self, Answers, Clock, Counts, Networks, Peer, ProbeError, Prober, Responder};
-use fleet::errormap::Sample;
+use exporter::pair::{
+    self, Counts, ListedPeer, Networks, NodeClock, ProbeError, Prober, Responder, ResponderCounts,
+};
+use fleet::errormap::ProbeSample;
 use instruments::duration;
 use linux::wait::{Signals, Wait, Wake};
 
@@ -86,7 +88,7 @@ fn every(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let all = args.peers.as_deref().map_or(Ok(Vec::new()), peers)?;
     let chosen = pair::choose(&args.name, &all, args.degree.into());
-    let clock = Clock { shift_ns: args.shift_ns };
+    let clock = NodeClock { shift_ns: args.shift_ns };
     let answers = match &args.answer {
         Some(networks) => respond(args.listen, networks.clone(), clock)?,
         None => Arc::default(),
@@ -99,7 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     }
     let wait = Wait::new(Signals::ending().map_err(cannot_wait)?);
     let end = args.duration.map(|duration| Instant::now() + duration);
-    let mut session = Session {
+    let mut session = PairSession {
         args,
         clock,
         answers,
@@ -136,7 +138,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn peers(path: &Path) -> Result<Vec<Peer>, CliError> {
+fn peers(path: &Path) -> Result<Vec<ListedPeer>, CliError> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
     text.and_then(|text| pair::parse(&text)).map_err(|error| CliError::Failed {
         cause: format!("cannot read the peers in {}: {error}", path.display()),
@@ -147,8 +149,8 @@ fn peers(path: &Path) -> Result<Vec<Peer>, CliError> {
 fn respond(
     address: SocketAddr,
     networks: Networks,
-    clock: Clock,
-) -> Result<Arc<Answers>, CliError> {
+    clock: NodeClock,
+) -> Result<Arc<ResponderCounts>, CliError> {
     let failed = |error: std::io::Error| CliError::Failed {
         cause: format!("cannot answer at {address}: {error}"),
         remedy: "choose another address: --listen ADDRESS:PORT".into(),
@@ -160,12 +162,12 @@ fn respond(
     Ok(answers)
 }
 
-struct Session<'a> {
+struct PairSession<'a> {
     args: &'a Args,
-    clock: Clock,
-    answers: Arc<Answers>,
+    clock: NodeClock,
+    answers: Arc<ResponderCounts>,
     probers: BTreeMap<String, Prober>,
-    newest: BTreeMap<String, Sample>,
+    newest: BTreeMap<String, ProbeSample>,
     counts: Counts,
     /// Peers that demanded not to be asked, or not now, until then.
     silent: BTreeMap<String, Instant>,
@@ -175,8 +177,8 @@ struct Session<'a> {
     lost: BTreeSet<String>,
 }
 
-impl Session<'_> {
-    fn ask(&mut self, peer: &Peer, timeout: Duration) -> Result<(), CliError> {
+impl PairSession<'_> {
+    fn ask(&mut self, peer: &ListedPeer, timeout: Duration) -> Result<(), CliError> {
         if self.silent.get(&peer.name).is_some_and(|until| Instant::now() < *until) {
             return Ok(());
         }

@@ -12,12 +12,12 @@ use simulator::report::SimulateReport;
 
 use crate::commands::bench::report::BenchReport;
 use crate::commands::clocks::report::ClocksReport;
-use crate::commands::doctor::Output;
+use crate::commands::doctor::DoctorOutput;
 use crate::commands::drift::report::DriftReport;
 #[cfg(target_arch = "x86_64")]
 use crate::commands::lab::report::LabReport;
 use crate::commands::latency::report::LatencyReport;
-use crate::commands::tell::line::Line as TellLine;
+use crate::commands::tell::line::TellLine;
 use crate::commands::watch::event::Line;
 use crate::error::CliError;
 use crate::output;
@@ -65,7 +65,7 @@ enum Documented {
 impl Documented {
     fn schema(self) -> Schema {
         match self {
-            Self::Doctor => schema_of::<Output>(),
+            Self::Doctor => schema_of::<DoctorOutput>(),
             Self::Bench => schema_of::<BenchReport>(),
             Self::Capture => schema_of::<Manifest>(),
             Self::Clocks => schema_of::<ClocksReport>(),

@@ -17,7 +17,7 @@ use simulator::seed::Seed;
 
 use crate::error::{self, COULD_NOT, CliError};
 use crate::output::{self, Format};
-use run::Done;
+use run::DisciplineRun;
 
 /// Simulate a fleet of guests, and what happens to their clocks.
 ///
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let impossible = |why| remedies::impossible(name, &source, why);
     let span_ns = scenario.check(of.guests.end - of.guests.start, of.days).map_err(impossible)?;
     let simulation = |corrector| Simulation::new(&scenario, corrector, of.seed, span_ns);
-    let done = run::all(&scenario.disciplines, simulation, of.guests.clone(), threads(args))?;
+    let done = run::run_all(&scenario.disciplines, simulation, of.guests.clone(), threads(args))?;
     let report = SimulateReport::of(&scenario, &of, run::fleets(&done));
     if let Some(path) = &args.plot {
         output::file(path, plot::svg(&report, &done, span_ns, simulation)?)?;
@@ -124,7 +124,7 @@ fn threads(args: &Args) -> u64 {
 }
 
 /// The run of one discipline.
-type Fleets = [Done];
+type Fleets = [DisciplineRun];
 
 #[cfg(test)]
 mod tests;

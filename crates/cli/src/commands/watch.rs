@@ -26,8 +26,8 @@ use event::{Line, WatchEvent};
 use inspect::sampler::Sampler;
 use journal::Entries;
 use linux::wait::{Signals, Token, Wait, Wake};
-use screen::{JsonLines, PlainLines, Screen, Shown};
-use view::View;
+use screen::{JsonLines, PlainLines, WatchScreen, WatchState};
+use view::LiveView;
 use watched::Watched;
 
 /// Exit code when a disruption that `--fail-on` names was reported.
@@ -113,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     loop {
         let lines = args.selected(watched.observe(sample.clone()));
         screen.lines(&lines)?;
-        screen.state(&Shown { sample: &sample, watched: &watched })?;
+        screen.state(&WatchState { sample: &sample, watched: &watched })?;
         if let Some(journal) = &mut journal {
             journal.write(&lines);
         }
@@ -166,7 +166,7 @@ impl Args {
 fn wait(
     waiting: &Wait,
     deadline: Instant,
-    screen: &mut dyn Screen,
+    screen: &mut dyn WatchScreen,
     keys: Option<Token>,
 ) -> Result<Wake, CliError> {
     loop {
@@ -177,11 +177,11 @@ fn wait(
     }
 }
 
-fn screen(args: &Args, started: &Line) -> Result<Box<dyn Screen>, CliError> {
+fn screen(args: &Args, started: &Line) -> Result<Box<dyn WatchScreen>, CliError> {
     let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     Ok(match args.format {
         LineFormat::Json => Box::new(JsonLines),
-        LineFormat::Text if is_terminal && !args.plain => Box::new(View::new(started)?),
+        LineFormat::Text if is_terminal && !args.plain => Box::new(LiveView::new(started)?),
         LineFormat::Text => Box::new(PlainLines::default()),
     })
 }

@@ -9,7 +9,7 @@ use instruments::measurements::Spread;
 use plotters::style::RGBColor;
 
 use crate::error::CliError;
-use axis::Axis;
+use axis::PlotAxis;
 use canvas::{Canvas, DrawError, INK, Side};
 
 /// Width of a picture.
@@ -66,7 +66,7 @@ pub(crate) fn legend(canvas: &Canvas<'_>, entries: &Legend, top: i32) -> Result<
 
 /// A bar from `left` to the axis' place of a value, `high` from `top` down, with a whisker
 /// from one value to another, and words behind them.
-pub(crate) struct Bar<'w> {
+pub(crate) struct PlotBar<'w> {
     pub(crate) left: i32,
     pub(crate) top: i32,
     pub(crate) high: i32,
@@ -76,9 +76,9 @@ pub(crate) struct Bar<'w> {
     pub(crate) colour: RGBColor,
 }
 
-impl<'w> Bar<'w> {
+impl<'w> PlotBar<'w> {
     /// Of a spread: the median, and from the least to p99.
-    pub(crate) fn of(
+    pub(crate) fn for_spread(
         ns: &Spread,
         left: i32,
         (top, high): (i32, i32),
@@ -89,7 +89,7 @@ impl<'w> Bar<'w> {
     }
 
     /// Draws it.
-    pub(crate) fn draw(&self, canvas: &Canvas<'_>, axis: &Axis) -> Result<(), DrawError> {
+    pub(crate) fn draw(&self, canvas: &Canvas<'_>, axis: &PlotAxis) -> Result<(), DrawError> {
         let end = axis.px(self.value).max(self.left + 1);
         canvas.rect(
             (self.left, self.top + 1),
@@ -109,7 +109,7 @@ impl<'w> Bar<'w> {
 pub(crate) fn outline(
     histogram: &[(f64, u64)],
     (top, base): (i32, i32),
-    axis: &Axis,
+    axis: &PlotAxis,
 ) -> Vec<(i32, i32)> {
     // One column a pixel: bins narrower than that add up.
     let mut columns: Vec<(i32, u64)> = Vec::new();

@@ -12,13 +12,13 @@ const TEMPLATE: &str = "{bar:30} {percent:>3} %  {wide_msg}";
 const DRAWS_PER_S: u8 = 10;
 
 /// A bar over work of known duration; cleared when dropped.
-pub(crate) struct Progress {
+pub(crate) struct TerminalProgress {
     bar: ProgressBar,
     expected: Duration,
     doing: RefCell<String>,
 }
 
-impl Progress {
+impl TerminalProgress {
     /// A bar at its start, over work that should take `expected`.
     pub(crate) fn new(expected: Duration) -> Self {
         let target = ProgressDrawTarget::stderr_with_hz(DRAWS_PER_S);
@@ -33,11 +33,11 @@ impl Progress {
     /// Shows the current step, and the time elapsed; cheap enough to call a
     /// thousand times a second.
     pub(crate) fn doing(&self, what: &str) {
-        self.at(self.bar.elapsed(), what);
+        self.show_at(self.bar.elapsed(), what);
     }
 
     /// The same, for work that knows its progress: the position after `done`.
-    pub(crate) fn at(&self, done: Duration, what: &str) {
+    pub(crate) fn show_at(&self, done: Duration, what: &str) {
         if *self.doing.borrow() != what {
             what.clone_into(&mut self.doing.borrow_mut());
             self.bar.set_message(super::printable(what));
@@ -46,7 +46,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for TerminalProgress {
     /// Clears the line for the output that follows.
     fn drop(&mut self) {
         self.bar.finish_and_clear();

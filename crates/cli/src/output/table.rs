@@ -42,7 +42,7 @@ const STYLE: TableStyle = TableStyle::new()
 
 /// A table with its title and notes.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Table {
+pub(crate) struct ReportTable {
     title: String,
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
@@ -120,7 +120,7 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-impl Table {
+impl ReportTable {
     /// An empty table; an empty `title` is not printed.
     pub(crate) fn new(title: impl Into<String>, columns: impl IntoIterator<Item = Column>) -> Self {
         Self {

@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::error::WebError;
-use super::stream::Stream;
+use super::stream::ClientStream;
 use super::yaml::{error, text};
 
 /// Where distributions keep the certificates that they trust: Debian and Alpine, Fedora and
@@ -52,7 +52,7 @@ impl TlsClient {
         Ok(Self { roots: roots.map(configured).transpose()?, server_name, ..Self::default() })
     }
 
-    pub(crate) fn connect(&self, host: &str, socket: TcpStream) -> Result<Box<dyn Stream>> {
+    pub(crate) fn connect(&self, host: &str, socket: TcpStream) -> Result<Box<dyn ClientStream>> {
         let system = || self.system.get_or_init(system).as_ref();
         let config = self.roots.as_ref().or_else(system).ok_or_else(|| {
             let paths = SYSTEM.join(", ");

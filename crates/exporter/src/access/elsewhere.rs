@@ -7,18 +7,18 @@ use std::path::Path;
 use tokio::net::TcpStream;
 
 use super::error::WebError;
-use super::stream::{Connection, Stream};
+use super::stream::{ClientStream, ServedStream};
 
 /// There is none.
-pub(super) enum Secured {}
+pub(super) enum NoTls {}
 
-impl Secured {
+impl NoTls {
     pub(super) fn read(path: &Path) -> Result<Self, WebError> {
         let why = "TLS and passwords are not supported on this processor".to_owned();
         Err(WebError { path: path.to_owned(), why })
     }
 
-    pub(super) async fn accept(&self, _: TcpStream) -> Option<Box<dyn Connection>> {
+    pub(super) async fn accept(&self, _: TcpStream) -> Option<Box<dyn ServedStream>> {
         match *self {}
     }
 
@@ -29,15 +29,15 @@ impl Secured {
 
 /// A client without TLS.
 #[derive(Default)]
-pub(crate) struct TlsClient;
+pub(crate) struct PlainClient;
 
-impl TlsClient {
+impl PlainClient {
     pub(super) fn new(roots: Option<&Path>, _: Option<String>) -> Result<Self, WebError> {
         let why = "TLS is not supported on this processor".to_owned();
         roots.map_or(Ok(Self), |path| Err(WebError { path: path.to_owned(), why }))
     }
 
-    pub(crate) fn connect(&self, _: &str, _: Socket) -> IoResult<Box<dyn Stream>> {
+    pub(crate) fn connect(&self, _: &str, _: Socket) -> IoResult<Box<dyn ClientStream>> {
         Err(Error::new(ErrorKind::Unsupported, "TLS is not supported on this processor"))
     }
 }

@@ -4,10 +4,7 @@
 
 use std::path::Path;
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use super::client::TlsClient;
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-use super::elsewhere::TlsClient;
+use super::TlsClient;
 use super::error::WebError;
 use super::yaml::{each_entry, entries, error, relative, string, text};
 

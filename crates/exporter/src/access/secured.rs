@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::error::WebError;
 use super::passwords::Passwords;
-use super::stream::Connection;
+use super::stream::ServedStream;
 use super::web::{Tls, parse};
 use super::yaml::{error, relative, text};
 
@@ -51,7 +51,7 @@ impl Secured {
         Arc::clone(&last.1)
     }
 
-    pub(super) async fn accept(&self, stream: TcpStream) -> Option<Box<dyn Connection>> {
+    pub(super) async fn accept(&self, stream: TcpStream) -> Option<Box<dyn ServedStream>> {
         match &self.current().tls {
             None => Some(Box::new(stream)),
             Some(tls) => Some(Box::new(tls.accept(stream).await.ok()?)),

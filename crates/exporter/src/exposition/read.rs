@@ -4,19 +4,22 @@ use std::collections::BTreeMap;
 
 /// A sample as it is written.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Line<'t> {
+pub(crate) struct SampleLine<'t> {
     pub(crate) name: &'t str,
     pub(crate) labels: BTreeMap<&'t str, String>,
     pub(crate) value: &'t str,
 }
 
 /// The samples of a text whose names begin with this. Comments and damaged lines are left out.
-pub(crate) fn lines<'t>(text: &'t str, prefix: &'static str) -> impl Iterator<Item = Line<'t>> {
+pub(crate) fn lines<'t>(
+    text: &'t str,
+    prefix: &'static str,
+) -> impl Iterator<Item = SampleLine<'t>> {
     text.lines().filter(move |line| line.starts_with(prefix)).filter_map(parse)
 }
 
 /// `name{label="value"} 1.5`, and after it perhaps a time.
-fn parse(line: &str) -> Option<Line<'_>> {
+fn parse(line: &str) -> Option<SampleLine<'_>> {
     let (name, mut rest) = line.split_at(line.find(['{', ' '])?);
     let mut labels = BTreeMap::new();
     if let Some(inside) = rest.strip_prefix('{') {
@@ -29,10 +32,10 @@ fn parse(line: &str) -> Option<Line<'_>> {
         }
         rest = &rest[1..];
     }
-    Some(Line { name, labels, value: rest.split_whitespace().next()? })
+    Some(SampleLine { name, labels, value: rest.split_whitespace().next()? })
 }
 
-impl Line<'_> {
+impl SampleLine<'_> {
     /// A label's value; empty where it is missing, as in PromQL.
     pub(crate) fn label(&self, name: &str) -> String {
         self.labels.get(name).cloned().unwrap_or_default()
@@ -82,7 +85,7 @@ mod tests {
     fn labels_are_unescaped_and_times_ignored() {
         let text =
             "# TYPE a gauge\na_b{x=\"1\",y=\"a\\\"\\\\\\n{}\"} -0.5 1700000000000\nother 1\n";
-        let all: Vec<Line<'_>> = lines(text, "a_").collect();
+        let all: Vec<SampleLine<'_>> = lines(text, "a_").collect();
         let [line] = &all[..] else { panic!("{all:?}") };
         assert_eq!((line.name, line.label("x").as_str(), line.value), ("a_b", "1", "-0.5"));
         assert_eq!((line.label("y").as_str(), line.label("z").as_str()), ("a\"\\\n{}", ""));

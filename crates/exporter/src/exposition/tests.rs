@@ -42,8 +42,8 @@ fn counters_and_labels_are_openmetrics() {
 }
 
 /// One sample of each metric, of both tables.
-fn all() -> Vec<Sample> {
-    let sample = |metric: &'static fleet::Metric| Sample {
+fn all() -> Vec<MetricSample> {
+    let sample = |metric: &'static fleet::Metric| MetricSample {
         metric,
         labels: metric.labels.iter().map(|label| format!("a \"{label}\"\n\\")).collect(),
         value: 1.5e-9,

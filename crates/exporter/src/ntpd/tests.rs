@@ -24,7 +24,7 @@ fn the_newest_measurement_of_a_real_ntpsec_is_read() {
     let variables = parse(&bytes(NTPSEC), 3).unwrap().unwrap();
     // 0xeeb06405 is 4004537349 s since 1900: 2026-11-24 19:29:09 UTC.
     let now_s = 1_795_548_550.919;
-    let Followed { offset_s, bound_s, age_s, .. } = of_peer(&variables, now_s).unwrap();
+    let DaemonTracking { offset_s, bound_s, age_s, .. } = of_peer(&variables, now_s).unwrap();
     assert!((offset_s - 1e-5).abs() < 1e-12, "{offset_s}");
     let age_s = age_s.unwrap();
     assert!((age_s - 1.831).abs() < 0.001, "{age_s}");

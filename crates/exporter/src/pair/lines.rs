@@ -10,14 +10,14 @@ pub const LONGEST_LINE: usize = 4096;
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Line {
+enum JsonSample {
     Probe(Probe),
     Claim(Claim),
 }
 
 /// What became of what was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct SampleTally {
     /// Samples and claims that were taken.
     pub taken: u64,
     /// That were not.
@@ -26,7 +26,7 @@ pub struct Tally {
     pub why: Option<String>,
 }
 
-impl Tally {
+impl SampleTally {
     /// Adds the counts of another.
     pub(crate) fn merge(&mut self, other: Self) {
         self.taken += other.taken;
@@ -50,8 +50,8 @@ impl Tally {
 ///
 /// # Errors
 /// The input's.
-pub fn read(mut input: impl BufRead, samples: &mut Samples) -> Result<Tally> {
-    let (mut tally, mut line) = (Tally::default(), Vec::new());
+pub fn read(mut input: impl BufRead, samples: &mut Samples) -> Result<SampleTally> {
+    let (mut tally, mut line) = (SampleTally::default(), Vec::new());
     for number in 1_u64.. {
         line.clear();
         (&mut input).take(LONGEST_LINE as u64).read_until(b'\n', &mut line)?;
@@ -74,11 +74,11 @@ fn add_line(line: &[u8], samples: &mut Samples) -> std::result::Result<(), Strin
     let line = serde_json::from_slice(line)
         .map_err(|_| "neither a probe nor a claim, or longer than 4096 bytes".to_owned())?;
     let result = match line {
-        Line::Probe(probe) => probe
+        JsonSample::Probe(probe) => probe
             .sample()
             .map_err(fleet::errormap::Refused::from)
             .and_then(|sample| samples.add(&sample)),
-        Line::Claim(claim) => samples.claim(claim),
+        JsonSample::Claim(claim) => samples.claim(claim),
     };
     result.map_err(|why| why.to_string())
 }

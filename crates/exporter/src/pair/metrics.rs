@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fleet::errormap::{Claim, Sample, Samples};
+use fleet::errormap::{Claim, ProbeSample, Samples};
 use fleet::pair_sample;
 
-use super::lines::Tally;
+use super::lines::SampleTally;
 use crate::exposition;
 
 const MIN: &str = "parachron_pair_ahead_min_seconds";
@@ -30,8 +30,11 @@ pub struct Counts {
 }
 
 /// The newest sample of each peer, and the counts, for a textfile collector.
-pub fn textfile<'s>(samples: impl Iterator<Item = &'s Sample> + Clone, counts: Counts) -> String {
-    type Figure = fn(&Sample) -> f64;
+pub fn textfile<'s>(
+    samples: impl Iterator<Item = &'s ProbeSample> + Clone,
+    counts: Counts,
+) -> String {
+    type Figure = fn(&ProbeSample) -> f64;
     let gauges: [(&str, Figure); 3] = [
         (MIN, |sample| seconds_at_most(sample.min_ns)),
         (MAX, |sample| -seconds_at_most(-sample.max_ns)),
@@ -41,7 +44,7 @@ pub fn textfile<'s>(samples: impl Iterator<Item = &'s Sample> + Clone, counts: C
     let mut all = Vec::new();
     for (name, figure) in gauges {
         let of_pair =
-            |sample: &Sample| pair_sample(name, &[&sample.from, &sample.to], figure(sample));
+            |sample: &ProbeSample| pair_sample(name, &[&sample.from, &sample.to], figure(sample));
         all.extend(samples.clone().map(of_pair));
     }
     let counters = [
@@ -66,14 +69,14 @@ fn seconds_at_most(ns: i64) -> f64 {
 
 /// The metrics of one node.
 #[derive(Debug, Default)]
-struct Page {
+struct NodeMetrics {
     pairs: BTreeMap<(String, String), [Option<i64>; 3]>,
     offset_ns: Option<i64>,
     bound_ns: Option<i64>,
 }
 
-impl Page {
-    fn take(&mut self, line: &exposition::Line<'_>) {
+impl NodeMetrics {
+    fn take(&mut self, line: &exposition::SampleLine<'_>) {
         let Some(ns) = line.nanoseconds() else { return };
         let place = match line.name {
             MIN => 0,
@@ -91,8 +94,8 @@ impl Page {
     ///
     /// A page describes one node, and a node has one page: else any exporter could make any
     /// node contradict itself.
-    fn add_to(self, samples: &mut Samples, named: &mut BTreeSet<String>) -> Tally {
-        let mut tally = Tally::default();
+    fn add_to(self, samples: &mut Samples, named: &mut BTreeSet<String>) -> SampleTally {
+        let mut tally = SampleTally::default();
         let nodes: BTreeSet<&String> = self.pairs.keys().map(|(from, _)| from).collect();
         let Some(node) = nodes.first().map(|node| (*node).clone()) else { return tally };
         let others = nodes.len() - 1;
@@ -111,7 +114,7 @@ impl Page {
                 continue;
             };
             newest_ns = newest_ns.max(at_ns);
-            let sample = Sample { from, to, min_ns, max_ns, at_ns };
+            let sample = ProbeSample { from, to, min_ns, max_ns, at_ns };
             tally.count(samples.add(&sample).map_err(|why| why.to_string()));
         }
         if let (Some(offset_ns), Some(bound_ns)) = (self.offset_ns, self.bound_ns) {
@@ -124,20 +127,24 @@ impl Page {
 
 /// Adds the samples of an exporter's page. `named` are the nodes of earlier pages, to which
 /// its own is added.
-pub fn add_page(text: &str, samples: &mut Samples, named: &mut BTreeSet<String>) -> Tally {
-    let mut page = Page::default();
+pub fn add_page(text: &str, samples: &mut Samples, named: &mut BTreeSet<String>) -> SampleTally {
+    let mut page = NodeMetrics::default();
     exposition::lines(text, "parachron_").for_each(|line| page.take(&line));
     page.add_to(samples, named)
 }
 
 /// Adds the samples of a Prometheus' `/federate`. It holds the pages of many exporters, which
 /// the labels that Prometheus itself sets tell apart: `job` and `instance`.
-pub fn add_federated(text: &str, samples: &mut Samples, named: &mut BTreeSet<String>) -> Tally {
-    let mut pages: BTreeMap<(String, String), Page> = BTreeMap::new();
+pub fn add_federated(
+    text: &str,
+    samples: &mut Samples,
+    named: &mut BTreeSet<String>,
+) -> SampleTally {
+    let mut pages: BTreeMap<(String, String), NodeMetrics> = BTreeMap::new();
     for line in exposition::lines(text, "parachron_") {
         pages.entry((line.label("job"), line.label("instance"))).or_default().take(&line);
     }
-    let mut tally = Tally::default();
+    let mut tally = SampleTally::default();
     pages.into_values().for_each(|page| tally.merge(page.add_to(samples, named)));
     tally
 }

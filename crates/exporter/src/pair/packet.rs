@@ -60,7 +60,7 @@ pub fn reply(request: &[u8], received_ns: i64) -> Option<[u8; LENGTH]> {
 
 /// What a reply contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reply {
+pub enum PeerReply {
     /// When the request arrived there and the reply was sent, ns since 1970.
     Times {
         /// Arrived, rounded up.
@@ -72,7 +72,7 @@ pub enum Reply {
     Kiss([u8; 4]),
 }
 
-impl Reply {
+impl PeerReply {
     /// Of the bytes that came, if they reply to the request of that number. Any NTP
     /// server's, synchronised or not. The era is the one nearest to `near_ns`.
     pub fn parse(packet: &[u8], number: u64, near_ns: i64) -> Option<Self> {
@@ -106,13 +106,14 @@ mod tests {
             let asked = parse_request(&request(0, 0, 7)).unwrap();
             let packet = plain_reply(&asked, at_ns, at_ns + 5_000).encode();
             let near_ns = at_ns - 40 * 365 * 86_400 * 1_000_000_000;
-            let Some(Reply::Times { received_ns, sent_ns }) = Reply::parse(&packet, 7, near_ns)
+            let Some(PeerReply::Times { received_ns, sent_ns }) =
+                PeerReply::parse(&packet, 7, near_ns)
             else {
                 panic!("{packet:?}");
             };
             assert!((at_ns..=at_ns + 1).contains(&received_ns), "{received_ns}");
             assert!((at_ns + 4_999..=at_ns + 5_000).contains(&sent_ns), "{sent_ns}");
-            assert_eq!(Reply::parse(&packet, 8, near_ns), None);
+            assert_eq!(PeerReply::parse(&packet, 8, near_ns), None);
             // No responder answers another.
             assert_eq!(reply(&packet, at_ns), None);
         }

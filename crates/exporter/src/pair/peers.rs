@@ -5,7 +5,7 @@ use std::hash::Hasher;
 
 /// A peer of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
+pub struct ListedPeer {
     /// Its name in the map.
     pub name: String,
     /// `HOST:PORT`.
@@ -16,7 +16,7 @@ pub struct Peer {
 ///
 /// # Errors
 /// The line that is not so or names a node again, by its number.
-pub fn parse<'t>(text: &'t str) -> Result<Vec<Peer>, String> {
+pub fn parse<'t>(text: &'t str) -> Result<Vec<ListedPeer>, String> {
     let lines = text.lines().enumerate().filter_map(|(index, line)| {
         let line = line.split('#').next().unwrap_or_default().trim();
         (!line.is_empty()).then_some((index + 1, line))
@@ -35,9 +35,9 @@ pub fn parse<'t>(text: &'t str) -> Result<Vec<Peer>, String> {
         if !names.insert(name) {
             return Err(format!("line {number}: {name} is named twice"));
         }
-        Ok(Peer { name: name.to_owned(), address: address.to_owned() })
+        Ok(ListedPeer { name: name.to_owned(), address: address.to_owned() })
     };
-    let peers: Vec<Peer> =
+    let peers: Vec<ListedPeer> =
         lines.take(fleet::errormap::MOST_NODES + 1).map(peer).collect::<Result<_, _>>()?;
     let most = fleet::errormap::MOST_NODES;
     if peers.len() > most {
@@ -50,8 +50,8 @@ pub fn parse<'t>(text: &'t str) -> Result<Vec<Peer>, String> {
 /// The peers of a node: as many as `degree`, the same each time, and another choice for
 /// each node, so that all choices make a random graph. (Rendezvous hashing: when a node
 /// comes or goes, few choices change.)
-pub fn choose<'p>(own: &str, all: &'p [Peer], degree: usize) -> Vec<&'p Peer> {
-    let mut others: Vec<(u64, &Peer)> = all
+pub fn choose<'p>(own: &str, all: &'p [ListedPeer], degree: usize) -> Vec<&'p ListedPeer> {
+    let mut others: Vec<(u64, &ListedPeer)> = all
         .iter()
         .filter(|peer| peer.name != own)
         .map(|peer| {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use fleet::errormap::Probe;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::pair::packet::{self, Reply};
-use crate::pair::socket::{self, Clock};
+use crate::pair::packet::{self, PeerReply};
+use crate::pair::socket::{self, NodeClock};
 
 /// So many packets are read that are no reply.
 const OTHERS: u32 = 16;
@@ -30,12 +30,12 @@ pub enum ProbeError {
 
 /// A probe's four times, ns since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Times {
+pub struct ProbeTimes {
     /// We sent, the peer received, it sent, we received.
     pub ns: [i64; 4],
 }
 
-impl Times {
+impl ProbeTimes {
     /// As a line: who asked whom.
     pub fn named(self, from: &str, to: &str) -> Probe {
         let [t1_ns, t2_ns, t3_ns, t4_ns] = self.ns;
@@ -63,10 +63,10 @@ impl Prober {
         &mut self,
         peer: SocketAddr,
         timeout: Duration,
-        clock: Clock,
-    ) -> Result<Times, ProbeError> {
+        clock: NodeClock,
+    ) -> Result<ProbeTimes, ProbeError> {
         let until = Instant::now() + timeout;
-        let asking = Asking { socket: connect(peer)?, until, clock };
+        let asking = PeerQuery { socket: connect(peer)?, until, clock };
         // An arrival that never was: chronyd keeps departures only for who names one.
         let (number, none) = (random()?, random()? | 1);
         let first = asking.exchange(&packet::request(none, 0, number), &[number])?;
@@ -123,7 +123,7 @@ fn random() -> Result<u64, Error> {
 
 /// A request and its reply.
 struct Exchange {
-    times: Times,
+    times: ProbeTimes,
     /// The number that the reply is to.
     replies_to: u64,
     /// When the request arrived, as the peer wrote it.
@@ -131,13 +131,13 @@ struct Exchange {
 }
 
 /// A peer that is being asked.
-struct Asking {
+struct PeerQuery {
     socket: UdpSocket,
     until: Instant,
-    clock: Clock,
+    clock: NodeClock,
 }
 
-impl Asking {
+impl PeerQuery {
     /// Sends a request and waits for a reply to one of these numbers.
     fn exchange(
         &self,
@@ -158,11 +158,11 @@ impl Asking {
             let after = clock.now()?;
             let bytes = buffer.get(..came.length).unwrap_or_default();
             let near_ns = clock.shows(before.realtime_ns);
-            let reply = |number: &u64| Some((*number, Reply::parse(bytes, *number, near_ns)?));
+            let reply = |number: &u64| Some((*number, PeerReply::parse(bytes, *number, near_ns)?));
             let Some((replies_to, reply)) = numbers.iter().find_map(reply) else { continue };
             let (received_ns, replied_ns) = match reply {
-                Reply::Kiss(code) => return Err(ProbeError::Kiss(code)),
-                Reply::Times { received_ns, sent_ns } => (received_ns, sent_ns),
+                PeerReply::Kiss(code) => return Err(ProbeError::Kiss(code)),
+                PeerReply::Times { received_ns, sent_ns } => (received_ns, sent_ns),
             };
             // By what the two clocks differ, one of which is never set, this one was.
             let went = |end: u64, start: u64| end.wrapping_sub(start) as i64;
@@ -174,7 +174,7 @@ impl Asking {
             let sent_ns = clock.shows(left_ns).saturating_sub(set_ns);
             let arrived_ns = clock.shows(came.arrived_ns.unwrap_or(after.realtime_ns));
             let arrived_ns = arrived_ns.saturating_add(set_ns);
-            let times = Times { ns: [sent_ns, received_ns, replied_ns, arrived_ns] };
+            let times = ProbeTimes { ns: [sent_ns, received_ns, replied_ns, arrived_ns] };
             return Ok(Exchange { times, replies_to, arrival: packet::arrival(bytes) });
         }
         Err(ProbeError::NoReply)

@@ -15,11 +15,11 @@ use crate::pair::departures::Departures;
 use crate::pair::limiter::Limiter;
 use crate::pair::networks::Networks;
 use crate::pair::packet;
-use crate::pair::socket::{self, Clock};
+use crate::pair::socket::{self, NodeClock};
 
 /// What became of requests.
 #[derive(Debug, Default)]
-pub struct Answers {
+pub struct ResponderCounts {
     /// Answered.
     pub answered: AtomicU64,
     /// Not: of another network, too many, or no request.
@@ -31,8 +31,8 @@ pub struct Answers {
 pub struct Responder {
     socket: UdpSocket,
     networks: Networks,
-    clock: Clock,
-    answers: Arc<Answers>,
+    clock: NodeClock,
+    answers: Arc<ResponderCounts>,
 }
 
 impl Responder {
@@ -40,7 +40,7 @@ impl Responder {
     ///
     /// # Errors
     /// The address cannot be had.
-    pub fn bind(address: SocketAddr, networks: Networks, clock: Clock) -> Result<Self> {
+    pub fn bind(address: SocketAddr, networks: Networks, clock: NodeClock) -> Result<Self> {
         let socket = UdpSocket::bind(address)?;
         socket::stamp(&socket);
         Ok(Self { socket, networks, clock, answers: Arc::default() })
@@ -55,7 +55,7 @@ impl Responder {
     }
 
     /// Its counts, while it runs.
-    pub fn answers(&self) -> Arc<Answers> {
+    pub fn answers(&self) -> Arc<ResponderCounts> {
         Arc::clone(&self.answers)
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::access::{HttpConfig, Stream, TlsClient, WebError};
+use crate::access::{ClientStream, HttpConfig, TlsClient, WebError};
 
 /// An exporter's page is no larger.
 pub const MOST_BYTES: usize = 8 << 20;
@@ -74,7 +74,7 @@ impl Client {
         let timeouts = socket.try_clone()?;
         timeouts.set_write_timeout(Some(left()?))?;
         timeouts.set_read_timeout(Some(left()?))?;
-        let mut stream: Box<dyn Stream> =
+        let mut stream: Box<dyn ClientStream> =
             if url.secure { self.tls.connect(url.host, socket)? } else { Box::new(socket) };
         // By 1.0 no server sends the page in chunks.
         let request = format!(

@@ -15,12 +15,12 @@ use crate::pair::packet::LENGTH;
 
 /// This node's clock: CLOCK_REALTIME.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Clock {
+pub struct NodeClock {
     /// Shown ahead by so much, ns: for tests, which do not set the machine's clock.
     pub shift_ns: i64,
 }
 
-impl Clock {
+impl NodeClock {
     /// Both clocks now.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The likeliest time of each clock: least squares over what the pairs show.
 
-use crate::errormap::samples::Pair;
+use crate::errormap::samples::PairInterval;
 
 /// A random graph's far ends are a few steps apart; its equations settle in tens of steps.
 const STEPS: usize = 60;
@@ -10,8 +10,9 @@ const STEPS: usize = 60;
 /// first guess. Of pairs whose nodes are not `heard` nothing is taken.
 ///
 /// Conjugate gradients on the normal equations, preconditioned by their diagonal.
-pub(crate) fn least_squares(start: &[f64], heard: &[bool], pairs: &[Pair]) -> Vec<f64> {
-    let is_heard = |pair: &&Pair| heard[pair.nodes.0 as usize] && heard[pair.nodes.1 as usize];
+pub(crate) fn least_squares(start: &[f64], heard: &[bool], pairs: &[PairInterval]) -> Vec<f64> {
+    let is_heard =
+        |pair: &&PairInterval| heard[pair.nodes.0 as usize] && heard[pair.nodes.1 as usize];
     let springs: Vec<(usize, usize, f64, f64)> = pairs
         .iter()
         .filter(is_heard)

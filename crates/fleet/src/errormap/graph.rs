@@ -4,7 +4,7 @@
 //! 2i + 1 are the two sides of one interval. Along a path the weights add up to a bound;
 //! around a loop of negative sum a clock would be behind itself: somebody on it is wrong.
 
-use crate::errormap::samples::Pair;
+use crate::errormap::samples::PairInterval;
 
 /// A vertex: a node by its number, then UTC, then a claim each.
 pub(crate) type Vertex = u32;
@@ -49,7 +49,7 @@ struct Search {
 impl Graph {
     pub(crate) fn new(
         nodes: usize,
-        pairs: &[Pair],
+        pairs: &[PairInterval],
         claims: &[(u32, i64, i64)],
         most_work: u64,
     ) -> Self {
@@ -58,7 +58,8 @@ impl Graph {
             let back = Edge { from: to, to: from, most_ns: min_ns.saturating_neg() };
             [Edge { from, to, most_ns: max_ns }, back]
         };
-        let of_pair = |pair: &Pair| interval(pair.nodes.0, pair.nodes.1, pair.min_ns, pair.max_ns);
+        let of_pair =
+            |pair: &PairInterval| interval(pair.nodes.0, pair.nodes.1, pair.min_ns, pair.max_ns);
         let mut edges: Vec<Edge> = pairs.iter().flat_map(of_pair).collect();
         for (index, &(node, min_ns, max_ns)) in claims.iter().enumerate() {
             let vertex = utc + 1 + index as Vertex;
@@ -204,8 +205,8 @@ impl Graph {
 mod tests {
     use super::*;
 
-    fn pair(first: u32, second: u32, min_ns: i64, max_ns: i64) -> Pair {
-        Pair {
+    fn pair(first: u32, second: u32, min_ns: i64, max_ns: i64) -> PairInterval {
+        PairInterval {
             nodes: (first, second),
             min_ns,
             max_ns,

@@ -9,7 +9,7 @@
 use crate::errormap::distance::Slack;
 use crate::errormap::graph::{Graph, Vertex};
 use crate::errormap::median::medians;
-use crate::errormap::samples::Pair;
+use crate::errormap::samples::PairInterval;
 
 /// Edges that may be looked at for the bounds: with 160,000, twelve roots; of a fleet of
 /// 300 each is a root.
@@ -57,10 +57,10 @@ pub(crate) fn bounds(
     graph: &mut Graph,
     potential: Vec<i128>,
     worst_first: &[Vertex],
-    pairs: &[Pair],
+    pairs: &[PairInterval],
 ) -> Against {
     let vertices = graph.vertices();
-    let of_pair = |pair: &Pair| (pair.min_ns, pair.max_ns);
+    let of_pair = |pair: &PairInterval| (pair.min_ns, pair.max_ns);
     let mut against =
         Against { median: vec![None; vertices], pairs: pairs.iter().map(of_pair).collect() };
     let most = (WORK / (2 * graph.edges.len()).max(1)).max(FEWEST).min(worst_first.len());

@@ -8,11 +8,11 @@ use crate::errormap::graph::{Graph, Vertex};
 use crate::errormap::intervals::{self, Against, largest_part};
 use crate::errormap::liars::{self, Culprits};
 use crate::errormap::median::median;
-use crate::errormap::samples::{Pair, Samples, Settings};
+use crate::errormap::samples::{PairInterval, Samples, Settings};
 
 /// From, and to, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Interval {
+pub struct OffsetInterval {
     /// At least.
     pub min_ns: i64,
     /// At most.
@@ -21,7 +21,7 @@ pub struct Interval {
 
 /// By how much a clock is ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Ahead {
+pub struct AheadBounds {
     /// Most likely, within the bounds.
     pub estimate_ns: i64,
     /// At least; negative where it may be behind.
@@ -37,9 +37,9 @@ pub struct Node {
     pub name: String,
     /// Its clock against the median of all that are connected; null where nothing connects
     /// it, or where it is disbelieved.
-    pub ahead: Option<Ahead>,
+    pub ahead: Option<AheadBounds>,
     /// By how much it says to be ahead of UTC.
-    pub claim: Option<Interval>,
+    pub claim: Option<OffsetInterval>,
     /// With so many it was compared.
     pub peers: u32,
 }
@@ -50,12 +50,12 @@ pub struct Link {
     /// Places of both in the list of nodes.
     pub nodes: (u32, u32),
     /// The second is ahead of the first by this, as their own samples show.
-    pub measured: Interval,
+    pub measured: OffsetInterval,
     /// The same by all ways through the fleet.
-    pub all: Interval,
+    pub all: OffsetInterval,
     /// By how much longer the way from the first to the second takes than the way back;
     /// only where that is certain. It is bounded, not known.
-    pub asymmetry: Option<Interval>,
+    pub asymmetry: Option<OffsetInterval>,
     /// So many samples agree.
     pub samples: u32,
     /// Age of the newest, ns.
@@ -64,7 +64,7 @@ pub struct Link {
 
 /// One step of a loop that contradicts itself: `to` is ahead of `from` by at most so much.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Step {
+pub struct LoopStep {
     /// From this clock, or `UTC`.
     pub from: String,
     /// To this.
@@ -77,7 +77,7 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Finding {
+pub enum MapFinding {
     /// No clocks can show what was seen: some node answers by more than one clock, was set,
     /// or drifts faster than stated.
     Contradiction {
@@ -86,7 +86,7 @@ pub enum Finding {
         /// There is no other contradiction: if one node alone is wrong, it is a suspect.
         is_only: bool,
         /// The loop that shows it; its sum is below zero.
-        shown_by: Vec<Step>,
+        shown_by: Vec<LoopStep>,
     },
     /// What nodes say of UTC contradicts itself: a suspect's statement is wrong, or what
     /// some clock answered its peers.
@@ -94,7 +94,7 @@ pub enum Finding {
         /// Without whose statements nothing contradicts.
         suspects: Vec<String>,
         /// The loop that shows it.
-        shown_by: Vec<Step>,
+        shown_by: Vec<LoopStep>,
     },
     /// A clock is off from the others' by more than the tolerance, for certain if what
     /// nodes answered is true where nothing contradicts it.
@@ -102,7 +102,7 @@ pub enum Finding {
         /// Which.
         node: String,
         /// By how much it is ahead.
-        ahead: Ahead,
+        ahead: AheadBounds,
     },
     /// Between these two the newest samples contradict the older: a clock was set, or
     /// runs faster or slower than stated.
@@ -132,13 +132,13 @@ pub struct Map {
     /// Less is not off, ns.
     pub tolerance_ns: i64,
     /// By how much the median clock is ahead of UTC, as far as nodes say.
-    pub median_ahead_of_utc: Option<Interval>,
+    pub median_ahead_of_utc: Option<OffsetInterval>,
     /// The nodes, worst first.
     pub nodes: Vec<Node>,
     /// The pairs that were compared.
     pub links: Vec<Link>,
     /// What is wrong.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<MapFinding>,
     /// Edges looked at: the work that it took.
     pub work: u64,
 }
@@ -163,7 +163,7 @@ pub fn solve(samples: &Samples, settings: &Settings) -> Map {
     let estimates = estimates(&potential, &graph, &part, &pairs);
     part.sort_by_key(|node| std::cmp::Reverse(estimates[*node as usize].unsigned_abs()));
     let against = if potential.is_empty() {
-        let of_pair = |pair: &Pair| (pair.min_ns, pair.max_ns);
+        let of_pair = |pair: &PairInterval| (pair.min_ns, pair.max_ns);
         let pairs = pairs.iter().map(of_pair).collect();
         Against { median: vec![None; graph.vertices()], pairs }
     } else {
@@ -174,7 +174,12 @@ pub fn solve(samples: &Samples, settings: &Settings) -> Map {
 }
 
 /// The likeliest, against the median of the nodes that are connected.
-fn estimates(potential: &[i128], graph: &Graph, part: &[Vertex], pairs: &[Pair]) -> Vec<i64> {
+fn estimates(
+    potential: &[i128],
+    graph: &Graph,
+    part: &[Vertex],
+    pairs: &[PairInterval],
+) -> Vec<i64> {
     let start: Vec<f64> = potential.iter().take(graph.nodes).map(|ns| *ns as f64).collect();
     if start.is_empty() {
         return vec![0; graph.nodes];
@@ -192,7 +197,7 @@ struct Solved<'s> {
     samples: &'s Samples,
     settings: &'s Settings,
     graph: Graph,
-    pairs: Vec<Pair>,
+    pairs: Vec<PairInterval>,
     claims: Vec<(u32, i64, i64)>,
     against: Against,
     estimates: Vec<i64>,
@@ -210,10 +215,10 @@ impl Solved<'_> {
             nodes[pair.nodes.1 as usize].1.peers += 1;
         });
         let contradictions = culprits.iter().filter(|it| !self.is_of_claims(it)).count();
-        let mut findings: Vec<Finding> =
+        let mut findings: Vec<MapFinding> =
             culprits.iter().map(|it| self.culprits(it, contradictions == 1)).collect();
         let is_solved = !self.graph.is_exhausted();
-        findings.extend((!is_solved).then_some(Finding::NotSolved));
+        findings.extend((!is_solved).then_some(MapFinding::NotSolved));
         // Those without an interval first: nothing good is known of them.
         nodes.sort_by_key(|(_, node)| {
             let worst = node.ahead.map_or((i64::MAX, u64::MAX), |it| {
@@ -225,12 +230,12 @@ impl Solved<'_> {
             let off =
                 node.ahead.filter(|it| off_ns(it.min_ns, it.max_ns) > self.settings.tolerance_ns);
             let name = || node.name.clone();
-            findings.extend(off.map(|ahead| Finding::Off { node: name(), ahead }));
+            findings.extend(off.map(|ahead| MapFinding::Off { node: name(), ahead }));
             let is_apart = self.graph.heard[*number as usize] && !is_connected[*number as usize];
-            findings.extend((is_apart && is_solved).then(|| Finding::Apart { node: name() }));
+            findings.extend((is_apart && is_solved).then(|| MapFinding::Apart { node: name() }));
         }
         let broken = self.pairs.iter().filter(|pair| pair.is_broken);
-        findings.extend(broken.map(|pair| Finding::Changed {
+        findings.extend(broken.map(|pair| MapFinding::Changed {
             node: self.name(pair.nodes.0),
             peer: self.name(pair.nodes.1),
         }));
@@ -246,7 +251,7 @@ impl Solved<'_> {
             drift_ppm: self.settings.drift_ppm,
             tolerance_ns: self.settings.tolerance_ns,
             median_ahead_of_utc: utc.filter(|_| !self.claims.is_empty()).map(|(min_ns, max_ns)| {
-                Interval { min_ns: max_ns.saturating_neg(), max_ns: min_ns.saturating_neg() }
+                OffsetInterval { min_ns: max_ns.saturating_neg(), max_ns: min_ns.saturating_neg() }
             }),
             nodes: nodes.into_iter().map(|(_, node)| node).collect(),
             links,
@@ -266,9 +271,9 @@ impl Solved<'_> {
             // Bounds of one truth do not cross.
             let max_ns = max_ns.max(min_ns);
             let estimate_ns = self.estimates[node as usize].clamp(min_ns, max_ns);
-            Ahead { estimate_ns, min_ns, max_ns }
+            AheadBounds { estimate_ns, min_ns, max_ns }
         });
-        let of = |claim: &(u32, i64, i64)| Interval { min_ns: claim.1, max_ns: claim.2 };
+        let of = |claim: &(u32, i64, i64)| OffsetInterval { min_ns: claim.1, max_ns: claim.2 };
         let claim = self.claims.binary_search_by_key(&node, |claim| claim.0);
         let claim = claim.ok().map(|index| of(&self.claims[index]));
         Node { name: self.name(node), ahead, claim, peers: 0 }
@@ -278,20 +283,20 @@ impl Solved<'_> {
         it.suspects.iter().any(|vertex| *vertex > self.graph.utc())
     }
 
-    fn culprits(&self, it: &Culprits, is_only: bool) -> Finding {
+    fn culprits(&self, it: &Culprits, is_only: bool) -> MapFinding {
         let suspects = it.suspects.iter().map(|vertex| self.name(*vertex)).collect();
         let steps = it.shown_by.iter().map(|edge| self.graph.edges[*edge as usize]);
         // Between a claim and its node is nothing to see.
-        let steps = steps.map(|edge| Step {
+        let steps = steps.map(|edge| LoopStep {
             from: self.name(edge.from),
             to: self.name(edge.to),
             most_ns: edge.most_ns,
         });
         let shown_by = steps.filter(|step| step.from != step.to).collect();
         if self.is_of_claims(it) {
-            Finding::FalseClaim { suspects, shown_by }
+            MapFinding::FalseClaim { suspects, shown_by }
         } else {
-            Finding::Contradiction { suspects, is_only, shown_by }
+            MapFinding::Contradiction { suspects, is_only, shown_by }
         }
     }
 }
@@ -301,20 +306,20 @@ fn off_ns(min_ns: i64, max_ns: i64) -> i64 {
     min_ns.max(max_ns.saturating_neg()).max(0)
 }
 
-fn link(pair: &Pair, all: (i64, i64), places: &[u32]) -> Link {
-    let all = Interval { min_ns: all.0, max_ns: all.1.max(all.0) };
+fn link(pair: &PairInterval, all: (i64, i64), places: &[u32]) -> Link {
+    let all = OffsetInterval { min_ns: all.0, max_ns: all.1.max(all.0) };
     // There it takes at most max - d, and back d - min. No way is the widening of either,
     // nor what the clocks went apart by since either, which is no more.
     let (sum_ns, no_way_ns) =
         (pair.min_ns.saturating_add(pair.max_ns), pair.widened_ns.saturating_mul(2));
-    let asymmetry = Interval {
+    let asymmetry = OffsetInterval {
         min_ns: sum_ns.saturating_sub(all.max_ns.saturating_mul(2)).saturating_sub(no_way_ns),
         max_ns: sum_ns.saturating_sub(all.min_ns.saturating_mul(2)).saturating_add(no_way_ns),
     };
     let is_certain = asymmetry.min_ns > 0 || asymmetry.max_ns < 0;
     Link {
         nodes: (places[pair.nodes.0 as usize], places[pair.nodes.1 as usize]),
-        measured: Interval { min_ns: pair.min_ns, max_ns: pair.max_ns },
+        measured: OffsetInterval { min_ns: pair.min_ns, max_ns: pair.max_ns },
         all,
         asymmetry: is_certain.then_some(asymmetry),
         samples: pair.samples,

@@ -27,7 +27,7 @@ pub struct Probe {
 
 /// By how much `to`'s clock was ahead of `from`'s: from `min_ns` to `max_ns`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sample {
+pub struct ProbeSample {
     /// Whose clock it is seen from.
     pub from: String,
     /// Whose clock is seen.
@@ -82,7 +82,7 @@ impl Probe {
     ///
     /// # Errors
     /// A time is out of range, or one clock was set meanwhile.
-    pub fn sample(self) -> Result<Sample, Invalid> {
+    pub fn sample(self) -> Result<ProbeSample, Invalid> {
         let Self { from, to, t1_ns, t2_ns, t3_ns, t4_ns } = self;
         if let Some(bad) = [t1_ns, t2_ns, t3_ns, t4_ns]
             .into_iter()
@@ -91,12 +91,12 @@ impl Probe {
             return Err(Invalid::OutOfRange(bad));
         }
         let sample =
-            Sample { from, to, min_ns: t3_ns - t4_ns, max_ns: t2_ns - t1_ns, at_ns: t4_ns };
+            ProbeSample { from, to, min_ns: t3_ns - t4_ns, max_ns: t2_ns - t1_ns, at_ns: t4_ns };
         sample.check().map(|()| sample)
     }
 }
 
-impl Sample {
+impl ProbeSample {
     /// Whether it says something.
     ///
     /// # Errors

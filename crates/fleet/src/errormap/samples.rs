@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use crate::errormap::sample::{Claim, Invalid, Sample};
+use crate::errormap::sample::{Claim, Invalid, ProbeSample};
 
 /// Nodes of a map.
 pub const MOST_NODES: usize = 20_000;
@@ -59,7 +59,7 @@ pub enum Refused {
 pub struct Samples {
     pub(crate) names: Vec<String>,
     index: HashMap<String, u32>,
-    pairs: BTreeMap<(u32, u32), VecDeque<Seen>>,
+    pairs: BTreeMap<(u32, u32), VecDeque<StampedInterval>>,
     claims: BTreeMap<u32, Claim>,
     /// The newest stamp of each node that probed, by its own clock.
     newest_ns: BTreeMap<u32, i64>,
@@ -67,7 +67,7 @@ pub struct Samples {
 
 /// A sample of a pair, whose first clock is the one of the lower number.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct StampedInterval {
     min_ns: i64,
     max_ns: i64,
     /// By the clocks of both.
@@ -76,7 +76,7 @@ struct Seen {
 
 /// What the samples of a pair leave: the second clock is ahead of the first by this.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pair {
+pub(crate) struct PairInterval {
     pub(crate) nodes: (u32, u32),
     pub(crate) min_ns: i64,
     pub(crate) max_ns: i64,
@@ -95,7 +95,7 @@ impl Samples {
     ///
     /// # Errors
     /// It says nothing, or there are too many already.
-    pub fn add(&mut self, sample: &Sample) -> Result<(), Refused> {
+    pub fn add(&mut self, sample: &ProbeSample) -> Result<(), Refused> {
         sample.check()?;
         let (from, to) = (self.number(&sample.from)?, self.number(&sample.to)?);
         let middle_ns = sample.min_ns.midpoint(sample.max_ns);
@@ -104,10 +104,10 @@ impl Samples {
         *newest = sample.at_ns.max(*newest);
         let (key, seen) = if from < to {
             let at_ns = [sample.at_ns, other_ns];
-            ((from, to), Seen { min_ns: sample.min_ns, max_ns: sample.max_ns, at_ns })
+            ((from, to), StampedInterval { min_ns: sample.min_ns, max_ns: sample.max_ns, at_ns })
         } else {
             let at_ns = [other_ns, sample.at_ns];
-            ((to, from), Seen { min_ns: -sample.max_ns, max_ns: -sample.min_ns, at_ns })
+            ((to, from), StampedInterval { min_ns: -sample.max_ns, max_ns: -sample.min_ns, at_ns })
         };
         if self.pairs.len() >= MOST_PAIRS && !self.pairs.contains_key(&key) {
             return Err(Refused::TooMany);
@@ -152,9 +152,9 @@ impl Samples {
     }
 
     /// The intervals of all pairs at that time.
-    pub(crate) fn pairs(&self, as_of_ns: i64, settings: &Settings) -> Vec<Pair> {
+    pub(crate) fn pairs(&self, as_of_ns: i64, settings: &Settings) -> Vec<PairInterval> {
         let ahead_ns = self.roughly_ahead_ns();
-        let left = |(&nodes, seen): (&(u32, u32), &VecDeque<Seen>)| {
+        let left = |(&nodes, seen): (&(u32, u32), &VecDeque<StampedInterval>)| {
             let ahead_ns = [nodes.0, nodes.1].map(|node| ahead_ns[node as usize]);
             left_of(nodes, seen, as_of_ns, ahead_ns, settings)
         };
@@ -163,7 +163,7 @@ impl Samples {
 
     /// By how much each clock is ahead of most, for the ages of what it stamped.
     fn roughly_ahead_ns(&self) -> Vec<i64> {
-        let newest = |(&nodes, seen): (&(u32, u32), &VecDeque<Seen>)| {
+        let newest = |(&nodes, seen): (&(u32, u32), &VecDeque<StampedInterval>)| {
             let last = seen.back()?;
             Some((nodes, last.min_ns.midpoint(last.max_ns)))
         };
@@ -187,7 +187,7 @@ impl Samples {
 
 /// Adds one, in place of the oldest if there are enough: by the first clock or, where that
 /// was set back since, by the second. One that is older than all by both is not taken.
-fn keep(of_pair: &mut VecDeque<Seen>, seen: Seen) {
+fn keep(of_pair: &mut VecDeque<StampedInterval>, seen: StampedInterval) {
     if of_pair.len() == SAMPLES_OF_A_PAIR {
         let replaced = [0, 1].into_iter().find_map(|clock| {
             let (index, oldest) =
@@ -210,20 +210,21 @@ fn widened_ns(as_of_ns: i64, at_ns: i64, settings: &Settings) -> i64 {
 /// What all samples of a pair leave that do not contradict a newer one.
 fn left_of(
     nodes: (u32, u32),
-    seen: &VecDeque<Seen>,
+    seen: &VecDeque<StampedInterval>,
     as_of_ns: i64,
     ahead_ns: [i64; 2],
     settings: &Settings,
-) -> Option<Pair> {
-    let mut left: Option<(Pair, i64)> = None;
+) -> Option<PairInterval> {
+    let mut left: Option<(PairInterval, i64)> = None;
     // By both clocks: one of them may be hours off, or dead since hours.
-    let age_ns = |one: &Seen| {
+    let age_ns = |one: &StampedInterval| {
         let by_clock = one.at_ns.into_iter().zip(ahead_ns).map(|(at_ns, ahead_ns)| {
             as_of_ns.saturating_sub(at_ns.saturating_sub(ahead_ns)).saturating_abs()
         });
         by_clock.max().unwrap_or_default().saturating_add(AGE_ERROR_NS)
     };
-    let mut newest_first: Vec<(i64, &Seen)> = seen.iter().map(|one| (age_ns(one), one)).collect();
+    let mut newest_first: Vec<(i64, &StampedInterval)> =
+        seen.iter().map(|one| (age_ns(one), one)).collect();
     newest_first.sort_by_key(|(age_ns, _)| *age_ns);
     for (age_ns, one) in newest_first {
         let widened_ns = widened_ns(as_of_ns, as_of_ns.saturating_sub(age_ns), settings);
@@ -232,8 +233,16 @@ fn left_of(
         let (width_ns, middle_ns) = (max_ns.saturating_sub(min_ns), min_ns.midpoint(max_ns));
         let Some((pair, narrowest_ns)) = &mut left else {
             let (samples, is_broken) = (1, false);
-            let pair =
-                Pair { nodes, min_ns, max_ns, middle_ns, widened_ns, samples, age_ns, is_broken };
+            let pair = PairInterval {
+                nodes,
+                min_ns,
+                max_ns,
+                middle_ns,
+                widened_ns,
+                samples,
+                age_ns,
+                is_broken,
+            };
             left = Some((pair, width_ns));
             continue;
         };
@@ -253,6 +262,6 @@ fn left_of(
     }
     left.map(|(pair, _)| {
         let middle_ns = pair.middle_ns.clamp(pair.min_ns, pair.max_ns);
-        Pair { middle_ns, ..pair }
+        PairInterval { middle_ns, ..pair }
     })
 }

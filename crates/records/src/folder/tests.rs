@@ -258,7 +258,7 @@ fn comparisons_are_rows_too_but_not_beside_minutes() {
     };
     let root = tempfile::tempdir().unwrap();
     let mut folder = Folder::new(root.path(), "db-1", u64::MAX);
-    folder.write(&Compared::at(DAY, &record)).unwrap();
+    folder.write(&Compared::new(DAY, &record)).unwrap();
     assert_eq!(folder.finish().unwrap(), Packed { rows: 1, left_out: 0 });
     let name = PART.replace("part-", "drift-");
     assert_eq!(names(root.path()).concat(), name);

@@ -17,7 +17,7 @@ pub fn read(path: &Path, take: impl FnMut(&Record) -> Result<(), String>) -> Res
     let kind = Kind::for_path(path).ok();
     let path = if is_unfinished(path) { partial(path) } else { path.to_owned() };
     let file = File::open(&path).map_err(reading(&path))?;
-    let mut taken = Taken { take, count: 0, refused: None };
+    let mut taken = RecordTaker { take, count: 0, refused: None };
     let (mut cut_bytes, mut bad) = (0, BadLines::default());
     if Kind::for_path(&path).is_ok_and(|kind| kind == Kind::Parquet) {
         parquet::read(file, |record| taken.take(&record)).map_err(damaged(&path))?;

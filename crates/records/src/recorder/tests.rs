@@ -155,9 +155,9 @@ fn a_full_disk_keeps_what_was_written() {
 fn a_file_that_was_hardly_begun_is_begun_anew() {
     let folder = tempfile::tempdir().unwrap();
     for (name, lines, form) in [
-        ("a.csv", "a.csv", Form::Csv),
-        ("a.jsonl", "a.jsonl", Form::Json),
-        ("a.parquet", "a.parquet.partial", Form::Csv),
+        ("a.csv", "a.csv", LineForm::Csv),
+        ("a.jsonl", "a.jsonl", LineForm::Json),
+        ("a.parquet", "a.parquet.partial", LineForm::Csv),
     ] {
         let (path, lines) = (folder.path().join(name), folder.path().join(lines));
         for end in 0..form.opening().len() {

@@ -3,16 +3,16 @@ use proptest::prelude::*;
 use super::*;
 use crate::record::Outside;
 
-fn records(bytes: &[u8]) -> Result<(Whole, Vec<Record>), Damage> {
+fn records(bytes: &[u8]) -> Result<(WholeLines, Vec<Record>), Damage> {
     let mut records = Vec::new();
     match read(bytes, |record| records.push(record)) {
         Ok(whole) => Ok((whole, records)),
-        Err(ReadError::Damage(damage)) => Err(damage),
-        Err(ReadError::Io(error)) => panic!("memory does not fail: {error}"),
+        Err(TextError::Damage(damage)) => Err(damage),
+        Err(TextError::Io(error)) => panic!("memory does not fail: {error}"),
     }
 }
 
-fn file(form: Form, records: &[Record]) -> String {
+fn file(form: LineForm, records: &[Record]) -> String {
     let lines = records.iter().map(|record| form.line(record).expect("fit names"));
     [form.opening()].into_iter().chain(lines).collect()
 }
@@ -30,11 +30,11 @@ fn any_record() -> impl Strategy<Value = Record> {
 proptest! {
     #[test]
     fn what_is_written_is_read(records_in in prop::collection::vec(any_record(), 0..20)) {
-        for form in [Form::Csv, Form::Json] {
+        for form in [LineForm::Csv, LineForm::Json] {
             let text = file(form, &records_in);
             let (whole, read) = records(text.as_bytes()).unwrap();
             prop_assert_eq!(&read, &records_in);
-            prop_assert_eq!(whole, Whole { form, bytes: text.len() as u64, cut_bytes: 0, bad: BadLines::default() });
+            prop_assert_eq!(whole, WholeLines { form, bytes: text.len() as u64, cut_bytes: 0, bad: BadLines::default() });
         }
     }
 
@@ -44,7 +44,7 @@ proptest! {
         records_in in prop::collection::vec(any_record(), 1..8),
         share in 0.0..1.0,
     ) {
-        for form in [Form::Csv, Form::Json] {
+        for form in [LineForm::Csv, LineForm::Json] {
             let text = file(form, &records_in);
             let bytes = &text.as_bytes()[..(share * text.len() as f64) as usize];
             let Ok((whole, read)) = records(bytes) else {
@@ -61,7 +61,7 @@ proptest! {
     /// Any bytes: an error, or lines that say exactly what was read.
     #[test]
     fn any_bytes_are_refused_or_meant(form in 0..3usize, tail in any::<Vec<u8>>(), noise in any::<(u16, u8)>()) {
-        let one = [Form::Csv, Form::Json].map(|form| file(form, &[sample(1), sample(2)]));
+        let one = [LineForm::Csv, LineForm::Json].map(|form| file(form, &[sample(1), sample(2)]));
         let mut bytes = one.get(form).cloned().unwrap_or_default().into_bytes();
         if let Some(byte) = bytes.get_mut(usize::from(noise.0) % 400) {
             *byte = noise.1;
@@ -75,8 +75,8 @@ proptest! {
             let again = file(whole.form, &read);
             let kept = &bytes[..whole.bytes as usize];
             match whole.form {
-                Form::Csv => prop_assert_eq!(again.as_bytes(), kept),
-                Form::Json => prop_assert_eq!(records(again.as_bytes()).unwrap().1, read),
+                LineForm::Csv => prop_assert_eq!(again.as_bytes(), kept),
+                LineForm::Json => prop_assert_eq!(records(again.as_bytes()).unwrap().1, read),
             }
         }
     }
@@ -100,7 +100,7 @@ fn what_is_no_record_says_what_was_found() {
     assert!(damage("{\"parachron_drift\":2}\n").starts_with("has another version"));
     assert!(damage("PAR1drift\u{1}").contains("found \"PAR1drift"));
     assert!(damage(JSON_MARK).contains("expected more than the first line"));
-    let heading = Form::Csv.opening();
+    let heading = LineForm::Csv.opening();
     assert!(damage(heading.trim_end()).contains("is not a record"));
     assert!(damage(&format!("{CSV_MARK}\nboot\n")).ends_with("found \"boot\""));
     assert_eq!(
@@ -113,7 +113,7 @@ fn what_is_no_record_says_what_was_found() {
     {
         assert!(damage(&format!("{heading}{line}\n")).contains("line 3"), "{line}");
     }
-    assert!(damage(&format!("{}{{}}\n", Form::Json.opening())).contains("line 2"));
+    assert!(damage(&format!("{}{{}}\n", LineForm::Json.opening())).contains("line 2"));
     let endless = format!("{heading}{}", "7".repeat(LONGEST_LINE as usize + 1));
     assert!(damage(&endless).contains("line 3"));
 }
@@ -121,7 +121,7 @@ fn what_is_no_record_says_what_was_found() {
 /// As a power failure leaves it: zeros where lines were, and good ones after.
 #[test]
 fn a_bad_line_costs_only_itself() {
-    for form in [Form::Csv, Form::Json] {
+    for form in [LineForm::Csv, LineForm::Json] {
         let good: Vec<Record> = (0..4).map(sample).collect();
         let bad = format!("{}{}\n", "\0".repeat(700), form.line(&good[0]).unwrap().trim_end());
         let text = file(form, &good[..2]) + &bad + &form.line(&good[2]).unwrap();
@@ -139,8 +139,8 @@ fn a_bad_line_costs_only_itself() {
 fn a_name_that_would_break_the_line_is_not_written() {
     for name in ["a,b", "a\nb", "a\"b"] {
         let record = Record { reference: name.into(), ..sample(1) };
-        assert_eq!(Form::Csv.line(&record), None);
-        let line = Form::Json.line(&record).unwrap();
+        assert_eq!(LineForm::Csv.line(&record), None);
+        let line = LineForm::Json.line(&record).unwrap();
         assert_eq!(line.matches('\n').count(), 1);
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use e2e::chronyd::Chronyd;
 use e2e::{Need, Program};
-use exporter::pair::{Clock, Networks, Prober, Responder};
+use exporter::pair::{Networks, NodeClock, Prober, Responder};
 
 cases! {
     Shared &[Need::Root, Need::Loopback, Need::Tool("chronyd")] =>
@@ -20,7 +20,7 @@ fn pair_asks_chronyd_when_its_reply_was_sent(_: &Program) {
     let chronyd = Chronyd::start("local stratum 5");
     let mut prober = Prober::default();
     for _ in 0..4 {
-        let times = prober.probe(chronyd.ntp, Duration::from_secs(10), Clock::default());
+        let times = prober.probe(chronyd.ntp, Duration::from_secs(10), NodeClock::default());
         let [t1, t2, t3, t4] = times.expect("a reply").ns;
         assert!(prober.is_interleaved());
         // It has this machine's clock; chronyd blurs what is below its precision, 1 us here.
@@ -33,7 +33,7 @@ fn pair_asks_chronyd_when_its_reply_was_sent(_: &Program) {
 fn pair_tells_chronyd_when_its_reply_was_sent(_: &Program) {
     let address: SocketAddr = "127.0.0.1:0".parse().expect("an address");
     let networks: Networks = "127.0.0.0/8".parse().expect("a network");
-    let responder = Responder::bind(address, networks, Clock::default()).expect("a port");
+    let responder = Responder::bind(address, networks, NodeClock::default()).expect("a port");
     let port = responder.address().expect("its own").port();
     std::thread::spawn(move || responder.run());
     let line = format!("server 127.0.0.1 port {port} xleave minpoll 0 maxpoll 0 iburst");

@@ -2,13 +2,13 @@
 
 use instruments::measurements::{ReadPath, Spread};
 
-use super::report::{BenchReport, Run};
+use super::report::{BenchReport, SourceRun};
 use super::tables::slices;
-use crate::output::table::{Cell, Column, Table};
+use crate::output::table::{Cell, Column, ReportTable};
 
 /// The whole report.
 pub(super) fn render(report: &BenchReport) -> String {
-    let mut csv = Figures(Table::new(
+    let mut csv = FigureTable(ReportTable::new(
         "",
         ["clocksource", "measurement", "subject", "figure", "unit", "value"].map(Column::words),
     ));
@@ -19,15 +19,15 @@ pub(super) fn render(report: &BenchReport) -> String {
     csv.0.csv()
 }
 
-struct Figures(Table);
+struct FigureTable(ReportTable);
 
-impl Figures {
-    fn add(&mut self, run: &Run, what: [&str; 4], value: f64) {
+impl FigureTable {
+    fn add(&mut self, run: &SourceRun, what: [&str; 4], value: f64) {
         let cells = [run.source()].into_iter().chain(what).map(Cell::from);
         self.0.row(cells.chain([Cell::figure(value, 0)]));
     }
 
-    fn spread(&mut self, run: &Run, subject: &str, unit: &str, spread: Spread) {
+    fn spread(&mut self, run: &SourceRun, subject: &str, unit: &str, spread: Spread) {
         let figures = [
             ("min", spread.min),
             ("median", spread.median),
@@ -39,7 +39,7 @@ impl Figures {
         }
     }
 
-    fn clocks(&mut self, run: &Run) {
+    fn clocks(&mut self, run: &SourceRun) {
         let found = &run.measurements;
         for cost in &found.costs {
             self.spread(run, &cost.call, "ns", cost.ns);
@@ -84,7 +84,7 @@ impl Figures {
         }
     }
 
-    fn loads(&mut self, run: &Run) {
+    fn loads(&mut self, run: &SourceRun) {
         for load in &run.throughput {
             let subject = format!("{} by {}", load.load, load.copies);
             let (slowest, fastest) = slices(load);

@@ -2,8 +2,8 @@
 
 use instruments::measurements::CallCost;
 
-use super::report::{Run, short_name};
-use crate::output::table::{Column, Table};
+use super::report::{SourceRun, short_name};
+use crate::output::table::{Column, ReportTable};
 use instruments::figures::whole_time;
 
 /// Characters a histogram is wide.
@@ -13,12 +13,12 @@ const WIDTH: usize = 52;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// A logarithmic axis of times.
-struct Axis {
+struct HistogramAxis {
     from_ns: f64,
     octaves: f64,
 }
 
-impl Axis {
+impl HistogramAxis {
     /// One that spans all samples of `costs`.
     fn over(costs: &[CallCost]) -> Option<Self> {
         let edges = || costs.iter().flat_map(|cost| &cost.histogram).map(|bin| bin.0);
@@ -68,11 +68,11 @@ impl Axis {
 }
 
 /// The histograms of `run`'s costs.
-pub(super) fn table(run: &Run) -> Option<Table> {
+pub(super) fn table(run: &SourceRun) -> Option<ReportTable> {
     let costs = &run.measurements.costs;
-    let axis = Axis::over(costs)?;
+    let axis = HistogramAxis::over(costs)?;
     let columns = [Column::names("call"), Column::names(axis.labels())];
-    let mut table = Table::new("Samples by cost (both axes logarithmic)", columns);
+    let mut table = ReportTable::new("Samples by cost (both axes logarithmic)", columns);
     for cost in costs {
         table.row([short_name(&cost.call).into(), axis.bars(cost).into()]);
     }

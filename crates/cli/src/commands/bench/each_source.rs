@@ -12,11 +12,11 @@ use std::time::Duration;
 use inspect::clocksource_switch::{SwitchError, Switchboard};
 use inspect::restore_guard::RestoreGuard;
 
-use super::report::Run;
+use super::report::SourceRun;
 use super::{Bench, SourceSession};
 use crate::commands::helpers::{self, Helper};
 use crate::error::CliError;
-use crate::output::progress::Progress;
+use crate::output::progress::TerminalProgress;
 use crate::output::table::{width, wrap};
 
 const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -55,11 +55,11 @@ pub(super) fn announce(bench: &Bench) -> Result<String, CliError> {
 }
 
 /// Measures under each source.
-pub(super) fn run(bench: &Bench) -> Result<Vec<Run>, CliError> {
+pub(super) fn run(bench: &Bench) -> Result<Vec<SourceRun>, CliError> {
     let board = Switchboard::live();
     let (first, sources) = sources(&board)?;
     let count = u32::try_from(sources.len()).unwrap_or(u32::MAX);
-    let progress = Progress::new(bench.expected() * count);
+    let progress = TerminalProgress::new(bench.expected() * count);
     if sources.len() == 1 {
         let mut session = SourceSession::new(bench);
         session.round(1, &|what| progress.doing(what));
@@ -108,8 +108,8 @@ fn in_turns(
     bench: &Bench,
     board: &Switchboard,
     sources: &[String],
-    progress: &Progress,
-) -> Result<Vec<Run>, CliError> {
+    progress: &TerminalProgress,
+) -> Result<Vec<SourceRun>, CliError> {
     let mut sessions: Vec<_> = sources.iter().map(|_| SourceSession::new(bench)).collect();
     for _ in 0..ROUNDS {
         for (source, session) in sources.iter().zip(&mut sessions) {
@@ -132,7 +132,7 @@ fn turn(
     board: &Switchboard,
     source: &str,
     session: &mut SourceSession,
-    progress: &Progress,
+    progress: &TerminalProgress,
 ) -> Result<(), CliError> {
     progress.doing(&format!("{source}: switching"));
     match board.switch_to(source) {

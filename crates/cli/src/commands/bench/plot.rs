@@ -18,7 +18,7 @@ const LABELS: i32 = 230;
 /// The picture as the text of an SVG file.
 pub(super) fn svg(report: &BenchReport) -> Result<String, CliError> {
     let top = 112;
-    let costs = costs::Panel::of(&report.runs);
+    let costs = costs::CostPanel::new(&report.runs);
     let loads_top = top + costs.height();
     picture(loads_top + loads::height(&report.runs) + 16, |canvas| {
         canvas.bold("Cost of a clock read", (20, 30), 22, INK)?;

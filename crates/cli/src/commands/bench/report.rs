@@ -10,14 +10,14 @@ pub(crate) struct BenchReport {
     /// Version of Parachron.
     pub(crate) version: String,
     /// Which machine.
-    pub(crate) machine: Machine,
+    pub(crate) machine: MachineIdentity,
     /// One run for each clocksource, in the order measured.
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Vec<SourceRun>,
 }
 
 /// The machine measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Machine {
+pub(crate) struct MachineIdentity {
     /// Kernel release.
     pub(crate) kernel: String,
     /// Processor model.
@@ -28,7 +28,7 @@ pub(crate) struct Machine {
 
 /// What was measured under one clocksource.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct Run {
+pub(crate) struct SourceRun {
     /// Clocks.
     #[serde(flatten)]
     pub(crate) measurements: Measurements,
@@ -36,7 +36,7 @@ pub(crate) struct Run {
     pub(crate) throughput: Vec<Throughput>,
 }
 
-impl Machine {
+impl MachineIdentity {
     /// This machine.
     pub(crate) fn this() -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Machine {
     }
 }
 
-impl Run {
+impl SourceRun {
     /// Name of the clocksource, or `unknown`.
     pub(crate) fn source(&self) -> &str {
         self.measurements.clocksource.as_deref().unwrap_or("unknown")

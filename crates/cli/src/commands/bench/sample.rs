@@ -4,7 +4,7 @@ use instruments::measurements::{
     CallCost, Granularity, Measurements, Order, ReadPath, Skew, Spread, Throughput, TscRate,
 };
 
-use super::report::{BenchReport, Machine, Run};
+use super::report::{BenchReport, MachineIdentity, SourceRun};
 
 fn cost(call: &str, median: f64, path: ReadPath) -> CallCost {
     let ns =
@@ -22,7 +22,7 @@ fn cost(call: &str, median: f64, path: ReadPath) -> CallCost {
 }
 
 /// A run under `source`, where a clock read costs `ns`.
-pub(super) fn run(source: &str, ns: f64) -> Run {
+pub(super) fn run(source: &str, ns: f64) -> SourceRun {
     let entered = if ns > 500.0 { 1000 } else { 0 };
     let path = ReadPath::Counted { calls: 1000, entered };
     let mut measurements = Measurements {
@@ -76,7 +76,7 @@ pub(super) fn run(source: &str, ns: f64) -> Run {
         over_s: 0.75,
     };
     let slower = 1.0 - ns / 1e5;
-    Run {
+    SourceRun {
         measurements,
         throughput: vec![
             load("pipe-based context switching", "loops/s", 1, 236_058.4 * slower),
@@ -87,10 +87,14 @@ pub(super) fn run(source: &str, ns: f64) -> Run {
 }
 
 /// A report of `runs`.
-pub(super) fn report(runs: Vec<Run>) -> BenchReport {
+pub(super) fn report(runs: Vec<SourceRun>) -> BenchReport {
     BenchReport {
         version: "0.1.0".into(),
-        machine: Machine { kernel: "6.18.0".into(), cpu: Some("AMD EPYC".into()), cpus: 128 },
+        machine: MachineIdentity {
+            kernel: "6.18.0".into(),
+            cpu: Some("AMD EPYC".into()),
+            cpus: 128,
+        },
         runs,
     }
 }

@@ -4,9 +4,9 @@ use instruments::measurements::{CallCost, ReadPath, Throughput};
 use instruments::throughput::change;
 
 use super::distribution;
-use super::report::{BenchReport, Run, short_name};
+use super::report::{BenchReport, SourceRun, short_name};
 use crate::output::Format;
-use crate::output::table::{Cell, Column, Table};
+use crate::output::table::{Cell, Column, ReportTable};
 use instruments::figures::{count, three_digits, time, whole_time};
 
 /// The whole report in `format`, which is text or Markdown.
@@ -32,7 +32,7 @@ pub(super) fn render(report: &BenchReport, format: Format) -> String {
 }
 
 /// Costs of the calls under one clocksource.
-fn costs(run: &Run) -> Table {
+fn costs(run: &SourceRun) -> ReportTable {
     let title = match &run.measurements.tsc_rate {
         Some(rate) => format!(
             "Cost of a call under clocksource {} ({} {:.3} MHz ± {} ppm)",
@@ -44,7 +44,7 @@ fn costs(run: &Run) -> Table {
         None => format!("Cost of a call under clocksource {}", run.source()),
     };
     let figure = |heading| Column::figures(heading, "ns");
-    let mut table = Table::new(
+    let mut table = ReportTable::new(
         title,
         [
             Column::names("call"),
@@ -111,8 +111,8 @@ pub(super) fn served_by(path: ReadPath) -> String {
 }
 
 /// How each clock advances.
-fn clocks(run: &Run) -> Table {
-    let mut table = Table::new(
+fn clocks(run: &SourceRun) -> ReportTable {
+    let mut table = ReportTable::new(
         "Steps and order of each clock",
         [
             Column::names("clock"),
@@ -143,8 +143,8 @@ fn clocks(run: &Run) -> Table {
 }
 
 /// TSCs against each other.
-fn skews(run: &Run) -> Table {
-    let mut table = Table::new(
+fn skews(run: &SourceRun) -> ReportTable {
+    let mut table = ReportTable::new(
         "Offset between the TSCs of two CPUs, by round trips of a token",
         [
             Column::names("CPUs"),
@@ -165,7 +165,7 @@ fn skews(run: &Run) -> Table {
 }
 
 /// Work done per second; for other sources than the first, compared with it.
-fn loads(runs: &[Run], run: &Run) -> Table {
+fn loads(runs: &[SourceRun], run: &SourceRun) -> ReportTable {
     let first = runs.first().filter(|first| *first != run);
     let mut columns = vec![
         Column::words("load"),
@@ -178,7 +178,8 @@ fn loads(runs: &[Run], run: &Run) -> Table {
         .extend(first.map(|first| {
             Column::figures(format!("compared\nwith {}", broken(first.source())), "")
         }));
-    let mut table = Table::new(format!("Work done under clocksource {}", run.source()), columns);
+    let mut table =
+        ReportTable::new(format!("Work done under clocksource {}", run.source()), columns);
     for load in &run.throughput {
         let figure = |value: f64| Cell::figure_as(rate(value), value);
         let (slowest, fastest) = slices(load);
@@ -219,7 +220,7 @@ pub(super) fn slices(load: &Throughput) -> (f64, f64) {
     (slowest, load.slices.iter().copied().fold(0.0, f64::max))
 }
 
-fn compared_with(first: &Run, load: &Throughput) -> Cell {
+fn compared_with(first: &SourceRun, load: &Throughput) -> Cell {
     let like = first.throughput.iter().find(|other| other.is_like(load));
     like.and_then(|other| change(other, load)).map_or(Cell::none(), |change| {
         let digits = if change.bound_percent < 10.0 { 1 } else { 0 };
@@ -229,9 +230,9 @@ fn compared_with(first: &Run, load: &Throughput) -> Cell {
 }
 
 /// What could not be measured.
-fn missing(run: &Run) -> Table {
+fn missing(run: &SourceRun) -> ReportTable {
     let columns = [Column::names("not measured"), Column::words("reason")];
-    let mut table = Table::new("", columns);
+    let mut table = ReportTable::new("", columns);
     for missing in &run.measurements.not_measured {
         table.row([missing.what.as_str().into(), missing.why.as_str().into()]);
     }
@@ -239,11 +240,11 @@ fn missing(run: &Run) -> Table {
 }
 
 /// Median and p99 of every call, a column for each source.
-fn side_by_side(runs: &[Run]) -> [Table; 2] {
+fn side_by_side(runs: &[SourceRun]) -> [ReportTable; 2] {
     let table = |title: &str, pick: fn(&CallCost) -> f64| {
         let sources = runs.iter().map(|run| Column::figures(broken(run.source()), "ns"));
         let columns = [Column::names("call")].into_iter().chain(sources);
-        let mut table = Table::new(title, columns);
+        let mut table = ReportTable::new(title, columns);
         for cost in &runs[0].measurements.costs {
             let cells = runs.iter().map(|run| match run.cost(&cost.call) {
                 Some(cost) if matches!(cost.path, ReadPath::Counted { entered: 1.., .. }) => {

@@ -6,7 +6,7 @@ use facts::cpu::{Hypervisor, HypervisorKind};
 use facts::kernel::LogEvent;
 
 /// The reason, as far as the facts show it.
-pub(super) fn why(name: &str, facts: &Facts) -> String {
+pub(super) fn reason(name: &str, facts: &Facts) -> String {
     if let Some(why) = facts.clocksources.available.unknown() {
         return why.to_string();
     }

@@ -81,12 +81,12 @@ pub(crate) struct SourceRead {
     pub(crate) from: String,
     /// Trial calls, and how many of them entered the kernel; null unless
     /// counted.
-    pub(crate) counted: Option<Counted>,
+    pub(crate) counted: Option<TrialCalls>,
 }
 
 /// Trial calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-pub(crate) struct Counted {
+pub(crate) struct TrialCalls {
     /// Calls made.
     pub(crate) calls: u64,
     /// Of them, those that entered the kernel.
@@ -155,7 +155,7 @@ fn source(
     Source {
         available: is_available,
         current,
-        why_not_available: (!is_available).then(|| absent::why(&name, facts)),
+        why_not_available: (!is_available).then(|| absent::reason(&name, facts)),
         rating: known.map(|known| rating(known, available)),
         resolution: known.map(|known| resolution(known, facts, measured)),
         read_path: SourceRead {
@@ -251,7 +251,7 @@ fn read_path(known: Option<&KnownSource>, facts: &Facts, counted: Option<ReadPat
             _ => ReadPlace::Depends,
         };
         let from = "counted".to_owned();
-        let counted = Some(Counted { calls, entered });
+        let counted = Some(TrialCalls { calls, entered });
         return SourceRead { place, read, tsc_exits: false, from, counted };
     }
     let (place, from) = match known {

@@ -1,14 +1,14 @@
 //! The report as a table.
 
-use super::report::{ClocksReport, Counted, Rating, Resolution, Source, SourceCost};
-use crate::output::table::{Cell, Column, Table};
+use super::report::{ClocksReport, Rating, Resolution, Source, SourceCost, TrialCalls};
+use crate::output::table::{Cell, Column, ReportTable};
 use crate::output::{Format, printable};
 use facts::clocksource::known::ReadPlace;
 use instruments::figures::{count, three_digits, time, whole_time};
 
 /// Renders `report` for people or programs.
 pub(super) fn render(report: &ClocksReport, format: Format) -> String {
-    let mut table = Table::new(
+    let mut table = ReportTable::new(
         "Clock sources, cheapest first",
         [
             Column::names("source"),
@@ -113,7 +113,7 @@ fn cost(source: &Source) -> Cell {
     }
 }
 
-fn notes(report: &ClocksReport, table: &mut Table) {
+fn notes(report: &ClocksReport, table: &mut ReportTable) {
     for (what, unknown) in
         [("available", report.available.unknown()), ("current", report.current.unknown())]
     {
@@ -134,7 +134,7 @@ fn notes(report: &ClocksReport, table: &mut Table) {
                 three_digits(cost.ns.max),
             ));
         }
-        if let Some(Counted { calls, entered }) = source.read_path.counted {
+        if let Some(TrialCalls { calls, entered }) = source.read_path.counted {
             table.note(format!(
                 "read path: {} of {} calls entered the kernel under {}; for other sources by the \
                  kernel's source code.",

@@ -4,13 +4,13 @@ use doctor::finding::{Diagnosis, Remedy};
 use doctor::fleet::FleetReport;
 use doctor::report_text::name_of;
 
-use crate::output::table::{Cell, Column, Table};
+use crate::output::table::{Cell, Column, ReportTable};
 
 const COLUMNS: [&str; 7] = ["severity", "rule", "what", "evidence", "why", "remedies", "source"];
 
 /// The report.
 pub(super) fn render(diagnosis: &Diagnosis, verbose: bool) -> String {
-    let mut table = Table::new("", COLUMNS.map(Column::words));
+    let mut table = ReportTable::new("", COLUMNS.map(Column::words));
     for row in rows(diagnosis, verbose) {
         table.row(row);
     }
@@ -20,7 +20,7 @@ pub(super) fn render(diagnosis: &Diagnosis, verbose: bool) -> String {
 /// The reports of several machines, each row with its machine first.
 pub(super) fn render_fleet(fleet: &FleetReport, verbose: bool) -> String {
     let columns = ["machine"].into_iter().chain(COLUMNS).map(Column::words);
-    let mut table = Table::new("", columns);
+    let mut table = ReportTable::new("", columns);
     for report in &fleet.machines {
         for row in rows(&report.diagnosis, verbose) {
             let machine = Cell::from(report.origin.name().to_owned());

@@ -9,7 +9,7 @@ use doctor::report_text::{self, name_of};
 use doctor::selection::RuleSelection;
 
 use super::markdown::{self, plain};
-use super::{Args, Output, csv, examined, exit_code};
+use super::{Args, DoctorOutput, csv, examined, exit_code};
 use crate::error::{COULD_NOT, CliError};
 use crate::output::table::{width, wrap};
 use crate::output::{self, Format, printable};
@@ -38,7 +38,7 @@ pub(super) fn run(args: &Args, selection: &RuleSelection) -> Result<ExitCode, Cl
         Format::Text => output::text(&text(&fleet, args.verbose, output::colours()))?,
         Format::Markdown => output::text(&markdown(&fleet, args.verbose))?,
         Format::Csv => output::text(&csv::render_fleet(&fleet, args.verbose))?,
-        Format::Json => output::json(&Output::Fleet(fleet))?,
+        Format::Json => output::json(&DoctorOutput::Fleet(fleet))?,
     }
     for failure in &failures {
         failure.print();

@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use super::markdown::plain;
 use crate::error::CliError;
-use crate::output::table::{Cell, Column, Table, width, wrap};
+use crate::output::table::{Cell, Column, ReportTable, width, wrap};
 use crate::output::{self, Format};
 
 /// A rule for programs.
 #[derive(Serialize)]
-struct Row {
+struct RuleRow {
     rule: &'static str,
     checks: &'static str,
     source: &'static str,
@@ -29,7 +29,7 @@ pub(super) fn print(format: Format) -> Result<ExitCode, CliError> {
         Format::Json => {
             let rows: Vec<_> = RULES
                 .iter()
-                .map(|rule| Row { rule: rule.name, checks: rule.checks, source: rule.source })
+                .map(|rule| RuleRow { rule: rule.name, checks: rule.checks, source: rule.source })
                 .collect();
             output::json(&rows)?;
         }
@@ -52,7 +52,7 @@ fn text() -> String {
 }
 
 fn csv() -> String {
-    let mut table = Table::new("", ["rule", "checks", "source"].map(Column::words));
+    let mut table = ReportTable::new("", ["rule", "checks", "source"].map(Column::words));
     for rule in RULES {
         table.row([rule.name, rule.checks, rule.source].map(Cell::from));
     }

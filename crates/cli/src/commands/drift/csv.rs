@@ -4,7 +4,7 @@
 use inspect::comparison::PairReport;
 
 use super::report::DriftReport;
-use crate::output::table::{Cell, Column, Table};
+use crate::output::table::{Cell, Column, ReportTable};
 
 /// The rows, with a heading.
 pub(super) fn render(report: &DriftReport) -> String {
@@ -24,7 +24,7 @@ pub(super) fn render(report: &DriftReport) -> String {
     ];
     let names = ["clock", "reference"].map(Column::names);
     let figures = figures.map(|(heading, unit)| Column::figures(heading, unit));
-    let mut table = Table::new("", names.into_iter().chain(figures));
+    let mut table = ReportTable::new("", names.into_iter().chain(figures));
     for pair in &report.pairs {
         table.row(row(pair));
     }

@@ -7,7 +7,7 @@ use inspect::comparison::{Pair, PairReport};
 use super::report::DriftReport;
 use super::text::frequency;
 use crate::error::CliError;
-use crate::output::plot::axis::Axis;
+use crate::output::plot::axis::PlotAxis;
 use crate::output::plot::canvas::{self, Canvas, DrawError, INK, MUTED, Side};
 use crate::output::plot::{RIGHT, colour, picture};
 use instruments::figures::{signed, time};
@@ -69,8 +69,8 @@ fn deviations(canvas: &Canvas<'_>, report: &DriftReport, top: i32) -> Result<(),
         points().map(value).fold((low, high), |(low, high), v| (low.min(v), high.max(v)))
     };
     let (tau, deviation) = (span(|point| point.tau_s), span(|point| point.deviation * 1e6));
-    let across = Axis::log(tau.0, tau.1, LEFT, RIGHT - 30);
-    let upright = Axis::log(deviation.0, deviation.1, top + PANEL, top);
+    let across = PlotAxis::log(tau.0, tau.1, LEFT, RIGHT - 30);
+    let upright = PlotAxis::log(deviation.0, deviation.1, top + PANEL, top);
     upright.draw_upright(canvas, (LEFT, RIGHT - 30), |ppm| format!("{ppm}"))?;
     across.draw(canvas, (top, top + PANEL), |s| time(s * 1e9))?;
     for (index, pair) in report.pairs.iter().enumerate() {

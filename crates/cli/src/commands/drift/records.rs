@@ -38,7 +38,7 @@ impl Sink {
             Self::Folder(folder) => {
                 let unix_s = linux::clock::pair()?.realtime_ns / 1_000_000_000;
                 let unix_s = i64::try_from(unix_s).unwrap_or(i64::MAX);
-                records.iter().try_for_each(|record| folder.write(&Compared::at(unix_s, record)))
+                records.iter().try_for_each(|record| folder.write(&Compared::new(unix_s, record)))
             }
         }
         .map_err(failed)

@@ -49,7 +49,7 @@ pub(crate) struct NotHeld {
 
 impl NotHeld {
     /// Of a limit that was not checked.
-    pub(super) fn of(unchecked: &Unchecked) -> Self {
+    pub(super) fn from_unchecked(unchecked: &Unchecked) -> Self {
         match unchecked {
             Unchecked::Frequency(clocks) => {
                 let clocks: Vec<&str> = clocks.iter().map(|clock| clock.name()).collect();
@@ -77,7 +77,7 @@ impl NotHeld {
 
 impl DriftReport {
     /// Of an outcome, with findings that are not in it.
-    pub(super) fn of(
+    pub(super) fn from_outcome(
         outcome: Outcome,
         budget: Budget,
         elapsed: Duration,
@@ -92,7 +92,7 @@ impl DriftReport {
             tsc_frequency: outcome.tsc_frequency,
             not_measured: outcome.not_measured,
             budget,
-            not_held: outcome.unchecked.iter().map(NotHeld::of).collect(),
+            not_held: outcome.unchecked.iter().map(NotHeld::from_unchecked).collect(),
             notes,
             disturbed: outcome.disturbances.iter().map(sentence).collect(),
         }

@@ -6,7 +6,7 @@ use ::records::{Record, is_unfinished};
 use inspect::comparison::{ClockName, stopwatch};
 
 use super::records;
-use super::run::Run;
+use super::run::DriftRun;
 use crate::error::CliError;
 
 /// What is taken of a record, and what for.
@@ -20,7 +20,7 @@ pub(super) struct Resuming<'a> {
     pub(super) by_stopwatch: bool,
 }
 
-impl Run {
+impl DriftRun {
     /// Adds what an earlier run recorded, and continues its file. A run that only
     /// computes leaves the file as it is; but from what a killed run left of a
     /// Parquet file, it makes that.

@@ -16,7 +16,7 @@ use super::report::DriftReport;
 use crate::error::{CliError, cannot_wait};
 
 /// A run.
-pub(super) struct Run {
+pub(super) struct DriftRun {
     pub(super) session: Session,
     /// The kernel's name of this boot.
     pub(super) boot: String,
@@ -26,7 +26,7 @@ pub(super) struct Run {
     elapsed: Duration,
 }
 
-impl Run {
+impl DriftRun {
     /// Nothing compared yet, nothing recorded.
     pub(super) fn new(clocks: Clocks, references: Vec<Reference>, boot: String) -> Self {
         Self {
@@ -112,7 +112,7 @@ impl Run {
     /// Not one comparison was made.
     pub(super) fn report(&self, budget: Budget) -> Result<DriftReport, CliError> {
         let outcome = self.session.outcome(budget).map_err(|nothing| nothing_measured(&nothing))?;
-        Ok(DriftReport::of(outcome, budget, self.elapsed, self.notes.clone()))
+        Ok(DriftReport::from_outcome(outcome, budget, self.elapsed, self.notes.clone()))
     }
 }
 

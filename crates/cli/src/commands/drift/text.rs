@@ -7,7 +7,7 @@ use instruments::drift::{Drift, Frequency};
 
 use super::report::DriftReport;
 use super::verdicts;
-use crate::output::table::{Cell, Column, Table, width, wrap};
+use crate::output::table::{Cell, Column, ReportTable, width, wrap};
 use crate::output::{Format, printable};
 use instruments::figures::{count, signed, time};
 
@@ -17,7 +17,7 @@ pub(super) fn render(report: &DriftReport, format: Format) -> String {
     references.dedup();
     references.sort_unstable();
     references.dedup();
-    let mut tables: Vec<Table> =
+    let mut tables: Vec<ReportTable> =
         references.into_iter().map(|reference| figures(report, reference)).collect();
     tables.extend([moves(report), stability(report)]);
     tables.retain(|table| !table.is_empty());
@@ -27,10 +27,10 @@ pub(super) fn render(report: &DriftReport, format: Format) -> String {
 }
 
 /// A row a clock.
-fn figures(report: &DriftReport, reference: &str) -> Table {
+fn figures(report: &DriftReport, reference: &str) -> ReportTable {
     let pairs = || report.pairs.iter().filter(|pair| pair.reference == reference);
     let longest_s = pairs().map(|pair| pair.drift.span_s).fold(0.0, f64::max);
-    let mut table = Table::new(
+    let mut table = ReportTable::new(
         format!("Drift against {}, over {}", printable(reference), span(longest_s)),
         [
             Column::names("clock"),
@@ -102,8 +102,8 @@ fn digits(drift: &Drift) -> usize {
 }
 
 /// Steps and changes of frequency.
-fn moves(report: &DriftReport) -> Table {
-    let mut table = Table::new(
+fn moves(report: &DriftReport) -> ReportTable {
+    let mut table = ReportTable::new(
         "Steps and changes of frequency",
         [
             Column::names("clock"),
@@ -136,8 +136,8 @@ fn moves(report: &DriftReport) -> Table {
 }
 
 /// Allan deviations: a column a pair would not fit, so a row each.
-fn stability(report: &DriftReport) -> Table {
-    let mut table = Table::new(
+fn stability(report: &DriftReport) -> ReportTable {
+    let mut table = ReportTable::new(
         "Stability: overlapping Allan deviation by tau, ppm",
         [Column::names("clock"), Column::names("against"), Column::words("tau: deviation")],
     );

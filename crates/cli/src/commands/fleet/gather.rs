@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use exporter::pair::{self, Client, Tally};
+use exporter::pair::{self, Client, SampleTally};
 use fleet::errormap::Samples;
 
 use crate::error::{CliError, note};
@@ -22,7 +22,7 @@ const FEDERATION_TIMEOUT: Duration = Duration::from_secs(60);
 const AT_A_TIME: usize = 64;
 
 /// Where samples come from.
-pub(super) struct Sources<'a> {
+pub(super) struct SampleSources<'a> {
     /// Files of JSON lines.
     pub(super) files: &'a [PathBuf],
     /// Pages of exporters.
@@ -34,7 +34,7 @@ pub(super) struct Sources<'a> {
 }
 
 /// The samples of all sources; one that does not reply is named and left out.
-pub(super) fn samples(sources: &Sources<'_>) -> Result<Samples, CliError> {
+pub(super) fn samples(sources: &SampleSources<'_>) -> Result<Samples, CliError> {
     let client = match sources.http_config {
         None => Client::default(),
         Some(path) => Client::from_file(path).map_err(|why| CliError::Failed {
@@ -93,7 +93,7 @@ fn pages(client: &Client, urls: &[String]) -> BTreeMap<usize, Result<String, Err
     pages.into_iter().collect()
 }
 
-fn read(path: &Path, samples: &mut Samples) -> Result<Tally, CliError> {
+fn read(path: &Path, samples: &mut Samples) -> Result<SampleTally, CliError> {
     let read = File::open(path).and_then(|file| pair::read(BufReader::new(file), samples));
     read.map_err(|error| CliError::Failed {
         cause: format!("cannot read {}: {error}", path.display()),
@@ -102,7 +102,7 @@ fn read(path: &Path, samples: &mut Samples) -> Result<Tally, CliError> {
 }
 
 /// The number of samples taken; notes how many were not.
-fn report(source: &str, tally: &Tally) -> u64 {
+fn report(source: &str, tally: &SampleTally) -> u64 {
     if let Some(why) = &tally.why {
         note(&format!(
             "{source}: {} of {} samples left out: {why}",

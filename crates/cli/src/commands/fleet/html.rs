@@ -34,7 +34,7 @@ pub(super) fn page(map: &Map) -> Result<String, CliError> {
             uneven
         ])
     };
-    let finding = |it: &fleet::errormap::Finding| {
+    let finding = |it: &fleet::errormap::MapFinding| {
         let kind = serde_json::to_value(it).unwrap_or_default();
         let nodes = [&kind["node"], &kind["peer"]].into_iter().filter(|it| it.is_string());
         let suspects = kind["suspects"].as_array().into_iter().flatten();

@@ -9,7 +9,7 @@ use instruments::figures;
 use serde_json::Value;
 
 use crate::error::{CliError, note};
-use crate::output::table::{Cell, Column, Table, width};
+use crate::output::table::{Cell, Column, ReportTable, width};
 use crate::output::{self, Format};
 
 /// The program with the engine.
@@ -93,7 +93,7 @@ fn find() -> Result<PathBuf, CliError> {
 }
 
 /// What is shown of an answer.
-struct Answer {
+struct QueryAnswer {
     names: Vec<String>,
     rows: Vec<Vec<Value>>,
     /// All of them.
@@ -101,8 +101,8 @@ struct Answer {
 }
 
 /// Reads it all, so that the child ends.
-fn answer(child: &mut Child) -> Result<Answer, CliError> {
-    let mut answer = Answer { names: Vec::new(), rows: Vec::new(), count: 0 };
+fn answer(child: &mut Child) -> Result<QueryAnswer, CliError> {
+    let mut answer = QueryAnswer { names: Vec::new(), rows: Vec::new(), count: 0 };
     let Some(lines) = child.stdout.take() else { return Ok(answer) };
     for (number, line) in BufReader::new(lines).lines().enumerate() {
         let line = line?;
@@ -126,7 +126,7 @@ fn answer(child: &mut Child) -> Result<Answer, CliError> {
     Ok(answer)
 }
 
-impl Answer {
+impl QueryAnswer {
     /// A table; where that is wider than a terminal, a table of each row.
     fn render(&self, format: Format) -> String {
         if self.rows.is_empty() {
@@ -137,7 +137,7 @@ impl Answer {
             let name = shown_name(name);
             if *is_figure { Column::figures(name, "") } else { Column::names(name) }
         };
-        let mut table = Table::new("", self.names.iter().zip(&is_figure).map(column));
+        let mut table = ReportTable::new("", self.names.iter().zip(&is_figure).map(column));
         for row in &self.rows {
             let cells = self.names.iter().zip(row).map(|(name, value)| cell(name, value));
             table.row(cells);
@@ -150,7 +150,7 @@ impl Answer {
     fn long(&self) -> String {
         let mut text = String::new();
         for row in &self.rows {
-            let mut table = Table::new("", [Column::names(""), Column::words("")]);
+            let mut table = ReportTable::new("", [Column::names(""), Column::words("")]);
             for (name, value) in self.names.iter().zip(row) {
                 table.row([Cell::from(shown_name(name)), cell(name, value)]);
             }
@@ -211,9 +211,13 @@ fn cell(name: &str, value: &Value) -> Cell {
 mod tests {
     use super::*;
 
-    fn answer(names: &[&str], row: Value) -> Answer {
+    fn answer(names: &[&str], row: Value) -> QueryAnswer {
         let Value::Array(row) = row else { panic!("a row") };
-        Answer { names: names.iter().map(|&it| it.to_owned()).collect(), rows: vec![row], count: 1 }
+        QueryAnswer {
+            names: names.iter().map(|&it| it.to_owned()).collect(),
+            rows: vec![row],
+            count: 1,
+        }
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The map as tables.
 
 use daemon::words::date_and_time;
-use fleet::errormap::{Ahead, Finding, Map, Step};
+use fleet::errormap::{AheadBounds, LoopStep, Map, MapFinding};
 use instruments::figures::{signed, time};
 
-use crate::output::table::{Cell, Column, Table, width, wrap};
+use crate::output::table::{Cell, Column, ReportTable, width, wrap};
 use crate::output::{Format, printable};
 
 /// Rows for people; the other forms have all.
@@ -32,7 +32,7 @@ pub(super) fn render(map: &Map, format: Format, now_ns: i64) -> String {
     text + "\n" + &table.render(format)
 }
 
-fn table(map: &Map, format: Format, now_ns: i64) -> Table {
+fn table(map: &Map, format: Format, now_ns: i64) -> ReportTable {
     let columns = [
         Column::names("clock"),
         Column::figures("ahead by", if format == Format::Csv { "ns" } else { "" }),
@@ -40,10 +40,10 @@ fn table(map: &Map, format: Format, now_ns: i64) -> Table {
         Column::figures("at most", if format == Format::Csv { "ns" } else { "" }),
         Column::figures("peers", ""),
     ];
-    let mut table = Table::new("", columns);
+    let mut table = ReportTable::new("", columns);
     let shown = if format == Format::Text { SHOWN } else { map.nodes.len() };
     for node in map.nodes.iter().take(shown) {
-        let figure = |of: fn(Ahead) -> i64| match node.ahead {
+        let figure = |of: fn(AheadBounds) -> i64| match node.ahead {
             Some(ahead) => Cell::figure_as(signed(of(ahead) as f64, time), of(ahead) as f64),
             None => Cell::none(),
         };
@@ -98,31 +98,31 @@ fn shortened(name: &str) -> String {
 }
 
 /// A finding in a sentence.
-pub(super) fn sentence(finding: &Finding) -> String {
+pub(super) fn sentence(finding: &MapFinding) -> String {
     let said = match finding {
-        Finding::Off { node, ahead } => off(node, *ahead),
-        Finding::Contradiction { suspects, is_only: true, .. } => format!(
+        MapFinding::Off { node, ahead } => off(node, *ahead),
+        MapFinding::Contradiction { suspects, is_only: true, .. } => format!(
             "A clock contradicts the others: its node answers from more than one clock, or the \
              clock was set, or drifts faster than --drift-ppm. If only one does, it is {}.",
             names(suspects)
         ),
-        Finding::Contradiction { suspects, .. } => format!(
+        MapFinding::Contradiction { suspects, .. } => format!(
             "Clocks contradict each other: {} may answer from more than one clock, or the clock \
              was set, or drifts faster than --drift-ppm.",
             names(suspects)
         ),
-        Finding::FalseClaim { suspects, .. } => format!(
+        MapFinding::FalseClaim { suspects, .. } => format!(
             "The nodes' statements about UTC contradict each other: the statement of {}, or an \
              answer of some clock, is wrong.",
             names(suspects)
         ),
-        Finding::NotSolved => {
+        MapFinding::NotSolved => {
             "The map has no bounds: too many samples contradict each other.".into()
         }
-        Finding::Changed { node, peer } => {
+        MapFinding::Changed { node, peer } => {
             format!("A clock of {node} or {peer} was set, or drifts faster than --drift-ppm.")
         }
-        Finding::Apart { node } => {
+        MapFinding::Apart { node } => {
             format!("{node} cannot be compared: no pair connects it with most of the others.")
         }
         _ => String::new(),
@@ -131,17 +131,17 @@ pub(super) fn sentence(finding: &Finding) -> String {
 }
 
 /// The loop that shows it: `b is ahead of a by at most 1 ms, ...; by -3 ms`.
-pub(super) fn proof(finding: &Finding) -> String {
+pub(super) fn proof(finding: &MapFinding) -> String {
     match finding {
-        Finding::Contradiction { shown_by, .. } | Finding::FalseClaim { shown_by, .. } => {
+        MapFinding::Contradiction { shown_by, .. } | MapFinding::FalseClaim { shown_by, .. } => {
             printable(&steps(shown_by))
         }
         _ => String::new(),
     }
 }
 
-fn off(node: &str, ahead: Ahead) -> String {
-    let Ahead { estimate_ns, min_ns, max_ns } = ahead;
+fn off(node: &str, ahead: AheadBounds) -> String {
+    let AheadBounds { estimate_ns, min_ns, max_ns } = ahead;
     let (direction, least_ns, most_ns) =
         if min_ns > 0 { ("ahead of", min_ns, max_ns) } else { ("behind", -max_ns, -min_ns) };
     format!(
@@ -165,8 +165,8 @@ fn names(suspects: &[String]) -> String {
     }
 }
 
-fn steps(all: &[Step]) -> String {
-    let step = |step: &Step| {
+fn steps(all: &[LoopStep]) -> String {
+    let step = |step: &LoopStep| {
         format!(
             "{} is ahead of {} by at most {}",
             step.to,
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn nobody_is_accused_for_certain() {
         let said = |is_only| {
-            sentence(&Finding::Contradiction {
+            sentence(&MapFinding::Contradiction {
                 suspects: vec!["a".into()],
                 is_only,
                 shown_by: vec![],
@@ -224,7 +224,7 @@ mod tests {
         };
         assert!(said(true).ends_with("If only one does, it is a."), "{}", said(true));
         assert!(said(false).contains("a may answer"), "{}", said(false));
-        let claim = Finding::FalseClaim { suspects: vec!["a".into()], shown_by: vec![] };
+        let claim = MapFinding::FalseClaim { suspects: vec!["a".into()], shown_by: vec![] };
         assert!(sentence(&claim).contains("or an answer of some clock"));
     }
 

@@ -10,11 +10,11 @@ use crate::output::{self, LineFormat};
 
 /// Where lines go.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct KeepLog {
     format: LineFormat,
 }
 
-impl Log {
+impl KeepLog {
     pub(super) fn new(format: LineFormat) -> Self {
         Self { format }
     }

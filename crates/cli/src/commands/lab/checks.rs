@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 use lab::results::{Check, Outcome, Tally, Verdict};
 
-use crate::output::table::{Column, Table, width, wrap};
+use crate::output::table::{Column, ReportTable, width, wrap};
 use crate::output::{Format, printable};
 
 /// Where a check's text begins, after its verdict.
@@ -25,7 +25,7 @@ pub(super) enum Listed {
 }
 
 impl Listed {
-    fn of(self, outcome: &Outcome) -> impl Iterator<Item = &Check> {
+    fn checks(self, outcome: &Outcome) -> impl Iterator<Item = &Check> {
         let all = self == Self::All;
         outcome.checks.iter().filter(move |check| all || check.verdict != Verdict::Passed)
     }
@@ -46,7 +46,7 @@ fn title(outcome: &Outcome) -> String {
 /// A paragraph each: in a table the columns would be one word wide.
 fn list(outcome: &Outcome, listed: Listed, colours: bool) -> String {
     let mut text = title(outcome) + "\n";
-    for check in listed.of(outcome) {
+    for check in listed.checks(outcome) {
         let line = match &check.verdict {
             Verdict::NotMeasured(why) => format!("{}: not measured: {why}", check.name),
             _ => format!("{}: {} (expected: {})", check.name, check.found, check.expected),
@@ -76,10 +76,10 @@ fn mark(verdict: &Verdict) -> (&'static str, Style) {
     }
 }
 
-fn table(outcome: &Outcome, listed: Listed) -> Table {
+fn table(outcome: &Outcome, listed: Listed) -> ReportTable {
     let columns = ["verdict", "check", "expected", "found"].map(Column::words);
-    let mut table = Table::new(title(outcome), columns);
-    for check in listed.of(outcome) {
+    let mut table = ReportTable::new(title(outcome), columns);
+    for check in listed.checks(outcome) {
         table.row([
             word(&check.verdict).into(),
             check.name.as_str().into(),

@@ -2,11 +2,11 @@
 
 use lab::results::Report;
 
-use crate::output::table::{Cell, Column, Table};
+use crate::output::table::{Cell, Column, ReportTable};
 
 pub(super) fn render(report: &Report) -> String {
     let columns = ["experiment", "clock by", "subject", "figure", "unit", "value"];
-    let mut table = Table::new("", columns.map(Column::words));
+    let mut table = ReportTable::new("", columns.map(Column::words));
     for outcome in &report.experiments {
         for figure in outcome.figures() {
             let words =

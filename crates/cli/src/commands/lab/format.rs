@@ -4,7 +4,7 @@
 use clap::ValueEnum;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
+pub(super) enum LabFormat {
     /// Tables for people, 80 columns
     Text,
     /// One JSON document; its schema: `parachron schema COMMAND`

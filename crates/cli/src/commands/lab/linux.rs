@@ -7,7 +7,7 @@ use host::Kind;
 use instruments::duration;
 use lab::{Experiment, StockSettings};
 
-use super::options::{Plan, Run, providers};
+use super::options::{LabPlan, RunOptions, providers};
 use crate::error::CliError;
 
 /// The kernel's file is any distribution's.
@@ -84,11 +84,11 @@ pub(super) struct Args {
     provider: Vec<Kind>,
 
     #[command(flatten)]
-    run: Run,
+    run: RunOptions,
 }
 
 impl Args {
-    pub(super) fn plan(&self) -> Result<Plan, CliError> {
+    pub(super) fn plan(&self) -> Result<LabPlan, CliError> {
         let program = PathBuf::from("/proc/self/exe");
         let (initrd, modules) = (self.initrd.as_deref(), &self.module);
         let read = StockSettings::read(&self.kernel, initrd, &program, modules, self.kexec);
@@ -104,7 +104,7 @@ impl Args {
         (stock.away, stock.kept, stock.suspends) = (self.away, self.keep, self.suspend);
         // `watch` in the guest is told whole seconds.
         stock.watched = Duration::from_secs(self.watch.as_secs_f64().ceil() as u64);
-        let mut plan = Plan::new(vec![Experiment::Linux], &self.run);
+        let mut plan = LabPlan::new(vec![Experiment::Linux], &self.run);
         let settings = &mut plan.session.settings;
         if !self.provider.is_empty() {
             settings.providers.clone_from(&self.provider);

@@ -12,11 +12,11 @@ use instruments::duration;
 use lab::{Experiment, Session, Settings};
 use pvclock::Hertz;
 
-use super::format::Format;
+use super::format::LabFormat;
 
 /// Which clocks.
 #[derive(Debug, Clone, clap::Args)]
-pub(super) struct Clocks {
+pub(super) struct ClockOptions {
     /// Test only guests of this provider; may be repeated
     #[arg(long, value_name = "NAME", value_parser = providers())]
     provider: Vec<Kind>,
@@ -57,14 +57,14 @@ pub(super) struct Plot {
 
 /// How to run, and where the result goes.
 #[derive(Debug, Clone, clap::Args)]
-pub(super) struct Run {
+pub(super) struct RunOptions {
     /// How long to wait for each reply of the guest
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     pub(super) timeout: Duration,
 
     /// Format of the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(super) format: Format,
+    #[arg(long, value_enum, default_value_t = LabFormat::Text)]
+    pub(super) format: LabFormat,
 
     /// Write the result to this file instead of standard output
     #[arg(long, value_name = "FILE")]
@@ -73,7 +73,7 @@ pub(super) struct Run {
 
 /// For how long.
 #[derive(Debug, Clone, clap::Args)]
-pub(super) struct Measured {
+pub(super) struct DurationOption {
     /// How long to measure (drift, agreement)
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     duration: Duration,
@@ -106,12 +106,12 @@ pub(super) struct Rounds {
 }
 
 /// A group of options, which changes what is run.
-trait Part {
-    fn apply(&self, plan: &mut Plan);
+trait OptionGroup {
+    fn apply(&self, plan: &mut LabPlan);
 }
 
-impl Part for Clocks {
-    fn apply(&self, plan: &mut Plan) {
+impl OptionGroup for ClockOptions {
+    fn apply(&self, plan: &mut LabPlan) {
         let settings = &mut plan.session.settings;
         if !self.provider.is_empty() {
             settings.providers.clone_from(&self.provider);
@@ -120,39 +120,39 @@ impl Part for Clocks {
     }
 }
 
-impl Part for AdvertisedTsc {
-    fn apply(&self, plan: &mut Plan) {
+impl OptionGroup for AdvertisedTsc {
+    fn apply(&self, plan: &mut LabPlan) {
         plan.session.advertised_tsc = self.tsc_hz.map(Hertz);
         plan.session.settings.advertised_over_true = self.tsc_factor.unwrap_or(1.0);
     }
 }
 
-impl Part for Vcpus {
-    fn apply(&self, plan: &mut Plan) {
+impl OptionGroup for Vcpus {
+    fn apply(&self, plan: &mut LabPlan) {
         plan.session.settings.vcpus = self.vcpus.into();
     }
 }
 
-impl Part for Plot {
-    fn apply(&self, plan: &mut Plan) {
+impl OptionGroup for Plot {
+    fn apply(&self, plan: &mut LabPlan) {
         plan.plot.clone_from(&self.plot);
     }
 }
 
-impl Part for Measured {
-    fn apply(&self, plan: &mut Plan) {
+impl OptionGroup for DurationOption {
+    fn apply(&self, plan: &mut LabPlan) {
         plan.session.settings.drift = self.duration;
     }
 }
 
-impl Part for Downtime {
-    fn apply(&self, plan: &mut Plan) {
+impl OptionGroup for Downtime {
+    fn apply(&self, plan: &mut LabPlan) {
         plan.session.settings.downtime = self.downtime;
     }
 }
 
-impl Part for Reads {
-    fn apply(&self, plan: &mut Plan) {
+impl OptionGroup for Reads {
+    fn apply(&self, plan: &mut LabPlan) {
         if let Some(reads) = self.reads {
             let settings = &mut plan.session.settings;
             (settings.monotonic_reads, settings.monotonic_time) = (reads, None);
@@ -160,8 +160,8 @@ impl Part for Reads {
     }
 }
 
-impl Part for Rounds {
-    fn apply(&self, plan: &mut Plan) {
+impl OptionGroup for Rounds {
+    fn apply(&self, plan: &mut LabPlan) {
         plan.session.settings.rounds = self.rounds;
     }
 }
@@ -173,13 +173,13 @@ macro_rules! experiment {
         pub(super) struct $name {
             $(#[command(flatten)] $field: $part,)*
             #[command(flatten)]
-            run: Run,
+            run: RunOptions,
         }
 
         impl $name {
-            pub(super) fn plan(&self) -> Plan {
-                let parts: Vec<&dyn Part> = vec![$(&self.$field),*];
-                let mut plan = Plan::new(vec![Experiment::$name], &self.run);
+            pub(super) fn plan(&self) -> LabPlan {
+                let parts: Vec<&dyn OptionGroup> = vec![$(&self.$field),*];
+                let mut plan = LabPlan::new(vec![Experiment::$name], &self.run);
                 parts.into_iter().for_each(|part| part.apply(&mut plan));
                 plan
             }
@@ -187,16 +187,16 @@ macro_rules! experiment {
     };
 }
 
-experiment!(Drift: clocks Clocks, tsc AdvertisedTsc, measured Measured, plot Plot);
+experiment!(Drift: clocks ClockOptions, tsc AdvertisedTsc, measured DurationOption, plot Plot);
 experiment!(Updates: vcpus Vcpus);
-experiment!(Cost: clocks Clocks, plot Plot);
+experiment!(Cost: clocks ClockOptions, plot Plot);
 experiment!(Monotonic: vcpus Vcpus, reads Reads);
-experiment!(Offset: clocks Clocks, tsc AdvertisedTsc);
+experiment!(Offset: clocks ClockOptions, tsc AdvertisedTsc);
 experiment!(Restore: downtime Downtime, plot Plot);
 experiment!(Ticks:);
 experiment!(Locks: rounds Rounds);
 experiment!(Network: rounds Rounds);
-experiment!(Agreement: measured Measured);
+experiment!(Agreement: measured DurationOption);
 experiment!(Conformance: vcpus Vcpus);
 
 /// `parachron lab` alone.
@@ -206,13 +206,13 @@ pub(super) struct All {
     #[arg(long, value_name = "NAME", value_parser = experiments())]
     only: Vec<Experiment>,
     #[command(flatten)]
-    clocks: Clocks,
+    clocks: ClockOptions,
     #[command(flatten)]
     tsc: AdvertisedTsc,
     #[command(flatten)]
     vcpus: Vcpus,
     #[command(flatten)]
-    measured: Measured,
+    measured: DurationOption,
     #[command(flatten)]
     downtime: Downtime,
     #[command(flatten)]
@@ -222,15 +222,16 @@ pub(super) struct All {
     #[command(flatten)]
     plot: Plot,
     #[command(flatten)]
-    run: Run,
+    run: RunOptions,
 }
 
 impl All {
-    pub(super) fn plan(&self) -> Plan {
+    pub(super) fn plan(&self) -> LabPlan {
         let Self { clocks, tsc, vcpus, measured, downtime, reads, rounds, plot, .. } = self;
-        let parts: [&dyn Part; 8] = [clocks, tsc, vcpus, measured, downtime, reads, rounds, plot];
+        let parts: [&dyn OptionGroup; 8] =
+            [clocks, tsc, vcpus, measured, downtime, reads, rounds, plot];
         let experiments = Experiment::chosen(&self.only);
-        let mut plan = Plan::new(experiments, &self.run);
+        let mut plan = LabPlan::new(experiments, &self.run);
         for part in parts {
             part.apply(&mut plan);
         }
@@ -240,15 +241,15 @@ impl All {
 
 /// What to run, and where the result goes.
 #[derive(Debug, Clone)]
-pub(super) struct Plan {
+pub(super) struct LabPlan {
     pub(super) session: Session,
-    pub(super) run: Run,
+    pub(super) run: RunOptions,
     /// The file of the plot.
     pub(super) plot: Option<PathBuf>,
 }
 
-impl Plan {
-    pub(super) fn new(experiments: Vec<Experiment>, run: &Run) -> Self {
+impl LabPlan {
+    pub(super) fn new(experiments: Vec<Experiment>, run: &RunOptions) -> Self {
         let settings = Settings { timeout: run.timeout, ..Settings::default() };
         let session = Session { experiments, settings, advertised_tsc: None };
         Self { session, run: run.clone(), plot: None }

@@ -11,7 +11,7 @@ use super::report::LabReport;
 use crate::error::CliError;
 use crate::output::plot::canvas::{INK, MUTED, Side};
 use crate::output::plot::{legend, picture};
-use panel::Panel;
+use panel::PlotPanel;
 
 /// Where the first panel begins.
 const TOP: i32 = 84;
@@ -23,7 +23,7 @@ const HEADING: i32 = 52;
 
 /// The picture as the text of an SVG file.
 pub(super) fn svg(report: &LabReport) -> Result<String, CliError> {
-    let panels: Vec<Box<dyn Panel + '_>> =
+    let panels: Vec<Box<dyn PlotPanel + '_>> =
         report.lab.experiments.iter().filter_map(|outcome| panel(&outcome.findings)).collect();
     let height = panels.iter().map(|panel| HEADING + panel.height() + GAP).sum::<i32>() + TOP;
     picture(height, |canvas| {
@@ -40,10 +40,10 @@ pub(super) fn svg(report: &LabReport) -> Result<String, CliError> {
     })
 }
 
-fn panel(findings: &Findings) -> Option<Box<dyn Panel + '_>> {
+fn panel(findings: &Findings) -> Option<Box<dyn PlotPanel + '_>> {
     match findings {
-        Findings::Drift(rows) => Some(Box::new(drift::Drifts::of(rows))),
-        Findings::Cost(rows) => Some(Box::new(cost::Costs::of(rows))),
+        Findings::Drift(rows) => Some(Box::new(drift::Drifts::new(rows))),
+        Findings::Cost(rows) => Some(Box::new(cost::CostBars::new(rows))),
         Findings::Restore(rows) => Some(Box::new(restore::Restores(rows))),
         Findings::Updates(_)
         | Findings::Monotonic(_)

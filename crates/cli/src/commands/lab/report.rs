@@ -4,7 +4,7 @@ use lab::results::Report;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::commands::bench::report::Machine;
+use crate::commands::bench::report::MachineIdentity;
 
 /// The report of `parachron lab`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -12,7 +12,7 @@ pub(crate) struct LabReport {
     /// Version of Parachron.
     pub(crate) version: String,
     /// Which host.
-    pub(crate) machine: Machine,
+    pub(crate) machine: MachineIdentity,
     /// The experiments.
     #[serde(flatten)]
     pub(crate) lab: Report,

@@ -6,19 +6,19 @@ use std::time::Duration;
 use lab::results::Tally;
 use lab::{Session, SessionError};
 
-use super::format::Format;
-use super::options::{Plan, Run};
+use super::format::LabFormat;
+use super::options::{LabPlan, RunOptions};
 use super::report::LabReport;
 use super::{csv, plot, remedies, text};
-use crate::commands::bench::report::Machine;
+use crate::commands::bench::report::MachineIdentity;
 use crate::error::{COULD_NOT, CliError};
 use crate::output;
-use crate::output::progress::Progress;
+use crate::output::progress::TerminalProgress;
 
 /// Exit code when a check failed.
 const FAILED: u8 = 1;
 
-pub(super) fn run(plan: &Plan) -> Result<ExitCode, CliError> {
+pub(super) fn run(plan: &LabPlan) -> Result<ExitCode, CliError> {
     let report = report(&plan.session).map_err(|error| remedies::session(&error))?;
     // A report that cannot be printed may still be drawn, and vice versa.
     let path = plan.plot.as_ref();
@@ -32,19 +32,23 @@ pub(super) fn run(plan: &Plan) -> Result<ExitCode, CliError> {
 
 fn report(session: &Session) -> Result<LabReport, SessionError> {
     let length = session.length();
-    let mut bar = Bar { bar: Progress::new(length), length };
+    let mut bar = SessionProgress { bar: TerminalProgress::new(length), length };
     let lab = session.run(&mut bar)?;
-    Ok(LabReport { version: env!("CARGO_PKG_VERSION").to_owned(), machine: Machine::this(), lab })
+    Ok(LabReport {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        machine: MachineIdentity::this(),
+        lab,
+    })
 }
 
-fn print(report: &LabReport, run: &Run) -> Result<(), CliError> {
+fn print(report: &LabReport, run: &RunOptions) -> Result<(), CliError> {
     let text = match run.format {
-        Format::Json => output::json_document(report)?,
-        Format::Csv => csv::render(&report.lab),
-        Format::Tap => lab::tap(&report.lab),
-        Format::Junit => lab::junit(&report.lab),
-        Format::Markdown => text::render(report, output::Format::Markdown, false),
-        Format::Text => {
+        LabFormat::Json => output::json_document(report)?,
+        LabFormat::Csv => csv::render(&report.lab),
+        LabFormat::Tap => lab::tap(&report.lab),
+        LabFormat::Junit => lab::junit(&report.lab),
+        LabFormat::Markdown => text::render(report, output::Format::Markdown, false),
+        LabFormat::Text => {
             let colours = run.output.is_none() && output::colours();
             text::render(report, output::Format::Text, colours)
         }
@@ -67,13 +71,13 @@ fn exit_code(report: &LabReport) -> ExitCode {
 }
 
 /// Shows how far the session is.
-struct Bar {
-    bar: Progress,
+struct SessionProgress {
+    bar: TerminalProgress,
     length: Duration,
 }
 
-impl lab::Progress for Bar {
+impl lab::Progress for SessionProgress {
     fn step(&mut self, what: &str, done: f64) {
-        self.bar.at(self.length.mul_f64(done), what);
+        self.bar.show_at(self.length.mul_f64(done), what);
     }
 }

@@ -5,11 +5,11 @@ use lab::results::{
     Agreement, Contention, Drift, Findings, Outcome, Report, Restore, Tally, Ticks, Verdict,
 };
 
-use crate::output::table::{Cell, Column, Table};
+use crate::output::table::{Cell, Column, ReportTable};
 
 /// All experiments of a report.
-pub(super) fn table(report: &Report) -> Table {
-    let mut table = Table::new(
+pub(super) fn table(report: &Report) -> ReportTable {
+    let mut table = ReportTable::new(
         "Summary",
         [
             Column::names("experiment"),

@@ -7,7 +7,7 @@ use lab::results::{
     Agreement, Cost, Drift, Findings, Monotonic, Offset, Outcome, Restore, Ticks, Update,
 };
 
-use crate::output::table::{Cell, Column, Table};
+use crate::output::table::{Cell, Column, ReportTable};
 use instruments::figures::{count, three_digits, time};
 
 use cells::{CLOCK_BY, nanos, ppm, seconds, table};
@@ -15,7 +15,7 @@ pub(super) use guests::moved;
 use guests::{locks, network, stock};
 
 /// An experiment's rows; conformance has checks only.
-pub(super) fn of(outcome: &Outcome) -> Option<Table> {
+pub(super) fn figures(outcome: &Outcome) -> Option<ReportTable> {
     match &outcome.findings {
         Findings::Drift(rows) => Some(drift(rows)),
         Findings::Updates(rows) => Some(updates(rows)),
@@ -32,7 +32,7 @@ pub(super) fn of(outcome: &Outcome) -> Option<Table> {
     }
 }
 
-fn drift(rows: &[Drift]) -> Table {
+fn drift(rows: &[Drift]) -> ReportTable {
     let mut table = table(
         "Drift: guest time against host time",
         rows,
@@ -60,7 +60,7 @@ fn worst(row: &Monotonic) -> Cell {
     if row.backward == 0 { Cell::none() } else { time(row.worst_ns as f64).into() }
 }
 
-fn updates(rows: &[Update]) -> Table {
+fn updates(rows: &[Update]) -> ReportTable {
     let shown = |row: &Update, words: String| {
         if row.not_caused.is_none() { words.into() } else { Cell::none() }
     };
@@ -97,7 +97,7 @@ fn updates(rows: &[Update]) -> Table {
     table
 }
 
-fn cost(rows: &[Cost]) -> Table {
+fn cost(rows: &[Cost]) -> ReportTable {
     let figure = |value: f64| Cell::figure_as(three_digits(value), value);
     let mut table = table(
         "Cost of a reading inside the guest",
@@ -128,7 +128,7 @@ fn cost(rows: &[Cost]) -> Table {
     table
 }
 
-fn monotonic(rows: &[Monotonic]) -> Table {
+fn monotonic(rows: &[Monotonic]) -> ReportTable {
     let mut table = table(
         "Monotonic: all vCPUs read and publish in turn",
         rows,
@@ -151,7 +151,7 @@ fn monotonic(rows: &[Monotonic]) -> Table {
     table
 }
 
-fn offset(rows: &[Offset]) -> Table {
+fn offset(rows: &[Offset]) -> ReportTable {
     let mut table = table(
         "Offset: the guest's clock minus the host's",
         rows,
@@ -173,7 +173,7 @@ fn offset(rows: &[Offset]) -> Table {
     table
 }
 
-fn restore(rows: &[Restore]) -> Table {
+fn restore(rows: &[Restore]) -> ReportTable {
     let mut table = table(
         "Restore: what a guest notices after save and restore",
         rows,
@@ -195,7 +195,7 @@ fn restore(rows: &[Restore]) -> Table {
     table
 }
 
-fn ticks(rows: &[Ticks]) -> Table {
+fn ticks(rows: &[Ticks]) -> ReportTable {
     let mut table = table(
         "Ticks: a periodic timer whose vCPU was held",
         rows,
@@ -219,7 +219,7 @@ fn ticks(rows: &[Ticks]) -> Table {
     table
 }
 
-fn agreement(rows: &[Agreement]) -> Table {
+fn agreement(rows: &[Agreement]) -> ReportTable {
     table(
         "Agreement: Parachron's page minus KVM's, for one guest at the same TSC",
         rows,

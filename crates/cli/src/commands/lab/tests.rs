@@ -2,7 +2,7 @@ use lab::results::Report;
 
 use super::report::LabReport;
 use super::{csv, text};
-use crate::commands::bench::report::Machine;
+use crate::commands::bench::report::MachineIdentity;
 use crate::output::Format;
 
 /// All experiments; one check failed, one was not measured, one experiment
@@ -10,7 +10,8 @@ use crate::output::Format;
 pub(super) fn report() -> LabReport {
     let lab = include_str!("../../../../../testdata/lab/report.json");
     let lab: Report = serde_json::from_str(lab).unwrap();
-    let machine = Machine { kernel: "6.18.0".into(), cpu: Some("AMD EPYC".into()), cpus: 2 };
+    let machine =
+        MachineIdentity { kernel: "6.18.0".into(), cpu: Some("AMD EPYC".into()), cpus: 2 };
     LabReport { version: "0.1.0".into(), machine, lab }
 }
 

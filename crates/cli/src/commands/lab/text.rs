@@ -15,7 +15,7 @@ pub(super) fn render(report: &LabReport, format: Format, colours: bool) -> Strin
     // Two hundred lines of checks that passed would hide one that failed.
     let listed = if is_single { Listed::All } else { Listed::NotPassed };
     for outcome in &report.lab.experiments {
-        let both = [tables::of(outcome), tables::moved(outcome)];
+        let both = [tables::figures(outcome), tables::moved(outcome)];
         for table in both.into_iter().flatten().filter(|table| !table.is_empty()) {
             text.extend(["\n", &table.render(format)]);
         }

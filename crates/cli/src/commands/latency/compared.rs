@@ -4,10 +4,10 @@ use std::path::Path;
 
 use instruments::figures::three_digits;
 
-use super::report::{Change, Compared, LatencyReport};
+use super::report::{FigureChange, LatencyReport, RunComparison};
 use super::text::short_name;
 use crate::error::CliError;
-use crate::output::table::{Cell, Column, Table};
+use crate::output::table::{Cell, Column, ReportTable};
 
 /// The largest report that is read: one is some 100 kB.
 const BYTES: u64 = 16 << 20;
@@ -27,7 +27,7 @@ pub(super) fn read(path: &Path) -> Result<LatencyReport, CliError> {
 }
 
 /// Both runs' figures, side by side.
-pub(super) fn table(compared: &Compared, now: &LatencyReport) -> Table {
+pub(super) fn table(compared: &RunComparison, now: &LatencyReport) -> ReportTable {
     let figure = |heading| Column::figures(heading, "µs");
     let columns = [
         Column::names("figure"),
@@ -38,8 +38,8 @@ pub(super) fn table(compared: &Compared, now: &LatencyReport) -> Table {
         figure("now"),
         Column::figures("change", ""),
     ];
-    let mut table = Table::new("Compared with the earlier run", columns);
-    for Change { kind, p50, p99 } in &compared.figures {
+    let mut table = ReportTable::new("Compared with the earlier run", columns);
+    for FigureChange { kind, p50, p99 } in &compared.figures {
         let cells = [p50, p99].into_iter().flat_map(|pair| {
             let us = |ns: f64| Cell::figure_as(three_digits(ns / 1e3), ns / 1e3);
             let percent = pair.change * 100.0;

@@ -1,12 +1,12 @@
 //! The report as CSV: one figure per line.
 
 use super::report::LatencyReport;
-use crate::output::table::{Cell, Column, Table};
+use crate::output::table::{Cell, Column, ReportTable};
 
 /// The whole report.
 pub(super) fn render(report: &LatencyReport) -> String {
     let columns = ["figure", "landmark", "unit", "value"].map(Column::words);
-    let mut table = Table::new("", columns);
+    let mut table = ReportTable::new("", columns);
     let mut add = |figure: &str, landmark: &str, unit: &str, value: f64| {
         let words = [figure, landmark, unit].map(Cell::from);
         table.row(words.into_iter().chain([Cell::figure(value, 0)]));

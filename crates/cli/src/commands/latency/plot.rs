@@ -7,7 +7,7 @@ use instruments::latency::cause::Cause;
 use super::report::LatencyReport;
 use super::text::short_name;
 use crate::error::CliError;
-use crate::output::plot::axis::Axis;
+use crate::output::plot::axis::PlotAxis;
 use crate::output::plot::canvas::{self, Canvas, DrawError, INK, MUTED, Side};
 use crate::output::plot::{COLOURS, RIGHT, colour, outline, picture};
 
@@ -36,7 +36,7 @@ fn distributions(canvas: &Canvas, report: &LatencyReport, rows: i32) -> Result<(
     let figures = &report.latency.figures;
     let least = figures.iter().map(|figure| figure.ns.min).fold(1e5, f64::min).max(100.0);
     let most = figures.iter().map(|figure| figure.ns.max).fold(1e6, f64::max);
-    let axis = Axis::log(least, most, LABELS + 10, FIGURES - 20);
+    let axis = PlotAxis::log(least, most, LABELS + 10, FIGURES - 20);
     let heading = "samples (height: log of number); line: p99";
     canvas.text(heading, (LABELS + 10, TOP - 14), Side::Left, 13, MUTED)?;
     canvas.text("p50, p99, max", (FIGURES, TOP - 14), Side::Left, 13, MUTED)?;
@@ -73,8 +73,8 @@ fn time_line(canvas: &Canvas, report: &LatencyReport, top: i32) -> Result<(), Dr
     }
     let most = delays.iter().map(|delay| delay.ns).max().unwrap_or(1_000_000);
     let least = delays.iter().map(|delay| delay.ns).min().unwrap_or(10_000).max(1);
-    let height = Axis::log(least as f64, most as f64, top + LINE, top);
-    let along = Axis::up_to(found.over_s.max(0.1), LABELS, RIGHT - 20);
+    let height = PlotAxis::log(least as f64, most as f64, top + LINE, top);
+    let along = PlotAxis::up_to(found.over_s.max(0.1), LABELS, RIGHT - 20);
     height.draw_upright(canvas, (LABELS, RIGHT - 20), |ns| whole_time(ns.round() as u64))?;
     along.draw(canvas, (top, top + LINE), |s| format!("{s:.0} s"))?;
     for delay in delays {

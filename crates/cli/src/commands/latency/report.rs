@@ -6,7 +6,7 @@ use instruments::latency::{Figure, FigureKind, Latency};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::commands::bench::report::Machine;
+use crate::commands::bench::report::MachineIdentity;
 
 /// All that `parachron latency` found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -14,14 +14,14 @@ pub(crate) struct LatencyReport {
     /// Version of Parachron.
     pub(crate) version: String,
     /// Which machine.
-    pub(crate) machine: Machine,
+    pub(crate) machine: MachineIdentity,
     /// What was measured.
     pub(crate) latency: Latency,
     /// The causes, worst first.
     pub(crate) findings: Vec<Finding>,
     /// What changed since an earlier run, where there is one to compare with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) compared: Option<Compared>,
+    pub(crate) compared: Option<RunComparison>,
 }
 
 impl LatencyReport {
@@ -29,9 +29,9 @@ impl LatencyReport {
     pub(crate) fn new(latency: Latency, facts: &Facts, before: Option<&Self>) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            machine: Machine::this(),
+            machine: MachineIdentity::this(),
             findings: doctor::lateness::findings(&latency, facts),
-            compared: before.map(|before| Compared::new(before, &latency)),
+            compared: before.map(|before| RunComparison::new(before, &latency)),
             latency,
         }
     }
@@ -39,29 +39,29 @@ impl LatencyReport {
 
 /// A run beside an earlier one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Compared {
+pub(crate) struct RunComparison {
     /// Which machine the earlier one was on.
-    pub(crate) machine: Machine,
+    pub(crate) machine: MachineIdentity,
     /// Part of all CPU time that was stolen in it, where that was known.
     pub(crate) stolen_share: Option<f64>,
     /// The figures that both have.
-    pub(crate) figures: Vec<Change>,
+    pub(crate) figures: Vec<FigureChange>,
 }
 
 /// A figure then and now.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Change {
+pub(crate) struct FigureChange {
     /// Which one.
     pub(crate) kind: FigureKind,
     /// Its median.
-    pub(crate) p50: Pair,
+    pub(crate) p50: LandmarkChange,
     /// One in a hundred is longer.
-    pub(crate) p99: Pair,
+    pub(crate) p99: LandmarkChange,
 }
 
 /// A landmark of a figure then and now.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Pair {
+pub(crate) struct LandmarkChange {
     /// In the earlier run, ns.
     pub(crate) before_ns: f64,
     /// In this one, ns.
@@ -70,21 +70,21 @@ pub(crate) struct Pair {
     pub(crate) change: f64,
 }
 
-impl Pair {
+impl LandmarkChange {
     fn new(before_ns: f64, now_ns: f64) -> Self {
         Self { before_ns, now_ns, change: now_ns / before_ns.max(f64::MIN_POSITIVE) - 1.0 }
     }
 }
 
-impl Compared {
+impl RunComparison {
     /// What an earlier report and one of now have in common.
     fn new(before: &LatencyReport, now: &Latency) -> Self {
         let change = |figure: &Figure| {
             let earlier = before.latency.figure(figure.kind)?;
-            Some(Change {
+            Some(FigureChange {
                 kind: figure.kind,
-                p50: Pair::new(earlier.ns.p50, figure.ns.p50),
-                p99: Pair::new(earlier.ns.p99, figure.ns.p99),
+                p50: LandmarkChange::new(earlier.ns.p50, figure.ns.p50),
+                p99: LandmarkChange::new(earlier.ns.p99, figure.ns.p99),
             })
         };
         Self {

@@ -6,7 +6,7 @@ use instruments::latency::{FigureKind, unixbench_index};
 
 use super::report::LatencyReport;
 use crate::commands::doctor::markdown;
-use crate::output::table::{Cell, Column, Table};
+use crate::output::table::{Cell, Column, ReportTable};
 use crate::output::{Format, screen};
 
 /// The whole report in `format`, which is text or Markdown.
@@ -34,13 +34,13 @@ pub(super) fn summary(report: &LatencyReport) -> String {
 }
 
 /// The figures, a row each.
-fn figures(report: &LatencyReport) -> Table {
+fn figures(report: &LatencyReport) -> ReportTable {
     let found = &report.latency;
     let figure = |heading| Column::figures(heading, "µs");
     let landmarks = ["min", "p50", "p90", "p99", "p99.9", "max"].map(figure);
     let columns = [Column::names("figure")].into_iter().chain(landmarks);
     let columns = columns.chain([Column::figures("samples", "")]);
-    let mut table = Table::new(format!("Latency over {}", time(found.over_s * 1e9)), columns);
+    let mut table = ReportTable::new(format!("Latency over {}", time(found.over_s * 1e9)), columns);
     for figure in &found.figures {
         let ns = figure.ns;
         let cells = [ns.min, ns.p50, ns.p90, ns.p99, ns.p99_9, ns.max]
@@ -89,8 +89,8 @@ pub(super) fn short_name(kind: FigureKind) -> &'static str {
 }
 
 /// Pipe-based context switching as UnixBench counts it.
-fn switches(report: &LatencyReport) -> Table {
-    let mut table = Table::new(
+fn switches(report: &LatencyReport) -> ReportTable {
+    let mut table = ReportTable::new(
         "Pipe-based context switching",
         [
             Column::words("where"),
@@ -118,9 +118,9 @@ fn switches(report: &LatencyReport) -> Table {
 }
 
 /// What could not be measured.
-fn missing(report: &LatencyReport) -> Table {
+fn missing(report: &LatencyReport) -> ReportTable {
     let columns = [Column::names("not measured"), Column::words("reason")];
-    let mut table = Table::new("", columns);
+    let mut table = ReportTable::new("", columns);
     for missing in &report.latency.not_measured {
         table.row([missing.what.as_str().into(), missing.why.as_str().into()]);
     }

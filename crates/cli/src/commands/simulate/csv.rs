@@ -1,7 +1,7 @@
 //! A row for each guest, for programs: times in s.
 
 use super::Fleets;
-use crate::output::table::{Cell, Column, Table};
+use crate::output::table::{Cell, Column, ReportTable};
 
 pub(super) fn render(done: &Fleets) -> String {
     let figures =
@@ -10,7 +10,7 @@ pub(super) fn render(done: &Fleets) -> String {
         .into_iter()
         .chain(figures.map(|heading| Column::figures(heading, "s")))
         .chain(["worst after", "broken"].map(Column::names));
-    let mut table = Table::new("", columns);
+    let mut table = ReportTable::new("", columns);
     for one in done {
         for guest in &one.fleet.guests {
             let times = [guest.worst_ns, guest.worst_at_ns, guest.last_ns]

@@ -8,9 +8,9 @@ use simulator::report::SimulateReport;
 use simulator::{Corrector, Fleet, Look, Simulation, band_ns};
 
 use super::Fleets;
-use super::run::Done;
+use super::run::DisciplineRun;
 use crate::error::CliError;
-use crate::output::plot::axis::Axis;
+use crate::output::plot::axis::PlotAxis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side, width};
 use crate::output::plot::{RIGHT, colour, picture};
 
@@ -63,7 +63,7 @@ pub(super) fn svg<'s>(
         }
         wrong(canvas, done, top)?;
         let Some(story) = &story else { return Ok(()) };
-        told(canvas, story, span_ns, top + PANEL + GAP)
+        draw_story(canvas, story, span_ns, top + PANEL + GAP)
     })
 }
 
@@ -81,16 +81,16 @@ fn most_s(done: &Fleets) -> f64 {
 }
 
 /// Days up to ten, else hours; axis labels of time since the start.
-fn across(canvas: &Canvas<'_>, span_ns: i64, top: i32) -> Result<Axis, DrawError> {
+fn across(canvas: &Canvas<'_>, span_ns: i64, top: i32) -> Result<PlotAxis, DrawError> {
     let hours = span_ns as f64 / 3.6e12;
     let (most, unit) = if hours > 72.0 { (hours / 24.0, "d") } else { (hours, "h") };
-    let axis = Axis::up_to(most, LEFT, RIGHT - 30);
+    let axis = PlotAxis::up_to(most, LEFT, RIGHT - 30);
     axis.draw(canvas, (top, top + PANEL), |at| format!("{at} {unit}"))?;
-    Ok(Axis::up_to(hours, LEFT, RIGHT - 30))
+    Ok(PlotAxis::up_to(hours, LEFT, RIGHT - 30))
 }
 
-fn upright(canvas: &Canvas<'_>, most_s: f64, top: i32) -> Result<Axis, DrawError> {
-    let axis = Axis::log(LEAST_S, most_s, top + PANEL, top);
+fn upright(canvas: &Canvas<'_>, most_s: f64, top: i32) -> Result<PlotAxis, DrawError> {
+    let axis = PlotAxis::log(LEAST_S, most_s, top + PANEL, top);
     axis.draw_upright(canvas, (LEFT, RIGHT - 30), seconds)?;
     Ok(axis)
 }
@@ -98,7 +98,7 @@ fn upright(canvas: &Canvas<'_>, most_s: f64, top: i32) -> Result<Axis, DrawError
 /// How far off the guests are over time.
 fn bands(
     canvas: &Canvas<'_>,
-    one: &Done,
+    one: &DisciplineRun,
     span_ns: i64,
     most_s: f64,
     top: i32,
@@ -123,9 +123,9 @@ fn bands(
 fn wrong(canvas: &Canvas<'_>, done: &Fleets, top: i32) -> Result<(), DrawError> {
     let words = "share of the faults after which a clock was right within";
     heading(canvas, words, top)?;
-    let across = Axis::log(0.1, 1e6, LEFT, RIGHT - 30);
+    let across = PlotAxis::log(0.1, 1e6, LEFT, RIGHT - 30);
     across.draw(canvas, (top, top + PANEL), |s| time(s * 1e9))?;
-    let upright = Axis::up_to(100.0, top + PANEL, top);
+    let upright = PlotAxis::up_to(100.0, top + PANEL, top);
     upright.draw_upright(canvas, (LEFT, RIGHT - 30), |share| format!("{share} %"))?;
     let mut x = 60 + width(words, 15);
     for (index, one) in done.iter().enumerate() {
@@ -151,7 +151,7 @@ fn wrong(canvas: &Canvas<'_>, done: &Fleets, top: i32) -> Result<(), DrawError> 
 }
 
 /// The story of one guest: its error either way, and what happens to it.
-fn told(
+fn draw_story(
     canvas: &Canvas<'_>,
     (corrector, guest, looks): &Story,
     span_ns: i64,

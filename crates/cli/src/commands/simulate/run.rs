@@ -9,7 +9,7 @@ use linux::wait::{Signals, Wait, Wake};
 use simulator::{Corrector, Fleet, Simulation};
 
 use crate::error::{CliError, cannot_wait};
-use crate::output::progress::Progress;
+use crate::output::progress::TerminalProgress;
 
 /// Guests that a thread takes at a time.
 const SHARE: u64 = 16;
@@ -18,7 +18,7 @@ const SHARE: u64 = 16;
 const SHOWN_EACH: Duration = Duration::from_millis(100);
 
 /// What one discipline made of the fleet.
-pub(super) struct Done {
+pub(super) struct DisciplineRun {
     pub(super) corrector: Corrector,
     pub(super) fleet: Fleet,
     pub(super) took: Duration,
@@ -27,39 +27,45 @@ pub(super) struct Done {
 }
 
 /// What the report is of.
-pub(super) fn fleets(done: &[Done]) -> impl Iterator<Item = (Corrector, &Fleet)> {
+pub(super) fn fleets(done: &[DisciplineRun]) -> impl Iterator<Item = (Corrector, &Fleet)> {
     done.iter().map(|one| (one.corrector, &one.fleet))
 }
 
 /// Each discipline in turn, until a signal comes.
-pub(super) fn all<'s>(
+pub(super) fn run_all<'s>(
     disciplines: &[Corrector],
     simulation: impl Fn(Corrector) -> Simulation<'s>,
     guests: Range<u64>,
     threads: u64,
-) -> Result<Vec<Done>, CliError> {
+) -> Result<Vec<DisciplineRun>, CliError> {
     let wait = Wait::new(Signals::ending().map_err(cannot_wait)?);
-    let mut done: Vec<Done> = Vec::new();
+    let mut done: Vec<DisciplineRun> = Vec::new();
     for corrector in disciplines {
         if done.last().is_some_and(|last| !last.is_whole) {
             break;
         }
-        done.push(one(*corrector, simulation(*corrector), guests.clone(), threads, &wait)?);
+        done.push(run_discipline(
+            *corrector,
+            simulation(*corrector),
+            guests.clone(),
+            threads,
+            &wait,
+        )?);
     }
     Ok(done)
 }
 
-fn one(
+fn run_discipline(
     corrector: Corrector,
     simulation: Simulation<'_>,
     guests: Range<u64>,
     threads: u64,
     wait: &Wait,
-) -> Result<Done, CliError> {
+) -> Result<DisciplineRun, CliError> {
     let begun = Instant::now();
     let count = guests.end - guests.start;
     // A guest is a millisecond of the bar.
-    let progress = Progress::new(Duration::from_millis(count));
+    let progress = TerminalProgress::new(Duration::from_millis(count));
     let (next, simulated) = (AtomicU64::new(guests.start), AtomicU64::new(0));
     let (is_stopped, whole) = (AtomicBool::new(false), Mutex::new(Fleet::new()));
     let work = || {
@@ -83,7 +89,7 @@ fn one(
             let rate = simulated.load(Ordering::Relaxed);
             let per_s = rate as f64 / begun.elapsed().as_secs_f64().max(1e-3);
             let doing = format!("{}: {per_s:.0} guests a second", corrector.name());
-            progress.at(Duration::from_millis(rate), &doing);
+            progress.show_at(Duration::from_millis(rate), &doing);
             match wait.until(Instant::now() + SHOWN_EACH) {
                 Ok(Wake::Deadline) => {}
                 Ok(_) => is_stopped.store(true, Ordering::Relaxed),
@@ -98,5 +104,5 @@ fn one(
     watched?;
     let fleet = whole.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     let is_whole = fleet.guests.len() as u64 == count;
-    Ok(Done { corrector, fleet, took: begun.elapsed(), is_whole })
+    Ok(DisciplineRun { corrector, fleet, took: begun.elapsed(), is_whole })
 }

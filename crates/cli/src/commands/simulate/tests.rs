@@ -6,12 +6,12 @@ use super::*;
 use crate::commands::CommandLine;
 use crate::output::plot::testing;
 
-fn simulated(name: &str, guests: u64, threads: u64) -> (Scenario, Of, Vec<Done>) {
+fn simulated(name: &str, guests: u64, threads: u64) -> (Scenario, Of, Vec<DisciplineRun>) {
     let (scenario, _) = load::scenario(name).unwrap();
     let of = Of { guests: 0..guests, days: 1.0, seed: 7 };
     let span_ns = scenario.check(guests, of.days).unwrap();
     let simulation = |corrector| Simulation::new(&scenario, corrector, of.seed, span_ns);
-    let done = run::all(&scenario.disciplines, simulation, of.guests.clone(), threads).unwrap();
+    let done = run::run_all(&scenario.disciplines, simulation, of.guests.clone(), threads).unwrap();
     (scenario.clone(), of, done)
 }
 
@@ -76,7 +76,7 @@ fn a_broken_limit_prints_a_scenario_that_breaks_it_again() {
     let of = Of { guests: 0..40, days: 2.0, seed: 7 };
     let span_ns = scenario.check(40, of.days).unwrap();
     let simulation = |corrector| Simulation::new(&scenario, corrector, of.seed, span_ns);
-    let done = run::all(&scenario.disciplines, simulation, of.guests.clone(), 2).unwrap();
+    let done = run::run_all(&scenario.disciplines, simulation, of.guests.clone(), 2).unwrap();
     let text = load::shrunk(&scenario, &of, &done, simulation).unwrap();
     assert!(text.starts_with("# Guest ") && text.contains("[[event]]"), "{text}");
 

@@ -7,11 +7,11 @@ use simulator::seed::Seed;
 
 use super::Fleets;
 use crate::output::Format;
-use crate::output::table::{Cell, Column, Table, width, wrap};
+use crate::output::table::{Cell, Column, ReportTable, width, wrap};
 
 /// The scenarios that come with the program.
 pub(super) fn list(scenarios: &[Scenario]) -> String {
-    let mut table = Table::new("", [Column::names("scenario"), Column::words("shows")]);
+    let mut table = ReportTable::new("", [Column::names("scenario"), Column::words("shows")]);
     for scenario in scenarios {
         table.row([scenario.name.clone().into(), scenario.about.clone().into()]);
     }
@@ -43,12 +43,12 @@ fn percent(share: f64) -> Cell {
     Cell::figure_as(format!("{:.1}", share * 100.0), share)
 }
 
-fn off(report: &SimulateReport) -> Table {
+fn off(report: &SimulateReport) -> ReportTable {
     let columns = ["1 ms", "100 ms", "1 s"];
     let ever = columns.map(|size| Column::figures(format!("ever off\n> {size}"), "%"));
     let time = columns.map(|size| Column::figures(format!("of the time\n> {size}"), "%"));
     let columns = [Column::names("discipline")].into_iter().chain(ever).chain(time);
-    let mut table = Table::new("Guests that were off", columns);
+    let mut table = ReportTable::new("Guests that were off", columns);
     for one in &report.disciplines {
         let shares = one.ever_off.into_iter().chain(one.time_off).map(percent);
         table.row([Cell::from(one.discipline.name())].into_iter().chain(shares));
@@ -56,7 +56,7 @@ fn off(report: &SimulateReport) -> Table {
     table
 }
 
-fn right(report: &SimulateReport) -> Table {
+fn right(report: &SimulateReport) -> ReportTable {
     let title = format!("Faults that put a clock off by more than {}", seconds(report.right_s));
     let columns = [
         Column::names("discipline"),
@@ -67,7 +67,7 @@ fn right(report: &SimulateReport) -> Table {
         Column::figures("longest", ""),
         Column::figures("error at end,\nmedian", ""),
     ];
-    let mut table = Table::new(title, columns);
+    let mut table = ReportTable::new(title, columns);
     for one in &report.disciplines {
         let time = |s: Option<f64>| s.map_or_else(Cell::none, |s| Cell::figure_as(seconds(s), s));
         let number = |it: u64| Cell::figure_as(count(it), it as f64);

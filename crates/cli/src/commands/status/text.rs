@@ -7,7 +7,7 @@ use instruments::figures::{signed, time};
 use keeper::{ClockState, RtcView, SourceState};
 
 use crate::output::printable;
-use crate::output::table::{Cell, Column, Table, width, wrap};
+use crate::output::table::{Cell, Column, ReportTable, width, wrap};
 
 /// All of it, within 80 columns.
 pub(super) fn page(status: &Status) -> String {
@@ -104,7 +104,7 @@ fn next(status: &Status) -> String {
     }
 }
 
-fn sources(sources: &[SourceStatus]) -> Table {
+fn sources(sources: &[SourceStatus]) -> ReportTable {
     let columns = [
         Column::words("source"),
         Column::figures("offset", ""),
@@ -112,7 +112,7 @@ fn sources(sources: &[SourceStatus]) -> Table {
         Column::figures("age", ""),
         Column::names("state"),
     ];
-    let mut table = Table::new("", columns);
+    let mut table = ReportTable::new("", columns);
     for source in sources {
         let or_none = |shown: Option<String>| shown.map_or_else(Cell::none, Cell::from);
         table.row([

@@ -11,7 +11,7 @@ use crate::output::event_line::message_line;
 
 /// What came of telling a guest.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct Line {
+pub(crate) struct TellLine {
     /// When it began, ns since 1970 by this host.
     at_unix_ns: Option<u64>,
     /// The guest, as it was named.
@@ -19,7 +19,7 @@ pub(crate) struct Line {
     /// How long it took, s.
     took_s: f64,
     /// Null where the guest was not told.
-    told: Option<Outcome>,
+    told: Option<GuestClockResult>,
     /// Why not.
     why: Option<String>,
     /// What to try then.
@@ -40,7 +40,7 @@ pub(crate) enum Fate {
 
 /// What was seen of its clock.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-struct Outcome {
+struct GuestClockResult {
     /// The guest's clock minus the host's before, ns.
     offset_ns: i64,
     /// How far from that it may have been, ns; without the host's own error.
@@ -53,7 +53,7 @@ struct Outcome {
     answers: u32,
 }
 
-impl Line {
+impl TellLine {
     pub(crate) fn new(
         at_unix_ns: Option<u64>,
         guest: &Address,
@@ -64,7 +64,7 @@ impl Line {
             at_unix_ns,
             guest: guest.to_string(),
             took_s: took.as_secs_f64(),
-            told: told.as_ref().ok().map(|told| Outcome {
+            told: told.as_ref().ok().map(|told| GuestClockResult {
                 offset_ns: told.before.offset_ns,
                 bound_ns: told.before.bound_ns,
                 after_offset_ns: told.after.map(|after| after.offset_ns),
@@ -102,7 +102,7 @@ impl Line {
     }
 }
 
-impl Outcome {
+impl GuestClockResult {
     fn words(&self) -> Vec<String> {
         let off = |offset_ns: i64, bound_ns: u64| {
             format!("{} ± {}", signed(offset_ns as f64, time), time(bound_ns as f64))
@@ -156,7 +156,7 @@ mod tests {
 
     fn line(text: &str, told: Result<Told, Failure>) -> String {
         let guest: Address = text.parse().unwrap();
-        Line::new(Some(1_795_242_707_509_631_641), &guest, &told, Duration::ZERO).text()
+        TellLine::new(Some(1_795_242_707_509_631_641), &guest, &told, Duration::ZERO).text()
     }
 
     #[test]

@@ -10,7 +10,7 @@ use linux::clock::Clock;
 use tell::{Address, Failure, HostState, Told};
 use wire::hosttime::Reason;
 
-use super::line::Line;
+use super::line::TellLine;
 use crate::error::CliError;
 use crate::output::{self, LineFormat};
 
@@ -141,12 +141,12 @@ impl Args {
     }
 
     /// Tells these, [`AT_ONCE`] at the most, at the same time.
-    pub(super) fn tell(&self, guests: &[(&Address, Why)], host: HostState) -> Vec<Line> {
+    pub(super) fn tell(&self, guests: &[(&Address, Why)], host: HostState) -> Vec<TellLine> {
         let limit = if self.watch { self.timeout.min(HELD_UP) } else { self.timeout };
         let one = |guest: &Address, why: Why| {
             let (at, begun) = (Clock::Realtime.read_ns(), Instant::now());
             let told = tell::tell(guest, host, why.reason(), limit);
-            Line::new(at, guest, &told, begun.elapsed())
+            TellLine::new(at, guest, &told, begun.elapsed())
         };
         thread::scope(|scope| {
             let begin = |&(guest, why): &(_, _)| {
@@ -164,7 +164,7 @@ impl Args {
         })
     }
 
-    pub(super) fn print(&self, line: &Line) -> Result<(), CliError> {
+    pub(super) fn print(&self, line: &TellLine) -> Result<(), CliError> {
         match self.format {
             LineFormat::Text => output::text(&line.text()),
             LineFormat::Json => output::text(&output::json_line(line)?),
@@ -172,10 +172,10 @@ impl Args {
     }
 }
 
-fn failed(guest: &Address, why: Failure) -> Line {
-    Line::new(Clock::Realtime.read_ns(), guest, &Err::<Told, _>(why), Duration::ZERO)
+fn failed(guest: &Address, why: Failure) -> TellLine {
+    TellLine::new(Clock::Realtime.read_ns(), guest, &Err::<Told, _>(why), Duration::ZERO)
 }
 
-fn crashed(guest: &Address) -> Line {
+fn crashed(guest: &Address) -> TellLine {
     failed(guest, Failure::Nonsense("this program failed: report the bug".to_owned()))
 }

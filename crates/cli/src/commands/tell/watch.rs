@@ -28,7 +28,7 @@ const RETRY: Duration = Duration::from_secs(5);
 /// What was done so far.
 pub(super) struct Watch<'a> {
     args: &'a Args,
-    guests: Vec<Guest<'a>>,
+    guests: Vec<WatchedGuest<'a>>,
     suspended: Suspended,
     /// Why all are told next, and when.
     reason: Why,
@@ -37,7 +37,7 @@ pub(super) struct Watch<'a> {
 }
 
 /// One of them.
-struct Guest<'a> {
+struct WatchedGuest<'a> {
     address: &'a Address,
     /// Why it is told in the next batch that has room.
     due: Option<Why>,
@@ -48,7 +48,7 @@ struct Guest<'a> {
 impl<'a> Watch<'a> {
     pub(super) fn new(args: &'a Args) -> Self {
         let (next, retry) = (Instant::now(), Instant::now());
-        let guest = |address| Guest { address, due: None, missed: None };
+        let guest = |address| WatchedGuest { address, due: None, missed: None };
         let guests = args.guests.iter().map(guest).collect();
         Self { args, guests, suspended: Suspended::default(), reason: args.reason, next, retry }
     }
@@ -115,7 +115,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-impl Guest<'_> {
+impl WatchedGuest<'_> {
     /// All are told. What it missed is more than that some time has passed.
     fn round(&mut self, reason: Why) {
         let missed = self.missed.take().or(self.due);
@@ -149,7 +149,7 @@ mod tests {
     /// guest was told, and whether that was printed.
     fn told(rounds: &[(Option<Why>, Fate)]) -> Vec<(Why, bool)> {
         let address: Address = "vsock:3".parse().unwrap();
-        let mut guest = Guest { address: &address, due: None, missed: None };
+        let mut guest = WatchedGuest { address: &address, due: None, missed: None };
         let one = |(round, fate): &(Option<Why>, Fate)| {
             match round {
                 Some(reason) => guest.round(*reason),

@@ -7,7 +7,7 @@ use facts::{Fact, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::summary::Summary;
+use super::summary::WatchSummary;
 
 /// One line: an event and its time.
 pub(crate) type Line = Stamped<WatchEvent>;
@@ -17,11 +17,11 @@ pub(crate) type Line = Stamped<WatchEvent>;
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(crate) enum WatchEvent {
     /// The watch began: the first line.
-    Started(Box<Started>),
+    Started(Box<WatchStart>),
     /// What happened to the machine's clocks, as far as the evidence shows.
     Disruption(Disruption),
     /// The watch ended: the last line.
-    Summary(Summary),
+    Summary(WatchSummary),
     /// A single change.
     #[serde(untagged)]
     Change(Event),
@@ -29,7 +29,7 @@ pub(crate) enum WatchEvent {
 
 /// What is watched.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct Started {
+pub(crate) struct WatchStart {
     /// Version of Parachron.
     pub(crate) version: String,
     /// Sampling interval, s.

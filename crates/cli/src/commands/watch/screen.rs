@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::output;
 
 /// The state at a sample.
-pub(super) struct Shown<'a> {
+pub(super) struct WatchState<'a> {
     /// The sample.
     pub(super) sample: &'a Sample,
     /// What was observed so far.
@@ -19,12 +19,12 @@ pub(super) struct Shown<'a> {
 }
 
 /// Somewhere to show a watch.
-pub(super) trait Screen {
+pub(super) trait WatchScreen {
     /// Shows events.
     fn lines(&mut self, lines: &[Line]) -> Result<(), CliError>;
 
     /// Shows the state.
-    fn state(&mut self, _shown: &Shown<'_>) -> Result<(), CliError> {
+    fn state(&mut self, _shown: &WatchState<'_>) -> Result<(), CliError> {
         Ok(())
     }
 
@@ -73,7 +73,7 @@ impl PlainLines {
     }
 }
 
-impl Screen for PlainLines {
+impl WatchScreen for PlainLines {
     fn lines(&mut self, lines: &[Line]) -> Result<(), CliError> {
         if lines.is_empty() {
             return Ok(());
@@ -87,7 +87,7 @@ impl Screen for PlainLines {
 #[derive(Debug)]
 pub(super) struct JsonLines;
 
-impl Screen for JsonLines {
+impl WatchScreen for JsonLines {
     fn lines(&mut self, lines: &[Line]) -> Result<(), CliError> {
         if lines.is_empty() {
             return Ok(());

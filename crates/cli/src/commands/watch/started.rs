@@ -7,7 +7,7 @@ use facts::{Fact, Sample};
 use inspect::sampler::Sampler;
 use instruments::steps::page::age_ns;
 
-use super::event::{self, Line, ProbeStatus, Started, WatchEvent};
+use super::event::{self, Line, ProbeStatus, WatchEvent, WatchStart};
 
 pub(super) fn started(interval: Duration, sampler: &Sampler, sample: &Sample) -> Line {
     let age = sample.page.known().zip(sample.tsc).and_then(|(page, tsc)| age_ns(page, tsc).ok());
@@ -18,7 +18,7 @@ pub(super) fn started(interval: Duration, sampler: &Sampler, sample: &Sample) ->
     if interval.as_nanos() > u128::from(SLEW_SEEN_NS) {
         not_compared.push(format!("{MONOTONIC} with {RAW}: the sampling interval is over 1 s"));
     }
-    let started = Started {
+    let started = WatchStart {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         interval_s: interval.as_secs_f64(),
         cpu: sampler.cpu(),

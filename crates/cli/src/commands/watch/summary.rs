@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// The figures from the first sample to the last.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct Summary {
+pub(crate) struct WatchSummary {
     /// How long it ran, s, by CLOCK_MONOTONIC.
     pub(crate) ran_s: f64,
     /// How often each kind of disruption was reported, or each set of kinds that
@@ -21,7 +21,7 @@ pub(crate) struct Summary {
     /// The kvm-clock page; null where it could never be read.
     pub(crate) page: Option<PageSummary>,
     /// Steps of each pair of clocks; a pair that is not listed had none.
-    pub(crate) steps: Vec<Steps>,
+    pub(crate) steps: Vec<PairSteps>,
     /// Changes of the TSC's rate.
     pub(crate) rate_changes: u64,
     /// Changes of the clock source.
@@ -54,7 +54,7 @@ pub(crate) struct PageSummary {
 
 /// Steps of one pair of clocks.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct Steps {
+pub(crate) struct PairSteps {
     /// The clock that stepped.
     pub(crate) clock: String,
     /// The clock it is compared with.
@@ -70,7 +70,7 @@ pub(crate) struct Steps {
 /// A rate over less than this means nothing, s.
 const RATE_FROM_S: f64 = 60.0;
 
-impl Summary {
+impl WatchSummary {
     /// Counts a single change.
     pub(super) fn count(&mut self, change: &Event) {
         let page_for_s = self.ran_s - self.page_from_s;
@@ -106,7 +106,7 @@ impl Summary {
                     steps.largest_ns = step_ns;
                 }
             }
-            None => self.steps.push(Steps {
+            None => self.steps.push(PairSteps {
                 clock: clock.to_owned(),
                 against: against.to_owned(),
                 steps: 1,

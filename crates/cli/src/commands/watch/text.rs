@@ -9,8 +9,8 @@ use facts::steering::Adjtimex;
 use instruments::figures::{count, exact_time, signed, time};
 use pvclock::{Hertz, Scale};
 
-use super::event::{Line, Started, WatchEvent};
-use super::summary::{PageSummary, Steps, Summary};
+use super::event::{Line, WatchEvent, WatchStart};
+use super::summary::{PageSummary, PairSteps, WatchSummary};
 use crate::output::event_line::event_line;
 
 /// A line, continued below where it is too long; without a final line end.
@@ -56,7 +56,7 @@ fn change(event: &Event) -> (&'static str, Vec<String>) {
     }
 }
 
-fn started(started: &Started) -> Vec<String> {
+fn started(started: &WatchStart) -> Vec<String> {
     let cpu = started.cpu.map_or(String::new(), |cpu| format!(" on CPU {cpu}"));
     let source = fact(&started.clocksource, Clone::clone);
     let mut lines = vec![
@@ -141,8 +141,8 @@ fn update(update: &PageUpdate) -> Vec<String> {
 }
 
 /// The summary, line by line.
-fn summary(summary: &Summary) -> Vec<String> {
-    let Summary { clocksource_changes, rate_changes, adjtimex_changes, .. } = summary;
+fn summary(summary: &WatchSummary) -> Vec<String> {
+    let WatchSummary { clocksource_changes, rate_changes, adjtimex_changes, .. } = summary;
     let mut lines = vec![format!(
         "ran {}: {} samples, longest interval {}",
         span(summary.ran_s),
@@ -184,7 +184,7 @@ fn page_summary(page: &PageSummary) -> Vec<String> {
     lines
 }
 
-fn steps_summary(steps: &Steps) -> String {
+fn steps_summary(steps: &PairSteps) -> String {
     format!(
         "steps: {} of {} against {}, largest {}, sum {}",
         steps.steps,

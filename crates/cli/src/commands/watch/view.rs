@@ -16,7 +16,7 @@ use ratatui::widgets::{Block, Borders, Paragraph};
 use ratatui::{DefaultTerminal, Frame};
 
 use super::event::Line;
-use super::screen::{PlainLines, Screen, Shown};
+use super::screen::{PlainLines, WatchScreen, WatchState};
 use super::text;
 use crate::error::CliError;
 use crate::output::printable;
@@ -35,7 +35,7 @@ const PRINTED: usize = 20;
 const LABEL: usize = 12;
 
 /// The view, until it is dropped.
-pub(super) struct View {
+pub(super) struct LiveView {
     terminal: DefaultTerminal,
     stdin: Stdin,
     rows: Vec<(&'static str, String)>,
@@ -45,7 +45,7 @@ pub(super) struct View {
     is_open: bool,
 }
 
-impl View {
+impl LiveView {
     /// Takes over the terminal. ratatui restores it when this program panics,
     /// `drop` in any other case.
     pub(super) fn new(started: &Line) -> Result<Self, CliError> {
@@ -80,13 +80,13 @@ impl View {
     }
 }
 
-impl Drop for View {
+impl Drop for LiveView {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-impl Screen for View {
+impl WatchScreen for LiveView {
     fn lines(&mut self, lines: &[Line]) -> Result<(), CliError> {
         self.lines.extend(lines.iter().cloned());
         let surplus = self.lines.len().saturating_sub(KEPT);
@@ -95,7 +95,7 @@ impl Screen for View {
         Ok(())
     }
 
-    fn state(&mut self, shown: &Shown<'_>) -> Result<(), CliError> {
+    fn state(&mut self, shown: &WatchState<'_>) -> Result<(), CliError> {
         if !self.dirty && self.drawn.is_some_and(|drawn| drawn.elapsed() < DRAW_INTERVAL) {
             return Ok(());
         }
@@ -138,8 +138,8 @@ impl Screen for View {
 }
 
 /// The state, label by label.
-fn rows(shown: &Shown<'_>) -> Vec<(&'static str, String)> {
-    let Shown { sample, watched } = shown;
+fn rows(shown: &WatchState<'_>) -> Vec<(&'static str, String)> {
+    let WatchState { sample, watched } = shown;
     let age = sample.page.known().zip(sample.tsc).and_then(|(page, tsc)| age_ns(page, tsc).ok());
     let unknown = |why: Option<&facts::Unknown>| why.map(ToString::to_string);
     let summary = watched.summary();

@@ -7,12 +7,12 @@ use disruptions::{Kind, Observed, Observer, seconds};
 use facts::Sample;
 
 use super::event::{Line, WatchEvent, line};
-use super::summary::Summary;
+use super::summary::WatchSummary;
 
 /// What was observed from the first sample on.
 pub(super) struct Watched {
     observer: Observer,
-    summary: Summary,
+    summary: WatchSummary,
     kinds: BTreeSet<Kind>,
     first_ns: Option<u64>,
     last: Option<Sample>,
@@ -23,7 +23,7 @@ impl Watched {
     pub(super) fn new(interval: Duration) -> Self {
         Self {
             observer: Observer::new(interval),
-            summary: Summary::default(),
+            summary: WatchSummary::default(),
             kinds: BTreeSet::new(),
             first_ns: None,
             last: None,
@@ -34,7 +34,7 @@ impl Watched {
         &self.observer
     }
 
-    pub(super) fn summary(&self) -> &Summary {
+    pub(super) fn summary(&self) -> &WatchSummary {
         &self.summary
     }
 

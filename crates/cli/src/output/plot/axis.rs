@@ -7,7 +7,7 @@ const TICKS: f64 = 5.0;
 
 /// An axis between two pixels, from left to right or from bottom to top.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Axis {
+pub(crate) struct PlotAxis {
     kind: Kind,
     from_px: i32,
     to_px: i32,
@@ -21,7 +21,7 @@ enum Kind {
     Linear { from: f64, step: f64, steps: f64 },
 }
 
-impl Axis {
+impl PlotAxis {
     /// A logarithmic axis that spans `least` to `most`, at least a decade.
     pub(crate) fn log(least: f64, most: f64, from_px: i32, to_px: i32) -> Self {
         let from_power = least.log10().floor() as i32;
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn decades_are_equally_long() {
-        let axis = Axis::log(21.0, 4500.0, 100, 400);
+        let axis = PlotAxis::log(21.0, 4500.0, 100, 400);
         assert_eq!(
             [10.0, 100.0, 1000.0, 10_000.0].map(|value| axis.px(value)),
             [100, 200, 300, 400]
@@ -130,27 +130,27 @@ mod tests {
 
     #[test]
     fn what_lies_beyond_is_at_the_edge() {
-        let axis = Axis::log(10.0, 100.0, 0, 10);
+        let axis = PlotAxis::log(10.0, 100.0, 0, 10);
         assert_eq!([0.0, -1.0, 1.0, 1e9, f64::NAN].map(|value| axis.px(value)), [0, 0, 0, 10, 0]);
     }
 
     #[test]
     fn linear_steps_are_round_and_cover_all() {
-        let axis = Axis::linear(236_058.0, 0, 300);
+        let axis = PlotAxis::linear(236_058.0, 0, 300);
         assert_eq!(axis.ticks(), [0.0, 50_000.0, 100_000.0, 150_000.0, 200_000.0, 250_000.0]);
         assert_eq!(axis.px(250_000.0), 300);
     }
 
     #[test]
     fn an_axis_may_end_between_its_ticks() {
-        let axis = Axis::up_to(10.05, 0, 1005);
+        let axis = PlotAxis::up_to(10.05, 0, 1005);
         assert_eq!((axis.px(10.0), axis.px(10.05)), (1000, 1005));
         assert_eq!(axis.ticks(), [0.0, 5.0, 10.0]);
     }
 
     #[test]
     fn an_upright_axis_may_begin_below_zero() {
-        let axis = Axis::between(-230.0, 10.0, 300, 0);
+        let axis = PlotAxis::between(-230.0, 10.0, 300, 0);
         assert_eq!(axis.ticks(), [-250.0, -200.0, -150.0, -100.0, -50.0, 0.0, 50.0]);
         assert_eq!([-250.0, -100.0, 50.0].map(|value| axis.px(value)), [300, 150, 0]);
     }

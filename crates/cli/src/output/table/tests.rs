@@ -1,7 +1,7 @@
-use super::{Cell, Column, Table, wrap};
+use super::{Cell, Column, ReportTable, wrap};
 
-fn costs() -> Table {
-    let mut table = Table::new(
+fn costs() -> ReportTable {
+    let mut table = ReportTable::new(
         "Cost of a call",
         [Column::names("call"), Column::figures("median", "ns"), Column::words("served from")],
     );
@@ -50,7 +50,7 @@ fn csv_keeps_every_digit_and_quotes() {
 
 #[test]
 fn text_is_never_wider_than_80_columns() {
-    let mut table = Table::new("", [Column::names("name"), Column::words("words")]);
+    let mut table = ReportTable::new("", [Column::names("name"), Column::words("words")]);
     table.row(["x".repeat(20).into(), "several words ".repeat(20).into()]);
     table.note("several words ".repeat(20));
     let widest = table.text().lines().map(|line| line.chars().count()).max();
@@ -60,7 +60,7 @@ fn text_is_never_wider_than_80_columns() {
 
 #[test]
 fn foreign_text_cannot_move_the_cursor() {
-    let mut table = Table::new("", [Column::words("log")]);
+    let mut table = ReportTable::new("", [Column::words("log")]);
     table.row(["a\u{1b}[2Jb\u{7}".into()]);
     table.note("x\u{1b}]0;y");
     assert!(!table.text().contains(['\u{1b}', '\u{7}']), "{:?}", table.text());

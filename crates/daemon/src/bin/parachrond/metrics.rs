@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{io, thread};
 
 use daemon::{Settings, StatusBoard};
-use exporter::{Access, ServedPages};
+use exporter::{ServedPages, WebAccess};
 
 use crate::error::ProgramError;
 use crate::log::Log;
@@ -22,7 +22,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 pub(crate) struct Metrics {
     address: SocketAddr,
     listener: Option<TcpListener>,
-    access: Access,
+    access: WebAccess,
     consumers: Vec<String>,
 }
 
@@ -74,9 +74,9 @@ fn bind_when_free(address: SocketAddr, again: Duration) -> io::Result<TcpListene
 }
 
 /// Who may read the metrics.
-pub(crate) fn load_access(settings: &Settings) -> Result<Access, ProgramError> {
-    let Some(path) = &settings.web_config else { return Ok(Access::everyone()) };
-    Access::from_file(path).map_err(|why| ProgramError::WebConfig(why.to_string()))
+pub(crate) fn load_access(settings: &Settings) -> Result<WebAccess, ProgramError> {
+    let Some(path) = &settings.web_config else { return Ok(WebAccess::everyone()) };
+    WebAccess::from_file(path).map_err(|why| ProgramError::WebConfig(why.to_string()))
 }
 
 #[cfg(test)]

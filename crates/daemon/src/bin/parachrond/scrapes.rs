@@ -4,7 +4,7 @@
 use std::thread;
 
 use daemon::StatusBoard;
-use exporter::{Answer, Scrapes};
+use exporter::{DaemonReply, Scrapes};
 use fleet::Snapshot;
 
 use crate::error::ProgramError;
@@ -14,7 +14,7 @@ pub(crate) fn scrapes(board: StatusBoard, consumers: &[String]) -> Scrapes {
     let ask = move || {
         let status = board.latest();
         let json = status.as_deref().and_then(|status| serde_json::to_string(status).ok());
-        Answer {
+        DaemonReply {
             knows: status.as_deref().map(Snapshot::from),
             status: json.map(|json| json + "\n"),
             is_expected: true,

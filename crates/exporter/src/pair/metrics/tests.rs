@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn what_is_written_is_read_again() {
-    let sample = Sample {
+    let sample = ProbeSample {
         from: "a\"\\\n{}".into(),
         to: "b, c=\"".into(),
         min_ns: -1,
@@ -18,7 +18,7 @@ fn what_is_written_is_read_again() {
     let page = format!("go_goroutines 7\n{page}{OFFSET} -0.005\n{BOUND} 1e-3\n");
     let mut samples = Samples::default();
     let tally = add_page(&page, &mut samples, &mut BTreeSet::new());
-    assert_eq!(tally, Tally { taken: 2, ..Tally::default() });
+    assert_eq!(tally, SampleTally { taken: 2, ..SampleTally::default() });
     let mut expected = Samples::default();
     expected.add(&sample).unwrap();
     let claim = Claim {
@@ -44,12 +44,18 @@ fn a_bound_of_any_size_does_not_narrow() {
     }
 }
 
-fn sample(from: &str, to: &str, ahead_ns: i64) -> Sample {
+fn sample(from: &str, to: &str, ahead_ns: i64) -> ProbeSample {
     let (min_ns, max_ns) = (ahead_ns, ahead_ns + 1_000_000);
-    Sample { from: from.into(), to: to.into(), min_ns, max_ns, at_ns: 1_700_000_000_000_000_000 }
+    ProbeSample {
+        from: from.into(),
+        to: to.into(),
+        min_ns,
+        max_ns,
+        at_ns: 1_700_000_000_000_000_000,
+    }
 }
 
-fn page(all: &[Sample]) -> String {
+fn page(all: &[ProbeSample]) -> String {
     textfile(all.iter(), Counts::default())
 }
 

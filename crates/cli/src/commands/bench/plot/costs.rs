@@ -5,10 +5,10 @@ use instruments::measurements::ReadPath;
 use plotters::style::RGBColor;
 
 use super::LABELS;
-use crate::commands::bench::report::{Run, short_name};
-use crate::output::plot::axis::Axis;
+use crate::commands::bench::report::{SourceRun, short_name};
+use crate::output::plot::axis::PlotAxis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side};
-use crate::output::plot::{Bar, COLOURS, Legend, RIGHT, colour, outline};
+use crate::output::plot::{COLOURS, Legend, PlotBar, RIGHT, colour, outline};
 use instruments::figures::{time, whole_time};
 
 /// Right edge of the bars, and left one of the histograms; room for the
@@ -27,15 +27,15 @@ const HEADING: i32 = 22;
 const AXIS: i32 = 40;
 
 /// All costs.
-pub(super) struct Panel<'r> {
-    runs: &'r [Run],
+pub(super) struct CostPanel<'r> {
+    runs: &'r [SourceRun],
     /// Names of the calls, in order.
     calls: Vec<&'r str>,
 }
 
-impl<'r> Panel<'r> {
+impl<'r> CostPanel<'r> {
     /// Of `runs`, each of which may lack calls.
-    pub(super) fn of(runs: &'r [Run]) -> Self {
+    pub(super) fn new(runs: &'r [SourceRun]) -> Self {
         let mut calls: Vec<&str> = Vec::new();
         for cost in runs.iter().flat_map(|run| &run.measurements.costs) {
             if !calls.contains(&cost.call.as_str()) {
@@ -63,9 +63,9 @@ impl<'r> Panel<'r> {
         let costs = || self.runs.iter().flat_map(|run| &run.measurements.costs);
         let least = costs().map(|cost| cost.ns.min).filter(|ns| *ns > 0.0).fold(1e9, f64::min);
         let p99 = costs().map(|cost| cost.ns.p99).fold(least, f64::max);
-        let bars = Axis::log(least, p99, LABELS, BARS_END);
+        let bars = PlotAxis::log(least, p99, LABELS, BARS_END);
         // The slowest samples of a shared machine would squeeze all others.
-        let histograms = Axis::log(least, 10.0 * p99, HISTOGRAMS, RIGHT - 20);
+        let histograms = PlotAxis::log(least, 10.0 * p99, HISTOGRAMS, RIGHT - 20);
         let rows_top = top + HEADING;
         let span = (rows_top, rows_top + self.rows());
         let label = |ns: f64| whole_time(ns.round() as u64);
@@ -87,8 +87,8 @@ impl<'r> Panel<'r> {
         canvas: &Canvas,
         call: &str,
         top: i32,
-        bars: &Axis,
-        histograms: &Axis,
+        bars: &PlotAxis,
+        histograms: &PlotAxis,
     ) -> Result<(), DrawError> {
         let height = self.row() - GAP;
         let middle = top + height / 2;
@@ -99,7 +99,7 @@ impl<'r> Panel<'r> {
             let colour = if sources == 1 { path_colour(cost.path) } else { colour(index) };
             let bar = middle - sources * BAR / 2 + place * BAR;
             let words = time(cost.ns.median);
-            Bar::of(&cost.ns, LABELS, (bar, BAR), &words, colour).draw(canvas, bars)?;
+            PlotBar::for_spread(&cost.ns, LABELS, (bar, BAR), &words, colour).draw(canvas, bars)?;
             let opacity = if sources == 1 { 0.85 } else { 0.55 };
             let outline = outline(&cost.histogram, (top, top + height), histograms);
             canvas.shape(outline, colour, opacity)?;
@@ -119,7 +119,7 @@ fn path_colour(path: ReadPath) -> RGBColor {
 }
 
 /// What the colours mean: where a call is served, or which source.
-pub(super) fn legend(runs: &[Run]) -> Legend {
+pub(super) fn legend(runs: &[SourceRun]) -> Legend {
     if let [run] = runs {
         let used = |colour| run.measurements.costs.iter().any(|c| path_colour(c.path) == colour);
         let all = [("instruction", 2), ("vDSO", 0), ("kernel", 1), ("not counted", 6)];

@@ -4,11 +4,11 @@
 use instruments::measurements::Throughput;
 
 use super::LABELS;
-use crate::commands::bench::report::Run;
+use crate::commands::bench::report::SourceRun;
 use crate::commands::bench::tables::slices;
-use crate::output::plot::axis::Axis;
+use crate::output::plot::axis::PlotAxis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side};
-use crate::output::plot::{Bar, RIGHT, colour};
+use crate::output::plot::{PlotBar, RIGHT, colour};
 use instruments::figures::{count, three_digits};
 
 const BAR: i32 = 16;
@@ -28,7 +28,7 @@ struct Group<'r> {
     rows: Vec<Row<'r>>,
 }
 
-fn groups(runs: &[Run]) -> Vec<Group<'_>> {
+fn groups(runs: &[SourceRun]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group> = Vec::new();
     for (index, run) in runs.iter().enumerate() {
         for load in &run.throughput {
@@ -60,7 +60,7 @@ impl Group<'_> {
     fn draw(&self, canvas: &Canvas, top: i32) -> Result<(), DrawError> {
         let all = self.rows.iter().flat_map(|row| &row.1);
         let most = all.map(|(_, load)| slices(load).1.max(load.per_s)).fold(0.0, f64::max);
-        let axis = Axis::linear(most, LABELS, BARS_END);
+        let axis = PlotAxis::linear(most, LABELS, BARS_END);
         canvas.bold(self.load, (20, top + 10), 15, INK)?;
         let heading = format!("{}; whisker: slowest to fastest slice", self.unit);
         canvas.text(&heading, (RIGHT, top + 10), Side::Right, 13, MUTED)?;
@@ -75,7 +75,7 @@ impl Group<'_> {
             for (index, load) in bars {
                 let (value, words, colour) = (load.per_s, &*figure(load.per_s), colour(*index));
                 let (top, high, whisker) = (y, BAR, slices(load));
-                Bar { left: LABELS, top, high, value, whisker, words, colour }
+                PlotBar { left: LABELS, top, high, value, whisker, words, colour }
                     .draw(canvas, &axis)?;
                 y += BAR;
             }
@@ -95,12 +95,12 @@ fn figure(per_s: f64) -> String {
 }
 
 /// Height of all groups.
-pub(super) fn height(runs: &[Run]) -> i32 {
+pub(super) fn height(runs: &[SourceRun]) -> i32 {
     groups(runs).iter().map(Group::height).sum()
 }
 
 /// Draws all groups from `top` down.
-pub(super) fn draw(canvas: &Canvas, runs: &[Run], mut top: i32) -> Result<(), DrawError> {
+pub(super) fn draw(canvas: &Canvas, runs: &[SourceRun], mut top: i32) -> Result<(), DrawError> {
     for group in groups(runs) {
         group.draw(canvas, top)?;
         top += group.height();

@@ -5,7 +5,7 @@ use inspect::comparison::Pair;
 use instruments::drift::filter::Bounded;
 
 use super::{GAP, LEFT, heading, or_zero};
-use crate::output::plot::axis::Axis;
+use crate::output::plot::axis::PlotAxis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED};
 use crate::output::plot::{RIGHT, colour};
 use instruments::figures::{signed, time};
@@ -22,7 +22,7 @@ const ALIKE: f64 = 6.0;
 const MOST: usize = 3;
 
 /// What is drawn of a pair, from zero on.
-pub(super) struct Shown {
+pub(super) struct PairPlot {
     index: usize,
     clock: &'static str,
     kept: Vec<Bounded>,
@@ -34,8 +34,8 @@ pub(super) struct Shown {
     steps_s: Vec<f64>,
 }
 
-impl Shown {
-    fn of(index: usize, pair: &Pair) -> Option<Self> {
+impl PairPlot {
+    fn from_pair(index: usize, pair: &Pair) -> Option<Self> {
         let (series, drift) = (&pair.series, pair.series.drift()?);
         let (mut kept, mut late, mut outliers) = (Vec::new(), Vec::new(), Vec::new());
         for (at, reading) in series.readings().iter().enumerate() {
@@ -101,13 +101,13 @@ fn line(part: &[Bounded], slope: f64) -> Option<[(f64, f64); 2]> {
 }
 
 /// The clocks of each panel, those that went least first.
-pub(super) fn panels(pairs: &[Pair]) -> Vec<Vec<Shown>> {
-    let all = pairs.iter().enumerate().filter_map(|(index, pair)| Shown::of(index, pair));
-    let mut all: Vec<Shown> = all.collect();
+pub(super) fn panels(pairs: &[Pair]) -> Vec<Vec<PairPlot>> {
+    let all = pairs.iter().enumerate().filter_map(|(index, pair)| PairPlot::from_pair(index, pair));
+    let mut all: Vec<PairPlot> = all.collect();
     all.sort_by(|a, b| a.spread().total_cmp(&b.spread()));
-    let mut panels: Vec<Vec<Shown>> = Vec::new();
+    let mut panels: Vec<Vec<PairPlot>> = Vec::new();
     for shown in all {
-        let least = panels.last().and_then(|panel| panel.first()).map_or(0.0, Shown::spread);
+        let least = panels.last().and_then(|panel| panel.first()).map_or(0.0, PairPlot::spread);
         match panels.last_mut() {
             Some(panel) if shown.spread() <= ALIKE * least => panel.push(shown),
             _ => panels.push(vec![shown]),
@@ -122,17 +122,21 @@ pub(super) fn panels(pairs: &[Pair]) -> Vec<Vec<Shown>> {
     panels
 }
 
-fn panel_height(panels: &[Vec<Shown>]) -> i32 {
+fn panel_height(panels: &[Vec<PairPlot>]) -> i32 {
     if panels.len() < 2 { ONE } else { SEVERAL }
 }
 
 /// The height of all panels, with the space below each.
-pub(super) fn height(panels: &[Vec<Shown>]) -> i32 {
+pub(super) fn height(panels: &[Vec<PairPlot>]) -> i32 {
     i32::try_from(panels.len()).unwrap_or(0) * (panel_height(panels) + GAP)
 }
 
 /// Draws them from `top` on.
-pub(super) fn draw(canvas: &Canvas<'_>, panels: &[Vec<Shown>], top: i32) -> Result<(), DrawError> {
+pub(super) fn draw(
+    canvas: &Canvas<'_>,
+    panels: &[Vec<PairPlot>],
+    top: i32,
+) -> Result<(), DrawError> {
     let all = || panels.iter().flatten();
     let mut marks =
         "dots: comparisons, faint where delayed; bars: what the line is fitted to".to_owned();
@@ -143,7 +147,7 @@ pub(super) fn draw(canvas: &Canvas<'_>, panels: &[Vec<Shown>], top: i32) -> Resu
         marks += "; grey line: a step";
     }
     heading(canvas, &marks, top - 22)?;
-    let end_s = all().map(Shown::end_s).fold(1e-9, f64::max);
+    let end_s = all().map(PairPlot::end_s).fold(1e-9, f64::max);
     let tall = panel_height(panels);
     for (number, panel) in panels.iter().enumerate() {
         let top = top + i32::try_from(number).unwrap_or(0) * (tall + GAP);
@@ -154,17 +158,17 @@ pub(super) fn draw(canvas: &Canvas<'_>, panels: &[Vec<Shown>], top: i32) -> Resu
 
 fn draw_one(
     canvas: &Canvas<'_>,
-    panel: &[Shown],
+    panel: &[PairPlot],
     end_s: f64,
     (top, bottom): (i32, i32),
 ) -> Result<(), DrawError> {
-    let range = panel.iter().map(Shown::range);
+    let range = panel.iter().map(PairPlot::range);
     let (low, high) = range.fold((0.0, 1.0), |a, b| (f64::min(a.0, b.0), f64::max(a.1, b.1)));
     let mut names: Vec<&str> = panel.iter().map(|shown| shown.clock).collect();
     names.dedup();
     heading(canvas, &format!("offset since the start: {}", names.join(", ")), top)?;
-    let across = Axis::linear(end_s, LEFT, RIGHT - 30);
-    let upright = Axis::between(low, high, bottom, top);
+    let across = PlotAxis::linear(end_s, LEFT, RIGHT - 30);
+    let upright = PlotAxis::between(low, high, bottom, top);
     upright.draw_upright(canvas, (LEFT, RIGHT - 30), |ns| or_zero(ns, |ns| signed(ns, time)))?;
     across.draw(canvas, (top, bottom), |s| or_zero(s * 1e9, time))?;
     let at = |(at_s, ns): (f64, f64)| (across.px(at_s), upright.px(ns));
@@ -228,7 +232,7 @@ mod tests {
     #[test]
     fn samples_kept_and_dropped_and_the_fitted_line_are_told_apart() {
         let pairs = [pair(ClockName::Monotonic, 50)];
-        let shown = Shown::of(0, &pairs[0]).expect("something to draw");
+        let shown = PairPlot::from_pair(0, &pairs[0]).expect("something to draw");
         let at = |readings: &[Bounded]| -> Vec<u64> {
             readings.iter().map(|one| one.at_s.round() as u64).collect()
         };

@@ -32,7 +32,7 @@ fn run_of(
     time: &Time,
     realtime: impl Fn(u64) -> u64 + 'static,
     reference: impl Fn(u64) -> Option<u64> + 'static,
-) -> Run {
+) -> DriftRun {
     let clocks = Clocks::of(vec![
         (ClockName::Monotonic, time.reader(|now| 5 * S + now)),
         (ClockName::Realtime, time.reader(realtime)),
@@ -43,11 +43,11 @@ fn run_of(
         Duration::from_secs(1),
         Box::new(move || reference(its_time.read())),
     );
-    Run::new(clocks, vec![reference], "this boot".into())
+    DriftRun::new(clocks, vec![reference], "this boot".into())
 }
 
 /// Compares once a second for a minute.
-fn minute(run: &mut Run, time: &Time) {
+fn minute(run: &mut DriftRun, time: &Time) {
     for _ in 0..60 {
         time.0.set(time.0.get() + S);
         let round = run.session.compare(0).unwrap();
@@ -120,7 +120,7 @@ fn what_only_computes_leaves_the_file_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = recorded(folder.path());
     let before = std::fs::read(&path).unwrap();
-    let mut run = Run::new(Clocks::of(Vec::new()), Vec::new(), "this boot".into());
+    let mut run = DriftRun::new(Clocks::of(Vec::new()), Vec::new(), "this boot".into());
     let clocks = [ClockName::Realtime];
     let how = Resuming { clocks: &clocks, only_computes: true, by_stopwatch: false };
     run.resume(&path, &how).unwrap();
@@ -140,7 +140,7 @@ fn a_reference_of_the_record_that_is_not_compared_with_is_noted() {
     let folder = tempfile::tempdir().unwrap();
     let path = recorded(folder.path());
     let raw = Reference::clock("raw", Duration::from_secs(1), Box::new(|| None));
-    let mut run = Run::new(Clocks::of(Vec::new()), vec![raw], "this boot".into());
+    let mut run = DriftRun::new(Clocks::of(Vec::new()), vec![raw], "this boot".into());
     run.resume(&path, &Resuming::default()).unwrap();
     let expected = "ntp 192.0.2.1 is in the record, and was not compared with in this run: `--ntp \
                 192.0.2.1` continues it.";

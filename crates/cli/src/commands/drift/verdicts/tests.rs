@@ -26,7 +26,7 @@ fn pair_ahead(clock: ClockName, reference: &str, comparisons: u64, ahead_ns: u64
 fn verdict(pairs: &[Pair], max_ppm: Option<f64>, max_offset_ns: Option<f64>) -> (String, u8) {
     let budget = Budget { max_ppm, max_offset_ns };
     let pairs: Vec<_> = pairs.iter().filter_map(|pair| pair.judged(budget)).collect();
-    let not_held = Unchecked::of(&pairs, budget).iter().map(NotHeld::of).collect();
+    let not_held = Unchecked::of(&pairs, budget).iter().map(NotHeld::from_unchecked).collect();
     let report = DriftReport { pairs, budget, not_held, ..DriftReport::of_pairs(&[]) };
     let code = is_within(&report).map_or(2, |is_within| if is_within { 0 } else { 1 });
     (sentences(&report).join(" "), code)

@@ -3,10 +3,10 @@
 
 use lab::results::Cost;
 
-use super::panel::{Panel, distinct};
-use crate::output::plot::axis::Axis;
+use super::panel::{PlotPanel, distinct};
+use crate::output::plot::axis::PlotAxis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, Side};
-use crate::output::plot::{Bar, Legend, RIGHT, colour};
+use crate::output::plot::{Legend, PlotBar, RIGHT, colour};
 use instruments::figures::{time, whole_time};
 
 /// Where the clocks' names end, and the bars.
@@ -18,7 +18,7 @@ const GAP: i32 = 12;
 const AXIS: i32 = 26;
 
 /// All clocks.
-pub(super) struct Costs<'r> {
+pub(super) struct CostBars<'r> {
     rows: &'r [Cost],
     sources: Vec<&'r str>,
     providers: Vec<&'r str>,
@@ -28,8 +28,8 @@ fn name(row: &Cost) -> &str {
     row.backend.label(&row.provider)
 }
 
-impl<'r> Costs<'r> {
-    pub(super) fn of(rows: &'r [Cost]) -> Self {
+impl<'r> CostBars<'r> {
+    pub(super) fn new(rows: &'r [Cost]) -> Self {
         let sources = distinct(rows.iter().map(|row| row.source.as_str()));
         Self { rows, sources, providers: distinct(rows.iter().map(name)) }
     }
@@ -47,7 +47,7 @@ impl<'r> Costs<'r> {
     }
 }
 
-impl Panel for Costs<'_> {
+impl PlotPanel for CostBars<'_> {
     fn heading(&self) -> &str {
         "Cost of a reading in the guest: median; whisker: least to p99"
     }
@@ -67,7 +67,7 @@ impl Panel for Costs<'_> {
         let marks: Vec<_> = self.rows.iter().map(Cost::ns).collect();
         let least = marks.iter().map(|ns| ns.min).filter(|ns| *ns > 0.0).fold(1e9, f64::min);
         let most = marks.iter().map(|ns| ns.p99).fold(least, f64::max);
-        let axis = Axis::log(least, most, LABELS, BARS_END);
+        let axis = PlotAxis::log(least, most, LABELS, BARS_END);
         let bottom = top + self.height() - AXIS;
         axis.draw(canvas, (top, bottom), |ns| whole_time(ns.round() as u64))?;
         let mut y = top + GAP / 2;
@@ -77,7 +77,8 @@ impl Panel for Costs<'_> {
             let mut bar = y;
             for row in self.of_source(source) {
                 let (ns, colour) = (row.ns(), self.colour(name(row)));
-                Bar::of(&ns, LABELS, (bar, BAR), &time(ns.median), colour).draw(canvas, &axis)?;
+                PlotBar::for_spread(&ns, LABELS, (bar, BAR), &time(ns.median), colour)
+                    .draw(canvas, &axis)?;
                 bar += BAR;
             }
             y += self.row_height(source);

@@ -3,8 +3,8 @@
 
 use lab::results::Drift;
 
-use super::panel::{Panel, distinct};
-use crate::output::plot::axis::Axis;
+use super::panel::{PlotPanel, distinct};
+use crate::output::plot::axis::PlotAxis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side};
 use crate::output::plot::{Legend, RIGHT, colour};
 use instruments::figures::{three_digits, time};
@@ -30,7 +30,7 @@ pub(super) struct Drifts<'r> {
 }
 
 impl<'r> Drifts<'r> {
-    pub(super) fn of(rows: &'r [Drift]) -> Self {
+    pub(super) fn new(rows: &'r [Drift]) -> Self {
         let name = |row: &'r Drift| row.backend.label(&row.provider);
         let providers = distinct(rows.iter().map(name)).into_iter().map(|one| {
             let rows = rows.iter().filter(|row| name(row) == one);
@@ -61,8 +61,8 @@ impl<'r> Drifts<'r> {
         let values = || rows.iter().flat_map(|row| &row.track).map(|point| point.1);
         let least = values().fold(-LEAST_MS, f64::min);
         let most = values().fold(LEAST_MS, f64::max);
-        let across = Axis::up_to(self.longest_s, LEFT, LINES_END);
-        let up = Axis::between(least, most, top + HEIGHT, top);
+        let across = PlotAxis::up_to(self.longest_s, LEFT, LINES_END);
+        let up = PlotAxis::between(least, most, top + HEIGHT, top);
         across.draw(canvas, (top, top + HEIGHT), |s| format!("{s} s"))?;
         up.draw_upright(canvas, (LEFT, LINES_END), |ms| {
             if ms.abs() < 1e-9 { "0".into() } else { time(ms * 1e6) }
@@ -80,7 +80,7 @@ impl<'r> Drifts<'r> {
         &self,
         canvas: &Canvas,
         rows: &[&Drift],
-        up: &Axis,
+        up: &PlotAxis,
         top: i32,
     ) -> Result<(), DrawError> {
         let end = |row: &Drift| up.px(row.track.last().map_or(0.0, |point| point.1));
@@ -109,7 +109,7 @@ impl<'r> Drifts<'r> {
     }
 }
 
-impl Panel for Drifts<'_> {
+impl PlotPanel for Drifts<'_> {
     fn heading(&self) -> &str {
         "Drift: guest time minus host time"
     }

@@ -4,7 +4,7 @@ use crate::output::plot::Legend;
 use crate::output::plot::canvas::{Canvas, DrawError};
 
 /// What an experiment's figures look like.
-pub(super) trait Panel {
+pub(super) trait PlotPanel {
     /// Its heading.
     fn heading(&self) -> &str;
     /// What its colours mean.

@@ -3,8 +3,8 @@
 
 use lab::results::Restore;
 
-use super::panel::Panel;
-use crate::output::plot::axis::Axis;
+use super::panel::PlotPanel;
+use crate::output::plot::axis::PlotAxis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, Side};
 use crate::output::plot::{Legend, RIGHT, colour};
 
@@ -22,7 +22,7 @@ fn colour_of(policy: &str) -> plotters::style::RGBColor {
     colour(usize::from(policy != "advance"))
 }
 
-impl Panel for Restores<'_> {
+impl PlotPanel for Restores<'_> {
     fn heading(&self) -> &str {
         "Restore: how far the guest's clock advanced; mark: how far it should have"
     }
@@ -37,7 +37,7 @@ impl Panel for Restores<'_> {
 
     fn draw(&self, canvas: &Canvas, top: i32) -> Result<(), DrawError> {
         let most = self.0.iter().map(|row| row.seen_s.max(row.expected_s)).fold(0.0, f64::max);
-        let axis = Axis::linear(most, LABELS, BARS_END);
+        let axis = PlotAxis::linear(most, LABELS, BARS_END);
         let bottom = top + self.height() - AXIS;
         axis.draw(canvas, (top, bottom), |s| format!("{s:.1} s"))?;
         for (row, index) in self.0.iter().zip(0..) {

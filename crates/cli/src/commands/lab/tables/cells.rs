@@ -2,7 +2,7 @@
 
 use instruments::figures::{three_digits, time};
 
-use crate::output::table::{Cell, Column, Table};
+use crate::output::table::{Cell, Column, ReportTable};
 
 /// What a column shows of a row.
 pub(super) type Show<'a, R> = &'a dyn Fn(&R) -> Cell;
@@ -16,9 +16,9 @@ pub(super) fn table<R, const N: usize>(
     title: &str,
     rows: &[R],
     columns: [(Column, Show<'_, R>); N],
-) -> Table {
+) -> ReportTable {
     let shown = columns.each_ref().map(|column| column.1);
-    let mut table = Table::new(title, columns.map(|column| column.0));
+    let mut table = ReportTable::new(title, columns.map(|column| column.0));
     for row in rows {
         table.row(shown.map(|cell| cell(row)));
     }

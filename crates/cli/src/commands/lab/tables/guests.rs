@@ -5,10 +5,10 @@ use lab::results::{Contention, Echo, Findings, Moved, Outcome, Stock};
 use instruments::figures::{count, three_digits, time};
 
 use super::cells::{CLOCK_BY, nanos, ppm, table};
-use crate::output::table::{Cell, Column, Table};
+use crate::output::table::{Cell, Column, ReportTable};
 
 /// The second table, of what was saved and restored elsewhere.
-pub(in super::super) fn moved(outcome: &Outcome) -> Option<Table> {
+pub(in super::super) fn moved(outcome: &Outcome) -> Option<ReportTable> {
     let Findings::Linux(rows) = &outcome.findings else { return None };
     let of_row = |row: &Stock| {
         let by = row.backend.label(&row.provider).to_owned();
@@ -51,7 +51,7 @@ pub(in super::super) fn moved(outcome: &Outcome) -> Option<Table> {
     Some(table)
 }
 
-pub(super) fn locks(rows: &[Contention]) -> Table {
+pub(super) fn locks(rows: &[Contention]) -> ReportTable {
     let share = |value: f64| Cell::figure_as(three_digits(value), value);
     let rate = |value: f64| Cell::figure_as(count(value as u64), value);
     let micros = |ns: Option<f64>| ns.map_or_else(Cell::none, |ns| share(ns / 1e3));
@@ -91,7 +91,7 @@ pub(super) fn locks(rows: &[Contention]) -> Table {
     table
 }
 
-pub(super) fn network(rows: &[Echo]) -> Table {
+pub(super) fn network(rows: &[Echo]) -> ReportTable {
     let figure = |value: f64| Cell::figure_as(three_digits(value), value);
     let counted = |value: Option<f64>| value.map_or_else(Cell::none, figure);
     let micros = |ns: f64| figure(ns / 1e3);
@@ -130,7 +130,7 @@ pub(super) fn network(rows: &[Echo]) -> Table {
     table
 }
 
-pub(super) fn stock(rows: &[Stock]) -> Table {
+pub(super) fn stock(rows: &[Stock]) -> ReportTable {
     let mut table = table(
         "Linux: a stock kernel on each provider",
         rows,

@@ -2,7 +2,7 @@ use instruments::distribution::Distribution;
 use instruments::latency::{Delay, FigureKind, Latency};
 
 use super::*;
-use crate::commands::bench::report::Machine;
+use crate::commands::bench::report::MachineIdentity;
 use crate::output::plot::testing;
 
 /// A run with every figure and cause.
@@ -25,7 +25,7 @@ fn report() -> LatencyReport {
         })
         .filter(|delay| delay.cause < Cause::IdleExit)
         .collect();
-    let machine = Machine { kernel: "6.18".into(), cpu: None, cpus: 2 };
+    let machine = MachineIdentity { kernel: "6.18".into(), cpu: None, cpus: 2 };
     LatencyReport { version: String::new(), machine, latency, findings: Vec::new(), compared: None }
 }
 

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::time::{Duration, Instant};
 
-use exporter::pair::{Client, Clock, MOST_BYTES, Networks, Prober, Responder};
+use exporter::pair::{Client, MOST_BYTES, Networks, NodeClock, Prober, Responder};
 
 /// An exporter that does `serve` with each connection.
 fn exporter(serve: fn(std::net::TcpStream)) -> String {
@@ -55,7 +55,7 @@ fn only_a_page_is_a_page() {
 
 fn responder(networks: &str) -> SocketAddr {
     let networks: Networks = networks.parse().unwrap();
-    let responder = Responder::bind("127.0.0.1:0".parse().unwrap(), networks, Clock::default());
+    let responder = Responder::bind("127.0.0.1:0".parse().unwrap(), networks, NodeClock::default());
     let responder = responder.unwrap();
     let address = responder.address().unwrap();
     std::thread::spawn(move || responder.run());
@@ -65,7 +65,7 @@ fn responder(networks: &str) -> SocketAddr {
 #[test]
 fn who_is_not_named_gets_no_reply() {
     let address = responder("10.0.0.0/8");
-    let asked = Prober::default().probe(address, Duration::from_millis(300), Clock::default());
+    let asked = Prober::default().probe(address, Duration::from_millis(300), NodeClock::default());
     assert!(asked.is_err());
 }
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use exporter::pair::{Clock, Networks, Prober, Responder};
+use exporter::pair::{Networks, NodeClock, Prober, Responder};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn responder() -> SocketAddr {
     let networks: Networks = "127.0.0.0/8".parse().unwrap();
-    let responder = Responder::bind("127.0.0.1:0".parse().unwrap(), networks, Clock::default());
+    let responder = Responder::bind("127.0.0.1:0".parse().unwrap(), networks, NodeClock::default());
     let responder = responder.unwrap();
     let address = responder.address().unwrap();
     std::thread::spawn(move || responder.run());
@@ -68,13 +68,13 @@ fn a_second_request_learns_when_the_first_reply_was_sent() {
 fn a_prober_goes_by_it() {
     let (address, mut prober) = (responder(), Prober::default());
     for _ in 0..3 {
-        let [t1, t2, t3, t4] = prober.probe(address, TIMEOUT, Clock::default()).unwrap().ns;
+        let [t1, t2, t3, t4] = prober.probe(address, TIMEOUT, NodeClock::default()).unwrap().ns;
         assert!(prober.is_interleaved());
         // One clock: an honest one, so all are in order but for roundings of 1 ns.
         assert!(t1 <= t2 && t2 <= t3 + 1 && t3 <= t4, "{t1} {t2} {t3} {t4}");
     }
     // Seen from a clock that is 5 ms ahead.
-    let clock = Clock { shift_ns: 5_000_000 };
+    let clock = NodeClock { shift_ns: 5_000_000 };
     let [t1, t2, t3, t4] = prober.probe(address, TIMEOUT, clock).unwrap().ns;
     assert!(t2 - t1 >= -5_000_000 && t3 - t4 <= -5_000_000, "{t1} {t2} {t3} {t4}");
 }
@@ -103,7 +103,7 @@ fn a_peer_that_does_not_do_it_is_soon_asked_once_a_time() {
     let (address, count) = server(|_, _, _| {});
     let mut prober = Prober::default();
     for _ in 0..10 {
-        let [t1, t2, t3, t4] = prober.probe(address, TIMEOUT, Clock::default()).unwrap().ns;
+        let [t1, t2, t3, t4] = prober.probe(address, TIMEOUT, NodeClock::default()).unwrap().ns;
         assert!(t1 <= t2 && t2 <= t3 + 1 && t3 <= t4);
     }
     assert!(!prober.is_interleaved());
@@ -123,7 +123,7 @@ fn a_peer_that_says_what_cannot_be_is_not_believed() {
     let early = server(|number, request, reply| lie(number, request, reply, now() - (3600 << 32)));
     for (address, _) in [late, early] {
         let [_, t2, t3, t4] =
-            Prober::default().probe(address, TIMEOUT, Clock::default()).unwrap().ns;
+            Prober::default().probe(address, TIMEOUT, NodeClock::default()).unwrap().ns;
         assert!(t2 <= t3 + 1 && t3 <= t4, "{t2} {t3} {t4}");
     }
 }
@@ -138,7 +138,7 @@ fn a_peer_that_refuses_the_second_request_is_heard() {
             reply[24..32].copy_from_slice(&request[40..48]);
         }
     });
-    let refused = Prober::default().probe(address, TIMEOUT, Clock::default());
+    let refused = Prober::default().probe(address, TIMEOUT, NodeClock::default());
     assert!(
         matches!(refused, Err(exporter::pair::ProbeError::Kiss(code)) if &code == b"RATE"),
         "{refused:?}"

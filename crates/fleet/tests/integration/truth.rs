@@ -1,6 +1,6 @@
 //! The intervals hold the truth.
 
-use fleet::errormap::{Claim, Finding, Map, Settings, solve};
+use fleet::errormap::{Claim, Map, MapFinding, Settings, solve};
 use proptest::prelude::*;
 use test_size::size;
 
@@ -42,8 +42,8 @@ fn holds_the_truth(map: &Map, fleet: &Fleet, false_ns: i64) {
 }
 
 fn off(map: &Map) -> Vec<String> {
-    let of = |finding: &Finding| match finding {
-        Finding::Off { node, .. } => Some(node.clone()),
+    let of = |finding: &MapFinding| match finding {
+        MapFinding::Off { node, .. } => Some(node.clone()),
         _ => None,
     };
     let mut names: Vec<_> = map.findings.iter().filter_map(of).collect();
@@ -52,8 +52,8 @@ fn off(map: &Map) -> Vec<String> {
 }
 
 fn suspects(map: &Map) -> Vec<Vec<String>> {
-    let of = |finding: &Finding| match finding {
-        Finding::Contradiction { suspects, .. } => Some(suspects.clone()),
+    let of = |finding: &MapFinding| match finding {
+        MapFinding::Contradiction { suspects, .. } => Some(suspects.clone()),
         _ => None,
     };
     map.findings.iter().filter_map(of).collect()
@@ -133,7 +133,7 @@ proptest! {
         let map = solve(&fleet.probed(60 * S), &Settings::default());
         holds_the_truth(&map, &fleet, if lie_ns < 5 * MS { lie_ns } else { 0 });
         for finding in &map.findings {
-            if let Finding::Contradiction { suspects, is_only, .. } = finding {
+            if let MapFinding::Contradiction { suspects, is_only, .. } = finding {
                 prop_assert!(*is_only && suspects.contains(&name(1)), "{finding:?}");
             }
         }
@@ -169,8 +169,8 @@ proptest! {
         holds_the_truth(&map, &fleet, 0);
         prop_assert_eq!(&suspects(&map), &Vec::<Vec<String>>::new());
         prop_assume!(wrong_ns >= 10 * MS);
-        let accused = |finding: &Finding| match finding {
-            Finding::FalseClaim { suspects, .. } => Some(suspects.clone()),
+        let accused = |finding: &MapFinding| match finding {
+            MapFinding::FalseClaim { suspects, .. } => Some(suspects.clone()),
             _ => None,
         };
         let mut accused: Vec<_> = map.findings.iter().filter_map(accused).flatten().collect();

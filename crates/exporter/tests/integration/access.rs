@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use exporter::pair::Client;
-use exporter::{Access, REQUEST_TIMEOUT, ScrapeReply, ServedPages};
+use exporter::{REQUEST_TIMEOUT, ScrapeReply, ServedPages, WebAccess};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
@@ -25,7 +25,7 @@ fn certificate(folder: &Path) -> CertificateDer<'static> {
 fn server(folder: &Path, text: &str) -> SocketAddr {
     let path = folder.join("web.yml");
     std::fs::write(&path, text).unwrap();
-    let access = Access::from_file(&path).unwrap();
+    let access = WebAccess::from_file(&path).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let reply_of_test = || ScrapeReply { metrics: "one 1\n# EOF\n".into(), status: None };

@@ -1,6 +1,8 @@
 //! Who is named, and how soon.
 
-use fleet::errormap::{Ahead, Claim, Finding, SAMPLES_OF_A_PAIR, Sample, Samples, Settings, solve};
+use fleet::errormap::{
+    AheadBounds, Claim, MapFinding, ProbeSample, SAMPLES_OF_A_PAIR, Samples, Settings, solve,
+};
 
 use crate::model::{Fleet, MS, Random, S, name};
 
@@ -13,7 +15,7 @@ fn a_clock_5_ms_off_is_named_within_a_minute() {
         // Against its own error of up to half a millisecond, and the same drift.
         fleet.clocks[17].ahead = if seed % 2 == 0 { 5 * MS } else { -5 * MS };
         let map = solve(&fleet.probed(60 * S), &Settings::default());
-        let [Finding::Off { node, ahead }] = &map.findings[..] else {
+        let [MapFinding::Off { node, ahead }] = &map.findings[..] else {
             panic!("{:?}", map.findings);
         };
         assert_eq!(*node, name(17));
@@ -27,7 +29,7 @@ fn a_clock_5_ms_off_is_named_within_a_minute() {
 fn of_three_that_contradict_each_other_each_may_lie() {
     let mut samples = fleet::errormap::Samples::default();
     for (from, to, ahead_ms) in [("a", "b", 0), ("b", "c", 0), ("a", "c", 9)] {
-        let sample = fleet::errormap::Sample {
+        let sample = fleet::errormap::ProbeSample {
             from: from.into(),
             to: to.into(),
             min_ns: ahead_ms * MS,
@@ -37,7 +39,7 @@ fn of_three_that_contradict_each_other_each_may_lie() {
         samples.add(&sample).unwrap();
     }
     let map = solve(&samples, &Settings::default());
-    let [Finding::Contradiction { suspects, shown_by, .. }, ..] = &map.findings[..] else {
+    let [MapFinding::Contradiction { suspects, shown_by, .. }, ..] = &map.findings[..] else {
         panic!("{:?}", map.findings);
     };
     let mut suspects = suspects.clone();
@@ -52,7 +54,7 @@ fn of_three_that_contradict_each_other_each_may_lie() {
 fn a_clock_that_was_set_is_seen() {
     let mut samples = fleet::errormap::Samples::default();
     for (at_ns, ahead_ns) in [(S, 0), (11 * S, 50 * MS)] {
-        let sample = fleet::errormap::Sample {
+        let sample = fleet::errormap::ProbeSample {
             from: "a".into(),
             to: "b".into(),
             min_ns: ahead_ns,
@@ -62,7 +64,7 @@ fn a_clock_that_was_set_is_seen() {
         samples.add(&sample).unwrap();
     }
     let map = solve(&samples, &Settings::default());
-    let changed = Finding::Changed { node: "a".into(), peer: "b".into() };
+    let changed = MapFinding::Changed { node: "a".into(), peer: "b".into() };
     assert!(map.findings.contains(&changed), "{:?}", map.findings);
     // The newest sample counts.
     assert!(map.links[0].measured.min_ns > 49 * MS);
@@ -73,7 +75,7 @@ fn a_clock_that_was_set_is_seen() {
 fn an_asymmetric_link_is_bounded() {
     let mut samples = fleet::errormap::Samples::default();
     let mut pair = |from: &str, to: &str, min_us: i64, max_us: i64| {
-        let sample = fleet::errormap::Sample {
+        let sample = fleet::errormap::ProbeSample {
             from: from.into(),
             to: to.into(),
             min_ns: min_us * 1000,
@@ -94,9 +96,9 @@ fn an_asymmetric_link_is_bounded() {
     assert_eq!((asymmetry.min_ns, asymmetry.max_ns), (2_950_000, 3_010_000));
 }
 
-fn sample(from: &str, to: &str, ms: [i64; 2], at_ns: i64) -> Sample {
+fn sample(from: &str, to: &str, ms: [i64; 2], at_ns: i64) -> ProbeSample {
     let [min_ns, max_ns] = ms.map(|ms| ms * MS);
-    Sample { from: from.into(), to: to.into(), min_ns, max_ns, at_ns }
+    ProbeSample { from: from.into(), to: to.into(), min_ns, max_ns, at_ns }
 }
 
 /// Of two halves, and of two clocks, each may be the right one.
@@ -114,7 +116,7 @@ fn of_two_halves_neither_is_off() {
         let map = solve(&samples, &Settings { drift_ppm: 0.0, ..Settings::default() });
         assert_eq!(map.findings, []);
         for node in &map.nodes {
-            let Ahead { estimate_ns, min_ns, max_ns } = node.ahead.unwrap();
+            let AheadBounds { estimate_ns, min_ns, max_ns } = node.ahead.unwrap();
             assert!(min_ns <= 0 && 0 <= max_ns && max_ns - min_ns == 5 * MS, "{node:?}");
             assert_eq!(estimate_ns.abs(), 5 * MS / 2);
         }
@@ -181,7 +183,7 @@ fn what_drift_explains_is_no_asymmetry() {
     let (begin, later) = (1_700_000_000 * S, 1_700_000_100 * S);
     let mut pair = |from: &str, to: &str, ahead_us: i64, at_ns: i64| {
         let [min_ns, max_ns] = [ahead_us - 10, ahead_us + 10].map(|us| us * 1000);
-        let sample = Sample { from: from.into(), to: to.into(), min_ns, max_ns, at_ns };
+        let sample = ProbeSample { from: from.into(), to: to.into(), min_ns, max_ns, at_ns };
         samples.add(&sample).unwrap();
     };
     pair("a", "b", 0, begin);
@@ -195,7 +197,7 @@ fn what_drift_explains_is_no_asymmetry() {
 }
 
 fn suspected(map: &fleet::errormap::Map) -> usize {
-    map.findings.iter().filter(|it| matches!(it, Finding::Contradiction { .. })).count()
+    map.findings.iter().filter(|it| matches!(it, MapFinding::Contradiction { .. })).count()
 }
 
 /// Of several contradictions nobody is stated to be the only one who can be wrong; and of
@@ -208,7 +210,7 @@ fn of_many_contradictions_nobody_is_named_for_certain() {
     assert!(suspected(&map) > 32, "{}", suspected(&map));
     let mut alone = 0;
     for finding in &map.findings {
-        let Finding::Contradiction { suspects, is_only, .. } = finding else { continue };
+        let MapFinding::Contradiction { suspects, is_only, .. } = finding else { continue };
         assert!(!is_only, "{finding:?}");
         alone += usize::from(suspects.len() == 1);
     }
@@ -232,7 +234,7 @@ fn what_cannot_be_solved_in_bounded_work_is_said() {
     }
     let settings = Settings { most_work: 20_000_000, ..Settings::default() };
     let map = solve(&samples, &settings);
-    assert_eq!(map.findings, [Finding::NotSolved]);
+    assert_eq!(map.findings, [MapFinding::NotSolved]);
     assert!(map.nodes.iter().all(|it| it.ahead.is_none()));
     assert!(map.work < settings.most_work + 10_000, "{}", map.work);
 }

@@ -1,4 +1,0 @@
-//! Probes between nodes, and what they may meet.
-
-mod hostile;
-mod interleaved;

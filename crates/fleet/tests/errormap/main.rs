@@ -1,5 +1,0 @@
-//! Modelled fleets, whose truth is known.
-
-mod model;
-mod naming;
-mod truth;
