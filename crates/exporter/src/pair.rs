@@ -41,7 +41,7 @@ pub use limiter::Limiter;
 pub use lines::{LONGEST_LINE, SampleTally, read};
 pub use metrics::{Counts, add_federated, add_page, textfile};
 pub use networks::Networks;
-pub use packet::{LENGTH, PeerReply, reply};
+pub use packet::{LENGTH, PeerReply, ReplyContent, reply};
 pub use peers::{ListedPeer, choose, parse};
 pub use probe::{ProbeError, ProbeTimes, Prober};
 pub use responder::{Responder, ResponderCounts};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use exporter::pair::{self, PeerReply};
+use exporter::pair::{self, PeerReply, ReplyContent};
 use fleet::errormap::{Samples, Settings, solve};
 
 /// A request of any bytes is answered by no more than it has, or not; a reply of any bytes
@@ -13,11 +13,9 @@ pub(crate) fn packets(data: &[u8]) {
         // No responder answers another.
         assert_eq!(pair::reply(&reply, 0), None);
     }
-    let number = data.get(24..32).map_or(0, |bytes| u64::from_be_bytes(bytes.try_into().unwrap()));
     for near_ns in [0, 1_700_000_000_000_000_000, fleet::errormap::LONGEST_NS] {
-        if let Some(PeerReply::Times { received_ns, sent_ns }) =
-            PeerReply::parse(data, number, near_ns)
-        {
+        let content = PeerReply::parse(data, near_ns).map(|reply| reply.content);
+        if let Some(ReplyContent::Times { received_ns, sent_ns }) = content {
             // Half an era away at most.
             let away = |ns: i64| (i128::from(ns) - i128::from(near_ns)).abs();
             assert!(away(received_ns).max(away(sent_ns)) <= (1 << 31) * 1_000_000_001);

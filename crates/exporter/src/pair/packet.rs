@@ -7,19 +7,9 @@ use wire::ntp::{CLIENT, Packet, SERVER, Timestamp, UNSYNCHRONISED};
 /// A request with this number, which cannot be guessed. It asks when the reply to an earlier one
 /// was sent, which arrived at `arrival` by the peer's clock. A peer that knows replies to the
 /// number `shown`, any other to `number`.
-pub(crate) fn request(arrival: u64, shown: u64, number: u64) -> [u8; LENGTH] {
+pub(crate) fn request(arrival: u64, shown: u64, number: u64) -> Packet {
     let (origin, receive) = (Timestamp(arrival), Timestamp(shown));
-    Packet { origin, receive, ..Packet::request(number) }.encode()
-}
-
-/// The number of a request or, of a reply, when it was sent.
-pub(crate) fn transmit_field(packet: &[u8]) -> u64 {
-    Packet::decode(packet).unwrap_or_default().transmit.0
-}
-
-/// When the request arrived, as a reply has it.
-pub(crate) fn arrival(reply: &[u8]) -> u64 {
-    Packet::decode(reply).unwrap_or_default().receive.0
+    Packet { origin, receive, ..Packet::request(number) }
 }
 
 /// The arrival of an earlier request of which this one asks when it was replied to; none of a
@@ -58,9 +48,20 @@ pub fn reply(request: &[u8], received_ns: i64) -> Option<[u8; LENGTH]> {
     Some(plain_reply(&parse_request(request)?, received_ns, received_ns).encode())
 }
 
+/// A reply of any NTP server, synchronised or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerReply {
+    /// The number of the request that it replies to.
+    pub replies_to: u64,
+    /// When that request arrived, as the peer wrote it.
+    pub(crate) arrival: u64,
+    /// What it contains.
+    pub content: ReplyContent,
+}
+
 /// What a reply contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PeerReply {
+pub enum ReplyContent {
     /// When the request arrived there and the reply was sent, ns since 1970.
     Times {
         /// Arrived, rounded up.
@@ -73,24 +74,21 @@ pub enum PeerReply {
 }
 
 impl PeerReply {
-    /// Of the bytes that came, if they reply to the request of that number. Any NTP
-    /// server's, synchronised or not. The era is the one nearest to `near_ns`.
-    pub fn parse(packet: &[u8], number: u64, near_ns: i64) -> Option<Self> {
-        let packet = Packet::decode(packet)?;
-        if packet.mode != SERVER || packet.origin.0 != number {
-            return None;
-        }
-        if let Some(code) = packet.kiss().filter(|code| matches!(code, b"DENY" | b"RSTR" | b"RATE"))
-        {
-            return Some(Self::Kiss(code));
-        }
+    /// The reply in the bytes that came, if there is one. The era is the one nearest to `near_ns`.
+    pub fn parse(packet: &[u8], near_ns: i64) -> Option<Self> {
+        let packet = Packet::decode(packet).filter(|packet| packet.mode == SERVER)?;
         let time = |stamp: Timestamp| stamp.unix_ns(near_ns.into()) as i64;
-        // A server that never had the time sends 0.
-        let has_times = !packet.receive.is_none() && !packet.transmit.is_none();
-        has_times.then(|| Self::Times {
-            received_ns: time(packet.receive).saturating_add(1),
-            sent_ns: time(packet.transmit),
-        })
+        let kiss = packet.kiss().filter(|code| matches!(code, b"DENY" | b"RSTR" | b"RATE"));
+        let content = match kiss {
+            Some(code) => ReplyContent::Kiss(code),
+            // A server that never had the time sends 0.
+            None if packet.receive.is_none() || packet.transmit.is_none() => return None,
+            None => ReplyContent::Times {
+                received_ns: time(packet.receive).saturating_add(1),
+                sent_ns: time(packet.transmit),
+            },
+        };
+        Some(Self { replies_to: packet.origin.0, arrival: packet.receive.0, content })
     }
 }
 
@@ -103,17 +101,16 @@ mod tests {
         for at_ns in
             [1_700_000_000_123_456_789, 2_085_978_495_999_999_999, 2_085_978_497_000_000_001]
         {
-            let asked = parse_request(&request(0, 0, 7)).unwrap();
+            let asked = parse_request(&request(0, 0, 7).encode()).unwrap();
             let packet = plain_reply(&asked, at_ns, at_ns + 5_000).encode();
             let near_ns = at_ns - 40 * 365 * 86_400 * 1_000_000_000;
-            let Some(PeerReply::Times { received_ns, sent_ns }) =
-                PeerReply::parse(&packet, 7, near_ns)
-            else {
+            let parsed = PeerReply::parse(&packet, near_ns).unwrap();
+            let ReplyContent::Times { received_ns, sent_ns } = parsed.content else {
                 panic!("{packet:?}");
             };
+            assert_eq!(parsed.replies_to, 7);
             assert!((at_ns..=at_ns + 1).contains(&received_ns), "{received_ns}");
             assert!((at_ns + 4_999..=at_ns + 5_000).contains(&sent_ns), "{sent_ns}");
-            assert_eq!(PeerReply::parse(&packet, 8, near_ns), None);
             // No responder answers another.
             assert_eq!(reply(&packet, at_ns), None);
         }

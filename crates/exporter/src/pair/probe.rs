@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use fleet::errormap::Probe;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::pair::packet::{self, PeerReply};
+use wire::ntp::Packet;
+
+use crate::pair::packet::{self, PeerReply, ReplyContent};
 use crate::pair::socket::{self, NodeClock};
 
 /// So many packets are read that are no reply.
@@ -66,30 +68,29 @@ impl Prober {
         clock: NodeClock,
     ) -> Result<ProbeTimes, ProbeError> {
         let until = Instant::now() + timeout;
-        let asking = PeerQuery { socket: connect(peer)?, until, clock };
+        let query = PeerQuery { socket: connect(peer)?, until, clock };
         // An arrival that never was: chronyd keeps departures only for who names one.
         let (number, none) = (random()?, random()? | 1);
-        let first = asking.exchange(&packet::request(none, 0, number), &[number])?;
+        let (first, mut times) = query.exchange(&packet::request(none, 0, number), &[number])?;
         if self.misses >= MOST_MISSES {
-            return Ok(first.times);
+            return Ok(times);
         }
         let (shown, number) = (random()?, random()?);
         let request = packet::request(first.arrival, shown, number);
-        let second = match asking.exchange(&request, &[shown, number]) {
+        let second = match query.exchange(&request, &[shown, number]) {
             // It asks for fewer requests, and this was the one too many.
             Err(kiss @ ProbeError::Kiss(_)) => return Err(kiss),
             second => second.ok(),
         };
-        let Some(second) = second.filter(|second| second.replies_to == shown) else {
+        let Some((_, second)) = second.filter(|(reply, _)| reply.replies_to == shown) else {
             self.misses += 1;
-            return Ok(first.times);
+            return Ok(times);
         };
         self.misses = 0;
-        let mut times = first.times;
         // Before it could have been written, or long after, it was not.
         let written_ns = times.ns[2];
-        if (written_ns..=written_ns.saturating_add(LONGEST_NS)).contains(&second.times.ns[2]) {
-            times.ns[2] = second.times.ns[2];
+        if (written_ns..=written_ns.saturating_add(LONGEST_NS)).contains(&second.ns[2]) {
+            times.ns[2] = second.ns[2];
         }
         Ok(times)
     }
@@ -121,15 +122,6 @@ fn random() -> Result<u64, Error> {
     Ok(u64::from_ne_bytes(number))
 }
 
-/// A request and its reply.
-struct Exchange {
-    times: ProbeTimes,
-    /// The number that the reply is to.
-    replies_to: u64,
-    /// When the request arrived, as the peer wrote it.
-    arrival: u64,
-}
-
 /// A peer that is being asked.
 struct PeerQuery {
     socket: UdpSocket,
@@ -138,15 +130,15 @@ struct PeerQuery {
 }
 
 impl PeerQuery {
-    /// Sends a request and waits for a reply to one of these numbers.
+    /// Sends a request and waits for a reply to one of these numbers; with the four times.
     fn exchange(
         &self,
-        request: &[u8; packet::LENGTH],
+        request: &Packet,
         numbers: &[u64],
-    ) -> Result<Exchange, ProbeError> {
+    ) -> Result<(PeerReply, ProbeTimes), ProbeError> {
         let clock = self.clock;
         let before = clock.now()?;
-        self.socket.send(request)?;
+        self.socket.send(&request.encode())?;
         for _ in 0..OTHERS {
             let left = self.until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -158,32 +150,32 @@ impl PeerQuery {
             let after = clock.now()?;
             let bytes = buffer.get(..came.length).unwrap_or_default();
             let near_ns = clock.shows(before.realtime_ns);
-            let reply = |number: &u64| Some((*number, PeerReply::parse(bytes, *number, near_ns)?));
-            let Some((replies_to, reply)) = numbers.iter().find_map(reply) else { continue };
-            let (received_ns, replied_ns) = match reply {
-                PeerReply::Kiss(code) => return Err(ProbeError::Kiss(code)),
-                PeerReply::Times { received_ns, sent_ns } => (received_ns, sent_ns),
+            let reply = PeerReply::parse(bytes, near_ns);
+            let Some(reply) = reply.filter(|reply| numbers.contains(&reply.replies_to)) else {
+                continue;
+            };
+            let (received_ns, replied_ns) = match reply.content {
+                ReplyContent::Kiss(code) => return Err(ProbeError::Kiss(code)),
+                ReplyContent::Times { received_ns, sent_ns } => (received_ns, sent_ns),
             };
             // By what the two clocks differ, one of which is never set, this one was.
             let went = |end: u64, start: u64| end.wrapping_sub(start) as i64;
             let set_ns = went(after.realtime_ns, before.realtime_ns)
                 .saturating_sub(went(after.monotonic_ns, before.monotonic_ns))
                 .saturating_abs();
-            let left_ns =
-                self.departure_ns(packet::transmit_field(request)).unwrap_or(before.realtime_ns);
+            let left_ns = self.departure_ns(request).unwrap_or(before.realtime_ns);
             let sent_ns = clock.shows(left_ns).saturating_sub(set_ns);
             let arrived_ns = clock.shows(came.arrived_ns.unwrap_or(after.realtime_ns));
             let arrived_ns = arrived_ns.saturating_add(set_ns);
-            let times = ProbeTimes { ns: [sent_ns, received_ns, replied_ns, arrived_ns] };
-            return Ok(Exchange { times, replies_to, arrival: packet::arrival(bytes) });
+            return Ok((reply, ProbeTimes { ns: [sent_ns, received_ns, replied_ns, arrived_ns] }));
         }
         Err(ProbeError::NoReply)
     }
 
-    /// When the request of that number left, by the kernel.
-    fn departure_ns(&self, number: u64) -> Option<u64> {
+    /// When the request left, by the kernel.
+    fn departure_ns(&self, request: &Packet) -> Option<u64> {
         std::iter::from_fn(|| socket::next_departure(&self.socket))
-            .find(|(request, _)| packet::transmit_field(request) == number)
+            .find(|(left, _)| left.transmit == request.transmit)
             .map(|(_, at_ns)| at_ns)
     }
 }

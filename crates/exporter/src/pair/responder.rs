@@ -97,7 +97,7 @@ impl Responder {
             return Ok(false);
         }
         while let Some((earlier, sent_ns)) = socket::next_departure(&self.socket) {
-            departures.put(packet::arrival(&earlier), self.clock.shows(sent_ns));
+            departures.put(earlier.receive.0, self.clock.shows(sent_ns));
         }
         let earlier = packet::interleaved_arrival(&request);
         let reply = match earlier.and_then(|arrival| departures.take(arrival)) {

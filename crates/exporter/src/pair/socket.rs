@@ -11,7 +11,7 @@ use nix::sys::socket::{
 };
 use units::ClockPair;
 
-use crate::pair::packet::LENGTH;
+use wire::ntp::{LENGTH, Packet};
 
 /// This node's clock: CLOCK_REALTIME.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -64,14 +64,14 @@ pub(crate) fn receive(socket: &UdpSocket, into: &mut [u8]) -> Result<ArrivedPack
 }
 
 /// A packet of ours that left since it was last asked, and CLOCK_REALTIME when the kernel
-/// handed it to the network card's driver, ns since 1970; none where all were told, or the
-/// driver does not stamp.
-pub(crate) fn next_departure(socket: &UdpSocket) -> Option<([u8; LENGTH], u64)> {
+/// handed it to the network card's driver, ns since 1970; none where all were returned, or
+/// the driver does not stamp.
+pub(crate) fn next_departure(socket: &UdpSocket) -> Option<(Packet, u64)> {
     let mut buffer = [0; HEADERS + LENGTH];
     let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
     let left = message(socket, &mut buffer, flags).ok()?;
-    let packet = buffer.get(..left.length)?.last_chunk()?;
-    Some((*packet, left.arrived_ns?))
+    let packet: &[u8; LENGTH] = buffer.get(..left.length)?.last_chunk()?;
+    Some((Packet::decode(packet)?, left.arrived_ns?))
 }
 
 fn message(socket: &UdpSocket, into: &mut [u8], flags: MsgFlags) -> Result<ArrivedPacket> {
@@ -92,8 +92,8 @@ fn message(socket: &UdpSocket, into: &mut [u8], flags: MsgFlags) -> Result<Arriv
     let controls = message.cmsgs().map_err(|_| Error::from(ErrorKind::InvalidData))?;
     let arrived_ns = controls.into_iter().find_map(stamp);
     let from = message.address.and_then(|address| {
-        let v4 = address.as_sockaddr_in().map(|it| SocketAddr::V4((*it).into()));
-        v4.or_else(|| address.as_sockaddr_in6().map(|it| SocketAddr::V6((*it).into())))
+        let v4 = address.as_sockaddr_in().map(|v4| SocketAddr::V4((*v4).into()));
+        v4.or_else(|| address.as_sockaddr_in6().map(|v6| SocketAddr::V6((*v6).into())))
     });
     Ok(ArrivedPacket { length: message.bytes, from, arrived_ns })
 }
