@@ -1,37 +1,23 @@
 //! Who may read the metrics: everyone, or, with the web configuration of Prometheus' exporter
 //! toolkit, who speaks TLS and knows a password.
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod client;
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-mod elsewhere;
 mod error;
 mod http;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod passwords;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod secured;
 mod stream;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod web;
+#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "access/no_tls.rs")]
+mod tls;
 mod yaml;
 
 use std::path::Path;
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub(crate) use client::TlsClient;
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-use elsewhere::NoTls as Secured;
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub(crate) use elsewhere::PlainClient as TlsClient;
 pub use error::WebError;
 pub(crate) use http::HttpConfig;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use secured::Secured;
 pub(crate) use stream::{ClientStream, ServedStream};
-use tokio::net::TcpStream;
+use tls::Secured;
+pub(crate) use tls::TlsClient;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub use web::{Tls, WebConfig, parse};
+pub use tls::{Tls, WebConfig, parse};
+use tokio::net::TcpStream;
 
 /// Who may read what is served.
 pub struct WebAccess(Option<Secured>);

@@ -1,7 +1,6 @@
 //! Whom a node asks.
 
 use std::collections::HashSet;
-use std::hash::Hasher;
 
 /// A peer of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,32 +53,20 @@ pub fn choose<'p>(own: &str, all: &'p [ListedPeer], degree: usize) -> Vec<&'p Li
     let mut others: Vec<(u64, &ListedPeer)> = all
         .iter()
         .filter(|peer| peer.name != own)
-        .map(|peer| {
-            let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
-            hash.write(own.as_bytes());
-            hash.write(b"\0");
-            hash.write(peer.name.as_bytes());
-            (hash.finish(), peer)
-        })
+        .map(|peer| (hash(own, &peer.name), peer))
         .collect();
     others.sort_unstable_by(|one, other| (one.0, &one.1.name).cmp(&(other.0, &other.1.name)));
     others.into_iter().take(degree).map(|(_, peer)| peer).collect()
 }
 
-/// FNV-1a with a last stir, the same in each version: std's may change.
-struct Fnv(u64);
-
-impl Hasher for Fnv {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        let stirred = (self.0 ^ (self.0 >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        stirred ^ (stirred >> 33)
-    }
+/// FNV-1a of both names with a last stir, the same in each version: std's may change.
+fn hash(own: &str, peer: &str) -> u64 {
+    let bytes = own.bytes().chain([0]).chain(peer.bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let stirred = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    stirred ^ (stirred >> 33)
 }
 
 #[cfg(test)]

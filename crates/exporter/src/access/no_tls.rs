@@ -9,20 +9,23 @@ use tokio::net::TcpStream;
 use super::error::WebError;
 use super::stream::{ClientStream, ServedStream};
 
+pub(crate) use NoTls as Secured;
+pub(crate) use PlainClient as TlsClient;
+
 /// There is none.
-pub(super) enum NoTls {}
+pub(crate) enum NoTls {}
 
 impl NoTls {
-    pub(super) fn read(path: &Path) -> Result<Self, WebError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, WebError> {
         let why = "TLS and passwords are not supported on this processor".to_owned();
         Err(WebError { path: path.to_owned(), why })
     }
 
-    pub(super) async fn accept(&self, _: TcpStream) -> Option<Box<dyn ServedStream>> {
+    pub(crate) async fn accept(&self, _: TcpStream) -> Option<Box<dyn ServedStream>> {
         match *self {}
     }
 
-    pub(super) async fn authorizes(&self, _: Option<&[u8]>) -> bool {
+    pub(crate) async fn authorizes(&self, _: Option<&[u8]>) -> bool {
         match *self {}
     }
 }
@@ -32,7 +35,7 @@ impl NoTls {
 pub(crate) struct PlainClient;
 
 impl PlainClient {
-    pub(super) fn new(roots: Option<&Path>, _: Option<String>) -> Result<Self, WebError> {
+    pub(crate) fn new(roots: Option<&Path>, _: Option<String>) -> Result<Self, WebError> {
         let why = "TLS is not supported on this processor".to_owned();
         roots.map_or(Ok(Self), |path| Err(WebError { path: path.to_owned(), why }))
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use saphyr::Yaml;
 
-use super::yaml::{each_entry, entries, string};
+use super::super::yaml::{each_entry, entries, string};
 
 /// A check of a hash takes 2 to the power of this: a second.
 const MOST_COST: u32 = 14;

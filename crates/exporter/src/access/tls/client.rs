@@ -10,9 +10,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use super::error::WebError;
-use super::stream::ClientStream;
-use super::yaml::{error, text};
+use super::super::error::WebError;
+use super::super::stream::ClientStream;
+use super::super::yaml::{error, text};
 
 /// Where distributions keep the certificates that they trust: Debian and Alpine, Fedora and
 /// RHEL, openSUSE.

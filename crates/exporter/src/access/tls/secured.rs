@@ -13,11 +13,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-use super::error::WebError;
+use super::super::error::WebError;
+use super::super::stream::ServedStream;
+use super::super::yaml::{error, relative, text};
 use super::passwords::Passwords;
-use super::stream::ServedStream;
 use super::web::{Tls, parse};
-use super::yaml::{error, relative, text};
 
 const TLS13: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13];
 
@@ -25,7 +25,7 @@ const TLS13: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13];
 const REREAD_AFTER: Duration = Duration::from_secs(10);
 
 /// Admits the users whom the file names, over TLS if it configures that.
-pub(super) struct Secured {
+pub(crate) struct Secured {
     path: PathBuf,
     /// The configuration, and when it was read.
     web: Mutex<(Instant, Arc<Web>)>,
@@ -33,7 +33,7 @@ pub(super) struct Secured {
 }
 
 impl Secured {
-    pub(super) fn read(path: &Path) -> Result<Self, WebError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, WebError> {
         let web = Mutex::new((Instant::now(), Arc::new(Web::read(path)?)));
         Ok(Self { path: path.to_owned(), web, passwords: Passwords::default() })
     }
@@ -51,14 +51,14 @@ impl Secured {
         Arc::clone(&last.1)
     }
 
-    pub(super) async fn accept(&self, stream: TcpStream) -> Option<Box<dyn ServedStream>> {
+    pub(crate) async fn accept(&self, stream: TcpStream) -> Option<Box<dyn ServedStream>> {
         match &self.current().tls {
             None => Some(Box::new(stream)),
             Some(tls) => Some(Box::new(tls.accept(stream).await.ok()?)),
         }
     }
 
-    pub(super) async fn authorizes(&self, authorization: Option<&[u8]>) -> bool {
+    pub(crate) async fn authorizes(&self, authorization: Option<&[u8]>) -> bool {
         let web = self.current();
         web.users.is_empty() || self.passwords.admit(&web.users, authorization).await
     }
