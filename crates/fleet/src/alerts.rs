@@ -86,7 +86,7 @@ pub const ALERTS: &[Alert] = &[
         "10m",
         "warning",
         "For half an hour the kernel's error bound exceeded what {{ $labels.consumer }} allows",
-        "Run systemctl status for the time daemon: does it run, and does it reach its servers?",
+        "Run systemctl status for the time daemon, then chronyc sources or ntpq -p: they show whether it runs and reaches its servers.",
     ),
     alert(
         "ParachronClockUnsynchronised",
@@ -145,7 +145,7 @@ pub const ALERTS: &[Alert] = &[
         "0m",
         "info",
         "The machine was disrupted: {{ $labels.kind }}",
-        "Check parachron_clock_error_bound_seconds: if the clock is right again, nothing is to be done.",
+        "Check parachron_clock_error_bound_seconds: if it is small again, no action is needed.",
     ),
     alert(
         "ParachronSlowClock",

@@ -10,7 +10,7 @@ use crate::errormap::liars::{self, Culprits};
 use crate::errormap::median::median;
 use crate::errormap::samples::{PairInterval, Samples, Settings};
 
-/// From, and to, ns.
+/// A range of offsets, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OffsetInterval {
     /// At least.
@@ -35,41 +35,41 @@ pub struct AheadBounds {
 pub struct Node {
     /// Its name.
     pub name: String,
-    /// Its clock against the median of all that are connected; null where nothing connects
-    /// it, or where it is disbelieved.
+    /// Its clock against the median of all connected clocks; null where nothing connects it,
+    /// or where it contradicts the others.
     pub ahead: Option<AheadBounds>,
-    /// By how much it says to be ahead of UTC.
+    /// By how much it is ahead of UTC, by its own statement.
     pub claim: Option<OffsetInterval>,
-    /// With so many it was compared.
+    /// Number of nodes it was compared with.
     pub peers: u32,
 }
 
 /// A pair that was compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Link {
-    /// Places of both in the list of nodes.
+    /// Positions of both in the list of nodes.
     pub nodes: (u32, u32),
     /// The second is ahead of the first by this, as their own samples show.
     pub measured: OffsetInterval,
-    /// The same by all ways through the fleet.
+    /// The same, by all paths through the fleet.
     pub all: OffsetInterval,
-    /// By how much longer the way from the first to the second takes than the way back;
-    /// only where that is certain. It is bounded, not known.
+    /// By how much longer a packet takes from the first to the second than back: bounds,
+    /// only where one direction is certainly slower.
     pub asymmetry: Option<OffsetInterval>,
-    /// So many samples agree.
+    /// Number of samples that agree.
     pub samples: u32,
     /// Age of the newest, ns.
     pub age_ns: i64,
 }
 
-/// One step of a loop that contradicts itself: `to` is ahead of `from` by at most so much.
+/// One step of a loop that contradicts itself: `to` is ahead of `from` by at most `most_ns`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LoopStep {
     /// From this clock, or `UTC`.
     pub from: String,
     /// To this.
     pub to: String,
-    /// At most so much ahead, ns.
+    /// Greatest amount by which `to` is ahead, ns.
     pub most_ns: i64,
 }
 
@@ -78,20 +78,20 @@ pub struct LoopStep {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum MapFinding {
-    /// No clocks can show what was seen: some node answers by more than one clock, was set,
-    /// or drifts faster than stated.
+    /// The samples contradict each other: a node answers by more than one clock, its clock was
+    /// set, or drifts faster than stated.
     Contradiction {
-        /// Who it may be. Without all that are named in all contradictions there is none.
+        /// The nodes that may be wrong. Without the suspects of all contradictions none is left.
         suspects: Vec<String>,
         /// There is no other contradiction: if one node alone is wrong, it is a suspect.
         is_only: bool,
         /// The loop that shows it; its sum is below zero.
         shown_by: Vec<LoopStep>,
     },
-    /// What nodes say of UTC contradicts itself: a suspect's statement is wrong, or what
-    /// some clock answered its peers.
+    /// The nodes' statements about UTC contradict each other: the statement of a suspect, or
+    /// an answer of some clock, is wrong.
     FalseClaim {
-        /// Without whose statements nothing contradicts.
+        /// The nodes without whose statements no contradiction is left.
         suspects: Vec<String>,
         /// The loop that shows it.
         shown_by: Vec<LoopStep>,
@@ -117,8 +117,8 @@ pub enum MapFinding {
         /// Which.
         node: String,
     },
-    /// There is so much that contradicts itself that the search was given up: the map has
-    /// no bounds.
+    /// Too many samples contradict each other, so the search ended early: the map has no
+    /// bounds.
     NotSolved,
 }
 
@@ -129,9 +129,9 @@ pub struct Map {
     pub as_of_ns: i64,
     /// A clock's rate was taken to be off by at most this.
     pub drift_ppm: f64,
-    /// Less is not off, ns.
+    /// A smaller offset is not reported, ns.
     pub tolerance_ns: i64,
-    /// By how much the median clock is ahead of UTC, as far as nodes say.
+    /// By how much the median clock is ahead of UTC, by the nodes' own statements.
     pub median_ahead_of_utc: Option<OffsetInterval>,
     /// The nodes, worst first.
     pub nodes: Vec<Node>,
