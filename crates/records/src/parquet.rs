@@ -97,14 +97,14 @@ fn schema() -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(parse_message_type(&format!("message parachron_drift {{ {columns} }}"))?))
 }
 
-fn properties() -> WriterProperties {
+/// The properties of a file with these columns of times, whose consecutive values differ little.
+pub(crate) fn properties(program: &str, times: &[&str]) -> WriterProperties {
     let mut properties = WriterProperties::builder()
-        .set_created_by(concat!("parachron drift ", env!("CARGO_PKG_VERSION")).into())
+        .set_created_by(format!("{program} {}", env!("CARGO_PKG_VERSION")))
         .set_dictionary_enabled(true)
         .set_statistics_enabled(EnabledStatistics::Chunk);
-    for time in TIMES {
-        // Consecutive times have small differences.
-        let column = ColumnPath::from(time);
+    for time in times {
+        let column = ColumnPath::from(*time);
         properties = properties
             .set_column_dictionary_enabled(column.clone(), false)
             .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
@@ -124,9 +124,9 @@ impl<W: Read + Write + Seek + Send> Writer<W> {
     /// # Errors
     /// It cannot be written.
     pub fn new(file: W) -> Result<Self, std::io::Error> {
-        let schema = schema().map_err(io)?;
+        let properties = Arc::new(properties("parachron drift", &TIMES));
         let mut file =
-            SerializedFileWriter::new(file, schema, Arc::new(properties())).map_err(io)?;
+            SerializedFileWriter::new(file, schema().map_err(io)?, properties).map_err(io)?;
         // Room for the seal, after the magic number.
         file.write_all(&[0; SEAL_BYTES - MAGIC.len()])?;
         Ok(Self { file, rows: Vec::new() })
@@ -147,13 +147,13 @@ impl<W: Read + Write + Seek + Send> Writer<W> {
         for column in 0..NAMES.len() {
             let values: Vec<ByteArray> =
                 rows.iter().map(|row| ByteArray::from(row.names()[column])).collect();
-            column_of::<ByteArrayType, W>(&mut group, &values)?;
+            write_column::<ByteArrayType, W>(&mut group, &values, None)?;
         }
         for column in 0..TIMES.len() {
             // Parquet's unsigned numbers are signed ones of the same bits.
             let values: Vec<i64> =
                 rows.iter().map(|row| row.times_ns()[column].cast_signed()).collect();
-            column_of::<Int64Type, W>(&mut group, &values)?;
+            write_column::<Int64Type, W>(&mut group, &values, None)?;
         }
         group.close().map(|_| ())
     }
@@ -177,13 +177,15 @@ impl<W: Read + Write + Seek + Send> Writer<W> {
     }
 }
 
-fn column_of<T: DataType, W: Write + Send>(
+/// Writes the next column; its `levels` where values may be missing.
+pub(crate) fn write_column<T: DataType, W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     values: &[T::T],
+    levels: Option<&[i16]>,
 ) -> Result<(), ParquetError> {
     let column = group.next_column()?;
     let mut column = column.ok_or_else(|| ParquetError::General("too few columns".into()))?;
-    column.typed::<T>().write_batch(values, None, None)?;
+    column.typed::<T>().write_batch(values, levels, None)?;
     column.close()
 }
 

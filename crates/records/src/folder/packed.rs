@@ -4,15 +4,12 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use parquet::basic::Encoding;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
-use parquet::schema::types::ColumnPath;
 
-use crate::parquet::io;
+use crate::parquet::{io, properties, write_column};
 use crate::row::Row;
 
 /// The columns as Parquet names them.
@@ -35,14 +32,7 @@ impl<W: Write + Send, R: Row> Writer<W, R> {
     /// # Errors
     /// It cannot be written.
     pub fn new(file: W) -> std::io::Result<Self> {
-        let unix_s = ColumnPath::from("unix_s");
-        let properties = WriterProperties::builder()
-            .set_created_by(concat!("parachron ", env!("CARGO_PKG_VERSION")).into())
-            .set_dictionary_enabled(true)
-            .set_statistics_enabled(EnabledStatistics::Chunk)
-            .set_column_dictionary_enabled(unix_s.clone(), false)
-            .set_column_encoding(unix_s, Encoding::DELTA_BINARY_PACKED)
-            .build();
+        let properties = properties("parachron", &["unix_s"]);
         let schema = Arc::new(parse_message_type(&schema::<R>()).map_err(io)?);
         let file = SerializedFileWriter::new(file, schema, Arc::new(properties)).map_err(io)?;
         Ok(Self { file, rows: Vec::new() })
@@ -99,9 +89,5 @@ fn column<T: DataType, W: Write + Send>(
             level
         })
         .collect();
-    let column = group.next_column()?;
-    let mut column = column.ok_or_else(|| ParquetError::General("too few columns".into()))?;
-    let levels = (!is_required).then_some(&levels[..]);
-    column.typed::<T>().write_batch(&known, levels, None)?;
-    column.close()
+    write_column::<T, W>(group, &known, (!is_required).then_some(&levels[..]))
 }
