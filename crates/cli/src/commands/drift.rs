@@ -238,7 +238,7 @@ fn show(args: &Args, run: &DriftRun, budget: Budget) -> Result<ExitCode, CliErro
     let report = run.report(budget)?;
     // A report that cannot be printed may still be drawn, and the other way.
     let svg = || plot::svg(&report, run.session.pairs());
-    let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, svg()?));
+    let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, svg()));
     let printed = match args.format {
         Format::Json => output::json(&report),
         Format::Csv => {

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     }
     let report = measured(&plan, before.as_ref());
     // If the plot fails the report is still printed.
-    let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, plot::svg(&report)?));
+    let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, plot::svg(&report)));
     if let (Some(compared), Format::Text | Format::Markdown) = (&report.compared, args.format) {
         output::text(&compared::table(compared, &report).render(args.format))?;
     }

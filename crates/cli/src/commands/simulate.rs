@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let done = run::run_all(&scenario.disciplines, simulation, of.guests.clone(), threads(args))?;
     let report = SimulateReport::of(&scenario, &of, run::fleets(&done));
     if let Some(path) = &args.plot {
-        output::file(path, plot::svg(&report, &done, span_ns, simulation)?)?;
+        output::file(path, plot::svg(&report, &done, span_ns, simulation))?;
     }
     if let Some(path) = &args.records {
         recorded::write(path, &done, simulation)?;

@@ -3,14 +3,12 @@
 pub(crate) mod axis;
 pub(crate) mod canvas;
 #[cfg(test)]
-pub(crate) mod testing;
+pub(crate) mod tests;
 
 use instruments::measurements::Spread;
-use plotters::style::RGBColor;
 
-use crate::error::CliError;
 use axis::PlotAxis;
-use canvas::{Canvas, DrawError, INK, Side};
+use canvas::{Canvas, Colour, INK, Side};
 
 /// Width of a picture.
 pub(crate) const WIDTH: i32 = 1000;
@@ -18,50 +16,32 @@ pub(crate) const WIDTH: i32 = 1000;
 pub(crate) const RIGHT: i32 = 980;
 
 /// Colours that colour-blind readers can distinguish (Okabe and Ito, 2008).
-pub(crate) const COLOURS: [RGBColor; 8] = [
-    RGBColor(0, 114, 178),
-    RGBColor(230, 159, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(213, 94, 0),
-    RGBColor(90, 90, 90),
-    RGBColor(0, 0, 0),
-];
+pub(crate) const COLOURS: [Colour; 8] =
+    ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#5A5A5A", "#000000"];
 
 /// The colour of what is at `index`.
-pub(crate) fn colour(index: usize) -> RGBColor {
+pub(crate) fn colour(index: usize) -> Colour {
     COLOURS[index % COLOURS.len()]
 }
 
 /// A picture of this height as the text of an SVG file.
-pub(crate) fn picture(
-    height: i32,
-    draw: impl FnOnce(&Canvas<'_>) -> Result<(), DrawError>,
-) -> Result<String, CliError> {
-    let mut svg = String::new();
-    let drawn = Canvas::new(&mut svg, WIDTH, height).and_then(|canvas| {
-        draw(&canvas)?;
-        canvas.finish()
-    });
-    drawn.map(|()| svg).map_err(|error| CliError::Failed {
-        cause: format!("cannot draw the plot: {error}"),
-        remedy: "the same command without --plot, for the figures".into(),
-    })
+pub(crate) fn picture(height: i32, draw: impl FnOnce(&Canvas)) -> String {
+    let canvas = Canvas::new(WIDTH, height);
+    draw(&canvas);
+    canvas.finish()
 }
 
 /// Colours and what they mean.
-pub(crate) type Legend = Vec<(String, RGBColor)>;
+pub(crate) type Legend = Vec<(String, Colour)>;
 
 /// A legend, in one line from `top` down.
-pub(crate) fn legend(canvas: &Canvas<'_>, entries: &Legend, top: i32) -> Result<(), DrawError> {
+pub(crate) fn legend(canvas: &Canvas, entries: &Legend, top: i32) {
     let mut x = 20;
     for (words, colour) in entries {
-        canvas.rect((x, top), (x + 12, top + 12), *colour, 1.0)?;
-        canvas.text(words, (x + 18, top + 6), Side::Left, 13, INK)?;
+        canvas.rect((x, top), (x + 12, top + 12), *colour, 1.0);
+        canvas.text(words, (x + 18, top + 6), Side::Left, 13, INK);
         x += 40 + canvas::width(words, 13);
     }
-    Ok(())
 }
 
 /// A bar from `left` to the axis' place of a value, `high` from `top` down, with a whisker
@@ -73,7 +53,7 @@ pub(crate) struct PlotBar<'w> {
     pub(crate) value: f64,
     pub(crate) whisker: (f64, f64),
     pub(crate) words: &'w str,
-    pub(crate) colour: RGBColor,
+    pub(crate) colour: Colour,
 }
 
 impl<'w> PlotBar<'w> {
@@ -83,23 +63,18 @@ impl<'w> PlotBar<'w> {
         left: i32,
         (top, high): (i32, i32),
         words: &'w str,
-        colour: RGBColor,
+        colour: Colour,
     ) -> Self {
         Self { left, top, high, value: ns.median, whisker: (ns.min, ns.p99), words, colour }
     }
 
     /// Draws it.
-    pub(crate) fn draw(&self, canvas: &Canvas<'_>, axis: &PlotAxis) -> Result<(), DrawError> {
+    pub(crate) fn draw(&self, canvas: &Canvas, axis: &PlotAxis) {
         let end = axis.px(self.value).max(self.left + 1);
-        canvas.rect(
-            (self.left, self.top + 1),
-            (end, self.top + self.high - 1),
-            self.colour,
-            1.0,
-        )?;
+        canvas.rect((self.left, self.top + 1), (end, self.top + self.high - 1), self.colour, 1.0);
         let (from, to) = (axis.px(self.whisker.0), axis.px(self.whisker.1));
         let middle = self.top + self.high / 2;
-        canvas.whisker(from, to, middle)?;
+        canvas.whisker(from, to, middle);
         canvas.text(self.words, (to.max(end) + 6, middle), Side::Left, 12, INK)
     }
 }

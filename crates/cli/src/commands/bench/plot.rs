@@ -8,7 +8,6 @@ mod costs;
 mod loads;
 
 use super::report::BenchReport;
-use crate::error::CliError;
 use crate::output::plot::canvas::{INK, MUTED, Side};
 use crate::output::plot::{legend, picture};
 
@@ -16,15 +15,15 @@ use crate::output::plot::{legend, picture};
 const LABELS: i32 = 230;
 
 /// The picture as the text of an SVG file.
-pub(super) fn svg(report: &BenchReport) -> Result<String, CliError> {
+pub(super) fn svg(report: &BenchReport) -> String {
     let top = 112;
     let costs = costs::CostPanel::new(&report.runs);
     let loads_top = top + costs.height();
     picture(loads_top + loads::height(&report.runs) + 16, |canvas| {
-        canvas.bold("Cost of a clock read", (20, 30), 22, INK)?;
-        canvas.text(&subtitle(report), (20, 56), Side::Left, 14, MUTED)?;
-        legend(canvas, &costs::legend(&report.runs), 73)?;
-        costs.draw(canvas, top)?;
+        canvas.bold("Cost of a clock read", (20, 30), 22, INK);
+        canvas.text(&subtitle(report), (20, 56), Side::Left, 14, MUTED);
+        legend(canvas, &costs::legend(&report.runs), 73);
+        costs.draw(canvas, top);
         loads::draw(canvas, &report.runs, loads_top)
     })
 }

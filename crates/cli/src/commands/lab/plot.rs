@@ -8,7 +8,6 @@ mod restore;
 use lab::results::Findings;
 
 use super::report::LabReport;
-use crate::error::CliError;
 use crate::output::plot::canvas::{INK, MUTED, Side};
 use crate::output::plot::{legend, picture};
 use panel::PlotPanel;
@@ -22,21 +21,20 @@ const GAP: i32 = 24;
 const HEADING: i32 = 52;
 
 /// The picture as the text of an SVG file.
-pub(super) fn svg(report: &LabReport) -> Result<String, CliError> {
+pub(super) fn svg(report: &LabReport) -> String {
     let panels: Vec<Box<dyn PlotPanel + '_>> =
         report.lab.experiments.iter().filter_map(|outcome| panel(&outcome.findings)).collect();
     let height = panels.iter().map(|panel| HEADING + panel.height() + GAP).sum::<i32>() + TOP;
     picture(height, |canvas| {
-        canvas.bold("The clock of a virtual machine", (20, 30), 22, INK)?;
-        canvas.text(&report.machine.line(), (20, 56), Side::Left, 14, MUTED)?;
+        canvas.bold("The clock of a virtual machine", (20, 30), 22, INK);
+        canvas.text(&report.machine.line(), (20, 56), Side::Left, 14, MUTED);
         let mut top = TOP;
         for panel in &panels {
-            canvas.bold(panel.heading(), (20, top + 8), 17, INK)?;
-            legend(canvas, &panel.legend(), top + 25)?;
-            panel.draw(canvas, top + HEADING)?;
+            canvas.bold(panel.heading(), (20, top + 8), 17, INK);
+            legend(canvas, &panel.legend(), top + 25);
+            panel.draw(canvas, top + HEADING);
             top += HEADING + panel.height() + GAP;
         }
-        Ok(())
     })
 }
 

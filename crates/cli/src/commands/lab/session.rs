@@ -22,7 +22,7 @@ pub(super) fn run(plan: &LabPlan) -> Result<ExitCode, CliError> {
     let report = report(&plan.session).map_err(|error| remedies::session(&error))?;
     // A report that cannot be printed may still be drawn, and vice versa.
     let path = plan.plot.as_ref();
-    let drawn = path.map_or(Ok(()), |path| output::file(path, plot::svg(&report)?));
+    let drawn = path.map_or(Ok(()), |path| output::file(path, plot::svg(&report)));
     let printed = print(&report, &plan.run);
     // This error first: a printout cut short (`| head`) is none to report.
     drawn?;

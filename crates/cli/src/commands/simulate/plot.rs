@@ -2,16 +2,14 @@
 //! the story of the guest that was off most.
 
 use instruments::figures::{seconds, time};
-use plotters::style::RGBColor;
 use simulator::outcome::least_ns;
 use simulator::report::SimulateReport;
 use simulator::{Corrector, Fleet, Look, Simulation, band_ns};
 
 use super::Fleets;
 use super::run::DisciplineRun;
-use crate::error::CliError;
 use crate::output::plot::axis::PlotAxis;
-use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side, width};
+use crate::output::plot::canvas::{Canvas, Colour, INK, MUTED, Side, width};
 use crate::output::plot::{RIGHT, colour, picture};
 
 const LEFT: i32 = 90;
@@ -32,7 +30,7 @@ pub(super) fn svg<'s>(
     done: &Fleets,
     span_ns: i64,
     simulation: impl Fn(Corrector) -> Simulation<'s>,
-) -> Result<String, CliError> {
+) -> String {
     // The keeper's story, where there is one.
     let one = done.iter().rfind(|one| one.corrector == Corrector::Keeper).or(done.last());
     let story = one.and_then(|one| {
@@ -47,29 +45,29 @@ pub(super) fn svg<'s>(
     let panels = i32::try_from(done.len()).unwrap_or(0) + 2;
     picture(FIRST + panels * (PANEL + GAP) - 20, |canvas| {
         let title = format!("{}: clocks of {} guests", report.scenario, report.guests);
-        canvas.bold(&title, (20, 30), 22, INK)?;
+        canvas.bold(&title, (20, 30), 22, INK);
         let mut at = 20;
         for (_, opacity, words) in SHARES {
-            canvas.rect((at, 56), (at + 14, 70), colour(0), opacity)?;
+            canvas.rect((at, 56), (at + 14, 70), colour(0), opacity);
             let words = format!("{words} of the guests");
-            canvas.text(&words, (at + 20, 63), Side::Left, 14, INK)?;
+            canvas.text(&words, (at + 20, 63), Side::Left, 14, INK);
             at += 40 + width(&words, 14);
         }
         let mut top = FIRST;
         let most_s = most_s(done);
         for one in done {
-            bands(canvas, one, span_ns, most_s, top)?;
+            bands(canvas, one, span_ns, most_s, top);
             top += PANEL + GAP;
         }
-        wrong(canvas, done, top)?;
-        let Some(story) = &story else { return Ok(()) };
+        wrong(canvas, done, top);
+        let Some(story) = &story else { return };
         draw_story(canvas, story, span_ns, top + PANEL + GAP)
     })
 }
 
 type Story = (Corrector, u64, Vec<Look>);
 
-fn heading(canvas: &Canvas<'_>, words: &str, top: i32) -> Result<(), DrawError> {
+fn heading(canvas: &Canvas, words: &str, top: i32) {
     canvas.text(words, (20, top - 18), Side::Left, 15, INK)
 }
 
@@ -81,30 +79,24 @@ fn most_s(done: &Fleets) -> f64 {
 }
 
 /// Days up to ten, else hours; axis labels of time since the start.
-fn across(canvas: &Canvas<'_>, span_ns: i64, top: i32) -> Result<PlotAxis, DrawError> {
+fn across(canvas: &Canvas, span_ns: i64, top: i32) -> PlotAxis {
     let hours = span_ns as f64 / 3.6e12;
     let (most, unit) = if hours > 72.0 { (hours / 24.0, "d") } else { (hours, "h") };
     let axis = PlotAxis::up_to(most, LEFT, RIGHT - 30);
-    axis.draw(canvas, (top, top + PANEL), |at| format!("{at} {unit}"))?;
-    Ok(PlotAxis::up_to(hours, LEFT, RIGHT - 30))
+    axis.draw(canvas, (top, top + PANEL), |at| format!("{at} {unit}"));
+    PlotAxis::up_to(hours, LEFT, RIGHT - 30)
 }
 
-fn upright(canvas: &Canvas<'_>, most_s: f64, top: i32) -> Result<PlotAxis, DrawError> {
+fn upright(canvas: &Canvas, most_s: f64, top: i32) -> PlotAxis {
     let axis = PlotAxis::log(LEAST_S, most_s, top + PANEL, top);
-    axis.draw_upright(canvas, (LEFT, RIGHT - 30), seconds)?;
-    Ok(axis)
+    axis.draw_upright(canvas, (LEFT, RIGHT - 30), seconds);
+    axis
 }
 
 /// How far off the guests are over time.
-fn bands(
-    canvas: &Canvas<'_>,
-    one: &DisciplineRun,
-    span_ns: i64,
-    most_s: f64,
-    top: i32,
-) -> Result<(), DrawError> {
-    heading(canvas, &format!("{}: error of the time of day", one.corrector.name()), top)?;
-    let (across, upright) = (across(canvas, span_ns, top)?, upright(canvas, most_s, top)?);
+fn bands(canvas: &Canvas, one: &DisciplineRun, span_ns: i64, most_s: f64, top: i32) {
+    heading(canvas, &format!("{}: error of the time of day", one.corrector.name()), top);
+    let (across, upright) = (across(canvas, span_ns, top), upright(canvas, most_s, top));
     for (share, opacity, _) in SHARES {
         let mut points = vec![(LEFT, top + PANEL)];
         for (band, histogram) in one.fleet.bands.iter().enumerate() {
@@ -114,26 +106,25 @@ fn bands(
         }
         let last = points.last().map_or(LEFT, |point| point.0);
         points.push((last, top + PANEL));
-        canvas.shape(points, colour(0), opacity)?;
+        canvas.shape(&points, colour(0), opacity);
     }
-    Ok(())
 }
 
 /// For how long clocks were wrong: the share of faults, by time to be right.
-fn wrong(canvas: &Canvas<'_>, done: &Fleets, top: i32) -> Result<(), DrawError> {
+fn wrong(canvas: &Canvas, done: &Fleets, top: i32) {
     let words = "share of the faults after which a clock was right within";
-    heading(canvas, words, top)?;
+    heading(canvas, words, top);
     let across = PlotAxis::log(0.1, 1e6, LEFT, RIGHT - 30);
-    across.draw(canvas, (top, top + PANEL), |s| time(s * 1e9))?;
+    across.draw(canvas, (top, top + PANEL), |s| time(s * 1e9));
     let upright = PlotAxis::up_to(100.0, top + PANEL, top);
-    upright.draw_upright(canvas, (LEFT, RIGHT - 30), |share| format!("{share} %"))?;
+    upright.draw_upright(canvas, (LEFT, RIGHT - 30), |share| format!("{share} %"));
     let mut x = 60 + width(words, 15);
     for (index, one) in done.iter().enumerate() {
         let fleet = &one.fleet;
         let all = fleet.recoveries.count() + fleet.never_right;
         let name = one.corrector.name();
-        canvas.rect((x, top - 25), (x + 12, top - 13), colour(index), 1.0)?;
-        canvas.text(name, (x + 18, top - 19), Side::Left, 13, INK)?;
+        canvas.rect((x, top - 25), (x + 12, top - 13), colour(index), 1.0);
+        canvas.text(name, (x + 18, top - 19), Side::Left, 13, INK);
         x += 40 + width(name, 13);
         let mut sum = 0_u64;
         let mut line = Vec::new();
@@ -145,23 +136,17 @@ fn wrong(canvas: &Canvas<'_>, done: &Fleets, top: i32) -> Result<(), DrawError> 
                 line.push((across.px(at_s), upright.px(share)));
             }
         }
-        canvas.line(&line, colour(index), 2)?;
+        canvas.line(&line, colour(index), 2);
     }
-    Ok(())
 }
 
 /// The story of one guest: its error either way, and what happens to it.
-fn draw_story(
-    canvas: &Canvas<'_>,
-    (corrector, guest, looks): &Story,
-    span_ns: i64,
-    top: i32,
-) -> Result<(), DrawError> {
+fn draw_story(canvas: &Canvas, (corrector, guest, looks): &Story, span_ns: i64, top: i32) {
     let words = format!("{}: guest {guest}, which was off most", corrector.name());
-    heading(canvas, &words, top)?;
+    heading(canvas, &words, top);
     let most_s = looks.iter().map(|look| look.error_ns.abs()).max().unwrap_or(0) as f64 / 1e9;
     let (across, upright) =
-        (across(canvas, span_ns, top)?, upright(canvas, most_s.max(LEAST_S * 10.0), top)?);
+        (across(canvas, span_ns, top), upright(canvas, most_s.max(LEAST_S * 10.0), top));
     let x = |look: &Look| across.px(look.at_ns as f64 / 3.6e12);
     // A line up to each event, as a guest that is away has no clock.
     for lived in looks.split_inclusive(|look| look.happens.is_some()) {
@@ -171,20 +156,19 @@ fn draw_story(
         };
         let mut line: Vec<(i32, i32)> = lived.iter().map(at).collect();
         line.dedup();
-        canvas.line(&line, colour(1), 2)?;
+        canvas.line(&line, colour(1), 2);
     }
     let mut free = LEFT;
     for look in looks.iter().filter(|look| look.happens.is_some()) {
         let at = x(look);
-        canvas.line(&[(at, top), (at, top + PANEL)], EVENT, 1)?;
+        canvas.line(&[(at, top), (at, top + PANEL)], EVENT, 1);
         let name = look.happens.map_or("", |kind| kind.name());
         // Where there is room.
         if at >= free && at + width(name, 12) < RIGHT {
-            canvas.text(name, (at + 3, top + 8), Side::Left, 12, MUTED)?;
+            canvas.text(name, (at + 3, top + 8), Side::Left, 12, MUTED);
             free = at + width(name, 12) + 10;
         }
     }
-    Ok(())
 }
 
-const EVENT: RGBColor = RGBColor(150, 150, 150);
+const EVENT: Colour = "#969696";

@@ -4,7 +4,7 @@ use simulator::quantity::Seconds;
 
 use super::*;
 use crate::commands::CommandLine;
-use crate::output::plot::testing;
+use crate::output::plot::tests::check;
 
 fn simulated(name: &str, guests: u64, threads: u64) -> (Scenario, Of, Vec<DisciplineRun>) {
     let (scenario, _) = load::scenario(name).unwrap();
@@ -46,7 +46,7 @@ fn words_in_the_picture_do_not_lie_on_each_other() {
         let span_ns = scenario.check(20, of.days).unwrap();
         let simulation = |corrector| Simulation::new(&scenario, corrector, of.seed, span_ns);
         let report = SimulateReport::of(&scenario, &of, run::fleets(&done));
-        testing::check(&plot::svg(&report, &done, span_ns, simulation).unwrap());
+        check(&plot::svg(&report, &done, span_ns, simulation));
     }
 }
 

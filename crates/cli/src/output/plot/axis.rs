@@ -1,6 +1,6 @@
 //! Values to pixels, and the ticks a person reads them by.
 
-use super::canvas::{Canvas, DrawError, GRID, MUTED, Side};
+use super::canvas::{Canvas, GRID, MUTED, Side};
 
 /// Most ticks on a linear axis.
 const TICKS: f64 = 5.0;
@@ -88,13 +88,12 @@ impl PlotAxis {
         canvas: &Canvas,
         (top, bottom): (i32, i32),
         label: impl Fn(f64) -> String,
-    ) -> Result<(), DrawError> {
+    ) {
         for tick in self.ticks() {
             let x = self.px(tick);
-            canvas.line(&[(x, top), (x, bottom)], GRID, 1)?;
-            canvas.text(&label(tick), (x, bottom + 12), Side::Middle, 12, MUTED)?;
+            canvas.line(&[(x, top), (x, bottom)], GRID, 1);
+            canvas.text(&label(tick), (x, bottom + 12), Side::Middle, 12, MUTED);
         }
-        Ok(())
     }
 
     /// Of an axis from bottom to top: grid lines from `left` to `right`,
@@ -104,13 +103,12 @@ impl PlotAxis {
         canvas: &Canvas,
         (left, right): (i32, i32),
         label: impl Fn(f64) -> String,
-    ) -> Result<(), DrawError> {
+    ) {
         for tick in self.ticks() {
             let y = self.px(tick);
-            canvas.line(&[(left, y), (right, y)], GRID, 1)?;
-            canvas.text(&label(tick), (left - 8, y), Side::Right, 12, MUTED)?;
+            canvas.line(&[(left, y), (right, y)], GRID, 1);
+            canvas.text(&label(tick), (left - 8, y), Side::Right, 12, MUTED);
         }
-        Ok(())
     }
 }
 

@@ -2,12 +2,11 @@
 //! p99, and the histogram of all samples.
 
 use instruments::measurements::ReadPath;
-use plotters::style::RGBColor;
 
 use super::LABELS;
 use crate::commands::bench::report::{SourceRun, short_name};
 use crate::output::plot::axis::PlotAxis;
-use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side};
+use crate::output::plot::canvas::{Canvas, Colour, INK, MUTED, Side};
 use crate::output::plot::{COLOURS, Legend, PlotBar, RIGHT, colour, outline};
 use instruments::figures::{time, whole_time};
 
@@ -59,7 +58,7 @@ impl<'r> CostPanel<'r> {
     }
 
     /// Draws it from `top` down.
-    pub(super) fn draw(&self, canvas: &Canvas, top: i32) -> Result<(), DrawError> {
+    pub(super) fn draw(&self, canvas: &Canvas, top: i32) {
         let costs = || self.runs.iter().flat_map(|run| &run.measurements.costs);
         let least = costs().map(|cost| cost.ns.min).filter(|ns| *ns > 0.0).fold(1e9, f64::min);
         let p99 = costs().map(|cost| cost.ns.p99).fold(least, f64::max);
@@ -69,17 +68,16 @@ impl<'r> CostPanel<'r> {
         let rows_top = top + HEADING;
         let span = (rows_top, rows_top + self.rows());
         let label = |ns: f64| whole_time(ns.round() as u64);
-        canvas.text("median; whisker: minimum to p99", (LABELS, top), Side::Left, 13, MUTED)?;
+        canvas.text("median; whisker: minimum to p99", (LABELS, top), Side::Left, 13, MUTED);
         let heading = "samples (height: log of number; slower at the edge)";
-        canvas.text(heading, (HISTOGRAMS, top), Side::Left, 13, MUTED)?;
-        bars.draw(canvas, span, label)?;
-        histograms.draw(canvas, span, label)?;
+        canvas.text(heading, (HISTOGRAMS, top), Side::Left, 13, MUTED);
+        bars.draw(canvas, span, label);
+        histograms.draw(canvas, span, label);
         let mut y = rows_top + GAP / 2;
         for call in &self.calls {
-            self.draw_row(canvas, call, y, &bars, &histograms)?;
+            self.draw_row(canvas, call, y, &bars, &histograms);
             y += self.row();
         }
-        Ok(())
     }
 
     fn draw_row(
@@ -89,27 +87,26 @@ impl<'r> CostPanel<'r> {
         top: i32,
         bars: &PlotAxis,
         histograms: &PlotAxis,
-    ) -> Result<(), DrawError> {
+    ) {
         let height = self.row() - GAP;
         let middle = top + height / 2;
-        canvas.text(short_name(call), (LABELS - 8, middle), Side::Right, 13, INK)?;
+        canvas.text(short_name(call), (LABELS - 8, middle), Side::Right, 13, INK);
         let sources = i32::try_from(self.runs.len()).unwrap_or(1);
         for ((index, run), place) in self.runs.iter().enumerate().zip(0..) {
             let Some(cost) = run.cost(call) else { continue };
             let colour = if sources == 1 { path_colour(cost.path) } else { colour(index) };
             let bar = middle - sources * BAR / 2 + place * BAR;
             let words = time(cost.ns.median);
-            PlotBar::for_spread(&cost.ns, LABELS, (bar, BAR), &words, colour).draw(canvas, bars)?;
+            PlotBar::for_spread(&cost.ns, LABELS, (bar, BAR), &words, colour).draw(canvas, bars);
             let opacity = if sources == 1 { 0.85 } else { 0.55 };
             let outline = outline(&cost.histogram, (top, top + height), histograms);
-            canvas.shape(outline, colour, opacity)?;
+            canvas.shape(&outline, colour, opacity);
         }
-        Ok(())
     }
 }
 
 /// With one source, colours show where a call is served.
-fn path_colour(path: ReadPath) -> RGBColor {
+fn path_colour(path: ReadPath) -> Colour {
     match path {
         ReadPath::Instruction => COLOURS[2],
         ReadPath::Counted { entered: 0, .. } => COLOURS[0],

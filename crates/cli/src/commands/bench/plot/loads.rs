@@ -7,7 +7,7 @@ use super::LABELS;
 use crate::commands::bench::report::SourceRun;
 use crate::commands::bench::tables::slices;
 use crate::output::plot::axis::PlotAxis;
-use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side};
+use crate::output::plot::canvas::{Canvas, INK, MUTED, Side};
 use crate::output::plot::{PlotBar, RIGHT, colour};
 use instruments::figures::{count, three_digits};
 
@@ -57,31 +57,30 @@ impl Group<'_> {
         HEADING + self.rows_height() + AXIS
     }
 
-    fn draw(&self, canvas: &Canvas, top: i32) -> Result<(), DrawError> {
+    fn draw(&self, canvas: &Canvas, top: i32) {
         let all = self.rows.iter().flat_map(|row| &row.1);
         let most = all.map(|(_, load)| slices(load).1.max(load.per_s)).fold(0.0, f64::max);
         let axis = PlotAxis::linear(most, LABELS, BARS_END);
-        canvas.bold(self.load, (20, top + 10), 15, INK)?;
+        canvas.bold(self.load, (20, top + 10), 15, INK);
         let heading = format!("{}; whisker: slowest to fastest slice", self.unit);
-        canvas.text(&heading, (RIGHT, top + 10), Side::Right, 13, MUTED)?;
+        canvas.text(&heading, (RIGHT, top + 10), Side::Right, 13, MUTED);
         let mut y = top + HEADING;
-        axis.draw(canvas, (y, y + self.rows_height()), figure)?;
+        axis.draw(canvas, (y, y + self.rows_height()), figure);
         for (copies, bars) in &self.rows {
             let height = BAR * i32::try_from(bars.len()).unwrap_or(0);
             let words = if *copies == 1 { "one copy".into() } else { format!("{copies} copies") };
             let middle = y + (GAP + height) / 2;
-            canvas.text(&words, (LABELS - 8, middle), Side::Right, 13, INK)?;
+            canvas.text(&words, (LABELS - 8, middle), Side::Right, 13, INK);
             y += GAP / 2;
             for (index, load) in bars {
                 let (value, words, colour) = (load.per_s, &*figure(load.per_s), colour(*index));
                 let (top, high, whisker) = (y, BAR, slices(load));
                 PlotBar { left: LABELS, top, high, value, whisker, words, colour }
-                    .draw(canvas, &axis)?;
+                    .draw(canvas, &axis);
                 y += BAR;
             }
             y += GAP - GAP / 2;
         }
-        Ok(())
     }
 }
 
@@ -100,10 +99,9 @@ pub(super) fn height(runs: &[SourceRun]) -> i32 {
 }
 
 /// Draws all groups from `top` down.
-pub(super) fn draw(canvas: &Canvas, runs: &[SourceRun], mut top: i32) -> Result<(), DrawError> {
+pub(super) fn draw(canvas: &Canvas, runs: &[SourceRun], mut top: i32) {
     for group in groups(runs) {
-        group.draw(canvas, top)?;
+        group.draw(canvas, top);
         top += group.height();
     }
-    Ok(())
 }

@@ -6,7 +6,7 @@ use instruments::drift::filter::Bounded;
 
 use super::{GAP, LEFT, heading, or_zero};
 use crate::output::plot::axis::PlotAxis;
-use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED};
+use crate::output::plot::canvas::{Canvas, INK, MUTED};
 use crate::output::plot::{RIGHT, colour};
 use instruments::figures::{signed, time};
 
@@ -132,11 +132,7 @@ pub(super) fn height(panels: &[Vec<PairPlot>]) -> i32 {
 }
 
 /// Draws them from `top` on.
-pub(super) fn draw(
-    canvas: &Canvas<'_>,
-    panels: &[Vec<PairPlot>],
-    top: i32,
-) -> Result<(), DrawError> {
+pub(super) fn draw(canvas: &Canvas, panels: &[Vec<PairPlot>], top: i32) {
     let all = || panels.iter().flatten();
     let mut marks =
         "dots: comparisons, faint where delayed; bars: what the line is fitted to".to_owned();
@@ -146,34 +142,28 @@ pub(super) fn draw(
     if all().any(|shown| !shown.steps_s.is_empty()) {
         marks += "; grey line: a step";
     }
-    heading(canvas, &marks, top - 22)?;
+    heading(canvas, &marks, top - 22);
     let end_s = all().map(PairPlot::end_s).fold(1e-9, f64::max);
     let tall = panel_height(panels);
     for (number, panel) in panels.iter().enumerate() {
         let top = top + i32::try_from(number).unwrap_or(0) * (tall + GAP);
-        draw_one(canvas, panel, end_s, (top, top + tall))?;
+        draw_one(canvas, panel, end_s, (top, top + tall));
     }
-    Ok(())
 }
 
-fn draw_one(
-    canvas: &Canvas<'_>,
-    panel: &[PairPlot],
-    end_s: f64,
-    (top, bottom): (i32, i32),
-) -> Result<(), DrawError> {
+fn draw_one(canvas: &Canvas, panel: &[PairPlot], end_s: f64, (top, bottom): (i32, i32)) {
     let range = panel.iter().map(PairPlot::range);
     let (low, high) = range.fold((0.0, 1.0), |a, b| (f64::min(a.0, b.0), f64::max(a.1, b.1)));
     let mut names: Vec<&str> = panel.iter().map(|shown| shown.clock).collect();
     names.dedup();
-    heading(canvas, &format!("offset since the start: {}", names.join(", ")), top)?;
+    heading(canvas, &format!("offset since the start: {}", names.join(", ")), top);
     let across = PlotAxis::linear(end_s, LEFT, RIGHT - 30);
     let upright = PlotAxis::between(low, high, bottom, top);
-    upright.draw_upright(canvas, (LEFT, RIGHT - 30), |ns| or_zero(ns, |ns| signed(ns, time)))?;
-    across.draw(canvas, (top, bottom), |s| or_zero(s * 1e9, time))?;
+    upright.draw_upright(canvas, (LEFT, RIGHT - 30), |ns| or_zero(ns, |ns| signed(ns, time)));
+    across.draw(canvas, (top, bottom), |s| or_zero(s * 1e9, time));
     let at = |(at_s, ns): (f64, f64)| (across.px(at_s), upright.px(ns));
     for x in panel.iter().flat_map(|shown| &shown.steps_s).map(|at_s| across.px(*at_s)) {
-        canvas.line(&[(x, top), (x, bottom)], MUTED, 1)?;
+        canvas.line(&[(x, top), (x, bottom)], MUTED, 1);
     }
     for shown in panel {
         let colour = colour(shown.index);
@@ -181,24 +171,23 @@ fn draw_one(
             let mut pixels: Vec<_> = readings.iter().map(|one| at(one.middle())).collect();
             pixels.sort_unstable();
             pixels.dedup();
-            pixels.into_iter().try_for_each(|pixel| canvas.dot(pixel, 2, colour, opacity))
+            pixels.into_iter().for_each(|pixel| canvas.dot(pixel, 2, colour, opacity))
         };
-        dots(&shown.late, 0.12)?;
-        dots(&shown.kept, 0.35)?;
+        dots(&shown.late, 0.12);
+        dots(&shown.kept, 0.35);
         for one in &shown.outliers {
-            canvas.cross(at(one.middle()), colour)?;
+            canvas.cross(at(one.middle()), colour);
         }
     }
     for shown in panel {
         for best in &shown.blocks {
             let (x, from) = at((best.at_s, best.low_ns));
-            canvas.line(&[(x, from), (x, upright.px(best.high_ns))], INK, 2)?;
+            canvas.line(&[(x, from), (x, upright.px(best.high_ns))], INK, 2);
         }
         for [from, to] in &shown.lines {
-            canvas.line(&[at(*from), at(*to)], colour(shown.index), 2)?;
+            canvas.line(&[at(*from), at(*to)], colour(shown.index), 2);
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -244,7 +233,7 @@ mod tests {
         assert!(shown.blocks.len() >= 5 && shown.steps_s.is_empty());
         // An outlier does not widen the axis.
         assert!(shown.range().1 < 5_100_000.0, "{:?}", shown.range());
-        let svg = super::super::svg(&DriftReport::of_pairs(&pairs), &pairs).unwrap();
+        let svg = super::super::svg(&DriftReport::of_pairs(&pairs), &pairs);
         let dots = |opacity| svg.matches(&format!("opacity=\"{opacity}\"")).count();
         assert_eq!((dots("0.35"), dots("0.12")), (96, LATE.len()), "{svg}");
     }

@@ -5,7 +5,7 @@ use lab::results::Cost;
 
 use super::panel::{PlotPanel, distinct};
 use crate::output::plot::axis::PlotAxis;
-use crate::output::plot::canvas::{Canvas, DrawError, INK, Side};
+use crate::output::plot::canvas::{Canvas, Colour, INK, Side};
 use crate::output::plot::{Legend, PlotBar, RIGHT, colour};
 use instruments::figures::{time, whole_time};
 
@@ -42,7 +42,7 @@ impl<'r> CostBars<'r> {
         BAR * i32::try_from(self.of_source(source).count()).unwrap_or(0) + GAP
     }
 
-    fn colour(&self, provider: &str) -> plotters::style::RGBColor {
+    fn colour(&self, provider: &str) -> Colour {
         colour(self.providers.iter().position(|one| *one == provider).unwrap_or(0))
     }
 }
@@ -63,26 +63,25 @@ impl PlotPanel for CostBars<'_> {
         self.sources.iter().map(|source| self.row_height(source)).sum::<i32>() + AXIS
     }
 
-    fn draw(&self, canvas: &Canvas, top: i32) -> Result<(), DrawError> {
+    fn draw(&self, canvas: &Canvas, top: i32) {
         let marks: Vec<_> = self.rows.iter().map(Cost::ns).collect();
         let least = marks.iter().map(|ns| ns.min).filter(|ns| *ns > 0.0).fold(1e9, f64::min);
         let most = marks.iter().map(|ns| ns.p99).fold(least, f64::max);
         let axis = PlotAxis::log(least, most, LABELS, BARS_END);
         let bottom = top + self.height() - AXIS;
-        axis.draw(canvas, (top, bottom), |ns| whole_time(ns.round() as u64))?;
+        axis.draw(canvas, (top, bottom), |ns| whole_time(ns.round() as u64));
         let mut y = top + GAP / 2;
         for source in &self.sources {
             let middle = y + (self.row_height(source) - GAP) / 2;
-            canvas.text(source, (LABELS - 8, middle), Side::Right, 13, INK)?;
+            canvas.text(source, (LABELS - 8, middle), Side::Right, 13, INK);
             let mut bar = y;
             for row in self.of_source(source) {
                 let (ns, colour) = (row.ns(), self.colour(name(row)));
                 PlotBar::for_spread(&ns, LABELS, (bar, BAR), &time(ns.median), colour)
-                    .draw(canvas, &axis)?;
+                    .draw(canvas, &axis);
                 bar += BAR;
             }
             y += self.row_height(source);
         }
-        Ok(())
     }
 }

@@ -5,7 +5,7 @@ use lab::results::Drift;
 
 use super::panel::{PlotPanel, distinct};
 use crate::output::plot::axis::PlotAxis;
-use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side};
+use crate::output::plot::canvas::{Canvas, Colour, INK, MUTED, Side};
 use crate::output::plot::{Legend, RIGHT, colour};
 use instruments::figures::{three_digits, time};
 
@@ -44,45 +44,34 @@ impl<'r> Drifts<'r> {
         }
     }
 
-    fn colour(&self, source: &str) -> plotters::style::RGBColor {
+    fn colour(&self, source: &str) -> Colour {
         colour(self.sources.iter().position(|one| *one == source).unwrap_or(0))
     }
 
-    fn draw_panel(
-        &self,
-        canvas: &Canvas,
-        (name, rows): &(&str, Vec<&Drift>),
-        top: i32,
-    ) -> Result<(), DrawError> {
+    fn draw_panel(&self, canvas: &Canvas, (name, rows): &(&str, Vec<&Drift>), top: i32) {
         let tsc_mhz = rows.first().map_or(0, |row| row.guest_tsc_hz) as f64 / 1e6;
         let heading = format!("{name}: the guest assumes a TSC of {tsc_mhz:.2} MHz");
-        canvas.text(&heading, (LEFT, top + 8), Side::Left, 13, INK)?;
+        canvas.text(&heading, (LEFT, top + 8), Side::Left, 13, INK);
         let top = top + NAME;
         let values = || rows.iter().flat_map(|row| &row.track).map(|point| point.1);
         let least = values().fold(-LEAST_MS, f64::min);
         let most = values().fold(LEAST_MS, f64::max);
         let across = PlotAxis::up_to(self.longest_s, LEFT, LINES_END);
         let up = PlotAxis::between(least, most, top + HEIGHT, top);
-        across.draw(canvas, (top, top + HEIGHT), |s| format!("{s} s"))?;
+        across.draw(canvas, (top, top + HEIGHT), |s| format!("{s} s"));
         up.draw_upright(canvas, (LEFT, LINES_END), |ms| {
             if ms.abs() < 1e-9 { "0".into() } else { time(ms * 1e6) }
-        })?;
+        });
         for row in rows {
             let points: Vec<_> =
                 row.track.iter().map(|(s, ms)| (across.px(*s), up.px(*ms))).collect();
-            canvas.line(&points, self.colour(&row.source), 2)?;
+            canvas.line(&points, self.colour(&row.source), 2);
         }
         self.draw_ends(canvas, rows, &up, top)
     }
 
     /// Each line's drift, next to its end as far as there is room.
-    fn draw_ends(
-        &self,
-        canvas: &Canvas,
-        rows: &[&Drift],
-        up: &PlotAxis,
-        top: i32,
-    ) -> Result<(), DrawError> {
+    fn draw_ends(&self, canvas: &Canvas, rows: &[&Drift], up: &PlotAxis, top: i32) {
         let end = |row: &Drift| up.px(row.track.last().map_or(0.0, |point| point.1));
         let mut ends: Vec<_> = rows.iter().map(|row| (end(row), *row)).collect();
         ends.sort_by_key(|(y, _)| *y);
@@ -94,12 +83,11 @@ impl<'r> Drifts<'r> {
             let y = y.min(last).max(lowest);
             lowest = y + WORDS;
             let colour = self.colour(&row.source);
-            canvas.rect((LINES_END + 14, y - 4), (LINES_END + 22, y + 4), colour, 1.0)?;
-            canvas.text(&row.source, (LINES_END + 28, y), Side::Left, 12, INK)?;
+            canvas.rect((LINES_END + 14, y - 4), (LINES_END + 22, y + 4), colour, 1.0);
+            canvas.text(&row.source, (LINES_END + 28, y), Side::Left, 12, INK);
             let drift = format!("{} ppm", three_digits(row.drift_ppm));
-            canvas.text(&drift, (RIGHT, y), Side::Right, 12, MUTED)?;
+            canvas.text(&drift, (RIGHT, y), Side::Right, 12, MUTED);
         }
-        Ok(())
     }
 
     /// The height of a panel's lines, or of the text next to them if that is more.
@@ -122,12 +110,11 @@ impl PlotPanel for Drifts<'_> {
         self.providers.iter().map(|(_, rows)| self.panel_height(rows)).sum()
     }
 
-    fn draw(&self, canvas: &Canvas, top: i32) -> Result<(), DrawError> {
+    fn draw(&self, canvas: &Canvas, top: i32) {
         let mut top = top;
         for panel in &self.providers {
-            self.draw_panel(canvas, panel, top)?;
+            self.draw_panel(canvas, panel, top);
             top += self.panel_height(&panel.1);
         }
-        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! What the experiments' plots share.
 
 use crate::output::plot::Legend;
-use crate::output::plot::canvas::{Canvas, DrawError};
+use crate::output::plot::canvas::Canvas;
 
 /// What an experiment's figures look like.
 pub(super) trait PlotPanel {
@@ -12,7 +12,7 @@ pub(super) trait PlotPanel {
     /// Its height without heading and legend.
     fn height(&self) -> i32;
     /// Draws it from `top` down.
-    fn draw(&self, canvas: &Canvas, top: i32) -> Result<(), DrawError>;
+    fn draw(&self, canvas: &Canvas, top: i32);
 }
 
 /// The values of `all` without repetitions, in order.
