@@ -87,3 +87,6 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
         Command::Helper(helper) => helpers::run(&helper),
     }
 }
+
+#[cfg(test)]
+mod tests;
