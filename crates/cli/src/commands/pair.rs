@@ -1,6 +1,6 @@
 //! `parachron pair`: compares this machine's clock with its peers', and answers theirs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -101,17 +101,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     }
     let wait = Wait::new(Signals::ending().map_err(cannot_wait)?);
     let end = args.duration.map(|duration| Instant::now() + duration);
-    let mut session = PairSession {
-        args,
-        clock,
-        answers,
-        probers: BTreeMap::new(),
-        newest: BTreeMap::new(),
-        counts: Counts::default(),
-        silent: BTreeMap::new(),
-        replied: BTreeSet::new(),
-        lost: BTreeSet::new(),
-    };
+    let (peers, counts) = (BTreeMap::new(), Counts::default());
+    let mut session = PairSession { args, clock, answers, peers, counts };
     // Each has its turn, evenly spread.
     let each = args.every / u32::try_from(chosen.len().max(1)).unwrap_or(u32::MAX);
     let mut next = Instant::now();
@@ -132,7 +123,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     }
     session.expose()?;
     if !chosen.is_empty() {
-        let replied = session.replied.len();
+        let replied = session.peers.values().filter(|peer| peer.has_replied).count();
         note(&format!("{replied} of {} peers replied", chosen.len()));
     }
     Ok(ExitCode::SUCCESS)
@@ -166,30 +157,35 @@ struct PairSession<'a> {
     args: &'a Args,
     clock: NodeClock,
     answers: Arc<ResponderCounts>,
-    probers: BTreeMap<String, Prober>,
-    newest: BTreeMap<String, ProbeSample>,
+    peers: BTreeMap<String, PeerState>,
     counts: Counts,
-    /// Peers that demanded not to be asked, or not now, until then.
-    silent: BTreeMap<String, Instant>,
-    /// Peers that replied at some time,
-    replied: BTreeSet<String>,
-    /// and of whose silence was told.
-    lost: BTreeSet<String>,
+}
+
+/// What is known of a peer.
+#[derive(Default)]
+struct PeerState {
+    prober: Prober,
+    newest: Option<ProbeSample>,
+    has_replied: bool,
+    /// It demanded not to be asked, or not now, until then.
+    silent_until: Option<Instant>,
+    /// Its silence was reported.
+    is_lost: bool,
 }
 
 impl PairSession<'_> {
     fn ask(&mut self, peer: &ListedPeer, timeout: Duration) -> Result<(), CliError> {
-        if self.silent.get(&peer.name).is_some_and(|until| Instant::now() < *until) {
+        let state = self.peers.entry(peer.name.clone()).or_default();
+        if state.silent_until.is_some_and(|until| Instant::now() < until) {
             return Ok(());
         }
         let address = peer
             .address
             .to_socket_addrs()
             .and_then(|mut all| all.next().ok_or_else(|| ErrorKind::AddrNotAvailable.into()));
-        let prober = self.probers.entry(peer.name.clone()).or_default();
         let times = address
             .map_err(ProbeError::from)
-            .and_then(|address| prober.probe(address, timeout, self.clock));
+            .and_then(|address| state.prober.probe(address, timeout, self.clock));
         let probe = match times {
             Ok(times) => times.named(&self.args.name, &peer.name),
             Err(error) => {
@@ -197,10 +193,9 @@ impl PairSession<'_> {
                 if let ProbeError::Kiss(code) = &error {
                     // As of RFC 5905, section 7.4; DENY and RSTR hold for good.
                     let pause = if code == b"RATE" { 64 } else { 100 * 365 * 86_400 };
-                    self.silent
-                        .insert(peer.name.clone(), Instant::now() + Duration::from_secs(pause));
+                    state.silent_until = Some(Instant::now() + Duration::from_secs(pause));
                     note(&format!("{}: {error}; paused for {pause} s", peer.name));
-                } else if self.lost.insert(peer.name.clone()) {
+                } else if !std::mem::replace(&mut state.is_lost, true) {
                     note(&format!(
                         "{} at {} did not reply: {error}; later losses are only counted",
                         peer.name, peer.address
@@ -210,15 +205,13 @@ impl PairSession<'_> {
             }
         };
         self.counts.replied += 1;
-        self.replied.insert(peer.name.clone());
+        state.has_replied = true;
         if let Some(path) = &self.args.out {
             append(path, &output::json_line(&probe)?)?;
         } else if self.args.textfile.is_none() {
             output::text(&output::json_line(&probe)?)?;
         }
-        if let Ok(sample) = probe.sample() {
-            self.newest.insert(peer.name.clone(), sample);
-        }
+        state.newest = probe.sample().ok().or(state.newest.take());
         Ok(())
     }
 
@@ -226,7 +219,8 @@ impl PairSession<'_> {
         let Some(path) = &self.args.textfile else { return Ok(()) };
         self.counts.answered = self.answers.answered.load(Relaxed);
         self.counts.refused = self.answers.refused.load(Relaxed);
-        output::file(path, pair::textfile(self.newest.values(), self.counts))
+        let newest = self.peers.values().filter_map(|peer| peer.newest.as_ref());
+        output::file(path, pair::textfile(newest, self.counts))
     }
 }
 
