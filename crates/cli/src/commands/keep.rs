@@ -9,7 +9,6 @@ use daemon::{Daemon, DaemonError, advice};
 use linux::wait::{Signals, Wait};
 
 use crate::error::{CliError, cannot_wait};
-use log::KeepLog;
 pub(crate) use options::Args;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
@@ -17,9 +16,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let wait = Wait::new(Signals::ending().map_err(cannot_wait)?);
     // A dry run is only for its reader; a clock is kept though the log is lost.
     let wait = if args.settings.dry_run { wait.for_reader() } else { wait };
-    let log = KeepLog::new(args.format);
-    log.begin(&daemon.started())?;
-    daemon.run(wait, |line| log.write(&line)).map_err(cli_error)?;
+    match log::write(args.format, &daemon.started()) {
+        Ok(()) | Err(CliError::ClosedPipe) => {}
+        Err(error) => return Err(error),
+    }
+    // The clock is kept though the log is lost: then there is nobody to report that to.
+    let write = |line| drop(log::write(args.format, &line));
+    daemon.run(wait, write).map_err(cli_error)?;
     Ok(ExitCode::SUCCESS)
 }
 
