@@ -8,7 +8,7 @@ mod plot;
 pub(crate) mod report;
 #[cfg(test)]
 mod sample;
-mod tables;
+pub(crate) mod tables;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

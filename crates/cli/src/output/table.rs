@@ -131,6 +131,18 @@ impl ReportTable {
         }
     }
 
+    /// A table of these rows, with what each column shows of one.
+    pub(crate) fn with_rows<R: Copy, const N: usize>(
+        title: impl Into<String>,
+        rows: impl IntoIterator<Item = R>,
+        columns: [(Column, &dyn Fn(R) -> Cell); N],
+    ) -> Self {
+        let cells = columns.each_ref().map(|column| column.1);
+        let mut table = Self::new(title, columns.map(|column| column.0));
+        rows.into_iter().for_each(|row| table.row(cells.map(|cell| cell(row))));
+        table
+    }
+
     /// Adds a row, which has a cell for each column.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let cells: Vec<_> = cells.into_iter().collect();

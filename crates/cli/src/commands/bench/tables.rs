@@ -1,6 +1,6 @@
 //! The report as tables: one clocksource, or several side by side.
 
-use instruments::measurements::{CallCost, ReadPath, Throughput};
+use instruments::measurements::{CallCost, Granularity, NotMeasured, Order, ReadPath, Throughput};
 use instruments::throughput::change;
 
 use super::distribution;
@@ -22,7 +22,12 @@ pub(super) fn render(report: &BenchReport, format: Format) -> String {
         if format == Format::Text && report.runs.len() == 1 {
             tables.extend(distribution::table(run));
         }
-        tables.extend([clocks(run), skews(run), loads(&report.runs, run), missing(run)]);
+        tables.extend([
+            clocks(run),
+            skews(run),
+            loads(&report.runs, run),
+            missing(&run.measurements.not_measured),
+        ]);
     }
     for table in tables.iter().filter(|table| !table.is_empty()) {
         text.push('\n');
@@ -43,23 +48,27 @@ fn costs(run: &SourceRun) -> ReportTable {
         ),
         None => format!("Cost of a call under clocksource {}", run.source()),
     };
-    let figure = |heading| Column::figures(heading, "ns");
-    let mut table = ReportTable::new(
+    let ns = |heading| Column::figures(heading, "ns");
+    let figure = |value: f64| Cell::figure_as(three_digits(value), value);
+    let mut table = ReportTable::with_rows(
         title,
+        &run.measurements.costs,
         [
-            Column::names("call"),
-            figure("median"),
-            figure("min"),
-            figure("p99"),
-            figure("max"),
-            Column::figures("median", "cycles"),
-            Column::figures("far\nout", ""),
-            Column::names("served\nby"),
+            (Column::names("call"), &|cost| short_name(&cost.call).into()),
+            (ns("median"), &|cost| figure(cost.ns.median)),
+            (ns("min"), &|cost| figure(cost.ns.min)),
+            (ns("p99"), &|cost| figure(cost.ns.p99)),
+            (ns("max"), &|cost| figure(cost.ns.max)),
+            (Column::figures("median", "cycles"), &|cost| {
+                cost.cycles.map_or(Cell::none(), |cycles| figure(cycles.median))
+            }),
+            (Column::figures("far\nout", ""), &|cost| {
+                let outliers = 100.0 * cost.outliers as f64 / cost.samples.max(1) as f64;
+                Cell::figure_as(format!("{outliers:.1} %"), outliers)
+            }),
+            (Column::names("served\nby"), &|cost| served_by(cost.path).into()),
         ],
     );
-    for cost in &run.measurements.costs {
-        table.row(cost_row(cost));
-    }
     if let Some(first) = run.measurements.costs.first() {
         table.note(format!(
             "CLOCK_*: clock_gettime of that clock. {} samples each; a sample is the mean of enough \
@@ -73,26 +82,11 @@ fn costs(run: &SourceRun) -> ReportTable {
     };
     if let Some(cost) = run.measurements.costs.iter().find(mixed) {
         table.note(format!(
-            "{}: this part of the trial calls entered the kernel, the vDSO served the others.",
+            "{}: that share of the trial calls entered the kernel; the vDSO served the rest.",
             served_by(cost.path)
         ));
     }
     table
-}
-
-fn cost_row(cost: &CallCost) -> [Cell; 8] {
-    let figure = |value: f64| Cell::figure_as(three_digits(value), value);
-    let outliers = 100.0 * cost.outliers as f64 / cost.samples.max(1) as f64;
-    [
-        short_name(&cost.call).into(),
-        figure(cost.ns.median),
-        figure(cost.ns.min),
-        figure(cost.ns.p99),
-        figure(cost.ns.max),
-        cost.cycles.map_or(Cell::none(), |cycles| figure(cycles.median)),
-        Cell::figure_as(format!("{outliers:.1} %"), outliers),
-        served_by(cost.path).into(),
-    ]
 }
 
 /// What serves the call: one word where all trials agree.
@@ -112,56 +106,42 @@ pub(super) fn served_by(path: ReadPath) -> String {
 
 /// How each clock advances.
 fn clocks(run: &SourceRun) -> ReportTable {
-    let mut table = ReportTable::new(
-        "Steps and order of each clock",
-        [
-            Column::names("clock"),
-            Column::figures("step\nobserved", ""),
-            Column::figures("claimed", ""),
-            Column::figures("readings\ncompared", ""),
-            Column::figures("backward", ""),
-            Column::figures("largest\nbackward", ""),
-        ],
-    );
     let found = &run.measurements;
-    for order in &found.order {
+    let step = |order: &Order, pick: fn(&Granularity) -> Option<u64>| {
         let granularity = found.granularity.iter().find(|step| step.clock == order.clock);
-        let step = |ns: Option<u64>| ns.map_or(Cell::none(), |ns| whole_time(ns).into());
-        table.row([
-            order.clock.as_str().into(),
-            step(granularity.and_then(|step| step.smallest_step_ns)),
-            step(granularity.and_then(|step| step.claimed_ns)),
-            count(order.readings).into(),
-            count(order.backward).into(),
-            match order.backward {
+        granularity.and_then(pick).map_or(Cell::none(), |ns| whole_time(ns).into())
+    };
+    ReportTable::with_rows(
+        "Steps and order of each clock",
+        &found.order,
+        [
+            (Column::names("clock"), &|order| order.clock.as_str().into()),
+            (Column::figures("step\nobserved", ""), &|order| {
+                step(order, |step| step.smallest_step_ns)
+            }),
+            (Column::figures("claimed", ""), &|order| step(order, |step| step.claimed_ns)),
+            (Column::figures("readings\ncompared", ""), &|order| count(order.readings).into()),
+            (Column::figures("backward", ""), &|order| count(order.backward).into()),
+            (Column::figures("largest\nbackward", ""), &|order| match order.backward {
                 0 => Cell::none(),
                 _ => time(order.largest_backward_ns).into(),
-            },
-        ]);
-    }
-    table
+            }),
+        ],
+    )
 }
 
 /// TSCs against each other.
 fn skews(run: &SourceRun) -> ReportTable {
-    let mut table = ReportTable::new(
+    ReportTable::with_rows(
         "Offset between the TSCs of two CPUs, by round trips of a token",
+        &run.measurements.skews,
         [
-            Column::names("CPUs"),
-            Column::figures("offset", ""),
-            Column::figures("bound", ""),
-            Column::figures("round trips", ""),
+            (Column::names("CPUs"), &|skew| format!("{} – {}", skew.cpu_a, skew.cpu_b).into()),
+            (Column::figures("offset", ""), &|skew| time(skew.offset_ns).into()),
+            (Column::figures("bound", ""), &|skew| time(skew.bound_ns).into()),
+            (Column::figures("round trips", ""), &|skew| count(skew.round_trips).into()),
         ],
-    );
-    for skew in &run.measurements.skews {
-        table.row([
-            format!("{} – {}", skew.cpu_a, skew.cpu_b).into(),
-            time(skew.offset_ns).into(),
-            time(skew.bound_ns).into(),
-            count(skew.round_trips).into(),
-        ]);
-    }
-    table
+    )
 }
 
 /// Work done per second; for other sources than the first, compared with it.
@@ -230,13 +210,15 @@ fn compared_with(first: &SourceRun, load: &Throughput) -> Cell {
 }
 
 /// What could not be measured.
-fn missing(run: &SourceRun) -> ReportTable {
-    let columns = [Column::names("not measured"), Column::words("reason")];
-    let mut table = ReportTable::new("", columns);
-    for missing in &run.measurements.not_measured {
-        table.row([missing.what.as_str().into(), missing.why.as_str().into()]);
-    }
-    table
+pub(crate) fn missing(not_measured: &[NotMeasured]) -> ReportTable {
+    ReportTable::with_rows(
+        "",
+        not_measured,
+        [
+            (Column::names("not measured"), &|missing| missing.what.as_str().into()),
+            (Column::words("reason"), &|missing| missing.why.as_str().into()),
+        ],
+    )
 }
 
 /// Median and p99 of every call, a column for each source.

@@ -8,27 +8,22 @@ use instruments::figures::{count, three_digits, time, whole_time};
 
 /// Renders `report` for people or programs.
 pub(super) fn render(report: &ClocksReport, format: Format) -> String {
-    let mut table = ReportTable::new(
+    let mut table = ReportTable::with_rows(
         "Clock sources, cheapest first",
+        &report.sources,
         [
-            Column::names("source"),
-            Column::names("state"),
-            Column::figures("rating", ""),
-            Column::figures("resolution", ""),
-            Column::words("read path"),
-            Column::figures("cost", "ns"),
+            (Column::names("source"), &|source| source.name.as_str().into()),
+            (Column::names("state"), &|source| state(source).into()),
+            (Column::figures("rating", ""), &|source| {
+                source.rating.as_ref().map_or_else(Cell::none, rating)
+            }),
+            (Column::figures("resolution", ""), &|source| {
+                source.resolution.as_ref().map_or_else(Cell::none, resolution)
+            }),
+            (Column::words("read path"), &|source| read_path(source).into()),
+            (Column::figures("cost", "ns"), &cost),
         ],
     );
-    for source in &report.sources {
-        table.row([
-            source.name.as_str().into(),
-            state(source).into(),
-            source.rating.as_ref().map_or_else(Cell::none, rating),
-            source.resolution.as_ref().map_or_else(Cell::none, resolution),
-            read_path(source).into(),
-            cost(source),
-        ]);
-    }
     if table.is_empty() && format == Format::Text {
         return no_source(report);
     }
@@ -136,8 +131,8 @@ fn notes(report: &ClocksReport, table: &mut ReportTable) {
         }
         if let Some(TrialCalls { calls, entered }) = source.read_path.counted {
             table.note(format!(
-                "read path: {} of {} calls entered the kernel under {}; for other sources by the \
-                 kernel's source code.",
+                "read path: {} of {} calls entered the kernel under {}; the other paths follow from \
+                 the kernel's source code.",
                 count(entered),
                 count(calls),
                 source.name,

@@ -62,8 +62,8 @@ fn a_guest_s_sources_are_in_order_of_cost() {
     kvm-clock  available     299        1 ns  user space              –
     cost: clock_gettime(CLOCK_MONOTONIC) under tsc, median of 103 760 samples of 64
     calls (min 26.9, p99 28.0, max 1564).
-    read path: 0 of 1 000 calls entered the kernel under tsc; for other sources by
-    the kernel's source code.
+    read path: 0 of 1 000 calls entered the kernel under tsc; the other paths follow
+    from the kernel's source code.
     –: not measured: not in use (`parachron bench --each-source`, as root, measures
     all).
     ");

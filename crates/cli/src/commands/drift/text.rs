@@ -30,21 +30,37 @@ pub(super) fn render(report: &DriftReport, format: Format) -> String {
 fn figures(report: &DriftReport, reference: &str) -> ReportTable {
     let pairs = || report.pairs.iter().filter(|pair| pair.reference == reference);
     let longest_s = pairs().map(|pair| pair.drift.span_s).fold(0.0, f64::max);
-    let mut table = ReportTable::new(
+    let frequency = |pair: &PairReport| pair.drift.frequency;
+    let seconds = |value: Option<f64>| {
+        value.map_or(Cell::none(), |value| Cell::figure_as(signed(value * 1e9, time), value))
+    };
+    let mut table = ReportTable::with_rows(
         format!("Drift against {}, over {}", printable(reference), span(longest_s)),
+        pairs(),
         [
-            Column::names("clock"),
-            Column::figures("frequency", "ppm"),
-            Column::figures("±", "ppm"),
-            Column::figures("a day", ""),
-            Column::figures("in 300 s", ""),
-            Column::figures("offset", ""),
-            Column::figures("±", ""),
+            (Column::names("clock"), &|pair| pair.clock.name().into()),
+            (Column::figures("frequency", "ppm"), &|pair| {
+                frequency(pair).map_or(Cell::none(), |frequency| {
+                    Cell::figure_as(with_sign(frequency.ppm, digits(&pair.drift)), frequency.ppm)
+                })
+            }),
+            (Column::figures("±", "ppm"), &|pair| {
+                let bound = frequency(pair).as_ref().and_then(bound_ppm);
+                bound.map_or(Cell::none(), |ppm| Cell::figure(ppm, digits(&pair.drift)))
+            }),
+            (Column::figures("a day", ""), &|pair| {
+                seconds(frequency(pair).map(|frequency| frequency.per_day_s))
+            }),
+            (Column::figures("in 300 s", ""), &|pair| {
+                seconds(frequency(pair).map(|frequency| frequency.in_300_s))
+            }),
+            (Column::figures("offset", ""), &offset),
+            (Column::figures("±", ""), &|pair| {
+                let bound_ns = pair.drift.offset.bound_ns;
+                Cell::figure_as(time(bound_ns), bound_ns / 1e9)
+            }),
         ],
     );
-    for pair in pairs() {
-        table.row(row(pair));
-    }
     if pairs().any(|pair| !pair.offset_is_error) {
         table
             .note("*: since the start; this clock and the reference count from different moments.");
@@ -56,32 +72,11 @@ fn figures(report: &DriftReport, reference: &str) -> ReportTable {
     table
 }
 
-fn row(pair: &PairReport) -> [Cell; 7] {
-    let drift = &pair.drift;
-    let digits = digits(drift);
-    let frequency = drift.frequency.map_or(Cell::none(), |frequency| {
-        Cell::figure_as(with_sign(frequency.ppm, digits), frequency.ppm)
-    });
-    let bound = drift.frequency.as_ref().and_then(bound_ppm);
-    let bound = bound.map_or(Cell::none(), |ppm| Cell::figure(ppm, digits));
-    let seconds = |value: Option<f64>| {
-        value.map_or(Cell::none(), |value| Cell::figure_as(signed(value * 1e9, time), value))
-    };
-    // The offset of a clock that counts from boot means nothing; its change
-    // does.
-    let (offset_ns, star) = match pair.offset_is_error {
-        true => (drift.offset.ns, ""),
-        false => (drift.offset.moved_ns, "*"),
-    };
-    [
-        pair.clock.name().into(),
-        frequency,
-        bound,
-        seconds(drift.frequency.map(|frequency| frequency.per_day_s)),
-        seconds(drift.frequency.map(|frequency| frequency.in_300_s)),
-        Cell::figure_as(format!("{}{star}", signed(offset_ns, time)), offset_ns / 1e9),
-        Cell::figure_as(time(drift.offset.bound_ns), drift.offset.bound_ns / 1e9),
-    ]
+/// The offset of a clock that counts from boot means nothing; its change does.
+fn offset(pair: &PairReport) -> Cell {
+    let offset = &pair.drift.offset;
+    let (ns, star) = if pair.offset_is_error { (offset.ns, "") } else { (offset.moved_ns, "*") };
+    Cell::figure_as(format!("{}{star}", signed(ns, time)), ns / 1e9)
 }
 
 /// The wider side of the interval: Sen's need not be even.
@@ -103,15 +98,6 @@ fn digits(drift: &Drift) -> usize {
 
 /// Steps and changes of frequency.
 fn moves(report: &DriftReport) -> ReportTable {
-    let mut table = ReportTable::new(
-        "Steps and changes of frequency",
-        [
-            Column::names("clock"),
-            Column::words("against"),
-            Column::figures("at", "s"),
-            Column::words("what"),
-        ],
-    );
     let mut rows: Vec<(f64, &PairReport, String)> = Vec::new();
     for pair in &report.pairs {
         for step in &pair.drift.steps {
@@ -124,34 +110,36 @@ fn moves(report: &DriftReport) -> ReportTable {
         }
     }
     rows.sort_by(|a, b| a.0.total_cmp(&b.0));
-    for (at_s, pair, what) in rows {
-        table.row([
-            pair.clock.name().into(),
-            pair.reference.clone().into(),
-            Cell::figure(at_s, 1),
-            what.into(),
-        ]);
-    }
-    table
+    ReportTable::with_rows(
+        "Steps and changes of frequency",
+        &rows,
+        [
+            (Column::names("clock"), &|row| row.1.clock.name().into()),
+            (Column::words("against"), &|row| row.1.reference.as_str().into()),
+            (Column::figures("at", "s"), &|row| Cell::figure(row.0, 1)),
+            (Column::words("what"), &|row| row.2.as_str().into()),
+        ],
+    )
 }
 
 /// Allan deviations: a column a pair would not fit, so a row each.
 fn stability(report: &DriftReport) -> ReportTable {
-    let mut table = ReportTable::new(
-        "Stability: overlapping Allan deviation by tau, ppm",
-        [Column::names("clock"), Column::names("against"), Column::words("tau: deviation")],
-    );
-    for pair in report.pairs.iter().filter(|pair| !pair.drift.allan.is_empty()) {
+    let points = |pair: &PairReport| {
         let points = pair.drift.allan.iter().map(|point| {
             let tau = time(point.tau_s * 1e9).replace(' ', "\u{a0}");
             format!("{tau}:\u{a0}{}", significant(point.deviation * 1e6))
         });
-        table.row([
-            pair.clock.name().into(),
-            pair.reference.clone().into(),
-            points.collect::<Vec<_>>().join(", ").into(),
-        ]);
-    }
+        points.collect::<Vec<_>>().join(", ").into()
+    };
+    let mut table = ReportTable::with_rows(
+        "Stability: overlapping Allan deviation by tau, ppm",
+        report.pairs.iter().filter(|pair| !pair.drift.allan.is_empty()),
+        [
+            (Column::names("clock"), &|pair| pair.clock.name().into()),
+            (Column::words("against"), &|pair| pair.reference.as_str().into()),
+            (Column::words("tau: deviation"), &points),
+        ],
+    );
     table.note("At short tau this is the measurement's own noise.");
     table
 }
@@ -255,7 +243,7 @@ fn filtered(pair: &PairReport) -> String {
     let drift = &pair.drift;
     let (least, median) = (time(drift.least_delay_ns), time(drift.median_delay_ns));
     let (readings, clock) = (count(drift.readings as u64), pair.clock);
-    let delay = format!("delay {least} at least, {median} in the median");
+    let delay = format!("delay: least {least}, median {median}");
     let wrong = match drift.outliers {
         0 => String::new(),
         1 => ", 1 as an outlier, which contradicts those before and after it".into(),
@@ -265,10 +253,10 @@ fn filtered(pair: &PairReport) -> String {
         ),
     };
     match drift.readings - drift.kept {
-        0 => format!("{delay}; {readings} comparisons of {clock}, none of them dropped"),
+        0 => format!("{delay}; kept all {readings} comparisons of {clock}"),
         dropped => format!(
-            "{delay}; of {readings} comparisons of {clock} those {} kept that were quickest there \
-             or back in their part of the run, {} dropped as delayed{wrong}",
+            "{delay}; of {readings} comparisons of {clock} kept the {} that were quickest in one \
+             direction in their part of the run, dropped {} as delayed{wrong}",
             count(drift.kept as u64),
             count(dropped.saturating_sub(drift.outliers) as u64),
         ),

@@ -1,7 +1,7 @@
 //! The map as tables.
 
 use daemon::words::date_and_time;
-use fleet::errormap::{AheadBounds, LoopStep, Map, MapFinding};
+use fleet::errormap::{AheadBounds, LoopStep, Map, MapFinding, Node};
 use instruments::figures::{signed, time};
 
 use crate::output::table::{Cell, Column, ReportTable, width, wrap};
@@ -33,28 +33,23 @@ pub(super) fn render(map: &Map, format: Format, now_ns: i64) -> String {
 }
 
 fn table(map: &Map, format: Format, now_ns: i64) -> ReportTable {
-    let columns = [
-        Column::names("clock"),
-        Column::figures("ahead by", if format == Format::Csv { "ns" } else { "" }),
-        Column::figures("at least", if format == Format::Csv { "ns" } else { "" }),
-        Column::figures("at most", if format == Format::Csv { "ns" } else { "" }),
-        Column::figures("peers", ""),
-    ];
-    let mut table = ReportTable::new("", columns);
     let shown = if format == Format::Text { SHOWN } else { map.nodes.len() };
-    for node in map.nodes.iter().take(shown) {
-        let figure = |of: fn(AheadBounds) -> i64| match node.ahead {
-            Some(ahead) => Cell::figure_as(signed(of(ahead) as f64, time), of(ahead) as f64),
-            None => Cell::none(),
-        };
-        table.row([
-            Cell::from(shortened(&node.name)),
-            figure(|it| it.estimate_ns),
-            figure(|it| it.min_ns),
-            figure(|it| it.max_ns),
-            Cell::figure(node.peers.into(), 0),
-        ]);
-    }
+    let figures = |heading| Column::figures(heading, if format == Format::Csv { "ns" } else { "" });
+    let cell = |node: &Node, pick: fn(AheadBounds) -> i64| {
+        let ns = node.ahead.map(|ahead| pick(ahead) as f64);
+        ns.map_or_else(Cell::none, |ns| Cell::figure_as(signed(ns, time), ns))
+    };
+    let mut table = ReportTable::with_rows(
+        "",
+        map.nodes.iter().take(shown),
+        [
+            (Column::names("clock"), &|node| shortened(&node.name).into()),
+            (figures("ahead by"), &|node| cell(node, |ahead| ahead.estimate_ns)),
+            (figures("at least"), &|node| cell(node, |ahead| ahead.min_ns)),
+            (figures("at most"), &|node| cell(node, |ahead| ahead.max_ns)),
+            (Column::figures("peers", ""), &|node| Cell::figure(node.peers.into(), 0)),
+        ],
+    );
     if let Some(more) = map.nodes.len().checked_sub(shown).filter(|more| *more > 0) {
         table.note(format!("{more} more clocks are nearer to the median; --format csv lists all."));
     }

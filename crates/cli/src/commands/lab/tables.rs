@@ -10,7 +10,7 @@ use lab::results::{
 use crate::output::table::{Cell, Column, ReportTable};
 use instruments::figures::{count, three_digits, time};
 
-use cells::{CLOCK_BY, nanos, ppm, seconds, table};
+use cells::{CLOCK_BY, nanos, ppm, seconds};
 pub(super) use guests::moved;
 use guests::{locks, network, stock};
 
@@ -33,7 +33,7 @@ pub(super) fn figures(outcome: &Outcome) -> Option<ReportTable> {
 }
 
 fn drift(rows: &[Drift]) -> ReportTable {
-    let mut table = table(
+    let mut table = ReportTable::with_rows(
         "Drift: guest time against host time",
         rows,
         [
@@ -50,7 +50,7 @@ fn drift(rows: &[Drift]) -> ReportTable {
     );
     table.note(CLOCK_BY);
     table.note(
-        "TSC: the frequency the guest uses, advertised or measured by itself. in 300 s: what the \
+        "TSC: the frequency the guest uses, advertised or measured by the guest. in 300 s: what the \
          guest counts in 5 minutes of the host. ±: the bound of reading both clocks.",
     );
     table
@@ -69,7 +69,7 @@ fn updates(rows: &[Update]) -> ReportTable {
     };
     let version = |row: &Update| change(row, row.version.0.to_string(), row.version.1.to_string());
     let flags = |row: &Update| change(row, row.flags.0.to_string(), row.flags.1.to_string());
-    let mut table = table(
+    let mut table = ReportTable::with_rows(
         "Updates: what each event does to the clock page",
         rows,
         [
@@ -99,7 +99,7 @@ fn updates(rows: &[Update]) -> ReportTable {
 
 fn cost(rows: &[Cost]) -> ReportTable {
     let figure = |value: f64| Cell::figure_as(three_digits(value), value);
-    let mut table = table(
+    let mut table = ReportTable::with_rows(
         "Cost of a reading inside the guest",
         rows,
         [
@@ -129,7 +129,7 @@ fn cost(rows: &[Cost]) -> ReportTable {
 }
 
 fn monotonic(rows: &[Monotonic]) -> ReportTable {
-    let mut table = table(
+    let mut table = ReportTable::with_rows(
         "Monotonic: all vCPUs read and publish in turn",
         rows,
         [
@@ -152,7 +152,7 @@ fn monotonic(rows: &[Monotonic]) -> ReportTable {
 }
 
 fn offset(rows: &[Offset]) -> ReportTable {
-    let mut table = table(
+    let mut table = ReportTable::with_rows(
         "Offset: the guest's clock minus the host's",
         rows,
         [
@@ -174,7 +174,7 @@ fn offset(rows: &[Offset]) -> ReportTable {
 }
 
 fn restore(rows: &[Restore]) -> ReportTable {
-    let mut table = table(
+    let mut table = ReportTable::with_rows(
         "Restore: what a guest notices after save and restore",
         rows,
         [
@@ -196,7 +196,7 @@ fn restore(rows: &[Restore]) -> ReportTable {
 }
 
 fn ticks(rows: &[Ticks]) -> ReportTable {
-    let mut table = table(
+    let mut table = ReportTable::with_rows(
         "Ticks: a periodic timer whose vCPU was held",
         rows,
         [
@@ -213,14 +213,14 @@ fn ticks(rows: &[Ticks]) -> ReportTable {
         ],
     );
     table.note(
-        "owed: ticks that came due by the guest's TSC. guest behind: what one that counts ticks \
-         has lost. Limits of catch up: twice the rate, 1 000 ticks.",
+        "owed: ticks that came due by the guest's TSC. guest behind: the time that a guest \
+         which counts ticks has lost. Limits of catch up: twice the rate, 1 000 ticks.",
     );
     table
 }
 
 fn agreement(rows: &[Agreement]) -> ReportTable {
-    table(
+    ReportTable::with_rows(
         "Agreement: Parachron's page minus KVM's, for one guest at the same TSC",
         rows,
         [

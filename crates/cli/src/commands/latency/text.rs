@@ -1,10 +1,11 @@
-//! The report for people: figures, then causes as the doctor tells them.
+//! The report for people: figures, then causes as the doctor reports them.
 
 use doctor::report_text::{self, name_of};
 use instruments::figures::{count, three_digits, time};
 use instruments::latency::{FigureKind, unixbench_index};
 
 use super::report::LatencyReport;
+use crate::commands::bench::tables::missing;
 use crate::commands::doctor::markdown;
 use crate::output::table::{Cell, Column, ReportTable};
 use crate::output::{Format, screen};
@@ -12,7 +13,7 @@ use crate::output::{Format, screen};
 /// The whole report in `format`, which is text or Markdown.
 pub(super) fn render(report: &LatencyReport, format: Format, colours: bool) -> String {
     let mut text = format!("{}\n", report.machine.line());
-    let tables = [figures(report), switches(report), missing(report)];
+    let tables = [figures(report), switches(report), missing(&report.latency.not_measured)];
     for table in tables.iter().filter(|table| !table.is_empty()) {
         text.push('\n');
         text.push_str(&table.render(format));
@@ -56,8 +57,8 @@ fn figures(report: &LatencyReport) -> ReportTable {
     }
     match found.sweep.as_ref().map(|sweep| sweep.limit) {
         Some(Some(limit)) => table.note(format!(
-            "Idle gaps up to {} end in a wake-up that is {} late, longer ones {}: halt polling ends \
-             there (± 25 %).",
+            "A wake-up after an idle gap of up to {} is {} late, after a longer gap {}: halt \
+             polling ends there (± 25 %).",
             time(limit.ns),
             time(limit.quick_ns),
             time(limit.slow_ns)
@@ -113,16 +114,6 @@ fn switches(report: &LatencyReport) -> ReportTable {
     for load in &found.switches {
         let copies = if load.copies == 1 { "copy" } else { "copies" };
         add(format!("{} {copies}, placed by the scheduler", load.copies), load.per_s);
-    }
-    table
-}
-
-/// What could not be measured.
-fn missing(report: &LatencyReport) -> ReportTable {
-    let columns = [Column::names("not measured"), Column::words("reason")];
-    let mut table = ReportTable::new("", columns);
-    for missing in &report.latency.not_measured {
-        table.row([missing.what.as_str().into(), missing.why.as_str().into()]);
     }
     table
 }

@@ -58,30 +58,27 @@ fn off(report: &SimulateReport) -> ReportTable {
 
 fn right(report: &SimulateReport) -> ReportTable {
     let title = format!("Faults that put a clock off by more than {}", seconds(report.right_s));
-    let columns = [
-        Column::names("discipline"),
-        Column::figures("right\nagain", ""),
-        Column::figures("not\nright", ""),
-        Column::figures("half of them\nwithin", ""),
-        Column::figures("95 %\nwithin", ""),
-        Column::figures("longest", ""),
-        Column::figures("error at end,\nmedian", ""),
-    ];
-    let mut table = ReportTable::new(title, columns);
-    for one in &report.disciplines {
-        let time = |s: Option<f64>| s.map_or_else(Cell::none, |s| Cell::figure_as(seconds(s), s));
-        let number = |it: u64| Cell::figure_as(count(it), it as f64);
-        table.row([
-            one.discipline.name().into(),
-            number(one.recovered),
-            number(one.never_right),
-            time(one.right_after_s.map(|of| of[0])),
-            time(one.right_after_s.map(|of| of[1])),
-            time(Some(one.longest_wrong_s)),
-            time(one.last_error_s.map(|of| of[0])),
-        ]);
-    }
-    table
+    let time = |s: Option<f64>| s.map_or_else(Cell::none, |s| Cell::figure_as(seconds(s), s));
+    let number = |number: u64| Cell::figure_as(count(number), number as f64);
+    ReportTable::with_rows(
+        title,
+        &report.disciplines,
+        [
+            (Column::names("discipline"), &|one| one.discipline.name().into()),
+            (Column::figures("right\nagain", ""), &|one| number(one.recovered)),
+            (Column::figures("not\nright", ""), &|one| number(one.never_right)),
+            (Column::figures("half of them\nwithin", ""), &|one| {
+                time(one.right_after_s.map(|after_s| after_s[0]))
+            }),
+            (Column::figures("95 %\nwithin", ""), &|one| {
+                time(one.right_after_s.map(|after_s| after_s[1]))
+            }),
+            (Column::figures("longest", ""), &|one| time(Some(one.longest_wrong_s))),
+            (Column::figures("error at end,\nmedian", ""), &|one| {
+                time(one.last_error_s.map(|error_s| error_s[0]))
+            }),
+        ],
+    )
 }
 
 /// The worst guest and why, and what was broken.
@@ -89,12 +86,12 @@ fn sentences(one: &DisciplineReport) -> Vec<String> {
     let name = one.discipline.name();
     let mut all = Vec::new();
     if let Some(worst) = &one.worst {
-        let after = worst.after.map_or("without a fault before".into(), |what| {
+        let after = worst.after.map_or("before any fault".into(), |what| {
             format!("after a fault of kind {}", what.name())
         });
         let way = if worst.error_s < 0.0 { "behind" } else { "ahead" };
         all.push(format!(
-            "{name}: worst is guest {}, {} {way} {} into the run, {after}.",
+            "{name}: guest {} was furthest off: {} {way} {} into the run, {after}.",
             worst.guest,
             seconds(worst.error_s.abs()),
             seconds(worst.at_s),
@@ -125,7 +122,7 @@ pub(super) fn rate(of: &Of, done: &Fleets) -> String {
     let whole = if done.iter().all(|one| one.is_whole) {
         String::new()
     } else {
-        format!("stopped after {guests} guests: the figures are of these; ")
+        format!("stopped after {guests} guests, which alone the figures cover; ")
     };
     format!(
         "{whole}{} guest-days with {} events in {}: {} guest-days a minute",

@@ -105,24 +105,22 @@ fn next(status: &Status) -> String {
 }
 
 fn sources(sources: &[SourceStatus]) -> ReportTable {
-    let columns = [
-        Column::words("source"),
-        Column::figures("offset", ""),
-        Column::figures("bound", ""),
-        Column::figures("age", ""),
-        Column::names("state"),
-    ];
-    let mut table = ReportTable::new("", columns);
-    for source in sources {
-        let or_none = |shown: Option<String>| shown.map_or_else(Cell::none, Cell::from);
-        table.row([
-            source.name.as_str().into(),
-            or_none(source.offset_ns.map(|ns| signed(ns as f64, time))),
-            or_none(source.bound_ns.map(|ns| time(ns as f64))),
-            or_none(source.age_s.map(span)),
-            state(source.state).into(),
-        ]);
-    }
+    let or_none = |shown: Option<String>| shown.map_or_else(Cell::none, Cell::from);
+    let mut table = ReportTable::with_rows(
+        "",
+        sources,
+        [
+            (Column::words("source"), &|source| source.name.as_str().into()),
+            (Column::figures("offset", ""), &|source| {
+                or_none(source.offset_ns.map(|ns| signed(ns as f64, time)))
+            }),
+            (Column::figures("bound", ""), &|source| {
+                or_none(source.bound_ns.map(|ns| time(ns as f64)))
+            }),
+            (Column::figures("age", ""), &|source| or_none(source.age_s.map(span))),
+            (Column::names("state"), &|source| state(source.state).into()),
+        ],
+    );
     let unreachable = sources.iter().filter_map(|source| source.why.as_ref());
     unreachable.for_each(|why| table.note(format!("unreachable: {why}")));
     let rtcs = sources.iter().filter_map(|source| rtc(&source.name, &source.rtc?));

@@ -2,28 +2,11 @@
 
 use instruments::figures::{three_digits, time};
 
-use crate::output::table::{Cell, Column, ReportTable};
-
-/// What a column shows of a row.
-pub(super) type Show<'a, R> = &'a dyn Fn(&R) -> Cell;
+use crate::output::table::Cell;
 
 /// What the first column means.
 pub(super) const CLOCK_BY: &str =
     "Clock by: kernel is KVM's kvm-clock; the others are Parachron's providers.";
-
-/// A table of these rows, with what each column shows of one.
-pub(super) fn table<R, const N: usize>(
-    title: &str,
-    rows: &[R],
-    columns: [(Column, Show<'_, R>); N],
-) -> ReportTable {
-    let shown = columns.each_ref().map(|column| column.1);
-    let mut table = ReportTable::new(title, columns.map(|column| column.0));
-    for row in rows {
-        table.row(shown.map(|cell| cell(row)));
-    }
-    table
-}
 
 /// As many digits as fit.
 pub(super) fn seconds(value: f64) -> Cell {

@@ -4,7 +4,7 @@ use lab::results::{Contention, Echo, Findings, Moved, Outcome, Stock};
 
 use instruments::figures::{count, three_digits, time};
 
-use super::cells::{CLOCK_BY, nanos, ppm, table};
+use super::cells::{CLOCK_BY, nanos, ppm};
 use crate::output::table::{Cell, Column, ReportTable};
 
 /// The second table, of what was saved and restored elsewhere.
@@ -20,7 +20,7 @@ pub(in super::super) fn moved(outcome: &Outcome) -> Option<ReportTable> {
         errors.max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))
     };
     let seconds = |seconds: f64| Cell::figure(seconds, 3);
-    let mut table = table(
+    let mut table = ReportTable::with_rows(
         "Linux: saved, and restored in another process",
         &rows,
         [
@@ -45,8 +45,8 @@ pub(in super::super) fn moved(outcome: &Outcome) -> Option<ReportTable> {
         ],
     );
     table.note(
-        "passed: what its CLOCK_MONOTONIC did while it was away; error: of the clock that missed \
-         its policy most; late: of the timers, the latest, by its own clock.",
+        "passed: how far its CLOCK_MONOTONIC advanced while it was away. error: of the clock that \
+         deviates most from its policy. late: the latest of the timers, by the guest's clock.",
     );
     Some(table)
 }
@@ -55,7 +55,7 @@ pub(super) fn locks(rows: &[Contention]) -> ReportTable {
     let share = |value: f64| Cell::figure_as(three_digits(value), value);
     let rate = |value: f64| Cell::figure_as(count(value as u64), value);
     let micros = |ns: Option<f64>| ns.map_or_else(Cell::none, |ns| share(ns / 1e3));
-    let mut table = table(
+    let mut table = ReportTable::with_rows(
         "Locks: all vCPUs take one lock in turn",
         rows,
         [
@@ -78,13 +78,16 @@ pub(super) fn locks(rows: &[Contention]) -> ReportTable {
          p50, p99: from one vCPU's freeing the lock to the next one's having it. halts: or \
          yields. fair: takes of the vCPU that got the least, over an equal share.",
     );
-    table.note(format!("An exit takes {} here; a halt, a yield, a kick are one each.", time(exit)));
+    table.note(format!(
+        "An exit takes {} here; a halt, a yield or a kick costs one exit.",
+        time(exit)
+    ));
     let had = |row: &Contention| row.cpus_had / row.cpus.min(row.vcpus) as f64;
     let share = rows.iter().filter(|row| row.lock == "spin").map(had).fold(1.0, f64::min);
     if share < 0.9 {
         table.note(format!(
-            "This host was busy: vCPUs that spin had only {:.0} % of its CPUs in some rows, and \
-             take turns there as if they were more.",
+            "This host was busy: in some rows the spinning vCPUs got only {:.0} % of its CPUs, \
+             and took turns as if there were more of them.",
             share * 100.0
         ));
     }
@@ -95,7 +98,7 @@ pub(super) fn network(rows: &[Echo]) -> ReportTable {
     let figure = |value: f64| Cell::figure_as(three_digits(value), value);
     let counted = |value: Option<f64>| value.map_or_else(Cell::none, figure);
     let micros = |ns: f64| figure(ns / 1e3);
-    let mut table = table(
+    let mut table = ReportTable::with_rows(
         "Network: what an echo request and its reply cost",
         rows,
         [
@@ -131,7 +134,7 @@ pub(super) fn network(rows: &[Echo]) -> ReportTable {
 }
 
 pub(super) fn stock(rows: &[Stock]) -> ReportTable {
-    let mut table = table(
+    let mut table = ReportTable::with_rows(
         "Linux: a stock kernel on each provider",
         rows,
         [
@@ -153,9 +156,9 @@ pub(super) fn stock(rows: &[Stock]) -> ReportTable {
     );
     table.note(CLOCK_BY);
     table.note(
-        "offset: the guest's time of day less the host's; by its real-time clock, to a second, \
-         where no page shows it. rate: its CLOCK_MONOTONIC_RAW against the host's. VMClock: Linux's \
-         PTP clock of it less the host's time, with --vmclock.",
+        "offset: the guest's time of day minus the host's; read from its real-time clock, to 1 s, \
+         where no page shows it. rate: its CLOCK_MONOTONIC_RAW against the host's. VMClock: the \
+         guest's PTP clock of the VMClock minus the host's time, with --vmclock.",
     );
     table
 }
