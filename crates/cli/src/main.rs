@@ -3,7 +3,6 @@
 mod commands;
 mod error;
 mod output;
-mod probe_paths;
 
 use std::process::ExitCode;
 

@@ -7,6 +7,7 @@ mod each_source;
 mod plot;
 pub(crate) mod report;
 #[cfg(test)]
+#[path = "bench/tests/sample.rs"]
 mod sample;
 pub(crate) mod tables;
 
@@ -37,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     samples: Option<u64>,
 
-    /// Only calls with NAME in their name, such as monotonic; may be repeated
+    /// Measure only calls with NAME in their name, such as monotonic; repeatable
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 
@@ -53,8 +54,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
     load_duration: Duration,
 
-    /// Switch through all available clocksources; the first is always restored
-    /// (needs root)
+    /// Measure under every available clocksource in turn, then restore the first (needs
+    /// root)
     #[arg(long)]
     each_source: bool,
 
@@ -178,7 +179,7 @@ fn only(names: &[String]) -> Result<(Vec<Call>, bool), CliError> {
         if !known.iter().any(|name| matches(wanted, name)) {
             return Err(CliError::Failed {
                 cause: format!("no call has {wanted:?} in its name"),
-                remedy: format!("part of one of these: {}", known.join(", ")),
+                remedy: format!("pass --only with part of one of these: {}", known.join(", ")),
             });
         }
     }

@@ -26,10 +26,9 @@ const LONGEST: Duration = Duration::from_secs(27);
 
 /// Measure what adds latency on this machine, and why.
 ///
-/// Timer wake-ups, wake-ups and interrupts across CPUs, exits to the host, gaps
-/// in which a running loop did not run, context switches through pipes, and the
-/// way to a peer; for each tail the cause, what shows it, and a remedy. Needs no
-/// root and changes nothing.
+/// Measures timer wake-ups, wake-ups and interrupts across CPUs, exits to the host, gaps in
+/// a running loop, context switches through pipes, and the round trip to a peer. Reports
+/// for each tail the cause, the evidence and a remedy. Needs no root and changes nothing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Time for the measurement, 1s to 27s
@@ -41,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PEER", value_parser = Peer::parse)]
     peer: Option<Peer>,
 
-    /// Only this figure, such as timer-wake-up or gap; may be repeated
+    /// Measure only this figure, such as timer-wake-up or gap; repeatable
     #[arg(long, value_name = "FIGURE", value_parser = figure)]
     only: Vec<FigureKind>,
 
@@ -63,9 +62,7 @@ pub(crate) struct Args {
 }
 
 fn within_bounds(text: &str) -> Result<Duration, String> {
-    let duration = duration::parse(text)?;
-    let fits = (Duration::from_secs(1)..=LONGEST).contains(&duration);
-    fits.then_some(duration).ok_or_else(|| format!("expected 1s to 27s, found {text:?}"))
+    duration::within(text, Duration::from_secs(1)..=LONGEST, "1s to 27s")
 }
 
 /// A figure by its name in JSON.
@@ -114,11 +111,11 @@ fn echo_has_a_peer(args: &Args) -> Result<(), CliError> {
     let echo = args.only.contains(&FigureKind::Echo);
     match &args.peer {
         None if echo => Err(CliError::Failed {
-            cause: "--only echo has nobody to ask".into(),
-            remedy: "name a peer of yours, by --peer".into(),
+            cause: "--only echo needs a peer".into(),
+            remedy: "add --peer HOST, with a host of yours".into(),
         }),
         Some(_) if !echo && !args.only.is_empty() => Err(CliError::Failed {
-            cause: "--peer is for the echo, and --only leaves that out".into(),
+            cause: "--peer is for the echo, which --only leaves out".into(),
             remedy: "add --only echo".into(),
         }),
         _ => Ok(()),

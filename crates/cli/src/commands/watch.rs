@@ -21,9 +21,8 @@ use instruments::duration;
 use crate::error::CliError;
 use crate::error::cannot_wait;
 use crate::output::LineFormat;
-use crate::probe_paths::ProbePathArgs;
 use event::{Line, WatchEvent};
-use inspect::sampler::Sampler;
+use inspect::sampler::{ProbePaths, Sampler};
 use journal::Entries;
 use linux::wait::{Signals, Token, Wait, Wake};
 use screen::{JsonLines, PlainLines, WatchScreen, WatchState};
@@ -37,10 +36,9 @@ const FOUND: u8 = 1;
 ///
 /// Reports a clock that was set, a leap second, a suspend, a pause by the host,
 /// a restored snapshot, a migration, another clock source, a long steal: each
-/// with its time, its size and the evidence. On a terminal it is a live view;
-/// elsewhere, and with --plain, a line for each event. It ends after
-/// --duration, at q, or at Ctrl-C, with a summary. It reads clocks and changes
-/// nothing.
+/// with its time, its size and the evidence. Shows a live view on a terminal, and
+/// prints a line per event elsewhere and with --plain. Ends with a summary after
+/// --duration, q or Ctrl-C. Reads clocks and changes nothing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// End after this time, such as 10s, 5min or 1h
@@ -59,11 +57,11 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = LineFormat::Text)]
     format: LineFormat,
 
-    /// Report only what may be of these kinds, and no single steps or updates
+    /// Report only disruptions that may be of these kinds, and no single steps or updates
     #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = kinds())]
     kind: Vec<Kind>,
 
-    /// Exit with code 1 if what was reported may be of these kinds
+    /// Exit with code 1 if a reported disruption may be of these kinds
     #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = kinds())]
     fail_on: Vec<Kind>,
 
@@ -76,8 +74,15 @@ pub(crate) struct Args {
     )]
     journal: Option<PathBuf>,
 
-    #[command(flatten)]
-    probe_paths: ProbePathArgs,
+    /// The VMClock page
+    #[arg(long, value_name = "FILE", default_value = ProbePaths::VMCLOCK,
+          help_heading = "Files to read")]
+    vmclock: PathBuf,
+
+    /// The kernel's log
+    #[arg(long, value_name = "FILE", default_value = ProbePaths::KERNEL_LOG,
+          help_heading = "Files to read")]
+    kernel_log: PathBuf,
 }
 
 /// The kinds of disruption by name.
@@ -97,7 +102,10 @@ fn interval(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let mut waiting = Wait::new(Signals::ending().map_err(cannot_wait)?).for_reader();
     let mut journal = args.journal.as_deref().map(Entries::open).transpose()?;
-    let mut sampler = Sampler::new(&args.probe_paths.paths());
+    let mut paths = ProbePaths::default();
+    paths.vmclock.clone_from(&args.vmclock);
+    paths.kernel_log.clone_from(&args.kernel_log);
+    let mut sampler = Sampler::new(&paths);
     let mut sample = sampler.sample(true);
     let started = started::started(args.interval, &sampler, &sample);
     let mut screen = screen(args, &started)?;

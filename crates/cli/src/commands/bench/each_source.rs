@@ -44,7 +44,8 @@ pub(super) fn announce(bench: &Bench) -> Result<String, CliError> {
             "Would write each name to {CURRENT}, then {first} again; a guard process restores \
              {first} even if this process is killed."
         ),
-        "Meanwhile all programs read the source under test: time stays right, reads may be slow."
+        "During a turn every program reads the source under test: time stays right, but reads may \
+         be slow."
             .into(),
     ];
     if let Err(error) = board.may_switch() {
@@ -73,7 +74,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<SourceRun>, CliError> {
         RestoreGuard::start(helpers::command(&Helper::RestoreGuard { source: first.clone() }))
             .map_err(|error| CliError::Failed {
                 cause: error.to_string(),
-                remedy: "one bench at a time; nothing was switched".into(),
+                remedy: "end the other `parachron bench` first; nothing was switched".into(),
             })?;
     let runs = in_turns(bench, &board, &sources, &progress);
     drop(progress);
@@ -94,12 +95,12 @@ fn not_restored(board: &Switchboard, first: &str, why: &str) -> CliError {
     if offered {
         return CliError::Failed {
             cause: format!("cannot restore clocksource {first}: {why}"),
-            remedy: format!("echo {first} > {CURRENT}"),
+            remedy: format!("run `echo {first} > {CURRENT}` as root"),
         };
     }
     CliError::Failed {
-        cause: format!("the kernel gave clocksource {first} up while others were measured: {why}"),
-        remedy: "`dmesg`: its watchdog says why; `parachron doctor` explains it".into(),
+        cause: format!("the kernel dropped clocksource {first} while others were measured: {why}"),
+        remedy: "run `dmesg` for its watchdog's reason, then `parachron doctor`".into(),
     }
 }
 
@@ -151,7 +152,7 @@ fn turn(
     }
     Err(CliError::Failed {
         cause: format!("the clocksource changed from {source} to {found} while it was measured"),
-        remedy: "`dmesg`: it shows whether the kernel's watchdog changed it".into(),
+        remedy: "run `dmesg`: it shows whether the kernel's watchdog changed it".into(),
     })
 }
 
@@ -166,11 +167,13 @@ fn sources(board: &Switchboard) -> Result<(String, Vec<String>), CliError> {
 
 fn refused(error: SwitchError) -> CliError {
     let remedy = match &error {
-        SwitchError::NotRoot { .. } => "sudo parachron bench --each-source",
-        SwitchError::ReadOnly { .. } => "the host, or a container with /sys mounted writable",
-        SwitchError::Unknown(_) => "a kernel with /sys mounted",
-        SwitchError::Busy { .. } => "one bench at a time",
-        _ => "`dmesg` for the kernel's reason",
+        SwitchError::NotRoot { .. } => "run `sudo parachron bench --each-source`",
+        SwitchError::ReadOnly { .. } => {
+            "run it on the host, or remount /sys: `mount -o remount,rw /sys`"
+        }
+        SwitchError::Unknown(_) => "run `mount -t sysfs sysfs /sys`",
+        SwitchError::Busy { .. } => "end the other `parachron bench` first",
+        _ => "run `dmesg` for the kernel's reason",
     };
     CliError::Failed { cause: error.to_string(), remedy: remedy.into() }
 }
@@ -194,7 +197,7 @@ mod tests {
             assert!(cause.contains("tsc") && cause.ends_with(": still hpet"), "{cause}");
             remedy
         };
-        assert!(remedy("tsc hpet acpi_pm \n").starts_with("echo tsc > /sys/"));
-        assert!(remedy("hpet acpi_pm \n").starts_with("`dmesg`"));
+        assert!(remedy("tsc hpet acpi_pm \n").starts_with("run `echo tsc > /sys/"));
+        assert!(remedy("hpet acpi_pm \n").starts_with("run `dmesg`"));
     }
 }

@@ -5,20 +5,12 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use doctor::rules::RULES;
-use serde::Serialize;
+use serde_json::json;
 
 use super::markdown::plain;
 use crate::error::CliError;
 use crate::output::table::{Cell, Column, ReportTable, width, wrap};
 use crate::output::{self, Format};
-
-/// A rule for programs.
-#[derive(Serialize)]
-struct RuleRow {
-    rule: &'static str,
-    checks: &'static str,
-    source: &'static str,
-}
 
 /// Prints the list.
 pub(super) fn print(format: Format) -> Result<ExitCode, CliError> {
@@ -27,11 +19,10 @@ pub(super) fn print(format: Format) -> Result<ExitCode, CliError> {
         Format::Markdown => output::text(&page())?,
         Format::Csv => output::text(&csv())?,
         Format::Json => {
-            let rows: Vec<_> = RULES
-                .iter()
-                .map(|rule| RuleRow { rule: rule.name, checks: rule.checks, source: rule.source })
-                .collect();
-            output::json(&rows)?;
+            let rows = RULES.iter().map(
+                |rule| json!({"rule": rule.name, "checks": rule.checks, "source": rule.source}),
+            );
+            output::json(&rows.collect::<Vec<_>>())?;
         }
     }
     Ok(ExitCode::SUCCESS)

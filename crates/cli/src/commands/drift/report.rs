@@ -29,12 +29,12 @@ pub(crate) struct DriftReport {
     pub(super) not_measured: Vec<NotMeasured>,
     /// The limits to keep to.
     pub(super) budget: Budget,
-    /// Limits that nothing was compared with, and why.
+    /// Limits that were not checked, and why.
     pub(super) not_held: Vec<NotHeld>,
     /// Findings in addition to the figures.
     pub(super) notes: Vec<String>,
-    /// What the measurement cannot be relied on for: a reference stepped, a
-    /// clock was set back. The figures are of the rest.
+    /// Why the measurement is unreliable: a reference stepped, or a clock was set back.
+    /// The figures cover the other comparisons.
     pub(super) disturbed: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ impl NotHeld {
                         "--max-ppm was not checked for {}: too few comparisons for a frequency",
                         clocks.join(", ")
                     ),
-                    remedy: "a longer --duration, or a shorter --interval".into(),
+                    remedy: "use a longer --duration or a shorter --interval".into(),
                 }
             }
             // No offset is an error: clocks that count from boot are off by
@@ -106,21 +106,4 @@ impl DriftReport {
 }
 
 #[cfg(test)]
-impl DriftReport {
-    /// Of pairs alone.
-    pub(super) fn of_pairs(pairs: &[inspect::comparison::Pair]) -> Self {
-        let budget = Budget::default();
-        Self {
-            version: "0.0.0".into(),
-            duration_s: 100.0,
-            references: Vec::new(),
-            pairs: pairs.iter().filter_map(|pair| pair.judged(budget)).collect(),
-            not_measured: Vec::new(),
-            budget,
-            tsc_frequency: None,
-            not_held: Vec::new(),
-            notes: Vec::new(),
-            disturbed: Vec::new(),
-        }
-    }
-}
+mod tests;

@@ -31,7 +31,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, CliError> {
     if !args.force && path.symlink_metadata().is_ok() {
         return Err(CliError::Failed {
             cause: format!("{} already exists", path.display()),
-            remedy: "another name, or --force to overwrite it".into(),
+            remedy: "choose another name, or overwrite it with --force".into(),
         });
     }
     output::file(path, vmm::image::GUEST)?;

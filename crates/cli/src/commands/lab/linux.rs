@@ -18,8 +18,8 @@ be parachron; this one must be static (packages are).
 
   parachron lab linux --kernel /boot/vmlinuz-$(uname -r)
 
-Exit code 1: the kernel did not boot, took another clock source than its source code \
-says, or its time is not the host's.";
+Exit code 1: the kernel did not boot, its time is not the host's, or it selected another \
+clock source than its source code implies.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
@@ -40,7 +40,7 @@ pub(super) struct Args {
     #[arg(long)]
     vmclock: bool,
 
-    /// A module of the kernel to load, as ptp_vmclock.ko; may be repeated, in order
+    /// Kernel module to load, such as ptp_vmclock.ko; repeatable, loaded in order
     #[arg(long, value_name = "FILE")]
     module: Vec<PathBuf>,
 
@@ -78,8 +78,8 @@ pub(super) struct Args {
     #[arg(long)]
     no_kernel_clock: bool,
 
-    /// Only these of Parachron's providers; may be repeated [default: none, minimal,
-    /// kvm, hyperv]
+    /// Only these of Parachron's providers; repeatable [default: none, minimal, kvm,
+    /// hyperv]
     #[arg(long, value_name = "NAME", value_parser = providers())]
     provider: Vec<Kind>,
 
@@ -95,7 +95,7 @@ impl Args {
         let mut stock = read.map_err(|error| CliError::Failed {
             cause: error.to_string(),
             remedy:
-                "--kernel with a bzImage, and a static parachron, as packages have, or --initrd"
+                "pass --kernel with a bzImage; use a static parachron, as packages contain, or --initrd"
                     .into(),
         })?;
         stock.append.clone_from(&self.append);
@@ -104,7 +104,7 @@ impl Args {
         (stock.away, stock.kept, stock.suspends) = (self.away, self.keep, self.suspend);
         // `watch` in the guest is told whole seconds.
         stock.watched = Duration::from_secs(self.watch.as_secs_f64().ceil() as u64);
-        let mut plan = LabPlan::new(vec![Experiment::Linux], &self.run);
+        let mut plan = LabPlan::new(vec![Experiment::Linux], &self.run, &[]);
         let settings = &mut plan.session.settings;
         if !self.provider.is_empty() {
             settings.providers.clone_from(&self.provider);

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use guest::layout::VCPUS_MAX;
 use guest::source::Source;
@@ -13,47 +14,6 @@ use lab::{Experiment, Session, Settings};
 use pvclock::Hertz;
 
 use super::format::LabFormat;
-
-/// Which clocks.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct ClockOptions {
-    /// Test only guests of this provider; may be repeated
-    #[arg(long, value_name = "NAME", value_parser = providers())]
-    provider: Vec<Kind>,
-
-    /// Test only this clock of the guest; may be repeated
-    #[arg(long, value_name = "NAME", value_parser = sources())]
-    source: Vec<Source>,
-}
-
-/// The TSC frequency in drift and offset.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct AdvertisedTsc {
-    /// Advertise this TSC frequency to the guest (drift, offset)
-    #[arg(long, value_name = "HZ", value_parser = hertz, conflicts_with = "tsc_factor")]
-    tsc_hz: Option<u64>,
-
-    /// Advertise this multiple of the true TSC frequency, such as 1.02299 (drift, offset)
-    #[arg(long, value_name = "FACTOR", value_parser = factor)]
-    tsc_factor: Option<f64>,
-}
-
-/// How many vCPUs.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct Vcpus {
-    /// Number of the guest's vCPUs
-    #[arg(long, value_name = "N", default_value_t = 2,
-          value_parser = clap::value_parser!(u16).range(1..=VCPUS_MAX as i64))]
-    vcpus: u16,
-}
-
-/// As a picture too.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct Plot {
-    /// Also draw the result as SVG to this file
-    #[arg(long, value_name = "FILE")]
-    plot: Option<PathBuf>,
-}
 
 /// How to run, and where the result goes.
 #[derive(Debug, Clone, clap::Args)]
@@ -71,138 +31,182 @@ pub(super) struct RunOptions {
     pub(super) output: Option<PathBuf>,
 }
 
-/// For how long.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct DurationOption {
-    /// How long to measure (drift, agreement)
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
-    duration: Duration,
-}
-
-/// How long a machine is gone.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct Downtime {
-    /// Time between save and restore (restore)
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
-    downtime: Duration,
-}
-
-/// How much.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct Reads {
-    /// Reads of all vCPUs together (monotonic) [default: 10000000, or those that 1 s
-    /// of a busy host allows]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    reads: Option<u64>,
-}
-
-/// How often.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct Rounds {
-    /// Rounds in which each way of waiting has a turn (locks, network)
-    #[arg(long, value_name = "N", default_value_t = 5,
-          value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    rounds: u64,
-}
-
 /// A group of options, which changes what is run.
-trait OptionGroup {
+pub(super) trait OptionGroup {
     fn apply(&self, plan: &mut LabPlan);
 }
 
-impl OptionGroup for ClockOptions {
-    fn apply(&self, plan: &mut LabPlan) {
+/// Groups of options, and what each changes of the plan.
+macro_rules! groups {
+    ($($(#[doc = $doc:literal])+ $name:ident {
+        $($(#[$attribute:meta])+ $field:ident: $type:ty,)+
+    } => |$this:ident, $plan:ident| $apply:block)+) => {
+        $(
+            $(#[doc = $doc])+
+            #[derive(Debug, Clone, clap::Args)]
+            pub(super) struct $name {
+                $($(#[$attribute])+ $field: $type,)+
+            }
+
+            impl OptionGroup for $name {
+                fn apply(&$this, $plan: &mut LabPlan) $apply
+            }
+        )+
+    };
+}
+
+groups!(
+    /// Which clocks.
+    ClockOptions {
+        /// Test only guests of this provider; repeatable
+        #[arg(long, value_name = "NAME", value_parser = providers())]
+        provider: Vec<Kind>,
+
+        /// Test only this clock of the guest; repeatable
+        #[arg(long, value_name = "NAME", value_parser = sources())]
+        source: Vec<Source>,
+    } => |self, plan| {
         let settings = &mut plan.session.settings;
         if !self.provider.is_empty() {
             settings.providers.clone_from(&self.provider);
         }
         settings.sources.clone_from(&self.source);
     }
-}
 
-impl OptionGroup for AdvertisedTsc {
-    fn apply(&self, plan: &mut LabPlan) {
+    /// The TSC frequency in drift and offset.
+    AdvertisedTsc {
+        /// Advertise this TSC frequency to the guest (drift, offset)
+        #[arg(long, value_name = "HZ", value_parser = hertz, conflicts_with = "tsc_factor")]
+        tsc_hz: Option<u64>,
+
+        /// Advertise this multiple of the true TSC frequency, such as 1.02299 (drift, offset)
+        #[arg(long, value_name = "FACTOR", value_parser = factor)]
+        tsc_factor: Option<f64>,
+    } => |self, plan| {
         plan.session.advertised_tsc = self.tsc_hz.map(Hertz);
         plan.session.settings.advertised_over_true = self.tsc_factor.unwrap_or(1.0);
     }
-}
 
-impl OptionGroup for Vcpus {
-    fn apply(&self, plan: &mut LabPlan) {
+    /// How many vCPUs.
+    Vcpus {
+        /// Number of the guest's vCPUs
+        #[arg(long, value_name = "N", default_value_t = 2,
+              value_parser = clap::value_parser!(u16).range(1..=VCPUS_MAX as i64))]
+        vcpus: u16,
+    } => |self, plan| {
         plan.session.settings.vcpus = self.vcpus.into();
     }
-}
 
-impl OptionGroup for Plot {
-    fn apply(&self, plan: &mut LabPlan) {
+    /// As a picture too.
+    Plot {
+        /// Also draw the result as SVG to this file
+        #[arg(long, value_name = "FILE")]
+        plot: Option<PathBuf>,
+    } => |self, plan| {
         plan.plot.clone_from(&self.plot);
     }
-}
 
-impl OptionGroup for DurationOption {
-    fn apply(&self, plan: &mut LabPlan) {
+    /// For how long.
+    DurationOption {
+        /// How long to measure (drift, agreement)
+        #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
+        duration: Duration,
+    } => |self, plan| {
         plan.session.settings.drift = self.duration;
     }
-}
 
-impl OptionGroup for Downtime {
-    fn apply(&self, plan: &mut LabPlan) {
+    /// How long a machine is gone.
+    Downtime {
+        /// Time between save and restore (restore)
+        #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
+        downtime: Duration,
+    } => |self, plan| {
         plan.session.settings.downtime = self.downtime;
     }
-}
 
-impl OptionGroup for Reads {
-    fn apply(&self, plan: &mut LabPlan) {
+    /// How much.
+    Reads {
+        /// Reads of all vCPUs together (monotonic) [default: 10000000, or as many as a busy
+        /// host completes in 1 s]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        reads: Option<u64>,
+    } => |self, plan| {
         if let Some(reads) = self.reads {
             let settings = &mut plan.session.settings;
             (settings.monotonic_reads, settings.monotonic_time) = (reads, None);
         }
     }
-}
 
-impl OptionGroup for Rounds {
-    fn apply(&self, plan: &mut LabPlan) {
+    /// How often.
+    Rounds {
+        /// Rounds in which each way of waiting has a turn (locks, network)
+        #[arg(long, value_name = "N", default_value_t = 5,
+              value_parser = clap::value_parser!(u64).range(1..=10_000))]
+        rounds: u64,
+    } => |self, plan| {
         plan.session.settings.rounds = self.rounds;
     }
-}
+);
 
-/// The options of one experiment.
-macro_rules! experiment {
-    ($name:ident: $($field:ident $part:ty),*) => {
-        #[derive(Debug, Clone, clap::Args)]
-        pub(super) struct $name {
-            $(#[command(flatten)] $field: $part,)*
-            #[command(flatten)]
-            run: RunOptions,
+/// The experiments, and the groups of options that each takes.
+macro_rules! experiments {
+    ($(#[doc = $doc:literal] $name:ident: $($field:ident $group:ty),*;)+) => {
+        $(
+            #[derive(Debug, Clone, clap::Args)]
+            pub(super) struct $name {
+                $(#[command(flatten)] $field: $group,)*
+                #[command(flatten)]
+                run: RunOptions,
+            }
+        )+
+
+        /// One experiment.
+        #[derive(Debug, Subcommand)]
+        pub(super) enum ExperimentOptions {
+            $(#[doc = $doc] $name($name),)+
         }
 
-        impl $name {
+        impl ExperimentOptions {
             pub(super) fn plan(&self) -> LabPlan {
-                let parts: Vec<&dyn OptionGroup> = vec![$(&self.$field),*];
-                let mut plan = LabPlan::new(vec![Experiment::$name], &self.run);
-                parts.into_iter().for_each(|part| part.apply(&mut plan));
-                plan
+                match self {
+                    $(Self::$name(options) => {
+                        LabPlan::new(vec![Experiment::$name], &options.run, &[$(&options.$field),*])
+                    })+
+                }
             }
         }
     };
 }
 
-experiment!(Drift: clocks ClockOptions, tsc AdvertisedTsc, measured DurationOption, plot Plot);
-experiment!(Updates: vcpus Vcpus);
-experiment!(Cost: clocks ClockOptions, plot Plot);
-experiment!(Monotonic: vcpus Vcpus, reads Reads);
-experiment!(Offset: clocks ClockOptions, tsc AdvertisedTsc);
-experiment!(Restore: downtime Downtime, plot Plot);
-experiment!(Ticks:);
-experiment!(Locks: rounds Rounds);
-experiment!(Network: rounds Rounds);
-experiment!(Agreement: measured DurationOption);
-experiment!(Conformance: vcpus Vcpus);
+experiments!(
+    /// Guest time against host time, by provider and clock
+    Drift: clocks ClockOptions, tsc AdvertisedTsc, measured DurationOption, plot Plot;
+    /// Effect of each event on the clock page, KVM's and Parachron's
+    Updates: vcpus Vcpus;
+    /// Cost of reading each clock inside the guest
+    Cost: clocks ClockOptions, plot Plot;
+    /// Check that time never goes backward between vCPUs
+    Monotonic: vcpus Vcpus, reads Reads;
+    /// Offset between the guest's clock and the host's
+    Offset: clocks ClockOptions, tsc AdvertisedTsc;
+    /// What a guest notices after save and restore
+    Restore: downtime Downtime, plot Plot;
+    /// Timer ticks lost while a vCPU is held, by policy
+    Ticks: ;
+    /// Spin locks when vCPUs outnumber CPUs, by how waiters wait
+    Locks: rounds Rounds;
+    /// Cost of a packet, by how guest and host wait for it
+    Network: rounds Rounds;
+    /// KVM's clock page against Parachron's, for one guest
+    Agreement: measured DurationOption;
+    /// Run the checks of KVM's own guest-clock tests
+    Conformance: vcpus Vcpus;
+);
 
 /// `parachron lab` alone.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct All {
-    /// Run only this experiment; may be repeated
+    /// Run only this experiment; repeatable
     #[arg(long, value_name = "NAME", value_parser = experiments())]
     only: Vec<Experiment>,
     #[command(flatten)]
@@ -228,14 +232,9 @@ pub(super) struct All {
 impl All {
     pub(super) fn plan(&self) -> LabPlan {
         let Self { clocks, tsc, vcpus, measured, downtime, reads, rounds, plot, .. } = self;
-        let parts: [&dyn OptionGroup; 8] =
+        let groups: [&dyn OptionGroup; 8] =
             [clocks, tsc, vcpus, measured, downtime, reads, rounds, plot];
-        let experiments = Experiment::chosen(&self.only);
-        let mut plan = LabPlan::new(experiments, &self.run);
-        for part in parts {
-            part.apply(&mut plan);
-        }
-        plan
+        LabPlan::new(Experiment::chosen(&self.only), &self.run, &groups)
     }
 }
 
@@ -249,10 +248,16 @@ pub(super) struct LabPlan {
 }
 
 impl LabPlan {
-    pub(super) fn new(experiments: Vec<Experiment>, run: &RunOptions) -> Self {
+    pub(super) fn new(
+        experiments: Vec<Experiment>,
+        run: &RunOptions,
+        groups: &[&dyn OptionGroup],
+    ) -> Self {
         let settings = Settings { timeout: run.timeout, ..Settings::default() };
         let session = Session { experiments, settings, advertised_tsc: None };
-        Self { session, run: run.clone(), plot: None }
+        let mut plan = Self { session, run: run.clone(), plot: None };
+        groups.iter().for_each(|group| group.apply(&mut plan));
+        plan
     }
 }
 

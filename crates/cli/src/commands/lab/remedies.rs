@@ -8,7 +8,7 @@ use crate::error::CliError;
 const ENOENT: i32 = 2;
 const EPERM_EACCES: [i32; 2] = [1, 13];
 
-const SEE_KVM: &str = "`parachron lab conformance`, to see what this host's KVM can do";
+const SEE_KVM: &str = "run `parachron lab conformance` to see what this host's KVM supports";
 
 /// There is no report.
 pub(super) fn session(error: &SessionError) -> CliError {
@@ -24,17 +24,19 @@ pub(super) fn session(error: &SessionError) -> CliError {
 fn of_machine(error: &MachineError) -> &'static str {
     match error {
         MachineError::NoKvm(error) if error.errno() == ENOENT => {
-            "`sudo modprobe kvm_amd` or `sudo modprobe kvm_intel`; if that fails, enable \
+            "run `sudo modprobe kvm_amd` or `sudo modprobe kvm_intel`; if that fails, enable \
              virtualisation in the firmware or, in a virtual machine, nested virtualisation on \
              its host"
         }
         MachineError::NoKvm(error) if EPERM_EACCES.contains(&error.errno()) => {
-            "`sudo usermod -aG kvm $USER`, then log in again; in a container, pass /dev/kvm to it"
+            "run `sudo usermod -aG kvm $USER`, then log in again; in a container, pass /dev/kvm to it"
         }
-        MachineError::Unsupported { .. } => "a newer host kernel, or one with that capability",
-        MachineError::TimedOut { .. } => "a longer --timeout",
+        MachineError::Unsupported { .. } => {
+            "boot a host kernel with that capability; `uname -r` shows the present one"
+        }
+        MachineError::TimedOut { .. } => "use a longer --timeout",
         MachineError::Memory { .. } | MachineError::Thread(_) => {
-            "fewer --vcpus, or higher limits (`ulimit -a`)"
+            "use fewer --vcpus, or raise the limits (`ulimit -a`)"
         }
         MachineError::GuestFailed { .. }
         | MachineError::Flooded { .. }
@@ -56,7 +58,10 @@ mod tests {
             (opened(2), "modprobe kvm_amd"),
             (opened(13), "usermod -aG kvm"),
             (opened(16), "parachron lab conformance"),
-            (MachineError::Unsupported { what: "KVM_CAP_X86_MSR_FILTER" }, "a newer host kernel"),
+            (
+                MachineError::Unsupported { what: "KVM_CAP_X86_MSR_FILTER" },
+                "host kernel with that capability",
+            ),
         ] {
             let cause = error.to_string();
             assert!(of_machine(&error).contains(helps), "{cause}: {}", of_machine(&error));

@@ -1,4 +1,4 @@
-//! What came of telling one guest: a line, and an object of `--format json`.
+//! The result of sending one guest the time: a line, and an object of `--format json`.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tell::{Address, Failure, Told};
 
 use crate::output::event_line::message_line;
 
-/// What came of telling a guest.
+/// The result of sending a guest the time.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct TellLine {
     /// When it began, ns since 1970 by this host.
@@ -18,9 +18,9 @@ pub(crate) struct TellLine {
     guest: String,
     /// How long it took, s.
     took_s: f64,
-    /// Null where the guest was not told.
+    /// Null where the guest did not get it.
     told: Option<GuestClockResult>,
-    /// Why not.
+    /// Why it did not.
     why: Option<String>,
     /// What to try then.
     remedy: Option<String>,
@@ -28,7 +28,7 @@ pub(crate) struct TellLine {
     fate: Fate,
 }
 
-/// Whether it has to be told again, and why.
+/// Whether it has to be sent again, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Told,
@@ -43,13 +43,13 @@ pub(crate) enum Fate {
 struct GuestClockResult {
     /// The guest's clock minus the host's before, ns.
     offset_ns: i64,
-    /// How far from that it may have been, ns; without the host's own error.
+    /// The bound of that offset's error, ns; without the host's own error.
     bound_ns: u64,
     /// The same afterwards, where the guest was asked again.
     after_offset_ns: Option<i64>,
     /// Its bound, ns.
     after_bound_ns: Option<u64>,
-    /// How many answers it got; by an agent, how often it was set.
+    /// Replies that the guest got; with an agent, how often it was set.
     answers: u32,
 }
 
@@ -124,29 +124,32 @@ impl GuestClockResult {
 fn remedy(guest: &Address, why: &Failure) -> &'static str {
     match (guest, why) {
         (Address::Agent(_), Failure::Unreachable(_)) => {
-            "is that the socket of the agent's channel, and may you connect to it?"
+            "run `ls -l` on the socket: it must be that of the agent's channel, and you need write permission"
         }
         (Address::Agent(_), Failure::Refused(_)) => {
             "allow guest-get-time and guest-set-time in the guest's qemu-ga.conf, and \
              install hwclock there (util-linux-extra)"
         }
         (Address::Agent(_), _) => {
-            "is qemu-guest-agent running in the guest? Another client, such as libvirt, may \
-             hold the socket: then use virsh domtime --sync"
+            "run `systemctl status qemu-guest-agent` in the guest; if another client such as \
+             libvirt holds the socket, use `virsh domtime --sync`"
         }
         (Address::Vsock { .. }, Failure::Unreachable(_)) => {
-            "is that the guest's CID, and does parachrond run there with host-vsock?"
+            "check the guest's CID, then run `systemctl status parachrond` in the guest: it needs host-vsock"
         }
         (Address::Unix { .. }, Failure::Unreachable(_)) => {
-            "is that the VMM's vsock socket, may you connect to it, and does parachrond run \
-             in the guest with host-vsock?"
+            "run `ls -l` on the VMM's vsock socket: you need write permission; then run \
+             `systemctl status parachrond` in the guest: it needs host-vsock"
         }
-        (Address::Unix { .. }, _) => "does parachrond run in the guest with host-vsock?",
         (Address::Port(_), Failure::Unreachable(_)) => {
-            "is that the socket of the port's chardev, and may you connect to it?"
+            "run `ls -l` on the socket: it must be that of the port's chardev, and you need write permission"
         }
-        (Address::Port(_), _) => "does parachrond run in the guest with host-port?",
-        (Address::Vsock { .. }, _) => "does parachrond run in the guest with host-vsock?",
+        (Address::Port(_), _) => {
+            "run `systemctl status parachrond` in the guest: it needs host-port"
+        }
+        (Address::Vsock { .. } | Address::Unix { .. }, _) => {
+            "run `systemctl status parachrond` in the guest: it needs host-vsock"
+        }
     }
 }
 
@@ -167,11 +170,12 @@ mod tests {
             line("port:/run/a.sock", Err(silent)),
             "06:31:47.509  port:/run/a.sock: not set\n\
              \x20               no request from the guest within 2.0 s\n\
-             \x20               try: does parachrond run in the guest with host-port?\n"
+             \x20               try: run `systemctl status parachrond` in the guest: it needs\n\
+             \x20               host-port\n"
         );
         let silent = Failure::Silent { what: "reply", limit: Duration::from_secs(2) };
         let of_agent = line("agent:/run/a.sock", Err(silent));
-        assert!(of_agent.contains("Another client"), "{of_agent}");
+        assert!(of_agent.contains("qemu-guest-agent"), "{of_agent}");
         let hostile = line("agent:/run/\u{1b}q", Err(Failure::Refused("\u{1b}[2J".into())));
         assert!(!hostile.contains('\u{1b}'), "{hostile}");
     }

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use facts::steering::TimeKeeperKind;
 use instruments::duration;
 use linux::clock::Clock;
@@ -14,20 +14,19 @@ use super::line::TellLine;
 use crate::error::CliError;
 use crate::output::{self, LineFormat};
 
-/// Tell guests the time, from their host
+/// Send guests the time of their host
 ///
 /// For a hook that restores, resumes or receives a guest, and with --watch as a
 /// service of the host. Guests listen with `parachrond` (host-vsock, host-port)
-/// and decide whether to believe it; a guest with qemu-guest-agent is set by
-/// that, if its clock is off. A guest is
+/// and decide whether to believe it; qemu-guest-agent sets the clock of its guest
+/// if that is off. A guest is
 ///
-///   vsock:CID     AF_VSOCK (QEMU, libvirt); with :PORT behind it for another
-///                 than 123
+///   vsock:CID     AF_VSOCK (QEMU, libvirt); add :PORT if it is not 123
 ///   unix:PATH     the vsock socket of Firecracker or cloud-hypervisor; the same
 ///   port:PATH     the socket at the host's end of a virtio-serial port
 ///   agent:PATH    the socket of qemu-guest-agent
 ///
-/// All receive it at the same time. Exit code 2: one clock was not set.
+/// All receive it at the same time. Exit code 2: a clock was not set.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
@@ -35,25 +34,25 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "GUEST")]
     pub(super) guests: Vec<Address>,
 
-    /// Why: what has just happened to them
-    #[arg(long, value_enum, default_value_t = Why::Periodic)]
-    pub(super) reason: Why,
+    /// What has just happened to the guests
+    #[arg(long, value_name = "REASON", default_value = "periodic", value_parser = reason())]
+    pub(super) reason: Reason,
 
-    /// How far this host's clock may be off, instead of what its time daemon
-    /// told the kernel
+    /// Error bound of this host's clock, instead of the one that its time daemon gave
+    /// the kernel
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(super) error: Option<Duration>,
 
-    /// This host's time servers spread leap seconds over hours
+    /// State that this host's time servers spread leap seconds over hours
     #[arg(long)]
     smeared: bool,
 
-    /// Give up on a guest after this, 10ms to 60s; with --watch after 2s at the most
+    /// Give up on a guest after this, 10ms to 60s; with --watch after at most 2s
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = timeout)]
     timeout: Duration,
 
-    /// Go on until Ctrl-C: tell them when this host was suspended, each --every,
-    /// and one that is started when it begins to listen
+    /// Run until Ctrl-C: send the time when this host was suspended, every --every, and to
+    /// each guest that begins to listen
     #[arg(short, long)]
     pub(super) watch: bool,
 
@@ -61,36 +60,26 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", default_value = "10min", value_parser = every)]
     pub(super) every: Duration,
 
-    /// Print text, or json, an object a line
+    /// Print text, or json with one object per line
     #[arg(long, value_enum, default_value_t = LineFormat::Text)]
     format: LineFormat,
 }
 
-/// Why a guest is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Why {
-    /// Nothing has happened
-    Periodic,
-    /// It was paused
-    Resumed,
-    /// It was restored from a snapshot
-    Restored,
-    /// It came from another host
-    Migrated,
-    /// It was started
-    ColdBoot,
-}
+/// Why a guest gets the time.
+const REASONS: [(&str, Reason, &str); 5] = [
+    ("periodic", Reason::Periodic, "Nothing has happened"),
+    ("resumed", Reason::Resumed, "It was paused"),
+    ("restored", Reason::Restored, "It was restored from a snapshot"),
+    ("migrated", Reason::Migrated, "It came from another host"),
+    ("cold-boot", Reason::ColdBoot, "It was started"),
+];
 
-impl Why {
-    const fn reason(self) -> Reason {
-        match self {
-            Self::Periodic => Reason::Periodic,
-            Self::Resumed => Reason::Resumed,
-            Self::Restored => Reason::Restored,
-            Self::Migrated => Reason::Migrated,
-            Self::ColdBoot => Reason::ColdBoot,
-        }
-    }
+fn reason() -> impl TypedValueParser<Value = Reason> {
+    let value = |(name, _, help): (&'static str, _, _)| PossibleValue::new(name).help(help);
+    PossibleValuesParser::new(REASONS.map(value)).try_map(|given| {
+        let found = REASONS.iter().find(|(name, ..)| *name == given);
+        found.map(|(_, reason, _)| *reason).ok_or("not a reason")
+    })
 }
 
 /// How often --watch looks.
@@ -115,8 +104,8 @@ impl Args {
     pub(super) fn host(&self) -> Result<HostState, CliError> {
         let host = HostState::read(self.error).map_err(|why| CliError::Failed {
             cause: why.to_string(),
-            remedy: "a time daemon, such as chronyd; or --error TIME, where you know how far \
-                     the clock may be off"
+            remedy: "run `systemctl start chrony`, or pass --error TIME if you know how far the \
+                     clock may be off"
                 .into(),
         })?;
         Ok(if self.smeared { host.smeared() } else { host })
@@ -134,18 +123,18 @@ impl Args {
                 cause: "systemd-timesyncd keeps this host's clock, and does not state how far it \
                         may be off"
                     .into(),
-                remedy: "chronyd in its place; or --error TIME, where you know that".into(),
+                remedy: "run chronyd instead (`apt-get install chrony`), or pass --error TIME if you know it".into(),
             });
         }
         Ok(())
     }
 
     /// Tells these, [`AT_ONCE`] at the most, at the same time.
-    pub(super) fn tell(&self, guests: &[(&Address, Why)], host: HostState) -> Vec<TellLine> {
+    pub(super) fn tell(&self, guests: &[(&Address, Reason)], host: HostState) -> Vec<TellLine> {
         let limit = if self.watch { self.timeout.min(HELD_UP) } else { self.timeout };
-        let one = |guest: &Address, why: Why| {
+        let one = |guest: &Address, why: Reason| {
             let (at, begun) = (Clock::Realtime.read_ns(), Instant::now());
-            let told = tell::tell(guest, host, why.reason(), limit);
+            let told = tell::tell(guest, host, why, limit);
             TellLine::new(at, guest, &told, begun.elapsed())
         };
         thread::scope(|scope| {
@@ -157,7 +146,7 @@ impl Args {
             let ended = threads.into_iter().zip(guests).map(|(thread, (guest, _))| match thread {
                 Ok(thread) => thread.join().unwrap_or_else(|_| crashed(guest)),
                 Err(why) => {
-                    failed(guest, Failure::Nonsense(format!("no thread to tell it by: {why}")))
+                    failed(guest, Failure::Nonsense(format!("cannot start a thread: {why}")))
                 }
             });
             ended.collect()
@@ -177,5 +166,5 @@ fn failed(guest: &Address, why: Failure) -> TellLine {
 }
 
 fn crashed(guest: &Address) -> TellLine {
-    failed(guest, Failure::Nonsense("this program failed: report the bug".to_owned()))
+    failed(guest, Failure::Nonsense("a thread of this program crashed: report this bug".to_owned()))
 }

@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 
 use linux::wait::{Signals, Wait, Wake};
 use tell::{Address, HostState};
+use wire::hosttime::Reason;
 
 use super::line::Fate;
-use super::options::{AT_ONCE, Args, LOOK, Why};
+use super::options::{AT_ONCE, Args, LOOK};
 use super::suspended::{Suspended, suspended_ns};
 use crate::error::{CliError, cannot_wait};
 
@@ -31,7 +32,7 @@ pub(super) struct Watch<'a> {
     guests: Vec<WatchedGuest<'a>>,
     suspended: Suspended,
     /// Why all are told next, and when.
-    reason: Why,
+    reason: Reason,
     next: Instant,
     retry: Instant,
 }
@@ -40,9 +41,9 @@ pub(super) struct Watch<'a> {
 struct WatchedGuest<'a> {
     address: &'a Address,
     /// Why it is told in the next batch that has room.
-    due: Option<Why>,
+    due: Option<Reason>,
     /// Why it should have been told, and was not.
-    missed: Option<Why>,
+    missed: Option<Reason>,
 }
 
 impl<'a> Watch<'a> {
@@ -82,13 +83,13 @@ impl<'a> Watch<'a> {
     /// Finds who has to be told.
     fn look(&mut self, now: Instant, host: HostState, suspended_ns: Option<u64>) {
         if self.suspended.look(suspended_ns, host.error(), self.args.error.is_some()) {
-            (self.reason, self.next) = (Why::Resumed, now);
+            (self.reason, self.next) = (Reason::Resumed, now);
         }
         if now >= self.next {
             for guest in &mut self.guests {
                 guest.round(self.reason);
             }
-            (self.reason, self.next) = (Why::Periodic, now + self.args.every);
+            (self.reason, self.next) = (Reason::Periodic, now + self.args.every);
             self.retry = now + RETRY;
         } else if now >= self.retry {
             for guest in &mut self.guests {
@@ -117,9 +118,9 @@ impl<'a> Watch<'a> {
 
 impl WatchedGuest<'_> {
     /// All are told. What it missed is more than that some time has passed.
-    fn round(&mut self, reason: Why) {
+    fn round(&mut self, reason: Reason) {
         let missed = self.missed.take().or(self.due);
-        self.due = missed.filter(|_| reason == Why::Periodic).or(Some(reason));
+        self.due = missed.filter(|_| reason == Reason::Periodic).or(Some(reason));
     }
 
     fn retry(&mut self) {
@@ -132,7 +133,7 @@ impl WatchedGuest<'_> {
         let due = self.due.take();
         self.missed = match fate {
             Fate::Told => None,
-            Fate::Unreachable => Some(Why::ColdBoot),
+            Fate::Unreachable => Some(Reason::ColdBoot),
             Fate::NotTold => due,
         };
         is_news
@@ -142,15 +143,15 @@ impl WatchedGuest<'_> {
 #[cfg(test)]
 mod tests {
     use super::Fate::{NotTold, Told, Unreachable};
-    use super::Why::{ColdBoot, Periodic, Restored, Resumed};
+    use super::Reason::{ColdBoot, Periodic, Restored, Resumed};
     use super::*;
 
     /// Rounds, or retries where they have no reason, and what came of them: why the
     /// guest was told, and whether that was printed.
-    fn told(rounds: &[(Option<Why>, Fate)]) -> Vec<(Why, bool)> {
+    fn told(rounds: &[(Option<Reason>, Fate)]) -> Vec<(Reason, bool)> {
         let address: Address = "vsock:3".parse().unwrap();
         let mut guest = WatchedGuest { address: &address, due: None, missed: None };
-        let one = |(round, fate): &(Option<Why>, Fate)| {
+        let one = |(round, fate): &(Option<Reason>, Fate)| {
             match round {
                 Some(reason) => guest.round(*reason),
                 None => guest.retry(),

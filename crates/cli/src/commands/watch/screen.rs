@@ -75,9 +75,6 @@ impl PlainLines {
 
 impl WatchScreen for PlainLines {
     fn lines(&mut self, lines: &[Line]) -> Result<(), CliError> {
-        if lines.is_empty() {
-            return Ok(());
-        }
         let shown: String = lines.iter().map(|line| self.with_day(line)).collect();
         output::text(&shown)
     }
@@ -89,9 +86,6 @@ pub(super) struct JsonLines;
 
 impl WatchScreen for JsonLines {
     fn lines(&mut self, lines: &[Line]) -> Result<(), CliError> {
-        if lines.is_empty() {
-            return Ok(());
-        }
         let shown: String = lines.iter().map(output::json_line).collect::<Result<_, _>>()?;
         output::text(&shown)
     }

@@ -51,7 +51,7 @@ impl LiveView {
     pub(super) fn new(started: &Line) -> Result<Self, CliError> {
         let terminal = ratatui::try_init().map_err(|error| CliError::Failed {
             cause: format!("cannot use this terminal for the live view: {error}"),
-            remedy: "parachron watch --plain".into(),
+            remedy: "run `parachron watch --plain`".into(),
         })?;
         let opening = text::line(started).lines().next().unwrap_or_default().to_owned();
         Ok(Self {

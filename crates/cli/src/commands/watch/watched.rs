@@ -19,7 +19,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// A watch whose samples are planned each `interval`.
+    /// A watch whose samples are planned every `interval`.
     pub(super) fn new(interval: Duration) -> Self {
         Self {
             observer: Observer::new(interval),
