@@ -90,6 +90,6 @@ impl From<std::io::Error> for CliError {
 pub(crate) fn cannot_wait(error: std::io::Error) -> CliError {
     CliError::Failed {
         cause: format!("cannot wait for signals and time: {error}"),
-        remedy: "a higher limit of open files (`ulimit -n`)".into(),
+        remedy: "raise the limit of open files (`ulimit -n`)".into(),
     }
 }

@@ -78,8 +78,8 @@ pub(crate) fn json_line<T: Serialize>(value: &T) -> Result<String, CliError> {
 
 fn ended(json: serde_json::Result<String>) -> Result<String, CliError> {
     json.map(|json| json + "\n").map_err(|error| CliError::Failed {
-        cause: format!("cannot form the JSON: {error}"),
-        remedy: "--format text, and report this bug".into(),
+        cause: format!("cannot serialise the JSON: {error}"),
+        remedy: "use --format text, and report this bug".into(),
     })
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn may_write(path: &Path) -> Result<(), CliError> {
     };
     allowed.map_err(|error| CliError::Failed {
         cause: format!("cannot write {}: {}", path.display(), std::io::Error::from(error)),
-        remedy: "a path in an existing folder that you may write to".into(),
+        remedy: "name a path in an existing folder that you may write to; `ls -ld` shows the permissions".into(),
     })
 }
 

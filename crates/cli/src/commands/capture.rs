@@ -20,7 +20,7 @@ use crate::output::{self, Format};
 /// people and programs, serial numbers and addresses are left out.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The folder to write; it must not exist, or be empty
+    /// Folder to write: a new or an empty one
     #[arg(value_name = "FOLDER", required_unless_present = "dry_run")]
     folder: Option<PathBuf>,
 
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(long)]
     dry_run: bool,
 
-    /// How to list what was saved; json is the manifest
+    /// How to list the saved items; json prints the manifest
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -57,8 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
 pub(super) fn captured(folder: &Path) -> Result<Tree, CliError> {
     Tree::captured(folder).map_err(|error| CliError::Failed {
         cause: error.to_string(),
-        remedy: "a folder that `parachron capture DIR` wrote, or no --root to read this machine"
-            .into(),
+        remedy: "name a folder that `parachron capture DIR` wrote, or omit --root".into(),
     })
 }
 
@@ -158,15 +157,17 @@ fn closing(manifest: &Manifest, written: Option<&Path>) -> String {
 fn failed(error: &WriteError) -> CliError {
     let remedy = match error {
         WriteError::NotEmpty { .. } | WriteError::NoName { .. } => {
-            "a folder that does not exist yet".to_owned()
+            "run `parachron capture FOLDER` with a folder that does not exist yet".to_owned()
         }
         WriteError::Io { path, error } => match (error.kind(), path.parent()) {
             (ErrorKind::NotFound, Some(parent)) if !parent.exists() => {
-                format!("mkdir {} first", parent.display())
+                format!("run `mkdir {}` first", parent.display())
             }
-            (ErrorKind::NotADirectory, _) => "a path below a folder, not below a file".to_owned(),
-            (ErrorKind::PermissionDenied, _) => "a folder that you may write to".to_owned(),
-            _ => "a folder on another file system; the unfinished one was removed".to_owned(),
+            (ErrorKind::NotADirectory, _) => {
+                "name a FOLDER below a folder, not below a file".to_owned()
+            }
+            (ErrorKind::PermissionDenied, _) => "name a FOLDER that you may write to".to_owned(),
+            _ => "name a FOLDER on another file system; the unfinished one was removed".to_owned(),
         },
     };
     CliError::Failed { cause: error.to_string(), remedy }

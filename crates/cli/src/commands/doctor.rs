@@ -40,17 +40,17 @@ const MEASURING: Duration = Duration::from_millis(1500);
 /// Diagnose this machine's clocks: what is wrong, and what to do about it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Examine captured folders instead of this machine, or reports of --format
-    /// json; of several, a summary by finding
+    /// Examine captured folders, or reports of --format json, instead of this machine;
+    /// several of them are summarised by finding
     #[arg(long, value_name = "DIR", num_args = 1.., action = ArgAction::Append)]
     root: Vec<PathBuf>,
 
-    /// Examine a log alone: the kernel's, or chronyd's or ntpd's; `-` for standard input.
-    /// Quotes, prompts, syslog's prefixes and colour codes do no harm
+    /// Examine only a log of the kernel, chronyd or ntpd; `-` is standard input. Quotes,
+    /// prompts, syslog prefixes and colour codes are ignored
     #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "no_measure"])]
     log: Option<PathBuf>,
 
-    /// Apply this rule only; repeatable
+    /// Apply only this rule; repeatable
     #[arg(long, value_name = "RULE", value_parser = rule_names(), hide_possible_values = true)]
     only: Vec<String>,
 
@@ -88,7 +88,7 @@ fn severities() -> impl TypedValueParser<Value = Severity> {
         .map(|name| if name == "error" { Severity::Error } else { Severity::Warning })
 }
 
-/// The rules that `--only` and `--ignore` name; of another name, clap tells the
+/// The rules that `--only` and `--ignore` name; for another name, clap suggests the
 /// nearest.
 fn rule_names() -> impl TypedValueParser<Value = String> {
     PossibleValuesParser::new(RULES.iter().map(|rule| rule.name))
@@ -159,7 +159,7 @@ fn examined(folder: &Path, selection: &RuleSelection) -> Result<DoctorReport, Cl
 fn again(file: &Path, selection: &RuleSelection) -> Result<DoctorReport, CliError> {
     let failed = |why: String| CliError::Failed {
         cause: format!("cannot read {}: {why}", file.display()),
-        remedy: "a file of `parachron doctor --format json`, of one machine".into(),
+        remedy: "name a file that `parachron doctor --format json` wrote for one machine".into(),
     };
     let mut text = String::new();
     let read = File::open(file).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text));
@@ -168,7 +168,10 @@ fn again(file: &Path, selection: &RuleSelection) -> Result<DoctorReport, CliErro
     let report = DoctorReport::with_rules(made.facts, made.measurements, selection);
     let (schema, found) = (&report.schema, &made.schema);
     if schema != found {
-        return Err(failed(format!("it is {} {}", found.id, found.version)));
+        return Err(failed(format!(
+            "its schema is {} {}, expected {}",
+            found.id, found.version, schema.version
+        )));
     }
     Ok(report.with_origin(Origin {
         host: made.origin.host,

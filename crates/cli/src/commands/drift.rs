@@ -35,32 +35,32 @@ use run::DriftRun;
 
 /// Measure how far each clock drifts from a reference.
 ///
-/// Compares this machine's clocks with NTP servers, PTP hardware clocks, the
-/// host's VMClock page or chronyd's estimate; without any of them, with the PTP
-/// clock that shows the host's time, or else CLOCK_MONOTONIC_RAW. Reads clocks
-/// and sets none. Exits with 0 if all are within the budget, 1 if not, 2 if
-/// nothing could be measured or a limit not checked, or if a reference or a
-/// clock stepped: the figures are of the rest then.
+/// Compares this machine's clocks with NTP servers, PTP hardware clocks, the host's VMClock
+/// page or chronyd's estimate. By default compares them with the PTP clock that shows the
+/// host's time, or with CLOCK_MONOTONIC_RAW if there is none. Reads clocks and sets none.
+/// Exit code 0: all clocks are within the limits. 1: one is not. 2: nothing could be
+/// measured, a limit could not be checked, or a reference or a clock stepped; the figures
+/// then cover the other comparisons.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Compare with this NTP server; may be repeated
+    /// Compare with this NTP server; repeatable
     #[arg(long, value_name = "HOST[:PORT]", value_parser = server_name)]
     ntp: Vec<String>,
 
-    /// Compare with this PTP hardware clock, such as /dev/ptp0, or with `auto`
-    /// the one that shows the host's time; may be repeated. A network card's
-    /// needs its time scale for an offset: /dev/ptp1,utc; /dev/ptp1,tai with
-    /// TAI - UTC from the kernel; or /dev/ptp1,tai=37
+    /// Compare with this PTP hardware clock, such as /dev/ptp0; `auto` selects the one that
+    /// shows the host's time; repeatable. For an offset, add the time scale of a network
+    /// card's clock: /dev/ptp1,utc; /dev/ptp1,tai with TAI - UTC from the kernel; or
+    /// /dev/ptp1,tai=37
     #[arg(long, value_name = "DEVICE[,utc|,tai]")]
     phc: Vec<PhcSpec>,
 
-    /// Compare with the host's VMClock page, /dev/vmclock0 or this one
+    /// Compare with the host's VMClock page, at /dev/vmclock0 or DEVICE
     #[arg(long, value_name = "DEVICE", num_args = 0..=1,
           default_missing_value = VmClockDevice::PATH, value_parser = device)]
     vmclock: Option<PathBuf>,
 
-    /// Compare with chronyd's estimate, the local one's or that of one with this
-    /// command address
+    /// Compare with the estimate of the local chronyd, or of the one with this command
+    /// address
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1)]
     chrony: Option<Option<SocketAddr>>,
 
@@ -69,40 +69,39 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["ntp", "phc", "vmclock", "chrony"])]
     stopwatch: bool,
 
-    /// Measure only this clock, or these after commas; may be repeated
+    /// Measure only these clocks, separated by commas; repeatable
     #[arg(long, value_name = "CLOCK", value_delimiter = ',', value_parser = clock_name())]
     clock: Vec<ClockName>,
 
-    /// How long to measure; 0s with --resume only computes from the records
+    /// How long to measure; 0s with --resume only recomputes the figures of the records
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = length)]
     duration: Duration,
 
-    /// Time between comparisons, 10ms to 1h; by default a 600th of the duration,
-    /// from 100ms to 1s, and 4s with NTP servers outside this machine and private
-    /// networks
+    /// Time between comparisons, 10ms to 1h [default: 1/600 of the duration, 100ms to 1s;
+    /// 4s with NTP servers outside this machine and private networks]
     #[arg(long, value_name = "TIME", value_parser = interval)]
     interval: Option<Duration>,
 
-    /// Limit of the frequency error
+    /// Greatest frequency error allowed
     #[arg(long, value_name = "PPM", value_parser = limit)]
     max_ppm: Option<f64>,
 
-    /// Limit of the offset, for clocks and references that count from 1970
+    /// Greatest offset allowed, for clocks and references that count from 1970
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     max_offset: Option<Duration>,
 
-    /// Write each comparison to a new file: .csv, .jsonl, or .parquet, which is
-    /// converted from FILE.parquet.partial at the end; or to a folder (DIR/) of days
-    /// and hosts, as parachrond's records, for runs that do not end
+    /// Write each comparison to a new .csv, .jsonl or .parquet file (a .parquet file is made
+    /// from FILE.parquet.partial at the end) or, for endless runs, to DIR/, a folder by day
+    /// and host like parachrond's records
     #[arg(long, value_name = "FILE|DIR/", conflicts_with = "resume")]
     records: Option<PathBuf>,
 
-    /// With a folder: this machine's files take no more, MB; the oldest go first
+    /// Size limit of this machine's files in DIR/, MB; the oldest are removed first
     #[arg(long, value_name = "MB", default_value_t = 1000, requires = "records",
           value_parser = clap::value_parser!(u32).range(1..))]
     records_limit: u32,
 
-    /// Continue an earlier run's file, with its comparisons
+    /// Continue the file of an earlier run, and include its comparisons
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
 
@@ -127,16 +126,8 @@ fn length(text: &str) -> Result<Duration, String> {
 }
 
 /// Closer together, comparisons would measure each other.
-const INTERVALS: std::ops::RangeInclusive<Duration> =
-    Duration::from_millis(10)..=Duration::from_secs(3600);
-
 fn interval(text: &str) -> Result<Duration, String> {
-    let interval = duration::parse(text)?;
-    if INTERVALS.contains(&interval) {
-        Ok(interval)
-    } else {
-        Err(format!("expected 10ms to 1h, found {text:?}"))
-    }
+    duration::within(text, Duration::from_millis(10)..=Duration::from_secs(3600), "10ms to 1h")
 }
 
 fn limit(text: &str) -> Result<f64, String> {
@@ -166,7 +157,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     if args.duration.is_zero() && args.resume.is_none() {
         return Err(CliError::Failed {
             cause: "nothing is measured in 0 s".into(),
-            remedy: "a longer --duration, or --resume with the file of an earlier run".into(),
+            remedy: "use a longer --duration, or --resume with the file of an earlier run".into(),
         });
     }
     args.plot.as_deref().map_or(Ok(()), output::may_write)?;
@@ -259,7 +250,7 @@ fn show(args: &Args, run: &DriftRun, budget: Budget) -> Result<ExitCode, CliErro
             cause: format!("{first}{more}"),
             remedy:
                 "measure again, with another reference or several (three show which is wrong); \
-                     `parachron watch` shows what sets a clock"
+                     run `parachron watch` to see what sets a clock"
                     .into(),
         });
     }

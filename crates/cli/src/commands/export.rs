@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "listen")]
     metrics_only: bool,
 
-    /// Write the metrics into this file, whose name ends with .prom, repeatedly
+    /// Write the metrics to this file, whose name ends with .prom, every --every
     #[arg(long, value_name = "FILE", group = "way")]
     textfile: Option<PathBuf>,
 
@@ -47,8 +47,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = every)]
     every: Duration,
 
-    /// Name a consumer of this clock that runs here; repeatable. Alerts about margins
-    /// cover these
+    /// Name a consumer of this clock that runs on this machine; repeatable. Alerts about
+    /// margins fire only for these
     #[arg(long, value_name = "NAME", value_parser = consumers())]
     consumer: Vec<String>,
 

@@ -33,18 +33,18 @@ enum GateTask {
         #[command(flatten)]
         socket: GateSocketOption,
     },
-    /// Thaw them once the clock is measured and right; return when they run
+    /// Thaw them once the clock is measured and right; return once they run
     Thaw {
         #[command(flatten)]
         socket: GateSocketOption,
 
-        /// Thaw at once what a killed daemon left frozen, without asking a daemon
+        /// Thaw at once the control groups that a killed daemon left frozen
         #[arg(long)]
         force: bool,
     },
     /// Run a command in a control group of the gate
     Exec {
-        /// The control group, below the cgroup mount; it is created
+        /// The control group, below the cgroup mount; it is created if it is missing
         #[arg(long, value_name = "PATH", default_value = "/parachron-gate")]
         cgroup: PathBuf,
 

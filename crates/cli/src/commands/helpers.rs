@@ -80,7 +80,7 @@ pub(crate) fn run(helper: &Helper) -> Result<ExitCode, CliError> {
             let (input, output) = (std::io::stdin().lock(), unbuffered_output()?);
             pipe_pair::echo(input, output).map_err(|error| CliError::Failed {
                 cause: error.to_string(),
-                remedy: "parachron bench --switches, which runs this as its helper".into(),
+                remedy: "run `parachron bench --switches`, which starts this helper".into(),
             })?;
         }
         Helper::RestoreGuard { source } => guard(source)?,
@@ -109,8 +109,8 @@ fn guard(source: &str) -> Result<(), CliError> {
             return Err(CliError::Failed {
                 cause: format!("cannot restore clocksource {source}: {error}"),
                 remedy: format!(
-                    "echo {source} > \
-                     /sys/devices/system/clocksource/clocksource0/current_clocksource, as root"
+                    "run `echo {source} > \
+                     /sys/devices/system/clocksource/clocksource0/current_clocksource` as root"
                 ),
             });
         }

@@ -13,8 +13,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(_: &Args) -> Result<ExitCode, CliError> {
-    let cause = "the lab's virtual machine is x86-64's: kvm-clock, Hyper-V's page and the TSC are \
-               not there on other processors";
-    let remedy = "parachron lab on an x86-64 machine";
+    let cause =
+        "the lab runs only on x86-64: other processors have no kvm-clock, Hyper-V page or TSC";
+    let remedy = "run `parachron lab` on an x86-64 machine";
     Err(CliError::Failed { cause: cause.into(), remedy: remedy.into() })
 }

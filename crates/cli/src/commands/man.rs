@@ -14,7 +14,7 @@ use crate::output;
 /// Write the manual pages.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Folder to write them to; created where it is missing
+    /// Folder to write them to; created if it is missing
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

@@ -43,22 +43,22 @@ enum Documented {
     Clocks,
     /// The drift of each clock against each reference
     Drift,
-    /// One line of the events
+    /// One line: an event
     Watch,
-    /// One line of the disruptions, corrections and refusals
+    /// One line: a disruption, a correction or a refusal
     Keep,
     /// The daemon's status
     Status,
-    /// One line of what came of telling a guest
+    /// One line: the result of sending a guest the time
     Tell,
     /// The experiments, their figures and their checks
     #[cfg(target_arch = "x86_64")]
     Lab,
     /// What adds latency, and why
     Latency,
-    /// What became of a fleet's clocks, by discipline
+    /// The clocks of a simulated fleet, by discipline
     Simulate,
-    /// The clocks of a fleet against their median, and who is wrong
+    /// The clocks of a fleet against their median, and the nodes that are wrong
     Fleet,
 }
 

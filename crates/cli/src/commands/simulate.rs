@@ -21,39 +21,38 @@ use run::DisciplineRun;
 
 /// Simulate a fleet of guests, and what happens to their clocks.
 ///
-/// What ships runs inside: the host's pages, the kernel's timekeeping, `keep`. The
+/// Runs the shipped code: the host's clock pages, the kernel's timekeeping and `keep`. The
 /// same seed gives the same result, on any number of threads. Reads no clock of this
-/// machine and sets none. Exits with 0 if what has to hold did, 1 if not, 2 if
-/// nothing could be simulated, or a part only.
+/// machine and sets none. Exit code 0: every promise held. 1: one was broken. 2: the
+/// simulation did not run, or not to its end.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A scenario's file, or the name of one that comes with the program; without it
-    /// those are listed
+    /// A scenario's file, or the name of a built-in scenario; without it the built-in
+    /// scenarios are listed
     scenario: Option<String>,
 
-    /// How many guests
+    /// Number of guests
     #[arg(long, value_name = "N")]
     guests: Option<u64>,
 
-    /// How many days
+    /// Number of days
     #[arg(long, value_name = "DAYS")]
     days: Option<f64>,
 
-    /// Which fleet of all that the scenario describes: a number, and the version of the
-    /// random streams where it was told with it, as in 7v2
+    /// Seed of the random numbers, such as 7; or 7v2, as a report prints it, with the version
+    /// of the random streams
     #[arg(long, value_name = "SEED")]
     seed: Option<Seed>,
 
-    /// How many threads; by default one for each CPU
+    /// Number of threads [default: one per CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=256))]
     threads: Option<u64>,
 
-    /// Print the scenario's file in place of simulating it: a start for one's own
+    /// Print the scenario instead of simulating it, as a start for your own
     #[arg(long)]
     print: bool,
 
-    /// If a promise was broken: print a scenario with the fewest events that break
-    /// it, which can be run again
+    /// If a promise was broken, print a scenario with the fewest events that break it
     #[arg(long, conflicts_with = "print")]
     shrink: bool,
 
@@ -65,8 +64,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 
-    /// Write each look at each guest's clock to a new file that `drift --resume`
-    /// reads: .csv, .jsonl or .parquet
+    /// Write every reading of each guest's clock to a new .csv, .jsonl or .parquet file,
+    /// which `drift --resume` reads
     #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
 }

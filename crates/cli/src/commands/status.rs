@@ -16,7 +16,7 @@ use linux::wait::{Signals, Wait, Wake};
 use crate::error::{CliError, cannot_wait};
 use crate::output::{self, LineFormat};
 
-/// Show the daemon's sources, the clock, and what would be done.
+/// Show the daemon's sources, the clock, and the next correction.
 ///
 /// Asks `parachrond`, or a `parachron keep`, on this machine; any user may. Each
 /// source has its offset from the clock (positive where the clock is behind),
@@ -27,8 +27,8 @@ pub(crate) struct Args {
     #[arg(short, long)]
     watch: bool,
 
-    /// Wait until the clock is synchronised and its error is at most this, such as 10ms: for
-    /// units that must not start before
+    /// Wait until the clock is synchronised and its error is at most this, such as 10ms; for
+    /// units that must not start earlier
     #[arg(long, value_name = "BOUND", value_parser = duration::parse, conflicts_with = "watch")]
     wait: Option<Duration>,
 
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH", default_value = configuration::STATUS_SOCKET)]
     socket: PathBuf,
 
-    /// Print text, or json, with --watch an object a line
+    /// Print text, or json; with --watch one JSON object per line
     #[arg(long, value_enum, default_value_t = LineFormat::Text)]
     format: LineFormat,
 }

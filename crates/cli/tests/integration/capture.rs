@@ -39,7 +39,7 @@ fn a_capture_says_what_it_took_and_how_to_read_it() {
     assert_eq!(again.status.code(), Some(2));
     let printed = text(&again.stderr);
     assert!(printed.contains("exists and is not an empty folder"), "{printed}");
-    assert!(printed.contains("try: a folder that does not exist yet"), "{printed}");
+    assert!(printed.contains("FOLDER` with a folder that does not exist yet"), "{printed}");
 }
 
 #[test]
@@ -89,12 +89,12 @@ fn a_folder_that_cannot_be_made_is_said() {
     assert_eq!(ran.status.code(), Some(2));
     let printed = text(&ran.stderr);
     assert!(printed.contains("No such file or directory"), "{printed}");
-    assert!(printed.contains("try: mkdir "), "{printed}");
+    assert!(printed.contains("try: run `mkdir "), "{printed}");
 
     std::fs::write(folder.path().join("file"), "").unwrap();
     let place = folder.path().join("file/captured");
     let printed = text(&parachron(&["capture", place.to_str().unwrap()]).stderr);
-    assert!(printed.contains("try: a path below a folder, not below a file"), "{printed}");
+    assert!(printed.contains("try: name a FOLDER below a folder, not below a file"), "{printed}");
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn drift_tells_that_there_is_no_route(program: &Program) {
     let said = ProgramOutput::from(output.expect("unshare starts"));
     assert_eq!(said.code, Some(2), "{}", said.out);
     let cause = "192.0.2.1: unreachable: Network is unreachable";
-    assert!(said.err.contains(cause) && said.err.contains("\n  try: another"), "{}", said.err);
+    assert!(said.err.contains(cause) && said.err.contains("\n  try: use another"), "{}", said.err);
 }
 
 /// What a thread may wait for a CPU: 200 ppm of 6 s are 1.2 ms.
@@ -103,7 +103,7 @@ fn drift_finds_a_step_and_cuts_it_out(program: &Program) {
     assert_eq!(said.code, Some(2), "{}", said.out);
     let (_, after) = said.err.split_once("the reference stepped by +").expect(&said.err);
     let (step_ms, after) = after.split_once(" ms").expect(&said.err);
-    assert!(after.starts_with(", not they"), "{}", said.err);
+    assert!(after.starts_with(", not the clocks"), "{}", said.err);
     // Printed to the millisecond.
     let off_ms = (step_ms.parse::<f64>().expect(&said.err) - 500.0).abs();
     let beyond = Duration::from_secs_f64(off_ms / 1e3);
@@ -236,7 +236,7 @@ fn drift_keeps_what_a_full_disk_holds(program: &Program) {
             .output();
         let said = ProgramOutput::from(output.expect("unshare starts"));
         assert!(said.err.contains("No space left on device"), "{} {}", said.err, said.out);
-        assert!(said.err.contains("what was written is kept"), "{}", said.err);
+        assert!(said.err.contains("the lines written so far are kept"), "{}", said.err);
         let (code, kept) = said.out.split_once('\n').expect("lines");
         assert_eq!(code, "exit code 2");
         // What was measured until then is shown, and as much is there.

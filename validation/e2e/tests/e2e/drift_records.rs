@@ -68,7 +68,7 @@ fn drift_packs_what_was_killed(program: &Program) {
     let said = program.run(&["drift", "--ntp", &name, "--records", file]);
     assert_eq!(said.code, Some(2), "{}", said.out);
     assert!(said.err.contains("was left by an interrupted run"), "{}", said.err);
-    assert!(said.err.contains(&format!("try: `--resume {file}`")), "{}", said.err);
+    assert!(said.err.contains(&format!("try: continue it with `--resume {file}`")), "{}", said.err);
     let resume = ["drift", "--ntp", &name, "--clock", "monotonic", "--resume", file];
     let timing = ["--interval", "20ms", "--format", "json"];
     let go_on = |duration: &str| {

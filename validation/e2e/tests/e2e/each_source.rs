@@ -186,7 +186,7 @@ fn switching_needs_root(program: &Program) {
         said.err,
         format!(
             "parachron: switching the clocksource needs root: {CURRENT} is not writable\n  \
-             try: sudo parachron bench --each-source\n"
+             try: run `sudo parachron bench --each-source`\n"
         )
     );
     assert!(first.is_back());

@@ -23,7 +23,7 @@ const HIDDEN: &str = "mount -t tmpfs none /dev && exec \"$0\" \"$@\"";
 
 fn lab_without_kvm_has_a_remedy(program: &Program) {
     let message = "parachron: /dev/kvm: No such file or directory (os error 2)\n  \
-                try: `sudo modprobe kvm_amd` or `sudo modprobe kvm_intel`";
+                try: run `sudo modprobe kvm_amd` or `sudo modprobe kvm_intel`";
     for arguments in [&["lab"][..], &["lab", "restore"]] {
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", HIDDEN]).arg(program.path()).args(arguments);

@@ -20,7 +20,7 @@ pub(super) fn examined(file: &Path, selection: &RuleSelection) -> Result<DoctorR
     };
     let pasted = pasted.map_err(|why| CliError::Failed {
         cause: format!("cannot read {}: {why}", file.display()),
-        remedy: "name a readable file, or - for standard input".into(),
+        remedy: "pass --log with a readable file, or with - for standard input".into(),
     })?;
     let report = doctor::log::examine(pasted, selection);
     Ok(report.with_origin(Origin { root: Some(file.display().to_string()), ..now() }))

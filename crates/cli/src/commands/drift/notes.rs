@@ -9,7 +9,7 @@ pub(super) fn sentence(note: &Note) -> String {
     match note {
         Note::ReferenceStepped { reference, clocks, by_ns, at_s } => format!(
             "All {clocks} clocks stepped together against {reference} at {at_s:.1} s: the \
-             reference stepped by {}, not they.",
+             reference stepped by {}, not the clocks.",
             signed(*by_ns, time)
         ),
         Note::ClockStepped { clock, by_ns, at_s, or_reference } => {
@@ -40,8 +40,8 @@ pub(super) fn sentence(note: &Note) -> String {
             )
         }
         Note::Outvoted(references) => format!(
-            "{}: a falseticker, outvoted by the others; its figures are not held against the \
-             clocks.",
+            "The other references outvote {}, a falseticker; its figures are not checked against \
+             the limits.",
             references.join(", ")
         ),
         Note::ReferenceScale { reference, off_ns, seems } => {
@@ -52,8 +52,8 @@ pub(super) fn sentence(note: &Note) -> String {
              clock that is read once a second: try --duration {needed_min}m."
         ),
         Note::ClockScale { reference, off_ns } => format!(
-            "phc is {} ahead of {reference}, as TAI is of UTC: it appears to count TAI, as a \
-             network card's clock does that ptp4l sets.",
+            "phc is {} ahead of {reference}, the difference between TAI and UTC: it appears to \
+             count TAI, like a network card's clock that ptp4l sets.",
             time(*off_ns)
         ),
         // One that this program does not know yet.
@@ -63,18 +63,21 @@ pub(super) fn sentence(note: &Note) -> String {
 
 fn relation(seems: &Seems) -> String {
     match seems {
-        Seems::Tai => "ahead of realtime, as TAI is of UTC: it counts TAI, or realtime is wrong \
-                       by that much"
+        Seems::Tai => "ahead of realtime, the difference between TAI and UTC: it counts TAI, or \
+                       realtime is wrong by that much"
             .into(),
         Seems::UnspecifiedTai { device, scale } => format!(
-            "ahead of realtime, as TAI is of UTC: if it counts TAI, as a network card's does that \
-             ptp4l sets, `--phc {device}{scale}` subtracts that"
+            "ahead of realtime, the difference between TAI and UTC: if it counts TAI, like a \
+             network card's clock that ptp4l sets, `--phc {device}{scale}` subtracts that"
         ),
-        Seems::Utc => "behind realtime, as UTC is of TAI: it counts UTC and was taken to count \
-                       TAI, or realtime is wrong by that much"
+        Seems::Utc => "behind realtime, the difference between TAI and UTC: it counts UTC and was \
+                       taken to count TAI, or realtime is wrong by that much"
             .into(),
-        _ => "behind realtime, as UTC is of TAI: realtime is ahead by that much, or it is behind"
-            .into(),
+        _ => {
+            "behind realtime, the difference between TAI and UTC: one of the two is wrong by that \
+              much"
+                .into()
+        }
     }
 }
 

@@ -40,14 +40,14 @@ impl<A: BufRead> Person<A> {
     pub(super) fn stops(&mut self, clocks: &Clocks) -> Result<(Instant, Vec<Compared>), CliError> {
         self.prompted("Read it after some minutes, and press Enter at the same moment.")?;
         let (at, now) = (Instant::now(), clocks.now());
-        let mut typed = self.prompted("What did it show? Seconds, or minutes:seconds.")?;
+        let mut typed = self.prompted("What did it show? Type seconds, or minutes:seconds.")?;
         loop {
             if let Some(shown) = parse(&typed) {
                 return Ok((at, compared(&now, shown)));
             }
             typed = self.prompted(&format!(
-                "{typed:?} is no time on a stopwatch. Seconds such as 300.4, or minutes and \
-                 seconds such as 5:00.4?"
+                "{typed:?} is not a time on a stopwatch. Type seconds such as 300.4, or minutes and \
+                 seconds such as 5:00.4."
             ))?;
         }
     }
@@ -67,7 +67,7 @@ impl<A: BufRead> Person<A> {
 fn no_input(why: &str) -> CliError {
     CliError::Failed {
         cause: format!("no reading of the stopwatch: {why}"),
-        remedy: "a terminal to press Enter at".into(),
+        remedy: "run `parachron drift --stopwatch` in a terminal".into(),
     }
 }
 

@@ -25,7 +25,8 @@ impl Sink {
         Recorder::create(path).map(Self::File).map_err(|error| match error {
             Error::Write(..) => CliError::Failed {
                 cause: error.to_string(),
-                remedy: "an existing folder with write permission, and room on the disk".into(),
+                remedy: "pass --records with a FILE in a writable folder, on a disk with room"
+                    .into(),
             },
             other => failed(other),
         })
@@ -84,7 +85,7 @@ fn by_name(mut take: impl FnMut(ClockName, &Record)) -> impl FnMut(&Record) -> R
 
 fn cut(joined: &Joined) -> Option<String> {
     let (file, cut, bad) = (joined.path.display(), joined.cut_bytes, joined.bad);
-    let cut = (cut > 0).then(|| format!("its last line is not whole; {cut} bytes left out"));
+    let cut = (cut > 0).then(|| format!("its last line is incomplete: {cut} bytes left out"));
     let bad = (bad.count > 0).then(|| {
         let (count, first) = (bad.count, bad.first);
         let lines =
@@ -99,37 +100,44 @@ fn cut(joined: &Joined) -> Option<String> {
 pub(super) fn failed(error: Error) -> CliError {
     let remedy = match &error {
         Error::Name(_) => {
-            "a name that ends in .csv, .jsonl or .parquet, or a folder's, with / at its end".into()
-        }
-        Error::OtherRows(_) => "a folder of its own for `parachron drift`".into(),
-        Error::Exists(_) => "--resume instead of --records to continue it, or another name".into(),
-        Error::Unfinished(path, _) => {
-            let path = path.display();
-            format!(
-                "`--resume {path}` to continue; with `--duration 0s` it only makes {path} of it"
-            )
-        }
-        Error::InUse(_) => "another name, or wait until that run is over".into(),
-        Error::Damaged(_, damage) => remedy_of(damage).into(),
-        Error::Refused(..) => "the Parachron that wrote it, or a new file with --records".into(),
-        Error::Read(..) => "the file that an earlier run's --records wrote".into(),
-        Error::Write(..) => {
-            "room on the disk, and write permission; what was written is kept, and --resume \
-             continues it"
+            "use a name that ends in .csv, .jsonl or .parquet, or a folder's name that ends in /"
                 .into()
         }
-        _ => "a file whose name ends in .jsonl".into(),
+        Error::OtherRows(_) => {
+            "pass --records with another folder, for `parachron drift` alone".into()
+        }
+        Error::Exists(_) => {
+            "use --resume instead of --records to continue it, or another name".into()
+        }
+        Error::Unfinished(path, _) => {
+            let path = path.display();
+            format!("continue it with `--resume {path}`; add `--duration 0s` to convert it only")
+        }
+        Error::InUse(_) => "use another name with --records, or wait until that run is over".into(),
+        Error::Damaged(_, damage) => remedy_of(damage).into(),
+        Error::Refused(..) => {
+            "use the Parachron that wrote it, or a new file with --records".into()
+        }
+        Error::Read(..) => "name a readable file that an earlier run's --records wrote".into(),
+        Error::Write(..) => {
+            "make room on the disk and check the write permission, then continue with --resume: \
+             the lines written so far are kept"
+                .into()
+        }
+        _ => "use a file whose name ends in .jsonl".into(),
     };
     CliError::Failed { cause: error.to_string(), remedy }
 }
 
 fn remedy_of(damage: &Damage) -> &'static str {
     match damage {
-        Damage::NoRecords { .. } => "the file that an earlier run's --records wrote",
-        Damage::OtherVersion { .. } => "the Parachron that wrote it, or a new file with --records",
-        Damage::Line { .. } => "without that line, or a new file with --records",
+        Damage::NoRecords { .. } => "name a file that an earlier run's --records wrote",
+        Damage::OtherVersion { .. } => {
+            "use the Parachron that wrote it, or a new file with --records"
+        }
+        Damage::Line { .. } => "remove that line, or use a new file with --records",
         Damage::CutShort { .. } | Damage::Changed { .. } | Damage::Inside { .. } => {
-            "a copy of it that is whole, or a new file with --records"
+            "use an intact copy of it, or a new file with --records"
         }
     }
 }

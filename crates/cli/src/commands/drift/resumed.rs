@@ -53,10 +53,10 @@ impl DriftRun {
             boots += 1;
         }
         if boots > 1 {
-            let times = if boots > 2 { format!(", {} times", boots - 1) } else { String::new() };
+            let times = if boots > 2 { format!(" {} times", boots - 1) } else { String::new() };
             self.notes.push(format!(
-                "This machine was restarted since the record began{times}: frequencies are \
-                 of all of it, offsets of the time since."
+                "This machine was restarted{times} since the record began: frequencies cover \
+                 all of it, offsets only the time since the last restart."
             ));
         }
         if !how.only_computes {
@@ -75,7 +75,7 @@ impl DriftRun {
 /// The note on a reference that this run does not compare with.
 fn left_out_note(name: &str) -> String {
     format!(
-        "{name} is in the record, and was not compared with in this run: {} continues it.",
+        "{name} is in the record, but this run did not compare with it: {} continues it.",
         option(name)
     )
 }

@@ -89,7 +89,7 @@ impl DriftRun {
         self.elapsed = at.saturating_duration_since(begun);
         self.add_by_hand(&shown)?;
         self.session.finish();
-        self.notes.push("Start and end by hand: ± 0.2 s each is assumed.".into());
+        self.notes.push("Start and end were timed by hand: ± 0.2 s is assumed for each.".into());
         Ok(())
     }
 
@@ -117,13 +117,12 @@ impl DriftRun {
 }
 
 fn nothing_measured(nothing: &NothingMeasured) -> CliError {
-    let running =
-        if nothing.has_chronyd { "is chronyd running (`systemctl start chrony`)? Or " } else { "" };
+    let running = if nothing.has_chronyd { "run `systemctl start chrony`, or " } else { "" };
     CliError::Failed {
         cause: nothing.to_string(),
         remedy: format!(
-            "{running}another reference (`--ntp`, `--phc`, `--vmclock`, `--chrony`, \
-             `--stopwatch`) or clock"
+            "{running}use another reference (`--ntp`, `--phc`, `--vmclock`, `--chrony`, \
+             `--stopwatch`) or another --clock"
         ),
     }
 }

@@ -32,21 +32,21 @@ fn failed(error: SelectError) -> CliError {
             return CliError::Failed { cause, remedy };
         }
         SelectError::Ntp(_) => {
-            "a name or address that this machine can resolve, and a port after a colon"
+            "pass --ntp with a name or address that this machine can resolve; a port follows a colon"
         }
         SelectError::Phc(..) => {
-            "`ls /dev/ptp*`; under KVM, CONFIG_PTP_1588_CLOCK_KVM in the guest's kernel; as root \
-             where it is not readable"
+            "run `ls /dev/ptp*` to list the clocks; under KVM enable CONFIG_PTP_1588_CLOCK_KVM in \
+             the guest's kernel; use sudo if the device is not readable"
         }
         SelectError::NoHostsClock => {
-            "`modprobe ptp_kvm` in a guest of KVM; or --phc with one of `ls /dev/ptp*`"
+            "run `modprobe ptp_kvm` in a guest of KVM, or pass --phc with one of `ls /dev/ptp*`"
         }
         SelectError::VmClock(..) => {
-            "Linux 6.13 or later with CONFIG_PTP_1588_CLOCK_VMCLOCK, on a host that offers the \
-             device; as root where it is not readable"
+            "use Linux 6.13 or later with CONFIG_PTP_1588_CLOCK_VMCLOCK, on a host that offers the \
+             device; use sudo if the device is not readable"
         }
         SelectError::Duplicate(_) => unique::REMEDY,
-        _ => "another reference",
+        _ => "use another reference, such as --ntp HOST",
     };
     CliError::Failed { cause: error.to_string(), remedy: remedy.into() }
 }

@@ -34,11 +34,11 @@ pub(super) fn sentences(report: &DriftReport) -> Vec<String> {
     let all = if report.is_outside() {
         "Outside the budget."
     } else if !report.not_held.is_empty() {
-        "Whether it is within the budget is not known."
+        "It is not known whether the clocks are within the budget."
     } else if is_sure {
         "Within the budget."
     } else {
-        "Within the budget, but not certainly: measure for longer."
+        "Within the budget, but not certainly: use a longer --duration."
     };
     lines.push(all.into());
     lines
@@ -48,20 +48,20 @@ fn complaints(pair: &PairReport, report: &DriftReport) -> Vec<String> {
     let relation = |verdict: Verdict| match verdict {
         // What was not measured is listed for all clocks together.
         Verdict::Within | Verdict::NotMeasured => None,
-        Verdict::WithinUnsure => Some("within, but its interval reaches beyond"),
-        Verdict::OutsideUnsure => Some("beyond, but its interval reaches within"),
-        Verdict::Outside => Some("beyond"),
+        Verdict::WithinUnsure => Some("is within, but its interval extends beyond"),
+        Verdict::OutsideUnsure => Some("is beyond, but its interval extends within"),
+        Verdict::Outside => Some("is beyond"),
     };
     let who = format!("{} against {}", pair.clock, pair.reference);
     let mut lines = Vec::new();
     if let (Some(limit), Some(words)) =
         (report.budget.max_ppm, pair.frequency_verdict.and_then(relation))
     {
-        lines.push(format!("{who}: frequency {words} the {limit} ppm allowed."));
+        lines.push(format!("{who}: the frequency {words} the {limit} ppm allowed."));
     }
     let limit = report.budget.max_offset_ns;
     if let (Some(limit), Some(words)) = (limit, pair.offset_verdict.and_then(relation)) {
-        lines.push(format!("{who}: offset {words} the {} allowed.", time(limit)));
+        lines.push(format!("{who}: the offset {words} the {} allowed.", time(limit)));
     }
     lines
 }

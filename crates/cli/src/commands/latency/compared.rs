@@ -16,11 +16,11 @@ const BYTES: u64 = 16 << 20;
 pub(super) fn read(path: &Path) -> Result<LatencyReport, CliError> {
     let failed = |cause: String| CliError::Failed {
         cause: format!("cannot compare with {}: {cause}", path.display()),
-        remedy: "a file written by parachron latency --format json".into(),
+        remedy: "name a file that `parachron latency --format json` wrote".into(),
     };
     let size = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
     if size > BYTES {
-        return Err(failed(format!("{size} bytes, and at most {BYTES} are read")));
+        return Err(failed(format!("it has {size} bytes, at most {BYTES} are read")));
     }
     let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
     serde_json::from_str(&text).map_err(|error| failed(error.to_string()))

@@ -29,14 +29,15 @@ pub(super) fn scenario(name: &str) -> Result<(Scenario, String), CliError> {
     match read {
         Ok(bytes) if bytes as u64 <= MOST_BYTES => Ok((parse(name, &text)?, text)),
         Ok(_) => Err(CliError::Failed {
-            cause: format!("{name} is longer than a scenario is: more than {MOST_BYTES} bytes"),
-            remedy: "the file of a scenario".into(),
+            cause: format!("{name} has more than {MOST_BYTES} bytes, too many for a scenario"),
+            remedy: "name the file of a scenario; `parachron simulate` lists the built-in ones"
+                .into(),
         }),
         Err(error) => {
             let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
             Err(CliError::Failed {
                 cause: format!("cannot read the scenario {name}: {error}"),
-                remedy: format!("a file, or one of {}", known.join(", ")),
+                remedy: format!("name a file, or one of {}", known.join(", ")),
             })
         }
     }
@@ -45,8 +46,8 @@ pub(super) fn scenario(name: &str) -> Result<(Scenario, String), CliError> {
 fn parse(name: &str, text: &str) -> Result<Scenario, CliError> {
     file::read(text).map_err(|file::Unreadable { line, why }| CliError::Failed {
         cause: format!("{name}:{line}: {why}"),
-        remedy: "`parachron simulate migration-night --print` shows a scenario; \
-                 docs/guide/simulate.md has each key"
+        remedy: "run `parachron simulate migration-night --print` to see a scenario; \
+                 docs/guide/simulate.md describes each key"
             .into(),
     })
 }
@@ -66,7 +67,7 @@ pub(super) fn shrunk<'s>(
     (smaller.disciplines, smaller.days) = (vec![one.corrector], of.days);
     let promise = violation.promise.name();
     let text = toml::to_string(&smaller).map_err(|error| CliError::Failed {
-        cause: format!("cannot form the scenario: {error}"),
+        cause: format!("cannot serialise the scenario: {error}"),
         remedy: "report this bug".into(),
     })?;
     Ok(format!(

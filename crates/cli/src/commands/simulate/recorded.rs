@@ -17,7 +17,8 @@ pub(super) fn write<'s>(
 ) -> Result<(), CliError> {
     let failed = |error: records::Error| CliError::Failed {
         cause: error.to_string(),
-        remedy: "a new file, .csv, .jsonl or .parquet, in a folder with room".into(),
+        remedy: "pass --records with a new .csv, .jsonl or .parquet file, on a disk with room"
+            .into(),
     };
     let mut recorder = Recorder::create(path).map_err(failed)?;
     for one in done {

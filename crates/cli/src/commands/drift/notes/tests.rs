@@ -15,7 +15,7 @@ fn a_step_is_stated_with_its_size_and_time() {
     assert_eq!(
         sentence(&note),
         "All 2 clocks stepped together against phc /dev/ptp0 at 30.0 s: \
-         the reference stepped by -7.00 ms, not they."
+         the reference stepped by -7.00 ms, not the clocks."
     );
     let or_it = Some("phc /dev/ptp0");
     assert_eq!(
@@ -55,22 +55,22 @@ fn a_clock_that_seems_to_count_something_else_comes_with_advice() {
     let card = |scale_| Seems::UnspecifiedTai { device: "/dev/ptp1".into(), scale: scale_ };
     assert_eq!(
         scale("phc /dev/ptp1", card(PhcScale::Tai)),
-        "phc /dev/ptp1 is 37.0 s ahead of realtime, as TAI is of UTC: if it counts TAI, as a \
-         network card's does that ptp4l sets, `--phc /dev/ptp1,tai` subtracts that."
+        "phc /dev/ptp1 is 37.0 s ahead of realtime, the difference between TAI and UTC: if it \
+         counts TAI, like a network card's clock that ptp4l sets, `--phc /dev/ptp1,tai` subtracts that."
     );
     let by_number = scale("phc /dev/ptp1", card(PhcScale::TaiBy(37)));
     assert!(by_number.ends_with("`--phc /dev/ptp1,tai=37` subtracts that."), "{by_number}");
     let utc = scale("phc /dev/ptp1 utc", Seems::Tai);
-    assert!(utc.starts_with("phc /dev/ptp1 utc is 37.0 s ahead of realtime, as TAI"), "{utc}");
+    assert!(utc.starts_with("phc /dev/ptp1 utc is 37.0 s ahead of realtime, the"), "{utc}");
     assert!(utc.ends_with("it counts TAI, or realtime is wrong by that much."), "{utc}");
     let tai = scale("phc /dev/ptp1 tai=37", Seems::Utc);
-    assert!(tai.contains("37.0 s behind realtime, as UTC is of TAI: it counts UTC and was"));
+    assert!(tai.contains("37.0 s behind realtime, the difference between TAI and UTC: it counts"));
     let behind = scale("kvm /dev/ptp0", Seems::BehindUtc);
-    let end = "37.0 s behind realtime, as UTC is of TAI: realtime is ahead by that much, or it is \
-               behind.";
+    let end = "37.0 s behind realtime, the difference between TAI and UTC: one of the two is wrong \
+               by that much.";
     assert!(behind.ends_with(end), "{behind}");
     let clock = sentence(&Note::ClockScale { reference: "ntp 192.0.2.1".into(), off_ns: 37e9 });
-    assert!(clock.starts_with("phc is 37.0 s ahead of ntp 192.0.2.1, as TAI is"), "{clock}");
+    assert!(clock.starts_with("phc is 37.0 s ahead of ntp 192.0.2.1, the"), "{clock}");
 }
 
 #[test]

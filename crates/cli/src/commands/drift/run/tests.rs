@@ -131,7 +131,7 @@ fn what_only_computes_leaves_the_file_as_it_is() {
     let clocks: Vec<&str> = report.pairs.iter().map(|pair| pair.clock.name()).collect();
     assert_eq!(clocks, ["realtime"]);
     let [note] = &report.notes[..] else { panic!("{:?}", report.notes) };
-    assert!(note.ends_with("its last line is not whole; 9 bytes left out"), "{note}");
+    assert!(note.ends_with("its last line is incomplete: 9 bytes left out"), "{note}");
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
@@ -142,7 +142,7 @@ fn a_reference_of_the_record_that_is_not_compared_with_is_noted() {
     let raw = Reference::clock("raw", Duration::from_secs(1), Box::new(|| None));
     let mut run = DriftRun::new(Clocks::of(Vec::new()), vec![raw], "this boot".into());
     run.resume(&path, &Resuming::default()).unwrap();
-    let expected = "ntp 192.0.2.1 is in the record, and was not compared with in this run: `--ntp \
+    let expected = "ntp 192.0.2.1 is in the record, but this run did not compare with it: `--ntp \
                 192.0.2.1` continues it.";
     assert_eq!(run.notes.last().unwrap(), expected);
 }

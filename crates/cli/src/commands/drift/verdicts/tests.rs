@@ -37,7 +37,10 @@ fn an_offset_from_no_time_of_day_is_not_checked() {
     let raw = [pair(ClockName::Realtime, "raw", 60), pair(ClockName::Monotonic, "raw", 60)];
     let (text, code) = verdict(&raw, None, Some(1e6));
     assert!(text.starts_with("--max-offset was not checked: no clock"), "{text}");
-    assert!(text.ends_with(". Whether it is within the budget is not known."), "{text}");
+    assert!(
+        text.ends_with(". It is not known whether the clocks are within the budget."),
+        "{text}"
+    );
     assert_eq!(code, 2);
     let one_of_two =
         [pair(ClockName::Realtime, "ntp 192.0.2.1", 60), raw.into_iter().next().unwrap()];
@@ -49,7 +52,7 @@ fn an_offset_from_no_time_of_day_is_not_checked() {
 fn a_frequency_of_one_comparison_is_not_checked() {
     let once = || pair(ClockName::Realtime, "raw", 1);
     let (text, code) = verdict(&[once()], Some(1.0), None);
-    let why = "--max-ppm was not checked for realtime: too few comparisons for a frequency. Whether it is within the budget is not known.";
+    let why = "--max-ppm was not checked for realtime: too few comparisons for a frequency. It is not known whether the clocks are within the budget.";
     assert_eq!((text.as_str(), code), (why, 2));
     // Against another reference it was measured.
     let elsewhere = pair(ClockName::Realtime, "ntp 192.0.2.1", 60);
@@ -60,7 +63,7 @@ fn a_frequency_of_one_comparison_is_not_checked() {
 fn what_is_outside_is_so_whatever_else_was_not_measured() {
     let far = pair_ahead(ClockName::Phc, "ntp 192.0.2.1", 1, 1000);
     let (text, code) = verdict(&[far], Some(1.0), Some(1.0));
-    assert!(text.contains("phc against ntp 192.0.2.1: offset beyond the 1.00 ns"), "{text}");
+    assert!(text.contains("phc against ntp 192.0.2.1: the offset is beyond the 1.00 ns"), "{text}");
     assert!(
         text.contains("--max-ppm was not checked for phc") && text.ends_with("Outside the budget."),
         "{text}"
