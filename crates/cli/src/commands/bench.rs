@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let report = BenchReport { version, machine: MachineIdentity::this(), runs };
     // If the plot fails the report is still printed, and vice versa.
-    let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, &plot::svg(&report)));
+    let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, plot::svg(&report)));
     let printed = match args.format {
         Format::Json => output::json(&report),
         Format::Csv => output::text(&csv::render(&report)),

@@ -38,7 +38,7 @@ pub(crate) type Legend = Vec<(String, Colour)>;
 pub(crate) fn legend(canvas: &Canvas, entries: &Legend, top: i32) {
     let mut x = 20;
     for (words, colour) in entries {
-        canvas.rect((x, top), (x + 12, top + 12), *colour, 1.0);
+        canvas.rect((x, top), (x + 12, top + 12), colour, 1.0);
         canvas.text(words, (x + 18, top + 6), Side::Left, 13, INK);
         x += 40 + canvas::width(words, 13);
     }
