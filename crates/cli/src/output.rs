@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::ValueEnum;
-use doctor::report_text::Screen;
+use doctor::report_text::TextScreen;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -57,8 +57,8 @@ pub(crate) fn colours() -> bool {
 }
 
 /// How the doctor's text is laid out.
-pub(crate) fn screen(colours: bool) -> Screen {
-    Screen { width: table::width(), colours }
+pub(crate) fn screen(colours: bool) -> TextScreen {
+    TextScreen { width: table::width(), colours }
 }
 
 /// Writes `value` to standard output as one JSON document.

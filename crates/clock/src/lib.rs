@@ -15,7 +15,8 @@ struct Guide;
 
 #[cfg(feature = "std")]
 pub use machine::{
-    Clock, Instant, LOCAL_CHRONYD, Maintainer, Settings, Source, Status, SystemTime, shared,
+    Clock, Instant, LOCAL_CHRONYD, MachineClockStatus, Maintainer, Settings, Source, SystemTime,
+    shared,
 };
 pub use timeline::bound::ErrorFrom;
-pub use timeline::steering::{Disruption, Distrust};
+pub use timeline::steering::{Distrust, SteeringDisruption};

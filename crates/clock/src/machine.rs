@@ -22,5 +22,5 @@ pub use instant::Instant;
 pub use maintainer::Maintainer;
 pub use settings::Settings;
 pub use shared::shared;
-pub use status::{Source, Status};
+pub use status::{MachineClockStatus, Source};
 pub use system_time::SystemTime;

@@ -9,35 +9,40 @@ mod modelled;
 use std::sync::Arc;
 
 use clock::timeline::published::Published;
-use clock::timeline::segment::{Rate, Segment};
-use clock::timeline::view::View;
+use clock::timeline::segment::{Segment, SegmentRate};
+use clock::timeline::view::TimelineView;
 
 use modelled::Modelled;
 
 /// Segments of 100 cycles; the newest of view `n` begins at cycle 100 · n.
 /// Their bases and rates differ so that words of two views make another time.
 const fn segment(n: u64) -> Segment {
-    Segment { start_tsc: 100 * n, cycles: 100, base_ns: 1_000 * n, rate: Rate((1 + n) << 32) }
+    Segment {
+        start_tsc: 100 * n,
+        cycles: 100,
+        base_ns: 1_000 * n,
+        rate: SegmentRate((1 + n) << 32),
+    }
 }
 
-const fn view(n: u64) -> View {
-    View {
+const fn view(n: u64) -> TimelineView {
+    TimelineView {
         older: segment(n - 1),
         newest: segment(n),
         due_cycles: 75,
         realtime_offset_ns: n as i64,
         error_ns: Some(10 + n),
         error_at_ns: 20 + n,
-        ..View::EMPTY
+        ..TimelineView::EMPTY
     }
 }
 
-const TWICE: [View; 2] = [view(2), view(3)];
-const ONCE: [View; 1] = [view(2)];
+const TWICE: [TimelineView; 2] = [view(2), view(3)];
+const ONCE: [TimelineView; 1] = [view(2)];
 
 fn model(
     preemptions: usize,
-    publications: &'static [View],
+    publications: &'static [TimelineView],
     read: impl Fn(&Published<Modelled>) + Sync + Send + 'static,
 ) {
     let mut builder = loom::model::Builder::new();
@@ -62,7 +67,7 @@ fn model(
 fn the_time_of_a_cycle_is_the_same_by_every_view_that_has_it() {
     model(2, &TWICE, |published| {
         if let Some(ns) = published.quick_ns(|| 150) {
-            assert_eq!(ns, segment(1).at(150));
+            assert_eq!(ns, segment(1).time_ns(150));
         }
     });
 }
@@ -72,7 +77,7 @@ fn the_time_of_a_cycle_is_the_same_by_every_view_that_has_it() {
 fn a_time_of_day_is_whole() {
     model(2, &TWICE, |published| {
         if let Some(time) = published.quick_time_of_day(|| 250) {
-            assert_eq!(time.monotonic_ns, segment(2).at(250));
+            assert_eq!(time.monotonic_ns, segment(2).time_ns(250));
             let n = time.realtime_offset_ns as u64;
             assert_eq!((time.error_ns, time.error_at_ns), (10 + n, 20 + n));
             assert!(n == 2 || n == 3);

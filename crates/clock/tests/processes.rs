@@ -65,7 +65,7 @@ fn farther_ns(clock: &Clock) -> u64 {
 #[test]
 fn a_child_reads_the_time_by_the_tsc_whenever_it_was_forked() {
     const SETTINGS: Settings = Settings { segment: Duration::from_millis(1), ..Settings::DEFAULT };
-    static CLOCK: Clock = Clock::with(&SETTINGS);
+    static CLOCK: Clock = Clock::with_settings(&SETTINGS);
     if on_tsc(&CLOCK).is_none() {
         return;
     }

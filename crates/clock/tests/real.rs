@@ -53,7 +53,7 @@ fn with_a_maintainer_readers_need_not_maintain() {
     drop(maintainer);
     // And an owned one, with longer segments and fewer wake-ups.
     let settings = Settings { segment: Duration::from_millis(400), ..Settings::DEFAULT };
-    let owned = Arc::new(Clock::with(&settings));
+    let owned = Arc::new(Clock::with_settings(&settings));
     let _maintainer = Maintainer::start(Arc::clone(&owned)).unwrap();
     let ordered = || owned.now_ordered().as_nanos();
     let median = median_outside_ns(2, libc::CLOCK_MONOTONIC, ordered);
@@ -64,7 +64,7 @@ fn with_a_maintainer_readers_need_not_maintain() {
 #[test]
 fn no_thread_sees_time_go_back() {
     static CLOCK: LazyLock<Clock> = LazyLock::new(|| {
-        Clock::with(&Settings { segment: Duration::from_millis(1), ..Settings::DEFAULT })
+        Clock::with_settings(&Settings { segment: Duration::from_millis(1), ..Settings::DEFAULT })
     });
     let latest = AtomicU64::new(0);
     let stop = AtomicBool::new(false);

@@ -14,12 +14,12 @@ use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::Duration;
 
-use clock::{Clock, Disruption, ErrorFrom, Settings, Source};
+use clock::{Clock, ErrorFrom, Settings, Source, SteeringDisruption};
 use linux::counter::{Counter, CpuCounter};
 use pvclock::Nanos;
 use pvclock::shared::page_at;
 use pvclock::vmclock::{
-    ClockStatus, CounterId, TimeType, VmClockFlags, VmClockInfo, VmClockPage, VmClockWriter,
+    CounterId, TimeType, VmClockFlags, VmClockInfo, VmClockPage, VmClockStatus, VmClockWriter,
 };
 use tempfile::NamedTempFile;
 
@@ -63,7 +63,10 @@ impl Host {
     /// A clock that has this host.
     fn clock(&self) -> Clock {
         let path = self.file.path().to_str().unwrap().to_owned();
-        Clock::with(&Settings { vmclock: Box::leak(path.into_boxed_str()), ..Settings::DEFAULT })
+        Clock::with_settings(&Settings {
+            vmclock: Box::leak(path.into_boxed_str()),
+            ..Settings::DEFAULT
+        })
     }
 }
 
@@ -78,15 +81,15 @@ impl Drop for Host {
 fn now(tsc_hz: u64) -> VmClockInfo {
     let counter_value = CpuCounter.read_ordered();
     let now_ns = read_ns(libc::CLOCK_REALTIME);
-    let bounded = VmClockFlags::TIME_MAX_ERROR_VALID.with(VmClockFlags::PERIOD_MAX_ERROR_VALID);
+    let bounded = VmClockFlags::TIME_MAX_ERROR_VALID.union(VmClockFlags::PERIOD_MAX_ERROR_VALID);
     VmClockInfo {
         size: BYTES as u32,
         counter_id: CounterId::NATIVE,
         time_type: TimeType::UTC,
         seq_count: 2,
         disruption_marker: 1,
-        flags: bounded.with(VmClockFlags::VM_GENERATION_PRESENT),
-        clock_status: ClockStatus::SYNCHRONISED,
+        flags: bounded.union(VmClockFlags::VM_GENERATION_PRESENT),
+        clock_status: VmClockStatus::SYNCHRONISED,
         counter_value,
         period: ((1u128 << 64) / u128::from(tsc_hz)) as u64,
         time_sec: now_ns / 1_000_000_000,
@@ -120,7 +123,7 @@ fn the_host_bounds_the_error() {
     // machine spends between two reads.
     assert!(error >= HOST && error < Duration::from_secs(1), "{error:?}");
     assert_eq!(clock.status().error_from, Some(ErrorFrom::Host));
-    host.rewrite(|info| info.clock_status = ClockStatus::UNRELIABLE);
+    host.rewrite(|info| info.clock_status = VmClockStatus::UNRELIABLE);
     read_until(&clock, |clock| clock.status().error_from != Some(ErrorFrom::Host));
     assert_eq!(clock.status().disruptions, 0);
 }
@@ -139,7 +142,7 @@ fn a_disruption_that_the_host_announces_restarts_calibration() {
         let earlier = clock.now();
         host.rewrite(change);
         read_until(&clock, |clock| clock.status().disruptions > before as u64);
-        assert_eq!(clock.status().last_disruption, Some(Disruption::Announced));
+        assert_eq!(clock.status().last_disruption, Some(SteeringDisruption::Announced));
         read_until(&clock, counts_the_tsc);
         assert!(clock.now() >= earlier);
     }

@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 
 use keeper::event::NotUsed;
 use rustix::io::Errno;
-use sources::host::Channel;
+use sources::host::HostChannel;
 
 use crate::configuration;
 use crate::error::DaemonError;
@@ -26,7 +26,7 @@ pub fn in_file(text: &str) -> String {
 }
 
 /// The cause, and what to do about it.
-pub fn of(error: &DaemonError) -> (String, String) {
+pub fn advise(error: &DaemonError) -> (String, String) {
     match error {
         DaemonError::DuplicateSource(cause) => (cause.clone(), sources::unique::REMEDY.into()),
         DaemonError::UnknownScale { phc, why } => phc::unknown_scale(phc, why),
@@ -90,12 +90,12 @@ pub fn of(error: &DaemonError) -> (String, String) {
 }
 
 /// The option that names a channel to the host, and its value.
-fn option_of(channel: &Channel) -> (&'static str, String) {
+fn option_of(channel: &HostChannel) -> (&'static str, String) {
     match channel {
-        Channel::Vsock(port) => ("--host-vsock", port.to_string()),
-        Channel::Port(path) => ("--host-port", path.display().to_string()),
-        Channel::Socket(path) => ("--host-socket", path.display().to_string()),
-        Channel::None => ("--host-socket", String::new()),
+        HostChannel::Vsock(port) => ("--host-vsock", port.to_string()),
+        HostChannel::Port(path) => ("--host-port", path.display().to_string()),
+        HostChannel::Socket(path) => ("--host-socket", path.display().to_string()),
+        HostChannel::None => ("--host-socket", String::new()),
     }
 }
 

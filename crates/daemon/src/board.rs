@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::status::Status;
+use crate::status::DaemonStatus;
 
 /// An older status shows a daemon that hangs: three of the longest intervals of samples.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -17,25 +17,25 @@ pub struct StatusBoard(Arc<Mutex<Posted>>);
 
 #[derive(Debug)]
 struct Posted {
-    status: Arc<Status>,
+    status: Arc<DaemonStatus>,
     at: Instant,
 }
 
 impl StatusBoard {
-    pub(crate) fn new(status: Status) -> Self {
+    pub(crate) fn new(status: DaemonStatus) -> Self {
         Self(Arc::new(Mutex::new(Posted { status: Arc::new(status), at: Instant::now() })))
     }
 
-    pub(crate) fn post(&self, status: Status) {
+    pub(crate) fn post(&self, status: DaemonStatus) {
         *self.lock() = Posted { status: Arc::new(status), at: Instant::now() };
     }
 
     /// The status as of the last sample; `None` where the daemon takes none any more.
-    pub fn latest(&self) -> Option<Arc<Status>> {
+    pub fn latest(&self) -> Option<Arc<DaemonStatus>> {
         self.posted_within(LONGEST)
     }
 
-    fn posted_within(&self, longest: Duration) -> Option<Arc<Status>> {
+    fn posted_within(&self, longest: Duration) -> Option<Arc<DaemonStatus>> {
         let posted = self.lock();
         (posted.at.elapsed() <= longest).then(|| Arc::clone(&posted.status))
     }

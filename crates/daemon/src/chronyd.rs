@@ -10,7 +10,7 @@ use crate::settings::ChronydSettings;
 
 /// A chronyd that is commanded, fed, or both.
 #[derive(Debug, Default)]
-pub(crate) struct ChronydClient {
+pub(crate) struct ChronydCommands {
     commands: chronyd_client::ChronydClient,
     feed: Option<Feed>,
     /// It has to drop its measurements before it steps.
@@ -38,12 +38,12 @@ const NOT_COMMANDED: &str = "the clock is still stepped, and chronyd detects tha
 /// `burst 3/5`: good measurements wanted, and requests for them.
 const BURST: (u8, u8) = (3, 5);
 
-impl ChronydClient {
+impl ChronydCommands {
     /// # Errors
     /// This process gets no socket.
     pub(crate) fn new(settings: &ChronydSettings) -> Result<Self, FeedError> {
         let address = settings.makestep.clone().flatten();
-        let feed = settings.feed.as_deref().map(Feed::to).transpose()?;
+        let feed = settings.feed.as_deref().map(Feed::connect).transpose()?;
         let commands = chronyd_client::ChronydClient::new(address);
         Ok(Self { commands, feed, ..Self::default() })
     }

@@ -5,13 +5,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use facts::Sample;
-use keeper::ErrorBound;
-use keeper::event::{Event, NotUsed};
-use linux::clock::Clock;
+use keeper::KeptBound;
+use keeper::event::{KeeperEvent, NotUsed};
+use linux::clock::LinuxClock;
 use linux::clockbound::PublishedSegment;
-use pvclock::clockbound::{Bound, Counter, Layout, Status};
+use pvclock::clockbound::{Layout, SegmentBound, SegmentCounter, SegmentStatus};
 
-use crate::clockbound::counted::Counted;
+use crate::clockbound::counted::DisruptionCount;
 use crate::settings::Settings;
 
 pub(crate) mod counted;
@@ -37,7 +37,7 @@ pub(crate) struct ClockBound {
     segments: Vec<(Layout, PublishedSegment)>,
     /// Whether clients can compare disruption markers, and the last one seen.
     marker: Option<u64>,
-    counted: Counted,
+    counted: DisruptionCount,
     /// Nothing is written before this, CLOCK_MONOTONIC_COARSE, ns.
     held_until_ns: u64,
 }
@@ -90,7 +90,7 @@ impl ClockBound {
         Ok(Self {
             segments,
             marker: is_public.then_some(0),
-            counted: Counted::default(),
+            counted: DisruptionCount::default(),
             held_until_ns: if is_live { now_ns.saturating_add(LIVE_NS) } else { 0 },
         })
     }
@@ -99,7 +99,7 @@ impl ClockBound {
     /// from now on accounts for it.
     pub(crate) fn note_sample(&mut self, sample: &Sample) {
         self.counted.note_sample(sample);
-        if let (Some(marker), Some(page)) = (&mut self.marker, sample.vmclock.known()) {
+        if let (Some(marker), Some(page)) = (&mut self.marker, sample.vmclock.value()) {
             *marker = page.disruption_marker;
         }
     }
@@ -107,19 +107,19 @@ impl ClockBound {
     /// Publishes what is known of the clock: after each sample, before servers
     /// are polled, as the last bound may hold no more. An event where it ends because
     /// another process publishes here.
-    pub(crate) fn publish(&mut self, known: ErrorBound) -> Option<Event> {
+    pub(crate) fn publish(&mut self, known: KeptBound) -> Option<KeeperEvent> {
         let why = self.write(known).err()?.to_string();
         self.segments.clear();
-        Some(Event::SourceUnreachable { source: SEGMENTS.to_owned(), why })
+        Some(KeeperEvent::SourceUnreachable { source: SEGMENTS.to_owned(), why })
     }
 
-    fn write(&mut self, known: ErrorBound) -> io::Result<()> {
+    fn write(&mut self, known: KeptBound) -> io::Result<()> {
         let as_of_ns = coarse_ns();
         if as_of_ns < self.held_until_ns {
             return Ok(());
         }
-        let bound = bound(known, as_of_ns, Clock::Monotonic.read_ns().unwrap_or(u64::MAX));
-        let bound = Bound { disruption_marker: self.marker, ..bound };
+        let bound = bound(known, as_of_ns, LinuxClock::Monotonic.read_ns().unwrap_or(u64::MAX));
+        let bound = SegmentBound { disruption_marker: self.marker, ..bound };
         for (layout, segment) in &mut self.segments {
             let bound = match layout {
                 Layout::Counter => self.counted.bound(&bound),
@@ -134,40 +134,52 @@ impl ClockBound {
 impl Drop for ClockBound {
     /// Nobody notices disruptions from now on.
     fn drop(&mut self) {
-        let _ = self.write(ErrorBound::Unknown);
+        let _ = self.write(KeptBound::Unknown);
     }
 }
 
 /// Whether we state what this says: ClockBound's own daemon has its drift from
 /// chronyd's rate, and lets a bound count for 1000 s (its docs/PROTOCOL.md).
-fn is_ours(bound: &Bound) -> bool {
+fn is_ours(bound: &SegmentBound) -> bool {
     let lasts_ns = bound.void_after_ns.saturating_sub(bound.as_of_ns);
     (bound.max_drift_ppb, lasts_ns) == (MAX_DRIFT_PPB, VOID_AFTER_NS)
 }
 
 /// What is known of the system's clock, as of CLOCK_MONOTONIC_COARSE, which is
 /// `as_of_ns` when CLOCK_MONOTONIC is `now_ns`.
-fn bound(known: ErrorBound, as_of_ns: u64, now_ns: u64) -> Bound {
+fn bound(known: KeptBound, as_of_ns: u64, now_ns: u64) -> SegmentBound {
     let void_after_ns = as_of_ns.saturating_add(VOID_AFTER_NS);
     let (status, bound_ns) = match known {
-        ErrorBound::Unknown => (Status::Unknown, 0),
-        ErrorBound::Disrupted => (Status::Disrupted, 0),
-        ErrorBound::Within { offset, is_free_running } => {
+        KeptBound::Unknown => (SegmentStatus::Unknown, 0),
+        KeptBound::Disrupted => (SegmentStatus::Disrupted, 0),
+        KeptBound::Within { offset, is_free_running } => {
             let age_ns = u128::from(now_ns.saturating_sub(offset.at_monotonic_ns));
             let grown = (age_ns * u128::from(MAX_DRIFT_PPB)).div_ceil(1_000_000_000);
             let grown_ns = u64::try_from(grown).unwrap_or(u64::MAX);
             let bound_ns = offset.offset_ns.unsigned_abs().saturating_add(offset.bound_ns);
-            let status = if is_free_running { Status::FreeRunning } else { Status::Synchronised };
+            let status = if is_free_running {
+                SegmentStatus::FreeRunning
+            } else {
+                SegmentStatus::Synchronised
+            };
             (status, bound_ns.saturating_add(grown_ns))
         }
     };
-    let (max_drift_ppb, counter) = (MAX_DRIFT_PPB, Counter::default());
-    Bound { as_of_ns, void_after_ns, bound_ns, status, max_drift_ppb, counter, ..Bound::UNKNOWN }
+    let (max_drift_ppb, counter) = (MAX_DRIFT_PPB, SegmentCounter::default());
+    SegmentBound {
+        as_of_ns,
+        void_after_ns,
+        bound_ns,
+        status,
+        max_drift_ppb,
+        counter,
+        ..SegmentBound::UNKNOWN
+    }
 }
 
 /// The clock that clients compare with.
 fn coarse_ns() -> u64 {
-    Clock::MonotonicCoarse.read_ns().unwrap_or_default()
+    LinuxClock::MonotonicCoarse.read_ns().unwrap_or_default()
 }
 
 #[cfg(test)]

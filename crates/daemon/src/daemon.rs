@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 use disruptions::{Kind, Observer};
 
 use inspect::sampler::Sampler;
-use keeper::event::{Event, Line, Method, NotUsed, Summary};
-use keeper::{Action, Cause, Keeper, SystemClock};
-use linux::clock::Clock;
+use keeper::event::{CorrectionMethod, KeeperEvent, KeeperSummary, Line, NotUsed};
+use keeper::{Action, CorrectionCause, Keeper, SystemClock};
+use linux::clock::LinuxClock;
 use linux::file_lock::FileLock;
 use linux::service_manager;
-use linux::wait::Wait;
+use linux::wait::WaitUntil;
 use units::OffsetBound;
 
 use crate::board::StatusBoard;
-use crate::chronyd::ChronydClient;
+use crate::chronyd::ChronydCommands;
 use crate::clockbound::ClockBound;
 use crate::error::DaemonError;
 use crate::gate::{CLOSED_LOOK, ClockGate};
@@ -31,7 +31,7 @@ use crate::learnt::LearntFile;
 use crate::other_daemons::OtherDaemons;
 use crate::polled::{Change, Source};
 use crate::settings::Settings;
-use crate::status::{Recents, Status};
+use crate::status::{DaemonStatus, Recents};
 use crate::status_socket::StatusSocket;
 use guard::ClockGuard;
 
@@ -54,13 +54,13 @@ pub struct Daemon {
     clock: KeptClock,
     guard: ClockGuard,
     others: OtherDaemons,
-    chronyd: ChronydClient,
+    chronyd: ChronydCommands,
     clockbound: ClockBound,
     gate: Option<ClockGate>,
     host_time: HostTimeFile,
     learnt: LearntFile,
-    summary: Summary,
-    events: Vec<Event>,
+    summary: KeeperSummary,
+    events: Vec<KeeperEvent>,
     /// Lines that follow the report of a disruption that is not classified yet.
     held: Vec<Line>,
     /// Half of what the service manager allows between two notifications, so
@@ -84,9 +84,9 @@ impl Daemon {
     /// It cannot wait, or no source had replied by the end of its duration.
     pub fn run(
         &mut self,
-        mut wait: Wait,
+        mut wait: WaitUntil,
         mut log: impl FnMut(Line),
-    ) -> Result<Summary, DaemonError> {
+    ) -> Result<KeeperSummary, DaemonError> {
         let mut tokens = waiting::wake_for(self, &mut wait)?;
         let begun = Instant::now();
         self.begun = begun;
@@ -114,7 +114,7 @@ impl Daemon {
         self.events.drain(..).map(line).for_each(&mut log);
         self.held.drain(..).for_each(&mut log);
         self.summary.ran_s = begun.elapsed().as_secs_f64();
-        log(line(Event::Summary(self.summary.clone())));
+        log(line(KeeperEvent::Summary(self.summary.clone())));
         if end.is_some() && self.summary.replies == 0 {
             return Err(DaemonError::NoReply);
         }
@@ -128,7 +128,7 @@ impl Daemon {
     }
 
     /// What is known now.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> DaemonStatus {
         status_reply::status(self)
     }
 
@@ -192,7 +192,7 @@ impl Daemon {
             .retain(|one| !matches!(one.kinds.only(), Some(Kind::LongSteal | Kind::Steered)));
         for disruption in disruptions {
             *self.summary.disruptions.entry(disruption.kinds.to_string()).or_default() += 1;
-            log(line_at(disruption.at_monotonic_ns, Event::Disruption(disruption)));
+            log(line_at(disruption.at_monotonic_ns, KeeperEvent::Disruption(disruption)));
         }
         self.act(log);
         self.find_scales();
@@ -220,11 +220,11 @@ impl Daemon {
         let Some(host) = self.sources[index].host_mut() else { return };
         let (resumed, rejected) = (host.take_resumed(), host.take_rejected());
         if let Some(why) = rejected {
-            log(line(Event::HostMessageRejected { why: why.to_string() }));
+            log(line(KeeperEvent::HostMessageRejected { why: why.to_string() }));
         }
         if resumed {
-            log(line(Event::HostResumed));
-            self.keeper.suspect(monotonic_ns(), Cause::HostResumed);
+            log(line(KeeperEvent::HostResumed));
+            self.keeper.suspect(monotonic_ns(), CorrectionCause::HostResumed);
         }
         if offset.is_some() {
             self.summary.replies += 1;
@@ -242,7 +242,7 @@ impl Daemon {
         let Some(gate) = &mut self.gate else { return };
         let now_ns = monotonic_ns();
         if gate.follow(self.keeper.error_bound(now_ns), now_ns, &mut self.events) {
-            self.keeper.suspect(monotonic_ns(), Cause::GateWaits);
+            self.keeper.suspect(monotonic_ns(), CorrectionCause::GateWaits);
         }
         let (step_threshold_ns, tolerance_ns) = gate.limits_ns(&self.settings.policy);
         self.keeper.set_limits(step_threshold_ns, tolerance_ns);
@@ -261,13 +261,13 @@ impl Daemon {
             }
             match action {
                 Action::Measure(sources) => self.measure(&sources),
-                Action::Step(by) => self.correct(&by, Method::Step),
-                Action::Slew(by) => self.correct(&by, Method::Slew),
+                Action::Step(by) => self.correct(&by, CorrectionMethod::Step),
+                Action::Slew(by) => self.correct(&by, CorrectionMethod::Slew),
                 Action::Makestep { by, restart } => {
                     if restart {
                         self.chronyd.restart();
                     }
-                    self.correct(&by, Method::Makestep);
+                    self.correct(&by, CorrectionMethod::Makestep);
                 }
                 Action::Discipline(by) => self.discipline(by),
                 Action::Restart => self.restart_other(),
@@ -279,15 +279,15 @@ impl Daemon {
                 }
                 Action::SetLeap(leap) => self.set_leap(leap),
                 Action::WrongRate { ppb } => {
-                    self.events.push(Event::WrongRate { ppm: ppb / 1000.0 });
+                    self.events.push(KeeperEvent::WrongRate { ppm: ppb / 1000.0 });
                 }
                 Action::FeedChronyd(offset) => self.feed(&offset),
                 Action::Refuse(by, why) => {
                     self.summary.refused += 1;
-                    self.events.push(Event::Refused { basis: self.basis(&by), why });
+                    self.events.push(KeeperEvent::Refused { basis: self.basis(&by), why });
                 }
                 Action::Synchronised(left) => {
-                    self.events.push(Event::Synchronised(self.basis(&left)));
+                    self.events.push(KeeperEvent::Synchronised(self.basis(&left)));
                 }
             }
         }
@@ -323,22 +323,22 @@ impl Daemon {
     }
 }
 
-fn change_event(source: String, change: Change) -> Event {
+fn change_event(source: String, change: Change) -> KeeperEvent {
     match change {
-        Ok(()) => Event::SourceReachable { source },
-        Err(why) => Event::SourceUnreachable { source, why },
+        Ok(()) => KeeperEvent::SourceReachable { source },
+        Err(why) => KeeperEvent::SourceUnreachable { source, why },
     }
 }
 
 /// An event that happened now.
-fn line(event: Event) -> Line {
+fn line(event: KeeperEvent) -> Line {
     line_at(monotonic_ns(), event)
 }
 
 /// An event that happened at `at_monotonic_ns`; its time of day is by the clock
 /// as it is now.
-fn line_at(at_monotonic_ns: u64, event: Event) -> Line {
+fn line_at(at_monotonic_ns: u64, event: KeeperEvent) -> Line {
     let ago_ns = monotonic_ns().saturating_sub(at_monotonic_ns);
-    let at_unix_ns = Clock::Realtime.read_ns().and_then(|now_ns| now_ns.checked_sub(ago_ns));
+    let at_unix_ns = LinuxClock::Realtime.read_ns().and_then(|now_ns| now_ns.checked_sub(ago_ns));
     Line { at_unix_ns, at_monotonic_ns, event }
 }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use facts::Fact;
 use keeper::SourceKind;
 use keeper::event::NotUsed;
-use sources::host::Channel;
+use sources::host::HostChannel;
 use sources::phc::{PhcScale, PhcSpec, UnknownScale, hosts_clocks};
-use sources::{Host, PhcSource, Rtc, Source as TimeSource, VmClockSource};
+use sources::{HostSource, PhcSource, RtcSource, Source as TimeSource, VmClockSource};
 
 use crate::error::DaemonError;
 use crate::polled::Source;
@@ -15,14 +15,14 @@ use crate::settings::{DiscoveredSource, Settings, SourceSettings};
 
 /// A source that the settings want.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum DiscoveredSources {
     /// One that was not in use yet.
     New(Box<Source>),
     /// One in use already, by its index: it is what it was.
     Kept(usize),
 }
 
-impl Found {
+impl DiscoveredSources {
     pub(crate) fn new_one(self) -> Option<Source> {
         match self {
             Self::New(source) => Some(*source),
@@ -39,14 +39,14 @@ impl Found {
 pub(crate) fn find(
     settings: &Settings,
     in_use: &[Source],
-) -> Result<(Vec<Found>, Vec<NotUsed>), DaemonError> {
+) -> Result<(Vec<DiscoveredSources>, Vec<NotUsed>), DaemonError> {
     let named = &settings.sources;
     let hosts = hosts_clocks();
     let (mut sources, mut not_used) = (Vec::new(), Vec::new());
     let kept = |key: &str| in_use.iter().position(|source| source.key == key);
     let mut add = |kind, name: &str, key: String, open: &dyn Fn() -> Fact<TimeSource>| {
         if let Some(index) = kept(&key) {
-            return sources.push((kind, Found::Kept(index)));
+            return sources.push((kind, DiscoveredSources::Kept(index)));
         }
         match open() {
             Fact::Known(time) => sources.push(new(Source::new(kind, time), key)),
@@ -71,7 +71,7 @@ pub(crate) fn find(
     }
     if is_wanted(DiscoveredSource::Rtc) {
         // For how long the machine was away: local time does as well as UTC.
-        add(SourceKind::Rtc, "rtc", "rtc".into(), &|| Rtc::find().map(TimeSource::Rtc));
+        add(SourceKind::Rtc, "rtc", "rtc".into(), &|| RtcSource::find().map(TimeSource::Rtc));
     }
     for (index, spec) in named.phc.iter().enumerate() {
         named_once(spec, &named.phc[..index])?;
@@ -79,7 +79,7 @@ pub(crate) fn find(
         let kind = if is_hosts { SourceKind::Phc } else { SourceKind::NetworkCard };
         let key = format!("{spec:?}");
         let source = match kept(&key) {
-            Some(index) => (kind, Found::Kept(index)),
+            Some(index) => (kind, DiscoveredSources::Kept(index)),
             None => new(Source::new(kind, TimeSource::Phc(phc(spec)?)), key),
         };
         sources.push(source);
@@ -88,7 +88,7 @@ pub(crate) fn find(
     if !channels.is_empty() {
         let key = format!("host {channels:?}");
         let source = match kept(&key) {
-            Some(index) => (SourceKind::HostValue, Found::Kept(index)),
+            Some(index) => (SourceKind::HostValue, DiscoveredSources::Kept(index)),
             None => new(Source::new(SourceKind::HostValue, host(&channels)?), key),
         };
         not_used.extend(channels_in_use(&source.1, in_use));
@@ -96,7 +96,7 @@ pub(crate) fn find(
     }
     let server = |server: &String| {
         let key = format!("ntp {server} {:?}", named.timeout);
-        let known = kept(&key).map(|index| (SourceKind::Ntp, Found::Kept(index)));
+        let known = kept(&key).map(|index| (SourceKind::Ntp, DiscoveredSources::Kept(index)));
         known.unwrap_or_else(|| new(Source::ntp(server, named.timeout), key))
     };
     sources.extend(named.ntp.iter().map(server));
@@ -105,14 +105,16 @@ pub(crate) fn find(
         return Err(DaemonError::NoSource(not_used));
     }
     let described = |(_, found)| match found {
-        Found::New(source) => Found::New(Box::new(source.with_description(named.describe))),
-        kept @ Found::Kept(_) => kept,
+        DiscoveredSources::New(source) => {
+            DiscoveredSources::New(Box::new(source.with_description(named.describe)))
+        }
+        kept @ DiscoveredSources::Kept(_) => kept,
     };
     Ok((sources.into_iter().map(described).collect(), not_used))
 }
 
-fn new(source: Source, key: String) -> (SourceKind, Found) {
-    (source.kind, Found::New(Box::new(source.with_key(key))))
+fn new(source: Source, key: String) -> (SourceKind, DiscoveredSources) {
+    (source.kind, DiscoveredSources::New(Box::new(source.with_key(key))))
 }
 
 /// # Errors
@@ -126,27 +128,27 @@ fn named_once(spec: &PhcSpec, before: &[PhcSpec]) -> Result<(), DaemonError> {
 }
 
 /// The ways by which the host may tell the time.
-fn channels(named: &SourceSettings) -> Vec<Channel> {
-    let socket = named.host_socket.clone().map(Channel::Socket);
-    let port = named.host_port.clone().map(Channel::Port);
-    let channels = [socket, named.host_vsock.map(Channel::Vsock), port];
+fn channels(named: &SourceSettings) -> Vec<HostChannel> {
+    let socket = named.host_socket.clone().map(HostChannel::Socket);
+    let port = named.host_port.clone().map(HostChannel::Port);
+    let channels = [socket, named.host_vsock.map(HostChannel::Vsock), port];
     channels.into_iter().flatten().collect()
 }
 
-fn host(channels: &[Channel]) -> Result<TimeSource, DaemonError> {
-    let host = Host::open(channels)
+fn host(channels: &[HostChannel]) -> Result<TimeSource, DaemonError> {
+    let host = HostSource::open(channels)
         .map_err(|(channel, why)| DaemonError::UnusableChannel { channel, why: why.to_string() })?;
     Ok(TimeSource::Host(Box::new(host)))
 }
 
 /// The channels that another process has: any user may have been first, and the clock is
 /// kept all the same.
-fn channels_in_use(source: &Found, in_use: &[Source]) -> Vec<NotUsed> {
+fn channels_in_use(source: &DiscoveredSources, in_use: &[Source]) -> Vec<NotUsed> {
     let source = match source {
-        Found::New(source) => Some(&**source),
-        Found::Kept(index) => in_use.get(*index),
+        DiscoveredSources::New(source) => Some(&**source),
+        DiscoveredSources::Kept(index) => in_use.get(*index),
     };
-    let channels = source.and_then(Source::host).into_iter().flat_map(Host::awaited);
+    let channels = source.and_then(Source::host).into_iter().flat_map(HostSource::awaited);
     channels
         .map(|(channel, why)| NotUsed { source: channel.to_string(), why: why.to_owned() })
         .collect()

@@ -8,7 +8,7 @@ use keeper::event::NotUsed;
 use linux::system_clock::NoPermission;
 use sources::PhcSource;
 use sources::chronyd_client::FeedError;
-use sources::host::Channel;
+use sources::host::HostChannel;
 use sources::phc::UnknownScale;
 
 use crate::gate::control_groups::GateRefusal;
@@ -93,7 +93,7 @@ pub enum DaemonError {
     #[error("{channel:?}: {why}")]
     UnusableChannel {
         /// Where.
-        channel: Channel,
+        channel: HostChannel,
         /// Why not.
         why: String,
     },

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use facts::Sample;
-use keeper::event::{Event, NotUsed};
-use keeper::{ErrorBound, Gate, GateAction, GateClock, GateOpening, Policy};
+use keeper::event::{KeeperEvent, NotUsed};
+use keeper::{Gate, GateAction, GateClock, GateOpening, KeptBound, Policy};
 use pvclock::kvm_clock::Flags;
 
 use crate::error::DaemonError;
@@ -191,15 +191,15 @@ impl ClockGate {
     }
 
     /// Closes it where a sample shows a restore that the keeper has yet to classify.
-    pub(crate) fn note_sample(&mut self, sample: &Sample, events: &mut Vec<Event>) {
-        let page = sample.page.known();
+    pub(crate) fn note_sample(&mut self, sample: &Sample, events: &mut Vec<KeeperEvent>) {
+        let page = sample.page.value();
         let marks = Marks {
-            marker: sample.vmclock.known().map(|page| page.disruption_marker),
+            marker: sample.vmclock.value().map(|page| page.disruption_marker),
             is_stopped: page.is_some_and(|page| page.flags.contains(Flags::GUEST_STOPPED)),
         };
         let before = std::mem::replace(&mut self.marks, marks);
         let is_moved = before.marker.zip(marks.marker).is_some_and(|(before, now)| before != now);
-        let is_copy = sample.new_generation.known().is_some_and(|is_new| *is_new);
+        let is_copy = sample.new_generation.value().is_some_and(|is_new| *is_new);
         if is_moved || is_copy || (marks.is_stopped && !before.is_stopped) {
             let action = self.gate.disrupt(sample.monotonic_ns);
             self.carry_out(action, events);
@@ -209,9 +209,9 @@ impl ClockGate {
     /// Follows what the keeper knows of the clock; whether all sources are to be measured.
     pub(crate) fn follow(
         &mut self,
-        known: ErrorBound,
+        known: KeptBound,
         now_ns: u64,
-        events: &mut Vec<Event>,
+        events: &mut Vec<KeeperEvent>,
     ) -> bool {
         if self.closed.is_some() && !self.frozen.is_empty() && !self.list.exists() {
             // The watcher counts real time, and a look of ours may take that of many.
@@ -230,7 +230,7 @@ impl ClockGate {
     }
 
     /// Serves one client of the socket; whether all sources are to be measured.
-    pub(crate) fn serve(&mut self, now_ns: u64, events: &mut Vec<Event>) -> bool {
+    pub(crate) fn serve(&mut self, now_ns: u64, events: &mut Vec<KeeperEvent>) -> bool {
         let Some((request, client)) = self.socket.take_request() else { return false };
         match request {
             GateRequest::Freeze => {
@@ -273,13 +273,13 @@ impl ClockGate {
     }
 
     /// Thaws what is frozen, whatever the clock is.
-    pub(crate) fn end(&mut self, events: &mut Vec<Event>) {
+    pub(crate) fn end(&mut self, events: &mut Vec<KeeperEvent>) {
         if self.closed.is_some() || !self.frozen.is_empty() {
             self.thaw(GateOpening::Ended, events);
         }
     }
 
-    fn carry_out(&mut self, action: GateAction, events: &mut Vec<Event>) -> bool {
+    fn carry_out(&mut self, action: GateAction, events: &mut Vec<KeeperEvent>) -> bool {
         match action {
             GateAction::Close(cause) => self.freeze(cause, events),
             GateAction::Open(why) => self.thaw(why, events),
@@ -288,9 +288,9 @@ impl ClockGate {
         action == GateAction::Measure
     }
 
-    fn fail(&mut self, why: String, events: &mut Vec<Event>) {
+    fn fail(&mut self, why: String, events: &mut Vec<KeeperEvent>) {
         self.trouble = Some(why.clone());
-        events.push(Event::GateFailed { why });
+        events.push(KeeperEvent::GateFailed { why });
     }
 }
 

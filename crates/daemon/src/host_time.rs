@@ -6,31 +6,32 @@ use std::path::Path;
 use disruptions::{Disruption, Kind};
 use facts::Sample;
 use host::vmclock::{
-    GuestCounter, HostTime, Leap, TimeSample, TimeSettings, VmClock, VmClockSettings,
+    GuestCounter, HostTime, HostVmClock, LeapAnnouncement, TimeSample, TimeSettings,
+    VmClockSettings,
 };
-use keeper::event::{Event, NotUsed};
-use linux::adjtimex::{self, Discipline};
-use linux::clock::Clock;
+use keeper::event::{KeeperEvent, NotUsed};
+use linux::adjtimex::{self, KernelDiscipline};
+use linux::clock::LinuxClock;
 use linux::vmclock::PublishedVmClock;
 use pvclock::vmclock::{VmClockFlags, VmClockInfo};
 use pvclock::{Hertz, Nanos, Ticks};
 use units::Bracket;
 
-use crate::clockbound::counted::{Counted, middle, within_tsc};
+use crate::clockbound::counted::{DisruptionCount, middle, within_tsc};
 use crate::settings::Settings;
 
 /// The file; none where nothing is published, or no more.
 #[derive(Debug, Default)]
-pub(crate) struct HostTimeFile(Option<Published>);
+pub(crate) struct HostTimeFile(Option<PublishedHostTime>);
 
 #[derive(Debug)]
-struct Published {
+struct PublishedHostTime {
     file: PublishedVmClock,
     /// What guests that have mapped it may have seen.
     marks: (u64, u64),
-    tsc: Counted,
+    tsc: DisruptionCount,
     /// Once the TSC's rate is known.
-    time: Option<(HostTime, VmClock)>,
+    time: Option<(HostTime, HostVmClock)>,
 }
 
 impl HostTimeFile {
@@ -39,7 +40,7 @@ impl HostTimeFile {
         let Some(path) = settings.host_time.as_ref().filter(|_| !settings.dry_run) else {
             return Self::default();
         };
-        match Published::open(path) {
+        match PublishedHostTime::open(path) {
             Ok(published) => Self(Some(published)),
             Err(why) => {
                 not_used.push(NotUsed { source: name(path), why: why.to_string() });
@@ -55,14 +56,14 @@ impl HostTimeFile {
 
     /// Publishes the time as it is known now. An event where it ends because it cannot
     /// be.
-    pub(crate) fn publish(&mut self, settings: &Settings) -> Option<Event> {
+    pub(crate) fn publish(&mut self, settings: &Settings) -> Option<KeeperEvent> {
         let published = self.0.as_mut()?;
         let rate = published.tsc.rate();
-        let tai = within_tsc(Clock::Tai);
+        let tai = within_tsc(LinuxClock::Tai);
         let why = published.update(tai, rate, adjtimex::read().ok().as_ref()).err()?.to_string();
         self.0 = None;
         let source = settings.host_time.as_deref().map_or_else(String::new, name);
-        Some(Event::SourceUnreachable { source, why })
+        Some(KeeperEvent::SourceUnreachable { source, why })
     }
 
     /// What happened to this machine's TSC happened to its guests' as well.
@@ -78,7 +79,7 @@ impl HostTimeFile {
             )
         };
         if disruptions.iter().any(|one| one.kinds.iter().any(disturbs)) {
-            self.0.iter_mut().for_each(Published::disturbed);
+            self.0.iter_mut().for_each(PublishedHostTime::disturbed);
         }
     }
 }
@@ -88,7 +89,7 @@ fn timeless((marker, generation): (u64, u64)) -> VmClockInfo {
     let nothing = HostTime::new(TimeSettings::new(Hertz(1)));
     let (settings, host) = (VmClockSettings::default(), GuestCounter::HOST);
     without_generation(
-        VmClock::continued(settings, host, marker, generation, &nothing, Ticks(0)).1.info,
+        HostVmClock::continued(settings, host, marker, generation, &nothing, Ticks(0)).1.info,
     )
 }
 
@@ -102,11 +103,11 @@ fn name(path: &Path) -> String {
     format!("host time {}", path.display())
 }
 
-impl Published {
+impl PublishedHostTime {
     fn open(path: &Path) -> std::io::Result<Self> {
         let (file, found) = PublishedVmClock::open(path, &timeless((0, 0)))?;
         let marks = (found.disruption_marker, found.vm_generation);
-        let mut published = Self { file, marks, tsc: Counted::default(), time: None };
+        let mut published = Self { file, marks, tsc: DisruptionCount::default(), time: None };
         // Nobody knows what happened since the last one wrote it.
         published.disturbed();
         Ok(published)
@@ -114,7 +115,7 @@ impl Published {
 
     /// No time that was told holds any more, nor is the TSC's rate known.
     fn disturbed(&mut self) {
-        (self.tsc, self.time) = (Counted::default(), None);
+        (self.tsc, self.time) = (DisruptionCount::default(), None);
         self.marks.0 = self.marks.0.wrapping_add(1);
         // If it fails, so does the update that follows, and is reported.
         let _ = self.file.write(&timeless(self.marks));
@@ -125,7 +126,7 @@ impl Published {
         &mut self,
         tai: Option<Bracket>,
         rate: Option<Hertz>,
-        discipline: Option<&Discipline>,
+        discipline: Option<&KernelDiscipline>,
     ) -> std::io::Result<()> {
         let (Some(tai), Some(rate)) = (tai, rate) else {
             // The kernel does not count the TSC any more: nor is the time told by it.
@@ -139,7 +140,7 @@ impl Published {
             let time = HostTime::new(TimeSettings::new(rate));
             let (settings, host) = (VmClockSettings::default(), GuestCounter::HOST);
             let (marker, generation) = self.marks;
-            let (clock, _) = VmClock::continued(settings, host, marker, generation, &time, now);
+            let (clock, _) = HostVmClock::continued(settings, host, marker, generation, &time, now);
             self.time = Some((time, clock));
         }
         let Some((time, clock)) = &mut self.time else { return Ok(()) };
@@ -148,21 +149,21 @@ impl Published {
     }
 }
 
-impl Drop for Published {
+impl Drop for PublishedHostTime {
     /// Nobody follows the time from now on.
     fn drop(&mut self) {
-        let _ = self.update(within_tsc(Clock::Tai), self.tsc.rate(), None);
+        let _ = self.update(within_tsc(LinuxClock::Tai), self.tsc.rate(), None);
     }
 }
 
 /// What the kernel's clock says, where its daemon states how far it may be off, and
 /// how many leap seconds there were.
-fn sample(tai: &Bracket, rate: Hertz, discipline: &Discipline) -> Option<TimeSample> {
+fn sample(tai: &Bracket, rate: Hertz, discipline: &KernelDiscipline) -> Option<TimeSample> {
     let stated_ns = discipline.stated_error_ns().filter(|_| discipline.tai_s != 0)?;
     let half_ns = u128::from(tai.width()?) * 500_000_000 / u128::from(rate.0.max(1)) + 1;
     let error_ns = stated_ns.checked_add(u64::try_from(half_ns).ok()?)?;
     let at = Ticks(middle(tai));
-    let leap = Leap::of_adjtimex(discipline.state);
+    let leap = LeapAnnouncement::of_adjtimex(discipline.state);
     let sample = TimeSample::new(at, Nanos(tai.inner), Nanos(error_ns), discipline.tai_s);
     Some(sample.with_leap(leap))
 }
@@ -170,11 +171,11 @@ fn sample(tai: &Bracket, rate: Hertz, discipline: &Discipline) -> Option<TimeSam
 #[cfg(test)]
 mod tests {
     use linux::vmclock::MappedVmClock;
-    use pvclock::vmclock::{ClockStatus, CounterId};
+    use pvclock::vmclock::{CounterId, VmClockStatus};
 
     use super::*;
 
-    const KEPT: Discipline = Discipline {
+    const KEPT: KernelDiscipline = KernelDiscipline {
         state: libc::TIME_OK,
         offset: 0,
         frequency: 0,
@@ -197,17 +198,17 @@ mod tests {
     fn a_vmm_reads_the_time_within_its_bound() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("host-time");
-        let mut published = Published::open(&path).unwrap();
+        let mut published = PublishedHostTime::open(&path).unwrap();
         let vmm = MappedVmClock::open(&path).unwrap();
         let read = || vmm.reader().unwrap().info().unwrap();
         assert_eq!(read().counter_id, CounterId::INVALID);
         published.update(tai(0), None, Some(&KEPT)).unwrap();
-        assert_eq!(read().clock_status, ClockStatus::UNKNOWN, "the rate is not known");
+        assert_eq!(read().clock_status, VmClockStatus::UNKNOWN, "the rate is not known");
         for second in 0..10 {
             published.update(tai(second * 1_000_000_000), Some(RATE), Some(&KEPT)).unwrap();
         }
         let (info, at_ns) = (read(), 9_500_000_000);
-        assert_eq!(info.clock_status, ClockStatus::SYNCHRONISED);
+        assert_eq!(info.clock_status, VmClockStatus::SYNCHRONISED);
         let utc = info.time_at(9_000 + 2 * at_ns).unwrap().utc().unwrap();
         let truth_ns = (BEGIN_NS + at_ns - 37_000_000_000).cast_signed();
         assert!(utc.since_1970_ns.abs_diff(truth_ns) <= utc.max_error.0, "{utc:?}");
@@ -222,27 +223,27 @@ mod tests {
         let given_up = read();
         assert_eq!(
             (given_up.counter_id, given_up.clock_status),
-            (CounterId::INVALID, ClockStatus::UNKNOWN)
+            (CounterId::INVALID, VmClockStatus::UNKNOWN)
         );
         published.disturbed();
-        assert_eq!(read().clock_status, ClockStatus::UNKNOWN);
+        assert_eq!(read().clock_status, VmClockStatus::UNKNOWN);
         assert_ne!(read().disruption_marker, info.disruption_marker);
         published.update(tai(0), Some(RATE), Some(&KEPT)).unwrap();
         published.update(tai(1_000_000_000), Some(RATE), None).unwrap();
-        assert_eq!(read().clock_status, ClockStatus::FREE_RUNNING);
+        assert_eq!(read().clock_status, VmClockStatus::FREE_RUNNING);
         drop(published);
-        let _next = Published::open(&path).unwrap();
-        assert_eq!(read().clock_status, ClockStatus::UNKNOWN);
+        let _next = PublishedHostTime::open(&path).unwrap();
+        assert_eq!(read().clock_status, VmClockStatus::UNKNOWN);
     }
 
     #[test]
     fn a_clock_that_nobody_vouches_for_has_no_time() {
-        let of = |discipline: &Discipline| sample(&tai(0).unwrap(), RATE, discipline);
+        let of = |discipline: &KernelDiscipline| sample(&tai(0).unwrap(), RATE, discipline);
         assert_eq!(of(&KEPT).unwrap().max_error, Nanos(40_051));
-        assert_eq!(of(&Discipline { state: libc::TIME_ERROR, ..KEPT }), None);
-        assert_eq!(of(&Discipline { max_error_us: 16_000_000, ..KEPT }), None);
-        assert_eq!(of(&Discipline { tai_s: 0, ..KEPT }), None);
-        let due = Discipline { state: libc::TIME_INS, ..KEPT };
-        assert_eq!(of(&due).unwrap().leap, Leap::Insert);
+        assert_eq!(of(&KernelDiscipline { state: libc::TIME_ERROR, ..KEPT }), None);
+        assert_eq!(of(&KernelDiscipline { max_error_us: 16_000_000, ..KEPT }), None);
+        assert_eq!(of(&KernelDiscipline { tai_s: 0, ..KEPT }), None);
+        let due = KernelDiscipline { state: libc::TIME_INS, ..KEPT };
+        assert_eq!(of(&due).unwrap().leap, LeapAnnouncement::Insert);
     }
 }

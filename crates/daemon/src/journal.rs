@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use disruptions::{Disruption, Kind, Kinds, text};
 use keeper::GateOpening;
-use keeper::event::{Event, Line};
+use keeper::event::{KeeperEvent, Line};
 use serde_json::Value;
 
 use crate::words;
@@ -32,7 +32,7 @@ pub type Field = (Cow<'static, str>, String);
 
 /// The entry of a line of the daemon's log.
 pub fn entry(line: &Line, program: &str) -> Vec<Field> {
-    if let Event::Disruption(disruption) = &line.event {
+    if let KeeperEvent::Disruption(disruption) = &line.event {
         return disruption_entry(line.at_monotonic_ns, disruption, program);
     }
     let message = words::one_line(&line.event);
@@ -85,31 +85,33 @@ fn head(message: String, priority: Priority, program: &str, at_monotonic_ns: u64
 }
 
 /// How much an event is to be noticed.
-pub fn priority(event: &Event) -> Priority {
+pub fn priority(event: &KeeperEvent) -> Priority {
     match event {
-        Event::Disruption(disruption) => of_kinds(disruption.kinds),
-        Event::Failed { .. }
-        | Event::ReloadRefused { .. }
-        | Event::GateFailed { .. }
-        | Event::GateOpened { why: GateOpening::Limit | GateOpening::Forced, .. } => {
+        KeeperEvent::Disruption(disruption) => of_kinds(disruption.kinds),
+        KeeperEvent::Failed { .. }
+        | KeeperEvent::ReloadRefused { .. }
+        | KeeperEvent::GateFailed { .. }
+        | KeeperEvent::GateOpened { why: GateOpening::Limit | GateOpening::Forced, .. } => {
             Priority::Error
         }
-        Event::Refused { .. }
-        | Event::FrequencyFile { .. }
-        | Event::WrongRate { .. }
-        | Event::SourceUnreachable { .. }
-        | Event::HostMessageRejected { .. } => Priority::Warning,
-        Event::Corrected(_)
-        | Event::Cancelled { .. }
-        | Event::DaemonBeside { .. }
-        | Event::HostResumed
-        | Event::TickReset { .. }
-        | Event::LeapSecond { .. }
-        | Event::SourceReachable { .. }
-        | Event::GateClosed { .. }
-        | Event::GateOpened { .. }
-        | Event::Reloaded(_) => Priority::Notice,
-        Event::Started(_) | Event::Synchronised(_) | Event::Summary(_) => Priority::Info,
+        KeeperEvent::Refused { .. }
+        | KeeperEvent::FrequencyFile { .. }
+        | KeeperEvent::WrongRate { .. }
+        | KeeperEvent::SourceUnreachable { .. }
+        | KeeperEvent::HostMessageRejected { .. } => Priority::Warning,
+        KeeperEvent::Corrected(_)
+        | KeeperEvent::Cancelled { .. }
+        | KeeperEvent::DaemonBeside { .. }
+        | KeeperEvent::HostResumed
+        | KeeperEvent::TickReset { .. }
+        | KeeperEvent::LeapSecond { .. }
+        | KeeperEvent::SourceReachable { .. }
+        | KeeperEvent::GateClosed { .. }
+        | KeeperEvent::GateOpened { .. }
+        | KeeperEvent::Reloaded(_) => Priority::Notice,
+        KeeperEvent::Started(_) | KeeperEvent::Synchronised(_) | KeeperEvent::Summary(_) => {
+            Priority::Info
+        }
     }
 }
 
@@ -124,7 +126,7 @@ fn of_kinds(kinds: Kinds) -> Priority {
 #[cfg(test)]
 mod tests {
     use disruptions::{Evidence, Size};
-    use keeper::event::{Basis, Corrected, Method};
+    use keeper::event::{Basis, Corrected, CorrectionMethod};
 
     use super::*;
 
@@ -143,7 +145,7 @@ mod tests {
         };
         let line = |event| Line { at_unix_ns: None, at_monotonic_ns: 7, event };
         assert_eq!(
-            shown(&entry(&line(Event::Disruption(disruption)), "parachron")),
+            shown(&entry(&line(KeeperEvent::Disruption(disruption)), "parachron")),
             [
                 "MESSAGE=this machine was stopped for 5.000000 s ± 1.00 ms: paused or migrated to \
                  another host\n- GUEST_STOPPED is set in the kvm-clock page",
@@ -168,16 +170,16 @@ mod tests {
             source: "ntp a.example".into(),
             agreeing: 2,
             of_sources: 2,
-            cause: Some(keeper::Cause::Start),
+            cause: Some(keeper::CorrectionCause::Start),
         };
         let corrected = Corrected {
-            how: Method::Step,
+            how: CorrectionMethod::Step,
             dry_run: false,
             before_unix_ns: Some(0),
             after_unix_ns: None,
             basis,
         };
-        let event = Event::Corrected(corrected);
+        let event = KeeperEvent::Corrected(corrected);
         let fields =
             shown(&entry(&Line { at_unix_ns: None, at_monotonic_ns: 7, event }, "parachrond"));
         assert!(fields[0].starts_with("MESSAGE=step: +2.000 s, selected source ntp a.example"));

@@ -2,7 +2,7 @@
 
 use keeper::{Adjustment, ClockError, Slewing, SystemClock};
 use linux::adjtimex;
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use linux::system_clock::{KernelClock, SetError};
 use pvclock::Nanos;
 use units::LeapSecond;
@@ -11,7 +11,7 @@ use units::LeapSecond;
 #[derive(Debug)]
 pub(crate) enum KeptClock {
     /// The kernel.
-    Kernel(Kernel),
+    Kernel(KernelControl),
     /// Nothing: corrections are simulated, so that a dry run goes on as the
     /// real one would.
     Simulated(Simulated),
@@ -19,7 +19,7 @@ pub(crate) enum KeptClock {
 
 /// The kernel's clock, and what was last done to it.
 #[derive(Debug, Default)]
-pub(crate) struct Kernel {
+pub(crate) struct KernelControl {
     clock: KernelClock,
     /// The frequency that was set, or found at the start, ppb.
     frequency_ppb: Option<f64>,
@@ -42,7 +42,7 @@ const SAME_PPB: f64 = 0.02;
 impl KeptClock {
     /// The kernel's.
     pub(crate) fn kernel() -> Self {
-        Self::Kernel(Kernel::default())
+        Self::Kernel(KernelControl::default())
     }
 
     /// The frequency that is found, ppb.
@@ -204,13 +204,13 @@ impl Simulated {
 /// an RTC: systemd sets it to the date of its own release then (`clock-epoch`, systemd(1)),
 /// or the kernel to 1970.
 pub(crate) fn behind_ns() -> Option<u64> {
-    let now_ns = Clock::Realtime.read_ns().unwrap_or_default();
+    let now_ns = LinuxClock::Realtime.read_ns().unwrap_or_default();
     sources::host::EARLIEST_NS.checked_sub(now_ns).filter(|behind_ns| *behind_ns > 0)
 }
 
 /// CLOCK_MONOTONIC.
 pub(crate) fn monotonic_ns() -> u64 {
-    Clock::Monotonic.read_ns().unwrap_or_default()
+    LinuxClock::Monotonic.read_ns().unwrap_or_default()
 }
 
 #[cfg(test)]

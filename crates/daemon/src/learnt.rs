@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use inspect::live::CurrentClocksource;
-use keeper::{Frequency, Learnt};
+use keeper::{Learnt, LearntFrequency};
 
 /// The file in that folder.
 const NAME: &str = "frequency";
@@ -39,7 +39,7 @@ impl LearntFile {
     /// # Errors
     /// The file is not whole, or cannot be read. That there is none is no
     /// error.
-    pub(crate) fn load(&self) -> Result<Option<Frequency>, String> {
+    pub(crate) fn load(&self) -> Result<Option<LearntFrequency>, String> {
         let Some(path) = self.folder.as_ref().map(|folder| folder.join(NAME)) else {
             return Ok(None);
         };
@@ -61,7 +61,7 @@ impl LearntFile {
     /// The folder cannot be written to. It is tried again when it is due next.
     pub(crate) fn store(
         &mut self,
-        frequency: Option<Frequency>,
+        frequency: Option<LearntFrequency>,
         is_last: bool,
     ) -> Result<(), String> {
         let (Some(folder), Some(frequency)) = (&self.folder, frequency) else { return Ok(()) };
@@ -85,7 +85,7 @@ pub(crate) fn replace(path: &std::path::Path, text: impl AsRef<[u8]>) -> io::Res
 }
 
 fn clocksource() -> Option<String> {
-    CurrentClocksource::open().known()?.name().known().cloned()
+    CurrentClocksource::open().value()?.name().value().cloned()
 }
 
 #[cfg(test)]
@@ -98,7 +98,7 @@ mod tests {
         let mut file = LearntFile::new(Some(folder.path().to_owned()));
         // A container may hide it.
         file.clocksource = || None;
-        let frequency = Frequency { ppb: 12.5, uncertainty_ppb: 101.0 };
+        let frequency = LearntFrequency { ppb: 12.5, uncertainty_ppb: 101.0 };
         file.store(Some(frequency), true).unwrap();
         assert_eq!(folder.path().read_dir().unwrap().count(), 0, "of no known clock source");
         file.clocksource = || Some("tsc".to_owned());

@@ -1,19 +1,19 @@
 //! What the service manager is told: that the daemon runs, and how the clock is.
 
-use keeper::event::Event;
+use keeper::event::KeeperEvent;
 use linux::service_manager;
 
 use crate::words;
 
 /// Notifies it of an event. If the manager has gone, the clock is kept all the
 /// same.
-pub fn notify(event: &Event) {
+pub fn notify(event: &KeeperEvent) {
     if let Some(status) = words::status(event) {
         let _ = match event {
-            Event::Started(_) => service_manager::ready(&status),
-            Event::Summary(_) => service_manager::stopping(),
+            KeeperEvent::Started(_) => service_manager::ready(&status),
+            KeeperEvent::Summary(_) => service_manager::stopping(),
             // Not at READY=1: one that fails soon after its start is backed off from too.
-            Event::Synchronised(_) => service_manager::well(&status),
+            KeeperEvent::Synchronised(_) => service_manager::well(&status),
             _ => service_manager::status(&status),
         };
     }

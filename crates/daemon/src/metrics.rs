@@ -5,11 +5,11 @@ use std::path::Path;
 
 use disruptions::Kinds;
 use fleet::{Snapshot, Source};
-use keeper::ClockState;
-use keeper::event::Summary;
+use keeper::KeeperClockState;
+use keeper::event::KeeperSummary;
 use serde::Serialize;
 
-use crate::status::{ClockStatus, SourceStatus, Status};
+use crate::status::{ClockReport, DaemonStatus, SourceStatus};
 use crate::status_socket;
 
 /// Asks the daemon at this socket, and its reply as it came; nothing if there is none.
@@ -17,21 +17,21 @@ pub fn ask(socket: &Path) -> Option<(Snapshot, String)> {
     let reply = status_socket::ask(socket).ok()?;
     // One of another version may have words that mean something else.
     let unknown = || Snapshot { daemon_up: Some(true), ..Snapshot::default() };
-    let status: Option<Status> = serde_json::from_str(&reply).ok();
+    let status: Option<DaemonStatus> = serde_json::from_str(&reply).ok();
     Some((status.as_ref().map_or_else(unknown, Snapshot::from), reply))
 }
 
-impl From<&Status> for Snapshot {
-    fn from(Status { clock, sources, counts, disrupted_age_s, .. }: &Status) -> Self {
+impl From<&DaemonStatus> for Snapshot {
+    fn from(DaemonStatus { clock, sources, counts, disrupted_age_s, .. }: &DaemonStatus) -> Self {
         snapshot(clock, sources, counts, disrupted_age_s.clone())
     }
 }
 
 /// What a daemon knows of its clock.
 pub fn snapshot(
-    clock: &ClockStatus,
+    clock: &ClockReport,
     sources: &[SourceStatus],
-    counts: &Summary,
+    counts: &KeeperSummary,
     disrupted_age_s: BTreeMap<String, f64>,
 ) -> Snapshot {
     let seconds = |ns: i64| ns as f64 / 1e9;
@@ -54,8 +54,8 @@ pub fn snapshot(
     disruptions.extend(counts.disruptions.clone());
     Snapshot {
         daemon_up: Some(true),
-        synchronised: Some(clock.state != ClockState::Unsynchronised),
-        holdover: Some(clock.state == ClockState::Holdover),
+        synchronised: Some(clock.state != KeeperClockState::Unsynchronised),
+        holdover: Some(clock.state == KeeperClockState::Holdover),
         offset_s: clock.offset_ns.map(seconds),
         offset_bound_s: clock.bound_ns.map(unsigned),
         error_bound_s: error.map(|(offset_ns, bound_ns)| {

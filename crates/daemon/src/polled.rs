@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use facts::steering::chrony_config::smears;
 use keeper::event::Smearing;
-use keeper::{Announced, Scale, SourceKind};
+use keeper::{Announced, AnnouncedScale, SourceKind};
 use sources::phc::{PhcSource, Smear};
 use sources::unique::duplicate_of;
-use sources::{Host, NtpSource, Source as TimeSource, SourceError};
+use sources::{HostSource, NtpSource, Source as TimeSource, SourceError};
 use units::{LeapSecond, OffsetBound};
 
 /// A source, and whether it replies.
@@ -53,11 +53,11 @@ pub(crate) struct PollResult {
 
 /// The scale of a server where systems nearby smear, by the leap indicator of its last
 /// reply, and whether it has announced a leap second before.
-fn among_smeared(leap: Option<u8>, shows_utc: bool) -> Scale {
+fn among_smeared(leap: Option<u8>, shows_utc: bool) -> AnnouncedScale {
     match leap {
-        _ if shows_utc => Scale::Utc,
-        Some(0) => Scale::Smeared,
-        _ => Scale::Unknown,
+        _ if shows_utc => AnnouncedScale::Utc,
+        Some(0) => AnnouncedScale::Smeared,
+        _ => AnnouncedScale::Unknown,
     }
 }
 
@@ -188,13 +188,13 @@ impl Source {
         let leap = self.leap();
         self.shows_utc |= leap.is_some();
         let scale = match (&self.time, self.smearing()) {
-            (TimeSource::Rtc(_) | TimeSource::Host(_), _) => Scale::Unknown,
-            (_, Some(Smearing { is_certain: true, .. })) => Scale::Smeared,
-            (_, Some(_)) => Scale::Unknown,
+            (TimeSource::Rtc(_) | TimeSource::Host(_), _) => AnnouncedScale::Unknown,
+            (_, Some(Smearing { is_certain: true, .. })) => AnnouncedScale::Smeared,
+            (_, Some(_)) => AnnouncedScale::Unknown,
             (TimeSource::Ntp(server), _) if is_smeared_nearby => {
                 among_smeared(server.status().leap, self.shows_utc)
             }
-            _ => Scale::Utc,
+            _ => AnnouncedScale::Utc,
         };
         Announced { leap, scale }
     }
@@ -205,7 +205,7 @@ impl Source {
     }
 
     /// The host's channels, if this is they.
-    pub(crate) fn host_mut(&mut self) -> Option<&mut Host> {
+    pub(crate) fn host_mut(&mut self) -> Option<&mut HostSource> {
         match &mut self.time {
             TimeSource::Host(host) => Some(host),
             _ => None,
@@ -213,7 +213,7 @@ impl Source {
     }
 
     /// The host's channels, if this is they.
-    pub(crate) fn host(&self) -> Option<&Host> {
+    pub(crate) fn host(&self) -> Option<&HostSource> {
         match &self.time {
             TimeSource::Host(host) => Some(host),
             _ => None,

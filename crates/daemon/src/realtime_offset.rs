@@ -5,12 +5,12 @@
 //! puts all three back alike.
 
 use linux::adjtimex;
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use units::Bracket;
 
 /// How the clocks stand to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RealtimeOffset {
+pub(crate) struct ObservedRealtimeOffset {
     /// CLOCK_REALTIME minus CLOCK_BOOTTIME.
     realtime: Between,
     /// CLOCK_BOOTTIME minus CLOCK_MONOTONIC.
@@ -28,7 +28,7 @@ struct Between {
 
 /// What moved the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Moved {
+pub(crate) enum OffsetMove {
     /// A process set it.
     Set,
     /// The kernel carried out a leap second.
@@ -48,11 +48,11 @@ const TRIES: u32 = 4;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-impl RealtimeOffset {
+impl ObservedRealtimeOffset {
     /// As it is now; `None` where the time of day is out of range.
     pub(crate) fn now() -> Option<Self> {
-        let realtime = Between::read(Clock::Realtime, Clock::Boottime)?;
-        Some(Self { realtime, asleep: Between::read(Clock::Boottime, Clock::Monotonic)? })
+        let realtime = Between::read(LinuxClock::Realtime, LinuxClock::Boottime)?;
+        Some(Self { realtime, asleep: Between::read(LinuxClock::Boottime, LinuxClock::Monotonic)? })
     }
 
     /// After a step of our own, to the microsecond, rounded either way.
@@ -72,12 +72,12 @@ impl RealtimeOffset {
     }
 
     /// What moved the clock from this to `now`, if anything did.
-    pub(crate) fn moved_until(self, now: Self) -> Option<Moved> {
+    pub(crate) fn moved_until(self, now: Self) -> Option<OffsetMove> {
         if self.realtime.differs_from(now.realtime) {
             let is_leap = self.is_second_from(now) && leap_has_passed();
-            return Some(if is_leap { Moved::LeapSecond } else { Moved::Set });
+            return Some(if is_leap { OffsetMove::LeapSecond } else { OffsetMove::Set });
         }
-        self.asleep.differs_from(now.asleep).then_some(Moved::Suspend)
+        self.asleep.differs_from(now.asleep).then_some(OffsetMove::Suspend)
     }
 
     /// By how much the clock was moved from this to `now`, ns.
@@ -95,7 +95,7 @@ impl RealtimeOffset {
 
 /// Whether the kernel has carried one out.
 fn leap_has_passed() -> bool {
-    let unix_s = Clock::Realtime.read_ns().unwrap_or(0) / SECOND_NS.unsigned_abs();
+    let unix_s = LinuxClock::Realtime.read_ns().unwrap_or(0) / SECOND_NS.unsigned_abs();
     adjtimex::read().is_ok_and(|found| is_after_leap(found.state, unix_s))
 }
 
@@ -114,7 +114,7 @@ fn is_after_leap(state: i32, unix_s: u64) -> bool {
 }
 
 impl Between {
-    fn read(inner: Clock, outer: Clock) -> Option<Self> {
+    fn read(inner: LinuxClock, outer: LinuxClock) -> Option<Self> {
         let at = Bracket::tightest(TRIES, ENOUGH_NS, || {
             let before = outer.read_ns()?;
             let inner = inner.read_ns()?;
@@ -135,7 +135,7 @@ impl Between {
 }
 
 #[cfg(test)]
-impl RealtimeOffset {
+impl ObservedRealtimeOffset {
     /// As if the machine had slept for so long since.
     pub(crate) fn slept(self, for_ns: i64) -> Self {
         let asleep = Between { ns: self.asleep.ns + i128::from(for_ns), ..self.asleep };
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     const MINUTE_NS: i64 = 60_000_000_000;
-    const THEN: RealtimeOffset = RealtimeOffset {
+    const THEN: ObservedRealtimeOffset = ObservedRealtimeOffset {
         realtime: Between { ns: 1_795_000_000_000_000_000, bound_ns: 100 },
         asleep: Between { ns: 7_000_000_000, bound_ns: 100 },
     };
@@ -158,10 +158,10 @@ mod tests {
         assert_eq!(THEN.moved_until(THEN.moved_by(1_100)), None);
         assert_eq!(THEN.moved_by(1_100).moved_until(THEN), None);
         let other = THEN.moved_by(1_101);
-        assert_eq!(THEN.moved_until(other), Some(Moved::Set));
-        assert_eq!(other.moved_until(THEN), Some(Moved::Set));
+        assert_eq!(THEN.moved_until(other), Some(OffsetMove::Set));
+        assert_eq!(other.moved_until(THEN), Some(OffsetMove::Set));
         let set = THEN.moved_by(MINUTE_NS);
-        assert_eq!(THEN.moved_until(set), Some(Moved::Set));
+        assert_eq!(THEN.moved_until(set), Some(OffsetMove::Set));
         for rounded_ns in [-500, 500] {
             let ours = set.moved_by(rounded_ns);
             assert_eq!(THEN.stepped(MINUTE_NS).moved_until(ours), None);
@@ -169,10 +169,11 @@ mod tests {
             assert_eq!(THEN.stepped(MINUTE_NS).and(ours), ours);
         }
         // A step on top of that shows as well.
-        assert_eq!(THEN.moved_by(2 * MINUTE_NS).moved_until(set), Some(Moved::Set));
+        assert_eq!(THEN.moved_by(2 * MINUTE_NS).moved_until(set), Some(OffsetMove::Set));
         // Read by a thread that lost its CPU for a second each time.
         let ns = THEN.realtime.ns + 1_000_000_000;
-        let vague = RealtimeOffset { realtime: Between { ns, bound_ns: 1_000_000_000 }, ..THEN };
+        let vague =
+            ObservedRealtimeOffset { realtime: Between { ns, bound_ns: 1_000_000_000 }, ..THEN };
         assert_eq!((THEN.moved_until(vague), vague.moved_until(THEN)), (None, None));
         assert_eq!((THEN.and(vague), vague.and(THEN)), (THEN, THEN));
     }
@@ -182,8 +183,8 @@ mod tests {
     #[test]
     fn a_suspend_is_no_set() {
         let awake = THEN.slept(3600 * SECOND_NS);
-        assert_eq!(THEN.moved_until(awake), Some(Moved::Suspend));
-        assert_eq!(THEN.moved_until(awake.moved_by(MINUTE_NS)), Some(Moved::Set));
+        assert_eq!(THEN.moved_until(awake), Some(OffsetMove::Suspend));
+        assert_eq!(THEN.moved_until(awake.moved_by(MINUTE_NS)), Some(OffsetMove::Set));
     }
 
     #[test]
@@ -214,7 +215,9 @@ mod tests {
 
     #[test]
     fn a_clock_that_nobody_sets_does_not_differ() {
-        let then = RealtimeOffset::now().unwrap();
-        assert!((0..1000).all(|_| then.moved_until(RealtimeOffset::now().unwrap()).is_none()));
+        let then = ObservedRealtimeOffset::now().unwrap();
+        assert!(
+            (0..1000).all(|_| then.moved_until(ObservedRealtimeOffset::now().unwrap()).is_none())
+        );
     }
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use facts::steering::TimeKeeperKind;
 use inspect::sampler::ProbePaths;
 use keeper::{Corrector, Policy};
-use sources::chronyd_client::Address;
+use sources::chronyd_client::ChronydAddress;
 use sources::phc::PhcSpec;
 use sources::unique::duplicate_of;
-use sources::{NtpServer, SourceError};
+use sources::{NtpPeer, SourceError};
 
 use crate::error::DaemonError;
 use crate::gate::control_groups::GateEntry;
@@ -136,7 +136,7 @@ impl DiscoveredSource {
 pub struct ChronydSettings {
     /// Send it `makestep` where a step is due: at this address, or at
     /// chronyc's default.
-    pub makestep: Option<Option<Address>>,
+    pub makestep: Option<Option<ChronydAddress>>,
     /// Feed the selected source to its SOCK reference clock here.
     pub feed: Option<PathBuf>,
 }
@@ -217,7 +217,7 @@ impl Settings {
 /// # Errors
 /// A server is named twice, as far as that shows before names are resolved.
 fn unique_servers(servers: &[String]) -> Result<(), DaemonError> {
-    let named = |server: &String| (format!("ntp {server}"), NtpServer::address_in(server));
+    let named = |server: &String| (format!("ntp {server}"), NtpPeer::address_in(server));
     let named: Vec<_> = servers.iter().map(named).collect();
     for (index, (later, address)) in named.iter().enumerate() {
         let mut before = named.iter().take(index);

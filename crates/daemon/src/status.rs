@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use facts::steering::TimeKeeper;
-use keeper::event::{Event, Line, Summary};
-use keeper::{ClockState, RtcView, SourceKind, SourceState, SourceView, View};
+use keeper::event::{KeeperEvent, KeeperSummary, Line};
+use keeper::{KeeperClockState, KeeperView, RtcView, SourceKind, SourceState, SourceView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::OffsetBound;
@@ -14,7 +14,7 @@ use crate::words;
 /// What a daemon knows now. Offsets are what to add to the clock, ns: positive
 /// where the clock is behind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Status {
+pub struct DaemonStatus {
     /// The daemon's version.
     pub version: String,
     /// Its process.
@@ -26,7 +26,7 @@ pub struct Status {
     /// How long it has run, s, by CLOCK_MONOTONIC.
     pub running_s: f64,
     /// The clock.
-    pub clock: ClockStatus,
+    pub clock: ClockReport,
     /// The sources, the best kind first.
     pub sources: Vec<SourceStatus>,
     /// Another daemon that disciplines the clock, and its systemd unit where that is
@@ -46,7 +46,7 @@ pub struct Status {
     pub recent: VecDeque<Recent>,
     /// How often what happened and was done, since it was started.
     #[serde(default)]
-    pub counts: Summary,
+    pub counts: KeeperSummary,
     /// How long ago the last disruption of each kind was reported, s: what is counted
     /// shows nothing new to who was away meanwhile, as the machine was.
     #[serde(default)]
@@ -55,9 +55,9 @@ pub struct Status {
 
 /// The clock, as the daemon and the kernel have it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ClockStatus {
+pub struct ClockReport {
     /// Its state.
-    pub state: ClockState,
+    pub state: KeeperClockState,
     /// The selected source.
     pub selected: Option<String>,
     /// The offset that the sources which agree have together, ns.
@@ -68,9 +68,9 @@ pub struct ClockStatus {
     pub kernel: Option<KernelStatus>,
 }
 
-impl ClockStatus {
+impl ClockReport {
     /// As the keeper has it; these are its sources.
-    pub fn new(view: &View, sources: &[SourceStatus], kernel: Option<KernelStatus>) -> Self {
+    pub fn new(view: &KeeperView, sources: &[SourceStatus], kernel: Option<KernelStatus>) -> Self {
         let (selected, together) = view.selected.unzip();
         Self {
             state: view.clock,
@@ -219,25 +219,25 @@ pub(crate) struct Recents {
 impl Recents {
     /// Keeps what happened to the clock, or was done to it or not.
     pub(crate) fn note(&mut self, line: &Line, now_ns: u64) {
-        if let Event::Disruption(disruption) = &line.event {
+        if let KeeperEvent::Disruption(disruption) = &line.event {
             self.disrupted_ns.insert(disruption.kinds.to_string(), now_ns);
         }
         if !matches!(
             line.event,
-            Event::Disruption(_)
-                | Event::HostResumed
-                | Event::Corrected(_)
-                | Event::Failed { .. }
-                | Event::Cancelled { .. }
-                | Event::Refused { .. }
-                | Event::DaemonBeside { .. }
-                | Event::TickReset { .. }
-                | Event::LeapSecond { .. }
-                | Event::WrongRate { .. }
-                | Event::ReloadRefused { .. }
-                | Event::GateClosed { .. }
-                | Event::GateOpened { .. }
-                | Event::GateFailed { .. }
+            KeeperEvent::Disruption(_)
+                | KeeperEvent::HostResumed
+                | KeeperEvent::Corrected(_)
+                | KeeperEvent::Failed { .. }
+                | KeeperEvent::Cancelled { .. }
+                | KeeperEvent::Refused { .. }
+                | KeeperEvent::DaemonBeside { .. }
+                | KeeperEvent::TickReset { .. }
+                | KeeperEvent::LeapSecond { .. }
+                | KeeperEvent::WrongRate { .. }
+                | KeeperEvent::ReloadRefused { .. }
+                | KeeperEvent::GateClosed { .. }
+                | KeeperEvent::GateOpened { .. }
+                | KeeperEvent::GateFailed { .. }
         ) {
             return;
         }
@@ -275,7 +275,7 @@ mod tests {
         let mut recents = Recents::default();
         let line = |event| Line { at_unix_ns: None, at_monotonic_ns: 0, event };
         let mut note = |event| recents.note(&line(event), 0);
-        note(Event::HostResumed);
+        note(KeeperEvent::HostResumed);
         let basis = Basis {
             by_ns: 5,
             bound_ns: 1,
@@ -285,14 +285,14 @@ mod tests {
             cause: None,
         };
         for _ in 0..100 {
-            note(Event::Refused { basis: basis.clone(), why: Refusal::Contradiction });
-            note(Event::SourceReachable { source: "ntp a".into() });
+            note(KeeperEvent::Refused { basis: basis.clone(), why: Refusal::Contradiction });
+            note(KeeperEvent::SourceReachable { source: "ntp a".into() });
         }
         let events =
             |of: &Recents| of.lines.iter().map(|one| one.event.clone()).collect::<Vec<_>>();
         assert_eq!(events(&recents), ["host", "refused"]);
         for _ in 0..100 {
-            recents.note(&line(Event::HostResumed), 0);
+            recents.note(&line(KeeperEvent::HostResumed), 0);
         }
         assert_eq!(events(&recents), ["host"; MOST_RECENT]);
     }

@@ -3,7 +3,7 @@
 //!
 //! # Protocol
 //! A client sends [`REQUEST`], in one piece, and reads a JSON document until the
-//! end of the stream: the [`crate::status::Status`], or `{"error": "…"}` where the request
+//! end of the stream: the [`crate::status::DaemonStatus`], or `{"error": "…"}` where the request
 //! was another.
 //!
 //! # Bounds

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use facts::steering::TimeKeeperKind;
 use instruments::duration;
-use sources::NtpServer;
-use sources::chronyd_client::Address;
+use sources::NtpPeer;
+use sources::chronyd_client::ChronydAddress;
 
 use crate::settings::{ChronydSettings, DiscoveredSource};
 
@@ -76,7 +76,7 @@ impl FromIterator<Chrony> for ChronydSettings {
         for way in ways {
             match way {
                 Chrony::Sock(path) => settings.feed = Some(path),
-                Chrony::Makestep(path) => settings.makestep = Some(path.map(Address::Unix)),
+                Chrony::Makestep(path) => settings.makestep = Some(path.map(ChronydAddress::Unix)),
             }
         }
         settings
@@ -101,7 +101,7 @@ impl FromStr for DiscoveredSource {
 /// # Errors
 /// It is no such name.
 pub fn server(text: &str) -> Result<String, String> {
-    match NtpServer::check_name(text) {
+    match NtpPeer::check_name(text) {
         Ok(()) => Ok(text.to_owned()),
         Err(why) => {
             Err(format!("expected HOST, HOST:PORT or [ADDRESS]:PORT, found {text:?}: {why}"))

@@ -6,26 +6,26 @@ use disruptions::text::{self as disruption, DAY_S, time_of_day};
 use facts::steering::TimeKeeperKind;
 use facts::text::printable;
 use instruments::figures::{count, signed, time};
-use keeper::event::{Basis, Corrected, Event, Method, Started, Summary};
-use keeper::{Cause, Corrector, GateCause, GateOpening, Policy, Refusal};
+use keeper::event::{Basis, Corrected, CorrectionMethod, KeeperEvent, KeeperStart, KeeperSummary};
+use keeper::{CorrectionCause, Corrector, GateCause, GateOpening, Policy, Refusal};
 use units::calendar::{self, Date};
 
 /// An event in one line, however long: `step: +2.000 s, selected source …`.
-pub fn one_line(event: &Event) -> String {
+pub fn one_line(event: &KeeperEvent) -> String {
     let (kind, message) = describe(event);
     printable(&format!("{kind}: {}", message.join("; ")))
 }
 
 /// The status after an event, in one line; `None` where it has not changed.
-pub fn status(event: &Event) -> Option<String> {
+pub fn status(event: &KeeperEvent) -> Option<String> {
     match event {
-        Event::Started(started) | Event::Reloaded(started) => {
+        KeeperEvent::Started(started) | KeeperEvent::Reloaded(started) => {
             Some(format!("sources: {}", started.sources.join(", ")))
         }
-        Event::Disruption(_)
-        | Event::HostResumed
-        | Event::HostMessageRejected { .. }
-        | Event::Cancelled { .. } => None,
+        KeeperEvent::Disruption(_)
+        | KeeperEvent::HostResumed
+        | KeeperEvent::HostMessageRejected { .. }
+        | KeeperEvent::Cancelled { .. } => None,
         _ => {
             let (kind, message) = describe(event);
             Some(format!("{kind}: {}", message.first()?))
@@ -34,46 +34,48 @@ pub fn status(event: &Event) -> Option<String> {
 }
 
 /// The kind of an event, and its message, line by line.
-pub fn describe(event: &Event) -> (String, Vec<String>) {
+pub fn describe(event: &KeeperEvent) -> (String, Vec<String>) {
     let (kind, message) = match event {
-        Event::Started(started) => ("started", self::start(started)),
-        Event::Disruption(disruption) => ("disruption", disruption::lines(disruption)),
-        Event::HostResumed => ("host", vec!["resumed".into()]),
-        Event::HostMessageRejected { why } => ("host message rejected", vec![why.clone()]),
-        Event::SourceUnreachable { source, why } => {
+        KeeperEvent::Started(started) => ("started", self::start(started)),
+        KeeperEvent::Disruption(disruption) => ("disruption", disruption::lines(disruption)),
+        KeeperEvent::HostResumed => ("host", vec!["resumed".into()]),
+        KeeperEvent::HostMessageRejected { why } => ("host message rejected", vec![why.clone()]),
+        KeeperEvent::SourceUnreachable { source, why } => {
             ("source unreachable", vec![with_source(source, why)])
         }
-        Event::SourceReachable { source } => ("source reachable", vec![source.clone()]),
-        Event::Corrected(corrected) => (name(corrected.how), self::correction(corrected)),
-        Event::Failed { how, by_ns, why } => {
+        KeeperEvent::SourceReachable { source } => ("source reachable", vec![source.clone()]),
+        KeeperEvent::Corrected(corrected) => (name(corrected.how), self::correction(corrected)),
+        KeeperEvent::Failed { how, by_ns, why } => {
             return (format!("{} failed", name(*how)), vec![format!("{}: {why}", amount(*by_ns))]);
         }
-        Event::Cancelled { how, by_ns } => {
+        KeeperEvent::Cancelled { how, by_ns } => {
             let message = format!("{}: another process set the clock", amount(*by_ns));
             return (format!("{} cancelled", name(*how)), vec![message]);
         }
-        Event::Refused { basis, why } => ("refused", vec![refusal(*why), offset(basis)]),
-        Event::DaemonBeside { daemon: Some(daemon), unit } => {
+        KeeperEvent::Refused { basis, why } => ("refused", vec![refusal(*why), offset(basis)]),
+        KeeperEvent::DaemonBeside { daemon: Some(daemon), unit } => {
             let unit = unit.as_ref().map_or(String::new(), |unit| format!(" ({unit})"));
             let daemon = process(*daemon);
             ("beside", vec![format!("{daemon}{unit} disciplines the clock; only steps")])
         }
-        Event::DaemonBeside { daemon: None, .. } => {
+        KeeperEvent::DaemonBeside { daemon: None, .. } => {
             ("alone", vec!["no other daemon disciplines the clock now".into()])
         }
-        Event::TickReset { tick_us, frequency_ppm } => {
+        KeeperEvent::TickReset { tick_us, frequency_ppm } => {
             ("tick reset", vec![tick(*tick_us, *frequency_ppm)])
         }
-        Event::FrequencyFile { why } => ("frequency file", vec![why.clone()]),
-        Event::LeapSecond { by_s, dry_run } => ("leap second", vec![leap(*by_s, *dry_run)]),
-        Event::WrongRate { ppm } => ("wrong rate", wrong_rate(*ppm)),
-        Event::Synchronised(basis) => ("synchronised", vec![offset(basis)]),
-        Event::GateClosed { cause, groups } => ("gate closed", vec![closing(*cause, *groups)]),
-        Event::GateOpened { why, held_ns } => ("gate opened", vec![opening(*why, *held_ns)]),
-        Event::GateFailed { why } => ("gate failed", vec![why.clone()]),
-        Event::Reloaded(now) => ("reloaded", self::start(now)),
-        Event::ReloadRefused { why } => ("reload refused", vec![why.clone()]),
-        Event::Summary(summary) => ("summary", self::summary(summary)),
+        KeeperEvent::FrequencyFile { why } => ("frequency file", vec![why.clone()]),
+        KeeperEvent::LeapSecond { by_s, dry_run } => ("leap second", vec![leap(*by_s, *dry_run)]),
+        KeeperEvent::WrongRate { ppm } => ("wrong rate", wrong_rate(*ppm)),
+        KeeperEvent::Synchronised(basis) => ("synchronised", vec![offset(basis)]),
+        KeeperEvent::GateClosed { cause, groups } => {
+            ("gate closed", vec![closing(*cause, *groups)])
+        }
+        KeeperEvent::GateOpened { why, held_ns } => ("gate opened", vec![opening(*why, *held_ns)]),
+        KeeperEvent::GateFailed { why } => ("gate failed", vec![why.clone()]),
+        KeeperEvent::Reloaded(now) => ("reloaded", self::start(now)),
+        KeeperEvent::ReloadRefused { why } => ("reload refused", vec![why.clone()]),
+        KeeperEvent::Summary(summary) => ("summary", self::summary(summary)),
     };
     (kind.to_owned(), message)
 }
@@ -110,7 +112,7 @@ fn with_source(source: &str, why: &str) -> String {
     if why.contains(place) { why.to_owned() } else { format!("{source}: {why}") }
 }
 
-fn start(started: &Started) -> Vec<String> {
+fn start(started: &KeeperStart) -> Vec<String> {
     let each = disruption::span(started.interval_s);
     let mut message = vec![format!("sampling every {each}; times are UTC")];
     message.extend(started.dry_run.then(|| "dry run: nothing is corrected".to_owned()));
@@ -191,11 +193,11 @@ fn correction(corrected: &Corrected) -> Vec<String> {
     let basis = &corrected.basis;
     let would = match (corrected.dry_run, corrected.how) {
         (false, _) => "",
-        (true, Method::Makestep) => "would request it, offset ",
+        (true, CorrectionMethod::Makestep) => "would request it, offset ",
         (true, _) => "would correct by ",
     };
     let mut message = vec![format!("{would}{}, {}", amount(basis.by_ns), selected(basis))];
-    if let (Method::Step | Method::Makestep, Some(before), Some(after)) =
+    if let (CorrectionMethod::Step | CorrectionMethod::Makestep, Some(before), Some(after)) =
         (corrected.how, corrected.before_unix_ns, corrected.after_unix_ns)
     {
         message.push(format!("from {}", date_and_time(before)));
@@ -221,13 +223,13 @@ fn selected(basis: &Basis) -> String {
     format!("selected source {} ± {bound}{votes}{cause}", basis.source)
 }
 
-fn cause(cause: Cause) -> String {
+fn cause(cause: CorrectionCause) -> String {
     match cause {
-        Cause::Start => "startup".into(),
-        Cause::HostResumed => "the host resumed this machine".into(),
-        Cause::GateWaits => "the gate waits for a right clock".into(),
-        Cause::Disruption(kinds) => kinds.to_string(),
-        Cause::SourceMoved(_) => "the offset from the source changed".into(),
+        CorrectionCause::Start => "startup".into(),
+        CorrectionCause::HostResumed => "the host resumed this machine".into(),
+        CorrectionCause::GateWaits => "the gate waits for a right clock".into(),
+        CorrectionCause::Disruption(kinds) => kinds.to_string(),
+        CorrectionCause::SourceMoved(_) => "the offset from the source changed".into(),
     }
 }
 
@@ -277,7 +279,7 @@ pub(crate) fn refusal(refusal: Refusal) -> String {
     }
 }
 
-fn summary(summary: &Summary) -> Vec<String> {
+fn summary(summary: &KeeperSummary) -> Vec<String> {
     let mut message = vec![
         format!(
             "ran {}: {}; {}, {}",
@@ -307,11 +309,11 @@ fn quantity(number: u64, one: &str, more: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { more })
 }
 
-fn name(how: Method) -> &'static str {
+fn name(how: CorrectionMethod) -> &'static str {
     match how {
-        Method::Step => "step",
-        Method::Slew => "slew",
-        Method::Makestep => "makestep",
+        CorrectionMethod::Step => "step",
+        CorrectionMethod::Slew => "slew",
+        CorrectionMethod::Makestep => "makestep",
     }
 }
 

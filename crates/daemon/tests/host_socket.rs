@@ -5,9 +5,11 @@ use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use daemon::{Daemon, DaemonError, DiscoveredSource, Settings};
-use keeper::event::{Event, Method};
-use linux::wait::{Signals, Wait};
-use wire::hosttime::{Answer, EARLIEST_NS, Frame, HostClock, Leap, Reason, Scale};
+use keeper::event::{CorrectionMethod, KeeperEvent};
+use linux::wait::{Signals, WaitUntil};
+use wire::hosttime::{
+    EARLIEST_NS, FrameLeap, FrameScale, HostClock, HostTimeFrame, Reason, TimeAnswer,
+};
 
 fn settings() -> Settings {
     let mut settings = Settings::default();
@@ -25,7 +27,9 @@ fn a_hosts_time_is_what_it_would_step_by() {
     let mut settings = settings();
     settings.sources.host_socket = Some(path.clone());
     let mut daemon = Daemon::new(settings).unwrap();
-    let Event::Started(started) = daemon.started().event else { panic!("not the first line") };
+    let KeeperEvent::Started(started) = daemon.started().event else {
+        panic!("not the first line")
+    };
     assert_eq!(started.sources, [format!("host {}", path.display())]);
 
     let host = UnixDatagram::unbound().unwrap();
@@ -35,20 +39,24 @@ fn a_hosts_time_is_what_it_would_step_by() {
     let time = format!("time {:.9} +- 0.5", now.as_secs_f64() + 60.0);
     host.send_to(time.as_bytes(), &path).unwrap();
     let mut events = Vec::new();
-    let wait = Wait::new(Signals::ending().unwrap());
+    let wait = WaitUntil::new(Signals::ending().unwrap());
     let summary = daemon.run(wait, |line| events.push(line.event)).unwrap();
-    let of = |wanted: fn(&Event) -> bool| events.iter().filter(|event| wanted(event)).count();
-    assert_eq!(of(|event| matches!(event, Event::HostMessageRejected { .. })), 1, "{events:?}");
-    assert_eq!(of(|event| matches!(event, Event::HostResumed)), 1, "{events:?}");
+    let of = |wanted: fn(&KeeperEvent) -> bool| events.iter().filter(|event| wanted(event)).count();
+    assert_eq!(
+        of(|event| matches!(event, KeeperEvent::HostMessageRejected { .. })),
+        1,
+        "{events:?}"
+    );
+    assert_eq!(of(|event| matches!(event, KeeperEvent::HostResumed)), 1, "{events:?}");
     let step = events.iter().find_map(|event| match event {
-        Event::Corrected(corrected) => Some(corrected),
+        KeeperEvent::Corrected(corrected) => Some(corrected),
         _ => None,
     });
     let step = step.unwrap();
-    assert_eq!((step.how, step.dry_run), (Method::Step, true));
+    assert_eq!((step.how, step.dry_run), (CorrectionMethod::Step, true));
     assert!(step.basis.by_ns.abs_diff(60_000_000_000) <= step.basis.bound_ns, "{step:?}");
     assert_eq!((summary.steps, summary.replies), (1, 1));
-    assert!(matches!(events.last(), Some(Event::Summary(last)) if *last == summary));
+    assert!(matches!(events.last(), Some(KeeperEvent::Summary(last)) if *last == summary));
 }
 
 #[test]
@@ -59,7 +67,7 @@ fn without_a_source_it_does_not_start_and_without_a_reply_it_fails() {
     settings.sources.host_socket = Some(folder.path().join("host.sock"));
     settings.duration = Some(Duration::from_millis(1));
     let mut daemon = Daemon::new(settings).unwrap();
-    let wait = Wait::new(Signals::ending().unwrap());
+    let wait = WaitUntil::new(Signals::ending().unwrap());
     assert!(matches!(daemon.run(wait, |_| {}), Err(DaemonError::NoReply)));
 }
 
@@ -67,22 +75,24 @@ fn without_a_source_it_does_not_start_and_without_a_reply_it_fails() {
 /// time is a minute ahead of this machine's, if that has a date.
 fn answer_for_a_second(agent: &UnixDatagram) -> u32 {
     agent.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-    agent.send(&Frame::Notice(Reason::Restored).encode()).unwrap();
+    agent.send(&HostTimeFrame::Notice(Reason::Restored).encode()).unwrap();
     let host_ns = || {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         u64::try_from(now.as_nanos()).unwrap().max(EARLIEST_NS) + 60_000_000_000
     };
     let (bound_ns, tai_offset_s) = (Some(1_000), None);
-    let (scale, leap, is_smeared) = (Scale::Utc, Leap::None, false);
+    let (scale, leap, is_smeared) = (FrameScale::Utc, FrameLeap::None, false);
     let clock = HostClock { bound_ns, scale, leap, is_smeared, tai_offset_s };
     let mut answered = 0;
     let mut bytes = [0; wire::hosttime::FRAME_BYTES];
     while agent.recv(&mut bytes).is_ok() {
         let received_ns = host_ns();
-        let Ok(Frame::Request { nonce, sent_ns }) = Frame::parse(&bytes) else { panic!() };
+        let Ok(HostTimeFrame::Request { nonce, sent_ns }) = HostTimeFrame::parse(&bytes) else {
+            panic!()
+        };
         let times = (received_ns, host_ns());
-        let answer = Answer::to((nonce, sent_ns), Reason::Restored, times, clock);
-        agent.send(&Frame::Answer(answer).encode()).unwrap();
+        let answer = TimeAnswer::new((nonce, sent_ns), Reason::Restored, times, clock);
+        agent.send(&HostTimeFrame::Answer(answer).encode()).unwrap();
         answered += 1;
     }
     answered
@@ -102,12 +112,12 @@ fn a_host_that_is_asked_is_right_within_the_way_to_it() {
     agent.connect(&path).unwrap();
     let host = std::thread::spawn(move || answer_for_a_second(&agent));
     let mut events = Vec::new();
-    let wait = Wait::new(Signals::ending().unwrap());
+    let wait = WaitUntil::new(Signals::ending().unwrap());
     daemon.run(wait, |line| events.push(line.event)).unwrap();
     assert_eq!(host.join().unwrap(), wire::hosttime::ROUNDS);
-    assert!(events.iter().any(|event| matches!(event, Event::HostResumed)), "{events:?}");
+    assert!(events.iter().any(|event| matches!(event, KeeperEvent::HostResumed)), "{events:?}");
     let step = events.iter().find_map(|event| match event {
-        Event::Corrected(corrected) => Some(corrected.basis.clone()),
+        KeeperEvent::Corrected(corrected) => Some(corrected.basis.clone()),
         _ => None,
     });
     let step = step.unwrap();

@@ -6,19 +6,19 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use daemon::status::{NextAction, Status};
+use daemon::status::{DaemonStatus, NextAction};
 use daemon::{Daemon, configuration, status_socket};
-use keeper::event::Event;
-use keeper::{ClockState, SourceState};
-use linux::wait::{Signals, Wait};
+use keeper::event::KeeperEvent;
+use keeper::{KeeperClockState, SourceState};
+use linux::wait::{Signals, WaitUntil};
 use signal_hook::consts::{SIGHUP, SIGTERM};
 use signal_hook::low_level::raise;
 
-fn ask(socket: &Path) -> Status {
+fn ask(socket: &Path) -> DaemonStatus {
     serde_json::from_str(&status_socket::ask(socket).unwrap()).unwrap()
 }
 
-fn until(socket: &Path, is_so: impl Fn(&Status) -> bool) -> Status {
+fn until(socket: &Path, is_so: impl Fn(&DaemonStatus) -> bool) -> DaemonStatus {
     let begun = Instant::now();
     loop {
         let status = ask(socket);
@@ -49,7 +49,7 @@ fn it_says_what_it_knows_and_takes_good_settings_alone() {
     change(&mut settings);
     // If what asks panics, nobody ends it.
     settings.duration = Some(Duration::from_secs(60));
-    let wait = Wait::new(Signals::of_a_daemon().unwrap());
+    let wait = WaitUntil::new(Signals::of_a_daemon().unwrap());
 
     // It listens from now on.
     let mut daemon = Daemon::new(settings).unwrap().reloading(at("parachrond.toml"), false, change);
@@ -58,7 +58,7 @@ fn it_says_what_it_knows_and_takes_good_settings_alone() {
         let first = until(&path, |_| true);
         assert_eq!(
             (first.clock.state, first.next.action),
-            (ClockState::Unsynchronised, NextAction::Wait)
+            (KeeperClockState::Unsynchronised, NextAction::Wait)
         );
         assert_eq!(first.sources[0].state, SourceState::Unreachable);
         assert!(first.dry_run && first.clock.kernel.is_some());
@@ -74,7 +74,7 @@ fn it_says_what_it_knows_and_takes_good_settings_alone() {
         fs::write(&file, "tolerence = '1s'").unwrap();
         raise(SIGHUP).unwrap();
         let is_refused =
-            |status: &Status| status.recent.iter().any(|one| one.event == "reload refused");
+            |status: &DaemonStatus| status.recent.iter().any(|one| one.event == "reload refused");
         until(&path, is_refused);
         fs::write(&file, text("tolerance = '5ms'\nntp = ['127.0.0.1:9']\n")).unwrap();
         raise(SIGHUP).unwrap();
@@ -92,14 +92,14 @@ fn it_says_what_it_knows_and_takes_good_settings_alone() {
     let refused: Vec<_> = events
         .iter()
         .filter_map(|event| match event {
-            Event::ReloadRefused { why } => Some(why),
+            KeeperEvent::ReloadRefused { why } => Some(why),
             _ => None,
         })
         .collect();
     assert_eq!(refused.len(), 1, "{events:?}");
     assert!(refused[0].contains("parachrond.toml:1:1: unknown key \"tolerence\""), "{refused:?}");
     let reloaded = events.iter().find_map(|event| match event {
-        Event::Reloaded(now) => Some(now),
+        KeeperEvent::Reloaded(now) => Some(now),
         _ => None,
     });
     assert_eq!(reloaded.unwrap().policy.tolerance_ns, 5_000_000);

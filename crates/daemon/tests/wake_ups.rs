@@ -10,9 +10,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use daemon::{Daemon, DiscoveredSource, Settings};
 use linux::counter::{Counter, CpuCounter};
-use linux::wait::{Signals, Wait};
+use linux::wait::{Signals, WaitUntil};
 use pvclock::Nanos;
-use pvclock::vmclock::{ClockStatus, CounterId, TimeType, VmClockFlags, VmClockInfo};
+use pvclock::vmclock::{CounterId, TimeType, VmClockFlags, VmClockInfo, VmClockStatus};
 
 /// Samples by default, in `RAN`.
 const SAMPLES: u64 = 8;
@@ -38,8 +38,8 @@ fn page() -> VmClockInfo {
         counter_id: CounterId::NATIVE,
         time_type: TimeType::UTC,
         seq_count: 2,
-        flags: VmClockFlags::TIME_MAX_ERROR_VALID.with(VmClockFlags::PERIOD_MAX_ERROR_VALID),
-        clock_status: ClockStatus::SYNCHRONISED,
+        flags: VmClockFlags::TIME_MAX_ERROR_VALID.union(VmClockFlags::PERIOD_MAX_ERROR_VALID),
+        clock_status: VmClockStatus::SYNCHRONISED,
         counter_value: to,
         // In units of 2^-64 s, times 2^20.
         period: (2.0_f64.powi(84) / hz) as u64,
@@ -74,7 +74,7 @@ fn run(folder: &Path, change: impl Fn(&mut Settings), before: impl Fn()) -> [u64
     change(&mut settings);
     let mut daemon = Daemon::new(settings).unwrap();
     before();
-    let wait = Wait::new(Signals::ending().unwrap());
+    let wait = WaitUntil::new(Signals::ending().unwrap());
     let from = woken();
     let summary = daemon.run(wait, |_| {}).unwrap();
     assert!(summary.replies > 0, "{summary:?}");

@@ -23,7 +23,7 @@ pub struct Happened {
 #[non_exhaustive]
 pub enum Event {
     /// The kvm-clock page was updated.
-    PageUpdate(PageUpdate),
+    PageUpdate(ObservedPageUpdate),
     /// The kvm-clock page became readable.
     PageAppeared {
         /// What it holds.
@@ -102,7 +102,7 @@ impl LateCause {
 
 /// An update of the kvm-clock page.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct PageUpdate {
+pub struct ObservedPageUpdate {
     /// Updates since the last event, by the version; null where it went back.
     pub updates: Option<u32>,
     /// The page's version now.
@@ -129,12 +129,8 @@ pub struct FieldChange {
     pub after: i128,
 }
 
-impl PageUpdate {
-    pub(crate) fn new(
-        update: &page::PageUpdate,
-        now: &TimeInfo,
-        since_last_ns: Option<u64>,
-    ) -> Self {
+impl ObservedPageUpdate {
+    pub(crate) fn new(update: &page::PageStep, now: &TimeInfo, since_last_ns: Option<u64>) -> Self {
         Self {
             updates: update.updates,
             version: now.version,

@@ -13,15 +13,15 @@ use std::time::Duration;
 use facts::Sample;
 use facts::steering::Adjtimex;
 
-use crate::steering::{self, Steering};
+use crate::steering::{self, ObservedSteering};
 use crate::{Disruption, Event, Evidence, Happened, Kind};
-use clocks::{Clocks, Reference};
+use clocks::{ClockOffsets, ObserverReference};
 use gathering::Gathering;
 use lateness::Lateness;
 use noticed::{Elapsed, Noticed};
 use notifications::Notifications;
-use page::Page;
-use rtc::Rtc;
+use page::ObservedPage;
+use rtc::ObservedRtc;
 
 /// In a longer interval between samples a slew may begin and end undetected,
 /// ns: chronyd's shortest last a second.
@@ -46,11 +46,11 @@ pub struct Observer {
     /// What the caller spent on other work since the last sample.
     busy: Duration,
     last: Option<Sample>,
-    clocks: Clocks,
-    steering: Option<Steering>,
-    page: Page,
+    clocks: ClockOffsets,
+    steering: Option<ObservedSteering>,
+    page: ObservedPage,
     lateness: Lateness,
-    rtc: Rtc,
+    rtc: ObservedRtc,
     notifications: Notifications,
     gathering: Gathering,
 }
@@ -62,11 +62,11 @@ impl Observer {
             interval,
             busy: Duration::ZERO,
             last: None,
-            clocks: Clocks::new(),
+            clocks: ClockOffsets::new(),
             steering: None,
-            page: Page::default(),
+            page: ObservedPage::default(),
             lateness: Lateness::default(),
-            rtc: Rtc::default(),
+            rtc: ObservedRtc::default(),
             notifications: Notifications::default(),
             gathering: Gathering::default(),
         }
@@ -115,7 +115,7 @@ impl Observer {
         let reference = self.reference(&sample);
         self.clocks.observe(&sample, (&last, reference), elapsed, &mut noticed);
         let steering = self.observe_steering(&sample, elapsed, &mut noticed);
-        let steered = self.steering.as_ref().map(Steering::last);
+        let steered = self.steering.as_ref().map(ObservedSteering::last);
         let rtc_was_compared = self.rtc.observe(&sample, steered, &mut noticed);
         self.notifications.observe(&sample, &mut noticed);
 
@@ -140,16 +140,16 @@ impl Observer {
         self.lateness.begin(&sample);
         let reference = self.reference(&sample);
         self.clocks.begin(&sample, reference);
-        self.steering = sample.adjtimex.known().cloned().map(Steering::new);
+        self.steering = sample.adjtimex.value().cloned().map(ObservedSteering::new);
         self.rtc.observe(&sample, None, &mut nothing);
         self.notifications.observe(&sample, &mut nothing);
         self.last = Some(sample);
         Observed::default()
     }
 
-    fn reference(&self, sample: &Sample) -> Reference {
+    fn reference(&self, sample: &Sample) -> ObserverReference {
         let (scale, no_step_ns) = (self.page.scale(), self.page.no_step_ns());
-        Reference { cpu: sample.cpu, scale, no_step_ns }
+        ObserverReference { cpu: sample.cpu, scale, no_step_ns }
     }
 
     /// Ends the observation: what is left is classified without more samples.
@@ -168,9 +168,9 @@ impl Observer {
         elapsed: Elapsed,
         noticed: &mut Noticed,
     ) -> Option<Disruption> {
-        let state: &Adjtimex = sample.adjtimex.known()?;
+        let state: &Adjtimex = sample.adjtimex.value()?;
         let Some(steering) = &mut self.steering else {
-            self.steering = Some(Steering::new(state.clone()));
+            self.steering = Some(ObservedSteering::new(state.clone()));
             return None;
         };
         if elapsed.ns > SLEW_SEEN_NS {

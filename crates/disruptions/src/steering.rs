@@ -91,12 +91,12 @@ pub fn bits(status: u32) -> Vec<String> {
 
 /// Follows adjtimex.
 #[derive(Debug, Clone)]
-pub(crate) struct Steering {
+pub(crate) struct ObservedSteering {
     last: Adjtimex,
     reported_offset_ns: i64,
 }
 
-impl Steering {
+impl ObservedSteering {
     pub(crate) fn new(state: Adjtimex) -> Self {
         Self { reported_offset_ns: state.offset_ns, last: state }
     }
@@ -172,14 +172,14 @@ mod tests {
 
     #[test]
     fn growing_errors_are_no_change() {
-        let mut steering = Steering::new(calm());
+        let mut steering = ObservedSteering::new(calm());
         let state = Adjtimex { max_error_us: 1500, estimated_error_us: 900, ..calm() };
         assert_eq!(steering.observe(state), []);
     }
 
     #[test]
     fn an_offset_is_reported_after_a_large_enough_change() {
-        let mut steering = Steering::new(calm());
+        let mut steering = ObservedSteering::new(calm());
         let reported: Vec<usize> = [60_000, 120_000, 180_000, 30_000, 10_000]
             .into_iter()
             .map(|offset_ns| steering.observe(Adjtimex { offset_ns, ..calm() }).len())
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn all_changes_are_reported_at_once() {
-        let mut steering = Steering::new(calm());
+        let mut steering = ObservedSteering::new(calm());
         let state = Adjtimex {
             frequency_ppm: 2.25,
             tick_us: 9_990,

@@ -70,12 +70,12 @@ impl<'a> Case<'a> {
 
     /// Which hypervisor, where it identifies itself.
     pub(crate) fn kind(&self) -> Option<HypervisorKind> {
-        self.facts.cpu.hypervisor.known().map(|hypervisor| hypervisor.kind)
+        self.facts.cpu.hypervisor.value().map(|hypervisor| hypervisor.kind)
     }
 
     /// What kind of guest of Xen this is.
     pub(crate) fn xen(&self) -> Option<Xen> {
-        self.facts.cpu.hypervisor.known()?.xen
+        self.facts.cpu.hypervisor.value()?.xen
     }
 
     /// Whether Xen reports that it emulates RDTSC.
@@ -105,7 +105,7 @@ impl<'a> Case<'a> {
             return Some(true);
         }
         // Only x86 has the flag.
-        self.facts.cpu.flags.known().filter(|flags| flags.tsc).map(|flags| flags.hypervisor)
+        self.facts.cpu.flags.value().filter(|flags| flags.tsc).map(|flags| flags.hypervisor)
     }
 
     /// Whether VirtualBox runs it: with some providers only DMI shows it.
@@ -116,8 +116,8 @@ impl<'a> Case<'a> {
 
     /// The platform, if it saves and restores its guests as a rule.
     pub(crate) fn snapshots(&self) -> Option<&'static str> {
-        let oem = self.facts.system.acpi_oem.known().map_or("", String::as_str);
-        let product = self.facts.system.product.known().map_or("", String::as_str);
+        let oem = self.facts.system.acpi_oem.value().map_or("", String::as_str);
+        let product = self.facts.system.product.value().map_or("", String::as_str);
         if oem.starts_with("FIRECK") {
             Some("Firecracker")
         } else if oem.starts_with("CLOUDH") || product.contains("Cloud Hypervisor") {
@@ -129,7 +129,7 @@ impl<'a> Case<'a> {
 
     /// The ACPI device by which a host tells this machine of a restore or a move.
     pub(crate) fn generation_device(&self) -> Option<&'a str> {
-        self.facts.system.generation_devices.known()?.first().map(String::as_str)
+        self.facts.system.generation_devices.value()?.first().map(String::as_str)
     }
 
     /// The kernel's log lines about clocks.
@@ -169,12 +169,12 @@ impl<'a> Case<'a> {
 
     /// Whether the kernel was built with an option, where that is known.
     pub(crate) fn configured(&self, option: &str) -> Option<bool> {
-        self.facts.kernel.configuration.known().map(|options| options.contains_key(option))
+        self.facts.kernel.configuration.value().map(|options| options.contains_key(option))
     }
 
     /// Programs of these kinds that run now.
     pub(crate) fn running(&self, kinds: &[TimeKeeperKind]) -> Vec<&'a TimeKeeper> {
-        let keepers = self.facts.steering.keepers.known().into_iter().flatten();
+        let keepers = self.facts.steering.keepers.value().into_iter().flatten();
         keepers.filter(|keeper| keeper.running && kinds.contains(&keeper.kind)).collect()
     }
 
@@ -191,9 +191,9 @@ impl<'a> Case<'a> {
     /// (drivers/ptp/ptp_vmclock.c); only 2 and 3 state that the host knows the
     /// time.
     pub(crate) fn host_phcs(&self) -> impl Iterator<Item = &'a Phc> {
-        let page = self.facts.vmclock.known();
+        let page = self.facts.vmclock.value();
         let unsure = page.is_some_and(|page| !matches!(page.clock_status, 2 | 3));
-        let phcs = self.facts.phcs.known().into_iter().flatten();
+        let phcs = self.facts.phcs.value().into_iter().flatten();
         phcs.filter(move |phc| phc.is_hosts() && !(unsure && phc.driver() == PhcDriver::VmClock))
     }
 
@@ -205,7 +205,7 @@ impl<'a> Case<'a> {
             PhcDriver::Kvm if self.is_vendor("Google") => PhcTime::SmearedUtc,
             PhcDriver::Kvm | PhcDriver::HyperV | PhcDriver::Vmware => PhcTime::PerhapsSmearedUtc,
             _ => {
-                let release = self.facts.kernel.release.known();
+                let release = self.facts.kernel.release.value();
                 phc.time(release.and_then(|release| KernelVersion::parse(release)))
             }
         }
@@ -219,7 +219,7 @@ impl<'a> Case<'a> {
     /// chronyd's configuration, where it runs and the configuration is readable.
     pub(crate) fn chrony_config(&self) -> Option<&'a ChronyConfig> {
         let runs = !self.running(&[TimeKeeperKind::Chrony]).is_empty();
-        self.facts.steering.chrony_config.known().filter(|_| runs)
+        self.facts.steering.chrony_config.value().filter(|_| runs)
     }
 
     /// A log line's age, s. The uptime counts time asleep and the clock of the
@@ -228,7 +228,7 @@ impl<'a> Case<'a> {
         if self.logged(|event| *event == LogEvent::Resumed).next().is_some() {
             return None;
         }
-        let age_s = self.facts.load.uptime_s.known()? - line.at_s?;
+        let age_s = self.facts.load.uptime_s.value()? - line.at_s?;
         age_s.is_finite().then_some(age_s.max(0.0))
     }
 
@@ -269,7 +269,7 @@ impl<'a> Case<'a> {
     /// Whether this runs in a container, which hides the machine's own
     /// processes and boot loader.
     pub(crate) fn in_container(&self) -> bool {
-        self.facts.system.container.known().is_some()
+        self.facts.system.container.value().is_some()
     }
 }
 
@@ -287,7 +287,7 @@ fn same_parameter(word: &str, name: &str) -> bool {
 }
 
 fn require<T>(fact: &Fact<T>) -> Result<&T, Skipped> {
-    fact.known().ok_or_else(|| why_not(fact))
+    fact.value().ok_or_else(|| why_not(fact))
 }
 
 /// Why a fact is missing, as a rule's result.

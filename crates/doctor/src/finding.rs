@@ -54,7 +54,7 @@ impl Finding {
     }
 
     /// Sets why it matters.
-    pub(crate) fn why(mut self, why: impl Into<String>) -> Self {
+    pub(crate) fn explain(mut self, why: impl Into<String>) -> Self {
         self.why = why.into();
         self
     }

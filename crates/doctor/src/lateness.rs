@@ -5,7 +5,7 @@ mod texts;
 
 use facts::Facts;
 use instruments::figures::{count, time};
-use instruments::latency::cause::Cause;
+use instruments::latency::cause::LatenessCause;
 use instruments::latency::proof::{Proven, proven};
 use instruments::latency::{FigureKind, Latency, Share, shares};
 
@@ -29,10 +29,10 @@ const DISTURBING: f64 = 0.01;
 pub fn findings(found: &Latency, facts: &Facts) -> Vec<Finding> {
     let case = Case::new(facts, None);
     let (shares, proven) = (shares(&found.delays), proven(found));
-    let mut findings: Vec<(Severity, u64, Finding)> = Cause::ALL
+    let mut findings: Vec<(Severity, u64, Finding)> = LatenessCause::ALL
         .iter()
         .filter_map(|&cause| {
-            let evidence = Evidence {
+            let evidence = LatenessEvidence {
                 found,
                 cause,
                 shares: shares.iter().filter(|share| share.cause == cause).collect(),
@@ -55,14 +55,14 @@ pub fn findings(found: &Latency, facts: &Facts) -> Vec<Finding> {
 }
 
 /// What shows one cause.
-struct Evidence<'a> {
+struct LatenessEvidence<'a> {
     found: &'a Latency,
-    cause: Cause,
+    cause: LatenessCause,
     shares: Vec<&'a Share>,
     proven: Option<&'a Proven>,
 }
 
-impl Evidence<'_> {
+impl LatenessEvidence<'_> {
     fn total_ns(&self) -> u64 {
         let short = self.found.short_gaps.iter().filter(|gaps| gaps.cause == self.cause);
         let short: u64 = short.map(|gaps| gaps.total_ns).sum();
@@ -74,10 +74,12 @@ impl Evidence<'_> {
         let part = self.total_ns() as f64 / (self.found.over_s * 1e9).max(1.0);
         let lasting = self.proven.is_some_and(|proven| proven.with_ns >= 2.0 * proven.without_ns);
         // Nothing is to be done about what is not known.
-        if self.cause == Cause::Unexplained {
+        if self.cause == LatenessCause::Unexplained {
             return Severity::Note;
         }
-        if longest >= FELT_NS || part >= DISTURBING || (lasting && self.cause != Cause::TimerSlack)
+        if longest >= FELT_NS
+            || part >= DISTURBING
+            || (lasting && self.cause != LatenessCause::TimerSlack)
         {
             Severity::Warning
         } else {
@@ -99,7 +101,7 @@ impl Evidence<'_> {
             }
         }
         lines.extend(self.proven.map(|proven| texts::comparison(self.found, proven)));
-        if self.cause == Cause::Stolen
+        if self.cause == LatenessCause::Stolen
             && let Some(stolen) = self.found.stolen.filter(|_| !lines.is_empty())
         {
             lines.push(format!(

@@ -87,7 +87,7 @@ pub(crate) fn ntpd_unit(case: &Case<'_>) -> &'static str {
     match family(case) {
         Some(Family::RedHat | Family::Suse | Family::Arch) => "ntpd",
         Some(Family::Debian) => {
-            let name = case.facts.system.distribution.known().map_or("", String::as_str);
+            let name = case.facts.system.distribution.value().map_or("", String::as_str);
             if name.contains("Debian") && !["10", "11"].iter().any(|old| name.contains(old)) {
                 "ntpsec"
             } else {
@@ -160,7 +160,7 @@ enum Family {
 }
 
 fn family(case: &Case<'_>) -> Option<Family> {
-    let name = case.facts.system.distribution.known()?.to_ascii_lowercase();
+    let name = case.facts.system.distribution.value()?.to_ascii_lowercase();
     let is = |names: &[&str]| names.iter().any(|part| name.contains(part));
     if is(&["debian", "ubuntu", "mint", "kali", "pop!_os", "raspbian", "proxmox"]) {
         Some(Family::Debian)

@@ -154,7 +154,7 @@ fn hardware(case: &Case<'_>) -> String {
     let facts = case.facts;
     let hypervisor = case.hypervisor_name();
     // SeaBIOS names itself where the VMM gives no name.
-    let product = facts.system.product.known().map(String::as_str).filter(|name| *name != "Bochs");
+    let product = facts.system.product.value().map(String::as_str).filter(|name| *name != "Bochs");
     let product = case.snapshots().or(product);
     let what = match (product, hypervisor, case.is_guest()) {
         (_, Some(name), _) if case.kind() == Some(HypervisorKind::UserModeLinux) => name,
@@ -175,15 +175,15 @@ fn hardware(case: &Case<'_>) -> String {
     let cpus = facts
         .cpu
         .logical_cpus
-        .known()
+        .value()
         .map(|n| text::count(usize::try_from(*n).unwrap_or(usize::MAX), "CPU", "CPUs"));
-    joined([Some(what), cpus, facts.cpu.model.known().cloned()])
+    joined([Some(what), cpus, facts.cpu.model.value().cloned()])
 }
 
 fn system(facts: &Facts) -> String {
-    let kernel = facts.kernel.release.known().map(|release| format!("Linux {release}"));
-    let container = facts.system.container.known().map(|kind| format!("in a container ({kind})"));
-    joined([kernel, facts.system.distribution.known().cloned(), container])
+    let kernel = facts.kernel.release.value().map(|release| format!("Linux {release}"));
+    let container = facts.system.container.value().map(|kind| format!("in a container ({kind})"));
+    joined([kernel, facts.system.distribution.value().cloned(), container])
 }
 
 fn clocksource(facts: &Facts) -> String {
@@ -192,7 +192,7 @@ fn clocksource(facts: &Facts) -> String {
         Fact::Unknown(why) => format!("unknown ({why})"),
     };
     let current = name(&facts.clocksources.current);
-    match facts.clocksources.available.known().map(Vec::as_slice) {
+    match facts.clocksources.available.value().map(Vec::as_slice) {
         Some([]) => format!("{current} (none is offered)"),
         Some(available) => format!("{current} (offered: {})", available.join(" ")),
         None => current,

@@ -11,21 +11,21 @@ use crate::report::{DoctorReport, MachineSummary};
 
 /// Where text is to be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Screen {
+pub struct TextScreen {
     /// Columns, at least 40.
     pub width: usize,
     /// Whether it shows colours.
     pub colours: bool,
 }
 
-impl Screen {
+impl TextScreen {
     /// A file or a pipe.
     pub const PLAIN: Self = Self { width: 80, colours: false };
 }
 
 /// The report; with `verbose` also the rules without a finding.
-pub fn render(report: &DoctorReport, verbose: bool, screen: Screen) -> String {
-    let mut page = Page { text: String::new(), screen };
+pub fn render(report: &DoctorReport, verbose: bool, screen: TextScreen) -> String {
+    let mut page = TextPage { text: String::new(), screen };
     let worst = report.diagnosis.findings.first().map(|finding| finding.severity);
     page.paragraph("", "", &report.diagnosis.verdict, style_of(worst).bold());
     page.text.push('\n');
@@ -48,19 +48,19 @@ pub fn render(report: &DoctorReport, verbose: bool, screen: Screen) -> String {
 }
 
 /// Findings alone, each under a rule.
-pub fn findings(findings: &[Finding], screen: Screen) -> String {
-    let mut page = Page { text: String::new(), screen };
+pub fn findings(findings: &[Finding], screen: TextScreen) -> String {
+    let mut page = TextPage { text: String::new(), screen };
     findings.iter().for_each(|found| finding(&mut page, found));
     page.text
 }
 
 /// Text as it grows.
-struct Page {
+struct TextPage {
     text: String,
-    screen: Screen,
+    screen: TextScreen,
 }
 
-impl Page {
+impl TextPage {
     /// A text wrapped between the margins, `first` before its first line and
     /// `rest` before the others.
     fn paragraph(&mut self, first: &str, rest: &str, text: &str, style: Style) {
@@ -115,7 +115,7 @@ pub fn read_cost(machine: &MachineSummary) -> String {
     machine.read_cost.map_or_else(|| "not measured".to_owned(), |cost| cost.to_string())
 }
 
-fn machine(page: &mut Page, machine: &MachineSummary) {
+fn machine(page: &mut TextPage, machine: &MachineSummary) {
     let rows = [
         ("Machine", &machine.hardware),
         ("System", &machine.system),
@@ -127,7 +127,7 @@ fn machine(page: &mut Page, machine: &MachineSummary) {
     }
 }
 
-fn finding(page: &mut Page, finding: &Finding) {
+fn finding(page: &mut TextPage, finding: &Finding) {
     page.rule();
     let severity = name_of(finding.severity);
     let style = style_of(Some(finding.severity)).bold();
@@ -156,7 +156,7 @@ fn finding(page: &mut Page, finding: &Finding) {
     page.paragraph("  ", "    ", &source, DIM);
 }
 
-fn remedy(page: &mut Page, remedy: &Remedy) {
+fn remedy(page: &mut TextPage, remedy: &Remedy) {
     page.paragraph("  → ", "    ", &remedy.what, PLAIN);
     if let Some(command) = &remedy.command {
         for line in command_lines(&printable(command), page.screen.width - 6) {
@@ -208,7 +208,7 @@ fn shell_words(command: &str) -> Vec<&str> {
         .collect()
 }
 
-fn list<'a>(page: &mut Page, heading: &str, entries: impl Iterator<Item = &'a Checked>) {
+fn list<'a>(page: &mut TextPage, heading: &str, entries: impl Iterator<Item = &'a Checked>) {
     let entries: Vec<_> = entries.collect();
     if entries.is_empty() {
         return;
@@ -222,7 +222,7 @@ fn list<'a>(page: &mut Page, heading: &str, entries: impl Iterator<Item = &'a Ch
     page.text.push('\n');
 }
 
-fn summary(page: &mut Page, report: &DoctorReport, verbose: bool) {
+fn summary(page: &mut TextPage, report: &DoctorReport, verbose: bool) {
     let unknown = report.diagnosis.checked.iter().filter(|entry| !entry.could_check).count();
     let fine = report.diagnosis.checked.len() - unknown;
     let found: BTreeSet<_> =

@@ -15,13 +15,13 @@ use facts::system::{Load, System};
 use facts::{Fact, Unknown};
 use instruments::measurements::{CallCost, Measurements, Order, ReadPath, Skew, Spread, TscRate};
 
-pub(crate) use self::rule_text::{could_not, finding_text, fine, found};
+pub(crate) use self::rule_text::{could_not, finding_text, findings_of_rule, fine};
 
 /// The frequency of the healthy machines' TSC.
 pub(crate) const TSC_HZ: u64 = 2_600_000_000;
 
 /// Why a test makes a fact unknown.
-pub(crate) fn gone<T>(what: &str) -> Fact<T> {
+pub(crate) fn missing<T>(what: &str) -> Fact<T> {
     Fact::Unknown(Unknown::NotThere { what: what.into() })
 }
 
@@ -55,9 +55,9 @@ pub(crate) fn healthy_kvm_guest() -> Facts {
         steering: disciplined_by_chrony(),
         rtc: rtc("rtc_cmos 00:04"),
         phcs: Fact::Known(Vec::new()),
-        vmclock: gone("/dev/vmclock0"),
+        vmclock: missing("/dev/vmclock0"),
         pvclock_page: not_applicable("kvm-clock is not in use"),
-        kvm_host: gone("/dev/kvm"),
+        kvm_host: missing("/dev/kvm"),
         system: System {
             product: Fact::Known("Standard PC (Q35 + ICH9, 2009)".into()),
             vendor: Fact::Known("QEMU".into()),
@@ -110,17 +110,17 @@ pub(crate) fn healthy_firecracker() -> Facts {
     let mut facts = healthy_kvm_guest();
     facts.clocksources.available = Fact::Known(words("tsc kvm-clock"));
     use_kvm_clock(&mut facts, 0x1);
-    facts.rtc.devices = gone("/sys/class/rtc");
-    facts.rtc.convention = gone("/etc/adjtime");
-    facts.rtc.minus_system_s = gone("/sys/class/rtc");
+    facts.rtc.devices = missing("/sys/class/rtc");
+    facts.rtc.convention = missing("/etc/adjtime");
+    facts.rtc.minus_system_s = missing("/sys/class/rtc");
     facts.phcs = Fact::Known(vec![Phc {
         device: "/dev/ptp0".into(),
         clock_name: "KVM virtual PTP".into(),
         readable: true,
         link: None,
     }]);
-    facts.system.product = gone("/sys/class/dmi/id/product_name");
-    facts.system.vendor = gone("/sys/class/dmi/id/sys_vendor");
+    facts.system.product = missing("/sys/class/dmi/id/product_name");
+    facts.system.vendor = missing("/sys/class/dmi/id/sys_vendor");
     facts.system.acpi_oem = Fact::Known("FIRECK".into());
     facts.steering.chrony_config = chrony_config::parse("refclock PHC /dev/ptp0\nmakestep 1 -1\n");
     facts.steering.chrony =
@@ -133,57 +133,57 @@ pub(crate) fn healthy_firecracker() -> Facts {
 pub(crate) fn unreadable() -> Facts {
     Facts {
         clocksources: Clocksources {
-            available: gone("/sys/devices/system/clocksource/clocksource0/available_clocksource"),
-            current: gone("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+            available: missing("/sys/devices/system/clocksource/clocksource0"),
+            current: missing("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         },
         cpu: Cpu {
-            model: gone("/proc/cpuinfo"),
-            logical_cpus: gone("/proc/cpuinfo"),
-            flags: gone("/proc/cpuinfo"),
-            hypervisor: gone("CPUID"),
-            cpuid_tsc_hz: gone("CPUID"),
+            model: missing("/proc/cpuinfo"),
+            logical_cpus: missing("/proc/cpuinfo"),
+            flags: missing("/proc/cpuinfo"),
+            hypervisor: missing("CPUID"),
+            cpuid_tsc_hz: missing("CPUID"),
             generic_timer: facts::cpu::generic_timer::not_arm64(),
         },
         kernel: Kernel {
-            release: gone("/proc/sys/kernel/osrelease"),
-            built_s: gone("/proc/sys/kernel/version"),
-            command_line: gone("/proc/cmdline"),
-            configuration: gone("/proc/config.gz"),
+            release: missing("/proc/sys/kernel/osrelease"),
+            built_s: missing("/proc/sys/kernel/version"),
+            command_line: missing("/proc/cmdline"),
+            configuration: missing("/proc/config.gz"),
             log: Fact::Unknown(Unknown::NeedsRoot { what: "/dev/kmsg".into() }),
         },
         steering: Steering {
-            adjtimex: gone("adjtimex"),
-            keepers: gone("/proc"),
-            chrony: gone("chronyc"),
-            chrony_config: gone("/etc/chrony/chrony.conf"),
-            offset_readers: gone("/proc"),
+            adjtimex: missing("adjtimex"),
+            keepers: missing("/proc"),
+            chrony: missing("chronyc"),
+            chrony_config: missing("/etc/chrony/chrony.conf"),
+            offset_readers: missing("/proc"),
         },
         rtc: Rtc {
             devices: Fact::Unknown(Unknown::Unreadable {
                 what: "/sys/class/rtc".into(),
                 error: "Input/output error".into(),
             }),
-            convention: gone("/etc/adjtime"),
-            minus_system_s: gone("/sys/class/rtc"),
+            convention: missing("/etc/adjtime"),
+            minus_system_s: missing("/sys/class/rtc"),
         },
-        phcs: gone("/sys/class/ptp"),
-        vmclock: gone("/dev/vmclock0"),
-        pvclock_page: gone("[vvar_vclock]"),
-        kvm_host: gone("/dev/kvm"),
+        phcs: missing("/sys/class/ptp"),
+        vmclock: missing("/dev/vmclock0"),
+        pvclock_page: missing("[vvar_vclock]"),
+        kvm_host: missing("/dev/kvm"),
         system: System {
-            product: gone("/sys/class/dmi/id/product_name"),
-            vendor: gone("/sys/class/dmi/id/sys_vendor"),
-            acpi_oem: gone("kernel log"),
-            distribution: gone("/etc/os-release"),
-            container: gone("/proc/1/environ"),
-            generation_devices: gone("/sys/bus/acpi/devices"),
-            boot_files: gone("parachron/boot-files"),
+            product: missing("/sys/class/dmi/id/product_name"),
+            vendor: missing("/sys/class/dmi/id/sys_vendor"),
+            acpi_oem: missing("kernel log"),
+            distribution: missing("/etc/os-release"),
+            container: missing("/proc/1/environ"),
+            generation_devices: missing("/sys/bus/acpi/devices"),
+            boot_files: missing("parachron/boot-files"),
         },
         load: Load {
-            uptime_s: gone("/proc/uptime"),
-            booted_at_s: gone("/proc/stat"),
-            load_average: gone("/proc/loadavg"),
-            steal_since_boot: gone("/proc/stat"),
+            uptime_s: missing("/proc/uptime"),
+            booted_at_s: missing("/proc/stat"),
+            load_average: missing("/proc/loadavg"),
+            steal_since_boot: missing("/proc/stat"),
         },
         idle: Idle::default(),
     }
@@ -350,7 +350,7 @@ pub(crate) fn undisciplined(facts: &mut Facts) {
         state.tai_s = 0;
     }
     facts.steering.keepers = Fact::Known(Vec::new());
-    facts.steering.chrony = gone("chronyc");
+    facts.steering.chrony = missing("chronyc");
 }
 
 /// A cost whose spread is narrow.

@@ -93,7 +93,7 @@ fn verdicts_of_healthy_and_unreadable_machines() {
         format!("The clock is in order: {} checks, no findings.", RULES.len())
     );
     let mut facts = healthy_bare_metal();
-    facts.kernel.log = testing::gone("kernel log");
+    facts.kernel.log = testing::missing("kernel log");
     let partly = diagnose(&facts, Some(&measured_tsc()));
     assert!(partly.verdict.contains("were not possible"), "{}", partly.verdict);
     assert!(

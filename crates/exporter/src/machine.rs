@@ -12,7 +12,7 @@ use facts::{Fact, Facts, Unknown};
 use fleet::{DaemonTracking, MachineNames, RuleFinding, Snapshot};
 use inspect::tree::Tree;
 use linux::adjtimex;
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use sources::chronyd_client::ChronydClient;
 
 use crate::ntpd;
@@ -53,9 +53,9 @@ impl MachineScrape {
         let has_bound = self.examined.is_some() && !runs(TimeKeeperKind::SystemdTimesyncd);
         snapshot.complete(followed, stated_s.filter(|_| has_bound));
         snapshot.read_s = cost_of_reading_s();
-        let text = |path: &str| tree.text(path).known().cloned();
+        let text = |path: &str| tree.text(path).value().cloned();
         snapshot.clocksource = text(facts::clocksource::CURRENT)
-            .and_then(|text| facts::clocksource::parse_current(&text).known().cloned());
+            .and_then(|text| facts::clocksource::parse_current(&text).value().cloned());
         let stat = text("/proc/stat").unwrap_or_default();
         (snapshot.steal_s, snapshot.cpus) = (steal_s(&stat), cpus(&stat));
         if let Some(examined) = &self.examined {
@@ -67,7 +67,7 @@ impl MachineScrape {
 
 fn examine(tree: &Tree) -> Examined {
     let facts = inspect::read(tree);
-    let keepers = facts.steering.keepers.known().map(Vec::as_slice).unwrap_or_default();
+    let keepers = facts.steering.keepers.value().map(Vec::as_slice).unwrap_or_default();
     let keepers =
         keepers.iter().filter(|keeper| keeper.running).map(|keeper| keeper.kind).collect();
     let machine = names(&facts);
@@ -95,8 +95,8 @@ fn names(facts: &Facts) -> MachineNames {
         Fact::Unknown(Unknown::NotApplicable { .. }) => Some("none".to_owned()),
         Fact::Unknown(_) => None,
     };
-    let product = facts.system.product.known().cloned();
-    MachineNames { platform, product, kernel: facts.kernel.release.known().cloned() }
+    let product = facts.system.product.value().cloned();
+    MachineNames { platform, product, kernel: facts.kernel.release.value().cloned() }
 }
 
 /// What the kernel says; the bound that its daemon states.
@@ -115,7 +115,7 @@ fn chronyd() -> Option<DaemonTracking> {
     // None where it follows its own clock (`local`), which shows no error and has no bound.
     let bound = tracking.error_bound();
     let error_ns = bound.error_ns?;
-    let now_ns = Clock::Realtime.read_ns().map(u128::from);
+    let now_ns = LinuxClock::Realtime.read_ns().map(u128::from);
     let age_s = now_ns.map(|now_ns| now_ns.saturating_sub(bound.updated_ns) as f64 / 1e9);
     let offset_s = tracking.system_offset.value();
     let bound_s = error_ns as f64 / 1e9 - offset_s.abs();
@@ -125,28 +125,28 @@ fn chronyd() -> Option<DaemonTracking> {
 
 /// ntpd knows an offset before the kernel does, and longer.
 fn ntpd() -> Option<DaemonTracking> {
-    ntpd::followed(Clock::Realtime.read_ns()? as f64 / 1e9)
+    ntpd::followed(LinuxClock::Realtime.read_ns()? as f64 / 1e9)
 }
 
 /// Steal of all CPUs, s, from hundredths (USER_HZ). By the line of all: it goes on when a
 /// CPU is taken away, where the sum of those that are there would go back.
 fn steal_s(stat: &str) -> Option<f64> {
-    parse_cpu_time(stat).known().map(|time| time.stolen as f64 / 100.0)
+    parse_cpu_time(stat).value().map(|time| time.stolen as f64 / 100.0)
 }
 
 /// The machine's CPUs, whatever share of them this process has.
 fn cpus(stat: &str) -> Option<u32> {
-    parse_stat(stat).known().and_then(|activity| u32::try_from(activity.stolen.len()).ok())
+    parse_stat(stat).value().and_then(|activity| u32::try_from(activity.stolen.len()).ok())
 }
 
 /// The least of some hundred readings: what a program pays that is not interrupted.
 fn cost_of_reading_s() -> Option<f64> {
     let least_ns = (0..20).filter_map(|_| {
-        let begun = Clock::Monotonic.read_ns()?;
+        let begun = LinuxClock::Monotonic.read_ns()?;
         for _ in 0..8 {
-            std::hint::black_box(Clock::Realtime.read_ns());
+            std::hint::black_box(LinuxClock::Realtime.read_ns());
         }
-        Some(Clock::Monotonic.read_ns()?.saturating_sub(begun))
+        Some(LinuxClock::Monotonic.read_ns()?.saturating_sub(begun))
     });
     // Nine readings, as the two around them are one more.
     // A clock that stands between its ticks shows 0: not measured.

@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_list_is_of_names_and_may_be_empty() {
-        let known = |text| parse_available(text).known().cloned();
+        let known = |text| parse_available(text).value().cloned();
         assert_eq!(known("tsc hpet \n"), Some(vec!["tsc".to_owned(), "hpet".to_owned()]));
         assert_eq!(known("\n"), Some(Vec::new()), "no source is fit for the timers");
         assert_eq!(known("tsc \u{1}\n"), None);

@@ -107,7 +107,7 @@ impl<T> From<&Unknown> for Fact<T> {
 
 impl<T> Fact<T> {
     /// The value, where known.
-    pub fn known(&self) -> Option<&T> {
+    pub fn value(&self) -> Option<&T> {
         match self {
             Self::Known(value) => Some(value),
             Self::Unknown(_) => None,
@@ -140,7 +140,7 @@ impl<T> Fact<T> {
 
     /// Whether the value is known and `test` holds for it.
     pub fn is_known_and(&self, test: impl FnOnce(&T) -> bool) -> bool {
-        self.known().is_some_and(test)
+        self.value().is_some_and(test)
     }
 }
 

@@ -37,14 +37,14 @@ pub struct Kernel {
 impl Kernel {
     /// Timer ticks a second: CONFIG_HZ.
     pub fn tick_hz(&self) -> Option<f64> {
-        let hz: f64 = self.configuration.known()?.get("HZ")?.parse().ok()?;
+        let hz: f64 = self.configuration.value()?.get("HZ")?.parse().ok()?;
         (1.0..=10_000.0).contains(&hz).then_some(hz)
     }
 
     /// The TSC's frequency that the kernel assumes, and where it says so: the last that it
     /// logged, as it refines what it detected.
     pub fn tsc_hz(&self) -> Option<(u64, &LogLine)> {
-        self.log.known()?.iter().rev().find_map(|line| match line.event {
+        self.log.value()?.iter().rev().find_map(|line| match line.event {
             LogEvent::TscFrequency { hz, .. } if hz > 0 => Some((hz, line)),
             _ => None,
         })
@@ -52,7 +52,7 @@ impl Kernel {
 
     /// The HPET's period, ns, by the last line that registers its clock source.
     pub fn hpet_period_ns(&self) -> Option<f64> {
-        self.log.known()?.iter().rev().find_map(|line| hpet_period_ns(&line.text))
+        self.log.value()?.iter().rev().find_map(|line| hpet_period_ns(&line.text))
     }
 }
 

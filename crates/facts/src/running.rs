@@ -212,7 +212,7 @@ mod tests {
         let found = Interrupts { ticks: 4_273_947, others: 1_469_575 };
         assert_eq!(parse_interrupts(text, 3), Fact::Known(found));
         // `ERR` has one figure for all CPUs; it falls to the first.
-        assert_eq!(parse_interrupts(text, 0).known().map(|found| found.others), Some(7 + 1 + 9));
+        assert_eq!(parse_interrupts(text, 0).value().map(|found| found.others), Some(7 + 1 + 9));
         assert!(parse_interrupts(text, 1).unknown().is_some());
         let arm64 = "      CPU0   CPU1\n 11:   1200   3400   GICv3  27 Level     arch_timer\n 14:  5  \
                      6  GICv3  79 Level  virtio0\nIPI0:  7  8  Rescheduling interrupts\n";

@@ -6,9 +6,9 @@ use pvclock::kvm_clock::TimeReader;
 use pvclock::shared::Memory;
 use pvclock::{Hertz, Nanos, ReadError, Scale};
 
-use crate::discovery::{Found, HV_COUNTER};
+use crate::discovery::{Discovery, HV_COUNTER};
 use crate::hardware::Hardware;
-use crate::request::Outcome;
+use crate::request::RequestOutcome;
 use crate::source::Source;
 use crate::{hpet, pit, pm_timer, rtc};
 
@@ -21,7 +21,7 @@ const NANOS_PER_UNIT: u64 = 1_000_000_000 / UNITS_PER_SECOND;
 
 /// A counter of few bits, extended to 64.
 #[derive(Debug, Clone, Copy)]
-struct Followed {
+struct FollowedPage {
     bits: u32,
     /// TSC cycles until it wraps; a gap nearly as long may hide a whole wrap.
     round_cycles: u64,
@@ -31,33 +31,33 @@ struct Followed {
     lost: bool,
 }
 
-impl Followed {
-    fn follow(&mut self, count: u64, tsc: u64) -> Result<u64, Outcome> {
+impl FollowedPage {
+    fn follow(&mut self, count: u64, tsc: u64) -> Result<u64, RequestOutcome> {
         let mask = (1 << self.bits) - 1;
         // A sixteenth is left for a wrong advertised TSC frequency.
         self.lost |= tsc.wrapping_sub(self.last_tsc) > self.round_cycles / 16 * 15;
         self.total += count.wrapping_sub(self.last) & mask;
         (self.last, self.last_tsc) = (count, tsc);
-        if self.lost { Err(Outcome::WentRound) } else { Ok(self.total) }
+        if self.lost { Err(RequestOutcome::WentRound) } else { Ok(self.total) }
     }
 }
 
 /// The clocks of one vCPU.
 #[derive(Debug)]
-pub struct Clocks {
-    found: Found,
+pub struct GuestClocks {
+    found: Discovery,
     vcpu: usize,
     tsc_base: u64,
     tsc_scale: Option<Scale>,
     hpet_period_fs: u64,
-    pm_timer: Option<Followed>,
-    hpet: Option<Followed>,
-    pit: Option<Followed>,
+    pm_timer: Option<FollowedPage>,
+    hpet: Option<FollowedPage>,
+    pit: Option<FollowedPage>,
 }
 
-impl Clocks {
+impl GuestClocks {
     /// From the clocks found; no counter is extended yet.
-    pub fn new(hardware: &impl Hardware, found: Found, vcpu: usize) -> Self {
+    pub fn new(hardware: &impl Hardware, found: Discovery, vcpu: usize) -> Self {
         Self {
             found,
             vcpu,
@@ -71,7 +71,7 @@ impl Clocks {
     }
 
     /// The clocks found at the start.
-    pub fn found(&self) -> &Found {
+    pub fn discovery(&self) -> &Discovery {
         &self.found
     }
 
@@ -95,7 +95,7 @@ impl Clocks {
     /// Reads counters that wrap; to be called often.
     pub fn keep_up(&mut self, hardware: &impl Hardware) {
         let tsc = hardware.counter().read_ordered();
-        let due = |followed: &Option<Followed>| {
+        let due = |followed: &Option<FollowedPage>| {
             followed.is_some_and(|followed| {
                 tsc.wrapping_sub(followed.last_tsc) > followed.round_cycles / 4
             })
@@ -119,9 +119,9 @@ impl Clocks {
         &mut self,
         hardware: &impl Hardware,
         source: Source,
-    ) -> Result<(u64, u64, u64), Outcome> {
+    ) -> Result<(u64, u64, u64), RequestOutcome> {
         if source == Source::Rtc && self.found.rtc {
-            let edge = rtc::next_second(hardware).ok_or(Outcome::Unreadable)?;
+            let edge = rtc::next_second(hardware).ok_or(RequestOutcome::Unreadable)?;
             return Ok((edge.before, edge.seconds * NANOS_PER_SECOND as u64, edge.after));
         }
         let before = hardware.counter().read_ordered();
@@ -133,41 +133,45 @@ impl Clocks {
     ///
     /// # Errors
     /// Why there is none.
-    pub fn read(&mut self, hardware: &impl Hardware, source: Source) -> Result<u64, Outcome> {
+    pub fn read(
+        &mut self,
+        hardware: &impl Hardware,
+        source: Source,
+    ) -> Result<u64, RequestOutcome> {
         match source {
             Source::Tsc => {
                 let since = hardware.counter().read_ordered().wrapping_sub(self.tsc_base);
-                let scale = self.tsc_scale.ok_or(Outcome::NoSuchClock)?;
-                scale.nanos(since).map(|nanos| nanos.0).ok_or(Outcome::Unreadable)
+                let scale = self.tsc_scale.ok_or(RequestOutcome::NoSuchClock)?;
+                scale.nanos(since).map(|nanos| nanos.0).ok_or(RequestOutcome::Unreadable)
             }
             Source::KvmClock if self.found.kvm_clock => {
                 let reader = TimeReader::new(&hardware.pages().vcpus[self.vcpu].time);
                 match reader.nanos_ordered(hardware.counter()) {
                     Ok(time) => Ok(time.0),
-                    Err(error) => earliest_of(&reader, error).ok_or(Outcome::Unreadable),
+                    Err(error) => earliest_of(&reader, error).ok_or(RequestOutcome::Unreadable),
                 }
             }
             Source::HyperVPage if self.found.hyperv_page => {
                 let units = ReferenceReader::new(&hardware.pages().reference)
                     .units_100ns_ordered(hardware.counter());
-                units.map(|units| units * NANOS_PER_UNIT).map_err(|_| Outcome::Unreadable)
+                units.map(|units| units * NANOS_PER_UNIT).map_err(|_| RequestOutcome::Unreadable)
             }
             Source::HyperVCounter if self.found.hyperv_counter => hardware
                 .read_msr(HV_COUNTER)
                 .map(|units| units.wrapping_mul(NANOS_PER_UNIT))
-                .map_err(|_| Outcome::Refused),
+                .map_err(|_| RequestOutcome::Refused),
             Source::AcpiPm if self.found.pm_timer => self.read_pm_timer(hardware),
             Source::Hpet if self.found.hpet => self.read_hpet(hardware),
             Source::Pit if self.found.pit => self.read_pit(hardware),
             Source::Rtc if self.found.rtc => {
-                let edge = rtc::next_second(hardware).ok_or(Outcome::Unreadable)?;
+                let edge = rtc::next_second(hardware).ok_or(RequestOutcome::Unreadable)?;
                 Ok(edge.seconds * NANOS_PER_SECOND as u64)
             }
-            _ => Err(Outcome::NoSuchClock),
+            _ => Err(RequestOutcome::NoSuchClock),
         }
     }
 
-    fn read_pm_timer(&mut self, hardware: &impl Hardware) -> Result<u64, Outcome> {
+    fn read_pm_timer(&mut self, hardware: &impl Hardware) -> Result<u64, RequestOutcome> {
         let count = u64::from(pm_timer::read(hardware));
         let ticks = follow(&mut self.pm_timer, hardware, count, || {
             // 24 bits at this rate: 4.69 s.
@@ -176,7 +180,7 @@ impl Clocks {
         Ok((u128::from(ticks) * NANOS_PER_SECOND / u128::from(pm_timer::FREQUENCY.0)) as u64)
     }
 
-    fn read_hpet(&mut self, hardware: &impl Hardware) -> Result<u64, Outcome> {
+    fn read_hpet(&mut self, hardware: &impl Hardware) -> Result<u64, RequestOutcome> {
         let count = u64::from(hpet::read(hardware));
         let period = u128::from(self.hpet_period_fs);
         let frequency = NANOS_PER_SECOND * FEMTOS_PER_NANO / period.max(1);
@@ -186,7 +190,7 @@ impl Clocks {
         Ok((u128::from(ticks) * period / FEMTOS_PER_NANO) as u64)
     }
 
-    fn read_pit(&mut self, hardware: &impl Hardware) -> Result<u64, Outcome> {
+    fn read_pit(&mut self, hardware: &impl Hardware) -> Result<u64, RequestOutcome> {
         let count = u64::from(pit::read(hardware));
         let ticks = follow(&mut self.pit, hardware, count, || {
             // 54.9 ms.
@@ -210,15 +214,15 @@ fn earliest_of<M: Memory>(reader: &TimeReader<'_, M>, error: ReadError) -> Optio
 }
 
 fn follow(
-    slot: &mut Option<Followed>,
+    slot: &mut Option<FollowedPage>,
     hardware: &impl Hardware,
     count: u64,
     begin: impl FnOnce() -> (u32, u64),
-) -> Result<u64, Outcome> {
+) -> Result<u64, RequestOutcome> {
     let tsc = hardware.counter().read_ordered();
     let followed = slot.get_or_insert_with(|| {
         let (bits, round_cycles) = begin();
-        Followed { bits, round_cycles, total: 0, last: count, last_tsc: tsc, lost: false }
+        FollowedPage { bits, round_cycles, total: 0, last: count, last_tsc: tsc, lost: false }
     });
     followed.follow(count, tsc)
 }
@@ -237,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_counter_is_followed_round_and_a_gap_is_told() {
-        let mut followed = Followed {
+        let mut followed = FollowedPage {
             bits: 16,
             round_cycles: 1600,
             total: 0,
@@ -248,9 +252,9 @@ mod tests {
         assert_eq!(followed.follow(65_500, 100), Ok(500));
         assert_eq!(followed.follow(464, 200), Ok(1000));
         assert_eq!(followed.follow(464, 1700), Ok(1000));
-        assert_eq!(followed.follow(465, 3300), Err(Outcome::WentRound));
+        assert_eq!(followed.follow(465, 3300), Err(RequestOutcome::WentRound));
         // It stays lost: the number of wraps is unknown.
-        assert_eq!(followed.follow(466, 3301), Err(Outcome::WentRound));
+        assert_eq!(followed.follow(466, 3301), Err(RequestOutcome::WentRound));
     }
 
     #[test]

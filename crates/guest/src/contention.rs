@@ -29,7 +29,7 @@ pub struct Contest {
 
 /// What one vCPU counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct ContentionCount {
     /// How often it took the lock.
     pub takes: u64,
     /// How often another vCPU had it before.
@@ -44,7 +44,7 @@ pub struct Counted {
     pub cycles: u64,
 }
 
-impl Counted {
+impl ContentionCount {
     /// As a reply's words.
     pub const fn encode(&self) -> Words {
         [self.takes, self.handovers, self.halts, self.kicks, self.spins, self.cycles]
@@ -81,7 +81,7 @@ pub const fn middle(bucket: usize) -> u64 {
 /// A vCPU that waits in the lab's machine: its calls are writes to ports.
 struct OnPorts<'a, H> {
     hardware: &'a H,
-    counted: Counted,
+    counted: ContentionCount,
 }
 
 impl<H: Hardware> Waiter for OnPorts<'_, H> {
@@ -116,7 +116,7 @@ pub fn run(
     vcpu: usize,
     contest: &Contest,
     spans: &mut [u32; BUCKETS],
-) -> Counted {
+) -> ContentionCount {
     ready.fetch_add(1, Ordering::AcqRel);
     while ready.load(Ordering::Acquire) < contest.participants {
         // Those that are still to come may need this CPU.
@@ -124,7 +124,7 @@ pub fn run(
     }
     let now = || hardware.counter().read_ordered();
     let me = vcpu as u64 + 1;
-    let mut waiter = OnPorts { hardware, counted: Counted::default() };
+    let mut waiter = OnPorts { hardware, counted: ContentionCount::default() };
     let begun = now();
     let mut freed = begun;
     while freed.wrapping_sub(begun) < contest.length {
@@ -179,7 +179,8 @@ mod tests {
 
     #[test]
     fn what_was_counted_comes_back_from_its_words() {
-        let counted = Counted { takes: 1, handovers: 2, halts: 3, kicks: 4, spins: 5, cycles: 6 };
-        assert_eq!(Counted::decode(&counted.encode()), counted);
+        let counted =
+            ContentionCount { takes: 1, handovers: 2, halts: 3, kicks: 4, spins: 5, cycles: 6 };
+        assert_eq!(ContentionCount::decode(&counted.encode()), counted);
     }
 }

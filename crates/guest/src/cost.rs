@@ -8,9 +8,9 @@ use pvclock::kvm_clock::TimeReader;
 
 use crate::discovery::HV_COUNTER;
 use crate::hardware::Hardware;
-use crate::request::Outcome;
+use crate::request::RequestOutcome;
 use crate::source::Source;
-use crate::{clocks::Clocks, hpet, pit, pm_timer};
+use crate::{clocks::GuestClocks, hpet, pit, pm_timer};
 
 /// One round: the cycles that `reads` of the bare TSC took, and of `source`.
 ///
@@ -18,18 +18,18 @@ use crate::{clocks::Clocks, hpet, pit, pm_timer};
 /// The guest has no such clock, or it cannot be read repeatedly.
 pub fn round(
     hardware: &impl Hardware,
-    clocks: &Clocks,
+    clocks: &GuestClocks,
     vcpu: usize,
     source: Source,
     reads: u64,
-) -> Result<(u64, u64), Outcome> {
+) -> Result<(u64, u64), RequestOutcome> {
     let counter = hardware.counter();
     let bare = timed(hardware, reads, || counter.read());
-    let found = clocks.found();
+    let found = clocks.discovery();
     let pages = hardware.pages();
     let cycles = match source {
         Source::Tsc => {
-            let scale = clocks.tsc_scale().ok_or(Outcome::NoSuchClock)?;
+            let scale = clocks.tsc_scale().ok_or(RequestOutcome::NoSuchClock)?;
             timed(hardware, reads, || scale.nanos(counter.read()))
         }
         Source::KvmClock if found.kvm_clock => {
@@ -47,7 +47,7 @@ pub fn round(
         Source::Hpet if found.hpet => timed(hardware, reads, || hpet::read(hardware)),
         Source::Pit if found.pit => timed(hardware, reads, || pit::read(hardware)),
         // One second a reading is not its cost, but its resolution.
-        _ => return Err(Outcome::NoSuchClock),
+        _ => return Err(RequestOutcome::NoSuchClock),
     };
     Ok((bare, cycles))
 }

@@ -4,14 +4,14 @@ use pvclock::Hertz;
 use pvclock::kvm_clock::{Flags, TimeReader};
 
 use crate::hardware::Hardware;
-use crate::layout::Pages;
+use crate::layout::GuestPages;
 use crate::protocol::Words;
-use crate::tsc_rate::Measured;
+use crate::tsc_rate::MeasuredRate;
 use crate::{hpet, pit, pm_timer, rtc};
 
 /// The hypervisor, by its signature in CPUID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hypervisor {
+pub enum DiscoveredHypervisor {
     /// None, or a hidden one.
     None,
     /// "KVMKVMKVM".
@@ -24,7 +24,7 @@ pub enum Hypervisor {
 
 /// Where the TSC's frequency comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FrequencyFrom {
+pub enum FrequencyOrigin {
     /// Not advertised; measured against the ACPI PM timer, HPET or PIT.
     Measured,
     /// CPUID leaf 0x4000_0010.
@@ -37,21 +37,25 @@ pub enum FrequencyFrom {
     Unknown,
 }
 
-const HYPERVISORS: [Hypervisor; 4] =
-    [Hypervisor::None, Hypervisor::Kvm, Hypervisor::HyperV, Hypervisor::Other];
-const TELLERS: [FrequencyFrom; 5] = [
-    FrequencyFrom::Measured,
-    FrequencyFrom::TimingLeaf,
-    FrequencyFrom::HyperVMsr,
-    FrequencyFrom::KvmClockPage,
-    FrequencyFrom::Unknown,
+const HYPERVISORS: [DiscoveredHypervisor; 4] = [
+    DiscoveredHypervisor::None,
+    DiscoveredHypervisor::Kvm,
+    DiscoveredHypervisor::HyperV,
+    DiscoveredHypervisor::Other,
+];
+const TELLERS: [FrequencyOrigin; 5] = [
+    FrequencyOrigin::Measured,
+    FrequencyOrigin::TimingLeaf,
+    FrequencyOrigin::HyperVMsr,
+    FrequencyOrigin::KvmClockPage,
+    FrequencyOrigin::Unknown,
 ];
 
 /// The clocks and timers found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct Discovery {
     /// The hypervisor.
-    pub hypervisor: Hypervisor,
+    pub hypervisor: DiscoveredHypervisor,
     /// kvm-clock's page is registered.
     pub kvm_clock: bool,
     /// Hyper-V's page is registered.
@@ -76,10 +80,10 @@ pub struct Found {
     /// advertised.
     pub tsc_bound: Hertz,
     /// Where that comes from.
-    pub frequency_from: FrequencyFrom,
+    pub frequency_from: FrequencyOrigin,
 }
 
-impl Found {
+impl Discovery {
     /// As a reply's words.
     pub fn encode(&self) -> Words {
         let flags = [
@@ -133,12 +137,12 @@ const HV_TSC_FREQUENCY: u32 = 0x4000_0022;
 /// "A guest OS other than those listed": TLFS, HV_X64_MSR_GUEST_OS_ID, bit 63.
 const OPEN_SOURCE_OS: u64 = 1 << 63 | 0xff << 48;
 
-impl Found {
+impl Discovery {
     /// Finds all clocks and registers this vCPU's pages. Only vCPU 0 programs
     /// the timers: there is one of each.
     pub fn probe(hardware: &impl Hardware, vcpu: usize) -> Self {
         let mut found = Self {
-            hypervisor: Hypervisor::None,
+            hypervisor: DiscoveredHypervisor::None,
             kvm_clock: false,
             hyperv_page: false,
             hyperv_counter: false,
@@ -150,16 +154,16 @@ impl Found {
             rtc: rtc::is_there(hardware),
             tsc: Hertz(0),
             tsc_bound: Hertz(0),
-            frequency_from: FrequencyFrom::Unknown,
+            frequency_from: FrequencyOrigin::Unknown,
         };
         let mut highest = 0;
         if hardware.cpuid(1, 0)[2] >> 31 == 1 {
             let base;
             (found.hypervisor, base, highest) = signature(hardware);
             match found.hypervisor {
-                Hypervisor::Kvm => found.register_kvm(hardware, base, vcpu),
-                Hypervisor::HyperV => found.register_hyperv(hardware, base),
-                Hypervisor::None | Hypervisor::Other => {}
+                DiscoveredHypervisor::Kvm => found.register_kvm(hardware, base, vcpu),
+                DiscoveredHypervisor::HyperV => found.register_hyperv(hardware, base),
+                DiscoveredHypervisor::None | DiscoveredHypervisor::Other => {}
             }
         }
         found.learn_frequency(hardware, vcpu, highest);
@@ -171,14 +175,14 @@ impl Found {
         // The newer MSRs (bit 3) where there are both.
         let Some(set) = [3u32, 0].iter().position(|bit| features >> bit & 1 == 1) else { return };
         let new = 1 - set;
-        let page = Pages::time_address(vcpu) | 1;
+        let page = GuestPages::time_address(vcpu) | 1;
         self.kvm_clock = hardware.write_msr(SYSTEM_TIME[new], page).is_ok();
         if vcpu == 0 {
             // If it is refused, it cannot be read.
-            let _ = hardware.write_msr(WALL_CLOCK[new], Pages::wall_clock_address());
+            let _ = hardware.write_msr(WALL_CLOCK[new], GuestPages::wall_clock_address());
         }
         if features >> 5 & 1 == 1 {
-            let page = Pages::steal_address(vcpu) | 1;
+            let page = GuestPages::steal_address(vcpu) | 1;
             self.steal_time = hardware.write_msr(STEAL_TIME, page).is_ok();
         }
     }
@@ -190,7 +194,7 @@ impl Found {
         }
         self.hyperv_counter = privileges >> 1 & 1 == 1 && hardware.read_msr(HV_COUNTER).is_ok();
         self.hyperv_page = privileges >> 9 & 1 == 1
-            && hardware.write_msr(HV_PAGE, Pages::reference_address() | 1).is_ok();
+            && hardware.write_msr(HV_PAGE, GuestPages::reference_address() | 1).is_ok();
     }
 
     fn learn_frequency(&mut self, hardware: &impl Hardware, vcpu: usize, highest: u32) {
@@ -198,28 +202,28 @@ impl Found {
             let reader = TimeReader::new(&hardware.pages().vcpus[vcpu].time);
             reader.info().ok().and_then(|info| {
                 self.stable = info.flags.contains(Flags::TSC_STABLE);
-                Some((info.scale.to_hertz()?, FrequencyFrom::KvmClockPage))
+                Some((info.scale.to_hertz()?, FrequencyOrigin::KvmClockPage))
             })
-        } else if self.hypervisor == Hypervisor::HyperV {
+        } else if self.hypervisor == DiscoveredHypervisor::HyperV {
             let frequency = hardware.read_msr(HV_TSC_FREQUENCY).ok();
-            frequency.map(|frequency| (Hertz(frequency), FrequencyFrom::HyperVMsr))
+            frequency.map(|frequency| (Hertz(frequency), FrequencyOrigin::HyperVMsr))
         } else {
             None
         };
         let advertised = advertised.or_else(|| {
             let [khz, ..] = (highest >= TIMING_LEAF).then(|| hardware.cpuid(TIMING_LEAF, 0))?;
-            (khz > 0).then_some((Hertz(u64::from(khz) * 1000), FrequencyFrom::TimingLeaf))
+            (khz > 0).then_some((Hertz(u64::from(khz) * 1000), FrequencyOrigin::TimingLeaf))
         });
         if let Some((rate, from)) = advertised {
             (self.tsc, self.frequency_from) = (rate, from);
-        } else if let Some(Measured { rate, bound }) = self.measure(hardware) {
+        } else if let Some(MeasuredRate { rate, bound }) = self.measure(hardware) {
             (self.tsc, self.tsc_bound) = (rate, bound);
-            self.frequency_from = FrequencyFrom::Measured;
+            self.frequency_from = FrequencyOrigin::Measured;
         }
     }
 
     /// The TSC's rate against the best available timer.
-    fn measure(&self, hardware: &impl Hardware) -> Option<Measured> {
+    fn measure(&self, hardware: &impl Hardware) -> Option<MeasuredRate> {
         if self.pm_timer {
             return pm_timer::measure_tsc(hardware);
         }
@@ -228,8 +232,8 @@ impl Found {
 }
 
 /// The hypervisor, its first leaf and its highest leaf.
-fn signature(hardware: &impl Hardware) -> (Hypervisor, u32, u32) {
-    let mut seen = (Hypervisor::None, 0, 0);
+fn signature(hardware: &impl Hardware) -> (DiscoveredHypervisor, u32, u32) {
+    let mut seen = (DiscoveredHypervisor::None, 0, 0);
     for base in (HYPERVISOR_BASE..HYPERVISOR_BASE + 0x1_0000).step_by(0x100) {
         let [highest, b, c, d] = hardware.cpuid(base, 0);
         let mut name = [0; 12];
@@ -239,9 +243,9 @@ fn signature(hardware: &impl Hardware) -> (Hypervisor, u32, u32) {
         // An old KVM returns 0 and means the features leaf.
         let highest = highest.max(base + 1);
         match &name {
-            b"KVMKVMKVM\0\0\0" => return (Hypervisor::Kvm, base, highest),
-            b"Microsoft Hv" => seen = (Hypervisor::HyperV, base, highest),
-            _ if base == HYPERVISOR_BASE => seen = (Hypervisor::Other, base, highest),
+            b"KVMKVMKVM\0\0\0" => return (DiscoveredHypervisor::Kvm, base, highest),
+            b"Microsoft Hv" => seen = (DiscoveredHypervisor::HyperV, base, highest),
+            _ if base == HYPERVISOR_BASE => seen = (DiscoveredHypervisor::Other, base, highest),
             // Absent leaves repeat others on Intel; of two hypervisors at two
             // bases the first one counts.
             _ => break,

@@ -4,7 +4,7 @@
 use pvclock::counter::Counter;
 use pvclock::shared::Memory;
 
-use crate::layout::Pages;
+use crate::layout::GuestPages;
 use crate::network::rings::Area;
 
 /// The CPU raised #GP.
@@ -44,7 +44,7 @@ pub trait Hardware {
     /// A device register in memory.
     fn mmio_write_64(&self, address: u64, value: u64);
     /// The clock pages.
-    fn pages(&self) -> &Pages<Self::Memory>;
+    fn pages(&self) -> &GuestPages<Self::Memory>;
     /// A hint to the CPU that this is a spin loop.
     fn pause(&self);
     /// STI, HLT, CLI: until an interrupt came.

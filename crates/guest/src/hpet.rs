@@ -1,7 +1,7 @@
 //! The HPET's main counter.
 
 use crate::hardware::Hardware;
-use crate::tsc_rate::{Measured, Timer};
+use crate::tsc_rate::{MeasuredRate, Timer};
 
 const BASE: u64 = 0xfed0_0000;
 const CONFIGURATION: u64 = BASE + 0x10;
@@ -32,7 +32,7 @@ pub fn read(hardware: &impl Hardware) -> u32 {
 }
 
 /// The TSC's rate.
-pub(crate) fn measure_tsc(hardware: &impl Hardware) -> Option<Measured> {
+pub(crate) fn measure_tsc(hardware: &impl Hardware) -> Option<MeasuredRate> {
     let rate = (FEMTOS_PER_SECOND, period_fs(hardware)?);
     Timer { read: || read(hardware), mask: u32::MAX, rate }.measure_tsc(hardware.counter())
 }

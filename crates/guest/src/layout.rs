@@ -17,7 +17,7 @@ pub const IMAGE_END: u64 = 0x80_0000;
 /// The address of [`SharedArea`](crate::protocol::SharedArea).
 pub const SHARED: u64 = 0x80_0000;
 
-/// The address of [`Pages`].
+/// The address of [`GuestPages`].
 pub const PAGES: u64 = 0xa0_0000;
 
 /// Memory for the machine's own use: the page tables with which a vCPU starts.
@@ -85,7 +85,7 @@ pub struct VcpuPages<M: Memory = Aligned> {
 /// All clock pages the guest registers.
 #[derive(Debug)]
 #[repr(C, align(4096))]
-pub struct Pages<M: Memory = Aligned> {
+pub struct GuestPages<M: Memory = Aligned> {
     /// By vCPU.
     pub vcpus: [VcpuPages<M>; VCPUS_MAX],
     /// Hyper-V's reference TSC page: an overlay, so on a page of its own.
@@ -95,7 +95,7 @@ pub struct Pages<M: Memory = Aligned> {
     pub wall_clock: WallClockPage<M>,
 }
 
-impl Pages {
+impl GuestPages {
     /// The guest address of a vCPU's time page.
     pub const fn time_address(vcpu: usize) -> u64 {
         Self::vcpu_address(vcpu) + core::mem::offset_of!(VcpuPages, time) as u64
@@ -122,7 +122,7 @@ impl Pages {
 }
 
 const _: () = {
-    assert!(Pages::reference_address().is_multiple_of(4096));
-    assert!(Pages::steal_address(1).is_multiple_of(64));
-    assert!(PAGES + size_of::<Pages>() as u64 <= MEMORY_MIN);
+    assert!(GuestPages::reference_address().is_multiple_of(4096));
+    assert!(GuestPages::steal_address(1).is_multiple_of(64));
+    assert!(PAGES + size_of::<GuestPages>() as u64 <= MEMORY_MIN);
 };

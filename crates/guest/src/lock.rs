@@ -28,7 +28,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::layout::VCPUS_MAX;
 
 /// A word of the lock; in tests another that loom interleaves.
-pub trait Word {
+pub trait LockWord {
     /// Reads it; what was written before the value that is read is seen after it.
     fn load(&self) -> u32;
     /// Writes it; what was written before is seen by those that read this value.
@@ -39,7 +39,7 @@ pub trait Word {
     fn replace(&self, old: u32, new: u32) -> bool;
 }
 
-impl Word for AtomicU32 {
+impl LockWord for AtomicU32 {
     #[inline]
     fn load(&self) -> u32 {
         self.load(Ordering::Acquire)
@@ -110,7 +110,7 @@ const HALTED: u32 = 2;
 /// One vCPU's place in the queue, on a cache line of its own.
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Place<W> {
+struct LockPlace<W> {
     /// The vCPU after it, plus 1.
     next: W,
     state: W,
@@ -138,7 +138,7 @@ struct Place<W> {
 pub struct Lock<W, const VCPUS: usize> {
     /// The last vCPU in the queue plus 1, or 0; without a queue the one that has it.
     last: W,
-    places: [Place<W>; VCPUS],
+    places: [LockPlace<W>; VCPUS],
 }
 
 impl<const VCPUS: usize> Lock<AtomicU32, VCPUS> {
@@ -146,7 +146,8 @@ impl<const VCPUS: usize> Lock<AtomicU32, VCPUS> {
     pub const fn new() -> Self {
         Self {
             last: AtomicU32::new(0),
-            places: [const { Place { next: AtomicU32::new(0), state: AtomicU32::new(0) } }; VCPUS],
+            places: [const { LockPlace { next: AtomicU32::new(0), state: AtomicU32::new(0) } };
+                VCPUS],
         }
     }
 }
@@ -157,10 +158,10 @@ impl<const VCPUS: usize> Default for Lock<AtomicU32, VCPUS> {
     }
 }
 
-impl<W: Word, const VCPUS: usize> Lock<W, VCPUS> {
+impl<W: LockWord, const VCPUS: usize> Lock<W, VCPUS> {
     /// A free lock of words that `word` makes.
-    pub fn of(mut word: impl FnMut() -> W) -> Self {
-        let places = core::array::from_fn(|_| Place { next: word(), state: word() });
+    pub fn from_words(mut word: impl FnMut() -> W) -> Self {
+        let places = core::array::from_fn(|_| LockPlace { next: word(), state: word() });
         Self { last: word(), places }
     }
 

@@ -4,10 +4,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use pvclock::counter::Counter;
 
-use crate::clocks::Clocks;
+use crate::clocks::GuestClocks;
 use crate::hardware::Hardware;
 use crate::protocol::{SharedArea, Words};
-use crate::request::Outcome;
+use crate::request::RequestOutcome;
 use crate::source::Source;
 
 /// A CPU that owns the shared word's cache line keeps it from others for
@@ -21,7 +21,7 @@ const WAITS: u32 = 64;
 
 /// The order of the reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Order {
+pub struct MonotonicOrder {
     /// Reads made.
     pub reads: u64,
     /// Reads below a time that another vCPU had published before.
@@ -33,7 +33,7 @@ pub struct Order {
     pub meetings: u64,
 }
 
-impl Order {
+impl MonotonicOrder {
     /// As a reply's words.
     pub fn encode(&self) -> Words {
         [self.reads, self.backward, self.worst_ns, self.meetings, 0, 0]
@@ -67,17 +67,17 @@ impl Order {
 pub fn run(
     hardware: &impl Hardware,
     shared: &SharedArea,
-    clocks: &mut Clocks,
+    clocks: &mut GuestClocks,
     source: Source,
     reads: u64,
     guard: Guard,
-) -> Result<Order, Outcome> {
+) -> Result<MonotonicOrder, RequestOutcome> {
     shared.ready.fetch_add(1, Ordering::AcqRel);
     while shared.ready.load(Ordering::Acquire) < guard.participants {
         hardware.pause();
     }
     let last = &shared.last_time_ns;
-    let mut order = Order::default();
+    let mut order = MonotonicOrder::default();
     let mut own = last.load(Ordering::Acquire);
     let (mut alone, mut alone_most) = (0, ALONE);
     for _ in 0..reads {
@@ -132,8 +132,9 @@ mod tests {
 
     #[test]
     fn replies_of_any_size_are_added() {
-        let [usual, hostile] = [Order::decode(&[5, 1, 30, 2, 0, 0]), Order::decode(&[u64::MAX; 6])];
-        assert_eq!(usual.and(usual), Order::decode(&[10, 2, 30, 4, 0, 0]));
-        assert_eq!(usual.and(hostile), Order::decode(&[u64::MAX; 6]));
+        let [usual, hostile] =
+            [MonotonicOrder::decode(&[5, 1, 30, 2, 0, 0]), MonotonicOrder::decode(&[u64::MAX; 6])];
+        assert_eq!(usual.and(usual), MonotonicOrder::decode(&[10, 2, 30, 4, 0, 0]));
+        assert_eq!(usual.and(hostile), MonotonicOrder::decode(&[u64::MAX; 6]));
     }
 }

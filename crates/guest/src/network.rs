@@ -14,7 +14,7 @@ use pvclock::counter::Counter;
 use crate::hardware::Hardware;
 use crate::layout::{NETWORK_MEMORY, VAPIC_POLL_IRQ};
 use crate::protocol::Words;
-pub use registers::Failed;
+pub use registers::CardFailed;
 use registers::Transport;
 use rings::{Area, Queue, SIZE};
 
@@ -81,7 +81,7 @@ impl Flow {
 
 /// What the driver counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct PacketCount {
     /// Whole replies.
     pub replies: u64,
     /// Frames that were none.
@@ -96,7 +96,7 @@ pub struct Counted {
     pub cycles: u64,
 }
 
-impl Counted {
+impl PacketCount {
     /// As a reply's words.
     pub const fn encode(&self) -> Words {
         let Self { replies, strange, notifications, interrupts, exits, cycles } = *self;
@@ -114,7 +114,7 @@ struct Driver<'a, H> {
     hardware: &'a H,
     area: &'a Area,
     flow: Flow,
-    counted: Counted,
+    counted: PacketCount,
     sent: u16,
     /// Sent and published.
     published: u16,
@@ -127,11 +127,15 @@ struct Driver<'a, H> {
 /// Sends the pings, and one before them, and writes to `took` how long they took.
 ///
 /// # Errors
-/// [`Failed`].
-pub fn run<H: Hardware>(hardware: &H, flow: Flow, took: &mut Times) -> Result<Counted, Failed> {
-    let Some(area) = hardware.network() else { return Err(Failed::NoDevice) };
+/// [`CardFailed`].
+pub fn run<H: Hardware>(
+    hardware: &H,
+    flow: Flow,
+    took: &mut Times,
+) -> Result<PacketCount, CardFailed> {
+    let Some(area) = hardware.network() else { return Err(CardFailed::NoDevice) };
     if !flow.is_possible() {
-        return Err(Failed::Impossible);
+        return Err(CardFailed::Impossible);
     }
     let transport = Transport { hardware };
     transport.begin(flow.event_index)?;
@@ -152,7 +156,7 @@ pub fn run<H: Hardware>(hardware: &H, flow: Flow, took: &mut Times) -> Result<Co
         hardware,
         area,
         flow,
-        counted: Counted::default(),
+        counted: PacketCount::default(),
         sent: 0,
         published: 0,
         received: 0,
@@ -165,7 +169,7 @@ pub fn run<H: Hardware>(hardware: &H, flow: Flow, took: &mut Times) -> Result<Co
 }
 
 impl<H: Hardware> Driver<'_, H> {
-    fn ping(&mut self, took: &mut Times) -> Counted {
+    fn ping(&mut self, took: &mut Times) -> PacketCount {
         let Self { hardware, area, flow, .. } = *self;
         for descriptor in 0..SIZE {
             area.receive.offer(descriptor as u16, descriptor);
@@ -176,7 +180,7 @@ impl<H: Hardware> Driver<'_, H> {
         let runs_interruptible = !matches!(flow.wait, Wait::Halt | Wait::Poll);
         hardware.interruptible(runs_interruptible);
         self.exchange(took);
-        self.counted = Counted::default();
+        self.counted = PacketCount::default();
         self.until = 1 + flow.pings as u16;
         let interrupts = hardware.interrupts();
         let began = hardware.counter().read_ordered();
@@ -313,7 +317,7 @@ mod tests {
 
     #[test]
     fn what_was_counted_comes_back_from_its_words() {
-        let counted = Counted {
+        let counted = PacketCount {
             replies: 1,
             strange: 2,
             notifications: 3,
@@ -321,7 +325,7 @@ mod tests {
             exits: 5,
             cycles: 6,
         };
-        assert_eq!(Counted::decode(&counted.encode()), counted);
+        assert_eq!(PacketCount::decode(&counted.encode()), counted);
     }
 
     #[test]

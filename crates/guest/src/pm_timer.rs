@@ -3,7 +3,7 @@
 use pvclock::Hertz;
 
 use crate::hardware::Hardware;
-use crate::tsc_rate::{Measured, Timer};
+use crate::tsc_rate::{MeasuredRate, Timer};
 
 /// Its rate.
 pub const FREQUENCY: Hertz = Hertz(3_579_545);
@@ -30,7 +30,7 @@ pub fn is_there(hardware: &impl Hardware) -> bool {
 }
 
 /// The TSC's rate.
-pub(crate) fn measure_tsc(hardware: &impl Hardware) -> Option<Measured> {
+pub(crate) fn measure_tsc(hardware: &impl Hardware) -> Option<MeasuredRate> {
     let timer = Timer { read: || read(hardware), mask: MASK, rate: (FREQUENCY.0, 1) };
     timer.measure_tsc(hardware.counter())
 }

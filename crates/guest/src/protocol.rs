@@ -26,7 +26,7 @@ pub type Words = [u64; WORDS];
 /// The words; `request` defines their meaning.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-pub struct Message {
+pub struct GuestMessage {
     /// The number of the request, or of the one that this reply or record belongs to.
     number: AtomicU64,
     /// The code of the request, or its outcome.
@@ -34,7 +34,7 @@ pub struct Message {
     words: [AtomicU64; WORDS],
 }
 
-impl Message {
+impl GuestMessage {
     const fn new() -> Self {
         Self {
             number: AtomicU64::new(0),
@@ -70,7 +70,7 @@ impl Message {
 pub struct Ring {
     head: AtomicU64,
     tail: AtomicU64,
-    records: [Message; RECORDS as usize],
+    records: [GuestMessage; RECORDS as usize],
 }
 
 /// The guest's side of a ring holds more records than fit.
@@ -87,7 +87,7 @@ impl Ring {
         Self {
             head: AtomicU64::new(0),
             tail: AtomicU64::new(0),
-            records: [const { Message::new() }; RECORDS as usize],
+            records: [const { GuestMessage::new() }; RECORDS as usize],
         }
     }
 
@@ -100,7 +100,7 @@ impl Ring {
         if head.wrapping_sub(self.tail.load(Ordering::Acquire)) >= RECORDS {
             return Err(*words);
         }
-        self.at(head).post(head, code, words);
+        self.record(head).post(head, code, words);
         self.head.store(head.wrapping_add(1), Ordering::Release);
         Ok(())
     }
@@ -116,7 +116,7 @@ impl Ring {
             0 => Ok(None),
             waiting if waiting > RECORDS => Err(Flooded { head, tail: *tail }),
             _ => {
-                let record = self.at(*tail).read();
+                let record = self.record(*tail).read();
                 *tail = tail.wrapping_add(1);
                 self.tail.store(*tail, Ordering::Release);
                 Ok(Some(record))
@@ -129,7 +129,7 @@ impl Ring {
         self.head.fetch_add(records, Ordering::Release);
     }
 
-    fn at(&self, index: u64) -> &Message {
+    fn record(&self, index: u64) -> &GuestMessage {
         &self.records[(index % RECORDS) as usize]
     }
 }
@@ -137,13 +137,13 @@ impl Ring {
 /// One vCPU's part.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Vcpu {
+pub struct VcpuPage {
     /// Written by the host.
-    pub request: Message,
+    pub request: GuestMessage,
     /// Written by the guest.
-    pub reply: Message,
+    pub reply: GuestMessage,
     /// Its exception: vector, error code, RIP, CR2, RSP, CS.
-    pub last_words: Message,
+    pub last_words: GuestMessage,
     /// Series.
     pub ring: Ring,
 }
@@ -161,7 +161,7 @@ pub struct SharedArea {
     pub last_time_ns: AtomicU64,
     /// vCPUs that are ready for a test that all start at once.
     pub ready: AtomicU64,
-    vcpus: [Vcpu; VCPUS_MAX],
+    vcpus: [VcpuPage; VCPUS_MAX],
     /// The lock of an experiment on locks.
     pub contended: Contended,
 }
@@ -178,10 +178,10 @@ impl SharedArea {
             last_time_ns: AtomicU64::new(0),
             ready: AtomicU64::new(0),
             vcpus: [const {
-                Vcpu {
-                    request: Message::new(),
-                    reply: Message::new(),
-                    last_words: Message::new(),
+                VcpuPage {
+                    request: GuestMessage::new(),
+                    reply: GuestMessage::new(),
+                    last_words: GuestMessage::new(),
                     ring: Ring::new(),
                 }
             }; VCPUS_MAX],
@@ -193,7 +193,7 @@ impl SharedArea {
     ///
     /// # Panics
     /// There is no such vCPU.
-    pub fn vcpu(&self, index: usize) -> &Vcpu {
+    pub fn vcpu(&self, index: usize) -> &VcpuPage {
         &self.vcpus[index]
     }
 }
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_message_is_read_as_it_was_written() {
-        let message = Message::default();
+        let message = GuestMessage::default();
         message.post(3, 4, &[1, 2, 3, 4, 5, 6]);
         assert_eq!((message.number(), message.read()), (3, (4, [1, 2, 3, 4, 5, 6])));
     }

@@ -6,12 +6,12 @@ use core::fmt::{self, Write};
 use pvclock::Nanos;
 use pvclock::counter::Counter;
 
-use crate::clocks::Clocks;
+use crate::clocks::GuestClocks;
 use crate::cost;
-use crate::discovery::Found;
+use crate::discovery::Discovery;
 use crate::hardware::Hardware;
 use crate::layout::SERIAL;
-use crate::request::Outcome;
+use crate::request::RequestOutcome;
 use crate::source::Source;
 
 /// The first line, with the format's version.
@@ -51,12 +51,12 @@ pub fn send(hardware: &impl Hardware) {
 }
 
 fn write(hardware: &impl Hardware, out: &mut impl Write) -> fmt::Result {
-    let found = Found::probe(hardware, 0);
+    let found = Discovery::probe(hardware, 0);
     writeln!(out, "{FIRST}")?;
     writeln!(out, "hypervisor: {:?}", found.hypervisor)?;
     writeln!(out, "tsc-hz: {} ({:?})", found.tsc.0, found.frequency_from)?;
     writeln!(out, "kvm-clock: {} (stable: {})", found.kvm_clock, found.stable)?;
-    let mut clocks = Clocks::new(hardware, found, 0);
+    let mut clocks = GuestClocks::new(hardware, found, 0);
     for source in Source::ALL {
         match read_on(hardware, &mut clocks, source) {
             Ok(nanos) => write!(out, "{}: {nanos} ns", source.name())?,
@@ -82,7 +82,11 @@ fn write(hardware: &impl Hardware, out: &mut impl Write) -> fmt::Result {
 /// A clock's time some 1 ms after its first reading: that of a counter begins
 /// with 0, and would be 0 of one that stands. The RTC is read once, at its second's
 /// edge.
-fn read_on(hardware: &impl Hardware, clocks: &mut Clocks, source: Source) -> Result<u64, Outcome> {
+fn read_on(
+    hardware: &impl Hardware,
+    clocks: &mut GuestClocks,
+    source: Source,
+) -> Result<u64, RequestOutcome> {
     let first = clocks.read(hardware, source)?;
     let (false, Some(scale)) = (source == Source::Rtc, clocks.tsc_scale()) else {
         return Ok(first);
@@ -97,7 +101,7 @@ fn read_on(hardware: &impl Hardware, clocks: &mut Clocks, source: Source) -> Res
 
 fn cheapest(
     hardware: &impl Hardware,
-    clocks: &Clocks,
+    clocks: &GuestClocks,
     source: Source,
     reads: u64,
 ) -> Option<(u64, u64)> {

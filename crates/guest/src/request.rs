@@ -9,8 +9,8 @@ use crate::source::Source;
 
 /// One request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Request {
-    /// The clocks found at the start: the reply is [`Found`](crate::discovery::Found).
+pub enum GuestRequest {
+    /// The clocks found at the start: the reply is [`Discovery`](crate::discovery::Discovery).
     Discover,
     /// RDMSR.
     ReadMsr {
@@ -69,10 +69,10 @@ pub enum Request {
         cycles: u64,
     },
     /// Contends for a lock with other vCPUs: the reply is
-    /// [`Counted`](crate::contention::Counted), after a record of each bucket of
+    /// [`ContentionCount`](crate::contention::ContentionCount), after a record of each bucket of
     /// hand-overs' spans: its number, and how many.
     Contend(Contest),
-    /// Pings the network's peer: the reply is [`Counted`](crate::network::Counted), after
+    /// Pings the network's peer: the reply is [`PacketCount`](crate::network::PacketCount), after
     /// records of the times that the pings took, in cycles, six each.
     Ping(Flow),
     /// Whether GUEST_STOPPED was set; clears it.
@@ -97,7 +97,7 @@ pub enum Request {
     Misbehave(Misbehaviour),
 }
 
-impl Request {
+impl GuestRequest {
     /// As a message's code and words.
     pub fn encode(&self) -> (u64, Words) {
         match *self {
@@ -171,7 +171,7 @@ impl Request {
 
 /// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// Done; the words are the result.
     Done,
     /// The CPU raised #GP.
@@ -188,7 +188,7 @@ pub enum Outcome {
     NoDevice,
 }
 
-impl Outcome {
+impl RequestOutcome {
     const ALL: [Self; 7] = [
         Self::Done,
         Self::Refused,
@@ -218,16 +218,16 @@ mod tests {
     fn every_request_comes_back_from_its_words() {
         let source = Source::Hpet;
         for request in [
-            Request::Discover,
-            Request::ReadMsr { msr: 0x4b56_4d01 },
-            Request::WriteMsr { msr: u32::MAX, value: u64::MAX },
-            Request::Cpuid { function: 0x4000_0000, index: 1 },
-            Request::Read(source),
-            Request::Cost { source, reads: 1, rounds: 2 },
-            Request::Monotonic { source, reads: 1, participants: 2, guarded: true },
-            Request::Sleep { cycles: 5 },
-            Request::Ticks { period_ns: 7, cycles: 5 },
-            Request::Contend(Contest {
+            GuestRequest::Discover,
+            GuestRequest::ReadMsr { msr: 0x4b56_4d01 },
+            GuestRequest::WriteMsr { msr: u32::MAX, value: u64::MAX },
+            GuestRequest::Cpuid { function: 0x4000_0000, index: 1 },
+            GuestRequest::Read(source),
+            GuestRequest::Cost { source, reads: 1, rounds: 2 },
+            GuestRequest::Monotonic { source, reads: 1, participants: 2, guarded: true },
+            GuestRequest::Sleep { cycles: 5 },
+            GuestRequest::Ticks { period_ns: 7, cycles: 5 },
+            GuestRequest::Contend(Contest {
                 way: Waiting::Paravirtual,
                 spins: 1,
                 hold: 2,
@@ -235,32 +235,32 @@ mod tests {
                 length: 4,
                 participants: 5,
             }),
-            Request::Ping(Flow {
+            GuestRequest::Ping(Flow {
                 wait: Wait::Hypercall,
                 event_index: true,
                 pings: 3,
                 in_flight: 2,
                 batch: 1,
             }),
-            Request::TakeGuestStopped,
-            Request::PortWrite { port: 0x70, value: 4 },
-            Request::MmioWrite { address: 1 << 40, value: 2 },
-            Request::Rest,
-            Request::Misbehave(Misbehaviour::FloodRing),
+            GuestRequest::TakeGuestStopped,
+            GuestRequest::PortWrite { port: 0x70, value: 4 },
+            GuestRequest::MmioWrite { address: 1 << 40, value: 2 },
+            GuestRequest::Rest,
+            GuestRequest::Misbehave(Misbehaviour::FloodRing),
         ] {
             let (code, words) = request.encode();
-            assert_eq!(Request::decode(code, &words), Some(request));
+            assert_eq!(GuestRequest::decode(code, &words), Some(request));
         }
-        assert_eq!(Request::decode(0, &[0; 6]), None);
-        assert_eq!(Request::decode(5, &[99, 0, 0, 0, 0, 0]), None);
-        assert_eq!(Request::decode(2, &[1 << 32, 0, 0, 0, 0, 0]), None);
+        assert_eq!(GuestRequest::decode(0, &[0; 6]), None);
+        assert_eq!(GuestRequest::decode(5, &[99, 0, 0, 0, 0, 0]), None);
+        assert_eq!(GuestRequest::decode(2, &[1 << 32, 0, 0, 0, 0, 0]), None);
     }
 
     #[test]
     fn every_outcome_comes_back_from_its_number() {
-        for outcome in Outcome::ALL {
-            assert_eq!(Outcome::from_number(outcome.number()), Some(outcome));
+        for outcome in RequestOutcome::ALL {
+            assert_eq!(RequestOutcome::from_number(outcome.number()), Some(outcome));
         }
-        assert_eq!(Outcome::from_number(99), None);
+        assert_eq!(RequestOutcome::from_number(99), None);
     }
 }

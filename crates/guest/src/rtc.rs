@@ -32,7 +32,7 @@ pub fn is_there(hardware: &impl Hardware) -> bool {
 
 /// The moment at which a second began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Edge {
+pub struct SecondEdge {
     /// The second, since 1970, in the clock's own zone.
     pub seconds: u64,
     /// The TSC before the last read that returned the second before.
@@ -42,12 +42,12 @@ pub struct Edge {
 }
 
 /// Waits until the second changes; `None` where it does not change.
-pub fn next_second(hardware: &impl Hardware) -> Option<Edge> {
+pub fn next_second(hardware: &impl Hardware) -> Option<SecondEdge> {
     hardware.port_write_8(INDEX, 0);
     // The index register keeps its value: one exit a try.
     let second = || hardware.port_read_8(DATA);
     let (before, after) = change(|| hardware.counter().read_ordered(), second)?;
-    Some(Edge { seconds: settled(hardware)?, before, after })
+    Some(SecondEdge { seconds: settled(hardware)?, before, after })
 }
 
 /// The counter before the last read of the old second, and after the first of the

@@ -5,13 +5,13 @@ use core::sync::atomic::Ordering;
 use pvclock::counter::Counter;
 use pvclock::kvm_clock::TimeReader;
 
-use crate::clocks::Clocks;
+use crate::clocks::GuestClocks;
 use crate::contention::Contest;
-use crate::discovery::Found;
+use crate::discovery::Discovery;
 use crate::hardware::{Hardware, Misbehaviour};
 use crate::layout::{DOORBELL, DOORBELL_IDLE};
 use crate::protocol::{self, SharedArea, Words};
-use crate::request::{Outcome, Request};
+use crate::request::{GuestRequest, RequestOutcome};
 use crate::{contention, cost, monotonic, network};
 
 /// Polls of the mailbox before the guest calls the host: some 100 µs, so that
@@ -35,20 +35,20 @@ const BY_ONE: u64 = 0b1011;
 
 /// One vCPU.
 #[derive(Debug)]
-pub struct Guest<'a, H: Hardware> {
+pub struct ReportServer<'a, H: Hardware> {
     hardware: &'a H,
     shared: &'a SharedArea,
     vcpu: usize,
-    clocks: Clocks,
+    clocks: GuestClocks,
     /// The last request that got a reply.
     answered: u64,
 }
 
-impl<'a, H: Hardware> Guest<'a, H> {
+impl<'a, H: Hardware> ReportServer<'a, H> {
     /// Finds the clocks and registers the pages.
     pub fn start(hardware: &'a H, shared: &'a SharedArea, vcpu: usize) -> Self {
-        let found = Found::probe(hardware, vcpu);
-        let clocks = Clocks::new(hardware, found, vcpu);
+        let found = Discovery::probe(hardware, vcpu);
+        let clocks = GuestClocks::new(hardware, found, vcpu);
         if vcpu == 0 {
             shared.version.store(protocol::VERSION, Ordering::Release);
         }
@@ -82,10 +82,10 @@ impl<'a, H: Hardware> Guest<'a, H> {
             return false;
         }
         let (code, words) = mailbox.request.read();
-        let (outcome, words) = match Request::decode(code, &words) {
-            None => (Outcome::NotUnderstood, [0; 6]),
+        let (outcome, words) = match GuestRequest::decode(code, &words) {
+            None => (RequestOutcome::NotUnderstood, [0; 6]),
             Some(request) => match self.perform(request) {
-                Ok(words) => (Outcome::Done, words),
+                Ok(words) => (RequestOutcome::Done, words),
                 Err(outcome) => (outcome, [0; 6]),
             },
         };
@@ -94,27 +94,27 @@ impl<'a, H: Hardware> Guest<'a, H> {
         true
     }
 
-    fn perform(&mut self, request: Request) -> Result<Words, Outcome> {
+    fn perform(&mut self, request: GuestRequest) -> Result<Words, RequestOutcome> {
         let hardware = self.hardware;
         match request {
-            Request::Discover => Ok(self.clocks.found().encode()),
-            Request::ReadMsr { msr } => {
-                let value = hardware.read_msr(msr).map_err(|_| Outcome::Refused)?;
+            GuestRequest::Discover => Ok(self.clocks.discovery().encode()),
+            GuestRequest::ReadMsr { msr } => {
+                let value = hardware.read_msr(msr).map_err(|_| RequestOutcome::Refused)?;
                 Ok([value, 0, 0, 0, 0, 0])
             }
-            Request::WriteMsr { msr, value } => {
-                hardware.write_msr(msr, value).map_err(|_| Outcome::Refused)?;
+            GuestRequest::WriteMsr { msr, value } => {
+                hardware.write_msr(msr, value).map_err(|_| RequestOutcome::Refused)?;
                 Ok([0; 6])
             }
-            Request::Cpuid { function, index } => {
+            GuestRequest::Cpuid { function, index } => {
                 let [a, b, c, d] = hardware.cpuid(function, index).map(u64::from);
                 Ok([a, b, c, d, 0, 0])
             }
-            Request::Read(source) => {
+            GuestRequest::Read(source) => {
                 let (before, time, after) = self.clocks.read_between(hardware, source)?;
                 Ok([before, time, after, 0, 0, 0])
             }
-            Request::Cost { source, reads, rounds } => {
+            GuestRequest::Cost { source, reads, rounds } => {
                 for round in 0..rounds {
                     let (bare, cycles) =
                         cost::round(hardware, &self.clocks, self.vcpu, source, reads)?;
@@ -122,33 +122,33 @@ impl<'a, H: Hardware> Guest<'a, H> {
                 }
                 Ok([rounds, reads, 0, 0, 0, 0])
             }
-            Request::Monotonic { source, reads, participants, guarded } => {
+            GuestRequest::Monotonic { source, reads, participants, guarded } => {
                 let guard = monotonic::Guard { participants, on: guarded };
                 let shared = self.shared;
                 monotonic::run(hardware, shared, &mut self.clocks, source, reads, guard)
                     .map(|order| order.encode())
             }
-            Request::Sleep { cycles } => self.sleep(cycles),
-            Request::Ticks { period_ns, cycles } => self.ticks(period_ns, cycles),
-            Request::Contend(contest) => Ok(self.contend(&contest)),
-            Request::Ping(flow) => self.ping(flow),
-            Request::TakeGuestStopped => {
+            GuestRequest::Sleep { cycles } => self.sleep(cycles),
+            GuestRequest::Ticks { period_ns, cycles } => self.ticks(period_ns, cycles),
+            GuestRequest::Contend(contest) => Ok(self.contend(&contest)),
+            GuestRequest::Ping(flow) => self.ping(flow),
+            GuestRequest::TakeGuestStopped => {
                 let reader = TimeReader::new(&hardware.pages().vcpus[self.vcpu].time);
                 Ok([reader.take_guest_stopped().into(), 0, 0, 0, 0, 0])
             }
-            Request::PortWrite { port, value } => {
+            GuestRequest::PortWrite { port, value } => {
                 hardware.port_write_8(port, value);
                 Ok([0; 6])
             }
-            Request::MmioWrite { address, value } => {
+            GuestRequest::MmioWrite { address, value } => {
                 hardware.mmio_write_64(address, value);
                 Ok([0; 6])
             }
-            Request::Rest => {
+            GuestRequest::Rest => {
                 self.clocks.rest();
                 Ok([0; 6])
             }
-            Request::Misbehave(how) => {
+            GuestRequest::Misbehave(how) => {
                 if how == Misbehaviour::FloodRing {
                     self.shared.vcpu(self.vcpu).ring.claim(protocol::RECORDS * 2);
                 } else {
@@ -159,14 +159,14 @@ impl<'a, H: Hardware> Guest<'a, H> {
         }
     }
 
-    fn sleep(&self, cycles: u64) -> Result<Words, Outcome> {
+    fn sleep(&self, cycles: u64) -> Result<Words, RequestOutcome> {
         let hardware = self.hardware;
         let taken = hardware.interrupts();
         let before = hardware.counter().read_ordered();
-        hardware.write_msr(SPURIOUS, ENABLED).map_err(|_| Outcome::Refused)?;
-        hardware.write_msr(LVT_TIMER, WAKE).map_err(|_| Outcome::Refused)?;
+        hardware.write_msr(SPURIOUS, ENABLED).map_err(|_| RequestOutcome::Refused)?;
+        hardware.write_msr(LVT_TIMER, WAKE).map_err(|_| RequestOutcome::Refused)?;
         let deadline = before.wrapping_add(cycles);
-        hardware.write_msr(TSC_DEADLINE, deadline).map_err(|_| Outcome::Refused)?;
+        hardware.write_msr(TSC_DEADLINE, deadline).map_err(|_| RequestOutcome::Refused)?;
         while hardware.interrupts() == taken {
             hardware.halt();
         }
@@ -175,9 +175,10 @@ impl<'a, H: Hardware> Guest<'a, H> {
     }
 
     /// Until the first tick after so many cycles.
-    fn ticks(&self, period_ns: u64, cycles: u64) -> Result<Words, Outcome> {
+    fn ticks(&self, period_ns: u64, cycles: u64) -> Result<Words, RequestOutcome> {
         let hardware = self.hardware;
-        let write = |msr, value| hardware.write_msr(msr, value).map_err(|_| Outcome::Refused);
+        let write =
+            |msr, value| hardware.write_msr(msr, value).map_err(|_| RequestOutcome::Refused);
         let taken = hardware.interrupts();
         for (msr, value) in [(SPURIOUS, ENABLED), (LVT_TIMER, TICK), (TIMER_DIVIDE, BY_ONE)] {
             write(msr, value)?;
@@ -207,11 +208,13 @@ impl<'a, H: Hardware> Guest<'a, H> {
         counted.encode()
     }
 
-    fn ping(&self, flow: network::Flow) -> Result<Words, Outcome> {
+    fn ping(&self, flow: network::Flow) -> Result<Words, RequestOutcome> {
         let mut took = [0; network::PINGS_MAX + 1];
         let counted = network::run(self.hardware, flow, &mut took).map_err(|why| match why {
-            network::Failed::Impossible => Outcome::NotUnderstood,
-            network::Failed::NoDevice | network::Failed::Refused => Outcome::NoDevice,
+            network::CardFailed::Impossible => RequestOutcome::NotUnderstood,
+            network::CardFailed::NoDevice | network::CardFailed::Refused => {
+                RequestOutcome::NoDevice
+            }
         })?;
         for six in took[1..=flow.pings as usize].chunks(protocol::WORDS) {
             let mut words = [0; protocol::WORDS];
@@ -224,7 +227,7 @@ impl<'a, H: Hardware> Guest<'a, H> {
     /// Adds a record to the ring, waiting for room.
     fn record(&self, words: &Words) {
         let ring = &self.shared.vcpu(self.vcpu).ring;
-        while ring.push(Outcome::Done.number(), words).is_err() {
+        while ring.push(RequestOutcome::Done.number(), words).is_err() {
             self.hardware.pause();
         }
     }

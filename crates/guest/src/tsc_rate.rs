@@ -15,7 +15,7 @@ use pvclock::counter::Counter;
 
 /// A measured rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Measured {
+pub(crate) struct MeasuredRate {
     /// The rate.
     pub(crate) rate: Hertz,
     /// How far the true one may be from it.
@@ -45,7 +45,7 @@ const READS_MAX: u32 = 1_000_000;
 
 /// The timer's count, at some moment within `width` cycles around `tsc`.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sample {
+struct RateSample {
     tsc: u64,
     width: u64,
     count: u32,
@@ -54,10 +54,10 @@ struct Sample {
 impl<F: Fn() -> u32> Timer<F> {
     /// The TSC's rate over 50 ms, or up to 250 ms while interruptions leave it
     /// uncertain.
-    pub(crate) fn measure_tsc(&self, counter: &impl Counter) -> Option<Measured> {
-        let mut samples = [Sample::default(); SPANS_MAX + 1];
+    pub(crate) fn measure_tsc(&self, counter: &impl Counter) -> Option<MeasuredRate> {
+        let mut samples = [RateSample::default(); SPANS_MAX + 1];
         samples[0] = self.narrowest(counter);
-        let mut best: Option<Measured> = None;
+        let mut best: Option<MeasuredRate> = None;
         for last in 1..samples.len() {
             self.wait(samples[last - 1].count);
             samples[last] = self.narrowest(counter);
@@ -88,12 +88,12 @@ impl<F: Fn() -> u32> Timer<F> {
         }
     }
 
-    fn narrowest(&self, counter: &impl Counter) -> Sample {
+    fn narrowest(&self, counter: &impl Counter) -> RateSample {
         let once = || {
             let before = counter.read_ordered();
             let count = (self.read)();
             let width = counter.read_ordered().wrapping_sub(before);
-            Sample { tsc: before.wrapping_add(width / 2), width, count }
+            RateSample { tsc: before.wrapping_add(width / 2), width, count }
         };
         let mut best = once();
         for _ in 1..BRACKETS {
@@ -106,14 +106,17 @@ impl<F: Fn() -> u32> Timer<F> {
         best
     }
 
-    fn between(&self, first: Sample, last: Sample) -> Option<Measured> {
+    fn between(&self, first: RateSample, last: RateSample) -> Option<MeasuredRate> {
         let (rate, of) = self.rate;
         let ticks = u128::from(self.ticks(first.count, last.count));
         let cycles = u128::from(last.tsc.checked_sub(first.tsc)?);
         let hertz = |cycles: u128| (cycles * u128::from(rate)).checked_div(ticks * u128::from(of));
         let tick = cycles.checked_div(ticks)?;
         let doubt = u128::from(first.width / 2 + last.width / 2) + tick + 1;
-        Some(Measured { rate: Hertz(hertz(cycles)? as u64), bound: Hertz(hertz(doubt)? as u64) })
+        Some(MeasuredRate {
+            rate: Hertz(hertz(cycles)? as u64),
+            bound: Hertz(hertz(doubt)? as u64),
+        })
     }
 }
 
@@ -128,7 +131,7 @@ mod tests {
 
     /// Measured where each read takes 2,000 cycles, or as many as `delay` says of a
     /// moment of the TSC.
-    fn measured(delay: impl Fn(u64) -> Option<u64>) -> Option<Measured> {
+    fn measured(delay: impl Fn(u64) -> Option<u64>) -> Option<MeasuredRate> {
         let now = Cell::new(7 * TSC);
         let pass = || {
             now.set(now.get() + delay(now.get()).unwrap_or(2_000));
@@ -140,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_within_its_bound() {
-        let Measured { rate, bound } = measured(|_| None).unwrap();
+        let MeasuredRate { rate, bound } = measured(|_| None).unwrap();
         // Brackets of 4,000 cycles, and a tick of 559, in 50 ms: 46 ppm.
         assert!((90_000..95_000).contains(&bound.0), "{bound:?}");
         assert!(rate.0.abs_diff(TSC) <= bound.0, "{rate:?}");

@@ -5,11 +5,11 @@
 //! the lab. A vCPU that sleeps with no kick to come is a deadlock, which loom finds.
 #![cfg(not(miri))]
 
-use guest::lock::{Lock, Waiter, Waiting, Word};
+use guest::lock::{Lock, LockWord, Waiter, Waiting};
 use std::sync::atomic::AtomicBool;
 
 use host::VcpuId;
-use host::hypercall::{Action, Features, Halt, Hypercalls, KICK_CPU, Registers};
+use host::hypercall::{Features, Halt, HypercallAction, HypercallRegisters, Hypercalls, KICK_CPU};
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 
@@ -18,7 +18,7 @@ const VCPUS: usize = 3;
 #[derive(Debug)]
 struct Loom(AtomicU32);
 
-impl Word for Loom {
+impl LockWord for Loom {
     fn load(&self) -> u32 {
         self.0.load(Ordering::Acquire)
     }
@@ -94,9 +94,10 @@ impl Waiter for Vcpu<'_> {
 
     fn kick(&mut self, vcpu: usize) {
         let arguments = [0, vcpu as u64, 0, 0];
-        let call = Registers { number: KICK_CPU, arguments, is_64_bit: true, privilege: 0 };
+        let call =
+            HypercallRegisters { number: KICK_CPU, arguments, is_64_bit: true, privilege: 0 };
         let answer = self.host.calls.lock().unwrap().call(VcpuId(self.index as u32), &call);
-        if let Action::Wake(VcpuId(vcpu)) = answer.action {
+        if let HypercallAction::Wake(VcpuId(vcpu)) = answer.action {
             let (woken, changed) = &self.host.threads[vcpu as usize];
             *woken.lock().unwrap() = true;
             self.seen.woken.store(true, Ordering::Relaxed);
@@ -113,7 +114,7 @@ fn model(way: Waiting, vcpus: usize, takes: usize, preemptions: usize) -> std::s
     let seen = std::sync::Arc::new(Seen::default());
     let all = seen.clone();
     builder.check(move || {
-        let lock = Arc::new(Lock::<Loom, VCPUS>::of(|| Loom(AtomicU32::new(0))));
+        let lock = Arc::new(Lock::<Loom, VCPUS>::from_words(|| Loom(AtomicU32::new(0))));
         let host = Arc::new(Host::new());
         let count = Arc::new(AtomicU32::new(0));
         let seen = all.clone();

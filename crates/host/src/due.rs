@@ -6,17 +6,17 @@ use core::sync::atomic::{AtomicBool, Ordering};
 /// Whether a vCPU has an update due. Its thread looks at this before each entry, and
 /// takes the lock of the [`GuestClock`](crate::GuestClock) and reads the host's clocks
 /// only if so. An event that comes after the look brings the vCPU out again
-/// ([`Event::stops_all`](crate::Event::stops_all)), or can wait for its next entry.
+/// ([`HostEvent::stops_all`](crate::HostEvent::stops_all)), or can wait for its next entry.
 ///
 /// ```
-/// use host::{Event, GuestClock, HostClocks, Kind, PlainMemory, Settings, VcpuId, msr};
+/// use host::{HostEvent, GuestClock, HostClocks, Kind, PlainMemory, Settings, VcpuId, msr};
 /// use pvclock::{Hertz, Nanos, Ticks};
 /// use units::UnixTime;
 ///
 /// let now = HostClocks::new(Ticks(0), Nanos(0), UnixTime(Nanos(0)));
 /// let (memory, vcpu) = (PlainMemory::new(1), VcpuId(0));
 /// let mut clock = GuestClock::new(Settings::new(Kind::Kvm, Hertz(1_000_000_000)), now)?;
-/// clock.handle(Event::VcpuCreated { vcpu, tsc_offset: 0 }, now, &memory);
+/// clock.handle(HostEvent::VcpuCreated { vcpu, tsc_offset: 0 }, now, &memory);
 /// let due = clock.due_flag(vcpu).ok_or("no such vCPU")?;
 /// assert!(!due.is_due());
 /// clock.write_msr(vcpu, msr::KVM_SYSTEM_TIME, PlainMemory::time(0).0 | 1, now, &memory)?;

@@ -10,14 +10,14 @@ pub struct VcpuId(pub u32);
 /// result.
 ///
 /// ```
-/// use host::{Event, VcpuId};
+/// use host::{HostEvent, VcpuId};
 /// // One vCPU's new TSC changes the snapshot of all; a move concerns that vCPU alone.
-/// assert!(Event::TscOffsetChanged { vcpu: VcpuId(1), tsc_offset: 5 }.stops_all());
-/// assert!(!Event::VcpuMoved { vcpu: VcpuId(1), physical_cpu: 3 }.stops_all());
+/// assert!(HostEvent::TscOffsetChanged { vcpu: VcpuId(1), tsc_offset: 5 }.stops_all());
+/// assert!(!HostEvent::VcpuMoved { vcpu: VcpuId(1), physical_cpu: 3 }.stops_all());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Event {
+pub enum HostEvent {
     /// A vCPU was added; its TSC is the host's plus `tsc_offset`.
     VcpuCreated {
         /// The vCPU.
@@ -113,7 +113,7 @@ pub enum Event {
     },
 }
 
-impl Event {
+impl HostEvent {
     /// Whether all pages may get a new snapshot: then no vCPU may run guest
     /// code while the event is handled, or one reads the old snapshot while
     /// another reads the new one (KVM: KVM_REQ_MCLOCK_INPROGRESS).

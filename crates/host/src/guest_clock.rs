@@ -24,23 +24,23 @@ use pvclock::{Hertz, Nanos, Scale};
 
 use crate::cpuid;
 use crate::hyperv::HyperV;
-use crate::log::Log;
+use crate::log::HostLog;
 use crate::tsc::{Source, time_at};
 use crate::vcpu::Vcpu;
 use crate::{
-    DueFlag, GuestMemory, HostClocks, Kind, Leaf, LogEntry, LogEvent, MsrRange, PerVcpu, Settings,
-    SettingsError, TscMode, VcpuId,
+    DueFlag, GuestMemory, HostClocks, HostLogEvent, Kind, Leaf, LogEntry, MsrRange, PerVcpu,
+    Settings, SettingsError, TscMode, VcpuId,
 };
 
 /// One VM's clock.
 ///
 /// The VMM calls it from one thread at a time. While it handles an event with
-/// [`Event::stops_all`](crate::Event::stops_all) no vCPU runs guest code, and
+/// [`HostEvent::stops_all`](crate::HostEvent::stops_all) no vCPU runs guest code, and
 /// each gets its [`before_entry`](GuestClock::before_entry) before it runs
 /// again.
 ///
 /// ```
-/// use host::{Event, GuestMemory, GuestClock, Kind, PlainMemory, HostClocks, Settings, VcpuId};
+/// use host::{HostEvent, GuestMemory, GuestClock, Kind, PlainMemory, HostClocks, Settings, VcpuId};
 /// use units::UnixTime;
 /// use host::msr::KVM_SYSTEM_TIME;
 /// use host::pages::TimePage;
@@ -52,7 +52,7 @@ use crate::{
 /// let memory = PlainMemory::new(1);
 /// let mut host = GuestClock::new(Settings::new(Kind::Kvm, Hertz(1_000_000_000)), at(5_000))?;
 /// let vcpu = VcpuId(0);
-/// host.handle(Event::VcpuCreated { vcpu, tsc_offset: 0 }, at(5_000), &memory);
+/// host.handle(HostEvent::VcpuCreated { vcpu, tsc_offset: 0 }, at(5_000), &memory);
 ///
 /// // The guest registers its page and enters again.
 /// let address = PlainMemory::time(0);
@@ -88,7 +88,7 @@ pub struct GuestClock {
     /// The reading of the latest event or entry: it shows whether the TSC
     /// went back during a sleep, and from where.
     latest: HostClocks,
-    log: Log,
+    log: HostLog,
 }
 
 impl GuestClock {
@@ -120,7 +120,7 @@ impl GuestClock {
             all_due_at: None,
             sync_due_at: settings.sync_period.map(|period| after(now.boot, period)),
             latest: now,
-            log: Log::default(),
+            log: HostLog::default(),
         };
         host.log_advertised(now);
         Ok(host)
@@ -197,7 +197,7 @@ impl GuestClock {
         }
     }
 
-    /// When to send [`Event::Timer`](crate::Event::Timer), by the host's boot
+    /// When to send [`HostEvent::Timer`](crate::HostEvent::Timer), by the host's boot
     /// clock.
     pub fn deadline(&self) -> Option<Nanos> {
         match (self.all_due_at, self.sync_due_at) {
@@ -315,7 +315,7 @@ impl GuestClock {
             .map(|()| self.take_snapshot(self.source, now, self.latest_read, true));
         let after = self.why_per_vcpu();
         if before != after {
-            let what = after.map_or(LogEvent::MasterClock, LogEvent::PerVcpu);
+            let what = after.map_or(HostLogEvent::MasterClock, HostLogEvent::PerVcpu);
             self.log.push(now.boot, what);
         }
     }
@@ -380,7 +380,7 @@ impl GuestClock {
                 self.log_advertised(now);
             }
             Err(SettingsError::AdvertisedTsc(error)) => {
-                self.log.push(now.boot, LogEvent::FrequencyRefused(error))
+                self.log.push(now.boot, HostLogEvent::FrequencyRefused(error))
             }
             // The other settings were checked when the clock was created.
             Err(_) => {}
@@ -390,7 +390,7 @@ impl GuestClock {
     fn log_advertised(&mut self, now: HostClocks) {
         let Settings { advertised_tsc: advertised, host_tsc: host, frequency_from: from, .. } =
             self.settings;
-        self.log.push(now.boot, LogEvent::TscAdvertised { advertised, host, from });
+        self.log.push(now.boot, HostLogEvent::TscAdvertised { advertised, host, from });
     }
 }
 

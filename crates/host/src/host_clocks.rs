@@ -14,7 +14,7 @@ use units::UnixTime;
 ///
 /// let now = HostClocks::new(Ticks(9), Nanos(4), UnixTime(Nanos(1_700_000_000_000_000_000)));
 /// assert_eq!(now.tai(), None);
-/// let now = now.with(|new| new.tai_offset_s = Some(37));
+/// let now = now.changed(|new| new.tai_offset_s = Some(37));
 /// assert_eq!(now.tai(), Some(Nanos(1_700_000_037_000_000_000)));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl HostClocks {
 
     /// The same with any fields changed.
     #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+    pub fn changed(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
     }

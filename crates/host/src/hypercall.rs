@@ -46,7 +46,7 @@ pub const SCHED_YIELD: u64 = 11;
 
 /// KVM_EPERM.
 pub(crate) const EPERM: i64 = 1;
-/// KVM_EFAULT: what RAX is, negated, where [`Action::Pair`] cannot be written.
+/// KVM_EFAULT: what RAX is, negated, where [`HypercallAction::Pair`] cannot be written.
 pub const EFAULT: i64 = 14;
 /// KVM_EINVAL.
 pub(crate) const EINVAL: i64 = 22;
@@ -57,7 +57,7 @@ pub(crate) const ENOSYS: i64 = 1000;
 
 /// A hypercall as the CPU's registers have it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Registers {
+pub struct HypercallRegisters {
     /// RAX.
     pub number: u64,
     /// RBX, RCX, RDX, RSI.
@@ -71,7 +71,7 @@ pub struct Registers {
 /// What the host does for a call, before the vCPU goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Action {
+pub enum HypercallAction {
     /// Nothing but to enter again, at which interrupts are looked for.
     None,
     /// Wake this vCPU, which sleeps since [`Halt::Sleep`].
@@ -112,15 +112,15 @@ impl Targets {
 
 /// The answer to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
+pub struct HypercallResult {
     /// RAX.
     pub result: i64,
     /// What to do.
-    pub action: Action,
+    pub action: HypercallAction,
 }
 
-impl Answer {
-    const fn of(result: i64, action: Action) -> Self {
+impl HypercallResult {
+    const fn new(result: i64, action: HypercallAction) -> Self {
         Self { result, action }
     }
 }

@@ -14,9 +14,9 @@ const KEPT: usize = 256;
 /// One event, with the host's boot clock.
 ///
 /// ```
-/// use host::{LogEntry, LogEvent};
+/// use host::{LogEntry, HostLogEvent};
 /// use pvclock::Nanos;
-/// let entry = LogEntry { at: Nanos(12_000_000_034), what: LogEvent::Reenlightened };
+/// let entry = LogEntry { at: Nanos(12_000_000_034), what: HostLogEvent::Reenlightened };
 /// assert_eq!(
 ///     entry.to_string(),
 ///     "     12.000000034 s  TSC: the guest acknowledged the new rate"
@@ -27,13 +27,13 @@ pub struct LogEntry {
     /// When it happened.
     pub at: Nanos,
     /// What happened.
-    pub what: LogEvent,
+    pub what: HostLogEvent,
 }
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LogEvent {
+pub enum HostLogEvent {
     /// The guest was given a TSC frequency.
     TscAdvertised {
         /// The frequency.
@@ -84,7 +84,7 @@ impl fmt::Display for LogEntry {
     }
 }
 
-impl fmt::Display for LogEvent {
+impl fmt::Display for HostLogEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::TscAdvertised { advertised, host, from } => {
@@ -122,10 +122,10 @@ impl fmt::Display for LogEvent {
 
 /// The latest of them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Log(VecDeque<LogEntry>);
+pub(crate) struct HostLog(VecDeque<LogEntry>);
 
-impl Log {
-    pub(crate) fn push(&mut self, at: Nanos, what: LogEvent) {
+impl HostLog {
+    pub(crate) fn push(&mut self, at: Nanos, what: HostLogEvent) {
         if self.0.len() == KEPT {
             self.0.pop_front();
         }

@@ -6,7 +6,7 @@ use core::fmt;
 /// (pvclock_update_vm_gtod_copy, arch/x86/kvm/x86.c).
 ///
 /// ```
-/// use host::{Event, GuestClock, Kind, PerVcpu, PlainMemory, HostClocks, Settings, VcpuId};
+/// use host::{HostEvent, GuestClock, Kind, PerVcpu, PlainMemory, HostClocks, Settings, VcpuId};
 /// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
@@ -14,7 +14,7 @@ use core::fmt;
 /// let memory = PlainMemory::new(0);
 /// let mut host = GuestClock::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), now)?;
 /// for (vcpu, tsc_offset) in [(VcpuId(0), 0), (VcpuId(1), 7)] {
-///     host.handle(Event::VcpuCreated { vcpu, tsc_offset }, now, &memory);
+///     host.handle(HostEvent::VcpuCreated { vcpu, tsc_offset }, now, &memory);
 /// }
 /// assert_eq!(host.why_per_vcpu(), Some(PerVcpu::TscOffsets));
 /// # Ok::<(), host::SettingsError>(())

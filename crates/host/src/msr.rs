@@ -96,7 +96,7 @@ impl Kind {
 /// Why an access failed. Each is #GP for the guest.
 ///
 /// ```
-/// use host::{Event, GuestClock, Kind, PlainMemory, HostClocks, Settings, VcpuId};
+/// use host::{HostEvent, GuestClock, Kind, PlainMemory, HostClocks, Settings, VcpuId};
 /// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
@@ -104,7 +104,7 @@ impl Kind {
 /// let memory = PlainMemory::new(1);
 /// let mut host = GuestClock::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), now)?;
 /// let vcpu = VcpuId(0);
-/// host.handle(Event::VcpuCreated { vcpu, tsc_offset: 0 }, now, &memory);
+/// host.handle(HostEvent::VcpuCreated { vcpu, tsc_offset: 0 }, now, &memory);
 /// let refused = host.write_msr(vcpu, 0x4b56_4d01, 0x8001, now, &memory).unwrap_err();
 /// assert_eq!(
 ///     refused.to_string(),

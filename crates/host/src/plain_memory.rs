@@ -33,11 +33,11 @@ const STEAL: u64 = 0x100;
 /// ```
 #[derive(Debug)]
 pub struct PlainMemory {
-    frames: Vec<Frame>,
+    frames: Vec<PageFrame>,
 }
 
 #[derive(Debug)]
-struct Frame {
+struct PageFrame {
     reference: ReferencePage,
     time: TimePage,
     time_split: TimePage,
@@ -45,7 +45,7 @@ struct Frame {
     steal: StealPage,
 }
 
-impl Frame {
+impl PageFrame {
     fn new() -> Self {
         Self {
             reference: ReferencePage::default(),
@@ -64,7 +64,7 @@ const fn address(frame: u32, offset: u64) -> GuestAddress {
 impl PlainMemory {
     /// So many frames of zeros.
     pub fn new(frames: u32) -> Self {
-        Self { frames: (0..frames).map(|_| Frame::new()).collect() }
+        Self { frames: (0..frames).map(|_| PageFrame::new()).collect() }
     }
 
     /// The address of a frame's Hyper-V page.

@@ -1,5 +1,5 @@
 //! The arithmetic of a restore: where a saved clock and each saved TSC
-//! continue. There is one plan for all: [`Restored::plan`](crate::Restored::plan)
+//! continue. There is one plan for all: [`RestoredTransfer::plan`](crate::RestoredTransfer::plan)
 //! uses it for a clock that this crate keeps, and crate `kvm` for a clock that
 //! KVM keeps.
 //!
@@ -15,7 +15,7 @@
 //!
 //! A guest with a 2 GHz TSC is saved after 5 days: its clock is at 432,000 s
 //! and its TSC at 864,000,000,000,000. 60 s later it is restored with
-//! [`Policy::Advance`] on a host whose TSC runs at 2.5 GHz, has counted for 10
+//! [`RestorePolicy::Advance`] on a host whose TSC runs at 2.5 GHz, has counted for 10
 //! days and is at 2,160,000,000,000,000.
 //!
 //! | | scaling with 48 bits of fraction | no scaling |
@@ -56,7 +56,7 @@ const TOLERANCE_PPM: u64 = 250;
 /// only (timekeeping_inject_sleeptime64).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Policy {
+pub enum RestorePolicy {
     /// It passed for the guest too, by real time (TAI where both hosts know it).
     Advance,
     /// It did not.
@@ -67,7 +67,7 @@ pub enum Policy {
     Sleep,
 }
 
-impl Policy {
+impl RestorePolicy {
     /// All, as named in settings.
     pub const ALL: [Self; 4] = [Self::Advance, Self::Freeze, Self::Hold, Self::Sleep];
 
@@ -85,7 +85,7 @@ impl Policy {
 /// Where a saved clock continues.
 ///
 /// ```
-/// use host::{ClockPlan, HostClocks, Policy, TscPlan, VcpuId};
+/// use host::{ClockPlan, HostClocks, RestorePolicy, TscPlan, VcpuId};
 /// use pvclock::{Hertz, Nanos, Ticks};
 /// use units::UnixTime;
 ///
@@ -94,7 +94,7 @@ impl Policy {
 ///     HostClocks::new(Ticks(0), Nanos(0), real)
 /// };
 /// let clock = Nanos(432_000_000_000_000);
-/// let plan = ClockPlan::new(clock, at(0), Policy::Advance, at(60))?;
+/// let plan = ClockPlan::new(clock, at(0), RestorePolicy::Advance, at(60))?;
 /// assert_eq!(plan.clock, Nanos(432_060_000_000_000));
 ///
 /// let guest = Hertz(2_000_000_000);
@@ -109,14 +109,14 @@ impl Policy {
 #[non_exhaustive]
 pub struct ClockPlan {
     /// As requested.
-    pub policy: Policy,
+    pub policy: RestorePolicy,
     /// The clock when it was saved.
     pub clock_before: Nanos,
     /// The clock now.
     pub clock: Nanos,
     /// Time that passed for the guest while it was away.
     pub away: Nanos,
-    /// With [`Policy::Sleep`] the time that the guest slept, which it is to be told.
+    /// With [`RestorePolicy::Sleep`] the time that the guest slept, which it is to be told.
     pub slept: Nanos,
     /// How far this host's real time is behind that of the save, if it is:
     /// then no time passed.
@@ -131,11 +131,11 @@ impl ClockPlan {
     /// continues, now.
     ///
     /// # Errors
-    /// [`RestoreError::Clock`]; [`RestoreError::OtherBoot`] with [`Policy::Hold`].
+    /// [`RestoreError::Clock`]; [`RestoreError::OtherBoot`] with [`RestorePolicy::Hold`].
     pub fn new(
         clock: Nanos,
         taken: HostClocks,
-        policy: Policy,
+        policy: RestorePolicy,
         now: HostClocks,
     ) -> Result<Self, RestoreError> {
         let (then, today, without_tai) = match (taken.tai(), now.tai()) {
@@ -144,12 +144,12 @@ impl ClockPlan {
         };
         let real = Nanos(today.saturating_sub(then));
         let (away, slept) = match policy {
-            Policy::Advance => (real, Nanos(0)),
-            Policy::Freeze => (Nanos(0), Nanos(0)),
-            Policy::Hold => (held(taken, now)?, Nanos(0)),
-            Policy::Sleep => (Nanos(0), real),
+            RestorePolicy::Advance => (real, Nanos(0)),
+            RestorePolicy::Freeze => (Nanos(0), Nanos(0)),
+            RestorePolicy::Hold => (held(taken, now)?, Nanos(0)),
+            RestorePolicy::Sleep => (Nanos(0), real),
         };
-        let by_real = matches!(policy, Policy::Advance | Policy::Sleep);
+        let by_real = matches!(policy, RestorePolicy::Advance | RestorePolicy::Sleep);
         let sum = clock.0.checked_add(away.0).map(Nanos);
         Ok(Self {
             policy,
@@ -271,7 +271,7 @@ mod tests {
         HostClocks::new(Ticks(0), Nanos(0), real)
     }
 
-    fn plan(policy: Policy, now: HostClocks) -> ClockPlan {
+    fn plan(policy: RestorePolicy, now: HostClocks) -> ClockPlan {
         ClockPlan::new(Nanos(432_000 * SECOND), at(0), policy, now).unwrap()
     }
 
@@ -286,11 +286,11 @@ mod tests {
         let tsc = TscPlan::new(GUEST, HOST, Some(48)).unwrap();
         assert_eq!((tsc.rate, tsc.ratio.raw()), (GUEST, 225_179_981_368_524));
         assert_eq!(tsc.base(HOST_TSC), 1_727_999_999_999_993);
-        let advance = plan(Policy::Advance, at(60));
+        let advance = plan(RestorePolicy::Advance, at(60));
         assert_eq!(advance.clock, Nanos(432_060 * SECOND));
         assert_eq!(offset(advance, tsc), -863_879_999_999_993);
         // Without the 60 s: 864,000,000,000,000 − 1,727,999,999,999,993.
-        let freeze = plan(Policy::Freeze, at(60));
+        let freeze = plan(RestorePolicy::Freeze, at(60));
         assert_eq!((freeze.clock, freeze.away), (Nanos(432_000 * SECOND), Nanos(0)));
         assert_eq!(offset(freeze, tsc), -863_999_999_999_993);
     }
@@ -299,25 +299,26 @@ mod tests {
     fn the_worked_example_without_scaling() {
         let tsc = TscPlan::new(GUEST, HOST, None).unwrap();
         assert_eq!((tsc.rate, tsc.ratio), (HOST, TscRatio::ONE));
-        assert_eq!(offset(plan(Policy::Advance, at(60)), tsc), -1_295_880_000_000_000);
+        assert_eq!(offset(plan(RestorePolicy::Advance, at(60)), tsc), -1_295_880_000_000_000);
         // 864,000,000,000,000 − 2,160,000,000,000,000.
-        assert_eq!(offset(plan(Policy::Freeze, at(60)), tsc), -1_296_000_000_000_000);
+        assert_eq!(offset(plan(RestorePolicy::Freeze, at(60)), tsc), -1_296_000_000_000_000);
     }
 
     #[test]
     fn real_time_that_went_back_adds_nothing() {
-        let late = ClockPlan::new(Nanos(7), at(60), Policy::Advance, at(0)).unwrap();
+        let late = ClockPlan::new(Nanos(7), at(60), RestorePolicy::Advance, at(0)).unwrap();
         assert_eq!((late.clock, late.away), (Nanos(7), Nanos(0)));
         assert_eq!(late.real_time_back, Nanos(60 * SECOND));
     }
 
     #[test]
     fn sums_beyond_64_bits_are_refused() {
-        let end = ClockPlan::new(Nanos(u64::MAX), at(0), Policy::Advance, at(60));
+        let end = ClockPlan::new(Nanos(u64::MAX), at(0), RestorePolicy::Advance, at(60));
         let (clock, away) = (Nanos(u64::MAX), Nanos(60 * SECOND));
         assert_eq!(end, Err(RestoreError::Clock { clock, away }));
         // 1.66·10^19 ns at 4 GHz are 6.6·10^19 cycles, and 2^64 are 1.8·10^19.
-        let ages = plan(Policy::Advance, at(0).with(|now| now.real = UnixTime(Nanos(u64::MAX))));
+        let ages =
+            plan(RestorePolicy::Advance, at(0).changed(|now| now.real = UnixTime(Nanos(u64::MAX))));
         let rate = Hertz(4_000_000_000);
         let refused = RestoreError::Tsc { vcpu: VcpuId(3), away: ages.away, rate };
         assert_eq!(ages.tsc(VcpuId(3), 0, rate, 0), Err(refused));
@@ -328,23 +329,23 @@ mod tests {
         // 10 s of UTC, between which a second was inserted.
         let (taken, now) = (at(0), at(10));
         let [taken, now] = [(taken, 37), (now, 38)]
-            .map(|(clocks, tai)| clocks.with(|new| new.tai_offset_s = Some(tai)));
-        let leapt = ClockPlan::new(Nanos(0), taken, Policy::Advance, now).unwrap();
+            .map(|(clocks, tai)| clocks.changed(|new| new.tai_offset_s = Some(tai)));
+        let leapt = ClockPlan::new(Nanos(0), taken, RestorePolicy::Advance, now).unwrap();
         assert_eq!((leapt.away, leapt.without_tai), (Nanos(11 * SECOND), false));
-        let slept = ClockPlan::new(Nanos(5), taken, Policy::Sleep, now).unwrap();
+        let slept = ClockPlan::new(Nanos(5), taken, RestorePolicy::Sleep, now).unwrap();
         assert_eq!((slept.clock, slept.slept), (Nanos(5), Nanos(11 * SECOND)));
         // One host that does not know TAI is enough.
-        let unknown = ClockPlan::new(Nanos(0), at(0), Policy::Advance, now).unwrap();
+        let unknown = ClockPlan::new(Nanos(0), at(0), RestorePolicy::Advance, now).unwrap();
         assert_eq!((unknown.away, unknown.without_tai), (Nanos(10 * SECOND), true));
-        assert!(!ClockPlan::new(Nanos(0), at(0), Policy::Freeze, now).unwrap().without_tai);
+        assert!(!ClockPlan::new(Nanos(0), at(0), RestorePolicy::Freeze, now).unwrap().without_tai);
     }
 
     #[test]
     fn a_clock_is_held_on_its_own_boot_only() {
-        let on = |tsc, boot| at(0).with(|new| (new.tsc, new.boot) = (Ticks(tsc), Nanos(boot)));
+        let on = |tsc, boot| at(0).changed(|new| (new.tsc, new.boot) = (Ticks(tsc), Nanos(boot)));
         let day = 86_400 * SECOND;
         let taken = on(2 * day, day);
-        let hold = |now| ClockPlan::new(Nanos(7), taken, Policy::Hold, now);
+        let hold = |now| ClockPlan::new(Nanos(7), taken, RestorePolicy::Hold, now);
         let held = hold(on(2 * day + 20 * SECOND, day + 10 * SECOND)).unwrap();
         assert_eq!((held.away, held.clock), (Nanos(10 * SECOND), Nanos(10 * SECOND + 7)));
         for other in [

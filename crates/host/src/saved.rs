@@ -40,13 +40,13 @@ const NO_TAI: u64 = 1 << 63;
 /// [`GuestClock::restore`](crate::GuestClock::restore) takes it.
 ///
 /// ```
-/// use host::{Event, GuestClock, Kind, PlainMemory, HostClocks, Saved, Settings, VcpuId};
+/// use host::{HostEvent, GuestClock, Kind, PlainMemory, HostClocks, Saved, Settings, VcpuId};
 /// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let at = |ns| HostClocks::new(Ticks(2 * ns), Nanos(ns), UnixTime(Nanos(ns)));
 /// let mut host = GuestClock::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), at(0))?;
-/// let created = Event::VcpuCreated { vcpu: VcpuId(0), tsc_offset: 0 };
+/// let created = HostEvent::VcpuCreated { vcpu: VcpuId(0), tsc_offset: 0 };
 /// host.handle(created, at(0), &PlainMemory::new(0));
 /// let saved = host.save(at(700));
 /// assert_eq!(saved.clock(), Nanos(700));
@@ -223,7 +223,7 @@ impl Saved {
         let taken = match version {
             // As no clock is behind these, such a clock is not held.
             1 => HostClocks::new(Ticks(u64::MAX), Nanos(u64::MAX), real),
-            _ => from.taken(real)?,
+            _ => from.host_clocks(real)?,
         };
         let boot_vcpu_uses_old_msr = from.yes_or_no()?;
         let hyperv = from.hyperv(version)?;
@@ -297,7 +297,7 @@ impl Decoder<'_> {
         Ok((version, kind))
     }
 
-    fn taken(&mut self, real: UnixTime) -> Result<HostClocks, DecodeError> {
+    fn host_clocks(&mut self, real: UnixTime) -> Result<HostClocks, DecodeError> {
         let (boot, tsc, tai) = (Nanos(self.u64()?), Ticks(self.u64()?), self.u64()?);
         let tai_offset_s = match i32::try_from(tai.cast_signed()) {
             _ if tai == NO_TAI => None,

@@ -8,16 +8,16 @@ use crate::Kind;
 /// Where the guest's TSC comes from.
 ///
 /// ```
-/// use host::{Event, GuestClock, Kind, PlainMemory, HostClocks, Settings, TscMode, VcpuId};
+/// use host::{HostEvent, GuestClock, Kind, PlainMemory, HostClocks, Settings, TscMode, VcpuId};
 /// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let at = |ns| HostClocks::new(Ticks(3 * ns), Nanos(ns), UnixTime(Nanos(ns)));
 /// let settings = Settings::new(Kind::None, Hertz(3_000_000_000)).advertise(Hertz(1_000_000_000));
 /// for (tsc_mode, tsc) in [(TscMode::Real, 3_000), (TscMode::Emulated, 1_000)] {
-///     let mut host = GuestClock::new(settings.with(|new| new.tsc_mode = tsc_mode), at(0))?;
+///     let mut host = GuestClock::new(settings.changed(|new| new.tsc_mode = tsc_mode), at(0))?;
 ///     let vcpu = VcpuId(0);
-///     host.handle(Event::VcpuCreated { vcpu, tsc_offset: 0 }, at(0), &PlainMemory::new(0));
+///     host.handle(HostEvent::VcpuCreated { vcpu, tsc_offset: 0 }, at(0), &PlainMemory::new(0));
 ///     assert_eq!(host.guest_tsc(vcpu, at(1_000)), Some(tsc));
 /// }
 /// # Ok::<(), host::SettingsError>(())
@@ -52,7 +52,7 @@ pub enum FrequencyFrom {
 /// // An advertised frequency that is 2.299 % too high, as VirtualBox 5.0 once had it.
 /// let settings = Settings::new(Kind::Kvm, Hertz(3_400_109_000)).advertise(Hertz(3_478_274_491));
 /// assert_eq!(settings.advertised_error_ppm().round(), 22_989.0);
-/// let synced = settings.with(|new| new.never_back = false);
+/// let synced = settings.changed(|new| new.never_back = false);
 /// assert!(!synced.never_back);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +87,7 @@ pub struct Settings {
     pub sync_period: Option<Nanos>,
     /// An update never sets the time back: where the host's clock is behind
     /// what the guest can have read, time continues from there. KVM steps back.
-    /// Setting the clock ([`Event::ClockSet`](crate::Event::ClockSet)) may.
+    /// Setting the clock ([`HostEvent::ClockSet`](crate::HostEvent::ClockSet)) may.
     pub never_back: bool,
     /// The error bound of this host's real time, if its NTP daemon gives one:
     /// part of the bound on the step that a migration makes.
@@ -123,7 +123,7 @@ impl Settings {
 
     /// The same with any fields changed.
     #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+    pub fn changed(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
     }

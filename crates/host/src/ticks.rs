@@ -51,7 +51,7 @@ pub enum TickPolicy {
 /// assert_eq!(ticks.next_at(), Nanos(10_000_000));
 /// assert!(ticks.take(Nanos(1_000_000_000)));
 /// assert_eq!(ticks.next_at(), Nanos(1_010_000_000));
-/// assert_eq!((ticks.given(), ticks.dropped()), (1, 99));
+/// assert_eq!((ticks.delivered(), ticks.dropped()), (1, 99));
 /// # Ok::<(), &str>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl Backlog {
     }
 
     /// Ticks given so far.
-    pub const fn given(&self) -> u64 {
+    pub const fn delivered(&self) -> u64 {
         self.given
     }
 

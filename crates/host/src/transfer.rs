@@ -2,7 +2,7 @@
 //! how large a step the guest can see.
 //!
 //! The guest's clock and its TSC both continue from where they stopped, by the
-//! same span, which the [`Policy`] decides. The sums are those of `plan.rs`.
+//! same span, which the [`RestorePolicy`] decides. The sums are those of `plan.rs`.
 //!
 //! Where the new host's TSC has another rate and hardware does not scale, the
 //! guest's TSC runs at the new rate from here on and the advertised frequency
@@ -21,7 +21,7 @@ use core::fmt;
 
 use pvclock::{Hertz, Nanos};
 
-use crate::plan::{ClockPlan, Policy, RestoredVcpu, TscPlan};
+use crate::plan::{ClockPlan, RestorePolicy, RestoredVcpu, TscPlan};
 use crate::tsc::Source;
 use crate::{
     HostClocks, Kind, RatioError, Saved, Settings, SettingsError, TscMode, TscRatio, VcpuId,
@@ -31,7 +31,7 @@ use crate::{
 /// each vCPU's offset, then run. Its text is for the log.
 ///
 /// ```
-/// use host::{Event, GuestClock, Kind, PlainMemory, Policy, HostClocks, Settings, VcpuId};
+/// use host::{HostEvent, GuestClock, Kind, PlainMemory, RestorePolicy, HostClocks, Settings, VcpuId};
 /// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
@@ -39,12 +39,12 @@ use crate::{
 /// let settings = Settings::new(Kind::Kvm, Hertz(2_000_000_000));
 /// let mut host = GuestClock::new(settings, at(0))?;
 /// let vcpu = VcpuId(0);
-/// host.handle(Event::VcpuCreated { vcpu, tsc_offset: 0 }, at(0), &PlainMemory::new(0));
+/// host.handle(HostEvent::VcpuCreated { vcpu, tsc_offset: 0 }, at(0), &PlainMemory::new(0));
 /// let saved = host.save(at(1_000));
 ///
 /// // A minute later, none of which passes for the guest: its TSC is set back.
 /// let now = at(60_000_001_000);
-/// let (host, restored) = GuestClock::restore(&saved, settings, Policy::Freeze, now)?;
+/// let (host, restored) = GuestClock::restore(&saved, settings, RestorePolicy::Freeze, now)?;
 /// assert_eq!(host.time(vcpu, now), Nanos(1_000));
 /// assert_eq!(restored.vcpus[0].tsc_offset.cast_signed(), -120_000_000_000);
 /// assert_eq!(restored.step.bound, Nanos(4));
@@ -52,9 +52,9 @@ use crate::{
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Restored {
+pub struct RestoredTransfer {
     /// As requested.
-    pub policy: Policy,
+    pub policy: RestorePolicy,
     /// By which factor the hardware must scale the TSC; [`TscRatio::ONE`] if
     /// it must not.
     pub ratio: TscRatio,
@@ -73,7 +73,7 @@ pub struct Restored {
     /// How far this host's real time is behind that of the save, if it is:
     /// then no time passed.
     pub real_time_back: Nanos,
-    /// With [`Policy::Sleep`] the time that the guest slept, which it is to be told.
+    /// With [`RestorePolicy::Sleep`] the time that the guest slept, which it is to be told.
     pub slept: Nanos,
     /// How large a step the guest's clock can show.
     pub step: StepBound,
@@ -169,7 +169,7 @@ pub enum RestoreError {
     },
 }
 
-impl Restored {
+impl RestoredTransfer {
     /// What to do to restore `saved` on a host with `settings`, whose clocks
     /// read `now`. The advertised TSC frequency is the saved VM's, not that of
     /// the settings.
@@ -179,15 +179,15 @@ impl Restored {
     pub fn plan(
         saved: &Saved,
         settings: &Settings,
-        policy: Policy,
+        policy: RestorePolicy,
         now: HostClocks,
     ) -> Result<Self, RestoreError> {
         if saved.kind != settings.kind {
             return Err(RestoreError::Kind { saved: saved.kind, requested: settings.kind });
         }
         let plan = ClockPlan::new(saved.clock, saved.taken, policy, now)?;
-        let Rate { source, ratio, advertised_tsc, unacknowledged } =
-            Rate::of(saved, settings, now)?;
+        let TransferRate { source, ratio, advertised_tsc, unacknowledged } =
+            TransferRate::plan(saved, settings, now)?;
         let (promised, here) = (saved.tsc_rate, source.rate());
         let is_kept = settings.tsc_invariant
             && unacknowledged.is_none()
@@ -238,27 +238,27 @@ fn step_bound(saved: &Saved, settings: &Settings, plan: &ClockPlan) -> StepBound
     let roundings = if saved.kind == Kind::HyperV { 400 } else { 4 };
     let known = saved.spread.0.saturating_add(roundings);
     let (errors, back) = match (plan.policy, saved.real_time_error, settings.real_time_error) {
-        (Policy::Freeze | Policy::Hold | Policy::Sleep, _, _) => (Some(0), 0),
-        (Policy::Advance, Some(then), Some(now)) => {
+        (RestorePolicy::Freeze | RestorePolicy::Hold | RestorePolicy::Sleep, _, _) => (Some(0), 0),
+        (RestorePolicy::Advance, Some(then), Some(now)) => {
             (Some(then.0.saturating_add(now.0)), plan.real_time_back.0)
         }
-        (Policy::Advance, _, _) => (None, plan.real_time_back.0),
+        (RestorePolicy::Advance, _, _) => (None, plan.real_time_back.0),
     };
     let bound = Nanos(known.saturating_add(errors.unwrap_or(0)).saturating_add(back));
-    let without_tai = plan.without_tai && plan.policy == Policy::Advance;
+    let without_tai = plan.without_tai && plan.policy == RestorePolicy::Advance;
     StepBound { bound, without_real_time: errors.is_none(), without_tai }
 }
 
 /// What becomes of the TSC's rate.
-struct Rate {
+struct TransferRate {
     source: Source,
     ratio: TscRatio,
     advertised_tsc: Hertz,
     unacknowledged: Option<Hertz>,
 }
 
-impl Rate {
-    fn of(saved: &Saved, settings: &Settings, now: HostClocks) -> Result<Self, RestoreError> {
+impl TransferRate {
+    fn plan(saved: &Saved, settings: &Settings, now: HostClocks) -> Result<Self, RestoreError> {
         let (before, here) = (saved.tsc_rate, settings.host_tsc);
         let emulated = Source::Emulated { since: now.boot, at: 0, rate: before };
         // A guest that waited for its page to be switched on still waits.
@@ -307,13 +307,13 @@ impl fmt::Display for StepBound {
     }
 }
 
-impl fmt::Display for Restored {
+impl fmt::Display for RestoredTransfer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let policy = match self.policy {
-            Policy::Advance => "advance: the time away passed for the guest",
-            Policy::Freeze => "freeze: no time passed for the guest",
-            Policy::Hold => "hold: time passed for the guest by this host's own clock",
-            Policy::Sleep => "sleep: the guest slept; report to it for how long",
+            RestorePolicy::Advance => "advance: the time away passed for the guest",
+            RestorePolicy::Freeze => "freeze: no time passed for the guest",
+            RestorePolicy::Hold => "hold: time passed for the guest by this host's own clock",
+            RestorePolicy::Sleep => "sleep: the guest slept; report to it for how long",
         };
         writeln!(f, "policy {policy}")?;
         if self.real_time_back.0 > 0 {

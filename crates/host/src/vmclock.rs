@@ -2,7 +2,7 @@
 //! each VM's page comes out.
 //!
 //! [`HostTime`] is the host's: samples of its time sources in, each with a bound of its
-//! error, and one line out, TAI by the host's TSC, with a bound that grows. [`VmClock`]
+//! error, and one line out, TAI by the host's TSC, with a bound that grows. [`HostVmClock`]
 //! is a VM's: it writes that line in the guest's TSC, and raises the disruption marker.
 //!
 //! # The promise
@@ -33,5 +33,5 @@ mod host_time;
 mod line;
 mod page;
 
-pub use host_time::{HostTime, Leap, TimeSample, TimeSettings};
-pub use page::{GuestCounter, PageUpdate, VmClock, VmClockSettings};
+pub use host_time::{HostTime, LeapAnnouncement, TimeSample, TimeSettings};
+pub use page::{GuestCounter, HostVmClock, PageUpdate, VmClockSettings};

@@ -9,7 +9,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use linux::counter::{self, Counter, CpuCounter};
 
 /// One way to read the time.
@@ -29,7 +29,7 @@ pub enum Call {
     /// `time` of libc.
     Time,
     /// `clock_gettime` of libc.
-    ClockGettime(Clock),
+    ClockGettime(LinuxClock),
 }
 
 impl Call {
@@ -41,7 +41,7 @@ impl Call {
             calls.extend(counter::is_self_ordered().then_some(Self::SelfOrderedCounter));
         }
         calls.extend([Self::Instant, Self::Gettimeofday, Self::Time]);
-        let known = Clock::ALL.iter().copied().filter(|clock| clock.read_ns().is_some());
+        let known = LinuxClock::ALL.iter().copied().filter(|clock| clock.read_ns().is_some());
         calls.extend(known.map(Self::ClockGettime));
         calls
     }
@@ -75,15 +75,23 @@ impl Call {
             Self::Time => each(times, time),
             // The id known at compile time, as it is in a program.
             Self::ClockGettime(clock) => match clock {
-                Clock::Realtime => each(times, || clock_gettime(Clock::Realtime)),
-                Clock::Monotonic => each(times, || clock_gettime(Clock::Monotonic)),
-                Clock::MonotonicRaw => each(times, || clock_gettime(Clock::MonotonicRaw)),
-                Clock::RealtimeCoarse => each(times, || clock_gettime(Clock::RealtimeCoarse)),
-                Clock::MonotonicCoarse => each(times, || clock_gettime(Clock::MonotonicCoarse)),
-                Clock::Boottime => each(times, || clock_gettime(Clock::Boottime)),
-                Clock::Tai => each(times, || clock_gettime(Clock::Tai)),
-                Clock::ProcessCputime => each(times, || clock_gettime(Clock::ProcessCputime)),
-                Clock::ThreadCputime => each(times, || clock_gettime(Clock::ThreadCputime)),
+                LinuxClock::Realtime => each(times, || clock_gettime(LinuxClock::Realtime)),
+                LinuxClock::Monotonic => each(times, || clock_gettime(LinuxClock::Monotonic)),
+                LinuxClock::MonotonicRaw => each(times, || clock_gettime(LinuxClock::MonotonicRaw)),
+                LinuxClock::RealtimeCoarse => {
+                    each(times, || clock_gettime(LinuxClock::RealtimeCoarse))
+                }
+                LinuxClock::MonotonicCoarse => {
+                    each(times, || clock_gettime(LinuxClock::MonotonicCoarse))
+                }
+                LinuxClock::Boottime => each(times, || clock_gettime(LinuxClock::Boottime)),
+                LinuxClock::Tai => each(times, || clock_gettime(LinuxClock::Tai)),
+                LinuxClock::ProcessCputime => {
+                    each(times, || clock_gettime(LinuxClock::ProcessCputime))
+                }
+                LinuxClock::ThreadCputime => {
+                    each(times, || clock_gettime(LinuxClock::ThreadCputime))
+                }
             },
         }
     }
@@ -101,7 +109,7 @@ impl Call {
             Self::ClockGettime(clock) => i64::from(clock_gettime(clock)),
             // std documents clock_gettime(CLOCK_MONOTONIC) as what Instant
             // calls on Linux, and panics where that fails.
-            Self::Instant => i64::from(clock_gettime(Clock::Monotonic)),
+            Self::Instant => i64::from(clock_gettime(LinuxClock::Monotonic)),
         };
         match result {
             0.. => None,
@@ -122,7 +130,7 @@ fn each<T>(times: u64, call: impl Fn() -> T) {
 }
 
 #[inline(always)]
-fn clock_gettime(clock: Clock) -> libc::c_int {
+fn clock_gettime(clock: LinuxClock) -> libc::c_int {
     let mut reading = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: invariant 1.
     let result = unsafe { libc::clock_gettime(clock.id(), &raw mut reading) };
@@ -155,7 +163,7 @@ mod tests {
         let mut names: Vec<String> = calls.iter().map(|call| call.name()).collect();
         assert_eq!(names.len(), names.iter().collect::<std::collections::HashSet<_>>().len());
         names.retain(|name| name.starts_with("clock_gettime("));
-        assert_eq!(names.len(), Clock::ALL.len());
+        assert_eq!(names.len(), LinuxClock::ALL.len());
         for call in calls {
             assert_eq!(call.errno(), None, "{call:?}");
             call.repeat(10);

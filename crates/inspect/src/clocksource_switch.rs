@@ -69,11 +69,11 @@ pub struct Switchboard {
 impl Switchboard {
     /// This machine's.
     pub fn live() -> Self {
-        Self::at(LIVE)
+        Self::in_folder(LIVE)
     }
 
     /// One in another folder.
-    pub fn at(folder: impl Into<PathBuf>) -> Self {
+    pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
 
@@ -82,7 +82,7 @@ impl Switchboard {
     /// # Errors
     /// [`SwitchError::Unknown`].
     pub fn available(&self) -> Result<Vec<String>, SwitchError> {
-        known(parse_available(&self.read("available_clocksource")?))
+        into_result(parse_available(&self.read("available_clocksource")?))
     }
 
     /// The source in use.
@@ -90,7 +90,7 @@ impl Switchboard {
     /// # Errors
     /// [`SwitchError::Unknown`].
     pub fn current(&self) -> Result<String, SwitchError> {
-        known(parse_current(&self.read("current_clocksource")?))
+        into_result(parse_current(&self.read("current_clocksource")?))
     }
 
     /// Whether this process may switch: opening the file decides, not the
@@ -151,12 +151,12 @@ impl Switchboard {
     fn read(&self, name: &str) -> Result<String, SwitchError> {
         let path = self.folder.join(name);
         std::fs::read_to_string(&path).map_err(|error| {
-            SwitchError::Unknown(crate::privilege::why(&path.display().to_string(), &error))
+            SwitchError::Unknown(crate::privilege::unknown(&path.display().to_string(), &error))
         })
     }
 }
 
-fn known<T>(fact: Fact<T>) -> Result<T, SwitchError> {
+fn into_result<T>(fact: Fact<T>) -> Result<T, SwitchError> {
     match fact {
         Fact::Known(value) => Ok(value),
         Fact::Unknown(why) => Err(SwitchError::Unknown(why)),
@@ -171,7 +171,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("available_clocksource"), "tsc kvm-clock \n").unwrap();
         std::fs::write(folder.path().join("current_clocksource"), current).unwrap();
-        let board = Switchboard::at(folder.path());
+        let board = Switchboard::in_folder(folder.path());
         (folder, board)
     }
 
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_machine_without_the_folder_is_reported_as_such() {
-        let board = Switchboard::at("/nowhere");
+        let board = Switchboard::in_folder("/nowhere");
         assert!(matches!(board.current(), Err(SwitchError::Unknown(Unknown::NotThere { .. }))));
         assert!(matches!(board.may_switch(), Err(SwitchError::Write { .. })));
     }

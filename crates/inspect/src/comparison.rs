@@ -2,11 +2,11 @@
 //! their figures together show. Reads clocks and sets none; names and figures
 //! go in and out, words are the caller's.
 //!
-//! - [`ClockName`], [`Clocks`]: the clocks that are measured.
-//! - [`Reference`]: what they are compared with; [`selected`] opens those of a
+//! - [`ClockName`], [`ComparedClocks`]: the clocks that are measured.
+//! - [`ComparisonReference`]: what they are compared with; [`selected`] opens those of a
 //!   command line.
-//! - [`Session`]: comparisons as they are made, round by round.
-//! - [`Outcome`]: the figures, with a [`Note`] for what they cannot be relied
+//! - [`ComparisonSession`]: comparisons as they are made, round by round.
+//! - [`ComparisonOutcome`]: the figures, with a [`Note`] for what they cannot be relied
 //!   on for, and which limits were not checked.
 
 mod clock_name;
@@ -24,13 +24,13 @@ mod session;
 pub mod stopwatch;
 
 pub use clock_name::ClockName;
-pub use clocks::{Clocks, Compared, NotMeasured, Reader, TscFrequency, TscSource};
+pub use clocks::{ClockComparison, ComparedClocks, NotCompared, Reader, TscFrequency, TscSource};
 pub use notes::{Note, Seems, StoodStill};
-pub use outcome::{Outcome, Unchecked};
+pub use outcome::{ComparisonOutcome, Unchecked};
 pub use pace::Pace;
-pub use pair::{Pair, PairReport};
-pub use reference::{Failure, Reference, ReferenceReport};
-pub use session::{NothingMeasured, Round, Session};
+pub use pair::{ClockPairSeries, PairReport};
+pub use reference::{ComparisonReference, Failure, ReferenceReport};
+pub use session::{ComparisonRound, ComparisonSession, NothingMeasured};
 
 #[cfg(test)]
 mod tests;

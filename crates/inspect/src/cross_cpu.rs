@@ -21,7 +21,7 @@ const TRIPS: u64 = 64;
 /// The token, alone in its cache lines (two: adjacent-line prefetch).
 #[repr(align(128))]
 #[derive(Default)]
-struct Token {
+struct TurnToken {
     /// Odd: the second CPU holds it; even: the first does, trip `turn / 2`.
     turn: AtomicU64,
     /// What the second CPU read.
@@ -44,7 +44,7 @@ pub fn round_trips(
     limit: Duration,
     clock: impl Fn() -> u64 + Sync,
 ) -> Result<Vec<Stamps>, PinError> {
-    let token = Token::default();
+    let token = TurnToken::default();
     std::thread::scope(|scope| {
         let partner = scope.spawn(|| turn_around(&token, second, &clock));
         let stamps = pin(first).map(|_pinned| pass(&token, trips, limit, &clock));
@@ -57,7 +57,7 @@ pub fn round_trips(
 }
 
 /// The first CPU's side.
-fn pass(token: &Token, trips: u32, limit: Duration, clock: impl Fn() -> u64) -> Vec<Stamps> {
+fn pass(token: &TurnToken, trips: u32, limit: Duration, clock: impl Fn() -> u64) -> Vec<Stamps> {
     let deadline = Instant::now() + limit;
     let mut stamps = Vec::with_capacity(trips as usize);
     for trip in 0..u64::from(trips) {
@@ -76,7 +76,7 @@ fn pass(token: &Token, trips: u32, limit: Duration, clock: impl Fn() -> u64) -> 
 }
 
 /// Waits for the token to be `turn`; false when time is up first.
-fn is_back(token: &Token, turn: u64, deadline: Instant) -> bool {
+fn is_back(token: &TurnToken, turn: u64, deadline: Instant) -> bool {
     loop {
         for _ in 0..POLLS {
             if token.turn.load(Ordering::Acquire) == turn {
@@ -91,7 +91,7 @@ fn is_back(token: &Token, turn: u64, deadline: Instant) -> bool {
 }
 
 /// The second CPU's side, until the first gives up.
-fn turn_around(token: &Token, cpu: u32, clock: impl Fn() -> u64) -> Result<(), PinError> {
+fn turn_around(token: &TurnToken, cpu: u32, clock: impl Fn() -> u64) -> Result<(), PinError> {
     let _pinned = pin(cpu)?;
     loop {
         match token.turn.load(Ordering::Acquire) {

@@ -60,7 +60,7 @@ fn entered(call: Call, times: u64) -> u64 {
 /// Whether a true system call is refused: the calibration of the count.
 fn is_refused() -> bool {
     // No vDSO serves CPU time (lib/vdso/gettimeofday.c, VDSO_HRES and others).
-    Call::ClockGettime(linux::clock::Clock::ThreadCputime).errno() == Some(MARK)
+    Call::ClockGettime(linux::clock::LinuxClock::ThreadCputime).errno() == Some(MARK)
 }
 
 fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
@@ -82,11 +82,11 @@ fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linux::clock::Clock;
+    use linux::clock::LinuxClock;
 
     #[test]
     fn cpu_time_enters_the_kernel_and_instructions_do_not() {
-        let calls = [Call::Counter, Call::ClockGettime(Clock::ProcessCputime), Call::Time];
+        let calls = [Call::Counter, Call::ClockGettime(LinuxClock::ProcessCputime), Call::Time];
         match count(&calls, 100) {
             // The vDSO serves `time` on every x86 kernel.
             Ok(entered) => assert_eq!(entered, [0, 100, 0]),
@@ -97,6 +97,6 @@ mod tests {
     #[test]
     fn no_other_thread_is_refused_anything() {
         let _ = count(&[Call::Gettimeofday], 1);
-        assert_eq!(Call::ClockGettime(Clock::ThreadCputime).errno(), None);
+        assert_eq!(Call::ClockGettime(LinuxClock::ThreadCputime).errno(), None);
     }
 }

@@ -27,22 +27,22 @@ use std::time::{Duration, Instant};
 
 use instruments::distribution::Distribution;
 use instruments::latency::{Delay, FigureKind, Latency};
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use linux::cpus::{Pinned, pin};
 
-pub use echo::Peer;
+pub use echo::EchoPeer;
 pub use run::measure;
 
 /// What to measure, and for how long.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct LatencyPlan {
     /// The whole run, but for its start and end.
     pub duration: Duration,
     /// The process at the other end of the pipes, which runs
     /// [`echo`](crate::pipe_pair::echo).
     pub echo: fn() -> Command,
     /// Whom to send messages to.
-    pub peer: Option<Peer>,
+    pub peer: Option<EchoPeer>,
     /// The CPU for what needs one, and its partner; by default the last two
     /// that are allowed.
     pub cpus: Option<(u32, u32)>,
@@ -50,7 +50,7 @@ pub struct Plan {
     pub only: Vec<FigureKind>,
 }
 
-impl Plan {
+impl LatencyPlan {
     /// Whether one of these is wanted.
     fn wants(&self, kinds: &[FigureKind]) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| kinds.contains(only))
@@ -58,8 +58,8 @@ impl Plan {
 }
 
 /// A run in progress: what the probes share.
-struct Run<'p> {
-    plan: &'p Plan,
+struct LatencyRun<'p> {
+    plan: &'p LatencyPlan,
     started: Instant,
     progress: &'p dyn Fn(&str),
     /// CPUs allowed when the run began.
@@ -72,7 +72,7 @@ struct Run<'p> {
 /// Delays kept of each run.
 const KEPT: usize = 400;
 
-impl Run<'_> {
+impl LatencyRun<'_> {
     /// A part of the whole duration: what is wanted divides it by these shares.
     fn part(&self, share: f64) -> Duration {
         self.plan.duration.mul_f64(share / run::wanted_shares(self.plan))
@@ -123,7 +123,7 @@ fn since_ns(started: Instant) -> u64 {
 /// CLOCK_MONOTONIC, ns.
 fn now_ns() -> u64 {
     // Linux always has it.
-    Clock::Monotonic.read_ns().unwrap_or_default()
+    LinuxClock::Monotonic.read_ns().unwrap_or_default()
 }
 
 /// A delay of a figure is looked into where it is beyond this, ns, and beyond

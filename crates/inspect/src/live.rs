@@ -94,8 +94,8 @@ mod tests {
     fn the_source_can_be_read_repeatedly() {
         let source = CurrentClocksource::open();
         for _ in 0..2 {
-            let name = source.known().map(CurrentClocksource::name);
-            let named = name.as_ref().and_then(Fact::known).cloned();
+            let name = source.value().map(CurrentClocksource::name);
+            let named = name.as_ref().and_then(Fact::value).cloned();
             assert_eq!(named, Switchboard::live().current().ok());
         }
     }

@@ -15,16 +15,16 @@ use instruments::measurements::Measurements;
 
 use crate::clocksource_switch::Switchboard;
 use crate::steal::Steal;
-use costs::Costs;
 pub use costs::PAGE;
+use costs::ReadCosts;
 use linux::cpus::{allowed, pin};
-pub use plan::Plan;
+pub use plan::MeasurementPlan;
 use rate::RateMeasurement;
 
 /// A measurement for a diagnosis: everything, in about `budget`.
 pub fn quick(budget: Duration, progress: &dyn Fn(&str)) -> Measurements {
     let steal = Steal::begin();
-    let mut session = Session::new(Plan::within(budget));
+    let mut session = MeasuringSession::new(MeasurementPlan::within(budget));
     session.round(1, progress);
     let mut found = session.finish();
     found.stolen = steal.end();
@@ -33,20 +33,20 @@ pub fn quick(budget: Duration, progress: &dyn Fn(&str)) -> Measurements {
 
 /// A measurement under one clocksource, in one round or several; between
 /// rounds the caller may do something else.
-pub struct Session {
-    plan: Plan,
+pub struct MeasuringSession {
+    plan: MeasurementPlan,
     /// `None` before the first round: what there is to time depends on the
     /// source in use then.
-    costs: Option<Costs>,
+    costs: Option<ReadCosts>,
     /// ns a cycle, roughly: for planning, and as the result where the run was
     /// too short for a better one.
     ns_per_cycle: Option<f64>,
     found: Measurements,
 }
 
-impl Session {
+impl MeasuringSession {
     /// Nothing measured yet.
-    pub fn new(plan: Plan) -> Self {
+    pub fn new(plan: MeasurementPlan) -> Self {
         Self { plan, costs: None, ns_per_cycle: None, found: Measurements::default() }
     }
 
@@ -67,7 +67,7 @@ impl Session {
         let costs = self.costs.get_or_insert_with(|| {
             found.clocksource = Switchboard::live().current().ok();
             progress("counting calls that enter the kernel");
-            Costs::new(plan, found)
+            ReadCosts::new(plan, found)
         });
         let samples = plan.samples.div_ceil(u64::from(rounds));
         costs.round(plan.costs / rounds, samples, self.ns_per_cycle, progress);

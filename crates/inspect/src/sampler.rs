@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use facts::clocksource::known::{KnownSource, known_source};
 use facts::{Fact, Sample, Unknown};
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use linux::clock_set::ClockSet;
 use linux::counter::{self, Counter, CpuCounter};
 use linux::cpus::{self, Pinned};
@@ -33,11 +33,11 @@ use crate::live::{self, CurrentClocksource, LivePage};
 use crate::privilege;
 use crate::vmclock_device;
 use linux::vmclock::VmClockDevice;
-use pace::Pace;
-use probe::Period::{self, EachSample};
-use probe::{Probe, probe};
+use pace::SamplingPace;
+use probe::ProbePeriod::{self, EachSample};
+use probe::{SamplerProbe, probe};
 use scheduling::{CpuActivity, ThreadSchedule};
-use sources::Rtc;
+use sources::RtcSource;
 
 use kernel_log::GrowingLog;
 pub use kernel_log::parse_growing_log;
@@ -84,11 +84,11 @@ pub struct Sampler {
     /// The narrowest bracket of each pair so far.
     narrowest: [Option<u64>; 4],
     tsc_is_readable: bool,
-    probes: Vec<Box<dyn Probe>>,
+    probes: Vec<Box<dyn SamplerProbe>>,
     clock_set: Fact<ClockSet>,
     continued: Arc<AtomicBool>,
     pinned: Option<(u32, Pinned)>,
-    pace: Pace,
+    pace: SamplingPace,
 }
 
 impl Sampler {
@@ -107,7 +107,7 @@ impl Sampler {
             clock_set: privilege::fact("timerfd", ClockSet::new()),
             continued,
             pinned: cpus::pin(cpu).ok().map(|pinned| (cpu, pinned)),
-            pace: Pace::default(),
+            pace: SamplingPace::default(),
         }
     }
 
@@ -118,7 +118,7 @@ impl Sampler {
 
     /// Readable as soon as the time of day was set: a sample is due.
     pub fn clock_set(&self) -> Option<BorrowedFd<'_>> {
-        self.clock_set.known().map(AsFd::as_fd)
+        self.clock_set.value().map(AsFd::as_fd)
     }
 
     /// Reads all probes that are due; with `all`, or where this sample is late,
@@ -131,7 +131,7 @@ impl Sampler {
         for probe in &mut self.probes {
             probe.sample(all, &mut sample);
         }
-        let known = sample.source.known().and_then(|name| known_source(name));
+        let known = sample.source.value().and_then(|name| known_source(name));
         sample.source_step_ns = known.map(KnownSource::coarsest_ns);
         sample.was_set = match &self.clock_set {
             Fact::Known(timer) => Fact::Known(timer.was_set()),
@@ -156,15 +156,24 @@ impl Sampler {
     fn clocks(&mut self) -> Sample {
         let tsc = self.tsc_is_readable.then_some(|| Some(CpuCounter.read_ordered()));
         let [realtime, boottime, monotonic, raw] = &mut self.narrowest;
-        let raw = tsc.and_then(|tsc| bracket(raw, || Clock::MonotonicRaw.read_ns(), tsc));
-        let monotonic =
-            bracket(monotonic, || Clock::Monotonic.read_ns(), || Clock::MonotonicRaw.read_ns());
-        let boottime =
-            bracket(boottime, || Clock::Boottime.read_ns(), || Clock::Monotonic.read_ns());
-        let realtime =
-            bracket(realtime, || Clock::Realtime.read_ns(), || Clock::Monotonic.read_ns());
+        let raw = tsc.and_then(|tsc| bracket(raw, || LinuxClock::MonotonicRaw.read_ns(), tsc));
+        let monotonic = bracket(
+            monotonic,
+            || LinuxClock::Monotonic.read_ns(),
+            || LinuxClock::MonotonicRaw.read_ns(),
+        );
+        let boottime = bracket(
+            boottime,
+            || LinuxClock::Boottime.read_ns(),
+            || LinuxClock::Monotonic.read_ns(),
+        );
+        let realtime = bracket(
+            realtime,
+            || LinuxClock::Realtime.read_ns(),
+            || LinuxClock::Monotonic.read_ns(),
+        );
         Sample {
-            unix_ns: Clock::Realtime.read_ns(),
+            unix_ns: LinuxClock::Realtime.read_ns(),
             tsc: tsc.and_then(|tsc| tsc()),
             realtime,
             boottime,
@@ -172,12 +181,12 @@ impl Sampler {
             raw,
             rtc: Fact::Known(None),
             activity: Fact::Known(None),
-            ..Sample::new(Clock::Monotonic.read_ns().unwrap_or_default())
+            ..Sample::new(LinuxClock::Monotonic.read_ns().unwrap_or_default())
         }
     }
 }
 
-fn probes(paths: &ProbePaths) -> Vec<Box<dyn Probe>> {
+fn probes(paths: &ProbePaths) -> Vec<Box<dyn SamplerProbe>> {
     let generations = privilege::fact("the kernel's uevents", Generations::new());
     vec![
         probe(EachSample, CurrentClocksource::open(), |file| file.name(), |to| &mut to.source),
@@ -189,11 +198,14 @@ fn probes(paths: &ProbePaths) -> Vec<Box<dyn Probe>> {
             |it| vmclock_device::fact(it),
             |to| &mut to.vmclock,
         ),
-        probe(rtc_period(cpus::has_hypervisor() != Some(false)), Rtc::find(), read_rtc, |to| {
-            &mut to.rtc
-        }),
         probe(
-            Period::by_cost(ACTIVITY_PERIOD),
+            rtc_period(cpus::has_hypervisor() != Some(false)),
+            RtcSource::find(),
+            read_rtc,
+            |to| &mut to.rtc,
+        ),
+        probe(
+            ProbePeriod::by_cost(ACTIVITY_PERIOD),
             CpuActivity::open(),
             |file| file.read().map(Some),
             |to| &mut to.activity,
@@ -208,15 +220,17 @@ fn probes(paths: &ProbePaths) -> Vec<Box<dyn Probe>> {
 
 /// Where KVM keeps a page, a pause shows in it; and what is no virtual machine
 /// is not paused.
-fn rtc_period(has_hypervisor: bool) -> Period {
+fn rtc_period(has_hypervisor: bool) -> ProbePeriod {
     let with_ns = RTC_BASELINE_NS;
     let without_ns = if has_hypervisor { RTC_PERIOD_NS } else { RTC_BASELINE_NS };
-    Period::ByPage { with_ns, without_ns }
+    ProbePeriod::ByPage { with_ns, without_ns }
 }
 
-fn read_rtc(rtc: &mut Rtc) -> Fact<Option<Bracket>> {
+fn read_rtc(rtc: &mut RtcSource) -> Fact<Option<Bracket>> {
     let boottime = || {
-        Fact::from(Clock::Boottime.read_ns().ok_or_else(|| Unknown::not_there("CLOCK_BOOTTIME")))
+        Fact::from(
+            LinuxClock::Boottime.read_ns().ok_or_else(|| Unknown::not_there("CLOCK_BOOTTIME")),
+        )
     };
     boottime().and_then(|before| {
         rtc.read_s()
@@ -258,7 +272,7 @@ mod tests {
             assert!(bracket.is_some_and(|bracket| bracket.before <= bracket.after));
         }
         assert_eq!(second.tsc.is_some(), second.raw.is_some());
-        assert!(second.adjtimex.known().is_some());
+        assert!(second.adjtimex.value().is_some());
     }
 
     #[test]

@@ -25,5 +25,5 @@ impl Steal {
 }
 
 fn cpu_time() -> Option<CpuTime> {
-    parse_cpu_time(&std::fs::read_to_string(STAT).ok()?).known().copied()
+    parse_cpu_time(&std::fs::read_to_string(STAT).ok()?).value().copied()
 }

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 
 pub use files::Files;
-pub use recording::{Entry, Outcome, Recording, WriteError};
+pub use recording::{ReadOutcome, RecordedEntry, Recording, WriteError};
 
 use facts::{Fact, Unknown};
 use manifest::Manifest;
@@ -169,7 +169,7 @@ impl Tree {
             && let Some(listed) = manifest.listed.get(path)
         {
             // An empty folder may have been lost on the way here.
-            let mut all = names.known().cloned().unwrap_or_default();
+            let mut all = names.value().cloned().unwrap_or_default();
             all.extend(listed.iter().cloned());
             all.sort();
             all.dedup();

@@ -10,7 +10,7 @@ use linux::vmclock::VmClockDevice;
 
 /// The device at `path`, where it holds a page that we know.
 pub fn open(path: &Path) -> Fact<VmClockDevice> {
-    let why = |error| crate::privilege::why(&path.display().to_string(), &error);
+    let why = |error| crate::privilege::unknown(&path.display().to_string(), &error);
     VmClockDevice::open(path).map_err(why).into()
 }
 
@@ -18,7 +18,7 @@ pub fn open(path: &Path) -> Fact<VmClockDevice> {
 pub fn fact(device: &VmClockDevice) -> Fact<VmClock> {
     let path = device.path().display().to_string();
     match device.read() {
-        Err(error) => Fact::Unknown(crate::privilege::why(&path, &error)),
+        Err(error) => Fact::Unknown(crate::privilege::unknown(&path, &error)),
         Ok(info) => Fact::Known(VmClock {
             device: path,
             disruption_marker: info.disruption_marker,
@@ -35,7 +35,7 @@ pub fn fact(device: &VmClockDevice) -> Fact<VmClock> {
 mod tests {
     use facts::Unknown;
     use pvclock::Nanos;
-    use pvclock::vmclock::{ClockStatus, CounterId, TimeType, VmClockInfo};
+    use pvclock::vmclock::{CounterId, TimeType, VmClockInfo, VmClockStatus};
 
     use super::*;
 
@@ -51,7 +51,7 @@ mod tests {
             seq_count: 8,
             disruption_marker,
             flags,
-            clock_status: ClockStatus::SYNCHRONISED,
+            clock_status: VmClockStatus::SYNCHRONISED,
             tai_offset_s: -37,
             period_shift: 20,
             counter_value: 1_000_000,

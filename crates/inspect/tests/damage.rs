@@ -181,7 +181,7 @@ fn a_log_of_foreign_bytes_still_tells_what_it_can() {
         b"\xff\xfe\xfd\n[    1.0] caf\xe9\n[    2.0] hrtimer: interrupt took 7 ns\n\x00\x00\n";
     write(root.path(), Path::new("var/log/kern.log"), log);
     let facts = read(root.path());
-    let lines = facts.kernel.log.known().unwrap();
+    let lines = facts.kernel.log.value().unwrap();
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0].text, "hrtimer: interrupt took 7 ns");
 }
@@ -194,6 +194,6 @@ fn of_a_log_too_long_the_end_is_read() {
     log.extend(b"[    3.0] hrtimer: interrupt took 3 ns\n");
     write(root.path(), Path::new("var/log/dmesg"), &log);
     let facts = read(root.path());
-    let lines = facts.kernel.log.known().unwrap();
+    let lines = facts.kernel.log.value().unwrap();
     assert_eq!(lines.iter().map(|line| line.at_s).collect::<Vec<_>>(), [Some(3.0)]);
 }

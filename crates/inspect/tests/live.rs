@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use facts::{Fact, Unknown};
-use inspect::tree::{Outcome, Tree};
+use inspect::tree::{ReadOutcome, Tree};
 
 /// Reports it past the test harness, which keeps the output of tests that pass.
 fn skipped(why: &Unknown) {
@@ -26,7 +26,7 @@ fn a_capture_reads_the_same_as_the_machine() {
 #[test]
 fn what_every_linux_machine_has_is_known() {
     let facts = inspect::read(&Tree::live());
-    assert!(facts.kernel.release.known().is_some(), "{:?}", facts.kernel.release);
+    assert!(facts.kernel.release.value().is_some(), "{:?}", facts.kernel.release);
     assert!(facts.cpu.logical_cpus.is_known_and(|&cpus| cpus > 0));
     assert!(facts.load.uptime_s.is_known_and(|&uptime_s| uptime_s > 0.0));
     assert!(facts.steering.adjtimex.is_known_and(|adjtimex| adjtimex.tick_us > 0));
@@ -39,7 +39,7 @@ fn nothing_that_the_kernel_says_is_malformed() {
     let facts = serde_json::to_string(&inspect::read(&tree)).unwrap();
     assert!(!facts.contains("\"reason\":\"malformed\""), "{facts}");
     for (path, entry) in tree.into_recording().entries() {
-        let malformed = matches!(&entry.outcome, Outcome::Unknown(Unknown::Malformed { .. }));
+        let malformed = matches!(&entry.outcome, ReadOutcome::Unknown(Unknown::Malformed { .. }));
         assert!(!malformed, "{path}: {entry:?}");
     }
 }

@@ -72,9 +72,9 @@ fn no_secret_is_taken() {
     }
     let tree = Tree::captured(root.path()).unwrap().recording();
     let facts = inspect::read(&tree);
-    assert_eq!(facts.kernel.log.known().unwrap().len(), 2);
-    assert_eq!(facts.steering.keepers.known().unwrap().len(), 1);
-    assert_eq!(facts.system.container.known().unwrap(), "lxc");
+    assert_eq!(facts.kernel.log.value().unwrap().len(), 2);
+    assert_eq!(facts.steering.keepers.value().unwrap().len(), 1);
+    assert_eq!(facts.system.container.value().unwrap(), "lxc");
 
     let recording = tree.into_recording();
     let place = root.path().join("captured");

@@ -1,6 +1,6 @@
 //! A clock's frequency and offset against a reference, over a while.
 //!
-//! Two clocks are never read at one instant: each [`Reading`] only bounds
+//! Two clocks are never read at one instant: each [`DriftReading`] only bounds
 //! their difference, within a network's round trip or the few nanoseconds
 //! between two reads. The stages:
 //!
@@ -26,8 +26,8 @@ pub mod result;
 pub mod series;
 pub mod theil_sen;
 
-pub use reading::{Nesting, Reading, Span};
-pub use result::{Drift, Frequency, Offset, RateChange, Step};
+pub use reading::{DriftReading, Nesting, Span};
+pub use result::{Drift, DriftOffset, DriftStep, Frequency, RateChange};
 pub use series::{Refused, Series};
 
 #[cfg(test)]

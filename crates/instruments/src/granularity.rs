@@ -14,13 +14,13 @@ const DISTINCT: usize = 4096;
 
 /// Differences between successive readings of one clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Steps {
+pub struct StepSizes {
     last: Option<u64>,
     changes: u64,
     distinct: BTreeSet<u64>,
 }
 
-impl Steps {
+impl StepSizes {
     /// No reading yet.
     pub fn new() -> Self {
         Self::default()
@@ -86,7 +86,7 @@ mod tests {
     /// The step by `Steps` of a clock that shows multiples of `step` ns, rounded
     /// down to whole ns, read after each of `gaps` ns.
     fn measured(step: f64, gaps: impl IntoIterator<Item = f64>) -> Option<u64> {
-        let mut steps = Steps::new();
+        let mut steps = StepSizes::new();
         let mut now = 1e9;
         for gap in gaps {
             now += gap;
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_stopped_clock_has_no_step() {
         assert_eq!(measured(1e9, [0.0; 100]), None);
-        assert_eq!(Steps::new().step_ns(), None);
+        assert_eq!(StepSizes::new().step_ns(), None);
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
             whole in prop::collection::vec(1u64..40, 3..60),
         ) {
             // Differences of every count of steps from 1 up, and some at random.
-            let mut steps = Steps::new();
+            let mut steps = StepSizes::new();
             let mut now = step * 1000;
             steps.observe(now);
             for count in [1, 2].into_iter().chain(whole) {

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
 use crate::measurements::{NotMeasured, StolenShare, Throughput};
-use cause::Cause;
+use cause::LatenessCause;
 use conditions::Conditions;
-use echo::Answers;
+use echo::EchoReplies;
 use sweep::Sweep;
 
 /// What was measured of lateness in one run.
@@ -41,7 +41,7 @@ pub struct Latency {
     /// What else decides how late a program is.
     pub conditions: Conditions,
     /// What the peer answered, where one was named.
-    pub answers: Option<Answers>,
+    pub answers: Option<EchoReplies>,
     /// CPU time this measurement used, s.
     pub used_cpu_s: f64,
     /// What could not be measured.
@@ -55,8 +55,8 @@ impl Latency {
     }
 
     /// Adds a figure, or why there is none.
-    pub fn found(&mut self, kind: FigureKind, samples: &Distribution) {
-        match Landmarks::of(samples) {
+    pub fn add_figure(&mut self, kind: FigureKind, samples: &Distribution) {
+        match Landmarks::from_samples(samples) {
             Some(ns) => self.figures.push(Figure { kind, ns, histogram: samples.bins(1.0) }),
             None => self.miss(kind.name(), "no sample came in time"),
         }
@@ -76,15 +76,15 @@ impl Latency {
     ///
     /// Of 2.36 s on one CPU 50.8 % stolen are 1.20 s: gaps of 1.29 s without a trace are the host's.
     pub fn attribute_stolen(&mut self, cpus: usize) {
-        let is_hidden = |delay: &Delay| delay.cause == Cause::Hidden;
+        let is_hidden = |delay: &Delay| delay.cause == LatenessCause::Hidden;
         let hidden_ns: u64 =
             self.delays.iter().filter(|delay| is_hidden(delay)).map(|delay| delay.ns).sum();
         let stolen_ns = self.stolen.map_or(0.0, |stolen| stolen.share * stolen.over_s * 1e9);
-        let is_counted = self.delays.iter().any(|delay| delay.cause == Cause::Stolen);
+        let is_counted = self.delays.iter().any(|delay| delay.cause == LatenessCause::Stolen);
         // The kernel counts steal in hundredths of a second.
         if !is_counted && stolen_ns * cpus as f64 >= (hidden_ns as f64 / 2.0).max(STEAL_TICK_NS) {
             let hidden = self.delays.iter_mut().filter(|delay| is_hidden(delay));
-            hidden.for_each(|delay| delay.cause = Cause::Stolen);
+            hidden.for_each(|delay| delay.cause = LatenessCause::Stolen);
         }
     }
 
@@ -195,7 +195,7 @@ pub struct Landmarks {
 
 impl Landmarks {
     /// Of these samples; nothing of none.
-    pub fn of(samples: &Distribution) -> Option<Self> {
+    pub fn from_samples(samples: &Distribution) -> Option<Self> {
         let spread = samples.spread()?;
         Some(Self {
             min: spread.min,
@@ -222,7 +222,7 @@ pub struct Delay {
     /// The CPU it happened on.
     pub cpu: u32,
     /// Why.
-    pub cause: Cause,
+    pub cause: LatenessCause,
 }
 
 /// Gaps too short to be looked into one by one, by what their CPUs served
@@ -230,7 +230,7 @@ pub struct Delay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShortGaps {
     /// Why.
-    pub cause: Cause,
+    pub cause: LatenessCause,
     /// How many.
     pub gaps: u64,
     /// All of them together, ns.
@@ -241,7 +241,7 @@ pub struct ShortGaps {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
     /// The cause.
-    pub cause: Cause,
+    pub cause: LatenessCause,
     /// The figure.
     pub kind: FigureKind,
     /// Delays.
@@ -284,13 +284,17 @@ mod tests {
     fn shares_add_up_by_figure_and_cause() {
         let delay = |kind, ns, cause| Delay { kind, at_ns: 0, ns, cpu: 0, cause };
         let found = shares(&[
-            delay(FigureKind::Gap, 5, Cause::RunQueue),
-            delay(FigureKind::Gap, 100, Cause::Stolen),
-            delay(FigureKind::Gap, 7, Cause::RunQueue),
-            delay(FigureKind::TimerWakeUp, 1, Cause::RunQueue),
+            delay(FigureKind::Gap, 5, LatenessCause::RunQueue),
+            delay(FigureKind::Gap, 100, LatenessCause::Stolen),
+            delay(FigureKind::Gap, 7, LatenessCause::RunQueue),
+            delay(FigureKind::TimerWakeUp, 1, LatenessCause::RunQueue),
         ]);
         let seen: Vec<_> = found.iter().map(|s| (s.cause, s.delays, s.total_ns)).collect();
-        let expected = [(Cause::Stolen, 1, 100), (Cause::RunQueue, 2, 12), (Cause::RunQueue, 1, 1)];
+        let expected = [
+            (LatenessCause::Stolen, 1, 100),
+            (LatenessCause::RunQueue, 2, 12),
+            (LatenessCause::RunQueue, 1, 1),
+        ];
         assert_eq!(seen, expected);
         assert_eq!(found[1].longest_ns, 7);
     }
@@ -300,36 +304,55 @@ mod tests {
     fn gaps_without_a_trace_are_the_hosts_where_it_stole_as_much() {
         let attributed = |share, gap_ns| {
             let delay = |ns, cause| Delay { kind: FigureKind::Gap, at_ns: 0, ns, cpu: 0, cause };
-            let delays = vec![delay(gap_ns, Cause::Hidden), delay(5_000_000, Cause::RunQueue)];
+            let delays = vec![
+                delay(gap_ns, LatenessCause::Hidden),
+                delay(5_000_000, LatenessCause::RunQueue),
+            ];
             let stolen = Some(StolenShare { share, over_s: 2.36 });
             let mut found = Latency { delays, stolen, ..Latency::default() };
             found.attribute_stolen(1);
             [found.delays[0].cause, found.delays[1].cause]
         };
-        assert_eq!(attributed(0.508, 1_290_000_000), [Cause::Stolen, Cause::RunQueue]);
-        assert_eq!(attributed(0.100, 1_290_000_000), [Cause::Hidden, Cause::RunQueue]);
-        assert_eq!(attributed(0.0, 1_290_000_000), [Cause::Hidden, Cause::RunQueue]);
+        assert_eq!(
+            attributed(0.508, 1_290_000_000),
+            [LatenessCause::Stolen, LatenessCause::RunQueue]
+        );
+        assert_eq!(
+            attributed(0.100, 1_290_000_000),
+            [LatenessCause::Hidden, LatenessCause::RunQueue]
+        );
+        assert_eq!(
+            attributed(0.0, 1_290_000_000),
+            [LatenessCause::Hidden, LatenessCause::RunQueue]
+        );
         // Less than a tick was stolen: nothing is known.
-        assert_eq!(attributed(0.004, 48_600), [Cause::Hidden, Cause::RunQueue]);
+        assert_eq!(attributed(0.004, 48_600), [LatenessCause::Hidden, LatenessCause::RunQueue]);
         let delay = |ns, cause| Delay { kind: FigureKind::Gap, at_ns: 0, ns, cpu: 0, cause };
         let mut counted = Latency {
-            delays: vec![delay(9_000_000, Cause::Stolen), delay(9_000_000, Cause::Hidden)],
+            delays: vec![
+                delay(9_000_000, LatenessCause::Stolen),
+                delay(9_000_000, LatenessCause::Hidden),
+            ],
             stolen: Some(StolenShare { share: 0.5, over_s: 2.0 }),
             ..Latency::default()
         };
         counted.attribute_stolen(1);
-        assert_eq!(counted.delays[1].cause, Cause::Hidden, "the kernel counts it by thread");
+        assert_eq!(
+            counted.delays[1].cause,
+            LatenessCause::Hidden,
+            "the kernel counts it by thread"
+        );
     }
 
     #[test]
     fn a_figure_without_samples_says_so() {
         let mut found = Latency::default();
-        found.found(FigureKind::Ipi, &Distribution::new());
+        found.add_figure(FigureKind::Ipi, &Distribution::new());
         assert!(found.figures.is_empty());
         assert_eq!(found.not_measured[0].what, "IPI (membarrier)");
         let mut samples = Distribution::new();
         (1..=1000).for_each(|us| samples.record(f64::from(us) * 1e3));
-        found.found(FigureKind::PipeOneCpu, &samples);
+        found.add_figure(FigureKind::PipeOneCpu, &samples);
         let ns = found.figures[0].ns;
         assert_eq!((ns.min, ns.max, ns.samples), (1e3, 1e6, 1000));
         assert!((ns.p99_9 / 999e3 - 1.0).abs() < 0.002, "{ns:?}");

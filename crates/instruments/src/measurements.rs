@@ -69,7 +69,7 @@ pub struct Spread {
 
 impl Spread {
     /// Of all these values, of either sign, exactly; nothing of none.
-    pub fn of(mut values: Vec<f64>) -> Option<Self> {
+    pub fn from_values(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let last = values.len().checked_sub(1)?;
         // The least value that this share of all do not exceed.
@@ -244,9 +244,9 @@ mod tests {
     fn a_spread_is_of_the_values_themselves() {
         let values = (1..=200).map(|value| f64::from(value) - 100.0).collect();
         let spread = Spread { min: -99.0, median: 0.0, p99: 98.0, max: 100.0 };
-        assert_eq!(Spread::of(values), Some(spread));
+        assert_eq!(Spread::from_values(values), Some(spread));
         let one = Spread { min: 5.0, median: 5.0, p99: 5.0, max: 5.0 };
-        assert_eq!(Spread::of(vec![5.0]), Some(one));
-        assert_eq!(Spread::of(Vec::new()), None);
+        assert_eq!(Spread::from_values(vec![5.0]), Some(one));
+        assert_eq!(Spread::from_values(Vec::new()), None);
     }
 }

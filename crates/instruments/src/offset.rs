@@ -22,12 +22,12 @@ pub struct RoundTrip {
 
 /// The offset of b's counter from a's, by round trips.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Offset {
+pub struct MeasuredClockOffset {
     best: Option<RoundTrip>,
     round_trips: u64,
 }
 
-impl Offset {
+impl MeasuredClockOffset {
     /// No round trip yet.
     pub fn new() -> Self {
         Self::default()
@@ -74,8 +74,8 @@ mod tests {
 
     #[test]
     fn no_trip_no_estimate() {
-        assert_eq!(Offset::new().estimate(), None);
-        let mut offset = Offset::new();
+        assert_eq!(MeasuredClockOffset::new().estimate(), None);
+        let mut offset = MeasuredClockOffset::new();
         offset.observe(RoundTrip { sent: 10, turned: 11, back: 9 });
         assert_eq!(offset.estimate(), None);
     }
@@ -88,7 +88,7 @@ mod tests {
             start in (1u64 << 40)..(1 << 62),
             trips in prop::collection::vec((1u64..5000, 1u64..5000), 1..60),
         ) {
-            let mut offset = Offset::new();
+            let mut offset = MeasuredClockOffset::new();
             let mut now = start;
             for (there, return_way) in &trips {
                 let trip = RoundTrip {

@@ -8,7 +8,7 @@ use crate::measurements::TscRate;
 
 /// One reading of the counter between two of the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pair {
+pub struct ReadingPair {
     /// The reference before, ns.
     pub before_ns: u64,
     /// The counter.
@@ -17,7 +17,7 @@ pub struct Pair {
     pub after_ns: u64,
 }
 
-impl Pair {
+impl ReadingPair {
     fn width_ns(&self) -> u64 {
         self.after_ns.saturating_sub(self.before_ns)
     }
@@ -39,7 +39,7 @@ impl Pair {
 /// The counter's rate from two pairs; `None` unless both clocks advanced and
 /// the pairs do not overlap. `resolution_ns` is the reference's own step,
 /// which every reading of it may be late by.
-pub fn rate(first: Pair, last: Pair, resolution_ns: u64) -> Option<TscRate> {
+pub fn rate(first: ReadingPair, last: ReadingPair, resolution_ns: u64) -> Option<TscRate> {
     let cycles = last.tsc.checked_sub(first.tsc).filter(|cycles| *cycles > 0)? as f64;
     last.before_ns.checked_sub(first.after_ns).filter(|gap| *gap > 0)?;
     // Twice the distance of the middles, so as to stay in integers.
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_stopped_or_backward_counter_has_no_rate() {
-        let pair = |at: u64, tsc| Pair { before_ns: at, tsc, after_ns: at + 20 };
+        let pair = |at: u64, tsc| ReadingPair { before_ns: at, tsc, after_ns: at + 20 };
         assert_eq!(rate(pair(0, 100), pair(1000, 100), 1), None);
         assert_eq!(rate(pair(0, 100), pair(1000, 99), 1), None);
         assert_eq!(rate(pair(0, 100), pair(10, 200), 1), None);
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn the_tightest_pair_is_taken() {
         let mut widths = [30, 20, 5000].into_iter();
-        let pair = Pair::tightest(3, || Pair {
+        let pair = ReadingPair::tightest(3, || ReadingPair {
             before_ns: 0,
             tsc: 0,
             after_ns: widths.next().unwrap_or(0),
@@ -97,7 +97,7 @@ mod tests {
         ) {
             let show = |ns: u64| ns / step * step;
             let tsc_at = |ns: f64| (ns / 1e9 * hz as f64) as u64;
-            let pair = |start: u64, width: u64, at: f64| Pair {
+            let pair = |start: u64, width: u64, at: f64| ReadingPair {
                 before_ns: show(start),
                 tsc: tsc_at(start as f64 + at * width as f64),
                 after_ns: show(start + width),

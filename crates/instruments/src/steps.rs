@@ -19,7 +19,7 @@ mod learnt;
 pub mod page;
 mod rates;
 
-pub use learnt::{LearntRate, Moved};
+pub use learnt::{LearntRate, RateMove};
 pub use rates::Rates;
 use units::{Bracket, Interval};
 

@@ -4,7 +4,7 @@ use crate::measurements::Throughput;
 
 /// A change, and what it may be off by.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Change {
+pub struct ThroughputChange {
     /// The second against the first, %: +10 is a tenth more.
     pub percent: f64,
     /// Twice the standard error that the slices of both runs show, %.
@@ -13,11 +13,13 @@ pub struct Change {
 
 /// How `second` differs from `first`; `None` where a run has done nothing, or
 /// has fewer than two slices.
-pub fn change(first: &Throughput, second: &Throughput) -> Option<Change> {
+pub fn change(first: &Throughput, second: &Throughput) -> Option<ThroughputChange> {
     let ratio = second.per_s / first.per_s;
     let error = relative_error(first)?.hypot(relative_error(second)?);
-    let change =
-        Change { percent: (ratio - 1.0) * 100.0, bound_percent: 2.0 * error * ratio * 100.0 };
+    let change = ThroughputChange {
+        percent: (ratio - 1.0) * 100.0,
+        bound_percent: 2.0 * error * ratio * 100.0,
+    };
     (change.percent.is_finite() && change.bound_percent.is_finite()).then_some(change)
 }
 

@@ -78,7 +78,7 @@ pub struct Correction {
     /// many. The host counts once, however many clocks it offers.
     pub agreeing: (usize, usize),
     /// What made the clock wrong, where that is known.
-    pub cause: Option<Cause>,
+    pub cause: Option<CorrectionCause>,
 }
 
 impl Correction {
@@ -92,7 +92,7 @@ impl Correction {
 /// Why all sources were polled at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Cause {
+pub enum CorrectionCause {
     /// The keeper started.
     Start,
     /// The host reported that it resumed the machine.

@@ -4,7 +4,7 @@ use units::LeapSecond;
 
 /// Which time of day a source shows while a leap second is near.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Scale {
+pub enum AnnouncedScale {
     /// That is not known: a host's clock may be either.
     #[default]
     Unknown,
@@ -21,5 +21,5 @@ pub struct Announced {
     /// The leap second of this day, if it announces one.
     pub leap: Option<LeapSecond>,
     /// The time that it shows meanwhile.
-    pub scale: Scale,
+    pub scale: AnnouncedScale,
 }

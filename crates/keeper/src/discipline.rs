@@ -19,7 +19,7 @@ use units::Interval;
 pub use adjustment::Adjustment;
 use adjustment::{LARGEST_PPB, LEAST_PPB, along, nearer, slew_ns};
 
-use crate::frequency::{Frequency, History};
+use crate::frequency::{History, LearntFrequency};
 use crate::slewing::Slewing;
 
 /// What the kernel holds.
@@ -67,7 +67,7 @@ pub(crate) struct Discipline {
     since_ns: i64,
     /// By how much corrections had moved the clock until then, ns.
     corrected_ns: f64,
-    learnt: Option<Frequency>,
+    learnt: Option<LearntFrequency>,
     /// Where the clock's offset was at that time, ns.
     offset: Option<(u64, Interval<f64>)>,
     /// A slew is in progress until then: this one, if no other was when it began.
@@ -83,7 +83,7 @@ impl Discipline {
     pub(crate) fn start(
         &mut self,
         kernel_ppb: f64,
-        stored: Option<Frequency>,
+        stored: Option<LearntFrequency>,
     ) -> Option<Adjustment> {
         self.set_ppb = kernel_ppb;
         let stored = stored.filter(|stored| stored.ppb.abs() <= LARGEST_PPB)?;
@@ -94,7 +94,7 @@ impl Discipline {
         let uncertainty_ppb = stored.uncertainty_ppb + BOOT_PPB;
         let is_booted = kernel_ppb == 0.0 && stored.ppb.abs() > uncertainty_ppb;
         is_booted.then(|| {
-            self.learnt = Some(Frequency { uncertainty_ppb, ..stored });
+            self.learnt = Some(LearntFrequency { uncertainty_ppb, ..stored });
             Adjustment { frequency_ppb: Some(stored.ppb), slew_ns: None }
         })
     }
@@ -105,7 +105,7 @@ impl Discipline {
     }
 
     /// What is known of the frequency that is set.
-    pub(crate) fn frequency(&self) -> Option<Frequency> {
+    pub(crate) fn frequency(&self) -> Option<LearntFrequency> {
         self.learnt
     }
 
@@ -215,7 +215,7 @@ impl Discipline {
         if let Some(known) = self.history.frequency_ppb() {
             let farthest = (known.high - self.set_ppb).max(self.set_ppb - known.low);
             let uncertainty_ppb = farthest + WANDER_PPB;
-            self.learnt = Some(Frequency { ppb: self.set_ppb, uncertainty_ppb });
+            self.learnt = Some(LearntFrequency { ppb: self.set_ppb, uncertainty_ppb });
         }
     }
 

@@ -9,19 +9,19 @@ use facts::steering::TimeKeeperKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::action::{Cause, Correction, Refusal};
+use crate::action::{Correction, CorrectionCause, Refusal};
 use crate::gate::{GateCause, GateOpening};
 use crate::policy::Policy;
 
 /// One line: an event and its time.
-pub type Line = Stamped<Event>;
+pub type Line = Stamped<KeeperEvent>;
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub enum Event {
+pub enum KeeperEvent {
     /// The daemon started: the first line.
-    Started(Box<Started>),
+    Started(Box<KeeperStart>),
     /// Something happened to this machine's clock.
     Disruption(Disruption),
     /// The host reported on its socket that it resumed the machine.
@@ -48,7 +48,7 @@ pub enum Event {
     /// A correction failed.
     Failed {
         /// The kind of correction.
-        how: Method,
+        how: CorrectionMethod,
         /// The correction, ns.
         by_ns: i64,
         /// Why it failed.
@@ -58,7 +58,7 @@ pub enum Event {
     /// sources were polled. All sources are polled again.
     Cancelled {
         /// The kind of correction.
-        how: Method,
+        how: CorrectionMethod,
         /// The correction, ns.
         by_ns: i64,
     },
@@ -129,7 +129,7 @@ pub enum Event {
         why: String,
     },
     /// The configuration was read again, and is in force.
-    Reloaded(Box<Started>),
+    Reloaded(Box<KeeperStart>),
     /// The configuration was read again, and cannot be used: the one before
     /// stays in force.
     ReloadRefused {
@@ -137,12 +137,12 @@ pub enum Event {
         why: String,
     },
     /// The daemon ended: the last line.
-    Summary(Summary),
+    Summary(KeeperSummary),
 }
 
 /// What runs, and how.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Started {
+pub struct KeeperStart {
     /// This program's version.
     pub version: String,
     /// Corrections are reported and not made.
@@ -185,7 +185,7 @@ pub struct NotUsed {
 /// The ways to correct a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Method {
+pub enum CorrectionMethod {
     /// At once.
     Step,
     /// Gradually, by 500 µs a second.
@@ -208,7 +208,7 @@ pub struct Basis {
     /// Of how many with an offset.
     pub of_sources: usize,
     /// What made the clock wrong; null for drift.
-    pub cause: Option<Cause>,
+    pub cause: Option<CorrectionCause>,
 }
 
 impl Basis {
@@ -229,7 +229,7 @@ impl Basis {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Corrected {
     /// The kind of correction.
-    pub how: Method,
+    pub how: CorrectionMethod,
     /// It was reported and not made: a dry run.
     pub dry_run: bool,
     /// The time of day just before, ns since 1970.
@@ -244,7 +244,7 @@ pub struct Corrected {
 /// What was done in all.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
-pub struct Summary {
+pub struct KeeperSummary {
     /// How long it ran, s, by CLOCK_MONOTONIC.
     pub ran_s: f64,
     /// Samples taken.

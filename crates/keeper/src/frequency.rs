@@ -20,8 +20,8 @@ mod line;
 
 use units::Interval;
 
-pub(crate) use line::Line;
-use line::{ANY, Point, Through, bound_ns, ns};
+pub(crate) use line::FrequencyLine;
+use line::{ANY, FrequencyPoint, Through, bound_ns, ns};
 
 /// Offsets kept.
 const CAPACITY: usize = 32;
@@ -47,7 +47,7 @@ const OUTLYING: f64 = 4.0;
 /// A frequency correction, as `adjtimex` has it: positive where the uncorrected
 /// clock is slow.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Frequency {
+pub struct LearntFrequency {
     /// Parts per billion.
     pub ppb: f64,
     /// It is right within this, parts per billion.
@@ -57,7 +57,7 @@ pub struct Frequency {
 /// Offsets of the uncorrected clock since it was last disturbed.
 #[derive(Debug, Clone)]
 pub(crate) struct History {
-    points: Vec<Point>,
+    points: Vec<FrequencyPoint>,
     /// So many of them were compared with those before.
     compared: usize,
     through: Option<Through>,
@@ -87,7 +87,7 @@ impl History {
         let is_off =
             likely_ns.is_some_and(|likely_ns| self.is_off(at_ns, likely_ns, offset.bound()));
         let likely_ns = likely_ns.unwrap_or(offset.middle());
-        let point = Point { at_ns, offset, likely_ns, weight: 1.0, slopes: ANY };
+        let point = FrequencyPoint { at_ns, offset, likely_ns, weight: 1.0, slopes: ANY };
         if let Some(last) = self.points.last_mut()
             && at_ns.saturating_sub(last.at_ns) < self.spacing_ns
         {
@@ -108,16 +108,17 @@ impl History {
     }
 
     /// Whether a line goes through all intervals and this one.
-    fn allows(&mut self, point: &Point) -> bool {
+    fn allows(&mut self, point: &FrequencyPoint) -> bool {
         self.through.is_some_and(|line| line.within_ns(point) > 0.0) || {
             let slopes = self.slopes();
-            let with = |slopes: Interval<f64>, one: &Point| slopes.overlap(one.slopes_to(point));
+            let with =
+                |slopes: Interval<f64>, one: &FrequencyPoint| slopes.overlap(one.slopes_to(point));
             !self.points.iter().fold(slopes, with).is_empty()
         }
     }
 
     /// Adds one that fits.
-    fn push(&mut self, point: Point) {
+    fn push(&mut self, point: FrequencyPoint) {
         let through = self.through.map(|it| {
             let within_ns = it.within_ns.min(it.within_ns(&point));
             Through { within_ns, is_of_all: false, ..it }
@@ -128,7 +129,7 @@ impl History {
     }
 
     /// It does not fit: it is wrong, or all before it are outdated.
-    fn misfit(&mut self, point: Point) {
+    fn misfit(&mut self, point: FrequencyPoint) {
         self.misfits += 1;
         if self.misfits >= MISFITS {
             *self = Self::default();
@@ -143,7 +144,7 @@ impl History {
 
     /// Keeps every second one; or drops the oldest, where they come no closer.
     fn thin(&mut self) {
-        let at = |point: Option<&Point>| point.map_or(0, |point| point.at_ns);
+        let at = |point: Option<&FrequencyPoint>| point.map_or(0, |point| point.at_ns);
         let reach_ns = at(self.points.last()).saturating_sub(at(self.points.first()));
         let is_sparse = reach_ns > 2 * LAST_SPACING_NS * CAPACITY as u64;
         if is_sparse || self.spacing_ns >= LAST_SPACING_NS {
@@ -186,7 +187,9 @@ impl History {
     fn slopes(&mut self) -> Interval<f64> {
         for at in self.compared..self.points.len() {
             let (before, later) = self.points.split_at_mut(at);
-            let with = |one: &mut Point| one.slopes = one.slopes.overlap(one.slopes_to(&later[0]));
+            let with = |one: &mut FrequencyPoint| {
+                one.slopes = one.slopes.overlap(one.slopes_to(&later[0]))
+            };
             before.iter_mut().for_each(with);
         }
         self.compared = self.points.len();
@@ -220,7 +223,7 @@ impl History {
 
     /// The line of least squares at `at_ns`, and its slope within what is known of the
     /// frequency, ppb; `None` while too little is.
-    pub(crate) fn known_line(&mut self, at_ns: u64) -> Option<(Line, f64)> {
+    pub(crate) fn known_line(&mut self, at_ns: u64) -> Option<(FrequencyLine, f64)> {
         let line = self.line(at_ns)?;
         let mut through = Through { line, at_ns, within_ns: 0.0, is_of_all: true };
         if let (Some(last), [from, .., to]) = (&self.through, &self.points[..]) {
@@ -249,7 +252,7 @@ impl History {
     }
 
     /// The line of least squares at `at_ns`; `None` while there are too few.
-    fn line(&self, at_ns: u64) -> Option<Line> {
+    fn line(&self, at_ns: u64) -> Option<FrequencyLine> {
         if self.points.len() < FEWEST {
             return None;
         }
@@ -276,7 +279,7 @@ impl History {
         let squares: f64 =
             weighted().map(|(weight, x, y)| weight * (y - offset - slope * x).powi(2)).sum();
         let noise_ns = (squares / (self.points.len() - 2) as f64).sqrt();
-        let line = Line {
+        let line = FrequencyLine {
             offset_ns: base + offset,
             offset_error_ns: noise_ns * (xx / determinant).sqrt(),
             ppb: slope * 1e9,

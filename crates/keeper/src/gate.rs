@@ -26,7 +26,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::keeper::ErrorBound;
+use crate::keeper::KeptBound;
 use crate::offset::Offset;
 
 /// What a look may take of the limit, ns: the driver looks every 10 ms while it is closed.
@@ -50,11 +50,11 @@ pub enum GateClock {
 
 impl GateClock {
     /// What the keeper knows, now.
-    pub fn new(known: ErrorBound, now_ns: u64) -> Self {
+    pub fn new(known: KeptBound, now_ns: u64) -> Self {
         match known {
-            ErrorBound::Unknown => Self::Unknown,
-            ErrorBound::Disrupted => Self::Disrupted,
-            ErrorBound::Within { offset, .. } => Self::Measured {
+            KeptBound::Unknown => Self::Unknown,
+            KeptBound::Disrupted => Self::Disrupted,
+            KeptBound::Within { offset, .. } => Self::Measured {
                 at_ns: offset.at_monotonic_ns,
                 error_ns: offset.offset_ns.unsigned_abs().saturating_add(offset.bound_at(now_ns)),
             },

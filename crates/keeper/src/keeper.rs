@@ -28,32 +28,32 @@ mod view;
 use disruptions::{Disruption, Kind};
 use units::{LeapSecond, OffsetBound};
 
-use crate::action::{Action, Cause, Refusal};
+use crate::action::{Action, CorrectionCause, Refusal};
 use crate::announced::Announced;
 use crate::discipline::Adjustment;
 use crate::policy::{Corrector, Policy};
 use crate::source::SourceKind;
 use actions::Actions;
-use chronyd::Chronyd;
-use clock::Clock;
-pub use clock::ErrorBound;
-use date::Date;
+use chronyd::ChronydState;
+use clock::KeeperClock;
+pub use clock::KeptBound;
+use date::DateGuard;
 use disruption_budget::DisruptionBudget;
-use leap::Leap;
-use phase::{Phase, Stage};
+use leap::LeapArming;
+use phase::{KeeperPhase, Stage};
 use polled::PolledSource;
 pub use polled::RtcView;
-use sources::Sources;
-pub use view::{ClockState, Next, SourceState, SourceView, View};
+use sources::KnownSources;
+pub use view::{KeeperClockState, KeeperView, NextStep, SourceState, SourceView};
 
 /// The state machine.
 #[derive(Debug)]
 pub struct Keeper {
     policy: Policy,
-    sources: Sources,
-    clock: Clock,
-    chronyd: Chronyd,
-    leap: Leap,
+    sources: KnownSources,
+    clock: KeeperClock,
+    chronyd: ChronydState,
+    leap: LeapArming,
     stage: Stage,
     /// Evidence comes in that is not classified yet.
     is_gathering: bool,
@@ -66,12 +66,12 @@ impl Keeper {
     /// A keeper with this `policy` and `sources`, none of which it has polled.
     pub fn new(policy: Policy, sources: &[SourceKind]) -> Self {
         Self {
-            sources: Sources::new(&policy, sources),
+            sources: KnownSources::new(&policy, sources),
             actions: Actions::new(&policy),
             policy,
-            clock: Clock::default(),
-            chronyd: Chronyd::default(),
-            leap: Leap::default(),
+            clock: KeeperClock::default(),
+            chronyd: ChronydState::default(),
+            leap: LeapArming::default(),
             stage: Stage::Done,
             is_gathering: false,
             refused: None,
@@ -84,7 +84,7 @@ impl Keeper {
     /// than twice that.
     #[must_use]
     pub fn with_unset_clock(mut self, behind_ns: Option<u64>) -> Self {
-        self.clock.date = Date::new(behind_ns);
+        self.clock.date = DateGuard::new(behind_ns);
         self
     }
 
@@ -115,7 +115,7 @@ impl Keeper {
             self.actions = Actions::new(&policy);
         }
         self.policy = policy;
-        self.chronyd = Chronyd::default();
+        self.chronyd = ChronydState::default();
         (self.refused, self.stage) = (None, Stage::Done);
     }
 
@@ -137,7 +137,7 @@ impl Keeper {
             }
             // A leap second leaves the clock right, and old offsets wrong.
             if disruption.kinds.only() == Some(Kind::ClockSet)
-                && matches!(self.clock.phase, Phase::Settled | Phase::SetByAnother)
+                && matches!(self.clock.phase, KeeperPhase::Settled | KeeperPhase::SetByAnother)
             {
                 self.leave_as_set(now_ns);
             } else if disruption.kinds.may_be_wrong() || disruption.kinds.contains(Kind::LeapSecond)
@@ -160,7 +160,7 @@ impl Keeper {
             self.clock.disrupted_ns = self.clock.disrupted_ns.max(disruption.at_monotonic_ns);
             self.forget_error();
         }
-        self.disturb(now_ns, Cause::Disruption(disruption.kinds), None);
+        self.disturb(now_ns, CorrectionCause::Disruption(disruption.kinds), None);
     }
 
     /// Whether there is evidence of a disruption that is not classified yet: until it is,
@@ -172,7 +172,7 @@ impl Keeper {
 
     /// The clock may be wrong for another reason than a disruption: all
     /// sources are polled at once.
-    pub fn suspect(&mut self, now_ns: u64, cause: Cause) {
+    pub fn suspect(&mut self, now_ns: u64, cause: CorrectionCause) {
         self.chronyd.suspect(now_ns);
         self.clock.disrupted_ns = now_ns;
         self.forget_error();
@@ -237,7 +237,7 @@ impl Keeper {
             if kind.is_server() {
                 self.sources.poll_fast(now_ns, &self.policy);
             }
-            self.disturb(now_ns, Cause::SourceMoved(kind), Some(index));
+            self.disturb(now_ns, CorrectionCause::SourceMoved(kind), Some(index));
         }
     }
 
@@ -290,7 +290,7 @@ impl Keeper {
     }
 
     /// Nothing measured before counts any more, but for the offset of `moved`.
-    fn disturb(&mut self, now_ns: u64, cause: Cause, moved: Option<usize>) {
+    fn disturb(&mut self, now_ns: u64, cause: CorrectionCause, moved: Option<usize>) {
         self.clock.disturb(cause);
         self.sources.forget_all_but(moved, now_ns);
     }
@@ -317,14 +317,14 @@ impl Keeper {
     pub fn was_set(&mut self, now_ns: u64) {
         self.actions.cancel(|_| false);
         self.end_by_set(now_ns);
-        if matches!(self.clock.phase, Phase::Settled | Phase::SetByAnother) {
+        if matches!(self.clock.phase, KeeperPhase::Settled | KeeperPhase::SetByAnother) {
             self.clock.discipline.forget_rate();
             self.leave_as_set(now_ns);
             self.stage = Stage::Local;
             return;
         }
         self.clock.disruption_budget = DisruptionBudget::default();
-        self.suspect(now_ns, Cause::Disruption(Kind::ClockSet.into()));
+        self.suspect(now_ns, CorrectionCause::Disruption(Kind::ClockSet.into()));
         self.disarm_leap();
     }
 
@@ -333,7 +333,7 @@ impl Keeper {
     /// [`Keeper::was_set`] is.
     pub fn was_moved(&mut self, now_ns: u64, by: Kind) {
         self.actions.cancel(rests_on_no_measurement);
-        self.suspect(now_ns, Cause::Disruption(by.into()));
+        self.suspect(now_ns, CorrectionCause::Disruption(by.into()));
     }
 
     /// The same where chronyd corrects the clock: a set while it was told to step is its own,
@@ -374,9 +374,9 @@ impl Keeper {
         self.chronyd.disturb(now_ns);
         self.disarm_leap();
         self.forget_error();
-        self.disturb(now_ns, Cause::Disruption(Kind::ClockSet.into()), None);
+        self.disturb(now_ns, CorrectionCause::Disruption(Kind::ClockSet.into()), None);
         self.clock.disruption_budget = DisruptionBudget::default();
-        self.clock.phase = Phase::SetByAnother;
+        self.clock.phase = KeeperPhase::SetByAnother;
     }
 
     /// The clock was set by another, and the kernel has lost what it was given.

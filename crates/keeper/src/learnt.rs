@@ -10,7 +10,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::frequency::Frequency;
+use crate::frequency::LearntFrequency;
 
 /// A learnt frequency, and of which oscillator.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,7 +18,7 @@ pub struct Learnt {
     /// The kernel's clock source: another is another oscillator.
     pub clocksource: String,
     /// What was learnt.
-    pub frequency: Frequency,
+    pub frequency: LearntFrequency,
 }
 
 /// Why a text holds no learnt frequency.
@@ -37,7 +37,7 @@ const NAME_BYTES: usize = 32;
 
 impl fmt::Display for Learnt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Frequency { ppb, uncertainty_ppb } = self.frequency;
+        let LearntFrequency { ppb, uncertainty_ppb } = self.frequency;
         writeln!(f, "{HEADER}\nclocksource {}", self.clocksource)?;
         writeln!(f, "ppb {ppb:.3}\nuncertainty-ppb {uncertainty_ppb:.3}")
     }
@@ -64,7 +64,7 @@ impl FromStr for Learnt {
             (.., Some(_)) => Err(LearntError("more than four lines")),
             (Some(clocksource), Some(ppb), Some(uncertainty_ppb), None) => Ok(Self {
                 clocksource: clocksource.to_owned(),
-                frequency: Frequency { ppb, uncertainty_ppb },
+                frequency: LearntFrequency { ppb, uncertainty_ppb },
             }),
         }
     }
@@ -97,7 +97,7 @@ mod tests {
     fn what_was_learnt_is_read_back() {
         let learnt: Learnt = TEXT.parse().unwrap();
         assert_eq!(learnt.clocksource, "tsc");
-        assert_eq!(learnt.frequency, Frequency { ppb: -12_345.678, uncertainty_ppb: 104.2 });
+        assert_eq!(learnt.frequency, LearntFrequency { ppb: -12_345.678, uncertainty_ppb: 104.2 });
         assert_eq!(learnt.to_string(), TEXT);
     }
 

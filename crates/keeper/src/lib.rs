@@ -21,12 +21,14 @@ mod slewing;
 mod source;
 mod system_clock;
 
-pub use action::{Action, Cause, Correction, Refusal};
-pub use announced::{Announced, Scale};
+pub use action::{Action, Correction, CorrectionCause, Refusal};
+pub use announced::{Announced, AnnouncedScale};
 pub use discipline::Adjustment;
-pub use frequency::Frequency;
+pub use frequency::LearntFrequency;
 pub use gate::{Gate, GateAction, GateCause, GateClock, GateOpening};
-pub use keeper::{ClockState, ErrorBound, Keeper, Next, RtcView, SourceState, SourceView, View};
+pub use keeper::{
+    Keeper, KeeperClockState, KeeperView, KeptBound, NextStep, RtcView, SourceState, SourceView,
+};
 pub use learnt::{Learnt, LearntError};
 pub use policy::{Corrector, Policy};
 pub use slewing::{SLEW_PPM, Slewing};

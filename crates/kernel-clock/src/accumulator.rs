@@ -8,7 +8,7 @@
 //! length of 10 000 000.25 ns is met by one tick in 2^shift/4 with `mult` + 1.
 
 use crate::ntp::{Ntp, SCALE};
-use crate::source::ClockSource;
+use crate::source::KernelClockSource;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -45,7 +45,7 @@ pub(crate) struct Accumulator {
 
 impl Accumulator {
     /// A source taken into use at this reading.
-    pub(crate) fn new(source: &ClockSource, tick_ns: u64, counter: u64) -> Self {
+    pub(crate) fn new(source: &KernelClockSource, tick_ns: u64, counter: u64) -> Self {
         let mut new = Self {
             counter,
             tick_counts: 1,
@@ -68,7 +68,7 @@ impl Accumulator {
 
     /// Goes on with another source, from this reading of it. What was learnt of
     /// the old one's rate is dropped.
-    pub(crate) fn install(&mut self, source: &ClockSource, tick_ns: u64, counter: u64) {
+    pub(crate) fn install(&mut self, source: &KernelClockSource, tick_ns: u64, counter: u64) {
         let mult = u64::from(source.mult);
         let tick = tick_ns << source.shift;
         let rescale = |fraction: u64| match source.shift.checked_sub(self.shift) {

@@ -2,7 +2,7 @@
 
 /// What programs read, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Clocks {
+pub struct KernelClocks {
     /// `CLOCK_REALTIME`, since 1970.
     pub realtime: i128,
     /// `CLOCK_MONOTONIC`: stands while the machine is suspended.

@@ -25,7 +25,7 @@ struct Rotation {
 
 impl Rotation {
     /// Nothing while the multiplier has not settled, which the next tick does.
-    fn of(time: &Accumulator, ntp: &Ntp) -> Option<Self> {
+    fn new(time: &Accumulator, ntp: &Ntp) -> Option<Self> {
         let lower = time.mult.wrapping_sub(time.is_catching_up.into());
         let left = time.tick_error(lower);
         let period = i128::from(time.tick_counts) << time.error_shift();
@@ -84,7 +84,7 @@ impl Accumulator {
     pub(crate) fn jump(&mut self, mut ticks: u64, ntp: &mut Ntp) -> i64 {
         let mut leaps = 0;
         while ticks > 0 {
-            let quiet = Rotation::of(self, ntp).map_or(0, |rotation| {
+            let quiet = Rotation::new(self, ntp).map_or(0, |rotation| {
                 let quiet = self.quiet_ticks(&rotation, ntp, ticks);
                 self.take(&rotation, quiet, ntp);
                 quiet

@@ -24,7 +24,7 @@ impl core::fmt::Display for Version {
 /// A kernel, as far as its timekeeping depends on how it was built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Kernel {
+pub struct LinuxKernel {
     /// Its version.
     pub version: Version,
     /// `CONFIG_HZ`, ticks per second: 100 to 1000.
@@ -39,13 +39,13 @@ const YEAR_S: i64 = 365 * 24 * 3600;
 /// `TIME_SETTOD_SEC_MAX`), s since 1970.
 pub(crate) const LATEST_S: i64 = i64::MAX / 1_000_000_000 - 30 * YEAR_S;
 
-impl Kernel {
+impl LinuxKernel {
     /// A kernel of this version and tick; kernels tick at 100 to 1000 Hz.
     ///
     /// ```
-    /// use kernel_clock::{Kernel, Version};
+    /// use kernel_clock::{LinuxKernel, Version};
     ///
-    /// let debian_12 = Kernel::new(Version(6, 1, 176), 250);
+    /// let debian_12 = LinuxKernel::new(Version(6, 1, 176), 250);
     /// assert_eq!(debian_12.tick_ns(), 4_000_000);
     /// ```
     #[must_use]
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_stable_series_has_the_cure_on_its_own() {
-        let casts = |version| Kernel::new(version, 250).casts_offset();
+        let casts = |version| LinuxKernel::new(version, 250).casts_offset();
         for (version, expected) in [
             (Version(4, 19, 300), false),
             (Version(5, 4, 286), true),

@@ -16,10 +16,10 @@ mod timekeeper;
 pub mod timex;
 pub mod watchdog;
 
-pub use clocks::Clocks;
-pub use kernel::{Kernel, Version};
+pub use clocks::KernelClocks;
+pub use kernel::{LinuxKernel, Version};
 pub use ntp::{LeapState, Ntp};
-pub use source::ClockSource;
+pub use source::KernelClockSource;
 pub use timekeeper::{Refused, Timekeeper};
 pub use timex::Timex;
 

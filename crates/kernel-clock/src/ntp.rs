@@ -38,9 +38,9 @@ const USER_HZ: i64 = 100;
 /// State of the discipline.
 ///
 /// ```
-/// use kernel_clock::{Kernel, Ntp, Version};
+/// use kernel_clock::{LinuxKernel, Ntp, Version};
 ///
-/// let ntp = Ntp::new(Kernel::new(Version(6, 1, 0), 250));
+/// let ntp = Ntp::new(LinuxKernel::new(Version(6, 1, 0), 250));
 /// assert_eq!(ntp.tick_length() >> 32, 4_000_000);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +76,7 @@ const fn halved(value: i64, times: i64) -> i64 {
 impl Ntp {
     /// As after boot: not synchronised, frequency 0.
     #[must_use]
-    pub fn new(kernel: crate::Kernel) -> Self {
+    pub fn new(kernel: crate::LinuxKernel) -> Self {
         let mut ntp = Self {
             tick_hz: i64::from(kernel.tick_hz.max(1)),
             leap: Leap::default(),

@@ -1,6 +1,6 @@
 //! A clock source: a counter, and how the kernel turns its counts into ns.
 
-use crate::kernel::Kernel;
+use crate::kernel::LinuxKernel;
 
 /// A counter as the kernel registers it. Time passes by `mult / 2^shift` ns a
 /// count.
@@ -10,16 +10,16 @@ use crate::kernel::Kernel;
 /// without an overflow is 600 s, or the counter's own range where that is less.
 ///
 /// ```
-/// use kernel_clock::ClockSource;
+/// use kernel_clock::KernelClockSource;
 ///
-/// let hpet = ClockSource::hpet(100_000_000);
+/// let hpet = KernelClockSource::hpet(100_000_000);
 /// // 10 ns a count: 10 << 27 is 1 342 177 280 in 32 bits.
 /// assert_eq!(u64::from(hpet.mult) >> hpet.shift, 10);
 /// assert_eq!(hpet.nanos(100), 1000);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct ClockSource {
+pub struct KernelClockSource {
     /// As in `/sys/devices/system/clocksource/clocksource0/available_clocksource`.
     pub name: &'static str,
     /// The higher, the rather it is chosen; a perfect one has 400.
@@ -47,7 +47,7 @@ const FASTEST_HZ: u64 = u32::MAX as u64 * 1000;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-impl ClockSource {
+impl KernelClockSource {
     /// A counter of `bits` bits that counts `hz` times a second. A rate is 1 Hz at least, and at most what 32 bits of kHz
     /// hold.
     #[must_use]
@@ -95,7 +95,7 @@ impl ClockSource {
     /// The tick itself: time passes when an interrupt is handled, and one that is
     /// lost is time lost (kernel/time/jiffies.c; 32 bits, a shift of 8).
     #[must_use]
-    pub fn jiffies(kernel: Kernel) -> Self {
+    pub fn jiffies(kernel: LinuxKernel) -> Self {
         let shift = 8;
         let mult = u32::try_from(kernel.tick_ns() << shift).unwrap_or(u32::MAX);
         Self { mult, shift, ..Self::new("jiffies", 1, kernel.tick_hz.into(), 32) }
@@ -118,7 +118,7 @@ impl ClockSource {
     /// Counts between two readings, by a kernel that takes a step back as
     /// nothing.
     #[must_use]
-    pub fn elapsed(&self, kernel: Kernel, before: u64, now: u64) -> u64 {
+    pub fn elapsed(&self, kernel: LinuxKernel, before: u64, now: u64) -> u64 {
         let counts = now.wrapping_sub(before) & self.mask;
         if counts > kernel.longest_delta(self.mask) { 0 } else { counts }
     }
@@ -134,7 +134,7 @@ impl ClockSource {
     ///
     /// ```
     /// // 4.687 s of range, 11 % of steering, half of it.
-    /// assert_eq!(kernel_clock::ClockSource::acpi_pm().longest_idle_ns() / 1_000_000, 2085);
+    /// assert_eq!(kernel_clock::KernelClockSource::acpi_pm().longest_idle_ns() / 1_000_000, 2085);
     /// ```
     #[must_use]
     pub fn longest_idle_ns(&self) -> u64 {
@@ -181,20 +181,21 @@ mod tests {
     #[test]
     fn the_scales_are_those_that_kernels_print() {
         // "acpi_pm: mask: 0xffffff max_cycles: 0xffffff, max_idle_ns: 2085701024 ns"
-        assert_eq!(ClockSource::acpi_pm().longest_idle_ns(), 2_085_701_024);
+        assert_eq!(KernelClockSource::acpi_pm().longest_idle_ns(), 2_085_701_024);
         // "hpet: mask: 0xffffffff max_cycles: 0xffffffff, max_idle_ns: 19112604467 ns"
-        assert_eq!(ClockSource::hpet(100_000_000).longest_idle_ns(), 19_112_604_467);
+        assert_eq!(KernelClockSource::hpet(100_000_000).longest_idle_ns(), 19_112_604_467);
         // "kvm-clock: … max_cycles: 0x1cd42e4dffb, max_idle_ns: 881590591483 ns"
-        assert_eq!(ClockSource::kvm_clock(false).longest_idle_ns(), 881_590_591_483);
+        assert_eq!(KernelClockSource::kvm_clock(false).longest_idle_ns(), 881_590_591_483);
         // "jiffies: … max_idle_ns: 7645041785100000 ns", of a kernel with 250 Hz.
-        let kernel = Kernel::new(Version(6, 1, 0), 250);
-        assert_eq!(ClockSource::jiffies(kernel).longest_idle_ns(), 7_645_041_785_100_000);
+        let kernel = LinuxKernel::new(Version(6, 1, 0), 250);
+        assert_eq!(KernelClockSource::jiffies(kernel).longest_idle_ns(), 7_645_041_785_100_000);
     }
 
     #[test]
     fn a_counter_that_goes_back_does_not_count() {
-        let (old, new) = (Kernel::new(Version(6, 1, 0), 100), Kernel::new(Version(7, 2, 0), 100));
-        let timer = ClockSource::acpi_pm();
+        let (old, new) =
+            (LinuxKernel::new(Version(6, 1, 0), 100), LinuxKernel::new(Version(7, 2, 0), 100));
+        let timer = KernelClockSource::acpi_pm();
         assert_eq!(timer.elapsed(new, 0xff_ff00, 0x100), 0x200);
         assert_eq!(timer.elapsed(new, 0x100, 0), 0);
         assert_eq!(timer.elapsed(old, 0, 0x90_0000), 0);

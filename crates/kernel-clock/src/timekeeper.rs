@@ -4,10 +4,10 @@
 use core::fmt;
 
 use crate::accumulator::Accumulator;
-use crate::clocks::Clocks;
-use crate::kernel::{Kernel, LATEST_S};
+use crate::clocks::KernelClocks;
+use crate::kernel::{LATEST_S, LinuxKernel};
 use crate::ntp::Ntp;
-use crate::source::ClockSource;
+use crate::source::KernelClockSource;
 use crate::timex::{Timex, mode};
 
 const NS_PER_S: i128 = 1_000_000_000;
@@ -16,7 +16,7 @@ const NS_PER_S: i128 = 1_000_000_000;
 const TICK_US: core::ops::RangeInclusive<i64> = 9_000..=11_000;
 
 /// A call that the kernel refuses with `EINVAL`; see
-/// [`Kernel::clears_when_refused`] for what may still change.
+/// [`LinuxKernel::clears_when_refused`] for what may still change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
@@ -53,8 +53,8 @@ impl core::error::Error for Refused {}
 /// bits of its mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timekeeper {
-    kernel: Kernel,
-    source: ClockSource,
+    kernel: LinuxKernel,
+    source: KernelClockSource,
     time: Accumulator,
     ntp: Ntp,
     /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`, ns.
@@ -68,7 +68,12 @@ impl Timekeeper {
     /// A machine that boots at this reading and this time of day, ns since 1970
     /// (which is the RTC's second), with all clocks but that one at 0.
     #[must_use]
-    pub fn boot(kernel: Kernel, source: ClockSource, counter: u64, realtime: u64) -> Self {
+    pub fn boot(
+        kernel: LinuxKernel,
+        source: KernelClockSource,
+        counter: u64,
+        realtime: u64,
+    ) -> Self {
         let mut time = Accumulator::new(&source, kernel.tick_ns(), counter);
         set(&mut time, realtime.into());
         let ntp = Ntp::new(kernel);
@@ -78,11 +83,11 @@ impl Timekeeper {
 
     /// All clocks at a reading.
     #[must_use]
-    pub fn clocks(&self, counter: u64) -> Clocks {
+    pub fn clocks(&self, counter: u64) -> KernelClocks {
         let counts = self.elapsed(counter);
         let realtime = self.time.time_after(counts);
         let monotonic = realtime - self.realtime_offset;
-        Clocks {
+        KernelClocks {
             realtime,
             monotonic,
             raw: self.time.raw_after(counts),
@@ -99,7 +104,7 @@ impl Timekeeper {
 
     /// The clock source in use.
     #[must_use]
-    pub fn source(&self) -> &ClockSource {
+    pub fn source(&self) -> &KernelClockSource {
         &self.source
     }
 
@@ -257,7 +262,7 @@ impl Timekeeper {
     }
 
     /// Another clock source, at a reading of each.
-    pub fn change_source(&mut self, counter: u64, source: ClockSource, its_counter: u64) {
+    pub fn change_source(&mut self, counter: u64, source: KernelClockSource, its_counter: u64) {
         self.forward(counter);
         self.time.install(&source, self.kernel.tick_ns(), its_counter);
         self.source = source;

@@ -15,8 +15,8 @@
 //! source may be idle. Before, the reference may have wrapped meanwhile, and
 //! condemned a source without fault.
 
-use crate::kernel::{Kernel, Version};
-use crate::source::ClockSource;
+use crate::kernel::{LinuxKernel, Version};
+use crate::source::KernelClockSource;
 
 /// From here on the source is read between two reads of the reference, and the log gives
 /// nanoseconds: commits db3a34e17433, 2e27e793e280 and 22a223833716 were committed on
@@ -53,7 +53,7 @@ pub struct Readout {
 /// What a check came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Verdict {
+pub enum WatchdogVerdict {
     /// The first, to which the next compares.
     Started,
     /// The two agree. From now on the source is good for high resolution.
@@ -83,7 +83,7 @@ pub enum Verdict {
     },
 }
 
-impl Verdict {
+impl WatchdogVerdict {
     /// Whether the source is given up, for good.
     #[must_use]
     pub fn is_unstable(self) -> bool {
@@ -104,7 +104,7 @@ enum Rules {
 }
 
 impl Rules {
-    fn of(kernel: Kernel) -> Self {
+    fn new(kernel: LinuxKernel) -> Self {
         let version = kernel.version;
         if version < BRACKETED {
             Self::Threshold
@@ -120,30 +120,30 @@ impl Rules {
 /// The watchdog of one source.
 ///
 /// ```
-/// use kernel_clock::watchdog::{Readout, Verdict, Watchdog};
-/// use kernel_clock::{ClockSource, Kernel, Version};
+/// use kernel_clock::watchdog::{Readout, WatchdogVerdict, Watchdog};
+/// use kernel_clock::{KernelClockSource, LinuxKernel, Version};
 ///
 /// // A TSC of 1 GHz that gains 1 ms in half a second on an HPET of 100 MHz.
-/// let tsc = ClockSource::tsc(1_000_000);
+/// let tsc = KernelClockSource::tsc(1_000_000);
 /// let check = |version| {
-///     let kernel = Kernel::new(version, 250);
-///     let mut watchdog = Watchdog::new(kernel, tsc, ClockSource::hpet(100_000_000), 1);
+///     let kernel = LinuxKernel::new(version, 250);
+///     let mut watchdog = Watchdog::new(kernel, tsc, KernelClockSource::hpet(100_000_000), 1);
 ///     let at = |reference: u64, watched| Readout {
 ///         reference, watched, after: reference + 100, again: reference + 200,
 ///     };
 ///     watchdog.check(|| at(0, 0));
 ///     watchdog.check(|| at(50_000_000, 501_000_000))
 /// };
-/// assert_eq!(check(Version(5, 10, 223)), Verdict::Fine);
-/// let given_up = Verdict::UnstableSkew { skew_ns: 1_000_000, limit_ns: 400_000 };
+/// assert_eq!(check(Version(5, 10, 223)), WatchdogVerdict::Fine);
+/// let given_up = WatchdogVerdict::UnstableSkew { skew_ns: 1_000_000, limit_ns: 400_000 };
 /// assert_eq!(check(Version(6, 1, 176)), given_up);
 /// assert!(check(Version(7, 2, 13)).is_unstable());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watchdog {
-    kernel: Kernel,
-    watched: ClockSource,
-    reference: ClockSource,
+    kernel: LinuxKernel,
+    watched: KernelClockSource,
+    reference: KernelClockSource,
     cpus: u32,
     /// The last readings, watched and reference.
     last: Option<(u64, u64)>,
@@ -153,7 +153,12 @@ impl Watchdog {
     /// Of a source, by a reference, on a machine with so many CPUs: on more of
     /// them, slow readouts are tried again more often.
     #[must_use]
-    pub fn new(kernel: Kernel, watched: ClockSource, reference: ClockSource, cpus: u32) -> Self {
+    pub fn new(
+        kernel: LinuxKernel,
+        watched: KernelClockSource,
+        reference: KernelClockSource,
+        cpus: u32,
+    ) -> Self {
         Self { kernel, watched, reference, cpus: cpus.max(1), last: None }
     }
 
@@ -161,7 +166,7 @@ impl Watchdog {
     /// many ns: what a model of a machine needs to skip all checks that pass.
     #[must_use]
     pub fn limit_ns(&self, interval_ns: u64, readout_ns: u64) -> u64 {
-        match Rules::of(self.kernel) {
+        match Rules::new(self.kernel) {
             Rules::Threshold => THRESHOLD_NS,
             Rules::Margins { skew_ns, .. } => {
                 margin(&self.watched, skew_ns) + margin(&self.reference, skew_ns)
@@ -174,8 +179,8 @@ impl Watchdog {
     }
 
     /// A check; `read` reads the counters, once for each try.
-    pub fn check(&mut self, mut read: impl FnMut() -> Readout) -> Verdict {
-        match Rules::of(self.kernel) {
+    pub fn check(&mut self, mut read: impl FnMut() -> Readout) -> WatchdogVerdict {
+        match Rules::new(self.kernel) {
             Rules::Threshold => self.judge(read(), 0),
             Rules::Margins { skew_ns, readout_by_margins } => {
                 self.by_margins(read, skew_ns, readout_by_margins)
@@ -190,7 +195,7 @@ impl Watchdog {
                     }
                 }
                 self.last = None;
-                Verdict::TooSlow { readout_ns }
+                WatchdogVerdict::TooSlow { readout_ns }
             }
         }
     }
@@ -200,7 +205,7 @@ impl Watchdog {
         mut read: impl FnMut() -> Readout,
         skew_ns: u64,
         by_margins: bool,
-    ) -> Verdict {
+    ) -> WatchdogVerdict {
         let reference_ns = margin(&self.reference, skew_ns);
         let watched_ns = margin(&self.watched, skew_ns);
         let (slow_ns, alone_ns) = if by_margins {
@@ -217,22 +222,22 @@ impl Watchdog {
             }
             if self.reference_ns(readout.after, readout.again) > alone_ns {
                 self.last = None;
-                return Verdict::TooSlow { readout_ns };
+                return WatchdogVerdict::TooSlow { readout_ns };
             }
         }
-        Verdict::UnstableReadout { readout_ns }
+        WatchdogVerdict::UnstableReadout { readout_ns }
     }
 
-    fn judge(&mut self, readout: Readout, readout_ns: u64) -> Verdict {
+    fn judge(&mut self, readout: Readout, readout_ns: u64) -> WatchdogVerdict {
         let Some((watched, reference)) = self.last.replace((readout.watched, readout.reference))
         else {
-            return Verdict::Started;
+            return WatchdogVerdict::Started;
         };
         let counts = self.watched.elapsed(self.kernel, watched, readout.watched);
         let watched_ns = self.watched.nanos(counts);
         let reference_ns = self.reference_ns(reference, readout.reference);
         let interval_ns = watched_ns.max(reference_ns);
-        let longest_ns = match Rules::of(self.kernel) {
+        let longest_ns = match Rules::new(self.kernel) {
             Rules::Threshold => u64::MAX,
             Rules::Margins { .. } if !skips_long(self.kernel) => u64::MAX,
             Rules::Margins { .. } => LONGEST_NS,
@@ -241,14 +246,18 @@ impl Watchdog {
             }
         };
         if interval_ns > longest_ns {
-            return Verdict::TooLong { interval_ns };
+            return WatchdogVerdict::TooLong { interval_ns };
         }
         let limit_ns = self.limit_ns(interval_ns, readout_ns);
         let skew_ns = watched_ns.wrapping_sub(reference_ns).cast_signed();
         // 7.1 gives up at its limit, the others beyond it.
-        let is_strict = matches!(Rules::of(self.kernel), Rules::Bracketed);
+        let is_strict = matches!(Rules::new(self.kernel), Rules::Bracketed);
         let beyond = skew_ns.unsigned_abs() + u64::from(is_strict);
-        if beyond > limit_ns { Verdict::UnstableSkew { skew_ns, limit_ns } } else { Verdict::Fine }
+        if beyond > limit_ns {
+            WatchdogVerdict::UnstableSkew { skew_ns, limit_ns }
+        } else {
+            WatchdogVerdict::Fine
+        }
     }
 
     fn reference_ns(&self, before: u64, after: u64) -> u64 {
@@ -257,7 +266,7 @@ impl Watchdog {
 }
 
 /// Whether a long interval is not judged (6.8, 6.7.3, 6.6.15, 6.1.76, 5.15.149).
-fn skips_long(kernel: Kernel) -> bool {
+fn skips_long(kernel: LinuxKernel) -> bool {
     let Version(major, minor, patch) = kernel.version;
     match (major, minor) {
         (5, 15) => patch >= 149,
@@ -270,7 +279,7 @@ fn skips_long(kernel: Kernel) -> bool {
 
 /// How far a source may be off in a check, ns: its own figure, or a count of it,
 /// and the least of the version.
-fn margin(source: &ClockSource, skew_ns: u64) -> u64 {
+fn margin(source: &KernelClockSource, skew_ns: u64) -> u64 {
     match source.margin_ns {
         0 => (1_000_000_000 / source.hz).max(2 * skew_ns),
         own => own.into(),

@@ -14,7 +14,7 @@ use kvm_ioctls::{VcpuFd, VmFd};
 use vmm_sys_util::ioctl::ioctl_with_ref;
 use vmm_sys_util::ioctl_iow_nr;
 
-use crate::host_clock::{self, Reading};
+use crate::host_clock::{self, HostReading};
 use crate::{Error, error};
 
 ioctl_iow_nr!(KVM_SET_DEVICE_ATTR, KVMIO, 0xe1, kvm_device_attr);
@@ -33,13 +33,13 @@ pub trait Vm {
     /// KVM's own: before Linux 5.16, of any flag.
     fn set_clock(&self, data: &kvm_clock_data) -> Result<(), Error>;
     /// The host's clocks.
-    fn host_clocks(&self) -> Reading {
+    fn host_clocks(&self) -> HostReading {
         host_clock::read_with_width()
     }
 }
 
 /// A vCPU's TSC and clock registers; for its own thread.
-pub trait Vcpu {
+pub trait KvmVcpu {
     /// KVM_GET_TSC_KHZ: the rate that it was given, which may not be the true one.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl Vm for VmFd {
     }
 }
 
-impl Vcpu for VcpuFd {
+impl KvmVcpu for VcpuFd {
     fn tsc_khz(&self) -> Result<u32, Error> {
         self.get_tsc_khz().map_err(Error::call("KVM_GET_TSC_KHZ"))
     }
@@ -113,7 +113,7 @@ impl Vcpu for VcpuFd {
         // SAFETY: invariant 1; the attribute is a u64, read from `offset`.
         let result = unsafe { ioctl_with_ref(self, KVM_SET_DEVICE_ATTR(), &attribute) };
         checked(result, "KVM_SET_DEVICE_ATTR(KVM_VCPU_TSC_OFFSET)")?;
-        Vcpu::tsc_offset(self)
+        KvmVcpu::tsc_offset(self)
     }
 
     fn msr(&self, index: u32) -> Result<Option<u64>, Error> {

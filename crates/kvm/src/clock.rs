@@ -6,13 +6,13 @@
 //! added there, whatever the policy. Then it is read back: what is left over is
 //! corrected, a few times, and told.
 
-use host::{ClockPlan, HostClocks, Policy, StepBound};
+use host::{ClockPlan, HostClocks, RestorePolicy, StepBound};
 use kvm_bindings::{KVM_CLOCK_HOST_TSC, KVM_CLOCK_REALTIME, kvm_clock_data};
 use pvclock::{Nanos, Ticks};
 use units::UnixTime;
 
-use crate::host_clock::Reading;
-use crate::{Error, Host, HostTsc, Vm};
+use crate::host_clock::HostReading;
+use crate::{Error, HostCapabilities, HostTsc, Vm};
 
 /// Tries of a reading that a leap second may spoil.
 const READS: u32 = 3;
@@ -77,7 +77,7 @@ pub fn save_clock(vm: &impl Vm, host: HostTsc) -> Result<SavedClock, Error> {
 
 /// And whether no leap second came in between, which changes TAI's offset.
 fn save_once(vm: &impl Vm, host: HostTsc) -> Result<(SavedClock, bool), Error> {
-    let Reading { clocks: before, width } = vm.host_clocks();
+    let HostReading { clocks: before, width } = vm.host_clocks();
     let data = vm.get_clock()?;
     let after = vm.host_clocks().clocks;
     let is_whole = before.tai_offset_s == after.tai_offset_s;
@@ -97,7 +97,7 @@ fn save_once(vm: &impl Vm, host: HostTsc) -> Result<(SavedClock, bool), Error> {
     let width = if is_paired { 0 } else { span_ns.div_ceil(2) + reading_ns };
     let saved = SavedClock {
         clock: Nanos(data.clock),
-        taken: taken.with(|new| new.tai_offset_s = before.tai_offset_s),
+        taken: taken.changed(|new| new.tai_offset_s = before.tai_offset_s),
         width: Nanos(width),
         boot_width: Nanos(width.max(reading_ns)),
     };
@@ -115,8 +115,8 @@ pub fn restore_clock(
     vm: &impl Vm,
     saved: &SavedClock,
     saved_error: Option<Nanos>,
-    host: &Host,
-    policy: Policy,
+    host: &HostCapabilities,
+    policy: RestorePolicy,
 ) -> Result<RestoredClock, Error> {
     let mut now = save_clock(vm, host.tsc)?;
     if now.width.0 > 0 {
@@ -145,13 +145,13 @@ pub fn restore_clock(
         }
     };
     let widths = match policy {
-        Policy::Hold => [saved.boot_width, now.boot_width],
+        RestorePolicy::Hold => [saved.boot_width, now.boot_width],
         _ => [saved.width, now.width],
     };
     let left_over = left_over_ns.unsigned_abs().saturating_add(ROUNDING_NS);
     let here = widths.iter().fold(left_over, |sum, width| sum.saturating_add(width.0));
     let here = here.saturating_add(is.width.0);
-    let by_real = policy == Policy::Advance;
+    let by_real = policy == RestorePolicy::Advance;
     let errors = saved_error.zip(host.real_error).map(|(then, now)| then.0.saturating_add(now.0));
     let real = if by_real { errors.unwrap_or(0).saturating_add(plan.real_time_back.0) } else { 0 };
     let step = StepBound {

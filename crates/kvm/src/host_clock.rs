@@ -27,7 +27,7 @@ static SLEPT: AtomicU64 = AtomicU64::new(0);
 
 /// The host's clocks, and how far apart they were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
+pub struct HostReading {
     /// The clocks.
     pub clocks: HostClocks,
     /// None of the clocks differs from the TSC by more than half of these cycles.
@@ -35,7 +35,7 @@ pub struct Reading {
 }
 
 /// A reading: the tightest of a few.
-pub fn read_with_width() -> Reading {
+pub fn read_with_width() -> HostReading {
     let slept = slept_ns();
     let mut best = once(slept);
     for _ in 1..TRIES {
@@ -58,7 +58,7 @@ pub fn boot() -> Nanos {
     Nanos(ns(libc::CLOCK_MONOTONIC_RAW).wrapping_add(slept))
 }
 
-fn once(slept_ns: u64) -> Reading {
+fn once(slept_ns: u64) -> HostReading {
     let before = Tsc.read_ordered();
     let raw = ns(libc::CLOCK_MONOTONIC_RAW);
     let real = ns(libc::CLOCK_REALTIME);
@@ -69,7 +69,7 @@ fn once(slept_ns: u64) -> Reading {
     // TAI goes on through a leap second: read after the time of day, it shows the
     // offset that was valid then.
     let tai_offset_s = tai_offset_s(real, ns(libc::CLOCK_TAI));
-    Reading { clocks: clocks.with(|new| new.tai_offset_s = tai_offset_s), width }
+    HostReading { clocks: clocks.changed(|new| new.tai_offset_s = tai_offset_s), width }
 }
 
 /// Whole seconds; Linux keeps 0 until a daemon tells it the offset.
@@ -83,7 +83,7 @@ fn tai_offset_s(real: u64, tai: u64) -> Option<i32> {
 /// arch/x86/kvm/x86.c). Where Linux gives the TSC up, it changes the clocksource, and KVM
 /// then moves each vCPU's TSC by itself (`kvm_arch_vcpu_load`): a VMM that makes
 /// pages of its own looks again and again, and tells its provider
-/// ([`Event::HostClocksource`](host::Event::HostClocksource)). `None` where it cannot be read.
+/// ([`HostEvent::HostClocksource`](host::HostEvent::HostClocksource)). `None` where it cannot be read.
 pub fn clocksource_is_tsc() -> Option<bool> {
     Some(is_tsc_based(&std::fs::read_to_string(CLOCKSOURCE).ok()?))
 }

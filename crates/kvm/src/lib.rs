@@ -13,9 +13,9 @@ mod saved;
 mod state;
 mod tsc;
 
-pub use calls::{Vcpu, Vm};
+pub use calls::{KvmVcpu, Vm};
 pub use clock::{RestoredClock, SavedClock, restore_clock, save_clock};
 pub use error::Error;
-pub use saved::DecodeError;
-pub use state::{ClockState, Host, Restored, restore, save};
+pub use saved::KvmDecodeError;
+pub use state::{HostCapabilities, KvmClockState, RestoredState, restore, save};
 pub use tsc::{HostTsc, RestoredTsc, SavedTsc};

@@ -8,7 +8,7 @@ use pvclock::{Hertz, Nanos, Ticks};
 use serde::{Deserialize, Serialize};
 use units::UnixTime;
 
-use crate::{ClockState, Host, HostTsc, SavedClock, SavedTsc};
+use crate::{HostCapabilities, HostTsc, KvmClockState, SavedClock, SavedTsc};
 
 const VERSION: u32 = 1;
 /// Far above what KVM has, 4096 vCPUs.
@@ -17,7 +17,7 @@ const VCPUS_MAX: usize = 65_536;
 /// Why a text is not a saved clock.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum DecodeError {
+pub enum KvmDecodeError {
     /// Not JSON, cut short, or without what a saved clock has.
     #[error("the saved clock cannot be read: {0}")]
     Json(#[from] serde_json::Error),
@@ -82,7 +82,7 @@ struct VcpuDocument {
     msr_steal_time: Option<u64>,
 }
 
-impl ClockState {
+impl KvmClockState {
     /// As JSON, for a file.
     ///
     /// # Errors
@@ -120,25 +120,25 @@ impl ClockState {
     /// From a text of any origin.
     ///
     /// # Errors
-    /// [`DecodeError`].
+    /// [`KvmDecodeError`].
     ///
     /// ```
-    /// let early = kvm::ClockState::from_json(r#"{"version": 1, "clock_ns": 5"#).unwrap_err();
+    /// let early = kvm::KvmClockState::from_json(r#"{"version": 1, "clock_ns": 5"#).unwrap_err();
     /// assert!(early.to_string().contains("EOF"), "{early}");
-    /// let later = kvm::ClockState::from_json(r#"{"version": 2}"#).unwrap_err();
+    /// let later = kvm::KvmClockState::from_json(r#"{"version": 2}"#).unwrap_err();
     /// assert_eq!(
     ///     later.to_string(),
     ///     "the saved clock has version 2; this program knows versions 1 to 1"
     /// );
     /// ```
-    pub fn from_json(text: &str) -> Result<Self, DecodeError> {
+    pub fn from_json(text: &str) -> Result<Self, KvmDecodeError> {
         let Versioned { version: found } = serde_json::from_str(text)?;
         if !(1..=VERSION).contains(&found) {
-            return Err(DecodeError::Version { found });
+            return Err(KvmDecodeError::Version { found });
         }
         let Document { clock_ns, host, vcpus, .. } = serde_json::from_str(text)?;
         if vcpus.len() > VCPUS_MAX {
-            return Err(DecodeError::Vcpus { found: vcpus.len() });
+            return Err(KvmDecodeError::Vcpus { found: vcpus.len() });
         }
         let real = UnixTime(Nanos(host.real_ns));
         let taken = HostClocks::new(Ticks(host.tsc), Nanos(host.boot_ns), real);
@@ -161,18 +161,22 @@ impl ClockState {
         Ok(Self {
             clock: SavedClock {
                 clock: Nanos(clock_ns),
-                taken: taken.with(|new| new.tai_offset_s = host.tai_offset_s),
+                taken: taken.changed(|new| new.tai_offset_s = host.tai_offset_s),
                 width: Nanos(host.width_ns),
                 boot_width: Nanos(host.boot_width_ns),
             },
-            tscs: tscs.collect::<Result<_, DecodeError>>()?,
-            host: Host { tsc, real_error: host.real_error_ns.map(Nanos), boot_id: host.boot_id },
+            tscs: tscs.collect::<Result<_, KvmDecodeError>>()?,
+            host: HostCapabilities {
+                tsc,
+                real_error: host.real_error_ns.map(Nanos),
+                boot_id: host.boot_id,
+            },
         })
     }
 }
 
 /// What KVM_GET_TSC_KHZ can return.
-fn hertz(khz: u64) -> Result<Hertz, DecodeError> {
+fn hertz(khz: u64) -> Result<Hertz, KvmDecodeError> {
     let is_possible = (1..=u64::from(u32::MAX)).contains(&khz);
-    if is_possible { Ok(Hertz(khz * 1_000)) } else { Err(DecodeError::Rate { khz }) }
+    if is_possible { Ok(Hertz(khz * 1_000)) } else { Err(KvmDecodeError::Rate { khz }) }
 }

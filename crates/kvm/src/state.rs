@@ -14,12 +14,12 @@
 //! That is the kernel's own procedure (Documentation/virt/kvm/devices/vcpu.rst, 4.1).
 //! An offset set after the clock has KVM compute its pages again, from the same clock.
 
-use host::{ClockPlan, Policy, RestoreError, VcpuId};
+use host::{ClockPlan, RestoreError, RestorePolicy, VcpuId};
 use kvm_ioctls::Kvm;
 use pvclock::Nanos;
 
 use crate::{
-    Error, HostTsc, RestoredClock, RestoredTsc, SavedClock, SavedTsc, Vcpu, Vm, host_clock,
+    Error, HostTsc, KvmVcpu, RestoredClock, RestoredTsc, SavedClock, SavedTsc, Vm, host_clock,
     restore_clock, save_clock,
 };
 
@@ -30,7 +30,7 @@ const ROOM: Nanos = Nanos(3_600 * 1_000_000_000);
 /// What is known of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Host {
+pub struct HostCapabilities {
     /// Its TSC.
     pub tsc: HostTsc,
     /// How far its time of day is off at most, if its NTP daemon says.
@@ -39,7 +39,7 @@ pub struct Host {
     pub boot_id: Option<String>,
 }
 
-impl Host {
+impl HostCapabilities {
     /// A host of which no more is known.
     pub const fn new(tsc: HostTsc) -> Self {
         Self { tsc, real_error: None, boot_id: None }
@@ -63,11 +63,11 @@ impl Host {
 /// The clocks of a VM that KVM keeps, saved. [`to_json`](Self::to_json) is for a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct ClockState {
+pub struct KvmClockState {
     /// kvm-clock.
     pub clock: SavedClock,
     /// The host that saved it.
-    pub host: Host,
+    pub host: HostCapabilities,
     /// Each vCPU's TSC at that moment.
     pub tscs: Vec<SavedTsc>,
 }
@@ -75,16 +75,16 @@ pub struct ClockState {
 /// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Restored {
+pub struct RestoredState {
     /// kvm-clock.
     pub clock: RestoredClock,
     /// Each vCPU's TSC.
     pub tscs: Vec<RestoredTsc>,
 }
 
-impl ClockState {
+impl KvmClockState {
     /// What was saved by several threads, put together.
-    pub const fn new(clock: SavedClock, host: Host, tscs: Vec<SavedTsc>) -> Self {
+    pub const fn new(clock: SavedClock, host: HostCapabilities, tscs: Vec<SavedTsc>) -> Self {
         Self { clock, host, tscs }
     }
 
@@ -97,14 +97,14 @@ impl ClockState {
         &self,
         vm: &impl Vm,
         vcpus: usize,
-        host: &Host,
-        policy: Policy,
+        host: &HostCapabilities,
+        policy: RestorePolicy,
     ) -> Result<(), Error> {
         if self.tscs.len() != vcpus {
             return Err(Error::VcpuCount { saved: self.tscs.len(), here: vcpus });
         }
         let is_same_boot = self.host.boot_id.is_some() && self.host.boot_id == host.boot_id;
-        if policy == Policy::Hold && !is_same_boot {
+        if policy == RestorePolicy::Hold && !is_same_boot {
             return Err(Error::OtherBoot);
         }
         let now = vm.host_clocks().clocks;
@@ -125,8 +125,8 @@ impl ClockState {
     pub fn restore_clock(
         &self,
         vm: &impl Vm,
-        host: &Host,
-        policy: Policy,
+        host: &HostCapabilities,
+        policy: RestorePolicy,
     ) -> Result<RestoredClock, Error> {
         restore_clock(vm, &self.clock, self.host.real_error, host, policy)
     }
@@ -136,27 +136,31 @@ impl ClockState {
 ///
 /// # Errors
 /// KVM's own; Linux before 5.16 has no TSC offset attribute.
-pub fn save<V: Vcpu>(vm: &impl Vm, vcpus: &[&V], host: &Host) -> Result<ClockState, Error> {
+pub fn save<V: KvmVcpu>(
+    vm: &impl Vm,
+    vcpus: &[&V],
+    host: &HostCapabilities,
+) -> Result<KvmClockState, Error> {
     let clock = save_clock(vm, host.tsc)?;
     let tscs = vcpus.iter().map(|vcpu| SavedTsc::save(*vcpu, host.tsc, clock.taken));
-    Ok(ClockState::new(clock, host.clone(), tscs.collect::<Result<_, _>>()?))
+    Ok(KvmClockState::new(clock, host.clone(), tscs.collect::<Result<_, _>>()?))
 }
 
 /// Restores all clocks in the order that works, and raises GUEST_STOPPED. The
 /// vCPUs must not have run since memory and registers were restored: KVM writes the
 /// guest's pages again at the next entry. A clock that cannot continue here is refused
-/// before anything is set ([`ClockState::check`]). A call to KVM that fails later leaves the
+/// before anything is set ([`KvmClockState::check`]). A call to KVM that fails later leaves the
 /// VM with some of its clocks: create another VM to try again.
 ///
 /// # Errors
 /// [`Error`].
-pub fn restore<V: Vcpu>(
+pub fn restore<V: KvmVcpu>(
     vm: &impl Vm,
     vcpus: &[&V],
-    saved: &ClockState,
-    host: &Host,
-    policy: Policy,
-) -> Result<Restored, Error> {
+    saved: &KvmClockState,
+    host: &HostCapabilities,
+    policy: RestorePolicy,
+) -> Result<RestoredState, Error> {
     saved.check(vm, vcpus.len(), host, policy)?;
     let pairs = || vcpus.iter().copied().zip(&saved.tscs);
     pairs().try_for_each(|(vcpu, tsc)| tsc.restore_rate(vcpu, host.tsc))?;
@@ -165,5 +169,5 @@ pub fn restore<V: Vcpu>(
     let tscs = tscs.map(|(id, (vcpu, tsc))| tsc.restore(vcpu, id, host.tsc, &clock));
     let tscs = tscs.collect::<Result<_, _>>()?;
     vcpus.iter().try_for_each(|vcpu| vcpu.announce_stop().map(drop))?;
-    Ok(Restored { clock, tscs })
+    Ok(RestoredState { clock, tscs })
 }

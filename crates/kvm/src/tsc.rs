@@ -6,7 +6,7 @@ use kvm_bindings::KVM_MAX_CPUID_ENTRIES;
 use kvm_ioctls::{Cap, Kvm};
 use pvclock::Hertz;
 
-use crate::{Error, RestoredClock, Vcpu};
+use crate::{Error, KvmVcpu, RestoredClock};
 
 /// The sum of all changes that the guest made to its TSC.
 const IA32_TSC_ADJUST: u32 = 0x3b;
@@ -131,7 +131,7 @@ impl SavedTsc {
     /// # Errors
     /// KVM's own; Linux before 5.16 has no TSC offset attribute. [`Error::CatchUp`]:
     /// such a TSC has no rate to save.
-    pub fn save(vcpu: &impl Vcpu, host: HostTsc, taken: HostClocks) -> Result<Self, Error> {
+    pub fn save(vcpu: &impl KvmVcpu, host: HostTsc, taken: HostClocks) -> Result<Self, Error> {
         let frequency = tsc_frequency(vcpu)?;
         let tsc = host.plan(frequency)?.base(taken.tsc).wrapping_add(vcpu.tsc_offset()?);
         let (adjust, deadline) = (vcpu.msr(IA32_TSC_ADJUST)?, vcpu.msr(IA32_TSC_DEADLINE)?);
@@ -143,7 +143,7 @@ impl SavedTsc {
     ///
     /// # Errors
     /// KVM's own, or this host has no such rate: [`Error::CatchUp`], [`Error::TooSlow`].
-    pub fn restore_rate(&self, vcpu: &impl Vcpu, host: HostTsc) -> Result<(), Error> {
+    pub fn restore_rate(&self, vcpu: &impl KvmVcpu, host: HostTsc) -> Result<(), Error> {
         host.plan(self.frequency)?;
         if tsc_frequency(vcpu)? != self.frequency {
             vcpu.set_tsc_khz(u32::try_from(self.frequency.0 / 1_000).unwrap_or(u32::MAX))?;
@@ -160,7 +160,7 @@ impl SavedTsc {
     /// KVM's own, or the TSC cannot continue on this host.
     pub fn restore(
         &self,
-        vcpu: &impl Vcpu,
+        vcpu: &impl KvmVcpu,
         id: VcpuId,
         host: HostTsc,
         clock: &RestoredClock,
@@ -191,10 +191,10 @@ impl SavedTsc {
     }
 }
 
-fn set(vcpu: &impl Vcpu, msr: u32, value: u64) -> Result<(), Error> {
+fn set(vcpu: &impl KvmVcpu, msr: u32, value: u64) -> Result<(), Error> {
     if vcpu.set_msr(msr, value)? { Ok(()) } else { Err(Error::Msr { msr, value }) }
 }
 
-fn tsc_frequency(vcpu: &impl Vcpu) -> Result<Hertz, Error> {
+fn tsc_frequency(vcpu: &impl KvmVcpu) -> Result<Hertz, Error> {
     Ok(Hertz(u64::from(vcpu.tsc_khz()?) * 1_000))
 }

@@ -6,22 +6,22 @@
 
 use std::time::Instant;
 
-use guest::layout::Pages;
+use guest::layout::GuestPages;
 use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
 use host::pages::{ReferencePage, TimePage};
-use host::{Event, GuestAddress, GuestClock, GuestMemory, Kind, VcpuId};
+use host::{GuestAddress, GuestClock, GuestMemory, HostEvent, Kind, VcpuId};
 use instruments::measurements::Spread;
 use pvclock::hyperv::ReferenceReader;
 use pvclock::kvm_clock::TimeReader;
 use pvclock::{Nanos, Ticks};
-use vmm::{Backend, GuestRam, Machine, MachineError, host_clock};
+use vmm::{ClockBackend, GuestRam, Machine, MachineError, host_clock};
 
-use crate::bench::Bench;
+use crate::bench::LabBench;
 use crate::pages::reenter;
 use crate::results::ExperimentResult;
 use crate::results::{Agreement, Check, Findings, Verdict};
 use crate::sample::not_run;
-use crate::settings::{LabError, Progress};
+use crate::settings::{LabError, LabProgress};
 use crate::tsc_offsets::TscOffsets;
 
 /// Where our page is: after all that the guest uses.
@@ -38,33 +38,33 @@ const NANOS_PER_UNIT: i128 = 100;
 
 /// Which pages are compared.
 #[derive(Clone, Copy)]
-struct Page {
+struct AgreementPage {
     name: &'static str,
     kind: Kind,
-    backend: Backend,
+    backend: ClockBackend,
     kernel: GuestAddress,
     /// The largest difference allowed, ns, and by how much it grows in a second.
     limit_ns: (f64, f64),
 }
 
-const KVM_CLOCK: Page = Page {
+const KVM_CLOCK: AgreementPage = AgreementPage {
     name: "kvm-clock",
     kind: Kind::Kvm,
-    backend: Backend::Kernel,
-    kernel: GuestAddress(Pages::time_address(0)),
+    backend: ClockBackend::Kernel,
+    kernel: GuestAddress(GuestPages::time_address(0)),
     limit_ns: (1_000.0, 1_000.0),
 };
 
 /// The kernels that we have with it are emulated.
-const HYPERV: Page = Page {
+const HYPERV: AgreementPage = AgreementPage {
     name: "hyperv-page",
     kind: Kind::HyperV,
-    backend: Backend::KernelHyperV,
-    kernel: GuestAddress(Pages::reference_address()),
+    backend: ClockBackend::KernelHyperV,
+    kernel: GuestAddress(GuestPages::reference_address()),
     limit_ns: (100_000.0, 0.0),
 };
 
-impl Page {
+impl AgreementPage {
     fn name(&self) -> String {
         format!("{}: KVM's page against Parachron's", self.name)
     }
@@ -86,10 +86,10 @@ impl Page {
 }
 
 pub(crate) fn run(
-    bench: &Bench<'_>,
-    progress: &mut dyn Progress,
+    bench: &LabBench<'_>,
+    progress: &mut dyn LabProgress,
 ) -> Result<ExperimentResult, LabError> {
-    let mut pairs = [KVM_CLOCK, HYPERV].map(|page| (page, Pair::start(bench, page)));
+    let mut pairs = [KVM_CLOCK, HYPERV].map(|page| (page, AgreementPair::start(bench, page)));
     for sample in 0..SAMPLES {
         progress.step("both pages", f64::from(sample) / f64::from(SAMPLES));
         std::thread::sleep(bench.settings.drift / SAMPLES);
@@ -104,7 +104,7 @@ pub(crate) fn run(
     }
     let (mut rows, mut checks) = (Vec::new(), Vec::new());
     for (page, pair) in pairs {
-        match pair.and_then(Pair::end) {
+        match pair.and_then(AgreementPair::end) {
             Ok(row) => {
                 let (worst_ns, limit_ns) = (row.worst_ns(), page.limit_ns(row.seconds));
                 let found = format!("{:.3} µs", worst_ns / 1e3);
@@ -134,8 +134,8 @@ fn expected(limit_ns: f64) -> String {
 }
 
 /// The kernel's page and ours, of one machine.
-struct Pair {
-    page: Page,
+struct AgreementPair {
+    page: AgreementPage,
     machine: Machine,
     host: GuestClock,
     tsc_offset: u64,
@@ -143,8 +143,8 @@ struct Pair {
     started: Instant,
 }
 
-impl Pair {
-    fn start(bench: &Bench<'_>, page: Page) -> Result<Self, LabError> {
+impl AgreementPair {
+    fn start(bench: &LabBench<'_>, page: AgreementPage) -> Result<Self, LabError> {
         let settings =
             vmm::Settings { timeout: bench.settings.timeout, ..vmm::Settings::new(page.backend) };
         let machine = Machine::start(&settings)?;
@@ -161,7 +161,7 @@ impl Pair {
         // The same offset again makes KVM recompute its master clock.
         self.machine.set_tsc_offset(0, self.tsc_offset)?;
         reenter(&self.machine, 0)?;
-        self.host.handle(Event::HostResumed, host_clock::read(), self.machine.ram());
+        self.host.handle(HostEvent::HostResumed, host_clock::read(), self.machine.ram());
         Ok(())
     }
 
@@ -179,7 +179,7 @@ impl Pair {
 
     fn end(self) -> Result<Agreement, LabError> {
         let samples = self.differences_ns.len() as u64;
-        let difference_ns = Spread::of(self.differences_ns).ok_or(LabError::NoSamples)?;
+        let difference_ns = Spread::from_values(self.differences_ns).ok_or(LabError::NoSamples)?;
         let seconds = self.started.elapsed().as_secs_f64();
         Ok(Agreement { page: self.page.name.into(), difference_ns, samples, seconds })
     }
@@ -187,22 +187,22 @@ impl Pair {
 
 /// Our own provider, set to the kernel's clock, with its page registered.
 fn own_provider(
-    bench: &Bench<'_>,
+    bench: &LabBench<'_>,
     machine: &Machine,
-    page: Page,
+    page: AgreementPage,
     tsc_offset: u64,
 ) -> Result<GuestClock, LabError> {
     let ram = machine.ram();
     let now = host_clock::read();
     let settings = host::Settings::new(page.kind, bench.host_tsc);
     let mut host = GuestClock::new(settings, now).map_err(MachineError::from)?;
-    host.handle(Event::VcpuCreated { vcpu: BOOT, tsc_offset }, now, ram);
+    host.handle(HostEvent::VcpuCreated { vcpu: BOOT, tsc_offset }, now, ram);
     // From the page: KVM_GET_CLOCK is rounded to the same, and Hyper-V's counts
     // from another zero.
     let tsc = now.tsc.0.wrapping_add(tsc_offset);
     let clock = page.time(ram, page.kernel, tsc).ok_or(LabError::NoSamples)?;
     let clock = Nanos(u64::try_from(clock).unwrap_or(0));
-    host.handle(Event::ClockSet { clock }, now, ram);
+    host.handle(HostEvent::ClockSet { clock }, now, ram);
     let registered = if page.kind == Kind::Kvm {
         host.write_msr(BOOT, KVM_SYSTEM_TIME, OURS.0 | 1, now, ram)
     } else {

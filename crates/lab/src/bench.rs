@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use guest::request::Request;
+use guest::request::GuestRequest;
 use guest::source::Source;
 use host::Kind;
 use pvclock::Hertz;
@@ -13,7 +13,7 @@ use crate::settings::{LabError, Settings};
 
 /// Settings, and the host they apply to.
 #[derive(Debug, Clone)]
-pub(crate) struct Bench<'a> {
+pub(crate) struct LabBench<'a> {
     pub(crate) settings: &'a Settings,
     /// The true rate of this host's TSC.
     pub(crate) host_tsc: Hertz,
@@ -31,10 +31,10 @@ pub(crate) enum Provider {
 }
 
 impl Provider {
-    pub(crate) fn backend(self) -> results::Backend {
+    pub(crate) fn backend(self) -> results::BackendName {
         match self {
-            Self::Kernel | Self::KernelHyperV => results::Backend::Kernel,
-            Self::Own(_) => results::Backend::Own,
+            Self::Kernel | Self::KernelHyperV => results::BackendName::Kernel,
+            Self::Own(_) => results::BackendName::Own,
         }
     }
 
@@ -57,7 +57,7 @@ impl Provider {
     }
 }
 
-impl Bench<'_> {
+impl LabBench<'_> {
     /// The provider's settings, with the advertised TSC frequency.
     pub(crate) fn host_settings(&self, kind: Kind) -> host::Settings {
         let settings = host::Settings::new(kind, self.host_tsc);
@@ -79,11 +79,11 @@ impl Bench<'_> {
     /// The machine's settings.
     pub(crate) fn machine(&self, provider: Provider, vcpus: usize) -> vmm::Settings {
         let backend = match provider {
-            Provider::Kernel => vmm::Backend::Kernel,
-            Provider::KernelHyperV => vmm::Backend::KernelHyperV,
-            Provider::Own(kind) => vmm::Backend::Own(
+            Provider::Kernel => vmm::ClockBackend::Kernel,
+            Provider::KernelHyperV => vmm::ClockBackend::KernelHyperV,
+            Provider::Own(kind) => vmm::ClockBackend::Own(
                 self.host_settings(kind)
-                    .with(|new| new.tsc_invariant = vmm::kvm::tsc_is_invariant()),
+                    .changed(|new| new.tsc_invariant = vmm::kvm::tsc_is_invariant()),
             ),
         };
         vmm::Settings { vcpus, timeout: self.settings.timeout, ..vmm::Settings::new(backend) }
@@ -107,7 +107,7 @@ pub(crate) fn boot_guest(settings: &vmm::Settings) -> Result<Machine, MachineErr
 /// From the start of one machine, with our kvm-clock, to the first report of
 /// its guest.
 pub(crate) fn boot(settings: &Settings) -> Result<Duration, LabError> {
-    let bench = Bench { settings, host_tsc: vmm::kvm::host_tsc()? };
+    let bench = LabBench { settings, host_tsc: vmm::kvm::host_tsc()? };
     let machine = bench.start(Provider::Own(Kind::Kvm), settings.vcpus)?;
     machine.discover(0)?;
     Ok(machine.started().elapsed())
@@ -116,7 +116,7 @@ pub(crate) fn boot(settings: &Settings) -> Result<Duration, LabError> {
 /// The median cost of an exit, by a device that answers at once.
 pub(crate) fn exit_ns(machine: &Machine, tsc: Hertz) -> Result<f64, LabError> {
     let (source, reads, rounds) = (Source::AcpiPm, 5, 20);
-    machine.request(0, Request::Cost { source, reads, rounds })?;
+    machine.request(0, GuestRequest::Cost { source, reads, rounds })?;
     let cycles = machine.records(0)?.into_iter().map(|[_, _, cycles, ..]| cycles as f64);
     Ok(median(cycles.collect()) / reads as f64 * 1e9 / tsc.0 as f64)
 }

@@ -15,21 +15,21 @@ mod setting;
 mod subject;
 mod tsc;
 
-use crate::bench::{Bench, Provider};
+use crate::bench::{LabBench, Provider};
 use crate::results::ExperimentResult;
 use crate::results::{Check, Findings};
 use crate::sample::not_read;
-use crate::settings::{Progress, Result};
+use crate::settings::{LabProgress, Result};
 use host::Kind;
-use subject::Subject;
+use subject::ConformanceSubject;
 
 /// One test; each begins with what those before it left.
 struct Test {
     name: &'static str,
-    run: fn(&Subject<'_>) -> Result,
+    run: fn(&ConformanceSubject<'_>) -> Result,
 }
 
-const fn test(name: &'static str, run: fn(&Subject<'_>) -> Result) -> Test {
+const fn test(name: &'static str, run: fn(&ConformanceSubject<'_>) -> Result) -> Test {
     Test { name, run }
 }
 
@@ -126,7 +126,7 @@ fn tests(provider: Provider) -> impl Iterator<Item = &'static Test> {
 }
 
 /// Runs every test of `subject`'s provider.
-fn checks(subject: Subject<'_>, step: &mut dyn FnMut(&str, f64)) -> Vec<Check> {
+fn checks(subject: ConformanceSubject<'_>, step: &mut dyn FnMut(&str, f64)) -> Vec<Check> {
     let provider = subject.provider;
     for (index, test) in tests(provider).enumerate() {
         let done = index as f64 / tests(provider).count() as f64;
@@ -138,13 +138,16 @@ fn checks(subject: Subject<'_>, step: &mut dyn FnMut(&str, f64)) -> Vec<Check> {
     subject.into_checks()
 }
 
-pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<ExperimentResult> {
+pub(crate) fn run(
+    bench: &LabBench<'_>,
+    progress: &mut dyn LabProgress,
+) -> Result<ExperimentResult> {
     let mut found = Vec::new();
     for (index, provider) in PROVIDERS.into_iter().enumerate() {
         let mut step = |what: &str, done| {
             progress.step(what, (index as f64 + done) / PROVIDERS.len() as f64);
         };
-        match Subject::start(bench, provider) {
+        match ConformanceSubject::start(bench, provider) {
             Ok(subject) => found.append(&mut checks(subject, &mut step)),
             Err(error) => {
                 found.push(not_read(provider.label().into(), "the guest starts".into(), &error));

@@ -1,16 +1,16 @@
 //! The cost of reading a clock inside the guest, against a bare RDTSC there.
 
-use guest::request::Request;
+use guest::request::GuestRequest;
 use guest::source::Source;
 use instruments::distribution::Distribution;
 use pvclock::Hertz;
 use vmm::{Machine, MachineError};
 
-use crate::bench::{Bench, Provider};
+use crate::bench::{LabBench, Provider};
 use crate::results::ExperimentResult;
-use crate::results::{Check, Cost, Findings, Verdict};
+use crate::results::{Check, CostRow, Findings, Verdict};
 use crate::sample::{VCPU, not_read, providers, sources};
-use crate::settings::{LabError, Progress};
+use crate::settings::{LabError, LabProgress};
 
 /// The most that a kvm-clock reading may cost, in bare RDTSCs.
 const KVM_CLOCK_RATIO: f64 = 1.35;
@@ -44,8 +44,8 @@ pub(crate) const fn effort(source: Source) -> Option<Effort> {
 const READABLE: &str = "readable";
 
 pub(crate) fn run(
-    bench: &Bench<'_>,
-    progress: &mut dyn Progress,
+    bench: &LabBench<'_>,
+    progress: &mut dyn LabProgress,
 ) -> Result<ExperimentResult, LabError> {
     let mut rows = Vec::new();
     let mut checks = Vec::new();
@@ -64,9 +64,9 @@ pub(crate) fn run(
 
 /// Every clock of one machine.
 fn of_provider(
-    bench: &Bench<'_>,
+    bench: &LabBench<'_>,
     provider: Provider,
-    rows: &mut Vec<Cost>,
+    rows: &mut Vec<CostRow>,
     checks: &mut Vec<Check>,
     step: &mut dyn FnMut(&str, f64),
 ) -> Result<(), MachineError> {
@@ -96,7 +96,7 @@ fn measure(
     let mut left = effort.rounds;
     while left > 0 {
         let batch = left.min(BATCH);
-        machine.request(VCPU, Request::Cost { source, reads: effort.reads, rounds: batch })?;
+        machine.request(VCPU, GuestRequest::Cost { source, reads: effort.reads, rounds: batch })?;
         rounds.extend(machine.records(VCPU)?.iter().map(|[_, bare, cycles, ..]| (*bare, *cycles)));
         left -= batch;
     }
@@ -110,14 +110,14 @@ pub(crate) fn cost_of(
     effort: Effort,
     rounds: &[(u64, u64)],
     host_tsc: Hertz,
-) -> Option<Cost> {
+) -> Option<CostRow> {
     let (mut bare, mut this) = (Distribution::new(), Distribution::new());
     for (bare_cycles, cycles) in rounds {
         bare.record(*bare_cycles as f64 / effort.reads as f64);
         this.record(*cycles as f64 / effort.reads as f64);
     }
     let (cycles, rdtsc_cycles) = (this.spread()?, bare.spread()?);
-    Some(Cost {
+    Some(CostRow {
         backend: provider.backend(),
         provider: provider.name().to_owned(),
         source: source.name().to_owned(),
@@ -131,7 +131,7 @@ pub(crate) fn cost_of(
 }
 
 /// Whether a kvm-clock reading is cheap enough.
-pub(crate) fn kvm_clock(row: &Cost) -> Check {
+pub(crate) fn kvm_clock(row: &CostRow) -> Check {
     let by = row.backend.label(&row.provider);
     Check {
         name: format!("{by}: kvm-clock against bare RDTSC in the guest"),
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!((row.least_ns, row.ratio, row.rounds), (15.0, 1.2, 3));
         let check = kvm_clock(&row);
         assert_eq!((check.verdict, check.expected.as_str()), (Verdict::Passed, "at most 1.35"));
-        let costly = Cost { ratio: 1.36, ..row };
+        let costly = CostRow { ratio: 1.36, ..row };
         assert_eq!(kvm_clock(&costly).verdict, Verdict::Failed);
     }
 

@@ -9,17 +9,17 @@ use std::time::Duration;
 use pvclock::Nanos;
 use vmm::host_clock;
 
-use crate::bench::{Bench, Provider};
+use crate::bench::{LabBench, Provider};
 use crate::results::ExperimentResult;
-use crate::results::{Backend, Check, Drift, Findings, Verdict};
+use crate::results::{BackendName, Check, DriftRow, Findings, Verdict};
 use crate::sample::{boot_ns, middle_ns, not_read, providers, sleep_until};
-use crate::settings::{LabError, Progress};
+use crate::settings::{LabError, LabProgress};
 use crate::tsc_offsets::TscOffsets;
-use schedule::Schedule;
-use subject::Subject;
-use theory::{Measured, TOLERANCE_PPM, counted_s, is_by_tsc, resolution_ns, verdict};
+use schedule::DriftSchedule;
+use subject::DriftSubject;
+use theory::{MeasuredDrift, TOLERANCE_PPM, counted_s, is_by_tsc, resolution_ns, verdict};
 
-pub(crate) use subject::Series;
+pub(crate) use subject::SubjectSeries;
 pub(crate) use theory::drift_ppm;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -38,14 +38,14 @@ const EDGE_AHEAD_MIN: Duration = Duration::from_millis(3);
 const EDGE_FIRST: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(
-    bench: &Bench<'_>,
-    progress: &mut dyn Progress,
+    bench: &LabBench<'_>,
+    progress: &mut dyn LabProgress,
 ) -> Result<ExperimentResult, LabError> {
     let mut checks = Vec::new();
     let mut subjects = Vec::new();
     for provider in providers(bench.settings) {
         progress.step(&format!("starting {}", provider.label()), 0.0);
-        match Subject::start(bench, provider) {
+        match DriftSubject::start(bench, provider) {
             Ok(subject) => subjects.push(subject),
             Err(error) => checks.push(not_read(provider.label().to_owned(), expected(0.0), &error)),
         }
@@ -60,7 +60,8 @@ pub(crate) fn run(
             rows.extend(row);
             // A guest measures its TSC by another clock, and a provider outside KVM computes
             // with it: neither can follow offsets that KVM changes by itself.
-            let is_touched = subject.provider.backend() == Backend::Own && is_by_tsc(series.source);
+            let is_touched =
+                subject.provider.backend() == BackendName::Own && is_by_tsc(series.source);
             let moved = if is_touched && check.verdict == Verdict::Failed {
                 TscOffsets::probe()?.why_moved()
             } else {
@@ -73,11 +74,11 @@ pub(crate) fn run(
 }
 
 /// Samples all clocks over `duration`.
-fn sample_all(subjects: &mut [Subject], duration: Duration, progress: &mut dyn Progress) {
-    let schedule = Schedule::new(duration, subjects.len());
+fn sample_all(subjects: &mut [DriftSubject], duration: Duration, progress: &mut dyn LabProgress) {
+    let schedule = DriftSchedule::new(duration, subjects.len());
     let start = boot_ns();
     for step in 0..=schedule.steps() {
-        let due = start + schedule.at(step).as_nanos() as u64;
+        let due = start + schedule.due(step).as_nanos() as u64;
         // Samples of this step may be a few ms late: each has its own time.
         while poll_edge_before(subjects, due, schedule.pollers()) {}
         sleep_until(due);
@@ -97,14 +98,14 @@ fn sample_all(subjects: &mut [Subject], duration: Duration, progress: &mut dyn P
 
 /// Has the machines with the fewest edges poll for the next second's, if it
 /// comes before `due` or little after.
-fn poll_edge_before(subjects: &mut [Subject], due: u64, pollers: usize) -> bool {
+fn poll_edge_before(subjects: &mut [DriftSubject], due: u64, pollers: usize) -> bool {
     let earliest = host_clock::read();
     let past = earliest.real.0.0 % NANOS_PER_SECOND;
     let mut edge = earliest.boot.0 + (NANOS_PER_SECOND - past);
     if edge < earliest.boot.0 + EDGE_AHEAD_MIN.as_nanos() as u64 {
         edge += NANOS_PER_SECOND;
     }
-    let mut polling: Vec<&mut Subject> =
+    let mut polling: Vec<&mut DriftSubject> =
         subjects.iter_mut().filter(|subject| subject.has_edges()).collect();
     if edge >= due + EDGE_FIRST.as_nanos() as u64 || polling.is_empty() {
         return false;
@@ -128,15 +129,16 @@ fn expected(theory_ppm: f64) -> String {
 /// A clock's row, if it was read often enough, and its check.
 pub(crate) fn judge(
     provider: Provider,
-    guest: &guest::discovery::Found,
-    series: &Series,
+    guest: &guest::discovery::Discovery,
+    series: &SubjectSeries,
     advertised_over_true: f64,
     waited: Option<Nanos>,
-) -> (Option<Drift>, Check) {
+) -> (Option<DriftRow>, Check) {
     let source = series.source;
     let theory_ppm = theory::drift_ppm(source, guest.frequency_from, advertised_over_true);
     let name = format!("{}: {}", provider.label(), source.name());
-    let Some(measured) = Measured::from_readings(&series.readings, resolution_ns(source)) else {
+    let Some(measured) = MeasuredDrift::from_readings(&series.readings, resolution_ns(source))
+    else {
         let check = match &series.error {
             Some(error) => not_read(name, expected(theory_ppm), error),
             None => {
@@ -160,7 +162,7 @@ pub(crate) fn judge(
         found: format!("{drift_ppm:+.1} ppm, ± {uncertainty_ppm:.1} ppm"),
         verdict: verdict(drift_ppm - theory_ppm, uncertainty_ppm, waited),
     };
-    let row = Drift {
+    let row = DriftRow {
         backend: provider.backend(),
         provider: provider.name().to_owned(),
         source: source.name().to_owned(),
@@ -177,7 +179,7 @@ pub(crate) fn judge(
 }
 
 /// Guest minus host since the first reading: s, then ms.
-fn track(series: &Series) -> Vec<(f64, f64)> {
+fn track(series: &SubjectSeries) -> Vec<(f64, f64)> {
     let Some(first) = series.readings.first() else { return Vec::new() };
     let points = series.readings.iter().map(|reading| {
         let host_ns = middle_ns(*reading) - middle_ns(*first);

@@ -3,7 +3,7 @@
 
 use facts::text::printable;
 
-use crate::results::{Check, Outcome, Report, Tally, Verdict};
+use crate::results::{Check, CheckTally, ExperimentOutcome, Report, Verdict};
 
 /// The Test Anything Protocol, version 14: all checks; an experiment that could
 /// not run is a failure.
@@ -37,15 +37,21 @@ fn tap_check(experiment: &str, check: &Check) -> (&'static str, String) {
 
 /// JUnit: a suite for each experiment; one that could not run is an error.
 pub fn junit(report: &Report) -> String {
-    let (tally, errors) = (Tally::total(report), report.not_run.len());
+    let (tally, errors) = (CheckTally::total(report), report.not_run.len());
     let ran = report.experiments.iter().map(|outcome| {
         let cases = outcome.checks.iter().map(|check| case(outcome.name(), check));
-        suite(outcome.name(), Tally::of(outcome), 0, &seconds(outcome), &cases.collect::<String>())
+        suite(
+            outcome.name(),
+            CheckTally::from_outcome(outcome),
+            0,
+            &seconds(outcome),
+            &cases.collect::<String>(),
+        )
     });
     let not_run = report.not_run.iter().map(|one| {
         let name = escaped(&one.experiment);
         let error = format!("<error message=\"{}\"/>", escaped(&one.why));
-        suite(&name, Tally::default(), 1, "", &test_case(&name, "runs", &error))
+        suite(&name, CheckTally::default(), 1, "", &test_case(&name, "runs", &error))
     });
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"parachron lab\" \
@@ -55,11 +61,11 @@ pub fn junit(report: &Report) -> String {
     )
 }
 
-fn seconds(outcome: &Outcome) -> String {
+fn seconds(outcome: &ExperimentOutcome) -> String {
     format!(" time=\"{:.3}\"", outcome.seconds)
 }
 
-fn counts(tally: Tally, errors: usize) -> String {
+fn counts(tally: CheckTally, errors: usize) -> String {
     format!(
         "tests=\"{}\" failures=\"{}\" errors=\"{errors}\" skipped=\"{}\"",
         tally.checks() + errors,
@@ -68,7 +74,7 @@ fn counts(tally: Tally, errors: usize) -> String {
     )
 }
 
-fn suite(name: &str, tally: Tally, errors: usize, time: &str, cases: &str) -> String {
+fn suite(name: &str, tally: CheckTally, errors: usize, time: &str, cases: &str) -> String {
     let counts = counts(tally, errors);
     format!("  <testsuite name=\"{name}\" {counts}{time}>\n{cases}  </testsuite>\n")
 }

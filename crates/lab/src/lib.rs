@@ -26,7 +26,7 @@ mod updates;
 
 pub use formats::{junit, tap};
 pub use run::run;
-pub use session::{Session, SessionError};
-pub use settings::{Experiment, LabError, Progress, Settings};
-pub use stock::{Inside, run_arrived, run_inside};
+pub use session::{LabSession, SessionError};
+pub use settings::{Experiment, LabError, LabProgress, Settings};
+pub use stock::{InsideReport, run_arrived, run_inside};
 pub use stock_settings::StockSettings;

@@ -13,18 +13,18 @@ mod tally;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use guest::contention::{BUCKETS, Contest, Counted};
+use guest::contention::{BUCKETS, ContentionCount, Contest};
 use guest::lock::Waiting;
-use guest::request::Request;
-use linux::clock::Clock;
+use guest::request::GuestRequest;
+use linux::clock::LinuxClock;
 use pvclock::Hertz;
 use vmm::Machine;
 
-use crate::bench::{Bench, Provider, boot_guest, exit_ns, median};
+use crate::bench::{LabBench, Provider, boot_guest, exit_ns, median};
 use crate::results::ExperimentResult;
 use crate::results::{Check, Contention, Findings, Verdict};
-use crate::settings::{LabError, Progress};
-use tally::{Round, Tally};
+use crate::settings::{LabError, LabProgress};
+use tally::{LockRound, LockTally};
 
 /// How long each holds it, ns: a few cache misses, and what a long one takes. Where
 /// there is one vCPU also not at all: what is left is the lock itself.
@@ -54,7 +54,7 @@ const SPINS: u32 = 2048;
 
 /// A bar: the paravirtual lock's hand-overs over the spinning one's are at least this,
 /// with so many vCPUs on so many CPUs, by the median of so many rounds and more.
-struct Bar {
+struct LockBar {
     vcpus: usize,
     cpus: usize,
     least: f64,
@@ -63,9 +63,9 @@ struct Bar {
 
 /// The gain where vCPUs outnumber CPUs, and what it may cost where they do not: a few
 /// percent take more rounds to show.
-const BARS: [Bar; 2] = [
-    Bar { vcpus: 4, cpus: 2, least: 2.0, rounds: 3 },
-    Bar { vcpus: 2, cpus: 2, least: 0.95, rounds: 30 },
+const BARS: [LockBar; 2] = [
+    LockBar { vcpus: 4, cpus: 2, least: 2.0, rounds: 3 },
+    LockBar { vcpus: 2, cpus: 2, least: 0.95, rounds: 30 },
 ];
 
 /// The ways that a bar compares.
@@ -88,8 +88,8 @@ pub(crate) const fn length(rounds: u64) -> Duration {
 }
 
 pub(crate) fn run(
-    bench: &Bench<'_>,
-    progress: &mut dyn Progress,
+    bench: &LabBench<'_>,
+    progress: &mut dyn LabProgress,
 ) -> Result<ExperimentResult, LabError> {
     let allowed = linux::cpus::allowed().unwrap_or_default();
     let mut places = Vec::new();
@@ -131,13 +131,13 @@ pub(crate) fn run(
 /// first so many does.
 fn contend(
     machine: &Machine,
-    bench: &Bench<'_>,
+    bench: &LabBench<'_>,
     hold_ns: u64,
-    bar: Option<&Bar>,
-) -> Result<[Tally; 4], LabError> {
+    bar: Option<&LockBar>,
+) -> Result<[LockTally; 4], LabError> {
     let wanted = bench.settings.rounds;
     let cycles = |ns: u64| (u128::from(ns) * u128::from(bench.host_tsc.0) / 1_000_000_000) as u64;
-    let mut tallies = [const { Tally::new() }; 4];
+    let mut tallies = [const { LockTally::new() }; 4];
     let needed = bar.map_or(0, |bar| bar.rounds as u64).max(wanted);
     for round in 0..needed * TRIES {
         let counting = bar.map(|bar| bar.ratios(&tallies, bench.host_tsc).len() as u64);
@@ -164,26 +164,26 @@ fn contend(
     Ok(tallies)
 }
 
-fn contest_round(machine: &Machine, contest: Contest) -> Result<Round, LabError> {
-    let request = Request::Contend(contest);
+fn contest_round(machine: &Machine, contest: Contest) -> Result<LockRound, LabError> {
+    let request = GuestRequest::Contend(contest);
     let vcpus = 0..machine.vcpus();
     machine.ram().shared().ready.store(0, Ordering::Release);
-    let used = || Clock::ProcessCputime.read_ns().unwrap_or(0);
+    let used = || LinuxClock::ProcessCputime.read_ns().unwrap_or(0);
     let (began, used_before) = (Instant::now(), used());
     vcpus.clone().try_for_each(|vcpu| machine.send_request(vcpu, request))?;
     // Looking for replies would take the vCPUs' CPUs from them.
     std::thread::sleep(LENGTH);
     let cpu_ns = used().saturating_sub(used_before) as f64;
     let cpus = cpu_ns / began.elapsed().as_nanos() as f64;
-    let mut round = Round { counted: Vec::new(), spans: [0; BUCKETS], cpus };
+    let mut round = LockRound { counted: Vec::new(), spans: [0; BUCKETS], cpus };
     for vcpu in vcpus {
-        round.counted.push(Counted::decode(&machine.wait_for_reply(vcpu, request)?));
+        round.counted.push(ContentionCount::decode(&machine.wait_for_reply(vcpu, request)?));
         round.add_spans(&machine.records(vcpu)?);
     }
     Ok(round)
 }
 
-impl Bar {
+impl LockBar {
     fn name(&self, hold: &str) -> String {
         let Self { vcpus, cpus, .. } = self;
         let plural = if *cpus == 1 { "CPU" } else { "CPUs" };
@@ -199,9 +199,9 @@ impl Bar {
     /// for a vCPU that did not run. Held for 1 µs the lock may go to and fro between the two
     /// that run for a whole round, and then there is nothing to gain. Waiters that halt leave
     /// their CPUs to others where they are many.
-    fn ratios(&self, [spin, _, halt, _]: &[Tally; 4], tsc: Hertz) -> Vec<f64> {
-        let had = |round: &Round| round.cpus >= self.cpus as f64 * SHARE_MIN;
-        let shows = |(halt, spin): &(&Round, &Round)| {
+    fn ratios(&self, [spin, _, halt, _]: &[LockTally; 4], tsc: Hertz) -> Vec<f64> {
+        let had = |round: &LockRound| round.cpus >= self.cpus as f64 * SHARE_MIN;
+        let shows = |(halt, spin): &(&LockRound, &LockRound)| {
             let is_met =
                 if self.vcpus > self.cpus { spin.waited_for_vcpus(tsc) } else { had(halt) };
             had(spin) && is_met
@@ -210,7 +210,7 @@ impl Bar {
         rounds.map(|(halt, spin)| halt.handovers_per_s(tsc) / spin.handovers_per_s(tsc)).collect()
     }
 
-    fn check(&self, hold_ns: u64, tsc: Hertz, tallies: &[Tally; 4]) -> Check {
+    fn check(&self, hold_ns: u64, tsc: Hertz, tallies: &[LockTally; 4]) -> Check {
         let ratios = self.ratios(tallies, tsc);
         let (ours, all) = (ratios.len(), tallies[0].rounds().len());
         let ratio = median(ratios);
@@ -251,19 +251,23 @@ mod tests {
     const TSC: Hertz = Hertz(1_000_000_000);
 
     /// 10 ms each, of which one hand-over took so many.
-    fn tally(rounds: &[(u64, f64, u64)]) -> Tally {
-        let mut tally = Tally::new();
+    fn tally(rounds: &[(u64, f64, u64)]) -> LockTally {
+        let mut tally = LockTally::new();
         for &(handovers, cpus, waited_ms) in rounds {
-            let counted =
-                Counted { takes: handovers, handovers, cycles: 10_000_000, ..Counted::default() };
+            let counted = ContentionCount {
+                takes: handovers,
+                handovers,
+                cycles: 10_000_000,
+                ..ContentionCount::default()
+            };
             let mut spans = [0; BUCKETS];
             spans[bucket(waited_ms * 1_000_000)] = 1;
-            tally.add(Round { counted: vec![counted], spans, cpus });
+            tally.add(LockRound { counted: vec![counted], spans, cpus });
         }
         tally
     }
 
-    fn check(bar: &Bar, spin: &[(u64, f64, u64)], halt: &[(u64, f64, u64)]) -> Check {
+    fn check(bar: &LockBar, spin: &[(u64, f64, u64)], halt: &[(u64, f64, u64)]) -> Check {
         bar.check(1000, TSC, &[tally(spin), tally(&[]), tally(halt), tally(&[])])
     }
 

@@ -4,24 +4,24 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use guest::layout::Pages;
-use guest::monotonic::Order;
-use guest::request::Request;
+use guest::layout::GuestPages;
+use guest::monotonic::MonotonicOrder;
+use guest::request::GuestRequest;
 use guest::source::Source;
 use host::msr::KVM_SYSTEM_TIME_OLD;
 use host::pages::ReferencePage;
-use host::{Event, Kind, VcpuId};
+use host::{HostEvent, Kind, VcpuId};
 use pvclock::Nanos;
 use pvclock::hyperv::ReferenceReader;
 use pvclock::kvm_clock::Flags;
 use vmm::Machine;
 
-use crate::bench::{Bench, Provider, boot_guest};
+use crate::bench::{LabBench, Provider, boot_guest};
 use crate::pages::{page, reenter_all, time_info};
 use crate::results::ExperimentResult;
 use crate::results::{Check, Findings, Monotonic, Verdict};
 use crate::sample::not_run;
-use crate::settings::{LabError, Progress};
+use crate::settings::{LabError, LabProgress};
 use crate::tsc_offsets::TscOffsets;
 
 /// Reads of one vCPU in one request: well below a second even if all vCPUs share
@@ -56,22 +56,22 @@ enum Setting {
 
 /// One run.
 #[derive(Debug, Clone, Copy)]
-struct Run {
+struct MonotonicRun {
     provider: Provider,
     source: Source,
     setting: Setting,
     guarded: bool,
 }
 
-const fn run_of(provider: Provider, setting: Setting, guarded: bool) -> Run {
-    Run { provider, source: Source::KvmClock, setting, guarded }
+const fn run_of(provider: Provider, setting: Setting, guarded: bool) -> MonotonicRun {
+    MonotonicRun { provider, source: Source::KvmClock, setting, guarded }
 }
 
 const OWN: Provider = Provider::Own(Kind::Kvm);
-const RUNS: [Run; 8] = [
+const RUNS: [MonotonicRun; 8] = [
     run_of(Provider::Kernel, Setting::Stable, false),
     run_of(OWN, Setting::Stable, false),
-    Run {
+    MonotonicRun {
         provider: Provider::Own(Kind::HyperV),
         source: Source::HyperVPage,
         setting: Setting::Stable,
@@ -85,8 +85,8 @@ const RUNS: [Run; 8] = [
 ];
 
 pub(crate) fn run(
-    bench: &Bench<'_>,
-    progress: &mut dyn Progress,
+    bench: &LabBench<'_>,
+    progress: &mut dyn LabProgress,
 ) -> Result<ExperimentResult, LabError> {
     let (mut rows, mut checks) = (Vec::new(), Vec::new());
     for (index, run) in RUNS.iter().enumerate() {
@@ -102,7 +102,7 @@ pub(crate) fn run(
     Ok((Findings::Monotonic(rows), checks))
 }
 
-impl Run {
+impl MonotonicRun {
     fn setting(&self) -> &'static str {
         match (self.setting, self.guarded) {
             (Setting::Stable, _) => "stable",
@@ -119,7 +119,7 @@ impl Run {
 
     fn measure(
         &self,
-        bench: &Bench<'_>,
+        bench: &LabBench<'_>,
         progress: &mut dyn FnMut(f64),
     ) -> Result<(Monotonic, Option<Check>), LabError> {
         let mut settings = bench.machine(self.provider, bench.settings.vcpus);
@@ -148,8 +148,8 @@ impl Run {
 
     fn arrange(&self, machine: &Machine) -> Result<(), LabError> {
         if self.setting != Setting::Stable {
-            let value = Pages::time_address(0) | 1;
-            machine.request(0, Request::WriteMsr { msr: KVM_SYSTEM_TIME_OLD, value })?;
+            let value = GuestPages::time_address(0) | 1;
+            machine.request(0, GuestRequest::WriteMsr { msr: KVM_SYSTEM_TIME_OLD, value })?;
         }
         if self.setting == Setting::TscError {
             let vcpu = VcpuId(machine.vcpus() as u32 - 1);
@@ -157,7 +157,7 @@ impl Run {
                 let cycles = u128::from(host.settings().host_tsc.0) * u128::from(TSC_ERROR.0);
                 let tsc_offset = host.tsc_offset(vcpu).unwrap_or(0);
                 let tsc_offset = tsc_offset.wrapping_add((cycles / 1_000_000_000) as u64);
-                host.handle(Event::TscOffsetChanged { vcpu, tsc_offset }, now, ram);
+                host.handle(HostEvent::TscOffsetChanged { vcpu, tsc_offset }, now, ram);
             });
         }
         reenter_all(machine)
@@ -177,7 +177,7 @@ impl Run {
     fn check(
         &self,
         machine: &Machine,
-        order: Order,
+        order: MonotonicOrder,
         stable: bool,
         amount: Amount,
     ) -> Result<Option<Check>, LabError> {
@@ -202,13 +202,13 @@ fn is_common(machine: &Machine, source: Source, vcpu: usize) -> Result<bool, Lab
     Ok(match source {
         Source::KvmClock => time_info(machine.ram(), vcpu)?.flags.contains(Flags::TSC_STABLE),
         _ => {
-            let page: &ReferencePage = page(machine.ram(), Pages::reference_address());
+            let page: &ReferencePage = page(machine.ram(), GuestPages::reference_address());
             ReferenceReader::new(page).info().is_ok()
         }
     })
 }
 
-fn describe(order: &Order) -> String {
+fn describe(order: &MonotonicOrder) -> String {
     format!(
         "{} of {} reads backward, by at most {} ns; {} directly after another vCPU's",
         order.backward, order.reads, order.worst_ns, order.meetings
@@ -231,7 +231,7 @@ fn never_backward(backward: u64, interleaved: u64) -> Verdict {
 pub(crate) fn judge_stable(
     machine: &Machine,
     source: Source,
-    order: Order,
+    order: MonotonicOrder,
     amount: Amount,
 ) -> Result<(String, Verdict), LabError> {
     let found = describe(&order);
@@ -266,7 +266,7 @@ fn verdict_of_backward(
     if !(withdrawn && (tsc_backward || moved)) {
         return Verdict::Failed;
     }
-    let why = if moved { offsets.why().unwrap_or_default() } else { "the vCPUs' TSCs differ" };
+    let why = if moved { offsets.reason().unwrap_or_default() } else { "the vCPUs' TSCs differ" };
     Verdict::NotMeasured(format!("{why}; {by_tsc}; the page was withdrawn"))
 }
 
@@ -286,23 +286,23 @@ pub(crate) fn read_in_turn(
     guarded: bool,
     amount: Amount,
     progress: &mut dyn FnMut(f64),
-) -> Result<Order, LabError> {
+) -> Result<MonotonicOrder, LabError> {
     let started = Instant::now();
     let vcpus = machine.vcpus();
     let participants = vcpus as u64;
     let shared = machine.ram().shared();
     shared.last_time_ns.store(0, Ordering::Release);
     let of_each = amount.reads.div_ceil(participants);
-    let mut total = Order::default();
+    let mut total = MonotonicOrder::default();
     let mut done = 0;
     while done < of_each {
         progress(done as f64 / of_each as f64);
         let reads = BATCH.min(of_each - done);
-        let request = Request::Monotonic { source, reads, participants, guarded };
+        let request = GuestRequest::Monotonic { source, reads, participants, guarded };
         shared.ready.store(0, Ordering::Release);
         (0..vcpus).try_for_each(|vcpu| machine.send_request(vcpu, request))?;
         for vcpu in 0..vcpus {
-            let order = Order::decode(&machine.wait_for_reply(vcpu, request)?);
+            let order = MonotonicOrder::decode(&machine.wait_for_reply(vcpu, request)?);
             total = total.and(order);
         }
         done += reads;

@@ -10,17 +10,17 @@ mod tally;
 
 use std::time::Duration;
 
-use guest::network::{Counted, Flow, PINGS_MAX};
-use guest::request::Request;
+use guest::network::{Flow, PINGS_MAX, PacketCount};
+use guest::request::GuestRequest;
 use pvclock::Hertz;
 use vmm::Machine;
 
-use crate::bench::{Bench, Provider, boot_guest, exit_ns};
+use crate::bench::{LabBench, Provider, boot_guest, exit_ns};
 use crate::results::ExperimentResult;
 use crate::results::{Check, Echo, Findings, Verdict};
-use crate::settings::{LabError, Progress};
-use modes::{MODES, Mode};
-use tally::{Tally, Turn};
+use crate::settings::{LabError, LabProgress};
+use modes::{MODES, NetworkMode};
+use tally::{NetworkTally, Turn};
 
 /// Rounds below which a median shows nothing, and the most for each that is wanted, where
 /// the host is busy.
@@ -50,8 +50,8 @@ pub(crate) const fn length(rounds: u64) -> Duration {
 }
 
 pub(crate) fn run(
-    bench: &Bench<'_>,
-    progress: &mut dyn Progress,
+    bench: &LabBench<'_>,
+    progress: &mut dyn LabProgress,
 ) -> Result<ExperimentResult, LabError> {
     let mut settings = bench.machine(Provider::Kernel, 1);
     let allowed = linux::cpus::allowed().unwrap_or_default();
@@ -59,7 +59,7 @@ pub(crate) fn run(
     settings.network = Some(DELAY);
     let machine = boot_guest(&settings)?;
     let exit_ns = exit_ns(&machine, bench.host_tsc)?;
-    let mut tallies = MODES.map(|_| Tally::default());
+    let mut tallies = MODES.map(|_| NetworkTally::default());
     let rounds = bench.settings.rounds;
     for round in 0..rounds * TRIES {
         let [plain, ..] = &tallies;
@@ -90,7 +90,7 @@ pub(crate) fn run(
 
 /// All pings of a way, after one alone: what KVM counts of that is what setting the card
 /// up takes.
-fn take_turn(machine: &Machine, mode: &Mode, tsc: Hertz) -> Result<Turn, LabError> {
+fn take_turn(machine: &Machine, mode: &NetworkMode, tsc: Hertz) -> Result<Turn, LabError> {
     machine.set_halt_polling(mode.halt_polling_ns)?;
     machine.poll_network(mode.card_polls);
     let one = ping(machine, mode, 1)?;
@@ -103,12 +103,12 @@ fn take_turn(machine: &Machine, mode: &Mode, tsc: Hertz) -> Result<Turn, LabErro
     Ok(Turn { waited: waited_ns / took_ns.max(1.0), ..all.without(&one) })
 }
 
-fn ping(machine: &Machine, mode: &Mode, pings: u64) -> Result<Turn, LabError> {
-    let Mode { wait, event_index, in_flight, batch, .. } = *mode;
+fn ping(machine: &Machine, mode: &NetworkMode, pings: u64) -> Result<Turn, LabError> {
+    let NetworkMode { wait, event_index, in_flight, batch, .. } = *mode;
     let flow = Flow { wait, event_index, pings, in_flight, batch };
     let card = || machine.network().unwrap_or_default();
     let (kvm_before, card_before) = (machine.counts(0), card());
-    let counted = Counted::decode(&machine.request(0, Request::Ping(flow))?);
+    let counted = PacketCount::decode(&machine.request(0, GuestRequest::Ping(flow))?);
     let (kvm_after, card_after) = (machine.counts(0), card());
     let mut cycles: Vec<u64> = machine.records(0)?.into_iter().flatten().collect();
     cycles.truncate(pings as usize);

@@ -15,23 +15,23 @@
 
 use std::time::{Duration, Instant};
 
-use guest::request::Request;
+use guest::request::GuestRequest;
 use guest::source::Source;
 use host::VcpuId;
 use instruments::measurements::Spread;
-use instruments::rate::Pair;
+use instruments::rate::ReadingPair;
 use kvm_bindings::KVM_CLOCK_HOST_TSC;
 use linux::cpus::{self, Pinned};
 use pvclock::counter::{Counter, Tsc};
 use pvclock::{Hertz, Nanos, Ticks};
 use vmm::{Machine, MachineError, host_clock};
 
-use crate::bench::{Bench, Provider};
+use crate::bench::{LabBench, Provider};
 use crate::drift::drift_ppm;
 use crate::results::ExperimentResult;
-use crate::results::{Backend, Check, Findings, Offset, Verdict};
+use crate::results::{BackendName, Check, Findings, OffsetRow, Verdict};
 use crate::sample::{VCPU, at_tsc, nanos, not_read, providers, sources, width_ns};
-use crate::settings::{LabError, Progress};
+use crate::settings::{LabError, LabProgress};
 use crate::tsc_offsets::TscOffsets;
 
 /// How long a clock is read: an error of 1 % becomes 5 ms.
@@ -61,8 +61,8 @@ const fn step_ns(source: Source) -> Option<u64> {
 }
 
 pub(crate) fn run(
-    bench: &Bench<'_>,
-    progress: &mut dyn Progress,
+    bench: &LabBench<'_>,
+    progress: &mut dyn LabProgress,
 ) -> Result<ExperimentResult, LabError> {
     let (mut rows, mut checks) = (Vec::new(), Vec::new());
     let providers = providers(bench.settings);
@@ -77,9 +77,9 @@ pub(crate) fn run(
 
 /// Every clock of one machine whose time the host knows.
 fn of_provider(
-    bench: &Bench<'_>,
+    bench: &LabBench<'_>,
     provider: Provider,
-    rows: &mut Vec<Offset>,
+    rows: &mut Vec<OffsetRow>,
     checks: &mut Vec<Check>,
     step: &mut dyn FnMut(&str),
 ) -> Result<(), MachineError> {
@@ -87,9 +87,9 @@ fn of_provider(
     let _pinned = on_own_cpus(&machine)?;
     let found = machine.discover(VCPU)?;
     // A provider outside KVM cannot follow offsets that KVM changes by itself.
-    let own = provider.backend() == Backend::Own;
+    let own = provider.backend() == BackendName::Own;
     let moved = if own { TscOffsets::probe()?.why_moved() } else { None };
-    let start = Start::read(&machine, bench.host_tsc)?;
+    let start = OffsetStart::read(&machine, bench.host_tsc)?;
     for source in sources(bench.settings, &found) {
         let Some(step_ns) = step_ns(source) else { continue };
         let name = format!("{}: {}", provider.label(), source.name());
@@ -121,12 +121,12 @@ fn on_own_cpus(machine: &Machine) -> Result<Option<Pinned>, MachineError> {
 
 /// The guest's clock and CLOCK_BOOTTIME at one moment.
 #[derive(Debug, Clone, Copy)]
-struct Start {
+struct OffsetStart {
     host: Nanos,
     shown_ns: u64,
 }
 
-impl Start {
+impl OffsetStart {
     fn read(machine: &Machine, rate: Hertz) -> Result<Self, MachineError> {
         let now = host_clock::read();
         let [shown_ns, _] = shown_at(machine, [now.tsc.0; 2], rate)?;
@@ -136,11 +136,11 @@ impl Start {
 
 /// One reading of the guest's clock.
 #[derive(Debug, Clone, Copy)]
-struct Reading {
+struct OffsetReading {
     /// Between two times by the host's CLOCK_BOOTTIME.
-    by_clock: Pair,
+    by_clock: ReadingPair,
     /// Between two times by the guest's page.
-    by_page: Pair,
+    by_page: ReadingPair,
     /// Since the start, by CLOCK_BOOTTIME.
     elapsed_ns: u64,
 }
@@ -149,19 +149,20 @@ fn read(
     machine: &Machine,
     source: Source,
     rate: Hertz,
-    start: Start,
-) -> Result<Vec<Reading>, MachineError> {
+    start: OffsetStart,
+) -> Result<Vec<OffsetReading>, MachineError> {
     let mut readings = Vec::new();
     let started = Instant::now();
     while started.elapsed() < TIME {
         let before = Tsc.read_ordered();
-        let [_, guest_ns, ..] = machine.request(VCPU, Request::Read(source))?;
+        let [_, guest_ns, ..] = machine.request(VCPU, GuestRequest::Read(source))?;
         let after = Tsc.read_ordered();
-        let pair = |[before_ns, after_ns]: [u64; 2]| Pair { before_ns, tsc: guest_ns, after_ns };
+        let pair =
+            |[before_ns, after_ns]: [u64; 2]| ReadingPair { before_ns, tsc: guest_ns, after_ns };
         let now = host_clock::read();
         let elapsed = [before, after]
             .map(|tsc| at_tsc(now, Ticks(tsc), rate).boot.0.wrapping_sub(start.host.0));
-        readings.push(Reading {
+        readings.push(OffsetReading {
             by_clock: pair(elapsed.map(|elapsed_ns| start.shown_ns.wrapping_add(elapsed_ns))),
             by_page: pair(shown_at(machine, [before, after], rate)?),
             elapsed_ns: elapsed[1],
@@ -192,22 +193,22 @@ fn shown_at(machine: &Machine, tscs: [u64; 2], rate: Hertz) -> Result<[u64; 2], 
 fn row(
     provider: Provider,
     source: Source,
-    readings: &mut [Reading],
+    readings: &mut [OffsetReading],
     step_ns: u64,
-) -> Option<Offset> {
+) -> Option<OffsetRow> {
     readings.sort_by_key(|reading| width_ns(reading.by_clock));
     let bound_ns = width_ns(readings.first()?.by_clock) as f64 / 2.0 + step_ns as f64;
     let kept = &readings[..readings.len().div_ceil(KEPT_OF)];
-    let offsets = kept.iter().map(|Reading { by_clock, .. }| {
+    let offsets = kept.iter().map(|OffsetReading { by_clock, .. }| {
         // Differences first: an hour is beyond 2^53 in fractions of a ns.
         let since_before = by_clock.tsc.wrapping_sub(by_clock.before_ns).cast_signed();
         since_before as f64 - width_ns(*by_clock) as f64 / 2.0
     });
-    Some(Offset {
+    Some(OffsetRow {
         backend: provider.backend(),
         provider: provider.name().to_owned(),
         source: source.name().to_owned(),
-        offset_ns: Spread::of(offsets.collect())?,
+        offset_ns: Spread::from_values(offsets.collect())?,
         bound_ns,
         samples: kept.len() as u64,
     })
@@ -223,7 +224,7 @@ fn expected(drift_ppm: f64) -> String {
 
 /// The checks against CLOCK_BOOTTIME, at the drift in theory, and against the
 /// page.
-fn judge(name: &str, readings: &[Reading], step_ns: u64, drift_ppm: f64) -> [Check; 2] {
+fn judge(name: &str, readings: &[OffsetReading], step_ns: u64, drift_ppm: f64) -> [Check; 2] {
     let rounding_ns = step_ns + ROUNDING_NS;
     let clock = readings.iter().map(|reading| {
         let due_ns = reading.elapsed_ns as f64 * drift_ppm / PPM;
@@ -243,7 +244,7 @@ fn judge(name: &str, readings: &[Reading], step_ns: u64, drift_ppm: f64) -> [Che
 
 /// How far the guest's clock is outside of the two times, each shifted by
 /// `due_ns` and widened by the tolerance.
-fn beyond_ns(reading: Pair, due_ns: i64, tolerance_ns: u64) -> u64 {
+fn beyond_ns(reading: ReadingPair, due_ns: i64, tolerance_ns: u64) -> u64 {
     let shifted = |ns: u64| i128::from(ns) + i128::from(due_ns);
     let (guest, tolerance) = (i128::from(reading.tsc), i128::from(tolerance_ns));
     let behind = shifted(reading.before_ns) - tolerance - guest;
@@ -268,9 +269,9 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn pair(before_ns: u64, guest_ns: u64, after_ns: u64) -> Reading {
-        let pair = Pair { before_ns, tsc: guest_ns, after_ns };
-        Reading { by_clock: pair, by_page: pair, elapsed_ns: 0 }
+    fn pair(before_ns: u64, guest_ns: u64, after_ns: u64) -> OffsetReading {
+        let pair = ReadingPair { before_ns, tsc: guest_ns, after_ns };
+        OffsetReading { by_clock: pair, by_page: pair, elapsed_ns: 0 }
     }
 
     #[test]
@@ -309,13 +310,15 @@ mod tests {
     #[test]
     fn a_wrong_frequency_shows_against_the_host_s_clock() {
         let drift =
-            drift_ppm(Source::KvmClock, guest::discovery::FrequencyFrom::KvmClockPage, 1.02299);
+            drift_ppm(Source::KvmClock, guest::discovery::FrequencyOrigin::KvmClockPage, 1.02299);
         let slow_ns = (500.0 * MS as f64 * drift / PPM).round() as i64;
         assert_eq!(slow_ns / MS.cast_signed(), -11);
         let guest_ns = (600 * MS).wrapping_add_signed(slow_ns);
-        let by_its_page = Pair { before_ns: guest_ns - 50, tsc: guest_ns, after_ns: guest_ns + 50 };
-        let by_clock = Pair { before_ns: 600 * MS - 50, tsc: guest_ns, after_ns: 600 * MS + 50 };
-        let reading = Reading { by_clock, by_page: by_its_page, elapsed_ns: 500 * MS };
+        let by_its_page =
+            ReadingPair { before_ns: guest_ns - 50, tsc: guest_ns, after_ns: guest_ns + 50 };
+        let by_clock =
+            ReadingPair { before_ns: 600 * MS - 50, tsc: guest_ns, after_ns: 600 * MS + 50 };
+        let reading = OffsetReading { by_clock, by_page: by_its_page, elapsed_ns: 500 * MS };
         let row = row(Provider::Own(Kind::Kvm), Source::KvmClock, &mut [reading], 1).unwrap();
         assert_eq!(row.offset_ns.median, slow_ns as f64);
         let verdicts = |drift_ppm| judge("", &[reading], 1, drift_ppm).map(|check| check.verdict);

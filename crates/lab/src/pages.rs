@@ -1,7 +1,7 @@
 //! The guest's clock pages, as its host sees them.
 
-use guest::layout::Pages;
-use guest::request::Request;
+use guest::layout::GuestPages;
+use guest::request::GuestRequest;
 use host::pages::TimePage;
 use host::{GuestAddress, GuestMemory};
 use pvclock::kvm_clock::{TimeInfo, TimeReader};
@@ -12,11 +12,11 @@ use crate::settings::LabError;
 
 /// A request that makes a vCPU exit: no device is at this port, to which POST
 /// codes go.
-pub(crate) const EXIT: Request = Request::PortWrite { port: 0x80, value: 0 };
+pub(crate) const EXIT: GuestRequest = GuestRequest::PortWrite { port: 0x80, value: 0 };
 
 /// The content of a vCPU's time page.
 pub(crate) fn time_info(ram: &GuestRam, vcpu: usize) -> Result<TimeInfo, LabError> {
-    let page: &TimePage = page(ram, Pages::time_address(vcpu));
+    let page: &TimePage = page(ram, GuestPages::time_address(vcpu));
     TimeReader::new(page).info().map_err(|error| LabError::Page { vcpu, error })
 }
 

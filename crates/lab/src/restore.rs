@@ -1,23 +1,23 @@
 //! What a guest sees of being saved and restored.
 
-use guest::request::Request;
+use guest::request::GuestRequest;
 use guest::source::Source;
-use host::{Kind, Policy};
-use instruments::rate::Pair;
+use host::{Kind, RestorePolicy};
+use instruments::rate::ReadingPair;
 use kvm_bindings::{KVM_CLOCK_HOST_TSC, KVM_CLOCK_REALTIME};
 use pvclock::kvm_clock::TimeInfo;
-use vmm::{Machine, MachineError, Saved};
+use vmm::{Machine, MachineError, SavedMachine};
 
-use crate::bench::{Bench, Provider};
+use crate::bench::{LabBench, Provider};
 use crate::pages::{step_ns, time_info};
 use crate::results::ExperimentResult;
-use crate::results::{Backend, Check, Findings, Restore, Verdict};
+use crate::results::{BackendName, Check, Findings, Restore, Verdict};
 use crate::sample::{VCPU, boot_ns, not_run, tightest, width_ns};
-use crate::settings::{LabError, Progress};
+use crate::settings::{LabError, LabProgress};
 use crate::tsc_offsets::TscOffsets;
 
 const SOURCES: [Source; 2] = [Source::KvmClock, Source::Tsc];
-const POLICIES: [Policy; 2] = [Policy::Advance, Policy::Freeze];
+const POLICIES: [RestorePolicy; 2] = [RestorePolicy::Advance, RestorePolicy::Freeze];
 const PROVIDERS: [Provider; 2] = [Provider::Kernel, Provider::Own(Kind::Kvm)];
 
 /// Two readings of the host's clocks and TSC, each of both at once.
@@ -33,8 +33,8 @@ const LINE_NS: i64 = 2;
 const READS: u32 = 3;
 
 pub(crate) fn run(
-    bench: &Bench<'_>,
-    progress: &mut dyn Progress,
+    bench: &LabBench<'_>,
+    progress: &mut dyn LabProgress,
 ) -> Result<ExperimentResult, LabError> {
     let runs = PROVIDERS.iter().flat_map(|provider| POLICIES.map(|policy| (*provider, policy)));
     let runs: Vec<_> = runs.collect();
@@ -44,7 +44,7 @@ pub(crate) fn run(
     for (index, &(provider, policy)) in runs.iter().enumerate() {
         let title = format!("{}, {}", provider.label(), policy.name());
         progress.step(&format!("{title}: saving"), part(index));
-        away.push((provider, policy, title, Away::save(bench, provider)));
+        away.push((provider, policy, title, RestoreGap::save(bench, provider)));
     }
     std::thread::sleep(bench.settings.downtime);
     let (mut rows, mut checks) = (Vec::new(), Vec::new());
@@ -63,18 +63,18 @@ pub(crate) fn run(
 }
 
 /// A saved machine.
-struct Away {
-    saved: Saved,
+struct RestoreGap {
+    saved: SavedMachine,
     /// Its clocks just before.
-    before: [Pair; SOURCES.len()],
+    before: [ReadingPair; SOURCES.len()],
     /// Its clock page then.
     page: TimeInfo,
     /// How long a reading of the kernel's clock takes.
     reading_ns: u64,
 }
 
-impl Away {
-    fn save(bench: &Bench<'_>, provider: Provider) -> Result<Self, LabError> {
+impl RestoreGap {
+    fn save(bench: &LabBench<'_>, provider: Provider) -> Result<Self, LabError> {
         let machine = bench.start(provider, 1)?;
         machine.discover(VCPU)?;
         let before = sample(&machine)?;
@@ -98,13 +98,13 @@ impl Away {
     fn restore(
         self,
         provider: Provider,
-        policy: Policy,
+        policy: RestorePolicy,
         title: &str,
     ) -> Result<(Vec<Restore>, Vec<Check>), LabError> {
         let (machine, clock) = Machine::restore(&self.saved, policy)?;
         let mut guest_stopped = 0;
         for _ in 0..READS {
-            let [set, ..] = machine.request(VCPU, Request::TakeGuestStopped)?;
+            let [set, ..] = machine.request(VCPU, GuestRequest::TakeGuestStopped)?;
             guest_stopped += u32::from(set != 0);
         }
         let after = sample(&machine)?;
@@ -116,11 +116,11 @@ impl Away {
         }];
         let offsets = TscOffsets::probe()?;
         checks.push(line(title, step_ns(&self.page, &time_info(machine.ram(), VCPU)?), offsets));
-        let (taken, since) = (self.saved.taken(), clock.since);
+        let (taken, since) = (self.saved.host_clocks(), clock.since);
         let span_ns = |from: u64, to: u64| to.wrapping_sub(from).cast_signed() as f64;
         let away_ns = match policy {
-            Policy::Advance => span_ns(taken.real.0.0, since.real.0.0),
-            Policy::Hold => span_ns(taken.boot.0, since.boot.0),
+            RestorePolicy::Advance => span_ns(taken.real.0.0, since.real.0.0),
+            RestorePolicy::Hold => span_ns(taken.boot.0, since.boot.0),
             _ => span_ns(clock.began.boot.0, since.boot.0),
         };
         let mut rows = Vec::new();
@@ -152,7 +152,7 @@ fn line(title: &str, step_ns: i64, offsets: TscOffsets) -> Check {
         name: format!("{title}: kvm-clock, at one TSC"),
         expected: format!("as before, to {LINE_NS} ns"),
         found: format!("{step_ns:+} ns"),
-        verdict: match offsets.why() {
+        verdict: match offsets.reason() {
             Some(why) if !holds => Verdict::NotMeasured(why.to_owned()),
             _ => Verdict::judge(holds),
         },
@@ -160,7 +160,7 @@ fn line(title: &str, step_ns: i64, offsets: TscOffsets) -> Check {
 }
 
 /// A moment less the middle of a reading, ns.
-fn since_ns(moment: u64, reading: Pair) -> f64 {
+fn since_ns(moment: u64, reading: ReadingPair) -> f64 {
     moment.wrapping_sub(reading.before_ns).cast_signed() as f64 - width_ns(reading) as f64 / 2.0
 }
 
@@ -168,8 +168,8 @@ fn check(title: &str, row: &Restore, source: Source, offsets: TscOffsets) -> Che
     let holds = row.error_s().abs() <= row.bound_s;
     // A provider outside KVM cannot follow offsets that KVM changes by itself.
     let depends =
-        source == Source::Tsc || row.backend == Backend::Own && offsets == TscOffsets::Moved;
-    let verdict = match offsets.why() {
+        source == Source::Tsc || row.backend == BackendName::Own && offsets == TscOffsets::Moved;
+    let verdict = match offsets.reason() {
         Some(why) if depends && !holds => Verdict::NotMeasured(why.to_owned()),
         _ => Verdict::judge(holds),
     };
@@ -185,7 +185,7 @@ fn check(title: &str, row: &Restore, source: Source, offsets: TscOffsets) -> Che
     }
 }
 
-fn sample(machine: &Machine) -> Result<[Pair; SOURCES.len()], MachineError> {
+fn sample(machine: &Machine) -> Result<[ReadingPair; SOURCES.len()], MachineError> {
     let [kvm_clock, tsc] = SOURCES.map(|source| tightest(machine, source));
     Ok([kvm_clock?, tsc?])
 }

@@ -11,13 +11,13 @@ mod tally;
 pub use check::{Check, Verdict};
 pub use contention::Contention;
 pub use echo::Echo;
-pub use figures::Figure;
-pub use report::{Findings, NotRun, Outcome, Report};
+pub use figures::LabFigure;
+pub use report::{ExperimentOutcome, Findings, NotRun, Report};
 pub use rows::{
-    Agreement, Backend, Cost, Drift, Monotonic, Moved, MovedClock, MovedTimer, Offset, Restore,
-    Stock, Ticks, Update,
+    Agreement, BackendName, CostRow, DriftRow, Monotonic, MovedClock, MovedRow, MovedTimer,
+    OffsetRow, Restore, Stock, TicksRow, Update,
 };
-pub use tally::Tally;
+pub use tally::CheckTally;
 
 /// What an experiment returns.
 pub(crate) type ExperimentResult = (Findings, Vec<Check>);

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use crate::bench::Bench;
-use crate::results::Outcome;
-use crate::settings::{Experiment, LabError, Progress, Settings};
+use crate::bench::LabBench;
+use crate::results::ExperimentOutcome;
+use crate::settings::{Experiment, LabError, LabProgress, Settings};
 
 /// Runs one experiment on /dev/kvm.
 ///
@@ -13,9 +13,9 @@ use crate::settings::{Experiment, LabError, Progress, Settings};
 pub fn run(
     experiment: Experiment,
     settings: &Settings,
-    progress: &mut dyn Progress,
-) -> Result<Outcome, LabError> {
-    let bench = Bench { settings, host_tsc: vmm::kvm::host_tsc()? };
+    progress: &mut dyn LabProgress,
+) -> Result<ExperimentOutcome, LabError> {
+    let bench = LabBench { settings, host_tsc: vmm::kvm::host_tsc()? };
     let started = Instant::now();
     let (findings, checks) = match experiment {
         Experiment::Drift => crate::drift::run(&bench, progress),
@@ -31,5 +31,5 @@ pub fn run(
         Experiment::Conformance => crate::conformance::run(&bench, progress),
         Experiment::Linux => crate::stock::run(&bench, progress),
     }?;
-    Ok(Outcome { findings, checks, seconds: started.elapsed().as_secs_f64() })
+    Ok(ExperimentOutcome { findings, checks, seconds: started.elapsed().as_secs_f64() })
 }

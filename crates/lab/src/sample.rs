@@ -2,16 +2,16 @@
 //! clocks of which machines are sampled.
 //!
 //! The guest reads at some moment between request and reply. Both are stamped
-//! with the host's clock, so nothing is assumed of the guest's. In a [`Pair`]
+//! with the host's clock, so nothing is assumed of the guest's. In a [`ReadingPair`]
 //! the counter is the guest's clock, in ns.
 
 use std::time::Duration;
 
-use guest::discovery::Found;
-use guest::request::{Outcome, Request};
+use guest::discovery::Discovery;
+use guest::request::{GuestRequest, RequestOutcome};
 use guest::source::Source;
 use host::{HostClocks, Kind};
-use instruments::rate::Pair;
+use instruments::rate::ReadingPair;
 use pvclock::{Hertz, Nanos, Ticks};
 use vmm::{Machine, MachineError, host_clock};
 
@@ -42,12 +42,12 @@ pub(crate) fn providers(settings: &Settings) -> Vec<Provider> {
 }
 
 /// The chosen clocks that this guest has.
-pub(crate) fn sources(settings: &Settings, found: &Found) -> Vec<Source> {
+pub(crate) fn sources(settings: &Settings, found: &Discovery) -> Vec<Source> {
     let chosen = |source| settings.sources.is_empty() || settings.sources.contains(&source);
     Source::ALL.into_iter().filter(|source| chosen(*source) && has(found, *source)).collect()
 }
 
-fn has(found: &Found, source: Source) -> bool {
+fn has(found: &Discovery, source: Source) -> bool {
     match source {
         Source::Tsc => found.tsc.0 > 0,
         Source::KvmClock => found.kvm_clock,
@@ -62,7 +62,7 @@ fn has(found: &Found, source: Source) -> bool {
 
 /// The tightest of three readings of a clock, or of up to twelve while all were
 /// disturbed.
-pub(crate) fn tightest(machine: &Machine, source: Source) -> Result<Pair, MachineError> {
+pub(crate) fn tightest(machine: &Machine, source: Source) -> Result<ReadingPair, MachineError> {
     let mut best = by_boot_clock(machine, source)?;
     for tried in 1..TRIES_MAX {
         if tried >= TRIES && width_ns(best) <= UNDISTURBED_NS {
@@ -76,19 +76,19 @@ pub(crate) fn tightest(machine: &Machine, source: Source) -> Result<Pair, Machin
     Ok(best)
 }
 
-fn by_boot_clock(machine: &Machine, source: Source) -> Result<Pair, MachineError> {
+fn by_boot_clock(machine: &Machine, source: Source) -> Result<ReadingPair, MachineError> {
     let before_ns = boot_ns();
-    let [_, guest_ns, ..] = machine.request(VCPU, Request::Read(source))?;
-    Ok(Pair { before_ns, tsc: guest_ns, after_ns: boot_ns() })
+    let [_, guest_ns, ..] = machine.request(VCPU, GuestRequest::Read(source))?;
+    Ok(ReadingPair { before_ns, tsc: guest_ns, after_ns: boot_ns() })
 }
 
 /// The reply to `Read(Rtc)` in the host's CLOCK_BOOTTIME: the second began
 /// between two readings of the guest's TSC, which has this offset.
-pub(crate) fn of_edge(reply: &guest::protocol::Words, tsc_offset: u64, rate: Hertz) -> Pair {
+pub(crate) fn of_edge(reply: &guest::protocol::Words, tsc_offset: u64, rate: Hertz) -> ReadingPair {
     let now = host_clock::read();
     let [before, guest_ns, after, ..] = *reply;
     let boot = |tsc: u64| at_tsc(now, Ticks(tsc.wrapping_sub(tsc_offset)), rate).boot.0;
-    Pair { before_ns: boot(before), tsc: guest_ns, after_ns: boot(after) }
+    ReadingPair { before_ns: boot(before), tsc: guest_ns, after_ns: boot(after) }
 }
 
 /// The host's clocks at the host TSC `tsc`, extrapolated from `now` at this
@@ -105,12 +105,12 @@ pub(crate) fn nanos(cycles: i64, rate: Hertz) -> i64 {
     (cycles as f64 / rate.0 as f64 * NANOS_PER_SECOND).round() as i64
 }
 
-pub(crate) fn width_ns(pair: Pair) -> u64 {
+pub(crate) fn width_ns(pair: ReadingPair) -> u64 {
     pair.after_ns.saturating_sub(pair.before_ns)
 }
 
 /// The middle of the host's two readings, ns.
-pub(crate) fn middle_ns(pair: Pair) -> f64 {
+pub(crate) fn middle_ns(pair: ReadingPair) -> f64 {
     pair.before_ns as f64 + width_ns(pair) as f64 / 2.0
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn middle_ns(pair: Pair) -> f64 {
 /// declines, failed if it dies or breaks the protocol.
 pub(crate) fn not_read(name: String, expected: String, error: &MachineError) -> Check {
     let why = match error {
-        MachineError::Declined { outcome: Outcome::WentRound, .. } => {
+        MachineError::Declined { outcome: RequestOutcome::WentRound, .. } => {
             "the vCPU was off its CPU too long: the counter may have wrapped unseen".to_owned()
         }
         other => other.to_string(),

@@ -8,11 +8,11 @@ use vmm::MachineError;
 use crate::bench::boot;
 use crate::results::{NotRun, Report};
 use crate::run::run;
-use crate::settings::{Experiment, LabError, Progress, Settings};
+use crate::settings::{Experiment, LabError, LabProgress, Settings};
 
 /// What to run.
 #[derive(Debug, Clone)]
-pub struct Session {
+pub struct LabSession {
     /// The experiments, in this order.
     pub experiments: Vec<Experiment>,
     /// How to run them.
@@ -75,7 +75,7 @@ impl Experiment {
     }
 }
 
-impl Session {
+impl LabSession {
     /// About how long it takes.
     pub fn length(&self) -> Duration {
         self.turns().iter().map(|(one, _)| one.length(&self.settings)).sum()
@@ -99,7 +99,7 @@ impl Session {
     /// # Errors
     /// [`SessionError`]; experiments that could not run among others are in the
     /// report.
-    pub fn run(&self, progress: &mut dyn Progress) -> Result<Report, SessionError> {
+    pub fn run(&self, progress: &mut dyn LabProgress) -> Result<Report, SessionError> {
         let host_tsc = vmm::kvm::host_tsc().map_err(SessionError::NoKvm)?;
         let mut settings = self.settings.clone();
         if let Some(advertised) = self.advertised_tsc {
@@ -107,13 +107,14 @@ impl Session {
         }
         let booted = boot(&Experiment::Conformance.settings(&settings));
         let boot_ms = booted.map_err(SessionError::NoBoot)?.as_secs_f64() * 1e3;
-        let run = |experiment: Experiment, progress: &mut dyn Progress| {
+        let run = |experiment: Experiment, progress: &mut dyn LabProgress| {
             (experiment, run(experiment, &experiment.settings(&settings), progress))
         };
         let (mut experiments, mut not_run) = (Vec::new(), Vec::new());
         let mut begins = Duration::ZERO;
         for (experiment, beside) in self.turns() {
-            let mut part = Part { all: self.length(), begins, experiment, session: self, progress };
+            let mut part =
+                SessionPart { all: self.length(), begins, experiment, session: self, progress };
             part.step("starting", 0.0);
             let (beside, this) = std::thread::scope(|scope| {
                 let beside = beside.map(|beside| scope.spawn(move || run(beside, &mut ())));
@@ -139,15 +140,15 @@ impl Session {
 }
 
 /// One experiment's progress as part of all.
-struct Part<'p> {
+struct SessionPart<'p> {
     all: Duration,
     begins: Duration,
     experiment: Experiment,
-    session: &'p Session,
-    progress: &'p mut dyn Progress,
+    session: &'p LabSession,
+    progress: &'p mut dyn LabProgress,
 }
 
-impl Progress for Part<'_> {
+impl LabProgress for SessionPart<'_> {
     fn step(&mut self, what: &str, done: f64) {
         let length = self.experiment.length(&self.session.settings);
         let done = self.begins + length.mul_f64(done.clamp(0.0, 1.0));
@@ -162,9 +163,9 @@ impl Progress for Part<'_> {
 mod tests {
     use super::*;
 
-    fn session(experiments: &[Experiment]) -> Session {
+    fn session(experiments: &[Experiment]) -> LabSession {
         let (experiments, settings) = (experiments.to_vec(), Settings::default());
-        Session { experiments, settings, advertised_tsc: None }
+        LabSession { experiments, settings, advertised_tsc: None }
     }
 
     #[test]
@@ -187,7 +188,7 @@ mod tests {
     #[test]
     fn progress_goes_from_nothing_to_all() {
         struct Steps(Vec<f64>);
-        impl Progress for Steps {
+        impl LabProgress for Steps {
             fn step(&mut self, _: &str, done: f64) {
                 self.0.push(done);
             }
@@ -197,7 +198,7 @@ mod tests {
         for (experiment, _) in session.turns() {
             let all = session.length();
             let progress = &mut steps;
-            let mut part = Part { all, begins, experiment, session: &session, progress };
+            let mut part = SessionPart { all, begins, experiment, session: &session, progress };
             for done in [0.0, 0.5, 7.0] {
                 part.step("", done);
             }

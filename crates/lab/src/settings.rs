@@ -127,13 +127,13 @@ impl Settings {
 }
 
 /// Receives how far the work is.
-pub trait Progress {
+pub trait LabProgress {
     /// What is being done, and how much of all is done, 0 to 1.
     fn step(&mut self, what: &str, done: f64);
 }
 
 /// Ignores it.
-impl Progress for () {
+impl LabProgress for () {
     fn step(&mut self, _: &str, _: f64) {}
 }
 

@@ -22,20 +22,20 @@ use std::time::{Duration, Instant};
 
 use vmm::{LinuxImage, Machine, host_clock};
 
-use crate::bench::{Bench, Provider};
+use crate::bench::{LabBench, Provider};
 use crate::results::ExperimentResult;
 use crate::results::{Findings, Stock};
-use crate::settings::{LabError, Progress, Result};
+use crate::settings::{LabError, LabProgress, Result};
 use crate::stock_settings::StockSettings;
-use calls::Counted;
+use calls::CallCount;
 use host_line::HostLine;
-use page::Offset;
+use page::PageOffset;
 use power::{KEXEC, Slept};
-use seen::Seen;
+use seen::StockEvidence;
 use steal::HostLoad;
 
 pub use arrived::run_arrived;
-pub use inside::{Inside, run_inside};
+pub use inside::{InsideReport, run_inside};
 
 /// No PCI: the machine has none. A triple fault ends it.
 const PARAMETERS: &str = "console=ttyS0 reboot=t panic=-1";
@@ -57,18 +57,21 @@ const SHOWN_LINES: usize = 25;
 
 /// One boot's end.
 struct Boot {
-    seen: Seen,
+    seen: StockEvidence,
     host: HostLine,
     load: HostLoad,
     /// Guest TSC less host TSC.
     tsc_offset: u64,
     /// What the provider's page tells, if it has one.
-    page: Option<std::result::Result<Offset, String>>,
+    page: Option<std::result::Result<PageOffset, String>>,
     /// From the machine's start to the guest's line.
     took: Duration,
 }
 
-pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<ExperimentResult> {
+pub(crate) fn run(
+    bench: &LabBench<'_>,
+    progress: &mut dyn LabProgress,
+) -> Result<ExperimentResult> {
     let stock = bench.settings.stock.as_ref().ok_or(LabError::NoKernel)?;
     let own = bench.settings.providers.iter().map(|kind| Provider::Own(*kind));
     let by_kernel = stock.by_kernel.then_some(Provider::Kernel);
@@ -99,7 +102,7 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Expe
 /// Boots, until the guest's line is there, the guest dies or the time is over; then
 /// the end of its log is the reason.
 fn boot(
-    bench: &Bench<'_>,
+    bench: &LabBench<'_>,
     stock: &StockSettings,
     provider: Provider,
 ) -> std::result::Result<(Boot, Machine), String> {
@@ -140,7 +143,7 @@ fn wait_for_report(
     limit: Duration,
     host: &mut HostLine,
     load: &mut HostLoad,
-) -> std::result::Result<Seen, String> {
+) -> std::result::Result<StockEvidence, String> {
     let started = Instant::now();
     let (mut log, mut last_reading) = (Vec::new(), started);
     while started.elapsed() < limit {
@@ -150,7 +153,7 @@ fn wait_for_report(
         log.extend(machine.serial());
         log.drain(..log.len().saturating_sub(LOG_BYTES));
         let text = String::from_utf8_lossy(&log);
-        let found = Seen::find(&text);
+        let found = StockEvidence::find(&text);
         load.look(&text, machine);
         if found.is_some() || last_reading.elapsed() >= HOST_READING {
             host.read();
@@ -171,7 +174,7 @@ fn wait_for_report(
 
 impl Boot {
     /// What the page told, where it could be read.
-    fn page(&self) -> Option<&Offset> {
+    fn page(&self) -> Option<&PageOffset> {
         self.page.as_ref()?.as_ref().ok()
     }
 
@@ -189,7 +192,7 @@ fn with_log(what: &str, log: &[u8]) -> String {
     format!("{what}; the end of its log:\n{}", shown.join("\n"))
 }
 
-impl Bench<'_> {
+impl LabBench<'_> {
     /// The settings of a machine with a stock kernel. Where kvm-clock tells the time
     /// of day there is no real-time clock: Debian's kernel would set the time by it,
     /// to a second (CONFIG_RTC_HCTOSYS).
@@ -208,8 +211,8 @@ fn row(
     provider: Provider,
     vcpus: usize,
     boot: &Boot,
-    judged: &judge::Times,
-    vmclock: Option<&vmclock::Times>,
+    judged: &judge::JudgedTimes,
+    vmclock: Option<&vmclock::VmClockTimes>,
 ) -> Stock {
     Stock {
         backend: provider.backend(),
@@ -224,7 +227,7 @@ fn row(
         rate_ppm: judged.rate_ppm,
         page_offset_ns: boot.page().map(|page| page.offset_ns),
         page_bound_ns: boot.page().map(|page| page.bound_ns),
-        calls_per_read: boot.seen.reads.map(Counted::calls_per_read),
+        calls_per_read: boot.seen.reads.map(CallCount::calls_per_read),
         vmclock_offset_ns: vmclock.map(|vmclock| vmclock.offset_ns),
         vmclock_bound_ns: vmclock.map(|vmclock| vmclock.bound_ns),
         slept_s: boot.slept().map(|slept| slept.stood_ns / 1e9),

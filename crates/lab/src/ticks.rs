@@ -6,16 +6,16 @@
 
 use std::time::Duration;
 
-use guest::request::Request;
+use guest::request::GuestRequest;
 use host::Kind;
 use host::ticks::{Backlog, TickPolicy};
 use pvclock::Nanos;
 
-use crate::bench::{Bench, Provider};
+use crate::bench::{LabBench, Provider};
 use crate::results::ExperimentResult;
-use crate::results::{Check, Findings, Ticks, Verdict};
+use crate::results::{Check, Findings, TicksRow, Verdict};
 use crate::sample::{VCPU, not_run};
-use crate::settings::{LabError, Progress};
+use crate::settings::{LabError, LabProgress};
 
 /// Limits of catching up: at twice the rate, and up to so many ticks.
 const CATCH_UP: TickPolicy = TickPolicy::CatchUp { rate: 2, most: 1_000 };
@@ -69,8 +69,8 @@ impl Hold {
 }
 
 pub(crate) fn run(
-    bench: &Bench<'_>,
-    progress: &mut dyn Progress,
+    bench: &LabBench<'_>,
+    progress: &mut dyn LabProgress,
 ) -> Result<ExperimentResult, LabError> {
     progress.step("holding vCPUs", 0.0);
     // All at once: a vCPU sleeps between its ticks.
@@ -97,7 +97,7 @@ pub(crate) fn run(
 
 /// What the guest counted; times are ns.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct TickEvidence {
     counted_ns: u64,
     ticks: u64,
     held_ns: u128,
@@ -108,7 +108,7 @@ struct Seen {
     waited_ns: u64,
 }
 
-fn observe(bench: &Bench<'_>, policy: TickPolicy, hold: Hold) -> Result<Seen, LabError> {
+fn observe(bench: &LabBench<'_>, policy: TickPolicy, hold: Hold) -> Result<TickEvidence, LabError> {
     if hold.simulated {
         return Ok(simulated(policy, hold));
     }
@@ -118,7 +118,7 @@ fn observe(bench: &Bench<'_>, policy: TickPolicy, hold: Hold) -> Result<Seen, La
     machine.discover(VCPU)?;
     let cycles = |span: Duration| (span.as_secs_f64() * bench.host_tsc.0 as f64) as u64;
     let (period_ns, counted) = (hold.period.as_nanos() as u64, cycles(hold.counted()));
-    let request = Request::Ticks { period_ns, cycles: counted };
+    let request = GuestRequest::Ticks { period_ns, cycles: counted };
     let waited_ns = || machine.run_delay(VCPU).map(|delay| delay.map_or(0, |delay| delay.0));
     let before_ns = waited_ns()?;
     machine.send_request(VCPU, request)?;
@@ -126,7 +126,7 @@ fn observe(bench: &Bench<'_>, policy: TickPolicy, hold: Hold) -> Result<Seen, La
     let held = machine.hold_vcpu(VCPU, hold.span)?;
     let [before, last, ticks, longest, second, _] = machine.wait_for_reply(VCPU, request)?;
     let ns = |cycles: u64| (cycles as f64 * 1e9 / bench.host_tsc.0 as f64) as u64;
-    Ok(Seen {
+    Ok(TickEvidence {
         counted_ns: ns(last.wrapping_sub(before)),
         ticks,
         held_ns: held.as_nanos(),
@@ -137,7 +137,7 @@ fn observe(bench: &Bench<'_>, policy: TickPolicy, hold: Hold) -> Result<Seen, La
 }
 
 /// The same by numbers: a timer whose every tick is given at once, but for the hold.
-fn simulated(policy: TickPolicy, hold: Hold) -> Seen {
+fn simulated(policy: TickPolicy, hold: Hold) -> TickEvidence {
     let [span, period, before, end] =
         [hold.span, hold.period, hold.before, hold.counted()].map(|time| time.as_nanos() as u64);
     // Held from just after a tick.
@@ -153,11 +153,11 @@ fn simulated(policy: TickPolicy, hold: Hold) -> Seen {
             last = now;
         }
     }
-    let (ticks, held_ns) = (timer.given(), span.into());
-    Seen { counted_ns: last, ticks, held_ns, longest_ns, second_ns, waited_ns: 0 }
+    let (ticks, held_ns) = (timer.delivered(), span.into());
+    TickEvidence { counted_ns: last, ticks, held_ns, longest_ns, second_ns, waited_ns: 0 }
 }
 
-impl Seen {
+impl TickEvidence {
     fn owed(&self, hold: Hold) -> u64 {
         self.counted_ns / hold.period.as_nanos() as u64
     }
@@ -166,9 +166,9 @@ impl Seen {
         self.owed(hold).wrapping_sub(self.ticks).cast_signed()
     }
 
-    fn row(&self, policy: &str, hold: Hold) -> Ticks {
+    fn row(&self, policy: &str, hold: Hold) -> TicksRow {
         let seconds = |ns: u64| ns as f64 / 1e9;
-        Ticks {
+        TicksRow {
             policy: policy.to_owned(),
             simulated: hold.simulated,
             period_s: hold.period.as_secs_f64(),
@@ -232,12 +232,15 @@ mod tests {
     fn a_lost_tick_too_many_fails_unless_the_host_was_busy() {
         let [_, second, _] = HOLDS;
         let prompt = simulated(TickPolicy::Merge, second);
-        let verdict = |seen: Seen| seen.check(String::new(), TickPolicy::Merge, second).verdict;
+        let verdict =
+            |seen: TickEvidence| seen.check(String::new(), TickPolicy::Merge, second).verdict;
         assert_eq!(verdict(prompt), Verdict::Passed);
-        let lost = Seen { ticks: prompt.ticks - 5, ..prompt };
+        let lost = TickEvidence { ticks: prompt.ticks - 5, ..prompt };
         assert_eq!(verdict(lost), Verdict::Failed);
-        for busy in [Seen { second_ns: 20_000_000, ..lost }, Seen { waited_ns: 10_000_000, ..lost }]
-        {
+        for busy in [
+            TickEvidence { second_ns: 20_000_000, ..lost },
+            TickEvidence { waited_ns: 10_000_000, ..lost },
+        ] {
             assert!(matches!(verdict(busy), Verdict::NotMeasured(_)));
         }
     }

@@ -42,13 +42,13 @@ impl TscOffsets {
         }
     }
 
-    /// [`Self::why`] where KVM moves offsets by itself.
+    /// [`Self::reason`] where KVM moves offsets by itself.
     pub(crate) fn why_moved(self) -> Option<&'static str> {
-        self.why().filter(|_| self == Self::Moved)
+        self.reason().filter(|_| self == Self::Moved)
     }
 
     /// Why a guest's TSC is not where it was set, if that is KVM's doing.
-    pub(crate) const fn why(self) -> Option<&'static str> {
+    pub(crate) const fn reason(self) -> Option<&'static str> {
         match self {
             Self::Kept => None,
             Self::Ignored => Some("this KVM ignores a TSC offset: it reads back as before"),

@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 use host::Kind;
 use pvclock::kvm_clock::{Flags, TimeInfo};
 
-use crate::bench::{Bench, Provider};
+use crate::bench::{LabBench, Provider};
 use crate::pages::{reenter_all, step_ns};
 use crate::results::ExperimentResult;
 use crate::results::{Check, Findings, Update, Verdict};
 use crate::sample::not_run;
-use crate::settings::{LabError, Progress};
+use crate::settings::{LabError, LabProgress};
 use crate::tsc_offsets::TscOffsets;
-use causes::{Caused, Done, Stability};
-use events::{EVENTS, Event, Growth, STEP_NS, STEP_PPM};
-use subject::Subject;
+use causes::{Caused, EventResult, Stability};
+use events::{EVENTS, Growth, STEP_NS, STEP_PPM, UpdateEvent};
+use subject::UpdateSubject;
 
 /// Kernels write the other vCPUs' pages up to this much after one vCPU's
 /// (KVMCLOCK_UPDATE_DELAY, arch/x86/kvm/x86.c), and a work queue may be late.
@@ -28,8 +28,8 @@ const AT_LATEST: Duration = Duration::from_secs(2);
 const NAP: Duration = Duration::from_millis(10);
 
 pub(crate) fn run(
-    bench: &Bench<'_>,
-    progress: &mut dyn Progress,
+    bench: &LabBench<'_>,
+    progress: &mut dyn LabProgress,
 ) -> Result<ExperimentResult, LabError> {
     let mut rows = Vec::new();
     let mut checks = Vec::new();
@@ -41,7 +41,7 @@ pub(crate) fn run(
             let done = (round * EVENTS.len() + index) as f64 / steps;
             let name = format!("{}: {}", provider.label(), event.name);
             progress.step(&name, done);
-            match shown(&mut subject, bench, provider, event, &mut rows) {
+            match cause_event(&mut subject, bench, provider, event, &mut rows) {
                 Ok(check) => checks.push(check),
                 Err(error) => {
                     checks.push(not_run(name, event.expected(), &error));
@@ -57,22 +57,22 @@ pub(crate) fn run(
 }
 
 /// Causes an event on the machine of those before it, or on a new one.
-fn shown(
-    subject: &mut Option<Subject>,
-    bench: &Bench<'_>,
+fn cause_event(
+    subject: &mut Option<UpdateSubject>,
+    bench: &LabBench<'_>,
     provider: Provider,
-    event: &Event,
+    event: &UpdateEvent,
     rows: &mut Vec<Update>,
 ) -> Result<Check, LabError> {
     match subject {
         Some(subject) => subject.show(event, rows),
-        None => subject.insert(Subject::start(bench, provider)?).show(event, rows),
+        None => subject.insert(UpdateSubject::start(bench, provider)?).show(event, rows),
     }
 }
 
-impl Subject {
+impl UpdateSubject {
     /// Causes an event, and adds a row for each vCPU.
-    fn show(&mut self, event: &Event, rows: &mut Vec<Update>) -> Result<Check, LabError> {
+    fn show(&mut self, event: &UpdateEvent, rows: &mut Vec<Update>) -> Result<Check, LabError> {
         if event.may_leave_pages() {
             // Pending updates of earlier events must not count as this one's.
             std::thread::sleep(SOON);
@@ -95,7 +95,7 @@ impl Subject {
                     // A step is computed from a TSC that goes on.
                     Some(Shortfall::Step) => match TscOffsets::probe()? {
                         moved @ TscOffsets::Moved => {
-                            Verdict::NotMeasured(moved.why().unwrap_or_default().to_owned())
+                            Verdict::NotMeasured(moved.reason().unwrap_or_default().to_owned())
                         }
                         TscOffsets::Kept | TscOffsets::Ignored => Verdict::Failed,
                     },
@@ -124,7 +124,7 @@ impl Subject {
 
     /// Enters the guest again until the pages that must be written are, and as
     /// long as others might be.
-    fn wait(&self, event: &Event, before: &[TimeInfo]) -> Result<Vec<TimeInfo>, LabError> {
+    fn wait(&self, event: &UpdateEvent, before: &[TimeInfo]) -> Result<Vec<TimeInfo>, LabError> {
         let started = Instant::now();
         loop {
             reenter_all(&self.machine)?;
@@ -151,10 +151,10 @@ enum Shortfall {
     Step,
 }
 
-impl Done {
+impl EventResult {
     fn shortfall(
         &self,
-        event: &Event,
+        event: &UpdateEvent,
         before: &[TimeInfo],
         after: &[TimeInfo],
         has_master_clock: bool,
@@ -225,8 +225,9 @@ mod tests {
     #[test]
     fn a_wrong_page_is_told_from_a_wrong_step() {
         let event = &EVENTS[0];
-        assert_eq!(event.pages, events::Pages::All);
-        let short = |after| Done::default().shortfall(event, &[page(2, 0, 1)], &[after], true);
+        assert_eq!(event.pages, events::PageSet::All);
+        let short =
+            |after| EventResult::default().shortfall(event, &[page(2, 0, 1)], &[after], true);
         assert_eq!(short(page(4, 10_000, 1)), None);
         assert_eq!(short(page(4, 10_001, 1)), Some(Shortfall::Step));
         for wrong in [page(2, 0, 1), page(4, 10_001, 0), page(4, 0, 3)] {

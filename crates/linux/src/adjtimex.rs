@@ -14,7 +14,7 @@ use units::LeapSecond;
 
 /// The kernel's clock discipline, in the kernel's units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Discipline {
+pub struct KernelDiscipline {
     /// The call's return: `TIME_OK`, …, `TIME_ERROR`.
     pub state: i32,
     /// Offset still to be slewed: ns with STA_NANO, else µs.
@@ -33,7 +33,7 @@ pub struct Discipline {
     pub tai_s: i32,
 }
 
-impl Discipline {
+impl KernelDiscipline {
     /// Whether a daemon vouches for the clock: neither TIME_ERROR nor
     /// STA_UNSYNC.
     pub const fn is_synchronised(&self) -> bool {
@@ -83,9 +83,9 @@ const GIVEN_UP_US: i64 = 16_000_000;
 ///
 /// # Errors
 /// The kernel's: a seccomp filter forbids the call.
-pub fn read() -> io::Result<Discipline> {
+pub fn read() -> io::Result<KernelDiscipline> {
     let (state, timex) = call(nothing())?;
-    Ok(Discipline {
+    Ok(KernelDiscipline {
         state,
         offset: timex.offset,
         frequency: timex.freq,

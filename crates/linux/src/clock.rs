@@ -14,7 +14,7 @@ use units::ClockPair;
 /// A clock id of `clock_gettime`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "SCREAMING_SNAKE_CASE", prefix = "CLOCK_")]
-pub enum Clock {
+pub enum LinuxClock {
     /// Time of day, stepped and slewed.
     Realtime,
     /// Time since boot without suspended time, slewed.
@@ -37,7 +37,7 @@ pub enum Clock {
     ThreadCputime,
 }
 
-impl Clock {
+impl LinuxClock {
     /// All of them, the everyday ones first.
     pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
 
@@ -84,11 +84,14 @@ impl Clock {
 /// # Errors
 /// CLOCK_REALTIME shows a time before 1970 or after 2554.
 pub fn pair() -> io::Result<ClockPair> {
-    let read = |clock: Clock| {
+    let read = |clock: LinuxClock| {
         let outside = || io::Error::other("a time before 1970 or after 2554");
         clock.read_ns().ok_or_else(outside)
     };
-    Ok(ClockPair { monotonic_ns: read(Clock::Monotonic)?, realtime_ns: read(Clock::Realtime)? })
+    Ok(ClockPair {
+        monotonic_ns: read(LinuxClock::Monotonic)?,
+        realtime_ns: read(LinuxClock::Realtime)?,
+    })
 }
 
 /// `None` before 1970, which only a time of day that was never set shows.
@@ -104,7 +107,7 @@ mod tests {
 
     #[test]
     fn every_clock_reads_and_claims_a_resolution() {
-        for clock in Clock::ALL {
+        for clock in LinuxClock::ALL {
             assert!(clock.read_ns().is_some(), "{clock:?}");
             assert!(clock.claimed_resolution_ns() > Some(0), "{clock:?}");
         }
@@ -112,7 +115,7 @@ mod tests {
 
     #[test]
     fn monotonic_clocks_do_not_go_back() {
-        for clock in [Clock::Monotonic, Clock::MonotonicRaw, Clock::Boottime] {
+        for clock in [LinuxClock::Monotonic, LinuxClock::MonotonicRaw, LinuxClock::Boottime] {
             let first = clock.read_ns();
             assert!(clock.read_ns() >= first, "{clock:?}");
         }

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use pvclock::clockbound::{Bound, Layout, SegmentPage, SegmentReader, SegmentWriter};
+use pvclock::clockbound::{Layout, SegmentBound, SegmentPage, SegmentReader, SegmentWriter};
 use rustix::fs::OFlags;
 
 use crate::mapping::Mapping;
@@ -31,10 +31,10 @@ impl MappedSegment {
     pub fn open(path: &Path) -> io::Result<Self> {
         // A FIFO's open would wait.
         let flags = OFlags::NONBLOCK.bits().cast_signed();
-        Self::of(&OpenOptions::new().read(true).custom_flags(flags).open(path)?, false)
+        Self::map(&OpenOptions::new().read(true).custom_flags(flags).open(path)?, false)
     }
 
-    fn of(file: &File, is_writable: bool) -> io::Result<Self> {
+    fn map(file: &File, is_writable: bool) -> io::Result<Self> {
         let metadata = file.metadata()?;
         if !metadata.is_file() {
             return Err(ErrorKind::PermissionDenied.into());
@@ -60,7 +60,7 @@ impl MappedSegment {
 
     /// Its layout and contents now; `None` while there are none, or none that a
     /// daemon can have meant.
-    pub fn read(&self) -> Option<(Layout, Bound)> {
+    pub fn read(&self) -> Option<(Layout, SegmentBound)> {
         let reader = self.reader().ok()?.with_tries(TRIES);
         Some((reader.layout(), reader.read().ok()?.ok()?))
     }
@@ -83,12 +83,12 @@ impl PublishedSegment {
     /// The system's.
     pub fn open(folder: &Path, layout: Layout) -> io::Result<Self> {
         let path = folder.join(layout.file());
-        let found = Self::found(&path, layout);
+        let found = Self::map_existing(&path, layout);
         let mapped = match found {
             Some(mapped) => mapped,
             None => {
                 let content = &layout.new_file()[..layout.bytes() as usize];
-                MappedSegment::of(&published::new_file(&path, content)?, true)?
+                MappedSegment::map(&published::new_file(&path, content)?, true)?
             }
         };
         let generation = SegmentWriter::new(mapped.page()?, layout).generation();
@@ -96,13 +96,13 @@ impl PublishedSegment {
     }
 
     /// The segment that is there, if it is a daemon's that could be ours.
-    fn found(path: &Path, layout: Layout) -> Option<MappedSegment> {
-        let mapped = MappedSegment::of(&published::file(path).ok()?, true).ok()?;
+    fn map_existing(path: &Path, layout: Layout) -> Option<MappedSegment> {
+        let mapped = MappedSegment::map(&published::file(path).ok()?, true).ok()?;
         (mapped.reader().ok()?.layout() == layout).then_some(mapped)
     }
 
     /// Its contents now, as a client reads them.
-    pub fn read(&self) -> Option<Bound> {
+    pub fn read(&self) -> Option<SegmentBound> {
         self.mapped.read().map(|(_, bound)| bound)
     }
 
@@ -110,7 +110,7 @@ impl PublishedSegment {
     ///
     /// # Errors
     /// Another process writes this segment: it was left as it is.
-    pub fn write(&mut self, bound: &Bound) -> io::Result<()> {
+    pub fn write(&mut self, bound: &SegmentBound) -> io::Result<()> {
         let mut writer = SegmentWriter::new(self.mapped.page()?, self.layout);
         if writer.generation() != self.generation {
             return Err(io::Error::new(ErrorKind::AddrInUse, "another process writes it"));
@@ -125,16 +125,16 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-    use pvclock::clockbound::Status;
+    use pvclock::clockbound::SegmentStatus;
 
     use super::*;
 
     const LAYOUT: Layout = Layout::SystemClock;
-    const SURE: Bound = Bound {
+    const SURE: SegmentBound = SegmentBound {
         void_after_ns: 9,
         bound_ns: 40_000,
-        status: Status::Synchronised,
-        ..Bound::UNKNOWN
+        status: SegmentStatus::Synchronised,
+        ..SegmentBound::UNKNOWN
     };
 
     #[test]
@@ -153,12 +153,15 @@ mod tests {
         drop(published);
         let mut published = PublishedSegment::open(folder.path(), LAYOUT).unwrap();
         assert_eq!(published.read(), Some(SURE));
-        published.write(&Bound::UNKNOWN).unwrap();
-        assert_eq!(client.read(), Some((LAYOUT, Bound::UNKNOWN)));
+        published.write(&SegmentBound::UNKNOWN).unwrap();
+        assert_eq!(client.read(), Some((LAYOUT, SegmentBound::UNKNOWN)));
         // A second one is noticed by the first.
         let mut second = PublishedSegment::open(folder.path(), LAYOUT).unwrap();
         second.write(&SURE).unwrap();
-        assert_eq!(published.write(&Bound::UNKNOWN).unwrap_err().kind(), ErrorKind::AddrInUse);
+        assert_eq!(
+            published.write(&SegmentBound::UNKNOWN).unwrap_err().kind(),
+            ErrorKind::AddrInUse
+        );
         assert_eq!(client.read(), Some((LAYOUT, SURE)));
     }
 

@@ -27,9 +27,9 @@ const SAMPLES: u8 = 9;
 
 /// An open device.
 #[derive(Debug)]
-pub struct Phc {
+pub struct PhcDevice {
     device: Box<dyn Device>,
-    method: Method,
+    method: PhcMethod,
 }
 
 /// The kernel's two requests: of an open file of the device, or of a recording.
@@ -61,14 +61,14 @@ pub fn shown_ns(device: &File) -> io::Result<u64> {
 /// How the device is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Method {
+pub enum PhcMethod {
     /// Both clocks latched at one instant.
     Precise,
     /// The device between two reads of CLOCK_REALTIME.
     Extended,
 }
 
-impl Method {
+impl PhcMethod {
     /// The kernel's word for it.
     pub fn name(self) -> &'static str {
         match self {
@@ -102,7 +102,7 @@ impl PhcReading {
     }
 }
 
-impl Phc {
+impl PhcDevice {
     /// Opens `path` and finds out how it can be compared.
     ///
     /// # Errors
@@ -114,18 +114,18 @@ impl Phc {
     /// Any device that answers the two requests.
     ///
     /// # Errors
-    /// As [`Phc::open`].
+    /// As [`PhcDevice::open`].
     pub fn over(device: Box<dyn Device>) -> io::Result<Self> {
-        let mut phc = Self { device, method: Method::Precise };
+        let mut phc = Self { device, method: PhcMethod::Precise };
         if phc.read().is_ok() {
             return Ok(phc);
         }
-        phc.method = Method::Extended;
+        phc.method = PhcMethod::Extended;
         phc.read().map(|_| phc)
     }
 
     /// How it is compared.
-    pub fn method(&self) -> Method {
+    pub fn method(&self) -> PhcMethod {
         self.method
     }
 
@@ -135,8 +135,8 @@ impl Phc {
     /// The system's, or times before 1970 or out of order.
     pub fn read(&self) -> io::Result<PhcReading> {
         let reading = match self.method {
-            Method::Precise => from_precise(&self.device.precise()?),
-            Method::Extended => from_extended(&self.device.extended()?),
+            PhcMethod::Precise => from_precise(&self.device.precise()?),
+            PhcMethod::Extended => from_extended(&self.device.extended()?),
         };
         let what = "expected times since 1970, in order, found one before 1970, beyond 2554 or \
                     out of order";

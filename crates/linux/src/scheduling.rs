@@ -11,7 +11,7 @@ use std::num::NonZeroU64;
 use rustix::io::Errno;
 use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 
-use crate::clock::Clock;
+use crate::clock::LinuxClock;
 
 /// From now on this thread runs only where no other wants to (SCHED_IDLE).
 ///
@@ -48,14 +48,14 @@ pub fn set_timer_slack_ns(ns: NonZeroU64) -> io::Result<()> {
 /// # Errors
 /// Those of `clock_nanosleep`, but for an interruption.
 pub fn sleep_until_ns(ns: u64) -> io::Result<()> {
-    sleep_until(Clock::Monotonic, ns)
+    sleep_until(LinuxClock::Monotonic, ns)
 }
 
 /// Sleeps until a clock shows `ns`.
 ///
 /// # Errors
 /// Those of `clock_nanosleep`, but for an interruption: not every clock has timers.
-pub fn sleep_until(clock: Clock, ns: u64) -> io::Result<()> {
+pub fn sleep_until(clock: LinuxClock, ns: u64) -> io::Result<()> {
     let clock = ClockId::try_from(clock.id())?;
     let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
     let until = Timespec {
@@ -77,9 +77,9 @@ mod tests {
 
     #[test]
     fn a_sleep_ends_after_its_time_and_one_in_the_past_at_once() {
-        let started = Clock::Monotonic.read_ns().unwrap();
+        let started = LinuxClock::Monotonic.read_ns().unwrap();
         sleep_until_ns(started + 2_000_000).unwrap();
-        let ended = Clock::Monotonic.read_ns().unwrap();
+        let ended = LinuxClock::Monotonic.read_ns().unwrap();
         assert!(ended >= started + 2_000_000);
         sleep_until_ns(0).unwrap();
     }

@@ -19,8 +19,8 @@ use std::io;
 
 use units::{LeapSecond, calendar};
 
-use crate::adjtimex::{self, Discipline};
-use crate::clock::Clock;
+use crate::adjtimex::{self, KernelDiscipline};
+use crate::clock::LinuxClock;
 
 /// The capability that setting a clock needs (`man 7 capabilities`).
 const CAP_SYS_TIME: u32 = 25;
@@ -106,7 +106,7 @@ impl KernelClock {
     /// # Errors
     /// It shows a time before 1970.
     pub fn now_ns(&self) -> Result<u64, SetError> {
-        Clock::Realtime.read_ns().ok_or(SetError::Unset)
+        LinuxClock::Realtime.read_ns().ok_or(SetError::Unset)
     }
 
     /// Adds `by_ns`, to the microsecond, to CLOCK_REALTIME at once. A leap second that is due,
@@ -210,7 +210,7 @@ impl KernelClock {
 
 /// What the kernel steers by: a tick that is longer by 1 of 10 000 us gains 100 ppm
 /// (`ntp_update_frequency`, kernel/time/ntp.c, adds both).
-fn steered_ppb(found: &Discipline) -> f64 {
+fn steered_ppb(found: &KernelDiscipline) -> f64 {
     let by_tick = (found.tick_us - adjtimex::TICK_US) as f64 * 1e9 / adjtimex::TICK_US as f64;
     found.frequency as f64 / UNITS_PER_PPB + by_tick
 }

@@ -30,7 +30,7 @@ pub enum Wake {
     ReaderGone,
 }
 
-/// A descriptor that was [added](Wait::add) to a [`Wait`].
+/// A descriptor that was [added](WaitUntil::add) to a [`WaitUntil`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token(usize);
 
@@ -82,14 +82,14 @@ fn ending(signals: &[i32]) -> std::io::Result<UnixStream> {
 
 /// Waits for a deadline, signals and descriptors.
 #[derive(Debug)]
-pub struct Wait {
+pub struct WaitUntil {
     signals: Signals,
     output: Option<Stdout>,
     readable: Vec<OwnedFd>,
     muted: Option<Token>,
 }
 
-impl Wait {
+impl WaitUntil {
     /// Waits for `signals` and nothing else yet.
     pub fn new(signals: Signals) -> Self {
         Self { signals, output: None, readable: Vec::new(), muted: None }
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn the_deadline_passes_a_descriptor_is_readable_and_a_signal_comes_first() {
-        let mut wait = Wait::new(Signals::ending().unwrap()).for_reader();
+        let mut wait = WaitUntil::new(Signals::ending().unwrap()).for_reader();
         let (silent, (ours, mut theirs)) =
             (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
         let (_, token) = (wait.add(&silent.0).unwrap(), wait.add(&ours).unwrap());

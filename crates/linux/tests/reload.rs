@@ -4,12 +4,12 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use linux::wait::{Signals, Wait, Wake};
+use linux::wait::{Signals, WaitUntil, Wake};
 use signal_hook::consts::SIGHUP;
 
 #[test]
 fn a_hang_up_has_a_daemon_reload_once_and_what_is_muted_does_not_wake_it() {
-    let mut wait = Wait::new(Signals::of_a_daemon().unwrap());
+    let mut wait = WaitUntil::new(Signals::of_a_daemon().unwrap());
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let token = wait.add(&ours).unwrap();
     theirs.write_all(b"x").unwrap();

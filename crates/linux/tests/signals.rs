@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use linux::signals::{ignore, is_ignored};
-use linux::wait::{Signals, Wait, Wake};
+use linux::wait::{Signals, WaitUntil, Wake};
 use signal_hook::consts::{SIGHUP, SIGTERM, SIGTSTP, SIGTTIN};
 
 #[test]
@@ -29,7 +29,7 @@ fn what_stood_before_stands_again() {
 #[test]
 fn a_hang_up_that_is_ignored_at_the_start_ends_no_wait() {
     let nohup = ignore(&[SIGHUP]);
-    let wait = Wait::new(Signals::ending().unwrap());
+    let wait = WaitUntil::new(Signals::ending().unwrap());
     signal_hook::low_level::raise(SIGHUP).unwrap();
     assert_eq!(wait.until(Instant::now()).unwrap(), Wake::Deadline);
     signal_hook::low_level::raise(SIGTERM).unwrap();

@@ -18,11 +18,11 @@
 //! killed while it wrote.
 //!
 //! ```
-//! use pvclock::clockbound::{Bound, Layout, SegmentPage, SegmentReader, SegmentWriter, Status};
+//! use pvclock::clockbound::{SegmentBound, Layout, SegmentPage, SegmentReader, SegmentWriter, SegmentStatus};
 //!
 //! let page: SegmentPage = SegmentPage::new(Layout::SystemClock);
-//! let bound = Bound { as_of_ns: 1_000_000_000, void_after_ns: 61_000_000_000, bound_ns: 40_000,
-//!     max_drift_ppb: 500_000, status: Status::Synchronised, ..Bound::UNKNOWN };
+//! let bound = SegmentBound { as_of_ns: 1_000_000_000, void_after_ns: 61_000_000_000, bound_ns: 40_000,
+//!     max_drift_ppb: 500_000, status: SegmentStatus::Synchronised, ..SegmentBound::UNKNOWN };
 //! SegmentWriter::new(&page, Layout::SystemClock).write(&bound);
 //!
 //! let read = SegmentReader::new(&page)?.read()??;
@@ -35,6 +35,6 @@
 mod page;
 mod segment;
 
-pub use page::{Bound, Counter, Fraction, Layout, SegmentPage, Status};
+pub use page::{Fraction, Layout, SegmentBound, SegmentCounter, SegmentPage, SegmentStatus};
 pub use segment::{SegmentReader, SegmentWriter};
 pub use units::Malformed;

@@ -17,7 +17,8 @@ mod utc;
 mod writer;
 
 pub use page::{
-    ClockStatus, CounterId, LAYOUT_VERSION, MAGIC, TimeType, VmClockFlags, VmClockInfo, VmClockPage,
+    CounterId, LAYOUT_VERSION, MAGIC, TimeType, VmClockFlags, VmClockInfo, VmClockPage,
+    VmClockStatus,
 };
 pub use reader::{VmClockReader, VmClockTime};
 pub use utc::{NoUtc, Utc};

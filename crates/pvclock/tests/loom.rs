@@ -10,7 +10,7 @@ mod modelled;
 
 use std::sync::Arc;
 
-use pvclock::clockbound::{Bound, Layout, SegmentPage, SegmentReader, SegmentWriter};
+use pvclock::clockbound::{Layout, SegmentBound, SegmentPage, SegmentReader, SegmentWriter};
 use pvclock::hyperv::{
     ReferenceInfo, ReferencePage, ReferenceReader, ReferenceScale, ReferenceWriter,
 };
@@ -197,8 +197,8 @@ fn vmclock_page() {
     );
 }
 
-fn clock_bound(value: u64) -> Bound {
-    Bound { as_of_ns: value, bound_ns: value, ..Bound::UNKNOWN }
+fn clock_bound(value: u64) -> SegmentBound {
+    SegmentBound { as_of_ns: value, bound_ns: value, ..SegmentBound::UNKNOWN }
 }
 
 #[test]

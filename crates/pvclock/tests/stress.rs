@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use pvclock::clockbound::{Bound, Layout, SegmentPage, SegmentReader, SegmentWriter};
+use pvclock::clockbound::{Layout, SegmentBound, SegmentPage, SegmentReader, SegmentWriter};
 use pvclock::hyperv::{ReferencePage, ReferenceReader, ReferenceScale, ReferenceWriter};
 use pvclock::kvm_clock::{TimePage, TimeReader, TimeUpdate, TimeWriter};
 use pvclock::shared::{Aligned, Memory, Split};
@@ -130,7 +130,12 @@ fn hyperv_page() {
 fn clockbound_segment() {
     let bound = |update: u64| {
         let as_of_ns = update % (1 << 49);
-        Bound { as_of_ns, void_after_ns: as_of_ns, bound_ns: COUNTER - as_of_ns, ..Bound::UNKNOWN }
+        SegmentBound {
+            as_of_ns,
+            void_after_ns: as_of_ns,
+            bound_ns: COUNTER - as_of_ns,
+            ..SegmentBound::UNKNOWN
+        }
     };
     for layout in Layout::ALL {
         let page: SegmentPage = SegmentPage::new(layout);

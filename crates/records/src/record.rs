@@ -1,6 +1,6 @@
 //! One comparison.
 
-use instruments::drift::{Nesting, Reading, Span};
+use instruments::drift::{DriftReading, Nesting, Span};
 use serde::{Deserialize, Serialize};
 
 /// One comparison of a clock with a reference, as a line or row.
@@ -53,7 +53,7 @@ impl Outside {
 
 impl Record {
     /// A comparison under its names.
-    pub fn new(boot: &str, reference: &str, clock: &str, reading: Reading) -> Self {
+    pub fn new(boot: &str, reference: &str, clock: &str, reading: DriftReading) -> Self {
         Self {
             boot: boot.to_owned(),
             reference: reference.to_owned(),
@@ -70,8 +70,8 @@ impl Record {
     }
 
     /// The comparison without its names.
-    pub fn reading(&self) -> Reading {
-        Reading {
+    pub fn reading(&self) -> DriftReading {
+        DriftReading {
             clock: Span { before: self.clock_before_ns, after: self.clock_after_ns },
             reference: Span { before: self.reference_before_ns, after: self.reference_after_ns },
             nesting: match self.outside {

@@ -7,25 +7,25 @@
 use kernel_clock::Timex;
 use kernel_clock::timex::{mode, status};
 
-use crate::network::Reply;
-use crate::scrape::Tracking;
-use crate::world::World;
+use crate::network::SimulatedReply;
+use crate::scrape::SimulatedTracking;
+use crate::world::SimulatedWorld;
 
 /// The median of what the servers show: one that lies does not move it far.
-pub(crate) fn median(world: &mut World) -> Option<Reply> {
-    let mut replies: Vec<Reply> =
+pub(crate) fn median(world: &mut SimulatedWorld) -> Option<SimulatedReply> {
+    let mut replies: Vec<SimulatedReply> =
         (0..world.network.len()).filter_map(|server| world.ask(server)).collect();
     replies.sort_by_key(|reply| reply.offset_ns);
     replies.get(replies.len() / 2).copied()
 }
 
 /// Has the kernel insert the second that servers announce for today.
-pub(crate) fn announce_leap(world: &World, bits: i32) -> i32 {
+pub(crate) fn announce_leap(world: &SimulatedWorld, bits: i32) -> i32 {
     if world.announces_leap(0) { bits | status::INS } else { bits & !status::INS }
 }
 
 /// The bound that both tell the kernel, µs.
-pub(crate) fn max_error_us(reply: Reply) -> i64 {
+pub(crate) fn max_error_us(reply: SimulatedReply) -> i64 {
     let ns = reply.bound_ns.saturating_add(reply.offset_ns.unsigned_abs());
     i64::try_from(ns.div_ceil(1000)).unwrap_or(i64::MAX)
 }
@@ -42,7 +42,7 @@ pub(crate) struct Pll {
     /// Since when the offset has been beyond the step threshold, true ns.
     beyond_since_ns: Option<i64>,
     /// The last reply, and when it came by CLOCK_MONOTONIC, s.
-    last: Option<(Reply, f64)>,
+    last: Option<(SimulatedReply, f64)>,
     has_given_up: bool,
 }
 
@@ -71,17 +71,17 @@ impl Pll {
     }
 
     /// What `ntpq` would show of its system peer's last measurement, while it runs.
-    pub(crate) fn tracking(&self, world: &World) -> Option<Tracking> {
+    pub(crate) fn tracking(&self, world: &SimulatedWorld) -> Option<SimulatedTracking> {
         /// RFC 5905.
         const PHI: f64 = 15e-6;
         let (reply, at_s) = self.last.filter(|_| !self.has_given_up)?;
         let age_s = world.monotonic_ns() as f64 * 1e-9 - at_s;
         let last_offset_s = reply.offset_ns as f64 * 1e-9;
         let root_s = reply.bound_ns as f64 * 1e-9 + PHI * age_s;
-        Some(Tracking { left_s: last_offset_s, last_offset_s, root_s, age_s })
+        Some(SimulatedTracking { left_s: last_offset_s, last_offset_s, root_s, age_s })
     }
 
-    pub(crate) fn poll(&mut self, world: &mut World) {
+    pub(crate) fn poll(&mut self, world: &mut SimulatedWorld) {
         world.counts.polls += 1;
         if self.has_given_up {
             return;

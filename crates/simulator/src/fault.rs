@@ -48,7 +48,7 @@ pub enum FaultKind {
 /// What becomes of the time that a guest was away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
-pub enum Away {
+pub enum Absence {
     /// The clock goes on by real time.
     Advance,
     /// It stands, as KVM's does with QEMU.
@@ -89,7 +89,7 @@ pub struct Fault {
     pub length_s: [Seconds; 2],
     /// What becomes of the time away.
     #[serde(default)]
-    pub away: Away,
+    pub away: Absence,
     /// What becomes of ticks that were not given.
     #[serde(default)]
     pub missed: Missed,
@@ -134,7 +134,7 @@ pub struct Planned {
     pub kind: FaultKind,
     /// What becomes of the time away.
     #[serde(default)]
-    pub away: Away,
+    pub away: Absence,
     /// What becomes of ticks that were not given.
     #[serde(default)]
     pub missed: Missed,

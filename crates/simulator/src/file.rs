@@ -2,7 +2,7 @@
 
 use serde::de::IgnoredAny;
 
-use crate::scenario::{Impossible, Scenario, Table};
+use crate::scenario::{Impossible, Scenario, ScenarioTable};
 
 /// A text that is no scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,12 +43,12 @@ pub fn read(text: &str) -> Result<Scenario, Unreadable> {
 #[must_use]
 pub fn line_of(text: &str, why: Impossible) -> Option<usize> {
     let (table, index) = match why {
-        Impossible::Length(index, ..) | Impossible::Never(index) => (Table::Fault, index),
+        Impossible::Length(index, ..) | Impossible::Never(index) => (ScenarioTable::Fault, index),
         Impossible::NoServer(table, index, _) => (table, index),
         _ => return None,
     };
     let places: Places = toml::from_str(text).ok()?;
-    let entries = if table == Table::Fault { places.fault } else { places.event };
+    let entries = if table == ScenarioTable::Fault { places.fault } else { places.event };
     Some(line(text, entries.get(index)?.span().start))
 }
 

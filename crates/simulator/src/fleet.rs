@@ -4,19 +4,19 @@
 use core::ops::Range;
 
 use crate::fault::Planned;
-use crate::guest::Guest;
+use crate::guest::SimulatedGuest;
 use crate::outcome::Fleet;
 use crate::plan;
-use crate::run::Run;
-use crate::scenario::{Corrector, Scenario};
-use crate::scrape::Scrape;
-use crate::tally::{Look, Tally};
+use crate::run::SimulationRun;
+use crate::scenario::{Scenario, ScenarioCorrector};
+use crate::scrape::SimulatedScrape;
+use crate::tally::{Look, SimulationTally};
 
 /// A fleet that is simulated.
 #[derive(Debug, Clone, Copy)]
 pub struct Simulation<'s> {
     scenario: &'s Scenario,
-    corrector: Corrector,
+    corrector: ScenarioCorrector,
     seed: u64,
     span_ns: i64,
     scraped_each_ns: Option<i64>,
@@ -27,16 +27,16 @@ impl<'s> Simulation<'s> {
     #[must_use]
     pub const fn new(
         scenario: &'s Scenario,
-        corrector: Corrector,
+        corrector: ScenarioCorrector,
         seed: u64,
         span_ns: i64,
     ) -> Self {
         Self { scenario, corrector, seed, span_ns, scraped_each_ns: None }
     }
 
-    const fn run(&self, guest: u64) -> Run<'s> {
+    const fn run(&self, guest: u64) -> SimulationRun<'s> {
         let Self { scenario, corrector, seed, span_ns, scraped_each_ns } = *self;
-        Run { scenario, corrector, seed, guest, span_ns, scraped_each_ns }
+        SimulationRun { scenario, corrector, seed, guest, span_ns, scraped_each_ns }
     }
 
     /// What happens to a guest.
@@ -67,8 +67,8 @@ impl<'s> Simulation<'s> {
         watch: Option<&mut dyn FnMut(Look)>,
     ) {
         let run = self.run(guest);
-        let Some(new) = Guest::new(run) else { return };
-        let mut tally = Tally::new(run, fleet);
+        let Some(new) = SimulatedGuest::new(run) else { return };
+        let mut tally = SimulationTally::new(run, fleet);
         if let Some(watch) = watch {
             tally = tally.watched(watch);
         }
@@ -82,10 +82,10 @@ impl<'s> Simulation<'s> {
         guest: u64,
         plan: &[Planned],
         each_ns: i64,
-        scrape: &mut dyn FnMut(&Scrape),
+        scrape: &mut dyn FnMut(&SimulatedScrape),
     ) {
-        let run = Run { scraped_each_ns: Some(each_ns.max(1)), ..self.run(guest) };
-        let Some(new) = Guest::new(run) else { return };
-        new.run(plan, run, &mut Tally::silent(run).scraping(scrape));
+        let run = SimulationRun { scraped_each_ns: Some(each_ns.max(1)), ..self.run(guest) };
+        let Some(new) = SimulatedGuest::new(run) else { return };
+        new.run(plan, run, &mut SimulationTally::silent(run).scraping(scrape));
     }
 }

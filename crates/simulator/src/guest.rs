@@ -1,21 +1,21 @@
 //! One guest from its start to the end of the run: looks and faults, in order.
 
 use facts::Fact;
-use host::Policy;
+use host::RestorePolicy;
 use keeper::SystemClock;
 
 use crate::checks::Promise;
 use crate::daemons::Pll;
-use crate::fault::{Away, FaultKind, Planned};
-use crate::kept::{INTERVAL, Kept};
-use crate::kernel::Kernel;
-use crate::random::{Purpose, Stream};
+use crate::fault::{Absence, FaultKind, Planned};
+use crate::kept::{INTERVAL, SimulatedKeeper};
+use crate::kernel::SimulatedKernel;
+use crate::random::{Purpose, RandomStream};
 use crate::regression::Regression;
-use crate::run::Run;
-use crate::scenario::{Corrector, Scenario};
-use crate::scrape::{Schedule, Scrape};
-use crate::tally::Tally;
-use crate::world::World;
+use crate::run::SimulationRun;
+use crate::scenario::{Scenario, ScenarioCorrector};
+use crate::scrape::{ScrapeSchedule, SimulatedScrape};
+use crate::tally::SimulationTally;
+use crate::world::SimulatedWorld;
 
 const S: i64 = 1_000_000_000;
 
@@ -30,34 +30,34 @@ const GATHER_NS: i64 = 50_000_000;
 const WOKEN_NS: i64 = 2_000_000;
 
 /// What corrects this guest's clock.
-enum Discipline {
+enum GuestDiscipline {
     None,
     Pll(Pll),
-    Keeper(Box<Kept>),
+    Keeper(Box<SimulatedKeeper>),
     Regression(Regression),
-    Beside(Box<Kept>, Regression),
+    Beside(Box<SimulatedKeeper>, Regression),
 }
 
 /// A guest.
-pub(crate) struct Guest<'s> {
+pub(crate) struct SimulatedGuest<'s> {
     scenario: &'s Scenario,
     poll_ns: i64,
-    world: World,
-    discipline: Discipline,
+    world: SimulatedWorld,
+    discipline: GuestDiscipline,
     next_poll_ns: i64,
     /// When the observer looks next, and until when it does.
     next_look_ns: i64,
     attends_until_ns: i64,
     /// Until when what corrects the clock does not run.
     gone_until_ns: i64,
-    scrapes: Option<Schedule>,
+    scrapes: Option<ScrapeSchedule>,
 }
 
-impl<'s> Guest<'s> {
-    pub(crate) fn new(run: Run<'s>) -> Option<Self> {
+impl<'s> SimulatedGuest<'s> {
+    pub(crate) fn new(run: SimulationRun<'s>) -> Option<Self> {
         let scenario = run.scenario;
-        let mut stream = Stream::new(run.seed, run.guest, Purpose::Boot);
-        let mut world = World::new(run, &mut stream)?;
+        let mut stream = RandomStream::new(run.seed, run.guest, Purpose::Boot);
+        let mut world = SimulatedWorld::new(run, &mut stream)?;
         let poll_ns = scenario.poll_s.0.cast_signed() * S;
         let discipline = discipline(&mut world, run);
         let next_poll_ns = S + (stream.unit() * poll_ns as f64) as i64;
@@ -70,12 +70,17 @@ impl<'s> Guest<'s> {
             next_look_ns: S / 2,
             attends_until_ns: ATTENTION_NS,
             gone_until_ns: 0,
-            scrapes: run.scraped_each_ns.map(Schedule::each),
+            scrapes: run.scraped_each_ns.map(ScrapeSchedule::each),
         })
     }
 
     /// All of it.
-    pub(crate) fn run(mut self, plan: &[Planned], run: Run<'s>, tally: &mut Tally<'_>) -> World {
+    pub(crate) fn run(
+        mut self,
+        plan: &[Planned],
+        run: SimulationRun<'s>,
+        tally: &mut SimulationTally<'_>,
+    ) -> SimulatedWorld {
         // What this guest has lived, which is not what the plan has where it is the
         // second one of a snapshot.
         let mut lived = Vec::with_capacity(plan.len());
@@ -106,8 +111,8 @@ impl<'s> Guest<'s> {
 
     /// Another guest that has lived the same up to a snapshot: it lives it again, as
     /// the keeper and the host's pages cannot be copied.
-    fn twin(lived: &[Planned], at_ns: i64, run: Run<'s>) -> Option<Self> {
-        let mut silent = Tally::silent(run);
+    fn twin(lived: &[Planned], at_ns: i64, run: SimulationRun<'s>) -> Option<Self> {
+        let mut silent = SimulationTally::silent(run);
         let mut twin = Self::new(run)?;
         for event in lived {
             twin.quiet(event.at_ns, &mut silent);
@@ -118,7 +123,7 @@ impl<'s> Guest<'s> {
     }
 
     /// Up to `until_ns` nothing happens, but a leap second.
-    fn quiet(&mut self, until_ns: i64, tally: &mut Tally<'_>) {
+    fn quiet(&mut self, until_ns: i64, tally: &mut SimulationTally<'_>) {
         let leap_ns = self.world.truth.leap_ns();
         if let Some(leap_ns) = leap_ns.filter(|at| (self.world.now_ns..until_ns).contains(at)) {
             self.looks_until(leap_ns - 1, tally);
@@ -128,10 +133,10 @@ impl<'s> Guest<'s> {
         self.looks_until(until_ns, tally);
     }
 
-    fn looks_until(&mut self, until_ns: i64, tally: &mut Tally<'_>) {
+    fn looks_until(&mut self, until_ns: i64, tally: &mut SimulationTally<'_>) {
         loop {
             let wakes_ns = match &self.discipline {
-                Discipline::Regression(it) | Discipline::Beside(_, it) => it.wakes_ns(),
+                GuestDiscipline::Regression(it) | GuestDiscipline::Beside(_, it) => it.wakes_ns(),
                 _ => None,
             };
             let wakes_ns = wakes_ns.unwrap_or(i64::MAX);
@@ -164,22 +169,22 @@ impl<'s> Guest<'s> {
         }
     }
 
-    fn scraped(&mut self, tally: &mut Tally<'_>) {
+    fn scraped(&mut self, tally: &mut SimulationTally<'_>) {
         let Some(scrapes) = &mut self.scrapes else { return };
         let at_ns = scrapes.take();
         let world = &mut self.world;
         let Fact::Known(kernel) = world.kernel.steering() else { return };
         let runs = self.gone_until_ns <= world.now_ns;
         let (keeper, tracking) = match &self.discipline {
-            Discipline::Keeper(it) => (Some(it.shown(world)), None),
-            Discipline::Beside(it, regression) => {
-                (Some(it.shown(world)), regression.tracking(world))
+            GuestDiscipline::Keeper(it) => (Some(it.snapshot(world)), None),
+            GuestDiscipline::Beside(it, regression) => {
+                (Some(it.snapshot(world)), regression.tracking(world))
             }
-            Discipline::Regression(it) => (None, it.tracking(world)),
-            Discipline::Pll(it) => (None, it.tracking(world)),
-            Discipline::None => (None, None),
+            GuestDiscipline::Regression(it) => (None, it.tracking(world)),
+            GuestDiscipline::Pll(it) => (None, it.tracking(world)),
+            GuestDiscipline::None => (None, None),
         };
-        tally.scraped(&Scrape {
+        tally.scraped(&SimulatedScrape {
             at_ns,
             error_ns: world.error_ns(),
             kernel,
@@ -192,7 +197,9 @@ impl<'s> Guest<'s> {
     }
 
     fn wake(&mut self) {
-        if let Discipline::Regression(it) | Discipline::Beside(_, it) = &mut self.discipline {
+        if let GuestDiscipline::Regression(it) | GuestDiscipline::Beside(_, it) =
+            &mut self.discipline
+        {
             it.end_slew(&mut self.world);
         }
     }
@@ -200,11 +207,11 @@ impl<'s> Guest<'s> {
     fn poll(&mut self) {
         let world = &mut self.world;
         match &mut self.discipline {
-            Discipline::None => {}
-            Discipline::Pll(it) => it.poll(world),
-            Discipline::Regression(it) => it.poll(world),
-            Discipline::Keeper(it) => it.poll(world),
-            Discipline::Beside(it, regression) => {
+            GuestDiscipline::None => {}
+            GuestDiscipline::Pll(it) => it.poll(world),
+            GuestDiscipline::Regression(it) => it.poll(world),
+            GuestDiscipline::Keeper(it) => it.poll(world),
+            GuestDiscipline::Beside(it, regression) => {
                 it.poll(world);
                 regression.poll(world);
             }
@@ -216,7 +223,7 @@ impl<'s> Guest<'s> {
     fn look(&mut self) {
         let world = &mut self.world;
         let mut after_ns = LOOK_NS;
-        if let Discipline::Keeper(it) | Discipline::Beside(it, _) = &mut self.discipline {
+        if let GuestDiscipline::Keeper(it) | GuestDiscipline::Beside(it, _) = &mut self.discipline {
             it.round(world, true);
             after_ns = if it.is_gathering() { GATHER_NS } else { LOOK_NS };
         }
@@ -226,18 +233,18 @@ impl<'s> Guest<'s> {
 
     /// What a step of the keeper's, or its word to the other daemon, brings.
     fn follow(&mut self) {
-        if let Discipline::Keeper(it) = &self.discipline {
+        if let GuestDiscipline::Keeper(it) = &self.discipline {
             self.next_poll_ns = self.world.now_ns + it.waits_ns(&self.world);
         }
-        if let Discipline::Pll(it) = &self.discipline {
+        if let GuestDiscipline::Pll(it) = &self.discipline {
             self.next_poll_ns = self.next_poll_ns.min(self.world.now_ns + it.waits_ns());
         }
-        if let Discipline::Beside(kept, regression) = &mut self.discipline
+        if let GuestDiscipline::Beside(kept, regression) = &mut self.discipline
             && std::mem::take(&mut kept.wants_restart)
         {
             regression.restart(&mut self.world);
         }
-        if let Discipline::Keeper(it) | Discipline::Beside(it, _) = &mut self.discipline
+        if let GuestDiscipline::Keeper(it) | GuestDiscipline::Beside(it, _) = &mut self.discipline
             && std::mem::take(&mut it.has_stepped)
         {
             self.attends_until_ns = self.world.now_ns + ATTENTION_NS;
@@ -251,7 +258,9 @@ impl<'s> Guest<'s> {
             return;
         }
         if self.attends_until_ns < self.world.now_ns {
-            if let Discipline::Keeper(it) | Discipline::Beside(it, _) = &mut self.discipline {
+            if let GuestDiscipline::Keeper(it) | GuestDiscipline::Beside(it, _) =
+                &mut self.discipline
+            {
                 it.attend();
             }
             for before_ns in [0, GATHER_NS] {
@@ -262,7 +271,7 @@ impl<'s> Guest<'s> {
         self.attends_until_ns = at_ns + ATTENTION_NS;
     }
 
-    fn happens(&mut self, event: &Planned, tally: &mut Tally<'_>) {
+    fn happens(&mut self, event: &Planned, tally: &mut SimulationTally<'_>) {
         self.attend(self.world.now_ns);
         self.world.counts.faults += 1;
         let from_ns = self.world.now_ns;
@@ -280,18 +289,18 @@ impl<'s> Guest<'s> {
             FaultKind::KeeperGone => {
                 match &mut self.discipline {
                     // It has its drift on disk.
-                    Discipline::Regression(it) => it.start_anew(&mut self.world),
+                    GuestDiscipline::Regression(it) => it.start_anew(&mut self.world),
                     _ => self.restart(),
                 }
                 self.gone_until_ns = until_ns;
             }
             FaultKind::WrongRtc => self.boot(event),
             FaultKind::WrongFrequency => {
-                let World { machine, truth, .. } = &mut self.world;
+                let SimulatedWorld { machine, truth, .. } = &mut self.world;
                 machine.advertise(event.factor, from_ns, truth);
             }
             FaultKind::CounterReset => {
-                let World { machine, truth, .. } = &mut self.world;
+                let SimulatedWorld { machine, truth, .. } = &mut self.world;
                 machine.reset_counter(from_ns, truth);
             }
             _ => self.away(event, from_ns, until_ns),
@@ -312,8 +321,8 @@ impl<'s> Guest<'s> {
 
     /// It does not run until `until_ns`.
     fn away(&mut self, event: &Planned, from_ns: i64, until_ns: i64) {
-        let World { machine, truth, kernel, checks, counted, .. } = &mut self.world;
-        let freezes = event.away == Away::Freeze;
+        let SimulatedWorld { machine, truth, kernel, checks, counted, .. } = &mut self.world;
+        let freezes = event.away == Absence::Freeze;
         match event.kind {
             FaultKind::Pause => machine.pause((from_ns, until_ns), freezes, truth),
             FaultKind::HostSleep => machine.sleep(from_ns, until_ns, truth),
@@ -326,7 +335,7 @@ impl<'s> Guest<'s> {
                 let before_ns = machine.page_ns(tsc);
                 let saved = machine.save(from_ns, truth);
                 let is_moved = event.kind == FaultKind::Migrate;
-                let policy = if freezes { Policy::Freeze } else { Policy::Advance };
+                let policy = if freezes { RestorePolicy::Freeze } else { RestorePolicy::Advance };
                 if let Ok(bound) = machine.restore(&saved, policy, is_moved, until_ns, truth) {
                     let tsc = machine.tsc(until_ns);
                     let away_ns = if freezes { 0 } else { event.length_ns };
@@ -345,10 +354,10 @@ impl<'s> Guest<'s> {
 
     /// The guest boots, by an RTC that is off.
     fn boot(&mut self, event: &Planned) {
-        let World { machine, truth, now_ns, .. } = &mut self.world;
+        let SimulatedWorld { machine, truth, now_ns, .. } = &mut self.world;
         let at_ns = *now_ns;
         let rtc_ns = truth.utc_ns(at_ns).saturating_add(event.off_s.ns()).div_euclid(S) * S;
-        self.world.kernel = Kernel::boot(self.scenario.guest, machine, at_ns, rtc_ns);
+        self.world.kernel = SimulatedKernel::boot(self.scenario.guest, machine, at_ns, rtc_ns);
         self.world.checks.boot();
         self.restart();
     }
@@ -356,30 +365,32 @@ impl<'s> Guest<'s> {
     /// What corrects the clock starts anew.
     fn restart(&mut self) {
         self.discipline = match &self.discipline {
-            Discipline::None => Discipline::None,
-            Discipline::Pll(_) => Discipline::Pll(Pll::new(self.scenario.poll_s.0)),
-            Discipline::Regression(_) => Discipline::Regression(Regression::default()),
-            Discipline::Keeper(_) => Discipline::Keeper(self.keeper(false)),
-            Discipline::Beside(..) => Discipline::Beside(self.keeper(true), Regression::default()),
+            GuestDiscipline::None => GuestDiscipline::None,
+            GuestDiscipline::Pll(_) => GuestDiscipline::Pll(Pll::new(self.scenario.poll_s.0)),
+            GuestDiscipline::Regression(_) => GuestDiscipline::Regression(Regression::default()),
+            GuestDiscipline::Keeper(_) => GuestDiscipline::Keeper(self.keeper(false)),
+            GuestDiscipline::Beside(..) => {
+                GuestDiscipline::Beside(self.keeper(true), Regression::default())
+            }
         };
     }
 
-    fn keeper(&self, beside: bool) -> Box<Kept> {
+    fn keeper(&self, beside: bool) -> Box<SimulatedKeeper> {
         let poll_ns = self.poll_ns.cast_unsigned();
         let offers_time = self.scenario.host.offers_time;
-        Box::new(Kept::new(&self.world, poll_ns, beside, offers_time))
+        Box::new(SimulatedKeeper::new(&self.world, poll_ns, beside, offers_time))
     }
 }
 
-fn discipline(world: &mut World, run: Run<'_>) -> Discipline {
+fn discipline(world: &mut SimulatedWorld, run: SimulationRun<'_>) -> GuestDiscipline {
     let poll_ns = run.scenario.poll_s.0 * 1_000_000_000;
     let offers_time = run.scenario.host.offers_time;
-    let keeper = |beside| Box::new(Kept::new(world, poll_ns, beside, offers_time));
+    let keeper = |beside| Box::new(SimulatedKeeper::new(world, poll_ns, beside, offers_time));
     match run.corrector {
-        Corrector::None => Discipline::None,
-        Corrector::Pll => Discipline::Pll(Pll::new(run.scenario.poll_s.0)),
-        Corrector::Keeper => Discipline::Keeper(keeper(false)),
-        Corrector::Regression => Discipline::Regression(Regression::default()),
-        Corrector::Beside => Discipline::Beside(keeper(true), Regression::default()),
+        ScenarioCorrector::None => GuestDiscipline::None,
+        ScenarioCorrector::Pll => GuestDiscipline::Pll(Pll::new(run.scenario.poll_s.0)),
+        ScenarioCorrector::Keeper => GuestDiscipline::Keeper(keeper(false)),
+        ScenarioCorrector::Regression => GuestDiscipline::Regression(Regression::default()),
+        ScenarioCorrector::Beside => GuestDiscipline::Beside(keeper(true), Regression::default()),
     }
 }

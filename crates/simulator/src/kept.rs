@@ -9,16 +9,17 @@ use std::time::Duration;
 
 use disruptions::{Kind, Observer};
 use keeper::{
-    Action, Announced, ClockError, Corrector, Keeper, Policy, Scale, SourceKind, SystemClock,
+    Action, Announced, AnnouncedScale, ClockError, Corrector, Keeper, Policy, SourceKind,
+    SystemClock,
 };
 
 use units::LeapSecond;
 
 use crate::checks::Promise;
-use crate::network::Reply;
+use crate::network::SimulatedReply;
 use crate::scenario::MOST_SERVERS;
 use crate::scrape;
-use crate::world::World;
+use crate::world::SimulatedWorld;
 
 /// The interval of samples, `parachron keep`'s default.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(500);
@@ -30,7 +31,7 @@ const LEAST_WAIT_NS: u64 = INTERVAL.as_nanos() as u64;
 const SOURCES: usize = 2 + MOST_SERVERS;
 
 /// The keeper in a guest.
-pub(crate) struct Kept {
+pub(crate) struct SimulatedKeeper {
     keeper: Keeper,
     observer: Observer,
     policy: Policy,
@@ -49,8 +50,13 @@ pub(crate) struct Kept {
     reported: BTreeMap<String, (u64, u64)>,
 }
 
-impl Kept {
-    pub(crate) fn new(world: &World, poll_ns: u64, beside: bool, offers_time: bool) -> Self {
+impl SimulatedKeeper {
+    pub(crate) fn new(
+        world: &SimulatedWorld,
+        poll_ns: u64,
+        beside: bool,
+        offers_time: bool,
+    ) -> Self {
         let corrector = if beside { Corrector::Beside } else { Corrector::Kernel };
         // Beside another daemon it is asked when that one is: a little later than it
         // is due, by a clock that may be slow.
@@ -79,10 +85,10 @@ impl Kept {
     }
 
     /// What the daemon would show now.
-    pub(crate) fn shown(&self, world: &World) -> scrape::Kept {
+    pub(crate) fn snapshot(&self, world: &SimulatedWorld) -> scrape::KeeperScrape {
         let now_ns = world.monotonic_ns();
         let view = self.keeper.view(now_ns);
-        scrape::Kept { view, now_ns, disruptions: self.reported.clone() }
+        scrape::KeeperScrape { view, now_ns, disruptions: self.reported.clone() }
     }
 
     /// Whether the next sample is due sooner, as evidence is gathered.
@@ -91,13 +97,13 @@ impl Kept {
     }
 
     /// A poll in which nothing is known to have happened.
-    pub(crate) fn poll(&mut self, world: &mut World) {
+    pub(crate) fn poll(&mut self, world: &mut SimulatedWorld) {
         world.counts.polls += 1;
         self.round(world, false);
     }
 
     /// How long until the keeper polls its servers, by its clock, ns.
-    pub(crate) fn waits_ns(&self, world: &World) -> i64 {
+    pub(crate) fn waits_ns(&self, world: &SimulatedWorld) -> i64 {
         let due_ns = self.keeper.next_poll_ns().unwrap_or(u64::MAX);
         let wait_ns = due_ns.saturating_sub(world.monotonic_ns()).min(self.policy.poll_ns);
         // By a clock that may be slow: at once would be too early.
@@ -110,7 +116,7 @@ impl Kept {
     }
 
     /// A sample, with the observer if it `looks`, and all that follows from it.
-    pub(crate) fn round(&mut self, world: &mut World, looks: bool) {
+    pub(crate) fn round(&mut self, world: &mut SimulatedWorld, looks: bool) {
         let now_ns = world.monotonic_ns();
         let mut disruptions = Vec::new();
         if looks {
@@ -139,7 +145,12 @@ impl Kept {
     }
 
     /// Carries out what the keeper wants.
-    fn act(&mut self, world: &mut World, now_ns: u64, got: &mut [Option<Reply>; SOURCES]) {
+    fn act(
+        &mut self,
+        world: &mut SimulatedWorld,
+        now_ns: u64,
+        got: &mut [Option<SimulatedReply>; SOURCES],
+    ) {
         while let Some(action) = self.keeper.next(now_ns) {
             match action {
                 Action::Measure(sources) => {
@@ -148,7 +159,7 @@ impl Kept {
                         let [unix_ns, _] = world.kernel.shown_ns();
                         let told = self.announced(world, source, offset.is_some());
                         self.keeper.announced(source, told, now_ns, unix_ns.unsigned_abs());
-                        self.keeper.measured(source, now_ns, offset.map(|it| it.at(now_ns)));
+                        self.keeper.measured(source, now_ns, offset.map(|it| it.offset_at(now_ns)));
                     }
                 }
                 Action::Step(by) => {
@@ -193,10 +204,10 @@ impl Kept {
 
     fn measure(
         &mut self,
-        world: &mut World,
+        world: &mut SimulatedWorld,
         source: usize,
-        got: &mut [Option<Reply>; SOURCES],
-    ) -> Option<Reply> {
+        got: &mut [Option<SimulatedReply>; SOURCES],
+    ) -> Option<SimulatedReply> {
         let reply = match self.hosts.get(source) {
             Some(SourceKind::VmClock) => world.ask_vmclock(),
             Some(_) => Some(world.ask_host()),
@@ -208,27 +219,27 @@ impl Kept {
 
     /// What a source says of leap seconds. A page never smears them (its protocol), what
     /// the host's other clock does is not known.
-    fn announced(&self, world: &World, source: usize, replied: bool) -> Announced {
+    fn announced(&self, world: &SimulatedWorld, source: usize, replied: bool) -> Announced {
         let Some(server) = source.checked_sub(self.hosts.len()) else {
             let is_page = self.hosts[source] == SourceKind::VmClock;
-            let scale = if is_page { Scale::Utc } else { Scale::Unknown };
+            let scale = if is_page { AnnouncedScale::Utc } else { AnnouncedScale::Unknown };
             return Announced { leap: None, scale };
         };
         let is_announced = replied && world.announces_leap(server);
         let smears = world.network.smears(server);
         Announced {
             leap: is_announced.then_some(LeapSecond::Inserted),
-            scale: if smears { Scale::Smeared } else { Scale::Utc },
+            scale: if smears { AnnouncedScale::Smeared } else { AnnouncedScale::Utc },
         }
     }
 
     /// Whether those that lie are too few to be believed.
-    fn is_honest(&self, world: &World) -> bool {
+    fn is_honest(&self, world: &SimulatedWorld) -> bool {
         let voices = self.servers + usize::from(!self.hosts.is_empty());
         2 * world.network.liars(world.now_ns) < voices
     }
 
-    fn check_error(&self, world: &mut World, error: ClockError) {
+    fn check_error(&self, world: &mut SimulatedWorld, error: ClockError) {
         if self.is_honest(world) {
             let error_ns = world.error_ns();
             let max_ns = i64::try_from(error.max_ns).unwrap_or(i64::MAX);
@@ -238,7 +249,12 @@ impl Kept {
         }
     }
 
-    fn check_correction(&self, world: &mut World, by_ns: i64, got: &[Option<Reply>; SOURCES]) {
+    fn check_correction(
+        &self,
+        world: &mut SimulatedWorld,
+        by_ns: i64,
+        got: &[Option<SimulatedReply>; SOURCES],
+    ) {
         if !self.is_honest(world) {
             return;
         }

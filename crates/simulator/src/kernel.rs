@@ -7,12 +7,14 @@ use facts::Fact;
 use facts::steering::Adjtimex;
 use host::ticks::{Backlog, TickPolicy};
 use kernel_clock::timex::{mode, status};
-use kernel_clock::{ClockSource, Clocks, Kernel as Version, Refused, Timekeeper, Timex};
+use kernel_clock::{
+    KernelClockSource, KernelClocks, LinuxKernel as Version, Refused, Timekeeper, Timex,
+};
 use pvclock::Nanos;
 
 use crate::fault::Missed;
-use crate::machine::Machine;
-use crate::scenario::{Counter, Guest};
+use crate::machine::SimulatedMachine;
+use crate::scenario::{CounterModel, ScenarioGuest};
 
 /// The HPET of a machine without a TSC that it trusts.
 const HPET_HZ: u64 = 14_318_180;
@@ -23,9 +25,9 @@ pub(crate) const WATCHDOG_NS: i64 = 1_000_000_000;
 
 /// A guest's kernel.
 #[derive(Debug, Clone)]
-pub(crate) struct Kernel {
+pub(crate) struct SimulatedKernel {
     version: Version,
-    counter: Counter,
+    counter: CounterModel,
     time: Timekeeper,
     /// The latest count, from which the kernel takes none that is before it.
     last: u64,
@@ -37,7 +39,7 @@ pub(crate) struct Kernel {
     lost_ns: u64,
     was_set: bool,
     /// The clock as a line, while nothing bends it.
-    line: Option<Line>,
+    line: Option<KernelLine>,
     /// From this CLOCK_MONOTONIC on nothing does, ns; nothing while it is not
     /// known.
     bent_until_ns: Option<i128>,
@@ -45,7 +47,7 @@ pub(crate) struct Kernel {
 
 /// A steady clock: its multiplier wavers around this line, by less than 1 ns.
 #[derive(Debug, Clone, Copy)]
-struct Line {
+struct KernelLine {
     count: u64,
     realtime_ns: i64,
     monotonic_ns: i64,
@@ -53,15 +55,20 @@ struct Line {
     ns: u128,
 }
 
-impl Kernel {
+impl SimulatedKernel {
     /// A kernel that boots at this time of day, ns.
-    pub(crate) fn boot(guest: Guest, machine: &mut Machine, at_ns: i64, date_ns: i64) -> Self {
+    pub(crate) fn boot(
+        guest: ScenarioGuest,
+        machine: &mut SimulatedMachine,
+        at_ns: i64,
+        date_ns: i64,
+    ) -> Self {
         let version = Version::new(kernel_clock::Version(6, 1, 176), guest.tick_hz.0);
         let counter = guest.counter;
         let source = match counter {
-            Counter::KvmClock => ClockSource::kvm_clock(false),
-            Counter::Tsc => ClockSource::tsc(machine.advertised_khz()),
-            Counter::Ticks => ClockSource::jiffies(version),
+            CounterModel::KvmClock => KernelClockSource::kvm_clock(false),
+            CounterModel::Tsc => KernelClockSource::tsc(machine.advertised_khz()),
+            CounterModel::Ticks => KernelClockSource::jiffies(version),
         };
         let lost_ns = 0;
         let time = Timekeeper::boot(version, source, 0, date_ns.max(0).cast_unsigned());
@@ -84,7 +91,7 @@ impl Kernel {
     }
 
     /// The counter as it is.
-    fn count(&mut self, machine: &mut Machine, at_ns: i64) -> u64 {
+    fn count(&mut self, machine: &mut SimulatedMachine, at_ns: i64) -> u64 {
         if let Some(since_ns) = self.hpet_since_ns {
             // A crystal of its own, and right: what becomes of TSCs does not reach it.
             // Each tick reads its 32 bits, so none of its rounds is lost.
@@ -93,26 +100,26 @@ impl Kernel {
         }
         let tsc = machine.tsc(at_ns);
         match self.counter {
-            Counter::Tsc => tsc,
-            Counter::KvmClock => machine.page_ns(tsc),
-            Counter::Ticks => {
+            CounterModel::Tsc => tsc,
+            CounterModel::KvmClock => machine.page_ns(tsc),
+            CounterModel::Ticks => {
                 machine.page_ns(tsc).saturating_sub(self.lost_ns) / self.version.tick_ns()
             }
         }
     }
 
     /// Reads the counter at true time `at_ns`.
-    pub(crate) fn advance(&mut self, machine: &mut Machine, at_ns: i64) {
+    pub(crate) fn advance(&mut self, machine: &mut SimulatedMachine, at_ns: i64) {
         let mut count = self.count(machine, at_ns);
         // A TSC that starts anew under an offset goes round.
         if count.wrapping_sub(self.last).cast_signed() < 0 {
             // It takes none that is smaller (clocksource_delta), and stands.
             let since_ns = *self.went_back_ns.get_or_insert(at_ns);
-            if self.counter == Counter::Tsc && at_ns - since_ns >= WATCHDOG_NS {
+            if self.counter == CounterModel::Tsc && at_ns - since_ns >= WATCHDOG_NS {
                 self.settle();
                 self.line = None;
                 self.hpet_since_ns = Some(at_ns);
-                self.time.change_source(self.last, ClockSource::hpet(HPET_HZ), 0);
+                self.time.change_source(self.last, KernelClockSource::hpet(HPET_HZ), 0);
                 self.last = 0;
                 self.went_back_ns = None;
             }
@@ -130,7 +137,7 @@ impl Kernel {
             let ns = self.ns_a_count();
             let [realtime_ns, monotonic_ns] =
                 [clocks.realtime, clocks.monotonic].map(|ns| i64::try_from(ns).unwrap_or(0));
-            self.line = is_steady.then_some(Line { count, realtime_ns, monotonic_ns, ns });
+            self.line = is_steady.then_some(KernelLine { count, realtime_ns, monotonic_ns, ns });
         }
     }
 
@@ -151,7 +158,7 @@ impl Kernel {
     }
 
     /// What programs read at the last count.
-    pub(crate) fn clocks(&mut self) -> Clocks {
+    pub(crate) fn clocks(&mut self) -> KernelClocks {
         let [realtime_ns, _] = self.shown_ns();
         self.settle();
         let clocks = self.time.clocks(self.last);
@@ -179,7 +186,7 @@ impl Kernel {
             Missed::Merge => TickPolicy::Merge,
             Missed::CatchUp => TickPolicy::CatchUp { rate: 2, most: u64::MAX - 1 },
         };
-        if self.counter == Counter::Ticks
+        if self.counter == CounterModel::Ticks
             && let Some(mut owed) = Backlog::new(period, policy, Nanos(0))
         {
             owed.take(Nanos(for_ns.max(0).cast_unsigned()));

@@ -36,8 +36,8 @@ mod world;
 
 pub use checks::{Promise, Violation};
 pub use fleet::Simulation;
-pub use outcome::{Fleet, Outcome};
-pub use scenario::{Corrector, Impossible, Scenario};
-pub use scrape::Scrape;
+pub use outcome::{Fleet, SimulationOutcome};
+pub use scenario::{Impossible, Scenario, ScenarioCorrector};
+pub use scrape::SimulatedScrape;
 pub use shrink::{replay, shrink};
 pub use tally::{Look, band_ns};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::quantity::{Millis, Seconds};
-use crate::scenario::Corrector;
+use crate::scenario::ScenarioCorrector;
 
 /// What must hold.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -43,8 +43,8 @@ pub enum Limited {
 
 impl Limits {
     /// The limits of the error and of the time to be right under a discipline, ns.
-    pub(crate) fn checked_ns(&self, corrector: Corrector) -> [Option<i64>; 2] {
-        let has_keeper = matches!(corrector, Corrector::Keeper | Corrector::Beside);
+    pub(crate) fn checked_ns(&self, corrector: ScenarioCorrector) -> [Option<i64>; 2] {
+        let has_keeper = matches!(corrector, ScenarioCorrector::Keeper | ScenarioCorrector::Beside);
         let is_checked = has_keeper || self.disciplines == Limited::All;
         [self.error_s, self.recovery_s].map(|limit| limit.filter(|_| is_checked).map(|s| s.ns()))
     }

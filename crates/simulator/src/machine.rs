@@ -5,8 +5,8 @@ use host::msr::KVM_SYSTEM_TIME;
 use host::pages::TimePage;
 use host::vmclock::GuestCounter;
 use host::{
-    Event, GuestClock, GuestMemory, HostClocks, Kind, PlainMemory, Policy, RestoreError, Saved,
-    Settings, StepBound, TscRatio, VcpuId,
+    GuestClock, GuestMemory, HostClocks, HostEvent, Kind, PlainMemory, RestoreError, RestorePolicy,
+    Saved, Settings, StepBound, TscRatio, VcpuId,
 };
 use pvclock::kvm_clock::{TimeInfo, TimeReader};
 use pvclock::vmclock::Utc;
@@ -15,10 +15,10 @@ use units::UnixTime;
 
 use crate::oscillator::Oscillator;
 use crate::quantity::Factor;
-use crate::random::{Purpose, Stream};
-use crate::scenario::Host;
+use crate::random::{Purpose, RandomStream};
+use crate::scenario::ScenarioHost;
 use crate::truth::Truth;
-use crate::vmclock::Told;
+use crate::vmclock::SimulatedVmClock;
 
 const VCPU: VcpuId = VcpuId(0);
 
@@ -32,7 +32,7 @@ const CLOCK_FORGETS_S: f64 = 1000.0;
 const PROMISED: f64 = 4.0;
 
 /// The TSC of host `n`: 2.1 to 3.6 GHz.
-fn tsc_hz(number: u32, stream: &mut Stream) -> u64 {
+fn tsc_hz(number: u32, stream: &mut RandomStream) -> u64 {
     let step = (stream.bits() % 16) * 100_000_000;
     2_100_000_000 + step + u64::from(number % 2) * 3_000_000
 }
@@ -50,14 +50,14 @@ struct OneHost {
     tsc: u64,
     /// How long it was up then.
     boot_ns: u64,
-    clock: Stream,
+    clock: RandomStream,
     clock_error_ns: f64,
     clock_at_ns: i64,
 }
 
 /// A guest's machine.
-pub(crate) struct Machine {
-    what: Host,
+pub(crate) struct SimulatedMachine {
+    what: ScenarioHost,
     seed: u64,
     guest: u64,
     /// Counts the hosts that it has been on.
@@ -68,13 +68,13 @@ pub(crate) struct Machine {
     ratio: TscRatio,
     offset: u64,
     /// Its VMClock page.
-    pub(crate) told: Option<Told>,
+    pub(crate) told: Option<SimulatedVmClock>,
 }
 
 impl OneHost {
-    fn new(what: &Host, (seed, guest): (u64, u64), number: u32, at_ns: i64) -> Self {
-        let mut stream = Stream::new(seed, guest, Purpose::Oscillator(number));
-        let mut clock = Stream::new(seed, guest, Purpose::HostClock(number));
+    fn new(what: &ScenarioHost, (seed, guest): (u64, u64), number: u32, at_ns: i64) -> Self {
+        let mut stream = RandomStream::new(seed, guest, Purpose::Oscillator(number));
+        let mut clock = RandomStream::new(seed, guest, Purpose::HostClock(number));
         let hz = tsc_hz(number, &mut stream);
         // Up for an hour to a hundred days.
         let boot_ns = (clock.between(3.6e12, 8.64e15)) as u64;
@@ -116,12 +116,16 @@ impl OneHost {
         let boot = self.boot_ns + (self.elapsed(at_ns) / 1024) as u64;
         let real = UnixTime(Nanos(real.cast_unsigned()));
         HostClocks::new(Ticks(self.tsc(at_ns)), Nanos(boot), real)
-            .with(|new| new.tai_offset_s = Some(truth.tai_s(at_ns)))
+            .changed(|new| new.tai_offset_s = Some(truth.tai_s(at_ns)))
     }
 }
 
-impl Machine {
-    pub(crate) fn new(what: Host, (seed, guest): (u64, u64), truth: &Truth) -> Option<Self> {
+impl SimulatedMachine {
+    pub(crate) fn new(
+        what: ScenarioHost,
+        (seed, guest): (u64, u64),
+        truth: &Truth,
+    ) -> Option<Self> {
         let mut here = OneHost::new(&what, (seed, guest), 0, 0);
         let now = here.clocks(0, truth, what.clock_error_ms.0 * 1e6);
         let clock = GuestClock::new(settings(&what, here.hz), now).ok()?;
@@ -130,12 +134,12 @@ impl Machine {
         let (offset, told) = (0, None);
         let mut new = Self { what, seed, guest, number, here, clock, memory, ratio, offset, told };
         let tsc_offset = now.tsc.0.wrapping_neg();
-        new.clock.handle(Event::VcpuCreated { vcpu: VCPU, tsc_offset }, now, &new.memory);
+        new.clock.handle(HostEvent::VcpuCreated { vcpu: VCPU, tsc_offset }, now, &new.memory);
         let address = PlainMemory::time(0).0 | 1;
         new.clock.write_msr(VCPU, KVM_SYSTEM_TIME, address, now, &new.memory).ok()?;
         new.enter(now);
         let bound = (new.here.hz, Nanos(new.host_bound_ns()));
-        new.told = what.vmclock.then(|| Told::new(bound, new.counter(), (now, 0)));
+        new.told = what.vmclock.then(|| SimulatedVmClock::new(bound, new.counter(), (now, 0)));
         Some(new)
     }
 
@@ -206,7 +210,7 @@ impl Machine {
     /// The guest stops, to go on later, here or elsewhere.
     pub(crate) fn save(&mut self, at_ns: i64, truth: &Truth) -> Saved {
         let now = self.now(at_ns, truth);
-        self.clock.handle(Event::Paused, now, &self.memory);
+        self.clock.handle(HostEvent::Paused, now, &self.memory);
         self.clock.save(now)
     }
 
@@ -214,7 +218,7 @@ impl Machine {
     pub(crate) fn restore(
         &mut self,
         saved: &Saved,
-        policy: Policy,
+        policy: RestorePolicy,
         is_moved: bool,
         at_ns: i64,
         truth: &Truth,
@@ -237,22 +241,22 @@ impl Machine {
     pub(crate) fn pause(&mut self, (from_ns, until_ns): (i64, i64), freezes: bool, truth: &Truth) {
         let now = self.now(from_ns, truth);
         let clock = self.clock.time(VCPU, now);
-        self.clock.handle(Event::Paused, now, &self.memory);
+        self.clock.handle(HostEvent::Paused, now, &self.memory);
         let now = self.now(until_ns, truth);
         if freezes {
-            self.clock.handle(Event::ClockSet { clock }, now, &self.memory);
+            self.clock.handle(HostEvent::ClockSet { clock }, now, &self.memory);
         }
-        self.clock.handle(Event::Resumed, now, &self.memory);
+        self.clock.handle(HostEvent::Resumed, now, &self.memory);
         self.enter(now);
     }
 
     /// The host sleeps until `until_ns`, and its TSC starts from 0.
     pub(crate) fn sleep(&mut self, from_ns: i64, until_ns: i64, truth: &Truth) {
         let now = self.now(from_ns, truth);
-        self.clock.handle(Event::HostSuspended, now, &self.memory);
+        self.clock.handle(HostEvent::HostSuspended, now, &self.memory);
         self.restart(until_ns);
         let now = self.now(until_ns, truth);
-        self.clock.handle(Event::HostResumed, now, &self.memory);
+        self.clock.handle(HostEvent::HostResumed, now, &self.memory);
         self.enter(now);
         self.disrupted(false, now, until_ns);
     }
@@ -273,7 +277,11 @@ impl Machine {
         let now = self.now(at_ns, truth);
         // The VMM notices as it enters: the page, and not the TSC, goes on.
         let tsc_offset = self.offset;
-        self.clock.handle(Event::TscOffsetChanged { vcpu: VCPU, tsc_offset }, now, &self.memory);
+        self.clock.handle(
+            HostEvent::TscOffsetChanged { vcpu: VCPU, tsc_offset },
+            now,
+            &self.memory,
+        );
         self.enter(now);
         self.disrupted(false, now, at_ns);
     }
@@ -282,14 +290,14 @@ impl Machine {
     pub(crate) fn advertise(&mut self, by: Factor, at_ns: i64, truth: &Truth) {
         let now = self.now(at_ns, truth);
         let frequency = Hertz((self.ratio.apply(self.here.hz) as f64 * by.0) as u64);
-        self.clock.handle(Event::TscFrequencyAdvertised { frequency }, now, &self.memory);
+        self.clock.handle(HostEvent::TscFrequencyAdvertised { frequency }, now, &self.memory);
         self.enter(now);
     }
 }
 
-fn settings(what: &Host, hz: u64) -> Settings {
+fn settings(what: &ScenarioHost, hz: u64) -> Settings {
     let error = Nanos((what.clock_error_ms.0 * 1e6 * PROMISED) as u64);
-    Settings::new(Kind::Kvm, Hertz(hz)).with(|new| {
+    Settings::new(Kind::Kvm, Hertz(hz)).changed(|new| {
         new.tsc_scaling = what.scales_tsc.then_some(FRACTION_BITS);
         new.real_time_error = Some(error);
     })

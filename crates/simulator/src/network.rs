@@ -2,8 +2,8 @@
 
 use units::OffsetBound;
 
-use crate::random::{Purpose, Stream};
-use crate::scenario::{Scenario, Server};
+use crate::random::{Purpose, RandomStream};
+use crate::scenario::{Scenario, ScenarioServer};
 use crate::truth::Truth;
 
 /// No offset is larger, ns: two numbers of it can be added.
@@ -11,15 +11,15 @@ const MOST_OFFSET_NS: i64 = 1 << 62;
 
 /// What a reply shows.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Reply {
+pub(crate) struct SimulatedReply {
     /// The server less the clock, ns.
     pub(crate) offset_ns: i64,
     /// Half the way there and back, and the server's root distance, ns.
     pub(crate) bound_ns: u64,
 }
 
-impl Reply {
-    pub(crate) fn at(self, at_monotonic_ns: u64) -> OffsetBound {
+impl SimulatedReply {
+    pub(crate) fn offset_at(self, at_monotonic_ns: u64) -> OffsetBound {
         OffsetBound { offset_ns: self.offset_ns, bound_ns: self.bound_ns, at_monotonic_ns }
     }
 }
@@ -27,8 +27,8 @@ impl Reply {
 /// The way to a server, in ns.
 #[derive(Debug)]
 struct Way {
-    server: Server,
-    stream: Stream,
+    server: ScenarioServer,
+    stream: RandomStream,
     there_ns: f64,
     back_ns: f64,
     jitter_ns: f64,
@@ -40,7 +40,7 @@ struct Way {
 
 /// The servers as one guest sees them.
 #[derive(Debug)]
-pub(crate) struct Network {
+pub(crate) struct SimulatedNetwork {
     servers: Vec<Way>,
     /// Until when none replies.
     down_until_ns: i64,
@@ -48,11 +48,11 @@ pub(crate) struct Network {
     pub(crate) requests: u64,
 }
 
-impl Network {
+impl SimulatedNetwork {
     pub(crate) fn new(scenario: &Scenario, seed: u64, guest: u64) -> Self {
-        let way = |(index, server): (u32, &Server)| Way {
+        let way = |(index, server): (u32, &ScenarioServer)| Way {
             server: *server,
-            stream: Stream::new(seed, guest, Purpose::Network(index)),
+            stream: RandomStream::new(seed, guest, Purpose::Network(index)),
             there_ns: server.delay_ms.0 * 1e6 * server.there.0,
             back_ns: server.delay_ms.0 * 1e6 * (1.0 - server.there.0),
             jitter_ns: server.jitter_ms.0 * 1e6,
@@ -116,7 +116,7 @@ impl Network {
         (now_ns, late_ns): (i64, f64),
         error_ns: i64,
         truth: &Truth,
-    ) -> Option<Reply> {
+    ) -> Option<SimulatedReply> {
         self.requests += 1;
         let way = self.servers.get_mut(index)?;
         // Drawn whatever comes of them, so that a lost reply moves no other.
@@ -137,6 +137,6 @@ impl Network {
             .saturating_add(((there - back) / 2.0) as i64)
             .clamp(-MOST_OFFSET_NS, MOST_OFFSET_NS);
         let bound_ns = ((there + back) / 2.0) as u64 + way.root_ns + 1;
-        Some(Reply { offset_ns, bound_ns })
+        Some(SimulatedReply { offset_ns, bound_ns })
     }
 }

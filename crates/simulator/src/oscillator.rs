@@ -25,7 +25,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::quantity::{Fraction, Ppm};
-use crate::random::Stream;
+use crate::random::RandomStream;
 
 const DAY_S: f64 = 86_400.0;
 
@@ -131,7 +131,7 @@ fn integral(z: f64) -> f64 {
 #[derive(Debug, Clone)]
 pub struct Oscillator {
     noise: Noise,
-    stream: Stream,
+    stream: RandomStream,
     at_ns: i64,
     /// The error of its time, ns.
     error_ns: f64,
@@ -148,7 +148,7 @@ pub struct Oscillator {
 impl Oscillator {
     /// An oscillator that shows `at_ns` at that time.
     #[must_use]
-    pub fn new(noise: Noise, mut stream: Stream, at_ns: i64) -> Self {
+    pub fn new(noise: Noise, mut stream: RandomStream, at_ns: i64) -> Self {
         let offset = stream.normal() * noise.offset_ppm.0 * 1e-6;
         let angle = stream.unit() * std::f64::consts::TAU;
         let day = [libm::cos(angle), libm::sin(angle)];

@@ -51,7 +51,7 @@ impl Counts {
 
 /// What became of a guest.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Outcome {
+pub struct SimulationOutcome {
     /// Its number.
     pub guest: u64,
     /// The largest error, ns: ahead is positive.
@@ -142,7 +142,7 @@ pub const BANDS: usize = 200;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Fleet {
     /// The guests, in the order of their numbers.
-    pub guests: Vec<Outcome>,
+    pub guests: Vec<SimulationOutcome>,
     /// Errors at each of [`BANDS`] times, evenly spaced.
     pub bands: Vec<Histogram>,
     /// How long it took to be right after each fault that put a clock wrong.
@@ -161,7 +161,7 @@ impl Fleet {
     }
 
     /// Adds a guest.
-    pub fn push(&mut self, outcome: Outcome) {
+    pub fn push(&mut self, outcome: SimulationOutcome) {
         self.counts.add(&outcome.counts);
         self.guests.push(outcome);
     }
@@ -190,14 +190,14 @@ impl Fleet {
 
     /// The guest that was off most.
     #[must_use]
-    pub fn worst(&self) -> Option<&Outcome> {
+    pub fn worst(&self) -> Option<&SimulationOutcome> {
         self.guests
             .iter()
             .max_by_key(|guest| (guest.worst_ns.unsigned_abs(), u64::MAX - guest.guest))
     }
 
     /// The guests that broke a promise.
-    pub fn broken(&self) -> impl Iterator<Item = &Outcome> {
+    pub fn broken(&self) -> impl Iterator<Item = &SimulationOutcome> {
         self.guests.iter().filter(|guest| guest.violation.is_some())
     }
 

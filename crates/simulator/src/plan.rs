@@ -2,7 +2,7 @@
 
 use crate::fault::{Fault, FaultKind, Planned};
 use crate::quantity::PerDay;
-use crate::random::{Purpose, Stream};
+use crate::random::{Purpose, RandomStream};
 use crate::scenario::Scenario;
 
 /// A guest needs this long between two faults to be looked at, ns.
@@ -17,7 +17,7 @@ const MOST: usize = 100_000;
 pub(crate) fn plan(scenario: &Scenario, seed: u64, guest: u64, span_ns: i64) -> Vec<Planned> {
     let mut all = if scenario.events.is_empty() {
         let faults = (0..).zip(&scenario.faults);
-        faults.flat_map(|(index, fault)| of(fault, seed, guest, index, span_ns)).collect()
+        faults.flat_map(|(index, fault)| plan_fault(fault, seed, guest, index, span_ns)).collect()
     } else {
         scenario.events.clone()
     };
@@ -41,8 +41,8 @@ pub(crate) fn plan(scenario: &Scenario, seed: u64, guest: u64, span_ns: i64) -> 
 }
 
 /// The times of one kind.
-fn of(fault: &Fault, seed: u64, guest: u64, index: u32, span_ns: i64) -> Vec<Planned> {
-    let mut stream = Stream::new(seed, guest, Purpose::Fault(index));
+fn plan_fault(fault: &Fault, seed: u64, guest: u64, index: u32, span_ns: i64) -> Vec<Planned> {
+    let mut stream = RandomStream::new(seed, guest, Purpose::Fault(index));
     let mut times = Vec::new();
     if let Some(at_s) = fault.at_s {
         times.push(at_s.ns() + (stream.unit() * fault.within_s.0 * 1e9) as i64);
@@ -59,7 +59,7 @@ fn of(fault: &Fault, seed: u64, guest: u64, index: u32, span_ns: i64) -> Vec<Pla
         }
     }
     let [low, high] = fault.length_s.map(|length| length.0.max(1e-6));
-    let length = |stream: &mut Stream| {
+    let length = |stream: &mut RandomStream| {
         let exponent = stream.between(libm::log(low), libm::log(high));
         (libm::exp(exponent) * 1e9) as i64
     };

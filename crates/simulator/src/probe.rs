@@ -4,8 +4,8 @@ use facts::running::Activity;
 use facts::{Fact, Sample};
 use units::Bracket;
 
-use crate::kernel::Kernel;
-use crate::machine::Machine;
+use crate::kernel::SimulatedKernel;
+use crate::machine::SimulatedMachine;
 
 /// Time that a clock takes to be read, ns.
 const READ_NS: u64 = 20;
@@ -15,7 +15,7 @@ const SWITCHES_PER_S: u64 = 200;
 
 /// What a probe reads beside the clocks.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counted {
+pub(crate) struct ProbeCount {
     /// The time that the guest ran, ns.
     pub(crate) ran_ns: u64,
     /// Stolen from its CPU, ns.
@@ -25,7 +25,12 @@ pub(crate) struct Counted {
 }
 
 /// A sample of the clocks as they were advanced to.
-pub(crate) fn sample(kernel: &mut Kernel, machine: &Machine, tsc: u64, counted: Counted) -> Sample {
+pub(crate) fn sample(
+    kernel: &mut SimulatedKernel,
+    machine: &SimulatedMachine,
+    tsc: u64,
+    counted: ProbeCount,
+) -> Sample {
     let clocks = kernel.clocks();
     let ns = |ns: i128| u64::try_from(ns).unwrap_or(0);
     let (realtime, monotonic) = (ns(clocks.realtime), ns(clocks.monotonic));
@@ -61,7 +66,7 @@ pub(crate) fn sample(kernel: &mut Kernel, machine: &Machine, tsc: u64, counted: 
             .map_or_else(|| Fact::Unknown(facts::Unknown::not_applicable("no page")), Fact::Known),
         vmclock: machine.told.as_ref().map_or_else(
             || Fact::Unknown(facts::Unknown::not_applicable("no page")),
-            |told| Fact::Known(told.shown()),
+            |told| Fact::Known(told.snapshot()),
         ),
         rtc: Fact::Known(Some(Bracket { before: boottime, inner: counted.rtc_s, after: boottime })),
         activity: Fact::Known(Some(activity)),

@@ -65,7 +65,7 @@ pub struct StartS(pub u64);
 /// Seconds between two requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u64")]
-pub struct Poll(pub u64);
+pub struct PollInterval(pub u64);
 
 impl TryFrom<u64> for StartS {
     type Error = String;
@@ -96,7 +96,7 @@ impl TryFrom<u32> for Day {
     }
 }
 
-impl TryFrom<u64> for Poll {
+impl TryFrom<u64> for PollInterval {
     type Error = String;
 
     fn try_from(value: u64) -> Result<Self, String> {

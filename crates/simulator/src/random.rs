@@ -42,16 +42,16 @@ impl Purpose {
 /// A stream of random figures.
 ///
 /// ```
-/// use simulator::random::{Purpose, Stream};
+/// use simulator::random::{Purpose, RandomStream};
 ///
-/// let drawn = |guest| Stream::new(7, guest, Purpose::Boot).bits();
+/// let drawn = |guest| RandomStream::new(7, guest, Purpose::Boot).bits();
 /// assert_eq!(drawn(1), drawn(1));
 /// assert_ne!(drawn(1), drawn(2));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stream(SplitMix64);
+pub struct RandomStream(SplitMix64);
 
-impl Stream {
+impl RandomStream {
     /// The stream of this purpose.
     #[must_use]
     pub const fn new(seed: u64, guest: u64, purpose: Purpose) -> Self {
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn moments_are_those_of_their_distributions() {
-        let mut stream = Stream::new(1, 2, Purpose::Boot);
+        let mut stream = RandomStream::new(1, 2, Purpose::Boot);
         let count = 1_000_000;
         let (mut sum, mut square, mut fourth, mut wait) = (0.0, 0.0, 0.0, 0.0);
         let (mut beyond, mut late) = (0, 0);
@@ -211,7 +211,7 @@ mod tests {
     fn streams_of_neighbours_have_nothing_in_common() {
         let purposes = [Purpose::Boot, Purpose::Network(0), Purpose::Network(1), Purpose::Fault(1)];
         let mut first: Vec<u64> = (0..1000_u64)
-            .flat_map(|guest| purposes.map(|purpose| Stream::new(9, guest, purpose).bits()))
+            .flat_map(|guest| purposes.map(|purpose| RandomStream::new(9, guest, purpose).bits()))
             .collect();
         first.sort_unstable();
         first.dedup();

@@ -15,13 +15,13 @@ use kernel_clock::Timex;
 use kernel_clock::timex::mode;
 
 use crate::daemons::{announce_leap, max_error_us, median};
-use crate::network::Reply;
-use crate::scrape::Tracking;
-use crate::world::World;
+use crate::network::SimulatedReply;
+use crate::scrape::SimulatedTracking;
+use crate::world::SimulatedWorld;
 
 /// An offset of the clock as it would be without corrections since.
 #[derive(Debug, Clone, Copy)]
-struct Point {
+struct RegressionPoint {
     at_s: f64,
     offset_s: f64,
     delay_s: f64,
@@ -75,7 +75,7 @@ struct Fit {
 pub(crate) struct Regression {
     /// The last, of which the line goes through some; as many before those tell
     /// whether it is one.
-    points: VecDeque<Point>,
+    points: VecDeque<RegressionPoint>,
     used: usize,
     /// The frequency that is set, ppb, and how uncertain it is, s/s.
     ppb: f64,
@@ -86,7 +86,7 @@ pub(crate) struct Regression {
     /// A slew's rate, ppb, its begin by CLOCK_MONOTONIC, s, and its end, true ns.
     slew: Option<(f64, f64, i64)>,
     /// The last reply, and when it came by CLOCK_MONOTONIC, s.
-    last: Option<(Reply, f64)>,
+    last: Option<(SimulatedReply, f64)>,
     /// What the line said then.
     fit: Option<Fit>,
 }
@@ -98,7 +98,7 @@ impl Regression {
     }
 
     /// What `chronyc tracking` would show, once it was synchronised.
-    pub(crate) fn tracking(&self, world: &World) -> Option<Tracking> {
+    pub(crate) fn tracking(&self, world: &SimulatedWorld) -> Option<SimulatedTracking> {
         /// `maxclockerror`.
         const WANDER: f64 = 1e-6;
         let (last, at_s) = self.last?;
@@ -111,7 +111,7 @@ impl Regression {
         let left_s = self.slew.map_or(0.0, |(ppb, _, until_ns)| {
             ((until_ns - world.now_ns) as f64 * ppb * 1e-18).clamp(-1e9, 1e9)
         });
-        Some(Tracking {
+        Some(SimulatedTracking {
             left_s,
             last_offset_s: offset_s,
             root_s: last.bound_ns as f64 * 1e-9
@@ -123,13 +123,13 @@ impl Regression {
 
     /// Another has set the clock, or the machine was away: all that was measured
     /// is dropped (`chronyc reset sources`).
-    pub(crate) fn restart(&mut self, world: &mut World) {
+    pub(crate) fn restart(&mut self, world: &mut SimulatedWorld) {
         self.end_slew(world);
         self.forget();
     }
 
     /// It is started again, with the frequency that it had.
-    pub(crate) fn start_anew(&mut self, world: &mut World) {
+    pub(crate) fn start_anew(&mut self, world: &mut SimulatedWorld) {
         self.restart(world);
         (self.updates, self.last, self.fit) = (0, None, None);
     }
@@ -140,7 +140,7 @@ impl Regression {
     }
 
     /// The slew ends.
-    pub(crate) fn end_slew(&mut self, world: &mut World) {
+    pub(crate) fn end_slew(&mut self, world: &mut SimulatedWorld) {
         if let Some((ppb, since_s, _)) = self.slew.take() {
             let now_s = world.monotonic_ns() as f64 * 1e-9;
             let slewed_s = (now_s - since_s) * ppb * 1e-9;
@@ -151,7 +151,7 @@ impl Regression {
         }
     }
 
-    pub(crate) fn poll(&mut self, world: &mut World) {
+    pub(crate) fn poll(&mut self, world: &mut SimulatedWorld) {
         world.counts.polls += 1;
         self.end_slew(world);
         let Some(reply) = median(world) else { return };
@@ -161,7 +161,11 @@ impl Regression {
         let at_s = world.monotonic_ns() as f64 * 1e-9;
         self.last = Some((reply, at_s));
         let offset_s = reply.offset_ns as f64 * 1e-9;
-        self.points.push_back(Point { at_s, offset_s, delay_s: reply.bound_ns as f64 * 1e-9 });
+        self.points.push_back(RegressionPoint {
+            at_s,
+            offset_s,
+            delay_s: reply.bound_ns as f64 * 1e-9,
+        });
         self.used = MOST.min(self.used + 1);
         self.updates = self.updates.saturating_add(1);
         if offset_s.abs() > MAKESTEP_S && self.updates <= MAKESTEP_UPDATES {
@@ -194,7 +198,7 @@ impl Regression {
     }
 
     /// Slews an offset, the longer the smaller it is: the product of both is `area`, s².
-    fn slew(&mut self, world: &mut World, offset_s: f64, area: f64, at_s: f64) {
+    fn slew(&mut self, world: &mut SimulatedWorld, offset_s: f64, area: f64, at_s: f64) {
         let within_s = (area / offset_s.abs()).clamp(1.0, 1e4);
         let ppm = (offset_s / within_s * 1e6).clamp(-FASTEST_PPM, FASTEST_PPM);
         // The tick and the frequency are set in steps: what is set is counted.
@@ -226,10 +230,10 @@ impl Regression {
             let [n, x, y, xx, xy] = sums;
             let slope = (n * xy - x * y) / (n * xx - x * x);
             let offset_s = (y - slope * x) / n;
-            let residual = |it: &Point| it.offset_s - offset_s - slope * (it.at_s - at_s);
+            let residual = |it: &RegressionPoint| it.offset_s - offset_s - slope * (it.at_s - at_s);
             let tested = &points[points.len().saturating_sub(2 * used.len())..];
             if used.len() == FEWEST || is_noise(tested.iter().map(residual)) {
-                let square = |(point, weight): (&Point, &f64)| {
+                let square = |(point, weight): (&RegressionPoint, &f64)| {
                     let residual = residual(point);
                     weight * residual * residual
                 };
@@ -250,12 +254,12 @@ impl Regression {
 }
 
 /// 1 for the shortest delay, and a quarter for one that is a deviation longer.
-fn weights(points: &[Point]) -> Vec<f64> {
+fn weights(points: &[RegressionPoint]) -> Vec<f64> {
     let mut delays: Vec<f64> = points.iter().map(|point| point.delay_s).collect();
     delays.sort_by(f64::total_cmp);
     let (least_s, median_s) = (delays[0], delays[delays.len() / 2]);
     let deviation_s = ((median_s - least_s) / DEVIATION).clamp(1e-9, least_s.max(1e-9));
-    let weight = |point: &Point| {
+    let weight = |point: &RegressionPoint| {
         let apart = 1.0 + (point.delay_s - least_s) / deviation_s;
         1.0 / (apart * apart)
     };

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::checks::Promise;
 use crate::fault::FaultKind;
-use crate::outcome::{Counts, Fleet, Outcome};
-use crate::scenario::{Corrector, STREAMS, Scenario};
+use crate::outcome::{Counts, Fleet, SimulationOutcome};
+use crate::scenario::{STREAMS, Scenario, ScenarioCorrector};
 
 /// Broken promises that are told one by one.
 const TOLD: usize = 20;
@@ -72,7 +72,7 @@ pub struct SimulateReport {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct DisciplineReport {
     /// Which.
-    pub discipline: Corrector,
+    pub discipline: ScenarioCorrector,
     /// How many guests were simulated: fewer than there are after Ctrl-C.
     pub simulated: u64,
     /// Share of the guests that were ever off by more than 1 ms, 100 ms, 1 s.
@@ -132,10 +132,10 @@ pub struct BrokenPromise {
 
 impl SimulateReport {
     /// The report of what each discipline made of the same fleet.
-    pub fn of<'f>(
+    pub fn new<'f>(
         scenario: &Scenario,
         of: &Of,
-        done: impl IntoIterator<Item = (Corrector, &'f Fleet)>,
+        done: impl IntoIterator<Item = (ScenarioCorrector, &'f Fleet)>,
     ) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -164,7 +164,7 @@ fn seconds(ns: i64) -> f64 {
     ns as f64 / 1e9
 }
 
-fn discipline(corrector: Corrector, fleet: &Fleet, days: f64) -> DisciplineReport {
+fn discipline(corrector: ScenarioCorrector, fleet: &Fleet, days: f64) -> DisciplineReport {
     let count = fleet.guests.len().max(1) as f64;
     let off_for = |index: usize| fleet.guests.iter().map(|one| one.off_for_ns[index]).sum::<i64>();
     let longest_s = seconds(fleet.guests.iter().map(|it| it.slowest_ns).max().unwrap_or(0));
@@ -204,7 +204,7 @@ fn last_errors(fleet: &Fleet) -> Option<[f64; 2]> {
     (!sizes.is_empty()).then(|| Some([seconds(*at(0.5)?), seconds(*at(0.99)?)]))?
 }
 
-fn promise(outcome: &Outcome) -> Option<BrokenPromise> {
+fn promise(outcome: &SimulationOutcome) -> Option<BrokenPromise> {
     let broken = outcome.violation?;
     Some(BrokenPromise {
         guest: outcome.guest,

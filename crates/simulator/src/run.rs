@@ -1,12 +1,12 @@
 //! Which guest of which fleet.
 
-use crate::scenario::{Corrector, Scenario};
+use crate::scenario::{Scenario, ScenarioCorrector};
 
 /// A run of one guest.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Run<'s> {
+pub(crate) struct SimulationRun<'s> {
     pub(crate) scenario: &'s Scenario,
-    pub(crate) corrector: Corrector,
+    pub(crate) corrector: ScenarioCorrector,
     pub(crate) seed: u64,
     pub(crate) guest: u64,
     pub(crate) span_ns: i64,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, FaultKind, Planned};
 use crate::oscillator::Noise;
-use crate::quantity::{Day, Millis, Offset, PerDay, Poll, Seconds, Share, StartS, TickHz};
+use crate::quantity::{Day, Millis, Offset, PerDay, PollInterval, Seconds, Share, StartS, TickHz};
 
 pub use crate::limits::{Limited, Limits};
 
@@ -53,22 +53,22 @@ pub struct Scenario {
     pub days: f64,
     /// What corrects the clocks: several are compared on the same fleet.
     #[serde(default = "disciplines")]
-    pub disciplines: Vec<Corrector>,
+    pub disciplines: Vec<ScenarioCorrector>,
     /// Time between two requests to a server, s: 16 at least.
     #[serde(default = "poll")]
-    pub poll_s: Poll,
+    pub poll_s: PollInterval,
     /// A second is inserted at the end of this day of the run, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leap_after_day: Option<Day>,
     /// The guests.
     #[serde(default)]
-    pub guest: Guest,
+    pub guest: ScenarioGuest,
     /// The hosts.
     #[serde(default)]
-    pub host: Host,
+    pub host: ScenarioHost,
     /// The servers that each guest asks.
     #[serde(default, rename = "server")]
-    pub servers: Vec<Server>,
+    pub servers: Vec<ScenarioServer>,
     /// What happens, by chance.
     #[serde(default, rename = "fault")]
     pub faults: Vec<Fault>,
@@ -97,18 +97,18 @@ const fn days() -> f64 {
     1.0
 }
 
-fn disciplines() -> Vec<Corrector> {
-    vec![Corrector::Keeper]
+fn disciplines() -> Vec<ScenarioCorrector> {
+    vec![ScenarioCorrector::Keeper]
 }
 
-const fn poll() -> Poll {
-    Poll(64)
+const fn poll() -> PollInterval {
+    PollInterval(64)
 }
 
 /// What corrects a guest's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Corrector {
+pub enum ScenarioCorrector {
     /// Nothing.
     None,
     /// The kernel's PLL, fed as by ntpd: steps beyond 128 ms after 5 minutes,
@@ -122,7 +122,7 @@ pub enum Corrector {
     Beside,
 }
 
-impl Corrector {
+impl ScenarioCorrector {
     /// Its name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -139,25 +139,25 @@ impl Corrector {
 /// What is the same for all guests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Guest {
+pub struct ScenarioGuest {
     /// What its kernel counts.
-    pub counter: Counter,
+    pub counter: CounterModel,
     /// Ticks a second: 100 to 1000.
     pub tick_hz: TickHz,
     /// How wrong the clock is at the start: deviation, s.
     pub starts_off_s: Seconds,
 }
 
-impl Default for Guest {
+impl Default for ScenarioGuest {
     fn default() -> Self {
-        Self { counter: Counter::KvmClock, tick_hz: TickHz(250), starts_off_s: Seconds(0.0) }
+        Self { counter: CounterModel::KvmClock, tick_hz: TickHz(250), starts_off_s: Seconds(0.0) }
     }
 }
 
 /// What a guest's kernel counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Counter {
+pub enum CounterModel {
     /// The page of the host.
     KvmClock,
     /// The TSC.
@@ -169,7 +169,7 @@ pub enum Counter {
 /// What is the same for all hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Host {
+pub struct ScenarioHost {
     /// Their oscillators.
     pub oscillator: Noise,
     /// Their wall clocks' error: deviation, ms.
@@ -182,7 +182,7 @@ pub struct Host {
     pub vmclock: bool,
 }
 
-impl Default for Host {
+impl Default for ScenarioHost {
     fn default() -> Self {
         Self {
             oscillator: Noise::default(),
@@ -197,7 +197,7 @@ impl Default for Host {
 /// An NTP server, and the way to it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Server {
+pub struct ScenarioServer {
     /// There and back with empty queues, ms.
     pub delay_ms: Millis,
     /// Mean wait in queues, each way, ms.
@@ -214,7 +214,7 @@ pub struct Server {
     pub smears: bool,
 }
 
-impl Default for Server {
+impl Default for ScenarioServer {
     fn default() -> Self {
         Self {
             delay_ms: Millis(10.0),
@@ -283,12 +283,12 @@ impl Scenario {
             let lies = fault.kind == FaultKind::ServerLies;
             let server = fault.server.or(lies.then_some(0));
             if let Some(server) = server.filter(|server| is_none(*server)) {
-                return Err(Impossible::NoServer(Table::Fault, index, server));
+                return Err(Impossible::NoServer(ScenarioTable::Fault, index, server));
             }
         }
         for (index, event) in self.events.iter().enumerate() {
             if event.kind == FaultKind::ServerLies && is_none(event.server) {
-                return Err(Impossible::NoServer(Table::Event, index, event.server));
+                return Err(Impossible::NoServer(ScenarioTable::Event, index, event.server));
             }
         }
         Ok((days * 86_400e9) as i64)
@@ -303,7 +303,7 @@ impl Scenario {
 
 /// A table of a scenario's file that has many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Table {
+pub enum ScenarioTable {
     /// `[[fault]]`
     Fault,
     /// `[[event]]`
@@ -327,7 +327,7 @@ pub enum Impossible {
     /// The fault of this place has no time.
     Never(usize),
     /// What is at this place of the table is of a server that is not in the list.
-    NoServer(Table, usize, u32),
+    NoServer(ScenarioTable, usize, u32),
     /// A replay of other streams.
     OtherStreams(u32),
 }

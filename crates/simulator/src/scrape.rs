@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use facts::steering::Adjtimex;
-use keeper::View;
+use keeper::KeeperView;
 
 use crate::outcome::Counts;
 
 /// A scrape of a guest.
 #[derive(Debug, Clone)]
-pub struct Scrape {
+pub struct SimulatedScrape {
     /// When it was due, true ns since the start; a guest that was away for less than
     /// [`TIMEOUT_NS`] replies late.
     pub at_ns: i64,
@@ -24,16 +24,16 @@ pub struct Scrape {
     /// What was done so far.
     pub counts: Counts,
     /// What `parachron keep` knows, where it runs.
-    pub keeper: Option<Kept>,
+    pub keeper: Option<KeeperScrape>,
     /// What the regression or the PLL knows, where it runs.
-    pub tracking: Option<Tracking>,
+    pub tracking: Option<SimulatedTracking>,
 }
 
 /// What the daemon knows.
 #[derive(Debug, Clone)]
-pub struct Kept {
+pub struct KeeperScrape {
     /// The clock and the sources.
-    pub view: View,
+    pub view: KeeperView,
     /// CLOCK_MONOTONIC, ns, which the view is of.
     pub now_ns: u64,
     /// The disruptions that it has reported, by kind: how many, and when the last,
@@ -43,7 +43,7 @@ pub struct Kept {
 
 /// What chronyd shows (`chronyc tracking`), or ntpd of its system peer (`ntpq -c rv`).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Tracking {
+pub struct SimulatedTracking {
     /// What is to be added to the clock, s: what chronyd still has to slew, or ntpd measured.
     pub left_s: f64,
     /// The offset at the last update, s, by the line through the last samples.
@@ -59,12 +59,12 @@ pub const TIMEOUT_NS: i64 = 10_000_000_000;
 
 /// When a guest is scraped.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Schedule {
+pub(crate) struct ScrapeSchedule {
     each_ns: i64,
     pub(crate) next_ns: i64,
 }
 
-impl Schedule {
+impl ScrapeSchedule {
     pub(crate) const fn each(each_ns: i64) -> Self {
         Self { each_ns, next_ns: each_ns / 3 }
     }
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_scrape_may_be_late_and_is_not_made_up_for() {
         const S: i64 = 1_000_000_000;
-        let mut schedule = Schedule::each(60 * S);
+        let mut schedule = ScrapeSchedule::each(60 * S);
         assert_eq!((schedule.take(), schedule.next_ns), (20 * S, 80 * S));
         schedule.resumed(89 * S);
         assert_eq!(schedule.next_ns, 80 * S);

@@ -2,10 +2,10 @@
 
 use crate::checks::Promise;
 use crate::fault::FaultKind;
-use crate::outcome::{BANDS, Counts, Fleet, OFF_NS, Outcome};
-use crate::run::Run;
-use crate::scrape::Scrape;
-use crate::world::World;
+use crate::outcome::{BANDS, Counts, Fleet, OFF_NS, SimulationOutcome};
+use crate::run::SimulationRun;
+use crate::scrape::SimulatedScrape;
+use crate::world::SimulatedWorld;
 
 /// A look at a guest's clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,11 +21,11 @@ pub struct Look {
 }
 
 /// The sums of one guest.
-pub(crate) struct Tally<'f> {
+pub(crate) struct SimulationTally<'f> {
     fleet: Option<&'f mut Fleet>,
     watch: Option<&'f mut dyn FnMut(Look)>,
-    scrape: Option<&'f mut dyn FnMut(&Scrape)>,
-    outcome: Outcome,
+    scrape: Option<&'f mut dyn FnMut(&SimulatedScrape)>,
+    outcome: SimulationOutcome,
     right_ns: i64,
     limits: [Option<i64>; 2],
     span_ns: i64,
@@ -42,15 +42,15 @@ pub(crate) struct Tally<'f> {
     fault_at_ns: Option<i64>,
 }
 
-impl<'f> Tally<'f> {
-    pub(crate) fn new(run: Run<'_>, fleet: &'f mut Fleet) -> Self {
+impl<'f> SimulationTally<'f> {
+    pub(crate) fn new(run: SimulationRun<'_>, fleet: &'f mut Fleet) -> Self {
         Self { fleet: Some(fleet), ..Self::silent(run) }
     }
 
     /// Of a guest that lives what was counted before.
-    pub(crate) fn silent(run: Run<'_>) -> Self {
+    pub(crate) fn silent(run: SimulationRun<'_>) -> Self {
         let limits = run.scenario.limits;
-        let outcome = Outcome {
+        let outcome = SimulationOutcome {
             guest: run.guest,
             worst_ns: 0,
             worst_at_ns: 0,
@@ -82,18 +82,18 @@ impl<'f> Tally<'f> {
         Self { watch: Some(watch), ..self }
     }
 
-    pub(crate) fn scraping(self, scrape: &'f mut dyn FnMut(&Scrape)) -> Self {
+    pub(crate) fn scraping(self, scrape: &'f mut dyn FnMut(&SimulatedScrape)) -> Self {
         Self { scrape: Some(scrape), ..self }
     }
 
-    pub(crate) fn scraped(&mut self, scrape: &Scrape) {
+    pub(crate) fn scraped(&mut self, scrape: &SimulatedScrape) {
         if let Some(take) = &mut self.scrape {
             take(scrape);
         }
     }
 
     /// The clock is looked at, before anything is done about it.
-    pub(crate) fn look(&mut self, world: &mut World) {
+    pub(crate) fn look(&mut self, world: &mut SimulatedWorld) {
         let (now_ns, error_ns) = (world.now_ns, world.error_ns());
         let size_ns = error_ns.saturating_abs();
         if let Some((then_ns, then_error_ns)) = self.last {
@@ -118,14 +118,14 @@ impl<'f> Tally<'f> {
     }
 
     /// What was done about it.
-    pub(crate) fn corrected(&mut self, world: &World) {
+    pub(crate) fn corrected(&mut self, world: &SimulatedWorld) {
         let error_ns = world.error_ns();
         if self.last.is_some_and(|(_, before_ns)| before_ns != error_ns) {
             self.note(world, error_ns, None);
         }
     }
 
-    fn note(&mut self, world: &World, error_ns: i64, happens: Option<FaultKind>) {
+    fn note(&mut self, world: &SimulatedWorld, error_ns: i64, happens: Option<FaultKind>) {
         self.last = Some((world.now_ns, error_ns));
         if let Some(watch) = &mut self.watch {
             let utc_ns = world.truth.utc_ns(world.now_ns);
@@ -134,7 +134,7 @@ impl<'f> Tally<'f> {
     }
 
     /// Something happens now.
-    pub(crate) fn happened(&mut self, world: &World, what: Option<FaultKind>) {
+    pub(crate) fn happened(&mut self, world: &SimulatedWorld, what: Option<FaultKind>) {
         self.happened = what;
         if self.wrong_since_ns.take().is_some()
             && let Some(fleet) = &mut self.fleet
@@ -146,7 +146,7 @@ impl<'f> Tally<'f> {
     }
 
     /// The guest goes on: from here on it may be right again.
-    pub(crate) fn goes_on(&mut self, world: &World) {
+    pub(crate) fn goes_on(&mut self, world: &SimulatedWorld) {
         self.fault_at_ns = Some(world.now_ns);
         // While it was away it had no time to be wrong.
         while self.band < BANDS && self.band_ns < world.now_ns {
@@ -156,7 +156,7 @@ impl<'f> Tally<'f> {
     }
 
     /// Whether it is right again.
-    fn recovers(&mut self, world: &mut World, size_ns: i64) {
+    fn recovers(&mut self, world: &mut SimulatedWorld, size_ns: i64) {
         let now_ns = world.now_ns;
         let is_right = size_ns <= self.right_ns;
         if !is_right && let Some(at_ns) = self.fault_at_ns.take() {
@@ -189,7 +189,7 @@ impl<'f> Tally<'f> {
     }
 
     /// The run ends.
-    pub(crate) fn end(mut self, world: &World) {
+    pub(crate) fn end(mut self, world: &SimulatedWorld) {
         self.outcome.last_ns = world.error_ns();
         self.outcome.counts = world.counts;
         self.outcome.counts.requests = world.network.requests;

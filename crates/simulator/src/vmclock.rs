@@ -3,7 +3,9 @@
 
 use facts::hardware;
 use host::HostClocks;
-use host::vmclock::{GuestCounter, HostTime, TimeSample, TimeSettings, VmClock, VmClockSettings};
+use host::vmclock::{
+    GuestCounter, HostTime, HostVmClock, TimeSample, TimeSettings, VmClockSettings,
+};
 use pvclock::vmclock::{CounterId, Utc, VmClockInfo};
 use pvclock::{Hertz, Nanos};
 
@@ -15,9 +17,9 @@ const WRITTEN_EACH_NS: i64 = 16_000_000_000;
 const OLDEST_NS: i64 = 128_000_000_000;
 
 /// A host's time, and a guest's page of it.
-pub(crate) struct Told {
+pub(crate) struct SimulatedVmClock {
     time: HostTime,
-    page: VmClock,
+    page: HostVmClock,
     info: VmClockInfo,
     /// What the host says its own clock is right within.
     error: Nanos,
@@ -25,14 +27,14 @@ pub(crate) struct Told {
     tai_offset_s: Option<i32>,
 }
 
-impl Told {
+impl SimulatedVmClock {
     pub(crate) fn new(
         (hz, error): (u64, Nanos),
         guest: GuestCounter,
         (now, at_ns): (HostClocks, i64),
     ) -> Self {
         let time = HostTime::new(TimeSettings::new(Hertz(hz)));
-        let (page, first) = VmClock::new(VmClockSettings::default(), guest, &time, now.tsc);
+        let (page, first) = HostVmClock::new(VmClockSettings::default(), guest, &time, now.tsc);
         let (info, written_ns, tai_offset_s) = (first.info, at_ns, None);
         let mut new = Self { time, page, info, error, written_ns, tai_offset_s };
         new.write(now, at_ns);
@@ -93,7 +95,7 @@ impl Told {
     }
 
     /// What a probe finds in it.
-    pub(crate) fn shown(&self) -> hardware::VmClock {
+    pub(crate) fn snapshot(&self) -> hardware::VmClock {
         hardware::VmClock {
             device: "/dev/vmclock0".to_owned(),
             disruption_marker: self.info.disruption_marker,

@@ -5,28 +5,28 @@ use keeper::SystemClock;
 
 use crate::checks::Checks;
 use crate::fault::{Missed, Planned};
-use crate::kernel::Kernel;
-use crate::machine::Machine;
-use crate::network::{Network, Reply};
+use crate::kernel::SimulatedKernel;
+use crate::machine::SimulatedMachine;
+use crate::network::{SimulatedNetwork, SimulatedReply};
 use crate::outcome::Counts;
-use crate::probe::{self, Counted};
-use crate::random::{Purpose, Stream};
-use crate::run::Run;
+use crate::probe::{self, ProbeCount};
+use crate::random::{Purpose, RandomStream};
+use crate::run::SimulationRun;
 use crate::truth::Truth;
 
 /// A read of a PTP clock takes a microsecond, of a page less, ns.
 const READ_NS: u64 = 1000;
 
 /// A CPU of which the guest has half, in slices.
-pub(crate) struct Stolen {
+pub(crate) struct StolenPeriod {
     until_ns: i64,
     slice_ns: i64,
     missed: Missed,
-    stream: Stream,
+    stream: RandomStream,
 }
 
-impl Stolen {
-    const fn nothing(stream: Stream) -> Self {
+impl StolenPeriod {
+    const fn nothing(stream: RandomStream) -> Self {
         Self { until_ns: 0, slice_ns: 1, missed: Missed::Discard, stream }
     }
 
@@ -46,35 +46,35 @@ impl Stolen {
 }
 
 /// What a guest lives in.
-pub(crate) struct World {
+pub(crate) struct SimulatedWorld {
     pub(crate) truth: Truth,
-    pub(crate) machine: Machine,
-    pub(crate) kernel: Kernel,
-    pub(crate) network: Network,
+    pub(crate) machine: SimulatedMachine,
+    pub(crate) kernel: SimulatedKernel,
+    pub(crate) network: SimulatedNetwork,
     /// True time.
     pub(crate) now_ns: i64,
-    pub(crate) counted: Counted,
-    pub(crate) stolen: Stolen,
+    pub(crate) counted: ProbeCount,
+    pub(crate) stolen: StolenPeriod,
     pub(crate) checks: Checks,
     pub(crate) counts: Counts,
 }
 
-impl World {
+impl SimulatedWorld {
     /// A guest that has booted, its time of day off by what `boot` says.
-    pub(crate) fn new(run: Run<'_>, boot: &mut Stream) -> Option<Self> {
-        let Run { scenario, seed, guest, .. } = run;
+    pub(crate) fn new(run: SimulationRun<'_>, boot: &mut RandomStream) -> Option<Self> {
+        let SimulationRun { scenario, seed, guest, .. } = run;
         let truth = Truth::new(scenario.start_s.0, scenario.leap_after_day.map(|day| day.0));
-        let mut machine = Machine::new(scenario.host, (seed, guest), &truth)?;
+        let mut machine = SimulatedMachine::new(scenario.host, (seed, guest), &truth)?;
         let off_ns = (boot.normal() * scenario.guest.starts_off_s.0 * 1e9) as i64;
         let date_ns = truth.utc_ns(0) + off_ns;
         Some(Self {
-            kernel: Kernel::boot(scenario.guest, &mut machine, 0, date_ns),
+            kernel: SimulatedKernel::boot(scenario.guest, &mut machine, 0, date_ns),
             truth,
             machine,
-            network: Network::new(scenario, seed, guest),
+            network: SimulatedNetwork::new(scenario, seed, guest),
             now_ns: 0,
-            counted: Counted::default(),
-            stolen: Stolen::nothing(Stream::new(seed, guest, Purpose::Stolen)),
+            counted: ProbeCount::default(),
+            stolen: StolenPeriod::nothing(RandomStream::new(seed, guest, Purpose::Stolen)),
             checks: Checks::default(),
             counts: Counts::default(),
         })
@@ -92,7 +92,7 @@ impl World {
 
     /// Half of this time is stolen.
     fn lose(&mut self, of_ns: i64) {
-        let Stolen { slice_ns, missed, .. } = self.stolen;
+        let StolenPeriod { slice_ns, missed, .. } = self.stolen;
         let slices = of_ns.max(0) / (2 * slice_ns);
         self.counted.stolen_ns += (slices * slice_ns).cast_unsigned();
         self.kernel.ticks_missed(slice_ns, slices.cast_unsigned(), missed);
@@ -134,26 +134,26 @@ impl World {
     }
 
     /// Asks a server.
-    pub(crate) fn ask(&mut self, server: usize) -> Option<Reply> {
+    pub(crate) fn ask(&mut self, server: usize) -> Option<SimulatedReply> {
         let error_ns = self.error_ns();
         let late_ns = self.stolen.late_ns(self.now_ns);
         self.network.ask(server, (self.now_ns, late_ns), error_ns, &self.truth)
     }
 
     /// The host's time, read without a network.
-    pub(crate) fn ask_host(&mut self) -> Reply {
+    pub(crate) fn ask_host(&mut self) -> SimulatedReply {
         let host_ns = self.machine.host_error_ns(self.now_ns, &self.truth);
         let bound_ns = READ_NS + self.machine.host_bound_ns();
-        Reply { offset_ns: host_ns - self.error_ns(), bound_ns }
+        SimulatedReply { offset_ns: host_ns - self.error_ns(), bound_ns }
     }
 
     /// The host's time by its VMClock page, if it vouches for it.
-    pub(crate) fn ask_vmclock(&mut self) -> Option<Reply> {
+    pub(crate) fn ask_vmclock(&mut self) -> Option<SimulatedReply> {
         let [shown_ns, _] = self.kernel.shown_ns();
         let utc = self.machine.read_vmclock(self.now_ns, &self.truth)?;
         let offset_ns = utc.since_1970_ns.saturating_sub(shown_ns);
         // The clock is known to 2 ns, and the page's are cut.
-        Some(Reply { offset_ns, bound_ns: utc.max_error.0.saturating_add(READ_NS) })
+        Some(SimulatedReply { offset_ns, bound_ns: utc.max_error.0.saturating_add(READ_NS) })
     }
 
     /// Steps the clock.

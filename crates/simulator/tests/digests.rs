@@ -5,7 +5,7 @@ mod fleets;
 use fleets::{built_in, fleet};
 use simulator::quantity::Seconds;
 use simulator::scenario::{BUILT_IN, Limited};
-use simulator::{Corrector, Promise};
+use simulator::{Promise, ScenarioCorrector};
 
 /// A seed of today means the same fleet tomorrow, in any build and on any machine (the page's
 /// check compares WebAssembly with the program). A digest of `none` changes only with the version
@@ -42,9 +42,9 @@ fn a_recovery_that_takes_too_long_is_found_under_the_keeper() {
     let mut scenario = built_in("migration-night");
     scenario.limits.recovery_s = Some(Seconds(1e-3));
     for (corrector, disciplines, broken) in [
-        (Corrector::Keeper, Limited::Keepers, 5),
-        (Corrector::None, Limited::Keepers, 0),
-        (Corrector::None, Limited::All, 5),
+        (ScenarioCorrector::Keeper, Limited::Keepers, 5),
+        (ScenarioCorrector::None, Limited::Keepers, 0),
+        (ScenarioCorrector::None, Limited::All, 5),
     ] {
         scenario.limits.disciplines = disciplines;
         let fleet = fleet(&scenario, corrector, 5);

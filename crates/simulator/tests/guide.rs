@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use simulator::report::{DisciplineReport, Of, SimulateReport};
 use simulator::scenario::BUILT_IN;
-use simulator::{Corrector, Fleet, Scenario, Simulation};
+use simulator::{Fleet, Scenario, ScenarioCorrector, Simulation};
 
 const GUIDE: &str = include_str!("../../../docs/guide/simulate.md");
 
@@ -12,24 +12,24 @@ const GUIDE: &str = include_str!("../../../docs/guide/simulate.md");
 const GUESTS: u64 = 40;
 const SEED: u64 = 1;
 
-fn report(name: &str, disciplines: &[Corrector]) -> SimulateReport {
+fn report(name: &str, disciplines: &[ScenarioCorrector]) -> SimulateReport {
     let (_, text) = BUILT_IN.iter().find(|(found, _)| *found == name).unwrap();
     let scenario: Scenario = toml::from_str(text).unwrap();
     let of = Of::new(&scenario, Some(GUESTS), None, Some(SEED));
     let span_ns = scenario.check(GUESTS, of.days).unwrap();
-    let run = |corrector: &Corrector| {
+    let run = |corrector: &ScenarioCorrector| {
         let fleet =
             Simulation::new(&scenario, *corrector, SEED, span_ns).guests(0..GUESTS, || true);
         (*corrector, fleet)
     };
-    let fleets: Vec<(Corrector, Fleet)> = disciplines.iter().map(run).collect();
+    let fleets: Vec<(ScenarioCorrector, Fleet)> = disciplines.iter().map(run).collect();
     let fleets = fleets.iter().map(|(corrector, fleet)| (*corrector, fleet));
-    SimulateReport::of(&scenario, &of, fleets)
+    SimulateReport::new(&scenario, &of, fleets)
 }
 
 /// The keeper's part of it.
 fn keeper(name: &str) -> DisciplineReport {
-    report(name, &[Corrector::Keeper]).disciplines.remove(0)
+    report(name, &[ScenarioCorrector::Keeper]).disciplines.remove(0)
 }
 
 /// The figures of the row of a discipline, in the table after this heading.
@@ -42,11 +42,11 @@ fn row<'g>(heading: &str, name: &str) -> Vec<&'g str> {
 #[test]
 fn the_output_is_that_of_the_program() {
     let all = [
-        Corrector::None,
-        Corrector::Pll,
-        Corrector::Regression,
-        Corrector::Keeper,
-        Corrector::Beside,
+        ScenarioCorrector::None,
+        ScenarioCorrector::Pll,
+        ScenarioCorrector::Regression,
+        ScenarioCorrector::Keeper,
+        ScenarioCorrector::Beside,
     ];
     let mut differ = Vec::new();
     for one in &report("compare-keepers", &all).disciplines {
@@ -79,7 +79,8 @@ fn the_lessons_have_the_figures_of_the_keeper() {
     let worst_s = |one: &DisciplineReport| one.worst.as_ref().unwrap().error_s.abs();
     let restores = farm.counts.faults;
     assert_eq!((restores, farm.never_right), (farm.recovered, 0));
-    let lost_s = report("busy-host", &[Corrector::None]).disciplines[0].last_error_s.unwrap()[0];
+    let lost_s =
+        report("busy-host", &[ScenarioCorrector::None]).disciplines[0].last_error_s.unwrap()[0];
     let figures = [
         format!(
             "half are right after {:.1} s, 95 % within {:.1} minutes",

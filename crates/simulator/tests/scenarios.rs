@@ -5,13 +5,15 @@ mod fleets;
 use fleets::{built_in, fleet, simulation};
 use simulator::fault::FaultKind;
 use simulator::quantity::Seconds;
-use simulator::scenario::{Counter, MOST_DAYS, Table};
-use simulator::{Corrector, Fleet, Impossible, Promise, Scenario, Simulation, replay, shrink};
+use simulator::scenario::{CounterModel, MOST_DAYS, ScenarioTable};
+use simulator::{
+    Fleet, Impossible, Promise, Scenario, ScenarioCorrector, Simulation, replay, shrink,
+};
 
 #[test]
 fn threads_share_guests_out_as_they_like() {
     let scenario = built_in("compare-keepers");
-    let simulation = simulation(&scenario, Corrector::Keeper, 3, 1.0);
+    let simulation = simulation(&scenario, ScenarioCorrector::Keeper, 3, 1.0);
     let whole = simulation.guests(0..12, || true);
     let halves: Vec<Fleet> = std::thread::scope(|scope| {
         let run = |range| scope.spawn(move || simulation.guests(range, || true));
@@ -26,10 +28,11 @@ fn threads_share_guests_out_as_they_like() {
 /// The longest run: figures of time have room for it, on each counter.
 #[test]
 fn a_guest_lives_for_a_year() {
-    for counter in [Counter::KvmClock, Counter::Tsc, Counter::Ticks] {
+    for counter in [CounterModel::KvmClock, CounterModel::Tsc, CounterModel::Ticks] {
         let mut scenario: Scenario = toml::from_str("name = 'year'").unwrap();
         scenario.guest.counter = counter;
-        let fleet = simulation(&scenario, Corrector::None, 7, MOST_DAYS).guests(0..1, || true);
+        let fleet =
+            simulation(&scenario, ScenarioCorrector::None, 7, MOST_DAYS).guests(0..1, || true);
         // A crystal of 2 ppm, which ages: 63 s in a year at one deviation.
         let guest = &fleet.guests[0];
         assert!(guest.last_ns.abs() < 400_000_000_000, "{counter:?}: {}", guest.last_ns);
@@ -52,7 +55,7 @@ fn a_stream_for_each_purpose() {
         more
     };
     for guest in 0..50 {
-        let plan = |of| simulation(of, Corrector::Keeper, 7, 2.0).plan(guest);
+        let plan = |of| simulation(of, ScenarioCorrector::Keeper, 7, 2.0).plan(guest);
         let (before, mut after) = (plan(&scenario), plan(&more));
         after.retain(|event| event.kind != FaultKind::Steal);
         // What is too near to another thing that happens is left out.
@@ -64,7 +67,7 @@ fn a_stream_for_each_purpose() {
 #[test]
 fn the_keeper_puts_all_right_again() {
     for name in ["migration-night", "snapshot-farm", "compare-keepers", "leap-second"] {
-        let fleet = fleet(&built_in(name), Corrector::Keeper, 30);
+        let fleet = fleet(&built_in(name), ScenarioCorrector::Keeper, 30);
         assert_eq!(fleet.broken().count(), 0, "{name}: {:?}", fleet.broken().next());
         let off = fleet.guests.iter().filter(|guest| guest.last_ns.abs() > 20_000_000).count();
         assert!(off <= 2, "{name}: {off} of 30 are off at the end");
@@ -76,7 +79,7 @@ fn the_keeper_puts_all_right_again() {
 #[test]
 fn the_keeper_disciplines_by_servers() {
     for name in ["compare-keepers", "leap-second"] {
-        let fleet = fleet(&built_in(name), Corrector::Keeper, 30);
+        let fleet = fleet(&built_in(name), ScenarioCorrector::Keeper, 30);
         assert_eq!(fleet.broken().count(), 0, "{name}: {:?}", fleet.broken().next());
         let mut errors: Vec<u64> =
             fleet.guests.iter().map(|guest| guest.last_ns.unsigned_abs()).collect();
@@ -103,7 +106,7 @@ fn what_is_over_leaves_no_rate() {
             text += &format!("[[fault]]\nat_s = {at_s}\n{fault}\n");
         }
         let scenario: Scenario = toml::from_str(&text).unwrap();
-        let fleet = simulation(&scenario, Corrector::Keeper, 1, 0.3).guests(0..10, || true);
+        let fleet = simulation(&scenario, ScenarioCorrector::Keeper, 1, 0.3).guests(0..10, || true);
         assert_eq!(fleet.broken().count(), 0, "{:?}", fleet.broken().next());
         assert_eq!(fleet.counts.refusals, 0);
         for guest in &fleet.guests {
@@ -118,7 +121,7 @@ fn what_is_over_leaves_no_rate() {
 /// 22.5 ms a second, each 64 s.
 #[test]
 fn a_wrong_frequency_is_stepped_each_poll() {
-    let fleet = fleet(&built_in("wrong-frequency"), Corrector::Keeper, 10);
+    let fleet = fleet(&built_in("wrong-frequency"), ScenarioCorrector::Keeper, 10);
     assert_eq!(fleet.broken().count(), 0, "{:?}", fleet.broken().next());
     for guest in &fleet.guests {
         assert!(guest.worst_ns.abs() < 3_000_000_000, "{guest:?}");
@@ -133,7 +136,7 @@ fn a_wrong_frequency_is_stepped_each_poll() {
 /// each time.
 #[test]
 fn a_rate_that_is_wrong_after_a_move_is_told_once() {
-    let fleet = fleet(&built_in("cloud-a-to-b"), Corrector::Keeper, 40);
+    let fleet = fleet(&built_in("cloud-a-to-b"), ScenarioCorrector::Keeper, 40);
     let told: Vec<u64> = fleet.guests.iter().map(|guest| guest.counts.wrong_rates).collect();
     assert!(told.iter().filter(|times| **times == 1).count() >= 38, "{told:?}");
 }
@@ -145,7 +148,7 @@ fn a_bound_that_does_not_hold_is_found() {
     let mut scenario = built_in("leap-second");
     scenario.servers.truncate(1);
     scenario.servers[0].smears = true;
-    let fleet = fleet(&scenario, Corrector::Keeper, 3);
+    let fleet = fleet(&scenario, ScenarioCorrector::Keeper, 3);
     let promises: Vec<Promise> =
         fleet.broken().filter_map(|it| it.violation).map(|it| it.promise).collect();
     assert_eq!(promises.len(), 3);
@@ -161,7 +164,7 @@ fn a_server_that_smears_is_not_mixed_with_one_that_does_not() {
         let mut scenario = built_in("leap-second");
         scenario.servers.truncate(2);
         scenario.servers[smears].smears = true;
-        let fleet = fleet(&scenario, Corrector::Keeper, 3);
+        let fleet = fleet(&scenario, ScenarioCorrector::Keeper, 3);
         assert_eq!(fleet.broken().count(), 0, "{:?}", fleet.broken().next());
         for guest in &fleet.guests {
             // A second too much while 23:59:60 passes.
@@ -175,7 +178,7 @@ fn a_server_that_smears_is_not_mixed_with_one_that_does_not() {
 #[test]
 fn a_wrong_frequency_is_what_it_is() {
     let scenario = built_in("wrong-frequency");
-    let fleet = fleet(&scenario, Corrector::None, 5);
+    let fleet = fleet(&scenario, ScenarioCorrector::None, 5);
     for guest in &fleet.guests {
         let expected_ns = -82_800e9 * (1.0 - 1.0 / 1.02299);
         let off_ns = guest.last_ns as f64 - expected_ns;
@@ -190,10 +193,10 @@ fn a_regression_holds_what_the_tick_can() {
     let mut scenario = built_in("wrong-frequency");
     for factor in [1.022_99, 0.93] {
         scenario.faults[0].factor.0 = factor;
-        for guest in &fleet(&scenario, Corrector::Regression, 5).guests {
+        for guest in &fleet(&scenario, ScenarioCorrector::Regression, 5).guests {
             assert!(guest.last_ns.abs() < 15_000_000, "{factor}: {}", guest.last_ns);
         }
-        for guest in &fleet(&scenario, Corrector::Pll, 5).guests {
+        for guest in &fleet(&scenario, ScenarioCorrector::Pll, 5).guests {
             assert!(guest.worst_ns.abs() > 1_000_000_000, "{factor}: {}", guest.worst_ns);
         }
     }
@@ -234,7 +237,7 @@ fn each_fault_does_what_it_says() {
             let of = |it| simulation(&scenario, it, 7, 0.15).guests(0..2, || true);
             // An RTC has seconds; a crystal of 2 ppm makes 30 ms.
             let within_s = if kind == "wrong-rtc" { 1.1 } else { 0.1 };
-            for guest in &of(Corrector::None).guests {
+            for guest in &of(ScenarioCorrector::None).guests {
                 let wrong_s = guest.last_ns as f64 / 1e9 - off_s;
                 assert!(wrong_s.abs() < within_s, "{kind} {counter}: {guest:?}");
                 let most_s = off_s.abs() + within_s;
@@ -246,11 +249,13 @@ fn each_fault_does_what_it_says() {
                 "clock-set" => 7_100_000_000_000,
                 _ => 20_000_000,
             };
-            for guest in &of(Corrector::Keeper).guests {
+            for guest in &of(ScenarioCorrector::Keeper).guests {
                 assert!(guest.last_ns.abs() < held_ns, "{kind} {counter}: {guest:?}");
                 assert_eq!(guest.violation, None, "{kind} {counter}");
             }
-            for corrector in [Corrector::Pll, Corrector::Regression, Corrector::Beside] {
+            for corrector in
+                [ScenarioCorrector::Pll, ScenarioCorrector::Regression, ScenarioCorrector::Beside]
+            {
                 assert_eq!(of(corrector).broken().count(), 0, "{kind} {counter} {corrector:?}");
             }
         }
@@ -267,13 +272,15 @@ fn a_burst_of_steal_costs_ticks_and_widens_bounds() {
     )
     .unwrap();
     let of = |it| simulation(&scenario, it, 7, 0.15).guests(0..5, || true);
-    for guest in &of(Corrector::None).guests {
+    for guest in &of(ScenarioCorrector::None).guests {
         assert!((guest.last_ns + 15_000_000_000).abs() < 100_000_000, "{guest:?}");
     }
-    for corrector in [Corrector::Keeper, Corrector::Regression, Corrector::Beside] {
+    for corrector in
+        [ScenarioCorrector::Keeper, ScenarioCorrector::Regression, ScenarioCorrector::Beside]
+    {
         let fleet = of(corrector);
         assert_eq!(fleet.broken().count(), 0, "{corrector:?} {:?}", fleet.broken().next());
-        let right = |guest: &simulator::Outcome| guest.last_ns.abs() < 5_000_000;
+        let right = |guest: &simulator::SimulationOutcome| guest.last_ns.abs() < 5_000_000;
         assert!(fleet.guests.iter().all(right), "{corrector:?} {:?}", fleet.guests);
     }
 }
@@ -289,7 +296,7 @@ fn a_vmclock_page_is_enough() {
                 &format!("[[fault]]\nkind = '{kind}'\nper_day = 4.0\nlength_s = [0.1, 600.0]\n");
         }
         let scenario: Scenario = toml::from_str(&text).unwrap();
-        let fleet = simulation(&scenario, Corrector::Keeper, 7, 2.0).guests(0..10, || true);
+        let fleet = simulation(&scenario, ScenarioCorrector::Keeper, 7, 2.0).guests(0..10, || true);
         assert_eq!(fleet.broken().count(), 0, "{counter}: {:?}", fleet.broken().next());
         assert_eq!(fleet.counts.requests, 0);
         for guest in &fleet.guests {
@@ -308,7 +315,7 @@ fn a_twin_has_lived_the_same() {
          length_ns = 30000000000\n",
     )
     .unwrap();
-    for (corrector, off_s) in [(Corrector::None, -120.0), (Corrector::Pll, 0.0)] {
+    for (corrector, off_s) in [(ScenarioCorrector::None, -120.0), (ScenarioCorrector::Pll, 0.0)] {
         let guest = simulation(&scenario, corrector, 7, 0.15).guests(0..1, || true).guests[0];
         let last_s = guest.last_ns as f64 / 1e9;
         assert!((last_s - off_s).abs() < 0.1, "{corrector:?}: {last_s} beside {off_s}");
@@ -322,7 +329,7 @@ fn a_twin_has_lived_the_same() {
 fn a_failing_guest_shrinks_to_one_event_and_replays() {
     let mut scenario = built_in("compare-keepers");
     scenario.limits.error_s = Some(Seconds(100.0));
-    let simulation = simulation(&scenario, Corrector::Keeper, 7, 8.0);
+    let simulation = simulation(&scenario, ScenarioCorrector::Keeper, 7, 8.0);
     let fleet = simulation.guests(0..20, || true);
     let broken = fleet.broken().find(|it| simulation.plan(it.guest).len() > 8).unwrap();
     let promise = broken.violation.unwrap().promise;
@@ -335,7 +342,7 @@ fn a_failing_guest_shrinks_to_one_event_and_replays() {
     let read: Scenario = toml::from_str(&text).unwrap();
     assert_eq!(read, smaller);
     let span_ns = read.check(1, 8.0).unwrap();
-    let again = Simulation::new(&read, Corrector::Keeper, 7, span_ns);
+    let again = Simulation::new(&read, ScenarioCorrector::Keeper, 7, span_ns);
     let again = again.guests(broken.guest..broken.guest + 1, || true);
     assert_eq!(again.guests[0].violation.unwrap().promise, promise);
 }
@@ -362,7 +369,7 @@ fn what_cannot_be_is_refused_with_its_line() {
     let event =
         "name = 'x'\n[[event]]\nkind = 'server-lies'\nserver = 9\nat_ns = 5\nlength_ns = 1\n";
     let why = |text| toml::from_str::<Scenario>(text).unwrap().check(1, 1.0).unwrap_err();
-    assert_eq!(why(event), Impossible::NoServer(Table::Event, 0, 9));
+    assert_eq!(why(event), Impossible::NoServer(ScenarioTable::Event, 0, 9));
     assert_eq!(why("name = 'x'\n[[fault]]\nkind = 'pause'\n"), Impossible::Never(0));
     let scenario: Scenario = toml::from_str("name = 'x'").unwrap();
     for (guests, days) in [(0, 1.0), (1_000_000_000, 1.0), (10, 0.0), (10, f64::NAN), (10, 1e9)] {

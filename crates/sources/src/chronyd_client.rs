@@ -10,14 +10,14 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use wire::chronyd::{ReplyError, Request, Status, Tracking};
+use wire::chronyd::{ChronydRequest, ReplyError, ReplyStatus, Tracking};
 
 mod feed;
 mod socket;
 pub mod tracking;
 
 pub use feed::{Feed, FeedError};
-pub use socket::Address;
+pub use socket::ChronydAddress;
 use socket::Socket;
 
 /// A request takes no longer than this: chronyd replies in milliseconds, and a
@@ -36,7 +36,7 @@ const RESEND_AFTER: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChronydClient {
     /// Tried in this order until a chronyd replies.
-    addresses: Vec<Address>,
+    addresses: Vec<ChronydAddress>,
     timeout: Duration,
 }
 
@@ -47,36 +47,42 @@ pub struct ChronydError {
     /// The command.
     pub command: &'static str,
     /// Why.
-    pub cause: Cause,
+    pub cause: ChronydErrorCause,
 }
 
 /// Why a request had no effect.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Cause {
+pub enum ChronydErrorCause {
     /// No chronyd replies, or this user may not open its socket: what happened
     /// at each address.
     #[error("chronyd is unreachable: {}", listed(.0))]
-    Unreachable(Vec<(Address, io::Error)>),
+    Unreachable(Vec<(ChronydAddress, io::Error)>),
     /// chronyd at this address did not do it.
     #[error("chronyd at {0} refused: {1}")]
-    Refused(Address, ReplyError),
+    Refused(ChronydAddress, ReplyError),
 }
 
 impl ChronydError {
     /// Whether chronyd has no servers to measure again: it has reference clocks alone.
     pub fn has_no_servers(&self) -> bool {
-        matches!(self.cause, Cause::Refused(_, ReplyError::Refused(Status::NoSuchSource)))
+        matches!(
+            self.cause,
+            ChronydErrorCause::Refused(_, ReplyError::Refused(ReplyStatus::NoSuchSource))
+        )
     }
 
     /// Whether chronyd tried, and could not: it may not set the clock.
     pub fn has_failed(&self) -> bool {
-        matches!(self.cause, Cause::Refused(_, ReplyError::Refused(Status::Failed)))
+        matches!(
+            self.cause,
+            ChronydErrorCause::Refused(_, ReplyError::Refused(ReplyStatus::Failed))
+        )
     }
 }
 
-fn listed(attempts: &[(Address, io::Error)]) -> String {
-    let attempt = |(address, error): &(Address, io::Error)| format!("{address}: {error}");
+fn listed(attempts: &[(ChronydAddress, io::Error)]) -> String {
+    let attempt = |(address, error): &(ChronydAddress, io::Error)| format!("{address}: {error}");
     attempts.iter().map(attempt).collect::<Vec<_>>().join("; ")
 }
 
@@ -84,8 +90,8 @@ impl Default for ChronydClient {
     /// This machine's chronyd where `chronyc` looks for it: the Unix socket,
     /// then the UDP port of either loopback address.
     fn default() -> Self {
-        let udp = |ip| Address::Udp(SocketAddr::new(ip, 323));
-        let unix = Address::Unix("/run/chrony/chronyd.sock".into());
+        let udp = |ip| ChronydAddress::Udp(SocketAddr::new(ip, 323));
+        let unix = ChronydAddress::Unix("/run/chrony/chronyd.sock".into());
         let loopback = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()].map(udp);
         Self { addresses: [unix].into_iter().chain(loopback).collect(), timeout: TIMEOUT }
     }
@@ -93,13 +99,13 @@ impl Default for ChronydClient {
 
 impl ChronydClient {
     /// A client of the chronyd at this address.
-    pub fn at(address: Address) -> Self {
+    pub fn at_address(address: ChronydAddress) -> Self {
         Self { addresses: vec![address], timeout: TIMEOUT }
     }
 
     /// A client of the chronyd at this address, or of this machine's.
-    pub fn new(address: Option<Address>) -> Self {
-        address.map_or_else(Self::default, Self::at)
+    pub fn new(address: Option<ChronydAddress>) -> Self {
+        address.map_or_else(Self::default, Self::at_address)
     }
 
     /// Has chronyd correct at once, by a step, what it is still slewing: what
@@ -108,7 +114,7 @@ impl ChronydClient {
     /// # Errors
     /// It is unreachable, refuses, or cannot set the clock.
     pub fn makestep(&self) -> Result<(), ChronydError> {
-        self.command(Request::MakeStep)
+        self.command(ChronydRequest::MakeStep)
     }
 
     /// Has chronyd drop all its measurements: they mislead it after a
@@ -117,7 +123,7 @@ impl ChronydClient {
     /// # Errors
     /// It is unreachable, refuses, or does not know the command.
     pub fn reset_sources(&self) -> Result<(), ChronydError> {
-        self.command(Request::ResetSources)
+        self.command(ChronydRequest::ResetSources)
     }
 
     /// Has chronyd poll its servers until `good` measurements, `max` times at
@@ -126,7 +132,7 @@ impl ChronydClient {
     /// # Errors
     /// It is unreachable, refuses, or has no server.
     pub fn burst(&self, good: u8, max: u8) -> Result<(), ChronydError> {
-        self.command(Request::Burst { good, max })
+        self.command(ChronydRequest::Burst { good, max })
     }
 
     /// What it knows of the clock's error.
@@ -134,10 +140,10 @@ impl ChronydClient {
     /// # Errors
     /// It is unreachable, or refuses.
     pub fn tracking(&self) -> Result<Tracking, ChronydError> {
-        self.request(Request::Tracking, wire::chronyd::tracking)
+        self.request(ChronydRequest::Tracking, wire::chronyd::tracking)
     }
 
-    fn command(&self, request: Request) -> Result<(), ChronydError> {
+    fn command(&self, request: ChronydRequest) -> Result<(), ChronydError> {
         self.request(request, |reply, sequence| {
             wire::chronyd::acknowledgement(reply, request, sequence)
         })
@@ -145,20 +151,20 @@ impl ChronydClient {
 
     /// Over UDP each chronyd refuses what changes something: that would be told in the place
     /// of why its Unix socket cannot be reached.
-    fn addresses_for(&self, request: Request) -> impl Iterator<Item = &Address> {
-        let is_unix = |address: &&Address| matches!(address, Address::Unix(_));
+    fn addresses_for(&self, request: ChronydRequest) -> impl Iterator<Item = &ChronydAddress> {
+        let is_unix = |address: &&ChronydAddress| matches!(address, ChronydAddress::Unix(_));
         let only_unix =
-            request != Request::Tracking && self.addresses.iter().any(|it| is_unix(&it));
+            request != ChronydRequest::Tracking && self.addresses.iter().any(|it| is_unix(&it));
         self.addresses.iter().filter(move |address| !only_unix || is_unix(address))
     }
 
     fn request<T>(
         &self,
-        request: Request,
+        request: ChronydRequest,
         parse: impl Fn(&[u8], u32) -> Result<T, ReplyError>,
     ) -> Result<T, ChronydError> {
         let timeout = match request {
-            Request::Tracking => self.timeout.min(TRACKING_TIMEOUT),
+            ChronydRequest::Tracking => self.timeout.min(TRACKING_TIMEOUT),
             _ => self.timeout,
         };
         let (command, deadline) = (request.name(), Instant::now() + timeout);
@@ -170,20 +176,20 @@ impl ChronydClient {
             match exchange(address, request, (timeout, deadline), &parse) {
                 Ok(Ok(reply)) => return Ok(reply),
                 Ok(Err(error)) => {
-                    let cause = Cause::Refused(address.clone(), error);
+                    let cause = ChronydErrorCause::Refused(address.clone(), error);
                     return Err(ChronydError { command, cause });
                 }
                 Err(error) => attempts.push((address.clone(), error)),
             }
         }
-        Err(ChronydError { command, cause: Cause::Unreachable(attempts) })
+        Err(ChronydError { command, cause: ChronydErrorCause::Unreachable(attempts) })
     }
 }
 
 /// One address's reply, or that there is none.
 fn exchange<T>(
-    address: &Address,
-    request: Request,
+    address: &ChronydAddress,
+    request: ChronydRequest,
     (timeout, deadline): (Duration, Instant),
     parse: impl Fn(&[u8], u32) -> Result<T, ReplyError>,
 ) -> io::Result<Result<T, ReplyError>> {

@@ -32,12 +32,12 @@ mod told;
 mod vsock;
 
 use awaited::Awaited;
-pub use channel::Channel;
+pub use channel::HostChannel;
 use local::LocalSocket;
-pub use message::{Malformed, Message};
+pub use message::{HostMessage, MalformedMessage};
 use port::Port;
 pub use told::Rejected;
-use told::Told;
+use told::ReportedTime;
 use vsock::Vsock;
 pub use wire::hosttime::{EARLIEST_NS, VSOCK_PORT};
 
@@ -51,10 +51,10 @@ const NOTICE: Duration = Duration::from_secs(25 * 3600);
 
 /// Listens to the host.
 #[derive(Debug)]
-pub struct Host {
+pub struct HostSource {
     /// What it is called: its channels.
     name: String,
-    told: Told,
+    told: ReportedTime,
     local: Option<LocalSocket>,
     vsock: Option<Vsock>,
     port: Option<Port>,
@@ -65,18 +65,18 @@ pub struct Host {
     any: OwnedFd,
 }
 
-impl Host {
+impl HostSource {
     /// Listens on these channels, one of a kind. What another process has, which any user
-    /// may have taken first, is [awaited](Host::awaited).
+    /// may have taken first, is [awaited](HostSource::awaited).
     ///
     /// # Errors
     /// The channel that cannot be opened, and why.
-    pub fn open(channels: &[Channel]) -> Result<Self, (Channel, io::Error)> {
+    pub fn open(channels: &[HostChannel]) -> Result<Self, (HostChannel, io::Error)> {
         let any = epoll::create(epoll::CreateFlags::CLOEXEC);
-        let any = any.map_err(|why| (Channel::None, why.into()))?;
+        let any = any.map_err(|why| (HostChannel::None, why.into()))?;
         let mut host = Self {
             name: String::new(),
-            told: Told::default(),
+            told: ReportedTime::default(),
             local: None,
             vsock: None,
             port: None,
@@ -92,7 +92,7 @@ impl Host {
                 }
                 Err(why) => return Err((channel.clone(), why)),
             }
-            if *channel != Channel::None {
+            if *channel != HostChannel::None {
                 let comma = if host.name.is_empty() { "" } else { "," };
                 host.name.push_str(&format!("{comma}{channel}"));
             }
@@ -100,19 +100,19 @@ impl Host {
         Ok(host)
     }
 
-    fn add(&mut self, channel: &Channel) -> io::Result<()> {
+    fn add(&mut self, channel: &HostChannel) -> io::Result<()> {
         let level = epoll::EventFlags::IN;
         match channel {
-            Channel::None => {}
-            Channel::Socket(path) => {
+            HostChannel::None => {}
+            HostChannel::Socket(path) => {
                 let local = self.local.insert(LocalSocket::bind(path)?);
                 watch(&self.any, local.as_fd(), level)?;
             }
-            Channel::Vsock(port) => {
+            HostChannel::Vsock(port) => {
                 let vsock = self.vsock.insert(Vsock::listen(*port)?);
                 watch(&self.any, vsock.as_fd(), level)?;
             }
-            Channel::Port(path) => {
+            HostChannel::Port(path) => {
                 let port = self.port.insert(Port::open(path)?);
                 // A host that has gone is reported as long as it has.
                 watch(&self.any, port.as_fd(), level | epoll::EventFlags::ET)?;
@@ -123,7 +123,7 @@ impl Host {
 
     /// The channels that another process has, and what is told of it: each is tried again
     /// every 10 s, as the others are read.
-    pub fn awaited(&self) -> impl Iterator<Item = (&Channel, &str)> {
+    pub fn awaited(&self) -> impl Iterator<Item = (&HostChannel, &str)> {
         self.awaited.iter().map(|one| (&one.channel, one.why.as_str()))
     }
 
@@ -213,10 +213,10 @@ impl Host {
         })
     }
 
-    /// The host's time now, by [`Host::offset`], between two stamps.
+    /// The host's time now, by [`HostSource::offset`], between two stamps.
     ///
     /// # Errors
-    /// As [`Host::offset`], or its time is before 1970.
+    /// As [`HostSource::offset`], or its time is before 1970.
     pub fn read<S>(&mut self, stamp: impl Fn() -> S) -> Result<TimeReading<S>, SourceError> {
         let OffsetBound { offset_ns, bound_ns, .. } = self.offset()?;
         let before = stamp();
@@ -235,7 +235,7 @@ fn watch(any: &OwnedFd, fd: BorrowedFd<'_>, flags: epoll::EventFlags) -> io::Res
     Ok(epoll::add(any, fd, epoll::EventData::new_u64(0), flags)?)
 }
 
-impl AsFd for Host {
+impl AsFd for HostSource {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.any.as_fd()
     }

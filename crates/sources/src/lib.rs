@@ -11,11 +11,11 @@ pub mod unique;
 mod vmclock;
 
 pub use error::SourceError;
-pub use host::Host;
-pub use ntp::{NtpError, NtpServer, NtpSource};
+pub use host::HostSource;
+pub use ntp::{NtpError, NtpPeer, NtpSource};
 pub use phc::PhcSource;
-pub use rtc::Rtc;
-pub use source::{Source, SourceStatus, now};
+pub use rtc::RtcSource;
+pub use source::{ReadStatus, Source, now};
 pub use vmclock::{VmClockError, VmClockSource};
 
 /// The reason behind an error of the system in reading `what`.

@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use units::{OffsetBound, TimeReading};
 
 use crate::SourceError;
-use crate::source::{SourceStatus, now, offset};
+use crate::source::{ReadStatus, now, offset};
 use kiss::Kiss;
 use lookup::{Lookup, Resolve};
 
 pub use error::NtpError;
-pub use server::{NtpServer, Reply, ServerState};
+pub use server::{NtpPeer, ServerReply, ServerState};
 pub use transport::Wire;
 
 /// After so many failures in a row a server is looked up again: its name may
@@ -35,8 +35,8 @@ const SERVERS_PART: u32 = 10;
 pub struct NtpSource {
     name: String,
     timeout: Duration,
-    mode: Mode,
-    server: Option<NtpServer>,
+    mode: NtpMode,
+    server: Option<NtpPeer>,
     lookup: Option<Lookup>,
     /// Since the last reply or the last lookup.
     failures: u32,
@@ -46,7 +46,7 @@ pub struct NtpSource {
 
 /// What is left to the caller.
 #[derive(Debug, Clone, Copy)]
-enum Mode {
+enum NtpMode {
     /// Nothing: names are looked up, a kiss-o'-death is obeyed.
     Followed(Resolve),
     /// One address for good, queried whenever the caller does.
@@ -54,26 +54,26 @@ enum Mode {
 }
 
 impl NtpSource {
-    /// The server `name`, as [`NtpServer::find`] takes it, looked up when it is
+    /// The server `name`, as [`NtpPeer::find`] takes it, looked up when it is
     /// first queried: the network may come later. The resolver and the server
     /// together are waited for no longer than `timeout`. A kiss-o'-death is
     /// obeyed: until it is over, it is the reply.
     pub fn named(name: &str, timeout: Duration) -> Self {
-        Self::resolved_by(NtpServer::find, name, timeout)
+        Self::resolved_by(NtpPeer::find, name, timeout)
     }
 
     /// This server at its address, for good: of two servers of one name the
     /// clocks differ. The caller paces its queries and obeys a kiss-o'-death.
-    pub fn fixed(server: NtpServer) -> Self {
+    pub fn fixed(server: NtpPeer) -> Self {
         let (name, timeout) = (server.name().to_owned(), server.timeout());
-        Self { server: Some(server), ..Self::new(Mode::Fixed, name, timeout) }
+        Self { server: Some(server), ..Self::new(NtpMode::Fixed, name, timeout) }
     }
 
     fn resolved_by(resolve: Resolve, name: &str, timeout: Duration) -> Self {
-        Self::new(Mode::Followed(resolve), name.to_owned(), timeout)
+        Self::new(NtpMode::Followed(resolve), name.to_owned(), timeout)
     }
 
-    fn new(mode: Mode, name: String, timeout: Duration) -> Self {
+    fn new(mode: NtpMode, name: String, timeout: Duration) -> Self {
         let (server, lookup, kiss, state) = (None, None, None, None);
         Self { name, timeout, mode, server, lookup, failures: 0, kiss, state }
     }
@@ -85,16 +85,16 @@ impl NtpSource {
 
     /// Its address; none before it was looked up.
     pub fn address(&self) -> Option<SocketAddr> {
-        self.server.as_ref().map(NtpServer::address)
+        self.server.as_ref().map(NtpPeer::address)
     }
 
     /// What it stated about itself in its last reply.
-    pub fn status(&self) -> SourceStatus {
-        SourceStatus {
+    pub fn status(&self) -> ReadStatus {
+        ReadStatus {
             stratum: self.state.map(|state| state.stratum),
             root_distance_ns: self.state.map(|state| state.root_distance_ns),
             leap: self.state.map(|state| state.leap),
-            ..SourceStatus::default()
+            ..ReadStatus::default()
         }
     }
 
@@ -161,8 +161,8 @@ impl NtpSource {
         let waited = if is_any_found { Duration::ZERO } else { begun.elapsed() };
         let queried = servers.iter().zip(&found).filter(|(_, found)| found.is_ok());
         let queried: Vec<_> = queried.filter_map(|(one, _)| one.server_after(waited)).collect();
-        let queried: Vec<&NtpServer> = queried.iter().collect();
-        let mut replies = NtpServer::query_all(&queried, stamp).into_iter();
+        let queried: Vec<&NtpPeer> = queried.iter().collect();
+        let mut replies = NtpPeer::query_all(&queried, stamp).into_iter();
         let reading = |(server, found): (&mut &mut Self, Result<(), NtpError>)| {
             found?;
             let reply = replies.next().unwrap_or_else(|| Err(server.unresolved()));
@@ -175,11 +175,14 @@ impl NtpSource {
         self.failures = if is_success { 0 } else { self.failures.saturating_add(1) };
     }
 
-    fn take<S>(&mut self, reply: Result<Reply<S>, NtpError>) -> Result<TimeReading<S>, NtpError> {
-        if let Mode::Followed(_) = self.mode {
+    fn take<S>(
+        &mut self,
+        reply: Result<ServerReply<S>, NtpError>,
+    ) -> Result<TimeReading<S>, NtpError> {
+        if let NtpMode::Followed(_) = self.mode {
             self.kiss = reply.as_ref().err().and_then(Kiss::from_reply);
         }
-        let Reply { reading, state } = reply.inspect_err(|_| self.count(false))?;
+        let ServerReply { reading, state } = reply.inspect_err(|_| self.count(false))?;
         self.state = Some(state);
         Ok(reading)
     }
@@ -194,7 +197,7 @@ impl NtpSource {
     }
 
     /// The server, with what is left of the timeout.
-    fn server_after(&self, waited: Duration) -> Option<NtpServer> {
+    fn server_after(&self, waited: Duration) -> Option<NtpPeer> {
         let left = self.timeout.saturating_sub(waited).max(self.servers_part());
         Some(self.server.as_ref()?.with_timeout(left))
     }
@@ -206,8 +209,8 @@ impl NtpSource {
     /// Whether its address is known at that time; nothing while the resolver
     /// has not replied.
     fn resolve_by(&mut self, until: Instant) -> Option<Result<(), NtpError>> {
-        let Mode::Followed(resolve) = self.mode else { return Some(Ok(())) };
-        let is_stale = self.failures >= FAILURES && NtpServer::address_in(&self.name).is_none();
+        let NtpMode::Followed(resolve) = self.mode else { return Some(Ok(())) };
+        let is_stale = self.failures >= FAILURES && NtpPeer::address_in(&self.name).is_none();
         if self.server.is_none() || is_stale {
             let left = until.saturating_duration_since(Instant::now());
             // There is no wait while there is an address to query.
@@ -224,7 +227,7 @@ impl NtpSource {
     }
 
     /// This is its address now.
-    fn replace(&mut self, server: NtpServer) {
+    fn replace(&mut self, server: NtpPeer) {
         if self.server.as_ref().is_some_and(|known| known.address() != server.address()) {
             // It came from another server.
             self.kiss = None;
@@ -238,8 +241,8 @@ impl NtpSource {
     }
 
     /// The resolver's result, where it comes within `wait`; else it goes on.
-    fn look_up(&mut self, resolve: Resolve, wait: Duration) -> Option<Result<NtpServer, NtpError>> {
-        if NtpServer::address_in(&self.name).is_some() {
+    fn look_up(&mut self, resolve: Resolve, wait: Duration) -> Option<Result<NtpPeer, NtpError>> {
+        if NtpPeer::address_in(&self.name).is_some() {
             return Some(resolve(&self.name, self.timeout));
         }
         let pending = match self.lookup.take() {

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 
 use facts::hardware::PhcDriver;
 use facts::{Fact, Unknown};
-use linux::phc::{Phc, PhcReading};
+use linux::phc::{PhcDevice, PhcReading};
 use units::{Interval, OffsetBound, TimeReading};
 
-use crate::source::{SourceStatus, now, offset};
+use crate::source::{ReadStatus, now, offset};
 use crate::{SourceError, VmClockSource};
 
 pub use scale::{Apparent, PhcScale, Smear, UnknownScale, kernels_tai_s};
@@ -31,9 +31,9 @@ const CLASS: &str = "/sys/class/ptp";
 pub struct PhcSource {
     name: String,
     clock_name: String,
-    phc: Phc,
+    phc: PhcDevice,
     scale: PhcScale,
-    ahead: Ahead,
+    ahead: PhcLead,
     /// What a VMClock's device counts, found by its page or by a clock that was right: by
     /// one that was paused for 37 s UTC looks like TAI.
     found: Cell<Option<Apparent>>,
@@ -45,7 +45,7 @@ pub struct PhcSource {
 
 /// How far the device is ahead of UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ahead {
+enum PhcLead {
     /// By its scale, as the kernel knows TAI at each reading.
     ByScale,
     /// By so many seconds; none: not known, and nothing is subtracted.
@@ -58,8 +58,8 @@ impl PhcSource {
     pub fn open(path: &Path, scale: PhcScale) -> Fact<Self> {
         let name = path.display().to_string();
         let clock_name = clock_name(Path::new(CLASS), path).unwrap_or_default();
-        let phc = Phc::open(path).map_err(|error| crate::unknown(&name, &error));
-        let ahead = Ahead::ByScale;
+        let phc = PhcDevice::open(path).map_err(|error| crate::unknown(&name, &error));
+        let ahead = PhcLead::ByScale;
         Fact::from(phc).map(|phc| Self {
             name,
             clock_name,
@@ -75,7 +75,7 @@ impl PhcSource {
     /// The same, ahead of UTC by `ahead_s` from now on; by none, its time is
     /// taken as it is, whatever it counts.
     pub fn fixed(self, ahead_s: Option<i32>) -> Self {
-        Self { ahead: Ahead::Fixed(ahead_s), ..self }
+        Self { ahead: PhcLead::Fixed(ahead_s), ..self }
     }
 
     /// Its path.
@@ -94,8 +94,8 @@ impl PhcSource {
     }
 
     /// How it is compared, and what it is ahead of UTC.
-    pub fn status(&self) -> SourceStatus {
-        SourceStatus {
+    pub fn status(&self) -> ReadStatus {
+        ReadStatus {
             method: Some(self.phc.method().name().to_owned()),
             driver: Some(self.clock_name.clone()).filter(|name| !name.is_empty()),
             leap_smear: self.smear().map(|smear| match smear {
@@ -103,10 +103,10 @@ impl PhcSource {
                 Smear::Possible => "possible".to_owned(),
             }),
             ahead_of_utc_s: match self.ahead {
-                Ahead::ByScale => self.ahead_of_utc_s().ok(),
-                Ahead::Fixed(ahead_s) => ahead_s,
+                PhcLead::ByScale => self.ahead_of_utc_s().ok(),
+                PhcLead::Fixed(ahead_s) => ahead_s,
             },
-            ..SourceStatus::default()
+            ..ReadStatus::default()
         }
     }
 
@@ -175,7 +175,7 @@ impl PhcSource {
                     return Err(UnknownScale::AtNeither);
                 };
                 let pages_ns = page.map_or(0, |page| page.offset_ns);
-                Apparent::of(device_ns.saturating_sub(pages_ns), &tai_s)
+                Apparent::from_lead(device_ns.saturating_sub(pages_ns), &tai_s)
             }
         };
         if page.is_some() && matches!(counts, Apparent::Utc | Apparent::Tai) {
@@ -195,7 +195,7 @@ impl PhcSource {
     /// It cannot be read.
     pub fn apparent(&self) -> Result<(i64, Apparent), SourceError> {
         let OffsetBound { offset_ns, .. } = offset(self.read_minus(0, now)?, || self.name.clone())?;
-        Ok((offset_ns, Apparent::of(offset_ns, &kernels_tai_s())))
+        Ok((offset_ns, Apparent::from_lead(offset_ns, &kernels_tai_s())))
     }
 
     /// Its time between two stamps.
@@ -204,8 +204,8 @@ impl PhcSource {
     /// It cannot be read, or it is not known what it counts.
     pub fn read<S>(&self, stamp: impl Fn() -> S) -> Result<TimeReading<S>, SourceError> {
         let ahead_s = match self.ahead {
-            Ahead::Fixed(ahead_s) => ahead_s.unwrap_or(0),
-            Ahead::ByScale => self.ahead_of_utc_s().map_err(|why| SourceError::Scale {
+            PhcLead::Fixed(ahead_s) => ahead_s.unwrap_or(0),
+            PhcLead::ByScale => self.ahead_of_utc_s().map_err(|why| SourceError::Scale {
                 device: self.name.clone(),
                 clock_name: self.clock_name.clone(),
                 why,
@@ -244,7 +244,7 @@ impl PhcSource {
 /// # Errors
 /// It cannot be read.
 pub fn device_reader(path: &Path) -> Result<impl Fn() -> Option<(u64, u64)> + use<>, Unknown> {
-    let phc = Phc::open(path);
+    let phc = PhcDevice::open(path);
     let phc = phc.map_err(|error| crate::unknown(&path.display().to_string(), &error))?;
     Ok(move || Some(phc.read().ok()?.device_ns))
 }

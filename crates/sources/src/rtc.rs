@@ -10,18 +10,18 @@ use units::{Interval, TimeReading};
 
 use crate::SourceError;
 
-pub use edge::{Edge, Seconds, next_edge};
+pub use edge::{RtcEdge, Seconds, next_edge};
 
 /// Where the kernel lists them.
 const CLASS: &str = "/sys/class/rtc";
 
 /// A real-time clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rtc {
+pub struct RtcSource {
     path: PathBuf,
 }
 
-impl Rtc {
+impl RtcSource {
     /// `rtc0`, whatever it keeps: UTC, local time or a date years off.
     ///
     /// # Errors
@@ -60,13 +60,13 @@ impl Rtc {
 }
 
 /// Timed by CLOCK_MONOTONIC_RAW.
-impl Seconds for Rtc {
+impl Seconds for RtcSource {
     fn seconds(&self) -> Option<u64> {
-        Rtc::seconds(self).ok()
+        RtcSource::seconds(self).ok()
     }
 
     fn now_ns(&self) -> u64 {
-        linux::clock::Clock::MonotonicRaw.read_ns().unwrap_or_default()
+        linux::clock::LinuxClock::MonotonicRaw.read_ns().unwrap_or_default()
     }
 
     fn wait(&self, ns: u64) {
@@ -91,12 +91,12 @@ mod tests {
     #[test]
     fn seconds_are_read_and_nonsense_is_not() {
         let class = tempfile::tempdir().unwrap();
-        assert!(Rtc::below(class.path(), "rtc0").unknown().is_some());
+        assert!(RtcSource::below(class.path(), "rtc0").unknown().is_some());
         std::fs::create_dir(class.path().join("rtc0")).unwrap();
         let file = class.path().join("rtc0/since_epoch");
         std::fs::write(&file, "1795000000\n").unwrap();
-        let rtc = Rtc::below(class.path(), "rtc0");
-        let rtc = rtc.known().unwrap();
+        let rtc = RtcSource::below(class.path(), "rtc0");
+        let rtc = rtc.value().unwrap();
         assert_eq!(rtc.read_s(), Fact::Known(1_795_000_000));
         std::fs::write(&file, "-1\n").unwrap();
         assert!(matches!(rtc.read_s(), Fact::Unknown(Unknown::Malformed { .. })));

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use units::{ClockPair, OffsetBound, TimeReading};
 
-use crate::{Host, NtpSource, PhcSource, Rtc, SourceError, VmClockSource};
+use crate::{HostSource, NtpSource, PhcSource, RtcSource, SourceError, VmClockSource};
 
 /// Where UTC is read from.
 #[derive(Debug)]
@@ -22,14 +22,14 @@ pub enum Source {
     /// An NTP server.
     Ntp(NtpSource),
     /// What the host tells, on its channels.
-    Host(Box<Host>),
+    Host(Box<HostSource>),
     /// The real-time clock.
-    Rtc(Rtc),
+    Rtc(RtcSource),
 }
 
 /// What a source states about itself; each kind has a few of these.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct SourceStatus {
+pub struct ReadStatus {
     /// An NTP server's stratum.
     pub stratum: Option<u8>,
     /// An NTP server's root distance, or a VMClock page's maximum error, ns.
@@ -82,12 +82,12 @@ impl Source {
     }
 
     /// What it stated about itself when it was read last.
-    pub fn status(&self) -> SourceStatus {
+    pub fn status(&self) -> ReadStatus {
         match self {
             Self::VmClock(source) => source.status(),
             Self::Phc(source) => source.status(),
             Self::Ntp(source) => source.status(),
-            Self::Host(_) | Self::Rtc(_) => SourceStatus::default(),
+            Self::Host(_) | Self::Rtc(_) => ReadStatus::default(),
         }
     }
 

@@ -11,7 +11,7 @@ use pvclock::vmclock::{NoUtc, Utc, VmClockInfo};
 use units::{Interval, OffsetBound, TimeReading};
 
 use crate::SourceError;
-use crate::source::{SourceStatus, now, offset};
+use crate::source::{ReadStatus, now, offset};
 
 /// Tries to find the page unchanged around a reading: a host writes it once a
 /// second or less, and a reading takes microseconds.
@@ -113,9 +113,9 @@ impl VmClockSource {
     }
 
     /// The maximum error that the page stated last.
-    pub fn status(&self) -> SourceStatus {
+    pub fn status(&self) -> ReadStatus {
         let (root_distance_ns, leap) = (self.max_error_ns, self.leap);
-        SourceStatus { root_distance_ns, leap, ..SourceStatus::default() }
+        ReadStatus { root_distance_ns, leap, ..ReadStatus::default() }
     }
 
     /// Whether systems nearby smear leap seconds, as the page stated last

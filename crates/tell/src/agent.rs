@@ -8,9 +8,9 @@ use linux::clock::pair;
 use serde_json::{Value, json};
 use units::OffsetBound;
 
-use crate::connection::Connection;
+use crate::connection::GuestConnection;
 use crate::host::HostState;
-use crate::told::{Failure, Told, offset};
+use crate::told::{TellFailure, TellOutcome, offset};
 
 /// The longest reply that is read.
 pub const MAX_REPLY_BYTES: usize = 4096;
@@ -20,15 +20,18 @@ pub const MAX_REPLY_BYTES: usize = 4096;
 const DELIMITER: u8 = 0xff;
 
 /// Sets the guest's clock to this host's, if it is off.
-pub(crate) fn set_time(connection: &mut Connection, host: HostState) -> Result<Told, Failure> {
+pub(crate) fn set_time(
+    connection: &mut GuestConnection,
+    host: HostState,
+) -> Result<TellOutcome, TellFailure> {
     synchronise(connection)?;
     let before = ask_time(connection)?;
     let doubt_ns = before.bound_ns.saturating_add(host.bound_ns());
     if before.offset_ns.unsigned_abs() <= doubt_ns {
-        return Ok(Told { before, after: None, answers: 0 });
+        return Ok(TellOutcome { before, after: None, answers: 0 });
     }
     // By when it sets the clock, as long will have passed as asking took one way.
-    let now_ns = pair().map_err(Failure::Broken)?.realtime_ns;
+    let now_ns = pair().map_err(TellFailure::Broken)?.realtime_ns;
     let time_ns = now_ns.saturating_add(before.bound_ns);
     let time = json!({ "execute": "guest-set-time", "arguments": { "time": time_ns } });
     let set = call(connection, &time);
@@ -37,24 +40,24 @@ pub(crate) fn set_time(connection: &mut Connection, host: HostState) -> Result<T
     match set {
         // It sets the clock first, and then fails to write the RTC
         // (qmp_guest_set_time, qga/commands-posix.c).
-        Err(Failure::Refused(_)) if is_set => {}
+        Err(TellFailure::Refused(_)) if is_set => {}
         set => _ = set?,
     }
-    Ok(Told { before, after: Some(after), answers: 1 })
+    Ok(TellOutcome { before, after: Some(after), answers: 1 })
 }
 
-fn ask_time(connection: &mut Connection) -> Result<OffsetBound, Failure> {
-    let from_ns = pair().map_err(Failure::Broken)?.realtime_ns;
+fn ask_time(connection: &mut GuestConnection) -> Result<OffsetBound, TellFailure> {
+    let from_ns = pair().map_err(TellFailure::Broken)?.realtime_ns;
     let reply = call(connection, &json!({ "execute": "guest-get-time" }))?;
     let read_ns = reply.as_u64().ok_or_else(|| {
-        Failure::Nonsense(format!("the agent's time is {reply}, not ns since 1970"))
+        TellFailure::Nonsense(format!("the agent's time is {reply}, not ns since 1970"))
     })?;
     offset(read_ns, from_ns)
 }
 
 /// Drops what an earlier client left in the channel, and what comes until the reply.
-fn synchronise(connection: &mut Connection) -> Result<(), Failure> {
-    let id = pair().map_err(Failure::Broken)?.monotonic_ns & 0x7fff_ffff;
+fn synchronise(connection: &mut GuestConnection) -> Result<(), TellFailure> {
+    let id = pair().map_err(TellFailure::Broken)?.monotonic_ns & 0x7fff_ffff;
     let sync = json!({ "execute": "guest-sync-delimited", "arguments": { "id": id } });
     connection.send(&[DELIMITER])?;
     connection.send(format!("{sync}\n").as_bytes())?;
@@ -67,18 +70,18 @@ fn synchronise(connection: &mut Connection) -> Result<(), Failure> {
         }
         dropped += 1;
         if dropped > MAX_REPLY_BYTES {
-            return Err(Failure::Nonsense("the agent's replies have no end".to_owned()));
+            return Err(TellFailure::Nonsense("the agent's replies have no end".to_owned()));
         }
     }
 }
 
-fn call(connection: &mut Connection, command: &Value) -> Result<Value, Failure> {
+fn call(connection: &mut GuestConnection, command: &Value) -> Result<Value, TellFailure> {
     connection.send(format!("{command}\n").as_bytes())?;
     returned(&line(connection)?)
 }
 
 /// The next line.
-fn line(connection: &mut Connection) -> Result<Vec<u8>, Failure> {
+fn line(connection: &mut GuestConnection) -> Result<Vec<u8>, TellFailure> {
     let mut line = Vec::new();
     let mut byte = [0];
     while line.len() <= MAX_REPLY_BYTES {
@@ -88,18 +91,19 @@ fn line(connection: &mut Connection) -> Result<Vec<u8>, Failure> {
         }
         line.push(byte[0]);
     }
-    Err(Failure::Nonsense(format!("the agent's reply is longer than {MAX_REPLY_BYTES} bytes")))
+    Err(TellFailure::Nonsense(format!("the agent's reply is longer than {MAX_REPLY_BYTES} bytes")))
 }
 
 /// What a reply returns.
-fn returned(line: &[u8]) -> Result<Value, Failure> {
-    let reply: Value = serde_json::from_slice(line)
-        .map_err(|error| Failure::Nonsense(format!("the agent's reply is not JSON: {error}")))?;
+fn returned(line: &[u8]) -> Result<Value, TellFailure> {
+    let reply: Value = serde_json::from_slice(line).map_err(|error| {
+        TellFailure::Nonsense(format!("the agent's reply is not JSON: {error}"))
+    })?;
     if let Some(error) = reply.get("error") {
         let why = error.get("desc").and_then(Value::as_str).unwrap_or("it does not say why");
-        return Err(Failure::Refused(why.chars().take(200).collect()));
+        return Err(TellFailure::Refused(why.chars().take(200).collect()));
     }
     reply.get("return").cloned().ok_or_else(|| {
-        Failure::Nonsense("the agent's reply has neither \"return\" nor \"error\"".to_owned())
+        TellFailure::Nonsense("the agent's reply has neither \"return\" nor \"error\"".to_owned())
     })
 }

@@ -12,11 +12,11 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_error};
 use rustix::net::{SendFlags, SocketAddrUnix};
 
 use crate::address::Address;
-use crate::told::Failure;
+use crate::told::TellFailure;
 
 /// An open stream, and when all must be over.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct GuestConnection {
     fd: OwnedFd,
     limit: Duration,
     deadline: Instant,
@@ -28,9 +28,9 @@ const MAX_GREETING_BYTES: usize = 32;
 /// Neither the clock nor a socket counts for ever.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
-impl Connection {
+impl GuestConnection {
     /// Connects; all that follows has to be done within `limit` from now on.
-    pub(crate) fn open(guest: &Address, limit: Duration) -> Result<Self, Failure> {
+    pub(crate) fn open(guest: &Address, limit: Duration) -> Result<Self, TellFailure> {
         let limit = limit.min(LONGEST);
         let deadline = Instant::now() + limit;
         let family = match guest {
@@ -38,14 +38,14 @@ impl Connection {
             _ => AddressFamily::Unix,
         };
         let fd = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None);
-        let fd = fd.map_err(|why| Failure::Unreachable(why.into()))?;
+        let fd = fd.map_err(|why| TellFailure::Unreachable(why.into()))?;
         let mut connection = Self { fd, limit, deadline };
         connection.connect(guest).map_err(|why| match why {
-            Errno::AGAIN => Failure::Unreachable(io::Error::new(
+            Errno::AGAIN => TellFailure::Unreachable(io::Error::new(
                 io::ErrorKind::TimedOut,
                 format!("not within {:.1} s", limit.as_secs_f64()),
             )),
-            why => Failure::Unreachable(why.into()),
+            why => TellFailure::Unreachable(why.into()),
         })?;
         if let Address::Unix { port, .. } = guest {
             connection.greet(*port)?;
@@ -101,14 +101,14 @@ impl Connection {
 
     /// What Firecracker and cloud-hypervisor ask for before they connect to the
     /// guest (docs/vsock.md of Firecracker: host-initiated connections).
-    fn greet(&mut self, port: u32) -> Result<(), Failure> {
+    fn greet(&mut self, port: u32) -> Result<(), TellFailure> {
         self.send(format!("CONNECT {port}\n").as_bytes())?;
         let mut line = Vec::new();
         let mut byte = [0];
         while !line.ends_with(b"\n") {
             self.receive(&mut byte, "reply to CONNECT").map_err(|why| match why {
                 // The VMM closes then, some with what we sent unread.
-                Failure::Broken(_) => Failure::Unreachable(io::Error::other(format!(
+                TellFailure::Broken(_) => TellFailure::Unreachable(io::Error::other(format!(
                     "nobody in the guest listens on port {port}"
                 ))),
                 why => why,
@@ -122,21 +122,21 @@ impl Connection {
             return Ok(());
         }
         let line = String::from_utf8_lossy(&line);
-        Err(Failure::Nonsense(format!("CONNECT {port}: unexpected reply {line:?}")))
+        Err(TellFailure::Nonsense(format!("CONNECT {port}: unexpected reply {line:?}")))
     }
 
     /// The time that is left, if any is.
-    fn remaining(&self, what: &'static str) -> Result<Duration, Failure> {
+    fn remaining(&self, what: &'static str) -> Result<Duration, TellFailure> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         // No timeout is what zero means to the system.
         if left < Duration::from_micros(1) {
-            return Err(Failure::Silent { what, limit: self.limit });
+            return Err(TellFailure::Silent { what, limit: self.limit });
         }
         Ok(left)
     }
 
     /// Sends all of it.
-    pub(crate) fn send(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn send(&mut self, mut bytes: &[u8]) -> Result<(), TellFailure> {
         let what = "room for a frame: the guest does not read";
         while !bytes.is_empty() {
             let left = self.remaining(what)?;
@@ -145,7 +145,7 @@ impl Connection {
             match sent {
                 Ok(sent) => bytes = &bytes[sent..],
                 Err(Errno::INTR | Errno::AGAIN) => {}
-                Err(why) => return Err(Failure::Broken(why.into())),
+                Err(why) => return Err(TellFailure::Broken(why.into())),
             }
         }
         Ok(())
@@ -156,16 +156,16 @@ impl Connection {
         &mut self,
         bytes: &mut [u8],
         what: &'static str,
-    ) -> Result<usize, Failure> {
+    ) -> Result<usize, TellFailure> {
         loop {
             let left = self.remaining(what)?;
             let received = set_socket_timeout(&self.fd, Timeout::Recv, Some(left))
                 .and_then(|()| rustix::io::read(&self.fd, &mut *bytes));
             match received {
-                Ok(0) => return Err(Failure::Broken(io::ErrorKind::UnexpectedEof.into())),
+                Ok(0) => return Err(TellFailure::Broken(io::ErrorKind::UnexpectedEof.into())),
                 Ok(length) => return Ok(length),
                 Err(Errno::INTR | Errno::AGAIN) => {}
-                Err(why) => return Err(Failure::Broken(why.into())),
+                Err(why) => return Err(TellFailure::Broken(why.into())),
             }
         }
     }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use linux::clock::pair;
 use units::OffsetBound;
-use wire::hosttime::{Answer, Frame, Incoming, ROUNDS, Reason};
+use wire::hosttime::{HostTimeFrame, Incoming, ROUNDS, Reason, TimeAnswer};
 
-use crate::connection::Connection;
+use crate::connection::GuestConnection;
 use crate::host::HostState;
-use crate::told::{Failure, Told, offset};
+use crate::told::{TellFailure, TellOutcome, offset};
 
 /// A guest that has an answer asks again at once, or never.
 const QUIET: Duration = Duration::from_millis(300);
@@ -18,13 +18,13 @@ const MOST_ROUNDS: u32 = 4 * ROUNDS;
 
 /// Answers the requests of one guest.
 pub(crate) fn answer(
-    connection: &mut Connection,
+    connection: &mut GuestConnection,
     host: HostState,
     reason: Reason,
-) -> Result<Told, Failure> {
-    let mut told: Option<Told> = None;
+) -> Result<TellOutcome, TellFailure> {
+    let mut told: Option<TellOutcome> = None;
     let mut spoken_ns = realtime_ns()?;
-    connection.send(&Frame::Notice(reason).encode())?;
+    connection.send(&HostTimeFrame::Notice(reason).encode())?;
     for answers in 1..=MOST_ROUNDS {
         let (request, received_ns, seen) = match request(connection, spoken_ns) {
             Ok(request) => request,
@@ -33,38 +33,38 @@ pub(crate) fn answer(
             Err(why) => return Err(why),
         };
         let before = told.map_or(seen, |told| narrower(told.before, seen));
-        told = Some(Told { before, after: None, answers });
+        told = Some(TellOutcome { before, after: None, answers });
         spoken_ns = realtime_ns()?;
-        let answer = Answer::to(request, reason, (received_ns, spoken_ns), host.0);
-        connection.send(&Frame::Answer(answer).encode())?;
+        let answer = TimeAnswer::new(request, reason, (received_ns, spoken_ns), host.0);
+        connection.send(&HostTimeFrame::Answer(answer).encode())?;
         if answers == ROUNDS {
             connection.hurry(QUIET);
         }
     }
-    told.ok_or_else(|| Failure::Nonsense("no request".to_owned()))
+    told.ok_or_else(|| TellFailure::Nonsense("no request".to_owned()))
 }
 
 /// The next request, when it came, and how far the guest's clock is from ours: it was
 /// sent after `spoken_ns`, and before it was received.
 fn request(
-    connection: &mut Connection,
+    connection: &mut GuestConnection,
     spoken_ns: u64,
-) -> Result<((u64, u64), u64, OffsetBound), Failure> {
+) -> Result<((u64, u64), u64, OffsetBound), TellFailure> {
     let mut incoming = Incoming::default();
     let frame = loop {
         let length = connection.receive(incoming.space(), "request from the guest")?;
         match incoming.filled(length) {
             Ok(None) => {}
             Ok(Some(frame)) => break frame,
-            Err(why) => return Err(Failure::Nonsense(why.to_string())),
+            Err(why) => return Err(TellFailure::Nonsense(why.to_string())),
         }
     };
     let received_ns = realtime_ns()?;
     match frame {
-        Frame::Request { nonce, sent_ns } => {
+        HostTimeFrame::Request { nonce, sent_ns } => {
             Ok(((nonce, sent_ns), received_ns, offset(sent_ns, spoken_ns)?))
         }
-        _ => Err(Failure::Nonsense("the guest speaks as a host does".to_owned())),
+        _ => Err(TellFailure::Nonsense("the guest speaks as a host does".to_owned())),
     }
 }
 
@@ -72,6 +72,6 @@ fn narrower(one: OffsetBound, other: OffsetBound) -> OffsetBound {
     if other.bound_ns < one.bound_ns { other } else { one }
 }
 
-fn realtime_ns() -> Result<u64, Failure> {
-    Ok(pair().map_err(Failure::Broken)?.realtime_ns)
+fn realtime_ns() -> Result<u64, TellFailure> {
+    Ok(pair().map_err(TellFailure::Broken)?.realtime_ns)
 }

@@ -3,9 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use linux::adjtimex::{self, Discipline};
+use linux::adjtimex::{self, KernelDiscipline};
 use units::LeapSecond;
-use wire::hosttime::{HostClock, Leap, Scale};
+use wire::hosttime::{FrameLeap, FrameScale, HostClock};
 
 /// What the host states in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ const SMEARED_NS: u64 = 500_000_000;
 impl HostState {
     /// By the kernel's clock discipline: chronyd and others state there how far the
     /// clock may be off; systemd-timesyncd states 0 at each poll, which is no bound
-    /// ([`Discipline::stated_error_ns`]). Or within `error`, which somebody who knows
+    /// ([`KernelDiscipline::stated_error_ns`]). Or within `error`, which somebody who knows
     /// better vouches for.
     ///
     /// # Errors
@@ -41,17 +41,20 @@ impl HostState {
         Self::from_discipline(&adjtimex::read().map_err(Unusable::Unreadable)?, error)
     }
 
-    fn from_discipline(discipline: &Discipline, error: Option<Duration>) -> Result<Self, Unusable> {
+    fn from_discipline(
+        discipline: &KernelDiscipline,
+        error: Option<Duration>,
+    ) -> Result<Self, Unusable> {
         let by_hand = error.map(|error| u64::try_from(error.as_nanos()).unwrap_or(u64::MAX - 1));
         let bound_ns = by_hand.or_else(|| discipline.stated_error_ns());
         let leap = match discipline.leap_due() {
-            Some(LeapSecond::Inserted) => Leap::Inserted,
-            Some(LeapSecond::Deleted) => Leap::Deleted,
-            None => Leap::None,
+            Some(LeapSecond::Inserted) => FrameLeap::Inserted,
+            Some(LeapSecond::Deleted) => FrameLeap::Deleted,
+            None => FrameLeap::None,
         };
         Ok(Self(HostClock {
             bound_ns: Some(bound_ns.ok_or(Unusable::Unsynchronised)?),
-            scale: Scale::Utc,
+            scale: FrameScale::Utc,
             leap,
             is_smeared: false,
             // 0 until a daemon sets it.
@@ -67,7 +70,7 @@ impl HostState {
     /// The same for one who only sets a clock by it: near a leap second that is spread
     /// over hours, half of that is in it.
     pub(crate) fn bound_ns(&self) -> u64 {
-        let smearing = self.0.is_smeared && self.0.leap != Leap::None;
+        let smearing = self.0.is_smeared && self.0.leap != FrameLeap::None;
         let bound_ns = self.0.bound_ns.unwrap_or(u64::MAX);
         bound_ns.saturating_add(if smearing { SMEARED_NS } else { 0 })
     }
@@ -92,7 +95,7 @@ impl HostState {
 mod tests {
     use super::*;
 
-    const KEPT: Discipline = Discipline {
+    const KEPT: KernelDiscipline = KernelDiscipline {
         state: libc::TIME_OK,
         offset: 0,
         frequency: 0,
@@ -103,7 +106,7 @@ mod tests {
         tai_s: 37,
     };
 
-    fn of(discipline: Discipline, error_ms: Option<u64>) -> Option<HostClock> {
+    fn of(discipline: KernelDiscipline, error_ms: Option<u64>) -> Option<HostClock> {
         let state = HostState::from_discipline(&discipline, error_ms.map(Duration::from_millis));
         state.ok().map(|state| state.0)
     }
@@ -113,31 +116,31 @@ mod tests {
         let clock = of(KEPT, None).unwrap();
         assert_eq!((clock.bound_ns, clock.tai_offset_s), (Some(250_000), Some(37)));
         assert_eq!(of(KEPT, Some(3)).unwrap().bound_ns, Some(3_000_000));
-        assert_eq!(of(Discipline { tai_s: 0, ..KEPT }, None).unwrap().tai_offset_s, None);
+        assert_eq!(of(KernelDiscipline { tai_s: 0, ..KEPT }, None).unwrap().tai_offset_s, None);
     }
 
     #[test]
     fn an_unsynchronised_host_tells_nothing_by_itself() {
-        let unsynchronised = Discipline { state: libc::TIME_ERROR, ..KEPT };
+        let unsynchronised = KernelDiscipline { state: libc::TIME_ERROR, ..KEPT };
         assert_eq!(of(unsynchronised, None), None);
-        assert_eq!(of(Discipline { max_error_us: 16_000_000, ..KEPT }, None), None);
+        assert_eq!(of(KernelDiscipline { max_error_us: 16_000_000, ..KEPT }, None), None);
         assert_eq!(of(unsynchronised, Some(3)).unwrap().bound_ns, Some(3_000_000));
     }
 
     #[test]
     fn a_leap_second_is_told_until_it_has_passed() {
-        let due = Discipline { state: libc::TIME_INS, status: libc::STA_INS, ..KEPT };
-        assert_eq!(of(due, None).unwrap().leap, Leap::Inserted);
+        let due = KernelDiscipline { state: libc::TIME_INS, status: libc::STA_INS, ..KEPT };
+        assert_eq!(of(due, None).unwrap().leap, FrameLeap::Inserted);
         assert_eq!(
-            of(Discipline { state: libc::TIME_WAIT, ..due }, None).unwrap().leap,
-            Leap::None
+            of(KernelDiscipline { state: libc::TIME_WAIT, ..due }, None).unwrap().leap,
+            FrameLeap::None
         );
         let state = HostState::from_discipline(&due, None).unwrap();
         assert_eq!(state.bound_ns(), 250_000);
         assert_eq!(state.smeared().bound_ns(), 500_250_000);
         let passed = HostState::from_discipline(&KEPT, None).unwrap();
         assert_eq!(passed.smeared().bound_ns(), 250_000);
-        let left_out = Discipline { status: libc::STA_DEL, ..due };
-        assert_eq!(of(left_out, None).unwrap().leap, Leap::Deleted);
+        let left_out = KernelDiscipline { status: libc::STA_DEL, ..due };
+        assert_eq!(of(left_out, None).unwrap().leap, FrameLeap::Deleted);
     }
 }

@@ -14,9 +14,9 @@ use wire::hosttime::Reason;
 
 pub use address::{Address, NotAnAddress};
 pub use agent::MAX_REPLY_BYTES;
-use connection::Connection;
+use connection::GuestConnection;
 pub use host::{HostState, Unusable};
-pub use told::{Failure, Told};
+pub use told::{TellFailure, TellOutcome};
 
 /// Tells one guest, within `limit`, and a day at the most.
 ///
@@ -27,8 +27,8 @@ pub fn tell(
     host: HostState,
     reason: Reason,
     limit: Duration,
-) -> Result<Told, Failure> {
-    let mut connection = Connection::open(guest, limit)?;
+) -> Result<TellOutcome, TellFailure> {
+    let mut connection = GuestConnection::open(guest, limit)?;
     match guest {
         Address::Agent(_) => agent::set_time(&mut connection, host),
         _ => exchange::answer(&mut connection, host, reason),

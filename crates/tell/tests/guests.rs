@@ -6,9 +6,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tell::{Address, Failure, HostState, MAX_REPLY_BYTES, Told};
+use tell::{Address, HostState, MAX_REPLY_BYTES, TellFailure, TellOutcome};
 use units::{ClockPair, OffsetBound};
-use wire::hosttime::{FRAME_BYTES, Frame, Guest, Heard, Reason};
+use wire::hosttime::{FRAME_BYTES, GuestExchange, Heard, HostTimeFrame, Reason};
 
 const LIMIT: Duration = Duration::from_secs(2);
 const SHORT: Duration = Duration::from_millis(200);
@@ -25,7 +25,7 @@ fn with<T: Send + 'static>(
     address: fn(&Path) -> Address,
     limit: Duration,
     guest: impl FnOnce(UnixStream) -> T + Send + 'static,
-) -> (Result<Told, Failure>, T) {
+) -> (Result<TellOutcome, TellFailure>, T) {
     by(host(ERROR), address, limit, guest)
 }
 
@@ -34,7 +34,7 @@ fn by<T: Send + 'static>(
     address: fn(&Path) -> Address,
     limit: Duration,
     guest: impl FnOnce(UnixStream) -> T + Send + 'static,
-) -> (Result<Told, Failure>, T) {
+) -> (Result<TellOutcome, TellFailure>, T) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("guest.sock");
     let listener = UnixListener::bind(&path).unwrap();
@@ -59,12 +59,12 @@ fn clocks(behind_ns: u64) -> ClockPair {
 
 /// What keep does on such a stream.
 fn ask(mut stream: UnixStream, behind_ns: u64) -> (Option<Reason>, Option<OffsetBound>) {
-    let (mut guest, mut reason, mut nonce) = (Guest::default(), None, 7);
+    let (mut guest, mut reason, mut nonce) = (GuestExchange::default(), None, 7);
     loop {
         let mut bytes = [0; FRAME_BYTES];
         stream.read_exact(&mut bytes).unwrap();
-        let frame = Frame::parse(&bytes).unwrap();
-        match guest.heard(&frame, clocks(behind_ns)).unwrap() {
+        let frame = HostTimeFrame::parse(&bytes).unwrap();
+        match guest.receive(&frame, clocks(behind_ns)).unwrap() {
             Heard::Notice(told) => reason = Some(told),
             Heard::Offset(offset) => return (reason, Some(offset)),
             Heard::Answer => {}
@@ -103,7 +103,7 @@ fn firecracker_s_socket_is_asked_for_the_port() {
         let _ = stream.read(&mut [0; 64]);
         stream.write_all(&[b'x'; 100]).unwrap();
     });
-    assert!(matches!(told, Err(Failure::Nonsense(_))), "{told:?}");
+    assert!(matches!(told, Err(TellFailure::Nonsense(_))), "{told:?}");
 }
 
 #[test]
@@ -113,26 +113,26 @@ fn a_guest_that_hangs_costs_its_limit_and_no_more() {
             stream.write_all(sends).unwrap();
             while stream.read(&mut [0; 64]).unwrap_or(0) > 0 {}
         });
-        assert!(matches!(told, Err(Failure::Silent { .. })), "{told:?}");
+        assert!(matches!(told, Err(TellFailure::Silent { .. })), "{told:?}");
         assert!(begun.elapsed() < Duration::from_secs(5));
     }
 }
 
 #[test]
 fn nonsense_is_refused() {
-    for frame in [[b'x'; FRAME_BYTES], Frame::Notice(Reason::Resumed).encode()] {
+    for frame in [[b'x'; FRAME_BYTES], HostTimeFrame::Notice(Reason::Resumed).encode()] {
         let (told, ()) = with(port, LIMIT, move |mut stream| {
             stream.write_all(&frame).unwrap();
             while stream.read(&mut [0; 64]).unwrap_or(0) > 0 {}
         });
-        assert!(matches!(told, Err(Failure::Nonsense(_))), "{told:?}");
+        assert!(matches!(told, Err(TellFailure::Nonsense(_))), "{told:?}");
     }
 }
 
 #[test]
 fn a_guest_that_asks_for_ever_is_left() {
     let (told, ()) = with(port, LIMIT, |mut stream| {
-        let request = Frame::Request { nonce: 1, sent_ns: clocks(0).realtime_ns }.encode();
+        let request = HostTimeFrame::Request { nonce: 1, sent_ns: clocks(0).realtime_ns }.encode();
         while stream.write_all(&request).is_ok() {}
     });
     assert_eq!(told.unwrap().answers, 16);
@@ -143,7 +143,7 @@ fn nobody_there_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let guest = Address::Port(folder.path().join("none"));
     let told = tell::tell(&guest, host(ERROR), Reason::Periodic, LIMIT);
-    assert!(matches!(told, Err(Failure::Unreachable(_))), "{told:?}");
+    assert!(matches!(told, Err(TellFailure::Unreachable(_))), "{told:?}");
 
     // Firecracker closes where nobody in the guest listens.
     let unix = |path: &Path| Address::Unix { path: path.into(), port: 52 };
@@ -151,7 +151,7 @@ fn nobody_there_is_said() {
         stream.read_exact(&mut [0; 11]).unwrap();
     });
     let why = told.unwrap_err();
-    assert!(matches!(why, Failure::Unreachable(_)), "{why:?}");
+    assert!(matches!(why, TellFailure::Unreachable(_)), "{why:?}");
     assert_eq!(why.to_string(), "cannot connect: nobody in the guest listens on port 52");
 }
 
@@ -174,7 +174,7 @@ fn the_limit_holds_for_connecting_over_vsock() {
     let begun = Instant::now();
     let guest = Address::Vsock { cid: 1 << 30, port: 123 };
     let told = tell::tell(&guest, host(ERROR), Reason::Periodic, SHORT);
-    assert!(matches!(told, Err(Failure::Unreachable(_))), "{told:?}");
+    assert!(matches!(told, Err(TellFailure::Unreachable(_))), "{told:?}");
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
 }
 

@@ -8,8 +8,8 @@ use std::fs::File;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use host::Policy;
-use vmm::{Backend, LinuxImage, Machine, Saved, Settings};
+use host::RestorePolicy;
+use vmm::{ClockBackend, LinuxImage, Machine, SavedMachine, Settings};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -49,7 +49,7 @@ fn logged(machine: &Machine, log: &mut String, since: f64) -> Result<f64> {
 fn save(kernel: &str, file: &str) -> Result<f64> {
     let kernel = std::fs::read(kernel)?.into();
     let image = LinuxImage { kernel, initrd: None, command_line: PARAMETERS.to_owned() };
-    let machine = Machine::start(&Settings::linux(Backend::Kernel, image))?;
+    let machine = Machine::start(&Settings::linux(ClockBackend::Kernel, image))?;
     let mut log = String::new();
     logged(&machine, &mut log, SAVED_AT_S)?;
     machine.pause()?;
@@ -59,12 +59,13 @@ fn save(kernel: &str, file: &str) -> Result<f64> {
 }
 
 fn restore(file: &str, policy: &str, last: f64) -> Result<()> {
-    let policy = Policy::ALL.into_iter().find(|one| one.name() == policy).ok_or("a policy")?;
-    let saved = Saved::read_from(File::open(file)?)?;
+    let policy =
+        RestorePolicy::ALL.into_iter().find(|one| one.name() == policy).ok_or("a policy")?;
+    let saved = SavedMachine::read_from(File::open(file)?)?;
     let (machine, clock) = Machine::restore(&saved, policy)?;
     let passed = logged(&machine, &mut String::new(), last)? - last;
     println!("{}: {passed:.6} s passed in the guest, {} by plan", policy.name(), clock.away);
-    let least = if policy == Policy::Advance { AWAY.as_secs_f64() } else { 0.0 };
+    let least = if policy == RestorePolicy::Advance { AWAY.as_secs_f64() } else { 0.0 };
     assert!((least..least + TAKES_S).contains(&passed), "{passed}");
     Ok(())
 }
@@ -80,7 +81,7 @@ fn main() -> Result<()> {
             println!("saved at {last:.6} s of its log");
             std::thread::sleep(AWAY);
             let mut all = true;
-            for policy in [Policy::Freeze, Policy::Advance] {
+            for policy in [RestorePolicy::Freeze, RestorePolicy::Advance] {
                 let mut new = Command::new("/proc/self/exe");
                 new.args(["restore", file, policy.name(), &last.to_string()]);
                 all &= new.status()?.success();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use host::Event;
+use host::HostEvent;
 
 use crate::error::MachineError;
 use crate::host_clock;
@@ -29,7 +29,7 @@ impl Clocksource {
     fn look(&mut self, shared: &Shared, is_tsc: Option<bool>) {
         if let Some(is_tsc) = is_tsc.filter(|&is_tsc| is_tsc != self.is_tsc) {
             self.is_tsc = is_tsc;
-            shared.notify(Event::HostClocksource { is_tsc });
+            shared.notify(HostEvent::HostClocksource { is_tsc });
         }
         let is_tsc = self.is_tsc;
         shared.with_vmclock(|vmclock, ram| {
@@ -95,7 +95,7 @@ mod tests {
         let devices = Devices::new(&Present::ALL);
         let inner = Inner::new(Some(clock), devices, OwnTime::starting(now));
         let shared = Shared::new(GuestRam::new(guest::layout::MEMORY_MIN).unwrap(), inner);
-        shared.notify(Event::VcpuCreated { vcpu: VcpuId(0), tsc_offset: 0 });
+        shared.notify(HostEvent::VcpuCreated { vcpu: VcpuId(0), tsc_offset: 0 });
         let why = || shared.with_clock(|clock, _, _| clock.why_per_vcpu()).unwrap();
         let mut clocksource = Clocksource { is_tsc: true };
         for (seen, expected) in [

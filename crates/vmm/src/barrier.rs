@@ -47,9 +47,9 @@ pub(crate) struct VcpuBarrier {
 }
 
 /// A vCPU is in the guest, or on its way in or out.
-pub(crate) struct Inside<'a>(&'a AtomicBool);
+pub(crate) struct BarrierGuard<'a>(&'a AtomicBool);
 
-impl Drop for Inside<'_> {
+impl Drop for BarrierGuard<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
@@ -86,11 +86,11 @@ impl VcpuBarrier {
 
     /// The vCPU enters, as soon as nobody keeps it out.
     #[inline]
-    pub(crate) fn enter(&self, vcpu: VcpuId) -> Inside<'_> {
+    pub(crate) fn enter(&self, vcpu: VcpuId) -> BarrierGuard<'_> {
         let flag = &self.slots[vcpu.0 as usize].inside;
         loop {
             flag.store(true, Ordering::Relaxed);
-            let inside = Inside(flag);
+            let inside = BarrierGuard(flag);
             self.fence.light();
             if !self.closed.load(Ordering::Acquire) {
                 return inside;

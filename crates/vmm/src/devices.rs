@@ -25,8 +25,8 @@ pub use moment::Moment;
 pub use pit::{Pit, PitState};
 pub use pm_timer::{AcpiPmTimer, PmWidth};
 pub(crate) use pm1::{PM1_CONTROL_BYTES, PM1_CONTROL_PORT, PM1_EVENT_BYTES, PM1_EVENT_PORT};
-pub use rate::Rate;
-pub use rtc::{Rtc, RtcSettings, RtcState};
+pub use rate::DeviceRate;
+pub use rtc::{RtcChip, RtcSettings, RtcState};
 pub use serial::{SerialPort, SerialPortState};
 
 #[cfg(test)]

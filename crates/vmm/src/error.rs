@@ -139,7 +139,7 @@ pub enum MachineError {
         /// The request.
         request: String,
         /// The reply.
-        outcome: guest::request::Outcome,
+        outcome: guest::request::RequestOutcome,
     },
     /// Its reply is invalid.
     #[error("vCPU {vcpu}: request {request}: invalid reply {code}, {words:x?}")]

@@ -6,7 +6,7 @@ use guest::protocol::Words;
 
 /// The vCPU's registers that show what happened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Registers {
+pub struct FaultRegisters {
     /// The instruction pointer.
     pub rip: u64,
     /// Its stack.
@@ -19,7 +19,7 @@ pub struct Registers {
     pub cr2: u64,
 }
 
-impl fmt::Display for Registers {
+impl fmt::Display for FaultRegisters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rip, rsp, rflags, cs, cr2 } = self;
         write!(f, "rip {rip:#x}, rsp {rsp:#x}, ")?;
@@ -33,7 +33,7 @@ impl fmt::Display for Registers {
 /// Why a vCPU no longer runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Cause {
+pub enum GuestFaultCause {
     /// An exception that the guest does not handle.
     Exception {
         /// Its vector.
@@ -73,9 +73,9 @@ pub enum Cause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuestFault {
     /// Why.
-    pub cause: Cause,
+    pub cause: GuestFaultCause,
     /// Where.
-    pub registers: Registers,
+    pub registers: FaultRegisters,
 }
 
 impl GuestFault {
@@ -83,8 +83,8 @@ impl GuestFault {
     pub(crate) fn from_last_words(words: &Words) -> Self {
         let [vector, code, rip, cr2, rsp, cs] = *words;
         Self {
-            cause: Cause::Exception { vector, code },
-            registers: Registers { rip, rsp, rflags: None, cs: cs as u16, cr2 },
+            cause: GuestFaultCause::Exception { vector, code },
+            registers: FaultRegisters { rip, rsp, rflags: None, cs: cs as u16, cr2 },
         }
     }
 }
@@ -92,24 +92,26 @@ impl GuestFault {
 impl fmt::Display for GuestFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.cause {
-            Cause::Exception { vector, code } => {
+            GuestFaultCause::Exception { vector, code } => {
                 let name = exception_name(vector);
                 write!(f, "exception {vector} ({name}), error code {code:#x}")?;
             }
-            Cause::TripleFault => write!(f, "triple fault")?,
-            Cause::HaltedForever => write!(f, "halted with interrupts off")?,
-            Cause::InternalError => write!(f, "KVM could not emulate its instruction")?,
-            Cause::FailedEntry { reason } => {
+            GuestFaultCause::TripleFault => write!(f, "triple fault")?,
+            GuestFaultCause::HaltedForever => write!(f, "halted with interrupts off")?,
+            GuestFaultCause::InternalError => write!(f, "KVM could not emulate its instruction")?,
+            GuestFaultCause::FailedEntry { reason } => {
                 write!(f, "the CPU did not enter the guest ({reason:#x})")?
             }
-            Cause::RunFailed { errno } => {
+            GuestFaultCause::RunFailed { errno } => {
                 write!(f, "KVM_RUN: {}", std::io::Error::from_raw_os_error(errno))?;
             }
-            Cause::TscNotSet { errno } => {
+            GuestFaultCause::TscNotSet { errno } => {
                 let error = std::io::Error::from_raw_os_error(errno);
                 write!(f, "it wrote its TSC, and KVM did not take the value: {error}")?;
             }
-            Cause::UnknownExit { reason } => write!(f, "unknown exit (KVM exit reason {reason})")?,
+            GuestFaultCause::UnknownExit { reason } => {
+                write!(f, "unknown exit (KVM exit reason {reason})")?
+            }
         }
         write!(f, "; {}", self.registers)
     }

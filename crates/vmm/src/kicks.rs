@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use guest::layout::HYPERCALLS;
 use host::VcpuId;
-use host::hypercall::{Action, Features, Halt, Hypercalls, KICK_CPU, Registers};
+use host::hypercall::{Features, Halt, HypercallAction, HypercallRegisters, Hypercalls, KICK_CPU};
 
 /// Wakes a vCPU's thread.
 type Waker = Box<dyn Fn() + Send + Sync>;
@@ -54,16 +54,16 @@ impl Kicks {
     pub(crate) fn call(&self, vcpu: VcpuId, number: u64, named: u8) {
         let named = u64::from(named);
         let arguments = if number == KICK_CPU { [0, named, 0, 0] } else { [named, 0, 0, 0] };
-        let registers = Registers { number, arguments, is_64_bit: true, privilege: 0 };
+        let registers = HypercallRegisters { number, arguments, is_64_bit: true, privilege: 0 };
         let action = self.calls().call(vcpu, &registers).action;
         match action {
-            Action::Wake(vcpu) => {
+            HypercallAction::Wake(vcpu) => {
                 let wakers = self.wakers.read().unwrap_or_else(PoisonError::into_inner);
                 if let Some(wake) = wakers.get(vcpu.0 as usize) {
                     wake();
                 }
             }
-            Action::YieldTo(_) => std::thread::yield_now(),
+            HypercallAction::YieldTo(_) => std::thread::yield_now(),
             _ => {}
         }
     }

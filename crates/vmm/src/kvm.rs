@@ -10,7 +10,7 @@ mod vcpu_state;
 
 use std::sync::OnceLock;
 
-use ::kvm::{HostTsc, Vcpu as _};
+use ::kvm::{HostTsc, KvmVcpu as _};
 use host::VcpuId;
 use kvm_bindings::{
     KVM_CAP_VCPU_ATTRIBUTES, KVM_CAP_X86_USER_SPACE_MSR, KVM_MSR_EXIT_REASON_FILTER,

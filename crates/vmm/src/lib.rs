@@ -20,12 +20,12 @@ mod shared;
 mod vcpu;
 mod vmclock;
 
-pub use ::kvm::{ClockState, host_clock};
+pub use ::kvm::{KvmClockState, host_clock};
 pub use error::MachineError;
 pub use kvm::Counts;
 pub use linux_boot::LinuxImage;
-pub use machine::{FileError, Machine, RestoredClock, Saved};
+pub use machine::{FileError, Machine, RestoredVmClock, SavedMachine};
 pub use memory::GuestRam;
 pub use network::NetworkCounts;
-pub use settings::{Backend, Settings};
-pub use vmclock::VmClockSource;
+pub use settings::{ClockBackend, Settings};
+pub use vmclock::MachineVmClockSource;

@@ -20,7 +20,7 @@ use linux_loader::loader::{Elf, KernelLoader as _};
 use vm_memory::{ByteValued as _, GuestAddress};
 
 use crate::devices::Present;
-use crate::entry::Entry;
+use crate::entry::EntryPoint;
 use crate::error::MachineError;
 use crate::memory::GuestRam;
 
@@ -83,14 +83,14 @@ pub(crate) fn load(
     ram: &GuestRam,
     image: &LinuxImage,
     vcpus: usize,
-) -> Result<Entry, MachineError> {
+) -> Result<EntryPoint, MachineError> {
     if ram.size() > MEMORY_MAX {
         return Err(MachineError::Image(format!(
             "{} bytes of memory, and at most {MEMORY_MAX} fit below the interrupt controllers",
             ram.size()
         )));
     }
-    let kernel = Kernel::load(ram, &image.kernel)?;
+    let kernel = KernelImage::load(ram, &image.kernel)?;
     let mut header = kernel.header;
     header.type_of_loader = OTHER_LOADER;
     let line = image.command_line.as_bytes();
@@ -114,18 +114,18 @@ pub(crate) fn load(
     params.e820_table[..map.len()].copy_from_slice(&map);
     ram.write(ZERO_PAGE, params.as_slice())?;
     ram.write(BASE_END, &mp_table::table(BASE_END, vcpus))?;
-    Ok(Entry { rip: kernel.entry, rsi: ZERO_PAGE })
+    Ok(EntryPoint { rip: kernel.entry, rsi: ZERO_PAGE })
 }
 
 /// A kernel in memory.
-struct Kernel {
+struct KernelImage {
     entry: u64,
     /// What it needs until it knows its memory ends here.
     end: u64,
     header: setup_header,
 }
 
-impl Kernel {
+impl KernelImage {
     fn load(ram: &GuestRam, image: &[u8]) -> Result<Self, MachineError> {
         let wrong = |why: String| MachineError::Image(format!("the kernel: {why}"));
         if image.starts_with(ELF) {
@@ -163,7 +163,7 @@ impl Kernel {
 }
 
 /// As high as the kernel takes it.
-fn initrd_address(memory: u64, kernel: &Kernel, bytes: u64) -> Result<u64, MachineError> {
+fn initrd_address(memory: u64, kernel: &KernelImage, bytes: u64) -> Result<u64, MachineError> {
     let most = memory.min(u64::from(kernel.header.initrd_addr_max).saturating_add(1));
     let at = most.checked_sub(bytes).map(|at| at & !(PAGE - 1)).filter(|at| *at >= kernel.end);
     at.ok_or_else(|| {

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
 
 use guest::layout::{self, VCPUS_MAX};
-use host::{Event, GuestClock, HostClocks, VcpuId};
+use host::{GuestClock, HostClocks, HostEvent, VcpuId};
 use kvm_ioctls::{VcpuFd, VmFd};
 use pvclock::Hertz;
 use vmm_sys_util::signal::register_signal_handler;
@@ -23,27 +23,27 @@ use vmm_sys_util::signal::register_signal_handler;
 use crate::alarm::Alarm;
 use crate::barrier::kick_signal;
 use crate::devices::{Devices, LocalTimer, SerialPort};
-use crate::entry::Entry;
+use crate::entry::EntryPoint;
 use crate::error::MachineError;
 use crate::guest_fault::GuestFault;
 use crate::kvm::Counts;
 use crate::linux_boot::{self, HypercallPage};
 use crate::memory::GuestRam;
-use crate::network::{Link, NetworkThread};
+use crate::network::{NetworkLink, NetworkThread};
 use crate::run_delay::StealMeter;
-use crate::settings::{Backend, Settings};
+use crate::settings::{ClockBackend, Settings};
 use crate::shared::{Inner, OwnTime, Shared};
-use crate::vcpu::{Control, Next, Status, Vcpu};
+use crate::vcpu::{Control, NextExit, RunningVcpu, VcpuStatus};
 use crate::{host_clock, image, kvm};
 
 pub use file::FileError;
-pub use saved::{RestoredClock, Saved};
+pub use saved::{RestoredVmClock, SavedMachine};
 
 /// One vCPU as others see it.
 struct Handle {
     id: VcpuId,
     control: Sender<Control>,
-    status: Arc<Status>,
+    status: Arc<VcpuStatus>,
     /// The number of the last request.
     last_request: AtomicU64,
     /// Records taken from its ring.
@@ -53,11 +53,11 @@ struct Handle {
 }
 
 /// The state in which a vCPU's thread starts.
-struct Start {
+struct MachineStart {
     id: VcpuId,
     fd: VcpuFd,
     timer: LocalTimer,
-    next: Next,
+    next: NextExit,
     guest_fault: Option<GuestFault>,
     last_request: u64,
     tail: u64,
@@ -96,7 +96,7 @@ impl Machine {
         let kvm = kvm::open()?;
         let ram = GuestRam::new(settings.memory)?;
         let entry = match &settings.linux {
-            None => Entry { rip: ram.load(image::GUEST)?, rsi: layout::MAGIC },
+            None => EntryPoint { rip: ram.load(image::GUEST)?, rsi: layout::MAGIC },
             Some(image) => linux_boot::load(&ram, image, settings.vcpus)?,
         };
         if settings.linux.is_some() {
@@ -107,8 +107,8 @@ impl Machine {
         let vm = kvm::create_vm(&kvm, &ram, settings)?;
         let now = host_clock::read();
         let host = match &settings.backend {
-            Backend::Kernel | Backend::KernelHyperV => None,
-            Backend::Own(settings) => Some(GuestClock::new(*settings, now)?),
+            ClockBackend::Kernel | ClockBackend::KernelHyperV => None,
+            ClockBackend::Own(settings) => Some(GuestClock::new(*settings, now)?),
         };
         let leaves = kvm::leaves(&kvm, settings, host.as_ref())?;
         let mut devices = Devices::new(&settings.devices);
@@ -129,11 +129,11 @@ impl Machine {
             let khz = fd.get_tsc_khz().map_err(MachineError::kvm("KVM_GET_TSC_KHZ"))?;
             let tsc = Hertz(u64::from(khz) * 1000);
             let timer = LocalTimer::new(id.0, tsc).with_ticks(settings.ticks);
-            machine.add(Start {
+            machine.add(MachineStart {
                 id,
                 fd,
                 timer,
-                next: Next::Enter,
+                next: NextExit::Enter,
                 guest_fault: None,
                 last_request: 0,
                 tail: 0,
@@ -150,7 +150,7 @@ impl Machine {
         inner: Inner,
         settings: &Settings,
         started: Instant,
-        card: Option<Arc<Link>>,
+        card: Option<Arc<NetworkLink>>,
     ) -> Result<Self, MachineError> {
         let mut shared = Shared::new(ram, inner);
         shared.network = card;
@@ -164,17 +164,17 @@ impl Machine {
 
     /// Starts a vCPU's thread, paused: the provider knows all of them before
     /// the first one runs.
-    fn add(&mut self, start: Start) -> Result<(), MachineError> {
+    fn add(&mut self, start: MachineStart) -> Result<(), MachineError> {
         register_signal_handler(kick_signal(), on_kick)
             .map_err(|error| MachineError::Kvm { call: "sigaction", error })?;
-        let Start { id, fd, timer, next, guest_fault, last_request, tail } = start;
+        let MachineStart { id, fd, timer, next, guest_fault, last_request, tail } = start;
         let tsc_offset = kvm::tsc_offset(&fd)?;
         let counts = kvm::count_file(&fd).ok();
-        self.shared.notify(Event::VcpuCreated { vcpu: id, tsc_offset });
+        self.shared.notify(HostEvent::VcpuCreated { vcpu: id, tsc_offset });
         let affinity = &self.settings.affinity;
         let physical_cpu = (!affinity.is_empty()).then(|| affinity[id.0 as usize % affinity.len()]);
         let (control, receiver) = channel();
-        let status = Arc::new(Status::default());
+        let status = Arc::new(VcpuStatus::default());
         if let Some(guest_fault) = guest_fault {
             status.die(guest_fault);
         }
@@ -182,7 +182,7 @@ impl Machine {
         // A thread that has ended needs no kick.
         let wake = move || _ = woken.send(&waker, Control::Kicked);
         self.shared.kicks.add(id, Box::new(wake));
-        let vcpu = Vcpu {
+        let vcpu = RunningVcpu {
             id,
             fd,
             shared: Arc::clone(&self.shared),
@@ -278,7 +278,7 @@ impl Machine {
 
     /// Passes an event to our provider, if the clock is ours, with all vCPUs
     /// out of the guest where the event needs that.
-    pub fn notify(&self, event: Event) {
+    pub fn notify(&self, event: HostEvent) {
         self.shared.notify(event);
     }
 }

@@ -11,7 +11,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use guest::layout::{self, Pages};
+use guest::layout::{self, GuestPages};
 use guest::protocol::SharedArea;
 use host::{GuestMemory, Misplaced};
 use linux_loader::loader::{Elf, KernelLoader};
@@ -154,8 +154,8 @@ impl GuestRam {
     }
 
     /// The clock pages at the guest's addresses.
-    pub fn pages(&self) -> &Pages<Split> {
-        let at = self.pointer(layout::PAGES, size_of::<Pages>());
+    pub fn pages(&self) -> &GuestPages<Split> {
+        let at = self.pointer(layout::PAGES, size_of::<GuestPages>());
         let at = at.expect("the minimum size has room for it");
         // SAFETY: as in `shared`.
         unsafe { &*at.cast() }
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn one_page_is_read_and_written_by_two_threads_whatever_they_take_it_for() {
         let ram = page_aligned();
-        let page: &TimePage = ram.page(host::GuestAddress(Pages::time_address(0))).unwrap();
+        let page: &TimePage = ram.page(host::GuestAddress(GuestPages::time_address(0))).unwrap();
         let read = || TimeReader::new(&ram.pages().vcpus[0].time).info();
         let scale = pvclock::Scale::from_hertz(pvclock::Hertz(1_000_000_000)).unwrap();
         std::thread::scope(|threads| {

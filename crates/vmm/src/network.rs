@@ -16,7 +16,7 @@ use guest::network::rings::Area;
 use vm_memory::{GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::devices::network::{BYTES, Network, echo};
+use crate::devices::network::{BYTES, NetworkCard, echo};
 use crate::error::MachineError;
 
 /// Of registers, QueueNotify.
@@ -44,8 +44,8 @@ pub struct NetworkCounts {
 
 /// The card and its lines to the guest.
 #[derive(Debug)]
-pub(crate) struct Link {
-    device: Mutex<Network>,
+pub(crate) struct NetworkLink {
+    device: Mutex<NetworkCard>,
     memory: GuestMemoryMmap,
     pub(crate) notified: EventFd,
     pub(crate) interrupt: EventFd,
@@ -58,7 +58,7 @@ pub(crate) struct Link {
     counts: [AtomicU64; 6],
 }
 
-impl Link {
+impl NetworkLink {
     /// The memory is the card's own: it reaches no other.
     pub(crate) fn new(delay: Duration) -> Result<Self, MachineError> {
         let size = size_of::<Area>();
@@ -87,7 +87,7 @@ impl Link {
     }
 
     /// A thread that panicked leaves valid state: each call is one step.
-    fn device(&self) -> MutexGuard<'_, Network> {
+    fn device(&self) -> MutexGuard<'_, NetworkCard> {
         self.device.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -189,13 +189,13 @@ impl Link {
 /// The thread ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct NetworkThread {
-    link: Arc<Link>,
+    link: Arc<NetworkLink>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl NetworkThread {
     /// Starts it, on this CPU of the host if one is given.
-    pub(crate) fn start(link: &Arc<Link>, cpu: Option<u32>) -> Result<Self, MachineError> {
+    pub(crate) fn start(link: &Arc<NetworkLink>, cpu: Option<u32>) -> Result<Self, MachineError> {
         let runs = Arc::clone(link);
         let thread = std::thread::Builder::new()
             .name("network".to_owned())

@@ -1,8 +1,8 @@
 //! What a guest's reply means.
 
-use guest::discovery::Found;
+use guest::discovery::Discovery;
 use guest::protocol::Words;
-use guest::request::{Outcome, Request};
+use guest::request::{GuestRequest, RequestOutcome};
 
 use crate::error::MachineError;
 
@@ -12,23 +12,23 @@ use crate::error::MachineError;
 /// The guest could not do it, or there is no such code.
 pub fn decode(
     vcpu: usize,
-    request: Request,
+    request: GuestRequest,
     code: u64,
     words: Words,
 ) -> Result<Words, MachineError> {
     let request = || format!("{request:?}");
-    match Outcome::from_number(code) {
-        Some(Outcome::Done) => Ok(words),
+    match RequestOutcome::from_number(code) {
+        Some(RequestOutcome::Done) => Ok(words),
         Some(outcome) => Err(MachineError::Declined { vcpu, request: request(), outcome }),
         None => Err(MachineError::InvalidReply { vcpu, request: request(), code, words }),
     }
 }
 
-/// The clocks in a reply to [`Request::Discover`].
+/// The clocks in a reply to [`GuestRequest::Discover`].
 ///
 /// # Errors
 /// [`MachineError::InvalidReply`].
-pub fn found(vcpu: usize, words: Words) -> Result<Found, MachineError> {
-    let (request, code) = (format!("{:?}", Request::Discover), Outcome::Done.number());
-    Found::decode(&words).ok_or(MachineError::InvalidReply { vcpu, request, code, words })
+pub fn decode_discovery(vcpu: usize, words: Words) -> Result<Discovery, MachineError> {
+    let (request, code) = (format!("{:?}", GuestRequest::Discover), RequestOutcome::Done.number());
+    Discovery::decode(&words).ok_or(MachineError::InvalidReply { vcpu, request, code, words })
 }

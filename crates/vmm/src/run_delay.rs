@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use pvclock::Nanos;
 
 /// Of this thread: time on a CPU, time waited for one, both ns, and timeslices
@@ -34,7 +34,7 @@ impl StealMeter {
     /// The time that the calling thread has waited, if a sample is due.
     pub(crate) fn sample(&mut self) -> Option<Nanos> {
         // Asked at each entry: the coarse clock costs a load, and 4 ms are exact enough.
-        let now_ns = Clock::MonotonicCoarse.read_ns()?;
+        let now_ns = LinuxClock::MonotonicCoarse.read_ns()?;
         let since_ns = self.sampled_ns.map(|sampled| now_ns.saturating_sub(sampled));
         if since_ns.is_some_and(|since| u128::from(since) < EACH.as_nanos()) {
             return None;

@@ -5,14 +5,14 @@ use std::time::Duration;
 use crate::devices::Present;
 use crate::error::MachineError;
 use crate::linux_boot::LinuxImage;
-use crate::vmclock::VmClockSource;
+use crate::vmclock::MachineVmClockSource;
 use guest::layout;
 use host::ticks::TickPolicy;
 use host::{Kind, TscMode};
 
 /// Which side implements the guest's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Backend {
+pub enum ClockBackend {
     /// KVM's own kvm-clock, in the kernel.
     Kernel,
     /// KVM's own Hyper-V clock, in the kernel.
@@ -21,7 +21,7 @@ pub enum Backend {
     Own(host::Settings),
 }
 
-impl Backend {
+impl ClockBackend {
     /// RDTSC never exits here, and no vCPU's rate is set: a provider that
     /// relies on either would advertise a wrong TSC frequency.
     pub(crate) fn check(&self) -> Result<(), MachineError> {
@@ -44,7 +44,7 @@ pub struct Settings {
     /// Guest memory, in bytes.
     pub memory: u64,
     /// Which side implements the clock.
-    pub backend: Backend,
+    pub backend: ClockBackend,
     /// The devices.
     pub devices: Present,
     /// What becomes of ticks of periodic timers that a vCPU missed.
@@ -57,7 +57,7 @@ pub struct Settings {
     /// A Linux kernel in place of the lab's own guest.
     pub linux: Option<LinuxImage>,
     /// A VMClock, in ACPI for a Linux, and where its time comes from.
-    pub vmclock: Option<VmClockSource>,
+    pub vmclock: Option<MachineVmClockSource>,
     /// A network card, whose peer answers echo requests after this delay. Its thread
     /// runs on the CPU of `affinity` after the vCPUs'.
     pub network: Option<Duration>,
@@ -65,7 +65,7 @@ pub struct Settings {
 
 impl Settings {
     /// One vCPU, all devices.
-    pub fn new(backend: Backend) -> Self {
+    pub fn new(backend: ClockBackend) -> Self {
         Self {
             vcpus: 1,
             memory: layout::MEMORY_MIN,
@@ -82,7 +82,7 @@ impl Settings {
 
     /// One vCPU with a Linux kernel and 256 MiB: KVM's interrupt controllers and
     /// PIT, a real-time clock in UTC, an ACPI PM timer, an HPET, a serial port.
-    pub fn linux(backend: Backend, image: LinuxImage) -> Self {
+    pub fn linux(backend: ClockBackend, image: LinuxImage) -> Self {
         Self {
             memory: 256 << 20,
             devices: Present { pit: false, ..Present::ALL },
@@ -102,7 +102,7 @@ impl Settings {
     /// Whether this machine, and not KVM, has Hyper-V's hypercall page.
     pub(crate) fn has_hypercall_page(&self) -> bool {
         let is_hyperv = |settings: &host::Settings| settings.kind == Kind::HyperV;
-        matches!(&self.backend, Backend::Own(own) if is_hyperv(own))
+        matches!(&self.backend, ClockBackend::Own(own) if is_hyperv(own))
     }
 }
 
@@ -115,17 +115,17 @@ mod tests {
     #[test]
     fn unsupported_provider_settings_are_refused() {
         let usual = host::Settings::new(Kind::Kvm, Hertz(2_000_000_000));
-        let refused = |settings| Backend::Own(settings).check().err().map(|e| e.to_string());
+        let refused = |settings| ClockBackend::Own(settings).check().err().map(|e| e.to_string());
         assert_eq!(refused(usual), None);
-        let emulated = usual.with(|new| new.tsc_mode = TscMode::Emulated);
-        let trapping = usual.with(|new| new.tsc_trapping = true);
+        let emulated = usual.changed(|new| new.tsc_mode = TscMode::Emulated);
+        let trapping = usual.changed(|new| new.tsc_trapping = true);
         for settings in [emulated, trapping] {
             assert_eq!(
                 refused(settings).as_deref(),
                 Some("this VMM does not trap RDTSC: unset it in host::Settings")
             );
         }
-        let scaled = usual.with(|new| new.tsc_scaling = Some(48));
+        let scaled = usual.changed(|new| new.tsc_scaling = Some(48));
         assert_eq!(
             refused(scaled).as_deref(),
             Some("this VMM does not scale the TSC: unset it in host::Settings")

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use guest::protocol::SharedArea;
-use host::{Event, GuestClock, HostClocks, VcpuId};
+use host::{GuestClock, HostClocks, HostEvent, VcpuId};
 use pvclock::{Nanos, Ticks};
 
 use crate::barrier::VcpuBarrier;
@@ -14,8 +14,8 @@ use crate::host_clock;
 use crate::kicks::Kicks;
 use crate::linux_boot::HypercallPage;
 use crate::memory::GuestRam;
-use crate::network::Link;
-use crate::vmclock::VmClockDevice;
+use crate::network::NetworkLink;
+use crate::vmclock::MachineVmClock;
 
 /// The machine's own time: the host's, less the time that it was stopped.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +31,7 @@ impl OwnTime {
         Self { behind: now.boot.0, stopped_at: None }
     }
 
-    pub(crate) fn at(&self, now: HostClocks) -> Nanos {
+    pub(crate) fn guest_ns(&self, now: HostClocks) -> Nanos {
         self.stopped_at.unwrap_or(Nanos(now.boot.0.wrapping_sub(self.behind)))
     }
 
@@ -49,7 +49,7 @@ pub(crate) struct Inner {
     pub(crate) own_time: OwnTime,
     /// Where this machine has Hyper-V's hypercall page.
     pub(crate) hypercalls: Option<HypercallPage>,
-    pub(crate) vmclock: Option<VmClockDevice>,
+    pub(crate) vmclock: Option<MachineVmClock>,
     /// Nobody waits for the provider's deadlines any more.
     deadlines_ended: bool,
 }
@@ -71,7 +71,7 @@ pub(crate) struct Shared {
     pub(crate) ram: GuestRam,
     pub(crate) barrier: VcpuBarrier,
     pub(crate) kicks: Kicks,
-    pub(crate) network: Option<Arc<Link>>,
+    pub(crate) network: Option<Arc<NetworkLink>>,
     inner: Mutex<Inner>,
     /// The provider has another deadline, or the wait is over.
     deadline_changed: Condvar,
@@ -116,7 +116,7 @@ impl Shared {
     }
 
     /// The same while no vCPU runs guest code: whatever takes a new common
-    /// snapshot must be done like this ([`Event::stops_all`]).
+    /// snapshot must be done like this ([`HostEvent::stops_all`]).
     pub(crate) fn with_clock_exclusive<R>(
         &self,
         action: impl FnOnce(&mut GuestClock, HostClocks, &GuestRam) -> R,
@@ -146,7 +146,7 @@ impl Shared {
     /// Handles the deadline: all vCPUs leave the guest and write their pages on
     /// their way in.
     pub(crate) fn meet_deadline(&self) {
-        let _ = self.with_clock_exclusive(|host, now, ram| host.handle(Event::Timer, now, ram));
+        let _ = self.with_clock_exclusive(|host, now, ram| host.handle(HostEvent::Timer, now, ram));
     }
 
     pub(crate) fn end_deadlines(&self) {
@@ -161,25 +161,25 @@ impl Shared {
     /// Stops the machine's own time.
     pub(crate) fn stop_time(&self) {
         let mut inner = self.lock();
-        inner.own_time.stopped_at = Some(inner.own_time.at(host_clock::read()));
+        inner.own_time.stopped_at = Some(inner.own_time.guest_ns(host_clock::read()));
     }
 
     /// Continues it from where it stopped.
     pub(crate) fn resume_time(&self) {
         let mut inner = self.lock();
         let now = host_clock::read();
-        let from = inner.own_time.at(now);
+        let from = inner.own_time.guest_ns(now);
         inner.own_time.resume(from, now);
     }
 
     pub(crate) fn save_devices(&self, now: HostClocks) -> (DevicesState, Nanos) {
         let inner = self.lock();
-        (inner.devices.save(), inner.own_time.at(now))
+        (inner.devices.save(), inner.own_time.guest_ns(now))
     }
 
     /// Passes an event to the provider, if the clock is ours, with all vCPUs
     /// out of the guest where the event needs that.
-    pub(crate) fn notify(&self, event: Event) {
+    pub(crate) fn notify(&self, event: HostEvent) {
         let _ = if event.stops_all() {
             self.with_clock_exclusive(|host, now, ram| host.handle(event, now, ram))
         } else {
@@ -190,7 +190,7 @@ impl Shared {
     /// Runs `action` with the VMClock, if there is one.
     pub(crate) fn with_vmclock<R>(
         &self,
-        action: impl FnOnce(&mut VmClockDevice, &GuestRam) -> R,
+        action: impl FnOnce(&mut MachineVmClock, &GuestRam) -> R,
     ) -> Option<R> {
         self.lock().vmclock.as_mut().map(|vmclock| action(vmclock, &self.ram))
     }
@@ -238,7 +238,7 @@ impl Shared {
 fn moment(own_time: &OwnTime, tsc_offset: u64) -> Moment {
     let now = host_clock::read();
     Moment {
-        since_start: own_time.at(now),
+        since_start: own_time.guest_ns(now),
         real: now.real,
         guest_tsc: Ticks(now.tsc.0.wrapping_add(tsc_offset)),
     }

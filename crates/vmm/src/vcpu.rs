@@ -10,12 +10,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, TryRecvErro
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use host::{DueFlag, Event, VcpuId};
+use host::{DueFlag, HostEvent, VcpuId};
 use kvm_ioctls::VcpuFd;
 
-use crate::barrier::Inside;
+use crate::barrier::BarrierGuard;
 use crate::devices::LocalTimer;
-use crate::guest_fault::{Cause, GuestFault, Registers};
+use crate::guest_fault::{FaultRegisters, GuestFault, GuestFaultCause};
 use crate::kvm;
 use crate::run_delay::StealMeter;
 use crate::shared::Shared;
@@ -25,7 +25,7 @@ pub(crate) use tsc::{IA32_TSC, IA32_TSC_ADJUST, IA32_TSC_DEADLINE};
 /// A command for a vCPU, executed between two entries.
 pub(crate) enum Control {
     /// Runs something on its thread: KVM needs calls on a vCPU there.
-    Do(Box<dyn FnOnce(&mut Vcpu) + Send>),
+    Do(Box<dyn FnOnce(&mut RunningVcpu) + Send>),
     /// Resumes, if it was paused.
     Resume,
     /// There is a request for the guest.
@@ -38,7 +38,7 @@ pub(crate) enum Control {
 
 /// State that its thread publishes to others.
 #[derive(Debug, Default)]
-pub(crate) struct Status {
+pub(crate) struct VcpuStatus {
     /// Whether a command may wait: the channel itself costs a fence to look at.
     commands: AtomicBool,
     /// It waits for [`Control::Wake`]: the guest has nothing to do.
@@ -48,7 +48,7 @@ pub(crate) struct Status {
     guest_fault: Mutex<Option<GuestFault>>,
 }
 
-impl Status {
+impl VcpuStatus {
     pub(crate) fn guest_fault(&self) -> Option<GuestFault> {
         *self.guest_fault.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -93,9 +93,9 @@ fn ready<'s>(
     id: VcpuId,
     steal: &mut Option<StealMeter>,
     due: Option<&DueFlag>,
-) -> Inside<'s> {
+) -> BarrierGuard<'s> {
     if let Some(stolen) = steal.as_mut().and_then(StealMeter::sample) {
-        shared.notify(Event::StealMeasured { vcpu: id, stolen });
+        shared.notify(HostEvent::StealMeasured { vcpu: id, stolen });
     }
     let inside = shared.barrier.enter(id);
     if due.is_some_and(DueFlag::is_due) {
@@ -106,7 +106,7 @@ fn ready<'s>(
 
 /// What the thread does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum NextExit {
     /// Enters the guest.
     Enter,
     /// Waits for a request.
@@ -119,7 +119,7 @@ pub(crate) enum Next {
     Dead,
 }
 
-impl Next {
+impl NextExit {
     /// What a copy of it does: whom it waited for to be kicked by does not know it.
     pub(crate) fn as_restored(self) -> Self {
         if self == Self::Parked { Self::Enter } else { self }
@@ -127,27 +127,27 @@ impl Next {
 }
 
 /// A vCPU on its thread.
-pub(crate) struct Vcpu {
+pub(crate) struct RunningVcpu {
     pub(crate) id: VcpuId,
     pub(crate) fd: VcpuFd,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) status: Arc<Status>,
+    pub(crate) status: Arc<VcpuStatus>,
     pub(crate) timer: LocalTimer,
     pub(crate) tsc_offset: u64,
     pub(crate) control: Receiver<Control>,
     pub(crate) paused: bool,
-    pub(crate) next: Next,
+    pub(crate) next: NextExit,
     /// Only where the clock is ours; else the kernel keeps steal time.
     pub(crate) steal: Option<StealMeter>,
     /// Whether our provider has a page of this vCPU to write.
     pub(crate) due: Option<DueFlag>,
 }
 
-impl Vcpu {
+impl RunningVcpu {
     /// Until it is stopped.
     pub(crate) fn run(mut self) {
         while self.obey() {
-            if self.next == Next::Enter && !self.paused {
+            if self.next == NextExit::Enter && !self.paused {
                 self.enter();
             }
         }
@@ -156,15 +156,15 @@ impl Vcpu {
     /// Executes a command; waits while there is no reason to enter. `false` at
     /// the end.
     fn obey(&mut self) -> bool {
-        let waits = self.paused || self.next != Next::Enter;
+        let waits = self.paused || self.next != NextExit::Enter;
         let control = if !waits {
             match self.status.next_command(&self.control) {
                 Ok(control) => control,
                 Err(error) => return error == TryRecvError::Empty,
             }
-        } else if self.paused || self.next != Next::Halted {
-            if self.next == Next::Idle && !self.paused && self.request_waits() {
-                self.next = Next::Enter;
+        } else if self.paused || self.next != NextExit::Halted {
+            if self.next == NextExit::Idle && !self.paused && self.request_waits() {
+                self.next = NextExit::Enter;
                 return true;
             }
             match self.control.recv() {
@@ -188,8 +188,8 @@ impl Vcpu {
         match control {
             Control::Do(action) => action(self),
             Control::Resume => self.paused = false,
-            Control::Wake if self.next == Next::Idle => self.next = Next::Enter,
-            Control::Kicked if self.next == Next::Parked => self.next = Next::Enter,
+            Control::Wake if self.next == NextExit::Idle => self.next = NextExit::Enter,
+            Control::Kicked if self.next == NextExit::Parked => self.next = NextExit::Enter,
             Control::Wake | Control::Kicked => {}
             Control::Stop => return false,
         }
@@ -215,13 +215,13 @@ impl Vcpu {
         }
     }
 
-    fn wake_by_timer(&mut self) -> Next {
+    fn wake_by_timer(&mut self) -> NextExit {
         let now = self.shared.moment(self.tsc_offset);
-        let Some(vector) = self.timer.due(&now) else { return Next::Halted };
+        let Some(vector) = self.timer.due(&now) else { return NextExit::Halted };
         match kvm::interrupt(&self.fd, vector) {
-            Ok(()) => Next::Enter,
+            Ok(()) => NextExit::Enter,
             // KVM reported a halt with interrupts on, but takes no interrupt.
-            Err(_) => self.die(Cause::HaltedForever),
+            Err(_) => self.die(GuestFaultCause::HaltedForever),
         }
     }
 
@@ -238,17 +238,17 @@ impl Vcpu {
         started.elapsed().as_secs_f64() * 1e9 / f64::from(rounds.max(1))
     }
 
-    fn die(&mut self, cause: Cause) -> Next {
+    fn die(&mut self, cause: GuestFaultCause) -> NextExit {
         let registers = self.registers();
         self.status.die(GuestFault { cause, registers });
-        Next::Dead
+        NextExit::Dead
     }
 
-    fn registers(&self) -> Registers {
+    fn registers(&self) -> FaultRegisters {
         let (Ok(general), Ok(special)) = (self.fd.get_regs(), self.fd.get_sregs()) else {
-            return Registers::default();
+            return FaultRegisters::default();
         };
-        Registers {
+        FaultRegisters {
             rip: general.rip,
             rsp: general.rsp,
             rflags: Some(general.rflags),
@@ -263,7 +263,7 @@ impl Vcpu {
     /// run the guest.
     pub(crate) fn settle(&mut self) {
         self.fd.set_kvm_immediate_exit(1);
-        while self.next != Next::Dead && self.run_once() {}
+        while self.next != NextExit::Dead && self.run_once() {}
         self.fd.set_kvm_immediate_exit(0);
     }
 }

@@ -7,17 +7,18 @@
 
 use host::pages::VmClockPage;
 use host::vmclock::{
-    GuestCounter, HostTime, Leap, PageUpdate, TimeSample, TimeSettings, VmClock, VmClockSettings,
+    GuestCounter, HostTime, HostVmClock, LeapAnnouncement, PageUpdate, TimeSample, TimeSettings,
+    VmClockSettings,
 };
 use host::{GuestAddress, GuestMemory as _, TscRatio, VcpuId};
-use linux::adjtimex::{self, Discipline};
+use linux::adjtimex::{self, KernelDiscipline};
 use pvclock::vmclock::{VmClockInfo, VmClockReader, VmClockWriter};
 use pvclock::{Hertz, Nanos, Ticks};
 use serde::{Deserialize, Serialize};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::error::MachineError;
-use crate::host_clock::{self, Reading};
+use crate::host_clock::{self, HostReading};
 use crate::memory::GuestRam;
 
 /// The page: below 1 MiB, where a PC has its firmware and Linux's memory map a hole.
@@ -29,7 +30,7 @@ pub(crate) const INTERRUPT: u32 = 20;
 
 /// Where the time of a VMClock comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum VmClockSource {
+pub enum MachineVmClockSource {
     /// The host's clock, as far as its time daemon vouches for it (adjtimex).
     Kept,
     /// The host's clock, taken for the truth: for experiments on hosts without a time
@@ -40,22 +41,24 @@ pub enum VmClockSource {
     },
 }
 
-impl VmClockSource {
+impl MachineVmClockSource {
     /// What a reading of the host's clocks is worth.
     fn sample(
         self,
-        reading: &Reading,
+        reading: &HostReading,
         rate: Hertz,
-        discipline: Option<&Discipline>,
+        discipline: Option<&KernelDiscipline>,
     ) -> Option<TimeSample> {
         let clocks = &reading.clocks;
         let (tai_offset_s, stated_ns, leap) = match (self, discipline) {
             (Self::Assumed { tai_offset_s }, _) => {
-                (clocks.tai_offset_s.unwrap_or(tai_offset_s), 0, Leap::None)
+                (clocks.tai_offset_s.unwrap_or(tai_offset_s), 0, LeapAnnouncement::None)
             }
-            (Self::Kept, Some(kept)) => {
-                (clocks.tai_offset_s?, kept.stated_error_ns()?, Leap::of_adjtimex(kept.state))
-            }
+            (Self::Kept, Some(kept)) => (
+                clocks.tai_offset_s?,
+                kept.stated_error_ns()?,
+                LeapAnnouncement::of_adjtimex(kept.state),
+            ),
             (Self::Kept, None) => return None,
         };
         let tai = clocks.real.0.0.checked_add_signed(i64::from(tai_offset_s) * 1_000_000_000)?;
@@ -68,8 +71,8 @@ impl VmClockSource {
 
 /// What the page is to tell, by the host's clocks.
 #[derive(Debug)]
-struct Told {
-    source: VmClockSource,
+struct VmClockTold {
+    source: MachineVmClockSource,
     rate: Hertz,
     time: HostTime,
     /// Each vCPU's TSC less the host's, wrapping.
@@ -77,13 +80,13 @@ struct Told {
     host_has_tsc: bool,
 }
 
-impl Told {
+impl VmClockTold {
     /// Takes a sample of the host's time, where one TSC counts for all.
     fn sample(&mut self) -> Ticks {
         let reading = host_clock::read_with_width();
         let now = reading.clocks.tsc;
         if self.host_has_tsc && self.offsets.windows(2).all(|pair| pair[0] == pair[1]) {
-            let is_kept = self.source == VmClockSource::Kept;
+            let is_kept = self.source == MachineVmClockSource::Kept;
             let discipline = is_kept.then(adjtimex::read).and_then(Result::ok);
             let sample = self.source.sample(&reading, self.rate, discipline.as_ref());
             self.time.update(now, sample.as_slice());
@@ -108,33 +111,33 @@ pub(crate) struct Restoring {
 
 /// The device.
 #[derive(Debug)]
-pub(crate) struct VmClockDevice {
-    told: Told,
-    page: VmClock,
+pub(crate) struct MachineVmClock {
+    told: VmClockTold,
+    page: HostVmClock,
     line: Option<EventFd>,
 }
 
-impl VmClockDevice {
+impl MachineVmClock {
     /// Of a machine whose vCPUs have these TSC offsets; its page is written, before
     /// any of them runs.
     ///
     /// # Errors
     /// The page is outside of guest memory.
     pub(crate) fn start(
-        source: VmClockSource,
+        source: MachineVmClockSource,
         (rate, offsets): (Hertz, Vec<u64>),
         line: Option<EventFd>,
         restoring: Option<Restoring>,
         ram: &GuestRam,
     ) -> Result<Self, MachineError> {
         let time = HostTime::new(TimeSettings::new(rate));
-        let mut told = Told { source, rate, time, offsets, host_has_tsc: true };
+        let mut told = VmClockTold { source, rate, time, offsets, host_has_tsc: true };
         let settings = VmClockSettings::default();
         let settings = if line.is_some() { settings.notifying() } else { settings };
         let (now, counter) = (told.sample(), told.counter());
         let (marker, generation) = restoring.map_or((0, 0), |saved| saved.marks);
         let (mut page, new) =
-            VmClock::continued(settings, counter, marker, generation, &told.time, now);
+            HostVmClock::continued(settings, counter, marker, generation, &told.time, now);
         let update = match restoring {
             None => {
                 ram.write(ADDRESS, &new.info.to_bytes())?;

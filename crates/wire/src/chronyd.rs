@@ -20,12 +20,12 @@ pub mod sock;
 mod tracking;
 
 pub use float::Float;
-pub use reply::{ReplyError, Status, acknowledgement, tracking};
-pub use request::{Datagram, Request};
-pub use tracking::{ErrorBound, Leap, Tracking};
+pub use reply::{ReplyError, ReplyStatus, acknowledgement, tracking};
+pub use request::{ChronydDatagram, ChronydRequest};
+pub use tracking::{ErrorBound, Tracking, TrackingLeap};
 
 /// Length of the longest datagram that a client of this protocol subset
-/// receives: the reply to [`Request::Tracking`].
+/// receives: the reply to [`ChronydRequest::Tracking`].
 pub const MAX_REPLY_BYTES: usize = 104;
 
 /// The version of the protocol: chrony 3.0 and later.

@@ -26,8 +26,10 @@ mod guest;
 mod incoming;
 mod measured;
 
-pub use frame::{Answer, FRAME_BYTES, Frame, HostClock, Leap, MAGIC, Reason, Scale};
-pub use guest::{Guest, Heard, MIN_INTERVAL_NS, ROUNDS, TIMEOUT_NS};
+pub use frame::{
+    FRAME_BYTES, FrameLeap, FrameScale, HostClock, HostTimeFrame, MAGIC, Reason, TimeAnswer,
+};
+pub use guest::{GuestExchange, Heard, MIN_INTERVAL_NS, ROUNDS, TIMEOUT_NS};
 pub use incoming::Incoming;
 pub use measured::{EARLIEST_NS, LONGEST_DELAY_NS, Refused};
 pub use units::Malformed;

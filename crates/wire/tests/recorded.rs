@@ -4,7 +4,9 @@
 use std::net::IpAddr;
 
 use proptest::prelude::*;
-use wire::chronyd::{Leap, ReplyError, Request, Status, Tracking, acknowledgement, tracking};
+use wire::chronyd::{
+    ChronydRequest, ReplyError, ReplyStatus, Tracking, TrackingLeap, acknowledgement, tracking,
+};
 
 /// Before its first measurement.
 const FRESH: &str = "\
@@ -90,7 +92,7 @@ fn a_tracking_reply_has_the_figures_that_chronyc_prints() {
     let it = tracking(&server(), 0xdead_beef).unwrap();
     assert_eq!(it.reference_id, 0x7f00_0001);
     assert_eq!(it.address, Some(IpAddr::from([127, 0, 0, 1])));
-    assert_eq!((it.stratum, it.leap), (2, Leap::Normal));
+    assert_eq!((it.stratum, it.leap), (2, TrackingLeap::Normal));
     assert_eq!(it.updated, (1_795_323_297, 867_784_190));
     let [offset, last, rms] = ["0.049998228", "0.000000913", "0.000003442"];
     let [delay, dispersion] = ["0.000025363", "0.000022488"];
@@ -137,7 +139,7 @@ fn the_error_bound_is_offset_dispersion_and_half_the_delay() {
 #[test]
 fn a_daemon_without_a_source_bounds_nothing() {
     let it = tracking(&bytes(FRESH), 0x0102_0304).unwrap();
-    assert_eq!((it.leap, it.stratum), (Leap::NotSynchronised, 0));
+    assert_eq!((it.leap, it.stratum), (TrackingLeap::NotSynchronised, 0));
     assert!(!it.is_synchronised() && it.error_bound().error_ns.is_none());
     let unbounded = |it: Result<Tracking, ReplyError>| it.unwrap().error_bound().error_ns.is_none();
     assert!(unbounded(changed(54, &[0, 3])), "leap status");
@@ -149,31 +151,32 @@ fn a_daemon_without_a_source_bounds_nothing() {
 
 #[test]
 fn requests_are_those_of_chronyc() {
-    let request = Request::Tracking.encode(0x6258_0927);
+    let request = ChronydRequest::Tracking.encode(0x6258_0927);
     assert_eq!(request[..12], [6, 1, 0, 0, 0, 33, 0, 0, 0x62, 0x58, 0x09, 0x27]);
     assert!(request[12..].iter().all(|&byte| byte == 0));
     assert_eq!(request.len(), 104);
-    let lengths = [Request::MakeStep, Request::ResetSources].map(|it| it.encode(1).len());
+    let lengths =
+        [ChronydRequest::MakeStep, ChronydRequest::ResetSources].map(|it| it.encode(1).len());
     assert_eq!(lengths, [28, 28]);
-    let burst = Request::Burst { good: 3, max: 5 }.encode(1);
+    let burst = ChronydRequest::Burst { good: 3, max: 5 }.encode(1);
     assert_eq!((burst.len(), burst[5]), (68, 3));
     assert_eq!(burst[60..], [0, 0, 0, 3, 0, 0, 0, 5]);
 }
 
 #[test]
 fn refusals_are_distinguished() {
-    let step = |hex| acknowledgement(&bytes(hex), Request::MakeStep, 9);
-    assert_eq!(step(MAKESTEP_OVER_UDP), Err(ReplyError::Refused(Status::NotAuthorised)));
-    assert_eq!(step(MAKESTEP_FAILED), Err(ReplyError::Refused(Status::Failed)));
-    assert_eq!(acknowledgement(&bytes(RESET_DONE), Request::ResetSources, 10), Ok(()));
-    let burst = acknowledgement(&bytes(NO_SERVER), Request::Burst { good: 3, max: 5 }, 11);
-    assert_eq!(burst, Err(ReplyError::Refused(Status::NoSuchSource)));
+    let step = |hex| acknowledgement(&bytes(hex), ChronydRequest::MakeStep, 9);
+    assert_eq!(step(MAKESTEP_OVER_UDP), Err(ReplyError::Refused(ReplyStatus::NotAuthorised)));
+    assert_eq!(step(MAKESTEP_FAILED), Err(ReplyError::Refused(ReplyStatus::Failed)));
+    assert_eq!(acknowledgement(&bytes(RESET_DONE), ChronydRequest::ResetSources, 10), Ok(()));
+    let burst = acknowledgement(&bytes(NO_SERVER), ChronydRequest::Burst { good: 3, max: 5 }, 11);
+    assert_eq!(burst, Err(ReplyError::Refused(ReplyStatus::NoSuchSource)));
     let other = tracking(&bytes(OTHER_VERSION), 12);
-    assert_eq!(other, Err(ReplyError::Refused(Status::Other(18))));
+    assert_eq!(other, Err(ReplyError::Refused(ReplyStatus::Other(18))));
     let unknown = tracking(&bytes(UNKNOWN_COMMAND), 12);
     assert_eq!(unknown, Err(ReplyError::Command(99)));
-    assert_eq!(changed(8, &[0, 3]), Err(ReplyError::Refused(Status::Invalid)));
-    assert_eq!(changed(8, &[0, 6]), Err(ReplyError::Refused(Status::NotEnabled)));
+    assert_eq!(changed(8, &[0, 3]), Err(ReplyError::Refused(ReplyStatus::Invalid)));
+    assert_eq!(changed(8, &[0, 6]), Err(ReplyError::Refused(ReplyStatus::NotEnabled)));
 }
 
 #[test]

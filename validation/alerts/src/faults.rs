@@ -1,9 +1,9 @@
 //! Twelve kinds of fault, and which alert is to find each, in what time.
 
-use simulator::Corrector;
-use simulator::fault::{Away, FaultKind, Missed, Planned};
+use simulator::ScenarioCorrector;
+use simulator::fault::{Absence, FaultKind, Missed, Planned};
 use simulator::quantity::{Factor, Offset};
-use simulator::random::Stream;
+use simulator::random::RandomStream;
 
 use crate::installation::Installation;
 
@@ -16,7 +16,7 @@ pub struct Fault {
     pub name: &'static str,
     /// The guests count their TSC; else the host's page.
     pub on_tsc: bool,
-    plan: fn(&mut Stream, i64) -> (Vec<Planned>, i64),
+    plan: fn(&mut RandomStream, i64) -> (Vec<Planned>, i64),
     /// What is to find it, where `parachrond` runs.
     by_daemon: Expected,
     /// And where it does not.
@@ -48,7 +48,7 @@ pub enum Since {
 
 impl Fault {
     /// When it ends, and what happens: `begin_ns` is when it begins.
-    pub(crate) fn plan(&self, stream: &mut Stream, begin_ns: i64) -> (Vec<Planned>, i64) {
+    pub(crate) fn plan(&self, stream: &mut RandomStream, begin_ns: i64) -> (Vec<Planned>, i64) {
         (self.plan)(stream, begin_ns)
     }
 
@@ -58,7 +58,7 @@ impl Fault {
         match expected {
             GONE if on.serves_itself => expect(&["ParachronNotScraped"], 22, Since::Begin),
             // The kernel's error alone says little within a poll.
-            UNKEPT if on.on == Corrector::Pll => Expected { within_s: 40 * 60, ..UNKEPT },
+            UNKEPT if on.on == ScenarioCorrector::Pll => Expected { within_s: 40 * 60, ..UNKEPT },
             _ => expected,
         }
     }
@@ -104,7 +104,7 @@ fn event(kind: FaultKind, at_ns: i64, length_ns: i64) -> Planned {
         at_ns,
         length_ns,
         kind,
-        away: Away::Freeze,
+        away: Absence::Freeze,
         missed: Missed::Discard,
         off_s: Offset(0.0),
         factor: Factor(1.0),
@@ -113,18 +113,18 @@ fn event(kind: FaultKind, at_ns: i64, length_ns: i64) -> Planned {
 }
 
 /// Evenly in the logarithm.
-fn between(stream: &mut Stream, low: f64, high: f64) -> f64 {
+fn between(stream: &mut RandomStream, low: f64, high: f64) -> f64 {
     stream.between(low.ln(), high.ln()).exp()
 }
 
-fn signed(stream: &mut Stream, low: f64, high: f64) -> f64 {
+fn signed(stream: &mut RandomStream, low: f64, high: f64) -> f64 {
     let sign = if stream.unit() < 0.5 { -1.0 } else { 1.0 };
     sign * between(stream, low, high)
 }
 
 /// One event, of a length between two, s.
 fn one(
-    stream: &mut Stream,
+    stream: &mut RandomStream,
     kind: FaultKind,
     at_ns: i64,
     low: f64,
@@ -250,7 +250,7 @@ pub const FAULTS: [Fault; 12] = [
 
 /// What happens to any machine, and is no fault: bursts in which the host runs others,
 /// and a daemon that is restarted.
-pub(crate) fn everyday(stream: &mut Stream, span_ns: i64) -> Vec<Planned> {
+pub(crate) fn everyday(stream: &mut RandomStream, span_ns: i64) -> Vec<Planned> {
     let mut events = Vec::new();
     for (kind, a_day, low, high) in
         [(FaultKind::Steal, 20.0, 0.02, 0.5), (FaultKind::KeeperGone, 0.1, 2.0, 20.0)]

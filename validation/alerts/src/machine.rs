@@ -3,14 +3,14 @@
 
 use std::sync::LazyLock;
 
-use daemon::status::{ClockStatus, SourceStatus};
+use daemon::status::{ClockReport, SourceStatus};
 use facts::steering::Adjtimex;
 use fleet::{DaemonTracking, METRICS, Metric, Snapshot, samples};
 use keeper::SourceKind;
-use keeper::event::Summary;
-use simulator::Scrape;
+use keeper::event::KeeperSummary;
+use simulator::SimulatedScrape;
 use simulator::outcome::Counts;
-use simulator::scrape::{Kept, Tracking};
+use simulator::scrape::{KeeperScrape, SimulatedTracking};
 
 use crate::installation::Installation;
 use crate::rules::RULES;
@@ -35,7 +35,12 @@ static ASKED: LazyLock<Vec<&Metric>> = LazyLock::new(|| {
 });
 
 /// Adds a scrape's samples.
-pub(crate) fn add(database: &mut Database, at_ms: i64, scrape: &Scrape, on: &Installation) {
+pub(crate) fn add(
+    database: &mut Database,
+    at_ms: i64,
+    scrape: &SimulatedScrape,
+    on: &Installation,
+) {
     database.begin();
     database.add(at_ms, "up", &UP, 1.0);
     for sample in samples(&snapshot(scrape, on.has_daemon())) {
@@ -70,7 +75,7 @@ pub(crate) fn add_failure(database: &mut Database, at_ms: i64) {
 }
 
 /// What our exporter knows.
-fn snapshot(scrape: &Scrape, has_daemon: bool) -> Snapshot {
+fn snapshot(scrape: &SimulatedScrape, has_daemon: bool) -> Snapshot {
     let mut clock = match &scrape.keeper {
         Some(kept) => of_daemon(scrape, kept),
         None => Snapshot { daemon_up: has_daemon.then_some(false), ..Snapshot::default() },
@@ -78,10 +83,11 @@ fn snapshot(scrape: &Scrape, has_daemon: bool) -> Snapshot {
     let kernel = &scrape.kernel;
     let is_synchronised = kernel.state != 5 && !kernel.has(Adjtimex::STA_UNSYNC);
     clock.kernel_synchronised = Some(is_synchronised);
-    let tracking = scrape.tracking.map(|Tracking { left_s, last_offset_s, root_s, age_s }| {
-        let (offset_s, bound_s, age_s) = (left_s, root_s, Some(age_s));
-        DaemonTracking { offset_s, last_offset_s, bound_s, age_s }
-    });
+    let tracking =
+        scrape.tracking.map(|SimulatedTracking { left_s, last_offset_s, root_s, age_s }| {
+            let (offset_s, bound_s, age_s) = (left_s, root_s, Some(age_s));
+            DaemonTracking { offset_s, last_offset_s, bound_s, age_s }
+        });
     let is_stated = is_synchronised && kernel.max_error_us < 16_000_000;
     clock.complete(|| tracking, is_stated.then_some(kernel.max_error_us as f64 / 1e6));
     clock.consumers_here = vec![CONSUMER.to_owned()];
@@ -92,16 +98,16 @@ fn snapshot(scrape: &Scrape, has_daemon: bool) -> Snapshot {
     clock
 }
 
-fn of_daemon(scrape: &Scrape, kept: &Kept) -> Snapshot {
+fn of_daemon(scrape: &SimulatedScrape, kept: &KeeperScrape) -> Snapshot {
     let source =
         |(name, view): (&str, _)| SourceStatus::new(name, SourceKind::Ntp, view, kept.now_ns);
     let sources: Vec<_> = SERVERS.into_iter().zip(&kept.view.sources).map(source).collect();
-    let clock = ClockStatus::new(&kept.view, &sources, None);
+    let clock = ClockReport::new(&kept.view, &sources, None);
     let age_s = |at_ns: u64| kept.now_ns.saturating_sub(at_ns) as f64 / 1e9;
     let ages = kept.disruptions.iter().map(|(kind, (_, at_ns))| (kind.clone(), age_s(*at_ns)));
     let Counts { slews, steps, refusals, .. } = scrape.counts;
     // No rule goes by the counters of disruptions.
-    let mut counts = Summary::default();
+    let mut counts = KeeperSummary::default();
     (counts.slews, counts.steps, counts.refused) = (slews, steps, refusals);
     daemon::metrics::snapshot(&clock, &sources, &counts, ages.collect())
 }

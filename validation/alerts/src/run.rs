@@ -1,8 +1,8 @@
 //! One machine's days: simulated, scraped, and its rules evaluated.
 
 use simulator::fault::{FaultKind, Planned};
-use simulator::random::{Purpose, Stream};
-use simulator::{Scenario, Scrape, Simulation};
+use simulator::random::{Purpose, RandomStream};
+use simulator::{Scenario, SimulatedScrape, Simulation};
 
 use crate::faults::{Fault, everyday};
 use crate::installation::Installation;
@@ -80,7 +80,7 @@ pub(crate) fn run(
     witness: &mut impl Witness,
 ) -> Run {
     let seed = 14;
-    let mut stream = Stream::new(seed, number, Purpose::Fault(1000));
+    let mut stream = RandomStream::new(seed, number, Purpose::Fault(1000));
     let begin_ns = stream.between(BEGIN_NS[0], BEGIN_NS[1]) as i64;
     let (events, end_ns) = fault.plan(&mut stream, begin_ns);
     let plan = merged(events, everyday(&mut stream, SPAN_NS));
@@ -89,7 +89,7 @@ pub(crate) fn run(
     let mut prometheus = Prometheus { alerts: Alerts::new(), next_ms: 0, due_ms: EACH_MS / 3 };
     let scenario = scenario(fault, on);
     let simulation = Simulation::new(&scenario, on.on, seed, SPAN_NS);
-    simulation.scraped(number, &plan, EACH_MS * 1_000_000, &mut |scrape: &Scrape| {
+    simulation.scraped(number, &plan, EACH_MS * 1_000_000, &mut |scrape: &SimulatedScrape| {
         let at_ms = scrape.at_ns / 1_000_000;
         prometheus.fail_until(at_ms, &mut run, witness);
         let is_lost = stream.unit() < LOST || gaps.iter().any(|gap| gap.contains(&at_ms));
@@ -159,7 +159,7 @@ fn merged(mut events: Vec<Planned>, everyday: Vec<Planned>) -> Vec<Planned> {
 }
 
 /// When no scrape succeeds, ms.
-fn gaps(stream: &mut Stream) -> Vec<core::ops::Range<i64>> {
+fn gaps(stream: &mut RandomStream) -> Vec<core::ops::Range<i64>> {
     let mut gaps = Vec::new();
     let mut at_s = 0.0;
     loop {
@@ -181,7 +181,7 @@ mod tests {
     fn a_fault_is_no_shelter_from_every_day() {
         let of = |name: &str| {
             let fault = FAULTS.iter().find(|fault| fault.name.starts_with(name)).unwrap();
-            let mut stream = Stream::new(1, 1, Purpose::Fault(1000));
+            let mut stream = RandomStream::new(1, 1, Purpose::Fault(1000));
             let (events, end_ns) = fault.plan(&mut stream, 3_600_000_000_000);
             let daily = everyday(&mut stream, SPAN_NS);
             let within = |event: &Planned| (3_700_000_000_000..end_ns).contains(&event.at_ns);

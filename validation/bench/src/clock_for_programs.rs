@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use clock::{Clock, Instant, Source, Status};
+use clock::{Clock, Instant, MachineClockStatus, Source};
 use linux::counter::{Counter, CpuCounter};
 
 use crate::judge;
@@ -95,7 +95,7 @@ fn settle() -> Result<u64, String> {
     let settled = Instant::now() + SETTLING;
     while Instant::now() < settled {}
     match clock::shared().status() {
-        Status { source: Source::Tsc { hz }, .. } => Ok(hz),
+        MachineClockStatus { source: Source::Tsc { hz }, .. } => Ok(hz),
         status => Err(format!("the clock does not count the TSC: {status:?}")),
     }
 }
@@ -243,7 +243,7 @@ fn compare_offsets(duration: Duration, quanta: &quanta::Clock) -> bool {
     judge("clock, largest offset from CLOCK_MONOTONIC", most_us, 1.0, " µs")
 }
 
-fn report(status: &Status) {
+fn report(status: &MachineClockStatus) {
     println!(
         "\n{} disruptions; error at the last sample {} ns; time of day {}",
         status.disruptions,

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 
 use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
 use host::pages::ReferencePage;
-use host::{Event, GuestClock, GuestMemory, HostClocks, Kind, PlainMemory, Settings, VcpuId};
+use host::{GuestClock, GuestMemory, HostClocks, HostEvent, Kind, PlainMemory, Settings, VcpuId};
 use pvclock::hyperv::ReferenceReader;
 use pvclock::kvm_clock::{TimePage, TimeReader, TimeUpdate, TimeWriter};
 use pvclock::{Hertz, Nanos, Scale, Ticks};
@@ -87,16 +87,16 @@ pub(crate) fn run(part: Part, rounds: u32) -> Result<bool, String> {
         Contender::new(MOVED, || {
             physical_cpu.set(physical_cpu.get() ^ 1);
             let now = now();
-            let moved = Event::VcpuMoved { vcpu: VCPU, physical_cpu: physical_cpu.get() };
+            let moved = HostEvent::VcpuMoved { vcpu: VCPU, physical_cpu: physical_cpu.get() };
             moving.handle(moved, now);
             moving.enter(now);
         }),
         Contender::new(WOKEN, || {
             let now = now();
-            woken.handle(Event::HostResumed, now);
+            woken.handle(HostEvent::HostResumed, now);
             woken.enter(now);
         }),
-        Contender::new(REFERENCE, || hyperv.handle(Event::HostResumed, now())),
+        Contender::new(REFERENCE, || hyperv.handle(HostEvent::HostResumed, now())),
     ];
     rounds::run(&mut contenders, rounds);
     println!("{rounds} interleaved rounds of {CALLS} calls; ns a call\n");
@@ -128,7 +128,7 @@ pub(crate) fn run(part: Part, rounds: u32) -> Result<bool, String> {
 fn whole_entry() -> Result<bool, String> {
     let text = |error: vmm::MachineError| error.to_string();
     let settings = match vmm::kvm::host_tsc() {
-        Ok(tsc) => vmm::Settings::new(vmm::Backend::Own(Settings::new(Kind::Kvm, tsc))),
+        Ok(tsc) => vmm::Settings::new(vmm::ClockBackend::Own(Settings::new(Kind::Kvm, tsc))),
         Err(error) => {
             println!("{ENTRY}: not measured: {error}");
             return Ok(true);
@@ -160,8 +160,8 @@ impl Vm {
     fn new(settings: Settings, msrs: &[(u32, u64)]) -> Result<Self, String> {
         let memory = PlainMemory::new(1);
         let mut host = GuestClock::new(settings, at(0)).map_err(|error| error.to_string())?;
-        host.handle(Event::VcpuCreated { vcpu: VCPU, tsc_offset: 0 }, at(0), &memory);
-        host.handle(Event::VcpuMoved { vcpu: VCPU, physical_cpu: 0 }, at(0), &memory);
+        host.handle(HostEvent::VcpuCreated { vcpu: VCPU, tsc_offset: 0 }, at(0), &memory);
+        host.handle(HostEvent::VcpuMoved { vcpu: VCPU, physical_cpu: 0 }, at(0), &memory);
         for &(msr, value) in msrs {
             host.write_msr(VCPU, msr, value, at(0), &memory).map_err(|error| error.to_string())?;
         }
@@ -171,7 +171,8 @@ impl Vm {
 
     fn kvm(host_clocksource_is_tsc: bool) -> Result<Self, String> {
         let settings = Settings::new(Kind::Kvm, TSC);
-        let settings = settings.with(|new| new.host_clocksource_is_tsc = host_clocksource_is_tsc);
+        let settings =
+            settings.changed(|new| new.host_clocksource_is_tsc = host_clocksource_is_tsc);
         Self::new(settings, &[(KVM_SYSTEM_TIME, PlainMemory::time(0).0 | 1)])
     }
 
@@ -183,7 +184,7 @@ impl Vm {
         )
     }
 
-    fn handle(&self, event: Event, now: HostClocks) {
+    fn handle(&self, event: HostEvent, now: HostClocks) {
         self.host.borrow_mut().handle(event, now, &self.memory);
     }
 

@@ -87,7 +87,7 @@ fn sleeper_cpu_ns(process: u32) -> Option<f64> {
     let times = tasks.filter_map(|task| {
         let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
         let times = parse_schedstat(&text);
-        times.known().copied()
+        times.value().copied()
     });
     times.max_by_key(|times| times.turns).map(|times| times.ran_ns as f64)
 }

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use inspect::clocksource_switch::Switchboard;
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use linux::counter::{self, Counter, CpuCounter};
 
 use pvclock::hyperv::{ReferencePage, ReferenceReader, ReferenceScale, ReferenceWriter};
@@ -174,7 +174,7 @@ fn measure_tsc_hz() -> u64 {
 }
 
 fn raw_ns() -> u64 {
-    Clock::MonotonicRaw.read_ns().unwrap_or_default()
+    LinuxClock::MonotonicRaw.read_ns().unwrap_or_default()
 }
 
 fn wait_until_raw(end_ns: u64) {
@@ -197,7 +197,7 @@ fn assert_agreement(
             reader.nanos_at(reader.ticks(&CpuCounter)).map_err(|error| error.to_string())?.0;
         let units = hyperv.units_100ns(&CpuCounter).map_err(|error| error.to_string())?;
         let theirs = quanta.delta_as_nanos(0, quanta.raw());
-        let vdso = Clock::Monotonic.read_ns().unwrap_or_default();
+        let vdso = LinuxClock::Monotonic.read_ns().unwrap_or_default();
         Ok([raw_ns(), ours, ordered, converted, units * 100, theirs, vdso])
     };
     let start = now()?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use simulator::{Corrector, Fleet, Look, Simulation, file};
+use simulator::{Fleet, Look, ScenarioCorrector, Simulation, file};
 
 /// Runs of each.
 const SEEDS: u64 = 20;
@@ -115,7 +115,7 @@ fn ours([white, walk, delay_s, wait_s]: [f64; 4], seed: u64) -> Result<Rms, Stri
         }
         last = Some(look);
     };
-    let simulation = Simulation::new(&scenario, Corrector::Regression, seed, span_ns);
+    let simulation = Simulation::new(&scenario, ScenarioCorrector::Regression, seed, span_ns);
     simulation.guest(0, &[], &mut Fleet::new(), Some(&mut watch));
     Ok(Rms { offset_s: (squares / seconds).sqrt(), frequency: (slopes / seconds).sqrt() })
 }

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use simulator::{Corrector, Fleet, Scenario, Simulation};
+use simulator::{Fleet, Scenario, ScenarioCorrector, Simulation};
 
 /// One server is what clknetsim's measured runs have; three are what a fleet has.
 const SCENARIO: &str = "
@@ -82,7 +82,7 @@ pub(crate) fn run(guests: u64) -> Result<bool, String> {
     let one = parse(SCENARIO)?;
     let three = parse(&format!("{SCENARIO}[[server]]\n[[server]]\n"))?;
     let span_ns = one.check(guests, 1.0).map_err(|why| format!("{why:?}"))?;
-    let simulation = |scenario| Simulation::new(scenario, Corrector::Keeper, 7, span_ns);
+    let simulation = |scenario| Simulation::new(scenario, ScenarioCorrector::Keeper, 7, span_ns);
     let loops = arithmetic().min(arithmetic());
     println!("arithmetic: {:.0} M steps a second on one CPU\n", LOOP as f64 / loops / 1e6);
 

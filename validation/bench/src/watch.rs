@@ -81,7 +81,7 @@ fn times(process: u32) -> Result<(u64, u64), String> {
         let text = fs::read_to_string(task.path().join("schedstat"));
         let text = text.map_err(|error| format!("{folder}: {error}"))?;
         let times = parse_schedstat(&text);
-        let times = times.known().ok_or_else(|| format!("{folder}: no schedstat"))?;
+        let times = times.value().ok_or_else(|| format!("{folder}: no schedstat"))?;
         (ran_ns, turns) = (ran_ns + times.ran_ns, turns + times.turns);
     }
     Ok((ran_ns, turns))

@@ -6,7 +6,7 @@
 
 use pvclock::{Hertz, Nanos, Ticks};
 use units::UnixTime;
-use vmm::devices::{AcpiPmTimer, Devices, Hpet, LocalTimer, Moment, Present, Rate};
+use vmm::devices::{AcpiPmTimer, DeviceRate, Devices, Hpet, LocalTimer, Moment, Present};
 
 use crate::bytes::Bytes;
 use rig::{Machine, Step};
@@ -77,7 +77,7 @@ fn step(operation: u8, operands: &mut Bytes<'_>) -> Step {
 fn check_counter(machine: &mut Machine) {
     let mut count = [0; 4];
     machine.bus.port_read(AcpiPmTimer::PORT, &mut count, &machine.now);
-    let ticks = Rate::hertz(AcpiPmTimer::FREQUENCY).ticks(machine.now.since_start);
+    let ticks = DeviceRate::hertz(AcpiPmTimer::FREQUENCY).ticks(machine.now.since_start);
     assert_eq!(u64::from(u32::from_le_bytes(count)), ticks & 0xff_ffff);
 }
 

@@ -17,8 +17,8 @@ use host::msr::{
 };
 use host::pages::{ReferencePage, TimePage};
 use host::{
-    Event, GuestAddress, GuestClock, GuestMemory, HostClocks, Kind, PlainMemory, Policy, Saved,
-    Settings, TscMode, VcpuId,
+    GuestAddress, GuestClock, GuestMemory, HostClocks, HostEvent, Kind, PlainMemory, RestorePolicy,
+    Saved, Settings, TscMode, VcpuId,
 };
 use pvclock::hyperv::ReferenceReader;
 use pvclock::kvm_clock::TimeReader;
@@ -80,7 +80,7 @@ impl Vm {
         let kind = Kind::ALL[bytes.number(1) as usize % Kind::ALL.len()];
         let flags = bytes.number(1);
         let flag = |bit: u32| flags >> bit & 1 == 1;
-        let settings = Settings::new(kind, Hertz(TSC_HZ)).with(|new| {
+        let settings = Settings::new(kind, Hertz(TSC_HZ)).changed(|new| {
             new.advertised_tsc = Hertz(if flag(0) { bytes.number(5) } else { TSC_HZ });
             new.tsc_mode = if flag(1) { TscMode::Emulated } else { TscMode::Real };
             new.tsc_scaling = flag(2).then_some(48);
@@ -96,7 +96,7 @@ impl Vm {
         );
         let mut host = GuestClock::new(settings, now).ok()?;
         let memory = PlainMemory::new(FRAMES);
-        host.handle(Event::VcpuCreated { vcpu: VcpuId(0), tsc_offset: 0 }, now, &memory);
+        host.handle(HostEvent::VcpuCreated { vcpu: VcpuId(0), tsc_offset: 0 }, now, &memory);
         Some(Self { host, memory, now, guests: Default::default() })
     }
 
@@ -129,7 +129,7 @@ impl Vm {
                     self.stop(|_| true);
                 }
                 self.host.handle(event, self.now, &self.memory);
-                return matches!(event, Event::ClockSet { .. });
+                return matches!(event, HostEvent::ClockSet { .. });
             }
         }
         false
@@ -187,7 +187,7 @@ impl Vm {
     fn meet_deadline(&mut self) {
         let Some(deadline) = self.host.deadline() else { return };
         self.now.boot = self.now.boot.max(deadline);
-        self.host.handle(Event::Timer, self.now, &self.memory);
+        self.host.handle(HostEvent::Timer, self.now, &self.memory);
         let next = self.host.deadline();
         let over = next.is_none_or(|next| next > self.now.boot);
         assert!(over, "{deadline} has come, and {next:?} is next at {}", self.now.boot);
@@ -199,9 +199,9 @@ impl Vm {
         let decoded = Saved::from_bytes(&saved.to_bytes());
         assert_eq!(decoded.as_ref(), Ok(&saved));
         let flags = operands.number(1);
-        let policy = if flags & 1 == 0 { Policy::Advance } else { Policy::Freeze };
+        let policy = if flags & 1 == 0 { RestorePolicy::Advance } else { RestorePolicy::Freeze };
         let host_tsc = if flags & 2 == 0 { TSC_HZ } else { operands.number(5) };
-        let settings = self.host.settings().with(|new| {
+        let settings = self.host.settings().changed(|new| {
             new.tsc_scaling = (flags & 4 != 0).then_some(48);
             new.tsc_trapping = flags & 8 != 0;
             new.host_tsc = Hertz(host_tsc);
@@ -345,29 +345,30 @@ fn value(operands: &mut Bytes<'_>) -> u64 {
     }
 }
 
-fn event(operands: &mut Bytes<'_>) -> Event {
+fn event(operands: &mut Bytes<'_>) -> HostEvent {
     let kind = operands.number(1);
     let vcpu = VcpuId(operands.number(1) as u32 % (VCPUS - 1));
     match kind % 15 {
-        0 => Event::VcpuCreated { vcpu, tsc_offset: operands.number(8) },
-        1 => Event::VcpuCreated { vcpu, tsc_offset: 0 },
-        2 => Event::VcpuMoved { vcpu, physical_cpu: operands.number(1) as u32 },
-        3 => Event::TscOffsetChanged { vcpu, tsc_offset: operands.number(8) },
-        4 => Event::TscFrequencyAdvertised { frequency: Hertz(operands.number(8)) },
-        5 => Event::ClockSet { clock: Nanos(operands.number(8)) },
-        6 => Event::VcpuReset { vcpu },
-        7 => Event::HostSuspended,
-        8 => Event::HostResumed,
-        9 => Event::HostClocksource { is_tsc: operands.number(1) & 1 != 0 },
+        0 => HostEvent::VcpuCreated { vcpu, tsc_offset: operands.number(8) },
+        1 => HostEvent::VcpuCreated { vcpu, tsc_offset: 0 },
+        2 => HostEvent::VcpuMoved { vcpu, physical_cpu: operands.number(1) as u32 },
+        3 => HostEvent::TscOffsetChanged { vcpu, tsc_offset: operands.number(8) },
+        4 => HostEvent::TscFrequencyAdvertised { frequency: Hertz(operands.number(8)) },
+        5 => HostEvent::ClockSet { clock: Nanos(operands.number(8)) },
+        6 => HostEvent::VcpuReset { vcpu },
+        7 => HostEvent::HostSuspended,
+        8 => HostEvent::HostResumed,
+        9 => HostEvent::HostClocksource { is_tsc: operands.number(1) & 1 != 0 },
         10 => match operands.number(1) as u32 {
-            choice @ 0..128 => {
-                Event::PhysicalCpuAdded { physical_cpu: choice >> 1, tsc_agrees: choice & 1 != 0 }
-            }
-            choice => Event::PhysicalCpuRemoved { physical_cpu: choice >> 1 & 63 },
+            choice @ 0..128 => HostEvent::PhysicalCpuAdded {
+                physical_cpu: choice >> 1,
+                tsc_agrees: choice & 1 != 0,
+            },
+            choice => HostEvent::PhysicalCpuRemoved { physical_cpu: choice >> 1 & 63 },
         },
-        11 => Event::Paused,
-        12 => Event::Resumed,
-        13 => Event::VcpuPreempted { vcpu },
-        _ => Event::StealMeasured { vcpu, stolen: Nanos(operands.number(8)) },
+        11 => HostEvent::Paused,
+        12 => HostEvent::Resumed,
+        13 => HostEvent::VcpuPreempted { vcpu },
+        _ => HostEvent::StealMeasured { vcpu, stolen: Nanos(operands.number(8)) },
     }
 }

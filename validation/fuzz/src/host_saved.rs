@@ -1,6 +1,6 @@
 //! Arbitrary bytes as a saved clock of `host`, restored if they decode.
 
-use host::{GuestClock, HostClocks, PlainMemory, Policy, Saved, Settings, TscMode, VcpuId};
+use host::{GuestClock, HostClocks, PlainMemory, RestorePolicy, Saved, Settings, TscMode, VcpuId};
 use pvclock::{Hertz, Nanos, Ticks};
 use units::UnixTime;
 
@@ -21,9 +21,9 @@ pub(crate) fn host_saved(data: &[u8]) {
         HostClocks::new(Ticks(1 << 40), Nanos(1 << 40), UnixTime(Nanos(1_795_273_445_000_000_000)));
     for choice in 0..64_u32 {
         let is = |bit: u32| choice >> bit & 1 == 1;
-        let policy = Policy::ALL[(choice & 1 | choice >> 4 & 2) as usize];
+        let policy = RestorePolicy::ALL[(choice & 1 | choice >> 4 & 2) as usize];
         let host_tsc = Hertz(if is(4) { 2_600_000_000 } else { 1_000_000_000 });
-        let settings = Settings::new(saved.kind(), host_tsc).with(|new| {
+        let settings = Settings::new(saved.kind(), host_tsc).changed(|new| {
             new.tsc_mode = if is(1) { TscMode::Emulated } else { TscMode::Real };
             new.tsc_scaling = is(2).then_some(48);
             new.tsc_trapping = is(3);

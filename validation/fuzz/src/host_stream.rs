@@ -1,7 +1,7 @@
 //! Bytes of a stream whose other end is a hostile host, as AF_VSOCK or a virtio-serial port
 //! may hand them out: in any pieces.
 
-use wire::hosttime::{FRAME_BYTES, Frame, Incoming, MAGIC};
+use wire::hosttime::{FRAME_BYTES, HostTimeFrame, Incoming, MAGIC};
 
 /// The first byte says how many of the next are lengths of pieces, which come over and
 /// over; the rest is the stream. Its frames are those that it has in a row from its first
@@ -13,11 +13,11 @@ pub(crate) fn host_stream(data: &[u8]) {
     let (frames, read, is_broken) = cut(stream, &lengths);
     let sound = stream.chunks_exact(FRAME_BYTES).map_while(|bytes| {
         let bytes: &[u8; FRAME_BYTES] = bytes.try_into().expect("as long as a frame");
-        Frame::parse(bytes).ok()
+        HostTimeFrame::parse(bytes).ok()
     });
     assert_eq!(frames, sound.collect::<Vec<_>>());
     // What was taken is what those frames are, and no more than one that is none.
-    let encoded: Vec<u8> = frames.iter().flat_map(Frame::encode).collect();
+    let encoded: Vec<u8> = frames.iter().flat_map(HostTimeFrame::encode).collect();
     assert_eq!(stream[..encoded.len()], encoded);
     let rest = &stream[encoded.len()..];
     if is_broken {
@@ -31,7 +31,7 @@ pub(crate) fn host_stream(data: &[u8]) {
 
 /// The frames of a stream in these pieces, the bytes that were read, and whether the last
 /// of them were no frame's.
-fn cut(stream: &[u8], lengths: &[usize]) -> (Vec<Frame>, usize, bool) {
+fn cut(stream: &[u8], lengths: &[usize]) -> (Vec<HostTimeFrame>, usize, bool) {
     let (mut incoming, mut frames, mut read) = (Incoming::default(), Vec::new(), 0);
     let mut lengths = lengths.iter().copied().cycle();
     while read < stream.len() {

@@ -8,7 +8,10 @@
 use std::collections::BTreeMap;
 
 use host::VcpuId;
-use host::hypercall::{Action, Answer, Delivery, Features, Halt, Hypercalls, KICK_CPU, Registers};
+use host::hypercall::{
+    Delivery, Features, Halt, HypercallAction, HypercallRegisters, HypercallResult, Hypercalls,
+    KICK_CPU,
+};
 
 use crate::bytes::Bytes;
 
@@ -75,25 +78,25 @@ fn call(
         bytes.number(width)
     });
     let privilege = (mode >> 1 & 3) as u8;
-    let registers = Registers { number, arguments, is_64_bit: mode & 1 == 0, privilege };
-    let Answer { result, action } = calls.call(vcpu, &registers);
+    let registers = HypercallRegisters { number, arguments, is_64_bit: mode & 1 == 0, privilege };
+    let HypercallResult { result, action } = calls.call(vcpu, &registers);
     assert!((-1000..=128).contains(&result), "{result}");
-    assert!(privilege == 0 || (result, action) == (-1, Action::None));
+    assert!(privilege == 0 || (result, action) == (-1, HypercallAction::None));
     let keep = if registers.is_64_bit { u64::MAX } else { u64::from(u32::MAX) };
     let named = u32::try_from(arguments[1] & keep).ok().map(VcpuId);
     let kicked = named.filter(|_| number == KICK_CPU && privilege == 0);
     match action {
-        Action::Wake(woken) => {
+        HypercallAction::Wake(woken) => {
             let guest = guests.get_mut(&woken).expect("a vCPU that is there");
             assert!(kicked == Some(woken) && guest.sleeps, "{woken:?}");
             guest.sleeps = false;
         }
-        Action::Interrupt(targets, delivery) => {
+        HypercallAction::Interrupt(targets, delivery) => {
             assert!(targets.iter().all(|target| guests.contains_key(&target)));
             assert_eq!(targets.iter().count() as i64, result);
             assert!(!matches!(delivery, Delivery::Fixed(..16)));
         }
-        Action::YieldTo(target) => assert!(target != vcpu && guests.contains_key(&target)),
+        HypercallAction::YieldTo(target) => assert!(target != vcpu && guests.contains_key(&target)),
         _ => {
             if let Some(guest) = kicked.and_then(|kicked| guests.get_mut(&kicked)) {
                 assert!(!guest.sleeps, "a kick was lost");

@@ -1,8 +1,8 @@
 //! Arbitrary text as a clock of KVM that `kvm` saved, planned for if it decodes.
 
-use host::{ClockPlan, HostClocks, Policy, VcpuId};
-use kvm::host_clock::Reading;
-use kvm::{ClockState, Error, Host, HostTsc, Vm};
+use host::{ClockPlan, HostClocks, RestorePolicy, VcpuId};
+use kvm::host_clock::HostReading;
+use kvm::{Error, HostCapabilities, HostTsc, KvmClockState, Vm};
 use kvm_bindings::kvm_clock_data;
 use pvclock::{Hertz, Nanos, Ticks};
 use units::UnixTime;
@@ -19,26 +19,26 @@ impl Vm for Unset {
         unreachable!("a check sets nothing")
     }
 
-    fn host_clocks(&self) -> Reading {
-        Reading { clocks: self.0, width: 0 }
+    fn host_clocks(&self) -> HostReading {
+        HostReading { clocks: self.0, width: 0 }
     }
 }
 
 /// A decoded clock survives being written; any host continues it or refuses.
 pub(crate) fn kvm_saved(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let saved = match ClockState::from_json(text) {
+    let saved = match KvmClockState::from_json(text) {
         Ok(saved) => saved,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
     let written = saved.to_json().expect("numbers can be written");
-    assert_eq!(ClockState::from_json(&written).expect("it was just written"), saved);
+    assert_eq!(KvmClockState::from_json(&written).expect("it was just written"), saved);
     let real = UnixTime(Nanos(1_795_273_445_000_000_000));
     let now = HostClocks::new(Ticks(1 << 40), Nanos(1 << 40), real);
     let frequency = Hertz(2_600_000_000);
     for tsc in [HostTsc::unscaled(frequency), HostTsc::scaled(frequency, 48)] {
-        for policy in Policy::ALL {
-            let host = Host::new(tsc);
+        for policy in RestorePolicy::ALL {
+            let host = HostCapabilities::new(tsc);
             let is_refused = saved.check(&Unset(now), saved.tscs.len(), &host, policy).is_err();
             let plan = ClockPlan::new(saved.clock.clock, saved.clock.taken, policy, now);
             let (false, Ok(plan)) = (is_refused, plan) else { continue };

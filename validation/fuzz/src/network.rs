@@ -7,7 +7,7 @@
 //! before a reset.
 
 use vm_memory::{Bytes as _, GuestAddress, GuestMemoryMmap};
-use vmm::devices::network::{FRAME_MAX, Network, QUEUE_MAX, echo};
+use vmm::devices::network::{FRAME_MAX, NetworkCard, QUEUE_MAX, echo};
 
 use crate::bytes::Bytes;
 
@@ -23,7 +23,7 @@ const RINGS: [[u32; 3]; 2] = [[0x1000, 0x2000, 0x3000], [0x4000, 0x5000, 0x6000]
 pub(crate) fn network(data: &[u8]) {
     let mut bytes = Bytes(data);
     let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY)]).expect("64 KiB");
-    let mut card = Network::new();
+    let mut card = NetworkCard::new();
     let mut replies = Vec::new();
     for _ in 0..STEPS {
         let Some(operation) = bytes.next() else { break };
@@ -47,7 +47,7 @@ pub(crate) fn network(data: &[u8]) {
 }
 
 /// As a driver in its right mind does: a queue's size is that power of two.
-fn set_up(card: &mut Network, choice: u64) {
+fn set_up(card: &mut NetworkCard, choice: u64) {
     let mut set = |offset: u64, value: u32| card.write(offset, &value.to_le_bytes());
     set(STATUS, 0);
     set(STATUS, 3);
@@ -67,7 +67,7 @@ fn set_up(card: &mut Network, choice: u64) {
     set(STATUS, 15);
 }
 
-fn take(card: &mut Network, memory: &GuestMemoryMmap, replies: &mut Vec<Vec<u8>>) {
+fn take(card: &mut NetworkCard, memory: &GuestMemoryMmap, replies: &mut Vec<Vec<u8>>) {
     let was_ready = card.is_ready();
     let (mut frames, mut longest) = (0, 0);
     replies.clear();
@@ -82,7 +82,7 @@ fn take(card: &mut Network, memory: &GuestMemoryMmap, replies: &mut Vec<Vec<u8>>
     assert!(was_ready || frames + passed.dropped == 0);
 }
 
-fn give(card: &mut Network, memory: &GuestMemoryMmap, replies: &[Vec<u8>]) {
+fn give(card: &mut NetworkCard, memory: &GuestMemoryMmap, replies: &[Vec<u8>]) {
     let was_ready = card.is_ready();
     let passed = card.received(memory, replies.iter().map(Vec::as_slice));
     assert!(passed.frames + passed.dropped <= replies.len() as u64);

@@ -5,7 +5,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::ops::Range;
 use std::time::Duration;
 
-use sources::ntp::{NtpServer, Wire};
+use sources::ntp::{NtpPeer, Wire};
 
 /// Where a request has its number, and a reply repeats it.
 const SENT: Range<usize> = 40..48;
@@ -42,7 +42,7 @@ impl Wire for Replies<'_> {
 
 /// A reply of any bytes is refused, or in order.
 pub(crate) fn ntp_answer(data: &[u8]) {
-    let server = NtpServer::find("127.0.0.1:123", Duration::from_secs(1)).expect("an address");
+    let server = NtpPeer::find("127.0.0.1:123", Duration::from_secs(1)).expect("an address");
     let replies = Replies { data, request: RefCell::default(), sent: RefCell::default() };
     if let Ok(reply) = server.query_over(&replies, || ()) {
         assert!(reply.reading.shown_ns.0 <= reply.reading.shown_ns.1);

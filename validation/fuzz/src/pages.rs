@@ -9,7 +9,7 @@
 use std::sync::atomic::AtomicU64;
 
 use pvclock::ReadError;
-use pvclock::clockbound::{Layout, SegmentPage, SegmentReader, SegmentWriter, Status};
+use pvclock::clockbound::{Layout, SegmentPage, SegmentReader, SegmentStatus, SegmentWriter};
 use pvclock::hyperv::{ReferencePage, ReferenceReader};
 use pvclock::kvm_clock::{LastTime, TimePage, TimeReader, WallClockPage, WallClockReader};
 use pvclock::shared::{self, Page, Split};
@@ -166,7 +166,7 @@ pub(crate) fn clockbound(data: &[u8]) {
     let Ok(Ok(bound)) = reader.with_tries(TRIES).read() else { return };
     for now_ns in counters(rest) {
         let Some(error_ns) = bound.error_ns(now_ns) else { continue };
-        assert!(matches!(bound.status, Status::Synchronised | Status::FreeRunning));
+        assert!(matches!(bound.status, SegmentStatus::Synchronised | SegmentStatus::FreeRunning));
         assert!(now_ns <= bound.void_after_ns && error_ns >= bound.bound_ns);
     }
     let layout: Layout = reader.layout();

@@ -1,6 +1,6 @@
 //! Replies of daemons.
 
-use wire::chronyd::{MAX_REPLY_BYTES, ReplyError, Request};
+use wire::chronyd::{ChronydRequest, MAX_REPLY_BYTES, ReplyError};
 
 /// A reply of chronyd's to the request whose number it carries, and to
 /// another: parsed as the layout has it, or refused.
@@ -21,8 +21,8 @@ pub(crate) fn chronyd(data: &[u8]) {
         Err(ReplyError::Sequence(other)) => panic!("{other} is not {sequence}"),
         Err(_) => {}
     }
-    let burst = Request::Burst { good: 3, max: 5 };
-    for request in [Request::MakeStep, Request::ResetSources, burst] {
+    let burst = ChronydRequest::Burst { good: 3, max: 5 };
+    for request in [ChronydRequest::MakeStep, ChronydRequest::ResetSources, burst] {
         if wire::chronyd::acknowledgement(data, request, sequence).is_ok() {
             // Of one command only, and not also data.
             assert_eq!(data[5], request.encode(sequence)[5]);

@@ -7,7 +7,7 @@ use facts::{clocksource, cpu, hardware, running, steering, system};
 use inspect::sampler;
 use inspect::tree::{self, manifest::Manifest};
 use keeper::Learnt;
-use sources::host::Message;
+use sources::host::HostMessage;
 
 /// Bytes as the parsers get them.
 fn text(data: &[u8]) -> String {
@@ -56,7 +56,7 @@ pub(crate) fn hardware(data: &[u8]) {
 
 /// A datagram on the host's socket.
 pub(crate) fn host_message(data: &[u8]) {
-    match Message::parse(data) {
+    match HostMessage::parse(data) {
         Ok(_) => assert!(data.len() <= 128),
         Err(error) => assert!(error.found.chars().count() <= 40, "{error}"),
     }
@@ -86,8 +86,8 @@ pub(crate) fn kernel_configuration(data: &[u8]) {
 pub(crate) fn kernel_log(data: &[u8]) {
     let text = text(data);
     let _ = log::parse(&settles(&text, log::reduce));
-    let all = log::parse(&text).known().map_or(0, Vec::len);
-    assert!(sampler::parse_growing_log(&text).known().map_or(0, Vec::len) <= all);
+    let all = log::parse(&text).value().map_or(0, Vec::len);
+    assert!(sampler::parse_growing_log(&text).value().map_or(0, Vec::len) <= all);
 }
 
 /// A pasted log: the same in one piece and byte by byte, and never much of it.
@@ -141,6 +141,6 @@ pub(crate) fn system(data: &[u8]) {
     let _ = system::parse_lines(&text);
     let _ = system::parse_distribution(&settles(&text, system::reduce_os_release));
     let _ = system::parse_loadavg(&settles(&text, system::reduce_loadavg));
-    let uptime_s = system::parse_uptime(&text).known().copied();
+    let uptime_s = system::parse_uptime(&text).value().copied();
     let _ = system::parse_steal(&settles(&text, system::reduce_stat), uptime_s);
 }

@@ -28,11 +28,11 @@ const MOST_FILES: usize = 3;
 const FILE: &str = "xtask/src/tidy/names.rs";
 
 const FUNCTIONS: Ratchet =
-    Ratchet { file: FILE, rule: "functions named by a lone preposition or participle", most: 105 };
+    Ratchet { file: FILE, rule: "functions named by a lone preposition or participle", most: 0 };
 const TYPES: Ratchet =
-    Ratchet { file: FILE, rule: "type names that several files define", most: 180 };
+    Ratchet { file: FILE, rule: "type names that several files define", most: 1 };
 const SLICED: Ratchet =
-    Ratchet { file: FILE, rule: "types whose methods are in more than three files", most: 3 };
+    Ratchet { file: FILE, rule: "types whose methods are in more than three files", most: 2 };
 
 /// All three rules, over the product's code.
 pub(super) fn count(files: &[File]) -> [(Ratchet, Vec<Diagnostic>); 3] {

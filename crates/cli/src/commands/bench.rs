@@ -16,8 +16,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use inspect::clock_call::Call;
-use inspect::measure::loads::{self, Load};
-use inspect::measure::{self, PAGE, Plan};
+use inspect::measure::loads::{self, MeasuringLoad};
+use inspect::measure::{self, MeasurementPlan, PAGE};
 use instruments::duration;
 use instruments::measurements::{Measurements, Throughput};
 
@@ -103,15 +103,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
 
 /// What to measure.
 struct Bench {
-    plan: Plan,
-    loads: Vec<Load>,
+    plan: MeasurementPlan,
+    loads: Vec<MeasuringLoad>,
     load_length: Duration,
     cpus: u32,
 }
 
 impl Bench {
     fn new(args: &Args) -> Result<Self, CliError> {
-        let mut plan = Plan::thorough(args.duration);
+        let mut plan = MeasurementPlan::thorough(args.duration);
         plan.samples = args.samples.unwrap_or(u64::MAX);
         if !args.only.is_empty() {
             (plan.calls, plan.page) = only(&args.only)?;
@@ -119,9 +119,10 @@ impl Bench {
         }
         let mut loads = Vec::new();
         loads.extend(
-            args.switches.then_some(Load::Switches(|| helpers::command(&Helper::PipeEcho))),
+            args.switches
+                .then_some(MeasuringLoad::Switches(|| helpers::command(&Helper::PipeEcho))),
         );
-        loads.extend(args.primes.then_some(Load::Primes));
+        loads.extend(args.primes.then_some(MeasuringLoad::Primes));
         Ok(Self { plan, loads, load_length: args.load_duration, cpus: cpu_count() })
     }
 
@@ -135,7 +136,7 @@ impl Bench {
 /// The measurement under one clocksource, in rounds.
 struct SourceSession<'b> {
     bench: &'b Bench,
-    clocks: measure::Session,
+    clocks: measure::MeasuringSession,
     throughput: Vec<Throughput>,
     /// Loads that could not be measured.
     missing: Measurements,
@@ -145,7 +146,7 @@ impl<'b> SourceSession<'b> {
     fn new(bench: &'b Bench) -> Self {
         Self {
             bench,
-            clocks: measure::Session::new(bench.plan.clone()),
+            clocks: measure::MeasuringSession::new(bench.plan.clone()),
             throughput: Vec::new(),
             missing: Measurements::default(),
         }

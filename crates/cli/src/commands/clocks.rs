@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use inspect::clock_call::Call;
-use inspect::measure::{Plan, Session};
+use inspect::measure::{MeasurementPlan, MeasuringSession};
 use inspect::tree::Tree;
 
 use crate::commands::capture::captured;
@@ -44,9 +44,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let report = match &args.root {
         Some(folder) => ClocksReport::new(&inspect::read(&captured(folder)?), None, args.all),
         None => {
-            let mut plan = Plan::monotonic(MEASURING);
+            let mut plan = MeasurementPlan::monotonic(MEASURING);
             plan.calls.push(Call::Counter);
-            let mut session = Session::new(plan);
+            let mut session = MeasuringSession::new(plan);
             session.round(1, &|_| ());
             let measured = session.finish();
             ClocksReport::new(&inspect::read(&Tree::live()), Some(&measured), args.all)
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         format => output::text(&table::render(&report, format))?,
     }
     // The report printed above gives the reasons.
-    let nothing = report.current.known().is_none() && report.available.known().is_none();
+    let nothing = report.current.value().is_none() && report.available.value().is_none();
     Ok(if nothing { ExitCode::from(COULD_NOT) } else { ExitCode::SUCCESS })
 }
 

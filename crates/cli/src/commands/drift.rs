@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use inspect::comparison::selected::Wanted;
-use inspect::comparison::{ClockName, Clocks, Pace, Reference, Unchecked};
+use inspect::comparison::{ClockName, ComparedClocks, ComparisonReference, Pace, Unchecked};
 use inspect::tree::Tree;
 use instruments::drift::budget::Budget;
 use instruments::duration;
@@ -164,7 +164,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let facts = inspect::read(&Tree::live());
     let (references, note) = references(args)?;
     let only = if let [only] = &references[..] { only.is_clock() } else { None };
-    let mut clocks = Clocks::find(&args.clock, only, &facts);
+    let mut clocks = ComparedClocks::find(&args.clock, only, &facts);
     if !args.stopwatch && !args.duration.is_zero() {
         clocks = clocks.for_run(args.duration);
     }
@@ -208,8 +208,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
 
 /// What the command line names, or else the best there is; with a note where it
 /// is not what a person may expect.
-fn references(args: &Args) -> Result<(Vec<Reference>, Option<String>), CliError> {
-    let pace = Pace::of(args.interval, args.duration);
+fn references(args: &Args) -> Result<(Vec<ComparisonReference>, Option<String>), CliError> {
+    let pace = Pace::new(args.interval, args.duration);
     let wanted = Wanted {
         ntp: &args.ntp,
         phc: &args.phc,

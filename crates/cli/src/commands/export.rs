@@ -11,7 +11,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use daemon::configuration;
 use exporter::{DaemonReply, Scrapes, ServedPages, WebAccess};
 use instruments::duration;
-use linux::wait::{Signals, Wait, Wake};
+use linux::wait::{Signals, WaitUntil, Wake};
 
 use crate::error::{CliError, cannot_wait};
 use crate::output;
@@ -144,7 +144,7 @@ fn write_each(args: &Args, file: &Path) -> Result<(), CliError> {
         });
     }
     let scrapes = scrapes(args);
-    let wait = Wait::new(Signals::ending().map_err(cannot_wait)?);
+    let wait = WaitUntil::new(Signals::ending().map_err(cannot_wait)?);
     loop {
         output::file(file, exporter::textfile(fleet::samples(&scrapes.snapshot())))?;
         if wait.until(Instant::now() + args.every).map_err(cannot_wait)? != Wake::Deadline {

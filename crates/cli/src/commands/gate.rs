@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use daemon::gate::socket::{self, GateRequest, ask};
 use daemon::gate::{GroupTree, give_right, list_file, thaw_listed};
-use daemon::status::Status;
+use daemon::status::DaemonStatus;
 use daemon::{configuration, status_socket};
 
 use crate::error::CliError;
@@ -152,7 +152,7 @@ fn exec(
         .map_err(|why| failed(format!("cannot create {shown}: {why}"), "run it as root"))?;
     let gated = status_socket::ask(status_socket)
         .ok()
-        .and_then(|reply| serde_json::from_str::<Status>(&reply).ok())
+        .and_then(|reply| serde_json::from_str::<DaemonStatus>(&reply).ok())
         .and_then(|status| status.gate);
     let is_gated = |gated: &String| group.starts_with(gated);
     if !gated.is_some_and(|gate| gate.groups.iter().any(is_gated)) {

@@ -86,7 +86,7 @@ pub(crate) fn run(helper: &Helper) -> Result<ExitCode, CliError> {
         Helper::RestoreGuard { source } => guard(source)?,
         #[cfg(target_arch = "x86_64")]
         &Helper::LinuxInside { stays, kexec, again, suspends, kept, watch_s } => {
-            lab::run_inside(lab::Inside { stays, kexec, again, suspends, kept, watch_s })?;
+            lab::run_inside(lab::InsideReport { stays, kexec, again, suspends, kept, watch_s })?;
         }
         #[cfg(target_arch = "x86_64")]
         Helper::LinuxArrived { policy, told_ppm, kept } => {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use inspect::latency::{Peer, Plan};
+use inspect::latency::{EchoPeer, LatencyPlan};
 use inspect::tree::Tree;
 use instruments::duration;
 use instruments::latency::FigureKind;
@@ -37,8 +37,8 @@ pub(crate) struct Args {
 
     /// Also send messages to this peer of yours and time its answers: ICMP echo
     /// to HOST; udp:HOST or udp:HOST:PORT, UDP echo; ntp:HOST, an NTP server
-    #[arg(long, value_name = "PEER", value_parser = Peer::parse)]
-    peer: Option<Peer>,
+    #[arg(long, value_name = "PEER", value_parser = EchoPeer::parse)]
+    peer: Option<EchoPeer>,
 
     /// Measure only this figure, such as timer-wake-up or gap; repeatable
     #[arg(long, value_name = "FIGURE", value_parser = figure)]
@@ -72,7 +72,7 @@ fn figure(name: &str) -> Result<FigureKind, String> {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     echo_has_a_peer(args)?;
-    let plan = Plan {
+    let plan = LatencyPlan {
         duration: args.duration,
         echo: || helpers::command(&Helper::PipeEcho),
         peer: args.peer.clone(),
@@ -123,7 +123,7 @@ fn echo_has_a_peer(args: &Args) -> Result<(), CliError> {
 }
 
 /// One run on this machine, and one before it.
-fn measured(plan: &Plan, before: Option<&LatencyReport>) -> LatencyReport {
+fn measured(plan: &LatencyPlan, before: Option<&LatencyReport>) -> LatencyReport {
     let progress = TerminalProgress::new(plan.duration);
     let found = inspect::latency::measure(plan, &|what| progress.doing(what));
     LatencyReport::new(found, &inspect::read(&Tree::live()), before)

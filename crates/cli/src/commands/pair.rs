@@ -15,7 +15,7 @@ use exporter::pair::{
 };
 use fleet::errormap::ProbeSample;
 use instruments::duration;
-use linux::wait::{Signals, Wait, Wake};
+use linux::wait::{Signals, WaitUntil, Wake};
 
 use crate::error::{CliError, cannot_wait, note};
 use crate::output;
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
             remedy: "add other nodes to the file of --peers, or use --answer".into(),
         });
     }
-    let wait = Wait::new(Signals::ending().map_err(cannot_wait)?);
+    let wait = WaitUntil::new(Signals::ending().map_err(cannot_wait)?);
     let end = args.duration.map(|duration| Instant::now() + duration);
     let (peers, counts) = (BTreeMap::new(), Counts::default());
     let mut session = PairSession { args, clock, answers, peers, counts };

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use daemon::status::Status;
+use daemon::status::DaemonStatus;
 use inspect::tree::manifest::Manifest;
 use keeper::event::Line as KeepLine;
 use schemars::generate::SchemaSettings;
@@ -73,7 +73,7 @@ impl Documented {
             Self::Watch => schema_of::<Line>(),
             Self::Keep => schema_of::<KeepLine>(),
             Self::Tell => schema_of::<TellLine>(),
-            Self::Status => schema_of::<Status>(),
+            Self::Status => schema_of::<DaemonStatus>(),
             #[cfg(target_arch = "x86_64")]
             Self::Lab => schema_of::<LabReport>(),
             Self::Latency => schema_of::<LatencyReport>(),

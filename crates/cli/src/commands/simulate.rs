@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let span_ns = scenario.check(of.guests.end - of.guests.start, of.days).map_err(impossible)?;
     let simulation = |corrector| Simulation::new(&scenario, corrector, of.seed, span_ns);
     let done = run::run_all(&scenario.disciplines, simulation, of.guests.clone(), threads(args))?;
-    let report = SimulateReport::of(&scenario, &of, run::fleets(&done));
+    let report = SimulateReport::new(&scenario, &of, run::fleets(&done));
     if let Some(path) = &args.plot {
         output::file(path, plot::svg(&report, &done, span_ns, simulation))?;
     }

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use daemon::status::{ClockStatus, Status};
+use daemon::status::{ClockReport, DaemonStatus};
 use daemon::{configuration, status_socket};
 use instruments::duration;
-use keeper::ClockState;
-use linux::wait::{Signals, Wait, Wake};
+use keeper::KeeperClockState;
+use linux::wait::{Signals, WaitUntil, Wake};
 
 use crate::error::{CliError, cannot_wait};
 use crate::output::{self, LineFormat};
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         print(args, &ask(args)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let wait = Wait::new(Signals::ending().map_err(cannot_wait)?).for_reader();
+    let wait = WaitUntil::new(Signals::ending().map_err(cannot_wait)?).for_reader();
     let mut next = Instant::now();
     loop {
         let status = ask(args)?;
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
 
 /// Waits until the clock is right within the bound; a daemon may still be starting.
 fn wait_for(args: &Args, bound: Duration) -> Result<ExitCode, CliError> {
-    let wait = Wait::new(Signals::ending().map_err(cannot_wait)?);
+    let wait = WaitUntil::new(Signals::ending().map_err(cannot_wait)?);
     let end = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     loop {
         let asked = ask(args);
@@ -102,16 +102,16 @@ fn wait_for(args: &Args, bound: Duration) -> Result<ExitCode, CliError> {
 }
 
 /// Whether the sources show now that the clock is off by this at most.
-fn is_within(clock: &ClockStatus, bound: Duration) -> bool {
+fn is_within(clock: &ClockReport, bound: Duration) -> bool {
     let error_ns = clock
         .offset_ns
         .zip(clock.bound_ns)
         .map(|(offset_ns, bound_ns)| u128::from(offset_ns.unsigned_abs()) + u128::from(bound_ns));
-    clock.state == ClockState::Synchronised
+    clock.state == KeeperClockState::Synchronised
         && error_ns.is_some_and(|error_ns| error_ns <= bound.as_nanos())
 }
 
-fn print(args: &Args, status: &Status) -> Result<(), CliError> {
+fn print(args: &Args, status: &DaemonStatus) -> Result<(), CliError> {
     match args.format {
         LineFormat::Text => output::text(&text::page(status)),
         LineFormat::Json if args.watch => output::text(&output::json_line(status)?),
@@ -119,7 +119,7 @@ fn print(args: &Args, status: &Status) -> Result<(), CliError> {
     }
 }
 
-fn ask(args: &Args) -> Result<Status, CliError> {
+fn ask(args: &Args) -> Result<DaemonStatus, CliError> {
     let path = args.socket.display();
     let reply = status_socket::ask(&args.socket).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => CliError::Failed {

@@ -24,7 +24,7 @@ use crate::output::LineFormat;
 use event::{Line, WatchEvent};
 use inspect::sampler::{ProbePaths, Sampler};
 use journal::Entries;
-use linux::wait::{Signals, Token, Wait, Wake};
+use linux::wait::{Signals, Token, WaitUntil, Wake};
 use screen::{JsonLines, PlainLines, WatchScreen, WatchState};
 use view::LiveView;
 use watched::Watched;
@@ -100,7 +100,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
-    let mut waiting = Wait::new(Signals::ending().map_err(cannot_wait)?).for_reader();
+    let mut waiting = WaitUntil::new(Signals::ending().map_err(cannot_wait)?).for_reader();
     let mut journal = args.journal.as_deref().map(Entries::open).transpose()?;
     let mut paths = ProbePaths::default();
     paths.vmclock.clone_from(&args.vmclock);
@@ -172,7 +172,7 @@ impl Args {
 
 /// Waits for the next sample; readable `keys` only if the key ends the watch.
 fn wait(
-    waiting: &Wait,
+    waiting: &WaitUntil,
     deadline: Instant,
     screen: &mut dyn WatchScreen,
     keys: Option<Token>,

@@ -6,21 +6,21 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use daemon::status::{ClockStatus, NextAction, NextStatus, Status};
+use daemon::status::{ClockReport, DaemonStatus, NextAction, NextStatus};
 use daemon::status_socket::REQUEST;
-use keeper::ClockState;
+use keeper::KeeperClockState;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// What a daemon would know that is asked for the nth time: each time something else.
-fn status(asked: u32) -> Status {
-    Status {
+fn status(asked: u32) -> DaemonStatus {
+    DaemonStatus {
         version: "0.1.0".into(),
         pid: 7,
         dry_run: false,
         at_unix_ns: Some(1_795_242_707_000_000_000),
         running_s: f64::from(asked),
-        clock: ClockStatus {
-            state: ClockState::Synchronised,
+        clock: ClockReport {
+            state: KeeperClockState::Synchronised,
             selected: Some("ntp a.example".into()),
             offset_ns: Some(i64::from(asked) * 1_000),
             bound_ns: Some(50_000),
@@ -32,7 +32,7 @@ fn status(asked: u32) -> Status {
         gate: None,
         next: NextStatus { action: NextAction::Wait, by_ns: None, why: None },
         recent: [].into(),
-        counts: keeper::event::Summary::default(),
+        counts: keeper::event::KeeperSummary::default(),
         disrupted_age_s: [].into(),
     }
 }
@@ -111,7 +111,7 @@ fn it_prints_an_object_a_line_and_ends_with_its_reader() {
     for asked in 1..=2 {
         reply(&listener, asked);
         let line = lines.next().unwrap().unwrap();
-        assert_eq!(serde_json::from_str::<Status>(&line).unwrap(), status(asked));
+        assert_eq!(serde_json::from_str::<DaemonStatus>(&line).unwrap(), status(asked));
     }
     drop(lines);
     // Who reads it no more is no failure, and nobody has to end it.

@@ -5,9 +5,9 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::process;
 
-use wire::chronyd::{MAX_REPLY_BYTES, Request, tracking};
+use wire::chronyd::{ChronydRequest, MAX_REPLY_BYTES, tracking};
 
-use crate::timeline::bound::Chronyd;
+use crate::timeline::bound::ChronydBound;
 
 /// Between two requests, ns. The reply's bound grows until the next by
 /// chronyd's own skew and 1 ppm, a few µs.
@@ -23,9 +23,9 @@ const DATAGRAMS: u32 = 4;
 pub const LOCAL_CHRONYD: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 323);
 
 /// A socket to chronyd, and the request pending on it. Nothing is allocated
-/// after [`Poll::new`].
+/// after [`ChronydPoll::new`].
 #[derive(Debug)]
-pub(crate) struct Poll {
+pub(crate) struct ChronydPoll {
     address: SocketAddr,
     socket: UdpSocket,
     /// The process that opened the socket: a forked child and its parent would
@@ -38,7 +38,7 @@ pub(crate) struct Poll {
     lost: u32,
 }
 
-impl Poll {
+impl ChronydPoll {
     /// `sequence` is the first request's number: one that cannot be guessed.
     pub(crate) fn new(address: SocketAddr, sequence: u32) -> io::Result<Self> {
         Ok(Self {
@@ -53,7 +53,7 @@ impl Poll {
     }
 
     /// Takes a reply if one has come, and sends the next request when due.
-    pub(crate) fn advance(&mut self, now_ns: u64) -> Option<Chronyd> {
+    pub(crate) fn advance(&mut self, now_ns: u64) -> Option<ChronydBound> {
         if self.process != process::id() {
             self.restart_in_child();
         }
@@ -63,10 +63,10 @@ impl Poll {
         }
         let unreachable = received.is_none() && self.lost >= LOST_LIMIT;
         self.request(now_ns);
-        if unreachable { Some(Chronyd::Unreachable) } else { received }
+        if unreachable { Some(ChronydBound::Unreachable) } else { received }
     }
 
-    fn receive(&mut self) -> Option<Chronyd> {
+    fn receive(&mut self) -> Option<ChronydBound> {
         let requested_ns = self.pending_since_ns?;
         let mut datagram = [0; MAX_REPLY_BYTES + 1];
         for _ in 0..DATAGRAMS {
@@ -74,21 +74,21 @@ impl Poll {
                 Ok(length) => tracking(&datagram[..length], self.sequence),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
                 // The kernel has been notified that no process listens (ICMP).
-                Err(_) => return self.finish(Chronyd::Unreachable),
+                Err(_) => return self.finish(ChronydBound::Unreachable),
             };
             match reply {
                 Ok(tracking) => {
                     let bound = tracking.error_bound();
-                    return self.finish(Chronyd::Replied { bound, requested_ns });
+                    return self.finish(ChronydBound::Replied { bound, requested_ns });
                 }
                 Err(error) if error.is_unrelated() => {}
-                Err(_) => return self.finish(Chronyd::Unreachable),
+                Err(_) => return self.finish(ChronydBound::Unreachable),
             }
         }
         None
     }
 
-    fn finish(&mut self, chronyd: Chronyd) -> Option<Chronyd> {
+    fn finish(&mut self, chronyd: ChronydBound) -> Option<ChronydBound> {
         self.pending_since_ns = None;
         self.lost = 0;
         Some(chronyd)
@@ -98,7 +98,7 @@ impl Poll {
         // An odd constant: all numbers come once before one comes again.
         self.sequence = self.sequence.wrapping_add(0x9e37_79b9);
         // One that could not be sent counts as lost.
-        let _ = self.socket.send(&Request::Tracking.encode(self.sequence));
+        let _ = self.socket.send(&ChronydRequest::Tracking.encode(self.sequence));
         self.pending_since_ns = Some(now_ns);
         self.next_request_ns = now_ns.saturating_add(INTERVAL_NS);
         self.lost = self.lost.saturating_add(1);

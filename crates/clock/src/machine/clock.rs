@@ -8,18 +8,18 @@ use std::{process, thread};
 
 use pvclock::shared::Aligned;
 
-use crate::machine::chronyd_poll::Poll;
+use crate::machine::chronyd_poll::ChronydPoll;
 use crate::machine::counter;
 use crate::machine::instant::Instant;
 use crate::machine::kernel_clock::monotonic_ns;
 use crate::machine::settings::Settings;
-use crate::machine::sole::{Held, Sole};
-use crate::machine::status::Status;
-use crate::machine::system::System;
+use crate::machine::sole::{Sole, SoleGuard};
+use crate::machine::status::MachineClockStatus;
+use crate::machine::system::SystemClocks;
 use crate::machine::system_time::SystemTime;
 use crate::timeline::maintenance::Maintenance;
 use crate::timeline::published::Published;
-use crate::timeline::view::{Place, TimeOfDay, View};
+use crate::timeline::view::{SegmentPlace, TimeOfDay, TimelineView};
 
 /// A clock that counts the TSC and follows the system's.
 ///
@@ -38,7 +38,7 @@ use crate::timeline::view::{Place, TimeOfDay, View};
 /// readers never have to.
 ///
 /// **When the TSC cannot be trusted**, or disagreed with the system, reads are
-/// system calls until it has been measured again: see [`Status`].
+/// system calls until it has been measured again: see [`MachineClockStatus`].
 #[derive(Debug)]
 pub struct Clock {
     published: Published<Aligned>,
@@ -50,7 +50,7 @@ pub struct Clock {
 #[derive(Debug)]
 struct Maintained {
     maintenance: Maintenance,
-    system: System,
+    system: SystemClocks,
 }
 
 /// Sleep between attempts to lock: a round of maintenance takes some µs.
@@ -60,11 +60,11 @@ impl Clock {
     /// A clock with [`Settings::DEFAULT`]. The first read begins to measure
     /// the TSC; for the 10 ms that takes, reads are the system's.
     pub const fn new() -> Self {
-        Self::with(&Settings::DEFAULT)
+        Self::with_settings(&Settings::DEFAULT)
     }
 
     /// A clock with settings.
-    pub const fn with(settings: &Settings) -> Self {
+    pub const fn with_settings(settings: &Settings) -> Self {
         Self {
             published: Published::empty(),
             maintained: Sole::new(Maintained::new(settings, 0)),
@@ -100,7 +100,7 @@ impl Clock {
     #[inline]
     pub fn system_time(&self) -> SystemTime {
         match self.published.quick_time_of_day(counter::read) {
-            Some(time) => SystemTime::of(&time),
+            Some(time) => SystemTime::new(&time),
             None => self.system_time_slowly(),
         }
     }
@@ -128,14 +128,14 @@ impl Clock {
     /// # Errors
     /// The socket could not be opened.
     pub fn poll_chronyd(&self, address: SocketAddr) -> io::Result<()> {
-        let poll = Poll::new(address, RandomState::new().hash_one(address) as u32)?;
+        let poll = ChronydPoll::new(address, RandomState::new().hash_one(address) as u32)?;
         self.lock().system.chronyd = Some(poll);
         Ok(())
     }
 
     /// The clock's state. Waits for a running round of maintenance.
-    pub fn status(&self) -> Status {
-        Status::of(&self.lock().maintenance)
+    pub fn status(&self) -> MachineClockStatus {
+        MachineClockStatus::new(&self.lock().maintenance)
     }
 
     #[cold]
@@ -147,7 +147,7 @@ impl Clock {
     #[cold]
     #[inline(never)]
     fn system_time_slowly(&self) -> SystemTime {
-        SystemTime::of(&self.read_slowly())
+        SystemTime::new(&self.read_slowly())
     }
 
     /// A read that found maintenance due.
@@ -155,12 +155,12 @@ impl Clock {
         loop {
             let (count, view) = self.published.view();
             match view.place(counter::read_ordered()) {
-                Place::On(ns) => return view.on(ns),
-                Place::Due(ns) => {
+                SegmentPlace::On(ns) => return view.time_of_day(ns),
+                SegmentPlace::Due(ns) => {
                     self.step_unless_locked(count);
-                    return view.on(ns);
+                    return view.time_of_day(ns);
                 }
-                Place::Off => {}
+                SegmentPlace::Off => {}
             }
             if monotonic_ns() >= view.retry_ns && self.step_unless_locked(count) {
                 continue;
@@ -190,7 +190,7 @@ impl Clock {
     }
 
     /// The maintaining thread's state, once no other thread holds it.
-    fn lock(&self) -> Held<'_, Maintained> {
+    fn lock(&self) -> SoleGuard<'_, Maintained> {
         loop {
             if let Some(maintained) = self.try_lock() {
                 return maintained;
@@ -203,7 +203,7 @@ impl Clock {
     /// The maintaining thread's state, unless another thread holds it. A child
     /// that was forked meanwhile starts again, above all times returned so far;
     /// after a panic the next round restores it.
-    fn try_lock(&self) -> Option<Held<'_, Maintained>> {
+    fn try_lock(&self) -> Option<SoleGuard<'_, Maintained>> {
         let replacement = || {
             self.published.repair();
             Maintained::new(&self.settings, self.published.view().1.floor_ns)
@@ -227,15 +227,15 @@ impl Maintained {
                 settings.unsynchronised_ns(),
                 floor_ns,
             ),
-            system: System::new(settings.vmclock, settings.clockbound),
+            system: SystemClocks::new(settings.vmclock, settings.clockbound),
         }
     }
 }
 
 /// Until half of the newest segment is over, or the next attempt. A millisecond
 /// where neither is ahead: another thread is maintaining.
-fn until_due(view: &View) -> Duration {
-    let View { newest, retry_ns, .. } = view;
+fn until_due(view: &TimelineView) -> Duration {
+    let TimelineView { newest, retry_ns, .. } = view;
     let tsc = counter::read_ordered();
     let until_ns = if newest.cycles == 0 {
         retry_ns.saturating_sub(monotonic_ns())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::timeline::segment::LONGEST_NS;
-use crate::timeline::steering::Limits;
+use crate::timeline::steering::SteeringLimits;
 
 /// How a clock is maintained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Settings {
         clockbound: "/var/run/clockbound/shm0",
     };
 
-    pub(crate) const fn limits(&self) -> Limits {
+    pub(crate) const fn limits(&self) -> SteeringLimits {
         let wanted = self.segment.as_nanos();
         let most = LONGEST_NS as u128;
         let segment_ns = if wanted < 1_000_000 {
@@ -50,7 +50,7 @@ impl Settings {
             wanted as u64
         };
         let slew_ppm = if self.slew_ppm > 100_000 { 100_000 } else { self.slew_ppm };
-        Limits { segment_ns, slew_ppm }
+        SteeringLimits { segment_ns, slew_ppm }
     }
 
     pub(crate) const fn unsynchronised_ns(&self) -> Option<u64> {

@@ -37,7 +37,7 @@ unsafe impl<T: Send> Sync for Sole<T> {}
 
 /// The value, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Held<'a, T> {
+pub(crate) struct SoleGuard<'a, T> {
     sole: &'a Sole<T>,
 }
 
@@ -52,7 +52,7 @@ impl<T> Sole<T> {
         &self,
         process: u32,
         replacement: impl FnOnce() -> T,
-    ) -> Option<Held<'_, T>> {
+    ) -> Option<SoleGuard<'_, T>> {
         let holder = self.process.load(Ordering::Relaxed);
         if holder == process {
             return None;
@@ -66,11 +66,11 @@ impl<T> Sole<T> {
             // SAFETY: ours alone (invariant 1); overwritten (invariant 2).
             unsafe { self.value.get().write(value) };
         }
-        Some(Held { sole: self })
+        Some(SoleGuard { sole: self })
     }
 }
 
-impl<T> Deref for Held<'_, T> {
+impl<T> Deref for SoleGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -79,14 +79,14 @@ impl<T> Deref for Held<'_, T> {
     }
 }
 
-impl<T> DerefMut for Held<'_, T> {
+impl<T> DerefMut for SoleGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: ours alone for as long as `self` (invariant 1).
         unsafe { &mut *self.sole.value.get() }
     }
 }
 
-impl<T> Drop for Held<'_, T> {
+impl<T> Drop for SoleGuard<'_, T> {
     fn drop(&mut self) {
         self.sole.process.store(0, Ordering::Release);
     }

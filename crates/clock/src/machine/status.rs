@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::timeline::bound::ErrorFrom;
 use crate::timeline::maintenance::Maintenance;
-use crate::timeline::steering::{Disruption, Distrust};
+use crate::timeline::steering::{Distrust, SteeringDisruption};
 
 /// What a clock counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Source {
 /// A clock's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Status {
+pub struct MachineClockStatus {
     /// What it counts.
     pub source: Source,
     /// How far it was from CLOCK_MONOTONIC when last compared, the
@@ -40,13 +40,13 @@ pub struct Status {
     /// machine was restored or migrated.
     pub disruptions: u64,
     /// The last one.
-    pub last_disruption: Option<Disruption>,
+    pub last_disruption: Option<SteeringDisruption>,
     /// How often the time of day was set.
     pub realtime_steps: u64,
 }
 
-impl Status {
-    pub(crate) fn of(maintenance: &Maintenance) -> Self {
+impl MachineClockStatus {
+    pub(crate) fn new(maintenance: &Maintenance) -> Self {
         let steering = &maintenance.steering;
         let source = match (steering.distrust(), steering.rate()) {
             (Some(why), _) => Source::System(why),

@@ -11,15 +11,15 @@ use linux::counter::CLOCKSOURCES;
 use linux::reread::Reread;
 use linux::vmclock::MappedVmClock;
 
-use crate::machine::chronyd_poll::Poll;
-use crate::machine::clockbound::Published;
+use crate::machine::chronyd_poll::ChronydPoll;
+use crate::machine::clockbound::PublishedBound;
 use crate::machine::counter;
 use crate::machine::kernel_clock::{monotonic_ns, realtime_ns};
 use crate::machine::vmclock;
-use crate::timeline::bound::Timex;
-use crate::timeline::maintenance::Reading;
+use crate::timeline::bound::TimexBound;
+use crate::timeline::maintenance::MaintenanceReading;
 use crate::timeline::realtime::RealtimeSample;
-use crate::timeline::sample::Sample;
+use crate::timeline::sample::TimelineSample;
 use crate::timeline::steering::Distrust;
 
 /// Where the kernel names the clock source that it counts.
@@ -37,23 +37,23 @@ const TOO_WIDE_CYCLES: u64 = 10_000;
 
 /// How to read the system, and what need not be read each time.
 #[derive(Debug)]
-pub(crate) struct System {
+pub(crate) struct SystemClocks {
     vmclock_path: &'static str,
     vmclock: Option<Option<MappedVmClock>>,
-    clockbound: Published,
+    clockbound: PublishedBound,
     distrust: Option<Distrust>,
     trust_until_ns: u64,
     timex_until_ns: u64,
     /// How to poll chronyd, where the program wants that.
-    pub(crate) chronyd: Option<Poll>,
+    pub(crate) chronyd: Option<ChronydPoll>,
 }
 
-impl System {
+impl SystemClocks {
     pub(crate) const fn new(vmclock_path: &'static str, clockbound_path: &'static str) -> Self {
         Self {
             vmclock_path,
             vmclock: None,
-            clockbound: Published::at(clockbound_path),
+            clockbound: PublishedBound::at_path(clockbound_path),
             distrust: None,
             trust_until_ns: 0,
             timex_until_ns: 0,
@@ -63,7 +63,7 @@ impl System {
 
     /// Reads everything. Nothing is allocated, and errno is preserved: a signal
     /// handler may read the time, and so maintain the clock.
-    pub(crate) fn read(&mut self) -> Reading {
+    pub(crate) fn read(&mut self) -> MaintenanceReading {
         // SAFETY: invariant 1.
         let errno = unsafe { libc::__errno_location() };
         // SAFETY: invariant 1.
@@ -74,7 +74,7 @@ impl System {
         reading
     }
 
-    fn read_all(&mut self) -> Reading {
+    fn read_all(&mut self) -> MaintenanceReading {
         let now_ns = monotonic_ns();
         if now_ns >= self.trust_until_ns {
             self.distrust = distrust();
@@ -86,7 +86,7 @@ impl System {
         }
         let path = self.vmclock_path;
         let device = self.vmclock.get_or_insert_with(|| MappedVmClock::open(path.as_ref()).ok());
-        Reading {
+        MaintenanceReading {
             now_ns,
             sample: if self.distrust.is_none() { sample() } else { None },
             realtime: realtime(),
@@ -101,12 +101,12 @@ impl System {
 }
 
 /// The narrowest of some samples.
-fn sample() -> Option<Sample> {
-    let mut best: Option<Sample> = None;
+fn sample() -> Option<TimelineSample> {
+    let mut best: Option<TimelineSample> = None;
     for count in 1..=SAMPLES.0 {
         let before = counter::read_ordered();
         let ns = monotonic_ns();
-        let sample = Sample { before, ns, after: counter::read_ordered() };
+        let sample = TimelineSample { before, ns, after: counter::read_ordered() };
         if best.is_none_or(|best| sample.width() < best.width()) {
             best = Some(sample);
         }
@@ -129,10 +129,10 @@ fn realtime() -> RealtimeSample {
         .unwrap_or_else(read)
 }
 
-fn timex() -> Option<Timex> {
+fn timex() -> Option<TimexBound> {
     let discipline = linux::adjtimex::read().ok()?;
     let micros = u64::try_from(discipline.max_error_us).ok()?;
-    Some(Timex {
+    Some(TimexBound {
         max_error_ns: micros.saturating_mul(1_000),
         synchronised: discipline.is_synchronised(),
     })
@@ -172,7 +172,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "adjtimex, prctl and RDTSC are not for an interpreter")]
     fn a_reading_is_of_one_moment() {
         let before = monotonic_ns();
-        let reading = System::new("/nonexistent/vmclock", "/nonexistent/shm0").read();
+        let reading = SystemClocks::new("/nonexistent/vmclock", "/nonexistent/shm0").read();
         let after = monotonic_ns();
         assert!(before <= reading.now_ns && reading.realtime.after_ns <= after);
         assert!(reading.realtime.before_ns <= reading.realtime.after_ns);

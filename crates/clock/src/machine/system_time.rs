@@ -12,7 +12,7 @@ use crate::timeline::view::TimeOfDay;
 /// and the program [polls it](crate::Clock::poll_chronyd), chronyd's own; or
 /// the host's (VMClock), if that is smaller. It grows by 500 ppm from the last
 /// sample on, and includes the error of this clock itself. Which one it is, is
-/// in [`Status`](crate::Status).
+/// in [`MachineClockStatus`](crate::MachineClockStatus).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SystemTime {
     /// ns since 1970.
@@ -22,7 +22,7 @@ pub struct SystemTime {
 
 impl SystemTime {
     #[inline]
-    pub(crate) fn of(time: &TimeOfDay) -> Self {
+    pub(crate) fn new(time: &TimeOfDay) -> Self {
         let ns = time.monotonic_ns.cast_signed().wrapping_add(time.realtime_offset_ns);
         let error_ns = (time.error_ns != u64::MAX)
             .then(|| time.error_ns.saturating_add(growth_ns(time.error_at_ns, time.monotonic_ns)));
@@ -37,7 +37,7 @@ impl SystemTime {
 
     /// The time, as the standard library has it.
     pub fn time(self) -> std::time::SystemTime {
-        at(self.ns)
+        since_epoch(self.ns)
     }
 
     /// How far UTC may be from it; `None` where nothing bounds that.
@@ -47,12 +47,12 @@ impl SystemTime {
 
     /// UTC is not before this.
     pub fn earliest(self) -> Option<std::time::SystemTime> {
-        Some(at(self.ns.saturating_sub_unsigned(self.error_ns?)))
+        Some(since_epoch(self.ns.saturating_sub_unsigned(self.error_ns?)))
     }
 
     /// UTC is not after this.
     pub fn latest(self) -> Option<std::time::SystemTime> {
-        Some(at(self.ns.saturating_add_unsigned(self.error_ns?)))
+        Some(since_epoch(self.ns.saturating_add_unsigned(self.error_ns?)))
     }
 }
 
@@ -62,7 +62,7 @@ impl From<SystemTime> for std::time::SystemTime {
     }
 }
 
-fn at(ns: i64) -> std::time::SystemTime {
+fn since_epoch(ns: i64) -> std::time::SystemTime {
     let away = Duration::from_nanos(ns.unsigned_abs());
     if ns < 0 { UNIX_EPOCH - away } else { UNIX_EPOCH + away }
 }
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn the_error_grows_from_when_it_was_measured() {
-        let time = SystemTime::of(&TIME);
+        let time = SystemTime::new(&TIME);
         assert_eq!(time.unix_nanos(), 10_000_000_000);
         assert_eq!(time.time(), UNIX_EPOCH + Duration::from_secs(10));
         // 500 ppm of two seconds is a millisecond.
@@ -91,13 +91,13 @@ mod tests {
 
     #[test]
     fn an_unbounded_time_has_no_error() {
-        let time = SystemTime::of(&TimeOfDay { error_ns: u64::MAX, ..TIME });
+        let time = SystemTime::new(&TimeOfDay { error_ns: u64::MAX, ..TIME });
         assert_eq!((time.error(), time.earliest(), time.latest()), (None, None, None));
     }
 
     #[test]
     fn a_time_before_1970_is_a_time() {
-        let time = SystemTime::of(&TimeOfDay { realtime_offset_ns: -4_000_000_000, ..TIME });
+        let time = SystemTime::new(&TimeOfDay { realtime_offset_ns: -4_000_000_000, ..TIME });
         assert_eq!(std::time::SystemTime::from(time), UNIX_EPOCH - Duration::from_secs(1));
     }
 }

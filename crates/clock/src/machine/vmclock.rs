@@ -6,17 +6,17 @@ use linux::vmclock::MappedVmClock;
 use pvclock::vmclock::VmClockReader;
 
 use crate::machine::kernel_clock::realtime_ns;
-use crate::timeline::bound::VmClock;
+use crate::timeline::bound::VmClockBound;
 
 /// Attempts to read the page: microseconds. The next round is soon.
 const TRIES: u32 = 100;
 
 /// The page's contents now.
-pub(crate) fn read(device: &MappedVmClock) -> Option<VmClock> {
+pub(crate) fn read(device: &MappedVmClock) -> Option<VmClockBound> {
     let reader = device.reader().ok()?.with_tries(TRIES);
     let info = reader.info().ok()?;
     let identity = (info.disruption_marker, info.vm_generation);
-    Some(VmClock { identity, error_ns: realtime_error_ns(&reader) })
+    Some(VmClockBound { identity, error_ns: realtime_error_ns(&reader) })
 }
 
 /// How far CLOCK_REALTIME may be from the host's UTC.

@@ -4,7 +4,7 @@ use wire::chronyd::ErrorBound;
 
 /// What adjtimex reports of the system's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timex {
+pub struct TimexBound {
     /// `maxerror`: it grows by 500 ppm until a time daemon writes it again.
     pub max_error_ns: u64,
     /// Neither STA_UNSYNC nor TIME_ERROR.
@@ -13,7 +13,7 @@ pub struct Timex {
 
 /// What the host reports in the VMClock page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct VmClock {
+pub struct VmClockBound {
     /// Disruption marker and VM generation: others mean restored or migrated.
     pub identity: (u64, u64),
     /// How far CLOCK_REALTIME may be from the host's UTC, its own maximum
@@ -23,7 +23,7 @@ pub struct VmClock {
 
 /// What came of a request to chronyd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Chronyd {
+pub enum ChronydBound {
     /// It replied.
     Replied {
         /// The bound that its reply implies.
@@ -37,7 +37,7 @@ pub enum Chronyd {
 
 /// What a daemon publishes in a ClockBound segment, as it counts now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Segment {
+pub struct SegmentSource {
     /// How far CLOCK_REALTIME may be off.
     pub error_ns: u64,
     /// When that was published, ns.
@@ -105,8 +105,8 @@ impl<T: Copy> Report<T> {
 
 /// What bounds the error, and since when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bound {
-    timex: Report<Timex>,
+pub struct BoundSource {
+    timex: Report<TimexBound>,
     chronyd: Report<ErrorBound>,
     /// Replies to requests from before this are ignored, ns.
     chronyd_since_ns: u64,
@@ -114,13 +114,13 @@ pub struct Bound {
     segment_since_ns: u64,
 }
 
-impl Default for Bound {
+impl Default for BoundSource {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Bound {
+impl BoundSource {
     /// No report yet.
     pub const fn new() -> Self {
         Self {
@@ -152,17 +152,17 @@ impl Bound {
 
     /// What adjtimex reports at `now_ns`. Only a time daemon reduces its
     /// `maxerror`.
-    pub fn update_timex(&mut self, timex: Timex, now_ns: u64) {
+    pub fn update_timex(&mut self, timex: TimexBound, now_ns: u64) {
         self.timex.update(timex, now_ns, |last, now| now.max_error_ns < last.max_error_ns);
     }
 
     /// What came of a request to chronyd.
-    pub fn update_chronyd(&mut self, chronyd: Chronyd) {
+    pub fn update_chronyd(&mut self, chronyd: ChronydBound) {
         match chronyd {
-            Chronyd::Unreachable => self.chronyd.latest = None,
+            ChronydBound::Unreachable => self.chronyd.latest = None,
             // It may have replied before the disruption.
-            Chronyd::Replied { requested_ns, .. } if requested_ns < self.chronyd_since_ns => {}
-            Chronyd::Replied { bound, requested_ns } => {
+            ChronydBound::Replied { requested_ns, .. } if requested_ns < self.chronyd_since_ns => {}
+            ChronydBound::Replied { bound, requested_ns } => {
                 let acted = |last: &ErrorBound, now: &ErrorBound| now.updated_ns != last.updated_ns;
                 self.chronyd.update(bound, requested_ns, acted);
             }
@@ -175,14 +175,14 @@ impl Bound {
     pub fn error_ns(
         &self,
         now_ns: u64,
-        vmclock: Option<VmClock>,
-        segment: Option<Segment>,
+        vmclock: Option<VmClockBound>,
+        segment: Option<SegmentSource>,
         unsynchronised_ns: Option<u64>,
     ) -> Option<(u64, ErrorFrom)> {
         let by_host = vmclock.and_then(|vmclock| vmclock.error_ns).map(|ns| (ns, ErrorFrom::Host));
         let by_settings = unsynchronised_ns.map(|ns| (ns, ErrorFrom::Settings));
         let marker = vmclock.map(|vmclock| vmclock.identity.0);
-        let counts = |segment: &Segment| {
+        let counts = |segment: &SegmentSource| {
             segment.as_of_ns >= self.segment_since_ns
                 && segment.disruption_marker.is_none_or(|known| Some(known) == marker)
         };

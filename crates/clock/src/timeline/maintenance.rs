@@ -1,31 +1,33 @@
 //! One round of maintenance as pure code: readings of the system in, what to
 //! publish out.
 
-use crate::timeline::bound::{Bound, Chronyd, ErrorFrom, Segment, Timex, VmClock};
+use crate::timeline::bound::{
+    BoundSource, ChronydBound, ErrorFrom, SegmentSource, TimexBound, VmClockBound,
+};
 use crate::timeline::realtime::{RealtimeOffset, RealtimeSample};
-use crate::timeline::sample::Sample;
-use crate::timeline::steering::{Distrust, Limits, Steering};
-use crate::timeline::view::View;
+use crate::timeline::sample::TimelineSample;
+use crate::timeline::steering::{ClockSteering, Distrust, SteeringLimits};
+use crate::timeline::view::TimelineView;
 
 /// Readings of the system for one round.
 #[derive(Debug, Clone, Copy)]
-pub struct Reading {
+pub struct MaintenanceReading {
     /// The system's time, ns, from before everything else was read.
     pub now_ns: u64,
     /// The TSC, from after everything else was read.
     pub now_tsc: u64,
     /// The narrowest of some samples, unless all were too wide.
-    pub sample: Option<Sample>,
+    pub sample: Option<TimelineSample>,
     /// The time of day.
     pub realtime: RealtimeSample,
     /// What adjtimex reported, when it was called.
-    pub timex: Option<Timex>,
+    pub timex: Option<TimexBound>,
     /// What came of a request to chronyd, if anything.
-    pub chronyd: Option<Chronyd>,
+    pub chronyd: Option<ChronydBound>,
     /// What the VMClock page contained.
-    pub vmclock: Option<VmClock>,
+    pub vmclock: Option<VmClockBound>,
     /// What a ClockBound segment bounds, if it does.
-    pub segment: Option<Segment>,
+    pub segment: Option<SegmentSource>,
     /// Why the TSC must not be used, by CPU and kernel.
     pub distrust: Option<Distrust>,
 }
@@ -34,37 +36,41 @@ pub struct Reading {
 #[derive(Debug)]
 pub struct Maintenance {
     /// Segments.
-    pub steering: Steering,
+    pub steering: ClockSteering,
     /// The time of day.
     pub realtime: RealtimeOffset,
-    bound: Bound,
+    bound: BoundSource,
     identity: Option<(u64, u64)>,
     unsynchronised_ns: Option<u64>,
-    limits: Limits,
+    limits: SteeringLimits,
     /// Where the error of the last publication comes from.
     pub error_from: Option<ErrorFrom>,
     /// What was published last.
-    pub view: View,
+    pub view: TimelineView,
 }
 
 impl Maintenance {
     /// Nothing known. `unsynchronised_ns` is the error where nothing else
     /// bounds it; no time below `floor_ns` is published.
-    pub const fn new(limits: Limits, unsynchronised_ns: Option<u64>, floor_ns: u64) -> Self {
+    pub const fn new(
+        limits: SteeringLimits,
+        unsynchronised_ns: Option<u64>,
+        floor_ns: u64,
+    ) -> Self {
         Self {
-            steering: Steering::new(limits, floor_ns),
+            steering: ClockSteering::new(limits, floor_ns),
             realtime: RealtimeOffset::new(),
-            bound: Bound::new(),
+            bound: BoundSource::new(),
             identity: None,
             unsynchronised_ns,
             limits,
             error_from: None,
-            view: View::EMPTY,
+            view: TimelineView::EMPTY,
         }
     }
 
     /// One round; returns what to publish.
-    pub fn step(&mut self, reading: &Reading) -> View {
+    pub fn step(&mut self, reading: &MaintenanceReading) -> TimelineView {
         let disruptions = self.steering.disruptions;
         self.check_vmclock(reading.vmclock);
         match (reading.distrust, &reading.sample) {
@@ -91,21 +97,21 @@ impl Maintenance {
     }
 
     /// Detects another marker or generation than before.
-    fn check_vmclock(&mut self, vmclock: Option<VmClock>) {
-        let Some(VmClock { identity, .. }) = vmclock else { return };
+    fn check_vmclock(&mut self, vmclock: Option<VmClockBound>) {
+        let Some(VmClockBound { identity, .. }) = vmclock else { return };
         if self.identity.replace(identity).is_some_and(|before| before != identity) {
             self.steering.disruption_announced();
         }
     }
 
-    fn next_view(&mut self, reading: &Reading) -> View {
+    fn next_view(&mut self, reading: &MaintenanceReading) -> TimelineView {
         let (realtime_offset_ns, offset_error_ns) = self.realtime.best_ns();
         let (now_ns, vmclock) = (reading.now_ns, reading.vmclock);
         let known = self.bound.error_ns(now_ns, vmclock, reading.segment, self.unsynchronised_ns);
         self.error_from = known.map(|(_, error_from)| error_from);
         let steering = &self.steering;
         let ours_ns = steering.error_ns(reading.now_ns).saturating_add(offset_error_ns);
-        View {
+        TimelineView {
             newest: steering.newest,
             due_cycles: steering.newest.cycles / 4 * 3,
             older: steering.older,

@@ -21,8 +21,8 @@
 
 use pvclock::shared::{Aligned, Memory, Word};
 
-use crate::timeline::segment::{Rate, Segment};
-use crate::timeline::view::{TimeOfDay, View};
+use crate::timeline::segment::{Segment, SegmentRate};
+use crate::timeline::view::{TimeOfDay, TimelineView};
 
 #[derive(Debug)]
 #[repr(C)]
@@ -48,7 +48,7 @@ impl<M: Memory> Piece<M> {
             start_tsc: self.start_tsc.load(),
             cycles: self.cycles.load(),
             base_ns: self.base_ns.load(),
-            rate: Rate(self.rate.load()),
+            rate: SegmentRate(self.rate.load()),
         }
     }
 
@@ -82,7 +82,7 @@ struct Copy<M: Memory> {
 }
 
 impl<M: Memory> Copy<M> {
-    fn new(view: &View) -> Self {
+    fn new(view: &TimelineView) -> Self {
         Self {
             newest: Piece::new(&view.newest),
             due_cycles: M::U64::new(view.due_cycles),
@@ -95,8 +95,8 @@ impl<M: Memory> Copy<M> {
         }
     }
 
-    fn load(&self) -> View {
-        View {
+    fn load(&self) -> TimelineView {
+        TimelineView {
             newest: self.newest.load(),
             due_cycles: self.due_cycles.load(),
             older: self.older.load(),
@@ -108,7 +108,7 @@ impl<M: Memory> Copy<M> {
         }
     }
 
-    fn store(&self, view: &View) {
+    fn store(&self, view: &TimelineView) {
         self.newest.store(&view.newest);
         self.due_cycles.store(view.due_cycles);
         self.older.store(&view.older);
@@ -141,7 +141,7 @@ pub struct Published<M: Memory = Aligned> {
 
 impl<M: Memory> Published<M> {
     /// `view`, published.
-    pub fn new(view: &View) -> Self {
+    pub fn new(view: &TimelineView) -> Self {
         Self { copies: [Copy::new(view), Copy::new(view)], count: M::U32::new(0) }
     }
 
@@ -178,7 +178,7 @@ impl<M: Memory> Published<M> {
 
     /// All of it, and its count. It retries only when something new was
     /// published meanwhile, so some thread always makes progress.
-    pub fn view(&self) -> (u32, View) {
+    pub fn view(&self) -> (u32, TimelineView) {
         loop {
             if let Some(whole) = self.try_read(Copy::load) {
                 return whole;
@@ -195,7 +195,7 @@ impl<M: Memory> Published<M> {
     }
 
     /// Publishes `view`. One thread at a time: two would mix their words.
-    pub fn publish(&self, view: &View) {
+    pub fn publish(&self, view: &TimelineView) {
         // The next odd count: it is odd already where a publisher was writing
         // in the process from which this one was forked.
         let odd = self.count.load().wrapping_add(1) | 1;

@@ -1,11 +1,11 @@
 //! Readings of the system's clock between two readings of the TSC, and the
 //! bounds on the TSC's rate that they give.
 
-use crate::timeline::segment::Rate;
+use crate::timeline::segment::SegmentRate;
 
 /// The system's clock showed `ns` at some moment from `before` to `after`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sample {
+pub struct TimelineSample {
     /// The TSC before the clock was read.
     pub before: u64,
     /// CLOCK_MONOTONIC, ns.
@@ -14,7 +14,7 @@ pub struct Sample {
     pub after: u64,
 }
 
-impl Sample {
+impl TimelineSample {
     /// Cycles between the two readings of the TSC.
     pub const fn width(&self) -> u64 {
         self.after.wrapping_sub(self.before)
@@ -30,16 +30,16 @@ impl Sample {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateBounds {
     /// It was at least this.
-    pub low: Rate,
+    pub low: SegmentRate,
     /// The best guess.
-    pub middle: Rate,
+    pub middle: SegmentRate,
     /// It was at most this.
-    pub high: Rate,
+    pub high: SegmentRate,
 }
 
 impl RateBounds {
     /// The bounds; `None` unless both clocks went forward.
-    pub fn between(first: &Sample, later: &Sample) -> Option<Self> {
+    pub fn between(first: &TimelineSample, later: &TimelineSample) -> Option<Self> {
         let elapsed_ns = later.ns.checked_sub(first.ns).filter(|&ns| ns > 0)?;
         let forward = |from: u64, to: u64| {
             let cycles = to.wrapping_sub(from);
@@ -47,17 +47,17 @@ impl RateBounds {
         };
         let rate = |cycles| {
             let rate = (u128::from(elapsed_ns) << 32) / u128::from(cycles);
-            u64::try_from(rate).ok().map(Rate)
+            u64::try_from(rate).ok().map(SegmentRate)
         };
         Some(Self {
             low: rate(forward(first.before, later.after)?)?,
             middle: rate(forward(first.middle(), later.middle())?)?,
-            high: Rate(rate(forward(first.after, later.before)?)?.0.saturating_add(1)),
+            high: SegmentRate(rate(forward(first.after, later.before)?)?.0.saturating_add(1)),
         })
     }
 
     /// Whether a rate is within.
-    pub fn contain(&self, rate: Rate) -> bool {
+    pub fn contain(&self, rate: SegmentRate) -> bool {
         self.low <= rate && rate <= self.high
     }
 }
@@ -66,28 +66,28 @@ impl RateBounds {
 mod tests {
     use super::*;
 
-    const FIRST: Sample = Sample { before: 1_000, ns: 500, after: 1_100 };
+    const FIRST: TimelineSample = TimelineSample { before: 1_000, ns: 500, after: 1_100 };
 
     #[test]
     fn the_rate_lies_between_its_bounds() {
-        let later = Sample { before: 2_000_900, ns: 1_000_500, after: 2_001_200 };
+        let later = TimelineSample { before: 2_000_900, ns: 1_000_500, after: 2_001_200 };
         let bounds = RateBounds::between(&FIRST, &later).unwrap();
-        let half = Rate(1 << 31);
+        let half = SegmentRate(1 << 31);
         assert!(bounds.contain(half), "{bounds:?}");
         assert!(bounds.low < bounds.middle && bounds.middle < bounds.high);
         // 1,000,000 ns in at least 1,999,800 and at most 2,000,200 cycles.
         assert_eq!(bounds.low.cycles(1_000_000), 2_000_200);
         assert_eq!(bounds.high.cycles(1_000_000), 1_999_799);
-        assert!(!bounds.contain(Rate(half.0 + half.ppm(200))));
+        assert!(!bounds.contain(SegmentRate(half.0 + half.ppm(200))));
     }
 
     #[test]
     fn a_counter_or_clock_that_did_not_go_forward_has_no_rate() {
-        let back = Sample { before: 500, ns: 900, after: 600 };
+        let back = TimelineSample { before: 500, ns: 900, after: 600 };
         assert_eq!(RateBounds::between(&FIRST, &back), None);
-        let stood = Sample { before: 5_000, ns: 500, after: 5_100 };
+        let stood = TimelineSample { before: 5_000, ns: 500, after: 5_100 };
         assert_eq!(RateBounds::between(&FIRST, &stood), None);
-        let overlaps = Sample { before: 1_050, ns: 510, after: 1_150 };
+        let overlaps = TimelineSample { before: 1_050, ns: 510, after: 1_150 };
         assert_eq!(RateBounds::between(&FIRST, &overlaps), None);
     }
 }

@@ -10,9 +10,9 @@
 /// The unit is 0.6 ppb of a 2.4 GHz counter's rate: 2 ns over the longest
 /// segment there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rate(pub u64);
+pub struct SegmentRate(pub u64);
 
-impl Rate {
+impl SegmentRate {
     /// Nanoseconds that `cycles` take, rounded down.
     pub const fn ns(self, cycles: u64) -> u64 {
         ((self.0 as u128 * cycles as u128) >> 32) as u64
@@ -49,7 +49,7 @@ pub struct Segment {
     /// The time at its start, ns.
     pub base_ns: u64,
     /// Its slope.
-    pub rate: Rate,
+    pub rate: SegmentRate,
 }
 
 /// What a product of 64 bits holds, less a nanosecond: 4.29 s.
@@ -58,11 +58,11 @@ pub const LONGEST_NS: u64 = (1 << 32) - 2;
 impl Segment {
     /// An empty segment: no TSC is on it, and `base_ns` is its end.
     pub const fn none(base_ns: u64) -> Self {
-        Self { start_tsc: 0, cycles: 0, base_ns, rate: Rate(0) }
+        Self { start_tsc: 0, cycles: 0, base_ns, rate: SegmentRate(0) }
     }
 
     /// A segment about `ns` long, and at most [`LONGEST_NS`].
-    pub fn new(start_tsc: u64, base_ns: u64, rate: Rate, ns: u64) -> Self {
+    pub fn new(start_tsc: u64, base_ns: u64, rate: SegmentRate, ns: u64) -> Self {
         Self { start_tsc, cycles: rate.cycles(ns.min(LONGEST_NS)), base_ns, rate }
     }
 
@@ -73,7 +73,7 @@ impl Segment {
     }
 
     /// The time at a TSC that lies on it.
-    pub const fn at(&self, tsc: u64) -> u64 {
+    pub const fn time_ns(&self, tsc: u64) -> u64 {
         self.base_ns + self.rate.ns(tsc.wrapping_sub(self.start_tsc))
     }
 
@@ -98,11 +98,11 @@ mod tests {
 
     #[test]
     fn a_rate_is_nanoseconds_a_cycle() {
-        let rate = Rate((1 << 32) * 10 / 25);
+        let rate = SegmentRate((1 << 32) * 10 / 25);
         assert_eq!(rate.ns(2_500_000_000), 999_999_999);
         assert_eq!(rate.cycles(1_000_000_000), 2_500_000_000);
         assert_eq!(rate.hz(), 2_500_000_000);
-        assert_eq!(Rate(0).hz(), 0);
+        assert_eq!(SegmentRate(0).hz(), 0);
     }
 
     #[test]
@@ -121,14 +121,14 @@ mod tests {
             length in 1_000u64..10_000_000_000,
             part in 0.0..1.0,
         ) {
-            let segment = Segment::new(start, base, Rate(rate), length);
+            let segment = Segment::new(start, base, SegmentRate(rate), length);
             let product = u128::from(segment.cycles) * u128::from(rate);
             prop_assert!(product < 1 << 64);
             let within = (segment.cycles as f64 * part) as u64;
             let tsc = start.wrapping_add(within.min(segment.cycles - 1));
             prop_assert!(segment.contains(tsc) && !segment.contains(segment.end_tsc()));
             prop_assert!(!segment.contains(start.wrapping_sub(1)));
-            prop_assert!(segment.at(tsc) <= segment.end_ns());
+            prop_assert!(segment.time_ns(tsc) <= segment.end_ns());
             let exact = base + (product >> 32) as u64;
             prop_assert!(segment.end_ns() - exact <= 1);
         }

@@ -4,7 +4,7 @@ use crate::timeline::segment::Segment;
 
 /// One publication, as a plain value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct View {
+pub struct TimelineView {
     /// The newest segment; it may lie ahead.
     pub newest: Segment,
     /// How far into it readers get before maintenance is due, cycles.
@@ -24,7 +24,7 @@ pub struct View {
     pub error_at_ns: u64,
 }
 
-impl View {
+impl TimelineView {
     /// Before anything is known: every read is the system's.
     pub const EMPTY: Self = Self {
         newest: Segment::none(0),
@@ -45,20 +45,20 @@ impl View {
     }
 
     /// Where a TSC lies.
-    pub const fn place(&self, tsc: u64) -> Place {
+    pub const fn place(&self, tsc: u64) -> SegmentPlace {
         if self.older.contains(tsc) {
-            Place::On(self.older.at(tsc))
+            SegmentPlace::On(self.older.time_ns(tsc))
         } else if !self.newest.contains(tsc) {
-            Place::Off
+            SegmentPlace::Off
         } else if tsc.wrapping_sub(self.newest.start_tsc) < self.due_cycles {
-            Place::On(self.newest.at(tsc))
+            SegmentPlace::On(self.newest.time_ns(tsc))
         } else {
-            Place::Due(self.newest.at(tsc))
+            SegmentPlace::Due(self.newest.time_ns(tsc))
         }
     }
 
     /// The time of day at a time on a segment.
-    pub const fn on(&self, monotonic_ns: u64) -> TimeOfDay {
+    pub const fn time_of_day(&self, monotonic_ns: u64) -> TimeOfDay {
         TimeOfDay {
             monotonic_ns,
             realtime_offset_ns: self.realtime_offset_ns,
@@ -75,14 +75,14 @@ impl View {
     /// much the floor is ahead of the system.
     pub const fn off(&self, system_ns: u64) -> TimeOfDay {
         let ahead_ns = self.floor_ns.saturating_sub(system_ns);
-        let time = self.on(system_ns + ahead_ns);
+        let time = self.time_of_day(system_ns + ahead_ns);
         TimeOfDay { error_ns: time.error_ns.saturating_add(ahead_ns), ..time }
     }
 }
 
 /// Where a TSC lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum SegmentPlace {
     /// On a segment; the time, ns.
     On(u64),
     /// The same, and maintenance is due.
@@ -96,10 +96,10 @@ pub enum Place {
 pub struct TimeOfDay {
     /// The time on CLOCK_MONOTONIC's scale.
     pub monotonic_ns: u64,
-    /// As in [`View`].
+    /// As in [`TimelineView`].
     pub realtime_offset_ns: i64,
-    /// As in [`View`], `u64::MAX` for unbounded.
+    /// As in [`TimelineView`], `u64::MAX` for unbounded.
     pub error_ns: u64,
-    /// As in [`View`].
+    /// As in [`TimelineView`].
     pub error_at_ns: u64,
 }

@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn a_card_of_unknown_scale_is_refused_with_what_it_appears_to_count() {
         let of = |ahead_ns| {
-            let apparent = Ok((ahead_ns, Apparent::of(ahead_ns, &Fact::Known(37))));
+            let apparent = Ok((ahead_ns, Apparent::from_lead(ahead_ns, &Fact::Known(37))));
             cause("/dev/ptp1", "mlx5_ptp", &UnknownScale::NotNamed, apparent)
         };
         assert_eq!(

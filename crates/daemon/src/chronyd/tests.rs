@@ -2,7 +2,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
-use sources::chronyd_client::Address;
+use sources::chronyd_client::ChronydAddress;
 
 use super::*;
 
@@ -35,12 +35,12 @@ fn daemon(path: &Path, replies: &[(u8, u8)]) -> JoinHandle<()> {
     })
 }
 
-fn client() -> (tempfile::TempDir, PathBuf, ChronydClient) {
+fn client() -> (tempfile::TempDir, PathBuf, ChronydCommands) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("chronyd.sock");
-    let makestep = Some(Some(Address::Unix(path.clone())));
+    let makestep = Some(Some(ChronydAddress::Unix(path.clone())));
     let settings = ChronydSettings { makestep, ..ChronydSettings::default() };
-    (folder, path, ChronydClient::new(&settings).unwrap())
+    (folder, path, ChronydCommands::new(&settings).unwrap())
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Layout 3: a time that clients compute from the TSC.
 
 use facts::Sample;
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use linux::counter::{CLOCKSOURCES, Counter as _, CpuCounter, is_readable};
-use pvclock::clockbound::{Bound, Counter, Fraction, Status};
+use pvclock::clockbound::{Fraction, SegmentBound, SegmentCounter, SegmentStatus};
 use units::{Bracket, Hertz};
 
 /// The TSC's period is measured over this at the least, ns, …
@@ -14,35 +14,35 @@ const LONGEST_NS: u64 = 30_000_000_000;
 
 /// The TSC, as samples compare it with CLOCK_MONOTONIC_RAW.
 #[derive(Debug, Default)]
-pub(crate) struct Counted {
+pub(crate) struct DisruptionCount {
     /// CLOCK_MONOTONIC_RAW within the TSC, at the beginning and later.
     first: Option<Bracket>,
     middle: Option<Bracket>,
-    period: Option<Period>,
+    period: Option<DisruptedPeriod>,
 }
 
 /// The TSC's period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Period {
+struct DisruptedPeriod {
     ns: u64,
     cycles: u64,
     /// How far `ns` may be off.
     error_ns: u64,
 }
 
-impl Counted {
+impl DisruptionCount {
     /// Takes a sample of the clocks.
     pub(crate) fn note_sample(&mut self, sample: &Sample) {
         // Where the kernel uses another source, it has found this counter wanting.
         let is_counted =
-            sample.source.known().is_some_and(|it| CLOCKSOURCES.contains(&it.as_str()));
+            sample.source.value().is_some_and(|it| CLOCKSOURCES.contains(&it.as_str()));
         let Some(raw) = sample.raw.filter(|_| is_counted) else {
             return *self = Self::default();
         };
         let Some(first) = self.first else {
             return (self.first, self.middle) = (Some(raw), Some(raw));
         };
-        self.period = Period::between(&first, &raw);
+        self.period = DisruptedPeriod::between(&first, &raw);
         if self.period.is_none() && raw.inner.saturating_sub(first.inner) >= SHORTEST_NS {
             *self = Self { first: Some(raw), middle: Some(raw), period: None };
         }
@@ -60,19 +60,19 @@ impl Counted {
         u64::try_from(hz).ok().map(Hertz)
     }
 
-    /// As [`Bound`] of layout 2, of a time computed from the TSC.
-    pub(super) fn bound(&mut self, of_system: &Bound) -> Bound {
-        if of_system.status == Status::Disrupted {
+    /// As [`SegmentBound`] of layout 2, of a time computed from the TSC.
+    pub(super) fn bound(&mut self, of_system: &SegmentBound) -> SegmentBound {
+        if of_system.status == SegmentStatus::Disrupted {
             *self = Self::default();
         }
-        match within_tsc(Clock::Realtime) {
+        match within_tsc(LinuxClock::Realtime) {
             Some(realtime) => bound_by_counter(of_system, self.period.as_ref(), &realtime),
             None => unless_bounded(of_system),
         }
     }
 }
 
-impl Period {
+impl DisruptedPeriod {
     /// `None` unless both clocks went forward, by enough.
     fn between(first: &Bracket, later: &Bracket) -> Option<Self> {
         let ns = later.inner.checked_sub(first.inner).filter(|ns| *ns >= SHORTEST_NS)?;
@@ -88,12 +88,12 @@ impl Period {
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
-    fn counter(&self, tsc: u64) -> Option<Counter> {
+    fn counter(&self, tsc: u64) -> Option<SegmentCounter> {
         // ns / cycles / 1e9, with the product within 64 bits: a minute of
         // cycles at 5 GHz is 3e11.
         let (over, under) = (self.ns / 1_000, self.cycles.checked_mul(1_000_000)?);
         let rounded = self.error_ns.saturating_add(1_000);
-        Some(Counter {
+        Some(SegmentCounter {
             tsc,
             period: Fraction::new(over, under)?,
             period_error: Fraction::new(rounded, self.ns)?,
@@ -102,23 +102,30 @@ impl Period {
 }
 
 /// Without a period the time stands still: no bound holds.
-fn bound_by_counter(of_system: &Bound, period: Option<&Period>, realtime: &Bracket) -> Bound {
+fn bound_by_counter(
+    of_system: &SegmentBound,
+    period: Option<&DisruptedPeriod>,
+    realtime: &Bracket,
+) -> SegmentBound {
     let lasts_ns = of_system.void_after_ns.saturating_sub(of_system.as_of_ns);
-    let timed = Bound {
+    let timed = SegmentBound {
         as_of_ns: realtime.inner,
         void_after_ns: realtime.inner.saturating_add(lasts_ns),
-        counter: Counter { tsc: middle(realtime), ..Counter::default() },
+        counter: SegmentCounter { tsc: middle(realtime), ..SegmentCounter::default() },
         ..*of_system
     };
     let measured = period.and_then(|period| Some((period, period.counter(middle(realtime))?)));
     let Some((period, counter)) = measured else { return unless_bounded(&timed) };
     let half_ns = realtime.width().map_or(u64::MAX, |cycles| period.of_cycles(cycles) / 2 + 1);
-    Bound { bound_ns: of_system.bound_ns.saturating_add(half_ns), counter, ..timed }
+    SegmentBound { bound_ns: of_system.bound_ns.saturating_add(half_ns), counter, ..timed }
 }
 
-fn unless_bounded(bound: &Bound) -> Bound {
-    let is_disrupted = bound.status == Status::Disrupted;
-    Bound { status: if is_disrupted { Status::Disrupted } else { Status::Unknown }, ..*bound }
+fn unless_bounded(bound: &SegmentBound) -> SegmentBound {
+    let is_disrupted = bound.status == SegmentStatus::Disrupted;
+    SegmentBound {
+        status: if is_disrupted { SegmentStatus::Disrupted } else { SegmentStatus::Unknown },
+        ..*bound
+    }
 }
 
 pub(crate) fn middle(bracket: &Bracket) -> u64 {
@@ -126,7 +133,7 @@ pub(crate) fn middle(bracket: &Bracket) -> u64 {
 }
 
 /// A clock within the TSC, now.
-pub(crate) fn within_tsc(clock: Clock) -> Option<Bracket> {
+pub(crate) fn within_tsc(clock: LinuxClock) -> Option<Bracket> {
     let take = || {
         let before = CpuCounter.read_ordered();
         Some(Bracket { before, inner: clock.read_ns()?, after: CpuCounter.read_ordered() })
@@ -154,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_period_is_measured_while_the_kernel_counts_the_tsc() {
-        let mut counted = Counted::default();
+        let mut counted = DisruptionCount::default();
         for at_ns in (0..100 * SECOND).step_by(500_000_000) {
             counted.note_sample(&sample(at_ns, CLOCKSOURCES[0]));
             assert_eq!(counted.period.is_some(), at_ns > 0);
@@ -176,12 +183,16 @@ mod tests {
 
     #[test]
     fn a_bound_of_the_tsc_is_wider_by_how_long_the_clock_took() {
-        let period = Period { ns: SECOND, cycles: 2 * SECOND, error_ns: 200 };
-        let of_system = Bound { bound_ns: 40_000, status: Status::Synchronised, ..Bound::UNKNOWN };
+        let period = DisruptedPeriod { ns: SECOND, cycles: 2 * SECOND, error_ns: 200 };
+        let of_system = SegmentBound {
+            bound_ns: 40_000,
+            status: SegmentStatus::Synchronised,
+            ..SegmentBound::UNKNOWN
+        };
         let realtime = Bracket { before: 1_000, inner: 7 * SECOND, after: 1_400 };
         let bound = super::bound_by_counter(&of_system, Some(&period), &realtime);
         let without = super::bound_by_counter(&of_system, None, &realtime);
-        assert_eq!((without.as_of_ns, without.status), (7 * SECOND, Status::Unknown));
+        assert_eq!((without.as_of_ns, without.status), (7 * SECOND, SegmentStatus::Unknown));
         assert_eq!((bound.as_of_ns, bound.counter.tsc), (7 * SECOND, 1_200));
         assert_eq!(bound.bound_ns, 40_000 + 101);
         let value = |it: Fraction| it.numerator as f64 / 2f64.powi(64 + i32::from(it.shift));

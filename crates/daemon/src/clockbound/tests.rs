@@ -8,13 +8,13 @@ const OFFSET: OffsetBound = OffsetBound { offset_ns: -300, bound_ns: 40, at_mono
 
 #[test]
 fn the_bound_has_grown_since_the_clock_was_measured() {
-    let known = |is_free_running| ErrorBound::Within { offset: OFFSET, is_free_running };
+    let known = |is_free_running| KeptBound::Within { offset: OFFSET, is_free_running };
     let sure = bound(known(false), 11 * S, 12 * S);
     assert_eq!((sure.as_of_ns, sure.void_after_ns), (11 * S, 71 * S));
-    assert_eq!((sure.bound_ns, sure.status), (340 + 1_000_000, Status::Synchronised));
-    assert_eq!(bound(known(true), 11 * S, 12 * S).status, Status::FreeRunning);
-    assert_eq!(bound(ErrorBound::Disrupted, 1, 1).status, Status::Disrupted);
-    assert_eq!(bound(ErrorBound::Unknown, 1, 1).status, Status::Unknown);
+    assert_eq!((sure.bound_ns, sure.status), (340 + 1_000_000, SegmentStatus::Synchronised));
+    assert_eq!(bound(known(true), 11 * S, 12 * S).status, SegmentStatus::FreeRunning);
+    assert_eq!(bound(KeptBound::Disrupted, 1, 1).status, SegmentStatus::Disrupted);
+    assert_eq!(bound(KeptBound::Unknown, 1, 1).status, SegmentStatus::Unknown);
 }
 
 #[test]
@@ -23,8 +23,8 @@ fn a_daemon_that_publishes_here_already_is_left_alone() {
     let none = folder.path().join("no_vmclock");
     let folder = folder.path().join("clockbound");
     let mut theirs = ClockBound::open(&folder, &none, false).unwrap();
-    let at_monotonic_ns = Clock::Monotonic.read_ns().unwrap();
-    let known = ErrorBound::Within {
+    let at_monotonic_ns = LinuxClock::Monotonic.read_ns().unwrap();
+    let known = KeptBound::Within {
         offset: OffsetBound { at_monotonic_ns, ..OFFSET },
         is_free_running: false,
     };
@@ -33,21 +33,24 @@ fn a_daemon_that_publishes_here_already_is_left_alone() {
     // Ours waits until it is sure that theirs has ended, and does not begin
     // where it goes on.
     let mut ours = ClockBound::open(&folder, &none, false).unwrap();
-    ours.write(ErrorBound::Unknown).unwrap();
-    assert_eq!(client.read().unwrap().1.status, Status::Synchronised);
+    ours.write(KeptBound::Unknown).unwrap();
+    assert_eq!(client.read().unwrap().1.status, SegmentStatus::Synchronised);
     theirs.write(known).unwrap();
     ours.held_until_ns = 0;
-    assert_eq!(ours.write(ErrorBound::Unknown).unwrap_err().kind(), io::ErrorKind::AddrInUse);
-    assert!(matches!(ours.publish(ErrorBound::Unknown), Some(Event::SourceUnreachable { .. })));
-    assert!(ours.publish(ErrorBound::Unknown).is_none());
-    assert_eq!(client.read().unwrap().1.status, Status::Synchronised);
+    assert_eq!(ours.write(KeptBound::Unknown).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    assert!(matches!(
+        ours.publish(KeptBound::Unknown),
+        Some(KeeperEvent::SourceUnreachable { .. })
+    ));
+    assert!(ours.publish(KeptBound::Unknown).is_none());
+    assert_eq!(client.read().unwrap().1.status, SegmentStatus::Synchronised);
     // One that ended by itself had left nothing to wait for.
-    theirs.write(ErrorBound::Unknown).unwrap();
+    theirs.write(KeptBound::Unknown).unwrap();
     let mut next = ClockBound::open(&folder, &none, false).unwrap();
-    next.write(ErrorBound::Disrupted).unwrap();
-    assert_eq!(client.read().unwrap().1.status, Status::Disrupted);
+    next.write(KeptBound::Disrupted).unwrap();
+    assert_eq!(client.read().unwrap().1.status, SegmentStatus::Disrupted);
     drop(next);
-    assert_eq!(client.read().unwrap().1.status, Status::Unknown);
+    assert_eq!(client.read().unwrap().1.status, SegmentStatus::Unknown);
 }
 
 #[test]
@@ -56,25 +59,25 @@ fn what_a_killed_daemon_of_ours_left_is_gone_on_with_at_once() {
     let none = folder.path().join("no_vmclock");
     let open = |is_alone| ClockBound::open(folder.path(), &none, is_alone).unwrap();
     let mut killed = open(true);
-    let at_monotonic_ns = Clock::Monotonic.read_ns().unwrap();
+    let at_monotonic_ns = LinuxClock::Monotonic.read_ns().unwrap();
     let offset = OffsetBound { at_monotonic_ns, ..OFFSET };
-    killed.write(ErrorBound::Within { offset, is_free_running: false }).unwrap();
+    killed.write(KeptBound::Within { offset, is_free_running: false }).unwrap();
     std::mem::forget(killed);
     let client = MappedSegment::open(&folder.path().join("shm0")).unwrap();
     let mut without_the_lock = open(false);
-    without_the_lock.write(ErrorBound::Disrupted).unwrap();
-    assert_eq!(client.read().unwrap().1.status, Status::Synchronised);
-    open(true).write(ErrorBound::Disrupted).unwrap();
-    assert_eq!(client.read().unwrap().1.status, Status::Unknown);
+    without_the_lock.write(KeptBound::Disrupted).unwrap();
+    assert_eq!(client.read().unwrap().1.status, SegmentStatus::Synchronised);
+    open(true).write(KeptBound::Disrupted).unwrap();
+    assert_eq!(client.read().unwrap().1.status, SegmentStatus::Unknown);
     // Another project's daemon states another drift.
     let mut segment = PublishedSegment::open(folder.path(), Layout::SystemClock).unwrap();
-    let theirs = Bound {
+    let theirs = SegmentBound {
         max_drift_ppb: 15_000,
-        ..bound(ErrorBound::Within { offset, is_free_running: false }, coarse_ns(), at_monotonic_ns)
+        ..bound(KeptBound::Within { offset, is_free_running: false }, coarse_ns(), at_monotonic_ns)
     };
     segment.write(&theirs).unwrap();
-    open(true).write(ErrorBound::Disrupted).unwrap();
-    assert_eq!(client.read().unwrap().1.status, Status::Synchronised);
+    open(true).write(KeptBound::Disrupted).unwrap();
+    assert_eq!(client.read().unwrap().1.status, SegmentStatus::Synchronised);
 }
 
 #[test]
@@ -92,7 +95,7 @@ fn the_marker_is_the_one_that_the_last_sample_showed() {
             clock_status: 0,
         };
         ours.note_sample(&Sample { vmclock: facts::Fact::Known(vmclock), ..Sample::new(1) });
-        ours.write(ErrorBound::Unknown).unwrap();
+        ours.write(KeptBound::Unknown).unwrap();
         let client = MappedSegment::open(&folder.path().join("shm0")).unwrap();
         client.read().unwrap().1.disruption_marker
     };

@@ -28,7 +28,7 @@ pub struct ConfigOption {
     pub value_name: &'static str,
     default_toml: &'static str,
     help_lines: &'static [&'static str],
-    setter: fn(&mut Settings, &Value<'_>) -> Result<(), Wrong>,
+    setter: fn(&mut Settings, &Value<'_>) -> Result<(), WrongValue>,
 }
 
 impl ConfigOption {
@@ -89,7 +89,11 @@ impl ConfigOption {
     }
 
     /// Sets it to a value of the file's.
-    pub(super) fn apply(&self, settings: &mut Settings, value: &Value<'_>) -> Result<(), Wrong> {
+    pub(super) fn apply(
+        &self,
+        settings: &mut Settings,
+        value: &Value<'_>,
+    ) -> Result<(), WrongValue> {
         (self.setter)(settings, value)
     }
 }
@@ -98,7 +102,7 @@ pub(super) type Value<'f> = Spanned<DeValue<'f>>;
 
 /// What is wrong with a value, and which bytes of the file it is.
 #[derive(Debug)]
-pub(super) struct Wrong {
+pub(super) struct WrongValue {
     pub(super) at: Range<usize>,
     pub(super) why: String,
 }
@@ -108,7 +112,7 @@ const fn option(
     value_name: &'static str,
     default_toml: &'static str,
     help_lines: &'static [&'static str],
-    setter: fn(&mut Settings, &Value<'_>) -> Result<(), Wrong>,
+    setter: fn(&mut Settings, &Value<'_>) -> Result<(), WrongValue>,
 ) -> ConfigOption {
     ConfigOption { key, value_name, default_toml, help_lines, setter }
 }
@@ -230,37 +234,43 @@ pub const OPTIONS: &[ConfigOption] = &[
         |to, value| set(&mut to.paths.kernel_log, path(value))),
 ];
 
-fn set<T>(to: &mut T, value: Result<T, Wrong>) -> Result<(), Wrong> {
+fn set<T>(to: &mut T, value: Result<T, WrongValue>) -> Result<(), WrongValue> {
     *to = value?;
     Ok(())
 }
 
-fn wrong(value: &Value<'_>, why: String) -> Wrong {
-    Wrong { at: value.span(), why }
+fn wrong(value: &Value<'_>, why: String) -> WrongValue {
+    WrongValue { at: value.span(), why }
 }
 
-fn expected(what: &str, value: &Value<'_>) -> Wrong {
+fn expected(what: &str, value: &Value<'_>) -> WrongValue {
     wrong(value, format!("expected {what}, found {}", value.get_ref().type_str()))
 }
 
-fn text<'v>(value: &'v Value<'_>) -> Result<&'v str, Wrong> {
+fn text<'v>(value: &'v Value<'_>) -> Result<&'v str, WrongValue> {
     value.get_ref().as_str().ok_or_else(|| expected("text in quotes", value))
 }
 
-fn parsed<T>(value: &Value<'_>, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, Wrong> {
+fn parsed<T>(
+    value: &Value<'_>,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<T, WrongValue> {
     parse(text(value)?).map_err(|why| wrong(value, why))
 }
 
-fn list<T>(value: &Value<'_>, parse: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, Wrong> {
+fn list<T>(
+    value: &Value<'_>,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, WrongValue> {
     let array = value.get_ref().as_array().ok_or_else(|| expected("a list in [ ]", value))?;
     array.iter().map(|one| parsed(one, &parse)).collect()
 }
 
-fn boolean(value: &Value<'_>) -> Result<bool, Wrong> {
+fn boolean(value: &Value<'_>) -> Result<bool, WrongValue> {
     value.get_ref().as_bool().ok_or_else(|| expected("true or false", value))
 }
 
-fn number(value: &Value<'_>, range: &RangeInclusive<u32>) -> Result<u32, Wrong> {
+fn number(value: &Value<'_>, range: &RangeInclusive<u32>) -> Result<u32, WrongValue> {
     let integer = value.get_ref().as_integer().ok_or_else(|| expected("a number", value))?;
     let number = u32::from_str_radix(integer.as_str(), integer.radix()).ok();
     number.filter(|number| range.contains(number)).ok_or_else(|| {
@@ -269,7 +279,7 @@ fn number(value: &Value<'_>, range: &RangeInclusive<u32>) -> Result<u32, Wrong> 
     })
 }
 
-fn time_ns(value: &Value<'_>) -> Result<u64, Wrong> {
+fn time_ns(value: &Value<'_>) -> Result<u64, WrongValue> {
     parsed(value, |text| duration::parse(text).map(ns))
 }
 
@@ -277,7 +287,7 @@ fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn path_or_none(value: &Value<'_>) -> Result<Option<PathBuf>, Wrong> {
+fn path_or_none(value: &Value<'_>) -> Result<Option<PathBuf>, WrongValue> {
     if text(value)?.is_empty() { Ok(None) } else { path(value).map(Some) }
 }
 
@@ -292,7 +302,7 @@ fn phc(text: &str) -> Result<PhcSpec, String> {
 }
 
 /// The ways to work with chronyd, of each kind one.
-fn chrony(value: &Value<'_>) -> Result<ChronydSettings, Wrong> {
+fn chrony(value: &Value<'_>) -> Result<ChronydSettings, WrongValue> {
     let ways: Vec<Chrony> = list(value, |text| {
         let way = text.parse()?;
         match &way {
@@ -311,7 +321,7 @@ fn chrony(value: &Value<'_>) -> Result<ChronydSettings, Wrong> {
     Ok(ways.into_iter().collect())
 }
 
-fn path(value: &Value<'_>) -> Result<PathBuf, Wrong> {
+fn path(value: &Value<'_>) -> Result<PathBuf, WrongValue> {
     parsed(value, |text| match text {
         _ if text.starts_with('/') && !text.contains('\0') => Ok(text.into()),
         _ => Err(format!("expected a path that begins with /, found {text:?}")),

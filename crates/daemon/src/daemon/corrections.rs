@@ -2,9 +2,9 @@
 //! that disciplines the clock.
 
 use facts::steering::TimeKeeperKind;
-use keeper::event::{Basis, Corrected, Event, Method};
+use keeper::event::{Basis, Corrected, CorrectionMethod, KeeperEvent};
 use keeper::{
-    Action, Adjustment, ClockError, Correction, Corrector, ErrorBound, Frequency, SourceState,
+    Action, Adjustment, ClockError, Correction, Corrector, KeptBound, LearntFrequency, SourceState,
     SystemClock,
 };
 use linux::adjtimex;
@@ -34,18 +34,18 @@ impl Daemon {
             return self.start_keeper(None);
         }
         let stored = self.learnt.load().unwrap_or_else(|why| {
-            self.events.push(Event::FrequencyFile { why });
+            self.events.push(KeeperEvent::FrequencyFile { why });
             None
         });
         self.start_keeper(stored);
     }
 
     /// What the kernel holds, and what was learnt before.
-    pub(super) fn start_keeper(&mut self, stored: Option<Frequency>) {
+    pub(super) fn start_keeper(&mut self, stored: Option<LearntFrequency>) {
         let is_ours =
             self.keeper.policy().corrector == Corrector::Kernel && !self.clock.is_simulated();
         if is_ours && let Some((tick_us, ppb)) = self.clock.reset_tick() {
-            self.events.push(Event::TickReset { tick_us, frequency_ppm: ppb / 1000.0 });
+            self.events.push(KeeperEvent::TickReset { tick_us, frequency_ppm: ppb / 1000.0 });
         }
         self.keeper.start_at(self.clock.found_frequency_ppb(), stored);
         let Some(found) = adjtimex::read().ok().filter(|_| is_ours) else {
@@ -63,7 +63,7 @@ impl Daemon {
         if !self.clock.is_simulated()
             && let Err(why) = self.learnt.store(self.keeper.frequency(), is_last)
         {
-            self.events.push(Event::FrequencyFile { why });
+            self.events.push(KeeperEvent::FrequencyFile { why });
         }
     }
 
@@ -83,7 +83,7 @@ impl Daemon {
         }
         let unit = daemon.as_ref().and_then(|daemon| daemon.unit.clone());
         let daemon = daemon.map(|daemon| daemon.kind);
-        self.events.push(Event::DaemonBeside { daemon, unit });
+        self.events.push(KeeperEvent::DaemonBeside { daemon, unit });
         true
     }
 
@@ -102,7 +102,7 @@ impl Daemon {
         self.keeper.corrected(monotonic_ns(), is_told);
         if is_told {
             let by_s = leap.map_or(0, |leap| if leap == LeapSecond::Inserted { 1 } else { -1 });
-            self.events.push(Event::LeapSecond { by_s, dry_run: self.clock.is_simulated() });
+            self.events.push(KeeperEvent::LeapSecond { by_s, dry_run: self.clock.is_simulated() });
         }
     }
 
@@ -144,13 +144,13 @@ impl Daemon {
         rests_on_measurement(action) && self.was_set()
     }
 
-    pub(super) fn correct(&mut self, by: &Correction, how: Method) {
+    pub(super) fn correct(&mut self, by: &Correction, how: CorrectionMethod) {
         // A step is made beside another daemon as well.
-        if self.follow_others(FOR_A_CORRECTION) && how == Method::Slew {
+        if self.follow_others(FOR_A_CORRECTION) && how == CorrectionMethod::Slew {
             return self.keeper.corrected(monotonic_ns(), false);
         }
         let Some(moved_ns) = self.prepare(how) else {
-            return self.events.push(Event::Cancelled { how, by_ns: by.by_ns });
+            return self.events.push(KeeperEvent::Cancelled { how, by_ns: by.by_ns });
         };
         let by = &Correction { by_ns: by.by_ns.saturating_sub(moved_ns), ..*by };
         let read = |clock: &KeptClock| clock.now().ok().map(|now| now.0);
@@ -160,18 +160,18 @@ impl Daemon {
         self.keeper.corrected(monotonic_ns(), done.is_ok());
         if let Err(why) = done {
             self.summary.failed += 1;
-            return self.events.push(Event::Failed { how, by_ns: by.by_ns, why });
+            return self.events.push(KeeperEvent::Failed { how, by_ns: by.by_ns, why });
         }
         match how {
-            Method::Step => {
+            CorrectionMethod::Step => {
                 self.summary.steps += 1;
                 let size_ns = by.by_ns.unsigned_abs();
                 self.summary.largest_step_ns = self.summary.largest_step_ns.max(size_ns);
             }
-            Method::Slew => self.summary.slews += 1,
-            Method::Makestep => self.summary.makesteps += 1,
+            CorrectionMethod::Slew => self.summary.slews += 1,
+            CorrectionMethod::Makestep => self.summary.makesteps += 1,
         }
-        self.events.push(Event::Corrected(Corrected {
+        self.events.push(KeeperEvent::Corrected(Corrected {
             how,
             dry_run: self.clock.is_simulated(),
             before_unix_ns,
@@ -188,8 +188,8 @@ impl Daemon {
     /// Before a correction: by how much that has moved the clock already, ns; `None` if it
     /// is not to be made any more, as the clock was moved since it was measured. What
     /// chronyd is told to step it measures itself.
-    pub(super) fn prepare(&mut self, how: Method) -> Option<i64> {
-        if how == Method::Makestep {
+    pub(super) fn prepare(&mut self, how: CorrectionMethod) -> Option<i64> {
+        if how == CorrectionMethod::Makestep {
             return Some(0);
         }
         if self.was_set() {
@@ -197,7 +197,7 @@ impl Daemon {
         }
         // What chronyd is slewing may be a step backward.
         let may_finish = !self.settings.policy.never_backward;
-        if how != Method::Step || !may_finish || !self.is_beside_chronyd() {
+        if how != CorrectionMethod::Step || !may_finish || !self.is_beside_chronyd() {
             return Some(0);
         }
         let begun = Instant::now();
@@ -214,15 +214,19 @@ impl Daemon {
         if self.is_beside() { self.clock.restore_error(error) } else { self.clock.set_error(error) }
     }
 
-    pub(super) fn carry_out(&mut self, by: &Correction, how: Method) -> Result<(), String> {
+    pub(super) fn carry_out(
+        &mut self,
+        by: &Correction,
+        how: CorrectionMethod,
+    ) -> Result<(), String> {
         match how {
-            Method::Makestep if !self.clock.is_simulated() => {
+            CorrectionMethod::Makestep if !self.clock.is_simulated() => {
                 let begun = Instant::now();
                 let done = self.chronyd.step();
                 self.observer.was_busy(begun.elapsed().min(LONGEST_STEP));
                 done.map_err(|why| why.to_string())
             }
-            Method::Slew => self.clock.slew(by.by_ns).map_err(|why| why.to_string()),
+            CorrectionMethod::Slew => self.clock.slew(by.by_ns).map_err(|why| why.to_string()),
             _ => {
                 self.clock.step(by.by_ns).map_err(|why| why.to_string())?;
                 if !self.clock.is_simulated() {
@@ -249,7 +253,7 @@ impl Daemon {
 
     /// Whether the clock, which was right, has been left behind or set.
     pub(super) fn has_moved(&mut self) -> bool {
-        let ErrorBound::Within { offset: known, .. } = self.keeper.error_bound(monotonic_ns())
+        let KeptBound::Within { offset: known, .. } = self.keeper.error_bound(monotonic_ns())
         else {
             return false;
         };
@@ -267,7 +271,7 @@ impl Daemon {
             return;
         }
         let known = self.keeper.error_bound(monotonic_ns());
-        let is_known = matches!(known, ErrorBound::Within { is_free_running: false, .. });
+        let is_known = matches!(known, KeptBound::Within { is_free_running: false, .. });
         let is_right = is_known && !self.clock.is_simulated() && self.is_shown_by_others();
         let devices = self.sources.iter().filter_map(Source::held_against_the_clock);
         devices.for_each(|device| device.clock_is_known(is_right));

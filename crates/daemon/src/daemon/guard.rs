@@ -11,31 +11,31 @@ use disruptions::Kind;
 use keeper::{Action, Corrector, Keeper};
 
 use crate::kept_clock::monotonic_ns;
-use crate::realtime_offset::{Moved, RealtimeOffset};
+use crate::realtime_offset::{ObservedRealtimeOffset, OffsetMove};
 
 /// How the clocks were beside each other: as of the start, or since it was noticed last that
 /// the clock was moved.
 #[derive(Debug, Default)]
 pub(super) struct ClockGuard {
-    pub(super) then: Option<RealtimeOffset>,
+    pub(super) then: Option<ObservedRealtimeOffset>,
 }
 
 impl ClockGuard {
     /// A sample begins: whether the clock was set since the last. What a suspend or a leap
     /// second left is measured in this one.
-    pub(super) fn begin_sample(&mut self) -> Option<Moved> {
-        let (Some(then), Some(now)) = (self.then, RealtimeOffset::now()) else {
+    pub(super) fn begin_sample(&mut self) -> Option<OffsetMove> {
+        let (Some(then), Some(now)) = (self.then, ObservedRealtimeOffset::now()) else {
             // A read that failed once hides no set.
-            self.then = self.then.or_else(RealtimeOffset::now);
+            self.then = self.then.or_else(ObservedRealtimeOffset::now);
             return None;
         };
         let moved = then.moved_until(now);
         self.then = Some(if moved.is_some() { now } else { then.and(now) });
-        moved.filter(|moved| matches!(moved, Moved::Set))
+        moved.filter(|moved| matches!(moved, OffsetMove::Set))
     }
 
     /// Whether the clock was moved, by another process mostly, since that was noticed last.
-    pub(super) fn take_move(&mut self) -> Option<Moved> {
+    pub(super) fn take_move(&mut self) -> Option<OffsetMove> {
         let (now, moved) = self.find_move()?;
         self.then = Some(now);
         Some(moved)
@@ -46,7 +46,7 @@ impl ClockGuard {
     /// measuring again. `None` if the machine slept, or a leap second passed.
     pub(super) fn take_chronyds_step_ns(&mut self) -> Option<i64> {
         match self.then.zip(self.find_move()) {
-            Some((then, (now, Moved::Set))) => {
+            Some((then, (now, OffsetMove::Set))) => {
                 self.then = Some(now);
                 Some(then.ns_until(now))
             }
@@ -61,22 +61,22 @@ impl ClockGuard {
     }
 
     /// How the clocks are now, where one was moved.
-    fn find_move(&self) -> Option<(RealtimeOffset, Moved)> {
-        let (then, now) = (self.then?, RealtimeOffset::now()?);
+    fn find_move(&self) -> Option<(ObservedRealtimeOffset, OffsetMove)> {
+        let (then, now) = (self.then?, ObservedRealtimeOffset::now()?);
         Some((now, then.moved_until(now)?))
     }
 }
 
 /// Reports to the keeper that the clock was moved.
-pub(super) fn report(keeper: &mut Keeper, moved: Moved) {
+pub(super) fn report(keeper: &mut Keeper, moved: OffsetMove) {
     let at_ns = monotonic_ns();
     // chronyd corrects the clock: its own steps are no date that somebody set.
     let is_chronyds = matches!(keeper.policy().corrector, Corrector::Chronyd { .. });
     match moved {
-        Moved::LeapSecond => keeper.was_moved(at_ns, Kind::LeapSecond),
-        Moved::Suspend => keeper.was_moved(at_ns, Kind::Suspend),
-        Moved::Set if is_chronyds => keeper.was_set_beside_chronyd(at_ns),
-        Moved::Set => keeper.was_set(at_ns),
+        OffsetMove::LeapSecond => keeper.was_moved(at_ns, Kind::LeapSecond),
+        OffsetMove::Suspend => keeper.was_moved(at_ns, Kind::Suspend),
+        OffsetMove::Set if is_chronyds => keeper.was_set_beside_chronyd(at_ns),
+        OffsetMove::Set => keeper.was_set(at_ns),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use disruptions::Observer;
 use inspect::sampler::Sampler;
-use keeper::event::{Event, Line, NotUsed, Started, Summary};
+use keeper::event::{KeeperEvent, KeeperStart, KeeperSummary, Line, NotUsed};
 use keeper::{Corrector, Keeper, Policy};
 use linux::file_lock::FileLock;
 use linux::service_manager;
@@ -13,10 +13,10 @@ use linux::system_clock;
 
 use super::guard::ClockGuard;
 use super::{Configuration, Daemon, line};
-use crate::chronyd::ChronydClient;
+use crate::chronyd::ChronydCommands;
 use crate::clockbound::ClockBound;
 use crate::configuration;
-use crate::discovery::{self, Found};
+use crate::discovery::{self, DiscoveredSources};
 use crate::error::DaemonError;
 use crate::gate::ClockGate;
 use crate::host_time::HostTimeFile;
@@ -40,7 +40,7 @@ impl Daemon {
         let others = OtherDaemons::new(&settings)?;
         let lock = take_permission(&settings, false)?;
         let (found, mut not_used) = discovery::find(&settings, &[])?;
-        let sources: Vec<_> = found.into_iter().filter_map(Found::new_one).collect();
+        let sources: Vec<_> = found.into_iter().filter_map(DiscoveredSources::new_one).collect();
         let kinds: Vec<_> = sources.iter().map(|source| source.kind).collect();
         let asked = bind_status_socket(&settings, None, &mut not_used);
         let clockbound = ClockBound::new(&settings, lock.is_some(), &mut not_used);
@@ -50,7 +50,7 @@ impl Daemon {
             sampler: Sampler::new(&settings.paths),
             observer: Observer::new(settings.interval),
             keeper: Keeper::new(policy(&settings, &others), &kinds).with_unset_clock(behind_ns()),
-            chronyd: ChronydClient::new(&settings.chronyd).map_err(DaemonError::Feed)?,
+            chronyd: ChronydCommands::new(&settings.chronyd).map_err(DaemonError::Feed)?,
             clock: clock(&settings),
             guard: ClockGuard::default(),
             clockbound,
@@ -61,7 +61,7 @@ impl Daemon {
             sources,
             not_used,
             others,
-            summary: Summary::default(),
+            summary: KeeperSummary::default(),
             events: Vec::new(),
             held: Vec::new(),
             watchdog: service_manager::watchdog().map(|each| (each / 2, Instant::now())),
@@ -86,11 +86,11 @@ impl Daemon {
 
     /// The first line of its log.
     pub fn started(&self) -> Line {
-        line(Event::Started(Box::new(self.description())))
+        line(KeeperEvent::Started(Box::new(self.description())))
     }
 
-    fn description(&self) -> Started {
-        Started {
+    fn description(&self) -> KeeperStart {
+        KeeperStart {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             dry_run: self.settings.dry_run,
             interval_s: self.settings.interval.as_secs_f64(),
@@ -104,9 +104,11 @@ impl Daemon {
     }
 
     /// Reads the configuration again: as a whole, or not at all.
-    pub(super) fn reload(&mut self) -> Event {
+    pub(super) fn reload(&mut self) -> KeeperEvent {
         let Some(Configuration { path, is_optional, change }) = &self.configuration else {
-            return Event::ReloadRefused { why: "started without a configuration file".into() };
+            return KeeperEvent::ReloadRefused {
+                why: "started without a configuration file".into(),
+            };
         };
         let (change, path) = (*change, path.clone());
         let taken = match configuration::load_or_default(&path, *is_optional) {
@@ -117,8 +119,8 @@ impl Daemon {
             Err(why) => Err(why.to_string().replace('\n', "; ")),
         };
         match taken {
-            Ok(()) => Event::Reloaded(Box::new(self.description())),
-            Err(why) => Event::ReloadRefused { why },
+            Ok(()) => KeeperEvent::Reloaded(Box::new(self.description())),
+            Err(why) => KeeperEvent::ReloadRefused { why },
         }
     }
 
@@ -133,7 +135,7 @@ impl Daemon {
         let others = OtherDaemons::new(&settings)?;
         let lock = take_permission(&settings, self.lock.is_some())?;
         let (found, mut not_used) = discovery::find(&settings, &self.sources)?;
-        let chronyd = ChronydClient::new(&settings.chronyd).map_err(DaemonError::Feed)?;
+        let chronyd = ChronydCommands::new(&settings.chronyd).map_err(DaemonError::Feed)?;
         // Nothing fails from here on.
         let (before, mut sources) = (std::mem::take(&mut self.sources), Vec::new());
         let mut before: Vec<_> = before.into_iter().map(Some).collect();
@@ -141,8 +143,8 @@ impl Daemon {
             .into_iter()
             .filter_map(|found| {
                 let (source, was) = match found {
-                    Found::New(source) => (*source, None),
-                    Found::Kept(index) => (before.get_mut(index)?.take()?, Some(index)),
+                    DiscoveredSources::New(source) => (*source, None),
+                    DiscoveredSources::Kept(index) => (before.get_mut(index)?.take()?, Some(index)),
                 };
                 let kind = source.kind;
                 sources.push(source.with_description(settings.sources.describe));

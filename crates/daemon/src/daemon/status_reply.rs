@@ -2,18 +2,20 @@
 
 use std::time::Instant;
 
-use keeper::{Next, Refusal, SourceState};
+use keeper::{NextStep, Refusal, SourceState};
 use linux::adjtimex;
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 
 use super::Daemon;
 use crate::gate::ClockGate;
 use crate::kept_clock::monotonic_ns;
-use crate::status::{ClockStatus, KernelStatus, NextAction, NextStatus, SourceStatus, Status};
+use crate::status::{
+    ClockReport, DaemonStatus, KernelStatus, NextAction, NextStatus, SourceStatus,
+};
 use crate::words;
 
 /// What a daemon knows now.
-pub(super) fn status(daemon: &Daemon) -> Status {
+pub(super) fn status(daemon: &Daemon) -> DaemonStatus {
     let now_ns = monotonic_ns();
     let view = daemon.keeper.view(now_ns);
     let sources = daemon.sources.iter().zip(&view.sources).map(|(source, view)| {
@@ -26,13 +28,13 @@ pub(super) fn status(daemon: &Daemon) -> Status {
     let sources: Vec<_> = sources.collect();
     let mut counts = daemon.summary.clone();
     counts.ran_s = Instant::now().duration_since(daemon.begun).as_secs_f64();
-    Status {
+    DaemonStatus {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
         dry_run: daemon.settings.dry_run,
-        at_unix_ns: Clock::Realtime.read_ns(),
+        at_unix_ns: LinuxClock::Realtime.read_ns(),
         running_s: counts.ran_s,
-        clock: ClockStatus::new(&view, &sources, adjtimex::read().ok().map(kernel)),
+        clock: ClockReport::new(&view, &sources, adjtimex::read().ok().map(kernel)),
         sources,
         // With chronyd's socket or makestep this process takes no place beside it.
         beside: daemon.others.current().filter(|_| daemon.is_beside()).cloned(),
@@ -45,7 +47,7 @@ pub(super) fn status(daemon: &Daemon) -> Status {
     }
 }
 
-fn kernel(discipline: adjtimex::Discipline) -> KernelStatus {
+fn kernel(discipline: adjtimex::KernelDiscipline) -> KernelStatus {
     KernelStatus {
         synchronised: discipline.is_synchronised(),
         max_error_ns: discipline.max_error_us.saturating_mul(1000),
@@ -55,20 +57,20 @@ fn kernel(discipline: adjtimex::Discipline) -> KernelStatus {
     }
 }
 
-fn next(next: Next) -> NextStatus {
+fn next(next: NextStep) -> NextStatus {
     let of = |action, by_ns: Option<i64>, why: Option<Refusal>| NextStatus {
         action,
         by_ns,
         why: why.map(words::refusal),
     };
     match next {
-        Next::Nothing => of(NextAction::Nothing, None, None),
-        Next::Wait => of(NextAction::Wait, None, None),
-        Next::Step(by_ns) => of(NextAction::Step, Some(by_ns), None),
-        Next::Slew(by_ns) => of(NextAction::Slew, Some(by_ns), None),
-        Next::Slewing(left_ns) => of(NextAction::Slewing, Some(left_ns), None),
-        Next::Makestep(by_ns) => of(NextAction::Makestep, Some(by_ns), None),
-        Next::Refuse(by_ns, why) => of(NextAction::Refuse, Some(by_ns), Some(why)),
+        NextStep::Nothing => of(NextAction::Nothing, None, None),
+        NextStep::Wait => of(NextAction::Wait, None, None),
+        NextStep::Step(by_ns) => of(NextAction::Step, Some(by_ns), None),
+        NextStep::Slew(by_ns) => of(NextAction::Slew, Some(by_ns), None),
+        NextStep::Slewing(left_ns) => of(NextAction::Slewing, Some(left_ns), None),
+        NextStep::Makestep(by_ns) => of(NextAction::Makestep, Some(by_ns), None),
+        NextStep::Refuse(by_ns, why) => of(NextAction::Refuse, Some(by_ns), Some(why)),
     }
 }
 

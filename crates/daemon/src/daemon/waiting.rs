@@ -3,9 +3,9 @@
 
 use std::time::Instant;
 
-use keeper::Cause;
+use keeper::CorrectionCause;
 use keeper::event::Line;
-use linux::wait::{Token, Wait, Wake};
+use linux::wait::{Token, WaitUntil, Wake};
 
 use super::{Daemon, line};
 use crate::error::DaemonError;
@@ -25,7 +25,7 @@ pub(super) struct Tokens {
 /// replies to who asks; whether to go on.
 pub(super) fn wait(
     daemon: &mut Daemon,
-    wait: &mut Wait,
+    wait: &mut WaitUntil,
     tokens: &mut Tokens,
     deadline: Instant,
     log: &mut impl FnMut(Line),
@@ -69,7 +69,7 @@ pub(super) fn wait(
 
 /// Has `wait` wake for the clock set, for the host and for who asks, as
 /// they are now.
-pub(super) fn wake_for(daemon: &Daemon, wait: &mut Wait) -> Result<Tokens, DaemonError> {
+pub(super) fn wake_for(daemon: &Daemon, wait: &mut WaitUntil) -> Result<Tokens, DaemonError> {
     wait.forget_all();
     // First the clock set: it is reported before the host's messages.
     if let Some(clock_set) = daemon.sampler.clock_set() {
@@ -88,7 +88,7 @@ pub(super) fn wake_for(daemon: &Daemon, wait: &mut Wait) -> Result<Tokens, Daemo
 fn serve_gate(daemon: &mut Daemon) {
     let Some(gate) = &mut daemon.gate else { return };
     if gate.serve(monotonic_ns(), &mut daemon.events) {
-        daemon.keeper.suspect(monotonic_ns(), Cause::GateWaits);
+        daemon.keeper.suspect(monotonic_ns(), CorrectionCause::GateWaits);
     }
 }
 

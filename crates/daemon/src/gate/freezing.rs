@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Instant;
 
-use keeper::event::Event;
+use keeper::event::KeeperEvent;
 use keeper::{GateCause, GateOpening};
 
 use super::control_groups::{is_asked_to_freeze, set_frozen};
@@ -13,17 +13,17 @@ use super::watcher::GateWatcher;
 use super::{ClockGate, PROGRAM};
 
 impl ClockGate {
-    pub(super) fn freeze(&mut self, cause: GateCause, events: &mut Vec<Event>) {
+    pub(super) fn freeze(&mut self, cause: GateCause, events: &mut Vec<KeeperEvent>) {
         self.closed = Some(Instant::now());
         self.freeze_groups(events);
         if self.is_closed() {
-            events.push(Event::GateClosed { cause, groups: self.frozen.len() });
+            events.push(KeeperEvent::GateClosed { cause, groups: self.frozen.len() });
         }
     }
 
     /// The list, then the watcher, then the groups: a kill between two of them leaves
     /// nothing frozen that nobody thaws.
-    pub(super) fn freeze_groups(&mut self, events: &mut Vec<Event>) {
+    pub(super) fn freeze_groups(&mut self, events: &mut Vec<KeeperEvent>) {
         self.trouble = None;
         let mut groups = self.frozen.clone();
         for group in self.tree.find(&self.entries) {
@@ -55,7 +55,7 @@ impl ClockGate {
         }
     }
 
-    pub(super) fn thaw(&mut self, why: GateOpening, events: &mut Vec<Event>) {
+    pub(super) fn thaw(&mut self, why: GateOpening, events: &mut Vec<KeeperEvent>) {
         let left = self.thaw_groups().err().map(|why| why.to_string());
         if let Some(why) = &left {
             self.fail(why.clone(), events);
@@ -78,7 +78,7 @@ impl ClockGate {
             }
             (None, GateOpening::Ended) => "error: open, as the daemon ends".into(),
         });
-        events.push(Event::GateOpened { why, held_ns });
+        events.push(KeeperEvent::GateOpened { why, held_ns });
     }
 
     /// What cannot be thawed stays listed, for the next look and for the watcher.
@@ -101,14 +101,14 @@ impl ClockGate {
         Ok(())
     }
 
-    pub(super) fn open_by_force(&mut self, events: &mut Vec<Event>) {
+    pub(super) fn open_by_force(&mut self, events: &mut Vec<KeeperEvent>) {
         self.gate.open_by_force();
         if self.closed.is_some() {
             self.thaw(GateOpening::Forced, events);
         }
     }
 
-    pub(super) fn renew(&mut self, events: &mut Vec<Event>) {
+    pub(super) fn renew(&mut self, events: &mut Vec<KeeperEvent>) {
         self.keep_watched(events);
         if let Some(watcher) = &mut self.watcher
             && watcher.hold().is_err()
@@ -120,7 +120,7 @@ impl ClockGate {
     }
 
     /// Nothing is frozen without a watcher.
-    pub(super) fn keep_watched(&mut self, events: &mut Vec<Event>) {
+    pub(super) fn keep_watched(&mut self, events: &mut Vec<KeeperEvent>) {
         if self.watcher.as_mut().is_some_and(GateWatcher::is_alive) {
             return;
         }

@@ -33,7 +33,8 @@ fn two_names_that_turn_out_to_be_one_server_have_one_vote() {
 fn a_source_that_waits_for_the_kernel_is_reported_once_as_the_program_describes_it() {
     let folder = tempfile::tempdir().unwrap();
     let host =
-        Host::open(&[sources::host::Channel::Socket(folder.path().join("host.sock"))]).unwrap();
+        HostSource::open(&[sources::host::HostChannel::Socket(folder.path().join("host.sock"))])
+            .unwrap();
     let mut source = Source::new(SourceKind::Phc, TimeSource::Host(Box::new(host)))
         .with_description(|why| format!("{why}; try: --phc /dev/ptp1,tai=37"));
     let (device, clock_name) = ("/dev/ptp1".into(), "mlx5_ptp".into());
@@ -52,17 +53,25 @@ fn a_source_that_waits_for_the_kernel_is_reported_once_as_the_program_describes_
 fn what_smears_is_known_by_its_name_or_by_a_page() {
     let source = |name: &str| Source::ntp(name, Duration::from_millis(1));
     for (name, nearby, scale) in [
-        ("192.0.2.1", false, Scale::Utc),
-        ("192.0.2.1", true, Scale::Unknown),
-        ("169.254.169.123", false, Scale::Smeared),
-        ("time.google.com", false, Scale::Smeared),
+        ("192.0.2.1", false, AnnouncedScale::Utc),
+        ("192.0.2.1", true, AnnouncedScale::Unknown),
+        ("169.254.169.123", false, AnnouncedScale::Smeared),
+        ("time.google.com", false, AnnouncedScale::Smeared),
     ] {
         assert_eq!(source(name).announcement(nearby), Announced { leap: None, scale }, "{name}");
     }
     assert_eq!(source("192.0.2.1").smearing(), None);
     let scales = [(None, false), (Some(0), false), (Some(0), true), (None, true)];
     let scales = scales.map(|(leap, shows_utc)| among_smeared(leap, shows_utc));
-    assert_eq!(scales, [Scale::Unknown, Scale::Smeared, Scale::Utc, Scale::Utc]);
+    assert_eq!(
+        scales,
+        [
+            AnnouncedScale::Unknown,
+            AnnouncedScale::Smeared,
+            AnnouncedScale::Utc,
+            AnnouncedScale::Utc
+        ]
+    );
     let told = source("time.google.com").smearing().unwrap();
     assert_eq!((told.source.as_str(), told.is_certain), ("ntp time.google.com", true));
 }

@@ -5,11 +5,11 @@ use super::*;
 
 const AT: u64 = 1_795_242_707_509_631_641;
 
-fn shown(event: Event) -> String {
+fn shown(event: KeeperEvent) -> String {
     one_line(&event)
 }
 
-fn basis(by_ns: i64, cause: Option<Cause>) -> Basis {
+fn basis(by_ns: i64, cause: Option<CorrectionCause>) -> Basis {
     let source = "ntp time.example".to_owned();
     Basis { by_ns, bound_ns: 3_200_000, source, agreeing: 2, of_sources: 3, cause }
 }
@@ -17,14 +17,14 @@ fn basis(by_ns: i64, cause: Option<Cause>) -> Basis {
 #[test]
 fn a_step_shows_before_and_after() {
     let corrected = Corrected {
-        how: Method::Step,
+        how: CorrectionMethod::Step,
         dry_run: false,
         before_unix_ns: Some(AT),
         after_unix_ns: Some(AT + 86_400_000_000_000),
-        basis: basis(86_400_000_000_000, Some(Cause::Disruption(Kind::Pause.into()))),
+        basis: basis(86_400_000_000_000, Some(CorrectionCause::Disruption(Kind::Pause.into()))),
     };
     assert_eq!(
-        shown(Event::Corrected(corrected)),
+        shown(KeeperEvent::Corrected(corrected)),
         "step: +86400.000 s, selected source ntp time.example ± 3.20 ms, 2 of 3 agree; cause: \
          pause; from 2026-11-21 06:31:47.509; to 2026-11-22 06:31:47.509"
     );
@@ -38,16 +38,16 @@ fn a_wrong_rate_names_its_cause_and_remedy() {
              advertises a wrong TSC frequency to this machine: run `parachron doctor`, then have \
              the host fixed, or reboot this machine on that host"
         );
-        assert_eq!(shown(Event::WrongRate { ppm }), expected);
+        assert_eq!(shown(KeeperEvent::WrongRate { ppm }), expected);
     }
     assert_eq!(
-        shown(Event::TickReset { tick_us: 10_001, frequency_ppm: 112.34 }),
+        shown(KeeperEvent::TickReset { tick_us: 10_001, frequency_ppm: 112.34 }),
         "tick reset: another daemon left the kernel a tick of 10001 us: set to 10000 us, and the \
          frequency to 112.340 ppm"
     );
     for (dry_run, told) in [(false, "will"), (true, "would")] {
         assert_eq!(
-            shown(Event::LeapSecond { by_s: 1, dry_run }),
+            shown(KeeperEvent::LeapSecond { by_s: 1, dry_run }),
             format!("leap second: the kernel {told} insert 23:59:60 at the end of this UTC day")
         );
     }
@@ -60,14 +60,14 @@ fn a_dry_run_reports_would() {
         dry_run: true,
         before_unix_ns: None,
         after_unix_ns: None,
-        basis: basis(-41_200_000, Some(Cause::SourceMoved(SourceKind::Phc))),
+        basis: basis(-41_200_000, Some(CorrectionCause::SourceMoved(SourceKind::Phc))),
     };
     for (how, expected) in [
-        (Method::Step, "step: would correct by -41.2 ms, selected"),
-        (Method::Slew, "slew: would correct by -41.2 ms, selected"),
-        (Method::Makestep, "makestep: would request it, offset -41.2 ms"),
+        (CorrectionMethod::Step, "step: would correct by -41.2 ms, selected"),
+        (CorrectionMethod::Slew, "slew: would correct by -41.2 ms, selected"),
+        (CorrectionMethod::Makestep, "makestep: would request it, offset -41.2 ms"),
     ] {
-        let shown = shown(Event::Corrected(corrected(how)));
+        let shown = shown(KeeperEvent::Corrected(corrected(how)));
         assert!(shown.contains(expected), "{shown}");
     }
 }
@@ -81,7 +81,7 @@ fn a_refusal_names_the_option_that_decides() {
         (Refusal::LoneServer { most_ns: 1 }, "(ntp)"),
         (Refusal::LoneServerAgain { moved_ns: 1, most_ns: 1, wait_ns: 1 }, "(ntp)"),
     ] {
-        let shown = shown(Event::Refused { basis: basis(1, None), why });
+        let shown = shown(KeeperEvent::Refused { basis: basis(1, None), why });
         assert!(shown.contains(option), "{shown}");
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::running::{Running, configured, parachrond};
 use daemon::gate::socket::{GateRequest, ask};
 use daemon::gate::{GroupTree, give_right};
-use daemon::status::{GateStatus, Status};
+use daemon::status::{DaemonStatus, GateStatus};
 
 /// What is frozen is thawed within this of a kill.
 pub(crate) const THAWED_IN: Duration = Duration::from_secs(20);
@@ -145,7 +145,7 @@ impl Gated {
         ask(&self.socket(), request, Duration::from_secs(60)).unwrap_or_default()
     }
 
-    pub(crate) fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> DaemonStatus {
         let status = daemon::status_socket::ask(&self.folder.path().join("status.sock")).unwrap();
         serde_json::from_str(&status).unwrap()
     }

@@ -41,7 +41,7 @@ const RTC_ERROR_NS: f64 = 1.5e9;
 
 /// What happened to the machine, if anything did.
 pub(super) fn classify(evidence: &[Dated], context: Context<'_>) -> Option<Disruption> {
-    let figures = Figures::gather(evidence, context);
+    let figures = MachineFigures::gather(evidence, context);
     let kinds = notified(evidence, context).or_else(|| figures.by_clocks(evidence, context))?;
     let mut disruption = collect_kind(kinds, evidence, is_of_machine)?;
     disruption.size = figures.size(kinds);
@@ -75,7 +75,7 @@ fn notified(evidence: &[Dated], context: Context<'_>) -> Option<Kinds> {
 
 /// The figures in the evidence.
 #[derive(Debug, Clone, Copy)]
-struct Figures {
+struct MachineFigures {
     /// How far another clock advanced against the TSC, ns: the kernel's source
     /// where that is not the TSC, else the host's page. A timer does not stop
     /// and resume to the nanosecond: where the RTC gained on all of them, a
@@ -102,7 +102,7 @@ struct Figures {
     slept: Option<Interval<f64>>,
 }
 
-impl Figures {
+impl MachineFigures {
     fn gather(evidence: &[Dated], context: Context<'_>) -> Self {
         let find = |test: &dyn Fn(&Evidence) -> Option<Interval<f64>>| {
             evidence.iter().find_map(|(_, entry)| test(entry))

@@ -3,7 +3,7 @@
 use facts::Sample;
 use facts::steering::Adjtimex;
 use instruments::steps::Rates;
-use instruments::steps::{ConstantOffset, LearntRate, Moved, Slewed};
+use instruments::steps::{ConstantOffset, LearntRate, RateMove, Slewed};
 use pvclock::Scale;
 use units::Bracket;
 use units::Interval;
@@ -33,19 +33,19 @@ const DIVERGED_NS: f64 = 1e6;
 const KVM_CLOCK: &str = "kvm-clock";
 
 /// Each pair of clocks.
-pub(super) struct Clocks {
+pub(super) struct ClockOffsets {
     realtime: ConstantOffset,
     boottime: ConstantOffset,
     monotonic: Slewed,
     raw: LearntRate,
     step_ns: f64,
     source: Option<String>,
-    reference: Reference,
+    reference: ObserverReference,
 }
 
 /// What the TSC's rate by the raw clock depends on, besides the source.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Reference {
+pub(super) struct ObserverReference {
     /// The CPU whose TSC is read: two may differ.
     pub(super) cpu: Option<u32>,
     /// The rate of the TSC by the kvm-clock page.
@@ -54,7 +54,7 @@ pub(super) struct Reference {
     pub(super) no_step_ns: u64,
 }
 
-impl Reference {
+impl ObserverReference {
     /// Whether a TSC that was compared by one is not comparable by the other:
     /// the page's scale counts where the raw clock is the page's.
     fn differs(self, other: Self, source: Option<&str>) -> bool {
@@ -63,7 +63,7 @@ impl Reference {
     }
 }
 
-impl Clocks {
+impl ClockOffsets {
     pub(super) fn new() -> Self {
         Self {
             realtime: ConstantOffset::new(),
@@ -72,7 +72,7 @@ impl Clocks {
             raw: LearntRate::new(UNKNOWN_STEP_NS),
             step_ns: UNKNOWN_STEP_NS,
             source: None,
-            reference: Reference::default(),
+            reference: ObserverReference::default(),
         }
     }
 
@@ -80,7 +80,7 @@ impl Clocks {
         self.raw.rates().map(|rates| 1e9 / rates.middle())
     }
 
-    pub(super) fn begin(&mut self, sample: &Sample, reference: Reference) {
+    pub(super) fn begin(&mut self, sample: &Sample, reference: ObserverReference) {
         self.reference = reference;
         self.take_source(sample);
         if let Some(bracket) = sample.raw {
@@ -92,11 +92,11 @@ impl Clocks {
     pub(super) fn observe(
         &mut self,
         sample: &Sample,
-        (last, reference): (&Sample, Reference),
+        (last, reference): (&Sample, ObserverReference),
         elapsed: Elapsed,
         noticed: &mut Noticed,
     ) {
-        let now = sample.source.known();
+        let now = sample.source.value();
         let before = std::mem::replace(&mut self.reference, reference);
         if now.is_some() && now != self.source.as_ref() {
             // Under another source the raw clock has another rate: it is
@@ -121,7 +121,7 @@ impl Clocks {
     }
 
     fn take_source(&mut self, sample: &Sample) {
-        self.source = sample.source.known().cloned();
+        self.source = sample.source.value().cloned();
         self.step_ns = sample.source_step_ns.unwrap_or(UNKNOWN_STEP_NS);
         self.raw = self.unlearnt();
     }
@@ -134,7 +134,7 @@ impl Clocks {
             self.step_ns = self.step_ns.max(self.reference.no_step_ns as f64);
         }
         match self.reference.scale.filter(|_| by_page).and_then(Scale::to_hertz) {
-            Some(hertz) if hertz.0 > 0 => LearntRate::known(self.step_ns, 1e9 / hertz.0 as f64),
+            Some(hertz) if hertz.0 > 0 => LearntRate::with_rate(self.step_ns, 1e9 / hertz.0 as f64),
             _ => LearntRate::new(self.step_ns),
         }
     }
@@ -209,11 +209,11 @@ pub(super) fn slew_bounds(before: &Adjtimex, after: &Adjtimex) -> (f64, f64) {
     (before.min(after) - doubt, before.max(after) + doubt)
 }
 
-fn push_moved(moved: Vec<Moved>, noticed: &mut Noticed) {
+fn push_moved(moved: Vec<RateMove>, noticed: &mut Noticed) {
     for moved in moved {
         match moved {
-            Moved::Step { at_ns, step } => push_step(at_ns, [RAW, TSC], Some(step), noticed),
-            Moved::Rate { at_ns, before, after } => {
+            RateMove::Step { at_ns, step } => push_step(at_ns, [RAW, TSC], Some(step), noticed),
+            RateMove::Rate { at_ns, before, after } => {
                 let (before_hz, after_hz) = (1e9 / before, 1e9 / after);
                 noticed.event(at_ns, Event::Rate { before_hz, after_hz });
                 noticed.evidence(at_ns, Evidence::Rate { before_hz, after_hz });

@@ -79,10 +79,10 @@ impl Gathering {
         self.classified_ns = Some(sample.monotonic_ns);
         let mut evidence = std::mem::take(&mut self.evidence);
         evidence.sort_by_key(|(at_ns, _)| *at_ns);
-        let vmclock = sample.vmclock.known();
+        let vmclock = sample.vmclock.value();
         let is_marked = |entry: &Evidence| matches!(entry, Evidence::VmClockMarker { .. });
         let context = Context {
-            log_is_read: sample.log.known().is_some(),
+            log_is_read: sample.log.value().is_some(),
             marker_is_same: vmclock.is_some()
                 && !evidence.iter().any(|(_, entry)| is_marked(entry)),
             counts_generations: vmclock.is_some_and(|page| page.vm_generation.is_some()),
@@ -91,7 +91,7 @@ impl Gathering {
             late_ns: std::mem::take(&mut self.late_ns),
             planned_ns: std::mem::take(&mut self.planned_ns),
             rtc_was_compared: std::mem::take(&mut self.rtc_was_compared),
-            source: sample.source.known().map(String::as_str),
+            source: sample.source.value().map(String::as_str),
         };
         classify::classify(evidence, context)
     }

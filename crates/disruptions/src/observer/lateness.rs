@@ -63,7 +63,7 @@ pub(super) struct Lateness {
 
 /// What the CPUs did since they were last read.
 #[derive(Debug, Clone, Copy)]
-struct Progress {
+struct ObservedProgress {
     over_ns: u64,
     most_stolen: Stolen,
     least_stolen_ns: u64,
@@ -72,7 +72,7 @@ struct Progress {
 
 impl Lateness {
     pub(super) fn begin(&mut self, sample: &Sample) {
-        self.thread = sample.thread.known().copied();
+        self.thread = sample.thread.value().copied();
         self.activity = activity(sample).map(|activity| (sample.monotonic_ns, activity.clone()));
     }
 
@@ -105,7 +105,12 @@ impl Lateness {
     }
 
     /// A long steal is reported once, until it ends.
-    fn observe_steal(&mut self, sample: &Sample, progress: Progress, noticed: &mut Noticed) {
+    fn observe_steal(
+        &mut self,
+        sample: &Sample,
+        progress: ObservedProgress,
+        noticed: &mut Noticed,
+    ) {
         let Stolen { cpu, stolen_ns } = progress.most_stolen;
         let is_long =
             stolen_ns >= STOLEN_NS && stolen_ns as f64 >= progress.over_ns as f64 * STOLEN_PART;
@@ -115,7 +120,7 @@ impl Lateness {
         self.is_being_stolen &= is_long;
     }
 
-    fn progress(&mut self, sample: &Sample) -> Option<Progress> {
+    fn progress(&mut self, sample: &Sample) -> Option<ObservedProgress> {
         let now = activity(sample)?;
         let (at_ns, before) = self.activity.replace((sample.monotonic_ns, now.clone()))?;
         let stolen = |now: &Stolen| {
@@ -126,7 +131,7 @@ impl Lateness {
         let done =
             |activity: &Activity| activity.context_switches.saturating_add(activity.interrupts);
         let stolen: Vec<_> = now.stolen.iter().filter_map(stolen).collect();
-        Some(Progress {
+        Some(ObservedProgress {
             over_ns: sample.monotonic_ns.saturating_sub(at_ns),
             most_stolen: *stolen.iter().max_by_key(|stolen| stolen.stolen_ns)?,
             least_stolen_ns: stolen.iter().map(|stolen| stolen.stolen_ns).min()?,
@@ -135,7 +140,7 @@ impl Lateness {
     }
 
     fn thread_since(&mut self, sample: &Sample) -> Option<ThreadTimes> {
-        let now = *sample.thread.known()?;
+        let now = *sample.thread.value()?;
         let before = self.thread.replace(now)?;
         Some(ThreadTimes {
             ran_ns: now.ran_ns.saturating_sub(before.ran_ns),
@@ -144,7 +149,7 @@ impl Lateness {
         })
     }
 
-    fn learn_rate(&mut self, progress: Progress) {
+    fn learn_rate(&mut self, progress: ObservedProgress) {
         if progress.over_ns == 0 {
             return;
         }
@@ -157,7 +162,7 @@ impl Lateness {
         &self,
         sample: &Sample,
         late_ns: u64,
-        progress: Option<Progress>,
+        progress: Option<ObservedProgress>,
         thread: Option<ThreadTimes>,
     ) -> LateCause {
         let half_ns = late_ns / 2;
@@ -184,7 +189,7 @@ impl Lateness {
     /// Whether the machine did, while the sample was late, at least half of what
     /// it does at its slowest, and more than it makes up for; `None` where that is
     /// too little to decide.
-    fn machine_ran(&self, late_ns: u64, progress: Option<Progress>) -> Option<bool> {
+    fn machine_ran(&self, late_ns: u64, progress: Option<ObservedProgress>) -> Option<bool> {
         let (slowest_per_s, progress) = (self.slowest_per_s?, progress?);
         let expected = slowest_per_s * seconds(late_ns);
         // The counts were last read some time before the sample was due.
@@ -198,5 +203,5 @@ impl Lateness {
 }
 
 fn activity(sample: &Sample) -> Option<&Activity> {
-    sample.activity.known()?.as_ref()
+    sample.activity.value()?.as_ref()
 }

@@ -17,12 +17,12 @@ pub(super) struct Notifications {
 impl Notifications {
     pub(super) fn observe(&mut self, sample: &Sample, noticed: &mut Noticed) {
         let at_ns = sample.monotonic_ns;
-        if let Some(now) = sample.vmclock.known()
+        if let Some(now) = sample.vmclock.value()
             && let Some(before) = self.vmclock.replace(now.clone())
         {
             compare(&before, now).for_each(|evidence| noticed.evidence(at_ns, evidence));
         }
-        let lines = sample.log.known().map_or(&[][..], Vec::as_slice);
+        let lines = sample.log.value().map_or(&[][..], Vec::as_slice);
         for line in lines.iter().filter(|line| is_relevant(line)) {
             noticed.evidence(at_ns, Evidence::Log { line: line.text.clone() });
         }

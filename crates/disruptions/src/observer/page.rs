@@ -2,12 +2,12 @@
 
 use facts::Fact;
 use facts::Sample;
-use instruments::steps::page::{PageUpdate as Compared, compare};
+use instruments::steps::page::{PageStep as Compared, compare};
 use pvclock::kvm_clock::{Flags, TimeInfo};
 use pvclock::{Hertz, Scale};
 
 use super::noticed::Noticed;
-use crate::{Event, Evidence, PageUpdate, page_fact};
+use crate::{Event, Evidence, ObservedPageUpdate, page_fact};
 
 /// A host whose master clock restarts steps its guests by what its NTP has
 /// corrected since the last time: at most this part of that time, as
@@ -24,7 +24,7 @@ const NO_STEP_WITHOUT_MASTER_NS: u64 = 100_000;
 
 /// What is known of the page.
 #[derive(Default)]
-pub(super) struct Page {
+pub(super) struct ObservedPage {
     last: Option<TimeInfo>,
     is_readable: bool,
     /// CLOCK_MONOTONIC at the sample that last showed an update.
@@ -32,7 +32,7 @@ pub(super) struct Page {
     was_sampled: bool,
 }
 
-impl Page {
+impl ObservedPage {
     pub(super) fn version_and_update(&self) -> Option<(u32, Option<u64>)> {
         self.last.map(|page| (page.version, self.updated_ns))
     }
@@ -52,9 +52,9 @@ impl Page {
     /// Whether the host reported that it had paused this guest.
     pub(super) fn observe(&mut self, sample: &Sample, noticed: &mut Noticed) -> bool {
         let is_first = !std::mem::replace(&mut self.was_sampled, true);
-        let was_readable = std::mem::replace(&mut self.is_readable, sample.page.known().is_some());
+        let was_readable = std::mem::replace(&mut self.is_readable, sample.page.value().is_some());
         let last = self.last;
-        self.last = sample.page.known().copied().or(last);
+        self.last = sample.page.value().copied().or(last);
         let at_ns = sample.monotonic_ns;
         match (&sample.page, last) {
             (Fact::Known(now), Some(last)) if was_readable => {
@@ -81,7 +81,7 @@ impl Page {
         if update.updates != Some(0) {
             self.updated_ns = Some(now_ns);
         }
-        Event::PageUpdate(PageUpdate::new(update, now, since_ns))
+        Event::PageUpdate(ObservedPageUpdate::new(update, now, since_ns))
     }
 }
 

@@ -37,22 +37,22 @@ const FOLLOWS_NS: u64 = 20_000_000_000;
 
 /// The last reading of the RTC.
 #[derive(Debug, Default)]
-pub(super) struct Rtc {
-    last: Option<Offset>,
+pub(super) struct ObservedRtc {
+    last: Option<RtcOffset>,
     /// A disruption may have left the time of day wrong, and it did not move since.
     is_doubted: bool,
-    correction: Option<Correction>,
+    correction: Option<RtcCorrection>,
 }
 
 /// The time of day moved after a disruption that may have left it wrong.
 #[derive(Debug, Clone, Copy)]
-struct Correction {
+struct RtcCorrection {
     by_ns: f64,
     boottime_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Offset {
+struct RtcOffset {
     /// RTC − CLOCK_BOOTTIME is at least this, ns.
     low: f64,
     /// And at most this.
@@ -62,7 +62,7 @@ struct Offset {
     unix: Option<f64>,
 }
 
-impl Rtc {
+impl ObservedRtc {
     /// A disruption may have left the time of day wrong: the next reading is not compared
     /// with one before this sample.
     pub(super) fn doubt_before(&mut self, sample: &Sample) {
@@ -79,8 +79,8 @@ impl Rtc {
         steered: Option<&Adjtimex>,
         noticed: &mut Noticed,
     ) -> bool {
-        let Some(Some(bracket)) = sample.rtc.known() else { return false };
-        let now = Offset::new(*bracket, sample);
+        let Some(Some(bracket)) = sample.rtc.value() else { return false };
+        let now = RtcOffset::new(*bracket, sample);
         let Some(last) = self.last.replace(now) else { return false };
         self.note_correction(last, now);
         let (low, high) = last.predict(now.boottime_ns, steered);
@@ -99,19 +99,19 @@ impl Rtc {
         true
     }
 
-    fn note_correction(&mut self, last: Offset, now: Offset) {
+    fn note_correction(&mut self, last: RtcOffset, now: RtcOffset) {
         let Some((before, after)) = last.unix.zip(now.unix) else { return };
         if self.is_doubted && !is_standing(before, after) {
             let boottime_ns = now.boottime_ns;
-            self.correction = Some(Correction { by_ns: after - before, boottime_ns });
+            self.correction = Some(RtcCorrection { by_ns: after - before, boottime_ns });
             self.is_doubted = false;
         }
     }
 
     /// Whether it moved, by what lies between these, as the time of day was corrected.
-    fn follows(&mut self, (last, now): (Offset, Offset), least: f64, most: f64) -> bool {
+    fn follows(&mut self, (last, now): (RtcOffset, RtcOffset), least: f64, most: f64) -> bool {
         let Some(unix) = now.unix else { return false };
-        let followed = |of: &Correction| {
+        let followed = |of: &RtcCorrection| {
             now.boottime_ns.saturating_sub(of.boottime_ns) <= FOLLOWS_NS
                 && now.agrees(unix, RESOLUTION_NS)
                 // One that had the right time already shows a stop.
@@ -124,7 +124,7 @@ impl Rtc {
     }
 }
 
-impl Offset {
+impl RtcOffset {
     fn new(bracket: Bracket, sample: &Sample) -> Self {
         let rtc_ns = bracket.inner as f64 * 1e9;
         // CLOCK_BOOTTIME when the other clocks of the sample were read.
@@ -174,17 +174,17 @@ mod tests {
     use super::*;
 
     /// Against a right time of day at 0, seconds of the RTC that begin so much later, s.
-    fn offset(low_s: f64) -> Offset {
+    fn offset(low_s: f64) -> RtcOffset {
         let (low, unix) = (low_s * 1e9, Some(0.0));
-        Offset { low, high: low + RESOLUTION_NS, boottime_ns: 5_000_000_000, unix }
+        RtcOffset { low, high: low + RESOLUTION_NS, boottime_ns: 5_000_000_000, unix }
     }
 
     #[test]
     fn an_rtc_follows_a_correction_from_the_wrong_time_alone() {
         let follows = |by_s: f64, last_s: f64, now_s: f64| {
             let (last, now) = (offset(last_s), offset(now_s));
-            let correction = Correction { by_ns: by_s * 1e9, boottime_ns: 0 };
-            let mut rtc = Rtc { correction: Some(correction), ..Rtc::default() };
+            let correction = RtcCorrection { by_ns: by_s * 1e9, boottime_ns: 0 };
+            let mut rtc = ObservedRtc { correction: Some(correction), ..ObservedRtc::default() };
             let is_one = rtc.follows((last, now), now.low - last.high, now.high - last.low);
             assert_eq!(rtc.correction.is_none(), is_one);
             is_one

@@ -195,7 +195,7 @@ fn an_update_of_the_page_is_reported_with_its_step() {
     assert_eq!(fields, ["version", "tsc_timestamp", "system_time"]);
     // The same pair of times again, as under KVM's master clock.
     machine.now_ns += S;
-    let again = machine.page.known().map(|page| TimeInfo { version: 38, ..*page }).unwrap();
+    let again = machine.page.value().map(|page| TimeInfo { version: 38, ..*page }).unwrap();
     machine.page = Fact::Known(again);
     let Event::PageUpdate(update) = only_event(next(&mut machine, &mut observer)) else { panic!() };
     assert_eq!(

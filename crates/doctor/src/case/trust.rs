@@ -62,7 +62,7 @@ pub(crate) const NAMED_RATE_PPM: f64 = 10_000.0;
 
 /// The frequency in the CPU's name: `… CPU @ 3.40GHz`.
 pub(crate) fn named_hz(case: &Case<'_>) -> Option<f64> {
-    let (_, after) = case.facts.cpu.model.known()?.split_once('@')?;
+    let (_, after) = case.facts.cpu.model.value()?.split_once('@')?;
     let ghz: f64 = after.trim().strip_suffix("GHz")?.trim().parse().ok()?;
     (0.1..10.0).contains(&ghz).then_some(ghz * 1e9)
 }

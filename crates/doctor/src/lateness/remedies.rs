@@ -2,23 +2,23 @@
 
 use facts::cpu::HypervisorKind;
 use instruments::figures::whole_time;
-use instruments::latency::cause::Cause;
+use instruments::latency::cause::LatenessCause;
 
 use crate::case::Case;
 use crate::finding::Remedy;
 use crate::remedies;
 
 /// The remedies of a cause, best first.
-pub(super) fn for_cause(case: &Case<'_>, cause: Cause) -> Vec<Remedy> {
+pub(super) fn for_cause(case: &Case<'_>, cause: LatenessCause) -> Vec<Remedy> {
     let guest = case.is_guest() != Some(false);
     let advice = Remedy::advice;
     let command = |what: &str, command: &str| Remedy::command(what, command);
     match cause {
-        Cause::Stolen => vec![advice(
+        LatenessCause::Stolen => vec![advice(
             "Run fewer vCPUs than CPUs on the host, or dedicate CPUs to this guest. In a cloud, \
              use an instance type that is not burstable.",
         )],
-        Cause::Quota => vec![
+        LatenessCause::Quota => vec![
             // The root group has no such line.
             command(
                 "Find the control group that is throttled.",
@@ -30,16 +30,16 @@ pub(super) fn for_cause(case: &Case<'_>, cause: Cause) -> Vec<Remedy> {
             )
             .changes("the CPU time that the group may take from others"),
         ],
-        Cause::RunQueue => vec![
+        LatenessCause::RunQueue => vec![
             advice("Give the late program a dedicated CPU (taskset, cpusets), or add CPUs."),
             command("Or give it real-time priority.", "sudo chrt --fifo 10 PROGRAM")
                 .changes("a program that never sleeps then starves all others on that CPU"),
             remedies::add_parameter(case, "preempt=full"),
         ],
-        Cause::Stopped => vec![advice(
+        LatenessCause::Stopped => vec![advice(
             "Find out what stops it: a debugger, `kill -STOP`, or a shell's job control.",
         )],
-        Cause::Interrupts | Cause::Softirqs => vec![
+        LatenessCause::Interrupts | LatenessCause::Softirqs => vec![
             command(
                 "Find out which interrupts.",
                 "watch -d -n 1 cat /proc/interrupts /proc/softirqs",
@@ -50,18 +50,18 @@ pub(super) fn for_cause(case: &Case<'_>, cause: Cause) -> Vec<Remedy> {
             )
             .changes("the CPU that serves the device, until the next boot"),
         ],
-        Cause::Tick => vec![remedies::add_parameter(case, "nohz_full=1-N")],
-        Cause::Smi | Cause::Hidden if !guest => vec![command(
+        LatenessCause::Tick => vec![remedies::add_parameter(case, "nohz_full=1-N")],
+        LatenessCause::Smi | LatenessCause::Hidden if !guest => vec![command(
             "Watch for them; then check the firmware's settings and updates.",
             "sudo hwlatdetect --duration=60",
         )],
-        Cause::Smi | Cause::Hidden => {
+        LatenessCause::Smi | LatenessCause::Hidden => {
             vec![advice(
                 "Ask the host's operator to offer steal time (KVM_FEATURE_STEAL_TIME), which would \
                  show it.",
             )]
         }
-        Cause::Unexplained => vec![command(
+        LatenessCause::Unexplained => vec![command(
             "Trace the kernel while it happens, to see which step of a wake-up takes the time.",
             "sudo rtla timerlat top",
         )],
@@ -70,44 +70,44 @@ pub(super) fn for_cause(case: &Case<'_>, cause: Cause) -> Vec<Remedy> {
 }
 
 /// Those of causes that comparisons prove.
-fn of_lasting(case: &Case<'_>, guest: bool, cause: Cause) -> Vec<Remedy> {
+fn of_lasting(case: &Case<'_>, guest: bool, cause: LatenessCause) -> Vec<Remedy> {
     let advice = Remedy::advice;
     let command = |what: &str, command: &str| Remedy::command(what, command);
     match cause {
-        Cause::IdleExit | Cause::HaltPolling if guest => idle_of_a_guest(case),
-        Cause::IdleExit | Cause::HaltPolling => vec![
+        LatenessCause::IdleExit | LatenessCause::HaltPolling if guest => idle_of_a_guest(case),
+        LatenessCause::IdleExit | LatenessCause::HaltPolling => vec![
             command(
                 "Allow only shallow C-states.",
                 "sudo cpupower idle-set --disable-by-latency 2",
             )
             .changes("more power, less turbo, until the next boot"),
         ],
-        Cause::TimerSlack => vec![
+        LatenessCause::TimerSlack => vec![
             advice("Call prctl(PR_SET_TIMERSLACK, 1) in the threads of the late program.")
                 .changes("more wake-ups, because the kernel bundles fewer of them"),
         ],
-        Cause::CoarseTimers => vec![
+        LatenessCause::CoarseTimers => vec![
             remedies::remove_parameter(case, "highres=off"),
             advice(
                 "Or use a kernel with CONFIG_HIGH_RES_TIMERS and a clock source that supports it \
                  (tsc, kvm-clock, hpet, acpi_pm).",
             ),
         ],
-        Cause::Placement => vec![
+        LatenessCause::Placement => vec![
             command("Keep processes that alternate on one CPU.", "taskset -c 1 PROGRAM")
                 .changes("they share that CPU, although they could run in parallel"),
         ],
-        Cause::Frequency => vec![
+        LatenessCause::Frequency => vec![
             command("Keep the frequency high.", "sudo cpupower frequency-set -g performance")
                 .changes("more power, until the next boot; in a guest the host decides"),
         ],
-        Cause::Neighbour => vec![advice(
+        LatenessCause::Neighbour => vec![advice(
             "Leave the core's other thread idle, or have the host give whole cores to one guest.",
         )],
-        Cause::SlowClock => {
+        LatenessCause::SlowClock => {
             vec![command("Find out which clock source is better, and switch.", "parachron doctor")]
         }
-        Cause::DearExits => vec![advice(
+        LatenessCause::DearExits => vec![advice(
             "Run it at the first level of virtualization, on a bare-metal instance, or avoid \
              exits: fewer timers, polling drivers, a clock read without an exit.",
         )],
@@ -125,7 +125,7 @@ fn idle_of_a_guest(case: &Case<'_>) -> Vec<Remedy> {
     let is_x86 = case.facts.cpu.flags.is_known_and(|flags| flags.tsc);
     if case.kind() == Some(HypervisorKind::Kvm) {
         // Twice what it polls now; 200 us is the module's own choice.
-        let now_ns = case.facts.idle.guest_halt_poll_ns.known().copied().unwrap_or(0);
+        let now_ns = case.facts.idle.guest_halt_poll_ns.value().copied().unwrap_or(0);
         let polls_ns = now_ns.saturating_mul(2).max(200_000);
         let file = "/sys/module/haltpoll/parameters/guest_halt_poll_ns";
         remedies.push(

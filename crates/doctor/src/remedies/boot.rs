@@ -104,7 +104,7 @@ fn boot_loader(case: &Case<'_>) -> BootLoader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{gone, healthy_kvm_guest};
+    use crate::testing::{healthy_kvm_guest, missing};
 
     fn remedy_text(boot_files: Fact<Vec<String>>) -> String {
         let mut facts = healthy_kvm_guest();
@@ -138,7 +138,7 @@ mod tests {
             assert!(told.starts_with(starts) && told.ends_with(ends), "{all:?}: {told}");
         }
         // Where nobody looked, the file is not taken for granted.
-        let told = remedy_text(gone("parachron/boot-files"));
+        let told = remedy_text(missing("parachron/boot-files"));
         assert!(told.ends_with("if that file exists, then run: $ sudo update-grub"), "{told}");
     }
 }

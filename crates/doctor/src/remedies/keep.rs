@@ -77,7 +77,7 @@ fn text(signal: Signal) -> &'static str {
 }
 
 fn is_installed(case: &Case<'_>) -> bool {
-    let keepers = case.facts.steering.keepers.known().into_iter().flatten();
+    let keepers = case.facts.steering.keepers.value().into_iter().flatten();
     keepers
         .filter(|keeper| keeper.kind == TimeKeeperKind::ParachronKeep)
         .any(|keeper| keeper.installed)
@@ -87,7 +87,7 @@ fn signal(case: &Case<'_>) -> Signal {
     // The page itself is a source where its host states the time (pvclock's vmclock).
     const SYNCHRONISED: u8 = 2;
     let facts = case.facts;
-    let page = facts.vmclock.known();
+    let page = facts.vmclock.value();
     if case.host_phcs().next().is_some()
         || page.is_some_and(|page| page.clock_status == SYNCHRONISED)
     {
@@ -96,7 +96,7 @@ fn signal(case: &Case<'_>) -> Signal {
     if facts.rtc.devices.is_known_and(|all| !all.is_empty()) {
         return Signal::Pauses;
     }
-    let release = facts.kernel.release.known();
+    let release = facts.kernel.release.value();
     let announces = release
         .and_then(|release| KernelVersion::parse(release))
         .is_some_and(|version| version >= ANNOUNCES);

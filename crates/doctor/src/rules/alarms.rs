@@ -16,7 +16,7 @@ const BY_BOUND: &str = "min_over_time(node_timex_maxerror_seconds[5m]) > 2.5";
 
 fn adjtimex<'a>(case: &Case<'a>) -> Result<&'a Adjtimex, Skipped> {
     let fact = &case.facts.steering.adjtimex;
-    fact.known().ok_or_else(|| why_not(fact))
+    fact.value().ok_or_else(|| why_not(fact))
 }
 
 /// `offset-miscast`
@@ -36,7 +36,7 @@ pub(crate) fn check_miscast(case: &Case<'_>) -> Check {
     )
     .evidence(format!("adjtimex: offset {given_us} µs, without STA_NANO"))
     .evidence(format!("{given_us}000 ns − 2^32 ns = {} ns, to 1 µs", state.offset_ns))
-    .why(
+    .explain(
         "Kernels before 6.13 treat a small negative offset in nanoseconds as an unsigned number \
          before they divide it by 1000. Every reader of the offset shows 4.29 s: node_exporter's \
          node_timex_offset_seconds, and therefore the alert NodeClockSkewDetected. The clock is \
@@ -56,7 +56,7 @@ pub(crate) fn check_miscast(case: &Case<'_>) -> Check {
 /// `offset-alarm-blind`
 pub(crate) fn check_blind(case: &Case<'_>) -> Check {
     let readers = &case.facts.steering.offset_readers;
-    let Some(readers) = readers.known() else { return Err(why_not(readers)) };
+    let Some(readers) = readers.value() else { return Err(why_not(readers)) };
     let Some(reader) = readers.first() else {
         return Err(Skipped::DoesNotApply(
             "does not apply: nothing here monitors adjtimex".to_owned(),
@@ -75,7 +75,7 @@ pub(crate) fn check_blind(case: &Case<'_>) -> Check {
     .evidence(format!("running: {daemon}, {reader}"))
     .evidence("adjtimex: offset 0".to_owned());
     if let Some(tracking) =
-        case.facts.steering.chrony.known().filter(|tracking| tracking.stratum > 0)
+        case.facts.steering.chrony.value().filter(|tracking| tracking.stratum > 0)
     {
         finding = finding.evidence(format!(
             "chronyc tracking: last offset {}, root delay {}, root dispersion {}",
@@ -85,7 +85,7 @@ pub(crate) fn check_blind(case: &Case<'_>) -> Check {
         ));
     }
     finding
-        .why(format!(
+        .explain(format!(
             "{daemon} does not pass the offset to the kernel and corrects the clock by its \
              frequency. An alert on node_timex_offset_seconds, such as NodeClockSkewDetected, \
              never fires, however wrong the clock is."

@@ -24,7 +24,7 @@ pub(crate) fn check_readable(case: &Case<'_>) -> Check {
         "The kernel's clock sources are not readable, so most rules cannot be checked",
     )
     .evidence(why.to_string())
-    .why(
+    .explain(
         "The clock source determines what a clock read costs and what can make the clock wrong. \
          The list is in /sys, which is missing or not readable here.",
     )
@@ -68,7 +68,7 @@ pub(crate) fn check_slow(case: &Case<'_>) -> Check {
         None => Finding::new(Severity::Error, format!("{slow} is in use")),
     }
     .evidence(format!("current_clocksource: {current}"));
-    if let Some(available) = case.facts.clocksources.available.known() {
+    if let Some(available) = case.facts.clocksources.available.value() {
         finding = finding.evidence(format!("available_clocksource: {}", available.join(" ")));
     }
     finding = finding.evidence_from(case.clock_cost().map(cost_evidence));
@@ -80,7 +80,7 @@ pub(crate) fn check_slow(case: &Case<'_>) -> Check {
     });
     finding = finding
         .evidence_from(pinned.as_ref().map(|pinned| format!("kernel command line: {pinned}")))
-        .why(format!(
+        .explain(format!(
             "{cost} Databases, tracing and network servers read the clock thousands of times a \
              second; ClickHouse and Redis warn about such a source at startup. tsc and the \
              hypervisors' clock pages take 20–60 ns, without a system call."
@@ -141,7 +141,7 @@ fn in_user_mode_linux(case: &Case<'_>, current: &str, cost: &str) -> Finding {
     )
     .evidence(format!("current_clocksource: {current}"))
     .evidence_from(case.clock_cost().map(cost_evidence));
-    finding.why(cost).remedy(Remedy::advice(
+    finding.explain(cost).remedy(Remedy::advice(
         "Run programs that read the clock often in a virtual machine or a container instead.",
     ))
 }
@@ -299,7 +299,7 @@ pub(crate) fn check_requested(case: &Case<'_>) -> Check {
         }
         Err(_) => finding,
     };
-    let finding = finding.why(if offered {
+    let finding = finding.explain(if offered {
         "Someone or some program changed it after boot. Settings that were tuned or tested for one \
          source may not suit the other."
     } else {

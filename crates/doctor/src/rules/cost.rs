@@ -52,7 +52,7 @@ pub(crate) fn check_enter_kernel(case: &Case<'_>) -> Check {
     )
     .evidence(cost_evidence(cost))
     .evidence(format!("current_clocksource: {current}"))
-    .why(
+    .explain(
         "The vDSO lets programs read the clock without entering the kernel. Programs here do not \
          use it, so a read costs several times as much.",
     )
@@ -88,7 +88,7 @@ pub(crate) fn check_trapped(case: &Case<'_>) -> Check {
         ));
     }
     finding
-        .why(format!(
+        .explain(format!(
             "The CPU executes {} in 6–25 ns. Here {who}",
             if case.is_arm64() { "this read" } else { "RDTSC" }
         ))
@@ -193,7 +193,7 @@ pub(crate) fn check_out_of_line(case: &Case<'_>) -> Check {
     )
     .evidence(cost_evidence(cost))
     .evidence_from(case.counter_cost().map(cost_evidence))
-    .why(
+    .explain(
         "Programs that read the clock often are slower. Or the machine was busy during the \
          measurement.",
     )
@@ -235,7 +235,7 @@ pub(crate) fn check_order(case: &Case<'_>) -> Check {
                 order.readings,
                 figures::time(order.largest_backward_ns)
             ))
-            .why(
+            .explain(
                 "Programs assume that this clock never goes backward: negative intervals overflow, \
                  and timeouts never expire.",
             )
@@ -267,7 +267,7 @@ fn stands_still(clock: &Granularity) -> bool {
 fn stopped_finding(clock: &Granularity) -> Finding {
     Finding::new(Severity::Error, format!("{} stands still", clock.clock))
         .evidence(format!("{}: all readings were the same", clock.clock))
-        .why(
+        .explain(
             "The clock source does not count, or the kernel cannot read it: no timeout expires, \
              and no timestamp is right.",
         )

@@ -50,13 +50,13 @@ pub(crate) fn check_steps(case: &Case<'_>) -> Check {
 }
 
 /// One step.
-struct Step<'l> {
+struct DaemonStep<'l> {
     at_s: Option<f64>,
     by_s: f64,
     line: &'l LogLine,
 }
 
-impl Step<'_> {
+impl DaemonStep<'_> {
     /// `3.50 s ahead`
     fn side(&self) -> String {
         let side = if self.by_s > 0.0 { "behind" } else { "ahead" };
@@ -65,8 +65,8 @@ impl Step<'_> {
 }
 
 /// All steps; `System clock wrong by` is followed by `System clock was stepped by`.
-fn steps(log: &[LogLine]) -> Vec<Step<'_>> {
-    let mut steps: Vec<Step<'_>> = Vec::new();
+fn steps(log: &[LogLine]) -> Vec<DaemonStep<'_>> {
+    let mut steps: Vec<DaemonStep<'_>> = Vec::new();
     for line in log {
         let LogEvent::DaemonStepped { by_s } = line.event else { continue };
         let is_same = steps.last().is_some_and(|last| {
@@ -74,7 +74,7 @@ fn steps(log: &[LogLine]) -> Vec<Step<'_>> {
             near && (last.by_s - by_s).abs() < 0.01 * by_s.abs() + 0.1
         });
         if !is_same {
-            steps.push(Step { at_s: line.at_s, by_s, line });
+            steps.push(DaemonStep { at_s: line.at_s, by_s, line });
         }
     }
     steps
@@ -82,7 +82,7 @@ fn steps(log: &[LogLine]) -> Vec<Step<'_>> {
 
 /// The rate that steps in one direction amount to, ppm: positive where the clock is slow.
 /// Two steps of -3.15 s that are 45 s apart: the clock gained 3.15 s in 45 s, 7 %.
-fn regular(steps: &[Step<'_>]) -> Option<f64> {
+fn regular(steps: &[DaemonStep<'_>]) -> Option<f64> {
     let (first, rest) = steps.split_first()?;
     let in_one_direction = rest.iter().all(|step| (step.by_s > 0.0) == (first.by_s > 0.0));
     if steps.len() < ENOUGH || !in_one_direction {
@@ -100,7 +100,7 @@ fn regular(steps: &[Step<'_>]) -> Option<f64> {
     (is_regular && median.abs() > BEYOND_SLEW_PPM).then_some(median)
 }
 
-fn gaining(steps: &[Step<'_>], rate_ppm: f64) -> Finding {
+fn gaining(steps: &[DaemonStep<'_>], rate_ppm: f64) -> Finding {
     let does = if rate_ppm < 0.0 { "gains" } else { "loses" };
     let percent = rate_ppm.abs() / 1e4;
     Finding::new(
@@ -110,7 +110,7 @@ fn gaining(steps: &[Step<'_>], rate_ppm: f64) -> Finding {
     .evidence_from(steps.iter().take(3).map(|step| daemon_evidence(step.line)))
     .evidence(format!("{} steps in one direction, {}", steps.len(), figures::ppm(rate_ppm)))
     .evidence_from(steps.first().map(|step| format!("first step: the clock was {}", step.side())))
-    .why(format!(
+    .explain(format!(
         "A daemon can slew 500 ppm; beyond that the assumed frequency is wrong. In a virtual \
          machine all clock sources come from the host, so if another source gives the same rate \
          the host is at fault, not this guest. {}",
@@ -154,7 +154,7 @@ fn interference(case: &Case<'_>) -> Option<Finding> {
         Finding::new(Severity::Warning, what)
             .evidence_from(lines.iter().take(3).map(|line| daemon_evidence(line)))
             .remedies(is_host.then(set_after_pause))
-            .why(format!(
+            .explain(format!(
                 "Guest tools follow the host's clock, and chronyd reports a frequency or offset \
                  that it did not set: two programs, or the host, correct the same clock. {fault}"
             ))

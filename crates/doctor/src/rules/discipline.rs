@@ -61,7 +61,7 @@ pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
         figures::ppm(state.frequency_ppm),
         state.tick_us
     ))
-    .why(why_corrected(correction_ppm, error && !chrony));
+    .explain(why_corrected(correction_ppm, error && !chrony));
     let finding = match chronyds_ppm {
         Some(ppm) => {
             finding.evidence(format!("chronyc tracking: {} to correct", figures::ppm(ppm)))
@@ -99,7 +99,7 @@ pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
 /// set_frequency).
 fn frequency_by_chronyd(case: &Case<'_>, kernels_ppm: f64) -> Option<f64> {
     let runs = !case.running(&[TimeKeeperKind::Chrony]).is_empty();
-    let tracking = case.facts.steering.chrony.known()?;
+    let tracking = case.facts.steering.chrony.value()?;
     let own_ppm = 0.0 - tracking.frequency_ppm;
     let slew_ppm = kernels_ppm - own_ppm;
     // A slew has an end, which something is left to until then, on the same side.
@@ -125,7 +125,7 @@ fn why_corrected(ppm: f64, is_at_kernels_limit: bool) -> String {
 /// `clock-offset`
 pub(crate) fn check_offset(case: &Case<'_>) -> Check {
     let state = adjtimex(case)?;
-    let (who, offset_s) = match case.facts.steering.chrony.known() {
+    let (who, offset_s) = match case.facts.steering.chrony.value() {
         // Opposite signs: the correction still to come, and the offset last
         // measured.
         Some(tracking) if tracking.stratum > 0 => ("chronyc tracking", tracking.system_offset_s),
@@ -149,7 +149,7 @@ pub(crate) fn check_offset(case: &Case<'_>) -> Check {
         format!("The clock is {magnitude} off"),
     )
     .evidence(format!("{who}: {magnitude} still to be corrected"))
-    .why(format!(
+    .explain(format!(
         "{} Until then timestamps of this machine cannot be compared with those of others. \
          CockroachDB shuts itself down at 400 ms, 80 % of its default limit.",
         slewing(case, offset_s.abs())
@@ -227,7 +227,7 @@ pub(crate) fn check_error_bound(case: &Case<'_>) -> Check {
         format!("The clock was last corrected about {} ago", figures::seconds(age_s)),
     )
     .evidence(adjtimex_evidence(state))
-    .why(
+    .explain(
         "The kernel's error bound grows by 500 ppm between corrections. At 16 s the kernel marks \
          its clock unsynchronised.",
     )
@@ -240,7 +240,7 @@ pub(crate) fn check_error_bound(case: &Case<'_>) -> Check {
 
 fn adjtimex<'a>(case: &Case<'a>) -> Result<&'a Adjtimex, Skipped> {
     let fact = &case.facts.steering.adjtimex;
-    let state = fact.known().ok_or_else(|| why_not(fact))?;
+    let state = fact.value().ok_or_else(|| why_not(fact))?;
     // The limits of kernel/time/ntp.c and timekeeping.c, and a little more.
     let possible = state.frequency_ppm.abs() <= KERNEL_LIMIT_PPM + 1.0
         && (9_000..=11_000).contains(&state.tick_us);

@@ -16,7 +16,7 @@ const LOG_ROUNDED_HZ: f64 = 5_000.0;
 
 /// `counter-frequency`
 pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
-    let Some(timer) = case.facts.cpu.generic_timer.known() else {
+    let Some(timer) = case.facts.cpu.generic_timer.value() else {
         return Err(why_not(&case.facts.cpu.generic_timer));
     };
     if timer.hz == 0 {
@@ -74,7 +74,7 @@ pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
     // Time by the clock is the ticks over the assumed rate.
     let in_300_s = 300.0 * (1.0 + off_ppm(then_hz) / 1e6);
     finding
-        .why(format!(
+        .explain(format!(
             "The kernel reads the frequency once, at boot. Since then this machine was moved to, \
              or restored on, a host with another frequency: the clock counts {in_300_s:.2} s in \
              300 s, and every timer is off by the same ratio. {daemons}"

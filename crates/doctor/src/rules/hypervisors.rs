@@ -34,7 +34,7 @@ pub(crate) fn check_virtualbox(case: &Case<'_>) -> Check {
         ),
     )
     .evidence(format!("hypervisor signature: {shown}"))
-    .why(
+    .explain(
         "Without provider kvm the guest has no kvm-clock and must measure the TSC itself. With it \
          context switches were 2.8 times as fast (UnixBench, 920 against 329).",
     );
@@ -76,7 +76,7 @@ pub(crate) fn check_hyperv(case: &Case<'_>) -> Check {
             features.eax,
             u8::from(features.reference_tsc_page)
         ))
-        .why(
+        .explain(
             "The page keeps the clock right over live migrations, and programs read it without a \
              system call. Without it each read exits to the hypervisor, or Linux relies on a TSC \
              that may run at another rate on another host.",
@@ -99,7 +99,7 @@ pub(crate) fn check_emulated(case: &Case<'_>) -> Check {
     }
     Finding::new(Severity::Warning, "This machine's CPU is emulated in software (QEMU TCG)")
         .evidence(format!("hypervisor signature: {}", hypervisor.signature))
-        .why(
+        .explain(
             "QEMU translates every instruction, clock reads included: figures measured here are \
              not those of a real machine, and timeouts expire early.",
         )

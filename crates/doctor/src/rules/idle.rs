@@ -15,9 +15,9 @@ pub(crate) fn check_guest_halt_polling(case: &Case<'_>) -> Check {
         return Err(Skipped::DoesNotApply("does not apply: not a KVM guest".to_owned()));
     }
     let idle = &case.facts.idle;
-    let Some(driver) = idle.driver.known() else { return Err(why_not(&idle.driver)) };
-    let governor = idle.governor.known().map_or("unknown", String::as_str);
-    let polls_ns = idle.guest_halt_poll_ns.known().copied().unwrap_or(0);
+    let Some(driver) = idle.driver.value() else { return Err(why_not(&idle.driver)) };
+    let governor = idle.governor.value().map_or("unknown", String::as_str);
+    let polls_ns = idle.guest_halt_poll_ns.value().copied().unwrap_or(0);
     if driver == "haltpoll" && governor == "haltpoll" && polls_ns > 0 {
         return Outcome::fine(format!("an idle CPU polls for up to {}", whole_time(polls_ns)));
     }
@@ -32,7 +32,7 @@ pub(crate) fn check_guest_halt_polling(case: &Case<'_>) -> Check {
     Finding::new(Severity::Note, "An idle CPU halts at once: the host has to wake it")
         .evidence(format!("cpuidle: driver {driver}, governor {governor}"))
         .evidence(format!("guest_halt_poll_ns: {polls_ns}"))
-        .why(
+        .explain(
             "Each halt is an exit, and each wake-up takes another way through the host: 5 to 50 µs \
              for a program that waits for another. Polling for a while first avoids both, at the \
              cost of CPU time of the host's other guests.",
@@ -65,13 +65,13 @@ fn is_host(case: &Case<'_>) -> Result<(), Skipped> {
 pub(crate) fn check_host_halt_polling(case: &Case<'_>) -> Check {
     is_host(case)?;
     let polls = &case.facts.idle.halt_poll_ns;
-    let Some(&polls_ns) = polls.known() else { return Err(why_not(polls)) };
+    let Some(&polls_ns) = polls.value() else { return Err(why_not(polls)) };
     if polls_ns > 0 {
         return Outcome::fine(format!("KVM polls for up to {}", whole_time(polls_ns)));
     }
     Finding::new(Severity::Note, "KVM gives up a halted vCPU's CPU at once")
         .evidence("/sys/module/kvm/parameters/halt_poll_ns: 0")
-        .why(
+        .explain(
             "Each guest of this host wakes up later than it could, because its vCPU's thread has \
              to be scheduled again. This is right for a host with more vCPUs than CPUs.",
         )
@@ -90,7 +90,7 @@ pub(crate) fn check_host_halt_polling(case: &Case<'_>) -> Check {
 /// `coarse-timers`; `highres=off` is `harmful-parameters`'.
 pub(crate) fn check_coarse_timers(case: &Case<'_>) -> Check {
     let configuration = &case.facts.kernel.configuration;
-    let Some(options) = configuration.known() else { return Err(why_not(configuration)) };
+    let Some(options) = configuration.value() else { return Err(why_not(configuration)) };
     if options.contains_key("HIGH_RES_TIMERS") {
         return Outcome::fine("the kernel has high-resolution timers");
     }
@@ -100,7 +100,7 @@ pub(crate) fn check_coarse_timers(case: &Case<'_>) -> Check {
         finding = finding.evidence(format!("CONFIG_HZ={hz}: a tick is {} long", time(1e9 / hz)));
     }
     finding
-        .why(
+        .explain(
             "Every sleep or timeout ends on the first tick after it is due: up to one tick (1–10 \
              ms) late.",
         )
@@ -112,7 +112,7 @@ pub(crate) fn check_coarse_timers(case: &Case<'_>) -> Check {
 pub(crate) fn check_dear_exits(case: &Case<'_>) -> Check {
     is_host(case)?;
     let l1tf = &case.facts.idle.l1tf;
-    let Some(text) = l1tf.known() else { return Err(why_not(l1tf)) };
+    let Some(text) = l1tf.value() else { return Err(why_not(l1tf)) };
     // `conditional cache flushes` are few; `cache flushes`, in Red Hat's 3.10 `L1D
     // cache flushes`, are one an entry.
     if !text.contains("cache flushes") || text.contains("conditional") {
@@ -120,7 +120,7 @@ pub(crate) fn check_dear_exits(case: &Case<'_>) -> Check {
     }
     Finding::new(Severity::Note, "Every VM entry flushes the L1 data cache")
         .evidence(format!("vulnerabilities/l1tf: {text}"))
-        .why(
+        .explain(
             "Every exit of its guests costs some microseconds more than elsewhere, and with it \
              every timer, wake-up and interrupt that exits.",
         )
@@ -141,7 +141,7 @@ pub(crate) fn check_dedicated(case: &Case<'_>) -> Check {
         ));
     }
     let since_boot = &case.facts.load.steal_since_boot;
-    let Some(&since_boot) = since_boot.known() else { return Err(why_not(since_boot)) };
+    let Some(&since_boot) = since_boot.value() else { return Err(why_not(since_boot)) };
     let now = case.measured().ok().and_then(|measured| measured.stolen);
     let share = now.map_or(since_boot, |now| now.share);
     // A share since boot holds what was before the guest was tuned.
@@ -154,7 +154,7 @@ pub(crate) fn check_dedicated(case: &Case<'_>) -> Check {
     Finding::new(Severity::Warning, "The host promises dedicated CPUs, and takes them away")
         .evidence("CPUID 0x40000001 EDX: KVM_HINTS_REALTIME")
         .evidence(format!("/proc/stat: steal {:.1} % of all CPU time", share * 100.0))
-        .why(
+        .explain(
             "Because of that hint the kernel leaves out what helps on shared CPUs: paravirtual \
              spinlocks and TLB flushes. A lock whose holder is not running then keeps its waiters \
              spinning.",

@@ -50,7 +50,7 @@ pub(crate) fn check_missing(case: &Case<'_>) -> Check {
     let why = "kvm-clock gives the guest the TSC's frequency and the time of day at boot, and \
                stays right over migrations. Without it the guest measures the TSC itself, with an \
                error that depends on the host's load.";
-    with_cause(case, finding.why(why), hypervisor.kvm_features).alone()
+    with_cause(case, finding.explain(why), hypervisor.kvm_features).alone()
 }
 
 fn with_cause(case: &Case<'_>, finding: Finding, features: Option<KvmFeatures>) -> Finding {
@@ -91,7 +91,7 @@ pub(crate) fn check_not_stable(case: &Case<'_>) -> Check {
     if case.current()? != "kvm-clock" {
         return Err(Skipped::DoesNotApply("does not apply: kvm-clock is not in use".to_owned()));
     }
-    let page = case.facts.pvclock_page.known();
+    let page = case.facts.pvclock_page.value();
     let by_page = page.map(|page| page.flags & TSC_STABLE != 0);
     let by_count = case.clock_cost().map(|cost| !cost.path.is_kernel());
     let offered = case
@@ -115,7 +115,7 @@ pub(crate) fn check_not_stable(case: &Case<'_>) -> Check {
     )
     .evidence_from(page.map(flags_line))
     .evidence_from(case.clock_cost().map(cost_evidence))
-    .why(
+    .explain(
         "Without TSC_STABLE the vCPUs' clocks may differ, so the kernel returns the largest value \
          so far, and programs cannot read the page themselves. A read costs several times as much, \
          and all CPUs contend for one word of memory.",
@@ -169,7 +169,7 @@ fn unstable_host(case: &Case<'_>, evidence: String) -> Finding {
         Finding::new(Severity::Warning, "Guests of this KVM host get no stable kvm-clock")
             .evidence(evidence)
             .evidence(format!("current_clocksource of this host: {current}"))
-            .why(format!(
+            .explain(format!(
                 "KVM gives all vCPUs one clock only while the host's own clock source is tsc. \
                  Otherwise each clock read in each guest is a system call. {}",
                 crate::fault::HOST

@@ -13,9 +13,9 @@ use crate::remedies;
 
 /// `leap-second`
 pub(crate) fn check_armed(case: &Case<'_>) -> Check {
-    let adjtimex = case.facts.steering.adjtimex.known();
+    let adjtimex = case.facts.steering.adjtimex.value();
     let leap_status =
-        case.facts.steering.chrony.known().map_or("", |tracking| tracking.leap_status.as_str());
+        case.facts.steering.chrony.value().map_or("", |tracking| tracking.leap_status.as_str());
     let Some(state) = adjtimex else {
         return Err(why_not(&case.facts.steering.adjtimex));
     };
@@ -55,7 +55,7 @@ pub(crate) fn check_armed(case: &Case<'_>) -> Check {
         finding = finding.evidence(format!("chronyc tracking: leap status {leap_status}"));
     }
     finding
-        .why(format!(
+        .explain(format!(
             "{effect} The last leap second was at the end of 2016: a time server may announce this \
              one by mistake."
         ))
@@ -107,7 +107,7 @@ fn describe_passed(case: &Case<'_>, state: &Adjtimex) -> Result<Option<String>, 
 
 /// `tai-offset`
 pub(crate) fn check_tai(case: &Case<'_>) -> Check {
-    let Some(state) = case.facts.steering.adjtimex.known() else {
+    let Some(state) = case.facts.steering.adjtimex.value() else {
         return Err(why_not(&case.facts.steering.adjtimex));
     };
     if state.tai_s != 0 {
@@ -132,7 +132,7 @@ pub(crate) fn check_tai(case: &Case<'_>) -> Check {
     let finding =
         Finding::new(Severity::Note, "CLOCK_TAI returns UTC: the kernel has no TAI offset")
             .evidence("adjtimex: tai 0 s; correct since 2017: 37 s")
-            .why(
+            .explain(
                 "Only programs that read CLOCK_TAI are affected: PTP, some radio and media stacks, \
                  time-based packet schedulers (ETF, TAPRIO).",
             );
@@ -147,7 +147,7 @@ pub(crate) fn check_tai(case: &Case<'_>) -> Check {
 /// or where its configuration is not readable, the cloud whose own servers do.
 fn smearing(case: &Case<'_>) -> Option<String> {
     let name =
-        case.facts.steering.chrony.known().map_or("", |tracking| tracking.reference.as_str());
+        case.facts.steering.chrony.value().map_or("", |tracking| tracking.reference.as_str());
     if chrony_config::smears(name) {
         return Some(name.to_owned());
     }

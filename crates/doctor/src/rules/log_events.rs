@@ -43,7 +43,7 @@ fn lost_ticks(log: &[LogLine]) -> Option<Finding> {
     Some(
         Finding::new(Severity::Warning, what)
             .evidence(log_evidence(first))
-            .why(format!(
+            .explain(format!(
                 "This kernel counts timer interrupts as time. Something kept interrupts off for \
                  longer than a tick: a driver, an SMI or a busy host. {}",
                 fault::TICKS
@@ -70,7 +70,7 @@ fn went_backward(log: &[LogLine]) -> Option<Finding> {
             "Xen's time minus the time already counted: {}",
             figures::signed(by_ns as f64, figures::time)
         ))
-        .why(format!(
+        .explain(format!(
             "One vCPU saw a time before that which another had counted: the hypervisor's time \
              differs between its CPUs. {}",
             fault::HOST
@@ -104,7 +104,7 @@ fn set_by_hypervisor(log: &[LogLine]) -> Option<Finding> {
             format!("Hyper-V set the clock, which was {size} {side}"),
         )
         .evidence(log_evidence(line))
-        .why(format!(
+        .explain(format!(
             "The guest driver hv_utils takes the host's time after a pause or a suspend of the \
              host. {}",
             fault::HOST
@@ -126,7 +126,7 @@ fn not_set(line: &LogLine, size: &str, side: &str) -> Finding {
         format!("This guest's clock was {size} {side} of its host's, and no line shows that Hyper-V set it"),
     )
     .evidence(log_evidence(line))
-    .why(format!(
+    .explain(format!(
         "The guest driver hv_utils compares the two clocks every 5 s and steps only on request. A \
          guest falls behind while it is paused. {}",
         fault::HOST
@@ -151,7 +151,7 @@ fn not_calibrated(log: &[LogLine]) -> Option<Finding> {
     Some(
         Finding::new(Severity::Note, "One calibration of the TSC failed at boot")
             .evidence(log_evidence(line))
-            .why(format!(
+            .explain(format!(
                 "The kernel then tries other timers, so the rate may still be right. {}",
                 fault::hardware(None)
             ))
@@ -188,7 +188,7 @@ fn late_interrupt(log: &[LogLine]) -> Option<Finding> {
             ),
         )
         .evidence(log_evidence(line))
-        .why(
+        .explain(
             "The kernel logs the longest run of its timer interrupt. Its clock is right, but \
              timers fired late. At fault: in a virtual machine the host, which did not run it; \
              otherwise this machine's drivers, console or firmware.",

@@ -2,7 +2,7 @@
 
 mod table;
 
-use self::table::{Effect, PARAMETERS, Parameter};
+use self::table::{PARAMETERS, Parameter, ParameterEffect};
 use crate::case::{Case, value_of};
 use crate::finding::{Finding, Severity};
 use crate::outcome::{Check, Outcome};
@@ -32,13 +32,14 @@ fn known_parameters(case: &Case<'_>) -> Vec<Set> {
 /// `obsolete-parameters`
 pub(crate) fn check_obsolete(case: &Case<'_>) -> Check {
     case.command_line()?;
-    let obsolete =
-        known_parameters(case).into_iter().filter(|set| matches!(set.row.effect, Effect::Obsolete));
+    let obsolete = known_parameters(case)
+        .into_iter()
+        .filter(|set| matches!(set.row.effect, ParameterEffect::Obsolete));
     let findings = obsolete
         .map(|Set { word, row }| {
             Finding::new(Severity::Note, format!("The kernel parameter {word} is obsolete"))
                 .evidence(format!("kernel command line: {word}"))
-                .why(row.today)
+                .explain(row.today)
                 .remedy(remedies::remove_parameter(case, &word))
         })
         .collect();
@@ -52,21 +53,21 @@ pub(crate) fn check_harmful(case: &Case<'_>) -> Check {
     let harmless: Vec<String> = set
         .iter()
         .filter(|set| match set.row.effect {
-            Effect::Harmless => true,
-            Effect::HarmfulIf(applies, _) => !applies(case),
-            Effect::Obsolete => false,
+            ParameterEffect::Harmless => true,
+            ParameterEffect::HarmfulIf(applies, _) => !applies(case),
+            ParameterEffect::Obsolete => false,
         })
         .map(|set| format!("{}: {}", set.word, set.row.today))
         .collect();
     let findings = set
         .into_iter()
         .filter_map(|Set { word, row }| {
-            let Effect::HarmfulIf(applies, severity) = row.effect else { return None };
+            let ParameterEffect::HarmfulIf(applies, severity) = row.effect else { return None };
             applies(case).then(|| {
                 let effect = if severity == Severity::Note { "has no use" } else { "does harm" };
                 Finding::new(severity, format!("The kernel parameter {word} {effect} here"))
                     .evidence(format!("kernel command line: {word}"))
-                    .why(row.today)
+                    .explain(row.today)
                     .remedy(remedies::remove_parameter(case, &word))
             })
         })

@@ -90,10 +90,10 @@ fn finding(case: &Case<'_>, platform: &str, restored: &[&LogLine]) -> Finding {
         "After each snapshot restore this clock is behind by the length of the pause",
     )
     .evidence("current_clocksource: tsc");
-    if let Some(oem) = case.facts.system.acpi_oem.known() {
+    if let Some(oem) = case.facts.system.acpi_oem.value() {
         finding = finding.evidence(format!("ACPI tables made by {oem}"));
     }
-    finding = finding.evidence_from(restored.last().copied().map(log_evidence)).why(format!(
+    finding = finding.evidence_from(restored.last().copied().map(log_evidence)).explain(format!(
         "A restore sets the TSC back to its saved value, so a clock on tsc continues where it \
          stopped, unless a program in the guest then sets it. {platform} can only advance \
          kvm-clock: after a pause of 60 s a guest on tsc was 64 s behind, one on kvm-clock 1 s. (A \
@@ -204,7 +204,7 @@ pub(crate) fn check_pauses(case: &Case<'_>) -> Check {
         format!("This machine was restored from a snapshot {times}{since}"),
     )
     .evidence(log_evidence(last))
-    .why(
+    .explain(
         "The time of day continued from that of the snapshot, unless the host or a program set it \
          since; nothing in the guest shows which.",
     )
@@ -248,7 +248,7 @@ pub(crate) fn check_vmclock(case: &Case<'_>) -> Check {
     }
     Finding::new(Severity::Warning, format!("The host marks its VMClock {status}"))
         .evidence(format!("{}: clock status {}", page.device, page.clock_status))
-        .why(
+        .explain(
             "Every reader of this page may get a wrong time, chrony by the PTP device of the page \
              included.",
         )

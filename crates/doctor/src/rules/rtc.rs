@@ -12,12 +12,12 @@ use crate::text;
 /// `rtc-local-time`
 pub(crate) fn check_local_time(case: &Case<'_>) -> Check {
     needs_rtc(case)?;
-    match case.facts.rtc.convention.known() {
+    match case.facts.rtc.convention.value() {
         None => Err(why_not(&case.facts.rtc.convention)),
         Some(RtcConvention::Utc) => Outcome::fine("the RTC holds UTC"),
         Some(RtcConvention::Local) => Finding::new(Severity::Warning, "The RTC holds local time")
             .evidence("/etc/adjtime, line 3: LOCAL")
-            .why(
+            .explain(
                 "Until user space corrects it, each boot starts hours off; at a change to or from \
                  summer time the hour is ambiguous. A hypervisor that emulates the RTC in UTC \
                  makes it wrong all year.",
@@ -34,10 +34,10 @@ pub(crate) fn check_local_time(case: &Case<'_>) -> Check {
 /// `rtc-off`
 pub(crate) fn check_off(case: &Case<'_>) -> Check {
     needs_rtc(case)?;
-    let Some(&minus_system_s) = case.facts.rtc.minus_system_s.known() else {
+    let Some(&minus_system_s) = case.facts.rtc.minus_system_s.value() else {
         return Err(why_not(&case.facts.rtc.minus_system_s));
     };
-    let local = case.facts.rtc.convention.known() == Some(&RtcConvention::Local);
+    let local = case.facts.rtc.convention.value() == Some(&RtcConvention::Local);
     // It resolves 1 s; a minute is beyond any drift of one day.
     const FAR_S: u64 = 60;
     let off_s = minus_system_s.unsigned_abs();
@@ -66,7 +66,7 @@ pub(crate) fn check_off(case: &Case<'_>) -> Check {
         "The next boot starts from the RTC, so the clock is wrong by that much until the time \
          daemon reaches its servers; certificate checks may fail until then."
     };
-    let finding = finding.why(why);
+    let finding = finding.explain(why);
     let set_system = case.is_guest() == Some(true) && unsynchronised && !by_zone;
     finding
         .remedy(if set_system {
@@ -99,14 +99,14 @@ fn whole_quarter_hours(off_s: u64) -> bool {
 pub(crate) fn check_missing(case: &Case<'_>) -> Check {
     use facts::Unknown;
     let devices = &case.facts.rtc.devices;
-    let none = match (devices.known(), devices.unknown()) {
+    let none = match (devices.value(), devices.unknown()) {
         (Some(devices), _) => devices.is_empty(),
         (None, Some(Unknown::NotThere { .. })) => true,
         _ => return Err(why_not(devices)),
     };
     if !none {
         let names: Vec<_> =
-            devices.known().into_iter().flatten().map(|rtc| rtc.name.as_str()).collect();
+            devices.value().into_iter().flatten().map(|rtc| rtc.name.as_str()).collect();
         return Outcome::fine(text::list(&names));
     }
     // arch/x86/kernel/kvmclock.c sets get_wallclock whenever the page is set
@@ -120,14 +120,16 @@ pub(crate) fn check_missing(case: &Case<'_>) -> Check {
             return Outcome::fine("none: the hypervisor provides the time of day at boot");
         }
         // A board whose /sys lists none, and where nothing shows a hypervisor.
-        None if devices.known().is_some()
+        None if devices.value().is_some()
             && case.is_arm64()
             && matches!(case.hypervisor(), Err(Skipped::DoesNotApply(_))) => {}
         None => return Err(Skipped::CouldNot("none found; a guest may not need one".to_owned())),
     }
     Finding::new(Severity::Note, "This machine has no RTC")
         .evidence("no device in /sys/class/rtc")
-        .why("Each boot starts with an arbitrary time, until a time daemon reaches its servers.")
+        .explain(
+            "Each boot starts with an arbitrary time, until a time daemon reaches its servers.",
+        )
         .remedy(Remedy::advice(
             "Run a time daemon that steps the clock at startup (chrony: makestep 1 3), or add an \
              RTC.",
@@ -139,7 +141,7 @@ pub(crate) fn check_missing(case: &Case<'_>) -> Check {
 fn needs_rtc(case: &Case<'_>) -> Result<(), Skipped> {
     use facts::Unknown;
     let devices = &case.facts.rtc.devices;
-    let none = devices.known().is_some_and(Vec::is_empty)
+    let none = devices.value().is_some_and(Vec::is_empty)
         || matches!(devices.unknown(), Some(Unknown::NotThere { .. }));
     if none {
         return Err(Skipped::DoesNotApply("does not apply: no RTC".to_owned()));

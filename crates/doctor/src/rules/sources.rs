@@ -42,7 +42,7 @@ pub(crate) fn check_unused(case: &Case<'_>) -> Check {
     )
     .evidence(format!("{}: {}", phc.path(), phc.clock_name))
     .evidence(format!("chrony's configuration: {servers}, no refclock PHC"))
-    .why(
+    .explain(
         "A PTP device is read without the network: it is good to microseconds, NTP to a \
          millisecond or worse, and it is right again at once after a pause. It is only as right as \
          the host's own clock.",
@@ -104,11 +104,11 @@ pub(crate) fn check_time_scale(case: &Case<'_>) -> Check {
             fine.push(line.parameter.as_str());
             continue;
         };
-        let release = case.facts.kernel.release.known().map_or("unknown", String::as_str);
+        let release = case.facts.kernel.release.value().map_or("unknown", String::as_str);
         let finding = Finding::new(Severity::Error, what)
             .evidence(format!("{}: {name}, with Linux {release}", phc.device))
             .evidence(format!("chrony's configuration: refclock PHC {}", line.parameter))
-            .why(
+            .explain(
                 "The driver vmclock shows TAI from Linux 7.0 on, and UTC before; virtio clocks \
                  state it in their type: 0 UTC, 1 TAI, 2 no time of day. If there are other \
                  sources chronyd rejects such a clock; if there are none the time is wrong.",
@@ -165,7 +165,7 @@ pub(crate) fn check_mixed(case: &Case<'_>) -> Check {
     )
     .evidence(format!("smeared over 24 h: {}", smeared.join(", ")))
     .evidence(format!("not known to smear: {}", plain.join(", ")))
-    .why(
+    .explain(
         "Around a leap second they differ by up to half a second for a day, and chronyd alternates \
          between them. AWS, Google and CockroachDB all recommend one kind for the whole cluster.",
     )

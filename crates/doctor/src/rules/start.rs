@@ -15,12 +15,12 @@ const ZONES_S: f64 = 86_400.0;
 /// `clock-before-build`
 pub(crate) fn check_before_build(case: &Case<'_>) -> Check {
     let built = &case.facts.kernel.built_s;
-    let Some(&built_day_s) = built.known() else { return Err(why_not(built)) };
+    let Some(&built_day_s) = built.value() else { return Err(why_not(built)) };
     let load = &case.facts.load;
-    let Some(&booted_at_s) = load.booted_at_s.known() else {
+    let Some(&booted_at_s) = load.booted_at_s.value() else {
         return Err(why_not(&load.booted_at_s));
     };
-    let Some(&uptime_s) = load.uptime_s.known() else { return Err(why_not(&load.uptime_s)) };
+    let Some(&uptime_s) = load.uptime_s.value() else { return Err(why_not(&load.uptime_s)) };
     let built_s = built_day_s as f64;
     let behind_now_s = built_s - ZONES_S - (booted_at_s as f64 + uptime_s);
     let at_boot = case.logged(|event| *event == LogEvent::Rtc).find_map(|line| {
@@ -49,7 +49,7 @@ pub(crate) fn check_before_build(case: &Case<'_>) -> Check {
         finding = finding.evidence(log_evidence(line));
     }
     finding
-        .why(
+        .explain(
             "This machine's RTC is wrong, or was not available when the kernel set the clock. \
              Until a time daemon sets it, certificates are not yet valid and files are from the \
              past; a daemon that authenticates its servers (NTS) may fail for the same reason.",

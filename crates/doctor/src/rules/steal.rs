@@ -27,7 +27,7 @@ pub(crate) fn check_steal(case: &Case<'_>) -> Check {
     }
     let since_boot = &case.facts.load.steal_since_boot;
     let now = case.measured().ok().and_then(|measured| measured.stolen);
-    let Some(&since_boot) = since_boot.known() else { return Err(why_not(since_boot)) };
+    let Some(&since_boot) = since_boot.value() else { return Err(why_not(since_boot)) };
     if since_boot == 0.0
         && let Some(why) = not_reported(case)
     {
@@ -74,7 +74,7 @@ pub(crate) fn check_steal(case: &Case<'_>) -> Check {
             "/proc/stat: steal {:.1} % of all CPU time since boot",
             since_boot * 100.0
         ))
-        .why(if xen {
+        .explain(if xen {
             "Xen counts as stolen the time a vCPU waited for a CPU (for Xen's own work too) and \
              the time it was paused or not yet started, even if there is no other guest. Meanwhile \
              timers fire late, clock reads are late, and timeouts expire early."
@@ -112,7 +112,7 @@ fn little(now: Option<StolenShare>, since_boot: f64, xen: bool) -> String {
 /// VMware only, from KVM and VMware if the host offers it (arch/x86/kernel/kvm.c,
 /// arch/x86/xen/time.c, arch/x86/kernel/cpu/vmware.c, arch/arm64/kernel/paravirt.c).
 fn not_reported(case: &Case<'_>) -> Option<&'static str> {
-    let kvm = || case.facts.cpu.hypervisor.known()?.kvm_features.as_ref();
+    let kvm = || case.facts.cpu.hypervisor.value()?.kvm_features.as_ref();
     let logged = |start| case.logged(|_| true).any(|line| line.text.trim().starts_with(start));
     match (case.kind()?, kvm()) {
         (HypervisorKind::Xen, _) => None,
@@ -184,7 +184,7 @@ pub(crate) fn check_stalls(case: &Case<'_>) -> Check {
         .evidence_from(longest.map(|ns| {
             format!("longest timer interrupt: {}", figures::time(ns as f64))
         }))
-        .why(format!("{} {STALL_FAULT}", if guest {
+        .explain(format!("{} {STALL_FAULT}", if guest {
             "In a guest the usual cause is a pause: the host saved, migrated or starved it. Leases \
              and timeouts expired meanwhile."
         } else {

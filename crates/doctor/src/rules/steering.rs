@@ -44,9 +44,9 @@ fn follows(tracking: &ChronyTracking) -> bool {
 
 /// `clock-steered`
 pub(crate) fn check_steered(case: &Case<'_>) -> Check {
-    let adjtimex = case.facts.steering.adjtimex.known();
+    let adjtimex = case.facts.steering.adjtimex.value();
     let synchronised = adjtimex.map(|state| !state.has(Adjtimex::STA_UNSYNC));
-    let tracking = case.facts.steering.chrony.known();
+    let tracking = case.facts.steering.chrony.value();
     if let Some(tracking) = tracking.filter(|tracking| follows(tracking)) {
         // A capture keeps no server's name.
         let reference = match tracking.reference.as_str() {
@@ -61,7 +61,7 @@ pub(crate) fn check_steered(case: &Case<'_>) -> Check {
     if synchronised == Some(true) {
         return Outcome::fine("a daemon synchronised the kernel's clock within the last hours");
     }
-    let Some(keepers) = case.facts.steering.keepers.known() else {
+    let Some(keepers) = case.facts.steering.keepers.value() else {
         return Err(why_not(&case.facts.steering.keepers));
     };
     let mut running = case.running(&DAEMONS);
@@ -115,7 +115,7 @@ fn undisciplined(case: &Case<'_>, adjtimex: Option<&Adjtimex>, keepers: &[TimeKe
         finding = finding.evidence(log_evidence(line));
     }
     finding
-        .why(
+        .explain(
             "A free-running clock drifts by seconds a week, and loses the whole pause at a \
              suspend, a snapshot restore or a migration. Certificates, databases and logs from \
              several machines depend on it.",
@@ -183,7 +183,7 @@ fn searching(
         _ => "Check which servers it polls; UDP port 123 must be open to them.",
     };
     finding
-        .why("Until it reaches a server the clock runs free, and no other symptom shows it.")
+        .explain("Until it reaches a server the clock runs free, and no other symptom shows it.")
         .remedy(Remedy::command(check, command).changes(remedies::READ_ONLY))
 }
 
@@ -209,7 +209,7 @@ pub(crate) fn check_one_daemon(case: &Case<'_>) -> Check {
     let mut finding =
         Finding::new(Severity::Warning, format!("{both} discipline the clock at the same time"))
             .evidence(format!("running: {}", text::list(&with_units(&running))))
-            .why(
+            .explain(
                 "Each corrects the other's corrections: the clock oscillates, and both report that \
              they are synchronised.",
             );
@@ -268,7 +268,7 @@ pub(crate) fn check_guest_tools(case: &Case<'_>) -> Check {
     let (daemon, tool) = (daemon.kind.program(), tool.kind.program());
     Finding::new(Severity::Warning, format!("{tool} and {daemon} both set the clock"))
         .evidence(format!("running: {tool}, {daemon}"))
-        .why(
+        .explain(
             "VBoxService compares the clock with the host's every 10 s and corrects it if it is \
              100 ms off, by a step if far off. The time daemon then learns a wrong frequency.",
         )

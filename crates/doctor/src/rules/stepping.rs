@@ -75,7 +75,7 @@ pub(crate) fn check_limited(case: &Case<'_>) -> Check {
         finding = finding.evidence(format!("{platform} saves and restores its guests"));
     }
     finding
-        .why(
+        .explain(
             "After a pause that the kernel does not notice (a saved state, a sleep of the host) \
              the clock is behind by the length of the pause, and chronyd slews it: at its usual 83 \
              333 ppm it takes twelve hours to recover an hour.",

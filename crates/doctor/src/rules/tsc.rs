@@ -23,7 +23,7 @@ pub(crate) fn check_not_constant(case: &Case<'_>) -> Check {
         return Outcome::fine("Xen emulates it, at a constant rate");
     }
     let in_use = matches!(case.current(), Ok("tsc"));
-    let is_host = case.facts.kvm_host.known().is_some();
+    let is_host = case.facts.kvm_host.value().is_some();
     match (flags.constant_tsc, flags.nonstop_tsc || !stops_unless_flagged(case)) {
         (true, true) => return Outcome::fine("it keeps its rate in all power states"),
         (constant, _) if !in_use && (constant || !is_host) => {
@@ -54,7 +54,7 @@ pub(crate) fn check_not_constant(case: &Case<'_>) -> Check {
 }
 
 fn not_guaranteed(case: &Case<'_>, mut finding: Finding) -> Finding {
-    finding = finding.why(
+    finding = finding.explain(
         "The host does not guarantee the rate of this counter. After a migration, or if the host's \
          CPUs change their frequency, time measured by it is wrong.",
     );
@@ -85,13 +85,13 @@ fn not_guaranteed(case: &Case<'_>, mut finding: Finding) -> Finding {
 
 fn stops(case: &Case<'_>, finding: Finding) -> Finding {
     finding
-        .why("The counter stops in deep idle states, so the clock loses the time spent there.")
+        .explain("The counter stops in deep idle states, so the clock loses the time spent there.")
         .remedy(remedies::add_parameter(case, "processor.max_cstate=1 intel_idle.max_cstate=1"))
 }
 
 fn follows_frequency(finding: Finding) -> Finding {
     finding
-        .why(
+        .explain(
             "The counter follows the CPU's frequency. Time measured by it is wrong by the same \
              ratio, and KVM must rewrite each guest's clock page at every change.",
         )
@@ -105,7 +105,7 @@ fn follows_frequency(finding: Finding) -> Finding {
 }
 
 /// A frequency of the TSC, and its source.
-struct Frequency {
+struct KnownTscFrequency {
     from: Witness,
     hz: f64,
 }
@@ -158,7 +158,7 @@ pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
         ));
     };
     let all = frequencies(case, kernel_hz);
-    let off_ppm = |frequency: &Frequency| (frequency.hz / kernel_hz - 1.0) * 1e6;
+    let off_ppm = |frequency: &KnownTscFrequency| (frequency.hz / kernel_hz - 1.0) * 1e6;
     let Some(wrong) = all.iter().find(|source| off_ppm(source).abs() > source.from.tolerance_ppm())
     else {
         return Outcome::fine(match all.len() {
@@ -182,7 +182,7 @@ pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
     }
     // Time by the TSC is its ticks over the assumed rate.
     let in_300_s = 300.0 * (1.0 + off / 1e6);
-    finding = finding.why(format!(
+    finding = finding.explain(format!(
         "{} tsc counts {in_300_s:.2} s in 300 s. NTP can correct {WRONG_RATE_PPM} ppm; beyond that \
          it steps the clock repeatedly.{}",
         if wrong.from.is_doubtful() { "If the kernel's rate is wrong," } else { "Clock source" },
@@ -228,13 +228,13 @@ fn with_remedies(case: &Case<'_>, mut finding: Finding, witness: Witness, in_use
 }
 
 /// The frequencies of all sources, in the order of [`Witness`].
-fn frequencies(case: &Case<'_>, kernel_hz: f64) -> Vec<Frequency> {
+fn frequencies(case: &Case<'_>, kernel_hz: f64) -> Vec<KnownTscFrequency> {
     let measured = rate_error_ppm(case).map(|off_ppm| kernel_hz * (1.0 + off_ppm / 1e6));
-    let page = case.facts.pvclock_page.known().and_then(page_hz);
+    let page = case.facts.pvclock_page.value().and_then(page_hz);
     // Elsewhere the name proves nothing: some laptops' names hold another
     // frequency.
     let named = named_hz(case).filter(|_| case.is_virtualbox());
-    let cpuid = case.facts.cpu.cpuid_tsc_hz.known().map(|hz| *hz as f64);
+    let cpuid = case.facts.cpu.cpuid_tsc_hz.value().map(|hz| *hz as f64);
     [
         (Witness::Kernel, Some(kernel_hz)),
         (Witness::Measured, measured),
@@ -243,7 +243,7 @@ fn frequencies(case: &Case<'_>, kernel_hz: f64) -> Vec<Frequency> {
         (Witness::Cpuid, cpuid),
     ]
     .into_iter()
-    .filter_map(|(from, hz)| Some(Frequency { from, hz: hz? }))
+    .filter_map(|(from, hz)| Some(KnownTscFrequency { from, hz: hz? }))
     .collect()
 }
 
@@ -302,7 +302,7 @@ pub(crate) fn check_across_cpus(case: &Case<'_>) -> Check {
         ));
     }
     finding
-        .why(if corrected {
+        .explain(if corrected {
             "kvm-clock compensates for it: each vCPU has its own page. Programs that read the TSC \
              themselves can see it go backward by that much between these CPUs."
         } else {

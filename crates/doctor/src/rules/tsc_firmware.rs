@@ -31,7 +31,7 @@ pub(crate) fn check_firmware(case: &Case<'_>) -> Check {
     }
     Finding::new(Severity::Note, "The firmware set up the TSC wrongly")
         .evidence_from(faults.iter().take(3).copied().map(log_evidence))
-        .why(format!(
+        .explain(format!(
             "The kernel corrects what it can at boot; otherwise it marks the TSC unstable. {}",
             fault::hardware(case.is_guest())
         ))
@@ -52,7 +52,7 @@ fn written_while_running(faults: &[&LogLine]) -> Finding {
         "Something wrote to the TSC while the system ran, and the kernel undid it",
     )
     .evidence_from(faults.iter().take(3).copied().map(log_evidence))
-    .why(
+    .explain(
         "The kernel restored TSC_ADJUST. At fault: this machine's firmware (SMM), or a module or \
          test of its kernel.",
     )

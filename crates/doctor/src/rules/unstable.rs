@@ -23,8 +23,8 @@ mod skew;
 
 use facts::kernel::{LogEvent, LogLine};
 
-use self::cause::Cause;
-use self::interval::Interval;
+use self::cause::UnstableCause;
+use self::interval::WatchdogInterval;
 use crate::case::trust::is_tsc;
 use crate::case::{Case, log_evidence};
 use crate::fault;
@@ -49,10 +49,10 @@ pub(crate) fn check_marked(case: &Case<'_>) -> Check {
     if because.contains("boot parameter") {
         return Outcome::fine("marked unstable by a parameter on the kernel command line");
     }
-    let interval = Interval::parse_after(case, log, at);
-    let cause = Cause::infer(case, log, at, because, interval.as_ref());
+    let interval = WatchdogInterval::parse_after(case, log, at);
+    let cause = UnstableCause::infer(case, log, at, because, interval.as_ref());
     // The kernel assumes it of each such CPU model; the page stands in for it.
-    if cause == Cause::NotSynchronised && severity(case) == Severity::Note {
+    if cause == UnstableCause::NotSynchronised && severity(case) == Severity::Note {
         return Outcome::fine(
             "normal without constant_tsc; the clock source is the hypervisor's page",
         );
@@ -71,12 +71,12 @@ pub(crate) fn check_marked(case: &Case<'_>) -> Check {
         format!("The kernel marked {marked} unstable: {}", explanation::summary(&cause)),
     )
     .evidence_from(evidence(log, at))
-    .evidence_from(interval.iter().flat_map(Interval::sums))
+    .evidence_from(interval.iter().flat_map(WatchdogInterval::sums))
     .evidence_from(interval.iter().filter_map(|interval| model::verdicts(case, &cause, interval)))
     .evidence_from(cause.context(case, log, at))
-    .why(format!(
+    .explain(format!(
         "{} {} {consequence}",
-        explanation::why(&cause),
+        explanation::explain(&cause),
         blame::sentence(&cause, case.is_guest())
     ))
     .remedies(advice::remedies(&cause, case))
@@ -139,7 +139,7 @@ pub(crate) fn check_late(case: &Case<'_>) -> Check {
     let finding = finding.evidence_from(lengths);
     if is_long {
         return finding
-            .why(format!(
+            .explain(format!(
                 "The check itself came seconds late, so the kernel drew no conclusion from it. By \
                  both counters the clocks agree. {}",
                 fault::LOAD
@@ -159,7 +159,7 @@ fn read_slowly(case: &Case<'_>, finding: Finding) -> Check {
         "because of firmware (SMI), a busy bus, or an HPET that many CPUs read"
     };
     finding
-        .why(format!(
+        .explain(format!(
             "The watchdog reads the TSC between two reads of a slower clock; here those reads took \
              too long, {reason}. The kernel skipped the check; from Linux {BRACKETED} on and \
              before {REWRITTEN} it can mark the TSC unstable after a few such reads. {}",
@@ -202,7 +202,7 @@ fn paused(evidence: String, by_ns: f64) -> Finding {
     )
     .evidence(evidence)
     .evidence(format!("TSC minus reference: {}", figures::signed(by_ns, figures::time)))
-    .why(format!(
+    .explain(format!(
         "The TSC ran on while the reference counted its usual half second, as a hypervisor's \
          clock does while its guest is stopped. {}",
         fault::HOST
@@ -230,9 +230,9 @@ pub(crate) fn condemned(case: &Case<'_>) -> bool {
     let Ok(log) = case.log() else { return false };
     verdict_line(log).is_some_and(|at| {
         let because = reason(&log[at]);
-        let interval = Interval::parse_after(case, log, at);
+        let interval = WatchdogInterval::parse_after(case, log, at);
         !because.contains("boot parameter")
-            && !Cause::infer(case, log, at, because, interval.as_ref()).acquits()
+            && !UnstableCause::infer(case, log, at, because, interval.as_ref()).acquits()
     })
 }
 

@@ -6,7 +6,7 @@ use instruments::measurements::Measurements;
 use crate::finding::{Diagnosis, Finding};
 
 /// The findings of one rule.
-pub(crate) fn found(diagnosis: &Diagnosis, rule: &str) -> Vec<Finding> {
+pub(crate) fn findings_of_rule(diagnosis: &Diagnosis, rule: &str) -> Vec<Finding> {
     diagnosis.findings.iter().filter(|finding| finding.rule == rule).cloned().collect()
 }
 
@@ -17,7 +17,7 @@ pub(crate) fn finding_text(
     rule: &str,
 ) -> String {
     let diagnosis = crate::diagnose(facts, measurements);
-    let findings = found(&diagnosis, rule);
+    let findings = findings_of_rule(&diagnosis, rule);
     assert!(!findings.is_empty(), "{rule} found nothing: {:#?}", diagnosis.checked);
     findings.iter().map(as_text).collect::<Vec<_>>().join("\n")
 }
@@ -41,7 +41,7 @@ fn outcome(
     let diagnosis = crate::diagnose(facts, measurements);
     let entry = diagnosis.checked.iter().find(|entry| entry.rule == rule);
     let Some(entry) = entry else {
-        panic!("{rule} found something: {:#?}", found(&diagnosis, rule));
+        panic!("{rule} found something: {:#?}", findings_of_rule(&diagnosis, rule));
     };
     assert_eq!(entry.could_check, could_check, "{}", entry.outcome);
     entry.outcome.clone()

@@ -1,14 +1,14 @@
 //! The reply to a log.
 
 use doctor::finding::Diagnosis;
-use doctor::report_text::{Screen, render};
+use doctor::report_text::{TextScreen, render};
 use doctor::selection::RuleSelection;
 use facts::kernel::pasted::Pasted;
 use serde::Serialize;
 
 /// What the page shows.
 #[derive(Debug, Serialize)]
-struct Shown<'d> {
+struct ShownVerdict<'d> {
     /// Lines in the log, about clocks or not.
     lines: u64,
     /// How many of them are about clocks, of the boot that was judged.
@@ -22,7 +22,7 @@ struct Shown<'d> {
 pub fn verdict(log: Pasted) -> Vec<u8> {
     let (lines, about_clocks) = (log.lines, log.log.len());
     let report = doctor::log::examine(log, &RuleSelection::default());
-    let text = render(&report, false, Screen::PLAIN);
-    let shown = Shown { lines, about_clocks, diagnosis: &report.diagnosis, text };
+    let text = render(&report, false, TextScreen::PLAIN);
+    let shown = ShownVerdict { lines, about_clocks, diagnosis: &report.diagnosis, text };
     serde_json::to_vec(&shown).unwrap_or_default()
 }

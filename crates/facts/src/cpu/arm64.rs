@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn log_tree_and_dmi_tell_the_hypervisor() {
-        let kind = |signs: Signs<'static>| hypervisor(&signs).known().map(|found| found.kind);
+        let kind = |signs: Signs<'static>| hypervisor(&signs).value().map(|found| found.kind);
         let none = Signs::default();
         let dmi = |vendor, product| Signs {
             vendor: Some(vendor),

@@ -53,7 +53,7 @@ mod tests {
         let timer = GenericTimer { hz: 24_000_000, readable: true, self_synchronised: false };
         assert_eq!(parse(text), Fact::Known(timer));
         for junk in ["", "frequency_hz -1\nreadable 1\nself_synchronised 0\n", "readable 2\n"] {
-            assert!(parse(junk).known().is_none(), "{junk}");
+            assert!(parse(junk).value().is_none(), "{junk}");
         }
     }
 }

@@ -16,7 +16,7 @@ fn cpuinfo_is_reduced_once_and_for_all() {
     assert_eq!(reduce_cpuinfo(&reduced), reduced);
     assert_eq!(parse_model(&reduced), Fact::Known("AMD EPYC".into()));
     assert_eq!(count_processors(&reduced), Fact::Known(2));
-    let flags = *parse_flags(&reduced).known().unwrap();
+    let flags = *parse_flags(&reduced).value().unwrap();
     assert!(flags.tsc && flags.rdtscp && flags.constant_tsc && flags.hypervisor);
     assert!(!flags.nonstop_tsc && !flags.tsc_known_freq && !flags.tsc_adjust);
 }
@@ -43,7 +43,7 @@ fn kvm_is_found_also_behind_hyperv() {
         "0x40000000 0x00: eax=0x40000001 ebx=0x4b4d564b ecx=0x564b4d56 edx=0x0000004d\n\
          0x40000001 0x00: eax=0x01007efb ebx=0x0 ecx=0x0 edx=0x0\n",
     );
-    let hypervisor = parse_hypervisor(&kvm).known().unwrap().clone();
+    let hypervisor = parse_hypervisor(&kvm).value().unwrap().clone();
     assert_eq!(
         (hypervisor.signature.as_str(), hypervisor.kind),
         ("KVMKVMKVM", HypervisorKind::Kvm)
@@ -59,7 +59,7 @@ fn kvm_is_found_also_behind_hyperv() {
          0x40000100 0x00: eax=0x40000101 ebx=0x4b4d564b ecx=0x564b4d56 edx=0x0000004d\n\
          0x40000101 0x00: eax=0x00000008 ebx=0x0 ecx=0x0 edx=0x0\n",
     );
-    let hypervisor = parse_hypervisor(&disguised).known().unwrap().clone();
+    let hypervisor = parse_hypervisor(&disguised).value().unwrap().clone();
     assert_eq!(
         (hypervisor.signature.as_str(), hypervisor.kind),
         ("KVMKVMKVM", HypervisorKind::Kvm)
@@ -74,11 +74,11 @@ fn kvm_is_found_also_behind_hyperv() {
 #[test]
 fn a_signature_nobody_knows_is_kept() {
     let text = with("0x40000000 0x00: eax=0x40000000 ebx=0x41414141 ecx=0x1 edx=0x0\n");
-    let hypervisor = parse_hypervisor(&text).known().unwrap().clone();
+    let hypervisor = parse_hypervisor(&text).value().unwrap().clone();
     assert_eq!(hypervisor.kind, HypervisorKind::Unrecognised);
     assert_eq!(hypervisor.signature, "AAAA\u{fffd}");
     // The bit without any leaf: contradictory, and still no reason to fail.
-    let bare = parse_hypervisor(&with("")).known().unwrap().clone();
+    let bare = parse_hypervisor(&with("")).value().unwrap().clone();
     assert_eq!((bare.signature.as_str(), bare.kind), ("", HypervisorKind::Unrecognised));
     let none = LEAF_1.replace("0x80000000", "0x7fffffff");
     let why = parse_hypervisor(&none).unknown().unwrap().to_string();

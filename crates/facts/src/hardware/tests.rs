@@ -36,19 +36,19 @@ fn pages_take_every_field_at_its_extremes() {
 #[test]
 fn a_vmclock_may_not_count_generations() {
     let text = "device /dev/vmclock0\ndisruption_marker 7\nclock_status 2\n";
-    let clock = parse_vmclock(text).known().unwrap().clone();
+    let clock = parse_vmclock(text).value().unwrap().clone();
     assert_eq!((clock.disruption_marker, clock.vm_generation, clock.clock_status), (7, None, 2));
-    let counted = parse_vmclock(&format!("{text}vm_generation 3\n")).known().unwrap().clone();
+    let counted = parse_vmclock(&format!("{text}vm_generation 3\n")).value().unwrap().clone();
     assert_eq!(counted.vm_generation, Some(3));
     assert!(parse_vmclock(&format!("{text}vm_generation x\n")).unknown().is_some());
 }
 
 #[test]
 fn a_kvm_host_may_not_know_its_frequency() {
-    let host = parse_kvm_host("clock_ns 5\nflags 2\ntsc_control 1\n").known().copied().unwrap();
+    let host = parse_kvm_host("clock_ns 5\nflags 2\ntsc_control 1\n").value().copied().unwrap();
     assert_eq!((host.clock_ns, host.flags, host.tsc_hz, host.tsc_scaling), (5, 2, None, true));
     let host = parse_kvm_host("clock_ns 5\nflags 2\ntsc_control 0\ntsc_khz 2445428\n");
-    assert_eq!(host.known().unwrap().tsc_hz, Some(2_445_428_000));
+    assert_eq!(host.value().unwrap().tsc_hz, Some(2_445_428_000));
 }
 
 #[test]

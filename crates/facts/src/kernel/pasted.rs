@@ -33,16 +33,16 @@ pub struct PastedLog {
     /// A line of the watchdog that lacks its end, which mail breaks off, and from how many lines
     /// it is joined.
     unfinished: Option<(String, u32)>,
-    segment: Segment,
+    segment: LogSegment,
     /// An earlier boot that has a verdict.
-    judged: Option<Segment>,
+    judged: Option<LogSegment>,
     is_several_boots: bool,
     lines: u64,
 }
 
 /// One boot's part of the log.
 #[derive(Debug, Default)]
-struct Segment {
+struct LogSegment {
     log: VecDeque<LogLine>,
     release: Option<String>,
     last_at_s: Option<f64>,
@@ -68,7 +68,7 @@ impl Default for PastedLog {
             half: None,
             line: Vec::new(),
             unfinished: None,
-            segment: Segment::default(),
+            segment: LogSegment::default(),
             judged: None,
             is_several_boots: false,
             lines: 0,
@@ -182,7 +182,7 @@ impl PastedLog {
     }
 }
 
-impl Segment {
+impl LogSegment {
     fn push(&mut self, line: LogLine) {
         self.log.push_back(line);
         if self.log.len() > MAX_LINES {

@@ -38,7 +38,7 @@ fn only_the_last_boot_and_only_clocks_are_kept() {
          [   10.000000] hrtimer: interrupt took 5 ns\n"
     );
     assert_eq!(log::reduce(&kept), kept);
-    let lines = log::parse(&kept).known().unwrap().clone();
+    let lines = log::parse(&kept).value().unwrap().clone();
     assert_eq!(lines[1].at_s, Some(10.0));
     assert_eq!(lines[1].event, LogEvent::HrtimerLate { took_ns: 5 });
 }
@@ -55,7 +55,7 @@ fn the_command_line_keeps_words_about_time_and_nothing_else() {
             .replacen("withheld no", "\"xen.independent_wallclock=1\" no", 1)
     );
     assert_eq!(command_line::reduce(&reduced), reduced);
-    let words = command_line::parse("a \"b c\" d=\"e f\" g\n").known().unwrap().clone();
+    let words = command_line::parse("a \"b c\" d=\"e f\" g\n").value().unwrap().clone();
     assert_eq!(words, ["a", "\"b c\"", "d=\"e f\"", "g"]);
     assert_eq!(command_line::parse("\n"), Fact::Known(vec![]));
 }
@@ -66,7 +66,7 @@ fn the_configuration_keeps_options_about_time_that_are_set() {
                 CONFIG_DEFAULT_HOSTNAME=\"secret\"\nCONFIG_PTP_1588_CLOCK_KVM=m\n";
     let reduced = configuration::reduce(text);
     assert_eq!(reduced, "CONFIG_HZ=250\nCONFIG_KVM_GUEST=y\nCONFIG_PTP_1588_CLOCK_KVM=m\n");
-    let options = configuration::parse(&reduced).known().unwrap().clone();
+    let options = configuration::parse(&reduced).value().unwrap().clone();
     assert_eq!(options["HZ"], "250");
     assert_eq!(options["PTP_1588_CLOCK_KVM"], "m");
     assert!(!options.contains_key("NO_HZ_FULL"));

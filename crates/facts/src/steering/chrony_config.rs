@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn what_corrections_depend_on_is_read() {
-        let config = parse(TEXT).known().unwrap().clone();
+        let config = parse(TEXT).value().unwrap().clone();
         let names: Vec<_> =
             config.servers.iter().map(|server| (server.name.as_str(), server.smears)).collect();
         assert_eq!(names, [(WITHHELD, false), ("169.254.169.123", true)]);
@@ -244,14 +244,14 @@ mod tests {
             config.phcs().map(|refclock| refclock.correction_s).collect::<Vec<_>>(),
             [0.0, -37.0]
         );
-        let corrections = |text: &str| parse(text).known().unwrap().refclocks[0].correction_s;
+        let corrections = |text: &str| parse(text).value().unwrap().refclocks[0].correction_s;
         assert_eq!(corrections("refclock PHC /dev/ptp0 tai\n"), 0.0, "no table");
         assert_eq!(corrections("refclock PHC /dev/ptp0 offset 37\n"), 37.0);
-        assert!(parse("makestep\n").known().unwrap().makestep.is_none(), "not a valid line");
+        assert!(parse("makestep\n").value().unwrap().makestep.is_none(), "not a valid line");
         assert_eq!(config.refclocks[2].parameter, WITHHELD);
         assert_eq!(config.makestep, Some(MakeStep { threshold_s: 1.0, updates: 3 }));
         assert_eq!((config.max_slew_rate_ppm, config.leap_table), (Some(500.0), true));
-        assert!(parse("").known().unwrap().makestep.is_none());
+        assert!(parse("").value().unwrap().makestep.is_none());
     }
 
     #[test]

@@ -5,17 +5,17 @@ const TEXT: &str = "offset 1500\nfrequency -1310720\nmaxerror 2000\nesterror 20\
 
 #[test]
 fn adjtimex_comes_in_plain_units() {
-    let known = parse_adjtimex(TEXT).known().unwrap().clone();
+    let known = parse_adjtimex(TEXT).value().unwrap().clone();
     assert_eq!(known.offset_ns, 1500);
     assert_eq!(known.frequency_ppm, -20.0);
     assert_eq!((known.max_error_us, known.estimated_error_us), (2000, 20));
     assert_eq!((known.tick_us, known.tai_s, known.state), (10_000, 37, 0));
     assert!(known.has(Adjtimex::STA_PLL) && known.has(Adjtimex::STA_NANO));
     // Without STA_NANO the offset is in microseconds.
-    let micro = parse_adjtimex(&TEXT.replace("8193", "1")).known().unwrap().clone();
+    let micro = parse_adjtimex(&TEXT.replace("8193", "1")).value().unwrap().clone();
     assert_eq!(micro.offset_ns, 1_500_000);
     let extreme = TEXT.replace("offset 1500", "offset 9223372036854775807").replace("8193", "1");
-    assert_eq!(parse_adjtimex(&extreme).known().unwrap().offset_ns, i64::MAX);
+    assert_eq!(parse_adjtimex(&extreme).value().unwrap().offset_ns, i64::MAX);
 }
 
 #[test]
@@ -76,7 +76,7 @@ const LINE: &str = "CB00710F,203.0.113.15,3,1782000000.123456789,0.000006523,-0.
 
 #[test]
 fn tracking_is_read_in_chronys_order() {
-    let known = parse_tracking(LINE).known().unwrap().clone();
+    let known = parse_tracking(LINE).value().unwrap().clone();
     assert_eq!((known.reference.as_str(), known.stratum), ("203.0.113.15", 3));
     assert_eq!(known.system_offset_s, 0.000_006_523);
     assert_eq!(known.last_offset_s, -0.000_006_747);

@@ -9,7 +9,7 @@ fn os_release_keeps_three_lines() {
         reduced,
         "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\nVERSION_ID=\"12\"\n"
     );
-    let name = |text: &str| parse_distribution(text).known().cloned();
+    let name = |text: &str| parse_distribution(text).value().cloned();
     assert_eq!(name(&reduced).as_deref(), Some("Debian GNU/Linux 12 (bookworm)"));
     assert_eq!(name("ID=alpine\nVERSION_ID=3.20\n").as_deref(), Some("alpine 3.20"));
     assert_eq!(name("ID=arch\n").as_deref(), Some("arch"));
@@ -51,7 +51,7 @@ fn uptime_and_load_are_numbers() {
 
 #[test]
 fn what_an_image_left_behind_makes_no_container() {
-    let name = |text: &str| parse_container(text).known().cloned();
+    let name = |text: &str| parse_container(text).value().cloned();
     assert_eq!(name("namespaces initial\n/.dockerenv\n"), None);
     assert_eq!(name("namespaces own\n/.dockerenv\n").as_deref(), Some("docker"));
     assert_eq!(name("/run/.containerenv\n").as_deref(), Some("podman"));

@@ -11,7 +11,7 @@
 use core::arch::asm;
 
 use guest::hardware::{Hardware, Misbehaviour, Refused};
-use guest::layout::{NETWORK_MEMORY, PAGES, Pages};
+use guest::layout::{GuestPages, NETWORK_MEMORY, PAGES};
 use guest::network::rings::Area;
 use pvclock::counter::Tsc;
 use pvclock::shared::Aligned;
@@ -27,7 +27,7 @@ const INTERRUPTIBLE: u64 = 6;
 
 /// This CPU.
 #[derive(Debug)]
-pub(crate) struct Cpu;
+pub(crate) struct BootCpu;
 
 fn service(number: u64, first: u64, second: u64) -> (u64, u64) {
     let (rax, rdx);
@@ -39,7 +39,7 @@ fn service(number: u64, first: u64, second: u64) -> (u64, u64) {
     (rax, rdx)
 }
 
-impl Hardware for Cpu {
+impl Hardware for BootCpu {
     type Counter = Tsc;
     type Memory = Aligned;
 
@@ -96,7 +96,7 @@ impl Hardware for Cpu {
     }
 
     #[inline(always)]
-    fn pages(&self) -> &Pages<Aligned> {
+    fn pages(&self) -> &GuestPages<Aligned> {
         // SAFETY: mapped (invariant 1), 4096-byte aligned, atomics only.
         unsafe { &*core::ptr::with_exposed_provenance(PAGES as usize) }
     }

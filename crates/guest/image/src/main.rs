@@ -19,10 +19,10 @@ use core::panic::PanicInfo;
 
 use guest::hardware::{Hardware, Misbehaviour};
 use guest::layout::{MAGIC, SHARED};
-use guest::protocol::{SharedArea, Vcpu};
-use guest::serve::Guest;
+use guest::protocol::{SharedArea, VcpuPage};
+use guest::serve::ReportServer;
 
-use cpu::Cpu;
+use cpu::BootCpu;
 
 core::arch::global_asm!(include_str!("entry.s"), options(att_syntax));
 
@@ -32,8 +32,8 @@ const _: () = {
     assert!(guest::layout::IMAGE == 0x10_0000);
     assert!(guest::layout::DOORBELL == 0xf00);
     assert!(guest::layout::DOORBELL_DIED == 2);
-    assert!(size_of::<Vcpu>() == 0x8100);
-    let last_words = SharedArea::VCPUS_OFFSET + core::mem::offset_of!(Vcpu, last_words);
+    assert!(size_of::<VcpuPage>() == 0x8100);
+    let last_words = SharedArea::VCPUS_OFFSET + core::mem::offset_of!(VcpuPage, last_words);
     assert!(SHARED as usize + last_words == 0x80_00c0);
 };
 
@@ -44,26 +44,26 @@ extern "C" fn main(vcpu: usize, magic: u64) -> ! {
         // SAFETY: mapped (invariant 1), 4096-byte aligned, atomics only, and
         // zeroed memory is a valid value.
         let shared: &SharedArea = unsafe { &*core::ptr::with_exposed_provenance(SHARED as usize) };
-        Guest::start(&Cpu, shared, vcpu).serve()
+        ReportServer::start(&BootCpu, shared, vcpu).serve()
     }
-    guest::report::send(&Cpu);
+    guest::report::send(&BootCpu);
     reset()
 }
 
 /// Resets by the keyboard controller, or, without one, by a triple fault.
 fn reset() -> ! {
-    Cpu.port_write_8(0x64, 0xfe);
-    Cpu.misbehave(Misbehaviour::TripleFault);
+    BootCpu.port_write_8(0x64, 0xfe);
+    BootCpu.misbehave(Misbehaviour::TripleFault);
     loop {
-        Cpu.pause();
+        BootCpu.pause();
     }
 }
 
 #[panic_handler]
 fn panic(_: &PanicInfo) -> ! {
     // The exception gate reports the place to the host.
-    Cpu.misbehave(Misbehaviour::UndefinedInstruction);
+    BootCpu.misbehave(Misbehaviour::UndefinedInstruction);
     loop {
-        Cpu.pause();
+        BootCpu.pause();
     }
 }

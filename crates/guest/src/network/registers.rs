@@ -42,7 +42,7 @@ const _: () = assert!(NETWORK_VECTOR >= 32 && NETWORK_VECTOR < 48);
 
 /// Why nothing was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failed {
+pub enum CardFailed {
     /// There is no such device.
     NoDevice,
     /// It does not take the driver's features or queues.
@@ -68,10 +68,10 @@ impl<H: Hardware> Transport<'_, H> {
     }
 
     /// Resets it, and agrees on features.
-    pub(super) fn begin(&self, event_index: bool) -> Result<(), Failed> {
+    pub(super) fn begin(&self, event_index: bool) -> Result<(), CardFailed> {
         let found = [MAGIC, VERSION, DEVICE].map(|register| self.read(register));
         if found != [u32::from_le_bytes(*b"virt"), 2, NETWORK_CARD] {
-            return Err(Failed::NoDevice);
+            return Err(CardFailed::NoDevice);
         }
         self.reset();
         self.write(STATUS, ACKNOWLEDGE);
@@ -80,21 +80,21 @@ impl<H: Hardware> Transport<'_, H> {
         for (half, wanted) in [(0, event_index), (1, VERSION_1)] {
             self.write(DEVICE_FEATURES_SELECT, half);
             if self.read(DEVICE_FEATURES) & wanted != wanted {
-                return Err(Failed::Refused);
+                return Err(CardFailed::Refused);
             }
             self.write(DRIVER_FEATURES_SELECT, half);
             self.write(DRIVER_FEATURES, wanted);
         }
         self.write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK);
         let is_taken = self.read(STATUS) & FEATURES_OK != 0;
-        if is_taken { Ok(()) } else { Err(Failed::Refused) }
+        if is_taken { Ok(()) } else { Err(CardFailed::Refused) }
     }
 
     /// A queue's place.
-    pub(super) fn set_queue(&self, number: u32, parts: [u64; 3]) -> Result<(), Failed> {
+    pub(super) fn set_queue(&self, number: u32, parts: [u64; 3]) -> Result<(), CardFailed> {
         self.write(QUEUE_SELECT, number);
         if self.read(QUEUE_SIZE_MAX) < SIZE as u32 {
-            return Err(Failed::Refused);
+            return Err(CardFailed::Refused);
         }
         self.write(QUEUE_SIZE, SIZE as u32);
         for (register, address) in QUEUE_PARTS.into_iter().zip(parts) {
@@ -106,8 +106,8 @@ impl<H: Hardware> Transport<'_, H> {
     }
 
     /// Lets messages reach this vCPU.
-    pub(super) fn enable_interrupts(&self) -> Result<(), Failed> {
-        self.hardware.write_msr(SPURIOUS, ENABLED).map_err(|_| Failed::Refused)
+    pub(super) fn enable_interrupts(&self) -> Result<(), CardFailed> {
+        self.hardware.write_msr(SPURIOUS, ENABLED).map_err(|_| CardFailed::Refused)
     }
 
     pub(super) fn ready(&self) {

@@ -5,7 +5,7 @@ use pvclock::Nanos;
 use super::{GuestClock, after};
 use crate::tsc::Source;
 use crate::vcpu::Vcpu;
-use crate::{Event, GuestMemory, HostClocks, LogEvent, VcpuId};
+use crate::{GuestMemory, HostClocks, HostEvent, HostLogEvent, VcpuId};
 
 /// How long after one page all are written: KVMCLOCK_UPDATE_DELAY,
 /// arch/x86/kvm/x86.c, before Linux 6.19.
@@ -16,60 +16,60 @@ impl GuestClock {
     /// [`before_entry`](GuestClock::before_entry), Hyper-V's page and the flag
     /// of a preempted vCPU at once. Events of a vCPU that was never created
     /// are ignored.
-    pub fn handle(&mut self, event: Event, now: HostClocks, memory: &impl GuestMemory) {
+    pub fn handle(&mut self, event: HostEvent, now: HostClocks, memory: &impl GuestMemory) {
         match event {
-            Event::VcpuCreated { vcpu, tsc_offset } => {
+            HostEvent::VcpuCreated { vcpu, tsc_offset } => {
                 self.vcpu_created(vcpu, tsc_offset, now, memory);
             }
-            Event::VcpuMoved { vcpu, physical_cpu } => self.vcpu_moved(vcpu, physical_cpu, now),
-            Event::TscOffsetChanged { vcpu, tsc_offset } => {
+            HostEvent::VcpuMoved { vcpu, physical_cpu } => self.vcpu_moved(vcpu, physical_cpu, now),
+            HostEvent::TscOffsetChanged { vcpu, tsc_offset } => {
                 if let Some(vcpu) = self.vcpus.get_mut(&vcpu) {
                     vcpu.tsc_offset = tsc_offset;
                     self.recompute(now, memory);
                 }
             }
-            Event::TscFrequencyAdvertised { frequency } => {
+            HostEvent::TscFrequencyAdvertised { frequency } => {
                 self.advertise(frequency, now);
                 self.recompute(now, memory);
             }
-            Event::TscRateChanged { vcpu, rate } => {
+            HostEvent::TscRateChanged { vcpu, rate } => {
                 if !self.rate_changed(vcpu, rate, now) {
-                    self.log.push(now.boot, LogEvent::RateRefused { rate });
+                    self.log.push(now.boot, HostLogEvent::RateRefused { rate });
                 }
                 self.recompute(now, memory);
             }
-            Event::ClockSet { clock } => self.clock_set(clock, now, memory),
-            Event::VcpuReset { vcpu } => self.vcpu_reset(vcpu, now, memory),
+            HostEvent::ClockSet { clock } => self.clock_set(clock, now, memory),
+            HostEvent::VcpuReset { vcpu } => self.vcpu_reset(vcpu, now, memory),
             // The guest does not run while its host sleeps (KVM:
             // kvm_arch_suspend_notifier).
-            Event::HostSuspended => self.stop_is_due(),
-            Event::HostResumed => self.host_resumed(now, memory),
-            Event::HostClocksource { is_tsc } => {
+            HostEvent::HostSuspended => self.stop_is_due(),
+            HostEvent::HostResumed => self.host_resumed(now, memory),
+            HostEvent::HostClocksource { is_tsc } => {
                 self.settings.host_clocksource_is_tsc = is_tsc;
                 self.recompute_if_changed(now, memory);
             }
-            Event::PhysicalCpuAdded { physical_cpu, tsc_agrees: false } => {
+            HostEvent::PhysicalCpuAdded { physical_cpu, tsc_agrees: false } => {
                 self.strays.insert(physical_cpu);
                 self.recompute(now, memory);
             }
-            Event::PhysicalCpuAdded { physical_cpu, .. }
-            | Event::PhysicalCpuRemoved { physical_cpu } => {
+            HostEvent::PhysicalCpuAdded { physical_cpu, .. }
+            | HostEvent::PhysicalCpuRemoved { physical_cpu } => {
                 self.strays.remove(&physical_cpu);
                 self.recompute_if_changed(now, memory);
             }
-            Event::Paused => self.paused = true,
-            Event::Resumed => {
+            HostEvent::Paused => self.paused = true,
+            HostEvent::Resumed => {
                 if core::mem::take(&mut self.paused) {
                     self.stop_is_due();
                 }
             }
-            Event::Timer => self.timer(now),
-            Event::VcpuPreempted { vcpu } => {
+            HostEvent::Timer => self.timer(now),
+            HostEvent::VcpuPreempted { vcpu } => {
                 if let Some(vcpu) = self.vcpus.get_mut(&vcpu) {
                     vcpu.write_preempted(memory);
                 }
             }
-            Event::StealMeasured { vcpu, stolen } => {
+            HostEvent::StealMeasured { vcpu, stolen } => {
                 if let Some(vcpu) = self.vcpus.get_mut(&vcpu) {
                     vcpu.stolen = stolen;
                     vcpu.due.steal |= vcpu.steal_time.page().is_some();
@@ -127,7 +127,7 @@ impl GuestClock {
     /// The one event that may set time back: what the guest read before does
     /// not count.
     fn clock_set(&mut self, clock: Nanos, now: HostClocks, memory: &impl GuestMemory) {
-        self.log.push(now.boot, LogEvent::ClockSet { from: self.clock(now), to: clock });
+        self.log.push(now.boot, HostLogEvent::ClockSet { from: self.clock(now), to: clock });
         self.clock_offset = clock.0.wrapping_sub(now.boot.0);
         for vcpu in self.vcpus.values_mut() {
             vcpu.snapshot = None;
@@ -145,7 +145,7 @@ impl GuestClock {
             let lost = |source: Source| source.base(before).wrapping_sub(source.base(now));
             let cycles = lost(self.source);
             self.change_sources(|source| (source, lost(source).wrapping_neg()));
-            self.log.push(now.boot, LogEvent::TscWentBack { cycles });
+            self.log.push(now.boot, HostLogEvent::TscWentBack { cycles });
         }
         self.recompute(now, memory);
     }

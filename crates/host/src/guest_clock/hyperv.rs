@@ -25,7 +25,7 @@ use crate::msr::{
 };
 use crate::pages::ReferencePage;
 use crate::tsc::Source;
-use crate::{GuestMemory, HostClocks, LogEvent, MsrError, TscMode, VcpuId};
+use crate::{GuestMemory, HostClocks, HostLogEvent, MsrError, TscMode, VcpuId};
 
 impl GuestClock {
     pub(super) fn read_hyperv_msr(
@@ -202,7 +202,7 @@ impl GuestClock {
         }
         self.hyperv.unacknowledged = None;
         self.advertise(rate, now);
-        self.log.push(now.boot, LogEvent::Reenlightened);
+        self.log.push(now.boot, HostLogEvent::Reenlightened);
         self.recompute(now, memory);
     }
 }

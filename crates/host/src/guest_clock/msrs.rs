@@ -27,7 +27,7 @@ impl GuestClock {
     ///
     /// No vCPU runs guest code while it does, and each gets its
     /// [`before_entry`](GuestClock::before_entry) before it runs again, as at an
-    /// event with [`Event::stops_all`](crate::Event::stops_all): a write of the
+    /// event with [`HostEvent::stops_all`](crate::HostEvent::stops_all): a write of the
     /// boot vCPU can end or begin the common snapshot of all vCPUs
     /// (KVM_SYSTEM_TIME_OLD), and Hyper-V's page is one for all.
     ///

@@ -7,7 +7,9 @@ use pvclock::Nanos;
 use super::GuestClock;
 use crate::saved::SavedVcpu;
 use crate::vcpu::Vcpu;
-use crate::{HostClocks, LogEvent, Policy, RestoreError, Restored, Saved, Settings};
+use crate::{
+    HostClocks, HostLogEvent, RestoreError, RestorePolicy, RestoredTransfer, Saved, Settings,
+};
 
 impl GuestClock {
     /// The clock now. No vCPU may run. Due updates are not part of it: a
@@ -43,8 +45,8 @@ impl GuestClock {
 
     /// Continues a saved VM's clock, and returns what its VMM has to do before
     /// it runs a vCPU. Each page is written, with GUEST_STOPPED raised, at its
-    /// vCPU's first entry: neither [`Event::Resumed`](crate::Event::Resumed)
-    /// nor [`Event::VcpuCreated`](crate::Event::VcpuCreated) of a saved vCPU is
+    /// vCPU's first entry: neither [`HostEvent::Resumed`](crate::HostEvent::Resumed)
+    /// nor [`HostEvent::VcpuCreated`](crate::HostEvent::VcpuCreated) of a saved vCPU is
     /// needed.
     ///
     /// # Errors
@@ -52,10 +54,10 @@ impl GuestClock {
     pub fn restore(
         saved: &Saved,
         settings: Settings,
-        policy: Policy,
+        policy: RestorePolicy,
         now: HostClocks,
-    ) -> Result<(Self, Restored), RestoreError> {
-        let restored = Restored::plan(saved, &settings, policy, now)?;
+    ) -> Result<(Self, RestoredTransfer), RestoreError> {
+        let restored = RestoredTransfer::plan(saved, &settings, policy, now)?;
         let mut host =
             Self::new(Settings { advertised_tsc: restored.advertised_tsc, ..settings }, now)?;
         host.source = restored.source;
@@ -77,8 +79,8 @@ impl GuestClock {
         }
         host.update_master(now);
         host.raise_flags();
-        let Restored { clock, away, .. } = restored;
-        host.log.push(now.boot, LogEvent::Restored { clock, away });
+        let RestoredTransfer { clock, away, .. } = restored;
+        host.log.push(now.boot, HostLogEvent::Restored { clock, away });
         Ok((host, restored))
     }
 }

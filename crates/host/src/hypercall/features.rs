@@ -16,7 +16,7 @@ pub const HINTS_REALTIME: u32 = 1;
 /// let kicks = Features::PV_UNHALT | Features::PV_SCHED_YIELD;
 /// let leaf = kicks.offered_in(Leaf { eax: 1, ..Leaf::default() });
 /// assert_eq!(leaf.eax, 1 | 1 << 7 | 1 << 13);
-/// assert_eq!(Features::of(leaf), kicks);
+/// assert_eq!(Features::from_leaf(leaf), kicks);
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Features(u32);
@@ -34,7 +34,7 @@ impl Features {
     pub const ALL: Self = Self(1 << 7 | 1 << 11 | 1 << 12 | 1 << 13);
 
     /// Those that a leaf offers.
-    pub const fn of(leaf: Leaf) -> Self {
+    pub const fn from_leaf(leaf: Leaf) -> Self {
         Self(leaf.eax & Self::ALL.0)
     }
 

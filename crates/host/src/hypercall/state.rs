@@ -3,8 +3,9 @@
 use alloc::collections::BTreeMap;
 
 use super::{
-    Action, Answer, CLOCK_PAIRING, Delivery, EINVAL, ENOSYS, EOPNOTSUPP, EPERM, Features, Halt,
-    KICK_CPU, POLL_CONTROL, Registers, SCHED_YIELD, SEND_IPI, Targets, VAPIC_POLL_IRQ,
+    CLOCK_PAIRING, Delivery, EINVAL, ENOSYS, EOPNOTSUPP, EPERM, Features, Halt, HypercallAction,
+    HypercallRegisters, HypercallResult, KICK_CPU, POLL_CONTROL, SCHED_YIELD, SEND_IPI, Targets,
+    VAPIC_POLL_IRQ,
 };
 use crate::{GuestAddress, MsrError, VcpuId};
 
@@ -39,7 +40,7 @@ enum Waits {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Vcpu {
+struct HypercallVcpu {
     waits: Waits,
     may_poll: bool,
 }
@@ -48,31 +49,31 @@ struct Vcpu {
 ///
 /// ```
 /// use host::VcpuId;
-/// use host::hypercall::{Action, Features, Halt, Hypercalls, KICK_CPU, Registers};
+/// use host::hypercall::{HypercallAction, Features, Halt, Hypercalls, KICK_CPU, HypercallRegisters};
 ///
 /// let mut calls = Hypercalls::new(Features::ALL, true);
 /// let [first, second] = [VcpuId(0), VcpuId(1)];
 /// calls.add(first);
 /// calls.add(second);
-/// let kick = Registers {
+/// let kick = HypercallRegisters {
 ///     number: KICK_CPU,
 ///     arguments: [0, 1, 0, 0],
 ///     is_64_bit: true,
 ///     privilege: 0,
 /// };
 /// // The kick comes first, and the halt is over at once.
-/// assert_eq!(calls.call(first, &kick).action, Action::None);
+/// assert_eq!(calls.call(first, &kick).action, HypercallAction::None);
 /// assert_eq!(calls.halt(second), Halt::GoOn);
 /// // The halt comes first.
 /// assert_eq!(calls.halt(second), Halt::Sleep { may_poll: true });
-/// assert_eq!(calls.call(first, &kick).action, Action::Wake(second));
+/// assert_eq!(calls.call(first, &kick).action, HypercallAction::Wake(second));
 /// ```
 #[derive(Debug, Clone)]
 pub struct Hypercalls {
     offered: Features,
     /// Whether the host's clock is TSC-based, so that a moment has both.
     pairs: bool,
-    vcpus: BTreeMap<VcpuId, Vcpu>,
+    vcpus: BTreeMap<VcpuId, HypercallVcpu>,
     absurd: Absurd,
 }
 
@@ -86,13 +87,13 @@ impl Hypercalls {
 
     /// A vCPU was created, or reset.
     pub fn add(&mut self, vcpu: VcpuId) {
-        self.vcpus.insert(vcpu, Vcpu { waits: Waits::Running, may_poll: true });
+        self.vcpus.insert(vcpu, HypercallVcpu { waits: Waits::Running, may_poll: true });
     }
 
     /// A vCPU is restored: its first halt is over at once, as a kick may have come
     /// before it was saved. Guests expect such: HLT may return for no reason.
     pub fn restored(&mut self, vcpu: VcpuId) {
-        self.vcpus.insert(vcpu, Vcpu { waits: Waits::Kicked, may_poll: true });
+        self.vcpus.insert(vcpu, HypercallVcpu { waits: Waits::Kicked, may_poll: true });
     }
 
     /// What calls were absurd so far.
@@ -101,31 +102,36 @@ impl Hypercalls {
     }
 
     /// A vCPU calls.
-    pub fn call(&mut self, vcpu: VcpuId, registers: &Registers) -> Answer {
+    pub fn call(&mut self, vcpu: VcpuId, registers: &HypercallRegisters) -> HypercallResult {
         let keep = if registers.is_64_bit { u64::MAX } else { u64::from(u32::MAX) };
         let [a0, a1, a2, a3] = registers.arguments.map(|argument| argument & keep);
         if registers.privilege != 0 {
             self.absurd.unprivileged += 1;
-            return Answer::of(-EPERM, Action::None);
+            return HypercallResult::new(-EPERM, HypercallAction::None);
         }
         match registers.number & keep {
-            VAPIC_POLL_IRQ => Answer::of(0, Action::None),
-            KICK_CPU if self.offered.has(Features::PV_UNHALT) => Answer::of(0, self.kick(a1)),
-            CLOCK_PAIRING if a1 != WALL_CLOCK || !self.pairs => {
-                Answer::of(-EOPNOTSUPP, Action::None)
+            VAPIC_POLL_IRQ => HypercallResult::new(0, HypercallAction::None),
+            KICK_CPU if self.offered.has(Features::PV_UNHALT) => {
+                HypercallResult::new(0, self.kick(a1))
             }
-            CLOCK_PAIRING => Answer::of(0, Action::Pair(GuestAddress(a0))),
+            CLOCK_PAIRING if a1 != WALL_CLOCK || !self.pairs => {
+                HypercallResult::new(-EOPNOTSUPP, HypercallAction::None)
+            }
+            CLOCK_PAIRING => HypercallResult::new(0, HypercallAction::Pair(GuestAddress(a0))),
             SEND_IPI if self.offered.has(Features::PV_SEND_IPI) => {
                 let width = if registers.is_64_bit { 64 } else { 32 };
                 self.send(u128::from(a0) | u128::from(a1) << width, a2, a3)
             }
             SCHED_YIELD if self.offered.has(Features::PV_SCHED_YIELD) => {
                 let target = self.present(a0).filter(|target| *target != vcpu);
-                Answer::of(0, target.map_or(Action::None, Action::YieldTo))
+                HypercallResult::new(
+                    0,
+                    target.map_or(HypercallAction::None, HypercallAction::YieldTo),
+                )
             }
             _ => {
                 self.absurd.unknown += 1;
-                Answer::of(-ENOSYS, Action::None)
+                HypercallResult::new(-ENOSYS, HypercallAction::None)
             }
         }
     }
@@ -168,11 +174,11 @@ impl Hypercalls {
         if value & !1 != 0 {
             return Err(MsrError::Reserved { msr: POLL_CONTROL, value, reserved: !1 });
         }
-        self.vcpus.insert(vcpu, Vcpu { may_poll: value == 1, ..state });
+        self.vcpus.insert(vcpu, HypercallVcpu { may_poll: value == 1, ..state });
         Ok(())
     }
 
-    fn polls(&self, vcpu: VcpuId) -> Result<Vcpu, MsrError> {
+    fn polls(&self, vcpu: VcpuId) -> Result<HypercallVcpu, MsrError> {
         let msr = POLL_CONTROL;
         if !self.offered.has(Features::POLL_CONTROL) {
             return Err(MsrError::NotOurs { msr, kind: crate::Kind::Kvm });
@@ -188,29 +194,29 @@ impl Hypercalls {
         present
     }
 
-    fn kick(&mut self, apic: u64) -> Action {
-        let Some(vcpu) = self.present(apic) else { return Action::None };
+    fn kick(&mut self, apic: u64) -> HypercallAction {
+        let Some(vcpu) = self.present(apic) else { return HypercallAction::None };
         if self.interrupted(vcpu) {
-            return Action::Wake(vcpu);
+            return HypercallAction::Wake(vcpu);
         }
         if let Some(state) = self.vcpus.get_mut(&vcpu) {
             state.waits = Waits::Kicked;
         }
-        Action::None
+        HypercallAction::None
     }
 
     /// KVM returns how many took it (`kvm_pv_send_ipi`, arch/x86/kvm/lapic.c). Modes
     /// other than fixed and NMI are refused, which KVM passes on: they start and stop
     /// vCPUs.
-    fn send(&mut self, bits: u128, first: u64, icr: u64) -> Answer {
+    fn send(&mut self, bits: u128, first: u64, icr: u64) -> HypercallResult {
         let vector = (icr & ICR_VECTOR) as u8;
         let delivery = match icr & ICR_MODE {
             0 if vector >= FIRST_VECTOR => Delivery::Fixed(vector),
             ICR_NMI => Delivery::Nmi,
-            _ => return Answer::of(-EINVAL, Action::None),
+            _ => return HypercallResult::new(-EINVAL, HypercallAction::None),
         };
         if icr & (ICR_LOGICAL | ICR_SHORTHAND) != 0 {
-            return Answer::of(-EINVAL, Action::None);
+            return HypercallResult::new(-EINVAL, HypercallAction::None);
         }
         // KVM takes the lower 32 bits too. No vCPU has a number near their end.
         let first = first as u32;
@@ -223,9 +229,9 @@ impl Hypercalls {
         self.absurd.absent += u64::from((bits & !present).count_ones());
         let bits = bits & present;
         if bits == 0 {
-            return Answer::of(0, Action::None);
+            return HypercallResult::new(0, HypercallAction::None);
         }
-        let action = Action::Interrupt(Targets { first, bits }, delivery);
-        Answer::of(bits.count_ones().into(), action)
+        let action = HypercallAction::Interrupt(Targets { first, bits }, delivery);
+        HypercallResult::new(bits.count_ones().into(), action)
     }
 }

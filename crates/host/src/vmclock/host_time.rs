@@ -9,18 +9,18 @@
 
 use alloc::vec::Vec;
 
-use pvclock::vmclock::ClockStatus;
+use pvclock::vmclock::VmClockStatus;
 use pvclock::{Hertz, Nanos, Ticks};
 use units::{Interval, agreement, calendar};
 
-use super::line::{Line, Period, fine, middle};
+use super::line::{CounterPeriod, TimeLine, fine, middle};
 
 const SECOND_NS: i128 = 1_000_000_000;
 
 /// What a source says about leap seconds, as VMClock numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum Leap {
+pub enum LeapAnnouncement {
     /// None is near.
     #[default]
     None,
@@ -36,7 +36,7 @@ pub enum Leap {
     Deleted,
 }
 
-impl Leap {
+impl LeapAnnouncement {
     /// By the state that adjtimex returns (include/uapi/linux/timex.h).
     pub const fn of_adjtimex(state: i32) -> Self {
         match state {
@@ -63,18 +63,18 @@ pub struct TimeSample {
     /// TAI less UTC, s.
     pub tai_offset_s: i32,
     /// Whether a leap second is near.
-    pub leap: Leap,
+    pub leap: LeapAnnouncement,
 }
 
 impl TimeSample {
     /// A sample with no leap second near.
     pub const fn new(tsc: Ticks, tai: Nanos, max_error: Nanos, tai_offset_s: i32) -> Self {
-        Self { tsc, tai, max_error, tai_offset_s, leap: Leap::None }
+        Self { tsc, tai, max_error, tai_offset_s, leap: LeapAnnouncement::None }
     }
 
     /// The same with what its source says about leap seconds.
     #[must_use]
-    pub const fn with_leap(self, leap: Leap) -> Self {
+    pub const fn with_leap(self, leap: LeapAnnouncement) -> Self {
         Self { leap, ..self }
     }
 }
@@ -115,7 +115,7 @@ impl TimeSettings {
 
     /// The same with any fields changed.
     #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+    pub fn changed(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
     }
@@ -131,9 +131,9 @@ struct Mark {
 
 /// What the sources agreed on last about UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Utc {
+pub(crate) struct UtcScale {
     pub(crate) tai_offset_s: i32,
-    pub(crate) leap: Leap,
+    pub(crate) leap: LeapAnnouncement,
     /// Leap seconds come between months: later, this is not known.
     month: i128,
 }
@@ -142,35 +142,35 @@ pub(crate) struct Utc {
 ///
 /// ```
 /// use host::vmclock::{HostTime, TimeSample, TimeSettings};
-/// use pvclock::vmclock::ClockStatus;
+/// use pvclock::vmclock::VmClockStatus;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let mut time = HostTime::new(TimeSettings::new(Hertz(2_000_000_000)));
 /// let tai = Nanos(1_800_000_037_000_000_000);
 /// let sample = TimeSample::new(Ticks(5_000), tai, Nanos(250), 37);
-/// assert_eq!(time.update(Ticks(7_000), &[sample]), ClockStatus::SYNCHRONISED);
+/// assert_eq!(time.update(Ticks(7_000), &[sample]), VmClockStatus::SYNCHRONISED);
 /// // A µs later, of a TSC that may be 500 ppm off: 250 ns, 1 more, and rounding.
-/// let (now, error) = time.at(Ticks(7_000)).ok_or("no time")?;
+/// let (now, error) = time.time_at(Ticks(7_000)).ok_or("no time")?;
 /// assert_eq!((now, error), (Nanos(1_800_000_037_000_001_000), Nanos(254)));
 /// # Ok::<(), &str>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct HostTime {
     settings: TimeSettings,
-    status: ClockStatus,
-    line: Option<Line>,
+    status: VmClockStatus,
+    line: Option<TimeLine>,
     /// Where the period was measured last.
     measured_at: u64,
     /// Two marks, a window apart: the older one is the period's other end.
     anchors: Option<[Mark; 2]>,
-    utc: Option<Utc>,
+    utc: Option<UtcScale>,
 }
 
 impl HostTime {
     /// A host that has not asked its sources yet.
     pub const fn new(settings: TimeSettings) -> Self {
         let (line, anchors, utc) = (None, None, None);
-        Self { settings, status: ClockStatus::UNKNOWN, line, measured_at: 0, anchors, utc }
+        Self { settings, status: VmClockStatus::UNKNOWN, line, measured_at: 0, anchors, utc }
     }
 
     /// Forgets all: the host slept, or its TSC was disrupted.
@@ -179,33 +179,33 @@ impl HostTime {
     }
 
     /// The state of the host's clock, as pages have it.
-    pub const fn status(&self) -> ClockStatus {
+    pub const fn status(&self) -> VmClockStatus {
         self.status
     }
 
     /// The time at a TSC value, in ns since 1970 by TAI's count, and its largest error.
-    pub fn at(&self, tsc: Ticks) -> Option<(Nanos, Nanos)> {
+    pub fn time_at(&self, tsc: Ticks) -> Option<(Nanos, Nanos)> {
         let (ns, error) = middle(self.line_at(tsc)?.interval())?;
         Some((Nanos(ns), error))
     }
 
-    pub(crate) fn line_at(&self, tsc: Ticks) -> Option<Line> {
+    pub(crate) fn line_at(&self, tsc: Ticks) -> Option<TimeLine> {
         self.line?.moved_to(tsc.0)
     }
 
-    pub(crate) const fn utc(&self) -> Option<Utc> {
+    pub(crate) const fn utc(&self) -> Option<UtcScale> {
         self.utc
     }
 
     /// Takes what the sources say, at the host's TSC `now`; without samples only its
     /// bound grows. Returns the state of the clock. Write the pages after it.
-    pub fn update(&mut self, now: Ticks, samples: &[TimeSample]) -> ClockStatus {
+    pub fn update(&mut self, now: Ticks, samples: &[TimeSample]) -> VmClockStatus {
         let liars = (self.settings.sources.max(samples.len()).max(1) - 1) / 2;
         let held = self.line_at(now);
         let period = self.line.map(|line| line.period).or_else(|| self.nominal());
         let moved = |sample: &TimeSample| {
             let (tsc, time, error) = (sample.tsc.0, fine(sample.tai.0), sample.max_error);
-            Some(Line { tsc, time, error, period: period? }.moved_to(now.0)?.interval())
+            Some(TimeLine { tsc, time, error, period: period? }.moved_to(now.0)?.interval())
         };
         let intervals: Vec<_> = samples.iter().filter_map(moved).collect();
         let (believed, contradicted) = match held {
@@ -217,21 +217,21 @@ impl HostTime {
         self.status = match (mark, held) {
             (Some(_), Some(_)) if !contradicted => {
                 self.go_on(mark, period);
-                ClockStatus::SYNCHRONISED
+                VmClockStatus::SYNCHRONISED
             }
             (Some(_), _) => {
                 self.begin(mark);
-                if contradicted { ClockStatus::UNRELIABLE } else { ClockStatus::SYNCHRONISED }
+                if contradicted { VmClockStatus::UNRELIABLE } else { VmClockStatus::SYNCHRONISED }
             }
             (None, Some(held)) => {
                 self.line = Some(held);
-                let was_right = self.status == ClockStatus::SYNCHRONISED;
-                if was_right { ClockStatus::FREE_RUNNING } else { self.status }
+                let was_right = self.status == VmClockStatus::SYNCHRONISED;
+                if was_right { VmClockStatus::FREE_RUNNING } else { self.status }
             }
-            (None, None) => ClockStatus::UNKNOWN,
+            (None, None) => VmClockStatus::UNKNOWN,
         };
         if self.line.is_some_and(|line| line.error > self.settings.useless) {
-            self.status = ClockStatus::UNRELIABLE;
+            self.status = VmClockStatus::UNRELIABLE;
         }
         self.hear_of_utc(samples, liars);
         self.status
@@ -241,17 +241,17 @@ impl HostTime {
     fn hear_of_utc(&mut self, samples: &[TimeSample], liars: usize) {
         let said = samples.iter().map(|sample| (sample.tai_offset_s, sample.leap));
         let Some((tai_offset_s, leap)) = common(said, liars + 1) else {
-            let is_same = |utc: &Utc| self.month(utc.tai_offset_s) == Some(utc.month);
+            let is_same = |utc: &UtcScale| self.month(utc.tai_offset_s) == Some(utc.month);
             // Sources that answer and disagree have more to say than those before.
             self.utc = self.utc.filter(is_same).filter(|_| samples.len() <= liars);
             return;
         };
         let month = self.month(tai_offset_s);
-        self.utc = month.map(|month| Utc { tai_offset_s, leap, month });
+        self.utc = month.map(|month| UtcScale { tai_offset_s, leap, month });
     }
 
-    fn nominal(&self) -> Option<Period> {
-        Period::nominal(self.settings.tsc, self.settings.tsc_error_ppb)
+    fn nominal(&self) -> Option<CounterPeriod> {
+        CounterPeriod::nominal(self.settings.tsc, self.settings.tsc_error_ppb)
     }
 
     /// A line from nothing.
@@ -261,14 +261,14 @@ impl HostTime {
     }
 
     /// The line through `mark`, by a period that is measured again.
-    fn go_on(&mut self, mark: Option<Mark>, period: Option<Period>) {
+    fn go_on(&mut self, mark: Option<Mark>, period: Option<CounterPeriod>) {
         let (Some(mark), Some(mut period)) = (mark, period) else { return self.begin(mark) };
         if let Some([old, middle]) = &mut self.anchors {
             let since = |from: &Mark| mark.ns.saturating_sub(from.ns);
             let elapsed = fine(since(old));
             let errors = fine(old.error.0.saturating_add(mark.error.0).saturating_add(1));
             let cycles = mark.tsc.wrapping_sub(old.tsc);
-            let new = Period::of(elapsed, errors, cycles, self.settings.wander_ppb);
+            let new = CounterPeriod::new(elapsed, errors, cycles, self.settings.wander_ppb);
             let window = self.settings.window.0;
             let age = mark.tsc.wrapping_sub(self.measured_at);
             let is_old = period.elapsed(age) > fine(window);
@@ -327,6 +327,6 @@ fn common<T: Copy + PartialEq>(
     candidates.find(|candidate| values.clone().filter(|value| value == candidate).count() >= quorum)
 }
 
-fn line(mark: Mark, period: Period) -> Line {
-    Line { tsc: mark.tsc, time: fine(mark.ns), error: mark.error, period }
+fn line(mark: Mark, period: CounterPeriod) -> TimeLine {
+    TimeLine { tsc: mark.tsc, time: fine(mark.ns), error: mark.error, period }
 }

@@ -22,16 +22,16 @@ pub(crate) const fn ns_up(fine: Fine) -> u64 {
 
 /// The length of a cycle and its largest error, in units of 2^−(64 + shift) s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Period {
+pub(crate) struct CounterPeriod {
     pub(crate) shift: u8,
     pub(crate) length: u64,
     pub(crate) error: u64,
 }
 
-impl Period {
+impl CounterPeriod {
     /// Of so many cycles in a duration that is known to ± `error`, with a rate that
     /// wanders by `wander_ppb`. `None` where no cycle passed, or too few a second.
-    pub(crate) fn of(elapsed: Fine, error: Fine, cycles: u64, wander_ppb: u64) -> Option<Self> {
+    pub(crate) fn new(elapsed: Fine, error: Fine, cycles: u64, wander_ppb: u64) -> Option<Self> {
         let cycles = u128::from(cycles).max(1);
         if elapsed == 0 || elapsed / cycles >= 1 << 64 {
             return None;
@@ -49,7 +49,7 @@ impl Period {
 
     /// Of a rate that is known to so many parts per billion.
     pub(crate) fn nominal(rate: Hertz, error_ppb: u64) -> Option<Self> {
-        Self::of(fine(1_000_000_000), 0, rate.0, error_ppb)
+        Self::new(fine(1_000_000_000), 0, rate.0, error_ppb)
     }
 
     /// The same length in cycles of another counter, of which `cycles` pass in `per` of
@@ -94,14 +94,14 @@ pub(crate) fn middle(interval: Interval<i128>) -> Option<(u64, Nanos)> {
 
 /// A line through a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct TimeLine {
     pub(crate) tsc: u64,
     pub(crate) time: Fine,
     pub(crate) error: Nanos,
-    pub(crate) period: Period,
+    pub(crate) period: CounterPeriod,
 }
 
-impl Line {
+impl TimeLine {
     /// The same line from another TSC value on, forward or back.
     pub(crate) fn moved_to(self, tsc: u64) -> Option<Self> {
         let delta = tsc.wrapping_sub(self.tsc).cast_signed();

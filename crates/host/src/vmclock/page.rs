@@ -1,10 +1,10 @@
 //! A VM's page: the host's time in the guest's TSC, and the marks of disruption.
 
-use pvclock::vmclock::{ClockStatus, CounterId, TimeType, VmClockFlags, VmClockInfo};
+use pvclock::vmclock::{CounterId, TimeType, VmClockFlags, VmClockInfo, VmClockStatus};
 use pvclock::{Nanos, Ticks};
 
-use super::host_time::{HostTime, Leap};
-use super::line::{Line, ns_up};
+use super::host_time::{HostTime, LeapAnnouncement};
+use super::line::{TimeLine, ns_up};
 use crate::TscRatio;
 
 /// Where a guest's TSC comes from: the host's, scaled, plus an offset.
@@ -20,7 +20,7 @@ impl GuestCounter {
     /// The host's own.
     pub const HOST: Self = Self { ratio: TscRatio::ONE, offset: 0 };
 
-    const fn at(self, host: Ticks) -> u64 {
+    const fn guest_tsc(self, host: Ticks) -> u64 {
         self.ratio.apply(host.0).wrapping_add(self.offset)
     }
 }
@@ -63,11 +63,11 @@ pub struct PageUpdate {
 /// A VM's page.
 ///
 /// ```
-/// use host::vmclock::{GuestCounter, HostTime, TimeSample, TimeSettings, VmClock};
+/// use host::vmclock::{GuestCounter, HostTime, TimeSample, TimeSettings, HostVmClock};
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let mut time = HostTime::new(TimeSettings::new(Hertz(2_000_000_000)));
-/// let (mut page, update) = VmClock::new(Default::default(), GuestCounter::HOST, &time, Ticks(0));
+/// let (mut page, update) = HostVmClock::new(Default::default(), GuestCounter::HOST, &time, Ticks(0));
 /// assert_eq!(update.info.clock_status.0, 0, "unknown");
 ///
 /// let tai = Nanos(1_800_000_037_000_000_000);
@@ -85,14 +85,14 @@ pub struct PageUpdate {
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VmClock {
+pub struct HostVmClock {
     settings: VmClockSettings,
     guest: GuestCounter,
     disruption_marker: u64,
     vm_generation: u64,
 }
 
-impl VmClock {
+impl HostVmClock {
     /// A new VM's page, to be written before a vCPU runs.
     pub fn new(
         settings: VmClockSettings,
@@ -157,12 +157,12 @@ impl VmClock {
             time_type: TimeType::TAI,
             disruption_marker: self.disruption_marker,
             flags: VmClockFlags::VM_GENERATION_PRESENT,
-            clock_status: ClockStatus::UNKNOWN,
+            clock_status: VmClockStatus::UNKNOWN,
             vm_generation: self.vm_generation,
             ..VmClockInfo::ZERO
         };
         if self.settings.notifies {
-            info.flags = info.flags.with(VmClockFlags::NOTIFICATION_PRESENT);
+            info.flags = info.flags.union(VmClockFlags::NOTIFICATION_PRESENT);
         }
         if let Some(line) = time.line_at(now) {
             self.tell_time(&mut info, line, time, now);
@@ -170,40 +170,40 @@ impl VmClock {
         info
     }
 
-    fn tell_time(&self, info: &mut VmClockInfo, line: Line, time: &HostTime, now: Ticks) {
+    fn tell_time(&self, info: &mut VmClockInfo, line: TimeLine, time: &HostTime, now: Ticks) {
         let (raw, one) = (self.guest.ratio.raw(), TscRatio::ONE.raw());
         let Some(period) = line.period.in_cycles(raw.into(), one.into()) else { return };
         // The guest's TSC is cut to whole cycles, at the update and when it is read.
         let rounding = ns_up(period.elapsed(2)) + 1;
         info.counter_id = CounterId::NATIVE;
         info.clock_status = time.status();
-        info.counter_value = self.guest.at(now);
+        info.counter_value = self.guest.guest_tsc(now);
         (info.period, info.period_shift) = (period.length, period.shift);
         info.period_max_error = period.error;
         (info.time_sec, info.time_frac) = ((line.time >> 64) as u64, line.time as u64);
         info.time_max_error = Nanos(line.error.0.saturating_add(rounding));
         info.flags = info
             .flags
-            .with(VmClockFlags::PERIOD_MAX_ERROR_VALID)
-            .with(VmClockFlags::TIME_MAX_ERROR_VALID);
+            .union(VmClockFlags::PERIOD_MAX_ERROR_VALID)
+            .union(VmClockFlags::TIME_MAX_ERROR_VALID);
         // The page has UTC less TAI.
         let utc = time.utc();
         let offset = utc.and_then(|utc| i16::try_from(-i64::from(utc.tai_offset_s)).ok());
         if let (Some(utc), Some(offset)) = (utc, offset) {
             info.tai_offset_s = offset;
             info.leap_indicator = indicator(utc.leap);
-            info.flags = info.flags.with(VmClockFlags::TAI_OFFSET_VALID);
+            info.flags = info.flags.union(VmClockFlags::TAI_OFFSET_VALID);
         }
     }
 }
 
-const fn indicator(leap: Leap) -> u8 {
+const fn indicator(leap: LeapAnnouncement) -> u8 {
     match leap {
-        Leap::None => 0,
-        Leap::Insert => 1,
-        Leap::Delete => 2,
-        Leap::Inserting => 3,
-        Leap::Inserted => 4,
-        Leap::Deleted => 5,
+        LeapAnnouncement::None => 0,
+        LeapAnnouncement::Insert => 1,
+        LeapAnnouncement::Delete => 2,
+        LeapAnnouncement::Inserting => 3,
+        LeapAnnouncement::Inserted => 4,
+        LeapAnnouncement::Deleted => 5,
     }
 }

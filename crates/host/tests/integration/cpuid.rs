@@ -58,7 +58,7 @@ fn hyperv_is_found_as_the_tlfs_says() {
     assert_eq!((eax.count_ones(), edx), (5, 1 << 8));
     let now = HostClocks::new(Ticks(0), Nanos(0), UnixTime(Nanos(0)));
     let settings = Settings::new(Kind::HyperV, Hertz(2_445_428_000));
-    let invariant = GuestClock::new(settings.with(|new| new.tsc_invariant = true), now).unwrap();
+    let invariant = GuestClock::new(settings.changed(|new| new.tsc_invariant = true), now).unwrap();
     assert_eq!(invariant.cpuid(0x4000_0003, 0).unwrap().eax, eax | 1 << 15);
     let highest = host.cpuid(0x4000_0000, 0).unwrap().eax;
     assert_eq!(host.cpuid_leaves().map(|(function, _)| function).max(), Some(highest));

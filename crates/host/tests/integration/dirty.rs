@@ -7,7 +7,7 @@ use host::msr::{
     HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_WALL_CLOCK,
 };
 use host::{
-    Event, GuestAddress, GuestClock, GuestMemory, HostClocks, Kind, Misplaced, PlainMemory,
+    GuestAddress, GuestClock, GuestMemory, HostClocks, HostEvent, Kind, Misplaced, PlainMemory,
     Settings, VcpuId,
 };
 use pvclock::Nanos;
@@ -41,11 +41,11 @@ impl Vm {
         let memory = Logged { memory: PlainMemory::new(1), dirty: RefCell::default() };
         let host = GuestClock::new(Settings::new(kind, HOST_TSC), at(0)).unwrap();
         let mut vm = Self { host, memory };
-        vm.event(Event::VcpuCreated { vcpu: VCPU, tsc_offset: 0 }, at(0));
+        vm.event(HostEvent::VcpuCreated { vcpu: VCPU, tsc_offset: 0 }, at(0));
         vm
     }
 
-    fn event(&mut self, event: Event, now: HostClocks) -> Vec<(u64, usize)> {
+    fn event(&mut self, event: HostEvent, now: HostClocks) -> Vec<(u64, usize)> {
         self.host.handle(event, now, &self.memory);
         self.memory.dirty.take()
     }
@@ -72,9 +72,9 @@ fn kvm_pages_are_marked_when_they_are_written() {
     assert_eq!(vm.enter(), [], "nothing was due");
     assert_eq!(vm.msr(KVM_STEAL_TIME, steal | 1), []);
     assert_eq!(vm.enter(), [(steal, 64)]);
-    assert_eq!(vm.event(Event::VcpuPreempted { vcpu: VCPU }, at(SECOND)), [(steal, 64)]);
+    assert_eq!(vm.event(HostEvent::VcpuPreempted { vcpu: VCPU }, at(SECOND)), [(steal, 64)]);
     assert_eq!(vm.enter(), [(steal, 64)]);
-    assert_eq!(vm.event(Event::ClockSet { clock: Nanos(0) }, at(SECOND)), []);
+    assert_eq!(vm.event(HostEvent::ClockSet { clock: Nanos(0) }, at(SECOND)), []);
     assert_eq!(vm.enter(), [(time, 32)]);
 }
 
@@ -85,6 +85,6 @@ fn hyperv_s_page_is_marked_when_it_is_written_and_when_it_is_switched_off() {
     vm.msr(HV_GUEST_OS_ID, 1);
     let marked = |dirty: Vec<(u64, usize)>| matches!(dirty[..], [(at, _)] if at == page);
     assert!(marked(vm.msr(HV_REFERENCE_TSC, page | 1)));
-    assert!(marked(vm.event(Event::HostResumed, at(2 * SECOND))));
-    assert!(marked(vm.event(Event::HostClocksource { is_tsc: false }, at(2 * SECOND))));
+    assert!(marked(vm.event(HostEvent::HostResumed, at(2 * SECOND))));
+    assert!(marked(vm.event(HostEvent::HostClocksource { is_tsc: false }, at(2 * SECOND))));
 }

@@ -1,7 +1,7 @@
 //! The guest's TSC: where the host's begins anew, and where hardware scales it.
 
 use crate::common::{HOST_TSC, Rig, SECOND, at};
-use host::{Event, Kind, Settings, TscRatio, VcpuId};
+use host::{HostEvent, Kind, Settings, TscRatio, VcpuId};
 use pvclock::kvm_clock::Flags;
 use pvclock::{Hertz, Nanos, Ticks};
 
@@ -10,11 +10,11 @@ const KVM: Settings = Settings::new(Kind::Kvm, HOST_TSC);
 #[test]
 fn a_host_that_wakes_with_a_lower_tsc_lets_no_guest_tsc_go_back() {
     let mut rig = Rig::kvm(KVM, 2, at(10 * SECOND));
-    rig.event(Event::HostSuspended, at(20 * SECOND));
+    rig.event(HostEvent::HostSuspended, at(20 * SECOND));
     let before = rig.host.guest_tsc(VcpuId(1), at(20 * SECOND)).unwrap();
     // Asleep for an hour; the TSC began anew.
-    let woken = at(3_620 * SECOND).with(|new| new.tsc = Ticks(1_000));
-    rig.event(Event::HostResumed, woken);
+    let woken = at(3_620 * SECOND).changed(|new| new.tsc = Ticks(1_000));
+    rig.event(HostEvent::HostResumed, woken);
     assert_eq!(rig.host.guest_tsc(VcpuId(1), woken), Some(before));
     assert_eq!(rig.host.tsc_offset(VcpuId(0)), Some(before.wrapping_sub(1_000)));
     rig.enter_all(woken);
@@ -27,8 +27,8 @@ fn a_host_that_did_not_say_that_it_sleeps_goes_on_from_the_last_entry() {
     let mut rig = Rig::kvm(KVM, 1, at(10 * SECOND));
     rig.host.before_entry(VcpuId(0), at(90 * SECOND), &rig.memory);
     let before = rig.host.guest_tsc(VcpuId(0), at(90 * SECOND)).unwrap();
-    let woken = at(3_620 * SECOND).with(|new| new.tsc = Ticks(1_000));
-    rig.event(Event::HostResumed, woken);
+    let woken = at(3_620 * SECOND).changed(|new| new.tsc = Ticks(1_000));
+    rig.event(HostEvent::HostResumed, woken);
     assert_eq!(rig.host.guest_tsc(VcpuId(0), woken), Some(before));
 }
 

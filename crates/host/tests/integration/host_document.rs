@@ -9,7 +9,9 @@ mod document;
 
 use crate::common::{HOST_TSC, Rig, SECOND, at, at_rate};
 use document::Document;
-use host::{Event, GuestClock, Kind, Policy, Restored, Settings, TscRatio, VcpuId};
+use host::{
+    GuestClock, HostEvent, Kind, RestorePolicy, RestoredTransfer, Settings, TscRatio, VcpuId,
+};
 use pvclock::{Hertz, Nanos, Ticks};
 
 const HOST: Document = Document::of(include_str!("../../../../docs/protocols/host.md"));
@@ -23,12 +25,12 @@ fn every_sum_is_right() {
 #[test]
 fn the_step_of_a_host_that_is_steered() {
     // The clock runs 10 ppm slower than the TSC's rate says.
-    let settings = KVM.with(|new| new.never_back = false);
+    let settings = KVM.changed(|new| new.never_back = false);
     let mut rig = Rig::kvm(settings, 1, at(0));
     let tsc = at(100 * SECOND).tsc;
-    let now = at(100 * SECOND - 1_000_000).with(|new| new.tsc = tsc);
+    let now = at(100 * SECOND - 1_000_000).changed(|new| new.tsc = tsc);
     let before = rig.guest_reads(0, now).unwrap().0;
-    rig.event(Event::TscOffsetChanged { vcpu: VcpuId(0), tsc_offset: 0 }, now);
+    rig.event(HostEvent::TscOffsetChanged { vcpu: VcpuId(0), tsc_offset: 0 }, now);
     rig.enter_all(now);
     let back = before - rig.guest_reads(0, now).unwrap().0;
     // mul is cut by less than 2^−31.
@@ -49,19 +51,19 @@ fn the_frequency_that_virtualbox_advertised() {
 #[test]
 fn the_example_of_a_restore() {
     let known = |error| Some(Nanos(error));
-    let mut rig = Rig::kvm(KVM.with(|new| new.real_time_error = known(300)), 1, at(0));
+    let mut rig = Rig::kvm(KVM.changed(|new| new.real_time_error = known(300)), 1, at(0));
     let saved = rig.host.save(at(SECOND));
     assert_eq!(saved.clock(), Nanos(999_999_999));
     assert_eq!(saved.vcpus().next(), Some((VcpuId(0), 2_600_000_000)));
-    let here = Settings::new(Kind::Kvm, Hertz(2_000_000_000)).with(|new| {
+    let here = Settings::new(Kind::Kvm, Hertz(2_000_000_000)).changed(|new| {
         new.tsc_scaling = Some(48);
         new.real_time_error = known(50);
     });
-    let now = at(61 * SECOND).with(|new| {
+    let now = at(61 * SECOND).changed(|new| {
         new.tsc = Ticks(122_000_000_087);
         new.boot = Nanos(61_000_000_005);
     });
-    let restored = Restored::plan(&saved, &here, Policy::Advance, now).unwrap();
+    let restored = RestoredTransfer::plan(&saved, &here, RestorePolicy::Advance, now).unwrap();
     assert_eq!(restored.clock, Nanos(60_999_999_999));
     assert_eq!(restored.ratio.raw(), 365_917_469_723_852);
     assert_eq!(restored.ratio, TscRatio::new(HOST_TSC, here.host_tsc, 48).unwrap());
@@ -69,7 +71,7 @@ fn the_example_of_a_restore() {
     assert_eq!(restored.vcpus[0].tsc, 158_600_000_000);
     assert_eq!(restored.vcpus[0].tsc_offset.cast_signed(), -113);
     assert_eq!(restored.step.bound, Nanos(354));
-    let (host, again) = GuestClock::restore(&saved, here, Policy::Advance, now).unwrap();
+    let (host, again) = GuestClock::restore(&saved, here, RestorePolicy::Advance, now).unwrap();
     assert_eq!(again, restored);
     assert_eq!(host.tsc_offset(VcpuId(0)), Some(restored.vcpus[0].tsc_offset));
 }

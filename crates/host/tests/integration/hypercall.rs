@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use host::hypercall::{
-    Action, Answer, CLOCK_PAIRING, Delivery, Features, Halt, Hypercalls, KICK_CPU, Registers,
-    SCHED_YIELD, SEND_IPI, VAPIC_POLL_IRQ,
+    CLOCK_PAIRING, Delivery, Features, Halt, HypercallAction, HypercallRegisters, HypercallResult,
+    Hypercalls, KICK_CPU, SCHED_YIELD, SEND_IPI, VAPIC_POLL_IRQ,
 };
 use host::{GuestAddress, MsrError, VcpuId};
 use proptest::prelude::*;
@@ -21,13 +21,13 @@ fn with_vcpus(offered: Features, vcpus: u32) -> Hypercalls {
     calls
 }
 
-fn call(calls: &mut Hypercalls, number: u64, arguments: [u64; 4]) -> Answer {
-    let registers = Registers { number, arguments, is_64_bit: true, privilege: 0 };
+fn call(calls: &mut Hypercalls, number: u64, arguments: [u64; 4]) -> HypercallResult {
+    let registers = HypercallRegisters { number, arguments, is_64_bit: true, privilege: 0 };
     calls.call(VcpuId(0), &registers)
 }
 
-fn nothing(result: i64) -> Answer {
-    Answer { result, action: Action::None }
+fn nothing(result: i64) -> HypercallResult {
+    HypercallResult { result, action: HypercallAction::None }
 }
 
 #[test]
@@ -48,7 +48,8 @@ fn only_the_guest_s_kernel_may_call() {
     let mut calls = with_vcpus(Features::ALL, 2);
     for privilege in 1..=3 {
         let arguments = [0, 1, 0, 0];
-        let registers = Registers { number: KICK_CPU, arguments, is_64_bit: true, privilege };
+        let registers =
+            HypercallRegisters { number: KICK_CPU, arguments, is_64_bit: true, privilege };
         assert_eq!(calls.call(VcpuId(0), &registers), nothing(EPERM));
     }
     assert_eq!(calls.absurd().unprivileged, 3);
@@ -62,14 +63,17 @@ fn a_32_bit_guest_s_upper_halves_do_not_count() {
     let garbage = 0xdead_beef << 32;
     let arguments = [garbage, garbage | 1, 0, 0];
     let number = garbage | KICK_CPU;
-    let registers = Registers { number, arguments, is_64_bit: false, privilege: 0 };
+    let registers = HypercallRegisters { number, arguments, is_64_bit: false, privilege: 0 };
     let action = calls.call(VcpuId(0), &registers).action;
-    assert_eq!(action, Action::Wake(VcpuId(1)));
+    assert_eq!(action, HypercallAction::Wake(VcpuId(1)));
     // The second word of the bitmap begins at bit 32 there.
     let arguments = [1, 1, 2, 0xf0];
-    let registers = Registers { number: SEND_IPI, arguments, is_64_bit: false, privilege: 0 };
+    let registers =
+        HypercallRegisters { number: SEND_IPI, arguments, is_64_bit: false, privilege: 0 };
     let answer = calls.call(VcpuId(0), &registers);
-    let Action::Interrupt(targets, Delivery::Fixed(0xf0)) = answer.action else { panic!() };
+    let HypercallAction::Interrupt(targets, Delivery::Fixed(0xf0)) = answer.action else {
+        panic!()
+    };
     assert_eq!(targets.iter().collect::<Vec<_>>(), [VcpuId(2), VcpuId(34)]);
     assert_eq!(answer.result, 2);
 }
@@ -89,8 +93,8 @@ fn kicks_of_vcpus_that_are_not_there_do_nothing() {
 fn a_yield_is_to_another_that_is_there() {
     let mut calls = with_vcpus(Features::ALL, 2);
     let to = |calls: &mut Hypercalls, apic| call(calls, SCHED_YIELD, [apic, 0, 0, 0]).action;
-    assert_eq!(to(&mut calls, 1), Action::YieldTo(VcpuId(1)));
-    assert_eq!(to(&mut calls, 0), Action::None, "itself");
+    assert_eq!(to(&mut calls, 1), HypercallAction::YieldTo(VcpuId(1)));
+    assert_eq!(to(&mut calls, 0), HypercallAction::None, "itself");
 }
 
 #[test]
@@ -99,7 +103,7 @@ fn interrupts_go_to_those_of_128_that_are_there() {
     let ipi = |calls: &mut Hypercalls, low, high, first, icr| {
         let answer = call(calls, SEND_IPI, [low, high, first, icr]);
         let targets = match answer.action {
-            Action::Interrupt(targets, _) => targets.iter().map(|vcpu| vcpu.0).collect(),
+            HypercallAction::Interrupt(targets, _) => targets.iter().map(|vcpu| vcpu.0).collect(),
             _ => Vec::new(),
         };
         (answer.result, targets)
@@ -119,7 +123,10 @@ fn interrupts_go_to_those_of_128_that_are_there() {
 fn a_pair_needs_the_wall_clock_and_a_tsc() {
     let mut calls = with_vcpus(Features::ALL, 1);
     let pair = call(&mut calls, CLOCK_PAIRING, [0x5000, 0, 0, 0]);
-    assert_eq!(pair, Answer { result: 0, action: Action::Pair(GuestAddress(0x5000)) });
+    assert_eq!(
+        pair,
+        HypercallResult { result: 0, action: HypercallAction::Pair(GuestAddress(0x5000)) }
+    );
     assert_eq!(call(&mut calls, CLOCK_PAIRING, [0x5000, 1, 0, 0]), nothing(EOPNOTSUPP));
     let mut without = Hypercalls::new(Features::ALL, false);
     assert_eq!(call(&mut without, CLOCK_PAIRING, [0x5000, 0, 0, 0]), nothing(EOPNOTSUPP));
@@ -137,7 +144,7 @@ fn a_guest_that_polls_itself_keeps_its_host_from_it() {
     let refused = calls.write_poll_control(vcpu, 3);
     assert!(matches!(refused, Err(MsrError::Reserved { value: 3, .. })));
     assert_eq!(calls.write_poll_control(vcpu, 1), Ok(()));
-    assert_eq!(call(&mut calls, KICK_CPU, [0, 1, 0, 0]).action, Action::Wake(vcpu));
+    assert_eq!(call(&mut calls, KICK_CPU, [0, 1, 0, 0]).action, HypercallAction::Wake(vcpu));
     let absent = calls.write_poll_control(VcpuId(2), 1);
     assert!(matches!(absent, Err(MsrError::NoSuchVcpu { .. })));
     let not_offered = with_vcpus(Features::PV_UNHALT, 1).read_poll_control(VcpuId(0));
@@ -169,7 +176,7 @@ proptest! {
             let asleep = sleeps.get(&vcpu).copied().unwrap_or(false);
             if kicks {
                 let woken = call(&mut calls, KICK_CPU, [0, vcpu.into(), 0, 0]).action;
-                prop_assert_eq!(woken == Action::Wake(VcpuId(vcpu)), asleep);
+                prop_assert_eq!(woken == HypercallAction::Wake(VcpuId(vcpu)), asleep);
                 sleeps.insert(vcpu, false);
                 kicked.insert(vcpu, !asleep && vcpu < 3);
             } else if !asleep {

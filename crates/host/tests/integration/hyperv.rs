@@ -8,7 +8,7 @@ use host::msr::{
 };
 use host::pages::ReferencePage;
 use host::{
-    Event, GuestMemory, HostClocks, Kind, Misplaced, MsrError, PlainMemory, Settings, VcpuId,
+    GuestMemory, HostClocks, HostEvent, Kind, Misplaced, MsrError, PlainMemory, Settings, VcpuId,
 };
 use proptest::prelude::*;
 use pvclock::hyperv::{ReferenceInfo, ReferenceReader, ReferenceScale};
@@ -53,7 +53,7 @@ fn an_invariant_tsc_is_promised_once_and_kept() {
     {
         assert!(matches!(refused, Err(MsrError::NotOurs { msr: CONTROL, .. })), "{refused:?}");
     }
-    let settings = HYPERV.with(|new| new.tsc_invariant = true);
+    let settings = HYPERV.changed(|new| new.tsc_invariant = true);
     // Before the guest's id, as Linux.
     let mut rig = Rig::new(settings, 1, at(0));
     assert_eq!((rig.read(0, CONTROL, at(0)), rig.write(0, CONTROL, 0, at(0))), (Ok(0), Ok(())));
@@ -67,12 +67,17 @@ fn an_invariant_tsc_is_promised_once_and_kept() {
     let saved = rig.host.save(at(SECOND));
     let saved = host::Saved::from_bytes(&saved.to_bytes()).unwrap();
     let restore = |host: Settings| {
-        let plan = host::Restored::plan(&saved, &host, host::Policy::Advance, at(2 * SECOND));
+        let plan = host::RestoredTransfer::plan(
+            &saved,
+            &host,
+            host::RestorePolicy::Advance,
+            at(2 * SECOND),
+        );
         plan.map(|plan| plan.ratio.raw())
     };
-    let other = settings.with(|new| new.host_tsc = Hertz(2_000_000_000));
+    let other = settings.changed(|new| new.host_tsc = Hertz(2_000_000_000));
     assert!(restore(settings).is_ok());
-    assert!(restore(other.with(|new| new.tsc_scaling = Some(48))).is_ok(), "scaled");
+    assert!(restore(other.changed(|new| new.tsc_scaling = Some(48))).is_ok(), "scaled");
     let (promised, here) = (HOST_TSC, Hertz(2_000_000_000));
     let refused = Err(host::RestoreError::InvariantTsc { promised, here });
     assert_eq!(restore(other), refused);
@@ -84,8 +89,8 @@ fn an_invariant_tsc_is_promised_once_and_kept() {
 fn the_page_is_off_while_the_tsc_is_no_clock_and_the_counter_goes_on() {
     let mut rig = Rig::hyperv(HYPERV, 2, at(SECOND));
     let off = Err(ReadError::SwitchedOff { version: 0 });
-    let offset = |tsc_offset| Event::TscOffsetChanged { vcpu: VcpuId(1), tsc_offset };
-    let clocksource = |is_tsc| Event::HostClocksource { is_tsc };
+    let offset = |tsc_offset| HostEvent::TscOffsetChanged { vcpu: VcpuId(1), tsc_offset };
+    let clocksource = |is_tsc| HostEvent::HostClocksource { is_tsc };
     let mut sequence = 1;
     for (breaks, mends) in [(offset(1 << 40), offset(0)), (clocksource(false), clocksource(true))] {
         rig.event(breaks, at(2 * SECOND));
@@ -103,10 +108,10 @@ fn a_page_that_was_switched_off_is_not_written_again() {
     let mut rig = Rig::hyperv(HYPERV, 1, at(SECOND));
     let before = info(&rig);
     rig.write(0, HV_REFERENCE_TSC, 0, at(2 * SECOND)).unwrap();
-    rig.event(Event::ClockSet { clock: Nanos(0) }, at(2 * SECOND));
-    rig.event(Event::HostClocksource { is_tsc: false }, at(2 * SECOND));
+    rig.event(HostEvent::ClockSet { clock: Nanos(0) }, at(2 * SECOND));
+    rig.event(HostEvent::HostClocksource { is_tsc: false }, at(2 * SECOND));
     assert_eq!(info(&rig), before);
-    rig.event(Event::HostClocksource { is_tsc: true }, at(2 * SECOND));
+    rig.event(HostEvent::HostClocksource { is_tsc: true }, at(2 * SECOND));
     rig.write(0, HV_REFERENCE_TSC, PlainMemory::reference(1).0 | 1, at(2 * SECOND)).unwrap();
     assert_eq!(info(&rig), before, "the page is elsewhere now");
     rig.write(0, HV_GUEST_OS_ID, 0, at(2 * SECOND)).unwrap();
@@ -163,12 +168,12 @@ fn a_page_of_a_guest_that_wants_emulation_stays_until_it_writes_its_msr() {
     }
     let before = info(&rig);
     let events = [
-        Event::HostClocksource { is_tsc: false },
-        Event::HostClocksource { is_tsc: true },
-        Event::HostResumed,
-        Event::ClockSet { clock: Nanos(0) },
-        Event::TscOffsetChanged { vcpu: VcpuId(1), tsc_offset: 1 << 40 },
-        Event::TscOffsetChanged { vcpu: VcpuId(1), tsc_offset: 0 },
+        HostEvent::HostClocksource { is_tsc: false },
+        HostEvent::HostClocksource { is_tsc: true },
+        HostEvent::HostResumed,
+        HostEvent::ClockSet { clock: Nanos(0) },
+        HostEvent::TscOffsetChanged { vcpu: VcpuId(1), tsc_offset: 1 << 40 },
+        HostEvent::TscOffsetChanged { vcpu: VcpuId(1), tsc_offset: 0 },
     ];
     for (second, event) in (2..).zip(events) {
         rig.event(event, at(second * SECOND));

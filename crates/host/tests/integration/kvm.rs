@@ -7,7 +7,7 @@ use host::msr::{
 };
 use host::pages::{StealPage, TimePage, WallClockPage};
 use host::{
-    Event, GuestClock, GuestMemory, Kind, Misplaced, MsrError, PerVcpu, PlainMemory, Settings,
+    GuestClock, GuestMemory, HostEvent, Kind, Misplaced, MsrError, PerVcpu, PlainMemory, Settings,
     VcpuId,
 };
 use pvclock::kvm_clock::{Flags, TimeReader, WallClockReader};
@@ -15,43 +15,43 @@ use pvclock::steal_time::StealReader;
 use pvclock::{Hertz, Nanos};
 
 const KVM: Settings = Settings::new(Kind::Kvm, HOST_TSC);
-const MOVE_0: Event = Event::VcpuMoved { vcpu: VcpuId(0), physical_cpu: 7 };
+const MOVE_0: HostEvent = HostEvent::VcpuMoved { vcpu: VcpuId(0), physical_cpu: 7 };
 
 /// Which vCPUs' pages an event is followed by an update of, at their next
 /// entries and, where that is later, after the deadline.
 #[test]
 fn an_event_updates_the_pages_of_the_table() {
-    let per_vcpu = KVM.with(|new| new.host_clocksource_is_tsc = false);
-    let synced = KVM.with(|new| new.sync_period = Some(Nanos(300 * SECOND)));
-    let offset = |vcpu| Event::TscOffsetChanged { vcpu: VcpuId(vcpu), tsc_offset: 9 };
+    let per_vcpu = KVM.changed(|new| new.host_clocksource_is_tsc = false);
+    let synced = KVM.changed(|new| new.sync_period = Some(Nanos(300 * SECOND)));
+    let offset = |vcpu| HostEvent::TscOffsetChanged { vcpu: VcpuId(vcpu), tsc_offset: 9 };
     let none: &[u32] = &[];
     let (all, first): (&[u32], &[u32]) = (&[0, 1, 2], &[0]);
     // Settings, event, at the next entry, after the deadline too.
     let table = [
         (KVM, MOVE_0, none, none),
         (per_vcpu, MOVE_0, first, all),
-        (per_vcpu, Event::VcpuMoved { vcpu: VcpuId(0), physical_cpu: 0 }, none, none),
+        (per_vcpu, HostEvent::VcpuMoved { vcpu: VcpuId(0), physical_cpu: 0 }, none, none),
         (KVM, offset(0), all, none),
         (per_vcpu, offset(2), all, none),
-        (KVM, Event::TscFrequencyAdvertised { frequency: Hertz(2_000_000_000) }, all, none),
-        (KVM, Event::ClockSet { clock: Nanos(77 * SECOND) }, all, none),
-        (KVM, Event::HostSuspended, all, none),
-        (KVM, Event::HostResumed, all, none),
-        (KVM, Event::HostClocksource { is_tsc: false }, all, none),
-        (per_vcpu, Event::HostClocksource { is_tsc: true }, all, none),
-        (KVM, Event::HostClocksource { is_tsc: true }, none, none),
-        (KVM, Event::PhysicalCpuAdded { physical_cpu: 9, tsc_agrees: true }, none, none),
-        (KVM, Event::PhysicalCpuAdded { physical_cpu: 9, tsc_agrees: false }, all, none),
-        (KVM, Event::VcpuCreated { vcpu: VcpuId(3), tsc_offset: 0 }, none, none),
-        (KVM, Event::VcpuCreated { vcpu: VcpuId(3), tsc_offset: 1 }, all, none),
-        (KVM, Event::VcpuCreated { vcpu: VcpuId(2), tsc_offset: 1 }, all, none),
-        (KVM, Event::VcpuCreated { vcpu: VcpuId(2), tsc_offset: 0 }, none, none),
-        (KVM, Event::Paused, none, none),
-        (KVM, Event::Resumed, none, none),
-        (KVM, Event::Timer, none, none),
-        (synced, Event::Timer, none, all),
-        (KVM, Event::StealMeasured { vcpu: VcpuId(0), stolen: Nanos(1) }, none, none),
-        (KVM, Event::VcpuPreempted { vcpu: VcpuId(0) }, none, none),
+        (KVM, HostEvent::TscFrequencyAdvertised { frequency: Hertz(2_000_000_000) }, all, none),
+        (KVM, HostEvent::ClockSet { clock: Nanos(77 * SECOND) }, all, none),
+        (KVM, HostEvent::HostSuspended, all, none),
+        (KVM, HostEvent::HostResumed, all, none),
+        (KVM, HostEvent::HostClocksource { is_tsc: false }, all, none),
+        (per_vcpu, HostEvent::HostClocksource { is_tsc: true }, all, none),
+        (KVM, HostEvent::HostClocksource { is_tsc: true }, none, none),
+        (KVM, HostEvent::PhysicalCpuAdded { physical_cpu: 9, tsc_agrees: true }, none, none),
+        (KVM, HostEvent::PhysicalCpuAdded { physical_cpu: 9, tsc_agrees: false }, all, none),
+        (KVM, HostEvent::VcpuCreated { vcpu: VcpuId(3), tsc_offset: 0 }, none, none),
+        (KVM, HostEvent::VcpuCreated { vcpu: VcpuId(3), tsc_offset: 1 }, all, none),
+        (KVM, HostEvent::VcpuCreated { vcpu: VcpuId(2), tsc_offset: 1 }, all, none),
+        (KVM, HostEvent::VcpuCreated { vcpu: VcpuId(2), tsc_offset: 0 }, none, none),
+        (KVM, HostEvent::Paused, none, none),
+        (KVM, HostEvent::Resumed, none, none),
+        (KVM, HostEvent::Timer, none, none),
+        (synced, HostEvent::Timer, none, all),
+        (KVM, HostEvent::StealMeasured { vcpu: VcpuId(0), stolen: Nanos(1) }, none, none),
+        (KVM, HostEvent::VcpuPreempted { vcpu: VcpuId(0) }, none, none),
     ];
     for (settings, event, at_entry, at_deadline) in table {
         let mut rig = Rig::kvm(settings, 3, at(SECOND));
@@ -68,7 +68,7 @@ fn an_event_updates_the_pages_of_the_table() {
         assert_eq!(updated(&rig, 1), at_entry, "{event:?} under {settings:?}");
         assert_eq!(untouched.len() + at_entry.len(), 3, "{event:?}: one update each");
         if let Some(deadline) = rig.host.deadline() {
-            rig.event(Event::Timer, at(deadline.0));
+            rig.event(HostEvent::Timer, at(deadline.0));
             let due: Vec<u32> = rig.host.due().map(|vcpu| vcpu.0).collect();
             assert_eq!(due, at_deadline, "{event:?} under {settings:?}, later");
         } else {
@@ -87,9 +87,9 @@ fn registering_a_page_updates_it_at_entry_and_all_soon() {
     rig.register(1, at(SECOND + 10));
     assert_eq!(rig.host.deadline(), Some(Nanos(SECOND + 100_000_000)));
     rig.enter_all(at(SECOND + 20));
-    rig.event(Event::Timer, at(SECOND + 99_999_999));
+    rig.event(HostEvent::Timer, at(SECOND + 99_999_999));
     assert_eq!(rig.host.due().count(), 0, "the deadline has not come");
-    rig.event(Event::Timer, at(SECOND + 100_000_000));
+    rig.event(HostEvent::Timer, at(SECOND + 100_000_000));
     rig.enter_all(at(SECOND + 100_000_001));
     assert_eq!((rig.page(0).version, rig.page(1).version), (4, 4));
     assert_eq!(rig.host.deadline(), None);
@@ -123,12 +123,12 @@ fn a_page_may_be_four_byte_aligned_only() {
 fn each_condition_ends_the_master_clock_and_restores_it() {
     let mut rig = Rig::kvm(KVM, 2, at(SECOND));
     let now = at(2 * SECOND);
-    let offset = |tsc_offset| Event::TscOffsetChanged { vcpu: VcpuId(1), tsc_offset };
+    let offset = |tsc_offset| HostEvent::TscOffsetChanged { vcpu: VcpuId(1), tsc_offset };
     let pairs = [
         (
-            Event::HostClocksource { is_tsc: false },
+            HostEvent::HostClocksource { is_tsc: false },
             PerVcpu::HostClocksource,
-            Event::HostClocksource { is_tsc: true },
+            HostEvent::HostClocksource { is_tsc: true },
         ),
         (offset(5), PerVcpu::TscOffsets, offset(0)),
     ];
@@ -148,11 +148,11 @@ fn each_condition_ends_the_master_clock_and_restores_it() {
     assert!(!rig.host.master_clock(), "the boot vCPU decides");
     rig.register(0, now);
     assert!(rig.host.master_clock());
-    rig.event(Event::PhysicalCpuAdded { physical_cpu: 9, tsc_agrees: false }, now);
+    rig.event(HostEvent::PhysicalCpuAdded { physical_cpu: 9, tsc_agrees: false }, now);
     assert_eq!(rig.host.why_per_vcpu(), Some(PerVcpu::PhysicalTscs));
-    rig.event(Event::PhysicalCpuRemoved { physical_cpu: 8 }, now);
+    rig.event(HostEvent::PhysicalCpuRemoved { physical_cpu: 8 }, now);
     assert!(!rig.host.master_clock(), "another one");
-    rig.event(Event::PhysicalCpuRemoved { physical_cpu: 9 }, now);
+    rig.event(HostEvent::PhysicalCpuRemoved { physical_cpu: 9 }, now);
     assert!(rig.host.master_clock(), "it is gone");
 }
 
@@ -169,8 +169,8 @@ fn the_wall_clock_is_written_once_at_each_write() {
     // The VM's clock was 0 one second after the host's boot.
     let error = zero.plus(Nanos(0)).0.abs_diff(REAL_AT_BOOT + SECOND);
     assert!(error <= 4, "{error} ns");
-    let later = at(4 * SECOND).with(|new| new.real = units::UnixTime(Nanos(5)));
-    rig.event(Event::ClockSet { clock: Nanos(0) }, later);
+    let later = at(4 * SECOND).changed(|new| new.real = units::UnixTime(Nanos(5)));
+    rig.event(HostEvent::ClockSet { clock: Nanos(0) }, later);
     rig.enter_all(later);
     assert_eq!(read(&rig), zero);
     assert_eq!(rig.read(0, KVM_WALL_CLOCK, later), Ok(address.0));
@@ -184,7 +184,7 @@ fn an_advertised_frequency_that_is_too_high_makes_a_slow_guest() {
     let read = rig.guest_reads(0, at(300 * SECOND)).unwrap().0;
     assert!(read.abs_diff(293_258_239_000) < 1_000_000, "300 s are 293.26 s: {read}");
     // An update takes the time from the host's clock.
-    rig.event(Event::TscOffsetChanged { vcpu: VcpuId(0), tsc_offset: 1 }, at(300 * SECOND));
+    rig.event(HostEvent::TscOffsetChanged { vcpu: VcpuId(0), tsc_offset: 1 }, at(300 * SECOND));
     rig.enter_all(at(300 * SECOND));
     assert_eq!(rig.guest_reads(0, at(300 * SECOND)), Ok(Nanos(300 * SECOND)));
 }
@@ -193,8 +193,9 @@ fn an_advertised_frequency_that_is_too_high_makes_a_slow_guest() {
 fn an_update_sets_no_fast_guest_back_unless_it_may() {
     let host = HOST_TSC;
     let fast = Settings::new(Kind::Kvm, host).advertise(Hertz(2_500_000_000));
-    let update = Event::TscOffsetChanged { vcpu: VcpuId(0), tsc_offset: 1 };
-    for (settings, goes_back) in [(fast, false), (fast.with(|new| new.never_back = false), true)] {
+    let update = HostEvent::TscOffsetChanged { vcpu: VcpuId(0), tsc_offset: 1 };
+    for (settings, goes_back) in [(fast, false), (fast.changed(|new| new.never_back = false), true)]
+    {
         let mut rig = Rig::kvm(settings, 1, at(0));
         let before = rig.guest_reads(0, at(100 * SECOND)).unwrap();
         assert!(before > Nanos(103 * SECOND));
@@ -207,7 +208,7 @@ fn an_update_sets_no_fast_guest_back_unless_it_may() {
         } else {
             assert_eq!(after, before);
         }
-        rig.event(Event::ClockSet { clock: Nanos(SECOND) }, at(100 * SECOND));
+        rig.event(HostEvent::ClockSet { clock: Nanos(SECOND) }, at(100 * SECOND));
         rig.enter_all(at(100 * SECOND));
         assert_eq!(rig.guest_reads(0, at(100 * SECOND)), Ok(Nanos(SECOND)), "setting may");
     }
@@ -221,18 +222,18 @@ fn guest_stopped_is_raised_once_a_pause_and_before_the_guest_runs() {
         TimeReader::new(page).take_guest_stopped()
     };
     for _ in 0..2 {
-        rig.event(Event::Paused, at(2 * SECOND));
-        rig.event(Event::Paused, at(3 * SECOND));
+        rig.event(HostEvent::Paused, at(2 * SECOND));
+        rig.event(HostEvent::Paused, at(3 * SECOND));
         rig.enter_all(at(3 * SECOND));
         assert!(!took(&rig, 0), "not while it stands still");
-        rig.event(Event::Resumed, at(4 * SECOND));
-        rig.event(Event::Resumed, at(4 * SECOND));
+        rig.event(HostEvent::Resumed, at(4 * SECOND));
+        rig.event(HostEvent::Resumed, at(4 * SECOND));
         let before = rig.page(0).version;
         rig.enter_all(at(4 * SECOND));
         assert_eq!(rig.page(0).version, before + 2, "one update");
         assert!(took(&rig, 0) && took(&rig, 1));
         assert!(!took(&rig, 0) && !took(&rig, 1));
-        rig.event(Event::ClockSet { clock: Nanos(SECOND) }, at(5 * SECOND));
+        rig.event(HostEvent::ClockSet { clock: Nanos(SECOND) }, at(5 * SECOND));
         rig.enter_all(at(5 * SECOND));
         assert!(!took(&rig, 0), "nor at any update later");
     }
@@ -241,8 +242,8 @@ fn guest_stopped_is_raised_once_a_pause_and_before_the_guest_runs() {
 #[test]
 fn a_page_that_is_switched_off_has_nothing_due() {
     let mut rig = Rig::kvm(KVM, 1, at(SECOND));
-    rig.event(Event::Paused, at(SECOND));
-    rig.event(Event::Resumed, at(SECOND));
+    rig.event(HostEvent::Paused, at(SECOND));
+    rig.event(HostEvent::Resumed, at(SECOND));
     assert_eq!(rig.host.due().count(), 1);
     rig.write(0, KVM_SYSTEM_TIME, 0, at(SECOND)).unwrap();
     assert_eq!(rig.host.due().count(), 0);
@@ -253,7 +254,7 @@ fn a_page_that_is_switched_off_has_nothing_due() {
 #[test]
 fn a_page_whose_memory_is_gone_tells_nothing() {
     let mut rig = Rig::kvm(KVM.advertise(Hertz(5_200_000_000)), 1, at(0));
-    rig.event(Event::HostClocksource { is_tsc: false }, at(2 * SECOND));
+    rig.event(HostEvent::HostClocksource { is_tsc: false }, at(2 * SECOND));
     rig.memory = PlainMemory::new(0);
     rig.enter_all(at(2 * SECOND));
     assert_eq!(rig.host.time(VcpuId(0), at(4 * SECOND)), Nanos(4 * SECOND));
@@ -263,7 +264,7 @@ fn a_page_whose_memory_is_gone_tells_nothing() {
 fn steal_time_goes_on_from_what_the_page_holds() {
     let mut rig = Rig::new(KVM, 1, at(SECOND));
     let address = PlainMemory::steal(0);
-    let stolen = |ns| Event::StealMeasured { vcpu: VcpuId(0), stolen: Nanos(ns) };
+    let stolen = |ns| HostEvent::StealMeasured { vcpu: VcpuId(0), stolen: Nanos(ns) };
     rig.event(stolen(500), at(SECOND));
     rig.write(0, KVM_STEAL_TIME, address.0 | 1, at(SECOND)).unwrap();
     rig.enter(0, at(SECOND));
@@ -273,7 +274,7 @@ fn steal_time_goes_on_from_what_the_page_holds() {
     };
     assert_eq!((read(&rig).version, read(&rig).steal), (2, Nanos(0)), "nothing from before");
     rig.event(stolen(800), at(SECOND));
-    rig.event(Event::VcpuPreempted { vcpu: VcpuId(0) }, at(SECOND));
+    rig.event(HostEvent::VcpuPreempted { vcpu: VcpuId(0) }, at(SECOND));
     assert!(read(&rig).preempted);
     rig.enter(0, at(SECOND));
     assert_eq!((read(&rig).steal, read(&rig).preempted), (Nanos(300), false));
@@ -281,7 +282,7 @@ fn steal_time_goes_on_from_what_the_page_holds() {
     assert_eq!(read(&rig).version, 4, "nothing due, nothing written");
     rig.write(0, KVM_STEAL_TIME, 0, at(SECOND)).unwrap();
     rig.event(stolen(900), at(SECOND));
-    rig.event(Event::VcpuPreempted { vcpu: VcpuId(0) }, at(SECOND));
+    rig.event(HostEvent::VcpuPreempted { vcpu: VcpuId(0) }, at(SECOND));
     rig.enter(0, at(SECOND));
     assert_eq!(read(&rig).version, 4, "switched off");
 }
@@ -334,8 +335,8 @@ fn providers_without_pages_have_no_msrs() {
 fn a_reset_switches_the_pages_off() {
     let mut rig = Rig::kvm(KVM, 1, at(SECOND));
     let before = rig.page(0);
-    rig.event(Event::VcpuReset { vcpu: VcpuId(0) }, at(SECOND));
-    rig.event(Event::ClockSet { clock: Nanos(0) }, at(2 * SECOND));
+    rig.event(HostEvent::VcpuReset { vcpu: VcpuId(0) }, at(SECOND));
+    rig.event(HostEvent::ClockSet { clock: Nanos(0) }, at(2 * SECOND));
     rig.enter_all(at(2 * SECOND));
     assert_eq!(rig.page(0), before);
     assert_eq!(rig.read(0, KVM_SYSTEM_TIME, at(SECOND)), Ok(0));
@@ -343,7 +344,7 @@ fn a_reset_switches_the_pages_off() {
 
 #[test]
 fn an_emulated_tsc_is_the_hosts_clock_at_the_advertised_frequency() {
-    let settings = KVM.advertise(Hertz(1_000_000_000)).with(|new| {
+    let settings = KVM.advertise(Hertz(1_000_000_000)).changed(|new| {
         new.tsc_mode = host::TscMode::Emulated;
         new.host_clocksource_is_tsc = false;
     });
@@ -353,7 +354,7 @@ fn an_emulated_tsc_is_the_hosts_clock_at_the_advertised_frequency() {
     assert_eq!(rig.guest_reads(1, at(7 * SECOND)), Ok(Nanos(2 * SECOND)));
     // Another rate: the TSC continues from its value, and so does the time.
     let frequency = Hertz(2_000_000_000);
-    rig.event(Event::TscFrequencyAdvertised { frequency }, at(7 * SECOND));
+    rig.event(HostEvent::TscFrequencyAdvertised { frequency }, at(7 * SECOND));
     rig.enter_all(at(7 * SECOND));
     assert_eq!(rig.host.guest_tsc(VcpuId(0), at(8 * SECOND)), Some(4 * SECOND));
     let read = rig.guest_reads(1, at(8 * SECOND)).unwrap().0;
@@ -363,7 +364,7 @@ fn an_emulated_tsc_is_the_hosts_clock_at_the_advertised_frequency() {
 #[test]
 fn a_rate_that_no_page_can_express_is_refused_and_logged() {
     let mut rig = Rig::kvm(KVM, 1, at(SECOND));
-    rig.event(Event::TscFrequencyAdvertised { frequency: Hertz(999) }, at(SECOND));
+    rig.event(HostEvent::TscFrequencyAdvertised { frequency: Hertz(999) }, at(SECOND));
     assert_eq!(rig.host.settings().advertised_tsc, HOST_TSC);
     let log: Vec<String> = rig.host.log().map(ToString::to_string).collect();
     assert_eq!(

@@ -8,7 +8,7 @@ use host::msr::{
 };
 use host::pages::{StealPage, WallClockPage};
 use host::{
-    Event, GuestAddress, GuestClock, GuestMemory, Kind, PlainMemory, Settings, TscMode, VcpuId,
+    GuestAddress, GuestClock, GuestMemory, HostEvent, Kind, PlainMemory, Settings, TscMode, VcpuId,
 };
 use proptest::prelude::*;
 use pvclock::kvm_clock::{TimeInfo, WallClockReader};
@@ -20,7 +20,7 @@ const VCPUS: u32 = 3;
 /// Something that happens, or that a guest does.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    Event(Event),
+    Event(HostEvent),
     /// It writes an MSR.
     Write {
         vcpu: u32,
@@ -40,28 +40,29 @@ fn vcpu() -> impl Strategy<Value = VcpuId> {
 }
 
 /// All events that leave the clock where it is.
-fn event() -> impl Strategy<Value = Event> {
+fn event() -> impl Strategy<Value = HostEvent> {
     prop_oneof![
-        (vcpu(), 0u32..3).prop_map(|(vcpu, physical_cpu)| Event::VcpuMoved { vcpu, physical_cpu }),
+        (vcpu(), 0u32..3)
+            .prop_map(|(vcpu, physical_cpu)| HostEvent::VcpuMoved { vcpu, physical_cpu }),
         (vcpu(), prop_oneof![Just(0), any::<u64>()])
-            .prop_map(|(vcpu, tsc_offset)| Event::TscOffsetChanged { vcpu, tsc_offset }),
-        Just(Event::HostSuspended),
-        Just(Event::HostResumed),
-        any::<bool>().prop_map(|is_tsc| Event::HostClocksource { is_tsc }),
+            .prop_map(|(vcpu, tsc_offset)| HostEvent::TscOffsetChanged { vcpu, tsc_offset }),
+        Just(HostEvent::HostSuspended),
+        Just(HostEvent::HostResumed),
+        any::<bool>().prop_map(|is_tsc| HostEvent::HostClocksource { is_tsc }),
         (0u32..2, any::<bool>()).prop_map(|(physical_cpu, tsc_agrees)| {
-            Event::PhysicalCpuAdded { physical_cpu, tsc_agrees }
+            HostEvent::PhysicalCpuAdded { physical_cpu, tsc_agrees }
         }),
-        (0u32..2).prop_map(|physical_cpu| Event::PhysicalCpuRemoved { physical_cpu }),
-        Just(Event::Paused),
-        Just(Event::Resumed),
-        Just(Event::Timer),
+        (0u32..2).prop_map(|physical_cpu| HostEvent::PhysicalCpuRemoved { physical_cpu }),
+        Just(HostEvent::Paused),
+        Just(HostEvent::Resumed),
+        Just(HostEvent::Timer),
         (vcpu(), any::<u64>())
-            .prop_map(|(vcpu, ns)| Event::StealMeasured { vcpu, stolen: Nanos(ns) }),
-        vcpu().prop_map(|vcpu| Event::VcpuPreempted { vcpu }),
+            .prop_map(|(vcpu, ns)| HostEvent::StealMeasured { vcpu, stolen: Nanos(ns) }),
+        vcpu().prop_map(|vcpu| HostEvent::VcpuPreempted { vcpu }),
         (2_500_000_000u64..2_700_000_000)
-            .prop_map(|hz| Event::TscFrequencyAdvertised { frequency: Hertz(hz) }),
+            .prop_map(|hz| HostEvent::TscFrequencyAdvertised { frequency: Hertz(hz) }),
         (vcpu(), prop_oneof![Just(HOST_TSC.0), 2_500_000_000u64..2_700_000_000])
-            .prop_map(|(vcpu, hz)| Event::TscRateChanged { vcpu, rate: Hertz(hz) }),
+            .prop_map(|(vcpu, hz)| HostEvent::TscRateChanged { vcpu, rate: Hertz(hz) }),
     ]
 }
 
@@ -86,7 +87,7 @@ fn lives_on() -> impl Strategy<Value = Step> {
 fn settings() -> impl Strategy<Value = Settings> {
     let frequency = prop_oneof![Just(HOST_TSC.0), 2_400_000_000u64..2_800_000_000];
     (frequency, any::<bool>(), any::<bool>()).prop_map(|(frequency, emulated, synced)| {
-        Settings::new(Kind::Kvm, HOST_TSC).advertise(Hertz(frequency)).with(|new| {
+        Settings::new(Kind::Kvm, HOST_TSC).advertise(Hertz(frequency)).changed(|new| {
             new.tsc_mode = if emulated { TscMode::Emulated } else { TscMode::Real };
             new.sync_period = synced.then_some(Nanos(SECOND));
         })
@@ -185,12 +186,12 @@ proptest! {
     /// Told the truth, KVM's own rule steps nobody back either.
     #[test]
     fn a_true_rate_needs_no_guard(steps in prop::collection::vec(lives_on(), 1..60)) {
-        let settings = Settings::new(Kind::Kvm, HOST_TSC).with(|new| new.never_back = false);
+        let settings = Settings::new(Kind::Kvm, HOST_TSC).changed(|new| new.never_back = false);
         let mut ns = SECOND;
         let mut rig = Rig::kvm(settings, 1, at(ns));
         let mut last = Nanos(0);
         for step in steps {
-            if matches!(step, Step::Event(Event::TscFrequencyAdvertised { .. })) {
+            if matches!(step, Step::Event(HostEvent::TscFrequencyAdvertised { .. })) {
                 continue;
             }
             run(&mut rig, step, &mut ns);
@@ -211,12 +212,12 @@ proptest! {
         let mut ns = SECOND;
         let mut rig = Rig::kvm(settings, VCPUS, at(ns));
         rig.write(0, KVM_STEAL_TIME, PlainMemory::steal(0).0 | 1, at(ns)).unwrap();
-        rig.event(Event::StealMeasured { vcpu: VcpuId(0), stolen: Nanos(9) }, at(ns));
-        rig.event(Event::Paused, at(ns));
-        rig.event(Event::Resumed, at(ns));
+        rig.event(HostEvent::StealMeasured { vcpu: VcpuId(0), stolen: Nanos(9) }, at(ns));
+        rig.event(HostEvent::Paused, at(ns));
+        rig.event(HostEvent::Resumed, at(ns));
         // Updates of both pages are due, and then there are no pages.
         if reset {
-            rig.event(Event::VcpuReset { vcpu: VcpuId(0) }, at(ns));
+            rig.event(HostEvent::VcpuReset { vcpu: VcpuId(0) }, at(ns));
         } else {
             rig.write(0, KVM_SYSTEM_TIME, 0, at(ns)).unwrap();
             rig.write(0, KVM_STEAL_TIME, 0, at(ns)).unwrap();
@@ -230,7 +231,7 @@ proptest! {
             prop_assert_eq!((rig.page(0), steal(&rig.memory, 0)), before, "after {:?}", step);
         }
         let saved = rig.host.save(at(ns));
-        let restored = GuestClock::restore(&saved, settings, host::Policy::Freeze, at(ns));
+        let restored = GuestClock::restore(&saved, settings, host::RestorePolicy::Freeze, at(ns));
         rig.host = restored.unwrap().0;
         rig.enter_all(at(ns));
         prop_assert_eq!((rig.page(0), steal(&rig.memory, 0)), before, "after a restore");

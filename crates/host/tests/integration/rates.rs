@@ -5,8 +5,8 @@ use crate::common::{REAL_AT_BOOT, SECOND, cases};
 use host::msr::KVM_SYSTEM_TIME;
 use host::pages::TimePage;
 use host::{
-    Event, GuestClock, GuestMemory, HostClocks, Kind, PerVcpu, PlainMemory, Policy, Saved,
-    Settings, VcpuId,
+    GuestClock, GuestMemory, HostClocks, HostEvent, Kind, PerVcpu, PlainMemory, RestorePolicy,
+    Saved, Settings, VcpuId,
 };
 use proptest::prelude::*;
 use pvclock::kvm_clock::TimeReader;
@@ -66,7 +66,7 @@ impl Vm {
         let host = GuestClock::new(settings, now).unwrap();
         let mut vm = Self { host, memory: PlainMemory::new(2), hardware };
         for vcpu in [VcpuId(0), VcpuId(1)] {
-            vm.event(Event::VcpuCreated { vcpu, tsc_offset: 0 });
+            vm.event(HostEvent::VcpuCreated { vcpu, tsc_offset: 0 });
             let page = PlainMemory::time(vcpu.0).0 | 1;
             vm.host.write_msr(vcpu, KVM_SYSTEM_TIME, page, now, &vm.memory).unwrap();
         }
@@ -74,7 +74,7 @@ impl Vm {
         vm
     }
 
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: HostEvent) {
         self.host.handle(event, self.hardware.clocks(), &self.memory);
     }
 
@@ -89,9 +89,9 @@ impl Vm {
     /// All vCPUs to another rate: the hardware's, and what the state machine is told.
     fn change_rate(&mut self, hz: u64) {
         for vcpu in [VcpuId(0), VcpuId(1)] {
-            self.event(Event::TscRateChanged { vcpu, rate: Hertz(hz) });
+            self.event(HostEvent::TscRateChanged { vcpu, rate: Hertz(hz) });
         }
-        self.event(Event::TscFrequencyAdvertised { frequency: Hertz(hz) });
+        self.event(HostEvent::TscFrequencyAdvertised { frequency: Hertz(hz) });
         self.apply();
     }
 
@@ -105,7 +105,8 @@ impl Vm {
         let Self { mut host, memory, hardware: from } = self;
         let saved = Saved::from_bytes(&host.save(from.clocks()).to_bytes()).unwrap();
         let now = hardware.clocks();
-        let (host, restored) = GuestClock::restore(&saved, settings, Policy::Advance, now).unwrap();
+        let (host, restored) =
+            GuestClock::restore(&saved, settings, RestorePolicy::Advance, now).unwrap();
         let khz = restored.advertised_tsc.0 / 1_000;
         let is_scaled = restored.ratio != host::TscRatio::ONE;
         let ratio = is_scaled.then_some((khz, settings.host_tsc.0 / 1_000));
@@ -141,7 +142,7 @@ fn a_cpu_without_constant_tsc_that_slows_down_and_a_move_afterwards() {
 #[test]
 fn a_told_rate_changes_no_tsc() {
     let mut vm = Vm::new(kvm(2 * GHZ));
-    vm.event(Event::TscFrequencyAdvertised { frequency: Hertz(GHZ) });
+    vm.event(HostEvent::TscFrequencyAdvertised { frequency: Hertz(GHZ) });
     vm.apply();
     vm.hardware.pass(SECOND);
     assert_eq!(vm.host.guest_tsc(VcpuId(0), vm.hardware.clocks()), Some(vm.hardware.rdtsc(0)));
@@ -151,25 +152,26 @@ fn a_told_rate_changes_no_tsc() {
 
 #[test]
 fn tscs_of_two_rates_end_the_master_clock_until_they_agree() {
-    let scaling = kvm(2 * GHZ).with(|new| new.tsc_scaling = Some(48));
+    let scaling = kvm(2 * GHZ).changed(|new| new.tsc_scaling = Some(48));
     let mut vm = Vm::new(scaling);
     vm.hardware.pass(SECOND);
     vm.hardware.vcpus[1].0 = Some((1_000_000, 2_000_000));
-    vm.event(Event::TscRateChanged { vcpu: VcpuId(1), rate: Hertz(GHZ) });
+    vm.event(HostEvent::TscRateChanged { vcpu: VcpuId(1), rate: Hertz(GHZ) });
     assert_eq!(vm.host.why_per_vcpu(), Some(PerVcpu::TscRates));
     vm.apply();
     assert_eq!(vm.host.guest_tsc(VcpuId(1), vm.hardware.clocks()), Some(vm.hardware.rdtsc(1)));
     let saved = vm.host.save(vm.hardware.clocks());
     let now = vm.hardware.clocks();
-    let (restored, plan) = GuestClock::restore(&saved, scaling, Policy::Freeze, now).unwrap();
+    let (restored, plan) =
+        GuestClock::restore(&saved, scaling, RestorePolicy::Freeze, now).unwrap();
     assert_eq!(restored.guest_tsc(VcpuId(1), now), Some(vm.hardware.rdtsc(1)));
     assert_eq!(restored.why_per_vcpu(), Some(PerVcpu::TscRates));
     assert_eq!(plan.vcpus[0].tsc_offset, 0);
     vm.hardware.vcpus[0].0 = Some((1_000_000, 2_000_000));
-    vm.event(Event::TscRateChanged { vcpu: VcpuId(0), rate: Hertz(GHZ) });
+    vm.event(HostEvent::TscRateChanged { vcpu: VcpuId(0), rate: Hertz(GHZ) });
     assert!(vm.host.master_clock(), "{:?}", vm.host.why_per_vcpu());
     // A rate that no page can hold.
-    vm.event(Event::TscRateChanged { vcpu: VcpuId(0), rate: Hertz(0) });
+    vm.event(HostEvent::TscRateChanged { vcpu: VcpuId(0), rate: Hertz(0) });
     assert!(vm.host.master_clock());
     assert!(vm.host.log().any(|entry| entry.to_string().contains("unchanged")));
 }
@@ -202,7 +204,7 @@ proptest! {
         (scales, steps) in any::<bool>()
             .prop_flat_map(|scales| (Just(scales), prop::collection::vec(step(scales), 1..20))),
     ) {
-        let scaling = |hz| kvm(hz).with(|new| new.tsc_scaling = scales.then_some(48));
+        let scaling = |hz| kvm(hz).changed(|new| new.tsc_scaling = scales.then_some(48));
         let mut vm = Vm::new(scaling(2_600_000_000));
         let (mut expected, mut told) = (0, 0u64);
         for step in steps {

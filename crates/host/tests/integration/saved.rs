@@ -2,7 +2,7 @@
 
 use crate::common::{HOST_TSC, Rig, SECOND, at, cases};
 use host::msr::KVM_STEAL_TIME;
-use host::{DecodeError, GuestClock, Kind, Policy, Saved, Settings, VcpuId};
+use host::{DecodeError, GuestClock, Kind, RestorePolicy, Saved, Settings, VcpuId};
 use proptest::prelude::*;
 
 const KVM: Settings = Settings::new(Kind::Kvm, HOST_TSC);
@@ -55,10 +55,10 @@ fn a_clock_saved_by_version_1_is_restored() {
         let (host, plan) = GuestClock::restore(saved, KVM, policy, at(9 * SECOND)).ok()?;
         Some((host.guest_tsc(VcpuId(1), at(9 * SECOND)), plan.clock, plan.vcpus))
     };
-    assert_eq!(restore(&old, Policy::Advance), restore(&saved, Policy::Advance));
-    assert!(restore(&old, Policy::Advance).is_some());
-    assert!(restore(&saved, Policy::Hold).is_some());
-    assert_eq!(restore(&old, Policy::Hold), None, "of an unknown boot");
+    assert_eq!(restore(&old, RestorePolicy::Advance), restore(&saved, RestorePolicy::Advance));
+    assert!(restore(&old, RestorePolicy::Advance).is_some());
+    assert!(restore(&saved, RestorePolicy::Hold).is_some());
+    assert_eq!(restore(&old, RestorePolicy::Hold), None, "of an unknown boot");
 }
 
 proptest! {
@@ -86,7 +86,7 @@ proptest! {
         if let Ok(saved) = Saved::from_bytes(&bytes) {
             prop_assert_eq!(saved.to_bytes(), bytes);
             let settings = Settings::new(saved.kind(), HOST_TSC);
-            for policy in [Policy::Advance, Policy::Freeze] {
+            for policy in [RestorePolicy::Advance, RestorePolicy::Freeze] {
                 if let Ok((host, _)) = GuestClock::restore(&saved, settings, policy, at(2 * SECOND)) {
                     let mut rig = Rig { host, memory: host::PlainMemory::new(1) };
                     rig.enter_all(at(2 * SECOND));

@@ -33,7 +33,7 @@ fn a_counting_guest_loses_what_its_policy_says() {
     for (held, end) in [(SECOND / 100, 10), (SECOND, 10), (60 * SECOND, 100)] {
         let from = 2 * SECOND + 1;
         let (due, missed) = (end * 100, held / PERIOD);
-        let count = |policy| run(policy, from, from + held, end * SECOND).0.given();
+        let count = |policy| run(policy, from, from + held, end * SECOND).0.delivered();
         assert_eq!(count(TickPolicy::Merge), due - (missed - 1), "{held}");
         // One that is a ns late is not missed.
         let lost = if missed > 1 { missed } else { 0 };
@@ -72,7 +72,7 @@ proptest! {
             now += wait;
             ticks.take(Nanos(now));
             let due = now / period;
-            let known = ticks.given() + ticks.owed() + ticks.dropped();
+            let known = ticks.delivered() + ticks.owed() + ticks.dropped();
             // A look before the next one is due finds none.
             prop_assert!(known == due || ticks.next_at().0 <= now, "{known} of {due}: {ticks:?}");
             prop_assert!(known <= due, "{known} of {due}");

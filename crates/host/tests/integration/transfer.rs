@@ -7,8 +7,9 @@ use host::msr::{
 };
 use host::pages::{ReferencePage, StealPage, TimePage};
 use host::{
-    Event, GuestClock, GuestMemory, HostClocks, Kind, LogEvent, Policy, Reenlightenment,
-    RestoreError, Restored, Saved, Settings, SettingsError, TscRatio, VcpuId,
+    GuestClock, GuestMemory, HostClocks, HostEvent, HostLogEvent, Kind, Reenlightenment,
+    RestoreError, RestorePolicy, RestoredTransfer, Saved, Settings, SettingsError, TscRatio,
+    VcpuId,
 };
 use proptest::prelude::*;
 use pvclock::hyperv::ReferenceReader;
@@ -32,10 +33,10 @@ fn elsewhere(real: u64, tsc: Hertz) -> HostClocks {
 fn moved(
     rig: Rig,
     settings: Settings,
-    policy: Policy,
+    policy: RestorePolicy,
     from: HostClocks,
     to: HostClocks,
-) -> (Rig, Restored) {
+) -> (Rig, RestoredTransfer) {
     let Rig { mut host, memory } = rig;
     let saved = host.save(from);
     let saved = Saved::from_bytes(&saved.to_bytes()).unwrap();
@@ -50,7 +51,7 @@ fn takes_guest_stopped(rig: &Rig, vcpu: u32) -> bool {
 
 #[test]
 fn advance_and_freeze_do_what_they_say_to_clock_and_tsc() {
-    for (policy, away) in [(Policy::Advance, 60 * SECOND), (Policy::Freeze, 0)] {
+    for (policy, away) in [(RestorePolicy::Advance, 60 * SECOND), (RestorePolicy::Freeze, 0)] {
         let rig = Rig::kvm(KVM, 2, at(0));
         let (from, to) = (at(10 * SECOND), elsewhere(70 * SECOND, HOST_TSC));
         let tsc = rig.host.guest_tsc(VcpuId(1), from).unwrap();
@@ -63,7 +64,7 @@ fn advance_and_freeze_do_what_they_say_to_clock_and_tsc() {
         let read = rig.guest_reads(1, to).unwrap().0;
         assert!(read.abs_diff(10 * SECOND + away) <= 4, "{policy:?}: {read}");
         let log: Vec<_> = rig.host.log().map(|entry| entry.what).collect();
-        let expected = LogEvent::Restored { clock: restored.clock, away: Nanos(away) };
+        let expected = HostLogEvent::Restored { clock: restored.clock, away: Nanos(away) };
         assert_eq!(log.last(), Some(&expected));
     }
 }
@@ -72,17 +73,17 @@ fn advance_and_freeze_do_what_they_say_to_clock_and_tsc() {
 fn guest_stopped_is_seen_exactly_once_after_a_restore() {
     for sends_resumed in [false, true] {
         let mut rig = Rig::kvm(KVM, 2, at(0));
-        rig.event(Event::Paused, at(SECOND));
+        rig.event(HostEvent::Paused, at(SECOND));
         let (from, to) = (at(SECOND), elsewhere(2 * SECOND, HOST_TSC));
-        let (mut rig, _) = moved(rig, KVM, Policy::Advance, from, to);
+        let (mut rig, _) = moved(rig, KVM, RestorePolicy::Advance, from, to);
         let version = rig.page(0).version;
         if sends_resumed {
-            rig.event(Event::Resumed, to);
+            rig.event(HostEvent::Resumed, to);
         }
         rig.enter_all(to);
         assert_eq!(rig.page(0).version, version + 2, "one update");
         assert!(takes_guest_stopped(&rig, 0) && takes_guest_stopped(&rig, 1));
-        rig.event(Event::ClockSet { clock: Nanos(SECOND) }, to);
+        rig.event(HostEvent::ClockSet { clock: Nanos(SECOND) }, to);
         rig.enter_all(to);
         assert!(!takes_guest_stopped(&rig, 0));
     }
@@ -93,9 +94,9 @@ fn a_restore_describes_itself() {
     let mut rig = Rig::kvm(KVM, 1, at(0));
     let saved = rig.host.save(at(SECOND));
     let scaling =
-        Settings::new(Kind::Kvm, Hertz(2_000_000_000)).with(|new| new.tsc_scaling = Some(48));
+        Settings::new(Kind::Kvm, Hertz(2_000_000_000)).changed(|new| new.tsc_scaling = Some(48));
     let to = elsewhere(61 * SECOND, scaling.host_tsc);
-    let restored = Restored::plan(&saved, &scaling, Policy::Advance, to).unwrap();
+    let restored = RestoredTransfer::plan(&saved, &scaling, RestorePolicy::Advance, to).unwrap();
     assert_eq!(
         restored.to_string(),
         "policy advance: the time away passed for the guest\n\
@@ -108,15 +109,15 @@ fn a_restore_describes_itself() {
     );
     // The host's TSC is 61.000000005 s · 2 GHz + 77 = 122000000087; times 1.3
     // it is 158600000113, the ratio being cut.
-    let known = |error| scaling.with(|new| new.real_time_error = Some(Nanos(error)));
-    let mut rig = Rig::kvm(KVM.with(|new| new.real_time_error = Some(Nanos(300))), 1, at(0));
+    let known = |error| scaling.changed(|new| new.real_time_error = Some(Nanos(error)));
+    let mut rig = Rig::kvm(KVM.changed(|new| new.real_time_error = Some(Nanos(300))), 1, at(0));
     let saved = rig.host.save(at(SECOND));
-    let step = Restored::plan(&saved, &known(50), Policy::Advance, to).unwrap().step;
+    let step = RestoredTransfer::plan(&saved, &known(50), RestorePolicy::Advance, to).unwrap().step;
     assert_eq!((step.bound, step.without_real_time), (Nanos(354), false));
-    let frozen = Restored::plan(&saved, &scaling, Policy::Freeze, to).unwrap().step;
+    let frozen = RestoredTransfer::plan(&saved, &scaling, RestorePolicy::Freeze, to).unwrap().step;
     assert_eq!((frozen.bound, frozen.without_real_time), (Nanos(4), false));
-    let earlier = to.with(|new| new.real = UnixTime(Nanos(saved.taken_at().0.0 - 9)));
-    let back = Restored::plan(&saved, &known(50), Policy::Advance, earlier).unwrap();
+    let earlier = to.changed(|new| new.real = UnixTime(Nanos(saved.taken_at().0.0 - 9)));
+    let back = RestoredTransfer::plan(&saved, &known(50), RestorePolicy::Advance, earlier).unwrap();
     assert_eq!((back.away, back.real_time_back, back.step.bound), (Nanos(0), Nanos(9), Nanos(363)));
 }
 
@@ -126,7 +127,7 @@ fn an_advertised_frequency_keeps_its_error() {
     let rig = Rig::kvm(advertised, 1, at(0));
     let here = Settings::new(Kind::Kvm, Hertz(1_300_000_000));
     let (from, to) = (at(SECOND), elsewhere(2 * SECOND, here.host_tsc));
-    let (rig, restored) = moved(rig, here, Policy::Advance, from, to);
+    let (rig, restored) = moved(rig, here, RestorePolicy::Advance, from, to);
     assert_eq!(restored.advertised_tsc, Hertz(1_430_000_000), "still 10 % too much");
     assert_eq!(rig.host.settings().advertised_tsc, restored.advertised_tsc);
     let leaf = rig.host.cpuid(0x4000_0010, 0).unwrap();
@@ -136,23 +137,24 @@ fn an_advertised_frequency_keeps_its_error() {
 #[test]
 fn what_cannot_be_restored_is_refused_with_its_operands() {
     let mut rig = Rig::kvm(KVM, 1, at(0));
-    rig.event(Event::ClockSet { clock: Nanos(u64::MAX - 10) }, at(0));
+    rig.event(HostEvent::ClockSet { clock: Nanos(u64::MAX - 10) }, at(0));
     rig.enter_all(at(0));
     let saved = rig.host.save(at(0));
-    let restore =
-        |settings, now| GuestClock::restore(&saved, settings, Policy::Advance, now).map(|_| ());
+    let restore = |settings, now| {
+        GuestClock::restore(&saved, settings, RestorePolicy::Advance, now).map(|_| ())
+    };
     let kind = RestoreError::Kind { saved: Kind::Kvm, requested: Kind::HyperV };
     assert_eq!(restore(HYPERV, at(0)), Err(kind));
     let clock = RestoreError::Clock { clock: Nanos(u64::MAX - 10), away: Nanos(11) };
     assert_eq!(restore(KVM, at(11)), Err(clock));
     let slow = Settings::new(Kind::Kvm, Hertz(5));
     assert!(matches!(restore(slow, at(0)), Err(RestoreError::Settings(_))));
-    let scaling = Settings::new(Kind::Kvm, Hertz(1_000)).with(|new| new.tsc_scaling = Some(48));
+    let scaling = Settings::new(Kind::Kvm, Hertz(1_000)).changed(|new| new.tsc_scaling = Some(48));
     assert!(matches!(restore(scaling, at(0)), Err(RestoreError::Ratio(_))));
     let mut rig = Rig::kvm(KVM, 1, at(0));
-    let saved = rig.host.save(at(0).with(|new| new.real = UnixTime(Nanos(0))));
-    let far = at(0).with(|new| new.real = UnixTime(Nanos(u64::MAX / 2)));
-    let tsc = GuestClock::restore(&saved, KVM, Policy::Advance, far).map(|_| ());
+    let saved = rig.host.save(at(0).changed(|new| new.real = UnixTime(Nanos(0))));
+    let far = at(0).changed(|new| new.real = UnixTime(Nanos(u64::MAX / 2)));
+    let tsc = GuestClock::restore(&saved, KVM, RestorePolicy::Advance, far).map(|_| ());
     let (vcpu, away) = (VcpuId(0), Nanos(u64::MAX / 2));
     assert_eq!(tsc, Err(RestoreError::Tsc { vcpu, away, rate: HOST_TSC }));
 }
@@ -162,12 +164,12 @@ fn a_vcpu_that_was_preempted_when_it_was_saved_runs_when_it_is_restored() {
     let mut rig = Rig::kvm(KVM, 1, at(0));
     let address = host::PlainMemory::steal(0);
     rig.write(0, KVM_STEAL_TIME, address.0 | 1, at(0)).unwrap();
-    let stolen = |ns| Event::StealMeasured { vcpu: VcpuId(0), stolen: Nanos(ns) };
+    let stolen = |ns| HostEvent::StealMeasured { vcpu: VcpuId(0), stolen: Nanos(ns) };
     rig.event(stolen(500), at(0));
     rig.enter(0, at(0));
-    rig.event(Event::VcpuPreempted { vcpu: VcpuId(0) }, at(0));
+    rig.event(HostEvent::VcpuPreempted { vcpu: VcpuId(0) }, at(0));
     let to = elsewhere(SECOND, HOST_TSC);
-    let (mut rig, _) = moved(rig, KVM, Policy::Advance, at(0), to);
+    let (mut rig, _) = moved(rig, KVM, RestorePolicy::Advance, at(0), to);
     let read = |rig: &Rig| {
         let page: &StealPage = rig.memory.page(address).unwrap();
         StealReader::new(page).read().unwrap()
@@ -188,9 +190,9 @@ fn a_rate_that_no_page_can_express_is_refused_before_the_restore() {
     rig.write(0, HV_TSC_EMULATION_CONTROL, 1, at(0)).unwrap();
     let saved = rig.host.save(at(SECOND));
     let slow = Hertz(9_000_000);
-    let here = Settings::new(Kind::HyperV, slow).with(|new| new.tsc_trapping = true);
+    let here = Settings::new(Kind::HyperV, slow).changed(|new| new.tsc_trapping = true);
     let refused =
-        GuestClock::restore(&saved, here, Policy::Freeze, at_rate(SECOND, slow)).map(|_| ());
+        GuestClock::restore(&saved, here, RestorePolicy::Freeze, at_rate(SECOND, slow)).map(|_| ());
     assert!(
         matches!(refused, Err(RestoreError::Settings(SettingsError::AdvertisedTsc(_)))),
         "{refused:?}"
@@ -204,14 +206,14 @@ fn hyperv_reads(rig: &Rig, now: HostClocks) -> Result<u64, ReadError> {
 }
 
 /// A guest that requested re-enlightenment, moved to a host of another rate.
-fn reenlightened(traps: bool, emulation: u64) -> (Rig, Restored, HostClocks, Hertz) {
+fn reenlightened(traps: bool, emulation: u64) -> (Rig, RestoredTransfer, HostClocks, Hertz) {
     let mut rig = Rig::hyperv(HYPERV, 1, at(0));
     rig.write(0, HV_REENLIGHTENMENT_CONTROL, 1 << 16 | 0xee, at(0)).unwrap();
     rig.write(0, HV_TSC_EMULATION_CONTROL, emulation, at(0)).unwrap();
     let slower = Hertz(2_000_000_000);
-    let here = Settings::new(Kind::HyperV, slower).with(|new| new.tsc_trapping = traps);
+    let here = Settings::new(Kind::HyperV, slower).changed(|new| new.tsc_trapping = traps);
     let to = elsewhere(3 * SECOND, slower);
-    let (mut rig, restored) = moved(rig, here, Policy::Advance, at(SECOND), to);
+    let (mut rig, restored) = moved(rig, here, RestorePolicy::Advance, at(SECOND), to);
     rig.enter_all(to);
     (rig, restored, to, slower)
 }
@@ -236,7 +238,7 @@ fn a_hyperv_guest_has_the_old_rate_emulated_until_it_acknowledges() {
         ReferenceReader::new(page).info().unwrap()
     };
     assert_eq!(page(&rig).sequence, 1, "as it was saved");
-    rig.event(Event::HostResumed, now);
+    rig.event(HostEvent::HostResumed, now);
     assert_eq!(page(&rig).sequence, 1, "emulation has not ended");
     let tsc = |rig: &Rig, at| rig.host.guest_tsc(VcpuId(0), at).unwrap();
     assert_eq!(tsc(&rig, now) - tsc(&rig, to), HOST_TSC.0, "the old rate");
@@ -258,7 +260,7 @@ fn a_hyperv_guest_has_the_old_rate_emulated_until_it_acknowledges() {
 /// the page's time.
 #[test]
 fn a_page_of_a_guest_that_wants_emulation_is_restored_as_it_was() {
-    for policy in [Policy::Advance, Policy::Freeze] {
+    for policy in [RestorePolicy::Advance, RestorePolicy::Freeze] {
         let mut rig = Rig::hyperv(HYPERV, 1, at(0));
         rig.write(0, HV_REENLIGHTENMENT_CONTROL, 1 << 16 | 0xee, at(0)).unwrap();
         rig.write(0, HV_TSC_EMULATION_CONTROL, 1, at(0)).unwrap();
@@ -274,7 +276,7 @@ fn a_page_of_a_guest_that_wants_emulation_is_restored_as_it_was() {
         assert_eq!(page(&rig), saved, "{policy:?}");
         let now = later(to, 1, HOST_TSC);
         let read = hyperv_reads(&rig, now).unwrap();
-        let expected = 20_000_000 + if policy == Policy::Advance { 20_000_000 } else { 0 };
+        let expected = 20_000_000 + if policy == RestorePolicy::Advance { 20_000_000 } else { 0 };
         assert!(read.abs_diff(expected) <= 4, "{policy:?}: {read}");
         assert_eq!(rig.read(0, HV_TIME_REF_COUNT, now), Ok(read), "{policy:?}");
     }
@@ -289,7 +291,7 @@ fn a_hyperv_guest_without_emulation_has_no_page_until_it_takes_note() {
         // Moved on before it took note: it still waits.
         let onward = Settings::new(Kind::HyperV, rate);
         let next = elsewhere(5 * SECOND, rate);
-        let (mut rig, again) = moved(rig, onward, Policy::Advance, later(to, 1, rate), next);
+        let (mut rig, again) = moved(rig, onward, RestorePolicy::Advance, later(to, 1, rate), next);
         rig.enter_all(next);
         assert!(again.interrupt.is_some());
         assert_eq!(hyperv_reads(&rig, next), Err(ReadError::SwitchedOff { version: 0 }));
@@ -305,7 +307,7 @@ fn a_hyperv_guest_that_wants_no_notice_gets_a_new_page_at_once() {
     let rig = Rig::hyperv(HYPERV, 1, at(0));
     let here = Settings::new(Kind::HyperV, Hertz(2_000_000_000));
     let to = elsewhere(3 * SECOND, here.host_tsc);
-    let (mut rig, restored) = moved(rig, here, Policy::Advance, at(SECOND), to);
+    let (mut rig, restored) = moved(rig, here, RestorePolicy::Advance, at(SECOND), to);
     assert_eq!((restored.interrupt, restored.advertised_tsc), (None, here.host_tsc));
     rig.enter_all(to);
     assert!(hyperv_reads(&rig, later(to, 1, here.host_tsc)).unwrap().abs_diff(40_000_000) <= 4);
@@ -340,7 +342,7 @@ proptest! {
         // KVM's rates are whole kHz; some are within its tolerance, and not scaled.
         let to_khz = if to_khz == 0 { from_khz + apart_khz } else { to_khz };
         let (from_hz, to_hz) = (from_khz * 1_000, to_khz * 1_000);
-        let settings = Settings::new(Kind::Kvm, Hertz(from_hz)).with(|new| {
+        let settings = Settings::new(Kind::Kvm, Hertz(from_hz)).changed(|new| {
             new.host_clocksource_is_tsc = !per_vcpu;
             new.real_time_error = Some(Nanos(0));
         });
@@ -348,16 +350,16 @@ proptest! {
         let mut rig = Rig::kvm(settings, 2, from(0));
         for index in 0..2 {
             let vcpu = VcpuId(index);
-            rig.event(Event::TscOffsetChanged { vcpu, tsc_offset: offset }, from(ran / 2));
+            rig.event(HostEvent::TscOffsetChanged { vcpu, tsc_offset: offset }, from(ran / 2));
             rig.enter(index, from(ran / 2 + u64::from(index)));
         }
         let before = [0, 1].map(|vcpu| rig.guest_reads(vcpu, from(ran)).unwrap().0);
         let tsc = rig.host.guest_tsc(VcpuId(1), from(ran)).unwrap();
-        let here = settings.with(|new| {
+        let here = settings.changed(|new| {
             new.host_tsc = Hertz(to_hz);
             new.tsc_scaling = scales.then_some(48);
         });
-        let policy = if advances { Policy::Advance } else { Policy::Freeze };
+        let policy = if advances { RestorePolicy::Advance } else { RestorePolicy::Freeze };
         let to = elsewhere(ran + away, Hertz(to_hz));
         let (mut rig, restored) = moved(rig, here, policy, from(ran), to);
         rig.enter_all(to);

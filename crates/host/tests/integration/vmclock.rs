@@ -4,8 +4,10 @@
 //! `PARACHRON_LONG=1 cargo test --release -p parachron-host vmclock` tries a million updates.
 
 use host::TscRatio;
-use host::vmclock::{GuestCounter, HostTime, Leap, TimeSample, TimeSettings, VmClock};
-use pvclock::vmclock::{ClockStatus, CounterId, VmClockFlags, VmClockInfo};
+use host::vmclock::{
+    GuestCounter, HostTime, HostVmClock, LeapAnnouncement, TimeSample, TimeSettings,
+};
+use pvclock::vmclock::{CounterId, VmClockFlags, VmClockInfo, VmClockStatus};
 use pvclock::{Hertz, Nanos, Ticks};
 use test_size::size;
 use units::random::SplitMix64;
@@ -77,12 +79,12 @@ impl World {
         if self.truth < self.leap_at { 37 } else { 38 }
     }
 
-    fn leap(&self) -> Leap {
+    fn leap(&self) -> LeapAnnouncement {
         match self.truth.cast_signed() - self.leap_at.cast_signed() {
-            -86_400_000_000_000..0 => Leap::Insert,
-            0..1_000_000_000 => Leap::Inserting,
-            1_000_000_000..86_400_000_000_000 => Leap::Inserted,
-            _ => Leap::None,
+            -86_400_000_000_000..0 => LeapAnnouncement::Insert,
+            0..1_000_000_000 => LeapAnnouncement::Inserting,
+            1_000_000_000..86_400_000_000_000 => LeapAnnouncement::Inserted,
+            _ => LeapAnnouncement::None,
         }
     }
 
@@ -125,7 +127,7 @@ impl World {
 
 /// That the truth is within the claim at this moment; its bound, if it has one.
 fn check(info: &VmClockInfo, guest: u64, truth: u64, what: &str) -> Option<u64> {
-    if info.counter_id == CounterId::INVALID || info.clock_status == ClockStatus::UNRELIABLE {
+    if info.counter_id == CounterId::INVALID || info.clock_status == VmClockStatus::UNRELIABLE {
         return None;
     }
     let time = info.time_at(guest).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -153,13 +155,13 @@ fn run(seed: u64, updates: u64) -> (Vec<u64>, [u64; 5]) {
     let sources = [1, 3, 5][seed as usize % 3];
     let mut world = World::new(seed, sources);
     let nominal = world.hz.saturating_add_signed(world.chance.within(world.hz / 4_000));
-    let settings = TimeSettings::new(Hertz(nominal)).with(|new| {
+    let settings = TimeSettings::new(Hertz(nominal)).changed(|new| {
         new.sources = sources;
         new.wander_ppb = world.wander_ppb;
     });
     let mut time = HostTime::new(settings);
     let mut guest = counter(&mut world);
-    let (mut page, _) = VmClock::new(Default::default(), guest, &time, Ticks(world.tsc));
+    let (mut page, _) = HostVmClock::new(Default::default(), guest, &time, Ticks(world.tsc));
     let (mut bounds, mut standings) = (Vec::new(), [0; 5]);
     let mut marks = page.marks();
     for update in 0..updates {
@@ -185,7 +187,7 @@ fn run(seed: u64, updates: u64) -> (Vec<u64>, [u64; 5]) {
             marks = page.marks();
         }
         let bound = check(&info, guest_tsc(guest, world.tsc), world.truth, &what);
-        if !samples.is_empty() && status == ClockStatus::SYNCHRONISED {
+        if !samples.is_empty() && status == VmClockStatus::SYNCHRONISED {
             bounds.extend(bound);
         }
         if info.flags.contains(VmClockFlags::TAI_OFFSET_VALID) {
@@ -233,29 +235,29 @@ fn a_time_that_steps_is_unreliable_until_it_is_confirmed() {
     let mut time = HostTime::new(TimeSettings::new(Hertz(SECOND)));
     let at = |s: u64, by: u64| sample(s * SECOND, EPOCH + s * SECOND + by, 1_000);
     let now = |s: u64| Ticks(s * SECOND);
-    assert_eq!(time.update(now(0), &[]), ClockStatus::UNKNOWN);
-    assert_eq!(time.update(now(1), &[at(1, 0)]), ClockStatus::SYNCHRONISED);
-    assert_eq!(time.update(now(2), &[]), ClockStatus::FREE_RUNNING);
+    assert_eq!(time.update(now(0), &[]), VmClockStatus::UNKNOWN);
+    assert_eq!(time.update(now(1), &[at(1, 0)]), VmClockStatus::SYNCHRONISED);
+    assert_eq!(time.update(now(2), &[]), VmClockStatus::FREE_RUNNING);
     // 5 s ahead: somebody was wrong, then or now.
-    assert_eq!(time.update(now(3), &[at(3, 5 * SECOND)]), ClockStatus::UNRELIABLE);
-    assert_eq!(time.update(now(4), &[]), ClockStatus::UNRELIABLE);
-    assert_eq!(time.update(now(5), &[at(5, 5 * SECOND)]), ClockStatus::SYNCHRONISED);
-    let (tai, error) = time.at(now(6)).unwrap();
+    assert_eq!(time.update(now(3), &[at(3, 5 * SECOND)]), VmClockStatus::UNRELIABLE);
+    assert_eq!(time.update(now(4), &[]), VmClockStatus::UNRELIABLE);
+    assert_eq!(time.update(now(5), &[at(5, 5 * SECOND)]), VmClockStatus::SYNCHRONISED);
+    let (tai, error) = time.time_at(now(6)).unwrap();
     assert!(tai.0.abs_diff(EPOCH + 11 * SECOND) <= error.0 && error.0 < 600_000, "{tai} {error}");
     // Two of two do not outvote each other: the line goes on.
     let [one, other] = [at(7, 5 * SECOND), at(7, 0)];
-    assert_eq!(time.update(now(7), &[one, other]), ClockStatus::FREE_RUNNING);
+    assert_eq!(time.update(now(7), &[one, other]), VmClockStatus::FREE_RUNNING);
     time.forget();
-    assert_eq!(time.update(now(8), &[]), ClockStatus::UNKNOWN);
-    assert_eq!(time.at(now(8)), None);
+    assert_eq!(time.update(now(8), &[]), VmClockStatus::UNKNOWN);
+    assert_eq!(time.time_at(now(8)), None);
 }
 
 #[test]
 fn in_holdover_the_bound_grows_until_it_is_useless_and_utc_ends_with_the_month() {
-    let mut time = HostTime::new(TimeSettings::new(Hertz(SECOND)).with(|new| {
+    let mut time = HostTime::new(TimeSettings::new(Hertz(SECOND)).changed(|new| {
         new.tsc_error_ppb = 1_000;
     }));
-    let (page, _) = VmClock::new(Default::default(), GuestCounter::HOST, &time, Ticks(0));
+    let (page, _) = HostVmClock::new(Default::default(), GuestCounter::HOST, &time, Ticks(0));
     time.update(Ticks(0), &[sample(0, EPOCH, 100)]);
     let mut info = |days: u64| {
         time.update(Ticks(days * DAY), &[]);
@@ -263,18 +265,24 @@ fn in_holdover_the_bound_grows_until_it_is_useless_and_utc_ends_with_the_month()
     };
     let valid = |info: &VmClockInfo| info.flags.contains(VmClockFlags::TAI_OFFSET_VALID);
     let (last, next, far) = (info(11), info(13), info(30));
-    assert!(valid(&last) && last.clock_status == ClockStatus::FREE_RUNNING);
+    assert!(valid(&last) && last.clock_status == VmClockStatus::FREE_RUNNING);
     assert!(!valid(&next), "a leap second may have come");
-    assert_eq!(next.clock_status, ClockStatus::UNRELIABLE, "1 ppm of 13 days are 1.1 s");
-    assert_eq!(far.clock_status, ClockStatus::UNRELIABLE);
+    assert_eq!(next.clock_status, VmClockStatus::UNRELIABLE, "1 ppm of 13 days are 1.1 s");
+    assert_eq!(far.clock_status, VmClockStatus::UNRELIABLE);
 }
 
 #[test]
 fn leap_seconds_are_announced_as_the_sources_agree() {
-    let settings = TimeSettings::new(Hertz(SECOND)).with(|new| new.sources = 3);
+    let settings = TimeSettings::new(Hertz(SECOND)).changed(|new| new.sources = 3);
     let mut time = HostTime::new(settings);
-    let (page, _) = VmClock::new(Default::default(), GuestCounter::HOST, &time, Ticks(0));
-    let states = [Leap::Insert, Leap::Inserting, Leap::Inserted, Leap::Delete, Leap::Deleted];
+    let (page, _) = HostVmClock::new(Default::default(), GuestCounter::HOST, &time, Ticks(0));
+    let states = [
+        LeapAnnouncement::Insert,
+        LeapAnnouncement::Inserting,
+        LeapAnnouncement::Inserted,
+        LeapAnnouncement::Delete,
+        LeapAnnouncement::Deleted,
+    ];
     for (second, (leap, indicator)) in states.into_iter().zip([1, 3, 4, 2, 5]).enumerate() {
         let second = second as u64 * SECOND;
         let one = sample(second, EPOCH + second, 100);
@@ -283,11 +291,12 @@ fn leap_seconds_are_announced_as_the_sources_agree() {
     }
     // They disagree, and no two of three say the same.
     let one = sample(6 * SECOND, EPOCH + 6 * SECOND, 100);
-    let all = [one, one.with_leap(Leap::Insert), one.with_leap(Leap::Delete)];
+    let all =
+        [one, one.with_leap(LeapAnnouncement::Insert), one.with_leap(LeapAnnouncement::Delete)];
     time.update(Ticks(6 * SECOND), &all);
     let info = page.update(&time, Ticks(6 * SECOND)).info;
     assert!(!info.flags.contains(VmClockFlags::TAI_OFFSET_VALID));
-    assert_eq!(info.clock_status, ClockStatus::SYNCHRONISED, "TAI is known");
+    assert_eq!(info.clock_status, VmClockStatus::SYNCHRONISED, "TAI is known");
 }
 
 /// vmclock-abi.h: a device with the flag notifies each time that seq_count becomes even,
@@ -298,7 +307,7 @@ fn a_guest_is_notified_of_every_update_or_of_none() {
     for notifies in [true, false] {
         let quiet = host::vmclock::VmClockSettings::default();
         let settings = if notifies { quiet.notifying() } else { quiet };
-        let (mut page, first) = VmClock::new(settings, GuestCounter::HOST, &time, Ticks(0));
+        let (mut page, first) = HostVmClock::new(settings, GuestCounter::HOST, &time, Ticks(0));
         time.update(Ticks(0), &[sample(0, EPOCH, 100)]);
         let (_, generation) = page.marks();
         let updates = [
@@ -319,7 +328,7 @@ fn a_guest_is_notified_of_every_update_or_of_none() {
 fn a_restored_page_has_another_marker_and_another_generation() {
     let mut time = HostTime::new(TimeSettings::new(Hertz(SECOND)));
     time.update(Ticks(0), &[sample(0, EPOCH, 100)]);
-    let (mut page, _) = VmClock::new(Default::default(), GuestCounter::HOST, &time, Ticks(0));
+    let (mut page, _) = HostVmClock::new(Default::default(), GuestCounter::HOST, &time, Ticks(0));
     let (marker, generation) = page.marks();
     let restored = page.restored(GuestCounter::HOST, generation, &time, Ticks(11));
     assert_eq!(restored.info.vm_generation, generation + 1, "a new one, whatever was given");

@@ -6,13 +6,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use facts::{Fact, Facts};
-use instruments::drift::{Nesting, Reading, Span};
-use linux::clock::Clock;
+use instruments::drift::{DriftReading, Nesting, Span};
+use linux::clock::LinuxClock;
 use linux::counter::{self, Counter, CpuCounter};
 use pvclock::kvm_clock::TimeReader;
 use schemars::JsonSchema;
 use serde::Serialize;
-use sources::Rtc;
+use sources::RtcSource;
 use sources::phc::device_reader;
 use units::TimeReading;
 
@@ -36,14 +36,14 @@ fn reader(name: ClockName, facts: &Facts) -> Result<Reader, String> {
             .map(|nominal| tsc(nominal.hz))
             .ok_or("its frequency is neither in the kernel log nor in CPUID or CNTFRQ".into()),
         ClockName::Pvclock => {
-            let page = known(mapped_page::in_place()).map(TimeReader::new)?;
+            let page = into_result(mapped_page::in_place()).map(TimeReader::new)?;
             page.nanos_ordered(&CpuCounter).map_err(|error| error.to_string())?;
-            Ok(Box::new(move || Some(Span::at(page.nanos_ordered(&CpuCounter).ok()?.0))))
+            Ok(Box::new(move || Some(Span::instant(page.nanos_ordered(&CpuCounter).ok()?.0))))
         }
-        ClockName::Raw => system(Clock::MonotonicRaw),
-        ClockName::Monotonic => system(Clock::Monotonic),
-        ClockName::Boottime => system(Clock::Boottime),
-        ClockName::Realtime => system(Clock::Realtime),
+        ClockName::Raw => system(LinuxClock::MonotonicRaw),
+        ClockName::Monotonic => system(LinuxClock::Monotonic),
+        ClockName::Boottime => system(LinuxClock::Boottime),
+        ClockName::Realtime => system(LinuxClock::Realtime),
         ClockName::Rtc => Err("is read at its changes of second".into()),
         ClockName::Phc => {
             let read = device_reader(Path::new(FIRST_PHC)).map_err(|why| why.to_string())?;
@@ -52,9 +52,9 @@ fn reader(name: ClockName, facts: &Facts) -> Result<Reader, String> {
     }
 }
 
-fn system(clock: Clock) -> Result<Reader, String> {
+fn system(clock: LinuxClock) -> Result<Reader, String> {
     match clock.read_ns() {
-        Some(_) => Ok(Box::new(move || clock.read_ns().map(Span::at))),
+        Some(_) => Ok(Box::new(move || clock.read_ns().map(Span::instant))),
         None => Err(format!("this kernel has no {}, or it shows a time before 1970", clock.name())),
     }
 }
@@ -62,11 +62,11 @@ fn system(clock: Clock) -> Result<Reader, String> {
 fn tsc(hz: u64) -> Reader {
     Box::new(move || {
         let ns = u128::from(CpuCounter.read_ordered()) * 1_000_000_000 / u128::from(hz);
-        Some(Span::at(u64::try_from(ns).ok()?))
+        Some(Span::instant(u64::try_from(ns).ok()?))
     })
 }
 
-fn known<T>(fact: Fact<T>) -> Result<T, String> {
+fn into_result<T>(fact: Fact<T>) -> Result<T, String> {
     match fact {
         Fact::Known(value) => Ok(value),
         Fact::Unknown(why) => Err(why.to_string()),
@@ -78,14 +78,14 @@ fn known<T>(fact: Fact<T>) -> Result<T, String> {
 fn nominal_tsc(facts: &Facts) -> Option<TscFrequency> {
     let logged = facts.kernel.tsc_hz().map(|(hz, _)| hz);
     let page = || {
-        let info = TimeReader::new(*mapped_page::in_place().known()?).info().ok()?;
+        let info = TimeReader::new(*mapped_page::in_place().value()?).info().ok()?;
         Some(info.scale.to_hertz()?.0)
     };
     let of = |hz: Option<u64>, from| hz.map(|hz| TscFrequency { hz, from });
-    let stated = facts.cpu.generic_timer.known().map(|timer| timer.hz);
+    let stated = facts.cpu.generic_timer.value().map(|timer| timer.hz);
     of(stated, TscSource::Cntfrq)
         .or_else(|| of(logged, TscSource::KernelLog))
-        .or_else(|| of(facts.cpu.cpuid_tsc_hz.known().copied(), TscSource::Cpuid))
+        .or_else(|| of(facts.cpu.cpuid_tsc_hz.value().copied(), TscSource::Cpuid))
         .or_else(|| of(page(), TscSource::KvmClockPage))
         .filter(|tsc| tsc.hz > 0)
 }
@@ -127,7 +127,7 @@ impl TscSource {
 
 /// A clock that could not be measured.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct NotMeasured {
+pub struct NotCompared {
     /// Which.
     pub what: ClockName,
     /// Why.
@@ -138,18 +138,18 @@ pub struct NotMeasured {
 pub(super) type Stamp = Vec<Option<Span>>;
 
 /// The clocks to be measured.
-pub struct Clocks {
+pub struct ComparedClocks {
     /// Slow to read first.
     readers: Vec<(ClockName, Reader)>,
     /// Those that cannot be read, and why.
-    pub missing: Vec<NotMeasured>,
+    pub missing: Vec<NotCompared>,
     /// What the TSC is taken for, where it is one of them.
     pub tsc: Option<TscFrequency>,
     /// The RTC, where it is one of them.
     pub(super) rtc: Option<Rc<RtcAtEdges>>,
 }
 
-impl Clocks {
+impl ComparedClocks {
     /// Those of `wanted`; when none is, all that are there but `reference`,
     /// which would be compared with itself.
     pub fn find(wanted: &[ClockName], reference: Option<ClockName>, facts: &Facts) -> Self {
@@ -158,7 +158,7 @@ impl Clocks {
         for name in ClockName::all() {
             if wanted.contains(&name) || wanted.is_empty() && reference != Some(name) {
                 let read = match name {
-                    ClockName::Rtc => known(Rtc::find()).map(|found| {
+                    ClockName::Rtc => into_result(RtcSource::find()).map(|found| {
                         let found = Rc::new(RtcAtEdges::new(found));
                         let its = rtc.insert(found).clone();
                         Box::new(move || its.read()) as Reader
@@ -167,7 +167,7 @@ impl Clocks {
                 };
                 match read {
                     Ok(reader) => readers.push((name, reader)),
-                    Err(why) => missing.push(NotMeasured { what: name, why }),
+                    Err(why) => missing.push(NotCompared { what: name, why }),
                 }
             }
         }
@@ -176,7 +176,7 @@ impl Clocks {
     }
 
     /// These, whatever they read.
-    pub fn of(readers: Vec<(ClockName, Reader)>) -> Self {
+    pub fn from_readers(readers: Vec<(ClockName, Reader)>) -> Self {
         Self { readers, missing: Vec::new(), tsc: None, rtc: None }
     }
 
@@ -187,7 +187,7 @@ impl Clocks {
             self.readers.retain(|(name, _)| *name != ClockName::Rtc);
             let least_s = rtc::LEAST.as_secs();
             let why = format!("it moves once a second: measure for {least_s} s or longer");
-            self.missing.push(NotMeasured { what: ClockName::Rtc, why });
+            self.missing.push(NotCompared { what: ClockName::Rtc, why });
         }
         self
     }
@@ -215,7 +215,7 @@ impl Clocks {
 
     /// What each clock shows now, of those that can be read.
     pub fn now(&self) -> Vec<(ClockName, Span)> {
-        let raw_ns = Clock::MonotonicRaw.read_ns();
+        let raw_ns = LinuxClock::MonotonicRaw.read_ns();
         let mut stamp = self.stamps()();
         let rtc = self.readers.iter().position(|(name, _)| *name == ClockName::Rtc);
         if let (Some(index), Some(rtc), Some(raw_ns)) = (rtc, &self.rtc, raw_ns) {
@@ -226,7 +226,7 @@ impl Clocks {
     }
 
     /// Each clock around a source's time.
-    pub(super) fn within(&self, reading: &TimeReading<Stamp>) -> Vec<Compared> {
+    pub(super) fn within(&self, reading: &TimeReading<Stamp>) -> Vec<ClockComparison> {
         let (before, after) = reading.shown_ns;
         let reference = Span { before, after };
         let stamps = reading.before.iter().zip(&reading.after);
@@ -240,31 +240,33 @@ impl Clocks {
                     ClockName::Raw => cross_timestamp.raw_ns.map(|ns| (ns, ns))?,
                     _ => return None,
                 };
-                Some((Span { before, after }, Span::at(cross_timestamp.shown_ns)))
+                Some((Span { before, after }, Span::instant(cross_timestamp.shown_ns)))
             });
             let (shown, reference) = cross_timestamp.unwrap_or((shown, reference));
-            let reading = Reading { clock: shown, reference, nesting: Nesting::ClockOutside };
-            Some(Compared { clock: *name, reading })
+            let reading = DriftReading { clock: shown, reference, nesting: Nesting::ClockOutside };
+            Some(ClockComparison { clock: *name, reading })
         })
         .collect()
     }
 
     /// Each clock between two reads of a reference: the tightest of a few.
-    pub(super) fn around(&self, reference: impl Fn() -> Option<u64>) -> Vec<Compared> {
+    pub(super) fn around(&self, reference: impl Fn() -> Option<u64>) -> Vec<ClockComparison> {
         let take = |reader: &Reader| {
             let tries = (0..TRIES).filter_map(|_| {
                 let before = reference()?;
                 let clock = reader()?;
                 let reference = Span { before, after: reference()? };
-                Some(Reading { clock, reference, nesting: Nesting::ReferenceOutside })
+                Some(DriftReading { clock, reference, nesting: Nesting::ReferenceOutside })
             });
             tries.min_by_key(|reading| {
                 reading.reference.after.saturating_sub(reading.reference.before)
             })
         };
         let each = self.readers.iter();
-        each.filter_map(|(clock, reader)| Some(Compared { clock: *clock, reading: take(reader)? }))
-            .collect()
+        each.filter_map(|(clock, reader)| {
+            Some(ClockComparison { clock: *clock, reading: take(reader)? })
+        })
+        .collect()
     }
 }
 
@@ -274,11 +276,11 @@ const TRIES: u32 = 4;
 
 /// A clock compared with a reference.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Compared {
+pub struct ClockComparison {
     /// Which clock.
     pub clock: ClockName,
     /// Both times.
-    pub reading: Reading,
+    pub reading: DriftReading,
 }
 
 #[cfg(test)]
@@ -290,12 +292,12 @@ mod tests {
     #[test]
     fn every_clock_is_read_around_and_within_a_reference() {
         let facts = crate::read(&crate::tree::Tree::live());
-        let clocks = Clocks::find(&[], Some(ClockName::Raw), &facts);
+        let clocks = ComparedClocks::find(&[], Some(ClockName::Raw), &facts);
         let names = clocks.names();
         assert!(names.contains(&ClockName::Monotonic) && !names.contains(&ClockName::Raw));
         assert_eq!(names.contains(&ClockName::Tsc), clocks.tsc.is_some());
         assert_eq!(names.len() + clocks.missing.len() + 1, ClockName::all().count());
-        let raw = || Clock::MonotonicRaw.read_ns();
+        let raw = || LinuxClock::MonotonicRaw.read_ns();
         let stamp = clocks.stamps();
         let before = stamp();
         let shown_ns = (raw().unwrap(), raw().unwrap());
@@ -313,7 +315,7 @@ mod tests {
     #[test]
     fn a_clock_that_is_named_is_measured_though_it_is_the_reference() {
         let facts = crate::read(&crate::tree::Tree::live());
-        let clocks = Clocks::find(&[ClockName::Raw], Some(ClockName::Raw), &facts);
+        let clocks = ComparedClocks::find(&[ClockName::Raw], Some(ClockName::Raw), &facts);
         assert_eq!(clocks.names(), [ClockName::Raw]);
     }
 }

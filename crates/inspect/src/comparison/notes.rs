@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use instruments::drift::{Refused, Step};
+use instruments::drift::{DriftStep, Refused};
 use instruments::figures::time;
 use sources::phc::PhcScale;
 use units::{Interval, agreement};
@@ -151,12 +151,12 @@ pub(super) fn disturbances(references: &[ReferenceReport], pairs: &[PairReport])
             at_s: step.at_s,
         }));
         for pair in &of_it {
-            let its_own = |step: &&Step| !common.iter().any(|other| is_alike(step, other));
-            let went_back = |step: &&Step| step.ns + step.bound_ns < 0.0;
+            let its_own = |step: &&DriftStep| !common.iter().any(|other| is_alike(step, other));
+            let went_back = |step: &&DriftStep| step.ns + step.bound_ns < 0.0;
             // Without another clock against this reference, or this clock
             // against another, either may have stepped.
             let is_unsure =
-                |step: &&Step| of_it.len() == 1 && !stepped_elsewhere(pair, step, pairs);
+                |step: &&DriftStep| of_it.len() == 1 && !stepped_elsewhere(pair, step, pairs);
             let mut steps = pair.drift.steps.iter().filter(its_own);
             let step = steps.find(|step| went_back(step) || is_unsure(step));
             if let Some(step) = step.filter(|_| !noted.contains(&pair.clock)) {
@@ -192,24 +192,24 @@ pub(super) fn too_short(pairs: &[PairReport]) -> impl Iterator<Item = Note> + us
 
 /// Whether this clock stepped so against another reference too: then it was
 /// the clock.
-fn stepped_elsewhere(pair: &PairReport, step: &Step, pairs: &[PairReport]) -> bool {
+fn stepped_elsewhere(pair: &PairReport, step: &DriftStep, pairs: &[PairReport]) -> bool {
     let mut others =
         pairs.iter().filter(|other| other.clock == pair.clock && other.reference != pair.reference);
     others.any(|other| other.drift.steps.iter().any(|its| is_alike(step, its)))
 }
 
-fn is_alike(one: &Step, other: &Step) -> bool {
+fn is_alike(one: &DriftStep, other: &DriftStep) -> bool {
     (one.at_s - other.at_s).abs() < TOGETHER_S
         && (one.ns - other.ns).abs() <= one.bound_ns + other.bound_ns
 }
 
 /// Where all clocks step at once, by the same, it was the reference that did.
-fn common_steps(pairs: &[&PairReport]) -> Vec<Step> {
+fn common_steps(pairs: &[&PairReport]) -> Vec<DriftStep> {
     let [first, others @ ..] = pairs else { return Vec::new() };
     if others.is_empty() {
         return Vec::new();
     }
-    let in_all = |step: &&Step| {
+    let in_all = |step: &&DriftStep| {
         others.iter().all(|pair| pair.drift.steps.iter().any(|other| is_alike(step, other)))
     };
     first.drift.steps.iter().filter(in_all).copied().collect()

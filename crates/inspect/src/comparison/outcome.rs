@@ -1,9 +1,9 @@
 //! What a session came to.
 
-use instruments::drift::budget::{Budget, Verdict};
+use instruments::drift::budget::{Budget, BudgetVerdict};
 
 use super::clock_name::ClockName;
-use super::clocks::{NotMeasured, TscFrequency};
+use super::clocks::{NotCompared, TscFrequency};
 use super::notes::Note;
 use super::pair::PairReport;
 use super::reference::ReferenceReport;
@@ -11,7 +11,7 @@ use super::reference::ReferenceReport;
 /// The figures, and what they show together.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Outcome {
+pub struct ComparisonOutcome {
     /// What the clocks were compared with.
     pub references: Vec<ReferenceReport>,
     /// Each clock against each reference.
@@ -20,7 +20,7 @@ pub struct Outcome {
     /// measured in this run.
     pub tsc_frequency: Option<TscFrequency>,
     /// Clocks that could not be measured.
-    pub not_measured: Vec<NotMeasured>,
+    pub not_measured: Vec<NotCompared>,
     /// Limits that nothing was compared with.
     pub unchecked: Vec<Unchecked>,
     /// Findings in addition to the figures.
@@ -43,9 +43,9 @@ pub enum Unchecked {
 
 impl Unchecked {
     /// The limits of a budget that these pairs leave unchecked.
-    pub fn of(pairs: &[PairReport], budget: Budget) -> Vec<Self> {
+    pub fn from_pairs(pairs: &[PairReport], budget: Budget) -> Vec<Self> {
         let is_unmeasured =
-            |pair: &PairReport| pair.frequency_verdict == Some(Verdict::NotMeasured);
+            |pair: &PairReport| pair.frequency_verdict == Some(BudgetVerdict::NotMeasured);
         // Measured against one reference, a clock has its frequency.
         let mut unmeasured: Vec<ClockName> = Vec::new();
         for pair in pairs.iter().filter(|pair| is_unmeasured(pair)) {
@@ -72,7 +72,7 @@ mod tests {
         let pair = |(clock, reference, count): &(ClockName, &str, u64)| {
             pair_of(*clock, reference, *count, |_| 0).judged(budget).unwrap()
         };
-        Unchecked::of(&pairs.iter().map(pair).collect::<Vec<_>>(), budget)
+        Unchecked::from_pairs(&pairs.iter().map(pair).collect::<Vec<_>>(), budget)
     }
 
     #[test]

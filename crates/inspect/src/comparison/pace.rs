@@ -30,7 +30,7 @@ pub struct Pace {
 
 impl Pace {
     /// For a run of that length.
-    pub fn of(requested: Option<Duration>, run: Duration) -> Self {
+    pub fn new(requested: Option<Duration>, run: Duration) -> Self {
         Self { requested, run }
     }
 

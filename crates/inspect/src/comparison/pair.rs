@@ -1,6 +1,6 @@
 //! One clock against one reference: its comparisons and figures.
 
-use instruments::drift::budget::{Budget, Verdict};
+use instruments::drift::budget::{Budget, BudgetVerdict};
 use instruments::drift::{Drift, Refused, Series};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use super::reference_names::gives_utc;
 
 /// One clock against one reference.
 #[derive(Debug)]
-pub struct Pair {
+pub struct ClockPairSeries {
     /// The clock.
     pub clock: ClockName,
     /// The reference's name.
@@ -23,9 +23,9 @@ pub struct Pair {
     pub refused: (u64, Option<Refused>),
 }
 
-impl Pair {
+impl ClockPairSeries {
     /// A pair with its comparisons.
-    pub fn of(clock: ClockName, reference: &str, series: Series) -> Self {
+    pub fn new(clock: ClockName, reference: &str, series: Series) -> Self {
         let gives_utc = gives_utc(reference);
         Self { clock, reference: reference.to_owned(), series, gives_utc, refused: (0, None) }
     }
@@ -63,7 +63,7 @@ pub struct PairReport {
     /// Whether both count from 1970, so that the offset is an error.
     pub offset_is_error: bool,
     /// The frequency against the budget.
-    pub frequency_verdict: Option<Verdict>,
+    pub frequency_verdict: Option<BudgetVerdict>,
     /// The offset against the budget.
-    pub offset_verdict: Option<Verdict>,
+    pub offset_verdict: Option<BudgetVerdict>,
 }

@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 use facts::steering::ChronyTracking;
 use facts::{Fact, Unknown};
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use schemars::JsonSchema;
 use serde::Serialize;
-use sources::chronyd_client::{Address, ChronydClient};
+use sources::chronyd_client::{ChronydAddress, ChronydClient};
 use sources::{
-    NtpError, NtpServer, NtpSource, PhcSource, Source, SourceError, SourceStatus, VmClockSource,
+    NtpError, NtpPeer, NtpSource, PhcSource, ReadStatus, Source, SourceError, VmClockSource,
 };
 
 use super::clock_name::ClockName;
-use super::clocks::{Clocks, Compared, FIRST_PHC};
+use super::clocks::{ClockComparison, ComparedClocks, FIRST_PHC};
 use super::pace::{Pace, pause_after};
 use super::reference_names::{gives_utc, phc_name};
 
@@ -24,7 +24,7 @@ use super::reference_names::{gives_utc, phc_name};
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A reference, and how it has replied so far.
-pub struct Reference {
+pub struct ComparisonReference {
     name: String,
     kind: Kind,
     /// Whether it gives UTC: by its name, or by that of a PTP hardware clock's
@@ -53,7 +53,7 @@ enum Kind {
     Chrony { chrony: ChronydClient, last: Option<ChronyTracking> },
 }
 
-impl Reference {
+impl ComparisonReference {
     fn new(name: String, kind: Kind, interval: Duration) -> Self {
         Self {
             gives_utc: gives_utc(&name),
@@ -75,7 +75,7 @@ impl Reference {
     /// # Errors
     /// It has no address.
     pub fn ntp(name: &str, pace: Pace) -> Result<Self, NtpError> {
-        let server = NtpServer::find(name, TIMEOUT)?;
+        let server = NtpPeer::find(name, TIMEOUT)?;
         let interval = pace.server(server.address().ip());
         let source = Source::Ntp(NtpSource::fixed(server));
         Ok(Self::new(format!("ntp {name}"), Kind::Source(source), interval))
@@ -105,14 +105,16 @@ impl Reference {
     /// chronyd's estimate.
     pub fn chrony(address: Option<SocketAddr>, pace: Pace) -> Self {
         let name = address.map_or("chrony".to_owned(), |address| format!("chrony {address}"));
-        let kind =
-            Kind::Chrony { chrony: ChronydClient::new(address.map(Address::Udp)), last: None };
+        let kind = Kind::Chrony {
+            chrony: ChronydClient::new(address.map(ChronydAddress::Udp)),
+            last: None,
+        };
         Self::new(name, kind, pace.chronyd())
     }
 
     /// CLOCK_MONOTONIC_RAW.
     pub fn raw(pace: Pace) -> Self {
-        Self::clock("raw", pace.near(), Box::new(|| Clock::MonotonicRaw.read_ns()))
+        Self::clock("raw", pace.near(), Box::new(|| LinuxClock::MonotonicRaw.read_ns()))
     }
 
     /// A clock that is read in ns.
@@ -161,13 +163,17 @@ impl Reference {
 
     /// Compares all clocks with it once, and sets the time of the next
     /// comparison: later after failures that made `others_wait`.
-    pub(super) fn compare(&mut self, clocks: &Clocks, others_wait: bool) -> Vec<Compared> {
+    pub(super) fn compare(
+        &mut self,
+        clocks: &ComparedClocks,
+        others_wait: bool,
+    ) -> Vec<ClockComparison> {
         let begun = Instant::now();
         self.tried += 1;
         let compared = match &mut self.kind {
             Kind::Source(source) => match source.read(clocks.stamps()) {
                 Ok(reading) => Ok(clocks.within(&reading)),
-                Err(error) => Err(Failed::of(&error)),
+                Err(error) => Err(ReferenceError::from_error(&error)),
             },
             Kind::Chrony { chrony, last } => compare_chrony(chrony, last, clocks),
             Kind::Clock(read) => compare_clock(&*read, clocks),
@@ -216,9 +222,9 @@ impl Reference {
             status: match &self.kind {
                 Kind::Source(source) => source.status(),
                 Kind::Chrony { last, .. } => {
-                    SourceStatus { chrony: last.clone(), ..SourceStatus::default() }
+                    ReadStatus { chrony: last.clone(), ..ReadStatus::default() }
                 }
-                Kind::Clock(_) => SourceStatus::default(),
+                Kind::Clock(_) => ReadStatus::default(),
             },
         }
     }
@@ -246,7 +252,7 @@ pub struct ReferenceReport {
     pub interval_s: f64,
     /// What it states about itself.
     #[serde(flatten)]
-    pub status: SourceStatus,
+    pub status: ReadStatus,
 }
 
 /// One kind of failure.
@@ -258,7 +264,7 @@ pub struct Failure {
     pub times: u64,
 }
 
-struct Failed {
+struct ReferenceError {
     what: String,
     consequence: Consequence,
 }
@@ -269,8 +275,8 @@ enum Consequence {
     Stop,
 }
 
-impl Failed {
-    fn of(error: &SourceError) -> Self {
+impl ReferenceError {
+    fn from_error(error: &SourceError) -> Self {
         let consequence = match error {
             SourceError::Ntp(error) if error.is_stop() => Consequence::Stop,
             SourceError::Ntp(error) if error.is_rate_limit() => Consequence::Slower,
@@ -280,11 +286,14 @@ impl Failed {
     }
 }
 
-fn plainly(what: impl ToString) -> Failed {
-    Failed { what: what.to_string(), consequence: Consequence::None }
+fn plainly(what: impl ToString) -> ReferenceError {
+    ReferenceError { what: what.to_string(), consequence: Consequence::None }
 }
 
-fn compare_clock(read: &dyn Fn() -> Option<u64>, clocks: &Clocks) -> Result<Vec<Compared>, Failed> {
+fn compare_clock(
+    read: &dyn Fn() -> Option<u64>,
+    clocks: &ComparedClocks,
+) -> Result<Vec<ClockComparison>, ReferenceError> {
     read().ok_or_else(|| plainly("it shows no time"))?;
     Ok(clocks.around(read))
 }
@@ -292,8 +301,8 @@ fn compare_clock(read: &dyn Fn() -> Option<u64>, clocks: &Clocks) -> Result<Vec<
 fn compare_chrony(
     chrony: &ChronydClient,
     last: &mut Option<ChronyTracking>,
-    clocks: &Clocks,
-) -> Result<Vec<Compared>, Failed> {
+    clocks: &ComparedClocks,
+) -> Result<Vec<ClockComparison>, ReferenceError> {
     let tracking = match chrony.synchronised_tracking() {
         Fact::Known(tracking) => tracking,
         Fact::Unknown(why) => return Err(plainly(why)),
@@ -301,5 +310,5 @@ fn compare_chrony(
     // The system's clock and what chronyd still has to correct of it.
     let correction_ns = (tracking.system_offset_s * 1e9) as i64;
     *last = Some(tracking);
-    Ok(clocks.around(|| Clock::Realtime.read_ns()?.checked_add_signed(correction_ns)))
+    Ok(clocks.around(|| LinuxClock::Realtime.read_ns()?.checked_add_signed(correction_ns)))
 }

@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use instruments::drift::Span;
-use sources::Rtc;
-use sources::rtc::{Edge, Seconds, next_edge};
+use sources::RtcSource;
+use sources::rtc::{RtcEdge, Seconds, next_edge};
 
 /// The shortest run that has a few of its seconds.
 pub(super) const LEAST: Duration = Duration::from_secs(4);
@@ -16,8 +16,8 @@ const FAILURES: u32 = 3;
 
 /// The RTC, and what is known of its seconds.
 pub(super) struct RtcAtEdges {
-    rtc: Rtc,
-    last: Cell<Option<Edge>>,
+    rtc: RtcSource,
+    last: Cell<Option<RtcEdge>>,
     /// How many changes were seen, and how often none since.
     seen: Cell<u64>,
     failures: Cell<u32>,
@@ -27,7 +27,7 @@ pub(super) struct RtcAtEdges {
 }
 
 impl RtcAtEdges {
-    pub(super) fn new(rtc: Rtc) -> Self {
+    pub(super) fn new(rtc: RtcSource) -> Self {
         Self {
             rtc,
             last: Cell::default(),
@@ -77,11 +77,11 @@ impl RtcAtEdges {
 
     /// What it shows now, where it is to be shown.
     pub(super) fn read(&self) -> Option<Span> {
-        self.is_shown.get().then(|| self.at(self.rtc.now_ns()))?
+        self.is_shown.get().then(|| self.span(self.rtc.now_ns()))?
     }
 
     /// What it showed when CLOCK_MONOTONIC_RAW showed `raw_ns`.
-    pub(super) fn at(&self, raw_ns: u64) -> Option<Span> {
+    pub(super) fn span(&self, raw_ns: u64) -> Option<Span> {
         let (before, after) = self.last.get()?.clock_ns(raw_ns)?;
         Some(Span { before, after })
     }
@@ -90,6 +90,6 @@ impl RtcAtEdges {
     /// after it.
     pub(super) fn at_after(&self, raw_ns: u64) -> Option<Span> {
         self.catch();
-        self.at(raw_ns)
+        self.span(raw_ns)
     }
 }

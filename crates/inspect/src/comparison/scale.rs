@@ -20,7 +20,7 @@ fn note(pair: &PairReport, tai_s: &Fact<i32>) -> Option<Note> {
     let (reference, off_ns) = (pair.reference.clone(), pair.drift.offset.ns.abs());
     match (pair.clock, phc_device(&reference)) {
         (ClockName::Realtime, Some(device)) => {
-            let seems = match Apparent::of(ahead_ns.saturating_neg(), tai_s) {
+            let seems = match Apparent::from_lead(ahead_ns.saturating_neg(), tai_s) {
                 Apparent::Tai if pair.offset_is_error => Seems::Tai,
                 Apparent::Tai => {
                     Seems::UnspecifiedTai { device: device.to_owned(), scale: PhcScale::tai(tai_s) }
@@ -32,7 +32,7 @@ fn note(pair: &PairReport, tai_s: &Fact<i32>) -> Option<Note> {
             Some(Note::ReferenceScale { reference, off_ns, seems })
         }
         (ClockName::Phc, _) if pair.offset_is_error => {
-            let counts_tai = Apparent::of(ahead_ns, tai_s) == Apparent::Tai;
+            let counts_tai = Apparent::from_lead(ahead_ns, tai_s) == Apparent::Tai;
             counts_tai.then_some(Note::ClockScale { reference, off_ns })
         }
         _ => None,

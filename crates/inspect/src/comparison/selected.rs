@@ -9,7 +9,7 @@ use sources::unique::duplicate_of;
 use sources::{NtpError, PhcSource};
 
 use super::pace::Pace;
-use super::reference::Reference;
+use super::reference::ComparisonReference;
 use super::reference_names::phc_device;
 
 /// The host's clock, whatever its device.
@@ -56,20 +56,23 @@ pub enum SelectError {
 ///
 /// # Errors
 /// One cannot be read, or is named twice.
-pub fn references(wanted: &Wanted<'_>, pace: Pace) -> Result<Vec<Reference>, SelectError> {
+pub fn references(
+    wanted: &Wanted<'_>,
+    pace: Pace,
+) -> Result<Vec<ComparisonReference>, SelectError> {
     let mut references = Vec::new();
     for name in wanted.ntp {
-        references.push(Reference::ntp(name, pace)?);
+        references.push(ComparisonReference::ntp(name, pace)?);
     }
     for spec in wanted.phc {
         references.push(phc(spec, pace)?);
     }
     if let Some(path) = wanted.vmclock {
-        let vmclock = Reference::vmclock(path, pace);
+        let vmclock = ComparisonReference::vmclock(path, pace);
         references.push(vmclock.map_err(|why| SelectError::VmClock(path.into(), why))?);
     }
     if let Some(address) = wanted.chrony {
-        references.push(Reference::chrony(address, pace));
+        references.push(ComparisonReference::chrony(address, pace));
     }
     check_unique(&references)?;
     Ok(references)
@@ -77,22 +80,25 @@ pub fn references(wanted: &Wanted<'_>, pace: Pace) -> Result<Vec<Reference>, Sel
 
 /// The PTP hardware clock that shows the host's time, or CLOCK_MONOTONIC_RAW;
 /// with the device that cannot be read, and why.
-pub fn best(pace: Pace) -> (Reference, Option<(PathBuf, Unknown)>) {
+pub fn best(pace: Pace) -> (ComparisonReference, Option<(PathBuf, Unknown)>) {
     best_of(hosts_clocks().into_iter().next(), pace)
 }
 
-fn best_of(hosts_clock: Option<PathBuf>, pace: Pace) -> (Reference, Option<(PathBuf, Unknown)>) {
-    let Some(path) = hosts_clock else { return (Reference::raw(pace), None) };
+fn best_of(
+    hosts_clock: Option<PathBuf>,
+    pace: Pace,
+) -> (ComparisonReference, Option<(PathBuf, Unknown)>) {
+    let Some(path) = hosts_clock else { return (ComparisonReference::raw(pace), None) };
     match PhcSource::open(&path, PhcScale::ByName) {
         Fact::Known(hosts) => {
             let ahead_s = hosts.ahead_of_utc_s().ok();
-            (Reference::phc(hosts, ahead_s, pace), None)
+            (ComparisonReference::phc(hosts, ahead_s, pace), None)
         }
-        Fact::Unknown(why) => (Reference::raw(pace), Some((path, why))),
+        Fact::Unknown(why) => (ComparisonReference::raw(pace), Some((path, why))),
     }
 }
 
-fn check_unique(references: &[Reference]) -> Result<(), SelectError> {
+fn check_unique(references: &[ComparisonReference]) -> Result<(), SelectError> {
     for (index, one) in references.iter().enumerate() {
         for other in references.iter().take(index) {
             let (earlier, later) = ((other.name(), other.address()), (one.name(), one.address()));
@@ -108,14 +114,14 @@ fn check_unique(references: &[Reference]) -> Result<(), SelectError> {
     Ok(())
 }
 
-fn is_one_device(one: &Reference, other: &Reference) -> bool {
+fn is_one_device(one: &ComparisonReference, other: &ComparisonReference) -> bool {
     match (phc_device(one.name()), phc_device(other.name())) {
         (Some(one), Some(other)) => is_same_device(Path::new(one), Path::new(other)),
         _ => false,
     }
 }
 
-fn phc(spec: &PhcSpec, pace: Pace) -> Result<Reference, SelectError> {
+fn phc(spec: &PhcSpec, pace: Pace) -> Result<ComparisonReference, SelectError> {
     let path = if spec.path.as_os_str() == AUTO {
         hosts_clocks().into_iter().next().ok_or(SelectError::NoHostsClock)?
     } else {
@@ -126,10 +132,10 @@ fn phc(spec: &PhcSpec, pace: Pace) -> Result<Reference, SelectError> {
         Fact::Unknown(why) => return Err(SelectError::Phc(path, why)),
     };
     match phc.ahead_of_utc_s() {
-        Ok(ahead_s) => Ok(Reference::phc(phc, Some(ahead_s), pace)),
+        Ok(ahead_s) => Ok(ComparisonReference::phc(phc, Some(ahead_s), pace)),
         // Its frequency means something, whatever it counts.
         Err(UnknownScale::NotNamed | UnknownScale::NoTimeOfDay | UnknownScale::AtNeither) => {
-            Ok(Reference::phc(phc, None, pace))
+            Ok(ComparisonReference::phc(phc, None, pace))
         }
         Err(why) => Err(SelectError::Scale(Box::new(phc), why)),
     }
@@ -143,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_hosts_clock_that_cannot_be_read_is_reported() {
-        let pace = Pace::of(None, Duration::from_secs(60));
+        let pace = Pace::new(None, Duration::from_secs(60));
         let (reference, unread) = best_of(Some("/dev/null".into()), pace);
         assert_eq!(reference.name(), "raw");
         assert_eq!(unread.unwrap().0, Path::new("/dev/null"));
@@ -153,8 +159,8 @@ mod tests {
 
     #[test]
     fn a_server_is_selected_once_under_any_name() {
-        let pace = Pace::of(None, Duration::from_secs(60));
-        let server = |name| Reference::ntp(name, pace).unwrap();
+        let pace = Pace::new(None, Duration::from_secs(60));
+        let server = |name| ComparisonReference::ntp(name, pace).unwrap();
         assert!(check_unique(&[server("127.0.0.1"), server("127.0.0.2")]).is_ok());
         let error = check_unique(&[server("127.0.0.1"), server("127.0.0.1:123")]).unwrap_err();
         let expected = "ntp 127.0.0.1 and ntp 127.0.0.1:123 are one server, 127.0.0.1:123";
@@ -165,7 +171,8 @@ mod tests {
 
     #[test]
     fn a_device_is_compared_with_once_whatever_it_counts() {
-        let device = |name| Reference::clock(name, Duration::from_secs(1), Box::new(|| None));
+        let device =
+            |name| ComparisonReference::clock(name, Duration::from_secs(1), Box::new(|| None));
         assert!(check_unique(&[device("phc /dev/ptp0 utc"), device("phc /dev/ptp1")]).is_ok());
         let twice = [device("phc /dev/ptp1"), device("phc /dev/ptp1 tai=37")];
         let error = check_unique(&twice).unwrap_err().to_string();

@@ -4,34 +4,34 @@ use std::io;
 use std::time::Instant;
 
 use instruments::drift::budget::Budget;
-use instruments::drift::{Reading, Refused, Series};
-use linux::wait::{Wait, Wake};
+use instruments::drift::{DriftReading, Refused, Series};
+use linux::wait::{WaitUntil, Wake};
 use sources::phc::kernels_tai_s;
 
 use super::clock_name::ClockName;
-use super::clocks::{Clocks, Compared, NotMeasured};
+use super::clocks::{ClockComparison, ComparedClocks, NotCompared};
 use super::notes::{Note, StoodStill, disturbances, judge_references, too_short};
-use super::outcome::{Outcome, Unchecked};
-use super::pair::{Pair, PairReport};
-use super::reference::Reference;
+use super::outcome::{ComparisonOutcome, Unchecked};
+use super::pair::{ClockPairSeries, PairReport};
+use super::reference::ComparisonReference;
 use super::scale;
 
 /// Clocks that are compared with references.
-pub struct Session {
-    clocks: Clocks,
-    references: Vec<Reference>,
-    pairs: Vec<Pair>,
+pub struct ComparisonSession {
+    clocks: ComparedClocks,
+    references: Vec<ComparisonReference>,
+    pairs: Vec<ClockPairSeries>,
     /// Something was compared in this run.
     has_compared: bool,
 }
 
 /// The comparisons of one reply; none where it failed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Round {
+pub struct ComparisonRound {
     /// The reference's name.
     pub reference: String,
     /// Each clock that could be compared.
-    pub compared: Vec<Compared>,
+    pub compared: Vec<ClockComparison>,
     /// Why it failed, where it was this reference's first.
     pub failed_at_first: Option<String>,
 }
@@ -46,24 +46,24 @@ pub struct NothingMeasured {
     pub has_chronyd: bool,
 }
 
-impl Session {
+impl ComparisonSession {
     /// Nothing compared yet.
-    pub fn new(clocks: Clocks, references: Vec<Reference>) -> Self {
+    pub fn new(clocks: ComparedClocks, references: Vec<ComparisonReference>) -> Self {
         Self { clocks, references, pairs: Vec::new(), has_compared: false }
     }
 
     /// The clocks that are compared.
-    pub fn clocks(&self) -> &Clocks {
+    pub fn clocks(&self) -> &ComparedClocks {
         &self.clocks
     }
 
     /// What they are compared with.
-    pub fn references(&self) -> &[Reference] {
+    pub fn references(&self) -> &[ComparisonReference] {
         &self.references
     }
 
     /// What was compared so far, in the order in which it first was.
-    pub fn pairs(&self) -> &[Pair] {
+    pub fn pairs(&self) -> &[ClockPairSeries] {
         &self.pairs
     }
 
@@ -72,7 +72,7 @@ impl Session {
         let mut clocks = self.clocks.names().into_iter();
         let may_come = self.references.iter().any(|one| one.gives_utc)
             && clocks.any(ClockName::counts_from_1970);
-        may_come || self.pairs.iter().any(Pair::offset_is_error)
+        may_come || self.pairs.iter().any(ClockPairSeries::offset_is_error)
     }
 
     /// Waits for the next reference that is due, and compares with it; none when
@@ -80,7 +80,7 @@ impl Session {
     ///
     /// # Errors
     /// The system cannot wait.
-    pub fn next(&mut self, wait: &Wait, end: Instant) -> io::Result<Option<Round>> {
+    pub fn next(&mut self, wait: &WaitUntil, end: Instant) -> io::Result<Option<ComparisonRound>> {
         let due = self.references.iter().enumerate().filter(|(_, one)| !one.is_stopped());
         let next = due.map(|(index, one)| (index, one.due)).min_by_key(|(_, at)| *at);
         let Some((index, at)) = next.filter(|_| Instant::now() < end) else { return Ok(None) };
@@ -99,7 +99,7 @@ impl Session {
     }
 
     /// Compares with the reference of that index now.
-    pub fn compare(&mut self, index: usize) -> Option<Round> {
+    pub fn compare(&mut self, index: usize) -> Option<ComparisonRound> {
         let others_wait = self.references.len() > 1;
         let reference = self.references.get_mut(index)?;
         if let Some(rtc) = &self.clocks.rtc {
@@ -109,11 +109,11 @@ impl Session {
         let failed_at_first = reference.failed_at_first();
         let reference = reference.name().to_owned();
         self.add(&reference, &compared);
-        Some(Round { reference, compared, failed_at_first })
+        Some(ComparisonRound { reference, compared, failed_at_first })
     }
 
     /// Adds comparisons of this run.
-    pub fn add(&mut self, reference: &str, compared: &[Compared]) {
+    pub fn add(&mut self, reference: &str, compared: &[ClockComparison]) {
         self.has_compared |= !compared.is_empty();
         for one in compared {
             self.add_recorded(one.clock, reference, one.reading);
@@ -121,11 +121,11 @@ impl Session {
     }
 
     /// Adds a comparison of an earlier run.
-    pub fn add_recorded(&mut self, clock: ClockName, reference: &str, reading: Reading) {
+    pub fn add_recorded(&mut self, clock: ClockName, reference: &str, reading: DriftReading) {
         let known =
             self.pairs.iter().position(|pair| pair.clock == clock && pair.reference == reference);
         let index = known.unwrap_or_else(|| {
-            let mut pair = Pair::of(clock, reference, Series::new());
+            let mut pair = ClockPairSeries::new(clock, reference, Series::new());
             // A host's clock gives UTC by its driver's name, which no record has.
             pair.gives_utc |=
                 self.references.iter().any(|one| one.name() == reference && one.gives_utc);
@@ -154,15 +154,16 @@ impl Session {
     ///
     /// # Errors
     /// There is no comparison with a reference that advances.
-    pub fn outcome(&self, budget: Budget) -> Result<Outcome, NothingMeasured> {
+    pub fn outcome(&self, budget: Budget) -> Result<ComparisonOutcome, NothingMeasured> {
         let stood_still = self.stood_still();
-        let advances = |pair: &&Pair| pair.series.reference_stood_still_ns().is_none();
+        let advances = |pair: &&ClockPairSeries| pair.series.reference_stood_still_ns().is_none();
         let mut pairs: Vec<PairReport> =
             self.pairs.iter().filter(advances).filter_map(|pair| pair.judged(budget)).collect();
         if pairs.is_empty() {
             return Err(self.nothing(&stood_still));
         }
-        let mut references: Vec<_> = self.references.iter().map(Reference::report).collect();
+        let mut references: Vec<_> =
+            self.references.iter().map(ComparisonReference::report).collect();
         let mut notes = Vec::from_iter(judge_references(&mut references, &mut pairs));
         notes.extend(scale::notes(&pairs, &kernels_tai_s()));
         notes.extend(too_short(&pairs));
@@ -177,11 +178,11 @@ impl Session {
             };
             of_kind.push(Note::LeftOut { clock, reference, readings, why });
         }
-        Ok(Outcome {
+        Ok(ComparisonOutcome {
             references,
             tsc_frequency: self.clocks.tsc.filter(|_| self.has_compared),
             not_measured: self.clocks.missing.iter().cloned().chain(self.still_rtc()).collect(),
-            unchecked: Unchecked::of(&pairs, budget),
+            unchecked: Unchecked::from_pairs(&pairs, budget),
             pairs,
             notes,
             disturbances,
@@ -189,10 +190,10 @@ impl Session {
     }
 
     /// The RTC, where its seconds did not change.
-    fn still_rtc(&self) -> Option<NotMeasured> {
+    fn still_rtc(&self) -> Option<NotCompared> {
         let is_still = self.clocks.rtc.as_ref().is_some_and(|rtc| rtc.is_given_up());
         let why = "its seconds do not change, or it cannot be read".to_owned();
-        is_still.then_some(NotMeasured { what: ClockName::Rtc, why })
+        is_still.then_some(NotCompared { what: ClockName::Rtc, why })
     }
 
     /// References that showed the same time throughout, each once.
@@ -210,12 +211,12 @@ impl Session {
     }
 
     fn nothing(&self, stood_still: &[StoodStill]) -> NothingMeasured {
-        let failures = self.references.iter().filter_map(Reference::last_failure);
+        let failures = self.references.iter().filter_map(ComparisonReference::last_failure);
         let mut causes: Vec<String> =
             stood_still.iter().map(ToString::to_string).chain(failures).collect();
         if causes.is_empty() {
             let missing = self.clocks.missing.iter();
-            causes.extend(missing.map(|NotMeasured { what, why }| format!("{what}: {why}")));
+            causes.extend(missing.map(|NotCompared { what, why }| format!("{what}: {why}")));
         }
         if causes.is_empty() {
             causes.push("there is no comparison of these clocks".into());

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use instruments::drift::{Nesting, Reading, Span};
+use instruments::drift::{DriftReading, Nesting, Span};
 
 use super::clock_name::ClockName;
-use super::clocks::Compared;
+use super::clocks::ClockComparison;
 
 /// The reference's name.
 pub const NAME: &str = "stopwatch";
@@ -18,14 +18,14 @@ const REACTION_NS: u64 = 200_000_000;
 const START_NS: u64 = 1_000_000_000;
 
 /// What the clocks showed when the stopwatch showed `shown`.
-pub fn compared(clocks: &[(ClockName, Span)], shown: Duration) -> Vec<Compared> {
+pub fn compared(clocks: &[(ClockName, Span)], shown: Duration) -> Vec<ClockComparison> {
     let shown_ns = u64::try_from(shown.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX / 2);
     let at_ns = START_NS + shown_ns;
     let reference = Span { before: at_ns - REACTION_NS, after: at_ns + REACTION_NS };
     let nesting = Nesting::ReferenceOutside;
     let of = |&(clock, shown): &(ClockName, Span)| {
-        let reading = Reading { clock: shown, reference, nesting };
-        Compared { clock, reading }
+        let reading = DriftReading { clock: shown, reference, nesting };
+        ClockComparison { clock, reading }
     };
     clocks.iter().map(of).collect()
 }
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_reading_by_hand_is_off_by_a_reaction() {
-        let clock = (ClockName::Monotonic, Span::at(7));
+        let clock = (ClockName::Monotonic, Span::instant(7));
         let [start] = compared(&[clock], Duration::ZERO)[..] else { panic!() };
         assert_eq!((start.clock, start.reading.clock), clock);
         let [end] = compared(&[clock], Duration::from_secs(300))[..] else { panic!() };

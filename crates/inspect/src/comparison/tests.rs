@@ -1,9 +1,9 @@
 //! Pairs for tests.
 
-use instruments::drift::{Nesting, Reading, Series, Span};
+use instruments::drift::{DriftReading, Nesting, Series, Span};
 
 use super::clock_name::ClockName;
-use super::pair::Pair;
+use super::pair::ClockPairSeries;
 
 const SINCE_1970: u64 = 1_795_000_000_000_000_000;
 
@@ -14,13 +14,13 @@ pub(super) fn pair_of(
     reference: &str,
     comparisons: u64,
     ahead_ns: impl Fn(u64) -> i64,
-) -> Pair {
+) -> ClockPairSeries {
     let mut series = Series::new();
     for n in 1..=comparisons {
         let before = SINCE_1970 + 1_000_000_000 * n;
         let reference = Span { before, after: before + 100 };
-        let clock = Span::at((before + 50).saturating_add_signed(ahead_ns(n)));
-        series.push(Reading { clock, reference, nesting: Nesting::ReferenceOutside }).unwrap();
+        let clock = Span::instant((before + 50).saturating_add_signed(ahead_ns(n)));
+        series.push(DriftReading { clock, reference, nesting: Nesting::ReferenceOutside }).unwrap();
     }
-    Pair::of(clock, reference, series)
+    ClockPairSeries::new(clock, reference, series)
 }

@@ -12,7 +12,7 @@ use facts::running::{
     throttling_files,
 };
 use instruments::latency::around::{Counts, Served};
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use linux::reread::Reread;
 use signal_hook::consts::SIGCONT;
 
@@ -97,8 +97,8 @@ impl Counters {
         let throttled_ns =
             throttled.fold(None, |sum: Option<u64>, ns| Some(sum.unwrap_or(0).saturating_add(ns)));
         Counts {
-            ran_ns: Clock::ThreadCputime.read_ns(),
-            waited_ns: times.and_then(|times| times.known().map(|times| times.waited_ns)),
+            ran_ns: LinuxClock::ThreadCputime.read_ns(),
+            waited_ns: times.and_then(|times| times.value().map(|times| times.waited_ns)),
             throttled_ns,
             continued: self.stops.ended(),
             served: None,
@@ -115,7 +115,7 @@ impl Counters {
     fn served(&mut self) -> Option<Served> {
         let cpu = self.cpu;
         let interrupts = whole(self.interrupts.as_ref(), &mut self.buffer)
-            .and_then(|text| parse_interrupts(&text, cpu).known().copied())?;
+            .and_then(|text| parse_interrupts(&text, cpu).value().copied())?;
         let softirqs =
             whole(self.softirqs.as_ref(), &mut self.buffer).map(|text| parse_softirqs(&text, cpu));
         let mut count = [0; 8];
@@ -150,7 +150,7 @@ fn whole<'b>(file: Option<&File>, buffer: &'b mut Vec<u8>) -> Option<std::borrow
 
 #[cfg(test)]
 mod tests {
-    use instruments::latency::around::Passed;
+    use instruments::latency::around::PassedTime;
 
     use super::*;
 
@@ -161,7 +161,7 @@ mod tests {
         let mut counters = Counters::open(cpu, &Stops::new());
         let first = counters.all();
         std::thread::sleep(std::time::Duration::from_millis(20));
-        let passed = Passed::between(&first, &counters.all());
+        let passed = PassedTime::between(&first, &counters.all());
         assert!(passed.ns >= 20_000_000 && passed.lost_ns >= 10_000_000, "{passed:?}");
         if let Some(served) = passed.served {
             assert!(served.ticks > 0, "{served:?}");

@@ -6,14 +6,14 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use instruments::distribution::Distribution;
-use instruments::latency::around::{self, Passed};
-use instruments::latency::cause::Cause;
-use instruments::latency::echo::{Answers, Protocol, answered, request};
+use instruments::latency::around::{self, PassedTime};
+use instruments::latency::cause::LatenessCause;
+use instruments::latency::echo::{EchoReplies, Protocol, answered, request};
 use instruments::latency::{Delay, FigureKind};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
 use super::counters::{Counters, Stops};
-use super::{Run, is_tail, now_ns, since_ns};
+use super::{LatencyRun, is_tail, now_ns, since_ns};
 
 /// Requests of a run, at most.
 const REQUESTS: u64 = 1000;
@@ -23,14 +23,14 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Whom to ask, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
+pub struct EchoPeer {
     /// How.
     pub protocol: Protocol,
     /// Host, with a port but for ICMP.
     pub host: String,
 }
 
-impl Peer {
+impl EchoPeer {
     /// `HOST` (ICMP echo), `udp:HOST[:PORT]` (by default 7, echo), or
     /// `ntp:HOST[:PORT]` (123).
     ///
@@ -38,7 +38,7 @@ impl Peer {
     /// What was expected.
     ///
     /// ```
-    /// let peer = inspect::latency::Peer::parse("ntp:time.example").unwrap();
+    /// let peer = inspect::latency::EchoPeer::parse("ntp:time.example").unwrap();
     /// assert_eq!(peer.host, "time.example:123");
     /// ```
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -88,7 +88,7 @@ impl Peer {
 }
 
 /// Asks the plan's peer for `length`.
-pub(super) fn measure(run: &mut Run<'_>, stops: &Stops, cpu: u32, length: Duration) {
+pub(super) fn measure(run: &mut LatencyRun<'_>, stops: &Stops, cpu: u32, length: Duration) {
     let Some(peer) = run.plan.peer.clone() else { return };
     const KIND: FigureKind = FigureKind::Echo;
     run.doing(KIND.name());
@@ -107,7 +107,7 @@ pub(super) fn measure(run: &mut Run<'_>, stops: &Stops, cpu: u32, length: Durati
     // How late this thread wakes where no peer is asked.
     let mut own = Distribution::new();
     let (mut samples, mut delays) = (Distribution::new(), Vec::new());
-    let mut answers = Answers { peer: peer.host.clone(), ..Answers::default() };
+    let mut answers = EchoReplies { peer: peer.host.clone(), ..EchoReplies::default() };
     let (secret, interval) = (now_ns().rotate_left(32), peer.interval(to.ip()));
     let ends = Instant::now() + length;
     while answers.sent < REQUESTS && (answers.sent == 0 || Instant::now() < ends) {
@@ -121,7 +121,7 @@ pub(super) fn measure(run: &mut Run<'_>, stops: &Stops, cpu: u32, length: Durati
                 let ns = since_ns(sent);
                 samples.record(ns as f64);
                 if is_tail(&samples, ns) {
-                    let passed = Passed::between(&before, &counters.thread());
+                    let passed = PassedTime::between(&before, &counters.thread());
                     let cause = around::of_wake_up(ns, &passed);
                     delays.push(Delay { kind: KIND, at_ns: run.at_ns(), ns, cpu, cause });
                 }
@@ -137,16 +137,16 @@ pub(super) fn measure(run: &mut Run<'_>, stops: &Stops, cpu: u32, length: Durati
     blame_peer(&mut delays, &own);
     run.delayed(delays);
     run.found.answers = Some(answers);
-    run.found.found(KIND, &samples);
+    run.found.add_figure(KIND, &samples);
 }
 
 /// What no count explains is the peer's, or its path's, only where this machine's
 /// own wake-ups in the same seconds were not half as late.
 fn blame_peer(delays: &mut [Delay], own: &Distribution) {
     let Some(own_ns) = own.quantile(0.99) else { return };
-    for delay in delays.iter_mut().filter(|delay| delay.cause == Cause::Unexplained) {
+    for delay in delays.iter_mut().filter(|delay| delay.cause == LatenessCause::Unexplained) {
         if delay.ns as f64 >= 2.0 * own_ns {
-            delay.cause = Cause::Peer;
+            delay.cause = LatenessCause::Peer;
         }
     }
 }
@@ -193,14 +193,17 @@ mod tests {
         let mut own = Distribution::new();
         (0..100).for_each(|_| own.record(1e6));
         let given = [
-            delay(1_500_000, Cause::Unexplained),
-            delay(30_000_000, Cause::Unexplained),
-            delay(30_000_000, Cause::RunQueue),
+            delay(1_500_000, LatenessCause::Unexplained),
+            delay(30_000_000, LatenessCause::Unexplained),
+            delay(30_000_000, LatenessCause::RunQueue),
         ];
         let mut judged = given;
         blame_peer(&mut judged, &own);
         let causes = judged.map(|delay| delay.cause);
-        assert_eq!(causes, [Cause::Unexplained, Cause::Peer, Cause::RunQueue]);
+        assert_eq!(
+            causes,
+            [LatenessCause::Unexplained, LatenessCause::Peer, LatenessCause::RunQueue]
+        );
         let mut judged = given;
         blame_peer(&mut judged, &Distribution::new());
         assert_eq!(judged, given, "nothing to compare with");

@@ -6,12 +6,12 @@ use instruments::distribution::Distribution;
 use instruments::latency::FigureKind;
 use linux::counter::{Counter, CpuCounter};
 
-use super::{Run, spin};
+use super::{LatencyRun, spin};
 
 const KIND: FigureKind = FigureKind::Exit;
 
 /// Exits from this CPU for `length`.
-pub(super) fn measure(run: &mut Run<'_>, cpu: u32, length: Duration) {
+pub(super) fn measure(run: &mut LatencyRun<'_>, cpu: u32, length: Duration) {
     run.doing(KIND.name());
     let Some(ns_per_tick) = spin::ns_per_tick() else {
         return run.found.miss(KIND.name(), "no TSC to time it by");
@@ -27,5 +27,5 @@ pub(super) fn measure(run: &mut Run<'_>, cpu: u32, length: Duration) {
             samples.record(ticks as f64 * ns_per_tick);
         }
     }
-    run.found.found(KIND, &samples);
+    run.found.add_figure(KIND, &samples);
 }

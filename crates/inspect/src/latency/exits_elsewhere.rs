@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use instruments::latency::FigureKind;
 
-use super::Run;
+use super::LatencyRun;
 
 /// Says so.
-pub(super) fn measure(run: &mut Run<'_>, _cpu: u32, _length: Duration) {
+pub(super) fn measure(run: &mut LatencyRun<'_>, _cpu: u32, _length: Duration) {
     run.found.miss(FigureKind::Exit.name(), "only x86 has an instruction that every host serves");
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use instruments::distribution::Distribution;
-use instruments::latency::around::{self, Passed};
+use instruments::latency::around::{self, PassedTime};
 use instruments::latency::conditions::CpuPair;
 use instruments::latency::{Delay, FigureKind};
 use linux::cpus::pin;
@@ -13,7 +13,7 @@ use linux::scheduling::sleep_until_ns;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::counters::{Counters, Stops};
-use super::{Run, is_tail, now_ns, since_ns};
+use super::{LatencyRun, is_tail, now_ns, since_ns};
 
 /// Time between two wake-ups, ns: the sleeper is asleep, and its CPU idle.
 const INTERVAL_NS: u64 = 500_000;
@@ -31,7 +31,12 @@ pub(super) fn relation(from: u32, to: u32) -> CpuPair {
 }
 
 /// Writes on CPU `from`, and reads on CPU `to`.
-pub(super) fn wake_up(run: &mut Run<'_>, stops: &Stops, (from, to): (u32, u32), length: Duration) {
+pub(super) fn wake_up(
+    run: &mut LatencyRun<'_>,
+    stops: &Stops,
+    (from, to): (u32, u32),
+    length: Duration,
+) {
     const KIND: FigureKind = FigureKind::CrossCpuWakeUp;
     run.doing(KIND.name());
     let bell = match eventfd(0, EventfdFlags::empty()) {
@@ -61,7 +66,7 @@ pub(super) fn wake_up(run: &mut Run<'_>, stops: &Stops, (from, to): (u32, u32), 
                     let late = woke.saturating_sub(at);
                     samples.record(late as f64);
                     if is_tail(&samples, late) {
-                        let passed = Passed::between(&before, &counters.thread());
+                        let passed = PassedTime::between(&before, &counters.thread());
                         let cause = around::of_wake_up(late, &passed);
                         let at_ns = since_ns(started);
                         delays.push(Delay { kind: KIND, at_ns, ns: late, cpu: to, cause });
@@ -90,14 +95,14 @@ pub(super) fn wake_up(run: &mut Run<'_>, stops: &Stops, (from, to): (u32, u32), 
         here.map(drop)
     });
     match here {
-        Ok(()) => run.found.found(KIND, &samples),
+        Ok(()) => run.found.add_figure(KIND, &samples),
         Err(error) => run.found.miss(KIND.name(), error.to_string()),
     }
     run.delayed(delays);
 }
 
 /// Interrupts sent from CPU `from` while a thread spins on CPU `to`.
-pub(super) fn interrupt(run: &mut Run<'_>, (from, to): (u32, u32), length: Duration) {
+pub(super) fn interrupt(run: &mut LatencyRun<'_>, (from, to): (u32, u32), length: Duration) {
     const KIND: FigureKind = FigureKind::Ipi;
     run.doing(KIND.name());
     let barrier = match Membarrier::register() {
@@ -131,7 +136,7 @@ pub(super) fn interrupt(run: &mut Run<'_>, (from, to): (u32, u32), length: Durat
         here.map(drop)
     });
     match here {
-        Ok(()) => run.found.found(KIND, &samples),
+        Ok(()) => run.found.add_figure(KIND, &samples),
         Err(error) => run.found.miss(KIND.name(), error.to_string()),
     }
 }

@@ -8,13 +8,13 @@ use instruments::latency::FigureKind;
 use instruments::measurements::Measurements;
 use linux::cpus::pin;
 
-use super::{Run, now_ns};
-use crate::measure::loads::{self, Load};
+use super::{LatencyRun, now_ns};
+use crate::measure::loads::{self, MeasuringLoad};
 use crate::pipe_pair::PipePair;
 
 /// Round trips, timed one by one, with the partner on CPU `there`.
 pub(super) fn placed(
-    run: &mut Run<'_>,
+    run: &mut LatencyRun<'_>,
     kind: FigureKind,
     (here, there): (u32, u32),
     length: Duration,
@@ -38,16 +38,16 @@ pub(super) fn placed(
         Ok(())
     });
     match timed {
-        Ok(()) => run.found.found(kind, &samples),
+        Ok(()) => run.found.add_figure(kind, &samples),
         Err(why) => run.found.miss(kind.name(), why),
     }
 }
 
 /// One copy, and one a CPU, wherever the scheduler puts them; `length` each.
-pub(super) fn free(run: &mut Run<'_>, echo: fn() -> Command, length: Duration) {
+pub(super) fn free(run: &mut LatencyRun<'_>, echo: fn() -> Command, length: Duration) {
     let cpus = u32::try_from(run.cpus.len()).unwrap_or(u32::MAX);
     let (mut missing, mut switches) = (Measurements::default(), Vec::new());
-    let load = Load::Switches(echo);
+    let load = MeasuringLoad::Switches(echo);
     loads::round(load, cpus, (1, length), &mut switches, &mut missing, run.progress);
     run.found.switches = switches;
     run.found.not_measured.extend(missing.not_measured);

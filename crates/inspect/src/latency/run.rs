@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use instruments::latency::{FigureKind, Latency};
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use linux::cpus;
 
 use super::counters::Stops;
-use super::{Plan, Run, echo, exits, pairs, pipes, spin, timers};
+use super::{LatencyPlan, LatencyRun, echo, exits, pairs, pipes, spin, timers};
 use crate::steal::Steal;
 
 /// Shares of the duration.
@@ -37,7 +37,7 @@ const SHARES: &[(&[FigureKind], f64)] = &[
 ];
 
 /// The shares of what this plan wants together; all leave some for the sweep.
-pub(super) fn wanted_shares(plan: &Plan) -> f64 {
+pub(super) fn wanted_shares(plan: &LatencyPlan) -> f64 {
     if plan.only.is_empty() {
         return 1.0;
     }
@@ -46,8 +46,8 @@ pub(super) fn wanted_shares(plan: &Plan) -> f64 {
 
 /// Measures in about `plan.duration`; what cannot be measured says why.
 /// `progress` is called with a label of what is measured now.
-pub fn measure(plan: &Plan, progress: &dyn Fn(&str)) -> Latency {
-    let mut run = Run {
+pub fn measure(plan: &LatencyPlan, progress: &dyn Fn(&str)) -> Latency {
+    let mut run = LatencyRun {
         plan,
         started: Instant::now(),
         progress,
@@ -55,10 +55,10 @@ pub fn measure(plan: &Plan, progress: &dyn Fn(&str)) -> Latency {
         found: Latency::default(),
         delays: Vec::new(),
     };
-    let (steal, used) = (Steal::begin(), Clock::ProcessCputime.read_ns());
+    let (steal, used) = (Steal::begin(), LinuxClock::ProcessCputime.read_ns());
     conditions(&mut run);
     figures(&mut run);
-    let used_ns = Clock::ProcessCputime.read_ns().zip(used).map(|(now, then)| now - then);
+    let used_ns = LinuxClock::ProcessCputime.read_ns().zip(used).map(|(now, then)| now - then);
     run.found.used_cpu_s = used_ns.unwrap_or(0) as f64 / 1e9;
     run.found.over_s = run.started.elapsed().as_secs_f64();
     run.found.stolen = steal.end();
@@ -68,14 +68,14 @@ pub fn measure(plan: &Plan, progress: &dyn Fn(&str)) -> Latency {
     found
 }
 
-fn conditions(run: &mut Run<'_>) {
+fn conditions(run: &mut LatencyRun<'_>) {
     let conditions = &mut run.found.conditions;
     conditions.is_guest = cpus::has_hypervisor();
-    conditions.resolution_ns = Clock::Monotonic.claimed_resolution_ns();
+    conditions.resolution_ns = LinuxClock::Monotonic.claimed_resolution_ns();
     conditions.clock_read_ns = Some(spin::clock_read_ns());
 }
 
-fn figures(run: &mut Run<'_>) {
+fn figures(run: &mut LatencyRun<'_>) {
     let stops = Stops::new();
     let Some((one, other)) = run.pair() else {
         return run.found.miss("all figures", "the allowed CPUs are not known");
@@ -110,7 +110,7 @@ fn figures(run: &mut Run<'_>) {
 }
 
 /// What takes two CPUs.
-fn across(run: &mut Run<'_>, stops: &Stops, one: u32, other: Option<u32>) {
+fn across(run: &mut LatencyRun<'_>, stops: &Stops, one: u32, other: Option<u32>) {
     let kinds = [FigureKind::CrossCpuWakeUp, FigureKind::Ipi, FigureKind::PipeAcrossCpus];
     for kind in kinds.into_iter().filter(|kind| run.plan.wants(&[*kind])) {
         let Some(other) = other else {
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn what_is_chosen_takes_the_whole_time() {
-        let plan = |only: &[FigureKind]| Plan {
+        let plan = |only: &[FigureKind]| LatencyPlan {
             duration: Duration::from_secs(10),
             echo: || Command::new("true"),
             peer: None,

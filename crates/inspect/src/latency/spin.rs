@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use instruments::distribution::Distribution;
-use instruments::latency::around::{self, Counts, Passed};
-use instruments::latency::cause::Cause;
+use instruments::latency::around::{self, Counts, PassedTime};
+use instruments::latency::cause::LatenessCause;
 use instruments::latency::conditions::Speed;
 use instruments::latency::{Delay, FigureKind, ShortGaps};
 use linux::counter::{self, Counter, CpuCounter};
 
 use super::counters::{Counters, Stops};
-use super::{Run, now_ns};
+use super::{LatencyRun, now_ns};
 
 /// Time on one CPU before the next.
 const BURST: Duration = Duration::from_millis(100);
@@ -31,7 +31,7 @@ const CHUNK_NS: f64 = 1e6;
 const CPUS: usize = 16;
 
 /// Gaps on all CPUs in turn.
-pub(super) fn gaps(run: &mut Run<'_>, stops: &Stops, length: Duration) {
+pub(super) fn gaps(run: &mut LatencyRun<'_>, stops: &Stops, length: Duration) {
     run.doing(FigureKind::Gap.name());
     let Some(ns_per_tick) = ns_per_tick() else {
         let why = "the CPU's counter may not be read here, or does not advance";
@@ -56,14 +56,14 @@ pub(super) fn gaps(run: &mut Run<'_>, stops: &Stops, length: Duration) {
     }
     // An isolated CPU has none, and that is what was looked for.
     if spinner.gaps.samples() > 0 {
-        run.found.found(FigureKind::Gap, &spinner.gaps);
+        run.found.add_figure(FigureKind::Gap, &spinner.gaps);
     } else if !looked.is_zero() {
         run.found.no_gap_over_s = Some(looked.as_secs_f64());
     }
     if spinner.stolen.samples() > 0 {
-        run.found.found(FigureKind::Stolen, &spinner.stolen);
+        run.found.add_figure(FigureKind::Stolen, &spinner.stolen);
     }
-    run.found.conditions.speed = Speed::of(&spinner.speeds);
+    run.found.conditions.speed = Speed::from_bursts(&spinner.speeds);
     run.found.short_gaps = spinner.short;
 }
 
@@ -114,7 +114,7 @@ impl Spinner {
 
     /// One burst, on the CPU that this thread is pinned to; its long gaps. It ends
     /// by CLOCK_MONOTONIC, or where the counter steps back.
-    fn burst(&mut self, run: &Run<'_>, counters: &mut Counters) -> Vec<Delay> {
+    fn burst(&mut self, run: &LatencyRun<'_>, counters: &mut Counters) -> Vec<Delay> {
         let ticks = |ns: f64| (ns / self.ns_per_tick) as u64;
         let (gap, long, chunk) = (ticks(GAP_NS), ticks(LONG_NS), ticks(CHUNK_NS));
         let interrupted = ticks(LOOK_NS);
@@ -181,30 +181,30 @@ impl Spinner {
             }
         }
         self.speeds.push(speeds);
-        self.explain_short(short, short_ns, &Passed::between(&first, &counters.all()));
+        self.explain_short(short, short_ns, &PassedTime::between(&first, &counters.all()));
         delays
     }
 
     /// One long gap, beside others, ns; and the counts after it.
     fn look_into(
         &mut self,
-        run: &Run<'_>,
+        run: &LatencyRun<'_>,
         counters: &mut Counters,
         (ns, others_ns): (u64, u64),
         before: &Counts,
     ) -> (Delay, Counts) {
         let at_ns = run.at_ns();
         let after = counters.all();
-        let passed = Passed::between(before, &after);
+        let passed = PassedTime::between(before, &after);
         let cause = around::of_gap(ns, others_ns, &passed);
-        if cause == Cause::Stolen {
+        if cause == LatenessCause::Stolen {
             self.stolen.record(passed.lost_ns.min(ns) as f64);
         }
         (Delay { kind: FigureKind::Gap, at_ns, ns, cpu: counters.cpu(), cause }, after)
     }
 
     /// Short gaps share what their CPU served.
-    fn explain_short(&mut self, gaps: u64, ns: f64, passed: &Passed) {
+    fn explain_short(&mut self, gaps: u64, ns: f64, passed: &PassedTime) {
         let Some(served) = passed.served else { return };
         for (cause, share) in around::of_short_gaps(gaps, served) {
             let total_ns = (ns * share as f64 / gaps.max(1) as f64) as u64;

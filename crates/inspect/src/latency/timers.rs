@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use instruments::distribution::Distribution;
-use instruments::latency::around::{self, Passed};
+use instruments::latency::around::{self, PassedTime};
 use instruments::latency::sweep::{Sweep, gaps_ns};
 use instruments::latency::{Delay, FigureKind};
 use linux::scheduling::{set_timer_slack_ns, sleep_until_ns, timer_slack_ns, yield_to_all};
 
 use super::counters::{Counters, Stops};
-use super::{Run, is_tail, now_ns};
+use super::{LatencyRun, is_tail, now_ns};
 
 /// Time between two wake-ups, ns: cyclictest's default.
 const INTERVAL_NS: u64 = 1_000_000;
@@ -31,7 +31,7 @@ const PASSES: u32 = 3;
 const SWEEP: &str = "sweep of idle gaps";
 
 /// The three figures of timers, over `length` together.
-pub(super) fn measure(run: &mut Run<'_>, stops: &Stops, cpu: u32, length: Duration) {
+pub(super) fn measure(run: &mut LatencyRun<'_>, stops: &Stops, cpu: u32, length: Duration) {
     run.doing("timer wake-ups");
     let slack = timer_slack_ns();
     run.found.conditions.inherited_slack_ns = slack.as_ref().ok().copied();
@@ -75,7 +75,7 @@ pub(super) fn measure(run: &mut Run<'_>, stops: &Stops, cpu: u32, length: Durati
     }
     for ((kind, _), samples) in ways.into_iter().zip(samples) {
         match samples {
-            Ok(samples) => run.found.found(kind, &samples),
+            Ok(samples) => run.found.add_figure(kind, &samples),
             Err(why) => run.found.miss(kind.name(), why),
         }
     }
@@ -83,7 +83,7 @@ pub(super) fn measure(run: &mut Run<'_>, stops: &Stops, cpu: u32, length: Durati
 
 /// One way's turn; the delays in its tail.
 fn wake_ups(
-    run: &Run<'_>,
+    run: &LatencyRun<'_>,
     counters: &Counters,
     kind: FigureKind,
     turn: Duration,
@@ -101,7 +101,7 @@ fn wake_ups(
         samples.record(late as f64);
         if is_tail(samples, late) {
             let after = counters.thread();
-            let cause = around::of_wake_up(late, &Passed::between(&before, &after));
+            let cause = around::of_wake_up(late, &PassedTime::between(&before, &after));
             delays.push(Delay { kind, at_ns: run.at_ns(), ns: late, cpu: counters.cpu(), cause });
         }
         // What was missed is not made up for.
@@ -134,7 +134,7 @@ fn awake<T>(work: impl FnOnce() -> T) -> std::io::Result<T> {
 }
 
 /// Wake-ups after idle gaps from 10 µs to 2 ms, in about a second.
-pub(super) fn sweep(run: &mut Run<'_>, stops: &Stops, cpu: u32) {
+pub(super) fn sweep(run: &mut LatencyRun<'_>, stops: &Stops, cpu: u32) {
     run.doing("wake-ups after idle gaps");
     let Some(_pinned) = run.pinned(SWEEP, cpu) else { return };
     if let Err(error) = set_timer_slack_ns(LEAST) {
@@ -170,7 +170,7 @@ pub(super) fn sweep(run: &mut Run<'_>, stops: &Stops, cpu: u32) {
     };
     if late.iter().all(|late| late.len() >= least) {
         let points = gaps.into_iter().zip(late.into_iter().map(quartile)).collect();
-        run.found.sweep = Some(Sweep::of(points));
+        run.found.sweep = Some(Sweep::new(points));
     } else {
         run.found.miss(SWEEP, "other threads kept this CPU from idling");
     }

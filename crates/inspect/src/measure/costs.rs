@@ -9,10 +9,10 @@ use instruments::cost::{self, Batch, Cost, Stopwatch};
 use instruments::measurements::{CallCost, Measurements, ReadPath};
 use pvclock::kvm_clock::TimeReader;
 
-use super::plan::Plan;
+use super::plan::MeasurementPlan;
 use crate::clock_call::Call;
 use crate::{kernel_entries, mapped_page};
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use linux::counter::{Counter, CpuCounter};
 
 /// Trial calls of each kind.
@@ -28,7 +28,7 @@ const BATCH_TICKS: f64 = 50.0;
 pub const PAGE: [&str; 2] = ["pvclock page", "pvclock page, ordered"];
 
 /// Costs, accumulated round by round.
-pub(super) struct Costs {
+pub(super) struct ReadCosts {
     names: Vec<String>,
     paths: Vec<ReadPath>,
     batches: Vec<Batch<'static>>,
@@ -36,9 +36,9 @@ pub(super) struct Costs {
     costs: Vec<Cost>,
 }
 
-impl Costs {
+impl ReadCosts {
     /// Determines what there is to time, and where calls are served.
-    pub(super) fn new(plan: &Plan, found: &mut Measurements) -> Self {
+    pub(super) fn new(plan: &MeasurementPlan, found: &mut Measurements) -> Self {
         let mut costs = Self {
             names: plan.calls.iter().map(|call| call.name()).collect(),
             paths: read_paths(&plan.calls, found),
@@ -79,7 +79,7 @@ impl Costs {
                 progress,
             );
         } else {
-            let ticks = || Clock::MonotonicRaw.read_ns().unwrap_or_default();
+            let ticks = || LinuxClock::MonotonicRaw.read_ns().unwrap_or_default();
             self.time(Stopwatch::new(ticks), length, samples, None, progress);
         }
     }

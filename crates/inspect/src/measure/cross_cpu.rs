@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use instruments::measurements::Measurements;
-use instruments::offset::{Offset, RoundTrip};
+use instruments::offset::{MeasuredClockOffset, RoundTrip};
 use instruments::order::OrderCount;
 
-use super::plan::Plan;
+use super::plan::MeasurementPlan;
 use crate::cross_cpu::{Stamps, round_trips};
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use linux::counter::{self, Counter, CpuCounter};
 use linux::cpus::PinError;
 
@@ -26,7 +26,7 @@ const LONGER: Duration = Duration::from_secs(1);
 
 /// Compares up to `plan.pairs` pairs of `cpus`.
 pub(super) fn measure(
-    plan: &Plan,
+    plan: &MeasurementPlan,
     cpus: Result<Vec<u32>, PinError>,
     found: &mut Measurements,
     progress: &dyn Fn(&str),
@@ -47,7 +47,7 @@ pub(super) fn measure(
     for (a, b) in pairs {
         progress(&format!("comparing CPU {a} with CPU {b}"));
         if let Some(ns_per_cycle) = ns_per_cycle.filter(|_| counter::is_readable()) {
-            let mut offset = Offset::new();
+            let mut offset = MeasuredClockOffset::new();
             compare(plan.pair / 2, &mut longer, |limit| {
                 let trips = trips(a, b, limit, || CpuCounter.read_ordered(), &mut tsc_order, found);
                 for &[sent, turned, back] in &trips {
@@ -61,13 +61,13 @@ pub(super) fn measure(
                 None => not_compared(found, a, b, "no round trip ended in time".into()),
             }
         }
-        let monotonic = || Clock::Monotonic.read_ns().unwrap_or_default();
+        let monotonic = || LinuxClock::Monotonic.read_ns().unwrap_or_default();
         trips(a, b, plan.pair / 2, monotonic, &mut clock_order, found);
     }
     if let Some(ns_per_cycle) = ns_per_cycle {
         found.order.push(tsc_order.result(&format!("{} {ACROSS}", counter::NAME), ns_per_cycle));
     }
-    let name = format!("{} {ACROSS}", Clock::Monotonic.name());
+    let name = format!("{} {ACROSS}", LinuxClock::Monotonic.name());
     found.order.push(clock_order.result(&name, 1.0));
 }
 

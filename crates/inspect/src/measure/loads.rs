@@ -16,7 +16,7 @@ const SLICES: u32 = 8;
 
 /// One kind of work.
 #[derive(Debug, Clone, Copy)]
-pub enum Load {
+pub enum MeasuringLoad {
     /// UnixBench's pipe-based context switching, with a process started by
     /// this command, which runs [`echo`](crate::pipe_pair::echo).
     Switches(fn() -> Command),
@@ -24,7 +24,7 @@ pub enum Load {
     Primes,
 }
 
-impl Load {
+impl MeasuringLoad {
     fn name(self) -> String {
         match self {
             Self::Switches(_) => "pipe-based context switching".into(),
@@ -44,7 +44,7 @@ impl Load {
 /// `rounds` that together take `length` for each number of copies, and adds
 /// the result to `found`.
 pub fn round(
-    load: Load,
+    load: MeasuringLoad,
     cpus: u32,
     (rounds, length): (u32, Duration),
     found: &mut Vec<Throughput>,
@@ -70,15 +70,15 @@ pub fn round(
 /// Work done by one copy, in cache lines of its own.
 #[repr(align(128))]
 #[derive(Default)]
-struct Done(AtomicU64);
+struct LoadResult(AtomicU64);
 
 fn run(
-    load: Load,
+    load: MeasuringLoad,
     copies: u32,
     (slices, slice): (u32, Duration),
     tick: &dyn Fn(),
 ) -> Result<Throughput, String> {
-    let done: Vec<Done> = (0..copies).map(|_| Done::default()).collect();
+    let done: Vec<LoadResult> = (0..copies).map(|_| LoadResult::default()).collect();
     let over = AtomicBool::new(false);
     let failure = Mutex::new(None);
     let mut marks = Vec::new();
@@ -115,7 +115,7 @@ fn run(
     }
 }
 
-fn throughput(load: Load, copies: u32, marks: &[(Instant, u64)]) -> Throughput {
+fn throughput(load: MeasuringLoad, copies: u32, marks: &[(Instant, u64)]) -> Throughput {
     let rate = |from: &(Instant, u64), to: &(Instant, u64)| {
         (to.1 - from.1) as f64 / to.0.duration_since(from.0).as_secs_f64()
     };
@@ -133,15 +133,15 @@ fn throughput(load: Load, copies: u32, marks: &[(Instant, u64)]) -> Throughput {
 /// One copy, until `over` is set. A sleeping thread sets it, as an alarm does
 /// in UnixBench: a clock read in each loop would add the cost under comparison
 /// to the figure.
-fn work(load: Load, done: &AtomicU64, over: &AtomicBool) -> Result<(), PairError> {
+fn work(load: MeasuringLoad, done: &AtomicU64, over: &AtomicBool) -> Result<(), PairError> {
     match load {
-        Load::Switches(echo) => {
+        MeasuringLoad::Switches(echo) => {
             let mut pair = PipePair::start(echo())?;
             while !over.load(Ordering::Relaxed) {
                 done.store(pair.pass()?, Ordering::Relaxed);
             }
         }
-        Load::Primes => {
+        MeasuringLoad::Primes => {
             let mut events = 0;
             while !over.load(Ordering::Relaxed) {
                 // sysbench times each event: two reads of CLOCK_MONOTONIC.
@@ -165,7 +165,7 @@ mod tests {
         let (mut found, mut measurements) = (Vec::new(), Measurements::default());
         let rounds = (4, Duration::from_millis(80));
         for _ in 0..4 {
-            round(Load::Primes, 2, rounds, &mut found, &mut measurements, &|_| ());
+            round(MeasuringLoad::Primes, 2, rounds, &mut found, &mut measurements, &|_| ());
         }
         assert_eq!(measurements, Measurements::default());
         assert_eq!(found.iter().map(|load| load.copies).collect::<Vec<_>>(), [1, 2]);
@@ -179,7 +179,8 @@ mod tests {
     fn slices_make_up_the_whole() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let found = throughput(Load::Primes, 3, &[(at(0), 10), (at(100), 40), (at(400), 90)]);
+        let found =
+            throughput(MeasuringLoad::Primes, 3, &[(at(0), 10), (at(100), 40), (at(400), 90)]);
         assert!((found.per_s - 200.0).abs() < 1e-6, "{found:?}");
         assert!((found.slices[0] - 300.0).abs() < 1e-6, "{found:?}");
     }

@@ -6,7 +6,7 @@ use crate::clock_call::Call;
 
 /// What to measure, and for how long.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct MeasurementPlan {
     /// Calls to time.
     pub calls: Vec<Call>,
     /// Whether to time our own reader of the kvm-clock page.
@@ -23,7 +23,7 @@ pub struct Plan {
     pub pairs: usize,
 }
 
-impl Plan {
+impl MeasurementPlan {
     /// All calls, within `budget` altogether: about half for the costs.
     pub fn within(budget: Duration) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl Plan {
     /// `clock_gettime(CLOCK_MONOTONIC)` alone, timed for `costs`.
     pub fn monotonic(costs: Duration) -> Self {
         Self {
-            calls: vec![Call::ClockGettime(linux::clock::Clock::Monotonic)],
+            calls: vec![Call::ClockGettime(linux::clock::LinuxClock::Monotonic)],
             page: false,
             samples: u64::MAX,
             costs,

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use instruments::measurements::Measurements;
-use instruments::rate::{Pair, rate};
+use instruments::rate::{ReadingPair, rate};
 
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use linux::counter::{self, Counter, CpuCounter};
 
-const REFERENCE: Clock = Clock::MonotonicRaw;
+const REFERENCE: LinuxClock = LinuxClock::MonotonicRaw;
 
 /// Pairs to choose the tightest from.
 const TRIES: u32 = 64;
@@ -18,7 +18,7 @@ const FIRST_ESTIMATE: Duration = Duration::from_millis(5);
 
 /// A measurement in progress.
 pub(super) struct RateMeasurement {
-    first: Option<Pair>,
+    first: Option<ReadingPair>,
     /// ns a cycle, roughly: for planning, and where the run is too short.
     ns_per_cycle: Option<f64>,
 }
@@ -62,11 +62,11 @@ impl RateMeasurement {
 }
 
 /// The counter between two readings of the reference.
-fn pair() -> Option<Pair> {
+fn pair() -> Option<ReadingPair> {
     REFERENCE.read_ns()?;
     // The reading succeeded once, so the clock is there.
     let reference = || REFERENCE.read_ns().unwrap_or_default();
-    Some(Pair::tightest(TRIES, || Pair {
+    Some(ReadingPair::tightest(TRIES, || ReadingPair {
         before_ns: reference(),
         tsc: CpuCounter.read_ordered(),
         after_ns: reference(),

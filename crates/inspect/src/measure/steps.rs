@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use instruments::granularity::Steps;
+use instruments::granularity::StepSizes;
 use instruments::measurements::{Granularity, Measurements};
 use instruments::order::OrderCount;
 
-use super::plan::Plan;
+use super::plan::MeasurementPlan;
 use crate::clock_call::Call;
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 
 /// Changes of a clock after which its step is known.
 const CHANGES: u64 = 5000;
@@ -17,7 +17,7 @@ const CHANGES: u64 = 5000;
 const READINGS: u32 = 64;
 
 /// Observes the clocks among `plan.calls`.
-pub(super) fn measure(plan: &Plan, found: &mut Measurements, progress: &dyn Fn(&str)) {
+pub(super) fn measure(plan: &MeasurementPlan, found: &mut Measurements, progress: &dyn Fn(&str)) {
     for call in &plan.calls {
         let Call::ClockGettime(clock) = *call else { continue };
         progress(&format!("reading the steps of {}", clock.name()));
@@ -25,8 +25,8 @@ pub(super) fn measure(plan: &Plan, found: &mut Measurements, progress: &dyn Fn(&
     }
 }
 
-fn observe(clock: Clock, limit: Duration, found: &mut Measurements) {
-    let (mut steps, mut order) = (Steps::new(), OrderCount::new());
+fn observe(clock: LinuxClock, limit: Duration, found: &mut Measurements) {
+    let (mut steps, mut order) = (StepSizes::new(), OrderCount::new());
     let started = Instant::now();
     while steps.changes() < CHANGES && started.elapsed() < limit {
         for reading in (0..READINGS).filter_map(|_| clock.read_ns()) {

@@ -22,7 +22,7 @@ pub(crate) fn oem(files: &Files, log: &KernelLog) -> Fact<String> {
                 Fact::Unknown(Unknown::malformed(FACP, "a table's header", &found))
             }
         },
-        Fact::Unknown(why) => match log.text(files).known().and_then(|log| in_log(log)) {
+        Fact::Unknown(why) => match log.text(files).value().and_then(|log| in_log(log)) {
             Some(name) => Fact::Known(name),
             None => Fact::Unknown(why),
         },

@@ -16,6 +16,6 @@ pub(crate) fn state() -> Fact<String> {
             read.tai_s,
             read.state,
         )),
-        Err(error) => Fact::Unknown(crate::privilege::why("adjtimex", &error)),
+        Err(error) => Fact::Unknown(crate::privilege::unknown("adjtimex", &error)),
     }
 }

@@ -23,7 +23,7 @@ const MAX_DEPTH: usize = 10;
 pub(crate) fn find(files: &Files) -> Fact<String> {
     let mut missing = Unknown::not_there(FILES[0]);
     for path in FILES {
-        let mut whole = Whole { files, text: String::new(), left: MAX_FILES };
+        let mut whole = WholeConfig { files, text: String::new(), left: MAX_FILES };
         match whole.add(path, 0) {
             Ok(()) => return Fact::Known(chrony_config::reduce(&whole.text)),
             Err(Unknown::NotThere { what }) if what == path => {}
@@ -34,13 +34,13 @@ pub(crate) fn find(files: &Files) -> Fact<String> {
 }
 
 /// A configuration, as its files are read.
-struct Whole<'f> {
+struct WholeConfig<'f> {
     files: &'f Files,
     text: String,
     left: usize,
 }
 
-impl Whole<'_> {
+impl WholeConfig<'_> {
     fn add(&mut self, path: &str, depth: usize) -> Result<(), Unknown> {
         if depth > MAX_DEPTH || self.left == 0 {
             return Err(Unknown::malformed(
@@ -155,11 +155,11 @@ mod tests {
             ("etc/chrony.d/b.conf.off", "server 169.254.169.123\n"),
             ("etc/more.conf", "makestep 1 -1\n"),
         ]);
-        let config = config.known().unwrap();
+        let config = config.value().unwrap();
         assert!(
             config.makestep.is_some_and(|step| step.at_any_time()) && config.servers.is_empty()
         );
-        assert!(read(&[main]).known().is_some(), "no file fits");
+        assert!(read(&[main]).value().is_some(), "no file fits");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) fn hints(files: &Files) -> Fact<String> {
     }
     let text = |path: &str| {
         let bytes = files.bytes(path, LIMIT_BYTES);
-        bytes.known().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+        bytes.value().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
     };
     if let Some(name) = text("/run/systemd/container") {
         hints.push(format!("/run/systemd/container {}", name.trim()));

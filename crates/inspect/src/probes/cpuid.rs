@@ -14,8 +14,8 @@ pub(crate) fn leaves(is_pv: bool) -> Fact<String> {
     // The kernel's view, as root: under Xen's paravirtual mode the instruction
     // shows the bare processor, without Xen's leaves.
     match File::open("/dev/cpu/0/cpuid") {
-        Ok(device) if at(&device, 0).is_some() => {
-            Fact::Known(text(&|leaf| at(&device, leaf).unwrap_or_default()))
+        Ok(device) if read_leaf(&device, 0).is_some() => {
+            Fact::Known(text(&|leaf| read_leaf(&device, leaf).unwrap_or_default()))
         }
         _ if is_pv => Fact::Known(text(&of_xen)),
         _ => Fact::Known(text(&instruction)),
@@ -23,7 +23,7 @@ pub(crate) fn leaves(is_pv: bool) -> Fact<String> {
 }
 
 /// One leaf by the kernel's device: offset is the leaf (`man 4 cpuid`).
-fn at(device: &File, leaf: u32) -> Option<Registers> {
+fn read_leaf(device: &File, leaf: u32) -> Option<Registers> {
     let mut bytes = [0; 16];
     device.read_exact_at(&mut bytes, u64::from(leaf)).ok()?;
     let word = |i: usize| u32::from_le_bytes([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]]);

@@ -9,7 +9,7 @@ pub(crate) fn minus_system(device: &str) -> Fact<String> {
     let path = format!("/sys/class/rtc/{device}/since_epoch");
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(error) => return Fact::Unknown(crate::privilege::why(&path, &error)),
+        Err(error) => return Fact::Unknown(crate::privilege::unknown(&path, &error)),
     };
     let system_s = SystemTime::now().duration_since(UNIX_EPOCH).map(|time| time.as_secs_f64());
     let (Ok(rtc_s), Ok(system_s)) = (text.trim().parse::<i64>(), system_s) else {

@@ -97,7 +97,7 @@ const GROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/systemd"];
 
 /// What the processes show of one that runs.
 #[derive(Debug, Default)]
-struct Shown {
+struct ShownKeeper {
     unit: Option<String>,
     by_unit_alone: bool,
 }
@@ -132,11 +132,11 @@ pub(crate) fn find(files: &Files) -> Fact<String> {
         });
     }
     // Mounted with hidepid, /proc shows only this user's processes.
-    let are_hidden = files.is_live() && files.bytes("/proc/1/comm", 64).known().is_none();
-    found(files, are_hidden)
+    let are_hidden = files.is_live() && files.bytes("/proc/1/comm", 64).value().is_none();
+    list(files, are_hidden)
 }
 
-fn found(files: &Files, are_hidden: bool) -> Fact<String> {
+fn list(files: &Files, are_hidden: bool) -> Fact<String> {
     let names = match files.processes() {
         Fact::Known(names) => names,
         Fact::Unknown(_) if !files.is_live() => {
@@ -148,25 +148,29 @@ fn found(files: &Files, are_hidden: bool) -> Fact<String> {
     let any = |paths: &[&str]| paths.iter().any(|path| files.exists(path));
     let mut text = String::new();
     let mut is_disciplined = false;
-    let mut put = |kind: TimeKeeperKind, installed: bool, running: Option<Shown>| {
+    let mut put = |kind: TimeKeeperKind, installed: bool, running: Option<ShownKeeper>| {
         if installed || running.is_some() {
             is_disciplined |= running.is_some() && kind.disciplines();
             text.push_str(&line(kind, installed, running));
         }
     };
     for (kind, files, names, units) in SIGNS {
-        put(*kind, any(files), processes.shown(names, units));
+        put(*kind, any(files), processes.find(names, units));
     }
-    let (openntpd, ntpd) = (any(OPENNTPD), processes.shown(&["ntpd"], NTPD_UNITS));
+    let (openntpd, ntpd) = (any(OPENNTPD), processes.find(&["ntpd"], NTPD_UNITS));
     let [by_openntpd, by_ntpd] = if openntpd { [ntpd, None] } else { [None, ntpd] };
     put(Openntpd, openntpd, by_openntpd);
     put(Ntpd, !openntpd && any(NTPD), by_ntpd);
     let hv_utils = files.exists(HV_UTILS);
-    put(HypervUtils, hv_utils, hv_utils.then(Shown::default));
+    put(HypervUtils, hv_utils, hv_utils.then(ShownKeeper::default));
     let keeps =
         |id: &&u32| keeps_the_clock(files, **id) && processes.may_set_the_clock(**id) == Some(true);
     let mut ours = [PARACHRON, PARACHROND].into_iter().flat_map(|name| processes.ids(name));
-    put(ParachronKeep, any(&[PARACHROND_FILE]), ours.find(keeps).map(|id| processes.by(*id)));
+    put(
+        ParachronKeep,
+        any(&[PARACHROND_FILE]),
+        ours.find(keeps).map(|id| processes.by_process(*id)),
+    );
     // Who has no unit of these names is not shown then. One that disciplines the clock is
     // what is asked for; guest tools, hv_utils or a keeper beside it say nothing of others.
     if are_hidden && !is_disciplined {
@@ -175,10 +179,10 @@ fn found(files: &Files, are_hidden: bool) -> Fact<String> {
     Fact::Known(text)
 }
 
-fn line(kind: TimeKeeperKind, installed: bool, running: Option<Shown>) -> String {
+fn line(kind: TimeKeeperKind, installed: bool, running: Option<ShownKeeper>) -> String {
     let mut line = kind.name().to_owned();
     line.push_str(if installed { " installed" } else { "" });
-    if let Some(Shown { unit, by_unit_alone }) = running {
+    if let Some(ShownKeeper { unit, by_unit_alone }) = running {
         line.push_str(" running");
         line.extend(unit.map(|unit| format!(" unit={unit}")));
         line.push_str(if by_unit_alone { " by-unit-alone" } else { "" });
@@ -191,16 +195,16 @@ impl Processes<'_> {
         self.names.get(name).map_or(&[], Vec::as_slice)
     }
 
-    fn by(&self, process: u32) -> Shown {
-        Shown { unit: unit_of(self.files, process), by_unit_alone: false }
+    fn by_process(&self, process: u32) -> ShownKeeper {
+        ShownKeeper { unit: unit_of(self.files, process), by_unit_alone: false }
     }
 
     /// A process of one of these names, or else of one of these units, that may set the
     /// clock; where that cannot be read, the unit counts.
-    fn shown(&self, names: &[&str], units: Units) -> Option<Shown> {
+    fn find(&self, names: &[&str], units: Units) -> Option<ShownKeeper> {
         let mut named = names.iter().flat_map(|name| self.ids(name));
         if let Some(id) = named.find(|id| self.may_set_the_clock(**id) == Some(true)) {
-            return Some(self.by(*id));
+            return Some(self.by_process(*id));
         }
         let units = units.iter().flat_map(|unit| {
             let alone = std::iter::once(format!("{unit}.service"));
@@ -212,14 +216,14 @@ impl Processes<'_> {
             let may = may.max_by_key(|may| may.map_or(1, |may| if may { 2 } else { 0 }))?;
             let by_unit_alone = may.is_none() && self.are_hidden;
             let runs = may == Some(true) || by_unit_alone;
-            runs.then_some(Shown { unit: Some(unit), by_unit_alone })
+            runs.then_some(ShownKeeper { unit: Some(unit), by_unit_alone })
         })
     }
 
     /// The processes of a unit of the system's slice.
     fn of_unit(&self, unit: &str) -> Vec<u32> {
         let mut read = groups(self.files, unit);
-        let bytes = read.find_map(|read| read.known().cloned()).unwrap_or_default();
+        let bytes = read.find_map(|read| read.value().cloned()).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
         text.lines().filter_map(|id| id.trim().parse().ok()).collect()
     }
@@ -249,7 +253,7 @@ fn slice_of(template: &str) -> String {
 fn instances(files: &Files, template: &str) -> Vec<String> {
     let slice = slice_of(template);
     let named = |group: &&str| files.names(&format!("{group}/{slice}"));
-    let names = GROUPS.iter().find_map(|group| named(group).known().cloned()).unwrap_or_default();
+    let names = GROUPS.iter().find_map(|group| named(group).value().cloned()).unwrap_or_default();
     let is_one = |name: &String| {
         let instance = name.strip_prefix(template).and_then(|rest| rest.strip_prefix('@'));
         instance.is_some_and(|rest| rest.ends_with(".service")) && is_unit_name(name)
@@ -277,7 +281,7 @@ pub(crate) fn has_ended(files: &Files, unit: &str) -> bool {
 /// chrony.service`, or of version 1 `1:name=systemd:/…`.
 fn unit_of(files: &Files, process: u32) -> Option<String> {
     let read = files.bytes(&format!("/proc/{process}/cgroup"), STATUS_BYTES);
-    let text = String::from_utf8_lossy(read.known()?).into_owned();
+    let text = String::from_utf8_lossy(read.value()?).into_owned();
     let mut groups = text.lines().filter_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
         matches!(controllers, "" | "name=systemd").then_some(path)
@@ -299,7 +303,7 @@ fn system_unit(group: &str) -> Option<&str> {
 /// map all users into one, as the first has them (user_namespaces(7)).
 fn is_in_user_namespace(files: &Files, process: u32) -> bool {
     let map = files.bytes(&format!("/proc/{process}/uid_map"), STATUS_BYTES);
-    let map = map.known().map(|map| String::from_utf8_lossy(map).into_owned());
+    let map = map.value().map(|map| String::from_utf8_lossy(map).into_owned());
     map.is_some_and(|map| !map.split_whitespace().eq(["0", "0", "4294967295"]))
 }
 

@@ -19,7 +19,7 @@ pub(super) fn cpu(tree: &Tree, kernel: &Kernel, system: &System) -> Cpu {
     let model = cpuinfo.clone().and_then(|text| parse_model(&text));
     let is_arm64 = cpuinfo.is_known_and(|text| arm64::is_arm64(text));
     let [sys_type, guest_type, capabilities] = [TYPE, GUEST_TYPE, XEN_CAPABILITIES]
-        .map(|path| tree.text(path).known().map(|text| text.trim().to_owned()));
+        .map(|path| tree.text(path).value().map(|text| text.trim().to_owned()));
     let whose = "whether it is that of Xen's control domain";
     let uuid = tree.reduced(UUID, whose, hypervisor::reduce_uuid);
     let cpuid = if is_arm64 {
@@ -28,7 +28,7 @@ pub(super) fn cpu(tree: &Tree, kernel: &Kernel, system: &System) -> Cpu {
         tree.probe("cpuid", || probes::cpuid::leaves(guest_type.as_deref() == Some("PV")))
     };
     let [device_tree, board] = [DEVICE_TREE, BOARD].map(|path| {
-        Some(path).filter(|_| is_arm64).and_then(|path| tree.text(path).known().cloned())
+        Some(path).filter(|_| is_arm64).and_then(|path| tree.text(path).value().cloned())
     });
     let by_cpuid = match (cpuid.clone(), &flags) {
         (Fact::Unknown(_), Fact::Known(flags)) if !flags.hypervisor => {
@@ -37,26 +37,26 @@ pub(super) fn cpu(tree: &Tree, kernel: &Kernel, system: &System) -> Cpu {
         (cpuid, _) => cpuid.and_then(|text| cpuid::parse_hypervisor(&text)),
     };
     let signs = Signs {
-        cpu_vendor: cpuinfo.known().and_then(|text| vendor(text)),
-        cpu_model: model.known().map(String::as_str),
+        cpu_vendor: cpuinfo.value().and_then(|text| vendor(text)),
+        cpu_model: model.value().map(String::as_str),
         sys_type: sys_type.as_deref(),
         guest_type: guest_type.as_deref(),
-        uuid: uuid.known().map(String::as_str),
+        uuid: uuid.value().map(String::as_str),
         capabilities: capabilities.as_deref(),
-        detected: kernel.log.known().and_then(|log| hypervisor::detected(log)),
-        product: system.product.known().map(String::as_str),
-        vendor: system.vendor.known().map(String::as_str),
+        detected: kernel.log.value().and_then(|log| hypervisor::detected(log)),
+        product: system.product.value().map(String::as_str),
+        vendor: system.vendor.value().map(String::as_str),
         device_tree: device_tree.as_deref(),
         board: board.as_deref(),
         smccc_kvm: kernel.log.is_known_and(|log| hypervisor::smccc_kvm(log)),
         is_arm64,
     };
-    let leaves = cpuid.known().map_or("", String::as_str);
+    let leaves = cpuid.value().map_or("", String::as_str);
     let hypervisor = resolve_hypervisor(by_cpuid, leaves, &signs);
     Cpu {
         model,
         logical_cpus: match tree.text(ONLINE).and_then(|text| parse_online(&text)) {
-            Fact::Unknown(_) if cpuinfo.known().is_some() => {
+            Fact::Unknown(_) if cpuinfo.value().is_some() => {
                 cpuinfo.and_then(|text| count_processors(&text))
             }
             online => online,

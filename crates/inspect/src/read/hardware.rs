@@ -18,7 +18,7 @@ pub(super) fn real_time_clock(tree: &Tree) -> Rtc {
     let devices = tree.names("/sys/class/rtc").map(|names| -> Vec<_> {
         names.into_iter().take(MAX_DEVICES).map(|device| rtc_device(tree, device)).collect()
     });
-    let minus_system_s = match devices.known().and_then(|devices| preferred(devices)) {
+    let minus_system_s = match devices.value().and_then(|devices| preferred(devices)) {
         Some(device) => tree
             .probe("rtc-minus-system", || rtc::minus_system(&device.device))
             .and_then(|text| parse::number("parachron/rtc-minus-system", &text)),
@@ -42,7 +42,7 @@ fn preferred(devices: &[RtcDevice]) -> Option<&RtcDevice> {
 fn rtc_device(tree: &Tree, device: String) -> RtcDevice {
     let text = |file: &str| {
         let text = tree.text(&format!("/sys/class/rtc/{device}/{file}"));
-        text.known().map(|text| text.trim().to_owned()).unwrap_or_default()
+        text.value().map(|text| text.trim().to_owned()).unwrap_or_default()
     };
     RtcDevice { name: text("name"), hctosys: text("hctosys") == "1", device }
 }
@@ -52,9 +52,9 @@ pub(super) fn phcs(tree: &Tree) -> Fact<Vec<Phc>> {
     tree.names("/sys/class/ptp").map(|mut names| {
         names.truncate(MAX_DEVICES);
         let readable = tree.probe("ptp-readable", || ptp::readable(&names));
-        let readable = readable.known().cloned().unwrap_or_default();
+        let readable = readable.value().cloned().unwrap_or_default();
         let links = tree.probe("ptp-links", || ptp::links(&names));
-        let links = links.known().cloned().unwrap_or_default();
+        let links = links.value().cloned().unwrap_or_default();
         names
             .into_iter()
             .map(|name| Phc {
@@ -64,7 +64,7 @@ pub(super) fn phcs(tree: &Tree) -> Fact<Vec<Phc>> {
                         "the name, unless it is a network address",
                         reduce_clock_name,
                     )
-                    .known()
+                    .value()
                     .map(|text| text.trim().to_owned())
                     .unwrap_or_default(),
                 link: link_of(&links, &name),

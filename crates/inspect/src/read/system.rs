@@ -64,7 +64,7 @@ pub(super) fn load(tree: &Tree) -> Load {
         load_average: tree
             .reduced(LOADAVG, "the three averages", reduce_loadavg)
             .and_then(|text| parse_loadavg(&text)),
-        steal_since_boot: stat.and_then(|text| parse_steal(&text, uptime_s.known().copied())),
+        steal_since_boot: stat.and_then(|text| parse_steal(&text, uptime_s.value().copied())),
         uptime_s,
     }
 }

@@ -9,7 +9,7 @@ fn board(current: &str) -> (tempfile::TempDir, Switchboard) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("available_clocksource"), "tsc hpet\n").unwrap();
     std::fs::write(folder.path().join("current_clocksource"), current).unwrap();
-    let board = Switchboard::at(folder.path());
+    let board = Switchboard::in_folder(folder.path());
     (folder, board)
 }
 

@@ -57,7 +57,7 @@ impl GrowingLog {
                     ErrorKind::BrokenPipe | ErrorKind::Interrupted => {}
                     _ => {
                         let what = self.path.display().to_string();
-                        return Fact::Unknown(privilege::why(&what, &error));
+                        return Fact::Unknown(privilege::unknown(&what, &error));
                     }
                 },
             }
@@ -103,7 +103,7 @@ mod tests {
     use facts::kernel::LogEvent;
 
     fn events(lines: Fact<Vec<LogLine>>) -> Vec<LogEvent> {
-        lines.known().unwrap().iter().map(|line| line.event.clone()).collect()
+        lines.value().unwrap().iter().map(|line| line.event.clone()).collect()
     }
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn the_kernels_log_opens_or_the_reason_is_known() {
         match GrowingLog::open(Path::new(ProbePaths::KERNEL_LOG)) {
-            Fact::Known(mut log) => assert!(log.new_lines().known().is_some()),
+            Fact::Known(mut log) => assert!(log.new_lines().value().is_some()),
             Fact::Unknown(why) => crate::skipped(&why.to_string()),
         }
     }

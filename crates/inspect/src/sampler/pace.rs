@@ -6,12 +6,12 @@ const LATE_NS: u64 = 900_000_000;
 
 /// The last two samples.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct SamplingPace {
     last_ns: Option<u64>,
     gap_ns: Option<u64>,
 }
 
-impl Pace {
+impl SamplingPace {
     /// Whether a sample at `now_ns` came much later after the last one than that
     /// one after its own.
     pub(super) fn is_late(&mut self, now_ns: u64) -> bool {
@@ -27,12 +27,12 @@ mod tests {
 
     #[test]
     fn a_sample_is_late_by_the_pace_before_it() {
-        let mut pace = Pace::default();
+        let mut pace = SamplingPace::default();
         let late: Vec<bool> = [0, 250, 500, 1600, 1850, 6850, 11_850, 12_100, 13_300]
             .map(|ms| pace.is_late(ms * 1_000_000))
             .into();
         assert_eq!(late, [false, false, false, false, false, true, false, false, true]);
-        let mut pace = Pace::default();
+        let mut pace = SamplingPace::default();
         let _ = (pace.is_late(0), pace.is_late(250_000_000));
         assert!(pace.is_late(1_500_000_001), "by more than 0.9 s");
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use facts::{Fact, Sample};
 
 /// Fills one field of a sample.
-pub(super) trait Probe {
+pub(super) trait SamplerProbe {
     /// Reads it if it is due, and in any case if `all` are to be read.
     fn sample(&mut self, all: bool, sample: &mut Sample);
 }
@@ -36,7 +36,7 @@ pub fn affordable_period(cost: Duration, [least, longest]: [Duration; 2]) -> Dur
 
 /// How often a device is read.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Period {
+pub(super) enum ProbePeriod {
     /// In each sample: for what costs a system call or less.
     EachSample,
     /// By whether this sample has a kvm-clock page.
@@ -56,7 +56,7 @@ pub(super) enum Period {
     },
 }
 
-impl Period {
+impl ProbePeriod {
     /// No more often than this, and so that it takes at most a 16,000th of a CPU.
     pub(super) const fn by_cost(least: Duration) -> Self {
         Self::ByCost { least, cost: None }
@@ -65,7 +65,7 @@ impl Period {
     /// Until the next reading, for a device that is to be read in `sample`.
     pub(super) fn ns(self, sample: &Sample) -> u64 {
         match self {
-            Self::ByPage { with_ns, .. } if sample.page.known().is_some() => with_ns,
+            Self::ByPage { with_ns, .. } if sample.page.value().is_some() => with_ns,
             Self::ByPage { without_ns, .. } => without_ns,
             Self::EachSample => 0,
             Self::ByCost { least, cost } => {
@@ -86,7 +86,7 @@ impl Period {
 /// Reads a field from a device that is read no more often than its period.
 struct Field<T, U> {
     device: Fact<T>,
-    period: Period,
+    period: ProbePeriod,
     /// CLOCK_MONOTONIC when it was last read, ns.
     read_at_ns: Option<u64>,
     read: fn(&mut T) -> Fact<U>,
@@ -96,15 +96,15 @@ struct Field<T, U> {
 /// Reads `device` once per `period`; between, the field stays as the sampler
 /// initialised it.
 pub(super) fn probe<T: 'static, U: 'static>(
-    period: Period,
+    period: ProbePeriod,
     device: Fact<T>,
     read: fn(&mut T) -> Fact<U>,
     field: fn(&mut Sample) -> &mut Fact<U>,
-) -> Box<dyn Probe> {
+) -> Box<dyn SamplerProbe> {
     Box::new(Field { device, period, read_at_ns: None, read, field })
 }
 
-impl<T, U> Probe for Field<T, U> {
+impl<T, U> SamplerProbe for Field<T, U> {
     fn sample(&mut self, all: bool, sample: &mut Sample) {
         let device = match &mut self.device {
             Fact::Known(device) => device,
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn what_takes_long_is_read_less_often() {
         let periods_ms = [30, 100, 150, 1000, 9000].map(|cost_us| {
-            let mut period = Period::by_cost(Duration::from_millis(900));
+            let mut period = ProbePeriod::by_cost(Duration::from_millis(900));
             let sample = Sample::new(0);
             assert_eq!(period.ns(&sample), 900_000_000);
             period.took(Duration::from_micros(cost_us + 5000));

@@ -53,7 +53,7 @@ impl Files {
             .open(path)
             .and_then(|file| file.take(limit_bytes + 1).read_to_end(&mut bytes).map_err(errno));
         match read {
-            Err(error) => Fact::Unknown(self.why(path, error)),
+            Err(error) => Fact::Unknown(self.unknown(path, error)),
             Ok(read) if read as u64 > limit_bytes => Fact::Unknown(Unknown::Malformed {
                 what: path.to_owned(),
                 expected: format!("at most {limit_bytes} bytes"),
@@ -75,7 +75,7 @@ impl Files {
             Ok(start > 0)
         });
         match read {
-            Err(error) => Fact::Unknown(self.why(path, error)),
+            Err(error) => Fact::Unknown(self.unknown(path, error)),
             Ok(cut) => {
                 if let (true, Some(end)) = (cut, bytes.iter().position(|&byte| byte == b'\n')) {
                     bytes.drain(..=end);
@@ -100,7 +100,7 @@ impl Files {
         });
         match listed {
             Ok(names) => Fact::Known(names),
-            Err(error) => Fact::Unknown(self.why(path, error)),
+            Err(error) => Fact::Unknown(self.unknown(path, error)),
         }
     }
 
@@ -123,7 +123,7 @@ impl Files {
                 Ok(())
             });
         match walked {
-            Err(error) => Fact::Unknown(self.why("/proc", error)),
+            Err(error) => Fact::Unknown(self.unknown("/proc", error)),
             Ok(()) if names.is_empty() => Fact::Unknown(Unknown::not_there("/proc/*/comm")),
             Ok(()) => Fact::Known(names),
         }
@@ -163,7 +163,7 @@ impl Files {
     }
 
     /// The reason that stands for an error.
-    fn why(&self, path: &str, error: Errno) -> Unknown {
+    fn unknown(&self, path: &str, error: Errno) -> Unknown {
         match error {
             Errno::NOENT | Errno::NOTDIR | Errno::NODEV | Errno::NXIO => {
                 Unknown::NotThere { what: path.to_owned() }

@@ -27,7 +27,7 @@ pub struct Manifest {
     pub taken_unix_s: u64,
     /// Files saved, by path (`/proc/cmdline`, `parachron/cpuid`).
     #[serde(default)]
-    pub taken: BTreeMap<String, Taken>,
+    pub taken: BTreeMap<String, CaptureTime>,
     /// Names found in folders: kept here too, since an empty folder is lost
     /// in archives and repositories.
     #[serde(default)]
@@ -39,7 +39,7 @@ pub struct Manifest {
 
 /// One saved file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Taken {
+pub struct CaptureTime {
     /// Its length in the tree.
     pub bytes: u64,
     /// The part kept, where that is not all.

@@ -8,27 +8,27 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::manifest::{self, Manifest, Taken};
+use super::manifest::{self, CaptureTime, Manifest};
 use facts::{Fact, Unknown};
 
 /// Everything read from a tree, by path.
 #[derive(Debug, Default)]
 pub struct Recording {
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, RecordedEntry>,
 }
 
 /// One thing read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct RecordedEntry {
     /// The part that a capture keeps, where that is not all.
     pub kept: Option<&'static str>,
     /// The result of reading it.
-    pub outcome: Outcome,
+    pub outcome: ReadOutcome,
 }
 
 /// The result of reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReadOutcome {
     /// Text.
     Text(String),
     /// The names in a folder.
@@ -64,7 +64,7 @@ pub enum WriteError {
 
 impl Recording {
     /// All that was read, by path.
-    pub fn entries(&self) -> &BTreeMap<String, Entry> {
+    pub fn entries(&self) -> &BTreeMap<String, RecordedEntry> {
         &self.entries
     }
 
@@ -75,18 +75,18 @@ impl Recording {
         read: &Fact<String>,
     ) {
         let outcome = match read {
-            Fact::Known(text) => Outcome::Text(text.clone()),
-            Fact::Unknown(why) => Outcome::Unknown(why.clone()),
+            Fact::Known(text) => ReadOutcome::Text(text.clone()),
+            Fact::Unknown(why) => ReadOutcome::Unknown(why.clone()),
         };
-        self.entries.insert(path.to_owned(), Entry { kept, outcome });
+        self.entries.insert(path.to_owned(), RecordedEntry { kept, outcome });
     }
 
     pub(super) fn note_names(&mut self, path: &str, names: &Fact<Vec<String>>) {
         let outcome = match names {
-            Fact::Known(names) => Outcome::Names(names.clone()),
-            Fact::Unknown(why) => Outcome::Unknown(why.clone()),
+            Fact::Known(names) => ReadOutcome::Names(names.clone()),
+            Fact::Unknown(why) => ReadOutcome::Unknown(why.clone()),
         };
-        self.entries.insert(path.to_owned(), Entry { kept: None, outcome });
+        self.entries.insert(path.to_owned(), RecordedEntry { kept: None, outcome });
     }
 
     /// The manifest of a tree captured at `taken_unix_s` by version `parachron`.
@@ -100,14 +100,14 @@ impl Recording {
         for (path, entry) in &self.entries {
             let path = path.clone();
             match &entry.outcome {
-                Outcome::Text(text) => {
+                ReadOutcome::Text(text) => {
                     let kept = entry.kept.map(str::to_owned);
-                    manifest.taken.insert(path, Taken { bytes: text.len() as u64, kept });
+                    manifest.taken.insert(path, CaptureTime { bytes: text.len() as u64, kept });
                 }
-                Outcome::Names(names) => {
+                ReadOutcome::Names(names) => {
                     manifest.listed.insert(path, names.clone());
                 }
-                Outcome::Unknown(why) => {
+                ReadOutcome::Unknown(why) => {
                     manifest.not_taken.insert(path, why.clone());
                 }
             }
@@ -145,15 +145,15 @@ impl Recording {
     fn fill(&self, folder: &Path, manifest: &Manifest) -> Result<(), WriteError> {
         for (path, entry) in &self.entries {
             match &entry.outcome {
-                Outcome::Text(text) => put(&folder.join(path.trim_start_matches('/')), text)?,
-                Outcome::Names(names) => {
+                ReadOutcome::Text(text) => put(&folder.join(path.trim_start_matches('/')), text)?,
+                ReadOutcome::Names(names) => {
                     for name in names {
                         let path = folder.join(path.trim_start_matches('/')).join(name);
                         fs::create_dir_all(&path)
                             .map_err(|error| WriteError::Io { path, error })?;
                     }
                 }
-                Outcome::Unknown(_) => {}
+                ReadOutcome::Unknown(_) => {}
             }
         }
         let json = serde_json::to_string_pretty(manifest)

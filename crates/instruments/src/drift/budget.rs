@@ -17,7 +17,7 @@ pub struct Budget {
 /// A figure compared with its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum BudgetVerdict {
     /// Within it, and all of its interval too.
     Within,
     /// Within it, but its interval reaches beyond: a longer run would decide.
@@ -30,13 +30,13 @@ pub enum Verdict {
     NotMeasured,
 }
 
-impl Verdict {
+impl BudgetVerdict {
     /// Whether the estimate itself is beyond.
     pub fn is_outside(self) -> bool {
         matches!(self, Self::Outside | Self::OutsideUnsure)
     }
 
-    fn of(estimate: f64, (low, high): (f64, f64), limit: f64) -> Self {
+    fn judge(estimate: f64, (low, high): (f64, f64), limit: f64) -> Self {
         let within = |value: f64| value.abs() <= limit;
         let surely_outside = low > limit || high < -limit;
         match within(estimate) {
@@ -55,23 +55,23 @@ impl Budget {
     }
 
     /// The frequency's verdict; none without a limit.
-    pub fn frequency(&self, drift: &Drift) -> Option<Verdict> {
+    pub fn frequency(&self, drift: &Drift) -> Option<BudgetVerdict> {
         let limit = self.max_ppm?;
         Some(match drift.frequency {
             // Without an interval the estimate's error is unknown.
             Some(Frequency { ppm, interval_ppm, .. }) => {
                 let anything = (f64::NEG_INFINITY, f64::INFINITY);
-                Verdict::of(ppm, interval_ppm.unwrap_or(anything), limit)
+                BudgetVerdict::judge(ppm, interval_ppm.unwrap_or(anything), limit)
             }
-            None => Verdict::NotMeasured,
+            None => BudgetVerdict::NotMeasured,
         })
     }
 
     /// The offset's verdict; none without a limit.
-    pub fn offset(&self, drift: &Drift) -> Option<Verdict> {
+    pub fn offset(&self, drift: &Drift) -> Option<BudgetVerdict> {
         let limit = self.max_offset_ns?;
         let (ns, bound) = (drift.offset.ns, drift.offset.bound_ns);
-        Some(Verdict::of(ns, (ns - bound, ns + bound), limit))
+        Some(BudgetVerdict::judge(ns, (ns - bound, ns + bound), limit))
     }
 }
 
@@ -81,12 +81,12 @@ mod tests {
 
     #[test]
     fn an_interval_makes_a_verdict_sure_or_not() {
-        let judge = |estimate, low, high| Verdict::of(estimate, (low, high), 50.0);
-        assert_eq!(judge(10.0, 5.0, 15.0), Verdict::Within);
-        assert_eq!(judge(-49.0, -51.0, -47.0), Verdict::WithinUnsure);
-        assert_eq!(judge(51.0, 49.0, 53.0), Verdict::OutsideUnsure);
-        assert_eq!(judge(-60.0, -62.0, -58.0), Verdict::Outside);
-        assert_eq!(judge(60.0, -62.0, 70.0), Verdict::OutsideUnsure);
-        assert_eq!(judge(f64::NAN, f64::NAN, f64::NAN), Verdict::OutsideUnsure);
+        let judge = |estimate, low, high| BudgetVerdict::judge(estimate, (low, high), 50.0);
+        assert_eq!(judge(10.0, 5.0, 15.0), BudgetVerdict::Within);
+        assert_eq!(judge(-49.0, -51.0, -47.0), BudgetVerdict::WithinUnsure);
+        assert_eq!(judge(51.0, 49.0, 53.0), BudgetVerdict::OutsideUnsure);
+        assert_eq!(judge(-60.0, -62.0, -58.0), BudgetVerdict::Outside);
+        assert_eq!(judge(60.0, -62.0, 70.0), BudgetVerdict::OutsideUnsure);
+        assert_eq!(judge(f64::NAN, f64::NAN, f64::NAN), BudgetVerdict::OutsideUnsure);
     }
 }

@@ -49,7 +49,7 @@ const WINDOW: usize = 40;
 
 /// What a reading was found to be, by its index.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Found {
+pub(super) enum FoundStep {
     /// It contradicts the readings before it and those after it.
     Outlier(usize),
     /// The first after a step: by so much, ns.
@@ -71,18 +71,18 @@ pub(super) struct Lasting {
 
 impl Lasting {
     /// One more reading.
-    pub(super) fn observe(&mut self, reading: Bounded, index: usize) -> Vec<Found> {
+    pub(super) fn observe(&mut self, reading: Bounded, index: usize) -> Vec<FoundStep> {
         self.pending.push_back((reading, index));
         self.settle(false)
     }
 
     /// No reading follows. What is off the line then is an outlier: too few to
     /// make a step.
-    pub(super) fn finish(&mut self) -> Vec<Found> {
+    pub(super) fn finish(&mut self) -> Vec<FoundStep> {
         self.settle(true)
     }
 
-    fn settle(&mut self, is_end: bool) -> Vec<Found> {
+    fn settle(&mut self, is_end: bool) -> Vec<FoundStep> {
         let mut found = Vec::new();
         if self.recent.is_empty() {
             if self.pending.len() < START && !is_end {
@@ -94,7 +94,7 @@ impl Lasting {
             if self.is_on_line(head) {
                 self.accept(head);
             } else if self.pending.iter().take(LASTING).any(|next| self.is_on_line(next.0)) {
-                found.push(Found::Outlier(index));
+                found.push(FoundStep::Outlier(index));
             } else if let Some(one) = self.judge(head, index, is_end) {
                 found.push(one);
             } else {
@@ -106,7 +106,7 @@ impl Lasting {
     }
 
     /// The first line: that of two readings which most of the first few fit.
-    fn start(&mut self, found: &mut Vec<Found>) {
+    fn start(&mut self, found: &mut Vec<FoundStep>) {
         let first: Vec<Seen> = self.pending.drain(..).collect();
         let fits = |slope, from: Bounded, one: Bounded| step(slope, from, one).contains(0.0);
         let lines = first.iter().enumerate().flat_map(|(number, (from, _))| {
@@ -123,7 +123,7 @@ impl Lasting {
         for (reading, index) in first {
             match best {
                 Some((from, slope)) if !fits(slope, from, reading) => {
-                    found.push(Found::Outlier(index));
+                    found.push(FoundStep::Outlier(index));
                 }
                 _ => self.accept(reading),
             }
@@ -146,7 +146,7 @@ impl Lasting {
 
     /// What a reading is whose next ones are not back on the line; none where
     /// more of them are to decide.
-    fn judge(&mut self, head: Bounded, index: usize, is_end: bool) -> Option<Found> {
+    fn judge(&mut self, head: Bounded, index: usize, is_end: bool) -> Option<FoundStep> {
         let next: Vec<Bounded> = self.pending.iter().map(|seen| seen.0).collect();
         let known = self.slope.wandering()?;
         let fits = |slope: Interval<f64>, some: &[Bounded]| {
@@ -158,17 +158,17 @@ impl Lasting {
             let size = self.step_to(lasting, known);
             self.slope.restart(head.at_s);
             self.restart(head);
-            return Some(Found::Step(index, size));
+            return Some(FoundStep::Step(index, size));
         }
         let Some(lasting) = next.get(..START) else {
-            return is_end.then_some(Found::Outlier(index));
+            return is_end.then_some(FoundStep::Outlier(index));
         };
         let new = lasting.last().and_then(|last| slope(head, *last));
         let new = new.filter(|new| new.low < MOST && new.high > -MOST && fits(*new, lasting));
-        Some(new.map_or(Found::Outlier(index), |new| {
-            self.slope = LearntSlope::of(new, head.at_s);
+        Some(new.map_or(FoundStep::Outlier(index), |new| {
+            self.slope = LearntSlope::new(new, head.at_s);
             self.restart(head);
-            Found::Rate { at: index, before: known.middle(), after: new.middle() }
+            FoundStep::Rate { at: index, before: known.middle(), after: new.middle() }
         }))
     }
 
@@ -226,7 +226,7 @@ struct LearntSlope {
 
 impl LearntSlope {
     /// A slope known beforehand, to be learnt better.
-    fn of(slope: Interval<f64>, at_s: f64) -> Self {
+    fn new(slope: Interval<f64>, at_s: f64) -> Self {
         Self { known: Some(slope), since_s: at_s, ..Self::default() }
     }
 

@@ -3,13 +3,15 @@
 
 use units::random::SplitMix64;
 
-use super::simulated::{Busy, Jitter, Server, Wrong, around, at_edges, latched};
-use super::{Drift, Nesting, Reading, Series, Span};
+use super::simulated::{
+    BusySchedule, Jitter, SimulatedServer, WrongInterval, around, at_edges, latched,
+};
+use super::{Drift, DriftReading, Nesting, Series, Span};
 
 const MS: f64 = 1e6;
 const RUNS: u64 = 100;
 
-fn drift(readings: Vec<Reading>) -> Drift {
+fn drift(readings: Vec<DriftReading>) -> Drift {
     let mut series = Series::new();
     for reading in readings {
         // Of three wrong answers in a row the last is refused.
@@ -26,7 +28,7 @@ fn width(drift: &Drift) -> f64 {
 
 /// That of 100 runs at least 95 hold the truth, and none has more or fewer
 /// steps than there were.
-fn holds(what: &str, truth_ppm: f64, steps: usize, run: impl Fn(u64) -> Vec<Reading>) {
+fn holds(what: &str, truth_ppm: f64, steps: usize, run: impl Fn(u64) -> Vec<DriftReading>) {
     let (mut held, mut widths) = (0, Vec::new());
     for seed in 0..RUNS {
         let drift = drift(run(seed));
@@ -44,27 +46,37 @@ fn holds(what: &str, truth_ppm: f64, steps: usize, run: impl Fn(u64) -> Vec<Read
 }
 
 /// What a clock that is right is off against a reference of that error.
-fn seen(ppm: f64) -> f64 {
+fn observed_ppm(ppm: f64) -> f64 {
     (1.0 / (1.0 + ppm / 1e6) - 1.0) * 1e6
 }
 
-const WRONG: Wrong = Wrong { up_to_ns: 20.0 * MS, chance: 0.02, in_a_row: 1 };
+const WRONG: WrongInterval = WrongInterval { up_to_ns: 20.0 * MS, chance: 0.02, in_a_row: 1 };
 
 #[test]
 fn intervals_hold_behind_a_network() {
     for jitter in [Jitter::Uniform(MS), Jitter::Exponential(MS), Jitter::HalfNormal(MS)] {
-        let clean = Server::new(50.0, jitter);
+        let clean = SimulatedServer::new(50.0, jitter);
         for (length_s, each_s) in [(1.0, 0.1), (5.0, 0.1), (60.0, 0.1), (600.0, 1.0)] {
-            let run = |server: Server| move |seed| server.poll(seed, each_s, length_s);
+            let run = |server: SimulatedServer| move |seed| server.poll(seed, each_s, length_s);
             let what = |kind: &str| format!("NTP {jitter:?}, {length_s} s, {kind}");
-            holds(&what("clean"), seen(50.0), 0, run(clean));
-            let wrong = Server { wrong: Some(WRONG), ..clean };
+            holds(&what("clean"), observed_ppm(50.0), 0, run(clean));
+            let wrong = SimulatedServer { wrong: Some(WRONG), ..clean };
             // In ten readings, three wrong ones in a row are not told from a step.
             if length_s > 1.0 {
-                holds(&what("one in fifty wrong"), seen(50.0), 0, run(wrong));
+                holds(&what("one in fifty wrong"), observed_ppm(50.0), 0, run(wrong));
                 let step = Some((40.0 * MS, length_s / 3.0 * 1e9));
-                holds(&what("a step"), seen(50.0), 1, run(Server { step, ..clean }));
-                holds(&what("wrong and a step"), seen(50.0), 1, run(Server { step, ..wrong }));
+                holds(
+                    &what("a step"),
+                    observed_ppm(50.0),
+                    1,
+                    run(SimulatedServer { step, ..clean }),
+                );
+                holds(
+                    &what("wrong and a step"),
+                    observed_ppm(50.0),
+                    1,
+                    run(SimulatedServer { step, ..wrong }),
+                );
             }
         }
     }
@@ -75,11 +87,12 @@ fn intervals_hold_behind_a_network() {
 #[test]
 fn intervals_hold_on_a_host_that_is_busy_now_and_then() {
     for (mean_ms, lasts_s) in [(1.0, 2.0), (3.0, 5.0), (3.0, 20.0), (20.0, 5.0)] {
-        let busy = Some(Busy { mean_ns: mean_ms * MS, lasts_s });
-        let server = Server { busy, ..Server::new(50.0, Jitter::Exponential(0.2 * MS)) };
+        let busy = Some(BusySchedule { mean_ns: mean_ms * MS, lasts_s });
+        let server =
+            SimulatedServer { busy, ..SimulatedServer::new(50.0, Jitter::Exponential(0.2 * MS)) };
         for length_s in [20.0, 60.0] {
             let what = format!("NTP, replies late by {mean_ms} ms for {lasts_s} s, {length_s} s");
-            holds(&what, seen(50.0), 0, |seed| server.poll(seed, 0.1, length_s));
+            holds(&what, observed_ppm(50.0), 0, |seed| server.poll(seed, 0.1, length_s));
         }
     }
 }
@@ -142,8 +155,8 @@ fn intervals_hold_by_a_stopwatch() {
         let finger = SplitMix64::new(seed * 1000 + at_s).unit() * 4e8 - 2e8;
         let at = (1 + at_s) * 1_000_000_000;
         let reference = Span { before: at - 200_000_000, after: at + 200_000_000 };
-        let clock = Span::at(9_000_000_000 + (at as f64 * 1.005 + finger) as u64);
-        Reading { clock, reference, nesting: Nesting::ReferenceOutside }
+        let clock = Span::instant(9_000_000_000 + (at as f64 * 1.005 + finger) as u64);
+        DriftReading { clock, reference, nesting: Nesting::ReferenceOutside }
     };
     holds("stopwatch", 5000.0, 0, |seed| vec![by_hand(seed, 0), by_hand(seed, 300)]);
 }
@@ -153,13 +166,14 @@ fn intervals_hold_by_a_stopwatch() {
 #[test]
 fn one_wrong_answer_in_fifty_costs_less_than_a_fifth_of_the_width() {
     for jitter in [Jitter::Uniform(MS), Jitter::Exponential(MS)] {
-        let clean = Server::new(50.0, jitter);
+        let clean = SimulatedServer::new(50.0, jitter);
         for (up_to_ns, in_a_row) in [(3.0 * MS, 1), (50.0 * MS, 1), (50.0 * MS, 2), (1e10, 2)] {
-            let wrong = Some(Wrong { up_to_ns, chance: 0.02 / f64::from(in_a_row), in_a_row });
+            let wrong =
+                Some(WrongInterval { up_to_ns, chance: 0.02 / f64::from(in_a_row), in_a_row });
             let (mut widths, mut dropped) = ((0.0, 0.0), 0);
             for seed in 0..RUNS {
                 let before = drift(clean.poll(seed, 0.1, 60.0));
-                let after = drift(Server { wrong, ..clean }.poll(seed, 0.1, 60.0));
+                let after = drift(SimulatedServer { wrong, ..clean }.poll(seed, 0.1, 60.0));
                 assert_eq!((&before.steps[..], before.outliers), (&[][..], 0), "{before:?}");
                 assert_eq!((&after.steps[..], &after.rate_changes[..]), (&[][..], &[][..]));
                 widths = (widths.0 + width(&before), widths.1 + width(&after));

@@ -13,7 +13,7 @@ pub struct Span {
 
 impl Span {
     /// A clock read once.
-    pub fn at(reading: u64) -> Self {
+    pub fn instant(reading: u64) -> Self {
         Self { before: reading, after: reading }
     }
 
@@ -36,7 +36,7 @@ pub enum Nesting {
 
 /// One comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
+pub struct DriftReading {
     /// The clock, ns.
     pub clock: Span,
     /// The reference, ns.
@@ -45,7 +45,7 @@ pub struct Reading {
     pub nesting: Nesting,
 }
 
-impl Reading {
+impl DriftReading {
     /// The bounds on clock − reference, ns: NTP's argument (RFC 5905, section
     /// 8) with nothing assumed about how a round trip divides into its ways.
     /// The lower one exceeds the upper where a clock went back meanwhile.
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_round_trip_bounds_the_offset() {
         // 30 there, 10 at the server, 50 back; the clock is 1000 ahead.
-        let reading = Reading {
+        let reading = DriftReading {
             clock: Span { before: 6_000, after: 6_090 },
             reference: Span { before: 5_030, after: 5_040 },
             nesting: Nesting::ClockOutside,
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_clock_of_whole_seconds_is_bounded_by_its_second() {
-        let reading = Reading {
+        let reading = DriftReading {
             clock: Span { before: 7_000_000_000, after: 8_000_000_000 },
             reference: Span { before: 100, after: 160 },
             nesting: Nesting::ReferenceOutside,

@@ -32,9 +32,9 @@ pub struct Drift {
     /// The frequency error; none where all readings are of one time.
     pub frequency: Option<Frequency>,
     /// Clock − reference at the end.
-    pub offset: Offset,
+    pub offset: DriftOffset,
     /// Steps found, and cut out of the frequency.
-    pub steps: Vec<Step>,
+    pub steps: Vec<DriftStep>,
     /// Changes of frequency; the figure above is of the time since the last
     /// where that was long enough.
     pub rate_changes: Vec<RateChange>,
@@ -87,7 +87,7 @@ impl Frequency {
 
 /// How far the clock was ahead at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
-pub struct Offset {
+pub struct DriftOffset {
     /// Clock − reference, ns; both as they count, so a clock that counts from
     /// boot is behind one that counts from 1970 by all that time.
     pub ns: f64,
@@ -99,7 +99,7 @@ pub struct Offset {
 
 /// The clock moved against the reference at once.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
-pub struct Step {
+pub struct DriftStep {
     /// When the first reading after it was, s since the start.
     pub at_s: f64,
     /// By how much, ns: positive is the clock forward, or the reference back.

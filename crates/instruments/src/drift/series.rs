@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use super::Reading;
+use super::DriftReading;
 use super::allan;
 use super::filter::{self, Bounded};
-use super::lasting::{self, Found, Lasting};
-use super::result::{Drift, Frequency, Offset, RateChange, Step, late_ns};
+use super::lasting::{self, FoundStep, Lasting};
+use super::result::{Drift, DriftOffset, DriftStep, Frequency, RateChange, late_ns};
 use super::theil_sen::{self, Point};
 
 /// Readings after a change of frequency that are enough to go by them alone.
@@ -46,7 +46,7 @@ pub enum Refused {
 
 /// Where the differences count from: f64 has no room for ns since 1970.
 #[derive(Debug, Clone, Copy)]
-struct Origin {
+struct SeriesOrigin {
     reference_ns: u64,
     offset_ns: i128,
 }
@@ -54,11 +54,11 @@ struct Origin {
 /// One clock against one reference.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
-    origin: Option<Origin>,
+    origin: Option<SeriesOrigin>,
     readings: Vec<Bounded>,
     /// Where stretches begin that no step divides; the first at 0.
     cuts: Vec<usize>,
-    steps: Vec<Step>,
+    steps: Vec<DriftStep>,
     rate_changes: Vec<RateChange>,
     /// First reading of the newest frequency.
     since: usize,
@@ -85,13 +85,14 @@ impl Series {
     ///
     /// # Errors
     /// It bounds nothing.
-    pub fn push(&mut self, reading: Reading) -> Result<(), Refused> {
+    pub fn push(&mut self, reading: DriftReading) -> Result<(), Refused> {
         let (low, high) = reading.bounds();
         if low > high {
             return Err(Refused::WentBack { by_ns: low - high });
         }
         let at_ns = reading.at_ns();
-        let origin = *self.origin.get_or_insert(Origin { reference_ns: at_ns, offset_ns: low });
+        let origin =
+            *self.origin.get_or_insert(SeriesOrigin { reference_ns: at_ns, offset_ns: low });
         let elapsed_ns = i128::from(at_ns) - i128::from(origin.reference_ns);
         // The first readings may be the wrong ones, or else one or two here.
         if elapsed_ns < 0 && self.readings.len() >= lasting::START {
@@ -186,18 +187,18 @@ impl Series {
         all.filter(|(at, _)| self.outliers.binary_search(at).is_err()).map(|(_, one)| one)
     }
 
-    fn note(&mut self, found: Vec<Found>) {
+    fn note(&mut self, found: Vec<FoundStep>) {
         let readings = &self.readings;
         let at_s = |at: usize| readings.get(at).map_or(0.0, |reading| reading.at_s);
         for one in found {
             match one {
-                Found::Outlier(at) => self.outliers.push(at),
-                Found::Step(at, size) => {
+                FoundStep::Outlier(at) => self.outliers.push(at),
+                FoundStep::Step(at, size) => {
                     let (ns, bound_ns) = (size.middle(), size.bound());
-                    self.steps.push(Step { at_s: at_s(at), ns, bound_ns });
+                    self.steps.push(DriftStep { at_s: at_s(at), ns, bound_ns });
                     self.cuts.push(at);
                 }
-                Found::Rate { at, before, after } => {
+                FoundStep::Rate { at, before, after } => {
                     let (before_ppm, after_ppm) = (before / 1e3, after / 1e3);
                     self.rate_changes.push(RateChange { at_s: at_s(at), before_ppm, after_ppm });
                     self.since = at;
@@ -263,7 +264,7 @@ impl Series {
             least_delay_ns,
             median_delay_ns,
             frequency,
-            offset: Offset {
+            offset: DriftOffset {
                 ns: origin.offset_ns as f64 + ns,
                 bound_ns: (end.width_ns() / 2.0).max(LEAST_NS),
                 moved_ns: ns - start.middle().1,

@@ -2,7 +2,7 @@
 
 use units::random::SplitMix64;
 
-use super::{Nesting, Reading, Span};
+use super::{DriftReading, Nesting, Span};
 
 /// How long a way takes beyond its least, ns.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ impl Jitter {
 
 /// A server and the way to it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Server {
+pub(super) struct SimulatedServer {
     /// Its frequency error, ppm.
     pub(super) ppm: f64,
     /// The least time of a way, ns: there and back.
@@ -42,14 +42,14 @@ pub(super) struct Server {
     pub(super) loss: f64,
     /// Wrong answers: by so much, ns, with this chance of a first one and that
     /// of another right after it.
-    pub(super) wrong: Option<Wrong>,
+    pub(super) wrong: Option<WrongInterval>,
     /// Times in which the way back takes longer.
-    pub(super) busy: Option<Busy>,
+    pub(super) busy: Option<BusySchedule>,
 }
 
 /// A host that is busy now and then: then replies wait for the virtual CPU.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Busy {
+pub(super) struct BusySchedule {
     /// How much longer replies take then, ns on average.
     pub(super) mean_ns: f64,
     /// How long it is busy, and not, s on average.
@@ -58,7 +58,7 @@ pub(super) struct Busy {
 
 /// Wrong answers.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wrong {
+pub(super) struct WrongInterval {
     /// Up to so far off, ns, either way, and a tenth of it at least.
     pub(super) up_to_ns: f64,
     /// The chance of one.
@@ -67,7 +67,7 @@ pub(super) struct Wrong {
     pub(super) in_a_row: u32,
 }
 
-impl Server {
+impl SimulatedServer {
     pub(super) fn new(ppm: f64, jitter: Jitter) -> Self {
         let least_ns = (200_000.0, 300_000.0);
         Self { ppm, least_ns, jitter, step: None, loss: 0.0, wrong: None, busy: None }
@@ -81,7 +81,7 @@ impl Server {
 
     /// What a client with a perfect clock that counts from 5 s sees, asking
     /// each `interval_s` for `length_s`.
-    pub(super) fn poll(&self, seed: u64, interval_s: f64, length_s: f64) -> Vec<Reading> {
+    pub(super) fn poll(&self, seed: u64, interval_s: f64, length_s: f64) -> Vec<DriftReading> {
         let mut random = SplitMix64::new(seed);
         // Of its own, so that a server that lies is the clean one but for its lies.
         let mut lies = SplitMix64::new(!seed);
@@ -94,7 +94,7 @@ impl Server {
             let received = sent + self.least_ns.0 + self.jitter.draw(&mut random);
             let replied = received + 20_000.0;
             let mut back = replied + self.least_ns.1 + self.jitter.draw(&mut random);
-            if let Some(Busy { mean_ns, lasts_s }) = self.busy {
+            if let Some(BusySchedule { mean_ns, lasts_s }) = self.busy {
                 if sent >= phase_ends_ns {
                     is_busy = !is_busy;
                     phase_ends_ns = sent + Jitter::Exponential(lasts_s * 1e9).draw(&mut phases);
@@ -113,7 +113,7 @@ impl Server {
             left = u32::saturating_sub(left, 1);
             let clock = |true_ns: f64| 5_000_000_000 + true_ns.round() as u64;
             let shown = |true_ns: f64| self.time_at(true_ns).saturating_add_signed(off_ns as i64);
-            readings.push(Reading {
+            readings.push(DriftReading {
                 clock: Span { before: clock(sent), after: clock(back) },
                 reference: Span { before: shown(received), after: shown(replied) },
                 nesting: Nesting::ClockOutside,
@@ -131,7 +131,7 @@ pub(super) fn around(
     bracket_ns: f64,
     granule_ns: u64,
     s: f64,
-) -> Vec<Reading> {
+) -> Vec<DriftReading> {
     let mut random = SplitMix64::new(seed);
     let reading = |request: u32| {
         let at = f64::from(request) * 1e8 + 1e6 * random.unit();
@@ -139,7 +139,7 @@ pub(super) fn around(
         let reference = |true_ns: f64| 7_000_000_000 + true_ns.round() as u64;
         let shown = 9_000_000_000 + (at * (1.0 + ppm / 1e6)) as u64;
         let shown = shown - shown % granule_ns;
-        Reading {
+        DriftReading {
             clock: Span { before: shown, after: shown + (granule_ns - 1) },
             reference: Span { before: reference(at - there), after: reference(at + back) },
             nesting: Nesting::ReferenceOutside,
@@ -151,26 +151,31 @@ pub(super) fn around(
 /// Both clocks latched at one instant, as KVM_HC_CLOCK_PAIRING and cards with cross
 /// timestamps do it, each shown in whole ns: the clock is ahead by `ahead_ns` at the
 /// start.
-pub(super) fn latched(seed: u64, ppm: f64, ahead_ns: f64, s: f64) -> Vec<Reading> {
+pub(super) fn latched(seed: u64, ppm: f64, ahead_ns: f64, s: f64) -> Vec<DriftReading> {
     let mut random = SplitMix64::new(seed);
     let reading = |request: u32| {
         let at = 7e9 + f64::from(request) * 1e8 + 1e6 * random.unit();
         let clock = at + ahead_ns + (at - 7e9) * ppm / 1e6;
-        let shown = |ns: f64| Span::at(ns.floor() as u64);
-        Reading { clock: shown(clock), reference: shown(at), nesting: Nesting::ClockOutside }
+        let shown = |ns: f64| Span::instant(ns.floor() as u64);
+        DriftReading { clock: shown(clock), reference: shown(at), nesting: Nesting::ClockOutside }
     };
     (0..(s * 10.0) as u32).map(reading).collect()
 }
 
 /// A clock of whole seconds, seen to change between two looks at it.
-pub(super) fn at_edges(seed: u64, ppm: f64, between_looks_ns: f64, seconds: u64) -> Vec<Reading> {
+pub(super) fn at_edges(
+    seed: u64,
+    ppm: f64,
+    between_looks_ns: f64,
+    seconds: u64,
+) -> Vec<DriftReading> {
     let mut random = SplitMix64::new(seed);
     let reading = |second: u64| {
         let edge = (second as f64 * 1e9 + 3e8) / (1.0 + ppm / 1e6);
         let before = edge - between_looks_ns * random.unit();
         let reference = |true_ns: f64| 7_000_000_000 + true_ns.round() as u64;
-        Reading {
-            clock: Span::at(1_795_000_000_000_000_000 + second * 1_000_000_000),
+        DriftReading {
+            clock: Span::instant(1_795_000_000_000_000_000 + second * 1_000_000_000),
             reference: Span {
                 before: reference(before),
                 after: reference(before + between_looks_ns * 1.1),

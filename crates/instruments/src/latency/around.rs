@@ -7,7 +7,7 @@
 //! quota or a signal stopped it. What it "ran" and did not loop, an interrupt
 //! took, or whatever no operating system sees.
 
-use super::cause::Cause;
+use super::cause::LatenessCause;
 
 /// Counts of one thread and of its CPU since some moment; what could not be
 /// read is `None`.
@@ -56,7 +56,7 @@ impl Served {
 
 /// What passed between two counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Passed {
+pub struct PassedTime {
     /// Time, ns.
     pub ns: u64,
     /// Waited for a CPU, ns.
@@ -72,7 +72,7 @@ pub struct Passed {
     pub served: Option<Served>,
 }
 
-impl Passed {
+impl PassedTime {
     /// From one count to a later one. Without the thread's CPU time nothing
     /// counts as lost.
     pub fn between(first: &Counts, then: &Counts) -> Self {
@@ -102,55 +102,55 @@ const SHORT_NS: u64 = 50_000;
 ///
 /// A gap of 4 ms in which the thread waited 3.9 ms for a CPU is the run
 /// queue's; one of 4 ms with neither wait nor run is the host's.
-pub fn of_gap(gap_ns: u64, others_ns: u64, passed: &Passed) -> Cause {
+pub fn of_gap(gap_ns: u64, others_ns: u64, passed: &PassedTime) -> LatenessCause {
     let most = |part_ns: u64| part_ns.saturating_sub(others_ns).saturating_mul(2) >= gap_ns;
     if passed.was_stopped && most(passed.lost_ns) {
-        Cause::Stopped
+        LatenessCause::Stopped
     } else if most(passed.throttled_ns) && most(passed.lost_ns.saturating_add(passed.waited_ns)) {
-        Cause::Quota
+        LatenessCause::Quota
     } else if most(passed.waited_ns) {
-        Cause::RunQueue
+        LatenessCause::RunQueue
     } else if most(passed.lost_ns) {
-        Cause::Stolen
+        LatenessCause::Stolen
     } else {
         of_interruption(gap_ns, passed.served)
     }
 }
 
 /// Why a thread that was on its CPU all the time did not run there.
-fn of_interruption(gap_ns: u64, served: Option<Served>) -> Cause {
-    let Some(served) = served else { return Cause::Unexplained };
+fn of_interruption(gap_ns: u64, served: Option<Served>) -> LatenessCause {
+    let Some(served) = served else { return LatenessCause::Unexplained };
     let long = gap_ns >= SHORT_NS;
     let some = served.interrupts > 0 || if long { served.softirqs > 0 } else { served.ticks > 0 };
     if served.smis == 0 && !some {
-        Cause::Hidden
+        LatenessCause::Hidden
     } else if served.ns > gap_ns.saturating_mul(2) {
         // What a far longer time counted need not have been in this gap.
-        Cause::Unexplained
+        LatenessCause::Unexplained
     } else if served.smis > 0 {
-        Cause::Smi
+        LatenessCause::Smi
     } else if long && served.softirqs > 0 {
-        Cause::Softirqs
+        LatenessCause::Softirqs
     } else if served.interrupts > 0 {
-        Cause::Interrupts
+        LatenessCause::Interrupts
     } else {
-        Cause::Tick
+        LatenessCause::Tick
     }
 }
 
 /// Why a sleeping thread woke `late_ns` after its time; `passed` began when it
 /// went to sleep. How the CPU left idle is in no count: a comparison shows it
 /// ([`proven`](super::proof::proven)).
-pub fn of_wake_up(late_ns: u64, passed: &Passed) -> Cause {
+pub fn of_wake_up(late_ns: u64, passed: &PassedTime) -> LatenessCause {
     let most = |part_ns: u64| part_ns.saturating_mul(2) >= late_ns;
     if passed.was_stopped {
-        Cause::Stopped
+        LatenessCause::Stopped
     } else if most(passed.throttled_ns) {
-        Cause::Quota
+        LatenessCause::Quota
     } else if most(passed.waited_ns) {
-        Cause::RunQueue
+        LatenessCause::RunQueue
     } else {
-        Cause::Unexplained
+        LatenessCause::Unexplained
     }
 }
 
@@ -162,16 +162,16 @@ pub fn of_wake_up(late_ns: u64, passed: &Passed) -> Cause {
 /// (`irq_exit`, kernel/softirq.c): the two are one gap, and the softirq is the
 /// longer part of it. Of 300 gaps in which 40 interrupts and 30 softirqs were
 /// counted, 30 are the softirqs' and 10 the interrupts'.
-pub fn of_short_gaps(gaps: u64, served: Served) -> [(Cause, u64); 4] {
+pub fn of_short_gaps(gaps: u64, served: Served) -> [(LatenessCause, u64); 4] {
     let softirqs = served.softirqs.min(gaps);
     let alone = served.interrupts.saturating_sub(served.softirqs);
     let interrupts = alone.min(gaps - softirqs);
     let ticks = served.ticks.min(gaps - softirqs - interrupts);
     [
-        (Cause::Softirqs, softirqs),
-        (Cause::Interrupts, interrupts),
-        (Cause::Tick, ticks),
-        (Cause::Hidden, gaps - softirqs - interrupts - ticks),
+        (LatenessCause::Softirqs, softirqs),
+        (LatenessCause::Interrupts, interrupts),
+        (LatenessCause::Tick, ticks),
+        (LatenessCause::Hidden, gaps - softirqs - interrupts - ticks),
     ]
 }
 
@@ -192,31 +192,35 @@ mod tests {
         }
     }
 
-    fn cause(gap_ms: u64, first: &Counts, then: &Counts) -> Cause {
-        of_gap(gap_ms * MS, 0, &Passed::between(first, then))
+    fn cause(gap_ms: u64, first: &Counts, then: &Counts) -> LatenessCause {
+        of_gap(gap_ms * MS, 0, &PassedTime::between(first, then))
     }
 
     #[test]
     fn waiting_is_the_run_queues_and_what_was_lost_the_hosts() {
         let start = counts(100, 50, 7);
-        assert_eq!(cause(4, &start, &counts(110, 56, 11)), Cause::RunQueue);
-        assert_eq!(cause(4, &start, &counts(110, 56, 7)), Cause::Stolen);
+        assert_eq!(cause(4, &start, &counts(110, 56, 11)), LatenessCause::RunQueue);
+        assert_eq!(cause(4, &start, &counts(110, 56, 7)), LatenessCause::Stolen);
         // A kernel that counts stolen time as run: nothing shows it.
-        let hidden = Passed { served: Some(Served::default()), ..Passed::default() };
-        assert_eq!(of_gap(4 * MS, 0, &hidden), Cause::Hidden);
-        assert_eq!(cause(4, &start, &counts(110, 60, 7)), Cause::Unexplained, "not looked at");
+        let hidden = PassedTime { served: Some(Served::default()), ..PassedTime::default() };
+        assert_eq!(of_gap(4 * MS, 0, &hidden), LatenessCause::Hidden);
+        assert_eq!(
+            cause(4, &start, &counts(110, 60, 7)),
+            LatenessCause::Unexplained,
+            "not looked at"
+        );
     }
 
     #[test]
     fn what_others_may_have_taken_explains_nothing() {
-        let passed = Passed { ns: 10 * MS, waited_ns: 4 * MS, ..Passed::default() };
-        assert_eq!(of_gap(4 * MS, MS, &passed), Cause::RunQueue);
-        assert_eq!(of_gap(4 * MS, 3 * MS, &passed), Cause::Unexplained);
+        let passed = PassedTime { ns: 10 * MS, waited_ns: 4 * MS, ..PassedTime::default() };
+        assert_eq!(of_gap(4 * MS, MS, &passed), LatenessCause::RunQueue);
+        assert_eq!(of_gap(4 * MS, 3 * MS, &passed), LatenessCause::Unexplained);
         let served = |ns| Some(Served { ns, interrupts: 1, ..Served::default() });
-        let passed = |ns| Passed { ns: MS, served: served(ns), ..Passed::default() };
-        assert_eq!(of_gap(100_000, 0, &passed(200_000)), Cause::Interrupts);
+        let passed = |ns| PassedTime { ns: MS, served: served(ns), ..PassedTime::default() };
+        assert_eq!(of_gap(100_000, 0, &passed(200_000)), LatenessCause::Interrupts);
         // One interrupt in 100 ms is not proven to be that of these 100 us.
-        assert_eq!(of_gap(100_000, 0, &passed(100 * MS)), Cause::Unexplained);
+        assert_eq!(of_gap(100_000, 0, &passed(100 * MS)), LatenessCause::Unexplained);
     }
 
     #[test]
@@ -225,39 +229,42 @@ mod tests {
         for (lost, waited) in [(80, 0), (0, 80)] {
             let then =
                 Counts { throttled_ns: Some(80 * MS), ..counts(100, 100 - lost - waited, waited) };
-            assert_eq!(cause(80, &start, &then), Cause::Quota);
+            assert_eq!(cause(80, &start, &then), LatenessCause::Quota);
         }
         // Throttled while another of the group ran on: not this gap's cause.
         let then = Counts { throttled_ns: Some(80 * MS), ..counts(100, 100, 0) };
-        assert_eq!(cause(80, &start, &then), Cause::Unexplained);
+        assert_eq!(cause(80, &start, &then), LatenessCause::Unexplained);
         let then = Counts { continued: 1, ..counts(100, 20, 0) };
-        assert_eq!(cause(80, &start, &then), Cause::Stopped);
+        assert_eq!(cause(80, &start, &then), LatenessCause::Stopped);
     }
 
     #[test]
     fn what_ran_without_looping_was_interrupted() {
         let of = |gap_ns, served| {
-            of_gap(gap_ns, 0, &Passed { ns: MS, served: Some(served), ..Passed::default() })
+            of_gap(gap_ns, 0, &PassedTime { ns: MS, served: Some(served), ..PassedTime::default() })
         };
         let none = Served::default();
-        assert_eq!(of(5_000, Served { ticks: 1, ..none }), Cause::Tick);
-        assert_eq!(of(500_000, Served { ticks: 1, ..none }), Cause::Hidden);
-        assert_eq!(of(5_000, Served { ticks: 1, interrupts: 3, ..none }), Cause::Interrupts);
+        assert_eq!(of(5_000, Served { ticks: 1, ..none }), LatenessCause::Tick);
+        assert_eq!(of(500_000, Served { ticks: 1, ..none }), LatenessCause::Hidden);
+        assert_eq!(
+            of(5_000, Served { ticks: 1, interrupts: 3, ..none }),
+            LatenessCause::Interrupts
+        );
         let busy = Served { ticks: 1, interrupts: 3, softirqs: 2, ..none };
-        assert_eq!(of(500_000, busy), Cause::Softirqs);
-        assert_eq!(of(500_000, Served { smis: 1, ..busy }), Cause::Smi);
-        assert_eq!(of(5_000, none), Cause::Hidden);
+        assert_eq!(of(500_000, busy), LatenessCause::Softirqs);
+        assert_eq!(of(500_000, Served { smis: 1, ..busy }), LatenessCause::Smi);
+        assert_eq!(of(5_000, none), LatenessCause::Hidden);
     }
 
     #[test]
     fn a_late_wake_up_that_did_not_wait_is_unexplained() {
-        let passed = |waited_ns| Passed { ns: 2 * MS, waited_ns, ..Passed::default() };
-        assert_eq!(of_wake_up(900_000, &passed(850_000)), Cause::RunQueue);
-        assert_eq!(of_wake_up(60_000, &passed(2_000)), Cause::Unexplained);
-        let throttled = Passed { throttled_ns: 80 * MS, ..passed(80 * MS) };
-        assert_eq!(of_wake_up(80 * MS, &throttled), Cause::Quota);
-        let stopped = Passed { was_stopped: true, ..passed(0) };
-        assert_eq!(of_wake_up(80 * MS, &stopped), Cause::Stopped);
+        let passed = |waited_ns| PassedTime { ns: 2 * MS, waited_ns, ..PassedTime::default() };
+        assert_eq!(of_wake_up(900_000, &passed(850_000)), LatenessCause::RunQueue);
+        assert_eq!(of_wake_up(60_000, &passed(2_000)), LatenessCause::Unexplained);
+        let throttled = PassedTime { throttled_ns: 80 * MS, ..passed(80 * MS) };
+        assert_eq!(of_wake_up(80 * MS, &throttled), LatenessCause::Quota);
+        let stopped = PassedTime { was_stopped: true, ..passed(0) };
+        assert_eq!(of_wake_up(80 * MS, &stopped), LatenessCause::Stopped);
     }
 
     #[test]
@@ -293,7 +300,7 @@ mod tests {
                 continued,
                 served: Some(Served { ns: at_ns, ticks: ran, interrupts: waited, softirqs: at_ns, smis: 0 }),
             };
-            let passed = Passed::between(&of(first), &of(then));
+            let passed = PassedTime::between(&of(first), &of(then));
             let _ = (of_gap(gap_ns, first[0], &passed), of_wake_up(gap_ns, &passed));
             prop_assert!(passed.lost_ns <= passed.ns);
             let shares = of_short_gaps(gap_ns, passed.served.unwrap());

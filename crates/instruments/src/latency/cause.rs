@@ -21,7 +21,7 @@ use strum::{IntoStaticStr, VariantArray};
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
-pub enum Cause {
+pub enum LatenessCause {
     /// The host ran something else, and says so (steal time).
     Stolen,
     /// Its control group had used up its CPU quota.
@@ -65,7 +65,7 @@ pub enum Cause {
     Peer,
 }
 
-impl Cause {
+impl LatenessCause {
     /// All of them.
     pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
 

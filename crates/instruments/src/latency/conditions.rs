@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::cause::Cause;
+use super::cause::LatenessCause;
 
 /// What else decides how late a program is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -57,7 +57,7 @@ const START: f64 = 0.2;
 
 impl Speed {
     /// Of bursts: each a list of ns a turn, for each ms.
-    pub fn of(bursts: &[Vec<f64>]) -> Option<Self> {
+    pub fn from_bursts(bursts: &[Vec<f64>]) -> Option<Self> {
         let mut all: Vec<f64> = bursts.iter().flatten().copied().collect();
         all.sort_by(f64::total_cmp);
         let quick_ns = *all.get(all.len() / 10)?;
@@ -77,14 +77,14 @@ impl Speed {
     }
 
     /// What a change of speed shows.
-    pub(super) fn cause(&self) -> Option<Cause> {
+    pub(super) fn cause(&self) -> Option<LatenessCause> {
         // Less is a few unlucky interrupts.
         if self.slow_share < 0.05 {
             None
         } else if self.slow_at_start >= 0.7 {
-            Some(Cause::Frequency)
+            Some(LatenessCause::Frequency)
         } else {
-            Some(Cause::Neighbour)
+            Some(LatenessCause::Neighbour)
         }
     }
 }
@@ -95,15 +95,16 @@ mod tests {
 
     #[test]
     fn a_ramp_is_the_frequencys_and_a_change_in_between_a_neighbours() {
-        let cause = |bursts: &[Vec<f64>]| Speed::of(bursts).and_then(|speed| speed.cause());
+        let cause =
+            |bursts: &[Vec<f64>]| Speed::from_bursts(bursts).and_then(|speed| speed.cause());
         let steady = vec![10.0; 200];
         assert_eq!(cause(&[steady.clone(), steady.clone()]), None);
         let ramp: Vec<f64> = (0..200).map(|ms| if ms < 30 { 21.0 } else { 10.0 }).collect();
-        assert_eq!(cause(&[ramp.clone(), ramp]), Some(Cause::Frequency));
+        assert_eq!(cause(&[ramp.clone(), ramp]), Some(LatenessCause::Frequency));
         let shared: Vec<f64> = (0..200).map(|ms| if ms % 100 > 60 { 17.0 } else { 10.0 }).collect();
-        let speed = Speed::of(&[steady, shared.clone()]).unwrap();
+        let speed = Speed::from_bursts(&[steady, shared.clone()]).unwrap();
         assert_eq!((speed.quick_ns, speed.slow_ns), (10.0, 17.0));
-        assert_eq!(cause(&[shared]), Some(Cause::Neighbour));
-        assert_eq!(Speed::of(&[]), None);
+        assert_eq!(cause(&[shared]), Some(LatenessCause::Neighbour));
+        assert_eq!(Speed::from_bursts(&[]), None);
     }
 }

@@ -21,7 +21,7 @@ pub enum Protocol {
 
 /// What became of the requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Answers {
+pub struct EchoReplies {
     /// The peer, as it was named.
     pub peer: String,
     /// Requests sent.
@@ -81,7 +81,7 @@ pub fn answered(protocol: Protocol, ipv6: bool, secret: u64, answer: &[u8]) -> O
     Some(u64::from_be_bytes(token.try_into().ok()?).wrapping_sub(secret))
 }
 
-impl Answers {
+impl EchoReplies {
     /// Counts an answer while request `number` (from 0) waits for its own;
     /// whether this is it.
     pub fn count(&mut self, number: u64, answers: Option<u64>) -> bool {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn late_and_foreign_answers_are_counted_and_not_timed() {
-        let mut answers = Answers::default();
+        let mut answers = EchoReplies::default();
         let timed = [Some(6), Some(9), None, Some(7)].map(|answer| answers.count(7, answer));
         assert_eq!(timed, [false, false, false, true]);
         assert_eq!((answers.answered, answers.late, answers.foreign), (1, 1, 2));

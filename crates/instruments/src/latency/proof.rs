@@ -1,14 +1,14 @@
 //! Causes that no single delay shows: one figure against another, or against
 //! what such a thing costs elsewhere.
 
-use super::cause::Cause;
+use super::cause::LatenessCause;
 use super::{FigureKind, Latency};
 
 /// A cause that a comparison proves.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Proven {
     /// The cause.
-    pub cause: Cause,
+    pub cause: LatenessCause,
     /// With it, ns.
     pub with_ns: f64,
     /// Without it, ns: measured, or what it is elsewhere.
@@ -45,36 +45,36 @@ pub fn proven(found: &Latency) -> Vec<Proven> {
         && with - without >= SLACK_NS.max(slack as f64 * SLACK_USED)
         && with - without <= slack as f64 * SLACK_EXCEEDED
     {
-        add(Cause::TimerSlack, with, without);
+        add(LatenessCause::TimerSlack, with, without);
     }
     if let (Some(with), Some(without)) =
         (p50(FigureKind::TimerWakeUp), p50(FigureKind::TimerWakeUpAwake))
         && with - without >= IDLE_NS
         && with >= without * 1.3
     {
-        add(Cause::IdleExit, with, without);
+        add(LatenessCause::IdleExit, with, without);
     }
     if let (Some(with), Some(without)) =
         (p50(FigureKind::PipeAcrossCpus), p50(FigureKind::PipeOneCpu))
         && with >= without * 2.0
     {
-        add(Cause::Placement, with, without);
+        add(LatenessCause::Placement, with, without);
     }
     if let (Some(resolution), Some(with)) = (conditions.resolution_ns, p50(FigureKind::TimerWakeUp))
         && resolution >= COARSE_NS
     {
-        add(Cause::CoarseTimers, with.max(resolution as f64 / 2.0), IDLE_NS);
+        add(LatenessCause::CoarseTimers, with.max(resolution as f64 / 2.0), IDLE_NS);
     }
     if let Some(with) = p50(FigureKind::Exit).filter(|ns| is_guest && *ns > DEAR_EXIT_NS) {
-        add(Cause::DearExits, with, DEAR_EXIT_NS);
+        add(LatenessCause::DearExits, with, DEAR_EXIT_NS);
     }
     if let Some(with) = conditions.clock_read_ns.filter(|ns| *ns > SLOW_READ_NS) {
-        add(Cause::SlowClock, with, SLOW_READ_NS);
+        add(LatenessCause::SlowClock, with, SLOW_READ_NS);
     }
     if let Some(limit) = found.sweep.as_ref().and_then(|sweep| sweep.limit)
         && conditions.is_guest != Some(false)
     {
-        add(Cause::HaltPolling, limit.slow_ns, limit.quick_ns);
+        add(LatenessCause::HaltPolling, limit.slow_ns, limit.quick_ns);
     }
     if let Some((speed, cause)) = conditions.speed.and_then(|speed| Some((speed, speed.cause()?))) {
         add(cause, speed.slow_ns, speed.quick_ns);
@@ -98,7 +98,7 @@ mod tests {
         Latency { figures: figures.iter().map(figure).collect(), ..Latency::default() }
     }
 
-    fn causes(found: &Latency) -> Vec<Cause> {
+    fn causes(found: &Latency) -> Vec<LatenessCause> {
         proven(found).into_iter().map(|proven| proven.cause).collect()
     }
 
@@ -110,7 +110,7 @@ mod tests {
             found.conditions.inherited_slack_ns = Some(slack);
             causes(&found)
         };
-        assert_eq!(with(50_000, 58e3), [Cause::TimerSlack]);
+        assert_eq!(with(50_000, 58e3), [LatenessCause::TimerSlack]);
         assert_eq!(with(1, 9e3), []);
         // Two milliseconds of slack, and 30 µs later: another cause.
         assert_eq!(with(2_000_000, 38e3), []);
@@ -122,23 +122,23 @@ mod tests {
     fn each_comparison_proves_its_cause() {
         use FigureKind::{Exit, PipeAcrossCpus, PipeOneCpu, TimerWakeUp, TimerWakeUpAwake};
         let idle = found(&[(TimerWakeUp, 30e3), (TimerWakeUpAwake, 6e3)]);
-        assert_eq!(causes(&idle), [Cause::IdleExit]);
+        assert_eq!(causes(&idle), [LatenessCause::IdleExit]);
         let apart = found(&[(PipeOneCpu, 2.3e3), (PipeAcrossCpus, 16.3e3)]);
-        assert_eq!(causes(&apart), [Cause::Placement]);
+        assert_eq!(causes(&apart), [LatenessCause::Placement]);
         let mut nested = found(&[(Exit, 24e3)]);
         assert_eq!(causes(&nested), []);
         nested.conditions.is_guest = Some(true);
-        assert_eq!(causes(&nested), [Cause::DearExits]);
+        assert_eq!(causes(&nested), [LatenessCause::DearExits]);
         let mut slow = found(&[(TimerWakeUp, 1e6)]);
         slow.conditions.clock_read_ns = Some(1_500.0);
         slow.conditions.resolution_ns = Some(10_000_000);
-        assert_eq!(causes(&slow), [Cause::CoarseTimers, Cause::SlowClock]);
+        assert_eq!(causes(&slow), [LatenessCause::CoarseTimers, LatenessCause::SlowClock]);
         let mut polled = found(&[]);
         let limit = Some(Limit { ns: 200e3, quick_ns: 4e3, slow_ns: 11e3 });
         polled.sweep = Some(Sweep { late_ns: Vec::new(), limit });
         polled.conditions.is_guest = Some(false);
         assert_eq!(causes(&polled), []);
         polled.conditions.is_guest = Some(true);
-        assert_eq!(causes(&polled), [Cause::HaltPolling]);
+        assert_eq!(causes(&polled), [LatenessCause::HaltPolling]);
     }
 }

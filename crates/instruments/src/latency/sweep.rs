@@ -63,7 +63,7 @@ pub fn gaps_ns() -> Vec<f64> {
 
 impl Sweep {
     /// Of these (gap, lateness), ns, in the order of the gaps.
-    pub fn of(late_ns: Vec<(f64, f64)>) -> Self {
+    pub fn new(late_ns: Vec<(f64, f64)>) -> Self {
         let limit = step(&late_ns);
         Self { late_ns, limit }
     }
@@ -158,7 +158,7 @@ mod tests {
             let all = (0..20).map(|_| host.wakes(gap, *noise.next().unwrap())).skip(8);
             late_ns.push((gap, quartile(all.collect())));
         }
-        Sweep::of(late_ns)
+        Sweep::new(late_ns)
     }
 
     #[test]
@@ -171,24 +171,24 @@ mod tests {
     #[test]
     fn a_host_that_never_polls_has_no_limit() {
         assert_eq!(swept(0.0, &[0.0, 0.1, 0.05]).limit, None);
-        assert_eq!(Sweep::of(Vec::new()).limit, None);
-        assert_eq!(Sweep::of(vec![(1.0, f64::NAN); 20]).limit, None);
+        assert_eq!(Sweep::new(Vec::new()).limit, None);
+        assert_eq!(Sweep::new(vec![(1.0, f64::NAN); 20]).limit, None);
     }
 
     /// Seen in a Firecracker guest: wake-ups grow later all the way.
     #[test]
     fn what_grows_slowly_has_no_limit() {
         let grows = |gap: f64| (gap, 14_000.0 + 2_400.0 * (gap / 20_000.0).max(1.0).ln());
-        assert_eq!(Sweep::of(gaps_ns().into_iter().map(grows).collect()).limit, None);
+        assert_eq!(Sweep::new(gaps_ns().into_iter().map(grows).collect()).limit, None);
     }
 
     /// Seen in a guest of an emulated host: sleeps up to 100 µs never idle.
     #[test]
     fn a_sleep_that_never_idled_shows_no_limit() {
         let late = |gap: f64| (gap, if gap < 100e3 { 165e3 } else { 10e6 });
-        assert_eq!(Sweep::of(gaps_ns().into_iter().map(late).collect()).limit, None);
+        assert_eq!(Sweep::new(gaps_ns().into_iter().map(late).collect()).limit, None);
         let polled = |gap: f64| (gap, if gap < 400e3 { 165e3 } else { 10e6 });
-        let limit = Sweep::of(gaps_ns().into_iter().map(polled).collect()).limit;
+        let limit = Sweep::new(gaps_ns().into_iter().map(polled).collect()).limit;
         assert!(limit.is_some_and(|limit| (limit.ns / 400e3 - 1.0).abs() < 0.25), "{limit:?}");
     }
 

@@ -45,7 +45,7 @@ struct Stretch {
 }
 
 impl Stretch {
-    fn at(base: Bracket) -> Self {
+    fn new(base: Bracket) -> Self {
         Self { base, since: base.inner, next_base: base }
     }
 }
@@ -61,7 +61,7 @@ struct Suspect {
 
 /// What was found.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Moved {
+pub enum RateMove {
     /// The inner clock stepped, in its units.
     Step {
         /// As passed with the first bracket after it.
@@ -88,7 +88,7 @@ impl LearntRate {
 
     /// The same, of a rate that is known before: then a step in the first
     /// interval is found too, and does not pass for the rate.
-    pub fn known(inner_step: f64, rate: f64) -> Self {
+    pub fn with_rate(inner_step: f64, rate: f64) -> Self {
         let rates = Rates::new(rate, rate).widened(WANDER);
         Self { rates: Some((rates, 0)), ..Self::new(inner_step) }
     }
@@ -99,9 +99,9 @@ impl LearntRate {
     }
 
     /// One more bracket, taken at `at_ns` by a clock of the caller's.
-    pub fn observe(&mut self, bracket: Bracket, at_ns: u64) -> Vec<Moved> {
+    pub fn observe(&mut self, bracket: Bracket, at_ns: u64) -> Vec<RateMove> {
         let Some(last) = self.last.replace(bracket) else {
-            self.stretch = Some(Stretch::at(bracket));
+            self.stretch = Some(Stretch::new(bracket));
             if let Some((_, at)) = &mut self.rates {
                 *at = bracket.inner;
             }
@@ -115,7 +115,7 @@ impl LearntRate {
         if step.contains(0.0) {
             let steps = self.take_steps();
             if !steps.is_empty() {
-                self.stretch = Some(Stretch::at(last));
+                self.stretch = Some(Stretch::new(last));
             }
             self.learn(bracket);
             return steps;
@@ -133,17 +133,17 @@ impl LearntRate {
     }
 
     /// At the end: what no later bracket will explain any more.
-    pub fn finish(&mut self) -> Vec<Moved> {
+    pub fn finish(&mut self) -> Vec<RateMove> {
         self.take_steps()
     }
 
-    fn take_steps(&mut self) -> Vec<Moved> {
+    fn take_steps(&mut self) -> Vec<RateMove> {
         self.suspects.drain(..).map(|suspect| suspect.step()).collect()
     }
 
     /// Two intervals off the old rate to the same side may be the end of it;
     /// a third that continues like the second shows it.
-    fn new_rate(&mut self, third: Suspect) -> Option<Moved> {
+    fn new_rate(&mut self, third: Suspect) -> Option<RateMove> {
         let [first, second] = self.suspects[..] else { return None };
         let one_side = (first.step.low > 0.0) == (second.step.low > 0.0)
             && (second.step.low > 0.0) == (third.step.low > 0.0);
@@ -157,8 +157,8 @@ impl LearntRate {
         let since = Rates::between(second.first, third.last, self.inner_step)?;
         self.rates = Some((since, third.last.inner));
         self.suspects.clear();
-        self.stretch = Some(Stretch::at(second.first));
-        Some(Moved::Rate { at_ns: first.at_ns, before, after: since.middle() })
+        self.stretch = Some(Stretch::new(second.first));
+        Some(RateMove::Rate { at_ns: first.at_ns, before, after: since.middle() })
     }
 
     /// Takes the rate since the base if that is known better than the one in
@@ -184,7 +184,7 @@ impl LearntRate {
 }
 
 impl Suspect {
-    fn step(self) -> Moved {
-        Moved::Step { at_ns: self.at_ns, step: self.step }
+    fn step(self) -> RateMove {
+        RateMove::Step { at_ns: self.at_ns, step: self.step }
     }
 }

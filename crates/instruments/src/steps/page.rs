@@ -6,12 +6,12 @@ use pvclock::{Nanos, ReadError, Ticks};
 
 /// The difference between two contents of one page.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PageUpdate {
+pub struct PageStep {
     /// Updates in between, by the version; `None` where it went back, as on a
     /// rewritten page.
     pub updates: Option<u32>,
     /// The fields that differ.
-    pub changed: Vec<FieldChange>,
+    pub changed: Vec<PageFieldChange>,
     /// New minus old time at the TSC of the update, ns; else why one of the
     /// two gives no time then.
     pub step_ns: Result<i64, ReadError>,
@@ -19,7 +19,7 @@ pub struct PageUpdate {
 
 /// A field's old and new value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FieldChange {
+pub struct PageFieldChange {
     /// Its name in the kernel's header.
     pub field: &'static str,
     /// Before.
@@ -29,12 +29,12 @@ pub struct FieldChange {
 }
 
 /// Compares what a page held with what it holds; `None` if that is the same.
-pub fn compare(old: &TimeInfo, new: &TimeInfo) -> Option<PageUpdate> {
+pub fn compare(old: &TimeInfo, new: &TimeInfo) -> Option<PageStep> {
     let changed: Vec<_> = fields(old)
         .into_iter()
         .zip(fields(new))
         .filter(|(before, after)| before != after)
-        .map(|((field, before), (_, after))| FieldChange { field, before, after })
+        .map(|((field, before), (_, after))| PageFieldChange { field, before, after })
         .collect();
     if changed.is_empty() {
         return None;
@@ -45,7 +45,7 @@ pub fn compare(old: &TimeInfo, new: &TimeInfo) -> Option<PageUpdate> {
         // Both are below 2^63 on any clock younger than 292 years.
         Ok(new_then.wrapping_sub(old_then).cast_signed())
     });
-    Some(PageUpdate {
+    Some(PageStep {
         updates: (versions.cast_signed() >= 0).then_some(versions / 2),
         changed,
         step_ns,
@@ -113,7 +113,7 @@ mod tests {
         let stopped = TimeInfo { flags: Flags(3), ..page() };
         let update = compare(&stopped, &page()).unwrap();
         assert_eq!(update.updates, Some(0));
-        assert_eq!(update.changed, [FieldChange { field: "flags", before: 3, after: 1 }]);
+        assert_eq!(update.changed, [PageFieldChange { field: "flags", before: 3, after: 1 }]);
         assert_eq!(update.step_ns, Ok(0));
     }
 

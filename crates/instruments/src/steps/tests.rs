@@ -45,7 +45,7 @@ fn a_clock_that_went_back_with_its_bracket_is_a_step_of_that_size() {
     let restored = |s: u64| Bracket { inner: (s + 1001) * 1_000_000_000, ..at(s) };
     assert_eq!(track.observe(restored(1), 2), []);
     let found = track.observe(restored(2), 3);
-    let [Moved::Step { at_ns: 2, step }] = found[..] else { panic!("{found:?}") };
+    let [RateMove::Step { at_ns: 2, step }] = found[..] else { panic!("{found:?}") };
     assert!((step.middle() - 1001e9).abs() <= step.bound(), "{step:?}");
     // The wander allowed over the 1000 s that the TSC went back.
     assert!(step.bound() < 1.1e6, "{step:?}");
@@ -62,7 +62,7 @@ fn what_no_later_sample_explains_is_reported_at_the_end() {
     track.observe(at(1, 0), 0);
     track.observe(at(2, 0), 1);
     assert_eq!(track.observe(at(3, 10_000), 2), []);
-    assert!(matches!(track.finish()[..], [Moved::Step { at_ns: 2, .. }]));
+    assert!(matches!(track.finish()[..], [RateMove::Step { at_ns: 2, .. }]));
     assert_eq!(track.finish(), []);
 }
 
@@ -172,7 +172,7 @@ proptest! {
         }
         prop_assert_eq!(found.len(), sizes.len(), "{:?}", found);
         for ((i, size), found) in (0u64..).zip(sizes).zip(found) {
-            let Moved::Step { at_ns, step } = found else { panic!("{found:?}") };
+            let RateMove::Step { at_ns, step } = found else { panic!("{found:?}") };
             prop_assert_eq!(at_ns, AT_SAMPLE + i * distance);
             prop_assert!(step.low <= size as f64 && size as f64 <= step.high, "{size}: {step:?}");
         }
@@ -202,7 +202,7 @@ proptest! {
             }
             reader.sleep(LOOK_NS);
         }
-        let [Moved::Rate { at_ns, before, after }] = found[..] else { panic!("{found:?}") };
+        let [RateMove::Rate { at_ns, before, after }] = found[..] else { panic!("{found:?}") };
         prop_assert_eq!(at_ns, AT_SAMPLE + 1);
         let change_ppm = (before / after - 1.0) * 1e6;
         prop_assert!((change_ppm - ppm).abs() < 2.0 + ppm.abs() * 1e-5, "{change_ppm} {ppm}");

@@ -2,7 +2,7 @@
 
 use units::Interval;
 
-use crate::frequency::{History, Line};
+use crate::frequency::{FrequencyLine, History};
 
 /// What the kernel holds by its frequency (MAXFREQ, include/linux/timex.h), ppb: no
 /// oscillator is off by more.
@@ -56,7 +56,7 @@ pub(super) fn nearer(set: f64, known: Interval<f64>) -> Option<f64> {
 /// 64 s; or it is one that they showed to be nearer, one time after another.
 pub(super) fn along(
     history: &History,
-    line: &Line,
+    line: &FrequencyLine,
     set: f64,
     known_ppb: f64,
     offset: Interval<f64>,

@@ -7,7 +7,7 @@ pub(super) const ANY: Interval<f64> = Interval { low: f64::NEG_INFINITY, high: f
 
 /// One offset of the uncorrected clock.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Point {
+pub(super) struct FrequencyPoint {
     pub(super) at_ns: u64,
     pub(super) offset: Interval<f64>,
     /// Where in that it probably is, ns.
@@ -18,7 +18,7 @@ pub(super) struct Point {
     pub(super) slopes: Interval<f64>,
 }
 
-impl Point {
+impl FrequencyPoint {
     /// The slopes of the lines through this and a `later` one.
     pub(super) fn slopes_to(&self, later: &Self) -> Interval<f64> {
         let elapsed = later.at_ns.saturating_sub(self.at_ns).max(1) as f64;
@@ -31,7 +31,7 @@ impl Point {
 
 /// The line of least squares, at one time.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Line {
+pub(crate) struct FrequencyLine {
     /// Its offset then, ns, and the standard error of that.
     pub(crate) offset_ns: f64,
     pub(crate) offset_error_ns: f64,
@@ -47,7 +47,7 @@ pub(crate) struct Line {
 /// allow its slope.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Through {
-    pub(super) line: Line,
+    pub(super) line: FrequencyLine,
     pub(super) at_ns: u64,
     /// It is within each by this at least, ns.
     pub(super) within_ns: f64,
@@ -62,7 +62,7 @@ impl Through {
     }
 
     /// By how much it is within the interval for certain, however sums were rounded, ns.
-    pub(super) fn within_ns(&self, point: &Point) -> f64 {
+    pub(super) fn within_ns(&self, point: &FrequencyPoint) -> f64 {
         let at = self.offset_ns(point.at_ns);
         let within = (at - point.offset.low).min(point.offset.high - at);
         within - 1.0 - 1e-9 * at.abs()
@@ -82,6 +82,6 @@ pub(super) fn ns(at_ns: u64) -> f64 {
 }
 
 /// What one is weighed by, ns.
-pub(super) fn bound_ns(of: &Point) -> f64 {
+pub(super) fn bound_ns(of: &FrequencyPoint) -> f64 {
     of.offset.bound().max(1.0)
 }

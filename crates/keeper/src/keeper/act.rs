@@ -9,16 +9,16 @@ use disruptions::{Disruption, Evidence, Kind};
 use units::OffsetBound;
 
 use super::clock::UNKNOWN_PPB;
-use super::date::Date;
+use super::date::DateGuard;
 use super::decision::Decision;
 use super::disruption_budget::DisruptionBudget;
 use super::lone_moves::{LoneMoves, is_lone_server};
 use super::polled::SECOND_NS;
-use super::{ErrorBound, Keeper, Phase, Stage};
-use crate::action::{Action, Cause, Correction, Refusal};
+use super::{Keeper, KeeperPhase, KeptBound, Stage};
+use crate::action::{Action, Correction, CorrectionCause, Refusal};
 use crate::choice::{Choice, Selected};
 use crate::discipline::Adjustment;
-use crate::frequency::Frequency;
+use crate::frequency::LearntFrequency;
 use crate::offset::Offset;
 use crate::policy::Corrector;
 use crate::source::SourceKind;
@@ -38,7 +38,7 @@ const UNKNOWN_NS: u64 = 16 * SECOND_NS;
 impl Keeper {
     /// The kernel's frequency at the start, ppb, and what was learnt before; that
     /// counts where a source can show it to be wrong.
-    pub fn start_at(&mut self, kernel_ppb: f64, learnt: Option<Frequency>) {
+    pub fn start_at(&mut self, kernel_ppb: f64, learnt: Option<LearntFrequency>) {
         let disciplines = |kind: SourceKind| kind.is_local() && kind != SourceKind::Rtc;
         let is_any = self.sources.iter().any(|source| disciplines(source.kind));
         self.clock.discipline.reset();
@@ -201,16 +201,17 @@ impl Keeper {
     /// all that it measured: not as often as a clock is disturbed, and not where
     /// its own slew may be what a source was seen to move by.
     fn leave_to_daemon(&mut self, now_ns: u64) -> Option<Action> {
-        let Phase::Disturbed(cause) = self.clock.phase else { return None };
-        self.clock.phase = Phase::Corrected(Some(cause));
-        let is_unknown_to_it = !matches!(cause, Cause::Start | Cause::SourceMoved(_));
+        let KeeperPhase::Disturbed(cause) = self.clock.phase else { return None };
+        self.clock.phase = KeeperPhase::Corrected(Some(cause));
+        let is_unknown_to_it =
+            !matches!(cause, CorrectionCause::Start | CorrectionCause::SourceMoved(_));
         (is_unknown_to_it && self.actions.steps.take(now_ns).is_ok()).then_some(Action::Restart)
     }
 
     /// The clock is right.
     fn settle(&mut self, now_ns: u64, selected: &Selected) -> Option<Action> {
         let (offset, by) = (selected.offset, self.correction(selected));
-        let was_settled = matches!(self.clock.phase, Phase::Settled);
+        let was_settled = matches!(self.clock.phase, KeeperPhase::Settled);
         let adjustment = self.discipline(now_ns, selected);
         let adjustment = if is_lone_server(selected.kind, selected.agreeing.0.min(selected.fresh)) {
             self.clock.limit_lone_slew(adjustment, now_ns)
@@ -228,9 +229,9 @@ impl Keeper {
         self.clock.note(&reported, self.sources.needed().0);
         let error = self.report_error(now_ns, &reported, !was_settled);
         self.actions.add(error);
-        (self.clock.phase, self.refused) = (Phase::Settled, None);
+        (self.clock.phase, self.refused) = (KeeperPhase::Settled, None);
         self.clock.disruption_budget = DisruptionBudget::since(self.clock.error_bound);
-        self.clock.date = Date::Shown;
+        self.clock.date = DateGuard::Shown;
         self.sources.unlearn_contradicted(selected);
         self.chronyd.end_round();
         if !stays {
@@ -305,7 +306,7 @@ impl Keeper {
     /// is set. Where nothing had disturbed it, and its rate is not known, the next polls
     /// come fast, and tell a rate from an absence before them.
     pub(super) fn learn_rate(&mut self, now_ns: u64, selected: &Selected) {
-        let is_rate = matches!(self.clock.phase, Phase::Settled) && selected.kind.is_server();
+        let is_rate = matches!(self.clock.phase, KeeperPhase::Settled) && selected.kind.is_server();
         let discipline = &mut self.clock.discipline;
         let is_new_rate =
             is_rate && !discipline.knows_rate() && !discipline.is_wrong_rate_reported();
@@ -340,7 +341,7 @@ impl Keeper {
             Corrector::Kernel => {
                 is_new || now_ns.saturating_sub(self.clock.error_reported_ns) >= REPORT_INTERVAL_NS
             }
-            Corrector::Beside => matches!(self.clock.phase, Phase::Corrected(_)),
+            Corrector::Beside => matches!(self.clock.phase, KeeperPhase::Corrected(_)),
             Corrector::Chronyd { .. } => false,
         };
         if !is_ours || by.fresh < self.sources.needed().0 {
@@ -355,8 +356,8 @@ impl Keeper {
     /// The clock was right and is not measured any more: its probable error,
     /// for the kernel.
     pub(super) fn hold_over(&mut self, now_ns: u64) -> Option<Action> {
-        let is_right = self.is_kernels() && matches!(self.clock.phase, Phase::Settled);
-        let ErrorBound::Within { offset, is_free_running } = self.error_bound(now_ns) else {
+        let is_right = self.is_kernels() && matches!(self.clock.phase, KeeperPhase::Settled);
+        let KeptBound::Within { offset, is_free_running } = self.error_bound(now_ns) else {
             return None;
         };
         // Once it could have been measured again.

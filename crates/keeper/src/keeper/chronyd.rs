@@ -31,7 +31,7 @@ const UNRELATED_NS: u64 = 1200 * SECOND_NS;
 
 /// The rounds so far.
 #[derive(Debug, Default)]
-pub(super) struct Chronyd {
+pub(super) struct ChronydState {
     /// What the round is to correct, until the clock is right.
     round: Option<Correction>,
     /// When the last round began.
@@ -42,7 +42,7 @@ pub(super) struct Chronyd {
     rounds: u32,
 }
 
-impl Chronyd {
+impl ChronydState {
     /// Whether a round is in progress.
     pub(super) fn is_stepping(&self, now_ns: u64) -> bool {
         self.round.is_some() && now_ns < self.began_ns.saturating_add(ROUND_NS)

@@ -3,12 +3,12 @@
 use disruptions::Disruption;
 use units::OffsetBound;
 
-use super::date::Date;
+use super::date::DateGuard;
 use super::disruption_budget::DisruptionBudget;
 use super::lone_moves::{LONE_SERVER_NS, LoneMoves};
-use super::phase::Phase;
+use super::phase::KeeperPhase;
 use super::polled::SECOND_NS;
-use crate::action::{Cause, Correction, Refusal};
+use crate::action::{Correction, CorrectionCause, Refusal};
 use crate::choice::Selected;
 use crate::discipline::{Adjustment, Discipline};
 use crate::policy::Policy;
@@ -27,7 +27,7 @@ pub(super) const UNKNOWN_PPB: f64 = 500_000.0;
 
 /// How far the clock may be off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorBound {
+pub enum KeptBound {
     /// Nothing is known: it was not measured yet, or another process set it.
     Unknown,
     /// A disruption moved it, and it was not measured since.
@@ -43,14 +43,14 @@ pub enum ErrorBound {
 
 /// The clock, and what is done to it.
 #[derive(Debug)]
-pub(super) struct Clock {
-    pub(super) phase: Phase,
+pub(super) struct KeeperClock {
+    pub(super) phase: KeeperPhase,
     /// The last offset that was no reason for a step, since the clock was
     /// disturbed or stepped.
     pub(super) error_bound: Option<OffsetBound>,
     /// When the kernel was given the clock's error last; 0 where that was taken back.
     pub(super) error_reported_ns: u64,
-    pub(super) date: Date,
+    pub(super) date: DateGuard,
     pub(super) disruption_budget: DisruptionBudget,
     /// When a disruption was last seen to have begun, or the host to have resumed.
     pub(super) disrupted_ns: u64,
@@ -61,13 +61,13 @@ pub(super) struct Clock {
     pub(super) discipline: Discipline,
 }
 
-impl Default for Clock {
+impl Default for KeeperClock {
     fn default() -> Self {
         Self {
-            phase: Phase::Disturbed(Cause::Start),
+            phase: KeeperPhase::Disturbed(CorrectionCause::Start),
             error_bound: None,
             error_reported_ns: 0,
-            date: Date::Shown,
+            date: DateGuard::Shown,
             disruption_budget: DisruptionBudget::default(),
             disrupted_ns: 0,
             slewing: None,
@@ -78,19 +78,19 @@ impl Default for Clock {
     }
 }
 
-impl Clock {
+impl KeeperClock {
     /// How far it may be off at `now_ns`.
-    pub(super) fn error_bound(&self, now_ns: u64, policy: &Policy) -> ErrorBound {
+    pub(super) fn error_bound(&self, now_ns: u64, policy: &Policy) -> KeptBound {
         if let Some(offset) = self.error_bound {
             let age_ns = now_ns.saturating_sub(offset.at_monotonic_ns);
             let is_free_running = age_ns > policy.poll_ns.saturating_add(FREE_RUNNING_NS);
-            return ErrorBound::Within { offset, is_free_running };
+            return KeptBound::Within { offset, is_free_running };
         }
         match self.phase {
-            Phase::Disturbed(Cause::Start) | Phase::SetByAnother | Phase::Settled => {
-                ErrorBound::Unknown
-            }
-            Phase::Disturbed(_) | Phase::Corrected(_) => ErrorBound::Disrupted,
+            KeeperPhase::Disturbed(CorrectionCause::Start)
+            | KeeperPhase::SetByAnother
+            | KeeperPhase::Settled => KeptBound::Unknown,
+            KeeperPhase::Disturbed(_) | KeeperPhase::Corrected(_) => KeptBound::Disrupted,
         }
     }
 
@@ -106,15 +106,15 @@ impl Clock {
     }
 
     /// Nothing measured before counts any more.
-    pub(super) fn disturb(&mut self, cause: Cause) {
-        (self.phase, self.error_bound) = (Phase::Disturbed(cause), None);
+    pub(super) fn disturb(&mut self, cause: CorrectionCause) {
+        (self.phase, self.error_bound) = (KeeperPhase::Disturbed(cause), None);
         self.discipline.forget_offsets();
     }
 
     /// It is, or will be, where a source has it: to be verified.
     pub(super) fn correct(&mut self) {
         self.error_bound = None;
-        self.phase = Phase::Corrected(self.phase.cause());
+        self.phase = KeeperPhase::Corrected(self.phase.cause());
     }
 
     /// It was stepped by this.

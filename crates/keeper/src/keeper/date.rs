@@ -8,7 +8,7 @@
 
 /// Whether the clock shows a date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Date {
+pub(super) enum DateGuard {
     /// It does, as far as is known.
     Shown,
     /// It shows one that cannot be, as without an RTC: it is behind by this at least, ns.
@@ -17,7 +17,7 @@ pub(super) enum Date {
     Told,
 }
 
-impl Date {
+impl DateGuard {
     /// Of a clock that is behind by this for certain, if it is.
     pub(super) fn new(behind_ns: Option<u64>) -> Self {
         behind_ns.map_or(Self::Shown, |behind_ns| Self::Missing { behind_ns })

@@ -12,12 +12,12 @@
 
 use units::OffsetBound;
 
-use super::date::Date;
+use super::date::DateGuard;
 use super::polled::SECOND_NS;
-use super::{ErrorBound, Keeper, Phase, View};
-use crate::action::{Cause, Correction, Refusal};
+use super::{Keeper, KeeperPhase, KeeperView, KeptBound};
+use crate::action::{Correction, CorrectionCause, Refusal};
 use crate::choice::{Choice, Selected};
-use crate::frequency::Frequency;
+use crate::frequency::LearntFrequency;
 use crate::offset::Offset;
 use crate::policy::{Corrector, Policy};
 use crate::slewing::{MOST_AT_ONCE_NS, SLEW_PPM};
@@ -176,18 +176,18 @@ impl Keeper {
     pub(super) fn reason(&self, selected: &Selected, now_ns: u64) -> Result<(), Refusal> {
         let (offset, agreeing) = (&selected.offset, selected.agreeing.0);
         let size_ns = offset.offset_ns.unsigned_abs();
-        if matches!(self.clock.phase, Phase::SetByAnother) {
+        if matches!(self.clock.phase, KeeperPhase::SetByAnother) {
             return Err(Refusal::SetByAnother);
         }
         let is_alone = agreeing < 2;
         let is_server = selected.kind == SourceKind::Ntp;
         // A machine without an RTC starts in 1970, and what the host said then is no date
         // that others have to keep to.
-        let is_start =
-            self.clock.phase.cause() == Some(Cause::Start) || self.clock.date != Date::Shown;
+        let is_start = self.clock.phase.cause() == Some(CorrectionCause::Start)
+            || self.clock.date != DateGuard::Shown;
         let is_cold_start = is_start
             && !(is_alone && is_server)
-            && (offset.offset_ns > 0 || self.clock.date == Date::Told && !is_alone);
+            && (offset.offset_ns > 0 || self.clock.date == DateGuard::Told && !is_alone);
         if size_ns > LONGEST_AWAY_NS && !is_cold_start {
             return Err(Refusal::BeyondMaxStep { max_step_ns: LONGEST_AWAY_NS });
         }
@@ -215,9 +215,13 @@ impl Keeper {
             self.clock.check_lone_move(size_ns, now_ns)?;
         }
         let was_disrupted = match self.clock.phase.cause() {
-            Some(Cause::HostResumed | Cause::GateWaits | Cause::Disruption(_)) => true,
+            Some(
+                CorrectionCause::HostResumed
+                | CorrectionCause::GateWaits
+                | CorrectionCause::Disruption(_),
+            ) => true,
             // Clocks that go on while the machine stands still.
-            Some(Cause::SourceMoved(kind)) => kind.is_local(),
+            Some(CorrectionCause::SourceMoved(kind)) => kind.is_local(),
             _ => false,
         };
         if size_ns > self.policy.max_step_ns && !was_disrupted && !is_cold_start {
@@ -272,7 +276,7 @@ impl Keeper {
 
     /// The frequency that is set, and how well it is known; `None` while it is
     /// not. To be stored for the next start.
-    pub fn frequency(&self) -> Option<Frequency> {
+    pub fn frequency(&self) -> Option<LearntFrequency> {
         self.clock.discipline.frequency().filter(|_| self.is_kernels())
     }
 
@@ -282,12 +286,12 @@ impl Keeper {
     }
 
     /// How far the clock may be off at `now_ns`, CLOCK_MONOTONIC.
-    pub fn error_bound(&self, now_ns: u64) -> ErrorBound {
+    pub fn error_bound(&self, now_ns: u64) -> KeptBound {
         self.clock.error_bound(now_ns, &self.policy)
     }
 
     /// What is known at `now_ns`, CLOCK_MONOTONIC, and what would be done.
-    pub fn view(&self, now_ns: u64) -> View {
-        View::new(self, now_ns)
+    pub fn view(&self, now_ns: u64) -> KeeperView {
+        KeeperView::new(self, now_ns)
     }
 }

@@ -18,7 +18,7 @@
 use units::{LeapSecond, calendar};
 
 use super::polled::{DAY_NS, SECOND_NS};
-use super::sources::Sources;
+use super::sources::KnownSources;
 use crate::action::Action;
 use crate::announced::Announced;
 use crate::choice::Candidate;
@@ -49,7 +49,7 @@ impl From<Option<LeapSecond>> for Armed {
 
 /// What is known of the next leap second.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Leap {
+pub(super) struct LeapArming {
     armed: Armed,
     /// When it comes, CLOCK_MONOTONIC, ns; 0 where none was announced.
     at_ns: u64,
@@ -57,7 +57,7 @@ pub(super) struct Leap {
     retry_ns: u64,
 }
 
-impl Leap {
+impl LeapArming {
     /// A source has announced one for the end of the day; the time of day is `unix_ns`.
     pub(super) fn announce(&mut self, now_ns: u64, unix_ns: u64) {
         self.at_ns = now_ns.saturating_add(DAY_NS - unix_ns % DAY_NS);
@@ -109,7 +109,7 @@ impl Leap {
     }
 }
 
-impl Sources {
+impl KnownSources {
     /// What source `index` announced with its last offset; whether that is a leap second.
     pub(super) fn announce(
         &mut self,

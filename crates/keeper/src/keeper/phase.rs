@@ -17,15 +17,15 @@
 
 use disruptions::Kind;
 
-use crate::action::Cause;
+use crate::action::CorrectionCause;
 
 /// What is known of the clock.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Phase {
+pub(super) enum KeeperPhase {
     /// It may have been moved: nothing measured before counts.
-    Disturbed(Cause),
+    Disturbed(CorrectionCause),
     /// It was stepped, and not verified yet; what had disturbed it, if known.
-    Corrected(Option<Cause>),
+    Corrected(Option<CorrectionCause>),
     /// It was measured, and was right.
     Settled,
     /// It was right, and another process set it: on purpose, as far as can be
@@ -33,13 +33,13 @@ pub(super) enum Phase {
     SetByAnother,
 }
 
-impl Phase {
-    pub(super) fn cause(self) -> Option<Cause> {
+impl KeeperPhase {
+    pub(super) fn cause(self) -> Option<CorrectionCause> {
         match self {
             Self::Disturbed(cause) => Some(cause),
             Self::Corrected(cause) => cause,
             Self::Settled => None,
-            Self::SetByAnother => Some(Cause::Disruption(Kind::ClockSet.into())),
+            Self::SetByAnother => Some(CorrectionCause::Disruption(Kind::ClockSet.into())),
         }
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{LeapSecond, OffsetBound};
 
-use crate::announced::Scale;
+use crate::announced::AnnouncedScale;
 use crate::offset::Offset;
 use crate::source::SourceKind;
 
@@ -51,7 +51,7 @@ pub(super) struct PolledSource {
     /// It announced one before: that it announces none says something then.
     pub(super) has_announced: bool,
     /// The scale that it shows.
-    pub(super) scale: Scale,
+    pub(super) scale: AnnouncedScale,
     /// The RTC's offset while the clock was right, or undisturbed at least.
     reference: Option<OffsetBound>,
     /// The RTC's reading that later ones are held against, and whether one of them showed
@@ -75,7 +75,7 @@ impl PolledSource {
             failures: 0,
             leap: None,
             has_announced: false,
-            scale: Scale::Unknown,
+            scale: AnnouncedScale::Unknown,
             reference: None,
             stands: false,
             earlier: None,

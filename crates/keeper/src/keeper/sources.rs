@@ -10,10 +10,10 @@ use std::ops::{Deref, DerefMut};
 
 use units::{OffsetBound, calendar};
 
-use super::phase::Phase;
+use super::phase::KeeperPhase;
 use super::polled::{DAY_NS, PolledSource, SECOND_NS};
-use crate::action::Cause;
-use crate::announced::Scale;
+use crate::action::CorrectionCause;
+use crate::announced::AnnouncedScale;
 use crate::choice::{Candidate, Choice, Selected, choose};
 use crate::offset::Offset;
 use crate::policy::Policy;
@@ -32,7 +32,7 @@ const FAST_PART: u64 = 8;
 
 /// The sources, by their index, and the requests to servers.
 #[derive(Debug)]
-pub(super) struct Sources {
+pub(super) struct KnownSources {
     all: Vec<PolledSource>,
     /// How many voices they have.
     configured: usize,
@@ -46,7 +46,7 @@ pub(super) struct Sources {
     pub(super) realtime_ns: i128,
 }
 
-impl Deref for Sources {
+impl Deref for KnownSources {
     type Target = [PolledSource];
 
     fn deref(&self) -> &[PolledSource] {
@@ -54,7 +54,7 @@ impl Deref for Sources {
     }
 }
 
-impl DerefMut for Sources {
+impl DerefMut for KnownSources {
     fn deref_mut(&mut self) -> &mut [PolledSource] {
         &mut self.all
     }
@@ -81,7 +81,7 @@ pub(super) fn oldest_ns(now_ns: u64, policy: &Policy) -> u64 {
     now_ns.saturating_sub(valid_ns)
 }
 
-impl Sources {
+impl KnownSources {
     pub(super) fn new(policy: &Policy, kinds: &[SourceKind]) -> Self {
         let all: Vec<_> = kinds.iter().copied().map(PolledSource::new).collect();
         Self {
@@ -187,13 +187,13 @@ impl Sources {
         &mut self,
         index: usize,
         reply: Option<OffsetBound>,
-        phase: Phase,
+        phase: KeeperPhase,
         now_ns: u64,
         policy: &Policy,
     ) -> bool {
         let poll_ns = self.poll_ns(policy);
         let is_only_rtc = self.all.iter().all(|source| source.kind == SourceKind::Rtc);
-        let is_right = is_only_rtc || matches!(phase, Phase::Settled);
+        let is_right = is_only_rtc || matches!(phase, KeeperPhase::Settled);
         let source = &mut self.all[index];
         let Some(mut offset) = reply else {
             source.back_off(now_ns, poll_ns);
@@ -210,7 +210,10 @@ impl Sources {
         // known already.
         let first_rtc_move = source.kind == SourceKind::Rtc
             && source.offset.is_none()
-            && matches!(phase, Phase::Settled | Phase::Disturbed(Cause::Start));
+            && matches!(
+                phase,
+                KeeperPhase::Settled | KeeperPhase::Disturbed(CorrectionCause::Start)
+            );
         let oldest_ns = oldest_ns(now_ns, policy);
         let last = source.offset.filter(|last| last.at_monotonic_ns >= oldest_ns);
         let waited_ns =
@@ -325,13 +328,13 @@ impl Sources {
     }
 
     /// The scale that does not count where it may differ from the other.
-    fn other_scale(&self) -> Option<Scale> {
-        if !self.all.iter().any(|source| source.scale == Scale::Smeared) {
+    fn other_scale(&self) -> Option<AnnouncedScale> {
+        if !self.all.iter().any(|source| source.scale == AnnouncedScale::Smeared) {
             return None;
         }
         let voices_of = |scale| voices(&self.all, |source| source.scale == scale);
-        let (smeared, utc) = (voices_of(Scale::Smeared), voices_of(Scale::Utc));
-        let other = if smeared > utc { Scale::Utc } else { Scale::Smeared };
+        let (smeared, utc) = (voices_of(AnnouncedScale::Smeared), voices_of(AnnouncedScale::Utc));
+        let other = if smeared > utc { AnnouncedScale::Utc } else { AnnouncedScale::Smeared };
         (utc > 0).then_some(other)
     }
 

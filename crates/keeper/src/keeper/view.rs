@@ -6,7 +6,7 @@ use units::OffsetBound;
 
 use super::decision::Decision;
 use super::polled::{PolledSource, RtcView};
-use super::{Keeper, Phase};
+use super::{Keeper, KeeperPhase};
 use crate::action::Refusal;
 use crate::choice::{Candidate, Choice, choose};
 use crate::offset::Offset;
@@ -15,22 +15,22 @@ use crate::source::SourceKind;
 /// The clock, the sources, and what would be done now.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct View {
+pub struct KeeperView {
     /// The clock's state.
-    pub clock: ClockState,
+    pub clock: KeeperClockState,
     /// The selected source's index, and the offset that those which agree with
     /// it have together.
     pub selected: Option<(usize, OffsetBound)>,
     /// The sources, by their index.
     pub sources: Vec<SourceView>,
     /// What would be done.
-    pub next: Next,
+    pub next: NextStep,
 }
 
 /// Whether the clock is right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum ClockState {
+pub enum KeeperClockState {
     /// It was measured, is right, and the sources still show it.
     Synchronised,
     /// It was right; since then too few sources have replied to know.
@@ -78,7 +78,7 @@ pub enum SourceState {
 
 /// What the keeper would do with the clock, by what it has measured so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum Next {
+pub enum NextStep {
     /// Nothing: the offset is within the tolerance, or chronyd's to slew.
     Nothing,
     /// Nothing: there is no offset that counts.
@@ -95,7 +95,7 @@ pub enum Next {
     Refuse(i64, Refusal),
 }
 
-impl View {
+impl KeeperView {
     pub(super) fn new(keeper: &Keeper, now_ns: u64) -> Self {
         let (all, policy) = (&keeper.sources, &keeper.policy);
         let candidates: Vec<_> = all.candidates(now_ns, policy).map(as_fresh).collect();
@@ -109,9 +109,9 @@ impl View {
             _ => (false, None),
         };
         let clock = match keeper.clock.phase {
-            Phase::Settled if is_shown => ClockState::Synchronised,
-            Phase::Settled => ClockState::Holdover,
-            _ => ClockState::Unsynchronised,
+            KeeperPhase::Settled if is_shown => KeeperClockState::Synchronised,
+            KeeperPhase::Settled => KeeperClockState::Holdover,
+            _ => KeeperClockState::Unsynchronised,
         };
         let of_source = |(index, source): (usize, &PolledSource)| {
             let counts = candidates.iter().find(|candidate| candidate.source == index);
@@ -141,11 +141,11 @@ impl View {
             SourceView { state, offset, bound_ns, rtc: source.rtc() }
         };
         let sources = all.iter().enumerate().map(of_source).collect();
-        Self { clock, selected, sources, next: Next::new(keeper, &choice, now_ns) }
+        Self { clock, selected, sources, next: NextStep::new(keeper, &choice, now_ns) }
     }
 }
 
-impl Next {
+impl NextStep {
     fn new(keeper: &Keeper, choice: &Choice, now_ns: u64) -> Self {
         let (Choice::Of(selected) | Choice::Contradiction(selected)) = choice else {
             return Self::Wait;

@@ -37,7 +37,7 @@ mod wide;
 
 use crate::model::{Deed, HALF_A_DAY_NS, MS, Machine, NOON_NS, S, Source};
 use fleet::Fleet;
-use keeper::{Policy, Scale, SourceKind};
+use keeper::{AnnouncedScale, Policy, SourceKind};
 use random::Random;
 use test_size::size;
 
@@ -65,9 +65,9 @@ fn mix(machine: &mut Machine, fleet: &Fleet, random: &mut Random) {
     let others = 1 + random.below(most as u64) as usize;
     let is_even = 2 * others == timed.len();
     let [main, other] = if is_even || random.one_in(2) {
-        [Scale::Utc, Scale::Smeared]
+        [AnnouncedScale::Utc, AnnouncedScale::Smeared]
     } else {
-        [Scale::Smeared, Scale::Utc]
+        [AnnouncedScale::Smeared, AnnouncedScale::Utc]
     };
     let first = random.below(timed.len() as u64) as usize;
     timed.rotate_left(first);

@@ -5,7 +5,7 @@ use super::{
     ERROR_GROWTH_US, LARGEST_ERROR_US, LARGEST_FREQUENCY, LARGEST_PHASE_NS, NS_PER_S, NS_PER_US,
     Ntp, PLL_SHIFT, SCALE, halved,
 };
-use crate::kernel::Kernel;
+use crate::kernel::LinuxKernel;
 use crate::timex::{Timex, mode, state, status};
 
 /// ns/s times 2³² in a unit of `timex`, ppm times 2⁻¹⁶.
@@ -30,7 +30,7 @@ impl Ntp {
     /// before, in s and ns. `now_s` is the time of day of the last tick.
     pub(crate) fn adjust(
         &mut self,
-        kernel: Kernel,
+        kernel: LinuxKernel,
         timex: &mut Timex,
         (seconds, nanos): (i64, i64),
         now_s: i64,
@@ -155,8 +155,8 @@ impl Ntp {
         (offset_ns << (SCALE - FLL_SHIFT)) / interval_s
     }
 
-    /// In ns or µs; see [`Kernel::casts_offset`].
-    fn offset_told(&self, kernel: Kernel) -> i64 {
+    /// In ns or µs; see [`LinuxKernel::casts_offset`].
+    fn offset_told(&self, kernel: LinuxKernel) -> i64 {
         let ns = halved(self.offset.wrapping_mul(self.tick_hz), i64::from(SCALE));
         match (self.counts_ns(), kernel.casts_offset()) {
             (true, _) => ns,

@@ -2,7 +2,7 @@
 //! in the same state, to the last bit, as the one that takes each tick.
 
 use kernel_clock::timex::{mode, status};
-use kernel_clock::{ClockSource, Kernel, Timekeeper, Timex, Version};
+use kernel_clock::{KernelClockSource, LinuxKernel, Timekeeper, Timex, Version};
 use proptest::prelude::*;
 use test_size::size;
 
@@ -22,25 +22,25 @@ enum Deed {
         before: i64,
         day: bool,
     },
-    Change(ClockSource),
+    Change(KernelClockSource),
     Suspend {
         slept: u64,
     },
 }
 
-fn source() -> impl Strategy<Value = ClockSource> {
+fn source() -> impl Strategy<Value = KernelClockSource> {
     prop_oneof![
-        Just(ClockSource::user_mode()),
-        Just(ClockSource::hpet(14_318_180)),
-        Just(ClockSource::acpi_pm()),
-        Just(ClockSource::kvm_clock(false)),
-        (1_000_000..5_000_000_u64).prop_map(ClockSource::tsc),
-        Just(ClockSource::jiffies(kernel(100))),
+        Just(KernelClockSource::user_mode()),
+        Just(KernelClockSource::hpet(14_318_180)),
+        Just(KernelClockSource::acpi_pm()),
+        Just(KernelClockSource::kvm_clock(false)),
+        (1_000_000..5_000_000_u64).prop_map(KernelClockSource::tsc),
+        Just(KernelClockSource::jiffies(kernel(100))),
     ]
 }
 
-fn kernel(tick_hz: u32) -> Kernel {
-    Kernel::new(Version(6, 12, 101), tick_hz)
+fn kernel(tick_hz: u32) -> LinuxKernel {
+    LinuxKernel::new(Version(6, 12, 101), tick_hz)
 }
 
 fn timex() -> impl Strategy<Value = Timex> {
@@ -153,7 +153,7 @@ proptest! {
 
 #[test]
 fn a_day_of_steady_seconds_is_the_walk_too() {
-    let keeper = Timekeeper::boot(kernel(100), ClockSource::tsc(2_399_997), 7, 1_700_000_000);
+    let keeper = Timekeeper::boot(kernel(100), KernelClockSource::tsc(2_399_997), 7, 1_700_000_000);
     let mut set = Timex { modes: mode::FREQUENCY, frequency: 1_234_567, ..Timex::default() };
     let (mut jumps, mut walks) = (keeper, keeper);
     for keeper in [&mut jumps, &mut walks] {

@@ -1,6 +1,6 @@
 //! Whatever a program hands to the kernel, the model refuses it or goes on.
 
-use kernel_clock::{ClockSource, Kernel, Timekeeper, Timex, Version};
+use kernel_clock::{KernelClockSource, LinuxKernel, Timekeeper, Timex, Version};
 use proptest::prelude::*;
 
 fn number() -> impl Strategy<Value = i64> {
@@ -29,8 +29,8 @@ proptest! {
         tick_hz in prop_oneof![Just(0), Just(u32::MAX), 1..2000_u32],
         calls in prop::collection::vec((timex(), 0..1_000_000_000_u64, number()), 1..20),
     ) {
-        let kernel = Kernel::new(Version(6, 1, 119), tick_hz.min(10_000));
-        let source = ClockSource::new("any", 1, hz, bits);
+        let kernel = LinuxKernel::new(Version(6, 1, 119), tick_hz.min(10_000));
+        let source = KernelClockSource::new("any", 1, hz, bits);
         let mut keeper = Timekeeper::boot(kernel, source, 0, 1_700_000_000_000_000_000);
         let mut counter = 0;
         for (mut timex, counts, time) in calls {

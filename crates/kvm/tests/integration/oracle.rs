@@ -3,8 +3,8 @@
 //!
 //! `PARACHRON_LONG=1 cargo test --release -p parachron-kvm oracle` tries a million.
 
-use host::Policy;
-use kvm::{ClockState, Error, Host, Restored, SavedTsc, Vcpu};
+use host::RestorePolicy as Policy;
+use kvm::{Error, HostCapabilities, KvmClockState as State, KvmVcpu, RestoredState, SavedTsc};
 use pvclock::Nanos;
 use test_size::size;
 use units::random::SplitMix64;
@@ -47,24 +47,24 @@ fn host<'w>(world: &'w World, near_khz: Option<u64>, up: u64) -> crate::model::H
 }
 
 /// A VMM's part: all that it saves goes through a file.
-fn through_a_file(state: &ClockState) -> ClockState {
-    let read = ClockState::from_json(&state.to_json().unwrap()).unwrap();
+fn through_a_file(state: &State) -> State {
+    let read = State::from_json(&state.to_json().unwrap()).unwrap();
     assert_eq!(&read, state);
     read
 }
 
-fn known(host: &crate::model::Host<'_>) -> Host {
-    let mut known = Host::new(host.tsc_of_kvm()).with_real_error(Nanos(20));
+fn known(host: &crate::model::Host<'_>) -> HostCapabilities {
+    let mut known = HostCapabilities::new(host.tsc_of_kvm()).with_real_error(Nanos(20));
     known.boot_id = Some(format!("{:x}", host.booted));
     known
 }
 
-fn restore(vm: &ModelVm<'_>, saved: &ClockState, policy: Policy) -> Result<Restored, Error> {
+fn restore(vm: &ModelVm<'_>, saved: &State, policy: Policy) -> Result<RestoredState, Error> {
     let vcpus: Vec<_> = vm.vcpus.iter().collect();
     kvm::restore(vm, &vcpus, saved, &known(vm.host), policy)
 }
 
-fn save(vm: &ModelVm<'_>) -> Result<ClockState, Error> {
+fn save(vm: &ModelVm<'_>) -> Result<State, Error> {
     let vcpus: Vec<_> = vm.vcpus.iter().collect();
     kvm::save(vm, &vcpus, &known(vm.host)).map(|state| through_a_file(&state))
 }
@@ -108,7 +108,7 @@ fn started<'h>(host: &'h crate::model::Host<'h>, vcpus: usize) -> ModelVm<'h> {
 
 /// What a guest had when it was saved.
 struct Before {
-    saved: ClockState,
+    saved: State,
     /// The truth then.
     then: u64,
     clock: u64,
@@ -221,7 +221,7 @@ fn one(seed: u64) -> Option<Seen> {
     Some(Seen { step, bound, line, pairs: saved_pairs(&before.saved, &restored) })
 }
 
-fn saved_pairs(saved: &ClockState, restored: &Restored) -> bool {
+fn saved_pairs(saved: &State, restored: &RestoredState) -> bool {
     saved.clock.width == Nanos(0) && restored.clock.width == Nanos(0)
 }
 
@@ -321,7 +321,7 @@ fn a_clock_that_cannot_continue_leaves_the_vm_as_it_was() {
         crate::model::Host { kernel: pairing, fraction_bits: Some(48), ..host(&world, None, DAY) };
     let from = started(&host, 2);
     from.vcpus[0].set_tsc_khz(host.khz as u32 * 2).unwrap();
-    type Case = (&'static str, Policy, fn(&mut ClockState));
+    type Case = (&'static str, Policy, fn(&mut State));
     let cases: [Case; 5] = [
         ("of a later boot", Policy::Hold, |saved| saved.clock.taken.boot = Nanos(u64::MAX)),
         ("of a TSC ahead", Policy::Hold, |saved| saved.clock.taken.tsc.0 = u64::MAX),

@@ -1,6 +1,6 @@
 //! A saved clock as a text, of this version, of none, and cut short.
 
-use kvm::{ClockState, DecodeError};
+use kvm::{KvmClockState, KvmDecodeError};
 use pvclock::Hertz;
 
 /// As version 1 wrote it: every later program reads this.
@@ -8,7 +8,7 @@ const VERSION_1: &str = include_str!("../../../../validation/fuzz/seeds/kvm_save
 
 #[test]
 fn version_1_is_read_and_written_again() {
-    let state = ClockState::from_json(VERSION_1).unwrap();
+    let state = KvmClockState::from_json(VERSION_1).unwrap();
     assert_eq!(state.tscs.len(), 2);
     assert_eq!(state.tscs[0].frequency, Hertz(2_000_000_000));
     assert_eq!(state.tscs[0].deadline, Some(864_000_000_500_000));
@@ -18,14 +18,14 @@ fn version_1_is_read_and_written_again() {
 
 #[test]
 fn what_is_no_saved_clock_is_refused_with_the_reason() {
-    let cut = |length: usize| ClockState::from_json(&VERSION_1[..length]).unwrap_err();
+    let cut = |length: usize| KvmClockState::from_json(&VERSION_1[..length]).unwrap_err();
     for length in 0..VERSION_1.trim_end().len() {
-        assert!(matches!(cut(length), DecodeError::Json(_)), "{length} bytes");
+        assert!(matches!(cut(length), KvmDecodeError::Json(_)), "{length} bytes");
     }
     let changed = |from: &str, to: &str| {
         let text = VERSION_1.replacen(from, to, 1);
         assert_ne!(text, VERSION_1);
-        ClockState::from_json(&text).unwrap_err().to_string()
+        KvmClockState::from_json(&text).unwrap_err().to_string()
     };
     let future = changed("\"version\": 1", "\"version\": 7");
     assert_eq!(future, "the saved clock has version 7; this program knows versions 1 to 1");
@@ -36,6 +36,6 @@ fn what_is_no_saved_clock_is_refused_with_the_reason() {
     let rate = changed("\"tsc_khz\": 2000000", "\"tsc_khz\": 0");
     assert_eq!(rate, "the saved clock has a TSC of 0 kHz");
     // A later version may look like nothing that is known.
-    let later = ClockState::from_json(r#"{"version": 2, "clocks": []}"#).unwrap_err();
-    assert!(matches!(later, DecodeError::Version { found: 2 }));
+    let later = KvmClockState::from_json(r#"{"version": 2, "clocks": []}"#).unwrap_err();
+    assert!(matches!(later, KvmDecodeError::Version { found: 2 }));
 }

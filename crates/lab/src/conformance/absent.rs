@@ -1,6 +1,6 @@
 //! What a provider lacks: its guest gets #GP, as on a host without it.
 
-use guest::request::Request;
+use guest::request::GuestRequest;
 use host::Kind;
 use host::msr::{
     HV_APIC_FREQUENCY, HV_GUEST_OS_ID, HV_REENLIGHTENMENT_CONTROL, HV_REFERENCE_TSC,
@@ -8,7 +8,7 @@ use host::msr::{
     KVM_WALL_CLOCK, KVM_WALL_CLOCK_OLD,
 };
 
-use super::subject::Subject;
+use super::subject::ConformanceSubject;
 use crate::bench::Provider;
 use crate::settings::Result;
 
@@ -25,10 +25,10 @@ const HYPERV: [u32; 6] = [
 /// CPUID 1, ECX.
 const HYPERVISOR: u32 = 1 << 31;
 
-fn check_refused(subject: &Subject<'_>, name: &str, msrs: &[u32]) -> Result {
+fn check_refused(subject: &ConformanceSubject<'_>, name: &str, msrs: &[u32]) -> Result {
     let mut accepted = Vec::new();
     for &msr in msrs {
-        for request in [Request::ReadMsr { msr }, Request::WriteMsr { msr, value: 0 }] {
+        for request in [GuestRequest::ReadMsr { msr }, GuestRequest::WriteMsr { msr, value: 0 }] {
             if !subject.refuses(request)? {
                 accepted.push(format!("{request:x?}"));
             }
@@ -43,21 +43,21 @@ fn check_refused(subject: &Subject<'_>, name: &str, msrs: &[u32]) -> Result {
     Ok(())
 }
 
-pub(super) fn others_of_kvm(subject: &Subject<'_>) -> Result {
+pub(super) fn others_of_kvm(subject: &ConformanceSubject<'_>) -> Result {
     check_refused(subject, "MSRs of Hyper-V", &HYPERV)
 }
 
-pub(super) fn others_of_hyperv(subject: &Subject<'_>) -> Result {
+pub(super) fn others_of_hyperv(subject: &ConformanceSubject<'_>) -> Result {
     check_refused(subject, "MSRs of KVM", &KVM)
 }
 
-pub(super) fn check_all(subject: &Subject<'_>) -> Result {
+pub(super) fn check_all(subject: &ConformanceSubject<'_>) -> Result {
     check_refused(subject, "MSRs of KVM", &KVM)?;
     check_refused(subject, "MSRs of Hyper-V", &HYPERV)
 }
 
 /// No hypervisor; `minimal` announces one with two frequencies and no more.
-pub(super) fn announcement(subject: &Subject<'_>) -> Result {
+pub(super) fn announcement(subject: &ConformanceSubject<'_>) -> Result {
     let [_, _, ecx, _] = subject.cpuid(1)?;
     let is_set = ecx & HYPERVISOR != 0;
     let is_minimal = subject.provider == Provider::Own(Kind::Minimal);

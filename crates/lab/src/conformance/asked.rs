@@ -5,11 +5,11 @@
 //! leaves 0x40000000 to 0x40000005, the OS id, the hypercall page and the VP index. That Linux
 //! takes the page `lab linux` shows; Windows is untried.
 
-use guest::layout::{MEMORY_MIN, Pages};
-use guest::request::Request;
+use guest::layout::{GuestPages, MEMORY_MIN};
+use guest::request::GuestRequest;
 use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, HV_TSC_INVARIANT_CONTROL, HV_VP_INDEX};
 
-use super::subject::Subject;
+use super::subject::ConformanceSubject;
 use crate::settings::Result;
 
 /// CPUID 1, ECX: a hypervisor is present.
@@ -42,7 +42,7 @@ const ENABLED: u64 = 1;
 /// Bit 63: open source; the rest is the guest's own (TLFS, "Reporting the Guest OS Identity").
 const OS_ID: u64 = 1 << 63 | 0x0100_0000_0000_0001;
 
-pub(super) fn discovery(subject: &Subject<'_>) -> Result {
+pub(super) fn discovery(subject: &ConformanceSubject<'_>) -> Result {
     let [_, _, ecx, _] = subject.cpuid(1)?;
     let is_present = ecx & HYPERVISOR != 0;
     subject.holds("hypervisor bit", "set in CPUID 1", format!("ECX {ecx:#x}"), is_present);
@@ -61,12 +61,12 @@ pub(super) fn discovery(subject: &Subject<'_>) -> Result {
     Ok(())
 }
 
-fn is_set(subject: &Subject<'_>, register: &str, value: u32, bit: u32, what: &str) {
+fn is_set(subject: &ConformanceSubject<'_>, register: &str, value: u32, bit: u32, what: &str) {
     let name = format!("CPUID 0x40000003 {register} bit {bit}, {what}");
     subject.holds(&name, "set", format!("{value:#x}"), value & 1 << bit != 0);
 }
 
-pub(super) fn os_id(subject: &Subject<'_>) -> Result {
+pub(super) fn os_id(subject: &ConformanceSubject<'_>) -> Result {
     let before = subject.read_msr(HV_GUEST_OS_ID)?;
     subject.write_msr(HV_GUEST_OS_ID, OS_ID)?;
     subject.reads_back("guest OS id", HV_GUEST_OS_ID, OS_ID)?;
@@ -74,8 +74,8 @@ pub(super) fn os_id(subject: &Subject<'_>) -> Result {
 }
 
 /// Each vCPU reads its own: here they are numbered as they were created.
-pub(super) fn vp_index(subject: &Subject<'_>) -> Result {
-    let index = |vcpu| Ok(subject.request(vcpu, Request::ReadMsr { msr: HV_VP_INDEX })?[0]);
+pub(super) fn vp_index(subject: &ConformanceSubject<'_>) -> Result {
+    let index = |vcpu| Ok(subject.request(vcpu, GuestRequest::ReadMsr { msr: HV_VP_INDEX })?[0]);
     let found: Vec<u64> = (0..subject.vcpus()).map(index).collect::<Result<_>>()?;
     let expected: Vec<u64> = (0..found.len() as u64).collect();
     subject.equal("VP index of each vCPU", &format!("{expected:?}"), &format!("{found:?}"));
@@ -83,7 +83,7 @@ pub(super) fn vp_index(subject: &Subject<'_>) -> Result {
 }
 
 /// It is there for a guest that has told its id, and then has code in it.
-pub(super) fn hypercall_page(subject: &Subject<'_>) -> Result {
+pub(super) fn hypercall_page(subject: &ConformanceSubject<'_>) -> Result {
     let id = subject.read_msr(HV_GUEST_OS_ID)?;
     let word = || subject.ram().word(PAGE).unwrap_or(0);
     subject.write_msr(HV_GUEST_OS_ID, 0)?;
@@ -110,14 +110,14 @@ pub(super) fn hypercall_page(subject: &Subject<'_>) -> Result {
     subject.holds("guest OS id of 0", expected, format!("MSR {off:#x}"), off & ENABLED == 0);
     subject.write_msr(HV_HYPERCALL, 0)?;
     subject.write_msr(HV_GUEST_OS_ID, id)?;
-    subject.write_msr(HV_REFERENCE_TSC, Pages::reference_address() | ENABLED)
+    subject.write_msr(HV_REFERENCE_TSC, GuestPages::reference_address() | ENABLED)
 }
 
 /// Linux writes the control wherever it is announced, and gives the TSC up elsewhere.
-pub(super) fn invariant_tsc(subject: &Subject<'_>) -> Result {
+pub(super) fn invariant_tsc(subject: &ConformanceSubject<'_>) -> Result {
     let [privileges, ..] = subject.cpuid(0x4000_0003)?;
     let is_announced = privileges & TSC_INVARIANT != 0;
-    let is_refused = subject.refuses(Request::ReadMsr { msr: HV_TSC_INVARIANT_CONTROL })?;
+    let is_refused = subject.refuses(GuestRequest::ReadMsr { msr: HV_TSC_INVARIANT_CONTROL })?;
     let words = |is: bool| if is { "there" } else { "not there" };
     subject.equal("invariant-TSC control", words(is_announced), words(!is_refused));
     let [_, _, _, power] = subject.cpuid(0x8000_0007)?;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use guest::layout::Pages;
+use guest::layout::GuestPages;
 use guest::source::Source;
 use host::msr::{HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
 use host::pages::{ReferencePage, TimePage};
-use host::{Event, VcpuId};
+use host::{HostEvent, VcpuId};
 use kvm_bindings::kvm_clock_data;
 use pvclock::Nanos;
 use pvclock::hyperv::ReferenceReader;
@@ -14,7 +14,7 @@ use pvclock::kvm_clock::TimeReader;
 use vmm::Machine;
 
 use super::hyperv::{counted_since, describe, is_off};
-use super::subject::Subject;
+use super::subject::ConformanceSubject;
 use crate::settings::Result;
 
 /// How long the counter runs without the page, and how much its readings may
@@ -23,17 +23,17 @@ const COUNTED: Duration = Duration::from_millis(1);
 const COUNTER_NS: f64 = 10_000.0;
 
 /// Everything that makes a host write enabled pages.
-fn cause_updates(subject: &Subject<'_>) -> Result {
+fn cause_updates(subject: &ConformanceSubject<'_>) -> Result {
     let on_provider = subject.with_provider(|host, now, ram| {
         let clock = Nanos(host.time(VcpuId(0), now).0 + 1_000_000);
         let tsc_offset = host.tsc_offset(VcpuId(0)).unwrap_or(0);
         for event in [
-            Event::ClockSet { clock },
-            Event::TscOffsetChanged { vcpu: VcpuId(0), tsc_offset },
-            Event::HostClocksource { is_tsc: false },
-            Event::HostClocksource { is_tsc: true },
-            Event::HostResumed,
-            Event::Timer,
+            HostEvent::ClockSet { clock },
+            HostEvent::TscOffsetChanged { vcpu: VcpuId(0), tsc_offset },
+            HostEvent::HostClocksource { is_tsc: false },
+            HostEvent::HostClocksource { is_tsc: true },
+            HostEvent::HostResumed,
+            HostEvent::Timer,
         ] {
             host.handle(event, now, ram);
         }
@@ -51,8 +51,8 @@ fn cause_kernel_updates(machine: &Machine) -> Result {
     Ok(())
 }
 
-pub(super) fn page(subject: &Subject<'_>) -> Result {
-    let address = Pages::time_address(0);
+pub(super) fn page(subject: &ConformanceSubject<'_>) -> Result {
+    let address = GuestPages::time_address(0);
     subject.write_msr(KVM_SYSTEM_TIME, 0)?;
     subject.reenter(0)?;
     let before = subject.time_info(0)?;
@@ -80,9 +80,9 @@ pub(super) fn page(subject: &Subject<'_>) -> Result {
 
 /// Registered at another address, aligned to 4 bytes only: the host stops
 /// writing the old page and writes the new one.
-fn moved_page(subject: &Subject<'_>) -> Result {
+fn moved_page(subject: &ConformanceSubject<'_>) -> Result {
     // The guest uses nothing after the wall clock.
-    let elsewhere = Pages::wall_clock_address() + 0x104;
+    let elsewhere = GuestPages::wall_clock_address() + 0x104;
     subject.write_msr(KVM_SYSTEM_TIME, elsewhere | 1)?;
     let before = subject.time_info(0)?;
     subject.reenter(0)?;
@@ -98,15 +98,15 @@ fn moved_page(subject: &Subject<'_>) -> Result {
         format!("old page version {} to {}, new page {new}", before.version, after.version),
         before == after && written,
     );
-    subject.write_msr(KVM_SYSTEM_TIME, Pages::time_address(0) | 1)?;
+    subject.write_msr(KVM_SYSTEM_TIME, GuestPages::time_address(0) | 1)?;
     subject.reenter(0)
 }
 
-pub(super) fn reference_page(subject: &Subject<'_>) -> Result {
+pub(super) fn reference_page(subject: &ConformanceSubject<'_>) -> Result {
     if is_off(subject, "page enabled again", "valid, with another sequence")? {
         return Ok(());
     }
-    let page: &ReferencePage = subject.page(Pages::reference_address());
+    let page: &ReferencePage = subject.page(GuestPages::reference_address());
     let read = || ReferenceReader::new(page).info();
     subject.write_msr(HV_REFERENCE_TSC, 0)?;
     subject.reads_back("MSR of the disabled page", HV_REFERENCE_TSC, 0)?;
@@ -116,7 +116,7 @@ pub(super) fn reference_page(subject: &Subject<'_>) -> Result {
     counter_continues(subject)?;
     let found = if before == after { "unchanged" } else { "changed" };
     subject.equal("page disabled", "unchanged", found);
-    subject.write_msr(HV_REFERENCE_TSC, Pages::reference_address() | 1)?;
+    subject.write_msr(HV_REFERENCE_TSC, GuestPages::reference_address() | 1)?;
     let again = read();
     let is_renewed = match (before, again) {
         (Ok(before), Ok(again)) => before.sequence != again.sequence,
@@ -132,7 +132,7 @@ pub(super) fn reference_page(subject: &Subject<'_>) -> Result {
     Ok(())
 }
 
-fn counter_continues(subject: &Subject<'_>) -> Result {
+fn counter_continues(subject: &ConformanceSubject<'_>) -> Result {
     let first = subject.read(0, Source::HyperVCounter)?;
     std::thread::sleep(COUNTED);
     let [counted_ns, least_ns, most_ns] = counted_since(subject, &first)?;

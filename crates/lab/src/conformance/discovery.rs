@@ -1,21 +1,21 @@
 //! What the guest finds of its machine.
 
-use guest::discovery::Hypervisor;
+use guest::discovery::DiscoveredHypervisor;
 use host::Kind;
 
-use super::subject::Subject;
+use super::subject::ConformanceSubject;
 use crate::settings::Result;
 
 /// CPUID gives whole kHz, and a page's scale has 32 bits.
 const FREQUENCY_HZ: u64 = 1_000;
 
-pub(super) fn discovered(subject: &Subject<'_>) -> Result {
+pub(super) fn discovered(subject: &ConformanceSubject<'_>) -> Result {
     let found = subject.discover()?;
     let hypervisor = match subject.kind() {
-        Kind::None | Kind::Legacy => Hypervisor::None,
-        Kind::Kvm => Hypervisor::Kvm,
-        Kind::HyperV => Hypervisor::HyperV,
-        _ => Hypervisor::Other,
+        Kind::None | Kind::Legacy => DiscoveredHypervisor::None,
+        Kind::Kvm => DiscoveredHypervisor::Kvm,
+        Kind::HyperV => DiscoveredHypervisor::HyperV,
+        _ => DiscoveredHypervisor::Other,
     };
     let found_name = format!("{:?}", found.hypervisor);
     subject.equal("hypervisor that the guest finds", &format!("{hypervisor:?}"), &found_name);

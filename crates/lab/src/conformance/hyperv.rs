@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use guest::layout::Pages;
+use guest::layout::GuestPages;
 use guest::source::Source;
-use host::Event;
+use host::HostEvent;
 use host::msr::{
     HV_APIC_FREQUENCY, HV_GUEST_OS_ID, HV_REENLIGHTENMENT_CONTROL, HV_REFERENCE_TSC,
     HV_TIME_REF_COUNT, HV_TSC_EMULATION_STATUS, HV_TSC_FREQUENCY, HV_VP_INDEX,
@@ -15,7 +15,7 @@ use pvclock::hyperv::{ReferenceInfo, ReferenceReader};
 use vmm::host_clock;
 
 use super::setting;
-use super::subject::{Sample, Subject};
+use super::subject::{ConformanceSample, ConformanceSubject};
 use crate::settings::Result;
 use crate::tsc_offsets::TscOffsets;
 
@@ -29,8 +29,8 @@ const SET_S: [u64; 2] = [0, 180];
 /// Setting the clock and reading it take less than this.
 const SOON_NS: u64 = 5_000_000_000;
 
-fn page_of<'s>(subject: &'s Subject<'_>) -> &'s ReferencePage {
-    subject.page(Pages::reference_address())
+fn page_of<'s>(subject: &'s ConformanceSubject<'_>) -> &'s ReferencePage {
+    subject.page(GuestPages::reference_address())
 }
 
 /// A page's sequence, or why it cannot be read.
@@ -41,7 +41,7 @@ pub(super) fn describe(info: &std::result::Result<ReferenceInfo, ReadError>) -> 
     }
 }
 
-pub(super) fn announcement(subject: &Subject<'_>) -> Result {
+pub(super) fn announcement(subject: &ConformanceSubject<'_>) -> Result {
     subject.equal("signature", "Microsoft Hv", &subject.signature()?);
     let [interface, ..] = subject.cpuid(0x4000_0001)?;
     let is_hv1 = interface.to_le_bytes() == *b"Hv#1";
@@ -49,9 +49,9 @@ pub(super) fn announcement(subject: &Subject<'_>) -> Result {
     Ok(())
 }
 
-pub(super) fn os_id_first(subject: &Subject<'_>) -> Result {
+pub(super) fn os_id_first(subject: &ConformanceSubject<'_>) -> Result {
     let id = subject.read_msr(HV_GUEST_OS_ID)?;
-    let page = Pages::reference_address() | 1;
+    let page = GuestPages::reference_address() | 1;
     subject.write_msr(HV_GUEST_OS_ID, 0)?;
     let off = subject.read_msr(HV_REFERENCE_TSC)?;
     let refused = subject.refuses_write(HV_REFERENCE_TSC, page)?;
@@ -73,7 +73,7 @@ pub(super) fn os_id_first(subject: &Subject<'_>) -> Result {
     Ok(())
 }
 
-pub(super) fn frequencies(subject: &Subject<'_>) -> Result {
+pub(super) fn frequencies(subject: &ConformanceSubject<'_>) -> Result {
     let advertised = format!("{} Hz", subject.advertised_hz());
     let tsc_hz = subject.read_msr(HV_TSC_FREQUENCY)?;
     subject.equal("TSC frequency MSR", &advertised, &format!("{tsc_hz} Hz"));
@@ -99,7 +99,7 @@ pub(super) fn frequencies(subject: &Subject<'_>) -> Result {
 /// Why the page is off where it is right to be: without a master clock
 /// (kvm_hv_setup_tsc_page, arch/x86/kvm/hyperv.c). That our provider has none for a
 /// reason of the host, the host itself must show.
-pub(super) fn off_on_this_host(subject: &Subject<'_>) -> Result<Option<String>> {
+pub(super) fn off_on_this_host(subject: &ConformanceSubject<'_>) -> Result<Option<String>> {
     let info = ReferenceReader::new(page_of(subject)).info();
     if info != Err(ReadError::SwitchedOff { version: 0 }) {
         return Ok(None);
@@ -117,7 +117,7 @@ pub(super) fn off_on_this_host(subject: &Subject<'_>) -> Result<Option<String>> 
 }
 
 /// Whether it is; if so, `name` is not measured.
-pub(super) fn is_off(subject: &Subject<'_>, name: &str, expected: &str) -> Result<bool> {
+pub(super) fn is_off(subject: &ConformanceSubject<'_>, name: &str, expected: &str) -> Result<bool> {
     let why = off_on_this_host(subject)?;
     if let Some(why) = &why {
         subject.not_measured(name, expected, why);
@@ -125,8 +125,8 @@ pub(super) fn is_off(subject: &Subject<'_>, name: &str, expected: &str) -> Resul
     Ok(why.is_some())
 }
 
-pub(super) fn page(subject: &Subject<'_>) -> Result {
-    subject.reads_back("page's MSR", HV_REFERENCE_TSC, Pages::reference_address() | 1)?;
+pub(super) fn page(subject: &ConformanceSubject<'_>) -> Result {
+    subject.reads_back("page's MSR", HV_REFERENCE_TSC, GuestPages::reference_address() | 1)?;
     let (name, expected) = ("page", "sequence neither 0 nor 0xffffffff");
     if is_off(subject, name, expected)? {
         return Ok(());
@@ -138,7 +138,10 @@ pub(super) fn page(subject: &Subject<'_>) -> Result {
 
 /// What the counter counted since `first`, and the least and the most that
 /// passed by the TSC: each reading lies between its two TSCs. All in ns.
-pub(super) fn counted_since(subject: &Subject<'_>, first: &Sample) -> Result<[f64; 3]> {
+pub(super) fn counted_since(
+    subject: &ConformanceSubject<'_>,
+    first: &ConformanceSample,
+) -> Result<[f64; 3]> {
     let last = subject.read(0, Source::HyperVCounter)?;
     let ns =
         |from: u64, to: u64| to.wrapping_sub(from) as f64 * 1e9 / subject.advertised_hz() as f64;
@@ -147,7 +150,7 @@ pub(super) fn counted_since(subject: &Subject<'_>, first: &Sample) -> Result<[f6
 }
 
 /// By the advertised frequency, over 200 exits.
-pub(super) fn counter_against_tsc(subject: &Subject<'_>) -> Result {
+pub(super) fn counter_against_tsc(subject: &ConformanceSubject<'_>) -> Result {
     let first = subject.read(0, Source::HyperVCounter)?;
     for _ in 0..READINGS {
         subject.read(0, Source::HyperVCounter)?;
@@ -168,7 +171,7 @@ const BETWEEN: Duration = Duration::from_millis(1);
 
 /// The counter, in units of 100 ns, is at least the page's time at the TSC
 /// before it was read, and at most the page's time at the TSC after.
-pub(super) fn counter_against_page(subject: &Subject<'_>) -> Result {
+pub(super) fn counter_against_page(subject: &ConformanceSubject<'_>) -> Result {
     let name = "counter against page";
     let expected = "between the page before and after, ± 100 ns";
     if is_off(subject, name, expected)? {
@@ -207,11 +210,11 @@ pub(super) fn counter_against_page(subject: &Subject<'_>) -> Result {
 
 /// When the host's clocksource is no longer the TSC the page has sequence 0,
 /// and the counter continues.
-pub(super) fn page_off(subject: &Subject<'_>) -> Result {
+pub(super) fn page_off(subject: &ConformanceSubject<'_>) -> Result {
     if is_off(subject, "page while the host's clocksource is not the TSC", "sequence 0")? {
         return Ok(());
     }
-    let is_tsc = |is_tsc| subject.host_event(Event::HostClocksource { is_tsc });
+    let is_tsc = |is_tsc| subject.host_event(HostEvent::HostClocksource { is_tsc });
     let reader = ReferenceReader::new(page_of(subject));
     let before = reader.info();
     let counted = subject.read(0, Source::HyperVCounter)?;
@@ -228,7 +231,7 @@ pub(super) fn page_off(subject: &Subject<'_>) -> Result {
         off == Err(ReadError::SwitchedOff { version: 0 }),
     );
     let times = [counted.time_ns, counted_on.time_ns, counted_after.time_ns];
-    let passed = |from: &Sample, to: &Sample| {
+    let passed = |from: &ConformanceSample, to: &ConformanceSample| {
         let cycles = to.tsc_after.wrapping_sub(from.tsc_before);
         (cycles as f64 * 1e9 / subject.advertised_hz() as f64) as u64 + 10_000
     };
@@ -251,7 +254,7 @@ pub(super) fn page_off(subject: &Subject<'_>) -> Result {
 }
 
 /// The page is rewritten and agrees with the counter.
-pub(super) fn clock_set(subject: &Subject<'_>) -> Result {
+pub(super) fn clock_set(subject: &ConformanceSubject<'_>) -> Result {
     let expected = "page rewritten; guest between the host's readings before and after";
     // The counter and the page are whole units, which KVM's own clock is not.
     let slack = if subject.is_own() { 0 } else { UNIT_NS };
@@ -280,18 +283,18 @@ pub(super) fn clock_set(subject: &Subject<'_>) -> Result {
     Ok(())
 }
 
-pub(super) fn reserved_bits(subject: &Subject<'_>) -> Result {
-    let kept = Pages::reference_address() | 0xfff;
+pub(super) fn reserved_bits(subject: &ConformanceSubject<'_>) -> Result {
+    let kept = GuestPages::reference_address() | 0xfff;
     subject.write_msr(HV_REFERENCE_TSC, kept)?;
     subject.reads_back("page's reserved bits", HV_REFERENCE_TSC, kept)?;
-    subject.write_msr(HV_REFERENCE_TSC, Pages::reference_address() | 1)?;
+    subject.write_msr(HV_REFERENCE_TSC, GuestPages::reference_address() | 1)?;
     let control = (8..16).chain(17..32).map(|bit| (HV_REENLIGHTENMENT_CONTROL, 1 << bit));
     let control: Vec<_> = control.collect();
     subject.all_refused("re-enlightenment's reserved bits", &control)?;
     Ok(())
 }
 
-pub(super) fn host_s_own(subject: &Subject<'_>) -> Result {
+pub(super) fn host_s_own(subject: &ConformanceSubject<'_>) -> Result {
     let status = [(HV_TSC_EMULATION_STATUS, 1), (HV_TSC_EMULATION_STATUS, u64::MAX)];
     subject.all_refused("emulation status, written by the guest", &status)?;
     subject.all_refused("VP index, written", &[(HV_VP_INDEX, 1)])

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use guest::layout::Pages;
-use guest::request::Request;
+use guest::layout::GuestPages;
+use guest::request::GuestRequest;
 use guest::source::Source;
 use host::msr::{KVM_SYSTEM_TIME, KVM_WALL_CLOCK};
 use host::pages::{TimePage, WallClockPage};
-use host::{Event, VcpuId};
+use host::{HostEvent, VcpuId};
 use kvm_bindings::KVM_CLOCK_TSC_STABLE;
 use pvclock::kvm_clock::{Flags, TimeReader, WallClockReader};
 use pvclock::{Nanos, Ticks};
 use vmm::host_clock;
 
-use super::subject::Subject;
+use super::subject::ConformanceSubject;
 use crate::results::Verdict;
 use crate::settings::Result;
 
@@ -31,7 +31,7 @@ const ROUNDS: u64 = 20;
 /// kvmclock_test allows 5 s; between two readings of the host's clock that is not needed.
 const REALTIME_NS: u64 = 1_000_000;
 
-pub(super) fn announcement(subject: &Subject<'_>) -> Result {
+pub(super) fn announcement(subject: &ConformanceSubject<'_>) -> Result {
     subject.equal("signature", "KVMKVMKVM", &subject.signature()?);
     let [features, ..] = subject.cpuid(0x4000_0001)?;
     subject.holds(
@@ -43,7 +43,7 @@ pub(super) fn announcement(subject: &Subject<'_>) -> Result {
     Ok(())
 }
 
-pub(super) fn page(subject: &Subject<'_>) -> Result {
+pub(super) fn page(subject: &ConformanceSubject<'_>) -> Result {
     let advertised_hz = subject.advertised_hz();
     for vcpu in 0..subject.vcpus() {
         let info = subject.time_info(vcpu)?;
@@ -76,7 +76,7 @@ pub(super) fn page(subject: &Subject<'_>) -> Result {
 }
 
 /// The page's time and our provider's, at one TSC.
-pub(super) fn page_against_host(subject: &Subject<'_>) -> Result {
+pub(super) fn page_against_host(subject: &ConformanceSubject<'_>) -> Result {
     if !subject.is_own() {
         // `offset` and `agreement` compare the kernel's.
         return Ok(());
@@ -86,7 +86,7 @@ pub(super) fn page_against_host(subject: &Subject<'_>) -> Result {
         std::thread::sleep(BETWEEN);
         subject.reenter(0)?;
         let difference = subject.with_provider(|clock, now, _| {
-            let page: &TimePage = subject.page(Pages::time_address(0));
+            let page: &TimePage = subject.page(GuestPages::time_address(0));
             let tsc = now.tsc.0.wrapping_add(clock.tsc_offset(VcpuId(0)).unwrap_or(0));
             let by_page = TimeReader::new(page).nanos_at(Ticks(tsc)).ok()?;
             Some(by_page.0.abs_diff(clock.time(VcpuId(0), now).0))
@@ -102,14 +102,14 @@ pub(super) fn page_against_host(subject: &Subject<'_>) -> Result {
     Ok(())
 }
 
-pub(super) fn register(subject: &Subject<'_>) -> Result {
-    subject.reads_back("system time MSR", KVM_SYSTEM_TIME, Pages::time_address(0) | 1)
+pub(super) fn register(subject: &ConformanceSubject<'_>) -> Result {
+    subject.reads_back("system time MSR", KVM_SYSTEM_TIME, GuestPages::time_address(0) | 1)
 }
 
-pub(super) fn wall_clock(subject: &Subject<'_>) -> Result {
-    let page: &WallClockPage = subject.page(Pages::wall_clock_address());
+pub(super) fn wall_clock(subject: &ConformanceSubject<'_>) -> Result {
+    let page: &WallClockPage = subject.page(GuestPages::wall_clock_address());
     let read = || WallClockReader::new(page).read();
-    subject.write_msr(KVM_WALL_CLOCK, Pages::wall_clock_address())?;
+    subject.write_msr(KVM_WALL_CLOCK, GuestPages::wall_clock_address())?;
     let Ok(wall) = read() else {
         subject.holds("wall clock", "written when its MSR is", "not written", false);
         return Ok(());
@@ -128,7 +128,7 @@ pub(super) fn wall_clock(subject: &Subject<'_>) -> Result {
         format!("{since_before} ns after the first, {until_after} ns before the second"),
         verdict,
     );
-    subject.write_msr(KVM_SYSTEM_TIME, Pages::time_address(0) | 1)?;
+    subject.write_msr(KVM_SYSTEM_TIME, GuestPages::time_address(0) | 1)?;
     subject.reenter_all()?;
     let later = read();
     let found = if later == Ok(wall) { "unchanged" } else { "changed" };
@@ -136,14 +136,14 @@ pub(super) fn wall_clock(subject: &Subject<'_>) -> Result {
     Ok(())
 }
 
-pub(super) fn guest_stopped(subject: &Subject<'_>) -> Result {
+pub(super) fn guest_stopped(subject: &ConformanceSubject<'_>) -> Result {
     subject.pause_and_resume()?;
     let mut taken = Vec::new();
     for vcpu in 0..subject.vcpus() {
         // The page is written at the entry for the first request, or before.
         let mut seen = [0; 3];
         for seen in &mut seen {
-            [*seen, ..] = subject.request(vcpu, Request::TakeGuestStopped)?;
+            [*seen, ..] = subject.request(vcpu, GuestRequest::TakeGuestStopped)?;
         }
         taken.push(seen);
     }
@@ -157,7 +157,7 @@ pub(super) fn guest_stopped(subject: &Subject<'_>) -> Result {
 }
 
 /// Events that make the host write new pages, and a guest that reads on.
-pub(super) fn monotonic_through_updates(subject: &Subject<'_>) -> Result {
+pub(super) fn monotonic_through_updates(subject: &ConformanceSubject<'_>) -> Result {
     if !subject.is_own() {
         // `updates` causes what the kernel lets us cause.
         return Ok(());
@@ -165,14 +165,14 @@ pub(super) fn monotonic_through_updates(subject: &Subject<'_>) -> Result {
     let (mut last, mut backward) = (0, 0);
     for round in 0..ROUNDS {
         let event = match round % 4 {
-            0 => Event::VcpuMoved { vcpu: VcpuId(0), physical_cpu: round as u32 },
-            1 => Event::HostResumed,
-            2 => Event::HostClocksource { is_tsc: round % 8 == 2 },
-            _ => Event::Resumed,
+            0 => HostEvent::VcpuMoved { vcpu: VcpuId(0), physical_cpu: round as u32 },
+            1 => HostEvent::HostResumed,
+            2 => HostEvent::HostClocksource { is_tsc: round % 8 == 2 },
+            _ => HostEvent::Resumed,
         };
-        if event == Event::Resumed {
+        if event == HostEvent::Resumed {
             // Without it there is nothing to resume.
-            subject.host_event(Event::Paused);
+            subject.host_event(HostEvent::Paused);
         }
         subject.host_event(event);
         for _ in 0..READS_A_ROUND {
@@ -181,10 +181,10 @@ pub(super) fn monotonic_through_updates(subject: &Subject<'_>) -> Result {
             last = time;
         }
     }
-    subject.host_event(Event::HostClocksource { is_tsc: true });
+    subject.host_event(HostEvent::HostClocksource { is_tsc: true });
     for vcpu in 0..subject.vcpus() {
         // These events set it too.
-        subject.request(vcpu, Request::TakeGuestStopped)?;
+        subject.request(vcpu, GuestRequest::TakeGuestStopped)?;
     }
     subject.record(
         "reads through updates",

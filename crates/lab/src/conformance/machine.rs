@@ -1,6 +1,6 @@
 //! Checks on several vCPUs and their threads.
 
-use guest::layout::Pages;
+use guest::layout::GuestPages;
 use guest::source::Source;
 use host::pages::StealPage;
 use pvclock::Nanos;
@@ -8,21 +8,21 @@ use pvclock::kvm_clock::Flags;
 use pvclock::steal_time::StealReader;
 use vmm::run_delay;
 
-use super::subject::Subject;
+use super::subject::ConformanceSubject;
 use crate::monotonic::{Amount, judge_stable, read_in_turn};
 use crate::settings::Result;
 
 /// Reads of the monotonic test: the experiment `monotonic` makes more.
 const READS: u64 = 1_000_000;
 
-pub(super) fn steal_time(subject: &Subject<'_>) -> Result {
+pub(super) fn steal_time(subject: &ConformanceSubject<'_>) -> Result {
     let machine = subject.machine();
     // Our host reads the delay at this interval; both write the page at an
     // entry.
     std::thread::sleep(run_delay::EACH);
     subject.reenter_all()?;
     for vcpu in 0..machine.vcpus() {
-        let page: &StealPage = subject.page(Pages::steal_address(vcpu));
+        let page: &StealPage = subject.page(GuestPages::steal_address(vcpu));
         let read = StealReader::new(page).read();
         // After the page, as it only grows; the page counts from when the
         // guest registered it.
@@ -43,15 +43,15 @@ pub(super) fn steal_time(subject: &Subject<'_>) -> Result {
     Ok(())
 }
 
-pub(super) fn kvm_clock_monotonic(subject: &Subject<'_>) -> Result {
+pub(super) fn kvm_clock_monotonic(subject: &ConformanceSubject<'_>) -> Result {
     in_turn(subject, Source::KvmClock)
 }
 
-pub(super) fn hyperv_monotonic(subject: &Subject<'_>) -> Result {
+pub(super) fn hyperv_monotonic(subject: &ConformanceSubject<'_>) -> Result {
     in_turn(subject, Source::HyperVPage)
 }
 
-fn in_turn(subject: &Subject<'_>, source: Source) -> Result {
+fn in_turn(subject: &ConformanceSubject<'_>, source: Source) -> Result {
     let machine = subject.machine();
     let name = format!("{} on all vCPUs", source.name());
     let expected = "never backward";

@@ -1,12 +1,12 @@
 //! Time across KVM_SET_CLOCK, and across the same on our provider.
 
 use guest::source::Source;
-use host::Event;
+use host::HostEvent;
 use kvm_bindings::{KVM_CLOCK_REALTIME, kvm_clock_data};
 use pvclock::Nanos;
 use vmm::host_clock;
 
-use super::subject::Subject;
+use super::subject::ConformanceSubject;
 use crate::results::Verdict;
 use crate::settings::Result;
 
@@ -19,7 +19,7 @@ const PASSED_S: [i64; 2] = [180, -180];
 const SOON_NS: u64 = 5 * NANOS_PER_SECOND;
 
 /// The guest's clock by its host.
-pub(super) fn host_ns(subject: &Subject<'_>) -> Result<u64> {
+pub(super) fn host_ns(subject: &ConformanceSubject<'_>) -> Result<u64> {
     match subject.provider_ns() {
         Some(ns) => Ok(ns),
         None => Ok(subject.machine().kernel_clock()?.clock),
@@ -28,7 +28,7 @@ pub(super) fn host_ns(subject: &Subject<'_>) -> Result<u64> {
 
 /// The guest's clock lies between two readings by its host, soon after what
 /// the clock was set to.
-fn check(subject: &Subject<'_>, name: &str, set_ns: u64) -> Result {
+fn check(subject: &ConformanceSubject<'_>, name: &str, set_ns: u64) -> Result {
     subject.reenter_all()?;
     let before = host_ns(subject)?;
     let guest = subject.read(0, Source::KvmClock)?.time_ns;
@@ -50,9 +50,9 @@ fn check(subject: &Subject<'_>, name: &str, set_ns: u64) -> Result {
 }
 
 /// Sets the VM's clock, ns.
-pub(super) fn set(subject: &Subject<'_>, clock: u64) -> Result {
+pub(super) fn set(subject: &ConformanceSubject<'_>, clock: u64) -> Result {
     if subject.is_own() {
-        subject.host_event(Event::ClockSet { clock: Nanos(clock) });
+        subject.host_event(HostEvent::ClockSet { clock: Nanos(clock) });
     } else {
         let data = kvm_clock_data { clock, ..Default::default() };
         subject.machine().set_kernel_clock(&data)?;
@@ -60,7 +60,7 @@ pub(super) fn set(subject: &Subject<'_>, clock: u64) -> Result {
     Ok(())
 }
 
-pub(super) fn clock(subject: &Subject<'_>) -> Result {
+pub(super) fn clock(subject: &ConformanceSubject<'_>) -> Result {
     for set_s in SET_S {
         let clock = set_s * NANOS_PER_SECOND;
         set(subject, clock)?;
@@ -71,7 +71,7 @@ pub(super) fn clock(subject: &Subject<'_>) -> Result {
 
 /// With KVM_CLOCK_REALTIME the clock advances by the real time that has
 /// passed, and not at all if that is negative.
-pub(super) fn by_real_time(subject: &Subject<'_>) -> Result {
+pub(super) fn by_real_time(subject: &ConformanceSubject<'_>) -> Result {
     let machine = subject.machine();
     if subject.is_own() {
         // `restore` tests our provider's policies for this.

@@ -2,24 +2,24 @@
 
 use std::cell::RefCell;
 
-use guest::discovery::Found;
+use guest::discovery::Discovery;
 use guest::protocol::Words;
-use guest::request::{Outcome, Request};
+use guest::request::{GuestRequest, RequestOutcome};
 use guest::source::Source;
-use host::{Event, GuestClock, HostClocks, Kind, VcpuId};
+use host::{GuestClock, HostClocks, HostEvent, Kind, VcpuId};
 use pvclock::kvm_clock::TimeInfo;
 use pvclock::shared::Page;
 use vmm::{GuestRam, Machine, MachineError};
 
-use crate::bench::{Bench, Provider, boot_guest};
+use crate::bench::{LabBench, Provider, boot_guest};
 use crate::pages;
 use crate::results::{Check, Verdict};
 use crate::settings::LabError;
 use crate::tsc_offsets::TscOffsets;
 
 /// A running guest, its clock and its host.
-pub(super) struct Subject<'b> {
-    pub(super) bench: &'b Bench<'b>,
+pub(super) struct ConformanceSubject<'b> {
+    pub(super) bench: &'b LabBench<'b>,
     pub(super) provider: Provider,
     machine: Machine,
     checks: RefCell<Vec<Check>>,
@@ -27,14 +27,14 @@ pub(super) struct Subject<'b> {
 
 /// A reading of a clock, between two of the TSC.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sample {
+pub(super) struct ConformanceSample {
     pub(super) tsc_before: u64,
     pub(super) time_ns: u64,
     pub(super) tsc_after: u64,
 }
 
-impl<'b> Subject<'b> {
-    pub(super) fn start(bench: &'b Bench<'b>, provider: Provider) -> Result<Self, MachineError> {
+impl<'b> ConformanceSubject<'b> {
+    pub(super) fn start(bench: &'b LabBench<'b>, provider: Provider) -> Result<Self, MachineError> {
         let machine = boot_guest(&bench.machine(provider, bench.settings.vcpus))?;
         Ok(Self { bench, provider, machine, checks: RefCell::default() })
     }
@@ -93,11 +93,15 @@ impl<'b> Subject<'b> {
     }
 
     /// Sends the guest a request and waits for the reply.
-    pub(super) fn request(&self, vcpu: usize, request: Request) -> Result<Words, MachineError> {
+    pub(super) fn request(
+        &self,
+        vcpu: usize,
+        request: GuestRequest,
+    ) -> Result<Words, MachineError> {
         self.machine.request(vcpu, request)
     }
 
-    pub(super) fn discover(&self) -> Result<Found, MachineError> {
+    pub(super) fn discover(&self) -> Result<Discovery, MachineError> {
         self.machine.discover(0)
     }
 
@@ -111,7 +115,7 @@ impl<'b> Subject<'b> {
     }
 
     /// Reports an event to our provider.
-    pub(super) fn host_event(&self, event: Event) {
+    pub(super) fn host_event(&self, event: HostEvent) {
         self.machine.notify(event);
     }
 
@@ -124,18 +128,19 @@ impl<'b> Subject<'b> {
         matches!(self.provider, Provider::Own(_))
     }
 
-    pub(super) fn read(&self, vcpu: usize, source: Source) -> Result<Sample, LabError> {
-        let [tsc_before, time_ns, tsc_after, ..] = self.request(vcpu, Request::Read(source))?;
-        Ok(Sample { tsc_before, time_ns, tsc_after })
+    pub(super) fn read(&self, vcpu: usize, source: Source) -> Result<ConformanceSample, LabError> {
+        let [tsc_before, time_ns, tsc_after, ..] =
+            self.request(vcpu, GuestRequest::Read(source))?;
+        Ok(ConformanceSample { tsc_before, time_ns, tsc_after })
     }
 
     /// Reads an MSR on vCPU 0.
     pub(super) fn read_msr(&self, msr: u32) -> Result<u64, LabError> {
-        Ok(self.request(0, Request::ReadMsr { msr })?[0])
+        Ok(self.request(0, GuestRequest::ReadMsr { msr })?[0])
     }
 
     pub(super) fn write_msr(&self, msr: u32, value: u64) -> Result<(), LabError> {
-        self.request(0, Request::WriteMsr { msr, value })?;
+        self.request(0, GuestRequest::WriteMsr { msr, value })?;
         Ok(())
     }
 
@@ -147,16 +152,16 @@ impl<'b> Subject<'b> {
     }
 
     /// Whether vCPU 0 gets #GP.
-    pub(super) fn refuses(&self, request: Request) -> Result<bool, LabError> {
+    pub(super) fn refuses(&self, request: GuestRequest) -> Result<bool, LabError> {
         match self.request(0, request) {
             Ok(_) => Ok(false),
-            Err(MachineError::Declined { outcome: Outcome::Refused, .. }) => Ok(true),
+            Err(MachineError::Declined { outcome: RequestOutcome::Refused, .. }) => Ok(true),
             Err(error) => Err(error.into()),
         }
     }
 
     pub(super) fn refuses_write(&self, msr: u32, value: u64) -> Result<bool, LabError> {
-        self.refuses(Request::WriteMsr { msr, value })
+        self.refuses(GuestRequest::WriteMsr { msr, value })
     }
 
     /// Checks that all of these writes get #GP.
@@ -178,7 +183,7 @@ impl<'b> Subject<'b> {
 
     /// CPUID: EAX, EBX, ECX, EDX.
     pub(super) fn cpuid(&self, function: u32) -> Result<[u32; 4], LabError> {
-        let words = self.request(0, Request::Cpuid { function, index: 0 })?;
+        let words = self.request(0, GuestRequest::Cpuid { function, index: 0 })?;
         Ok([0, 1, 2, 3].map(|register| words[register] as u32))
     }
 

@@ -3,13 +3,13 @@
 
 use std::ops::RangeInclusive;
 
-use guest::layout::Pages;
-use guest::request::Request;
+use guest::layout::GuestPages;
+use guest::request::GuestRequest;
 use guest::source::Source;
 use host::msr::KVM_SYSTEM_TIME;
 use vmm::{MachineError, host_clock};
 
-use super::subject::Subject;
+use super::subject::ConformanceSubject;
 use crate::results::Verdict;
 use crate::settings::{LabError, Result};
 use crate::tsc_offsets::TscOffsets;
@@ -32,7 +32,7 @@ struct ClockSample {
 }
 
 impl ClockSample {
-    fn now(subject: &Subject<'_>) -> Result<Self> {
+    fn now(subject: &ConformanceSubject<'_>) -> Result<Self> {
         let before = host_clock::read();
         let reading = subject.read(0, Source::KvmClock)?;
         let after = host_clock::read();
@@ -63,17 +63,21 @@ impl ClockSample {
 /// A TSC that did not jump, or not by as much, has not failed if KVM does not
 /// keep offsets.
 fn judge(jumped: RangeInclusive<i64>, offsets: TscOffsets) -> Verdict {
-    match offsets.why() {
+    match offsets.reason() {
         Some(why) if !jumped.contains(&JUMP.cast_signed()) => Verdict::NotMeasured(why.to_owned()),
         _ => Verdict::judge(jumped.contains(&JUMP.cast_signed())),
     }
 }
 
 /// Makes the TSC jump by `cause`, and checks both clocks.
-fn jump(subject: &Subject<'_>, name: &str, cause: impl FnOnce(&ClockSample) -> Result) -> Result {
+fn jump(
+    subject: &ConformanceSubject<'_>,
+    name: &str,
+    cause: impl FnOnce(&ClockSample) -> Result,
+) -> Result {
     if !subject.is_own() {
         // A jump before this one may not have reached the page yet.
-        subject.write_msr(KVM_SYSTEM_TIME, Pages::time_address(0) | 1)?;
+        subject.write_msr(KVM_SYSTEM_TIME, GuestPages::time_address(0) | 1)?;
         subject.reenter_all()?;
     }
     let expected = format!("RDTSC jumps by {JUMP} cycles");
@@ -113,7 +117,7 @@ fn jump(subject: &Subject<'_>, name: &str, cause: impl FnOnce(&ClockSample) -> R
     let verdict = match TscOffsets::probe()? {
         // The page was computed from a TSC that KVM then set elsewhere.
         moved @ TscOffsets::Moved if !holds => {
-            Verdict::NotMeasured(moved.why().unwrap_or_default().to_owned())
+            Verdict::NotMeasured(moved.reason().unwrap_or_default().to_owned())
         }
         _ => Verdict::judge(holds),
     };
@@ -121,13 +125,13 @@ fn jump(subject: &Subject<'_>, name: &str, cause: impl FnOnce(&ClockSample) -> R
     Ok(())
 }
 
-pub(super) fn write_tsc(subject: &Subject<'_>) -> Result {
+pub(super) fn write_tsc(subject: &ConformanceSubject<'_>) -> Result {
     jump(subject, WRITTEN, |before| subject.write_msr(IA32_TSC, before.tsc.wrapping_add(JUMP)))
 }
 
-pub(super) fn write_tsc_adjust(subject: &Subject<'_>) -> Result {
+pub(super) fn write_tsc_adjust(subject: &ConformanceSubject<'_>) -> Result {
     let name = "IA32_TSC_ADJUST written";
-    if subject.refuses(Request::ReadMsr { msr: IA32_TSC_ADJUST })? {
+    if subject.refuses(GuestRequest::ReadMsr { msr: IA32_TSC_ADJUST })? {
         subject.not_measured(name, "RDTSC jumps", "this KVM has no IA32_TSC_ADJUST");
         return Ok(());
     }
@@ -136,7 +140,7 @@ pub(super) fn write_tsc_adjust(subject: &Subject<'_>) -> Result {
     subject.reads_back("IA32_TSC_ADJUST reads back", IA32_TSC_ADJUST, adjust)
 }
 
-pub(super) fn offset(subject: &Subject<'_>) -> Result {
+pub(super) fn offset(subject: &ConformanceSubject<'_>) -> Result {
     let machine = subject.machine();
     jump(subject, "TSC offset set by the host", |_| {
         let offset = machine.tsc_offset(0)?;

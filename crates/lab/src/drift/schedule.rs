@@ -18,13 +18,13 @@ const STEPS_PER_TURN_MIN: u32 = 2;
 
 /// Steps of equal length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Schedule {
+pub(super) struct DriftSchedule {
     duration: Duration,
     machines: u32,
     steps_per_turn: u32,
 }
 
-impl Schedule {
+impl DriftSchedule {
     /// For `machines`, at least one.
     pub(super) fn new(duration: Duration, machines: usize) -> Self {
         let machines = (machines as u32).max(1);
@@ -39,7 +39,7 @@ impl Schedule {
     }
 
     /// When the sample after `step` steps is due, since the start.
-    pub(super) fn at(self, step: u32) -> Duration {
+    pub(super) fn due(self, step: u32) -> Duration {
         self.duration * step / self.steps()
     }
 
@@ -65,24 +65,24 @@ mod tests {
 
     #[test]
     fn five_machines_share_ten_seconds() {
-        let schedule = Schedule::new(Duration::from_secs(10), 5);
+        let schedule = DriftSchedule::new(Duration::from_secs(10), 5);
         assert_eq!((schedule.steps(), schedule.pollers()), (10, 2));
-        assert_eq!(schedule.at(3), Duration::from_secs(3));
+        assert_eq!(schedule.due(3), Duration::from_secs(3));
         assert_eq!((schedule.turn(0), schedule.turn(4)), (0..=2, 8..=10));
     }
 
     #[test]
     fn no_step_is_longer_than_the_pm_timer_allows() {
-        let schedule = Schedule::new(Duration::from_secs(300), 4);
-        assert!(schedule.at(1) <= STEP_MAX, "{schedule:?}");
-        assert_eq!(schedule.at(schedule.steps()), Duration::from_secs(300));
+        let schedule = DriftSchedule::new(Duration::from_secs(300), 4);
+        assert!(schedule.due(1) <= STEP_MAX, "{schedule:?}");
+        assert_eq!(schedule.due(schedule.steps()), Duration::from_secs(300));
         assert_eq!(schedule.pollers(), 1);
     }
 
     #[test]
     fn a_short_run_polls_on_all_machines_at_once() {
-        let schedule = Schedule::new(Duration::from_secs(2), 5);
+        let schedule = DriftSchedule::new(Duration::from_secs(2), 5);
         assert_eq!((schedule.steps(), schedule.pollers()), (10, 5));
-        assert_eq!(Schedule::new(Duration::from_millis(500), 0).pollers(), 1);
+        assert_eq!(DriftSchedule::new(Duration::from_millis(500), 0).pollers(), 1);
     }
 }

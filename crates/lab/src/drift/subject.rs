@@ -1,13 +1,13 @@
 //! A machine whose clocks are sampled.
 
-use guest::discovery::Found;
-use guest::request::{Outcome, Request};
+use guest::discovery::Discovery;
+use guest::request::{GuestRequest, RequestOutcome};
 use guest::source::Source;
-use instruments::rate::Pair;
+use instruments::rate::ReadingPair;
 use pvclock::{Hertz, Nanos};
 use vmm::{Machine, MachineError};
 
-use crate::bench::{Bench, Provider};
+use crate::bench::{LabBench, Provider};
 use crate::sample::{VCPU, of_edge, sources, tightest, width_ns};
 
 /// Two edges this tight suffice: 200 ppm of 5 s are 1 ms.
@@ -15,31 +15,31 @@ const TIGHT_NS: u64 = 500_000;
 
 /// One clock's readings.
 #[derive(Debug)]
-pub(crate) struct Series {
+pub(crate) struct SubjectSeries {
     pub(crate) source: Source,
-    pub(crate) readings: Vec<Pair>,
+    pub(crate) readings: Vec<ReadingPair>,
     /// Why there are no more, or fewer than planned.
     pub(crate) error: Option<MachineError>,
 }
 
 /// A machine and its readings.
-pub(super) struct Subject {
+pub(super) struct DriftSubject {
     pub(super) provider: Provider,
-    pub(super) found: Found,
-    pub(super) series: Vec<Series>,
+    pub(super) found: Discovery,
+    pub(super) series: Vec<SubjectSeries>,
     machine: Machine,
     tsc_offset: u64,
     rate: Hertz,
 }
 
-impl Subject {
-    pub(super) fn start(bench: &Bench<'_>, provider: Provider) -> Result<Self, MachineError> {
+impl DriftSubject {
+    pub(super) fn start(bench: &LabBench<'_>, provider: Provider) -> Result<Self, MachineError> {
         let machine = bench.start(provider, 1)?;
         let found = machine.discover(VCPU)?;
         let tsc_offset = machine.tsc_offset(VCPU)?;
         let series = sources(bench.settings, &found)
             .into_iter()
-            .map(|source| Series { source, readings: Vec::new(), error: None })
+            .map(|source| SubjectSeries { source, readings: Vec::new(), error: None })
             .collect();
         Ok(Self { provider, found, series, machine, tsc_offset, rate: bench.host_tsc })
     }
@@ -78,7 +78,7 @@ impl Subject {
 
     /// Whether its RTC is among the sources and replies.
     pub(super) fn has_edges(&self) -> bool {
-        self.series.iter().any(Series::waits_for_edge)
+        self.series.iter().any(SubjectSeries::waits_for_edge)
     }
 
     /// How many of its RTC's edges were read undisturbed, and how many in total.
@@ -92,12 +92,12 @@ impl Subject {
     /// Has the guest poll for its RTC's next second.
     pub(super) fn poll_edge(&self) {
         // `take_edge` reports a guest that still polls or is dead.
-        let _ = self.machine.send_request(VCPU, Request::Read(Source::Rtc));
+        let _ = self.machine.send_request(VCPU, GuestRequest::Read(Source::Rtc));
     }
 
     /// Waits for the reading of the edge.
     pub(super) fn take_edge(&mut self) {
-        let reply = self.machine.wait_for_reply(VCPU, Request::Read(Source::Rtc));
+        let reply = self.machine.wait_for_reply(VCPU, GuestRequest::Read(Source::Rtc));
         let reading = reply.map(|reply| of_edge(&reply, self.tsc_offset, self.rate));
         if let Some(series) = self.series.iter_mut().find(|series| series.waits_for_edge()) {
             series.take(reading);
@@ -105,7 +105,7 @@ impl Subject {
     }
 }
 
-impl Series {
+impl SubjectSeries {
     fn read(&mut self, machine: &Machine) {
         // Wait only once for a guest that is dead or does not reply.
         if self.error.is_none() || self.missed_a_wrap() {
@@ -113,7 +113,7 @@ impl Series {
         }
     }
 
-    fn take(&mut self, reading: Result<Pair, MachineError>) {
+    fn take(&mut self, reading: Result<ReadingPair, MachineError>) {
         match reading {
             Ok(reading) => {
                 self.readings.push(reading);
@@ -128,11 +128,14 @@ impl Series {
     }
 
     fn missed_a_wrap(&self) -> bool {
-        matches!(self.error, Some(MachineError::Declined { outcome: Outcome::WentRound, .. }))
+        matches!(
+            self.error,
+            Some(MachineError::Declined { outcome: RequestOutcome::WentRound, .. })
+        )
     }
 
     fn rest(&mut self, machine: &Machine) {
-        if let Err(error) = machine.request(VCPU, Request::Rest) {
+        if let Err(error) = machine.request(VCPU, GuestRequest::Rest) {
             self.error = Some(error);
         }
     }

@@ -1,9 +1,9 @@
 //! How fast a clock should run, and whether it does.
 
-use guest::discovery::{Found, FrequencyFrom};
+use guest::discovery::{Discovery, FrequencyOrigin};
 use guest::source::Source;
 use instruments::measurements::TscRate;
-use instruments::rate::{Pair, rate};
+use instruments::rate::{ReadingPair, rate};
 use pvclock::Nanos;
 
 use crate::results::Verdict;
@@ -22,12 +22,12 @@ const PPM: f64 = 1e6;
 /// to time. Clocks that are not made from the TSC are unaffected.
 pub(crate) fn drift_ppm(
     source: Source,
-    frequency_from: FrequencyFrom,
+    frequency_from: FrequencyOrigin,
     advertised_over_true: f64,
 ) -> f64 {
     // By the advertised frequency, or its own measurement.
     let is_measured = source == Source::Tsc
-        && matches!(frequency_from, FrequencyFrom::Measured | FrequencyFrom::Unknown);
+        && matches!(frequency_from, FrequencyOrigin::Measured | FrequencyOrigin::Unknown);
     let is_scaled = is_by_tsc(source) && !is_measured;
     if is_scaled { (1.0 / advertised_over_true - 1.0) * PPM } else { 0.0 }
 }
@@ -45,7 +45,7 @@ pub(super) const fn is_by_tsc(source: Source) -> bool {
 
 /// How far a clock may be off because the guest measured its TSC's frequency
 /// itself.
-pub(super) fn frequency_bound_ppm(source: Source, guest: &Found) -> f64 {
+pub(super) fn frequency_bound_ppm(source: Source, guest: &Discovery) -> f64 {
     if source == Source::Tsc { guest.tsc_bound.0 as f64 / guest.tsc.0 as f64 * PPM } else { 0.0 }
 }
 
@@ -65,16 +65,16 @@ pub(super) const fn resolution_ns(source: Source) -> u64 {
 /// A clock's rate against the host's, by two of its readings: the most distant
 /// tight ones, or else those with the smallest bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Measured {
-    pub(super) first: Pair,
-    pub(super) last: Pair,
+pub(super) struct MeasuredDrift {
+    pub(super) first: ReadingPair,
+    pub(super) last: ReadingPair,
     rate: TscRate,
 }
 
-impl Measured {
+impl MeasuredDrift {
     /// Nothing of fewer than two readings at different times. The choice depends
     /// on width and distance alone, so the result does not bias it.
-    pub(super) fn from_readings(readings: &[Pair], resolution_ns: u64) -> Option<Self> {
+    pub(super) fn from_readings(readings: &[ReadingPair], resolution_ns: u64) -> Option<Self> {
         let all = || {
             let pairs = readings.iter().enumerate().flat_map(|(index, first)| {
                 readings[index + 1..].iter().map(move |last| (*first, *last))
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn the_factor_of_virtualbox_5_0_makes_293_26_s_of_300() {
         let factor = 3_478_274_491.0 / 3_400_109_000.0;
-        let drift = |source| drift_ppm(source, FrequencyFrom::KvmClockPage, factor);
+        let drift = |source| drift_ppm(source, FrequencyOrigin::KvmClockPage, factor);
         for source in [Source::KvmClock, Source::Tsc, Source::HyperVPage] {
             assert_eq!(format!("{:.2}", counted_s(300.0, drift(source))), "293.26");
         }
@@ -146,15 +146,15 @@ mod tests {
             assert_eq!(counted_s(300.0, drift(source)), 300.0);
         }
         // Nothing advertised its frequency.
-        assert_eq!(drift_ppm(Source::Tsc, FrequencyFrom::Measured, factor), 0.0);
+        assert_eq!(drift_ppm(Source::Tsc, FrequencyOrigin::Measured, factor), 0.0);
     }
 
-    fn pair(middle: u64, half: u64, guest: u64) -> Pair {
-        Pair { before_ns: middle - half, tsc: guest, after_ns: middle + half }
+    fn pair(middle: u64, half: u64, guest: u64) -> ReadingPair {
+        ReadingPair { before_ns: middle - half, tsc: guest, after_ns: middle + half }
     }
 
     /// 1000 ppm fast.
-    fn fast(second: u64, half: u64) -> Pair {
+    fn fast(second: u64, half: u64) -> ReadingPair {
         pair(second * 1_000_000_000, half, second * 1_001_000_000)
     }
 
@@ -169,18 +169,18 @@ mod tests {
             fast(9, 10_000),
             fast(10, 5_000_000),
         ];
-        let measured = Measured::from_readings(&readings, 1).unwrap();
+        let measured = MeasuredDrift::from_readings(&readings, 1).unwrap();
         assert_eq!((measured.first, measured.last), (readings[1], readings[4]));
         assert!((measured.drift_ppm() - 1000.0).abs() < 1e-6, "{measured:?}");
         assert_eq!((measured.host_s(), measured.guest_s()), (7.0, 7.007));
         assert!((2.8..2.9).contains(&measured.uncertainty_ppm()), "{measured:?}");
-        assert_eq!(Measured::from_readings(&readings[..1], 1), None);
+        assert_eq!(MeasuredDrift::from_readings(&readings[..1], 1), None);
     }
 
     #[test]
     fn without_tight_readings_the_smallest_bound_is_chosen() {
         let readings = [fast(1, 3_000_000), fast(2, 400_000), fast(3, 500_000), fast(4, 4_000_000)];
-        let measured = Measured::from_readings(&readings, 1).unwrap();
+        let measured = MeasuredDrift::from_readings(&readings, 1).unwrap();
         assert_eq!((measured.first, measured.last), (readings[1], readings[2]));
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use guest::contention::{BUCKETS, Counted, middle};
+use guest::contention::{BUCKETS, ContentionCount, middle};
 use guest::protocol::Words;
 use instruments::measurements::Spread;
 use pvclock::Hertz;
@@ -17,16 +17,16 @@ const OFF_CPU_SHARE: f64 = 0.5;
 
 /// What the vCPUs of one round counted.
 #[derive(Debug, Clone)]
-pub(super) struct Round {
+pub(super) struct LockRound {
     /// By vCPU.
-    pub(super) counted: Vec<Counted>,
+    pub(super) counted: Vec<ContentionCount>,
     /// How many hand-overs' spans are in each bucket.
     pub(super) spans: [u64; BUCKETS],
     /// How many CPUs this process had meanwhile.
     pub(super) cpus: f64,
 }
 
-impl Round {
+impl LockRound {
     /// Adds the records of a vCPU's ring. A guest may write anything there.
     pub(super) fn add_spans(&mut self, records: &[Words]) {
         for [bucket, count, ..] in records {
@@ -38,13 +38,13 @@ impl Round {
         }
     }
 
-    fn sum(&self, pick: fn(&Counted) -> u64) -> f64 {
+    fn sum(&self, pick: fn(&ContentionCount) -> u64) -> f64 {
         self.counted.iter().map(|counted| pick(counted) as f64).sum()
     }
 
     /// Takes a second of the vCPUs together, each by its own time: some may have begun
     /// or ended late.
-    fn a_second(&self, pick: fn(&Counted) -> u64, tsc: Hertz) -> f64 {
+    fn a_second(&self, pick: fn(&ContentionCount) -> u64, tsc: Hertz) -> f64 {
         let rates = self.counted.iter().filter(|counted| counted.cycles > 0);
         rates.map(|counted| pick(counted) as f64 / counted.cycles as f64).sum::<f64>()
             * tsc.0 as f64
@@ -65,7 +65,7 @@ impl Round {
         waited >= longest as f64 * OFF_CPU_SHARE && waited > 0.0
     }
 
-    fn a_take(&self, pick: fn(&Counted) -> u64) -> f64 {
+    fn a_take(&self, pick: fn(&ContentionCount) -> u64) -> f64 {
         self.sum(pick) / self.sum(|counted| counted.takes).max(1.0)
     }
 
@@ -78,22 +78,22 @@ impl Round {
 
 /// All rounds.
 #[derive(Debug, Clone)]
-pub(super) struct Tally(Vec<Round>);
+pub(super) struct LockTally(Vec<LockRound>);
 
-impl Tally {
+impl LockTally {
     pub(super) const fn new() -> Self {
         Self(Vec::new())
     }
 
-    pub(super) fn add(&mut self, round: Round) {
+    pub(super) fn add(&mut self, round: LockRound) {
         self.0.push(round);
     }
 
-    pub(super) fn rounds(&self) -> &[Round] {
+    pub(super) fn rounds(&self) -> &[LockRound] {
         &self.0
     }
 
-    fn median_of(&self, figure: impl Fn(&Round) -> f64) -> f64 {
+    fn median_of(&self, figure: impl Fn(&LockRound) -> f64) -> f64 {
         median(self.0.iter().map(figure).collect())
     }
 
@@ -110,7 +110,7 @@ impl Tally {
             halts_per_take: self.median_of(|round| round.a_take(|counted| counted.halts)),
             kicks_per_take: self.median_of(|round| round.a_take(|counted| counted.kicks)),
             spins_per_take: self.median_of(|round| round.a_take(|counted| counted.spins)),
-            fairness: self.median_of(Round::fairness),
+            fairness: self.median_of(LockRound::fairness),
             cpus_had: self.median_of(|round| round.cpus),
             exit_ns: 0.0,
             rounds: self.0.len() as u64,
@@ -146,8 +146,8 @@ mod tests {
 
     const TSC: Hertz = Hertz(1_000_000_000);
 
-    fn round(takes: [u64; 2], spans: &[(u64, u64)]) -> Round {
-        let counted = takes.map(|takes| Counted {
+    fn round(takes: [u64; 2], spans: &[(u64, u64)]) -> LockRound {
+        let counted = takes.map(|takes| ContentionCount {
             takes,
             handovers: takes / 2,
             halts: 10,
@@ -155,7 +155,7 @@ mod tests {
             spins: 30,
             cycles: 1_000_000,
         });
-        let mut round = Round { counted: counted.to_vec(), spans: [0; BUCKETS], cpus: 1.5 };
+        let mut round = LockRound { counted: counted.to_vec(), spans: [0; BUCKETS], cpus: 1.5 };
         let records: Vec<_> =
             spans.iter().map(|(ns, count)| [bucket(*ns) as u64, *count, 0, 0, 0, 0]).collect();
         round.add_spans(&records);
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_row_is_the_medians_of_the_rounds() {
-        let mut tally = Tally::new();
+        let mut tally = LockTally::new();
         for takes in [[30, 10], [1000, 1000], [60, 20]] {
             tally.add(round(takes, &[(100, 50), (5000, 1)]));
         }
@@ -179,12 +179,12 @@ mod tests {
 
     #[test]
     fn a_guest_that_reports_nonsense_makes_no_panic() {
-        let mut tally = Tally::new();
+        let mut tally = LockTally::new();
         let mut hostile = round([0, 0], &[]);
         hostile.add_spans(&[[u64::MAX; 6], [1, u64::MAX, 0, 0, 0, 0], [2, u64::MAX, 0, 0, 0, 0]]);
-        hostile.counted.push(Counted::decode(&[u64::MAX; 6]));
+        hostile.counted.push(ContentionCount::decode(&[u64::MAX; 6]));
         tally.add(hostile);
         assert!(tally.row(TSC).handover_ns.is_some());
-        assert!(Tally::new().row(TSC).handover_ns.is_none());
+        assert!(LockTally::new().row(TSC).handover_ns.is_none());
     }
 }

@@ -6,7 +6,7 @@ use crate::results::Echo;
 
 /// A way to send and to wait.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Mode {
+pub(super) struct NetworkMode {
     pub(super) name: &'static str,
     /// How the guest waits.
     pub(super) wait: Wait,
@@ -20,7 +20,7 @@ pub(super) struct Mode {
     pub(super) halt_polling_ns: u64,
 }
 
-const PLAIN: Mode = Mode {
+const PLAIN: NetworkMode = NetworkMode {
     name: "plain",
     wait: Wait::Halt,
     event_index: false,
@@ -29,26 +29,27 @@ const PLAIN: Mode = Mode {
     card_polls: false,
     halt_polling_ns: 0,
 };
-const HYPERCALL: Mode = Mode { name: "hypercall loop", wait: Wait::Hypercall, ..PLAIN };
-const READ_MSR: Mode = Mode { name: "RDMSR loop", wait: Wait::ReadMsr, ..PLAIN };
-const BOTH_POLL: Mode =
-    Mode { name: "guest and card poll", wait: Wait::Poll, card_polls: true, ..PLAIN };
-const EVENT_INDEX: Mode =
-    Mode { name: "64, event index", event_index: true, in_flight: 64, ..PLAIN };
+const HYPERCALL: NetworkMode =
+    NetworkMode { name: "hypercall loop", wait: Wait::Hypercall, ..PLAIN };
+const READ_MSR: NetworkMode = NetworkMode { name: "RDMSR loop", wait: Wait::ReadMsr, ..PLAIN };
+const BOTH_POLL: NetworkMode =
+    NetworkMode { name: "guest and card poll", wait: Wait::Poll, card_polls: true, ..PLAIN };
+const EVENT_INDEX: NetworkMode =
+    NetworkMode { name: "64, event index", event_index: true, in_flight: 64, ..PLAIN };
 
 /// All of them; the first is what others are compared with.
-pub(super) const MODES: [Mode; 11] = [
+pub(super) const MODES: [NetworkMode; 11] = [
     PLAIN,
-    Mode { name: "busy loop", wait: Wait::Busy, ..PLAIN },
+    NetworkMode { name: "busy loop", wait: Wait::Busy, ..PLAIN },
     READ_MSR,
     HYPERCALL,
-    Mode { name: "KVM polls", halt_polling_ns: 1_000_000, ..PLAIN },
-    Mode { name: "card polls", card_polls: true, ..PLAIN },
-    Mode { name: "guest polls", wait: Wait::Poll, ..PLAIN },
+    NetworkMode { name: "KVM polls", halt_polling_ns: 1_000_000, ..PLAIN },
+    NetworkMode { name: "card polls", card_polls: true, ..PLAIN },
+    NetworkMode { name: "guest polls", wait: Wait::Poll, ..PLAIN },
     BOTH_POLL,
-    Mode { name: "64 in flight", in_flight: 64, ..PLAIN },
+    NetworkMode { name: "64 in flight", in_flight: 64, ..PLAIN },
     EVENT_INDEX,
-    Mode { name: "64, batches of 32", in_flight: 64, batch: 32, ..PLAIN },
+    NetworkMode { name: "64, batches of 32", in_flight: 64, batch: 32, ..PLAIN },
 ];
 
 /// The rows that a bar is about.
@@ -62,7 +63,7 @@ pub(super) struct Judged<'a> {
 
 /// They, where all were measured.
 pub(super) fn rows(rows: &[Echo]) -> Option<Judged<'_>> {
-    let of = |mode: &Mode| rows.iter().find(|row| row.mode == mode.name);
+    let of = |mode: &NetworkMode| rows.iter().find(|row| row.mode == mode.name);
     Some(Judged {
         plain: of(&PLAIN)?,
         read_msr: of(&READ_MSR)?,

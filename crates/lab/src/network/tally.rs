@@ -1,6 +1,6 @@
 //! What the rounds of one way counted.
 
-use guest::network::Counted;
+use guest::network::PacketCount;
 use instruments::measurements::Spread;
 use pvclock::Hertz;
 
@@ -14,7 +14,7 @@ const WAITED_MAX: f64 = 0.1;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Turn {
     pub(super) pings: u64,
-    pub(super) counted: Counted,
+    pub(super) counted: PacketCount,
     /// Of each round trip.
     pub(super) cycles: Vec<u64>,
     pub(super) exits: Option<u64>,
@@ -33,7 +33,7 @@ impl Turn {
         let (all, one) = (self.counted, other.counted);
         Self {
             pings: of(self.pings, other.pings),
-            counted: Counted {
+            counted: PacketCount {
                 replies: of(all.replies, one.replies),
                 strange: all.strange.saturating_add(one.strange),
                 notifications: of(all.notifications, one.notifications),
@@ -56,7 +56,7 @@ impl Turn {
     }
 
     /// At most so long took this share of the pings, cycles.
-    fn at(&self, share: f64) -> f64 {
+    fn quantile(&self, share: f64) -> f64 {
         let mut sorted = self.cycles.clone();
         sorted.sort_unstable();
         quantile(&sorted, share)
@@ -71,9 +71,9 @@ fn quantile(sorted: &[u64], share: f64) -> f64 {
 
 /// All rounds.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tally(Vec<Turn>);
+pub(super) struct NetworkTally(Vec<Turn>);
 
-impl Tally {
+impl NetworkTally {
     pub(super) fn add(&mut self, turn: Turn) {
         self.0.push(turn);
     }
@@ -82,7 +82,7 @@ impl Tally {
     pub(super) fn ratios(&self, plain: &Self) -> Vec<f64> {
         let rounds = self.0.iter().zip(&plain.0);
         let quiet = rounds.filter(|(own, plain)| own.is_quiet() && plain.is_quiet());
-        quiet.map(|(own, plain)| own.at(0.9) / plain.at(0.9)).collect()
+        quiet.map(|(own, plain)| own.quantile(0.9) / plain.quantile(0.9)).collect()
     }
 
     fn sum(&self, pick: impl Fn(&Turn) -> u64) -> u64 {

@@ -5,16 +5,17 @@ use super::*;
 const TSC: Hertz = Hertz(1_000_000_000);
 
 fn turn(notifications: u64, cycles: [u64; 10]) -> Turn {
-    let counted = Counted { replies: 11, notifications, interrupts: 11, ..Counted::default() };
-    let one = Counted { replies: 1, notifications: 1, interrupts: 1, ..Counted::default() };
+    let counted =
+        PacketCount { replies: 11, notifications, interrupts: 11, ..PacketCount::default() };
+    let one = PacketCount { replies: 1, notifications: 1, interrupts: 1, ..PacketCount::default() };
     let all =
         Turn { pings: 11, counted, cycles: cycles.to_vec(), exits: Some(60), ..Turn::default() };
     let set_up = Turn { pings: 1, counted: one, exits: Some(40), ..Turn::default() };
     all.without(&set_up)
 }
 
-fn tally(turns: &[Turn]) -> Tally {
-    let mut tally = Tally::default();
+fn tally(turns: &[Turn]) -> NetworkTally {
+    let mut tally = NetworkTally::default();
     turns.iter().for_each(|turn| tally.add(turn.clone()));
     tally
 }
@@ -35,10 +36,10 @@ fn counts_are_those_of_the_packets_alone_and_ratios_the_rounds_own() {
     assert_eq!((row.exits, row.emulated), (Some(2.0), None), "unknown is not 0");
     assert_eq!((row.p90_over_plain, row.quiet_rounds, row.rounds), (Some(0.5), 3, 4));
     assert_eq!((row.round_trip_ns.median, row.p90_ns), (450.0, 2500.0));
-    assert!(Tally::default().row(&tally(&plain), TSC).is_none());
+    assert!(NetworkTally::default().row(&tally(&plain), TSC).is_none());
 }
 
-fn row(mode: &Mode, p90_over_plain: f64, waits: f64, exits: f64) -> Echo {
+fn row(mode: &NetworkMode, p90_over_plain: f64, waits: f64, exits: f64) -> Echo {
     let row = tally(&[turn(1, [5; 10])]).row(&tally(&[turn(1, [5; 10])]), TSC).unwrap();
     let (mode, in_flight) = (mode.name.to_owned(), mode.in_flight);
     let (p90_over_plain, exits) = (Some(p90_over_plain), Some(exits));

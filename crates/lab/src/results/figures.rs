@@ -4,12 +4,14 @@ use instruments::measurements::Spread;
 
 use super::contention::Contention;
 use super::echo::Echo;
-use super::report::{Findings, Outcome};
-use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Stock, Ticks, Update};
+use super::report::{ExperimentOutcome, Findings};
+use super::rows::{
+    Agreement, CostRow, DriftRow, Monotonic, OffsetRow, Restore, Stock, TicksRow, Update,
+};
 
 /// One figure.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Figure {
+pub struct LabFigure {
     /// Who made the clock: `kernel`, a provider of ours, `both`.
     pub provider: String,
     /// The clock, event or setting.
@@ -22,10 +24,10 @@ pub struct Figure {
     pub value: f64,
 }
 
-impl Outcome {
+impl ExperimentOutcome {
     /// All figures, row by row.
-    pub fn figures(&self) -> Vec<Figure> {
-        let mut all = Figures::default();
+    pub fn figures(&self) -> Vec<LabFigure> {
+        let mut all = LabFigures::default();
         match &self.findings {
             Findings::Drift(rows) => rows.iter().for_each(|row| all.drift(row)),
             Findings::Updates(rows) => rows.iter().for_each(|row| all.update(row)),
@@ -45,21 +47,21 @@ impl Outcome {
 }
 
 #[derive(Default)]
-struct Figures {
-    figures: Vec<Figure>,
+struct LabFigures {
+    figures: Vec<LabFigure>,
     /// Of the current row.
     provider: String,
     subject: String,
 }
 
-impl Figures {
+impl LabFigures {
     fn begin(&mut self, provider: &str, subject: String) {
         (self.provider, self.subject) = (provider.to_owned(), subject);
     }
 
     fn add(&mut self, name: &str, unit: &'static str, value: f64) {
         let (provider, subject) = (self.provider.clone(), self.subject.clone());
-        self.figures.push(Figure { provider, subject, name: name.to_owned(), unit, value });
+        self.figures.push(LabFigure { provider, subject, name: name.to_owned(), unit, value });
     }
 
     fn spread(&mut self, name: &str, unit: &'static str, of: Spread) {
@@ -69,7 +71,7 @@ impl Figures {
         }
     }
 
-    fn drift(&mut self, row: &Drift) {
+    fn drift(&mut self, row: &DriftRow) {
         self.begin(row.backend.label(&row.provider), row.source.clone());
         self.add("guest TSC", "Hz", row.guest_tsc_hz as f64);
         self.add("host", "s", row.host_s);
@@ -92,7 +94,7 @@ impl Figures {
         self.add("flags after", "1", row.flags.1.into());
     }
 
-    fn cost(&mut self, row: &Cost) {
+    fn cost(&mut self, row: &CostRow) {
         self.begin(row.backend.label(&row.provider), row.source.clone());
         self.spread("reading", "cycles", row.cycles);
         self.spread("rdtsc", "cycles", row.rdtsc_cycles);
@@ -111,7 +113,7 @@ impl Figures {
         self.add("largest backward", "ns", row.worst_ns as f64);
     }
 
-    fn offset(&mut self, row: &Offset) {
+    fn offset(&mut self, row: &OffsetRow) {
         self.begin(row.backend.label(&row.provider), row.source.clone());
         self.spread("offset", "ns", row.offset_ns);
         self.add("bound", "ns", row.bound_ns);
@@ -127,7 +129,7 @@ impl Figures {
         self.add("GUEST_STOPPED", "1", row.guest_stopped.into());
     }
 
-    fn ticks(&mut self, row: &Ticks) {
+    fn ticks(&mut self, row: &TicksRow) {
         self.begin("parachron", format!("{}, held for {:.2} s", row.policy, row.held_s));
         self.add("period", "s", row.period_s);
         self.add("held", "s", row.held_s);

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::check::Check;
 use super::contention::Contention;
 use super::echo::Echo;
-use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Stock, Ticks, Update};
+use super::rows::{
+    Agreement, CostRow, DriftRow, Monotonic, OffsetRow, Restore, Stock, TicksRow, Update,
+};
 
 /// All of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -16,7 +18,7 @@ pub struct Report {
     /// From the machine's start to the guest's first report, ms.
     pub boot_ms: f64,
     /// In the order they ran.
-    pub experiments: Vec<Outcome>,
+    pub experiments: Vec<ExperimentOutcome>,
     /// Experiments that could not run.
     pub not_run: Vec<NotRun>,
 }
@@ -32,7 +34,7 @@ pub struct NotRun {
 
 /// One experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Outcome {
+pub struct ExperimentOutcome {
     /// What was found.
     pub findings: Findings,
     /// Its checks.
@@ -46,19 +48,19 @@ pub struct Outcome {
 #[serde(rename_all = "kebab-case", tag = "experiment", content = "rows")]
 pub enum Findings {
     /// Guest time against host time.
-    Drift(Vec<Drift>),
+    Drift(Vec<DriftRow>),
     /// What each event does to the page.
     Updates(Vec<Update>),
     /// The cost of a reading inside the guest.
-    Cost(Vec<Cost>),
+    Cost(Vec<CostRow>),
     /// Whether time goes backward between vCPUs.
     Monotonic(Vec<Monotonic>),
     /// The guest's time against the host's.
-    Offset(Vec<Offset>),
+    Offset(Vec<OffsetRow>),
     /// What a guest sees of being saved and restored.
     Restore(Vec<Restore>),
     /// What a guest that counts ticks loses.
-    Ticks(Vec<Ticks>),
+    Ticks(Vec<TicksRow>),
     /// What a lock does when its vCPUs outnumber the CPUs.
     Locks(Vec<Contention>),
     /// What a packet costs, by how guest and host wait.
@@ -71,7 +73,7 @@ pub enum Findings {
     Conformance,
 }
 
-impl Outcome {
+impl ExperimentOutcome {
     /// The experiment's name.
     pub const fn name(&self) -> &'static str {
         match &self.findings {

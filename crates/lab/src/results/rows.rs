@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 /// Who made the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Backend {
+pub enum BackendName {
     /// The kernel's KVM.
     Kernel,
     /// Our provider.
     Own,
 }
 
-impl Backend {
+impl BackendName {
     /// `kernel`, or the name of our provider.
     pub const fn label(self, provider: &str) -> &str {
         match self {
@@ -31,9 +31,9 @@ impl Backend {
 
 /// One clock's drift.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Drift {
+pub struct DriftRow {
     /// Who made the clock.
-    pub backend: Backend,
+    pub backend: BackendName,
     /// The provider's name.
     pub provider: String,
     /// The guest's clock.
@@ -56,7 +56,7 @@ pub struct Drift {
     pub track: Vec<(f64, f64)>,
 }
 
-impl Drift {
+impl DriftRow {
     /// By how much the clock misses theory, ppm.
     pub fn error_ppm(&self) -> f64 {
         self.drift_ppm - self.theory_ppm
@@ -69,7 +69,7 @@ pub struct Update {
     /// What was caused.
     pub event: String,
     /// Who made the clock.
-    pub backend: Backend,
+    pub backend: BackendName,
     /// Whose page.
     pub vcpu: usize,
     /// The page's version before and after.
@@ -85,9 +85,9 @@ pub struct Update {
 
 /// The cost of one clock in the guest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Cost {
+pub struct CostRow {
     /// Who made the clock.
-    pub backend: Backend,
+    pub backend: BackendName,
     /// The provider's name.
     pub provider: String,
     /// The guest's clock.
@@ -106,7 +106,7 @@ pub struct Cost {
     pub rounds: u64,
 }
 
-impl Cost {
+impl CostRow {
     /// A reading over rounds, ns.
     pub fn ns(&self) -> Spread {
         self.cycles.scaled(self.least_ns / self.cycles.min)
@@ -117,7 +117,7 @@ impl Cost {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Monotonic {
     /// Who made the clock.
-    pub backend: Backend,
+    pub backend: BackendName,
     /// How it was set up: `stable`, `unstable`, `unstable, guarded`.
     pub setting: String,
     /// The guest's clock.
@@ -140,9 +140,9 @@ pub struct Monotonic {
 
 /// The guest's time against the host's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Offset {
+pub struct OffsetRow {
     /// Who made the clock.
-    pub backend: Backend,
+    pub backend: BackendName,
     /// The provider's name.
     pub provider: String,
     /// The guest's clock.
@@ -159,7 +159,7 @@ pub struct Offset {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Restore {
     /// Who made the clock.
-    pub backend: Backend,
+    pub backend: BackendName,
     /// `advance` or `freeze`.
     pub policy: String,
     /// The guest's clock.
@@ -186,7 +186,7 @@ impl Restore {
 
 /// Ticks of a periodic timer whose vCPU was held.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Ticks {
+pub struct TicksRow {
     /// What becomes of missed ticks: `delay`, `catch up`, `merge`, `discard`.
     pub policy: String,
     /// Without a guest: the timer by numbers, as the hold is long.
@@ -211,7 +211,7 @@ pub struct Ticks {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stock {
     /// Who made the clock.
-    pub backend: Backend,
+    pub backend: BackendName,
     /// The provider's name.
     pub provider: String,
     /// The kernel's release.
@@ -257,12 +257,12 @@ pub struct Stock {
     /// Lines of the kernel's log about clocks.
     pub log: Vec<String>,
     /// Its restores in other processes, where it was saved.
-    pub moved: Vec<Moved>,
+    pub moved: Vec<MovedRow>,
 }
 
 /// A stock kernel saved, and restored in another process.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Moved {
+pub struct MovedRow {
     /// How it came there.
     pub way: String,
     /// The policy of its clocks.

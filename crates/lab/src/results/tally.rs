@@ -3,11 +3,11 @@
 use std::fmt;
 
 use super::check::Verdict;
-use super::report::{Outcome, Report};
+use super::report::{ExperimentOutcome, Report};
 
 /// How many checks ended how.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct CheckTally {
     /// Checks that hold.
     pub passed: usize,
     /// Checks that do not.
@@ -16,9 +16,9 @@ pub struct Tally {
     pub not_measured: usize,
 }
 
-impl Tally {
+impl CheckTally {
     /// Of one experiment.
-    pub fn of(outcome: &Outcome) -> Self {
+    pub fn from_outcome(outcome: &ExperimentOutcome) -> Self {
         let mut tally = Self::default();
         for check in &outcome.checks {
             *match check.verdict {
@@ -32,7 +32,7 @@ impl Tally {
 
     /// Of all experiments together.
     pub fn total(report: &Report) -> Self {
-        report.experiments.iter().map(Self::of).fold(Self::default(), |a, b| Self {
+        report.experiments.iter().map(Self::from_outcome).fold(Self::default(), |a, b| Self {
             passed: a.passed + b.passed,
             failed: a.failed + b.failed,
             not_measured: a.not_measured + b.not_measured,
@@ -45,7 +45,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for CheckTally {
     /// `12 passed, 1 failed, 2 not measured`, without what is 0.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} passed", self.passed)?;

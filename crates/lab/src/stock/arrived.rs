@@ -5,12 +5,12 @@ use std::io::{self, Read, Write as _};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use host::{HostClocks, Policy};
+use host::{HostClocks, RestorePolicy};
 use pvclock::Hertz;
 use serde::{Deserialize, Serialize};
-use vmm::{Machine, Saved};
+use vmm::{Machine, SavedMachine};
 
-use super::held::Held;
+use super::held::HeldClock;
 use super::host_line::{HostLine, Placed};
 use super::ticking::{self, Fired, TIMERS};
 
@@ -25,9 +25,9 @@ const COMPLAINTS: [&str; 5] = ["unstable", "lockup", "stall", "timekeeping watch
 pub(super) struct Arrival {
     /// The host's clocks when it was saved, when the restore began, and from when on
     /// its clocks go on.
-    pub(super) taken: Host,
-    pub(super) began: Host,
-    pub(super) since: Host,
+    pub(super) taken: ArrivalHost,
+    pub(super) began: ArrivalHost,
+    pub(super) since: ArrivalHost,
     /// What the restore promises, ns.
     pub(super) bound_ns: u64,
     /// The guest's clocks at its first line since.
@@ -37,17 +37,17 @@ pub(super) struct Arrival {
     /// Lines of the kernel's log.
     pub(super) complaints: Vec<String>,
     /// Of a guest whose time of day is kept.
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<HeldClock>,
 }
 
 /// Of the host's clocks, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct Host {
+pub(super) struct ArrivalHost {
     pub(super) boot_ns: u64,
     pub(super) real_ns: u64,
 }
 
-impl Host {
+impl ArrivalHost {
     fn from_clocks(clocks: HostClocks) -> Self {
         Self { boot_ns: clocks.boot.0, real_ns: clocks.real.0.0 }
     }
@@ -60,7 +60,7 @@ impl Host {
 /// # Errors
 /// It cannot be written.
 pub fn run_arrived(policy: &str, told_ppm: i32, kept: bool) -> io::Result<()> {
-    let policy = Policy::ALL.into_iter().find(|one| one.name() == policy);
+    let policy = RestorePolicy::ALL.into_iter().find(|one| one.name() == policy);
     let policy = policy.ok_or_else(|| io::Error::other("no such policy"))?;
     let arrival = arrive(io::stdin().lock(), policy, told_ppm, kept);
     let mut output = io::stdout().lock();
@@ -68,10 +68,15 @@ pub fn run_arrived(policy: &str, told_ppm: i32, kept: bool) -> io::Result<()> {
     output.flush()
 }
 
-fn arrive(from: impl Read, policy: Policy, told_ppm: i32, kept: bool) -> Result<Arrival, String> {
+fn arrive(
+    from: impl Read,
+    policy: RestorePolicy,
+    told_ppm: i32,
+    kept: bool,
+) -> Result<Arrival, String> {
     let mut line = HostLine::default();
     let rate = vmm::kvm::host_tsc().map_err(|error| error.to_string())?;
-    let mut saved = Saved::read_from(from).map_err(|error| error.to_string())?;
+    let mut saved = SavedMachine::read_from(from).map_err(|error| error.to_string())?;
     if told_ppm != 0 {
         let change = (rate.0 as f64 * f64::from(told_ppm) / 1e6).round() as i64;
         // In whole kHz, as KVM is told.
@@ -80,7 +85,8 @@ fn arrive(from: impl Read, policy: Policy, told_ppm: i32, kept: bool) -> Result<
     line.read();
     let restored = Machine::restore(&saved, policy).map_err(|error| error.to_string())?;
     let (machine, clock) = restored;
-    let (taken, since) = (Host::from_clocks(saved.taken()), Host::from_clocks(clock.since));
+    let (taken, since) =
+        (ArrivalHost::from_clocks(saved.host_clocks()), ArrivalHost::from_clocks(clock.since));
     let tsc_offset = machine.tsc_offset(0).map_err(|error| error.to_string())?;
     let (mut serial, started) = (String::new(), Instant::now());
     loop {
@@ -101,11 +107,11 @@ fn arrive(from: impl Read, policy: Policy, told_ppm: i32, kept: bool) -> Result<
         // Twice each: what is armed again after the restore fires too.
         let count = ticks.iter().flat_map(|(_, tick)| &tick.fired).count();
         let all_fired = fired.len() == TIMERS.len() && count >= 2 * TIMERS.len();
-        let held = if kept { Held::find(&ticks) } else { None };
+        let held = if kept { HeldClock::find(&ticks) } else { None };
         if all_fired && held.is_some() == kept {
             return Ok(Arrival {
                 taken,
-                began: Host::from_clocks(clock.began),
+                began: ArrivalHost::from_clocks(clock.began),
                 since,
                 bound_ns: clock.bound.0,
                 stamps: ticks[0].0.clone(),

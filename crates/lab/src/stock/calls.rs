@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use serde::{Deserialize, Serialize};
 
 const TRACING: &str = "/sys/kernel/tracing";
@@ -26,14 +26,14 @@ const NONE: f64 = 0.01;
 const EACH: (f64, f64) = (0.99, 1.1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Counted {
+pub(super) struct CallCount {
     pub(super) reads: u64,
     /// Those that entered the kernel.
     pub(super) calls: u64,
 }
 
 /// Reads the clock, and counts; nothing where the kernel counts no calls.
-pub(super) fn count() -> io::Result<Option<Counted>> {
+pub(super) fn count() -> io::Result<Option<CallCount>> {
     // A kernel without tracefs knows no such file system.
     match linux::init::mount_tracing(Path::new(TRACING)) {
         Err(why) if why.raw_os_error() == Some(NO_SUCH_KIND) => return Ok(None),
@@ -46,14 +46,14 @@ pub(super) fn count() -> io::Result<Option<Counted>> {
     fs::write(event.join("filter"), FILTER)?;
     fs::write(event.join("enable"), "1")?;
     for _ in 0..READS {
-        Clock::Monotonic.read_ns();
+        LinuxClock::Monotonic.read_ns();
     }
     fs::write(event.join("enable"), "0")?;
     let mut calls = 0;
     for cpu in fs::read_dir(Path::new(TRACING).join("per_cpu"))? {
         calls += sum_counts(&fs::read_to_string(cpu?.path().join("stats"))?);
     }
-    Ok(Some(Counted { reads: READS, calls }))
+    Ok(Some(CallCount { reads: READS, calls }))
 }
 
 /// Of a CPU: `entries: 12`.
@@ -63,7 +63,7 @@ fn sum_counts(stats: &str) -> u64 {
     wanted.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum()
 }
 
-impl Counted {
+impl CallCount {
     pub(super) fn calls_per_read(self) -> f64 {
         self.calls as f64 / self.reads.max(1) as f64
     }
@@ -82,12 +82,12 @@ mod tests {
 
     #[test]
     fn a_read_is_a_call_or_none() {
-        let right = |calls, in_user_space| Counted { reads: 1000, calls }.is_right(in_user_space);
+        let right = |calls, in_user_space| CallCount { reads: 1000, calls }.is_right(in_user_space);
         assert!(right(0, true) && right(10, true) && right(1000, false));
         assert!(!right(1000, true), "by the kernel, as with vdso=0");
         assert!(!right(0, false) && !right(900, false), "not each is a call");
         assert!(!right(1200, false), "or more than one");
-        assert!(!Counted { reads: 0, calls: 0 }.is_right(true), "nothing was read");
+        assert!(!CallCount { reads: 0, calls: 0 }.is_right(true), "nothing was read");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::bench::Provider;
 
 /// What the choice rests on beside the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Machine {
+pub(super) struct ExpectedMachine {
     /// Version and major release: 6.12.
     pub(super) kernel: (u32, u32),
     pub(super) vcpus: usize,
@@ -30,7 +30,7 @@ pub(super) fn is_read_in_user_space(source: &str, has_stable_page: bool) -> bool
 }
 
 /// The current clock source.
-pub(super) fn clocksource(provider: Provider, machine: Machine) -> &'static str {
+pub(super) fn clocksource(provider: Provider, machine: ExpectedMachine) -> &'static str {
     match provider {
         // arch/x86/kernel/kvmclock.c, kvmclock_init: rated below the TSC where that is
         // constant, does not stop, and is not known to be unstable.
@@ -52,7 +52,10 @@ pub(super) fn clocksource(provider: Provider, machine: Machine) -> &'static str 
 pub(super) const EARLY: &str = "tsc-early";
 
 /// Lines of the log that are true of such a machine.
-pub(super) fn true_verdicts(provider: Provider, machine: Machine) -> &'static [&'static str] {
+pub(super) fn true_verdicts(
+    provider: Provider,
+    machine: ExpectedMachine,
+) -> &'static [&'static str] {
     match provider {
         // arch/x86/kernel/cpu/mshyperv.c: without MSR 0x40000118.
         Provider::Own(Kind::HyperV) if machine.invariant_tsc => &[],
@@ -66,7 +69,7 @@ pub(super) fn true_verdicts(provider: Provider, machine: Machine) -> &'static [&
 
 /// Whether the VMClock's driver reads it: with no TSC that is held unstable
 /// (vmclock_get_crosststamp, drivers/ptp/ptp_vmclock.c).
-pub(super) fn driver_reads_vmclock(provider: Provider, machine: Machine) -> bool {
+pub(super) fn driver_reads_vmclock(provider: Provider, machine: ExpectedMachine) -> bool {
     match provider {
         Provider::KernelHyperV => false,
         Provider::Own(Kind::HyperV) => machine.invariant_tsc,
@@ -76,7 +79,7 @@ pub(super) fn driver_reads_vmclock(provider: Provider, machine: Machine) -> bool
 
 /// arch/x86/kernel/tsc.c, unsynchronized_tsc: a TSC that is not constant is not taken
 /// on several CPUs of anybody but Intel; since 6.9 on several packages, and KVM tells of one.
-fn trusts_tsc(machine: Machine) -> bool {
+fn trusts_tsc(machine: ExpectedMachine) -> bool {
     machine.invariant_tsc || machine.is_intel || machine.vcpus == 1 || machine.kernel >= (6, 9)
 }
 
@@ -101,12 +104,16 @@ mod tests {
 
     #[test]
     fn each_provider_has_its_source() {
-        let amd = Machine { kernel: (6, 1), vcpus: 2, invariant_tsc: false, is_intel: false };
+        let amd =
+            ExpectedMachine { kernel: (6, 1), vcpus: 2, invariant_tsc: false, is_intel: false };
         let of = |provider, machine| clocksource(provider, machine);
         assert_eq!(of(Provider::Kernel, amd), "kvm-clock");
-        assert_eq!(of(Provider::Own(Kind::Kvm), Machine { invariant_tsc: true, ..amd }), "tsc");
+        assert_eq!(
+            of(Provider::Own(Kind::Kvm), ExpectedMachine { invariant_tsc: true, ..amd }),
+            "tsc"
+        );
         let (hyperv, invariant) =
-            (Provider::Own(Kind::HyperV), Machine { invariant_tsc: true, ..amd });
+            (Provider::Own(Kind::HyperV), ExpectedMachine { invariant_tsc: true, ..amd });
         assert_eq!(of(hyperv, amd), "hyperv_clocksource_tsc_page");
         assert_eq!(of(hyperv, invariant), "tsc");
         assert_eq!(of(Provider::KernelHyperV, invariant), "hyperv_clocksource_tsc_page");
@@ -115,7 +122,7 @@ mod tests {
         );
         assert!(driver_reads_vmclock(hyperv, invariant) && !driver_reads_vmclock(hyperv, amd));
         assert_eq!(of(Provider::Own(Kind::None), amd), "hpet");
-        let newer = Machine { kernel: (6, 12), ..amd };
+        let newer = ExpectedMachine { kernel: (6, 12), ..amd };
         assert_eq!(of(Provider::Own(Kind::None), newer), "tsc");
         assert_eq!(true_verdicts(Provider::Kernel, newer).len(), 0);
         let user = |source| is_read_in_user_space(source, true);
@@ -126,6 +133,6 @@ mod tests {
         let reads = |provider| driver_reads_vmclock(provider, newer);
         assert!(reads(Provider::Kernel) && !reads(Provider::Own(Kind::HyperV)));
         assert_eq!(true_verdicts(Provider::Kernel, amd).len(), 1);
-        assert_eq!(of(Provider::Own(Kind::Minimal), Machine { vcpus: 1, ..amd }), "tsc");
+        assert_eq!(of(Provider::Own(Kind::Minimal), ExpectedMachine { vcpus: 1, ..amd }), "tsc");
     }
 }

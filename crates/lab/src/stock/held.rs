@@ -1,14 +1,14 @@
 //! A guest whose time of day is kept, from outside: whether it becomes right, stays so, and
 //! whose work that is.
 
-use host::Policy;
-use linux::clock::Clock;
+use host::RestorePolicy;
+use linux::clock::LinuxClock;
 use serde::{Deserialize, Serialize};
 
 use super::host_line::{Placed, signed};
 use super::kept::Said;
 use super::ticking::Tick;
-use crate::results::{Check, Moved, Verdict};
+use crate::results::{Check, MovedRow, Verdict};
 
 /// A time of day is right within this, beyond the readings' bound, ns: below it `keep` lets
 /// it be.
@@ -24,13 +24,13 @@ const STEPPED: &str = "corrected step";
 
 /// What was seen of it since a restore.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Held {
+pub(super) struct HeldClock {
     /// The time of day, from the first reading that was right.
     dates: Vec<Placed>,
     said: Said,
 }
 
-impl Held {
+impl HeldClock {
     /// Of lines since, once the time of day was right and then seen for long enough.
     pub(super) fn find(lines: &[(Vec<Placed>, Tick)]) -> Option<Self> {
         let dates = lines.iter().filter_map(|(stamps, _)| stamps.iter().find(|one| is_date(one)));
@@ -50,9 +50,9 @@ impl Held {
     pub(super) fn judge(
         &self,
         title: &str,
-        policy: Policy,
+        policy: RestorePolicy,
         since_boot_ns: u64,
-        moved: &mut Moved,
+        moved: &mut MovedRow,
     ) -> Vec<Check> {
         let Some((first, later)) = self.dates.split_first() else { return Vec::new() };
         let right_s = signed(first.boot_ns, since_boot_ns) / 1e9;
@@ -66,7 +66,7 @@ impl Held {
             found,
             verdict: Verdict::judge(holds),
         };
-        let is_behind = policy == Policy::Freeze || policy == Policy::Sleep;
+        let is_behind = policy == RestorePolicy::Freeze || policy == RestorePolicy::Sleep;
         let says = |event: &str| self.said.events.iter().any(|one| one == event);
         let events =
             if self.said.events.is_empty() { "nothing" } else { &self.said.events.join(", ") };
@@ -96,7 +96,7 @@ impl Held {
 }
 
 fn is_date(stamp: &Placed) -> bool {
-    stamp.clock == Clock::Realtime.name()
+    stamp.clock == LinuxClock::Realtime.name()
 }
 
 fn is_right(date: &Placed) -> bool {
@@ -110,7 +110,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     fn line(at_ns: u64, ahead_ns: f64, said: Said) -> (Vec<Placed>, Tick) {
-        let clock = Clock::Realtime.name().to_owned();
+        let clock = LinuxClock::Realtime.name().to_owned();
         let date = Placed { clock, ns: 0, tsc: 0, boot_ns: at_ns, bound_ns: 1e3, ahead_ns };
         (vec![date], Tick { stamps: Vec::new(), fired: Vec::new(), keep: Some(said) })
     }
@@ -129,9 +129,9 @@ mod tests {
         begins.into_iter().chain(goes_on).collect()
     }
 
-    fn verdicts(lines: &[(Vec<Placed>, Tick)], policy: Policy) -> [bool; 3] {
-        let held = Held::find(lines).unwrap();
-        let checks = held.judge("kvm: file", policy, 10 * S, &mut Moved::default());
+    fn verdicts(lines: &[(Vec<Placed>, Tick)], policy: RestorePolicy) -> [bool; 3] {
+        let held = HeldClock::find(lines).unwrap();
+        let checks = held.judge("kvm: file", policy, 10 * S, &mut MovedRow::default());
         let passed: Vec<_> = checks.iter().map(|one| one.verdict == Verdict::Passed).collect();
         passed.try_into().unwrap()
     }
@@ -139,23 +139,23 @@ mod tests {
     #[test]
     fn a_time_of_day_has_to_be_right_and_stay_so() {
         let right = lines(|_| 20e3);
-        assert_eq!(verdicts(&right, Policy::Freeze), [true; 3]);
-        assert_eq!(Held::find(&right[..8]), None, "not seen for long enough");
-        assert_eq!(Held::find(&right[..1]), None, "never right");
+        assert_eq!(verdicts(&right, RestorePolicy::Freeze), [true; 3]);
+        assert_eq!(HeldClock::find(&right[..8]), None, "not seen for long enough");
+        assert_eq!(HeldClock::find(&right[..1]), None, "never right");
         let once = lines(|n| if n == 9 { -4e9 } else { 20e3 });
-        assert_eq!(verdicts(&once, Policy::Freeze), [true, false, true]);
-        assert_eq!(verdicts(&right[1..], Policy::Advance), [true; 3]);
+        assert_eq!(verdicts(&once, RestorePolicy::Freeze), [true, false, true]);
+        assert_eq!(verdicts(&right[1..], RestorePolicy::Advance), [true; 3]);
         let late: Vec<_> = (0..30).map(|n| line(11 * S + n * S / 5, 0.0, said(&[]))).collect();
-        assert_eq!(verdicts(&late, Policy::Advance), [false, true, false]);
+        assert_eq!(verdicts(&late, RestorePolicy::Advance), [false, true, false]);
     }
 
     #[test]
     fn it_is_keeps_work_and_keep_lives() {
         let mut lines = lines(|_| 0.0);
         lines[1].1.keep = Some(said(&["disruption"]));
-        assert_eq!(verdicts(&lines, Policy::Advance), [true; 3]);
-        assert_eq!(verdicts(&lines, Policy::Sleep), [true, true, false], "no step");
+        assert_eq!(verdicts(&lines, RestorePolicy::Advance), [true; 3]);
+        assert_eq!(verdicts(&lines, RestorePolicy::Sleep), [true, true, false], "no step");
         lines[9].1.keep = Some(Said { ended: Some("exit status: 1".to_owned()), events: vec![] });
-        assert_eq!(verdicts(&lines, Policy::Advance), [true, true, false]);
+        assert_eq!(verdicts(&lines, RestorePolicy::Advance), [true, true, false]);
     }
 }

@@ -2,14 +2,14 @@
 //! of the guest's readings.
 
 use serde::{Deserialize, Serialize};
-use vmm::host_clock::{self, Reading};
+use vmm::host_clock::{self, HostReading};
 
 use super::ticking::Stamp;
 
 /// Readings in order.
 #[derive(Debug, Default)]
 pub(super) struct HostLine {
-    readings: Vec<Reading>,
+    readings: Vec<HostReading>,
 }
 
 /// The host's clocks at a TSC.
@@ -43,7 +43,7 @@ impl HostLine {
     /// Where the TSC of the guest is ahead of the host's by so much.
     pub(super) fn place(&self, stamp: &Stamp, tsc_offset: u64) -> Option<Placed> {
         let (tsc, half) = middle(stamp.tsc);
-        let at = self.at(tsc.wrapping_sub(tsc_offset))?;
+        let at = self.interpolate(tsc.wrapping_sub(tsc_offset))?;
         Some(Placed {
             clock: stamp.clock.clone(),
             ns: stamp.ns,
@@ -58,21 +58,21 @@ impl HostLine {
         self.add(host_clock::read_with_width());
     }
 
-    pub(super) fn add(&mut self, reading: Reading) {
+    pub(super) fn add(&mut self, reading: HostReading) {
         self.readings.push(reading);
     }
 
     /// Between the readings around it; `None` before the first and after the last.
     /// Times are relative to the first reading's, in which f64 is exact to the ns.
-    pub(super) fn at(&self, tsc: u64) -> Option<At> {
+    pub(super) fn interpolate(&self, tsc: u64) -> Option<At> {
         let first = self.readings.first()?;
         let index = self.readings.iter().position(|reading| reading.clocks.tsc.0 > tsc)?;
         let (before, after) = (self.readings.get(index.checked_sub(1)?)?, &self.readings[index]);
         let span = (after.clocks.tsc.0 - before.clocks.tsc.0) as f64;
         let part = (tsc - before.clocks.tsc.0) as f64 / span;
-        let boot = |reading: &Reading| (reading.clocks.boot.0 - first.clocks.boot.0) as f64;
+        let boot = |reading: &HostReading| (reading.clocks.boot.0 - first.clocks.boot.0) as f64;
         let epoch = first.clocks.real.0.0;
-        let real = |reading: &Reading| signed(reading.clocks.real.0.0, epoch);
+        let real = |reading: &HostReading| signed(reading.clocks.real.0.0, epoch);
         let between = |a: f64, b: f64| a + (b - a) * part;
         let boot_ns = between(boot(before), boot(after));
         let real_ns = between(real(before), real(after));
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_tsc_between_two_readings_has_a_time() {
-        let reading = |tsc, boot, real, width| Reading {
+        let reading = |tsc, boot, real, width| HostReading {
             clocks: HostClocks::new(Ticks(tsc), Nanos(boot), UnixTime(Nanos(real))),
             width,
         };
@@ -128,12 +128,12 @@ mod tests {
                 reading(14_000, 2_500, 1_800_000_000_000_002_002, 20),
             ],
         };
-        let at = line.at(11_000).unwrap();
+        let at = line.interpolate(11_000).unwrap();
         assert_eq!((at.boot_ns, at.bound_ns), (500.0, 10.0));
         // f64 near 1.8e18 counts by 256: relative to the first it is exact.
         assert!((at.real_ns - 500.5).abs() < 0.01, "{at:?}");
-        assert_eq!(line.at(9_999), None);
-        assert_eq!(line.at(14_000), None);
+        assert_eq!(line.interpolate(9_999), None);
+        assert_eq!(line.interpolate(14_000), None);
         assert_eq!(line.ticks_per_ns(), Some(2.0));
         assert_eq!(middle((10, 15)), (12, 3));
     }

@@ -7,12 +7,12 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use pvclock::counter::{Counter as _, Tsc};
 use serde_json::Value;
 
 use super::kept::Keep;
-use super::seen::{Reading, Seen};
+use super::seen::{StockEvidence, StockReading};
 use super::{calls, power, steal, ticking, vmclock};
 use crate::initramfs;
 
@@ -31,7 +31,7 @@ const LINES: usize = 60;
 /// What the first program does beside reporting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // Words of a command line, any of them.
-pub struct Inside {
+pub struct InsideReport {
     /// Stays: takes a CPU off and on again, and reports its clocks and timers from then on.
     pub stays: bool,
     /// Boots the kernel a second time, and leaves the rest to that.
@@ -51,7 +51,7 @@ pub struct Inside {
 ///
 /// # Errors
 /// The machine cannot be restarted.
-pub fn run_inside(inside: Inside) -> std::io::Result<()> {
+pub fn run_inside(inside: InsideReport) -> std::io::Result<()> {
     let stays = inside.stays;
     let mut errors = Vec::new();
     if let Err(error) = linux::init::mount_kernel_file_systems() {
@@ -97,7 +97,7 @@ pub fn run_inside(inside: Inside) -> std::io::Result<()> {
     });
     let line = |name: &str| fs::read_to_string(name).unwrap_or_default().trim().to_owned();
     let available = line(&format!("{CLOCKSOURCES}/available_clocksource"));
-    let seen = Seen {
+    let seen = StockEvidence {
         release: line("/proc/sys/kernel/osrelease"),
         cpus: line("/proc/cpuinfo").lines().filter(|line| line.starts_with("processor")).count()
             as u32,
@@ -159,15 +159,15 @@ fn unplug_last_cpu(errors: &mut Vec<String>) {
 }
 
 /// The tightest of many.
-fn reading() -> Reading {
+fn reading() -> StockReading {
     let _pinned = linux::cpus::pin(0);
     let once = || {
         let before = Tsc.read_ordered();
-        let real_ns = Clock::Realtime.read_ns().unwrap_or(0);
-        let raw_ns = Clock::MonotonicRaw.read_ns().unwrap_or(0);
-        Reading { tsc: (before, Tsc.read_ordered()), real_ns, raw_ns }
+        let real_ns = LinuxClock::Realtime.read_ns().unwrap_or(0);
+        let raw_ns = LinuxClock::MonotonicRaw.read_ns().unwrap_or(0);
+        StockReading { tsc: (before, Tsc.read_ordered()), real_ns, raw_ns }
     };
-    let width = |reading: &Reading| reading.tsc.1.wrapping_sub(reading.tsc.0);
+    let width = |reading: &StockReading| reading.tsc.1.wrapping_sub(reading.tsc.0);
     (1..TRIES).map(|_| once()).fold(
         once(),
         |best, next| {

@@ -2,13 +2,13 @@
 
 use host::Kind;
 
-use super::expected::{self, Machine, PAGE_PPM};
+use super::expected::{self, ExpectedMachine, PAGE_PPM};
 use super::host_line::{middle, signed};
-use super::page::Offset;
+use super::page::PageOffset;
 use super::power::Slept;
-use super::seen::Reading;
+use super::seen::StockReading;
 use super::{Boot, row, vmclock};
-use crate::bench::{Bench, Provider};
+use crate::bench::{LabBench, Provider};
 use crate::results::{Check, Stock, Verdict};
 
 /// How far a guest's time of day may be off where its host tells it, beyond the
@@ -25,7 +25,7 @@ const VERDICTS: [&str; 4] =
 
 /// The guest's clocks against the host's.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Times {
+pub(super) struct JudgedTimes {
     /// Its time of day less the host's at the last reading, ns, and the bound of
     /// reading both.
     pub(super) offset_ns: Option<f64>,
@@ -48,7 +48,7 @@ pub(super) struct Times {
 
 /// The row and the checks.
 pub(super) fn judge(
-    bench: &Bench<'_>,
+    bench: &LabBench<'_>,
     provider: Provider,
     booted: Result<Boot, String>,
 ) -> (Option<Stock>, Vec<Check>) {
@@ -117,7 +117,7 @@ pub(super) fn judge(
 
 /// Of the second boot, and the sleep, where they were asked for.
 fn power_checks(
-    bench: &Bench<'_>,
+    bench: &LabBench<'_>,
     provider: Provider,
     boot: &Boot,
     check: &dyn Fn(&str, String, String, bool) -> Check,
@@ -145,24 +145,24 @@ fn is_wrong(finding: &&str) -> bool {
     grave && !expected::TRUE_FINDINGS.contains(finding)
 }
 
-fn machine(boot: &Boot, vcpus: usize) -> Machine {
+fn machine(boot: &Boot, vcpus: usize) -> ExpectedMachine {
     let mut numbers = boot.seen.release.split(['.', '-']).map_while(|word| word.parse().ok());
     let kernel = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     let (invariant_tsc, is_intel) = (vmm::kvm::tsc_is_invariant(), vmm::kvm::is_intel());
-    Machine { kernel, vcpus, invariant_tsc, is_intel }
+    ExpectedMachine { kernel, vcpus, invariant_tsc, is_intel }
 }
 
 fn join(words: &[&str]) -> String {
     if words.is_empty() { "nothing".to_owned() } else { words.join("; ") }
 }
 
-fn times(boot: &Boot) -> Times {
-    let mut times = Times { took_ns: boot.took.as_nanos() as f64, ..Times::default() };
+fn times(boot: &Boot) -> JudgedTimes {
+    let mut times = JudgedTimes { took_ns: boot.took.as_nanos() as f64, ..JudgedTimes::default() };
     let host_tsc = |tsc: u64| tsc.wrapping_sub(boot.tsc_offset);
     let Some(ticks_per_ns) = boot.host.ticks_per_ns() else { return times };
-    let at = |reading: &Reading| {
+    let at = |reading: &StockReading| {
         let (middle, half) = middle(reading.tsc);
-        Some((boot.host.at(host_tsc(middle))?, half as f64 / ticks_per_ns))
+        Some((boot.host.interpolate(host_tsc(middle))?, half as f64 / ticks_per_ns))
     };
     let (Some(first), Some(last)) = (boot.seen.readings.first(), boot.seen.readings.last()) else {
         return times;
@@ -190,7 +190,7 @@ fn times(boot: &Boot) -> Times {
 /// What the page tells, and not how fast it goes.
 fn page_check(
     provider: Provider,
-    page: &Result<Offset, String>,
+    page: &Result<PageOffset, String>,
     check: &dyn Fn(&str, String, String, bool) -> Check,
 ) -> Check {
     let shown = |ns: f64| instruments::figures::time(ns);
@@ -226,16 +226,16 @@ fn reads_check(boot: &Boot, check: &dyn Fn(&str, String, String, bool) -> Check)
 }
 
 fn vmclock_check(
-    times: Option<vmclock::Times>,
+    times: Option<vmclock::VmClockTimes>,
     by_driver: bool,
     check: &dyn Fn(&str, String, String, bool) -> Check,
 ) -> Check {
     let shown = |ns: f64| instruments::figures::time(ns);
     let who = |by_driver| if by_driver { "by the driver" } else { "the driver refuses" };
-    let found = |is: vmclock::Times| {
+    let found = |is: vmclock::VmClockTimes| {
         format!("{}, ± {}, {}", shown(is.offset_ns), shown(is.bound_ns), who(is.by_driver))
     };
-    let is_right = |is: vmclock::Times| is.offset_ns.abs() <= TOLERANCE_NS + is.bound_ns;
+    let is_right = |is: vmclock::VmClockTimes| is.offset_ns.abs() <= TOLERANCE_NS + is.bound_ns;
     check(
         "VMClock",
         format!("within {} and the bound of the host's, {}", shown(TOLERANCE_NS), who(by_driver)),
@@ -246,7 +246,7 @@ fn vmclock_check(
 
 fn time_checks(
     provider: Provider,
-    times: &Times,
+    times: &JudgedTimes,
     check: &dyn Fn(&str, String, String, bool) -> Check,
 ) -> [Check; 3] {
     let tells_time = provider.name() == Kind::Kvm.name();
@@ -293,7 +293,7 @@ fn time_checks(
 mod tests {
     use super::*;
 
-    fn verdicts(provider: Provider, times: &Times) -> [Verdict; 3] {
+    fn verdicts(provider: Provider, times: &JudgedTimes) -> [Verdict; 3] {
         let check = |what: &str, expected: String, found: String, holds: bool| Check {
             name: what.to_owned(),
             expected,
@@ -304,8 +304,8 @@ mod tests {
     }
 
     /// Behind by 2 s of its boot, read 5 s apart with 300 ns of bound each.
-    fn booted(real_gained_ns: f64) -> Times {
-        Times {
+    fn booted(real_gained_ns: f64) -> JudgedTimes {
+        JudgedTimes {
             offset_ns: Some(-2e9),
             bound_ns: 300.0,
             real_gained_ns,
@@ -313,7 +313,7 @@ mod tests {
             span_ns: 5e9,
             gained_bound_ns: 600.0,
             took_ns: 9e9,
-            ..Times::default()
+            ..JudgedTimes::default()
         }
     }
 
@@ -326,11 +326,11 @@ mod tests {
             assert_eq!(once_booted, Verdict::judge(is_right), "{gained_ns}");
             assert_eq!([of_the_boot, rate], [Verdict::Passed, Verdict::Passed]);
         }
-        let steered = Times { steered_between_ns: 100.0, ..booted(-2_900.0) };
+        let steered = JudgedTimes { steered_between_ns: 100.0, ..booted(-2_900.0) };
         assert_eq!(verdicts(kvm, &steered)[0], Verdict::Passed, "the host's was steered");
-        let ahead = Times { offset_ns: Some(2_000.0), ..booted(0.0) };
+        let ahead = JudgedTimes { offset_ns: Some(2_000.0), ..booted(0.0) };
         assert_eq!(verdicts(kvm, &ahead)[1], Verdict::Failed, "never ahead");
-        let unread = Times { offset_ns: None, ..booted(0.0) };
+        let unread = JudgedTimes { offset_ns: None, ..booted(0.0) };
         assert_eq!(verdicts(kvm, &unread)[0], Verdict::Failed);
     }
 }

@@ -38,7 +38,7 @@ impl Keep {
         Ok(Self { process, events })
     }
 
-    pub(super) fn said(&mut self) -> Said {
+    pub(super) fn collect(&mut self) -> Said {
         let ended = match self.process.try_wait() {
             Ok(status) => status.map(|status| status.to_string()),
             Err(error) => Some(error.to_string()),

@@ -11,17 +11,17 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use host::{Kind, Policy};
-use linux::clock::Clock;
+use host::{Kind, RestorePolicy};
+use linux::clock::LinuxClock;
 use vmm::Machine;
 
-use super::arrived::{Arrival, Host};
+use super::arrived::{Arrival, ArrivalHost};
 use super::expected::PAGE_PPM;
 use super::host_line::{HostLine, Placed, signed};
 use super::ticking::{self, TIMERS};
 use super::{ARRIVED, LOOK};
 use crate::bench::Provider;
-use crate::results::{Check, Moved, MovedClock, MovedTimer, Verdict};
+use crate::results::{Check, MovedClock, MovedRow, MovedTimer, Verdict};
 
 /// How long the guest's clocks are watched before they are saved.
 const WATCHED: Duration = Duration::from_secs(3);
@@ -34,21 +34,24 @@ const OTHER_PPM: i32 = 1_000;
 
 /// How it comes to the other process, by which policy, from a host told to be faster
 /// by so many ppm.
-type Way = (&'static str, Policy, i32);
+type Way = (&'static str, RestorePolicy, i32);
 const WAYS: [Way; 8] = [
-    ("file", Policy::Advance, 0),
-    ("file, again", Policy::Advance, 0),
-    ("file", Policy::Freeze, 0),
-    ("file", Policy::Sleep, 0),
-    ("file", Policy::Hold, 0),
-    ("socket", Policy::Advance, 0),
-    ("socket", Policy::Advance, 100),
-    ("socket", Policy::Advance, OTHER_PPM),
+    ("file", RestorePolicy::Advance, 0),
+    ("file, again", RestorePolicy::Advance, 0),
+    ("file", RestorePolicy::Freeze, 0),
+    ("file", RestorePolicy::Sleep, 0),
+    ("file", RestorePolicy::Hold, 0),
+    ("socket", RestorePolicy::Advance, 0),
+    ("socket", RestorePolicy::Advance, 100),
+    ("socket", RestorePolicy::Advance, OTHER_PPM),
 ];
 
 /// Of a guest whose time of day is kept: the page is all that tells it of the time away.
-const KEPT: [Way; 3] =
-    [("file", Policy::Freeze, 0), ("file", Policy::Sleep, 0), ("file", Policy::Advance, 0)];
+const KEPT: [Way; 3] = [
+    ("file", RestorePolicy::Freeze, 0),
+    ("file", RestorePolicy::Sleep, 0),
+    ("file", RestorePolicy::Advance, 0),
+];
 
 /// A file that is gone afterwards.
 struct Temporary(PathBuf);
@@ -62,7 +65,7 @@ impl Drop for Temporary {
 const CLOCKS: &str = "clocks";
 
 /// The guest as it was.
-struct Before {
+struct BeforeMove {
     stamps: Vec<Placed>,
     file: Temporary,
 }
@@ -74,7 +77,7 @@ pub(super) fn run(
     away: Duration,
     kept: bool,
     suspended: bool,
-) -> (Vec<Moved>, Vec<Check>) {
+) -> (Vec<MovedRow>, Vec<Check>) {
     let label = provider.label();
     let before = match save(&machine) {
         Ok(before) => before,
@@ -87,11 +90,11 @@ pub(super) fn run(
     thread::sleep(away);
     let (mut rows, mut checks) = (Vec::new(), Vec::new());
     for (way, policy, told_ppm) in ways(provider, kept, suspended) {
-        let mut moved = Moved {
+        let mut moved = MovedRow {
             way: way.to_owned(),
             policy: policy.name().to_owned(),
             told_ppm,
-            ..Moved::default()
+            ..MovedRow::default()
         };
         let arrival = arrive(&before.file.0, &moved, kept);
         let told = if told_ppm == 0 { String::new() } else { format!(", stated {told_ppm:+} ppm") };
@@ -129,7 +132,7 @@ fn ways(provider: Provider, kept: bool, suspended: bool) -> Vec<Way> {
     all.iter().filter(can_be).copied().collect()
 }
 
-fn save(machine: &Machine) -> Result<Before, String> {
+fn save(machine: &Machine) -> Result<BeforeMove, String> {
     let words = |error: &dyn ToString| error.to_string();
     let (mut line, mut serial, started) = (HostLine::default(), String::new(), Instant::now());
     while started.elapsed() < WATCHED {
@@ -152,11 +155,11 @@ fn save(machine: &Machine) -> Result<Before, String> {
     let to = File::create_new(&path).map_err(|error| words(&error))?;
     let file = Temporary(path);
     saved.write_to(to).map_err(|error| words(&error))?;
-    Ok(Before { stamps, file })
+    Ok(BeforeMove { stamps, file })
 }
 
 /// In a process of its own.
-fn arrive(file: &PathBuf, moved: &Moved, kept: bool) -> Result<Arrival, String> {
+fn arrive(file: &PathBuf, moved: &MovedRow, kept: bool) -> Result<Arrival, String> {
     let input = File::open(file).map_err(|error| error.to_string())?;
     let (input, sender) = if moved.way == "socket" {
         let (mut here, there) = UnixStream::pair().map_err(|error| error.to_string())?;
@@ -184,7 +187,7 @@ fn arrive(file: &PathBuf, moved: &Moved, kept: bool) -> Result<Arrival, String> 
 }
 
 /// Only a host that does not scale may refuse another rate, where the clock is KVM's.
-fn check_refusal(title: &str, provider: Provider, why: String, moved: &mut Moved) -> Check {
+fn check_refusal(title: &str, provider: Provider, why: String, moved: &mut MovedRow) -> Check {
     let is_right = moved.told_ppm == OTHER_PPM
         && provider == Provider::Kernel
         && why.contains("KVM does not scale here");
@@ -209,14 +212,14 @@ fn judge(
     title: &str,
     before: &[Placed],
     arrival: &Arrival,
-    policy: Policy,
-    moved: &mut Moved,
+    policy: RestorePolicy,
+    moved: &mut MovedRow,
 ) -> Vec<Check> {
     let Arrival { taken, began, since, .. } = *arrival;
-    let span = |from: fn(&Host) -> u64, a: Host| signed(from(&since), from(&a));
+    let span = |from: fn(&ArrivalHost) -> u64, a: ArrivalHost| signed(from(&since), from(&a));
     let expected_ns = match policy {
-        Policy::Advance => span(|at| at.real_ns, taken),
-        Policy::Hold => span(|at| at.boot_ns, taken),
+        RestorePolicy::Advance => span(|at| at.real_ns, taken),
+        RestorePolicy::Hold => span(|at| at.boot_ns, taken),
         _ => span(|at| at.boot_ns, began),
     };
     moved.away_s = span(|at| at.real_ns, taken) / 1e9;
@@ -246,7 +249,7 @@ fn judge(
         .map(|one| format!("{} {:.3} s late, {:.3} s owed", one.clock, one.late_s, one.owed_s));
     let is_timely = |one: &MovedTimer| {
         // A step of its clock made it late, by as much.
-        if arrival.held.is_some() && one.clock == Clock::Realtime.name() {
+        if arrival.held.is_some() && one.clock == LinuxClock::Realtime.name() {
             return one.late_s >= 0.0;
         }
         let early_s = CLOCK_NS / 1e9 + arrival.bound_ns as f64 / 1e9;

@@ -8,7 +8,7 @@ use pvclock::Ticks;
 use pvclock::hyperv::ReferenceReader;
 use pvclock::kvm_clock::{Flags, TimeReader, WallClockReader};
 use vmm::Machine;
-use vmm::host_clock::{self, Reading};
+use vmm::host_clock::{self, HostReading};
 
 use super::expected::PAGE_PPM;
 use super::host_line::signed;
@@ -23,7 +23,7 @@ pub(super) type Created = [HostClocks; 2];
 
 /// A page's time less the host's.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Offset {
+pub(super) struct PageOffset {
     pub(super) offset_ns: f64,
     /// Of reading both, of when the machine was created where the page counts from then on,
     /// of what the host's time of day was steered by since, and of a rate in whole kHz.
@@ -38,7 +38,7 @@ pub(super) fn offset(
     machine: &Machine,
     provider: Provider,
     created: Created,
-) -> Option<Result<Offset, String>> {
+) -> Option<Result<PageOffset, String>> {
     if provider.name() == Kind::Kvm.name() {
         Some(of_kvm_clock(machine, created))
     } else if provider.name() == Kind::HyperV.name() {
@@ -48,7 +48,7 @@ pub(super) fn offset(
     }
 }
 
-fn of_kvm_clock(machine: &Machine, created: Created) -> Result<Offset, String> {
+fn of_kvm_clock(machine: &Machine, created: Created) -> Result<PageOffset, String> {
     let register = |vcpu, msr| machine.clock_msr(vcpu, msr).map_err(|error| error.to_string());
     // A kernel that suspended may have given the first one back.
     for vcpu in 0..machine.vcpus() {
@@ -74,9 +74,9 @@ fn told_by_kvm_clock(
     ram: &impl GuestMemory,
     (time, wall): (u64, u64),
     tsc_offset: u64,
-    at: Reading,
+    at: HostReading,
     created: Created,
-) -> Result<Offset, String> {
+) -> Result<PageOffset, String> {
     let time: &TimePage = ram.page(GuestAddress(time)).map_err(|error| error.to_string())?;
     let wall: &WallClockPage = ram.page(GuestAddress(wall)).map_err(|error| error.to_string())?;
     let (time, wall) = (TimeReader::new(time), WallClockReader::new(wall).read());
@@ -89,14 +89,14 @@ fn told_by_kvm_clock(
     let [since, now] = [created[0], at.clocks];
     let real_ns = signed(now.real.0.0, since.real.0.0);
     let steered_ns = (real_ns - signed(now.boot.0, since.boot.0)).abs();
-    Ok(Offset {
+    Ok(PageOffset {
         offset_ns: signed(told.0, at.clocks.real.0.0),
         bound_ns: reading_ns(&at, created) + steered_ns,
         is_stable: info.flags.contains(Flags::TSC_STABLE),
     })
 }
 
-fn of_hyperv(machine: &Machine, created: Created) -> Result<Offset, String> {
+fn of_hyperv(machine: &Machine, created: Created) -> Result<PageOffset, String> {
     let register = machine.clock_msr(0, HV_REFERENCE_TSC).map_err(|error| error.to_string())?;
     if register & ENABLED == 0 {
         return Err("the guest has no page".to_owned());
@@ -111,16 +111,16 @@ fn told_by_hyperv(
     ram: &impl GuestMemory,
     page: u64,
     tsc_offset: u64,
-    at: Reading,
+    at: HostReading,
     created: Created,
-) -> Result<Offset, String> {
+) -> Result<PageOffset, String> {
     let page: &ReferencePage = ram.page(GuestAddress(page)).map_err(|error| error.to_string())?;
     let tsc = at.clocks.tsc.0.wrapping_add(tsc_offset);
     let units = ReferenceReader::new(page).units_100ns(&move || tsc);
     let told_ns = units.map_err(|error| error.to_string())? * UNIT_NS;
     let half_ns = signed(created[1].boot.0, created[0].boot.0) / 2.0;
     let passed_ns = signed(at.clocks.boot.0, created[0].boot.0) - half_ns;
-    Ok(Offset {
+    Ok(PageOffset {
         offset_ns: told_ns as f64 - passed_ns,
         bound_ns: reading_ns(&at, created) + half_ns + UNIT_NS as f64,
         is_stable: true,
@@ -128,7 +128,7 @@ fn told_by_hyperv(
 }
 
 /// Of reading the host's clocks, and of a rate in whole kHz since the machine was created.
-fn reading_ns(at: &Reading, created: Created) -> f64 {
+fn reading_ns(at: &HostReading, created: Created) -> f64 {
     let ran_ns = signed(at.clocks.boot.0, created[0].boot.0);
     let ns_per_tick = ran_ns / signed(at.clocks.tsc.0, created[0].tsc.0);
     at.width as f64 / 2.0 * ns_per_tick + PAGE_PPM * ran_ns / 1e6
@@ -163,8 +163,8 @@ mod tests {
         [host(100 * S), host(100 * S + 4_000_000)]
     }
 
-    fn reading() -> Reading {
-        Reading { clocks: host(READ_NS), width: 400 }
+    fn reading() -> HostReading {
+        HostReading { clocks: host(READ_NS), width: 400 }
     }
 
     #[test]
@@ -185,9 +185,9 @@ mod tests {
             told_by_kvm_clock(&ram, (time, wall), TSC_OFFSET, reading(), created()).unwrap()
         };
         // Half of 400 cycles, and 0.25 ppm of 4 s.
-        let right = Offset { offset_ns: 0.0, bound_ns: 1_100.0, is_stable: true };
+        let right = PageOffset { offset_ns: 0.0, bound_ns: 1_100.0, is_stable: true };
         assert_eq!(write(0), right);
-        assert_eq!(write(5_000), Offset { offset_ns: 5_000.0, ..right }, "steady, and wrong");
+        assert_eq!(write(5_000), PageOffset { offset_ns: 5_000.0, ..right }, "steady, and wrong");
         let mut steered = reading();
         steered.clocks.real.0.0 += 300;
         let at = told_by_kvm_clock(&ram, (time, wall), TSC_OFFSET, steered, created()).unwrap();

@@ -7,7 +7,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use super::host_line::{HostLine, middle, signed};
-use super::seen::Reading;
+use super::seen::StockReading;
 use crate::initramfs;
 
 /// Asks the first kernel for the second one.
@@ -65,14 +65,14 @@ pub(super) struct Slept {
 
 impl Slept {
     pub(super) fn measure(
-        (before, after): &(Reading, Reading),
+        (before, after): &(StockReading, StockReading),
         host: &HostLine,
         tsc_offset: u64,
     ) -> Option<Self> {
         let ticks_per_ns = host.ticks_per_ns()?;
-        let at = |reading: &Reading| {
+        let at = |reading: &StockReading| {
             let (tsc, half) = middle(reading.tsc);
-            Some((host.at(tsc.wrapping_sub(tsc_offset))?, half as f64 / ticks_per_ns))
+            Some((host.interpolate(tsc.wrapping_sub(tsc_offset))?, half as f64 / ticks_per_ns))
         };
         let ((first, first_ns), (last, last_ns)) = (at(before)?, at(after)?);
         let span_ns = last.boot_ns - first.boot_ns;
@@ -114,11 +114,11 @@ mod tests {
         for s in [0, 20] {
             let real = UnixTime(Nanos(1_800_000_000_000_000_000 + s * 1_000_000_000));
             let clocks = HostClocks::new(Ticks(s << 31), Nanos(s * 1_000_000_000), real);
-            host.add(host_clock::Reading { clocks, width: 0 });
+            host.add(host_clock::HostReading { clocks, width: 0 });
         }
         let reading = |s: u64, raw_ns: u64, real_ns: u64| {
             let tsc = s << 31;
-            Reading { tsc: (tsc, tsc), real_ns, raw_ns }
+            StockReading { tsc: (tsc, tsc), real_ns, raw_ns }
         };
         let at = |s, raw_ns, real_ns| {
             let readings = (reading(1, 5_000_000_005, 77), reading(s, raw_ns, real_ns));

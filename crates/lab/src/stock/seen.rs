@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::calls::Counted;
-use super::steal::Stolen;
+use super::calls::CallCount;
+use super::steal::StolenTime;
 use super::vmclock;
 
 /// The line begins with this.
@@ -14,7 +14,7 @@ const LINE_BYTES: usize = 64 << 10;
 
 /// All of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Seen {
+pub(super) struct StockEvidence {
     /// `uname -r`.
     pub(super) release: String,
     /// CPUs online.
@@ -31,26 +31,26 @@ pub(super) struct Seen {
     pub(super) errors: Vec<String>,
     /// Steal time while the host was busy.
     #[serde(default)]
-    pub(super) stolen: Option<Stolen>,
+    pub(super) stolen: Option<StolenTime>,
     /// The clocks at the beginning and at the end.
-    pub(super) readings: Vec<Reading>,
+    pub(super) readings: Vec<StockReading>,
     /// Reads of its clock, and those that entered the kernel, where it counts them.
     #[serde(default)]
-    pub(super) reads: Option<Counted>,
+    pub(super) reads: Option<CallCount>,
     /// The VMClock then, if the kernel has one.
     #[serde(default)]
-    pub(super) vmclock: Vec<vmclock::Reading>,
+    pub(super) vmclock: Vec<vmclock::VmClockReading>,
     /// Whether another kernel booted this one by kexec.
     #[serde(default)]
     pub(super) again: bool,
     /// The clocks before it suspended, and afterwards.
     #[serde(default)]
-    pub(super) suspended: Option<(Reading, Reading)>,
+    pub(super) suspended: Option<(StockReading, StockReading)>,
 }
 
 /// Clocks read between two readings of the TSC of vCPU 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Reading {
+pub(super) struct StockReading {
     /// Before and after.
     pub(super) tsc: (u64, u64),
     /// CLOCK_REALTIME.
@@ -59,7 +59,7 @@ pub(super) struct Reading {
     pub(super) raw_ns: u64,
 }
 
-impl Seen {
+impl StockEvidence {
     /// The line.
     pub(super) fn line(&self) -> String {
         format!("\n{MARK}{}\n", serde_json::to_string(self).unwrap_or_default())
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_line_is_found_in_the_log_when_it_is_whole() {
-        let seen = Seen {
+        let seen = StockEvidence {
             release: "6.1.0-56-amd64".to_owned(),
             cpus: 1,
             clocksource: "kvm-clock".to_owned(),
@@ -93,19 +93,25 @@ mod tests {
             findings: Vec::new(),
             disruptions: Vec::new(),
             errors: Vec::new(),
-            stolen: Some(Stolen { ticks: 3, tsc: (10, 15) }),
-            readings: vec![Reading { tsc: (10, 15), real_ns: 1, raw_ns: 2 }],
-            reads: Some(Counted { reads: 2, calls: 0 }),
+            stolen: Some(StolenTime { ticks: 3, tsc: (10, 15) }),
+            readings: vec![StockReading { tsc: (10, 15), real_ns: 1, raw_ns: 2 }],
+            reads: Some(CallCount { reads: 2, calls: 0 }),
             vmclock: Vec::new(),
             again: false,
             suspended: None,
         };
         let serial = format!("[    0.1] booting\r\n{}\r\n[ 2.0] restarting", seen.line());
-        assert_eq!(Seen::find(&serial), Some(Ok(seen.clone())));
-        assert_eq!(Seen::find(&serial[..serial.len() / 2]), None);
-        assert!(Seen::find(&format!("{MARK}{{}}\n")).unwrap().unwrap_err().contains("release"));
+        assert_eq!(StockEvidence::find(&serial), Some(Ok(seen.clone())));
+        assert_eq!(StockEvidence::find(&serial[..serial.len() / 2]), None);
+        assert!(
+            StockEvidence::find(&format!("{MARK}{{}}\n")).unwrap().unwrap_err().contains("release")
+        );
         let closely = format!("{}[ 2.0] reboot: Restarting", seen.line().trim_end());
-        assert_eq!(Seen::find(&closely), Some(Ok(seen.clone())));
-        assert!(Seen::find(&format!("{MARK}\"{}", "x".repeat(LINE_BYTES + 1))).unwrap().is_err());
+        assert_eq!(StockEvidence::find(&closely), Some(Ok(seen.clone())));
+        assert!(
+            StockEvidence::find(&format!("{MARK}\"{}", "x".repeat(LINE_BYTES + 1)))
+                .unwrap()
+                .is_err()
+        );
     }
 }

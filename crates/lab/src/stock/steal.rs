@@ -32,13 +32,13 @@ const PART_OFF: f64 = 0.1;
 
 /// What the guest's kernel accounted between two of its TSCs, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Stolen {
+pub(super) struct StolenTime {
     pub(super) ticks: u64,
     pub(super) tsc: (u64, u64),
 }
 
 /// Inside: asks for the load, and is busy on all CPUs.
-pub(super) fn under_load() -> io::Result<Stolen> {
+pub(super) fn under_load() -> io::Result<StolenTime> {
     let say = |line: &str| {
         let mut console = io::stdout().lock();
         writeln!(console, "\n{line}").and_then(|()| console.flush())
@@ -55,7 +55,7 @@ pub(super) fn under_load() -> io::Result<Stolen> {
     });
     let (last, after) = (Tsc.read_ordered(), ticks()?);
     say(ENDS)?;
-    Ok(Stolen { ticks: after.saturating_sub(before), tsc: (first, last) })
+    Ok(StolenTime { ticks: after.saturating_sub(before), tsc: (first, last) })
 }
 
 fn ticks() -> io::Result<u64> {
@@ -71,19 +71,19 @@ fn parse_steal(stat: &str) -> Option<u64> {
 /// Outside: the load while the guest asks for it, and how long its vCPUs waited.
 #[derive(Debug, Default)]
 pub(super) struct HostLoad {
-    busy: Option<Busy>,
+    busy: Option<BusyThreads>,
     /// The host's TSC, and the wait of all vCPUs' threads until then, ns.
     waited: Vec<(u64, f64)>,
 }
 
 /// A thread for each CPU of this process.
 #[derive(Debug)]
-struct Busy {
+struct BusyThreads {
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Busy {
+impl BusyThreads {
     fn start() -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let cpus = linux::cpus::allowed().unwrap_or_default();
@@ -101,7 +101,7 @@ impl Busy {
     }
 }
 
-impl Drop for Busy {
+impl Drop for BusyThreads {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
@@ -118,7 +118,7 @@ impl HostLoad {
             self.waited.extend(all.map(|all| (host_clock::read().tsc.0, all)));
         }
         match (is_wanted, &self.busy) {
-            (true, None) => self.busy = Some(Busy::start()),
+            (true, None) => self.busy = Some(BusyThreads::start()),
             (false, Some(_)) => self.busy = None,
             _ => {}
         }
@@ -140,7 +140,7 @@ impl HostLoad {
     pub(super) fn judge(
         &self,
         provider: Provider,
-        stolen: Option<Stolen>,
+        stolen: Option<StolenTime>,
         (tsc_offset, vcpus): (u64, usize),
     ) -> (String, String, Verdict) {
         let shown = |ns: f64| instruments::figures::time(ns);
@@ -198,7 +198,7 @@ mod tests {
         const OFFSET: u64 = 777;
         let verdict = |provider, ticks| {
             let tsc = (1_000_000_000 + OFFSET, 3_000_000_000 + OFFSET);
-            load().judge(provider, Some(Stolen { ticks, tsc }), (OFFSET, 2)).2
+            load().judge(provider, Some(StolenTime { ticks, tsc }), (OFFSET, 2)).2
         };
         for provider in [Provider::Kernel, Provider::Own(Kind::Kvm)] {
             // 1 s, within 100 ms and two ticks of each of two CPUs.
@@ -216,7 +216,8 @@ mod tests {
 
     #[test]
     fn without_a_wait_nothing_is_shown() {
-        let judge = |tsc| load().judge(Provider::Kernel, Some(Stolen { ticks: 0, tsc }), (0, 1)).2;
+        let judge =
+            |tsc| load().judge(Provider::Kernel, Some(StolenTime { ticks: 0, tsc }), (0, 1)).2;
         for tsc in [(0, 100_000), (0, u64::MAX >> 1)] {
             assert!(matches!(judge(tsc), Verdict::NotMeasured(_)), "{tsc:?}");
         }

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use linux::scheduling::sleep_until;
 use pvclock::counter::{Counter as _, Tsc};
 use serde::{Deserialize, Serialize};
@@ -16,9 +16,10 @@ use super::kept::{Keep, Said};
 /// A line begins with this.
 const MARK: &str = "parachron-tick-1 ";
 /// What is read, and by which of them timers are set.
-const CLOCKS: [Clock; 4] =
-    [Clock::Monotonic, Clock::Boottime, Clock::Realtime, Clock::MonotonicRaw];
-pub(super) const TIMERS: [Clock; 3] = [Clock::Monotonic, Clock::Boottime, Clock::Realtime];
+const CLOCKS: [LinuxClock; 4] =
+    [LinuxClock::Monotonic, LinuxClock::Boottime, LinuxClock::Realtime, LinuxClock::MonotonicRaw];
+pub(super) const TIMERS: [LinuxClock; 3] =
+    [LinuxClock::Monotonic, LinuxClock::Boottime, LinuxClock::Realtime];
 /// Of each timer.
 const PERIOD_NS: u64 = 600_000_000;
 /// How often the time of day is looked at, and what was a step of it.
@@ -63,7 +64,7 @@ pub(super) fn run(mut keep: Option<Keep>) -> io::Result<()> {
     thread::spawn(move || watch_steps(&sender));
     while let Ok(first) = fired.recv() {
         let fired = std::iter::once(first).chain(fired.try_iter()).flatten().collect();
-        let keep = keep.as_mut().map(Keep::said);
+        let keep = keep.as_mut().map(Keep::collect);
         let line = serde_json::to_string(&Tick { stamps: stamps(), fired, keep })?;
         let mut console = io::stdout().lock();
         console.write_all(format!("\n{MARK}{line}\n").as_bytes())?;
@@ -73,7 +74,7 @@ pub(super) fn run(mut keep: Option<Keep>) -> io::Result<()> {
 }
 
 /// A periodic timer; periods that it missed are left out.
-fn fire(clock: Clock, phase_ns: u64, sender: &Sender<Option<Fired>>) -> Option<()> {
+fn fire(clock: LinuxClock, phase_ns: u64, sender: &Sender<Option<Fired>>) -> Option<()> {
     let mut at_ns = clock.read_ns()?;
     loop {
         let due_ns = (at_ns / PERIOD_NS + 1) * PERIOD_NS + phase_ns;
@@ -86,8 +87,8 @@ fn fire(clock: Clock, phase_ns: u64, sender: &Sender<Option<Fired>>) -> Option<(
 
 fn watch_steps(sender: &Sender<Option<Fired>>) -> Option<()> {
     let ahead_ns = || {
-        let real_ns = i128::from(Clock::Realtime.read_ns()?);
-        Some(real_ns - i128::from(Clock::Monotonic.read_ns()?))
+        let real_ns = i128::from(LinuxClock::Realtime.read_ns()?);
+        Some(real_ns - i128::from(LinuxClock::Monotonic.read_ns()?))
     };
     let mut last_ns = ahead_ns()?;
     loop {
@@ -102,7 +103,7 @@ fn watch_steps(sender: &Sender<Option<Fired>>) -> Option<()> {
 
 fn stamps() -> Vec<Stamp> {
     let _pinned = linux::cpus::pin(0);
-    let once = |clock: Clock| {
+    let once = |clock: LinuxClock| {
         let before = Tsc.read_ordered();
         let ns = clock.read_ns().unwrap_or(0);
         Stamp { clock: clock.name().to_owned(), tsc: (before, Tsc.read_ordered()), ns }

@@ -8,14 +8,15 @@ use linux::phc;
 use linux::vmclock::VmClockDevice;
 use pvclock::counter::{Counter as _, Tsc};
 use serde::{Deserialize, Serialize};
-use vmm::VmClockSource;
+use vmm::MachineVmClockSource;
 
 use super::host_line::{HostLine, middle, signed};
 
 /// TAI less UTC since 2017, s: a host without a time daemon has none.
 const TAI_OFFSET_S: i32 = 37;
 /// The host's clock is the truth here, whoever keeps it.
-pub(super) const SOURCE: VmClockSource = VmClockSource::Assumed { tai_offset_s: TAI_OFFSET_S };
+pub(super) const SOURCE: MachineVmClockSource =
+    MachineVmClockSource::Assumed { tai_offset_s: TAI_OFFSET_S };
 /// The driver's PTP clock counts TAI from here on, and UTC before (vmclock_get_crosststamp,
 /// drivers/ptp/ptp_vmclock.c).
 const COUNTS_TAI: (u32, u32) = (7, 0);
@@ -27,7 +28,7 @@ const TRIES: u32 = 100;
 
 /// The clock read between two readings of the TSC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Reading {
+pub(super) struct VmClockReading {
     tsc: (u64, u64),
     /// What the PTP clock shows; nothing where the driver reads no TSC that the kernel
     /// holds unstable (check_tsc_unstable).
@@ -38,10 +39,10 @@ pub(super) struct Reading {
 }
 
 /// The tightest of many; an error where the kernel has no such clock.
-pub(super) fn reading() -> io::Result<Reading> {
+pub(super) fn reading() -> io::Result<VmClockReading> {
     let _pinned = linux::cpus::pin(0);
     let (clock, page) = (ptp_clock()?, VmClockDevice::open(Path::new(VmClockDevice::PATH))?);
-    let once = || -> io::Result<Reading> {
+    let once = || -> io::Result<VmClockReading> {
         // Updated since, its bound is the smaller one.
         let info = page.read()?;
         let before = Tsc.read_ordered();
@@ -54,9 +55,9 @@ pub(super) fn reading() -> io::Result<Reading> {
         let error = time.max_error.ok_or_else(|| io::Error::other("the page claims no bound"))?;
         let page_ns = time.seconds.saturating_mul(1_000_000_000);
         let page_ns = page_ns.saturating_add(time.subsecond_nanos().into());
-        Ok(Reading { tsc, shown_ns, page_ns, max_error_ns: error.0 })
+        Ok(VmClockReading { tsc, shown_ns, page_ns, max_error_ns: error.0 })
     };
-    let width = |reading: &Reading| reading.tsc.1.wrapping_sub(reading.tsc.0);
+    let width = |reading: &VmClockReading| reading.tsc.1.wrapping_sub(reading.tsc.0);
     (1..TRIES).try_fold(once()?, |best, _| {
         let next = once()?;
         Ok(if width(&next) < width(&best) { next } else { best })
@@ -75,7 +76,7 @@ fn ptp_clock() -> io::Result<File> {
 
 /// The clock against the host's.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Times {
+pub(super) struct VmClockTimes {
     pub(super) offset_ns: f64,
     pub(super) bound_ns: f64,
     /// Whether the driver read it, or the page was read in its place.
@@ -84,15 +85,15 @@ pub(super) struct Times {
 
 /// Of the reading that is furthest beyond its bound.
 pub(super) fn times(
-    readings: &[Reading],
+    readings: &[VmClockReading],
     host: &HostLine,
     tsc_offset: u64,
     kernel: (u32, u32),
-) -> Option<Times> {
+) -> Option<VmClockTimes> {
     let ticks_per_ns = host.ticks_per_ns()?;
     let times = readings.iter().map(|reading| {
         let (tsc, half) = middle(reading.tsc);
-        let at = host.at(tsc.wrapping_sub(tsc_offset))?;
+        let at = host.interpolate(tsc.wrapping_sub(tsc_offset))?;
         let by_driver = reading.shown_ns.is_some();
         let counts_tai = !by_driver || kernel >= COUNTS_TAI;
         let ahead_s = if counts_tai { TAI_OFFSET_S } else { 0 };
@@ -100,10 +101,10 @@ pub(super) fn times(
         let utc_ns = shown_ns.checked_add_signed(-i64::from(ahead_s) * 1_000_000_000)?;
         let offset_ns = signed(utc_ns, host.epoch_ns()) - at.real_ns;
         let bound_ns = reading.max_error_ns as f64 + half as f64 / ticks_per_ns + at.bound_ns;
-        Some(Times { offset_ns, bound_ns, by_driver })
+        Some(VmClockTimes { offset_ns, bound_ns, by_driver })
     });
     let times: Option<Vec<_>> = times.collect();
-    let beyond = |times: &Times| times.offset_ns.abs() - times.bound_ns;
+    let beyond = |times: &VmClockTimes| times.offset_ns.abs() - times.bound_ns;
     times?.into_iter().max_by(|a, b| beyond(a).total_cmp(&beyond(b)))
 }
 
@@ -124,11 +125,11 @@ mod tests {
             let ns = ms * 1_000_000;
             let real = UnixTime(Nanos(begin + ns));
             let clocks = HostClocks::new(Ticks(5_000 + 2 * ns), Nanos(ns), real);
-            host.add(host_clock::Reading { clocks, width: 40 });
+            host.add(host_clock::HostReading { clocks, width: 40 });
         }
         // 1 ms after the beginning, a guest's TSC ahead by 100.
         let tsc = 5_000 + 2_000_000 + 100;
-        let reading = |ahead_ns: u64| Reading {
+        let reading = |ahead_ns: u64| VmClockReading {
             tsc: (tsc - 20, tsc + 20),
             shown_ns: Some(begin + 1_000_000 + ahead_ns),
             page_ns: begin + 1_000_000 + 37_000_000_007,
@@ -140,10 +141,10 @@ mod tests {
         assert_eq!((worst.offset_ns, worst.bound_ns), (300.0, 70.0));
         let utc = times(&[reading(0)], &host, 100, (6, 13)).unwrap();
         assert_eq!((utc.offset_ns, times(&[], &host, 100, (7, 2))), (0.0, None));
-        let refused = Reading { shown_ns: None, ..reading(0) };
+        let refused = VmClockReading { shown_ns: None, ..reading(0) };
         let by_page = times(&[refused], &host, 100, (6, 13)).unwrap();
         assert_eq!((by_page.offset_ns, by_page.by_driver), (7.0, false));
-        let early = Reading { tsc: (10, 20), ..reading(0) };
+        let early = VmClockReading { tsc: (10, 20), ..reading(0) };
         assert_eq!(times(&[early], &host, 100, (6, 13)), None);
     }
 }

@@ -3,15 +3,15 @@
 use std::time::Instant;
 
 use facts::kernel::version::KernelVersion;
-use guest::layout::Pages;
-use guest::request::Request;
-use host::{Event, Policy, VcpuId};
+use guest::layout::GuestPages;
+use guest::request::GuestRequest;
+use host::{HostEvent, RestorePolicy, VcpuId};
 use kvm_bindings::kvm_clock_data;
 use pvclock::kvm_clock::Flags;
 use pvclock::{Hertz, Nanos, Scale};
 use vmm::Machine;
 
-use super::subject::Subject;
+use super::subject::UpdateSubject;
 use crate::settings::LabError;
 
 /// How far a TSC offset is moved: far more than the time between two readings.
@@ -21,7 +21,7 @@ pub(super) const SET_NS: u64 = 5_000_000_000;
 
 /// Whether an event could be caused.
 pub(super) enum Caused {
-    Done(Done),
+    Done(EventResult),
     /// Why not.
     Not(String),
 }
@@ -40,7 +40,7 @@ pub(super) enum Stability {
 
 /// What the event must show in the pages.
 #[derive(Debug, Default)]
-pub(super) struct Done {
+pub(super) struct EventResult {
     /// The step of each vCPU's page, ns; 0 for those not named.
     pub(super) step_ns: Vec<i64>,
     /// It may be less by this much: the clock ran while it was set.
@@ -55,7 +55,7 @@ pub(super) struct Done {
 
 type Result<T = Caused> = std::result::Result<T, LabError>;
 
-fn done(done: Done) -> Result {
+fn succeed(done: EventResult) -> Result {
     Ok(Caused::Done(done))
 }
 
@@ -63,14 +63,14 @@ pub(super) fn not(why: &str) -> Result {
     Ok(Caused::Not(why.to_owned()))
 }
 
-impl Subject {
-    fn host_event(&self, event: Event) {
+impl UpdateSubject {
+    fn host_event(&self, event: HostEvent) {
         self.machine.notify(event);
     }
 
     fn register(&self, msr: u32) -> Result<()> {
-        let value = Pages::time_address(0) | 1;
-        self.machine.request(0, Request::WriteMsr { msr, value })?;
+        let value = GuestPages::time_address(0) | 1;
+        self.machine.request(0, GuestRequest::WriteMsr { msr, value })?;
         Ok(())
     }
 
@@ -101,13 +101,13 @@ impl Subject {
 
 /// The boot vCPU's old MSR ends the master clock, as guests that use it do not
 /// know TSC_STABLE; the new one brings it back.
-pub(super) fn msr(subject: &Subject, msr: u32, stable: Stability) -> Result {
+pub(super) fn msr(subject: &UpdateSubject, msr: u32, stable: Stability) -> Result {
     subject.register(msr)?;
-    done(Done { stable, ..Done::default() })
+    succeed(EventResult { stable, ..EventResult::default() })
 }
 
 /// To another CPU and back, so that the next move is one too.
-pub(super) fn moved(subject: &mut Subject) -> Result {
+pub(super) fn moved(subject: &mut UpdateSubject) -> Result {
     let [first, second, ..] = subject.cpus[..] else {
         return not("this process may use one pCPU only");
     };
@@ -115,11 +115,11 @@ pub(super) fn moved(subject: &mut Subject) -> Result {
         subject.machine.move_vcpu(0, cpu)?;
         crate::pages::reenter(&subject.machine, 0)?;
     }
-    done(Done::default())
+    succeed(EventResult::default())
 }
 
 /// KVM compares the TSC offsets as set; the one in use is read back.
-pub(super) fn kernel_offset(subject: &mut Subject) -> Result {
+pub(super) fn kernel_offset(subject: &mut UpdateSubject) -> Result {
     let before = subject.offset(0)?;
     let vcpu = subject.last();
     let moved = subject.set_offset(vcpu, before.wrapping_add(OFFSET_CYCLES))?;
@@ -130,7 +130,7 @@ pub(super) fn kernel_offset(subject: &mut Subject) -> Result {
         )
     });
     let stable = with_other_offset(subject.machine.vcpus(), subject.kernel);
-    done(Done { step_ns: steps(subject, moved)?, stable, note, ..Done::default() })
+    succeed(EventResult { step_ns: steps(subject, moved)?, stable, note, ..EventResult::default() })
 }
 
 /// KVM up to 7.2 ends the master clock when one vCPU's TSC offset is not that of
@@ -149,7 +149,7 @@ fn with_other_offset(vcpus: usize, kernel: Option<KernelVersion>) -> Stability {
 }
 
 /// On all vCPUs: KVM compares with the offset that was set last.
-pub(super) fn kernel_offset_back(subject: &mut Subject) -> Result {
+pub(super) fn kernel_offset_back(subject: &mut UpdateSubject) -> Result {
     let offset = if subject.machine.vcpus() == 1 {
         subject.offset(0)?.wrapping_sub(OFFSET_CYCLES)
     } else {
@@ -159,31 +159,36 @@ pub(super) fn kernel_offset_back(subject: &mut Subject) -> Result {
     for vcpu in 0..subject.last() {
         subject.set_offset(vcpu, offset)?;
     }
-    done(Done {
+    succeed(EventResult {
         step_ns: steps(subject, moved)?,
         stable: Stability::Possible(true),
-        ..Done::default()
+        ..EventResult::default()
     })
 }
 
 /// If KVM ignores the offset, the provider gets the event nevertheless.
-pub(super) fn own_offset(subject: &Subject, cycles: u64) -> Result {
+pub(super) fn own_offset(subject: &UpdateSubject, cycles: u64) -> Result {
     let vcpu = VcpuId(subject.last() as u32);
     let tsc_offset = subject.own_offset_of(vcpu).wrapping_add(cycles);
     let is_ignored = subject.machine.set_tsc_offset(subject.last(), tsc_offset)? != tsc_offset;
     if is_ignored {
-        subject.host_event(Event::TscOffsetChanged { vcpu, tsc_offset });
+        subject.host_event(HostEvent::TscOffsetChanged { vcpu, tsc_offset });
     }
     let note = is_ignored
         .then(|| "this KVM ignores the offset; only the provider got the event".to_owned());
     let agree = subject.machine.vcpus() == 1 || cycles != OFFSET_CYCLES;
     let stable = Stability::Possible(agree);
-    done(Done { step_ns: steps(subject, cycles)?, stable, note, ..Done::default() })
+    succeed(EventResult {
+        step_ns: steps(subject, cycles)?,
+        stable,
+        note,
+        ..EventResult::default()
+    })
 }
 
 /// With the last vCPU's TSC further by some cycles, its page gives at any TSC
 /// the time that it gave so many cycles before.
-fn steps(subject: &Subject, moved_cycles: u64) -> Result<Vec<i64>> {
+fn steps(subject: &UpdateSubject, moved_cycles: u64) -> Result<Vec<i64>> {
     let moved = moved_cycles.cast_signed();
     let infos = subject.infos()?;
     let nanos = infos[subject.last()].scale.nanos(moved.unsigned_abs());
@@ -193,73 +198,77 @@ fn steps(subject: &Subject, moved_cycles: u64) -> Result<Vec<i64>> {
     Ok(steps)
 }
 
-fn all(subject: &Subject, step_ns: i64) -> Vec<i64> {
+fn all(subject: &UpdateSubject, step_ns: i64) -> Vec<i64> {
     vec![step_ns; subject.machine.vcpus()]
 }
 
-pub(super) fn kernel_clock(subject: &Subject, by_ns: u64) -> Result {
+pub(super) fn kernel_clock(subject: &UpdateSubject, by_ns: u64) -> Result {
     let began = Instant::now();
     let now = subject.machine.kernel_clock()?;
     let clock = kvm_clock_data { clock: now.clock.wrapping_add(by_ns), ..Default::default() };
     subject.machine.set_kernel_clock(&clock)?;
     let less_ns = began.elapsed().as_nanos() as i64;
-    done(Done { step_ns: all(subject, by_ns.cast_signed()), less_ns, ..Done::default() })
+    succeed(EventResult {
+        step_ns: all(subject, by_ns.cast_signed()),
+        less_ns,
+        ..EventResult::default()
+    })
 }
 
-pub(super) fn own_clock(subject: &Subject, by_ns: u64) -> Result {
+pub(super) fn own_clock(subject: &UpdateSubject, by_ns: u64) -> Result {
     let _ = subject.machine.with_clock_exclusive(|host, now, ram| {
         let clock = Nanos(host.time(VcpuId(0), now).0.wrapping_add(by_ns));
-        host.handle(Event::ClockSet { clock }, now, ram);
+        host.handle(HostEvent::ClockSet { clock }, now, ram);
     });
-    done(Done { step_ns: all(subject, by_ns.cast_signed()), ..Done::default() })
+    succeed(EventResult { step_ns: all(subject, by_ns.cast_signed()), ..EventResult::default() })
 }
 
 /// With KVM_KVMCLOCK_CTRL where the clock is the kernel's.
-pub(super) fn paused(subject: &mut Subject) -> Result {
+pub(super) fn paused(subject: &mut UpdateSubject) -> Result {
     subject.machine.pause()?;
     subject.machine.resume()?;
-    done(Done::default())
+    succeed(EventResult::default())
 }
 
 /// The clock advances by the time between save and restore; setting it takes a
 /// moment.
-pub(super) fn restored(subject: &mut Subject) -> Result {
+pub(super) fn restored(subject: &mut UpdateSubject) -> Result {
     let began = Instant::now();
     let saved = subject.machine.save()?;
-    let (machine, _) = Machine::restore(&saved, Policy::Advance)?;
+    let (machine, _) = Machine::restore(&saved, RestorePolicy::Advance)?;
     subject.machine = machine;
     let less_ns = began.elapsed().as_nanos() as i64;
-    done(Done { less_ns, ..Done::default() })
+    succeed(EventResult { less_ns, ..EventResult::default() })
 }
 
 /// By the guest, twice: the second time it must be clear.
-pub(super) fn take_stopped(subject: &mut Subject) -> Result {
+pub(super) fn take_stopped(subject: &mut UpdateSubject) -> Result {
     let mut taken = Vec::new();
     for vcpu in 0..subject.machine.vcpus() {
-        let take = || subject.machine.request(vcpu, Request::TakeGuestStopped);
+        let take = || subject.machine.request(vcpu, GuestRequest::TakeGuestStopped);
         taken.push([take()?[0], take()?[0]]);
     }
     if taken.iter().all(|twice| twice[0] == 0) {
         return not("it was not set");
     }
     let note = format!("seen at two reads, by vCPU: {taken:?}");
-    done(Done { note: Some(note), ..Done::default() })
+    succeed(EventResult { note: Some(note), ..EventResult::default() })
 }
 
-pub(super) fn own_suspend(subject: &mut Subject) -> Result {
-    subject.host_event(Event::HostSuspended);
-    subject.host_event(Event::HostResumed);
-    done(Done::default())
+pub(super) fn own_suspend(subject: &mut UpdateSubject) -> Result {
+    subject.host_event(HostEvent::HostSuspended);
+    subject.host_event(HostEvent::HostResumed);
+    succeed(EventResult::default())
 }
 
 /// 1 ppm higher, and back.
-pub(super) fn own_frequency(subject: &mut Subject) -> Result {
+pub(super) fn own_frequency(subject: &mut UpdateSubject) -> Result {
     let usual = subject.machine.with_clock(|host, _, _| host.settings().advertised_tsc);
     let usual = usual.unwrap_or(Hertz(0));
     let higher = Hertz(usual.0 + usual.0 / 1_000_000);
     let mut missing = None;
     for frequency in [higher, usual] {
-        subject.host_event(Event::TscFrequencyAdvertised { frequency });
+        subject.host_event(HostEvent::TscFrequencyAdvertised { frequency });
         crate::pages::reenter_all(&subject.machine)?;
         let due = Scale::from_hertz(frequency).ok();
         if subject.infos()?.iter().any(|info| Some(info.scale) != due) {
@@ -267,55 +276,55 @@ pub(super) fn own_frequency(subject: &mut Subject) -> Result {
         }
     }
     let note = missing.clone().or(Some("all pages have the scale of each frequency".to_owned()));
-    done(Done { missing, note, ..Done::default() })
+    succeed(EventResult { missing, note, ..EventResult::default() })
 }
 
-pub(super) fn own_clocksource(subject: &Subject, is_tsc: bool) -> Result {
+pub(super) fn own_clocksource(subject: &UpdateSubject, is_tsc: bool) -> Result {
     if vmm::host_clock::clocksource_is_tsc() == Some(false) {
         return not("this host's clocksource is not the TSC");
     }
-    subject.host_event(Event::HostClocksource { is_tsc });
-    done(Done { stable: Stability::Possible(is_tsc), ..Done::default() })
+    subject.host_event(HostEvent::HostClocksource { is_tsc });
+    succeed(EventResult { stable: Stability::Possible(is_tsc), ..EventResult::default() })
 }
 
 /// It is created and never run: that is enough for KVM to synchronise its TSC.
-pub(super) fn kernel_vcpu(subject: &mut Subject) -> Result {
+pub(super) fn kernel_vcpu(subject: &mut UpdateSubject) -> Result {
     match subject.machine.add_idle_vcpu(VcpuId(subject.machine.vcpus() as u32)) {
-        Ok(()) => done(Done::default()),
+        Ok(()) => succeed(EventResult::default()),
         Err(error) => not(&error.to_string()),
     }
 }
 
-pub(super) fn own_vcpu(subject: &mut Subject) -> Result {
+pub(super) fn own_vcpu(subject: &mut UpdateSubject) -> Result {
     let vcpu = VcpuId(subject.machine.vcpus() as u32);
     let tsc_offset = subject.own_offset_of(VcpuId(0));
-    subject.host_event(Event::VcpuCreated { vcpu, tsc_offset });
-    done(Done::default())
+    subject.host_event(HostEvent::VcpuCreated { vcpu, tsc_offset });
+    succeed(EventResult::default())
 }
 
-pub(super) fn own_vcpu_other_tsc(subject: &mut Subject) -> Result {
+pub(super) fn own_vcpu_other_tsc(subject: &mut UpdateSubject) -> Result {
     let vcpu = VcpuId(subject.machine.vcpus() as u32 + 1);
     if !subject.is_stable()? {
         return not("there is no master clock that it could end");
     }
     let stable = Stability::Possible(false);
     let tsc_offset = subject.own_offset_of(VcpuId(0)).wrapping_add(OFFSET_CYCLES);
-    subject.host_event(Event::VcpuCreated { vcpu, tsc_offset });
-    done(Done { stable, ..Done::default() })
+    subject.host_event(HostEvent::VcpuCreated { vcpu, tsc_offset });
+    succeed(EventResult { stable, ..EventResult::default() })
 }
 
-pub(super) fn own_physical_cpu(subject: &mut Subject) -> Result {
-    subject.host_event(Event::PhysicalCpuAdded { physical_cpu: u32::MAX, tsc_agrees: false });
-    done(Done { stable: Stability::Possible(false), ..Done::default() })
+pub(super) fn own_physical_cpu(subject: &mut UpdateSubject) -> Result {
+    subject.host_event(HostEvent::PhysicalCpuAdded { physical_cpu: u32::MAX, tsc_agrees: false });
+    succeed(EventResult { stable: Stability::Possible(false), ..EventResult::default() })
 }
 
 /// By a reading of the host's clock at the deadline.
-pub(super) fn own_period(subject: &mut Subject) -> Result {
+pub(super) fn own_period(subject: &mut UpdateSubject) -> Result {
     let _ = subject.machine.with_clock(|host, now, ram| {
         let boot = host.deadline().unwrap_or(now.boot);
-        host.handle(Event::Timer, now.with(|new| new.boot = boot), ram);
+        host.handle(HostEvent::Timer, now.changed(|new| new.boot = boot), ram);
     });
-    done(Done::default())
+    succeed(EventResult::default())
 }
 
 #[cfg(test)]

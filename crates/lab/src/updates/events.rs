@@ -6,7 +6,7 @@ use super::causes::{
     self, Caused, OFFSET_CYCLES, SET_NS, Stability, kernel_clock, not, own_clock, own_clocksource,
     own_offset,
 };
-use super::subject::Subject;
+use super::subject::UpdateSubject;
 use crate::settings::LabError;
 use host::msr::{KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD};
 
@@ -29,7 +29,7 @@ pub(super) enum Growth {
 
 /// Whose pages an event has written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pages {
+pub(super) enum PageSet {
     /// vCPU 0's at once, the others' soon after.
     All,
     /// All, but none under a master clock.
@@ -41,63 +41,63 @@ pub(super) enum Pages {
     Any,
 }
 
-type Cause = fn(&mut Subject) -> Result<Caused, LabError>;
+type Cause = fn(&mut UpdateSubject) -> Result<Caused, LabError>;
 
 /// One event.
-pub(super) struct Event {
+pub(super) struct UpdateEvent {
     pub(super) name: &'static str,
     /// How it is caused where the kernel makes the clock.
     pub(super) kernel: Cause,
     /// How it is caused where our provider does.
     pub(super) own: Cause,
-    pub(super) pages: Pages,
+    pub(super) pages: PageSet,
     /// Whether it sets GUEST_STOPPED.
     pub(super) stops: bool,
 }
 
 /// An event that writes all pages.
-const fn each(name: &'static str, kernel: Cause, own: Cause) -> Event {
-    Event { name, kernel, own, pages: Pages::All, stops: false }
+const fn each(name: &'static str, kernel: Cause, own: Cause) -> UpdateEvent {
+    UpdateEvent { name, kernel, own, pages: PageSet::All, stops: false }
 }
 
 /// Caused the same way on both.
-const fn both(name: &'static str, cause: Cause, pages: Pages) -> Event {
-    Event { pages, ..each(name, cause, cause) }
+const fn both(name: &'static str, cause: Cause, pages: PageSet) -> UpdateEvent {
+    UpdateEvent { pages, ..each(name, cause, cause) }
 }
 
-const fn all(name: &'static str, cause: Cause) -> Event {
-    both(name, cause, Pages::All)
+const fn all(name: &'static str, cause: Cause) -> UpdateEvent {
+    both(name, cause, PageSet::All)
 }
 
-impl Event {
+impl UpdateEvent {
     const fn stopping(self) -> Self {
         Self { stops: true, ..self }
     }
 
     /// Whether a page may stay unwritten, which shows only after a while.
     pub(super) fn may_leave_pages(&self) -> bool {
-        self.pages != Pages::All
+        self.pages != PageSet::All
     }
 
     pub(super) fn growth(&self, before: &TimeInfo) -> Growth {
         match self.pages {
-            Pages::All => Growth::Grows,
-            Pages::AllWithoutMasterClock if before.flags.contains(Flags::TSC_STABLE) => {
+            PageSet::All => Growth::Grows,
+            PageSet::AllWithoutMasterClock if before.flags.contains(Flags::TSC_STABLE) => {
                 Growth::Stays
             }
-            Pages::AllWithoutMasterClock => Growth::Grows,
-            Pages::None if before.flags.contains(Flags::TSC_STABLE) => Growth::Stays,
-            Pages::None => Growth::Either,
-            Pages::Any => Growth::Either,
+            PageSet::AllWithoutMasterClock => Growth::Grows,
+            PageSet::None if before.flags.contains(Flags::TSC_STABLE) => Growth::Stays,
+            PageSet::None => Growth::Either,
+            PageSet::Any => Growth::Either,
         }
     }
 
     pub(super) fn expected(&self) -> String {
         let pages = match self.pages {
-            Pages::All => "all pages written",
-            Pages::AllWithoutMasterClock => "all pages written, or none with a master clock",
-            Pages::None => "no page written, or any without a master clock",
-            Pages::Any => "pages written or not",
+            PageSet::All => "all pages written",
+            PageSet::AllWithoutMasterClock => "all pages written, or none with a master clock",
+            PageSet::None => "no page written, or any without a master clock",
+            PageSet::Any => "pages written or not",
         };
         let stopped = if self.stops { ", with GUEST_STOPPED" } else { "" };
         format!(
@@ -119,13 +119,13 @@ const SET_BACK: u64 = SET_NS.wrapping_neg();
 
 /// In this order: each begins with what the one before left, and what cannot be
 /// undone comes last.
-pub(super) const EVENTS: &[Event] = &[
+pub(super) const EVENTS: &[UpdateEvent] = &[
     all("system time MSR written again", |on| causes::msr(on, KVM_SYSTEM_TIME, Stability::Same)),
-    both("vCPU moved to another pCPU", causes::moved, Pages::AllWithoutMasterClock),
+    both("vCPU moved to another pCPU", causes::moved, PageSet::AllWithoutMasterClock),
     all("system time by the old MSR", |on| {
         causes::msr(on, KVM_SYSTEM_TIME_OLD, Stability::Possible(false))
     }),
-    both("vCPU moved, no master clock", causes::moved, Pages::AllWithoutMasterClock),
+    both("vCPU moved, no master clock", causes::moved, PageSet::AllWithoutMasterClock),
     all("system time by the new MSR", |on| {
         causes::msr(on, KVM_SYSTEM_TIME, Stability::Possible(true))
     }),
@@ -134,16 +134,19 @@ pub(super) const EVENTS: &[Event] = &[
     each("clock set 5 s forward", |on| kernel_clock(on, SET_NS), |on| own_clock(on, SET_NS)),
     each("clock set 5 s back", |on| kernel_clock(on, SET_BACK), |on| own_clock(on, SET_BACK)),
     all("paused", causes::paused).stopping(),
-    both("GUEST_STOPPED taken", causes::take_stopped, Pages::None),
+    both("GUEST_STOPPED taken", causes::take_stopped, PageSet::None),
     all("saved and restored", causes::restored).stopping(),
-    both("GUEST_STOPPED taken again", causes::take_stopped, Pages::None),
+    both("GUEST_STOPPED taken again", causes::take_stopped, PageSet::None),
     each("host woke from suspend", NO_SUSPEND, causes::own_suspend).stopping(),
-    both("GUEST_STOPPED taken once more", causes::take_stopped, Pages::None),
+    both("GUEST_STOPPED taken once more", causes::take_stopped, PageSet::None),
     each("TSC frequency changed", NO_FREQUENCY, causes::own_frequency),
     each("host clocksource no longer TSC", NO_CHANGE, |on| own_clocksource(on, false)),
     each("host clocksource TSC again", NO_CHANGE, |on| own_clocksource(on, true)),
     each("periodic", NO_PERIOD, causes::own_period),
-    Event { pages: Pages::Any, ..each("vCPU added", causes::kernel_vcpu, causes::own_vcpu) },
+    UpdateEvent {
+        pages: PageSet::Any,
+        ..each("vCPU added", causes::kernel_vcpu, causes::own_vcpu)
+    },
     each("vCPU added, other TSC offset", NO_OTHER_TSC, causes::own_vcpu_other_tsc),
     each("pCPU added, other TSC offset", NO_CHANGE, causes::own_physical_cpu),
 ];

@@ -5,7 +5,7 @@ use pvclock::Nanos;
 use pvclock::kvm_clock::TimeInfo;
 use vmm::Machine;
 
-use crate::bench::{Bench, Provider, boot_guest};
+use crate::bench::{LabBench, Provider, boot_guest};
 use crate::pages::time_info;
 use crate::settings::LabError;
 
@@ -13,7 +13,7 @@ use crate::settings::LabError;
 const SYNC_PERIOD: Nanos = Nanos(300_000_000_000);
 
 /// A machine and its pages.
-pub(super) struct Subject {
+pub(super) struct UpdateSubject {
     pub(super) machine: Machine,
     pub(super) provider: Provider,
     /// Physical CPUs we may use.
@@ -24,12 +24,12 @@ pub(super) struct Subject {
     pub(super) kernel: Option<KernelVersion>,
 }
 
-impl Subject {
-    pub(super) fn start(bench: &Bench<'_>, provider: Provider) -> Result<Self, LabError> {
+impl UpdateSubject {
+    pub(super) fn start(bench: &LabBench<'_>, provider: Provider) -> Result<Self, LabError> {
         let cpus = linux::cpus::allowed().unwrap_or_default();
         let mut settings = bench.machine(provider, bench.settings.vcpus);
         settings.affinity.clone_from(&cpus);
-        if let vmm::Backend::Own(provider) = &mut settings.backend {
+        if let vmm::ClockBackend::Own(provider) = &mut settings.backend {
             provider.sync_period = Some(SYNC_PERIOD);
         }
         let machine = boot_guest(&settings)?;

@@ -47,15 +47,15 @@ fn the_tightest_of_many_is_taken() {
 
 #[test]
 fn a_file_that_is_no_such_clock_is_an_error() {
-    assert!(Phc::open(Path::new("/dev/null")).is_err());
-    let missing = Phc::open(Path::new("/dev/ptp999")).unwrap_err();
+    assert!(PhcDevice::open(Path::new("/dev/null")).is_err());
+    let missing = PhcDevice::open(Path::new("/dev/ptp999")).unwrap_err();
     assert_eq!(missing.kind(), io::ErrorKind::NotFound);
 }
 
 #[test]
 fn a_trace_of_latched_pairs_is_read() {
     let phc = replayed("latched.txt");
-    assert_eq!(phc.method(), Method::Precise);
+    assert_eq!(phc.method(), PhcMethod::Precise);
     let readings: Vec<CrossTimestamp> =
         (0..12).map(|_| phc.read().unwrap().cross_timestamp).collect();
     // 1500 ns ahead at the start, and 40 ppm of the time since.
@@ -70,7 +70,7 @@ fn a_trace_of_latched_pairs_is_read() {
 #[test]
 fn a_trace_without_latching_is_read_around_the_device() {
     let phc = replayed("read_around.txt");
-    assert_eq!(phc.method(), Method::Extended);
+    assert_eq!(phc.method(), PhcMethod::Extended);
     for _ in 0..12 {
         let one = phc.read().unwrap().cross_timestamp;
         let (before, after) = one.realtime_ns;

@@ -17,12 +17,12 @@ struct Trace {
 }
 
 /// The device of that file.
-pub(super) fn replayed(name: &str) -> Phc {
+pub(super) fn replayed(name: &str) -> PhcDevice {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/phc").join(name);
     let text = std::fs::read_to_string(file).unwrap();
     let lines = text.lines().rev().map(str::to_owned).collect();
     let trace = Trace { lines: RefCell::new(lines), asked: RefCell::new(false) };
-    Phc::over(Box::new(trace)).unwrap()
+    PhcDevice::over(Box::new(trace)).unwrap()
 }
 
 /// `seconds.nanoseconds`.

@@ -77,7 +77,7 @@ fn a_tick_of_another_length_is_part_of_the_frequency() {
     for (tick_us, frequency, ppb) in
         [(10_000, 65_536, 1000.0), (10_001, -65_536, 99_000.0), (9_000, 0, -1e8)]
     {
-        let found = Discipline { tick_us, frequency, ..found };
+        let found = KernelDiscipline { tick_us, frequency, ..found };
         assert_eq!(steered_ppb(&found), ppb);
     }
     // ADJ_TICK and ADJ_FREQUENCY.

@@ -21,16 +21,16 @@ impl PublishedVmClock {
     /// # Errors
     /// The system's.
     pub fn open(path: &Path, new: &VmClockInfo) -> io::Result<(Self, VmClockInfo)> {
-        if let Some(found) = published::file(path).ok().and_then(|file| Self::of(&file)) {
+        if let Some(found) = published::file(path).ok().and_then(|file| Self::map(&file)) {
             return Ok(found);
         }
         let mut content = [0; BYTES];
         content[..VmClockInfo::SIZE].copy_from_slice(&new.to_bytes());
         let file = published::new_file(path, &content)?;
-        Self::of(&file).ok_or_else(|| io::ErrorKind::InvalidData.into())
+        Self::map(&file).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    fn of(file: &File) -> Option<(Self, VmClockInfo)> {
+    fn map(file: &File) -> Option<(Self, VmClockInfo)> {
         if file.metadata().ok()?.len() != BYTES as u64 {
             return None;
         }
@@ -53,7 +53,7 @@ impl PublishedVmClock {
 
 #[cfg(test)]
 mod tests {
-    use pvclock::vmclock::{ClockStatus, CounterId};
+    use pvclock::vmclock::{CounterId, VmClockStatus};
 
     use super::*;
     use crate::vmclock::MappedVmClock;
@@ -77,7 +77,7 @@ mod tests {
         }
         let other = MappedVmClock::open(&path).unwrap();
         let info =
-            VmClockInfo { disruption_marker: 9, clock_status: ClockStatus::SYNCHRONISED, ..NEW };
+            VmClockInfo { disruption_marker: 9, clock_status: VmClockStatus::SYNCHRONISED, ..NEW };
         let (mut page, _) = PublishedVmClock::open(&path, &NEW).unwrap();
         page.write(&info).unwrap();
         let read = other.reader().unwrap().info().unwrap();

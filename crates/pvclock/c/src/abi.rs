@@ -86,6 +86,6 @@ fn put<T>(
 }
 
 /// The status of a call that has no other result.
-fn done(result: Result<(), PvclockStatus>) -> PvclockStatus {
+fn status(result: Result<(), PvclockStatus>) -> PvclockStatus {
     result.err().unwrap_or(PvclockStatus::Ok)
 }

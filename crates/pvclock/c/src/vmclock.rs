@@ -1,7 +1,9 @@
 //! Values of the VMClock page.
 
 use pvclock::Nanos;
-use pvclock::vmclock::{ClockStatus, CounterId, TimeType, VmClockFlags, VmClockInfo, VmClockTime};
+use pvclock::vmclock::{
+    CounterId, TimeType, VmClockFlags, VmClockInfo, VmClockStatus, VmClockTime,
+};
 
 /// VMClock counter: Arm's virtual counter.
 pub const PVCLOCK_VMCLOCK_COUNTER_ARM_VIRTUAL: u8 = 0;
@@ -59,11 +61,11 @@ const _: () = {
     assert!(PVCLOCK_VMCLOCK_TIME_UTC == TimeType::UTC.0);
     assert!(PVCLOCK_VMCLOCK_TIME_TAI == TimeType::TAI.0);
     assert!(PVCLOCK_VMCLOCK_TIME_MONOTONIC == TimeType::MONOTONIC.0);
-    assert!(PVCLOCK_VMCLOCK_STATUS_UNKNOWN == ClockStatus::UNKNOWN.0);
-    assert!(PVCLOCK_VMCLOCK_STATUS_INITIALISING == ClockStatus::INITIALISING.0);
-    assert!(PVCLOCK_VMCLOCK_STATUS_SYNCHRONISED == ClockStatus::SYNCHRONISED.0);
-    assert!(PVCLOCK_VMCLOCK_STATUS_FREE_RUNNING == ClockStatus::FREE_RUNNING.0);
-    assert!(PVCLOCK_VMCLOCK_STATUS_UNRELIABLE == ClockStatus::UNRELIABLE.0);
+    assert!(PVCLOCK_VMCLOCK_STATUS_UNKNOWN == VmClockStatus::UNKNOWN.0);
+    assert!(PVCLOCK_VMCLOCK_STATUS_INITIALISING == VmClockStatus::INITIALISING.0);
+    assert!(PVCLOCK_VMCLOCK_STATUS_SYNCHRONISED == VmClockStatus::SYNCHRONISED.0);
+    assert!(PVCLOCK_VMCLOCK_STATUS_FREE_RUNNING == VmClockStatus::FREE_RUNNING.0);
+    assert!(PVCLOCK_VMCLOCK_STATUS_UNRELIABLE == VmClockStatus::UNRELIABLE.0);
     assert!(PVCLOCK_VMCLOCK_TAI_OFFSET_VALID == VmClockFlags::TAI_OFFSET_VALID.0);
     assert!(PVCLOCK_VMCLOCK_DISRUPTION_SOON == VmClockFlags::DISRUPTION_SOON.0);
     assert!(PVCLOCK_VMCLOCK_DISRUPTION_IMMINENT == VmClockFlags::DISRUPTION_IMMINENT.0);
@@ -163,7 +165,7 @@ impl From<&PvclockVmclockInfo> for VmClockInfo {
             seq_count: info.seq_count,
             disruption_marker: info.disruption_marker,
             flags: VmClockFlags(info.flags),
-            clock_status: ClockStatus(info.clock_status),
+            clock_status: VmClockStatus(info.clock_status),
             leap_smearing_hint: info.leap_smearing_hint,
             tai_offset_s: info.tai_offset_s,
             leap_indicator: info.leap_indicator,

@@ -100,7 +100,7 @@ impl Layout {
 /// What a daemon states of the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Status {
+pub enum SegmentStatus {
     /// Nothing.
     Unknown,
     /// It is corrected, and the bound holds.
@@ -138,8 +138,8 @@ impl Fraction {
 
 /// What layout 3 adds: the TSC that the time is computed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counter {
-    /// The TSC at [`Bound::as_of_ns`].
+pub struct SegmentCounter {
+    /// The TSC at [`SegmentBound::as_of_ns`].
     pub tsc: u64,
     /// Seconds a cycle.
     pub period: Fraction,
@@ -149,7 +149,7 @@ pub struct Counter {
 
 /// The contents of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bound {
+pub struct SegmentBound {
     /// When the bound was computed, ns: by CLOCK_MONOTONIC_COARSE; in layout 3
     /// the time of day then, ns since 1970.
     pub as_of_ns: u64,
@@ -163,14 +163,14 @@ pub struct Bound {
     /// By how much the bound grows, ns a second.
     pub max_drift_ppb: u32,
     /// The clock's state.
-    pub status: Status,
+    pub status: SegmentStatus,
     /// In layout 3.
-    pub counter: Counter,
+    pub counter: SegmentCounter,
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-impl Bound {
+impl SegmentBound {
     /// Nothing is known.
     pub const UNKNOWN: Self = Self {
         as_of_ns: 0,
@@ -178,8 +178,8 @@ impl Bound {
         bound_ns: 0,
         disruption_marker: None,
         max_drift_ppb: 0,
-        status: Status::Unknown,
-        counter: Counter {
+        status: SegmentStatus::Unknown,
+        counter: SegmentCounter {
             tsc: 0,
             period: Fraction { numerator: 0, shift: 0 },
             period_error: Fraction { numerator: 0, shift: 0 },
@@ -187,13 +187,14 @@ impl Bound {
     };
 
     /// How far the clock may be off at `now_ns`, of the clock of
-    /// [`Bound::as_of_ns`]; `None` where nothing bounds it (any more). The
-    /// caller compares [`Bound::disruption_marker`] with the VMClock page.
+    /// [`SegmentBound::as_of_ns`]; `None` where nothing bounds it (any more). The
+    /// caller compares [`SegmentBound::disruption_marker`] with the VMClock page.
     ///
     /// A coarse clock may be a tick behind the daemon's own: times before
     /// `as_of_ns` count as that.
     pub fn error_ns(&self, now_ns: u64) -> Option<u64> {
-        let is_bounded = matches!(self.status, Status::Synchronised | Status::FreeRunning);
+        let is_bounded =
+            matches!(self.status, SegmentStatus::Synchronised | SegmentStatus::FreeRunning);
         if !is_bounded || now_ns > self.void_after_ns {
             return None;
         }
@@ -207,12 +208,12 @@ impl Bound {
         let [as_of_s, as_of] = split(self.as_of_ns);
         let [void_s, void] = split(self.void_after_ns);
         let status = match self.status {
-            Status::Unknown => 0,
-            Status::Synchronised => 1,
-            Status::FreeRunning => 2,
+            SegmentStatus::Unknown => 0,
+            SegmentStatus::Synchronised => 1,
+            SegmentStatus::FreeRunning => 2,
             // Clients 1.x know no fourth state.
-            Status::Disrupted if layout == Layout::First => 0,
-            Status::Disrupted => 3,
+            SegmentStatus::Disrupted if layout == Layout::First => 0,
+            SegmentStatus::Disrupted => 3,
         };
         let bound = self.bound_ns.min(i64::MAX as u64);
         let drift = u64::from(self.max_drift_ppb);
@@ -249,7 +250,7 @@ impl Bound {
             _ => (0, &words[..]),
         };
         let (low, high) = (|word: u64| word & 0xffff_ffff, |word: u64| word >> 32);
-        let mut counter = Counter { tsc, ..Counter::default() };
+        let mut counter = SegmentCounter { tsc, ..SegmentCounter::default() };
         let (bound_ns, marker, drift, status) = match layout {
             Layout::First => (words[4], None, low(words[5]), low(words[6])),
             Layout::SystemClock => {
@@ -274,10 +275,10 @@ impl Bound {
             disruption_marker: marker,
             max_drift_ppb: within("max drift", drift, SECOND_NS)? as u32,
             status: match status {
-                0 => Status::Unknown,
-                1 => Status::Synchronised,
-                2 => Status::FreeRunning,
-                3 if layout != Layout::First => Status::Disrupted,
+                0 => SegmentStatus::Unknown,
+                1 => SegmentStatus::Synchronised,
+                2 => SegmentStatus::FreeRunning,
+                3 if layout != Layout::First => SegmentStatus::Disrupted,
                 found => return Err(malformed("clock status", found)),
             },
             counter,
@@ -308,9 +309,14 @@ mod tests {
 
     use super::*;
 
-    fn bound() -> impl Strategy<Value = Bound> {
+    fn bound() -> impl Strategy<Value = SegmentBound> {
         let status = prop::sample::select(
-            &[Status::Unknown, Status::Synchronised, Status::FreeRunning, Status::Disrupted][..],
+            &[
+                SegmentStatus::Unknown,
+                SegmentStatus::Synchronised,
+                SegmentStatus::FreeRunning,
+                SegmentStatus::Disrupted,
+            ][..],
         );
         let times = (any::<u64>(), any::<u64>(), 0..1u64 << 63);
         let counter = (any::<u64>(), any::<(u64, u8)>(), any::<(u64, u8)>());
@@ -319,14 +325,14 @@ mod tests {
                 let fraction = |(numerator, shift)| Fraction { numerator, shift };
                 let (tsc, period, error) = counter;
                 let (period, period_error) = (fraction(period), fraction(error));
-                Bound {
+                SegmentBound {
                     as_of_ns,
                     void_after_ns,
                     bound_ns,
                     disruption_marker,
                     max_drift_ppb: drift,
                     status,
-                    counter: Counter { tsc, period, period_error },
+                    counter: SegmentCounter { tsc, period, period_error },
                 }
             },
         )
@@ -340,14 +346,14 @@ mod tests {
             for layout in Layout::ALL {
                 let has_marker = layout != Layout::First;
                 let has_counter = layout == Layout::Counter;
-                let is_told = has_marker || written.status != Status::Disrupted;
-                let expected = Bound {
-                    status: if is_told { written.status } else { Status::Unknown },
+                let is_told = has_marker || written.status != SegmentStatus::Disrupted;
+                let expected = SegmentBound {
+                    status: if is_told { written.status } else { SegmentStatus::Unknown },
                     disruption_marker: written.disruption_marker.filter(|_| has_marker),
-                    counter: if has_counter { written.counter } else { Counter::default() },
+                    counter: if has_counter { written.counter } else { SegmentCounter::default() },
                     ..written
                 };
-                let read = Bound::from_words(layout, &written.to_words(layout));
+                let read = SegmentBound::from_words(layout, &written.to_words(layout));
                 prop_assert_eq!(read, Ok(expected));
             }
         }
@@ -373,7 +379,7 @@ mod tests {
 
     #[test]
     fn fields_that_make_no_sense_are_named() {
-        let words = Bound::UNKNOWN.to_words(Layout::SystemClock);
+        let words = SegmentBound::UNKNOWN.to_words(Layout::SystemClock);
         for (index, value, field) in [
             (1, SECOND_NS, "as-of"),
             (2, u64::MAX, "void-after"),
@@ -383,26 +389,26 @@ mod tests {
         ] {
             let mut words = words;
             words[index] = value;
-            let error = Bound::from_words(Layout::SystemClock, &words).unwrap_err();
+            let error = SegmentBound::from_words(Layout::SystemClock, &words).unwrap_err();
             assert_eq!(error.field, field);
         }
     }
 
     #[test]
     fn nothing_but_a_bound_that_still_counts_is_one() {
-        let sure = Bound {
+        let sure = SegmentBound {
             as_of_ns: 10,
             void_after_ns: 20,
             bound_ns: 7,
             max_drift_ppb: 1,
-            status: Status::Synchronised,
-            ..Bound::UNKNOWN
+            status: SegmentStatus::Synchronised,
+            ..SegmentBound::UNKNOWN
         };
         // Rounded up; and before its time, by a coarser clock.
         assert_eq!((sure.error_ns(20), sure.error_ns(9)), (Some(8), Some(7)));
         assert_eq!(sure.error_ns(21), None);
-        for status in [Status::Unknown, Status::Disrupted] {
-            assert_eq!(Bound { status, ..sure }.error_ns(15), None);
+        for status in [SegmentStatus::Unknown, SegmentStatus::Disrupted] {
+            assert_eq!(SegmentBound { status, ..sure }.error_ns(15), None);
         }
     }
 }

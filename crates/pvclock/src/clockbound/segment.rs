@@ -2,7 +2,7 @@
 
 use units::Malformed;
 
-use super::page::{Bound, Layout, MAGIC, SegmentPage, WORDS};
+use super::page::{Layout, MAGIC, SegmentBound, SegmentPage, WORDS};
 use crate::sequence::{self, DEFAULT_TRIES, Marking};
 use crate::shared::{Aligned, Memory, Word};
 use crate::{PageError, ReadError};
@@ -80,7 +80,7 @@ impl<'p, M: Memory> SegmentReader<'p, M> {
     /// # Errors
     /// [`ReadError::NeverFinished`], [`ReadError::SwitchedOff`] before the
     /// daemon's first update.
-    pub fn read(&self) -> Result<Result<Bound, Malformed>, ReadError> {
+    pub fn read(&self) -> Result<Result<SegmentBound, Malformed>, ReadError> {
         let Self { page, layout, tries } = *self;
         let (version, words): (u32, [u64; WORDS]) =
             sequence::read::<M, OddGeneration, _>(&page.version, tries, || {
@@ -89,7 +89,7 @@ impl<'p, M: Memory> SegmentReader<'p, M> {
         if version & LAYOUT != layout.version() {
             return Err(ReadError::SwitchedOff { version });
         }
-        Ok(Bound::from_words(layout, &words))
+        Ok(SegmentBound::from_words(layout, &words))
     }
 }
 
@@ -114,7 +114,7 @@ impl<'p, M: Memory> SegmentWriter<'p, M> {
     }
 
     /// Writes all that changes; returns the new generation.
-    pub fn write(&mut self, bound: &Bound) -> u16 {
+    pub fn write(&mut self, bound: &SegmentBound) -> u16 {
         let (page, words) = (self.page, bound.to_words(self.layout));
         // The layout is ours to state, whatever was there.
         let found = page.version.load() & !LAYOUT | self.layout.version();
@@ -129,7 +129,7 @@ impl<'p, M: Memory> SegmentWriter<'p, M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clockbound::Status;
+    use crate::clockbound::SegmentStatus;
 
     const LAYOUT_2: Layout = Layout::SystemClock;
 
@@ -149,7 +149,7 @@ mod tests {
         let reader = SegmentReader::new(&page).unwrap();
         assert_eq!(reader.read(), Err(ReadError::SwitchedOff { version: 2 }));
         let mut writer = SegmentWriter::new(&page, LAYOUT_2);
-        let bound = Bound { status: Status::Disrupted, ..Bound::UNKNOWN };
+        let bound = SegmentBound { status: SegmentStatus::Disrupted, ..SegmentBound::UNKNOWN };
         assert_eq!((writer.write(&bound), writer.generation()), (2, 2));
         assert_eq!((reader.read(), reader.layout()), (Ok(Ok(bound)), LAYOUT_2));
         // A daemon that was killed while it wrote.

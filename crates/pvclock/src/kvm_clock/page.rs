@@ -79,7 +79,7 @@ impl Flags {
 
     /// Both sets of flags.
     #[must_use]
-    pub const fn with(self, other: Self) -> Self {
+    pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }

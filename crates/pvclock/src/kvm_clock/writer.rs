@@ -54,7 +54,7 @@ impl<'p, M: Memory> TimeWriter<'p, M> {
             page.system_time.store(update.system_time.0);
             page.tsc_to_system_mul.store(update.scale.mul());
             page.shift_and_flags
-                .store(pack(update.scale.shift(), stable.with(stopped).with(raised)));
+                .store(pack(update.scale.shift(), stable.union(stopped).union(raised)));
         });
     }
 
@@ -65,7 +65,7 @@ impl<'p, M: Memory> TimeWriter<'p, M> {
         let page = self.page;
         sequence::write::<M, OddWhileWriting>(&page.version, page.version.load(), || {
             let (shift, flags) = unpack(page.shift_and_flags.load());
-            page.shift_and_flags.store(pack(shift, flags.with(Flags::GUEST_STOPPED)));
+            page.shift_and_flags.store(pack(shift, flags.union(Flags::GUEST_STOPPED)));
         });
     }
 }

@@ -121,9 +121,9 @@ impl TimeType {
 
 /// The state of the host's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClockStatus(pub u8);
+pub struct VmClockStatus(pub u8);
 
-impl ClockStatus {
+impl VmClockStatus {
     /// Not stated.
     pub const UNKNOWN: Self = Self(0);
     /// On its way.
@@ -169,7 +169,7 @@ impl VmClockFlags {
 
     /// Both sets of flags.
     #[must_use]
-    pub const fn with(self, other: Self) -> Self {
+    pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
@@ -190,7 +190,7 @@ pub struct VmClockInfo {
     /// Which fields are valid.
     pub flags: VmClockFlags,
     /// The state of the host's clock.
-    pub clock_status: ClockStatus,
+    pub clock_status: VmClockStatus,
     /// 0 strict, 1 noon linear, 2 UTC-SLS.
     pub leap_smearing_hint: u8,
     /// UTC − TAI, s: −37 since 2017. That is how Linux takes it (tai_adjust,
@@ -292,7 +292,7 @@ impl VmClockInfo {
             seq_count: 0,
             disruption_marker: 0,
             flags: VmClockFlags(0),
-            clock_status: ClockStatus(clock_status),
+            clock_status: VmClockStatus(clock_status),
             leap_smearing_hint,
             tai_offset_s: i16::from_le_bytes([tai_low, tai_high]),
             leap_indicator,

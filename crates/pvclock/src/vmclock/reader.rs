@@ -141,7 +141,7 @@ const fn seconds_times_2_64(cycles: u64, period: u64, shift: u8) -> u128 {
 
 /// The error at the update, grown by the period's error since, rounded up.
 fn max_error(info: &VmClockInfo, delta: u64) -> Option<Nanos> {
-    let valid = VmClockFlags::TIME_MAX_ERROR_VALID.with(VmClockFlags::PERIOD_MAX_ERROR_VALID);
+    let valid = VmClockFlags::TIME_MAX_ERROR_VALID.union(VmClockFlags::PERIOD_MAX_ERROR_VALID);
     if !info.flags.contains(valid) {
         return None;
     }

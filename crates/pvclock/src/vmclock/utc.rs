@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::page::{ClockStatus, CounterId, TimeType, VmClockFlags};
+use super::page::{CounterId, TimeType, VmClockFlags, VmClockStatus};
 use super::reader::VmClockTime;
 use crate::Nanos;
 
@@ -24,7 +24,7 @@ pub struct Utc {
 #[non_exhaustive]
 pub enum NoUtc {
     /// The host's clock is not synchronised, or was not before it ran free.
-    Status(ClockStatus),
+    Status(VmClockStatus),
     /// The page refers to another counter than the CPU's.
     Counter(CounterId),
     /// The page's times are neither UTC nor TAI.
@@ -45,14 +45,14 @@ pub enum NoUtc {
 impl fmt::Display for NoUtc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Status(ClockStatus::UNKNOWN) => f.write_str("the host does not know the time"),
-            Self::Status(ClockStatus::INITIALISING) => {
+            Self::Status(VmClockStatus::UNKNOWN) => f.write_str("the host does not know the time"),
+            Self::Status(VmClockStatus::INITIALISING) => {
                 f.write_str("the host's clock is not synchronised yet")
             }
-            Self::Status(ClockStatus::UNRELIABLE) => {
+            Self::Status(VmClockStatus::UNRELIABLE) => {
                 f.write_str("the host calls its clock unreliable")
             }
-            Self::Status(ClockStatus(status)) => {
+            Self::Status(VmClockStatus(status)) => {
                 write!(f, "the host's clock status is {status} where 2 or 3 is expected")
             }
             Self::Counter(CounterId(id)) => {
@@ -84,7 +84,7 @@ impl VmClockTime {
     /// The host does not vouch for it, or does not bound its error.
     pub fn utc(&self) -> Result<Utc, NoUtc> {
         let info = &self.info;
-        if !matches!(info.clock_status, ClockStatus::SYNCHRONISED | ClockStatus::FREE_RUNNING) {
+        if !matches!(info.clock_status, VmClockStatus::SYNCHRONISED | VmClockStatus::FREE_RUNNING) {
             return Err(NoUtc::Status(info.clock_status));
         }
         if info.counter_id != OURS {
@@ -121,7 +121,7 @@ mod tests {
         info.counter_id = OURS;
         info.time_type = TimeType::UTC;
         info.flags = VmClockFlags::TAI_OFFSET_VALID;
-        info.clock_status = ClockStatus::SYNCHRONISED;
+        info.clock_status = VmClockStatus::SYNCHRONISED;
         info.tai_offset_s = -37;
         change(&mut info);
         VmClockTime { seconds: 100, fraction: 1 << 63, max_error: Some(Nanos(70)), info }
@@ -131,7 +131,7 @@ mod tests {
     fn utc_and_tai_are_told_as_utc() {
         let utc = |since_1970_ns| Ok(Utc { since_1970_ns, max_error: Nanos(70) });
         assert_eq!(time(|_| {}).utc(), utc(100_500_000_000));
-        let free_running = time(|info| info.clock_status = ClockStatus::FREE_RUNNING);
+        let free_running = time(|info| info.clock_status = VmClockStatus::FREE_RUNNING);
         assert_eq!(free_running.utc(), utc(100_500_000_000));
         assert_eq!(time(|info| info.time_type = TimeType::TAI).utc(), utc(63_500_000_000));
         // TAI counts through a leap second.
@@ -145,7 +145,9 @@ mod tests {
     #[test]
     fn what_the_host_does_not_vouch_for_is_not_told() {
         let no = |change: fn(&mut VmClockInfo)| time(change).utc().unwrap_err();
-        for status in [ClockStatus::UNRELIABLE, ClockStatus::INITIALISING, ClockStatus::UNKNOWN] {
+        for status in
+            [VmClockStatus::UNRELIABLE, VmClockStatus::INITIALISING, VmClockStatus::UNKNOWN]
+        {
             let time = time(|info| info.clock_status = status);
             assert_eq!(time.utc(), Err(NoUtc::Status(status)));
         }

@@ -176,7 +176,7 @@ fn guest_stopped_stays_until_the_guest_takes_it_and_is_taken_once() {
     assert!(!reader.take_guest_stopped());
     writer.set_guest_stopped();
     writer.write(&update(1, 1, 1_000_000_000));
-    let both = Flags::TSC_STABLE.with(Flags::GUEST_STOPPED);
+    let both = Flags::TSC_STABLE.union(Flags::GUEST_STOPPED);
     assert_eq!(reader.info().unwrap().flags, both);
     assert!(reader.take_guest_stopped());
     assert!(!reader.take_guest_stopped());

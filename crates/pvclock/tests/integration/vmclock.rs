@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use pvclock::shared::Aligned;
 use pvclock::vmclock::{
-    ClockStatus, CounterId, TimeType, VmClockFlags, VmClockInfo, VmClockPage, VmClockReader,
+    CounterId, TimeType, VmClockFlags, VmClockInfo, VmClockPage, VmClockReader, VmClockStatus,
     VmClockWriter,
 };
 use pvclock::{Nanos, PageError, ReadError};
@@ -11,7 +11,7 @@ use pvclock::{Nanos, PageError, ReadError};
 /// A healthy page: a 2 GHz TSC, so a period of 2^−31 · 2^0 … exactly 2^33
 /// units of 2^−64 s at shift 0 for 2^31 Hz.
 fn healthy() -> VmClockInfo {
-    let valid = VmClockFlags::TIME_MAX_ERROR_VALID.with(VmClockFlags::PERIOD_MAX_ERROR_VALID);
+    let valid = VmClockFlags::TIME_MAX_ERROR_VALID.union(VmClockFlags::PERIOD_MAX_ERROR_VALID);
     VmClockInfo {
         size: 4096,
         counter_id: CounterId::X86_TSC,
@@ -19,7 +19,7 @@ fn healthy() -> VmClockInfo {
         seq_count: 8,
         disruption_marker: 3,
         flags: valid,
-        clock_status: ClockStatus::SYNCHRONISED,
+        clock_status: VmClockStatus::SYNCHRONISED,
         leap_smearing_hint: 0,
         tai_offset_s: -37,
         leap_indicator: 0,

@@ -6,11 +6,11 @@ use kernel_clock::{LeapState, Refused, Timex};
 use pvclock::Nanos;
 use units::{LeapSecond, calendar};
 
-use super::Kernel;
+use super::SimulatedKernel;
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
-impl Kernel {
+impl SimulatedKernel {
     fn leap_due(&self) -> Option<LeapSecond> {
         let ntp = self.time.ntp();
         let is_over = matches!(ntp.leap_state(), LeapState::Passing | LeapState::Passed);
@@ -23,7 +23,7 @@ impl Kernel {
     }
 }
 
-impl SystemClock for Kernel {
+impl SystemClock for SimulatedKernel {
     type Error = Refused;
 
     fn now(&self) -> Result<Nanos, Refused> {

@@ -14,7 +14,7 @@ const NOTHING: Noise = Noise {
 
 /// The phase, s, at each `tau0_s`.
 fn phase(noise: Noise, tau0_s: f64, count: usize) -> Vec<f64> {
-    let mut oscillator = Oscillator::new(noise, Stream::new(16, 3, Purpose::Boot), 0);
+    let mut oscillator = Oscillator::new(noise, RandomStream::new(16, 3, Purpose::Boot), 0);
     let at = |index: usize| (index as f64 * tau0_s * 1e9) as i64;
     (0..=count).map(|index| oscillator.look(at(index)) * 1e-9).collect()
 }
@@ -77,7 +77,7 @@ fn a_long_look_has_the_law_of_many_short_ones() {
     for kind in ["white", "flicker", "walk"] {
         let sum = |parts: i64| {
             let squares = (0..4000_u64).map(|guest| {
-                let stream = Stream::new(guest, 0, Purpose::Boot);
+                let stream = RandomStream::new(guest, 0, Purpose::Boot);
                 let mut oscillator = Oscillator::new(noise(kind), stream, 0);
                 let before = oscillator.look(1_000_000_000);
                 let step_ns = 100_000_000_000 / parts;
@@ -95,11 +95,11 @@ fn a_long_look_has_the_law_of_many_short_ones() {
 fn temperature_and_ageing_are_what_was_asked_for() {
     let day_ns = 86_400_000_000_000;
     let noise = Noise { ageing_ppm_a_day: Ppm(0.5), ..NOTHING };
-    let mut ageing = Oscillator::new(noise, Stream::new(1, 1, Purpose::Boot), 0);
+    let mut ageing = Oscillator::new(noise, RandomStream::new(1, 1, Purpose::Boot), 0);
     // After two days it is 1 ppm fast, and has gained a day's worth of that.
     assert!((ageing.look(2 * day_ns) - 86_400_000.0).abs() < 1.0);
     let noise = Noise { temperature_ppm: Ppm(1.0), ..NOTHING };
-    let mut warm = Oscillator::new(noise, Stream::new(1, 1, Purpose::Boot), 0);
+    let mut warm = Oscillator::new(noise, RandomStream::new(1, 1, Purpose::Boot), 0);
     let most = (1..=24).map(|hour| warm.look(day_ns / 24 * hour).abs()).fold(0.0, f64::max);
     // 1 ppm over a day's sine is 86.4 ms / 2 pi each way, and nothing after a day.
     assert!((10e6..28e6).contains(&most), "{most}");

@@ -1,7 +1,7 @@
 //! Fleets of the scenarios that come with the program.
 
 use simulator::scenario::BUILT_IN;
-use simulator::{Corrector, Fleet, Scenario, Simulation};
+use simulator::{Fleet, Scenario, ScenarioCorrector, Simulation};
 
 pub(crate) fn built_in(name: &str) -> Scenario {
     let (_, text) = BUILT_IN.iter().find(|(found, _)| *found == name).unwrap();
@@ -10,7 +10,7 @@ pub(crate) fn built_in(name: &str) -> Scenario {
 
 pub(crate) fn simulation(
     scenario: &Scenario,
-    corrector: Corrector,
+    corrector: ScenarioCorrector,
     seed: u64,
     days: f64,
 ) -> Simulation<'_> {
@@ -18,6 +18,6 @@ pub(crate) fn simulation(
     Simulation::new(scenario, corrector, seed, span_ns)
 }
 
-pub(crate) fn fleet(scenario: &Scenario, corrector: Corrector, guests: u64) -> Fleet {
+pub(crate) fn fleet(scenario: &Scenario, corrector: ScenarioCorrector, guests: u64) -> Fleet {
     simulation(scenario, corrector, 7, scenario.days).guests(0..guests, || true)
 }

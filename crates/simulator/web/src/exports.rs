@@ -7,11 +7,11 @@
 
 use std::cell::RefCell;
 
-use crate::Session;
+use crate::PageSession;
 
 thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    static SESSION: RefCell<Session> = RefCell::new(Session::default());
+    static SESSION: RefCell<PageSession> = RefCell::new(PageSession::default());
 }
 
 /// Where a request of so many bytes is to be written.

@@ -10,4 +10,4 @@ mod request;
 mod session;
 mod story;
 
-pub use session::Session;
+pub use session::PageSession;

@@ -6,7 +6,7 @@ use simulator::file::Unreadable;
 /// A request.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) enum Request {
+pub(crate) enum PageRequest {
     /// The scenarios that come with it.
     Scenarios,
     /// A new run, of this scenario's text; what is left out is as the scenario says.
@@ -36,7 +36,7 @@ pub(crate) struct Known {
 
 /// A run that began.
 #[derive(Debug, Serialize)]
-pub(crate) struct Started<'s> {
+pub(crate) struct StartedSimulation<'s> {
     pub(crate) name: &'s str,
     pub(crate) about: &'s str,
     /// The first guest's number, and how many there are.

@@ -8,7 +8,7 @@ use simulator::seed::{NoSeed, Seed};
 use simulator::{Fleet, Scenario, Simulation, file};
 
 use crate::cells::Cells;
-use crate::request::{Known, Refused, Request, Started};
+use crate::request::{Known, PageRequest, Refused, StartedSimulation};
 use crate::story::Story;
 
 /// Guests of a run: a page holds a line of each.
@@ -16,11 +16,11 @@ const MOST_GUESTS: u64 = 10_000;
 
 /// What the page has open.
 #[derive(Debug, Default)]
-pub struct Session(Option<Run>);
+pub struct PageSession(Option<SessionRun>);
 
 /// A run.
 #[derive(Debug)]
-struct Run {
+struct SessionRun {
     scenario: Scenario,
     of: Of,
     span_ns: i64,
@@ -28,7 +28,7 @@ struct Run {
     fleets: Vec<Fleet>,
 }
 
-impl Session {
+impl PageSession {
     /// The reply to a request: JSON, unless the request says else.
     pub fn answer(&mut self, request: &[u8]) -> Vec<u8> {
         let reply = serde_json::from_slice(request)
@@ -37,20 +37,20 @@ impl Session {
         reply.unwrap_or_else(|refused| json(&refused))
     }
 
-    fn reply(&mut self, request: Request) -> Result<Vec<u8>, Refused> {
+    fn reply(&mut self, request: PageRequest) -> Result<Vec<u8>, Refused> {
         match request {
-            Request::Scenarios => Ok(json(&BUILT_IN.map(|(name, text)| Known { name, text }))),
-            Request::Start { text, guests, days, seed } => {
-                let run = Run::new(&text, guests, days, seed.as_deref())?;
+            PageRequest::Scenarios => Ok(json(&BUILT_IN.map(|(name, text)| Known { name, text }))),
+            PageRequest::Start { text, guests, days, seed } => {
+                let run = SessionRun::new(&text, guests, days, seed.as_deref())?;
                 Ok(json(&self.0.insert(run).started()))
             }
-            Request::Run { discipline, guests } => self.run()?.next(discipline, guests),
-            Request::Report => self.run()?.report(),
-            Request::Story { discipline, guest } => self.run()?.story(discipline, guest),
+            PageRequest::Run { discipline, guests } => self.run()?.next(discipline, guests),
+            PageRequest::Report => self.run()?.report(),
+            PageRequest::Story { discipline, guest } => self.run()?.story(discipline, guest),
         }
     }
 
-    fn run(&mut self) -> Result<&mut Run, Refused> {
+    fn run(&mut self) -> Result<&mut SessionRun, Refused> {
         self.0.as_mut().ok_or_else(|| "nothing was started".into())
     }
 }
@@ -59,7 +59,7 @@ fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
 
-impl Run {
+impl SessionRun {
     fn new(
         text: &str,
         guests: Option<u64>,
@@ -82,9 +82,9 @@ impl Run {
         Ok(Self { scenario, of, span_ns, fleets })
     }
 
-    fn started(&self) -> Started<'_> {
+    fn started(&self) -> StartedSimulation<'_> {
         let Self { scenario, of, .. } = self;
-        Started {
+        StartedSimulation {
             name: &scenario.name,
             about: &scenario.about,
             first: of.guests.start,
@@ -119,7 +119,7 @@ impl Run {
 
     fn report(&self) -> Result<Vec<u8>, Refused> {
         let fleets = self.scenario.disciplines.iter().copied().zip(&self.fleets);
-        let report = SimulateReport::of(&self.scenario, &self.of, fleets);
+        let report = SimulateReport::new(&self.scenario, &self.of, fleets);
         let text = serde_json::to_string_pretty(&report);
         text.map(|text| (text + "\n").into_bytes()).map_err(|_| "no report".into())
     }
@@ -129,7 +129,7 @@ impl Run {
             return Err("no such guest".into());
         }
         let right_ns = self.scenario.limits.right_ms.ns();
-        Ok(json(&Story::of(&self.simulation(discipline)?, guest, self.span_ns, right_ns)))
+        Ok(json(&Story::simulate(&self.simulation(discipline)?, guest, self.span_ns, right_ns)))
     }
 }
 

@@ -18,12 +18,12 @@ pub(crate) struct Story {
     guest: u64,
     /// Its worst error in each thousandth of the run, s; nothing where it was away.
     line: Vec<f32>,
-    events: Vec<Event>,
+    events: Vec<StoryEvent>,
 }
 
 /// Something that happened, and what came of it before the next.
 #[derive(Debug, Serialize)]
-struct Event {
+struct StoryEvent {
     at_s: f64,
     /// The start has no name.
     kind: Option<&'static str>,
@@ -49,7 +49,12 @@ fn seconds(ns: i64) -> f64 {
 
 impl Story {
     /// Simulates the guest once more, and looks.
-    pub(crate) fn of(simulation: &Simulation<'_>, guest: u64, span_ns: i64, right_ns: i64) -> Self {
+    pub(crate) fn simulate(
+        simulation: &Simulation<'_>,
+        guest: u64,
+        span_ns: i64,
+        right_ns: i64,
+    ) -> Self {
         let mut cells = Cells::new(span_ns, CELLS);
         let mut looks: Vec<Look> = Vec::new();
         let mut watch = |look: Look| {
@@ -58,12 +63,12 @@ impl Story {
         };
         let plan: Vec<Planned> = simulation.plan(guest);
         simulation.guest(guest, &plan, &mut Fleet::new(), Some(&mut watch));
-        let mut events: Vec<Event> = Vec::new();
+        let mut events: Vec<StoryEvent> = Vec::new();
         let mut before: Option<Look> = None;
         for look in looks {
             let begins = begins(before, look);
             if let Some(kind) = begins {
-                events.push(Event::new(kind, look));
+                events.push(StoryEvent::new(kind, look));
             }
             if let (Some(event), Some(before)) = (events.last_mut(), before)
                 && begins.is_none()
@@ -86,7 +91,7 @@ fn begins(before: Option<Look>, look: Look) -> Option<Option<&'static str>> {
     look.happens.map(|kind: FaultKind| Some(kind.name()))
 }
 
-impl Event {
+impl StoryEvent {
     fn new(kind: Option<&'static str>, look: Look) -> Self {
         let (at_s, error_s) = (seconds(look.at_ns), seconds(look.error_ns));
         Self {

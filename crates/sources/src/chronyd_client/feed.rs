@@ -45,7 +45,7 @@ impl Feed {
     ///
     /// # Errors
     /// This process gets no socket.
-    pub fn to(path: &Path) -> Result<Self, FeedError> {
+    pub fn connect(path: &Path) -> Result<Self, FeedError> {
         let open = || {
             let socket = UnixDatagram::unbound()?;
             // Do not wait for a chronyd that hangs.
@@ -96,7 +96,7 @@ mod tests {
     fn a_sample_reaches_the_listener_or_fails() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("feed.sock");
-        let feed = Feed::to(&path).unwrap();
+        let feed = Feed::connect(&path).unwrap();
         let error = feed.sample(&OFFSET).unwrap_err().to_string();
         assert_eq!(error, format!("{}: No such file or directory (os error 2)", path.display()));
         let listener = UnixDatagram::bind(&path).unwrap();

@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 /// Where a chronyd takes requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Address {
+pub enum ChronydAddress {
     /// Its Unix socket: `/run/chrony/chronyd.sock`.
     Unix(PathBuf),
     /// Its UDP port: for queries only.
     Udp(SocketAddr),
 }
 
-impl std::fmt::Display for Address {
+impl std::fmt::Display for ChronydAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unix(path) => path.display().fmt(f),
@@ -32,13 +32,13 @@ impl std::fmt::Display for Address {
 #[derive(Debug)]
 pub(super) enum Socket {
     Udp(UdpSocket),
-    Unix(UnixDatagram, #[allow(dead_code, reason = "removed with the socket")] Bound),
+    Unix(UnixDatagram, #[allow(dead_code, reason = "removed with the socket")] BoundSocket),
 }
 
 impl Socket {
-    pub(super) fn connect(address: &Address) -> io::Result<Self> {
+    pub(super) fn connect(address: &ChronydAddress) -> io::Result<Self> {
         match address {
-            Address::Udp(address) => {
+            ChronydAddress::Udp(address) => {
                 let any: SocketAddr = match address {
                     SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
                     SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -47,10 +47,10 @@ impl Socket {
                 socket.connect(address)?;
                 Ok(Self::Udp(socket))
             }
-            Address::Unix(server) => {
+            ChronydAddress::Unix(server) => {
                 // First, so that nothing is created where no chronyd listens.
                 UnixDatagram::unbound()?.connect(server)?;
-                let path = Bound(reply_path(server));
+                let path = BoundSocket(reply_path(server));
                 let socket = UnixDatagram::bind(&path.0)?;
                 allow_replies(&path.0)?;
                 socket.connect(server)?;
@@ -112,9 +112,9 @@ fn reply_path(server: &Path) -> PathBuf {
 
 /// Removed when dropped.
 #[derive(Debug)]
-pub(super) struct Bound(PathBuf);
+pub(super) struct BoundSocket(PathBuf);
 
-impl Drop for Bound {
+impl Drop for BoundSocket {
     fn drop(&mut self) {
         // It may not have been created.
         let _ = fs::remove_file(&self.0);

@@ -38,7 +38,10 @@ fn daemon(path: &std::path::Path, ignored: usize, status: u8) -> thread::JoinHan
 }
 
 fn client(path: &std::path::Path) -> ChronydClient {
-    ChronydClient { timeout: AGES, ..ChronydClient::at(Address::Unix(path.to_owned())) }
+    ChronydClient {
+        timeout: AGES,
+        ..ChronydClient::at_address(ChronydAddress::Unix(path.to_owned()))
+    }
 }
 
 #[test]
@@ -71,7 +74,7 @@ fn each_unreachable_address_is_listed() {
     let path = folder.path().join("chronyd.sock");
     // Nobody listens any more at either.
     let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let addresses = vec![Address::Unix(path.clone()), Address::Udp(udp)];
+    let addresses = vec![ChronydAddress::Unix(path.clone()), ChronydAddress::Udp(udp)];
     let client = ChronydClient { addresses, timeout: AGES };
     let error = client.tracking().unwrap_err().to_string();
     let expected = format!(

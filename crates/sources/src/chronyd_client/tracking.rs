@@ -92,7 +92,7 @@ mod tests {
     fn the_line_has_the_references_name_or_address() {
         let mut tracking = at_start();
         tracking.reference_id = u32::from_be_bytes(*b"PHC0");
-        tracking.leap = wire::chronyd::Leap::Normal;
+        tracking.leap = wire::chronyd::TrackingLeap::Normal;
         assert!(written(&tracking).starts_with("50484330,PHC0,0,"));
         assert!(written(&tracking).ends_with(",Normal\n"));
         tracking.reference_id = u32::from_be_bytes(*b"A,B\0");

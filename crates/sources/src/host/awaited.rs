@@ -7,7 +7,7 @@
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-use super::channel::Channel;
+use super::channel::HostChannel;
 use crate::SourceError;
 
 /// It is tried again after this.
@@ -16,7 +16,7 @@ pub(super) const AGAIN: Duration = Duration::from_secs(10);
 /// One that is waited for.
 #[derive(Debug)]
 pub(super) struct Awaited {
-    pub(super) channel: Channel,
+    pub(super) channel: HostChannel,
     /// What is in the way, and what is done about it.
     pub(super) why: String,
     /// When it was tried again last.
@@ -24,7 +24,7 @@ pub(super) struct Awaited {
 }
 
 impl Awaited {
-    pub(super) fn new(channel: &Channel, why: &io::Error) -> Self {
+    pub(super) fn new(channel: &HostChannel, why: &io::Error) -> Self {
         Self { channel: channel.clone(), why: reason(why), tried: None }
     }
 
@@ -50,11 +50,11 @@ impl Awaited {
 
 /// Whether a channel cannot be opened as another process has it, or has put something in
 /// its place.
-pub(super) fn is_anothers(channel: &Channel, why: &io::Error) -> bool {
+pub(super) fn is_anothers(channel: &HostChannel, why: &io::Error) -> bool {
     match (why.kind(), channel) {
         (ErrorKind::AddrInUse | ErrorKind::ResourceBusy | ErrorKind::AlreadyExists, _) => true,
         // A dead socket of another user's, in a folder where each removes his own alone.
-        (ErrorKind::PermissionDenied, Channel::Socket(path)) => path.symlink_metadata().is_ok(),
+        (ErrorKind::PermissionDenied, HostChannel::Socket(path)) => path.symlink_metadata().is_ok(),
         _ => false,
     }
 }

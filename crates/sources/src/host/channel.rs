@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Where the host is listened to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Channel {
+pub enum HostChannel {
     /// On no channel.
     #[default]
     None,
@@ -17,7 +17,7 @@ pub enum Channel {
     Port(PathBuf),
 }
 
-impl fmt::Display for Channel {
+impl fmt::Display for HostChannel {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => Ok(()),

@@ -31,10 +31,10 @@ use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockaddrLike, UnixAddr, recvmsg, sendto, setsockopt, sockopt,
 };
 use units::{ClockPair, CrossTimestamp, Interval, OffsetBound, TimeReading};
-use wire::hosttime::{FRAME_BYTES, Frame, Guest, MAGIC};
+use wire::hosttime::{FRAME_BYTES, GuestExchange, HostTimeFrame, MAGIC};
 
-use super::message::{self, Message};
-use super::told::{Rejected, Told, request};
+use super::message::{self, HostMessage};
+use super::told::{Rejected, ReportedTime, request};
 
 /// How long a message may wait to be read, ns.
 const FRESH_NS: u64 = 1_000_000_000;
@@ -49,7 +49,7 @@ pub(super) struct LocalSocket {
     socket: UnixDatagram,
     /// When it was read last: what is received now was sent since.
     read_at: ClockPair,
-    guest: Guest,
+    guest: GuestExchange,
     /// Where the last notice came from.
     asks: Option<UnixAddr>,
 }
@@ -71,13 +71,13 @@ impl LocalSocket {
             path: path.to_owned(),
             socket,
             read_at: linux::clock::pair()?,
-            guest: Guest::default(),
+            guest: GuestExchange::default(),
             asks: None,
         })
     }
 
     /// Reads what waits, and asks what is to be asked; does not wait.
-    pub(super) fn receive(&mut self, told: &mut Told) -> io::Result<()> {
+    pub(super) fn receive(&mut self, told: &mut ReportedTime) -> io::Result<()> {
         for _ in 0..MOST_AT_ONCE {
             let Some(datagram) = self.datagram()? else { break };
             let ours = rustix::process::geteuid().as_raw();
@@ -100,17 +100,19 @@ impl LocalSocket {
         Ok(())
     }
 
-    fn hear(&mut self, datagram: &Datagram, now: ClockPair, told: &mut Told) {
+    fn hear(&mut self, datagram: &HostDatagram, now: ClockPair, told: &mut ReportedTime) {
         let bytes: Result<&[u8; FRAME_BYTES], _> = datagram.bytes.as_slice().try_into();
         let length = || {
             let found = datagram.bytes.len() as u64;
             wire::hosttime::Malformed::new("a frame", "length", found)
         };
-        let frame = bytes.map_err(|_| length()).and_then(Frame::parse);
+        let frame = bytes.map_err(|_| length()).and_then(HostTimeFrame::parse);
         match frame {
-            Ok(Frame::Notice(_)) if datagram.from.is_none() => told.reject(Rejected::NoAddress),
+            Ok(HostTimeFrame::Notice(_)) if datagram.from.is_none() => {
+                told.reject(Rejected::NoAddress)
+            }
             Ok(frame) => {
-                if matches!(frame, Frame::Notice(_)) {
+                if matches!(frame, HostTimeFrame::Notice(_)) {
                     self.asks = datagram.from;
                 }
                 told.hear(&mut self.guest, &frame, now);
@@ -120,20 +122,20 @@ impl LocalSocket {
     }
 
     /// Sends the request that is due to where the notice came from.
-    fn ask(&mut self, told: &mut Told) -> io::Result<()> {
+    fn ask(&mut self, told: &mut ReportedTime) -> io::Result<()> {
         let Some(address) = self.asks else { return Ok(()) };
         let Some(frame) = request(&mut self.guest, linux::clock::pair()?, told) else {
             return Ok(());
         };
         let fd = self.socket.as_raw_fd();
         if let Err(why) = sendto(fd, &frame.encode(), &address, MsgFlags::MSG_DONTWAIT) {
-            (self.asks, self.guest) = (None, Guest::default());
+            (self.asks, self.guest) = (None, GuestExchange::default());
             told.reject(Rejected::NotAsked { why: why.to_string() });
         }
         Ok(())
     }
 
-    fn datagram(&self) -> io::Result<Option<Datagram>> {
+    fn datagram(&self) -> io::Result<Option<HostDatagram>> {
         // One byte more, which a message too long runs into.
         let mut bytes = [0; message::LIMIT_BYTES + 1];
         let mut space = nix::cmsg_space!(libc::timespec, libc::ucred);
@@ -158,7 +160,7 @@ impl LocalSocket {
             }
         }
         let bytes = bytes[..length].to_vec();
-        Ok(Some(Datagram { bytes, from, uid, sent_ns }))
+        Ok(Some(HostDatagram { bytes, from, uid, sent_ns }))
     }
 }
 
@@ -196,7 +198,7 @@ fn nanoseconds(at: nix::sys::time::TimeSpec) -> Option<u64> {
 }
 
 /// What was received.
-struct Datagram {
+struct HostDatagram {
     bytes: Vec<u8>,
     /// Where it came from, if it can be replied to.
     from: Option<UnixAddr>,
@@ -214,7 +216,7 @@ enum Accepted {
 }
 
 /// Whether its sender may send to a process of user `ours`.
-fn may_send(datagram: &Datagram, ours: u32) -> Result<(), Rejected> {
+fn may_send(datagram: &HostDatagram, ours: u32) -> Result<(), Rejected> {
     // Where it is missing, the worst is assumed.
     let uid = datagram.uid.unwrap_or(u32::MAX);
     if uid == 0 || uid == ours { Ok(()) } else { Err(Rejected::Sender { uid, ours }) }
@@ -222,13 +224,13 @@ fn may_send(datagram: &Datagram, ours: u32) -> Result<(), Rejected> {
 
 /// The message of a datagram that was received between the last read and now.
 fn accept(
-    datagram: &Datagram,
+    datagram: &HostDatagram,
     (read_at, now): (ClockPair, ClockPair),
 ) -> Result<Accepted, Rejected> {
     let sent_ns = datagram.sent_ns.unwrap_or_default();
-    match Message::parse(&datagram.bytes)? {
-        Message::Resumed => Ok(Accepted::Resumed),
-        Message::Time { since_1970_ns, error_ns } => {
+    match HostMessage::parse(&datagram.bytes)? {
+        HostMessage::Resumed => Ok(Accepted::Resumed),
+        HostMessage::Time { since_1970_ns, error_ns } => {
             let age_ns = i128::from(now.realtime_ns) - i128::from(sent_ns);
             let Some(age) = u64::try_from(age_ns).ok().filter(|age| *age <= FRESH_NS) else {
                 return Err(Rejected::Stale { age_ns });

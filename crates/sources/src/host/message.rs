@@ -8,7 +8,7 @@ const DEFAULT_ERROR_NS: u64 = 1_000_000_000;
 
 /// One message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Message {
+pub enum HostMessage {
     /// The time is this now.
     Time {
         /// Since 1970, ns.
@@ -23,7 +23,7 @@ pub enum Message {
 /// A datagram that is no message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected}, found {found:?}")]
-pub struct Malformed {
+pub struct MalformedMessage {
     /// What would have been right.
     pub expected: &'static str,
     /// The first of what came instead.
@@ -33,20 +33,20 @@ pub struct Malformed {
 /// Characters of a datagram that an error carries.
 const FOUND_LIMIT: usize = 40;
 
-impl Malformed {
+impl MalformedMessage {
     fn new(expected: &'static str, found: &str) -> Self {
         Self { expected, found: found.chars().take(FOUND_LIMIT).collect() }
     }
 }
 
-impl Message {
+impl HostMessage {
     /// The message in a datagram.
     ///
     /// # Errors
     /// It is no message.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, MalformedMessage> {
         let lossy = String::from_utf8_lossy(bytes);
-        let malformed = |expected| Malformed::new(expected, &lossy);
+        let malformed = |expected| MalformedMessage::new(expected, &lossy);
         if bytes.len() > LIMIT_BYTES {
             return Err(malformed("at most 128 bytes"));
         }
@@ -89,15 +89,15 @@ mod tests {
 
     #[test]
     fn messages_are_parsed() {
-        let time = |since_1970_ns, error_ns| Ok(Message::Time { since_1970_ns, error_ns });
+        let time = |since_1970_ns, error_ns| Ok(HostMessage::Time { since_1970_ns, error_ns });
         for (text, expected) in [
-            ("resumed", Ok(Message::Resumed)),
-            ("resumed\n", Ok(Message::Resumed)),
+            ("resumed", Ok(HostMessage::Resumed)),
+            ("resumed\n", Ok(HostMessage::Resumed)),
             ("time 1795000000", time(1_795_000_000_000_000_000, 1_000_000_000)),
             ("time 1795000000.5 +- 0.002", time(1_795_000_000_500_000_000, 2_000_000)),
             ("time 1795000000.123456789 ± 0\r\n", time(1_795_000_000_123_456_789, 0)),
         ] {
-            assert_eq!(Message::parse(text.as_bytes()), expected, "{text:?}");
+            assert_eq!(HostMessage::parse(text.as_bytes()), expected, "{text:?}");
         }
     }
 
@@ -121,11 +121,11 @@ mod tests {
             "resumed twice",
             "time 1795000000\0",
         ] {
-            let error = Message::parse(text.as_bytes()).expect_err(text);
+            let error = HostMessage::parse(text.as_bytes()).expect_err(text);
             assert!(text.starts_with(&error.found), "{error}");
         }
-        assert!(Message::parse(b"time \xff").is_err());
-        let long = Message::parse(&[b' '; 129]).unwrap_err().to_string();
+        assert!(HostMessage::parse(b"time \xff").is_err());
+        let long = HostMessage::parse(&[b' '; 129]).unwrap_err().to_string();
         assert!(long.starts_with("expected at most 128 bytes, found "), "{long}");
     }
 
@@ -134,13 +134,13 @@ mod tests {
         fn a_message_parses_to_its_figures(at in any::<u64>(), error in any::<u64>()) {
             let seconds = |ns: u64| format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
             let text = format!("time {} +- {}", seconds(at), seconds(error));
-            let parsed = Message::parse(text.as_bytes());
-            prop_assert_eq!(parsed, Ok(Message::Time { since_1970_ns: at, error_ns: error }));
+            let parsed = HostMessage::parse(text.as_bytes());
+            prop_assert_eq!(parsed, Ok(HostMessage::Time { since_1970_ns: at, error_ns: error }));
         }
 
         #[test]
         fn no_bytes_make_it_fail(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Message::parse(&bytes);
+            let _ = HostMessage::parse(&bytes);
         }
     }
 }

@@ -11,24 +11,24 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use super::stream::{Left, Stream};
-use super::told::Told;
+use super::stream::{HostStream, Left};
+use super::told::ReportedTime;
 
 /// An open port.
 #[derive(Debug)]
-pub(super) struct Port(Stream);
+pub(super) struct Port(HostStream);
 
 impl Port {
     /// Opens the port's device, which one process may have open at a time.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
-        Ok(Self(Stream::new(file.into())))
+        Ok(Self(HostStream::new(file.into())))
     }
 
     /// Reads what waits. After bytes that are no frame, those that wait with
     /// them are dropped: a host that begins anew begins with a frame.
-    pub(super) fn receive(&mut self, told: &mut Told) -> io::Result<()> {
+    pub(super) fn receive(&mut self, told: &mut ReportedTime) -> io::Result<()> {
         match self.0.receive(told)? {
             Left::Open => {}
             Left::Ended => self.0.reset(),

@@ -4,19 +4,19 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use wire::hosttime::{FRAME_BYTES, Guest, Incoming};
+use wire::hosttime::{FRAME_BYTES, GuestExchange, Incoming};
 
-use super::told::{Rejected, Told, request};
+use super::told::{Rejected, ReportedTime, request};
 
 /// Frames read in one call, so that a flood does not stall the caller.
 const MOST_AT_ONCE: u32 = 64;
 
 /// A non-blocking descriptor, and the frame that is under way on it.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(super) struct HostStream {
     fd: OwnedFd,
     incoming: Incoming,
-    guest: Guest,
+    guest: GuestExchange,
 }
 
 /// What is left of a stream.
@@ -31,13 +31,13 @@ pub(super) enum Left {
     Broken,
 }
 
-impl Stream {
+impl HostStream {
     pub(super) fn new(fd: OwnedFd) -> Self {
-        Self { fd, incoming: Incoming::default(), guest: Guest::default() }
+        Self { fd, incoming: Incoming::default(), guest: GuestExchange::default() }
     }
 
     /// Reads what waits, and asks what is to be asked; does not wait.
-    pub(super) fn receive(&mut self, told: &mut Told) -> io::Result<Left> {
+    pub(super) fn receive(&mut self, told: &mut ReportedTime) -> io::Result<Left> {
         for _ in 0..MOST_AT_ONCE {
             let length = match rustix::io::read(&self.fd, self.incoming.space()) {
                 Ok(0) => return Ok(Left::Ended),
@@ -62,7 +62,7 @@ impl Stream {
     }
 
     /// Sends the request that is due; whether the stream took it.
-    fn ask(&mut self, told: &mut Told) -> io::Result<bool> {
+    fn ask(&mut self, told: &mut ReportedTime) -> io::Result<bool> {
         let Some(frame) = request(&mut self.guest, linux::clock::pair()?, told) else {
             return Ok(true);
         };
@@ -77,11 +77,11 @@ impl Stream {
 
     /// Forgets the frame and the exchange under way.
     pub(super) fn reset(&mut self) {
-        (self.incoming, self.guest) = (Incoming::default(), Guest::default());
+        (self.incoming, self.guest) = (Incoming::default(), GuestExchange::default());
     }
 }
 
-impl AsFd for Stream {
+impl AsFd for HostStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

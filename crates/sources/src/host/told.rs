@@ -1,9 +1,9 @@
 //! What the host has told, until it is asked for.
 
 use units::{ClockPair, OffsetBound};
-use wire::hosttime::{Frame, Guest, Heard, Reason, Refused};
+use wire::hosttime::{GuestExchange, Heard, HostTimeFrame, Reason, Refused};
 
-use super::message::Malformed;
+use super::message::MalformedMessage;
 
 /// Reports of what was rejected come at most this often, ns: anybody may
 /// connect.
@@ -32,7 +32,7 @@ pub enum Rejected {
     NoAddress,
     /// It is no message.
     #[error(transparent)]
-    Malformed(#[from] Malformed),
+    Malformed(#[from] MalformedMessage),
     /// It is no frame.
     #[error(transparent)]
     Frame(#[from] wire::hosttime::Malformed),
@@ -69,7 +69,7 @@ fn stale(age_ns: i128) -> String {
 
 /// What was told.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ReportedTime {
     /// Not used yet.
     pub(super) offset: Option<OffsetBound>,
     /// CLOCK_MONOTONIC of the last one, ns.
@@ -80,7 +80,7 @@ pub(super) struct Told {
     reported_ns: Option<u64>,
 }
 
-impl Told {
+impl ReportedTime {
     pub(super) fn offset(&mut self, offset: OffsetBound) {
         (self.offset, self.last_ns) = (Some(offset), Some(offset.at_monotonic_ns));
     }
@@ -102,8 +102,13 @@ impl Told {
     }
 
     /// A frame came at `now`; whether it was of use.
-    pub(super) fn hear(&mut self, guest: &mut Guest, frame: &Frame, now: ClockPair) -> bool {
-        match guest.heard(frame, now) {
+    pub(super) fn hear(
+        &mut self,
+        guest: &mut GuestExchange,
+        frame: &HostTimeFrame,
+        now: ClockPair,
+    ) -> bool {
+        match guest.receive(frame, now) {
             Ok(Heard::Notice(reason)) => {
                 self.resumed |=
                     matches!(reason, Reason::Resumed | Reason::Restored | Reason::Migrated);
@@ -120,7 +125,11 @@ impl Told {
 }
 
 /// The request that is due, if one is: read the clocks right before it is sent.
-pub(super) fn request(guest: &mut Guest, now: ClockPair, told: &mut Told) -> Option<Frame> {
+pub(super) fn request(
+    guest: &mut GuestExchange,
+    now: ClockPair,
+    told: &mut ReportedTime,
+) -> Option<HostTimeFrame> {
     // Without randomness no nonce, and without a nonce no request.
     let mut random = [0; 8];
     let is_random = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::NONBLOCK);

@@ -9,8 +9,8 @@ use nix::sys::socket::{
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
-use super::stream::{Left, Stream};
-use super::told::{Rejected, Told};
+use super::stream::{HostStream, Left};
+use super::told::{Rejected, ReportedTime};
 
 /// The host (VMADDR_CID_HOST, include/uapi/linux/vm_sockets.h): neither this
 /// machine itself, where any user may connect, nor another guest.
@@ -23,7 +23,7 @@ const MOST_AT_ONCE: u32 = 8;
 #[derive(Debug)]
 pub(super) struct Vsock {
     listener: OwnedFd,
-    connection: Option<Stream>,
+    connection: Option<HostStream>,
 }
 
 impl Vsock {
@@ -39,7 +39,7 @@ impl Vsock {
     /// to be known to the caller's epoll: `added` is called with it.
     pub(super) fn receive(
         &mut self,
-        told: &mut Told,
+        told: &mut ReportedTime,
         mut added: impl FnMut(BorrowedFd<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
         for _ in 0..MOST_AT_ONCE {
@@ -65,7 +65,7 @@ impl Vsock {
         &mut self,
         connection: OwnedFd,
         cid: u32,
-        told: &mut Told,
+        told: &mut ReportedTime,
         added: &mut impl FnMut(BorrowedFd<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
         if cid != HOST_CID {
@@ -73,7 +73,7 @@ impl Vsock {
             return Ok(());
         }
         added(connection.as_fd())?;
-        self.connection = Some(Stream::new(connection));
+        self.connection = Some(HostStream::new(connection));
         Ok(())
     }
 }

@@ -6,17 +6,17 @@ use std::thread;
 use std::time::Duration;
 
 use super::error::NtpError;
-use super::server::NtpServer;
+use super::server::NtpPeer;
 
-/// What resolves a name: [`NtpServer::find`], or a test's.
-pub(super) type Resolve = fn(&str, Duration) -> Result<NtpServer, NtpError>;
+/// What resolves a name: [`NtpPeer::find`], or a test's.
+pub(super) type Resolve = fn(&str, Duration) -> Result<NtpPeer, NtpError>;
 
 /// A lookup that the resolver is working on, in a thread of its own that ends
 /// with the result.
 #[derive(Debug)]
 pub(super) struct Lookup {
     name: String,
-    result: Receiver<Result<NtpServer, NtpError>>,
+    result: Receiver<Result<NtpPeer, NtpError>>,
 }
 
 impl Lookup {
@@ -43,7 +43,7 @@ impl Lookup {
     }
 
     /// The result, where it comes within `wait`.
-    pub(super) fn result(&self, wait: Duration) -> Option<Result<NtpServer, NtpError>> {
+    pub(super) fn result(&self, wait: Duration) -> Option<Result<NtpPeer, NtpError>> {
         match self.result.recv_timeout(wait) {
             Ok(result) => Some(result),
             Err(RecvTimeoutError::Timeout) => None,

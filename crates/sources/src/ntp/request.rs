@@ -2,11 +2,11 @@
 
 use std::io::ErrorKind;
 
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use wire::ntp::{LENGTH, Packet, Timestamp};
 
 use super::error::NtpError;
-use super::server::{NtpServer, Reply};
+use super::server::{NtpPeer, ServerReply};
 use super::transport::{self, Udp, Wire};
 
 /// So many packets in a row are read that are no reply: other sockets wait to
@@ -14,8 +14,8 @@ use super::transport::{self, Udp, Wire};
 const PACKETS_IN_A_ROW: u32 = 4;
 
 /// What was sent to a server and may get a reply.
-pub(super) struct Request<'s, W: Wire, S, F: Fn() -> S> {
-    server: &'s NtpServer,
+pub(super) struct NtpRequest<'s, W: Wire, S, F: Fn() -> S> {
+    server: &'s NtpPeer,
     wire: W,
     stamp: F,
     number: Timestamp,
@@ -25,12 +25,12 @@ pub(super) struct Request<'s, W: Wire, S, F: Fn() -> S> {
     was_short: bool,
 }
 
-impl<'s, W: Wire, S, F: Fn() -> S> Request<'s, W, S, F> {
+impl<'s, W: Wire, S, F: Fn() -> S> NtpRequest<'s, W, S, F> {
     /// Sends it, stamped as late as can be.
     ///
     /// # Errors
     /// It cannot be sent.
-    pub(super) fn send(server: &'s NtpServer, wire: W, stamp: F) -> Result<Self, NtpError> {
+    pub(super) fn send(server: &'s NtpPeer, wire: W, stamp: F) -> Result<Self, NtpError> {
         let packet = Packet::request(transport::number().map_err(|error| server.io(&error))?);
         let bytes = packet.encode();
         let sent = stamp();
@@ -41,7 +41,7 @@ impl<'s, W: Wire, S, F: Fn() -> S> Request<'s, W, S, F> {
 
     /// The reply, or why there is none; nothing while one may still come, or
     /// wait behind other packets.
-    pub(super) fn reply(&mut self) -> Option<Result<Reply<S>, NtpError>> {
+    pub(super) fn reply(&mut self) -> Option<Result<ServerReply<S>, NtpError>> {
         let mut buffer = [0; LENGTH];
         for _ in 0..PACKETS_IN_A_ROW {
             let length = match self.wire.receive(&mut buffer) {
@@ -62,7 +62,7 @@ impl<'s, W: Wire, S, F: Fn() -> S> Request<'s, W, S, F> {
                 continue;
             }
             let sent = self.sent.take()?;
-            let near_ns = Clock::Realtime.read_ns().unwrap_or_default();
+            let near_ns = LinuxClock::Realtime.read_ns().unwrap_or_default();
             return Some(self.server.reply(&packet, (sent, arrived), near_ns));
         }
         None
@@ -77,12 +77,12 @@ impl<'s, W: Wire, S, F: Fn() -> S> Request<'s, W, S, F> {
     }
 }
 
-impl NtpServer {
+impl NtpPeer {
     /// Queries it once; `stamp` reads the caller's clocks.
     ///
     /// # Errors
     /// There is no usable reply.
-    pub fn query<S>(&self, stamp: impl Fn() -> S) -> Result<Reply<S>, NtpError> {
+    pub fn query<S>(&self, stamp: impl Fn() -> S) -> Result<ServerReply<S>, NtpError> {
         let reply = Self::query_all(&[self], stamp).pop();
         reply.unwrap_or_else(|| Err(self.invalid("no request was sent")))
     }
@@ -92,7 +92,7 @@ impl NtpServer {
     pub fn query_all<'s, S>(
         servers: &[&'s Self],
         stamp: impl Fn() -> S,
-    ) -> Vec<Result<Reply<S>, NtpError>> {
+    ) -> Vec<Result<ServerReply<S>, NtpError>> {
         let send = |server: &'s Self| {
             // A socket of its own for each request: a late reply to the previous
             // one comes to a port that is closed.
@@ -101,7 +101,7 @@ impl NtpServer {
                 name: server.name().to_owned(),
                 error: error.to_string(),
             })
-            .and_then(|wire| Request::send(server, wire, &stamp))
+            .and_then(|wire| NtpRequest::send(server, wire, &stamp))
             .map_or_else(|error| Query::Done(Err(error)), Query::Open)
         };
         let mut queries: Vec<_> = servers.iter().copied().map(send).collect();
@@ -123,16 +123,16 @@ impl NtpServer {
         &self,
         wire: &impl Wire,
         stamp: impl Fn() -> S,
-    ) -> Result<Reply<S>, NtpError> {
-        let mut request = Request::send(self, wire, stamp)?;
+    ) -> Result<ServerReply<S>, NtpError> {
+        let mut request = NtpRequest::send(self, wire, stamp)?;
         request.reply().unwrap_or_else(|| Err(request.timed_out()))
     }
 }
 
 /// One of several requests.
 enum Query<'s, S, F: Fn() -> S> {
-    Open(Request<'s, Udp, S, F>),
-    Done(Result<Reply<S>, NtpError>),
+    Open(NtpRequest<'s, Udp, S, F>),
+    Done(Result<ServerReply<S>, NtpError>),
 }
 
 impl<S, F: Fn() -> S> Query<'_, S, F> {
@@ -154,7 +154,7 @@ impl<S, F: Fn() -> S> Query<'_, S, F> {
         }
     }
 
-    fn result(self) -> Result<Reply<S>, NtpError> {
+    fn result(self) -> Result<ServerReply<S>, NtpError> {
         match self {
             Self::Open(request) => Err(request.timed_out()),
             Self::Done(result) => result,

@@ -19,7 +19,7 @@ const LONGEST_INSIDE_NS: u64 = 1_000_000_000;
 
 /// A server whose address is known.
 #[derive(Debug, Clone)]
-pub struct NtpServer {
+pub struct NtpPeer {
     name: String,
     address: SocketAddr,
     timeout: Duration,
@@ -27,7 +27,7 @@ pub struct NtpServer {
 
 /// A server's reply.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reply<S> {
+pub struct ServerReply<S> {
     /// The caller's clocks right before the request and right after the reply;
     /// the server's when it received the one and sent the other.
     pub reading: TimeReading<S>,
@@ -47,7 +47,7 @@ pub struct ServerState {
     pub leap: u8,
 }
 
-impl NtpServer {
+impl NtpPeer {
     /// Finds `name`: `HOST`, `HOST:PORT`, `[ADDRESS]:PORT`. A reply is
     /// waited for as long as `timeout`.
     ///
@@ -62,7 +62,7 @@ impl NtpServer {
         Ok(Self { name: name.to_owned(), address, timeout })
     }
 
-    /// Whether `name` can be that of a server, as [`NtpServer::find`] takes it.
+    /// Whether `name` can be that of a server, as [`NtpPeer::find`] takes it.
     ///
     /// # Errors
     /// What is wrong with it; the name is part of that.
@@ -100,7 +100,7 @@ impl NtpServer {
         packet: &Packet,
         (before, after): (S, S),
         near_ns: u64,
-    ) -> Result<Reply<S>, NtpError> {
+    ) -> Result<ServerReply<S>, NtpError> {
         packet.check().map_err(|refusal| self.refused(refusal))?;
         let inside_ns = packet.transmit.since_ns(packet.receive);
         if packet.receive.is_none() || inside_ns > LONGEST_INSIDE_NS {
@@ -122,7 +122,7 @@ impl NtpServer {
         let shown_ns = (received_ns, transmitted_ns);
         let reading = TimeReading { before, utc_ns, shown_ns, cross_timestamp: None, after };
         let Packet { stratum, leap, .. } = *packet;
-        Ok(Reply { reading, state: ServerState { stratum, root_distance_ns, leap } })
+        Ok(ServerReply { reading, state: ServerState { stratum, root_distance_ns, leap } })
     }
 
     fn refused(&self, refusal: UnusableReply) -> NtpError {

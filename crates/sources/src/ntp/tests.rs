@@ -126,12 +126,12 @@ fn a_server_with_any_other_kiss_is_queried_again() {
 #[test]
 fn a_name_that_leaves_a_server_is_followed_and_one_that_stays_is_not_queried() {
     // Each lookup begins a server that replies once.
-    fn finds(name: &str, timeout: Duration) -> Result<NtpServer, NtpError> {
+    fn finds(name: &str, timeout: Duration) -> Result<NtpPeer, NtpError> {
         static STAYS: std::sync::OnceLock<String> = std::sync::OnceLock::new();
         let begin = || server(1, 0, kiss(*b"DENY")).0.name().to_owned();
         match name {
-            "stays.example" => NtpServer::find(STAYS.get_or_init(begin), timeout),
-            _ => NtpServer::find(&begin(), timeout),
+            "stays.example" => NtpPeer::find(STAYS.get_or_init(begin), timeout),
+            _ => NtpPeer::find(&begin(), timeout),
         }
     }
     let timeout = Duration::from_secs(10);
@@ -149,7 +149,7 @@ fn a_name_that_leaves_a_server_is_followed_and_one_that_stays_is_not_queried() {
 }
 
 /// A resolver of which no answer comes.
-fn hangs(_: &str, _: Duration) -> Result<NtpServer, NtpError> {
+fn hangs(_: &str, _: Duration) -> Result<NtpPeer, NtpError> {
     loop {
         std::thread::park();
     }
@@ -166,7 +166,7 @@ fn a_resolver_that_hangs_is_not_waited_for() {
 }
 
 /// A resolver that says where it may run.
-fn where_it_runs(name: &str, _: Duration) -> Result<NtpServer, NtpError> {
+fn where_it_runs(name: &str, _: Duration) -> Result<NtpPeer, NtpError> {
     let error = format!("{:?}", linux::cpus::allowed());
     Err(NtpError::NoAddress { name: name.to_owned(), error })
 }
@@ -183,7 +183,7 @@ fn the_resolver_does_not_wait_for_the_samplers_cpu() {
 }
 
 /// A resolver that says no, and not at once.
-fn fails(name: &str, _: Duration) -> Result<NtpServer, NtpError> {
+fn fails(name: &str, _: Duration) -> Result<NtpPeer, NtpError> {
     std::thread::sleep(Duration::from_millis(5));
     let error = "Name or service not known".to_owned();
     Err(NtpError::NoAddress { name: name.to_owned(), error })
@@ -204,10 +204,10 @@ fn the_resolvers_error_comes_with_another_servers_time() {
 }
 
 /// A resolver that takes a while to find a server on loopback of that port.
-fn finds_late(name: &str, timeout: Duration) -> Result<NtpServer, NtpError> {
+fn finds_late(name: &str, timeout: Duration) -> Result<NtpPeer, NtpError> {
     std::thread::sleep(Duration::from_millis(100));
     let (_, port) = name.split_once(':').unwrap();
-    NtpServer::find(&format!("127.0.0.1:{port}"), timeout)
+    NtpPeer::find(&format!("127.0.0.1:{port}"), timeout)
 }
 
 #[test]
@@ -226,9 +226,9 @@ fn the_resolver_and_the_server_share_one_timeout() {
 }
 
 /// A resolver that finds a server which answers once, each time another.
-fn finds_another(_: &str, timeout: Duration) -> Result<NtpServer, NtpError> {
+fn finds_another(_: &str, timeout: Duration) -> Result<NtpPeer, NtpError> {
     let (source, _) = server(1, 40, |_, _| ());
-    NtpServer::find(source.name(), timeout)
+    NtpPeer::find(source.name(), timeout)
 }
 
 #[test]

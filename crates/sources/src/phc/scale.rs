@@ -94,7 +94,7 @@ pub enum Apparent {
 impl Apparent {
     /// Of a clock that is ahead of another's UTC by so much, ns; `tai_s` is
     /// what the kernel was set to, TAI − UTC, s; 0 where it was not.
-    pub fn of(ahead_ns: i64, tai_s: &Fact<i32>) -> Self {
+    pub fn from_lead(ahead_ns: i64, tai_s: &Fact<i32>) -> Self {
         let tai_s = set(tai_s).unwrap_or(TAI_SINCE_2017_S);
         let tai_ns = i64::from(tai_s) * 1_000_000_000;
         match ahead_ns {
@@ -108,7 +108,7 @@ impl Apparent {
 
 /// TAI − UTC as the kernel was set, s, if it was and can be read.
 fn set(tai_s: &Fact<i32>) -> Option<i32> {
-    tai_s.known().copied().filter(|tai_s| *tai_s != 0)
+    tai_s.value().copied().filter(|tai_s| *tai_s != 0)
 }
 
 /// TAI − UTC as the kernel was set (`adjtimex`), s; 0 where it was not.
@@ -119,7 +119,7 @@ pub fn kernels_tai_s() -> Fact<i32> {
 
 impl PhcScale {
     /// How to specify that a device counts TAI: as the kernel was set, or by a
-    /// number where it was not. `tai_s` as in [`Apparent::of`].
+    /// number where it was not. `tai_s` as in [`Apparent::from_lead`].
     pub fn tai(tai_s: &Fact<i32>) -> Self {
         set(tai_s).map_or(Self::TaiBy(TAI_SINCE_2017_S), |_| Self::Tai)
     }
@@ -199,7 +199,8 @@ mod tests {
 
     #[test]
     fn what_is_ahead_as_tai_is_appears_to_be_tai() {
-        let of = |ahead_s: f64, tai_s| Apparent::of((ahead_s * 1e9) as i64, &Fact::Known(tai_s));
+        let of =
+            |ahead_s: f64, tai_s| Apparent::from_lead((ahead_s * 1e9) as i64, &Fact::Known(tai_s));
         for tai_s in [0, 37] {
             assert_eq!(of(0.0, tai_s), Apparent::Utc);
             assert_eq!(of(-0.4, tai_s), Apparent::Utc);
@@ -211,7 +212,7 @@ mod tests {
             }
         }
         assert_eq!((of(37.0, 38), of(38.0, 38)), (Apparent::Neither, Apparent::Tai));
-        assert_eq!(Apparent::of(i64::MIN, &Fact::Known(37)), Apparent::Neither);
+        assert_eq!(Apparent::from_lead(i64::MIN, &Fact::Known(37)), Apparent::Neither);
     }
 
     #[test]

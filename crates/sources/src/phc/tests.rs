@@ -84,10 +84,10 @@ impl Device for Card {
 }
 
 fn card(scale: PhcScale, times: [u64; 3]) -> PhcSource {
-    let phc = Phc::over(Box::new(Card(times))).unwrap();
+    let phc = PhcDevice::over(Box::new(Card(times))).unwrap();
     let (name, clock_name) = ("/dev/ptp1".into(), "mlx5_ptp".into());
     let (found, seen, page_tells) = Default::default();
-    PhcSource { name, clock_name, phc, scale, ahead: Ahead::ByScale, found, seen, page_tells }
+    PhcSource { name, clock_name, phc, scale, ahead: PhcLead::ByScale, found, seen, page_tells }
 }
 
 /// The device counts UTC under one kernel and TAI under another: its own page
@@ -136,7 +136,7 @@ fn a_vmclocks_scale_is_kept_from_when_the_clock_was_right() {
     }
     for (counts_s, kept) in [(0, Ok(0)), (37, Ok(37))] {
         let ahead_s = Rc::new(Cell::new(counts_s));
-        let phc = Phc::over(Box::new(Ahead(Rc::clone(&ahead_s)))).unwrap();
+        let phc = PhcDevice::over(Box::new(Ahead(Rc::clone(&ahead_s)))).unwrap();
         let clock_name = "vmclock0".into();
         let device = PhcSource { phc, clock_name, ..card(PhcScale::ByName, [YEAR_2026; 3]) };
         assert_eq!(device.vmclocks_ahead_s(None), kept);
@@ -158,7 +158,7 @@ fn a_vmclocks_scale_is_kept_from_when_the_clock_was_right() {
     }
     // What its page tells is kept too.
     let ahead_s = Rc::new(Cell::new(37));
-    let phc = Phc::over(Box::new(Ahead(Rc::clone(&ahead_s)))).unwrap();
+    let phc = PhcDevice::over(Box::new(Ahead(Rc::clone(&ahead_s)))).unwrap();
     let clock_name = "vmclock0".into();
     let device = PhcSource { phc, clock_name, ..card(PhcScale::ByName, [YEAR_2026; 3]) };
     let page = OffsetBound { offset_ns: 37_000_000_000, bound_ns: 1000, at_monotonic_ns: 0 };

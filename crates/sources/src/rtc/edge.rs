@@ -18,7 +18,7 @@ pub trait Seconds {
 
 /// When a second began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Edge {
+pub struct RtcEdge {
     /// The second.
     pub second: u64,
     /// The other clock when it had not begun, ns.
@@ -44,7 +44,7 @@ const LONGEST_NS: u64 = 1_300_000_000;
 /// and all of an NTP client's correction.
 const WANDER_PPM: u64 = 1_000;
 
-impl Edge {
+impl RtcEdge {
     /// By how much it is uncertain, ns.
     pub fn width_ns(&self) -> u64 {
         self.after_ns.saturating_sub(self.before_ns)
@@ -82,7 +82,7 @@ impl Edge {
 
 /// Waits for the next change of second, from what the last one says about it.
 /// None where the clock cannot be read, stands still or was set meanwhile.
-pub fn next_edge(clock: &impl Seconds, last: Option<Edge>) -> Option<Edge> {
+pub fn next_edge(clock: &impl Seconds, last: Option<RtcEdge>) -> Option<RtcEdge> {
     let mut between = SEARCH_NS;
     if let Some(last) = last {
         let now_ns = clock.now_ns();
@@ -99,7 +99,7 @@ pub fn next_edge(clock: &impl Seconds, last: Option<Edge>) -> Option<Edge> {
         let after_ns = clock.now_ns();
         if second != shown {
             let is_next = Some(second) == shown.checked_add(1);
-            return is_next.then_some(Edge { second, before_ns, after_ns });
+            return is_next.then_some(RtcEdge { second, before_ns, after_ns });
         }
         if look_ns.saturating_sub(begun_ns) > LONGEST_NS {
             return None;
@@ -165,7 +165,7 @@ mod tests {
             for number in 0..30 {
                 let looks = clock.looks.get();
                 let edge = next_edge(&clock, last).unwrap();
-                if let Some(Edge { second, .. }) = last {
+                if let Some(RtcEdge { second, .. }) = last {
                     assert_eq!(edge.second, second + 1, "none is missed");
                     assert!(clock.looks.get() - looks < 50, "{}", clock.looks.get() - looks);
                 }

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use proptest::prelude::*;
 use pvclock::Nanos;
-use pvclock::vmclock::{ClockStatus, CounterId, NoUtc, TimeType, VmClockFlags};
+use pvclock::vmclock::{CounterId, NoUtc, TimeType, VmClockFlags, VmClockStatus};
 
 use units::{ClockPair, OffsetBound};
 
@@ -21,9 +21,9 @@ pub(crate) fn page() -> VmClockInfo {
         seq_count: 8,
         disruption_marker: 3,
         flags: VmClockFlags::TIME_MAX_ERROR_VALID
-            .with(VmClockFlags::PERIOD_MAX_ERROR_VALID)
-            .with(VmClockFlags::TAI_OFFSET_VALID),
-        clock_status: ClockStatus::SYNCHRONISED,
+            .union(VmClockFlags::PERIOD_MAX_ERROR_VALID)
+            .union(VmClockFlags::TAI_OFFSET_VALID),
+        clock_status: VmClockStatus::SYNCHRONISED,
         tai_offset_s: -37,
         period_shift: 20,
         counter_value: 1_000_000,
@@ -77,8 +77,8 @@ fn a_page_that_is_not_to_be_trusted_is_refused() {
             other => panic!("{other}"),
         }
     };
-    let unreliable = NoUtc::Status(ClockStatus::UNRELIABLE);
-    assert_eq!(refused(|page| page.clock_status = ClockStatus::UNRELIABLE), Ok(unreliable));
+    let unreliable = NoUtc::Status(VmClockStatus::UNRELIABLE);
+    assert_eq!(refused(|page| page.clock_status = VmClockStatus::UNRELIABLE), Ok(unreliable));
     assert_eq!(refused(|page| page.flags = VmClockFlags(0)), Ok(NoUtc::NoErrorBound));
     let arm = NoUtc::Counter(CounterId(99));
     assert_eq!(refused(|page| page.counter_id = CounterId(99)), Ok(arm));
@@ -91,7 +91,7 @@ fn a_page_that_is_not_to_be_trusted_is_refused() {
 fn a_page_of_markers_alone_tells_no_time() {
     let markers = VmClockInfo {
         counter_id: CounterId::INVALID,
-        clock_status: ClockStatus(0),
+        clock_status: VmClockStatus(0),
         period: 0,
         ..page()
     };

@@ -3,7 +3,7 @@
 use vmm_sys_util::eventfd::EventFd;
 
 use super::{
-    AcpiPmTimer, Hpet, HpetState, Moment, Pit, PitState, PmWidth, Rtc, RtcSettings, RtcState,
+    AcpiPmTimer, Hpet, HpetState, Moment, Pit, PitState, PmWidth, RtcChip, RtcSettings, RtcState,
     SerialPort, SerialPortState, pm1,
 };
 
@@ -66,7 +66,7 @@ pub struct Devices {
     pm_timer: Option<AcpiPmTimer>,
     hpet: Option<Hpet>,
     pit: Option<Pit>,
-    rtc: Option<Rtc>,
+    rtc: Option<RtcChip>,
     serial: SerialPort,
 }
 
@@ -77,7 +77,7 @@ impl Devices {
             pm_timer: present.pm_timer.map(|width| AcpiPmTimer { width }),
             hpet: present.hpet.then(Hpet::new),
             pit: present.pit.then(Pit::new),
-            rtc: present.rtc.map(|settings| Rtc::new(&settings)),
+            rtc: present.rtc.map(|settings| RtcChip::new(&settings)),
             serial: SerialPort::new(),
         }
     }
@@ -97,7 +97,7 @@ impl Devices {
             pm_timer: state.pm_timer.map(|width| AcpiPmTimer { width }),
             hpet: state.hpet.map(Hpet::restore),
             pit: state.pit.map(Pit::restore),
-            rtc: state.rtc.clone().map(Rtc::restore),
+            rtc: state.rtc.clone().map(RtcChip::restore),
             serial: SerialPort::restore(&state.serial, line)
                 .ok_or(Unrestorable::SerialInput { bytes })?,
         })
@@ -109,7 +109,7 @@ impl Devices {
             pm_timer: self.pm_timer.map(|timer| timer.width),
             hpet: self.hpet.as_ref().map(Hpet::save),
             pit: self.pit.as_ref().map(Pit::save),
-            rtc: self.rtc.as_ref().map(Rtc::save),
+            rtc: self.rtc.as_ref().map(RtcChip::save),
             serial: self.serial.save(),
         }
     }
@@ -164,7 +164,7 @@ impl Devices {
             return self.pit.as_mut().map(|pit| pit.read(register, now));
         }
         match port {
-            Rtc::PORT | Rtc::DATA_PORT => self.rtc.as_ref().map(|rtc| rtc.read(port, now)),
+            RtcChip::PORT | RtcChip::DATA_PORT => self.rtc.as_ref().map(|rtc| rtc.read(port, now)),
             _ => {
                 match (offset_in(port, SerialPort::PORT, 8), offset_in(port, AcpiPmTimer::PORT, 4))
                 {
@@ -182,7 +182,7 @@ impl Devices {
     fn write_byte(&mut self, port: u16, value: u8, now: &Moment) {
         match (Pit::register(port), &mut self.pit, &mut self.rtc) {
             (Some(register), Some(pit), _) => pit.write(register, value, now),
-            (None, _, Some(rtc)) if matches!(port, Rtc::PORT | Rtc::DATA_PORT) => {
+            (None, _, Some(rtc)) if matches!(port, RtcChip::PORT | RtcChip::DATA_PORT) => {
                 rtc.write(port, value, now);
             }
             _ => {

@@ -3,7 +3,7 @@
 
 use pvclock::Nanos;
 
-use super::{Moment, Rate};
+use super::{DeviceRate, Moment};
 
 const CAPABILITIES: u64 = 0x00;
 const CONFIGURATION: u64 = 0x10;
@@ -106,7 +106,7 @@ impl Hpet {
         let Some(since) = self.state.running_since else { return self.state.counter };
         let elapsed = Nanos(now.since_start.0.saturating_sub(since.0));
         // 10^6 fs are one ns.
-        let ticks = Rate::new(1_000_000, Self::PERIOD_FS as u64).ticks(elapsed);
+        let ticks = DeviceRate::new(1_000_000, Self::PERIOD_FS as u64).ticks(elapsed);
         self.state.counter.wrapping_add(ticks)
     }
 }

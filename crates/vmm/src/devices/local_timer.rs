@@ -8,7 +8,7 @@ mod registers;
 use host::ticks::{Backlog, TickPolicy};
 use pvclock::{Hertz, Nanos};
 
-use super::{Moment, Rate};
+use super::{DeviceRate, Moment};
 pub use registers::Refused;
 use registers::{Lvt, Register};
 
@@ -94,7 +94,7 @@ impl LocalTimer {
 
     /// Whether an MSR belongs to the timer.
     pub fn has(msr: u32) -> bool {
-        Register::of(msr).is_some()
+        Register::from_msr(msr).is_some()
     }
 
     /// RDMSR.
@@ -104,7 +104,7 @@ impl LocalTimer {
     pub fn read_msr(&mut self, msr: u32, now: &Moment) -> Result<u64, Refused> {
         self.advance(now);
         let state = &self.state;
-        Ok(match Register::of(msr).ok_or(Refused::NotThere { msr })? {
+        Ok(match Register::from_msr(msr).ok_or(Refused::NotThere { msr })? {
             Register::TscDeadline => state.tsc_deadline,
             Register::Id => state.id.into(),
             Register::Version => VERSION,
@@ -123,7 +123,7 @@ impl LocalTimer {
     /// [`Refused`], for which the guest gets #GP; nothing has changed then.
     pub fn write_msr(&mut self, msr: u32, value: u64, now: &Moment) -> Result<(), Refused> {
         self.advance(now);
-        let register = Register::of(msr).ok_or(Refused::NotThere { msr })?;
+        let register = Register::from_msr(msr).ok_or(Refused::NotThere { msr })?;
         let allowed = register.writable().ok_or(Refused::ReadOnly { msr, value })?;
         if value & !allowed != 0 {
             return Err(Refused::Reserved { msr, value, allowed });
@@ -169,7 +169,7 @@ impl LocalTimer {
             return None;
         }
         let ticks = self.state.tsc_deadline.saturating_sub(now.guest_tsc.0);
-        let wait = Rate::hertz(self.state.tsc).first_at(ticks);
+        let wait = DeviceRate::hertz(self.state.tsc).first_at(ticks);
         Some(Nanos(now.since_start.0.saturating_add(wait.0)))
     }
 
@@ -194,7 +194,7 @@ impl LocalTimer {
     }
 
     fn lvt(&self) -> Lvt {
-        Lvt::of(self.state.lvt)
+        Lvt::from_entry(self.state.lvt)
     }
 
     fn enabled(&self) -> bool {
@@ -242,7 +242,7 @@ impl LocalTimer {
     fn write_lvt(&mut self, value: u32, now: &Moment) {
         let was = self.lvt();
         // Leaving the TSC deadline mode disarms the timer.
-        if !Lvt::of(value).by_tsc {
+        if !Lvt::from_entry(value).by_tsc {
             self.state.tsc_deadline = 0;
         }
         // The entries of a disabled APIC stay masked.

@@ -19,7 +19,7 @@ pub struct Moment {
 #[cfg(test)]
 impl Moment {
     /// All clocks at the same number.
-    pub(super) fn at(ns: u64) -> Self {
+    pub(super) fn from_ns(ns: u64) -> Self {
         Self { since_start: Nanos(ns), real: UnixTime(Nanos(ns)), guest_tsc: Ticks(ns) }
     }
 }

@@ -28,7 +28,7 @@ use virtio_bindings::bindings::virtio_ring::VIRTIO_RING_F_EVENT_IDX;
 use virtio_bindings::virtio_ids::VIRTIO_ID_NET;
 use virtio_queue::{Queue, QueueT};
 
-pub use queues::{FRAME_MAX, HEADER, Passed};
+pub use queues::{FRAME_MAX, HEADER, PassedFrames};
 
 /// Descriptors of a queue, at the most.
 pub const QUEUE_MAX: u16 = 256;
@@ -47,7 +47,7 @@ const VENDOR: u32 = u32::from_le_bytes(*b"PARA");
 
 /// The card.
 #[derive(Debug)]
-pub struct Network {
+pub struct NetworkCard {
     status: u32,
     device_features_half: u32,
     driver_features_half: u32,
@@ -59,13 +59,13 @@ pub struct Network {
     wants_notifications: bool,
 }
 
-impl Default for Network {
+impl Default for NetworkCard {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Network {
+impl NetworkCard {
     /// As after a reset.
     ///
     /// # Panics

@@ -4,11 +4,11 @@
 
 mod channel;
 
-use super::{Moment, Rate};
-pub use channel::{Access, Channel, Run};
+use super::{DeviceRate, Moment};
+pub use channel::{ByteAccess, ChannelRun, PitChannel};
 
 /// 105/88 MHz: a third of the colour subcarrier's 315/88.
-pub(super) const RATE: Rate = Rate::new(105, 88_000);
+pub(super) const RATE: DeviceRate = DeviceRate::new(105, 88_000);
 
 /// The register that takes control words.
 const CONTROL: u8 = 3;
@@ -29,7 +29,7 @@ const MODE_RATE: u8 = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PitState {
     /// Timer, memory refresh, speaker.
-    pub channels: [Channel; 3],
+    pub channels: [PitChannel; 3],
     /// The bits kept of port 0x61.
     pub gate: u8,
 }
@@ -48,8 +48,8 @@ impl Pit {
 
     /// Only memory refresh runs, as before firmware programs the rest.
     pub fn new() -> Self {
-        let mut channels = [Channel::new(true), Channel::new(true), Channel::new(false)];
-        channels[1] = Channel::counting(MODE_RATE, REFRESH_TICKS);
+        let mut channels = [PitChannel::new(true), PitChannel::new(true), PitChannel::new(false)];
+        channels[1] = PitChannel::counting(MODE_RATE, REFRESH_TICKS);
         Self::restore(PitState { channels, gate: 0 })
     }
 

@@ -3,7 +3,7 @@
 use pvclock::Hertz;
 use serde::{Deserialize, Serialize};
 
-use super::{Moment, Rate};
+use super::{DeviceRate, Moment};
 
 /// Its width; the guest reads it from the FADT's flag TMR_VAL_EXT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -40,6 +40,6 @@ impl AcpiPmTimer {
 
     /// The count.
     pub fn read(self, now: &Moment) -> u32 {
-        Rate::hertz(Self::FREQUENCY).ticks(now.since_start) as u32 & self.width.mask()
+        DeviceRate::hertz(Self::FREQUENCY).ticks(now.since_start) as u32 & self.width.mask()
     }
 }

@@ -6,12 +6,12 @@ use pvclock::{Hertz, Nanos};
 /// 128 bits, not summed from rounded parts. For example, the PIT's 105 ticks in
 /// 88,000 ns: after 1 s, 105 · 10^9 / 88,000 = 1,193,181 (.8 is cut).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
+pub struct DeviceRate {
     ticks: u64,
     nanos: u64,
 }
 
-impl Rate {
+impl DeviceRate {
     /// A rate of whole cycles a second.
     pub const fn hertz(frequency: Hertz) -> Self {
         Self::new(frequency.0, 1_000_000_000)

@@ -71,11 +71,11 @@ impl RtcState {
 
 /// The device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rtc {
+pub struct RtcChip {
     state: RtcState,
 }
 
-impl Rtc {
+impl RtcChip {
     /// Selects a register (and masks NMI, which does not exist here).
     pub const PORT: u16 = 0x70;
     /// Reads and writes the register selected.
@@ -115,7 +115,7 @@ impl Rtc {
             STATUS_C => 0,
             STATUS_D => D_VALID,
             _ => match slot_of(index) {
-                Some(slot) => self.shown(now).0[slot],
+                Some(slot) => self.reading(now).0[slot],
                 None => self.state.memory[usize::from(index)],
             },
         }
@@ -154,7 +154,7 @@ impl Rtc {
     fn write_control(&mut self, status_a: u8, status_b: u8, now: &Moment) {
         let stop = divider_in_reset(status_a) || status_b & B_SET != 0;
         if stop && self.state.stopped.is_none() {
-            self.state.stopped = Some(self.shown(now).0);
+            self.state.stopped = Some(self.reading(now).0);
         }
         self.state.status_a = status_a;
         self.state.status_b = status_b;
@@ -165,7 +165,7 @@ impl Rtc {
 
     /// Written to a running clock, a register takes effect at once.
     fn write_time(&mut self, slot: usize, value: u8, now: &Moment) {
-        let mut registers = self.shown(now);
+        let mut registers = self.reading(now);
         registers.0[slot] = value;
         match &mut self.state.stopped {
             Some(stopped) => *stopped = registers.0,
@@ -179,12 +179,12 @@ impl Rtc {
         self.state.ahead_ns = self.state.ahead_ns.saturating_add(step_ns);
     }
 
-    fn shown(&self, now: &Moment) -> TimeRegisters {
+    fn reading(&self, now: &Moment) -> TimeRegisters {
         match self.state.stopped {
             Some(registers) => TimeRegisters(registers),
             None => {
                 let seconds = self.shown_ns(now).div_euclid(SECOND_NS);
-                TimeRegisters::at(seconds, self.state.status_b)
+                TimeRegisters::from_seconds(seconds, self.state.status_b)
             }
         }
     }

@@ -15,7 +15,7 @@ use vmm_sys_util::eventfd::EventFd;
 #[serde(deny_unknown_fields)]
 pub struct SerialPortState {
     /// The UART's registers and what it has received.
-    #[serde(with = "Registers")]
+    #[serde(with = "SerialRegisters")]
     pub registers: SerialState,
     /// What the guest sent and nobody has read yet.
     pub output: Vec<u8>,
@@ -26,7 +26,7 @@ pub struct SerialPortState {
 /// vm-superio's, field by field.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "SerialState", deny_unknown_fields)]
-struct Registers {
+struct SerialRegisters {
     baud_divisor_low: u8,
     baud_divisor_high: u8,
     interrupt_enable: u8,
@@ -42,7 +42,7 @@ struct Registers {
 /// The port.
 #[derive(Debug)]
 pub struct SerialPort {
-    uart: Serial<Line, NoEvents, Output>,
+    uart: Serial<SerialLine, NoEvents, SerialOutput>,
 }
 
 impl SerialPort {
@@ -56,20 +56,20 @@ impl SerialPort {
 
     /// As after a reset.
     pub fn new() -> Self {
-        Self { uart: Serial::new(Line(None), Output::default()) }
+        Self { uart: Serial::new(SerialLine(None), SerialOutput::default()) }
     }
 
     /// The same, with an interrupt line.
     pub fn connected(line: EventFd) -> Self {
-        Self { uart: Serial::new(Line(Some(line)), Output::default()) }
+        Self { uart: Serial::new(SerialLine(Some(line)), SerialOutput::default()) }
     }
 
     /// As it was saved, with its interrupt line, if it had one; `None` when more was
     /// received than a 16550 holds.
     pub fn restore(state: &SerialPortState, line: Option<EventFd>) -> Option<Self> {
-        let mut output = Output { bytes: VecDeque::new(), lost: state.lost_bytes };
+        let mut output = SerialOutput { bytes: VecDeque::new(), lost: state.lost_bytes };
         output.keep(&state.output);
-        let line = Line(line);
+        let line = SerialLine(line);
         // An interrupt on its way to the vCPU at the save is raised again; one too many
         // does no harm.
         let _ = line.trigger();
@@ -117,9 +117,9 @@ impl Default for SerialPort {
 
 /// The interrupt line, if it is connected.
 #[derive(Debug)]
-struct Line(Option<EventFd>);
+struct SerialLine(Option<EventFd>);
 
-impl Trigger for Line {
+impl Trigger for SerialLine {
     type E = io::Error;
 
     fn trigger(&self) -> io::Result<()> {
@@ -129,12 +129,12 @@ impl Trigger for Line {
 
 /// What the guest sent.
 #[derive(Debug, Default)]
-struct Output {
+struct SerialOutput {
     bytes: VecDeque<u8>,
     lost: u64,
 }
 
-impl Output {
+impl SerialOutput {
     fn keep(&mut self, bytes: &[u8]) {
         for byte in bytes {
             if self.bytes.len() == SerialPort::OUTPUT_BYTES {
@@ -146,7 +146,7 @@ impl Output {
     }
 }
 
-impl io::Write for Output {
+impl io::Write for SerialOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.keep(bytes);
         Ok(bytes.len())

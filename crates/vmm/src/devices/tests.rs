@@ -82,7 +82,7 @@ proptest! {
             machine.step(step);
             let (pm_after, hpet_after) = counters(&mut machine);
             let waited = machine.now.since_start.0 - before.0;
-            let pm_ticks = Rate::hertz(AcpiPmTimer::FREQUENCY).ticks(Nanos(waited));
+            let pm_ticks = DeviceRate::hertz(AcpiPmTimer::FREQUENCY).ticks(Nanos(waited));
             // Rounded down at both ends, the difference is off by one at most.
             let pm_passed = pm_after.wrapping_sub(pm) & PmWidth::Bits24.mask();
             let odd = u64::from(pm_passed).wrapping_sub(pm_ticks) & 0xff_ffff;

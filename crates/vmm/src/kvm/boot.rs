@@ -8,7 +8,7 @@ use host::VcpuId;
 use kvm_bindings::{kvm_regs, kvm_segment};
 use kvm_ioctls::VcpuFd;
 
-use crate::entry::Entry;
+use crate::entry::EntryPoint;
 use crate::error::MachineError;
 use crate::memory::GuestRam;
 
@@ -38,7 +38,7 @@ pub(crate) fn write_tables(ram: &GuestRam) -> Result<(), MachineError> {
 pub(crate) fn set_entry(
     fd: &VcpuFd,
     vcpu: VcpuId,
-    entry: Entry,
+    entry: EntryPoint,
     x2apic: bool,
 ) -> Result<(), MachineError> {
     let mut special = fd.get_sregs().map_err(MachineError::kvm("KVM_GET_SREGS"))?;

@@ -8,7 +8,7 @@ use kvm_ioctls::{Cap, Kvm, VcpuFd};
 
 use crate::error::MachineError;
 use crate::host_clock;
-use crate::settings::{Backend, Settings};
+use crate::settings::{ClockBackend, Settings};
 
 /// The hypervisors' leaves.
 const PARAVIRTUAL: std::ops::Range<u32> = 0x4000_0000..0x4001_0000;
@@ -51,7 +51,7 @@ pub(crate) fn leaves(
             leaves
         }));
     }
-    if settings.backend != Backend::KernelHyperV {
+    if settings.backend != ClockBackend::KernelHyperV {
         return Ok(None);
     }
     if !kvm.check_extension(Cap::HypervTime) {

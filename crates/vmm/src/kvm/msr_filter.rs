@@ -3,7 +3,7 @@
 use kvm_ioctls::{MsrFilterDefaultAction, MsrFilterRange, MsrFilterRangeFlags, VmFd};
 
 use crate::error::MachineError;
-use crate::settings::{Backend, Settings};
+use crate::settings::{ClockBackend, Settings};
 use crate::vcpu::{IA32_TSC, IA32_TSC_ADJUST};
 
 /// For every provider: a register that the provider lacks is #GP for the guest,
@@ -28,7 +28,7 @@ const TSC: [(u32, u32); 2] = [(IA32_TSC, 1), (IA32_TSC_ADJUST, 1)];
 pub(super) fn set(vm: &VmFd, settings: &Settings) -> Result<(), MachineError> {
     // A clear bit is an access that exits to us.
     let bitmap = [0; 0x200 / 8];
-    let own = matches!(settings.backend, Backend::Own(_));
+    let own = matches!(settings.backend, ClockBackend::Own(_));
     let both = MsrFilterRangeFlags::READ | MsrFilterRangeFlags::WRITE;
     let paravirtual = PARAVIRTUAL.iter().map(|range| (range, both)).filter(|_| own);
     // The VMClock's page is ours with every backend.

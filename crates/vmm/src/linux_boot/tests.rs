@@ -29,7 +29,7 @@ fn image(kernel: Vec<u8>, initrd: usize, line: &str) -> LinuxImage {
     LinuxImage { kernel: kernel.into(), initrd, command_line: line.to_owned() }
 }
 
-fn loaded(image: &LinuxImage) -> Result<(Entry, Vec<u8>), String> {
+fn loaded(image: &LinuxImage) -> Result<(EntryPoint, Vec<u8>), String> {
     let ram = GuestRam::new(MEMORY).unwrap();
     let entry = load(&ram, image, 2).map_err(|error| error.to_string())?;
     Ok((entry, ram.copy().unwrap()))

@@ -3,15 +3,15 @@
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use ::kvm::Vcpu as _;
-use host::{Event, VcpuId};
+use ::kvm::KvmVcpu as _;
+use host::{HostEvent, VcpuId};
 
 use super::Machine;
 use crate::barrier::KICK_AGAIN;
 use crate::error::MachineError;
 use crate::kvm;
-use crate::vcpu::{Control, Vcpu};
-use crate::vmclock::VmClockDevice;
+use crate::vcpu::{Control, RunningVcpu};
+use crate::vmclock::MachineVmClock;
 
 impl Machine {
     /// Runs `action` on a vCPU's thread, between two entries.
@@ -24,12 +24,12 @@ impl Machine {
     pub(crate) fn on_vcpu<R: Send + 'static>(
         &self,
         vcpu: usize,
-        action: impl FnOnce(&mut Vcpu) -> R + Send + 'static,
+        action: impl FnOnce(&mut RunningVcpu) -> R + Send + 'static,
     ) -> Result<R, MachineError> {
         let handle = &self.vcpus[vcpu];
         let (sender, receiver) = channel();
         let gone = || MachineError::Thread(std::io::Error::other("it has ended"));
-        let action = Box::new(move |vcpu: &mut Vcpu| {
+        let action = Box::new(move |vcpu: &mut RunningVcpu| {
             // The caller may have given up.
             let _ = sender.send(action(vcpu));
         });
@@ -85,7 +85,7 @@ impl Machine {
                 .map_err(|error| MachineError::Thread(std::io::Error::other(error)))?;
             // The binding stays for the rest of the thread's life.
             std::mem::forget(pinned);
-            vcpu.shared.notify(Event::VcpuMoved { vcpu: vcpu.id, physical_cpu: cpu });
+            vcpu.shared.notify(HostEvent::VcpuMoved { vcpu: vcpu.id, physical_cpu: cpu });
             Ok(())
         })?
     }
@@ -130,7 +130,7 @@ impl Machine {
             })?;
         }
         self.shared.stop_time();
-        self.shared.notify(Event::Paused);
+        self.shared.notify(HostEvent::Paused);
         Ok(())
     }
 
@@ -140,14 +140,14 @@ impl Machine {
     /// # Errors
     /// A thread has ended, or KVM's own error.
     pub fn resume(&self) -> Result<(), MachineError> {
-        self.shared.notify(Event::Resumed);
+        self.shared.notify(HostEvent::Resumed);
         if !self.shared.has_clock() {
             for vcpu in 0..self.vcpus() {
                 self.on_vcpu(vcpu, |vcpu| vcpu.fd.announce_stop())??;
             }
         }
         self.shared.resume_time();
-        self.shared.with_vmclock(VmClockDevice::tick);
+        self.shared.with_vmclock(MachineVmClock::tick);
         self.send_all(|| Control::Resume);
         Ok(())
     }

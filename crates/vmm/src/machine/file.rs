@@ -16,7 +16,7 @@
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use ::kvm::ClockState;
+use ::kvm::KvmClockState;
 use crc32fast::Hasher;
 use guest::layout::{MEMORY_MIN, VCPUS_MAX};
 use host::HostClocks;
@@ -24,13 +24,13 @@ use pvclock::{Hertz, Nanos, Ticks};
 use serde::{Deserialize, Serialize};
 use units::UnixTime;
 
-use super::saved::{Saved, SavedVcpu};
+use super::saved::{SavedMachine, SavedMachineVcpu};
 use crate::devices::{DevicesState, HpetState, LocalTimer, PmWidth, RtcState, SerialPortState};
 use crate::kvm::{Chips, VcpuState};
 use crate::linux_boot::{self, HypercallPage, LinuxImage};
-use crate::settings::{Backend, Settings};
-use crate::vcpu::Next;
-use crate::vmclock::VmClockSource;
+use crate::settings::{ClockBackend, Settings};
+use crate::vcpu::NextExit;
+use crate::vmclock::MachineVmClockSource;
 
 const MAGIC: [u8; 8] = *b"PVCVMM\0\0";
 const VERSION: u32 = 3;
@@ -103,15 +103,15 @@ struct Description {
     clock: String,
     host: Option<Vec<u8>>,
     /// Where the VMClock's time came from, and its marks.
-    vmclock: Option<(VmClockSource, (u64, u64))>,
+    vmclock: Option<(MachineVmClockSource, (u64, u64))>,
     hypercalls: Option<HypercallPage>,
-    taken: Taken,
+    taken: SavedAt,
     /// Since version 2, and there in each.
     #[serde(default)]
     timers: Option<Timers>,
     /// Since version 2, of a guest of our provider.
     #[serde(default)]
-    provider: Option<Provider>,
+    provider: Option<SavedProvider>,
 }
 
 /// The PM timer's width, and the HPET's count and since when it runs.
@@ -128,7 +128,7 @@ const FIRST_TIMERS: Timers = Timers { pm_timer: Some(PmWidth::Bits24), hpet: Non
 /// The settings of a provider that are not its host's, nor in what it saved.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Provider {
+struct SavedProvider {
     never_back: bool,
     sync_period_ns: Option<u64>,
     apic_hz: u64,
@@ -137,9 +137,9 @@ struct Provider {
     tsc_invariant: bool,
 }
 
-impl Provider {
-    fn of(backend: &Backend) -> Option<Self> {
-        let Backend::Own(settings) = backend else { return None };
+impl SavedProvider {
+    fn from_backend(backend: &ClockBackend) -> Option<Self> {
+        let ClockBackend::Own(settings) = backend else { return None };
         Some(Self {
             never_back: settings.never_back,
             sync_period_ns: settings.sync_period.map(|period| period.0),
@@ -158,7 +158,7 @@ impl Provider {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Taken {
+struct SavedAt {
     tsc: u64,
     boot_ns: u64,
     real_ns: u64,
@@ -200,7 +200,7 @@ impl<R: Read> Summed<R> {
     }
 }
 
-impl Saved {
+impl SavedMachine {
     /// Writes it.
     ///
     /// # Errors
@@ -277,7 +277,7 @@ impl Saved {
             host: self.host.as_ref().map(host::Saved::to_bytes),
             vmclock: self.settings.vmclock.zip(self.vmclock),
             hypercalls: self.hypercalls.clone(),
-            taken: Taken {
+            taken: SavedAt {
                 tsc: self.taken.tsc.0,
                 boot_ns: self.taken.boot.0,
                 real_ns: self.taken.real.0.0,
@@ -290,7 +290,7 @@ impl Saved {
                     .hpet
                     .map(|hpet| (hpet.counter, hpet.running_since.map(|since| since.0))),
             }),
-            provider: Provider::of(&self.settings.backend),
+            provider: SavedProvider::from_backend(&self.settings.backend),
         })
     }
 }
@@ -307,14 +307,14 @@ impl Description {
     }
 
     /// Without its memory.
-    fn saved(self) -> Result<Saved, FileError> {
+    fn saved(self) -> Result<SavedMachine, FileError> {
         let timers = self.timers.unwrap_or(FIRST_TIMERS);
         let since_ns = timers.hpet.and_then(|(_, since_ns)| since_ns).unwrap_or(0);
         if since_ns > self.own_time_ns {
             let now_ns = self.own_time_ns;
             return Err(wrong(format!("an HPET that runs since {since_ns} ns, at {now_ns} ns")));
         }
-        let clock = ClockState::from_json(&self.clock).map_err(wrong)?;
+        let clock = KvmClockState::from_json(&self.clock).map_err(wrong)?;
         let host = self.host.map(|bytes| host::Saved::from_bytes(&bytes)).transpose();
         let host = host.map_err(wrong)?;
         let (count, sizes) = (self.vcpus.len(), MEMORY_MIN..=linux_boot::MEMORY_MAX);
@@ -330,10 +330,10 @@ impl Description {
         }
         // The provider of the machine that continues it is told the rate of its host.
         let backend = match &host {
-            None => Backend::Kernel,
+            None => ClockBackend::Kernel,
             Some(host) => {
                 let settings = host::Settings::new(host.kind(), Hertz(1_000_000_000));
-                Backend::Own(settings.with(|new| {
+                ClockBackend::Own(settings.changed(|new| {
                     self.provider.iter().for_each(|provider| provider.give(new));
                 }))
             }
@@ -343,13 +343,13 @@ impl Description {
         let vmclock = self.vmclock.map(|(source, _)| source);
         let settings = Settings { memory: self.memory, vmclock, ..settings };
         let timer = LocalTimer::new(0, Hertz(1_000_000_000)).save();
-        let Taken { tsc, boot_ns, real_ns, tai_offset_s } = self.taken;
+        let SavedAt { tsc, boot_ns, real_ns, tai_offset_s } = self.taken;
         let taken = HostClocks::new(Ticks(tsc), Nanos(boot_ns), UnixTime(Nanos(real_ns)));
         let vcpus = self.vcpus.into_iter().map(|state| {
-            let (next, guest_fault) = (Next::Enter, None);
-            SavedVcpu { state, timer, next, guest_fault, last_request: 0, tail: 0 }
+            let (next, guest_fault) = (NextExit::Enter, None);
+            SavedMachineVcpu { state, timer, next, guest_fault, last_request: 0, tail: 0 }
         });
-        Ok(Saved {
+        Ok(SavedMachine {
             memory: Vec::new(),
             vcpus: vcpus.collect(),
             devices: DevicesState {
@@ -365,7 +365,7 @@ impl Description {
             clock,
             host,
             vmclock: self.vmclock.map(|(_, marks)| marks),
-            taken: taken.with(|new| new.tai_offset_s = tai_offset_s),
+            taken: taken.changed(|new| new.tai_offset_s = tai_offset_s),
             chips: Some(self.chips),
             hypercalls: self.hypercalls,
             settings: Settings { vcpus: count, ..settings },

@@ -14,7 +14,7 @@ use vm_memory::{GuestMemoryBackend as _, GuestMemoryRegion as _, MemoryRegionAdd
 use super::Machine;
 use crate::error::MachineError;
 use crate::kvm;
-use crate::network::{Link, NOTIFY, NetworkCounts, NetworkThread};
+use crate::network::{NOTIFY, NetworkCounts, NetworkLink, NetworkThread};
 use crate::settings::Settings;
 
 /// The line whose message it is, beyond those of the I/O interrupt controller.
@@ -24,8 +24,8 @@ const LINE: u32 = 24;
 const MESSAGE: u32 = 0xfee0_0000;
 
 /// A card, its memory and its lines to the guest.
-pub(super) fn add(vm: &VmFd, delay: Duration) -> Result<Arc<Link>, MachineError> {
-    let link = Arc::new(Link::new(delay)?);
+pub(super) fn add(vm: &VmFd, delay: Duration) -> Result<Arc<NetworkLink>, MachineError> {
+    let link = Arc::new(NetworkLink::new(delay)?);
     for region in link.memory().iter() {
         let at = region.get_host_address(MemoryRegionAddress(0)).map_or(0, |at| at as u64);
         let region = kvm_userspace_memory_region {
@@ -55,7 +55,10 @@ pub(super) fn add(vm: &VmFd, delay: Duration) -> Result<Arc<Link>, MachineError>
 }
 
 /// Its thread, on the CPU after the vCPUs'.
-pub(super) fn start(link: &Arc<Link>, settings: &Settings) -> Result<NetworkThread, MachineError> {
+pub(super) fn start(
+    link: &Arc<NetworkLink>,
+    settings: &Settings,
+) -> Result<NetworkThread, MachineError> {
     let cpus = &settings.affinity;
     let cpu = (!cpus.is_empty()).then(|| cpus[settings.vcpus % cpus.len()]);
     NetworkThread::start(link, cpu)

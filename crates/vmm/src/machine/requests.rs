@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use guest::discovery::Found;
+use guest::discovery::Discovery;
 use guest::protocol::{Flooded, RECORDS, Words};
-use guest::request::Request;
+use guest::request::GuestRequest;
 
 use super::Machine;
 use crate::barrier::NAP;
@@ -21,8 +21,8 @@ impl Machine {
     ///
     /// # Errors
     /// As [`Machine::request`].
-    pub fn discover(&self, vcpu: usize) -> Result<Found, MachineError> {
-        reply::found(vcpu, self.request(vcpu, Request::Discover)?)
+    pub fn discover(&self, vcpu: usize) -> Result<Discovery, MachineError> {
+        reply::decode_discovery(vcpu, self.request(vcpu, GuestRequest::Discover)?)
     }
 
     /// Sends a request to the guest, and waits for the reply.
@@ -32,7 +32,7 @@ impl Machine {
     ///
     /// # Panics
     /// There is no such vCPU.
-    pub fn request(&self, vcpu: usize, request: Request) -> Result<Words, MachineError> {
+    pub fn request(&self, vcpu: usize, request: GuestRequest) -> Result<Words, MachineError> {
         self.send_request(vcpu, request)?;
         self.wait_for_reply(vcpu, request)
     }
@@ -45,7 +45,7 @@ impl Machine {
     ///
     /// # Panics
     /// There is no such vCPU.
-    pub fn send_request(&self, vcpu: usize, request: Request) -> Result<(), MachineError> {
+    pub fn send_request(&self, vcpu: usize, request: GuestRequest) -> Result<(), MachineError> {
         let handle = &self.vcpus[vcpu];
         if self.shared.shared().vcpu(vcpu).reply.number()
             != handle.last_request.load(Ordering::Relaxed)
@@ -72,7 +72,11 @@ impl Machine {
     ///
     /// # Panics
     /// There is no such vCPU.
-    pub fn wait_for_reply(&self, vcpu: usize, request: Request) -> Result<Words, MachineError> {
+    pub fn wait_for_reply(
+        &self,
+        vcpu: usize,
+        request: GuestRequest,
+    ) -> Result<Words, MachineError> {
         let handle = &self.vcpus[vcpu];
         let reply = &self.shared.shared().vcpu(vcpu).reply;
         let number = handle.last_request.load(Ordering::Relaxed);

@@ -3,12 +3,14 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use ::kvm::{ClockState, Host, HostTsc, RestoredTsc, SavedTsc, Vcpu as _, host_clock};
-use host::{Event, GuestClock, HostClocks, Policy, VcpuId};
+use ::kvm::{
+    HostCapabilities, HostTsc, KvmClockState, KvmVcpu as _, RestoredTsc, SavedTsc, host_clock,
+};
+use host::{GuestClock, HostClocks, HostEvent, RestorePolicy, VcpuId};
 use kvm_ioctls::{VcpuFd, VmFd};
 use pvclock::{Hertz, Nanos};
 
-use super::{Machine, Start};
+use super::{Machine, MachineStart};
 use crate::devices::{Devices, DevicesState, LocalTimer, LocalTimerState, SerialPort};
 use crate::error::MachineError;
 use crate::guest_fault::GuestFault;
@@ -16,22 +18,22 @@ use crate::kvm;
 use crate::kvm::{Chips, VcpuState};
 use crate::linux_boot::HypercallPage;
 use crate::memory::GuestRam;
-use crate::settings::{Backend, Settings};
+use crate::settings::{ClockBackend, Settings};
 use crate::shared::{Inner, OwnTime};
-use crate::vcpu::{IA32_TSC_ADJUST, IA32_TSC_DEADLINE, Next};
+use crate::vcpu::{IA32_TSC_ADJUST, IA32_TSC_DEADLINE, NextExit};
 
 /// A saved machine: memory, vCPUs, devices, clock. One with a Linux guest can be
 /// [written](Self::write_to), and read in another process.
 #[derive(Debug, Clone)]
-pub struct Saved {
+pub struct SavedMachine {
     pub(super) settings: Settings,
     /// Runs of its memory that are not zeros, each with its address.
     pub(super) memory: Vec<(u64, Vec<u8>)>,
-    pub(super) vcpus: Vec<SavedVcpu>,
+    pub(super) vcpus: Vec<SavedMachineVcpu>,
     pub(super) devices: DevicesState,
     pub(super) own_time: Nanos,
     /// KVM's clock; for each backend it contains the TSCs.
-    pub(super) clock: ClockState,
+    pub(super) clock: KvmClockState,
     pub(super) host: Option<host::Saved>,
     /// The VMClock's marks.
     pub(super) vmclock: Option<(u64, u64)>,
@@ -41,10 +43,10 @@ pub struct Saved {
     pub(super) hypercalls: Option<HypercallPage>,
 }
 
-impl Saved {
+impl SavedMachine {
     /// The host's clocks at the moment at which the guest's stood: KVM's where
     /// its clock is the guest's, else our provider's.
-    pub const fn taken(&self) -> HostClocks {
+    pub const fn host_clocks(&self) -> HostClocks {
         self.taken
     }
 
@@ -61,7 +63,7 @@ impl Saved {
     /// rate. What the guest is told follows from the one it had ([`GuestClock::restore`]).
     pub(super) fn settings(&self, host: HostTsc) -> Settings {
         let mut settings = self.settings.clone();
-        if let (Backend::Own(own), Some(_)) = (&mut settings.backend, &settings.linux) {
+        if let (ClockBackend::Own(own), Some(_)) = (&mut settings.backend, &settings.linux) {
             (own.host_tsc, own.advertised_tsc) = (host.frequency, host.frequency);
         }
         settings
@@ -70,7 +72,7 @@ impl Saved {
 
 /// The restored clock of a machine: KVM's, or our provider's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RestoredClock {
+pub struct RestoredVmClock {
     /// Time that passed for the guest while it was away.
     pub away: Nanos,
     /// The guest's clock after the restore.
@@ -87,10 +89,10 @@ pub struct RestoredClock {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct SavedVcpu {
+pub(super) struct SavedMachineVcpu {
     pub(super) state: VcpuState,
     pub(super) timer: LocalTimerState,
-    pub(super) next: Next,
+    pub(super) next: NextExit,
     pub(super) guest_fault: Option<GuestFault>,
     pub(super) last_request: u64,
     pub(super) tail: u64,
@@ -102,8 +104,8 @@ impl Machine {
     /// # Errors
     /// A thread has ended, KVM's own error, or [`MachineError::Unsaveable`]:
     /// the MSRs of KVM's own Hyper-V clock are not saved here.
-    pub fn save(&self) -> Result<Saved, MachineError> {
-        if self.settings.backend == Backend::KernelHyperV {
+    pub fn save(&self) -> Result<SavedMachine, MachineError> {
+        if self.settings.backend == ClockBackend::KernelHyperV {
             return Err(MachineError::Unsaveable { what: "KVM's own Hyper-V clock" });
         }
         if self.settings.network.is_some() {
@@ -133,7 +135,7 @@ impl Machine {
                 (state, tsc, vcpu.timer.save(), vcpu.next.as_restored())
             })?;
             tscs.push(tsc?);
-            vcpus.push(SavedVcpu {
+            vcpus.push(SavedMachineVcpu {
                 state: state?,
                 timer,
                 next,
@@ -142,13 +144,13 @@ impl Machine {
                 tail: handle.tail.load(Ordering::Relaxed),
             });
         }
-        Ok(Saved {
+        Ok(SavedMachine {
             settings: self.settings.clone(),
             memory: self.shared.ram.runs()?,
             vcpus,
             devices,
             own_time,
-            clock: ClockState::new(clock, this_host(host_tsc), tscs),
+            clock: KvmClockState::new(clock, this_host(host_tsc), tscs),
             host,
             vmclock: self.shared.with_vmclock(|vmclock, _| vmclock.marks()),
             taken: host_taken.unwrap_or(taken),
@@ -162,7 +164,10 @@ impl Machine {
     ///
     /// # Errors
     /// No KVM, or its own error.
-    pub fn restore(saved: &Saved, policy: Policy) -> Result<(Self, RestoredClock), MachineError> {
+    pub fn restore(
+        saved: &SavedMachine,
+        policy: RestorePolicy,
+    ) -> Result<(Self, RestoredVmClock), MachineError> {
         let started = Instant::now();
         let kvm = kvm::open()?;
         let host_tsc = kvm::query_host(&kvm)?;
@@ -172,7 +177,7 @@ impl Machine {
         let vm = kvm::create_vm(&kvm, &ram, settings)?;
         let now = host_clock::read();
         let host = match (&saved.host, &settings.backend) {
-            (Some(host), Backend::Own(settings)) => {
+            (Some(host), ClockBackend::Own(settings)) => {
                 Some(GuestClock::restore(host, *settings, policy, now)?)
             }
             _ => None,
@@ -204,7 +209,7 @@ impl Machine {
         inner.hypercalls.clone_from(&saved.hypercalls);
         let mut machine = Self::around(vm, ram, inner, settings, started, None)?;
         for ((index, fd), vcpu) in fds.into_iter().enumerate().zip(&saved.vcpus) {
-            machine.add(Start {
+            machine.add(MachineStart {
                 id: VcpuId(index as u32),
                 fd,
                 timer: LocalTimer::restore(vcpu.timer),
@@ -218,7 +223,7 @@ impl Machine {
         for (index, tsc) in clock.tscs.iter().enumerate() {
             if tsc.offset != tsc.wanted {
                 let vcpu = VcpuId(index as u32);
-                machine.shared.notify(Event::TscOffsetChanged { vcpu, tsc_offset: tsc.offset });
+                machine.shared.notify(HostEvent::TscOffsetChanged { vcpu, tsc_offset: tsc.offset });
             }
         }
         machine.start_vmclock(&kvm, saved.vmclock)?;
@@ -230,14 +235,14 @@ impl Machine {
 fn restore_kernel_clock(
     vm: &VmFd,
     fds: &[VcpuFd],
-    saved: &Saved,
+    saved: &SavedMachine,
     host_tsc: HostTsc,
-    policy: Policy,
-) -> Result<RestoredClock, MachineError> {
+    policy: RestorePolicy,
+) -> Result<RestoredVmClock, MachineError> {
     let fds: Vec<_> = fds.iter().collect();
     let restored = ::kvm::restore(vm, &fds, &saved.clock, &this_host(host_tsc), policy)?;
     let clock = restored.clock;
-    Ok(RestoredClock {
+    Ok(RestoredVmClock {
         away: clock.plan.away,
         clock: clock.plan.clock,
         tscs: restored.tscs,
@@ -248,8 +253,8 @@ fn restore_kernel_clock(
 }
 
 /// With its boot, on which alone a clock is held.
-fn this_host(tsc: HostTsc) -> Host {
-    let mut host = Host::new(tsc);
+fn this_host(tsc: HostTsc) -> HostCapabilities {
+    let mut host = HostCapabilities::new(tsc);
     host.boot_id = host_clock::boot_id();
     host
 }
@@ -258,11 +263,11 @@ fn this_host(tsc: HostTsc) -> Host {
 /// of a Linux guest what counts in them.
 fn set_tscs(
     fds: &[VcpuFd],
-    restored: &host::Restored,
-    saved: &Saved,
+    restored: &host::RestoredTransfer,
+    saved: &SavedMachine,
     host_tsc: HostTsc,
     now: HostClocks,
-) -> Result<RestoredClock, MachineError> {
+) -> Result<RestoredVmClock, MachineError> {
     let is_linux = saved.chips.is_some();
     let tscs = fds.iter().zip(&restored.vcpus).zip(&saved.clock.tscs).map(|((fd, vcpu), tsc)| {
         let (frequency, wanted) = (host_tsc.frequency, vcpu.tsc_offset);
@@ -276,7 +281,7 @@ fn set_tscs(
         }
         Ok(RestoredTsc { frequency, wanted, offset })
     });
-    Ok(RestoredClock {
+    Ok(RestoredVmClock {
         away: restored.away,
         clock: restored.clock,
         tscs: tscs.collect::<Result<_, MachineError>>()?,

@@ -8,7 +8,7 @@ use pvclock::vmclock::VmClockInfo;
 use super::Machine;
 use crate::error::MachineError;
 use crate::kvm;
-use crate::vmclock::{self, Restoring, VmClockDevice};
+use crate::vmclock::{self, MachineVmClock, Restoring};
 
 impl Machine {
     /// Writes the page of a new machine, or of one restored with these marks.
@@ -27,7 +27,7 @@ impl Machine {
         let generation = || RandomState::new().hash_one(0);
         let restoring = marks.map(|marks| Restoring { marks, generation: generation() });
         let ram = &self.shared.ram;
-        let device = VmClockDevice::start(source, (rate, offsets?), line, restoring, ram)?;
+        let device = MachineVmClock::start(source, (rate, offsets?), line, restoring, ram)?;
         self.shared.lock().vmclock = Some(device);
         Ok(())
     }

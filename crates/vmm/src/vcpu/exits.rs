@@ -5,9 +5,9 @@ use host::VcpuId;
 use kvm_ioctls::VcpuExit;
 
 use super::tsc::TscWrite;
-use super::{Next, Vcpu, ready};
+use super::{NextExit, RunningVcpu, ready};
 use crate::devices::LocalTimer;
-use crate::guest_fault::{Cause, GuestFault};
+use crate::guest_fault::{GuestFault, GuestFaultCause};
 use crate::kicks::Kicks;
 use crate::shared::Shared;
 
@@ -15,16 +15,16 @@ use crate::shared::Shared;
 const INTERRUPTED: [i32; 2] = [libc::EINTR, libc::EAGAIN];
 
 /// What an exit requires of its vCPU, after KVM's exit is dropped.
-enum Effect {
+enum ExitEffect {
     Nothing,
     Doorbell(u8),
     Halt,
     Tsc(TscWrite),
-    Die(Cause),
+    Die(GuestFaultCause),
     Unknown,
 }
 
-impl Vcpu {
+impl RunningVcpu {
     /// Runs the guest until its next exit, and handles that.
     pub(super) fn enter(&mut self) {
         // Interrupted or not: this thread checks for commands next.
@@ -40,32 +40,36 @@ impl Vcpu {
         drop(inside);
         let effect = match exit {
             Err(error) if INTERRUPTED.contains(&error.errno()) => return false,
-            Err(error) => Effect::Die(Cause::RunFailed { errno: error.errno() }),
+            Err(error) => ExitEffect::Die(GuestFaultCause::RunFailed { errno: error.errno() }),
             Ok(exit) => handle(exit, shared, id, offset, &mut self.timer),
         };
         self.status.count_exit();
         self.next = match effect {
-            Effect::Nothing => Next::Enter,
-            Effect::Doorbell(DOORBELL_IDLE) => Next::Idle,
-            Effect::Doorbell(DOORBELL_DIED) => {
+            ExitEffect::Nothing => NextExit::Enter,
+            ExitEffect::Doorbell(DOORBELL_IDLE) => NextExit::Idle,
+            ExitEffect::Doorbell(DOORBELL_DIED) => {
                 let (_, words) = self.shared.shared().vcpu(id.0 as usize).last_words.read();
                 self.status.die(GuestFault::from_last_words(&words));
-                Next::Dead
+                NextExit::Dead
             }
-            Effect::Doorbell(DOORBELL_HALT) if self.shared.kicks.halt(id) => Next::Parked,
-            Effect::Doorbell(_) => Next::Enter,
-            Effect::Halt if self.fd.get_kvm_run().if_flag == 0 => self.die(Cause::HaltedForever),
-            Effect::Halt => Next::Halted,
+            ExitEffect::Doorbell(DOORBELL_HALT) if self.shared.kicks.halt(id) => NextExit::Parked,
+            ExitEffect::Doorbell(_) => NextExit::Enter,
+            ExitEffect::Halt if self.fd.get_kvm_run().if_flag == 0 => {
+                self.die(GuestFaultCause::HaltedForever)
+            }
+            ExitEffect::Halt => NextExit::Halted,
             // The write was completed without #GP already: a guest whose TSC is not
             // what it wrote must not go on.
-            Effect::Tsc(write) => match self.write_tsc(write) {
-                Ok(()) => Next::Enter,
-                Err(error) => self.die(Cause::TscNotSet { errno: error.errno().unwrap_or(0) }),
+            ExitEffect::Tsc(write) => match self.write_tsc(write) {
+                Ok(()) => NextExit::Enter,
+                Err(error) => {
+                    self.die(GuestFaultCause::TscNotSet { errno: error.errno().unwrap_or(0) })
+                }
             },
-            Effect::Die(cause) => self.die(cause),
-            Effect::Unknown => {
+            ExitEffect::Die(cause) => self.die(cause),
+            ExitEffect::Unknown => {
                 let reason = self.fd.get_kvm_run().exit_reason;
-                self.die(Cause::UnknownExit { reason })
+                self.die(GuestFaultCause::UnknownExit { reason })
             }
         };
         true
@@ -78,10 +82,10 @@ fn handle(
     vcpu: VcpuId,
     tsc_offset: u64,
     timer: &mut LocalTimer,
-) -> Effect {
+) -> ExitEffect {
     match exit {
         VcpuExit::IoOut(DOORBELL, data) => {
-            return Effect::Doorbell(data.first().copied().unwrap_or(0));
+            return ExitEffect::Doorbell(data.first().copied().unwrap_or(0));
         }
         VcpuExit::IoOut(port, data) if Kicks::number(port).is_some() => {
             let number = Kicks::number(port).unwrap_or_default();
@@ -115,9 +119,9 @@ fn handle(
             *access.data = value.unwrap_or(0);
         }
         VcpuExit::X86Wrmsr(access) => {
-            if let Some(write) = TscWrite::of(access.index, access.data) {
+            if let Some(write) = TscWrite::from_msr(access.index, access.data) {
                 *access.error = 0;
-                return Effect::Tsc(write);
+                return ExitEffect::Tsc(write);
             }
             let done = if LocalTimer::has(access.index) {
                 timer.write_msr(access.index, access.data, &shared.moment(tsc_offset)).is_ok()
@@ -126,14 +130,18 @@ fn handle(
             };
             *access.error = u8::from(!done);
         }
-        VcpuExit::Hlt => return Effect::Halt,
+        VcpuExit::Hlt => return ExitEffect::Halt,
         VcpuExit::Intr | VcpuExit::IrqWindowOpen => {}
-        VcpuExit::Shutdown => return Effect::Die(Cause::TripleFault),
-        VcpuExit::InternalError => return Effect::Die(Cause::InternalError),
-        VcpuExit::FailEntry(reason, _) => return Effect::Die(Cause::FailedEntry { reason }),
-        VcpuExit::Unsupported(reason) => return Effect::Die(Cause::UnknownExit { reason }),
+        VcpuExit::Shutdown => return ExitEffect::Die(GuestFaultCause::TripleFault),
+        VcpuExit::InternalError => return ExitEffect::Die(GuestFaultCause::InternalError),
+        VcpuExit::FailEntry(reason, _) => {
+            return ExitEffect::Die(GuestFaultCause::FailedEntry { reason });
+        }
+        VcpuExit::Unsupported(reason) => {
+            return ExitEffect::Die(GuestFaultCause::UnknownExit { reason });
+        }
         // Exits that this machine never enables.
-        _ => return Effect::Unknown,
+        _ => return ExitEffect::Unknown,
     }
-    Effect::Nothing
+    ExitEffect::Nothing
 }

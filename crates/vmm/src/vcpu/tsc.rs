@@ -4,10 +4,10 @@
 //! for the old TSC is wrong for the new one. (Intel SDM vol. 3, 19.17.3: a write
 //! to either register changes both, and the TSC.)
 
-use host::Event;
+use host::HostEvent;
 use kvm_bindings::{Msrs, kvm_msr_entry};
 
-use super::Vcpu;
+use super::RunningVcpu;
 use crate::error::MachineError;
 use crate::{host_clock, kvm};
 
@@ -27,7 +27,7 @@ pub(super) enum TscWrite {
 
 impl TscWrite {
     /// The write, if the register is one of the two.
-    pub(super) fn of(msr: u32, value: u64) -> Option<Self> {
+    pub(super) fn from_msr(msr: u32, value: u64) -> Option<Self> {
         match msr {
             IA32_TSC => Some(Self::Tsc(value)),
             IA32_TSC_ADJUST => Some(Self::Adjust(value)),
@@ -36,14 +36,14 @@ impl TscWrite {
     }
 }
 
-impl Vcpu {
+impl RunningVcpu {
     /// Sets the TSC offset, passes the one that KVM has then to the provider,
     /// and returns it: not every KVM takes one.
     pub(crate) fn set_tsc_offset(&mut self, offset: u64) -> Result<u64, MachineError> {
         // From before the TSC moves until the provider knows.
         let _out = self.shared.barrier.bring_all_out();
         self.tsc_offset = kvm::set_tsc_offset(&self.fd, offset)?;
-        let event = Event::TscOffsetChanged { vcpu: self.id, tsc_offset: self.tsc_offset };
+        let event = HostEvent::TscOffsetChanged { vcpu: self.id, tsc_offset: self.tsc_offset };
         self.shared.notify(event);
         self.shared.with_vmclock(|vmclock, ram| vmclock.tsc_set(self.id, self.tsc_offset, ram));
         Ok(self.tsc_offset)

@@ -1,15 +1,15 @@
 use std::sync::OnceLock;
 
 use host::HostClocks;
-use pvclock::vmclock::{ClockStatus, CounterId};
+use pvclock::vmclock::{CounterId, VmClockStatus};
 use units::UnixTime;
 use vmm_sys_util::eventfd::EFD_NONBLOCK;
 
 use super::*;
 
 const RATE: Hertz = Hertz(2_000_000_000);
-const TAKEN: VmClockSource = VmClockSource::Assumed { tai_offset_s: 37 };
-const KEPT: Discipline = Discipline {
+const TAKEN: MachineVmClockSource = MachineVmClockSource::Assumed { tai_offset_s: 37 };
+const KEPT: KernelDiscipline = KernelDiscipline {
     state: 1,
     offset: 0,
     frequency: 0,
@@ -23,25 +23,25 @@ const KEPT: Discipline = Discipline {
 #[test]
 fn a_reading_is_worth_what_its_source_vouches_for() {
     let real = 1_800_000_000_000_000_000;
-    let reading = |tai_offset_s| Reading {
+    let reading = |tai_offset_s| HostReading {
         clocks: HostClocks::new(Ticks(9_000), Nanos(7), UnixTime(Nanos(real)))
-            .with(|new| new.tai_offset_s = tai_offset_s),
+            .changed(|new| new.tai_offset_s = tai_offset_s),
         width: 40,
     };
-    let of = |source: VmClockSource, tai, kept| source.sample(&reading(tai), RATE, kept);
+    let of = |source: MachineVmClockSource, tai, kept| source.sample(&reading(tai), RATE, kept);
     let taken = of(TAKEN, None, None).unwrap();
     // Half of 40 cycles of 2 GHz, and rounding.
     assert_eq!((taken.tai, taken.max_error), (Nanos(real + 37_000_000_000), Nanos(11)));
     assert_eq!(of(TAKEN, Some(38), None).unwrap().tai_offset_s, 38, "the kernel's own");
-    let kept = of(VmClockSource::Kept, Some(37), Some(&KEPT)).unwrap();
-    assert_eq!((kept.max_error, kept.leap), (Nanos(40_011), Leap::Insert));
-    let unkept = Discipline { max_error_us: 16_000_000, ..KEPT };
+    let kept = of(MachineVmClockSource::Kept, Some(37), Some(&KEPT)).unwrap();
+    assert_eq!((kept.max_error, kept.leap), (Nanos(40_011), LeapAnnouncement::Insert));
+    let unkept = KernelDiscipline { max_error_us: 16_000_000, ..KEPT };
     for (tai, discipline) in [(None, Some(&KEPT)), (Some(37), Some(&unkept)), (Some(37), None)] {
-        assert_eq!(of(VmClockSource::Kept, tai, discipline), None);
+        assert_eq!(of(MachineVmClockSource::Kept, tai, discipline), None);
     }
     let early =
-        Reading { clocks: HostClocks::new(Ticks(9), Nanos(7), UnixTime(Nanos(5))), width: 4 };
-    let negative = VmClockSource::Assumed { tai_offset_s: -1 };
+        HostReading { clocks: HostClocks::new(Ticks(9), Nanos(7), UnixTime(Nanos(5))), width: 4 };
+    let negative = MachineVmClockSource::Assumed { tai_offset_s: -1 };
     assert_eq!(negative.sample(&early, RATE, None), None);
 }
 
@@ -59,7 +59,7 @@ fn this_rate() -> Hertz {
 
 struct World {
     ram: GuestRam,
-    device: VmClockDevice,
+    device: MachineVmClock,
     line: EventFd,
 }
 
@@ -72,7 +72,7 @@ impl World {
         let line = EventFd::new(EFD_NONBLOCK).unwrap();
         let (raised, offsets) = (Some(line.try_clone().unwrap()), vec![500, 500]);
         let device =
-            VmClockDevice::start(TAKEN, (this_rate(), offsets), raised, restoring, &ram).unwrap();
+            MachineVmClock::start(TAKEN, (this_rate(), offsets), raised, restoring, &ram).unwrap();
         Self { ram, device, line }
     }
 
@@ -95,7 +95,7 @@ impl World {
 fn the_page_tells_the_time_until_its_counter_does_not_count() {
     let mut world = World::new(None);
     let first = world.assert_right(500);
-    assert_eq!((first.clock_status, first.tai_offset_s), (ClockStatus::SYNCHRONISED, -37));
+    assert_eq!((first.clock_status, first.tai_offset_s), (VmClockStatus::SYNCHRONISED, -37));
     assert!(first.flags.contains(pvclock::vmclock::VmClockFlags::NOTIFICATION_PRESENT));
     assert_eq!(world.line.read().unwrap(), 1);
     world.device.tick(&world.ram);
@@ -104,7 +104,10 @@ fn the_page_tells_the_time_until_its_counter_does_not_count() {
 
     world.device.tsc_set(VcpuId(1), 700, &world.ram);
     let apart = world.info();
-    assert_eq!((apart.counter_id, apart.clock_status), (CounterId::INVALID, ClockStatus::UNKNOWN));
+    assert_eq!(
+        (apart.counter_id, apart.clock_status),
+        (CounterId::INVALID, VmClockStatus::UNKNOWN)
+    );
     assert_ne!(apart.disruption_marker, first.disruption_marker);
     assert_eq!(world.line.read().unwrap(), 1);
     world.device.tsc_set(VcpuId(0), 700, &world.ram);

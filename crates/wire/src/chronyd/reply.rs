@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::chronyd::tracking::Tracking;
-use crate::chronyd::{MAX_REPLY_BYTES, Request, VERSION};
+use crate::chronyd::{ChronydRequest, MAX_REPLY_BYTES, VERSION};
 
 /// The packet type of a reply.
 const REPLY: u8 = 2;
@@ -16,7 +16,7 @@ const FORMAT_TRACKING: u16 = 5;
 /// Why chronyd did not carry out a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Status {
+pub enum ReplyStatus {
     /// It tried, and could not: it may not set the clock, for example.
     Failed,
     /// It does not accept this request from this client: all that changes
@@ -32,7 +32,7 @@ pub enum Status {
     Other(u16),
 }
 
-impl Status {
+impl ReplyStatus {
     const fn from_number(number: u16) -> Self {
         match number {
             1 => Self::Failed,
@@ -45,7 +45,7 @@ impl Status {
     }
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for ReplyStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed => write!(f, "it failed"),
@@ -80,7 +80,7 @@ pub enum ReplyError {
     /// It is in another format: its number.
     Format(u16),
     /// chronyd refuses the request, or could not carry it out.
-    Refused(Status),
+    Refused(ReplyStatus),
 }
 
 impl ReplyError {
@@ -115,12 +115,12 @@ impl fmt::Display for ReplyError {
 
 impl core::error::Error for ReplyError {}
 
-/// Parses the reply to the [`Request::Tracking`] with this sequence number.
+/// Parses the reply to the [`ChronydRequest::Tracking`] with this sequence number.
 ///
 /// # Errors
 /// It is not that reply, or chronyd refused.
 pub fn tracking(datagram: &[u8], sequence: u32) -> Result<Tracking, ReplyError> {
-    let format = check(datagram, Request::Tracking, sequence)?;
+    let format = check(datagram, ChronydRequest::Tracking, sequence)?;
     if format != FORMAT_TRACKING {
         return Err(ReplyError::Format(format));
     }
@@ -132,7 +132,11 @@ pub fn tracking(datagram: &[u8], sequence: u32) -> Result<Tracking, ReplyError> 
 ///
 /// # Errors
 /// It is not that reply, or chronyd refused or failed.
-pub fn acknowledgement(datagram: &[u8], request: Request, sequence: u32) -> Result<(), ReplyError> {
+pub fn acknowledgement(
+    datagram: &[u8],
+    request: ChronydRequest,
+    sequence: u32,
+) -> Result<(), ReplyError> {
     match check(datagram, request, sequence)? {
         FORMAT_NULL => Ok(()),
         other => Err(ReplyError::Format(other)),
@@ -140,7 +144,7 @@ pub fn acknowledgement(datagram: &[u8], request: Request, sequence: u32) -> Resu
 }
 
 /// The format of a successful reply to this request.
-fn check(datagram: &[u8], request: Request, sequence: u32) -> Result<u16, ReplyError> {
+fn check(datagram: &[u8], request: ChronydRequest, sequence: u32) -> Result<u16, ReplyError> {
     let Some(header) = datagram.first_chunk::<HEADER>() else {
         return Err(ReplyError::Length { found: datagram.len(), expected: HEADER });
     };
@@ -155,7 +159,7 @@ fn check(datagram: &[u8], request: Request, sequence: u32) -> Result<u16, ReplyE
     } else if number(4) != request.command() {
         Err(ReplyError::Command(number(4)))
     } else if number(8) != 0 {
-        Err(ReplyError::Refused(Status::from_number(number(8))))
+        Err(ReplyError::Refused(ReplyStatus::from_number(number(8))))
     } else {
         Ok(number(6))
     }

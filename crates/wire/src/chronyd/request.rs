@@ -17,7 +17,7 @@ const BURST: usize = ARGUMENTS_AT + 2 * 20 + 2 * 4;
 /// The requests of this subset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Request {
+pub enum ChronydRequest {
     /// How well it follows its reference (`chronyc tracking`). Any client may
     /// send this; the others are accepted on the Unix socket only.
     Tracking,
@@ -37,12 +37,12 @@ pub enum Request {
 
 /// A request's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Datagram {
+pub struct ChronydDatagram {
     bytes: [u8; MAX_REPLY_BYTES],
     length: usize,
 }
 
-impl Deref for Datagram {
+impl Deref for ChronydDatagram {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -50,7 +50,7 @@ impl Deref for Datagram {
     }
 }
 
-impl Request {
+impl ChronydRequest {
     /// Its name as a command of `chronyc`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl Request {
 
     /// The datagram to send. Its reply repeats `sequence`, which should be
     /// one that others cannot guess.
-    pub fn encode(self, sequence: u32) -> Datagram {
+    pub fn encode(self, sequence: u32) -> ChronydDatagram {
         let mut bytes = [0; MAX_REPLY_BYTES];
         let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
         put(0, &[VERSION, REQUEST]);
@@ -89,6 +89,6 @@ impl Request {
                 BURST
             }
         };
-        Datagram { bytes, length }
+        ChronydDatagram { bytes, length }
     }
 }

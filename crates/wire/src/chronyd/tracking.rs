@@ -23,7 +23,7 @@ const WANDER_PPB: u64 = 1_000;
 /// The upper half of the seconds where chronyd's `time_t` has 32 bits.
 const NO_HIGH_SECONDS: u32 = 0x7fff_ffff;
 
-/// The reply to [`Request::Tracking`](crate::chronyd::Request::Tracking).
+/// The reply to [`ChronydRequest::Tracking`](crate::chronyd::ChronydRequest::Tracking).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tracking {
@@ -35,7 +35,7 @@ pub struct Tracking {
     /// Stratum; 0 while not synchronised.
     pub stratum: u16,
     /// Leap status.
-    pub leap: Leap,
+    pub leap: TrackingLeap,
     /// When the clock was last updated, s and ns since 1970.
     pub updated: (u64, u32),
     /// Correction still to be slewed, s: positive where the clock is slow.
@@ -61,7 +61,7 @@ pub struct Tracking {
 /// Leap status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Leap {
+pub enum TrackingLeap {
     /// Synchronised, no leap second today.
     Normal,
     /// The last minute of the day has 61 seconds.
@@ -74,7 +74,7 @@ pub enum Leap {
     Other(u16),
 }
 
-impl Leap {
+impl TrackingLeap {
     const fn from_number(number: u16) -> Self {
         match number {
             0 => Self::Normal,
@@ -126,7 +126,7 @@ impl Tracking {
                 _ => None,
             },
             stratum: short(52),
-            leap: Leap::from_number(short(54)),
+            leap: TrackingLeap::from_number(short(54)),
             updated: (u64::from(high) << 32 | u64::from(word(60)), word(64)),
             system_offset: float(68),
             last_offset: float(72),
@@ -142,7 +142,8 @@ impl Tracking {
 
     /// Whether it follows a source, which may be its own clock (`local`).
     pub const fn is_synchronised(&self) -> bool {
-        self.stratum > 0 && !matches!(self.leap, Leap::NotSynchronised | Leap::Other(_))
+        self.stratum > 0
+            && !matches!(self.leap, TrackingLeap::NotSynchronised | TrackingLeap::Other(_))
     }
 
     /// How far the system clock may be from UTC.

@@ -17,7 +17,7 @@ const UNKNOWN_TAI: i16 = i16::MIN;
 /// A frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Frame {
+pub enum HostTimeFrame {
     /// The host: ask me for the time.
     Notice(Reason),
     /// The guest: what is the time?
@@ -28,7 +28,7 @@ pub enum Frame {
         sent_ns: u64,
     },
     /// The host: this.
-    Answer(Answer),
+    Answer(TimeAnswer),
 }
 
 /// Why the host speaks.
@@ -50,7 +50,7 @@ pub enum Reason {
 /// What a host's clock counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Scale {
+pub enum FrameScale {
     /// UTC.
     Utc,
     /// TAI: 37 s ahead of UTC since 2017.
@@ -60,7 +60,7 @@ pub enum Scale {
 /// The leap second at the end of the UTC day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Leap {
+pub enum FrameLeap {
     /// None.
     None,
     /// 23:59:60.
@@ -75,9 +75,9 @@ pub struct HostClock {
     /// It may be off by this, ns; `None` where the host does not know.
     pub bound_ns: Option<u64>,
     /// What it counts.
-    pub scale: Scale,
+    pub scale: FrameScale,
     /// The leap second that is due.
-    pub leap: Leap,
+    pub leap: FrameLeap,
     /// It spreads leap seconds over hours.
     pub is_smeared: bool,
     /// TAI − UTC, s.
@@ -87,7 +87,7 @@ pub struct HostClock {
 /// A host's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Answer {
+pub struct TimeAnswer {
     /// Why the host spoke.
     pub reason: Reason,
     /// The request's nonce.
@@ -102,9 +102,9 @@ pub struct Answer {
     pub clock: HostClock,
 }
 
-impl Answer {
+impl TimeAnswer {
     /// The host's answer to a request, whose nonce and time it repeats.
-    pub fn to(
+    pub fn new(
         (nonce, request_sent_ns): (u64, u64),
         reason: Reason,
         (received_ns, sent_ns): (u64, u64),
@@ -114,7 +114,7 @@ impl Answer {
     }
 }
 
-impl Frame {
+impl HostTimeFrame {
     /// Its bytes.
     pub fn encode(&self) -> [u8; FRAME_BYTES] {
         let mut bytes = [0; FRAME_BYTES];
@@ -163,7 +163,7 @@ impl Frame {
             REQUEST => Self::Request { nonce: at(16, 8), sent_ns: at(24, 8) },
             ANSWER => {
                 let tai_s = i16::from_be_bytes([bytes[10], bytes[11]]);
-                Self::Answer(Answer {
+                Self::Answer(TimeAnswer {
                     reason: reason(bytes[6])?,
                     nonce: at(16, 8),
                     request_sent_ns: at(24, 8),
@@ -172,14 +172,14 @@ impl Frame {
                     clock: HostClock {
                         bound_ns: Some(at(48, 8)).filter(|bound_ns| *bound_ns != u64::MAX),
                         scale: match bytes[7] {
-                            0 => Scale::Utc,
-                            1 => Scale::Tai,
+                            0 => FrameScale::Utc,
+                            1 => FrameScale::Tai,
                             found => return wrong("time scale", found.into()),
                         },
                         leap: match bytes[8] {
-                            0 => Leap::None,
-                            1 => Leap::Inserted,
-                            2 => Leap::Deleted,
+                            0 => FrameLeap::None,
+                            1 => FrameLeap::Inserted,
+                            2 => FrameLeap::Deleted,
                             found => return wrong("leap second", found.into()),
                         },
                         is_smeared: match bytes[9] {
@@ -226,36 +226,38 @@ mod tests {
         (0u8..5).prop_map(|number| super::reason(number).unwrap())
     }
 
-    fn frame() -> impl Strategy<Value = Frame> {
+    fn frame() -> impl Strategy<Value = HostTimeFrame> {
         let tai = any::<Option<i16>>().prop_map(|tai| tai.filter(|tai| *tai != UNKNOWN_TAI));
         let bound = any::<Option<u64>>().prop_map(|bound| bound.filter(|ns| *ns != u64::MAX));
-        let leap = prop::sample::select(&[Leap::None, Leap::Inserted, Leap::Deleted][..]);
+        let leap =
+            prop::sample::select(&[FrameLeap::None, FrameLeap::Inserted, FrameLeap::Deleted][..]);
         let clock = (bound, any::<bool>(), leap, any::<bool>(), tai).prop_map(
             |(bound_ns, is_tai, leap, is_smeared, tai_offset_s)| {
-                let scale = if is_tai { Scale::Tai } else { Scale::Utc };
+                let scale = if is_tai { FrameScale::Tai } else { FrameScale::Utc };
                 HostClock { bound_ns, scale, leap, is_smeared, tai_offset_s }
             },
         );
         let times = any::<[u64; 4]>();
         let answer = (reason(), times, clock).prop_map(|(reason, [nonce, sent, t2, t3], clock)| {
-            Frame::Answer(Answer::to((nonce, sent), reason, (t2, t3), clock))
+            HostTimeFrame::Answer(TimeAnswer::new((nonce, sent), reason, (t2, t3), clock))
         });
         let request = any::<[u64; 2]>();
-        let request = request.prop_map(|[nonce, sent_ns]| Frame::Request { nonce, sent_ns });
-        prop_oneof![reason().prop_map(Frame::Notice), request, answer]
+        let request =
+            request.prop_map(|[nonce, sent_ns]| HostTimeFrame::Request { nonce, sent_ns });
+        prop_oneof![reason().prop_map(HostTimeFrame::Notice), request, answer]
     }
 
     proptest! {
         #[test]
         fn what_is_sent_is_received(frame in frame()) {
-            prop_assert_eq!(Frame::parse(&frame.encode()), Ok(frame));
+            prop_assert_eq!(HostTimeFrame::parse(&frame.encode()), Ok(frame));
         }
 
         #[test]
         fn a_frame_has_one_form(frame in frame(), at in 0..FRAME_BYTES, bit in 0..8u8) {
             let mut bytes = frame.encode();
             bytes[at] ^= 1 << bit;
-            prop_assert_ne!(Frame::parse(&bytes), Ok(frame));
+            prop_assert_ne!(HostTimeFrame::parse(&bytes), Ok(frame));
         }
     }
 
@@ -263,23 +265,24 @@ mod tests {
     fn each_field_has_its_place() {
         let clock = HostClock {
             bound_ns: Some(0x0102),
-            scale: Scale::Tai,
-            leap: Leap::Deleted,
+            scale: FrameScale::Tai,
+            leap: FrameLeap::Deleted,
             is_smeared: true,
             tai_offset_s: Some(37),
         };
-        let bytes = Frame::Answer(Answer::to((1, 2), Reason::Migrated, (3, 4), clock)).encode();
+        let bytes = HostTimeFrame::Answer(TimeAnswer::new((1, 2), Reason::Migrated, (3, 4), clock))
+            .encode();
         assert_eq!(bytes[..16], *b"PCHT\x01\x03\x03\x01\x02\x01\x00\x25\0\0\0\0");
         for (at, last) in [(16, 1), (24, 2), (32, 3), (40, 4), (48, 2)] {
             assert_eq!(bytes[at + 7], last, "at {at}");
         }
         assert_eq!(bytes[54], 1);
-        assert_eq!(Frame::Notice(Reason::ColdBoot).encode()[..7], *b"PCHT\x01\x01\x04");
+        assert_eq!(HostTimeFrame::Notice(Reason::ColdBoot).encode()[..7], *b"PCHT\x01\x01\x04");
     }
 
     #[test]
     fn what_is_wrong_is_named() {
-        let right = Frame::Notice(Reason::Resumed).encode();
+        let right = HostTimeFrame::Notice(Reason::Resumed).encode();
         for (at, byte, field) in [
             (0, b'X', "magic number"),
             (4, 2, "version"),
@@ -290,7 +293,7 @@ mod tests {
         ] {
             let mut bytes = right;
             bytes[at] = byte;
-            assert_eq!(Frame::parse(&bytes).unwrap_err().field, field);
+            assert_eq!(HostTimeFrame::parse(&bytes).unwrap_err().field, field);
         }
     }
 }

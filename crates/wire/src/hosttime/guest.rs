@@ -10,8 +10,8 @@
 
 use units::{ClockPair, OffsetBound};
 
-use crate::hosttime::frame::{Answer, Frame, Reason};
-use crate::hosttime::measured::{Measured, Refused};
+use crate::hosttime::frame::{HostTimeFrame, Reason, TimeAnswer};
+use crate::hosttime::measured::{MeasuredOffset, Refused};
 
 /// Requests of one exchange: the fastest counts.
 pub const ROUNDS: u32 = 4;
@@ -25,7 +25,7 @@ pub const MIN_INTERVAL_NS: u64 = 250_000_000;
 /// What a frame meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// The host has something to tell: [`Guest::next`] asks.
+    /// The host has something to tell: [`GuestExchange::next`] asks.
     Notice(Reason),
     /// One answer of several.
     Answer,
@@ -35,14 +35,14 @@ pub enum Heard {
 
 /// A guest's part in the exchanges on one channel.
 #[derive(Debug, Default)]
-pub struct Guest {
+pub struct GuestExchange {
     is_wanted: bool,
     /// When the last exchange began, CLOCK_MONOTONIC, ns.
     begun_ns: Option<u64>,
     /// The request that is not answered yet: its nonce, and when it was sent.
     asked: Option<(u64, ClockPair)>,
     answered: u32,
-    best: Option<Measured>,
+    best: Option<MeasuredOffset>,
     /// CLOCK_REALTIME minus CLOCK_MONOTONIC when the exchange began, ns.
     ahead_ns: i128,
 }
@@ -56,19 +56,19 @@ fn ahead_ns(of: ClockPair) -> i128 {
 /// than this the first was set.
 const SET_NS: i128 = 10_000_000;
 
-impl Guest {
+impl GuestExchange {
     /// A frame came, at `now`.
     ///
     /// # Errors
     /// Why it is not used; the exchange that it belongs to is over then.
-    pub fn heard(&mut self, frame: &Frame, now: ClockPair) -> Result<Heard, Refused> {
+    pub fn receive(&mut self, frame: &HostTimeFrame, now: ClockPair) -> Result<Heard, Refused> {
         match frame {
-            Frame::Notice(reason) => {
+            HostTimeFrame::Notice(reason) => {
                 self.is_wanted = true;
                 Ok(Heard::Notice(*reason))
             }
-            Frame::Request { .. } => Err(Refused::NotAHost),
-            Frame::Answer(answer) => {
+            HostTimeFrame::Request { .. } => Err(Refused::NotAHost),
+            HostTimeFrame::Answer(answer) => {
                 let (_, sent) = self
                     .asked
                     .filter(|(nonce, sent)| {
@@ -84,7 +84,7 @@ impl Guest {
 
     fn answered(
         &mut self,
-        answer: &Answer,
+        answer: &TimeAnswer,
         sent: ClockPair,
         now: ClockPair,
     ) -> Result<Heard, Refused> {
@@ -94,7 +94,7 @@ impl Guest {
                 by_ns: u64::try_from(set_ns).unwrap_or(u64::MAX),
             });
         }
-        let measured = Measured::from_answer(answer, sent, now)?;
+        let measured = MeasuredOffset::from_answer(answer, sent, now)?;
         let best = match self.best.take() {
             Some(best) => best.or(measured)?,
             None => measured,
@@ -118,7 +118,7 @@ impl Guest {
         &mut self,
         now: ClockPair,
         nonce: impl FnOnce() -> u64,
-    ) -> Result<Option<Frame>, Refused> {
+    ) -> Result<Option<HostTimeFrame>, Refused> {
         if let Some((_, sent)) = self.asked {
             if now.monotonic_ns.saturating_sub(sent.monotonic_ns) <= TIMEOUT_NS {
                 return Ok(None);
@@ -139,7 +139,7 @@ impl Guest {
         }
         let nonce = nonce();
         self.asked = Some((nonce, now));
-        Ok(Some(Frame::Request { nonce, sent_ns: now.realtime_ns }))
+        Ok(Some(HostTimeFrame::Request { nonce, sent_ns: now.realtime_ns }))
     }
 }
 

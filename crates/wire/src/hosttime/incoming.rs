@@ -3,14 +3,14 @@
 
 use units::Malformed;
 
-use crate::hosttime::frame::{FRAME_BYTES, Frame, MAGIC};
+use crate::hosttime::frame::{FRAME_BYTES, HostTimeFrame, MAGIC};
 
 /// The frame that is under way on a stream.
 ///
 /// ```
-/// use wire::hosttime::{Frame, Incoming, Reason};
+/// use wire::hosttime::{HostTimeFrame, Incoming, Reason};
 ///
-/// let frame = Frame::Notice(Reason::Resumed);
+/// let frame = HostTimeFrame::Notice(Reason::Resumed);
 /// let mut incoming = Incoming::default();
 /// let mut whole = None;
 /// for piece in frame.encode().chunks(20) {
@@ -46,7 +46,7 @@ impl Incoming {
     /// What came is no frame, which its first bytes may show before the others are there. The
     /// next byte begins a frame again, though on a stream it hardly does: whoever reads it
     /// leaves it, or waits for its other end to begin anew.
-    pub fn filled(&mut self, length: usize) -> Result<Option<Frame>, Malformed> {
+    pub fn filled(&mut self, length: usize) -> Result<Option<HostTimeFrame>, Malformed> {
         self.filled = self.filled.saturating_add(length).min(FRAME_BYTES);
         let begun = self.filled.min(MAGIC.len());
         if self.bytes[..begun] == MAGIC[..begun] && self.filled < FRAME_BYTES {
@@ -54,7 +54,7 @@ impl Incoming {
         }
         // Nothing of it is left, so that an error states nothing but what came.
         let Self { bytes, .. } = core::mem::take(self);
-        Frame::parse(&bytes).map(Some)
+        HostTimeFrame::parse(&bytes).map(Some)
     }
 }
 

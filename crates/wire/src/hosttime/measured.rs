@@ -4,7 +4,7 @@ use core::fmt;
 
 use units::ClockPair;
 
-use crate::hosttime::frame::{Answer, Leap, Scale};
+use crate::hosttime::frame::{FrameLeap, FrameScale, TimeAnswer};
 
 /// The longest that request and answer may take together, ns: what takes longer
 /// was held up, by a pause perhaps.
@@ -106,14 +106,14 @@ impl core::error::Error for Refused {}
 
 /// UTC minus CLOCK_MONOTONIC, between two bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Measured {
+pub(crate) struct MeasuredOffset {
     low_ns: i128,
     high_ns: i128,
     /// CLOCK_MONOTONIC then, ns.
     pub(crate) at_ns: u64,
 }
 
-impl Measured {
+impl MeasuredOffset {
     /// By an answer that came `now`, to a request of `sent`.
     ///
     /// The host sent the answer somewhere between the two: at the earliest, no
@@ -121,7 +121,7 @@ impl Measured {
     /// not have the request for. A wait of 300 µs, 100 µs of it at the host:
     /// its time then, plus 0 to 200 µs, ± its own bound.
     pub(crate) fn from_answer(
-        answer: &Answer,
+        answer: &TimeAnswer,
         sent: ClockPair,
         now: ClockPair,
     ) -> Result<Self, Refused> {
@@ -138,10 +138,10 @@ impl Measured {
         }
         let clock = answer.clock;
         let ahead_s = match clock.scale {
-            Scale::Utc => 0,
-            Scale::Tai => clock.tai_offset_s.ok_or(Refused::NoTaiOffset)?,
+            FrameScale::Utc => 0,
+            FrameScale::Tai => clock.tai_offset_s.ok_or(Refused::NoTaiOffset)?,
         };
-        let is_smearing = clock.is_smeared && clock.leap != Leap::None;
+        let is_smearing = clock.is_smeared && clock.leap != FrameLeap::None;
         let bound_ns = clock.bound_ns.ok_or(Refused::Unbounded)?;
         let bound_ns = i128::from(bound_ns)
             + i128::from(waited_ns / WANDER)

@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 use e2e::chronyd::Chronyd;
 use e2e::{Need, Program};
 use facts::steering::ChronyTracking;
-use sources::chronyd_client::{Address, Cause, ChronydClient, ChronydError, Feed};
+use sources::chronyd_client::{
+    ChronydAddress, ChronydClient, ChronydError, ChronydErrorCause, Feed,
+};
 use sources::{NtpSource, now};
 use units::OffsetBound;
-use wire::chronyd::{ReplyError, Status};
+use wire::chronyd::{ReplyError, ReplyStatus};
 
 const NEEDS: &[Need] = &[Need::Root, Need::Loopback, Need::Tool("chronyd")];
 
@@ -45,15 +47,15 @@ fn chrony_serves_this_clock_to_our_ntp(_: &Program) {
 
 /// Sends `offset_ns` until chronyd uses it; what it then reports.
 fn feed(chronyd: &Chronyd, offset_ns: i64) -> ChronyTracking {
-    let feed = Feed::to(&chronyd.feed()).expect("a socket");
-    let daemon = ChronydClient::at(Address::Udp(chronyd.command));
+    let feed = Feed::connect(&chronyd.feed()).expect("a socket");
+    let daemon = ChronydClient::at_address(ChronydAddress::Udp(chronyd.command));
     let end = Instant::now() + AGES;
     loop {
         let at_monotonic_ns = now().expect("a time since 1970").monotonic_ns;
         let offset = OffsetBound { offset_ns, bound_ns: 1000, at_monotonic_ns };
         feed.sample(&offset).expect("chronyd listens");
         let tracking = daemon.synchronised_tracking();
-        if let Some(tracking) = tracking.known() {
+        if let Some(tracking) = tracking.value() {
             return tracking.clone();
         }
         assert!(Instant::now() < end, "{tracking:?}: {}", chronyd.log());
@@ -79,7 +81,7 @@ fn chrony_uses_the_samples_we_send(_: &Program) {
 
 fn refused(result: Result<(), ChronydError>) -> Option<ReplyError> {
     match result.unwrap_err().cause {
-        Cause::Refused(_, error) => Some(error),
+        ChronydErrorCause::Refused(_, error) => Some(error),
         _ => None,
     }
 }
@@ -89,22 +91,23 @@ fn refused(result: Result<(), ChronydError>) -> Option<ReplyError> {
 fn chrony_replies_to_our_commands(_: &Program) {
     let chronyd = Chronyd::fed();
     feed(&chronyd, 50_000_000);
-    let local = ChronydClient::at(Address::Unix(chronyd.commands()));
-    assert_eq!(refused(local.makestep()), Some(ReplyError::Refused(Status::Failed)));
+    let local = ChronydClient::at_address(ChronydAddress::Unix(chronyd.commands()));
+    assert_eq!(refused(local.makestep()), Some(ReplyError::Refused(ReplyStatus::Failed)));
     assert!(chronyd.log().contains("Could not step system clock"), "{}", chronyd.log());
     assert_eq!(local.tracking().unwrap().stratum, 1);
     // What it may do, it does.
     local.reset_sources().unwrap();
     // It has no server to poll.
-    assert_eq!(refused(local.burst(1, 2)), Some(ReplyError::Refused(Status::NoSuchSource)));
-    let network = ChronydClient::at(Address::Udp(chronyd.command));
-    assert_eq!(refused(network.makestep()), Some(ReplyError::Refused(Status::NotAuthorised)));
+    assert_eq!(refused(local.burst(1, 2)), Some(ReplyError::Refused(ReplyStatus::NoSuchSource)));
+    let network = ChronydClient::at_address(ChronydAddress::Udp(chronyd.command));
+    assert_eq!(refused(network.makestep()), Some(ReplyError::Refused(ReplyStatus::NotAuthorised)));
     let commands = chronyd.commands();
     drop(chronyd);
     let gone = local.makestep().unwrap_err();
-    assert!(matches!(gone.cause, Cause::Unreachable(_)), "{gone}");
+    assert!(matches!(gone.cause, ChronydErrorCause::Unreachable(_)), "{gone}");
     assert!(gone.to_string().contains(&commands.display().to_string()), "{gone}");
     let nobody = UdpSocket::bind("127.0.0.1:0").expect("a port of loopback").local_addr();
-    let nobody = ChronydClient::at(Address::Udp(nobody.expect("our own address"))).tracking();
-    assert!(matches!(nobody, Err(ChronydError { cause: Cause::Unreachable(_), .. })));
+    let nobody =
+        ChronydClient::at_address(ChronydAddress::Udp(nobody.expect("our own address"))).tracking();
+    assert!(matches!(nobody, Err(ChronydError { cause: ChronydErrorCause::Unreachable(_), .. })));
 }

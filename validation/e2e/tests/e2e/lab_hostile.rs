@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use e2e::{Need, Program};
 use guest::hardware::Misbehaviour;
 use guest::protocol::RECORDS;
-use guest::request::{Outcome, Request};
-use host::{Kind, Policy};
-use vmm::guest_fault::Cause;
-use vmm::{Backend, Machine, MachineError, Settings, kvm};
+use guest::request::{GuestRequest, RequestOutcome};
+use host::{Kind, RestorePolicy};
+use vmm::guest_fault::GuestFaultCause;
+use vmm::{ClockBackend, Machine, MachineError, Settings, kvm};
 
 const KVM: &[Need] = &[Need::Kvm];
 
@@ -27,13 +27,13 @@ cases! {
 const TIMEOUT: Duration = Duration::from_secs(20);
 const NO_REPLY: Duration = Duration::from_millis(300);
 
-fn backends() -> [Backend; 3] {
+fn backends() -> [ClockBackend; 3] {
     let tsc = kvm::host_tsc().expect("KVM reports its TSC's frequency");
-    let own = |kind| Backend::Own(host::Settings::new(kind, tsc));
-    [Backend::Kernel, own(Kind::Kvm), own(Kind::HyperV)]
+    let own = |kind| ClockBackend::Own(host::Settings::new(kind, tsc));
+    [ClockBackend::Kernel, own(Kind::Kvm), own(Kind::HyperV)]
 }
 
-fn start(backend: Backend) -> Machine {
+fn start(backend: ClockBackend) -> Machine {
     let settings = Settings { vcpus: 2, timeout: TIMEOUT, ..Settings::new(backend) };
     let machine = Machine::start(&settings).expect("a machine");
     for vcpu in 0..2 {
@@ -57,13 +57,13 @@ impl Numbers {
 fn lab_reports_how_a_guest_died(_: &Program) {
     for backend in backends() {
         for (how, cause) in [
-            (Misbehaviour::TripleFault, Cause::TripleFault),
-            (Misbehaviour::HaltForever, Cause::HaltedForever),
-            (Misbehaviour::WildPointer, Cause::Exception { vector: 14, code: 4 }),
-            (Misbehaviour::UndefinedInstruction, Cause::Exception { vector: 6, code: 0 }),
+            (Misbehaviour::TripleFault, GuestFaultCause::TripleFault),
+            (Misbehaviour::HaltForever, GuestFaultCause::HaltedForever),
+            (Misbehaviour::WildPointer, GuestFaultCause::Exception { vector: 14, code: 4 }),
+            (Misbehaviour::UndefinedInstruction, GuestFaultCause::Exception { vector: 6, code: 0 }),
         ] {
             let machine = start(backend);
-            match machine.request(1, Request::Misbehave(how)) {
+            match machine.request(1, GuestRequest::Misbehave(how)) {
                 Err(MachineError::GuestFailed { vcpu: 1, guest_fault }) => {
                     assert_eq!(guest_fault.cause, cause, "{how:?}: {guest_fault}");
                     let rip = guest_fault.registers.rip;
@@ -74,7 +74,7 @@ fn lab_reports_how_a_guest_died(_: &Program) {
             }
             // The other vCPU still runs, and the dead one stays dead.
             machine.discover(0).expect("vCPU 0 replies");
-            let again = machine.request(1, Request::Discover);
+            let again = machine.request(1, GuestRequest::Discover);
             assert!(matches!(again, Err(MachineError::GuestFailed { vcpu: 1, .. })), "{again:?}");
         }
     }
@@ -85,7 +85,7 @@ fn lab_stops_a_guest_that_never_ends(_: &Program) {
         let settings = Settings { vcpus: 2, timeout: NO_REPLY, ..Settings::new(backend) };
         let machine = Machine::start(&settings).expect("a machine");
         for vcpu in 0..2 {
-            let spins = machine.request(vcpu, Request::Misbehave(Misbehaviour::SpinForever));
+            let spins = machine.request(vcpu, GuestRequest::Misbehave(Misbehaviour::SpinForever));
             match spins {
                 Err(MachineError::TimedOut { vcpu: late, limit }) => {
                     assert_eq!((late, limit), (vcpu, NO_REPLY));
@@ -102,9 +102,9 @@ fn lab_stops_a_guest_that_never_ends(_: &Program) {
 }
 
 fn lab_is_not_flooded(_: &Program) {
-    let machine = start(Backend::Kernel);
+    let machine = start(ClockBackend::Kernel);
     for _ in 0..3 {
-        machine.request(0, Request::Misbehave(Misbehaviour::FloodRing)).expect("it replies");
+        machine.request(0, GuestRequest::Misbehave(Misbehaviour::FloodRing)).expect("it replies");
         match machine.records(0) {
             Err(MachineError::Flooded { vcpu: 0, head, room: RECORDS, .. }) => {
                 assert!(head > RECORDS, "{head}");
@@ -117,16 +117,16 @@ fn lab_is_not_flooded(_: &Program) {
 }
 
 /// Whether the guest survived; the outcome is one of those that the host expects.
-fn survived(request: Request, reply: Result<guest::protocol::Words, MachineError>) -> bool {
+fn survived(request: GuestRequest, reply: Result<guest::protocol::Words, MachineError>) -> bool {
     match reply {
-        Ok(_) | Err(MachineError::Declined { outcome: Outcome::Refused, .. }) => true,
+        Ok(_) | Err(MachineError::Declined { outcome: RequestOutcome::Refused, .. }) => true,
         Err(MachineError::GuestFailed { .. }) => false,
         Err(other) => panic!("{request:x?}: {other}"),
     }
 }
 
 /// Sends all of them; a guest that dies is replaced by another.
-fn send_all(backend: Backend, requests: impl IntoIterator<Item = Request>) {
+fn send_all(backend: ClockBackend, requests: impl IntoIterator<Item = GuestRequest>) {
     let mut machine = start(backend);
     for request in requests {
         if !survived(request, machine.request(0, request)) {
@@ -157,7 +157,7 @@ fn lab_survives_wild_msrs(_: &Program) {
         .chain(0x4000_0020..0x4000_0024)
         .chain(0x4000_0106..0x4000_0109);
     let writes = clocks
-        .flat_map(|msr| VALUES.map(|value| Request::WriteMsr { msr, value }))
+        .flat_map(|msr| VALUES.map(|value| GuestRequest::WriteMsr { msr, value }))
         .collect::<Vec<_>>();
     for backend in backends() {
         let mut numbers = Numbers(0x7061_7261_6368_726f);
@@ -165,7 +165,7 @@ fn lab_survives_wild_msrs(_: &Program) {
             let (msr, value) = (numbers.next() as u32, numbers.next());
             // Half of them in the range of real MSRs.
             let msr = if value & 2 == 0 { msr & 0x1fff } else { msr };
-            Request::WriteMsr { msr, value }
+            GuestRequest::WriteMsr { msr, value }
         });
         send_all(backend, writes.iter().copied().chain(wild));
     }
@@ -177,12 +177,12 @@ fn lab_survives_wild_ports(_: &Program) {
         0x3fb, 0x3fd, 0x600, 0x604, 0x608, 0xcf8, 0xcf9, 0xf00, 0xffff,
     ];
     let known = PORTS.iter().flat_map(|&port| {
-        [0, 1, 2, 0x34, 0x7f, 0xfe, 0xff].map(|value| Request::PortWrite { port, value })
+        [0, 1, 2, 0x34, 0x7f, 0xfe, 0xff].map(|value| GuestRequest::PortWrite { port, value })
     });
     let mut numbers = Numbers(1);
     let wild = (0..300).map(|_| {
         let number = numbers.next();
-        Request::PortWrite { port: number as u16, value: (number >> 16) as u8 }
+        GuestRequest::PortWrite { port: number as u16, value: (number >> 16) as u8 }
     });
     send_all(backends()[1], known.chain(wild));
 }
@@ -191,10 +191,11 @@ fn lab_survives_wild_mmio(_: &Program) {
     const VALUES: [u64; 4] = [0, 1, 1 << 31 | 3, u64::MAX];
     let hpet = (0..0x400).step_by(8).map(|register| 0xfed0_0000 + register);
     let known = hpet.chain([0xfec0_0000, 0xfee0_0000, 0xfee0_0300, 0xc000_0000, 0xffff_fff8]);
-    let known = known.flat_map(|address| VALUES.map(|value| Request::MmioWrite { address, value }));
+    let known =
+        known.flat_map(|address| VALUES.map(|value| GuestRequest::MmioWrite { address, value }));
     // Beyond what the guest maps, and not canonical.
     let beyond = [1 << 32, 1 << 40, 1 << 47, 1 << 63, u64::MAX - 7];
-    let beyond = beyond.map(|address| Request::MmioWrite { address, value: 1 });
+    let beyond = beyond.map(|address| GuestRequest::MmioWrite { address, value: 1 });
     send_all(backends()[1], known.chain(beyond));
 }
 
@@ -204,7 +205,7 @@ fn lab_survives_extreme_timers(_: &Program) {
         let settings = Settings { vcpus: 2, timeout: NO_REPLY, ..Settings::new(backend) };
         let machine = Machine::start(&settings).expect("a machine");
         for (vcpu, cycles) in [(0, 1 << 62), (1, u64::MAX)] {
-            let slept = machine.request(vcpu, Request::Sleep { cycles });
+            let slept = machine.request(vcpu, GuestRequest::Sleep { cycles });
             let is_expected = matches!(slept, Ok(_) | Err(MachineError::TimedOut { .. }));
             assert!(is_expected, "{cycles} cycles on {backend:?}: {slept:?}");
         }
@@ -225,7 +226,7 @@ fn lab_survives_pages_over_the_guest_itself(_: &Program) {
                 [(KVM_SYSTEM_TIME, at | 1), (KVM_WALL_CLOCK, at), (KVM_STEAL_TIME, at | 1)];
             for (msr, value) in writes {
                 // The host survives whatever the guest then does.
-                let _ = machine.request(0, Request::WriteMsr { msr, value });
+                let _ = machine.request(0, GuestRequest::WriteMsr { msr, value });
             }
             assert!(machine.registers(0).is_ok(), "its thread replies");
         }
@@ -248,7 +249,7 @@ fn one_of_each_end() {
             let settings = Settings { vcpus: 2, timeout: TIMEOUT, ..Settings::new(backend) };
             let machine = Machine::start(&settings).expect("a machine");
             machine.discover(1).expect("a guest that replies");
-            let request = Request::Misbehave(how);
+            let request = GuestRequest::Misbehave(how);
             machine.send_request(0, request).expect("a guest that waits");
             if how == Misbehaviour::SpinForever {
                 std::thread::sleep(Duration::from_millis(10));
@@ -283,10 +284,11 @@ fn lab_restores_a_dead_guest_dead(_: &Program) {
     for backend in backends() {
         let machine = Machine::start(&Settings::new(backend)).expect("a machine");
         machine.discover(0).expect("a guest that replies");
-        let request = Request::Misbehave(Misbehaviour::TripleFault);
+        let request = GuestRequest::Misbehave(Misbehaviour::TripleFault);
         let died = machine.request(0, request).expect_err("it dies of it").to_string();
         let saved = machine.save().expect("a dead one is saved");
-        let (restored, _) = Machine::restore(&saved, Policy::Freeze).expect("and comes back");
+        let (restored, _) =
+            Machine::restore(&saved, RestorePolicy::Freeze).expect("and comes back");
         let again = restored.discover(0).expect_err("it stays dead").to_string();
         assert_eq!(again, died);
         assert_eq!(restored.exits(0), 0);
@@ -295,7 +297,7 @@ fn lab_restores_a_dead_guest_dead(_: &Program) {
 
 fn lab_refuses_invalid_machine_settings(_: &Program) {
     let refused = |settings: &Settings| Machine::start(settings).err().map(|e| e.to_string());
-    let usual = Settings::new(Backend::Kernel);
+    let usual = Settings::new(ClockBackend::Kernel);
     let none = refused(&Settings { vcpus: 0, ..usual.clone() });
     assert_eq!(none.as_deref(), Some("0 vCPUs requested; a machine has 1 to 32"));
     let many = refused(&Settings { vcpus: 33, ..usual.clone() });

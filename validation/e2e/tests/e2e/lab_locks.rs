@@ -4,12 +4,12 @@
 use std::time::{Duration, Instant};
 
 use e2e::{Need, Program};
-use guest::contention::{Contest, Counted};
+use guest::contention::{ContentionCount, Contest};
 use guest::layout::{DOORBELL, DOORBELL_HALT, KICK_CPU, SCHED_YIELD};
 use guest::lock::Waiting;
-use guest::request::Request;
-use host::Policy;
-use vmm::{Backend, Machine, MachineError, Settings};
+use guest::request::GuestRequest;
+use host::RestorePolicy;
+use vmm::{ClockBackend, Machine, MachineError, Settings};
 
 const KVM: &[Need] = &[Need::Kvm];
 
@@ -20,16 +20,16 @@ cases! {
         lab_hands_a_lock_over;
 }
 
-const HALT: Request = Request::PortWrite { port: DOORBELL, value: DOORBELL_HALT };
+const HALT: GuestRequest = GuestRequest::PortWrite { port: DOORBELL, value: DOORBELL_HALT };
 /// Far less than it would take, and far more than a wake-up does.
 const NO_REPLY: Duration = Duration::from_secs(1);
 
-fn kick(value: u8) -> Request {
-    Request::PortWrite { port: KICK_CPU, value }
+fn kick(value: u8) -> GuestRequest {
+    GuestRequest::PortWrite { port: KICK_CPU, value }
 }
 
 fn start(timeout: Duration) -> Machine {
-    let settings = Settings { vcpus: 2, timeout, ..Settings::new(Backend::Kernel) };
+    let settings = Settings { vcpus: 2, timeout, ..Settings::new(ClockBackend::Kernel) };
     let machine = Machine::start(&settings).expect("a machine");
     (0..2).for_each(|vcpu| _ = machine.discover(vcpu).expect("a guest that replies"));
     // The first halt is over at once, as of any vCPU that may have been restored.
@@ -54,7 +54,7 @@ fn lab_survives_floods_of_kicks(_: &Program) {
     let machine = start(NO_REPLY);
     for value in (0..=u8::MAX).cycle().take(2_000) {
         machine.request(0, kick(value)).expect("a kick");
-        machine.request(0, Request::PortWrite { port: SCHED_YIELD, value }).expect("a yield");
+        machine.request(0, GuestRequest::PortWrite { port: SCHED_YIELD, value }).expect("a yield");
     }
     // All of them are one kick.
     machine.request(1, HALT).expect("it was kicked before");
@@ -70,9 +70,9 @@ fn lab_stops_a_lock_that_is_never_freed(_: &Program) {
         let contest =
             Contest { way, spins: 10, hold: u64::MAX, rest: 0, length: 1, participants: 2 };
         for vcpu in 0..2 {
-            machine.send_request(vcpu, Request::Contend(contest)).expect("no other request");
+            machine.send_request(vcpu, GuestRequest::Contend(contest)).expect("no other request");
         }
-        let late = machine.wait_for_reply(0, Request::Contend(contest));
+        let late = machine.wait_for_reply(0, GuestRequest::Contend(contest));
         assert!(matches!(late, Err(MachineError::TimedOut { .. })), "{way:?}: {late:?}");
         let began = Instant::now();
         drop(machine);
@@ -82,7 +82,7 @@ fn lab_stops_a_lock_that_is_never_freed(_: &Program) {
 
 fn lab_restores_a_vcpu_that_halted(_: &Program) {
     let tsc = vmm::kvm::host_tsc().expect("KVM reports its TSC's frequency");
-    let own = Backend::Own(host::Settings::new(host::Kind::Kvm, tsc));
+    let own = ClockBackend::Own(host::Settings::new(host::Kind::Kvm, tsc));
     let settings = Settings { vcpus: 2, ..Settings::new(own) };
     let machine = Machine::start(&settings).expect("a machine");
     machine.request(1, HALT).expect("a halt that is over");
@@ -91,7 +91,7 @@ fn lab_restores_a_vcpu_that_halted(_: &Program) {
     std::thread::sleep(NO_REPLY);
     let saved = machine.save().expect("a machine that can be saved");
     drop(machine);
-    let (machine, _) = Machine::restore(&saved, Policy::Freeze).expect("a restored one");
+    let (machine, _) = Machine::restore(&saved, RestorePolicy::Freeze).expect("a restored one");
     machine.wait_for_reply(1, HALT).expect("nobody knows any more that it halted");
     // A vCPU that is there anew counts as kicked once.
     machine.request(1, HALT).expect("once");
@@ -108,7 +108,7 @@ fn lab_hands_a_lock_over(_: &Program) {
         vcpus: VCPUS,
         affinity: vec![cpu],
         timeout: Duration::from_secs(60),
-        ..Settings::new(Backend::Kernel)
+        ..Settings::new(ClockBackend::Kernel)
     };
     let machine = Machine::start(&settings).expect("a machine");
     for way in Waiting::ALL {
@@ -116,16 +116,16 @@ fn lab_hands_a_lock_over(_: &Program) {
         // Without a rest a vCPU that is interrupted holds it, and others find it taken.
         let (hold, rest, length) = (50_000, 0, 200_000_000);
         let contest = Contest { way, spins: 100, hold, rest, length, participants: VCPUS as u64 };
-        let request = Request::Contend(contest);
+        let request = GuestRequest::Contend(contest);
         for vcpu in 0..VCPUS {
             machine.send_request(vcpu, request).expect("no other request");
         }
         let counted: Vec<_> = (0..VCPUS)
             .map(|vcpu| machine.wait_for_reply(vcpu, request).expect("it ends"))
-            .map(|words| Counted::decode(&words))
+            .map(|words| ContentionCount::decode(&words))
             .collect();
         assert!(counted.iter().all(|one| one.takes > 0), "{way:?}: {counted:?}");
-        let sum = |pick: fn(&Counted) -> u64| counted.iter().map(pick).sum::<u64>();
+        let sum = |pick: fn(&ContentionCount) -> u64| counted.iter().map(pick).sum::<u64>();
         // The first may have been the last of the way before.
         assert!(sum(|one| one.handovers) >= VCPUS as u64 - 1, "{way:?}: {counted:?}");
         match way {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use e2e::cpu_watch::CpuWatch;
 use e2e::{Case, Need, Program, Sharing};
 use guest::layout::NETWORK_REGISTERS;
-use guest::network::{Counted, Flow, PINGS_MAX, Wait};
-use guest::request::{Outcome, Request};
-use vmm::{Backend, Machine, MachineError, Settings};
+use guest::network::{Flow, PINGS_MAX, PacketCount, Wait};
+use guest::request::{GuestRequest, RequestOutcome};
+use vmm::{ClockBackend, Machine, MachineError, Settings};
 
 const KVM: &[Need] = &[Need::Kvm];
 
@@ -40,7 +40,7 @@ const LEAST: u64 = 25;
 const DELAY: Duration = Duration::from_micros(30);
 
 /// Counts that are too large are wrong; too small ones are so if the guest had its CPU.
-fn expect_most(watch: &CpuWatch, counts: &[u64], counted: &Counted) {
+fn expect_most(watch: &CpuWatch, counts: &[u64], counted: &PacketCount) {
     assert!(counts.iter().all(|count| *count <= MOST), "{counted:?}");
     let missing: u64 = counts.iter().map(|count| LEAST.saturating_sub(*count)).sum();
     let missing = u32::try_from(missing).unwrap_or(u32::MAX);
@@ -48,15 +48,15 @@ fn expect_most(watch: &CpuWatch, counts: &[u64], counted: &Counted) {
 }
 
 fn start(network: Option<Duration>) -> Machine {
-    let settings = Settings { network, ..Settings::new(Backend::Kernel) };
+    let settings = Settings { network, ..Settings::new(ClockBackend::Kernel) };
     let machine = Machine::start(&settings).expect("a machine");
     machine.discover(0).expect("a guest that replies");
     machine
 }
 
-fn ping(machine: &Machine, flow: Flow) -> Counted {
-    let reply = machine.request(0, Request::Ping(flow)).expect("replies");
-    let counted = Counted::decode(&reply);
+fn ping(machine: &Machine, flow: Flow) -> PacketCount {
+    let reply = machine.request(0, GuestRequest::Ping(flow)).expect("replies");
+    let counted = PacketCount::decode(&reply);
     assert_eq!((counted.replies, counted.strange), (flow.pings, 0), "{flow:?}");
     let times = machine.records(0).expect("times").into_iter().flatten();
     assert_eq!(times.filter(|took| *took > 0).count() as u64, flow.pings);
@@ -68,7 +68,7 @@ fn pings(_: &Program) {
     let watch = CpuWatch::start(DELAY);
     for wait in [Wait::Halt, Wait::Busy, Wait::ReadMsr, Wait::Hypercall] {
         let counted = ping(&machine, Flow { wait, ..PLAIN });
-        let Counted { notifications, interrupts, exits, .. } = counted;
+        let PacketCount { notifications, interrupts, exits, .. } = counted;
         expect_most(&watch, &[notifications, interrupts], &counted);
         // A guest that never leaves its CPU makes none.
         if wait != Wait::Busy || exits > 0 {
@@ -102,7 +102,7 @@ fn survives(_: &Program) {
     // Notifications of a card that is not set up, and registers of a wrong width.
     for offset in (0..0x200).step_by(8).cycle().take(500) {
         let address = NETWORK_REGISTERS + offset;
-        machine.request(0, Request::MmioWrite { address, value: u64::MAX }).expect("a write");
+        machine.request(0, GuestRequest::MmioWrite { address, value: u64::MAX }).expect("a write");
     }
     ping(&machine, PLAIN);
     for flow in [
@@ -110,14 +110,15 @@ fn survives(_: &Program) {
         Flow { pings: PINGS_MAX as u64 + 1, ..PLAIN },
         Flow { in_flight: 65, ..PLAIN },
     ] {
-        let refused = machine.request(0, Request::Ping(flow));
+        let refused = machine.request(0, GuestRequest::Ping(flow));
         assert!(matches!(
             refused,
-            Err(MachineError::Declined { outcome: Outcome::NotUnderstood, .. })
+            Err(MachineError::Declined { outcome: RequestOutcome::NotUnderstood, .. })
         ));
     }
     assert!(matches!(machine.save(), Err(MachineError::Unsaveable { .. })));
-    let refused = start(None).request(0, Request::Ping(PLAIN));
-    let none = matches!(refused, Err(MachineError::Declined { outcome: Outcome::NoDevice, .. }));
+    let refused = start(None).request(0, GuestRequest::Ping(PLAIN));
+    let none =
+        matches!(refused, Err(MachineError::Declined { outcome: RequestOutcome::NoDevice, .. }));
     assert!(none, "no card: {refused:?}");
 }

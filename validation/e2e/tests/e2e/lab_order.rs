@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use e2e::cpu_watch::CpuWatch;
 use e2e::{Need, Program};
-use guest::layout::Pages;
-use guest::monotonic::Order;
-use guest::request::Request;
+use guest::layout::GuestPages;
+use guest::monotonic::MonotonicOrder;
+use guest::request::GuestRequest;
 use guest::source::Source;
 use host::pages::TimePage;
 use host::{GuestAddress, GuestMemory, VcpuId};
-use lab::results::{Check, Findings, Outcome, Verdict};
+use lab::results::{Check, ExperimentOutcome, Findings, Verdict};
 use lab::{Experiment, Settings};
 use pvclock::kvm_clock::TimeReader;
 use pvclock::{Hertz, Nanos};
-use vmm::{Backend, Machine, MachineError};
+use vmm::{ClockBackend, Machine, MachineError};
 
 const KVM: &[Need] = &[Need::Kvm];
 /// What a thread may wait for a CPU where a clock is to be read at a known moment.
@@ -34,7 +34,7 @@ cases! {
 }
 
 /// With fewer reads than by default.
-fn run(experiment: Experiment) -> Outcome {
+fn run(experiment: Experiment) -> ExperimentOutcome {
     let settings = Settings { monotonic_reads: 400_000, ..Settings::default() };
     let outcome = lab::run(experiment, &settings, &mut ()).expect("the experiment runs");
     let failed: Vec<_> = failed(&outcome).collect();
@@ -42,7 +42,7 @@ fn run(experiment: Experiment) -> Outcome {
     outcome
 }
 
-fn passed(outcome: &Outcome, begin: &str) -> usize {
+fn passed(outcome: &ExperimentOutcome, begin: &str) -> usize {
     let passed = outcome.checks.iter().filter(|check| check.verdict == Verdict::Passed);
     passed.filter(|check| check.name.starts_with(begin)).count()
 }
@@ -60,7 +60,7 @@ fn lab_updates_hold(_: &Program) {
     // Our provider accepts every event, but a move takes two physical CPUs.
     let not_caused: Vec<_> = rows
         .iter()
-        .filter(|row| row.backend == lab::results::Backend::Own && row.not_caused.is_some())
+        .filter(|row| row.backend == lab::results::BackendName::Own && row.not_caused.is_some())
         .filter(|row| !row.event.contains("moved"))
         .collect();
     assert!(not_caused.is_empty(), "{not_caused:#?}");
@@ -69,13 +69,13 @@ fn lab_updates_hold(_: &Program) {
 
 /// What the guest publishes does not change while it is paused, and does after.
 fn lab_pause_stops_a_busy_guest(_: &Program) {
-    let machine = Machine::start(&vmm::Settings::new(Backend::Kernel)).expect("a machine");
+    let machine = Machine::start(&vmm::Settings::new(ClockBackend::Kernel)).expect("a machine");
     machine.discover(0).expect("a guest that replies");
     let published = || machine.ram().shared().last_time_ns.load(Ordering::Acquire);
     let (source, reads) = (Source::Tsc, u64::MAX);
-    let request = Request::Monotonic { source, reads, participants: 1, guarded: false };
+    let request = GuestRequest::Monotonic { source, reads, participants: 1, guarded: false };
     machine.send_request(0, request).expect("a guest that waits");
-    let second = machine.send_request(0, Request::Discover);
+    let second = machine.send_request(0, GuestRequest::Discover);
     assert!(matches!(second, Err(MachineError::RequestPending { vcpu: 0, .. })), "{second:?}");
     for _ in 0..20 {
         let before = published();
@@ -155,13 +155,13 @@ fn lab_agreement_holds(_: &Program) {
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
-fn failed(outcome: &Outcome) -> impl Iterator<Item = &Check> {
+fn failed(outcome: &ExperimentOutcome) -> impl Iterator<Item = &Check> {
     outcome.checks.iter().filter(|check| check.verdict == Verdict::Failed)
 }
 
 /// A machine with our provider's clock.
 fn own_machine(settings: host::Settings) -> Machine {
-    let settings = vmm::Settings { vcpus: 2, ..vmm::Settings::new(Backend::Own(settings)) };
+    let settings = vmm::Settings { vcpus: 2, ..vmm::Settings::new(ClockBackend::Own(settings)) };
     let machine = Machine::start(&settings).expect("a machine");
     for vcpu in 0..machine.vcpus() {
         machine.discover(vcpu).expect("a guest that replies");
@@ -188,7 +188,7 @@ fn lab_a_new_snapshot_takes_no_time_back(_: &Program) {
         // Some seconds: a quarter of that had ended before the fifth once.
         let reads = 10_000_000;
         let source = Source::KvmClock;
-        let request = Request::Monotonic { source, reads, participants: 2, guarded: false };
+        let request = GuestRequest::Monotonic { source, reads, participants: 2, guarded: false };
         for vcpu in 0..machine.vcpus() {
             machine.send_request(vcpu, request).expect("a guest that waits");
         }
@@ -202,7 +202,9 @@ fn lab_a_new_snapshot_takes_no_time_back(_: &Program) {
             machine.set_tsc_offset(0, offset).expect("KVM accepts the offset that it has");
         }
         let orders: Vec<_> = (0..machine.vcpus())
-            .map(|vcpu| Order::decode(&machine.wait_for_reply(vcpu, request).expect("it replies")))
+            .map(|vcpu| {
+                MonotonicOrder::decode(&machine.wait_for_reply(vcpu, request).expect("it replies"))
+            })
             .collect();
         assert!(orders.iter().all(|order| order.reads == reads), "{orders:?}");
         assert!(
@@ -214,15 +216,15 @@ fn lab_a_new_snapshot_takes_no_time_back(_: &Program) {
 
 /// A vCPU that never exits by itself gets its page written each period.
 fn lab_deadlines_reach_a_busy_guest(_: &Program) {
-    let machine = own_machine(usual().with(|new| new.sync_period = Some(Nanos(20_000_000))));
+    let machine = own_machine(usual().changed(|new| new.sync_period = Some(Nanos(20_000_000))));
     let version = |vcpu| {
-        let page = machine.ram().page(GuestAddress(Pages::time_address(vcpu)));
+        let page = machine.ram().page(GuestAddress(GuestPages::time_address(vcpu)));
         let page: &TimePage = page.expect("the guest's page is in its memory");
         TimeReader::new(page).info().expect("a page that is on").version
     };
     let (source, reads) = (Source::Tsc, u64::MAX);
     for vcpu in 0..machine.vcpus() {
-        let request = Request::Monotonic { source, reads, participants: 2, guarded: false };
+        let request = GuestRequest::Monotonic { source, reads, participants: 2, guarded: false };
         machine.send_request(vcpu, request).expect("a guest that waits");
     }
     for vcpu in 0..machine.vcpus() {
@@ -238,11 +240,11 @@ fn lab_deadlines_reach_a_busy_guest(_: &Program) {
 fn lab_clock_of_another_size_is_refused(_: &Program) {
     let vm = vmm::kvm::open().and_then(|kvm| kvm.create_vm().map_err(MachineError::NoKvm));
     let vm = vm.expect("a VM");
-    let host = kvm::Host::new(kvm::HostTsc::unscaled(Hertz(2_600_000_000)));
+    let host = kvm::HostCapabilities::new(kvm::HostTsc::unscaled(Hertz(2_600_000_000)));
     let none: [&kvm_ioctls::VcpuFd; 0] = [];
     let mut saved = kvm::save(&vm, &none, &host).expect("KVM returns its clock");
     saved.tscs.push(kvm::SavedTsc::new(Hertz(1_000), 0));
-    let restored = kvm::restore(&vm, &none, &saved, &host, host::Policy::Freeze);
+    let restored = kvm::restore(&vm, &none, &saved, &host, host::RestorePolicy::Freeze);
     let why = restored.expect_err("there is no vCPU to take it").to_string();
     assert_eq!(why, "the saved clock has 1 vCPUs, this VM has 0");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use e2e::cpu_watch::CpuWatch;
 use e2e::{Need, Program};
 use guest::source::Source;
-use lab::results::{Backend, Findings, Outcome, Verdict};
+use lab::results::{BackendName, ExperimentOutcome, Findings, Verdict};
 use lab::{Experiment, Settings};
 
 const KVM: &[Need] = &[Need::Kvm];
@@ -24,11 +24,11 @@ const DRIFT_PPM: f64 = 200.0;
 /// either end of a measurement.
 const NOISE_PPM: f64 = 2000.0;
 
-fn run(experiment: Experiment, settings: &Settings) -> Outcome {
+fn run(experiment: Experiment, settings: &Settings) -> ExperimentOutcome {
     lab::run(experiment, settings, &mut ()).expect("the experiment runs")
 }
 
-fn none_failed(outcome: &Outcome) {
+fn none_failed(outcome: &ExperimentOutcome) {
     let failed: Vec<_> =
         outcome.checks.iter().filter(|check| check.verdict == Verdict::Failed).collect();
     assert!(failed.is_empty(), "{failed:#?}");
@@ -57,7 +57,7 @@ fn lab_offset_holds(_: &Program) {
     let outcome = run(Experiment::Offset, &Settings::default());
     none_failed(&outcome);
     let Findings::Offset(rows) = &outcome.findings else { panic!("{:?}", outcome.findings) };
-    assert!(rows.iter().any(|row| row.backend == Backend::Own), "{rows:#?}");
+    assert!(rows.iter().any(|row| row.backend == BackendName::Own), "{rows:#?}");
     assert!(rows.iter().all(|row| row.samples > 0 && row.bound_ns > 0.0), "{rows:#?}");
 }
 
@@ -69,11 +69,11 @@ fn lab_drift_holds_over_10_s(_: &Program) {
     let watch = CpuWatch::start(Duration::from_millis(2));
     let outcome = run(Experiment::Drift, &settings);
     let Findings::Drift(rows) = &outcome.findings else { panic!("{:?}", outcome.findings) };
-    let is_kvm_clock = |row: &&lab::results::Drift| row.source == Source::KvmClock.name();
+    let is_kvm_clock = |row: &&lab::results::DriftRow| row.source == Source::KvmClock.name();
     assert_eq!(rows.iter().filter(is_kvm_clock).count(), 2, "{rows:#?}");
     // The uncertainty is what the reads were late by: beyond it a clock is wrong, on a
     // busy host too.
-    let is_wrong = |row: &&lab::results::Drift| {
+    let is_wrong = |row: &&lab::results::DriftRow| {
         let beyond_ppm = row.error_ppm().abs() - DRIFT_PPM;
         beyond_ppm > if row.uncertainty_ppm <= DRIFT_PPM { 0.0 } else { row.uncertainty_ppm }
     };
@@ -113,7 +113,7 @@ fn lab_drift_follows_the_advertised_frequency(_: &Program) {
         let row = rows
             .iter()
             .find(|row| {
-                row.backend == Backend::Own
+                row.backend == BackendName::Own
                     && row.provider == provider
                     && row.source == source.name()
             })
@@ -122,7 +122,7 @@ fn lab_drift_follows_the_advertised_frequency(_: &Program) {
         assert!((row.per_300_s - in_300_s).abs() <= tolerance, "{row:#?}");
     }
     // The kernel advertises the true frequency.
-    let kernel = rows.iter().find(|row| row.backend == Backend::Kernel);
+    let kernel = rows.iter().find(|row| row.backend == BackendName::Kernel);
     let kernel = kernel.expect("the kernel's machine");
     assert!(kernel.drift_ppm.abs() <= NOISE_PPM + kernel.uncertainty_ppm, "{kernel:#?}");
 }

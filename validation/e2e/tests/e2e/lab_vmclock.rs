@@ -5,9 +5,9 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use e2e::{Case, Need, Program, Sharing};
-use host::Policy;
+use host::RestorePolicy;
 use pvclock::vmclock::VmClockInfo;
-use vmm::{Backend, Machine, Settings, VmClockSource, host_clock};
+use vmm::{ClockBackend, Machine, MachineVmClockSource, Settings, host_clock};
 
 const KVM: &[Need] = &[Need::Kvm];
 
@@ -28,8 +28,8 @@ pub(crate) const CASES: &[Case] = &[
 
 const AWHILE: Duration = Duration::from_millis(300);
 
-fn start(backend: Backend) -> Machine {
-    let vmclock = Some(VmClockSource::Assumed { tai_offset_s: 37 });
+fn start(backend: ClockBackend) -> Machine {
+    let vmclock = Some(MachineVmClockSource::Assumed { tai_offset_s: 37 });
     Machine::start(&Settings { vmclock, ..Settings::new(backend) }).expect("a machine")
 }
 
@@ -49,8 +49,8 @@ fn right(machine: &Machine, what: &str) -> VmClockInfo {
 
 fn tells_the_time(_: &Program) {
     let tsc = vmm::kvm::host_tsc().expect("KVM reports its TSC's frequency");
-    let own = Backend::Own(host::Settings::new(host::Kind::Kvm, tsc));
-    for backend in [Backend::Kernel, own] {
+    let own = ClockBackend::Own(host::Settings::new(host::Kind::Kvm, tsc));
+    for backend in [ClockBackend::Kernel, own] {
         let machine = start(backend);
         let first = right(&machine, "at first");
         sleep(AWHILE);
@@ -71,8 +71,8 @@ fn tells_the_time(_: &Program) {
 /// No vCPU has run since when it returns.
 fn restores_it_right(_: &Program) {
     let tsc = vmm::kvm::host_tsc().expect("KVM reports its TSC's frequency");
-    let own = Backend::Own(host::Settings::new(host::Kind::Kvm, tsc));
-    for backend in [Backend::Kernel, own] {
+    let own = ClockBackend::Own(host::Settings::new(host::Kind::Kvm, tsc));
+    for backend in [ClockBackend::Kernel, own] {
         let machine = start(backend);
         machine.discover(0).expect("a guest that replies");
         let first = right(&machine, "at first");
@@ -80,7 +80,7 @@ fn restores_it_right(_: &Program) {
         drop(machine);
         sleep(AWHILE);
         let mut generations = vec![first.vm_generation];
-        for policy in [Policy::Advance, Policy::Freeze] {
+        for policy in [RestorePolicy::Advance, RestorePolicy::Freeze] {
             let (machine, _) = Machine::restore(&saved, policy).expect("a restored one");
             let restored = right(&machine, "restored");
             assert_ne!(restored.disruption_marker, first.disruption_marker, "{policy:?}");

@@ -194,7 +194,7 @@ fn bare_sleep_ns(is_over: &AtomicBool) -> f64 {
 
 fn run_time(thread: &Path) -> Option<ThreadTimes> {
     let text = fs::read_to_string(thread.join("schedstat")).ok()?;
-    parse_schedstat(&text).known().copied()
+    parse_schedstat(&text).value().copied()
 }
 
 fn late_nonsense_is_refused(program: &Program) {

@@ -7,7 +7,7 @@ use std::time::Instant;
 use e2e::Program;
 use serde_json::Value;
 use units::ClockPair;
-use wire::hosttime::{FRAME_BYTES, Frame, Guest, Heard};
+use wire::hosttime::{FRAME_BYTES, GuestExchange, Heard, HostTimeFrame};
 
 use crate::formats::keeps_to;
 
@@ -19,11 +19,11 @@ cases! {
 fn ask(mut stream: UnixStream) -> i64 {
     let behind = |now: ClockPair| ClockPair { realtime_ns: now.realtime_ns - 5_000_000_000, ..now };
     let clocks = || behind(linux::clock::pair().unwrap());
-    let (mut guest, mut nonce) = (Guest::default(), 0);
+    let (mut guest, mut nonce) = (GuestExchange::default(), 0);
     loop {
         let mut bytes = [0; FRAME_BYTES];
         stream.read_exact(&mut bytes).unwrap();
-        let heard = guest.heard(&Frame::parse(&bytes).unwrap(), clocks()).unwrap();
+        let heard = guest.receive(&HostTimeFrame::parse(&bytes).unwrap(), clocks()).unwrap();
         if let Heard::Offset(offset) = heard {
             assert!((offset.offset_ns - 5_000_000_000).unsigned_abs() <= offset.bound_ns);
             return offset.offset_ns;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use e2e::Program;
 use linux::counter::{Counter, CpuCounter};
 use pvclock::Nanos;
-use pvclock::vmclock::{ClockStatus, CounterId, TimeType, VmClockFlags, VmClockInfo};
+use pvclock::vmclock::{CounterId, TimeType, VmClockFlags, VmClockInfo, VmClockStatus};
 use serde_json::Value;
 use sources::{Source, VmClockSource, now};
 
@@ -36,7 +36,7 @@ pub(crate) const PAGE: VmClockInfo = VmClockInfo {
     counter_id: CounterId::NATIVE,
     time_type: TimeType::UTC,
     disruption_marker: 1,
-    clock_status: ClockStatus::SYNCHRONISED,
+    clock_status: VmClockStatus::SYNCHRONISED,
     period_shift: 20,
     time_max_error: Nanos(10_000),
     ..VmClockInfo::ZERO
@@ -44,14 +44,14 @@ pub(crate) const PAGE: VmClockInfo = VmClockInfo {
 
 /// Writes a page by which the TSC's time is `ahead_ns` ahead of
 /// CLOCK_REALTIME now, and gains `ppm` on it.
-fn write_page(path: &Path, ahead_ns: i64, ppm: f64, clock_status: ClockStatus) {
+fn write_page(path: &Path, ahead_ns: i64, ppm: f64, clock_status: VmClockStatus) {
     let (first, last) = (pair(), (sleep(Duration::from_secs(2)), pair()).1);
     let cycle_s = (last.1 - first.1) as f64 / 1e9 / (last.0 - first.0) as f64;
     let at_ns = last.1.checked_add_signed(ahead_ns).expect("a time since 1970");
     // In units of 2^-(64 + 20) s.
     let period = cycle_s * (1.0 + ppm / 1e6) * 2f64.powi(64 + i32::from(PAGE.period_shift));
     let page = VmClockInfo {
-        flags: VmClockFlags::PERIOD_MAX_ERROR_VALID.with(VmClockFlags::TIME_MAX_ERROR_VALID),
+        flags: VmClockFlags::PERIOD_MAX_ERROR_VALID.union(VmClockFlags::TIME_MAX_ERROR_VALID),
         clock_status,
         counter_value: last.0,
         period: period as u64,
@@ -67,7 +67,7 @@ fn write_page(path: &Path, ahead_ns: i64, ppm: f64, clock_status: ClockStatus) {
 fn drift_against_a_vmclock_page(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("vmclock");
-    write_page(&path, 50_000_000, 300.0, ClockStatus::SYNCHRONISED);
+    write_page(&path, 50_000_000, 300.0, VmClockStatus::SYNCHRONISED);
     let option = format!("--vmclock={}", path.display());
     let timing = ["--duration", "5s", "--interval", "50ms", "--format", "json"];
     let said = program.run(&[&["drift", &option, "--clock", "realtime"][..], &timing].concat());
@@ -85,7 +85,7 @@ fn drift_against_a_vmclock_page(program: &Program) {
 fn drift_refuses_an_unreliable_page(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("vmclock");
-    write_page(&path, 0, 0.0, ClockStatus::UNRELIABLE);
+    write_page(&path, 0, 0.0, VmClockStatus::UNRELIABLE);
     let option = format!("--vmclock={}", path.display());
     let timing = ["--duration", "300ms", "--interval", "100ms"];
     let said = program.run(&[&["drift", &option][..], &timing].concat());
@@ -103,11 +103,11 @@ fn drift_refuses_an_unreliable_page(program: &Program) {
 fn keep_sees_a_pause_between_two_samples(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (path, later) = (folder.path().join("vmclock"), folder.path().join("later"));
-    write_page(&path, 0, 0.0, ClockStatus::SYNCHRONISED);
+    write_page(&path, 0, 0.0, VmClockStatus::SYNCHRONISED);
     let option = format!("--vmclock={}", path.display());
     let moves = std::thread::spawn(move || {
         sleep(Duration::from_millis(2_800));
-        write_page(&later, 3_000_000_000, 0.0, ClockStatus::SYNCHRONISED);
+        write_page(&later, 3_000_000_000, 0.0, VmClockStatus::SYNCHRONISED);
         // In place, as it is mapped.
         let page = fs::read(&later).expect("our own file");
         let file = fs::OpenOptions::new().write(true).open(&path).expect("our own file");
@@ -128,7 +128,7 @@ fn keep_sees_a_pause_between_two_samples(program: &Program) {
 fn vmclock_page_gives_the_offset(_: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("vmclock");
-    write_page(&path, -3_000_000_000, 0.0, ClockStatus::SYNCHRONISED);
+    write_page(&path, -3_000_000_000, 0.0, VmClockStatus::SYNCHRONISED);
     let facts::Fact::Known(page) = VmClockSource::open(&path) else { panic!("no page") };
     let offset = Source::VmClock(page).offset().expect("a time");
     assert!(offset.offset_ns.abs_diff(-3_000_000_000) <= offset.bound_ns, "{offset:?}");

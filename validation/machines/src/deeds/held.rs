@@ -13,7 +13,7 @@ mod look;
 
 use std::time::Duration;
 
-use pvclock::vmclock::{ClockStatus, VmClockInfo};
+use pvclock::vmclock::{VmClockInfo, VmClockStatus};
 
 use crate::checks::{Check, Checks};
 use crate::machine::Machine;
@@ -110,7 +110,7 @@ fn hold(machine: &mut Machine, plan: &Plan, checks: &mut Checks) -> Result {
     checks.push(frequency(&truth, &calm, plan.learnt_ppm));
     if let Some(away_s) = plan.away_s {
         let mut told = VmClockInfo {
-            clock_status: ClockStatus::UNRELIABLE,
+            clock_status: VmClockStatus::UNRELIABLE,
             time_sec: truth.time_sec + WRONG_S,
             ..truth
         };

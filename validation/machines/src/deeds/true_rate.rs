@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use kernel_clock::ClockSource;
+use kernel_clock::KernelClockSource;
 use pvclock::{Hertz, Scale};
 
 use crate::machine::Machine;
@@ -71,8 +71,8 @@ impl Rate {
 pub(super) fn of(place: &Place<'_>, machine: &mut Machine) -> Result<Rate> {
     let source = machine.execute("cat $CLOCKSOURCE")?;
     match source.as_str() {
-        "hpet" => Ok(of_timer(&ClockSource::hpet(HPET_HZ))),
-        "acpi_pm" => Ok(of_timer(&ClockSource::acpi_pm())),
+        "hpet" => Ok(of_timer(&KernelClockSource::hpet(HPET_HZ))),
+        "acpi_pm" => Ok(of_timer(&KernelClockSource::acpi_pm())),
         "kvm-clock" => {
             let log = Shell::connect(place.folder)?.execute(LOG, REPLY)?;
             Ok(Rate { ppm: ahead_ppm(&log)?, known_ppm: BY_THE_HOSTS_SCALES_PPM })
@@ -82,12 +82,12 @@ pub(super) fn of(place: &Place<'_>, machine: &mut Machine) -> Result<Rate> {
 }
 
 /// A timer that QEMU counts exactly, by the scale that Linux gives it.
-fn of_timer(timer: &ClockSource) -> Rate {
+fn of_timer(timer: &KernelClockSource) -> Rate {
     let counted = ns_per_count(timer) * timer.hz as f64 / 1e9;
     Rate { ppm: (counted - 1.0) * 1e6, known_ppm: BY_OUR_TSC_PPM }
 }
 
-fn ns_per_count(source: &ClockSource) -> f64 {
+fn ns_per_count(source: &KernelClockSource) -> f64 {
     f64::from(source.mult) / 2f64.powi(source.shift as i32)
 }
 
@@ -102,7 +102,7 @@ fn ahead_ppm(log: &str) -> Result<f64> {
     let loaded = lines.iter().position(|line| line.contains(LOADED));
     let loaded = loaded.ok_or("the host's log does not show when KVM was loaded")?;
     let page_khz = stated(&lines[..loaded]).ok_or("KVM was loaded before a rate was known")?;
-    let host = ClockSource::tsc(host_khz);
+    let host = KernelClockSource::tsc(host_khz);
     // The most that adjtimex may add to the scale is in it.
     let max_cycles = u64::MAX / (u64::from(host.mult) + u64::from(host.largest_adjustment()));
     let registered = lines.iter().rev().find(|line| line.contains(REGISTERED));
@@ -145,7 +145,7 @@ tsc
 
     /// The log of a host at such a rate.
     fn host(khz: u64) -> String {
-        let tsc = ClockSource::tsc(khz);
+        let tsc = KernelClockSource::tsc(khz);
         let cycles = u64::MAX / u64::from(tsc.mult + tsc.largest_adjustment());
         format!(
             "tsc: Detected {}.{:03} MHz processor\nclocksource: tsc: mask: 0xf max_cycles: \
@@ -157,7 +157,7 @@ tsc
 
     #[test]
     fn scales_are_those_that_kernels_logged_and_pages_had() {
-        let of = ClockSource::tsc;
+        let of = KernelClockSource::tsc;
         assert_eq!((of(2_596_123).mult, of(2_596_123).shift), (6_462_412, 24));
         // The page of the captures kvm-7.2, kvm-parachron and kvm-and-hyperv.
         let page = Scale::from_hertz(Hertz(2_596_123_000)).unwrap();
@@ -195,8 +195,8 @@ tsc
 
     #[test]
     fn a_timers_rate_is_off_by_its_scale_and_a_fast_reference_is_divided_by() {
-        assert_eq!(of_timer(&ClockSource::hpet(HPET_HZ)).ppm, 0.0, "10 ns");
-        let acpi = of_timer(&ClockSource::acpi_pm()).ppm;
+        assert_eq!(of_timer(&KernelClockSource::hpet(HPET_HZ)).ppm, 0.0, "10 ns");
+        let acpi = of_timer(&KernelClockSource::acpi_pm()).ppm;
         assert!(acpi != 0.0 && acpi.abs() < 0.5, "{acpi}");
         let exact = Rate { ppm: 3.0, known_ppm: 0.0 }.exact();
         assert_eq!((exact.on(0.0), exact.ppm), (0.0, 0.0));

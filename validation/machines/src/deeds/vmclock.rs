@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pvclock::Nanos;
 use pvclock::counter::{Counter as _, Tsc};
-use pvclock::vmclock::{ClockStatus, CounterId, TimeType, VmClockFlags, VmClockInfo};
+use pvclock::vmclock::{CounterId, TimeType, VmClockFlags, VmClockInfo, VmClockStatus};
 
 use crate::capture;
 use crate::checks::Checks;
@@ -51,15 +51,15 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
     let (page, mut info) = write(machine)?;
     drift::against(place, machine, (&references(), drift::ALL), checks)?;
     for (status, expected) in [
-        (ClockStatus::UNRELIABLE, true),
-        (ClockStatus::SYNCHRONISED, false),
-        (ClockStatus::FREE_RUNNING, true),
+        (VmClockStatus::UNRELIABLE, true),
+        (VmClockStatus::SYNCHRONISED, false),
+        (VmClockStatus::FREE_RUNNING, true),
     ] {
         info.clock_status = status;
         page.write(&mut info, machine)?;
         let when = format!("the page has status {}", status.0);
         checks.push(rules::found(machine, rules::DOCTOR, RULE, &when, expected)?);
-        if status == ClockStatus::UNRELIABLE {
+        if status == VmClockStatus::UNRELIABLE {
             let captured = machine.line.run(
                 "capture",
                 30,
@@ -158,10 +158,10 @@ pub(super) fn filled(
         time_type: TimeType::UTC,
         flags: info
             .flags
-            .with(VmClockFlags::TAI_OFFSET_VALID)
-            .with(VmClockFlags::PERIOD_MAX_ERROR_VALID)
-            .with(VmClockFlags::TIME_MAX_ERROR_VALID),
-        clock_status: ClockStatus::SYNCHRONISED,
+            .union(VmClockFlags::TAI_OFFSET_VALID)
+            .union(VmClockFlags::PERIOD_MAX_ERROR_VALID)
+            .union(VmClockFlags::TIME_MAX_ERROR_VALID),
+        clock_status: VmClockStatus::SYNCHRONISED,
         tai_offset_s: -37,
         counter_value: count,
         period_shift: 0,

@@ -189,7 +189,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let remedy = |available: &str| {
             fs::write(folder.path().join("available_clocksource"), available).unwrap();
-            let board = Switchboard::at(folder.path());
+            let board = Switchboard::in_folder(folder.path());
             let CliError::Failed { cause, remedy } = not_restored(&board, "tsc", "still hpet")
             else {
                 panic!("no failure");

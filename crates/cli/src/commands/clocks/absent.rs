@@ -39,13 +39,13 @@ fn switched_off(name: &str, facts: &Facts) -> Option<String> {
         "hyperv_clocksource_tsc_page" | "hyperv_clocksource_msr" => &["nopv"],
         _ => &[],
     };
-    let command_line = facts.kernel.command_line.known()?;
+    let command_line = facts.kernel.command_line.value()?;
     let word = command_line.iter().find(|word| words.contains(&word.as_str()))?;
     Some(format!("kernel command line: {word}"))
 }
 
 fn marked_unstable(name: &str, facts: &Facts) -> Option<String> {
-    facts.kernel.log.known()?.iter().rev().find_map(|line| match &line.event {
+    facts.kernel.log.value()?.iter().rev().find_map(|line| match &line.event {
         LogEvent::MarkedUnstable { clocksource, because } if clocksource == name => {
             Some(format!("the kernel marked it unstable: {because}"))
         }
@@ -54,7 +54,7 @@ fn marked_unstable(name: &str, facts: &Facts) -> Option<String> {
 }
 
 fn tsc(facts: &Facts) -> String {
-    match facts.cpu.flags.known() {
+    match facts.cpu.flags.value() {
         Some(flags) if !flags.tsc => "the CPU has no TSC".into(),
         Some(flags) if !flags.constant_tsc => {
             "its rate follows the CPU's frequency (no constant_tsc)".into()

@@ -111,8 +111,8 @@ impl ClocksReport {
     /// also on sources that this machine does not offer.
     pub(super) fn new(facts: &Facts, measured: Option<&Measurements>, all: bool) -> Self {
         let sources = &facts.clocksources;
-        let available = sources.available.known().cloned().unwrap_or_default();
-        let current = sources.current.known().cloned();
+        let available = sources.available.value().cloned().unwrap_or_default();
+        let current = sources.current.value().cloned();
         let others = KNOWN_SOURCES.iter().filter(|_| all).map(|known| known.name.to_owned());
         let mut names: Vec<String> = Vec::new();
         for name in available.iter().chain(&current).cloned().chain(others) {
@@ -228,7 +228,7 @@ fn resolution(known: &KnownSource, facts: &Facts, measured: Option<&Measurements
 fn tsc_hz(facts: &Facts) -> Option<(f64, String)> {
     let logged = facts.kernel.tsc_hz();
     let logged = logged.map(|(hz, line)| (hz, format!("the kernel's log: {}", line.text)));
-    let stated = facts.cpu.cpuid_tsc_hz.known().filter(|hz| **hz > 0);
+    let stated = facts.cpu.cpuid_tsc_hz.value().filter(|hz| **hz > 0);
     let found = logged.or(stated.map(|hz| (*hz, "CPUID".to_owned())));
     found.map(|(hz, from)| (hz as f64, from))
 }
@@ -280,7 +280,7 @@ fn reads_tsc(known: Option<&KnownSource>) -> bool {
 /// Whether RDTSC exits to the hypervisor: measured, or as Xen reports it.
 fn tsc_exits(facts: &Facts, measured: Option<&Measurements>) -> bool {
     let by_xen = || {
-        let hypervisor = facts.cpu.hypervisor.known();
+        let hypervisor = facts.cpu.hypervisor.value();
         hypervisor.and_then(|found| found.xen).is_some_and(Xen::emulates_tsc)
     };
     let rdtsc = measured.and_then(|all| all.counter_cost());
@@ -290,8 +290,8 @@ fn tsc_exits(facts: &Facts, measured: Option<&Measurements>) -> bool {
 /// The vDSO reads the page only where the host sets TSC_STABLE.
 fn kvm_clock_place(facts: &Facts) -> (ReadPlace, &'static str) {
     const TSC_STABLE: u8 = 1;
-    let features = facts.cpu.hypervisor.known().and_then(|hypervisor| hypervisor.kvm_features);
-    match (facts.pvclock_page.known(), features) {
+    let features = facts.cpu.hypervisor.value().and_then(|hypervisor| hypervisor.kvm_features);
+    match (facts.pvclock_page.value(), features) {
         (Some(page), _) if page.flags & TSC_STABLE != 0 => {
             (ReadPlace::UserSpace, "the page's flag TSC_STABLE is set")
         }

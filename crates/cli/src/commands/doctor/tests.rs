@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use doctor::finding::Severity;
 use doctor::report::{DoctorReport, Origin};
-use doctor::report_text::{Screen, render};
+use doctor::report_text::{TextScreen, render};
 use doctor::selection::RuleSelection;
 use inspect::tree::Tree;
 
@@ -18,7 +18,7 @@ pub(super) fn report(name: &str) -> DoctorReport {
 }
 
 fn text(name: &str, verbose: bool) -> String {
-    render(&report(name), verbose, Screen::PLAIN)
+    render(&report(name), verbose, TextScreen::PLAIN)
 }
 
 #[test]
@@ -45,10 +45,10 @@ fn every_report_fits_80_columns_except_unbreakable_words() {
 #[test]
 fn colours_change_nothing_but_the_colours() {
     let report = report("contradictory");
-    let coloured = render(&report, true, Screen { colours: true, ..Screen::PLAIN });
+    let coloured = render(&report, true, TextScreen { colours: true, ..TextScreen::PLAIN });
     assert!(coloured.contains("\u{1b}["));
     let stripped = anstream::adapter::strip_str(&coloured).to_string();
-    assert_eq!(stripped, render(&report, true, Screen::PLAIN));
+    assert_eq!(stripped, render(&report, true, TextScreen::PLAIN));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use inspect::comparison::Pair;
+use inspect::comparison::ClockPairSeries;
 
 use super::text;
 use crate::error;
@@ -33,7 +33,7 @@ impl Live {
     }
 
     /// Shows the figures so far, if an update is due.
-    pub(super) fn show(&mut self, pairs: &[Pair], elapsed: Duration) {
+    pub(super) fn show(&mut self, pairs: &[ClockPairSeries], elapsed: Duration) {
         let now = Instant::now();
         if self.bars.is_hidden() || now < self.next {
             return;

@@ -5,7 +5,7 @@ use std::io::{BufRead, StdinLock, Write};
 use std::time::{Duration, Instant};
 
 use inspect::comparison::stopwatch::{compared, parse};
-use inspect::comparison::{Clocks, Compared};
+use inspect::comparison::{ClockComparison, ComparedClocks};
 
 use crate::error::CliError;
 
@@ -26,7 +26,10 @@ impl<A: BufRead> Person<A> {
     ///
     /// # Errors
     /// Standard input ends.
-    pub(super) fn starts(&mut self, clocks: &Clocks) -> Result<Vec<Compared>, CliError> {
+    pub(super) fn starts(
+        &mut self,
+        clocks: &ComparedClocks,
+    ) -> Result<Vec<ClockComparison>, CliError> {
         self.prompted("Start the stopwatch, and press Enter at the same moment.")?;
         Ok(compared(&clocks.now(), Duration::ZERO))
     }
@@ -37,7 +40,10 @@ impl<A: BufRead> Person<A> {
     ///
     /// # Errors
     /// Standard input ends.
-    pub(super) fn stops(&mut self, clocks: &Clocks) -> Result<(Instant, Vec<Compared>), CliError> {
+    pub(super) fn stops(
+        &mut self,
+        clocks: &ComparedClocks,
+    ) -> Result<(Instant, Vec<ClockComparison>), CliError> {
         self.prompted("Read it after some minutes, and press Enter at the same moment.")?;
         let (at, now) = (Instant::now(), clocks.now());
         let mut typed = self.prompted("What did it show? Type seconds, or minutes:seconds.")?;
@@ -80,7 +86,7 @@ mod tests {
     #[test]
     fn a_slip_of_the_finger_loses_nothing() {
         let facts = inspect::read(&inspect::tree::Tree::live());
-        let clocks = Clocks::find(&[ClockName::Monotonic], None, &facts);
+        let clocks = ComparedClocks::find(&[ClockName::Monotonic], None, &facts);
         let mut person = Person { input: &b"\n5:o0\n\n5:00\n"[..] };
         let (_, readings) = person.stops(&clocks).unwrap();
         let shown = compared(&clocks.now(), Duration::from_secs(300));

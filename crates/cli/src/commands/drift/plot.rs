@@ -2,7 +2,7 @@
 
 mod offsets;
 
-use inspect::comparison::{Pair, PairReport};
+use inspect::comparison::{ClockPairSeries, PairReport};
 
 use super::report::DriftReport;
 use super::text::frequency;
@@ -21,7 +21,7 @@ const LEGEND: i32 = 64;
 const ROW: i32 = 22;
 
 /// The picture as the text of an SVG file.
-pub(super) fn svg(report: &DriftReport, pairs: &[Pair]) -> String {
+pub(super) fn svg(report: &DriftReport, pairs: &[ClockPairSeries]) -> String {
     let rows = i32::try_from(report.pairs.len()).unwrap_or(0);
     let first = LEGEND + rows * ROW + 62;
     let panels = offsets::panels(pairs);
@@ -100,24 +100,24 @@ fn heading(canvas: &Canvas, words: &str, top: i32) {
 #[cfg(test)]
 mod tests {
     use inspect::comparison::ClockName;
-    use instruments::drift::{Nesting, Reading, Series, Span};
+    use instruments::drift::{DriftReading, Nesting, Series, Span};
 
     use super::*;
     use crate::output::plot::tests::check;
 
     /// A clock 50 ppm fast that steps once, and one that is not read often.
-    fn pairs() -> Vec<Pair> {
+    fn pairs() -> Vec<ClockPairSeries> {
         let run = |clock: ClockName, readings: u64| {
             let mut series = Series::new();
             for n in 0..readings {
                 let at = 1_000_000_000 * (n + 1);
                 let step = if n >= 40 { 20_000_000 } else { 0 };
-                let clock = Span::at(at + n * 50_000 + step);
+                let clock = Span::instant(at + n * 50_000 + step);
                 let reference = Span { before: at - 60, after: at + 40 + n % 7 };
                 let nesting = Nesting::ReferenceOutside;
-                series.push(Reading { clock, reference, nesting }).unwrap();
+                series.push(DriftReading { clock, reference, nesting }).unwrap();
             }
-            Pair::of(clock, "ntp 192.0.2.1", series)
+            ClockPairSeries::new(clock, "ntp 192.0.2.1", series)
         };
         vec![run(ClockName::Monotonic, 100), run(ClockName::Rtc, 2)]
     }

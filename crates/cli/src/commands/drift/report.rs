@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use inspect::comparison::{
-    NotMeasured, Outcome, PairReport, ReferenceReport, TscFrequency, Unchecked,
+    ComparisonOutcome, NotCompared, PairReport, ReferenceReport, TscFrequency, Unchecked,
 };
-use instruments::drift::budget::{Budget, Verdict};
+use instruments::drift::budget::{Budget, BudgetVerdict};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ pub(crate) struct DriftReport {
     /// measured in this run.
     pub(super) tsc_frequency: Option<TscFrequency>,
     /// Clocks that could not be measured.
-    pub(super) not_measured: Vec<NotMeasured>,
+    pub(super) not_measured: Vec<NotCompared>,
     /// The limits to keep to.
     pub(super) budget: Budget,
     /// Limits that were not checked, and why.
@@ -78,7 +78,7 @@ impl NotHeld {
 impl DriftReport {
     /// Of an outcome, with findings that are not in it.
     pub(super) fn from_outcome(
-        outcome: Outcome,
+        outcome: ComparisonOutcome,
         budget: Budget,
         elapsed: Duration,
         mut notes: Vec<String>,
@@ -101,7 +101,7 @@ impl DriftReport {
     /// Whether something that was measured is outside the budget.
     pub(super) fn is_outside(&self) -> bool {
         let verdicts = |pair: &PairReport| [pair.frequency_verdict, pair.offset_verdict];
-        self.pairs.iter().flat_map(verdicts).flatten().any(Verdict::is_outside)
+        self.pairs.iter().flat_map(verdicts).flatten().any(BudgetVerdict::is_outside)
     }
 }
 

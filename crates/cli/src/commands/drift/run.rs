@@ -5,9 +5,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ::records::Record;
-use inspect::comparison::{Clocks, Compared, NothingMeasured, Reference, Session, stopwatch};
+use inspect::comparison::{
+    ClockComparison, ComparedClocks, ComparisonReference, ComparisonSession, NothingMeasured,
+    stopwatch,
+};
 use instruments::drift::budget::Budget;
-use linux::wait::{Signals, Wait};
+use linux::wait::{Signals, WaitUntil};
 
 use super::live::Live;
 use super::person::Person;
@@ -17,7 +20,7 @@ use crate::error::{CliError, cannot_wait};
 
 /// A run.
 pub(super) struct DriftRun {
-    pub(super) session: Session,
+    pub(super) session: ComparisonSession,
     /// The kernel's name of this boot.
     pub(super) boot: String,
     pub(super) recorder: Option<Sink>,
@@ -28,9 +31,13 @@ pub(super) struct DriftRun {
 
 impl DriftRun {
     /// Nothing compared yet, nothing recorded.
-    pub(super) fn new(clocks: Clocks, references: Vec<Reference>, boot: String) -> Self {
+    pub(super) fn new(
+        clocks: ComparedClocks,
+        references: Vec<ComparisonReference>,
+        boot: String,
+    ) -> Self {
         Self {
-            session: Session::new(clocks, references),
+            session: ComparisonSession::new(clocks, references),
             boot,
             recorder: None,
             notes: Vec::new(),
@@ -65,7 +72,7 @@ impl DriftRun {
 
     fn rounds(&mut self, begun: Instant, end: Instant) -> Result<(), CliError> {
         let mut live = Live::new();
-        let wait = Wait::new(Signals::ending().map_err(cannot_wait)?).for_reader();
+        let wait = WaitUntil::new(Signals::ending().map_err(cannot_wait)?).for_reader();
         while let Some(round) = self.session.next(&wait, end).map_err(cannot_wait)? {
             self.write(&round.reference, &round.compared)?;
             if let Some(why) = round.failed_at_first {
@@ -93,16 +100,21 @@ impl DriftRun {
         Ok(())
     }
 
-    fn add_by_hand(&mut self, compared: &[Compared]) -> Result<(), CliError> {
+    fn add_by_hand(&mut self, compared: &[ClockComparison]) -> Result<(), CliError> {
         self.session.add(stopwatch::NAME, compared);
         self.write(stopwatch::NAME, compared)
     }
 
     /// Records comparisons.
-    pub(super) fn write(&mut self, reference: &str, compared: &[Compared]) -> Result<(), CliError> {
+    pub(super) fn write(
+        &mut self,
+        reference: &str,
+        compared: &[ClockComparison],
+    ) -> Result<(), CliError> {
         let Some(recorder) = &mut self.recorder else { return Ok(()) };
-        let record =
-            |one: &Compared| Record::new(&self.boot, reference, one.clock.name(), one.reading);
+        let record = |one: &ClockComparison| {
+            Record::new(&self.boot, reference, one.clock.name(), one.reading)
+        };
         recorder.write(&compared.iter().map(record).collect::<Vec<_>>())
     }
 

@@ -2,18 +2,21 @@
 
 use daemon::advice::phc::unknown_scale;
 use inspect::comparison::selected::{SelectError, Wanted, best, references};
-use inspect::comparison::{Pace, Reference};
+use inspect::comparison::{ComparisonReference, Pace};
 use sources::unique;
 
 use crate::error::CliError;
 
 /// Those that are wanted.
-pub(super) fn select(wanted: &Wanted<'_>, pace: Pace) -> Result<Vec<Reference>, CliError> {
+pub(super) fn select(
+    wanted: &Wanted<'_>,
+    pace: Pace,
+) -> Result<Vec<ComparisonReference>, CliError> {
     references(wanted, pace).map_err(failed)
 }
 
 /// The best there is, and a note where it is not what a person may expect.
-pub(super) fn select_best(pace: Pace) -> (Reference, Option<String>) {
+pub(super) fn select_best(pace: Pace) -> (ComparisonReference, Option<String>) {
     let (reference, unread) = best(pace);
     let note = unread.map(|(path, why)| {
         format!(

@@ -1,7 +1,7 @@
 //! Whether the clocks keep to the budget, in sentences and as an error.
 
 use inspect::comparison::PairReport;
-use instruments::drift::budget::Verdict;
+use instruments::drift::budget::BudgetVerdict;
 use instruments::figures::time;
 
 use super::report::{DriftReport, NotHeld};
@@ -45,12 +45,12 @@ pub(super) fn sentences(report: &DriftReport) -> Vec<String> {
 }
 
 fn complaints(pair: &PairReport, report: &DriftReport) -> Vec<String> {
-    let relation = |verdict: Verdict| match verdict {
+    let relation = |verdict: BudgetVerdict| match verdict {
         // What was not measured is listed for all clocks together.
-        Verdict::Within | Verdict::NotMeasured => None,
-        Verdict::WithinUnsure => Some("is within, but its interval extends beyond"),
-        Verdict::OutsideUnsure => Some("is beyond, but its interval extends within"),
-        Verdict::Outside => Some("is beyond"),
+        BudgetVerdict::Within | BudgetVerdict::NotMeasured => None,
+        BudgetVerdict::WithinUnsure => Some("is within, but its interval extends beyond"),
+        BudgetVerdict::OutsideUnsure => Some("is beyond, but its interval extends within"),
+        BudgetVerdict::Outside => Some("is beyond"),
     };
     let who = format!("{} against {}", pair.clock, pair.reference);
     let mut lines = Vec::new();

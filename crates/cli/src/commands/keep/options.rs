@@ -158,7 +158,7 @@ mod tests {
             (["--burst", "3", "--tolerance=1s"], "--tolerance"),
             (["--burst", "3", "--max-step=50ms"], "--max-step"),
         ] {
-            let refused = advice::of(&check(&arguments).unwrap_err()).0;
+            let refused = advice::advise(&check(&arguments).unwrap_err()).0;
             assert!(refused.contains(option), "{refused}");
         }
     }

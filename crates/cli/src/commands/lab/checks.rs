@@ -1,7 +1,7 @@
 //! Checks and their results.
 
 use anstyle::{AnsiColor, Style};
-use lab::results::{Check, Outcome, Tally, Verdict};
+use lab::results::{Check, CheckTally, ExperimentOutcome, Verdict};
 
 use crate::output::table::{Column, ReportTable, width, wrap};
 use crate::output::{Format, printable};
@@ -25,26 +25,36 @@ pub(super) enum Listed {
 }
 
 impl Listed {
-    fn checks(self, outcome: &Outcome) -> impl Iterator<Item = &Check> {
+    fn checks(self, outcome: &ExperimentOutcome) -> impl Iterator<Item = &Check> {
         let all = self == Self::All;
         outcome.checks.iter().filter(move |check| all || check.verdict != Verdict::Passed)
     }
 }
 
 /// Checks of an experiment, as text or Markdown; in colour or without.
-pub(super) fn render(outcome: &Outcome, format: Format, listed: Listed, colours: bool) -> String {
+pub(super) fn render(
+    outcome: &ExperimentOutcome,
+    format: Format,
+    listed: Listed,
+    colours: bool,
+) -> String {
     match format {
         Format::Markdown => table(outcome, listed).markdown(),
         _ => list(outcome, listed, colours),
     }
 }
 
-fn title(outcome: &Outcome) -> String {
-    format!("Checks of {}, {:.1} s: {}", outcome.name(), outcome.seconds, Tally::of(outcome))
+fn title(outcome: &ExperimentOutcome) -> String {
+    format!(
+        "Checks of {}, {:.1} s: {}",
+        outcome.name(),
+        outcome.seconds,
+        CheckTally::from_outcome(outcome)
+    )
 }
 
 /// A paragraph each: in a table the columns would be one word wide.
-fn list(outcome: &Outcome, listed: Listed, colours: bool) -> String {
+fn list(outcome: &ExperimentOutcome, listed: Listed, colours: bool) -> String {
     let mut text = title(outcome) + "\n";
     for check in listed.checks(outcome) {
         let line = match &check.verdict {
@@ -76,7 +86,7 @@ fn mark(verdict: &Verdict) -> (&'static str, Style) {
     }
 }
 
-fn table(outcome: &Outcome, listed: Listed) -> ReportTable {
+fn table(outcome: &ExperimentOutcome, listed: Listed) -> ReportTable {
     let columns = ["verdict", "check", "expected", "found"].map(Column::words);
     let mut table = ReportTable::new(title(outcome), columns);
     for check in listed.checks(outcome) {

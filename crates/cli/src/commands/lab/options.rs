@@ -10,7 +10,7 @@ use guest::layout::VCPUS_MAX;
 use guest::source::Source;
 use host::{GuestSystem, Kind};
 use instruments::duration;
-use lab::{Experiment, Session, Settings};
+use lab::{Experiment, LabSession, Settings};
 use pvclock::Hertz;
 
 use super::format::LabFormat;
@@ -241,7 +241,7 @@ impl All {
 /// What to run, and where the result goes.
 #[derive(Debug, Clone)]
 pub(super) struct LabPlan {
-    pub(super) session: Session,
+    pub(super) session: LabSession,
     pub(super) run: RunOptions,
     /// The file of the plot.
     pub(super) plot: Option<PathBuf>,
@@ -254,7 +254,7 @@ impl LabPlan {
         groups: &[&dyn OptionGroup],
     ) -> Self {
         let settings = Settings { timeout: run.timeout, ..Settings::default() };
-        let session = Session { experiments, settings, advertised_tsc: None };
+        let session = LabSession { experiments, settings, advertised_tsc: None };
         let mut plan = Self { session, run: run.clone(), plot: None };
         groups.iter().for_each(|group| group.apply(&mut plan));
         plan

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use lab::results::Tally;
-use lab::{Session, SessionError};
+use lab::results::CheckTally;
+use lab::{LabSession, SessionError};
 
 use super::format::LabFormat;
 use super::options::{LabPlan, RunOptions};
@@ -30,7 +30,7 @@ pub(super) fn run(plan: &LabPlan) -> Result<ExitCode, CliError> {
     Ok(exit_code(&report))
 }
 
-fn report(session: &Session) -> Result<LabReport, SessionError> {
+fn report(session: &LabSession) -> Result<LabReport, SessionError> {
     let length = session.length();
     let mut bar = SessionProgress { bar: TerminalProgress::new(length), length };
     let lab = session.run(&mut bar)?;
@@ -63,7 +63,7 @@ fn print(report: &LabReport, run: &RunOptions) -> Result<(), CliError> {
 fn exit_code(report: &LabReport) -> ExitCode {
     if !report.lab.not_run.is_empty() {
         ExitCode::from(COULD_NOT)
-    } else if Tally::total(&report.lab).failed > 0 {
+    } else if CheckTally::total(&report.lab).failed > 0 {
         ExitCode::from(FAILED)
     } else {
         ExitCode::SUCCESS
@@ -76,7 +76,7 @@ struct SessionProgress {
     length: Duration,
 }
 
-impl lab::Progress for SessionProgress {
+impl lab::LabProgress for SessionProgress {
     fn step(&mut self, what: &str, done: f64) {
         self.bar.show_at(self.length.mul_f64(done), what);
     }

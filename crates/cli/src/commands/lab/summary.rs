@@ -2,7 +2,8 @@
 
 use instruments::figures::{count, three_digits, time};
 use lab::results::{
-    Agreement, Contention, Drift, Findings, Outcome, Report, Restore, Tally, Ticks, Verdict,
+    Agreement, CheckTally, Contention, DriftRow, ExperimentOutcome, Findings, Report, Restore,
+    TicksRow, Verdict,
 };
 
 use crate::output::table::{Cell, Column, ReportTable};
@@ -21,7 +22,7 @@ pub(super) fn table(report: &Report) -> ReportTable {
         ],
     );
     for outcome in &report.experiments {
-        let tally = Tally::of(outcome);
+        let tally = CheckTally::from_outcome(outcome);
         table.row([
             outcome.name().into(),
             tally.passed.to_string().into(),
@@ -43,11 +44,11 @@ pub(super) fn table(report: &Report) -> ReportTable {
 const CERTAIN_PPM: f64 = 200.0;
 
 /// The figure furthest from what it should be.
-fn worst(outcome: &Outcome) -> String {
+fn worst(outcome: &ExperimentOutcome) -> String {
     let worst = match &outcome.findings {
         Findings::Drift(rows) => {
             let certain = rows.iter().filter(|row| row.uncertainty_ppm <= CERTAIN_PPM);
-            largest(certain, Drift::error_ppm).map(|row| {
+            largest(certain, DriftRow::error_ppm).map(|row| {
                 let clock = row.backend.label(&row.provider);
                 format!("{} ppm from theory: {clock} {}", three_digits(row.error_ppm()), row.source)
             })
@@ -69,7 +70,7 @@ fn worst(outcome: &Outcome) -> String {
         Findings::Restore(rows) => largest(rows, Restore::error_s).map(|row| {
             format!("{} error: {}, {}", time(row.error_s() * 1e9), row.source, row.policy)
         }),
-        Findings::Ticks(rows) => largest(rows, |row: &Ticks| row.behind_s)
+        Findings::Ticks(rows) => largest(rows, |row: &TicksRow| row.behind_s)
             .map(|row| format!("{} behind: {}", time(row.behind_s * 1e9), row.policy)),
         Findings::Locks(rows) => largest(rows, slowest)
             .map(|row| format!("{} a hand-over: {}", time(slowest(row)), row.lock)),

@@ -4,7 +4,8 @@ mod cells;
 mod guests;
 
 use lab::results::{
-    Agreement, Cost, Drift, Findings, Monotonic, Offset, Outcome, Restore, Ticks, Update,
+    Agreement, CostRow, DriftRow, ExperimentOutcome, Findings, Monotonic, OffsetRow, Restore,
+    TicksRow, Update,
 };
 
 use crate::output::table::{Cell, Column, ReportTable};
@@ -15,7 +16,7 @@ pub(super) use guests::moved;
 use guests::{locks, network, stock};
 
 /// An experiment's rows; conformance has checks only.
-pub(super) fn figures(outcome: &Outcome) -> Option<ReportTable> {
+pub(super) fn figures(outcome: &ExperimentOutcome) -> Option<ReportTable> {
     match &outcome.findings {
         Findings::Drift(rows) => Some(drift(rows)),
         Findings::Updates(rows) => Some(updates(rows)),
@@ -32,7 +33,7 @@ pub(super) fn figures(outcome: &Outcome) -> Option<ReportTable> {
     }
 }
 
-fn drift(rows: &[Drift]) -> ReportTable {
+fn drift(rows: &[DriftRow]) -> ReportTable {
     let mut table = ReportTable::with_rows(
         "Drift: guest time against host time",
         rows,
@@ -97,7 +98,7 @@ fn updates(rows: &[Update]) -> ReportTable {
     table
 }
 
-fn cost(rows: &[Cost]) -> ReportTable {
+fn cost(rows: &[CostRow]) -> ReportTable {
     let figure = |value: f64| Cell::figure_as(three_digits(value), value);
     let mut table = ReportTable::with_rows(
         "Cost of a reading inside the guest",
@@ -113,7 +114,7 @@ fn cost(rows: &[Cost]) -> ReportTable {
             (Column::figures("ratio", ""), &|row| figure(row.ratio)),
         ],
     );
-    let sizes = |pick: fn(&Cost) -> u64| {
+    let sizes = |pick: fn(&CostRow) -> u64| {
         let least = rows.iter().map(pick).min().unwrap_or(0);
         let most = rows.iter().map(pick).max().unwrap_or(0);
         if least == most { count(most) } else { format!("{} to {}", count(least), count(most)) }
@@ -151,7 +152,7 @@ fn monotonic(rows: &[Monotonic]) -> ReportTable {
     table
 }
 
-fn offset(rows: &[Offset]) -> ReportTable {
+fn offset(rows: &[OffsetRow]) -> ReportTable {
     let mut table = ReportTable::with_rows(
         "Offset: the guest's clock minus the host's",
         rows,
@@ -195,7 +196,7 @@ fn restore(rows: &[Restore]) -> ReportTable {
     table
 }
 
-fn ticks(rows: &[Ticks]) -> ReportTable {
+fn ticks(rows: &[TicksRow]) -> ReportTable {
     let mut table = ReportTable::with_rows(
         "Ticks: a periodic timer whose vCPU was held",
         rows,

@@ -1,6 +1,6 @@
 //! The report for people: each experiment's table and checks, then a summary.
 
-use lab::results::Tally;
+use lab::results::CheckTally;
 
 use super::checks::Listed;
 use super::report::LabReport;
@@ -55,7 +55,7 @@ fn heading(report: &LabReport) -> String {
 
 /// The last sentence.
 fn verdict(report: &LabReport) -> String {
-    let tally = Tally::total(&report.lab);
+    let tally = CheckTally::total(&report.lab);
     let not_run = match report.lab.not_run.len() {
         0 => String::new(),
         experiments => format!(" Experiments that could not run: {experiments}."),

@@ -74,7 +74,7 @@ mod tests {
         for kind in kinds {
             let mut samples = Distribution::new();
             (1..=1000).for_each(|n| samples.record(f64::from(n) * scale));
-            latency.found(*kind, &samples);
+            latency.add_figure(*kind, &samples);
         }
         LatencyReport::new(latency, &inspect::read(&inspect::tree::Tree::live()), before)
     }

@@ -2,7 +2,7 @@
 //! and the longest delays over time, by cause.
 
 use instruments::figures::{time, whole_time};
-use instruments::latency::cause::Cause;
+use instruments::latency::cause::LatenessCause;
 
 use super::report::LatencyReport;
 use super::text::short_name;
@@ -58,7 +58,7 @@ fn time_line(canvas: &Canvas, report: &LatencyReport, top: i32) {
     let found = &report.latency;
     let delays = &found.delays;
     canvas.bold("The longest delays, by cause", (20, top - 52), 16, INK);
-    let causes: Vec<Cause> = Cause::ALL
+    let causes: Vec<LatenessCause> = LatenessCause::ALL
         .iter()
         .copied()
         .filter(|cause| delays.iter().any(|one| one.cause == *cause))

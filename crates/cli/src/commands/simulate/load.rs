@@ -5,7 +5,7 @@ use std::io::Read;
 use simulator::report::Of;
 use simulator::scenario::BUILT_IN;
 use simulator::seed::Seed;
-use simulator::{Corrector, Scenario, Simulation, file, replay, shrink};
+use simulator::{Scenario, ScenarioCorrector, Simulation, file, replay, shrink};
 
 use super::Fleets;
 use crate::error::CliError;
@@ -57,7 +57,7 @@ pub(super) fn shrunk<'s>(
     scenario: &Scenario,
     of: &Of,
     done: &Fleets,
-    simulation: impl Fn(Corrector) -> Simulation<'s>,
+    simulation: impl Fn(ScenarioCorrector) -> Simulation<'s>,
 ) -> Result<String, CliError> {
     let broken = done.iter().find_map(|one| Some((one, one.fleet.broken().next()?)));
     let Some((one, outcome)) = broken else { return Ok(String::new()) };

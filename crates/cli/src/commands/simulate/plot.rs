@@ -4,7 +4,7 @@
 use instruments::figures::{seconds, time};
 use simulator::outcome::least_ns;
 use simulator::report::SimulateReport;
-use simulator::{Corrector, Fleet, Look, Simulation, band_ns};
+use simulator::{Fleet, Look, ScenarioCorrector, Simulation, band_ns};
 
 use super::Fleets;
 use super::run::DisciplineRun;
@@ -29,10 +29,10 @@ pub(super) fn svg<'s>(
     report: &SimulateReport,
     done: &Fleets,
     span_ns: i64,
-    simulation: impl Fn(Corrector) -> Simulation<'s>,
+    simulation: impl Fn(ScenarioCorrector) -> Simulation<'s>,
 ) -> String {
     // The keeper's story, where there is one.
-    let one = done.iter().rfind(|one| one.corrector == Corrector::Keeper).or(done.last());
+    let one = done.iter().rfind(|one| one.corrector == ScenarioCorrector::Keeper).or(done.last());
     let story = one.and_then(|one| {
         let worst = one.fleet.worst()?.guest;
         let mut looks = Vec::new();
@@ -65,7 +65,7 @@ pub(super) fn svg<'s>(
     })
 }
 
-type Story = (Corrector, u64, Vec<Look>);
+type Story = (ScenarioCorrector, u64, Vec<Look>);
 
 fn heading(canvas: &Canvas, words: &str, top: i32) {
     canvas.text(words, (20, top - 18), Side::Left, 15, INK)

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use instruments::drift::{Nesting, Reading, Span};
+use instruments::drift::{DriftReading, Nesting, Span};
 use records::{Record, Recorder};
-use simulator::{Corrector, Fleet, Simulation};
+use simulator::{Fleet, ScenarioCorrector, Simulation};
 
 use super::Fleets;
 use crate::error::CliError;
@@ -13,7 +13,7 @@ use crate::error::CliError;
 pub(super) fn write<'s>(
     path: &Path,
     done: &Fleets,
-    simulation: impl Fn(Corrector) -> Simulation<'s>,
+    simulation: impl Fn(ScenarioCorrector) -> Simulation<'s>,
 ) -> Result<(), CliError> {
     let failed = |error: records::Error| CliError::Failed {
         cause: error.to_string(),
@@ -28,10 +28,10 @@ pub(super) fn write<'s>(
             let mut looks = Vec::new();
             let mut watch = |look: simulator::Look| {
                 let ns = |ns: i64| u64::try_from(ns).unwrap_or(0);
-                let clock = Span::at(ns(look.utc_ns.saturating_add(look.error_ns)));
-                let reference_span = Span::at(ns(look.utc_ns));
+                let clock = Span::instant(ns(look.utc_ns.saturating_add(look.error_ns)));
+                let reference_span = Span::instant(ns(look.utc_ns));
                 let nesting = Nesting::ReferenceOutside;
-                let reading = Reading { clock, reference: reference_span, nesting };
+                let reading = DriftReading { clock, reference: reference_span, nesting };
                 looks.push(Record::new("simulated", &reference, "realtime", reading));
             };
             let plan = simulation.plan(guest.guest);

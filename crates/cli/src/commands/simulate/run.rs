@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use linux::wait::{Signals, Wait, Wake};
-use simulator::{Corrector, Fleet, Simulation};
+use linux::wait::{Signals, WaitUntil, Wake};
+use simulator::{Fleet, ScenarioCorrector, Simulation};
 
 use crate::error::{CliError, cannot_wait};
 use crate::output::progress::TerminalProgress;
@@ -19,7 +19,7 @@ const SHOWN_EACH: Duration = Duration::from_millis(100);
 
 /// What one discipline made of the fleet.
 pub(super) struct DisciplineRun {
-    pub(super) corrector: Corrector,
+    pub(super) corrector: ScenarioCorrector,
     pub(super) fleet: Fleet,
     pub(super) took: Duration,
     /// All guests were simulated.
@@ -27,18 +27,18 @@ pub(super) struct DisciplineRun {
 }
 
 /// What the report is of.
-pub(super) fn fleets(done: &[DisciplineRun]) -> impl Iterator<Item = (Corrector, &Fleet)> {
+pub(super) fn fleets(done: &[DisciplineRun]) -> impl Iterator<Item = (ScenarioCorrector, &Fleet)> {
     done.iter().map(|one| (one.corrector, &one.fleet))
 }
 
 /// Each discipline in turn, until a signal comes.
 pub(super) fn run_all<'s>(
-    disciplines: &[Corrector],
-    simulation: impl Fn(Corrector) -> Simulation<'s>,
+    disciplines: &[ScenarioCorrector],
+    simulation: impl Fn(ScenarioCorrector) -> Simulation<'s>,
     guests: Range<u64>,
     threads: u64,
 ) -> Result<Vec<DisciplineRun>, CliError> {
-    let wait = Wait::new(Signals::ending().map_err(cannot_wait)?);
+    let wait = WaitUntil::new(Signals::ending().map_err(cannot_wait)?);
     let mut done: Vec<DisciplineRun> = Vec::new();
     for corrector in disciplines {
         if done.last().is_some_and(|last| !last.is_whole) {
@@ -56,11 +56,11 @@ pub(super) fn run_all<'s>(
 }
 
 fn run_discipline(
-    corrector: Corrector,
+    corrector: ScenarioCorrector,
     simulation: Simulation<'_>,
     guests: Range<u64>,
     threads: u64,
-    wait: &Wait,
+    wait: &WaitUntil,
 ) -> Result<DisciplineRun, CliError> {
     let begun = Instant::now();
     let count = guests.end - guests.start;

@@ -19,7 +19,7 @@ fn simulated(name: &str, guests: u64, threads: u64) -> (Scenario, Of, Vec<Discip
 fn the_report_is_the_same_on_any_number_of_threads() {
     let report = |threads| {
         let (scenario, of, done) = simulated("compare-keepers", 40, threads);
-        output::json_document(&SimulateReport::of(&scenario, &of, run::fleets(&done))).unwrap()
+        output::json_document(&SimulateReport::new(&scenario, &of, run::fleets(&done))).unwrap()
     };
     let one = report(1);
     assert!(one.contains("\"digest\""));
@@ -30,7 +30,7 @@ fn the_report_is_the_same_on_any_number_of_threads() {
 #[test]
 fn text_is_80_columns_wide_and_tells_the_worst() {
     let (scenario, of, done) = simulated("compare-keepers", 40, 2);
-    let report = SimulateReport::of(&scenario, &of, run::fleets(&done));
+    let report = SimulateReport::new(&scenario, &of, run::fleets(&done));
     let text = text::render(&report, Format::Text);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let words = text.replace('\n', " ");
@@ -46,7 +46,7 @@ fn words_in_the_picture_do_not_lie_on_each_other() {
         let (scenario, of, done) = simulated(name, 20, 2);
         let span_ns = scenario.check(20, of.days).unwrap();
         let simulation = |corrector| Simulation::new(&scenario, corrector, of.seed, span_ns);
-        let report = SimulateReport::of(&scenario, &of, run::fleets(&done));
+        let report = SimulateReport::new(&scenario, &of, run::fleets(&done));
         check(&plot::svg(&report, &done, span_ns, simulation));
     }
 }
@@ -73,7 +73,7 @@ fn records_are_read_by_drift() {
 fn a_broken_limit_prints_a_scenario_that_breaks_it_again() {
     let (mut scenario, ..) = simulated("compare-keepers", 1, 1);
     scenario.limits.error_s = Some(Seconds(100.0));
-    scenario.disciplines = vec![simulator::Corrector::Keeper];
+    scenario.disciplines = vec![simulator::ScenarioCorrector::Keeper];
     let of = Of { guests: 0..40, days: 2.0, seed: 7 };
     let span_ns = scenario.check(40, of.days).unwrap();
     let simulation = |corrector| Simulation::new(&scenario, corrector, of.seed, span_ns);

@@ -1,16 +1,16 @@
 //! The status as people read it.
 
-use daemon::status::{ClockStatus, GateState, GateStatus, NextAction, SourceStatus, Status};
+use daemon::status::{ClockReport, DaemonStatus, GateState, GateStatus, NextAction, SourceStatus};
 use daemon::words::date_and_time;
 use disruptions::text::span;
 use instruments::figures::{signed, time};
-use keeper::{ClockState, RtcView, SourceState};
+use keeper::{KeeperClockState, RtcView, SourceState};
 
 use crate::output::printable;
 use crate::output::table::{Cell, Column, ReportTable, width, wrap};
 
 /// All of it, within 80 columns.
-pub(super) fn page(status: &Status) -> String {
+pub(super) fn page(status: &DaemonStatus) -> String {
     let dry = if status.dry_run { "; dry run: nothing is corrected" } else { "" };
     let mut lines = vec![
         format!(
@@ -68,13 +68,13 @@ fn wrapped(lines: &[String]) -> String {
     lines.iter().map(wrap).collect()
 }
 
-pub(super) fn clock(clock: &ClockStatus) -> String {
+pub(super) fn clock(clock: &ClockReport) -> String {
     let state = match clock.state {
-        ClockState::Synchronised => "synchronised",
-        ClockState::Holdover => {
+        KeeperClockState::Synchronised => "synchronised",
+        KeeperClockState::Holdover => {
             "holdover: was synchronised, but too few sources can confirm it now"
         }
-        ClockState::Unsynchronised => "unsynchronised",
+        KeeperClockState::Unsynchronised => "unsynchronised",
     };
     match (clock.offset_ns, clock.bound_ns, &clock.selected) {
         (Some(offset), Some(bound), Some(selected)) => {
@@ -88,7 +88,7 @@ fn offset_bound(offset_ns: i64, bound_ns: u64) -> String {
     format!("{} ± {}", signed(offset_ns as f64, time), time(bound_ns as f64))
 }
 
-fn next(status: &Status) -> String {
+fn next(status: &DaemonStatus) -> String {
     let by = status.next.by_ns.map_or(String::new(), |ns| signed(ns as f64, time));
     match status.next.action {
         NextAction::Nothing => "nothing to correct".into(),
@@ -213,14 +213,14 @@ mod tests {
     #[test]
     fn a_page_is_within_80_columns_whatever_the_names() {
         let long = format!("ntp {}.example", "a-very-long-label.".repeat(6));
-        let status = Status {
+        let status = DaemonStatus {
             version: "0.1.0".into(),
             pid: 7,
             dry_run: true,
             at_unix_ns: Some(1),
             running_s: 90_000.0,
-            clock: ClockStatus {
-                state: ClockState::Synchronised,
+            clock: ClockReport {
+                state: KeeperClockState::Synchronised,
                 selected: Some("phc /dev/ptp0 (KVM virtual PTP)".into()),
                 offset_ns: Some(-1_234),
                 bound_ns: Some(3_400),
@@ -256,7 +256,7 @@ mod tests {
             }]
             .into(),
             disrupted_age_s: std::collections::BTreeMap::new(),
-            counts: keeper::event::Summary::default(),
+            counts: keeper::event::KeeperSummary::default(),
         };
         let page = page(&status);
         let too_wide = |line: &&str| line.chars().count() > 80 && !line.contains("a-very-long");

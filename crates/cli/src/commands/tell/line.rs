@@ -5,7 +5,7 @@ use std::time::Duration;
 use instruments::figures::{signed, time};
 use schemars::JsonSchema;
 use serde::Serialize;
-use tell::{Address, Failure, Told};
+use tell::{Address, TellFailure, TellOutcome};
 
 use crate::output::event_line::message_line;
 
@@ -57,7 +57,7 @@ impl TellLine {
     pub(crate) fn new(
         at_unix_ns: Option<u64>,
         guest: &Address,
-        told: &Result<Told, Failure>,
+        told: &Result<TellOutcome, TellFailure>,
         took: Duration,
     ) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl TellLine {
             remedy: told.as_ref().err().map(|why| remedy(guest, why).to_owned()),
             fate: match told {
                 Ok(_) => Fate::Told,
-                Err(Failure::Unreachable(_)) => Fate::Unreachable,
+                Err(TellFailure::Unreachable(_)) => Fate::Unreachable,
                 Err(_) => Fate::NotTold,
             },
         }
@@ -121,12 +121,12 @@ impl GuestClockResult {
 }
 
 /// What to do about it.
-fn remedy(guest: &Address, why: &Failure) -> &'static str {
+fn remedy(guest: &Address, why: &TellFailure) -> &'static str {
     match (guest, why) {
-        (Address::Agent(_), Failure::Unreachable(_)) => {
+        (Address::Agent(_), TellFailure::Unreachable(_)) => {
             "run `ls -l` on the socket: it must be that of the agent's channel, and you need write permission"
         }
-        (Address::Agent(_), Failure::Refused(_)) => {
+        (Address::Agent(_), TellFailure::Refused(_)) => {
             "allow guest-get-time and guest-set-time in the guest's qemu-ga.conf, and \
              install hwclock there (util-linux-extra)"
         }
@@ -134,14 +134,14 @@ fn remedy(guest: &Address, why: &Failure) -> &'static str {
             "run `systemctl status qemu-guest-agent` in the guest; if another client such as \
              libvirt holds the socket, use `virsh domtime --sync`"
         }
-        (Address::Vsock { .. }, Failure::Unreachable(_)) => {
+        (Address::Vsock { .. }, TellFailure::Unreachable(_)) => {
             "check the guest's CID, then run `systemctl status parachrond` in the guest: it needs host-vsock"
         }
-        (Address::Unix { .. }, Failure::Unreachable(_)) => {
+        (Address::Unix { .. }, TellFailure::Unreachable(_)) => {
             "run `ls -l` on the VMM's vsock socket: you need write permission; then run \
              `systemctl status parachrond` in the guest: it needs host-vsock"
         }
-        (Address::Port(_), Failure::Unreachable(_)) => {
+        (Address::Port(_), TellFailure::Unreachable(_)) => {
             "run `ls -l` on the socket: it must be that of the port's chardev, and you need write permission"
         }
         (Address::Port(_), _) => {
@@ -157,7 +157,7 @@ fn remedy(guest: &Address, why: &Failure) -> &'static str {
 mod tests {
     use super::*;
 
-    fn line(text: &str, told: Result<Told, Failure>) -> String {
+    fn line(text: &str, told: Result<TellOutcome, TellFailure>) -> String {
         let guest: Address = text.parse().unwrap();
         TellLine::new(Some(1_795_242_707_509_631_641), &guest, &told, Duration::ZERO).text()
     }
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_line_says_why_a_guest_was_not_told_and_what_to_try() {
         let what = "request from the guest";
-        let silent = Failure::Silent { what, limit: Duration::from_secs(2) };
+        let silent = TellFailure::Silent { what, limit: Duration::from_secs(2) };
         assert_eq!(
             line("port:/run/a.sock", Err(silent)),
             "06:31:47.509  port:/run/a.sock: not set\n\
@@ -173,10 +173,10 @@ mod tests {
              \x20               try: run `systemctl status parachrond` in the guest: it needs\n\
              \x20               host-port\n"
         );
-        let silent = Failure::Silent { what: "reply", limit: Duration::from_secs(2) };
+        let silent = TellFailure::Silent { what: "reply", limit: Duration::from_secs(2) };
         let of_agent = line("agent:/run/a.sock", Err(silent));
         assert!(of_agent.contains("qemu-guest-agent"), "{of_agent}");
-        let hostile = line("agent:/run/\u{1b}q", Err(Failure::Refused("\u{1b}[2J".into())));
+        let hostile = line("agent:/run/\u{1b}q", Err(TellFailure::Refused("\u{1b}[2J".into())));
         assert!(!hostile.contains('\u{1b}'), "{hostile}");
     }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use facts::steering::TimeKeeperKind;
 use instruments::duration;
-use linux::clock::Clock;
-use tell::{Address, Failure, HostState, Told};
+use linux::clock::LinuxClock;
+use tell::{Address, HostState, TellFailure, TellOutcome};
 use wire::hosttime::Reason;
 
 use super::line::TellLine;
@@ -133,7 +133,7 @@ impl Args {
     pub(super) fn tell(&self, guests: &[(&Address, Reason)], host: HostState) -> Vec<TellLine> {
         let limit = if self.watch { self.timeout.min(HELD_UP) } else { self.timeout };
         let one = |guest: &Address, why: Reason| {
-            let (at, begun) = (Clock::Realtime.read_ns(), Instant::now());
+            let (at, begun) = (LinuxClock::Realtime.read_ns(), Instant::now());
             let told = tell::tell(guest, host, why, limit);
             TellLine::new(at, guest, &told, begun.elapsed())
         };
@@ -146,7 +146,7 @@ impl Args {
             let ended = threads.into_iter().zip(guests).map(|(thread, (guest, _))| match thread {
                 Ok(thread) => thread.join().unwrap_or_else(|_| crashed(guest)),
                 Err(why) => {
-                    failed(guest, Failure::Nonsense(format!("cannot start a thread: {why}")))
+                    failed(guest, TellFailure::Nonsense(format!("cannot start a thread: {why}")))
                 }
             });
             ended.collect()
@@ -161,10 +161,18 @@ impl Args {
     }
 }
 
-fn failed(guest: &Address, why: Failure) -> TellLine {
-    TellLine::new(Clock::Realtime.read_ns(), guest, &Err::<Told, _>(why), Duration::ZERO)
+fn failed(guest: &Address, why: TellFailure) -> TellLine {
+    TellLine::new(
+        LinuxClock::Realtime.read_ns(),
+        guest,
+        &Err::<TellOutcome, _>(why),
+        Duration::ZERO,
+    )
 }
 
 fn crashed(guest: &Address) -> TellLine {
-    failed(guest, Failure::Nonsense("a thread of this program crashed: report this bug".to_owned()))
+    failed(
+        guest,
+        TellFailure::Nonsense("a thread of this program crashed: report this bug".to_owned()),
+    )
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use units::Bracket;
 
 /// A smaller difference may come from reading one clock after the other.
@@ -49,9 +49,9 @@ impl Suspended {
 /// lost its CPU in each try.
 pub(super) fn suspended_ns() -> Option<u64> {
     tightest(|| {
-        let before = Clock::Monotonic.read_ns()?;
-        let inner = Clock::Boottime.read_ns()?;
-        Some(Bracket { before, inner, after: Clock::Monotonic.read_ns()? })
+        let before = LinuxClock::Monotonic.read_ns()?;
+        let inner = LinuxClock::Boottime.read_ns()?;
+        Some(Bracket { before, inner, after: LinuxClock::Monotonic.read_ns()? })
     })
 }
 

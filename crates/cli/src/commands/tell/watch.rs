@@ -14,7 +14,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use linux::wait::{Signals, Wait, Wake};
+use linux::wait::{Signals, WaitUntil, Wake};
 use tell::{Address, HostState};
 use wire::hosttime::Reason;
 
@@ -55,7 +55,7 @@ impl<'a> Watch<'a> {
     }
 
     pub(super) fn run(mut self) -> Result<ExitCode, CliError> {
-        let wait = Wait::new(Signals::ending().map_err(cannot_wait)?).for_reader();
+        let wait = WaitUntil::new(Signals::ending().map_err(cannot_wait)?).for_reader();
         loop {
             let now = Instant::now();
             let mut pause = LOOK;

@@ -10,7 +10,7 @@ use instruments::steps::page::age_ns;
 use super::event::{self, Line, ProbeStatus, WatchEvent, WatchStart};
 
 pub(super) fn started(interval: Duration, sampler: &Sampler, sample: &Sample) -> Line {
-    let age = sample.page.known().zip(sample.tsc).and_then(|(page, tsc)| age_ns(page, tsc).ok());
+    let age = sample.page.value().zip(sample.tsc).and_then(|(page, tsc)| age_ns(page, tsc).ok());
     let mut not_compared = Vec::new();
     if sample.raw.is_none() {
         not_compared.push(format!("{RAW} with {TSC}: this process may not read the TSC"));

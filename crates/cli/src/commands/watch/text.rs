@@ -2,7 +2,7 @@
 
 use disruptions::steering::bits;
 use disruptions::text::{self as disruption, adjtimex_change, late_cause, rates, span};
-use disruptions::{Event, PageUpdate};
+use disruptions::{Event, ObservedPageUpdate};
 use facts::Fact;
 use facts::hardware::PvclockPage;
 use facts::steering::Adjtimex;
@@ -118,7 +118,7 @@ pub(super) fn adjtimex(state: &Adjtimex) -> String {
     )
 }
 
-fn update(update: &PageUpdate) -> Vec<String> {
+fn update(update: &ObservedPageUpdate) -> Vec<String> {
     let version = update.changed.iter().find(|change| change.field == "version");
     let mut lines = vec![match version {
         Some(change) => format!("version {} → {}", change.before, change.after),

@@ -140,12 +140,12 @@ impl WatchScreen for LiveView {
 /// The state, label by label.
 fn rows(shown: &WatchState<'_>) -> Vec<(&'static str, String)> {
     let WatchState { sample, watched } = shown;
-    let age = sample.page.known().zip(sample.tsc).and_then(|(page, tsc)| age_ns(page, tsc).ok());
+    let age = sample.page.value().zip(sample.tsc).and_then(|(page, tsc)| age_ns(page, tsc).ok());
     let unknown = |why: Option<&facts::Unknown>| why.map(ToString::to_string);
     let summary = watched.summary();
-    let source = sample.source.known().cloned().or_else(|| unknown(sample.source.unknown()));
-    let page_text = sample.page.known().map(|info| text::page(&page_fact(info), age.map(seconds)));
-    let adjtimex = sample.adjtimex.known().map(text::adjtimex);
+    let source = sample.source.value().cloned().or_else(|| unknown(sample.source.unknown()));
+    let page_text = sample.page.value().map(|info| text::page(&page_fact(info), age.map(seconds)));
+    let adjtimex = sample.adjtimex.value().map(text::adjtimex);
     let updates = summary.page.as_ref().map_or(0, |page| page.updates);
     let steps: u64 = summary.steps.iter().map(|steps| steps.steps).sum();
     vec![

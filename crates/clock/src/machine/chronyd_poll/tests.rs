@@ -9,10 +9,10 @@ use super::*;
 const SECOND: u64 = INTERVAL_NS;
 
 /// A daemon that the test plays, and a poll of it.
-fn pair() -> (UdpSocket, Poll) {
+fn pair() -> (UdpSocket, ChronydPoll) {
     let daemon = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     daemon.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    let poll = Poll::new(daemon.local_addr().unwrap(), 7).unwrap();
+    let poll = ChronydPoll::new(daemon.local_addr().unwrap(), 7).unwrap();
     (daemon, poll)
 }
 
@@ -43,9 +43,9 @@ fn reply_by(daemon: &UdpSocket, wrong: &[u32]) -> SocketAddr {
 }
 
 /// What such a reply amounts to.
-fn replied(requested_ns: u64) -> Option<Chronyd> {
+fn replied(requested_ns: u64) -> Option<ChronydBound> {
     let bound = ErrorBound { error_ns: Some(500_000_000), growth_ppb: 1_000, updated_ns: 0 };
-    Some(Chronyd::Replied { bound, requested_ns })
+    Some(ChronydBound::Replied { bound, requested_ns })
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn one_round_sends_and_a_later_one_receives() {
     // A second later comes the next request, by another number.
     assert_eq!(poll.advance(5 + SECOND), None);
     reply(&daemon);
-    assert!(matches!(poll.advance(6 + SECOND), Some(Chronyd::Replied { .. })));
+    assert!(matches!(poll.advance(6 + SECOND), Some(ChronydBound::Replied { .. })));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_daemon_that_stops_replying_is_unreachable_until_it_replies_again() {
     for round in 0..3 {
         assert_eq!(poll.advance(round * SECOND), None, "{round}");
     }
-    assert_eq!(poll.advance(3 * SECOND), Some(Chronyd::Unreachable));
+    assert_eq!(poll.advance(3 * SECOND), Some(ChronydBound::Unreachable));
     // The first three requests are old; the fourth gets its reply.
     for _ in 0..4 {
         reply(&daemon);
@@ -98,7 +98,7 @@ fn a_daemon_that_refuses_is_unreachable_at_once() {
     refusal[..10].copy_from_slice(&[6, 2, 0, 0, 0, 33, 0, 1, 0, 2]);
     refusal[16..20].copy_from_slice(&request[8..12]);
     daemon.send_to(&refusal, from).unwrap();
-    assert_eq!(poll.advance(1), Some(Chronyd::Unreachable));
+    assert_eq!(poll.advance(1), Some(ChronydBound::Unreachable));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn where_no_process_listens_the_kernel_reports_it() {
     let (daemon, mut poll) = pair();
     drop(daemon);
     assert_eq!(poll.advance(0), None);
-    assert_eq!(poll.advance(1), Some(Chronyd::Unreachable));
+    assert_eq!(poll.advance(1), Some(ChronydBound::Unreachable));
 }
 
 #[test]
@@ -118,5 +118,5 @@ fn a_child_polls_through_a_socket_of_its_own() {
     poll.process ^= 1;
     assert_eq!(poll.advance(SECOND), None);
     assert_ne!(reply(&daemon), parents);
-    assert!(matches!(poll.advance(SECOND + 1), Some(Chronyd::Replied { .. })));
+    assert!(matches!(poll.advance(SECOND + 1), Some(ChronydBound::Replied { .. })));
 }

@@ -2,9 +2,9 @@ use super::*;
 
 /// What bounds the error without a segment.
 fn error_ns(
-    bound: &Bound,
+    bound: &BoundSource,
     now_ns: u64,
-    host: Option<VmClock>,
+    host: Option<VmClockBound>,
     settings_ns: Option<u64>,
 ) -> Option<(u64, ErrorFrom)> {
     bound.error_ns(now_ns, host, None, settings_ns)
@@ -12,22 +12,22 @@ fn error_ns(
 
 const NOW: u64 = 1_000_000;
 
-fn timex(bound: &mut Bound, max_error_ns: u64, synchronised: bool) {
-    bound.update_timex(Timex { max_error_ns, synchronised }, NOW);
+fn timex(bound: &mut BoundSource, max_error_ns: u64, synchronised: bool) {
+    bound.update_timex(TimexBound { max_error_ns, synchronised }, NOW);
 }
 
-fn host(error_ns: Option<u64>) -> Option<VmClock> {
-    Some(VmClock { identity: (1, 1), error_ns })
+fn host(error_ns: Option<u64>) -> Option<VmClockBound> {
+    Some(VmClockBound { identity: (1, 1), error_ns })
 }
 
-fn reply(error_ns: Option<u64>, updated_ns: u128, requested_ns: u64) -> Chronyd {
+fn reply(error_ns: Option<u64>, updated_ns: u128, requested_ns: u64) -> ChronydBound {
     let bound = ErrorBound { error_ns, growth_ppb: 1_500, updated_ns };
-    Chronyd::Replied { bound, requested_ns }
+    ChronydBound::Replied { bound, requested_ns }
 }
 
 #[test]
 fn the_tighter_of_daemon_and_host_is_taken_and_nobody_means_unbounded() {
-    let mut bound = Bound::new();
+    let mut bound = BoundSource::new();
     assert_eq!(error_ns(&bound, NOW, None, None), None);
     timex(&mut bound, 900, true);
     assert_eq!(error_ns(&bound, NOW, host(Some(70)), None), Some((70, ErrorFrom::Host)));
@@ -44,7 +44,7 @@ fn the_tighter_of_daemon_and_host_is_taken_and_nobody_means_unbounded() {
 
 #[test]
 fn after_a_disruption_the_daemon_is_believed_when_it_has_acted() {
-    let mut bound = Bound::new();
+    let mut bound = BoundSource::new();
     timex(&mut bound, 1_000, true);
     bound.disrupt(NOW);
     assert_eq!(error_ns(&bound, NOW, None, None), None);
@@ -63,7 +63,7 @@ fn after_a_disruption_the_daemon_is_believed_when_it_has_acted() {
 /// away, the kernel's figure is the smaller one, and too small.
 #[test]
 fn chronyds_replies_take_precedence_over_the_kernels_bound() {
-    let mut bound = Bound::new();
+    let mut bound = BoundSource::new();
     timex(&mut bound, 200, true);
     bound.update_chronyd(reply(Some(50_000), 1, NOW));
     assert_eq!(error_ns(&bound, NOW, None, None), Some((50_001, ErrorFrom::Chronyd)));
@@ -81,9 +81,9 @@ fn chronyds_replies_take_precedence_over_the_kernels_bound() {
 
 #[test]
 fn without_chronyd_or_its_source_the_kernels_bound_holds() {
-    let mut bound = Bound::new();
+    let mut bound = BoundSource::new();
     timex(&mut bound, 200, true);
-    for lost in [Chronyd::Unreachable, reply(None, 2, NOW)] {
+    for lost in [ChronydBound::Unreachable, reply(None, 2, NOW)] {
         bound.update_chronyd(reply(Some(50), 1, NOW));
         assert_eq!(error_ns(&bound, NOW, None, None), Some((51, ErrorFrom::Chronyd)));
         bound.update_chronyd(lost);
@@ -93,8 +93,8 @@ fn without_chronyd_or_its_source_the_kernels_bound_holds() {
 
 #[test]
 fn after_a_disruption_chronyd_counts_once_it_has_measured_a_source() {
-    let mut bound = Bound::new();
-    let error = |bound: &Bound| error_ns(bound, NOW, None, None).map(|(ns, _)| ns);
+    let mut bound = BoundSource::new();
+    let error = |bound: &BoundSource| error_ns(bound, NOW, None, None).map(|(ns, _)| ns);
     bound.update_chronyd(reply(Some(50), 1, NOW));
     bound.disrupt(NOW + 10);
     // Requested before the disruption was noticed: it may be older than that.
@@ -112,7 +112,7 @@ fn after_a_disruption_chronyd_counts_once_it_has_measured_a_source() {
 /// goes on believing in it.
 #[test]
 fn when_somebody_sets_the_time_what_was_said_before_ends() {
-    let mut bound = Bound::new();
+    let mut bound = BoundSource::new();
     timex(&mut bound, 900, true);
     bound.update_chronyd(reply(Some(50), 1, NOW));
     bound.step(NOW + 10);
@@ -127,14 +127,15 @@ fn when_somebody_sets_the_time_what_was_said_before_ends() {
 
 #[test]
 fn a_segment_counts_once_its_daemon_has_noticed_a_disruption() {
-    let segment =
-        |as_of_ns, disruption_marker| Some(Segment { error_ns: 50, as_of_ns, disruption_marker });
-    let mut bound = Bound::new();
+    let segment = |as_of_ns, disruption_marker| {
+        Some(SegmentSource { error_ns: 50, as_of_ns, disruption_marker })
+    };
+    let mut bound = BoundSource::new();
     let published = Some((50, ErrorFrom::ClockBound));
     timex(&mut bound, 900, true);
     assert_eq!(bound.error_ns(NOW, None, segment(NOW, None), None), published);
     assert_eq!(bound.error_ns(NOW, host(Some(40)), segment(NOW, None), None).unwrap().0, 40);
-    for disturb in [Bound::disrupt, Bound::step] {
+    for disturb in [BoundSource::disrupt, BoundSource::step] {
         disturb(&mut bound, NOW);
         assert_eq!(bound.error_ns(NOW, None, segment(NOW + NOTICED_NS - 1, None), None), None);
         let noticed = segment(NOW + NOTICED_NS, None);
@@ -143,7 +144,7 @@ fn a_segment_counts_once_its_daemon_has_noticed_a_disruption() {
     // The page shows a disruption that the daemon has not seen.
     let later = NOW + NOTICED_NS;
     assert_eq!(bound.error_ns(NOW, host(None), segment(later, Some(1)), None), published);
-    for page in [Some(VmClock { identity: (2, 1), error_ns: None }), None] {
+    for page in [Some(VmClockBound { identity: (2, 1), error_ns: None }), None] {
         assert_eq!(bound.error_ns(NOW, page, segment(later, Some(1)), None), None);
     }
 }
@@ -153,19 +154,19 @@ fn a_segment_counts_once_its_daemon_has_noticed_a_disruption() {
 #[test]
 fn it_follows_the_kernels_maxerror() {
     use kernel_clock::timex::{mode, status};
-    use kernel_clock::{ClockSource, Kernel, Timekeeper, Timex as Asked, Version};
+    use kernel_clock::{KernelClockSource, LinuxKernel, Timekeeper, Timex as Asked, Version};
 
     const S: u64 = 1_000_000_000;
-    let source = ClockSource::tsc(1_000_000);
-    let mut kernel = Timekeeper::boot(Kernel::new(Version(6, 12, 101), 250), source, 0, 0);
-    let mut bound = Bound::new();
-    let mut at = |bound: &mut Bound, second: u64, asked: Asked| {
+    let source = KernelClockSource::tsc(1_000_000);
+    let mut kernel = Timekeeper::boot(LinuxKernel::new(Version(6, 12, 101), 250), source, 0, 0);
+    let mut bound = BoundSource::new();
+    let mut at = |bound: &mut BoundSource, second: u64, asked: Asked| {
         let (ticks, mut asked) = (second * S, asked);
         kernel.advance_to(ticks);
         kernel.adjtimex(ticks, &mut asked).unwrap();
         let synchronised = asked.status & status::UNSYNC == 0;
         let max_error_ns = asked.max_error as u64 * 1000;
-        bound.update_timex(Timex { max_error_ns, synchronised }, second * S);
+        bound.update_timex(TimexBound { max_error_ns, synchronised }, second * S);
         synchronised.then_some(max_error_ns)
     };
     let read = Asked::default();
@@ -173,7 +174,7 @@ fn it_follows_the_kernels_maxerror() {
         let modes = mode::STATUS | mode::MAXERROR | mode::ESTERROR;
         Asked { modes, max_error: us, ..Asked::default() }
     };
-    let of = |bound: &Bound, second: u64| error_ns(bound, second * S, None, None);
+    let of = |bound: &BoundSource, second: u64| error_ns(bound, second * S, None, None);
 
     let step = Asked { modes: mode::SETOFFSET, seconds: 60, ..Asked::default() };
     assert_eq!((at(&mut bound, 10, step), of(&bound, 10)), (None, None), "nobody vouches for it");

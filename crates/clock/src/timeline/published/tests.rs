@@ -1,9 +1,10 @@
 use super::*;
 
-const FIRST: Segment = Segment { start_tsc: 1_000, cycles: 400, base_ns: 70, rate: Rate(1 << 31) };
-const VIEW: View = View {
+const FIRST: Segment =
+    Segment { start_tsc: 1_000, cycles: 400, base_ns: 70, rate: SegmentRate(1 << 31) };
+const VIEW: TimelineView = TimelineView {
     older: FIRST,
-    newest: Segment { start_tsc: 1_400, cycles: 400, base_ns: 270, rate: Rate(1 << 32) },
+    newest: Segment { start_tsc: 1_400, cycles: 400, base_ns: 270, rate: SegmentRate(1 << 32) },
     due_cycles: 300,
     floor_ns: 3,
     retry_ns: 4,
@@ -15,7 +16,7 @@ const VIEW: View = View {
 #[test]
 fn nothing_is_published_at_first() {
     let published = Published::empty();
-    assert_eq!(published.view(), (0, View::EMPTY));
+    assert_eq!(published.view(), (0, TimelineView::EMPTY));
     assert_eq!(published.quick_ns(|| 0), None);
     assert_eq!(published.quick_ns(|| u64::MAX), None);
 }
@@ -25,8 +26,8 @@ fn what_is_published_is_read() {
     let published = Published::<Aligned>::empty();
     published.publish(&VIEW);
     assert_eq!(published.view(), (2, VIEW));
-    published.publish(&View { error_ns: None, ..VIEW });
-    assert_eq!(published.view(), (4, View { error_ns: None, ..VIEW }));
+    published.publish(&TimelineView { error_ns: None, ..VIEW });
+    assert_eq!(published.view(), (4, TimelineView { error_ns: None, ..VIEW }));
     assert!(published.is_newest(4) && !published.is_newest(2));
 }
 
@@ -34,7 +35,7 @@ fn what_is_published_is_read() {
 /// thread's stale words.
 #[test]
 fn readers_on_threads_have_whole_views() {
-    let nth = |n: u64| View { floor_ns: n, retry_ns: 2 * n, error_at_ns: 3 * n, ..VIEW };
+    let nth = |n: u64| TimelineView { floor_ns: n, retry_ns: 2 * n, error_at_ns: 3 * n, ..VIEW };
     let last = if cfg!(miri) { 20 } else { 20_000 };
     let published = Published::<Aligned>::new(&nth(0));
     std::thread::scope(|scope| {
@@ -64,8 +65,8 @@ fn a_publication_that_was_left_unfinished_is_finished_by_the_next() {
     Word::store(&published.count, 5);
     Word::store(&published.copies[0].newest.base_ns, 0);
     assert_eq!(published.view(), (5, VIEW));
-    published.publish(&View { error_ns: None, ..VIEW });
-    assert_eq!(published.view(), (8, View { error_ns: None, ..VIEW }));
+    published.publish(&TimelineView { error_ns: None, ..VIEW });
+    assert_eq!(published.view(), (8, TimelineView { error_ns: None, ..VIEW }));
 }
 
 /// The same, forked while the second copy was written: the next
@@ -85,12 +86,12 @@ fn a_second_copy_that_was_left_unfinished_is_mended_before_the_next() {
 
 #[test]
 fn what_stands_at_the_floor_may_be_off_by_as_much() {
-    let view = View { floor_ns: 300, ..VIEW };
-    assert_eq!(view.off(400), view.on(400));
-    assert_eq!(view.off(300), view.on(300));
+    let view = TimelineView { floor_ns: 300, ..VIEW };
+    assert_eq!(view.off(400), view.time_of_day(400));
+    assert_eq!(view.off(300), view.time_of_day(300));
     let standing = view.off(120);
     assert_eq!((standing.monotonic_ns, standing.error_ns), (300, 6 + 180));
-    let unbounded = View { error_ns: None, ..view };
+    let unbounded = TimelineView { error_ns: None, ..view };
     assert_eq!(unbounded.off(120).error_ns, u64::MAX);
 }
 

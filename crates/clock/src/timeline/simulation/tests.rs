@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::world::{LIMITS, Program, World};
-use crate::timeline::steering::{Disruption, Distrust};
+use crate::timeline::steering::{Distrust, SteeringDisruption};
 
 const GHZ: i128 = 1_000_000_000;
 const MS: u64 = 1_000_000;
@@ -119,7 +119,7 @@ fn a_tsc_that_went_back_is_noticed_at_the_next_read() {
     assert!(!read.by_tsc);
     // At most it stands still at the end of its segment, 20 ms or two ahead.
     assert!(read.away_ns() <= 2 * LIMITS.segment_ns);
-    assert_eq!(program.maintenance.steering.last_disruption, Some(Disruption::WentBack));
+    assert_eq!(program.maintenance.steering.last_disruption, Some(SteeringDisruption::WentBack));
     program.run(200 * MS);
     let later = program.run(SECOND);
     assert!(later.by_tsc && later.away_ns() <= MICROSECOND, "{later:?}");
@@ -133,7 +133,10 @@ fn a_tsc_that_jumped_ahead_is_noticed_at_the_next_read() {
     let read = program.read();
     assert!(!read.by_tsc);
     let jumped = program.maintenance.steering.last_disruption;
-    assert!(matches!(jumped, Some(Disruption::Jumped { by_ns: ..-29_000_000_000 })), "{jumped:?}");
+    assert!(
+        matches!(jumped, Some(SteeringDisruption::Jumped { by_ns: ..-29_000_000_000 })),
+        "{jumped:?}"
+    );
     program.run(200 * MS);
     let later = program.run(SECOND);
     assert!(later.by_tsc && later.away_ns() <= MICROSECOND, "{later:?}");
@@ -172,7 +175,7 @@ fn a_restore_that_the_host_announces_ends_the_daemons_word() {
     assert!(program.read().view.error_ns.is_some());
     program.world.identity = 2;
     program.run(30 * MS);
-    assert_eq!(program.maintenance.steering.last_disruption, Some(Disruption::Announced));
+    assert_eq!(program.maintenance.steering.last_disruption, Some(SteeringDisruption::Announced));
     assert_eq!(program.read().view.error_ns, None);
     let later = program.run(SECOND);
     assert!(later.by_tsc && later.away_ns() <= MICROSECOND, "{later:?}");

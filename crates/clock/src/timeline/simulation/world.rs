@@ -2,18 +2,18 @@
 //! and cycles, and noise comes from a seed.
 
 use crate::SystemTime;
-use crate::timeline::bound::{Timex, VmClock};
-use crate::timeline::maintenance::{Maintenance, Reading};
+use crate::timeline::bound::{TimexBound, VmClockBound};
+use crate::timeline::maintenance::{Maintenance, MaintenanceReading};
 use crate::timeline::published::Published;
 use crate::timeline::realtime::RealtimeSample;
-use crate::timeline::sample::Sample;
-use crate::timeline::steering::{Distrust, Limits};
-use crate::timeline::view::{Place, TimeOfDay, View};
+use crate::timeline::sample::TimelineSample;
+use crate::timeline::steering::{Distrust, SteeringLimits};
+use crate::timeline::view::{SegmentPlace, TimeOfDay, TimelineView};
 
 const ONE: i128 = 1 << 32;
 
 /// The settings' defaults.
-pub(super) const LIMITS: Limits = Limits { segment_ns: 20_000_000, slew_ppm: 500 };
+pub(super) const LIMITS: SteeringLimits = SteeringLimits { segment_ns: 20_000_000, slew_ppm: 500 };
 
 /// The machine.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl World {
         self.seed % below
     }
 
-    fn sample(&mut self) -> Sample {
+    fn sample(&mut self) -> TimelineSample {
         let wait = |world: &mut Self| {
             let interrupted = world.interrupted > 0 && world.random(world.interrupted) == 0;
             let more = if interrupted { world.random(30_000) } else { 0 };
@@ -111,27 +111,27 @@ impl World {
         let ns = self.mono_ns();
         let second = wait(self);
         self.pass(second);
-        Sample { before, ns, after: self.tsc() }
+        TimelineSample { before, ns, after: self.tsc() }
     }
 
-    fn reading(&mut self) -> Reading {
+    fn reading(&mut self) -> MaintenanceReading {
         let now_ns = self.mono_ns();
         self.truth = self.mono;
         let samples = [self.sample(), self.sample(), self.sample()];
-        let best = samples.into_iter().min_by_key(Sample::width);
+        let best = samples.into_iter().min_by_key(TimelineSample::width);
         let before_ns = self.mono_ns();
         self.pass(25);
         let realtime_ns = self.mono_ns() as i64 + self.realtime_offset_ns;
         self.pass(25);
-        Reading {
+        MaintenanceReading {
             now_ns,
             sample: best
                 .filter(|best| best.width() < 10_000 && !self.blind && self.distrust.is_none()),
             realtime: RealtimeSample { before_ns, realtime_ns, after_ns: self.mono_ns() },
-            timex: Some(Timex { max_error_ns: 0, synchronised: true }),
+            timex: Some(TimexBound { max_error_ns: 0, synchronised: true }),
             chronyd: None,
             segment: None,
-            vmclock: Some(VmClock {
+            vmclock: Some(VmClockBound {
                 identity: (self.identity, 7),
                 error_ns: self.host_bounds.then_some(0),
             }),
@@ -148,7 +148,7 @@ pub(super) struct Read {
     pub(super) system_ns: u64,
     /// Whether it is from a segment.
     pub(super) by_tsc: bool,
-    pub(super) view: View,
+    pub(super) view: TimelineView,
     /// How far true time is outside the error.
     beyond_error_ns: u64,
 }
@@ -202,21 +202,21 @@ impl Program {
                 system_ns,
                 by_tsc,
                 view,
-                beyond_error_ns: SystemTime::of(&time).error().map_or(0, |error| {
+                beyond_error_ns: SystemTime::new(&time).error().map_or(0, |error| {
                     time.monotonic_ns.abs_diff(truth_ns).saturating_sub(error.as_nanos() as u64)
                 }),
             };
             match view.place(tsc) {
-                Place::On(ns) => break read(view.on(ns), true),
-                Place::Due(ns) => {
+                SegmentPlace::On(ns) => break read(view.time_of_day(ns), true),
+                SegmentPlace::Due(ns) => {
                     self.maintained_by_readers += 1;
                     self.step();
-                    break read(view.on(ns), true);
+                    break read(view.time_of_day(ns), true);
                 }
-                Place::Off if system_ns < view.retry_ns => {
+                SegmentPlace::Off if system_ns < view.retry_ns => {
                     break read(view.off(system_ns), false);
                 }
-                Place::Off => {
+                SegmentPlace::Off => {
                     self.maintained_by_readers += 1;
                     self.step();
                 }

@@ -36,7 +36,7 @@ pub(crate) enum ProgramError {
     #[error("gate: {0}")]
     Gate(io::Error),
     /// The daemon does not start, or ends.
-    #[error("{}", advice::in_file(&advice::of(.0).0))]
+    #[error("{}", advice::in_file(&advice::advise(.0).0))]
     Daemon(#[from] DaemonError),
 }
 
@@ -56,7 +56,7 @@ impl ProgramError {
                 "run it as root; to thaw by hand, write 0 to cgroup.freeze of each frozen group"
                     .into()
             }
-            Self::Daemon(error) => advice::in_file(&advice::of(error).1),
+            Self::Daemon(error) => advice::in_file(&advice::advise(error).1),
         }
     }
 

@@ -10,11 +10,11 @@ use keeper::event::Line;
 use linux::journal::{Journal, SOCKET};
 
 /// Where lines go.
-pub(crate) struct Log {
+pub(crate) struct DaemonLog {
     journal: Option<Journal>,
 }
 
-impl Log {
+impl DaemonLog {
     /// systemd sets JOURNAL_STREAM where it has connected standard error to the
     /// journal (`man 5 systemd.exec`).
     pub(crate) fn open() -> Self {

@@ -17,11 +17,11 @@ use arguments::{Arguments, Task};
 use daemon::configuration;
 use daemon::{Daemon, Settings, gate};
 use error::ProgramError;
-use linux::wait::{Signals, Wait};
-use log::Log;
+use linux::wait::{Signals, WaitUntil};
+use log::DaemonLog;
 
 fn main() -> ExitCode {
-    let log = Log::open();
+    let log = DaemonLog::open();
     let code = match arguments::parse(std::env::args_os().skip(1)) {
         Ok(arguments) => run(&arguments, &log),
         Err(why) => Err(ProgramError::Usage(why)),
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments, log: &Log) -> Result<(), ProgramError> {
+fn run(arguments: &Arguments, log: &DaemonLog) -> Result<(), ProgramError> {
     match &arguments.task {
         Task::Help => arguments::print(&arguments::help()),
         Task::Version => arguments::print(concat!("parachrond ", env!("CARGO_PKG_VERSION"), "\n")),
@@ -54,13 +54,13 @@ fn run(arguments: &Arguments, log: &Log) -> Result<(), ProgramError> {
     Ok(())
 }
 
-fn keep(arguments: &Arguments, log: &Log) -> Result<(), ProgramError> {
+fn keep(arguments: &Arguments, log: &DaemonLog) -> Result<(), ProgramError> {
     // Before all else: a reload that comes early is not to end it.
     let signals = Signals::of_a_daemon().map_err(ProgramError::Signals)?;
     let (settings, _) = settings(arguments)?;
     let change = if arguments.is_dry_run { make_dry } else { keep_settings };
     let metrics = metrics::Metrics::open(&settings, log)?;
-    let recording = recording::Recording::new(&settings);
+    let recording = recording::MinuteRecording::new(&settings);
     let daemon = Daemon::new(settings)?;
     let is_optional = arguments.config.is_none();
     let mut daemon = daemon.reloading(arguments.file().to_owned(), is_optional, change);
@@ -71,7 +71,7 @@ fn keep(arguments: &Arguments, log: &Log) -> Result<(), ProgramError> {
     if let Some(recording) = recording {
         recording.begin(daemon.board())?;
     }
-    daemon.run(Wait::new(signals), |line| log.write(&line))?;
+    daemon.run(WaitUntil::new(signals), |line| log.write(&line))?;
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use daemon::{Settings, StatusBoard};
 use exporter::{ServedPages, WebAccess};
 
 use crate::error::ProgramError;
-use crate::log::Log;
+use crate::log::DaemonLog;
 use crate::scrapes::{begin, scrapes};
 
 /// The tokio runtime's; a scrape is made by another thread.
@@ -31,7 +31,7 @@ impl Metrics {
     ///
     /// Not yet where another process does: any user may have been first, and the clock
     /// is kept all the same.
-    pub(crate) fn open(settings: &Settings, log: &Log) -> Result<Option<Self>, ProgramError> {
+    pub(crate) fn open(settings: &Settings, log: &DaemonLog) -> Result<Option<Self>, ProgramError> {
         let Some(address) = settings.metrics else { return Ok(None) };
         let access = load_access(settings)?;
         let listener = match TcpListener::bind(address) {

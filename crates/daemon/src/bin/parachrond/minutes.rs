@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use daemon::status::Status;
+use daemon::status::DaemonStatus;
 use fleet::Snapshot;
 use records::Minute;
 
 /// Counts at the row before: rows have what was added since.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Before {
+pub(crate) struct PreviousMinute {
     counts: BTreeMap<String, u64>,
     steal_s: Option<f64>,
 }
@@ -16,10 +16,10 @@ pub(crate) struct Before {
 /// The row of now, and what the next one is counted from.
 pub(crate) fn minute(
     now: &Snapshot,
-    status: Option<&Status>,
-    before: &Before,
+    status: Option<&DaemonStatus>,
+    before: &PreviousMinute,
     unix_s: i64,
-) -> (Minute, Before) {
+) -> (Minute, PreviousMinute) {
     // Without an offset of the daemon's the machine's figures are those of another daemon.
     let clock = status.map(|status| &status.clock);
     let offset_ns = clock.and_then(|clock| clock.offset_ns);
@@ -73,7 +73,7 @@ pub(crate) fn minute(
     }
     // A daemon that did not reply has the same counts as before.
     let counts = if counts.is_empty() { before.counts.clone() } else { counts };
-    (row, Before { counts, steal_s: now.steal_s.or(before.steal_s) })
+    (row, PreviousMinute { counts, steal_s: now.steal_s.or(before.steal_s) })
 }
 
 fn state(now: &Snapshot) -> Option<&'static str> {
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_row_has_what_was_added_since_the_one_before() {
-        let (first, before) = minute(&known(), None, &Before::default(), 1_000);
+        let (first, before) = minute(&known(), None, &PreviousMinute::default(), 1_000);
         assert_eq!((first.offset_ns, first.error_ns), (Some(-1_500_000), Some(2_500_000)));
         assert_eq!(
             (first.pause, first.snapshot_restored, first.migrated),

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use daemon::status::Status;
+use daemon::status::DaemonStatus;
 use daemon::{Settings, StatusBoard};
 use fleet::Snapshot;
 use records::{Error, Folder, Minute};
 
 use crate::error::ProgramError;
-use crate::log::Log;
-use crate::minutes::{Before, minute};
+use crate::log::DaemonLog;
+use crate::minutes::{PreviousMinute, minute};
 use crate::scrapes::{begin, scrapes};
 
 const EVERY: Duration = Duration::from_secs(60);
@@ -24,7 +24,7 @@ const PACKED_EACH: u32 = 60;
 const STACK_BYTES: usize = 512 << 10;
 
 /// Where to.
-pub(crate) struct Recording {
+pub(crate) struct MinuteRecording {
     folder: Folder<Minute>,
     shown: PathBuf,
     /// Lines that were left out when a Parquet file was made last.
@@ -37,7 +37,7 @@ pub(crate) struct Recording {
 const ROW: (usize, &str) = (0, "nothing is recorded");
 const PACK: (usize, &str) = (1, "lines of records are not packed");
 
-impl Recording {
+impl MinuteRecording {
     /// What is to be recorded, if that is configured.
     pub(crate) fn new(settings: &Settings) -> Option<Self> {
         let shown = settings.records.clone()?;
@@ -49,9 +49,9 @@ impl Recording {
     /// Records until the process ends.
     pub(crate) fn begin(mut self, board: StatusBoard) -> Result<(), ProgramError> {
         let record = move || {
-            let log = Log::open();
+            let log = DaemonLog::open();
             let scrapes = scrapes(board.clone(), &[]);
-            let mut before = Before::default();
+            let mut before = PreviousMinute::default();
             thread::sleep(FIRST);
             for row in 0_u32.. {
                 let recorded =
@@ -71,8 +71,8 @@ impl Recording {
     fn write(
         &mut self,
         machine: &Snapshot,
-        status: Option<&Status>,
-        before: &mut Before,
+        status: Option<&DaemonStatus>,
+        before: &mut PreviousMinute,
     ) -> Result<(), Error> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let unix_s = since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX));
@@ -84,7 +84,7 @@ impl Recording {
     }
 
     /// Parquet files; the day's lines are read anew each hour.
-    fn pack(&mut self, log: &Log) -> Result<(), Error> {
+    fn pack(&mut self, log: &DaemonLog) -> Result<(), Error> {
         let now = self.folder.pack()?.left_out;
         let left_out = now.saturating_sub(std::mem::replace(&mut self.left_out, now));
         if left_out > 0 {
@@ -94,7 +94,7 @@ impl Recording {
     }
 
     /// Logs a failure once, and once more when it is over: not every minute.
-    fn report(&mut self, log: &Log, (which, what): (usize, &str), done: Result<(), Error>) {
+    fn report(&mut self, log: &DaemonLog, (which, what): (usize, &str), done: Result<(), Error>) {
         let was_failing = std::mem::replace(&mut self.failing[which], done.is_err());
         match done {
             Err(why) if !was_failing => {

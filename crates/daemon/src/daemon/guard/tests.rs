@@ -3,7 +3,7 @@
 use super::*;
 use crate::Daemon;
 use crate::settings::{DiscoveredSource, Settings};
-use keeper::event::{Event, Method};
+use keeper::event::{CorrectionMethod, KeeperEvent};
 use keeper::{Adjustment, ClockError, Correction, Refusal};
 use units::OffsetBound;
 
@@ -25,32 +25,35 @@ fn daemon_with(folder: &tempfile::TempDir, mut settings: Settings) -> Daemon {
     settings.sources.host_socket = Some(folder.path().join("host.sock"));
     let mut daemon = Daemon::new(settings).unwrap();
     daemon.events.clear();
-    daemon.guard.then = RealtimeOffset::now();
+    daemon.guard.then = ObservedRealtimeOffset::now();
     daemon
 }
 
 /// As if the clock had been set by this much after the sample.
 fn set(daemon: &mut Daemon, by_ns: i64) {
-    daemon.guard.then = RealtimeOffset::now().map(|now| now.stepped(-by_ns));
+    daemon.guard.then = ObservedRealtimeOffset::now().map(|now| now.stepped(-by_ns));
 }
 
 #[test]
 fn a_correction_is_not_made_on_top_of_anothers() {
     let folder = tempfile::tempdir().unwrap();
     let mut daemon = daemon(&folder);
-    for how in [Method::Step, Method::Slew] {
+    for how in [CorrectionMethod::Step, CorrectionMethod::Slew] {
         for by_ns in [MINUTE_NS, -MINUTE_NS, 1_000_000] {
             set(&mut daemon, by_ns);
             daemon.correct(&BY, how);
             assert_eq!(daemon.clock.ahead_ns(), 0, "{how:?}");
             let told = daemon.events.pop();
-            assert!(matches!(told, Some(Event::Cancelled { by_ns: MINUTE_NS, .. })), "{told:?}");
+            assert!(
+                matches!(told, Some(KeeperEvent::Cancelled { by_ns: MINUTE_NS, .. })),
+                "{told:?}"
+            );
         }
     }
     // It was noticed, and what is measured since counts.
-    daemon.correct(&BY, Method::Step);
+    daemon.correct(&BY, CorrectionMethod::Step);
     assert_eq!(daemon.clock.ahead_ns(), MINUTE_NS);
-    assert!(matches!(daemon.events.pop(), Some(Event::Corrected(_))));
+    assert!(matches!(daemon.events.pop(), Some(KeeperEvent::Corrected(_))));
 }
 
 /// chronyd was told to step what it was slewing: what was measured before counts, less that.
@@ -66,7 +69,7 @@ fn what_chronyd_has_stepped_is_not_corrected_again() {
         assert!(!daemon.was_set(), "it is known");
         assert_eq!(daemon.guard.take_chronyds_step_ns(), Some(0));
     }
-    daemon.guard.then = RealtimeOffset::now().map(|now| now.slept(MINUTE_NS));
+    daemon.guard.then = ObservedRealtimeOffset::now().map(|now| now.slept(MINUTE_NS));
     assert_eq!(daemon.guard.take_chronyds_step_ns(), None, "the machine slept");
     assert!(daemon.was_set(), "which is left to be told");
 }
@@ -102,7 +105,7 @@ fn nothing_rests_on_what_was_measured_before_the_clock_was_set() {
 }
 
 /// The host's word, and what comes of it.
-fn word(daemon: &mut Daemon, offset_ns: i64) -> Vec<Event> {
+fn word(daemon: &mut Daemon, offset_ns: i64) -> Vec<KeeperEvent> {
     let at_monotonic_ns = monotonic_ns();
     daemon.report_offset(0, Some(OffsetBound { offset_ns, bound_ns: 1000, at_monotonic_ns }));
     let mut done = Vec::new();
@@ -120,11 +123,13 @@ fn a_date_set_between_two_samples_is_left_by_the_next() {
         let mut daemon = daemon(&folder);
         daemon.sample(&mut |_| ());
         let done = word(&mut daemon, 0);
-        assert!(done.iter().any(|it| matches!(it, Event::Synchronised(_))), "{done:?}");
+        assert!(done.iter().any(|it| matches!(it, KeeperEvent::Synchronised(_))), "{done:?}");
         set(&mut daemon, by_ns);
         daemon.sample(&mut |_| ());
         let done: Vec<_> = (0..3).flat_map(|_| word(&mut daemon, -by_ns)).collect();
-        let is_left = |it: &Event| matches!(it, Event::Refused { why: Refusal::SetByAnother, .. });
+        let is_left = |it: &KeeperEvent| {
+            matches!(it, KeeperEvent::Refused { why: Refusal::SetByAnother, .. })
+        };
         assert!(!done.is_empty() && done.iter().all(is_left), "{by_ns}: {done:?}");
         assert_eq!(daemon.clock.ahead_ns(), 0);
     }
@@ -137,10 +142,10 @@ fn a_suspend_between_two_samples_is_no_date() {
     let mut daemon = daemon(&folder);
     daemon.sample(&mut |_| ());
     word(&mut daemon, 0);
-    daemon.guard.then = RealtimeOffset::now().map(|now| now.slept(-MINUTE_NS));
+    daemon.guard.then = ObservedRealtimeOffset::now().map(|now| now.slept(-MINUTE_NS));
     daemon.sample(&mut |_| ());
     let done = word(&mut daemon, MINUTE_NS);
-    assert!(done.iter().any(|it| matches!(it, Event::Corrected(_))), "{done:?}");
+    assert!(done.iter().any(|it| matches!(it, KeeperEvent::Corrected(_))), "{done:?}");
 }
 
 /// chronyd is sent no sample from before a set, whoever set the clock.

@@ -50,7 +50,7 @@ impl Machine {
     pub(crate) fn guest_was_stopped(&mut self) {
         if let Some(page) = &mut self.page {
             page.version += 2;
-            page.flags = page.flags.with(Flags::GUEST_STOPPED);
+            page.flags = page.flags.union(Flags::GUEST_STOPPED);
         }
     }
 

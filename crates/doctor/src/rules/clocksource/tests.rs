@@ -7,8 +7,8 @@ use facts::kernel::LogEvent;
 use instruments::measurements::{Granularity, Measurements};
 
 use crate::testing::{
-    boot_with, could_not, finding_text, fine, gone, healthy_bare_metal, healthy_firecracker,
-    healthy_kvm_guest, log, measured, set_source, unreadable,
+    boot_with, could_not, finding_text, fine, healthy_bare_metal, healthy_firecracker,
+    healthy_kvm_guest, log, measured, missing, set_source, unreadable,
 };
 
 fn slow(facts: &Facts, measured: Option<&Measurements>) -> String {
@@ -19,7 +19,7 @@ fn slow(facts: &Facts, measured: Option<&Measurements>) -> String {
 fn without_sys_there_is_one_warning() {
     insta::assert_snapshot!(finding_text(&unreadable(), None, "clock-sources-readable"));
     let mut facts = healthy_kvm_guest();
-    facts.clocksources.available = gone("available_clocksource");
+    facts.clocksources.available = missing("available_clocksource");
     fine(&facts, None, "clock-sources-readable");
 }
 

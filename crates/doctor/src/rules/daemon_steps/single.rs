@@ -3,7 +3,7 @@
 use facts::kernel::{Direction, LogEvent, LogLine};
 use instruments::figures;
 
-use super::{Step, daemon_evidence};
+use super::{DaemonStep, daemon_evidence};
 use crate::finding::{Finding, Remedy, Severity};
 use crate::remedies::{READ_ONLY, set_after_pause};
 use crate::text;
@@ -37,7 +37,7 @@ pub(super) const LIST_TIME_UNITS: &str =
     "systemctl list-units | grep -E 'ntp|timesync|chrony|vbox|vmtools|hv'";
 
 /// What a step of the clock shows.
-pub(super) fn step(log: &[LogLine], steps: &[Step<'_>]) -> Option<Finding> {
+pub(super) fn step(log: &[LogLine], steps: &[DaemonStep<'_>]) -> Option<Finding> {
     let large = || steps.iter().filter(|step| step.by_s.abs() >= SMALL_S);
     let first = large().next()?;
     if let Some(step) = large().find(|step| is_zone(step.by_s)) {
@@ -60,7 +60,7 @@ pub(super) fn step(log: &[LogLine], steps: &[Step<'_>]) -> Option<Finding> {
         )
         .evidence_from(large().take(3).map(|step| daemon_evidence(step.line)))
         .evidence_from(beside)
-        .why(
+        .explain(
             "A step shows how far the clock was off, and not the cause: the machine was paused, \
              suspended or moved, its hardware clock was wrong at boot, its rate is wrong, or the \
              server is. At fault: not shown by these lines.",
@@ -94,7 +94,7 @@ fn is_zone(by_s: f64) -> bool {
         && rest.abs() <= ZONE_SLACK_S
 }
 
-fn local_time(step: &Step<'_>) -> Finding {
+fn local_time(step: &DaemonStep<'_>) -> Finding {
     Finding::new(
         Severity::Warning,
         format!(
@@ -103,7 +103,7 @@ fn local_time(step: &Step<'_>) -> Finding {
         ),
     )
     .evidence(daemon_evidence(step.line))
-    .why(
+    .explain(
         "At boot the kernel takes the hardware clock for UTC. The step is a whole quarter of an \
          hour to within 5 s, as time zones are; a clock that somebody set by hand to local time \
          looks alike. At fault: this machine's setting of its hardware clock or, in a virtual \
@@ -126,7 +126,7 @@ fn local_time(step: &Step<'_>) -> Finding {
 }
 
 /// ntpd at its limit.
-pub(super) fn beyond_limit(log: &[LogLine], steps: &[Step<'_>]) -> Option<Finding> {
+pub(super) fn beyond_limit(log: &[LogLine], steps: &[DaemonStep<'_>]) -> Option<Finding> {
     let (line, ppm) = log.iter().find_map(|line| match line.event {
         LogEvent::FrequencyBeyondLimit { ppm } => Some((line, ppm)),
         _ => None,
@@ -143,7 +143,7 @@ pub(super) fn beyond_limit(log: &[LogLine], steps: &[Step<'_>]) -> Option<Findin
         .evidence(daemon_evidence(line))
         .evidence_from(steps.iter().take(3).map(|step| daemon_evidence(step.line)))
         .evidence_from(steps.first().map(|step| format!("the clock was {}", step.side())))
-        .why(format!(
+        .explain(format!(
             "ntpd corrects at most 500 ppm; what remains it steps away every few minutes. {}",
             crate::fault::hardware(None)
         ))
@@ -173,7 +173,7 @@ fn leaps(log: &[LogLine], wanted: Direction) -> impl Iterator<Item = &LogLine> {
 
 /// A clock that something other than the daemon set back; a step of the daemon just
 /// after shows by how much.
-pub(super) fn set_back(log: &[LogLine], steps: &[Step<'_>]) -> Option<Finding> {
+pub(super) fn set_back(log: &[LogLine], steps: &[DaemonStep<'_>]) -> Option<Finding> {
     let back = leaps(log, Direction::Backward).count();
     if back == 0 {
         return None;
@@ -187,7 +187,7 @@ pub(super) fn set_back(log: &[LogLine], steps: &[Step<'_>]) -> Option<Finding> {
                     .first()
                     .map(|step| format!("the time daemon then found the clock {}", step.side())),
             )
-            .why(format!(
+            .explain(format!(
                 "The time of day went backward while a program ran that did not set it. \
                  {OTHER_PROGRAM}"
             ))
@@ -206,7 +206,7 @@ pub(super) fn set_back(log: &[LogLine], steps: &[Step<'_>]) -> Option<Finding> {
 }
 
 /// A daemon that may not set the clock.
-pub(super) fn refused(log: &[LogLine], steps: &[Step<'_>]) -> Option<Finding> {
+pub(super) fn refused(log: &[LogLine], steps: &[DaemonStep<'_>]) -> Option<Finding> {
     let line = log.iter().find(|line| line.event == LogEvent::StepRefused)?;
     // No clock is so far off: the daemon's figure is wrong, and its step with it.
     if steps.first().is_some_and(|step| step.by_s.abs() > LIFETIME_S) {
@@ -217,7 +217,7 @@ pub(super) fn refused(log: &[LogLine], steps: &[Step<'_>]) -> Option<Finding> {
         Finding::new(Severity::Error, format!("The time daemon may not set the clock{side}"))
             .evidence(daemon_evidence(line))
             .evidence_from(steps.iter().take(2).map(|step| daemon_evidence(step.line)))
-            .why(
+            .explain(
                 "The kernel refused the step: the daemon lacks CAP_SYS_TIME, as in a container. \
                  At fault: the configuration of the time daemon.",
             )
@@ -236,7 +236,7 @@ fn leapt(log: &[LogLine]) -> Option<Finding> {
             "The clock jumped forward: this machine did not run for a while, or the clock was set",
         )
         .evidence(daemon_evidence(first))
-        .why(
+        .explain(
             "chronyd logs a jump when more than 10 s are missing between two of its own timers \
              (sched.c). At fault: the host, which paused or moved the machine, or this machine's \
              own suspend.",
@@ -250,7 +250,7 @@ fn no_majority(log: &[LogLine]) -> Option<Finding> {
     Some(
         Finding::new(Severity::Warning, "The time servers contradict each other")
             .evidence(daemon_evidence(line))
-            .why(
+            .explain(
                 "chronyd found no group of sources that agree, so it does not correct the clock. \
                  At fault: the configuration of the time daemon, or one time server.",
             )
@@ -263,7 +263,7 @@ fn unsynchronised(log: &[LogLine]) -> Option<Finding> {
     Some(
         Finding::new(Severity::Note, "The kernel's clock is not synchronized yet")
             .evidence(daemon_evidence(line))
-            .why(
+            .explain(
                 "ntpd reads this flag at its start, before its first server has answered. At \
                  fault: the time daemon, if the flag remains.",
             )

@@ -6,7 +6,7 @@ use facts::hardware::Phc;
 use facts::steering::{Adjtimex, TimeKeeperKind, chrony_config};
 
 use crate::testing::{
-    could_not, finding_text, fine, gone, healthy_kvm_guest, keeper, tracking, undisciplined,
+    could_not, finding_text, fine, healthy_kvm_guest, keeper, missing, tracking, undisciplined,
     unreadable,
 };
 
@@ -20,7 +20,7 @@ fn with_state(edit: impl Fn(&mut Adjtimex)) -> Facts {
 
 fn by_ntpd(mut facts: Facts) -> Facts {
     facts.steering.keepers = Fact::Known(vec![keeper(TimeKeeperKind::Ntpd, true)]);
-    facts.steering.chrony = gone("chronyc");
+    facts.steering.chrony = missing("chronyc");
     facts
 }
 
@@ -62,7 +62,7 @@ fn a_slew_of_chronyds_is_no_correction_of_the_frequency() {
     facts.steering.chrony = left(-0.02);
     fine(&facts, None, "frequency-correction");
     // What chronyd does is not known.
-    facts.steering.chrony = gone("chronyc");
+    facts.steering.chrony = missing("chronyc");
     let by_the_kernel = finding_text(&facts, None, "frequency-correction");
     insta::assert_snapshot!(by_the_kernel);
     // Nothing is left to slew, or on the other side: somebody else set the tick.

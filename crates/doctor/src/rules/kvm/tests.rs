@@ -5,8 +5,8 @@ use facts::Facts;
 use facts::kernel::LogEvent;
 
 use crate::testing::{
-    boot_with, could_not, finding_text, fine, gone, healthy_bare_metal, healthy_firecracker,
-    healthy_kvm_guest, kvm_features, log, measured, set_source, unreadable, use_kvm_clock,
+    boot_with, could_not, finding_text, fine, healthy_bare_metal, healthy_firecracker,
+    healthy_kvm_guest, kvm_features, log, measured, missing, set_source, unreadable, use_kvm_clock,
 };
 
 fn without_kvm_clock() -> Facts {
@@ -43,7 +43,7 @@ fn the_kernel_was_built_without_it() {
 #[test]
 fn it_is_missing_for_an_unknown_reason() {
     let mut facts = without_kvm_clock();
-    facts.kernel.configuration = gone("/proc/config.gz");
+    facts.kernel.configuration = missing("/proc/config.gz");
     insta::assert_snapshot!(finding_text(&facts, None, "kvm-clock-missing"));
 }
 
@@ -58,7 +58,7 @@ fn the_host_does_not_flag_its_tsc_as_stable() {
     ));
     use_kvm_clock(&mut facts, 1);
     fine(&facts, None, "kvm-clock-not-stable");
-    facts.pvclock_page = gone("[vvar_vclock]");
+    facts.pvclock_page = missing("[vvar_vclock]");
     could_not(&facts, None, "kvm-clock-not-stable");
     fine(&facts, Some(&measured("kvm-clock", 27.0, 0)), "kvm-clock-not-stable");
 }

@@ -7,7 +7,8 @@ use facts::kernel::LogEvent;
 use facts::steering::{Adjtimex, TimeKeeperKind, chrony_config};
 
 use crate::testing::{
-    could_not, finding_text, fine, gone, healthy_kvm_guest, keeper, log, undisciplined, unreadable,
+    could_not, finding_text, fine, healthy_kvm_guest, keeper, log, missing, undisciplined,
+    unreadable,
 };
 
 fn with_state(edit: impl Fn(&mut Adjtimex)) -> Facts {
@@ -26,7 +27,7 @@ fn a_leap_second_armed() {
     }
     insta::assert_snapshot!("inserted", finding_text(&facts, None, "leap-second"));
     let mut facts = with_state(|state| state.status |= Adjtimex::STA_DEL);
-    facts.steering.chrony = gone("chronyc");
+    facts.steering.chrony = missing("chronyc");
     insta::assert_snapshot!("left_out", finding_text(&facts, None, "leap-second"));
     let passed = with_state(|state| {
         state.status |= Adjtimex::STA_INS;
@@ -43,7 +44,7 @@ fn a_leap_second_that_has_passed_is_not_announced() {
         state.status |= Adjtimex::STA_INS | Adjtimex::STA_UNSYNC;
         (state.state, state.tai_s) = (5, 38);
     });
-    facts.steering.chrony = gone("chronyc");
+    facts.steering.chrony = missing("chronyc");
     assert!(finding_text(&facts, None, "leap-second").contains("end of this day"));
     let text = "Clock: inserting leap second 23:59:60 UTC";
     log(&mut facts, 86_305.0, text, LogEvent::LeapSecond);
@@ -51,7 +52,7 @@ fn a_leap_second_that_has_passed_is_not_announced() {
         fine(&facts, None, "leap-second"),
         "it has passed 95.0 s ago, and its flag is still set; TAI − UTC is now 38 s"
     );
-    facts.kernel.log = gone("kernel log");
+    facts.kernel.log = missing("kernel log");
     could_not(&facts, None, "leap-second");
 }
 
@@ -62,7 +63,7 @@ fn a_leap_second_of_the_other_kind_is_still_to_come() {
         state.status |= Adjtimex::STA_DEL | Adjtimex::STA_UNSYNC;
         state.state = 5;
     });
-    facts.steering.chrony = gone("chronyc");
+    facts.steering.chrony = missing("chronyc");
     let text = "Clock: inserting leap second 23:59:60 UTC";
     log(&mut facts, 86_305.0, text, LogEvent::LeapSecond);
     assert!(finding_text(&facts, None, "leap-second").contains("delete a second"));
@@ -84,7 +85,7 @@ fn clients_of_smearing_servers_get_no_table_of_leap_seconds() {
     assert!(finding_text(&facts, None, "tai-offset").contains("leapsectz"));
     facts.system.vendor = Fact::Known("Google".into());
     assert!(fine(&facts, None, "tai-offset").contains("/dev/ptp0 smears"));
-    facts.steering.chrony_config = gone("/etc/chrony.conf");
+    facts.steering.chrony_config = missing("/etc/chrony.conf");
     facts.system.vendor = Fact::Known("Amazon EC2".into());
     assert!(fine(&facts, None, "tai-offset").contains("Amazon EC2's time service smears"));
 }

@@ -16,11 +16,11 @@ pub(super) struct Parameter {
     /// What they do today.
     pub(super) today: &'static str,
     /// Whether that does harm.
-    pub(super) effect: Effect,
+    pub(super) effect: ParameterEffect,
 }
 
 /// Whether a parameter does harm today.
-pub(super) enum Effect {
+pub(super) enum ParameterEffect {
     /// No current kernel has it, or another name replaces it.
     Obsolete,
     /// It does no harm.
@@ -29,10 +29,14 @@ pub(super) enum Effect {
     HarmfulIf(fn(&Case<'_>) -> bool, Severity),
 }
 
-use Effect::{HarmfulIf, Harmless, Obsolete};
+use ParameterEffect::{HarmfulIf, Harmless, Obsolete};
 use Severity::{Error, Note, Warning};
 
-const fn row(words: &'static [&'static str], effect: Effect, today: &'static str) -> Parameter {
+const fn row(
+    words: &'static [&'static str],
+    effect: ParameterEffect,
+    today: &'static str,
+) -> Parameter {
     Parameter { words, today, effect }
 }
 

@@ -7,8 +7,8 @@ use facts::steering::{TimeKeeperKind, chrony_config};
 use facts::{Fact, Unknown};
 
 use crate::testing::{
-    could_not, finding_text, fine, gone, healthy_bare_metal, healthy_firecracker,
-    healthy_kvm_guest, keeper, log, tracking, undisciplined, unreadable,
+    could_not, finding_text, fine, healthy_bare_metal, healthy_firecracker, healthy_kvm_guest,
+    keeper, log, missing, tracking, undisciplined, unreadable,
 };
 
 fn firecracker_on_tsc() -> Facts {
@@ -77,7 +77,7 @@ fn a_restore_is_corrected_only_by_the_clock_followed_and_by_steps() {
         text.contains("its makestep setting allows no step") && !text.contains("refclock"),
         "{text}"
     );
-    facts.steering.chrony_config = gone("/etc/chrony/chrony.conf");
+    facts.steering.chrony_config = missing("/etc/chrony/chrony.conf");
     could_not(&facts, None, "snapshot-restore");
     let mut facts = by_ntp(facts);
     let text = finding_text(&facts, None, "snapshot-restore");
@@ -162,7 +162,7 @@ fn unknown_facts_are_no_finding() {
     could_not(&unreadable(), None, "pauses-seen");
     could_not(&unreadable(), None, "snapshot-restore");
     let mut facts = healthy_bare_metal();
-    facts.kernel.log = gone("kernel log");
+    facts.kernel.log = missing("kernel log");
     fine(&facts, None, "snapshot-restore");
     let mut facts = unreadable();
     facts.system.acpi_oem = Fact::Known("FIRECK".into());

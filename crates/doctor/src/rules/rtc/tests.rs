@@ -5,8 +5,8 @@ use facts::hardware::RtcConvention;
 
 use super::whole_quarter_hours;
 use crate::testing::{
-    could_not, finding_text, fine, gone, healthy_bare_metal, healthy_firecracker,
-    healthy_kvm_guest, undisciplined, unreadable,
+    could_not, finding_text, fine, healthy_bare_metal, healthy_firecracker, healthy_kvm_guest,
+    missing, undisciplined, unreadable,
 };
 
 #[test]
@@ -47,7 +47,7 @@ fn no_rtc_at_all() {
     insta::assert_snapshot!(finding_text(&facts, None, "rtc-missing"));
     fine(&facts, None, "rtc-local-time");
     fine(&facts, None, "rtc-off");
-    facts.rtc.devices = gone("/sys/class/rtc");
+    facts.rtc.devices = missing("/sys/class/rtc");
     finding_text(&facts, None, "rtc-missing");
 }
 

@@ -4,7 +4,9 @@ use facts::hardware::{Phc, VmClock};
 use facts::steering::chrony_config;
 use facts::{Fact, Facts};
 
-use crate::testing::{could_not, finding_text, fine, found, healthy_kvm_guest, unreadable};
+use crate::testing::{
+    could_not, finding_text, findings_of_rule, fine, healthy_kvm_guest, unreadable,
+};
 
 const RULE: &str = "phc-time-scale";
 
@@ -50,7 +52,7 @@ fn each_kind_of_clock_has_its_own_line() {
     let line = |clock_name: &str, release: &str| {
         let facts = with(clock_name, release, "pool pool.ntp.org\n");
         let diagnosis = crate::diagnose(&facts, None);
-        let finding = found(&diagnosis, "host-clock-unused").remove(0);
+        let finding = findings_of_rule(&diagnosis, "host-clock-unused").remove(0);
         let command = finding.remedies[0].command.clone().unwrap_or_default();
         command.split('\'').nth(1).unwrap_or("no line").to_owned()
     };
@@ -63,7 +65,7 @@ fn each_kind_of_clock_has_its_own_line() {
     assert_eq!(virtio(0), "refclock PHC /dev/ptp0 poll 3 dpoll -2 offset 0");
     assert_eq!(virtio(1), "refclock PHC /dev/ptp0 poll 3 dpoll -2 offset -37");
     let monotonic = with("Virtio PTP type 2/variant 0", "7.2.0", "pool pool.ntp.org\n");
-    assert!(found(&crate::diagnose(&monotonic, None), "host-clock-unused").is_empty());
+    assert!(findings_of_rule(&crate::diagnose(&monotonic, None), "host-clock-unused").is_empty());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use facts::steering::{Adjtimex, TimeKeeper, TimeKeeperKind};
 
 use super::follows;
 use crate::testing::{
-    could_not, finding_text, fine, gone, healthy_firecracker, healthy_kvm_guest, keeper, log,
+    could_not, finding_text, fine, healthy_firecracker, healthy_kvm_guest, keeper, log, missing,
     tracking, undisciplined, unreadable,
 };
 
@@ -39,14 +39,14 @@ fn no_daemon_visible_in_a_container() {
     undisciplined(&mut facts);
     facts.system.container = Fact::Known("docker".into());
     insta::assert_snapshot!(finding_text(&facts, None, "clock-steered"));
-    facts.steering.adjtimex = gone("adjtimex");
+    facts.steering.adjtimex = missing("adjtimex");
     could_not(&facts, None, "clock-steered");
 }
 
 #[test]
 fn keep_disciplines_the_clock_and_fights_nobody() {
     let mut facts = with_keepers(&[TimeKeeperKind::ParachronKeep]);
-    facts.steering.chrony = gone("chronyc");
+    facts.steering.chrony = missing("chronyc");
     fine(&facts, None, "clock-steered");
     // It clears STA_UNSYNC once it has measured the clock.
     undisciplined(&mut facts);
@@ -60,14 +60,14 @@ fn keep_disciplines_the_clock_and_fights_nobody() {
 fn a_hidden_daemon_still_counts() {
     let mut facts = healthy_kvm_guest();
     facts.steering.keepers = Fact::Known(Vec::new());
-    facts.steering.chrony = gone("chronyc");
+    facts.steering.chrony = missing("chronyc");
     fine(&facts, None, "clock-steered");
 }
 
 #[test]
 fn a_daemon_without_a_source() {
     let mut facts = with_keepers(&[TimeKeeperKind::SystemdTimesyncd]);
-    facts.steering.chrony = gone("chronyc");
+    facts.steering.chrony = missing("chronyc");
     if let Fact::Known(state) = &mut facts.steering.adjtimex {
         state.status |= Adjtimex::STA_UNSYNC;
         state.max_error_us = 16_000_000;
@@ -84,7 +84,7 @@ fn chronyds_own_report_decides_since_the_flag_needs_rtcsync() {
         state.status |= Adjtimex::STA_UNSYNC;
     }
     fine(&facts, None, "clock-steered");
-    facts.steering.chrony = gone("chronyc");
+    facts.steering.chrony = missing("chronyc");
     could_not(&facts, None, "clock-steered");
     let mut lost = tracking();
     lost.stratum = 0;

@@ -1,6 +1,6 @@
 //! What to do about each cause.
 
-use super::cause::{Cause, Form};
+use super::cause::{UnstableCause, WatchdogForm};
 use crate::case::Case;
 use crate::finding::Remedy;
 use crate::remedies::{READ_ONLY, add_parameter};
@@ -9,16 +9,16 @@ use crate::remedies::{READ_ONLY, add_parameter};
 const WATCHDOG_LINES: &str = "sudo journalctl --dmesg --grep 'clocksource|tsc|TSC'";
 
 /// The remedies.
-pub(super) fn remedies(cause: &Cause, case: &Case<'_>) -> Vec<Remedy> {
+pub(super) fn remedies(cause: &UnstableCause, case: &Case<'_>) -> Vec<Remedy> {
     // Only a guest has a page.
-    let by_page = matches!(cause, Cause::Stopped { by_page: true, .. });
+    let by_page = matches!(cause, UnstableCause::Stopped { by_page: true, .. });
     let guest = case.is_guest() == Some(true) || by_page;
-    if *cause == Cause::Forced {
+    if *cause == UnstableCause::Forced {
         return vec![Remedy::advice(
             "Do nothing: reboot without the test (CONFIG_TEST_CLOCKSOURCE_WATCHDOG, the probe).",
         )];
     }
-    if let Cause::PageLeapt { .. } = cause {
+    if let UnstableCause::PageLeapt { .. } = cause {
         return vec![
             set_again(),
             Remedy::advice(
@@ -31,10 +31,12 @@ pub(super) fn remedies(cause: &Cause, case: &Case<'_>) -> Vec<Remedy> {
         return not_at_fault(case);
     }
     match cause {
-        Cause::OneCheck { by_emulation, .. } => after_one_check(guest, *by_emulation),
-        Cause::WrongRate { form: Form::Rewritten, .. }
-        | Cause::Jumped { form: Form::Rewritten | Form::Bracketed, .. } => which_is_right(guest),
-        Cause::Jumped { .. } if guest && is_guaranteed(case) => vec![
+        UnstableCause::OneCheck { by_emulation, .. } => after_one_check(guest, *by_emulation),
+        UnstableCause::WrongRate { form: WatchdogForm::Rewritten, .. }
+        | UnstableCause::Jumped {
+            form: WatchdogForm::Rewritten | WatchdogForm::Bracketed, ..
+        } => which_is_right(guest),
+        UnstableCause::Jumped { .. } if guest && is_guaranteed(case) => vec![
             Remedy::command(
                 "Check whether the frequency correction changed: if it did, the TSC's rate did.",
                 "chronyc tracking",
@@ -45,13 +47,13 @@ pub(super) fn remedies(cause: &Cause, case: &Case<'_>) -> Vec<Remedy> {
                  in use from the next boot on.",
             ),
         ],
-        Cause::Jumped { .. } => not_at_fault(case),
-        Cause::Damaged { .. } => vec![
+        UnstableCause::Jumped { .. } => not_at_fault(case),
+        UnstableCause::Damaged { .. } => vec![
             Remedy::command("Copy the lines from the log itself.", WATCHDOG_LINES)
                 .changes(READ_ONLY),
             set_again(),
         ],
-        Cause::WrongRate { .. } if guest => vec![
+        UnstableCause::WrongRate { .. } if guest => vec![
             Remedy::advice(
                 "Advertise the TSC's frequency on the host (QEMU with KVM: -cpu host,+invtsc, \
                  which blocks migration unless tsc-frequency= is set too). Until then do not force \
@@ -62,7 +64,7 @@ pub(super) fn remedies(cause: &Cause, case: &Case<'_>) -> Vec<Remedy> {
                  clocks is right.",
             ),
         ],
-        Cause::WrongRate { .. } => vec![
+        UnstableCause::WrongRate { .. } => vec![
             Remedy::advice("Update the firmware: it may advertise a wrong frequency."),
             add_parameter(case, "tsc=recalibrate").changes(
                 "from the next boot on (Linux 6.3 and later): the kernel measures the frequency \
@@ -73,12 +75,12 @@ pub(super) fn remedies(cause: &Cause, case: &Case<'_>) -> Vec<Remedy> {
     }
 }
 
-fn by_kind(cause: &Cause, case: &Case<'_>, guest: bool) -> Vec<Remedy> {
+fn by_kind(cause: &UnstableCause, case: &Case<'_>, guest: bool) -> Vec<Remedy> {
     match cause {
-        Cause::Backward { .. }
-        | Cause::JumpedAhead { .. }
-        | Cause::Stopped { .. }
-        | Cause::HostBackward
+        UnstableCause::Backward { .. }
+        | UnstableCause::JumpedAhead { .. }
+        | UnstableCause::Stopped { .. }
+        | UnstableCause::HostBackward
             if guest =>
         {
             vec![
@@ -90,11 +92,11 @@ fn by_kind(cause: &Cause, case: &Case<'_>, guest: bool) -> Vec<Remedy> {
                 set_again(),
             ]
         }
-        Cause::Backward { .. }
-        | Cause::SignLost { .. }
-        | Cause::JumpedAhead { .. }
-        | Cause::Stopped { .. }
-        | Cause::HostBackward => {
+        UnstableCause::Backward { .. }
+        | UnstableCause::SignLost { .. }
+        | UnstableCause::JumpedAhead { .. }
+        | UnstableCause::Stopped { .. }
+        | UnstableCause::HostBackward => {
             vec![
                 Remedy::advice(
                     "Leave tsc unused, and update the firmware: it loses the counter at a \
@@ -104,31 +106,34 @@ fn by_kind(cause: &Cause, case: &Case<'_>, guest: bool) -> Vec<Remedy> {
                 compare(),
             ]
         }
-        Cause::Halts => vec![
+        UnstableCause::Halts => vec![
             Remedy::advice("Leave tsc unused if another clock source is good enough."),
             add_parameter(case, "processor.max_cstate=1 intel_idle.max_cstate=1")
                 .changes("from the next boot on: the counter no longer stops; idle power rises"),
         ],
-        Cause::NotCalibrated if guest => vec![Remedy::advice(
+        UnstableCause::NotCalibrated if guest => vec![Remedy::advice(
             "Advertise the frequency in the VMM: by kvm-clock, CPUID 0x15, or tsc_early_khz= on \
              the kernel's command line.",
         )],
-        Cause::NotSynchronised if guest => vec![Remedy::advice(
+        UnstableCause::NotSynchronised if guest => vec![Remedy::advice(
             "Give the guest a CPU model whose TSC has a constant rate, on the host (QEMU with KVM: \
              -cpu host,+invtsc, which blocks migration unless tsc-frequency= is set too; \
              emulation, TCG, has none). Do not force tsc.",
         )],
-        Cause::Warp if guest => vec![Remedy::advice(
+        UnstableCause::Warp if guest => vec![Remedy::advice(
             "Leave tsc unused, and make the VMM start all vCPUs with one TSC offset.",
         )],
-        Cause::FollowsFrequency if guest => vec![Remedy::advice(
+        UnstableCause::FollowsFrequency if guest => vec![Remedy::advice(
             "Leave tsc unused: the host's CPU changes its rate, or its CPU model hides \
              constant_tsc.",
         )],
-        Cause::Warp | Cause::NotSynchronised | Cause::NotCalibrated | Cause::FollowsFrequency => {
+        UnstableCause::Warp
+        | UnstableCause::NotSynchronised
+        | UnstableCause::NotCalibrated
+        | UnstableCause::FollowsFrequency => {
             vec![Remedy::advice("Update the firmware; do not force tsc.")]
         }
-        Cause::RateUnknown { fits } => find_rate(fits),
+        UnstableCause::RateUnknown { fits } => find_rate(fits),
         _ => find_figures(),
     }
 }

@@ -1,8 +1,8 @@
 //! Why the kernel marked the TSC unstable: by its message, or by the size and
 //! sign of the figures.
 
-use super::counter::Counter;
-use super::interval::{Interval, Reference};
+use super::counter::WatchdogCounter;
+use super::interval::{WatchdogInterval, WatchdogReference};
 use super::limits::{LATE_NS, PLAUSIBLE_HZ, USUAL_NS};
 use super::rate::{self, ACPI_PM_HZ};
 use crate::case::Case;
@@ -10,7 +10,7 @@ use facts::kernel::{LogEvent, LogLine};
 
 /// A cause, with the figures that show it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Cause {
+pub(super) enum UnstableCause {
     /// No `constant_tsc` on several CPUs: assumed to disagree.
     NotSynchronised,
     /// One CPU was seen behind another.
@@ -71,9 +71,9 @@ pub(super) enum Cause {
     ReadLate,
     /// It runs at another rate than the kernel assumes; `is_refined`: the kernel's later
     /// calibration gave that rate.
-    WrongRate { ppm: f64, form: Form, is_refined: bool },
+    WrongRate { ppm: f64, form: WatchdogForm, is_refined: bool },
     /// As small as a wrong rate would make it, but after this long without: a jump.
-    Jumped { by_ns: f64, after_s: f64, form: Form },
+    Jumped { by_ns: f64, after_s: f64, form: WatchdogForm },
     /// The log has the counters, but not the TSC's rate: the rates that fit,
     /// by the number of wraps of the reference.
     RateUnknown { fits: Vec<(u32, f64)> },
@@ -83,7 +83,7 @@ pub(super) enum Cause {
 
 /// How the kernel's watchdog read the two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum WatchdogForm {
     /// One after the other, before `kernel_clock::watchdog::BRACKETED`.
     Apart,
     /// The TSC between two reads of the reference at most 0.1 ms or so apart.
@@ -113,7 +113,7 @@ const MOST_WRAPS_ALONE: f64 = 30.0;
 /// More wraps fit any rate.
 const MOST_WRAPS: u32 = 8;
 
-impl Cause {
+impl UnstableCause {
     /// Whether it is the check that failed, not the TSC.
     pub(super) fn acquits(&self) -> bool {
         matches!(
@@ -139,21 +139,21 @@ impl Cause {
     /// arch/x86/kvm/x86.c, drivers/acpi/processor_idle.c,
     /// drivers/idle/intel_idle.c, kernel/time/clocksource.c (7.1).
     pub(super) fn by_message(because: &str) -> Option<Self> {
-        const MESSAGES: [(&str, Cause); 8] = [
-            ("TSCs unsynchronized", Cause::NotSynchronised),
-            ("check_tsc_sync_source failed", Cause::Warp),
-            ("inter CPU skew", Cause::Warp),
-            ("TSC halt", Cause::Halts),
-            ("cpufreq changes", Cause::FollowsFrequency),
-            ("could not calculate TSC", Cause::NotCalibrated),
-            ("backwards TSC", Cause::HostBackward),
-            ("UV BIOS", Cause::NotSynchronised),
+        const MESSAGES: [(&str, UnstableCause); 8] = [
+            ("TSCs unsynchronized", UnstableCause::NotSynchronised),
+            ("check_tsc_sync_source failed", UnstableCause::Warp),
+            ("inter CPU skew", UnstableCause::Warp),
+            ("TSC halt", UnstableCause::Halts),
+            ("cpufreq changes", UnstableCause::FollowsFrequency),
+            ("could not calculate TSC", UnstableCause::NotCalibrated),
+            ("backwards TSC", UnstableCause::HostBackward),
+            ("UV BIOS", UnstableCause::NotSynchronised),
         ];
         MESSAGES.into_iter().find(|(part, _)| because.contains(part)).map(|(_, cause)| cause)
     }
 
     /// What the counters show whatever the size of the skew.
-    pub(super) fn by_reference(case: &Case<'_>, interval: &Interval) -> Option<Self> {
+    pub(super) fn by_reference(case: &Case<'_>, interval: &WatchdogInterval) -> Option<Self> {
         if let Some(cycles) = interval.backward() {
             return Some(Self::Backward { cycles });
         }
@@ -176,7 +176,7 @@ impl Cause {
     }
 
     /// A second reference that agrees with the TSC.
-    fn witnessed(interval: &Interval) -> Option<Self> {
+    fn witnessed(interval: &WatchdogInterval) -> Option<Self> {
         let second = interval.second.as_ref()?;
         let skew_ns = interval.skew_ns?;
         let by_skew = || Some(interval.reference_ns? + skew_ns);
@@ -187,7 +187,7 @@ impl Cause {
     }
 
     /// The two agree by their counters, far beyond the usual half second.
-    fn agreed(interval: &Interval) -> Option<Self> {
+    fn agreed(interval: &WatchdogInterval) -> Option<Self> {
         let reference = interval.reference.as_ref()?;
         let length_ns = reference.counted_ns?;
         let agree = match interval.tsc_ns {
@@ -195,13 +195,13 @@ impl Cause {
             // A page has no wraps, so one rate alone fits.
             None => reference.is_page() && PLAUSIBLE_HZ.contains(&interval.tsc_hz_over(length_ns)?),
         };
-        let discarded = reference.counter.is_some_and(Counter::is_discarded);
+        let discarded = reference.counter.is_some_and(WatchdogCounter::is_discarded);
         (agree && !discarded && length_ns > LONG_NS).then_some(Self::CheckLate { length_ns })
     }
 
     /// A hypervisor's page that ran ahead of a TSC which counted its usual half second,
     /// just after a CPU was added.
-    pub(super) fn leapt(interval: &Interval, log: &[LogLine], at: usize) -> Option<Self> {
+    pub(super) fn leapt(interval: &WatchdogInterval, log: &[LogLine], at: usize) -> Option<Self> {
         let reference = interval.reference.as_ref().filter(|reference| reference.is_page())?;
         let counted_ns = reference.counted_ns?;
         // Of an unknown rate: the ticks that half a second may have.
@@ -219,7 +219,7 @@ impl Cause {
     }
 
     /// The kernel took the reference's ticks for nothing.
-    fn discarded(reference: &Reference, interval: &Interval) -> Option<Self> {
+    fn discarded(reference: &WatchdogReference, interval: &WatchdogInterval) -> Option<Self> {
         let (counted_ns, wrap_ns) = reference.counted_ns.zip(reference.wrap_ns)?;
         let tsc_ns = interval.tsc_ns?;
         if let Some(times) = reference.wraps(tsc_ns, interval.slack_ns(tsc_ns)) {
@@ -231,7 +231,7 @@ impl Cause {
     }
 
     /// The reference counted too little by whole wraps of its counter.
-    fn wrapped(case: &Case<'_>, interval: &Interval) -> Option<Self> {
+    fn wrapped(case: &Case<'_>, interval: &WatchdogInterval) -> Option<Self> {
         let skew_ns = interval.skew_ns?;
         let Some(reference) = &interval.reference else {
             return Self::wrapped_alone(case, skew_ns);
@@ -266,16 +266,16 @@ impl Cause {
 
     /// Without the TSC's rate: the rates it had if the reference was right, by
     /// wraps of the reference.
-    fn estimated(reference: &Reference, interval: &Interval) -> Option<Self> {
+    fn estimated(reference: &WatchdogReference, interval: &WatchdogInterval) -> Option<Self> {
         if interval.tsc_ns.is_some() || interval.skew_ns.is_some() {
             return None;
         }
         // Where no rate fits by the reference's assumed one, another may.
-        let plausible = |reference: &Reference| {
+        let plausible = |reference: &WatchdogReference| {
             let hz = reference.counted_ns.and_then(|ns| interval.tsc_hz_over(ns));
             hz.is_some_and(|hz| PLAUSIBLE_HZ.contains(&hz))
         };
-        let is_discarded = reference.counter.is_some_and(Counter::is_discarded);
+        let is_discarded = reference.counter.is_some_and(WatchdogCounter::is_discarded);
         let other = reference.with_other_rates().find(plausible);
         let reference = match &other {
             Some(other) if is_discarded && !plausible(reference) => other,
@@ -289,7 +289,7 @@ impl Cause {
             .filter_map(|times| Some((times, hz(times)?)))
             .filter(|(_, hz)| PLAUSIBLE_HZ.contains(hz))
             .collect();
-        let discarded = reference.counter.is_some_and(Counter::is_discarded);
+        let discarded = reference.counter.is_some_and(WatchdogCounter::is_discarded);
         Some(match (fits.as_slice(), hz(0)) {
             ([(times, tsc_hz)], _) if discarded => Self::ReferenceDiscarded {
                 counted_ns,
@@ -315,8 +315,8 @@ impl Cause {
     }
 }
 
-impl Form {
-    pub(super) fn infer(because: &str, interval: &Interval) -> Self {
+impl WatchdogForm {
+    pub(super) fn infer(because: &str, interval: &WatchdogInterval) -> Self {
         if because.contains("frequency skew") {
             Self::Rewritten
         } else if interval.bracketed {

@@ -3,12 +3,12 @@
 use facts::kernel::{LogEvent, LogLine};
 use instruments::figures;
 
-use super::cause::{Cause, delays_before};
+use super::cause::{UnstableCause, delays_before};
 use super::interval::old_delta_ns;
 use super::rate;
 use crate::case::{Case, log_evidence};
 
-impl Cause {
+impl UnstableCause {
     /// Other lines of the log that concern it.
     pub(super) fn context(&self, case: &Case<'_>, log: &[LogLine], at: usize) -> Vec<String> {
         let last_before = |wanted: fn(&LogEvent) -> bool| {

@@ -5,13 +5,13 @@ use instruments::figures;
 /// `wd_now: 5f… wd_last: 5e… mask: ffffff` of the reference, `cs_now` and
 /// `cs_last` of the source under check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Counter {
+pub(super) struct WatchdogCounter {
     now: u64,
     last: u64,
     mask: u64,
 }
 
-impl Counter {
+impl WatchdogCounter {
     pub(super) fn parse(text: &str) -> Option<Self> {
         let field = |name: &str| {
             let (_, after) = text.split_once(name)?;
@@ -85,7 +85,7 @@ mod tests {
     fn a_short_counter_is_counted_across_its_wrap() {
         // acpi_pm: 24 bits.
         let line = "'acpi_pm' wd_nsec: 499998883 wd_now: 10e1d1 wd_last: f5922c mask: ffffff";
-        let counter = Counter::parse(line).unwrap();
+        let counter = WatchdogCounter::parse(line).unwrap();
         assert_eq!((counter.ticks(), counter.is_discarded()), (1_789_861, false));
         assert_eq!((counter.backward(), counter.range()), (None, Some(16_777_216.0)));
     }
@@ -93,13 +93,13 @@ mod tests {
     #[test]
     fn more_than_half_of_the_range_counts_as_nothing() {
         let line = "'acpi_pm' wd_now: f4b7d wd_last: 6c50c5 mask: ffffff";
-        assert!(Counter::parse(line).unwrap().is_discarded());
+        assert!(WatchdogCounter::parse(line).unwrap().is_discarded());
     }
 
     #[test]
     fn a_smaller_tsc_went_backward() {
         let line = "'tsc' cs_nsec: 0 cs_now: 1000 cs_last: 9000 mask: ffffffffffffffff";
-        let counter = Counter::parse(line).unwrap();
+        let counter = WatchdogCounter::parse(line).unwrap();
         assert_eq!((counter.backward(), counter.ticks()), (Some(0x8000), 0));
         assert!(!counter.is_discarded() && !counter.is_no_answer());
     }
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn lines_cut_short_give_no_counter() {
         for line in ["", "'hpet' wd_now: ", "wd_now: zz wd_last: 1 mask: 3", "wd_now: 1 mask: 3"] {
-            assert_eq!(Counter::parse(line), None, "{line:?}");
+            assert_eq!(WatchdogCounter::parse(line), None, "{line:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use facts::kernel::{LogEvent, LogLine};
 use instruments::figures;
 
-use super::counter::Counter;
+use super::counter::WatchdogCounter;
 use super::rate;
 use crate::case::Case;
 
@@ -19,8 +19,8 @@ const TSC_HZ: std::ops::Range<f64> = 0.1e9..10e9;
 /// The counters of an interval.
 pub(super) struct IntervalCounters<'l> {
     /// The reference's name and its counter.
-    pub(super) reference: Option<(&'l str, Counter)>,
-    pub(super) tsc: Option<Counter>,
+    pub(super) reference: Option<(&'l str, WatchdogCounter)>,
+    pub(super) tsc: Option<WatchdogCounter>,
 }
 
 /// What is wrong with the figures after a verdict; `logged` is its line of the skew and
@@ -40,7 +40,7 @@ fn unreadable(lines: &[LogLine]) -> Option<String> {
         let LogEvent::WatchdogInterval { clocksource, .. } = &line.event else { return None };
         let has_counter = line.text.contains("_now") || line.text.contains("mask:");
         let is_cut = line.text.trim_end().ends_with('>');
-        let unreadable = has_counter && !is_cut && Counter::parse(&line.text).is_none();
+        let unreadable = has_counter && !is_cut && WatchdogCounter::parse(&line.text).is_none();
         unreadable.then(|| {
             format!("the line about '{clocksource}' has no readable _now:, _last: and mask:")
         })

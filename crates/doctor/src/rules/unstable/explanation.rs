@@ -2,77 +2,77 @@
 
 use instruments::figures;
 
-use super::cause::{Cause, Form};
+use super::cause::{UnstableCause, WatchdogForm};
 use super::limits::BRACKETED_LATE_NS;
 use crate::text;
 
 /// The cause in half a line.
-pub(super) fn summary(cause: &Cause) -> String {
+pub(super) fn summary(cause: &UnstableCause) -> String {
     match cause {
-        Cause::NotSynchronised => "its CPUs' counters may disagree".into(),
-        Cause::Warp => "its CPUs' counters disagree".into(),
-        Cause::Halts => "it stops in deep idle states".into(),
-        Cause::FollowsFrequency => "its rate follows the CPU's frequency".into(),
-        Cause::NotCalibrated => "its frequency is unknown".into(),
-        Cause::HostBackward => "a suspend set it back".into(),
-        Cause::Backward { cycles: Some(cycles) } => {
+        UnstableCause::NotSynchronised => "its CPUs' counters may disagree".into(),
+        UnstableCause::Warp => "its CPUs' counters disagree".into(),
+        UnstableCause::Halts => "it stops in deep idle states".into(),
+        UnstableCause::FollowsFrequency => "its rate follows the CPU's frequency".into(),
+        UnstableCause::NotCalibrated => "its frequency is unknown".into(),
+        UnstableCause::HostBackward => "a suspend set it back".into(),
+        UnstableCause::Backward { cycles: Some(cycles) } => {
             format!("it went backward by {} cycles", figures::count(*cycles))
         }
-        Cause::Backward { cycles: None } => "it went backward".into(),
-        Cause::TickReference => "its reference counted timer ticks, which came late".into(),
-        Cause::ReferenceSilent => "its reference did not answer".into(),
-        Cause::ReferenceStands => "its reference stood still".into(),
-        Cause::ReferenceBackward { .. } => "its reference went backward".into(),
-        Cause::ReferenceDiscarded { .. } => "the check came seconds late".into(),
-        Cause::ReferenceWrapped { .. } => "its reference wrapped".into(),
-        Cause::Overflow { .. } => "the comparison overflowed".into(),
-        Cause::CheckLate { length_ns } => {
+        UnstableCause::Backward { cycles: None } => "it went backward".into(),
+        UnstableCause::TickReference => "its reference counted timer ticks, which came late".into(),
+        UnstableCause::ReferenceSilent => "its reference did not answer".into(),
+        UnstableCause::ReferenceStands => "its reference stood still".into(),
+        UnstableCause::ReferenceBackward { .. } => "its reference went backward".into(),
+        UnstableCause::ReferenceDiscarded { .. } => "the check came seconds late".into(),
+        UnstableCause::ReferenceWrapped { .. } => "its reference wrapped".into(),
+        UnstableCause::Overflow { .. } => "the comparison overflowed".into(),
+        UnstableCause::CheckLate { length_ns } => {
             format!("the check came {} late, and the two clocks agree", seconds(*length_ns))
         }
-        Cause::ReferenceWrong { by_ns, .. } => {
+        UnstableCause::ReferenceWrong { by_ns, .. } => {
             format!("its reference was off by {}", figures::signed(*by_ns, figures::time))
         }
-        Cause::PageLeapt { by_ns } => {
+        UnstableCause::PageLeapt { by_ns } => {
             format!("its reference, the host's clock page, leapt by {}", seconds(*by_ns))
         }
-        Cause::JumpedAhead { by_ns: Some(ns) } => {
+        UnstableCause::JumpedAhead { by_ns: Some(ns) } => {
             format!("it jumped ahead by {}", figures::time(*ns))
         }
-        Cause::JumpedAhead { by_ns: None } => "it jumped ahead".into(),
-        Cause::Stopped { by_ns: Some(ns), .. } => {
+        UnstableCause::JumpedAhead { by_ns: None } => "it jumped ahead".into(),
+        UnstableCause::Stopped { by_ns: Some(ns), .. } => {
             format!("it stopped or was set back by {}", figures::time(*ns))
         }
-        Cause::Stopped { by_ns: None, .. } => "it stopped or was set back".into(),
-        Cause::Damaged { .. } => "the log's figures contradict each other".into(),
-        Cause::ReadLate => "a read was late, under load".into(),
-        Cause::WrongRate { ppm, is_refined, .. } => rate_off(*ppm, *is_refined),
-        Cause::SignLost { by_ns, .. } => {
+        UnstableCause::Stopped { by_ns: None, .. } => "it stopped or was set back".into(),
+        UnstableCause::Damaged { .. } => "the log's figures contradict each other".into(),
+        UnstableCause::ReadLate => "a read was late, under load".into(),
+        UnstableCause::WrongRate { ppm, is_refined, .. } => rate_off(*ppm, *is_refined),
+        UnstableCause::SignLost { by_ns, .. } => {
             format!("it went backward by {}", figures::time(by_ns.abs()))
         }
-        Cause::Drifted { by_ns, after_s } => format!(
+        UnstableCause::Drifted { by_ns, after_s } => format!(
             "the two clocks agree, and drifted apart by {} in {}",
             figures::time(by_ns.abs()),
             figures::seconds(*after_s)
         ),
-        Cause::Forced => "a test of the watchdog provoked it".into(),
-        Cause::PageOff { by_ns } => format!(
+        UnstableCause::Forced => "a test of the watchdog provoked it".into(),
+        UnstableCause::PageOff { by_ns } => format!(
             "its reference was off by {}: the host's clock page",
             figures::signed(*by_ns, figures::time)
         ),
-        Cause::Unexplained { by_ns } => {
+        UnstableCause::Unexplained { by_ns } => {
             format!("it was {} its reference, and the log does not show why", ahead(*by_ns))
         }
-        Cause::OneCheck { by_ns, .. } => format!(
+        UnstableCause::OneCheck { by_ns, .. } => format!(
             "it was {} its reference, and one check cannot show which clock is wrong",
             ahead(*by_ns)
         ),
-        Cause::Jumped { by_ns, after_s, .. } => format!(
+        UnstableCause::Jumped { by_ns, after_s, .. } => format!(
             "after {} it jumped by {} in one check",
             figures::seconds(*after_s),
             figures::signed(*by_ns, figures::time)
         ),
-        Cause::RateUnknown { .. } => "it differs from its reference".into(),
-        Cause::NotLogged => "the log does not show why".into(),
+        UnstableCause::RateUnknown { .. } => "it differs from its reference".into(),
+        UnstableCause::NotLogged => "the log does not show why".into(),
     }
 }
 
@@ -83,16 +83,16 @@ fn rate_off(ppm: f64, is_refined: bool) -> String {
 }
 
 /// The cause explained.
-pub(super) fn why(cause: &Cause) -> String {
+pub(super) fn explain(cause: &UnstableCause) -> String {
     match cause {
-        Cause::ReferenceWrapped { times, wrap_ns, rest_ns } => format!(
+        UnstableCause::ReferenceWrapped { times, wrap_ns, rest_ns } => format!(
             "The difference is {} of the reference's counter, which wraps every {}, to within {}: \
              the check ran seconds late. {MOST_LIKELY}",
             text::count(*times as usize, "wrap", "wraps"),
             figures::time(*wrap_ns),
             figures::time(rest_ns.abs())
         ),
-        Cause::ReferenceDiscarded { counted_ns, times, wrap_ns, tsc_hz } => format!(
+        UnstableCause::ReferenceDiscarded { counted_ns, times, wrap_ns, tsc_hz } => format!(
             "The reference counted {}, over half of its range of {}. The kernel treats such a \
              count as a step back and uses 0 instead, so a check that is seconds late looks like \
              skew. {}. {MOST_LIKELY}",
@@ -100,57 +100,54 @@ pub(super) fn why(cause: &Cause) -> String {
             figures::time(*wrap_ns),
             fit(*times, *tsc_hz)
         ),
-        Cause::ReferenceBackward { by_ns } => format!(
+        UnstableCause::ReferenceBackward { by_ns } => format!(
             "The reference was {} behind its last reading, while the TSC counted its usual half \
              second. {MOST_LIKELY}",
             figures::time(*by_ns)
         ),
-        Cause::Overflow { power, rest_ns } => format!(
+        UnstableCause::Overflow { power, rest_ns } => format!(
             "The difference is 2^{power} ns and {}: an arithmetic overflow after a late check, \
              without which the clocks agree. {MOST_LIKELY}",
             figures::signed(*rest_ns, figures::time)
         ),
-        Cause::SignLost { power, by_ns } => format!(
+        UnstableCause::SignLost { power, by_ns } => format!(
             "The difference is 2^{power} ns and {}: the kernel took a negative interval as an \
              unsigned one. The TSC was smaller than at the check before.",
             figures::signed(*by_ns, figures::time)
         ),
-        Cause::Drifted { by_ns, after_s } => format!(
+        UnstableCause::Drifted { by_ns, after_s } => format!(
             "The difference just exceeds the kernel's limit of 62.5 ms after {}: a drift of {}, \
              and no jump. {MOST_LIKELY}",
             figures::seconds(*after_s),
             figures::ppm(by_ns / after_s / 1e3)
         ),
-        Cause::PageOff { .. } => "The hypervisor computes its clock page from this same TSC, so \
-             only the page's conversion can differ. The TSC is most likely not at fault."
-            .to_owned(),
-        Cause::WrongRate { form: Form::Rewritten, .. } => format!(
+        UnstableCause::WrongRate { form: WatchdogForm::Rewritten, .. } => format!(
             "{DROPS_LATE} It occurred in the first checks: the TSC's frequency was advertised or \
              calibrated wrongly, or the reference runs wrongly (some chip sets' HPETs do)."
         ),
-        Cause::CheckLate { length_ns } => format!(
+        UnstableCause::CheckLate { length_ns } => format!(
             "By their counters the two clocks agree over {}. The check ran that late: the kernel's \
              margin is for half a second, and beyond some minutes its conversion to nanoseconds \
              overflows. {MOST_LIKELY}",
             seconds(*length_ns)
         ),
-        Cause::ReferenceWrong { by_ns, witness } => format!(
+        UnstableCause::ReferenceWrong { by_ns, witness } => format!(
             "{witness} agrees with the TSC and not with the reference, which was {} off. The TSC \
              is not at fault.",
             figures::signed(*by_ns, figures::time)
         ),
-        Cause::PageLeapt { by_ns } => format!(
+        UnstableCause::PageLeapt { by_ns } => format!(
             "The TSC counted its usual half second, and the host's page {} more, just after a \
              CPU was added: the host recomputed the page. The TSC is most likely not at fault; \
              the time of day leapt with the page if that is the clock source.",
             seconds(*by_ns)
         ),
-        Cause::Damaged { what } => format!(
+        UnstableCause::Damaged { what } => format!(
             "The kernel cannot have printed these lines: {what}. They were probably copied by \
              hand, so no cause is derived from them."
         ),
-        Cause::Jumped { form, after_s, by_ns } => explain_jump(*form, *after_s, *by_ns),
-        Cause::RateUnknown { fits } => explain_fits(fits),
+        UnstableCause::Jumped { form, after_s, by_ns } => explain_jump(*form, *after_s, *by_ns),
+        UnstableCause::RateUnknown { fits } => explain_fits(fits),
         other => without_figures(other).to_owned(),
     }
 }
@@ -173,25 +170,25 @@ fn explain_fits(fits: &[(u32, f64)]) -> String {
 }
 
 /// A difference in one check after many that passed.
-fn explain_jump(form: Form, after_s: f64, by_ns: f64) -> String {
+fn explain_jump(form: WatchdogForm, after_s: f64, by_ns: f64) -> String {
     let passed = format!("The TSC passed about {:.0} checks before", after_s * 2.0);
     match form {
-        Form::Apart => format!(
+        WatchdogForm::Apart => format!(
             "{passed}, so its rate was right until then. Either one read was late because of load, \
              or, in a guest, a migration changed its rate."
         ),
         // So much two reads of a busy reference may be apart.
-        Form::Bracketed if by_ns.abs() < BRACKETED_LATE_NS => format!(
+        WatchdogForm::Bracketed if by_ns.abs() < BRACKETED_LATE_NS => format!(
             "{passed}. Either the reads were late, which this kernel notices only beyond \
              0.1 ms or so, or one of the two clocks jumped or changed its rate (a \
              migration, the firmware, the reference itself)."
         ),
-        Form::Bracketed => format!(
+        WatchdogForm::Bracketed => format!(
             "{passed}. This kernel reads the TSC between two reads of the reference, so a \
              late read cannot explain such a difference: one of the two clocks jumped or \
                      changed its rate (a migration, the firmware, the reference itself)."
         ),
-        Form::Rewritten => format!(
+        WatchdogForm::Rewritten => format!(
             "{DROPS_LATE} {passed}, so one of them changed its rate or jumped: a migration, \
              a pause, the firmware, or the reference itself."
         ),
@@ -235,66 +232,66 @@ fn ghz(hz: f64) -> String {
 }
 
 /// Explanations without figures.
-fn without_figures(cause: &Cause) -> &'static str {
+fn without_figures(cause: &UnstableCause) -> &'static str {
     match cause {
-        Cause::NotSynchronised => {
+        UnstableCause::NotSynchronised => {
             "Without constant_tsc the kernel assumes that the counters of several CPUs diverge."
         }
-        Cause::Warp => {
+        UnstableCause::Warp => {
             "A CPU read a smaller value than another CPU just before: the firmware or the host \
              started their counters with different values, or set one back."
         }
-        Cause::Halts => {
+        UnstableCause::Halts => {
             "This CPU's counter stops in deep idle states, so the clock would lose that time."
         }
-        Cause::FollowsFrequency => {
+        UnstableCause::FollowsFrequency => {
             "This CPU's counter follows the CPU's frequency, so it cannot measure time."
         }
-        Cause::NotCalibrated => {
+        UnstableCause::NotCalibrated => {
             "Neither CPUID nor the hypervisor reports the frequency, and there was no other timer \
              to measure it with."
         }
-        Cause::HostBackward => {
+        UnstableCause::HostBackward => {
             "After a suspend the firmware restarted the counter, and KVM read a smaller value than \
              before."
         }
-        Cause::Backward { .. } => {
+        UnstableCause::Backward { .. } => {
             "A 64-bit counter goes backward only if something sets it back: a suspend, a snapshot \
              restore or a migration that did not advance it. Or one CPU's counter is behind \
              another's."
         }
-        Cause::TickReference => {
+        UnstableCause::TickReference => {
             "Without another hardware clock the watchdog counted timer ticks, which a busy host \
              delivers late or merges. The TSC is most likely not at fault."
         }
-        Cause::ReferenceSilent => {
+        UnstableCause::ReferenceSilent => {
             "The reference returned all ones, which a bus returns if the device does not answer: \
              the kernel read no time. The TSC is most likely not at fault."
         }
-        Cause::ReferenceStands => {
+        UnstableCause::ReferenceStands => {
             "The reference returned the same value twice: it is not advancing. The TSC is most \
              likely not at fault."
         }
-        Cause::JumpedAhead { .. } => {
+        UnstableCause::JumpedAhead { .. } => {
             "No wrong rate explains what the TSC gained in half a second: the machine was paused, \
              restored or migrated and one of the two clocks stopped meanwhile, or something wrote \
              to the TSC."
         }
-        Cause::Stopped { by_page: true, .. } => {
+        UnstableCause::Stopped { by_page: true, .. } => {
             "The host's page counted on while the TSC did not: the host slept, or paused, restored \
              or moved this machine, and did not advance its TSC. Or the host moved the page."
         }
-        Cause::Stopped { .. } => {
+        UnstableCause::Stopped { .. } => {
             "The reference advanced while the TSC did not: the machine was suspended, paused or \
              restored, the counter stops in idle states, or the reference jumped. The lines do \
              not show which."
         }
-        Cause::ReadLate => {
+        UnstableCause::ReadLate => {
             "The watchdog reads the two clocks one after the other; a pause between the two reads, \
              caused by a busy host or the firmware, looks like skew. The TSC is most likely not at \
              fault."
         }
-        Cause::WrongRate { .. } => {
+        UnstableCause::WrongRate { .. } => {
             "The difference fits a wrong rate and occurred in the first checks: the TSC's \
              frequency was advertised or calibrated wrongly, or the reference is wrong."
         }
@@ -303,17 +300,21 @@ fn without_figures(cause: &Cause) -> &'static str {
 }
 
 /// Figures that do not decide.
-fn undecided(cause: &Cause) -> &'static str {
+fn undecided(cause: &UnstableCause) -> &'static str {
     match cause {
-        Cause::Forced => {
+        UnstableCause::Forced => {
             "A test of the kernel, or a probe in the reference's read, causes such errors on \
              purpose. The figures show nothing about this machine's clocks."
         }
-        Cause::Unexplained { .. } => {
+        UnstableCause::Unexplained { .. } => {
             "One difference without counters does not show its cause: a wrong rate, a jump, a \
              pause or migration, and a check or a read that was late all look alike."
         }
-        Cause::OneCheck { .. } => {
+        UnstableCause::PageOff { .. } => {
+            "The hypervisor computes its clock page from this same TSC, so only the page's \
+             conversion can differ. The TSC is most likely not at fault."
+        }
+        UnstableCause::OneCheck { .. } => {
             "A wrong rate, a jump, CPUs whose counters differ, a wrong reference and a late read of \
              an emulated one look alike in one check. A second boot shows more: a wrong rate \
              returns as the same ppm."

@@ -2,20 +2,20 @@
 
 use facts::kernel::{LogEvent, LogLine};
 
-use super::cause::{Cause, Form, delays_before};
-use super::interval::Interval;
+use super::cause::{UnstableCause, WatchdogForm, delays_before};
+use super::interval::WatchdogInterval;
 use super::is_test_clock;
-use super::skew::{Seen, cause_of_skew};
+use super::skew::{LogContext, cause_of_skew};
 use crate::case::Case;
 
-impl Cause {
+impl UnstableCause {
     /// The cause of the verdict in line `at`.
     pub(super) fn infer(
         case: &Case<'_>,
         log: &[LogLine],
         at: usize,
         because: &str,
-        interval: Option<&Interval>,
+        interval: Option<&WatchdogInterval>,
     ) -> Self {
         if is_forced(log, at) {
             return Self::Forced;
@@ -27,8 +27,8 @@ impl Cause {
             return Self::Damaged { what };
         }
         if let Some(interval) = interval {
-            let form = Form::infer(because, interval);
-            let seen = Seen::in_log(log, at, form);
+            let form = WatchdogForm::infer(because, interval);
+            let seen = LogContext::in_log(log, at, form);
             return Self::leapt(interval, log, at)
                 .or_else(|| seen.counts_ticks(interval).then_some(Self::TickReference))
                 .or_else(|| Self::by_reference(case, interval))

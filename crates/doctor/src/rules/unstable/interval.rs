@@ -3,34 +3,34 @@
 use facts::kernel::{LogEvent, LogLine};
 use instruments::figures;
 
-use super::counter::Counter;
+use super::counter::WatchdogCounter;
 use super::damage;
 use super::limits::{LATE_NS, PLAUSIBLE_HZ, USUAL_NS};
-use super::rate::{self, Rate};
+use super::rate::{self, CounterRate};
 use crate::case::Case;
 
 /// One interval by the two clocks.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Interval {
+pub(super) struct WatchdogInterval {
     /// The reference, where the log names it.
-    pub(super) reference: Option<Reference>,
+    pub(super) reference: Option<WatchdogReference>,
     /// Length by the reference as the kernel took it, ns.
     pub(super) reference_ns: Option<f64>,
     /// The TSC's counter, where the log gives it.
-    pub(super) tsc: Option<Counter>,
+    pub(super) tsc: Option<WatchdogCounter>,
     /// Length by the TSC, ns.
     pub(super) tsc_ns: Option<f64>,
     /// The source's name in the log: `tsc` or `tsc-early`.
     tsc_name: String,
     /// The TSC's rate, where its length had to be computed.
-    tsc_rate: Option<Rate>,
+    tsc_rate: Option<CounterRate>,
     /// TSC's length minus the reference's, ns.
     pub(super) skew_ns: Option<f64>,
     /// The log gives nanoseconds, so this kernel reads the TSC between two
     /// reads of the reference (`kernel_clock::watchdog::BRACKETED`).
     pub(super) bracketed: bool,
     /// A second reference, which some kernels print.
-    pub(super) second: Option<Reference>,
+    pub(super) second: Option<WatchdogReference>,
     /// Its length as the log gives it, ns.
     second_ns: Option<u64>,
     /// What of these lines cannot be as the kernel printed it.
@@ -39,15 +39,15 @@ pub(super) struct Interval {
 
 /// The clock that the TSC was compared with.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Reference {
+pub(super) struct WatchdogReference {
     pub(super) name: String,
-    pub(super) counter: Option<Counter>,
+    pub(super) counter: Option<WatchdogCounter>,
     /// Length by the counter, whether or not the kernel discarded it, ns.
     pub(super) counted_ns: Option<f64>,
     /// The time in which its counter wraps, ns.
     pub(super) wrap_ns: Option<f64>,
     /// Its rate, where its length had to be computed.
-    rate: Option<Rate>,
+    rate: Option<CounterRate>,
 }
 
 /// The reads of a wrap's figures may be this far apart, ns.
@@ -56,7 +56,7 @@ const READ_SLACK_NS: f64 = 2e6;
 /// Lines that can follow a verdict with its figures.
 const REACH: usize = 6;
 
-impl Interval {
+impl WatchdogInterval {
     /// The figures in the lines after the verdict in line `at`, or in it.
     pub(super) fn parse_after(case: &Case<'_>, log: &[LogLine], at: usize) -> Option<Self> {
         let after = &log[at + 1..log.len().min(at + 1 + REACH)];
@@ -78,16 +78,17 @@ impl Interval {
                 LogEvent::SecondReference { clocksource, interval_ns } => {
                     found.second_ns = *interval_ns;
                     found.second =
-                        Some(Reference::parse(case, clocksource, &line.text, *interval_ns));
+                        Some(WatchdogReference::parse(case, clocksource, &line.text, *interval_ns));
                 }
                 LogEvent::WatchdogInterval { watchdog: true, clocksource, interval_ns } => {
-                    let reference = Reference::parse(case, clocksource, &line.text, *interval_ns);
+                    let reference =
+                        WatchdogReference::parse(case, clocksource, &line.text, *interval_ns);
                     found.reference_ns = reference.kernel_ns(*interval_ns);
                     found.reference = Some(reference);
                 }
                 LogEvent::WatchdogInterval { watchdog: false, clocksource, interval_ns } => {
                     found.tsc_name = clocksource.clone();
-                    found.set_tsc(case, Counter::parse(&line.text), *interval_ns);
+                    found.set_tsc(case, WatchdogCounter::parse(&line.text), *interval_ns);
                 }
                 LogEvent::Skew { skew_ns, interval_ns, .. } => {
                     logged = Some((*skew_ns, *interval_ns));
@@ -113,7 +114,12 @@ impl Interval {
         (found != Self::default()).then_some(found)
     }
 
-    fn set_tsc(&mut self, case: &Case<'_>, counter: Option<Counter>, logged_ns: Option<u64>) {
+    fn set_tsc(
+        &mut self,
+        case: &Case<'_>,
+        counter: Option<WatchdogCounter>,
+        logged_ns: Option<u64>,
+    ) {
         self.tsc = counter;
         self.tsc_ns = logged_ns.map(|ns| ns as f64);
         if let (None, Some(counter)) = (logged_ns, counter) {
@@ -129,8 +135,8 @@ impl Interval {
     fn refit(&mut self) {
         let Some((reference, tsc_ns)) = self.reference.as_ref().zip(self.tsc_ns) else { return };
         let slack_ns = self.slack_ns(tsc_ns);
-        let fits = |reference: &Reference| reference.wraps(tsc_ns, slack_ns).is_some();
-        if fits(reference) || !reference.counter.is_some_and(Counter::is_discarded) {
+        let fits = |reference: &WatchdogReference| reference.wraps(tsc_ns, slack_ns).is_some();
+        if fits(reference) || !reference.counter.is_some_and(WatchdogCounter::is_discarded) {
             return;
         }
         let other = reference.with_other_rates().find(fits);
@@ -193,7 +199,7 @@ impl Interval {
     /// By how many cycles the TSC went backward; `None` within for a line that
     /// gives no counter.
     pub(super) fn backward(&self) -> Option<Option<u64>> {
-        if let Some(cycles) = self.tsc.and_then(Counter::backward) {
+        if let Some(cycles) = self.tsc.and_then(WatchdogCounter::backward) {
             return Some(Some(cycles));
         }
         // The kernel counts such a TSC as 0, so the skew is the whole interval.
@@ -216,7 +222,7 @@ impl Interval {
 
     /// How far the TSC's length may be off for want of an exact rate.
     fn tolerance(&self) -> f64 {
-        let of = |rate: Option<Rate>| rate.map_or(2e-3, |rate| rate.from.tolerance());
+        let of = |rate: Option<CounterRate>| rate.map_or(2e-3, |rate| rate.from.tolerance());
         of(self.tsc_rate).max(of(self.reference.as_ref().and_then(|reference| reference.rate)))
     }
 
@@ -288,10 +294,10 @@ impl Interval {
     }
 }
 
-impl Reference {
+impl WatchdogReference {
     fn parse(case: &Case<'_>, name: &str, text: &str, logged_ns: Option<u64>) -> Self {
-        let counter = Counter::parse(text);
-        let ticks = counter.map_or(0, Counter::ticks);
+        let counter = WatchdogCounter::parse(text);
+        let ticks = counter.map_or(0, WatchdogCounter::ticks);
         let mut rate = None;
         // A logged length and its ticks give the rate, unless the kernel
         // counted 0 for them.
@@ -311,8 +317,8 @@ impl Reference {
 
     /// Its lengths if its counter runs at that rate.
     fn counted_at(self, hz: f64) -> Self {
-        let ticks = self.counter.map_or(0, Counter::ticks);
-        let range = self.counter.and_then(Counter::range);
+        let ticks = self.counter.map_or(0, WatchdogCounter::ticks);
+        let range = self.counter.and_then(WatchdogCounter::range);
         Self {
             counted_ns: Some(ticks as f64 / hz * 1e9),
             wrap_ns: range.map(|range| range / hz * 1e9),
@@ -344,7 +350,7 @@ impl Reference {
         if let Some(ns) = logged_ns {
             return Some(ns as f64);
         }
-        let discarded = self.counter.is_some_and(Counter::is_discarded);
+        let discarded = self.counter.is_some_and(WatchdogCounter::is_discarded);
         self.counted_ns.map(|ns| if discarded { 0.0 } else { ns })
     }
 }

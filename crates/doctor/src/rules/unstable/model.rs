@@ -3,11 +3,11 @@
 
 use facts::kernel::version::KernelVersion;
 use instruments::figures;
-use kernel_clock::watchdog::{REWRITTEN, Readout, Verdict, Watchdog};
-use kernel_clock::{ClockSource, Kernel, Version};
+use kernel_clock::watchdog::{REWRITTEN, Readout, Watchdog, WatchdogVerdict};
+use kernel_clock::{KernelClockSource, LinuxKernel, Version};
 
-use super::cause::Cause;
-use super::interval::{Interval, Reference};
+use super::cause::UnstableCause;
+use super::interval::{WatchdogInterval, WatchdogReference};
 use crate::case::Case;
 
 /// The most common tick, and no margin is less than a tick of jiffies: those are told of
@@ -15,27 +15,33 @@ use crate::case::Case;
 const TICK_HZ: u32 = 250;
 
 /// The two verdicts in a line of evidence; none without both counters.
-pub(super) fn verdicts(case: &Case<'_>, cause: &Cause, interval: &Interval) -> Option<String> {
-    let release = case.facts.kernel.release.known()?;
+pub(super) fn verdicts(
+    case: &Case<'_>,
+    cause: &UnstableCause,
+    interval: &WatchdogInterval,
+) -> Option<String> {
+    let release = case.facts.kernel.release.value()?;
     let this = version(KernelVersion::parse(release)?)?;
     // What this kernel read was in time by its own rules: it judged it.
     let here = judge(this, interval, 0.0)?;
     let name = format!("Linux {this}");
     let here = match here {
-        Verdict::UnstableSkew { limit_ns, .. } => {
+        WatchdogVerdict::UnstableSkew { limit_ns, .. } => {
             format!("The watchdog of {name} tolerates up to {} in such a check", time(limit_ns))
         }
-        Verdict::TooLong { .. } => format!("The watchdog of {name} drops a check that is so late"),
+        WatchdogVerdict::TooLong { .. } => {
+            format!("The watchdog of {name} drops a check that is so late")
+        }
         _ => format!("By the rules of {name} the TSC would have passed this check"),
     };
     if this >= REWRITTEN {
         return Some(format!("{here}."));
     }
-    let late_ns = if *cause == Cause::ReadLate { interval.skew_ns?.abs() } else { 0.0 };
+    let late_ns = if *cause == UnstableCause::ReadLate { interval.skew_ns?.abs() } else { 0.0 };
     let later = match judge(REWRITTEN, interval, late_ns)? {
-        Verdict::TooSlow { .. } => "drops a check whose reads are so late".to_owned(),
-        Verdict::TooLong { .. } => "drops a check that is so late".to_owned(),
-        Verdict::UnstableSkew { limit_ns, .. } => {
+        WatchdogVerdict::TooSlow { .. } => "drops a check whose reads are so late".to_owned(),
+        WatchdogVerdict::TooLong { .. } => "drops a check that is so late".to_owned(),
+        WatchdogVerdict::UnstableSkew { limit_ns, .. } => {
             format!("marks the TSC unstable as well, beyond {}", time(limit_ns))
         }
         _ => "keeps the TSC".to_owned(),
@@ -53,14 +59,15 @@ fn version(of: KernelVersion) -> Option<Version> {
 }
 
 /// What the watchdog of a version makes of it, had the second read taken so long.
-fn judge(version: Version, interval: &Interval, late_ns: f64) -> Option<Verdict> {
+fn judge(version: Version, interval: &WatchdogInterval, late_ns: f64) -> Option<WatchdogVerdict> {
     let reference = interval.reference.as_ref()?;
     let counter = reference.counter?;
     let tsc = interval.tsc?;
-    let mut watched = ClockSource::new("tsc", 300, rate_hz(tsc.ticks(), interval.tsc_ns?)?, 64);
+    let mut watched =
+        KernelClockSource::new("tsc", 300, rate_hz(tsc.ticks(), interval.tsc_ns?)?, 64);
     // Refined by another clock, as where no hypervisor states its rate.
     watched.is_calibrated = true;
-    let kernel = Kernel::new(version, TICK_HZ);
+    let kernel = LinuxKernel::new(version, TICK_HZ);
     let source = source(reference)?;
     let mut watchdog = Watchdog::new(kernel, watched, source, 1);
     let at = |(reference, watched): (u64, u64), late: u64| {
@@ -74,12 +81,12 @@ fn judge(version: Version, interval: &Interval, late_ns: f64) -> Option<Verdict>
 }
 
 /// The reference as the kernel registers it.
-fn source(reference: &Reference) -> Option<ClockSource> {
+fn source(reference: &WatchdogReference) -> Option<KernelClockSource> {
     let hz = || rate_hz(reference.counter?.ticks(), reference.counted_ns?);
     match reference.name.as_str() {
-        "hpet" => hz().map(ClockSource::hpet),
-        "acpi_pm" => Some(ClockSource::acpi_pm()),
-        "kvm-clock" => Some(ClockSource::kvm_clock(false)),
+        "hpet" => hz().map(KernelClockSource::hpet),
+        "acpi_pm" => Some(KernelClockSource::acpi_pm()),
+        "kvm-clock" => Some(KernelClockSource::kvm_clock(false)),
         _ => None,
     }
 }

@@ -23,7 +23,7 @@ const ON_TIME_S: std::ops::Range<f64> = 0.4..0.65;
 
 /// A frequency, and where it is from.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Rate {
+pub(super) struct CounterRate {
     pub(super) hz: f64,
     pub(super) from: From,
 }
@@ -61,7 +61,7 @@ impl From {
     }
 }
 
-impl Rate {
+impl CounterRate {
     /// `2.600 GHz by CPUID`
     pub(super) fn in_words(&self) -> String {
         let from = match self.from {
@@ -80,13 +80,13 @@ impl Rate {
 }
 
 /// The rate that tsc-early has until the kernel refines it.
-pub(super) fn detected(case: &Case<'_>) -> Option<Rate> {
+pub(super) fn detected(case: &Case<'_>) -> Option<CounterRate> {
     let log = case.log().ok()?;
     let hz = log.iter().find_map(|line| match line.event {
         LogEvent::TscFrequency { hz, refined: false } => Some(hz as f64),
         _ => None,
     });
-    hz.map(|hz| Rate { hz, from: From::Log })
+    hz.map(|hz| CounterRate { hz, from: From::Log })
 }
 
 /// A CPU's nominal rate in the log, by its name or its BogoMIPS.
@@ -101,19 +101,19 @@ fn logged_nominal(case: &Case<'_>) -> Option<f64> {
 }
 
 /// The TSC's rate, from the best source there is.
-pub(super) fn tsc(case: &Case<'_>) -> Option<Rate> {
+pub(super) fn tsc(case: &Case<'_>) -> Option<CounterRate> {
     let facts = case.facts;
-    let rate = |from, hz: Option<f64>| hz.map(|hz| Rate { hz, from });
+    let rate = |from, hz: Option<f64>| hz.map(|hz| CounterRate { hz, from });
     rate(From::Log, facts.kernel.tsc_hz().map(|(hz, _)| hz as f64))
-        .or_else(|| rate(From::Page, facts.pvclock_page.known().and_then(page_hz)))
-        .or_else(|| rate(From::Cpuid, facts.cpu.cpuid_tsc_hz.known().map(|hz| *hz as f64)))
+        .or_else(|| rate(From::Page, facts.pvclock_page.value().and_then(page_hz)))
+        .or_else(|| rate(From::Cpuid, facts.cpu.cpuid_tsc_hz.value().map(|hz| *hz as f64)))
         .or_else(|| rate(From::CpuName, named_hz(case)))
         .or_else(|| rate(From::CpuLines, logged_nominal(case)))
 }
 
 /// The rate of the reference `name`, which counted `ticks`.
-pub(super) fn reference(case: &Case<'_>, name: &str, ticks: u64) -> Option<Rate> {
-    let rate = |from, hz| Some(Rate { hz, from });
+pub(super) fn reference(case: &Case<'_>, name: &str, ticks: u64) -> Option<CounterRate> {
+    let rate = |from, hz| Some(CounterRate { hz, from });
     match name {
         "acpi_pm" => rate(From::Fixed, ACPI_PM_HZ),
         "hpet" => match hpet_hz(case) {
@@ -152,10 +152,10 @@ pub(super) fn known_reference_hz(case: &Case<'_>, name: &str) -> Option<f64> {
 }
 
 /// Other rates that the reference may have had, where its own is but assumed.
-pub(super) fn alternatives(assumed: Rate) -> impl Iterator<Item = Rate> {
+pub(super) fn alternatives(assumed: CounterRate) -> impl Iterator<Item = CounterRate> {
     let others = HPET_HZ.into_iter().filter(move |hz| *hz != assumed.hz);
     let others = others.filter(move |_| assumed.from == From::Assumed);
-    others.map(|hz| Rate { hz, from: From::Fitted })
+    others.map(|hz| CounterRate { hz, from: From::Fitted })
 }
 
 /// `hpet0: 3 comparators, 64-bit 14.318180 MHz counter`, which its driver prints

@@ -2,8 +2,8 @@
 
 use facts::kernel::{LogEvent, LogLine};
 
-use super::cause::{Cause, Form, delays_before};
-use super::interval::{Interval, Reference};
+use super::cause::{UnstableCause, WatchdogForm, delays_before};
+use super::interval::{WatchdogInterval, WatchdogReference};
 use super::limits::{BRACKETED_LATE_NS, LATE_NS};
 
 /// A difference this close to a power of two of nanoseconds is no accident.
@@ -35,8 +35,8 @@ const MANY_CPUS: u32 = 256;
 const REACH: usize = 10;
 
 /// What else the log shows of the check.
-pub(super) struct Seen {
-    form: Form,
+pub(super) struct LogContext {
+    form: WatchdogForm,
     /// Why a read was probably late: others were, or the machine has many CPUs.
     reads_are_slow: bool,
     at_s: Option<f64>,
@@ -46,8 +46,8 @@ pub(super) struct Seen {
     refined_ppm: Option<f64>,
 }
 
-impl Seen {
-    pub(super) fn in_log(log: &[LogLine], at: usize, form: Form) -> Self {
+impl LogContext {
+    pub(super) fn in_log(log: &[LogLine], at: usize, form: WatchdogForm) -> Self {
         let near = &log[at..log.len().min(at + REACH)];
         let next = &near[1..near.len().min(3)];
         let cpu = log[at].text.split_once("watchdog on CPU").and_then(|(_, rest)| {
@@ -72,7 +72,7 @@ impl Seen {
     }
 
     /// Whether a difference alone is from timer ticks.
-    pub(super) fn counts_ticks(&self, interval: &Interval) -> bool {
+    pub(super) fn counts_ticks(&self, interval: &WatchdogInterval) -> bool {
         interval.reference.is_none() && self.has_ticks_alone
     }
 }
@@ -84,7 +84,10 @@ fn uptime_s(text: &str) -> Option<f64> {
 }
 
 /// The cause, by the size and sign of the skew.
-pub(super) fn cause_of_skew(interval: &Interval, seen: &Seen) -> Option<Cause> {
+pub(super) fn cause_of_skew(
+    interval: &WatchdogInterval,
+    seen: &LogContext,
+) -> Option<UnstableCause> {
     let skew_ns = interval.skew_ns?;
     if let Some(cause) = overflowed(skew_ns) {
         return Some(cause);
@@ -92,9 +95,9 @@ pub(super) fn cause_of_skew(interval: &Interval, seen: &Seen) -> Option<Cause> {
     if interval.is_difference_alone() {
         return Some(match seen.at_s {
             Some(after_s) if after_s > SLOWLY_S && OLD_LIMIT_NS.contains(&skew_ns.abs()) => {
-                Cause::Drifted { by_ns: skew_ns, after_s }
+                UnstableCause::Drifted { by_ns: skew_ns, after_s }
             }
-            _ => Cause::Unexplained { by_ns: skew_ns },
+            _ => UnstableCause::Unexplained { by_ns: skew_ns },
         });
     }
     // Without the interval, its usual half second. Where no late read can
@@ -102,67 +105,69 @@ pub(super) fn cause_of_skew(interval: &Interval, seen: &Seen) -> Option<Cause> {
     let length_ns = interval.reference_ns.filter(|ns| *ns > 0.0);
     let is_early = seen.at_s.is_some_and(|at_s| at_s <= SETTLED_S);
     let by_emulation = interval.has_emulated_hpet();
-    let large = if seen.form == Form::Apart { 0.4 } else { RATE_LIMIT_PPM / 1e6 };
+    let large = if seen.form == WatchdogForm::Apart { 0.4 } else { RATE_LIMIT_PPM / 1e6 };
     let large_ns = length_ns.map_or(0.4e9, |ns| large * ns);
-    if skew_ns.abs() > large_ns && seen.form == Form::Bracketed && is_early {
-        return Some(Cause::OneCheck { by_ns: skew_ns, by_emulation });
+    if skew_ns.abs() > large_ns && seen.form == WatchdogForm::Bracketed && is_early {
+        return Some(UnstableCause::OneCheck { by_ns: skew_ns, by_emulation });
     }
     // The TSC lost most of the interval: it stopped, or was reset.
     if skew_ns < -large_ns {
-        let by_page = interval.reference.as_ref().is_some_and(Reference::is_page);
-        return Some(Cause::Stopped { by_ns: Some(skew_ns.abs()), by_page });
+        let by_page = interval.reference.as_ref().is_some_and(WatchdogReference::is_page);
+        return Some(UnstableCause::Stopped { by_ns: Some(skew_ns.abs()), by_page });
     }
     if skew_ns > large_ns {
-        return Some(Cause::JumpedAhead { by_ns: Some(skew_ns) });
+        return Some(UnstableCause::JumpedAhead { by_ns: Some(skew_ns) });
     }
     let late = match seen.form {
-        Form::Apart => length_ns.is_none_or(|ns| ns > LATE_NS) || seen.reads_are_slow,
-        Form::Bracketed => {
+        WatchdogForm::Apart => length_ns.is_none_or(|ns| ns > LATE_NS) || seen.reads_are_slow,
+        WatchdogForm::Bracketed => {
             let is_slow = seen.reads_are_slow || by_emulation;
             skew_ns.abs() < BRACKETED_LATE_NS && is_slow
         }
-        Form::Rewritten => false,
+        WatchdogForm::Rewritten => false,
     };
-    let Some(ppm) = interval.ppm().filter(|_| !late) else { return Some(Cause::ReadLate) };
+    let Some(ppm) = interval.ppm().filter(|_| !late) else { return Some(UnstableCause::ReadLate) };
     let form = seen.form;
-    if ppm.abs() > RATE_LIMIT_PPM && form == Form::Apart {
-        return Some(Cause::ReadLate);
+    if ppm.abs() > RATE_LIMIT_PPM && form == WatchdogForm::Apart {
+        return Some(UnstableCause::ReadLate);
     }
-    let is_page = interval.reference.as_ref().is_some_and(Reference::is_page);
-    if form == Form::Bracketed && is_page {
-        return Some(Cause::PageOff { by_ns: 0.0 - skew_ns });
+    let is_page = interval.reference.as_ref().is_some_and(WatchdogReference::is_page);
+    if form == WatchdogForm::Bracketed && is_page {
+        return Some(UnstableCause::PageOff { by_ns: 0.0 - skew_ns });
     }
     let is_refined = seen.refined_ppm.is_some_and(|refined| (refined - ppm).abs() < 50.0);
     Some(match seen.at_s {
-        Some(after_s) if after_s > SETTLED_S => Cause::Jumped { by_ns: skew_ns, after_s, form },
+        Some(after_s) if after_s > SETTLED_S => {
+            UnstableCause::Jumped { by_ns: skew_ns, after_s, form }
+        }
         // QEMU's main loop serves an HPET's read: it may be milliseconds late, between the
         // kernel's two reads of it too. Whether it is QEMU's is shown by its counters.
-        at_s if form == Form::Bracketed
+        at_s if form == WatchdogForm::Bracketed
             && !is_refined
             && (at_s.is_none() || by_emulation || !interval.has_reference_counter()) =>
         {
-            Cause::OneCheck { by_ns: skew_ns, by_emulation }
+            UnstableCause::OneCheck { by_ns: skew_ns, by_emulation }
         }
-        _ => Cause::WrongRate { ppm, form, is_refined },
+        _ => UnstableCause::WrongRate { ppm, form, is_refined },
     })
 }
 
 /// A difference that is a power of two of nanoseconds, less a rest: `-8589935096` is
 /// -(2^33 + 504).
-fn overflowed(skew_ns: f64) -> Option<Cause> {
+fn overflowed(skew_ns: f64) -> Option<UnstableCause> {
     let exponent = skew_ns.abs().log2().round();
     let power = exponent as u32;
     let rest_ns = skew_ns - exponent.exp2().copysign(skew_ns);
     // The TSC's shift was 22 (2.6, arch/x86/kernel/tsc.c), and 64 - 22 is 42.
     if exponent == 42.0 && (-2e9..-1000.0).contains(&rest_ns) {
-        return Some(Cause::SignLost { power, by_ns: rest_ns });
+        return Some(UnstableCause::SignLost { power, by_ns: rest_ns });
     }
     if exponent < 32.0 || rest_ns.abs() >= exponent.exp2() * OVERFLOW_TOLERANCE {
         return None;
     }
     let is_unsigned = exponent >= UNSIGNED_POWER && skew_ns > 0.0 && rest_ns < -1000.0;
     Some(match is_unsigned {
-        true => Cause::SignLost { power, by_ns: rest_ns },
-        false => Cause::Overflow { power, rest_ns },
+        true => UnstableCause::SignLost { power, by_ns: rest_ns },
+        false => UnstableCause::Overflow { power, rest_ns },
     })
 }

@@ -11,8 +11,8 @@ use facts::kernel::LogEvent;
 
 use crate::finding::Severity;
 use crate::testing::{
-    boot_with, could_not, finding_text, fine, found, healthy_bare_metal, healthy_kvm_guest, log,
-    set_source, unreadable, use_kvm_clock,
+    boot_with, could_not, finding_text, findings_of_rule, fine, healthy_bare_metal,
+    healthy_kvm_guest, log, set_source, unreadable, use_kvm_clock,
 };
 
 const RULE: &str = "tsc-marked-unstable";
@@ -282,7 +282,7 @@ fn under_hyperv_it_is_normal_and_under_kvm_clock_a_note() {
     let mut facts = healthy_kvm_guest();
     use_kvm_clock(&mut facts, 1);
     marked(&mut facts, "check_tsc_sync_source failed");
-    let findings = found(&crate::diagnose(&facts, None), RULE);
+    let findings = findings_of_rule(&crate::diagnose(&facts, None), RULE);
     assert_eq!(findings[0].severity, Severity::Note);
 }
 

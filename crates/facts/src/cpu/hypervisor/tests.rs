@@ -10,7 +10,7 @@ const XEN_LEAVES: &str = "0x00000001 0x00: eax=0x00800f12 ebx=0x0 ecx=0xfed8320b
 
 fn found(cpuid_text: &str, signs: &Signs<'_>) -> Hypervisor {
     let by_cpuid = cpuid::parse_hypervisor(cpuid_text);
-    crate::cpu::resolve_hypervisor(by_cpuid, cpuid_text, signs).known().unwrap().clone()
+    crate::cpu::resolve_hypervisor(by_cpuid, cpuid_text, signs).value().unwrap().clone()
 }
 
 #[test]

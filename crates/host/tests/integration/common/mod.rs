@@ -4,7 +4,8 @@
 use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
 use host::pages::TimePage;
 use host::{
-    Event, GuestAddress, GuestClock, GuestMemory, HostClocks, Kind, PlainMemory, Settings, VcpuId,
+    GuestAddress, GuestClock, GuestMemory, HostClocks, HostEvent, Kind, PlainMemory, Settings,
+    VcpuId,
 };
 use pvclock::kvm_clock::{TimeInfo, TimeReader};
 use pvclock::{Hertz, Nanos, ReadError, Ticks};
@@ -42,8 +43,8 @@ impl Rig {
         let host = GuestClock::new(settings, now).unwrap();
         let mut rig = Self { host, memory };
         for index in 0..vcpus {
-            rig.event(Event::VcpuCreated { vcpu: VcpuId(index), tsc_offset: 0 }, now);
-            rig.event(Event::VcpuMoved { vcpu: VcpuId(index), physical_cpu: index }, now);
+            rig.event(HostEvent::VcpuCreated { vcpu: VcpuId(index), tsc_offset: 0 }, now);
+            rig.event(HostEvent::VcpuMoved { vcpu: VcpuId(index), physical_cpu: index }, now);
         }
         rig
     }
@@ -56,8 +57,8 @@ impl Rig {
         for index in 0..vcpus {
             rig.register(index, now);
         }
-        let soon = now.with(|new| new.boot = rig.host.deadline().unwrap());
-        rig.event(Event::Timer, soon);
+        let soon = now.changed(|new| new.boot = rig.host.deadline().unwrap());
+        rig.event(HostEvent::Timer, soon);
         rig.enter_all(now);
         rig
     }
@@ -75,7 +76,7 @@ impl Rig {
         self.write(vcpu, KVM_SYSTEM_TIME, PlainMemory::time(vcpu).0 | 1, now).unwrap();
     }
 
-    pub(crate) fn event(&mut self, event: Event, now: HostClocks) {
+    pub(crate) fn event(&mut self, event: HostEvent, now: HostClocks) {
         self.host.handle(event, now, &self.memory);
     }
 

@@ -22,7 +22,7 @@ impl Time {
 
     fn reader(&self, of: impl Fn(u64) -> u64 + 'static) -> Reader {
         let time = self.clone();
-        Box::new(move || Some(Span::at(of(time.read()))))
+        Box::new(move || Some(Span::instant(of(time.read()))))
     }
 }
 
@@ -32,22 +32,22 @@ fn session(
     time: &Time,
     realtime: impl Fn(u64) -> u64 + 'static,
     reference: impl Fn(u64) -> Option<u64> + 'static,
-) -> Session {
-    let clocks = Clocks::of(vec![
+) -> ComparisonSession {
+    let clocks = ComparedClocks::from_readers(vec![
         (ClockName::Monotonic, time.reader(|now| 5 * S + now)),
         (ClockName::Realtime, time.reader(realtime)),
     ]);
     let its_time = time.clone();
-    let reference = Reference::clock(
+    let reference = ComparisonReference::clock(
         "ntp 192.0.2.1",
         Duration::from_secs(1),
         Box::new(move || reference(its_time.read())),
     );
-    Session::new(clocks, vec![reference])
+    ComparisonSession::new(clocks, vec![reference])
 }
 
 /// Compares once a second for a minute.
-fn minute(session: &mut Session, time: &Time) {
+fn minute(session: &mut ComparisonSession, time: &Time) {
     for _ in 0..60 {
         time.0.set(time.0.get() + S);
         session.compare(0).unwrap();
@@ -126,7 +126,8 @@ fn a_hosts_clock_gives_utc_by_its_drivers_name_and_a_card_of_the_same_name_does_
         let mut session = session(&time, |now| SINCE_1970 + now, |now| Some(SINCE_1970 + now));
         let its_time = time.clone();
         let read = Box::new(move || Some(SINCE_1970 + its_time.read()));
-        let mut reference = Reference::clock("phc /dev/ptp0", Duration::from_secs(1), read);
+        let mut reference =
+            ComparisonReference::clock("phc /dev/ptp0", Duration::from_secs(1), read);
         reference.gives_utc |= is_hosts;
         session.references = vec![reference];
         assert_eq!(session.has_offsets(), is_hosts);

@@ -5,7 +5,7 @@ use crate::tree::Tree;
 
 /// A tree of processes: their names, effective capabilities and command lines.
 fn found(processes: &[(&str, Option<u64>, &str)]) -> String {
-    of_units(processes, &[], false).known().unwrap().clone()
+    of_units(processes, &[], false).value().unwrap().clone()
 }
 
 /// The same with units: their paths below the groups, and the processes in them.
@@ -45,7 +45,7 @@ fn of_units(
         }
     }
     let tree = Tree::captured(folder.path()).unwrap();
-    tree.digest("time-keepers", "daemons", |files| super::found(files, are_hidden))
+    tree.digest("time-keepers", "daemons", |files| super::list(files, are_hidden))
 }
 
 const ALL: Option<u64> = Some(0x1ff_ffff_ffff);
@@ -94,14 +94,14 @@ fn the_daemon_is_installed_where_its_program_is() {
     fs::create_dir_all(folder.path().join("usr/bin")).unwrap();
     fs::write(folder.path().join("usr/bin/parachrond"), "").unwrap();
     let tree = Tree::captured(folder.path()).unwrap();
-    let found = tree.digest("time-keepers", "daemons", |files| super::found(files, false));
+    let found = tree.digest("time-keepers", "daemons", |files| super::list(files, false));
     assert_eq!(found, Fact::Known("parachron-keep installed\n".into()));
 }
 
 #[test]
 fn a_daemon_is_of_a_unit_whatever_its_name() {
     let found = |processes: &[(&str, Option<u64>, &str)], unit| {
-        of_units(processes, &[(unit, &[1])], false).known().unwrap().clone()
+        of_units(processes, &[(unit, &[1])], false).value().unwrap().clone()
     };
     let (chrony, ntpsec) = ("system.slice/chrony.service", "system.slice/ntpsec.service");
     assert_eq!(found(&[("chronyd", ALL, "")], chrony), "chrony running unit=chrony.service\n");
@@ -138,7 +138,7 @@ fn a_daemon_is_of_a_unit_whatever_its_name() {
 #[test]
 fn clockbound_connman_and_htpdate_steer_the_clock_where_they_may() {
     let found = |name: &str, effective, unit: &str| {
-        of_units(&[(name, effective, "")], &[(unit, &[1])], false).known().unwrap().clone()
+        of_units(&[(name, effective, "")], &[(unit, &[1])], false).value().unwrap().clone()
     };
     for (name, unit, kind) in [
         ("clockbound", "clockbound.service", "clockbound"),
@@ -159,7 +159,7 @@ fn clockbound_connman_and_htpdate_steer_the_clock_where_they_may() {
 #[test]
 fn a_daemon_is_of_a_templates_instance() {
     let found = |name: &str, group: &str| {
-        of_units(&[(name, ALL, "")], &[(group, &[1])], false).known().unwrap().clone()
+        of_units(&[(name, ALL, "")], &[(group, &[1])], false).value().unwrap().clone()
     };
     let mgmt = "system.slice/system-chrony.slice/chrony@mgmt.service";
     let running = "chrony running unit=chrony@mgmt.service\n";
@@ -213,7 +213,7 @@ fn where_processes_are_hidden_only_a_discipline_that_is_seen_is_an_answer() {
         let processes = [("parachrond", Some(1 << 25), ours), hidden, hidden];
         let found = of_units(&processes, &[tool], true);
         assert!(found.unknown().is_some(), "{ours}: {found:?}");
-        let found = of_units(&processes, &[tool, chronyd], true).known().unwrap().clone();
+        let found = of_units(&processes, &[tool, chronyd], true).value().unwrap().clone();
         assert!(found.contains("chrony running") && found.contains("qemu-guest-agent"), "{found}");
     }
 }
@@ -230,7 +230,7 @@ fn ends(unit: &str, group: &str) {
         let tree = Tree::captured(folder.path()).unwrap();
         let found =
             tree.digest("ended", "units", |files| Fact::Known(has_ended(files, unit).to_string()));
-        found.known().unwrap().clone()
+        found.value().unwrap().clone()
     };
     assert_eq!(ended(), "true");
     let group = folder.path().join("sys/fs/cgroup/system.slice").join(group);

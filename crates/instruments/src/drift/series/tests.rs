@@ -1,10 +1,10 @@
-use super::super::simulated::{Jitter, Server};
-use super::super::{Nesting, Reading, Span};
+use super::super::simulated::{Jitter, SimulatedServer};
+use super::super::{DriftReading, Nesting, Span};
 use super::*;
 
 const MS: f64 = 1e6;
 
-fn drift(readings: Vec<Reading>) -> Drift {
+fn drift(readings: Vec<DriftReading>) -> Drift {
     let mut series = Series::new();
     for reading in readings {
         series.push(reading).unwrap();
@@ -22,7 +22,7 @@ fn ppm(drift: &Drift) -> f64 {
 #[test]
 fn fifty_ppm_are_found_within_one_in_a_minute_of_jitter() {
     for jitter in [Jitter::Uniform(MS), Jitter::Exponential(MS), Jitter::HalfNormal(MS)] {
-        let server = Server::new(50.0, jitter);
+        let server = SimulatedServer::new(50.0, jitter);
         let truth = (1.0 / (1.0 + 50e-6) - 1.0) * 1e6;
         let (mut worst, mut held) = (0.0f64, 0);
         let seeds = 400;
@@ -45,8 +45,10 @@ fn fifty_ppm_are_found_within_one_in_a_minute_of_jitter() {
 fn a_step_is_found_sized_and_cut_out() {
     for step in [-30.0 * MS, 30.0 * MS] {
         let at = 20e9;
-        let server =
-            Server { step: Some((step, at)), ..Server::new(50.0, Jitter::Exponential(MS)) };
+        let server = SimulatedServer {
+            step: Some((step, at)),
+            ..SimulatedServer::new(50.0, Jitter::Exponential(MS))
+        };
         let drift = drift(server.poll(7, 0.1, 60.0));
         let [found] = drift.steps[..] else { panic!("{:?}", drift.steps) };
         // The reference forward is the clock back.
@@ -62,7 +64,8 @@ fn a_step_is_found_sized_and_cut_out() {
 #[test]
 fn a_step_in_the_middle_of_a_reading_is_found() {
     for step in [2_000_000, 8_000_000, 60_000_000] {
-        let mut readings = Server::new(50.0, Jitter::Exponential(0.3 * MS)).poll(7, 0.1, 60.0);
+        let mut readings =
+            SimulatedServer::new(50.0, Jitter::Exponential(0.3 * MS)).poll(7, 0.1, 60.0);
         readings[250].clock.after += step;
         for reading in &mut readings[251..] {
             reading.clock.before += step;
@@ -77,7 +80,8 @@ fn a_step_in_the_middle_of_a_reading_is_found() {
 
 #[test]
 fn loss_is_no_harm_and_the_offset_is_within_its_bound() {
-    let server = Server { loss: 0.4, ..Server::new(-20.0, Jitter::Exponential(MS)) };
+    let server =
+        SimulatedServer { loss: 0.4, ..SimulatedServer::new(-20.0, Jitter::Exponential(MS)) };
     let readings = server.poll(3, 0.1, 60.0);
     // Clock 5 s and reference 1.795e18 ns at the start; 20 ppm of 60 s since.
     let truth = 5e9 - 1_795e15 + 1.2 * MS;
@@ -91,7 +95,7 @@ fn loss_is_no_harm_and_the_offset_is_within_its_bound() {
 /// A clock with an advertised frequency 2 % off, as virtual machines have had.
 #[test]
 fn percents_are_found_as_well_as_millionths() {
-    let drift = drift(Server::new(-22_480.0, Jitter::Uniform(MS)).poll(1, 1.0, 60.0));
+    let drift = drift(SimulatedServer::new(-22_480.0, Jitter::Uniform(MS)).poll(1, 1.0, 60.0));
     let truth = (1.0 / (1.0 - 0.02248) - 1.0) * 1e6;
     assert!((ppm(&drift) - truth).abs() < 10.0, "{}: {truth}", ppm(&drift));
 }
@@ -103,9 +107,9 @@ fn a_change_of_frequency_is_reported_and_the_new_one_measured() {
     for second in 0..60u64 {
         let reference = 7_000_000_000 + second * 1_000_000_000;
         let gained = if second < 20 { second * 10_000 } else { 200_000 + (second - 20) * 90_000 };
-        let clock = Span::at(reference + 25 + gained);
+        let clock = Span::instant(reference + 25 + gained);
         let reference = Span { before: reference, after: reference + 50 };
-        series.push(Reading { clock, reference, nesting: Nesting::ReferenceOutside }).unwrap();
+        series.push(DriftReading { clock, reference, nesting: Nesting::ReferenceOutside }).unwrap();
     }
     series.finish();
     let drift = series.drift().unwrap();
@@ -118,7 +122,7 @@ fn a_change_of_frequency_is_reported_and_the_new_one_measured() {
 
 #[test]
 fn a_restarted_machine_has_a_new_offset_and_its_old_frequency() {
-    let server = Server::new(50.0, Jitter::Uniform(MS));
+    let server = SimulatedServer::new(50.0, Jitter::Uniform(MS));
     let mut series = Series::new();
     for reading in server.poll(1, 0.5, 60.0) {
         series.push(reading).unwrap();
@@ -138,7 +142,7 @@ fn a_restarted_machine_has_a_new_offset_and_its_old_frequency() {
 #[test]
 fn what_bounds_nothing_is_refused() {
     let mut series = Series::new();
-    let reading = |clock: (u64, u64), reference: (u64, u64)| Reading {
+    let reading = |clock: (u64, u64), reference: (u64, u64)| DriftReading {
         clock: Span { before: clock.0, after: clock.1 },
         reference: Span { before: reference.0, after: reference.1 },
         nesting: Nesting::ClockOutside,
@@ -168,8 +172,8 @@ fn two_readings_have_the_interval_of_their_bounds() {
     let mut series = Series::new();
     for (clock, reference) in [(7_000_000_000, 1_000_000_000), (300_000_000_000, 301_000_000_000)] {
         let reference = Span { before: reference - 200_000_000, after: reference + 200_000_000 };
-        let clock = Span::at(clock);
-        series.push(Reading { clock, reference, nesting: Nesting::ReferenceOutside }).unwrap();
+        let clock = Span::instant(clock);
+        series.push(DriftReading { clock, reference, nesting: Nesting::ReferenceOutside }).unwrap();
     }
     let frequency = series.drift().unwrap().frequency.unwrap();
     let (low, high) = frequency.interval_ppm.unwrap();
@@ -180,7 +184,7 @@ fn two_readings_have_the_interval_of_their_bounds() {
 /// One reply that took 800 ms would dominate the deviation.
 #[test]
 fn a_late_reading_does_not_spoil_the_stability() {
-    let mut readings = Server::new(50.0, Jitter::Uniform(MS)).poll(1, 0.1, 60.0);
+    let mut readings = SimulatedServer::new(50.0, Jitter::Uniform(MS)).poll(1, 0.1, 60.0);
     let calm = drift(readings.clone());
     readings[300].clock.after += 800_000_000;
     let spoilt = drift(readings);

@@ -1,7 +1,7 @@
 //! Another daemon disciplines the clock: only steps.
 
 use super::*;
-use crate::frequency::Frequency;
+use crate::frequency::LearntFrequency;
 
 fn beside(sources: &[(SourceKind, Option<(i64, u64)>)]) -> Bench {
     Bench::new(Policy { corrector: Corrector::Beside, ..Policy::default() }, sources)
@@ -92,7 +92,7 @@ fn a_daemon_beside_is_not_told_of_each_short_pause_of_many() {
 
 #[test]
 fn what_was_learnt_is_set_only_where_a_source_can_show_it_to_be_wrong() {
-    let stored = Some(Frequency { ppb: 100_000.0, uncertainty_ppb: 100.0 });
+    let stored = Some(LearntFrequency { ppb: 100_000.0, uncertainty_ppb: 100.0 });
     for (source, sets) in [(PAGE, true), ((SourceKind::Ntp, PAGE.1), false)] {
         let mut bench = Bench::new(Policy::default(), &[source]);
         bench.keeper.start_at(0.0, stored);
@@ -105,7 +105,7 @@ fn what_was_learnt_is_set_only_where_a_source_can_show_it_to_be_wrong() {
 #[test]
 fn another_clock_begins_with_what_it_is_set_to() {
     let mut bench = Bench::new(Policy::default(), &[PAGE]);
-    bench.keeper.start_at(0.0, Some(Frequency { ppb: 100_000.0, uncertainty_ppb: 100.0 }));
+    bench.keeper.start_at(0.0, Some(LearntFrequency { ppb: 100_000.0, uncertainty_ppb: 100.0 }));
     bench.sample(&[]);
     assert!(bench.keeper.frequency().is_some());
     bench.keeper.start_at(80_000.0, None);

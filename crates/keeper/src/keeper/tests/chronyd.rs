@@ -119,10 +119,10 @@ fn a_disruption_during_a_round_restarts_it() {
     let done = bench.sample(&[pause]);
     assert!(matches!(&done[..], [Action::Makestep { restart: true, .. }]), "{done:?}");
     // A host's message may mean the same disruption, for some seconds.
-    bench.keeper.suspect(bench.now_ns, Cause::HostResumed);
+    bench.keeper.suspect(bench.now_ns, CorrectionCause::HostResumed);
     assert_eq!(bench.run(), []);
     bench.now_ns += 4 * S;
-    bench.keeper.suspect(bench.now_ns, Cause::HostResumed);
+    bench.keeper.suspect(bench.now_ns, CorrectionCause::HostResumed);
     let done = bench.sample(&[]);
     assert!(matches!(&done[..], [Action::Makestep { restart: true, .. }]), "{done:?}");
 }

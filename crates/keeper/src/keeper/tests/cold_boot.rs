@@ -2,7 +2,7 @@ use super::*;
 
 const FORTY_YEARS: i64 = 40 * YEAR_MS * MS;
 /// It shows 1987 or so, and the program was made 30 years later.
-const MISSING: Date = Date::Missing { behind_ns: (30 * YEAR_MS * MS) as u64 };
+const MISSING: DateGuard = DateGuard::Missing { behind_ns: (30 * YEAR_MS * MS) as u64 };
 const SILENT: (SourceKind, Option<(i64, u64)>) = (SourceKind::Ntp, None);
 
 /// What the host's word does to a machine that has started, with two servers

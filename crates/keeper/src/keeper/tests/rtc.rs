@@ -18,7 +18,7 @@ fn an_rtc_that_is_set_leaves_the_clock_synchronised_beside_a_liar() {
     bench.offsets[0] = Some((2100 * MS, S / 2));
     for at in 0..40 {
         assert_eq!(bench.sample(&[]), [], "{at}");
-        assert_eq!(bench.keeper.view(bench.now_ns).clock, ClockState::Synchronised, "{at}");
+        assert_eq!(bench.keeper.view(bench.now_ns).clock, KeeperClockState::Synchronised, "{at}");
     }
     let view = bench.keeper.view(bench.now_ns);
     assert_eq!(view.sources[0].rtc.map(|rtc| rtc.ahead_ns), Some(2100 * MS));
@@ -36,5 +36,5 @@ fn an_rtc_that_stands_against_a_single_server_is_heard() {
     bench.offsets[0] = Some((2100 * MS, S / 2));
     let told = bench.sample(&[]);
     assert!(!told.iter().any(|one| matches!(one, Action::Step(_) | Action::Slew(_))), "{told:?}");
-    assert_ne!(bench.keeper.view(bench.now_ns).clock, ClockState::Synchronised);
+    assert_ne!(bench.keeper.view(bench.now_ns).clock, KeeperClockState::Synchronised);
 }

@@ -1,6 +1,6 @@
 use super::*;
-use crate::announced::Scale::{self, Smeared, Unknown, Utc};
-use crate::{Announced, ClockState, SourceState};
+use crate::announced::AnnouncedScale::{self, Smeared, Unknown, Utc};
+use crate::{Announced, KeeperClockState, SourceState};
 
 /// Noon of 31 December 2026.
 const NOON_NS: u64 = 1_798_718_400 * S;
@@ -12,7 +12,7 @@ type Shown = (SourceKind, Option<(i64, u64)>);
 const OFF: Shown = (SourceKind::Ntp, Some((400 * MS, 5_000_000)));
 
 /// Sources and their scales, at that time of day, after a sample.
-fn bench(of: &[(Shown, Scale)], unix_ns: u64) -> (Bench, Vec<Action>) {
+fn bench(of: &[(Shown, AnnouncedScale)], unix_ns: u64) -> (Bench, Vec<Action>) {
     let sources: Vec<_> = of.iter().map(|(source, _)| *source).collect();
     let mut bench = Bench::new(Policy::default(), &sources);
     for (index, (_, scale)) in of.iter().enumerate() {
@@ -59,7 +59,7 @@ fn near_a_leap_second_one_scale_counts() {
         assert!(!done.iter().any(|it| matches!(it, Action::Refuse(..))), "{done:?}");
         assert_eq!(states(&bench), expected, "{of:?}");
         assert_eq!(bench.sample(&[]), [], "and stays");
-        assert_eq!(bench.keeper.view(bench.now_ns).clock, ClockState::Synchronised);
+        assert_eq!(bench.keeper.view(bench.now_ns).clock, KeeperClockState::Synchronised);
     }
 }
 

@@ -17,17 +17,17 @@ fn server(offset_ms: i64) -> (SourceKind, Option<(i64, u64)>) {
 fn a_falseticker_is_named_and_the_clock_is_in_holdover_without_sources() {
     let mut bench =
         Bench::new(Policy::default(), &[PAGE, RTC, HOST, server(1), server(9_000), server(0)]);
-    assert_eq!(bench.keeper.view(bench.now_ns).clock, ClockState::Unsynchronised);
+    assert_eq!(bench.keeper.view(bench.now_ns).clock, KeeperClockState::Unsynchronised);
     bench.sample(&[]);
     bench.sample(&[]);
     assert_eq!(states(&bench), [Selected, TimeAway, NotMeasured, Combined, Falseticker, Combined]);
     let view = bench.keeper.view(bench.now_ns);
-    assert_eq!((view.clock, view.next), (ClockState::Synchronised, Next::Nothing));
+    assert_eq!((view.clock, view.next), (KeeperClockState::Synchronised, NextStep::Nothing));
     bench.offsets.fill(None);
     bench.now_ns += 3600 * S;
     bench.sample(&[]);
     let view = bench.keeper.view(bench.now_ns);
-    assert_eq!((view.clock, view.next), (ClockState::Holdover, Next::Wait));
+    assert_eq!((view.clock, view.next), (KeeperClockState::Holdover, NextStep::Wait));
     assert_eq!(view.selected, None);
 }
 
@@ -35,10 +35,10 @@ fn a_falseticker_is_named_and_the_clock_is_in_holdover_without_sources() {
 fn what_would_be_done_is_what_is_done() {
     let no_majority = &[server(0), server(9_000)][..];
     for (sources, next, state) in [
-        (&[server(9_000), server(9_000)][..], Next::Step(9_000 * MS), Combined),
-        (&[server(-40), server(-40)], Next::Slew(-40 * MS), Combined),
-        (&[server(0)], Next::Nothing, Selected),
-        (no_majority, Next::Refuse(0, Refusal::Contradiction), Candidate),
+        (&[server(9_000), server(9_000)][..], NextStep::Step(9_000 * MS), Combined),
+        (&[server(-40), server(-40)], NextStep::Slew(-40 * MS), Combined),
+        (&[server(0)], NextStep::Nothing, Selected),
+        (no_majority, NextStep::Refuse(0, Refusal::Contradiction), Candidate),
     ] {
         let mut bench = Bench::new(Policy::default(), sources);
         bench.succeeds = false;
@@ -58,7 +58,7 @@ fn what_would_be_done_is_what_is_done() {
 }
 
 /// What a keeper shows before it acts, and what it then does.
-fn shown_and_done(bench: &mut Bench) -> (Next, Vec<Action>) {
+fn shown_and_done(bench: &mut Bench) -> (NextStep, Vec<Action>) {
     bench.now_ns += S / 2;
     bench.keeper.sample(bench.now_ns, &[]);
     while let Some(Action::Measure(which)) = bench.keeper.next(bench.now_ns) {
@@ -76,7 +76,7 @@ fn a_clock_too_far_ahead_to_be_slewed_is_shown_as_refused() {
     let mut bench = Bench::new(policy, &[server(-60_000), server(-60_000)]);
     let (next, _) = shown_and_done(&mut bench);
     let why = Refusal::TooFarAhead { takes_s: 120_000 };
-    assert_eq!(next, Next::Refuse(-60_000 * MS, why));
+    assert_eq!(next, NextStep::Refuse(-60_000 * MS, why));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_step_beyond_the_rate_limit_is_shown_as_refused() {
     assert_eq!(wait_ns, 29_500_000_000);
     let next = bench.keeper.view(bench.now_ns + S).next;
     let why = Refusal::RateLimited { wait_ns: 28_500_000_000 };
-    assert_eq!(next, Next::Refuse(9 * S as i64, why));
+    assert_eq!(next, NextStep::Refuse(9 * S as i64, why));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn an_offset_that_one_reply_shows_is_shown_as_unconfirmed() {
     assert_eq!(bench.keeper.next(bench.now_ns), Some(Action::Measure(vec![0])));
     bench.push(0, 500 * MS, 5_000_000);
     let next = bench.keeper.view(bench.now_ns).next;
-    assert_eq!(next, Next::Refuse(500 * MS, Refusal::Unconfirmed));
+    assert_eq!(next, NextStep::Refuse(500 * MS, Refusal::Unconfirmed));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn new_settings_leave_what_was_learnt_of_the_other_sources() {
     bench.sample(&[]);
     bench.sample(&[]);
     let before = bench.keeper.view(bench.now_ns);
-    assert_eq!(before.clock, ClockState::Synchronised);
+    assert_eq!(before.clock, KeeperClockState::Synchronised);
     // The first server goes, another comes, and the order changes.
     let policy = Policy { tolerance_ns: 2_000_000, ..Policy::default() };
     let kinds = [(SourceKind::Ntp, Some(2)), (SourceKind::Rtc, Some(0)), (SourceKind::Ntp, None)];
@@ -123,12 +123,12 @@ fn new_settings_leave_what_was_learnt_of_the_other_sources() {
     assert_eq!(states(&bench), [Selected, TimeAway, NotMeasured]);
     assert_eq!(after.sources[0].offset, before.sources[2].offset);
     // Two of three have to agree, until then by what was known of the clock.
-    assert_eq!(after.clock, ClockState::Holdover);
+    assert_eq!(after.clock, KeeperClockState::Holdover);
     // Only the new one is polled.
     bench.sample(&[]);
     assert_eq!(bench.polled, [1, 2]);
     assert_eq!(states(&bench), [Combined, TimeAway, Selected]);
-    assert_eq!(bench.keeper.view(bench.now_ns).clock, ClockState::Synchronised);
+    assert_eq!(bench.keeper.view(bench.now_ns).clock, KeeperClockState::Synchronised);
     // An index that is another kind's, or nobody's, is a new source.
     bench
         .keeper

@@ -8,7 +8,8 @@ pub(crate) mod others;
 
 use disruptions::{Disruption, Kind, Size};
 use keeper::{
-    Action, Adjustment, Announced, Cause, Keeper, Policy, Scale, SourceKind, SystemClock,
+    Action, Adjustment, Announced, AnnouncedScale, CorrectionCause, Keeper, Policy, SourceKind,
+    SystemClock,
 };
 use units::{LeapSecond, OffsetBound};
 
@@ -34,13 +35,13 @@ pub(crate) struct Source {
     /// Its error beyond its bound.
     pub(crate) lie_ns: i64,
     pub(crate) is_unreachable: bool,
-    pub(crate) scale: Scale,
+    pub(crate) scale: AnnouncedScale,
     pub(crate) leap: Option<LeapSecond>,
 }
 
 impl Source {
     pub(crate) fn honest(kind: SourceKind, bound_ns: u64) -> Self {
-        let scale = Scale::Unknown;
+        let scale = AnnouncedScale::Unknown;
         Self { kind, bound_ns, lie_ns: 0, is_unreachable: false, scale, leap: None }
     }
 }
@@ -64,7 +65,7 @@ pub(crate) struct Machine {
     pub(crate) told_ppb: Vec<f64>,
     pub(crate) refusals: u64,
     /// The scale of the truth.
-    pub(crate) scale: Scale,
+    pub(crate) scale: AnnouncedScale,
     pub(crate) others: Others,
     /// The host's word comes after so many samples, and whether with a notice.
     pub(crate) told_each: u64,
@@ -110,7 +111,7 @@ impl Machine {
             by_servers: Vec::new(),
             told_ppb: Vec::new(),
             refusals: 0,
-            scale: Scale::Unknown,
+            scale: AnnouncedScale::Unknown,
             others: Others::new(seed),
             told_each: 1,
             gives_notice: false,
@@ -266,7 +267,7 @@ impl Machine {
                 ..offset
             });
             if self.gives_notice {
-                self.keeper.suspect(now_ns, Cause::HostResumed);
+                self.keeper.suspect(now_ns, CorrectionCause::HostResumed);
             }
             self.measured[index] = Some(offset);
             self.keeper.measured(index, now_ns, Some(offset));
@@ -296,7 +297,7 @@ impl Machine {
     /// How far the scale of a source is from that of the truth.
     fn off_scale_ns(&self, index: usize) -> i64 {
         let scale = self.sources[index].scale;
-        let is_other = scale != self.scale && scale != Scale::Unknown;
+        let is_other = scale != self.scale && scale != AnnouncedScale::Unknown;
         if is_other { self.other_ns() } else { 0 }
     }
 

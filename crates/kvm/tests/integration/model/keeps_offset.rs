@@ -1,12 +1,12 @@
 //! A vCPU of a KVM that ignores the TSC offsets it is given.
 
-use kvm::{Error, Vcpu};
+use kvm::{Error, KvmVcpu};
 
 use super::ModelVcpu;
 
 pub(crate) struct KeepsOffset<'v>(pub(crate) &'v ModelVcpu<'v>);
 
-impl Vcpu for KeepsOffset<'_> {
+impl KvmVcpu for KeepsOffset<'_> {
     fn tsc_khz(&self) -> Result<u32, Error> {
         self.0.tsc_khz()
     }

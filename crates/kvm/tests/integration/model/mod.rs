@@ -11,8 +11,8 @@ mod recorded;
 use std::cell::{Cell, RefCell};
 
 use host::HostClocks;
-use kvm::host_clock::Reading;
-use kvm::{Error, HostTsc, Vcpu, Vm};
+use kvm::host_clock::HostReading;
+use kvm::{Error, HostTsc, KvmVcpu, Vm};
 use kvm_bindings::{KVM_CLOCK_HOST_TSC, KVM_CLOCK_REALTIME, KVM_CLOCK_TSC_STABLE, kvm_clock_data};
 use pvclock::{Hertz, Nanos, Ticks};
 use units::UnixTime;
@@ -257,7 +257,7 @@ impl Vm for ModelVm<'_> {
         Ok(())
     }
 
-    fn host_clocks(&self) -> Reading {
+    fn host_clocks(&self) -> HostReading {
         let world = self.host.world;
         world.takes(100 + world.below(400));
         let before = self.host.tsc();
@@ -268,7 +268,7 @@ impl Vm for ModelVm<'_> {
         let tai = self.host.knows_tai.then_some(world.offset_s() as i32);
         let width = self.host.tsc() - before;
         let clocks = HostClocks::new(Ticks(before + width / 2), boot, real);
-        Reading { clocks: clocks.with(|new| new.tai_offset_s = tai), width }
+        HostReading { clocks: clocks.changed(|new| new.tai_offset_s = tai), width }
     }
 }
 
@@ -294,7 +294,7 @@ impl ModelVcpu<'_> {
     }
 }
 
-impl Vcpu for ModelVcpu<'_> {
+impl KvmVcpu for ModelVcpu<'_> {
     fn tsc_khz(&self) -> Result<u32, Error> {
         Ok(self.khz.get() as u32)
     }

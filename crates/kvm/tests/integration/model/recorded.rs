@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use kvm::{Error, Vcpu};
+use kvm::{Error, KvmVcpu};
 
 use super::{ModelVcpu, ModelVm};
 
@@ -20,7 +20,7 @@ impl<'v> Recorded<'v> {
     }
 }
 
-impl Vcpu for Recorded<'_> {
+impl KvmVcpu for Recorded<'_> {
     fn tsc_khz(&self) -> Result<u32, Error> {
         self.vcpu.tsc_khz()
     }

@@ -9,7 +9,7 @@ use pvclock::Hertz;
 use pvclock::counter::Tsc;
 use pvclock::hyperv::{ReferencePage, ReferenceReader, ReferenceScale, ReferenceWriter};
 
-use super::{done, page as page_at, put};
+use super::{page as page_at, put, status};
 use crate::hyperv::PvclockHypervInfo;
 use crate::status::PvclockStatus;
 
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn pvclock_hyperv_write(
         *sequence = writer.sequence();
         Ok(())
     };
-    done(write())
+    status(write())
 }
 
 /// Switches a reference TSC page off until the next write: readers read the
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn pvclock_hyperv_write(
 pub unsafe extern "C" fn pvclock_hyperv_switch_off(page: *mut c_void) -> PvclockStatus {
     // SAFETY: the caller's promise.
     let page = unsafe { page_at::<ReferencePage>(page) };
-    done(page.map(|page| ReferenceWriter::new(page).switch_off()))
+    status(page.map(|page| ReferenceWriter::new(page).switch_off()))
 }
 
 /// The scale of a TSC that runs at `hz`, which is above 10 MHz, as a

@@ -8,7 +8,7 @@ use pvclock::Ticks;
 #[cfg(target_arch = "x86_64")]
 use pvclock::counter::Tsc;
 
-use super::{done, put, time_page};
+use super::{put, status, time_page};
 #[cfg(target_arch = "x86_64")]
 use crate::kvm_clock::PvclockLastTime;
 use crate::kvm_clock::{PvclockKvmInfo, PvclockKvmUpdate};
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn pvclock_kvm_write(
         page?.write(&update.into());
         Ok(())
     };
-    done(write())
+    status(write())
 }
 
 /// Sets PVCLOCK_KVM_GUEST_STOPPED, as a host does before it resumes a guest
@@ -157,5 +157,5 @@ pub unsafe extern "C" fn pvclock_kvm_write(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvclock_kvm_set_guest_stopped(page: *mut c_void) -> PvclockStatus {
     // SAFETY: the caller's promise.
-    done(unsafe { time_page(page) }.map(|page| page.set_guest_stopped()))
+    status(unsafe { time_page(page) }.map(|page| page.set_guest_stopped()))
 }

@@ -7,7 +7,7 @@ use core::mem::MaybeUninit;
 use pvclock::Nanos;
 use pvclock::steal_time::{StealPage, StealReader, StealWriter};
 
-use super::{done, page as page_at, put};
+use super::{page as page_at, put, status};
 use crate::status::PvclockStatus;
 use crate::steal_time::PvclockStealInfo;
 
@@ -53,5 +53,5 @@ pub unsafe extern "C" fn pvclock_steal_write(
 pub unsafe extern "C" fn pvclock_steal_set_preempted(page: *mut c_void) -> PvclockStatus {
     // SAFETY: the caller's promise.
     let page = unsafe { page_at::<StealPage>(page) };
-    done(page.map(|page| StealWriter::new(page).set_preempted()))
+    status(page.map(|page| StealWriter::new(page).set_preempted()))
 }

@@ -10,7 +10,7 @@ use pvclock::counter::CpuCounter;
 use pvclock::vmclock::CounterId;
 use pvclock::vmclock::{VmClockInfo, VmClockPage, VmClockReader, VmClockWriter};
 
-use super::{done, page as page_at, put};
+use super::{page as page_at, put, status};
 use crate::status::PvclockStatus;
 use crate::vmclock::{PvclockVmclockInfo, PvclockVmclockTime};
 
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn pvclock_vmclock_create(
         unsafe { page.write(contents) };
         Ok(())
     };
-    done(create())
+    status(create())
 }
 
 /// Writes an update into a VMClock page, as a host does. Magic number, layout
@@ -122,5 +122,5 @@ pub unsafe extern "C" fn pvclock_vmclock_write(
         VmClockWriter::new(page).write(&info.into());
         Ok(())
     };
-    done(write())
+    status(write())
 }

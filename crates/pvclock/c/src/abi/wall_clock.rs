@@ -7,7 +7,7 @@ use core::mem::MaybeUninit;
 use pvclock::Nanos;
 use pvclock::kvm_clock::{WallClock, WallClockPage, WallClockReader, WallClockWriter};
 
-use super::{done, page as page_at, put};
+use super::{page as page_at, put, status};
 use crate::kvm_clock::PvclockWallClock;
 use crate::status::PvclockStatus;
 
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn pvclock_wall_clock_write(
 ) -> PvclockStatus {
     // SAFETY: the caller's promise.
     let page = unsafe { page_at::<WallClockPage>(page) };
-    done(page.map(|page| WallClockWriter::new(page).write(wall_clock.into())))
+    status(page.map(|page| WallClockWriter::new(page).write(wall_clock.into())))
 }
 
 /// The time of day, in nanoseconds since 1970 in UTC, when the VM's system

@@ -15,7 +15,7 @@ use pvclock::kvm_clock::{
 use pvclock::shared::Aligned;
 use pvclock::steal_time::{StealPage, StealReader, StealWriter};
 use pvclock::vmclock::{
-    ClockStatus, CounterId, TimeType, VmClockFlags, VmClockInfo, VmClockPage, VmClockReader,
+    CounterId, TimeType, VmClockFlags, VmClockInfo, VmClockPage, VmClockReader, VmClockStatus,
 };
 use pvclock::{Hertz, Nanos, ReadError, Scale};
 
@@ -137,15 +137,15 @@ fn hyperv_page() {
 fn vmclock_page() {
     let info = VmClockInfo::from_bytes(&VMCLOCK.bytes()).unwrap();
     assert_eq!((info.counter_id, info.time_type), (CounterId::X86_TSC, TimeType::TAI));
-    assert_eq!((info.clock_status, info.tai_offset_s), (ClockStatus::SYNCHRONISED, -37));
+    assert_eq!((info.clock_status, info.tai_offset_s), (VmClockStatus::SYNCHRONISED, -37));
     assert_eq!((info.disruption_marker, info.vm_generation, info.seq_count), (3, 1, 8));
     assert_eq!((info.period, info.period_shift), (16_199_242_528_151_378_325, 31));
     assert_eq!(info.period_max_error, 16_199_242_528_151);
     assert_eq!((info.time_sec, info.time_frac), (1_700_000_000, 1 << 63));
     assert_eq!((info.counter_value, info.time_max_error), (5_000_000_000, Nanos(250)));
     let flags = VmClockFlags::TAI_OFFSET_VALID
-        .with(VmClockFlags::PERIOD_MAX_ERROR_VALID)
-        .with(VmClockFlags::TIME_MAX_ERROR_VALID);
+        .union(VmClockFlags::PERIOD_MAX_ERROR_VALID)
+        .union(VmClockFlags::TIME_MAX_ERROR_VALID);
     assert_eq!(info.flags, flags);
 
     let page = VmClockPage::<Aligned>::from_info(&info);

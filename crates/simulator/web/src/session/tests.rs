@@ -2,15 +2,15 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn ask(session: &mut Session, request: &Value) -> Vec<u8> {
+fn ask(session: &mut PageSession, request: &Value) -> Vec<u8> {
     session.answer(request.to_string().as_bytes())
 }
 
-fn asked(session: &mut Session, request: &Value) -> Value {
+fn asked(session: &mut PageSession, request: &Value) -> Value {
     serde_json::from_slice(&ask(session, request)).unwrap()
 }
 
-fn start(session: &mut Session, name: &str, guests: u64) -> Value {
+fn start(session: &mut PageSession, name: &str, guests: u64) -> Value {
     let known = asked(session, &json!({ "ask": "scenarios" }));
     let found = known.as_array().unwrap().iter().find(|it| it["name"] == name).unwrap();
     let start = json!({ "ask": "start", "text": found["text"], "guests": guests, "seed": "7" });
@@ -20,7 +20,7 @@ fn start(session: &mut Session, name: &str, guests: u64) -> Value {
 /// Whatever the shares, the report is that of the whole fleet.
 #[test]
 fn shares_make_the_report_of_the_whole() {
-    let mut session = Session::default();
+    let mut session = PageSession::default();
     let started = start(&mut session, "migration-night", 10);
     assert_eq!((&started["guests"], &started["seed"]), (&json!(10), &json!(Seed(7).to_string())));
     for (asks, gets) in [(3, 3), (4, 4), (100, 3), (1, 0)] {
@@ -35,14 +35,14 @@ fn shares_make_the_report_of_the_whole() {
     let span_ns = scenario.check(10, of.days).unwrap();
     let corrector = scenario.disciplines[0];
     let fleet = Simulation::new(&scenario, corrector, 7, span_ns).guests(0..10, || true);
-    let whole = SimulateReport::of(&scenario, &of, [(corrector, &fleet)]);
+    let whole = SimulateReport::new(&scenario, &of, [(corrector, &fleet)]);
     let whole = serde_json::to_string_pretty(&whole).unwrap() + "\n";
     assert_eq!(String::from_utf8(report).unwrap(), whole);
 }
 
 #[test]
 fn a_story_tells_each_event_and_how_it_ended() {
-    let mut session = Session::default();
+    let mut session = PageSession::default();
     start(&mut session, "migration-night", 2);
     let story = asked(&mut session, &json!({ "ask": "story", "discipline": 0, "guest": 1 }));
     let events = story["events"].as_array().unwrap();
@@ -71,7 +71,7 @@ fn a_story_tells_each_event_and_how_it_ended() {
 
 #[test]
 fn what_cannot_be_is_refused_with_its_line() {
-    let mut session = Session::default();
+    let mut session = PageSession::default();
     let mut refused = |request: Value| {
         let reply = asked(&mut session, &request);
         (reply["refused"].as_str().unwrap().to_owned(), reply["line"].as_u64())

@@ -7,10 +7,10 @@ use nix::sys::socket::{
 };
 
 use super::*;
-use crate::host::Host;
+use crate::host::HostSource;
 
-fn at(path: &Path) -> Channel {
-    Channel::Socket(path.to_owned())
+fn at(path: &Path) -> HostChannel {
+    HostChannel::Socket(path.to_owned())
 }
 
 /// So long that it is tried again.
@@ -23,7 +23,7 @@ fn a_socket_that_another_process_has_is_taken_once_it_is_free() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("host.sock");
     let other = UnixDatagram::bind(&path).unwrap();
-    let mut host = Host::open(&[at(&path)]).unwrap();
+    let mut host = HostSource::open(&[at(&path)]).unwrap();
     assert_eq!(host.name(), path.display().to_string());
     let told = host.offset().unwrap_err().to_string();
     assert!(told.starts_with(host.name()) && told.ends_with("retrying every 10 s"), "{told}");
@@ -58,7 +58,7 @@ fn a_port_that_another_process_has_is_taken_once_it_is_free() {
     };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("host.sock");
-    let mut host = Host::open(&[at(&path), Channel::Vsock(port)]).unwrap();
+    let mut host = HostSource::open(&[at(&path), HostChannel::Vsock(port)]).unwrap();
     assert_eq!(host.name(), format!("{},vsock:{port}", path.display()));
     // The other channel is heard.
     UnixDatagram::unbound().unwrap().send_to(b"resumed", &path).unwrap();
@@ -69,7 +69,7 @@ fn a_port_that_another_process_has_is_taken_once_it_is_free() {
     drop(other);
     host.retry(later());
     assert_eq!(host.awaited().count(), 0);
-    let second = Host::open(&[Channel::Vsock(port)]).unwrap();
+    let second = HostSource::open(&[HostChannel::Vsock(port)]).unwrap();
     assert_eq!(second.awaited().count(), 1, "the port is held");
 }
 
@@ -79,8 +79,8 @@ fn what_is_in_the_way_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("host.sock");
     std::fs::write(&path, "").unwrap();
-    let mut host = Host::open(&[at(&path)]).unwrap();
-    let why = |host: &Host| host.awaited().map(|(_, why)| why.to_owned()).collect::<String>();
+    let mut host = HostSource::open(&[at(&path)]).unwrap();
+    let why = |host: &HostSource| host.awaited().map(|(_, why)| why.to_owned()).collect::<String>();
     assert!(why(&host).contains("what is there is no socket"), "{}", why(&host));
     std::fs::remove_file(&path).unwrap();
     let other = UnixDatagram::bind(&path).unwrap();
@@ -94,8 +94,8 @@ fn what_is_in_the_way_is_told() {
 fn a_channel_is_tried_again_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("host.sock");
-    let before = Host::open(&[at(&path)]).unwrap();
-    let mut host = Host::open(&[at(&path)]).unwrap();
+    let before = HostSource::open(&[at(&path)]).unwrap();
+    let mut host = HostSource::open(&[at(&path)]).unwrap();
     drop(before);
     host.receive_all().unwrap();
     assert_eq!(host.awaited().count(), 0);
@@ -105,13 +105,13 @@ fn a_channel_is_tried_again_at_once() {
 fn a_mistake_in_the_configuration_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let nowhere = folder.path().join("no/such/host.sock");
-    for channel in [at(&nowhere), Channel::Port(nowhere.clone())] {
-        let (found, why) = Host::open(std::slice::from_ref(&channel)).unwrap_err();
+    for channel in [at(&nowhere), HostChannel::Port(nowhere.clone())] {
+        let (found, why) = HostSource::open(std::slice::from_ref(&channel)).unwrap_err();
         assert_eq!((found, why.kind()), (channel, ErrorKind::NotFound));
     }
     // A port below 1024 without the right to it, and what root has forbidden.
     let denied = io::Error::from(ErrorKind::PermissionDenied);
-    assert!(!is_anothers(&Channel::Vsock(123), &denied));
+    assert!(!is_anothers(&HostChannel::Vsock(123), &denied));
     assert!(!is_anothers(&at(&nowhere), &denied));
     // /tmp/host.sock, a dead socket of another user's.
     assert!(is_anothers(&at(folder.path()), &denied));

@@ -1,8 +1,8 @@
-use wire::hosttime::{Answer, HostClock, Leap, ROUNDS, Reason, Scale};
+use wire::hosttime::{FrameLeap, FrameScale, HostClock, ROUNDS, Reason, TimeAnswer};
 
 use super::*;
 use crate::SourceError;
-use crate::host::{Channel, Host};
+use crate::host::{HostChannel, HostSource};
 use crate::source::now;
 
 const NOW: ClockPair =
@@ -20,22 +20,22 @@ const fn earlier(by_ns: u64, ahead_ns: i64) -> ClockPair {
     }
 }
 
-fn datagram(text: &str, uid: u32, age_ns: i64) -> Datagram {
+fn datagram(text: &str, uid: u32, age_ns: i64) -> HostDatagram {
     let sent_ns = NOW.realtime_ns.checked_add_signed(-age_ns);
-    Datagram { bytes: text.as_bytes().to_vec(), from: None, uid: Some(uid), sent_ns }
+    HostDatagram { bytes: text.as_bytes().to_vec(), from: None, uid: Some(uid), sent_ns }
 }
 
 /// The message of a datagram that user `ours` received.
 fn accept(
-    datagram: &Datagram,
+    datagram: &HostDatagram,
     ours: u32,
     around: (ClockPair, ClockPair),
 ) -> Result<Accepted, Rejected> {
     may_send(datagram, ours).and_then(|()| super::accept(datagram, around))
 }
 
-fn bind(path: &Path) -> io::Result<Host> {
-    Host::open(&[Channel::Socket(path.to_owned())]).map_err(|(_, why)| why)
+fn bind(path: &Path) -> io::Result<HostSource> {
+    HostSource::open(&[HostChannel::Socket(path.to_owned())]).map_err(|(_, why)| why)
 }
 
 #[test]
@@ -57,13 +57,13 @@ fn a_time_means_the_moment_it_was_sent() {
 fn strangers_and_stale_messages_are_rejected() {
     let stranger = accept(&datagram("resumed", 1001, 0), 1000, STEADY);
     assert_eq!(stranger, Err(Rejected::Sender { uid: 1001, ours: 1000 }));
-    let unsigned = Datagram { uid: None, ..datagram("resumed", 0, 0) };
+    let unsigned = HostDatagram { uid: None, ..datagram("resumed", 0, 0) };
     assert!(matches!(accept(&unsigned, 1000, STEADY), Err(Rejected::Sender { .. })));
     for age_ns in [1_000_000_001, -1] {
         let stale = accept(&datagram("time 1795000002", 0, age_ns), 0, STEADY);
         assert_eq!(stale, Err(Rejected::Stale { age_ns: age_ns.into() }));
     }
-    let undated = Datagram { sent_ns: None, ..datagram("time 1795000002", 0, 0) };
+    let undated = HostDatagram { sent_ns: None, ..datagram("time 1795000002", 0, 0) };
     assert!(matches!(accept(&undated, 0, STEADY), Err(Rejected::Stale { .. })));
     // That it was stopped stays true.
     assert_eq!(accept(&datagram("resumed", 0, 5_000_000_000), 0, STEADY), Ok(Accepted::Resumed));
@@ -164,14 +164,14 @@ fn the_documents_examples_parse() {
     let (examples, _) = rest.split_once("```").unwrap();
     assert_eq!(examples.lines().count(), 3);
     for line in examples.lines() {
-        assert!(Message::parse(line.as_bytes()).is_ok(), "{line}");
+        assert!(HostMessage::parse(line.as_bytes()).is_ok(), "{line}");
     }
 }
 
 const UTC: HostClock = HostClock {
     bound_ns: Some(1_000),
-    scale: Scale::Utc,
-    leap: Leap::None,
+    scale: FrameScale::Utc,
+    leap: FrameLeap::None,
     is_smeared: false,
     tai_offset_s: None,
 };
@@ -181,9 +181,12 @@ const UTC: HostClock = HostClock {
 fn answer(agent: &UnixDatagram, at_ns: u64) -> bool {
     let mut bytes = [0; FRAME_BYTES];
     let Ok(FRAME_BYTES) = agent.recv(&mut bytes) else { return false };
-    let Frame::Request { nonce, sent_ns } = Frame::parse(&bytes).unwrap() else { panic!() };
+    let HostTimeFrame::Request { nonce, sent_ns } = HostTimeFrame::parse(&bytes).unwrap() else {
+        panic!()
+    };
     let request = (nonce, sent_ns);
-    let answer = Frame::Answer(Answer::to(request, Reason::Restored, (at_ns, at_ns), UTC));
+    let answer =
+        HostTimeFrame::Answer(TimeAnswer::new(request, Reason::Restored, (at_ns, at_ns), UTC));
     agent.send(&answer.encode()).unwrap();
     true
 }
@@ -196,11 +199,11 @@ fn an_agent_that_is_asked_gives_a_time_with_the_bound_of_its_way() {
     let agent = UnixDatagram::bind(&own).unwrap();
     agent.connect(&path).unwrap();
     agent.set_nonblocking(true).unwrap();
-    agent.send(&Frame::Notice(Reason::Restored).encode()).unwrap();
+    agent.send(&HostTimeFrame::Notice(Reason::Restored).encode()).unwrap();
     let mut offset = host.offset();
     assert!(host.take_resumed());
     let mut answered = 0;
-    let now_ns = || linux::clock::Clock::Monotonic.read_ns().unwrap();
+    let now_ns = || linux::clock::LinuxClock::Monotonic.read_ns().unwrap();
     while offset.is_err() {
         answered += u32::from(answer(&agent, wire::hosttime::EARLIEST_NS + now_ns()));
         assert!(answered <= ROUNDS);
@@ -214,7 +217,7 @@ fn an_agent_that_is_asked_gives_a_time_with_the_bound_of_its_way() {
     assert!(wrong_ns <= u128::from(offset.bound_ns) + 1_000_000, "{wrong_ns} {offset:?}");
     assert_eq!(answered, ROUNDS);
     // It came once; and a replay is nothing.
-    let replay = Frame::Answer(Answer::to((1, 2), Reason::Restored, (3, 3), UTC));
+    let replay = HostTimeFrame::Answer(TimeAnswer::new((1, 2), Reason::Restored, (3, 3), UTC));
     agent.send(&replay.encode()).unwrap();
     assert!(host.offset().is_err());
     let why = host.take_rejected().unwrap();
@@ -227,7 +230,7 @@ fn frames_that_cannot_be_answered_are_rejected_once_a_second() {
     let path = folder.path().join("host.sock");
     let mut host = bind(&path).unwrap();
     let agent = UnixDatagram::unbound().unwrap();
-    agent.send_to(&Frame::Notice(Reason::Restored).encode(), &path).unwrap();
+    agent.send_to(&HostTimeFrame::Notice(Reason::Restored).encode(), &path).unwrap();
     host.receive_all().unwrap();
     assert_eq!((host.take_rejected(), host.take_resumed()), (Some(Rejected::NoAddress), false));
     agent.send_to(b"PCHT is the magic number", &path).unwrap();

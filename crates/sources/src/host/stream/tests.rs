@@ -1,48 +1,54 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use linux::clock::Clock;
+use linux::clock::LinuxClock;
 use proptest::prelude::*;
 use wire::hosttime::{
-    Answer, EARLIEST_NS, Frame, HostClock, Leap, MIN_INTERVAL_NS, ROUNDS, Reason, Refused, Scale,
+    EARLIEST_NS, FrameLeap, FrameScale, HostClock, HostTimeFrame, MIN_INTERVAL_NS, ROUNDS, Reason,
+    Refused, TimeAnswer,
 };
 
 use super::*;
 
 const UTC: HostClock = HostClock {
     bound_ns: Some(1_000),
-    scale: Scale::Utc,
-    leap: Leap::None,
+    scale: FrameScale::Utc,
+    leap: FrameLeap::None,
     is_smeared: false,
     tai_offset_s: None,
 };
 
 /// The guest's end, what it was told, and the host's end.
-fn pair() -> (Stream, Told, UnixStream) {
+fn pair() -> (HostStream, ReportedTime, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     for end in [&ours, &theirs] {
         end.set_nonblocking(true).unwrap();
     }
-    (Stream::new(ours.into()), Told::default(), theirs)
+    (HostStream::new(ours.into()), ReportedTime::default(), theirs)
 }
 
 fn host_ns() -> u64 {
-    EARLIEST_NS + Clock::Monotonic.read_ns().unwrap()
+    EARLIEST_NS + LinuxClock::Monotonic.read_ns().unwrap()
 }
 
 /// The answer to the request that waits, if one does.
 fn answer(host: &mut UnixStream) -> Option<[u8; FRAME_BYTES]> {
     let mut bytes = [0; FRAME_BYTES];
     host.read_exact(&mut bytes).ok()?;
-    let Frame::Request { nonce, sent_ns } = Frame::parse(&bytes).unwrap() else { panic!() };
+    let HostTimeFrame::Request { nonce, sent_ns } = HostTimeFrame::parse(&bytes).unwrap() else {
+        panic!()
+    };
     let times = (host_ns(), host_ns());
-    Some(Frame::Answer(Answer::to((nonce, sent_ns), Reason::Restored, times, UTC)).encode())
+    Some(
+        HostTimeFrame::Answer(TimeAnswer::new((nonce, sent_ns), Reason::Restored, times, UTC))
+            .encode(),
+    )
 }
 
 #[test]
 fn an_exchange_gives_the_hosts_time_however_its_bytes_are_cut() {
     let (mut stream, mut told, mut host) = pair();
-    host.write_all(&Frame::Notice(Reason::Restored).encode()).unwrap();
+    host.write_all(&HostTimeFrame::Notice(Reason::Restored).encode()).unwrap();
     assert_eq!(stream.receive(&mut told).unwrap(), Left::Open);
     assert!(told.resumed);
     for round in 0..ROUNDS as usize {
@@ -72,7 +78,7 @@ proptest! {
         rest in prop::collection::vec(any::<u8>(), 0..2 * FRAME_BYTES),
         lengths in prop::collection::vec(1..2 * FRAME_BYTES, 1..8),
     ) {
-        let mut sent = Frame::Notice(Reason::Restored).encode().repeat(notices);
+        let mut sent = HostTimeFrame::Notice(Reason::Restored).encode().repeat(notices);
         sent.extend_from_slice(&rest);
         let in_pieces_of = |lengths: &[usize]| {
             let (mut stream, mut told, mut host) = pair();
@@ -99,7 +105,7 @@ proptest! {
 fn a_host_that_dies_while_it_answers_or_answers_nonsense_tells_nothing() {
     for (sent, left) in [(&b"PCHT\x01\x03"[..], Left::Ended), (b"GET / HTTP/1.1", Left::Broken)] {
         let (mut stream, mut told, mut host) = pair();
-        host.write_all(&Frame::Notice(Reason::Periodic).encode()).unwrap();
+        host.write_all(&HostTimeFrame::Notice(Reason::Periodic).encode()).unwrap();
         stream.receive(&mut told).unwrap();
         host.write_all(sent).unwrap();
         drop(host);
@@ -113,7 +119,7 @@ fn a_host_that_does_not_read_is_left() {
     let (mut stream, mut told, mut host) = pair();
     let full = [0; 4096];
     while rustix::io::write(&stream, &full).is_ok() {}
-    host.write_all(&Frame::Notice(Reason::Periodic).encode()).unwrap();
+    host.write_all(&HostTimeFrame::Notice(Reason::Periodic).encode()).unwrap();
     assert_eq!(stream.receive(&mut told).unwrap(), Left::Broken);
     assert!(matches!(told.take_rejected(0), Some(Rejected::NotAsked { .. })));
 }
@@ -121,7 +127,7 @@ fn a_host_that_does_not_read_is_left() {
 #[test]
 fn a_flood_is_read_in_parts_and_a_hang_is_given_up() {
     let (mut stream, mut told, mut host) = pair();
-    let notice = Frame::Notice(Reason::Resumed).encode();
+    let notice = HostTimeFrame::Notice(Reason::Resumed).encode();
     let mut sent = 0;
     while sent < 200 && host.write_all(&notice).is_ok() {
         sent += 1;

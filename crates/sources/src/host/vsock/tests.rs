@@ -3,7 +3,7 @@ use std::os::unix::net::UnixStream;
 
 use nix::sys::socket::connect;
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
-use wire::hosttime::{FRAME_BYTES, Frame, Reason, VSOCK_PORT};
+use wire::hosttime::{FRAME_BYTES, HostTimeFrame, Reason, VSOCK_PORT};
 
 use super::*;
 
@@ -17,15 +17,15 @@ fn vsock() -> Vsock {
 fn notified() -> (OwnedFd, UnixStream) {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
-    theirs.write_all(&Frame::Notice(Reason::Resumed).encode()).unwrap();
+    theirs.write_all(&HostTimeFrame::Notice(Reason::Resumed).encode()).unwrap();
     (ours.into(), theirs)
 }
 
 #[test]
 fn only_the_host_is_heard_and_its_newest_connection_counts() {
-    let (mut vsock, mut told) = (vsock(), Told::default());
+    let (mut vsock, mut told) = (vsock(), ReportedTime::default());
     let mut added = 0;
-    let mut connected = |vsock: &mut Vsock, told: &mut Told, ours, cid| {
+    let mut connected = |vsock: &mut Vsock, told: &mut ReportedTime, ours, cid| {
         let mut add = |_: BorrowedFd<'_>| {
             added += 1;
             Ok(())
@@ -49,7 +49,7 @@ fn only_the_host_is_heard_and_its_newest_connection_counts() {
     drop(hanging);
     let mut request = [0; FRAME_BYTES];
     std::io::Read::read_exact(&mut newer, &mut request).unwrap();
-    assert!(matches!(Frame::parse(&request), Ok(Frame::Request { .. })));
+    assert!(matches!(HostTimeFrame::parse(&request), Ok(HostTimeFrame::Request { .. })));
     drop(newer);
     vsock.receive(&mut told, |_| Ok(())).unwrap();
     assert!(vsock.connection.is_none());
@@ -82,7 +82,7 @@ fn this_machine_itself_is_not_the_host() {
         if let Err(why) = connect(client.as_raw_fd(), &to) {
             return skipped(why);
         }
-        let mut told = Told::default();
+        let mut told = ReportedTime::default();
         vsock.receive(&mut told, |_| Ok(())).unwrap();
         assert_eq!(told.take_rejected(0), Some(Rejected::Peer { cid: libc::VMADDR_CID_LOCAL }));
     }

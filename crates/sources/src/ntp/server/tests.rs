@@ -34,21 +34,21 @@ fn reply(request: [u8; 48]) -> Vec<u8> {
     packet
 }
 
-fn query(change: impl FnOnce(&mut Vec<u8>) + Send + 'static) -> Result<Reply<u32>, String> {
+fn query(change: impl FnOnce(&mut Vec<u8>) + Send + 'static) -> Result<ServerReply<u32>, String> {
     let (name, thread) = server(|request| {
         let mut packet = reply(request);
         change(&mut packet);
         packet
     });
     let calls = Cell::new(0);
-    let result = NtpServer::find(&name, TIMEOUT).unwrap().query(|| calls.replace(calls.get() + 1));
+    let result = NtpPeer::find(&name, TIMEOUT).unwrap().query(|| calls.replace(calls.get() + 1));
     thread.join().unwrap();
     result.map_err(|error| error.to_string().replace(&name, "server"))
 }
 
 #[test]
 fn a_right_reply_is_taken_with_the_clocks_around_it() {
-    let Reply { reading, state } = query(|_| ()).unwrap();
+    let ServerReply { reading, state } = query(|_| ()).unwrap();
     let utc_ns = Interval { low: 1_795_000_000_000_000_000, high: 1_795_000_000_750_000_000 };
     let shown_ns = (1_795_000_000_250_000_000, 1_795_000_000_500_000_000);
     assert_eq!(
@@ -99,9 +99,11 @@ impl<F: Fn(usize, [u8; 48]) -> Option<Vec<u8>>> Wire for Script<F> {
     }
 }
 
-fn query_over(packet: impl Fn(usize, [u8; 48]) -> Option<Vec<u8>>) -> Result<Reply<()>, NtpError> {
+fn query_over(
+    packet: impl Fn(usize, [u8; 48]) -> Option<Vec<u8>>,
+) -> Result<ServerReply<()>, NtpError> {
     let script = Script { packet, request: Cell::new([0; 48]), came: Cell::new(0) };
-    NtpServer::find("127.0.0.1", TIMEOUT).unwrap().query_over(&script, || ())
+    NtpPeer::find("127.0.0.1", TIMEOUT).unwrap().query_over(&script, || ())
 }
 
 #[test]
@@ -153,7 +155,7 @@ fn a_reply_to_another_number_is_none() {
 /// Many clients send the time of day, which anyone knows.
 #[test]
 fn a_reply_to_the_time_of_day_is_none() {
-    let now_s = linux::clock::Clock::Realtime.read_ns().unwrap() / 1_000_000_000;
+    let now_s = linux::clock::LinuxClock::Realtime.read_ns().unwrap() / 1_000_000_000;
     let replied = query_over(|number, request| {
         let mut packet = reply(request);
         let second = (now_s + UNIX_EPOCH_S + number as u64 / 2) << 32;
@@ -188,7 +190,7 @@ fn a_flood_ends_with_the_timeout() {
         }
         begun.elapsed()
     });
-    let reply = NtpServer::find(&name, Duration::from_millis(20)).unwrap().query(|| ());
+    let reply = NtpPeer::find(&name, Duration::from_millis(20)).unwrap().query(|| ());
     over.send(()).unwrap();
     assert!(matches!(reply, Err(NtpError::Timeout { .. })), "{reply:?}");
     assert!(flood.join().unwrap() < Duration::from_secs(60));
@@ -197,14 +199,14 @@ fn a_flood_ends_with_the_timeout() {
 #[test]
 fn a_reply_that_has_come_by_the_deadline_is_read() {
     let (name, thread) = server(reply);
-    let first = NtpServer::find(&name, Duration::ZERO).unwrap();
+    let first = NtpPeer::find(&name, Duration::ZERO).unwrap();
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let name = silent.local_addr().unwrap().to_string();
-    let second = NtpServer::find(&name, Duration::ZERO).unwrap();
+    let second = NtpPeer::find(&name, Duration::ZERO).unwrap();
     // Each request is stamped: the second one not before the first has its
     // reply.
     let (calls, thread) = (Cell::new(0), RefCell::new(Some(thread)));
-    let replies = NtpServer::query_all(&[&first, &second], || {
+    let replies = NtpPeer::query_all(&[&first, &second], || {
         if calls.replace(calls.get() + 1) == 1 {
             thread.take().unwrap().join().unwrap();
         }
@@ -224,7 +226,7 @@ fn kisses_are_classified() {
 fn a_refused_connection_is_not_a_timeout() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let name = silent.local_addr().unwrap().to_string();
-    let query = || NtpServer::find(&name, TIMEOUT).unwrap().query(|| ()).unwrap_err();
+    let query = || NtpPeer::find(&name, TIMEOUT).unwrap().query(|| ()).unwrap_err();
     assert!(matches!(query(), NtpError::Timeout { timeout_ms: 200, .. }));
     drop(silent);
     assert!(matches!(query(), NtpError::Refused { .. }));
@@ -244,6 +246,6 @@ fn names_are_parsed_or_quoted_back() {
     for name in ["", ":1", "a:", "a:0", "a:99999", "[::1", "[::1]5", "a:b"] {
         assert!(host_and_port(name).is_err(), "{name}");
     }
-    let error = NtpServer::find("a:b", TIMEOUT).unwrap_err();
+    let error = NtpPeer::find("a:b", TIMEOUT).unwrap_err();
     assert_eq!(error.to_string(), "a:b: no address found: \"b\" is no port");
 }

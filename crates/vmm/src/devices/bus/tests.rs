@@ -11,15 +11,18 @@ fn port<const N: usize>(devices: &mut Devices, port: u16, now: &Moment) -> [u8; 
 #[test]
 fn the_pm_timer_is_read_whole_or_in_part_at_one_moment() {
     let mut devices = Devices::new(&Present::ALL);
-    let now = Moment::at(1_000_000_000);
+    let now = Moment::from_ns(1_000_000_000);
     assert_eq!(u32::from_le_bytes(port(&mut devices, 0x608, &now)), 3_579_545);
     assert_eq!(port::<2>(&mut devices, 0x609, &now), [0x9e, 0x36]);
     // A 24-bit counter wraps 2^24 ticks after 0, at 4.69 s.
     let wrap = Nanos(4_686_968_875);
-    assert_eq!(u32::from_le_bytes(port(&mut devices, 0x608, &Moment::at(wrap.0 - 1))), 0xff_ffff);
-    assert_eq!(u32::from_le_bytes(port(&mut devices, 0x608, &Moment::at(wrap.0))), 0);
+    assert_eq!(
+        u32::from_le_bytes(port(&mut devices, 0x608, &Moment::from_ns(wrap.0 - 1))),
+        0xff_ffff
+    );
+    assert_eq!(u32::from_le_bytes(port(&mut devices, 0x608, &Moment::from_ns(wrap.0))), 0);
     let mut wide = Devices::new(&Present { pm_timer: Some(PmWidth::Bits32), ..Present::NONE });
-    assert_eq!(u32::from_le_bytes(port(&mut wide, 0x608, &Moment::at(wrap.0))), 0x100_0000);
+    assert_eq!(u32::from_le_bytes(port(&mut wide, 0x608, &Moment::from_ns(wrap.0))), 0x100_0000);
     devices.port_write(0x608, &[1, 2, 3, 4], &now);
     assert_eq!(u32::from_le_bytes(port(&mut devices, 0x608, &now)), 3_579_545, "read-only");
 }
@@ -27,7 +30,7 @@ fn the_pm_timer_is_read_whole_or_in_part_at_one_moment() {
 #[test]
 fn ports_and_addresses_without_a_device_read_as_ones() {
     let mut devices = Devices::new(&Present::NONE);
-    let now = Moment::at(7);
+    let now = Moment::from_ns(7);
     for absent in [0x40, 0x61, 0x70, 0x71, 0x608, 0x80, 0xffff] {
         assert_eq!(port::<4>(&mut devices, absent, &now), [0xff; 4]);
         devices.port_write(absent, &[0], &now);
@@ -42,12 +45,12 @@ fn ports_and_addresses_without_a_device_read_as_ones() {
 fn the_hpet_ends_where_its_registers_end() {
     let mut devices = Devices::new(&Present::ALL);
     let mut data = [0; 4];
-    devices.mmio_read(Hpet::ADDRESS + 4, &mut data, &Moment::at(0));
+    devices.mmio_read(Hpet::ADDRESS + 4, &mut data, &Moment::from_ns(0));
     assert_eq!(u32::from_le_bytes(data), Hpet::PERIOD_FS);
-    devices.mmio_read(Hpet::ADDRESS + Hpet::BYTES - 4, &mut data, &Moment::at(0));
+    devices.mmio_read(Hpet::ADDRESS + Hpet::BYTES - 4, &mut data, &Moment::from_ns(0));
     assert_eq!(data, [0; 4]);
     for address in [Hpet::ADDRESS - 1, Hpet::ADDRESS + 2, Hpet::ADDRESS + Hpet::BYTES] {
-        devices.mmio_read(address, &mut data, &Moment::at(0));
+        devices.mmio_read(address, &mut data, &Moment::from_ns(0));
         assert_eq!(data, [0xff; 4], "{address:#x}");
     }
 }
@@ -55,7 +58,7 @@ fn the_hpet_ends_where_its_registers_end() {
 #[test]
 fn the_serial_port_keeps_the_last_bytes() {
     let mut devices = Devices::new(&Present::NONE);
-    let now = Moment::at(0);
+    let now = Moment::from_ns(0);
     devices.port_write(0x3f8, b"h", &now);
     devices.port_write(0x3f8, b"i", &now);
     assert_eq!(port::<1>(&mut devices, 0x3fd, &now), [0x60]);

@@ -2,18 +2,18 @@ use super::*;
 
 fn read(hpet: &Hpet, offset: u64, ns: u64) -> u64 {
     let mut data = [0; 8];
-    assert!(hpet.read(offset, &mut data, &Moment::at(ns)));
+    assert!(hpet.read(offset, &mut data, &Moment::from_ns(ns)));
     u64::from_le_bytes(data)
 }
 
 fn read_half(hpet: &Hpet, offset: u64, ns: u64) -> u32 {
     let mut data = [0; 4];
-    assert!(hpet.read(offset, &mut data, &Moment::at(ns)));
+    assert!(hpet.read(offset, &mut data, &Moment::from_ns(ns)));
     u32::from_le_bytes(data)
 }
 
 fn write(hpet: &mut Hpet, offset: u64, value: u64, ns: u64) {
-    hpet.write(offset, &value.to_le_bytes(), &Moment::at(ns));
+    hpet.write(offset, &value.to_le_bytes(), &Moment::from_ns(ns));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn halted_it_stands_still_and_can_be_written() {
 fn each_half_is_read_and_written_alone() {
     let mut hpet = Hpet::new();
     for (offset, half) in [(MAIN_COUNTER, 0xffff_ffff_u32), (MAIN_COUNTER + 4, 0x1234)] {
-        hpet.write(offset, &half.to_le_bytes(), &Moment::at(0));
+        hpet.write(offset, &half.to_le_bytes(), &Moment::from_ns(0));
         assert_eq!(read_half(&hpet, offset, 0), half);
     }
     assert_eq!(read(&hpet, MAIN_COUNTER, 0), 0x1234_ffff_ffff);
@@ -62,8 +62,8 @@ fn other_widths_and_alignments_are_ignored() {
     let before = hpet.clone();
     for (offset, bytes) in [(0, 1), (0, 2), (0xf0, 3), (0xf4, 8), (0xf2, 4), (0, 0), (0, 16)] {
         let mut data = vec![0; bytes];
-        assert!(!hpet.read(offset, &mut data, &Moment::at(0)), "{bytes} at {offset:#x}");
-        hpet.write(offset, &vec![0xff; bytes], &Moment::at(0));
+        assert!(!hpet.read(offset, &mut data, &Moment::from_ns(0)), "{bytes} at {offset:#x}");
+        hpet.write(offset, &vec![0xff; bytes], &Moment::from_ns(0));
         assert_eq!(hpet, before, "{bytes} at {offset:#x}");
     }
     write(&mut hpet, 0x100, u64::MAX, 0);

@@ -51,7 +51,7 @@ pub(super) enum Register {
 
 impl Register {
     /// The register of an MSR number.
-    pub(super) const fn of(msr: u32) -> Option<Self> {
+    pub(super) const fn from_msr(msr: u32) -> Option<Self> {
         Some(match msr {
             0x6e0 => Self::TscDeadline,
             0x802 => Self::Id,
@@ -106,7 +106,7 @@ impl Lvt {
         entry & Self::PERIODIC != 0 && entry as u64 & Self::TSC_DEADLINE != 0
     }
 
-    pub(super) fn of(entry: u32) -> Self {
+    pub(super) fn from_entry(entry: u32) -> Self {
         let by_tsc = entry as u64 & Self::TSC_DEADLINE != 0;
         let [masked, periodic] = [Self::MASKED, Self::PERIODIC].map(|bit| entry & bit != 0);
         Self { vector: entry as u8, masked, by_tsc, periodic }

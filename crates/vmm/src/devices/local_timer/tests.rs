@@ -35,7 +35,7 @@ fn read(timer: &mut LocalTimer, msr: u32, ns: u64) -> u64 {
 }
 
 fn at(ns: u64) -> Moment {
-    Moment { guest_tsc: Ticks(ns * 2), ..Moment::at(ns) }
+    Moment { guest_tsc: Ticks(ns * 2), ..Moment::from_ns(ns) }
 }
 
 #[test]

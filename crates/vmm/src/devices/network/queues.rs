@@ -7,7 +7,7 @@ use virtio_bindings::bindings::virtio_ring::VRING_AVAIL_F_NO_INTERRUPT;
 use virtio_queue::{Error, Queue, QueueOwnedT, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-use super::{Network, QUEUE_MAX, RECEIVE, SEND};
+use super::{NetworkCard, QUEUE_MAX, RECEIVE, SEND};
 
 /// `struct virtio_net_hdr_v1`.
 pub const HEADER: usize = 12;
@@ -17,7 +17,7 @@ pub const FRAME_MAX: usize = 1514;
 
 /// What became of the frames of one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Passed {
+pub struct PassedFrames {
     /// Taken from the guest, or given to it.
     pub frames: u64,
     /// Dropped: malformed, or without a buffer.
@@ -28,10 +28,10 @@ pub struct Passed {
     pub interrupts: bool,
 }
 
-impl Network {
+impl NetworkCard {
     /// Takes what the guest sent since the last call, each frame for `take`.
-    pub fn sent(&mut self, memory: &GuestMemoryMmap, mut take: impl FnMut(&[u8])) -> Passed {
-        let mut passed = Passed::default();
+    pub fn sent(&mut self, memory: &GuestMemoryMmap, mut take: impl FnMut(&[u8])) -> PassedFrames {
+        let mut passed = PassedFrames::default();
         if self.is_ready() {
             let queue = &mut self.queues[SEND];
             let took = take_all(queue, memory, self.wants_notifications, &mut take, &mut passed);
@@ -45,8 +45,8 @@ impl Network {
         &mut self,
         memory: &GuestMemoryMmap,
         frames: impl IntoIterator<Item = &'f [u8]>,
-    ) -> Passed {
-        let mut passed = Passed::default();
+    ) -> PassedFrames {
+        let mut passed = PassedFrames::default();
         if self.is_ready() {
             let queue = &mut self.queues[RECEIVE];
             let gave = give_all(queue, memory, frames, &mut passed);
@@ -68,7 +68,7 @@ fn take_all(
     memory: &GuestMemoryMmap,
     wants_notifications: bool,
     take: &mut impl FnMut(&[u8]),
-    passed: &mut Passed,
+    passed: &mut PassedFrames,
 ) -> Result<(), Error> {
     queue.disable_notification(memory)?;
     // Twice: what came before the guest saw that it is to notify again.
@@ -108,7 +108,7 @@ fn give_all<'f>(
     queue: &mut Queue,
     memory: &GuestMemoryMmap,
     frames: impl IntoIterator<Item = &'f [u8]>,
-    passed: &mut Passed,
+    passed: &mut PassedFrames,
 ) -> Result<(), Error> {
     // A frame without a buffer is dropped, so there is nothing to be told.
     queue.disable_notification(memory)?;

@@ -15,14 +15,14 @@ const WRITE: u16 = 2;
 const INDIRECT: u16 = 4;
 
 struct Driver {
-    card: Network,
+    card: NetworkCard,
     memory: GuestMemoryMmap,
 }
 
 impl Driver {
     fn new(event_index: bool) -> Self {
         let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY)]).unwrap();
-        let mut new = Self { card: Network::new(), memory };
+        let mut new = Self { card: NetworkCard::new(), memory };
         new.set_up(event_index, u32::from(SIZE));
         new
     }
@@ -80,7 +80,7 @@ impl Driver {
         self.write(RINGS[queue][1] + 2, published);
     }
 
-    fn sent(&mut self) -> (Passed, Vec<Vec<u8>>) {
+    fn sent(&mut self) -> (PassedFrames, Vec<Vec<u8>>) {
         let mut frames = Vec::new();
         let passed = self.card.sent(&self.memory, |frame| frames.push(frame.to_vec()));
         (passed, frames)
@@ -169,7 +169,7 @@ fn a_driver_that_floods_or_names_what_is_not_there_has_to_reset_the_card() {
         // Nothing more, whatever is offered and told, before a reset.
         driver.set(mmio::VIRTIO_MMIO_STATUS, 15);
         driver.offer(SEND, 0, &[0], 1);
-        assert_eq!(driver.sent().0, Passed::default());
+        assert_eq!(driver.sent().0, PassedFrames::default());
         driver.set_up(true, SIZE.into());
         assert_eq!(driver.sent().0.frames, 1);
     }

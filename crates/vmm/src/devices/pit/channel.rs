@@ -7,7 +7,7 @@
 
 /// Which bytes of the count go over the port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum ByteAccess {
     /// The low byte; the high one is 0.
     Low,
     /// The high byte; the low one is 0.
@@ -18,7 +18,7 @@ pub enum Access {
 
 /// The state of the counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Run {
+pub enum ChannelRun {
     /// Waits for a count.
     Idle,
     /// Counts since this tick.
@@ -29,17 +29,17 @@ pub enum Run {
 
 /// A channel, which is its own saved state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Channel {
+pub struct PitChannel {
     /// 0, 2 or 3 as in the data sheet; after power on it is undefined, 0 here.
     pub mode: u8,
     /// How the port is used.
-    pub access: Access,
+    pub access: ByteAccess,
     /// Whether it may count.
     pub gate: bool,
     /// Ticks from count to terminal count, 1 to 65536; 0 before the first.
     pub count: u32,
     /// The state of the counting.
-    pub run: Run,
+    pub run: ChannelRun,
     /// The low byte of a count whose high byte is still to come.
     pub half_written: Option<u8>,
     /// Whether the next byte read is a high one.
@@ -50,15 +50,15 @@ pub struct Channel {
     pub latched_status: Option<u8>,
 }
 
-impl Channel {
+impl PitChannel {
     /// One that waits to be programmed.
     pub(super) const fn new(gate: bool) -> Self {
         Self {
             mode: 0,
-            access: Access::Both,
+            access: ByteAccess::Both,
             gate,
             count: 0,
-            run: Run::Idle,
+            run: ChannelRun::Idle,
             half_written: None,
             half_read: false,
             latched_count: None,
@@ -68,16 +68,16 @@ impl Channel {
 
     /// One that counts from the beginning.
     pub(super) const fn counting(mode: u8, count: u16) -> Self {
-        Self { mode, count: count as u32, run: Run::Since(0), ..Self::new(true) }
+        Self { mode, count: count as u32, run: ChannelRun::Since(0), ..Self::new(true) }
     }
 
     /// A control word for this channel.
     pub(super) fn control(&mut self, word: u8, tick: u64) {
         let access = match word >> 4 & 3 {
             0 => return self.latch_count(tick),
-            1 => Access::Low,
-            2 => Access::High,
-            _ => Access::Both,
+            1 => ByteAccess::Low,
+            2 => ByteAccess::High,
+            _ => ByteAccess::Both,
         };
         let mode = match word >> 1 & 7 {
             2 | 6 => 2,
@@ -100,16 +100,16 @@ impl Channel {
 
     fn latch_count(&mut self, tick: u64) {
         if self.latched_count.is_none() {
-            self.latched_count = Some(self.shown(tick));
+            self.latched_count = Some(self.reading(tick));
         }
     }
 
     /// Output, no count yet, access, mode; never decimal.
     fn status(&self, tick: u64) -> u8 {
         let access = match self.access {
-            Access::Low => 1,
-            Access::High => 2,
-            Access::Both => 3,
+            ByteAccess::Low => 1,
+            ByteAccess::High => 2,
+            ByteAccess::Both => 3,
         };
         u8::from(self.output(tick)) << 7
             | u8::from(self.count == 0) << 6
@@ -122,13 +122,13 @@ impl Channel {
         if let Some(status) = self.latched_status.take() {
             return status;
         }
-        let [low, high] = self.latched_count.unwrap_or_else(|| self.shown(tick)).to_le_bytes();
+        let [low, high] = self.latched_count.unwrap_or_else(|| self.reading(tick)).to_le_bytes();
         let take_high = match self.access {
-            Access::Low => false,
-            Access::High => true,
-            Access::Both => self.half_read,
+            ByteAccess::Low => false,
+            ByteAccess::High => true,
+            ByteAccess::Both => self.half_read,
         };
-        let more = self.access == Access::Both && !take_high;
+        let more = self.access == ByteAccess::Both && !take_high;
         self.half_read = more;
         if !more {
             self.latched_count = None;
@@ -139,13 +139,13 @@ impl Channel {
     /// A byte of a new count. In mode 0 the first of two stops the counting.
     pub(super) fn write(&mut self, value: u8, tick: u64) {
         let count = match (self.access, self.half_written.take()) {
-            (Access::Low, _) => u16::from(value),
-            (Access::High, _) => u16::from(value) << 8,
-            (Access::Both, Some(low)) => u16::from_le_bytes([low, value]),
-            (Access::Both, None) => {
+            (ByteAccess::Low, _) => u16::from(value),
+            (ByteAccess::High, _) => u16::from(value) << 8,
+            (ByteAccess::Both, Some(low)) => u16::from_le_bytes([low, value]),
+            (ByteAccess::Both, None) => {
                 self.half_written = Some(value);
                 if self.mode == 0 {
-                    self.run = Run::Idle;
+                    self.run = ChannelRun::Idle;
                 }
                 return;
             }
@@ -162,7 +162,8 @@ impl Channel {
             1 if self.is_periodic() => 2,
             ticks => ticks,
         };
-        self.run = if self.gate { Run::Since(tick.saturating_add(1)) } else { Run::Held(0) };
+        self.run =
+            if self.gate { ChannelRun::Since(tick.saturating_add(1)) } else { ChannelRun::Held(0) };
     }
 
     /// The gate: it stops the counting in mode 0, and restarts it in 2 and 3.
@@ -172,10 +173,10 @@ impl Channel {
         let next = tick.saturating_add(1);
         self.run = match (self.mode, self.run) {
             _ if self.count == 0 => self.run,
-            (2 | 3, _) if rises => Run::Since(next),
-            (2 | 3, Run::Since(_)) if falls => Run::Held(0),
-            (0, Run::Since(since)) if falls => Run::Held(tick.saturating_sub(since)),
-            (0, Run::Held(ticks)) if rises => Run::Since(next.saturating_sub(ticks)),
+            (2 | 3, _) if rises => ChannelRun::Since(next),
+            (2 | 3, ChannelRun::Since(_)) if falls => ChannelRun::Held(0),
+            (0, ChannelRun::Since(since)) if falls => ChannelRun::Held(tick.saturating_sub(since)),
+            (0, ChannelRun::Held(ticks)) if rises => ChannelRun::Since(next.saturating_sub(ticks)),
             (_, run) => run,
         };
         self.gate = gate;
@@ -189,10 +190,10 @@ impl Channel {
     /// Ticks counted since the count was loaded; none while it waits.
     fn elapsed(&self, tick: u64) -> Option<u64> {
         match self.run {
-            Run::Idle => None,
+            ChannelRun::Idle => None,
             _ if self.count == 0 => None,
-            Run::Since(since) => Some(tick.saturating_sub(since)),
-            Run::Held(ticks) => Some(ticks),
+            ChannelRun::Since(since) => Some(tick.saturating_sub(since)),
+            ChannelRun::Held(ticks) => Some(ticks),
         }
     }
 
@@ -221,7 +222,7 @@ impl Channel {
     }
 
     /// The counting element, as the guest reads it.
-    fn shown(&self, tick: u64) -> u16 {
+    fn reading(&self, tick: u64) -> u16 {
         let count = u64::from(self.count);
         let left = match (self.elapsed(tick), self.mode) {
             (None, _) => count,

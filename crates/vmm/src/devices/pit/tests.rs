@@ -5,7 +5,7 @@ use super::*;
 const SECOND: u64 = 1_000_000_000;
 
 fn write(pit: &mut Pit, register: u8, values: &[u8], ns: u64) {
-    values.iter().for_each(|value| pit.write(register, *value, &Moment::at(ns)));
+    values.iter().for_each(|value| pit.write(register, *value, &Moment::from_ns(ns)));
 }
 
 /// A timer as Linux programs it: mode 2, low byte, high byte.
@@ -36,15 +36,15 @@ fn linux_measures_its_tsc_by_channel_2() {
     write(&mut pit, 2, &11_932_u16.to_le_bytes(), 1_000);
     let done = RATE.first_at(RATE.ticks(Nanos(1_000)) + 1 + 11_932);
     assert!((10_000_000..10_003_000).contains(&done.0), "{done}");
-    assert_eq!(pit.read(GATE, &Moment::at(done.0 - 1)) & GATE_OUTPUT_2, 0);
-    assert_eq!(pit.read(GATE, &Moment::at(done.0)) & GATE_OUTPUT_2, GATE_OUTPUT_2);
+    assert_eq!(pit.read(GATE, &Moment::from_ns(done.0 - 1)) & GATE_OUTPUT_2, 0);
+    assert_eq!(pit.read(GATE, &Moment::from_ns(done.0)) & GATE_OUTPUT_2, GATE_OUTPUT_2);
 }
 
 #[test]
 fn the_refresh_toggles_every_18_ticks() {
     let mut pit = Pit::new();
     let refresh = |pit: &mut Pit, tick: u64| {
-        pit.read(GATE, &Moment::at(RATE.first_at(tick).0)) & GATE_REFRESH != 0
+        pit.read(GATE, &Moment::from_ns(RATE.first_at(tick).0)) & GATE_REFRESH != 0
     };
     let seen = [0, 17, 18, 35, 36].map(|tick| refresh(&mut pit, tick));
     assert_eq!(seen, [false, false, true, true, false]);
@@ -55,7 +55,7 @@ fn several_channels_are_read_back_at_once() {
     let mut pit = ticking(0x100);
     write(&mut pit, CONTROL, &[0xb6], 0);
     write(&mut pit, CONTROL, &[0xea], 0);
-    let now = Moment::at(0);
+    let now = Moment::from_ns(0);
     assert_eq!((pit.read(0, &now), pit.read(2, &now)), (0xb4, 0xf6));
     assert_eq!(pit.read(CONTROL, &now), 0xff);
 }

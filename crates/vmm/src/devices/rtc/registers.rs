@@ -25,7 +25,7 @@ pub(super) struct TimeRegisters(pub(super) [u8; 8]);
 
 impl TimeRegisters {
     /// Their contents `seconds` after 1970, in the mode of status B.
-    pub(super) fn at(seconds: i128, status_b: u8) -> Self {
+    pub(super) fn from_seconds(seconds: i128, status_b: u8) -> Self {
         let days = seconds.div_euclid(DAY_S);
         let second_of_day = seconds.rem_euclid(DAY_S) as u32;
         let Date { year, month, day } = calendar::date(days);

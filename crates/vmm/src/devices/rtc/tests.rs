@@ -6,41 +6,41 @@ const SECOND: u64 = 1_000_000_000;
 /// 2026-11-21 15:04:05 UTC.
 const TIME: u64 = 1_795_273_445 * SECOND;
 
-fn get(rtc: &mut Rtc, register: u8, ns: u64) -> u8 {
-    rtc.write(Rtc::PORT, register, &at(ns));
-    rtc.read(Rtc::DATA_PORT, &at(ns))
+fn get(rtc: &mut RtcChip, register: u8, ns: u64) -> u8 {
+    rtc.write(RtcChip::PORT, register, &at(ns));
+    rtc.read(RtcChip::DATA_PORT, &at(ns))
 }
 
-fn put(rtc: &mut Rtc, register: u8, value: u8, ns: u64) {
-    rtc.write(Rtc::PORT, register, &at(ns));
-    rtc.write(Rtc::DATA_PORT, value, &at(ns));
+fn put(rtc: &mut RtcChip, register: u8, value: u8, ns: u64) {
+    rtc.write(RtcChip::PORT, register, &at(ns));
+    rtc.write(RtcChip::DATA_PORT, value, &at(ns));
 }
 
 /// The real time, while the machine's own says something else.
 fn at(ns: u64) -> Moment {
-    Moment { since_start: Nanos(77), ..Moment::at(ns) }
+    Moment { since_start: Nanos(77), ..Moment::from_ns(ns) }
 }
 
-fn date_and_time(rtc: &mut Rtc, ns: u64) -> [u8; 7] {
+fn date_and_time(rtc: &mut RtcChip, ns: u64) -> [u8; 7] {
     [0x32, 9, 8, 7, 4, 2, 0].map(|register| get(rtc, register, ns))
 }
 
 #[test]
 fn it_shows_utc_or_local_time() {
-    let mut utc = Rtc::new(&RtcSettings::UTC);
+    let mut utc = RtcChip::new(&RtcSettings::UTC);
     assert_eq!(date_and_time(&mut utc, TIME), [0x20, 0x26, 0x11, 0x21, 0x15, 0x04, 0x05]);
     assert_eq!(get(&mut utc, 6, TIME), 7, "Saturday");
-    let mut east = Rtc::new(&RtcSettings { ahead_of_utc_s: 9 * 3600 });
+    let mut east = RtcChip::new(&RtcSettings { ahead_of_utc_s: 9 * 3600 });
     assert_eq!(date_and_time(&mut east, TIME), [0x20, 0x26, 0x11, 0x22, 0x00, 0x04, 0x05]);
-    let mut west = Rtc::new(&RtcSettings { ahead_of_utc_s: -16 * 3600 });
+    let mut west = RtcChip::new(&RtcSettings { ahead_of_utc_s: -16 * 3600 });
     assert_eq!(date_and_time(&mut west, TIME), [0x20, 0x26, 0x11, 0x20, 0x23, 0x04, 0x05]);
-    let mut before = Rtc::new(&RtcSettings { ahead_of_utc_s: -1 });
+    let mut before = RtcChip::new(&RtcSettings { ahead_of_utc_s: -1 });
     assert_eq!(date_and_time(&mut before, 0), [0x19, 0x69, 0x12, 0x31, 0x23, 0x59, 0x59]);
 }
 
 #[test]
 fn an_update_announces_itself() {
-    let mut rtc = Rtc::new(&RtcSettings::UTC);
+    let mut rtc = RtcChip::new(&RtcSettings::UTC);
     // 244.140625 µs, and time comes in whole ns.
     for (before_ns, in_progress) in [(244_141, false), (244_140, true), (1, true), (0, false)] {
         let status = get(&mut rtc, STATUS_A, TIME + SECOND - before_ns);
@@ -53,19 +53,19 @@ fn an_update_announces_itself() {
 
 #[test]
 fn status_says_what_there_is() {
-    let mut rtc = Rtc::new(&RtcSettings::UTC);
+    let mut rtc = RtcChip::new(&RtcSettings::UTC);
     assert_eq!(get(&mut rtc, STATUS_B, TIME), B_24_HOURS);
     put(&mut rtc, STATUS_B, 0x7f, TIME);
     assert_eq!(get(&mut rtc, STATUS_B, TIME), B_24_HOURS | B_BINARY, "no interrupts");
     assert_eq!((get(&mut rtc, STATUS_C, TIME), get(&mut rtc, STATUS_D, TIME)), (0, 0x80));
-    assert_eq!(rtc.read(Rtc::PORT, &at(TIME)), 0xff);
+    assert_eq!(rtc.read(RtcChip::PORT, &at(TIME)), 0xff);
     put(&mut rtc, 0xb3, 0x5a, TIME);
     assert_eq!(get(&mut rtc, 0x33, TIME), 0x5a, "memory, NMI masked or not");
 }
 
 #[test]
 fn the_mode_changes_what_a_running_clock_shows() {
-    let mut rtc = Rtc::new(&RtcSettings::UTC);
+    let mut rtc = RtcChip::new(&RtcSettings::UTC);
     for (mode, hour) in [(0, 0x83), (B_BINARY, 0x83), (B_BINARY | B_24_HOURS, 15)] {
         put(&mut rtc, STATUS_B, mode, TIME);
         assert_eq!(get(&mut rtc, 4, TIME), hour, "mode {mode:#x}");
@@ -74,7 +74,7 @@ fn the_mode_changes_what_a_running_clock_shows() {
 
 #[test]
 fn what_is_set_under_set_goes_on_in_the_same_phase() {
-    let mut rtc = Rtc::new(&RtcSettings::UTC);
+    let mut rtc = RtcChip::new(&RtcSettings::UTC);
     let half = TIME + SECOND / 2;
     put(&mut rtc, STATUS_B, B_SET | B_24_HOURS, half);
     for (register, value) in [(0x32, 0x19), (9, 0x99), (8, 0x12), (7, 0x31), (4, 0x23), (2, 0x59)] {
@@ -94,7 +94,7 @@ fn what_is_set_under_set_goes_on_in_the_same_phase() {
 
 #[test]
 fn a_divider_let_go_begins_half_a_second_later() {
-    let mut rtc = Rtc::new(&RtcSettings::UTC);
+    let mut rtc = RtcChip::new(&RtcSettings::UTC);
     let now = TIME + 123_456_789;
     // The order in which Linux does it (drivers/rtc/rtc-mc146818-lib.c).
     put(&mut rtc, STATUS_B, B_SET | B_24_HOURS, now);
@@ -111,7 +111,7 @@ fn a_divider_let_go_begins_half_a_second_later() {
 
 #[test]
 fn a_running_clock_is_set_register_by_register() {
-    let mut rtc = Rtc::new(&RtcSettings::UTC);
+    let mut rtc = RtcChip::new(&RtcSettings::UTC);
     put(&mut rtc, 4, 0x23, TIME);
     put(&mut rtc, 0x32, 0x21, TIME);
     put(&mut rtc, 6, 0x03, TIME);
@@ -122,8 +122,8 @@ fn a_running_clock_is_set_register_by_register() {
 #[test]
 fn any_offset_that_was_saved_is_a_time() {
     for ahead_ns in [i128::MIN, i128::MAX] {
-        let state = RtcState { ahead_ns, ..Rtc::new(&RtcSettings::UTC).save() };
-        let mut rtc = Rtc::restore(state);
+        let state = RtcState { ahead_ns, ..RtcChip::new(&RtcSettings::UTC).save() };
+        let mut rtc = RtcChip::restore(state);
         for register in 0..=0x7f {
             put(&mut rtc, register, 0xff, u64::MAX);
             get(&mut rtc, register, u64::MAX);

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use host::{Kind, Policy};
+use host::{Kind, RestorePolicy};
 
 use super::*;
 use crate::Machine;
@@ -55,7 +55,7 @@ fn sent(machine: &Machine) -> Vec<u8> {
     bytes
 }
 
-fn saved(backend: Backend) -> (Saved, Vec<u8>) {
+fn saved(backend: ClockBackend) -> (SavedMachine, Vec<u8>) {
     let image = LinuxImage { kernel: kernel(), initrd: None, command_line: String::new() };
     let settings = Settings { vcpus: 2, memory: 32 << 20, ..Settings::linux(backend, image) };
     let machine = Machine::start(&settings).unwrap();
@@ -66,7 +66,7 @@ fn saved(backend: Backend) -> (Saved, Vec<u8>) {
     (saved, before)
 }
 
-fn bytes(saved: &Saved) -> Vec<u8> {
+fn bytes(saved: &SavedMachine) -> Vec<u8> {
     let mut bytes = Vec::new();
     saved.write_to(&mut bytes).unwrap();
     bytes
@@ -78,20 +78,20 @@ fn a_guest_goes_on_twice_from_bytes_where_it_was() {
         return writeln!(std::io::stderr(), "skipped: no /dev/kvm").unwrap();
     };
     let own = host::Settings::new(Kind::Kvm, tsc);
-    let own = own.with(|new| (new.never_back, new.sync_period) = (false, Some(Nanos(5))));
-    let own = own.with(|new| new.tsc_invariant = true);
-    for backend in [Backend::Kernel, Backend::Own(own)] {
+    let own = own.changed(|new| (new.never_back, new.sync_period) = (false, Some(Nanos(5))));
+    let own = own.changed(|new| new.tsc_invariant = true);
+    for backend in [ClockBackend::Kernel, ClockBackend::Own(own)] {
         let (saved, before) = saved(backend);
         let file = bytes(&saved);
-        assert_eq!(bytes(&Saved::read_from(file.as_slice()).unwrap()), file);
-        for policy in [Policy::Freeze, Policy::Advance, Policy::Hold] {
-            let read = Saved::read_from(file.as_slice()).unwrap();
+        assert_eq!(bytes(&SavedMachine::read_from(file.as_slice()).unwrap()), file);
+        for policy in [RestorePolicy::Freeze, RestorePolicy::Advance, RestorePolicy::Hold] {
+            let read = SavedMachine::read_from(file.as_slice()).unwrap();
             // In the file and out of it the provider is as it was, at this host's rate.
             let here = crate::kvm::query_host(&crate::kvm::open().unwrap()).unwrap();
             for settings in [read.settings(here), saved.settings(here)] {
-                if let Backend::Own(found) = settings.backend {
+                if let ClockBackend::Own(found) = settings.backend {
                     assert_eq!(found.host_tsc, here.frequency);
-                    let kept = found.with(|new| {
+                    let kept = found.changed(|new| {
                         (new.host_tsc, new.advertised_tsc) = (own.host_tsc, own.advertised_tsc);
                     });
                     assert_eq!(kept, own);
@@ -118,9 +118,10 @@ fn what_is_no_saved_machine_is_refused_with_the_reason() {
     if crate::kvm::host_tsc().is_err() {
         return writeln!(std::io::stderr(), "skipped: no /dev/kvm").unwrap();
     }
-    let (saved, _) = saved(Backend::Kernel);
+    let (saved, _) = saved(ClockBackend::Kernel);
     let file = bytes(&saved);
-    let refused = |bytes: &[u8]| Saved::read_from(bytes).map(|_| ()).unwrap_err().to_string();
+    let refused =
+        |bytes: &[u8]| SavedMachine::read_from(bytes).map(|_| ()).unwrap_err().to_string();
     for (length, within) in [
         (0, "in its first bytes"),
         (9, "before its version"),
@@ -157,7 +158,7 @@ fn what_is_no_saved_machine_is_refused_with_the_reason() {
         bytes.extend(&file[16 + description..file.len() - 4]);
         let sum = crc32fast::hash(&bytes);
         bytes.extend(sum.to_le_bytes());
-        Saved::read_from(&bytes[..])
+        SavedMachine::read_from(&bytes[..])
     };
     let mut first = all.clone();
     for later in ["timers", "provider"] {
@@ -176,7 +177,7 @@ fn what_is_no_saved_machine_is_refused_with_the_reason() {
     // A host with other features: more than any has.
     let mut other: Description = serde_json::from_str(&text).unwrap();
     other.vcpus[0].give_all_features();
-    let refused = Machine::restore(&other.saved().unwrap(), Policy::Freeze).map(|_| ());
+    let refused = Machine::restore(&other.saved().unwrap(), RestorePolicy::Freeze).map(|_| ());
     let why = refused.unwrap_err().to_string();
     assert!(why.starts_with("the guest was given CPUID leaf 0x"), "{why}");
 }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::hosttime::frame::{HostClock, Leap, Scale};
+use crate::hosttime::frame::{FrameLeap, FrameScale, HostClock};
 use crate::hosttime::measured::EARLIEST_NS;
 
 const MS: u64 = 1_000_000;
@@ -9,15 +9,15 @@ const START: u64 = EARLIEST_NS + 1_000_000_000 * MS;
 
 const UTC: HostClock = HostClock {
     bound_ns: Some(1_000),
-    scale: Scale::Utc,
-    leap: Leap::None,
+    scale: FrameScale::Utc,
+    leap: FrameLeap::None,
     is_smeared: false,
     tai_offset_s: Some(37),
 };
 
 /// A guest whose clock is behind the host's, and the channel between them.
 struct Channel {
-    guest: Guest,
+    guest: GuestExchange,
     monotonic_ns: u64,
     behind_ns: u64,
     /// A request takes this, the host this, and the answer this.
@@ -28,7 +28,7 @@ struct Channel {
 
 impl Channel {
     fn new(behind_ns: u64, takes_ns: [u64; 3]) -> Self {
-        let (guest, clock) = (Guest::default(), UTC);
+        let (guest, clock) = (GuestExchange::default(), UTC);
         Self { guest, monotonic_ns: 77_000 * MS, behind_ns, takes_ns, clock, nonce: 9 }
     }
 
@@ -41,29 +41,29 @@ impl Channel {
     fn request(&mut self) -> Option<(u64, u64)> {
         self.nonce += 1;
         match self.guest.next(self.now(), || self.nonce).unwrap()? {
-            Frame::Request { nonce, sent_ns } => Some((nonce, sent_ns)),
+            HostTimeFrame::Request { nonce, sent_ns } => Some((nonce, sent_ns)),
             other => panic!("{other:?}"),
         }
     }
 
     /// Answers it.
-    fn answer(&mut self, request: (u64, u64)) -> Answer {
+    fn answer(&mut self, request: (u64, u64)) -> TimeAnswer {
         let [there_ns, at_host_ns, back_ns] = self.takes_ns;
         let received_ns = START + self.monotonic_ns + there_ns;
         self.monotonic_ns += there_ns + at_host_ns + back_ns;
         let times = (received_ns, received_ns + at_host_ns);
-        Answer::to(request, Reason::Periodic, times, self.clock)
+        TimeAnswer::new(request, Reason::Periodic, times, self.clock)
     }
 
-    fn hear(&mut self, answer: Answer) -> Result<Heard, Refused> {
-        self.guest.heard(&Frame::Answer(answer), self.now())
+    fn hear(&mut self, answer: TimeAnswer) -> Result<Heard, Refused> {
+        self.guest.receive(&HostTimeFrame::Answer(answer), self.now())
     }
 
     /// A whole exchange.
     fn exchange(&mut self) -> Result<OffsetBound, Refused> {
         self.monotonic_ns += MIN_INTERVAL_NS;
-        let notice = Frame::Notice(Reason::Resumed);
-        assert_eq!(self.guest.heard(&notice, self.now()), Ok(Heard::Notice(Reason::Resumed)));
+        let notice = HostTimeFrame::Notice(Reason::Resumed);
+        assert_eq!(self.guest.receive(&notice, self.now()), Ok(Heard::Notice(Reason::Resumed)));
         for _ in 0..=ROUNDS {
             let request = self.request().expect("an exchange is under way");
             let answer = self.answer(request);
@@ -96,13 +96,13 @@ proptest! {
     fn whatever_is_answered_nothing_panics(times in any::<[u64; 2]>(), now in any::<[u64; 2]>(),
                                            bound_ns: Option<u64>, tai_offset_s: Option<i16>) {
         let mut channel = Channel::new(0, [0; 3]);
-        channel.guest.heard(&Frame::Notice(Reason::Periodic), channel.now()).unwrap();
+        channel.guest.receive(&HostTimeFrame::Notice(Reason::Periodic), channel.now()).unwrap();
         let request = channel.request().unwrap();
-        let clock = HostClock { bound_ns, tai_offset_s, scale: Scale::Tai, ..UTC };
-        let answer = Answer::to(request, Reason::Periodic, (times[0], times[1]), clock);
+        let clock = HostClock { bound_ns, tai_offset_s, scale: FrameScale::Tai, ..UTC };
+        let answer = TimeAnswer::new(request, Reason::Periodic, (times[0], times[1]), clock);
         let [monotonic_ns, realtime_ns] = now;
         let now = ClockPair { monotonic_ns, realtime_ns };
-        let _ = channel.guest.heard(&Frame::Answer(answer), now);
+        let _ = channel.guest.receive(&HostTimeFrame::Answer(answer), now);
         let _ = channel.guest.next(now, || 1);
     }
 }
@@ -110,13 +110,13 @@ proptest! {
 #[test]
 fn a_tai_clock_and_a_smeared_leap_second() {
     let mut channel = Channel::new(0, [0; 3]);
-    channel.clock = HostClock { scale: Scale::Tai, ..UTC };
+    channel.clock = HostClock { scale: FrameScale::Tai, ..UTC };
     assert_eq!(channel.exchange().unwrap().offset_ns, -37_000_000_000);
     channel.clock.tai_offset_s = None;
     assert_eq!(channel.exchange(), Err(Refused::NoTaiOffset));
     channel.clock = HostClock { is_smeared: true, ..UTC };
     assert_eq!(channel.exchange().unwrap().bound_ns, 1_000);
-    channel.clock.leap = Leap::Inserted;
+    channel.clock.leap = FrameLeap::Inserted;
     assert_eq!(channel.exchange().unwrap().bound_ns, 500_001_000);
     channel.clock.bound_ns = None;
     assert_eq!(channel.exchange(), Err(Refused::Unbounded));
@@ -125,30 +125,30 @@ fn a_tai_clock_and_a_smeared_leap_second() {
 #[test]
 fn a_replay_a_strangers_answer_and_one_that_nobody_asked_for_are_refused() {
     let mut channel = Channel::new(0, [MS, 0, MS]);
-    let unasked = Answer::to((1, 1), Reason::Periodic, (START, START), UTC);
+    let unasked = TimeAnswer::new((1, 1), Reason::Periodic, (START, START), UTC);
     assert_eq!(channel.hear(unasked), Err(Refused::NotAsked { nonce: 1 }));
-    channel.guest.heard(&Frame::Notice(Reason::Periodic), channel.now()).unwrap();
+    channel.guest.receive(&HostTimeFrame::Notice(Reason::Periodic), channel.now()).unwrap();
     let request = channel.request().unwrap();
     let answer = channel.answer(request);
     for stranger in [
-        Answer { nonce: request.0 ^ 1, ..answer },
-        Answer { request_sent_ns: request.1 + 1, ..answer },
+        TimeAnswer { nonce: request.0 ^ 1, ..answer },
+        TimeAnswer { request_sent_ns: request.1 + 1, ..answer },
     ] {
         assert!(matches!(channel.hear(stranger), Err(Refused::NotAsked { .. })));
     }
     // They ended nothing.
     assert_eq!(channel.hear(answer), Ok(Heard::Answer));
     assert_eq!(channel.hear(answer), Err(Refused::NotAsked { nonce: request.0 }));
-    let asked = Frame::Request { nonce: 1, sent_ns: 1 };
-    assert_eq!(channel.guest.heard(&asked, channel.now()), Err(Refused::NotAHost));
+    let asked = HostTimeFrame::Request { nonce: 1, sent_ns: 1 };
+    assert_eq!(channel.guest.receive(&asked, channel.now()), Err(Refused::NotAHost));
 }
 
 #[test]
 fn a_host_in_the_past_or_one_that_contradicts_itself_is_refused() {
     let mut channel = Channel::new(0, [MS; 3]);
-    let of = |channel: &mut Channel, change: fn(&mut Answer)| {
+    let of = |channel: &mut Channel, change: fn(&mut TimeAnswer)| {
         channel.monotonic_ns += MIN_INTERVAL_NS;
-        channel.guest.heard(&Frame::Notice(Reason::Periodic), channel.now()).unwrap();
+        channel.guest.receive(&HostTimeFrame::Notice(Reason::Periodic), channel.now()).unwrap();
         let request = channel.request().unwrap();
         let mut answer = channel.answer(request);
         change(&mut answer);
@@ -181,7 +181,7 @@ fn a_host_that_hangs_or_is_slow_is_given_up() {
     let mut channel = Channel::new(0, [LONG, 0, 0]);
     const LONG: u64 = TIMEOUT_NS + 1;
     assert_eq!(channel.exchange(), Err(Refused::Slow { took_ns: LONG }));
-    channel.guest.heard(&Frame::Notice(Reason::Periodic), channel.now()).unwrap();
+    channel.guest.receive(&HostTimeFrame::Notice(Reason::Periodic), channel.now()).unwrap();
     channel.request().unwrap();
     channel.monotonic_ns += TIMEOUT_NS;
     assert_eq!(channel.request(), None);
@@ -197,7 +197,7 @@ fn a_flood_of_notices_begins_four_exchanges_a_second() {
     let mut requests = 0;
     for _ in 0..10_000 {
         channel.monotonic_ns += MS / 10;
-        channel.guest.heard(&Frame::Notice(Reason::Resumed), channel.now()).unwrap();
+        channel.guest.receive(&HostTimeFrame::Notice(Reason::Resumed), channel.now()).unwrap();
         if let Some(request) = channel.request() {
             requests += 1;
             let answer = channel.answer(request);

@@ -7,7 +7,7 @@ use crate::hosttime::frame::Reason;
 
 /// What comes of a stream that is read in pieces of these lengths, over and over: its
 /// frames, how it ended, and after how many bytes.
-fn cut(stream: &[u8], lengths: &[usize]) -> (Vec<Frame>, Option<Malformed>, usize) {
+fn cut(stream: &[u8], lengths: &[usize]) -> (Vec<HostTimeFrame>, Option<Malformed>, usize) {
     let (mut incoming, mut frames, mut read) = (Incoming::default(), Vec::new(), 0);
     let mut lengths = lengths.iter().cycle();
     while read < stream.len() {
@@ -24,12 +24,12 @@ fn cut(stream: &[u8], lengths: &[usize]) -> (Vec<Frame>, Option<Malformed>, usiz
     (frames, None, read)
 }
 
-fn frame() -> impl Strategy<Value = Frame> {
+fn frame() -> impl Strategy<Value = HostTimeFrame> {
     let notice = prop::sample::select(&[Reason::Periodic, Reason::Restored, Reason::ColdBoot][..]);
     let request = any::<[u64; 2]>();
     prop_oneof![
-        notice.prop_map(Frame::Notice),
-        request.prop_map(|[nonce, sent_ns]| Frame::Request { nonce, sent_ns }),
+        notice.prop_map(HostTimeFrame::Notice),
+        request.prop_map(|[nonce, sent_ns]| HostTimeFrame::Request { nonce, sent_ns }),
     ]
 }
 
@@ -44,9 +44,9 @@ proptest! {
         rest in 0..FRAME_BYTES,
         lengths in lengths(),
     ) {
-        let mut stream: Vec<u8> = sent.iter().flat_map(Frame::encode).collect();
+        let mut stream: Vec<u8> = sent.iter().flat_map(HostTimeFrame::encode).collect();
         // A last one that stays incomplete is neither a frame nor an error.
-        stream.extend_from_slice(&Frame::Notice(Reason::Resumed).encode()[..rest]);
+        stream.extend_from_slice(&HostTimeFrame::Notice(Reason::Resumed).encode()[..rest]);
         let (frames, why, _) = cut(&stream, &lengths);
         prop_assert_eq!((frames, why), (sent, None));
     }
@@ -63,15 +63,15 @@ proptest! {
     ) {
         let mut bytes = broken.encode();
         bytes[at] ^= flip;
-        prop_assume!(Frame::parse(&bytes).is_err());
+        prop_assume!(HostTimeFrame::parse(&bytes).is_err());
         let before = sent.len() * FRAME_BYTES;
-        let mut stream: Vec<u8> = sent.iter().flat_map(Frame::encode).collect();
+        let mut stream: Vec<u8> = sent.iter().flat_map(HostTimeFrame::encode).collect();
         stream.extend_from_slice(&bytes);
-        stream.extend_from_slice(&Frame::Notice(Reason::Restored).encode());
+        stream.extend_from_slice(&HostTimeFrame::Notice(Reason::Restored).encode());
         let (frames, why, read) = cut(&stream, &lengths);
         prop_assert_eq!(frames, sent);
         let why = why.expect("it is no frame");
-        prop_assert_eq!(why.field, Frame::parse(&bytes).unwrap_err().field);
+        prop_assert_eq!(why.field, HostTimeFrame::parse(&bytes).unwrap_err().field);
         prop_assert!(read > before + at.min(MAGIC.len() - 1) && read <= before + FRAME_BYTES);
         // Byte by byte, it is known as soon as a byte shows it.
         if at < MAGIC.len() {
@@ -82,9 +82,9 @@ proptest! {
 
 #[test]
 fn an_error_states_nothing_of_the_frame_before() {
-    let mut stream = Vec::from(Frame::Notice(Reason::Resumed).encode());
+    let mut stream = Vec::from(HostTimeFrame::Notice(Reason::Resumed).encode());
     stream.push(b'X');
     let (frames, why, _) = cut(&stream, &[FRAME_BYTES]);
-    assert_eq!(frames, [Frame::Notice(Reason::Resumed)]);
+    assert_eq!(frames, [HostTimeFrame::Notice(Reason::Resumed)]);
     assert_eq!(why.unwrap().found, u64::from(b'X') << 24);
 }

@@ -5,8 +5,8 @@ use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use inspect::latency::{Peer, Plan, measure};
-use instruments::latency::cause::Cause;
+use inspect::latency::{EchoPeer, LatencyPlan, measure};
+use instruments::latency::cause::LatenessCause;
 use instruments::latency::proof::proven;
 use instruments::latency::{FigureKind, Latency, shares};
 use linux::cpus::pin;
@@ -54,20 +54,20 @@ fn gaps() -> Latency {
 }
 
 /// Time that the long delays of a cause took, ns.
-fn taken(found: &Latency, cause: Cause) -> u64 {
+fn taken(found: &Latency, cause: LatenessCause) -> u64 {
     let shares = shares(&found.delays);
     shares.iter().filter(|share| share.cause == cause).map(|share| share.total_ns).sum()
 }
 
 /// Short gaps of a cause, and of all.
-fn short(found: &Latency, cause: Cause) -> (u64, u64) {
-    let sum = |of: &dyn Fn(Cause) -> bool| {
+fn short(found: &Latency, cause: LatenessCause) -> (u64, u64) {
+    let sum = |of: &dyn Fn(LatenessCause) -> bool| {
         found.short_gaps.iter().filter(|gaps| of(gaps.cause)).map(|gaps| gaps.gaps).sum()
     };
     (sum(&|other| other == cause), sum(&|_| true))
 }
 
-fn proves(found: &Latency, cause: Cause) -> bool {
+fn proves(found: &Latency, cause: LatenessCause) -> bool {
     proven(found).iter().any(|proven| proven.cause == cause)
 }
 
@@ -97,7 +97,7 @@ fn run_queue(cpu: u32) -> Outcome {
     if !is_forced {
         busy(1)?;
     }
-    Ok(taken(&found, Cause::RunQueue) >= RUN_MS * 1_000_000 / 4)
+    Ok(taken(&found, LatenessCause::RunQueue) >= RUN_MS * 1_000_000 / 4)
 }
 
 /// A process of the least priority beside a thread of the usual one.
@@ -113,7 +113,7 @@ fn nice(cpu: u32) -> Outcome {
     if !is_forced {
         busy(1)?;
     }
-    Ok(taken(&found, Cause::RunQueue) >= RUN_MS * 1_000_000 / 2)
+    Ok(taken(&found, LatenessCause::RunQueue) >= RUN_MS * 1_000_000 / 2)
 }
 
 /// Gaps that interrupts have to make.
@@ -131,7 +131,7 @@ fn interrupts(is_forced: bool) -> Outcome {
             std::thread::sleep(Duration::from_millis(1));
         }
     };
-    let (named, all) = short(&beside(Some(OTHER), storm, gaps), Cause::Interrupts);
+    let (named, all) = short(&beside(Some(OTHER), storm, gaps), LatenessCause::Interrupts);
     let sent = sent.load(Ordering::Relaxed);
     // Gaps that are more than what was sent have another cause, which was not forced.
     if is_forced && (all < INTERRUPTED_MIN || sent < all) {
@@ -162,7 +162,7 @@ fn softirqs(is_forced: bool) -> Outcome {
     if sent < PACKETS_SENT {
         return Err(format!("busy: {sent} packets sent only"));
     }
-    let (named, all) = short(&found, Cause::Softirqs);
+    let (named, all) = short(&found, LatenessCause::Softirqs);
     // A run that hardly had its CPU hardly saw one: other programs' packets are as many.
     if is_forced && all < PACKETS_SEEN {
         return Err(format!("busy: {all} gaps only"));
@@ -172,7 +172,8 @@ fn softirqs(is_forced: bool) -> Outcome {
 
 /// Timers of an idle CPU, or of one that a thread of SCHED_IDLE keeps from idling.
 fn idle_exit(is_awake: bool) -> Outcome {
-    let all = Plan { duration: Duration::from_millis(900), ..plan(&[FigureKind::TimerWakeUp]) };
+    let all =
+        LatencyPlan { duration: Duration::from_millis(900), ..plan(&[FigureKind::TimerWakeUp]) };
     busy(1)?;
     let found = if is_awake {
         let is_lowest = AtomicBool::new(false);
@@ -187,26 +188,27 @@ fn idle_exit(is_awake: bool) -> Outcome {
         measure(&all, &|_| ())
     };
     busy(1)?;
-    Ok(proves(&found, Cause::IdleExit))
+    Ok(proves(&found, LatenessCause::IdleExit))
 }
 
 /// Timers measured after the slack was set.
 fn slack(ns: u64) -> Outcome {
     let slack = NonZeroU64::new(ns).ok_or("a slack of 0")?;
     set_timer_slack_ns(slack).map_err(|error| format!("timer slack: {error}"))?;
-    let all = Plan { duration: Duration::from_millis(500), ..plan(&[FigureKind::TimerWakeUp]) };
+    let all =
+        LatencyPlan { duration: Duration::from_millis(500), ..plan(&[FigureKind::TimerWakeUp]) };
     let found = measure(&all, &|_| ());
     found.figure(FigureKind::TimerWakeUpInheritedSlack).ok_or("no timer woke up")?;
-    Ok(proves(&found, Cause::TimerSlack))
+    Ok(proves(&found, LatenessCause::TimerSlack))
 }
 
 /// Pipes on one CPU and across two, or twice on one.
 fn placement(cpus: (u32, u32)) -> Outcome {
     let kinds = [FigureKind::PipeOneCpu, FigureKind::PipeAcrossCpus];
-    let all = Plan { duration: Duration::from_secs(1), cpus: Some(cpus), ..plan(&kinds) };
+    let all = LatencyPlan { duration: Duration::from_secs(1), cpus: Some(cpus), ..plan(&kinds) };
     let found = measure(&all, &|_| ());
     found.figure(FigureKind::PipeOneCpu).ok_or("no pipe was measured")?;
-    Ok(proves(&found, Cause::Placement))
+    Ok(proves(&found, LatenessCause::Placement))
 }
 
 /// An echo on loopback that keeps every tenth answer for 30 ms.
@@ -225,8 +227,8 @@ fn peer(slow: bool) -> Outcome {
             let _ = socket.send_to(&bytes[..length], from);
         }
     };
-    let all = Plan {
-        peer: Peer::parse(&host).ok(),
+    let all = LatencyPlan {
+        peer: EchoPeer::parse(&host).ok(),
         duration: Duration::from_millis(700),
         ..plan(&[FigureKind::Echo])
     };
@@ -236,7 +238,7 @@ fn peer(slow: bool) -> Outcome {
         return Err(format!("busy: {answered} answers only"));
     }
     // Two thirds of the delays that were forced.
-    Ok(taken(&found, Cause::Peer) >= answered / 10 * 20_000_000)
+    Ok(taken(&found, LatenessCause::Peer) >= answered / 10 * 20_000_000)
 }
 
 /// A quota of so many µs in 20 ms, or none.
@@ -244,7 +246,7 @@ fn quota(quota_us: Option<u32>) -> Outcome {
     let group = QuotaGroup::create(quota_us)?;
     let (path, length) = (group.folder.display().to_string(), Duration::from_millis(RUN_MS));
     let found = Measuring::start(&Wish { group: path, length, ..Wish::default() })?.finish()?;
-    let (throttled_ns, named_ns) = (group.throttled_ns(), taken(&found, Cause::Quota));
+    let (throttled_ns, named_ns) = (group.throttled_ns(), taken(&found, LatenessCause::Quota));
     // Where others leave it less than its quota, nothing is forced.
     if quota_us.is_some() && throttled_ns < 50_000_000 {
         return Err(format!("busy: throttled for {throttled_ns} ns only"));
@@ -277,5 +279,5 @@ fn stopped(stop: bool) -> Outcome {
     if stop && before != Some('R') {
         return Err(format!("the child was in state {before:?}, not in its loop"));
     }
-    Ok(taken(&found, Cause::Stopped) >= 200_000_000)
+    Ok(taken(&found, LatenessCause::Stopped) >= 200_000_000)
 }

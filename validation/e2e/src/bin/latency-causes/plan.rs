@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use inspect::latency::Plan;
+use inspect::latency::LatencyPlan;
 use instruments::latency::FigureKind;
 
 /// The argument with which this program is the other end of the pipes.
@@ -17,8 +17,8 @@ pub(crate) const OTHER: u32 = 0;
 pub(crate) const RUN_MS: u64 = 400;
 
 /// A run of these figures on the measured CPU.
-pub(crate) fn plan(only: &[FigureKind]) -> Plan {
-    Plan {
+pub(crate) fn plan(only: &[FigureKind]) -> LatencyPlan {
+    LatencyPlan {
         duration: Duration::from_millis(RUN_MS),
         echo: || {
             let mut command = Command::new("/proc/self/exe");

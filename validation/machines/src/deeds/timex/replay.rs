@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use kernel_clock::timex::{mode, status};
-use kernel_clock::{ClockSource, Kernel, Timekeeper, Timex, Version};
+use kernel_clock::{KernelClockSource, LinuxKernel, Timekeeper, Timex, Version};
 
 use super::seen::{self, Call};
 
@@ -51,8 +51,8 @@ const MISSED_NS: i64 = 4_000_000;
 /// How a machine's counter is known from `CLOCK_MONOTONIC_RAW`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counter {
-    pub(crate) kernel: Kernel,
-    pub(crate) source: ClockSource,
+    pub(crate) kernel: LinuxKernel,
+    pub(crate) source: KernelClockSource,
 }
 
 /// One program, followed.
@@ -89,8 +89,8 @@ impl Counter {
         let mut parts = release.split(|other: char| !other.is_ascii_digit());
         let mut part = || parts.next()?.parse().ok();
         let version = Version(part()?, part()?, part().unwrap_or(0));
-        let kernel = Kernel::new(version, hz.trim().parse().ok()?);
-        Some(Self { kernel, source: ClockSource::user_mode() })
+        let kernel = LinuxKernel::new(version, hz.trim().parse().ok()?);
+        Some(Self { kernel, source: KernelClockSource::user_mode() })
     }
 }
 

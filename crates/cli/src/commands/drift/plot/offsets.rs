@@ -1,7 +1,7 @@
 //! How far each clock went since the start: every comparison, which of them
 //! were dropped, and the line that was fitted to the rest.
 
-use inspect::comparison::Pair;
+use inspect::comparison::ClockPairSeries;
 use instruments::drift::filter::Bounded;
 
 use super::{GAP, LEFT, heading, or_zero};
@@ -35,7 +35,7 @@ pub(super) struct PairPlot {
 }
 
 impl PairPlot {
-    fn from_pair(index: usize, pair: &Pair) -> Option<Self> {
+    fn from_pair(index: usize, pair: &ClockPairSeries) -> Option<Self> {
         let (series, drift) = (&pair.series, pair.series.drift()?);
         let (mut kept, mut late, mut outliers) = (Vec::new(), Vec::new(), Vec::new());
         for (at, reading) in series.readings().iter().enumerate() {
@@ -101,7 +101,7 @@ fn line(part: &[Bounded], slope: f64) -> Option<[(f64, f64); 2]> {
 }
 
 /// The clocks of each panel, those that went least first.
-pub(super) fn panels(pairs: &[Pair]) -> Vec<Vec<PairPlot>> {
+pub(super) fn panels(pairs: &[ClockPairSeries]) -> Vec<Vec<PairPlot>> {
     let all = pairs.iter().enumerate().filter_map(|(index, pair)| PairPlot::from_pair(index, pair));
     let mut all: Vec<PairPlot> = all.collect();
     all.sort_by(|a, b| a.spread().total_cmp(&b.spread()));
@@ -193,7 +193,7 @@ fn draw_one(canvas: &Canvas, panel: &[PairPlot], end_s: f64, (top, bottom): (i32
 #[cfg(test)]
 mod tests {
     use inspect::comparison::ClockName;
-    use instruments::drift::{Nesting, Reading, Series, Span};
+    use instruments::drift::{DriftReading, Nesting, Series, Span};
 
     use super::super::super::report::DriftReport;
     use super::*;
@@ -204,18 +204,18 @@ mod tests {
     const WRONG: u64 = 33;
 
     /// A reading a second of a clock that is fast by so much, from 1 s on.
-    fn pair(clock: ClockName, fast_ppm: u64) -> Pair {
+    fn pair(clock: ClockName, fast_ppm: u64) -> ClockPairSeries {
         let mut series = Series::new();
         for n in 0..100 {
             let at = 1_000_000_000 * (n + 1);
             let wrong = if n == WRONG { 40_000_000 } else { 0 };
             let way = if LATE.contains(&n) { 30_000 } else { 40 + n % 7 };
             let reference = Span { before: at - way, after: at + way };
-            let clock = Span::at(at + n * 1000 * fast_ppm + wrong);
+            let clock = Span::instant(at + n * 1000 * fast_ppm + wrong);
             let nesting = Nesting::ReferenceOutside;
-            series.push(Reading { clock, reference, nesting }).unwrap();
+            series.push(DriftReading { clock, reference, nesting }).unwrap();
         }
-        Pair::of(clock, "ntp 192.0.2.1", series)
+        ClockPairSeries::new(clock, "ntp 192.0.2.1", series)
     }
 
     #[test]

@@ -2,7 +2,9 @@ use super::*;
 
 impl DriftReport {
     /// Of pairs alone.
-    pub(in crate::commands::drift) fn of_pairs(pairs: &[inspect::comparison::Pair]) -> Self {
+    pub(in crate::commands::drift) fn of_pairs(
+        pairs: &[inspect::comparison::ClockPairSeries],
+    ) -> Self {
         let budget = Budget::default();
         Self {
             version: "0.0.0".into(),

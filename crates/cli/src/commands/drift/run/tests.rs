@@ -22,7 +22,7 @@ impl Time {
 
     fn reader(&self, of: impl Fn(u64) -> u64 + 'static) -> Reader {
         let time = self.clone();
-        Box::new(move || Some(Span::at(of(time.read()))))
+        Box::new(move || Some(Span::instant(of(time.read()))))
     }
 }
 
@@ -33,12 +33,12 @@ fn run_of(
     realtime: impl Fn(u64) -> u64 + 'static,
     reference: impl Fn(u64) -> Option<u64> + 'static,
 ) -> DriftRun {
-    let clocks = Clocks::of(vec![
+    let clocks = ComparedClocks::from_readers(vec![
         (ClockName::Monotonic, time.reader(|now| 5 * S + now)),
         (ClockName::Realtime, time.reader(realtime)),
     ]);
     let its_time = time.clone();
-    let reference = Reference::clock(
+    let reference = ComparisonReference::clock(
         "ntp 192.0.2.1",
         Duration::from_secs(1),
         Box::new(move || reference(its_time.read())),
@@ -120,7 +120,8 @@ fn what_only_computes_leaves_the_file_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = recorded(folder.path());
     let before = std::fs::read(&path).unwrap();
-    let mut run = DriftRun::new(Clocks::of(Vec::new()), Vec::new(), "this boot".into());
+    let mut run =
+        DriftRun::new(ComparedClocks::from_readers(Vec::new()), Vec::new(), "this boot".into());
     let clocks = [ClockName::Realtime];
     let how = Resuming { clocks: &clocks, only_computes: true, by_stopwatch: false };
     run.resume(&path, &how).unwrap();
@@ -139,8 +140,9 @@ fn what_only_computes_leaves_the_file_as_it_is() {
 fn a_reference_of_the_record_that_is_not_compared_with_is_noted() {
     let folder = tempfile::tempdir().unwrap();
     let path = recorded(folder.path());
-    let raw = Reference::clock("raw", Duration::from_secs(1), Box::new(|| None));
-    let mut run = DriftRun::new(Clocks::of(Vec::new()), vec![raw], "this boot".into());
+    let raw = ComparisonReference::clock("raw", Duration::from_secs(1), Box::new(|| None));
+    let mut run =
+        DriftRun::new(ComparedClocks::from_readers(Vec::new()), vec![raw], "this boot".into());
     run.resume(&path, &Resuming::default()).unwrap();
     let expected = "ntp 192.0.2.1 is in the record, but this run did not compare with it: `--ntp \
                 192.0.2.1` continues it.";

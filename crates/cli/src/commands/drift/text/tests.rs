@@ -1,7 +1,7 @@
-use inspect::comparison::{Failure, NotMeasured, Pair, TscFrequency, TscSource};
+use inspect::comparison::{ClockPairSeries, Failure, NotCompared, TscFrequency, TscSource};
 use instruments::drift::budget::Budget;
-use instruments::drift::{Nesting, Reading, Series, Span};
-use sources::SourceStatus;
+use instruments::drift::{DriftReading, Nesting, Series, Span};
+use sources::ReadStatus;
 
 use super::*;
 
@@ -14,14 +14,14 @@ fn report() -> DriftReport {
         let step = if n >= 40 { 20_000_000 } else { 0 };
         let there = 1_795_000_000_000_000_000 + at + n * 50_000 + step;
         series
-            .push(Reading {
+            .push(DriftReading {
                 clock: Span { before: at, after: at + 400_000 + n % 7 * 90_000 },
                 reference: Span { before: there + 200_000, after: there + 210_000 },
                 nesting: Nesting::ClockOutside,
             })
             .unwrap();
     }
-    let pairs = [Pair::of(ClockName::Monotonic, name, series)];
+    let pairs = [ClockPairSeries::new(ClockName::Monotonic, name, series)];
     let budget = Budget { max_ppm: Some(20.0), max_offset_ns: None };
     let reference = ReferenceReport {
         name: name.into(),
@@ -31,17 +31,17 @@ fn report() -> DriftReport {
         agrees: None,
         stopped: None,
         interval_s: 1.0,
-        status: SourceStatus {
+        status: ReadStatus {
             stratum: Some(2),
             root_distance_ns: Some(1_500_000),
             leap: Some(1),
-            ..SourceStatus::default()
+            ..ReadStatus::default()
         },
     };
     DriftReport {
         references: vec![reference],
         pairs: pairs.iter().filter_map(|pair| pair.judged(budget)).collect(),
-        not_measured: vec![NotMeasured { what: ClockName::Rtc, why: "not there: rtc0".into() }],
+        not_measured: vec![NotCompared { what: ClockName::Rtc, why: "not there: rtc0".into() }],
         budget,
         notes: vec!["A note.".into()],
         ..DriftReport::of_pairs(&pairs)

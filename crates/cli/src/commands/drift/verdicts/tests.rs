@@ -1,32 +1,42 @@
-use inspect::comparison::{ClockName, Pair, Unchecked};
+use inspect::comparison::{ClockName, ClockPairSeries, Unchecked};
 use instruments::drift::budget::Budget;
-use instruments::drift::{Nesting, Reading, Series, Span};
+use instruments::drift::{DriftReading, Nesting, Series, Span};
 
 use super::*;
 
 const SINCE_1970: u64 = 1_795_000_000_000_000_000;
 
 /// So many comparisons of a clock that is right, one a second.
-fn pair(clock: ClockName, reference: &str, comparisons: u64) -> Pair {
+fn pair(clock: ClockName, reference: &str, comparisons: u64) -> ClockPairSeries {
     pair_ahead(clock, reference, comparisons, 0)
 }
 
-fn pair_ahead(clock: ClockName, reference: &str, comparisons: u64, ahead_ns: u64) -> Pair {
+fn pair_ahead(
+    clock: ClockName,
+    reference: &str,
+    comparisons: u64,
+    ahead_ns: u64,
+) -> ClockPairSeries {
     let mut series = Series::new();
     for n in 0..comparisons {
         let before = SINCE_1970 + 1_000_000_000 * n;
         let reference = Span { before, after: before + 100 };
-        let (clock, nesting) = (Span::at(before + 50 + ahead_ns), Nesting::ReferenceOutside);
-        series.push(Reading { clock, reference, nesting }).unwrap();
+        let (clock, nesting) = (Span::instant(before + 50 + ahead_ns), Nesting::ReferenceOutside);
+        series.push(DriftReading { clock, reference, nesting }).unwrap();
     }
-    Pair::of(clock, reference, series)
+    ClockPairSeries::new(clock, reference, series)
 }
 
 /// The sentences and the exit code by a budget.
-fn verdict(pairs: &[Pair], max_ppm: Option<f64>, max_offset_ns: Option<f64>) -> (String, u8) {
+fn verdict(
+    pairs: &[ClockPairSeries],
+    max_ppm: Option<f64>,
+    max_offset_ns: Option<f64>,
+) -> (String, u8) {
     let budget = Budget { max_ppm, max_offset_ns };
     let pairs: Vec<_> = pairs.iter().filter_map(|pair| pair.judged(budget)).collect();
-    let not_held = Unchecked::of(&pairs, budget).iter().map(NotHeld::from_unchecked).collect();
+    let not_held =
+        Unchecked::from_pairs(&pairs, budget).iter().map(NotHeld::from_unchecked).collect();
     let report = DriftReport { pairs, budget, not_held, ..DriftReport::of_pairs(&[]) };
     let code = is_within(&report).map_or(2, |is_within| if is_within { 0 } else { 1 });
     (sentences(&report).join(" "), code)

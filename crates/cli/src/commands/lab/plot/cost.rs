@@ -1,7 +1,7 @@
 //! Costs: a row for each clock, a bar for each provider's, on a logarithmic axis, as
 //! a reading with an exit costs thousands of one without.
 
-use lab::results::Cost;
+use lab::results::CostRow;
 
 use super::panel::{PlotPanel, distinct};
 use crate::output::plot::axis::PlotAxis;
@@ -19,22 +19,22 @@ const AXIS: i32 = 26;
 
 /// All clocks.
 pub(super) struct CostBars<'r> {
-    rows: &'r [Cost],
+    rows: &'r [CostRow],
     sources: Vec<&'r str>,
     providers: Vec<&'r str>,
 }
 
-fn name(row: &Cost) -> &str {
+fn name(row: &CostRow) -> &str {
     row.backend.label(&row.provider)
 }
 
 impl<'r> CostBars<'r> {
-    pub(super) fn new(rows: &'r [Cost]) -> Self {
+    pub(super) fn new(rows: &'r [CostRow]) -> Self {
         let sources = distinct(rows.iter().map(|row| row.source.as_str()));
         Self { rows, sources, providers: distinct(rows.iter().map(name)) }
     }
 
-    fn of_source(&self, source: &str) -> impl Iterator<Item = &'r Cost> {
+    fn of_source(&self, source: &str) -> impl Iterator<Item = &'r CostRow> {
         self.rows.iter().filter(move |row| row.source == source)
     }
 
@@ -64,7 +64,7 @@ impl PlotPanel for CostBars<'_> {
     }
 
     fn draw(&self, canvas: &Canvas, top: i32) {
-        let marks: Vec<_> = self.rows.iter().map(Cost::ns).collect();
+        let marks: Vec<_> = self.rows.iter().map(CostRow::ns).collect();
         let least = marks.iter().map(|ns| ns.min).filter(|ns| *ns > 0.0).fold(1e9, f64::min);
         let most = marks.iter().map(|ns| ns.p99).fold(least, f64::max);
         let axis = PlotAxis::log(least, most, LABELS, BARS_END);

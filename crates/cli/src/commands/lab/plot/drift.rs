@@ -1,7 +1,7 @@
 //! Drift: a panel for each provider, with a line for each clock: guest minus host
 //! over time.
 
-use lab::results::Drift;
+use lab::results::DriftRow;
 
 use super::panel::{PlotPanel, distinct};
 use crate::output::plot::axis::PlotAxis;
@@ -24,14 +24,14 @@ const LEAST_MS: f64 = 0.02;
 
 /// All clocks, by provider.
 pub(super) struct Drifts<'r> {
-    providers: Vec<(&'r str, Vec<&'r Drift>)>,
+    providers: Vec<(&'r str, Vec<&'r DriftRow>)>,
     sources: Vec<&'r str>,
     longest_s: f64,
 }
 
 impl<'r> Drifts<'r> {
-    pub(super) fn new(rows: &'r [Drift]) -> Self {
-        let name = |row: &'r Drift| row.backend.label(&row.provider);
+    pub(super) fn new(rows: &'r [DriftRow]) -> Self {
+        let name = |row: &'r DriftRow| row.backend.label(&row.provider);
         let providers = distinct(rows.iter().map(name)).into_iter().map(|one| {
             let rows = rows.iter().filter(|row| name(row) == one);
             (one, rows.collect())
@@ -48,7 +48,7 @@ impl<'r> Drifts<'r> {
         colour(self.sources.iter().position(|one| *one == source).unwrap_or(0))
     }
 
-    fn draw_panel(&self, canvas: &Canvas, (name, rows): &(&str, Vec<&Drift>), top: i32) {
+    fn draw_panel(&self, canvas: &Canvas, (name, rows): &(&str, Vec<&DriftRow>), top: i32) {
         let tsc_mhz = rows.first().map_or(0, |row| row.guest_tsc_hz) as f64 / 1e6;
         let heading = format!("{name}: the guest assumes a TSC of {tsc_mhz:.2} MHz");
         canvas.text(&heading, (LEFT, top + 8), Side::Left, 13, INK);
@@ -71,8 +71,8 @@ impl<'r> Drifts<'r> {
     }
 
     /// Each line's drift, next to its end as far as there is room.
-    fn draw_ends(&self, canvas: &Canvas, rows: &[&Drift], up: &PlotAxis, top: i32) {
-        let end = |row: &Drift| up.px(row.track.last().map_or(0.0, |point| point.1));
+    fn draw_ends(&self, canvas: &Canvas, rows: &[&DriftRow], up: &PlotAxis, top: i32) {
+        let end = |row: &DriftRow| up.px(row.track.last().map_or(0.0, |point| point.1));
         let mut ends: Vec<_> = rows.iter().map(|row| (end(row), *row)).collect();
         ends.sort_by_key(|(y, _)| *y);
         let room = WORDS * i32::try_from(ends.len()).unwrap_or(0);
@@ -91,7 +91,7 @@ impl<'r> Drifts<'r> {
     }
 
     /// The height of a panel's lines, or of the text next to them if that is more.
-    fn panel_height(&self, rows: &[&Drift]) -> i32 {
+    fn panel_height(&self, rows: &[&DriftRow]) -> i32 {
         let words = WORDS * i32::try_from(rows.len()).unwrap_or(0);
         NAME + HEIGHT.max(words) + AXIS
     }

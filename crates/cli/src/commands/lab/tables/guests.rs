@@ -1,6 +1,6 @@
 //! Tables of whole guests: their locks, their network, stock kernels.
 
-use lab::results::{Contention, Echo, Findings, Moved, Outcome, Stock};
+use lab::results::{Contention, Echo, ExperimentOutcome, Findings, MovedRow, Stock};
 
 use instruments::figures::{count, three_digits, time};
 
@@ -8,14 +8,14 @@ use super::cells::{CLOCK_BY, nanos, ppm};
 use crate::output::table::{Cell, Column, ReportTable};
 
 /// The second table, of what was saved and restored elsewhere.
-pub(in super::super) fn moved(outcome: &Outcome) -> Option<ReportTable> {
+pub(in super::super) fn moved(outcome: &ExperimentOutcome) -> Option<ReportTable> {
     let Findings::Linux(rows) = &outcome.findings else { return None };
     let of_row = |row: &Stock| {
         let by = row.backend.label(&row.provider).to_owned();
         row.moved.iter().map(move |moved| (by.clone(), moved.clone())).collect::<Vec<_>>()
     };
-    let rows: Vec<(String, Moved)> = rows.iter().flat_map(of_row).collect();
-    let worst = |moved: &Moved| {
+    let rows: Vec<(String, MovedRow)> = rows.iter().flat_map(of_row).collect();
+    let worst = |moved: &MovedRow| {
         let errors = moved.clocks.iter().map(|clock| (clock.error_ns(), clock.bound_s * 1e9));
         errors.max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))
     };

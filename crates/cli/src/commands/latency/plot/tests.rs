@@ -12,10 +12,10 @@ fn report() -> LatencyReport {
     for kind in kinds {
         let mut samples = Distribution::new();
         (1..2000).for_each(|n| samples.record(f64::from(n * n) * 7.0));
-        latency.found(kind, &samples);
+        latency.add_figure(kind, &samples);
     }
     latency.delays = (0..)
-        .zip(Cause::ALL)
+        .zip(LatenessCause::ALL)
         .map(|(n, &cause)| Delay {
             kind: FigureKind::Gap,
             at_ns: n * 1_000_000_000,
@@ -23,7 +23,7 @@ fn report() -> LatencyReport {
             cpu: 0,
             cause,
         })
-        .filter(|delay| delay.cause < Cause::IdleExit)
+        .filter(|delay| delay.cause < LatenessCause::IdleExit)
         .collect();
     let machine = MachineIdentity { kernel: "6.18".into(), cpu: None, cpus: 2 };
     LatencyReport { version: String::new(), machine, latency, findings: Vec::new(), compared: None }

@@ -11,7 +11,7 @@ fn at(event: Event) -> Line {
 #[test]
 fn an_update_is_one_event() {
     let field = |field: &str, before, after| FieldChange { field: field.into(), before, after };
-    let update = PageUpdate {
+    let update = ObservedPageUpdate {
         updates: Some(1),
         version: 34,
         step_ns: Some(12),
@@ -29,7 +29,7 @@ fn an_update_is_one_event() {
                               flags 1 → 3
                               1 h 0 min after the previous update
     ");
-    let reset = PageUpdate {
+    let reset = ObservedPageUpdate {
         updates: None,
         step_ns: None,
         no_step: Some("the page is switched off (version 2)".into()),

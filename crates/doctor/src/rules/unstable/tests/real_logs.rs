@@ -11,7 +11,7 @@ use crate::testing::{finding_text, healthy_bare_metal, set_source};
 fn server(log_text: &str) -> Facts {
     let mut facts = healthy_bare_metal();
     set_source(&mut facts, "hpet", "hpet acpi_pm");
-    facts.cpu.cpuid_tsc_hz = crate::testing::gone("CPUID");
+    facts.cpu.cpuid_tsc_hz = crate::testing::missing("CPUID");
     facts.kernel.log = log::parse(log_text);
     facts
 }
@@ -86,7 +86,7 @@ fn a_parameter_that_trusts_the_tsc_is_not_blamed_for_a_late_check() {
     let mut facts = server(LATE_BY_3_S);
     crate::testing::boot_with(&mut facts, "tsc=reliable");
     let diagnosis = crate::diagnose(&facts, None);
-    assert!(crate::testing::found(&diagnosis, "harmful-parameters").is_empty());
+    assert!(crate::testing::findings_of_rule(&diagnosis, "harmful-parameters").is_empty());
     let mut facts = server(FREQUENCY_SKEW);
     crate::testing::boot_with(&mut facts, "tsc=reliable");
     has(&finding_text(&facts, None, "harmful-parameters"), &["tsc=reliable does harm here"]);

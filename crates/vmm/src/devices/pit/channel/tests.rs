@@ -1,8 +1,8 @@
 use super::*;
 
 /// Programmed at tick 9, so that counting begins at tick 10.
-fn programmed(mode: u8, count: u16) -> Channel {
-    let mut channel = Channel::new(true);
+fn programmed(mode: u8, count: u16) -> PitChannel {
+    let mut channel = PitChannel::new(true);
     channel.control(0x30 | mode << 1, 9);
     let [low, high] = count.to_le_bytes();
     channel.write(low, 9);
@@ -10,7 +10,7 @@ fn programmed(mode: u8, count: u16) -> Channel {
     channel
 }
 
-fn read_word(channel: &mut Channel, tick: u64) -> u16 {
+fn read_word(channel: &mut PitChannel, tick: u64) -> u16 {
     u16::from_le_bytes([channel.read(tick), channel.read(tick)])
 }
 
@@ -68,7 +68,7 @@ fn a_square_wave_is_that_of_the_data_sheet() {
 
 #[test]
 fn a_count_of_zero_is_the_largest() {
-    let edges = |channel: &Channel, tick| (channel.edges(tick - 1), channel.edges(tick));
+    let edges = |channel: &PitChannel, tick| (channel.edges(tick - 1), channel.edges(tick));
     assert_eq!(edges(&programmed(2, 0), 10 + 65_536), (0, 1));
     assert_eq!(edges(&programmed(3, 1), 12), (0, 1), "there is no period of one tick");
 }
@@ -78,7 +78,7 @@ fn modes_that_no_guest_uses_count_like_mode_0_and_decimal_is_binary() {
     for mode in [1, 4, 5] {
         assert_eq!(programmed(mode, 100), programmed(0, 100));
     }
-    let mut decimal = Channel::new(true);
+    let mut decimal = PitChannel::new(true);
     decimal.control(0x31, 9);
     decimal.write(0x00, 9);
     decimal.write(0x10, 9);
@@ -104,7 +104,7 @@ fn a_latch_holds_until_it_is_read() {
 #[test]
 fn one_byte_alone_when_asked_for() {
     for (word, ticks, read) in [(0x14, 0x12, 0x12), (0x24, 0x1200, 0x12)] {
-        let mut channel = Channel::new(true);
+        let mut channel = PitChannel::new(true);
         channel.control(word, 9);
         channel.write(0x12, 9);
         assert_eq!((channel.edges(9 + ticks), channel.edges(10 + ticks)), (0, 1));
@@ -118,7 +118,7 @@ fn half_a_count_stops_mode_0_and_no_other() {
         let mut channel = programmed(mode, 100);
         let before = channel.run;
         channel.write(50, 20);
-        assert_eq!(channel.run, if mode == 0 { Run::Idle } else { before }, "mode {mode}");
+        assert_eq!(channel.run, if mode == 0 { ChannelRun::Idle } else { before }, "mode {mode}");
     }
 }
 
@@ -134,7 +134,7 @@ fn the_gate_stops_or_restarts() {
     assert!(rate.output(109), "high while it is stopped");
     rate.set_gate(true, 200);
     assert_eq!((rate.edges(300), rate.edges(301)), (0, 1), "and restarted");
-    let mut waits = Channel::new(false);
+    let mut waits = PitChannel::new(false);
     waits.set_gate(true, 5);
-    assert_eq!((waits.run, waits.output(9)), (Run::Idle, false), "there is no count");
+    assert_eq!((waits.run, waits.output(9)), (ChannelRun::Idle, false), "there is no count");
 }

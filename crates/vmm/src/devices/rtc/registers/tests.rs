@@ -9,7 +9,7 @@ fn every_second_of_a_day_comes_back() {
     for mode in MODES {
         let mut shown_before = None;
         for second in 0..=DAY_S {
-            let shown = TimeRegisters::at(midnight + second, mode);
+            let shown = TimeRegisters::from_seconds(midnight + second, mode);
             assert_eq!(shown.seconds(mode), midnight + second, "{shown:x?} in mode {mode:#x}");
             assert_ne!(shown_before.replace(shown), Some(shown));
         }
@@ -22,7 +22,7 @@ fn every_day_of_four_centuries_comes_back() {
         for mode in MODES {
             let noon = day * DAY_S + 43_200;
             assert_eq!(
-                TimeRegisters::at(noon, mode).seconds(mode),
+                TimeRegisters::from_seconds(noon, mode).seconds(mode),
                 noon,
                 "{day} in mode {mode:#x}"
             );
@@ -40,8 +40,12 @@ fn a_time_in_each_mode() {
         (B_BINARY | B_24_HOURS, [59, 4, 15, 7, 21, 11, 26, 20]),
         (B_BINARY, [59, 4, 0x83, 7, 21, 11, 26, 20]),
     ] {
-        assert_eq!(TimeRegisters::at(time, mode).0, expected, "mode {mode:#x}");
-        assert_eq!(TimeRegisters::at(time, mode | B_SET).0, expected, "mode {mode:#x} and SET");
+        assert_eq!(TimeRegisters::from_seconds(time, mode).0, expected, "mode {mode:#x}");
+        assert_eq!(
+            TimeRegisters::from_seconds(time, mode | B_SET).0,
+            expected,
+            "mode {mode:#x} and SET"
+        );
     }
 }
 
@@ -55,8 +59,8 @@ fn the_dial_of_twelve_hours_begins_with_twelve() {
         (13, 0x81, 0x81),
         (23, 0x91, 0x80 | 11),
     ] {
-        assert_eq!(TimeRegisters::at(hour * 3600, 0).0[2], bcd, "{hour} h");
-        assert_eq!(TimeRegisters::at(hour * 3600, B_BINARY).0[2], binary, "{hour} h");
+        assert_eq!(TimeRegisters::from_seconds(hour * 3600, 0).0[2], bcd, "{hour} h");
+        assert_eq!(TimeRegisters::from_seconds(hour * 3600, B_BINARY).0[2], binary, "{hour} h");
     }
 }
 
