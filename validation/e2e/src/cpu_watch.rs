@@ -43,9 +43,17 @@ impl CpuWaits {
     }
 }
 
-/// What a case unwinds with where the host was too busy to measure.
+/// What a case unwinds with where the host was too busy, or unfit, to measure.
 #[derive(Debug)]
-pub(crate) struct BusyHost(pub(crate) String);
+pub(crate) struct UnfitHost(pub(crate) String);
+
+/// Ends a case that this host does not let measure.
+///
+/// # Panics
+/// With what the runner of the cases counts as not measured.
+pub fn not_measured(why: String) -> ! {
+    resume_unwind(Box::new(UnfitHost(why)))
+}
 
 /// Watches some processes until it judges or is dropped.
 #[derive(Debug)]
@@ -113,10 +121,10 @@ impl CpuWatch {
         let waits = self.waits();
         match judged(self.bearable, waits, beyond, explained(waits)) {
             Judgement::Holds => {}
-            Judgement::NotMeasured => resume_unwind(Box::new(BusyHost(format!(
+            Judgement::NotMeasured => not_measured(format!(
                 "busy: {what}; a thread waited {:?} for a CPU, of at most {:?}",
                 waits.longest, self.bearable
-            )))),
+            )),
             Judgement::Wrong => panic!("{what}: beyond by {beyond:?}; {waits:?} do not explain it"),
         }
     }
@@ -252,7 +260,7 @@ mod tests {
             };
             assert!(judge(Duration::ZERO).is_none());
             let busy = judge(MS).expect("it is late");
-            let BusyHost(why) = busy.downcast_ref().expect("the host is busy");
+            let UnfitHost(why) = busy.downcast_ref().expect("the host is busy");
             assert!(why.starts_with("busy: a deadline; a thread waited "), "{why}");
             let wrong = judge(Duration::from_secs(3600)).expect("it is wrong");
             let wrong = wrong.downcast_ref::<String>().expect("words");

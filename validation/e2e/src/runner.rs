@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::cpu_watch::BusyHost;
+use crate::cpu_watch::UnfitHost;
 use crate::{Case, Program, Sharing};
 
 /// So many of the cases that share run at a time: they wait more than they work.
@@ -98,10 +98,10 @@ fn completion(case: Case, program: &Program) -> Result<Completion, Failed> {
     records.took.push((began.elapsed(), case.name));
     match ran {
         Ok(()) => Ok(Completion::Completed),
-        Err(panic) => match panic.downcast::<BusyHost>() {
-            Ok(busy) => {
-                records.not_measured.push(format!("{}: {}", case.name, busy.0));
-                Ok(Completion::ignored_with(format!("not measured: {}", busy.0)))
+        Err(panic) => match panic.downcast::<UnfitHost>() {
+            Ok(unfit) => {
+                records.not_measured.push(format!("{}: {}", case.name, unfit.0));
+                Ok(Completion::ignored_with(format!("not measured: {}", unfit.0)))
             }
             Err(_) => Err(Failed::from("panicked, see above")),
         },
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_busy_host_is_listed_and_a_wrong_answer_fails() {
         let busy = case(Sharing::Shared, |_| {
-            std::panic::resume_unwind(Box::new(BusyHost("busy: by 9 ms".to_owned())));
+            std::panic::resume_unwind(Box::new(UnfitHost("busy: by 9 ms".to_owned())));
         });
         let Ok(Completion::Ignored { reason }) = completion(busy, &nothing()) else {
             panic!("a busy host is no failure")
