@@ -5,6 +5,7 @@ import { createSocket } from "node:dgram";
 import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 
+import { seconds } from "./browser.mjs";
 import { output } from "./module.mjs";
 
 const NODES = ["amsterdam", "berlin", "cracow"];
@@ -49,7 +50,7 @@ export async function pages(browser, { program, scratch }) {
       await browser.fits("map");
     },
     async "map: it is painted within a second"() {
-      return browser.is_within(1, async () => {
+      return browser.is_within(seconds(1), async () => {
         await open();
         return (await browser.first_paint()) / 1000;
       });
@@ -71,11 +72,22 @@ export async function pages(browser, { program, scratch }) {
       }
       await browser.mouse("mouseReleased", x, y, { button: "left", clickCount: 1 });
       await browser.picture("map-moved");
-      return browser.is_within(1 / 60, async () => (await browser.evaluate(`(() => {
+      return browser.is_within(seconds(1 / 60), async () => (await browser.evaluate(`(() => {
         const begun = performance.now();
         for (let turn = 0; turn < 60; turn += 1) { go(turn, turn + 1); draw(); }
         return performance.now() - begun;
       })()`)) / 60e3);
+    },
+    async "map: keys may come before the picture is painted"() {
+      await open();
+      const drawn = await browser.evaluate(`new Promise((seen) => {
+        const painted = picture;
+        picture = undefined;
+        go(0, 1);
+        setTimeout(() => { picture = painted; seen(wanted); }, 100);
+      })`);
+      assert.equal(drawn, 0);
+      assert.deepEqual(browser.complaints, []);
     },
     async "map: by keys alone"() {
       await open();

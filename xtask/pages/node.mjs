@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { createServer } from "node:net";
 
+import { seconds } from "./browser.mjs";
+
 // A port that was free just now.
 const free_port = () => new Promise((found) => {
   const server = createServer().listen(0, "127.0.0.1", () => {
@@ -35,7 +37,7 @@ export async function pages(browser, { program }) {
       await browser.fits("node");
     },
     async "node: it is painted within a second"() {
-      return browser.is_within(1, async () => {
+      return browser.is_within(seconds(1), async () => {
         await open();
         return (await browser.first_paint()) / 1000;
       });
