@@ -4,11 +4,12 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, Once, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::cpu_watch::UnfitHost;
 use crate::{Case, Program, Sharing};
@@ -39,11 +40,16 @@ const BETWEEN_RUNS: &str = "/sys/devices/system/clocksource/clocksource0/availab
 /// Waits for other runs; locked until it is dropped.
 fn lock_between_runs(path: &str, sharing: Sharing) -> Option<File> {
     let file = File::open(path).ok()?;
-    let operation = match sharing {
-        Sharing::Shared => FlockOperation::LockShared,
-        Sharing::Alone => FlockOperation::LockExclusive,
+    let (at_once, waiting) = match sharing {
+        Sharing::Shared => (FlockOperation::NonBlockingLockShared, FlockOperation::LockShared),
+        Sharing::Alone => (FlockOperation::NonBlockingLockExclusive, FlockOperation::LockExclusive),
     };
-    flock(&file, operation).ok().map(|()| file)
+    if flock(&file, at_once) == Err(Errno::WOULDBLOCK) {
+        static SAY: Once = Once::new();
+        SAY.call_once(|| eprintln!("waiting for another run of these cases on this machine"));
+        while flock(&file, waiting) == Err(Errno::INTR) {}
+    }
+    Some(file)
 }
 
 /// Runs them, and prints which were not measured, and which were slow.
