@@ -12,6 +12,7 @@ pub mod configuration;
 pub mod event;
 pub mod log;
 pub mod pasted;
+mod signs;
 pub mod version;
 
 /// Path of the file.

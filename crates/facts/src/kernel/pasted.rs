@@ -1,9 +1,11 @@
 //! A log as somebody has it: a file of dmesg, journalctl or syslog, or a forum's paste with
 //! quotes, prompts and colour codes. Bytes in, lines about clocks out, in bounded memory.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use super::log::{MAX_LINES, split};
+use super::signs::has_sign;
 use super::{LogEvent, LogLine, event};
 
 /// No line of a log about clocks is longer, bytes; the rest of a longer one is left out.
@@ -137,22 +139,29 @@ impl PastedLog {
             return;
         }
         self.lines += 1;
-        let line = std::mem::take(&mut self.line);
-        let mut text = plain(&String::from_utf8_lossy(&line));
+        let mut line = std::mem::take(&mut self.line);
+        let read = String::from_utf8_lossy(&line);
+        let mut text = plain(&read);
         let mut joined = 1;
         if let Some((start, lines)) = self.unfinished.take() {
             if continues(&text) {
-                text = format!("{start} {text}");
+                text = format!("{start} {text}").into();
                 joined += lines;
             } else {
                 self.push_line(&start);
             }
         }
-        if is_unfinished(&text) && joined < MOST_JOINED && text.len() < LONGEST_LINE {
-            self.unfinished = Some((text, joined));
+        if has_sign(&text)
+            && is_unfinished(&text)
+            && joined < MOST_JOINED
+            && text.len() < LONGEST_LINE
+        {
+            self.unfinished = Some((text.into_owned(), joined));
         } else {
             self.push_line(&text);
         }
+        line.clear();
+        self.line = line;
     }
 
     fn push_line(&mut self, line: &str) {
@@ -169,6 +178,9 @@ impl PastedLog {
         }
         if let Some(release) = release {
             self.segment.release = Some(release.to_owned());
+        }
+        if !has_sign(text) {
+            return;
         }
         let daemon = of_daemon(text);
         let Some(event) = event::parse(daemon.unwrap_or(text)) else { return };
@@ -211,7 +223,7 @@ fn encoding(start: &[u8]) -> Encoding {
 }
 
 /// Whether a line of the watchdog lacks the figure that ends it.
-fn is_unfinished(text: &str) -> bool {
+pub(super) fn is_unfinished(text: &str) -> bool {
     let lacks = |start: &str, ends: &[&str]| {
         text.split_once(start).is_some_and(|(_, rest)| !ends.iter().any(|end| rest.contains(end)))
     };
@@ -243,7 +255,10 @@ fn continues(text: &str) -> bool {
 }
 
 /// A line without colour codes, control characters, quotes and prompts.
-fn plain(line: &str) -> String {
+fn plain(line: &str) -> Cow<'_, str> {
+    if line.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        return Cow::Borrowed(without_quotes(line));
+    }
     let mut text = String::with_capacity(line.len());
     let mut chars = line.chars().peekable();
     while let Some(c) = chars.next() {
@@ -258,18 +273,22 @@ fn plain(line: &str) -> String {
             text.push(c);
         }
     }
-    let mut rest = text.trim();
+    Cow::Owned(without_quotes(&text).to_owned())
+}
+
+fn without_quotes(line: &str) -> &str {
+    let mut rest = line.trim();
     while let Some(less) = ["> ", ">", "| ", "$ ", "# ", "- ", "kernel: "]
         .iter()
         .find_map(|mark| rest.strip_prefix(mark))
     {
         rest = less.trim_start();
     }
-    rest.to_owned()
+    rest
 }
 
 /// A time daemon's message, from where it begins, whatever stands before it.
-fn of_daemon(text: &str) -> Option<&str> {
+pub(super) fn of_daemon(text: &str) -> Option<&str> {
     event::OF_DAEMONS.iter().find_map(|start| text.find(start)).map(|at| &text[at..])
 }
 
