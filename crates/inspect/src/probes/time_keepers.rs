@@ -90,6 +90,8 @@ const PARACHROND_FILE: &str = "/usr/bin/parachrond";
 /// More than `/proc/PID/status` has, and than a command line of `keep` needs.
 const STATUS_BYTES: u64 = 64 << 10;
 const COMMAND_BYTES: u64 = 64 << 10;
+const SETTINGS: &str = "/etc/parachron/parachrond.toml";
+const SETTINGS_BYTES: u64 = 64 << 10;
 
 /// Where systemd has its groups: the one hierarchy, and the named one of version 1
 /// (<https://systemd.io/CGROUP_DELEGATION>).
@@ -320,7 +322,32 @@ fn keeps_the_clock(files: &Files, process: u32) -> bool {
     let mut words = line.split(|byte| *byte == 0);
     let is_daemon = words.next().is_some_and(|path| path.ends_with(PARACHROND.as_bytes()));
     let is_keep = is_daemon || words.next() == Some(b"keep");
-    is_keep && !words.any(|word| word == b"--dry-run" || word.starts_with(b"--chrony"))
+    let leaves_it = |word: &[u8]| word == b"--dry-run" || word.starts_with(b"--chrony");
+    is_keep && !words.clone().any(leaves_it) && !(is_daemon && is_configured_to_leave(files, words))
+}
+
+/// Whether the file with a daemon's settings, by the words of its command line, has
+/// `dry-run` or `chrony` set: the file is flat, with a key a line.
+fn is_configured_to_leave<'w>(files: &Files, mut words: impl Iterator<Item = &'w [u8]>) -> bool {
+    let mut named = None;
+    while let Some(word) = words.next() {
+        if word == b"--config" {
+            named = words.next();
+        } else if let Some(path) = word.strip_prefix(b"--config=") {
+            named = Some(path);
+        }
+    }
+    let path = named.map_or(SETTINGS.into(), String::from_utf8_lossy);
+    let Fact::Known(text) = files.bytes(&path, SETTINGS_BYTES) else { return false };
+    String::from_utf8_lossy(&text).lines().any(|line| {
+        let (key, value) = line.split_once('=').unwrap_or_default();
+        let value = value.split('#').next().unwrap_or_default().trim();
+        match key.trim() {
+            "dry-run" => value == "true",
+            "chrony" => value != "[]",
+            _ => false,
+        }
+    })
 }
 
 /// In its own namespace, a container sees none of the host's daemons

@@ -86,6 +86,42 @@ fn keep_is_a_daemon_where_it_corrects_the_clock() {
     assert_eq!(daemon("parachrond --config /tmp/c.toml --dry-run"), "");
 }
 
+/// What parachrond is told in its file counts as what it is told on its command line.
+#[test]
+fn a_daemon_that_leaves_the_clock_alone_by_its_file_does_not_keep_it() {
+    let found = |command: &str, path: &str, settings: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let file = folder.path().join(path);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        write("proc/1/comm", "parachrond\n");
+        write("proc/1/cmdline", &(command.replace(' ', "\0") + "\0"));
+        write("proc/1/status", &format!("CapEff:\t{:016x}\n", 1 << 25));
+        write(path, settings);
+        let tree = Tree::captured(folder.path()).unwrap();
+        let found = tree.digest("time-keepers", "daemons", |files| super::list(files, false));
+        found.value().unwrap().clone() == "parachron-keep running\n"
+    };
+    let usual = "etc/parachron/parachrond.toml";
+    for (settings, keeps) in [
+        ("#dry-run = true\n", true),
+        ("dry-run = false # true\n", true),
+        ("dry-run=true\n", false),
+        ("poll = \"8s\"\n  dry-run = true # for now\n", false),
+        ("chrony = []\n", true),
+        ("chrony = [\"makestep\"]\n", false),
+        ("\u{0}\n=\n", true),
+    ] {
+        assert_eq!(found("/usr/bin/parachrond", usual, settings), keeps, "{settings}");
+        let own = found("parachrond --config /tmp/c.toml", "tmp/c.toml", settings);
+        assert_eq!(own, keeps, "{settings}");
+        assert_eq!(found("parachrond --config=/tmp/c.toml", "tmp/c.toml", settings), keeps);
+        assert!(found("parachrond --config /tmp/c.toml", usual, settings));
+    }
+}
+
 #[test]
 fn the_daemon_is_installed_where_its_program_is() {
     let folder = tempfile::tempdir().unwrap();
