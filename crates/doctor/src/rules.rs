@@ -49,8 +49,8 @@ pub const RULES: &[Rule] = &[
         "Arm Architecture Reference Manual, the Generic Timer; Linux: \
          drivers/clocksource/arm_arch_timer.c (arch_timer_get_cntfrq)"),
     rule("tsc-across-cpus", tsc::check_across_cpus,
-        "Checks that the TSCs (arm64: counters) of all CPUs agree to within 100 ns beyond the \
-         measurement's bound.",
+        "Checks that the TSCs (arm64: counters) of all CPUs differ by at most 100 ns and the \
+         measurement's error bound.",
         "Linux: arch/x86/kernel/tsc_sync.c"),
     rule("slow-clocksource", clocksource::check_slow,
         "Checks that the clock source is not a slow one (hpet, acpi_pm, pit, jiffies, Hyper-V's \
@@ -91,8 +91,8 @@ pub const RULES: &[Rule] = &[
         "Checks the clock's offset: a warning from 0.1 s, an error from 1 s.",
         "adjtimex(2), chronyc(1) tracking"),
     rule("daemon-steps", daemon_steps::check_steps,
-        "In a log that holds a time daemon's messages: reports regular steps in one direction, \
-         with the rate that they amount to, and other programs or hosts that change the clock.",
+        "In a log that holds a time daemon's messages: reports other programs or hosts that \
+         change the clock, and regular steps in one direction with the rate that they add up to.",
         "chrony: reference.c, local.c; ntpd: ntp_loopfilter.c; VirtualBox: \
          VBoxServiceTimeSync.cpp"),
     rule("time-lost", log_events::check_time_lost,

@@ -64,7 +64,7 @@ fn remedy(device: &str, why: &UnknownScale, tai_s: &Fact<i32>) -> String {
 fn appears(ahead_ns: i64, apparent: Apparent) -> String {
     let far = time(ahead_ns.unsigned_abs() as f64);
     match apparent {
-        Apparent::Utc => format!("; it is within {far} of this clock, as UTC would be"),
+        Apparent::Utc => format!("; it is within {far} of this clock, as is to be expected of UTC"),
         Apparent::Tai => format!("; it is {far} ahead of this clock, as TAI would be"),
         Apparent::LessThanUtc | Apparent::Neither => {
             let side = if ahead_ns < 0 { "behind" } else { "ahead of" };
@@ -91,7 +91,10 @@ mod tests {
              whether it counts UTC or TAI; it is 37.0 s ahead of this clock, as TAI would be"
         );
         let near = of(-2_000_000);
-        assert!(near.contains("; it is within 2.00 ms of this clock, as UTC would be"), "{near}");
+        assert!(
+            near.contains("; it is within 2.00 ms of this clock, as is to be expected of UTC"),
+            "{near}"
+        );
         let far = of(-3_600_000_000_000);
         assert!(far.ends_with(" behind this clock"), "{far}");
         // One that cannot be compared either has no more to show.

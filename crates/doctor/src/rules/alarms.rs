@@ -38,9 +38,9 @@ pub(crate) fn check_miscast(case: &Case<'_>) -> Check {
     .evidence(format!("{given_us}000 ns − 2^32 ns = {} ns, to 1 µs", state.offset_ns))
     .explain(
         "Kernels before 6.13 treat a small negative offset in nanoseconds as an unsigned number \
-         before they divide it by 1000. Every reader of the offset shows 4.29 s: node_exporter's \
-         node_timex_offset_seconds, and therefore the alert NodeClockSkewDetected. The clock is \
-         right.",
+         before they divide it by 1000. Everything that reads the offset then shows 4.29 s, \
+         node_exporter's node_timex_offset_seconds too, so the alert NodeClockSkewDetected \
+         fires. The clock is right.",
     )
     .remedy(Remedy::advice(
         "Update the kernel: the fix \"ntp: Remove invalid cast in time offset math\" \

@@ -33,9 +33,9 @@ pub(crate) fn check_guest_halt_polling(case: &Case<'_>) -> Check {
         .evidence(format!("cpuidle: driver {driver}, governor {governor}"))
         .evidence(format!("guest_halt_poll_ns: {polls_ns}"))
         .explain(
-            "Each halt is an exit, and each wake-up takes another way through the host: 5 to 50 µs \
-             for a program that waits for another. Polling for a while first avoids both, at the \
-             cost of CPU time of the host's other guests.",
+            "Each halt costs an exit, and each wake-up a second trip through the host: a program \
+             that waits for another loses 5 to 50 µs. Polling briefly before the halt avoids \
+             both, but uses CPU time that the host's other guests could have had.",
         )
         .remedy(
             Remedy::command(

@@ -125,8 +125,8 @@ pub(crate) fn check_tai(case: &Case<'_>) -> Check {
     }
     if let Some(who) = smearing(case) {
         return Outcome::fine(format!(
-            "not set: {who} smears leap seconds, and clients of such servers must not use a table \
-             of them (chrony.conf(5), leapseclist)"
+            "not set: {who} smears leap seconds, and clients of such servers must not use a \
+             leap-second table (chrony.conf(5), leapseclist)"
         ));
     }
     let finding =

@@ -36,7 +36,7 @@ pub(crate) fn check_before_build(case: &Case<'_>) -> Check {
             ),
         )
     } else if at_boot.is_some() {
-        (Severity::Warning, "At boot the clock starts before its kernel was built".to_owned())
+        (Severity::Warning, "At boot the clock shows a date before the kernel was built".to_owned())
     } else {
         return Outcome::fine("after the kernel's build, now and at boot");
     };

@@ -160,9 +160,10 @@ fn read_slowly(case: &Case<'_>, finding: Finding) -> Check {
     };
     finding
         .explain(format!(
-            "The watchdog reads the TSC between two reads of a slower clock; here those reads took \
-             too long, {reason}. The kernel skipped the check; from Linux {BRACKETED} on and \
-             before {REWRITTEN} it can mark the TSC unstable after a few such reads. {}",
+            "The watchdog reads the TSC between two reads of a slower clock; here those reads \
+             took too long ({reason}), and the kernel skipped the check. Kernels from Linux \
+             {BRACKETED} up to, but not including, {REWRITTEN} can mark the TSC unstable after a \
+             few such reads. {}",
             fault::SLOW_REFERENCE
         ))
         .remedy(Remedy::advice(if case.xen_emulates_tsc() {

@@ -80,7 +80,7 @@ pub(super) fn by_real_time(subject: &ConformanceSubject<'_>) -> Result {
     for passed_s in PASSED_S {
         let name = format!("clock set by real time {passed_s} s ago");
         if machine.kernel_clock_flags() & KVM_CLOCK_REALTIME == 0 {
-            let why = "this KVM has no KVM_CLOCK_REALTIME (Linux 5.16)";
+            let why = "this KVM has no KVM_CLOCK_REALTIME, which needs Linux 5.16 or later";
             subject.not_measured(&name, "the clock advances by that time", why);
             continue;
         }

@@ -116,7 +116,7 @@ pub(super) fn failed(error: Error) -> CliError {
         Error::InUse(_) => "use another name with --records, or wait until that run is over".into(),
         Error::Damaged(_, damage) => remedy_of(damage).into(),
         Error::Refused(..) => {
-            "use the Parachron that wrote it, or a new file with --records".into()
+            "use the version of Parachron that wrote it, or give --records a new file".into()
         }
         Error::Read(..) => "name a readable file that an earlier run's --records wrote".into(),
         Error::Write(..) => {

@@ -20,8 +20,8 @@ pub(super) fn select_best(pace: Pace) -> (ComparisonReference, Option<String>) {
     let (reference, unread) = best(pace);
     let note = unread.map(|(path, why)| {
         format!(
-            "Compared with CLOCK_MONOTONIC_RAW: {}, which shows the host's time, cannot be read: \
-             {why}.",
+            "Compared with CLOCK_MONOTONIC_RAW, because {}, which shows the host's time, cannot \
+             be read: {why}.",
             path.display()
         )
     });

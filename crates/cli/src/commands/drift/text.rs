@@ -62,8 +62,9 @@ fn figures(report: &DriftReport, reference: &str) -> ReportTable {
         ],
     );
     if pairs().any(|pair| !pair.offset_is_error) {
-        table
-            .note("*: since the start; this clock and the reference count from different moments.");
+        table.note(
+            "*: change since the measurement began; the clocks count from different moments.",
+        );
     }
     table.note(
         "+: fast or ahead. ±: of the frequency, the 95 % confidence interval; of the offset, \

@@ -161,7 +161,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         &["nohz=off"],
         HarmfulIf(is_guest, Note),
         "Timer ticks wake every idle vCPU up to 1000 times a second, which costs the host CPU \
-         time. This helped old guests whose clock counted ticks; today's clocks do not.",
+         time. Old guests needed it, as their clock counted ticks; today's clocks do not count \
+         ticks.",
     ),
     row(&["nohz"], Harmless, "ticks stop on idle CPUs, which is the default."),
     row(&["nohz_full"], Harmless, "ticks stop on busy CPUs too; the clock does not need them."),

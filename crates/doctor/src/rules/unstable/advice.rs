@@ -124,8 +124,8 @@ fn by_kind(cause: &UnstableCause, case: &Case<'_>, guest: bool) -> Vec<Remedy> {
             "Leave tsc unused, and make the VMM start all vCPUs with one TSC offset.",
         )],
         UnstableCause::FollowsFrequency if guest => vec![Remedy::advice(
-            "Leave tsc unused: the host's CPU changes its rate, or its CPU model hides \
-             constant_tsc.",
+            "Leave tsc unused: either the TSC of the host's CPU changes its rate, or the guest's \
+             CPU model hides constant_tsc.",
         )],
         UnstableCause::Warp
         | UnstableCause::NotSynchronised
