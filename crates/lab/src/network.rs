@@ -40,6 +40,9 @@ const LOOP_MAX: f64 = 0.785;
 const EMULATED_MAX: f64 = 2.0;
 /// A guest that polls is to take at most this share.
 const POLL_MAX: f64 = 0.5;
+/// Exits a packet, beside the host's own interrupts, of a guest that makes none: setting the
+/// card up takes one more or less each time.
+const OTHER_EXITS_MAX: f64 = 0.01;
 /// Notifications a packet, with event index.
 const NOTIFICATIONS_MAX: f64 = 0.1;
 
@@ -121,6 +124,7 @@ fn ping(machine: &Machine, mode: &NetworkMode, pings: u64) -> Result<Turn, LabEr
         counted,
         cycles,
         exits: kvm("exits"),
+        host_interrupts: kvm("irq_exits"),
         emulated: kvm("insn_emulation"),
         copies: card_after.copies - card_before.copies,
         bytes: card_after.bytes - card_before.bytes,
@@ -165,6 +169,7 @@ fn checks(rows: &[Echo], cpus: usize) -> Vec<Check> {
         found: format!("{notifications}, {interrupts} and {waits}"),
         verdict: Verdict::judge([notifications, interrupts, waits] == [0.0; 3]),
     });
+    checks.push(check_reasons(row.both_poll));
     checks.push(ratio("guest and card poll", row.both_poll, POLL_MAX));
     checks.push(Check {
         name: format!("event index, {} in flight", row.event_index.in_flight),
@@ -173,6 +178,20 @@ fn checks(rows: &[Echo], cpus: usize) -> Vec<Check> {
         verdict: Verdict::judge(row.event_index.notifications <= NOTIFICATIONS_MAX),
     });
     checks
+}
+
+/// Whether KVM's own count by reason has the host's interrupts alone.
+fn check_reasons(both_poll: &Echo) -> Check {
+    let name = "guest and card poll: exits that are not the host's interrupts".to_owned();
+    let expected = format!("at most {OTHER_EXITS_MAX} a packet");
+    let Some((exits, host_interrupts)) = both_poll.exits.zip(both_poll.host_interrupts) else {
+        let why = "this kernel's KVM does not count exits by reason (since Linux 5.14)".to_owned();
+        let (found, verdict) = (String::new(), Verdict::NotMeasured(why));
+        return Check { name, expected, found, verdict };
+    };
+    let others = exits - host_interrupts;
+    let found = format!("{others:.4}, of {exits:.4} exits a packet");
+    Check { name, expected, found, verdict: Verdict::judge(others <= OTHER_EXITS_MAX) }
 }
 
 /// Why a loop of exits is none on this KVM, by its own counts.

@@ -18,6 +18,7 @@ pub(super) struct Turn {
     /// Of each round trip.
     pub(super) cycles: Vec<u64>,
     pub(super) exits: Option<u64>,
+    pub(super) host_interrupts: Option<u64>,
     pub(super) emulated: Option<u64>,
     pub(super) copies: u64,
     pub(super) bytes: u64,
@@ -42,6 +43,7 @@ impl Turn {
                 cycles: of(all.cycles, one.cycles),
             },
             exits: less(self.exits, other.exits),
+            host_interrupts: less(self.host_interrupts, other.host_interrupts),
             emulated: less(self.emulated, other.emulated),
             copies: of(self.copies, other.copies),
             bytes: of(self.bytes, other.bytes),
@@ -111,6 +113,7 @@ impl NetworkTally {
             interrupts: a_packet(|turn| turn.counted.interrupts),
             waits: a_packet(|turn| turn.counted.exits),
             exits: kvm(|turn| turn.exits),
+            host_interrupts: kvm(|turn| turn.host_interrupts),
             emulated: kvm(|turn| turn.emulated),
             copies: a_packet(|turn| turn.copies),
             bytes: a_packet(|turn| turn.bytes),

@@ -21,6 +21,9 @@ pub struct Echo {
     /// Exits that KVM counted, of all kinds, for each packet, where it counts. Those of
     /// setting the card up are taken off.
     pub exits: Option<f64>,
+    /// Of these the interrupts of the host, its own and those of other processes; the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_interrupts: Option<f64>,
     /// Instructions that KVM emulated, for each packet, where it counts; the same.
     pub emulated: Option<f64>,
     /// Frames that the card copied, for each packet.

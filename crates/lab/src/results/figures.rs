@@ -164,6 +164,7 @@ impl LabFigures {
         self.add("waits a packet", "1", row.waits);
         for (name, value) in [
             ("exits a packet", row.exits),
+            ("host's interrupts a packet", row.host_interrupts),
             ("emulated a packet", row.emulated),
             ("p90 over plain", row.p90_over_plain),
         ] {
