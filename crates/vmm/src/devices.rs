@@ -19,14 +19,14 @@ mod rtc;
 mod serial;
 
 pub use bus::{Devices, DevicesState, Present, Unrestorable};
-pub use hpet::{Hpet, HpetState};
-pub use local_timer::{LocalTimer, LocalTimerState};
+pub use hpet::Hpet;
+pub use local_timer::LocalTimer;
 pub use moment::Moment;
-pub use pit::{Pit, PitState};
+pub use pit::Pit;
 pub use pm_timer::{AcpiPmTimer, PmWidth};
 pub(crate) use pm1::{PM1_CONTROL_BYTES, PM1_CONTROL_PORT, PM1_EVENT_BYTES, PM1_EVENT_PORT};
 pub use rate::DeviceRate;
-pub use rtc::{RtcChip, RtcSettings, RtcState};
+pub use rtc::{RtcChip, RtcSettings};
 pub use serial::{SerialPort, SerialPortState};
 
 #[cfg(test)]

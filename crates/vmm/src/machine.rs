@@ -64,6 +64,8 @@ struct MachineStart {
 }
 
 /// A running machine. Dropping it ends its threads and frees its memory.
+///
+/// A method that takes a vCPU's number panics where there is no such vCPU.
 pub struct Machine {
     vcpus: Vec<Handle>,
     // Before the memory in `shared`: fields are dropped in this order.
@@ -231,18 +233,12 @@ impl Machine {
     }
 
     /// The number of a vCPU's exits to this process.
-    ///
-    /// # Panics
-    /// There is no such vCPU.
     pub fn exits(&self, vcpu: usize) -> u64 {
         self.vcpus[vcpu].status.exits.load(Ordering::Relaxed)
     }
 
     /// What KVM counts of a vCPU, if it does: exits of all kinds, also those that it
     /// handles itself.
-    ///
-    /// # Panics
-    /// There is no such vCPU.
     pub fn counts(&self, vcpu: usize) -> Option<Counts> {
         self.vcpus[vcpu].counts.as_ref().and_then(kvm::read_counts)
     }

@@ -3,8 +3,7 @@
 use vmm_sys_util::eventfd::EventFd;
 
 use super::{
-    AcpiPmTimer, Hpet, HpetState, Moment, Pit, PitState, PmWidth, RtcChip, RtcSettings, RtcState,
-    SerialPort, SerialPortState, pm1,
+    AcpiPmTimer, Hpet, Moment, Pit, PmWidth, RtcChip, RtcSettings, SerialPort, SerialPortState, pm1,
 };
 
 /// Which devices a machine has; a serial port is always there.
@@ -38,13 +37,13 @@ impl Present {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DevicesState {
     /// The PM timer.
-    pub pm_timer: Option<PmWidth>,
+    pub pm_timer: Option<AcpiPmTimer>,
     /// The HPET.
-    pub hpet: Option<HpetState>,
+    pub hpet: Option<Hpet>,
     /// The PIT.
-    pub pit: Option<PitState>,
+    pub pit: Option<Pit>,
     /// The real-time clock.
-    pub rtc: Option<RtcState>,
+    pub rtc: Option<RtcChip>,
     /// The serial port.
     pub serial: SerialPortState,
 }
@@ -94,10 +93,10 @@ impl Devices {
     pub fn restore(state: &DevicesState, line: Option<EventFd>) -> Result<Self, Unrestorable> {
         let bytes = state.serial.registers.in_buffer.len();
         Ok(Self {
-            pm_timer: state.pm_timer.map(|width| AcpiPmTimer { width }),
-            hpet: state.hpet.map(Hpet::restore),
-            pit: state.pit.map(Pit::restore),
-            rtc: state.rtc.clone().map(RtcChip::restore),
+            pm_timer: state.pm_timer,
+            hpet: state.hpet,
+            pit: state.pit,
+            rtc: state.rtc.clone(),
             serial: SerialPort::restore(&state.serial, line)
                 .ok_or(Unrestorable::SerialInput { bytes })?,
         })
@@ -106,10 +105,10 @@ impl Devices {
     /// What to restore them from.
     pub fn save(&self) -> DevicesState {
         DevicesState {
-            pm_timer: self.pm_timer.map(|timer| timer.width),
-            hpet: self.hpet.as_ref().map(Hpet::save),
-            pit: self.pit.as_ref().map(Pit::save),
-            rtc: self.rtc.as_ref().map(RtcChip::save),
+            pm_timer: self.pm_timer,
+            hpet: self.hpet,
+            pit: self.pit,
+            rtc: self.rtc.clone(),
             serial: self.serial.save(),
         }
     }

@@ -16,19 +16,13 @@ const CAPABILITIES_LOW: u64 = 0x8086_2101;
 /// Configuration: the counter runs. Bit 1, legacy routing of comparators, stays 0.
 const ENABLED: u64 = 1;
 
-/// Its saved state, which is all of it.
+/// The device, which is its own saved state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HpetState {
+pub struct Hpet {
     /// The counter when it was last halted, written or started.
     pub counter: u64,
     /// When it was started, unless it is halted.
     pub running_since: Option<Nanos>,
-}
-
-/// The device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hpet {
-    state: HpetState,
 }
 
 impl Hpet {
@@ -43,17 +37,7 @@ impl Hpet {
 
     /// Halted at 0, as after a reset.
     pub const fn new() -> Self {
-        Self { state: HpetState { counter: 0, running_since: None } }
-    }
-
-    /// As it was saved.
-    pub const fn restore(state: HpetState) -> Self {
-        Self { state }
-    }
-
-    /// What to restore it from.
-    pub const fn save(&self) -> HpetState {
-        self.state
+        Self { counter: 0, running_since: None }
     }
 
     /// Reads 4 or 8 aligned bytes at an offset; `false` for other accesses,
@@ -81,33 +65,33 @@ impl Hpet {
         match register {
             CONFIGURATION => self.configure(value & ENABLED != 0, now),
             // A running counter ignores writes, as in QEMU.
-            MAIN_COUNTER if self.state.running_since.is_none() => self.state.counter = value,
+            MAIN_COUNTER if self.running_since.is_none() => self.counter = value,
             _ => {}
         }
     }
 
     fn configure(&mut self, enable: bool, now: &Moment) {
-        if enable != self.state.running_since.is_some() {
-            self.state.counter = self.counter(now);
-            self.state.running_since = enable.then_some(now.since_start);
+        if enable != self.running_since.is_some() {
+            self.counter = self.count(now);
+            self.running_since = enable.then_some(now.since_start);
         }
     }
 
     fn register(&self, register: u64, now: &Moment) -> u64 {
         match register {
             CAPABILITIES => u64::from(Self::PERIOD_FS) << 32 | CAPABILITIES_LOW,
-            CONFIGURATION => u64::from(self.state.running_since.is_some()) * ENABLED,
-            MAIN_COUNTER => self.counter(now),
+            CONFIGURATION => u64::from(self.running_since.is_some()) * ENABLED,
+            MAIN_COUNTER => self.count(now),
             _ => 0,
         }
     }
 
-    fn counter(&self, now: &Moment) -> u64 {
-        let Some(since) = self.state.running_since else { return self.state.counter };
+    fn count(&self, now: &Moment) -> u64 {
+        let Some(since) = self.running_since else { return self.counter };
         let elapsed = Nanos(now.since_start.0.saturating_sub(since.0));
         // 10^6 fs are one ns.
         let ticks = DeviceRate::new(1_000_000, Self::PERIOD_FS as u64).ticks(elapsed);
-        self.state.counter.wrapping_add(ticks)
+        self.counter.wrapping_add(ticks)
     }
 }
 

@@ -22,45 +22,39 @@ const VERSION: u64 = 5 << 16 | 0x14;
 /// Lower vectors belong to exceptions; an APIC does not deliver them.
 const FIRST_VECTOR: u8 = 16;
 
-/// Its saved state, which is all of it.
+/// The device, which is its own saved self.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LocalTimerState {
+pub struct LocalTimer {
     /// The APIC's id.
-    pub id: u32,
+    id: u32,
     /// The rate of the guest's TSC.
-    pub tsc: Hertz,
+    tsc: Hertz,
     /// The spurious interrupt register.
-    pub spurious: u32,
+    spurious: u32,
     /// The timer's entry in the local vector table.
-    pub lvt: u32,
+    lvt: u32,
     /// The TSC value at which it fires; 0 for none.
-    pub tsc_deadline: u64,
+    tsc_deadline: u64,
     /// Nanoseconds of a period, of which each divider counts as many: the bus has
     /// 1 GHz, as KVM's (APIC_BUS_CYCLE_NS, arch/x86/kvm/lapic.h).
-    pub initial_count: u32,
+    initial_count: u32,
     /// The divider's register.
-    pub divide: u32,
+    divide: u32,
     /// The ticks of a periodic timer that runs.
-    pub ticks: Option<Backlog>,
+    ticks: Option<Backlog>,
     /// What becomes of those that the vCPU missed.
-    pub tick_policy: TickPolicy,
+    tick_policy: TickPolicy,
     /// A vector that is to be delivered.
-    pub requested: Option<u8>,
+    requested: Option<u8>,
     /// Whether one was delivered and the guest has not ended it yet.
-    pub in_service: bool,
-}
-
-/// The device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LocalTimer {
-    state: LocalTimerState,
+    in_service: bool,
 }
 
 impl LocalTimer {
     /// As after a reset, in x2APIC mode. `tsc` is the true rate of the guest's
     /// TSC.
     pub const fn new(id: u32, tsc: Hertz) -> Self {
-        Self::restore(LocalTimerState {
+        Self {
             id,
             tsc,
             spurious: SPURIOUS_RESET,
@@ -72,24 +66,14 @@ impl LocalTimer {
             tick_policy: TickPolicy::Merge,
             requested: None,
             in_service: false,
-        })
+        }
     }
 
     /// The same with another policy for missed ticks; KVM's own is to merge them.
     #[must_use]
     pub const fn with_ticks(mut self, policy: TickPolicy) -> Self {
-        self.state.tick_policy = policy;
+        self.tick_policy = policy;
         self
-    }
-
-    /// As it was saved.
-    pub const fn restore(state: LocalTimerState) -> Self {
-        Self { state }
-    }
-
-    /// What to restore it from.
-    pub const fn save(&self) -> LocalTimerState {
-        self.state
     }
 
     /// Whether an MSR belongs to the timer.
@@ -103,17 +87,16 @@ impl LocalTimer {
     /// [`Refused`], for which the guest gets #GP.
     pub fn read_msr(&mut self, msr: u32, now: &Moment) -> Result<u64, Refused> {
         self.advance(now);
-        let state = &self.state;
         Ok(match Register::from_msr(msr).ok_or(Refused::NotThere { msr })? {
-            Register::TscDeadline => state.tsc_deadline,
-            Register::Id => state.id.into(),
+            Register::TscDeadline => self.tsc_deadline,
+            Register::Id => self.id.into(),
             Register::Version => VERSION,
             Register::EndOfInterrupt => return Err(Refused::WriteOnly { msr }),
-            Register::Spurious => state.spurious.into(),
-            Register::Lvt => state.lvt.into(),
-            Register::InitialCount => state.initial_count.into(),
+            Register::Spurious => self.spurious.into(),
+            Register::Lvt => self.lvt.into(),
+            Register::InitialCount => self.initial_count.into(),
             Register::CurrentCount => self.current_count(now),
-            Register::Divide => state.divide.into(),
+            Register::Divide => self.divide.into(),
         })
     }
 
@@ -131,10 +114,10 @@ impl LocalTimer {
         let word = value as u32;
         match register {
             // In the other modes the write is ignored (SDM 12.5.4.1).
-            Register::TscDeadline if self.lvt().by_tsc => self.state.tsc_deadline = value,
+            Register::TscDeadline if self.entry().by_tsc => self.tsc_deadline = value,
             Register::TscDeadline => {}
             Register::Id | Register::Version | Register::CurrentCount => {}
-            Register::EndOfInterrupt => self.state.in_service = false,
+            Register::EndOfInterrupt => self.in_service = false,
             Register::Spurious => self.write_spurious(word),
             Register::Lvt if Lvt::is_reserved(word) => {
                 let allowed = allowed & !Lvt::TSC_DEADLINE;
@@ -142,10 +125,10 @@ impl LocalTimer {
             }
             Register::Lvt => self.write_lvt(word, now),
             Register::InitialCount => {
-                self.state.initial_count = word;
+                self.initial_count = word;
                 self.start_ticks(now);
             }
-            Register::Divide => self.state.divide = word,
+            Register::Divide => self.divide = word,
         }
         self.advance(now);
         Ok(())
@@ -156,20 +139,20 @@ impl LocalTimer {
     /// armed, masked, disabled, or the last interrupt not ended. Query it again
     /// after each access.
     pub fn deadline(&self, now: &Moment) -> Option<Nanos> {
-        if self.state.in_service || !self.enabled() {
+        if self.in_service || !self.enabled() {
             return None;
         }
-        if self.state.requested.is_some() {
+        if self.requested.is_some() {
             return Some(now.since_start);
         }
-        if let Some(ticks) = self.state.ticks.filter(|_| !self.lvt().masked) {
+        if let Some(ticks) = self.ticks.filter(|_| !self.entry().masked) {
             return Some(ticks.next_at());
         }
-        if self.lvt().masked || !self.lvt().by_tsc || self.state.tsc_deadline == 0 {
+        if self.entry().masked || !self.entry().by_tsc || self.tsc_deadline == 0 {
             return None;
         }
-        let ticks = self.state.tsc_deadline.saturating_sub(now.guest_tsc.0);
-        let wait = DeviceRate::hertz(self.state.tsc).first_at(ticks);
+        let ticks = self.tsc_deadline.saturating_sub(now.guest_tsc.0);
+        let wait = DeviceRate::hertz(self.tsc).first_at(ticks);
         Some(Nanos(now.since_start.0.saturating_add(wait.0)))
     }
 
@@ -177,79 +160,78 @@ impl LocalTimer {
     /// the vCPU can take an interrupt.
     pub fn due(&mut self, now: &Moment) -> Option<u8> {
         self.advance(now);
-        if self.state.in_service || !self.enabled() {
+        if self.in_service || !self.enabled() {
             return None;
         }
-        let lvt = self.lvt();
-        if let Some(ticks) = self.state.ticks.as_mut().filter(|_| !lvt.masked)
-            && self.state.requested.is_none()
+        let lvt = self.entry();
+        if let Some(ticks) = self.ticks.as_mut().filter(|_| !lvt.masked)
+            && self.requested.is_none()
             && ticks.take(now.since_start)
             && lvt.vector >= FIRST_VECTOR
         {
-            self.state.requested = Some(lvt.vector);
+            self.requested = Some(lvt.vector);
         }
-        let vector = self.state.requested.take()?;
-        self.state.in_service = true;
+        let vector = self.requested.take()?;
+        self.in_service = true;
         Some(vector)
     }
 
-    fn lvt(&self) -> Lvt {
-        Lvt::from_entry(self.state.lvt)
+    fn entry(&self) -> Lvt {
+        Lvt::from_entry(self.lvt)
     }
 
     fn enabled(&self) -> bool {
-        self.state.spurious & SPURIOUS_ENABLED != 0
+        self.spurious & SPURIOUS_ENABLED != 0
     }
 
     fn advance(&mut self, now: &Moment) {
-        let (lvt, deadline) = (self.lvt(), self.state.tsc_deadline);
+        let (lvt, deadline) = (self.entry(), self.tsc_deadline);
         if deadline == 0 || now.guest_tsc.0 < deadline {
             return;
         }
-        self.state.tsc_deadline = 0;
+        self.tsc_deadline = 0;
         if !lvt.masked && lvt.vector >= FIRST_VECTOR {
-            self.state.requested = Some(lvt.vector);
+            self.requested = Some(lvt.vector);
         }
     }
 
     fn write_spurious(&mut self, value: u32) {
-        self.state.spurious = value;
+        self.spurious = value;
         if !self.enabled() {
-            self.state.lvt |= Lvt::MASKED;
+            self.lvt |= Lvt::MASKED;
         }
     }
 
     /// ns of one count: the divider's bits 0, 1 and 3 are 2, 4, … 128 and 1.
     fn count_ns(&self) -> u64 {
-        let bits = self.state.divide & 3 | (self.state.divide >> 1) & 4;
+        let bits = self.divide & 3 | (self.divide >> 1) & 4;
         1 << ((bits + 1) & 7)
     }
 
     /// From now on, as a write of the initial count has it; ticks of before are
     /// forgotten.
     fn start_ticks(&mut self, now: &Moment) {
-        let period = Nanos(u64::from(self.state.initial_count) * self.count_ns());
-        let ticks = Backlog::new(period, self.state.tick_policy, now.since_start);
-        self.state.ticks = ticks.filter(|_| self.lvt().periodic);
+        let period = Nanos(u64::from(self.initial_count) * self.count_ns());
+        let ticks = Backlog::new(period, self.tick_policy, now.since_start);
+        self.ticks = ticks.filter(|_| self.entry().periodic);
     }
 
     fn current_count(&self, now: &Moment) -> u64 {
-        let left =
-            self.state.ticks.map(|ticks| ticks.next_at().0.saturating_sub(now.since_start.0));
+        let left = self.ticks.map(|ticks| ticks.next_at().0.saturating_sub(now.since_start.0));
         left.unwrap_or(0) / self.count_ns()
     }
 
     fn write_lvt(&mut self, value: u32, now: &Moment) {
-        let was = self.lvt();
+        let was = self.entry();
         // Leaving the TSC deadline mode disarms the timer.
         if !Lvt::from_entry(value).by_tsc {
-            self.state.tsc_deadline = 0;
+            self.tsc_deadline = 0;
         }
         // The entries of a disabled APIC stay masked.
         let masked = u32::from(!self.enabled()) * Lvt::MASKED;
-        self.state.lvt = value & !Lvt::PENDING | masked;
+        self.lvt = value & !Lvt::PENDING | masked;
         // A guest that masked its timer wants none of the ticks since.
-        if !self.lvt().periodic || was.masked && self.state.ticks.is_some() {
+        if !self.entry().periodic || was.masked && self.ticks.is_some() {
             self.start_ticks(now);
         }
     }

@@ -25,19 +25,13 @@ const GATE_OUTPUT_2: u8 = 0x20;
 const REFRESH_TICKS: u16 = 18;
 const MODE_RATE: u8 = 2;
 
-/// Its saved state, which is all of it.
+/// The device, which is its own saved state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PitState {
-    /// Timer, memory refresh, speaker.
-    pub channels: [PitChannel; 3],
-    /// The bits kept of port 0x61.
-    pub gate: u8,
-}
-
-/// The device.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pit {
-    state: PitState,
+    /// Timer, memory refresh, speaker.
+    channels: [PitChannel; 3],
+    /// The bits kept of port 0x61.
+    gate: u8,
 }
 
 impl Pit {
@@ -50,17 +44,7 @@ impl Pit {
     pub fn new() -> Self {
         let mut channels = [PitChannel::new(true), PitChannel::new(true), PitChannel::new(false)];
         channels[1] = PitChannel::counting(MODE_RATE, REFRESH_TICKS);
-        Self::restore(PitState { channels, gate: 0 })
-    }
-
-    /// As it was saved.
-    pub const fn restore(state: PitState) -> Self {
-        Self { state }
-    }
-
-    /// What to restore it from.
-    pub const fn save(&self) -> PitState {
-        self.state
+        Self { channels, gate: 0 }
     }
 
     /// The register behind a port.
@@ -76,12 +60,12 @@ impl Pit {
     pub fn read(&mut self, register: u8, now: &Moment) -> u8 {
         let tick = RATE.ticks(now.since_start);
         match register {
-            0..=2 => self.state.channels[usize::from(register)].read(tick),
+            0..=2 => self.channels[usize::from(register)].read(tick),
             GATE => {
-                let [_, refresh, speaker] = &self.state.channels;
+                let [_, refresh, speaker] = &self.channels;
                 let toggled = if refresh.edges(tick) % 2 == 1 { GATE_REFRESH } else { 0 };
                 let output = if speaker.output(tick) { GATE_OUTPUT_2 } else { 0 };
-                self.state.gate | toggled | output
+                self.gate | toggled | output
             }
             _ => 0xff, // The control word cannot be read.
         }
@@ -91,11 +75,11 @@ impl Pit {
     pub fn write(&mut self, register: u8, value: u8, now: &Moment) {
         let tick = RATE.ticks(now.since_start);
         match register {
-            0..=2 => self.state.channels[usize::from(register)].write(value, tick),
+            0..=2 => self.channels[usize::from(register)].write(value, tick),
             CONTROL => self.control(value, tick),
             GATE => {
-                self.state.channels[2].set_gate(value & GATE_2 != 0, tick);
-                self.state.gate = value & GATE_KEPT;
+                self.channels[2].set_gate(value & GATE_2 != 0, tick);
+                self.gate = value & GATE_KEPT;
             }
             _ => {}
         }
@@ -105,9 +89,9 @@ impl Pit {
     fn control(&mut self, word: u8, tick: u64) {
         let selected = word >> 6;
         if selected < CONTROL {
-            return self.state.channels[usize::from(selected)].control(word, tick);
+            return self.channels[usize::from(selected)].control(word, tick);
         }
-        for (i, channel) in self.state.channels.iter_mut().enumerate() {
+        for (i, channel) in self.channels.iter_mut().enumerate() {
             if word & 2 << i != 0 {
                 channel.read_back(word, tick);
             }

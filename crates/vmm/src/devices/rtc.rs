@@ -43,36 +43,22 @@ impl RtcSettings {
     pub const UTC: Self = Self { ahead_of_utc_s: 0 };
 }
 
-/// Its whole state, for saving.
+/// The device, which is its own saved state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RtcState {
-    /// The register selected for the data port.
-    pub index: u8,
-    /// Status A, without the bit that only the time sets.
-    pub status_a: u8,
-    /// Status B.
-    pub status_b: u8,
-    /// Its time less the real time, ns: this keeps what a guest has set.
-    pub ahead_ns: i128,
-    /// The time registers while the clock is stopped, as the guest reads them.
-    pub stopped: Option<[u8; 8]>,
-    /// All other registers: 128.
-    pub memory: Vec<u8>,
-}
-
-impl RtcState {
-    /// Whether a clock can be in this state: its date has four digits.
-    pub(crate) fn is_possible(&self) -> bool {
-        let years_20_000 = (20_000 * YEAR_NS).unsigned_abs();
-        self.memory.len() == REGISTERS && self.ahead_ns.unsigned_abs() < years_20_000
-    }
-}
-
-/// The device.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RtcChip {
-    state: RtcState,
+    /// The register selected for the data port.
+    index: u8,
+    /// Status A, without the bit that only the time sets.
+    status_a: u8,
+    /// Status B.
+    status_b: u8,
+    /// Its time less the real time, ns: this keeps what a guest has set.
+    ahead_ns: i128,
+    /// The time registers while the clock is stopped, as the guest reads them.
+    stopped: Option<[u8; 8]>,
+    /// All other registers: 128.
+    memory: Vec<u8>,
 }
 
 impl RtcChip {
@@ -83,24 +69,20 @@ impl RtcChip {
 
     /// In BCD and 24-hour mode, as a PC's firmware leaves it.
     pub fn new(settings: &RtcSettings) -> Self {
-        Self::restore(RtcState {
+        Self {
             index: 0,
             status_a: A_RESET,
             status_b: B_24_HOURS,
             ahead_ns: i128::from(settings.ahead_of_utc_s) * SECOND_NS,
             stopped: None,
             memory: vec![0; REGISTERS],
-        })
+        }
     }
 
-    /// The clock in a saved state.
-    pub const fn restore(state: RtcState) -> Self {
-        Self { state }
-    }
-
-    /// Its state.
-    pub fn save(&self) -> RtcState {
-        self.state.clone()
+    /// Whether a saved clock can be in this state: its date has four digits.
+    pub(crate) fn is_possible(&self) -> bool {
+        let years_20_000 = (20_000 * YEAR_NS).unsigned_abs();
+        self.memory.len() == REGISTERS && self.ahead_ns.unsigned_abs() < years_20_000
     }
 
     /// Reads one of its two ports.
@@ -108,15 +90,15 @@ impl RtcChip {
         if port != Self::DATA_PORT {
             return 0xff; // The index cannot be read.
         }
-        let index = self.state.index & 0x7f;
+        let index = self.index & 0x7f;
         match index {
-            STATUS_A => self.state.status_a | self.update_in_progress(now),
-            STATUS_B => self.state.status_b,
+            STATUS_A => self.status_a | self.update_in_progress(now),
+            STATUS_B => self.status_b,
             STATUS_C => 0,
             STATUS_D => D_VALID,
             _ => match slot_of(index) {
                 Some(slot) => self.reading(now).0[slot],
-                None => self.state.memory[usize::from(index)],
+                None => self.memory[usize::from(index)],
             },
         }
     }
@@ -124,17 +106,17 @@ impl RtcChip {
     /// Writes one of its two ports.
     pub fn write(&mut self, port: u16, value: u8, now: &Moment) {
         if port != Self::DATA_PORT {
-            self.state.index = value & 0x7f;
+            self.index = value & 0x7f;
             return;
         }
-        let index = self.state.index & 0x7f;
+        let index = self.index & 0x7f;
         match index {
             STATUS_A => self.write_status_a(value & !A_UPDATE_IN_PROGRESS, now),
-            STATUS_B => self.write_control(self.state.status_a, value & B_IMPLEMENTED, now),
+            STATUS_B => self.write_control(self.status_a, value & B_IMPLEMENTED, now),
             STATUS_C | STATUS_D => {}
             _ => match slot_of(index) {
                 Some(slot) => self.write_time(slot, value, now),
-                None => self.state.memory[usize::from(index)] = value,
+                None => self.memory[usize::from(index)] = value,
             },
         }
     }
@@ -142,23 +124,23 @@ impl RtcChip {
     /// Half a second after the divider's reset ends, the next second begins
     /// (MC146818, "divider control"): Linux sets the clock to the second by that.
     fn write_status_a(&mut self, value: u8, now: &Moment) {
-        if divider_in_reset(self.state.status_a) && !divider_in_reset(value) {
+        if divider_in_reset(self.status_a) && !divider_in_reset(value) {
             let phase = self.shown_ns(now).rem_euclid(SECOND_NS);
-            self.state.ahead_ns = self.state.ahead_ns.saturating_add(SECOND_NS / 2 - phase);
+            self.ahead_ns = self.ahead_ns.saturating_add(SECOND_NS / 2 - phase);
         }
-        self.write_control(value, self.state.status_b, now);
+        self.write_control(value, self.status_b, now);
     }
 
     /// While SET is on or the divider is in reset the time is stopped and can be
     /// written; afterwards it continues from there, in the divider's phase.
     fn write_control(&mut self, status_a: u8, status_b: u8, now: &Moment) {
         let stop = divider_in_reset(status_a) || status_b & B_SET != 0;
-        if stop && self.state.stopped.is_none() {
-            self.state.stopped = Some(self.reading(now).0);
+        if stop && self.stopped.is_none() {
+            self.stopped = Some(self.reading(now).0);
         }
-        self.state.status_a = status_a;
-        self.state.status_b = status_b;
-        if !stop && let Some(registers) = self.state.stopped.take() {
+        self.status_a = status_a;
+        self.status_b = status_b;
+        if !stop && let Some(registers) = self.stopped.take() {
             self.set(&TimeRegisters(registers), now);
         }
     }
@@ -167,7 +149,7 @@ impl RtcChip {
     fn write_time(&mut self, slot: usize, value: u8, now: &Moment) {
         let mut registers = self.reading(now);
         registers.0[slot] = value;
-        match &mut self.state.stopped {
+        match &mut self.stopped {
             Some(stopped) => *stopped = registers.0,
             None => self.set(&registers, now),
         }
@@ -175,16 +157,16 @@ impl RtcChip {
 
     fn set(&mut self, registers: &TimeRegisters, now: &Moment) {
         let shown = self.shown_ns(now).div_euclid(SECOND_NS);
-        let step_ns = (registers.seconds(self.state.status_b) - shown).saturating_mul(SECOND_NS);
-        self.state.ahead_ns = self.state.ahead_ns.saturating_add(step_ns);
+        let step_ns = (registers.seconds(self.status_b) - shown).saturating_mul(SECOND_NS);
+        self.ahead_ns = self.ahead_ns.saturating_add(step_ns);
     }
 
     fn reading(&self, now: &Moment) -> TimeRegisters {
-        match self.state.stopped {
+        match self.stopped {
             Some(registers) => TimeRegisters(registers),
             None => {
                 let seconds = self.shown_ns(now).div_euclid(SECOND_NS);
-                TimeRegisters::from_seconds(seconds, self.state.status_b)
+                TimeRegisters::from_seconds(seconds, self.status_b)
             }
         }
     }
@@ -192,12 +174,12 @@ impl RtcChip {
     /// Its time since 1970, which a guest can set to anything.
     fn shown_ns(&self, now: &Moment) -> i128 {
         let UnixTime(real) = now.real;
-        i128::from(real.0).saturating_add(self.state.ahead_ns)
+        i128::from(real.0).saturating_add(self.ahead_ns)
     }
 
     fn update_in_progress(&self, now: &Moment) -> u8 {
         let left = SECOND_NS - self.shown_ns(now).rem_euclid(SECOND_NS);
-        let soon = self.state.stopped.is_none() && left <= UPDATE_AHEAD_NS;
+        let soon = self.stopped.is_none() && left <= UPDATE_AHEAD_NS;
         u8::from(soon) * A_UPDATE_IN_PROGRESS
     }
 }

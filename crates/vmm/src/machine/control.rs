@@ -18,9 +18,6 @@ impl Machine {
     ///
     /// # Errors
     /// Its thread has ended.
-    ///
-    /// # Panics
-    /// There is no such vCPU.
     pub(crate) fn on_vcpu<R: Send + 'static>(
         &self,
         vcpu: usize,
@@ -49,9 +46,6 @@ impl Machine {
     ///
     /// # Errors
     /// Its thread has ended.
-    ///
-    /// # Panics
-    /// There is no such vCPU.
     pub fn time_entries(&self, vcpu: usize, rounds: u32) -> Result<f64, MachineError> {
         self.on_vcpu(vcpu, move |vcpu| vcpu.time_entries(rounds))
     }
@@ -61,9 +55,6 @@ impl Machine {
     ///
     /// # Errors
     /// Its thread has ended.
-    ///
-    /// # Panics
-    /// There is no such vCPU.
     pub fn hold_vcpu(&self, vcpu: usize, span: Duration) -> Result<Duration, MachineError> {
         self.on_vcpu(vcpu, move |_| {
             let began = Instant::now();
@@ -76,9 +67,6 @@ impl Machine {
     ///
     /// # Errors
     /// The kernel does not bind it, or the thread has ended.
-    ///
-    /// # Panics
-    /// There is no such vCPU.
     pub fn move_vcpu(&self, vcpu: usize, cpu: u32) -> Result<(), MachineError> {
         self.on_vcpu(vcpu, move |vcpu| {
             let pinned = linux::cpus::pin(cpu)
@@ -95,9 +83,6 @@ impl Machine {
     ///
     /// # Errors
     /// KVM's, or the thread has ended.
-    ///
-    /// # Panics
-    /// There is no such vCPU.
     pub fn set_tsc_offset(&self, vcpu: usize, offset: u64) -> Result<u64, MachineError> {
         self.on_vcpu(vcpu, move |vcpu| vcpu.set_tsc_offset(offset))?
     }
@@ -106,9 +91,6 @@ impl Machine {
     ///
     /// # Errors
     /// The clock has no such register, or the thread has ended.
-    ///
-    /// # Panics
-    /// There is no such vCPU.
     pub fn clock_msr(&self, vcpu: usize, msr: u32) -> Result<u64, MachineError> {
         let id = VcpuId(vcpu as u32);
         match self.shared.with_clock(|clock, now, ram| clock.read_msr(id, msr, now, ram)) {

@@ -25,7 +25,9 @@ use serde::{Deserialize, Serialize};
 use units::UnixTime;
 
 use super::saved::{SavedMachine, SavedMachineVcpu};
-use crate::devices::{DevicesState, HpetState, LocalTimer, PmWidth, RtcState, SerialPortState};
+use crate::devices::{
+    AcpiPmTimer, DevicesState, Hpet, LocalTimer, PmWidth, RtcChip, SerialPortState,
+};
 use crate::kvm::{Chips, VcpuState};
 use crate::linux_boot::{self, HypercallPage, LinuxImage};
 use crate::settings::{ClockBackend, Settings};
@@ -97,7 +99,7 @@ struct Description {
     memory: u64,
     vcpus: Vec<VcpuState>,
     chips: Chips,
-    rtc: Option<RtcState>,
+    rtc: Option<RtcChip>,
     serial: SerialPortState,
     own_time_ns: u64,
     clock: String,
@@ -284,7 +286,7 @@ impl SavedMachine {
                 tai_offset_s: self.taken.tai_offset_s,
             },
             timers: Some(Timers {
-                pm_timer: self.devices.pm_timer,
+                pm_timer: self.devices.pm_timer.map(|timer| timer.width),
                 hpet: self
                     .devices
                     .hpet
@@ -325,7 +327,7 @@ impl Description {
         if !sizes.contains(&self.memory) || !self.vcpus.iter().all(VcpuState::is_linux) {
             return Err(wrong(format!("no Linux guest with {} bytes of memory", self.memory)));
         }
-        if !self.chips.is_whole() || !self.rtc.as_ref().is_none_or(RtcState::is_possible) {
+        if !self.chips.is_whole() || !self.rtc.as_ref().is_none_or(RtcChip::is_possible) {
             return Err(wrong("impossible interrupt controllers, or real-time clock"));
         }
         // The provider of the machine that continues it is told the rate of its host.
@@ -342,7 +344,7 @@ impl Description {
         let settings = Settings::linux(backend, image);
         let vmclock = self.vmclock.map(|(source, _)| source);
         let settings = Settings { memory: self.memory, vmclock, ..settings };
-        let timer = LocalTimer::new(0, Hertz(1_000_000_000)).save();
+        let timer = LocalTimer::new(0, Hertz(1_000_000_000));
         let SavedAt { tsc, boot_ns, real_ns, tai_offset_s } = self.taken;
         let taken = HostClocks::new(Ticks(tsc), Nanos(boot_ns), UnixTime(Nanos(real_ns)));
         let vcpus = self.vcpus.into_iter().map(|state| {
@@ -353,10 +355,10 @@ impl Description {
             memory: Vec::new(),
             vcpus: vcpus.collect(),
             devices: DevicesState {
-                pm_timer: timers.pm_timer,
+                pm_timer: timers.pm_timer.map(|width| AcpiPmTimer { width }),
                 hpet: timers
                     .hpet
-                    .map(|(counter, since)| HpetState { counter, running_since: since.map(Nanos) }),
+                    .map(|(counter, since)| Hpet { counter, running_since: since.map(Nanos) }),
                 pit: None,
                 rtc: self.rtc,
                 serial: self.serial,

@@ -45,9 +45,6 @@ impl Machine {
     ///
     /// # Errors
     /// KVM's own, or the thread has ended.
-    ///
-    /// # Panics
-    /// There is no such vCPU.
     pub fn tsc_offset(&self, vcpu: usize) -> Result<u64, MachineError> {
         self.on_vcpu(vcpu, |vcpu| kvm::tsc_offset(&vcpu.fd))?
     }
@@ -56,9 +53,6 @@ impl Machine {
     ///
     /// # Errors
     /// KVM's own, or the thread has ended.
-    ///
-    /// # Panics
-    /// There is no such vCPU.
     pub fn registers(&self, vcpu: usize) -> Result<kvm_regs, MachineError> {
         self.on_vcpu(vcpu, |vcpu| vcpu.fd.get_regs())?.map_err(MachineError::kvm("KVM_GET_REGS"))
     }
@@ -68,9 +62,6 @@ impl Machine {
     ///
     /// # Errors
     /// The thread has ended.
-    ///
-    /// # Panics
-    /// There is no such vCPU.
     pub fn run_delay(&self, vcpu: usize) -> Result<Option<Nanos>, MachineError> {
         self.on_vcpu(vcpu, |_| run_delay::of_this_thread())
     }

@@ -29,9 +29,6 @@ impl Machine {
     ///
     /// # Errors
     /// The guest failed, or its reply is late, negative or invalid.
-    ///
-    /// # Panics
-    /// There is no such vCPU.
     pub fn request(&self, vcpu: usize, request: GuestRequest) -> Result<Words, MachineError> {
         self.send_request(vcpu, request)?;
         self.wait_for_reply(vcpu, request)
@@ -42,9 +39,6 @@ impl Machine {
     ///
     /// # Errors
     /// The guest failed, or the previous request is still pending.
-    ///
-    /// # Panics
-    /// There is no such vCPU.
     pub fn send_request(&self, vcpu: usize, request: GuestRequest) -> Result<(), MachineError> {
         let handle = &self.vcpus[vcpu];
         if self.shared.shared().vcpu(vcpu).reply.number()
@@ -69,9 +63,6 @@ impl Machine {
     ///
     /// # Errors
     /// As [`Machine::request`].
-    ///
-    /// # Panics
-    /// There is no such vCPU.
     pub fn wait_for_reply(
         &self,
         vcpu: usize,
@@ -103,9 +94,6 @@ impl Machine {
     ///
     /// # Errors
     /// [`MachineError::Flooded`].
-    ///
-    /// # Panics
-    /// There is no such vCPU.
     pub fn records(&self, vcpu: usize) -> Result<Vec<Words>, MachineError> {
         let handle = &self.vcpus[vcpu];
         let ring = &self.shared.shared().vcpu(vcpu).ring;

@@ -11,7 +11,7 @@ use kvm_ioctls::{VcpuFd, VmFd};
 use pvclock::{Hertz, Nanos};
 
 use super::{Machine, MachineStart};
-use crate::devices::{Devices, DevicesState, LocalTimer, LocalTimerState, SerialPort};
+use crate::devices::{Devices, DevicesState, LocalTimer, SerialPort};
 use crate::error::MachineError;
 use crate::guest_fault::GuestFault;
 use crate::kvm;
@@ -91,7 +91,7 @@ pub struct RestoredVmClock {
 #[derive(Debug, Clone)]
 pub(super) struct SavedMachineVcpu {
     pub(super) state: VcpuState,
-    pub(super) timer: LocalTimerState,
+    pub(super) timer: LocalTimer,
     pub(super) next: NextExit,
     pub(super) guest_fault: Option<GuestFault>,
     pub(super) last_request: u64,
@@ -132,7 +132,7 @@ impl Machine {
             let (state, tsc, timer, next) = self.on_vcpu(index, move |vcpu| {
                 let tsc = SavedTsc::save(&vcpu.fd, host_tsc, taken);
                 let state = VcpuState::save(&vcpu.fd, msrs.as_deref());
-                (state, tsc, vcpu.timer.save(), vcpu.next.as_restored())
+                (state, tsc, vcpu.timer, vcpu.next.as_restored())
             })?;
             tscs.push(tsc?);
             vcpus.push(SavedMachineVcpu {
@@ -212,7 +212,7 @@ impl Machine {
             machine.add(MachineStart {
                 id: VcpuId(index as u32),
                 fd,
-                timer: LocalTimer::restore(vcpu.timer),
+                timer: vcpu.timer,
                 next: vcpu.next,
                 guest_fault: vcpu.guest_fault,
                 last_request: vcpu.last_request,

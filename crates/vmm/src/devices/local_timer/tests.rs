@@ -124,7 +124,7 @@ fn everything_else_is_refused() {
     for msr in [0x802, 0x803, CURRENT] {
         assert_eq!(timer.write_msr(msr, 0, &now), Err(Refused::ReadOnly { msr, value: 0 }));
     }
-    let before = timer.save();
+    let before = timer;
     let both = PERIODIC | BY_TSC;
     for (msr, value, allowed) in [
         (EOI, 1, 0),
@@ -136,7 +136,7 @@ fn everything_else_is_refused() {
         let refused = Refused::Reserved { msr, value, allowed };
         assert_eq!(timer.write_msr(msr, value, &now), Err(refused));
     }
-    assert_eq!(timer.save(), before);
+    assert_eq!(timer, before);
     let message = Refused::Reserved { msr: LVT, value: 0x400, allowed: 0x7_10ff }.to_string();
     assert_eq!(message, "MSR 0x832: 0x400 sets reserved bits (allowed 0x710ff)");
 }
