@@ -18,8 +18,7 @@ use vmm::{ClockBackend, GuestRam, Machine, MachineError, host_clock};
 
 use crate::bench::LabBench;
 use crate::pages::reenter;
-use crate::results::ExperimentResult;
-use crate::results::{Agreement, Check, Findings, Verdict};
+use crate::results::{Agreement, Check, ExperimentResult, Findings};
 use crate::sample::not_run;
 use crate::settings::{LabError, LabProgress};
 use crate::tsc_offsets::TscOffsets;
@@ -111,12 +110,7 @@ pub(crate) fn run(
                 let holds = worst_ns <= limit_ns;
                 // Ours is compared at the TSC offset that the guest began with.
                 let moved = if holds { None } else { TscOffsets::probe()?.why_moved() };
-                let check = Check {
-                    name: page.name(),
-                    expected: expected(limit_ns),
-                    found,
-                    verdict: Verdict::judge(holds),
-                };
+                let check = Check::new(page.name(), expected(limit_ns), found, holds);
                 checks.push(check.excused(moved));
                 rows.push(row);
             }

@@ -47,13 +47,18 @@ impl Provider {
         }
     }
 
-    /// The provider's name: the kernel's is kvm.
-    pub(crate) fn name(self) -> &'static str {
+    /// The interface that its guest finds.
+    pub(crate) fn kind(self) -> Kind {
         match self {
-            Self::Kernel => Kind::Kvm.name(),
-            Self::KernelHyperV => Kind::HyperV.name(),
-            Self::Own(kind) => kind.name(),
+            Self::Kernel => Kind::Kvm,
+            Self::KernelHyperV => Kind::HyperV,
+            Self::Own(kind) => kind,
         }
+    }
+
+    /// That interface's name.
+    pub(crate) fn name(self) -> &'static str {
+        self.kind().name()
     }
 }
 

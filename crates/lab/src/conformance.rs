@@ -16,8 +16,7 @@ mod subject;
 mod tsc;
 
 use crate::bench::{LabBench, Provider};
-use crate::results::ExperimentResult;
-use crate::results::{Check, Findings};
+use crate::results::{Check, ExperimentResult, Findings};
 use crate::sample::not_read;
 use crate::settings::{LabProgress, Result};
 use host::Kind;
@@ -57,6 +56,7 @@ const KVM: &[Test] = &[
 /// Only our kvm-clock: the kernel's KVM serves other providers' MSRs too.
 const OWN_KVM: &[Test] = &[test("MSRs of others", absent::others_of_kvm)];
 
+/// Hyper-V's clock, the kernel's, where KVM has it, or ours.
 const HYPERV: &[Test] = &[
     test("discovery", discovery::discovered),
     test("announced", hyperv::announcement),
@@ -64,38 +64,24 @@ const HYPERV: &[Test] = &[
     test("asked: guest OS id", asked::os_id),
     test("asked: VP index", asked::vp_index),
     test("asked: hypercall page", asked::hypercall_page),
-    test("asked: invariant-TSC control", asked::invariant_tsc),
-    test("OS id first", hyperv::os_id_first),
     test("frequency MSRs", hyperv::frequencies),
     test("page", hyperv::page),
     test("counter against TSC", hyperv::counter_against_tsc),
     test("counter against page", hyperv::counter_against_page),
     test("monotonic on all vCPUs", machine::hyperv_monotonic),
-    test("page off", hyperv::page_off),
     test("clock set", hyperv::clock_set),
     test("disabled page", disabled_page::reference_page),
-    test("addresses", addresses::of_hyperv),
-    test("reserved bits", hyperv::reserved_bits),
     test("the host's own MSRs", hyperv::host_s_own),
-    test("MSRs of others", absent::others_of_hyperv),
 ];
 
-/// The kernel's Hyper-V clock, where KVM has it.
-const KERNEL_HYPERV: &[Test] = &[
-    test("discovery", discovery::discovered),
-    test("announced", hyperv::announcement),
-    test("asked: discovery", asked::discovery),
-    test("asked: guest OS id", asked::os_id),
-    test("asked: VP index", asked::vp_index),
-    test("asked: hypercall page", asked::hypercall_page),
-    test("frequency MSRs", hyperv::frequencies),
-    test("page", hyperv::page),
-    test("counter against TSC", hyperv::counter_against_tsc),
-    test("counter against page", hyperv::counter_against_page),
-    test("monotonic on all vCPUs", machine::hyperv_monotonic),
-    test("clock set", hyperv::clock_set),
-    test("disabled page", disabled_page::reference_page),
-    test("the host's own MSRs", hyperv::host_s_own),
+/// Only our Hyper-V clock.
+const OWN_HYPERV: &[Test] = &[
+    test("asked: invariant-TSC control", asked::invariant_tsc),
+    test("OS id first", hyperv::os_id_first),
+    test("page off", hyperv::page_off),
+    test("addresses", addresses::of_hyperv),
+    test("reserved bits", hyperv::reserved_bits),
+    test("MSRs of others", absent::others_of_hyperv),
 ];
 
 const NOTHING: &[Test] = &[
@@ -117,9 +103,9 @@ const PROVIDERS: [Provider; 7] = [
 fn tests(provider: Provider) -> impl Iterator<Item = &'static Test> {
     let groups: &[&[Test]] = match provider {
         Provider::Kernel => &[KVM],
-        Provider::KernelHyperV => &[KERNEL_HYPERV],
+        Provider::KernelHyperV => &[HYPERV],
         Provider::Own(Kind::Kvm) => &[KVM, OWN_KVM],
-        Provider::Own(Kind::HyperV) => &[HYPERV],
+        Provider::Own(Kind::HyperV) => &[HYPERV, OWN_HYPERV],
         Provider::Own(_) => &[NOTHING],
     };
     groups.iter().copied().flatten()

@@ -7,8 +7,7 @@ use pvclock::Hertz;
 use vmm::{Machine, MachineError};
 
 use crate::bench::{LabBench, Provider};
-use crate::results::ExperimentResult;
-use crate::results::{Check, CostRow, Findings, Verdict};
+use crate::results::{Check, CostRow, ExperimentResult, Findings};
 use crate::sample::{VCPU, not_read, providers, sources};
 use crate::settings::{LabError, LabProgress};
 
@@ -133,12 +132,12 @@ pub(crate) fn cost_of(
 /// Whether a kvm-clock reading is cheap enough.
 pub(crate) fn kvm_clock(row: &CostRow) -> Check {
     let by = row.backend.label(&row.provider);
-    Check {
-        name: format!("{by}: kvm-clock against bare RDTSC in the guest"),
-        expected: format!("at most {KVM_CLOCK_RATIO}"),
-        found: format!("{:.3} over {} rounds of {}", row.ratio, row.rounds, row.reads),
-        verdict: Verdict::judge(row.ratio <= KVM_CLOCK_RATIO),
-    }
+    Check::new(
+        format!("{by}: kvm-clock against bare RDTSC in the guest"),
+        format!("at most {KVM_CLOCK_RATIO}"),
+        format!("{:.3} over {} rounds of {}", row.ratio, row.rounds, row.reads),
+        row.ratio <= KVM_CLOCK_RATIO,
+    )
 }
 
 #[cfg(test)]
@@ -146,6 +145,7 @@ mod tests {
     use host::Kind;
 
     use super::*;
+    use crate::results::Verdict;
 
     #[test]
     fn a_row_has_the_cost_of_one_reading_and_its_minimum() {

@@ -10,8 +10,7 @@ use pvclock::Nanos;
 use vmm::host_clock;
 
 use crate::bench::{LabBench, Provider};
-use crate::results::ExperimentResult;
-use crate::results::{BackendName, Check, DriftRow, Findings, Verdict};
+use crate::results::{BackendName, Check, DriftRow, ExperimentResult, Findings, Verdict};
 use crate::sample::{boot_ns, middle_ns, not_read, providers, sleep_until};
 use crate::settings::{LabError, LabProgress};
 use crate::tsc_offsets::TscOffsets;
@@ -144,12 +143,7 @@ pub(crate) fn judge(
             None => {
                 let found = format!("{} reading(s)", series.readings.len());
                 let why = format!("{found}: it takes two, at different times");
-                Check {
-                    name,
-                    expected: expected(theory_ppm),
-                    found,
-                    verdict: Verdict::NotMeasured(why),
-                }
+                Check::not_measured(name, expected(theory_ppm), why)
             }
         };
         return (None, check);

@@ -21,8 +21,7 @@ use pvclock::Hertz;
 use vmm::Machine;
 
 use crate::bench::{LabBench, Provider, boot_guest, exit_ns, median};
-use crate::results::ExperimentResult;
-use crate::results::{Check, Contention, Findings, Verdict};
+use crate::results::{Check, Contention, ExperimentResult, Findings, Verdict};
 use crate::settings::{LabError, LabProgress};
 use tally::{LockRound, LockTally};
 
@@ -237,8 +236,7 @@ impl LockBar {
 
     fn not_measured(&self, cpus: usize) -> Check {
         let why = format!("this process may use {cpus} CPU of the host");
-        let (name, expected) = (self.name(""), self.expected());
-        Check { name, expected, found: String::new(), verdict: Verdict::NotMeasured(why) }
+        Check::not_measured(self.name(""), self.expected(), why)
     }
 }
 

@@ -18,8 +18,7 @@ use vmm::Machine;
 
 use crate::bench::{LabBench, Provider, boot_guest};
 use crate::pages::{page, reenter_all, time_info};
-use crate::results::ExperimentResult;
-use crate::results::{Check, Findings, Monotonic, Verdict};
+use crate::results::{Check, ExperimentResult, Findings, Monotonic, Verdict};
 use crate::sample::not_run;
 use crate::settings::{LabError, LabProgress};
 use crate::tsc_offsets::TscOffsets;

@@ -16,8 +16,7 @@ use pvclock::Hertz;
 use vmm::Machine;
 
 use crate::bench::{LabBench, Provider, boot_guest, exit_ns};
-use crate::results::ExperimentResult;
-use crate::results::{Check, Echo, Findings, Verdict};
+use crate::results::{Check, Echo, ExperimentResult, Findings, Verdict};
 use crate::settings::{LabError, LabProgress};
 use modes::{MODES, NetworkMode};
 use tally::{NetworkTally, Turn};
@@ -163,35 +162,34 @@ fn checks(rows: &[Echo], cpus: usize) -> Vec<Check> {
     checks.push(ratio("RDMSR loop", row.read_msr, LOOP_MAX));
     checks.push(ratio("hypercall loop", row.hypercall, LOOP_MAX));
     let Echo { notifications, interrupts, waits, .. } = *row.both_poll;
-    checks.push(Check {
-        name: "guest and card poll: notifications, interrupts, exits of the guest".to_owned(),
-        expected: "0, 0 and 0 a packet".to_owned(),
-        found: format!("{notifications}, {interrupts} and {waits}"),
-        verdict: Verdict::judge([notifications, interrupts, waits] == [0.0; 3]),
-    });
+    checks.push(Check::new(
+        "guest and card poll: notifications, interrupts, exits of the guest",
+        "0, 0 and 0 a packet",
+        format!("{notifications}, {interrupts} and {waits}"),
+        [notifications, interrupts, waits] == [0.0; 3],
+    ));
     checks.push(check_reasons(row.both_poll));
     checks.push(ratio("guest and card poll", row.both_poll, POLL_MAX));
-    checks.push(Check {
-        name: format!("event index, {} in flight", row.event_index.in_flight),
-        expected: format!("at most {NOTIFICATIONS_MAX} notifications a packet"),
-        found: format!("{:.4}", row.event_index.notifications),
-        verdict: Verdict::judge(row.event_index.notifications <= NOTIFICATIONS_MAX),
-    });
+    checks.push(Check::new(
+        format!("event index, {} in flight", row.event_index.in_flight),
+        format!("at most {NOTIFICATIONS_MAX} notifications a packet"),
+        format!("{:.4}", row.event_index.notifications),
+        row.event_index.notifications <= NOTIFICATIONS_MAX,
+    ));
     checks
 }
 
 /// Whether KVM's own count by reason has the host's interrupts alone.
 fn check_reasons(both_poll: &Echo) -> Check {
-    let name = "guest and card poll: exits that are not the host's interrupts".to_owned();
+    let name = "guest and card poll: exits that are not the host's interrupts";
     let expected = format!("at most {OTHER_EXITS_MAX} a packet");
     let Some((exits, host_interrupts)) = both_poll.exits.zip(both_poll.host_interrupts) else {
-        let why = "this kernel's KVM does not count exits by reason (since Linux 5.14)".to_owned();
-        let (found, verdict) = (String::new(), Verdict::NotMeasured(why));
-        return Check { name, expected, found, verdict };
+        let why = "this kernel's KVM does not count exits by reason (since Linux 5.14)";
+        return Check::not_measured(name, expected, why);
     };
     let others = exits - host_interrupts;
     let found = format!("{others:.4}, of {exits:.4} exits a packet");
-    Check { name, expected, found, verdict: Verdict::judge(others <= OTHER_EXITS_MAX) }
+    Check::new(name, expected, found, others <= OTHER_EXITS_MAX)
 }
 
 /// Why a loop of exits is none on this KVM, by its own counts.
@@ -217,12 +215,12 @@ fn why_not_comparable(row: &Echo, plain: &Echo) -> Option<String> {
 fn check_replies(rows: &[Echo]) -> Check {
     let lost: u64 = rows.iter().map(|row| row.lost).sum();
     let packets: u64 = rows.iter().map(|row| row.packets).sum();
-    Check {
-        name: "echo requests are answered".to_owned(),
-        expected: "all, whatever the way".to_owned(),
-        found: format!("{} of {packets}", packets - lost.min(packets)),
-        verdict: Verdict::judge(lost == 0 && packets > 0),
-    }
+    Check::new(
+        "echo requests are answered",
+        "all, whatever the way",
+        format!("{} of {packets}", packets - lost.min(packets)),
+        lost == 0 && packets > 0,
+    )
 }
 
 #[cfg(test)]

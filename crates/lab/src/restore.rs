@@ -10,8 +10,7 @@ use vmm::{Machine, MachineError, SavedMachine};
 
 use crate::bench::{LabBench, Provider};
 use crate::pages::{step_ns, time_info};
-use crate::results::ExperimentResult;
-use crate::results::{BackendName, Check, Findings, Restore, Verdict};
+use crate::results::{BackendName, Check, ExperimentResult, Findings, Restore};
 use crate::sample::{VCPU, boot_ns, not_run, tightest, width_ns};
 use crate::settings::{LabError, LabProgress};
 use crate::tsc_offsets::TscOffsets;
@@ -108,12 +107,12 @@ impl RestoreGap {
             guest_stopped += u32::from(set != 0);
         }
         let after = sample(&machine)?;
-        let mut checks = vec![Check {
-            name: format!("{title}: GUEST_STOPPED"),
-            expected: "seen exactly once".into(),
-            found: format!("{guest_stopped} of {READS} reads"),
-            verdict: Verdict::judge(guest_stopped == 1),
-        }];
+        let mut checks = vec![Check::new(
+            format!("{title}: GUEST_STOPPED"),
+            "seen exactly once",
+            format!("{guest_stopped} of {READS} reads"),
+            guest_stopped == 1,
+        )];
         let offsets = TscOffsets::probe()?;
         checks.push(line(title, step_ns(&self.page, &time_info(machine.ram(), VCPU)?), offsets));
         let (taken, since) = (self.saved.host_clocks(), clock.since);
@@ -147,16 +146,13 @@ impl RestoreGap {
 
 /// Clock and TSC keep their relation, by whatever policy.
 fn line(title: &str, step_ns: i64, offsets: TscOffsets) -> Check {
-    let holds = step_ns.abs() <= LINE_NS;
-    Check {
-        name: format!("{title}: kvm-clock, at one TSC"),
-        expected: format!("as before, to {LINE_NS} ns"),
-        found: format!("{step_ns:+} ns"),
-        verdict: match offsets.reason() {
-            Some(why) if !holds => Verdict::NotMeasured(why.to_owned()),
-            _ => Verdict::judge(holds),
-        },
-    }
+    Check::new(
+        format!("{title}: kvm-clock, at one TSC"),
+        format!("as before, to {LINE_NS} ns"),
+        format!("{step_ns:+} ns"),
+        step_ns.abs() <= LINE_NS,
+    )
+    .excused(offsets.reason())
 }
 
 /// A moment less the middle of a reading, ns.
@@ -165,24 +161,16 @@ fn since_ns(moment: u64, reading: ReadingPair) -> f64 {
 }
 
 fn check(title: &str, row: &Restore, source: Source, offsets: TscOffsets) -> Check {
-    let holds = row.error_s().abs() <= row.bound_s;
     // A provider outside KVM cannot follow offsets that KVM changes by itself.
     let depends =
         source == Source::Tsc || row.backend == BackendName::Own && offsets == TscOffsets::Moved;
-    let verdict = match offsets.reason() {
-        Some(why) if depends && !holds => Verdict::NotMeasured(why.to_owned()),
-        _ => Verdict::judge(holds),
-    };
-    Check {
-        name: format!("{title}: {}", row.source),
-        expected: format!(
-            "{:.6} s pass in the guest, ± {:.1} µs",
-            row.expected_s,
-            row.bound_s * 1e6
-        ),
-        found: format!("{:.6} s, {:+.1} µs off", row.seen_s, row.error_s() * 1e6),
-        verdict,
-    }
+    Check::new(
+        format!("{title}: {}", row.source),
+        format!("{:.6} s pass in the guest, ± {:.1} µs", row.expected_s, row.bound_s * 1e6),
+        format!("{:.6} s, {:+.1} µs off", row.seen_s, row.error_s() * 1e6),
+        row.error_s().abs() <= row.bound_s,
+    )
+    .excused(offsets.reason().filter(|_| depends))
 }
 
 fn sample(machine: &Machine) -> Result<[ReadingPair; SOURCES.len()], MachineError> {

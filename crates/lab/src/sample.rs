@@ -137,10 +137,7 @@ pub(crate) fn not_read(name: String, expected: String, error: &MachineError) -> 
 pub(crate) fn not_run(name: String, expected: String, error: &LabError) -> Check {
     match error {
         LabError::Machine(error) => not_read(name, expected, error),
-        other => {
-            let why = other.to_string();
-            Check { name, expected, found: String::new(), verdict: Verdict::NotMeasured(why) }
-        }
+        other => Check::not_measured(name, expected, other.to_string()),
     }
 }
 

@@ -23,8 +23,7 @@ use std::time::{Duration, Instant};
 use vmm::{LinuxImage, Machine, host_clock};
 
 use crate::bench::{LabBench, Provider};
-use crate::results::ExperimentResult;
-use crate::results::{Findings, Stock};
+use crate::results::{ExperimentResult, Findings, Stock};
 use crate::settings::{LabError, LabProgress, Result};
 use crate::stock_settings::StockSettings;
 use calls::CallCount;

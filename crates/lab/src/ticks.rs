@@ -12,8 +12,7 @@ use host::ticks::{Backlog, TickPolicy};
 use pvclock::Nanos;
 
 use crate::bench::{LabBench, Provider};
-use crate::results::ExperimentResult;
-use crate::results::{Check, Findings, TicksRow, Verdict};
+use crate::results::{Check, ExperimentResult, Findings, TicksRow, Verdict};
 use crate::sample::{VCPU, not_run};
 use crate::settings::{LabError, LabProgress};
 

@@ -11,8 +11,7 @@ use pvclock::kvm_clock::{Flags, TimeInfo};
 
 use crate::bench::{LabBench, Provider};
 use crate::pages::{reenter_all, step_ns};
-use crate::results::ExperimentResult;
-use crate::results::{Check, Findings, Update, Verdict};
+use crate::results::{Check, ExperimentResult, Findings, Update, Verdict};
 use crate::sample::not_run;
 use crate::settings::{LabError, LabProgress};
 use crate::tsc_offsets::TscOffsets;
@@ -93,12 +92,9 @@ impl UpdateSubject {
                     None => Verdict::Passed,
                     Some(Shortfall::Page) => Verdict::Failed,
                     // A step is computed from a TSC that goes on.
-                    Some(Shortfall::Step) => match TscOffsets::probe()? {
-                        moved @ TscOffsets::Moved => {
-                            Verdict::NotMeasured(moved.reason().unwrap_or_default().to_owned())
-                        }
-                        TscOffsets::Kept | TscOffsets::Ignored => Verdict::Failed,
-                    },
+                    Some(Shortfall::Step) => {
+                        Verdict::Failed.excused(TscOffsets::probe()?.why_moved())
+                    }
                 };
                 (after, verdict, done.note, None)
             }

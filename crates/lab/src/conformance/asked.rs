@@ -75,8 +75,9 @@ pub(super) fn os_id(subject: &ConformanceSubject<'_>) -> Result {
 
 /// Each vCPU reads its own: here they are numbered as they were created.
 pub(super) fn vp_index(subject: &ConformanceSubject<'_>) -> Result {
-    let index = |vcpu| Ok(subject.request(vcpu, GuestRequest::ReadMsr { msr: HV_VP_INDEX })?[0]);
-    let found: Vec<u64> = (0..subject.vcpus()).map(index).collect::<Result<_>>()?;
+    let index =
+        |vcpu| Ok(subject.machine.request(vcpu, GuestRequest::ReadMsr { msr: HV_VP_INDEX })?[0]);
+    let found: Vec<u64> = (0..subject.machine.vcpus()).map(index).collect::<Result<_>>()?;
     let expected: Vec<u64> = (0..found.len() as u64).collect();
     subject.equal("VP index of each vCPU", &format!("{expected:?}"), &format!("{found:?}"));
     Ok(())
@@ -85,7 +86,7 @@ pub(super) fn vp_index(subject: &ConformanceSubject<'_>) -> Result {
 /// It is there for a guest that has told its id, and then has code in it.
 pub(super) fn hypercall_page(subject: &ConformanceSubject<'_>) -> Result {
     let id = subject.read_msr(HV_GUEST_OS_ID)?;
-    let word = || subject.ram().word(PAGE).unwrap_or(0);
+    let word = || subject.machine.ram().word(PAGE).unwrap_or(0);
     subject.write_msr(HV_GUEST_OS_ID, 0)?;
     subject.write_msr(HV_HYPERCALL, PAGE | ENABLED)?;
     let (without, empty) = (subject.read_msr(HV_HYPERCALL)?, word());

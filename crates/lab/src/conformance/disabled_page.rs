@@ -24,7 +24,7 @@ const COUNTER_NS: f64 = 10_000.0;
 
 /// Everything that makes a host write enabled pages.
 fn cause_updates(subject: &ConformanceSubject<'_>) -> Result {
-    let on_provider = subject.with_provider(|host, now, ram| {
+    let on_provider = subject.machine.with_clock_exclusive(|host, now, ram| {
         let clock = Nanos(host.time(VcpuId(0), now).0 + 1_000_000);
         let tsc_offset = host.tsc_offset(VcpuId(0)).unwrap_or(0);
         for event in [
@@ -39,7 +39,7 @@ fn cause_updates(subject: &ConformanceSubject<'_>) -> Result {
         }
     });
     if on_provider.is_none() {
-        cause_kernel_updates(subject.machine())?;
+        cause_kernel_updates(&subject.machine)?;
     }
     subject.reenter_all()
 }

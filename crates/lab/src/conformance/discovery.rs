@@ -10,8 +10,8 @@ use crate::settings::Result;
 const FREQUENCY_HZ: u64 = 1_000;
 
 pub(super) fn discovered(subject: &ConformanceSubject<'_>) -> Result {
-    let found = subject.discover()?;
-    let hypervisor = match subject.kind() {
+    let found = subject.machine.discover(0)?;
+    let hypervisor = match subject.provider.kind() {
         Kind::None | Kind::Legacy => DiscoveredHypervisor::None,
         Kind::Kvm => DiscoveredHypervisor::Kvm,
         Kind::HyperV => DiscoveredHypervisor::HyperV,
@@ -26,7 +26,7 @@ pub(super) fn discovered(subject: &ConformanceSubject<'_>) -> Result {
         format!("{} of 4", timers.iter().filter(|found| **found).count()),
         timers == [true; 4],
     );
-    if subject.kind().has_cpuid() {
+    if subject.provider.kind().has_cpuid() {
         let advertised_hz = subject.advertised_hz();
         let error_hz = found.tsc.0.abs_diff(advertised_hz);
         subject.holds(

@@ -181,7 +181,7 @@ pub(super) fn counter_against_page(subject: &ConformanceSubject<'_>) -> Result {
     let mut worst_ns = 0;
     let mut narrowest_ns = u64::MAX;
     for index in 0..READINGS {
-        let vcpu = index % subject.vcpus();
+        let vcpu = index % subject.machine.vcpus();
         std::thread::sleep(BETWEEN);
         let reading = subject.read(vcpu, Source::HyperVCounter)?;
         let reader = ReferenceReader::new(page_of(subject));
@@ -214,7 +214,7 @@ pub(super) fn page_off(subject: &ConformanceSubject<'_>) -> Result {
     if is_off(subject, "page while the host's clocksource is not the TSC", "sequence 0")? {
         return Ok(());
     }
-    let is_tsc = |is_tsc| subject.host_event(HostEvent::HostClocksource { is_tsc });
+    let is_tsc = |is_tsc| subject.machine.notify(HostEvent::HostClocksource { is_tsc });
     let reader = ReferenceReader::new(page_of(subject));
     let before = reader.info();
     let counted = subject.read(0, Source::HyperVCounter)?;

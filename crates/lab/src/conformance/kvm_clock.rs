@@ -45,7 +45,7 @@ pub(super) fn announcement(subject: &ConformanceSubject<'_>) -> Result {
 
 pub(super) fn page(subject: &ConformanceSubject<'_>) -> Result {
     let advertised_hz = subject.advertised_hz();
-    for vcpu in 0..subject.vcpus() {
+    for vcpu in 0..subject.machine.vcpus() {
         let info = subject.time_info(vcpu)?;
         let name = format!("vCPU {vcpu}'s page");
         let version = info.version;
@@ -61,9 +61,9 @@ pub(super) fn page(subject: &ConformanceSubject<'_>) -> Result {
             error_ppb.abs() <= SCALE_PPB,
         );
     }
-    let of_host = match subject.with_provider(|clock, _, _| clock.master_clock()) {
+    let of_host = match subject.machine.with_clock_exclusive(|clock, _, _| clock.master_clock()) {
         Some(master_clock) => master_clock,
-        None => subject.machine().kernel_clock()?.flags & KVM_CLOCK_TSC_STABLE != 0,
+        None => subject.machine.kernel_clock()?.flags & KVM_CLOCK_TSC_STABLE != 0,
     };
     let of_page = subject.time_info(0)?.flags.contains(Flags::TSC_STABLE);
     subject.holds(
@@ -85,7 +85,7 @@ pub(super) fn page_against_host(subject: &ConformanceSubject<'_>) -> Result {
     for _ in 0..ROUNDS {
         std::thread::sleep(BETWEEN);
         subject.reenter(0)?;
-        let difference = subject.with_provider(|clock, now, _| {
+        let difference = subject.machine.with_clock_exclusive(|clock, now, _| {
             let page: &TimePage = subject.page(GuestPages::time_address(0));
             let tsc = now.tsc.0.wrapping_add(clock.tsc_offset(VcpuId(0)).unwrap_or(0));
             let by_page = TimeReader::new(page).nanos_at(Ticks(tsc)).ok()?;
@@ -137,13 +137,14 @@ pub(super) fn wall_clock(subject: &ConformanceSubject<'_>) -> Result {
 }
 
 pub(super) fn guest_stopped(subject: &ConformanceSubject<'_>) -> Result {
-    subject.pause_and_resume()?;
+    subject.machine.pause()?;
+    subject.machine.resume()?;
     let mut taken = Vec::new();
-    for vcpu in 0..subject.vcpus() {
+    for vcpu in 0..subject.machine.vcpus() {
         // The page is written at the entry for the first request, or before.
         let mut seen = [0; 3];
         for seen in &mut seen {
-            [*seen, ..] = subject.request(vcpu, GuestRequest::TakeGuestStopped)?;
+            [*seen, ..] = subject.machine.request(vcpu, GuestRequest::TakeGuestStopped)?;
         }
         taken.push(seen);
     }
@@ -172,19 +173,19 @@ pub(super) fn monotonic_through_updates(subject: &ConformanceSubject<'_>) -> Res
         };
         if event == HostEvent::Resumed {
             // Without it there is nothing to resume.
-            subject.host_event(HostEvent::Paused);
+            subject.machine.notify(HostEvent::Paused);
         }
-        subject.host_event(event);
+        subject.machine.notify(event);
         for _ in 0..READS_A_ROUND {
             let time = subject.read(0, Source::KvmClock)?.time_ns;
             backward += u64::from(time < last);
             last = time;
         }
     }
-    subject.host_event(HostEvent::HostClocksource { is_tsc: true });
-    for vcpu in 0..subject.vcpus() {
+    subject.machine.notify(HostEvent::HostClocksource { is_tsc: true });
+    for vcpu in 0..subject.machine.vcpus() {
         // These events set it too.
-        subject.request(vcpu, GuestRequest::TakeGuestStopped)?;
+        subject.machine.request(vcpu, GuestRequest::TakeGuestStopped)?;
     }
     subject.record(
         "reads through updates",

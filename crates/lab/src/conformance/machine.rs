@@ -16,7 +16,7 @@ use crate::settings::Result;
 const READS: u64 = 1_000_000;
 
 pub(super) fn steal_time(subject: &ConformanceSubject<'_>) -> Result {
-    let machine = subject.machine();
+    let machine = &subject.machine;
     // Our host reads the delay at this interval; both write the page at an
     // entry.
     std::thread::sleep(run_delay::EACH);
@@ -52,7 +52,7 @@ pub(super) fn hyperv_monotonic(subject: &ConformanceSubject<'_>) -> Result {
 }
 
 fn in_turn(subject: &ConformanceSubject<'_>, source: Source) -> Result {
-    let machine = subject.machine();
+    let machine = &subject.machine;
     let name = format!("{} on all vCPUs", source.name());
     let expected = "never backward";
     if source == Source::KvmClock && !subject.time_info(0)?.flags.contains(Flags::TSC_STABLE) {

@@ -22,7 +22,7 @@ const SOON_NS: u64 = 5 * NANOS_PER_SECOND;
 pub(super) fn host_ns(subject: &ConformanceSubject<'_>) -> Result<u64> {
     match subject.provider_ns() {
         Some(ns) => Ok(ns),
-        None => Ok(subject.machine().kernel_clock()?.clock),
+        None => Ok(subject.machine.kernel_clock()?.clock),
     }
 }
 
@@ -52,10 +52,10 @@ fn check(subject: &ConformanceSubject<'_>, name: &str, set_ns: u64) -> Result {
 /// Sets the VM's clock, ns.
 pub(super) fn set(subject: &ConformanceSubject<'_>, clock: u64) -> Result {
     if subject.is_own() {
-        subject.host_event(HostEvent::ClockSet { clock: Nanos(clock) });
+        subject.machine.notify(HostEvent::ClockSet { clock: Nanos(clock) });
     } else {
         let data = kvm_clock_data { clock, ..Default::default() };
-        subject.machine().set_kernel_clock(&data)?;
+        subject.machine.set_kernel_clock(&data)?;
     }
     Ok(())
 }
@@ -72,7 +72,7 @@ pub(super) fn clock(subject: &ConformanceSubject<'_>) -> Result {
 /// With KVM_CLOCK_REALTIME the clock advances by the real time that has
 /// passed, and not at all if that is negative.
 pub(super) fn by_real_time(subject: &ConformanceSubject<'_>) -> Result {
-    let machine = subject.machine();
+    let machine = &subject.machine;
     if subject.is_own() {
         // `restore` tests our provider's policies for this.
         return Ok(());

@@ -2,14 +2,12 @@
 
 use std::cell::RefCell;
 
-use guest::discovery::Discovery;
-use guest::protocol::Words;
 use guest::request::{GuestRequest, RequestOutcome};
 use guest::source::Source;
-use host::{GuestClock, HostClocks, HostEvent, Kind, VcpuId};
+use host::VcpuId;
 use pvclock::kvm_clock::TimeInfo;
 use pvclock::shared::Page;
-use vmm::{GuestRam, Machine, MachineError};
+use vmm::{Machine, MachineError};
 
 use crate::bench::{LabBench, Provider, boot_guest};
 use crate::pages;
@@ -21,7 +19,7 @@ use crate::tsc_offsets::TscOffsets;
 pub(super) struct ConformanceSubject<'b> {
     pub(super) bench: &'b LabBench<'b>,
     pub(super) provider: Provider,
-    machine: Machine,
+    pub(super) machine: Machine,
     checks: RefCell<Vec<Check>>,
 }
 
@@ -62,13 +60,8 @@ impl<'b> ConformanceSubject<'b> {
     /// The verdict on what takes the guest's TSC to go on as its host's does: where KVM
     /// moves it by itself, what does not hold shows nothing.
     pub(super) fn by_tsc(&self, holds: bool) -> Result<Verdict, LabError> {
-        if holds {
-            return Ok(Verdict::judge(holds));
-        }
-        Ok(match TscOffsets::probe()?.why_moved() {
-            Some(why) => Verdict::NotMeasured(why.to_owned()),
-            None => Verdict::Failed,
-        })
+        let why = if holds { None } else { TscOffsets::probe()?.why_moved() };
+        Ok(Verdict::judge(holds).excused(why))
     }
 
     /// Both texts must be equal.
@@ -80,67 +73,23 @@ impl<'b> ConformanceSubject<'b> {
         self.record(name, expected, "", Verdict::NotMeasured(why.into()));
     }
 
-    pub(super) const fn machine(&self) -> &Machine {
-        &self.machine
-    }
-
-    pub(super) fn vcpus(&self) -> usize {
-        self.machine.vcpus()
-    }
-
-    pub(super) fn ram(&self) -> &GuestRam {
-        self.machine.ram()
-    }
-
-    /// Sends the guest a request and waits for the reply.
-    pub(super) fn request(
-        &self,
-        vcpu: usize,
-        request: GuestRequest,
-    ) -> Result<Words, MachineError> {
-        self.machine.request(vcpu, request)
-    }
-
-    pub(super) fn discover(&self) -> Result<Discovery, MachineError> {
-        self.machine.discover(0)
-    }
-
-    /// Runs `action` on our provider while no vCPU is in the guest; nothing if
-    /// the kernel makes the clock.
-    pub(super) fn with_provider<R>(
-        &self,
-        action: impl FnOnce(&mut GuestClock, HostClocks, &GuestRam) -> R,
-    ) -> Option<R> {
-        self.machine.with_clock_exclusive(action)
-    }
-
-    /// Reports an event to our provider.
-    pub(super) fn host_event(&self, event: HostEvent) {
-        self.machine.notify(event);
-    }
-
-    pub(super) fn pause_and_resume(&self) -> Result<(), MachineError> {
-        self.machine.pause()?;
-        self.machine.resume()
-    }
-
     pub(super) fn is_own(&self) -> bool {
         matches!(self.provider, Provider::Own(_))
     }
 
     pub(super) fn read(&self, vcpu: usize, source: Source) -> Result<ConformanceSample, LabError> {
         let [tsc_before, time_ns, tsc_after, ..] =
-            self.request(vcpu, GuestRequest::Read(source))?;
+            self.machine.request(vcpu, GuestRequest::Read(source))?;
         Ok(ConformanceSample { tsc_before, time_ns, tsc_after })
     }
 
     /// Reads an MSR on vCPU 0.
     pub(super) fn read_msr(&self, msr: u32) -> Result<u64, LabError> {
-        Ok(self.request(0, GuestRequest::ReadMsr { msr })?[0])
+        Ok(self.machine.request(0, GuestRequest::ReadMsr { msr })?[0])
     }
 
     pub(super) fn write_msr(&self, msr: u32, value: u64) -> Result<(), LabError> {
-        self.request(0, GuestRequest::WriteMsr { msr, value })?;
+        self.machine.request(0, GuestRequest::WriteMsr { msr, value })?;
         Ok(())
     }
 
@@ -153,7 +102,7 @@ impl<'b> ConformanceSubject<'b> {
 
     /// Whether vCPU 0 gets #GP.
     pub(super) fn refuses(&self, request: GuestRequest) -> Result<bool, LabError> {
-        match self.request(0, request) {
+        match self.machine.request(0, request) {
             Ok(_) => Ok(false),
             Err(MachineError::Declined { outcome: RequestOutcome::Refused, .. }) => Ok(true),
             Err(error) => Err(error.into()),
@@ -183,7 +132,7 @@ impl<'b> ConformanceSubject<'b> {
 
     /// CPUID: EAX, EBX, ECX, EDX.
     pub(super) fn cpuid(&self, function: u32) -> Result<[u32; 4], LabError> {
-        let words = self.request(0, GuestRequest::Cpuid { function, index: 0 })?;
+        let words = self.machine.request(0, GuestRequest::Cpuid { function, index: 0 })?;
         Ok([0, 1, 2, 3].map(|register| words[register] as u32))
     }
 
@@ -205,33 +154,22 @@ impl<'b> ConformanceSubject<'b> {
 
     /// The time of vCPU 0's clock by our provider, ns.
     pub(super) fn provider_ns(&self) -> Option<u64> {
-        self.with_provider(|clock, now, _| clock.time(VcpuId(0), now).0)
+        self.machine.with_clock_exclusive(|clock, now, _| clock.time(VcpuId(0), now).0)
     }
 
     pub(super) fn page<P: Page + 'static>(&self, address: u64) -> &P {
-        pages::page(self.ram(), address)
+        pages::page(self.machine.ram(), address)
     }
 
     pub(super) fn time_info(&self, vcpu: usize) -> Result<TimeInfo, LabError> {
-        pages::time_info(self.ram(), vcpu)
+        pages::time_info(self.machine.ram(), vcpu)
     }
 
-    /// As [`pages::reenter`].
     pub(super) fn reenter(&self, vcpu: usize) -> Result<(), LabError> {
-        self.request(vcpu, pages::EXIT)?;
-        Ok(())
+        pages::reenter(&self.machine, vcpu)
     }
 
     pub(super) fn reenter_all(&self) -> Result<(), LabError> {
-        (0..self.vcpus()).try_for_each(|vcpu| self.reenter(vcpu))
-    }
-
-    /// The hypervisor that the guest must recognise.
-    pub(super) fn kind(&self) -> Kind {
-        match self.provider {
-            Provider::Kernel => Kind::Kvm,
-            Provider::KernelHyperV => Kind::HyperV,
-            Provider::Own(kind) => kind,
-        }
+        pages::reenter_all(&self.machine)
     }
 }

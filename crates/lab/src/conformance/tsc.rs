@@ -63,10 +63,7 @@ impl ClockSample {
 /// A TSC that did not jump, or not by as much, has not failed if KVM does not
 /// keep offsets.
 fn judge(jumped: RangeInclusive<i64>, offsets: TscOffsets) -> Verdict {
-    match offsets.reason() {
-        Some(why) if !jumped.contains(&JUMP.cast_signed()) => Verdict::NotMeasured(why.to_owned()),
-        _ => Verdict::judge(jumped.contains(&JUMP.cast_signed())),
-    }
+    Verdict::judge(jumped.contains(&JUMP.cast_signed())).excused(offsets.reason())
 }
 
 /// Makes the TSC jump by `cause`, and checks both clocks.
@@ -114,14 +111,8 @@ fn jump(
     let [least, most] = after.passed_since(&before);
     let found = format!("{passed} ns, while {least} to {most} ns passed");
     let holds = (least - CLOCK_NS..=most + CLOCK_NS).contains(&passed);
-    let verdict = match TscOffsets::probe()? {
-        // The page was computed from a TSC that KVM then set elsewhere.
-        moved @ TscOffsets::Moved if !holds => {
-            Verdict::NotMeasured(moved.reason().unwrap_or_default().to_owned())
-        }
-        _ => Verdict::judge(holds),
-    };
-    subject.record(&name, &expected, found, verdict);
+    // The page was computed from a TSC that KVM then set elsewhere.
+    subject.record(&name, &expected, found, subject.by_tsc(holds)?);
     Ok(())
 }
 
@@ -141,7 +132,7 @@ pub(super) fn write_tsc_adjust(subject: &ConformanceSubject<'_>) -> Result {
 }
 
 pub(super) fn offset(subject: &ConformanceSubject<'_>) -> Result {
-    let machine = subject.machine();
+    let machine = &subject.machine;
     jump(subject, "TSC offset set by the host", |_| {
         let offset = machine.tsc_offset(0)?;
         machine.set_tsc_offset(0, offset.wrapping_add(JUMP))?;

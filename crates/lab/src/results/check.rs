@@ -34,6 +34,14 @@ impl Verdict {
         if holds { Self::Passed } else { Self::Failed }
     }
 
+    /// Not measured, where it failed for this reason that is not the subject's.
+    pub(crate) fn excused(self, why: Option<&str>) -> Self {
+        match why {
+            Some(why) if self == Self::Failed => Self::NotMeasured(why.to_owned()),
+            _ => self,
+        }
+    }
+
     /// `passed`, `failed` or `not measured`.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -45,6 +53,26 @@ impl Verdict {
 }
 
 impl Check {
+    /// By a condition.
+    pub(crate) fn new(
+        name: impl Into<String>,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+        holds: bool,
+    ) -> Self {
+        let verdict = Verdict::judge(holds);
+        Self { name: name.into(), expected: expected.into(), found: found.into(), verdict }
+    }
+
+    /// Not measured, for this reason.
+    pub(crate) fn not_measured(
+        name: impl Into<String>,
+        expected: impl Into<String>,
+        why: impl Into<String>,
+    ) -> Self {
+        Self { verdict: Verdict::NotMeasured(why.into()), ..Self::new(name, expected, "", false) }
+    }
+
     /// What was found, or why nothing was.
     pub fn result(&self) -> &str {
         match &self.verdict {
@@ -53,13 +81,13 @@ impl Check {
         }
     }
 
-    /// Not measured, where it failed for this reason that is not the subject's.
+    /// As one of the checks of `title`.
+    pub(crate) fn prefix(self, title: &str) -> Self {
+        Self { name: format!("{title}: {}", self.name), ..self }
+    }
+
+    /// [`Verdict::excused`].
     pub(crate) fn excused(self, why: Option<&str>) -> Self {
-        match why {
-            Some(why) if self.verdict == Verdict::Failed => {
-                Self { verdict: Verdict::NotMeasured(why.to_owned()), ..self }
-            }
-            _ => self,
-        }
+        Self { verdict: self.verdict.excused(why), ..self }
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::host_line::{Placed, signed};
 use super::kept::Said;
 use super::ticking::Tick;
-use crate::results::{Check, MovedRow, Verdict};
+use crate::results::{Check, MovedRow};
 
 /// A time of day is right within this, beyond the readings' bound, ns: below it `keep` lets
 /// it be.
@@ -60,38 +60,33 @@ impl HeldClock {
         let worst_ns = ahead.max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(f64::NAN);
         moved.right_s = Some(right_s);
         (moved.ahead_ns, moved.worst_ahead_ns) = (Some(first.ahead_ns), Some(worst_ns));
-        let check = |what: &str, expected: String, found: String, holds: bool| Check {
-            name: format!("{title}: {what}"),
-            expected,
-            found,
-            verdict: Verdict::judge(holds),
-        };
         let is_behind = policy == RestorePolicy::Freeze || policy == RestorePolicy::Sleep;
         let says = |event: &str| self.said.events.iter().any(|one| one == event);
         let events =
             if self.said.events.is_empty() { "nothing" } else { &self.said.events.join(", ") };
         let ended = self.said.ended.as_deref().unwrap_or("runs");
         let must = if is_behind { format!("{RESTORED}, {STEPPED}") } else { RESTORED.to_owned() };
-        vec![
-            check(
+        let checks = [
+            Check::new(
                 "time of day",
                 format!("right within {RIGHT_S} s, without a network"),
                 format!("{:+.0} ns after {right_s:.3} s", first.ahead_ns),
                 right_s <= RIGHT_S,
             ),
-            check(
+            Check::new(
                 "time of day, held",
                 format!("right for {:.0} s more", HELD_NS / 1e9),
                 format!("{worst_ns:+.0} ns, the worst of {} readings", later.len()),
                 later.iter().all(is_right),
             ),
-            check(
+            Check::new(
                 "keep",
                 format!("runs, and reports: {must}"),
                 format!("{ended}, {events}"),
                 self.said.ended.is_none() && says(RESTORED) && (!is_behind || says(STEPPED)),
             ),
-        ]
+        ];
+        checks.map(|check| check.prefix(title)).into()
     }
 }
 
@@ -106,6 +101,7 @@ fn is_right(date: &Placed) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::Verdict;
 
     const S: u64 = 1_000_000_000;
 

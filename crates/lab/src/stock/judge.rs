@@ -9,7 +9,7 @@ use super::power::Slept;
 use super::seen::StockReading;
 use super::{Boot, row, vmclock};
 use crate::bench::{LabBench, Provider};
-use crate::results::{Check, Stock, Verdict};
+use crate::results::{Check, Stock};
 
 /// How far a guest's time of day may be off where its host tells it, beyond the
 /// bounds of the readings, ns.
@@ -53,30 +53,23 @@ pub(super) fn judge(
     booted: Result<Boot, String>,
 ) -> (Option<Stock>, Vec<Check>) {
     let vcpus = bench.settings.vcpus;
-    let name = |what: &str| format!("{}: {what}", provider.label());
     let expected = format!("reports its clocks, {vcpus} CPUs online");
     let boot = match booted {
-        Err(found) => {
-            let verdict = Verdict::Failed;
-            return (None, vec![Check { name: name("boots"), expected, found, verdict }]);
+        Err(why) => {
+            let check = Check::new("boots", expected, why, false);
+            return (None, vec![check.prefix(provider.label())]);
         }
         Ok(boot) => boot,
     };
     let seen = &boot.seen;
     let watched = bench.settings.stock.as_ref().map_or_else(Default::default, |one| one.watched);
-    let check = |what: &str, expected: String, found: String, holds: bool| Check {
-        name: name(what),
-        expected,
-        found,
-        verdict: Verdict::judge(holds),
-    };
     let found = format!("{}, {} CPUs, {:.1} s", seen.release, seen.cpus, boot.took.as_secs_f64());
-    let mut checks = vec![check("boots", expected, found, seen.cpus as usize == vcpus)];
+    let mut checks = vec![Check::new("boots", expected, found, seen.cpus as usize == vcpus)];
     let machine = machine(&boot, vcpus);
     let wanted = expected::clocksource(provider, machine);
     let source = seen.clocksource.as_str();
     let is_it = source == wanted || (wanted, source) == ("tsc", expected::EARLY);
-    checks.push(check("clock source", wanted.to_owned(), source.to_owned(), is_it));
+    checks.push(Check::new("clock source", wanted, source, is_it));
     let true_ones = expected::true_verdicts(provider, machine);
     let verdicts = seen.log.iter().filter(|line| {
         let line = line.to_lowercase();
@@ -84,48 +77,44 @@ pub(super) fn judge(
         has(&VERDICTS) && !has(true_ones)
     });
     let verdicts: Vec<&str> = verdicts.map(String::as_str).collect();
-    checks.push(check(
+    checks.push(Check::new(
         "kernel's log",
         format!("no verdict against a clock in {watched:?} and more"),
         join(&verdicts),
         verdicts.is_empty(),
     ));
     let wrong: Vec<&str> = seen.findings.iter().map(String::as_str).filter(is_wrong).collect();
-    checks.push(check(
+    checks.push(Check::new(
         "doctor inside",
-        "no warning but what is true there".to_owned(),
+        "no warning but what is true there",
         join(&wrong),
         wrong.is_empty() && seen.errors.is_empty(),
     ));
     let told: Vec<&str> = seen.disruptions.iter().map(String::as_str).collect();
-    checks.push(check("watch inside", "nothing".to_owned(), join(&told), told.is_empty()));
-    checks.extend(boot.page.as_ref().map(|page| page_check(provider, page, &check)));
-    checks.push(reads_check(&boot, &check));
+    checks.push(Check::new("watch inside", "nothing", join(&told), told.is_empty()));
+    checks.extend(boot.page.as_ref().map(|page| page_check(provider, page)));
+    checks.push(reads_check(&boot));
     let (expected, found, verdict) =
         boot.load.judge(provider, seen.stolen, (boot.tsc_offset, vcpus));
-    checks.push(Check { verdict, ..check("steal time under load", expected, found, false) });
+    checks.push(Check { verdict, ..Check::new("steal time under load", expected, found, false) });
     let times = times(&boot);
-    checks.extend(time_checks(provider, &times, &check));
+    checks.extend(time_checks(provider, &times));
     let by_vmclock = vmclock::times(&seen.vmclock, &boot.host, boot.tsc_offset, machine.kernel);
     if bench.settings.stock.as_ref().is_some_and(|stock| stock.vmclock) {
         let by_driver = expected::driver_reads_vmclock(provider, machine);
-        checks.push(vmclock_check(by_vmclock, by_driver, &check));
+        checks.push(vmclock_check(by_vmclock, by_driver));
     }
-    checks.extend(power_checks(bench, provider, &boot, &check));
+    checks.extend(power_checks(bench, provider, &boot));
+    let checks = checks.into_iter().map(|check| check.prefix(provider.label())).collect();
     (Some(row(provider, vcpus, &boot, &times, by_vmclock.as_ref())), checks)
 }
 
 /// Of the second boot, and the sleep, where they were asked for.
-fn power_checks(
-    bench: &LabBench<'_>,
-    provider: Provider,
-    boot: &Boot,
-    check: &dyn Fn(&str, String, String, bool) -> Check,
-) -> Vec<Check> {
+fn power_checks(bench: &LabBench<'_>, provider: Provider, boot: &Boot) -> Vec<Check> {
     let Some(stock) = bench.settings.stock.as_ref() else { return Vec::new() };
     let again = stock.kexec.then(|| {
         let found = if boot.seen.again { "the second" } else { "the first" };
-        check("kexec", "the second kernel reports".to_owned(), found.to_owned(), boot.seen.again)
+        Check::new("kexec", "the second kernel reports", found, boot.seen.again)
     });
     let shown = |ns: f64| instruments::figures::time(ns);
     let slept = boot.slept();
@@ -134,8 +123,8 @@ fn power_checks(
         let found = slept.map_or("no readings".to_owned(), |slept| {
             format!("stopped for {}, gained {}", shown(slept.stood_ns), shown(slept.gained_ns))
         });
-        let expected = "the clock stops for 5 to 10 s, and the time of day continues".to_owned();
-        check("suspend", expected, found, slept.is_some_and(right))
+        let expected = "the clock stops for 5 to 10 s, and the time of day continues";
+        Check::new("suspend", expected, found, slept.is_some_and(right))
     });
     again.into_iter().chain(suspended).collect()
 }
@@ -188,11 +177,7 @@ fn times(boot: &Boot) -> JudgedTimes {
 }
 
 /// What the page tells, and not how fast it goes.
-fn page_check(
-    provider: Provider,
-    page: &Result<PageOffset, String>,
-    check: &dyn Fn(&str, String, String, bool) -> Check,
-) -> Check {
+fn page_check(provider: Provider, page: &Result<PageOffset, String>) -> Check {
     let shown = |ns: f64| instruments::figures::time(ns);
     let tells_date = provider.name() == Kind::Kvm.name();
     let what = if tells_date { "the host's time of day" } else { "time since the machine began" };
@@ -200,7 +185,7 @@ fn page_check(
         Ok(is) => format!("{}, ± {}", shown(is.offset_ns), shown(is.bound_ns)),
         Err(why) => why.clone(),
     };
-    check(
+    Check::new(
         "page",
         format!("within {} and the bound of {what}", shown(TOLERANCE_NS)),
         found,
@@ -208,7 +193,7 @@ fn page_check(
     )
 }
 
-fn reads_check(boot: &Boot, check: &dyn Fn(&str, String, String, bool) -> Check) -> Check {
+fn reads_check(boot: &Boot) -> Check {
     let has_stable_page = boot.page().is_some_and(|page| page.is_stable);
     let in_user_space = expected::is_read_in_user_space(&boot.seen.clocksource, has_stable_page);
     let words = if in_user_space { "no system call" } else { "a system call each" };
@@ -216,27 +201,20 @@ fn reads_check(boot: &Boot, check: &dyn Fn(&str, String, String, bool) -> Check)
     match boot.seen.reads {
         Some(is) => {
             let found = format!("{} system calls of {} reads", is.calls, is.reads);
-            check(name, words.to_owned(), found, is.is_right(in_user_space))
+            Check::new(name, words, found, is.is_right(in_user_space))
         }
-        None => {
-            let why = Verdict::NotMeasured("the kernel counts no calls of clock_gettime".into());
-            Check { verdict: why, ..check(name, words.to_owned(), String::new(), false) }
-        }
+        None => Check::not_measured(name, words, "the kernel counts no calls of clock_gettime"),
     }
 }
 
-fn vmclock_check(
-    times: Option<vmclock::VmClockTimes>,
-    by_driver: bool,
-    check: &dyn Fn(&str, String, String, bool) -> Check,
-) -> Check {
+fn vmclock_check(times: Option<vmclock::VmClockTimes>, by_driver: bool) -> Check {
     let shown = |ns: f64| instruments::figures::time(ns);
     let who = |by_driver| if by_driver { "by the driver" } else { "the driver refuses" };
     let found = |is: vmclock::VmClockTimes| {
         format!("{}, ± {}, {}", shown(is.offset_ns), shown(is.bound_ns), who(is.by_driver))
     };
     let is_right = |is: vmclock::VmClockTimes| is.offset_ns.abs() <= TOLERANCE_NS + is.bound_ns;
-    check(
+    Check::new(
         "VMClock",
         format!("within {} and the bound of the host's, {}", shown(TOLERANCE_NS), who(by_driver)),
         times.map_or("no reading".to_owned(), found),
@@ -244,11 +222,7 @@ fn vmclock_check(
     )
 }
 
-fn time_checks(
-    provider: Provider,
-    times: &JudgedTimes,
-    check: &dyn Fn(&str, String, String, bool) -> Check,
-) -> [Check; 3] {
+fn time_checks(provider: Provider, times: &JudgedTimes) -> [Check; 3] {
     let tells_time = provider.name() == Kind::Kvm.name();
     let has_page = tells_time || provider.name() == Kind::HyperV.name();
     let (offset, bound) = (times.offset_ns, times.bound_ns);
@@ -264,20 +238,20 @@ fn time_checks(
     let span = shown(times.span_ns);
     let kept = gain + times.steered_between_ns;
     [
-        check(
+        Check::new(
             "time of day, once booted",
             format!("within {} of the host's in {span}", shown(kept)),
             shown(times.real_gained_ns),
             offset.is_some() && times.real_gained_ns.abs() <= kept,
         ),
-        check(
+        Check::new(
             "time of day, of the boot",
             format!("{} to {} of the host's", shown(least), shown(most)),
             offset
                 .map_or("no reading".to_owned(), |ns| format!("{}, ± {}", shown(ns), shown(bound))),
             offset.is_some_and(|ns| (least..=most).contains(&ns)),
         ),
-        check(
+        Check::new(
             "clock",
             format!("within {} of the host's in {span}", shown(gain)),
             match times.rate_ppm {
@@ -292,15 +266,10 @@ fn time_checks(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::Verdict;
 
     fn verdicts(provider: Provider, times: &JudgedTimes) -> [Verdict; 3] {
-        let check = |what: &str, expected: String, found: String, holds: bool| Check {
-            name: what.to_owned(),
-            expected,
-            found,
-            verdict: Verdict::judge(holds),
-        };
-        time_checks(provider, times, &check).map(|check| check.verdict)
+        time_checks(provider, times).map(|check| check.verdict)
     }
 
     /// Behind by 2 s of its boot, read 5 s apart with 300 ns of bound each.

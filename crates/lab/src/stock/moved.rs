@@ -21,7 +21,7 @@ use super::host_line::{HostLine, Placed, signed};
 use super::ticking::{self, TIMERS};
 use super::{ARRIVED, LOOK};
 use crate::bench::Provider;
-use crate::results::{Check, MovedClock, MovedRow, MovedTimer, Verdict};
+use crate::results::{Check, MovedClock, MovedRow, MovedTimer};
 
 /// How long the guest's clocks are watched before they are saved.
 const WATCHED: Duration = Duration::from_secs(3);
@@ -82,8 +82,8 @@ pub(super) fn run(
     let before = match save(&machine) {
         Ok(before) => before,
         Err(found) => {
-            let (name, expected) = (format!("{label}: saved"), "to a file".to_owned());
-            return (Vec::new(), vec![Check { name, expected, found, verdict: Verdict::Failed }]);
+            let check = Check::new(format!("{label}: saved"), "to a file", found, false);
+            return (Vec::new(), vec![check]);
         }
     };
     drop(machine);
@@ -192,12 +192,12 @@ fn check_refusal(title: &str, provider: Provider, why: String, moved: &mut Moved
         && provider == Provider::Kernel
         && why.contains("KVM does not scale here");
     moved.refused = Some(why.clone());
-    Check {
-        name: format!("{title}: restored"),
-        expected: "continues, or is refused where KVM does not scale the TSC".to_owned(),
-        found: why,
-        verdict: Verdict::judge(is_right),
-    }
+    Check::new(
+        format!("{title}: restored"),
+        "continues, or is refused where KVM does not scale the TSC",
+        why,
+        is_right,
+    )
 }
 
 /// Each clock did what the policy says:
@@ -234,11 +234,9 @@ fn judge(
             owed_s: owed_ns / 1e9,
         });
     }
-    let check = |what: &str, expected: String, found: Vec<String>, holds: bool| Check {
-        name: format!("{title}: {what}"),
-        expected,
-        found: if found.is_empty() { "nothing".to_owned() } else { found.join("; ") },
-        verdict: Verdict::judge(holds),
+    let join = |found: Vec<String>| match found[..] {
+        [] => "nothing".to_owned(),
+        _ => found.join("; "),
     };
     let errors = moved.clocks.iter().map(|one| {
         format!("{} {:+.0} ns, bound {:.0}", one.clock, one.error_ns(), one.bound_s * 1e9)
@@ -255,27 +253,28 @@ fn judge(
         let early_s = CLOCK_NS / 1e9 + arrival.bound_ns as f64 / 1e9;
         one.late_s >= 0.0 && (-early_s..LATE_S).contains(&(one.late_s - one.owed_s))
     };
-    vec![
-        check(
+    let checks = [
+        Check::new(
             CLOCKS,
             format!("{:.6} s pass", expected_ns / 1e9),
-            errors.collect(),
+            join(errors.collect()),
             moved.clocks.len() == 4
                 && moved.clocks.iter().all(|one| one.error_ns().abs() <= one.bound_s * 1e9),
         ),
-        check(
+        Check::new(
             "timers",
             format!("each fires, not early, and within {LATE_S} s of the restore"),
-            late.collect(),
+            join(late.collect()),
             moved.timers.len() == TIMERS.len() && moved.timers.iter().all(is_timely),
         ),
-        check(
+        Check::new(
             "kernel's log since",
-            "nothing of clocks or lockups".to_owned(),
-            arrival.complaints.clone(),
+            "nothing of clocks or lockups",
+            join(arrival.complaints.clone()),
             arrival.complaints.is_empty(),
         ),
-    ]
+    ];
+    checks.map(|check| check.prefix(title)).into()
 }
 
 /// What each clock did while it was away, without what it ran before and after.
