@@ -159,12 +159,20 @@ pub fn host_tsc() -> Result<Hertz, MachineError> {
     Ok(query_host(&open()?)?.frequency)
 }
 
-/// An MSR of a vCPU as KVM has it.
-pub(crate) fn read_msr(vcpu: &VcpuFd, index: u32) -> Result<u64, MachineError> {
-    let mut one = calls::of_entries(&[kvm_msr_entry { index, ..Default::default() }])?;
-    let read = vcpu.get_msrs(&mut one).map_err(MachineError::kvm("KVM_GET_MSRS"))?;
-    let found = one.as_slice().first().filter(|_| read == 1);
-    found.map(|entry| entry.data).ok_or(MachineError::Unsupported { what: "MSR of this number" })
+/// Those of these MSRs that this vCPU has: KVM lists some that it has not.
+fn read_msrs(vcpu: &VcpuFd, indices: &[u32]) -> Vec<kvm_msr_entry> {
+    let read = |&index: &u32| {
+        let data = vcpu.msr(index).ok().flatten()?;
+        Some(kvm_msr_entry { index, data, ..Default::default() })
+    };
+    indices.iter().filter_map(read).collect()
+}
+
+fn write_msr(vcpu: &VcpuFd, entry: &kvm_msr_entry) -> Result<(), MachineError> {
+    if vcpu.set_msr(entry.index, entry.data)? {
+        return Ok(());
+    }
+    Err(::kvm::Error::Msr { msr: entry.index, value: entry.data }.into())
 }
 
 /// Whether guests are told that the TSC is invariant: CPUID 0x8000_0007 EDX bit 8,

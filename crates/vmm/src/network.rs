@@ -28,8 +28,6 @@ const PENDING_MAX: usize = 256;
 /// What the card has done so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NetworkCounts {
-    /// Interrupts made.
-    pub interrupts: u64,
     /// Frames taken from the guest.
     pub sent: u64,
     /// Frames given to it.
@@ -55,7 +53,7 @@ pub(crate) struct NetworkLink {
     delay: Duration,
     polls: AtomicBool,
     ended: AtomicBool,
-    counts: [AtomicU64; 6],
+    counts: [AtomicU64; 5],
 }
 
 impl NetworkLink {
@@ -113,12 +111,12 @@ impl NetworkLink {
     }
 
     pub(crate) fn counts(&self) -> NetworkCounts {
-        let [interrupts, sent, received, dropped, copies, bytes] =
+        let [sent, received, dropped, copies, bytes] =
             self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
-        NetworkCounts { interrupts, sent, received, dropped, copies, bytes }
+        NetworkCounts { sent, received, dropped, copies, bytes }
     }
 
-    fn count(&self, amounts: [u64; 6]) {
+    fn count(&self, amounts: [u64; 5]) {
         for (count, amount) in self.counts.iter().zip(amounts) {
             count.fetch_add(amount, Ordering::Relaxed);
         }
@@ -160,7 +158,7 @@ impl NetworkLink {
         });
         if passed.frames + passed.dropped > 0 {
             let (frames, dropped) = (passed.frames, passed.dropped + dropped);
-            self.count([0, frames, 0, dropped, frames, passed.bytes]);
+            self.count([frames, 0, dropped, frames, passed.bytes]);
         }
         self.interrupt(passed.interrupts);
     }
@@ -174,13 +172,12 @@ impl NetworkLink {
         let frames: Vec<_> = pending.drain(..due).collect();
         let frames = frames.iter().map(|(_, frame)| frame.as_slice());
         let passed = self.device().received(&self.memory, frames);
-        self.count([0, 0, passed.frames, passed.dropped, passed.frames, passed.bytes]);
+        self.count([0, passed.frames, passed.dropped, passed.frames, passed.bytes]);
         self.interrupt(passed.interrupts);
     }
 
     fn interrupt(&self, wanted: bool) {
         if wanted {
-            self.count([1, 0, 0, 0, 0, 0]);
             let _ = self.interrupt.write(1);
         }
     }

@@ -153,11 +153,6 @@ impl Devices {
         self.serial.take_output()
     }
 
-    /// Bytes of serial output that were dropped before anybody read them.
-    pub fn serial_lost_bytes(&self) -> u64 {
-        self.serial.lost_bytes()
-    }
-
     fn read_byte(&mut self, port: u16, now: &Moment) -> Option<u8> {
         if let Some(register) = Pit::register(port) {
             return self.pit.as_mut().map(|pit| pit.read(register, now));

@@ -102,11 +102,6 @@ impl SerialPort {
     pub fn take_output(&mut self) -> Vec<u8> {
         self.uart.writer_mut().bytes.drain(..).collect()
     }
-
-    /// Bytes of output that were dropped before anybody read them.
-    pub fn lost_bytes(&self) -> u64 {
-        self.uart.writer().lost
-    }
 }
 
 impl Default for SerialPort {

@@ -10,7 +10,7 @@
 use std::fs::File;
 use std::os::fd::FromRawFd;
 
-use kvm_bindings::{KVMIO, Msrs, kvm_interrupt, kvm_msr_entry, kvm_userspace_memory_region};
+use kvm_bindings::{KVMIO, kvm_interrupt, kvm_userspace_memory_region};
 use kvm_ioctls::{VcpuFd, VmFd};
 use vmm_sys_util::ioctl::{ioctl, ioctl_with_ref};
 use vmm_sys_util::{ioctl_io_nr, ioctl_iow_nr};
@@ -45,10 +45,6 @@ pub(crate) fn set_memory<T>(
     // SAFETY: the region is its owner's mapping; invariant 3.
     unsafe { vm.set_user_memory_region(region) }
         .map_err(MachineError::kvm("KVM_SET_USER_MEMORY_REGION"))
-}
-
-pub(super) fn of_entries(entries: &[kvm_msr_entry]) -> Result<Msrs, MachineError> {
-    Msrs::from_entries(entries).map_err(|_| MachineError::Unsupported { what: "room for MSRs" })
 }
 
 /// The extended registers: KVM_SET_XSAVE, of so many words as KVM_GET_XSAVE returns.

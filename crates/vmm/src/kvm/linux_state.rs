@@ -2,6 +2,7 @@
 //! vCPU its CPUID, extended registers, local APIC and MSRs; of the VM its interrupt
 //! controllers and PIT.
 
+use ::kvm::KvmVcpu as _;
 use kvm_bindings::{
     KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2, kvm_debugregs, kvm_irqchip, kvm_lapic_state,
     kvm_mp_state, kvm_msr_entry, kvm_pit_state2, kvm_xcrs,
@@ -9,8 +10,7 @@ use kvm_bindings::{
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use serde::{Deserialize, Serialize};
 
-use super::calls::of_entries;
-use super::{calls, cpuid};
+use super::{calls, cpuid, read_msrs, write_msr};
 use crate::error::MachineError;
 
 /// MSRs of time, which crate `kvm` restores in their order (IA32_TSC, TSC_ADJUST, the
@@ -48,14 +48,6 @@ impl LinuxVcpu {
     /// and pending, and fires once more; the other way round it would be lost.
     pub(super) fn save(fd: &VcpuFd, msrs: &[u32]) -> Result<Self, MachineError> {
         let call = MachineError::kvm;
-        let mut read = Vec::new();
-        for &index in msrs {
-            let mut one = of_entries(&[kvm_msr_entry { index, ..Default::default() }])?;
-            // One that KVM lists and this vCPU does not have.
-            if fd.get_msrs(&mut one).is_ok_and(|count| count == 1) {
-                read.extend_from_slice(one.as_slice());
-            }
-        }
         Ok(Self {
             cpuid: cpuid_of(fd)?,
             extended: fd.get_xsave().map_err(call("KVM_GET_XSAVE"))?.region.to_vec(),
@@ -63,7 +55,7 @@ impl LinuxVcpu {
             debug: fd.get_debug_regs().map_err(call("KVM_GET_DEBUGREGS"))?,
             apic: fd.get_lapic().map_err(call("KVM_GET_LAPIC"))?,
             run_state: fd.get_mp_state().map_err(call("KVM_GET_MP_STATE"))?,
-            msrs: read,
+            msrs: read_msrs(fd, msrs),
         })
     }
 
@@ -97,15 +89,9 @@ impl LinuxVcpu {
         fd.set_debug_regs(&self.debug).map_err(call("KVM_SET_DEBUGREGS"))?;
         fd.set_lapic(&self.apic).map_err(call("KVM_SET_LAPIC"))?;
         for entry in &self.msrs {
-            let mut here = of_entries(&[kvm_msr_entry { data: 0, ..*entry }])?;
-            let read = fd.get_msrs(&mut here).map_err(call("KVM_GET_MSRS"))?;
             // Some cannot be written, and are what they were.
-            if read == 1 && here.as_slice()[0].data == entry.data {
-                continue;
-            }
-            let set = fd.set_msrs(&of_entries(&[*entry])?).map_err(call("KVM_SET_MSRS"))?;
-            if set != 1 {
-                return Err(kvm::Error::Msr { msr: entry.index, value: entry.data }.into());
+            if fd.msr(entry.index)? != Some(entry.data) {
+                write_msr(fd, entry)?;
             }
         }
         Ok(())

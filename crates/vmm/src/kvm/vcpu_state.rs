@@ -4,8 +4,8 @@ use kvm_bindings::{kvm_fpu, kvm_msr_entry, kvm_regs, kvm_sregs, kvm_vcpu_events}
 use kvm_ioctls::{Kvm, VcpuFd};
 use serde::{Deserialize, Serialize};
 
-use super::calls::of_entries;
 use super::linux_state::LinuxVcpu;
+use super::{read_msrs, write_msr};
 use crate::error::MachineError;
 use crate::vcpu::IA32_TSC_ADJUST;
 
@@ -76,23 +76,12 @@ impl VcpuState {
         }
         fd.set_vcpu_events(&self.events).map_err(call("KVM_SET_VCPU_EVENTS"))?;
         for entry in self.own.iter().flat_map(|(_, msrs)| msrs) {
-            let set = fd.set_msrs(&of_entries(&[*entry])?).map_err(call("KVM_SET_MSRS"))?;
-            if set != 1 {
-                return Err(MachineError::Unsupported { what: "an MSR that the saved VM had" });
-            }
+            write_msr(fd, entry)?;
         }
         self.linux.as_ref().map_or(Ok(()), |linux| linux.set_run_state(fd))
     }
 }
 
 fn save_own(fd: &VcpuFd) -> Result<(kvm_fpu, Vec<kvm_msr_entry>), MachineError> {
-    let mut msrs = Vec::new();
-    for index in MSRS {
-        let mut one = of_entries(&[kvm_msr_entry { index, ..Default::default() }])?;
-        // One that KVM does not have, the guest does not have either.
-        if fd.get_msrs(&mut one).is_ok_and(|read| read == 1) {
-            msrs.extend_from_slice(one.as_slice());
-        }
-    }
-    Ok((fd.get_fpu().map_err(MachineError::kvm("KVM_GET_FPU"))?, msrs))
+    Ok((fd.get_fpu().map_err(MachineError::kvm("KVM_GET_FPU"))?, read_msrs(fd, &MSRS)))
 }

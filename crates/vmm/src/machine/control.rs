@@ -9,7 +9,6 @@ use host::{HostEvent, VcpuId};
 use super::Machine;
 use crate::barrier::KICK_AGAIN;
 use crate::error::MachineError;
-use crate::kvm;
 use crate::vcpu::{Control, RunningVcpu};
 use crate::vmclock::MachineVmClock;
 
@@ -95,7 +94,10 @@ impl Machine {
         let id = VcpuId(vcpu as u32);
         match self.shared.with_clock(|clock, now, ram| clock.read_msr(id, msr, now, ram)) {
             Some(read) => Ok(read?),
-            None => self.on_vcpu(vcpu, move |vcpu| kvm::read_msr(&vcpu.fd, msr))?,
+            None => {
+                let read = self.on_vcpu(vcpu, move |vcpu| vcpu.fd.msr(msr))??;
+                read.ok_or(MachineError::Unsupported { what: "MSR of this number" })
+            }
         }
     }
 

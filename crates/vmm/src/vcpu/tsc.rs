@@ -4,8 +4,8 @@
 //! for the old TSC is wrong for the new one. (Intel SDM vol. 3, 19.17.3: a write
 //! to either register changes both, and the TSC.)
 
+use ::kvm::KvmVcpu as _;
 use host::HostEvent;
-use kvm_bindings::{Msrs, kvm_msr_entry};
 
 use super::RunningVcpu;
 use crate::error::MachineError;
@@ -53,7 +53,8 @@ impl RunningVcpu {
     /// the host does not change the TSC. A TSC that KVM leaves as it was, as
     /// software KVMs do, changes nothing in it.
     pub(super) fn write_tsc(&mut self, write: TscWrite) -> Result<(), MachineError> {
-        let (adjust, before) = (self.tsc_adjust()?, self.tsc_offset);
+        let adjust = self.fd.msr(IA32_TSC_ADJUST)?.unwrap_or(0);
+        let before = self.tsc_offset;
         let adjusted = match write {
             TscWrite::Tsc(tsc) => {
                 let now = host_clock::read().tsc.0.wrapping_add(before);
@@ -65,20 +66,7 @@ impl RunningVcpu {
                 value
             }
         };
-        let written = self.fd.set_msrs(&adjust_msr(adjusted)?);
-        written.map_err(MachineError::kvm("KVM_SET_MSRS(IA32_TSC_ADJUST)"))?;
+        self.fd.set_msr(IA32_TSC_ADJUST, adjusted)?;
         Ok(())
     }
-
-    fn tsc_adjust(&self) -> Result<u64, MachineError> {
-        let mut msrs = adjust_msr(0)?;
-        let read = self.fd.get_msrs(&mut msrs);
-        read.map_err(MachineError::kvm("KVM_GET_MSRS(IA32_TSC_ADJUST)"))?;
-        Ok(msrs.as_slice().first().map_or(0, |entry| entry.data))
-    }
-}
-
-fn adjust_msr(data: u64) -> Result<Msrs, MachineError> {
-    let entry = kvm_msr_entry { index: IA32_TSC_ADJUST, data, ..Default::default() };
-    Msrs::from_entries(&[entry]).map_err(|_| MachineError::Unsupported { what: "room for an MSR" })
 }

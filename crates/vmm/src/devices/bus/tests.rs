@@ -68,7 +68,7 @@ fn the_serial_port_keeps_the_last_bytes() {
     }
     let output = devices.take_serial_output();
     assert_eq!(
-        (output.len(), output[0], devices.serial_lost_bytes()),
+        (output.len(), output[0], devices.save().serial.lost_bytes),
         (SerialPort::OUTPUT_BYTES, 1, 1)
     );
 }

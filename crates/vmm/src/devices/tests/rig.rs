@@ -65,7 +65,7 @@ impl Machine {
             }
             Step::Wait(ns) => self.wait(*ns),
             Step::TakeSerial => {
-                return (self.bus.take_serial_output(), Some(self.bus.serial_lost_bytes()));
+                return (self.bus.take_serial_output(), Some(self.bus.save().serial.lost_bytes));
             }
         }
         (Vec::new(), None)
