@@ -124,7 +124,7 @@ pub(crate) fn run(
 }
 
 fn expected(limit_ns: f64) -> String {
-    format!("at most {:.0} µs difference", limit_ns / 1e3)
+    format!("differ by at most {:.0} µs", limit_ns / 1e3)
 }
 
 /// The kernel's page and ours, of one machine.

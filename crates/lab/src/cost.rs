@@ -135,7 +135,7 @@ pub(crate) fn kvm_clock(row: &CostRow) -> Check {
     Check::new(
         format!("{by}: kvm-clock against bare RDTSC in the guest"),
         format!("at most {KVM_CLOCK_RATIO}"),
-        format!("{:.3} over {} rounds of {}", row.ratio, row.rounds, row.reads),
+        format!("{:.3} over {} rounds of {} readings", row.ratio, row.rounds, row.reads),
         row.ratio <= KVM_CLOCK_RATIO,
     )
 }

@@ -142,7 +142,7 @@ pub(crate) fn judge(
             Some(error) => not_read(name, expected(theory_ppm), error),
             None => {
                 let found = format!("{} reading(s)", series.readings.len());
-                let why = format!("{found}: it takes two, at different times");
+                let why = format!("{found}; a rate needs two, at different times");
                 Check::not_measured(name, expected(theory_ppm), why)
             }
         };

@@ -190,7 +190,7 @@ impl LockBar {
     }
 
     fn expected(&self) -> String {
-        format!("hand-overs a second at least {:.2} of spin's", self.least)
+        format!("at least {:.2} times spin's hand-overs per second", self.least)
     }
 
     /// The rounds' ratios of hand-overs a second, of rounds that show what the bar is about:
@@ -217,25 +217,25 @@ impl LockBar {
             Verdict::judge(ratio >= self.least)
         } else {
             let what = if self.vcpus > self.cpus {
-                "had its CPUs and a spinning queue that waited for a vCPU off its CPU"
+                "had its CPUs and its spinning queue waited for a preempted vCPU"
             } else {
                 "had its CPUs"
             };
             let needed = self.rounds;
             Verdict::NotMeasured(format!(
-                "busy: in {ours} of {all} rounds the machine {what}, and {needed} are needed"
+                "host busy: in only {ours} of {all} rounds the machine {what}; {needed} are needed"
             ))
         };
         Check {
             name: self.name(&format!(", held {} µs", hold_ns / 1000)),
             expected: self.expected(),
-            found: format!("{ratio:.2}, the median of {ours} rounds of {all}"),
+            found: format!("{ratio:.2}, the median of {ours} of {all} rounds"),
             verdict,
         }
     }
 
     fn not_measured(&self, cpus: usize) -> Check {
-        let why = format!("this process may use {cpus} CPU of the host");
+        let why = format!("this process may use only {cpus} CPU of the host");
         Check::not_measured(self.name(""), self.expected(), why)
     }
 }
@@ -278,15 +278,15 @@ mod tests {
         let judged = check(many, &spin, &halt);
         assert_eq!(
             (judged.found.as_str(), &judged.verdict),
-            ("4.00, the median of 3 rounds of 5", &Verdict::Passed)
+            ("4.00, the median of 3 of 5 rounds", &Verdict::Passed)
         );
         let slow = halt.map(|(handovers, cpus, waited)| (handovers / 4, cpus, waited));
         assert_eq!(check(many, &spin, &slow).verdict, Verdict::Failed, "a slow path");
         let judged = check(many, &spin[2..], &halt[2..]);
         assert_eq!(
             judged.result(),
-            "busy: in 1 of 3 rounds the machine had its CPUs and a spinning queue that waited \
-             for a vCPU off its CPU, and 3 are needed"
+            "host busy: in only 1 of 3 rounds the machine had its CPUs and its spinning queue \
+             waited for a preempted vCPU; 3 are needed"
         );
     }
 
@@ -301,7 +301,7 @@ mod tests {
         busy[7].1 = 0.5;
         for (spin, halt) in [(&busy, &rounds(30, 100)), (&rounds(30, 100), &busy)] {
             assert!(
-                matches!(verdict(spin, halt), Verdict::NotMeasured(why) if why.contains("busy: in 29 of 30"))
+                matches!(verdict(spin, halt), Verdict::NotMeasured(why) if why.contains("busy: in only 29 of 30"))
             );
         }
     }
@@ -310,6 +310,6 @@ mod tests {
     fn one_cpu_shows_nothing_of_two() {
         let one_cpu = BARS[0].not_measured(1);
         assert_eq!(one_cpu.name, "halt / spin, 4 vCPUs on 2 CPUs");
-        assert_eq!(one_cpu.result(), "this process may use 1 CPU of the host");
+        assert_eq!(one_cpu.result(), "this process may use only 1 CPU of the host");
     }
 }

@@ -188,7 +188,7 @@ impl MonotonicRun {
         } else if stable {
             judge_stable(machine, self.source, order, amount)?
         } else {
-            let why = "the page is not for all vCPUs on this host".to_owned();
+            let why = "the page is not valid for all vCPUs on this host".to_owned();
             (describe(&order), Verdict::NotMeasured(why))
         };
         Ok(Some(Check { name: self.name(), expected: EXPECTED.to_owned(), found, verdict }))
@@ -209,7 +209,7 @@ fn is_common(machine: &Machine, source: Source, vcpu: usize) -> Result<bool, Lab
 
 fn describe(order: &MonotonicOrder) -> String {
     format!(
-        "{} of {} reads backward, by at most {} ns; {} directly after another vCPU's",
+        "{} of {} reads backward, by at most {} ns; {} reads came directly after another vCPU's",
         order.backward, order.reads, order.worst_ns, order.meetings
     )
 }
@@ -220,7 +220,7 @@ fn never_backward(backward: u64, interleaved: u64) -> Verdict {
         return Verdict::judge(backward == 0);
     }
     Verdict::NotMeasured(format!(
-        "only {interleaved} reads directly after another vCPU's, of at least {INTERLEAVED_MIN}"
+        "only {interleaved} reads came directly after another vCPU's; {INTERLEAVED_MIN} are needed"
     ))
 }
 

@@ -138,10 +138,10 @@ fn checks(rows: &[Echo], cpus: usize) -> Vec<Check> {
     let ratio = |name: &str, row: &Echo, most: f64| {
         let found = row.p90_over_plain.unwrap_or(f64::NAN);
         let verdict = if cpus < CPUS {
-            Verdict::NotMeasured(format!("this process may use {cpus} CPU of the host"))
+            Verdict::NotMeasured(format!("this process may use only {cpus} CPU of the host"))
         } else if row.quiet_rounds < ROUNDS_MIN {
             Verdict::NotMeasured(format!(
-                "in {} of {} rounds no other process took the machine's CPU; {ROUNDS_MIN} are needed",
+                "host busy: in only {} of {} rounds no other process took the machine's CPUs; {ROUNDS_MIN} are needed",
                 row.quiet_rounds, row.rounds
             ))
         } else if let Some(why) = why_not_comparable(row, plain) {
@@ -153,7 +153,7 @@ fn checks(rows: &[Echo], cpus: usize) -> Vec<Check> {
             name: format!("{name} / plain, p90"),
             expected: format!("at most {most}"),
             found: format!(
-                "{found:.2}, the median of {} rounds of {}",
+                "{found:.2}, the median of {} of {} rounds",
                 row.quiet_rounds, row.rounds
             ),
             verdict,
@@ -164,7 +164,7 @@ fn checks(rows: &[Echo], cpus: usize) -> Vec<Check> {
     let Echo { notifications, interrupts, waits, .. } = *row.both_poll;
     checks.push(Check::new(
         "guest and card poll: notifications, interrupts, exits of the guest",
-        "0, 0 and 0 a packet",
+        "0, 0 and 0 per packet",
         format!("{notifications}, {interrupts} and {waits}"),
         [notifications, interrupts, waits] == [0.0; 3],
     ));
@@ -172,7 +172,7 @@ fn checks(rows: &[Echo], cpus: usize) -> Vec<Check> {
     checks.push(ratio("guest and card poll", row.both_poll, POLL_MAX));
     checks.push(Check::new(
         format!("event index, {} in flight", row.event_index.in_flight),
-        format!("at most {NOTIFICATIONS_MAX} notifications a packet"),
+        format!("at most {NOTIFICATIONS_MAX} notifications per packet"),
         format!("{:.4}", row.event_index.notifications),
         row.event_index.notifications <= NOTIFICATIONS_MAX,
     ));
@@ -182,13 +182,13 @@ fn checks(rows: &[Echo], cpus: usize) -> Vec<Check> {
 /// Whether KVM's own count by reason has the host's interrupts alone.
 fn check_reasons(both_poll: &Echo) -> Check {
     let name = "guest and card poll: exits that are not the host's interrupts";
-    let expected = format!("at most {OTHER_EXITS_MAX} a packet");
+    let expected = format!("at most {OTHER_EXITS_MAX} per packet");
     let Some((exits, host_interrupts)) = both_poll.exits.zip(both_poll.host_interrupts) else {
         let why = "this kernel's KVM does not count exits by reason (since Linux 5.14)";
         return Check::not_measured(name, expected, why);
     };
     let others = exits - host_interrupts;
-    let found = format!("{others:.4}, of {exits:.4} exits a packet");
+    let found = format!("{others:.4}, of {exits:.4} exits per packet");
     Check::new(name, expected, found, others <= OTHER_EXITS_MAX)
 }
 
@@ -207,7 +207,7 @@ fn why_not_comparable(row: &Echo, plain: &Echo) -> Option<String> {
         let each = emulated.map_or(String::new(), |each| format!("{each:.1} instructions each, "));
         format!(
             "not comparable here, because this KVM emulates the loop: {each}{exits:.1} exits for \
-             {waits:.1} waits a packet"
+             {waits:.1} waits per packet"
         )
     })
 }
@@ -217,7 +217,7 @@ fn check_replies(rows: &[Echo]) -> Check {
     let packets: u64 = rows.iter().map(|row| row.packets).sum();
     Check::new(
         "echo requests are answered",
-        "all, whatever the way",
+        "all, in every mode",
         format!("{} of {packets}", packets - lost.min(packets)),
         lost == 0 && packets > 0,
     )

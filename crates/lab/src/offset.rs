@@ -182,7 +182,7 @@ fn shown_at(machine: &Machine, tscs: [u64; 2], rate: Hertz) -> Result<[u64; 2], 
     let clock = machine.kernel_clock()?;
     if clock.flags & KVM_CLOCK_HOST_TSC == 0 {
         return Err(MachineError::Unsupported {
-            what: "KVM_CLOCK_HOST_TSC (Linux 5.16, TSC-based)",
+            what: "KVM_CLOCK_HOST_TSC (since Linux 5.16, while the host's clocksource is the TSC)",
         });
     }
     let cycles = |tsc: u64| tsc.wrapping_sub(clock.host_tsc).cast_signed();
@@ -215,8 +215,8 @@ fn row(
 
 fn expected(drift_ppm: f64) -> String {
     format!(
-        "between the host's readings before and after, at {drift_ppm:+.1} ppm since the start, \
-         ± {} µs and {CLOCK_PPM} ppm",
+        "between the host's readings before and after, with a drift of \
+         {drift_ppm:+.1} ppm, ± {} µs and {CLOCK_PPM} ppm",
         CLOCK_NS / 1000
     )
 }

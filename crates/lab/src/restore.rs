@@ -110,7 +110,7 @@ impl RestoreGap {
         let mut checks = vec![Check::new(
             format!("{title}: GUEST_STOPPED"),
             "seen exactly once",
-            format!("{guest_stopped} of {READS} reads"),
+            format!("seen in {guest_stopped} of {READS} reads"),
             guest_stopped == 1,
         )];
         let offsets = TscOffsets::probe()?;
@@ -147,8 +147,8 @@ impl RestoreGap {
 /// Clock and TSC keep their relation, by whatever policy.
 fn line(title: &str, step_ns: i64, offsets: TscOffsets) -> Check {
     Check::new(
-        format!("{title}: kvm-clock, at one TSC"),
-        format!("as before, to {LINE_NS} ns"),
+        format!("{title}: kvm-clock at the same TSC"),
+        format!("unchanged, ± {LINE_NS} ns"),
         format!("{step_ns:+} ns"),
         step_ns.abs() <= LINE_NS,
     )

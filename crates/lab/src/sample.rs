@@ -119,7 +119,8 @@ pub(crate) fn middle_ns(pair: ReadingPair) -> f64 {
 pub(crate) fn not_read(name: String, expected: String, error: &MachineError) -> Check {
     let why = match error {
         MachineError::Declined { outcome: RequestOutcome::WentRound, .. } => {
-            "the vCPU was off its CPU too long: the counter may have wrapped unseen".to_owned()
+            "the vCPU did not run for too long, and its counter may have wrapped meanwhile"
+                .to_owned()
         }
         other => other.to_string(),
     };

@@ -150,10 +150,10 @@ pub enum LabError {
     #[error(transparent)]
     TscOffset(#[from] kvm::Error),
     /// The experiment boots a kernel.
-    #[error("needs a Linux kernel")]
+    #[error("no Linux kernel to boot: add `--kernel FILE`")]
     NoKernel,
     /// Our provider refused an MSR write of its own.
-    #[error("our provider refuses its own page: {0}")]
+    #[error("Parachron's provider refused the address of its own page: {0}")]
     Refused(host::MsrError),
     /// No sample had both clocks.
     #[error("no valid sample of the clock pages")]

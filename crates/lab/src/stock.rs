@@ -167,7 +167,9 @@ fn wait_for_report(
     }
     let exits: u64 = (0..machine.vcpus()).map(|vcpu| machine.exits(vcpu)).sum();
     let at = machine.registers(0).map_or_else(|why| why.to_string(), |at| format!("{:#x}", at.rip));
-    let what = format!("no report after {limit:?}; {exits} exits, vCPU 0 at {at}");
+    let what = format!(
+        "no report within {limit:?}, after {exits} exits, with vCPU 0 at {at}; where KVM itself is emulated, raise `--limit`"
+    );
     Err(with_log(&what, &log))
 }
 
@@ -188,7 +190,7 @@ fn with_log(what: &str, log: &[u8]) -> String {
     let lines: Vec<&str> =
         text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let shown = &lines[lines.len().saturating_sub(SHOWN_LINES)..];
-    format!("{what}; the end of its log:\n{}", shown.join("\n"))
+    format!("{what}; the last lines of its log:\n{}", shown.join("\n"))
 }
 
 impl LabBench<'_> {

@@ -188,8 +188,8 @@ impl TickEvidence {
         let busy = self.second_ns >= 2 * period_ns || self.waited_ns >= period_ns;
         let verdict = if !holds && busy {
             let why = format!(
-                "the vCPU was not run at other times: {} µs without a tick, {} µs of waiting for a \
-                 CPU",
+                "the vCPU also stopped outside the hold: {} µs without a tick, {} µs of waiting for \
+                 a CPU",
                 self.second_ns / 1000,
                 self.waited_ns / 1000
             );
@@ -201,7 +201,7 @@ impl TickEvidence {
             name,
             expected: format!("{lost} ± {ENDS} ticks lost"),
             found: format!(
-                "{} of {} ticks given, {behind} lost; longest without one {} µs",
+                "{} of {} ticks delivered, {behind} lost; the longest gap was {} µs",
                 self.ticks,
                 self.owed(hold),
                 self.longest_ns / 1000

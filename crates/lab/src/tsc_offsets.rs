@@ -51,10 +51,10 @@ impl TscOffsets {
     pub(crate) const fn reason(self) -> Option<&'static str> {
         match self {
             Self::Kept => None,
-            Self::Ignored => Some("this KVM ignores a TSC offset: it reads back as before"),
+            Self::Ignored => Some("this KVM ignores TSC offsets: the offset reads back unchanged"),
             // kvm_arch_vcpu_load, arch/x86/kvm/x86.c: kvm_check_tsc_unstable().
             Self::Moved => Some(
-                "this KVM changes a TSC offset by itself, as it does where the host's kernel has \
+                "this KVM changes TSC offsets on its own, as it does when the host's kernel has \
                  marked the TSC unstable",
             ),
         }

@@ -109,7 +109,7 @@ pub enum MachineError {
     /// The guest uses what this host's CPU or KVM does not have.
     #[error(
         "the guest was given CPUID leaf {leaf:#x}.{index} with EAX, EBX, ECX, EDX bits \
-         {lacking:x?} that this host lacks"
+         {lacking:x?} that this host lacks: restore it on a host with these features"
     )]
     OtherHost {
         /// The leaf.

@@ -107,7 +107,7 @@ impl fmt::Display for GuestFault {
             }
             GuestFaultCause::TscNotSet { errno } => {
                 let error = std::io::Error::from_raw_os_error(errno);
-                write!(f, "it wrote its TSC, and KVM did not take the value: {error}")?;
+                write!(f, "the guest wrote its TSC, and KVM refused the value: {error}")?;
             }
             GuestFaultCause::UnknownExit { reason } => {
                 write!(f, "unknown exit (KVM exit reason {reason})")?

@@ -86,7 +86,7 @@ pub(crate) fn load(
 ) -> Result<EntryPoint, MachineError> {
     if ram.size() > MEMORY_MAX {
         return Err(MachineError::Image(format!(
-            "{} bytes of memory, and at most {MEMORY_MAX} fit below the interrupt controllers",
+            "{} bytes of memory requested; at most {MEMORY_MAX} fit below the interrupt controllers",
             ram.size()
         )));
     }
@@ -98,7 +98,7 @@ pub(crate) fn load(
     if line.len() > most as usize || line.contains(&0) {
         let found = line.len();
         return Err(MachineError::Image(format!(
-            "a command line of {found} bytes; the kernel takes {most}, none of them 0"
+            "the command line has {found} bytes; the kernel takes at most {most}, none of them 0"
         )));
     }
     ram.write(COMMAND_LINE, &[line, &[0]].concat())?;
@@ -140,14 +140,14 @@ impl KernelImage {
             };
             return Ok(Self { entry: loaded.kernel_load.0, end: loaded.kernel_end, header });
         }
-        let short = || wrong("too short for a header".to_owned());
+        let short = || wrong("it is too short for a header".to_owned());
         let header = image.get(0x1f1..).ok_or_else(short)?;
         let mut read = setup_header::default();
         let bytes = header.get(..size_of::<setup_header>()).ok_or_else(short)?;
         read.as_mut_slice().copy_from_slice(bytes);
         // XLF_KERNEL_64 came with version 2.12.
         if read.version < 0x20c || read.xloadflags & XLF_KERNEL_64 == 0 {
-            return Err(wrong("no entry for 64-bit loaders (boot protocol 2.12)".to_owned()));
+            return Err(wrong("it has no 64-bit entry point (boot protocol 2.12)".to_owned()));
         }
         let (start, needed) = (read.pref_address, read.init_size);
         let end = start.checked_add(needed.into()).filter(|end| *end <= ram.size());

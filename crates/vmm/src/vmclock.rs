@@ -71,7 +71,7 @@ impl MachineVmClockSource {
 
 /// What the page is to tell, by the host's clocks.
 #[derive(Debug)]
-struct VmClockTold {
+struct VmClockInput {
     source: MachineVmClockSource,
     rate: Hertz,
     time: HostTime,
@@ -80,7 +80,7 @@ struct VmClockTold {
     host_has_tsc: bool,
 }
 
-impl VmClockTold {
+impl VmClockInput {
     /// Takes a sample of the host's time, where one TSC counts for all.
     fn sample(&mut self) -> Ticks {
         let reading = host_clock::read_with_width();
@@ -112,7 +112,7 @@ pub(crate) struct Restoring {
 /// The device.
 #[derive(Debug)]
 pub(crate) struct MachineVmClock {
-    told: VmClockTold,
+    input: VmClockInput,
     page: HostVmClock,
     line: Option<EventFd>,
 }
@@ -131,21 +131,21 @@ impl MachineVmClock {
         ram: &GuestRam,
     ) -> Result<Self, MachineError> {
         let time = HostTime::new(TimeSettings::new(rate));
-        let mut told = VmClockTold { source, rate, time, offsets, host_has_tsc: true };
+        let mut input = VmClockInput { source, rate, time, offsets, host_has_tsc: true };
         let settings = VmClockSettings::default();
         let settings = if line.is_some() { settings.notifying() } else { settings };
-        let (now, counter) = (told.sample(), told.counter());
+        let (now, counter) = (input.sample(), input.counter());
         let (marker, generation) = restoring.map_or((0, 0), |saved| saved.marks);
         let (mut page, new) =
-            HostVmClock::continued(settings, counter, marker, generation, &told.time, now);
+            HostVmClock::continued(settings, counter, marker, generation, &input.time, now);
         let update = match restoring {
             None => {
                 ram.write(ADDRESS, &new.info.to_bytes())?;
                 new
             }
-            Some(saved) => page.restored(counter, saved.generation, &told.time, now),
+            Some(saved) => page.restored(counter, saved.generation, &input.time, now),
         };
-        let mut device = Self { told, page, line };
+        let mut device = Self { input, page, line };
         device.write(&update, ram);
         Ok(device)
     }
@@ -157,29 +157,29 @@ impl MachineVmClock {
 
     /// Writes the time as it is known now.
     pub(crate) fn tick(&mut self, ram: &GuestRam) {
-        let now = self.told.sample();
-        let update = self.page.update(&self.told.time, now);
+        let now = self.input.sample();
+        let update = self.page.update(&self.input.time, now);
         self.write(&update, ram);
     }
 
     /// Whether the host still counts its TSC.
     pub(crate) fn host_has_tsc(&mut self, has: bool, ram: &GuestRam) {
-        if std::mem::replace(&mut self.told.host_has_tsc, has) != has {
+        if std::mem::replace(&mut self.input.host_has_tsc, has) != has {
             self.disrupted(ram);
         }
     }
 
     /// A vCPU's TSC was set, while none runs.
     pub(crate) fn tsc_set(&mut self, vcpu: VcpuId, offset: u64, ram: &GuestRam) {
-        let known = self.told.offsets.get_mut(vcpu.0 as usize);
+        let known = self.input.offsets.get_mut(vcpu.0 as usize);
         if known.is_some_and(|known| std::mem::replace(known, offset) != offset) {
             self.disrupted(ram);
         }
     }
 
     fn disrupted(&mut self, ram: &GuestRam) {
-        let now = self.told.sample();
-        let update = self.page.moved(self.told.counter(), &self.told.time, now);
+        let now = self.input.sample();
+        let update = self.page.moved(self.input.counter(), &self.input.time, now);
         self.write(&update, ram);
     }
 

@@ -35,7 +35,7 @@ fn check_refused(subject: &ConformanceSubject<'_>, name: &str, msrs: &[u32]) -> 
         }
     }
     let found = if accepted.is_empty() {
-        format!("{} MSRs, read and written", msrs.len())
+        format!("reads and writes of {} MSRs refused", msrs.len())
     } else {
         format!("accepted: {}", accepted.join(", "))
     };
@@ -44,16 +44,16 @@ fn check_refused(subject: &ConformanceSubject<'_>, name: &str, msrs: &[u32]) -> 
 }
 
 pub(super) fn others_of_kvm(subject: &ConformanceSubject<'_>) -> Result {
-    check_refused(subject, "MSRs of Hyper-V", &HYPERV)
+    check_refused(subject, "Hyper-V MSRs", &HYPERV)
 }
 
 pub(super) fn others_of_hyperv(subject: &ConformanceSubject<'_>) -> Result {
-    check_refused(subject, "MSRs of KVM", &KVM)
+    check_refused(subject, "KVM MSRs", &KVM)
 }
 
 pub(super) fn check_all(subject: &ConformanceSubject<'_>) -> Result {
-    check_refused(subject, "MSRs of KVM", &KVM)?;
-    check_refused(subject, "MSRs of Hyper-V", &HYPERV)
+    check_refused(subject, "KVM MSRs", &KVM)?;
+    check_refused(subject, "Hyper-V MSRs", &HYPERV)
 }
 
 /// No hypervisor; `minimal` announces one with two frequencies and no more.

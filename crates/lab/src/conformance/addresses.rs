@@ -42,9 +42,9 @@ pub(super) fn of_kvm_clock(subject: &ConformanceSubject<'_>) -> Result {
     if !subject.is_own() {
         return on_the_kernel(subject);
     }
-    subject.all_refused("time page at a wrong address", &TIME)?;
-    subject.all_refused("wall clock at a wrong address", &WALL)?;
-    subject.all_refused("steal time at a wrong address", &STEAL)?;
+    subject.all_refused("time page at an invalid address", &TIME)?;
+    subject.all_refused("wall clock at an invalid address", &WALL)?;
+    subject.all_refused("steal time at an invalid address", &STEAL)?;
     let version = subject.time_info(0)?.version;
     let is_readable = subject.read(0, Source::KvmClock).is_ok();
     let is_kept = subject.read_msr(KVM_SYSTEM_TIME)? == GuestPages::time_address(0) | 1;
@@ -73,8 +73,8 @@ fn on_the_kernel(subject: &ConformanceSubject<'_>) -> Result {
     subject.reenter(0)?;
     let runs = subject.read(0, Source::KvmClock).is_ok();
     subject.holds(
-        "pages at wrong addresses",
-        "refused with #GP, or accepted without harm",
+        "pages at invalid addresses",
+        "refused with #GP, or accepted while the guest keeps running",
         format!("{refused} of {} refused; the guest still runs: {runs}", wrong.count()),
         runs,
     );
@@ -82,7 +82,7 @@ fn on_the_kernel(subject: &ConformanceSubject<'_>) -> Result {
 }
 
 pub(super) fn of_hyperv(subject: &ConformanceSubject<'_>) -> Result {
-    subject.all_refused("page at a wrong address", &REFERENCE)?;
+    subject.all_refused("page at an invalid address", &REFERENCE)?;
     let value = subject.read_msr(HV_REFERENCE_TSC)?;
     let is_used =
         off_on_this_host(subject)?.is_some() || subject.read(0, Source::HyperVPage).is_ok();

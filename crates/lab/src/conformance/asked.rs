@@ -48,9 +48,9 @@ pub(super) fn discovery(subject: &ConformanceSubject<'_>) -> Result {
     subject.holds("hypervisor bit", "set in CPUID 1", format!("ECX {ecx:#x}"), is_present);
     let [last, ..] = subject.cpuid(0x4000_0000)?;
     subject.holds(
-        "leaves",
-        &format!("at least to {LEAST_LEAF:#x}"),
-        format!("to {last:#x}"),
+        "highest CPUID leaf",
+        &format!("at least {LEAST_LEAF:#x}"),
+        format!("{last:#x}"),
         (LEAST_LEAF..=LAST_LEAF).contains(&last),
     );
     let [privileges, .., features] = subject.cpuid(0x4000_0003)?;
@@ -101,7 +101,7 @@ pub(super) fn hypercall_page(subject: &ConformanceSubject<'_>) -> Result {
     );
     subject.holds(
         "hypercall page",
-        "enabled, with code in it",
+        "enabled, and contains code",
         format!("MSR {with:#x}, first word {code:#x}"),
         with == PAGE | ENABLED && code != 0,
     );
@@ -119,7 +119,7 @@ pub(super) fn invariant_tsc(subject: &ConformanceSubject<'_>) -> Result {
     let [privileges, ..] = subject.cpuid(0x4000_0003)?;
     let is_announced = privileges & TSC_INVARIANT != 0;
     let is_refused = subject.refuses(GuestRequest::ReadMsr { msr: HV_TSC_INVARIANT_CONTROL })?;
-    let words = |is: bool| if is { "there" } else { "not there" };
+    let words = |is: bool| if is { "present" } else { "absent" };
     subject.equal("invariant-TSC control", words(is_announced), words(!is_refused));
     let [_, _, _, power] = subject.cpuid(0x8000_0007)?;
     let is_invariant = power & INVARIANT != 0;
@@ -133,5 +133,5 @@ pub(super) fn invariant_tsc(subject: &ConformanceSubject<'_>) -> Result {
         .all_refused("invariant-TSC control: reserved bits", &[(HV_TSC_INVARIANT_CONTROL, 2)])?;
     subject.write_msr(HV_TSC_INVARIANT_CONTROL, ENABLED)?;
     subject.reads_back("invariant-TSC control: set", HV_TSC_INVARIANT_CONTROL, ENABLED)?;
-    subject.all_refused("invariant-TSC control: cleared", &[(HV_TSC_INVARIANT_CONTROL, 0)])
+    subject.all_refused("invariant-TSC control: write of 0", &[(HV_TSC_INVARIANT_CONTROL, 0)])
 }

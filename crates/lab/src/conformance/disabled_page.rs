@@ -61,7 +61,7 @@ pub(super) fn page(subject: &ConformanceSubject<'_>) -> Result {
     subject.holds(
         "page disabled",
         "never written again",
-        format!("version {} before updates were caused, {} after", before.version, after.version),
+        format!("version {} before the updates, {} after", before.version, after.version),
         before == after,
     );
     subject.write_msr(KVM_SYSTEM_TIME, address | 1)?;
@@ -69,9 +69,9 @@ pub(super) fn page(subject: &ConformanceSubject<'_>) -> Result {
     let again = subject.time_info(0)?;
     let read = subject.read(0, Source::KvmClock);
     subject.record(
-        "page enabled again",
+        "page re-enabled",
         "written and valid",
-        format!("version {} to {}", after.version, again.version),
+        format!("version {} before, {} after", after.version, again.version),
         // Far behind its page no TSC reads it.
         subject.by_tsc(again.version != after.version && read.is_ok())?,
     );
@@ -94,8 +94,11 @@ fn moved_page(subject: &ConformanceSubject<'_>) -> Result {
     let new = new.map_or_else(|error| error.to_string(), |info| info.version.to_string());
     subject.holds(
         "page registered at another address, aligned to 4 bytes",
-        "the new page written, the old one not",
-        format!("old page version {} to {}, new page {new}", before.version, after.version),
+        "only the new page is written",
+        format!(
+            "old page: version {} before, {} after; new page: {new}",
+            before.version, after.version
+        ),
         before == after && written,
     );
     subject.write_msr(KVM_SYSTEM_TIME, GuestPages::time_address(0) | 1)?;
@@ -103,7 +106,7 @@ fn moved_page(subject: &ConformanceSubject<'_>) -> Result {
 }
 
 pub(super) fn reference_page(subject: &ConformanceSubject<'_>) -> Result {
-    if is_off(subject, "page enabled again", "valid, with another sequence")? {
+    if is_off(subject, "page re-enabled", "valid, with a new sequence")? {
         return Ok(());
     }
     let page: &ReferencePage = subject.page(GuestPages::reference_address());
@@ -123,12 +126,7 @@ pub(super) fn reference_page(subject: &ConformanceSubject<'_>) -> Result {
         (Err(_), Ok(_)) => true,
         (_, Err(_)) => false,
     };
-    subject.holds(
-        "page enabled again",
-        "valid, with another sequence",
-        describe(&again),
-        is_renewed,
-    );
+    subject.holds("page re-enabled", "valid, with a new sequence", describe(&again), is_renewed);
     Ok(())
 }
 
@@ -138,8 +136,8 @@ fn counter_continues(subject: &ConformanceSubject<'_>) -> Result {
     let [counted_ns, least_ns, most_ns] = counted_since(subject, &first)?;
     subject.holds(
         "counter while the page is disabled",
-        "advances as the TSC does, ± 10 µs",
-        format!("{counted_ns} ns, by the TSC {least_ns:.0} to {most_ns:.0} ns"),
+        "advances with the TSC, ± 10 µs",
+        format!("{counted_ns} ns; the TSC advanced by {least_ns:.0} to {most_ns:.0} ns"),
         (least_ns - COUNTER_NS..=most_ns + COUNTER_NS).contains(&counted_ns),
     );
     Ok(())

@@ -18,10 +18,10 @@ pub(super) fn discovered(subject: &ConformanceSubject<'_>) -> Result {
         _ => DiscoveredHypervisor::Other,
     };
     let found_name = format!("{:?}", found.hypervisor);
-    subject.equal("hypervisor that the guest finds", &format!("{hypervisor:?}"), &found_name);
+    subject.equal("hypervisor detected by the guest", &format!("{hypervisor:?}"), &found_name);
     let timers = [found.pm_timer, found.hpet, found.pit, found.rtc];
     subject.holds(
-        "timers that the guest finds",
+        "timers detected by the guest",
         "PM timer, HPET, PIT, RTC",
         format!("{} of 4", timers.iter().filter(|found| **found).count()),
         timers == [true; 4],
@@ -30,7 +30,7 @@ pub(super) fn discovered(subject: &ConformanceSubject<'_>) -> Result {
         let advertised_hz = subject.advertised_hz();
         let error_hz = found.tsc.0.abs_diff(advertised_hz);
         subject.holds(
-            "TSC frequency that the guest finds",
+            "TSC frequency detected by the guest",
             &format!("{advertised_hz} Hz, ± {FREQUENCY_HZ} Hz"),
             format!("{} Hz from {:?}", found.tsc.0, found.frequency_from),
             error_hz <= FREQUENCY_HZ,

@@ -66,8 +66,8 @@ pub(super) fn os_id_first(subject: &ConformanceSubject<'_>) -> Result {
     // Linux 6.1 enables it before it has written its id, and KVM lets it.
     subject.holds(
         "page without a guest OS id",
-        "taken, as by KVM",
-        format!("refused: {refused}"),
+        "accepted, as KVM accepts it",
+        if refused { "refused" } else { "accepted" },
         !refused,
     );
     Ok(())
@@ -80,7 +80,7 @@ pub(super) fn frequencies(subject: &ConformanceSubject<'_>) -> Result {
     let apic_hz = subject.read_msr(HV_APIC_FREQUENCY)?;
     subject.holds("APIC frequency MSR", "not 0", format!("{apic_hz} Hz"), apic_hz != 0);
     match off_on_this_host(subject)? {
-        Some(why) => subject.not_measured("page's scale", &advertised, &why),
+        Some(why) => subject.not_measured("TSC scale of the page", &advertised, &why),
         None => {
             let info = ReferenceReader::new(page_of(subject)).info().ok();
             let page_hz = info.and_then(|info| info.scale.to_hertz()).map_or(0, |rate| rate.0);
@@ -89,7 +89,7 @@ pub(super) fn frequencies(subject: &ConformanceSubject<'_>) -> Result {
             let error = page_hz as f64 / subject.advertised_hz() as f64 - 1.0;
             let expected = format!("{advertised}, ± {} ppb", bound * 1e9);
             let found = format!("{page_hz} Hz");
-            subject.holds("page's scale", &expected, found, error.abs() <= bound);
+            subject.holds("TSC scale of the page", &expected, found, error.abs() <= bound);
         }
     }
     let writes = [HV_TIME_REF_COUNT, HV_TSC_FREQUENCY, HV_APIC_FREQUENCY].map(|msr| (msr, 1));
@@ -113,7 +113,7 @@ pub(super) fn off_on_this_host(subject: &ConformanceSubject<'_>) -> Result<Optio
     } else {
         return Ok(None);
     };
-    Ok(Some(format!("{why}: the page is off")))
+    Ok(Some(format!("the page is off: {why}")))
 }
 
 /// Whether it is; if so, `name` is not measured.
@@ -159,8 +159,8 @@ pub(super) fn counter_against_tsc(subject: &ConformanceSubject<'_>) -> Result {
     let holds = (least_ns * (1.0 - RATE)..=most_ns * (1.0 + RATE)).contains(&counted);
     subject.record(
         "counter against TSC",
-        "the time between two readings by the TSC, ± 1 %",
-        format!("{counted} ns, by the TSC {least_ns:.0} to {most_ns:.0} ns"),
+        "advances by the TSC's time between two readings, ± 1 %",
+        format!("{counted} ns; the TSC advanced by {least_ns:.0} to {most_ns:.0} ns"),
         subject.by_tsc(holds)?,
     );
     Ok(())
@@ -173,7 +173,7 @@ const BETWEEN: Duration = Duration::from_millis(1);
 /// before it was read, and at most the page's time at the TSC after.
 pub(super) fn counter_against_page(subject: &ConformanceSubject<'_>) -> Result {
     let name = "counter against page";
-    let expected = "between the page before and after, ± 100 ns";
+    let expected = "between the page's time before and after, ± 100 ns";
     if is_off(subject, name, expected)? {
         return Ok(());
     }
@@ -237,7 +237,7 @@ pub(super) fn page_off(subject: &ConformanceSubject<'_>) -> Result {
     };
     subject.holds(
         "counter while the page is invalid, and after",
-        "advances, by at most the TSC's time and 10 µs",
+        "advances by at most the TSC's time plus 10 µs",
         format!("{times:?} ns"),
         times.is_sorted()
             && times[1] - times[0] <= passed(&counted, &counted_on)
@@ -246,7 +246,7 @@ pub(super) fn page_off(subject: &ConformanceSubject<'_>) -> Result {
     let another = matches!((before, after), (Ok(old), Ok(new)) if old.sequence != new.sequence);
     subject.holds(
         "page once the clocksource is the TSC again",
-        "valid, with another sequence",
+        "valid, with a new sequence",
         describe(&after),
         another,
     );
@@ -255,7 +255,7 @@ pub(super) fn page_off(subject: &ConformanceSubject<'_>) -> Result {
 
 /// The page is rewritten and agrees with the counter.
 pub(super) fn clock_set(subject: &ConformanceSubject<'_>) -> Result {
-    let expected = "page rewritten; guest between the host's readings before and after";
+    let expected = "page rewritten; guest's time between the host's readings before and after";
     // The counter and the page are whole units, which KVM's own clock is not.
     let slack = if subject.is_own() { 0 } else { UNIT_NS };
     for set_s in SET_S {
@@ -296,6 +296,6 @@ pub(super) fn reserved_bits(subject: &ConformanceSubject<'_>) -> Result {
 
 pub(super) fn host_s_own(subject: &ConformanceSubject<'_>) -> Result {
     let status = [(HV_TSC_EMULATION_STATUS, 1), (HV_TSC_EMULATION_STATUS, u64::MAX)];
-    subject.all_refused("emulation status, written by the guest", &status)?;
-    subject.all_refused("VP index, written", &[(HV_VP_INDEX, 1)])
+    subject.all_refused("write to the emulation status MSR", &status)?;
+    subject.all_refused("write to the VP index MSR", &[(HV_VP_INDEX, 1)])
 }

@@ -69,7 +69,7 @@ pub(super) fn page(subject: &ConformanceSubject<'_>) -> Result {
     subject.holds(
         "TSC_STABLE",
         "set in the page if the host has a master clock",
-        format!("page {of_page}, host {of_host}"),
+        format!("set in the page: {of_page}; master clock on the host: {of_host}"),
         of_page == of_host,
     );
     Ok(())
@@ -111,7 +111,7 @@ pub(super) fn wall_clock(subject: &ConformanceSubject<'_>) -> Result {
     let read = || WallClockReader::new(page).read();
     subject.write_msr(KVM_WALL_CLOCK, GuestPages::wall_clock_address())?;
     let Ok(wall) = read() else {
-        subject.holds("wall clock", "written when its MSR is", "not written", false);
+        subject.holds("wall clock", "written when its MSR is written", "not written", false);
         return Ok(());
     };
     let before = host_clock::read().real.0.0;
@@ -125,7 +125,7 @@ pub(super) fn wall_clock(subject: &ConformanceSubject<'_>) -> Result {
     subject.record(
         "wall clock plus system time",
         &format!("between the host's CLOCK_REALTIME before and after, ± {} µs", tolerance / 1000),
-        format!("{since_before} ns after the first, {until_after} ns before the second"),
+        format!("{since_before} ns after the first reading, {until_after} ns before the second"),
         verdict,
     );
     subject.write_msr(KVM_SYSTEM_TIME, GuestPages::time_address(0) | 1)?;
@@ -151,7 +151,7 @@ pub(super) fn guest_stopped(subject: &ConformanceSubject<'_>) -> Result {
     subject.holds(
         "GUEST_STOPPED after a pause",
         "each vCPU sees it once",
-        format!("seen at three reads, by vCPU: {taken:?}"),
+        format!("flag at three reads, by vCPU: {taken:?}"),
         taken.iter().all(|seen| *seen == [1, 0, 0]),
     );
     Ok(())
@@ -188,9 +188,9 @@ pub(super) fn monotonic_through_updates(subject: &ConformanceSubject<'_>) -> Res
         subject.machine.request(vcpu, GuestRequest::TakeGuestStopped)?;
     }
     subject.record(
-        "reads through updates",
+        "readings during updates",
         "never backward",
-        format!("{backward} of {} backward", ROUNDS * READS_A_ROUND),
+        format!("{backward} of {} readings backward", ROUNDS * READS_A_ROUND),
         subject.by_tsc(backward == 0)?,
     );
     Ok(())

@@ -28,12 +28,12 @@ pub(super) fn steal_time(subject: &ConformanceSubject<'_>) -> Result {
         // guest registered it.
         let waited = machine.run_delay(vcpu)?;
         let (expected, most) = match waited {
-            Some(most) => ("written, complete, at most its thread's run delay", most),
-            None => ("written and complete: this kernel has no schedstat", Nanos(u64::MAX)),
+            Some(most) => ("written, complete, at most the run delay of the vCPU's thread", most),
+            None => ("written and complete (this kernel has no schedstat)", Nanos(u64::MAX)),
         };
         let (found, holds) = match read {
             Ok(info) => (
-                format!("version {}, {}, thread {most}", info.version, info.steal),
+                format!("version {}, steal time {}, run delay {most}", info.version, info.steal),
                 info.version != 0 && info.steal <= most,
             ),
             Err(error) => (error.to_string(), false),
@@ -56,7 +56,7 @@ fn in_turn(subject: &ConformanceSubject<'_>, source: Source) -> Result {
     let name = format!("{} on all vCPUs", source.name());
     let expected = "never backward";
     if source == Source::KvmClock && !subject.time_info(0)?.flags.contains(Flags::TSC_STABLE) {
-        subject.not_measured(&name, expected, "the page has no TSC_STABLE on this host");
+        subject.not_measured(&name, expected, "the page lacks TSC_STABLE on this host");
         return Ok(());
     }
     if source == Source::HyperVPage && super::hyperv::is_off(subject, &name, expected)? {

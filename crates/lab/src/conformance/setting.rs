@@ -38,9 +38,9 @@ fn check(subject: &ConformanceSubject<'_>, name: &str, set_ns: u64) -> Result {
     let verdict = if subject.is_own() { subject.by_tsc(holds)? } else { Verdict::judge(holds) };
     subject.record(
         name,
-        "guest between the host's readings before and after, soon after the set time",
+        "guest's time between the host's readings before and after, within 5 s of the set time",
         format!(
-            "guest {guest} ns, {} ns after the first, {} ns before the second",
+            "guest {guest} ns, {} ns after the first reading, {} ns before the second",
             guest.wrapping_sub(before).cast_signed(),
             after.wrapping_sub(guest).cast_signed()
         ),
@@ -78,7 +78,7 @@ pub(super) fn by_real_time(subject: &ConformanceSubject<'_>) -> Result {
         return Ok(());
     }
     for passed_s in PASSED_S {
-        let name = format!("clock set by real time {passed_s} s ago");
+        let name = format!("clock set with a real time {passed_s} s ago");
         if machine.kernel_clock_flags() & KVM_CLOCK_REALTIME == 0 {
             let why = "this KVM has no KVM_CLOCK_REALTIME, which needs Linux 5.16 or later";
             subject.not_measured(&name, "the clock advances by that time", why);

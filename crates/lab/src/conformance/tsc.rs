@@ -109,7 +109,7 @@ fn jump(
     let expected = format!("advances by the host's time, ± {} µs", CLOCK_NS / 1000);
     let passed = after.kvm_clock_ns.wrapping_sub(before.kvm_clock_ns).cast_signed();
     let [least, most] = after.passed_since(&before);
-    let found = format!("{passed} ns, while {least} to {most} ns passed");
+    let found = format!("{passed} ns, while {least} to {most} ns passed on the host");
     let holds = (least - CLOCK_NS..=most + CLOCK_NS).contains(&passed);
     // The page was computed from a TSC that KVM then set elsewhere.
     subject.record(&name, &expected, found, subject.by_tsc(holds)?);

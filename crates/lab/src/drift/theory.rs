@@ -123,10 +123,10 @@ pub(super) fn verdict(error_ppm: f64, uncertainty_ppm: f64, waited: Option<Nanos
     } else {
         let waited = waited.map_or(String::new(), |waited| {
             let milliseconds = waited.0 / 1_000_000;
-            format!("; its vCPU waited {milliseconds} ms for a CPU of the host")
+            format!("; the vCPU waited {milliseconds} ms for a CPU of the host")
         });
         Verdict::NotMeasured(format!(
-            "uncertainty {uncertainty_ppm:.0} ppm, above {TOLERANCE_PPM} ppm{waited}"
+            "the uncertainty, {uncertainty_ppm:.0} ppm, exceeds {TOLERANCE_PPM} ppm{waited}"
         ))
     }
 }
@@ -190,9 +190,9 @@ mod tests {
         assert_eq!(verdict(-199.0, 5.0, waited), Verdict::Passed);
         assert_eq!(verdict(201.0, 5.0, waited), Verdict::Failed);
         assert_eq!(verdict(-451.0, 250.0, waited), Verdict::Failed);
-        let why = |ms: &str| format!("uncertainty 250 ppm, above 200 ppm{ms}");
+        let why = |ms: &str| format!("the uncertainty, 250 ppm, exceeds 200 ppm{ms}");
         assert_eq!(verdict(1.0, 250.0, None), Verdict::NotMeasured(why("")));
-        let waits = why("; its vCPU waited 1234 ms for a CPU of the host");
+        let waits = why("; the vCPU waited 1234 ms for a CPU of the host");
         assert_eq!(verdict(201.0, 250.0, waited), Verdict::NotMeasured(waits));
     }
 }

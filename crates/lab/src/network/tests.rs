@@ -127,7 +127,7 @@ fn a_loop_that_kvm_emulates_is_not_compared_and_a_slow_one_still_fails() {
     assert_eq!(
         read_msr.result(),
         "not comparable here, because this KVM emulates the loop: 8.3 instructions each, 9.3 \
-         exits for 3.5 waits a packet"
+         exits for 3.5 waits per packet"
     );
     assert_eq!(hypercall.verdict, Verdict::Failed, "slow, and an exit loop");
     for hardware in [[Some(0.0); 3], [None; 3]] {

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use vmm::{Machine, SavedMachine};
 
 use super::held::HeldClock;
-use super::host_line::{HostLine, Placed};
-use super::ticking::{self, Fired, TIMERS};
+use super::host_line::{HostLine, PlacedReading};
+use super::ticking::{self, FiredTimer, TIMERS};
 
 /// How long the guest may take until each of its timers has fired again.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -31,9 +31,9 @@ pub(super) struct Arrival {
     /// What the restore promises, ns.
     pub(super) bound_ns: u64,
     /// The guest's clocks at its first line since.
-    pub(super) stamps: Vec<Placed>,
+    pub(super) stamps: Vec<PlacedReading>,
     /// The timers that fired since, the first of each clock.
-    pub(super) fired: Vec<Fired>,
+    pub(super) fired: Vec<FiredTimer>,
     /// Lines of the kernel's log.
     pub(super) complaints: Vec<String>,
     /// Of a guest whose time of day is kept.
@@ -122,7 +122,7 @@ fn arrive(
         }
         let fault = machine.guest_fault().map(|fault| format!("the guest ended: {fault}"));
         if started.elapsed() > LIMIT || fault.is_some() {
-            let not_right = if all_fired { ", the time of day is wrong" } else { "" };
+            let not_right = if all_fired { ", and the time of day is still wrong" } else { "" };
             let why =
                 fault.unwrap_or_else(|| format!("{count} timers fired in {LIMIT:?}{not_right}"));
             let end: String = serial.chars().rev().take(500).collect();

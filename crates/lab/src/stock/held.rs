@@ -5,8 +5,8 @@ use host::RestorePolicy;
 use linux::clock::LinuxClock;
 use serde::{Deserialize, Serialize};
 
-use super::host_line::{Placed, signed};
-use super::kept::Said;
+use super::host_line::{PlacedReading, signed};
+use super::kept::KeepOutput;
 use super::ticking::Tick;
 use crate::results::{Check, MovedRow};
 
@@ -18,7 +18,7 @@ const RIGHT_S: f64 = 0.3;
 /// For how long it has to stay so, and by how many more readings that is seen.
 const HELD_NS: f64 = 3e9;
 const HELD_READINGS: usize = 5;
-/// What `keep` says where its machine was restored, and where it was behind.
+/// What `keep` has where its machine was restored, and where it was behind.
 const RESTORED: &str = "disruption";
 const STEPPED: &str = "corrected step";
 
@@ -26,23 +26,23 @@ const STEPPED: &str = "corrected step";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct HeldClock {
     /// The time of day, from the first reading that was right.
-    dates: Vec<Placed>,
-    said: Said,
+    dates: Vec<PlacedReading>,
+    output: KeepOutput,
 }
 
 impl HeldClock {
     /// Of lines since, once the time of day was right and then seen for long enough.
-    pub(super) fn find(lines: &[(Vec<Placed>, Tick)]) -> Option<Self> {
+    pub(super) fn find(lines: &[(Vec<PlacedReading>, Tick)]) -> Option<Self> {
         let dates = lines.iter().filter_map(|(stamps, _)| stamps.iter().find(|one| is_date(one)));
         let dates: Vec<_> = dates.skip_while(|date| !is_right(date)).cloned().collect();
         let (first, last) = (dates.first()?, dates.last()?);
         if dates.len() <= HELD_READINGS || signed(last.boot_ns, first.boot_ns) < HELD_NS {
             return None;
         }
-        let said = || lines.iter().filter_map(|(_, tick)| tick.keep.as_ref());
-        let events = said().flat_map(|said| said.events.clone()).collect();
-        let ended = said().find_map(|said| said.ended.clone());
-        Some(Self { dates, said: Said { ended, events } })
+        let output = || lines.iter().filter_map(|(_, tick)| tick.keep.as_ref());
+        let events = output().flat_map(|output| output.events.clone()).collect();
+        let ended = output().find_map(|output| output.ended.clone());
+        Some(Self { dates, output: KeepOutput { ended, events } })
     }
 
     /// When the time of day was right, s since the restore, whether it stayed so, and whether
@@ -61,10 +61,10 @@ impl HeldClock {
         moved.right_s = Some(right_s);
         (moved.ahead_ns, moved.worst_ahead_ns) = (Some(first.ahead_ns), Some(worst_ns));
         let is_behind = policy == RestorePolicy::Freeze || policy == RestorePolicy::Sleep;
-        let says = |event: &str| self.said.events.iter().any(|one| one == event);
+        let has = |event: &str| self.output.events.iter().any(|one| one == event);
         let events =
-            if self.said.events.is_empty() { "nothing" } else { &self.said.events.join(", ") };
-        let ended = self.said.ended.as_deref().unwrap_or("runs");
+            if self.output.events.is_empty() { "nothing" } else { &self.output.events.join(", ") };
+        let ended = self.output.ended.as_deref().unwrap_or("runs");
         let must = if is_behind { format!("{RESTORED}, {STEPPED}") } else { RESTORED.to_owned() };
         let checks = [
             Check::new(
@@ -74,27 +74,27 @@ impl HeldClock {
                 right_s <= RIGHT_S,
             ),
             Check::new(
-                "time of day, held",
-                format!("right for {:.0} s more", HELD_NS / 1e9),
+                "time of day afterwards",
+                format!("stays right for {:.0} s", HELD_NS / 1e9),
                 format!("{worst_ns:+.0} ns, the worst of {} readings", later.len()),
                 later.iter().all(is_right),
             ),
             Check::new(
                 "keep",
-                format!("runs, and reports: {must}"),
-                format!("{ended}, {events}"),
-                self.said.ended.is_none() && says(RESTORED) && (!is_behind || says(STEPPED)),
+                format!("runs, and reports {must}"),
+                format!("{ended}, reported {events}"),
+                self.output.ended.is_none() && has(RESTORED) && (!is_behind || has(STEPPED)),
             ),
         ];
         checks.map(|check| check.prefix(title)).into()
     }
 }
 
-fn is_date(stamp: &Placed) -> bool {
+fn is_date(stamp: &PlacedReading) -> bool {
     stamp.clock == LinuxClock::Realtime.name()
 }
 
-fn is_right(date: &Placed) -> bool {
+fn is_right(date: &PlacedReading) -> bool {
     date.ahead_ns.abs() <= RIGHT_NS + date.bound_ns
 }
 
@@ -105,27 +105,27 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    fn line(at_ns: u64, ahead_ns: f64, said: Said) -> (Vec<Placed>, Tick) {
+    fn line(at_ns: u64, ahead_ns: f64, output: KeepOutput) -> (Vec<PlacedReading>, Tick) {
         let clock = LinuxClock::Realtime.name().to_owned();
-        let date = Placed { clock, ns: 0, tsc: 0, boot_ns: at_ns, bound_ns: 1e3, ahead_ns };
-        (vec![date], Tick { stamps: Vec::new(), fired: Vec::new(), keep: Some(said) })
+        let date = PlacedReading { clock, ns: 0, tsc: 0, boot_ns: at_ns, bound_ns: 1e3, ahead_ns };
+        (vec![date], Tick { stamps: Vec::new(), fired: Vec::new(), keep: Some(output) })
     }
 
-    fn said(events: &[&str]) -> Said {
-        Said { ended: None, events: events.iter().map(|&one| one.to_owned()).collect() }
+    fn output(events: &[&str]) -> KeepOutput {
+        KeepOutput { ended: None, events: events.iter().map(|&one| one.to_owned()).collect() }
     }
 
-    /// Restored at 10 s, behind at first, then right, and as `ahead` says from then on.
-    fn lines(ahead: impl Fn(u64) -> f64) -> Vec<(Vec<Placed>, Tick)> {
+    /// Restored at 10 s, behind at first, then right, and as `ahead` has from then on.
+    fn lines(ahead: impl Fn(u64) -> f64) -> Vec<(Vec<PlacedReading>, Tick)> {
         let begins = [
-            line(10 * S, -4e9, said(&[])),
-            line(10 * S + S / 5, 16e3, said(&["disruption", "corrected step"])),
+            line(10 * S, -4e9, output(&[])),
+            line(10 * S + S / 5, 16e3, output(&["disruption", "corrected step"])),
         ];
-        let goes_on = (2..20).map(|n| line(10 * S + n * S / 5, ahead(n), said(&[])));
-        begins.into_iter().chain(goes_on).collect()
+        let continued = (2..20).map(|n| line(10 * S + n * S / 5, ahead(n), output(&[])));
+        begins.into_iter().chain(continued).collect()
     }
 
-    fn verdicts(lines: &[(Vec<Placed>, Tick)], policy: RestorePolicy) -> [bool; 3] {
+    fn verdicts(lines: &[(Vec<PlacedReading>, Tick)], policy: RestorePolicy) -> [bool; 3] {
         let held = HeldClock::find(lines).unwrap();
         let checks = held.judge("kvm: file", policy, 10 * S, &mut MovedRow::default());
         let passed: Vec<_> = checks.iter().map(|one| one.verdict == Verdict::Passed).collect();
@@ -141,17 +141,18 @@ mod tests {
         let once = lines(|n| if n == 9 { -4e9 } else { 20e3 });
         assert_eq!(verdicts(&once, RestorePolicy::Freeze), [true, false, true]);
         assert_eq!(verdicts(&right[1..], RestorePolicy::Advance), [true; 3]);
-        let late: Vec<_> = (0..30).map(|n| line(11 * S + n * S / 5, 0.0, said(&[]))).collect();
+        let late: Vec<_> = (0..30).map(|n| line(11 * S + n * S / 5, 0.0, output(&[]))).collect();
         assert_eq!(verdicts(&late, RestorePolicy::Advance), [false, true, false]);
     }
 
     #[test]
     fn it_is_keeps_work_and_keep_lives() {
         let mut lines = lines(|_| 0.0);
-        lines[1].1.keep = Some(said(&["disruption"]));
+        lines[1].1.keep = Some(output(&["disruption"]));
         assert_eq!(verdicts(&lines, RestorePolicy::Advance), [true; 3]);
         assert_eq!(verdicts(&lines, RestorePolicy::Sleep), [true, true, false], "no step");
-        lines[9].1.keep = Some(Said { ended: Some("exit status: 1".to_owned()), events: vec![] });
+        lines[9].1.keep =
+            Some(KeepOutput { ended: Some("exit status: 1".to_owned()), events: vec![] });
         assert_eq!(verdicts(&lines, RestorePolicy::Advance), [true, true, false]);
     }
 }

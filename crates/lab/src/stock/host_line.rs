@@ -14,7 +14,7 @@ pub(super) struct HostLine {
 
 /// The host's clocks at a TSC.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct At {
+pub(super) struct HostInstant {
     /// Time of day, ns.
     pub(super) real_ns: f64,
     /// The clock that nothing steers, ns.
@@ -27,7 +27,7 @@ pub(super) struct At {
 
 /// A reading of a guest's clock on the host's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Placed {
+pub(super) struct PlacedReading {
     pub(super) clock: String,
     pub(super) ns: u64,
     /// The guest's TSC then.
@@ -41,10 +41,10 @@ pub(super) struct Placed {
 
 impl HostLine {
     /// Where the TSC of the guest is ahead of the host's by so much.
-    pub(super) fn place(&self, stamp: &Stamp, tsc_offset: u64) -> Option<Placed> {
+    pub(super) fn place(&self, stamp: &Stamp, tsc_offset: u64) -> Option<PlacedReading> {
         let (tsc, half) = middle(stamp.tsc);
         let at = self.interpolate(tsc.wrapping_sub(tsc_offset))?;
-        Some(Placed {
+        Some(PlacedReading {
             clock: stamp.clock.clone(),
             ns: stamp.ns,
             tsc,
@@ -64,7 +64,7 @@ impl HostLine {
 
     /// Between the readings around it; `None` before the first and after the last.
     /// Times are relative to the first reading's, in which f64 is exact to the ns.
-    pub(super) fn interpolate(&self, tsc: u64) -> Option<At> {
+    pub(super) fn interpolate(&self, tsc: u64) -> Option<HostInstant> {
         let first = self.readings.first()?;
         let index = self.readings.iter().position(|reading| reading.clocks.tsc.0 > tsc)?;
         let (before, after) = (self.readings.get(index.checked_sub(1)?)?, &self.readings[index]);
@@ -78,7 +78,7 @@ impl HostLine {
         let real_ns = between(real(before), real(after));
         let ns_per_tick = (boot(after) - boot(before)) / span;
         let bound_ns = before.width.max(after.width) as f64 / 2.0 * ns_per_tick;
-        Some(At { real_ns, boot_ns, bound_ns, steered_ns: real_ns - boot_ns })
+        Some(HostInstant { real_ns, boot_ns, bound_ns, steered_ns: real_ns - boot_ns })
     }
 
     /// What times are relative to: the first reading's time of day, ns.

@@ -79,19 +79,19 @@ pub(super) fn judge(
     let verdicts: Vec<&str> = verdicts.map(String::as_str).collect();
     checks.push(Check::new(
         "kernel's log",
-        format!("no verdict against a clock in {watched:?} and more"),
+        format!("no complaint about a clock for at least {watched:?}"),
         join(&verdicts),
         verdicts.is_empty(),
     ));
     let wrong: Vec<&str> = seen.findings.iter().map(String::as_str).filter(is_wrong).collect();
     checks.push(Check::new(
         "doctor inside",
-        "no warning but what is true there",
+        "only warnings that are true of this machine",
         join(&wrong),
         wrong.is_empty() && seen.errors.is_empty(),
     ));
     let told: Vec<&str> = seen.disruptions.iter().map(String::as_str).collect();
-    checks.push(Check::new("watch inside", "nothing", join(&told), told.is_empty()));
+    checks.push(Check::new("watch inside", "no disruption", join(&told), told.is_empty()));
     checks.extend(boot.page.as_ref().map(|page| page_check(provider, page)));
     checks.push(reads_check(&boot));
     let (expected, found, verdict) =
@@ -113,7 +113,7 @@ pub(super) fn judge(
 fn power_checks(bench: &LabBench<'_>, provider: Provider, boot: &Boot) -> Vec<Check> {
     let Some(stock) = bench.settings.stock.as_ref() else { return Vec::new() };
     let again = stock.kexec.then(|| {
-        let found = if boot.seen.again { "the second" } else { "the first" };
+        let found = if boot.seen.again { "the second kernel" } else { "the first kernel" };
         Check::new("kexec", "the second kernel reports", found, boot.seen.again)
     });
     let shown = |ns: f64| instruments::figures::time(ns);
@@ -180,14 +180,15 @@ fn times(boot: &Boot) -> JudgedTimes {
 fn page_check(provider: Provider, page: &Result<PageOffset, String>) -> Check {
     let shown = |ns: f64| instruments::figures::time(ns);
     let tells_date = provider.name() == Kind::Kvm.name();
-    let what = if tells_date { "the host's time of day" } else { "time since the machine began" };
+    let what =
+        if tells_date { "the host's time of day" } else { "the time since the machine began" };
     let found = match page {
         Ok(is) => format!("{}, ± {}", shown(is.offset_ns), shown(is.bound_ns)),
         Err(why) => why.clone(),
     };
     Check::new(
         "page",
-        format!("within {} and the bound of {what}", shown(TOLERANCE_NS)),
+        format!("{what}, within {} plus the bound", shown(TOLERANCE_NS)),
         found,
         page.as_ref().is_ok_and(|is| is.offset_ns.abs() <= TOLERANCE_NS + is.bound_ns),
     )
@@ -196,27 +197,34 @@ fn page_check(provider: Provider, page: &Result<PageOffset, String>) -> Check {
 fn reads_check(boot: &Boot) -> Check {
     let has_stable_page = boot.page().is_some_and(|page| page.is_stable);
     let in_user_space = expected::is_read_in_user_space(&boot.seen.clocksource, has_stable_page);
-    let words = if in_user_space { "no system call" } else { "a system call each" };
+    let words = if in_user_space { "no system call" } else { "one system call per read" };
     let name = "reads of the clock";
     match boot.seen.reads {
         Some(is) => {
-            let found = format!("{} system calls of {} reads", is.calls, is.reads);
+            let found = format!("{} system calls in {} reads", is.calls, is.reads);
             Check::new(name, words, found, is.is_right(in_user_space))
         }
-        None => Check::not_measured(name, words, "the kernel counts no calls of clock_gettime"),
+        None => {
+            Check::not_measured(name, words, "this kernel does not count calls of clock_gettime")
+        }
     }
 }
 
 fn vmclock_check(times: Option<vmclock::VmClockTimes>, by_driver: bool) -> Check {
     let shown = |ns: f64| instruments::figures::time(ns);
-    let who = |by_driver| if by_driver { "by the driver" } else { "the driver refuses" };
+    let who =
+        |by_driver| if by_driver { "read by the driver" } else { "the driver refuses to read it" };
     let found = |is: vmclock::VmClockTimes| {
         format!("{}, ± {}, {}", shown(is.offset_ns), shown(is.bound_ns), who(is.by_driver))
     };
     let is_right = |is: vmclock::VmClockTimes| is.offset_ns.abs() <= TOLERANCE_NS + is.bound_ns;
     Check::new(
         "VMClock",
-        format!("within {} and the bound of the host's, {}", shown(TOLERANCE_NS), who(by_driver)),
+        format!(
+            "the host's time, within {} plus the bound, {}",
+            shown(TOLERANCE_NS),
+            who(by_driver)
+        ),
         times.map_or("no reading".to_owned(), found),
         times.is_some_and(|is| is_right(is) && is.by_driver == by_driver),
     )
@@ -239,13 +247,13 @@ fn time_checks(provider: Provider, times: &JudgedTimes) -> [Check; 3] {
     let kept = gain + times.steered_between_ns;
     [
         Check::new(
-            "time of day, once booted",
-            format!("within {} of the host's in {span}", shown(kept)),
+            "time of day, after the boot",
+            format!("within {} of the host's over {span}", shown(kept)),
             shown(times.real_gained_ns),
             offset.is_some() && times.real_gained_ns.abs() <= kept,
         ),
         Check::new(
-            "time of day, of the boot",
+            "time of day, boot included",
             format!("{} to {} of the host's", shown(least), shown(most)),
             offset
                 .map_or("no reading".to_owned(), |ns| format!("{}, ± {}", shown(ns), shown(bound))),
@@ -253,7 +261,7 @@ fn time_checks(provider: Provider, times: &JudgedTimes) -> [Check; 3] {
         ),
         Check::new(
             "clock",
-            format!("within {} of the host's in {span}", shown(gain)),
+            format!("within {} of the host's over {span}", shown(gain)),
             match times.rate_ppm {
                 None => "no reading".to_owned(),
                 Some(ppm) => format!("{}, {ppm:.3} ppm", shown(times.gained_ns)),

@@ -1,4 +1,4 @@
-//! `parachron keep` in a guest: whether it lives, and what it says.
+//! `parachron keep` in a guest: whether it runs, and its events.
 
 use std::io::{self, BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// What there is of it since the last line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Said {
+pub(super) struct KeepOutput {
     /// How it ended, if it did.
     pub(super) ended: Option<String>,
     /// Its events, such as `corrected step`.
@@ -38,16 +38,16 @@ impl Keep {
         Ok(Self { process, events })
     }
 
-    pub(super) fn collect(&mut self) -> Said {
+    pub(super) fn collect(&mut self) -> KeepOutput {
         let ended = match self.process.try_wait() {
             Ok(status) => status.map(|status| status.to_string()),
             Err(error) => Some(error.to_string()),
         };
-        Said { ended, events: self.events.try_iter().collect() }
+        KeepOutput { ended, events: self.events.try_iter().collect() }
     }
 }
 
-/// A line of its log: the event, and how where that is said.
+/// A line of its log: the event, and `how` where the line has it.
 fn event(line: &str) -> String {
     let line: Value = serde_json::from_str(line).unwrap_or_default();
     let words = ["event", "how"].map(|key| line[key].as_str().unwrap_or_default());

@@ -17,7 +17,7 @@ use vmm::Machine;
 
 use super::arrived::{Arrival, ArrivalHost};
 use super::expected::PAGE_PPM;
-use super::host_line::{HostLine, Placed, signed};
+use super::host_line::{HostLine, PlacedReading, signed};
 use super::ticking::{self, TIMERS};
 use super::{ARRIVED, LOOK};
 use crate::bench::Provider;
@@ -66,7 +66,7 @@ const CLOCKS: &str = "clocks";
 
 /// The guest as it was.
 struct BeforeMove {
-    stamps: Vec<Placed>,
+    stamps: Vec<PlacedReading>,
     file: Temporary,
 }
 
@@ -146,9 +146,12 @@ fn save(machine: &Machine) -> Result<BeforeMove, String> {
     serial.push_str(&String::from_utf8_lossy(&machine.serial()));
     line.read();
     let saved = machine.save().map_err(|error| words(&error))?;
-    let last = ticking::find(&serial).pop().ok_or("no clocks before the save")?;
+    let last =
+        ticking::find(&serial).pop().ok_or("the guest reported no clocks before the save")?;
     let stamps = last.stamps.iter().map(|stamp| line.place(stamp, tsc_offset));
-    let stamps = stamps.collect::<Option<_>>().ok_or("clocks outside the host's readings")?;
+    let stamps = stamps
+        .collect::<Option<_>>()
+        .ok_or("the guest's clocks were read outside the host's readings")?;
     let name = format!("parachron-linux-{}.saved", std::process::id());
     let path = std::env::temp_dir().join(name);
     // Another's file or link of that name is neither written to nor removed.
@@ -210,7 +213,7 @@ fn check_refusal(title: &str, provider: Provider, why: String, moved: &mut Moved
 /// ```
 fn judge(
     title: &str,
-    before: &[Placed],
+    before: &[PlacedReading],
     arrival: &Arrival,
     policy: RestorePolicy,
     moved: &mut MovedRow,
@@ -239,12 +242,12 @@ fn judge(
         _ => found.join("; "),
     };
     let errors = moved.clocks.iter().map(|one| {
-        format!("{} {:+.0} ns, bound {:.0}", one.clock, one.error_ns(), one.bound_s * 1e9)
+        format!("{} {:+.0} ns, ± {:.0} ns", one.clock, one.error_ns(), one.bound_s * 1e9)
     });
     let late = moved
         .timers
         .iter()
-        .map(|one| format!("{} {:.3} s late, {:.3} s owed", one.clock, one.late_s, one.owed_s));
+        .map(|one| format!("{} {:.3} s late, {:.3} s expected", one.clock, one.late_s, one.owed_s));
     let is_timely = |one: &MovedTimer| {
         // A step of its clock made it late, by as much.
         if arrival.held.is_some() && one.clock == LinuxClock::Realtime.name() {
@@ -263,13 +266,13 @@ fn judge(
         ),
         Check::new(
             "timers",
-            format!("each fires, not early, and within {LATE_S} s of the restore"),
+            format!("each fires within {LATE_S} s of the restore, and none early"),
             join(late.collect()),
             moved.timers.len() == TIMERS.len() && moved.timers.iter().all(is_timely),
         ),
         Check::new(
-            "kernel's log since",
-            "nothing of clocks or lockups",
+            "kernel's log after the restore",
+            "no complaint about clocks or lockups",
             join(arrival.complaints.clone()),
             arrival.complaints.is_empty(),
         ),
@@ -278,10 +281,10 @@ fn judge(
 }
 
 /// What each clock did while it was away, without what it ran before and after.
-fn clocks(before: &[Placed], arrival: &Arrival, expected_ns: f64) -> Vec<MovedClock> {
+fn clocks(before: &[PlacedReading], arrival: &Arrival, expected_ns: f64) -> Vec<MovedClock> {
     let Arrival { taken, since, .. } = arrival;
     let pairs = before.iter().zip(&arrival.stamps);
-    let clock = |(before, after): (&Placed, &Placed)| {
+    let clock = |(before, after): (&PlacedReading, &PlacedReading)| {
         let ran_ns = signed(taken.boot_ns, before.boot_ns) + signed(after.boot_ns, since.boot_ns);
         let read_ns = before.bound_ns + after.bound_ns + CLOCK_NS;
         let bound_ns = arrival.bound_ns as f64 + read_ns + PAGE_PPM * ran_ns / 1e6;

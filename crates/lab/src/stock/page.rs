@@ -66,7 +66,7 @@ fn of_kvm_clock(machine: &Machine, created: Created) -> Result<PageOffset, Strin
             );
         }
     }
-    Err("no vCPU has a page".to_owned())
+    Err("no vCPU has registered a clock page".to_owned())
 }
 
 /// Time of day: the wall clock's at its zero, and what it counts since.
@@ -99,7 +99,7 @@ fn told_by_kvm_clock(
 fn of_hyperv(machine: &Machine, created: Created) -> Result<PageOffset, String> {
     let register = machine.clock_msr(0, HV_REFERENCE_TSC).map_err(|error| error.to_string())?;
     if register & ENABLED == 0 {
-        return Err("the guest has no page".to_owned());
+        return Err("the guest has not enabled the reference TSC page".to_owned());
     }
     let tsc_offset = machine.tsc_offset(0).map_err(|error| error.to_string())?;
     let at = host_clock::read_with_width();

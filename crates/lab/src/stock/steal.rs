@@ -145,26 +145,30 @@ impl HostLoad {
     ) -> (String, String, Verdict) {
         let shown = |ns: f64| instruments::figures::time(ns);
         let Some(stolen) = stolen else {
-            return ("steal time".to_owned(), "none read".to_owned(), Verdict::Failed);
+            return ("steal time".to_owned(), "not read".to_owned(), Verdict::Failed);
         };
         let guest_ns = stolen.ticks as f64 * TICK_NS;
         let found = format!("{} in /proc/stat", shown(guest_ns));
         let (first, last) = stolen.tsc;
         let host = (first.wrapping_sub(tsc_offset), last.wrapping_sub(tsc_offset));
         if !expected::has_steal_time(provider) {
-            return ("none, as the provider has no page".to_owned(), found, {
+            return ("none: the provider has no steal-time page".to_owned(), found, {
                 Verdict::judge(stolen.ticks == 0)
             });
         }
         let Some(waited_ns) = self.waited_between(host) else {
             let why = "this kernel does not report how long a thread waited for its CPU";
-            return ("what the vCPUs waited".to_owned(), found, Verdict::NotMeasured(why.into()));
+            return (
+                "the time that the vCPUs waited".to_owned(),
+                found,
+                Verdict::NotMeasured(why.into()),
+            );
         };
         let slack_ns = TICKS_OFF * TICK_NS * vcpus as f64 + PART_OFF * waited_ns;
         let expected =
-            format!("{}, ± {}, which the vCPUs waited", shown(waited_ns), shown(slack_ns));
+            format!("{}, ± {}: the time that the vCPUs waited", shown(waited_ns), shown(slack_ns));
         let verdict = if waited_ns < LEAST_NS {
-            Verdict::NotMeasured(format!("the vCPUs waited for {} only", shown(waited_ns)))
+            Verdict::NotMeasured(format!("the vCPUs waited only {}", shown(waited_ns)))
         } else {
             Verdict::judge((guest_ns - waited_ns).abs() <= slack_ns)
         };

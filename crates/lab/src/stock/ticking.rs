@@ -11,7 +11,7 @@ use linux::scheduling::sleep_until;
 use pvclock::counter::{Counter as _, Tsc};
 use serde::{Deserialize, Serialize};
 
-use super::kept::{Keep, Said};
+use super::kept::{Keep, KeepOutput};
 
 /// A line begins with this.
 const MARK: &str = "parachron-tick-1 ";
@@ -32,10 +32,10 @@ const TRIES: u32 = 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tick {
     pub(super) stamps: Vec<Stamp>,
-    pub(super) fired: Vec<Fired>,
+    pub(super) fired: Vec<FiredTimer>,
     /// Of a guest whose time of day is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) keep: Option<Said>,
+    pub(super) keep: Option<KeepOutput>,
 }
 
 /// A clock read between two readings of the TSC of vCPU 0.
@@ -48,7 +48,7 @@ pub(super) struct Stamp {
 
 /// A timer that fired, by its own clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Fired {
+pub(super) struct FiredTimer {
     pub(super) clock: String,
     pub(super) due_ns: u64,
     pub(super) at_ns: u64,
@@ -74,18 +74,18 @@ pub(super) fn run(mut keep: Option<Keep>) -> io::Result<()> {
 }
 
 /// A periodic timer; periods that it missed are left out.
-fn fire(clock: LinuxClock, phase_ns: u64, sender: &Sender<Option<Fired>>) -> Option<()> {
+fn fire(clock: LinuxClock, phase_ns: u64, sender: &Sender<Option<FiredTimer>>) -> Option<()> {
     let mut at_ns = clock.read_ns()?;
     loop {
         let due_ns = (at_ns / PERIOD_NS + 1) * PERIOD_NS + phase_ns;
         sleep_until(clock, due_ns).ok()?;
         at_ns = clock.read_ns()?;
         let clock = clock.name().to_owned();
-        sender.send(Some(Fired { clock, due_ns, at_ns })).ok()?;
+        sender.send(Some(FiredTimer { clock, due_ns, at_ns })).ok()?;
     }
 }
 
-fn watch_steps(sender: &Sender<Option<Fired>>) -> Option<()> {
+fn watch_steps(sender: &Sender<Option<FiredTimer>>) -> Option<()> {
     let ahead_ns = || {
         let real_ns = i128::from(LinuxClock::Realtime.read_ns()?);
         Some(real_ns - i128::from(LinuxClock::Monotonic.read_ns()?))
@@ -130,7 +130,7 @@ mod tests {
     fn whole_lines_are_found_and_others_left_out() {
         let tick = Tick {
             stamps: stamps(),
-            fired: vec![Fired { clock: "CLOCK_MONOTONIC".to_owned(), due_ns: 5, at_ns: 7 }],
+            fired: vec![FiredTimer { clock: "CLOCK_MONOTONIC".to_owned(), due_ns: 5, at_ns: 7 }],
             keep: None,
         };
         assert_eq!(tick.stamps.len(), 4);

@@ -109,7 +109,7 @@ pub(super) fn msr(subject: &UpdateSubject, msr: u32, stable: Stability) -> Resul
 /// To another CPU and back, so that the next move is one too.
 pub(super) fn moved(subject: &mut UpdateSubject) -> Result {
     let [first, second, ..] = subject.cpus[..] else {
-        return not("this process may use one pCPU only");
+        return not("this process may use only one pCPU");
     };
     for cpu in [second, first] {
         subject.machine.move_vcpu(0, cpu)?;
@@ -126,7 +126,7 @@ pub(super) fn kernel_offset(subject: &mut UpdateSubject) -> Result {
     let note = (moved != OFFSET_CYCLES).then(|| {
         let moved = moved.cast_signed();
         format!(
-            "vCPU {vcpu}'s TSC offset was set {OFFSET_CYCLES} cycles higher, and moved by {moved}"
+            "vCPU {vcpu}'s TSC offset was set {OFFSET_CYCLES} cycles higher, but moved by {moved}"
         )
     });
     let stable = with_other_offset(subject.machine.vcpus(), subject.kernel);
@@ -175,7 +175,7 @@ pub(super) fn own_offset(subject: &UpdateSubject, cycles: u64) -> Result {
         subject.host_event(HostEvent::TscOffsetChanged { vcpu, tsc_offset });
     }
     let note = is_ignored
-        .then(|| "this KVM ignores the offset; only the provider got the event".to_owned());
+        .then(|| "this KVM ignores the offset; only the provider received the event".to_owned());
     let agree = subject.machine.vcpus() == 1 || cycles != OFFSET_CYCLES;
     let stable = Stability::Possible(agree);
     succeed(EventResult {
@@ -249,9 +249,9 @@ pub(super) fn take_stopped(subject: &mut UpdateSubject) -> Result {
         taken.push([take()?[0], take()?[0]]);
     }
     if taken.iter().all(|twice| twice[0] == 0) {
-        return not("it was not set");
+        return not("GUEST_STOPPED was not set");
     }
-    let note = format!("seen at two reads, by vCPU: {taken:?}");
+    let note = format!("flag at two reads, by vCPU: {taken:?}");
     succeed(EventResult { note: Some(note), ..EventResult::default() })
 }
 
@@ -305,7 +305,7 @@ pub(super) fn own_vcpu(subject: &mut UpdateSubject) -> Result {
 pub(super) fn own_vcpu_other_tsc(subject: &mut UpdateSubject) -> Result {
     let vcpu = VcpuId(subject.machine.vcpus() as u32 + 1);
     if !subject.is_stable()? {
-        return not("there is no master clock that it could end");
+        return not("there is no master clock to end");
     }
     let stable = Stability::Possible(false);
     let tsc_offset = subject.own_offset_of(VcpuId(0)).wrapping_add(OFFSET_CYCLES);

@@ -95,23 +95,23 @@ impl UpdateEvent {
     pub(super) fn expected(&self) -> String {
         let pages = match self.pages {
             PageSet::All => "all pages written",
-            PageSet::AllWithoutMasterClock => "all pages written, or none with a master clock",
-            PageSet::None => "no page written, or any without a master clock",
-            PageSet::Any => "pages written or not",
+            PageSet::AllWithoutMasterClock => "all pages written; with a master clock, none",
+            PageSet::None => "no page written; without a master clock, any",
+            PageSet::Any => "pages may be written",
         };
         let stopped = if self.stops { ", with GUEST_STOPPED" } else { "" };
         format!(
-            "{pages}{stopped}; steps within {} µs and {STEP_PPM} ppm since the last update",
+            "{pages}{stopped}; steps of at most {} µs plus {STEP_PPM} ppm of the time since the last update",
             STEP_NS / 1000
         )
     }
 }
 
-const NO_SUSPEND: Cause = |_| not("the lab does not suspend this machine");
+const NO_SUSPEND: Cause = |_| not("the lab does not suspend this host");
 const NO_FREQUENCY: Cause = |_| not("KVM_SET_TSC_KHZ works only before a vCPU first runs");
-const NO_CHANGE: Cause = |_| not("the lab does not change this machine's clocksource or CPUs");
+const NO_CHANGE: Cause = |_| not("the lab does not change this host's clocksource or CPUs");
 const NO_PERIOD: Cause =
-    |_| not("the lab does not wait for it: every 300 s, on kernels before 6.19");
+    |_| not("the lab does not wait for this update, which Linux before 6.19 makes every 300 s");
 const NO_OTHER_TSC: Cause = |_| not("KVM gives a new vCPU the TSC offset of the others");
 
 const OFFSET_BACK: u64 = OFFSET_CYCLES.wrapping_neg();

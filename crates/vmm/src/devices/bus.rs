@@ -52,7 +52,7 @@ pub struct DevicesState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unrestorable {
     /// The receive buffer is longer than that of the device.
-    #[error("the saved serial port received {bytes} bytes, more than a 16550 of rust-vmm holds")]
+    #[error("the saved serial port has {bytes} received bytes, more than rust-vmm's 16550 holds")]
     SerialInput {
         /// How many.
         bytes: usize,

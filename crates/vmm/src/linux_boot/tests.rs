@@ -71,13 +71,13 @@ fn what_cannot_boot_is_refused_with_the_reason() {
     };
     for (kernel, initrd, line, reason) in [
         (Vec::new(), 0, "", "too short for a header"),
-        (vec![0; 4096], 0, "", "no entry for 64-bit loaders"),
-        (old(0x206, [0x0b, 2]), 0, "", "no entry for 64-bit loaders"),
+        (vec![0; 4096], 0, "", "no 64-bit entry point"),
+        (old(0x206, [0x0b, 2]), 0, "", "no 64-bit entry point"),
         (old(0x202, *b"xx"), 0, "", "the kernel: "),
         (b"\x7fELF, cut".to_vec(), 0, "", "the kernel: "),
         (kernel(u32::MAX), 0, "", "do not fit into 67108864 bytes"),
         (kernel(4096), MEMORY as usize, "", "an initrd of 67108864 bytes does not fit"),
-        (kernel(4096), 0, &"x".repeat(101) as &str, "the kernel takes 100"),
+        (kernel(4096), 0, &"x".repeat(101) as &str, "takes at most 100"),
         (kernel(4096), 0, "a\0b", "none of them 0"),
     ] {
         let why = loaded(&image(kernel, initrd, line)).unwrap_err();

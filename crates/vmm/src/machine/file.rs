@@ -48,7 +48,7 @@ pub enum FileError {
     #[error("the saved machine: {0}")]
     Io(#[from] io::Error),
     /// It ends too early.
-    #[error("the saved machine is cut short, {within}")]
+    #[error("the saved machine is truncated {within}")]
     CutShort {
         /// Where.
         within: &'static str,
@@ -60,7 +60,7 @@ pub enum FileError {
         found: [u8; 8],
     },
     /// A later program saved it.
-    #[error("the saved machine has version {found}; this program knows versions 1 to {VERSION}")]
+    #[error("the saved machine has version {found}; this program reads versions 1 to {VERSION}")]
     Version {
         /// What is there.
         found: u32,
@@ -69,7 +69,7 @@ pub enum FileError {
     #[error("the saved machine's description: {0}")]
     Description(String),
     /// Memory that it does not have.
-    #[error("{bytes} bytes of memory at {address:#x}, after {before:#x}, in {size}")]
+    #[error("{bytes} bytes of memory at {address:#x} do not fit between {before:#x} and {size:#x}")]
     Memory {
         /// Where the run begins.
         address: u64,
@@ -81,7 +81,7 @@ pub enum FileError {
         size: u64,
     },
     /// A bit is wrong somewhere.
-    #[error("the saved machine's checksum is {found:#010x}, and {computed:#010x} of what is there")]
+    #[error("the saved machine's checksum is {found:#010x}, but its bytes sum to {computed:#010x}")]
     Checksum {
         /// As written.
         found: u32,
@@ -89,7 +89,7 @@ pub enum FileError {
         computed: u32,
     },
     /// Only a Linux guest is written: the lab's own is restored in its own process.
-    #[error("a machine without a Linux guest cannot be written")]
+    #[error("only a machine with a Linux guest can be written to a file")]
     NotLinux,
 }
 
@@ -243,7 +243,7 @@ impl SavedMachine {
         let within = "in its description";
         let length = u32::from_le_bytes(from.array(within)?);
         if length > DESCRIPTION_MAX {
-            return Err(wrong(format!("{length} bytes, where {DESCRIPTION_MAX} are possible")));
+            return Err(wrong(format!("{length} bytes; at most {DESCRIPTION_MAX} are possible")));
         }
         let text = from.bytes(length.into(), within)?;
         let description = serde_json::from_slice::<Description>(&text).map_err(wrong)?;
@@ -303,7 +303,7 @@ impl Description {
         let is_first = version == 1;
         let has_provider = !is_first && self.host.is_some();
         if self.timers.is_none() != is_first || self.provider.is_some() != has_provider {
-            return Err(wrong(format!("no description of version {version}")));
+            return Err(wrong(format!("its fields are not those of version {version}")));
         }
         Ok(self)
     }
@@ -314,7 +314,9 @@ impl Description {
         let since_ns = timers.hpet.and_then(|(_, since_ns)| since_ns).unwrap_or(0);
         if since_ns > self.own_time_ns {
             let now_ns = self.own_time_ns;
-            return Err(wrong(format!("an HPET that runs since {since_ns} ns, at {now_ns} ns")));
+            return Err(wrong(format!(
+                "the HPET started at {since_ns} ns, after the save at {now_ns} ns"
+            )));
         }
         let clock = KvmClockState::from_json(&self.clock).map_err(wrong)?;
         let host = self.host.map(|bytes| host::Saved::from_bytes(&bytes)).transpose();
@@ -322,13 +324,18 @@ impl Description {
         let (count, sizes) = (self.vcpus.len(), MEMORY_MIN..=linux_boot::MEMORY_MAX);
         let of_clock = [clock.tscs.len(), host.as_ref().map_or(count, |host| host.vcpus().count())];
         if !(1..=VCPUS_MAX).contains(&count) || of_clock != [count; 2] {
-            return Err(wrong(format!("{count} vCPUs, and the clocks of {of_clock:?}")));
+            return Err(wrong(format!("{count} vCPUs, but the clocks of {of_clock:?}")));
         }
         if !sizes.contains(&self.memory) || !self.vcpus.iter().all(VcpuState::is_linux) {
-            return Err(wrong(format!("no Linux guest with {} bytes of memory", self.memory)));
+            return Err(wrong(format!(
+                "not a Linux guest, or {} bytes of memory, which none can have",
+                self.memory
+            )));
         }
         if !self.chips.is_whole() || !self.rtc.as_ref().is_none_or(RtcChip::is_possible) {
-            return Err(wrong("impossible interrupt controllers, or real-time clock"));
+            return Err(wrong(
+                "impossible state of the interrupt controllers or the real-time clock",
+            ));
         }
         // The provider of the machine that continues it is told the rate of its host.
         let backend = match &host {

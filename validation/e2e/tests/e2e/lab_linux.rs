@@ -61,7 +61,7 @@ fn lab_linux_refuses_what_is_no_kernel(program: &Program) {
     fs::write(file.path(), vec![0; 4096]).expect("written");
     let path = file.path().display().to_string();
     let found = found(program, &path, &path);
-    assert!(found.contains("no entry for 64-bit loaders (boot protocol 2.12)"), "{found}");
+    assert!(found.contains("no 64-bit entry point (boot protocol 2.12)"), "{found}");
     let output = program.run(&["lab", "linux", "--kernel", "/no/such"]);
     assert_eq!(output.code, Some(2), "{}{}", output.out, output.err);
     assert!(output.err.contains("/no/such: No such file"), "{}", output.err);

@@ -129,7 +129,7 @@ fn what_is_no_saved_machine_is_refused_with_the_reason() {
         (file.len() - 100, "in its memory"),
         (file.len() - 1, "before its checksum"),
     ] {
-        let expected = format!("the saved machine is cut short, {within}");
+        let expected = format!("the saved machine is truncated {within}");
         assert_eq!(refused(&file[..length]), expected);
     }
     let changed = |at: usize, byte: u8| {
@@ -138,12 +138,12 @@ fn what_is_no_saved_machine_is_refused_with_the_reason() {
         refused(&file)
     };
     assert!(changed(0, b'X').contains("not those of a saved machine"));
-    let future = "the saved machine has version 9; this program knows versions 1 to 3";
+    let future = "the saved machine has version 9; this program reads versions 1 to 3";
     assert_eq!(changed(8, 9), future);
     assert!(changed(file.len() - 30, 0xee).contains("checksum"));
     let description = u32::from_le_bytes(file[12..16].try_into().unwrap()) as usize;
     assert!(changed(16 + description + 7, 0x80).contains("bytes of memory at 0x8"));
-    assert!(changed(15, 0xff).contains("bytes, where 16777216 are possible"));
+    assert!(changed(15, 0xff).contains("bytes; at most 16777216 are possible"));
     assert!(changed(17, b'x').contains("description"));
 
     // What version 1 had, and what neither may have.
@@ -175,7 +175,7 @@ fn what_is_no_saved_machine_is_refused_with_the_reason() {
     assert!(rewritten(1, &all).is_err());
     let mut later = all;
     later["timers"]["hpet"] = serde_json::json!([0, u64::MAX]);
-    assert!(rewritten(2, &later).unwrap_err().to_string().contains("an HPET that runs since"));
+    assert!(rewritten(2, &later).unwrap_err().to_string().contains("the HPET started at"));
 
     // A host with other features: more than any has.
     let mut other: Description = serde_json::from_str(&text).unwrap();
