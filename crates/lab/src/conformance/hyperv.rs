@@ -24,10 +24,6 @@ const UNIT_NS: u64 = 100;
 const READINGS: usize = 200;
 /// The tolerance of hyperv_clock, counter against TSC.
 const RATE: f64 = 0.01;
-/// What the clock is set to: as in hyperv_clock, and higher.
-const SET_S: [u64; 2] = [0, 180];
-/// Setting the clock and reading it take less than this.
-const SOON_NS: u64 = 5_000_000_000;
 
 fn page_of<'s>(subject: &'s ConformanceSubject<'_>) -> &'s ReferencePage {
     subject.page(GuestPages::reference_address())
@@ -258,7 +254,7 @@ pub(super) fn clock_set(subject: &ConformanceSubject<'_>) -> Result {
     let expected = "page rewritten; guest's time between the host's readings before and after";
     // The counter and the page are whole units, which KVM's own clock is not.
     let slack = if subject.is_own() { 0 } else { UNIT_NS };
-    for set_s in SET_S {
+    for set_s in setting::SET_S {
         let name = format!("clock set to {set_s} s");
         if is_off(subject, &name, expected)? {
             continue;
@@ -277,7 +273,7 @@ pub(super) fn clock_set(subject: &ConformanceSubject<'_>) -> Result {
             format!("guest {guest} ns, host {before} ns before and {after} ns after"),
             old != new
                 && (before.saturating_sub(slack)..=after + slack).contains(&guest)
-                && guest.wrapping_sub(clock.saturating_sub(slack)) < SOON_NS,
+                && guest.wrapping_sub(clock.saturating_sub(slack)) < setting::SOON_NS,
         );
     }
     Ok(())

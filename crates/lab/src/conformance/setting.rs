@@ -11,12 +11,12 @@ use crate::results::Verdict;
 use crate::settings::Result;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
-/// What the clock is set to, as in kvm_clock_test.
-const SET_S: [u64; 2] = [0, 180];
+/// What the clock is set to: as in kvm_clock_test and hyperv_clock, and higher.
+pub(super) const SET_S: [u64; 2] = [0, 180];
 /// How long ago the clock was saved, by the real time that comes with it.
 const PASSED_S: [i64; 2] = [180, -180];
 /// Setting the clock and reading it take less than this.
-const SOON_NS: u64 = 5 * NANOS_PER_SECOND;
+pub(super) const SOON_NS: u64 = 5 * NANOS_PER_SECOND;
 
 /// The guest's clock by its host.
 pub(super) fn host_ns(subject: &ConformanceSubject<'_>) -> Result<u64> {

@@ -42,16 +42,23 @@ pub(super) struct PlacedReading {
 impl HostLine {
     /// Where the TSC of the guest is ahead of the host's by so much.
     pub(super) fn place(&self, stamp: &Stamp, tsc_offset: u64) -> Option<PlacedReading> {
-        let (tsc, half) = middle(stamp.tsc);
-        let at = self.interpolate(tsc.wrapping_sub(tsc_offset))?;
+        let at = self.locate(stamp.tsc, tsc_offset)?;
         Some(PlacedReading {
             clock: stamp.clock.clone(),
             ns: stamp.ns,
-            tsc,
+            tsc: middle(stamp.tsc).0,
             boot_ns: self.readings.first()?.clocks.boot.0 + at.boot_ns.round() as u64,
-            bound_ns: at.bound_ns + half as f64 / self.ticks_per_ns()?,
+            bound_ns: at.bound_ns,
             ahead_ns: signed(stamp.ns, self.epoch_ns()) - at.real_ns,
         })
+    }
+
+    /// The host's clocks when a guest's clock was read between two TSCs of its own, which is
+    /// ahead of the host's by so much: at their middle, and half of the way is not known.
+    pub(super) fn locate(&self, tsc: (u64, u64), tsc_offset: u64) -> Option<HostInstant> {
+        let (tsc, half) = middle(tsc);
+        let at = self.interpolate(tsc.wrapping_sub(tsc_offset))?;
+        Some(HostInstant { bound_ns: at.bound_ns + half as f64 / self.ticks_per_ns()?, ..at })
     }
 
     pub(super) fn read(&mut self) {
@@ -64,7 +71,7 @@ impl HostLine {
 
     /// Between the readings around it; `None` before the first and after the last.
     /// Times are relative to the first reading's, in which f64 is exact to the ns.
-    pub(super) fn interpolate(&self, tsc: u64) -> Option<HostInstant> {
+    fn interpolate(&self, tsc: u64) -> Option<HostInstant> {
         let first = self.readings.first()?;
         let index = self.readings.iter().position(|reading| reading.clocks.tsc.0 > tsc)?;
         let (before, after) = (self.readings.get(index.checked_sub(1)?)?, &self.readings[index]);
@@ -87,7 +94,7 @@ impl HostLine {
     }
 
     /// The TSC's rate, ticks a ns.
-    pub(super) fn ticks_per_ns(&self) -> Option<f64> {
+    fn ticks_per_ns(&self) -> Option<f64> {
         let (first, last) = (self.readings.first()?.clocks, self.readings.last()?.clocks);
         let ns = last.boot.0.checked_sub(first.boot.0).filter(|ns| *ns > 0)?;
         Some((last.tsc.0 - first.tsc.0) as f64 / ns as f64)
@@ -135,6 +142,9 @@ mod tests {
         assert_eq!(line.interpolate(9_999), None);
         assert_eq!(line.interpolate(14_000), None);
         assert_eq!(line.ticks_per_ns(), Some(2.0));
+        // A guest 100 ticks ahead, read in 40 ticks: 20 either way are 10 ns more.
+        let at = line.locate((11_080, 11_120), 100).unwrap();
+        assert_eq!((at.boot_ns, at.bound_ns), (500.0, 20.0));
         assert_eq!(middle((10, 15)), (12, 3));
     }
 }

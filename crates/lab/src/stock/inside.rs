@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::kept::Keep;
 use super::seen::{StockEvidence, StockReading};
+use super::ticking::tightest;
 use super::{calls, power, steal, ticking, vmclock};
 use crate::initramfs;
 
@@ -167,13 +168,7 @@ fn reading() -> StockReading {
         let raw_ns = LinuxClock::MonotonicRaw.read_ns().unwrap_or(0);
         StockReading { tsc: (before, Tsc.read_ordered()), real_ns, raw_ns }
     };
-    let width = |reading: &StockReading| reading.tsc.1.wrapping_sub(reading.tsc.0);
-    (1..TRIES).map(|_| once()).fold(
-        once(),
-        |best, next| {
-            if width(&next) < width(&best) { next } else { best }
-        },
-    )
+    tightest(TRIES, once, |reading| reading.tsc)
 }
 
 fn findings(errors: &mut Vec<String>) -> Vec<String> {

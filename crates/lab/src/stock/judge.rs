@@ -1,9 +1,10 @@
 //! The checks on one boot.
 
 use host::Kind;
+use instruments::figures::time;
 
 use super::expected::{self, ExpectedMachine, PAGE_PPM};
-use super::host_line::{middle, signed};
+use super::host_line::signed;
 use super::page::PageOffset;
 use super::power::Slept;
 use super::seen::StockReading;
@@ -116,12 +117,11 @@ fn power_checks(bench: &LabBench<'_>, provider: Provider, boot: &Boot) -> Vec<Ch
         let found = if boot.seen.again { "the second kernel" } else { "the first kernel" };
         Check::new("kexec", "the second kernel reports", found, boot.seen.again)
     });
-    let shown = |ns: f64| instruments::figures::time(ns);
     let slept = boot.slept();
     let suspended = stock.suspends.then(|| {
         let right = |slept: Slept| slept.is_right(expected::persistent_clock_ns(provider));
         let found = slept.map_or("no readings".to_owned(), |slept| {
-            format!("stopped for {}, gained {}", shown(slept.stood_ns), shown(slept.gained_ns))
+            format!("stopped for {}, gained {}", time(slept.stood_ns), time(slept.gained_ns))
         });
         let expected = "the clock stops for 5 to 10 s, and the time of day continues";
         Check::new("suspend", expected, found, slept.is_some_and(right))
@@ -147,21 +147,14 @@ fn join(words: &[&str]) -> String {
 
 fn times(boot: &Boot) -> JudgedTimes {
     let mut times = JudgedTimes { took_ns: boot.took.as_nanos() as f64, ..JudgedTimes::default() };
-    let host_tsc = |tsc: u64| tsc.wrapping_sub(boot.tsc_offset);
-    let Some(ticks_per_ns) = boot.host.ticks_per_ns() else { return times };
-    let at = |reading: &StockReading| {
-        let (middle, half) = middle(reading.tsc);
-        Some((boot.host.interpolate(host_tsc(middle))?, half as f64 / ticks_per_ns))
-    };
+    let at = |reading: &StockReading| boot.host.locate(reading.tsc, boot.tsc_offset);
     let (Some(first), Some(last)) = (boot.seen.readings.first(), boot.seen.readings.last()) else {
         return times;
     };
-    let (Some((host_first, first_ns)), Some((host_last, last_ns))) = (at(first), at(last)) else {
-        return times;
-    };
+    let Some((host_first, host_last)) = at(first).zip(at(last)) else { return times };
     let real_ns = signed(last.real_ns, boot.host.epoch_ns());
     times.offset_ns = Some(real_ns - host_last.real_ns);
-    times.bound_ns = last_ns + host_last.bound_ns;
+    times.bound_ns = host_last.bound_ns;
     times.steered_ns = host_last.steered_ns.abs();
     times.real_gained_ns =
         signed(last.real_ns, first.real_ns) - (host_last.real_ns - host_first.real_ns);
@@ -171,24 +164,23 @@ fn times(boot: &Boot) -> JudgedTimes {
     if host_ns > 0.0 {
         times.rate_ppm = Some((guest_ns / host_ns - 1.0) * 1e6);
         (times.gained_ns, times.span_ns) = (guest_ns - host_ns, host_ns);
-        times.gained_bound_ns = first_ns + host_first.bound_ns + times.bound_ns;
+        times.gained_bound_ns = host_first.bound_ns + times.bound_ns;
     }
     times
 }
 
 /// What the page tells, and not how fast it goes.
 fn page_check(provider: Provider, page: &Result<PageOffset, String>) -> Check {
-    let shown = |ns: f64| instruments::figures::time(ns);
     let tells_date = provider.name() == Kind::Kvm.name();
     let what =
         if tells_date { "the host's time of day" } else { "the time since the machine began" };
     let found = match page {
-        Ok(is) => format!("{}, ± {}", shown(is.offset_ns), shown(is.bound_ns)),
+        Ok(is) => format!("{}, ± {}", time(is.offset_ns), time(is.bound_ns)),
         Err(why) => why.clone(),
     };
     Check::new(
         "page",
-        format!("{what}, within {} plus the bound", shown(TOLERANCE_NS)),
+        format!("{what}, within {} plus the bound", time(TOLERANCE_NS)),
         found,
         page.as_ref().is_ok_and(|is| is.offset_ns.abs() <= TOLERANCE_NS + is.bound_ns),
     )
@@ -211,18 +203,17 @@ fn reads_check(boot: &Boot) -> Check {
 }
 
 fn vmclock_check(times: Option<vmclock::VmClockTimes>, by_driver: bool) -> Check {
-    let shown = |ns: f64| instruments::figures::time(ns);
     let who =
         |by_driver| if by_driver { "read by the driver" } else { "the driver refuses to read it" };
     let found = |is: vmclock::VmClockTimes| {
-        format!("{}, ± {}, {}", shown(is.offset_ns), shown(is.bound_ns), who(is.by_driver))
+        format!("{}, ± {}, {}", time(is.offset_ns), time(is.bound_ns), who(is.by_driver))
     };
     let is_right = |is: vmclock::VmClockTimes| is.offset_ns.abs() <= TOLERANCE_NS + is.bound_ns;
     Check::new(
         "VMClock",
         format!(
             "the host's time, within {} plus the bound, {}",
-            shown(TOLERANCE_NS),
+            time(TOLERANCE_NS),
             who(by_driver)
         ),
         times.map_or("no reading".to_owned(), found),
@@ -242,29 +233,27 @@ fn time_checks(provider: Provider, times: &JudgedTimes) -> [Check; 3] {
     let least = if tells_time { -times.took_ns } else { -most };
     let ppm = if has_page { PAGE_PPM } else { CALIBRATED_PPM };
     let gain = TOLERANCE_NS + times.gained_bound_ns + ppm * times.span_ns / 1e6;
-    let shown = |ns: f64| instruments::figures::time(ns);
-    let span = shown(times.span_ns);
+    let span = time(times.span_ns);
     let kept = gain + times.steered_between_ns;
     [
         Check::new(
             "time of day, after the boot",
-            format!("within {} of the host's over {span}", shown(kept)),
-            shown(times.real_gained_ns),
+            format!("within {} of the host's over {span}", time(kept)),
+            time(times.real_gained_ns),
             offset.is_some() && times.real_gained_ns.abs() <= kept,
         ),
         Check::new(
             "time of day, boot included",
-            format!("{} to {} of the host's", shown(least), shown(most)),
-            offset
-                .map_or("no reading".to_owned(), |ns| format!("{}, ± {}", shown(ns), shown(bound))),
+            format!("{} to {} of the host's", time(least), time(most)),
+            offset.map_or("no reading".to_owned(), |ns| format!("{}, ± {}", time(ns), time(bound))),
             offset.is_some_and(|ns| (least..=most).contains(&ns)),
         ),
         Check::new(
             "clock",
-            format!("within {} of the host's over {span}", shown(gain)),
+            format!("within {} of the host's over {span}", time(gain)),
             match times.rate_ppm {
                 None => "no reading".to_owned(),
-                Some(ppm) => format!("{}, {ppm:.3} ppm", shown(times.gained_ns)),
+                Some(ppm) => format!("{}, {ppm:.3} ppm", time(times.gained_ns)),
             },
             times.rate_ppm.is_some() && times.gained_ns.abs() <= gain,
         ),

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use super::host_line::{HostLine, middle, signed};
+use super::host_line::{HostLine, signed};
 use super::seen::StockReading;
 use crate::initramfs;
 
@@ -69,18 +69,14 @@ impl Slept {
         host: &HostLine,
         tsc_offset: u64,
     ) -> Option<Self> {
-        let ticks_per_ns = host.ticks_per_ns()?;
-        let at = |reading: &StockReading| {
-            let (tsc, half) = middle(reading.tsc);
-            Some((host.interpolate(tsc.wrapping_sub(tsc_offset))?, half as f64 / ticks_per_ns))
-        };
-        let ((first, first_ns), (last, last_ns)) = (at(before)?, at(after)?);
+        let [first, last] = [before, after].map(|reading| host.locate(reading.tsc, tsc_offset));
+        let (first, last) = first.zip(last)?;
         let span_ns = last.boot_ns - first.boot_ns;
         Some(Self {
             stood_ns: span_ns - signed(after.raw_ns, before.raw_ns),
             span_ns,
             gained_ns: signed(after.real_ns, before.real_ns) - (last.real_ns - first.real_ns),
-            bound_ns: first.bound_ns + last.bound_ns + first_ns + last_ns,
+            bound_ns: first.bound_ns + last.bound_ns,
         })
     }
 

@@ -108,11 +108,7 @@ fn stamps() -> Vec<Stamp> {
         let ns = clock.read_ns().unwrap_or(0);
         Stamp { clock: clock.name().to_owned(), tsc: (before, Tsc.read_ordered()), ns }
     };
-    let tightest = |clock| {
-        let tries = (0..TRIES).map(|_| once(clock));
-        tries.min_by_key(|stamp| stamp.tsc.1.wrapping_sub(stamp.tsc.0))
-    };
-    CLOCKS.into_iter().filter_map(tightest).collect()
+    CLOCKS.map(|clock| tightest(TRIES, || once(clock), |stamp| stamp.tsc)).into()
 }
 
 /// The whole lines of the serial port; one that a word of the kernel's or the save has
@@ -122,9 +118,25 @@ pub(super) fn find(serial: &str) -> Vec<Tick> {
     lines.filter_map(|(line, _)| serde_json::from_str(line.trim_end()).ok()).collect()
 }
 
+/// The tightest of so many readings.
+pub(super) fn tightest<T>(tries: u32, once: impl Fn() -> T, tsc: impl Fn(&T) -> (u64, u64)) -> T {
+    let width = |reading: &T| tsc(reading).1.wrapping_sub(tsc(reading).0);
+    (1..tries).fold(once(), |best, _| {
+        let next = once();
+        if width(&next) < width(&best) { next } else { best }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_tightest_of_three_readings_is_taken() {
+        let widths = std::cell::RefCell::new(vec![7, 3, 9]);
+        let once = || widths.borrow_mut().pop().unwrap();
+        assert_eq!(tightest(3, once, |width| (5, 5 + width)), 3);
+    }
 
     #[test]
     fn whole_lines_are_found_and_others_left_out() {

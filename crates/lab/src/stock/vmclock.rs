@@ -90,17 +90,15 @@ pub(super) fn times(
     tsc_offset: u64,
     kernel: (u32, u32),
 ) -> Option<VmClockTimes> {
-    let ticks_per_ns = host.ticks_per_ns()?;
     let times = readings.iter().map(|reading| {
-        let (tsc, half) = middle(reading.tsc);
-        let at = host.interpolate(tsc.wrapping_sub(tsc_offset))?;
+        let at = host.locate(reading.tsc, tsc_offset)?;
         let by_driver = reading.shown_ns.is_some();
         let counts_tai = !by_driver || kernel >= COUNTS_TAI;
         let ahead_s = if counts_tai { TAI_OFFSET_S } else { 0 };
         let shown_ns = reading.shown_ns.unwrap_or(reading.page_ns);
         let utc_ns = shown_ns.checked_add_signed(-i64::from(ahead_s) * 1_000_000_000)?;
         let offset_ns = signed(utc_ns, host.epoch_ns()) - at.real_ns;
-        let bound_ns = reading.max_error_ns as f64 + half as f64 / ticks_per_ns + at.bound_ns;
+        let bound_ns = reading.max_error_ns as f64 + at.bound_ns;
         Some(VmClockTimes { offset_ns, bound_ns, by_driver })
     });
     let times: Option<Vec<_>> = times.collect();

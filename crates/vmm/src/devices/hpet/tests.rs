@@ -59,7 +59,7 @@ fn each_half_is_read_and_written_alone() {
 #[test]
 fn other_widths_and_alignments_are_ignored() {
     let mut hpet = Hpet::new();
-    let before = hpet.clone();
+    let before = hpet;
     for (offset, bytes) in [(0, 1), (0, 2), (0xf0, 3), (0xf4, 8), (0xf2, 4), (0, 0), (0, 16)] {
         let mut data = vec![0; bytes];
         assert!(!hpet.read(offset, &mut data, &Moment::from_ns(0)), "{bytes} at {offset:#x}");
