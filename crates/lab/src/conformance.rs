@@ -22,72 +22,65 @@ use crate::settings::{LabProgress, Result};
 use host::Kind;
 use subject::ConformanceSubject;
 
-/// One test; each begins with what those before it left.
-struct Test {
-    name: &'static str,
-    run: fn(&ConformanceSubject<'_>) -> Result,
-}
-
-const fn test(name: &'static str, run: fn(&ConformanceSubject<'_>) -> Result) -> Test {
-    Test { name, run }
-}
+/// A test's name, and what it does; each begins with what those before it left.
+type Test = (&'static str, fn(&ConformanceSubject<'_>) -> Result);
 
 /// kvm-clock, the kernel's or ours.
 const KVM: &[Test] = &[
-    test("discovery", discovery::discovered),
-    test("announced", kvm_clock::announcement),
-    test("page", kvm_clock::page),
-    test("page against host", kvm_clock::page_against_host),
-    test("MSR reads back", kvm_clock::register),
-    test("wall clock", kvm_clock::wall_clock),
-    test("steal time", machine::steal_time),
-    test("GUEST_STOPPED", kvm_clock::guest_stopped),
-    test("monotonic through updates", kvm_clock::monotonic_through_updates),
-    test("monotonic on all vCPUs", machine::kvm_clock_monotonic),
-    test("clock set", setting::clock),
-    test("clock set by real time", setting::by_real_time),
-    test("disabled page", disabled_page::page),
-    test("addresses", addresses::of_kvm_clock),
-    test("IA32_TSC", tsc::write_tsc),
-    test("IA32_TSC_ADJUST", tsc::write_tsc_adjust),
-    test("TSC offset", tsc::offset),
+    ("discovery", discovery::discovered),
+    ("announced", kvm_clock::announcement),
+    ("page", kvm_clock::page),
+    ("page against host", kvm_clock::page_against_host),
+    ("MSR reads back", kvm_clock::register),
+    ("wall clock", kvm_clock::wall_clock),
+    ("steal time", machine::steal_time),
+    ("GUEST_STOPPED", kvm_clock::guest_stopped),
+    ("monotonic through updates", kvm_clock::monotonic_through_updates),
+    ("monotonic on all vCPUs", machine::kvm_clock_monotonic),
+    ("clock set", setting::clock),
+    ("clock set by real time", setting::by_real_time),
+    ("disabled page", disabled_page::page),
+    ("addresses", addresses::of_kvm_clock),
+    ("IA32_TSC", tsc::write_tsc),
+    ("IA32_TSC_ADJUST", tsc::write_tsc_adjust),
+    ("TSC offset", tsc::offset),
 ];
 
 /// Only our kvm-clock: the kernel's KVM serves other providers' MSRs too.
-const OWN_KVM: &[Test] = &[test("MSRs of others", absent::others_of_kvm)];
+const OWN_KVM: &[Test] = &[("MSRs of others", absent::others_of_kvm)];
 
 /// Hyper-V's clock, the kernel's, where KVM has it, or ours.
 const HYPERV: &[Test] = &[
-    test("discovery", discovery::discovered),
-    test("announced", hyperv::announcement),
-    test("asked: discovery", asked::discovery),
-    test("asked: guest OS id", asked::os_id),
-    test("asked: VP index", asked::vp_index),
-    test("asked: hypercall page", asked::hypercall_page),
-    test("frequency MSRs", hyperv::frequencies),
-    test("page", hyperv::page),
-    test("counter against TSC", hyperv::counter_against_tsc),
-    test("counter against page", hyperv::counter_against_page),
-    test("monotonic on all vCPUs", machine::hyperv_monotonic),
-    test("clock set", hyperv::clock_set),
-    test("disabled page", disabled_page::reference_page),
-    test("the host's own MSRs", hyperv::host_s_own),
+    ("discovery", discovery::discovered),
+    ("announced", hyperv::announcement),
+    ("asked: discovery", asked::discovery),
+    ("asked: guest OS id", asked::os_id),
+    ("asked: VP index", asked::vp_index),
+    ("asked: hypercall page", asked::hypercall_page),
+    ("frequency MSRs", hyperv::frequencies),
+    ("page", hyperv::page),
+    ("counter against TSC", hyperv::counter_against_tsc),
+    ("counter against page", hyperv::counter_against_page),
+    ("monotonic on all vCPUs", machine::hyperv_monotonic),
+    ("clock set", hyperv::clock_set),
+    ("disabled page", disabled_page::reference_page),
+    ("the host's own MSRs", hyperv::host_s_own),
 ];
 
 /// Only our Hyper-V clock.
 const OWN_HYPERV: &[Test] = &[
-    test("asked: invariant-TSC control", asked::invariant_tsc),
-    test("OS id first", hyperv::os_id_first),
-    test("page off", hyperv::page_off),
-    test("addresses", addresses::of_hyperv),
-    test("reserved bits", hyperv::reserved_bits),
-    test("MSRs of others", absent::others_of_hyperv),
+    ("asked: invariant-TSC control", asked::invariant_tsc),
+    ("OS id first", hyperv::os_id_first),
+    ("page off", hyperv::page_off),
+    ("addresses", addresses::of_hyperv),
+    ("reserved bits", hyperv::reserved_bits),
+    ("MSRs of others", absent::others_of_hyperv),
 ];
 
 const NOTHING: &[Test] = &[
-    test("discovery", discovery::discovered),
-    test("announced", absent::announcement),
-    test("MSRs", absent::check_all),
+    ("discovery", discovery::discovered),
+    ("announced", absent::announcement),
+    ("MSRs", absent::check_all),
 ];
 
 const PROVIDERS: [Provider; 7] = [
@@ -114,11 +107,11 @@ fn tests(provider: Provider) -> impl Iterator<Item = &'static Test> {
 /// Runs every test of `subject`'s provider.
 fn checks(subject: ConformanceSubject<'_>, step: &mut dyn FnMut(&str, f64)) -> Vec<Check> {
     let provider = subject.provider;
-    for (index, test) in tests(provider).enumerate() {
+    for (index, (name, test)) in tests(provider).enumerate() {
         let done = index as f64 / tests(provider).count() as f64;
-        step(&format!("{}: {}", provider.label(), test.name), done);
-        if let Err(error) = (test.run)(&subject) {
-            subject.holds(test.name, "the guest replies", error.to_string(), false);
+        step(&format!("{}: {}", provider.label(), name), done);
+        if let Err(error) = test(&subject) {
+            subject.holds(name, "the guest replies", error.to_string(), false);
         }
     }
     subject.into_checks()

@@ -23,7 +23,7 @@ const RINGS: [[u32; 3]; 2] = [[0x1000, 0x2000, 0x3000], [0x4000, 0x5000, 0x6000]
 pub(crate) fn network(data: &[u8]) {
     let mut bytes = Bytes(data);
     let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY)]).expect("64 KiB");
-    let mut card = NetworkCard::new();
+    let mut card = NetworkCard::default();
     let mut replies = Vec::new();
     for _ in 0..STEPS {
         let Some(operation) = bytes.next() else { break };

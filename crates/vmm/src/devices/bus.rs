@@ -74,16 +74,16 @@ impl Devices {
     pub fn new(present: &Present) -> Self {
         Self {
             pm_timer: present.pm_timer.map(|width| AcpiPmTimer { width }),
-            hpet: present.hpet.then(Hpet::new),
-            pit: present.pit.then(Pit::new),
+            hpet: present.hpet.then(Hpet::default),
+            pit: present.pit.then(Pit::default),
             rtc: present.rtc.map(|settings| RtcChip::new(&settings)),
-            serial: SerialPort::new(),
+            serial: SerialPort::new(None),
         }
     }
 
     /// Gives the serial port an interrupt line, before the guest starts.
     pub(crate) fn connect_serial(&mut self, line: EventFd) {
-        self.serial = SerialPort::connected(line);
+        self.serial = SerialPort::new(Some(line));
     }
 
     /// As they were saved; the serial port with its interrupt line, where it had one.

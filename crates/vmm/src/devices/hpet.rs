@@ -16,8 +16,8 @@ const CAPABILITIES_LOW: u64 = 0x8086_2101;
 /// Configuration: the counter runs. Bit 1, legacy routing of comparators, stays 0.
 const ENABLED: u64 = 1;
 
-/// The device, which is its own saved state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The device, which is its own saved state; after a reset it is halted at 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Hpet {
     /// The counter when it was last halted, written or started.
     pub counter: u64,
@@ -34,11 +34,6 @@ impl Hpet {
     pub const ID: u32 = CAPABILITIES_LOW as u32;
     /// Its period, as in QEMU: 10 ns. At most 100 ns are allowed.
     pub const PERIOD_FS: u32 = 10_000_000;
-
-    /// Halted at 0, as after a reset.
-    pub const fn new() -> Self {
-        Self { counter: 0, running_since: None }
-    }
 
     /// Reads 4 or 8 aligned bytes at an offset; `false` for other accesses,
     /// which the specification leaves undefined.
@@ -92,12 +87,6 @@ impl Hpet {
         // 10^6 fs are one ns.
         let ticks = DeviceRate::new(1_000_000, Self::PERIOD_FS as u64).ticks(elapsed);
         self.counter.wrapping_add(ticks)
-    }
-}
-
-impl Default for Hpet {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -60,17 +60,8 @@ pub struct NetworkCard {
 }
 
 impl Default for NetworkCard {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl NetworkCard {
     /// As after a reset.
-    ///
-    /// # Panics
-    /// Never: the size is one that a queue can have.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let queue = || Queue::new(QUEUE_MAX).expect("a power of two");
         Self {
             status: 0,
@@ -82,7 +73,9 @@ impl NetworkCard {
             wants_notifications: true,
         }
     }
+}
 
+impl NetworkCard {
     /// Asks the guest for notifications of what it sends, or not to make any.
     pub const fn want_notifications(&mut self, wanted: bool) {
         self.wants_notifications = wanted;
@@ -155,7 +148,7 @@ impl NetworkCard {
 
     fn write_status(&mut self, value: u32) {
         if value == 0 {
-            *self = Self { wants_notifications: self.wants_notifications, ..Self::new() };
+            *self = Self { wants_notifications: self.wants_notifications, ..Self::default() };
             return;
         }
         let is_offered = self.driver_features & !FEATURES == 0

@@ -40,13 +40,6 @@ impl Pit {
     /// Channel 2's gate and output.
     pub const GATE_PORT: u16 = 0x61;
 
-    /// Only memory refresh runs, as before firmware programs the rest.
-    pub fn new() -> Self {
-        let mut channels = [PitChannel::new(true), PitChannel::new(true), PitChannel::new(false)];
-        channels[1] = PitChannel::counting(MODE_RATE, REFRESH_TICKS);
-        Self { channels, gate: 0 }
-    }
-
     /// The register behind a port.
     pub fn register(port: u16) -> Option<u8> {
         match port {
@@ -100,8 +93,11 @@ impl Pit {
 }
 
 impl Default for Pit {
+    /// Only memory refresh runs, as before firmware programs the rest.
     fn default() -> Self {
-        Self::new()
+        let mut channels = [PitChannel::new(true), PitChannel::new(true), PitChannel::new(false)];
+        channels[1] = PitChannel::counting(MODE_RATE, REFRESH_TICKS);
+        Self { channels, gate: 0 }
     }
 }
 

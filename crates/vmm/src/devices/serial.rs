@@ -54,14 +54,9 @@ impl SerialPort {
     /// oldest bytes are dropped: the last ones show why it stopped.
     pub const OUTPUT_BYTES: usize = 64 * 1024;
 
-    /// As after a reset.
-    pub fn new() -> Self {
-        Self { uart: Serial::new(SerialLine(None), SerialOutput::default()) }
-    }
-
-    /// The same, with an interrupt line.
-    pub fn connected(line: EventFd) -> Self {
-        Self { uart: Serial::new(SerialLine(Some(line)), SerialOutput::default()) }
+    /// As after a reset, with an interrupt line if there is one.
+    pub fn new(line: Option<EventFd>) -> Self {
+        Self { uart: Serial::new(SerialLine(line), SerialOutput::default()) }
     }
 
     /// As it was saved, with its interrupt line, if it had one; `None` when more was
@@ -101,12 +96,6 @@ impl SerialPort {
     /// What the guest has sent since the last call.
     pub fn take_output(&mut self) -> Vec<u8> {
         self.uart.writer_mut().bytes.drain(..).collect()
-    }
-}
-
-impl Default for SerialPort {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -18,7 +18,7 @@ fn write(hpet: &mut Hpet, offset: u64, value: u64, ns: u64) {
 
 #[test]
 fn its_period_is_told_and_kept() {
-    let mut hpet = Hpet::new();
+    let mut hpet = Hpet::default();
     let capabilities = read(&hpet, CAPABILITIES, 0);
     assert_eq!(capabilities >> 32, 10_000_000, "fs a tick");
     assert_eq!(capabilities >> 8 & 0x1f, 1, "the last comparator's number");
@@ -32,7 +32,7 @@ fn its_period_is_told_and_kept() {
 
 #[test]
 fn halted_it_stands_still_and_can_be_written() {
-    let mut hpet = Hpet::new();
+    let mut hpet = Hpet::default();
     assert_eq!(read(&hpet, MAIN_COUNTER, 1_000_000), 0);
     write(&mut hpet, MAIN_COUNTER, 0x1_ffff_fffe, 1_000_000);
     write(&mut hpet, CONFIGURATION, 3, 2_000_000);
@@ -45,7 +45,7 @@ fn halted_it_stands_still_and_can_be_written() {
 
 #[test]
 fn each_half_is_read_and_written_alone() {
-    let mut hpet = Hpet::new();
+    let mut hpet = Hpet::default();
     for (offset, half) in [(MAIN_COUNTER, 0xffff_ffff_u32), (MAIN_COUNTER + 4, 0x1234)] {
         hpet.write(offset, &half.to_le_bytes(), &Moment::from_ns(0));
         assert_eq!(read_half(&hpet, offset, 0), half);
@@ -58,7 +58,7 @@ fn each_half_is_read_and_written_alone() {
 
 #[test]
 fn other_widths_and_alignments_are_ignored() {
-    let mut hpet = Hpet::new();
+    let mut hpet = Hpet::default();
     let before = hpet;
     for (offset, bytes) in [(0, 1), (0, 2), (0xf0, 3), (0xf4, 8), (0xf2, 4), (0, 0), (0, 16)] {
         let mut data = vec![0; bytes];

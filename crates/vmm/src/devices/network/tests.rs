@@ -22,7 +22,7 @@ struct Driver {
 impl Driver {
     fn new(event_index: bool) -> Self {
         let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY)]).unwrap();
-        let mut new = Self { card: NetworkCard::new(), memory };
+        let mut new = Self { card: NetworkCard::default(), memory };
         new.set_up(event_index, u32::from(SIZE));
         new
     }

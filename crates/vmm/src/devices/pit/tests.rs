@@ -10,7 +10,7 @@ fn write(pit: &mut Pit, register: u8, values: &[u8], ns: u64) {
 
 /// A timer as Linux programs it: mode 2, low byte, high byte.
 fn ticking(count: u16) -> Pit {
-    let mut pit = Pit::new();
+    let mut pit = Pit::default();
     write(&mut pit, CONTROL, &[0x34], 0);
     write(&mut pit, 0, &count.to_le_bytes(), 0);
     pit
@@ -29,7 +29,7 @@ fn a_third_of_the_colour_subcarrier() {
 
 #[test]
 fn linux_measures_its_tsc_by_channel_2() {
-    let mut pit = Pit::new();
+    let mut pit = Pit::default();
     // arch/x86/kernel/tsc.c, pit_calibrate_tsc: gate on, mode 0, 10 ms.
     write(&mut pit, GATE, &[0x01], 1_000);
     write(&mut pit, CONTROL, &[0xb0], 1_000);
@@ -42,7 +42,7 @@ fn linux_measures_its_tsc_by_channel_2() {
 
 #[test]
 fn the_refresh_toggles_every_18_ticks() {
-    let mut pit = Pit::new();
+    let mut pit = Pit::default();
     let refresh = |pit: &mut Pit, tick: u64| {
         pit.read(GATE, &Moment::from_ns(RATE.first_at(tick).0)) & GATE_REFRESH != 0
     };
