@@ -92,6 +92,23 @@ pub(super) fn ns_per_tick() -> Option<f64> {
     Some(last.0.saturating_sub(first.0) as f64 / ticks as f64)
 }
 
+/// The counts after a gap.
+struct TimedCounts {
+    /// When it began, ns since the start of the run.
+    at_ns: u64,
+    counts: Counts,
+    took_ns: f64,
+}
+
+/// A gap that was looked into.
+struct LongGap {
+    /// When it ended, ns since the start of the run.
+    at_ns: u64,
+    ns: u64,
+    cause: LatenessCause,
+    after: Counts,
+}
+
 struct Spinner {
     ns_per_tick: f64,
     gaps: Distribution,
@@ -115,9 +132,9 @@ impl Spinner {
     /// One burst, on the CPU that this thread is pinned to; its long gaps. It ends
     /// by CLOCK_MONOTONIC, or where the counter steps back.
     fn burst(&mut self, run: &LatencyRun<'_>, counters: &mut Counters) -> Vec<Delay> {
-        let ticks = |ns: f64| (ns / self.ns_per_tick) as u64;
+        let (ns_per_tick, cpu) = (self.ns_per_tick, counters.cpu());
+        let ticks = |ns: f64| (ns / ns_per_tick) as u64;
         let (gap, long, chunk) = (ticks(GAP_NS), ticks(LONG_NS), ticks(CHUNK_NS));
-        let interrupted = ticks(LOOK_NS);
         let mut delays = Vec::new();
         let mut speeds = Vec::new();
         let (mut short, mut short_ns) = (0u64, 0.0);
@@ -135,26 +152,23 @@ impl Spinner {
             turns += 1;
             if passed >= gap {
                 away += passed;
-                let ns = passed as f64 * self.ns_per_tick;
-                self.gaps.record(ns);
+                let ns = passed as f64 * ns_per_tick;
                 if passed >= long {
-                    let gap = (ns as u64, others_ns as u64);
-                    let (mut delay, mut after) = self.look_into(run, counters, gap, &before);
                     // Looking took its time, which is no gap.
-                    let mut looked = CpuCounter.read_ordered();
-                    let look = looked.saturating_sub(last);
-                    if look >= interrupted {
-                        // Unless something else took the CPU meanwhile: the gap ends here.
-                        let whole_ns = (passed + look) as f64 * self.ns_per_tick;
-                        let gap = (whole_ns as u64, others_ns as u64);
-                        (delay, after) = self.look_into(run, counters, gap, &before);
-                        looked = CpuCounter.read_ordered();
-                    }
-                    delays.push(delay);
+                    let gap = self.long_gap(ns, others_ns, &before, || {
+                        let at_ns = run.at_ns();
+                        let counts = counters.all();
+                        let looked = CpuCounter.read_ordered();
+                        let ticks = looked.saturating_sub(last);
+                        away += ticks;
+                        last = looked;
+                        TimedCounts { at_ns, counts, took_ns: ticks as f64 * ns_per_tick }
+                    });
+                    let LongGap { at_ns, ns, cause, after } = gap;
+                    delays.push(Delay { kind: FigureKind::Gap, at_ns, ns, cpu, cause });
                     (before, others_ns) = (after, 0.0);
-                    away += looked.saturating_sub(last);
-                    last = looked;
                 } else {
+                    self.gaps.record(ns);
                     short += 1;
                     short_ns += ns;
                     others_ns += ns;
@@ -165,7 +179,7 @@ impl Spinner {
                 let ran = since.saturating_sub(away);
                 // Of a chunk that was mostly away, little is known.
                 if ran >= chunk / 4 {
-                    speeds.push(ran as f64 * self.ns_per_tick / turns as f64);
+                    speeds.push(ran as f64 * ns_per_tick / turns as f64);
                 }
                 if Instant::now() >= ends {
                     break;
@@ -185,22 +199,30 @@ impl Spinner {
         delays
     }
 
-    /// One long gap, beside others, ns; and the counts after it.
-    fn look_into(
+    /// Records a gap of `gap_ns`, in addition to others since `before`, and finds its cause.
+    ///
+    /// A look that was interrupted belongs to the gap: the counts include that time, and the
+    /// loop did not run in it either. A gap of 1 ms and a look of 5 ms are one gap of 6 ms.
+    fn long_gap(
         &mut self,
-        run: &LatencyRun<'_>,
-        counters: &mut Counters,
-        (ns, others_ns): (u64, u64),
+        mut gap_ns: f64,
+        others_ns: f64,
         before: &Counts,
-    ) -> (Delay, Counts) {
-        let at_ns = run.at_ns();
-        let after = counters.all();
-        let passed = PassedTime::between(before, &after);
-        let cause = around::of_gap(ns, others_ns, &passed);
+        mut look: impl FnMut() -> TimedCounts,
+    ) -> LongGap {
+        let mut found = look();
+        if found.took_ns >= LOOK_NS {
+            gap_ns += found.took_ns;
+            found = look();
+        }
+        self.gaps.record(gap_ns);
+        let passed = PassedTime::between(before, &found.counts);
+        let ns = gap_ns as u64;
+        let cause = around::of_gap(ns, others_ns as u64, &passed);
         if cause == LatenessCause::Stolen {
             self.stolen.record(passed.lost_ns.min(ns) as f64);
         }
-        (Delay { kind: FigureKind::Gap, at_ns, ns, cpu: counters.cpu(), cause }, after)
+        LongGap { at_ns: found.at_ns, ns, cause, after: found.counts }
     }
 
     /// Short gaps share what their CPU served.
@@ -216,5 +238,51 @@ impl Spinner {
                 None => self.short.push(ShortGaps { cause, gaps: share, total_ns }),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: f64 = 1e6;
+
+    /// A thread that ran for 10 ms, and was stolen from since.
+    fn counts(at_ms: f64) -> Counts {
+        Counts {
+            at_ns: (at_ms * MS) as u64,
+            ran_ns: Some((10.0 * MS) as u64),
+            waited_ns: Some(0),
+            ..Counts::default()
+        }
+    }
+
+    fn record(gap_ms: f64, looks: &[(f64, f64)]) -> (Spinner, LongGap) {
+        let mut spinner = Spinner::new(1.0);
+        let mut looks = looks.iter();
+        let gap = spinner.long_gap(gap_ms * MS, 0.0, &counts(10.0), || {
+            let (at_ms, took_ms) = looks.next().expect("a look more than planned");
+            let at_ns = ((at_ms - took_ms) * MS) as u64;
+            TimedCounts { at_ns, counts: counts(*at_ms), took_ns: took_ms * MS }
+        });
+        (spinner, gap)
+    }
+
+    #[test]
+    fn a_gap_is_recorded_once_though_its_look_was_interrupted() {
+        let (spinner, gap) = record(1.0, &[(16.0, 5.0), (16.0, 0.0)]);
+        assert_eq!((gap.ns, gap.cause), (6_000_000, LatenessCause::Stolen));
+        for (what, samples) in [("gaps", &spinner.gaps), ("stolen", &spinner.stolen)] {
+            assert_eq!(samples.samples(), 1, "{what}");
+            let max = samples.spread().unwrap().max;
+            assert!((max / (6.0 * MS) - 1.0).abs() < 0.03, "{what}: {max}");
+        }
+    }
+
+    #[test]
+    fn a_quick_look_is_no_part_of_its_gap() {
+        let (spinner, gap) = record(1.0, &[(11.1, 0.1)]);
+        assert_eq!((gap.ns, gap.cause), (1_000_000, LatenessCause::Stolen));
+        assert_eq!((spinner.gaps.samples(), spinner.stolen.samples()), (1, 1));
     }
 }
