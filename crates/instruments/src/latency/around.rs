@@ -143,7 +143,8 @@ fn of_interruption(gap_ns: u64, served: Option<Served>) -> LatenessCause {
 /// ([`proven`](super::proof::proven)).
 pub fn of_wake_up(late_ns: u64, passed: &PassedTime) -> LatenessCause {
     let most = |part_ns: u64| part_ns.saturating_mul(2) >= late_ns;
-    if passed.was_stopped {
+    // A stopped thread is not on a run queue: a wait for a CPU is not the stop's.
+    if passed.was_stopped && !most(passed.waited_ns) {
         LatenessCause::Stopped
     } else if most(passed.throttled_ns) {
         LatenessCause::Quota
@@ -265,6 +266,9 @@ mod tests {
         assert_eq!(of_wake_up(80 * MS, &throttled), LatenessCause::Quota);
         let stopped = PassedTime { was_stopped: true, ..passed(0) };
         assert_eq!(of_wake_up(80 * MS, &stopped), LatenessCause::Stopped);
+        // SIGCONT without a stop, as `fg` sends it: the wait for a CPU explains the delay.
+        let waited = PassedTime { was_stopped: true, ..passed(850_000) };
+        assert_eq!(of_wake_up(900_000, &waited), LatenessCause::RunQueue);
     }
 
     #[test]
