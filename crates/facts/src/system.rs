@@ -206,6 +206,20 @@ impl CpuTime {
         Self { stolen, ..self }.of_all(over_s)
     }
 
+    /// What was stolen since `earlier`, ns, in units of 10 ms. Nothing where a CPU came or went.
+    ///
+    /// ```
+    /// use facts::system::CpuTime;
+    /// let before = CpuTime { stolen: 20, total: 600, cpus: 1 };
+    /// let now = CpuTime { stolen: 23, total: 690, cpus: 1 };
+    /// assert_eq!(now.stolen_ns_since(before), Some(30_000_000));
+    /// ```
+    pub fn stolen_ns_since(self, earlier: Self) -> Option<u64> {
+        let is_comparable = self.cpus == earlier.cpus;
+        let ticks = self.stolen.checked_sub(earlier.stolen).filter(|_| is_comparable)?;
+        Some((ticks as f64 / TICKS_PER_S * 1e9) as u64)
+    }
+
     /// What was stolen since boot, 0 to 1, as a part of the time that the CPUs of now had since.
     /// Where that is not known, as a part of the total, which is too much where CPUs are
     /// taken turns at (see [`CpuTime::stolen_since`]). It is too little after a suspend, whose
@@ -238,9 +252,32 @@ pub fn parse_steal(text: &str, uptime_s: Option<f64>) -> Fact<f64> {
 
 /// The line `cpu` of `/proc/stat`, and how many CPUs have one of their own.
 pub fn parse_cpu_time(text: &str) -> Fact<CpuTime> {
+    let is_of_one = |line: &&str| {
+        let number = line.strip_prefix("cpu").and_then(|rest| rest.chars().next());
+        number.is_some_and(|first| first.is_ascii_digit())
+    };
+    let cpus = text.lines().filter(is_of_one).count() as u32;
+    parse_cpu_line(text, "cpu", cpus)
+}
+
+/// The line of one CPU in `/proc/stat`.
+///
+/// ```
+/// let text = "cpu  9 0 9 60 0 0 0 17 0 0\ncpu1 4 0 4 30 0 0 0 5 0 0\ncpu10 5 0 5 30 0 0 0 12 0 0\n";
+/// assert!(facts::system::parse_cpu_time_of(text, 1).is_known_and(|time| time.stolen == 5));
+/// assert!(facts::system::parse_cpu_time_of(text, 0).unknown().is_some());
+/// ```
+pub fn parse_cpu_time_of(text: &str, cpu: u32) -> Fact<CpuTime> {
+    parse_cpu_line(text, &format!("cpu{cpu}"), 1)
+}
+
+fn parse_cpu_line(text: &str, name: &str, cpus: u32) -> Fact<CpuTime> {
     let malformed = || Unknown::malformed(STAT, "a line `cpu` with eight numbers", text);
     let parse = || {
-        let line = text.lines().find_map(|line| line.strip_prefix("cpu ")).ok_or_else(malformed)?;
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
+            .ok_or_else(malformed)?;
         // user nice system idle iowait irq softirq steal; guest time, which
         // follows, is counted in user already (`man 5 proc_stat`).
         let ticks: Vec<u64> =
@@ -250,11 +287,6 @@ pub fn parse_cpu_time(text: &str) -> Fact<CpuTime> {
             return Err(malformed());
         }
         let total = ticks.iter().map(|&ticks| u128::from(ticks)).sum();
-        let is_of_one = |line: &&str| {
-            let number = line.strip_prefix("cpu").and_then(|rest| rest.chars().next());
-            number.is_some_and(|first| first.is_ascii_digit())
-        };
-        let cpus = text.lines().filter(is_of_one).count() as u32;
         Ok(CpuTime { stolen: steal.into(), total, cpus })
     };
     parse().into()

@@ -5,6 +5,7 @@ pub mod around;
 pub mod cause;
 pub mod conditions;
 pub mod echo;
+pub mod hidden;
 pub mod proof;
 pub mod sweep;
 
@@ -67,36 +68,12 @@ impl Latency {
         self.not_measured.push(NotMeasured { what: what.into(), why: why.into() });
     }
 
-    /// Names the host's gaps on a kernel that counts stolen time as the thread's own
-    /// (without CONFIG_PARAVIRT_TIME_ACCOUNTING, as Debian's): gaps that no counter explains,
-    /// while `/proc/stat` shows that the host stole at least half of their sum from `cpus` CPUs.
-    ///
-    /// A kernel that leaves stolen time out of a thread's names some gap `stolen` by its own
-    /// counts, and what it calls hidden is not the host's.
-    ///
-    /// Of 2.36 s on one CPU 50.8 % stolen are 1.20 s: gaps of 1.29 s without a trace are the host's.
-    pub fn attribute_stolen(&mut self, cpus: usize) {
-        let is_hidden = |delay: &Delay| delay.cause == LatenessCause::Hidden;
-        let hidden_ns: u64 =
-            self.delays.iter().filter(|delay| is_hidden(delay)).map(|delay| delay.ns).sum();
-        let stolen_ns = self.stolen.map_or(0.0, |stolen| stolen.share * stolen.over_s * 1e9);
-        let is_counted = self.delays.iter().any(|delay| delay.cause == LatenessCause::Stolen);
-        // The kernel counts steal in hundredths of a second.
-        if !is_counted && stolen_ns * cpus as f64 >= (hidden_ns as f64 / 2.0).max(STEAL_TICK_NS) {
-            let hidden = self.delays.iter_mut().filter(|delay| is_hidden(delay));
-            hidden.for_each(|delay| delay.cause = LatenessCause::Stolen);
-        }
-    }
-
     /// The round trips a second of a pipe-based figure: its mean decides, as
     /// UnixBench counts loops, not delays.
     pub fn loops_per_s(&self, kind: FigureKind) -> Option<f64> {
         self.figure(kind).map(|figure| 1e9 / figure.ns.mean)
     }
 }
-
-/// A unit of `/proc/stat`, ns.
-const STEAL_TICK_NS: f64 = 1e7;
 
 /// UnixBench's index of pipe-based context switching: its base machine, a
 /// SPARCstation 20-61, made 4000 loops a second and has the index 10
@@ -297,51 +274,6 @@ mod tests {
         ];
         assert_eq!(seen, expected);
         assert_eq!(found[1].longest_ns, 7);
-    }
-
-    /// Seen in a guest of Debian's kernel whose host ran a loop on its CPU.
-    #[test]
-    fn gaps_without_a_trace_are_the_hosts_where_it_stole_as_much() {
-        let attributed = |share, gap_ns| {
-            let delay = |ns, cause| Delay { kind: FigureKind::Gap, at_ns: 0, ns, cpu: 0, cause };
-            let delays = vec![
-                delay(gap_ns, LatenessCause::Hidden),
-                delay(5_000_000, LatenessCause::RunQueue),
-            ];
-            let stolen = Some(StolenShare { share, over_s: 2.36 });
-            let mut found = Latency { delays, stolen, ..Latency::default() };
-            found.attribute_stolen(1);
-            [found.delays[0].cause, found.delays[1].cause]
-        };
-        assert_eq!(
-            attributed(0.508, 1_290_000_000),
-            [LatenessCause::Stolen, LatenessCause::RunQueue]
-        );
-        assert_eq!(
-            attributed(0.100, 1_290_000_000),
-            [LatenessCause::Hidden, LatenessCause::RunQueue]
-        );
-        assert_eq!(
-            attributed(0.0, 1_290_000_000),
-            [LatenessCause::Hidden, LatenessCause::RunQueue]
-        );
-        // Less than a tick was stolen: nothing is known.
-        assert_eq!(attributed(0.004, 48_600), [LatenessCause::Hidden, LatenessCause::RunQueue]);
-        let delay = |ns, cause| Delay { kind: FigureKind::Gap, at_ns: 0, ns, cpu: 0, cause };
-        let mut counted = Latency {
-            delays: vec![
-                delay(9_000_000, LatenessCause::Stolen),
-                delay(9_000_000, LatenessCause::Hidden),
-            ],
-            stolen: Some(StolenShare { share: 0.5, over_s: 2.0 }),
-            ..Latency::default()
-        };
-        counted.attribute_stolen(1);
-        assert_eq!(
-            counted.delays[1].cause,
-            LatenessCause::Hidden,
-            "the kernel counts it by thread"
-        );
     }
 
     #[test]

@@ -63,9 +63,7 @@ pub fn measure(plan: &LatencyPlan, progress: &dyn Fn(&str)) -> Latency {
     run.found.over_s = run.started.elapsed().as_secs_f64();
     run.found.stolen = steal.end();
     run.forget_shortest();
-    let mut found = Latency { delays: run.delays, ..run.found };
-    found.attribute_stolen(run.cpus.len());
-    found
+    Latency { delays: run.delays, ..run.found }
 }
 
 fn conditions(run: &mut LatencyRun<'_>) {

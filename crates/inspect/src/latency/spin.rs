@@ -6,11 +6,13 @@ use instruments::distribution::Distribution;
 use instruments::latency::around::{self, Counts, PassedTime};
 use instruments::latency::cause::LatenessCause;
 use instruments::latency::conditions::Speed;
+use instruments::latency::hidden::HiddenGaps;
 use instruments::latency::{Delay, FigureKind, ShortGaps};
 use linux::counter::{self, Counter, CpuCounter};
 
 use super::counters::{Counters, Stops};
 use super::{LatencyRun, now_ns};
+use crate::steal;
 
 /// Time on one CPU before the next.
 const BURST: Duration = Duration::from_millis(100);
@@ -44,16 +46,23 @@ pub(super) fn gaps(run: &mut LatencyRun<'_>, stops: &Stops, length: Duration) {
         None => run.cpus.iter().copied().take(CPUS).collect(),
     };
     let mut looked = Duration::ZERO;
+    let mut hidden = HiddenGaps::default();
     for cpu in cpus.iter().cycle() {
         if Instant::now() >= ends {
             break;
         }
         let Some(_pinned) = run.pinned(FigureKind::Gap.name(), *cpu) else { break };
+        let before = steal::cpu_time_of(*cpu);
         let started = Instant::now();
         let delays = spinner.burst(run, &mut Counters::open(*cpu, stops));
         looked += started.elapsed();
+        let stolen_ns = before
+            .zip(steal::cpu_time_of(*cpu))
+            .and_then(|(before, after)| after.stolen_ns_since(before));
+        hidden.add_burst(*cpu, &delays, stolen_ns);
         run.delayed(delays);
     }
+    hidden.attribute_stolen(&mut run.delays);
     // An isolated CPU has none, and that is what was looked for.
     if spinner.gaps.samples() > 0 {
         run.found.add_figure(FigureKind::Gap, &spinner.gaps);
