@@ -1,6 +1,7 @@
 //! A reader against the maintaining thread, in every order that the memory
 //! model allows. The code under test is the code that runs; only the words of
-//! memory are loom's.
+//! memory are loom's. In a program of its own: the models occupy every CPU, and
+//! the tests of `integration` compare clocks meanwhile.
 #![cfg(not(miri))]
 
 #[path = "../../pvclock/tests/modelled/mod.rs"]

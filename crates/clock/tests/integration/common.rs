@@ -1,6 +1,5 @@
 //! What the tests on the running kernel share.
 #![allow(unsafe_code)]
-#![allow(dead_code, reason = "each test program uses what it needs")]
 
 use std::io::Write;
 use std::thread;

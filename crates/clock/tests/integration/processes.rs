@@ -3,10 +3,7 @@
 //! # Invariants of the unsafe code
 //! 1. A child calls nothing that allocates or waits for another thread, and
 //!    leaves by `_exit`.
-#![cfg(not(miri))]
 #![allow(unsafe_code)]
-
-mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -14,7 +11,7 @@ use std::time::Duration;
 
 use clock::{Clock, Settings, Source};
 
-use common::{MICROSECOND, on_tsc, outside_ns, read_ns};
+use crate::common::{MICROSECOND, on_tsc, outside_ns, read_ns};
 
 /// How a child ends.
 const WELL: i32 = 0;

@@ -1,9 +1,6 @@
 //! The clock compared with the running kernel's. The assertions hold on a busy
 //! machine too: a reading between two of the system's, however far apart these
 //! are, and the median of many.
-#![cfg(not(miri))]
-
-mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -12,7 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use clock::{Clock, Instant, Maintainer, Settings, SystemTime};
 
-use common::{MICROSECOND, on_tsc, outside_ns, read_ns};
+use crate::common::{MICROSECOND, on_tsc, outside_ns, read_ns};
 
 /// The median of how far `read` is outside the system's clock, over `seconds`.
 fn median_outside_ns(seconds: u64, id: libc::clockid_t, read: impl Fn() -> u64) -> u64 {

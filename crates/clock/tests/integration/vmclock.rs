@@ -5,10 +5,7 @@
 //! 1. `address` is a mapping of the whole file, shared and writable, made in
 //!    `new` and unmapped only in `drop`; a page was stored at its start
 //!    before the clock could map it.
-#![cfg(not(miri))]
 #![allow(unsafe_code)]
-
-mod common;
 
 use std::os::fd::AsRawFd;
 use std::thread;
@@ -23,7 +20,7 @@ use pvclock::vmclock::{
 };
 use tempfile::NamedTempFile;
 
-use common::{MICROSECOND, on_tsc, outside_ns, read_ns};
+use crate::common::{MICROSECOND, on_tsc, outside_ns, read_ns};
 
 const BYTES: usize = 4096;
 /// The error that the host reports.

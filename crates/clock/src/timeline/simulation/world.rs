@@ -1,6 +1,8 @@
 //! The machine and its program. All is exact integer arithmetic in 2⁻³² ns
 //! and cycles, and noise comes from a seed.
 
+use units::random::SplitMix64;
+
 use crate::SystemTime;
 use crate::timeline::bound::{TimexBound, VmClockBound};
 use crate::timeline::maintenance::{Maintenance, MaintenanceReading};
@@ -37,7 +39,7 @@ pub(super) struct World {
     pub(super) interrupted: u64,
     /// No sample is usable, as on a machine that is always interrupted.
     pub(super) blind: bool,
-    seed: u64,
+    random: SplitMix64,
 }
 
 impl World {
@@ -55,7 +57,7 @@ impl World {
             host_bounds: false,
             interrupted: 0,
             blind: false,
-            seed: seed.wrapping_mul(2).wrapping_add(1),
+            random: SplitMix64::new(seed),
         }
     }
 
@@ -91,19 +93,11 @@ impl World {
         (self.truth >> 32) as u64
     }
 
-    /// A number below `below`, by xorshift.
-    pub(super) fn random(&mut self, below: u64) -> u64 {
-        self.seed ^= self.seed << 13;
-        self.seed ^= self.seed >> 7;
-        self.seed ^= self.seed << 17;
-        self.seed % below
-    }
-
     fn sample(&mut self) -> TimelineSample {
         let wait = |world: &mut Self| {
-            let interrupted = world.interrupted > 0 && world.random(world.interrupted) == 0;
-            let more = if interrupted { world.random(30_000) } else { 0 };
-            world.random(15) + 15 + more
+            let interrupted = world.interrupted > 0 && world.random.one_in(world.interrupted);
+            let more = if interrupted { world.random.below(30_000) } else { 0 };
+            world.random.below(15) + 15 + more
         };
         let before = self.tsc();
         let first = wait(self);
@@ -237,7 +231,7 @@ impl Program {
         let end_ns = self.world.mono_ns() + ns;
         let mut worst = self.read();
         while self.world.mono_ns() < end_ns {
-            let pause_ns = 20_000 + self.world.random(400_000);
+            let pause_ns = 20_000 + self.world.random.below(400_000);
             self.world.pass(pause_ns);
             if self.maintained && self.maintenance.view.is_half_over(self.world.tsc()) {
                 self.step();
