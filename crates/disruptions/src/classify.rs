@@ -176,7 +176,7 @@ fn slewed(evidence: &[Dated]) -> Option<Disruption> {
 fn step_of(evidence: &Evidence, of: &str, by: &str) -> Option<Interval<f64>> {
     match evidence {
         Evidence::Step { clock, against, step_ns, bound_ns } if clock == of && against == by => {
-            Some(Interval { low: step_ns - bound_ns, high: step_ns + bound_ns })
+            Some(Interval::plus_minus(*step_ns, *bound_ns))
         }
         _ => None,
     }

@@ -1,5 +1,7 @@
 //! Where a quantity is, for certain.
 
+use core::ops::{Neg, Sub};
+
 /// A quantity is at least `low` and at most `high`, in the unit of `T`.
 ///
 /// Where `low` is above `high`, or either is no number, no value is possible: what the bounds
@@ -42,6 +44,17 @@ impl Interval<i128> {
 }
 
 impl Interval<f64> {
+    /// `value` ± `bound`.
+    pub fn plus_minus(value: f64, bound: f64) -> Self {
+        Self { low: value - bound, high: value + bound }
+    }
+
+    /// With room for `by` more on either side.
+    #[must_use]
+    pub fn widened(self, by: f64) -> Self {
+        Self { low: self.low - by, high: self.high + by }
+    }
+
     /// The estimate.
     pub fn middle(self) -> f64 {
         self.low / 2.0 + self.high / 2.0
@@ -50,6 +63,24 @@ impl Interval<f64> {
     /// The truth is within ± this of the estimate.
     pub fn bound(self) -> f64 {
         self.high / 2.0 - self.low / 2.0
+    }
+}
+
+/// The quantity with its sign turned: 2 to 3 becomes -3 to -2.
+impl Neg for Interval<f64> {
+    type Output = Self;
+
+    fn neg(self) -> Self {
+        Self { low: -self.high, high: -self.low }
+    }
+}
+
+/// What the difference of two quantities may be: 5 to 6 less 1 to 3 is 2 to 5.
+impl Sub for Interval<f64> {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self { low: self.low - other.high, high: self.high - other.low }
     }
 }
 
@@ -68,5 +99,9 @@ mod tests {
         assert_eq!(Interval::around(5, 7), interval(-2, 12));
         let rate = Interval { low: -1.0, high: 4.0 };
         assert_eq!((rate.middle(), rate.bound()), (1.5, 2.5));
+        assert_eq!(Interval::plus_minus(1.5, 2.5), rate);
+        assert_eq!(rate.widened(1.0), Interval { low: -2.0, high: 5.0 });
+        assert_eq!(-rate, Interval { low: -4.0, high: 1.0 });
+        assert_eq!(rate - Interval { low: 1.0, high: 3.0 }, Interval { low: -4.0, high: 3.0 });
     }
 }

@@ -114,7 +114,7 @@ impl MachineFigures {
             _ => None,
         });
         let source = raw_by_tsc(evidence).or_else(|| find(&diverged));
-        let by_page = page.map(|(step_ns, _)| Interval { low: step_ns, high: step_ns });
+        let by_page = page.map(|(step_ns, _)| Interval::plus_minus(step_ns, 0.0));
         let tsc_late = evidence.iter().find_map(|(_, entry)| match entry {
             Evidence::ClocksDiverged { tsc_s, planned_s, .. } => Some((tsc_s - planned_s) * 1e9),
             _ => None,
@@ -235,7 +235,7 @@ impl MachineFigures {
             return self.suspended();
         }
         let unsigned = |interval: Interval<f64>| {
-            if interval.middle() < 0.0 { negated(interval) } else { interval }
+            if interval.middle() < 0.0 { -interval } else { interval }
         };
         let shift = self.shift.map(unsigned);
         // The clocks that stopped did not stop for as long as the machine. A sample
@@ -244,7 +244,7 @@ impl MachineFigures {
             .stopped_ns
             .filter(|late| shift.is_some_and(|interval| interval.high < late.low - 5e7));
         let size = match kinds.only() {
-            Some(Kind::HostStepped) => self.page.map(|(ns, _)| Interval { low: ns, high: ns }),
+            Some(Kind::HostStepped) => self.page.map(|(ns, _)| Interval::plus_minus(ns, 0.0)),
             Some(Kind::Pause | Kind::SnapshotRestored) => {
                 longer.or(shift).or(self.rtc).or(self.late_ns)
             }
@@ -267,7 +267,7 @@ impl MachineFigures {
         let ran = self
             .shift
             .filter(|interval| self.source_shifted && interval.middle() < 0.0)
-            .map(negated);
+            .map(|interval| -interval);
         let (ran, rtc) = ran.zip(self.rtc).filter(|_| may_be_put_back)?;
         // An RTC that gained less shows something else.
         (rtc.high >= ran.high).then_some(Interval { low: rtc.low.max(ran.low), high: rtc.high })
@@ -276,10 +276,8 @@ impl MachineFigures {
     /// How long a suspend lasted: by a TSC that ran, else by what the kernel
     /// added to its clocks, which it takes from the RTC in whole seconds.
     fn suspended(&self) -> Option<Size> {
-        let stood = self.ran_over_suspend().map(negated);
-        let widen =
-            |slept: Interval<f64>| Interval { low: slept.low - S_NS, high: slept.high + S_NS };
-        stood.or_else(|| self.slept.map(widen)).map(Size::from)
+        let stood = self.ran_over_suspend().map(|interval| -interval);
+        stood.or_else(|| Some(self.slept?.widened(S_NS))).map(Size::from)
     }
 
     /// The shift of a TSC that ran during a suspend: what it shows agrees with
@@ -295,22 +293,15 @@ impl MachineFigures {
         if kinds.contains(Kind::Suspend) {
             // The kernel has added what it slept to the time of day already.
             let (shift, slept) = (self.ran_over_suspend()?, self.slept?);
-            return Some(Size::from(Interval {
-                low: -shift.high - slept.high,
-                high: -shift.low - slept.low,
-            }));
+            return Some(Size::from(-shift - slept));
         }
         if let Some(away) = self.away(kinds) {
             return Some(Size::from(away));
         }
-        let lost = |shift| if self.source_shifted { negated(shift) } else { shift };
+        let lost = |shift: Interval<f64>| if self.source_shifted { -shift } else { shift };
         let by_shift = self.shift.map(lost).filter(|lost| lost.middle() > 0.0);
         by_shift.filter(|lost| is_large(*lost)).or(self.rtc).map(Size::from)
     }
-}
-
-fn negated(interval: Interval<f64>) -> Interval<f64> {
-    Interval { low: -interval.high, high: -interval.low }
 }
 
 /// More than a host steps its page by reading its clock.
@@ -379,8 +370,7 @@ fn is_of_machine(evidence: &Evidence) -> bool {
 /// How far the source advanced against the TSC.
 fn diverged(evidence: &Evidence) -> Option<Interval<f64>> {
     let Evidence::ClocksDiverged { tsc_s, raw_s, .. } = evidence else { return None };
-    let (shift_ns, bound_ns) = ((raw_s - tsc_s) * 1e9, 1e6);
-    Some(Interval { low: shift_ns - bound_ns, high: shift_ns + bound_ns })
+    Some(Interval::plus_minus((raw_s - tsc_s) * 1e9, 1e6))
 }
 
 /// No clock but the RTC moved, no sample was late by its own fault, and nothing was reported.

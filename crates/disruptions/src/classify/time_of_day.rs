@@ -21,8 +21,7 @@ const EXACT_NS: f64 = 100.0;
 pub(super) fn classify(evidence: &[Dated], context: Context<'_>) -> Vec<Disruption> {
     let steps = evidence.iter().filter_map(|(at_ns, entry)| {
         let realtime = step_of(entry, REALTIME, MONOTONIC)?;
-        let slept = slept_at(evidence, *at_ns);
-        let left = Interval { low: realtime.low - slept.high, high: realtime.high - slept.low };
+        let left = realtime - slept_at(evidence, *at_ns);
         (!left.contains(0.0)).then(|| set_or_leap(evidence, (*at_ns, entry), left, context))
     });
     let sets: Vec<_> = steps.collect();
@@ -36,7 +35,7 @@ pub(super) fn classify(evidence: &[Dated], context: Context<'_>) -> Vec<Disrupti
 fn slept_at(evidence: &[Dated], at_ns: u64) -> Interval<f64> {
     let same_sample = evidence.iter().filter(|(at, _)| *at == at_ns);
     let step = same_sample.filter_map(|(_, entry)| step_of(entry, BOOTTIME, MONOTONIC)).next();
-    step.unwrap_or(Interval { low: 0.0, high: 0.0 })
+    step.unwrap_or(Interval::plus_minus(0.0, 0.0))
 }
 
 fn set_or_leap(

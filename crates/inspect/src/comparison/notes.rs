@@ -261,7 +261,7 @@ fn offset_interval(reference: &ReferenceReport, pair: &PairReport) -> Interval<f
     let offset = pair.drift.offset;
     let root_distance_ns = reference.status.root_distance_ns.unwrap_or(0) as f64;
     let wide = offset.bound_ns.max(pair.drift.median_delay_ns / 2.0) + root_distance_ns;
-    Interval { low: offset.ns - wide, high: offset.ns + wide }
+    Interval::plus_minus(offset.ns, wide)
 }
 
 #[cfg(test)]

@@ -232,8 +232,7 @@ impl LearntSlope {
 
     /// With room for wander.
     fn wandering(&self) -> Option<Interval<f64>> {
-        let known = self.known?;
-        Some(Interval { low: known.low - WANDER, high: known.high + WANDER })
+        Some(self.known?.widened(WANDER))
     }
 
     /// The same slope from another offset on.

@@ -42,8 +42,7 @@ impl Rates {
     /// leave unexplained, in its units.
     pub fn residual(self, first: Bracket, last: Bracket, inner_step: f64) -> Interval<f64> {
         let explained = product(outer_difference(first, last), self.0);
-        let inner = inner_difference(first, last, inner_step);
-        Interval { low: inner.low - explained.high, high: inner.high - explained.low }
+        inner_difference(first, last, inner_step) - explained
     }
 }
 
@@ -67,8 +66,7 @@ fn outer_difference(first: Bracket, last: Bracket) -> Interval<f64> {
 
 /// How far the inner clock went: each reading may be `step` behind it.
 fn inner_difference(first: Bracket, last: Bracket, step: f64) -> Interval<f64> {
-    let shown = difference(first.inner, last.inner);
-    Interval { low: shown - step, high: shown + step }
+    Interval::plus_minus(difference(first.inner, last.inner), step)
 }
 
 /// Differences first: readings may be far beyond 2^53.
