@@ -166,6 +166,24 @@ impl Daemon {
     }
 
     fn sample_and_act(&mut self, log: &mut dyn FnMut(Line)) {
+        self.observe(log);
+        self.act(log);
+        self.find_scales();
+        self.events.drain(..).for_each(|event| log(line(event)));
+        // Even if none is due: a message read later was then sent after a step
+        // of this sample.
+        self.read_host(log);
+        if let Some((each, sent)) = &mut self.watchdog
+            && sent.elapsed() >= *each
+        {
+            *sent = Instant::now();
+            // If the manager has gone, the clock is kept all the same.
+            let _ = service_manager::alive();
+        }
+    }
+
+    /// Takes a sample, and passes what it shows to the keeper.
+    fn observe(&mut self, log: &mut dyn FnMut(Line)) {
         self.summary.samples += 1;
         self.asked.iter_mut().for_each(StatusSocket::begin_sample);
         self.follow_others(self.others.in_calm());
@@ -194,19 +212,6 @@ impl Daemon {
             *self.summary.disruptions.entry(disruption.kinds.to_string()).or_default() += 1;
             log(line_at(disruption.at_monotonic_ns, KeeperEvent::Disruption(disruption)));
         }
-        self.act(log);
-        self.find_scales();
-        self.events.drain(..).for_each(|event| log(line(event)));
-        // Even if none is due: a message read later was then sent after a step
-        // of this sample.
-        self.read_host(log);
-        if let Some((each, sent)) = &mut self.watchdog
-            && sent.elapsed() >= *each
-        {
-            *sent = Instant::now();
-            // If the manager has gone, the clock is kept all the same.
-            let _ = service_manager::alive();
-        }
     }
 
     /// Reads the messages on the host's socket.
@@ -224,6 +229,9 @@ impl Daemon {
         }
         if resumed {
             log(line(KeeperEvent::HostResumed));
+            // What the pause did to the clocks is sampled before the host is heard out, so that
+            // its answer, which is its only one, counts as measured since.
+            self.observe(log);
             self.keeper.suspect(monotonic_ns(), CorrectionCause::HostResumed);
         }
         if offset.is_some() {

@@ -81,6 +81,18 @@ pub struct Correction {
     pub cause: Option<CorrectionCause>,
 }
 
+impl Action {
+    /// Whether it stays right where nothing measured counts any more.
+    pub(crate) fn rests_on_no_measurement(&self) -> bool {
+        match self {
+            Self::Discipline(by) => by.frequency_ppb.is_none() && by.slew_ns == Some(0),
+            Self::SetFigures { max_ns, .. } => max_ns.is_some(),
+            Self::SetLeap(leap) => leap.is_none(),
+            action => matches!(action, Self::Restart),
+        }
+    }
+}
+
 impl Correction {
     /// The offset that it corrects, as measured at `now_ns`.
     pub(crate) fn offset(&self, now_ns: u64) -> OffsetBound {

@@ -156,6 +156,9 @@ impl Keeper {
         // What the RTC alone shows is the host's word, which needs another's.
         let is_proven = !disruption.kinds.contains(Kind::RtcSet) || self.sources.needed().0 == 1;
         self.clock.disruption_budget.add(disruption, is_proven);
+        if self.clock.is_told_since(disruption) {
+            return;
+        }
         if disruption.kinds.may_be_wrong() {
             self.clock.disrupted_ns = self.clock.disrupted_ns.max(disruption.at_monotonic_ns);
             self.forget_error();
@@ -254,7 +257,10 @@ impl Keeper {
             Some(Action::Step(by)) if is_made => {
                 self.count_lone_move(&by, false, now_ns);
                 self.unlearn_unless_rtc(by.source);
-                self.clock.step(by.by_ns, now_ns);
+                let is_shown = self.policy.corrector == Corrector::Kernel
+                    && self.sources[by.source].kind != SourceKind::Rtc
+                    && by.agreeing.0 >= self.sources.needed().0;
+                self.clock.step(&by, is_shown, now_ns);
                 self.leap.step();
                 self.sources.iter_mut().for_each(|source| source.shift(by.by_ns, now_ns));
                 if self.policy.corrector == Corrector::Beside {
@@ -332,7 +338,7 @@ impl Keeper {
     /// second: nobody set a date, and nothing measured counts. To be called as
     /// [`Keeper::was_set`] is.
     pub fn was_moved(&mut self, now_ns: u64, by: Kind) {
-        self.actions.cancel(rests_on_no_measurement);
+        self.actions.cancel(Action::rests_on_no_measurement);
         self.suspect(now_ns, CorrectionCause::Disruption(by.into()));
     }
 
@@ -383,16 +389,6 @@ impl Keeper {
     fn disarm_leap(&mut self) {
         let disarming = self.leap.disarm().filter(|_| self.is_kernels());
         self.actions.add(disarming);
-    }
-}
-
-/// Whether this rests on no measurement.
-fn rests_on_no_measurement(action: &Action) -> bool {
-    match action {
-        Action::Discipline(by) => by.frequency_ppb.is_none() && by.slew_ns == Some(0),
-        Action::SetFigures { max_ns, .. } => max_ns.is_some(),
-        Action::SetLeap(leap) => leap.is_none(),
-        action => matches!(action, Action::Restart),
     }
 }
 

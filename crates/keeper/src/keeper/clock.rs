@@ -111,15 +111,31 @@ impl KeeperClock {
         self.discipline.forget_offsets();
     }
 
+    /// Whether the host reported the pause, and was measured after the sample that first showed
+    /// it: that holds, however late the pause is classified, as a host that speaks once a
+    /// restore cannot be asked again. What else moves a clock may go on moving it.
+    pub(super) fn is_told_since(&self, disruption: &Disruption) -> bool {
+        let is_told =
+            matches!(self.phase, KeeperPhase::Corrected(Some(CorrectionCause::HostResumed)));
+        let is_since = |known: OffsetBound| known.at_monotonic_ns > disruption.at_monotonic_ns;
+        is_told && self.error_bound.is_some_and(is_since)
+    }
+
     /// It is, or will be, where a source has it: to be verified.
     pub(super) fn correct(&mut self) {
         self.error_bound = None;
         self.phase = KeeperPhase::Corrected(self.phase.cause());
     }
 
-    /// It was stepped by this.
-    pub(super) fn step(&mut self, by_ns: i64, now_ns: u64) {
+    /// It was stepped by this. The kernel adds exactly what it is given (ADJ_SETOFFSET), so
+    /// what enough sources showed holds for the stepped clock: a host that is heard once a
+    /// restore verifies nothing. Beside another daemon, which may have stepped too, it is not
+    /// shown until it is verified.
+    pub(super) fn step(&mut self, by: &Correction, is_shown: bool, now_ns: u64) {
+        let by_ns = by.by_ns;
         self.correct();
+        let after = Correction { by_ns: 0, ..*by }.offset(now_ns);
+        self.error_bound = is_shown.then_some(after);
         self.date.step(by_ns);
         self.disruption_budget.step(by_ns, now_ns);
         // A step ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).

@@ -20,11 +20,12 @@ fn what_is_known_follows_the_sources_and_what_disturbs_them() {
     bench.sample(&[]);
     assert_eq!(within(&bench), (50 * MS, 1001, false));
 
-    // A pause: until a measurement has verified the step.
+    // A pause: until the step, which is exact; it is verified by the next measurement.
     bench.move_by(10_000 * MS);
     bench.keeper.sample(bench.now_ns, &[disruption(Kind::Pause, bench.now_ns, 1e10)]);
     assert_eq!(bench.keeper.error_bound(bench.now_ns), KeptBound::Disrupted);
     step_of(&bench.run());
+    assert_eq!(within(&bench), (0, 1001, false));
     bench.sample(&[]);
     assert_eq!(within(&bench).1, 1001);
 
@@ -37,6 +38,40 @@ fn what_is_known_follows_the_sources_and_what_disturbs_them() {
     // An administrator's date.
     bench.keeper.sample(bench.now_ns, &[disruption(Kind::ClockSet, bench.now_ns, 1e10)]);
     assert_eq!(bench.keeper.error_bound(bench.now_ns), KeptBound::Unknown);
+}
+
+/// A host that is heard once: what it showed after the pause holds, though the pause is
+/// classified some samples later; one that is first seen after that is another.
+#[test]
+fn a_late_verdict_takes_nothing_measured_since_back() {
+    let mut bench = Bench::new(Policy::default(), &[PAGE]);
+    bench.sample(&[]);
+    bench.move_by(10_000 * MS);
+    let seen_ns = bench.now_ns;
+    bench.now_ns += MS as u64;
+    bench.keeper.suspect(bench.now_ns, CorrectionCause::HostResumed);
+    assert_eq!(bench.keeper.error_bound(bench.now_ns), KeptBound::Disrupted);
+    step_of(&bench.run());
+    bench.now_ns += 2 * S;
+    bench.offsets = vec![None];
+    bench.sample(&[disruption(Kind::Pause, seen_ns, 1e10)]);
+    assert_eq!(within(&bench).0, 0);
+    bench.sample(&[disruption(Kind::Pause, bench.now_ns, 1e10)]);
+    assert_eq!(bench.keeper.error_bound(bench.now_ns), KeptBound::Disrupted);
+}
+
+/// Another daemon may have stepped as well.
+#[test]
+fn beside_another_daemon_a_step_is_verified_first() {
+    let policy = Policy { corrector: Corrector::Beside, ..Policy::default() };
+    let mut bench = Bench::new(policy, &[PAGE]);
+    bench.sample(&[]);
+    bench.move_by(10_000 * MS);
+    bench.keeper.sample(bench.now_ns, &[disruption(Kind::Pause, bench.now_ns, 1e10)]);
+    assert!(matches!(bench.run()[..], [Action::Step(_), Action::Restart]));
+    assert_eq!(bench.keeper.error_bound(bench.now_ns), KeptBound::Disrupted);
+    bench.sample(&[]);
+    assert_eq!(within(&bench), (0, 1001, false));
 }
 
 #[test]
