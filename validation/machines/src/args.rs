@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// Time limit of a machine's boot; raise it on a slow system
     #[arg(long, value_name = "SECONDS", default_value_t = 150)]
     pub(crate) boot: u32,
+    /// Restore the machine of row `gate-7.3` this many times; a thousand take two hours
+    #[arg(long, value_name = "TIMES", default_value_t = 20)]
+    pub(crate) restores: u32,
     /// Keep the latest result of each row in validation/results, a file each
     #[arg(long)]
     pub(crate) record: bool,

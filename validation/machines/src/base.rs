@@ -117,6 +117,7 @@ mod tests {
                 programs_arm64: None,
                 packages: folder.path().join("packages"),
                 boot: std::time::Duration::ZERO,
+                restores: 0,
             };
             workshop.packaged_daemon().ok().flatten()
         };

@@ -10,6 +10,7 @@ mod disruptions;
 mod domain;
 mod drift;
 mod drift_once;
+mod gate;
 mod held;
 mod image;
 pub(crate) mod intervals;
@@ -102,6 +103,7 @@ fn each_alone(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
             Deed::ServiceDisruptedBesideChronyd => by_itself(place, |machine| {
                 service::disrupted::run(place, machine, &mut done.checks)
             })?,
+            Deed::Gate => gate::run(place, done)?,
             Deed::KeepByPage => held::for_an_hour(place, done)?,
             Deed::Lateness => by_itself(place, |machine| lateness::run(place, machine, done))?,
             other => {
@@ -152,6 +154,7 @@ fn one(place: &Place<'_>, deed: Deed, machine: &mut Machine, done: &mut Done) ->
         Deed::Chrony => chrony::run(place, machine, checks)?,
         Deed::Calm => watching::calm(place, machine, checks)?,
         Deed::Disruptions
+        | Deed::Gate
         | Deed::Image
         | Deed::LinuxOnProvider
         | Deed::LinuxMoved

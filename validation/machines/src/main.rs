@@ -108,7 +108,9 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     let boot = Duration::from_secs(args.boot.into());
     let cache = args.cache();
     let apt = args.apt.clone();
-    let workshop = Workshop { table, cache, apt, programs, programs_arm64, packages, boot };
+    let restores = args.restores;
+    let workshop =
+        Workshop { table, cache, apt, programs, programs_arm64, packages, boot, restores };
     let visits = if args.long {
         run_long(args, &workshop, rows)?
     } else {

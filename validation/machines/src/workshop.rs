@@ -22,4 +22,6 @@ pub(crate) struct Workshop {
     pub(crate) packages: PathBuf,
     /// How long a machine may take to accept its first command.
     pub(crate) boot: Duration,
+    /// How often deed `gate` restores its machine.
+    pub(crate) restores: u32,
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Line, Parts, Stamp, items, short, word};
 
 /// The columns, and how their checks begin: a check belongs to the first that fits.
-const COLUMNS: [(&str, &[&str]); 15] = [
+const COLUMNS: [(&str, &[&str]); 16] = [
     ("boot", &["boot"]),
     ("doctor", &["doctor"]),
     ("clocks", &["clocks"]),
@@ -19,6 +19,7 @@ const COLUMNS: [(&str, &[&str]); 15] = [
     ("drift", &["drift"]),
     ("keep", &["keep"]),
     ("service", &["service"]),
+    ("gate", &["gate"]),
     ("chronyd", &["chronyd"]),
     ("packages", &["packages"]),
     ("timex", &["timex"]),
@@ -367,7 +368,7 @@ mod tests {
         let mut text = String::new();
         matrix(&mut text, &[visit(&checks)], &newest).unwrap();
         let row =
-            "|a|6.1.0|||||||||||0, 1 not measured|1|**1 of 1 wrong**|||2026-11-23 abc, older|\n";
+            "|a|6.1.0||||||||||||0, 1 not measured|1|**1 of 1 wrong**|||2026-11-23 abc, older|\n";
         assert!(text.ends_with(row), "{text}");
         let unknown = visit(&json!([{ "what": "tea: hot", "found": "", "passed": true }]));
         let refused = matrix(&mut text, &[unknown], &newest).unwrap_err();

@@ -32,7 +32,7 @@ const TSC_KHZ: &str = "{tsc_khz}";
 pub(super) const NETWORK: &str = "-netdev user,id=net -device virtio-net-pci,netdev=net,romfile=";
 const NETWORK_MODULES: [&str; 2] = ["virtio_pci", "virtio_net"];
 
-/// Allows its clock to be set (`validation/machines/src/bin/guest-clock.rs`).
+/// Allows its clock to be set (`validation/machines/src/bin/guest-clock`).
 pub(super) const DISPOSABLE: &str = "parachron.disposable";
 
 /// What QEMU boots.

@@ -10,7 +10,7 @@ pub(crate) mod disk;
 pub(crate) mod disrupted;
 mod floods;
 mod frequency;
-mod host;
+pub(super) mod host;
 mod leap;
 pub(crate) mod moved;
 pub(crate) mod no_source;

@@ -23,6 +23,9 @@ pub(crate) enum Deed {
     DriftOnce,
     /// The same, where a daemon steers: CLOCK_MONOTONIC_RAW alone.
     DriftRaw,
+    /// `parachrond` with a gate, in a machine that is saved with the gate closed and put back
+    /// often: a machine of its own.
+    Gate,
     /// The lab's guest image and its report: no Linux.
     Image,
     /// All of the lab's experiments on /dev/kvm.

@@ -1,5 +1,5 @@
 //! A guest's clocks, each reading with this machine's time of day on receipt:
-//! `guest-clock print` (`validation/machines/src/bin/guest-clock.rs`).
+//! `guest-clock print` (`validation/machines/src/bin/guest-clock`).
 
 use super::channel::Line;
 

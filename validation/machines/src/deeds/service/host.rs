@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 
 use crate::deeds::disruptions::channel::now_ns;
@@ -13,7 +13,7 @@ use crate::wire::connect;
 
 /// Why it speaks.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Reason {
+pub(in crate::deeds) enum Reason {
     Periodic = 0,
     Resumed = 1,
 }
@@ -28,7 +28,7 @@ const BOUND_NS: u64 = 1_000_000;
 
 /// A host, which answers until the guest's QEMU ends.
 #[derive(Debug)]
-pub(super) struct Host {
+pub(in crate::deeds) struct Host {
     stream: UnixStream,
     clock: Arc<HostClock>,
 }
@@ -38,6 +38,14 @@ pub(super) struct Host {
 struct HostClock {
     ahead_ns: AtomicI64,
     leap_at_ns: AtomicI64,
+    is_silent: AtomicBool,
+}
+
+impl Default for HostClock {
+    fn default() -> Self {
+        let is_silent = false.into();
+        Self { ahead_ns: 0.into(), leap_at_ns: i64::MAX.into(), is_silent }
+    }
 }
 
 impl HostClock {
@@ -50,10 +58,9 @@ impl HostClock {
 
 impl Host {
     /// At the other end of the guest's port.
-    pub(super) fn connect(socket: &Path) -> Result<Self, String> {
+    pub(in crate::deeds) fn connect(socket: &Path) -> Result<Self, String> {
         let stream = connect(socket)?;
-        let clock = HostClock { ahead_ns: 0.into(), leap_at_ns: i64::MAX.into() };
-        let clock = Arc::new(clock);
+        let clock = Arc::new(HostClock::default());
         let (guest, its) = (stream.try_clone().map_err(|why| why.to_string())?, clock.clone());
         // Ends with the connection, which ends with QEMU.
         thread::spawn(move || answer(guest, &its));
@@ -61,9 +68,14 @@ impl Host {
     }
 
     /// Has it ask.
-    pub(super) fn notice(&mut self, reason: Reason) -> Result<(), String> {
+    pub(in crate::deeds) fn notice(&mut self, reason: Reason) -> Result<(), String> {
         let sent = self.stream.write_all(&head(NOTICE, reason as u8));
         sent.map_err(|why| format!("the host's port: {why}"))
+    }
+
+    /// Whether it leaves requests unanswered.
+    pub(in crate::deeds) fn keep_silent(&self, is_silent: bool) {
+        self.clock.is_silent.store(is_silent, Ordering::Relaxed);
     }
 
     /// Lives at another time, in which a second is inserted.
@@ -88,7 +100,7 @@ fn answer(mut guest: UnixStream, clock: &HostClock) {
     let mut request = [0; FRAME];
     while guest.read_exact(&mut request).is_ok() {
         let received_ns = clock.now_ns();
-        if request[5] != REQUEST {
+        if request[5] != REQUEST || clock.is_silent.load(Ordering::Relaxed) {
             continue;
         }
         let mut frame = head(ANSWER, 0);
@@ -111,7 +123,7 @@ mod tests {
     #[test]
     fn a_request_is_answered_with_its_nonce_and_the_time() {
         let (ours, mut guest) = UnixStream::pair().unwrap();
-        let clock = HostClock { ahead_ns: 7_000_000_000.into(), leap_at_ns: i64::MAX.into() };
+        let clock = HostClock { ahead_ns: 7_000_000_000.into(), ..HostClock::default() };
         thread::spawn(move || answer(ours, &clock));
         let mut request = head(REQUEST, 0);
         request[16..32].copy_from_slice(&[9; 16]);

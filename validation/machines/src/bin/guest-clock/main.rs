@@ -1,9 +1,13 @@
 //! Prints and changes the clock of a disposable guest, reads it beside the TSC, times its reads,
-//! says what crate `clock` knows of its error in ns, and sees whether two CPUs' TSCs are in order:
+//! says what crate `clock` knows of its error in ns, sees whether two CPUs' TSCs are in order, and
+//! writes time stamps as a program on the machine would:
 //! `cargo xtask machines` runs this program in its guests. It changes a clock only if the
 //! kernel's command line marks the machine as disposable.
 
+mod stamps;
+
 use std::io::{self, Write};
+use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, sleep};
@@ -19,8 +23,9 @@ use rustix::time::{ClockId, clock_gettime};
 /// A parameter on the command line of a kernel whose clock may be set.
 const DISPOSABLE: &str = "parachron.disposable";
 
-const USAGE: &str = "usage: print INTERVAL_MS | tsc | tsc-pairs COUNT INTERVAL_MS | tsc-order | \
-    cost | step SECONDS | frequency PPM | leap insert|delete|none | error";
+const USAGE: &str = "usage: print INTERVAL_MS | stamps INTERVAL_US | tsc | \
+    tsc-pairs COUNT INTERVAL_MS | tsc-order | cost | step SECONDS | frequency PPM | \
+    leap insert|delete|none | error";
 
 /// The clocks printed, in the order of a line.
 const CLOCKS: [ClockId; 4] =
@@ -48,6 +53,11 @@ fn run(words: &[&str]) -> Result<(), String> {
         ["print", interval_ms] => {
             let interval_ms = interval_ms.parse().map_err(|error| format!("{error}; {USAGE}"))?;
             print(Duration::from_millis(interval_ms)).map_err(|error| error.to_string())
+        }
+        ["stamps", interval_us] => {
+            let interval_us = interval_us.parse().map_err(|error| format!("{error}; {USAGE}"))?;
+            let interval = Duration::from_micros(interval_us);
+            stamps::write_to(io::stdin().as_fd(), interval).map_err(|error| error.to_string())
         }
         ["tsc"] => {
             println!("{}", CpuCounter.read_ordered());
@@ -235,6 +245,7 @@ mod tests {
             &["step"],
             &["leap", "skip"],
             &["print", "soon"],
+            &["stamps", "soon"],
             &["tsc-pairs", "1", "soon"],
             &["tsc-pairs", "1"],
         ] {

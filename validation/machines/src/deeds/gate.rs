@@ -1,0 +1,391 @@
+//! The gate of `parachrond` (docs/guide/gate.md) in a machine that is saved with its gate closed
+//! and put back seconds later, many times.
+//!
+//! Two writers print the time of day to the host: one in a control group of the gate, and one
+//! outside of it, which runs into each restore as programs do without a gate. The second is the
+//! control: where it shows no wrong stamp, the first has shown nothing.
+//!
+//! The ports are virtio-serial. Each byte of a 16550 is an exit, and under emulation that passes
+//! some 30 kB a second: 700 stamps. A file in the machine would be put back with it.
+
+mod kills;
+mod stamps;
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::checks::{Check, Checks};
+use crate::machine::{Machine, Start};
+use crate::outcome::{Failure, Result};
+
+use super::service::host::{Host, Reason};
+use super::snapshot::{self, DISK};
+use super::{Done, Place};
+use stamps::{Shown, Stamp, Writer};
+
+/// The default of `gate-bound`, ns.
+const BOUND_NS: i64 = 10_000_000;
+
+/// How long the machine is away, beside the time that loading takes.
+const AWAY: Duration = Duration::from_secs(3);
+
+/// How long it runs on before it is saved again.
+const RUNS: Duration = Duration::from_millis(1500);
+
+/// What was written before the writer froze has arrived once nothing came for so long.
+const DRAINED: Duration = Duration::from_millis(200);
+
+/// How long saving or loading all of its memory may take.
+const MEMORY: Duration = Duration::from_secs(90);
+
+/// Twice the default of `gate-limit`: then it has opened at any rate.
+const OPENS: Duration = Duration::from_secs(20);
+
+/// What a restore takes at most, beside the machine's boot, s.
+const EACH_S: u32 = 30;
+
+/// The service of a virtio-serial port, whose names udev would show.
+const PORTS: &str = "mkdir -p /dev/virtio-ports; for port in /sys/class/virtio-ports/*; do \
+    [ ! -s $port/name ] || ln -sf ../${port##*/} /dev/virtio-ports/$(cat $port/name); done";
+
+/// The host's clock by its port. A machine that is put back every few seconds steps its clock as
+/// often, which `burst` and `min-interval` would slow down after some.
+const CONFIGURATION: &str = "host-port = \\\"/dev/virtio-ports/org.parachron.time\\\"\\n\
+    gate = [\\\"/gated\\\"]\\nmin-interval = \\\"1s\\\"\\nburst = 100\\n";
+
+/// The groups of the two writers: `gate` lists the first.
+const GROUPS: &str = "mount -t cgroup2 cgroup2 /sys/fs/cgroup && \
+    mkdir /sys/fs/cgroup/gated /sys/fs/cgroup/free";
+
+const FOLDERS: &str =
+    "mkdir -p /etc/parachron /run/parachron /var/lib/parachron /var/run/clockbound";
+
+/// Until it replies, or has ended.
+const START: &str = "parachrond >>/tmp/log 2>&1 & echo $! >/tmp/daemon; \
+    until parachron status >/dev/null 2>&1 || ! kill -0 $!; do usleep 20000; done; \
+    kill -0 $! || { cat /tmp/log; exit 1; }";
+
+pub(super) fn run(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
+    let restores = place.workshop.restores;
+    let limit_s = place.start.limit_s + restores * EACH_S;
+    let start = Start { limit_s, ..place.start.clone() };
+    let mut machine = Machine::start(&start, place.folder)?;
+    let mut all = || {
+        machine.line.ready(place.workshop.boot)?;
+        let mut gated = Gated::start(place, &mut machine)?;
+        let taken = gated.restore_often(&mut machine, restores);
+        // What was measured until something failed stays.
+        judge(&gated.restores, &mut done.checks);
+        taken?;
+        kills::run(&mut gated, &mut machine, &mut done.checks)
+    };
+    let worked = all();
+    Ok(worked.map_err(|why| machine.failure(&why))?)
+}
+
+/// The daemon, its host, and the writers.
+struct Gated {
+    host: Host,
+    gated: Writer,
+    free: Writer,
+    restores: Vec<Restore>,
+}
+
+/// What one restore showed.
+#[derive(Debug)]
+struct Restore {
+    /// Of the writer in the gate, and of the one outside.
+    gated: Shown,
+    free: Shown,
+    /// From the resume to the first stamp of the gated writer, here; none where none came.
+    held: Option<Duration>,
+    /// How the daemon logged the opening.
+    opened: String,
+    /// How long the machine had been away.
+    lost: Duration,
+    /// How often the writers wrote in a second of this system's.
+    rates_hz: [f64; 2],
+}
+
+impl Gated {
+    fn start(place: &Place<'_>, machine: &mut Machine) -> Result<Self, String> {
+        let qmp = machine.qmp.as_mut().ok_or("a snapshot needs QMP")?;
+        snapshot::create_disk(qmp, &place.folder.join("snapshots.qcow2").display().to_string())?;
+        let mut host = Host::connect(&place.folder.join("host"))?;
+        let [gated, free] = ["gated", "free"].map(|name| Writer::connect(&place.folder.join(name)));
+        for line in [
+            PORTS,
+            GROUPS,
+            FOLDERS,
+            &format!("printf '%b' \"{CONFIGURATION}\" >/etc/parachron/parachrond.toml"),
+            START,
+            &write_in("gated", 50),
+            &write_in("free", 1000),
+        ] {
+            machine.execute(line)?;
+        }
+        // A host speaks first, as `parachron tell` does at its start and after each restore.
+        host.notice(Reason::Periodic)?;
+        let gated = Self { host, gated: gated?, free: free?, restores: Vec::new() };
+        gated.await_right(machine)?;
+        Ok(gated)
+    }
+
+    /// At the start the clock is right by the RTC, to a second.
+    fn await_right(&self, machine: &mut Machine) -> Result {
+        let mut shown = Shown::default();
+        for _ in 0..20 {
+            sleep(RUNS);
+            shown = Shown::by(&self.gated.take(), BOUND_NS, None);
+            if shown.right > 0 && shown.wrong == 0 {
+                return Ok(());
+            }
+        }
+        let state = machine.execute("cat /tmp/log; parachron status")?;
+        Err(format!("the clock is not right 30 s after parachrond started: {shown:?}\n{state}"))
+    }
+
+    fn restore_often(&mut self, machine: &mut Machine, times: u32) -> Result {
+        for time in 0..times {
+            let restore = self.restore(machine);
+            self.restores
+                .push(restore.map_err(|why| format!("restore {} of {times}: {why}", time + 1))?);
+        }
+        Ok(())
+    }
+
+    /// Closes the gate, saves the machine, and puts it back after a while.
+    fn restore(&mut self, machine: &mut Machine) -> Result<Restore, String> {
+        machine.execute("parachron gate freeze")?;
+        self.send(false);
+        let last = self.gated.drain(DRAINED)?.number;
+        let (saved_s, resumed_s) = save_and_load(machine, || drop(self.free.take()))?;
+        self.host.notice(Reason::Resumed)?;
+        self.send(true);
+        let first = self.first(last);
+        sleep(RUNS);
+        let (rest, free) = (self.gated.take(), self.free.take());
+        let stamps: Vec<Stamp> = first.into_iter().chain(rest).collect();
+        let resumed_ns = (resumed_s * 1e9) as i64;
+        let held_ns = first.map(|stamp| stamp.at_ns - resumed_ns);
+        Ok(Restore {
+            gated: Shown::by(&stamps, BOUND_NS, Some(resumed_ns)),
+            free: Shown::by(&free, BOUND_NS, None),
+            held: held_ns.map(|ns| Duration::from_nanos(ns.max(0) as u64)),
+            opened: opened(machine)?,
+            lost: Duration::from_secs_f64(resumed_s - saved_s),
+            rates_hz: [rate_hz(&stamps), rate_hz(&free)],
+        })
+    }
+
+    fn send(&self, sends: bool) {
+        self.gated.send(sends);
+        self.free.send(sends);
+    }
+
+    /// The first stamp after one of a number.
+    fn first(&self, last: u64) -> Option<Stamp> {
+        loop {
+            let stamp = self.gated.next(OPENS)?;
+            if stamp.number > last {
+                return Some(stamp);
+            }
+        }
+    }
+}
+
+/// Saves the machine and puts it back after a while; when QEMU stopped it to save it, and when it
+/// resumed it, s.
+fn save_and_load(
+    machine: &mut Machine,
+    before_loading: impl FnOnce(),
+) -> Result<(f64, f64), String> {
+    let qmp = machine.qmp.as_mut().ok_or("a snapshot needs QMP")?;
+    qmp.stops();
+    let arguments = json!({ "tag": "gated", "vmstate": DISK, "devices": [DISK] });
+    qmp.job("snapshot-save", arguments.clone(), MEMORY)?;
+    sleep(AWAY);
+    before_loading();
+    qmp.job("snapshot-load", arguments, MEMORY)?;
+    let stops = qmp.stops();
+    let (Some((saved_s, _)), Some((_, resumed_s))) = (stops.first(), stops.last()) else {
+        return Err("QEMU did not stop it to save and to load it".to_owned());
+    };
+    // Its room on the disk is the next one's.
+    let arguments = json!({ "tag": "gated", "devices": [DISK] });
+    qmp.job("snapshot-delete", arguments, MEMORY)?;
+    Ok((*saved_s, *resumed_s))
+}
+
+/// A writer in a control group, at its port.
+fn write_in(group: &str, interval_us: u32) -> String {
+    format!(
+        "sh -c 'echo 0 >/sys/fs/cgroup/{group}/cgroup.procs; \
+         exec guest-clock stamps {interval_us} 0<>/dev/virtio-ports/{group}' 2>>/tmp/log &"
+    )
+}
+
+/// How the daemon logged the last opening of the gate.
+fn opened(machine: &mut Machine) -> Result<String, String> {
+    let status = machine.execute("parachron status --format json")?;
+    let status: Value = serde_json::from_str(&status).map_err(|why| format!("status: {why}"))?;
+    let recent = crate::checks::list(&status["recent"]);
+    let opened = recent.iter().rfind(|line| line["event"] == "gate opened");
+    let message = opened.and_then(|line| line["message"].as_str());
+    Ok(message.unwrap_or("no opening is logged").to_owned())
+}
+
+fn rate_hz(stamps: &[Stamp]) -> f64 {
+    let Some((first, last)) = stamps.first().zip(stamps.last()) else { return 0.0 };
+    let s = (last.at_ns - first.at_ns) as f64 / 1e9;
+    if s > 0.0 { last.number.saturating_sub(first.number) as f64 / s } else { 0.0 }
+}
+
+fn judge(restores: &[Restore], checks: &mut Checks) {
+    checks.extend([gated(restores), control(restores), held(restores)]);
+}
+
+fn sum(restores: &[Restore], of: impl Fn(&Restore) -> Shown) -> Shown {
+    restores.iter().map(of).fold(Shown::default(), Shown::and)
+}
+
+/// No stamp of the gated writer is wrong, and one that the restore left behind would be seen.
+fn gated(restores: &[Restore]) -> Check {
+    let what = format!(
+        "gate: savevm with a closed gate, loadvm {} s later: no stamp of a gated program is off \
+         by more than {} ms",
+        AWAY.as_secs(),
+        BOUND_NS / 1_000_000
+    );
+    let all = sum(restores, |restore| restore.gated);
+    let wrote = restores.iter().all(|restore| restore.gated.count() > 1);
+    // What a restore leaves behind would be seen.
+    let would_show = restores
+        .iter()
+        .all(|restore| (restore.gated.roughly_ns + BOUND_NS) as u128 <= restore.lost.as_nanos());
+    let found = format!(
+        "{} restores, {} stamps: {} off by more, {} by less, {} known too roughly for the bound, \
+         {} not received; \
+         the worst is off by at least {:.3} ms; each but the first of a restore is known to \
+         {:.1} ms or better; {:.0} stamps a second",
+        restores.len(),
+        all.count(),
+        all.wrong,
+        all.right,
+        all.open,
+        all.missing,
+        all.worst_ns as f64 / 1e6,
+        all.roughly_ns as f64 / 1e6,
+        median(restores.iter().map(|restore| restore.rates_hz[0])),
+    );
+    Check::new(
+        what,
+        found,
+        all.wrong == 0 && all.missing == 0 && !restores.is_empty() && wrote && would_show,
+    )
+}
+
+/// Without the gate each restore gives wrong stamps, and the check above sees such.
+fn control(restores: &[Restore]) -> Check {
+    let all = sum(restores, |restore| restore.free);
+    let wrong = restores.iter().filter(|restore| restore.free.wrong > 0).count();
+    let found = format!(
+        "in {wrong} of {} restores, {} of {} stamps; the worst is off by at least {:.3} s; {:.0} \
+         stamps a second",
+        restores.len(),
+        all.wrong,
+        all.count(),
+        all.worst_ns as f64 / 1e9,
+        median(restores.iter().map(|restore| restore.rates_hz[1])),
+    );
+    let what = "gate: the same machine: a program outside the gate writes wrong stamps after \
+                every restore";
+    Check::new(what, found, wrong == restores.len() && wrong > 0)
+}
+
+/// The clock is measured as right each time, and the limit opens the gate at no time.
+fn held(restores: &[Restore]) -> Check {
+    let is_right = |restore: &&Restore| restore.opened.contains("the clock is off by");
+    let others = restores.iter().filter(|restore| !is_right(restore));
+    let others: Vec<&str> = others.map(|restore| restore.opened.as_str()).collect();
+    let mut ms: Vec<f64> = restores
+        .iter()
+        .filter_map(|restore| restore.held.map(|held| held.as_secs_f64() * 1e3))
+        .collect();
+    ms.sort_by(f64::total_cmp);
+    let found = format!(
+        "from the resume to the first stamp: median {:.0} ms, worst {:.0} ms, {} restores{}",
+        median(ms.iter().copied()),
+        ms.last().copied().unwrap_or(f64::NAN),
+        ms.len(),
+        if others.is_empty() { String::new() } else { format!("; {}", others.join("; ")) },
+    );
+    let what = "gate: it opens by a measurement after every restore, and not by its limit";
+    let passed = ms.len() == restores.len() && !ms.is_empty() && others.is_empty();
+    Check::new(what, found, passed)
+}
+
+/// Of an even number the upper of the two in the middle; of none no number.
+fn median(of: impl Iterator<Item = f64>) -> f64 {
+    let mut all: Vec<f64> = of.collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn restore() -> Restore {
+        let shown =
+            Shown { right: 900, wrong: 0, open: 1, missing: 0, worst_ns: 0, roughly_ns: 40 };
+        Restore {
+            gated: shown,
+            free: Shown { wrong: 300, worst_ns: -3_000_000_000, ..shown },
+            held: Some(Duration::from_millis(40)),
+            opened: "after 3.2 s: the clock is off by 1.0 ms at most".to_owned(),
+            lost: AWAY,
+            rates_hz: [600.0, 300.0],
+        }
+    }
+
+    #[test]
+    fn one_wrong_stamp_or_none_at_all_fails_the_gate() {
+        assert!(gated(&[restore(), restore()]).passed);
+        let mut wrong = restore();
+        wrong.gated.wrong = 1;
+        assert!(!gated(&[restore(), wrong]).passed);
+        let mut missing = restore();
+        missing.gated.missing = 1;
+        assert!(!gated(&[restore(), missing]).passed);
+        let mut silent = restore();
+        silent.gated = Shown::default();
+        assert!(!gated(&[restore(), silent]).passed && !gated(&[]).passed);
+        let mut rough = restore();
+        rough.gated.roughly_ns = 3_000_000_000;
+        assert!(!gated(&[rough]).passed, "a clock that is 3 s off would not be seen");
+    }
+
+    #[test]
+    fn a_control_without_a_wrong_stamp_fails() {
+        assert!(control(&[restore(), restore()]).passed);
+        let mut right = restore();
+        right.free.wrong = 0;
+        assert!(!control(&[restore(), right]).passed && !control(&[]).passed);
+    }
+
+    #[test]
+    fn a_gate_that_its_limit_opened_fails() {
+        let mut late = restore();
+        late.held = Some(Duration::from_millis(90));
+        let check = held(&[restore(), late, restore()]);
+        assert!(check.passed && check.found.contains("median 40 ms, worst 90 ms, 3 restores"));
+        let mut limit = restore();
+        limit.opened = "after 10 s: the limit has passed".to_owned();
+        let mut never = restore();
+        never.held = None;
+        assert!(!held(&[restore(), limit]).passed && !held(&[never]).passed);
+    }
+}
