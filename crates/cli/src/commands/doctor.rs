@@ -113,10 +113,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     if let [_, _, ..] = args.root.as_slice() {
         return fleet::run(args, &selection);
     }
-    let report = match args.root.first() {
-        _ if let Some(file) = &args.log => read_log::examined(file, &selection)?,
-        Some(folder) => examined(folder, &selection)?,
-        None => {
+    let report = match (&args.log, args.root.first()) {
+        (Some(file), _) => read_log::examined(file, &selection)?,
+        (None, Some(folder)) => examined(folder, &selection)?,
+        (None, None) => {
             let measurements = (!args.no_measure).then(measure_here);
             DoctorReport::with_rules(inspect::read(&Tree::live()), measurements, &selection)
                 .with_origin(Origin {

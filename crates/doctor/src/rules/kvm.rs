@@ -145,15 +145,13 @@ fn flags_line(page: &PvclockPage) -> String {
 pub(crate) fn check_host(case: &Case<'_>) -> Check {
     let mut logged = case.logged(|event| *event == LogEvent::GuestTscUnreliable);
     let logged = logged.next();
-    let host = match &case.facts.kvm_host {
-        Fact::Known(host) => host,
-        Fact::Unknown(_) if let Some(line) = logged => {
-            return unstable_host(case, log_evidence(line)).alone();
-        }
-        Fact::Unknown(Unknown::NotThere { .. }) => {
+    let host = match (&case.facts.kvm_host, logged) {
+        (Fact::Known(host), _) => host,
+        (Fact::Unknown(_), Some(line)) => return unstable_host(case, log_evidence(line)).alone(),
+        (Fact::Unknown(Unknown::NotThere { .. }), None) => {
             return Err(Skipped::DoesNotApply("does not apply: no /dev/kvm".to_owned()));
         }
-        Fact::Unknown(why) => return Err(why.into()),
+        (Fact::Unknown(why), None) => return Err(why.into()),
     };
     if host.flags & HOST_TSC_STABLE != 0 {
         return Outcome::fine("guests of this host get one stable clock (master clock on)");
