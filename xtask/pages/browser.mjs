@@ -7,6 +7,8 @@ import { join } from "node:path";
 
 const KEYS = { Tab: 9, Enter: 13, " ": 32, End: 35, Home: 36, ArrowRight: 39, ArrowDown: 40, "+": 187 };
 
+const ENDED = "the browser has ended";
+
 export const WIDTHS = [360, 820, 1440];
 export const SCHEMES = ["light", "dark"];
 
@@ -17,8 +19,15 @@ export class Browser {
     self.profile = mkdtempSync(join(tmpdir(), "page-"));
     const options = ["--headless", "--no-sandbox", "--remote-debugging-pipe", `--user-data-dir=${self.profile}`, "--disable-gpu"];
     self.running = spawn(browser, [...options, "about:blank"], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
-    Object.assign(self, { last: 0, waiting: new Map(), session: undefined });
+    Object.assign(self, { last: 0, waiting: new Map(), session: undefined, has_ended: false });
     self.fresh();
+    // Whatever waits for a browser that has ended fails: node would end without a word.
+    self.exited = new Promise((ended) => self.running.on("exit", ended)).then(() => {
+      self.has_ended = true;
+      for (const [, reject] of self.waiting.values()) reject(new Error(ENDED));
+      self.waiting.clear();
+    });
+    self.running.stdio[3].on("error", () => {});
     let rest = "";
     self.running.stdio[4].setEncoding("utf8").on("data", (data) => {
       const parts = (rest + data).split("\0");
@@ -49,6 +58,7 @@ export class Browser {
   }
 
   send(method, params = {}, sessionId = this.session) {
+    if (this.has_ended) return Promise.reject(new Error(ENDED));
     const id = (this.last += 1);
     this.running.stdio[3].write(`${JSON.stringify({ id, method, params, sessionId })}\0`);
     return new Promise((...ends) => this.waiting.set(id, ends));
@@ -187,7 +197,7 @@ export class Browser {
 
   async close() {
     await this.send("Browser.close", {}, undefined).catch(() => {});
-    await new Promise((ended) => this.running.on("exit", ended));
+    await this.exited;
     rmSync(this.profile, { recursive: true, force: true });
   }
 }
