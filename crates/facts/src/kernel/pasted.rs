@@ -102,7 +102,7 @@ impl PastedLog {
     pub fn finish(mut self) -> Pasted {
         self.end_line();
         if let Some((line, _)) = self.unfinished.take() {
-            self.push_line(&line);
+            self.push_line(&line, true);
         }
         let segment = match self.judged {
             Some(judged) if !self.segment.is_judged() => judged,
@@ -148,23 +148,22 @@ impl PastedLog {
                 text = format!("{start} {text}").into();
                 joined += lines;
             } else {
-                self.push_line(&start);
+                self.push_line(&start, true);
             }
         }
-        if has_sign(&text)
-            && is_unfinished(&text)
-            && joined < MOST_JOINED
-            && text.len() < LONGEST_LINE
+        let may_be_event = has_sign(&text);
+        if may_be_event && is_unfinished(&text) && joined < MOST_JOINED && text.len() < LONGEST_LINE
         {
             self.unfinished = Some((text.into_owned(), joined));
         } else {
-            self.push_line(&text);
+            self.push_line(&text, may_be_event);
         }
         line.clear();
         self.line = line;
     }
 
-    fn push_line(&mut self, line: &str) {
+    /// A whole line: any line may begin another boot, and few may be events.
+    fn push_line(&mut self, line: &str, may_be_event: bool) {
         let (at_s, text) = split(line);
         let release = text.strip_prefix("Linux version ").and_then(|rest| rest.split(' ').next());
         let is_earlier =
@@ -179,7 +178,7 @@ impl PastedLog {
         if let Some(release) = release {
             self.segment.release = Some(release.to_owned());
         }
-        if !has_sign(text) {
+        if !may_be_event {
             return;
         }
         let daemon = of_daemon(text);
