@@ -341,7 +341,7 @@ fn is_configured_to_leave<'w>(files: &Files, mut words: impl Iterator<Item = &'w
     let Fact::Known(text) = files.bytes(&path, SETTINGS_BYTES) else { return false };
     String::from_utf8_lossy(&text).lines().any(|line| {
         let (key, value) = line.split_once('=').unwrap_or_default();
-        let value = value.split('#').next().unwrap_or_default().trim();
+        let value = value.split('#').next().unwrap_or_default().replace([' ', '\t'], "");
         match key.trim() {
             "dry-run" => value == "true",
             "chrony" => value != "[]",

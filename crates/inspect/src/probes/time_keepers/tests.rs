@@ -111,6 +111,7 @@ fn a_daemon_that_leaves_the_clock_alone_by_its_file_does_not_keep_it() {
         ("dry-run=true\n", false),
         ("poll = \"8s\"\n  dry-run = true # for now\n", false),
         ("chrony = []\n", true),
+        ("chrony = [ ] # none\n", true),
         ("chrony = [\"makestep\"]\n", false),
         ("\u{0}\n=\n", true),
     ] {
