@@ -174,6 +174,18 @@ fn usual() -> host::Settings {
     host::Settings::new(host::Kind::Kvm, host_tsc)
 }
 
+fn send_to_all(machine: &Machine, request: GuestRequest) {
+    for vcpu in 0..machine.vcpus() {
+        machine.send_request(vcpu, request).expect("a guest that waits");
+    }
+}
+
+/// What each vCPU replies.
+fn replies(machine: &Machine, request: GuestRequest) -> Vec<MonotonicOrder> {
+    let reply = |vcpu| machine.wait_for_reply(vcpu, request).expect("it replies");
+    (0..machine.vcpus()).map(|vcpu| MonotonicOrder::decode(&reply(vcpu))).collect()
+}
+
 /// With a frequency that is advertised 10 % too low or too high the guest drifts from the
 /// host's clock, 2 ms in 20, and each new snapshot steps: by more than the vCPUs are stopped
 /// for it, which would hide a step back. No vCPU may keep using the old one.
@@ -189,9 +201,7 @@ fn lab_a_new_snapshot_takes_no_time_back(_: &Program) {
         let reads = 10_000_000;
         let source = Source::KvmClock;
         let request = GuestRequest::Monotonic { source, reads, participants: 2, guarded: false };
-        for vcpu in 0..machine.vcpus() {
-            machine.send_request(vcpu, request).expect("a guest that waits");
-        }
+        send_to_all(&machine, request);
         for _ in 0..5 {
             let begun = shared.last_time_ns.load(Ordering::Acquire);
             let started = Instant::now();
@@ -208,11 +218,7 @@ fn lab_a_new_snapshot_takes_no_time_back(_: &Program) {
                 ));
             }
         }
-        let orders: Vec<_> = (0..machine.vcpus())
-            .map(|vcpu| {
-                MonotonicOrder::decode(&machine.wait_for_reply(vcpu, request).expect("it replies"))
-            })
-            .collect();
+        let orders = replies(&machine, request);
         assert!(orders.iter().all(|order| order.reads == reads), "{orders:?}");
         let per_vcpu = machine.with_clock(|host, _, _| host.why_per_vcpu()).flatten();
         let what = format!("advertised {advertised} Hz: {orders:?}, {per_vcpu:?}");
@@ -236,15 +242,10 @@ fn judge_backward(machine: &Machine, orders: &[MonotonicOrder], what: &str) {
         shared.ready.store(0, Ordering::Release);
         let (source, reads) = (Source::Tsc, 10_000_000);
         let request = GuestRequest::Monotonic { source, reads, participants: 2, guarded: false };
-        for vcpu in 0..machine.vcpus() {
-            machine.send_request(vcpu, request).expect("a guest that waits");
-        }
-        for vcpu in 0..machine.vcpus() {
-            let words = machine.wait_for_reply(vcpu, request).expect("it replies");
-            let tsc = MonotonicOrder::decode(&words);
-            if tsc.backward > 0 {
-                e2e::not_measured(format!("{what}; RDTSC itself goes backward: {tsc:?} in cycles"));
-            }
+        send_to_all(machine, request);
+        let tscs = replies(machine, request);
+        if tscs.iter().any(|tsc| tsc.backward > 0) {
+            e2e::not_measured(format!("{what}; RDTSC itself goes backward: {tscs:?} in cycles"));
         }
     }
     panic!("{what}, and RDTSC never goes backward");
@@ -259,10 +260,10 @@ fn lab_deadlines_reach_a_busy_guest(_: &Program) {
         TimeReader::new(page).info().expect("a page that is on").version
     };
     let (source, reads) = (Source::Tsc, u64::MAX);
-    for vcpu in 0..machine.vcpus() {
-        let request = GuestRequest::Monotonic { source, reads, participants: 2, guarded: false };
-        machine.send_request(vcpu, request).expect("a guest that waits");
-    }
+    send_to_all(
+        &machine,
+        GuestRequest::Monotonic { source, reads, participants: 2, guarded: false },
+    );
     for vcpu in 0..machine.vcpus() {
         let begun = version(vcpu);
         let started = Instant::now();
