@@ -65,6 +65,18 @@ pub enum Action {
     Synchronised(Correction),
 }
 
+impl Action {
+    /// Whether it stays right where nothing measured counts any more.
+    pub(crate) fn rests_on_no_measurement(&self) -> bool {
+        match self {
+            Self::Discipline(by) => by.frequency_ppb.is_none() && by.slew_ns == Some(0),
+            Self::SetFigures { max_ns, .. } => max_ns.is_some(),
+            Self::SetLeap(leap) => leap.is_none(),
+            action => matches!(action, Self::Restart),
+        }
+    }
+}
+
 /// A correction, and what it is based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Correction {
@@ -79,18 +91,6 @@ pub struct Correction {
     pub agreeing: (usize, usize),
     /// What made the clock wrong, where that is known.
     pub cause: Option<CorrectionCause>,
-}
-
-impl Action {
-    /// Whether it stays right where nothing measured counts any more.
-    pub(crate) fn rests_on_no_measurement(&self) -> bool {
-        match self {
-            Self::Discipline(by) => by.frequency_ppb.is_none() && by.slew_ns == Some(0),
-            Self::SetFigures { max_ns, .. } => max_ns.is_some(),
-            Self::SetLeap(leap) => leap.is_none(),
-            action => matches!(action, Self::Restart),
-        }
-    }
 }
 
 impl Correction {

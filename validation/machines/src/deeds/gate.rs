@@ -276,11 +276,8 @@ impl Restore {
     }
 }
 
-fn sum<'r>(
-    restores: impl IntoIterator<Item = &'r Restore>,
-    of: impl Fn(&Restore) -> Shown,
-) -> Shown {
-    restores.into_iter().map(of).fold(Shown::default(), Shown::and)
+fn sum(shown: impl Iterator<Item = Shown>) -> Shown {
+    shown.fold(Shown::default(), Shown::and)
 }
 
 /// No stamp of the gated writer is wrong, and one that the restore left behind would be seen.
@@ -291,7 +288,7 @@ fn gated(restores: &[&Restore]) -> Check {
         AWAY.as_secs(),
         BOUND_NS / 1_000_000
     );
-    let all = sum(restores.iter().copied(), |restore| restore.gated);
+    let all = sum(restores.iter().map(|restore| restore.gated));
     let wrote = restores.iter().all(|restore| restore.gated.count() > 1);
     // What a restore leaves behind would be seen.
     let would_show = restores
@@ -321,7 +318,7 @@ fn gated(restores: &[&Restore]) -> Check {
 
 /// Without the gate each restore gives wrong stamps, and the check above sees such.
 fn control(restores: &[Restore]) -> Check {
-    let all = sum(restores, |restore| restore.free);
+    let all = sum(restores.iter().map(|restore| restore.free));
     let wrong = restores.iter().filter(|restore| restore.free.wrong > 0).count();
     let found = format!(
         "in {wrong} of {} restores, {} of {} stamps; the worst is off by at least {:.3} s; {:.0} \
