@@ -58,6 +58,23 @@ fn is_by(line: &Value, by_s: f64) -> bool {
     (by - by_s * 1e9).abs() <= bound + 1000.0
 }
 
+/// The one correction, which is this much. On a busy machine a reply takes its time, and a better
+/// one takes off what the first may have been wrong by; more than that is a second correction.
+fn only_correction<'v>(lines: &'v [Value], how: &str, by_s: f64) -> &'v Value {
+    let corrections = of(lines, "corrected");
+    let Some((first, after)) = corrections.split_first() else { panic!("none of {lines:?}") };
+    assert!(first["how"] == how && is_by(first, by_s), "{first}");
+    for correction in after {
+        let off_ns = correction["by_ns"].as_f64().unwrap().abs();
+        let bounds_ns = [*first, *correction]
+            .map(|line| line["bound_ns"].as_f64().unwrap())
+            .iter()
+            .sum::<f64>();
+        assert!(correction["how"] == "slew" && off_ns <= bounds_ns + 1000.0, "{corrections:?}");
+    }
+    first
+}
+
 fn ahead(offset_s: f64) -> NtpServer {
     NtpServer::start(Behaviour { offset_s, ..Behaviour::default() })
 }
@@ -67,18 +84,13 @@ fn keep_would_step_two_seconds(program: &Program) {
     let (said, lines) = kept(program, &servers.each_ref(), &["--duration", "2s"]);
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
     keeps_to(program, "keep", &said.out);
-    let steps = of(&lines, "corrected");
-    assert_eq!(steps.len(), 1, "{}", said.out);
-    let step = steps[0];
-    assert!(is_by(step, 2.0), "{step}");
-    assert_eq!(
-        (&step["how"], &step["dry_run"], &step["cause"]),
-        (&"step".into(), &true.into(), &"start".into())
-    );
+    let step = only_correction(&lines, "step", 2.0);
+    assert_eq!((&step["dry_run"], &step["cause"]), (&true.into(), &"start".into()));
     let moved = step["after_unix_ns"].as_i64().unwrap() - step["before_unix_ns"].as_i64().unwrap();
     assert!(moved >= step["by_ns"].as_i64().unwrap(), "{step}");
     // With that done, the clock would be right.
-    assert_eq!(of(&lines, "synchronised").len(), 1, "{}", said.out);
+    let is_slewed = of(&lines, "corrected").len() > 1;
+    assert!(is_slewed || of(&lines, "synchronised").len() == 1, "{}", said.out);
     // Each once before it, as the other confirms it, and once to verify it.
     assert_eq!(servers.map(NtpServer::stop), [2, 2]);
     // A dry run takes off what it would have done; a second step by what was
@@ -100,21 +112,16 @@ fn keep_would_slew_what_is_small(program: &Program) {
     // bound are ignored.
     let server = ahead(-0.4);
     let more = ["--duration", "1s", "--step-threshold", "500ms"];
-    let (said, lines) = kept(program, &[&server], &more);
-    let slews = of(&lines, "corrected");
-    assert_eq!(slews.len(), 1, "{}", said.out);
-    assert!(slews[0]["how"] == "slew" && is_by(slews[0], -0.4), "{}", slews[0]);
+    let (_, lines) = kept(program, &[&server], &more);
+    only_correction(&lines, "slew", -0.4);
 }
 
 fn keep_follows_a_server_that_steps(program: &Program) {
     let step = Some((Duration::from_secs(2), 5.0));
     let servers = [(); 2].map(|()| NtpServer::start(Behaviour { step, ..Behaviour::default() }));
     let more = ["--duration", "6s", "--poll", "1s"];
-    let (said, lines) = kept(program, &servers.each_ref(), &more);
-    let steps = of(&lines, "corrected");
-    assert_eq!(steps.len(), 1, "{}", said.out);
-    assert!(is_by(steps[0], 5.0), "{}", steps[0]);
-    assert_eq!(steps[0]["cause"]["source-moved"], "ntp");
+    let (_, lines) = kept(program, &servers.each_ref(), &more);
+    assert_eq!(only_correction(&lines, "step", 5.0)["cause"]["source-moved"], "ntp");
 }
 
 fn keep_outvotes_a_falseticker(program: &Program) {
