@@ -13,6 +13,7 @@ import os
 import pathlib
 import random
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -85,6 +86,79 @@ def own(program):
         return ask
 
     return begin
+
+
+class SparkCluster:
+    """A master and two workers of one CPU each, on loopback; all end with this program."""
+
+    WORKERS = 2
+
+    def __init__(self, logs):
+        import atexit
+
+        import pyspark
+
+        self.daemons, self.session = [], None
+        atexit.register(self.stop)
+        logs.mkdir(parents=True, exist_ok=True)
+        self.home = pathlib.Path(pyspark.__file__).parent
+        self.logs = logs
+        self.port = self.free_port()
+        self.start("Master", ["--port", str(self.port)])
+        for _ in range(self.WORKERS):
+            self.start("Worker", ["--cores", "1", "--memory", "1G", f"spark://127.0.0.1:{self.port}"])
+
+    @staticmethod
+    def free_port():
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            return listener.getsockname()[1]
+
+    def start(self, role, options):
+        classes = f"org.apache.spark.deploy.{role.lower()}.{role}"
+        web_port = str(self.free_port())
+        command = [self.home / "bin/spark-class", classes, "--host", "127.0.0.1"]
+        command += ["--webui-port", web_port, *options]
+        log = open(self.logs / f"{role.lower()}-{len(self.daemons)}.log", "w")
+        environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(self.home)}
+        environment["SPARK_WORKER_DIR"] = str(self.logs / "work")
+        daemon = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        self.daemons.append(daemon)
+
+    def stop(self):
+        if self.session:
+            self.session.stop()
+        for daemon in reversed(self.daemons):
+            daemon.kill()
+            daemon.wait()
+
+    def __call__(self, folder):
+        from pyspark.sql import SparkSession
+
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        self.session = (
+            SparkSession.builder.master(f"spark://127.0.0.1:{self.port}")
+            .appName("parachron questions")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.executor.memory", "768m")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.sql.shuffle.partitions", str(self.WORKERS))
+            # A date stays the text that the other engines have.
+            .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
+            .getOrCreate()
+        )
+        self.session.sparkContext.setLogLevel("ERROR")
+        self.session.read.parquet(str(folder)).createOrReplaceTempView("clocks")
+        # Answers by fewer would be no distributed engine's.
+        executors = self.session.sparkContext._jsc.sc().statusTracker().getExecutorInfos
+        deadline = time.monotonic() + 60
+        while len(executors()) < 1 + self.WORKERS:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"Spark has not {self.WORKERS} workers: see {self.logs}")
+            time.sleep(0.1)
+        return lambda sql: [tuple(row) for row in self.session.sql(sql).collect()]
 
 
 ENGINES = {"DuckDB": duckdb, "DataFusion": datafusion, "ClickHouse": clickhouse}
@@ -447,6 +521,7 @@ def main():
     parser.add_argument("--target", type=pathlib.Path, required=True, help="a scratch folder")
     parser.add_argument("--writer", type=pathlib.Path, help="example minutes of parachron-records")
     parser.add_argument("--own", type=pathlib.Path, help="parachron-query, to be asked too")
+    parser.add_argument("--spark", action="store_true", help="ask a cluster of Spark too")
     parser.add_argument("--rows", type=int, help="also time the questions over so many rows")
     parser.add_argument("--only-make", action="store_true", help="make the rows, and end")
     parser.add_argument("--made", action="store_true", help="they are made already")
@@ -464,8 +539,12 @@ def main():
         return 0
     faults = 0
     if args.writer:
-        faults += check(args.target / "known", args.writer)
         faults += bad_files(args.writer, args.target / "bad")
+    if args.spark:
+        # Bad files are not for it: a task that fails is tried again.
+        ENGINES["Spark"] = SparkCluster(args.target / "spark")
+    if args.writer:
+        faults += check(args.target / "known", args.writer)
     if args.rows:
         faults += timed(many, args.rows, args.made)
         shutil.rmtree(many)

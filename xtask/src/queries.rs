@@ -12,11 +12,15 @@ pub(crate) struct Args {
     /// Also time each question over so many made rows; 100000000 take 3 GB for a while
     #[arg(long)]
     rows: Option<u64>,
+    /// Also ask a cluster of Spark, two workers on loopback: needs Java 17; 450 MB from PyPI
+    #[arg(long)]
+    spark: bool,
 }
 
 pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
     let folder = project.target_folder().join("queries");
-    let requirements = project.path("query/questions/requirements.txt");
+    let requirements = if args.spark { "requirements-spark.txt" } else { "requirements.txt" };
+    let requirements = project.path("query/questions").join(requirements);
     let mut python = match python::in_venv(&folder, &requirements) {
         Ok(python) => python,
         Err((why, remedy)) => return outside::skip("queries", &why, &remedy),
@@ -38,6 +42,9 @@ pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
             "parachron-query is not asked; to build it, some 20 minutes: cargo build --release \
              --manifest-path query/Cargo.toml"
         ),
+    }
+    if args.spark {
+        python.arg("--spark");
     }
     if let Some(rows) = args.rows {
         python.args(["--rows", &rows.to_string()]);
