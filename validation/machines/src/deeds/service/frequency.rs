@@ -68,13 +68,14 @@ impl Estimate {
     }
 
     /// Of looks at a daemon that states nothing, so far apart that it has acted between
-    /// them: the last, and by how much they differ.
+    /// them: the last, and by how much they differ. Looks that are all the same show none of
+    /// its acts.
     fn of_looks(looks: &[Self]) -> Option<Self> {
         let last = looks.last()?;
         let from = looks.len().checked_sub(LOOKS)?;
         let apart = |one: &Self| (one.ppm - last.ppm).abs();
-        let most_ppm = looks[from..].iter().map(apart).fold(f64::MIN_POSITIVE, f64::max);
-        Some(Self { unsure_ppm: Some(most_ppm), ..last.clone() })
+        let most_ppm = looks[from..].iter().map(apart).fold(0.0, f64::max);
+        (most_ppm > 0.0).then(|| Self { unsure_ppm: Some(most_ppm), ..last.clone() })
     }
 
     fn shown(&self) -> String {
@@ -244,6 +245,7 @@ mod tests {
     fn who_states_nothing_has_learnt_what_stays() {
         let looks = |all: &[f64]| all.iter().map(|ppm| estimate(*ppm, None)).collect::<Vec<_>>();
         assert_eq!(Estimate::of_looks(&looks(&[1.0, 1.2])), None, "two are not enough");
+        assert_eq!(Estimate::of_looks(&looks(&[0.0; 3])), None, "it has not acted");
         // Of row debian-parachrond-timesyncd.
         let moving = Estimate::of_looks(&looks(&[-279.0, -218.0, -156.0])).unwrap();
         assert!(!moving.is_learnt(), "{}", moving.shown());

@@ -27,13 +27,14 @@ pub(super) fn reloaded(machine: &mut Machine, good: &str, checks: &mut Checks) -
         &said,
         said.contains("parachrond.toml:4") && said.contains("burst"),
     ));
-    configure(machine, &good.replace("poll = \"8s\"", "poll = \"9s\""))?;
+    configure(machine, &good.replace("min-interval = \"1s\"", "min-interval = \"2s\""))?;
     machine.execute("systemctl reload parachrond; sleep 1")?;
     let after = process(machine)?;
+    let said = machine.execute("journalctl -u parachrond -n 20 -o cat")?;
     checks.push(Check::new(
-        "service: reloads keep its process",
-        format!("{pid} and {after}"),
-        pid == after && pid != "0",
+        "service: a reload takes over a new min-interval, and keeps its process",
+        format!("{pid} and {after}; {said}"),
+        pid == after && pid != "0" && said.contains("then one per 2.0"),
     ));
     configure(machine, good)?;
     let since = from_now(machine)?;

@@ -102,7 +102,8 @@ fn moved(
         format!("service: {when}: moves it by {most_s} s at most"),
         format!("by {by_s:.3} ± {bound_s:.3} s"),
         by_s.abs() <= most_s + STEPPED_S + bound_s,
-    ))
+    )
+    .read_to_s(bound_s))
 }
 
 /// The status names the liar, and it alone.
