@@ -78,6 +78,11 @@ pub(crate) const RUNS: &[Run] = &[
     run("bench-watch", "The CPU time of watch", "xtask bench watch"),
     run("bench-latency", "The cost of latency", "xtask bench latency"),
     run(
+        "bench-cyclictest",
+        "Wake-ups beside cyclictest's",
+        "xtask bench latency --beside cyclictest",
+    ),
+    run(
         "causes",
         "Causes of lateness, forced",
         "run --release -p e2e --bin latency-causes -- --tries 200 --into docs/validation",
