@@ -2,7 +2,7 @@
 //! page, which `parachron man` writes.
 
 /// What it is, in a line.
-pub const ABOUT: &str = "Keep the time of day right through pauses, restores and suspends";
+pub const ABOUT: &str = "Keep the time of day correct across pauses, restores and suspends";
 
 /// What its manual page says more.
 pub const DESCRIPTION: &str = "The daemon of Parachron. `parachron keep` runs the same daemon in the \

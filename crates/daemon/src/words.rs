@@ -121,7 +121,7 @@ fn start(started: &KeeperStart) -> Vec<String> {
     message.extend(sources.map(|source| format!("source: {source}{}", role(source))));
     message.extend(started.smearing.iter().map(|one| {
         let does = if one.is_certain { "spreads" } else { "may spread" };
-        format!("{} {does} leap seconds over hours: up to 0.5 s off UTC meanwhile", one.source)
+        format!("{} {does} leap seconds over hours and is then up to 0.5 s off UTC", one.source)
     }));
     let not_used = started.not_used.iter();
     message.extend(not_used.map(|one| format!("not used: {}: {}", one.source, one.why)));
@@ -144,7 +144,10 @@ fn policy(policy: &Policy) -> String {
     let threshold = whole(policy.step_threshold_ns);
     match policy.corrector {
         Corrector::Beside => {
-            format!("beside another daemon: only steps, beyond {threshold}; limit: {rate}")
+            format!(
+                "another daemon disciplines the clock, so only offsets beyond {threshold} are \
+                corrected, by steps; limit: {rate}"
+            )
         }
         Corrector::Kernel => {
             format!("slews offsets up to {threshold}, steps larger ones; limit: {rate}")

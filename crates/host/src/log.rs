@@ -102,9 +102,10 @@ impl fmt::Display for HostLogEvent {
             Self::RateRefused { rate } => {
                 write!(f, "TSC: its rate is unchanged, as nothing here runs it at {rate}")
             }
-            Self::MasterClock => {
-                f.write_str("master clock: all vCPUs share one snapshot, TSC_STABLE")
-            }
+            Self::MasterClock => f.write_str(
+                "master clock: all vCPUs share one clock snapshot, and TSC_STABLE is \
+                    set",
+            ),
             Self::PerVcpu(why) => {
                 write!(f, "no master clock, each vCPU has its own snapshot: {why}")
             }

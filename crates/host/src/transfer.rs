@@ -318,7 +318,7 @@ impl fmt::Display for RestoredTransfer {
         writeln!(f, "policy {policy}")?;
         if self.real_time_back.0 > 0 {
             let back = self.real_time_back;
-            writeln!(f, "this host's real time is {back} behind that of the save")?;
+            writeln!(f, "this host's real time is {back} earlier than the time of the save")?;
         }
         writeln!(f, "clock: {} + {} away = {}", self.clock_before, self.away, self.clock)?;
         if self.slept.0 > 0 {

@@ -350,8 +350,8 @@ impl core::fmt::Display for Impossible {
             }
             Self::OtherStreams(version) => write!(
                 to,
-                "its seed is of version {version} of the random streams; this program has {}: \
-                 another fleet",
+                "its seed is for version {version} of the random streams, but this program has \
+                version {}, so the seed would give a different fleet",
                 STREAMS.0
             ),
         }

@@ -91,7 +91,7 @@ pub(super) fn packages(
         Package {
             name: "parachrond",
             summary: "Keep the time of day of virtual machines right",
-            description: "A daemon that keeps the time of day right through pauses,\n\
+            description: "A daemon that keeps the time of day correct across pauses,\n\
                           restores, migrations and suspends, by NTP servers and the host's\n\
                           clock, by itself or beside chronyd. It is neither enabled nor\n\
                           started by its installation.",

@@ -33,7 +33,7 @@ enum GateTask {
         #[command(flatten)]
         socket: GateSocketOption,
     },
-    /// Thaw them once the clock is measured and right; return once they run
+    /// Thaw the gate's control groups once the clock is measured and correct; return once they run
     Thaw {
         #[command(flatten)]
         socket: GateSocketOption,

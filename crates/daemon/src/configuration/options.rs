@@ -215,11 +215,12 @@ pub const OPTIONS: &[ConfigOption] = &[
         "the daemon's own slice and the service manager. See docs/guide/gate.md.",
     ], |to, value| set(&mut to.gate.entries, list(value, str::parse))),
     option("gate-bound", "TIME", "\"10ms\"", &[
-        "Thaw them once the clock is off by this at most. While they are frozen, offsets beyond",
-        "half of it are stepped.",
+        "Thaw the groups of `gate` once the clock is off by at most this. While they are frozen,",
+        "offsets beyond half of this are stepped.",
     ], |to, value| set(&mut to.gate.bound, parsed(value, values::gate_bound))),
     option("gate-limit", "TIME", "\"10s\"", &[
-        "Thaw them after this time, 100ms to 10min, whatever the clock is, and log an error.",
+        "Thaw the groups of `gate` after this time, 100ms to 10min, even if the clock is wrong,",
+        "and log an error.",
     ], |to, value| set(&mut to.gate.limit, parsed(value, values::gate_limit))),
     option("gate-socket", "PATH", "\"/run/parachron/gate.sock\"", &[
         "Serve `parachron gate` on this socket, which root and the daemon's user may open.",

@@ -80,7 +80,7 @@ fn of_lasting(case: &Case<'_>, guest: bool, cause: LatenessCause) -> Vec<Remedy>
                 "Allow only shallow C-states.",
                 "sudo cpupower idle-set --disable-by-latency 2",
             )
-            .changes("more power, less turbo, until the next boot"),
+            .changes("higher power consumption and less turbo, until the next boot"),
         ],
         LatenessCause::TimerSlack => vec![
             advice("Call prctl(PR_SET_TIMERSLACK, 1) in the threads of the late program.")

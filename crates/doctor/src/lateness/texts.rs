@@ -69,7 +69,7 @@ fn words(case: &Case<'_>, cause: LatenessCause) -> (&'static str, &'static str, 
         LatenessCause::Stolen => (
             "The host ran something else on this machine's CPUs",
             "A vCPU is a thread of the host, which competes with other guests and the host's own \
-             work. While it waits nothing here runs, whatever its priority.",
+             work. While the vCPU waits, nothing on it runs, whatever its priority.",
             "Linux: Documentation/virt/kvm/x86/msr.rst (MSR_KVM_STEAL_TIME), \
              kernel/sched/core.c (update_rq_clock_task)",
         ),
@@ -121,8 +121,8 @@ fn words(case: &Case<'_>, cause: LatenessCause) -> (&'static str, &'static str, 
         ),
         LatenessCause::Hidden => (
             "The CPU was away, and no counter shows why",
-            "No interrupt and no other thread explains it: most often the firmware (SMI), or a \
-             machine check.",
+            "No interrupt and no other thread explains the gap. The most frequent causes are the \
+            firmware (SMI) and machine checks.",
             "Linux: Documentation/trace/hwlat_detector.rst",
         ),
         LatenessCause::Unexplained => (
@@ -157,8 +157,9 @@ fn lasting_words(guest: bool, cause: LatenessCause) -> (&'static str, &'static s
         ),
         LatenessCause::TimerSlack => (
             "Timers may fire late by the inherited slack",
-            "Each thread inherits 50 µs from its parent unless a program changed it, and the \
-             kernel uses them to bundle wake-ups. Threads of real-time priority have none.",
+            "Each thread inherits its timer slack from its parent (50 µs unless a program changed \
+            it), and the kernel uses the slack to bundle wake-ups. Threads with real-time \
+            priority have no slack.",
             "prctl(2), PR_SET_TIMERSLACK",
         ),
         LatenessCause::CoarseTimers => (
@@ -168,7 +169,8 @@ fn lasting_words(guest: bool, cause: LatenessCause) -> (&'static str, &'static s
         ),
         LatenessCause::Placement => (
             "Two processes that alternate are quicker on one CPU",
-            "Across CPUs each turn wakes an idle CPU by an interrupt, and its caches are cold. The \
+            "Across CPUs each turn wakes an idle CPU with an interrupt, and its caches are cold. \
+            The \
              scheduler decides where the two run; the run time varies by this factor from run to \
              run.",
             "UnixBench (context1); Linux: Documentation/virt/guest-halt-polling.rst",

@@ -48,7 +48,7 @@ pub(crate) fn keep(case: &Case<'_>) -> Remedy {
     let beside = if case.running(&[TimeKeeperKind::Chrony]).is_empty() {
         ""
     } else {
-        "; chronyd keeps the frequency, parachron only steps"
+        "; chronyd still controls the frequency, parachron only steps the clock"
     };
     Remedy::command(text(signal), command).changes(format!("{changes}{beside}"))
 }

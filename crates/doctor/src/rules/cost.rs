@@ -57,8 +57,8 @@ pub(crate) fn check_enter_kernel(case: &Case<'_>) -> Check {
          use it, so a read costs several times as much.",
     )
     .remedy(Remedy::advice(
-        "Find out what your programs run under: gVisor, a tracer (strace, ptrace), or whether they \
-         were built without the vDSO (`grep TracerPid /proc/PID/status`).",
+        "Find out whether your programs run under gVisor or a tracer such as strace (`grep \
+        TracerPid /proc/PID/status` shows a tracer), or were built without the vDSO.",
     ))
     .alone()
 }
@@ -104,8 +104,8 @@ fn trapper(case: &Case<'_>) -> (&'static str, &'static str, &'static str) {
             "Each read of the processor's counter traps",
             "the kernel or the hypervisor emulates it.",
             "Search the kernel's log for `Trapping CNTVCT access`: it names a processor erratum or \
-             the support of 32-bit programs. Without that line the hypervisor traps CNTVCT_EL0, as \
-             a nested one may: ask its operator.",
+             the support of 32-bit programs. If that line is missing, the hypervisor traps \
+                 CNTVCT_EL0, as nested hypervisors may: ask its operator.",
         ),
         Some(HypervisorKind::Xen) => (
             exits,

@@ -64,7 +64,7 @@ pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
         }
         ..=100_000.0 => {
             "Daemons that correct by the kernel's PLL, such as ntpd, can correct 500 ppm, which is \
-             less than this; chronyd can correct up to 100 000 ppm, by the tick."
+             less than this; chronyd can correct up to 100 000 ppm, by changing the tick length."
         }
         _ => {
             "No time daemon can correct that: chronyd's limit is 100 000 ppm, that of others 500 \

@@ -71,7 +71,8 @@ fn went_backward(log: &[LogLine]) -> Option<Finding> {
             figures::signed(by_ns as f64, figures::time)
         ))
         .explain(format!(
-            "One vCPU saw a time before that which another had counted: the hypervisor's time \
+            "One vCPU saw an earlier time than another vCPU had already counted: the hypervisor's \
+            time \
              differs between its CPUs. {}",
             fault::HOST
         ))

@@ -38,7 +38,7 @@ pub(crate) fn check_snapshots(case: &Case<'_>) -> Check {
     let current = case.current()?;
     if current == "kvm-clock" {
         return Outcome::fine(format!(
-            "kvm-clock, which stays right over a restore if the host sets it: {}",
+            "kvm-clock, which stays correct across a restore if the host sets it: {}",
             host_setting(platform)
         ));
     }
@@ -249,8 +249,8 @@ pub(crate) fn check_vmclock(case: &Case<'_>) -> Check {
     Finding::new(Severity::Warning, format!("The host marks its VMClock {status}"))
         .evidence(format!("{}: clock status {}", page.device, page.clock_status))
         .explain(
-            "Every reader of this page may get a wrong time, chrony by the PTP device of the page \
-             included.",
+            "Every reader of this page may get a wrong time, including chrony if it uses the \
+            page's PTP device.",
         )
         .remedy(Remedy::advice(
             "Follow NTP servers instead (chrony: `pool pool.ntp.org iburst`), and report it to the \

@@ -59,9 +59,9 @@ pub(crate) fn check_off(case: &Case<'_>) -> Check {
         "The difference is a whole number of quarter hours: the RTC probably holds local time \
          while the system reads it as UTC, so each boot starts off by that much."
     } else if case.is_guest() == Some(true) && unsynchronised {
-        "A guest's RTC follows the host's clock, which a time daemon usually disciplines. This \
-         system clock has none, so it is probably the wrong one: after a pause or a snapshot \
-         restore, for example."
+        "A guest's RTC follows the host's clock, which a time daemon usually disciplines. No \
+        daemon disciplines this system clock, so the system clock is probably wrong, for example \
+        after a pause or a snapshot restore."
     } else {
         "The next boot starts from the RTC, so the clock is wrong by that much until the time \
          daemon reaches its servers; certificate checks may fail until then."

@@ -59,7 +59,7 @@ pub(crate) fn check_steered(case: &Case<'_>) -> Check {
         ));
     }
     if synchronised == Some(true) {
-        return Outcome::fine("a daemon synchronised the kernel's clock within the last hours");
+        return Outcome::fine("a daemon synchronised the kernel's clock in the last few hours");
     }
     let Some(keepers) = case.facts.steering.keepers.value() else {
         return Err(why_not(&case.facts.steering.keepers));

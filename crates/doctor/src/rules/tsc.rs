@@ -171,10 +171,8 @@ pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
     let (severity, what) = match wrong.from {
         Witness::Cpuid => (Severity::Warning, "CPUID and the kernel disagree on the TSC's rate by"),
         Witness::CpuName => (Severity::Warning, "VirtualBox may advertise a wrong TSC rate, by"),
-        _ if in_use => {
-            (Severity::Error, "The TSC's rate differs from the rate that the kernel assumes by")
-        }
-        _ => (Severity::Warning, "The TSC's rate differs from the rate that the kernel assumes by"),
+        _ if in_use => (Severity::Error, "The TSC's rate differs from the kernel's assumption by"),
+        _ => (Severity::Warning, "The TSC's rate differs from the kernel's assumption by"),
     };
     let mut finding = Finding::new(severity, format!("{what} {}", figures::ppm(off)));
     for one in &all {
@@ -317,8 +315,8 @@ pub(crate) fn check_across_cpus(case: &Case<'_>) -> Check {
 fn one_offset(case: &Case<'_>) -> &'static str {
     if case.is_arm64() {
         "Make the VMM set one counter offset for all vCPUs: KVM_ARM_SET_COUNTER_OFFSET, or CNTVCT \
-         by KVM_SET_ONE_REG, which KVM keeps for the whole machine. Until then pin programs that \
-         compare timestamps to one CPU: there is no other clock source."
+         by KVM_SET_ONE_REG, which KVM keeps for the whole machine. Until then, pin each program \
+             that compares timestamps to one CPU: there is no other clock source."
     } else if case.current() == Ok("kvm-clock") {
         "Make the VMM set one TSC offset for all vCPUs."
     } else if case.is_guest() == Some(true) {

@@ -140,8 +140,8 @@ pub(crate) fn check_late(case: &Case<'_>) -> Check {
     if is_long {
         return finding
             .explain(format!(
-                "The check itself came seconds late, so the kernel drew no conclusion from it. By \
-                 both counters the clocks agree. {}",
+                "The check itself came seconds late, so the kernel drew no conclusion from it. \
+                According to both counters, the clocks agree. {}",
                 fault::LOAD
             ))
             .remedies(advice::not_at_fault(case))

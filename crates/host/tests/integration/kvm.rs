@@ -372,7 +372,7 @@ fn a_rate_that_no_page_can_express_is_refused_and_logged() {
         [
             "      1.000000000 s  TSC: advertised as 2600000000 Hz, the host's own; \
              the host's runs at 2600000000 Hz (+0.000 ppm)",
-            "      1.000000000 s  master clock: all vCPUs share one snapshot, TSC_STABLE",
+            "      1.000000000 s  master clock: all vCPUs share one clock snapshot, and TSC_STABLE is set",
             "      1.000000000 s  TSC: the advertised frequency is unchanged: no scale for \
              999 Hz: it must be from 1000 Hz to 1099511627776 Hz",
         ]

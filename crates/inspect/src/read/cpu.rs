@@ -20,7 +20,7 @@ pub(super) fn cpu(tree: &Tree, kernel: &Kernel, system: &System) -> Cpu {
     let is_arm64 = cpuinfo.is_known_and(|text| arm64::is_arm64(text));
     let [sys_type, guest_type, capabilities] = [TYPE, GUEST_TYPE, XEN_CAPABILITIES]
         .map(|path| tree.text(path).value().map(|text| text.trim().to_owned()));
-    let whose = "whether it is that of Xen's control domain";
+    let whose = "whether the UUID is that of Xen's control domain";
     let uuid = tree.reduced(UUID, whose, hypervisor::reduce_uuid);
     let cpuid = if is_arm64 {
         Fact::Unknown(Unknown::not_applicable("an arm64 processor has no CPUID"))

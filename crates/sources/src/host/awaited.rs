@@ -62,9 +62,9 @@ pub(super) fn is_anothers(channel: &HostChannel, why: &io::Error) -> bool {
 fn reason(why: &io::Error) -> String {
     let cause = match why.kind() {
         ErrorKind::AddrInUse | ErrorKind::ResourceBusy => "it is in use",
-        ErrorKind::AlreadyExists => "what is there is no socket",
-        ErrorKind::PermissionDenied => "what is there cannot be removed",
-        _ => "it cannot be had",
+        ErrorKind::AlreadyExists => "the existing file is not a socket",
+        ErrorKind::PermissionDenied => "the existing file cannot be removed",
+        _ => "the channel cannot be opened",
     };
     format!("{why}: {cause}; retrying every {} s", AGAIN.as_secs())
 }

@@ -65,7 +65,7 @@ pub enum UnknownScale {
     NoTimeOfDay,
     /// A VMClock device that is neither at UTC nor at TAI by its page, nor by
     /// CLOCK_REALTIME.
-    #[error("it counts UTC or TAI by the kernel's version, and was found at neither")]
+    #[error("it counts UTC or TAI depending on the kernel's version, but its time matches neither")]
     AtNeither,
     /// A VMClock device whose page does not vouch for its time.
     #[error("its page shows no time: {0}")]

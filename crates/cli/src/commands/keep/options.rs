@@ -11,10 +11,10 @@ use instruments::duration;
 
 use crate::output::LineFormat;
 
-const ABOUT: &str = "Keep the clock right through pauses, restores and suspends";
+const ABOUT: &str = "Keep the clock correct across pauses, restores and suspends";
 
 const LONG_ABOUT: &str = "\
-Keep the clock right through pauses, restores and suspends
+Keep the clock correct across pauses, restores and suspends
 
 Runs the daemon in the foreground. It samples this machine's clocks twice a second. After a \
 disruption, or when a time source moves against the clock, it compares the clock with all \

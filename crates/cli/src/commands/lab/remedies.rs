@@ -41,7 +41,7 @@ fn of_machine(error: &MachineError) -> &'static str {
         MachineError::GuestFailed { .. }
         | MachineError::Flooded { .. }
         | MachineError::InvalidReply { .. } => {
-            "run it again; if it fails again, report it with this message: the guest is ours"
+            "run it again; if it fails again, report it as a bug of parachron, with this message"
         }
         _ => SEE_KVM,
     }

@@ -63,7 +63,8 @@ fn verdict(report: &LabReport) -> String {
     let rest = if is_single(report) {
         ""
     } else {
-        " A single experiment, such as `parachron lab drift`, lists checks that passed too."
+        " To list the checks that passed as well, run a single experiment, such as `parachron lab \
+        drift`."
     };
     format!("{} checks: {tally}.{not_run}{rest}", tally.checks())
 }

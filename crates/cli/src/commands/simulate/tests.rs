@@ -128,7 +128,7 @@ fn what_cannot_be_simulated_is_refused_with_its_line() {
         (
             "name = 'x'\n[replay]\nversion = 9\nguest = 0\nseed = 1\n",
             &[],
-            "its seed is of version 9 of the random streams",
+            "its seed is for version 9 of the random streams",
         ),
     ] {
         let why = why(text, options);

@@ -144,7 +144,8 @@ pub(super) fn beyond_limit(log: &[LogLine], steps: &[DaemonStep<'_>]) -> Option<
         .evidence_from(steps.iter().take(3).map(|step| daemon_evidence(step.line)))
         .evidence_from(steps.first().map(|step| format!("the clock was {}", step.side())))
         .explain(format!(
-            "ntpd corrects at most 500 ppm; what remains it steps away every few minutes. {}",
+            "ntpd corrects at most 500 ppm and steps the clock every few minutes to remove the \
+            rest. {}",
             crate::fault::hardware(None)
         ))
         .remedy(new_rate())
@@ -153,8 +154,8 @@ pub(super) fn beyond_limit(log: &[LogLine], steps: &[DaemonStep<'_>]) -> Option<
              true rate to the kernel's command line.",
         ))
         .remedy(Remedy::advice(
-            "Remove a server 127.127.1.0 (LOCAL) from ntp.conf if there is one: with it ntpd \
-             follows this clock itself.",
+            "If ntp.conf has a server 127.127.1.0 (LOCAL), remove it: with that server, ntpd \
+            follows this machine's own clock.",
         )),
     )
 }

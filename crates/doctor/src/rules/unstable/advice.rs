@@ -60,7 +60,7 @@ pub(super) fn remedies(cause: &UnstableCause, case: &Case<'_>) -> Vec<Remedy> {
                  tsc.",
             ),
             Remedy::advice(
-                "Discipline the clock by NTP (chrony): `chronyc tracking` shows which of the two \
+                "Discipline the clock with NTP (chrony): `chronyc tracking` shows which of the two \
                  clocks is right.",
             ),
         ],
@@ -99,8 +99,8 @@ fn by_kind(cause: &UnstableCause, case: &Case<'_>, guest: bool) -> Vec<Remedy> {
         | UnstableCause::HostBackward => {
             vec![
                 Remedy::advice(
-                    "Leave tsc unused, and update the firmware: it loses the counter at a \
-                     suspend, or writes to it.",
+                    "Leave tsc unused, and update the firmware, because the firmware loses the \
+                    counter's value in a suspend, or writes to the counter.",
                 ),
                 set_again(),
                 compare(),
@@ -143,8 +143,8 @@ fn find_rate(fits: &[(u32, f64)]) -> Vec<Remedy> {
     vec![
         compare(),
         Remedy::advice(if fits.iter().any(|(wraps, _)| *wraps > 0) {
-            "Add tsc=nowatchdog to the kernel's command line if a rate above is right: the \
-                 check was late."
+            "If a rate above is right, the check was late: add tsc=nowatchdog to the kernel's \
+            command line."
         } else {
             "Add hpet=disable to the kernel's command line if the reference is an HPET that \
                  stops in deep idle (Coffee Lake) and the rate above is wrong."
@@ -196,8 +196,8 @@ fn after_one_check(guest: bool, by_emulation: bool) -> Vec<Remedy> {
     if by_emulation {
         remedies.pop();
         remedies.push(Remedy::advice(
-            "Take the emulated HPET away if another ppm returns (QEMU: -machine hpet=off), or \
-             add tsc=nowatchdog to the kernel's command line: then a late read was the cause.",
+            "If the ppm differs after the reboot, a late read was the cause: remove the emulated \
+            HPET (QEMU: -machine hpet=off), or add tsc=nowatchdog to the kernel's command line.",
         ));
     }
     remedies
@@ -210,13 +210,14 @@ fn which_is_right(guest: bool) -> Vec<Remedy> {
         "Leave tsc unused until the host keeps it right: for migration it needs TSC scaling or \
          hosts of one frequency. Do not silence the watchdog (tsc=nowatchdog, tsc=reliable)."
     } else {
-        "Leave tsc unused until it is certain that the reference is wrong: update the firmware. Do \
+        "Update the firmware, and leave tsc unused until it is certain that the reference is \
+        wrong. Do \
          not silence the watchdog (tsc=nowatchdog, tsc=reliable) until then."
     };
     vec![
         Remedy::command(
-            "Find out by NTP which of the two clocks is right: compare the frequency correction \
-             under each source.",
+            "Use NTP to find out which of the two clocks is right: run under each clock source in \
+            turn and compare the frequency correction.",
             "chronyc tracking",
         )
         .changes(READ_ONLY),

@@ -273,8 +273,9 @@ fn without_figures(cause: &UnstableCause) -> &'static str {
              likely not at fault."
         }
         UnstableCause::JumpedAhead { .. } => {
-            "No wrong rate explains what the TSC gained in half a second: the machine was paused, \
-             restored or migrated and one of the two clocks stopped meanwhile, or something wrote \
+            "A wrong rate cannot explain how much the TSC gained in half a second: the machine \
+            was paused, restored or migrated and the TSC or its reference stopped meanwhile, or \
+            something wrote \
              to the TSC."
         }
         UnstableCause::Stopped { by_page: true, .. } => {

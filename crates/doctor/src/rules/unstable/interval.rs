@@ -231,10 +231,14 @@ impl WatchdogInterval {
         let name = self.reference_name();
         match (self.skew_ns, self.reference_ns, self.tsc_ns) {
             _ if !self.bracketed => None,
-            (Some(skew), Some(ns), _) => {
-                Some(format!("TSC minus {name}: {skew} ns in {ns} ns by the kernel's own figures"))
-            }
-            (None, None, Some(ns)) => Some(format!("TSC: {ns} ns by the kernel's own figures")),
+            (Some(skew), Some(ns), _) => Some(format!(
+                "TSC minus {name}: {skew} ns in {ns} ns according to the kernel's \
+                    own figures"
+            )),
+            (None, None, Some(ns)) => Some(format!(
+                "TSC: {ns} ns according to the kernel's own \
+                figures"
+            )),
             _ => None,
         }
     }
@@ -275,11 +279,9 @@ impl WatchdogInterval {
         lines.extend(self.by_counters());
         lines.extend(self.exactly());
         let second = self.second.as_ref();
-        lines.extend(
-            second.zip(self.second_ns).map(|(second, ns)| {
-                format!("{}: {ns} ns by the kernel's own figures", second.name)
-            }),
-        );
+        lines.extend(second.zip(self.second_ns).map(|(second, ns)| {
+            format!("{}: {ns} ns according to the kernel's own figures", second.name)
+        }));
         let counters = [
             ("TSC", self.tsc),
             (name, self.reference.as_ref().and_then(|reference| reference.counter)),

@@ -81,7 +81,7 @@ fn what_is_in_the_way_is_told() {
     std::fs::write(&path, "").unwrap();
     let mut host = HostSource::open(&[at(&path)]).unwrap();
     let why = |host: &HostSource| host.awaited().map(|(_, why)| why.to_owned()).collect::<String>();
-    assert!(why(&host).contains("what is there is no socket"), "{}", why(&host));
+    assert!(why(&host).contains("the existing file is not a socket"), "{}", why(&host));
     std::fs::remove_file(&path).unwrap();
     let other = UnixDatagram::bind(&path).unwrap();
     host.retry(later());

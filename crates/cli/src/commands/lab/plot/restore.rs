@@ -24,7 +24,7 @@ fn colour_of(policy: &str) -> Colour {
 
 impl PlotPanel for Restores<'_> {
     fn heading(&self) -> &str {
-        "Restore: how far the guest's clock advanced; mark: how far it should have"
+        "Restore: how far the guest's clock advanced (the mark shows how far it should have)"
     }
 
     fn legend(&self) -> Legend {
