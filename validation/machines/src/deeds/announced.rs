@@ -70,7 +70,7 @@ fn leap_second(
     sleep(left(AFTER_S));
     let (ahead_s, bound_s) = machine.ahead_s()?;
     let off_s = ahead_s - (by_s - 1.0);
-    let line = "date -u +%Y; grep -c '\"corrected\"' /tmp/keep; \
+    let line = "date -u +%Y; grep -c '\"how\":\"step\"' /tmp/keep; \
         grep '\"event\":\"disruption\"' /tmp/keep | grep -c '\"leap-second\"'; true";
     let said = machine.execute(line)?.replace('\n', ", ");
     checks.push(Check::new(

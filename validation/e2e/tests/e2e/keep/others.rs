@@ -50,7 +50,7 @@ fn keep_only_steps_beside_chronyd(program: &Program) {
     let arguments = [&["keep"], &server[..], &ALLOWED].concat();
     // The process sleeps: no source replies, and nothing else is wrong.
     for (more, expected) in [
-        (&[][..], "beside another daemon: only steps"),
+        (&[][..], "so this one only steps"),
         (&["--allow-daemon", "chrony"], "slews offsets up to"),
         (&["--chrony", "makestep"], "makestep"),
     ] {
