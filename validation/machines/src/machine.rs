@@ -150,7 +150,19 @@ impl Machine {
         self.best_of_s(REALTIME)
     }
 
-    /// The same of its CLOCK_MONOTONIC, which begins elsewhere: two of them show what it
+    /// By how much its time of day moved against this system's while something happened, and
+    /// how well that is known, s.
+    pub(crate) fn moved_s(
+        &mut self,
+        happens: impl FnOnce(&mut Self) -> Result<(), String>,
+    ) -> Result<(f64, f64), String> {
+        let (before_s, before_bound_s) = self.ahead_s()?;
+        happens(self)?;
+        let (after_s, after_bound_s) = self.ahead_s()?;
+        Ok((after_s - before_s, before_bound_s + after_bound_s))
+    }
+
+    /// [`Self::ahead_s`] of its CLOCK_MONOTONIC, which begins elsewhere: two of them show what it
     /// lost between them.
     pub(crate) fn monotonic_ahead_s(&mut self) -> Result<(f64, f64), String> {
         self.best_of_s(MONOTONIC)

@@ -9,13 +9,13 @@ use serde_json::json;
 
 use crate::checks::{Check, Checks};
 use crate::deeds::Place;
+use crate::deeds::keep::STEPPED_S;
 use crate::deeds::server::Server;
 use crate::machine::Machine;
 use crate::outcome::Result;
 
 use super::right::{after_a_stop, corrected, from_now, soon_right};
 use super::setup::{INSTALL, PAUSES, WAIT, configuration, configure};
-use super::world::STEPPED_S;
 use super::{rtc, users, views};
 
 /// How far off the liar is, and how much further it goes then, s.
@@ -94,10 +94,7 @@ fn moved(
     most_s: f64,
     happens: impl FnOnce(&mut Machine) -> Result,
 ) -> Result<Check, String> {
-    let (before_s, before_bound_s) = machine.ahead_s()?;
-    happens(machine)?;
-    let (after_s, after_bound_s) = machine.ahead_s()?;
-    let (by_s, bound_s) = (after_s - before_s, before_bound_s + after_bound_s);
+    let (by_s, bound_s) = machine.moved_s(happens)?;
     Ok(Check::new(
         format!("service: {when}: moves it by {most_s} s at most"),
         format!("by {by_s:.3} ± {bound_s:.3} s"),

@@ -5,6 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::checks::{Check, Checks};
+use crate::deeds::keep::STEPPED_S;
 use crate::deeds::suspend;
 use crate::machine::Machine;
 use crate::outcome::Result;
@@ -12,9 +13,6 @@ use crate::outcome::Result;
 use super::operator::STARTED_AGAIN;
 use super::right::{self, PATIENCE, after_a_stop, corrected, soon_right};
 use super::setup::{PAUSES, WAIT};
-
-/// A clock that nobody steps gains less than this in that time, s.
-pub(super) const STEPPED_S: f64 = 0.2;
 
 /// How often it is stopped, and each time right again within this, s. For two
 /// seconds: under emulation all clocks stand but the RTC, which has whole ones.
@@ -24,10 +22,10 @@ const OFTEN_WITHIN_S: f64 = 3.0;
 /// Stopped without a network: what the RTC alone shows. With it back, right.
 pub(super) fn without_network(machine: &mut Machine, checks: &mut Checks) -> Result {
     machine.execute("ip link set eth0 down")?;
-    let (before_s, before_bound_s) = machine.ahead_s()?;
-    sleep(WAIT);
-    let (after_s, after_bound_s) = machine.ahead_s()?;
-    let (moved_s, bound_s) = (after_s - before_s, before_bound_s + after_bound_s);
+    let (moved_s, bound_s) = machine.moved_s(|_| {
+        sleep(WAIT);
+        Ok(())
+    })?;
     checks.push(
         Check::new(
             "service: without a network the clock is not stepped",
