@@ -1,9 +1,10 @@
-"""The shipped questions, in three engines: the same answers, and those that are expected.
+"""The shipped questions, in several engines: the same answers, and those that are expected.
 
 `cargo xtask queries` starts it. Records of known content are written by the daemon's own
-code, each question is asked of DuckDB, DataFusion, ClickHouse (chdb) and, with --own, of
-parachron-query, and the answers are compared with rows that plain Python computes of the same content. With --rows they
-are also asked over so many made rows, and timed; there the engines are held to each other.
+code, each question is asked of DuckDB, DataFusion, ClickHouse (chdb), with --own of
+parachron-query and with --spark of a cluster, and the answers are compared with rows that
+plain Python computes of the same content. With --rows they are also asked over so many made
+rows, and timed; there the engines are held to each other.
 """
 
 import argparse
@@ -106,7 +107,10 @@ class SparkCluster:
         self.port = self.free_port()
         self.start("Master", ["--port", str(self.port)])
         for _ in range(self.WORKERS):
-            self.start("Worker", ["--cores", "1", "--memory", "1G", f"spark://127.0.0.1:{self.port}"])
+            self.start("Worker", ["--cores", "1", "--memory", "1G", self.url()])
+
+    def url(self):
+        return f"spark://127.0.0.1:{self.port}"
 
     @staticmethod
     def free_port():
@@ -119,10 +123,10 @@ class SparkCluster:
         web_port = str(self.free_port())
         command = [self.home / "bin/spark-class", classes, "--host", "127.0.0.1"]
         command += ["--webui-port", web_port, *options]
-        log = open(self.logs / f"{role.lower()}-{len(self.daemons)}.log", "w")
         environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(self.home)}
         environment["SPARK_WORKER_DIR"] = str(self.logs / "work")
-        daemon = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        with open(self.logs / f"{role.lower()}-{len(self.daemons)}.log", "w") as log:
+            daemon = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
         self.daemons.append(daemon)
 
     def stop(self):
@@ -137,7 +141,7 @@ class SparkCluster:
 
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         self.session = (
-            SparkSession.builder.master(f"spark://127.0.0.1:{self.port}")
+            SparkSession.builder.master(self.url())
             .appName("parachron questions")
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.bindAddress", "127.0.0.1")
@@ -156,7 +160,7 @@ class SparkCluster:
         deadline = time.monotonic() + 60
         while len(executors()) < 1 + self.WORKERS:
             if time.monotonic() > deadline:
-                raise RuntimeError(f"Spark has not {self.WORKERS} workers: see {self.logs}")
+                raise RuntimeError(f"Spark has fewer than {self.WORKERS} workers: see {self.logs}")
             time.sleep(0.1)
         return lambda sql: [tuple(row) for row in self.session.sql(sql).collect()]
 

@@ -1,7 +1,7 @@
-//! `cargo xtask queries`: the shipped questions in three engines, and in parachron-query where
-//! it was built, over records that the daemon's own code has written.
+//! `cargo xtask queries`: the shipped questions in three engines, in parachron-query where it
+//! was built and in Spark where it is asked for, over records that the daemon's own code has written.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use crate::project::Project;
 use crate::{built, outside, python};
@@ -18,6 +18,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
+    if args.spark && !outside::is_available(Command::new("java").arg("-version")) {
+        return outside::skip("queries", "no Java", "apt-get install openjdk-17-jre-headless");
+    }
     let folder = project.target_folder().join("queries");
     let requirements = if args.spark { "requirements-spark.txt" } else { "requirements.txt" };
     let requirements = project.path("query/questions").join(requirements);
