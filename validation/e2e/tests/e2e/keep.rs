@@ -54,8 +54,11 @@ fn of<'v>(lines: &'v [Value], event: &str) -> Vec<&'v Value> {
 
 /// Whether a line's correction is this much, within its own bound.
 fn is_by(line: &Value, by_s: f64) -> bool {
-    let (by, bound) = (line["by_ns"].as_f64().unwrap(), line["bound_ns"].as_f64().unwrap());
-    (by - by_s * 1e9).abs() <= bound + 1000.0
+    (ns(line, "by_ns") - by_s * 1e9).abs() <= ns(line, "bound_ns") + 1000.0
+}
+
+fn ns(line: &Value, key: &str) -> f64 {
+    line[key].as_f64().unwrap()
 }
 
 /// The one correction, which is this much. On a busy machine a reply takes its time, and a better
@@ -65,12 +68,9 @@ fn only_correction<'v>(lines: &'v [Value], how: &str, by_s: f64) -> &'v Value {
     let Some((first, after)) = corrections.split_first() else { panic!("none of {lines:?}") };
     assert!(first["how"] == how && is_by(first, by_s), "{first}");
     for correction in after {
-        let off_ns = correction["by_ns"].as_f64().unwrap().abs();
-        let bounds_ns = [*first, *correction]
-            .map(|line| line["bound_ns"].as_f64().unwrap())
-            .iter()
-            .sum::<f64>();
-        assert!(correction["how"] == "slew" && off_ns <= bounds_ns + 1000.0, "{corrections:?}");
+        let most_ns = ns(first, "bound_ns") + ns(correction, "bound_ns") + 1000.0;
+        let is_explained = ns(correction, "by_ns").abs() <= most_ns;
+        assert!(correction["how"] == "slew" && is_explained, "{corrections:?}");
     }
     first
 }
