@@ -145,8 +145,8 @@ fn policy(policy: &Policy) -> String {
     match policy.corrector {
         Corrector::Beside => {
             format!(
-                "another daemon disciplines the clock, so this one only steps offsets \
-                beyond {threshold}; limit: {rate}"
+                "another daemon disciplines the clock, so this one only steps offsets beyond \
+                 {threshold}; limit: {rate}"
             )
         }
         Corrector::Kernel => {

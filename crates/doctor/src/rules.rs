@@ -70,7 +70,7 @@ pub const RULES: &[Rule] = &[
         "Linux: kernel/time/clocksource.c (cs_watchdog_read, watchdog_check_freq)"),
     rule("tsc-trapped", cost::check_trapped,
         "Checks that the CPU executes RDTSC (arm64: reads of CNTVCT_EL0) without emulation by the \
-        hypervisor. Limit: 250 ns per read.",
+         hypervisor. Limit: 250 ns per read.",
         "Linux: Documentation/virt/kvm/x86/timekeeping.rst; xen-tscmode(7)"),
     rule("kvm-clock-not-stable", kvm::check_not_stable,
         "With kvm-clock as clock source, checks that the host flags its TSC as stable, so that \
@@ -130,12 +130,12 @@ pub const RULES: &[Rule] = &[
         "Checks that only one time daemon disciplines the clock.",
         "chrony FAQ; systemd-timesyncd.service(8)"),
     rule("guest-tools", steering::check_guest_tools,
-        "Checks that VBoxService does not set the clock while a time daemon disciplines it. \
-         Other guest tools set it only after pauses, unless configured otherwise.",
+        "Checks that VBoxService does not set the clock while a time daemon disciplines it. Other \
+         guest tools set it only after pauses, unless configured otherwise.",
         "VirtualBox manual: Guest Additions time synchronization; Linux: drivers/hv/hv_util.c"),
     rule("error-bound", discipline::check_error_bound,
         "Checks that a daemon corrected the clock within the last 83 minutes, which keeps the \
-        kernel's error bound under 2.5 s.",
+         kernel's error bound under 2.5 s.",
         "Linux: kernel/time/ntp.c (second_overflow)"),
     rule("leap-second", leap::check_armed,
         "Reports whether a leap second is scheduled for the end of this day and has not passed \
@@ -206,7 +206,7 @@ pub const RULES: &[Rule] = &[
         "Parachron: docs/measurements, and redis/redis#10604 for EC2"),
     rule("offset-miscast", alarms::check_miscast,
         "Checks that the kernel does not report a clock offset that is 2^32 ns too large, which \
-        monitoring shows as 4.29 s.",
+         monitoring shows as 4.29 s.",
         "Linux: kernel/time/ntp.c (f5807b0606da); prometheus/node_exporter#3764"),
     rule("offset-alarm-blind", alarms::check_blind,
         "Checks that the time daemon sets the offset that node_exporter reports.",

@@ -103,8 +103,7 @@ impl fmt::Display for HostLogEvent {
                 write!(f, "TSC: its rate is unchanged, as nothing here runs it at {rate}")
             }
             Self::MasterClock => f.write_str(
-                "master clock: all vCPUs share one clock snapshot, and TSC_STABLE is \
-                    set",
+                "master clock: all vCPUs share one clock snapshot, and TSC_STABLE is set",
             ),
             Self::PerVcpu(why) => {
                 write!(f, "no master clock, each vCPU has its own snapshot: {why}")

@@ -351,7 +351,7 @@ impl core::fmt::Display for Impossible {
             Self::OtherStreams(version) => write!(
                 to,
                 "its seed is for version {version} of the random streams, but this program has \
-                version {}, so the seed would give a different fleet",
+                 version {}, so the seed would give a different fleet",
                 STREAMS.0
             ),
         }

@@ -60,8 +60,8 @@ impl fmt::Display for NoSeed {
         match self {
             Self::Text => write!(
                 to,
-                "expected a seed from 0 to 2⁶⁴ − 1, alone or followed by the version of the \
-                random streams, such as 7v{}",
+                "expected a seed from 0 to 2⁶⁴ − 1, alone or followed by the version of the random \
+                 streams, such as 7v{}",
                 STREAMS.0
             ),
             Self::Impossible(why) => why.fmt(to),

@@ -48,8 +48,8 @@ fn compare(command: &Clap, path: &[String]) -> usize {
 fn a_value_may_follow_a_space_as_well_as_an_equals_sign() {
     let options = compare(&CommandLine::command(), &["parachron".to_owned()]);
     // The commands of the lab are of x86-64 alone.
-    let at_least = if cfg!(target_arch = "x86_64") { 150 } else { 100 };
-    assert!(options > at_least, "{options}");
+    let more_than = if cfg!(target_arch = "x86_64") { 150 } else { 100 };
+    assert!(options > more_than, "{options}");
     let listen = ["parachron", "export", "--listen", "127.0.0.1:9975"].map(str::to_owned);
     assert!(parsed(&listen).contains("listen: Some(127.0.0.1:9975)"), "{}", parsed(&listen));
 }

@@ -122,7 +122,7 @@ fn words(case: &Case<'_>, cause: LatenessCause) -> (&'static str, &'static str, 
         LatenessCause::Hidden => (
             "The CPU was away, and no counter shows why",
             "No interrupt and no other thread explains the gap. The most frequent causes are the \
-            firmware (SMI) and machine checks.",
+             firmware (SMI) and machine checks.",
             "Linux: Documentation/trace/hwlat_detector.rst",
         ),
         LatenessCause::Unexplained => (
@@ -158,8 +158,8 @@ fn lasting_words(guest: bool, cause: LatenessCause) -> (&'static str, &'static s
         LatenessCause::TimerSlack => (
             "Timers may fire late by the inherited slack",
             "Each thread inherits its timer slack from its parent (50 µs unless a program changed \
-            it), and the kernel uses the slack to bundle wake-ups. Threads with real-time \
-            priority have no slack.",
+             it), and the kernel uses the slack to bundle wake-ups. Threads with real-time \
+             priority have no slack.",
             "prctl(2), PR_SET_TIMERSLACK",
         ),
         LatenessCause::CoarseTimers => (
@@ -170,9 +170,8 @@ fn lasting_words(guest: bool, cause: LatenessCause) -> (&'static str, &'static s
         LatenessCause::Placement => (
             "Two processes that alternate are quicker on one CPU",
             "Across CPUs each turn wakes an idle CPU with an interrupt, and its caches are cold. \
-            The \
-             scheduler decides where the two run; the run time varies by this factor from run to \
-             run.",
+             The scheduler decides where the two run; the run time varies by this factor from run \
+             to run.",
             "UnixBench (context1); Linux: Documentation/virt/guest-halt-polling.rst",
         ),
         LatenessCause::Frequency => (

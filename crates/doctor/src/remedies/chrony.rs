@@ -59,8 +59,8 @@ fn change_with_servers(case: &Case<'_>, time: PhcTime) -> &'static str {
         .chrony_config()
         .is_some_and(|config| config.servers.iter().any(|server| server.smears));
     if smearing && time != PhcTime::SmearedUtc {
-        "chrony's configuration. Its NTP servers smear leap seconds and this clock may not: \
-        remove the servers' lines, or add `prefer` to this clock's line"
+        "chrony's configuration. Its NTP servers smear leap seconds and this clock may not: remove \
+         the servers' lines, or add `prefer` to this clock's line"
     } else {
         "chrony's configuration; it needs no network for this source"
     }

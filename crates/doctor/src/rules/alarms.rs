@@ -87,7 +87,7 @@ pub(crate) fn check_blind(case: &Case<'_>) -> Check {
     finding
         .explain(format!(
             "{daemon} does not pass the offset to the kernel and corrects the clock by changing \
-            its frequency. An alert on node_timex_offset_seconds, such as NodeClockSkewDetected, \
+             its frequency. An alert on node_timex_offset_seconds, such as NodeClockSkewDetected, \
              never fires, however wrong the clock is."
         ))
         .remedy(

@@ -58,7 +58,7 @@ pub(crate) fn check_enter_kernel(case: &Case<'_>) -> Check {
     )
     .remedy(Remedy::advice(
         "Find out whether your programs run under gVisor or a tracer such as strace (`grep \
-        TracerPid /proc/PID/status` shows a tracer), or were built without the vDSO.",
+         TracerPid /proc/PID/status` shows a tracer), or were built without the vDSO.",
     ))
     .alone()
 }
@@ -105,7 +105,7 @@ fn trapper(case: &Case<'_>) -> (&'static str, &'static str, &'static str) {
             "the kernel or the hypervisor emulates it.",
             "Search the kernel's log for `Trapping CNTVCT access`: it names a processor erratum or \
              the support of 32-bit programs. If that line is missing, the hypervisor traps \
-                 CNTVCT_EL0, as nested hypervisors may: ask its operator.",
+             CNTVCT_EL0, as nested hypervisors may: ask its operator.",
         ),
         Some(HypervisorKind::Xen) => (
             exits,

@@ -36,8 +36,8 @@ pub(crate) fn check_virtualbox(case: &Case<'_>) -> Check {
     .evidence(format!("hypervisor signature: {shown}"))
     .explain(
         "Without provider kvm, the guest has no kvm-clock and must measure the TSC's frequency \
-        itself. With provider kvm, context switches were 2.8 times as fast (UnixBench: 920 \
-        against 329).",
+         itself. With provider kvm, context switches were 2.8 times as fast (UnixBench: 920 \
+         against 329).",
     );
     finding
         .remedy(
@@ -78,11 +78,9 @@ pub(crate) fn check_hyperv(case: &Case<'_>) -> Check {
             u8::from(features.reference_tsc_page)
         ))
         .explain(
-            "The page keeps the clock correct across live migrations, and programs read it \
-            without a \
-             system call. Without the page, each read exits to the hypervisor, or Linux relies on \
-             a TSC \
-             that may run at another rate on another host.",
+            "The page keeps the clock correct across live migrations, and programs read it without \
+             a system call. Without the page, each read exits to the hypervisor, or Linux relies \
+             on a TSC that may run at another rate on another host.",
         );
     finding
         .remedy(Remedy::advice(if features.reference_tsc_page {

@@ -48,8 +48,8 @@ pub(crate) fn check_missing(case: &Case<'_>) -> Check {
         None => finding,
     };
     let why = "kvm-clock gives the guest the TSC's frequency and the time of day at boot, and \
-        stays correct across migrations. Without kvm-clock, the guest measures the TSC's \
-            frequency itself, with an error that depends on the host's load.";
+               stays correct across migrations. Without kvm-clock, the guest measures the TSC's \
+               frequency itself, with an error that depends on the host's load.";
     with_cause(case, finding.explain(why), hypervisor.kvm_features).alone()
 }
 

@@ -72,8 +72,7 @@ fn went_backward(log: &[LogLine]) -> Option<Finding> {
         ))
         .explain(format!(
             "One vCPU saw an earlier time than another vCPU had already counted: the hypervisor's \
-            time \
-             differs between its CPUs. {}",
+             time differs between its CPUs. {}",
             fault::HOST
         ))
         .remedy(Remedy::advice(

@@ -250,7 +250,7 @@ pub(crate) fn check_vmclock(case: &Case<'_>) -> Check {
         .evidence(format!("{}: clock status {}", page.device, page.clock_status))
         .explain(
             "Every reader of this page may get a wrong time, including chrony if it uses the \
-            page's PTP device.",
+             page's PTP device.",
         )
         .remedy(Remedy::advice(
             "Follow NTP servers instead (chrony: `pool pool.ntp.org iburst`), and report it to the \

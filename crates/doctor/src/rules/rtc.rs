@@ -60,8 +60,8 @@ pub(crate) fn check_off(case: &Case<'_>) -> Check {
          while the system reads it as UTC, so each boot starts off by that much."
     } else if case.is_guest() == Some(true) && unsynchronised {
         "A guest's RTC follows the host's clock, which a time daemon usually disciplines. No \
-        daemon disciplines this system clock, so the system clock is probably wrong, for example \
-        after a pause or a snapshot restore."
+         daemon disciplines this system clock, so the system clock is probably wrong, for example \
+         after a pause or a snapshot restore."
     } else {
         "The next boot starts from the RTC, so the clock is wrong by that much until the time \
          daemon reaches its servers; certificate checks may fail until then."

@@ -111,7 +111,7 @@ pub(crate) fn check_time_scale(case: &Case<'_>) -> Check {
             .explain(
                 "The driver vmclock shows TAI from Linux 7.0 on, and UTC before; virtio clocks \
                  state it in their type: 0 UTC, 1 TAI, 2 no time of day. If there are other \
-                     sources, chronyd rejects such a clock; if there are none, the time is wrong.",
+                 sources, chronyd rejects such a clock; if there are none, the time is wrong.",
             );
         findings.push(match option {
             "" => finding

@@ -168,12 +168,12 @@ pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
     };
     let off = off_ppm(wrong);
     let in_use = matches!(case.current(), Ok("tsc"));
-    let (severity, what) = match wrong.from {
+    let (if_in_use, what) = match wrong.from {
         Witness::Cpuid => (Severity::Warning, "CPUID and the kernel disagree on the TSC's rate by"),
         Witness::CpuName => (Severity::Warning, "VirtualBox may advertise a wrong TSC rate, by"),
-        _ if in_use => (Severity::Error, "The TSC's rate differs from the kernel's assumption by"),
-        _ => (Severity::Warning, "The TSC's rate differs from the kernel's assumption by"),
+        _ => (Severity::Error, "The TSC's rate differs from the kernel's assumption by"),
     };
+    let severity = if in_use { if_in_use } else { Severity::Warning };
     let mut finding = Finding::new(severity, format!("{what} {}", figures::ppm(off)));
     for one in &all {
         finding = finding.evidence(format!("{}: {}", one.from.name(), figures::hz(one.hz)));
@@ -316,7 +316,7 @@ fn one_offset(case: &Case<'_>) -> &'static str {
     if case.is_arm64() {
         "Make the VMM set one counter offset for all vCPUs: KVM_ARM_SET_COUNTER_OFFSET, or CNTVCT \
          by KVM_SET_ONE_REG, which KVM keeps for the whole machine. Until then, pin each program \
-             that compares timestamps to one CPU: there is no other clock source."
+         that compares timestamps to one CPU: there is no other clock source."
     } else if case.current() == Ok("kvm-clock") {
         "Make the VMM set one TSC offset for all vCPUs."
     } else if case.is_guest() == Some(true) {

@@ -141,7 +141,7 @@ pub(crate) fn check_late(case: &Case<'_>) -> Check {
         return finding
             .explain(format!(
                 "The check itself came seconds late, so the kernel drew no conclusion from it. \
-                According to both counters, the clocks agree. {}",
+                 According to both counters, the clocks agree. {}",
                 fault::LOAD
             ))
             .remedies(advice::not_at_fault(case))

@@ -69,12 +69,9 @@ impl Client {
             if left.is_zero() { Err(Error::from(ErrorKind::TimedOut)) } else { Ok(left) }
         };
         let mut addresses = (url.host, url.port).to_socket_addrs()?;
-        let address = addresses.next().ok_or_else(|| {
-            malformed(
-                "the URL's host name resolves to \
-            no address",
-            )
-        })?;
+        let address = addresses
+            .next()
+            .ok_or_else(|| malformed("the URL's host name resolves to no address"))?;
         let socket = TcpStream::connect_timeout(&address, left()?)?;
         let timeouts = socket.try_clone()?;
         timeouts.set_write_timeout(Some(left()?))?;

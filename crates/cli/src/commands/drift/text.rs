@@ -68,7 +68,7 @@ fn figures(report: &DriftReport, reference: &str) -> ReportTable {
     }
     table.note(
         "+: fast or ahead. ±: the 95 % confidence interval for the frequency, the bound for the \
-        offset. –: too few comparisons.",
+         offset. –: too few comparisons.",
     );
     table
 }
@@ -198,13 +198,11 @@ fn reference(reference: &ReferenceReport, report: &DriftReport) -> String {
         line.push_str(&format!("; counts TAI: {ahead_s} s subtracted"));
     }
     match status.leap_smear.as_deref() {
-        Some("certain") => line.push_str(
-            "; spreads leap seconds, so up to 0.5 s off around a \
-            leap second",
-        ),
+        Some("certain") => {
+            line.push_str("; spreads leap seconds, so up to 0.5 s off around a leap second")
+        }
         Some(_) => line.push_str(
-            "; may spread leap seconds, and would then be up to 0.5 s off \
-            around a leap second",
+            "; may spread leap seconds, and would then be up to 0.5 s off around a leap second",
         ),
         None => {}
     }

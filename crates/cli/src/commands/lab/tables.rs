@@ -214,9 +214,8 @@ fn ticks(rows: &[TicksRow]) -> ReportTable {
         ],
     );
     table.note(
-        "owed: ticks that came due by the guest's TSC. guest behind: the time that a guest \
-         which counts ticks has lost. `catch up` runs at up to twice the rate, for up to 1 000 \
-             ticks.",
+        "owed: ticks that came due by the guest's TSC. guest behind: the time that a guest which \
+         counts ticks has lost. `catch up` runs at up to twice the rate, for up to 1 000 ticks.",
     );
     table
 }

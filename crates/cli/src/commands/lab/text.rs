@@ -64,7 +64,7 @@ fn verdict(report: &LabReport) -> String {
         ""
     } else {
         " To list the checks that passed as well, run a single experiment, such as `parachron lab \
-        drift`."
+         drift`."
     };
     format!("{} checks: {tally}.{not_run}{rest}", tally.checks())
 }

@@ -125,7 +125,7 @@ fn remedy(guest: &Address, why: &TellFailure) -> &'static str {
     match (guest, why) {
         (Address::Agent(_), TellFailure::Unreachable(_)) => {
             "run `ls -l` on the socket: it must be the agent's channel socket, and you need write \
-            permission"
+             permission"
         }
         (Address::Agent(_), TellFailure::Refused(_)) => {
             "allow guest-get-time and guest-set-time in the guest's qemu-ga.conf, and \
@@ -144,7 +144,7 @@ fn remedy(guest: &Address, why: &TellFailure) -> &'static str {
         }
         (Address::Port(_), TellFailure::Unreachable(_)) => {
             "run `ls -l` on the socket: it must be the socket of the port's chardev, and you need \
-            write permission"
+             write permission"
         }
         (Address::Port(_), _) => {
             "run `systemctl status parachrond` in the guest: it needs host-port"

@@ -145,7 +145,7 @@ pub(super) fn beyond_limit(log: &[LogLine], steps: &[DaemonStep<'_>]) -> Option<
         .evidence_from(steps.first().map(|step| format!("the clock was {}", step.side())))
         .explain(format!(
             "ntpd corrects at most 500 ppm and steps the clock every few minutes to remove the \
-            rest. {}",
+             rest. {}",
             crate::fault::hardware(None)
         ))
         .remedy(new_rate())
@@ -155,7 +155,7 @@ pub(super) fn beyond_limit(log: &[LogLine], steps: &[DaemonStep<'_>]) -> Option<
         ))
         .remedy(Remedy::advice(
             "If ntp.conf has a server 127.127.1.0 (LOCAL), remove it: with that server, ntpd \
-            follows this machine's own clock.",
+             follows this machine's own clock.",
         )),
     )
 }

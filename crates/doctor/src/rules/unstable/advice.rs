@@ -100,7 +100,7 @@ fn by_kind(cause: &UnstableCause, case: &Case<'_>, guest: bool) -> Vec<Remedy> {
             vec![
                 Remedy::advice(
                     "Leave tsc unused, and update the firmware, because the firmware loses the \
-                    counter's value in a suspend, or writes to the counter.",
+                     counter's value in a suspend, or writes to the counter.",
                 ),
                 set_again(),
                 compare(),
@@ -144,7 +144,7 @@ fn find_rate(fits: &[(u32, f64)]) -> Vec<Remedy> {
         compare(),
         Remedy::advice(if fits.iter().any(|(wraps, _)| *wraps > 0) {
             "If a rate above is right, the check was late: add tsc=nowatchdog to the kernel's \
-            command line."
+             command line."
         } else {
             "Add hpet=disable to the kernel's command line if the reference is an HPET that \
                  stops in deep idle (Coffee Lake) and the rate above is wrong."
@@ -197,7 +197,7 @@ fn after_one_check(guest: bool, by_emulation: bool) -> Vec<Remedy> {
         remedies.pop();
         remedies.push(Remedy::advice(
             "If the ppm differs after the reboot, a late read was the cause: remove the emulated \
-            HPET (QEMU: -machine hpet=off), or add tsc=nowatchdog to the kernel's command line.",
+             HPET (QEMU: -machine hpet=off), or add tsc=nowatchdog to the kernel's command line.",
         ));
     }
     remedies
@@ -211,13 +211,12 @@ fn which_is_right(guest: bool) -> Vec<Remedy> {
          hosts of one frequency. Do not silence the watchdog (tsc=nowatchdog, tsc=reliable)."
     } else {
         "Update the firmware, and leave tsc unused until it is certain that the reference is \
-        wrong. Do \
-         not silence the watchdog (tsc=nowatchdog, tsc=reliable) until then."
+         wrong. Do not silence the watchdog (tsc=nowatchdog, tsc=reliable) until then."
     };
     vec![
         Remedy::command(
             "Use NTP to find out which of the two clocks is right: run under each clock source in \
-            turn and compare the frequency correction.",
+             turn and compare the frequency correction.",
             "chronyc tracking",
         )
         .changes(READ_ONLY),

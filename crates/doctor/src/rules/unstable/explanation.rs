@@ -273,10 +273,9 @@ fn without_figures(cause: &UnstableCause) -> &'static str {
              likely not at fault."
         }
         UnstableCause::JumpedAhead { .. } => {
-            "A wrong rate cannot explain how much the TSC gained in half a second: the machine \
-            was paused, restored or migrated and the TSC or its reference stopped meanwhile, or \
-            something wrote \
-             to the TSC."
+            "A wrong rate cannot explain how much the TSC gained in half a second: the machine was \
+             paused, restored or migrated and the TSC or its reference stopped meanwhile, or \
+             something wrote to the TSC."
         }
         UnstableCause::Stopped { by_page: true, .. } => {
             "The host's page counted on while the TSC did not: the host slept, or paused, restored \

@@ -232,13 +232,11 @@ impl WatchdogInterval {
         match (self.skew_ns, self.reference_ns, self.tsc_ns) {
             _ if !self.bracketed => None,
             (Some(skew), Some(ns), _) => Some(format!(
-                "TSC minus {name}: {skew} ns in {ns} ns according to the kernel's \
-                    own figures"
+                "TSC minus {name}: {skew} ns in {ns} ns according to the kernel's own figures"
             )),
-            (None, None, Some(ns)) => Some(format!(
-                "TSC: {ns} ns according to the kernel's own \
-                figures"
-            )),
+            (None, None, Some(ns)) => {
+                Some(format!("TSC: {ns} ns according to the kernel's own figures"))
+            }
             _ => None,
         }
     }

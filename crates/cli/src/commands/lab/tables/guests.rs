@@ -75,9 +75,8 @@ pub(super) fn locks(rows: &[Contention]) -> ReportTable {
     let exit = rows.iter().map(|row| row.exit_ns).fold(0.0, f64::max);
     table.note(
         "wait: spin, yield and halt (paravirtual: until kicked) in a queue, unfair without one. \
-         p50, p99: time from one vCPU releasing the lock to the next vCPU holding it. halts: \
-             halts or yields. fair: acquisitions by the vCPU that got the fewest, divided by an \
-             equal share.",
+         p50, p99: time from one vCPU releasing the lock to the next vCPU holding it. halts: halts \
+         or yields. fair: acquisitions by the vCPU that got the fewest, divided by an equal share.",
     );
     table.note(format!(
         "An exit takes {} here; a halt, a yield or a kick costs one exit.",
@@ -119,8 +118,7 @@ pub(super) fn network(rows: &[Echo]) -> ReportTable {
          waits: HLT, RDMSR or hypercalls of a guest that waits. exits, emulated: all exits, and \
          the instructions it emulated, by KVM's own count. /plain: p90 divided by the p90 of \
          plain; median of the rounds in which guest and card both had their CPUs. Times are this \
-         machine's: \
-         compare them within this table.",
+         machine's: compare them within this table.",
     );
     if let Some(row) = rows.first() {
         table.note(format!(
