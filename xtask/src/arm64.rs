@@ -26,7 +26,7 @@ const NOT_HERE: [&str; 9] = [
 
 /// Tests that cannot be right in QEMU's user mode (7.2), or in [`BINFMT`]'s namespace, by the
 /// reason: they are left out, and named at the end. Each is a name, or a part of several.
-const NOT_IN_USER_MODE: [(&str, &[&str]); 6] = [
+const NOT_IN_USER_MODE: [(&str, &[&str]); 7] = [
     (
         "no SO_TIMESTAMPNS, with which the host's socket dates its messages",
         &[
@@ -85,6 +85,14 @@ const NOT_IN_USER_MODE: [(&str, &[&str]); 6] = [
             "groups_that_vanish_that_are_frozen_and_that_hold_the_daemon",
             "nothing_stays_frozen_after_a_kill_at_any_step",
             "the_next_start_thaws_what_was_left",
+        ],
+    ),
+    (
+        "simulations that take over ten minutes there, the same arithmetic on every processor",
+        &[
+            "the_output_is_that_of_the_program",
+            "the_lessons_have_the_figures_of_the_keeper",
+            "each_kind_has_words",
         ],
     ),
 ];

@@ -196,7 +196,7 @@ fn record(project: &Project, reports: &[Report], took_s: f64) {
             })
         })
         .collect();
-    let text = json!({ "commit": project.commit(), "took_s": took_s, "steps": steps });
+    let text = json!({ "commit": stamp::commit(project.root()), "took_s": took_s, "steps": steps });
     let path = project.target_folder().join("ci.json");
     if let Err(error) = fs::write(&path, format!("{text:#}\n")) {
         println!("{}: {error}", path.display());

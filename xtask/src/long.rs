@@ -7,7 +7,7 @@ mod runs;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ fn is_in(names: &[String], name: &str) -> bool {
 /// Runs one, and writes its result; whether it passed.
 fn one(project: &Project, run: &Run) -> bool {
     println!("== {}: {}", run.name, run.line());
-    let (began, start) = (validation::now(), Instant::now());
+    let (began, start) = (stamp::now_utc(), Instant::now());
     let mut reader = Reader::default();
     let mut last: Vec<String> = Vec::new();
     let ended = outside::show(run.command(project), |line| {
@@ -102,9 +102,9 @@ fn one(project: &Project, run: &Run) -> bool {
         "what": run.what,
         "command": run.line(),
         "date": began,
-        "commit": validation::commit(project),
-        "machine": validation::machine(),
-        "rustc": validation::first_line("rustc", &["--version"]),
+        "commit": stamp::commit(project.root()),
+        "machine": stamp::machine(),
+        "rustc": stamp::first_line(Command::new("rustc").arg("--version")),
         "took_s": start.elapsed().as_secs_f64().round(),
         "ending": if passed { "passed" } else { "failed" },
         "passed": counts.passed,
@@ -138,10 +138,9 @@ fn result(project: &Project, name: &str) -> Option<Value> {
 }
 
 fn has_passed(project: &Project, name: &str) -> bool {
-    let commit = validation::commit(project);
-    // Changes that are not committed may differ from those of the last run.
-    let is_exact = !commit.ends_with(crate::project::CHANGED) && commit != crate::project::UNKNOWN;
+    let commit = stamp::commit(project.root());
     let is_of_it =
         |result: Value| result["ending"] == "passed" && result["commit"] == json!(commit);
-    is_exact && result(project, name).is_some_and(is_of_it)
+    // Changes that are not committed may differ from those of the last run.
+    stamp::is_exact(&commit) && result(project, name).is_some_and(is_of_it)
 }

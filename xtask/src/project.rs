@@ -5,12 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Ends a commit where files differ from it.
-pub(crate) const CHANGED: &str = "-dirty";
-
-/// The commit where git does not tell it.
-pub(crate) const UNKNOWN: &str = "no commit known";
-
 /// The project's root folder.
 #[derive(Debug)]
 pub(crate) struct Project {
@@ -86,31 +80,6 @@ impl Project {
             command.env("CARGO_HOME", self.cargo_home());
         }
         command
-    }
-
-    /// The commit, and whether files differ from it: `28010492`, or `28010492-dirty`.
-    pub(crate) fn commit(&self) -> String {
-        self.commit_but_for(&[])
-    }
-
-    /// The same, where changes of these files and folders do not count.
-    pub(crate) fn commit_but_for(&self, but_for: &[&str]) -> String {
-        let git = |arguments: &[&str]| {
-            let output =
-                Command::new("git").args(arguments).current_dir(&self.root).output().ok()?;
-            output
-                .status
-                .success()
-                .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-        };
-        let Some(commit) = git(&["rev-parse", "--short=8", "HEAD"]) else {
-            return UNKNOWN.to_owned();
-        };
-        let but_for: Vec<String> = but_for.iter().map(|path| format!(":!{path}")).collect();
-        let mut status = vec!["status", "--porcelain", "--", "."];
-        status.extend(but_for.iter().map(String::as_str));
-        let is_clean = git(&status).is_some_and(|changes| changes.is_empty());
-        if is_clean { commit } else { commit + CHANGED }
     }
 
     /// `cargo` of the nightly toolchain, in the root.

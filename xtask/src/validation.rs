@@ -8,7 +8,7 @@ mod studies;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use serde_json::Value;
 
@@ -79,40 +79,14 @@ pub(crate) fn stamp(project: &Project, path: &str, command: &str) -> Result<(), 
         return Ok(());
     }
     for (name, field) in [
-        ("date", now()),
-        ("commit", commit(project)),
-        ("machine", machine()),
+        ("date", stamp::now_utc()),
+        ("commit", stamp::commit(project.root())),
+        ("machine", stamp::machine()),
         ("command", command.to_owned()),
     ] {
         result[name] = field.into();
     }
     fs::write(&path, format!("{result:#}\n")).map_err(|why| cannot(&why))
-}
-
-/// The state of the repository; results are no part of it.
-pub(crate) fn commit(project: &Project) -> String {
-    project.commit_but_for(&[RESULTS, "docs/validation"])
-}
-
-/// The date and time in UTC.
-pub(crate) fn now() -> String {
-    first_line("date", &["-u", "+%Y-%m-%d %H:%M"])
-}
-
-/// The first line that a program prints.
-pub(crate) fn first_line(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    text.unwrap_or_default().lines().next().unwrap_or("not known").to_owned()
-}
-
-/// Processor and kernel.
-pub(crate) fn machine() -> String {
-    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let model = model.map_or("processor not known", |(_, model)| model);
-    format!("{cpus} × {model}, Linux {}", first_line("uname", &["-r"]))
 }
 
 /// A line of the page's first table: what was tried and what came of it.

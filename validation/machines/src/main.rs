@@ -100,7 +100,7 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     }
     // The longest first: else the last of them runs alone.
     rows.sort_by_key(|row| Reverse(row.limit_s));
-    let (at, start) = (tools::now_utc(), Instant::now());
+    let (at, start) = (stamp::now_utc(), Instant::now());
     let programs = args.programs.clone().map_or_else(artifacts::programs, Ok)?;
     let build_s = start.elapsed().as_secs_f64();
     let programs_arm64 = args.programs_arm64.clone();

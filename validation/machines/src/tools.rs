@@ -91,45 +91,19 @@ fn text_of(program: &str, output: io::Result<Output>) -> Result<String, String> 
     Err(format!("{program} failed ({}): {last}", output.status))
 }
 
-/// The first line that a command prints.
-pub(crate) fn first_line(command: &mut Command) -> String {
-    let output = output_of(command).unwrap_or_default();
-    output.lines().next().unwrap_or("not known").to_owned()
-}
-
-/// Now, as `2026-11-22 08:40`.
-pub(crate) fn now_utc() -> String {
-    first_line(Command::new("date").args(["--utc", "+%F %R"]))
-}
-
 /// When a file was written, as `2026-11-22 08:40`.
 pub(crate) fn written_utc(file: &Path) -> String {
-    first_line(Command::new("date").args(["--utc", "+%F %R", "--reference"]).arg(file))
+    stamp::first_line(Command::new("date").args(["--utc", "+%F %R", "--reference"]).arg(file))
 }
 
-/// The state of this repository, whose results may have changed: `28010492`, or `28010492-dirty`.
+/// The commit of this repository's code.
 pub(crate) fn commit() -> String {
-    let git = |arguments: &[&str]| Command::new("git").args(arguments).current_dir(root()).output();
-    let commit = git(&["rev-parse", "--short=8", "HEAD"]).ok().filter(|git| git.status.success());
-    let Some(commit) = commit else { return "not known".to_owned() };
-    let commit = String::from_utf8_lossy(&commit.stdout).trim().to_owned();
-    let changed = ["status", "--porcelain", "--", ".", ":!validation/results", ":!docs/validation"];
-    let is_clean = git(&changed).is_ok_and(|git| git.status.success() && git.stdout.is_empty());
-    if is_clean { commit } else { commit + "-dirty" }
+    stamp::commit(&root())
 }
 
 /// This system's CPUs.
 pub(crate) fn cpus() -> usize {
     available_parallelism().map_or(1, usize::from)
-}
-
-/// This system's processor and kernel.
-pub(crate) fn host() -> String {
-    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let model = model.map_or("processor not known", |(_, model)| model);
-    let kernel = first_line(Command::new("uname").arg("-r"));
-    format!("{} × {model}, Linux {kernel}", cpus())
 }
 
 #[cfg(test)]

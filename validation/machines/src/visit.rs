@@ -99,8 +99,8 @@ pub(crate) struct Host {
 
 impl Host {
     fn here() -> Self {
-        let version = tools::first_line(Command::new(qemu::PROGRAM).arg("--version"));
-        Self { machine: tools::host(), emulator: version }
+        let version = stamp::first_line(Command::new(qemu::PROGRAM).arg("--version"));
+        Self { machine: stamp::machine(), emulator: version }
     }
 }
 
@@ -166,7 +166,7 @@ fn visit_with(
     // Another run may have this row's machine. On a disk that is full none can begin.
     let _ = folder.parent().map(fs::create_dir_all);
     let _alone = packages::locked(&lock);
-    let (at, start) = (tools::now_utc(), Instant::now());
+    let (at, start) = (stamp::now_utc(), Instant::now());
     // Of an earlier run; it may not be there.
     let _ = fs::remove_dir_all(&folder);
     let result = room::wanted(&folder).and_then(|()| made(&folder)).and_then(|()| run(&folder));

@@ -113,10 +113,11 @@ pub(super) const CRATES: &[Row] = &[
         ],
     ),
     top("cli", Uses::Any),
+    open("stamp", &[]),
     top("e2e", Uses::Any),
     top("bench", Uses::Any),
     top("fuzz", Uses::Any),
     top("alerts", Uses::Only(&["daemon", "facts", "fleet", "keeper", "simulator"])),
-    top("machines", Uses::Only(&["clock", "kernel-clock", "pvclock", "units"])),
-    top("xtask", Uses::Only(&[])),
+    top("machines", Uses::Only(&["clock", "kernel-clock", "pvclock", "stamp", "units"])),
+    top("xtask", Uses::Only(&["stamp"])),
 ];

@@ -3,15 +3,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::{Value, json};
 
 const DATA: &str = "causes.json";
 const PAGE: &str = "causes.md";
-
-/// What runs write, this one or others; the commit is clean all the same.
-const NO_CODE: [&str; 2] = [":/!docs/validation", ":/!validation/results"];
 
 const HEAD: &str = "\
 # Causes of lateness, forced
@@ -39,7 +35,7 @@ impl Results {
         let text = fs::read_to_string(folder.join(DATA)).unwrap_or_default();
         let data = serde_json::from_str::<Value>(&text).unwrap_or_default();
         let causes = data["causes"].as_array().cloned().unwrap_or_default();
-        Self { folder: folder.to_owned(), commit: commit(), causes }
+        Self { folder: folder.to_owned(), commit: stamp::commit(folder), causes }
     }
 
     /// Whether a cause has a right result of so many runs at this commit.
@@ -47,8 +43,7 @@ impl Results {
         let count = |runs: &Value| runs["runs"].as_u64().unwrap_or(0);
         // Files that differ from a commit, or from one that is not known, may differ from those of
         // the last run.
-        !self.commit.ends_with("-dirty")
-            && !self.commit.contains(' ')
+        stamp::is_exact(&self.commit)
             && self.cause(name).is_some_and(|cause| {
                 cause["verdict"] == "right"
                     && cause["commit"] == json!(self.commit)
@@ -63,7 +58,7 @@ impl Results {
     /// Keeps a result and writes both files. A cause that could not be measured now keeps its
     /// earlier result.
     pub(crate) fn keep(&mut self, mut result: Value, load: [String; 2]) -> Result<(), String> {
-        result["date"] = json!(now_utc());
+        result["date"] = json!(stamp::now_utc());
         result["commit"] = json!(self.commit);
         result["load"] = json!(load);
         let name = result["cause"].clone();
@@ -119,26 +114,6 @@ fn page(causes: &[Value]) -> String {
 pub(crate) fn load() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or_default().to_owned()
-}
-
-fn now_utc() -> String {
-    output("date", &["--utc", "+%F %R"]).unwrap_or_default()
-}
-
-/// The commit, and whether the code differs from it, as `cargo xtask long` writes it.
-fn commit() -> String {
-    let Some(commit) = output("git", &["rev-parse", "--short=8", "HEAD"]) else {
-        return "no commit known".to_owned();
-    };
-    let [pages, results] = NO_CODE;
-    let status = output("git", &["status", "--porcelain", "--", ":/", pages, results]);
-    if status.is_some_and(|status| status.is_empty()) { commit } else { commit + "-dirty" }
-}
-
-fn output(program: &str, arguments: &[&str]) -> Option<String> {
-    let output = Command::new(program).args(arguments).output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    output.status.success().then_some(text)
 }
 
 #[cfg(test)]

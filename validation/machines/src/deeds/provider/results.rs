@@ -83,7 +83,7 @@ fn result(row: &str, at: &str, reports: &[Value]) -> Value {
         "date": at,
         "commit": tools::commit(),
         "host": reports.first().map(|report| &report["machine"]["kernel"]),
-        "machine": tools::host(),
+        "machine": stamp::machine(),
         "passed": with("passed").len(),
         "all": checks.len(),
         "failed": with("failed"),

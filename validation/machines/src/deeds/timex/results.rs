@@ -29,10 +29,10 @@ pub(crate) fn write(folder: &Path) -> Result<(), String> {
         differences.extend(outcome.differences);
     }
     let result = json!({
-        "date": tools::now_utc(),
+        "date": stamp::now_utc(),
         "commit": tools::commit(),
         "command": "cargo xtask machines --timekeeper FOLDER",
-        "machine": tools::host(),
+        "machine": stamp::machine(),
         "kernels": kernels,
     });
     results::write(&tools::root().join(results::FOLDER).join("timekeeper.json"), &result)?;
