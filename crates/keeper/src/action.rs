@@ -89,6 +89,9 @@ pub struct Correction {
     /// How many independent sources agree with it, itself included, of how
     /// many. The host counts once, however many clocks it offers.
     pub agreeing: (usize, usize),
+    /// How many of these show the time, all but an RTC: its seconds agree with a server that is
+    /// wrong by less, so with it alone no bound is shown.
+    pub showing_time: usize,
     /// What made the clock wrong, where that is known.
     pub cause: Option<CorrectionCause>,
 }

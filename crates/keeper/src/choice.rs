@@ -56,6 +56,8 @@ pub(crate) struct Selected {
     pub(crate) likely_ns: f64,
     /// How many were measured in this sample.
     pub(crate) fresh: usize,
+    /// How many of these show the time, which an RTC's whole seconds do not.
+    pub(crate) showing_time: usize,
     /// How many voices agree, of how many with an offset.
     pub(crate) agreeing: (usize, usize),
     /// Where the offset certainly is, if enough to hold a right one were
@@ -153,6 +155,7 @@ fn selected<'c>(
         offset,
         likely_ns: likely_ns(fresh.clone(), offset.interval_at(now_ns), now_ns),
         fresh: fresh.clone().count(),
+        showing_time: fresh.clone().filter(|voice| voice.kind != SourceKind::Rtc).count(),
         agreeing,
         proven: proven(fresh, needed, now_ns),
     })

@@ -135,6 +135,11 @@ impl Discipline {
         self.slewing.since_ns <= at_ns && self.slewing.left_ns(at_ns) != 0
     }
 
+    /// What is left of the slew in progress, by a correction or by the discipline, ns.
+    pub(crate) fn slew_left_ns(&self, now_ns: u64) -> i64 {
+        self.slewing.left_ns(now_ns)
+    }
+
     /// A slew ends here, if it was begun before: what is left of it was not made, and is
     /// known to half a millisecond only.
     pub(crate) fn end_slew(&mut self, now_ns: u64) {

@@ -258,8 +258,7 @@ impl Keeper {
                 self.count_lone_move(&by, false, now_ns);
                 self.unlearn_unless_rtc(by.source);
                 let is_shown = self.policy.corrector == Corrector::Kernel
-                    && self.sources[by.source].kind != SourceKind::Rtc
-                    && by.agreeing.0 >= self.sources.needed().0;
+                    && by.showing_time >= self.sources.needed().0;
                 self.clock.step(&by, is_shown, now_ns);
                 self.leap.step();
                 self.sources.iter_mut().for_each(|source| source.shift(by.by_ns, now_ns));

@@ -130,7 +130,12 @@ impl Keeper {
                 | Decision::Refuse(Refusal::TooFarAhead { .. })
         );
         if is_slewed && !self.is_step(by.by_ns) {
-            self.clock.note(selected, self.sources.needed().0);
+            // A slew that goes on may end elsewhere than this measurement has the clock.
+            let slew_ns = match decision {
+                Decision::Slew(by_ns) => by_ns,
+                _ => self.clock.discipline.slew_left_ns(now_ns),
+            };
+            self.clock.note(&selected.with_slew(Some(slew_ns)), self.sources.needed().0);
         }
         match decision {
             Decision::Wait | Decision::Leave => None,
@@ -223,8 +228,10 @@ impl Keeper {
         let left_ns = self.clock.slew_left_ns(now_ns);
         let at_end = OffsetBound { offset_ns: offset.offset_ns.saturating_sub(left_ns), ..offset };
         let stays = left_ns == 0 || at_end.is_within(self.policy.tolerance_ns);
-        let slew_ns =
-            adjustment.and_then(|adjustment| adjustment.slew_ns).or(stays.then_some(left_ns));
+        let slewed_ns = adjustment.and_then(|adjustment| adjustment.slew_ns);
+        // The discipline's own slews go on as well.
+        let goes_on_ns = stays.then(|| self.clock.discipline.slew_left_ns(now_ns));
+        let slew_ns = slewed_ns.or(goes_on_ns);
         let reported = selected.with_slew(slew_ns);
         self.clock.note(&reported, self.sources.needed().0);
         let error = self.report_error(now_ns, &reported, !was_settled);

@@ -13,7 +13,6 @@ use crate::choice::Selected;
 use crate::discipline::{Adjustment, Discipline};
 use crate::policy::Policy;
 use crate::slewing::Slewing;
-use crate::source::SourceKind;
 
 /// Without a measurement for this long beyond a poll the clock runs free.
 const FREE_RUNNING_NS: u64 = 10 * SECOND_NS;
@@ -95,12 +94,9 @@ impl KeeperClock {
     }
 
     /// Notes an offset that is no reason for a step: of the `needed` sources that have
-    /// to agree, each measured in this sample.
+    /// to agree, each shows the time and was measured in this sample.
     pub(super) fn note(&mut self, selected: &Selected, needed: usize) {
-        let is_shown = selected.kind != SourceKind::Rtc
-            && selected.agreeing.0 >= needed
-            && selected.fresh >= needed;
-        if is_shown {
+        if selected.showing_time >= needed {
             self.error_bound = Some(selected.offset);
         }
     }

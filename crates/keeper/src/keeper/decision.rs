@@ -250,6 +250,7 @@ impl Keeper {
             bound_ns: offset.bound_ns,
             source: selected.source,
             agreeing: selected.agreeing,
+            showing_time: selected.showing_time,
             cause: self.clock.phase.cause(),
         }
     }

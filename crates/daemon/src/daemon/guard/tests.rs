@@ -8,8 +8,14 @@ use keeper::{Adjustment, ClockError, Correction, Refusal};
 use units::OffsetBound;
 
 const MINUTE_NS: i64 = 60_000_000_000;
-const BY: Correction =
-    Correction { by_ns: MINUTE_NS, bound_ns: 1000, source: 0, agreeing: (1, 1), cause: None };
+const BY: Correction = Correction {
+    by_ns: MINUTE_NS,
+    bound_ns: 1000,
+    source: 0,
+    agreeing: (1, 1),
+    showing_time: 1,
+    cause: None,
+};
 
 const OFFSET: OffsetBound =
     OffsetBound { offset_ns: MINUTE_NS, bound_ns: 1000, at_monotonic_ns: 0 };

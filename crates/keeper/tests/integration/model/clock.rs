@@ -24,6 +24,8 @@ pub(crate) struct ModelClock {
     pub(crate) realtime_ns: i64,
     pub(crate) monotonic_ns: u64,
     pub(crate) slew_left_ns: i64,
+    /// When something other than the keeper moved it last, by CLOCK_MONOTONIC.
+    pub(crate) moved_at_ns: u64,
     /// The oscillator's error, and what of it is corrected, ppb.
     pub(crate) drift_ppb: f64,
     pub(crate) frequency_ppb: f64,
@@ -53,6 +55,7 @@ impl ModelClock {
             realtime_ns: BEGUN_NS,
             monotonic_ns: 1000 * S,
             slew_left_ns: 0,
+            moved_at_ns: 0,
             drift_ppb: drift_ppm as f64 * 1e3,
             frequency_ppb: 0.0,
             moved: 0.0,
@@ -95,6 +98,7 @@ impl ModelClock {
     pub(crate) fn pause(&mut self, for_ns: u64) {
         self.truth_ns += for_ns as i64;
         self.max_error_ns = None;
+        self.moved_at_ns = self.monotonic_ns;
     }
 
     /// Another process sets it, if the kernel lets it; whether it did.
@@ -103,6 +107,7 @@ impl ModelClock {
         let is_set = set_ns >= self.monotonic_ns as i64;
         if is_set {
             (self.realtime_ns, self.slew_left_ns, self.max_error_ns) = (set_ns, 0, None);
+            self.moved_at_ns = self.monotonic_ns;
         }
         is_set
     }

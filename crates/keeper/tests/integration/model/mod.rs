@@ -8,8 +8,8 @@ pub(crate) mod others;
 
 use disruptions::{Disruption, Kind, Size};
 use keeper::{
-    Action, Adjustment, Announced, AnnouncedScale, CorrectionCause, Keeper, Policy, SourceKind,
-    SystemClock,
+    Action, Adjustment, Announced, AnnouncedScale, CorrectionCause, Keeper, KeptBound, Policy,
+    SourceKind, SystemClock,
 };
 use units::{LeapSecond, OffsetBound};
 
@@ -26,6 +26,10 @@ pub(crate) const HALF_A_DAY_NS: i64 = 43_200 * S as i64;
 
 /// The interval of samples, `parachron keep`'s default.
 pub(crate) const INTERVAL_NS: u64 = S / 2;
+
+/// A published bound grows by its age divided by this (500 ppm, `MAX_DRIFT_PPB`,
+/// crates/daemon/src/clockbound.rs).
+const GROWN_BY: u64 = 2000;
 
 /// A source that knows the truth within its bound, or lies.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +60,10 @@ pub(crate) struct Machine {
     pub(crate) deeds: Vec<Deed>,
     /// What each source showed in this sample, if the clock was not stepped since.
     measured: Vec<Option<OffsetBound>>,
+    /// How often a published bound was held against the clock, and by how much the clock was
+    /// beyond it at most, ns.
+    pub(crate) bounds: u64,
+    pub(crate) beyond_bound_ns: u64,
     /// Another process sets the clock by this just before the next correction.
     pub(crate) set_before_correction_ns: Option<i64>,
     pub(crate) keeper: Keeper,
@@ -105,6 +113,8 @@ impl Machine {
             requests: 0,
             deeds: Vec::new(),
             measured: vec![None; sources.len()],
+            bounds: 0,
+            beyond_bound_ns: 0,
             set_before_correction_ns: None,
             never_backward: policy.never_backward,
             keeper: Keeper::new(policy, &kinds),
@@ -139,6 +149,8 @@ impl Machine {
         self.clock.advance(INTERVAL_NS);
         self.others.discipline(&mut self.clock);
         let now_ns = self.clock.monotonic_ns;
+        // What a client reads until then.
+        self.judge_bound(self.clock.moved_at_ns);
         // As the daemon looks as a sample begins (crates/daemon/src/daemon/guard.rs).
         if self.others.have_set() {
             self.keeper.was_set(now_ns);
@@ -153,6 +165,24 @@ impl Machine {
         self.act();
         let is_as_sent = moves == (self.clock.steps.len(), self.others.sets);
         self.hear(is_as_sent.then_some(sent));
+        // What was reported ends a bound that was measured before.
+        let moved_at_ns = self.clock.moved_at_ns;
+        let is_reported = disruptions.iter().any(|seen| seen.at_monotonic_ns >= moved_at_ns);
+        self.judge_bound(if is_reported { 0 } else { moved_at_ns });
+    }
+
+    /// Holds the bound that is published against the clock, if it was measured after this.
+    fn judge_bound(&mut self, moved_at_ns: u64) {
+        let now_ns = self.clock.monotonic_ns;
+        let KeptBound::Within { offset, .. } = self.keeper.error_bound(now_ns) else { return };
+        if offset.at_monotonic_ns <= moved_at_ns {
+            return;
+        }
+        let age_ns = now_ns.saturating_sub(offset.at_monotonic_ns);
+        let bound_ns = offset.offset_ns.unsigned_abs() + offset.bound_ns + age_ns / GROWN_BY + 1;
+        let beyond_ns = self.clock.error_ns().unsigned_abs().saturating_sub(bound_ns);
+        self.bounds += 1;
+        self.beyond_bound_ns = self.beyond_bound_ns.max(beyond_ns);
     }
 
     /// Carries out what the keeper wants.
