@@ -55,6 +55,14 @@ pub(crate) fn run(
     bench: &LabBench<'_>,
     progress: &mut dyn LabProgress,
 ) -> Result<ExperimentResult, LabError> {
+    measure(bench, progress, &MODES)
+}
+
+fn measure(
+    bench: &LabBench<'_>,
+    progress: &mut dyn LabProgress,
+    modes: &[NetworkMode; MODES.len()],
+) -> Result<ExperimentResult, LabError> {
     let mut settings = bench.machine(Provider::Kernel, 1);
     let allowed = linux::cpus::allowed().unwrap_or_default();
     settings.affinity = allowed.into_iter().take(CPUS).collect();
@@ -69,15 +77,15 @@ pub(crate) fn run(
         if round >= rounds && quiet >= Some(rounds as usize) {
             break;
         }
-        for turn in 0..MODES.len() {
-            let turn = (turn + round as usize) % MODES.len();
-            let done = round as f64 + turn as f64 / MODES.len() as f64;
-            progress.step(MODES[turn].name, (done / rounds as f64).min(1.0));
-            tallies[turn].add(take_turn(&machine, &MODES[turn], bench.host_tsc)?);
+        for turn in 0..modes.len() {
+            let turn = (turn + round as usize) % modes.len();
+            let done = round as f64 + turn as f64 / modes.len() as f64;
+            progress.step(modes[turn].name, (done / rounds as f64).min(1.0));
+            tallies[turn].add(take_turn(&machine, &modes[turn], bench.host_tsc)?);
         }
     }
     let plain = tallies[0].clone();
-    let rows: Vec<_> = MODES
+    let rows: Vec<_> = modes
         .iter()
         .zip(&tallies)
         .filter_map(|(mode, tally)| {

@@ -1,3 +1,5 @@
+use std::io::Write as _;
+
 use pvclock::Hertz;
 
 use super::*;
@@ -134,4 +136,29 @@ fn a_loop_that_kvm_emulates_is_not_compared_and_a_slow_one_still_fails() {
         let verdicts = loops(&rows(hardware)).into_iter().map(|check| check.verdict);
         assert!(verdicts.eq([Verdict::Failed, Verdict::Failed]));
     }
+}
+
+/// A card that does not poll, on a real machine: the check of that way sees it.
+#[test]
+fn a_planted_slow_path_fails() -> std::io::Result<()> {
+    let Ok(host_tsc) = vmm::kvm::host_tsc() else {
+        return writeln!(std::io::stderr(), "skipped: no /dev/kvm");
+    };
+    if linux::cpus::allowed().map_or(0, |cpus| cpus.len()) < CPUS {
+        return writeln!(std::io::stderr(), "skipped: one CPU");
+    }
+    let timeout = Duration::from_secs(60);
+    let settings = crate::Settings { rounds: 1, timeout, ..crate::Settings::default() };
+    let bench = LabBench { settings: &settings, host_tsc };
+    let failed = |modes: &[NetworkMode; MODES.len()]| {
+        let (_, checks) = measure(&bench, &mut (), modes).unwrap();
+        let check = checks.into_iter().find(|check| check.expected == "0, 0 and 0 per packet");
+        check.expect("all ways were measured").verdict == Verdict::Failed
+    };
+    assert!(!failed(&MODES));
+    let mut planted = MODES;
+    let polls = planted.iter_mut().find(|mode| mode.name == "guest and card poll").unwrap();
+    polls.card_polls = false;
+    assert!(failed(&planted));
+    Ok(())
 }
