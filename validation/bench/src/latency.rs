@@ -49,8 +49,9 @@ pub(crate) fn run() -> Result<bool, String> {
 fn seen(arguments: &[&str]) -> Result<Seen, String> {
     let failed = |error: std::io::Error| format!("latency: {error}");
     let output = tempfile::NamedTempFile::new().map_err(failed)?;
+    let program = release_build::parachron()?;
     let started = Instant::now();
-    let mut process = Command::new(release_build::parachron()?)
+    let mut process = Command::new(program)
         .args(["latency", "--format", "json"])
         .args(arguments)
         .stdin(Stdio::null())
