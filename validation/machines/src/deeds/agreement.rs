@@ -8,10 +8,19 @@ use crate::outcome::{Result, Unavailable};
 
 use super::Done;
 
-/// The lab's experiments but `cost`, of which an emulated CPU tells nothing; the first
-/// judges KVM itself.
-pub(crate) const ALL: [&str; 8] =
-    ["agreement", "conformance", "updates", "restore", "monotonic", "offset", "drift", "ticks"];
+/// The lab's experiments but `cost` and `locks`, of which an emulated CPU tells nothing; the
+/// first judges KVM itself.
+pub(crate) const ALL: [&str; 9] = [
+    "agreement",
+    "conformance",
+    "updates",
+    "restore",
+    "monotonic",
+    "offset",
+    "drift",
+    "ticks",
+    "network",
+];
 
 /// How the lab's reason begins where it could not measure.
 pub(crate) const NOT_MEASURED: &str = "not measured";

@@ -24,6 +24,7 @@ pub(crate) mod stops;
 mod users;
 mod views;
 mod world;
+mod writes;
 
 use crate::checks::{self, Check, Checks};
 use crate::machine::Machine;

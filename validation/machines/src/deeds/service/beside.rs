@@ -17,6 +17,7 @@ use super::frequency;
 use super::other::{Other, follows, thinks};
 use super::right;
 use super::setup::{INSTALL, PAUSES, RIGHT_S, configuration, configure};
+use super::writes;
 
 /// NTP's port.
 const NTP: u16 = 123;
@@ -45,6 +46,7 @@ pub(crate) fn run(
     let checks = &mut done.checks;
     let (name, polls_s) = (other.name, other.polls.as_secs());
     checks.push(follows(machine, other, &servers[0])?);
+    writes::watch(machine)?;
     machine.execute(INSTALL)?;
     configure(machine, &configuration(&servers))?;
     machine.execute("systemctl enable --now parachrond; sleep 3")?;
@@ -55,6 +57,7 @@ pub(crate) fn run(
         said,
         steps,
     ));
+    checks.push(writes::check_calm(name, machine)?);
     let learnt = frequency::learnt(machine, other)?;
     for pause in PAUSES {
         let before = entries(machine)?.len();
@@ -86,6 +89,7 @@ pub(crate) fn run(
             .read_to_s(bound_s),
         );
     }
+    checks.push(writes::check_steps(name, machine)?);
     checks.push(stepped_once_each(name, machine)?);
     checks.push(super::found_by_the_doctor(place, machine)?);
     // chronyd has a row of its own for that.
