@@ -10,13 +10,13 @@ const CHANGED: &str = "-dirty";
 /// Stands for what could not be read.
 const UNKNOWN: &str = "not known";
 
-/// What no result depends on. The commit is the last that changed anything else, so results stay
-/// those of this commit when they are committed themselves, or a guide is.
+/// The results, and the pages of them. The commit is the last that changed anything else, so
+/// results stay those of the newest commit when they are committed themselves.
 const NO_CODE: [&str; 4] = [
-    ":(top,exclude)docs",
     ":(top,exclude)validation/results",
     ":(top,exclude)validation/limits.toml",
-    ":(top,exclude,glob)**/*.md",
+    ":(top,exclude)docs/validation",
+    ":(top,exclude)docs/measurements",
 ];
 
 /// The date and time in UTC, as `2026-11-22 08:40`.
@@ -101,14 +101,13 @@ mod tests {
         keep(folder);
         let first = commit(folder);
         assert!(first.len() == 8 && is_exact(&first), "{first}");
-        write(folder, "docs/guide/a.html", "1");
-        write(folder, "crates/a/README.md", "1");
+        write(folder, "docs/validation/README.md", "1");
         write(folder, "validation/results/rows/a.json", "1");
         assert_eq!(commit(folder), first, "a result that is not committed yet");
         keep(folder);
         assert_eq!(commit(&folder.join("crates")), first, "a result that is");
         write(folder, "crates/a/src/lib.rs", "2");
-        let changed = commit(&folder.join("docs"));
+        let changed = commit(&folder.join("crates"));
         assert!(changed == format!("{first}-dirty") && !is_exact(&changed), "{changed}");
         keep(folder);
         assert!(is_exact(&commit(folder)) && commit(folder) != first);

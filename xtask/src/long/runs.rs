@@ -48,6 +48,22 @@ pub(crate) const RUNS: &[Run] = &[
             "test --release -p parachron-keeper --test integration never_worse",
         )
     },
+    Run {
+        environment: &[("PARACHRON_LONG", "1")],
+        ..run(
+            "gate-restores",
+            "A hundred thousand simulated restores behind the gate, and as many that it sees late",
+            "test --release -p parachron-keeper --test integration gate",
+        )
+    },
+    Run {
+        environment: &[("PARACHRON_LONG", "1")],
+        ..run(
+            "gate-kills",
+            "A thousand kills of the daemon or its watcher, after which nothing is frozen",
+            "test --release -p parachron-daemon --test gate",
+        )
+    },
     run("lab", "All experiments of the lab", "run --release -p parachron -- lab"),
     run("machines", "Every machine under QEMU, every command", "xtask machines --record"),
     run(

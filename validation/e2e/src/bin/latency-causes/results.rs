@@ -35,7 +35,7 @@ impl Results {
         let text = fs::read_to_string(folder.join(DATA)).unwrap_or_default();
         let data = serde_json::from_str::<Value>(&text).unwrap_or_default();
         let causes = data["causes"].as_array().cloned().unwrap_or_default();
-        Self { folder: folder.to_owned(), commit: stamp::commit(folder), causes }
+        Self { folder: folder.to_owned(), commit: stamp::commit(Path::new(".")), causes }
     }
 
     /// Whether a cause has a right result of so many runs at this commit.
