@@ -61,7 +61,7 @@ pub(super) fn run(machine: &mut Machine, experiments: &[&str], done: &mut Done) 
 }
 
 fn of_experiment(machine: &mut Machine, name: &str) -> Result<Vec<Check>, String> {
-    let line = format!("parachron lab --only {name} --format json");
+    let line = format!("parachron lab {name} --format json");
     let record = machine.line.run("lab", 120, &line)?;
     let report: Value = serde_json::from_str(&record.stdout)
         .map_err(|error| format!("{error}: {}", record.stderr.trim()))?;
