@@ -155,7 +155,11 @@ fn selected<'c>(
         offset,
         likely_ns: likely_ns(fresh.clone(), offset.interval_at(now_ns), now_ns),
         fresh: fresh.clone().count(),
-        showing_time: fresh.clone().filter(|voice| voice.kind != SourceKind::Rtc).count(),
+        showing_time: fresh
+            .clone()
+            .filter(|voice| voice.kind != SourceKind::Rtc)
+            .count()
+            .min(agreeing.0),
         agreeing,
         proven: proven(fresh, needed, now_ns),
     })

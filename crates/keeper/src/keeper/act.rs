@@ -133,7 +133,7 @@ impl Keeper {
             // A slew that goes on may end elsewhere than this measurement has the clock.
             let slew_ns = match decision {
                 Decision::Slew(by_ns) => by_ns,
-                _ => self.clock.discipline.slew_left_ns(now_ns),
+                _ => self.clock.slew_may_go_on_ns(now_ns),
             };
             self.clock.note(&selected.with_slew(Some(slew_ns)), self.sources.needed().0);
         }
@@ -230,7 +230,7 @@ impl Keeper {
         let stays = left_ns == 0 || at_end.is_within(self.policy.tolerance_ns);
         let slewed_ns = adjustment.and_then(|adjustment| adjustment.slew_ns);
         // The discipline's own slews go on as well.
-        let goes_on_ns = stays.then(|| self.clock.discipline.slew_left_ns(now_ns));
+        let goes_on_ns = stays.then(|| self.clock.slew_may_go_on_ns(now_ns));
         let slew_ns = slewed_ns.or(goes_on_ns);
         let reported = selected.with_slew(slew_ns);
         self.clock.note(&reported, self.sources.needed().0);
@@ -351,7 +351,12 @@ impl Keeper {
             Corrector::Beside => matches!(self.clock.phase, KeeperPhase::Corrected(_)),
             Corrector::Chronyd { .. } => false,
         };
-        if !is_ours || by.fresh < self.sources.needed().0 {
+        let needed = self.sources.needed().0;
+        if is_ours && by.fresh >= needed && by.showing_time < needed {
+            // An RTC's vote moves the clock, and shows no error of it.
+            self.forget_error();
+        }
+        if !is_ours || by.showing_time < needed {
             return None;
         }
         let estimated_ns = by.offset.offset_ns.unsigned_abs();

@@ -165,6 +165,16 @@ impl KeeperClock {
         self.slewing.map_or(0, |slewing| slewing.left_ns(now_ns))
     }
 
+    /// What the kernel may yet make of a slew, ns: it begins with its next second, and goes on
+    /// where the discipline has forgotten it.
+    pub(super) fn slew_may_go_on_ns(&self, now_ns: u64) -> i64 {
+        let begun_ns = now_ns.saturating_sub(SECOND_NS);
+        match self.discipline.slew_left_ns(begun_ns) {
+            0 => self.slew_left_ns(begun_ns),
+            left_ns => left_ns,
+        }
+    }
+
     /// Whether a disruption is the step of ours that it was not detected as yet.
     pub(super) fn take_own_step(&mut self, disruption: &Disruption) -> bool {
         let Some((by_ns, at_ns)) = self.own_step else { return false };

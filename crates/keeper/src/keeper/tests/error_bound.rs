@@ -1,4 +1,5 @@
 use super::*;
+use crate::Adjustment;
 
 fn within(bench: &Bench) -> (i64, u64, bool) {
     match bench.keeper.error_bound(bench.now_ns) {
@@ -99,4 +100,75 @@ fn no_frequency_is_learnt_while_evidence_is_gathered() {
         }
         assert_eq!(bench.keeper.frequency().is_some(), !is_gathering);
     }
+}
+
+/// By how much it may be off at most, ns.
+fn most_ns(bench: &Bench) -> u64 {
+    let (offset_ns, bound_ns, _) = within(bench);
+    offset_ns.unsigned_abs() + bound_ns
+}
+
+/// It is 10 ms behind, and goes on for 79.75 ms.
+#[test]
+fn the_bound_covers_a_correction_that_ends_elsewhere() {
+    let mut bench = Bench::new(Policy::default(), &[PAGE]);
+    bench.move_by(80 * MS);
+    assert!(matches!(bench.sample(&[])[..], [Action::Slew(_)]));
+    bench.move_by(-70 * MS);
+    assert_eq!(bench.sample(&[]), [], "it is kept");
+    assert_eq!(within(&bench).0, 10 * MS);
+    assert!(most_ns(&bench) >= 69_750_000, "{}", most_ns(&bench));
+}
+
+/// The clock is right, and a slew of 0.6 ms goes on: half a second later the kernel may not have
+/// begun. The discipline may have forgotten it, for example after a failed adjustment.
+#[test]
+fn the_bound_covers_a_slew_that_has_yet_to_begin() {
+    for forgets in [false, true] {
+        let mut bench = Bench::new(Policy::default(), &[PAGE]);
+        bench.sample(&[]);
+        if forgets {
+            bench.keeper.clock.slew(-600_000, bench.now_ns);
+            bench.keeper.clock.discipline.reset();
+        } else {
+            let by = Adjustment { frequency_ppb: None, slew_ns: Some(-600_000) };
+            bench.keeper.clock.discipline.note_adjustment(bench.now_ns, by);
+        }
+        bench.sample(&[]);
+        assert!(most_ns(&bench) >= 601_001, "{}", most_ns(&bench));
+    }
+}
+
+fn two_servers_and_an_rtc() -> Bench {
+    let rtc = (SourceKind::Rtc, Some((0, S / 2)));
+    let mut bench = Bench::new(Policy::default(), &[SERVER, SERVER, rtc]);
+    (0..4).for_each(|_| drop(bench.sample(&[])));
+    bench
+}
+
+/// An RTC's seconds agree with a liar: it may be stepped or slewed by the two, and no bound is
+/// shown, to programs or to the kernel.
+#[test]
+fn an_rtc_has_no_vote_for_a_bound() {
+    let mut bench = two_servers_and_an_rtc();
+    bench.move_by(60_000 * MS);
+    bench.offsets[0] = None;
+    bench.offsets[1] = Some((60_400 * MS, 5_000_000));
+    let by = step_of(&bench.sample(&[]));
+    assert_eq!((by.agreeing, by.showing_time), ((2, 2), 1));
+    assert_eq!(bench.keeper.error_bound(bench.now_ns), KeptBound::Disrupted);
+
+    let mut bench = two_servers_and_an_rtc();
+    let reported = bench.reported.len();
+    bench.offsets = vec![None, Some((60 * MS, 5_000_000)), Some((1050 * MS, S / 2))];
+    assert!(matches!(bench.sample(&[])[..], [Action::Slew(_)]));
+    assert_eq!(bench.keeper.error_bound(bench.now_ns), KeptBound::Disrupted);
+    assert_eq!(bench.reported.len(), reported, "the kernel is told no error");
+    assert_eq!(bench.figures, [(Some(16 * S), 16 * S)], "but that none is known");
+
+    // Two servers show it, whatever the RTC does.
+    let mut bench = two_servers_and_an_rtc();
+    bench.move_by(60_000 * MS);
+    assert_eq!(step_of(&bench.sample(&[])).showing_time, 2);
+    assert_eq!(within(&bench).0, 0);
 }

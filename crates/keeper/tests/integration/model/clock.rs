@@ -24,6 +24,8 @@ pub(crate) struct ModelClock {
     pub(crate) realtime_ns: i64,
     pub(crate) monotonic_ns: u64,
     pub(crate) slew_left_ns: i64,
+    /// It begins with the next second (`second_overflow`, kernel/time/ntp.c), when it shows this.
+    slew_from_ns: i64,
     /// When something other than the keeper moved it last, by CLOCK_MONOTONIC.
     pub(crate) moved_at_ns: u64,
     /// The oscillator's error, and what of it is corrected, ppb.
@@ -55,6 +57,7 @@ impl ModelClock {
             realtime_ns: BEGUN_NS,
             monotonic_ns: 1000 * S,
             slew_left_ns: 0,
+            slew_from_ns: 0,
             moved_at_ns: 0,
             drift_ppb: drift_ppm as f64 * 1e3,
             frequency_ppb: 0.0,
@@ -75,12 +78,12 @@ impl ModelClock {
     /// per million of it are whole nanoseconds.
     pub(crate) fn advance(&mut self, by_ns: u64) {
         assert_eq!(by_ns % 1_000_000, 0);
-        let part = |ppm: i64| by_ns as i64 / 1_000_000 * ppm;
         self.moved += by_ns as f64 * self.rate_error_ppb() * 1e-9;
         let drift = self.moved as i64;
         self.moved -= drift as f64;
-        let slewed =
-            part(SLEW_PPM as i64).min(self.slew_left_ns.abs()) * self.slew_left_ns.signum();
+        let begun_ns = (self.realtime_ns + by_ns as i64 - self.slew_from_ns).clamp(0, by_ns as i64);
+        let most = begun_ns / 1_000_000 * SLEW_PPM as i64;
+        let slewed = most.min(self.slew_left_ns.abs()) * self.slew_left_ns.signum();
         self.slew_left_ns -= slewed;
         self.truth_ns += by_ns as i64;
         self.monotonic_ns += by_ns.saturating_add_signed(drift + slewed);
@@ -159,6 +162,7 @@ impl ModelClock {
             return Err(Errno::Eperm);
         }
         self.slew_left_ns = usec.checked_mul(1000).ok_or(Errno::Einval)?;
+        self.slew_from_ns = (self.realtime_ns.div_euclid(S as i64) + 1) * S as i64;
         Ok(())
     }
 }
