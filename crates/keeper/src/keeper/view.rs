@@ -10,7 +10,6 @@ use super::{Keeper, KeeperPhase};
 use crate::action::Refusal;
 use crate::choice::{Candidate, Choice, choose};
 use crate::offset::Offset;
-use crate::source::SourceKind;
 
 /// The clock, the sources, and what would be done now.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,7 +102,8 @@ impl KeeperView {
         let choice = choose(&candidates, needed, now_ns);
         let (is_shown, selected) = match &choice {
             Choice::Of(selected) => (
-                selected.kind != SourceKind::Rtc && selected.agreeing.0 >= needed,
+                // Beside a server an RTC's seconds show no time.
+                selected.showing_time >= needed,
                 Some((selected.source, selected.offset)),
             ),
             _ => (false, None),

@@ -165,6 +165,8 @@ fn an_rtc_has_no_vote_for_a_bound() {
     assert_eq!(bench.keeper.error_bound(bench.now_ns), KeptBound::Disrupted);
     assert_eq!(bench.reported.len(), reported, "the kernel is told no error");
     assert_eq!(bench.figures, [(Some(16 * S), 16 * S)], "but that none is known");
+    let clock = bench.keeper.view(bench.now_ns).clock;
+    assert_ne!(clock, crate::KeeperClockState::Synchronised, "nor is anybody who asks");
 
     // Two servers show it, whatever the RTC does.
     let mut bench = two_servers_and_an_rtc();
