@@ -8,7 +8,7 @@
 use disruptions::{Disruption, Evidence, Kind};
 use units::OffsetBound;
 
-use super::clock::UNKNOWN_PPB;
+use super::clock::{UNKNOWN_NS, UNKNOWN_PPB};
 use super::date::DateGuard;
 use super::decision::Decision;
 use super::disruption_budget::DisruptionBudget;
@@ -30,10 +30,6 @@ const REPORTED_FOR_NS: u64 = 60 * SECOND_NS;
 /// How often the clock's error is reported to the kernel, which adds 500 µs a
 /// second to it: at most 8 ms.
 const REPORT_INTERVAL_NS: u64 = 16 * SECOND_NS;
-
-/// The kernel's largest error, by which it sets STA_UNSYNC (NTP_PHASE_LIMIT,
-/// include/linux/timex.h).
-const UNKNOWN_NS: u64 = 16 * SECOND_NS;
 
 impl Keeper {
     /// The kernel's frequency at the start, ppb, and what was learnt before; that
@@ -130,7 +126,7 @@ impl Keeper {
                 | Decision::Refuse(Refusal::TooFarAhead { .. })
         );
         if is_slewed && !self.is_step(by.by_ns) {
-            // A slew that goes on may end elsewhere than this measurement has the clock.
+            // A slew in progress may end elsewhere than this measurement has the clock.
             let slew_ns = match decision {
                 Decision::Slew(by_ns) => by_ns,
                 _ => self.clock.slew_may_go_on_ns(now_ns),
@@ -229,7 +225,6 @@ impl Keeper {
         let at_end = OffsetBound { offset_ns: offset.offset_ns.saturating_sub(left_ns), ..offset };
         let stays = left_ns == 0 || at_end.is_within(self.policy.tolerance_ns);
         let slewed_ns = adjustment.and_then(|adjustment| adjustment.slew_ns);
-        // The discipline's own slews go on as well.
         let goes_on_ns = stays.then(|| self.clock.slew_may_go_on_ns(now_ns));
         let slew_ns = slewed_ns.or(goes_on_ns);
         let reported = selected.with_slew(slew_ns);

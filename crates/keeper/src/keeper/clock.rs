@@ -24,6 +24,10 @@ pub(super) const OWN_STEP_SEEN_NS: u64 = 5 * SECOND_NS;
 /// What the kernel adds to its largest error (MAXFREQ, include/linux/timex.h).
 pub(super) const UNKNOWN_PPB: f64 = 500_000.0;
 
+/// The kernel's largest error, by which it sets STA_UNSYNC (NTP_PHASE_LIMIT,
+/// include/linux/timex.h).
+pub(super) const UNKNOWN_NS: u64 = 16 * SECOND_NS;
+
 /// How far the clock may be off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeptBound {
