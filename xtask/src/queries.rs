@@ -1,5 +1,6 @@
 //! `cargo xtask queries`: the shipped questions in three engines, in parachron-query where it
-//! was built and in Spark where it is asked for, over records that the daemon's own code has written.
+//! was built and in Spark where it is asked for, over records that the daemon's own code has
+//! written.
 
 use std::process::{Command, ExitCode};
 

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use inspect::pipe_pair::{self, PipePair};
 use instruments::latency::unixbench_index;
 
+use crate::rounds;
+
 /// The argument with which this program is the other process.
 pub(crate) const ECHO: &str = "pipe-echo";
 
@@ -65,8 +67,8 @@ fn print(rounds: u32) -> Result<(), Box<dyn Error>> {
         "{:<38}{:>10}{:>12}{:>8}",
         "pipe-based context switching", "loops/s", "a loop, µs", "index"
     );
-    for setting in &mut settings {
-        let median = median(&mut setting.loops_per_s);
+    for setting in settings {
+        let median = rounds::median(setting.loops_per_s);
         println!(
             "{:<38}{median:>10.0}{:>12.2}{:>8.0}",
             setting.name,
@@ -119,9 +121,4 @@ fn one_turn([here, there]: [u32; 2]) -> Result<f64, Box<dyn Error>> {
         loops = pair.pass()?;
     }
     Ok((loops - first) as f64 / began.elapsed().as_secs_f64())
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

@@ -37,10 +37,14 @@ impl<'a> Contender<'a> {
 
     /// The median of all rounds, ns a call.
     pub(crate) fn median_ns(&self) -> f64 {
-        let mut sorted = self.rounds_ns.clone();
-        sorted.sort_by(f64::total_cmp);
-        sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+        median(self.rounds_ns.clone())
     }
+}
+
+/// The upper of the two in the middle; of none no number.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// Runs `rounds` rounds over all contenders, after one that does not count.

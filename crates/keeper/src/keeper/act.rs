@@ -129,7 +129,7 @@ impl Keeper {
             // A slew in progress may end elsewhere than this measurement has the clock.
             let slew_ns = match decision {
                 Decision::Slew(by_ns) => by_ns,
-                _ => self.clock.slew_may_go_on_ns(now_ns),
+                _ => self.clock.slew_left_at_most_ns(now_ns),
             };
             self.clock.note(&selected.with_slew(Some(slew_ns)), self.sources.needed().0);
         }
@@ -224,9 +224,9 @@ impl Keeper {
         let left_ns = self.clock.slew_left_ns(now_ns);
         let at_end = OffsetBound { offset_ns: offset.offset_ns.saturating_sub(left_ns), ..offset };
         let stays = left_ns == 0 || at_end.is_within(self.policy.tolerance_ns);
-        let slewed_ns = adjustment.and_then(|adjustment| adjustment.slew_ns);
-        let goes_on_ns = stays.then(|| self.clock.slew_may_go_on_ns(now_ns));
-        let slew_ns = slewed_ns.or(goes_on_ns);
+        let slew_ns = adjustment
+            .and_then(|adjustment| adjustment.slew_ns)
+            .or_else(|| stays.then(|| self.clock.slew_left_at_most_ns(now_ns)));
         let reported = selected.with_slew(slew_ns);
         self.clock.note(&reported, self.sources.needed().0);
         let error = self.report_error(now_ns, &reported, !was_settled);

@@ -171,7 +171,7 @@ impl KeeperClock {
 
     /// What the kernel may yet make of a slew, ns: it begins with its next second, and goes on
     /// where the discipline has forgotten it.
-    pub(super) fn slew_may_go_on_ns(&self, now_ns: u64) -> i64 {
+    pub(super) fn slew_left_at_most_ns(&self, now_ns: u64) -> i64 {
         let begun_ns = now_ns.saturating_sub(SECOND_NS);
         match self.discipline.slew_left_ns(begun_ns) {
             0 => self.slew_left_ns(begun_ns),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use instruments::latency::{FigureKind, Latency};
 
-use crate::release_build;
+use crate::{release_build, rounds};
 
 /// Wake-ups of each a round, and rounds: 10,000 of each in all.
 const WAKE_UPS: u64 = 1_000;
@@ -122,10 +122,8 @@ fn samples(bins: &Bins) -> u64 {
 /// The median over the rounds: what the host does in one of them would move a landmark of all
 /// wake-ups together.
 fn median_us(rounds: &[Bins], quantile: f64) -> f64 {
-    let mut of_rounds: Vec<f64> =
-        rounds.iter().map(|bins| landmark(bins, quantile).unwrap_or(f64::NAN)).collect();
-    of_rounds.sort_by(f64::total_cmp);
-    of_rounds.get(of_rounds.len() / 2).copied().unwrap_or(f64::NAN)
+    let of_round = |bins: &Bins| landmark(bins, quantile).unwrap_or(f64::NAN);
+    rounds::median(rounds.iter().map(of_round).collect())
 }
 
 /// Within its bin a delay may be anywhere.

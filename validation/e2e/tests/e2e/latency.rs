@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use e2e::cpu_watch::CpuWatch;
-use e2e::{Need, Program};
+use e2e::{Need, Program, not_measured};
 use facts::running::{ThreadTimes, parse_schedstat};
 use serde_json::Value;
 
@@ -151,16 +151,20 @@ fn answers_are_told_apart(program: &Program) {
 fn sleeping_and_waking_costs_little(program: &Program) {
     const BARE_SLEEPS_MAX: f64 = if cfg!(debug_assertions) { 6.0 } else { 3.0 };
     const RUNS: usize = 4;
-    let watch = CpuWatch::start(Duration::from_millis(5));
+    const BEARABLE: Duration = Duration::from_millis(5);
+    let watch = CpuWatch::start(BEARABLE);
     let mut ratios = Vec::new();
     while ratios.len() < RUNS && ratios.iter().all(|ratio| *ratio > BARE_SLEEPS_MAX) {
         ratios.push(look_over_bare_sleep(program));
     }
     let least = ratios.into_iter().fold(f64::INFINITY, f64::min);
-    // Cold caches after each wait cost more than the wait itself tells: any wait explains it.
-    let beyond = Duration::from_secs_f64((least - BARE_SLEEPS_MAX).clamp(0.0, 1.0) * 1e-3);
     let what = format!("a look costs {least:.1} bare sleeps, of at most {BARE_SLEEPS_MAX}");
-    watch.judge(&what, beyond, |waits| waits.total);
+    // What ran instead leaves cold caches, which no wait's length tells.
+    let waited = watch.waits().longest;
+    if least > BARE_SLEEPS_MAX && waited > BEARABLE {
+        not_measured(format!("busy: {what}; a thread waited {waited:?} for a CPU"));
+    }
+    assert!(least <= BARE_SLEEPS_MAX, "{what}");
 }
 
 /// What one of its wake-ups costs, in bare sleeps.
