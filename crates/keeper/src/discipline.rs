@@ -141,18 +141,19 @@ impl Discipline {
     }
 
     /// A slew ends here, if it was begun before: what is left of it was not made, and is
-    /// known to half a millisecond only.
+    /// known to half a millisecond only. Until the kernel is certainly done, that may be some
+    /// where nothing should be left, which matters beside local sources.
     pub(crate) fn end_slew(&mut self, now_ns: u64) {
         if self.slewing.since_ns > now_ns {
             return;
         }
-        self.slewing_until_ns = 0;
+        let is_done = now_ns >= std::mem::take(&mut self.slewing_until_ns);
         let left_ns = std::mem::take(&mut self.slewing).left_ns(now_ns);
-        if left_ns != 0 {
+        if left_ns != 0 || !is_done && !self.is_noisy {
             self.forget_offsets();
-            self.corrected_ns -= left_ns as f64;
-            self.since_ns = self.since_ns.saturating_sub(left_ns);
         }
+        self.corrected_ns -= left_ns as f64;
+        self.since_ns = self.since_ns.saturating_sub(left_ns);
     }
 
     /// Whether the rate was reported as wrong, and was not right since.

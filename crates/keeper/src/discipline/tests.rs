@@ -28,6 +28,23 @@ fn what_a_slew_left_as_a_step_ended_it_was_not_made() {
     assert_eq!(discipline.uncorrected(60 * S).0 + discipline.stepped_ns, 101.5e6);
 }
 
+/// Ten seconds of slew that begin with the kernel's next second may have half a second to go
+/// where they would end: what was measured before shows no frequency beside what follows.
+#[test]
+fn a_slew_that_may_not_have_ended_is_known_to_half_a_millisecond() {
+    let exact = |by_ns: f64| Interval { low: by_ns - 1e3, high: by_ns + 1e3 };
+    for (replaced_ns, is_over) in [(15 * S + S / 2, false), (18 * S, true)] {
+        let mut discipline = Discipline::default();
+        for at in 1..5 {
+            discipline.take_offset(at * S, exact(0.0), exact(0.0), None);
+        }
+        discipline.note_slew(Slewing { by_ns: 5 * MS, since_ns: 5 * S });
+        discipline.note_slew(Slewing { by_ns: -MS, since_ns: replaced_ns });
+        discipline.take_offset(30 * S, exact(-4e6), exact(-4e6), None);
+        assert_eq!(discipline.frequency().is_some(), is_over, "replaced at {replaced_ns} ns");
+    }
+}
+
 /// A clock that is off by too much is slewed by all of it: what would be slewed beside
 /// it is no adjustment, and the next may follow at once.
 #[test]

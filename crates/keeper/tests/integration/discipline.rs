@@ -187,6 +187,28 @@ fn a_rate_that_no_oscillator_has_is_told_and_stepped() {
     assert!(alone.told_ppb.is_empty());
 }
 
+/// 7 % fast: a bound grows by 500 ppm, so none is published once that is seen, until it is over.
+#[test]
+fn a_clock_that_runs_off_beyond_its_bound_publishes_none() {
+    let page = Source::honest(SourceKind::VmClock, 20_000);
+    let server = Source::honest(SourceKind::Ntp, 5_000 * US);
+    for sources in [vec![page], vec![server; 3], vec![server; 2]] {
+        let mut machine = Machine::new(Policy::default(), &sources, 0, 1);
+        machine.samples(400);
+        let bounds = machine.bounds;
+        machine.clock.drift_ppb = 70e6;
+        // The first poll shows it.
+        machine.samples(130);
+        machine.beyond_bound_ns = 0;
+        machine.samples(HOUR);
+        assert_eq!(machine.beyond_bound_ns, 0, "{sources:?}");
+        machine.clock.drift_ppb = 0.0;
+        machine.samples(HOUR);
+        assert!(bounds > 300 && machine.bounds > bounds + HOUR * 9 / 10, "{sources:?}");
+        assert_eq!(machine.beyond_bound_ns, 0, "{sources:?}");
+    }
+}
+
 /// Seen and corrected, they are no rate.
 #[test]
 fn repeated_pauses_are_no_rate() {

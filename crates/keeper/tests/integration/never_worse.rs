@@ -317,11 +317,12 @@ fn try_all(run: fn(u64) -> History) -> Totals {
 }
 
 /// In these a published bound did not hold once, of a million: while a slew went on that ended
-/// elsewhere, of a correction and of the discipline, and by an RTC that agreed with a liar.
-const CURED: [&[u64]; 2] = [&[170_932, 241_719, 8_514], &[87_491, 164_473, 248_122]];
+/// elsewhere, of a correction and of the discipline, and by an RTC that agreed with a liar. In the
+/// last a frequency was claimed: by a slew that was replaced half a second before its end.
+const CURED: [&[u64]; 2] = [&[170_932, 241_719, 8_514], &[87_491, 164_473, 248_122, 261_809]];
 
 #[test]
-fn a_bound_holds_where_it_once_did_not() {
+fn a_history_that_once_failed_holds() {
     for (run, numbers) in [run as fn(u64) -> History, wide::run].into_iter().zip(CURED) {
         for &number in numbers {
             let checked = check(&run(number));

@@ -158,7 +158,7 @@ impl Machine {
         let mut disruptions = self.others.reported(now_ns);
         disruptions.retain(|set| !self.keeper.is_own_step(set));
         disruptions.extend_from_slice(seen);
-        self.keeper.gathering(self.others.is_gathering());
+        self.keeper.gathering(self.others.is_gathering(), None);
         self.keeper.unset_clock(self.clock.behind_ns());
         self.keeper.sample(now_ns, &disruptions);
         self.measured.fill(None);
