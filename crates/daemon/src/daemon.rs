@@ -202,7 +202,7 @@ impl Daemon {
             self.events.extend(self.host_time.publish(&self.settings));
         }
         disruptions.retain(|disruption| !self.keeper.is_own_step(disruption));
-        self.keeper.gathering(self.observer.is_gathering());
+        self.keeper.gathering(self.observer.is_gathering(), self.observer.away_until_ns());
         self.keeper.unset_clock(behind_ns());
         self.keeper.sample(monotonic_ns(), &disruptions);
         // What leaves the clock as it is would fill the log of a busy host.

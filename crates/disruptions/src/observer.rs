@@ -89,6 +89,12 @@ impl Observer {
         self.gathering.is_open()
     }
 
+    /// CLOCK_MONOTONIC of the sample that showed the last of such evidence that only the host can
+    /// have caused, ns: the machine may have been away until then.
+    pub fn away_until_ns(&self) -> Option<u64> {
+        self.gathering.away_until_ns()
+    }
+
     /// When to take the next sample.
     pub fn next_sample_in(&self) -> Duration {
         if self.is_gathering() { self.interval.min(GATHERING_INTERVAL) } else { self.interval }

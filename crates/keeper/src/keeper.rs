@@ -57,6 +57,8 @@ pub struct Keeper {
     stage: Stage,
     /// Evidence comes in that is not classified yet.
     is_gathering: bool,
+    /// Until when the machine may have been away, CLOCK_MONOTONIC, ns, of that evidence.
+    away_until_ns: Option<u64>,
     actions: Actions,
     /// The last refusal, and when.
     refused: Option<(Refusal, u64)>,
@@ -74,6 +76,7 @@ impl Keeper {
             leap: LeapArming::default(),
             stage: Stage::Done,
             is_gathering: false,
+            away_until_ns: None,
             refused: None,
         }
     }
@@ -167,10 +170,11 @@ impl Keeper {
     }
 
     /// Whether there is evidence of a disruption that is not classified yet: until it is,
-    /// no frequency is learnt of what a set of some microseconds may be in, and no RTC
-    /// shows an absence.
-    pub fn gathering(&mut self, is_gathering: bool) {
-        self.is_gathering = is_gathering;
+    /// no frequency is learnt of what a set of some microseconds may be in, no RTC shows an
+    /// absence, and nothing measured until `away_until_ns`, CLOCK_MONOTONIC, bounds the error: by that
+    /// evidence the machine may have been away until then.
+    pub fn gathering(&mut self, is_gathering: bool, away_until_ns: Option<u64>) {
+        (self.is_gathering, self.away_until_ns) = (is_gathering, away_until_ns);
     }
 
     /// The clock may be wrong for another reason than a disruption: all

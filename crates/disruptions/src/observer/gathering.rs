@@ -19,6 +19,8 @@ const ANNOUNCED_FOR_NS: u64 = 2_000_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Gathering {
     since_ns: Option<u64>,
+    /// CLOCK_MONOTONIC of the sample that showed the last of it that the host caused.
+    away_until_ns: Option<u64>,
     samples: u32,
     evidence: Vec<(u64, Evidence)>,
     /// The most that a sample was late meanwhile, ns.
@@ -35,6 +37,10 @@ impl Gathering {
         self.since_ns.is_some()
     }
 
+    pub(super) fn away_until_ns(&self) -> Option<u64> {
+        self.away_until_ns
+    }
+
     pub(super) fn add(&mut self, evidence: Vec<(u64, Evidence)>, now_ns: u64) {
         // Evidence that comes later belongs to what is classified already.
         let fresh = evidence
@@ -43,6 +49,9 @@ impl Gathering {
         for (at_ns, evidence) in fresh {
             if !evidence.only_announces() {
                 self.since_ns.get_or_insert(now_ns);
+            }
+            if evidence.is_hosts() {
+                self.away_until_ns = Some(now_ns);
             }
             self.evidence.push((at_ns, evidence));
         }
@@ -74,7 +83,7 @@ impl Gathering {
 
     /// What it amounts to, whether more could come or not.
     pub(super) fn close(&mut self, sample: &Sample) -> Vec<Disruption> {
-        self.since_ns = None;
+        (self.since_ns, self.away_until_ns) = (None, None);
         self.samples = 0;
         self.classified_ns = Some(sample.monotonic_ns);
         let mut evidence = std::mem::take(&mut self.evidence);
@@ -101,5 +110,29 @@ impl Evidence {
     /// Whether it means nothing without other evidence.
     fn only_announces(&self) -> bool {
         matches!(self, Self::Adjtimex(_))
+    }
+
+    /// Whether only the host can have caused it, and it is a disruption whatever comes with it: no
+    /// program that sets the clock does, and no host that corrects its page a little.
+    fn is_hosts(&self) -> bool {
+        match self {
+            Self::PageReset
+            | Self::GuestStopped
+            | Self::VmClockMarker { .. }
+            | Self::VmClockGeneration { .. }
+            | Self::NewGeneration => true,
+            Self::Step { .. }
+            | Self::PageStep { .. }
+            | Self::PageRate { .. }
+            | Self::ClocksDiverged { .. }
+            | Self::Rate { .. }
+            | Self::Late { .. }
+            | Self::Stolen { .. }
+            | Self::Rtc { .. }
+            | Self::Log { .. }
+            | Self::WasSet
+            | Self::Clocksource { .. }
+            | Self::Adjtimex(_) => false,
+        }
     }
 }

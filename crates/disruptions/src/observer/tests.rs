@@ -123,6 +123,30 @@ fn a_step_of_the_time_of_day_is_reported_with_its_time() {
     assert_step(lines, [REALTIME, MONOTONIC], 1e9);
 }
 
+/// A program sets the clock, and the host restores the machine.
+#[test]
+fn the_host_alone_takes_a_machine_away() {
+    let marked = |marker: u64, machine: &mut Machine| {
+        let page = facts::hardware::VmClock {
+            device: String::new(),
+            disruption_marker: marker,
+            vm_generation: None,
+            clock_status: 0,
+        };
+        Sample { vmclock: Fact::Known(page), ..machine.sample() }
+    };
+    let (mut machine, mut observer) = observing();
+    observer.observe(marked(1, &mut machine));
+    machine.realtime_offset_ns += S;
+    observer.observe(marked(1, &mut machine));
+    assert_eq!((observer.is_gathering(), observer.away_until_ns()), (true, None));
+    observer.observe(marked(2, &mut machine));
+    assert_eq!(observer.away_until_ns(), Some(machine.now_ns));
+    // It is classified.
+    (0..5).for_each(|_| drop(observer.observe(marked(2, &mut machine))));
+    assert_eq!((observer.is_gathering(), observer.away_until_ns()), (false, None));
+}
+
 #[test]
 fn a_suspend_shows_in_boottime_alone() {
     let (mut machine, mut observer) = observing();

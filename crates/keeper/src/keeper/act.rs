@@ -116,8 +116,8 @@ impl Keeper {
 
     /// Decides about the selected offset, and carries that out.
     pub(super) fn judge(&mut self, now_ns: u64, selected: &Selected) -> Option<Action> {
-        let decision = self.decide_selected(now_ns, selected);
-        let by = self.correction(selected);
+        self.check_against_bound(selected);
+        let (decision, by) = (self.decide_selected(now_ns, selected), self.correction(selected));
         let is_slewed = matches!(
             decision,
             Decision::Slew(_)

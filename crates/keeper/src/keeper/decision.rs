@@ -286,9 +286,17 @@ impl Keeper {
         self.sources.next_poll_ns()
     }
 
+    /// Checks what enough sources show against the bound that was known, unless evidence that is
+    /// not classified yet may account for it.
+    pub(super) fn check_against_bound(&mut self, selected: &Selected) {
+        if !self.is_gathering && selected.showing_time >= self.sources.needed().0 {
+            self.clock.check_against_bound(&selected.offset, &self.policy);
+        }
+    }
+
     /// How far the clock may be off at `now_ns`, CLOCK_MONOTONIC.
     pub fn error_bound(&self, now_ns: u64) -> KeptBound {
-        self.clock.error_bound(now_ns, &self.policy)
+        self.clock.error_bound(now_ns, &self.policy, self.away_until_ns)
     }
 
     /// What is known at `now_ns`, CLOCK_MONOTONIC, and what would be done.

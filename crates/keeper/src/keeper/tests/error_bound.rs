@@ -16,8 +16,13 @@ fn what_is_known_follows_the_sources_and_what_disturbs_them() {
     assert_eq!(bench.keeper.error_bound(bench.now_ns), KeptBound::Unknown);
     bench.sample(&[]);
     assert_eq!(within(&bench), (0, 1001, false));
-    // Small enough to be slewed: known all the same.
+    // Small enough to be slewed. Nothing accounts for it, so it is known again once the clock has
+    // not run off for a while.
     bench.move_by(50 * MS);
+    for _ in 0..2 {
+        bench.sample(&[]);
+        assert_eq!(bench.keeper.error_bound(bench.now_ns), KeptBound::Unknown);
+    }
     bench.sample(&[]);
     assert_eq!(within(&bench), (50 * MS, 1001, false));
 
@@ -94,12 +99,29 @@ fn no_frequency_is_learnt_while_evidence_is_gathered() {
         let mut bench = Bench::new(Policy::default(), &[PAGE]);
         bench.sample(&[]);
         for _ in 0..4 {
-            bench.keeper.gathering(is_gathering);
+            bench.keeper.gathering(is_gathering, None);
             bench.move_by(20_000);
             bench.sample(&[]);
         }
         assert_eq!(bench.keeper.frequency().is_some(), !is_gathering);
     }
+}
+
+/// The marker that clients compare is published with it: of a restore, before that is classified.
+#[test]
+fn what_was_measured_before_an_absence_bounds_nothing_while_evidence_is_gathered() {
+    let mut bench = Bench::new(Policy::default(), &[PAGE]);
+    bench.sample(&[]);
+    let before = bench.keeper.error_bound(bench.now_ns);
+    bench.keeper.gathering(true, Some(bench.now_ns));
+    assert_eq!(bench.keeper.error_bound(bench.now_ns), KeptBound::Disrupted);
+    // It is classified as nothing that moved the clock.
+    bench.keeper.gathering(false, None);
+    assert_eq!(bench.keeper.error_bound(bench.now_ns), before);
+    // The host shows the time before the evidence is classified.
+    bench.keeper.gathering(true, Some(bench.now_ns));
+    bench.sample(&[]);
+    assert!(matches!(bench.keeper.error_bound(bench.now_ns), KeptBound::Within { .. }));
 }
 
 /// By how much it may be off at most, ns.
@@ -171,6 +193,7 @@ fn an_rtc_has_no_vote_for_a_bound() {
     // Two servers show it, whatever the RTC does.
     let mut bench = two_servers_and_an_rtc();
     bench.move_by(60_000 * MS);
-    assert_eq!(step_of(&bench.sample(&[])).showing_time, 2);
+    let pause = disruption(Kind::Pause, bench.now_ns + 1, 6e10);
+    assert_eq!(step_of(&bench.sample(&[pause])).showing_time, 2);
     assert_eq!(within(&bench).0, 0);
 }

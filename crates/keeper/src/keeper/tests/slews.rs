@@ -87,9 +87,9 @@ fn a_set_is_no_absence_to_an_rtc() {
         if is_noticed {
             bench.keeper.was_set(bench.now_ns);
         }
-        bench.keeper.gathering(true);
+        bench.keeper.gathering(true, None);
         assert_eq!(bench.sample(&[]), []);
-        bench.keeper.gathering(false);
+        bench.keeper.gathering(false, None);
         let set = disruption(Kind::ClockSet, bench.now_ns, -7200e9);
         assert_eq!(bench.sample(&[set]), []);
         (0..100).for_each(|_| assert_eq!(bench.sample(&[]), []));
@@ -149,7 +149,7 @@ fn a_date_is_left_before_it_is_classified() {
             let seen = disruption(Kind::ClockSet, at_ns, (-by_ms * MS) as f64);
             bench.keeper.was_set(bench.now_ns + S / 2);
             for late in 0..300 {
-                bench.keeper.gathering(late < 2);
+                bench.keeper.gathering(late < 2, None);
                 let done = bench.sample(&[seen.clone()][..usize::from(late == 2)]);
                 let is_left = done.iter().all(|it| match it {
                     Action::Refuse(_, why) => *why == Refusal::SetByAnother,
