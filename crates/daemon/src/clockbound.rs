@@ -46,7 +46,17 @@ impl ClockBound {
     /// What the settings want; or nothing, and why.
     pub(crate) fn new(settings: &Settings, is_alone: bool, not_used: &mut Vec<NotUsed>) -> Self {
         let folder = settings.clockbound.as_ref().filter(|_| !settings.dry_run);
-        let opened = folder.map(|folder| Self::open(folder, &settings.paths.vmclock, is_alone));
+        let vmclock = &settings.paths.vmclock;
+        if folder.is_some() && is_public(vmclock) == Some(false) {
+            let page = vmclock.display();
+            let why = format!(
+                "not everybody may read it, so clients of the error bound take one from before a \
+                 restore until the daemon notices; run `chmod a+r {page}`, then \
+                 `systemctl restart parachrond`"
+            );
+            not_used.push(NotUsed { source: format!("disruption marker of {page}"), why });
+        }
+        let opened = folder.map(|folder| Self::open(folder, vmclock, is_alone));
         opened.transpose().map(Option::unwrap_or_default).unwrap_or_else(|why| {
             not_used.push(NotUsed { source: SEGMENTS.to_owned(), why: why.to_string() });
             Self::default()
@@ -84,12 +94,10 @@ impl ClockBound {
                         && !(is_alone && is_ours(&bound))
                 })
         });
-        // A client that cannot open the page fails altogether.
-        let is_public = std::fs::metadata(vmclock)
-            .is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0);
         Ok(Self {
             segments,
-            marker: is_public.then_some(0),
+            // A client that cannot open the page fails altogether.
+            marker: (is_public(vmclock) == Some(true)).then_some(0),
             counted: DisruptionCount::default(),
             held_until_ns: if is_live { now_ns.saturating_add(LIVE_NS) } else { 0 },
         })
@@ -129,6 +137,12 @@ impl ClockBound {
         }
         Ok(())
     }
+}
+
+/// Whether everybody may read a page, if there is one.
+fn is_public(vmclock: &Path) -> Option<bool> {
+    let metadata = std::fs::metadata(vmclock).ok()?;
+    Some(metadata.permissions().mode() & 0o004 != 0)
 }
 
 impl Drop for ClockBound {

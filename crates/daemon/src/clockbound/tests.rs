@@ -81,6 +81,28 @@ fn what_a_killed_daemon_of_ours_left_is_gone_on_with_at_once() {
 }
 
 #[test]
+fn a_marker_that_clients_may_not_compare_is_reported_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("vmclock0");
+    let reported = |mode: Option<u32>| {
+        if let Some(mode) = mode {
+            std::fs::write(&page, "").unwrap();
+            std::fs::set_permissions(&page, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let clockbound = Some(folder.path().join("clockbound"));
+        let mut settings = Settings { clockbound, ..Settings::default() };
+        settings.paths.vmclock.clone_from(&page);
+        let mut not_used = Vec::new();
+        drop(ClockBound::new(&settings, true, &mut not_used));
+        not_used.pop().map_or(String::new(), |not_used| not_used.why)
+    };
+    assert_eq!(reported(None), "");
+    assert!(reported(Some(0o600)).contains(&format!("run `chmod a+r {}`", page.display())));
+    std::fs::remove_file(&page).unwrap();
+    assert_eq!(reported(Some(0o444)), "");
+}
+
+#[test]
 fn the_marker_is_the_one_that_the_last_sample_showed() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("vmclock0");
