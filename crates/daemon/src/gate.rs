@@ -41,7 +41,7 @@ use watcher::GateWatcher;
 pub(crate) const CLOSED_LOOK: Duration = Duration::from_millis(10);
 
 /// How often a client of the status has the groups searched for.
-const SEARCH_EVERY: Duration = Duration::from_secs(1);
+pub const SEARCH_EVERY: Duration = Duration::from_secs(1);
 
 /// What `parachron gate freeze` waits for processes to stop.
 const FREEZE_LIMIT: Duration = Duration::from_secs(1);

@@ -14,7 +14,7 @@ mod program;
 mod runner;
 
 pub use cpu_watch::not_measured;
-pub use need::{Need, kernel};
+pub use need::{Need, cgroup_mount, kernel};
 pub use program::{Program, ProgramOutput, project};
 pub use runner::run;
 

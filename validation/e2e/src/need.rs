@@ -26,6 +26,8 @@ pub enum Need {
     Kernel,
     /// A program that can be found.
     Tool(&'static str),
+    /// A cgroup v2, mounted here, in which a group can be created.
+    ControlGroups,
     /// The published clients of ClockBound, which cargo fetches and builds.
     ClockBoundClients,
     /// A file or device.
@@ -66,6 +68,10 @@ impl Need {
                 kernel().is_none().then(|| format!("no kernel in /boot, nor by {KERNEL}"))
             }
             Self::Tool(name) => (!is_in_path(name)).then(|| format!("no {name}")),
+            Self::ControlGroups => {
+                let error = control_groups().err()?;
+                Some(format!("no control groups ({error})"))
+            }
             Self::ClockBoundClients => crate::clockbound_clients::built().err(),
             Self::Path(path) => (!Path::new(path).exists()).then(|| format!("no {path}")),
         }
@@ -94,6 +100,23 @@ fn loopback() -> io::Result<()> {
     socket.send_to(&[0], socket.local_addr()?)?;
     socket.set_read_timeout(Some(Duration::from_secs(10)))?;
     socket.recv(&mut [0]).map(|_| ())
+}
+
+/// Creates a control group, which can be frozen, and removes it.
+fn control_groups() -> io::Result<()> {
+    let mount = cgroup_mount().ok_or_else(|| io::Error::other("cgroup v2 is not mounted"))?;
+    let group = mount.join(format!("parachron-need-{}", std::process::id()));
+    fs::create_dir(&group)?;
+    let can_freeze = group.join("cgroup.freeze").exists();
+    fs::remove_dir(&group)?;
+    if can_freeze { Ok(()) } else { Err(io::Error::other("no cgroup.freeze")) }
+}
+
+/// Where cgroup v2 is mounted.
+pub fn cgroup_mount() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let mut mounted = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    mounted.find(|fields| fields.get(2) == Some(&"cgroup2")).map(|fields| fields[1].into())
 }
 
 fn clocksources() -> Vec<String> {

@@ -56,7 +56,7 @@ impl Program {
         // features as the build of the tests, which then need not be redone.
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let output = Command::new(cargo)
-            .args(["build", "--quiet", "--workspace", "--bin", "parachron"])
+            .args(["build", "--quiet", "--workspace", "--bin", "parachron", "--bin", "parachrond"])
             .args(["--message-format", "json-render-diagnostics"])
             .current_dir(project())
             .stdin(Stdio::null())
@@ -73,6 +73,11 @@ impl Program {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The daemon of the same build, which is beside it.
+    pub fn daemon(&self) -> PathBuf {
+        self.path.with_file_name("parachrond")
     }
 
     /// A command to be run, with nothing to read.

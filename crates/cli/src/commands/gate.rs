@@ -6,11 +6,11 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use daemon::gate::socket::{self, GateRequest, ask};
-use daemon::gate::{GroupTree, give_right, list_file, thaw_listed};
-use daemon::status::DaemonStatus;
+use daemon::gate::{GroupTree, SEARCH_EVERY, give_right, list_file, thaw_listed};
+use daemon::status::{DaemonStatus, GateState, GateStatus};
 use daemon::{configuration, status_socket};
 
 use crate::error::CliError;
@@ -123,17 +123,51 @@ fn thaw(socket: &Path) -> Result<ExitCode, CliError> {
 const NO_CGROUP: &str = "run it on the machine itself, with cgroup v2 mounted";
 
 /// A new group with the daemon's right to freeze it: the group of its socket's folder. One
-/// that exists has it by the service's start, where the configuration lists it.
-fn create(group: &Path, status_socket: &Path) -> std::io::Result<()> {
+/// that exists has it by the service's start, where the configuration lists it. Whether it is new.
+fn create(group: &Path, status_socket: &Path) -> std::io::Result<bool> {
     if group.exists() {
-        return Ok(());
+        return Ok(false);
     }
     fs::create_dir_all(group)?;
-    match status_socket.parent().map(fs::metadata) {
-        Some(Ok(folder)) => give_right(group, folder.gid()),
-        // No daemon: that is reported next.
-        _ => Ok(()),
+    // Without one there is no daemon: that is reported next.
+    if let Some(Ok(folder)) = status_socket.parent().map(fs::metadata) {
+        give_right(group, folder.gid())?;
     }
+    Ok(true)
+}
+
+/// How often the daemon is asked whether its gate is open, and whether it has found a group.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Whether the daemon freezes the group, once a command may enter it: a group that is newer than
+/// a freeze is not frozen by it, so a command would begin in it while the clock is wrong.
+fn await_gate(group: &Path, status_socket: &Path) -> bool {
+    // The daemon searches for a new group only so often.
+    let until = Instant::now() + 2 * SEARCH_EVERY;
+    loop {
+        // One that starts again does not reply.
+        let gate = gate_status(status_socket).filter(|gate| {
+            let mut groups = gate.groups.iter();
+            groups.any(|gated| group.starts_with(gated))
+        });
+        match gate {
+            Some(gate) if gate.state != GateState::Closed => return true,
+            Some(_) if fs::read(group.join("cgroup.events")).is_ok_and(is_frozen) => return true,
+            None if Instant::now() >= until => return false,
+            _ => {}
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// By the kernel, a frozen parent included (cgroup-v2.rst, "cgroup.events").
+fn is_frozen(events: Vec<u8>) -> bool {
+    events.split(|byte| *byte == b'\n').any(|line| line == b"frozen 1")
+}
+
+fn gate_status(status_socket: &Path) -> Option<GateStatus> {
+    let reply = status_socket::ask(status_socket).ok()?;
+    serde_json::from_str::<DaemonStatus>(&reply).ok()?.gate
 }
 
 /// This process becomes the command, in the group.
@@ -148,14 +182,13 @@ fn exec(
     if !tree.contains(&group) {
         return Err(failed(format!("{shown} is not a control group"), "use --cgroup /NAME"));
     }
-    create(&group, status_socket)
+    let is_new = create(&group, status_socket)
         .map_err(|why| failed(format!("cannot create {shown}: {why}"), "run it as root"))?;
-    let gated = status_socket::ask(status_socket)
-        .ok()
-        .and_then(|reply| serde_json::from_str::<DaemonStatus>(&reply).ok())
-        .and_then(|status| status.gate);
-    let is_gated = |gated: &String| group.starts_with(gated);
-    if !gated.is_some_and(|gate| gate.groups.iter().any(is_gated)) {
+    if !await_gate(&group, status_socket) {
+        if is_new {
+            // Unless another command is in it by now.
+            let _ = fs::remove_dir(&group);
+        }
         let entry = cgroup.display();
         return Err(failed(
             format!("no daemon at {} freezes {shown}", status_socket.display()),

@@ -27,6 +27,7 @@ mod drift_bad_input;
 mod drift_records;
 mod each_source;
 mod formats;
+mod gate;
 mod keep;
 #[cfg(target_arch = "x86_64")]
 mod lab_command;
@@ -66,6 +67,7 @@ fn main() {
         drift_records::CASES,
         each_source::CASES,
         formats::CASES,
+        gate::CASES,
         keep::CASES,
         keep::clockbound::CASES,
         keep::others::CASES,
