@@ -100,6 +100,12 @@ fn each_alone(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
             Deed::ServiceOnFullDisk => {
                 by_itself(place, |machine| service::disk::run(machine, &mut done.checks))?
             }
+            Deed::ServiceAsShipped => by_itself(place, |machine| {
+                service::shipped::alone(place, machine, &mut done.checks)
+            })?,
+            Deed::ServiceAsShippedBesideChronyd => by_itself(place, |machine| {
+                service::shipped::beside(place, machine, &mut done.checks)
+            })?,
             Deed::ServiceDisruptedBesideChronyd => by_itself(place, |machine| {
                 service::disrupted::run(place, machine, &mut done.checks)
             })?,
@@ -161,6 +167,8 @@ fn one(place: &Place<'_>, deed: Deed, machine: &mut Machine, done: &mut Done) ->
         | Deed::LinuxAgain
         | Deed::LinuxKept
         | Deed::LinuxSilent
+        | Deed::ServiceAsShipped
+        | Deed::ServiceAsShippedBesideChronyd
         | Deed::ServiceOnFullDisk
         | Deed::ServiceDisruptedBesideChronyd
         | Deed::WatchCost => {

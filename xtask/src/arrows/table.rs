@@ -118,6 +118,6 @@ pub(super) const CRATES: &[Row] = &[
     top("bench", Uses::Any),
     top("fuzz", Uses::Any),
     top("alerts", Uses::Only(&["daemon", "facts", "fleet", "keeper", "simulator"])),
-    top("machines", Uses::Only(&["clock", "kernel-clock", "pvclock", "stamp", "units"])),
+    top("machines", Uses::Only(&["clock", "kernel-clock", "linux", "pvclock", "stamp", "units"])),
     top("xtask", Uses::Only(&["stamp"])),
 ];

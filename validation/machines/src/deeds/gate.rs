@@ -5,6 +5,10 @@
 //! outside of it, which runs into each restore as programs do without a gate. The second is the
 //! control: where it shows no wrong stamp, the first has shown nothing.
 //!
+//! Each stamp carries the error bound that was published when it was read. Outside the gate,
+//! too, no clock is further off than a bound that a client takes: a client compares the marker of
+//! the bound with the VMClock page's, and so the first read after a restore finds none.
+//!
 //! The ports are virtio-serial. Each byte of a 16550 is an exit, and under emulation that passes
 //! some 30 kB a second: 700 stamps. A file in the machine would be put back with it.
 
@@ -65,6 +69,9 @@ const GROUPS: &str = "mount -t cgroup2 cgroup2 /sys/fs/cgroup && \
 const FOLDERS: &str =
     "mkdir -p /etc/parachron /run/parachron /var/lib/parachron /var/run/clockbound";
 
+/// As packaging/90-parachron.rules has it, so that the daemon publishes the marker.
+const READABLE: &str = "chmod 444 /dev/vmclock0";
+
 /// Until it replies, or has ended.
 const START: &str = "parachrond >>/tmp/log 2>&1 & echo $! >/tmp/daemon; \
     until parachron status >/dev/null 2>&1 || ! kill -0 $!; do usleep 20000; done; \
@@ -122,6 +129,7 @@ impl Gated {
             PORTS,
             GROUPS,
             FOLDERS,
+            READABLE,
             &format!("printf '%b' \"{CONFIGURATION}\" >/etc/parachron/parachrond.toml"),
             START,
             &write_in("gated", 50),
@@ -162,11 +170,12 @@ impl Gated {
     /// Closes the gate, saves the machine, and puts it back after a while.
     fn restore(&mut self, machine: &mut Machine) -> Result<Restore, String> {
         machine.execute("parachron gate freeze")?;
-        self.send(false);
+        // To a frozen writer it would pile up.
+        self.gated.send(false);
         let last = self.gated.drain(DRAINED)?.number;
         let (saved_s, resumed_s) = save_and_load(machine, || drop(self.free.take()))?;
         self.host.notice(Reason::Resumed)?;
-        self.send(true);
+        self.gated.send(true);
         let first = self.first(last);
         sleep(RUNS);
         let (rest, free) = (self.gated.take(), self.free.take());
@@ -181,11 +190,6 @@ impl Gated {
             lost: Duration::from_secs_f64(resumed_s - saved_s),
             rates_hz: [rate_hz(&stamps), rate_hz(&free)],
         })
-    }
-
-    fn send(&self, sends: bool) {
-        self.gated.send(sends);
-        self.free.send(sends);
     }
 
     /// The first stamp after one of a number.
@@ -249,8 +253,9 @@ fn rate_hz(stamps: &[Stamp]) -> f64 {
 fn judge(restores: &[Restore], checks: &mut Checks) {
     let (busy, calm): (Vec<&Restore>, Vec<&Restore>) =
         restores.iter().partition(|restore| restore.is_of_a_busy_host());
-    let judged = [gated(&calm), control(restores), held(&calm)];
-    checks.extend(judged.map(|check| left_out(check, busy.len(), restores.len())));
+    let left_out = |check| left_out(check, busy.len(), restores.len());
+    checks.extend([left_out(gated(&calm)), control(restores), left_out(held(&calm))]);
+    checks.extend([bounds(restores)]);
 }
 
 /// What a busy host left out; more than a quarter is no measurement.
@@ -334,6 +339,29 @@ fn control(restores: &[Restore]) -> Check {
     Check::new(what, found, wrong == restores.len() && wrong > 0)
 }
 
+/// What is published holds from the first stamp after the resume on. That the same bound would not
+/// hold for a client that does not look at the marker shows that a violated one is seen.
+fn bounds(restores: &[Restore]) -> Check {
+    let all = sum(restores.iter().flat_map(|restore| [restore.gated, restore.free]));
+    let stale = restores.iter().filter(|restore| restore.free.stale > 0).count();
+    let of_gated: usize = restores.iter().map(|restore| restore.gated.bounded).sum();
+    let found = format!(
+        "{} restores, {} stamps known better than their bound: {} beyond it; without the marker {} stamps would be, \
+         after {stale} restores",
+        restores.len(),
+        all.bounded,
+        all.violated,
+        all.stale,
+    );
+    let what = "gate: no clock is further off than the bound that a client of ClockBound takes, \
+                from the first stamp after the restore on, in the gate and outside";
+    Check::new(
+        what,
+        found,
+        all.violated == 0 && of_gated > 0 && stale == restores.len() && stale > 0,
+    )
+}
+
 /// The clock is measured as right each time, and the limit opens the gate at no time.
 fn held(restores: &[&Restore]) -> Check {
     let others = restores.iter().filter(|restore| !restore.opened_right());
@@ -376,11 +404,10 @@ mod tests {
     use crate::checks::Verdict;
 
     fn restore() -> Restore {
-        let shown =
-            Shown { right: 900, wrong: 0, open: 1, missing: 0, worst_ns: 0, roughly_ns: 40 };
+        let shown = Shown { right: 900, open: 1, roughly_ns: 40, bounded: 80, ..Shown::default() };
         Restore {
             gated: shown,
-            free: Shown { wrong: 300, worst_ns: -3_000_000_000, ..shown },
+            free: Shown { wrong: 300, worst_ns: -3_000_000_000, stale: 20, ..shown },
             held: Some(Duration::from_millis(40)),
             opened: "after 3.2 s: the clock is off by 1.0 ms at most".to_owned(),
             lost: AWAY,
@@ -411,6 +438,22 @@ mod tests {
         let mut right = restore();
         right.free.wrong = 0;
         assert!(!control(&[restore(), right]).passed && !control(&[]).passed);
+    }
+
+    #[test]
+    fn a_bound_that_a_clock_is_beyond_fails_in_the_gate_and_outside() {
+        assert!(bounds(&[restore()]).passed);
+        for change in [
+            |restore: &mut Restore| restore.gated.violated = 1,
+            |restore: &mut Restore| restore.free.violated = 1,
+            |restore: &mut Restore| restore.free.stale = 0,
+            |restore: &mut Restore| restore.gated.bounded = 0,
+        ] {
+            let mut wrong = restore();
+            change(&mut wrong);
+            assert!(!bounds(&[wrong]).passed);
+        }
+        assert!(!bounds(&[]).passed);
     }
 
     #[test]

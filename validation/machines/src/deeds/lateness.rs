@@ -52,6 +52,7 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
         return polled(place, machine, done);
     }
     if place.row.late_by.is_empty() {
+        tick(machine, done)?;
         slow_clock(machine, done)?;
         quota(machine, done)?;
     }
@@ -61,6 +62,16 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
 /// A run of one figure, as short as it may be.
 fn latency(figure: &str) -> String {
     format!("parachron latency --only {figure} --duration 1s --format json")
+}
+
+/// A loop on the first CPU, which has a periodic tick, and on the second one, which is in
+/// `nohz_full` (row.append) and has none while one thread runs there.
+fn tick(machine: &mut Machine, done: &mut Done) -> Result {
+    for (mask, kind) in [(1, Kind::Forced), (2, Kind::Control)] {
+        let line = format!("taskset {mask} {}", latency("gap"));
+        done.checks.push(tried(machine, "tick", kind, &line)?);
+    }
+    Ok(())
 }
 
 /// The kernel's clock read over an emulated bus, and the CPU's own counter again.
@@ -107,13 +118,27 @@ fn polled(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> Result {
     let mut host = Host::connect(place, machine)?;
     const LIMIT: &str = "/sys/module/kvm/parameters/halt_poll_ns";
     let before = host.execute(&format!("cat {LIMIT}"))?;
-    for limit_us in LIMITS_US {
+    for limit_us in [0].into_iter().chain(LIMITS_US) {
         host.execute(&format!("echo {limit_us}000 >{LIMIT}"))?;
         let line = "parachron latency --duration 5s --format json";
         let report = machine.line.run("latency", 240, line)?.stdout;
-        done.checks.push(found(limit_us, &report));
+        let check = if limit_us == 0 { not_found(&report) } else { found(limit_us, &report) };
+        done.checks.push(check);
     }
     host.execute(&format!("echo {before} >{LIMIT}")).map(drop)
+}
+
+/// A host that does not poll has no limit.
+fn not_found(report: &str) -> Check {
+    let what = "latency: halt polling is not found where the host does not poll".to_owned();
+    let report = serde_json::from_str::<Value>(report).unwrap_or_default();
+    let sweep = &report["latency"]["sweep"];
+    let limit = &sweep["limit"];
+    let found = limit["ns"]
+        .as_f64()
+        .map_or("no step".to_owned(), |ns| format!("a step after {:.0} µs", ns / 1e3));
+    let check = Check::new(what, found, limit.is_null());
+    if sweep.is_object() { check } else { check.not_measured("the sweep was not measured") }
 }
 
 /// A limit that is found is right; none is no answer.
@@ -206,6 +231,15 @@ mod tests {
         assert_eq!(counts("0 0\n"), None, "no run ended well");
         assert_eq!(counts("sh: parachron: not found\n"), None);
         assert!(batch("quota", "true").contains("grep -q '\"rule\": \"late-quota\"' /tmp"));
+    }
+
+    #[test]
+    fn a_host_that_does_not_poll_has_no_limit() {
+        let verdict =
+            |sweep: &str| not_found(&format!("{{\"latency\":{{\"sweep\":{sweep}}}}}")).verdict();
+        assert_eq!(verdict(r#"{"limit":null,"late_ns":[]}"#), Verdict::Passed);
+        assert_eq!(verdict(r#"{"limit":{"ns":76000.0}}"#), Verdict::Failed);
+        assert_eq!(verdict("null"), Verdict::NotMeasured, "no sweep is no result");
     }
 
     #[test]

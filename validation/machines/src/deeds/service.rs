@@ -20,6 +20,7 @@ mod right;
 mod rtc;
 pub(crate) mod servers;
 mod setup;
+pub(crate) mod shipped;
 pub(crate) mod stops;
 mod users;
 mod views;

@@ -80,6 +80,10 @@ pub(crate) enum Deed {
     /// By the host's word on a virtio-serial port: 20 stops alone, a leap second,
     /// 20 stops beside chronyd.
     ServiceByPort,
+    /// The same as packaged, so at most one step in 30 s: 5 stops, alone.
+    ServiceAsShipped,
+    /// And 5 beside chronyd.
+    ServiceAsShippedBesideChronyd,
     /// By the host's PTP clock, on a disk that is full.
     ServiceOnFullDisk,
     /// Beside chronyd: suspended, a date set, without a network, a server that lies, a

@@ -27,18 +27,26 @@ pub(super) struct Stamp {
     pub(super) clock_ns: i64,
     /// The last of this system's times that the writer had.
     token_ns: i64,
+    /// The error bound that was published when it was read, if one was.
+    bound_ns: Option<i64>,
+    /// Whether that is of after the last restore, by the VMClock page's marker.
+    is_current: bool,
     /// When it arrived, by this system's clock.
     pub(super) at_ns: i64,
 }
 
-/// `S 3 4 8 15`: the number, the clock, the host's time, and all of them by exclusive or.
+/// `S 3 4 8 16 1 30`: the number, the clock, the host's time, the bound (0 without one), whether it
+/// is current, and all of them by exclusive or.
 fn parse(line: &str, at_ns: i64) -> Option<Stamp> {
     let mut numbers = line.strip_prefix("S ")?.split(' ').map(|word| word.parse::<u64>().ok());
     let mut next = || numbers.next().flatten();
-    let (number, clock, token, check) = (next()?, next()?, next()?, next()?);
+    let [number, clock, token, bound, current, check] =
+        [next()?, next()?, next()?, next()?, next()?, next()?];
     let ns = |ns: u64| i64::try_from(ns).ok();
-    let stamp = Stamp { number, clock_ns: ns(clock)?, token_ns: ns(token)?, at_ns };
-    (number ^ clock ^ token == check).then_some(stamp)
+    let (clock_ns, token_ns) = (ns(clock)?, ns(token)?);
+    let bound_ns = Some(ns(bound)?).filter(|bound_ns| *bound_ns > 0);
+    let stamp = Stamp { number, clock_ns, token_ns, bound_ns, is_current: current == 1, at_ns };
+    (number ^ clock ^ token ^ bound ^ current == check).then_some(stamp)
 }
 
 /// A writer in the machine, seen from here.
@@ -61,7 +69,7 @@ impl Writer {
         Ok(Self { receiver, sends })
     }
 
-    /// Whether this system's time is sent: to a frozen writer it would pile up.
+    /// Whether this system's time is sent.
     pub(super) fn send(&self, sends: bool) {
         self.sends.store(sends, Ordering::Relaxed);
     }
@@ -133,6 +141,11 @@ pub(super) struct Shown {
     pub(super) missing: u64,
     /// By how much the worst of them was off at least.
     pub(super) worst_ns: i64,
+    /// With a published bound that is current, and known better than it; with one that it is
+    /// certainly off by more than; and with one from before the restore that it is.
+    pub(super) bounded: usize,
+    pub(super) violated: usize,
+    pub(super) stale: usize,
     /// How roughly the worst known of them is known, once the first of them had passed.
     pub(super) roughly_ns: i64,
 }
@@ -164,6 +177,13 @@ impl Shown {
             } else {
                 shown.open += 1;
             }
+            if let Some(bound_ns) = stamp.bound_ns {
+                let is_violated = off_ns.abs() > bound_ns;
+                let is_known = stamp.at_ns - earliest_ns <= bound_ns;
+                shown.bounded += usize::from(stamp.is_current && is_known);
+                shown.violated += usize::from(stamp.is_current && is_violated);
+                shown.stale += usize::from(!stamp.is_current && is_violated);
+            }
             if index > 0 {
                 shown.roughly_ns = shown.roughly_ns.max(stamp.at_ns - earliest_ns);
             }
@@ -184,6 +204,9 @@ impl Shown {
             open: self.open + other.open,
             missing: self.missing + other.missing,
             worst_ns: if worse { self.worst_ns } else { other.worst_ns },
+            bounded: self.bounded + other.bounded,
+            violated: self.violated + other.violated,
+            stale: self.stale + other.stale,
             roughly_ns: self.roughly_ns.max(other.roughly_ns),
         }
     }
@@ -198,18 +221,42 @@ mod tests {
 
     fn stamp(clock_ms: i64, token_ms: i64, at_ms: i64) -> Stamp {
         let [clock_ns, token_ns, at_ns] = [clock_ms, token_ms, at_ms].map(|ms| ms * MS);
-        Stamp { number: at_ms as u64, clock_ns, token_ns, at_ns }
+        let number = at_ms as u64;
+        Stamp { number, clock_ns, token_ns, bound_ns: None, is_current: false, at_ns }
     }
 
     #[test]
     fn a_cut_line_is_none() {
-        assert_eq!(
-            parse("S 3 4 8 15", 9),
-            Some(Stamp { number: 3, clock_ns: 4, token_ns: 8, at_ns: 9 })
-        );
-        for cut in ["S 3 4 8", "S 3 4 8 1", "3 4 8 15", "S 3 4S 4 4 8 8", ""] {
+        let stamp = Stamp {
+            number: 3,
+            clock_ns: 4,
+            token_ns: 8,
+            bound_ns: Some(16),
+            is_current: true,
+            at_ns: 9,
+        };
+        assert_eq!(parse("S 3 4 8 16 1 30", 9), Some(stamp));
+        let unbounded = Stamp { bound_ns: None, is_current: false, ..stamp };
+        assert_eq!(parse("S 3 4 8 0 0 15", 9), Some(unbounded));
+        for cut in ["S 3 4 8 16 1", "S 3 4 8 16 1 3", "3 4 8 16 1 30", "S 3 4S 4 4 8 8", ""] {
             assert_eq!(parse(cut, 9), None, "{cut}");
         }
+    }
+
+    /// Read between 1000 and 1004, so certainly 8 ahead where it shows 1012.
+    #[test]
+    fn a_published_bound_is_held_to_the_same() {
+        let by = |bound_ms: i64, is_current| {
+            let bound_ns = Some(bound_ms * MS);
+            let stamp = Stamp { bound_ns, is_current, ..stamp(1012, 1000, 1004) };
+            let shown = Shown::by(&[stamp], BOUND, None);
+            (shown.bounded, shown.violated, shown.stale)
+        };
+        assert_eq!(by(8, true), (1, 0, 0));
+        assert_eq!(by(7, true), (1, 1, 0));
+        assert_eq!((by(7, false), by(8, false)), ((0, 0, 1), (0, 0, 0)));
+        let none = Shown::by(&[stamp(1012, 1000, 1004)], BOUND, None);
+        assert_eq!((none.bounded, none.violated, none.stale), (0, 0, 0));
     }
 
     #[test]

@@ -21,14 +21,27 @@ use super::setup::{BY_THE_PORT, INSTALL, RIGHT_S, configure};
 use super::{cold_boot, frequency};
 use crate::deeds::server::Server;
 
-/// How often and for how long it is stopped, and how long it is looked at then.
+/// How often it is stopped, and what passes between two stops beside the look.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    /// So many calm ones are wanted.
+    pub(super) calm: usize,
+    /// But so many at most, disturbed ones included.
+    pub(super) most: usize,
+    pub(super) apart: Duration,
+}
+
+/// With steps at any time.
 const RUNS: usize = 20;
+const OFTEN: Pace = Pace { calm: RUNS, most: 2 * RUNS, apart: Duration::ZERO };
+
+/// For how long it is stopped, and how long it is looked at then.
 const STOP: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_secs(3);
 
 /// Right within this, s: alone, and beside another daemon.
-const ALONE_S: f64 = 0.3;
-const BESIDE_S: f64 = 1.0;
+pub(super) const ALONE_S: f64 = 0.3;
+pub(super) const BESIDE_S: f64 = 1.0;
 
 /// Two ticks this far apart show that this system is busy, s.
 const GAP_S: f64 = 0.1;
@@ -213,22 +226,33 @@ fn looked(output: &mut Output, from_ns: i64) -> Result<Vec<Tick>, String> {
 /// What stops came to: how long it took each time until the clock was right, s; and
 /// apart from them those while which this system did not run the machine.
 #[derive(Debug, Default)]
-struct Took {
+pub(super) struct Took {
     calm_s: Vec<f64>,
     disturbed_s: Vec<f64>,
     /// What was told where it was not right in the end.
     wrong: String,
 }
 
-/// Stopped until so many were calm, but twice as often at most.
 fn stops(
+    machine: &mut Machine,
+    output: &mut Output,
+    ahead_s: f64,
+    resumed: impl FnMut() -> Result,
+) -> Result<Took, String> {
+    stops_at(OFTEN, machine, output, ahead_s, resumed)
+}
+
+/// Stopped until so many were calm, or as often as the pace allows.
+pub(super) fn stops_at(
+    pace: Pace,
     machine: &mut Machine,
     output: &mut Output,
     ahead_s: f64,
     mut resumed: impl FnMut() -> Result,
 ) -> Result<Took, String> {
     let mut took = Took::default();
-    while took.calm_s.len() < RUNS && took.calm_s.len() + took.disturbed_s.len() < 2 * RUNS {
+    while took.calm_s.len() < pace.calm && took.calm_s.len() + took.disturbed_s.len() < pace.most {
+        sleep(pace.apart);
         stop(machine, output, ahead_s, STOP, &mut resumed, &mut took)?;
     }
     Ok(took)
@@ -331,7 +355,7 @@ impl Stopped {
     }
 }
 
-fn each(by: &str, took: &Took, runs: usize, within_s: f64) -> Check {
+pub(super) fn each(by: &str, took: &Took, runs: usize, within_s: f64) -> Check {
     let listed = |all: &[f64]| {
         let mut sorted = all.to_vec();
         sorted.sort_by(f64::total_cmp);
