@@ -190,7 +190,7 @@ impl GuestMemory for GuestRam {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicPtr;
+    use std::alloc::{self, Layout};
 
     use super::*;
     use host::pages::TimePage;
@@ -224,7 +224,8 @@ mod tests {
 
     #[test]
     fn words_are_written_outside_of_the_shared_area_alone() {
-        let ram = page_aligned();
+        let aligned = page_aligned();
+        let ram = &aligned.ram;
         assert_eq!(ram.set_words(0x3000, &[1, 2]), Some(()));
         assert_eq!([0x3000, 0x3004, 0x3008].map(|at| ram.word(at)), [Some(1), Some(2), Some(0)]);
         let (begins, ends) = (layout::SHARED, layout::MEMORY_MIN);
@@ -235,27 +236,52 @@ mod tests {
     }
 
     /// As `GuestRam::new` maps it; vm-memory under Miri gives memory of a lesser alignment.
-    fn page_aligned() -> GuestRam {
+    fn page_aligned() -> Aligned {
         if !cfg!(miri) {
-            return GuestRam::new(layout::MEMORY_MIN).unwrap();
+            return Aligned { ram: GuestRam::new(layout::MEMORY_MIN).unwrap(), _pages: None };
         }
         let (size, bytes) = (layout::MEMORY_MIN, layout::MEMORY_MIN as usize);
-        let aligned = std::alloc::Layout::from_size_align(bytes, 4096).unwrap();
-        // SAFETY: the size is not 0.
-        let at = unsafe { std::alloc::alloc_zeroed(aligned) };
-        // Reachable, and so no leak.
-        static KEPT: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
-        KEPT.store(at, Ordering::Relaxed);
-        // SAFETY: the memory is of this size, and never freed.
-        let region = unsafe { vm_memory::MmapRegion::build_raw(at, bytes, 3, 0x22) }.unwrap();
+        let pages = Pages::new(Layout::from_size_align(bytes, GuestRam::PAGE).unwrap());
+        // SAFETY: the memory is of this size, and freed after the region (see `Aligned`).
+        let region = unsafe { vm_memory::MmapRegion::build_raw(pages.at, bytes, 3, 0x22) }.unwrap();
         let region = vm_memory::GuestRegionMmap::new(region, GuestAddress(0)).unwrap();
-        GuestRam { map: GuestMemoryMmap::from_regions(vec![region]).unwrap(), size }
+        let map = GuestMemoryMmap::from_regions(vec![region]).unwrap();
+        Aligned { ram: GuestRam { map, size }, _pages: Some(pages) }
+    }
+
+    /// Fields are dropped in their order: the region, which does not own its memory, before it.
+    struct Aligned {
+        ram: GuestRam,
+        _pages: Option<Pages>,
+    }
+
+    struct Pages {
+        at: *mut u8,
+        shape: Layout,
+    }
+
+    impl Pages {
+        fn new(shape: Layout) -> Self {
+            assert_ne!(shape.size(), 0);
+            // SAFETY: the size is not 0.
+            let at = unsafe { alloc::alloc_zeroed(shape) };
+            assert!(!at.is_null(), "no memory of {shape:?}");
+            Self { at, shape }
+        }
+    }
+
+    impl Drop for Pages {
+        fn drop(&mut self) {
+            // SAFETY: of `alloc_zeroed` with this layout, in `new` alone, and freed here alone.
+            unsafe { alloc::dealloc(self.at, self.shape) }
+        }
     }
 
     /// Under Miri: accesses of two sizes that race are undefined behaviour.
     #[test]
     fn one_page_is_read_and_written_by_two_threads_whatever_they_take_it_for() {
-        let ram = page_aligned();
+        let aligned = page_aligned();
+        let ram = &aligned.ram;
         let page: &TimePage = ram.page(host::GuestAddress(GuestPages::time_address(0))).unwrap();
         let read = || TimeReader::new(&ram.pages().vcpus[0].time).info();
         let scale = pvclock::Scale::from_hertz(pvclock::Hertz(1_000_000_000)).unwrap();
