@@ -25,8 +25,10 @@ const SLACK_NS: f64 = 20_000.0;
 /// A timer fires late by a part of its slack at least, and hardly by more than all of it.
 const SLACK_USED: f64 = 0.3;
 const SLACK_EXCEEDED: f64 = 2.0;
-/// Leaving idle costs a processor 1 to 3 µs.
-const IDLE_NS: f64 = 5_000.0;
+/// Leaving idle costs a processor 1 to 3 µs: from here on it is named, ns.
+pub const IDLE_EXIT_NS: f64 = 5_000.0;
+/// A wake-up from idle that is named is this many times as late as one of a CPU kept awake.
+pub const IDLE_EXIT_TIMES: f64 = 1.3;
 /// Resolution of timers that fire at ticks (1 ms and more).
 const COARSE_NS: u64 = 100_000;
 
@@ -49,8 +51,8 @@ pub fn proven(found: &Latency) -> Vec<Proven> {
     }
     if let (Some(with), Some(without)) =
         (p50(FigureKind::TimerWakeUp), p50(FigureKind::TimerWakeUpAwake))
-        && with - without >= IDLE_NS
-        && with >= without * 1.3
+        && with - without >= IDLE_EXIT_NS
+        && with >= without * IDLE_EXIT_TIMES
     {
         add(LatenessCause::IdleExit, with, without);
     }
@@ -63,7 +65,7 @@ pub fn proven(found: &Latency) -> Vec<Proven> {
     if let (Some(resolution), Some(with)) = (conditions.resolution_ns, p50(FigureKind::TimerWakeUp))
         && resolution >= COARSE_NS
     {
-        add(LatenessCause::CoarseTimers, with.max(resolution as f64 / 2.0), IDLE_NS);
+        add(LatenessCause::CoarseTimers, with.max(resolution as f64 / 2.0), IDLE_EXIT_NS);
     }
     if let Some(with) = p50(FigureKind::Exit).filter(|ns| is_guest && *ns > DEAR_EXIT_NS) {
         add(LatenessCause::DearExits, with, DEAR_EXIT_NS);
@@ -116,6 +118,19 @@ mod tests {
         assert_eq!(with(2_000_000, 38e3), []);
         // Seen where timers fire at ticks: 50 µs of slack, and 3 ms later.
         assert_eq!(with(50_000, 3e6), []);
+    }
+
+    #[test]
+    fn leaving_idle_counts_from_its_limit_on() {
+        use FigureKind::{TimerWakeUp, TimerWakeUpAwake};
+        let with =
+            |asleep, awake| causes(&found(&[(TimerWakeUp, asleep), (TimerWakeUpAwake, awake)]));
+        assert_eq!(with(13e3, 8e3), [LatenessCause::IdleExit], "5 µs");
+        assert_eq!(with(12.9e3, 8e3), [], "less than 5 µs");
+        assert_eq!(with(26e3, 20e3), [LatenessCause::IdleExit], "30 %");
+        assert_eq!(with(25.9e3, 20e3), [], "6 µs, but less than 30 %");
+        assert_eq!(with(8e3, 13e3), [], "quicker from idle");
+        assert_eq!(causes(&found(&[(TimerWakeUp, 13e3)])), [], "no comparison");
     }
 
     #[test]

@@ -11,38 +11,45 @@ use instruments::latency::proof::proven;
 use instruments::latency::{FigureKind, Latency, shares};
 use linux::cpus::pin;
 use linux::membarrier::Membarrier;
-use linux::scheduling::{set_timer_slack_ns, yield_to_all};
+use linux::scheduling::set_timer_slack_ns;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::children::{Measuring, Wish};
+use crate::idle_cost::{self, IdleCost};
 use crate::machine::{QuotaGroup, SteeredLoopback, busy, state};
 use crate::plan::{MEASURED, OTHER, RUN_MS, plan};
 
 /// Whether the cause was named, or why the run does not count.
 pub(crate) type Outcome = Result<bool, String>;
 
+/// What a run measured, with units: kept with its outcome.
+pub(crate) type Figures = Vec<String>;
+
+/// One run.
+pub(crate) type Take = fn(&mut Figures) -> Outcome;
+
 /// A run with the cause forced, and one without.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    pub(crate) forced: fn() -> Outcome,
-    pub(crate) control: fn() -> Outcome,
+    pub(crate) forced: Take,
+    pub(crate) control: Take,
 }
 
-const fn case(name: &'static str, forced: fn() -> Outcome, control: fn() -> Outcome) -> Case {
+const fn case(name: &'static str, forced: Take, control: Take) -> Case {
     Case { name, forced, control }
 }
 
 pub(crate) const CASES: [Case; 10] = [
-    case("run-queue", || run_queue(MEASURED), || run_queue(OTHER)),
-    case("nice", || nice(MEASURED), || nice(OTHER)),
-    case("quota", || quota(Some(1_000)), || quota(None)),
-    case("stopped", || stopped(true), || stopped(false)),
-    case("interrupts", || interrupts(true), || interrupts(false)),
-    case("softirqs", || softirqs(true), || softirqs(false)),
-    case("idle-exit", || idle_exit(false), || idle_exit(true)),
-    case("timer-slack", || slack(2_000_000), || slack(1)),
-    case("placement", || placement((1, 0)), || placement((1, 1))),
-    case("peer", || peer(true), || peer(false)),
+    case("run-queue", |figures| run_queue(figures, MEASURED), |figures| run_queue(figures, OTHER)),
+    case("nice", |figures| nice(figures, MEASURED), |figures| nice(figures, OTHER)),
+    case("quota", |figures| quota(figures, Some(1_000)), |figures| quota(figures, None)),
+    case("stopped", |figures| stopped(figures, true), |figures| stopped(figures, false)),
+    case("interrupts", |figures| interrupts(figures, true), |figures| interrupts(figures, false)),
+    case("softirqs", |figures| softirqs(figures, true), |figures| softirqs(figures, false)),
+    case("idle-exit", |figures| idle_exit(figures, false), |figures| idle_exit(figures, true)),
+    case("timer-slack", |figures| slack(figures, 2_000_000), |figures| slack(figures, 1)),
+    case("placement", |figures| placement(figures, (1, 0)), |figures| placement(figures, (1, 1))),
+    case("peer", |figures| peer(figures, true), |figures| peer(figures, false)),
 ];
 
 /// A process is stopped for so long: longer than it may then wait for a CPU, which would be
@@ -88,7 +95,7 @@ fn beside<T>(cpu: Option<u32>, other: impl Fn() + Sync + Send, work: impl FnOnce
 }
 
 /// A thread of the same priority takes half of a CPU.
-fn run_queue(cpu: u32) -> Outcome {
+fn run_queue(figures: &mut Figures, cpu: u32) -> Outcome {
     let is_forced = cpu == MEASURED;
     if !is_forced {
         busy(1)?;
@@ -97,11 +104,13 @@ fn run_queue(cpu: u32) -> Outcome {
     if !is_forced {
         busy(1)?;
     }
-    Ok(taken(&found, LatenessCause::RunQueue) >= RUN_MS * 1_000_000 / 4)
+    let taken_ns = taken(&found, LatenessCause::RunQueue);
+    figures.push(format!("{:.1} ms", taken_ns as f64 / 1e6));
+    Ok(taken_ns >= RUN_MS * 1_000_000 / 4)
 }
 
 /// A process of the least priority beside a thread of the usual one.
-fn nice(cpu: u32) -> Outcome {
+fn nice(figures: &mut Figures, cpu: u32) -> Outcome {
     let is_forced = cpu == MEASURED;
     if !is_forced {
         busy(1)?;
@@ -113,14 +122,16 @@ fn nice(cpu: u32) -> Outcome {
     if !is_forced {
         busy(1)?;
     }
-    Ok(taken(&found, LatenessCause::RunQueue) >= RUN_MS * 1_000_000 / 2)
+    let taken_ns = taken(&found, LatenessCause::RunQueue);
+    figures.push(format!("{:.1} ms", taken_ns as f64 / 1e6));
+    Ok(taken_ns >= RUN_MS * 1_000_000 / 2)
 }
 
 /// Gaps that interrupts have to make.
 const INTERRUPTED_MIN: u64 = 200;
 
 /// Interrupts from another CPU, a hundred thousand a second.
-fn interrupts(is_forced: bool) -> Outcome {
+fn interrupts(figures: &mut Figures, is_forced: bool) -> Outcome {
     let barrier = Membarrier::register().map_err(|error| format!("membarrier: {error}"))?;
     let sent = AtomicU64::new(0);
     let storm = || {
@@ -133,6 +144,7 @@ fn interrupts(is_forced: bool) -> Outcome {
     };
     let (named, all) = short(&beside(Some(OTHER), storm, gaps), LatenessCause::Interrupts);
     let sent = sent.load(Ordering::Relaxed);
+    figures.push(format!("{named} of {all} short gaps, {sent} interrupts sent"));
     // Gaps that are more than what was sent have another cause, which was not forced.
     if is_forced && (all < INTERRUPTED_MIN || sent < all) {
         return Err(format!("busy: {all} gaps, and {sent} interrupts sent"));
@@ -145,7 +157,7 @@ const PACKETS_SENT: u32 = 10_000;
 const PACKETS_SEEN: u64 = 100;
 
 /// Packets on loopback, sent on one CPU and served on the other.
-fn softirqs(is_forced: bool) -> Outcome {
+fn softirqs(figures: &mut Figures, is_forced: bool) -> Outcome {
     let _steered = SteeredLoopback::to_cpu(if is_forced { MEASURED } else { OTHER })?;
     let failed = |error: std::io::Error| format!("a socket: {error}");
     let (to, from) = (UdpSocket::bind("127.0.0.1:0"), UdpSocket::bind("127.0.0.1:0"));
@@ -163,6 +175,7 @@ fn softirqs(is_forced: bool) -> Outcome {
         return Err(format!("busy: {sent} packets sent only"));
     }
     let (named, all) = short(&found, LatenessCause::Softirqs);
+    figures.push(format!("{named} of {all} short gaps, {sent} packets sent"));
     // A run that hardly had its CPU hardly saw one: other programs' packets are as many.
     if is_forced && all < PACKETS_SEEN {
         return Err(format!("busy: {all} gaps only"));
@@ -170,49 +183,65 @@ fn softirqs(is_forced: bool) -> Outcome {
     Ok(named * 2 > all && all >= PACKETS_SEEN)
 }
 
-/// Timers of an idle CPU, or of one that a thread of SCHED_IDLE keeps from idling.
-fn idle_exit(is_awake: bool) -> Outcome {
+/// Timers of an idle CPU, or of one that a thread of SCHED_IDLE keeps from idling. What leaving
+/// idle costs in these seconds is measured before and after, by other code: it also shows a CPU
+/// that others kept from idling.
+fn idle_exit(figures: &mut Figures, is_awake: bool) -> Outcome {
     let all =
         LatencyPlan { duration: Duration::from_millis(900), ..plan(&[FigureKind::TimerWakeUp]) };
     busy(1)?;
-    let found = if is_awake {
-        let is_lowest = AtomicBool::new(false);
-        let spin = || {
-            if !is_lowest.swap(true, Ordering::Relaxed) {
-                let _ = yield_to_all();
-            }
-            std::hint::spin_loop();
-        };
-        beside(Some(MEASURED), spin, || measure(&all, &|_| ()))
-    } else {
-        measure(&all, &|_| ())
-    };
+    if is_awake {
+        let found = idle_cost::beside_lowest(MEASURED, || measure(&all, &|_| ()))?;
+        busy(1)?;
+        figures.push(idle_figures(&found));
+        return Ok(proves(&found, LatenessCause::IdleExit));
+    }
+    let mut rounds = idle_cost::rounds(MEASURED)?;
+    let found = measure(&all, &|_| ());
+    rounds.extend(idle_cost::rounds(MEASURED)?);
+    let cost = IdleCost::from_rounds(&rounds).ok_or("no round")?;
+    figures.push(idle_figures(&found));
+    figures.push(cost.to_string());
     busy(1)?;
-    Ok(proves(&found, LatenessCause::IdleExit))
+    let is_named = proves(&found, LatenessCause::IdleExit);
+    let name = if is_named { "named" } else { "not named" };
+    cost.forced().map_err(|why| format!("{why}, and {name}"))?;
+    Ok(is_named)
+}
+
+/// What the program measured, on whose difference it decides.
+fn idle_figures(found: &Latency) -> String {
+    let p50_us = |kind| found.figure(kind).map_or(f64::NAN, |figure| figure.ns.p50 / 1e3);
+    let (asleep, awake) = (p50_us(FigureKind::TimerWakeUp), p50_us(FigureKind::TimerWakeUpAwake));
+    format!("{asleep:.1} µs late, {awake:.1} kept awake, {:.1} more", asleep - awake)
 }
 
 /// Timers measured after the slack was set.
-fn slack(ns: u64) -> Outcome {
+fn slack(figures: &mut Figures, ns: u64) -> Outcome {
     let slack = NonZeroU64::new(ns).ok_or("a slack of 0")?;
     set_timer_slack_ns(slack).map_err(|error| format!("timer slack: {error}"))?;
     let all =
         LatencyPlan { duration: Duration::from_millis(500), ..plan(&[FigureKind::TimerWakeUp]) };
     let found = measure(&all, &|_| ());
-    found.figure(FigureKind::TimerWakeUpInheritedSlack).ok_or("no timer woke up")?;
+    let late = found.figure(FigureKind::TimerWakeUpInheritedSlack).ok_or("no timer woke up")?;
+    figures.push(format!("{:.1} µs late", late.ns.p50 / 1e3));
     Ok(proves(&found, LatenessCause::TimerSlack))
 }
 
 /// Pipes on one CPU and across two, or twice on one.
-fn placement(cpus: (u32, u32)) -> Outcome {
+fn placement(figures: &mut Figures, cpus: (u32, u32)) -> Outcome {
     let kinds = [FigureKind::PipeOneCpu, FigureKind::PipeAcrossCpus];
     let all = LatencyPlan { duration: Duration::from_secs(1), cpus: Some(cpus), ..plan(&kinds) };
     let found = measure(&all, &|_| ());
-    found.figure(FigureKind::PipeOneCpu).ok_or("no pipe was measured")?;
+    let p50_us = |kind| found.figure(kind).map(|figure| figure.ns.p50 / 1e3);
+    let one = p50_us(FigureKind::PipeOneCpu).ok_or("no pipe was measured")?;
+    let across = p50_us(FigureKind::PipeAcrossCpus).unwrap_or(f64::NAN);
+    figures.push(format!("{one:.1} µs on one CPU, {across:.1} on two"));
     Ok(proves(&found, LatenessCause::Placement))
 }
 
 /// An echo on loopback that keeps every tenth answer for 30 ms.
-fn peer(slow: bool) -> Outcome {
+fn peer(figures: &mut Figures, slow: bool) -> Outcome {
     let failed = |error: std::io::Error| format!("a socket: {error}");
     let socket = UdpSocket::bind("127.0.0.1:0").map_err(failed)?;
     socket.set_read_timeout(Some(Duration::from_millis(50))).map_err(failed)?;
@@ -237,16 +266,20 @@ fn peer(slow: bool) -> Outcome {
     if answered < 20 {
         return Err(format!("busy: {answered} answers only"));
     }
+    let taken_ns = taken(&found, LatenessCause::Peer);
+    figures.push(format!("{:.1} ms, {answered} answers", taken_ns as f64 / 1e6));
     // Two thirds of the delays that were forced.
-    Ok(taken(&found, LatenessCause::Peer) >= answered / 10 * 20_000_000)
+    Ok(taken_ns >= answered / 10 * 20_000_000)
 }
 
 /// A quota of so many µs in 20 ms, or none.
-fn quota(quota_us: Option<u32>) -> Outcome {
+fn quota(figures: &mut Figures, quota_us: Option<u32>) -> Outcome {
     let group = QuotaGroup::create(quota_us)?;
     let (path, length) = (group.folder.display().to_string(), Duration::from_millis(RUN_MS));
     let found = Measuring::start(&Wish { group: path, length, ..Wish::default() })?.finish()?;
     let (throttled_ns, named_ns) = (group.throttled_ns(), taken(&found, LatenessCause::Quota));
+    let ms = |ns: u64| ns as f64 / 1e6;
+    figures.push(format!("{:.1} ms, throttled for {:.1}", ms(named_ns), ms(throttled_ns)));
     // Where others leave it less than its quota, nothing is forced.
     if quota_us.is_some() && throttled_ns < 50_000_000 {
         return Err(format!("busy: throttled for {throttled_ns} ns only"));
@@ -255,7 +288,7 @@ fn quota(quota_us: Option<u32>) -> Outcome {
 }
 
 /// Stopped in the middle of its run, seen running before and stopped in between.
-fn stopped(stop: bool) -> Outcome {
+fn stopped(figures: &mut Figures, stop: bool) -> Outcome {
     // Long enough to be stopped in its middle.
     let length = Duration::from_millis(4 * RUN_MS);
     let child = Measuring::start(&Wish { length, ..Wish::default() })?;
@@ -279,5 +312,7 @@ fn stopped(stop: bool) -> Outcome {
     if stop && before != Some('R') {
         return Err(format!("the child was in state {before:?}, not in its loop"));
     }
-    Ok(taken(&found, LatenessCause::Stopped) >= 200_000_000)
+    let taken_ns = taken(&found, LatenessCause::Stopped);
+    figures.push(format!("{:.1} ms", taken_ns as f64 / 1e6));
+    Ok(taken_ns >= 200_000_000)
 }

@@ -18,6 +18,7 @@
 
 mod cases;
 mod children;
+mod idle_cost;
 mod machine;
 mod plan;
 mod results;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cases::{Case, Outcome};
+use crate::cases::{Case, Figures, Take};
 
 /// The least share of forced runs that name the cause, and the greatest of control runs, %.
 const RIGHT_PERCENT: usize = 95;
@@ -32,13 +32,23 @@ struct Runs {
     counted: usize,
     named: usize,
     why_not: Vec<String>,
+    /// Each try's outcome and figures.
+    tries: Vec<String>,
 }
 
 impl Runs {
-    fn take(run: fn() -> Outcome, tries: usize) -> Self {
+    fn take(run: Take, tries: usize) -> Self {
         let mut runs = Self::default();
         for _ in 0..2 * tries {
-            match run() {
+            let mut figures = Figures::new();
+            let outcome = run(&mut figures);
+            let words = match &outcome {
+                Ok(true) => "named",
+                Ok(false) => "not named",
+                Err(why) => why,
+            };
+            runs.tries.push(format!("{words}: {}", figures.join("; ")));
+            match outcome {
                 Ok(is_named) => {
                     runs.counted += 1;
                     runs.named += usize::from(is_named);
@@ -64,6 +74,7 @@ impl Runs {
             "named": self.named,
             "did_not_count": self.why_not.len(),
             "why": why_not,
+            "tries": self.tries,
         })
     }
 }
@@ -113,7 +124,7 @@ mod tests {
     use super::*;
 
     fn verdict(forced: [usize; 2], control: [usize; 2]) -> Verdict {
-        let runs = |[counted, named]: [usize; 2]| Runs { counted, named, why_not: Vec::new() };
+        let runs = |[counted, named]: [usize; 2]| Runs { counted, named, ..Runs::default() };
         Tally { name: "", forced: runs(forced), control: runs(control) }.verdict()
     }
 
@@ -128,14 +139,16 @@ mod tests {
 
     #[test]
     fn runs_that_do_not_count_are_repeated() {
-        let runs = Runs::take(|| Err("busy".to_owned()), 3);
+        let runs = Runs::take(|_| Err("busy".to_owned()), 3);
         assert_eq!((runs.counted, runs.why_not.len()), (0, 3), "none counts");
         static CALLS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-        let every_second = || {
+        let every_second = |figures: &mut Figures| {
+            figures.push("9.5 µs".to_owned());
             let call = CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             if call.is_multiple_of(2) { Err("busy".to_owned()) } else { Ok(true) }
         };
         let runs = Runs::take(every_second, 3);
         assert_eq!((runs.counted, runs.named, runs.why_not.len()), (3, 3, 3));
+        assert_eq!(runs.tries[..2], ["busy: 9.5 µs", "named: 9.5 µs"]);
     }
 }
