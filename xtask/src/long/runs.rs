@@ -65,6 +65,11 @@ pub(crate) const RUNS: &[Run] = &[
         )
     },
     run("lab", "All experiments of the lab", "run --release -p parachron -- lab"),
+    run(
+        "lab-verdicts",
+        "The lab twenty times, half of them beside two busy processes",
+        "run --release -p e2e --bin lab-verdicts",
+    ),
     run("machines", "Every machine under QEMU, every command", "xtask machines --record"),
     run(
         "calm",
@@ -106,7 +111,8 @@ pub(crate) const RUNS: &[Run] = &[
     run(
         "causes-machines",
         "Causes of lateness that only a machine of its own can force",
-        "xtask machines --only latency-7.2 --only latency-no-highres-7.2 --only latency-kvm-7.2",
+        "xtask machines --record --only latency-7.2 --only latency-no-highres-7.2 \
+         --only latency-kvm-7.2",
     ),
     run("bench-pipes", "What moves the index of pipe-based context switching", "xtask bench pipes"),
     run("bench-simulate", "Simulated guest-days a minute", "xtask bench simulate"),
@@ -124,7 +130,31 @@ pub(crate) const RUNS: &[Run] = &[
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
+
+    #[test]
+    fn runs_of_machines_keep_their_results() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let table = fs::read_to_string(root.join("validation/machines/machines.toml")).unwrap();
+        let table: toml::Table = table.parse().unwrap();
+        let rows = table["row"].as_array().unwrap();
+        let names = |of: &dyn Fn(&toml::Value) -> bool| -> Vec<&str> {
+            rows.iter().filter(|row| of(row)).filter_map(|row| row["name"].as_str()).collect()
+        };
+        for run in RUNS.iter().filter(|run| run.cargo.starts_with("xtask machines")) {
+            assert!(run.cargo.contains(" --record"), "{}", run.name);
+        }
+        let causes = RUNS.iter().find(|run| run.name == "causes-machines").unwrap();
+        let named: Vec<&str> = causes.cargo.split(" --only ").skip(1).collect();
+        let forces_causes = |row: &toml::Value| {
+            let deeds = row.get("does").and_then(toml::Value::as_array);
+            deeds.is_some_and(|deeds| deeds.iter().any(|deed| deed.as_str() == Some("lateness")))
+        };
+        assert_eq!(named, names(&forces_causes));
+    }
 
     #[test]
     fn a_run_has_a_name_of_its_own_and_a_command_that_can_be_typed() {
