@@ -1,6 +1,7 @@
 //! `cargo xtask validation`: the page of all results. Programs write their results as data in
 //! validation/results, a file a run; this is the only code that makes a page of them.
 
+mod bars;
 mod machines;
 mod runs;
 mod studies;
@@ -135,7 +136,7 @@ fn page(project: &Project) -> Result<String, String> {
             fs::read_to_string(project.path(path)).map_err(|why| format!("{path}: {why}"))?;
         text.parse::<toml::Table>().map_err(|why| format!("{path}: {why}"))
     };
-    let (table, limits) = (toml(MACHINES)?, toml(LIMITS)?);
+    let (table, limits, bars) = (toml(MACHINES)?, toml(LIMITS)?, toml(bars::BARS)?);
     let folder = |name: &str| results(project, name);
     let rows = machines::ordered(folder("rows")?, &table);
     let long = machines::ordered(folder("long")?, &table);
@@ -162,6 +163,7 @@ fn page(project: &Project) -> Result<String, String> {
 
     let mut text = head(&newest);
     parts.tried(&mut text, &newest);
+    bars::table(&mut text, &bars)?;
     list(&mut text, "What is wrong", &parts.wrong);
     list(&mut text, "What could not be had", &parts.absent);
     limits_of(&mut text, &limits);
