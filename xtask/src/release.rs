@@ -17,6 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use crate::outside;
 use crate::project::Project;
 
 /// The programs.
@@ -32,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FOLDER")]
     programs: Option<PathBuf>,
     /// Only for this processor; may be repeated [default: all]
-    #[arg(long = "arch", value_name = "ARCH")]
+    #[arg(long = "arch", value_name = "ARCH", value_parser = ["amd64", "arm64"])]
     only: Vec<String>,
     /// Run lintian, rpmlint and what judges images, and package every crate as for publishing
     #[arg(long)]
@@ -55,6 +56,9 @@ struct Arch {
     debian: &'static str,
     rpm: &'static str,
 }
+
+/// What the packages are made with, and the Debian package of each.
+const TOOLS: [(&str, &str); 2] = [("dpkg-deb", "dpkg"), ("rpmbuild", "rpm")];
 
 const ARCHS: [Arch; 2] = [
     Arch { target: "x86_64-unknown-linux-musl", debian: "amd64", rpm: "x86_64" },
@@ -105,6 +109,7 @@ pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
 }
 
 fn release(project: &Project, args: &Args) -> io::Result<String> {
+    check_needs(args)?;
     let out = args.out.clone().unwrap_or_else(|| project.target_folder().join("packages"));
     let work = project.target_folder().join("release-work");
     for folder in [&out, &work] {
@@ -133,10 +138,30 @@ fn release(project: &Project, args: &Args) -> io::Result<String> {
     Ok(listing)
 }
 
+/// Checks what a release needs before anything is emptied or built.
+fn check_needs(args: &Args) -> io::Result<()> {
+    let is_wanted = |arch: &&Arch| is_wanted(args, arch);
+    if !ARCHS.iter().filter(is_wanted).any(is_host) {
+        let host = ARCHS.iter().find(|arch| is_host(arch)).map_or("?", |arch| arch.debian);
+        let why = format!("this machine's program writes the manual pages; add --arch {host}");
+        return Err(io::Error::other(why));
+    }
+    for (tool, package) in TOOLS {
+        if !outside::is_available(Command::new(tool).arg("--version")) {
+            let why = format!("no {tool}; run `apt-get install {package}`");
+            return Err(io::Error::other(why));
+        }
+    }
+    Ok(())
+}
+
+fn is_wanted(args: &Args, arch: &Arch) -> bool {
+    args.only.is_empty() || args.only.iter().any(|only| only == arch.debian)
+}
+
 /// All of its folder.
 fn make(release: &Release<'_>, args: &Args) -> io::Result<Vec<Made>> {
-    let wanted =
-        |arch: &&Arch| args.only.is_empty() || args.only.iter().any(|one| one == arch.debian);
+    let wanted = |arch: &&Arch| is_wanted(args, arch);
     let mut all = Vec::new();
     for arch in ARCHS.iter().filter(wanted) {
         let folder = match &args.programs {
@@ -146,7 +171,7 @@ fn make(release: &Release<'_>, args: &Args) -> io::Result<Vec<Made>> {
         all.push((*arch, folder));
     }
     let host = all.iter().find(|(arch, _)| is_host(arch));
-    let (_, host) = host.ok_or_else(|| io::Error::other("manual pages need this processor's"))?;
+    let (_, host) = host.ok_or_else(|| io::Error::other("no program of this processor"))?;
     let host = host.join(PROGRAMS[0]);
     let mut made = Vec::new();
     for (arch, folder) in all {

@@ -9,6 +9,10 @@ use facts::text::printable;
 /// Exit code of a command that failed.
 pub(crate) const COULD_NOT: u8 = 2;
 
+/// The remedy where a file cannot be written.
+pub(crate) const NAME_ANOTHER: &str = "name a path in an existing folder that you may write to; \
+    `ls -ld` shows the permissions";
+
 /// A command's failure: cause, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
@@ -65,7 +69,8 @@ impl CliError {
             Self::Failed { cause, remedy } | Self::Ended { cause, remedy, .. } => {
                 format!("parachron: {cause}\n  try: {remedy}\n")
             }
-            other => format!("parachron: {other}\n"),
+            Self::Write { .. } => format!("parachron: {self}\n  try: {NAME_ANOTHER}\n"),
+            Self::Output(_) => format!("parachron: {self}\n"),
         };
         // If standard error fails too (a full disk), the exit code remains.
         let _ = std::io::stderr().write_all(text.as_bytes());

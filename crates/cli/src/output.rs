@@ -17,7 +17,7 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use serde::Serialize;
 
-use crate::error::CliError;
+use crate::error::{CliError, NAME_ANOTHER};
 pub(crate) use facts::text::printable;
 
 /// The forms of a result.
@@ -115,7 +115,7 @@ pub(crate) fn may_write(path: &Path) -> Result<(), CliError> {
     };
     allowed.map_err(|error| CliError::Failed {
         cause: format!("cannot write {}: {}", path.display(), std::io::Error::from(error)),
-        remedy: "name a path in an existing folder that you may write to; `ls -ld` shows the permissions".into(),
+        remedy: NAME_ANOTHER.into(),
     })
 }
 

@@ -172,12 +172,13 @@ fn searching(
         TimeKeeperKind::NtpdRs => "ntp-ctl status",
         TimeKeeperKind::Openntpd => "ntpctl -s all",
         TimeKeeperKind::Clockbound => "journalctl -u clockbound -n 20",
+        TimeKeeperKind::ParachronKeep if daemon.unit.is_none() => "parachron status",
         TimeKeeperKind::ParachronKeep => "journalctl -u parachrond -n 20",
         _ => "ntpq -p",
     };
     let check = match daemon.kind {
         TimeKeeperKind::ParachronKeep => {
-            "Read its log, which names each source that it rejects or cannot reach, with the \
+            "Read its log or status, which names each source that it rejects or cannot reach, with the \
              reason. An RTC alone is not a source of the time of day."
         }
         _ => "Check which servers it polls; UDP port 123 must be open to them.",

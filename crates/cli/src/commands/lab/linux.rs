@@ -89,6 +89,11 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn plan(&self) -> Result<LabPlan, CliError> {
+        std::fs::File::open(&self.kernel).map_err(|error| CliError::Failed {
+            cause: format!("cannot read the kernel {}: {error}", self.kernel.display()),
+            remedy: "pass --kernel with a bzImage that exists, such as /boot/vmlinuz-$(uname -r)"
+                .into(),
+        })?;
         let program = PathBuf::from("/proc/self/exe");
         let (initrd, modules) = (self.initrd.as_deref(), &self.module);
         let read = StockSettings::read(&self.kernel, initrd, &program, modules, self.kexec);
