@@ -347,11 +347,12 @@ impl Keeper {
             Corrector::Chronyd { .. } => false,
         };
         let needed = self.sources.needed().0;
-        if is_ours && by.fresh >= needed && by.showing_time < needed {
-            // An RTC's vote moves the clock, and shows no error of it.
+        // An RTC's vote moves the clock and shows no error of it; a rate in doubt bounds none.
+        let is_known = by.showing_time >= needed && !self.clock.is_in_doubt(&by.offset);
+        if is_ours && by.fresh >= needed && !is_known {
             self.forget_error();
         }
-        if !is_ours || by.showing_time < needed {
+        if !is_ours || !is_known {
             return None;
         }
         let estimated_ns = by.offset.offset_ns.unsigned_abs();
@@ -360,8 +361,7 @@ impl Keeper {
         Some(Action::SetError(ClockError { max_ns, estimated_ns }))
     }
 
-    /// The clock was right and is not measured any more: its probable error,
-    /// for the kernel.
+    /// The probable error of a clock that was right and is not measured any more, for the kernel.
     pub(super) fn hold_over(&mut self, now_ns: u64) -> Option<Action> {
         let is_right = self.is_kernels() && matches!(self.clock.phase, KeeperPhase::Settled);
         let KeptBound::Within { offset, is_free_running } = self.error_bound(now_ns) else {

@@ -119,7 +119,7 @@ impl KeeperClock {
             if away_until_ns.is_some_and(|away_until_ns| offset.at_monotonic_ns <= away_until_ns) {
                 return KeptBound::Disrupted;
             }
-            if offset.at_monotonic_ns < self.doubt.until_ns {
+            if self.is_in_doubt(&offset) {
                 return KeptBound::Unknown;
             }
             let age_ns = now_ns.saturating_sub(offset.at_monotonic_ns);
@@ -153,6 +153,11 @@ impl KeeperClock {
         } else if at_ns >= self.doubt.until_ns {
             self.doubt = RateDoubt::default();
         }
+    }
+
+    /// Whether the clock may run off faster than a bound grows, by what was measured.
+    pub(super) fn is_in_doubt(&self, measured: &OffsetBound) -> bool {
+        measured.at_monotonic_ns < self.doubt.until_ns
     }
 
     /// Notes an offset that is no reason for a step: of the `needed` sources that have

@@ -34,7 +34,8 @@ pub enum KeeperClockState {
     Synchronised,
     /// It was right; since then too few sources have replied to know.
     Holdover,
-    /// It was never measured, or was disturbed since, or is off.
+    /// It was never measured, or was disturbed since, or is off, or ran off beyond its bound a
+    /// moment ago.
     Unsynchronised,
 }
 
@@ -108,7 +109,9 @@ impl KeeperView {
             ),
             _ => (false, None),
         };
+        let is_in_doubt = selected.is_some_and(|(_, offset)| keeper.clock.is_in_doubt(&offset));
         let clock = match keeper.clock.phase {
+            KeeperPhase::Settled if is_in_doubt => KeeperClockState::Unsynchronised,
             KeeperPhase::Settled if is_shown => KeeperClockState::Synchronised,
             KeeperPhase::Settled => KeeperClockState::Holdover,
             _ => KeeperClockState::Unsynchronised,

@@ -3,7 +3,7 @@
 
 use crate::model::{MS, Machine, S, Source};
 use disruptions::{Disruption, Kind};
-use keeper::{Policy, SourceKind};
+use keeper::{KeeperClockState, Policy, SourceKind};
 use proptest::prelude::*;
 
 const US: u64 = 1000;
@@ -200,10 +200,18 @@ fn a_clock_that_runs_off_beyond_its_bound_publishes_none() {
         // The first poll shows it.
         machine.samples(130);
         machine.beyond_bound_ns = 0;
+        let told = machine.clock.unknown_ns.len();
         machine.samples(HOUR);
         assert_eq!(machine.beyond_bound_ns, 0, "{sources:?}");
+        let state = machine.keeper.view(machine.clock.monotonic_ns).clock;
+        assert_ne!(state, KeeperClockState::Synchronised, "{sources:?}");
         machine.clock.drift_ppb = 0.0;
         machine.samples(HOUR);
+        // Nor was the kernel told one, in either hour.
+        let unknown_ns = machine.clock.unknown_ns[told..].iter().max().copied().unwrap_or(0);
+        assert_eq!(unknown_ns, 0, "{sources:?}");
+        let state = machine.keeper.view(machine.clock.monotonic_ns).clock;
+        assert_eq!(state, KeeperClockState::Synchronised, "{sources:?}");
         assert!(bounds > 300 && machine.bounds > bounds + HOUR * 9 / 10, "{sources:?}");
         assert_eq!(machine.beyond_bound_ns, 0, "{sources:?}");
     }
