@@ -52,7 +52,7 @@ impl ClockBound {
             let why = format!(
                 "not everybody may read it, so clients of the error bound take one from before a \
                  restore until the daemon notices; run `chmod a+r {page}`, then \
-                 `systemctl restart parachrond`"
+                 `systemctl reload parachrond`"
             );
             not_used.push(NotUsed { source: format!("disruption marker of {page}"), why });
         }
@@ -63,9 +63,10 @@ impl ClockBound {
         })
     }
 
-    /// Whether nothing is published.
-    pub(crate) fn is_off(&self) -> bool {
-        self.segments.is_empty()
+    /// Whether nothing is published, or no marker for a page that has one: opened again, that may
+    /// have changed, or is reported again.
+    pub(crate) fn is_incomplete(&self, vmclock: &Path) -> bool {
+        self.segments.is_empty() || is_public(vmclock).is_some_and(|_| self.marker.is_none())
     }
 
     /// Opens the segments in `folder`. `vmclock` is the page whose disruption

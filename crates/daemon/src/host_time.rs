@@ -49,6 +49,11 @@ impl HostTimeFile {
         }
     }
 
+    /// Whether nothing is published.
+    pub(crate) fn is_off(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Takes a sample of the clocks.
     pub(crate) fn note_sample(&mut self, sample: &Sample) {
         self.0.iter_mut().for_each(|published| published.tsc.note_sample(sample));

@@ -93,7 +93,9 @@ fn a_marker_that_clients_may_not_compare_is_reported_with_the_remedy() {
         let mut settings = Settings { clockbound, ..Settings::default() };
         settings.paths.vmclock.clone_from(&page);
         let mut not_used = Vec::new();
-        drop(ClockBound::new(&settings, true, &mut not_used));
+        let published = ClockBound::new(&settings, true, &mut not_used);
+        // As it is reloaded.
+        assert_eq!(published.is_incomplete(&page), !not_used.is_empty());
         not_used.pop().map_or(String::new(), |not_used| not_used.why)
     };
     assert_eq!(reported(None), "");

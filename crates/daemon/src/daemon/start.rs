@@ -165,6 +165,7 @@ impl Daemon {
         if settings.state_folder != self.settings.state_folder {
             self.learnt = LearntFile::new(settings.state_folder.clone());
         }
+        // What could not be had is tried again below, or its reason is reported again.
         let is_other_clock = settings.dry_run != self.settings.dry_run;
         if is_other_clock {
             self.clock = clock(&settings);
@@ -174,18 +175,21 @@ impl Daemon {
         if is_other_clock
             || settings.clockbound != self.settings.clockbound
             || settings.paths != self.settings.paths
-            || self.clockbound.is_off()
+            || self.clockbound.is_incomplete(&settings.paths.vmclock)
         {
             // What was published ends before another begins.
             self.clockbound = ClockBound::default();
             let is_alone = self.lock.is_some() || lock.is_some();
             self.clockbound = ClockBound::new(&settings, is_alone, &mut not_used);
         }
-        if is_other_clock || settings.host_time != self.settings.host_time {
+        if is_other_clock
+            || settings.host_time != self.settings.host_time
+            || self.host_time.is_off()
+        {
             self.host_time = HostTimeFile::default();
             self.host_time = HostTimeFile::new(&settings, &mut not_used);
         }
-        if is_other_clock || settings.gate != self.settings.gate {
+        if is_other_clock || settings.gate != self.settings.gate || self.gate.is_none() {
             // What is frozen is thawed first, and that is logged.
             self.gate.iter_mut().for_each(|gate| gate.end(&mut self.events));
             self.gate = None;
