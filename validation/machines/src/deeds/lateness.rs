@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::checks::Check;
+use crate::checks::{Check, Verdict};
 use crate::machine::{Machine, TIMED_OUT};
 use crate::outcome::Result;
 use crate::table::Base;
@@ -118,18 +118,22 @@ fn polled(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> Result {
     let mut host = Host::connect(place, machine)?;
     const LIMIT: &str = "/sys/module/kvm/parameters/halt_poll_ns";
     let before = host.execute(&format!("cat {LIMIT}"))?;
-    for limit_us in [0].into_iter().chain(LIMITS_US) {
+    let mut finds = false;
+    // Where it does not poll, last: nothing found shows something by what finds others.
+    for limit_us in LIMITS_US.into_iter().chain([0]) {
         host.execute(&format!("echo {limit_us}000 >{LIMIT}"))?;
         let line = "parachron latency --duration 5s --format json";
         let report = machine.line.run("latency", 240, line)?.stdout;
-        let check = if limit_us == 0 { not_found(&report) } else { found(limit_us, &report) };
+        let check =
+            if limit_us == 0 { not_found(&report, finds) } else { found(limit_us, &report) };
+        finds |= check.verdict() == Verdict::Passed;
         done.checks.push(check);
     }
     host.execute(&format!("echo {before} >{LIMIT}")).map(drop)
 }
 
-/// A host that does not poll has no limit.
-fn not_found(report: &str) -> Check {
+/// A host that does not poll has no limit, by a sweep that finds one where there is one.
+fn not_found(report: &str, finds: bool) -> Check {
     let what = "latency: halt polling is not found where the host does not poll".to_owned();
     let report = serde_json::from_str::<Value>(report).unwrap_or_default();
     let sweep = &report["latency"]["sweep"];
@@ -138,7 +142,11 @@ fn not_found(report: &str) -> Check {
         .as_f64()
         .map_or("no step".to_owned(), |ns| format!("a step after {:.0} µs", ns / 1e3));
     let check = Check::new(what, found, limit.is_null());
-    if sweep.is_object() { check } else { check.not_measured("the sweep was not measured") }
+    match (sweep.is_object(), limit.is_null() && !finds) {
+        (false, _) => check.not_measured("the sweep was not measured"),
+        (true, true) => check.not_measured("nor was any limit found here"),
+        (true, false) => check,
+    }
 }
 
 /// A limit that is found is right; none is no answer.
@@ -211,7 +219,6 @@ fn judge(cause: &str, kind: Kind, named: u32, runs: u32) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::Verdict;
 
     #[test]
     fn a_cause_is_named_where_it_is_forced_and_nowhere_else() {
@@ -235,11 +242,14 @@ mod tests {
 
     #[test]
     fn a_host_that_does_not_poll_has_no_limit() {
-        let verdict =
-            |sweep: &str| not_found(&format!("{{\"latency\":{{\"sweep\":{sweep}}}}}")).verdict();
-        assert_eq!(verdict(r#"{"limit":null,"late_ns":[]}"#), Verdict::Passed);
-        assert_eq!(verdict(r#"{"limit":{"ns":76000.0}}"#), Verdict::Failed);
-        assert_eq!(verdict("null"), Verdict::NotMeasured, "no sweep is no result");
+        let verdict = |sweep: &str, finds: bool| {
+            not_found(&format!("{{\"latency\":{{\"sweep\":{sweep}}}}}"), finds).verdict()
+        };
+        let none = r#"{"limit":null,"late_ns":[]}"#;
+        assert_eq!(verdict(none, true), Verdict::Passed);
+        assert_eq!(verdict(none, false), Verdict::NotMeasured, "it finds nothing anywhere");
+        assert_eq!(verdict(r#"{"limit":{"ns":76000.0}}"#, false), Verdict::Failed);
+        assert_eq!(verdict("null", true), Verdict::NotMeasured, "no sweep is no result");
     }
 
     #[test]
