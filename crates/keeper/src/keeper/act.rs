@@ -347,12 +347,11 @@ impl Keeper {
             Corrector::Chronyd { .. } => false,
         };
         let needed = self.sources.needed().0;
-        // An RTC's vote moves the clock and shows no error of it; a rate in doubt bounds none.
-        let is_known = by.showing_time >= needed && !self.clock.is_in_doubt(&by.offset);
-        if is_ours && by.fresh >= needed && !is_known {
+        if is_ours && by.fresh >= needed && by.showing_time < needed {
+            // An RTC's vote moves the clock, and shows no error of it.
             self.forget_error();
         }
-        if !is_ours || !is_known {
+        if !is_ours || by.showing_time < needed || self.clock.is_in_doubt(&by.offset) {
             return None;
         }
         let estimated_ns = by.offset.offset_ns.unsigned_abs();

@@ -32,7 +32,8 @@ pub(super) const UNKNOWN_NS: u64 = 16 * SECOND_NS;
 /// How far the clock may be off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeptBound {
-    /// Nothing is known: it was not measured yet, or another process set it.
+    /// Nothing is known: it was not measured yet, another process set it, or it left its bound
+    /// without a known cause.
     Unknown,
     /// A disruption moved it, and it was not measured since.
     Disrupted,
@@ -171,10 +172,12 @@ impl KeeperClock {
     /// Nothing measured before counts any more.
     pub(super) fn disturb(&mut self, cause: CorrectionCause) {
         match cause {
-            // All that shows a rate.
+            // A source seen to move is how a wrong rate shows.
             CorrectionCause::SourceMoved(_) => {
                 self.doubt.before_move = self.error_bound.or(self.doubt.before_move);
             }
+            // It has the clock measured, and accounts for nothing.
+            CorrectionCause::GateWaits => self.doubt.before_move = None,
             // It accounts for what was off.
             _ => self.doubt = RateDoubt::default(),
         }

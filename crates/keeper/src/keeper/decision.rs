@@ -287,10 +287,14 @@ impl Keeper {
     }
 
     /// Checks what enough sources show against the bound that was known, unless evidence that is
-    /// not classified yet may account for it.
+    /// not classified yet may account for it. In doubt the kernel is told no error either.
     pub(super) fn check_against_bound(&mut self, selected: &Selected) {
-        if !self.is_gathering && selected.showing_time >= self.sources.needed().0 {
-            self.clock.check_against_bound(&selected.offset, &self.policy);
+        if self.is_gathering || selected.showing_time < self.sources.needed().0 {
+            return;
+        }
+        self.clock.check_against_bound(&selected.offset, &self.policy);
+        if self.clock.is_in_doubt(&selected.offset) {
+            self.forget_error();
         }
     }
 

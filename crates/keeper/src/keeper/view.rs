@@ -34,8 +34,8 @@ pub enum KeeperClockState {
     Synchronised,
     /// It was right; since then too few sources have replied to know.
     Holdover,
-    /// It was never measured, or was disturbed since, or is off, or ran off beyond its bound a
-    /// moment ago.
+    /// It was never measured, or was disturbed since, or is off, or left its bound without a known
+    /// cause at most two polls ago.
     Unsynchronised,
 }
 
@@ -109,7 +109,8 @@ impl KeeperView {
             ),
             _ => (false, None),
         };
-        let is_in_doubt = selected.is_some_and(|(_, offset)| keeper.clock.is_in_doubt(&offset));
+        let known = keeper.clock.error_bound;
+        let is_in_doubt = known.is_some_and(|known| keeper.clock.is_in_doubt(&known));
         let clock = match keeper.clock.phase {
             KeeperPhase::Settled if is_in_doubt => KeeperClockState::Unsynchronised,
             KeeperPhase::Settled if is_shown => KeeperClockState::Synchronised,

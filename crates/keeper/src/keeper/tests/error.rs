@@ -19,6 +19,21 @@ fn the_kernel_learns_the_error_while_the_clock_is_measured() {
     let off = bench.reported.last().expect("an error");
     assert_eq!(off.estimated_ns, 40_000_000, "while it is slewed");
     assert!(off.max_ns >= 40_001_001, "{off:?}");
+    // So little is ignored, and takes the figure back as well.
+    bench.move_by(MS / 2 - 40 * MS);
+    (0..8).for_each(|_| drop(bench.sample(&[])));
+    let before = (bench.figures.len(), bench.reported.len());
+    bench.move_by(MS / 2);
+    bench.sample(&[]);
+    assert_eq!((bench.figures.len(), bench.reported.len()), (before.0 + 1, before.1));
+    // The sources fall silent meanwhile: nobody calls it synchronised, or held over.
+    bench.offsets[0] = None;
+    (0..8).for_each(|_| drop(bench.sample(&[])));
+    let clock = bench.keeper.view(bench.now_ns).clock;
+    assert_eq!(clock, crate::KeeperClockState::Unsynchronised);
+    bench.offsets[0] = Some((0, 1000));
+    (0..8).for_each(|_| drop(bench.sample(&[])));
+    assert!(bench.reported.len() > before.1);
     // Without a source the kernel's own figure grows.
     bench.offsets[0] = None;
     let reported = bench.reported.len();
