@@ -35,7 +35,10 @@ const SEGMENTS: &str = "ClockBound's segments";
 #[derive(Debug, Default)]
 pub(crate) struct ClockBound {
     segments: Vec<(Layout, PublishedSegment)>,
-    /// Whether clients can compare disruption markers, and the last one seen.
+    /// Whether clients can compare disruption markers: one that cannot open the page fails
+    /// altogether.
+    is_compared: bool,
+    /// The last marker that a sample showed.
     marker: Option<u64>,
     counted: DisruptionCount,
     /// Nothing is written before this, CLOCK_MONOTONIC_COARSE, ns.
@@ -47,15 +50,7 @@ impl ClockBound {
     pub(crate) fn new(settings: &Settings, is_alone: bool, not_used: &mut Vec<NotUsed>) -> Self {
         let folder = settings.clockbound.as_ref().filter(|_| !settings.dry_run);
         let vmclock = &settings.paths.vmclock;
-        if folder.is_some() && is_public(vmclock) == Some(false) {
-            let page = vmclock.display();
-            let why = format!(
-                "not everybody may read it, so clients of the error bound take one from before a \
-                 restore until the daemon notices; run `chmod a+r {page}`, then \
-                 `systemctl reload parachrond`"
-            );
-            not_used.push(NotUsed { source: format!("disruption marker of {page}"), why });
-        }
+        report_marker(settings, not_used);
         let opened = folder.map(|folder| Self::open(folder, vmclock, is_alone));
         opened.transpose().map(Option::unwrap_or_default).unwrap_or_else(|why| {
             not_used.push(NotUsed { source: SEGMENTS.to_owned(), why: why.to_string() });
@@ -63,10 +58,14 @@ impl ClockBound {
         })
     }
 
-    /// Whether nothing is published, or no marker for a page that has one: opened again, that may
-    /// have changed, or is reported again.
-    pub(crate) fn is_incomplete(&self, vmclock: &Path) -> bool {
-        self.segments.is_empty() || is_public(vmclock).is_some_and(|_| self.marker.is_none())
+    /// Whether nothing is published.
+    pub(crate) fn is_off(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// Whether the page's permissions are others than when the segments were opened.
+    pub(crate) fn is_of_other_permissions(&self, vmclock: &Path) -> bool {
+        !self.is_off() && self.is_compared != (is_public(vmclock) == Some(true))
     }
 
     /// Opens the segments in `folder`. `vmclock` is the page whose disruption
@@ -97,8 +96,8 @@ impl ClockBound {
         });
         Ok(Self {
             segments,
-            // A client that cannot open the page fails altogether.
-            marker: (is_public(vmclock) == Some(true)).then_some(0),
+            is_compared: is_public(vmclock) == Some(true),
+            marker: None,
             counted: DisruptionCount::default(),
             held_until_ns: if is_live { now_ns.saturating_add(LIVE_NS) } else { 0 },
         })
@@ -108,8 +107,8 @@ impl ClockBound {
     /// from now on accounts for it.
     pub(crate) fn note_sample(&mut self, sample: &Sample) {
         self.counted.note_sample(sample);
-        if let (Some(marker), Some(page)) = (&mut self.marker, sample.vmclock.value()) {
-            *marker = page.disruption_marker;
+        if let Some(page) = sample.vmclock.value().filter(|_| self.is_compared) {
+            self.marker = Some(page.disruption_marker);
         }
     }
 
@@ -137,6 +136,21 @@ impl ClockBound {
             segment.write(&bound)?;
         }
         Ok(())
+    }
+}
+
+/// Adds why clients compare no marker, where there is a page that has one.
+pub(crate) fn report_marker(settings: &Settings, not_used: &mut Vec<NotUsed>) {
+    let vmclock = &settings.paths.vmclock;
+    let publishes = settings.clockbound.is_some() && !settings.dry_run;
+    if publishes && is_public(vmclock) == Some(false) {
+        let page = vmclock.display();
+        let why = format!(
+            "not everybody may read it, so clients of the error bound take one from before a \
+             restore until the daemon notices; run `chmod a+r {page}`, then \
+             `systemctl reload parachrond`"
+        );
+        not_used.push(NotUsed { source: format!("disruption marker of {page}"), why });
     }
 }
 

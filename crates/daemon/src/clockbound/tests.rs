@@ -93,15 +93,40 @@ fn a_marker_that_clients_may_not_compare_is_reported_with_the_remedy() {
         let mut settings = Settings { clockbound, ..Settings::default() };
         settings.paths.vmclock.clone_from(&page);
         let mut not_used = Vec::new();
-        let published = ClockBound::new(&settings, true, &mut not_used);
-        // As it is reloaded.
-        assert_eq!(published.is_incomplete(&page), !not_used.is_empty());
+        drop(ClockBound::new(&settings, true, &mut not_used));
         not_used.pop().map_or(String::new(), |not_used| not_used.why)
     };
     assert_eq!(reported(None), "");
     assert!(reported(Some(0o600)).contains(&format!("run `chmod a+r {}`", page.display())));
     std::fs::remove_file(&page).unwrap();
     assert_eq!(reported(Some(0o444)), "");
+}
+
+/// The remedy is followed, and the configuration read again.
+#[test]
+fn a_page_with_other_permissions_is_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("vmclock0");
+    let allow = |mode| {
+        std::fs::set_permissions(&page, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    std::fs::write(&page, "").unwrap();
+    allow(0o600);
+    let opened = |name: &str| ClockBound::open(&folder.path().join(name), &page, true).unwrap();
+    let mut closed = opened("closed");
+    assert!(!closed.is_of_other_permissions(&page));
+    allow(0o644);
+    assert!(closed.is_of_other_permissions(&page));
+    let mut public = opened("public");
+    assert!(!public.is_of_other_permissions(&page));
+    allow(0o600);
+    assert!(public.is_of_other_permissions(&page));
+    // Nor is a marker published that no sample has shown.
+    for (published, name) in [(&mut closed, "closed"), (&mut public, "public")] {
+        published.write(KeptBound::Unknown).unwrap();
+        let client = MappedSegment::open(&folder.path().join(name).join("shm0")).unwrap();
+        assert_eq!(client.read().unwrap().1.disruption_marker, None);
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use linux::system_clock;
 use super::guard::ClockGuard;
 use super::{Configuration, Daemon, line};
 use crate::chronyd::ChronydCommands;
-use crate::clockbound::ClockBound;
+use crate::clockbound::{self, ClockBound};
 use crate::configuration;
 use crate::discovery::{self, DiscoveredSources};
 use crate::error::DaemonError;
@@ -156,7 +156,10 @@ impl Daemon {
         if settings.interval != self.settings.interval {
             self.observer = Observer::new(settings.interval);
         }
-        if settings.paths != self.settings.paths {
+        // A page that this process may read by now is opened again.
+        if settings.paths != self.settings.paths
+            || self.clockbound.is_of_other_permissions(&settings.paths.vmclock)
+        {
             self.sampler = Sampler::new(&settings.paths);
         }
         if settings.chronyd != self.settings.chronyd {
@@ -165,36 +168,14 @@ impl Daemon {
         if settings.state_folder != self.settings.state_folder {
             self.learnt = LearntFile::new(settings.state_folder.clone());
         }
-        // What could not be had is tried again below, or its reason is reported again.
         let is_other_clock = settings.dry_run != self.settings.dry_run;
         if is_other_clock {
             self.clock = clock(&settings);
         }
         // The frequency that was learnt is that of the other.
         let starts = is_other_clock || self.keeper.policy().corrector != was_corrector;
-        if is_other_clock
-            || settings.clockbound != self.settings.clockbound
-            || settings.paths != self.settings.paths
-            || self.clockbound.is_incomplete(&settings.paths.vmclock)
-        {
-            // What was published ends before another begins.
-            self.clockbound = ClockBound::default();
-            let is_alone = self.lock.is_some() || lock.is_some();
-            self.clockbound = ClockBound::new(&settings, is_alone, &mut not_used);
-        }
-        if is_other_clock
-            || settings.host_time != self.settings.host_time
-            || self.host_time.is_off()
-        {
-            self.host_time = HostTimeFile::default();
-            self.host_time = HostTimeFile::new(&settings, &mut not_used);
-        }
-        if is_other_clock || settings.gate != self.settings.gate || self.gate.is_none() {
-            // What is frozen is thawed first, and that is logged.
-            self.gate.iter_mut().for_each(|gate| gate.end(&mut self.events));
-            self.gate = None;
-            self.gate = ClockGate::new(&settings, &mut not_used);
-        }
+        let is_alone = self.lock.is_some() || lock.is_some();
+        self.reopen_outputs(&settings, is_alone, &mut not_used);
         self.lock = if settings.sets_the_clock() { lock.or(self.lock.take()) } else { None };
         self.asked = bind_status_socket(&settings, self.asked.take(), &mut not_used);
         (self.sources, self.not_used, self.others) = (sources, not_used, others);
@@ -203,6 +184,37 @@ impl Daemon {
             self.start_keeper(None);
         }
         Ok(())
+    }
+
+    /// Opens what is published, and the gate, by other settings. A reload retries each that
+    /// failed, or reports its reason again.
+    fn reopen_outputs(&mut self, settings: &Settings, is_alone: bool, not_used: &mut Vec<NotUsed>) {
+        let is_other_clock = settings.dry_run != self.settings.dry_run;
+        if is_other_clock
+            || settings.clockbound != self.settings.clockbound
+            || settings.paths != self.settings.paths
+            || self.clockbound.is_off()
+            || self.clockbound.is_of_other_permissions(&settings.paths.vmclock)
+        {
+            // What was published ends before another begins.
+            self.clockbound = ClockBound::default();
+            self.clockbound = ClockBound::new(settings, is_alone, not_used);
+        } else {
+            clockbound::report_marker(settings, not_used);
+        }
+        if is_other_clock
+            || settings.host_time != self.settings.host_time
+            || self.host_time.is_off()
+        {
+            self.host_time = HostTimeFile::default();
+            self.host_time = HostTimeFile::new(settings, not_used);
+        }
+        if is_other_clock || settings.gate != self.settings.gate || self.gate.is_none() {
+            // What is frozen is thawed first, and that is logged.
+            self.gate.iter_mut().for_each(|gate| gate.end(&mut self.events));
+            self.gate = None;
+            self.gate = ClockGate::new(settings, not_used);
+        }
     }
 }
 
