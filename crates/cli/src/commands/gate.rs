@@ -123,17 +123,25 @@ fn thaw(socket: &Path) -> Result<ExitCode, CliError> {
 const NO_CGROUP: &str = "run it on the machine itself, with cgroup v2 mounted";
 
 /// A new group with the daemon's right to freeze it: the group of its socket's folder. One
-/// that exists has it by the service's start, where the configuration lists it. Whether it is new.
-fn create(group: &Path, status_socket: &Path) -> std::io::Result<bool> {
-    if group.exists() {
-        return Ok(false);
+/// that exists has it by the service's start, where the configuration lists it. What is new of the
+/// path, the innermost first.
+fn create<'a>(group: &'a Path, status_socket: &Path) -> std::io::Result<Vec<&'a Path>> {
+    let created: Vec<_> = group.ancestors().take_while(|path| !path.exists()).collect();
+    if created.is_empty() {
+        return Ok(created);
     }
-    fs::create_dir_all(group)?;
-    // Without one there is no daemon: that is reported next.
-    if let Some(Ok(folder)) = status_socket.parent().map(fs::metadata) {
-        give_right(group, folder.gid())?;
-    }
-    Ok(true)
+    // Without a folder there is no daemon: that is reported next.
+    let folder = status_socket.parent().map(fs::metadata);
+    let given = fs::create_dir_all(group).and_then(|()| match folder {
+        Some(Ok(folder)) => give_right(group, folder.gid()),
+        _ => Ok(()),
+    });
+    given.inspect_err(|_| remove(&created)).map(|()| created)
+}
+
+/// Removes what was created, unless another command is in it by now.
+fn remove(created: &[&Path]) {
+    let _ = created.iter().try_for_each(fs::remove_dir);
 }
 
 /// How often the daemon is asked whether its gate is open, and whether it has found a group.
@@ -142,10 +150,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Whether the daemon freezes the group, once a command may enter it: a group that is newer than
 /// a freeze is not frozen by it, so a command would begin in it while the clock is wrong.
 fn await_gate(group: &Path, status_socket: &Path) -> bool {
-    // The daemon searches for a new group only so often.
-    let until = Instant::now() + 2 * SEARCH_EVERY;
+    // The daemon searches for a new group only so often, and does not reply while it starts again.
+    let soon = || Instant::now() + 2 * SEARCH_EVERY;
+    let mut until = soon();
     loop {
-        // One that starts again does not reply.
         let gate = gate_status(status_socket).filter(|gate| {
             let mut groups = gate.groups.iter();
             groups.any(|gated| group.starts_with(gated))
@@ -153,8 +161,9 @@ fn await_gate(group: &Path, status_socket: &Path) -> bool {
         match gate {
             Some(gate) if gate.state != GateState::Closed => return true,
             Some(_) if fs::read(group.join("cgroup.events")).is_ok_and(is_frozen) => return true,
+            Some(_) => until = soon(),
             None if Instant::now() >= until => return false,
-            _ => {}
+            None => {}
         }
         std::thread::sleep(LOOK);
     }
@@ -182,13 +191,10 @@ fn exec(
     if !tree.contains(&group) {
         return Err(failed(format!("{shown} is not a control group"), "use --cgroup /NAME"));
     }
-    let is_new = create(&group, status_socket)
+    let created = create(&group, status_socket)
         .map_err(|why| failed(format!("cannot create {shown}: {why}"), "run it as root"))?;
     if !await_gate(&group, status_socket) {
-        if is_new {
-            // Unless another command is in it by now.
-            let _ = fs::remove_dir(&group);
-        }
+        remove(&created);
         let entry = cgroup.display();
         return Err(failed(
             format!("no daemon at {} freezes {shown}", status_socket.display()),
