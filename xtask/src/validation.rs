@@ -163,7 +163,7 @@ fn page(project: &Project) -> Result<String, String> {
 
     let mut text = head(&newest);
     parts.tried(&mut text, &newest);
-    bars::table(&mut text, &bars)?;
+    bars::table(&mut text, &bars, &rows)?;
     list(&mut text, "What is wrong", &parts.wrong);
     list(&mut text, "What could not be had", &parts.absent);
     limits_of(&mut text, &limits);
