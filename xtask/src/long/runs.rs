@@ -67,10 +67,22 @@ pub(crate) const RUNS: &[Run] = &[
     run("lab", "All experiments of the lab", "run --release -p parachron -- lab"),
     run(
         "lab-verdicts",
-        "The lab twenty times, half of them beside two busy processes",
+        "The lab twenty times, half of them beside two busy threads",
         "run --release -p e2e --bin lab-verdicts",
     ),
     run("machines", "Every machine under QEMU, every command", "xtask machines --record"),
+    run(
+        "gate-machines",
+        "A thousand restores of a machine with a gated program",
+        "xtask machines --record --only gate-7.3 --restores 1000",
+    ),
+    run(
+        "linux",
+        "Stock kernels on the lab's providers: booted, moved, booted again, kept and watched",
+        "xtask machines --record --only linux-on-provider --only linux-moved \
+         --only linux-moved-5.10 --only linux-moved-6.12 --only linux-again --only linux-kept \
+         --only linux-silent",
+    ),
     run(
         "calm",
         "Ten calm minutes of every machine, a hundred intervals of drift",
@@ -117,6 +129,11 @@ pub(crate) const RUNS: &[Run] = &[
     run("bench-pipes", "What moves the index of pipe-based context switching", "xtask bench pipes"),
     run("bench-simulate", "Simulated guest-days a minute", "xtask bench simulate"),
     run(
+        "bench-regression",
+        "The simulator's regression beside chronyd, under clknetsim",
+        "xtask bench regression",
+    ),
+    run(
         "faults",
         "A million simulated faults of every kind, through which the keeper's promises hold",
         "run --release -p parachron -- simulate every-fault --guests 10600 --seed 7",
@@ -135,6 +152,12 @@ mod tests {
 
     use super::*;
 
+    /// The rows of machines that a run names.
+    fn named_rows(run: &Run) -> Vec<&str> {
+        let words: Vec<&str> = run.cargo.split(' ').collect();
+        words.windows(2).filter(|pair| pair[0] == "--only").map(|pair| pair[1]).collect()
+    }
+
     #[test]
     fn runs_of_machines_keep_their_results() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -144,16 +167,27 @@ mod tests {
         let names = |of: &dyn Fn(&toml::Value) -> bool| -> Vec<&str> {
             rows.iter().filter(|row| of(row)).filter_map(|row| row["name"].as_str()).collect()
         };
+        let mut all_named = Vec::new();
         for run in RUNS.iter().filter(|run| run.cargo.starts_with("xtask machines")) {
             assert!(run.cargo.contains(" --record"), "{}", run.name);
+            all_named.extend(named_rows(run));
+        }
+        // `machines` leaves out the rows that run only by name: without a run that names it, such
+        // a row never has a result.
+        let runs_only_by_name = |row: &toml::Value| row.get("only_named").is_some();
+        for row in names(&runs_only_by_name) {
+            assert!(all_named.contains(&row), "no run names row {row}");
+        }
+        let all_rows = names(&|_: &toml::Value| true);
+        for row in all_named {
+            assert!(all_rows.contains(&row), "there is no row {row}");
         }
         let causes = RUNS.iter().find(|run| run.name == "causes-machines").unwrap();
-        let named: Vec<&str> = causes.cargo.split(" --only ").skip(1).collect();
         let forces_causes = |row: &toml::Value| {
             let deeds = row.get("does").and_then(toml::Value::as_array);
             deeds.is_some_and(|deeds| deeds.iter().any(|deed| deed.as_str() == Some("lateness")))
         };
-        assert_eq!(named, names(&forces_causes));
+        assert_eq!(named_rows(causes), names(&forces_causes));
     }
 
     #[test]
