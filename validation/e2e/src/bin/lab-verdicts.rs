@@ -1,4 +1,4 @@
-//! Runs the lab again and again, alone and beside two busy processes: without a fault each run
+//! Runs the lab again and again, alone and beside two busy threads: without a fault each run
 //! exits with 0, however busy the host is.
 //!
 //! ```sh
@@ -6,40 +6,53 @@
 //! ```
 //!
 //! Each of `parachron lab network`, `lab locks` and `lab` is run N times alone (10), and N times
-//! beside two processes that never wait. A line for each command and load has the runs that
-//! exited with 0, and the checks by their result. Exit code 1: a run exited with another code.
+//! beside two threads that never wait. A line for each command and load has the runs that
+//! exited with 0, and the checks by their result. Exit code 1: a run exited with another code,
+//! or more than 5 % of all checks were not measured while the lab ran alone.
 
-use std::io;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::{hint, io};
 
 const USAGE: &str = "usage: lab-verdicts [--times N]";
 const USAGE_ERROR: u8 = 2;
 const TIMES: usize = 10;
 
+/// The greatest share of checks that may be left not measured where the lab runs alone, %.
+const MOST_NOT_MEASURED: f64 = 5.0;
+
 /// The arguments of the commands.
 const COMMANDS: [&[&str]; 3] = [&["lab", "network"], &["lab", "locks"], &["lab"]];
 
-/// Processes that never wait, until it goes.
-struct Load(Vec<Child>);
+/// Threads that never wait, until it goes; they end with this process, however it ends.
+struct Load {
+    is_over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
 
 impl Load {
-    fn start(processes: usize) -> io::Result<Self> {
-        let mut load = Self(Vec::new());
-        for _ in 0..processes {
-            let mut command = Command::new("sh");
-            command.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
-            load.0.push(command.spawn()?);
-        }
-        Ok(load)
+    fn start(threads: usize) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let spin = || {
+            let is_over = Arc::clone(&is_over);
+            thread::spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    hint::spin_loop();
+                }
+            })
+        };
+        let threads = (0..threads).map(|_| spin()).collect();
+        Self { is_over, threads }
     }
 }
 
 impl Drop for Load {
     fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill().and_then(|()| child.wait());
-        }
+        self.is_over.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }
 
@@ -69,6 +82,35 @@ impl Tally {
             }
         }
     }
+
+    /// Of all commands together.
+    fn total(tallies: &[Self]) -> Self {
+        tallies.iter().fold(Self::default(), |sum, tally| Self {
+            runs: sum.runs + tally.runs,
+            right: sum.right + tally.right,
+            passed: sum.passed + tally.passed,
+            failed: sum.failed + tally.failed,
+            not_measured: sum.not_measured + tally.not_measured,
+        })
+    }
+
+    const fn checks(&self) -> u64 {
+        self.passed + self.failed + self.not_measured
+    }
+
+    /// The share of checks that were not measured, %: 3 of 60 are 5.
+    fn share_not_measured(&self) -> f64 {
+        100.0 * self.not_measured as f64 / self.checks().max(1) as f64
+    }
+}
+
+/// Whether the runs beside `busy` processes met the bar, by a tally for each command. A busy
+/// host measures little, so only runs alone are judged by what was measured.
+fn meets_bar(tallies: &[Tally], busy: usize) -> bool {
+    let total = Tally::total(tallies);
+    let measured = tallies.iter().all(|tally| tally.passed > 0)
+        && total.share_not_measured() <= MOST_NOT_MEASURED;
+    total.right == total.runs && (busy > 0 || measured)
 }
 
 /// Builds `parachron` as it ships, beside this program.
@@ -90,10 +132,11 @@ fn times(arguments: &[String]) -> Option<usize> {
     }
 }
 
-/// Runs all commands, each `times` times beside `busy` processes; whether all were right.
+/// Runs all commands, each `times` times beside `busy` processes; whether they met the bar.
 fn run(program: &PathBuf, times: usize, busy: usize) -> io::Result<bool> {
-    let _load = Load::start(busy)?;
-    let mut all_right = true;
+    let _load = Load::start(busy);
+    let beside = if busy == 0 { "alone".to_owned() } else { format!("beside {busy} busy") };
+    let mut tallies = Vec::new();
     for command in COMMANDS {
         let mut tally = Tally::default();
         for _ in 0..times {
@@ -105,17 +148,26 @@ fn run(program: &PathBuf, times: usize, busy: usize) -> io::Result<bool> {
             }
         }
         let Tally { runs, right, passed, failed, not_measured } = tally;
-        let is_busy = busy > 0;
-        let busy = if !is_busy { "alone".to_owned() } else { format!("beside {busy} busy") };
-        println!("parachron {}, {busy}: {right} of {runs} runs exited with 0", command.join(" "));
+        println!("parachron {}, {beside}: {right} of {runs} runs exited with 0", command.join(" "));
         println!(
             "{} checks: {passed} passed, {failed} failed, {not_measured} not measured",
-            passed + failed + not_measured
+            tally.checks()
         );
-        // A busy host measures little, one that is left alone something.
-        all_right &= right == runs && (is_busy || passed > 0);
+        tallies.push(tally);
     }
-    Ok(all_right)
+    let total = Tally::total(&tallies);
+    let bar = if busy == 0 {
+        format!("at most {MOST_NOT_MEASURED} % are allowed")
+    } else {
+        "not judged, as the load keeps checks from being measured".to_owned()
+    };
+    println!(
+        "all commands, {beside}: {} of {} checks not measured, {:.1} %: {bar}",
+        total.not_measured,
+        total.checks(),
+        total.share_not_measured()
+    );
+    Ok(meets_bar(&tallies, busy))
 }
 
 fn run_all(times: usize) -> io::Result<bool> {
@@ -144,6 +196,11 @@ fn main() -> ExitCode {
 mod tests {
     use super::*;
 
+    /// Of ten runs.
+    fn tally(right: usize, passed: u64, not_measured: u64) -> Tally {
+        Tally { runs: 10, right, passed, failed: 0, not_measured }
+    }
+
     #[test]
     fn checks_are_counted_from_the_last_line_that_counts_them() {
         let mut tally = Tally::default();
@@ -152,5 +209,17 @@ mod tests {
         tally.add(None, "");
         let expected = Tally { runs: 3, right: 1, passed: 11, failed: 1, not_measured: 4 };
         assert_eq!(tally, expected);
+    }
+
+    #[test]
+    fn a_run_alone_may_leave_a_twentieth_of_the_checks_not_measured() {
+        assert!(meets_bar(&[tally(10, 95, 5)], 0), "5 %");
+        assert!(!meets_bar(&[tally(10, 94, 6)], 0), "6 %");
+        assert!(meets_bar(&[tally(10, 100, 0), tally(10, 94, 6)], 0), "3 % of all commands");
+        assert!(!meets_bar(&[tally(10, 100, 0), tally(10, 0, 0)], 0), "a command without checks");
+        assert!(meets_bar(&[tally(10, 10, 90)], 2), "a busy host");
+        for busy in [0, 2] {
+            assert!(!meets_bar(&[tally(9, 100, 0)], busy), "a run exited with 1");
+        }
     }
 }
