@@ -299,3 +299,83 @@ impl Drop for ClockGate {
         self.end(&mut Vec::new());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use facts::Fact;
+    use facts::hardware::VmClock;
+    use keeper::GateCause;
+    use pvclock::kvm_clock::TimeInfo;
+
+    use super::*;
+
+    /// Makes a program that lives as a watcher does, until its pipe ends, whatever its arguments
+    /// are. A shell writes it: a file that this process has open for writing cannot be executed.
+    const MAKE_WATCHER: &str =
+        "printf '#!/bin/sh\\nexec cat >/dev/null\\n' >\"$0\" && chmod 755 \"$0\"";
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    /// An open gate without control groups.
+    fn open_gate(folder: &Path) -> ClockGate {
+        let (program, list) = (folder.join("watcher"), folder.join("gate.frozen"));
+        let made = Command::new("sh").args(["-c", MAKE_WATCHER]).arg(&program).status();
+        assert!(made.unwrap().success());
+        ClockGate {
+            gate: Gate::new(1_000_000, LIMIT.as_nanos() as u64),
+            limit: LIMIT,
+            bound_ns: 1_000_000,
+            entries: Vec::new(),
+            tree: GroupTree::new(folder, ""),
+            groups: Vec::new(),
+            searched: Instant::now(),
+            watcher: Some(GateWatcher::start(&program, &list, LIMIT).unwrap()),
+            list,
+            frozen: Vec::new(),
+            closed: None,
+            marks: Marks::default(),
+            socket: GateSocket::bind(&folder.join("gate.sock")).unwrap(),
+            trouble: None,
+        }
+    }
+
+    fn sample(disruption_marker: u64, flags: Flags, is_copy: bool) -> Sample {
+        let device = String::new();
+        let vmclock = VmClock { device, disruption_marker, vm_generation: None, clock_status: 0 };
+        Sample {
+            vmclock: Fact::Known(vmclock),
+            page: Fact::Known(TimeInfo { flags, ..TimeInfo::default() }),
+            new_generation: Fact::Known(is_copy),
+            ..Sample::new(1)
+        }
+    }
+
+    #[test]
+    fn a_change_of_the_marker_the_generation_or_the_stopped_flag_closes_it_once() {
+        let (runs, stopped) = (Flags::default(), Flags::GUEST_STOPPED);
+        let calm = || sample(7, runs, false);
+        let changes = [
+            ("VMClock marker", sample(8, runs, false), sample(8, runs, false)),
+            ("VM generation", sample(7, runs, true), calm()),
+            ("GUEST_STOPPED", sample(7, stopped, false), sample(7, stopped, false)),
+        ];
+        for (what, change, unchanged) in changes {
+            let folder = tempfile::tempdir().unwrap();
+            let (mut gate, mut events) = (open_gate(folder.path()), Vec::new());
+            // A page that is shown for the first time is no change.
+            for before in [Sample::new(1), calm(), calm()] {
+                gate.note_sample(&before, &mut events);
+                assert!(!gate.is_closed() && events.is_empty(), "{what}: {events:?}");
+            }
+            gate.note_sample(&change, &mut events);
+            assert!(gate.is_closed(), "{what}");
+            let closed = KeeperEvent::GateClosed { cause: GateCause::Disrupted, groups: 0 };
+            assert_eq!(events, [closed], "{what}");
+            gate.open_by_force(&mut events);
+            gate.note_sample(&unchanged, &mut events);
+            assert!(!gate.is_closed(), "{what}: it is as it was at the sample before");
+        }
+    }
+}

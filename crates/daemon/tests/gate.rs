@@ -3,17 +3,21 @@
 //! group.
 
 use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use daemon::gate::socket::{GateRequest, ask};
 use daemon::gate::{GroupTree, list_file, thaw_listed};
 use daemon::status::GateState;
-use running::{configured, end, parachrond};
+use running::{Running, configured, end, parachrond};
 use test_size::size;
 
 use gated::{
-    Gated, LIMIT, NOBODY, THAWED_IN, Workload, kill_process, started, thawed_by_the_unit, workload,
+    Gated, LIMIT, NOBODY, THAWED_IN, Workload, kill_process, read_start, started,
+    thawed_by_the_unit, workload,
 };
 
 mod gated;
@@ -170,50 +174,144 @@ fn an_ordinary_end_thaws() {
     assert!(!workload.is_asked_to_freeze());
 }
 
+/// Sends the time until the delay is over: a gate opens by one that came after the request.
+fn send_time_for(delay: Duration, to: &Path) {
+    let begun = Instant::now();
+    while begun.elapsed() < delay {
+        send_time(to);
+        std::thread::sleep(Duration::from_micros(500));
+    }
+}
+
 /// The delay of each kill is drawn over all that a freeze takes, from the request to a time
-/// when the gate is closed: each step is hit. 60, or a thousand with `PARACHRON_LONG=1`.
+/// when the gate is closed, or a thaw: each step is hit. 60 of each, or a thousand with
+/// `PARACHRON_LONG=1`.
 #[test]
 fn nothing_stays_frozen_after_a_kill_at_any_step() {
     let Some(workload) = workload() else { return };
     let entry = format!("/{}", workload.name);
-    let mut was_frozen = 0;
-    let kills = size(60_u64, 1000);
+    let mut was_frozen = [0_u32; 2];
+    let kills = size(120_u64, 2000);
     for kill in 0..kills {
         let mut gated = Gated::start(&entry, "60s");
+        let is_thaw = kill % 2 == 1;
+        let request = if is_thaw { GateRequest::Thaw } else { GateRequest::Freeze };
+        if is_thaw {
+            assert!(gated.ask(GateRequest::Freeze).starts_with("closed: 1 frozen"));
+        }
         let socket = gated.socket();
         let asks = std::thread::spawn(move || {
-            ask(&socket, GateRequest::Freeze, Duration::from_secs(60)).unwrap_or_default()
+            ask(&socket, request, Duration::from_secs(60)).unwrap_or_default()
         });
-        // From 0 to 12 ms, in steps that share no factor with anything.
-        std::thread::sleep(Duration::from_micros(kill * 7919 % 12_000));
+        // From 0 to 12 ms, or from 0 to 5, in steps that leave no gap.
+        if is_thaw {
+            let delay = Duration::from_micros(kill * 517 % 5000);
+            send_time_for(delay, &gated.folder.path().join("host.sock"));
+        } else {
+            std::thread::sleep(Duration::from_micros(kill * 7919 % 12_000));
+        }
         let watcher = gated.watcher();
+        let frozen = &mut was_frozen[usize::from(is_thaw)];
         match kill % 3 {
             // The watcher thaws.
             0 => gated.kill(),
             // The daemon thaws as it ends.
             1 => {
                 watcher.into_iter().for_each(kill_process);
-                asks.join().unwrap();
-                was_frozen += u32::from(workload.is_asked_to_freeze());
+                // A thaw is replied to once the clock is measured, or at the end.
+                while !is_thaw && !asks.is_finished() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                *frozen += u32::from(workload.is_asked_to_freeze());
                 end(&gated.running.0);
                 gated.running.0.wait().unwrap();
                 assert!(!workload.is_asked_to_freeze(), "kill {kill}: the watcher alone");
+                asks.join().unwrap();
                 continue;
             }
             // Both: the service manager's last command thaws.
             _ => {
                 watcher.into_iter().for_each(kill_process);
                 gated.kill();
-                was_frozen += u32::from(workload.is_asked_to_freeze());
+                *frozen += u32::from(workload.is_asked_to_freeze());
                 assert!(thawed_by_the_unit(&gated.file));
                 assert!(!workload.is_asked_to_freeze(), "kill {kill}: both");
             }
         }
-        was_frozen += u32::from(workload.is_asked_to_freeze());
+        *frozen += u32::from(workload.is_asked_to_freeze());
         workload.await_thaw(&format!("kill {kill}"));
         asks.join().unwrap();
     }
-    assert!(was_frozen > 0, "no kill hit a frozen workload");
+    println!("of {kills} kills {was_frozen:?} hit a frozen workload, in a freeze and in a thaw");
+    assert!(!was_frozen.contains(&0), "no kill hit a frozen workload: {was_frozen:?}");
+}
+
+/// Runs a program with a configuration where no cgroup v2 is mounted.
+const WITHOUT_CGROUP2: &str = "while at=$(awk '/ - cgroup2 /{print $5; exit}' \
+    /proc/self/mountinfo) && [ -n \"$at\" ]; do umount -l \"$at\" || exit 77; done; \
+    exec \"$0\" --config \"$1\"";
+
+fn without_cgroup2(program: &std::ffi::OsStr, file: &Path) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", WITHOUT_CGROUP2]);
+    command.arg(program).arg(file).stdin(Stdio::null()).stderr(Stdio::piped());
+    command.env_remove("JOURNAL_STREAM").env_remove("NOTIFY_SOCKET");
+    command
+}
+
+#[test]
+fn without_cgroup_v2_the_clock_is_kept_and_the_gate_is_not_used() {
+    let (folder, file) = Gated::configure("/parachron-test-none", LIMIT);
+    let tried = without_cgroup2("true".as_ref(), &file).output();
+    let why = match tried {
+        Ok(tried) if tried.status.success() => None,
+        Ok(tried) => Some(String::from_utf8_lossy(&tried.stderr).into_owned()),
+        Err(why) => Some(why.to_string()),
+    };
+    if let Some(why) = why {
+        // Nobody reads a captured standard error that is closed.
+        let _ = writeln!(std::io::stderr(), "skipped: a mount namespace: {why}");
+        return;
+    }
+    let daemon = without_cgroup2(parachrond().get_program(), &file).spawn();
+    let mut running = Running(daemon.unwrap());
+    let (line, _log) = read_start(&mut running);
+    assert!(line.contains("not used: gate: no cgroup v2 is mounted"), "{line}");
+    let gated = Gated { folder, file, running };
+    let host = gated.folder.path().join("host.sock");
+    let begun = Instant::now();
+    while gated.status().clock.selected.is_none() {
+        assert!(begun.elapsed() < THAWED_IN, "{:?}", gated.status());
+        send_time(&host);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(gated.status().gate.is_none() && !gated.socket().exists());
+}
+
+/// Fills the pipe that is a process's standard error.
+fn fill_log(process: u32) {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let mut options = fs::OpenOptions::new();
+    let path = format!("/proc/{process}/fd/2");
+    let mut pipe = options.write(true).custom_flags(flags).open(path).unwrap();
+    // Of whole pages: no line fits behind them.
+    while pipe.write(&[b'\n'; 4096]).is_ok() {}
+}
+
+/// What a daemon logs while its gate is closed is written later: the log's reader may be frozen.
+#[test]
+fn a_log_that_nobody_reads_keeps_no_gate_closed() {
+    let Some(workload) = workload() else { return };
+    let (folder, file) = Gated::configure(&format!("/{}", workload.name), LIMIT);
+    let mut running = running::started(&file);
+    let (_, _unread) = read_start(&mut running);
+    let gated = Gated { folder, file, running };
+    assert!(gated.ask(GateRequest::Freeze).starts_with("closed: 1 frozen in "));
+    fill_log(gated.running.0.id());
+    // By the daemon: its watcher, which thaws a second later, sends no reply.
+    let reply = gated.ask(GateRequest::Thaw);
+    assert_eq!(reply, "error: open, but the clock is not known to be right");
+    assert!(!workload.is_frozen());
 }
 
 /// Also where `gate` was removed meanwhile.

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -167,14 +167,20 @@ impl Gated {
     }
 }
 
-/// Until it has logged that it started.
-pub(crate) fn started(mut running: Running) -> Running {
+/// Until it has logged that it started: that line, and the rest of its log.
+pub(crate) fn read_start(running: &mut Running) -> (String, BufReader<ChildStderr>) {
     let mut log = BufReader::new(running.0.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains("started") {
         line.clear();
         assert!(log.read_line(&mut line).unwrap() > 0, "it ended before it started");
     }
+    (line, log)
+}
+
+/// Until it has logged that it started.
+pub(crate) fn started(mut running: Running) -> Running {
+    let (_, log) = read_start(&mut running);
     // What it logs later needs a reader.
     std::thread::spawn(move || log.lines().map_while(Result::ok).for_each(drop));
     running
