@@ -57,7 +57,7 @@ pub(crate) fn run(
         said,
         steps,
     ));
-    checks.push(writes::check_calm(name, machine)?);
+    writes::check_calm(other, machine, checks)?;
     let learnt = frequency::learnt(machine, other)?;
     for pause in PAUSES {
         let before = entries(machine)?.len();

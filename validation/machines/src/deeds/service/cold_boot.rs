@@ -1,5 +1,5 @@
-//! A machine that is started in 1980, as without an RTC: the host's first word is its
-//! date, though two servers are named, and neither is there.
+//! A machine that is started in 1980 without an RTC: the host's first word is its date,
+//! though two servers are named, and neither is there.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -22,8 +22,11 @@ const RUNS_S: f64 = 60.0;
 /// a date.
 const SILENT: &str = "ntp = [\"192.0.2.1\", \"198.51.100.1\"]\n";
 
+/// The machine has an RTC, which would agree with the host.
+const WITHOUT_RTC: &str = "no-source = [\"rtc\"]\n";
+
 pub(super) fn run(machine: &mut Machine, host: &mut Host, checks: &mut Checks) -> Result {
-    configure(machine, &format!("{SILENT}{BY_THE_PORT}"))?;
+    configure(machine, &format!("{SILENT}{BY_THE_PORT}{WITHOUT_RTC}"))?;
     machine.execute("systemctl stop parachrond")?;
     steps_s(machine)?;
     machine.execute(&format!(
@@ -32,7 +35,7 @@ pub(super) fn run(machine: &mut Machine, host: &mut Host, checks: &mut Checks) -
     host.notice(Reason::Periodic)?;
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|why| why.to_string())?;
     let away_s = now_s.as_secs_f64() - STARTED_S;
-    let when = "started in 1980, two servers silent, by the host's first word";
+    let when = "started in 1980 without an RTC, two servers silent, by the host's first word";
     checks.push(corrected(when, machine, away_s - RUNS_S..=away_s + RUNS_S)?);
     configure(machine, BY_THE_PORT)?;
     let since = from_now(machine)?;

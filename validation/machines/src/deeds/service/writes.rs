@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::checks::Check;
+use crate::checks::{Check, Checks};
 use crate::machine::Machine;
+use crate::outcome::Result;
+
+use super::other::Other;
 
 /// `do_adjtimex` and `do_settimeofday64` (kernel/time/timekeeping.c) are behind every system
 /// call that changes the clock. A call that only reads has no modes, or ADJ_OFFSET_SS_READ.
@@ -36,6 +39,12 @@ const ERROR: [&str; 2] = ["modes=0xc", "modes=0x1c"];
 /// How long nothing happens: some polls of ours, and of a daemon that polls every 64 s.
 const CALM: Duration = Duration::from_secs(130);
 
+/// A chronyd that looks for writes of others logs "System clock interference detected (another NTP
+/// client?)". The one of Debian 13, 4.6, does not look for them.
+const COMPLAINTS: &str = "journalctl -u chrony -o cat | \
+    grep -iE 'interference|unexpected|frequency.*changed'; true";
+const CHRONYD_VERSION: &str = "chronyd --version | cut -d ' ' -f 4";
+
 /// How often each process made each kind of write.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ClockWrites(BTreeMap<String, BTreeMap<String, u32>>);
@@ -45,25 +54,58 @@ pub(super) fn watch(machine: &mut Machine) -> Result<(), String> {
     machine.execute(PROBES).map(drop)
 }
 
-/// In calm ours writes nothing, and a planted write shows that it would be seen.
-pub(super) fn check_calm(name: &str, machine: &mut Machine) -> Result<Check, String> {
+/// In calm ours writes nothing, and a planted write shows that it would be seen; nor does
+/// chronyd, where it is the other one, complain of a write.
+pub(super) fn check_calm(other: &Other, machine: &mut Machine, checks: &mut Checks) -> Result {
     machine.execute("echo >/sys/kernel/tracing/trace")?;
+    let before = if other.is_chronyd() { complaints(machine)?.len() } else { 0 };
     sleep(CALM);
     let calm = ClockWrites::parse(&machine.execute(READ)?);
+    let in_calm = if other.is_chronyd() { complaints(machine)? } else { Vec::new() };
     machine.execute(PLANTED)?;
     let planted = ClockWrites::parse(&machine.execute(READ)?);
-    Ok(Check::new(
+    checks.push(Check::new(
         format!(
-            "service: beside {name}, {} calm seconds: ours writes nothing to the kernel's clock",
+            "service: beside {}, {} calm seconds: ours writes nothing to the kernel's clock",
+            other.name,
             CALM.as_secs()
         ),
         format!("{calm}; with a planted write: {planted}"),
         calm.is_without_ours() && planted.0.contains_key(PLANTED_BY),
-    ))
+    ));
+    if other.is_chronyd() {
+        // It looks at the kernel's clock when it changes that.
+        sleep(other.acts_each);
+        let after = complaints(machine)?;
+        let version = machine.execute(CHRONYD_VERSION)?;
+        let [in_calm, of_planted] = [(&in_calm, before), (&after, in_calm.len())]
+            .map(|(all, seen)| all.get(seen..).unwrap_or_default());
+        checks.push(without_complaint(&version, in_calm, of_planted));
+    }
+    Ok(())
+}
+
+/// What chronyd has complained of since its start.
+fn complaints(machine: &mut Machine) -> Result<Vec<String>> {
+    Ok(machine.execute(COMPLAINTS)?.lines().map(str::to_owned).collect())
+}
+
+/// The complaints of calm decide. Those of the planted write are reported alone: it leaves the
+/// status as it is, and a chronyd that does not look for writes of others reports none.
+fn without_complaint(version: &str, in_calm: &[String], of_planted: &[String]) -> Check {
+    let lines = |all: &[String]| if all.is_empty() { "nothing".into() } else { all.join(", ") };
+    Check::new(
+        format!(
+            "service: beside chronyd, {} calm seconds: chronyd logs no interference",
+            CALM.as_secs()
+        ),
+        format!("chronyd {version}: {}; of a planted write: {}", lines(in_calm), lines(of_planted)),
+        in_calm.is_empty(),
+    )
 }
 
 /// Since the probes were set, ours has written steps, and the error after them.
-pub(super) fn check_steps(name: &str, machine: &mut Machine) -> Result<Check, String> {
+pub(super) fn check_steps(name: &str, machine: &mut Machine) -> Result<Check> {
     let writes = ClockWrites::parse(&machine.execute(READ)?);
     Ok(Check::new(
         format!(
@@ -117,6 +159,15 @@ impl std::fmt::Display for ClockWrites {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_complaint_of_the_planted_write_decides_nothing() {
+        let line = ["System clock interference detected (another NTP client?)".to_owned()];
+        let check = without_complaint("4.8", &[], &line);
+        assert!(check.passed, "{}", check.found);
+        assert_eq!(check.found, format!("chronyd 4.8: nothing; of a planted write: {}", line[0]));
+        assert!(!without_complaint("4.8", &line, &[]).passed);
+    }
 
     #[test]
     fn writes_are_counted_by_process_and_kind() {
