@@ -8,8 +8,9 @@ use std::process::Command;
 use super::{Arch, PROGRAMS, output};
 use crate::project::Project;
 
-/// A program that is larger does not go out.
-const LARGEST: u64 = 10_000_000;
+/// A program that is larger does not go out. It was 10 MB, until `parachron` had 11.3 with all that
+/// was added; with more of it built small (Cargo.toml, `profile.dist`) it has 10.7.
+const LARGEST: u64 = 11_000_000;
 
 /// What relocates a static program is its musl, which has read packed addresses since
 /// 1.2.4; Rust brings a newer one since this version. Built by an older Rust, a program
