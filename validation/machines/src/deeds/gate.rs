@@ -27,7 +27,7 @@ use crate::outcome::{Failure, Result};
 use super::service::host::{Host, Reason};
 use super::snapshot::{self, DISK};
 use super::{Done, Place};
-use stamps::{Shown, Stamp, Writer};
+use stamps::{Shown, Stamp, Writer, restored};
 
 /// The default of `gate-bound`, ns.
 const BOUND_NS: i64 = 10_000_000;
@@ -178,7 +178,7 @@ impl Gated {
         self.gated.send(true);
         let first = self.first(last);
         sleep(RUNS);
-        let (rest, free) = (self.gated.take(), self.free.take());
+        let (rest, free) = (self.gated.take(), restored(self.free.take()));
         let stamps: Vec<Stamp> = first.into_iter().chain(rest).collect();
         let resumed_ns = (resumed_s * 1e9) as i64;
         let held_ns = first.map(|stamp| stamp.at_ns - resumed_ns);

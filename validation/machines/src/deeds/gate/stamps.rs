@@ -129,6 +129,13 @@ fn receive(mut from: UnixStream, mut take: impl FnMut(Stamp) -> bool) {
     }
 }
 
+/// Without what the machine wrote before it was put back, and which arrived later: the numbers of a
+/// restored writer begin again where the snapshot was taken.
+pub(super) fn restored(mut stamps: Vec<Stamp>) -> Vec<Stamp> {
+    let last = stamps.windows(2).rposition(|pair| pair[1].number < pair[0].number);
+    stamps.split_off(last.map_or(0, |last| last + 1))
+}
+
 /// What the stamps of one writer show after a restore.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shown {
@@ -223,6 +230,16 @@ mod tests {
         let [clock_ns, token_ns, at_ns] = [clock_ms, token_ms, at_ms].map(|ms| ms * MS);
         let number = at_ms as u64;
         Stamp { number, clock_ns, token_ns, bound_ns: None, is_current: false, at_ns }
+    }
+
+    #[test]
+    fn what_was_written_before_the_restore_shows_nothing_of_it() {
+        let numbered = |numbers: &[u64]| -> Vec<Stamp> {
+            numbers.iter().map(|&number| Stamp { number, ..stamp(0, 0, 0) }).collect()
+        };
+        assert_eq!(restored(numbered(&[14, 15, 9, 10, 12])), numbered(&[9, 10, 12]));
+        assert_eq!(restored(numbered(&[9, 10])), numbered(&[9, 10]));
+        assert_eq!(restored(Vec::new()), []);
     }
 
     #[test]
