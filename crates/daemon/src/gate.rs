@@ -29,7 +29,7 @@ mod frozen_list;
 pub mod socket;
 mod watcher;
 
-pub use control_groups::{GateEntry, GateRefusal, GroupTree, give_right};
+pub use control_groups::{GateEntry, GateRefusal, GroupTree, give_right, is_frozen};
 pub use frozen_list::thaw_listed;
 pub use watcher::{WATCHER_OPTION, watch};
 

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use daemon::gate::socket::{self, GateRequest, ask};
-use daemon::gate::{GroupTree, SEARCH_EVERY, give_right, list_file, thaw_listed};
+use daemon::gate::{GroupTree, SEARCH_EVERY, give_right, is_frozen, list_file, thaw_listed};
 use daemon::status::{DaemonStatus, GateState, GateStatus};
 use daemon::{configuration, status_socket};
 
@@ -160,18 +160,13 @@ fn await_gate(group: &Path, status_socket: &Path) -> bool {
         });
         match gate {
             Some(gate) if gate.state != GateState::Closed => return true,
-            Some(_) if fs::read(group.join("cgroup.events")).is_ok_and(is_frozen) => return true,
+            Some(_) if is_frozen(group) == Some(true) => return true,
             Some(_) => until = soon(),
             None if Instant::now() >= until => return false,
             None => {}
         }
         std::thread::sleep(LOOK);
     }
-}
-
-/// By the kernel, a frozen parent included (cgroup-v2.rst, "cgroup.events").
-fn is_frozen(events: Vec<u8>) -> bool {
-    events.split(|byte| *byte == b'\n').any(|line| line == b"frozen 1")
 }
 
 fn gate_status(status_socket: &Path) -> Option<GateStatus> {

@@ -237,15 +237,22 @@ pub(crate) fn set_frozen(group: &Path, frozen: bool) -> io::Result<bool> {
     Ok(gone_as_none(io::Write::write_all(&mut file, value))?.is_some())
 }
 
+/// Whether the group is frozen, by the kernel: a frozen parent counts. `None` once it is gone.
+pub fn is_frozen(group: &Path) -> Option<bool> {
+    let events = fs::read_to_string(group.join("cgroup.events")).ok()?;
+    events.lines().find_map(|line| match line {
+        "frozen 0" => Some(false),
+        "frozen 1" => Some(true),
+        _ => None,
+    })
+}
+
 /// Waits until each of the groups is frozen or gone; those that are not in time.
 pub(crate) fn wait_until_frozen(groups: &[PathBuf], limit: Duration) -> Vec<PathBuf> {
     let begun = Instant::now();
     let mut left = groups.to_vec();
     loop {
-        left.retain(|group| {
-            fs::read_to_string(group.join("cgroup.events"))
-                .is_ok_and(|events| events.lines().any(|line| line == "frozen 0"))
-        });
+        left.retain(|group| is_frozen(group) == Some(false));
         if left.is_empty() || begun.elapsed() >= limit {
             return left;
         }
