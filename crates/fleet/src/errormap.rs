@@ -26,7 +26,7 @@
 //! # Ok::<(), fleet::errormap::Refused>(())
 //! ```
 //!
-//! What it rests on, and what it cannot see: docs/decisions/0052-clocks-compared-in-pairs.md.
+//! What it rests on, and what it cannot see: docs/decisions/clock-comparison-in-pairs.md.
 
 mod distance;
 mod estimate;
