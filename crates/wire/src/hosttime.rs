@@ -29,7 +29,7 @@ mod measured;
 pub use frame::{
     FRAME_BYTES, FrameLeap, FrameScale, HostClock, HostTimeFrame, MAGIC, Reason, TimeAnswer,
 };
-pub use guest::{GuestExchange, Heard, MIN_INTERVAL_NS, ROUNDS, TIMEOUT_NS};
+pub use guest::{GuestExchange, Heard, MIN_INTERVAL_NS, RETRIES, ROUNDS, TIMEOUT_NS};
 pub use incoming::Incoming;
 pub use measured::{EARLIEST_NS, LONGEST_DELAY_NS, Refused};
 pub use units::Malformed;

@@ -5,6 +5,10 @@
 //! | idle | asks, at most every [`MIN_INTERVAL_NS`] | refused | |
 //! | asked | noted: asks once more afterwards | asks again, or after [`ROUNDS`] done | refused, idle |
 //!
+//! An exchange that was disturbed (a slow round, a clock that was set, answers that contradict each
+//! other) begins anew, [`RETRIES`] times for a notice. A restore disturbs its own exchange: the
+//! guest may correct its clock by another source meanwhile, and the host gives no second notice.
+//!
 //! Nothing that comes does anything but one of these, so a flood costs its
 //! reading. An exchange gives one offset, or none.
 
@@ -15,6 +19,10 @@ use crate::hosttime::measured::{MeasuredOffset, Refused};
 
 /// Requests of one exchange: the fastest counts.
 pub const ROUNDS: u32 = 4;
+
+/// How often an exchange that was disturbed begins anew after a notice: a host answers four
+/// exchanges for it.
+pub const RETRIES: u32 = 3;
 
 /// How long an answer is waited for, ns.
 pub const TIMEOUT_NS: u64 = 1_000_000_000;
@@ -37,6 +45,8 @@ pub enum Heard {
 #[derive(Debug, Default)]
 pub struct GuestExchange {
     is_wanted: bool,
+    /// What is left of [`RETRIES`] since the last notice.
+    retries_left: u32,
     /// When the last exchange began, CLOCK_MONOTONIC, ns.
     begun_ns: Option<u64>,
     /// The request that is not answered yet: its nonce, and when it was sent.
@@ -64,7 +74,7 @@ impl GuestExchange {
     pub fn receive(&mut self, frame: &HostTimeFrame, now: ClockPair) -> Result<Heard, Refused> {
         match frame {
             HostTimeFrame::Notice(reason) => {
-                self.is_wanted = true;
+                (self.is_wanted, self.retries_left) = (true, RETRIES);
                 Ok(Heard::Notice(*reason))
             }
             HostTimeFrame::Request { .. } => Err(Refused::NotAHost),
@@ -77,8 +87,16 @@ impl GuestExchange {
                     // It may be a stranger's: ours is still waited for.
                     .ok_or(Refused::NotAsked { nonce: answer.nonce })?;
                 self.asked = None;
-                self.answered(answer, sent, now).inspect_err(|_| self.answered = 0)
+                self.answered(answer, sent, now).inspect_err(|why| self.end_refused(why))
             }
+        }
+    }
+
+    /// The exchange is over without an offset.
+    fn end_refused(&mut self, why: &Refused) {
+        self.answered = 0;
+        if why.is_disturbance() && self.retries_left > 0 {
+            (self.is_wanted, self.retries_left) = (true, self.retries_left - 1);
         }
     }
 

@@ -71,6 +71,13 @@ pub enum Refused {
     NotAHost,
 }
 
+impl Refused {
+    /// Whether another exchange with the same host may end otherwise: this one was disturbed.
+    pub(crate) fn is_disturbance(&self) -> bool {
+        matches!(self, Self::Slow { .. } | Self::Contradiction { .. })
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {

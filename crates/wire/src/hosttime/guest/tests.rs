@@ -176,6 +176,50 @@ fn a_host_in_the_past_or_one_that_contradicts_itself_is_refused() {
     assert!(matches!(channel.hear(answer), Err(Refused::Contradiction { .. })));
 }
 
+/// The host gives one notice after a restore; the guest's clock is stepped by its RTC while it
+/// asks.
+#[test]
+fn an_exchange_during_which_the_clock_is_set_begins_anew_without_a_notice() {
+    let mut channel = Channel::new(3_000 * MS, [MS; 3]);
+    let notice = HostTimeFrame::Notice(Reason::Restored);
+    channel.guest.receive(&notice, channel.now()).unwrap();
+    let request = channel.request().unwrap();
+    let answer = channel.answer(request);
+    assert_eq!(channel.hear(answer), Ok(Heard::Answer));
+    let request = channel.request().unwrap();
+    let answer = channel.answer(request);
+    channel.behind_ns = 300 * MS;
+    assert!(matches!(channel.hear(answer), Err(Refused::Contradiction { .. })));
+    assert_eq!(channel.request(), None, "not before {MIN_INTERVAL_NS} ns");
+    channel.monotonic_ns += MIN_INTERVAL_NS;
+    let offset = (0..ROUNDS).find_map(|_| {
+        let request = channel.request().expect("asks by itself");
+        let answer = channel.answer(request);
+        match channel.hear(answer) {
+            Ok(Heard::Offset(offset)) => Some(offset),
+            heard => heard.map(|_| None).unwrap(),
+        }
+    });
+    assert_eq!(offset.map(|offset| offset.offset_ns), Some(300 * MS as i64));
+    channel.monotonic_ns += MIN_INTERVAL_NS;
+    assert_eq!(channel.request(), None, "it has what it wanted");
+}
+
+/// A path that is slow for good, and a clock that is set all the time.
+#[test]
+fn disturbed_exchanges_end_after_their_retries() {
+    let mut channel = Channel::new(0, [TIMEOUT_NS + 1, 0, 0]);
+    let notice = HostTimeFrame::Notice(Reason::Restored);
+    channel.guest.receive(&notice, channel.now()).unwrap();
+    let mut refused = 0;
+    while let Some(request) = channel.request() {
+        let answer = channel.answer(request);
+        assert!(matches!(channel.hear(answer), Err(Refused::Slow { .. })));
+        refused += 1;
+    }
+    assert_eq!(refused, 1 + RETRIES);
+}
+
 #[test]
 fn a_host_that_hangs_or_is_slow_is_given_up() {
     let mut channel = Channel::new(0, [LONG, 0, 0]);
