@@ -158,7 +158,13 @@ impl KeeperClock {
 
     /// Whether the clock may run off faster than a bound grows, by what was measured.
     pub(super) fn is_in_doubt(&self, measured: &OffsetBound) -> bool {
-        measured.at_monotonic_ns < self.doubt.until_ns
+        self.doubted_until_ns(measured).is_some()
+    }
+
+    /// The same: from when on a measurement can end that doubt.
+    pub(super) fn doubted_until_ns(&self, measured: &OffsetBound) -> Option<u64> {
+        let until_ns = self.doubt.until_ns;
+        (measured.at_monotonic_ns < until_ns).then_some(until_ns)
     }
 
     /// Notes an offset that is no reason for a step: of the `needed` sources that have

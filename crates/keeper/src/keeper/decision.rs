@@ -287,14 +287,19 @@ impl Keeper {
     }
 
     /// Checks what enough sources show against the bound that was known, unless evidence that is
-    /// not classified yet may account for it. In doubt the kernel is told no error either.
+    /// not classified yet may account for it. In doubt the kernel is told no error either, and
+    /// the servers are asked again as soon as an answer can end the doubt.
     pub(super) fn check_against_bound(&mut self, selected: &Selected) {
         if self.is_gathering || selected.showing_time < self.sources.needed().0 {
             return;
         }
         self.clock.check_against_bound(&selected.offset, &self.policy);
-        if self.clock.is_in_doubt(&selected.offset) {
+        if let Some(until_ns) = self.clock.doubted_until_ns(&selected.offset) {
             self.forget_error();
+            if selected.kind.is_server() {
+                // Their next poll may be a minute later, and the clock has no bound until then.
+                self.sources.poll_by(until_ns);
+            }
         }
     }
 

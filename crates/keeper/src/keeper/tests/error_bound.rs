@@ -168,6 +168,27 @@ fn two_servers_and_an_rtc() -> Bench {
     bench
 }
 
+/// A pause that the RTC alone shows accounts for nothing: 1.5 s after the last measurement, a doubt
+/// of 3 s. The kernel has no error meanwhile, and the next poll would be a minute later.
+#[test]
+fn servers_are_asked_again_once_that_can_end_a_doubt() {
+    let mut bench = two_servers_and_an_rtc();
+    bench.move_by(5000 * MS);
+    assert_eq!(step_of(&bench.sample(&[])).by_ns, 5000 * MS);
+    let stepped_ns = bench.now_ns;
+    assert_eq!(bench.sample(&[]), [], "the step is verified");
+    assert_eq!(bench.keeper.error_bound(bench.now_ns), KeptBound::Unknown);
+    let reported = bench.reported.len();
+    let mut of_servers = 0;
+    while bench.keeper.error_bound(bench.now_ns) == KeptBound::Unknown {
+        assert!(bench.now_ns < stepped_ns + 5 * S, "it is still in doubt");
+        assert_eq!(bench.sample(&[]), []);
+        of_servers += bench.polled.iter().filter(|index| **index < 2).count();
+    }
+    assert_eq!(of_servers, 2, "each once");
+    assert_eq!(bench.reported.len(), reported + 1, "the kernel is told its error");
+}
+
 /// An RTC's seconds agree with a liar: it may be stepped or slewed by the two, and no bound is
 /// shown, to programs or to the kernel.
 #[test]
