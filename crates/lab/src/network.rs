@@ -32,7 +32,7 @@ const DELAY: Duration = Duration::from_micros(30);
 /// CPUs that it takes: the guest's, and the card's.
 const CPUS: usize = 2;
 
-/// The exit loop of 2013 took this share of the plain guest's time.
+/// An exit loop is to take at most this share of the plain guest's time.
 const LOOP_MAX: f64 = 0.785;
 /// Instructions that KVM emulates for each exit of a loop, where the exit is one: none, or
 /// the one that exited. A KVM in software emulates the code around it too.

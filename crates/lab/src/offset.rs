@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(excused.verdict, Verdict::NotMeasured("KVM's doing".to_owned()));
     }
 
-    /// VirtualBox 5.0 advertised 1.02299 times the true frequency: half a second
+    /// A host advertises 1.02299 times the true frequency: half a second
     /// later its guests are 11 ms behind, though each page is as written.
     #[test]
     fn a_wrong_frequency_shows_against_the_host_s_clock() {

@@ -39,8 +39,8 @@ pub(crate) fn against_tsc(case: &Case<'_>) -> Vec<String> {
 }
 
 /// The reason against all that VirtualBox derives from the TSC rate it
-/// advertises, kvm-clock included: version 5.0 advertised 3 478 274 491 Hz for
-/// a CPU of 3.40 GHz that ran at 3 400 109 000, and 300 s took 294.
+/// advertises, kvm-clock included: with version 5.0 a guest's kvm-clock lost
+/// about 6 s in 5 minutes (docs/protocols/host.md).
 pub(crate) fn against_advertised_rate(case: &Case<'_>) -> Option<String> {
     if !case.is_virtualbox() {
         return None;

@@ -89,7 +89,7 @@ fn lab_drift_holds_over_10_s(_: &Program) {
     );
 }
 
-/// The case of VirtualBox 5.0: 300 s become 293.26 s on clocks that are scaled
+/// The case of docs/protocols/host.md: 300 s become 293.26 s on clocks that are scaled
 /// by the advertised TSC frequency, and stay 300 s on clocks of the host.
 fn lab_drift_follows_the_advertised_frequency(_: &Program) {
     let settings = Settings {

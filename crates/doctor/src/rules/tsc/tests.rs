@@ -56,7 +56,7 @@ fn a_kvm_host_without_constant_tsc() {
     fine(&guest, None, "tsc-not-constant");
 }
 
-/// VirtualBox 5.0: advertised 3 478 274 491 Hz, ran at 3 400 109 000.
+/// A VirtualBox that advertises 3 478 274 491 Hz and runs at 3 400 109 000.
 #[test]
 fn virtualboxs_two_percent() {
     let mut facts = healthy_kvm_guest();
