@@ -93,7 +93,11 @@ fn wrong_rate(
     let (_servers, options) = three(place, &[FAST])?;
     start(machine, &options)?;
     let tick = "adjtimex | grep -E 'tick|freq.adjust'";
-    let found = machine.execute(&format!("{tick}; grep -o '\"tick-reset\".*' /tmp/keep; true"))?;
+    // It is put back after keep has reported its start.
+    let found = machine.execute(&format!(
+        "for i in $(seq 40); do grep -q '\"tick-reset\"' /tmp/keep && break; usleep 50000; done; \
+         {tick}; grep -o '\"tick-reset\".*' /tmp/keep; true"
+    ))?;
     let is_reset = found.contains("\"frequency_ppm\":100.0") && found.contains("10000");
     checks.push(Check::new(
         "keep: a tick of 10001 us is put back to 10000, as 100 ppm of frequency",
