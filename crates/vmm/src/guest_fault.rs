@@ -19,6 +19,14 @@ pub struct FaultRegisters {
     pub cr2: u64,
 }
 
+impl FaultRegisters {
+    /// Whether they are those of a CPU after its reset (Intel SDM vol. 3, table 11-1), where no guest
+    /// of this machine runs.
+    pub fn are_of_a_reset(&self) -> bool {
+        (self.cs, self.rip) == (0xf000, 0xfff0)
+    }
+}
+
 impl fmt::Display for FaultRegisters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rip, rsp, rflags, cs, cr2 } = self;
@@ -113,6 +121,10 @@ impl fmt::Display for GuestFault {
                 write!(f, "unknown exit (KVM exit reason {reason})")?
             }
         }
+        if self.cause == GuestFaultCause::TripleFault && self.registers.are_of_a_reset() {
+            // shutdown_interception, arch/x86/kvm/svm/svm.c
+            return write!(f, "; KVM on AMD has reset the vCPU, so where it failed is lost");
+        }
         write!(f, "; {}", self.registers)
     }
 }
@@ -145,5 +157,17 @@ mod tests {
             "exception 14 (#PF, page fault), error code 0x4; rip 0x102000, rsp 0x11fff0, \
              cs 0x33, cr2 0x10000000000"
         );
+    }
+
+    #[test]
+    fn a_reset_hides_the_place_and_only_that() {
+        let reset = FaultRegisters { rip: 0xfff0, cs: 0xf000, ..FaultRegisters::default() };
+        let shown = |cause, registers| GuestFault { cause, registers }.to_string();
+        let hidden = shown(GuestFaultCause::TripleFault, reset);
+        assert!(hidden.starts_with("triple fault; KVM on AMD has reset"), "{hidden}");
+        let elsewhere = FaultRegisters { rip: 0x10_2000, cs: 0x8, ..reset };
+        let place = "; rip 0x102000, rsp 0x0, cs 0x8, cr2 0x0";
+        assert_eq!(shown(GuestFaultCause::TripleFault, elsewhere), format!("triple fault{place}"));
+        assert!(shown(GuestFaultCause::InternalError, reset).ends_with("cs 0xf000, cr2 0x0"));
     }
 }
