@@ -88,7 +88,7 @@ pub(super) fn holds_a_port(machine: &mut Machine, configuration: &str) -> Result
     let said = machine.line.run("port", 150, &line)?.stdout;
     let lines: Vec<&str> = said.lines().collect();
     let passed = matches!(lines[..], ["active", told, metrics]
-        if told.contains("tried again") && metrics.parse().is_ok_and(|many: u32| many > 0));
+        if told.contains("retrying every 10 s") && metrics.parse().is_ok_and(|many: u32| many > 0));
     let what = "service: a user holds the port of its metrics: the clock is kept, and the port taken after";
     Ok(Check::new(what, said.trim(), passed))
 }
