@@ -343,7 +343,7 @@ impl Keeper {
             Corrector::Kernel => {
                 is_new || now_ns.saturating_sub(self.clock.error_reported_ns) >= REPORT_INTERVAL_NS
             }
-            Corrector::Beside => matches!(self.clock.phase, KeeperPhase::Corrected(_)),
+            Corrector::Beside => self.clock.owes_error,
             Corrector::Chronyd { .. } => false,
         };
         let needed = self.sources.needed().0;
@@ -355,7 +355,7 @@ impl Keeper {
             return None;
         }
         let estimated_ns = by.offset.offset_ns.unsigned_abs();
-        self.clock.error_reported_ns = now_ns;
+        (self.clock.error_reported_ns, self.clock.owes_error) = (now_ns, false);
         let max_ns = estimated_ns.saturating_add(by.offset.bound_at(now_ns));
         Some(Action::SetError(ClockError { max_ns, estimated_ns }))
     }

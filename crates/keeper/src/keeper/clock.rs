@@ -79,6 +79,8 @@ pub(super) struct KeeperClock {
     doubt: RateDoubt,
     /// When the kernel was given the clock's error last; 0 where that was taken back.
     pub(super) error_reported_ns: u64,
+    /// A step of ours has reset the kernel's error, which it was not given since.
+    pub(super) owes_error: bool,
     pub(super) date: DateGuard,
     pub(super) disruption_budget: DisruptionBudget,
     /// When a disruption was last seen to have begun, or the host to have resumed.
@@ -97,6 +99,7 @@ impl Default for KeeperClock {
             error_bound: None,
             doubt: RateDoubt::default(),
             error_reported_ns: 0,
+            owes_error: false,
             date: DateGuard::Shown,
             disruption_budget: DisruptionBudget::default(),
             disrupted_ns: 0,
@@ -222,6 +225,7 @@ impl KeeperClock {
         self.slewing = None;
         self.discipline.note_step(now_ns, by_ns);
         self.own_step = Some((by_ns, now_ns));
+        self.owes_error = true;
     }
 
     /// A slew of ours began, beside those of the discipline.

@@ -189,6 +189,24 @@ fn servers_are_asked_again_once_that_can_end_a_doubt() {
     assert_eq!(bench.reported.len(), reported + 1, "the kernel is told its error");
 }
 
+/// Beside another daemon the kernel's error, which our step has reset, is put back once, though
+/// the doubt is over only after the clock was found right.
+#[test]
+fn beside_another_daemon_a_doubt_does_not_keep_the_error() {
+    let rtc = (SourceKind::Rtc, Some((0, S / 2)));
+    let policy = Policy { corrector: Corrector::Beside, ..Policy::default() };
+    let mut bench = Bench::new(policy, &[SERVER, SERVER, rtc]);
+    (0..4).for_each(|_| drop(bench.sample(&[])));
+    bench.move_by(5000 * MS);
+    assert!(matches!(bench.sample(&[])[..], [Action::Step(_), Action::Restart]));
+    let reported = bench.reported.len();
+    (0..2).for_each(|_| drop(bench.sample(&[])));
+    assert_eq!(bench.keeper.error_bound(bench.now_ns), KeptBound::Unknown);
+    assert_eq!(bench.reported.len(), reported, "in doubt");
+    (0..400).for_each(|_| drop(bench.sample(&[])));
+    assert_eq!(bench.reported.len(), reported + 1);
+}
+
 /// An RTC's seconds agree with a liar: it may be stepped or slewed by the two, and no bound is
 /// shown, to programs or to the kernel.
 #[test]
