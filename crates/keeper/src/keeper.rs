@@ -386,6 +386,7 @@ impl Keeper {
         self.disturb(now_ns, CorrectionCause::Disruption(Kind::ClockSet.into()), None);
         self.clock.disruption_budget = DisruptionBudget::default();
         self.clock.phase = KeeperPhase::SetByAnother;
+        self.clock.owes_error = false;
     }
 
     /// The clock was set by another, and the kernel has lost what it was given.

@@ -161,9 +161,10 @@ fn the_bound_covers_a_slew_that_has_yet_to_begin() {
     }
 }
 
+const RTC: (SourceKind, Option<(i64, u64)>) = (SourceKind::Rtc, Some((0, S / 2)));
+
 fn two_servers_and_an_rtc() -> Bench {
-    let rtc = (SourceKind::Rtc, Some((0, S / 2)));
-    let mut bench = Bench::new(Policy::default(), &[SERVER, SERVER, rtc]);
+    let mut bench = Bench::new(Policy::default(), &[SERVER, SERVER, RTC]);
     (0..4).for_each(|_| drop(bench.sample(&[])));
     bench
 }
@@ -193,9 +194,8 @@ fn servers_are_asked_again_once_that_can_end_a_doubt() {
 /// the doubt is over only after the clock was found right.
 #[test]
 fn beside_another_daemon_a_doubt_does_not_keep_the_error() {
-    let rtc = (SourceKind::Rtc, Some((0, S / 2)));
     let policy = Policy { corrector: Corrector::Beside, ..Policy::default() };
-    let mut bench = Bench::new(policy, &[SERVER, SERVER, rtc]);
+    let mut bench = Bench::new(policy, &[SERVER, SERVER, RTC]);
     (0..4).for_each(|_| drop(bench.sample(&[])));
     bench.move_by(5000 * MS);
     assert!(matches!(bench.sample(&[])[..], [Action::Step(_), Action::Restart]));
@@ -205,6 +205,21 @@ fn beside_another_daemon_a_doubt_does_not_keep_the_error() {
     assert_eq!(bench.reported.len(), reported, "in doubt");
     (0..400).for_each(|_| drop(bench.sample(&[])));
     assert_eq!(bench.reported.len(), reported + 1);
+}
+
+/// Nor is it put back where another process has set the clock since: what that reset is not ours.
+#[test]
+fn beside_another_daemon_a_set_by_another_ends_what_is_owed() {
+    let policy = Policy { corrector: Corrector::Beside, ..Policy::default() };
+    let mut bench = Bench::new(policy, &[SERVER, SERVER, RTC]);
+    (0..4).for_each(|_| drop(bench.sample(&[])));
+    bench.move_by(5000 * MS);
+    assert!(matches!(bench.sample(&[])[..], [Action::Step(_), Action::Restart]));
+    let reported = bench.reported.len();
+    bench.sample(&[]);
+    bench.sample(&[disruption(Kind::ClockSet, bench.now_ns + 1, 1e9)]);
+    (0..400).for_each(|_| drop(bench.sample(&[])));
+    assert_eq!(bench.reported.len(), reported);
 }
 
 /// An RTC's seconds agree with a liar: it may be stepped or slewed by the two, and no bound is
