@@ -4,17 +4,18 @@ use std::time::Duration;
 
 use linux::clock::pair;
 use units::OffsetBound;
-use wire::hosttime::{HostTimeFrame, Incoming, ROUNDS, Reason, TimeAnswer};
+use wire::hosttime::{HostTimeFrame, Incoming, RETRIES, ROUNDS, Reason, TimeAnswer};
 
 use crate::connection::GuestConnection;
 use crate::host::HostState;
 use crate::told::{TellFailure, TellOutcome, offset};
 
-/// A guest that has an answer asks again at once, or never.
+/// A guest that has an answer asks again at once or never; after a disturbed exchange, 250 ms or
+/// one of its samples later, which may be too late.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// More than any guest asks: one that asks for ever is left.
-const MOST_ROUNDS: u32 = 4 * ROUNDS;
+/// What a guest asks at most after a notice: one that asks for ever is left.
+const MOST_ROUNDS: u32 = (1 + RETRIES) * ROUNDS;
 
 /// Answers the requests of one guest.
 pub(crate) fn answer(

@@ -20,8 +20,7 @@ use crate::hosttime::measured::{MeasuredOffset, Refused};
 /// Requests of one exchange: the fastest counts.
 pub const ROUNDS: u32 = 4;
 
-/// How often an exchange that was disturbed begins anew after a notice: a host answers four
-/// exchanges for it.
+/// How often an exchange that was disturbed begins anew after a notice.
 pub const RETRIES: u32 = 3;
 
 /// How long an answer is waited for, ns.
