@@ -19,14 +19,6 @@ pub struct FaultRegisters {
     pub cr2: u64,
 }
 
-impl FaultRegisters {
-    /// Whether they are those of a CPU after its reset (Intel SDM vol. 3, table 11-1), where no guest
-    /// of this machine runs.
-    pub fn are_of_a_reset(&self) -> bool {
-        (self.cs, self.rip) == (0xf000, 0xfff0)
-    }
-}
-
 impl fmt::Display for FaultRegisters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rip, rsp, rflags, cs, cr2 } = self;
@@ -87,6 +79,14 @@ pub struct GuestFault {
 }
 
 impl GuestFault {
+    /// Whether the registers show a CPU after its reset (Intel SDM vol. 3, "Processor State After
+    /// Reset"), where no guest of this machine runs: KVM on AMD resets a vCPU before it reports a
+    /// triple fault (`shutdown_interception`, arch/x86/kvm/svm/svm.c).
+    pub fn is_place_lost(&self) -> bool {
+        let FaultRegisters { cs, rip, .. } = self.registers;
+        self.cause == GuestFaultCause::TripleFault && (cs, rip) == (0xf000, 0xfff0)
+    }
+
     /// From the words that an exception gate wrote.
     pub(crate) fn from_last_words(words: &Words) -> Self {
         let [vector, code, rip, cr2, rsp, cs] = *words;
@@ -121,8 +121,7 @@ impl fmt::Display for GuestFault {
                 write!(f, "unknown exit (KVM exit reason {reason})")?
             }
         }
-        if self.cause == GuestFaultCause::TripleFault && self.registers.are_of_a_reset() {
-            // shutdown_interception, arch/x86/kvm/svm/svm.c
+        if self.is_place_lost() {
             return write!(f, "; KVM on AMD has reset the vCPU, so where it failed is lost");
         }
         write!(f, "; {}", self.registers)
