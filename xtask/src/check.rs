@@ -1,6 +1,7 @@
 //! `cargo xtask check`: every step runs and prints its duration; one failure
 //! fails the check.
 
+mod ceiling;
 mod clippy;
 mod deny;
 mod docs;
@@ -34,6 +35,8 @@ pub(crate) struct Args {
 enum Step {
     /// Files follow STYLE.md
     Tidy,
+    /// The lines of code do not rise above `xtask/ceiling`
+    Ceiling,
     /// Crates use only the floors below them
     Arrows,
     /// Files of a crate do not import each other in circles
@@ -66,6 +69,7 @@ impl Step {
     fn run(self, project: &Project) -> Outcome {
         match self {
             Self::Tidy => of_diagnostics(&tidy::check(project)),
+            Self::Ceiling => of_diagnostics(&ceiling::check(project)),
             Self::Arrows => of_diagnostics(&arrows::check(project)),
             Self::Circles => of_diagnostics(&circles::check(project)),
             Self::Package => package::check(project),
