@@ -229,7 +229,7 @@ impl Row {
 
     /// What only checks the product, or is a chore.
     fn is_tool(&self) -> bool {
-        let tools = ["alerts", "bench", "e2e", "fuzz", "machines", "stamp", "test-size", "xtask"];
+        let tools = ["bench", "e2e", "fuzz", "machines", "stamp", "test-size", "xtask"];
         tools.contains(&self.folder)
     }
 }

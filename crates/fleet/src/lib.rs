@@ -5,14 +5,12 @@
     deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
 )]
 
-mod alerts;
 mod consumers;
 pub mod errormap;
 mod metrics;
 mod samples;
 mod snapshot;
 
-pub use alerts::{ALERTS, Alert, RECORDED, Recorded, rules};
 pub use consumers::{CONSUMERS, Consumer, consumer, margins};
 pub use metrics::{Kind, METRICS, Metric, PAIR_METRICS};
 pub use samples::{MetricSample, pair_sample, samples};

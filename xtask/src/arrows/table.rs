@@ -24,9 +24,7 @@ impl Row {
     pub(super) fn package(&self) -> String {
         match self.folder {
             "cli" => "parachron".to_owned(),
-            "alerts" | "pvclock" | "machines" | "e2e" | "bench" | "fuzz" | "xtask" => {
-                self.folder.to_owned()
-            }
+            "pvclock" | "machines" | "e2e" | "bench" | "fuzz" | "xtask" => self.folder.to_owned(),
             folder => format!("parachron-{}", folder.replace('/', "-")),
         }
     }
@@ -117,7 +115,6 @@ pub(super) const CRATES: &[Row] = &[
     top("e2e", Uses::Any),
     top("bench", Uses::Any),
     top("fuzz", Uses::Any),
-    top("alerts", Uses::Only(&["daemon", "facts", "fleet", "keeper", "simulator"])),
     top("machines", Uses::Only(&["clock", "kernel-clock", "linux", "pvclock", "stamp", "units"])),
     top("xtask", Uses::Only(&["stamp"])),
 ];

@@ -160,8 +160,7 @@ impl Studies {
             "\n## Alert rules on simulated machines\n\n\
              The share of faults that an alert found in its stated time, and the median. `–`: no \
              fault was\nto be found, because the clock was right again in time. The bar is {:.0} %, \
-             and at most {FALSE_PER_1000:.0} false alarm in\n1,000 days: {} in {:.0} quiet days. \
-             [How it is simulated](../../validation/alerts/README.md)\n\n| fault | {} |\n| --- |{}\n",
+             and at most {FALSE_PER_1000:.0} false alarm in\n1,000 days: {} in {:.0} quiet days.\n\n| fault | {} |\n| --- |{}\n",
             FOUND * 100.0,
             ours.map(|(_, times)| count(times)).sum::<u64>(),
             alerts["quiet_days"].as_f64().unwrap_or(0.0),

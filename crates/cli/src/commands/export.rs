@@ -60,21 +60,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH", default_value = configuration::STATUS_SOCKET)]
     socket: PathBuf,
 
-    /// Print rules, dashboard or tables instead of the metrics, and exit
+    /// Print dashboard or tables instead of the metrics, and exit
     #[arg(long, value_enum, group = "way")]
     print: Option<Printed>,
-
-    /// With --print rules: the URL of your runbooks. Each alert links to URL#its-name in
-    /// lower case; without it alerts have no runbook_url
-    #[arg(long, value_name = "URL", requires = "print")]
-    runbooks: Option<String>,
 }
 
 /// What --print prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Printed {
-    /// Alert and recording rules for Prometheus
-    Rules,
     /// A dashboard for Grafana: Dashboards, New, Import
     Dashboard,
     /// The metrics, and the consumers with their limits
@@ -95,7 +88,6 @@ fn consumers() -> impl TypedValueParser<Value = String> {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     match (args.print, args.listen, &args.textfile) {
-        (Some(Printed::Rules), ..) => output::text(&fleet::rules(args.runbooks.as_deref()))?,
         (Some(Printed::Dashboard), ..) => output::text(fleet::DASHBOARD)?,
         (Some(Printed::Tables), ..) => output::text(&tables())?,
         (None, Some(address), _) => match serve(args, address)? {},
@@ -196,14 +188,11 @@ mod tests {
     }
 
     #[test]
-    fn the_guide_has_both_tables_and_each_alert() {
+    fn the_guide_has_both_tables() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/fleet.md");
         let guide = std::fs::read_to_string(path).unwrap();
         for table in tables().split("\n\n") {
             assert!(guide.contains(table.trim()), "docs/guide/fleet.md lacks\n{table}");
-        }
-        for alert in fleet::ALERTS {
-            assert!(guide.contains(&format!("\n### {}\n", alert.name)), "{}", alert.name);
         }
     }
 }

@@ -1,24 +1,20 @@
 //! The dashboard: its metrics exist, and its panels do not overlap.
 
-use fleet::{ALERTS, DASHBOARD, METRICS, RECORDED};
+use fleet::{DASHBOARD, METRICS};
 use serde_json::Value;
+
+use super::alerts::{metrics, recorded};
 
 fn panels() -> Vec<Value> {
     let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
     dashboard["panels"].as_array().unwrap().clone()
 }
 
-/// The words of a text that look like metrics of ours.
-fn metrics(text: &str) -> impl Iterator<Item = &str> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-    text.split(move |c| !is_name(c)).filter(|word| word.contains("parachron_"))
-}
-
 #[test]
 fn each_metric_exists() {
     let exists = |name: &str| {
         METRICS.iter().any(|metric| metric.name == name)
-            || RECORDED.iter().any(|recorded| recorded.name == name)
+            || recorded().any(|recorded| recorded == name)
     };
     let mut count = 0;
     for panel in panels() {
@@ -32,7 +28,7 @@ fn each_metric_exists() {
             assert!(alerts || metrics(query).count() > 0, "{query}");
         }
     }
-    assert!(count >= 12 && ALERTS.iter().all(|alert| alert.name.starts_with("Parachron")));
+    assert!(count >= 12, "{count}");
     // Those of the variables above the panels.
     assert_eq!(metrics(DASHBOARD).find(|name| !exists(name)), None);
 }
