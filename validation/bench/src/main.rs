@@ -1,15 +1,10 @@
 //! Parachron compared with its peers, results asserted: `cargo xtask bench NAME`.
 
-mod clock_for_programs;
 mod doctor;
 mod host;
-mod latency;
-mod pipes;
 mod read;
-mod regression;
 mod release_build;
 mod rounds;
-mod simulate;
 mod sources;
 mod vdso;
 mod watch;
@@ -32,16 +27,7 @@ const USAGE: &str = "\
 usage: cargo xtask bench NAME
   read [--each-source] [--rounds N]   a clock read, compared with the peers'
   host [update|entry] [--rounds N]    a page update by a host's code, and a vCPU's entry
-  clock [--duration 10m] [--rounds N] [--chronyd 127.0.0.1:323]
-                                      the clock for programs, and its offset over time
-  latency                             what `parachron latency` takes: time, memory, CPU
-  latency --beside cyclictest         its wake-ups compared with those of cyclictest (package
-                                      rt-tests on PATH, as root)
-  pipes [--rounds N]                  what moves the index of pipe-based context switching
   doctor [--runs N]                   `parachron doctor` as a whole process
-  regression                          the simulator's regression beside chronyd, under
-                                      clknetsim in the folder CLKNETSIM_PATH
-  simulate [--guests N]               guest-days a minute, and what a guest costs
   watch [--seconds N]                 what `parachron watch` takes of a CPU
 --each-source measures under each of the kernel's clocksources (as root), and
 restores the first.";
@@ -59,20 +45,8 @@ fn main() -> ExitCode {
         ["host", part, "--rounds", rounds] => host::Part::parse(part)
             .zip(rounds.parse().ok())
             .map(|(part, rounds)| host::run(part, rounds)),
-        ["latency"] => Some(latency::run()),
-        ["latency", "--beside", "cyclictest"] => Some(latency::beside::run()),
-        ["clock", options @ ..] => clock_for_programs::Options::parse(options)
-            .map(|options| clock_for_programs::run(&options)),
-        ["pipes"] => Some(pipes::run(15)),
-        ["pipes", "--rounds", rounds] => {
-            rounds.parse().ok().filter(|rounds| *rounds > 0).map(pipes::run)
-        }
-        [pipes::ECHO] => Some(pipes::echo()),
         ["doctor"] => Some(doctor::run(10)),
         ["doctor", "--runs", runs] => runs.parse().ok().map(doctor::run),
-        ["regression"] => Some(regression::run()),
-        ["simulate"] => Some(simulate::run(20_000)),
-        ["simulate", "--guests", guests] => guests.parse().ok().map(simulate::run),
         ["watch"] => Some(watch::run(A_MINUTE)),
         ["watch", "--seconds", seconds] => {
             seconds.parse().ok().map(|s| watch::run(Duration::from_secs(s)))
