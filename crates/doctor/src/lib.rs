@@ -7,7 +7,6 @@
 mod fault;
 pub mod finding;
 pub mod fleet;
-pub mod lateness;
 pub mod log;
 pub mod report;
 pub mod report_text;

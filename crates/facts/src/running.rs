@@ -8,10 +8,6 @@ use crate::{Fact, Unknown};
 
 const STAT: &str = "/proc/stat";
 const SCHEDSTAT: &str = "/proc/thread-self/schedstat";
-/// Path of the file.
-pub const INTERRUPTS: &str = "/proc/interrupts";
-/// Path of the file.
-pub const SOFTIRQS: &str = "/proc/softirqs";
 
 /// ns in a tick of `/proc/stat`: USER_HZ is always 100 for programs.
 const TICK_NS: u64 = 10_000_000;
@@ -96,65 +92,6 @@ pub fn parse_schedstat(text: &str) -> Fact<ThreadTimes> {
     }
 }
 
-/// Interrupts that one CPU served since boot.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Interrupts {
-    /// Of its own timer.
-    pub ticks: u64,
-    /// All others: devices, and other CPUs.
-    pub others: u64,
-}
-
-/// `/proc/interrupts`, the column of one CPU.
-pub fn parse_interrupts(text: &str, cpu: u32) -> Fact<Interrupts> {
-    let mut found = Interrupts::default();
-    let rows = column(text, cpu);
-    if rows.is_empty() {
-        return Fact::Unknown(Unknown::malformed(INTERRUPTS, "a column of that CPU", text));
-    }
-    for (name, count, last) in rows {
-        // x86's row; arm64's is the generic timer's
-        // (drivers/clocksource/arm_arch_timer.c).
-        let sum = if name == "LOC" || last == "arch_timer" {
-            &mut found.ticks
-        } else {
-            &mut found.others
-        };
-        *sum = sum.saturating_add(count);
-    }
-    Fact::Known(found)
-}
-
-/// `/proc/softirqs`, the column of one CPU: those that serve devices. The tick's
-/// own (TIMER, SCHED, RCU, HRTIMER) come with every tick.
-pub fn parse_softirqs(text: &str, cpu: u32) -> Fact<u64> {
-    let rows = column(text, cpu);
-    if rows.is_empty() {
-        return Fact::Unknown(Unknown::malformed(SOFTIRQS, "a column of that CPU", text));
-    }
-    let of_devices = ["HI", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET"];
-    let counts = rows.iter().filter(|(name, ..)| of_devices.contains(name)).map(|row| row.1);
-    Fact::Known(counts.fold(0, u64::saturating_add))
-}
-
-/// (row, count, the row's last word) of one CPU: columns are named in the first
-/// line, and offline CPUs have none.
-fn column(text: &str, cpu: u32) -> Vec<(&str, u64, &str)> {
-    let wanted = format!("CPU{cpu}");
-    let mut lines = text.lines();
-    let heading = lines.next().unwrap_or_default();
-    let Some(index) = heading.split_ascii_whitespace().position(|name| name == wanted) else {
-        return Vec::new();
-    };
-    lines
-        .filter_map(|line| {
-            let (name, counts) = line.split_once(':')?;
-            let count = counts.split_ascii_whitespace().nth(index)?.parse().ok()?;
-            Some((name.trim(), count, counts.split_ascii_whitespace().next_back().unwrap_or("")))
-        })
-        .collect()
-}
-
 /// `cpu.stat` of a control group: how long it was throttled, ns. Version 1 has
 /// `throttled_time` in ns, version 2 `throttled_usec`; a group without a quota,
 /// or the root, may have neither, and was never throttled.
@@ -203,25 +140,6 @@ pub fn throttling_files(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn one_cpus_interrupts_are_its_column() {
-        let text = "           CPU0       CPU3       \n 36:          7    1469573 PCI-MSIX 1-edge  \
-                    virtio1-req.0\nLOC:    4453967    4273947   Local timer interrupts\nCAL:   1  2  \
-                    Function call interrupts\nERR:          9\n";
-        let found = Interrupts { ticks: 4_273_947, others: 1_469_575 };
-        assert_eq!(parse_interrupts(text, 3), Fact::Known(found));
-        // `ERR` has one figure for all CPUs; it falls to the first.
-        assert_eq!(parse_interrupts(text, 0).value().map(|found| found.others), Some(7 + 1 + 9));
-        assert!(parse_interrupts(text, 1).unknown().is_some());
-        let arm64 = "      CPU0   CPU1\n 11:   1200   3400   GICv3  27 Level     arch_timer\n 14:  5  \
-                     6  GICv3  79 Level  virtio0\nIPI0:  7  8  Rescheduling interrupts\n";
-        let found = Interrupts { ticks: 3400, others: 14 };
-        assert_eq!(parse_interrupts(arm64, 1), Fact::Known(found));
-        assert!(parse_interrupts("", 0).unknown().is_some());
-        let softirqs = "  CPU0  CPU1\nTIMER: 5 6\nNET_RX: 70 80\nBLOCK: 1 2\nRCU: 9 9\n";
-        assert_eq!(parse_softirqs(softirqs, 1), Fact::Known(82));
-    }
 
     #[test]
     fn groups_that_throttle_are_found_in_both_versions() {

@@ -174,6 +174,8 @@ pub fn parse_lines(text: &str) -> Fact<Vec<String>> {
 pub struct CpuTime {
     /// Stolen by the host.
     pub stolen: u128,
+    /// Idle, waiting for a device included.
+    pub idle: u128,
     /// All that was counted.
     pub total: u128,
     /// The CPUs online.
@@ -195,8 +197,8 @@ impl CpuTime {
     ///
     /// ```
     /// use facts::system::CpuTime;
-    /// let before = CpuTime { stolen: 20, total: 600, cpus: 2 };
-    /// let now = CpuTime { stolen: 30, total: 690, cpus: 2 };
+    /// let before = CpuTime { stolen: 20, idle: 500, total: 600, cpus: 2 };
+    /// let now = CpuTime { stolen: 30, idle: 570, total: 690, cpus: 2 };
     /// assert_eq!(now.stolen_since(before, 0.5), Some(0.1));
     /// assert_eq!(now.stolen_since(before, 0.0), None);
     /// ```
@@ -206,18 +208,11 @@ impl CpuTime {
         Self { stolen, ..self }.of_all(over_s)
     }
 
-    /// What was stolen since `earlier`, ns, in units of 10 ms. Nothing where a CPU came or went.
-    ///
-    /// ```
-    /// use facts::system::CpuTime;
-    /// let before = CpuTime { stolen: 20, total: 600, cpus: 1 };
-    /// let now = CpuTime { stolen: 23, total: 690, cpus: 1 };
-    /// assert_eq!(now.stolen_ns_since(before), Some(30_000_000));
-    /// ```
-    pub fn stolen_ns_since(self, earlier: Self) -> Option<u64> {
+    /// How long CPUs idled since `earlier`, `over_s` s ago, as a part of all CPUs' time.
+    pub fn idle_since(self, earlier: Self, over_s: f64) -> Option<f64> {
         let is_comparable = self.cpus == earlier.cpus;
-        let ticks = self.stolen.checked_sub(earlier.stolen).filter(|_| is_comparable)?;
-        Some((ticks as f64 / TICKS_PER_S * 1e9) as u64)
+        let idle = self.idle.checked_sub(earlier.idle).filter(|_| is_comparable)?;
+        Self { stolen: idle, ..self }.of_all(over_s)
     }
 
     /// What was stolen since boot, 0 to 1, as a part of the time that the CPUs of now had since.
@@ -229,7 +224,7 @@ impl CpuTime {
     /// use facts::system::CpuTime;
     /// // Two take turns at a CPU for 60 s, of which the kernel counts 30 s as stolen, and for
     /// // the tasks 17 s alone.
-    /// let now = CpuTime { stolen: 3000, total: 4700, cpus: 1 };
+    /// let now = CpuTime { stolen: 3000, idle: 0, total: 4700, cpus: 1 };
     /// assert_eq!(now.stolen_since_boot(Some(60.0)), 0.5);
     /// assert_eq!(now.stolen_since_boot(None), 30.0 / 47.0);
     /// ```
@@ -257,37 +252,23 @@ pub fn parse_cpu_time(text: &str) -> Fact<CpuTime> {
         number.is_some_and(|first| first.is_ascii_digit())
     };
     let cpus = text.lines().filter(is_of_one).count() as u32;
-    parse_cpu_line(text, "cpu", cpus)
-}
-
-/// The line of one CPU in `/proc/stat`.
-///
-/// ```
-/// let text = "cpu  9 0 9 60 0 0 0 17 0 0\ncpu1 4 0 4 30 0 0 0 5 0 0\ncpu10 5 0 5 30 0 0 0 12 0 0\n";
-/// assert!(facts::system::parse_cpu_time_of(text, 1).is_known_and(|time| time.stolen == 5));
-/// assert!(facts::system::parse_cpu_time_of(text, 0).unknown().is_some());
-/// ```
-pub fn parse_cpu_time_of(text: &str, cpu: u32) -> Fact<CpuTime> {
-    parse_cpu_line(text, &format!("cpu{cpu}"), 1)
-}
-
-fn parse_cpu_line(text: &str, name: &str, cpus: u32) -> Fact<CpuTime> {
     let malformed = || Unknown::malformed(STAT, "a line `cpu` with eight numbers", text);
     let parse = || {
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
-            .ok_or_else(malformed)?;
+        let line = text.lines().find_map(|line| line.strip_prefix("cpu ")).ok_or_else(malformed)?;
         // user nice system idle iowait irq softirq steal; guest time, which
         // follows, is counted in user already (`man 5 proc_stat`).
         let ticks: Vec<u64> =
             line.split_whitespace().take(8).map_while(|w| w.parse().ok()).collect();
-        let [.., steal] = ticks[..] else { return Err(malformed()) };
-        if ticks.len() < 8 {
+        let &[_, _, _, idle, iowait, _, _, steal] = ticks.as_slice() else {
             return Err(malformed());
-        }
+        };
         let total = ticks.iter().map(|&ticks| u128::from(ticks)).sum();
-        Ok(CpuTime { stolen: steal.into(), total, cpus })
+        Ok(CpuTime {
+            stolen: steal.into(),
+            idle: u128::from(idle) + u128::from(iowait),
+            total,
+            cpus,
+        })
     };
     parse().into()
 }

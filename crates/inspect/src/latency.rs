@@ -1,5 +1,5 @@
-//! Who is late on this machine: timers, wake-ups, interrupts, exits, gaps,
-//! pipes and a peer, measured by `instruments::latency`'s definitions.
+//! How late this machine runs programs: timers, wake-ups, interrupts, exits, pipes and a peer,
+//! measured by `instruments::latency`'s definitions.
 //!
 //! | figure | how | CPU it takes |
 //! | --- | --- | --- |
@@ -7,26 +7,22 @@
 //! | wake-up across CPUs | an eventfd, written 2000 times a second at most | little |
 //! | IPI | membarrier against a spinning thread | two CPUs |
 //! | exit | CPUID, on x86 | one CPU |
-//! | gaps | a loop on one CPU after the other that reads the CPU's counter | one CPU |
 //! | pipes | two processes | two CPUs |
-//! | sweep | sleeps of 10 µs to 2 ms | little |
 //! | echo | a request at a time | little |
 
-mod counters;
+mod cpus;
 mod echo;
 #[cfg_attr(not(target_arch = "x86_64"), path = "latency/exits_elsewhere.rs")]
 mod exits;
 mod pairs;
 mod pipes;
 mod run;
-mod spin;
 mod timers;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use instruments::distribution::Distribution;
-use instruments::latency::{Delay, FigureKind, Latency};
+use instruments::latency::{FigureKind, Latency};
 use linux::clock::LinuxClock;
 use linux::cpus::{Pinned, pin};
 
@@ -65,12 +61,7 @@ struct LatencyRun<'p> {
     /// CPUs allowed when the run began.
     cpus: Vec<u32>,
     found: Latency,
-    /// Delays beyond what is kept are dropped, the shortest first.
-    delays: Vec<Delay>,
 }
-
-/// Delays kept of each run.
-const KEPT: usize = 400;
 
 impl LatencyRun<'_> {
     /// A part of the whole duration: what is wanted divides it by these shares.
@@ -87,24 +78,6 @@ impl LatencyRun<'_> {
         (self.progress)(what);
     }
 
-    /// ns since the start.
-    fn at_ns(&self) -> u64 {
-        since_ns(self.started)
-    }
-
-    fn delayed(&mut self, delays: impl IntoIterator<Item = Delay>) {
-        self.delays.extend(delays);
-        if self.delays.len() > 2 * KEPT {
-            self.forget_shortest();
-        }
-    }
-
-    fn forget_shortest(&mut self) {
-        self.delays.sort_by_key(|delay| std::cmp::Reverse(delay.ns));
-        self.delays.truncate(KEPT);
-        self.delays.sort_by_key(|delay| delay.at_ns);
-    }
-
     /// The CPU for what needs one, and another where there is one.
     fn pair(&self) -> Option<(u32, Option<u32>)> {
         if let Some((one, other)) = self.plan.cpus {
@@ -116,22 +89,8 @@ impl LatencyRun<'_> {
     }
 }
 
-fn since_ns(started: Instant) -> u64 {
-    u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// CLOCK_MONOTONIC, ns.
 fn now_ns() -> u64 {
     // Linux always has it.
     LinuxClock::Monotonic.read_ns().unwrap_or_default()
-}
-
-/// A delay of a figure is looked into where it is beyond this, ns, and beyond
-/// twice the median so far: below lies what no one can act on.
-const NOTABLE_NS: u64 = 20_000;
-
-/// Whether `ns` is in the tail of these samples.
-fn is_tail(samples: &Distribution, ns: u64) -> bool {
-    // The median is looked up in the histogram, which takes microseconds.
-    ns >= NOTABLE_NS && samples.quantile(0.5).is_none_or(|median| ns as f64 >= 2.0 * median)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use facts::system::{CpuTime, STAT, parse_cpu_time, parse_cpu_time_of};
+use facts::system::{CpuTime, STAT, parse_cpu_time};
 use instruments::measurements::StolenShare;
 
 /// A measurement that has begun.
@@ -26,9 +26,4 @@ impl Steal {
 
 fn cpu_time() -> Option<CpuTime> {
     parse_cpu_time(&std::fs::read_to_string(STAT).ok()?).value().copied()
-}
-
-/// CPU time of one CPU; `None` where `/proc/stat` has no line of it.
-pub(crate) fn cpu_time_of(cpu: u32) -> Option<CpuTime> {
-    parse_cpu_time_of(&std::fs::read_to_string(STAT).ok()?, cpu).value().copied()
 }

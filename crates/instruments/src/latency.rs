@@ -1,23 +1,14 @@
-//! Who is late, and why: figures with their tails, gaps in which a loop did not
-//! run, what the kernel counted meanwhile, and the cause that this proves.
+//! How late programs run: timers, wake-ups, exits, pipes and a peer, each with its
+//! percentiles, and what became of the CPUs meanwhile.
 
-pub mod around;
-pub mod cause;
-pub mod conditions;
 pub mod echo;
-pub mod hidden;
-pub mod proof;
-pub mod sweep;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
-use crate::measurements::{NotMeasured, StolenShare, Throughput};
-use cause::LatenessCause;
-use conditions::Conditions;
+use crate::measurements::NotMeasured;
 use echo::EchoReplies;
-use sweep::Sweep;
 
 /// What was measured of lateness in one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,27 +17,26 @@ pub struct Latency {
     pub over_s: f64,
     /// Each figure, in the order measured.
     pub figures: Vec<Figure>,
-    /// The longest delays, in the order seen, each with its cause.
-    pub delays: Vec<Delay>,
-    /// For how long loops ran without any gap, s, where there was none at all.
-    pub no_gap_over_s: Option<f64>,
-    /// Gaps too short to be looked into one by one.
-    pub short_gaps: Vec<ShortGaps>,
-    /// Pipe-based context switching, placed by the scheduler: one copy, and one
-    /// a CPU.
-    pub switches: Vec<Throughput>,
-    /// CPU time that the host stole during the run, by `/proc/stat`.
-    pub stolen: Option<StolenShare>,
-    /// Wake-ups after idle gaps of growing length.
-    pub sweep: Option<Sweep>,
-    /// What else decides how late a program is.
-    pub conditions: Conditions,
+    /// What became of the CPUs during the run.
+    pub cpus: CpuShares,
     /// What the peer answered, where one was named.
     pub answers: Option<EchoReplies>,
     /// CPU time this measurement used, s.
     pub used_cpu_s: f64,
     /// What could not be measured.
     pub not_measured: Vec<NotMeasured>,
+}
+
+/// What became of the CPUs during a run, as parts of all their time, 0 to 1. A kernel that does
+/// not count one of them leaves it out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuShares {
+    /// Stolen by the host, by `/proc/stat`, in steps of 10 ms.
+    pub stolen: Option<f64>,
+    /// Idle, by `/proc/stat`. A CPU that idles sleeps, and has to wake first.
+    pub idle: Option<f64>,
+    /// How long a quota of this process's control groups kept it from running, by `cpu.stat`, ns.
+    pub throttled_ns: Option<u64>,
 }
 
 impl Latency {
@@ -67,23 +57,6 @@ impl Latency {
     pub fn miss(&mut self, what: impl Into<String>, why: impl Into<String>) {
         self.not_measured.push(NotMeasured { what: what.into(), why: why.into() });
     }
-
-    /// The round trips a second of a pipe-based figure: its mean decides, as
-    /// UnixBench counts loops, not delays.
-    pub fn loops_per_s(&self, kind: FigureKind) -> Option<f64> {
-        self.figure(kind).map(|figure| 1e9 / figure.ns.mean)
-    }
-}
-
-/// UnixBench's index of pipe-based context switching: its base machine, a
-/// SPARCstation 20-61, made 4000 loops a second and has the index 10
-/// (UnixBench/pgms/index.base, `context1`).
-///
-/// ```
-/// assert_eq!(instruments::latency::unixbench_index(131_600.0), 329.0);
-/// ```
-pub fn unixbench_index(loops_per_s: f64) -> f64 {
-    loops_per_s / 4000.0 * 10.0
 }
 
 /// What a figure is of.
@@ -106,10 +79,6 @@ pub enum FigureKind {
     Ipi,
     /// CPUID: in a virtual machine an exit to the host and back.
     Exit,
-    /// Times in which a spinning loop did not run.
-    Gap,
-    /// The part of each of these that the host stole.
-    Stolen,
     /// A token there and back through two pipes, both processes on one CPU.
     PipeOneCpu,
     /// The same, each process on a CPU of its own.
@@ -128,8 +97,6 @@ impl FigureKind {
             Self::CrossCpuWakeUp => "wake-up across CPUs",
             Self::Ipi => "IPI (membarrier)",
             Self::Exit => "exit (CPUID)",
-            Self::Gap => "gap in a running loop",
-            Self::Stolen => "stolen at once",
             Self::PipeOneCpu => "pipe round trip, one CPU",
             Self::PipeAcrossCpus => "pipe round trip, two CPUs",
             Self::Echo => "echo from the peer",
@@ -187,94 +154,9 @@ impl Landmarks {
     }
 }
 
-/// One delay beyond a figure's floor.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Delay {
-    /// The figure that it is a sample of.
-    pub kind: FigureKind,
-    /// When it ended, ns since the start of the run.
-    pub at_ns: u64,
-    /// How long, ns.
-    pub ns: u64,
-    /// The CPU it happened on.
-    pub cpu: u32,
-    /// Why.
-    pub cause: LatenessCause,
-}
-
-/// Gaps too short to be looked into one by one, by what their CPUs served
-/// meanwhile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ShortGaps {
-    /// Why.
-    pub cause: LatenessCause,
-    /// How many.
-    pub gaps: u64,
-    /// All of them together, ns.
-    pub total_ns: u64,
-}
-
-/// The delays of one figure that one cause explains.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Share {
-    /// The cause.
-    pub cause: LatenessCause,
-    /// The figure.
-    pub kind: FigureKind,
-    /// Delays.
-    pub delays: u64,
-    /// All of them together, ns.
-    pub total_ns: u64,
-    /// The longest, ns.
-    pub longest_ns: u64,
-}
-
-/// The delays by figure and cause, the most time first.
-pub fn shares(delays: &[Delay]) -> Vec<Share> {
-    let mut shares: Vec<Share> = Vec::new();
-    for delay in delays {
-        let same = |share: &&mut Share| (share.cause, share.kind) == (delay.cause, delay.kind);
-        match shares.iter_mut().find(same) {
-            Some(share) => {
-                share.delays += 1;
-                share.total_ns = share.total_ns.saturating_add(delay.ns);
-                share.longest_ns = share.longest_ns.max(delay.ns);
-            }
-            None => shares.push(Share {
-                cause: delay.cause,
-                kind: delay.kind,
-                delays: 1,
-                total_ns: delay.ns,
-                longest_ns: delay.ns,
-            }),
-        }
-    }
-    shares.sort_by_key(|share| std::cmp::Reverse(share.total_ns));
-    shares
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn shares_add_up_by_figure_and_cause() {
-        let delay = |kind, ns, cause| Delay { kind, at_ns: 0, ns, cpu: 0, cause };
-        let found = shares(&[
-            delay(FigureKind::Gap, 5, LatenessCause::RunQueue),
-            delay(FigureKind::Gap, 100, LatenessCause::Stolen),
-            delay(FigureKind::Gap, 7, LatenessCause::RunQueue),
-            delay(FigureKind::TimerWakeUp, 1, LatenessCause::RunQueue),
-        ]);
-        let seen: Vec<_> = found.iter().map(|s| (s.cause, s.delays, s.total_ns)).collect();
-        let expected = [
-            (LatenessCause::Stolen, 1, 100),
-            (LatenessCause::RunQueue, 2, 12),
-            (LatenessCause::RunQueue, 1, 1),
-        ];
-        assert_eq!(seen, expected);
-        assert_eq!(found[1].longest_ns, 7);
-    }
 
     #[test]
     fn a_figure_without_samples_says_so() {
@@ -289,7 +171,5 @@ mod tests {
         assert_eq!((ns.min, ns.max, ns.samples), (1e3, 1e6, 1000));
         assert!((ns.p99_9 / 999e3 - 1.0).abs() < 0.002, "{ns:?}");
         assert!((ns.mean / 500.5e3 - 1.0).abs() < 0.002, "{ns:?}");
-        let index = found.loops_per_s(FigureKind::PipeOneCpu).map(unixbench_index);
-        assert!(index.is_some_and(|index| (index - 4.995).abs() < 0.02), "{index:?}");
     }
 }

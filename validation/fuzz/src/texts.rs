@@ -115,8 +115,6 @@ pub(crate) fn running(data: &[u8]) {
     let text = text(data);
     let _ = running::parse_stat(&text);
     let _ = running::parse_schedstat(&text);
-    let _ = running::parse_interrupts(&text, 1);
-    let _ = running::parse_softirqs(&text, 1);
     let _ = running::parse_throttled(&text);
     let _ = running::throttling_files(&text);
 }

@@ -1,8 +1,6 @@
-//! `parachron latency`: who is late on this machine, and why.
+//! `parachron latency`: how late this machine runs programs.
 
 mod compared;
-mod csv;
-mod plot;
 pub(crate) mod report;
 mod text;
 
@@ -11,7 +9,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use inspect::latency::{EchoPeer, LatencyPlan};
-use inspect::tree::Tree;
 use instruments::duration;
 use instruments::latency::FigureKind;
 
@@ -24,11 +21,11 @@ use report::LatencyReport;
 /// Longest run: what is measured disturbs others.
 const LONGEST: Duration = Duration::from_secs(27);
 
-/// Measure what adds latency on this machine, and why.
+/// Measure how late this machine runs programs.
 ///
-/// Measures timer wake-ups, wake-ups and interrupts across CPUs, exits to the host, gaps in
-/// a running loop, context switches through pipes, and the round trip to a peer. Reports
-/// for each tail the cause, the evidence and a remedy. Needs no root and changes nothing.
+/// Measures timer wake-ups, wake-ups and interrupts across CPUs, exits to the host, context
+/// switches through pipes, and the round trip to a peer, and what the host and CPU quotas took
+/// meanwhile. Needs no root and changes nothing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Time for the measurement, 1s to 27s
@@ -40,21 +37,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PEER", value_parser = EchoPeer::parse)]
     peer: Option<EchoPeer>,
 
-    /// Measure only this figure, such as timer-wake-up or gap; repeatable
+    /// Measure only this figure, such as timer-wake-up or pipe-one-cpu; repeatable
     #[arg(long, value_name = "FIGURE", value_parser = figure)]
     only: Vec<FigureKind>,
-
-    /// Repeat the measurement, and redraw the result each time
-    #[arg(long, short, conflicts_with_all = ["format", "plot", "compare"])]
-    watch: bool,
 
     /// Compare with an earlier run, from --format json
     #[arg(long, value_name = "BEFORE.json")]
     compare: Option<PathBuf>,
-
-    /// Also plot the result, as SVG
-    #[arg(long, value_name = "FILE")]
-    plot: Option<PathBuf>,
 
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -80,29 +69,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         only: args.only.clone(),
     };
     let before = args.compare.as_deref().map(compared::read).transpose()?;
-    args.plot.as_deref().map_or(Ok(()), output::may_write)?;
-    if args.watch {
-        loop {
-            let report = measured(&plan, None);
-            // Home, and clear what is below.
-            let clear = if output::colours() { "\x1b[H\x1b[J" } else { "" };
-            output::text(&format!("{clear}{}", text::summary(&report)))?;
-        }
-    }
-    let report = measured(&plan, before.as_ref());
-    // If the plot fails the report is still printed.
-    let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, plot::svg(&report)));
+    let progress = TerminalProgress::new(plan.duration);
+    let found = inspect::latency::measure(&plan, &|what| progress.doing(what));
+    drop(progress);
+    let report = LatencyReport::new(found, before.as_ref());
     if let (Some(compared), Format::Text | Format::Markdown) = (&report.compared, args.format) {
         output::text(&compared::table(compared, &report).render(args.format))?;
     }
     match args.format {
         Format::Json => output::json(&report)?,
-        Format::Csv => output::text(&csv::render(&report))?,
-        Format::Text | Format::Markdown => {
-            output::text(&text::render(&report, args.format, output::colours()))?;
-        }
+        _ => output::text(&text::render(&report, args.format))?,
     }
-    drawn?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -120,11 +97,4 @@ fn echo_has_a_peer(args: &Args) -> Result<(), CliError> {
         }),
         _ => Ok(()),
     }
-}
-
-/// One run on this machine, and one before it.
-fn measured(plan: &LatencyPlan, before: Option<&LatencyReport>) -> LatencyReport {
-    let progress = TerminalProgress::new(plan.duration);
-    let found = inspect::latency::measure(plan, &|what| progress.doing(what));
-    LatencyReport::new(found, &inspect::read(&Tree::live()), before)
 }

@@ -54,7 +54,7 @@ enum Documented {
     /// The experiments, their figures and their checks
     #[cfg(target_arch = "x86_64")]
     Lab,
-    /// What adds latency, and why
+    /// How late programs run
     Latency,
     /// The clocks of a simulated fleet, by discipline
     Simulate,

@@ -6,14 +6,11 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use instruments::distribution::Distribution;
-use instruments::latency::around::{self, PassedTime};
-use instruments::latency::cause::LatenessCause;
+use instruments::latency::FigureKind;
 use instruments::latency::echo::{EchoReplies, Protocol, answered, request};
-use instruments::latency::{Delay, FigureKind};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
-use super::counters::{Counters, Stops};
-use super::{LatencyRun, is_tail, now_ns, since_ns};
+use super::{LatencyRun, now_ns};
 
 /// Requests of a run, at most.
 const REQUESTS: u64 = 1000;
@@ -88,7 +85,7 @@ impl EchoPeer {
 }
 
 /// Asks the plan's peer for `length`.
-pub(super) fn measure(run: &mut LatencyRun<'_>, stops: &Stops, cpu: u32, length: Duration) {
+pub(super) fn measure(run: &mut LatencyRun<'_>, cpu: u32, length: Duration) {
     let Some(peer) = run.plan.peer.clone() else { return };
     const KIND: FigureKind = FigureKind::Echo;
     run.doing(KIND.name());
@@ -103,52 +100,28 @@ pub(super) fn measure(run: &mut LatencyRun<'_>, stops: &Stops, cpu: u32, length:
         Err(error) => return run.found.miss(KIND.name(), format!("{}: {error}", peer.host)),
     };
     let Some(_pinned) = run.pinned(KIND.name(), cpu) else { return };
-    let counters = Counters::open(cpu, stops);
-    // How late this thread wakes where no peer is asked.
-    let mut own = Distribution::new();
-    let (mut samples, mut delays) = (Distribution::new(), Vec::new());
+    let mut samples = Distribution::new();
     let mut answers = EchoReplies { peer: peer.host.clone(), ..EchoReplies::default() };
     let (secret, interval) = (now_ns().rotate_left(32), peer.interval(to.ip()));
     let ends = Instant::now() + length;
     while answers.sent < REQUESTS && (answers.sent == 0 || Instant::now() < ends) {
         let (number, sent) = (answers.sent, Instant::now());
-        let before = counters.thread();
         let bytes = request(peer.protocol, to.is_ipv6(), secret, number);
         // Refused by the peer's host, or no route: as good as no answer.
         if socket.send(&bytes).is_ok() {
             let judge = |bytes: &[u8]| answered(peer.protocol, to.is_ipv6(), secret, bytes);
             if wait(&socket, sent, |bytes| answers.count(number, judge(bytes))) {
-                let ns = since_ns(sent);
-                samples.record(ns as f64);
-                if is_tail(&samples, ns) {
-                    let passed = PassedTime::between(&before, &counters.thread());
-                    let cause = around::of_wake_up(ns, &passed);
-                    delays.push(Delay { kind: KIND, at_ns: run.at_ns(), ns, cpu, cause });
-                }
+                samples.record(sent.elapsed().as_nanos() as f64);
             }
         }
         answers.sent += 1;
         let next = (sent + interval).min(ends);
         if let Some(pause) = next.checked_duration_since(Instant::now()) {
             std::thread::sleep(pause);
-            own.record(since_ns(next) as f64);
         }
     }
-    blame_peer(&mut delays, &own);
-    run.delayed(delays);
     run.found.answers = Some(answers);
     run.found.add_figure(KIND, &samples);
-}
-
-/// What no count explains is the peer's, or its path's, only where this machine's
-/// own wake-ups in the same seconds were not half as late.
-fn blame_peer(delays: &mut [Delay], own: &Distribution) {
-    let Some(own_ns) = own.quantile(0.99) else { return };
-    for delay in delays.iter_mut().filter(|delay| delay.cause == LatenessCause::Unexplained) {
-        if delay.ns as f64 >= 2.0 * own_ns {
-            delay.cause = LatenessCause::Peer;
-        }
-    }
 }
 
 /// Whether the right answer came in time. Datagrams from other addresses do not
@@ -181,31 +154,4 @@ fn open(protocol: Protocol, to: SocketAddr) -> std::io::Result<UdpSocket> {
     let socket = UdpSocket::from(socket);
     socket.connect(to)?;
     Ok(socket)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_peer_is_blamed_for_what_this_machine_does_not_do_itself() {
-        let delay = |ns, cause| Delay { kind: FigureKind::Echo, at_ns: 0, ns, cpu: 0, cause };
-        let mut own = Distribution::new();
-        (0..100).for_each(|_| own.record(1e6));
-        let given = [
-            delay(1_500_000, LatenessCause::Unexplained),
-            delay(30_000_000, LatenessCause::Unexplained),
-            delay(30_000_000, LatenessCause::RunQueue),
-        ];
-        let mut judged = given;
-        blame_peer(&mut judged, &own);
-        let causes = judged.map(|delay| delay.cause);
-        assert_eq!(
-            causes,
-            [LatenessCause::Unexplained, LatenessCause::Peer, LatenessCause::RunQueue]
-        );
-        let mut judged = given;
-        blame_peer(&mut judged, &Distribution::new());
-        assert_eq!(judged, given, "nothing to compare with");
-    }
 }

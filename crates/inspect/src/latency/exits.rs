@@ -4,16 +4,16 @@ use std::time::{Duration, Instant};
 
 use instruments::distribution::Distribution;
 use instruments::latency::FigureKind;
-use linux::counter::{Counter, CpuCounter};
+use linux::counter::{self, Counter, CpuCounter};
 
-use super::{LatencyRun, spin};
+use super::{LatencyRun, now_ns};
 
 const KIND: FigureKind = FigureKind::Exit;
 
 /// Exits from this CPU for `length`.
 pub(super) fn measure(run: &mut LatencyRun<'_>, cpu: u32, length: Duration) {
     run.doing(KIND.name());
-    let Some(ns_per_tick) = spin::ns_per_tick() else {
+    let Some(ns_per_tick) = ns_per_tick() else {
         return run.found.miss(KIND.name(), "no TSC to time it by");
     };
     let Some(_pinned) = run.pinned(KIND.name(), cpu) else { return };
@@ -28,4 +28,17 @@ pub(super) fn measure(run: &mut LatencyRun<'_>, cpu: u32, length: Duration) {
         }
     }
     run.found.add_figure(KIND, &samples);
+}
+
+/// By CLOCK_MONOTONIC over some milliseconds: to about 10 ppm.
+fn ns_per_tick() -> Option<f64> {
+    if !counter::is_readable() {
+        return None;
+    }
+    let read = || (now_ns(), CpuCounter.read_ordered());
+    let first = read();
+    std::thread::sleep(Duration::from_millis(10));
+    let last = read();
+    let ticks = last.1.checked_sub(first.1).filter(|ticks| *ticks > 0)?;
+    Some(last.0.saturating_sub(first.0) as f64 / ticks as f64)
 }

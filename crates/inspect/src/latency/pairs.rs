@@ -4,39 +4,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use instruments::distribution::Distribution;
-use instruments::latency::around::{self, PassedTime};
-use instruments::latency::conditions::CpuPair;
-use instruments::latency::{Delay, FigureKind};
+use instruments::latency::FigureKind;
 use linux::cpus::pin;
 use linux::membarrier::Membarrier;
 use linux::scheduling::sleep_until_ns;
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::counters::{Counters, Stops};
-use super::{LatencyRun, is_tail, now_ns, since_ns};
+use super::{LatencyRun, now_ns};
 
 /// Time between two wake-ups, ns: the sleeper is asleep, and its CPU idle.
 const INTERVAL_NS: u64 = 500_000;
 
-/// How near two CPUs are, as this machine is told.
-pub(super) fn relation(from: u32, to: u32) -> CpuPair {
-    let read = |cpu: u32, file: &str| {
-        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{file}");
-        std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
-    };
-    let same = |file: &str| read(from, file).zip(read(to, file)).map(|(a, b)| a == b);
-    let same_socket = same("physical_package_id");
-    let same_core = same("core_id").map(|same| same && same_socket != Some(false));
-    CpuPair { from, to, same_socket, same_core }
-}
-
 /// Writes on CPU `from`, and reads on CPU `to`.
-pub(super) fn wake_up(
-    run: &mut LatencyRun<'_>,
-    stops: &Stops,
-    (from, to): (u32, u32),
-    length: Duration,
-) {
+pub(super) fn wake_up(run: &mut LatencyRun<'_>, (from, to): (u32, u32), length: Duration) {
     const KIND: FigureKind = FigureKind::CrossCpuWakeUp;
     run.doing(KIND.name());
     let bell = match eventfd(0, EventfdFlags::empty()) {
@@ -46,31 +26,20 @@ pub(super) fn wake_up(
     // When the ring was that the sleeper has not answered yet; 0 for none.
     let (rung, over) = (AtomicU64::new(0), AtomicBool::new(false));
     let mut samples = Distribution::new();
-    let mut delays = Vec::new();
-    let started = run.started;
     // A full counter, or a closed descriptor, is not to be had here.
     let ring = || rustix::io::write(&bell, &1u64.to_ne_bytes());
     let Some(there) = run.pinned(KIND.name(), to) else { return };
     let here = std::thread::scope(|scope| {
         // It starts where this thread may run, and stays there.
         let listens = scope.spawn(|| {
-            let counters = Counters::open(to, stops);
             loop {
-                let before = counters.thread();
                 if rustix::io::read(&bell, &mut [0; 8]).is_err() {
                     return;
                 }
                 let woke = now_ns();
                 let at = rung.load(Ordering::Acquire);
                 if at != 0 {
-                    let late = woke.saturating_sub(at);
-                    samples.record(late as f64);
-                    if is_tail(&samples, late) {
-                        let passed = PassedTime::between(&before, &counters.thread());
-                        let cause = around::of_wake_up(late, &passed);
-                        let at_ns = since_ns(started);
-                        delays.push(Delay { kind: KIND, at_ns, ns: late, cpu: to, cause });
-                    }
+                    samples.record(woke.saturating_sub(at) as f64);
                     rung.store(0, Ordering::Release);
                 }
                 if over.load(Ordering::Acquire) {
@@ -98,7 +67,6 @@ pub(super) fn wake_up(
         Ok(()) => run.found.add_figure(KIND, &samples),
         Err(error) => run.found.miss(KIND.name(), error.to_string()),
     }
-    run.delayed(delays);
 }
 
 /// Interrupts sent from CPU `from` while a thread spins on CPU `to`.

@@ -1,19 +1,16 @@
-//! UnixBench's pipe-based context switching, placed by us and by the scheduler.
+//! UnixBench's pipe-based context switching, on CPUs that are named.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use instruments::distribution::Distribution;
 use instruments::latency::FigureKind;
-use instruments::measurements::Measurements;
 use linux::cpus::pin;
 
 use super::{LatencyRun, now_ns};
-use crate::measure::loads::{self, MeasuringLoad};
 use crate::pipe_pair::PipePair;
 
 /// Round trips, timed one by one, with the partner on CPU `there`.
-pub(super) fn placed(
+pub(super) fn measure(
     run: &mut LatencyRun<'_>,
     kind: FigureKind,
     (here, there): (u32, u32),
@@ -41,14 +38,4 @@ pub(super) fn placed(
         Ok(()) => run.found.add_figure(kind, &samples),
         Err(why) => run.found.miss(kind.name(), why),
     }
-}
-
-/// One copy, and one a CPU, wherever the scheduler puts them; `length` each.
-pub(super) fn free(run: &mut LatencyRun<'_>, echo: fn() -> Command, length: Duration) {
-    let cpus = u32::try_from(run.cpus.len()).unwrap_or(u32::MAX);
-    let (mut missing, mut switches) = (Measurements::default(), Vec::new());
-    let load = MeasuringLoad::Switches(echo);
-    loads::round(load, cpus, (1, length), &mut switches, &mut missing, run.progress);
-    run.found.switches = switches;
-    run.found.not_measured.extend(missing.not_measured);
 }

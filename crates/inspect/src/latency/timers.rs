@@ -5,13 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use instruments::distribution::Distribution;
-use instruments::latency::around::{self, PassedTime};
-use instruments::latency::sweep::{Sweep, gaps_ns};
-use instruments::latency::{Delay, FigureKind};
+use instruments::latency::FigureKind;
 use linux::scheduling::{set_timer_slack_ns, sleep_until_ns, timer_slack_ns, yield_to_all};
 
-use super::counters::{Counters, Stops};
-use super::{LatencyRun, is_tail, now_ns};
+use super::{LatencyRun, now_ns};
 
 /// Time between two wake-ups, ns: cyclictest's default.
 const INTERVAL_NS: u64 = 1_000_000;
@@ -22,21 +19,11 @@ const LEAST: NonZeroU64 = NonZeroU64::MIN;
 /// Rounds, in which the three ways take turns.
 const ROUNDS: u32 = 5;
 
-/// Wake-ups after each gap of a sweep: those that let the host's polling adapt,
-/// and those that count.
-const ADAPTING: u32 = 8;
-const COUNTING: u32 = 12;
-const PASSES: u32 = 3;
-
-const SWEEP: &str = "sweep of idle gaps";
-
 /// The three figures of timers, over `length` together.
-pub(super) fn measure(run: &mut LatencyRun<'_>, stops: &Stops, cpu: u32, length: Duration) {
+pub(super) fn measure(run: &mut LatencyRun<'_>, cpu: u32, length: Duration) {
     run.doing("timer wake-ups");
     let slack = timer_slack_ns();
-    run.found.conditions.inherited_slack_ns = slack.as_ref().ok().copied();
     let Some(_pinned) = run.pinned("timer wake-ups", cpu) else { return };
-    let counters = Counters::open(cpu, stops);
     // A real-time thread has none, which 1 ns changes nothing of.
     let inherited = slack.map(|ns| NonZeroU64::new(ns).unwrap_or(LEAST));
     let ways = [
@@ -56,17 +43,16 @@ pub(super) fn measure(run: &mut LatencyRun<'_>, stops: &Stops, cpu: u32, length:
             };
             let set = slack
                 .and_then(|slack| set_timer_slack_ns(slack).map_err(|error| error.to_string()));
-            let delays = set.map_err(|why| format!("timer slack: {why}")).and_then(|()| {
+            let woken = set.map_err(|why| format!("timer slack: {why}")).and_then(|()| {
                 if kind == FigureKind::TimerWakeUpAwake {
-                    awake(|| wake_ups(run, &counters, kind, turn, taken))
-                        .map_err(|error| format!("SCHED_IDLE: {error}"))
+                    awake(|| wake_ups(turn, taken)).map_err(|error| format!("SCHED_IDLE: {error}"))
                 } else {
-                    Ok(wake_ups(run, &counters, kind, turn, taken))
+                    wake_ups(turn, taken);
+                    Ok(())
                 }
             });
-            match delays {
-                Ok(delays) => run.delayed(delays),
-                Err(why) => *samples = Err(why),
+            if let Err(why) = woken {
+                *samples = Err(why);
             }
         }
     }
@@ -81,33 +67,15 @@ pub(super) fn measure(run: &mut LatencyRun<'_>, stops: &Stops, cpu: u32, length:
     }
 }
 
-/// One way's turn; the delays in its tail.
-fn wake_ups(
-    run: &LatencyRun<'_>,
-    counters: &Counters,
-    kind: FigureKind,
-    turn: Duration,
-    samples: &mut Distribution,
-) -> Vec<Delay> {
-    let mut delays = Vec::new();
+/// One way's turn.
+fn wake_ups(turn: Duration, samples: &mut Distribution) {
     let ends = Instant::now() + turn;
     let mut next = now_ns() + INTERVAL_NS;
-    while Instant::now() < ends {
-        let before = counters.thread();
-        if sleep_until_ns(next).is_err() {
-            break;
-        }
-        let late = now_ns().saturating_sub(next);
-        samples.record(late as f64);
-        if is_tail(samples, late) {
-            let after = counters.thread();
-            let cause = around::of_wake_up(late, &PassedTime::between(&before, &after));
-            delays.push(Delay { kind, at_ns: run.at_ns(), ns: late, cpu: counters.cpu(), cause });
-        }
+    while Instant::now() < ends && sleep_until_ns(next).is_ok() {
+        samples.record(now_ns().saturating_sub(next) as f64);
         // What was missed is not made up for.
         next = next.saturating_add(INTERVAL_NS).max(now_ns() + INTERVAL_NS / 2);
     }
-    delays
 }
 
 /// `work` while a thread that yields to all others keeps this thread's CPU from
@@ -131,50 +99,4 @@ fn awake<T>(work: impl FnOnce() -> T) -> std::io::Result<T> {
         over.store(true, Ordering::Relaxed);
         done
     })
-}
-
-/// Wake-ups after idle gaps from 10 µs to 2 ms, in about a second.
-pub(super) fn sweep(run: &mut LatencyRun<'_>, stops: &Stops, cpu: u32) {
-    run.doing("wake-ups after idle gaps");
-    let Some(_pinned) = run.pinned(SWEEP, cpu) else { return };
-    if let Err(error) = set_timer_slack_ns(LEAST) {
-        return run.found.miss(SWEEP, format!("timer slack: {error}"));
-    }
-    let counters = Counters::open(cpu, stops);
-    let waited = || counters.thread().waited_ns;
-    let gaps = gaps_ns();
-    let mut late: Vec<Vec<u64>> = vec![Vec::new(); gaps.len()];
-    for pass in 0..PASSES {
-        for index in 0..gaps.len() {
-            // Up and down, so that what changes meanwhile tilts nothing.
-            let index = if pass % 2 == 0 { index } else { gaps.len() - 1 - index };
-            let mut before = waited();
-            for wake_up in 0..ADAPTING + COUNTING {
-                let until = now_ns() + gaps[index] as u64;
-                let _ = sleep_until_ns(until);
-                let ns = now_ns().saturating_sub(until);
-                let after = waited();
-                // Where it waited for another thread, the CPU was not idle.
-                let waited_ns = after.zip(before).map_or(0, |(now, then)| now.saturating_sub(then));
-                if wake_up >= ADAPTING && waited_ns.saturating_mul(2) < ns {
-                    late[index].push(ns);
-                }
-                before = after;
-            }
-        }
-    }
-    let least = (COUNTING * PASSES / 3) as usize;
-    let quartile = |mut late: Vec<u64>| {
-        late.sort_unstable();
-        late.get(late.len() / 4).map_or(0.0, |ns| *ns as f64)
-    };
-    if late.iter().all(|late| late.len() >= least) {
-        let points = gaps.into_iter().zip(late.into_iter().map(quartile)).collect();
-        run.found.sweep = Some(Sweep::new(points));
-    } else {
-        run.found.miss(SWEEP, "other threads kept this CPU from idling");
-    }
-    if let Some(slack) = run.found.conditions.inherited_slack_ns.and_then(NonZeroU64::new) {
-        let _ = set_timer_slack_ns(slack);
-    }
 }

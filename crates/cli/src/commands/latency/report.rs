@@ -1,7 +1,5 @@
 //! The report of `parachron latency`: the document of `--format json`.
 
-use doctor::finding::Finding;
-use facts::Facts;
 use instruments::latency::{Figure, FigureKind, Latency};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,8 +15,6 @@ pub(crate) struct LatencyReport {
     pub(crate) machine: MachineIdentity,
     /// What was measured.
     pub(crate) latency: Latency,
-    /// The causes, worst first.
-    pub(crate) findings: Vec<Finding>,
     /// What changed since an earlier run, where there is one to compare with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) compared: Option<RunComparison>,
@@ -26,11 +22,10 @@ pub(crate) struct LatencyReport {
 
 impl LatencyReport {
     /// Of a measurement on this machine.
-    pub(crate) fn new(latency: Latency, facts: &Facts, before: Option<&Self>) -> Self {
+    pub(crate) fn new(latency: Latency, before: Option<&Self>) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             machine: MachineIdentity::this(),
-            findings: doctor::lateness::findings(&latency, facts),
             compared: before.map(|before| RunComparison::new(before, &latency)),
             latency,
         }
@@ -89,7 +84,7 @@ impl RunComparison {
         };
         Self {
             machine: before.machine.clone(),
-            stolen_share: before.latency.stolen.map(|stolen| stolen.share),
+            stolen_share: before.latency.cpus.stolen,
             figures: now.figures.iter().filter_map(change).collect(),
         }
     }

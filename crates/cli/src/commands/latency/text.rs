@@ -1,42 +1,52 @@
-//! The report for people: figures, then causes as the doctor reports them.
+//! The report for people: the answer, then the figures.
 
-use doctor::report_text::{self, name_of};
-use instruments::figures::{count, three_digits, time};
-use instruments::latency::{FigureKind, unixbench_index};
+use instruments::figures::{count, three_digits, time, whole_time};
+use instruments::latency::{FigureKind, Latency};
 
 use super::report::LatencyReport;
 use crate::commands::bench::tables::missing;
-use crate::commands::doctor::markdown;
+use crate::output::Format;
 use crate::output::table::{Cell, Column, ReportTable};
-use crate::output::{Format, screen};
 
 /// The whole report in `format`, which is text or Markdown.
-pub(super) fn render(report: &LatencyReport, format: Format, colours: bool) -> String {
-    let mut text = format!("{}\n", report.machine.line());
-    let tables = [figures(report), switches(report), missing(&report.latency.not_measured)];
-    for table in tables.iter().filter(|table| !table.is_empty()) {
-        text.push('\n');
-        text.push_str(&table.render(format));
+pub(super) fn render(report: &LatencyReport, format: Format) -> String {
+    let found = &report.latency;
+    let mut text = format!("{}\n{}\n", answer(found), report.machine.line());
+    for table in [figures(found), missing(&found.not_measured)] {
+        if !table.is_empty() {
+            text.push('\n');
+            text.push_str(&table.render(format));
+        }
     }
-    text.push_str(&match format {
-        Format::Markdown => report.findings.iter().map(markdown::finding).collect(),
-        _ => report_text::findings(&report.findings, screen(colours)),
-    });
     text
 }
 
-/// A screen: the figures, and each cause in a line.
-pub(super) fn summary(report: &LatencyReport) -> String {
-    let mut text = figures(report).text();
-    for finding in &report.findings {
-        text.push_str(&format!("{}: {}\n", name_of(finding.severity), finding.what));
-    }
-    text
+/// The latest wake-up, and what the host and the quota took.
+fn answer(found: &Latency) -> String {
+    let wake_ups = [FigureKind::TimerWakeUp, FigureKind::CrossCpuWakeUp, FigureKind::Echo];
+    let latest = wake_ups
+        .iter()
+        .filter_map(|kind| found.figure(*kind))
+        .max_by(|one, other| one.ns.max.total_cmp(&other.ns.max));
+    let late = match latest {
+        Some(figure) => {
+            format!("Nothing was later than {} ({})", time(figure.ns.max), figure.kind.name())
+        }
+        None => "No wake-up was measured".to_owned(),
+    };
+    let stolen = match found.cpus.stolen {
+        Some(share) => format!("the host stole {:.1} % of the CPU time", share * 100.0),
+        None => "this kernel does not count stolen time".to_owned(),
+    };
+    let throttled = match found.cpus.throttled_ns {
+        Some(ns) if ns > 0 => format!("; a CPU quota stopped this program for {}", whole_time(ns)),
+        _ => String::new(),
+    };
+    format!("{late}; {stolen}{throttled}.")
 }
 
 /// The figures, a row each.
-fn figures(report: &LatencyReport) -> ReportTable {
-    let found = &report.latency;
+fn figures(found: &Latency) -> ReportTable {
     let figure = |heading| Column::figures(heading, "µs");
     let landmarks = ["min", "p50", "p90", "p99", "p99.9", "max"].map(figure);
     let columns = [Column::names("figure")].into_iter().chain(landmarks);
@@ -49,22 +59,8 @@ fn figures(report: &LatencyReport) -> ReportTable {
         let name = Cell::from(short_name(figure.kind));
         table.row([name].into_iter().chain(cells).chain([count(ns.samples).into()]));
     }
-    if let Some(looked_s) = found.no_gap_over_s {
-        table.note(format!("Gap in a loop: none in {}.", time(looked_s * 1e9)));
-    }
-    if let Some(stolen) = found.stolen {
-        table.note(format!("Steal: {:.2} % of all CPU time (/proc/stat).", stolen.share * 100.0));
-    }
-    match found.sweep.as_ref().map(|sweep| sweep.limit) {
-        Some(Some(limit)) => table.note(format!(
-            "A wake-up after an idle gap of up to {} is {} late, after a longer gap {}: halt \
-             polling ends there (± 25 %).",
-            time(limit.ns),
-            time(limit.quick_ns),
-            time(limit.slow_ns)
-        )),
-        Some(None) => table.note("Wake-ups after idle gaps of 10 µs to 2 ms are equally late."),
-        None => {}
+    if let Some(idle) = found.cpus.idle {
+        table.note(format!("The CPUs were idle for {:.0} % of the time.", idle * 100.0));
     }
     if let Some(answers) = &found.answers {
         table.note(format!(
@@ -72,6 +68,9 @@ fn figures(report: &LatencyReport) -> ReportTable {
             answers.peer, answers.answered, answers.sent, answers.late, answers.foreign
         ));
     }
+    table.note(
+        "To see which step of a late wake-up takes the time: sudo rtla timerlat top --aa-only 40",
+    );
     table
 }
 
@@ -81,7 +80,6 @@ pub(super) fn short_name(kind: FigureKind) -> &'static str {
         FigureKind::TimerWakeUpAwake => "– CPU kept awake",
         FigureKind::TimerWakeUpInheritedSlack => "– inherited slack",
         FigureKind::CrossCpuWakeUp => "wake-up by CPU",
-        FigureKind::Gap => "gap in a loop",
         FigureKind::PipeOneCpu => "pipe, one CPU",
         FigureKind::PipeAcrossCpus => "pipe, two CPUs",
         FigureKind::Echo => "echo",
@@ -89,31 +87,30 @@ pub(super) fn short_name(kind: FigureKind) -> &'static str {
     }
 }
 
-/// Pipe-based context switching as UnixBench counts it.
-fn switches(report: &LatencyReport) -> ReportTable {
-    let mut table = ReportTable::new(
-        "Pipe-based context switching",
-        [
-            Column::words("where"),
-            Column::figures("loops/s", ""),
-            Column::figures("UnixBench's\nindex", ""),
-        ],
-    );
-    let found = &report.latency;
-    let mut add = |place: String, per_s: f64| {
-        let cells = [per_s, unixbench_index(per_s)].map(|value| Cell::figure(value, 0));
-        table.row([place.into()].into_iter().chain(cells));
-    };
-    let placed =
-        [("on one CPU", FigureKind::PipeOneCpu), ("across CPUs", FigureKind::PipeAcrossCpus)];
-    for (place, kind) in placed {
-        if let Some(per_s) = found.loops_per_s(kind) {
-            add(place.into(), per_s);
+#[cfg(test)]
+mod tests {
+    use instruments::distribution::Distribution;
+    use instruments::latency::CpuShares;
+
+    use super::*;
+
+    #[test]
+    fn the_answer_names_the_latest_wake_up_and_what_was_taken() {
+        let mut found = Latency::default();
+        assert_eq!(
+            answer(&found),
+            "No wake-up was measured; this kernel does not count stolen time."
+        );
+        for (kind, us) in [(FigureKind::TimerWakeUp, 300.0), (FigureKind::CrossCpuWakeUp, 40.0)] {
+            let mut samples = Distribution::new();
+            samples.record(us * 1e3);
+            found.add_figure(kind, &samples);
         }
+        found.cpus = CpuShares { stolen: Some(0.0213), idle: None, throttled_ns: Some(5_000_000) };
+        assert_eq!(
+            answer(&found),
+            "Nothing was later than 300 µs (timer wake-up); the host stole 2.1 % of the CPU time; \
+             a CPU quota stopped this program for 5 ms."
+        );
     }
-    for load in &found.switches {
-        let copies = if load.copies == 1 { "copy" } else { "copies" };
-        add(format!("{} {copies}, placed by the scheduler", load.copies), load.per_s);
-    }
-    table
 }
