@@ -13,7 +13,6 @@ import { Browser } from "./browser.mjs";
 import * as log from "./log.mjs";
 import * as map from "./map.mjs";
 import * as node from "./node.mjs";
-import * as simulator from "./simulator.mjs";
 
 const settings = JSON.parse(process.argv[2]);
 const counts = { passed: 0, failed: 0, "not measured": 0, skipped: 0 };
@@ -39,7 +38,7 @@ for (const [name, { page, most_bytes: most }] of Object.entries(settings.pages))
   const { size } = statSync(page);
   await run(`${name}: ${size} bytes, at most ${most}`, () => assert.ok(size <= most));
 }
-for (const suite of [simulator, log]) {
+for (const suite of [log]) {
   for (const [name, test] of Object.entries(suite.modules(settings))) await run(name, test);
 }
 if (settings.browser === null) {
@@ -47,7 +46,7 @@ if (settings.browser === null) {
 } else {
   if (settings.axe === null) skip("axe-core could not be fetched by npm: accessibility is unchecked");
   const browser = await Browser.start(settings);
-  for (const suite of [simulator, log, map, node]) {
+  for (const suite of [log, map, node]) {
     browser.fresh();
     const { cases, end } = await suite.pages(browser, settings);
     for (const [name, test] of Object.entries(cases)) await run(name, test);

@@ -1,242 +1,204 @@
-//! Which crate uses which. Arrows only go down: a crate's floor is one above the highest that it
-//! uses, and ARCHITECTURE.md shows the floors. A new crate needs its reason in docs/decisions.
-
-mod pure;
-mod table;
+//! Which crate uses which: by the table of floors in ARCHITECTURE.md a crate uses crates of lower
+//! floors only, and a pure crate uses nothing that calls the system.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use serde_json::Value;
 
-use crate::arrows::table::{CRATES, Row, Uses};
+use crate::check::metadata;
 use crate::diagnostic::Diagnostic;
 use crate::project::Project;
+
+/// The page that has the table: to move a crate, move its row.
+const PAGE: &str = "ARCHITECTURE.md";
 
 /// What the crates are built for: only its dependencies count.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Crates from outside that a pure crate may use directly.
-const PURE_MAY_USE: &[&str] = &[
-    "anstyle",
-    "hdrhistogram",
-    "libm",
-    "schemars",
-    "serde",
-    "serde_json",
-    "strum",
-    "thiserror",
-    "toml",
-];
+const PURE_MAY_USE: &str =
+    "anstyle hdrhistogram libm schemars serde serde_json strum thiserror toml";
 
-/// Checks the workspace's metadata, as cargo resolves it.
+/// Libraries that make system calls, talk to KVM or to a network: no pure crate links them, not
+/// even through another.
+const SYSTEM: &str = "clock-steering errno getrandom iana-time-zone kvm-bindings kvm-ioctls libc \
+    linux-raw-sys memmap2 mio nix ntp-proto rand raw-cpuid rsntp rustix sd-notify seccompiler \
+    signal-hook signal-hook-registry socket2 tokio vm-memory vmm-sys-util";
+
+/// Denies the lints that clippy.toml configures, in a pure crate.
+const PURE_LINTS: &str =
+    "deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)";
+
+/// A row of the table.
+#[derive(Debug, PartialEq, Eq)]
+struct Row {
+    /// In the page, from 1.
+    line: usize,
+    floor: u8,
+    is_pure: bool,
+}
+
+/// Compares what cargo says of the workspace with the table.
 pub(crate) fn check(project: &Project) -> Vec<Diagnostic> {
-    let output = project
-        .cargo()
-        .args(["metadata", "--format-version", "1", "--quiet", "--filter-platform", TARGET])
-        .output();
-    let failed = |what: String| {
-        vec![Diagnostic::new("Cargo.toml", 1, what, "run `cargo metadata` and fix its error")]
+    let metadata = match metadata(project) {
+        Ok(metadata) => metadata,
+        Err(why) => return vec![Diagnostic::new("Cargo.toml", 1, why, "run `cargo metadata`")],
     };
-    match output {
-        Err(error) => failed(format!("cannot run cargo metadata: {error}")),
-        Ok(output) if !output.status.success() => {
-            failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+    let rows = rows(&fs::read_to_string(project.path(PAGE)).unwrap_or_default());
+    let mut found = violations(&rows, &metadata);
+    for (folder, row) in rows.iter().filter(|(_, row)| row.is_pure) {
+        let root = format!("crates/{folder}/src/lib.rs");
+        let text = fs::read_to_string(project.path(&root)).unwrap_or_default();
+        if !text.contains(PURE_LINTS) {
+            let what = "a pure crate that does not deny clippy's disallowed_* lints";
+            found.push(Diagnostic::new(&root, 1, what, "copy the attribute from clippy.toml"));
         }
-        Ok(output) => match serde_json::from_slice(&output.stdout) {
-            Err(error) => failed(format!("cargo metadata printed no JSON: {error}")),
-            Ok(metadata) => {
-                let text = std::fs::read_to_string(project.path(PAGE)).unwrap_or_default();
-                [violations(&metadata), unused(&metadata), stale(&metadata), misplaced(&text)]
-                    .concat()
-            }
-        },
-    }
-}
-
-/// The page that shows the floors.
-const PAGE: &str = "ARCHITECTURE.md";
-
-/// Arrows of the table that no manifest has.
-fn unused(metadata: &Value) -> Vec<Diagnostic> {
-    let members = members(metadata);
-    let mut diagnostics = Vec::new();
-    for member in members.values() {
-        let row = CRATES.iter().find(|row| row.folder == member.folder);
-        let Some(Row { uses: Uses::Only(folders), .. }) = row else { continue };
-        let dependencies = array(&member.package["dependencies"]).iter();
-        let used: Vec<&str> = dependencies
-            .filter(|dependency| dependency["kind"].as_str() != Some("dev"))
-            .filter_map(|dependency| Some(members.get(dependency["name"].as_str()?)?.folder))
-            .collect();
-        for folder in folders.iter().filter(|folder| !used.contains(*folder)) {
-            let what = format!("{} does not use {folder}, as the table has it", member.folder);
-            diagnostics.push(Diagnostic::new(member.manifest, 1, what, "remove it from the table"));
+        if let Some(library) = system_library(project, folder) {
+            let what = format!("{folder} is pure and links {library}");
+            let remedy = format!("see why: cargo tree --edges normal --invert {library}");
+            found.push(Diagnostic::new(PAGE, row.line, what, remedy));
         }
     }
-    diagnostics
+    found
 }
 
-/// The file of the table.
-const TABLE: &str = "xtask/src/arrows/table.rs";
-
-/// Rows of the table whose crate is no member of the workspace.
-fn stale(metadata: &Value) -> Vec<Diagnostic> {
-    let members = members(metadata);
-    let is_member = |row: &&Row| members.values().any(|member| member.folder == row.folder);
-    let report = |row: &Row| {
-        let what = format!("the workspace has no crate {}", row.folder);
-        Diagnostic::new(TABLE, 1, what, "remove its row")
-    };
-    CRATES.iter().filter(|row| !is_member(row)).map(report).collect()
-}
-
-/// Crates that ARCHITECTURE.md does not show, or shows on another floor, and rows of its table
-/// that are no crate's. A row without a number has the floor of the row above it.
-fn misplaced(text: &str) -> Vec<Diagnostic> {
+/// The table by folder. A row without a number has the floor of the row above it.
+fn rows(text: &str) -> BTreeMap<String, Row> {
     let mut floor = 0;
-    let mut shown = BTreeMap::new();
-    let before_table = |(_, line): &(usize, &str)| !line.starts_with("| floor |");
-    let table = text.lines().enumerate().skip_while(before_table);
+    let mut rows = BTreeMap::new();
+    let table = text.lines().enumerate().skip_while(|(_, line)| !line.starts_with("| floor |"));
     for (at, line) in table.take_while(|(_, line)| line.starts_with('|')) {
-        let mut cells = line.split('|').map(str::trim).skip(1);
-        let (Some(number), Some(name)) = (cells.next(), cells.next()) else { continue };
-        let Some(name) = name.strip_prefix('`').and_then(|name| name.strip_suffix('`')) else {
-            continue;
-        };
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, number, name, kind, ..] = cells[..] else { continue };
         floor = number.parse().unwrap_or(floor);
-        shown.entry(name).or_insert((at + 1, floor));
-    }
-    let wrong = CRATES.iter().filter(|row| !row.is_tool()).filter_map(|row| {
-        let right = row.floor();
-        match shown.get(row.folder) {
-            Some((_, floor)) if *floor == right => None,
-            Some((line, floor)) => {
-                Some((*line, format!("{} is on floor {right}, not {floor}", row.folder)))
-            }
-            None => Some((1, format!("{} is not shown, on floor {right}", row.folder))),
+        if let Some(name) = name.strip_prefix('`').and_then(|name| name.strip_suffix('`')) {
+            let row = Row { line: at + 1, floor, is_pure: kind.starts_with("pure") };
+            rows.insert(name.to_owned(), row);
         }
-    });
-    let misplaced = wrong.map(|(line, what)| Diagnostic::new(PAGE, line, what, "move its row"));
-    let is_stale = |name: &str| !CRATES.iter().any(|row| !row.is_tool() && row.folder == name);
-    let stale = shown.iter().filter(|(name, _)| is_stale(name)).map(|(name, (line, _))| {
-        let what = format!("{name} has no row in the table of floors");
-        Diagnostic::new(
-            PAGE,
-            *line,
-            what,
-            "remove its row, or add one to xtask/src/arrows/table.rs",
-        )
-    });
-    misplaced.chain(stale).collect()
+    }
+    rows
 }
 
-/// Whether a file is the root of a pure crate, or of a module that is held to
-/// be as pure as one.
-pub(crate) fn is_root_of_pure(path: &str) -> bool {
-    let is_root = |row: &Row| row.is_pure && path == format!("crates/{}/src/lib.rs", row.folder);
-    path == "crates/clock/src/timeline.rs" || CRATES.iter().any(is_root)
-}
-
-/// A crate of the workspace.
-struct Member<'a> {
-    /// Its folder, without `crates/`: its name in the table.
-    folder: &'a str,
-    manifest: &'a str,
-    package: &'a Value,
-}
-
-/// Compares cargo's metadata with the table.
-fn violations(metadata: &Value) -> Vec<Diagnostic> {
-    let members = members(metadata);
-    let mut diagnostics = Vec::new();
-    for (name, member) in &members {
+/// Crates without a row, rows without a crate, and arrows that do not go down. A crate that is
+/// not below `crates` is a tool: it may use any, and none uses it but its like.
+fn violations(rows: &BTreeMap<String, Row>, metadata: &Value) -> Vec<Diagnostic> {
+    let root = metadata["workspace_root"].as_str().unwrap_or_default();
+    let mut members: BTreeMap<&str, (&str, &Value)> = BTreeMap::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let manifest = package["manifest_path"].as_str().unwrap_or_default();
+        let manifest = manifest.strip_prefix(root).unwrap_or(manifest).trim_start_matches('/');
+        let name = package["name"].as_str().unwrap_or_default();
+        members.insert(name, (manifest, package));
+    }
+    let folder = |manifest: &str| -> Option<String> {
+        let folder = manifest.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
+        Some(folder.to_owned())
+    };
+    let mut found = Vec::new();
+    for (manifest, package) in members.values() {
+        let Some(user) = folder(manifest) else { continue };
         let mut report = |what: String, remedy: &str| {
-            diagnostics.push(Diagnostic::new(member.manifest, 1, what, remedy));
+            found.push(Diagnostic::new(manifest, 1, what, remedy));
         };
-        let Some(row) = CRATES.iter().find(|row| row.folder == member.folder) else {
-            let what = format!("crate {name} has no row in the table of floors");
-            report(what, "add one to xtask/src/arrows/table.rs, with its reason in docs/decisions");
+        let Some(row) = rows.get(&user) else {
+            report(format!("{user} has no row in {PAGE}"), "add one, on the floor it belongs to");
             continue;
         };
-        if *name != row.package() {
-            let what = format!("package {name} in the folder of {}", row.package());
-            report(what, "name packages parachron-FOLDER");
-        }
-        for dependency in array(&member.package["dependencies"]) {
-            let Some(used) = dependency["name"].as_str() else { continue };
-            let for_tests = dependency["kind"].as_str() == Some("dev");
-            let violation = match members.get(used) {
-                Some(used) => upward(row, used.folder, for_tests),
-                None => (row.is_pure && !for_tests && !PURE_MAY_USE.contains(&used)).then(|| {
-                    let what = format!("{name} uses {used} and must stay pure");
-                    (what, "do without, or move the code to a crate that is not pure")
-                }),
+        let dependencies = package["dependencies"].as_array().into_iter().flatten();
+        // Tests may use any crate: others do not link them.
+        for dependency in dependencies.filter(|dependency| dependency["kind"] != "dev") {
+            let name = dependency["name"].as_str().unwrap_or_default();
+            let Some((manifest, _)) = members.get(name) else {
+                if row.is_pure && !PURE_MAY_USE.split(' ').any(|known| known == name) {
+                    report(format!("{user} is pure and uses {name}"), "do without");
+                }
+                continue;
             };
-            if let Some((what, remedy)) = violation {
-                report(what, remedy);
+            let used = folder(manifest).and_then(|folder| rows.get(&folder));
+            if used.is_none_or(|used| used.floor >= row.floor) {
+                let what = format!("{user} is on floor {} and may not use {name}", row.floor);
+                report(what, "move what both need to a lower floor");
             }
         }
-        if row.is_pure
-            && let Some(path) = pure::path_to_system(metadata, name)
-        {
-            let what = format!("{name} is pure and links a system library: {path}");
-            report(what, "remove the first dependency of this path, or its feature");
-        }
     }
-    diagnostics
+    let folders: Vec<String> =
+        members.values().filter_map(|(manifest, _)| folder(manifest)).collect();
+    for (name, row) in rows.iter().filter(|(name, _)| !folders.contains(name)) {
+        let what = format!("there is no crate {name}");
+        found.push(Diagnostic::new(PAGE, row.line, what, "remove its row"));
+    }
+    found
 }
 
-/// The workspace's crates, by package name.
-fn members(metadata: &Value) -> BTreeMap<&str, Member<'_>> {
-    let root = metadata["workspace_root"].as_str().unwrap_or_default();
-    let ids = array(&metadata["workspace_members"]);
-    let is_member = |package: &&Value| ids.contains(&package["id"]);
-    let member = |package| {
-        let package: &Value = package;
-        let manifest = package["manifest_path"].as_str()?;
-        let manifest = manifest.strip_prefix(root).unwrap_or(manifest).trim_start_matches('/');
-        let folder = manifest.strip_suffix("/Cargo.toml")?;
-        let folder = ["crates/", "validation/"]
-            .iter()
-            .find_map(|above| folder.strip_prefix(above))
-            .unwrap_or(folder);
-        Some((package["name"].as_str()?, Member { folder, manifest, package }))
-    };
-    array(&metadata["packages"]).iter().filter(is_member).filter_map(member).collect()
-}
-
-/// What is wrong with an arrow inside the workspace, and the remedy.
-fn upward(row: &Row, used: &str, for_tests: bool) -> Option<(String, &'static str)> {
-    let target = CRATES.iter().find(|row| row.folder == used)?;
-    if target.is_top {
-        let what = format!("{} uses {used}, which nothing may use", row.folder);
-        return Some((what, "move the shared part to a lower floor, a test to e2e"));
-    }
-    // Tests may use any library: they are not part of what others link.
-    (!for_tests && !row.may_use(target)).then(|| {
-        let what = format!("{} may not use {used}: arrows only go down", row.folder);
-        (what, "move the shared part to a lower floor")
-    })
-}
-
-impl Row {
-    fn may_use(&self, other: &Row) -> bool {
-        match self.uses {
-            Uses::Only(folders) => folders.contains(&other.folder),
-            Uses::Any => !other.is_top,
-        }
-    }
-
-    /// What only checks the product, or is a chore.
-    fn is_tool(&self) -> bool {
-        let tools = ["bench", "e2e", "fuzz", "machines", "stamp", "test-size", "xtask"];
-        tools.contains(&self.folder)
-    }
-}
-
-fn array(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
+/// The first system library that a pure crate links.
+fn system_library(project: &Project, folder: &str) -> Option<String> {
+    let mut tree = project.cargo();
+    tree.args(["tree", "--quiet", "--offline", "--prefix", "none", "--format", "{p}"]);
+    tree.args(["--edges", "normal,no-proc-macro", "--target", TARGET, "--manifest-path"]);
+    let output = tree.arg(project.path(&format!("crates/{folder}/Cargo.toml"))).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut names = text.lines().filter_map(|line| line.split(' ').next());
+    names.find(|name| SYSTEM.split(' ').any(|system| system == *name)).map(str::to_owned)
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const TABLE: &str = "| floor | crate | | job |\n| --- | --- | --- | --- |\n\
+        | 1 | `low` | pure, `no_std` | x |\n| | `beside` | | x |\n| 2 | `high` | thin | x |\n\n\
+        | 3 | `other` | | no row |\n";
+
+    fn found(arrows: &[(&str, &str, &str)]) -> Vec<String> {
+        let package = |folder: &str| {
+            let name = folder.rsplit('/').next().unwrap();
+            let uses = arrows.iter().filter(|(from, _, _)| *from == name);
+            let uses: Vec<_> =
+                uses.map(|(_, to, kind)| json!({ "name": to, "kind": kind })).collect();
+            json!({ "name": name, "manifest_path": format!("/w/{folder}/Cargo.toml"),
+                    "dependencies": uses })
+        };
+        let folders = ["crates/low", "crates/beside", "crates/high", "validation/tool"];
+        let metadata = json!({ "workspace_root": "/w", "packages": folders.map(package) });
+        violations(&rows(TABLE), &metadata).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn arrows_go_down() {
+        let fine = [("high", "low", ""), ("tool", "high", ""), ("high", "libc", "")];
+        assert_eq!(found(&fine), Vec::<String>::new());
+        assert_eq!(found(&[("beside", "high", "dev")]), Vec::<String>::new());
+        for (from, to, floor) in [("beside", "high", 1), ("beside", "low", 1), ("high", "tool", 2)]
+        {
+            let expected = format!(
+                "crates/{from}/Cargo.toml:1: {from} is on floor {floor} and may not use {to}; \
+                 move what both need to a lower floor"
+            );
+            assert_eq!(found(&[(from, to, "")]), [expected]);
+        }
+        let impure = found(&[("low", "libc", ""), ("low", "serde", "")]);
+        assert_eq!(impure, ["crates/low/Cargo.toml:1: low is pure and uses libc; do without"]);
+    }
+
+    #[test]
+    fn crates_and_rows_belong_together() {
+        let metadata = json!({ "workspace_root": "/w", "packages": [
+            { "name": "new", "manifest_path": "/w/crates/new/Cargo.toml" },
+            { "name": "low", "manifest_path": "/w/crates/low/Cargo.toml" },
+            { "name": "high", "manifest_path": "/w/crates/high/Cargo.toml" },
+        ] });
+        let found = violations(&rows(TABLE), &metadata);
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            found,
+            [
+                "crates/new/Cargo.toml:1: new has no row in ARCHITECTURE.md; add one, on the \
+                 floor it belongs to",
+                "ARCHITECTURE.md:4: there is no crate beside; remove its row"
+            ]
+        );
+    }
+}

@@ -9,7 +9,7 @@ mod package;
 mod semver;
 pub(crate) mod targets;
 
-pub(crate) use package::check as package;
+pub(crate) use package::{check as package, metadata};
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ use clap::ValueEnum;
 use crate::diagnostic::Diagnostic;
 use crate::outside::{self, Outcome};
 use crate::project::Project;
-use crate::{arrows, circles, site, tidy};
+use crate::{arrows, tidy};
 
 /// Which steps.
 #[derive(Debug, clap::Args)]
@@ -39,8 +39,6 @@ enum Step {
     Ceiling,
     /// Crates use only the floors below them
     Arrows,
-    /// Files of a crate do not import each other in circles
-    Circles,
     /// Libraries can be packaged
     Package,
     /// Code is formatted
@@ -57,8 +55,6 @@ enum Step {
     Targets,
     /// Documentation builds, for the processors of docs.rs too, and its links work
     Docs,
-    /// The documents build as a site, and its links work
-    Site,
 }
 
 impl Step {
@@ -71,7 +67,6 @@ impl Step {
             Self::Tidy => of_diagnostics(&tidy::check(project)),
             Self::Ceiling => of_diagnostics(&ceiling::check(project)),
             Self::Arrows => of_diagnostics(&arrows::check(project)),
-            Self::Circles => of_diagnostics(&circles::check(project)),
             Self::Package => package::check(project),
             Self::Fmt => formatted(project),
             Self::Licences => deny::licences(project),
@@ -79,16 +74,19 @@ impl Step {
             Self::Clippy => clippy::check(project),
             Self::Semver => semver::check(project),
             Self::Targets => targets::check(project),
-            Self::Site => site::build(project),
             Self::Docs => docs::check(project),
         }
     }
 }
 
-/// The workspaces in addition to the main one.
-const IMAGE: &str = "crates/guest/image/Cargo.toml";
-const ENGINE: &str = "validation/fuzz/engine/Cargo.toml";
-const QUERY: &str = "query/Cargo.toml";
+/// The manifests of all workspaces: the main one, and those that are built by themselves.
+fn workspaces(project: &Project) -> Vec<String> {
+    let is_workspace = |path: &String| {
+        let text = || std::fs::read_to_string(project.path(path)).unwrap_or_default();
+        path.ends_with("Cargo.toml") && text().lines().any(|line| line.starts_with("[workspace]"))
+    };
+    project.files().into_iter().filter(is_workspace).collect()
+}
 
 /// Formatting of every workspace.
 fn formatted(project: &Project) -> Outcome {
@@ -96,8 +94,8 @@ fn formatted(project: &Project) -> Outcome {
         return Outcome::skipped("rustfmt is not installed", "rustup component add rustfmt");
     }
     let names_only = ["--check", "--", "-l", "--color=never"];
-    let others = [ENGINE, IMAGE, QUERY].map(|manifest| ["fmt", "--manifest-path", manifest]);
-    for which in [&["fmt", "--all"][..]].into_iter().chain(others.iter().map(|it| &it[..])) {
+    for manifest in workspaces(project) {
+        let which = ["fmt", "--all", "--manifest-path", &manifest];
         let outcome = Outcome::of(project.cargo().args(which).args(names_only));
         if let Outcome::Failed(output) = outcome {
             return Outcome::Failed(format!("{output}cargo {} fixes it\n", which.join(" ")));

@@ -1,6 +1,5 @@
 //! Other programs: run quietly; "not installed" is not "failed".
 
-use std::io::{self, BufRead as _, BufReader};
 use std::process::{Command, ExitCode, Stdio};
 
 /// How one step of a chore ended.
@@ -71,21 +70,6 @@ pub(crate) fn pass_through(command: &mut Command) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Runs a command with its output shown and handed over line by line; whether it succeeded.
-pub(crate) fn show(mut command: Command, mut take: impl FnMut(&str)) -> io::Result<bool> {
-    let (output, writer) = io::pipe()?;
-    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-    let mut child = command.spawn()?;
-    // It holds the pipe's other end, which would never close.
-    drop(command);
-    for line in BufReader::new(output).split(b'\n') {
-        let line = String::from_utf8_lossy(&line?).into_owned();
-        println!("{line}");
-        take(&line);
-    }
-    Ok(child.wait()?.success())
 }
 
 #[cfg(test)]

@@ -13,13 +13,13 @@ use crate::built;
 use crate::outside;
 use crate::project::Project;
 
-pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
+const TARGET: &str = "wasm32-unknown-unknown";
 
 /// A page, and the module that it runs.
 #[derive(Debug)]
 struct Page {
     name: &'static str,
-    /// In the target folder and the site.
+    /// In the target folder.
     file: &'static str,
     /// Its sources: page.html, page.css, worker.js, and these scripts.
     folder: &'static str,
@@ -29,26 +29,15 @@ struct Page {
     most_bytes: u64,
 }
 
-const PAGES: [Page; 2] = [
-    Page {
-        name: "simulator",
-        file: "simulator.html",
-        folder: "docs/simulator",
-        scripts: &["words.js", "plot.js", "page.js"],
-        package: "parachron-simulator-web",
-        module: "simulator_web.wasm",
-        most_bytes: 1_500_000,
-    },
-    Page {
-        name: "log",
-        file: "log.html",
-        folder: "docs/log",
-        scripts: &["page.js"],
-        package: "parachron-doctor-web",
-        module: "doctor_web.wasm",
-        most_bytes: 2_000_000,
-    },
-];
+const PAGES: [Page; 1] = [Page {
+    name: "log",
+    file: "log.html",
+    folder: "crates/doctor/web/page",
+    scripts: &["page.js"],
+    package: "parachron-doctor-web",
+    module: "doctor_web.wasm",
+    most_bytes: 2_000_000,
+}];
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -77,13 +66,8 @@ pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
     }
 }
 
-/// The pages' files.
-pub(crate) fn files() -> impl Iterator<Item = &'static str> {
-    PAGES.iter().map(|page| page.file)
-}
-
 /// Builds the modules, and the pages into a folder.
-pub(crate) fn build(project: &Project, out: &Path) -> Result<(), String> {
+fn build(project: &Project, out: &Path) -> Result<(), String> {
     let mut cargo = project.cargo();
     cargo.args(["build", "--quiet", "--profile", "web", "--target", TARGET]);
     cargo.args(PAGES.iter().flat_map(|page| ["--package", page.package]));
@@ -141,7 +125,7 @@ impl Page {
 }
 
 /// The browsers that are looked for.
-pub(crate) const BROWSERS: [&str; 3] = ["chromium-headless-shell", "chromium", "google-chrome"];
+const BROWSERS: [&str; 3] = ["chromium-headless-shell", "chromium", "google-chrome"];
 
 /// What judges accessibility, by npm.
 const AXE: &str = "axe-core@4.11.0";

@@ -45,15 +45,6 @@ impl Project {
         self.root.join(relative)
     }
 
-    /// A text for the tree, which names no folder of this machine.
-    pub(crate) fn without_folders(&self, text: &str) -> String {
-        let text = text.replace(&format!("{}/", self.root.display()), "");
-        match std::env::var("HOME") {
-            Ok(home) if home.len() > 1 => text.replace(&home, "~"),
-            _ => text,
-        }
-    }
-
     /// Where cargo builds.
     pub(crate) fn target_folder(&self) -> PathBuf {
         match &self.beside {
@@ -141,13 +132,6 @@ fn folder(variable: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_text_for_the_tree_names_no_folder_of_this_machine() {
-        let project = Project::here();
-        let text = format!("error: {}/a.rs: no", project.root().display());
-        assert_eq!(project.without_folders(&text), "error: a.rs: no");
-    }
 
     #[test]
     fn lists_its_own_files_with_and_without_git() {

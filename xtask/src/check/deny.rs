@@ -3,9 +3,6 @@
 use crate::outside::{self, Outcome};
 use crate::project::Project;
 
-/// The workspace, that of the fuzzers' programs, and DataFusion's.
-const MANIFESTS: &[&str] = &["Cargo.toml", "validation/fuzz/engine/Cargo.toml", "query/Cargo.toml"];
-
 /// The licences, bans and sources of deny.toml.
 pub(crate) fn licences(project: &Project) -> Outcome {
     missing(project).unwrap_or_else(|| check(project, &["licenses", "bans", "sources"]))
@@ -29,7 +26,7 @@ pub(crate) fn advisories(project: &Project) -> Outcome {
 }
 
 fn check(project: &Project, what: &[&str]) -> Outcome {
-    MANIFESTS
+    super::workspaces(project)
         .iter()
         .map(|manifest| {
             let which = ["deny", "--manifest-path", manifest, "--config", "deny.toml", "check"];

@@ -24,7 +24,7 @@ pub(crate) fn check(project: &Project) -> Outcome {
 }
 
 /// What cargo says of the workspace, or why it says nothing.
-pub(super) fn metadata(project: &Project) -> Result<Value, String> {
+pub(crate) fn metadata(project: &Project) -> Result<Value, String> {
     let mut command = project.cargo();
     match command.args(["metadata", "--no-deps", "--format-version", "1"]).output() {
         Ok(output) if output.status.success() => serde_json::from_slice(&output.stdout)

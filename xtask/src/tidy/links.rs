@@ -26,15 +26,15 @@ pub(crate) fn check(files: &[File]) -> Vec<Diagnostic> {
 }
 
 /// The links of a document, and their possible targets.
-pub(crate) struct Document {
+struct Document {
     /// Line and target.
-    pub(crate) links: Vec<(usize, String)>,
+    links: Vec<(usize, String)>,
     /// Names of its headings.
     anchors: BTreeSet<String>,
 }
 
 /// Reads a document.
-pub(crate) fn read(text: &str) -> Document {
+fn read(text: &str) -> Document {
     let mut links = Vec::new();
     let mut anchors = BTreeSet::new();
     let mut heading: Option<String> = None;
@@ -99,7 +99,7 @@ fn dead(
 }
 
 /// A relative target as a path from the root.
-pub(crate) fn resolve(from: &str, target: &str) -> String {
+fn resolve(from: &str, target: &str) -> String {
     let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in target.split('/') {

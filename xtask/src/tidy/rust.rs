@@ -1,11 +1,9 @@
-//! What clippy does not check in a Rust file: its length and that of its
-//! inline tests, what a module with unsafe code states, and that a pure crate
-//! denies the lints of clippy.toml. It relies on rustfmt's layout: an inline
-//! module ends with a brace at the beginning of a line.
+//! What clippy does not check in a Rust file: its length and that of its inline tests, and what a
+//! module with unsafe code states. It relies on rustfmt's layout: an inline module ends with a
+//! brace at the beginning of a line.
 
 use std::ops::Range;
 
-use crate::arrows;
 use crate::diagnostic::Diagnostic;
 use crate::tidy::File;
 
@@ -16,9 +14,6 @@ const INLINE_TEST_LINES: usize = 150;
 
 /// Allows unsafe code in a module.
 const ALLOW: &str = "#![allow(unsafe_code)]";
-/// The lints that clippy.toml configures for pure crates.
-const PURE_LINTS: [&str; 3] =
-    ["clippy::disallowed_macros", "clippy::disallowed_methods", "clippy::disallowed_types"];
 
 pub(crate) fn check(file: &File) -> Vec<Diagnostic> {
     let Some(text) = file.text().filter(|_| file.has_extension("rs")) else { return Vec::new() };
@@ -50,10 +45,6 @@ pub(crate) fn check(file: &File) -> Vec<Diagnostic> {
             let what = "the heading of a module with unsafe code states no invariant".to_owned();
             report(line, what, "state under //! the invariants that its blocks rely on");
         }
-    }
-    if arrows::is_root_of_pure(&file.path) && !PURE_LINTS.iter().all(|lint| text.contains(lint)) {
-        let what = "a pure crate that does not deny clippy's disallowed_* lints".to_owned();
-        report(0, what, "copy the attribute from clippy.toml");
     }
     diagnostics
 }
@@ -153,14 +144,5 @@ mod tests {
         );
         let item = format!("{}\nfn f() {{ unsafe {{ g() }} }}\n", ALLOW.replace('!', ""));
         assert!(found("a.rs", &item)[0].starts_with("a.rs:1: unsafe code allowed for an item; "));
-    }
-
-    #[test]
-    fn a_pure_crate_denies_the_lints() {
-        let missing = found("crates/doctor/src/lib.rs", "//! Rules.\n");
-        assert!(missing[0].contains("does not deny"), "{missing:?}");
-        let attribute = format!("#![cfg_attr(not(test), deny({}))]\n", PURE_LINTS.join(", "));
-        assert_eq!(found("crates/doctor/src/lib.rs", &attribute), Vec::<String>::new());
-        assert_eq!(found("crates/linux/src/lib.rs", "//! Calls.\n"), Vec::<String>::new());
     }
 }

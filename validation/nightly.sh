@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# What takes too long for CI, or needs a quiet machine: one command after another, none beside
+# another. A command that succeeded leaves its output in target/nightly/COMMIT, and is not repeated
+# at that commit: start it again after a stop. Its list: validation/nightly.sh --list
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 2
+
+commands=$(grep -v '^#' <<'LIST'
+# All tests, with the large numbers of cases: a million histories, a thousand kills of the gate.
+PARACHRON_LONG=1 cargo test --workspace --no-fail-fast
+PARACHRON_LONG=1 cargo test --release -p parachron-keeper
+PARACHRON_LONG=1 cargo test --release -p parachron-daemon --test gate
+# Every machine under QEMU, one at a time; ten calm minutes of each.
+cargo xtask machines
+cargo xtask machines --long
+cargo xtask machines --only gate-7.3 --restores 1000
+# Interpreters that detect undefined behaviour, other processors, the oldest Rust.
+MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=target/miri-tests cargo +nightly miri test -p pvclock
+MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=target/miri-tests cargo +nightly miri test -p parachron-vmm --lib memory
+validation/arm64.sh
+cargo +1.88 check --workspace --locked
+cargo xtask fuzz --seconds 60
+# Packages: made twice and compared, installed, upgraded and erased.
+cargo xtask release --check --install --twice
+# Timing.
+cargo run --release -p parachron -- lab
+cargo xtask bench read
+cargo xtask bench host
+cargo xtask bench doctor
+cargo xtask bench watch
+cargo xtask bench latency
+LIST
+)
+if [ "${1:-}" = --list ]; then
+    echo "$commands"
+    exit
+fi
+
+folder="${CARGO_TARGET_DIR:-target}/nightly/$(git describe --always --dirty --abbrev=12 --exclude='*')"
+mkdir -p "$folder" || exit 2
+failed=0
+while read -r command; do
+    name=$(tr -cs '[:alnum:].' - <<<"$command")
+    name=${name%-}
+    if [ -e "$folder/$name" ]; then
+        echo "== passed before: $command"
+        continue
+    fi
+    begun=$SECONDS
+    echo "== $command"
+    if bash -c "$command" >"$folder/$name.log" 2>&1 </dev/null; then
+        mv "$folder/$name.log" "$folder/$name"
+        echo "== passed, $((SECONDS - begun)) s"
+    else
+        echo "== FAILED, $((SECONDS - begun)) s; $folder/$name.log ends:"
+        tail -n 12 "$folder/$name.log"
+        failed=$((failed + 1))
+    fi
+done <<<"$commands"
+echo "nightly: $failed failed, at $(basename "$folder")"
+[ "$failed" -eq 0 ]
