@@ -149,7 +149,7 @@ pub(crate) fn check_stalls(case: &Case<'_>) -> Check {
     case.log()?;
     let all: Vec<_> = case
         .logged(|event| match event {
-            LogEvent::Stall => true,
+            LogEvent::Stall | LogEvent::CpuStuck { .. } => true,
             LogEvent::HrtimerLate { took_ns } => *took_ns >= PAUSE_NS,
             _ => false,
         })

@@ -86,7 +86,9 @@ pub(crate) fn check_marked(case: &Case<'_>) -> Check {
 /// `watchdog-late`
 pub(crate) fn check_late(case: &Case<'_>) -> Check {
     let log = case.log()?;
-    let delays = |line: &&LogLine| matches!(line.event, LogEvent::WatchdogDelayed { .. });
+    let delays = |line: &&LogLine| {
+        matches!(line.event, LogEvent::WatchdogDelayed { .. } | LogEvent::WatchdogSkipped { .. })
+    };
     let all: Vec<_> = log.iter().filter(delays).collect();
     let late: Vec<_> = all.iter().copied().filter(|line| case.is_recent(line)).collect();
     let (Some(first), Some(last)) = (late.first(), late.last()) else {
@@ -100,6 +102,7 @@ pub(crate) fn check_late(case: &Case<'_>) -> Check {
     };
     let worst = late.iter().filter_map(|line| match line.event {
         LogEvent::WatchdogDelayed { delay_ns } => delay_ns,
+        LogEvent::WatchdogSkipped { clock_ns, reference_ns } => Some(clock_ns.max(reference_ns)),
         _ => None,
     });
     // One check writes up to two lines.

@@ -1,21 +1,33 @@
-//! A log as somebody has it: a file of dmesg, journalctl or syslog, or a forum's paste with
-//! quotes, prompts and colour codes. Bytes in, lines about clocks out, in bounded memory.
+//! A log as somebody has it: a file of dmesg, journalctl, syslog, a serial console or a daemon, or
+//! a forum's or a mail's paste of one. Bytes in, lines about clocks out, in bounded memory.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use super::log::{MAX_LINES, split};
-use super::signs::has_sign;
-use super::{LogEvent, LogLine, event};
+use super::catalogue::{CATALOGUE, Reading};
+use super::line;
+use super::log::MAX_LINES;
+use super::{LogEvent, LogLine};
 
-/// No line of a log about clocks is longer, bytes; the rest of a longer one is left out.
-const LONGEST_LINE: usize = 4096;
+/// No line of a log is longer, bytes, with a journal's fields in it; the rest is left out.
+const LONGEST_LINE: usize = 16_384;
+
+/// The longest message, bytes.
+const LONGEST_MESSAGE: usize = 4096;
 
 /// Mail breaks a line of the watchdog, of some 150 signs, into at most this many.
 const MOST_JOINED: u32 = 4;
 
-/// Stamps of several CPUs may be this far out of order, s; more is another boot.
-const OUT_OF_ORDER_S: f64 = 5.0;
+/// A line that is broken off has at least so many signs.
+const BROKEN_LINE: usize = 60;
+
+/// What has no line's end for so long is no log, bytes.
+const ENDLESS_LINE: u64 = 1 << 24;
+
+/// So much is read at most, bytes.
+const MOST_BYTES: u64 = 1 << 32;
+
+/// How many lines about time that no row takes are kept.
+const UNREAD_KEPT: usize = 10;
 
 /// How the bytes are to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,14 +44,27 @@ pub struct PastedLog {
     encoding: Encoding,
     half: Option<u8>,
     line: Vec<u8>,
-    /// A line of the watchdog that lacks its end, which mail breaks off, and from how many lines
-    /// it is joined.
-    unfinished: Option<(String, u32)>,
+    /// Bytes since the last line's end.
+    since_end: u64,
+    bytes: u64,
+    /// A line that may lack its end, which a mail or a terminal breaks off.
+    held: Option<Held>,
     segment: LogSegment,
-    /// An earlier boot that has a verdict.
-    judged: Option<LogSegment>,
+    /// An earlier boot that shows a fault.
+    faulty: Option<LogSegment>,
     is_several_boots: bool,
     lines: u64,
+    unread_lines: u64,
+    unread: Vec<String>,
+    stopped: Option<&'static str>,
+}
+
+/// A line that waits for its end.
+#[derive(Debug)]
+struct Held {
+    text: String,
+    reading: Reading,
+    lines: u32,
 }
 
 /// One boot's part of the log.
@@ -47,7 +72,6 @@ pub struct PastedLog {
 struct LogSegment {
     log: VecDeque<LogLine>,
     release: Option<String>,
-    last_at_s: Option<f64>,
 }
 
 /// What a log has about clocks.
@@ -59,8 +83,16 @@ pub struct Pasted {
     pub release: Option<String>,
     /// Whether there were lines of another boot or machine, which are left out.
     pub is_several_boots: bool,
+    /// Whether the boot of the lines is not the log's last.
+    pub is_earlier_boot: bool,
     /// All lines, about clocks or not.
     pub lines: u64,
+    /// How many lines have a word about time and no known form.
+    pub unread_lines: u64,
+    /// The first of them.
+    pub unread: Vec<String>,
+    /// Why the log was not read to its end.
+    pub stopped: Option<&'static str>,
 }
 
 impl Default for PastedLog {
@@ -69,11 +101,16 @@ impl Default for PastedLog {
             encoding: Encoding::Undecided,
             half: None,
             line: Vec::new(),
-            unfinished: None,
+            since_end: 0,
+            bytes: 0,
+            held: None,
             segment: LogSegment::default(),
-            judged: None,
+            faulty: None,
             is_several_boots: false,
             lines: 0,
+            unread_lines: 0,
+            unread: Vec::new(),
+            stopped: None,
         }
     }
 }
@@ -83,113 +120,209 @@ impl PastedLog {
     pub fn push(&mut self, bytes: &[u8]) {
         if self.encoding == Encoding::Undecided && !bytes.is_empty() {
             self.encoding = encoding(bytes);
+            self.stopped = no_text(bytes, self.encoding);
         }
-        for &byte in bytes {
-            match (self.encoding, self.half.take()) {
-                (Encoding::Utf8 | Encoding::Undecided, _) => self.push_byte(byte),
-                (_, None) => self.half = Some(byte),
-                (Encoding::Utf16Little, Some(low)) => {
-                    self.push_unit(u16::from_le_bytes([low, byte]))
-                }
-                (Encoding::Utf16Big, Some(high)) => {
-                    self.push_unit(u16::from_be_bytes([high, byte]))
+        if self.is_full() {
+            return;
+        }
+        self.bytes += bytes.len() as u64;
+        if matches!(self.encoding, Encoding::Utf8 | Encoding::Undecided) {
+            self.push_text(bytes);
+        } else {
+            let mut text = Vec::with_capacity(bytes.len() / 2);
+            for &byte in bytes {
+                match self.half.take() {
+                    None => self.half = Some(byte),
+                    Some(first) if self.encoding == Encoding::Utf16Little => {
+                        push_unit(&mut text, u16::from_le_bytes([first, byte]));
+                    }
+                    Some(first) => push_unit(&mut text, u16::from_be_bytes([first, byte])),
                 }
             }
+            self.push_text(&text);
         }
+        if self.since_end > ENDLESS_LINE {
+            self.stopped = Some("it has a line without end");
+        } else if self.bytes > MOST_BYTES {
+            self.stopped = Some("it has more than 4 GiB");
+        }
+    }
+
+    /// Whether no more bytes are read: there is no end to them, or they are no text.
+    pub fn is_full(&self) -> bool {
+        self.stopped.is_some()
     }
 
     /// All that was found.
     pub fn finish(mut self) -> Pasted {
         self.end_line();
-        if let Some((line, _)) = self.unfinished.take() {
-            self.push_line(&line, true);
-        }
-        let segment = match self.judged {
-            Some(judged) if !self.segment.is_judged() => judged,
+        self.release_held();
+        let is_earlier_boot = self.faulty.is_some() && !self.segment.is_faulty();
+        let segment = match self.faulty {
+            Some(faulty) if is_earlier_boot => faulty,
             _ => self.segment,
         };
         Pasted {
             log: segment.log.into(),
             release: segment.release,
             is_several_boots: self.is_several_boots,
+            is_earlier_boot,
             lines: self.lines,
+            unread_lines: self.unread_lines,
+            unread: self.unread,
+            stopped: self.stopped,
         }
     }
 
-    /// A log about clocks is ASCII but for names.
-    fn push_unit(&mut self, unit: u16) {
-        match u8::try_from(unit) {
-            Ok(byte) if byte.is_ascii() => self.push_byte(byte),
-            // The byte order mark.
-            _ if unit == 0xfeff => {}
-            _ => self.push_byte(b'?'),
+    fn push_text(&mut self, mut bytes: &[u8]) {
+        while let Some(at) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+            self.extend_line(&bytes[..at]);
+            self.end_line();
+            bytes = &bytes[at + 1..];
         }
+        self.extend_line(bytes);
     }
 
-    fn push_byte(&mut self, byte: u8) {
-        match byte {
-            b'\n' | b'\r' => self.end_line(),
-            _ if self.line.len() < LONGEST_LINE => self.line.push(byte),
-            _ => {}
-        }
+    fn extend_line(&mut self, bytes: &[u8]) {
+        let room = LONGEST_LINE.saturating_sub(self.line.len());
+        self.line.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.since_end += bytes.len() as u64;
     }
 
     fn end_line(&mut self) {
+        self.since_end = 0;
         if self.line.is_empty() {
+            return;
+        }
+        // Quoted-printable breaks a line after at most 76 signs.
+        if (70..=76).contains(&self.line.len()) && self.line.last() == Some(&b'=') {
+            self.line.pop();
             return;
         }
         self.lines += 1;
         let mut line = std::mem::take(&mut self.line);
-        let read = String::from_utf8_lossy(&line);
-        let mut text = plain(&read);
-        let mut joined = 1;
-        if let Some((start, lines)) = self.unfinished.take() {
-            if continues(&text) {
-                text = format!("{start} {text}").into();
-                joined += lines;
-            } else {
-                self.push_line(&start, true);
+        let is_plain = line.iter().all(|byte| (b' '..=b'~').contains(byte));
+        let is_encoded =
+            || line.iter().any(|byte| b"=&{".contains(byte)) || line.starts_with(b"MESS");
+        match std::str::from_utf8(&line) {
+            Ok(text) if is_plain && !is_encoded() => self.take_line(text),
+            _ => {
+                let text = String::from_utf8_lossy(&line);
+                let decoded = line::without_printable_quotes(&text);
+                self.take_line(&line::plain(decoded.as_deref().unwrap_or(&text)));
             }
-        }
-        let may_be_event = has_sign(&text);
-        if may_be_event && is_unfinished(&text) && joined < MOST_JOINED && text.len() < LONGEST_LINE
-        {
-            self.unfinished = Some((text.into_owned(), joined));
-        } else {
-            self.push_line(&text, may_be_event);
         }
         line.clear();
         self.line = line;
     }
 
-    /// A whole line: any line may begin another boot, and few may be events.
-    fn push_line(&mut self, line: &str, may_be_event: bool) {
-        let (at_s, text) = split(line);
-        let release = text.strip_prefix("Linux version ").and_then(|rest| rest.split(' ').next());
-        let is_earlier =
-            at_s.zip(self.segment.last_at_s).is_some_and(|(now, last)| now < last - OUT_OF_ORDER_S);
-        if (release.is_some() || is_earlier) && !self.segment.log.is_empty() {
-            let ended = std::mem::take(&mut self.segment);
-            self.is_several_boots = true;
-            if ended.is_judged() {
-                self.judged = Some(ended);
+    /// One line, or the rest of the one before.
+    fn take_line(&mut self, text: &str) {
+        if let Some(held) = self.held.take() {
+            match self.join(&held, text) {
+                Some(joined) => return self.hold_or_take(joined),
+                None => self.take_message(&held.text, held.reading),
             }
         }
-        if let Some(release) = release {
-            self.segment.release = Some(release.to_owned());
-        }
-        if !may_be_event {
+        let scan = CATALOGUE.scan(text);
+        if !scan.has_rows() && !scan.is_about_time && text.len() < BROKEN_LINE {
             return;
         }
-        let daemon = of_daemon(text);
-        let Some(event) = event::parse(daemon.unwrap_or(text)) else { return };
-        // The time of day of a daemon's line is on another scale than the kernel's stamps.
-        let at_s = if daemon.is_some() { time_of_day_s(text) } else { at_s };
-        if daemon.is_none() {
-            self.segment.last_at_s = at_s.or(self.segment.last_at_s);
+        let reading = if scan.has_rows() {
+            let line = line::split(text);
+            CATALOGUE.read(line.text, line.program)
+        } else {
+            Reading::default()
+        };
+        self.hold_or_take(Held { text: text.to_owned(), reading, lines: 1 });
+    }
+
+    /// Waits for the line's rest where it may have one.
+    fn hold_or_take(&mut self, held: Held) {
+        let is_open = match held.reading.event {
+            None => held.text.len() >= BROKEN_LINE,
+            Some(LogEvent::Other) => true,
+            Some(_) => false,
+        };
+        if (is_open || held.reading.is_unfinished || held.text.ends_with('\''))
+            && held.lines < MOST_JOINED
+            && held.text.len() < LONGEST_MESSAGE
+        {
+            self.held = Some(held);
+        } else {
+            self.take_message(&held.text, held.reading);
         }
-        let text = daemon.unwrap_or(text).to_owned();
-        self.segment.push(LogLine { at_s, text, event });
+    }
+
+    /// The held line and its rest, where that makes more of a message than the line alone.
+    fn join(&self, held: &Held, text: &str) -> Option<Held> {
+        let is_alike = text.as_bytes().first() == held.text.as_bytes().first();
+        if is_alike && !held.reading.is_unfinished && !held.text.starts_with(['>', '|', ' ']) {
+            return None;
+        }
+        let rest = line::split(text);
+        if rest.is_start || rest.text.is_empty() {
+            return None;
+        }
+        let alone = CATALOGUE.read(rest.text, rest.program);
+        let beats = |reading: &Reading, other: &Reading| {
+            reading.event.is_some() && (other.event.is_none() || reading.row < other.row)
+        };
+        let mut unfinished = None;
+        for blank in [" ", ""] {
+            let joined = format!("{}{blank}{}", held.text.trim_end(), rest.text);
+            let line = line::split(&joined);
+            let reading = CATALOGUE.read(line.text, line.program);
+            let is_unfinished = reading.is_unfinished;
+            let is_more = beats(&reading, &held.reading) && beats(&reading, &alone);
+            let joined = Held { text: joined, reading, lines: held.lines + 1 };
+            if is_more && !is_unfinished {
+                return Some(joined);
+            }
+            if is_more || (is_unfinished && held.reading.is_unfinished && alone.event.is_none()) {
+                unfinished.get_or_insert(joined);
+            }
+        }
+        unfinished
+    }
+
+    fn release_held(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.take_message(&held.text, held.reading);
+        }
+    }
+
+    /// A whole message.
+    fn take_message(&mut self, text: &str, reading: Reading) {
+        let is_of_kernel = CATALOGUE.is_of_kernel(&reading);
+        let Some(event) = reading.event else {
+            if CATALOGUE.scan(text).is_about_time {
+                self.unread_lines += 1;
+                if self.unread.len() < UNREAD_KEPT {
+                    self.unread.push(text.trim().chars().take(200).collect());
+                }
+            }
+            return;
+        };
+        let line = line::split(text);
+        if let LogEvent::Boot { release } = event {
+            return self.begin_boot(release);
+        }
+        // The time of day of a daemon's line is on another scale than the kernel's stamps.
+        let at_s = if is_of_kernel { line.at_s } else { line.day_s.or(line.at_s) };
+        let message = if is_of_kernel { line.text } else { &line.text[reading.start..] };
+        self.segment.push(LogLine { at_s, text: message.to_owned(), event });
+    }
+
+    fn begin_boot(&mut self, release: Option<String>) {
+        if !self.segment.log.is_empty() {
+            let ended = std::mem::take(&mut self.segment);
+            self.is_several_boots = true;
+            if ended.is_faulty() {
+                self.faulty = Some(ended);
+            }
+        }
+        self.segment.release = release.or(self.segment.release.take());
     }
 }
 
@@ -203,8 +336,8 @@ impl LogSegment {
         }
     }
 
-    fn is_judged(&self) -> bool {
-        self.log.iter().any(|line| matches!(line.event, LogEvent::MarkedUnstable { .. }))
+    fn is_faulty(&self) -> bool {
+        self.log.iter().any(|line| line.event.is_fault())
     }
 }
 
@@ -221,87 +354,32 @@ fn encoding(start: &[u8]) -> Encoding {
     }
 }
 
-/// Whether a line of the watchdog lacks the figure that ends it.
-pub(super) fn is_unfinished(text: &str) -> bool {
-    let lacks = |start: &str, ends: &[&str]| {
-        text.split_once(start).is_some_and(|(_, rest)| !ends.iter().any(|end| rest.contains(end)))
-    };
-    // `clocksource:` or `clocksource: Clocksource 'tsc'`, and no more.
-    let is_bare = split(text)
-        .1
-        .strip_prefix("clocksource:")
-        .is_some_and(|rest| rest.trim().is_empty() || rest.trim_end().ends_with('\''));
-    let has_counter = text.contains("_now:") || text.contains("_nsec:") || text.contains("_last:");
-    let lacks_mask = || {
-        !text.ends_with('>')
-            && text.rsplit_once("mask:").is_none_or(|(_, mask)| mask.trim().is_empty())
-    };
-    is_bare
-        || (has_counter && text.contains('\'') && lacks_mask())
-        || (!text.ends_with('>')
-            && lacks("timekeeping watchdog", &["nstable", "delay", "check", "ttempt", "read"]))
-        || lacks("' skewed", &["interval of "])
-}
-
-/// Whether a line is the rest of the one before: it has neither a stamp nor a start of
-/// its own.
-fn continues(text: &str) -> bool {
-    let (at_s, rest) = split(text);
-    let starts = ["clocksource:", "tsc:", "TSC ", "sched_clock:", "Clocksource ", "hpet:"];
-    at_s.is_none()
-        && rest.len() == text.len()
-        && !starts.iter().any(|start| text.starts_with(start))
-}
-
-/// A line without colour codes, control characters, quotes and prompts.
-fn plain(line: &str) -> Cow<'_, str> {
-    if line.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
-        return Cow::Borrowed(without_quotes(line));
-    }
-    let mut text = String::with_capacity(line.len());
-    let mut chars = line.chars().peekable();
-    while let Some(c) = chars.next() {
-        if c == '\u{1b}' {
-            if chars.next_if_eq(&'[').is_some() {
-                // CSI: up to its final byte.
-                let _final = chars.by_ref().find(|c| ('@'..='~').contains(c));
-            }
-        } else if c == '\t' {
-            text.push(' ');
-        } else if !c.is_control() && c != '\u{feff}' {
-            text.push(c);
-        }
-    }
-    Cow::Owned(without_quotes(&text).to_owned())
-}
-
-fn without_quotes(line: &str) -> &str {
-    let mut rest = line.trim();
-    while let Some(less) = ["> ", ">", "| ", "$ ", "# ", "- ", "kernel: "]
-        .iter()
-        .find_map(|mark| rest.strip_prefix(mark))
+/// Why bytes are no log.
+fn no_text(start: &[u8], encoding: Encoding) -> Option<&'static str> {
+    if start.starts_with(&[0x1f, 0x8b])
+        || start.starts_with(b"\xfd7zXZ")
+        || start.starts_with(b"(\xb5/\xfd")
     {
-        rest = less.trim_start();
+        return Some("it is compressed: unpack it first (zcat, xzcat, zstdcat)");
     }
-    rest
+    if start.starts_with(b"LPKSHHRH") {
+        return Some("it is a journal's own file: read it with journalctl --file");
+    }
+    let is_control = |byte: &&u8| **byte < b' ' && !b"\t\n\r\x1b".contains(byte);
+    let controls = start.iter().filter(is_control).count();
+    let limit = if encoding == Encoding::Utf8 { 10 } else { 2 };
+    (start.len() >= 512 && controls > start.len() / limit + start.len() / 8)
+        .then_some("it is not text")
 }
 
-/// A time daemon's message, from where it begins, whatever stands before it.
-pub(super) fn of_daemon(text: &str) -> Option<&str> {
-    event::OF_DAEMONS.iter().find_map(|start| text.find(start)).map(|at| &text[at..])
-}
-
-/// The first time of day in a line, and the day of the month before it, s: enough for the
-/// time between lines.
-fn time_of_day_s(text: &str) -> Option<f64> {
-    let words = || text.split([' ', 'T', 'Z', '+', ',']).filter(|word| !word.is_empty());
-    let at = words().position(|word| word.split(':').count() == 3)?;
-    let mut parts = words().nth(at)?.split(':');
-    let mut part = || parts.next()?.parse::<f64>().ok().filter(|part| (0.0..61.0).contains(part));
-    let (hours, minutes, seconds) = (part()?, part()?, part()?);
-    let date = words().take(at).last().unwrap_or_default();
-    let day = date.rsplit('-').next()?.parse::<u32>().ok().filter(|day| (1..=31).contains(day));
-    Some(f64::from(day.unwrap_or(0)) * 86_400.0 + hours * 3_600.0 + minutes * 60.0 + seconds)
+/// A log about clocks is ASCII except for names.
+fn push_unit(text: &mut Vec<u8>, unit: u16) {
+    match u8::try_from(unit) {
+        Ok(byte) if byte.is_ascii() => text.push(byte),
+        // The byte order mark.
+        _ if unit == 0xfeff => {}
+        _ => text.push(b'?'),
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! file is the same when it is captured again.
 
 use facts::cpu::{self, cpuid};
-use facts::kernel::{command_line, configuration, event, log};
+use facts::kernel::{catalogue, command_line, configuration, log};
 use facts::{clocksource, hardware, steering, system};
 use inspect::tree::manifest::Manifest;
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn parse_all(text: &str) {
     command_line::parse(text);
     configuration::parse(text);
     log::parse(text);
-    event::parse(text);
+    catalogue::parse(text);
     steering::parse_adjtimex(text);
     steering::parse_keepers(text);
     steering::parse_tracking(text);

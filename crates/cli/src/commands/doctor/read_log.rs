@@ -32,7 +32,12 @@ fn read(mut input: impl Read) -> io::Result<Pasted> {
     loop {
         match input.read(&mut buffer) {
             Ok(0) => return Ok(log.finish()),
-            Ok(length) => log.push(&buffer[..length]),
+            Ok(length) => {
+                log.push(&buffer[..length]);
+                if log.is_full() {
+                    return Ok(log.finish());
+                }
+            }
             Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
             Err(why) => return Err(why),
         }

@@ -333,6 +333,9 @@ pub(super) fn delays_before(log: &[LogLine], at: usize) -> impl Iterator<Item = 
     let when_s = log[at].at_s;
     log[..at].iter().rev().filter(move |line| {
         let near = line.at_s.zip(when_s).is_none_or(|(one, other)| other - one < NEAR_S);
-        near && matches!(line.event, LogEvent::WatchdogDelayed { .. })
+        near && matches!(
+            line.event,
+            LogEvent::WatchdogDelayed { .. } | LogEvent::WatchdogSkipped { .. }
+        )
     })
 }

@@ -40,7 +40,10 @@ impl UnstableCause {
         let is_repeated = because.contains("clocksource watchdog");
         let follows = is_repeated
             && at.checked_sub(1).is_some_and(|before| {
-                matches!(log[before].event, LogEvent::WatchdogDelayed { .. })
+                matches!(
+                    log[before].event,
+                    LogEvent::WatchdogDelayed { .. } | LogEvent::WatchdogSkipped { .. }
+                )
             });
         if follows || delays_before(log, at).any(|line| line.text.contains("unstable")) {
             Self::ReadLate

@@ -1,6 +1,53 @@
-//! Messages as kernels of each generation wrote them.
+//! Each row by its example, and messages as kernels of each generation wrote them.
+
+use std::collections::BTreeSet;
 
 use super::*;
+
+/// Each example is read by its own row; each kind of event has one.
+#[test]
+fn each_row_reads_its_example() {
+    let (mut row, mut kinds, mut shown) = (0, BTreeSet::new(), BTreeSet::new());
+    for line in MESSAGES.lines().take_while(|line| *line != "== words") {
+        if let Some(example) = line.strip_prefix("    ") {
+            let program = CATALOGUE.rows[row - 1].programs[0];
+            let reading = CATALOGUE.read(super::super::line::split(example).text, Some(program));
+            assert!(reading.event.is_some(), "{example}: {reading:?}");
+            assert_eq!(reading.row, row - 1, "{example}: {reading:?}");
+            shown.insert(CATALOGUE.rows[row - 1].event);
+        } else if line.contains(" | ") && !line.starts_with(['#', '=']) {
+            kinds.insert(CATALOGUE.rows[row].event);
+            row += 1;
+        }
+    }
+    assert_eq!(row, CATALOGUE.rows.len());
+    assert!(row <= 256, "{row} rows: Scan has a bit for each of 256");
+    let without: Vec<_> = kinds.difference(&shown).collect();
+    assert!(without.is_empty(), "without an example: {without:?}");
+}
+
+/// Wherever a message is cut off after its first word, the row notices.
+#[test]
+fn a_message_that_is_cut_off_is_unfinished() {
+    for example in MESSAGES.lines().filter_map(|line| line.strip_prefix("    ")) {
+        let whole = CATALOGUE.read(example, None);
+        if let Some(LogEvent::MarkedUnstable { .. } | LogEvent::DaemonStepped { .. }) = whole.event
+        {
+            let message = &example[whole.start..];
+            for length in message.find(' ').unwrap_or(0).max(6)..message.len() {
+                let cut = &example[..whole.start + length];
+                let reading = CATALOGUE.read(cut, None);
+                let is_read = matches!(
+                    reading.event,
+                    Some(LogEvent::MarkedUnstable { .. } | LogEvent::DaemonStepped { .. })
+                );
+                // Such a line waits for its rest too.
+                let is_quote = cut.ends_with('\'');
+                assert!(reading.is_unfinished || is_read || is_quote, "{cut}: {reading:?}");
+            }
+        }
+    }
+}
 
 fn unstable(clocksource: &str, because: &str) -> Option<LogEvent> {
     let (clocksource, because) = (clocksource.to_owned(), because.to_owned());
@@ -180,7 +227,7 @@ fn a_watchdog_that_came_late() {
         parse(
             "clocksource: Long readout interval, skipping watchdog check: cs_nsec: 2247936849 wd_nsec: 2247937071"
         ),
-        delayed(Some(2_247_937_071))
+        Some(LogEvent::WatchdogSkipped { clock_ns: 2_247_936_849, reference_ns: 2_247_937_071 })
     );
     assert_eq!(
         parse("clocksource: Watchdog hpet read timed out. Readout sequence took: 78900ns"),
@@ -236,7 +283,8 @@ fn frequencies_and_faults_of_the_tsc() {
     ] {
         assert_eq!(parse(fault), Some(LogEvent::TscFault), "{fault}");
     }
-    assert_eq!(parse("checking TSC synchronization [CPU#0 -> CPU#1]: passed."), None);
+    let passed = "checking TSC synchronization [CPU#0 -> CPU#1]: passed.";
+    assert_eq!(parse(passed), Some(LogEvent::Other));
 }
 
 #[test]
@@ -269,8 +317,14 @@ fn what_befell_the_machine() {
             "rtc_cmos 00:01: setting system clock to 2025-10-13T17:07:56 UTC (1760375276)",
             LogEvent::Rtc,
         ),
-        ("watchdog: BUG: soft lockup - CPU#0 stuck for 26s! [withheld]", LogEvent::Stall),
-        ("BUG: soft lockup - CPU#0 stuck for 61s! [mv:5593]", LogEvent::Stall),
+        (
+            "watchdog: BUG: soft lockup - CPU#0 stuck for 26s! [withheld]",
+            LogEvent::CpuStuck { cpu: 0, for_s: Some(26) },
+        ),
+        (
+            "BUG: soft lockup - CPU#0 stuck for 61s! [mv:5593]",
+            LogEvent::CpuStuck { cpu: 0, for_s: Some(61) },
+        ),
         ("rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:", LogEvent::Stall),
         ("INFO: rcu_sched detected stalls on CPUs/tasks:", LogEvent::Stall),
         ("rcu: INFO: rcu_sched self-detected stall on CPU", LogEvent::Stall),

@@ -1,0 +1,172 @@
+//! The catalogue of messages: messages.txt read as a table, and the events of a line by it.
+
+mod pattern;
+mod signs;
+
+use std::sync::LazyLock;
+
+use serde::de::value::{Error, MapDeserializer};
+use serde::de::{Deserialize, IntoDeserializer};
+
+use self::pattern::{Match, Pattern, Value};
+use self::signs::{Scan, SignTable};
+use super::LogEvent;
+
+/// The table; its heading describes the columns.
+const MESSAGES: &str = include_str!("messages.txt");
+
+/// One form of a message.
+#[derive(Debug)]
+struct MessageForm {
+    programs: Vec<&'static str>,
+    event: &'static str,
+    constants: Vec<(&'static str, Value<'static>)>,
+    pattern: Pattern,
+}
+
+/// All rows, and which of them a line can be.
+#[derive(Debug)]
+pub(super) struct Catalogue {
+    rows: Vec<MessageForm>,
+    signs: SignTable,
+}
+
+/// What the catalogue makes of a text.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Reading {
+    /// The event of the first row that fits.
+    pub(super) event: Option<LogEvent>,
+    /// That row; the more of a message a row has, the earlier it stands.
+    pub(super) row: usize,
+    /// Where in the text the message begins.
+    pub(super) start: usize,
+    /// The text ends within a message of an earlier row, as a mail breaks lines.
+    pub(super) is_unfinished: bool,
+}
+
+/// The one catalogue.
+pub(super) static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::parse(MESSAGES));
+
+/// The event of a line without its stamp, if the kernel or a known program wrote it.
+pub fn parse(text: &str) -> Option<LogEvent> {
+    let header = super::line::split(text);
+    CATALOGUE.read(header.text, header.program).event
+}
+
+impl Catalogue {
+    fn parse(messages: &'static str) -> Self {
+        let (mut rows, mut programs, mut words) = (Vec::new(), Vec::new(), Vec::new());
+        let mut in_words = false;
+        for line in messages.lines().filter(|line| !line.starts_with(['#', ' '])) {
+            if let Some(part) = line.strip_prefix("== ") {
+                in_words = part == "words";
+                programs = part.split(" | ").next().unwrap_or_default().split(' ').collect();
+            } else if in_words {
+                words.extend(line.split(' '));
+            } else if let Some((event, pattern)) = line.split_once(" | ") {
+                let (event, constants) = event.split_once(' ').unwrap_or((event, ""));
+                rows.push(MessageForm {
+                    programs: programs.clone(),
+                    event,
+                    constants: parse_constants(constants),
+                    pattern: Pattern::parse(pattern),
+                });
+            }
+        }
+        let signs = SignTable::new(rows.iter().map(|row| row.pattern.sign()), &words);
+        Self { rows, signs }
+    }
+
+    /// Whether a line can be a message of the catalogue, or has a word about time.
+    pub(super) fn scan(&self, line: &str) -> Scan {
+        self.signs.scan(line.as_bytes())
+    }
+
+    /// Whether the kernel writes a row's message.
+    pub(super) fn is_of_kernel(&self, reading: &Reading) -> bool {
+        self.rows[reading.row].programs.first() == Some(&"kernel")
+    }
+
+    /// The event of a text that a program wrote; of any program where that is not known.
+    pub(super) fn read(&self, text: &str, program: Option<&str>) -> Reading {
+        let text = text.strip_prefix("[Firmware Bug]: ").unwrap_or(text);
+        let mut reading = Reading::default();
+        for at in self.scan(text).rows() {
+            let row = &self.rows[at];
+            if program.is_some_and(|program| !row.programs.contains(&program)) {
+                continue;
+            }
+            match row.pattern.find(text) {
+                Match::Whole(start, fields) => {
+                    reading = Reading { event: row.event(fields), row: at, start, ..reading };
+                    if reading.event.is_some() {
+                        return reading;
+                    }
+                }
+                Match::Unfinished => reading.is_unfinished = true,
+                Match::None => {}
+            }
+        }
+        reading
+    }
+}
+
+impl MessageForm {
+    fn event(&self, mut fields: Vec<(&'static str, Value<'_>)>) -> Option<LogEvent> {
+        derive(self.event, &mut fields);
+        let kind = ("kind", Value::Text(self.event));
+        let all = self.constants.iter().cloned().chain(fields).chain([kind]);
+        let map: MapDeserializer<'_, _, Error> =
+            MapDeserializer::new(all.map(|(name, value)| (name, value.into_deserializer())));
+        LogEvent::deserialize(map).ok()
+    }
+}
+
+/// Fields that are sums of those in the message.
+fn derive(event: &str, fields: &mut Vec<(&'static str, Value<'_>)>) {
+    let number = |name: &str| fields.iter().find(|(key, _)| *key == name)?.1.number();
+    match event {
+        // Two units of BogoMIPS a cycle where the delay loop counts the TSC.
+        "cpu-rate" => {
+            if let Some((cpus, bogomips)) = number("cpus").zip(number("bogomips"))
+                && cpus >= 1.0
+            {
+                fields.push(("hz", Value::Unsigned((bogomips * 1e6 / 2.0 / cpus).round() as u64)));
+            }
+        }
+        "hypervisor-stepped" => {
+            let whole = |name: &str| fields.iter().find(|(key, _)| *key == name)?.1.whole();
+            let ns =
+                |s: &str, ns: &str| whole(s)?.checked_mul(1_000_000_000)?.checked_add(whole(ns)?);
+            let by_ns = ns("is_s", "is_ns").zip(ns("was_s", "was_ns"));
+            if let Some(by_ns) = by_ns.and_then(|(is, was)| is.checked_sub(was)) {
+                fields.push(("by_ns", Value::Signed(by_ns)));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `watchdog=true because="losing too many ticks"`
+fn parse_constants(mut text: &'static str) -> Vec<(&'static str, Value<'static>)> {
+    let mut constants = Vec::new();
+    while let Some((name, rest)) = text.split_once('=') {
+        let (value, rest) = match rest.strip_prefix('"').and_then(|rest| rest.split_once('"')) {
+            Some(quoted) => quoted,
+            None => rest.split_once(' ').unwrap_or((rest, "")),
+        };
+        constants.push((
+            name,
+            match value {
+                "true" => Value::Flag(true),
+                "false" => Value::Flag(false),
+                text => Value::Text(text),
+            },
+        ));
+        text = rest.trim_start();
+    }
+    constants
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,272 @@
+//! A row's form: text with typed holes.
+
+use serde::de::value::Error;
+use serde::de::{Deserializer, IntoDeserializer, Visitor};
+use serde::forward_to_deserialize_any;
+
+/// A message's form.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    starts_anywhere: bool,
+    parts: Vec<Part>,
+}
+
+/// A part of a form.
+#[derive(Debug)]
+enum Part {
+    Text(&'static str),
+    Hole { name: &'static str, kind: &'static str },
+}
+
+/// How a text fits a form.
+#[derive(Debug, PartialEq)]
+pub(super) enum Match<'t> {
+    /// It is one, from this place on, with these fields.
+    Whole(usize, Vec<(&'static str, Value<'t>)>),
+    /// It ends within the form.
+    Unfinished,
+    /// It is none.
+    None,
+}
+
+/// A field's value.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value<'t> {
+    Unsigned(u64),
+    Signed(i64),
+    Float(f64),
+    Text(&'t str),
+    Flag(bool),
+}
+
+impl Value<'_> {
+    pub(super) fn number(&self) -> Option<f64> {
+        match *self {
+            Self::Unsigned(n) => Some(n as f64),
+            Self::Signed(n) => Some(n as f64),
+            Self::Float(n) => Some(n),
+            _ => None,
+        }
+    }
+
+    pub(super) fn whole(&self) -> Option<i64> {
+        if let Self::Signed(n) = *self { Some(n) } else { None }
+    }
+}
+
+impl Pattern {
+    pub(super) fn parse(text: &'static str) -> Self {
+        let starts_anywhere = text.starts_with('*');
+        let mut rest = text.trim_start_matches('*');
+        let mut parts = Vec::new();
+        while !rest.is_empty() {
+            // A brace before a hole's brace is text.
+            let hole = rest.match_indices('{').find(|(at, _)| !rest[at + 1..].starts_with('{'));
+            let Some((start, _)) = hole else { break };
+            let Some(end) = rest[start..].find('}').map(|length| start + length) else { break };
+            if start > 0 {
+                parts.push(Part::Text(&rest[..start]));
+            }
+            let (name, kind) = rest[start + 1..end]
+                .split_once(':')
+                .unwrap_or((&rest[start + 1..end], if end == start + 1 { "any" } else { "name" }));
+            parts.push(Part::Hole { name, kind });
+            rest = &rest[end + 1..];
+        }
+        if !rest.is_empty() {
+            parts.push(Part::Text(rest));
+        }
+        Self { starts_anywhere, parts }
+    }
+
+    /// The word by which lines are searched: the first, so that a line that breaks off after it
+    /// has it.
+    pub(super) fn sign(&self) -> &'static str {
+        let texts = self.parts.iter().filter_map(|part| match part {
+            Part::Text(text) => Some(*text),
+            Part::Hole { .. } => None,
+        });
+        let mut words = texts.flat_map(str::split_whitespace);
+        words.find(|word| word.len() >= 3).unwrap_or_default()
+    }
+
+    pub(super) fn find<'t>(&self, text: &'t str) -> Match<'t> {
+        if !self.starts_anywhere {
+            return self.fit(text);
+        }
+        let Some(Part::Text(first)) = self.parts.first() else { return Match::None };
+        let word = first.split(' ').next().unwrap_or_default();
+        let mut found = Match::None;
+        for (at, _) in text.match_indices(word) {
+            let before = text[..at].chars().next_back();
+            if before.is_some_and(|c| c.is_alphanumeric() || c == '"') {
+                continue;
+            }
+            match self.fit(&text[at..]) {
+                Match::None => {}
+                Match::Whole(_, fields) => return Match::Whole(at, fields),
+                Match::Unfinished => found = Match::Unfinished,
+            }
+        }
+        found
+    }
+
+    /// How a text fits from its start on.
+    fn fit<'t>(&self, text: &'t str) -> Match<'t> {
+        let mut fields = Vec::new();
+        match fit(&self.parts, text, &mut fields) {
+            FormFit::Whole => Match::Whole(0, fields),
+            // A few letters alike are no start of a message.
+            FormFit::Unfinished if text.len() >= 6 => Match::Unfinished,
+            _ => Match::None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum FormFit {
+    Whole,
+    Unfinished,
+    None,
+}
+
+fn fit<'t>(parts: &[Part], text: &'t str, fields: &mut Vec<(&'static str, Value<'t>)>) -> FormFit {
+    let Some((part, parts)) = parts.split_first() else { return FormFit::Whole };
+    match part {
+        Part::Text(form) => match skip(form, text) {
+            Ok(rest) => fit(parts, rest, fields),
+            Err(fit) => fit,
+        },
+        Part::Hole { kind: "any", .. } => {
+            let length = fields.len();
+            for (at, _) in text.char_indices() {
+                if fit(parts, &text[at..], fields) == FormFit::Whole {
+                    return FormFit::Whole;
+                }
+                fields.truncate(length);
+            }
+            FormFit::Unfinished
+        }
+        Part::Hole { name, kind } => {
+            let Some((value, rest)) = take(kind, text) else {
+                let is_end = text.trim_start_matches(['+', '-', ' ']).is_empty();
+                return if is_end { FormFit::Unfinished } else { FormFit::None };
+            };
+            if !name.starts_with('_') {
+                fields.push((*name, value));
+            }
+            fit(parts, rest, fields)
+        }
+    }
+}
+
+/// What follows a form's text, each of whose blanks stands for one or more.
+fn skip<'t>(form: &str, text: &'t str) -> Result<&'t str, FormFit> {
+    let mut rest = text;
+    for c in form.chars() {
+        if rest.is_empty() {
+            return Err(FormFit::Unfinished);
+        }
+        rest = match c {
+            ' ' if rest.starts_with([' ', '\t']) => rest.trim_start(),
+            ' ' => return Err(FormFit::None),
+            _ => rest.strip_prefix(c).ok_or(FormFit::None)?,
+        };
+    }
+    Ok(rest)
+}
+
+/// A hole's value, and what follows it.
+fn take<'t>(kind: &str, text: &'t str) -> Option<(Value<'t>, &'t str)> {
+    let split = |is_part: fn(char) -> bool| {
+        let end = text.find(|c| !is_part(c)).unwrap_or(text.len());
+        (end > 0).then(|| text.split_at(end))
+    };
+    let decimal = || {
+        let sign = text.len() - text.trim_start_matches(['+', '-']).len();
+        let length = text[sign..].find(|c: char| !c.is_ascii_digit() && c != '.');
+        let (figure, rest) = text.split_at(length.map_or(text.len(), |length| sign + length));
+        (sign < 2).then_some((figure.trim_end_matches('.'), rest))
+    };
+    let hz = |factor: f64| {
+        let (figure, rest) = decimal()?;
+        // No counter runs outside 1 kHz to 1 THz.
+        let hz = (figure.parse::<f64>().ok()? * factor).round();
+        (1e3..1e12).contains(&hz).then_some((Value::Unsigned(hz as u64), rest))
+    };
+    match kind {
+        "u" => {
+            let (digits, rest) = split(|c| c.is_ascii_digit())?;
+            Some((Value::Unsigned(digits.parse().ok()?), rest))
+        }
+        "x" => {
+            let (digits, rest) = split(|c| c.is_ascii_hexdigit())?;
+            Some((Value::Text(digits), rest))
+        }
+        "i" => {
+            let (figure, rest) = decimal()?;
+            Some((Value::Signed(figure.parse().ok()?), rest))
+        }
+        "f" => {
+            let (figure, rest) = decimal()?;
+            Some((Value::Float(figure.parse().ok()?), rest))
+        }
+        "mhz" => hz(1e6),
+        "ghz" => hz(1e9),
+        "grouped" => {
+            let is_group = |c: char| c.is_ascii_digit() || "-+ ,\u{a0}\u{202f}".contains(c);
+            let end = text.find(|c| !is_group(c))?;
+            // A blank before the unit belongs to the form.
+            let (figure, rest) = text.split_at(text[..end].trim_end().len());
+            let digits: String =
+                figure.chars().filter(|c| !" ,\u{a0}\u{202f}".contains(*c)).collect();
+            Some((Value::Signed(digits.parse().ok()?), rest))
+        }
+        "clock" => {
+            let (figure, rest) = text.split_once(']')?;
+            Some((
+                Value::Float(super::super::line::time_of_day_s(figure)?),
+                &text[text.len() - rest.len() - 1..],
+            ))
+        }
+        "rest" => Some((Value::Text(text.trim_matches([' ', ':', '.', ')'])), "")),
+        _ => {
+            let quote = text.strip_prefix('\'').unwrap_or(text);
+            let end = quote.find([' ', '\'', '"']).unwrap_or(quote.len());
+            let (word, rest) = quote.split_at(end);
+            let rest = if quote.len() < text.len() {
+                rest.strip_prefix('\'').unwrap_or(rest)
+            } else {
+                rest
+            };
+            (!word.is_empty()).then_some((Value::Text(word), rest))
+        }
+    }
+}
+
+impl<'de> IntoDeserializer<'de, Error> for Value<'de> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for Value<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self {
+            Self::Unsigned(n) => visitor.visit_u64(n),
+            Self::Signed(n) => visitor.visit_i64(n),
+            Self::Float(n) => visitor.visit_f64(n),
+            Self::Text(text) => visitor.visit_borrowed_str(text),
+            Self::Flag(flag) => visitor.visit_bool(flag),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
+        unit unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}

@@ -1,0 +1,341 @@
+//! One line of a log, as somebody has it: what stands before its message is taken off and read.
+
+use std::borrow::Cow;
+
+/// A line's message, and what stands before it.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub(super) struct Line<'t> {
+    /// The kernel's stamp, s since boot.
+    pub(super) at_s: Option<f64>,
+    /// The time of day, s since the month began, or since midnight where no day stands.
+    pub(super) day_s: Option<f64>,
+    has_date: bool,
+    /// Who wrote it.
+    pub(super) program: Option<&'t str>,
+    /// The message.
+    pub(super) text: &'t str,
+    /// Whether a stamp, a time or a program stands before it: such a line begins a message.
+    pub(super) is_start: bool,
+}
+
+/// Programs that hand on what others write.
+const CARRIERS: [&str; 8] =
+    ["docker", "dockerd", "containerd", "podman", "crio", "logger", "journal", "sh"];
+
+/// Takes the forms of klogctl (`<6>[    0.000010] text`), dmesg with each of its options,
+/// /dev/kmsg (`6,339,5140900,-;text`), Xen's console, syslog, journalctl, docker and a program's
+/// own file (`2026-11-21T04:26:01Z text`), with the marks of quotes and prompts before them.
+pub(super) fn split(line: &str) -> Line<'_> {
+    let mut found = Line { text: line.trim(), ..Line::default() };
+    while let Some(rest) = quote(found.text)
+        .or_else(|| found.kmsg())
+        .or_else(|| found.bracket())
+        .or_else(|| found.program())
+        .or_else(|| found.time())
+    {
+        found.text = rest.trim_start();
+    }
+    found
+}
+
+/// Marks of mail, terminals, lists and tables.
+fn quote(text: &str) -> Option<&str> {
+    [
+        "> ", ">", "| ", "│ ", "$ ", "# ", "- ", "* ", "`", "\"", "<pre>", "<code>", "<p>", "<br>",
+        "<br/>", "<li>", "<td>",
+    ]
+    .iter()
+    .find_map(|mark| text.strip_prefix(mark))
+    .filter(|rest| !rest.is_empty())
+}
+
+impl<'t> Line<'t> {
+    fn kmsg(&mut self) -> Option<&'t str> {
+        let (head, text) = self.text.split_once(';')?;
+        let mut numbers = head.split(',');
+        let _level: u32 = numbers.next()?.parse().ok()?;
+        let _sequence: u64 = numbers.next()?.parse().ok()?;
+        let at_us: u64 = numbers.next()?.parse().ok()?;
+        self.start(Some(at_us as f64 / 1e6));
+        Some(text)
+    }
+
+    /// `<6>`; the stamp `[    0.000010]`, or `[  +0.000010]` since the line before; with
+    /// CONFIG_PRINTK_CALLER the writer `[    T1]`; a date of `dmesg -T` or `-H`; `(XEN)`.
+    fn bracket(&mut self) -> Option<&'t str> {
+        if let Some(rest) = self.text.strip_prefix("(XEN)") {
+            self.program = Some("xen");
+            self.is_start = true;
+            return Some(rest);
+        }
+        if let Some((level, rest)) =
+            self.text.strip_prefix('<').and_then(|rest| rest.split_once('>'))
+        {
+            return is_number(level).then_some(rest);
+        }
+        let (inside, rest) = self.text.strip_prefix('[')?.split_once(']')?;
+        let inside = inside.trim();
+        let stamp = inside.parse().ok().filter(|at: &f64| at.is_finite() && *at >= 0.0);
+        let is_since = || inside.strip_prefix('+').is_some_and(|rest| rest.parse::<f64>().is_ok());
+        let is_writer = || inside.strip_prefix(['T', 'C']).is_some_and(is_number);
+        if stamp.is_none() && !is_since() && !is_writer() && !is_date(inside) {
+            return None;
+        }
+        self.start(if inside.starts_with('+') { None } else { stamp });
+        Some(rest)
+    }
+
+    /// `host kernel: `, `ntpd[812]: `, `google-clock-skew: `, `ntp-1  | `; a host only after a time.
+    fn program(&mut self) -> Option<&'t str> {
+        if self.program.is_some() {
+            return None;
+        }
+        let container = || {
+            let (name, rest) = self.text.split_once("| ")?;
+            let name = name.trim();
+            let is_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+            (!name.is_empty() && name.len() < 32 && name.chars().all(is_name)).then_some(rest)
+        };
+        if let Some(rest) = container() {
+            self.is_start = true;
+            return Some(rest);
+        }
+        let (head, rest) = self.text.split_once(": ").or_else(|| self.text.split_once(":\t"))?;
+        let mut words = head.split_whitespace();
+        let (last, host, more) = (words.next_back()?, words.next_back(), words.next());
+        let (name, pid) =
+            last.split_once('[').map_or((last, None), |(name, pid)| (name, Some(pid)));
+        let has_pid = pid.is_some_and(|pid| pid.strip_suffix(']').is_some_and(is_number));
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_./@".contains(c);
+        let is_after_date = self.has_date && self.at_s.is_none() && !head.ends_with(' ');
+        let has_host = host.is_some_and(|host| is_after_date && host.chars().all(is_name));
+        let is_header = (host.is_none() && (name == "kernel" || has_pid)) || has_host;
+        if more.is_some() || name.is_empty() || !name.chars().all(is_name) || !is_header {
+            return None;
+        }
+        let name = name.rsplit('/').next().unwrap_or(name);
+        self.is_start = true;
+        if !CARRIERS.contains(&name) {
+            self.program = Some(name);
+        }
+        Some(rest)
+    }
+
+    /// `Nov 21 04:26:01`, `2026-11-21T04:26:01+00:00`, `21/11/2026 04:26:01.123 UTC`: words of a
+    /// date, and a time of day.
+    fn time(&mut self) -> Option<&'t str> {
+        let mut before = 0;
+        for word in self.text.split_inclusive([' ', '\t']).take(7) {
+            let end = before + word.len();
+            if is_time(word) {
+                let day_s = time_of_day_s(&self.text[..end])?;
+                self.day_s.get_or_insert(day_s);
+                self.has_date |= before > 0 || word.contains('T');
+                self.is_start = true;
+                let rest = &self.text[end..];
+                let zone = ["UTC ", "GMT ", "+0000 ", "Z "];
+                return Some(zone.iter().find_map(|zone| rest.strip_prefix(zone)).unwrap_or(rest));
+            }
+            if !is_of_date(word.trim()) {
+                return None;
+            }
+            before = end;
+        }
+        None
+    }
+
+    fn start(&mut self, at_s: Option<f64>) {
+        self.at_s = self.at_s.or(at_s);
+        self.is_start = true;
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `04:26:01`, `2026-11-21T04:26:01.123Z`
+fn is_time(word: &str) -> bool {
+    let time = word.rsplit('T').next().unwrap_or_default();
+    let mut parts = time.splitn(3, ':');
+    let mut is_part = |most: usize| {
+        let part = parts.next().unwrap_or_default();
+        let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+        (1..=most).contains(&digits)
+    };
+    is_part(2) && is_part(2) && is_part(2)
+}
+
+/// The name of a month or a day, or a number, perhaps in another language.
+fn is_of_date(word: &str) -> bool {
+    const NAMES: [&str; 19] = [
+        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec", "mon",
+        "tue", "wed", "thu", "fri", "sat", "sun",
+    ];
+    let word = word.trim_end_matches([',', '.']);
+    let is_ascii_name = || {
+        word.len() <= 9
+            && word.get(..3).is_some_and(|start| NAMES.contains(&&*start.to_lowercase()))
+    };
+    let is_foreign = || word.chars().count() <= 4 && !word.is_ascii();
+    word.bytes().next().is_some_and(|byte| byte.is_ascii_digit() || byte == b'+')
+        || is_ascii_name()
+        || is_foreign()
+}
+
+/// `Wed May 25 05:27:59 2022` of `dmesg -T`, `Feb10 09:11` of `dmesg -H`.
+fn is_date(inside: &str) -> bool {
+    let words: Vec<_> = inside.split_whitespace().collect();
+    match words.as_slice() {
+        [_, _, _, time, _] => is_time(time),
+        [day, time] => is_of_date(day) && time.split(':').count() == 2,
+        _ => false,
+    }
+}
+
+/// The first time of day in a text and the day of the month before it, s: enough for the time
+/// between lines.
+pub(super) fn time_of_day_s(text: &str) -> Option<f64> {
+    let words = || text.split([' ', 'T', 'Z', '+', ',']).filter(|word| !word.is_empty());
+    let at = words().position(|word| word.split(':').count() == 3)?;
+    let mut parts = words().nth(at)?.split(':');
+    let mut part = || parts.next()?.parse::<f64>().ok().filter(|part| (0.0..61.0).contains(part));
+    let (hours, minutes, seconds) = (part()?, part()?, part()?);
+    let date = words().take(at).last().unwrap_or_default();
+    let day = date.rsplit('-').next()?.parse::<u32>().ok().filter(|day| (1..=31).contains(day));
+    Some(f64::from(day.unwrap_or(0)) * 86_400.0 + hours * 3_600.0 + minutes * 60.0 + seconds)
+}
+
+/// A line as text: without colour codes and control characters, HTML's entities and tags, and
+/// the encoding of a journal's JSON.
+pub(super) fn plain(line: &str) -> Cow<'_, str> {
+    let mut text = Cow::Borrowed(line);
+    if let Some(message) = message_of_journal(&text) {
+        text = Cow::Owned(message);
+    }
+    if text.contains('&') {
+        text = Cow::Owned(without_entities(&text));
+    }
+    if !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        text = Cow::Owned(without_controls(&text));
+    }
+    text
+}
+
+fn without_controls(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c == '\u{1b}' {
+            if chars.next_if_eq(&'[').is_some() {
+                // CSI: up to its final byte.
+                let _final = chars.by_ref().find(|c| ('@'..='~').contains(c));
+            }
+        } else if c == '\t' || c == '\u{a0}' {
+            text.push(' ');
+        } else if !c.is_control() && c != '\u{feff}' {
+            text.push(c);
+        }
+    }
+    text
+}
+
+/// `&lt;`, `&#39;`, `&amp;gt;`, and the tags that stand around a pasted log.
+fn without_entities(line: &str) -> String {
+    const ENTITIES: [(&str, &str); 9] = [
+        ("&amp;", "&"),
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#34;", "\""),
+        ("&#39;", "'"),
+        ("&#x27;", "'"),
+        ("&apos;", "'"),
+        ("&nbsp;", " "),
+    ];
+    ENTITIES.iter().fold(line.to_owned(), |text, (entity, sign)| text.replace(entity, sign))
+}
+
+/// `"MESSAGE":"…"` of `journalctl -o json`, `MESSAGE=…` of `-o export`, docker's `"log":"…"`.
+fn message_of_journal(line: &str) -> Option<String> {
+    if let Some(message) = line.strip_prefix("MESSAGE=") {
+        return Some(message.to_owned());
+    }
+    let field = |name: &str| {
+        let (_, rest) = line.split_once(name)?;
+        rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')
+    };
+    if !line.trim_start().starts_with(['{', '"']) {
+        return None;
+    }
+    let stamp = |name: &str| {
+        let value = field(name)?.split('"').next()?;
+        value.parse::<f64>().ok()
+    };
+    let quoted = field("\"MESSAGE\"").or_else(|| field("\"log\""))?;
+    let message = unescaped(quoted);
+    // A message of the kernel has its stamp beside it, where the journal keeps that.
+    let is_kernel = field("\"_TRANSPORT\"").is_some_and(|value| value.starts_with("kernel"));
+    let program = field("\"SYSLOG_IDENTIFIER\"").and_then(|value| value.split('"').next());
+    Some(match (stamp("\"__MONOTONIC_TIMESTAMP\""), program) {
+        (Some(us), _) if is_kernel => format!("[{:.6}] {message}", us / 1e6),
+        (_, Some(program)) if program != "kernel" => format!("{program}[0]: {message}"),
+        _ => message,
+    })
+}
+
+/// A string of JSON, from after its quote.
+fn unescaped(quoted: &str) -> String {
+    let mut text = String::new();
+    let mut chars = quoted.chars();
+    while let Some(c) = chars.next().filter(|c| *c != '"') {
+        match (c, if c == '\\' { chars.next() } else { None }) {
+            ('\\', Some('u')) => {
+                let code: String = chars.by_ref().take(4).collect();
+                let code = u32::from_str_radix(&code, 16).ok().and_then(char::from_u32);
+                text.push(code.unwrap_or('?'));
+            }
+            ('\\', Some('n' | 't' | 'r')) => text.push(' '),
+            ('\\', Some(escaped)) => text.push(escaped),
+            _ => text.push(c),
+        }
+    }
+    text
+}
+
+/// Undoes quoted-printable, where a line shows that it is: `wd_now=3D1`, ` =20` at its end,
+/// `6=2E04`, where no program writes a figure before the sign.
+pub(super) fn without_printable_quotes(line: &str) -> Option<String> {
+    let bytes = line.as_bytes();
+    let code = |at: usize| {
+        let digits = line.get(at + 1..at + 3)?;
+        let is_code = digits.bytes().all(|b| b.is_ascii_digit() || (b'A'..=b'F').contains(&b));
+        is_code.then(|| u8::from_str_radix(digits, 16).ok())?
+    };
+    let is_proof = |at: usize| {
+        let before = at.checked_sub(1).map_or(b' ', |before| bytes[before]);
+        code(at).is_some_and(|code| {
+            code == b'='
+                || code >= 0x80
+                || (!before.is_ascii_alphabetic() && !b"_)]".contains(&before))
+        })
+    };
+    let signs = || line.match_indices('=').map(|(at, _)| at);
+    if !signs().any(is_proof) {
+        return None;
+    }
+    let (mut decoded, mut at) = (Vec::with_capacity(line.len()), 0);
+    while at < bytes.len() {
+        match if bytes[at] == b'=' { code(at) } else { None } {
+            Some(code) => {
+                decoded.push(code);
+                at += 3;
+            }
+            None => {
+                decoded.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    Some(String::from_utf8_lossy(&decoded).into_owned())
+}
