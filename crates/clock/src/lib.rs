@@ -15,8 +15,7 @@ struct Guide;
 
 #[cfg(feature = "std")]
 pub use machine::{
-    Clock, Instant, LOCAL_CHRONYD, MachineClockStatus, Maintainer, Settings, Source, SystemTime,
-    shared,
+    Clock, Instant, MachineClockStatus, Maintainer, Settings, Source, SystemTime, shared,
 };
 pub use timeline::bound::ErrorFrom;
 pub use timeline::steering::{Distrust, SteeringDisruption};

@@ -1,7 +1,6 @@
 //! The clock of a Linux machine: the few system calls around [`timeline`](crate::timeline), and
 //! [`Clock`].
 
-mod chronyd_poll;
 mod clock;
 mod clockbound;
 mod counter;
@@ -16,7 +15,6 @@ mod system;
 mod system_time;
 mod vmclock;
 
-pub use chronyd_poll::LOCAL_CHRONYD;
 pub use clock::Clock;
 pub use instant::Instant;
 pub use maintainer::Maintainer;

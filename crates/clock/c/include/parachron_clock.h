@@ -132,15 +132,6 @@ bool parachron_clock_time(struct parachron_clock_time_of_day *time);
 uint64_t parachron_clock_maintain(void);
 
 /**
- * Bounds the time's error by what this machine's chronyd reports on its
- * command port, 0 for the usual 323. It is polled once a second, while the
- * clock is read; no read waits for its reply. That takes precedence over the
- * kernel's bound: it is much tighter, and holds while chronyd slews a large
- * offset. Returns false if the socket could not be opened.
- */
-bool parachron_clock_poll_chronyd(uint16_t port);
-
-/**
  * The clock's state. Returns false, and does nothing, if `status` is NULL.
  * Waits for a thread that is maintaining the clock: not for signal handlers.
  *

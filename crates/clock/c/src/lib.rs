@@ -13,7 +13,7 @@
 
 use core::mem::MaybeUninit;
 
-use clock::{Distrust, LOCAL_CHRONYD, Source};
+use clock::{Distrust, Source};
 
 /// A time of day with its error, ns since 1970.
 #[repr(C)]
@@ -116,20 +116,6 @@ pub unsafe extern "C" fn parachron_clock_time(time: Option<&mut MaybeUninit<Cloc
 #[unsafe(no_mangle)]
 pub extern "C" fn parachron_clock_maintain() -> u64 {
     u64::try_from(clock::shared().maintain().as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Bounds the time's error by what this machine's chronyd reports on its
-/// command port, 0 for the usual 323. It is polled once a second, while the
-/// clock is read; no read waits for its reply. That takes precedence over the
-/// kernel's bound: it is much tighter, and holds while chronyd slews a large
-/// offset. Returns false if the socket could not be opened.
-#[unsafe(no_mangle)]
-pub extern "C" fn parachron_clock_poll_chronyd(port: u16) -> bool {
-    let mut address = LOCAL_CHRONYD;
-    if port != 0 {
-        address.set_port(port);
-    }
-    clock::shared().poll_chronyd(address).is_ok()
 }
 
 /// The clock's state. Returns false, and does nothing, if `status` is NULL.

@@ -1,14 +1,10 @@
 //! The clock: its reads and its maintenance.
 
-use std::hash::{BuildHasher, RandomState};
-use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
 use std::{process, thread};
 
 use pvclock::shared::Aligned;
 
-use crate::machine::chronyd_poll::ChronydPoll;
 use crate::machine::counter;
 use crate::machine::instant::Instant;
 use crate::machine::kernel_clock::monotonic_ns;
@@ -114,23 +110,6 @@ impl Clock {
         }
         self.step_unless_locked(count);
         until_due(&self.published.view().1)
-    }
-
-    /// Bounds the time's error by what the chronyd at this address reports,
-    /// usually [`LOCAL_CHRONYD`](crate::LOCAL_CHRONYD). It is polled once a
-    /// second, while the clock is read; no read waits for its reply. That takes
-    /// precedence over the kernel's bound: it is much tighter between chronyd's
-    /// polls, and holds while chronyd slews a large offset.
-    ///
-    /// It is off by default because it opens a socket. (A child that was forked
-    /// while another thread was maintaining the clock has to call it again.)
-    ///
-    /// # Errors
-    /// The socket could not be opened.
-    pub fn poll_chronyd(&self, address: SocketAddr) -> io::Result<()> {
-        let poll = ChronydPoll::new(address, RandomState::new().hash_one(address) as u32)?;
-        self.lock().system.chronyd = Some(poll);
-        Ok(())
     }
 
     /// The clock's state. Waits for a running round of maintenance.

@@ -11,7 +11,6 @@ use linux::counter::CLOCKSOURCES;
 use linux::reread::Reread;
 use linux::vmclock::MappedVmClock;
 
-use crate::machine::chronyd_poll::ChronydPoll;
 use crate::machine::clockbound::PublishedBound;
 use crate::machine::counter;
 use crate::machine::kernel_clock::{monotonic_ns, realtime_ns};
@@ -44,8 +43,6 @@ pub(crate) struct SystemClocks {
     distrust: Option<Distrust>,
     trust_until_ns: u64,
     timex_until_ns: u64,
-    /// How to poll chronyd, where the program wants that.
-    pub(crate) chronyd: Option<ChronydPoll>,
 }
 
 impl SystemClocks {
@@ -57,7 +54,6 @@ impl SystemClocks {
             distrust: None,
             trust_until_ns: 0,
             timex_until_ns: 0,
-            chronyd: None,
         }
     }
 
@@ -91,7 +87,6 @@ impl SystemClocks {
             sample: if self.distrust.is_none() { sample() } else { None },
             realtime: realtime(),
             timex,
-            chronyd: self.chronyd.as_mut().and_then(|poll| poll.advance(now_ns)),
             vmclock: device.as_ref().and_then(vmclock::read),
             segment: self.clockbound.read(now_ns),
             distrust: self.distrust,

@@ -8,9 +8,8 @@ use crate::timeline::view::TimeOfDay;
 /// A time of day, and between which times UTC lies.
 ///
 /// The time is CLOCK_REALTIME's. Its error bound is the one that the time
-/// daemon set in the kernel (adjtimex: `maxerror`) or, where that is chronyd
-/// and the program [polls it](crate::Clock::poll_chronyd), chronyd's own; or
-/// the host's (VMClock), if that is smaller. It grows by 500 ppm from the last
+/// daemon set in the kernel (adjtimex: `maxerror`) or publishes in a ClockBound
+/// segment, or the host's (VMClock): the smallest of them. It grows by 500 ppm from the last
 /// sample on, and includes the error of this clock itself. Which one it is, is
 /// in [`MachineClockStatus`](crate::MachineClockStatus).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,5 @@
 //! How far CLOCK_REALTIME may be from UTC.
 
-use wire::chronyd::ErrorBound;
-
 /// What adjtimex reports of the system's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimexBound {
@@ -21,20 +19,6 @@ pub struct VmClockBound {
     pub error_ns: Option<u64>,
 }
 
-/// What came of a request to chronyd.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChronydBound {
-    /// It replied.
-    Replied {
-        /// The bound that its reply implies.
-        bound: ErrorBound,
-        /// When the request was sent, ns.
-        requested_ns: u64,
-    },
-    /// There is none, it refuses, or it no longer replies.
-    Unreachable,
-}
-
 /// What a daemon publishes in a ClockBound segment, as it counts now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentSource {
@@ -52,8 +36,6 @@ pub struct SegmentSource {
 pub enum ErrorFrom {
     /// The kernel, as a time daemon set it: adjtimex's `maxerror`.
     Kernel,
-    /// chronyd's replies.
-    Chronyd,
     /// A daemon, by a ClockBound segment.
     ClockBound,
     /// The host, by the VMClock page.
@@ -65,10 +47,6 @@ pub enum ErrorFrom {
 /// The rate at which an uncorrected clock may drift from UTC, as the kernel
 /// assumes: MAXFREQ, include/linux/timex.h.
 pub const GROWTH_PPM: u64 = 500;
-
-/// How long chronyd is assumed to keep correcting after a request, ns: requests
-/// are more frequent, and it counts as unreachable no later.
-const FRESH_NS: u64 = 5_000_000_000;
 
 /// A daemon that publishes this long after a disruption has noticed it, ns: it
 /// samples the clocks once a second or more often.
@@ -107,9 +85,6 @@ impl<T: Copy> Report<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BoundSource {
     timex: Report<TimexBound>,
-    chronyd: Report<ErrorBound>,
-    /// Replies to requests from before this are ignored, ns.
-    chronyd_since_ns: u64,
     /// A segment from before this is ignored, ns.
     segment_since_ns: u64,
 }
@@ -125,8 +100,6 @@ impl BoundSource {
     pub const fn new() -> Self {
         Self {
             timex: Report::NONE,
-            chronyd: Report::NONE,
-            chronyd_since_ns: 0,
             segment_since_ns: 0,
         }
     }
@@ -135,18 +108,13 @@ impl BoundSource {
     /// longer holds.
     pub fn disrupt(&mut self, now_ns: u64) {
         self.timex.outdated = Some(None);
-        self.chronyd.outdated = Some(None);
-        self.chronyd_since_ns = now_ns;
         self.segment_since_ns = now_ns.saturating_add(NOTICED_NS);
     }
 
     /// The time of day was set, before `now_ns`. The next adjtimex shows it
-    /// (`ntp_clear`, kernel/time/ntp.c). chronyd, unless it set the time
-    /// itself, does not know before its next measurement of a source.
+    /// (`ntp_clear`, kernel/time/ntp.c).
     pub fn step(&mut self, now_ns: u64) {
         self.timex.latest = None;
-        self.chronyd.outdated = Some(None);
-        self.chronyd_since_ns = now_ns;
         self.segment_since_ns = now_ns.saturating_add(NOTICED_NS);
     }
 
@@ -154,19 +122,6 @@ impl BoundSource {
     /// `maxerror`.
     pub fn update_timex(&mut self, timex: TimexBound, now_ns: u64) {
         self.timex.update(timex, now_ns, |last, now| now.max_error_ns < last.max_error_ns);
-    }
-
-    /// What came of a request to chronyd.
-    pub fn update_chronyd(&mut self, chronyd: ChronydBound) {
-        match chronyd {
-            ChronydBound::Unreachable => self.chronyd.latest = None,
-            // It may have replied before the disruption.
-            ChronydBound::Replied { requested_ns, .. } if requested_ns < self.chronyd_since_ns => {}
-            ChronydBound::Replied { bound, requested_ns } => {
-                let acted = |last: &ErrorBound, now: &ErrorBound| now.updated_ns != last.updated_ns;
-                self.chronyd.update(bound, requested_ns, acted);
-            }
-        }
     }
 
     /// How far CLOCK_REALTIME may be off at `now_ns`, and by which report;
@@ -187,8 +142,8 @@ impl BoundSource {
                 && segment.disruption_marker.is_none_or(|known| Some(known) == marker)
         };
         let by_segment = segment.filter(counts).map(|it| (it.error_ns, ErrorFrom::ClockBound));
-        let by_daemon = self.daemon_error_ns(now_ns);
-        by_daemon
+        let by_kernel = self.kernel_error_ns(now_ns).map(|ns| (ns, ErrorFrom::Kernel));
+        by_kernel
             .into_iter()
             .chain(by_segment)
             .chain(by_host)
@@ -196,21 +151,10 @@ impl BoundSource {
             .or(by_settings)
     }
 
-    /// By the daemon: by chronyd's own replies rather than by the kernel,
-    /// to which it passes on less.
-    fn daemon_error_ns(&self, now_ns: u64) -> Option<(u64, ErrorFrom)> {
-        let grown = |ns: u64, at_ns| ns.saturating_add(growth_ns(at_ns, now_ns));
-        if let Some((bound, at_ns)) = self.chronyd.valid()
-            && let Some(ns) = bound.error_ns
-        {
-            let stale_ns = at_ns.saturating_add(FRESH_NS);
-            let fresh_for_ns = now_ns.min(stale_ns).saturating_sub(at_ns);
-            let wandered = u128::from(fresh_for_ns) * u128::from(bound.growth_ppb);
-            let wandered_ns = u64::try_from(wandered / 1_000_000_000).unwrap_or(u64::MAX);
-            return Some((grown(ns.saturating_add(wandered_ns), stale_ns), ErrorFrom::Chronyd));
-        }
+    /// By the kernel, while it counts as synchronised.
+    fn kernel_error_ns(&self, now_ns: u64) -> Option<u64> {
         let (timex, at_ns) = self.timex.valid().filter(|(timex, _)| timex.synchronised)?;
-        Some((grown(timex.max_error_ns, at_ns), ErrorFrom::Kernel))
+        Some(timex.max_error_ns.saturating_add(growth_ns(at_ns, now_ns)))
     }
 }
 

@@ -1,9 +1,7 @@
 //! One round of maintenance as pure code: readings of the system in, what to
 //! publish out.
 
-use crate::timeline::bound::{
-    BoundSource, ChronydBound, ErrorFrom, SegmentSource, TimexBound, VmClockBound,
-};
+use crate::timeline::bound::{BoundSource, ErrorFrom, SegmentSource, TimexBound, VmClockBound};
 use crate::timeline::realtime::{RealtimeOffset, RealtimeSample};
 use crate::timeline::sample::TimelineSample;
 use crate::timeline::steering::{ClockSteering, Distrust, SteeringLimits};
@@ -22,8 +20,6 @@ pub struct MaintenanceReading {
     pub realtime: RealtimeSample,
     /// What adjtimex reported, when it was called.
     pub timex: Option<TimexBound>,
-    /// What came of a request to chronyd, if anything.
-    pub chronyd: Option<ChronydBound>,
     /// What the VMClock page contained.
     pub vmclock: Option<VmClockBound>,
     /// What a ClockBound segment bounds, if it does.
@@ -88,9 +84,6 @@ impl Maintenance {
         self.realtime.update(&reading.realtime);
         if self.realtime.steps != steps {
             self.bound.step(reading.realtime.after_ns);
-        }
-        if let Some(chronyd) = reading.chronyd {
-            self.bound.update_chronyd(chronyd);
         }
         self.view = self.next_view(reading);
         self.view

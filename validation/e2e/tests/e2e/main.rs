@@ -18,7 +18,6 @@ macro_rules! cases {
 mod bench;
 mod capture;
 mod chrony;
-mod clock;
 mod command_line;
 mod deprived;
 mod doctor;
@@ -58,7 +57,6 @@ fn main() {
         bench::CASES,
         capture::CASES,
         chrony::CASES,
-        clock::CASES,
         command_line::CASES,
         deprived::CASES,
         doctor::CASES,

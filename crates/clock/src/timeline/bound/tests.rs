@@ -20,11 +20,6 @@ fn host(error_ns: Option<u64>) -> Option<VmClockBound> {
     Some(VmClockBound { identity: (1, 1), error_ns })
 }
 
-fn reply(error_ns: Option<u64>, updated_ns: u128, requested_ns: u64) -> ChronydBound {
-    let bound = ErrorBound { error_ns, growth_ppb: 1_500, updated_ns };
-    ChronydBound::Replied { bound, requested_ns }
-}
-
 #[test]
 fn the_tighter_of_daemon_and_host_is_taken_and_nobody_means_unbounded() {
     let mut bound = BoundSource::new();
@@ -59,70 +54,15 @@ fn after_a_disruption_the_daemon_is_believed_when_it_has_acted() {
     assert_eq!(error_ns(&bound, NOW, None, None), Some((1_301, ErrorFrom::Kernel)));
 }
 
-/// chronyd passes less to the kernel than it knows: when it slews a large offset
-/// away, the kernel's figure is the smaller one, and too small.
-#[test]
-fn chronyds_replies_take_precedence_over_the_kernels_bound() {
-    let mut bound = BoundSource::new();
-    timex(&mut bound, 200, true);
-    bound.update_chronyd(reply(Some(50_000), 1, NOW));
-    assert_eq!(error_ns(&bound, NOW, None, None), Some((50_001, ErrorFrom::Chronyd)));
-    assert_eq!(error_ns(&bound, NOW, host(Some(70)), None), Some((70, ErrorFrom::Host)));
-    // Without rtcsync the kernel has no bound.
-    timex(&mut bound, 200, false);
-    assert_eq!(error_ns(&bound, NOW, None, None), Some((50_001, ErrorFrom::Chronyd)));
-    // It grows from the request on: by what the reply states, and as any
-    // clock's when it was long ago.
-    let later = |ns| error_ns(&bound, NOW + ns, None, None).map(|(ns, _)| ns);
-    assert_eq!(later(2_000_000_000), Some(50_001 + 3_000));
-    assert_eq!(later(5_000_000_000), Some(50_001 + 7_500));
-    assert_eq!(later(7_000_000_000), Some(50_001 + 7_500 + 1_000_000));
-}
-
-#[test]
-fn without_chronyd_or_its_source_the_kernels_bound_holds() {
-    let mut bound = BoundSource::new();
-    timex(&mut bound, 200, true);
-    for lost in [ChronydBound::Unreachable, reply(None, 2, NOW)] {
-        bound.update_chronyd(reply(Some(50), 1, NOW));
-        assert_eq!(error_ns(&bound, NOW, None, None), Some((51, ErrorFrom::Chronyd)));
-        bound.update_chronyd(lost);
-        assert_eq!(error_ns(&bound, NOW, None, None), Some((201, ErrorFrom::Kernel)));
-    }
-}
-
-#[test]
-fn after_a_disruption_chronyd_counts_once_it_has_measured_a_source() {
-    let mut bound = BoundSource::new();
-    let error = |bound: &BoundSource| error_ns(bound, NOW, None, None).map(|(ns, _)| ns);
-    bound.update_chronyd(reply(Some(50), 1, NOW));
-    bound.disrupt(NOW + 10);
-    // Requested before the disruption was noticed: it may be older than that.
-    bound.update_chronyd(reply(Some(50), 2, NOW + 5));
-    assert_eq!(error(&bound), None);
-    bound.update_chronyd(reply(Some(50), 3, NOW + 10));
-    assert_eq!(error(&bound), None);
-    bound.update_chronyd(reply(Some(50), 3, NOW + 20));
-    assert_eq!(error(&bound), None);
-    bound.update_chronyd(reply(Some(50), 4, NOW + 30));
-    assert_eq!(error(&bound), Some(51));
-}
-
-/// The kernel counts the clock as not synchronised from then on, and chronyd
-/// goes on believing in it.
+/// The kernel counts the clock as not synchronised from then on.
 #[test]
 fn when_somebody_sets_the_time_what_was_said_before_ends() {
     let mut bound = BoundSource::new();
     timex(&mut bound, 900, true);
-    bound.update_chronyd(reply(Some(50), 1, NOW));
     bound.step(NOW + 10);
-    assert_eq!(error_ns(&bound, NOW, None, None), None);
-    bound.update_chronyd(reply(Some(50), 1, NOW + 20));
     assert_eq!(error_ns(&bound, NOW, None, None), None);
     timex(&mut bound, 16_000_000_000, false);
     assert_eq!(error_ns(&bound, NOW, None, None), None);
-    bound.update_chronyd(reply(Some(50), 2, NOW + 30));
-    assert_eq!(error_ns(&bound, NOW, None, None), Some((51, ErrorFrom::Chronyd)));
 }
 
 #[test]

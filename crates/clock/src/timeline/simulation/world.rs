@@ -123,7 +123,6 @@ impl World {
                 .filter(|best| best.width() < 10_000 && !self.blind && self.distrust.is_none()),
             realtime: RealtimeSample { before_ns, realtime_ns, after_ns: self.mono_ns() },
             timex: Some(TimexBound { max_error_ns: 0, synchronised: true }),
-            chronyd: None,
             segment: None,
             vmclock: Some(VmClockBound {
                 identity: (self.identity, 7),

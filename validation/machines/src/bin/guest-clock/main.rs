@@ -1,5 +1,5 @@
 //! Prints and changes the clock of a disposable guest, reads it beside the TSC, times its reads,
-//! says what crate `clock` knows of its error in ns, sees whether two CPUs' TSCs are in order, and
+//! sees whether two CPUs' TSCs are in order, and
 //! writes time stamps as a program on the machine would:
 //! `cargo xtask machines` runs this program in its guests. It changes a clock only if the
 //! kernel's command line marks the machine as disposable.
@@ -25,7 +25,7 @@ const DISPOSABLE: &str = "parachron.disposable";
 
 const USAGE: &str = "usage: print INTERVAL_MS | stamps INTERVAL_US | tsc | \
     tsc-pairs COUNT INTERVAL_MS | tsc-order | cost | step SECONDS | frequency PPM | \
-    leap insert|delete|none | error";
+    leap insert|delete|none";
 
 /// The clocks printed, in the order of a line.
 const CLOCKS: [ClockId; 4] =
@@ -83,11 +83,6 @@ fn run(words: &[&str]) -> Result<(), String> {
         ["frequency", ppm] => {
             let ppm = number(ppm)?;
             change(|clock| clock.set_frequency(ppm).map(drop))
-        }
-        ["error"] => {
-            let error = clock::SystemTime::now().error();
-            println!("{}", error.map_or("unknown".to_owned(), |it| it.as_nanos().to_string()));
-            Ok(())
         }
         ["leap", "insert"] => change(|clock| clock.set_leap_seconds(LeapIndicator::Leap61)),
         ["leap", "delete"] => change(|clock| clock.set_leap_seconds(LeapIndicator::Leap59)),
