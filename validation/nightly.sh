@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.." || exit 2
 commands=$(grep -v '^#' <<'LIST'
 # All tests, with the large numbers of cases: a million histories, a thousand kills of the gate.
 PARACHRON_LONG=1 cargo test --workspace --no-fail-fast
+cargo test --manifest-path extras/clock/Cargo.toml
 PARACHRON_LONG=1 cargo test --release -p parachron-keeper
 PARACHRON_LONG=1 cargo test --release -p parachron-daemon --test gate
 # Every machine under QEMU, one at a time; ten calm minutes of each.
@@ -17,6 +18,7 @@ cargo xtask machines --only gate-7.3 --restores 1000
 # Interpreters that detect undefined behaviour, other processors, the oldest Rust.
 MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=target/miri-tests cargo +nightly miri test -p pvclock
 MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=target/miri-tests cargo +nightly miri test -p parachron-vmm --lib memory
+MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=target/miri-tests cargo +nightly miri test --manifest-path extras/clock/Cargo.toml -p parachron-clock --lib
 validation/arm64.sh
 cargo +1.88 check --workspace --locked
 cargo xtask fuzz --seconds 60

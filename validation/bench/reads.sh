@@ -8,9 +8,11 @@ target=${CARGO_TARGET_DIR:-target}
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 
 build() { # TARGET CC
-    cargo build --quiet --profile dist --target "$1" -p parachron-clock-c -p parachron-pvclock-c
+    cargo build --quiet --profile dist --target "$1" -p parachron-pvclock-c
+    cargo build --quiet --profile dist --target "$1" --target-dir "$target" \
+        --manifest-path extras/clock/c/Cargo.toml
     # Both libraries bring Rust's standard library.
-    "$2" -std=c11 -O2 -static -I crates/clock/c/include -I crates/pvclock/c/include \
+    "$2" -std=c11 -O2 -static -I extras/clock/c/include -I crates/pvclock/c/include \
         validation/bench/reads.c "$target/$1/dist/libclock_c.a" "$target/$1/dist/libpvclock_c.a" \
         -Wl,--allow-multiple-definition,--no-warnings -lpthread -ldl -lm -o "$work/$1"
 }

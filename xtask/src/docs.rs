@@ -8,8 +8,7 @@ use crate::outside;
 use crate::project::Project;
 
 /// The packages that have such files.
-const PACKAGES: &[&str] =
-    &["parachron", "parachron-exporter", "parachron-pvclock-c", "parachron-clock-c"];
+const PACKAGES: &[&str] = &["parachron", "parachron-exporter", "parachron-pvclock-c"];
 
 /// Their tests that compare such a file with its source, and rewrite it if `UPDATE` is set.
 const FRESHNESS: &[&str] =

@@ -8,11 +8,6 @@
 mod machine;
 pub mod timeline;
 
-/// The guide's programs, compiled and run.
-#[cfg(all(doctest, feature = "std"))]
-#[doc = include_str!("../../../docs/guide/clock.md")]
-struct Guide;
-
 #[cfg(feature = "std")]
 pub use machine::{
     Clock, Instant, MachineClockStatus, Maintainer, Settings, Source, SystemTime, shared,

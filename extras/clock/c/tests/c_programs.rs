@@ -1,7 +1,7 @@
 //! C and C++ programs compile against the header, link with the library, and
 //! give the time.
 
-#[path = "../../../pvclock/c/tests/c_programs/library.rs"]
+#[path = "../../../../crates/pvclock/c/tests/c_programs/library.rs"]
 mod library;
 
 use std::process::Command;

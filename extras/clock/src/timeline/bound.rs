@@ -98,10 +98,7 @@ impl Default for BoundSource {
 impl BoundSource {
     /// No report yet.
     pub const fn new() -> Self {
-        Self {
-            timex: Report::NONE,
-            segment_since_ns: 0,
-        }
+        Self { timex: Report::NONE, segment_since_ns: 0 }
     }
 
     /// The machine was disrupted, before `now_ns`: what was known before no

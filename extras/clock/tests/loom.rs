@@ -4,7 +4,7 @@
 //! the tests of `integration` compare clocks meanwhile.
 #![cfg(not(miri))]
 
-#[path = "../../pvclock/tests/modelled/mod.rs"]
+#[path = "../../../crates/pvclock/tests/modelled/mod.rs"]
 mod modelled;
 
 use std::sync::Arc;

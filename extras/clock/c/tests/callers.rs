@@ -1,9 +1,9 @@
 //! Programs in other languages find the installed library, and read its clock.
 
-#[path = "../../../pvclock/c/tests/c_programs/installed.rs"]
+#[path = "../../../../crates/pvclock/c/tests/c_programs/installed.rs"]
 mod installed;
 #[allow(dead_code, reason = "c_programs.rs uses the rest")]
-#[path = "../../../pvclock/c/tests/c_programs/library.rs"]
+#[path = "../../../../crates/pvclock/c/tests/c_programs/library.rs"]
 mod library;
 
 use library::lines;
