@@ -40,7 +40,7 @@ fn build(target: &str, environment: &[(&str, &str)]) -> Result<PathBuf, String> 
     let built = tools::cargo()
         .args(["build", "--quiet", "--profile", PROFILE, "--target", target])
         .args(["--package", "parachron", "--package", "parachron-daemon"])
-        .args(["--package", "machines", "--package", "e2e"])
+        .args(["--package", "machines"])
         .args(["--bin", "parachron", "--bin", "parachrond"])
         .args(["--bin", "guest-clock", "--bin", "guest-timex", "--bin", "ntp-server"])
         .envs(environment.iter().copied())

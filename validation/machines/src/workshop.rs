@@ -14,7 +14,7 @@ pub(crate) struct Workshop {
     /// The configuration of apt that names Debian's archive.
     pub(crate) apt: PathBuf,
     /// The folder of this workspace's static programs: `parachron`,
-    /// `guest-clock` (`validation/machines/src/bin`) and `ntp-server` (`validation/e2e/src/bin`).
+    /// `guest-clock` and `ntp-server` (`validation/machines/src/bin`).
     pub(crate) programs: PathBuf,
     /// The same for arm64; none: built when a row needs them.
     pub(crate) programs_arm64: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! The NTP server of the machines (`validation/e2e/src/bin/ntp-server.rs`).
+//! The NTP server of the machines (`validation/machines/src/bin/ntp-server.rs`).
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;

@@ -1,8 +1,0 @@
-//! The program as people run it.
-
-mod capture;
-mod doctor;
-mod fleet;
-mod fleet_query;
-mod no_getcpu;
-mod status;
