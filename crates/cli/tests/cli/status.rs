@@ -11,6 +11,8 @@ use daemon::status_socket::REQUEST;
 use keeper::KeeperClockState;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::program::shared;
+
 /// What a daemon would know that is asked for the nth time: each time something else.
 fn status(asked: u32) -> DaemonStatus {
     DaemonStatus {
@@ -79,6 +81,7 @@ fn interrupt(watching: &Watching) {
 
 #[test]
 fn it_looks_again_each_second_until_ctrl_c() {
+    let _beside_others = shared(&[]);
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("status.sock");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -103,6 +106,7 @@ fn it_looks_again_each_second_until_ctrl_c() {
 
 #[test]
 fn it_prints_an_object_a_line_and_ends_with_its_reader() {
+    let _beside_others = shared(&[]);
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("status.sock");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -120,6 +124,7 @@ fn it_prints_an_object_a_line_and_ends_with_its_reader() {
 
 #[test]
 fn a_daemon_that_ends_meanwhile_is_told() {
+    let _beside_others = shared(&[]);
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("status.sock");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -135,6 +140,7 @@ fn a_daemon_that_ends_meanwhile_is_told() {
 /// The clock's error is 51, 52, 53 µs, as it is asked.
 #[test]
 fn it_waits_until_the_bound_is_met_or_time_is_over() {
+    let _beside_others = shared(&[]);
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("status.sock");
     let waiting = |more: &[&str]| {
