@@ -1,14 +1,13 @@
 //! The options of `cargo xtask machines`.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Parser;
 
 use crate::sources;
-use crate::whole::Kind;
 
-/// Real kernels and hypervisors as the judge: a row of validation/machines/machines.toml each.
+/// Real kernels and hypervisors as the judge: a row of validation/machines/machines.toml each,
+/// one after another.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask machines", bin_name = "cargo xtask machines")]
 pub(crate) struct Args {
@@ -18,36 +17,21 @@ pub(crate) struct Args {
     /// Run only this row; may be repeated
     #[arg(long, value_name = "ROW")]
     pub(crate) only: Vec<String>,
-    /// Run the rows marked as quick
+    /// Run the few rows that do not depend on timing, and judge nothing else in them
     #[arg(long, conflicts_with = "only")]
     pub(crate) quick: bool,
-    /// Run the long checks instead: ten calm minutes of `watch`, and for some rows
-    /// a hundred runs of `drift`, or a stop of ten minutes under `parachrond`
-    #[arg(long, conflicts_with_all = ["quick", "capture"])]
-    pub(crate) long: bool,
-    /// Run this many rows at a time [default: 3 for 2 CPUs; 8 with --long]
-    #[arg(long, value_name = "ROWS")]
-    pub(crate) jobs: Option<NonZeroUsize>,
+    /// Leave out the rows that have passed at this commit
+    #[arg(long)]
+    pub(crate) resume: bool,
     /// Time limit of a machine's boot; raise it on a slow system
     #[arg(long, value_name = "SECONDS", default_value_t = 150)]
     pub(crate) boot: u32,
     /// Restore the machine of row `gate-7.3` this many times; a thousand take two hours
     #[arg(long, value_name = "TIMES", default_value_t = 20)]
     pub(crate) restores: u32,
-    /// Keep the latest result of each row in validation/results, a file each
-    #[arg(long)]
-    pub(crate) record: bool,
     /// Keep each row's capture in testdata/machines
     #[arg(long)]
     pub(crate) capture: bool,
-    /// Replay the transcripts of this folder, and write
-    /// validation/results/timekeeper.json; run no machine
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) timekeeper: Option<PathBuf>,
-    /// Write validation/results/providers from the reports in this folder and those
-    /// beside it; run no machine
-    #[arg(long, value_name = "FOLDER", conflicts_with = "timekeeper")]
-    pub(crate) linux_on_provider: Option<PathBuf>,
     /// Keep downloaded packages here [default: $XDG_CACHE_HOME/parachron/machines]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) cache: Option<PathBuf>,
@@ -73,20 +57,6 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Rows at a time.
-    pub(crate) fn at_once(&self, otherwise: usize) -> usize {
-        self.jobs.map_or(otherwise, NonZeroUsize::get)
-    }
-
-    /// What it runs as a whole, if it does.
-    pub(crate) fn whole(&self) -> Option<Kind> {
-        match (self.quick, self.only.is_empty()) {
-            (true, _) => Some(Kind::Quick),
-            (false, true) => Some(Kind::All),
-            (false, false) => None,
-        }
-    }
-
     /// The cache of packages.
     pub(crate) fn cache(&self) -> PathBuf {
         let folder = |name: &str| std::env::var_os(name).map(PathBuf::from);

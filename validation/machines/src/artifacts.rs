@@ -42,7 +42,7 @@ fn build(target: &str, environment: &[(&str, &str)]) -> Result<PathBuf, String> 
         .args(["--package", "parachron", "--package", "parachron-daemon"])
         .args(["--package", "machines"])
         .args(["--bin", "parachron", "--bin", "parachrond"])
-        .args(["--bin", "guest-clock", "--bin", "guest-timex", "--bin", "ntp-server"])
+        .args(["--bin", "guest-clock", "--bin", "ntp-server"])
         .envs(environment.iter().copied())
         .output()
         .map_err(|error| format!("cannot run cargo: {error}"))?;

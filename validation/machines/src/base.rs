@@ -8,7 +8,6 @@ mod kvm;
 mod uml;
 mod xen;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::artifacts;
@@ -19,9 +18,6 @@ use crate::packages::{Kernel, Suite};
 use crate::systems;
 use crate::table::{Base, Hypervisor, Row};
 pub(crate) use crate::workshop::Workshop;
-
-/// The name of the packaged daemon in a machine, beside that of this tree as it is.
-pub(crate) const PACKAGED_DAEMON: &str = "parachrond-packaged";
 
 impl Workshop {
     /// A suite's packages.
@@ -70,23 +66,6 @@ impl Workshop {
             None => Ok(artifacts::programs_arm64()?),
         }
     }
-
-    /// The daemon as `cargo xtask release` leaves it beside its packages; none where that
-    /// was not run.
-    fn packaged_daemon(&self) -> Result<Option<Vec<u8>>, Failure> {
-        let files = fs::read_dir(&self.packages).into_iter().flatten().flatten();
-        let latest = files.map(|file| file.path()).filter(|path| is_packaged_daemon(path)).max();
-        let read = |path: PathBuf| {
-            fs::read(&path).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))
-        };
-        latest.map(read).transpose()
-    }
-}
-
-/// `parachrond-0.1.0-x86_64-unknown-linux-musl`.
-fn is_packaged_daemon(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    name.starts_with("parachrond-") && name.ends_with("-x86_64-unknown-linux-musl")
 }
 
 /// Makes a row's files in a folder, and says how it is started.
@@ -98,43 +77,5 @@ pub(crate) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
         Base::XenGuest => domu::prepare(workshop, row, folder),
         Base::Kvm => kvm::prepare(workshop, row, folder),
         Base::Uml => uml::prepare(workshop, row, folder),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_packaged_daemon_is_the_latest_static_program() {
-        let folder = tempfile::tempdir().unwrap();
-        let daemon = || {
-            let workshop = Workshop {
-                table: crate::table::Table::read().unwrap(),
-                cache: PathBuf::new(),
-                apt: PathBuf::new(),
-                programs: PathBuf::new(),
-                programs_arm64: None,
-                packages: folder.path().join("packages"),
-                boot: std::time::Duration::ZERO,
-                restores: 0,
-            };
-            workshop.packaged_daemon().ok().flatten()
-        };
-        assert_eq!(daemon(), None, "there is no such folder");
-        let write = |name: &str, text: &str| {
-            crate::tools::write(&folder.path().join("packages").join(name), text).unwrap();
-        };
-        for other in [
-            "parachron-0.9.0-x86_64-unknown-linux-musl",
-            "parachrond-0.9.0-aarch64-unknown-linux-musl",
-            "parachrond_0.9.0_amd64.deb",
-        ] {
-            write(other, "other");
-        }
-        assert_eq!(daemon(), None);
-        write("parachrond-0.2.0-x86_64-unknown-linux-musl", "later");
-        write("parachrond-0.1.0-x86_64-unknown-linux-musl", "early");
-        assert_eq!(daemon().unwrap(), b"later");
     }
 }

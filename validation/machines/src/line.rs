@@ -156,11 +156,6 @@ impl Line {
         received
     }
 
-    /// The limit that the last wait exceeded.
-    pub(crate) fn exceeded(&self) -> Option<Duration> {
-        self.wire.exceeded
-    }
-
     /// Closes it: the guard ends the machine.
     pub(crate) fn close(&self) {
         self.wire.close();

@@ -7,11 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-use crate::boot::{self, Cause, readable};
+use crate::boot::{self, readable};
 use crate::guard;
 use crate::line::Line;
 use crate::qmp::Qmp;
@@ -32,16 +31,6 @@ pub(crate) struct Start {
     pub(crate) qmp: Option<PathBuf>,
     /// Wall-clock seconds until it is ended.
     pub(crate) limit_s: u32,
-    /// Why a machine that was started so failed, where it was the load of this system that
-    /// may have caused it.
-    pub(crate) cause: Arc<Mutex<Option<Cause>>>,
-}
-
-impl Start {
-    /// The cause of the failure that was reported last.
-    pub(crate) fn cause(&self) -> Option<Cause> {
-        self.cause.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
 }
 
 /// The file of a console that is not the line.
@@ -49,9 +38,6 @@ const CONSOLE: &str = "console.log";
 
 /// The limit of a command that is to take no time, in the machine's seconds.
 const EXECUTE_S: u32 = 30;
-
-/// The exit code of a command that busybox's `timeout` ended: 128 and SIGTERM.
-pub(crate) const TIMED_OUT: i32 = 143;
 
 /// Where a line of `guest-clock print` has a clock.
 const REALTIME: usize = 1;
@@ -69,12 +55,6 @@ pub(crate) struct Machine {
     errors: PathBuf,
     /// All that came over the line.
     log: PathBuf,
-    cause: Arc<Mutex<Option<Cause>>>,
-    /// The limit that a command exceeded in the machine, whose record came.
-    exceeded: Option<Duration>,
-    /// When it was started, and when the guard ends it.
-    started: Instant,
-    limit: Duration,
 }
 
 impl Machine {
@@ -99,17 +79,7 @@ impl Machine {
             .map_err(|error| format!("cannot start the guard: {error}"))?;
         let log = folder.join("serial.log");
         let line = Line::over(ours, &log)?;
-        let mut machine = Self {
-            line,
-            qmp: None,
-            guard,
-            errors,
-            log,
-            cause: Arc::clone(&start.cause),
-            exceeded: None,
-            started: Instant::now(),
-            limit: Duration::from_secs(start.limit_s.into()),
-        };
+        let mut machine = Self { line, qmp: None, guard, errors, log };
         if let Some(socket) = &start.qmp {
             let qmp = Qmp::connect(socket).map_err(|why| machine.failure(&why));
             machine.qmp = Some(qmp?);
@@ -123,7 +93,6 @@ impl Machine {
         if status == 0 {
             return Ok(stdout.trim().to_owned());
         }
-        self.exceeded = (status == TIMED_OUT).then(|| Duration::from_secs(EXECUTE_S.into()));
         Err(format!("{line}: exit code {status}: {}{}", stdout.trim(), stderr.trim()))
     }
 
@@ -208,12 +177,6 @@ impl Machine {
         let log = self.log.strip_prefix(tools::root()).unwrap_or(&self.log);
         let what = format!("{what} (all of its console: {})", log.display());
         let console = readable(&[console.as_slice(), self.line.tail()].concat());
-        let of_qmp = self.qmp.as_ref().and_then(Qmp::exceeded);
-        let ended = Some(self.limit).filter(|limit| self.started.elapsed() >= *limit);
-        let exceeded = self.exceeded.or(self.line.exceeded()).or(of_qmp).or(ended);
-        let exceeded = exceeded.map(Cause::Late);
-        let cause = boot::death(&console).map(Cause::Died).or(exceeded);
-        *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = cause;
         boot::failure(&what, &errors, &console)
     }
 }

@@ -27,8 +27,6 @@ pub(crate) struct Qmp {
     events: VecDeque<Value>,
     /// When the guest was stopped, and when it ran on, by QEMU's clock, s.
     stops: Vec<(f64, Option<f64>)>,
-    /// When it ran on last, s.
-    resumed_s: Option<f64>,
     jobs: u32,
 }
 
@@ -39,19 +37,13 @@ impl Qmp {
     }
 
     fn over(wire: Wire) -> Result<Self, String> {
-        let mut qmp =
-            Self { wire, events: VecDeque::new(), stops: Vec::new(), resumed_s: None, jobs: 0 };
+        let mut qmp = Self { wire, events: VecDeque::new(), stops: Vec::new(), jobs: 0 };
         let greeting = qmp.object("the greeting", Instant::now(), GREETING)?;
         if greeting.get("QMP").is_none() {
             return Err(format!("QMP: not a greeting: {greeting}"));
         }
         qmp.execute("qmp_capabilities", json!({}))?;
         Ok(qmp)
-    }
-
-    /// The limit that the last wait exceeded.
-    pub(crate) fn exceeded(&self) -> Option<Duration> {
-        self.wire.exceeded
     }
 
     /// Executes a command, and returns its result.
@@ -127,23 +119,12 @@ impl Qmp {
         stops.filter_map(|(from_s, to_s)| Some((from_s, to_s?))).collect()
     }
 
-    /// When the guest was stopped last, by QEMU's clock, s.
-    pub(crate) fn stopped_s(&self) -> Option<f64> {
-        self.stops.last().map(|(from_s, _)| *from_s)
-    }
-
-    /// When it was let go on last, s.
-    pub(crate) fn resumed_s(&self) -> Option<f64> {
-        self.resumed_s
-    }
-
     /// Notes when the guest was stopped and ran on, whoever waits for the event.
     fn note(&mut self, object: &Value) {
         let Some(at_s) = at_s(object) else { return };
         match object.get("event").and_then(Value::as_str) {
             Some("STOP") => self.stops.push((at_s, None)),
             Some("RESUME") => {
-                self.resumed_s = Some(at_s);
                 if let Some((_, to_s @ None)) = self.stops.last_mut() {
                     *to_s = Some(at_s);
                 }

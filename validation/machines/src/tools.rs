@@ -3,7 +3,6 @@
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::thread::available_parallelism;
 use std::{fs, io};
 
 use crate::guard;
@@ -91,19 +90,9 @@ fn text_of(program: &str, output: io::Result<Output>) -> Result<String, String> 
     Err(format!("{program} failed ({}): {last}", output.status))
 }
 
-/// When a file was written, as `2026-11-22 08:40`.
-pub(crate) fn written_utc(file: &Path) -> String {
-    stamp::first_line(Command::new("date").args(["--utc", "+%F %R", "--reference"]).arg(file))
-}
-
 /// The commit of this repository's code.
 pub(crate) fn commit() -> String {
     stamp::commit(&root())
-}
-
-/// This system's CPUs.
-pub(crate) fn cpus() -> usize {
-    available_parallelism().map_or(1, usize::from)
 }
 
 #[cfg(test)]

@@ -32,13 +32,11 @@ pub(crate) struct Wire {
     stream: UnixStream,
     /// The bytes that were not consumed yet.
     pub(crate) received: Vec<u8>,
-    /// The limit that the last wait exceeded.
-    pub(crate) exceeded: Option<Duration>,
 }
 
 impl From<UnixStream> for Wire {
     fn from(stream: UnixStream) -> Self {
-        Self { stream, received: Vec::new(), exceeded: None }
+        Self { stream, received: Vec::new() }
     }
 }
 
@@ -61,45 +59,26 @@ impl Wire {
         start: Instant,
         limit: Duration,
     ) -> Result<(), String> {
-        let received = self.receive_some(awaited, start, limit);
-        self.exceeded = received.as_ref().err().filter(|why| why.is_late).map(|_| limit);
-        received.map_err(|why| why.text)
-    }
-
-    fn receive_some(
-        &mut self,
-        awaited: &str,
-        start: Instant,
-        limit: Duration,
-    ) -> Result<(), Interruption> {
         let left = limit.saturating_sub(start.elapsed());
         let timed_out = || {
             let received = String::from_utf8_lossy(&self.received);
             let limit_s = limit.as_secs_f64();
-            let text = format!("no {awaited} within {limit_s} s, only {received:?}");
-            Interruption { text, is_late: true }
+            format!("no {awaited} within {limit_s} s, only {received:?}")
         };
-        let failed = |text| Interruption { text, is_late: false };
         if left.is_zero() {
             return Err(timed_out());
         }
         let mut bytes = [0; 4096];
         let read = self.stream.set_read_timeout(Some(left));
         match read.and_then(|()| self.stream.read(&mut bytes)) {
-            Ok(0) => Err(failed(format!("waiting for {awaited}: {CLOSED}"))),
+            Ok(0) => Err(format!("waiting for {awaited}: {CLOSED}")),
             Ok(length) => {
                 self.received.extend_from_slice(&bytes[..length]);
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(timed_out()),
-            Err(error) => Err(failed(format!("waiting for {awaited}: {error}"))),
+            Err(error) => Err(format!("waiting for {awaited}: {error}")),
         }
     }
-}
-
-/// Why nothing was received.
-struct Interruption {
-    text: String,
-    is_late: bool,
 }

@@ -24,4 +24,6 @@ pub(crate) struct Workshop {
     pub(crate) boot: Duration,
     /// How often deed `gate` restores its machine.
     pub(crate) restores: u32,
+    /// Only what does not depend on timing is judged.
+    pub(crate) quick: bool,
 }

@@ -89,7 +89,7 @@ fn what_a_killed_run_fetches_by_ends_with_it() {
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
     let mut run = Command::new(env!("CARGO_BIN_EXE_machines"))
-        .args(["--only", "q35-6.1", "--programs", ".", "--cache", "cache", "--apt", "apt"])
+        .args(["--only", "pc-6.1", "--programs", ".", "--cache", "cache", "--apt", "apt"])
         .current_dir(&folder)
         .env("PATH", &folder)
         .env("CARGO_TARGET_DIR", &folder)

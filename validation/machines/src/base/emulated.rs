@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 
-use super::{PACKAGED_DAEMON, Workshop};
+use super::Workshop;
 use crate::deeds::vmclock;
 use crate::initramfs;
 use crate::machine::Start;
 use crate::outcome::{Failure, Unavailable};
 use crate::packages::{self, Kernel};
-use crate::table::{Deed, LAB_IMAGE, Row};
+use crate::table::{LAB_IMAGE, Row};
 use crate::{drivers, qemu, tools};
 
 /// What every machine has: no device but those of its model and its row.
@@ -80,14 +79,7 @@ pub(super) fn start(
     }
     arguments.extend(named.into_iter().flat_map(|(option, value)| [option.to_owned(), value]));
     let environment = row.environment.clone().into_iter().collect();
-    Ok(Start {
-        program,
-        arguments,
-        environment,
-        qmp: Some(qmp),
-        limit_s: row.limit_s,
-        cause: Arc::default(),
-    })
+    Ok(Start { program, arguments, environment, qmp: Some(qmp), limit_s: row.limit_s })
 }
 
 /// The kernel of a row, and its initramfs and parameters.
@@ -136,7 +128,7 @@ pub(super) fn programs(
 ) -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
     let ours = workshop.programs(row.is_arm64())?;
     let mut programs = vec![("busybox", workshop.busybox(row.is_arm64())?)];
-    for name in ["parachron", "parachrond", "guest-clock", "guest-timex"] {
+    for name in ["parachron", "parachrond", "guest-clock"] {
         programs.push((name, ours.join(name)));
     }
     let read = |(name, path): (_, PathBuf)| match fs::read(&path) {
@@ -180,11 +172,6 @@ pub(super) fn initrd(
         for (module, bytes) in drivers::modules(workshop, &kernel, &wanted)? {
             files.push((Path::new("kernels").join(format!("{name}.{module}.ko")), bytes));
         }
-    }
-    if row.does.contains(&Deed::WatchCost)
-        && let Some(daemon) = workshop.packaged_daemon()?
-    {
-        files.push((Path::new("bin").join(PACKAGED_DAEMON), daemon));
     }
     let archive = initramfs::build(&programs, &files, &modules);
     archive.and_then(|bytes| fs::write(&file, bytes)).map_err(|error| cannot(&file, error))?;

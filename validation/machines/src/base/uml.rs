@@ -4,7 +4,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::{Workshop, emulated};
 use crate::machine::Start;
@@ -56,7 +55,6 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
         environment: row.environment.clone().into_iter().collect(),
         qmp: None,
         limit_s: row.limit_s,
-        cause: Arc::default(),
     })
 }
 

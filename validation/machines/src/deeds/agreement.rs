@@ -8,9 +8,8 @@ use crate::outcome::{Result, Unavailable};
 
 use super::Done;
 
-/// The lab's experiments but `cost` and `locks`, of which an emulated CPU tells nothing; the
-/// first judges KVM itself.
-pub(crate) const ALL: [&str; 9] = [
+/// The lab's experiments but `cost` and `locks`, of which an emulated CPU tells nothing.
+const ALL: [&str; 9] = [
     "agreement",
     "conformance",
     "updates",
@@ -28,19 +27,18 @@ const EXPERIMENT_S: u32 = 120;
 const NETWORK_S: u32 = 400;
 
 /// How the lab's reason begins where it could not measure.
-pub(crate) const NOT_MEASURED: &str = "not measured";
+pub(super) const NOT_MEASURED: &str = "not measured";
 
 /// A report without checks fails. What the lab itself could not measure is no
 /// failure: one check says so for each experiment, and an experiment of which
-/// nothing was measured is skipped. The page has the counts
-/// (`xtask/src/validation/machines.rs`).
-pub(super) fn run(machine: &mut Machine, experiments: &[&str], done: &mut Done) -> Result {
+/// nothing was measured is skipped.
+pub(super) fn run(machine: &mut Machine, done: &mut Done) -> Result {
     let Done { checks, skipped } = done;
     let kvm = machine.execute("ls /dev/kvm && cut -d ' ' -f 1 /proc/modules")?;
     let words: Vec<&str> = kvm.split_whitespace().collect();
     let loaded = words.contains(&"/dev/kvm") && words.contains(&"kvm_amd");
     checks.push(Check::new("lab: /dev/kvm is there, by kvm_amd", words.join(", "), loaded));
-    for experiment in experiments {
+    for experiment in ALL {
         let found = match of_experiment(machine, experiment) {
             Ok(found) => found,
             Err(why) => {

@@ -21,8 +21,7 @@ const RTC_USEFUL_PPM: f64 = 20_000.0;
 
 /// An interval that leaves the truth out is measured again, as five of a hundred may: a run of
 /// all rows has some hundred, so that one miss proves nothing, and two in a row, one in 400,
-/// would fail a right run of all rows each fifth time. Three in a row are one in 8000. What
-/// share holds is what hundred runs of a row are held to (`intervals`).
+/// would fail a right run of all rows each fifth time. Three in a row are one in 8000.
 const TRIES: usize = 3;
 
 /// How long a run lasts, s; and one in which an RTC shows its seconds a few times.
@@ -46,11 +45,11 @@ const TIMERS: [&str; 2] = ["hpet", "acpi_pm"];
 pub(super) type Reference = (String, &'static str, f64);
 
 /// The server of which one answer in fifty is wrong.
-pub(super) const WRONG: &str = "one wrong in fifty answers";
+const WRONG: &str = "one wrong in fifty answers";
 
 /// The servers of a row with a network, which last as long as these, and the PTP
 /// clock of its host, where there is one.
-pub(super) fn references(
+fn references(
     place: &Place<'_>,
     machine: &mut Machine,
 ) -> Result<(Vec<Server>, Vec<Reference>), String> {
@@ -73,7 +72,7 @@ pub(super) fn references(
 }
 
 /// A reference's option of `drift`. A page's takes its device behind a sign alone.
-pub(super) fn option((name, ..): &Reference) -> String {
+fn option((name, ..): &Reference) -> String {
     format!(" --{}", name.replacen("vmclock ", "vmclock=", 1))
 }
 
@@ -144,7 +143,7 @@ fn measured(
 }
 
 /// Every step that a report tells of: of which clock, against what, and of what size.
-pub(super) fn steps(report: &Value) -> Vec<String> {
+fn steps(report: &Value) -> Vec<String> {
     let of_pair = |pair: &Value| {
         let named = format!("{} against {}", pair["clock"], pair["reference"]).replace('"', "");
         let steps = list(&pair["drift"]["steps"]).iter();
@@ -156,7 +155,7 @@ pub(super) fn steps(report: &Value) -> Vec<String> {
 
 /// Has the kernel count by a clock source whose rate is known; an error where there
 /// is none.
-pub(super) fn put_on_a_timer(place: &Place<'_>, machine: &mut Machine) -> Result {
+fn put_on_a_timer(place: &Place<'_>, machine: &mut Machine) -> Result {
     let truth = place.row.truth()?;
     if truth.clocksource == "kvm-clock" || TIMERS.contains(&truth.clocksource.as_str()) {
         return Ok(());
@@ -190,24 +189,7 @@ impl<'a> Expected<'a> {
     }
 
     fn holds(&self, low: f64, high: f64) -> bool {
-        self.miss_ppm(low, high) <= 0.0
-    }
-
-    /// How far the truth is outside an interval.
-    fn miss_ppm(&self, low: f64, high: f64) -> f64 {
-        (low - (self.ppm + self.known_ppm)).max(self.ppm - self.known_ppm - high)
-    }
-
-    /// What a wait for a CPU must have caused, at least, s, where it is why an interval is wrong:
-    /// an answer that is late by as long moves the rate as far. By 4.6 ppm over 20 s: 92 µs.
-    /// None of an interval without a width, which no wait explains.
-    fn miss_s(&self, (_, low, high): (f64, f64, f64)) -> Option<f64> {
-        let miss_s = if high - low >= useful_ppm(self.clock) {
-            noise_s(self.clock)
-        } else {
-            self.miss_ppm(low, high) * 1e-6 * f64::from(LASTING_S)
-        };
-        (low < high).then_some(miss_s)
+        low <= self.ppm + self.known_ppm && self.ppm - self.known_ppm <= high
     }
 
     /// All that was measured leaves the truth out, and another run may show whether by chance.
@@ -243,13 +225,7 @@ impl<'a> Expected<'a> {
             "drift: {clock} against {server}: {ppm:.4} ± {known_ppm} ppm is in the 95 % interval, \
              of {TRIES} in a row"
         );
-        let check = Check::new(what, found.join("; measured again: "), passed);
-        let judged = reports.iter().take(found.len());
-        let misses = judged.map(|report| self.interval(report).ok().and_then(|it| self.miss_s(it)));
-        match misses.collect::<Option<Vec<f64>>>() {
-            Some(misses) => check.missed_by_s(misses.into_iter().fold(0.0, f64::max)),
-            None => check,
-        }
+        Check::new(what, found.join("; measured again: "), passed)
     }
 }
 
@@ -260,8 +236,6 @@ fn holds_if_measured(report: &Report, (reference, server): (&str, &str), true_pp
         "drift: {SHORT_S} s: rtc against {server}: {true_ppm:.0} ppm is in the 95 % interval, or \
          it is not measured"
     );
-    let interval = report.as_ref().ok().and_then(|report| rate(report, "rtc", reference).ok());
-    let miss_ppm = interval.map_or(0.0, |(_, low, high)| (low - true_ppm).max(true_ppm - high));
     Check::of(&what, report.as_ref().map_err(Clone::clone), |report| {
         let mut reasons = list(&report["not_measured"]).iter();
         let why = reasons.find(|one| one["what"] == "rtc").and_then(|one| one["why"].as_str());
@@ -274,7 +248,6 @@ fn holds_if_measured(report: &Report, (reference, server): (&str, &str), true_pp
             (Err(wrong), None) => (wrong, false),
         }
     })
-    .missed_by_s(miss_ppm * 1e-6 * f64::from(SHORT_S))
 }
 
 /// Below what width an interval of a clock shows something.
@@ -282,22 +255,8 @@ fn useful_ppm(clock: &str) -> f64 {
     if clock == "rtc" { RTC_USEFUL_PPM } else { USEFUL_PPM }
 }
 
-/// The error of single readings that makes an interval as wide as is useful no longer. The 95 %
-/// interval of a rate by n readings over T is 2 t σ √(12 / n) / T wide, t by Student: 100 ppm by
-/// 20 answers of a server (t = 2.1) where σ is 0.6 ms, and 20,000 ppm by the four edges of an RTC
-/// that a busy machine sees of 20 (t = 4.3) where σ is 27 ms.
-fn noise_s(clock: &str) -> f64 {
-    let (readings, student): (f64, f64) = if clock == "rtc" { (4.0, 4.3) } else { (20.0, 2.1) };
-    let half = useful_ppm(clock) * 1e-6 / 2.0;
-    half * f64::from(LASTING_S) / (student * (12.0 / readings).sqrt())
-}
-
 /// A clock's frequency error, and its 95 % interval, ppm.
-pub(super) fn rate(
-    report: &Value,
-    clock: &str,
-    reference: &str,
-) -> Result<(f64, f64, f64), String> {
+fn rate(report: &Value, clock: &str, reference: &str) -> Result<(f64, f64, f64), String> {
     let mut pairs = list(&report["pairs"]).iter();
     // A host's PTP clock has its own kind in the report: `kvm /dev/ptp0`.
     let at = |name: &str| name.split_once(' ').map(|(_, at)| at.to_owned());
@@ -319,11 +278,7 @@ pub(super) fn rate(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::checks::Verdict;
-    use crate::load::Load;
 
     fn report(clock: &str, low: f64, high: f64) -> Report {
         Ok(serde_json::json!({ "pairs": [{ "clock": clock, "reference": "ntp a",
@@ -388,29 +343,6 @@ mod tests {
                 .found
                 .ends_with("1.0000 to 2.0000; measured again: 1.0000 ppm, -1.0000 to 1.0000")
         );
-    }
-
-    #[test]
-    fn a_wait_explains_a_miss_of_its_own_size() {
-        let reference = reference("ntp a", 0.0);
-        let of = |clock, wait_us, low, high| {
-            let wait = Duration::from_micros(wait_us);
-            let expected = Expected::new(clock, &reference, EXACT);
-            let mut check = expected.judge(&[report(clock, low, high)]);
-            check.settle(&Load::busy(wait, wait, wait));
-            check.verdict()
-        };
-        let verdict = |low, high| of("raw", 95, low, high);
-        // 4.6 ppm less the 0.03 that are known, over 20 s: 91.4 µs.
-        assert_eq!(verdict(-17.1, -4.6), Verdict::NotMeasured);
-        assert_eq!(verdict(-17.1, -5.0), Verdict::Failed, "99.4 µs");
-        assert_eq!(verdict(300.0, 310.0), Verdict::Failed, "6 ms");
-        assert_eq!(verdict(-200.0, 200.0), Verdict::Failed, "too wide by waits of 0.6 ms");
-        assert_eq!(of("raw", 620, -200.0, 200.0), Verdict::NotMeasured);
-        assert_eq!(of("rtc", 26_000, -20_000.0, 32_000.0), Verdict::Failed);
-        assert_eq!(of("rtc", 27_000, -20_000.0, 32_000.0), Verdict::NotMeasured);
-        assert_eq!(verdict(-4.7, -4.7), Verdict::Failed, "of no width");
-        assert_eq!(verdict(-1.0, 1.0), Verdict::Passed);
     }
 
     #[test]

@@ -17,9 +17,9 @@ use pvclock::vmclock::{VmClockInfo, VmClockStatus};
 
 use crate::checks::{Check, Checks};
 use crate::machine::Machine;
-use crate::outcome::{Failure, Result, Unavailable};
+use crate::outcome::Result;
 
-use super::{Done, Place, vmclock};
+use super::vmclock;
 use look::{Ahead, Look};
 
 /// In calm the clock is within this and the bound that is stated of the host's, ns
@@ -43,8 +43,6 @@ const WRONG_S: u64 = 1;
 /// Once the page tells the time again, s.
 const BACK_S: u32 = 30;
 
-const BOOT: Duration = Duration::from_secs(150);
-
 /// The daemon by its defaults, in the folders that its unit makes.
 const START: &str = "mkdir -p /run/parachron /var/lib/parachron /var/run/clockbound; \
     parachrond >/tmp/held 2>&1 & \
@@ -54,74 +52,37 @@ const START: &str = "mkdir -p /run/parachron /var/lib/parachron /var/run/clockbo
 const END: &str = "killall -TERM parachrond; sleep 1; \
     grep -o 'summary: .*' /tmp/held || tail -n 3 /tmp/held";
 
-/// For how long the page is followed, and is not there.
-#[derive(Debug)]
-struct Plan {
-    /// Until it has learnt, s.
-    learns_s: u32,
-    /// How often it is looked at in calm, and how far apart, ms.
-    looks: u32,
-    each_ms: u32,
-    /// How well the frequency is known then, ppm.
-    learnt_ppm: f64,
-    /// For how long the page tells no time, s.
-    away_s: Option<u32>,
-}
+/// Until it has learnt, s; how often it is looked at in calm, and how far apart, ms.
+const LEARNS_S: u32 = 30;
+const LOOKS: u32 = 30;
+const EACH_MS: u32 = 2000;
 
-/// By this system's clock, beside whatever that runs: docs/guide/keep.md has 1 ppm after
-/// some seconds.
-const CALM: Plan = Plan { learns_s: 30, looks: 30, each_ms: 2000, learnt_ppm: 1.0, away_s: None };
+/// How well the frequency is known then, ppm: docs/guide/keep.md has 1 ppm after some seconds.
+const LEARNT_PPM: f64 = 1.0;
 
-/// By the emulator's: that guide's 10 ppb after 4 minutes by a source known to 1 µs.
-const HOUR: Plan =
-    Plan { learns_s: 300, looks: 60, each_ms: 10_000, learnt_ppm: 0.01, away_s: Some(3600) };
+/// For how long the page tells no time, s.
+const AWAY_S: u32 = 120;
 
-/// In a row with other deeds, by its TSC, unless the kernel gives that up.
-pub(super) fn in_calm(machine: &mut Machine, done: &mut Done) -> Result {
-    let source = machine.execute("cat $CLOCKSOURCE")?;
-    let mut checks = Checks::new();
-    hold(machine, &CALM, &mut checks)?;
-    let now = machine.execute("cat $CLOCKSOURCE")?;
-    if now == source {
-        done.checks.append(&mut checks);
-    } else {
-        let why =
-            format!("a clock held by a page: the kernel gave {source} up for {now} meanwhile");
-        done.skipped.push(Unavailable::new(why, "run the row while this system is idle"));
-    }
-    Ok(())
-}
-
-/// In a machine of its own, whose idle time costs nothing.
-pub(super) fn for_an_hour(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
-    let mut machine = Machine::start(place.start, place.folder)?;
-    let ready = machine.line.ready(BOOT).map(drop);
-    let held = ready.and_then(|()| hold(&mut machine, &HOUR, &mut done.checks));
-    held.map_err(|why| machine.failure(&why).into())
-}
-
-fn hold(machine: &mut Machine, plan: &Plan, checks: &mut Checks) -> Result {
+pub(super) fn run(machine: &mut Machine, checks: &mut Checks) -> Result {
     let unsteered = look::pairs(&machine.execute("guest-clock tsc-pairs 2 1000")?)?;
     let (hz, (at, count)) = look::rate(&unsteered)?;
     let (page, truth) = vmclock::put(machine, hz, (at + BEHIND, count))?;
     machine.execute(START)?;
-    let calm = Look::at(machine, plan.learns_s, plan.looks, plan.each_ms)?;
-    checks.push(near("in calm", &truth, &calm, plan.looks));
-    checks.push(frequency(&truth, &calm, plan.learnt_ppm));
-    if let Some(away_s) = plan.away_s {
-        let mut told = VmClockInfo {
-            clock_status: VmClockStatus::UNRELIABLE,
-            time_sec: truth.time_sec + WRONG_S,
-            ..truth
-        };
-        page.write(&mut told, machine)?;
-        let away = Look::at(machine, away_s, 2, 1000)?;
-        checks.push(held(&truth, (&calm, &away), away_s));
-        told = VmClockInfo { seq_count: told.seq_count, ..truth };
-        page.write(&mut told, machine)?;
-        let back = Look::at(machine, BACK_S, 10, 1000)?;
-        checks.push(near("once the page has a time again", &truth, &back, 10));
-    }
+    let calm = Look::at(machine, LEARNS_S, LOOKS, EACH_MS)?;
+    checks.push(near("in calm", &truth, &calm, LOOKS));
+    checks.push(frequency(&truth, &calm, LEARNT_PPM));
+    let mut told = VmClockInfo {
+        clock_status: VmClockStatus::UNRELIABLE,
+        time_sec: truth.time_sec + WRONG_S,
+        ..truth
+    };
+    page.write(&mut told, machine)?;
+    let away = Look::at(machine, AWAY_S, 2, 1000)?;
+    checks.push(held(&truth, (&calm, &away), AWAY_S));
+    told = VmClockInfo { seq_count: told.seq_count, ..truth };
+    page.write(&mut told, machine)?;
+    let back = Look::at(machine, BACK_S, 10, 1000)?;
+    checks.push(near("once the page has a time again", &truth, &back, 10));
     let summary = machine.execute(END)?;
     checks.push(stepped_once(&summary));
     Ok(())

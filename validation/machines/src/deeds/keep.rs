@@ -1,18 +1,13 @@
-//! `parachron keep` in a machine with two NTP servers outside and an RTC: after
-//! a pause the time of day is right again, and the kernel knows how right. An
-//! RTC alone never sets it.
+//! `parachron keep` in a machine that is paused: by the host's PTP clock the time of day is
+//! right again. An RTC alone never sets it.
 
 use std::collections::BTreeSet;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::checks::{Check, Checks};
-use crate::load::Need;
+use crate::checks::{Check, Checks, is_within};
 use crate::machine::Machine;
 use crate::outcome::Result;
-
-use super::Place;
-use super::server::Server;
 
 /// For how long the machine is stopped.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -23,14 +18,9 @@ const CORRECTED: Duration = Duration::from_secs(4);
 
 /// How far off a clock that is right may be, beside what is known of it from
 /// outside, s: twice the round trip through an emulated network card.
-pub(super) const RIGHT_S: f64 = 0.05;
+const RIGHT_S: f64 = 0.05;
 
-/// What the kernel knows is true within a poll, and a second of a machine that is slow.
 const POLL: Duration = Duration::from_secs(8);
-const SLOW: Duration = Duration::from_secs(1);
-
-/// The error that the kernel is told is at most this, µs.
-const ERROR_US: f64 = 500_000.0;
 
 /// For how long an RTC that is wrong may try.
 const ALONE: Duration = Duration::from_secs(15);
@@ -38,20 +28,6 @@ const ALONE: Duration = Duration::from_secs(15);
 /// A clock that nobody steps gains less than this in that time, s: TCG's TSC by
 /// the rate that the kernel found.
 pub(crate) const STEPPED_S: f64 = 0.2;
-
-/// The servers are right.
-pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
-    let servers = Server::two(place.workshop)?;
-    let ports = servers.each_ref().map(|server| format!(" --ntp 10.0.2.2:{}", server.port));
-    start(machine, &ports.concat())?;
-    sleep(CORRECTED);
-    checks.push(right("at the start", machine)?);
-    machine.pause(PAUSE)?;
-    sleep(CORRECTED);
-    checks.push(right("stop for 5 s, cont", machine)?);
-    checks.push(told_within_a_poll(machine)?);
-    end(machine, checks)
-}
 
 /// The servers are silent, and the RTC is hours off: a clock that is right, as
 /// this system's time was set, stays.
@@ -64,14 +40,11 @@ pub(super) fn with_rtc_alone(machine: &mut Machine, checks: &mut Checks) -> Resu
         sleep(ALONE);
         Ok(())
     })?;
-    checks.push(
-        Check::new(
-            "keep: a wrong RTC and a silent server: the clock is not stepped",
-            format!("moved by {moved_s:.3} ± {bound_s:.3} s in {} s", ALONE.as_secs()),
-            moved_s.abs() <= STEPPED_S + bound_s,
-        )
-        .read_to_s(bound_s),
-    );
+    checks.push(Check::new(
+        "keep: a wrong RTC and a silent server: the clock is not stepped",
+        format!("moved by {moved_s:.3} ± {bound_s:.3} s in {} s", ALONE.as_secs()),
+        is_within(STEPPED_S, (moved_s, bound_s)),
+    ));
     end(machine, checks)
 }
 
@@ -104,7 +77,7 @@ fn corrected_by(events: &str, source: &str) -> Check {
     Check::new(what, &all, all == source)
 }
 
-pub(super) fn start(machine: &mut Machine, options: &str) -> Result {
+fn start(machine: &mut Machine, options: &str) -> Result {
     let line = format!(
         "parachron keep --format json --min-interval 1s --poll {}s{options} >/tmp/keep \
          2>/tmp/keep.err & until grep -q '\"started\"' /tmp/keep || [ -s /tmp/keep.err ]; \
@@ -115,7 +88,7 @@ pub(super) fn start(machine: &mut Machine, options: &str) -> Result {
 }
 
 /// Ends it, and shows what it wrote on standard error.
-pub(super) fn end(machine: &mut Machine, checks: &mut Checks) -> Result {
+fn end(machine: &mut Machine, checks: &mut Checks) -> Result {
     let line = "killall -TERM parachron; sleep 0.3; cat /tmp/keep.err; tail -n 1 /tmp/keep";
     let said = machine.execute(line)?;
     let ended = said.starts_with('{') && said.contains("\"summary\"");
@@ -128,52 +101,8 @@ fn right(when: &str, machine: &mut Machine) -> Result<Check, String> {
     Ok(Check::new(
         format!("keep: {when}: the time of day is right within 4 s"),
         format!("{ahead_s:.3} ± {bound_s:.3} s ahead"),
-        ahead_s.abs() <= bound_s + RIGHT_S,
-    )
-    .read_to_s(bound_s)
-    .needing(Need::Deadline(CORRECTED)))
-}
-
-/// Looks until the kernel knows the clock as right, or a poll is over; what keep did
-/// since its start, where the kernel does not.
-fn told_within_a_poll(machine: &mut Machine) -> Result<Check, String> {
-    let begun = Instant::now();
-    loop {
-        let mut check = told(&machine.execute("adjtimex")?);
-        if check.passed || begun.elapsed() > POLL + SLOW {
-            check.found += &format!(", after {:.1} s more", begun.elapsed().as_secs_f64());
-            if !check.passed {
-                check.found += &format!("; {}", machine.execute("cat /tmp/keep")?);
-            }
-            return Ok(check.needing(Need::Deadline(POLL)));
-        }
-        sleep(Duration::from_millis(500));
-    }
-}
-
-/// What the kernel knows of the clock, as busybox's adjtimex prints it.
-fn told(text: &str) -> Check {
-    let value = |name: &str| {
-        let line = text.lines().find(|line| line.trim().starts_with(name));
-        line.and_then(|line| line.split_once(':')).map(|(_, value)| value.trim().to_owned())
-    };
-    let (status, error) = (value("status"), value("maxerror"));
-    let error_us: Option<f64> =
-        error.as_ref().and_then(|text| text.split(' ').next()?.parse().ok());
-    let synchronised = status.as_ref().is_some_and(|status| !status.contains("UNSYNC"));
-    Check::new(
-        format!(
-            "keep: within a poll of {} s the kernel knows the clock as right within {} ms",
-            POLL.as_secs(),
-            ERROR_US / 1000.0
-        ),
-        format!("status {}, maxerror {} µs", shown(status), shown(error)),
-        synchronised && error_us.is_some_and(|us| us <= ERROR_US),
-    )
-}
-
-fn shown(value: Option<String>) -> String {
-    value.unwrap_or_else(|| "not printed".to_owned())
+        is_within(RIGHT_S, (ahead_s, bound_s)),
+    ))
 }
 
 #[cfg(test)]
@@ -186,18 +115,5 @@ mod tests {
         assert!(corrected_by(&event("phc a").repeat(2), "phc a").passed);
         assert!(!corrected_by("", "phc a").passed);
         assert!(!corrected_by(&(event("phc a") + &event("rtc")), "phc a").passed);
-    }
-
-    #[test]
-    fn the_kernels_state_is_read_as_busybox_prints_it() {
-        let state = |status: &str, error: &str| {
-            format!(
-                "    mode:         0\n    maxerror:     {error}\n-o  offset:  0 us\n    status:       {status}\n"
-            )
-        };
-        assert!(told(&state("8192 ()", "1500")).passed);
-        assert!(!told(&state("64 (UNSYNC)", "1500")).passed);
-        assert!(!told(&state("0 ()", "16000000")).passed);
-        assert!(!told("").passed);
     }
 }

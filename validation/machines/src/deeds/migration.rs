@@ -57,7 +57,6 @@ fn stood((lost_s, bound_s): (f64, f64), down_s: f64) -> Check {
         format!("{lost_s:.3} ± {bound_s:.3} s"),
         right,
     )
-    .missed_by_s((least_s - lost_s).max(lost_s - most_s))
 }
 
 /// A size is told of neither more nor less than what was lost; none where it does not show.
@@ -77,11 +76,10 @@ fn size(lost: (f64, f64), soon: &[Told], late: &[Told]) -> Check {
         found,
         largest_s <= 0.0,
     )
-    .missed_by_s(largest_s)
 }
 
 /// The same machine, which waits for its memory.
-pub(super) fn twin(start: &Start, qmp: &std::path::Path, uri: &str) -> Result<Start, String> {
+fn twin(start: &Start, qmp: &std::path::Path, uri: &str) -> Result<Start, String> {
     let mut twin = start.clone();
     let socket = twin.arguments.iter().position(|argument| argument == "-qmp");
     let socket = socket.and_then(|at| twin.arguments.get_mut(at + 1));
@@ -104,7 +102,6 @@ mod tests {
             environment: Vec::new(),
             qmp: Some("/a/qmp".into()),
             limit_s: 9,
-            cause: std::sync::Arc::default(),
         };
         let twin = twin(&start, "/b/qmp".as_ref(), "unix:/b/memory").unwrap();
         assert_eq!(twin.qmp, Some("/b/qmp".into()));

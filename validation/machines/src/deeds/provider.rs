@@ -1,8 +1,6 @@
 //! Stock kernels as guests of the lab's own machine, on the emulated host's
 //! /dev/kvm: `parachron lab linux` for each kernel of the row, with one and two
-//! vCPUs. Its reports stay in the row's folder, and a result is made of them.
-
-mod results;
+//! vCPUs. Its reports stay in the row's folder.
 
 use std::fs;
 use std::time::Duration;
@@ -15,8 +13,6 @@ use crate::checks::list;
 use crate::machine::Machine;
 use crate::outcome::Failure;
 use crate::table::Row;
-
-pub(crate) use results::write as write_results;
 
 /// What is asked of each kernel, with how many vCPUs.
 pub(super) struct Asked {
@@ -39,15 +35,6 @@ pub(super) const AGAIN: Asked = Asked {
     options: "--kexec --suspend --away 3s --provider kvm --provider hyperv --limit 4min",
     vcpus: &[2],
     limit_s: LIMIT_S,
-};
-/// Two boots, each restored in three processes.
-pub(super) const KEPT: Asked =
-    Asked { options: "--away 3s --keep --provider kvm", vcpus: &[2], limit_s: LIMIT_S };
-/// Three boots, in each of which nothing may happen to a clock for ten minutes.
-pub(super) const SILENT: Asked = Asked {
-    options: "--watch 10min --limit 15min --provider kvm --provider hyperv",
-    vcpus: &[2],
-    limit_s: 3 * 15 * 60,
 };
 /// Emulated twice.
 const LIMIT_S: u32 = 600;

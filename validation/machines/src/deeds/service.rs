@@ -5,22 +5,19 @@
 
 pub(crate) mod beside;
 pub(crate) mod chrony_unit;
+mod chronyd;
 mod cold_boot;
 pub(crate) mod disk;
-pub(crate) mod disrupted;
 mod floods;
 mod frequency;
 pub(super) mod host;
 mod leap;
-pub(crate) mod moved;
 pub(crate) mod no_source;
 mod operator;
-pub(crate) mod other;
 mod right;
 mod rtc;
 pub(crate) mod servers;
 mod setup;
-pub(crate) mod shipped;
 pub(crate) mod stops;
 mod users;
 mod views;
@@ -101,8 +98,7 @@ fn known_to_others(machine: &mut Machine) -> Result<Check, String> {
     ))
 }
 
-/// Its advice was followed, so that nothing is left but what the machine is, and
-/// what a busy system causes.
+/// Its advice was followed, so that nothing is left but what the machine is.
 fn found_by_the_doctor(place: &Place<'_>, machine: &mut Machine) -> Result<Check, String> {
     let findings = checks::findings(&machine.execute(super::rules::DOCTOR)?)?;
     let rules: Vec<&str> = findings.iter().filter_map(|one| one["rule"].as_str()).collect();

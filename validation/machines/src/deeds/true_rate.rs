@@ -8,7 +8,6 @@
 
 use std::time::Duration;
 
-use kernel_clock::KernelClockSource;
 use pvclock::{Hertz, Scale};
 
 use crate::machine::Machine;
@@ -24,8 +23,16 @@ pub(super) struct Rate {
     pub(super) known_ppm: f64,
 }
 
-/// QEMU's HPET (include/hw/timer/hpet.h, HPET_CLK_PERIOD: 10 ns).
-const HPET_HZ: u64 = 100_000_000;
+/// QEMU's HPET (include/hw/timer/hpet.h, HPET_CLK_PERIOD: 10 ns), whose scale is exact.
+const HPET_PPM: f64 = 0.0;
+
+/// The ACPI timer, and for how long Linux has its 24 bits count (drivers/clocksource/acpi_pm.c).
+const ACPI_PM_HZ: u64 = 3_579_545;
+const ACPI_PM_S: u64 = (1 << 24) / ACPI_PM_HZ;
+
+/// For how long Linux has a source of 64 bits count at most
+/// (kernel/time/clocksource.c, `__clocksource_update_freq_scale`).
+const LONGEST_S: u64 = 600;
 
 /// A VMClock page's rate is written by this system's TSC, measured for 4 s between readings
 /// of 60 ns at most: to 0.015 ppm; and as much for what is not known of.
@@ -71,8 +78,8 @@ impl Rate {
 pub(super) fn of(place: &Place<'_>, machine: &mut Machine) -> Result<Rate> {
     let source = machine.execute("cat $CLOCKSOURCE")?;
     match source.as_str() {
-        "hpet" => Ok(of_timer(&KernelClockSource::hpet(HPET_HZ))),
-        "acpi_pm" => Ok(of_timer(&KernelClockSource::acpi_pm())),
+        "hpet" => Ok(Rate { ppm: HPET_PPM, known_ppm: BY_OUR_TSC_PPM }),
+        "acpi_pm" => Ok(Rate { ppm: acpi_pm_ppm(), known_ppm: BY_OUR_TSC_PPM }),
         "kvm-clock" => {
             let log = Shell::connect(place.folder)?.execute(LOG, REPLY)?;
             Ok(Rate { ppm: ahead_ppm(&log)?, known_ppm: BY_THE_HOSTS_SCALES_PPM })
@@ -81,14 +88,43 @@ pub(super) fn of(place: &Place<'_>, machine: &mut Machine) -> Result<Rate> {
     }
 }
 
-/// A timer that QEMU counts exactly, by the scale that Linux gives it.
-fn of_timer(timer: &KernelClockSource) -> Rate {
-    let counted = ns_per_count(timer) * timer.hz as f64 / 1e9;
-    Rate { ppm: (counted - 1.0) * 1e6, known_ppm: BY_OUR_TSC_PPM }
+fn acpi_pm_ppm() -> f64 {
+    let scale = KernelScale::new(ACPI_PM_HZ, 1_000_000_000, ACPI_PM_S);
+    (scale.ns_per_count() * ACPI_PM_HZ as f64 / 1e9 - 1.0) * 1e6
 }
 
-fn ns_per_count(source: &KernelClockSource) -> f64 {
-    f64::from(source.mult) / 2f64.powi(source.shift as i32)
+/// By which a kernel turns counts into ns: counts * mult >> shift.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct KernelScale {
+    mult: u64,
+    shift: u32,
+}
+
+impl KernelScale {
+    /// As the kernel finds it (kernel/time/clocksource.c, `clocks_calc_mult_shift`): the finest
+    /// that does not overflow in so many seconds.
+    fn new(from: u64, to: u64, longest_s: u64) -> Self {
+        let whole_bits = ((longest_s * from) >> 32).checked_ilog2().map_or(0, |bit| bit + 1);
+        let mult = |shift: u32| ((to << shift) + from / 2) / from;
+        let fits = |shift: &u32| mult(*shift) >> (32 - whole_bits) == 0;
+        let shift = (1..=32).rev().find(fits).unwrap_or(0);
+        Self { mult: mult(shift), shift }
+    }
+
+    fn of_tsc(khz: u64) -> Self {
+        // Both in thousandths.
+        Self::new(khz, 1_000_000, LONGEST_S * 1000)
+    }
+
+    fn ns_per_count(self) -> f64 {
+        self.mult as f64 / 2f64.powi(self.shift as i32)
+    }
+
+    /// Counts until it overflows with the most that adjtimex may add to it, 11 %, as the kernel
+    /// logs them (`clocks_calc_max_nsecs`).
+    fn max_cycles(self) -> u64 {
+        u64::MAX / (self.mult + self.mult * 11 / 100)
+    }
 }
 
 /// How much faster a machine's kvm-clock is than its host's clock, ppm, by the host's log.
@@ -102,9 +138,8 @@ fn ahead_ppm(log: &str) -> Result<f64> {
     let loaded = lines.iter().position(|line| line.contains(LOADED));
     let loaded = loaded.ok_or("the host's log does not show when KVM was loaded")?;
     let page_khz = stated(&lines[..loaded]).ok_or("KVM was loaded before a rate was known")?;
-    let host = KernelClockSource::tsc(host_khz);
-    // The most that adjtimex may add to the scale is in it.
-    let max_cycles = u64::MAX / (u64::from(host.mult) + u64::from(host.largest_adjustment()));
+    let host = KernelScale::of_tsc(host_khz);
+    let max_cycles = host.max_cycles();
     let registered = lines.iter().rev().find(|line| line.contains(REGISTERED));
     if registered.and_then(|line| hex(line)) != Some(max_cycles) {
         return Err(format!(
@@ -113,7 +148,7 @@ fn ahead_ppm(log: &str) -> Result<f64> {
     }
     let page = Scale::from_hertz(Hertz(page_khz * 1000)).map_err(|error| error.to_string())?;
     let page_ns = f64::from(page.mul()) * 2f64.powi(i32::from(page.shift()) - 32);
-    Ok((page_ns / ns_per_count(&host) - 1.0) * 1e6)
+    Ok((page_ns / host.ns_per_count() - 1.0) * 1e6)
 }
 
 /// `tsc: Refined TSC clocksource calibration: 2596.123 MHz`
@@ -145,8 +180,7 @@ tsc
 
     /// The log of a host at such a rate.
     fn host(khz: u64) -> String {
-        let tsc = KernelClockSource::tsc(khz);
-        let cycles = u64::MAX / u64::from(tsc.mult + tsc.largest_adjustment());
+        let cycles = KernelScale::of_tsc(khz).max_cycles();
         format!(
             "tsc: Detected {}.{:03} MHz processor\nclocksource: tsc: mask: 0xf max_cycles: \
              {cycles:#x}, max_idle_ns: 5 ns\nkvm_amd: x\ntsc\n",
@@ -157,8 +191,7 @@ tsc
 
     #[test]
     fn scales_are_those_that_kernels_logged_and_pages_had() {
-        let of = KernelClockSource::tsc;
-        assert_eq!((of(2_596_123).mult, of(2_596_123).shift), (6_462_412, 24));
+        assert_eq!(KernelScale::of_tsc(2_596_123), KernelScale { mult: 6_462_412, shift: 24 });
         // The page of the captures kvm-7.2, kvm-parachron and kvm-and-hyperv.
         let page = Scale::from_hertz(Hertz(2_596_123_000)).unwrap();
         assert_eq!((page.mul(), page.shift()), (3_308_754_859, -1));
@@ -195,8 +228,7 @@ tsc
 
     #[test]
     fn a_timers_rate_is_off_by_its_scale_and_a_fast_reference_is_divided_by() {
-        assert_eq!(of_timer(&KernelClockSource::hpet(HPET_HZ)).ppm, 0.0, "10 ns");
-        let acpi = of_timer(&KernelClockSource::acpi_pm()).ppm;
+        let acpi = acpi_pm_ppm();
         assert!(acpi != 0.0 && acpi.abs() < 0.5, "{acpi}");
         let exact = Rate { ppm: 3.0, known_ppm: 0.0 }.exact();
         assert_eq!((exact.on(0.0), exact.ppm), (0.0, 0.0));

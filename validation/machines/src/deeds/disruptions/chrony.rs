@@ -10,7 +10,6 @@ use super::session::{Gap, Session};
 use super::ticks::{self, Tick, seconds};
 use crate::checks::{Check, Checks};
 use crate::deeds::server::Server;
-use crate::load::Need;
 use crate::outcome::Result;
 
 /// How long chronyd runs alone: its `iburst` is over by then, or it is clear
@@ -106,10 +105,5 @@ fn corrected(session: &mut Session, what: &str, gap: Gap, within_s: f64) -> Chec
     let (found, after_s) = keep::correction(&ticks, gap, &reported);
     let is_correct = after_s.is_finite() && ticks::left_s(&ticks).abs() <= CORRECT_S;
     let what = format!("keep {what}: the clock is right within {within_s} s, to {CORRECT_S} s");
-    let check = Check::new(what, found, is_correct && after_s <= within_s);
-    if is_correct {
-        check.needing(Need::Deadline(Duration::from_secs_f64(within_s)))
-    } else {
-        check
-    }
+    Check::new(what, found, is_correct && after_s <= within_s)
 }

@@ -11,7 +11,6 @@ use super::session::{Gap, Generation, Session};
 use super::ticks::{self, Tick, seconds};
 use crate::checks::{Check, Checks};
 use crate::deeds::server::Server;
-use crate::load::Need;
 use crate::outcome::Result;
 
 /// Its command line, with the port of the NTP server after it.
@@ -110,13 +109,7 @@ fn corrected(session: &mut Session, what: &str, gap: Gap) -> Check {
     let what = format!("keep: {what}: correct within {LIMIT_S} s, to {CORRECT_S} s");
     let reported = events(session, from.saturating_sub(20)).join(", ");
     let (found, after_s) = correction(&ticks, gap, &reported);
-    let passed = after_s <= LIMIT_S;
-    // A wrong step that a second one repaired is wrong, not late.
-    let is_step = |event: &&String| event.split(' ').next() == Some("step");
-    let steps = events(session, from).iter().filter(is_step).count();
-    let only_late = after_s.is_finite() && !passed && steps <= 1;
-    let check = Check::new(what, found, passed);
-    if only_late { check.needing(Need::Deadline(Duration::from_secs_f64(LIMIT_S))) } else { check }
+    Check::new(what, found, after_s <= LIMIT_S)
 }
 
 /// What ticks show of a correction after a gap; and how long it took, s,

@@ -12,7 +12,6 @@ use super::effects;
 use super::session::{Gap, Generation, Session};
 use super::ticks::seconds;
 use crate::checks::{self, Check, Checks};
-use crate::load::Need;
 use crate::outcome::Result;
 
 /// How long the guest is stopped, or runs after it was saved.
@@ -190,10 +189,7 @@ fn judge(case: &Case<'_>, reported: &[Reported], over_ns: i64) -> Check {
     let is_correct = reported.iter().all(correct) && !reported.is_empty();
     let passed = is_correct && reported.iter().all(|one| seconds(one.at_ns - over_ns) <= LIMIT_S);
     let found = if found.is_empty() { "nothing".to_owned() } else { found };
-    let told: Vec<String> = reported.iter().map(|one| one.kind.clone()).collect();
-    let check = Check::new(what, found, passed).told(cause, &told);
-    // What is right but late may be this system's doing.
-    if is_correct { check.needing(Need::Deadline(Duration::from_secs_f64(LIMIT_S))) } else { check }
+    Check::new(what, found, passed)
 }
 
 impl Reported {
@@ -213,8 +209,6 @@ impl Reported {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::Verdict;
-    use crate::load::Load;
 
     const REPORT: &str = r#"{"event": "disruption", "kinds": ["pause"], "size": {"ns": 5.4e9, "bound_ns": 1e9},
         "evidence": [{"what": "rtc", "gained_s": 5}]}"#;
@@ -237,21 +231,16 @@ mod tests {
     fn a_report_that_is_late_or_of_another_size_or_kind_fails() {
         let case = Case { what: "stop", kinds: "pause", size_s: Some(5.0) };
         let judged = |reported: &[Reported]| judge(&case, reported, 7_000_000_000);
-        let s = Duration::from_secs;
-        let outcome = |reported: &[Reported]| {
-            let mut check = judged(reported);
-            check.settle(&Load::busy(s(9), s(5), Duration::from_millis(90)));
-            check.verdict()
-        };
-        assert_eq!(outcome(&[reported(REPORT, 8.1)]), Verdict::NotMeasured);
+        let passed = |reported: &[Reported]| judged(reported).passed;
+        assert!(!passed(&[reported(REPORT, 8.1)]));
         let larger = REPORT.replace("5.4e9", "6.2e9");
-        assert_eq!(outcome(&[reported(&larger, 7.5)]), Verdict::Failed);
-        assert_eq!(outcome(&[reported(&larger, 8.1)]), Verdict::Failed);
+        assert!(!passed(&[reported(&larger, 7.5)]));
+        assert!(!passed(&[reported(&larger, 8.1)]));
         let set = REPORT.replace("\"pause\"", "\"clock-set\"");
-        assert_eq!(outcome(&[reported(&set, 7.5)]), Verdict::Failed);
+        assert!(!passed(&[reported(&set, 7.5)]));
         // A correct report does not make up for a wrong one.
-        assert_eq!(outcome(&[reported(REPORT, 7.5), reported(&set, 7.2)]), Verdict::Failed);
-        assert_eq!(outcome(&[]), Verdict::Failed);
+        assert!(!passed(&[reported(REPORT, 7.5), reported(&set, 7.2)]));
+        assert!(!passed(&[]));
         assert_eq!(judged(&[]).found, "nothing");
     }
 

@@ -1,51 +1,30 @@
-//! Beside a daemon that disciplines the clock by the first server: after each
-//! pause the time of day is right, and the other neither fights nor forgets.
+//! Beside chronyd, which disciplines the clock by the first server: after each
+//! pause the time of day is right, and chronyd neither fights nor forgets.
 
-use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::checks::Check;
+use crate::checks::{Check, is_within};
 use crate::deeds::server::Server;
 use crate::deeds::{Done, Place};
 use crate::machine::Machine;
-use crate::outcome::{Result, Unavailable};
+use crate::outcome::Result;
 
+use super::chronyd::{POLLS, follows, thinks};
 use super::frequency;
-use super::other::{Other, follows, thinks};
 use super::right;
 use super::setup::{INSTALL, PAUSES, RIGHT_S, configuration, configure};
 use super::writes;
 
-/// NTP's port.
-const NTP: u16 = 123;
-static AT_NTPS_PORT: Mutex<()> = Mutex::new(());
-
 /// A step is due this soon after the first sample that shows a pause, ms.
 const FIRST_ANSWER_MS: f64 = 1000.0;
 
-pub(crate) fn run(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    other: &Other,
-    done: &mut Done,
-) -> Result {
-    let program = place.workshop.programs.join("ntp-server");
-    // Rows side by side take turns.
-    let _alone = other.at_ntps_port.then(|| AT_NTPS_PORT.lock());
-    let port = format!(":{}", if other.at_ntps_port { NTP } else { 0 });
-    let Ok(first) = Server::with(&program, &[&port]) else {
-        let why = format!("parachrond beside {}: no server on port {NTP} of loopback", other.name);
-        done.skipped
-            .push(Unavailable::new(why, "run it as root, and stop this system's NTP server"));
-        return Ok(());
-    };
-    let servers = [first, Server::start(&program)?];
+pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> Result {
+    let servers = Server::two(place.workshop)?;
     let checks = &mut done.checks;
-    let (name, polls_s) = (other.name, other.polls.as_secs());
-    checks.push(follows(machine, other, &servers[0])?);
+    checks.push(follows(machine, &servers[0])?);
     writes::watch(machine)?;
     machine.execute(INSTALL)?;
     configure(machine, &configuration(&servers))?;
@@ -53,15 +32,15 @@ pub(crate) fn run(
     let said = machine.execute("journalctl -u parachrond -o cat")?;
     let steps = said.contains("only steps");
     checks.push(Check::new(
-        format!("service: its log states that it only steps beside {name}"),
+        "service: its log states that it only steps beside chronyd",
         said,
         steps,
     ));
-    writes::check_calm(other, machine, checks)?;
-    let learnt = frequency::learnt(machine, other)?;
+    writes::check_calm(machine, checks)?;
+    let learnt = frequency::learnt(machine)?;
     for pause in PAUSES {
         let before = entries(machine)?.len();
-        let when = format!("beside {name}, stop for {} s, cont", pause.as_secs());
+        let when = format!("beside chronyd, stop for {} s, cont", pause.as_secs());
         right::steps_s(machine)?;
         let stopped_ms = monotonic_ms(machine)?;
         let begun = Instant::now();
@@ -72,32 +51,22 @@ pub(crate) fn run(
         let all = entries(machine)?;
         let since = all.get(before..).unwrap_or_default();
         checks.push(after_the_first_answer(&when, stopped_ms, since));
-        sleep(other.polls);
-        if other.is_chronyd() {
-            checks.push(was_told(&when, machine, resumed)?);
-        }
+        sleep(POLLS);
+        checks.push(was_told(&when, machine, resumed)?);
         // Until then the kernel's status and its bound are of the daemon before its poll.
-        checks.push(super::views::agree(&when, machine, Some(other))?);
+        checks.push(super::views::agree(&when, machine, true)?);
         let (ahead_s, bound_s) = machine.ahead_s()?;
-        let thinks = thinks(machine, other)?;
-        checks.push(
-            Check::new(
-                format!("service: {when}: still right {polls_s} s later; {name} thinks"),
-                format!("{ahead_s:.3} ± {bound_s:.3} s ahead; {thinks}"),
-                ahead_s.abs() <= bound_s + RIGHT_S,
-            )
-            .read_to_s(bound_s),
-        );
+        let thinks = thinks(machine)?;
+        checks.push(Check::new(
+            format!("service: {when}: still right {} s later; chronyd thinks", POLLS.as_secs()),
+            format!("{ahead_s:.3} ± {bound_s:.3} s ahead; {thinks}"),
+            is_within(RIGHT_S, (ahead_s, bound_s)),
+        ));
     }
-    checks.push(writes::check_steps(name, machine)?);
-    checks.push(stepped_once_each(name, machine)?);
+    checks.push(writes::check_steps(machine)?);
+    checks.push(stepped_once_each(machine)?);
     checks.push(super::found_by_the_doctor(place, machine)?);
-    // chronyd has a row of its own for that.
-    if !other.is_chronyd() {
-        checks.push(super::stops::beside(place, machine, other)?);
-    }
-    frequency::kept("", other, machine, &learnt, done)?;
-    Ok(())
+    frequency::kept(machine, &learnt, done)
 }
 
 /// What chronyd is told by is its Unix socket, which its own user and root may open.
@@ -182,12 +151,12 @@ fn after_the_first_answer(when: &str, stopped_ms: f64, since: &[(String, f64)]) 
 }
 
 /// Two daemons that fight step to and fro.
-fn stepped_once_each(name: &str, machine: &mut Machine) -> Result<Check, String> {
+fn stepped_once_each(machine: &mut Machine) -> Result<Check, String> {
     let entries = entries(machine)?;
     let steps = entries.iter().filter(is_step).count();
     let sets = entries.iter().filter(|(what, _)| what == SET).count();
     Ok(Check::new(
-        format!("service: one step a pause, all of ours, none at the start, beside {name}"),
+        "service: one step a pause, all of ours, none at the start, beside chronyd",
         format!("{steps} steps, {} pauses; {sets} steps of others", PAUSES.len()),
         steps == PAUSES.len() && sets == 0,
     ))

@@ -6,7 +6,7 @@ use crate::deeds::server::Server;
 use crate::machine::Machine;
 use crate::outcome::Result;
 
-use super::other::{CHRONYD, follows};
+use super::chronyd::follows;
 use super::right::after_a_stop;
 use super::setup::{PAUSES, configuration, configure};
 
@@ -23,7 +23,7 @@ const STATE: &str = "systemctl is-active parachrond-chrony; \
 
 pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let servers = Server::two(place.workshop)?;
-    checks.push(follows(machine, &CHRONYD, &servers[0])?);
+    checks.push(follows(machine, &servers[0])?);
     let by_chronyd = "chrony = [\"makestep\", \"sock=/run/chrony.parachron.sock\"]\n";
     configure(machine, &format!("{}{by_chronyd}", configuration(&servers)))?;
     machine.line.run("install", 60, INSTALL)?;

@@ -76,14 +76,14 @@ mod tests {
     #[test]
     fn a_flooded_clock_that_nobody_steps_is_wrong() {
         let of = |took_s, left_s, stepped_s| {
-            let seen = Seen::new(took_s, left_s, stepped_s);
+            let seen = Seen { took_s, left_s, stepped_s };
             judged(&seen, RUNNING, true, false).passed
         };
         assert!(of(3.0, -0.02, 2.1));
         assert!(!of(f64::INFINITY, -2.0, 0.0));
         // Right by something else than a step of that size.
         assert!(!of(3.0, -0.02, 0.0) && !of(3.0, 0.02, 4.2));
-        let right = Seen::new(3.0, -0.02, 2.1);
+        let right = Seen { took_s: 3.0, left_s: -0.02, stepped_s: 2.1 };
         assert!(!judged(&right, "9", true, false).passed);
         assert!(!judged(&right, RUNNING, false, false).passed);
         assert!(!judged(&right, RUNNING, true, true).passed);

@@ -1,5 +1,5 @@
-//! Whether another daemon keeps the frequency that it learnt. What it had not learnt it
-//! cannot lose: that is not judged, and told as skipped.
+//! Whether chronyd keeps the frequency that it learnt. What it had not learnt it cannot lose: that
+//! is not judged, and told as skipped.
 
 use std::collections::BTreeSet;
 use std::thread::sleep;
@@ -10,10 +10,9 @@ use crate::deeds::Done;
 use crate::machine::Machine;
 use crate::outcome::{Result, Unavailable};
 
-use super::other::{Other, thinks};
+use super::chronyd::{CALM, FREQUENCY, HURRY, thinks};
 
-/// Learnt: the daemon states less, or, where it states nothing, its looks differ by less,
-/// ppm.
+/// Learnt: it states less, ppm.
 const LEARNT_PPM: f64 = 10.0;
 
 /// Learnt again it is within this of what it was, ppm.
@@ -24,10 +23,9 @@ const KEPT_PPM: f64 = 20.0;
 /// by 500 (MAXFREQ, include/linux/timex.h).
 const AT_ONCE_PPM: f64 = 100.0;
 
-/// So long it may learn. And looks at one that states nothing, so far apart that it has
-/// acted between them.
+/// So long it may learn, and how far apart it is looked at.
 const LEARNS: Duration = Duration::from_secs(120);
-const LOOKS: usize = 3;
+const APART: Duration = Duration::from_secs(2);
 
 /// Measurements since that make an estimate a new one: by one it can still be the old one,
 /// with a new date.
@@ -67,17 +65,6 @@ impl Estimate {
             .is_some_and(|unsure_ppm| unsure_ppm < LEARNT_PPM && !is_residual(unsure_ppm))
     }
 
-    /// Of looks at a daemon that states nothing, so far apart that it has acted between
-    /// them: the last, and by how much they differ. Looks that are all the same show none of
-    /// its acts.
-    fn of_looks(looks: &[Self]) -> Option<Self> {
-        let last = looks.last()?;
-        let from = looks.len().checked_sub(LOOKS)?;
-        let apart = |one: &Self| (one.ppm - last.ppm).abs();
-        let most_ppm = looks[from..].iter().map(apart).fold(0.0, f64::max);
-        (most_ppm > 0.0).then(|| Self { unsure_ppm: Some(most_ppm), ..last.clone() })
-    }
-
     fn shown(&self) -> String {
         let unsure = self.unsure_ppm.map(|unsure_ppm| format!("{unsure_ppm:.3}"));
         let residual = self.residual_ppm.map(|ppm| format!(", {ppm:.3} ppm residual"));
@@ -91,49 +78,35 @@ impl Estimate {
 }
 
 /// As it has it now.
-fn at_once(machine: &mut Machine, other: &Other) -> Result<Estimate, String> {
-    Estimate::parse(&machine.execute(other.frequency)?)
+fn at_once(machine: &mut Machine) -> Result<Estimate, String> {
+    Estimate::parse(&machine.execute(FREQUENCY)?)
 }
 
 /// Once it is learnt; or as it is in the end, where it is not.
-pub(super) fn learnt(machine: &mut Machine, other: &Other) -> Result<Estimate, String> {
-    Ok(learnt_since(machine, other, "")?.0)
+pub(super) fn learnt(machine: &mut Machine) -> Result<Estimate, String> {
+    Ok(learnt_since(machine, "")?.0)
 }
 
 /// The same, by measurements since the one of that time; and how many those were.
-fn learnt_since(
-    machine: &mut Machine,
-    other: &Other,
-    before: &str,
-) -> Result<(Estimate, usize), String> {
-    machine.execute(other.hurry)?;
+fn learnt_since(machine: &mut Machine, before: &str) -> Result<(Estimate, usize), String> {
+    machine.execute(HURRY)?;
     let (begun, mut looks) = (Instant::now(), Vec::new());
-    let (apart, learns) = if other.states_frequency_error {
-        (Duration::from_secs(2), LEARNS)
-    } else {
-        (other.acts_each, other.acts_each * (LOOKS as u32 + 1))
-    };
     let found = loop {
-        let stated = at_once(machine, other)?;
+        let stated = at_once(machine)?;
         looks.push(stated.clone());
         let since = measurements(&looks, before);
         let is_new = before.is_empty() || since >= MEASUREMENTS;
-        let known = if other.states_frequency_error {
-            Some(stated.clone()).filter(|_| is_new)
-        } else {
-            Estimate::of_looks(&looks)
-        };
-        if let Some(known) = known.filter(Estimate::is_learnt) {
-            break (known, since);
+        if is_new && stated.is_learnt() {
+            break (stated, since);
         }
-        if begun.elapsed() > learns {
+        if begun.elapsed() > LEARNS {
             // What is of before is of no measurement.
             let unsure_ppm = stated.unsure_ppm.filter(|_| is_new);
             break (Estimate { unsure_ppm, ..stated }, since);
         }
-        sleep(apart);
+        sleep(APART);
     };
-    machine.execute(other.calm)?;
+    machine.execute(CALM)?;
     Ok(found)
 }
 
@@ -144,18 +117,12 @@ fn measurements(looks: &[Estimate], before: &str) -> usize {
 }
 
 /// The frequency is what it was, whatever happened meanwhile.
-pub(super) fn kept(
-    when: &str,
-    other: &Other,
-    machine: &mut Machine,
-    before: &Estimate,
-    done: &mut Done,
-) -> Result {
-    let first = at_once(machine, other)?;
-    let (again, since) = learnt_since(machine, other, &first.measured)?;
-    match judged(&format!("{}{when}", other.name), before, &first, &again) {
+pub(super) fn kept(machine: &mut Machine, before: &Estimate, done: &mut Done) -> Result {
+    let first = at_once(machine)?;
+    let (again, since) = learnt_since(machine, &first.measured)?;
+    match judged(before, &first, &again) {
         Ok(mut check) => {
-            let thinks = thinks(machine, other)?;
+            let thinks = thinks(machine)?;
             check.found += &format!(" by {since} measurements; it thinks {thinks}");
             done.checks.push(check);
         }
@@ -164,22 +131,17 @@ pub(super) fn kept(
     Ok(())
 }
 
-fn judged(
-    whose: &str,
-    before: &Estimate,
-    first: &Estimate,
-    again: &Estimate,
-) -> Result<Check, Unavailable> {
+fn judged(before: &Estimate, first: &Estimate, again: &Estimate) -> Result<Check, Unavailable> {
     let found =
         format!("{}, then {:.3} ppm, learnt again {}", before.shown(), first.ppm, again.shown());
     if !before.is_learnt() || !again.is_learnt() {
-        let why = format!("whether {whose} keeps its frequency: not judged, not learnt: {found}");
+        let why = format!("whether chronyd keeps its frequency: not judged, not learnt: {found}");
         return Err(Unavailable::new(why, "run the row on a faster system"));
     }
     let off_ppm = |one: &Estimate| (one.ppm - before.ppm).abs();
     Ok(Check::new(
         format!(
-            "service: {whose} keeps its frequency, to {AT_ONCE_PPM} ppm at once, to {KEPT_PPM} ppm \
+            "service: chronyd keeps its frequency, to {AT_ONCE_PPM} ppm at once, to {KEPT_PPM} ppm \
              once it is learnt again"
         ),
         found,
@@ -214,14 +176,14 @@ mod tests {
     #[test]
     fn only_what_was_learnt_is_judged() {
         let known = estimate(5.0, Some(3.0));
-        let of = |before: &Estimate, again: &Estimate| judged("x", before, again, again);
+        let of = |before: &Estimate, again: &Estimate| judged(before, again, again);
         for unknown in [estimate(5.0, None), estimate(5.0, Some(99.6)), estimate(5.0, Some(1e7))] {
             assert!(of(&unknown, &known).is_err() && of(&known, &unknown).is_err(), "{unknown:?}");
         }
         assert!(of(&known, &estimate(24.0, Some(3.0))).unwrap().passed);
         assert!(!of(&known, &estimate(26.0, Some(3.0))).unwrap().passed);
         // A pause that it took for a frequency, and found out.
-        let lost = judged("x", &known, &estimate(-495.0, None), &known).unwrap();
+        let lost = judged(&known, &estimate(-495.0, None), &known).unwrap();
         assert!(!lost.passed, "{}", lost.found);
     }
 
@@ -239,17 +201,5 @@ mod tests {
         let looks = ["1", "1", "2", "2"].map(at);
         assert_eq!(measurements(&looks, "1"), 1);
         assert_eq!(measurements(&["1", "2", "3", "4", "5"].map(at), "1"), MEASUREMENTS);
-    }
-
-    #[test]
-    fn who_states_nothing_has_learnt_what_stays() {
-        let looks = |all: &[f64]| all.iter().map(|ppm| estimate(*ppm, None)).collect::<Vec<_>>();
-        assert_eq!(Estimate::of_looks(&looks(&[1.0, 1.2])), None, "two are not enough");
-        assert_eq!(Estimate::of_looks(&looks(&[0.0; 3])), None, "it has not acted");
-        // Of row debian-parachrond-timesyncd.
-        let moving = Estimate::of_looks(&looks(&[-279.0, -218.0, -156.0])).unwrap();
-        assert!(!moving.is_learnt(), "{}", moving.shown());
-        let stays = Estimate::of_looks(&looks(&[-279.0, 1.17, 2.24, 2.2])).unwrap();
-        assert!(stays.is_learnt() && (stays.ppm - 2.2).abs() < 1e-9, "{}", stays.shown());
     }
 }

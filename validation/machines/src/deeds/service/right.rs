@@ -18,7 +18,7 @@ use super::setup::RIGHT_S;
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A reading known less well decides nothing, s.
-pub(super) const TELLING_S: f64 = READ_TO_S;
+const TELLING_S: f64 = READ_TO_S;
 
 /// What is logged may come so much later than the step: it is held back while evidence
 /// of what happened comes in.

@@ -1,6 +1,6 @@
 //! The RTC as QEMU shows it, which the kernel sets while the clock counts as
 //! synchronised (kernel/time/ntp.c, `sync_hw_clock`; CONFIG_RTC_SYSTOHC): some seconds
-//! after a correction, and each eleven minutes.
+//! after a correction.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -20,9 +20,8 @@ const WRONG: &str = "TZ=EST5 hwclock -w -l; sleep 2";
 const RIGHT_S: i64 = 2;
 
 /// After a correction the kernel looks again each two seconds until it hits the middle
-/// of one (`sched_sync_hw_clock`); and from then on each eleven minutes.
+/// of one (`sched_sync_hw_clock`).
 const SOON: Duration = Duration::from_secs(20);
-const ELEVEN_MINUTES: Duration = Duration::from_secs(680);
 
 /// Set wrong, it is right soon after a pause was corrected.
 pub(super) fn after_a_correction(machine: &mut Machine) -> Result<[Check; 2], String> {
@@ -30,30 +29,18 @@ pub(super) fn after_a_correction(machine: &mut Machine) -> Result<[Check; 2], St
     let wrong_s = ahead_s(machine)?;
     let when = "stop, cont with an RTC 5 hours behind";
     let corrected = after_a_stop(when, machine, PAUSES[0])?;
-    Ok([corrected, written("after a correction", wrong_s, SOON, machine)?])
+    Ok([corrected, written(wrong_s, machine)?])
 }
 
-/// Set wrong, it is right again though nothing happens.
-pub(super) fn in_eleven_minutes(machine: &mut Machine) -> Result<Check, String> {
-    machine.execute(WRONG)?;
-    let wrong_s = ahead_s(machine)?;
-    written("within eleven minutes", wrong_s, ELEVEN_MINUTES, machine)
-}
-
-fn written(
-    when: &str,
-    wrong_s: i64,
-    within: Duration,
-    machine: &mut Machine,
-) -> Result<Check, String> {
+fn written(wrong_s: i64, machine: &mut Machine) -> Result<Check, String> {
     let start = Instant::now();
     let mut now_s = wrong_s;
-    while now_s.abs() > RIGHT_S && start.elapsed() < within {
+    while now_s.abs() > RIGHT_S && start.elapsed() < SOON {
         sleep(Duration::from_millis(500));
         now_s = ahead_s(machine)?;
     }
     Ok(Check::new(
-        format!("service: the kernel sets the RTC to the time of day {when}"),
+        "service: the kernel sets the RTC to the time of day after a correction",
         format!("{wrong_s} s ahead, then {now_s} s after {:.1} s", start.elapsed().as_secs_f64()),
         wrong_s.abs() > RIGHT_S && now_s.abs() <= RIGHT_S,
     ))

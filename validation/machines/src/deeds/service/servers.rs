@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::checks::{Check, Checks};
+use crate::checks::{Check, Checks, is_within};
 use crate::deeds::Place;
 use crate::deeds::keep::STEPPED_S;
 use crate::deeds::server::Server;
@@ -48,7 +48,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
     checks.push(soon_right("one of three servers lies by 5 s, at the start", machine, since)?);
     checks.push(falseticker(all[2].port, machine)?);
     checks.push(after_a_stop("one of three servers lies, stop, cont", machine, PAUSES[0])?);
-    checks.push(views::agree("after a correction", machine, None)?);
+    checks.push(views::agree("after a correction", machine, false)?);
     all[2].step(MORE_S)?;
     let when = "one of three servers goes off by 5 minutes more";
     checks.push(moved(when, machine, 0.0, waits(WAIT))?);
@@ -98,9 +98,8 @@ fn moved(
     Ok(Check::new(
         format!("service: {when}: moves it by {most_s} s at most"),
         format!("by {by_s:.3} ± {bound_s:.3} s"),
-        by_s.abs() <= most_s + STEPPED_S + bound_s,
-    )
-    .read_to_s(bound_s))
+        is_within(most_s + STEPPED_S, (by_s, bound_s)),
+    ))
 }
 
 /// The status names the liar, and it alone.

@@ -14,41 +14,23 @@ use crate::machine::Machine;
 use crate::outcome::{Result, Unavailable};
 use crate::{table::Base, tools, wire};
 
+use super::chronyd::follows;
 use super::host::{Host, Reason};
-use super::other::{CHRONYD, Other, follows};
 use super::right::{from_now, soon_right};
 use super::setup::{BY_THE_PORT, INSTALL, RIGHT_S, configure};
 use super::{cold_boot, frequency};
 use crate::deeds::server::Server;
 
-/// How often it is stopped, and what passes between two stops beside the look.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
-    /// So many calm ones are wanted.
-    pub(super) calm: usize,
-    /// But so many at most, disturbed ones included.
-    pub(super) most: usize,
-    pub(super) apart: Duration,
-}
-
-/// With steps at any time.
+/// How often it is stopped.
 const RUNS: usize = 20;
-const OFTEN: Pace = Pace { calm: RUNS, most: 2 * RUNS, apart: Duration::ZERO };
 
 /// For how long it is stopped, and how long it is looked at then.
 const STOP: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_secs(3);
 
 /// Right within this, s: alone, and beside another daemon.
-pub(super) const ALONE_S: f64 = 0.3;
-pub(super) const BESIDE_S: f64 = 1.0;
-
-/// Two ticks this far apart show that this system is busy, s.
-const GAP_S: f64 = 0.1;
-
-/// The long one.
-const LONG: Duration = Duration::from_secs(600);
-const LONG_S: f64 = 3.0;
+const ALONE_S: f64 = 0.3;
+const BESIDE_S: f64 = 1.0;
 
 /// The service in a machine whose host answers on a port: alone, and beside
 /// chronyd, which follows a server.
@@ -61,51 +43,17 @@ pub(crate) fn by_the_port(place: &Place<'_>, machine: &mut Machine, done: &mut D
     cold_boot::run(machine, &mut host, checks)?;
     let mut output = printed(place, machine, "/dev/virtio-ports/output")?;
     let took = stops(machine, &mut output, 0.0, || host.notice(Reason::Resumed))?;
-    checks.push(each("the host's word, alone", &took, RUNS, ALONE_S));
+    checks.push(each("the host's word, alone", &took, ALONE_S));
     checks.push(super::found_by_the_doctor(place, machine)?);
     super::leap::run(machine, &mut host, checks)?;
     let server = Server::start(&place.workshop.programs.join("ntp-server"))?;
     machine.execute("systemctl stop parachrond")?;
-    checks.push(follows(machine, &CHRONYD, &server)?);
+    checks.push(follows(machine, &server)?);
     machine.execute("systemctl start parachrond; sleep 2")?;
-    let learnt = frequency::learnt(machine, &CHRONYD)?;
-    checks.push(told_beside(&CHRONYD, machine, &mut output, &mut host)?);
-    frequency::kept("", &CHRONYD, machine, &learnt, done)
-}
-
-/// The same beside another that follows a server already, in a machine whose host has a port.
-pub(super) fn beside(place: &Place<'_>, machine: &mut Machine, other: &Other) -> Result<Check> {
-    let mut host = by_its_port(place, machine)?;
-    let mut output = printed(place, machine, "/dev/virtio-ports/output")?;
-    told_beside(other, machine, &mut output, &mut host)
-}
-
-/// Each time it goes on, the host says so.
-fn told_beside(
-    other: &Other,
-    machine: &mut Machine,
-    output: &mut Output,
-    host: &mut Host,
-) -> Result<Check> {
-    let took = stops(machine, output, 0.0, || host.notice(Reason::Resumed))?;
-    Ok(each(&format!("the host's word, beside {}", other.name), &took, RUNS, BESIDE_S))
-}
-
-/// Ten minutes, at the end of which the host says so; and eleven, in which the kernel
-/// sets the RTC.
-pub(crate) fn for_long(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
-    let since = from_now(machine)?;
-    let mut host = start(place, machine)?;
-    host.notice(Reason::Periodic)?;
-    checks.push(soon_right("by the host's word, at the start", machine, since)?);
-    let mut output = printed(place, machine, "/dev/virtio-ports/output")?;
-    let mut took = Took::default();
-    stop(machine, &mut output, 0.0, LONG, || host.notice(Reason::Resumed), &mut took)?;
-    // By one that may be disturbed: its memory has been cold for ten minutes.
-    took.calm_s.append(&mut took.disturbed_s);
-    checks.push(each("the host's word, after 10 minutes", &took, 1, LONG_S));
-    checks.push(super::rtc::in_eleven_minutes(machine)?);
-    Ok(())
+    let learnt = frequency::learnt(machine)?;
+    let took = stops(machine, &mut output, 0.0, || host.notice(Reason::Resumed))?;
+    checks.push(each("the host's word, beside chronyd", &took, BESIDE_S));
+    frequency::kept(machine, &learnt, done)
 }
 
 /// What the host says, in its shell. Nobody synchronises its clock.
@@ -133,7 +81,7 @@ pub(crate) fn by_ptp(place: &Place<'_>, machine: &mut Machine, done: &mut Done) 
     let ahead_s = ticks::ahead_s(&looked(&mut output, now_ns() - 1_000_000_000)?, 0);
     let ahead_s = ahead_s.ok_or("no ticks")?;
     let took = stops(machine, &mut output, ahead_s, || Ok(()))?;
-    done.checks.push(each("ptp_kvm, alone", &took, RUNS, ALONE_S));
+    done.checks.push(each("ptp_kvm, alone", &took, ALONE_S));
     if place.row.programs.iter().any(|name| tools::find_program(name).is_none()) {
         let why = "ptp_kvm beside chronyd: chronyd is not installed here";
         done.skipped.push(Unavailable::new(why, "install it: apt-get install chrony"));
@@ -150,7 +98,7 @@ pub(crate) fn by_ptp(place: &Place<'_>, machine: &mut Machine, done: &mut Done) 
     let steps = said.contains("\"other_daemons\":[\"chrony\"]");
     done.checks.push(Check::new("service: keep steps beside chronyd", said, steps));
     let took = stops(machine, &mut output, ahead_s, || Ok(()))?;
-    done.checks.push(each("ptp_kvm, beside chronyd", &took, RUNS, BESIDE_S));
+    done.checks.push(each("ptp_kvm, beside chronyd", &took, BESIDE_S));
     let thinks = machine.execute("chronyc -c tracking")?;
     let is_right = is_right_by_chronyd(&thinks);
     done.checks.push(Check::new("service: chronyd reports that it is right", thinks, is_right));
@@ -185,19 +133,14 @@ pub(crate) fn by_vsock(place: &Place<'_>, machine: &mut Machine, checks: &mut Ch
     ));
     let ahead_s = ticks::ahead_s(&looked(&mut output, now_ns() - 1_000_000_000)?, 0);
     let took = stops(machine, &mut output, ahead_s.ok_or("no ticks")?, tell)?;
-    checks.push(each("the host's word over AF_VSOCK", &took, RUNS, ALONE_S));
+    checks.push(each("the host's word over AF_VSOCK", &took, ALONE_S));
     Ok(())
 }
 
-/// The service, alone, with the host's port.
+/// The service, alone, with the host's port, and its host at the other end of that.
 fn start(place: &Place<'_>, machine: &mut Machine) -> Result<Host, String> {
     machine.execute("systemctl stop chrony")?;
     machine.execute(INSTALL)?;
-    by_its_port(place, machine)
-}
-
-/// The service, as installed, and its host at the other end of the port.
-fn by_its_port(place: &Place<'_>, machine: &mut Machine) -> Result<Host, String> {
     machine.execute("udevadm trigger --settle -s virtio-ports")?;
     configure(machine, BY_THE_PORT)?;
     machine.execute("systemctl enable parachrond; systemctl restart parachrond; sleep 1")?;
@@ -223,60 +166,34 @@ fn looked(output: &mut Output, from_ns: i64) -> Result<Vec<Tick>, String> {
     if ticks.is_empty() { Err("the machine printed no time".to_owned()) } else { Ok(ticks) }
 }
 
-/// What stops came to: how long it took each time until the clock was right, s; and
-/// apart from them those while which this system did not run the machine.
+/// What stops came to.
 #[derive(Debug, Default)]
-pub(super) struct Took {
-    calm_s: Vec<f64>,
-    disturbed_s: Vec<f64>,
+struct Took {
+    /// How long it took each time until the clock was right, s.
+    took_s: Vec<f64>,
     /// What was told where it was not right in the end.
     wrong: String,
 }
 
+/// Stops it again and again.
 fn stops(
-    machine: &mut Machine,
-    output: &mut Output,
-    ahead_s: f64,
-    resumed: impl FnMut() -> Result,
-) -> Result<Took, String> {
-    stops_at(OFTEN, machine, output, ahead_s, resumed)
-}
-
-/// Stopped until so many were calm, or as often as the pace allows.
-pub(super) fn stops_at(
-    pace: Pace,
     machine: &mut Machine,
     output: &mut Output,
     ahead_s: f64,
     mut resumed: impl FnMut() -> Result,
 ) -> Result<Took, String> {
     let mut took = Took::default();
-    while took.calm_s.len() < pace.calm && took.calm_s.len() + took.disturbed_s.len() < pace.most {
-        sleep(pace.apart);
-        stop(machine, output, ahead_s, STOP, &mut resumed, &mut took)?;
+    for _ in 0..RUNS {
+        let one = stopped(machine, output, STOP, LOOK, &mut resumed)?.seen(ahead_s, RIGHT_S)?;
+        took.took_s.push(one.took_s);
+        if one.took_s.is_infinite() && took.wrong.is_empty() {
+            let told = "journalctl -u parachrond -n 8 -o cat 2>/dev/null || tail -n 5 /tmp/keep; \
+                chronyc -c tracking; journalctl -u chrony -n 5 -o cat 2>/dev/null";
+            let told = machine.line.run("told", 30, told)?.stdout;
+            took.wrong = format!("; {:.3} s ahead in the end: {told}", one.left_s);
+        }
     }
     Ok(took)
-}
-
-/// What this system did not run it for shows as a gap between two ticks.
-fn stop(
-    machine: &mut Machine,
-    output: &mut Output,
-    ahead_s: f64,
-    pause: Duration,
-    resumed: impl FnOnce() -> Result,
-    took: &mut Took,
-) -> Result {
-    let one = stopped(machine, output, pause, LOOK, resumed)?.seen(ahead_s, RIGHT_S)?;
-    let of = if one.is_disturbed { &mut took.disturbed_s } else { &mut took.calm_s };
-    of.push(one.took_s);
-    if one.took_s.is_infinite() && took.wrong.is_empty() {
-        let told = "journalctl -u parachrond -n 8 -o cat 2>/dev/null || tail -n 5 /tmp/keep; \
-            chronyc -c tracking; journalctl -u chrony -n 5 -o cat 2>/dev/null";
-        let told = machine.line.run("told", 30, told)?.stdout;
-        took.wrong = format!("; {:.3} s ahead in the end: {told}", one.left_s);
-    }
-    Ok(())
 }
 
 /// The ticks before and after a stop.
@@ -297,14 +214,6 @@ pub(super) struct Seen {
     pub(super) left_s: f64,
     /// What was added to its time of day meanwhile, s.
     pub(super) stepped_s: f64,
-    is_disturbed: bool,
-}
-
-#[cfg(test)]
-impl Seen {
-    pub(super) fn new(took_s: f64, left_s: f64, stepped_s: f64) -> Self {
-        Self { took_s, left_s, stepped_s, is_disturbed: false }
-    }
 }
 
 /// Stops a machine that prints its clock, and looks at it for a while.
@@ -344,50 +253,25 @@ impl Stopped {
         let right = right.filter(|_| left_s.abs() <= within_s);
         let took_s =
             right.map_or(f64::INFINITY, |tick| seconds(monotonic_ns(tick) - monotonic_ns(&begins)));
-        let until = right.map_or(i64::MAX, monotonic_ns);
-        let is_gap = |pair: &[Tick]| {
-            let (from, to) = (monotonic_ns(&pair[0]), monotonic_ns(&pair[1]));
-            to <= until && seconds(to - from) > GAP_S
-        };
-        let is_disturbed = after.windows(2).any(is_gap);
         let stepped_s = after.last().map_or(0.0, |_| seconds(last_ns - set_ns(&begins)));
-        Ok(Seen { took_s, left_s, stepped_s, is_disturbed })
+        Ok(Seen { took_s, left_s, stepped_s })
     }
 }
 
-pub(super) fn each(by: &str, took: &Took, runs: usize, within_s: f64) -> Check {
-    let listed = |all: &[f64]| {
-        let mut sorted = all.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        sorted.iter().map(|s| format!("{s:.2}")).collect::<Vec<_>>().join(", ")
-    };
-    let (calm_s, disturbed_s) = (&took.calm_s, &took.disturbed_s);
-    // A stop that this system disturbed takes longer, and ends right all the same.
-    let are_right = calm_s.iter().all(|took_s| *took_s <= within_s)
-        && disturbed_s.iter().all(|took_s| took_s.is_finite());
-    let check = Check::new(
-        format!("service: by {by}: stop, cont, {runs} times: each right within {within_s} s"),
-        format!(
-            "{} runs: {}; while this system was busy {} more: {}{}",
-            calm_s.len(),
-            listed(calm_s),
-            disturbed_s.len(),
-            listed(disturbed_s),
-            took.wrong
-        ),
-        are_right && calm_s.len() >= runs,
-    );
-    if are_right && calm_s.len() < runs {
-        let (disturbed, all) = (disturbed_s.len(), calm_s.len() + disturbed_s.len());
-        return check.not_measured(&format!("{disturbed} of {all} stops were disturbed"));
-    }
-    check
+fn each(by: &str, took: &Took, within_s: f64) -> Check {
+    let mut sorted = took.took_s.clone();
+    sorted.sort_by(f64::total_cmp);
+    let listed = sorted.iter().map(|s| format!("{s:.2}")).collect::<Vec<_>>().join(", ");
+    Check::new(
+        format!("service: by {by}: stop, cont, {RUNS} times: each right within {within_s} s"),
+        format!("{} runs: {listed}{}", sorted.len(), took.wrong),
+        sorted.len() == RUNS && sorted.iter().all(|took_s| *took_s <= within_s),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::Verdict;
 
     /// A machine that stood for two seconds, and is stepped then, or not.
     fn of_two_seconds(stepped_ms: Option<i64>) -> Stopped {
@@ -406,17 +290,15 @@ mod tests {
     }
 
     #[test]
-    fn a_disturbed_stop_is_no_proof_and_one_that_is_never_right_is_wrong() {
-        let verdict = |calm_s: &[f64], disturbed_s: &[f64]| {
-            let (calm_s, disturbed_s) = (calm_s.to_vec(), disturbed_s.to_vec());
-            let took = Took { calm_s, disturbed_s, wrong: String::new() };
-            each("x", &took, 2, 0.3).verdict()
+    fn one_stop_that_is_late_or_never_right_is_wrong() {
+        let passed = |last_s: f64, runs: usize| {
+            let mut took_s = vec![0.1; runs - 1];
+            took_s.push(last_s);
+            each("x", &Took { took_s, wrong: String::new() }, 0.3).passed
         };
-        assert_eq!(verdict(&[0.1, 0.2], &[4.0]), Verdict::Passed);
-        assert_eq!(verdict(&[0.1, 0.4], &[]), Verdict::Failed);
-        assert_eq!(verdict(&[0.1], &[0.2, 4.0]), Verdict::NotMeasured);
-        assert_eq!(verdict(&[0.1, 0.2], &[f64::INFINITY]), Verdict::Failed, "never right");
-        assert_eq!(verdict(&[f64::INFINITY], &[0.2, 4.0]), Verdict::Failed);
+        assert!(passed(0.2, RUNS));
+        assert!(!passed(0.4, RUNS) && !passed(f64::INFINITY, RUNS));
+        assert!(!passed(0.2, RUNS - 1), "one was not made");
     }
 
     #[test]
@@ -434,7 +316,7 @@ mod tests {
     fn ticks_show_the_step_and_when_it_was_made() {
         let seen = of_two_seconds(Some(200)).seen(0.0, RIGHT_S).unwrap();
         assert!((seen.took_s - 0.2).abs() < 1e-9 && (seen.stepped_s - 2.0).abs() < 1e-9);
-        assert!((seen.left_s + 0.001).abs() < 1e-9 && !seen.is_disturbed, "{seen:?}");
+        assert!((seen.left_s + 0.001).abs() < 1e-9, "{seen:?}");
         let never = of_two_seconds(None).seen(0.0, RIGHT_S).unwrap();
         assert!(never.took_s.is_infinite() && never.stepped_s.abs() < 1e-9, "{never:?}");
         assert!((never.left_s + 2.001).abs() < 1e-9, "{never:?}");

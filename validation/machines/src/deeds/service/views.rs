@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::checks::{self, Check};
 use crate::machine::Machine;
 
-use super::other::{Other, thinks};
+use super::chronyd::thinks;
 use super::setup::RIGHT_S;
 
 /// The daemon polls within this, s: `poll` of the configuration, and a second of a
@@ -37,7 +37,7 @@ const VIEWS: &str = "adjtimex | awk '/maxerror/{print $2}'; adjtimex | grep stat
 pub(super) fn agree(
     when: &str,
     machine: &mut Machine,
-    beside: Option<&Other>,
+    is_beside_chronyd: bool,
 ) -> Result<Check, String> {
     let waited = machine.execute(SYNCHRONISED)?;
     let times: Vec<f64> = waited.split(' ').filter_map(|it| it.parse().ok()).collect();
@@ -55,8 +55,8 @@ pub(super) fn agree(
         ("maxerror", maxerror_us.parse::<f64>().ok().map(|us| us / 1e6)),
         ("status", daemon["kernel"]["max_error_ns"].as_f64().map(|ns| ns / 1e9)),
     ];
-    if let Some(other) = beside.filter(|other| other.is_chronyd()) {
-        bounds_s.push(("chronyd", chronyds_bound_s(&thinks(machine, other)?)));
+    if is_beside_chronyd {
+        bounds_s.push(("chronyd", chronyds_bound_s(&thinks(machine)?)));
     }
     let stated = |it: &Option<f64>| it.map_or("none".to_owned(), |s| format!("{s:.6} s"));
     let told: Vec<String> =

@@ -9,7 +9,7 @@ use crate::checks::{Check, Checks};
 use crate::machine::Machine;
 use crate::outcome::Result;
 
-use super::other::Other;
+use super::chronyd::ACTS_EACH;
 
 /// `do_adjtimex` and `do_settimeofday64` (kernel/time/timekeeping.c) are behind every system
 /// call that changes the clock. A call that only reads has no modes, or ADJ_OFFSET_SS_READ.
@@ -55,33 +55,30 @@ pub(super) fn watch(machine: &mut Machine) -> Result<(), String> {
 }
 
 /// In calm ours writes nothing, and a planted write shows that it would be seen; nor does
-/// chronyd, where it is the other one, complain of a write.
-pub(super) fn check_calm(other: &Other, machine: &mut Machine, checks: &mut Checks) -> Result {
+/// chronyd complain of a write.
+pub(super) fn check_calm(machine: &mut Machine, checks: &mut Checks) -> Result {
     machine.execute("echo >/sys/kernel/tracing/trace")?;
-    let before = if other.is_chronyd() { complaints(machine)?.len() } else { 0 };
+    let before = complaints(machine)?.len();
     sleep(CALM);
     let calm = ClockWrites::parse(&machine.execute(READ)?);
-    let in_calm = if other.is_chronyd() { complaints(machine)? } else { Vec::new() };
+    let in_calm = complaints(machine)?;
     machine.execute(PLANTED)?;
     let planted = ClockWrites::parse(&machine.execute(READ)?);
     checks.push(Check::new(
         format!(
-            "service: beside {}, {} calm seconds: ours writes nothing to the kernel's clock",
-            other.name,
+            "service: beside chronyd, {} calm seconds: ours writes nothing to the kernel's clock",
             CALM.as_secs()
         ),
         format!("{calm}; with a planted write: {planted}"),
         calm.is_without_ours() && planted.0.contains_key(PLANTED_BY),
     ));
-    if other.is_chronyd() {
-        // It looks at the kernel's clock when it changes that.
-        sleep(other.acts_each);
-        let after = complaints(machine)?;
-        let version = machine.execute(CHRONYD_VERSION)?;
-        let [in_calm, of_planted] = [(&in_calm, before), (&after, in_calm.len())]
-            .map(|(all, seen)| all.get(seen..).unwrap_or_default());
-        checks.push(without_complaint(&version, in_calm, of_planted));
-    }
+    // It looks at the kernel's clock when it changes that.
+    sleep(ACTS_EACH);
+    let after = complaints(machine)?;
+    let version = machine.execute(CHRONYD_VERSION)?;
+    let [in_calm, of_planted] = [(&in_calm, before), (&after, in_calm.len())]
+        .map(|(all, seen)| all.get(seen..).unwrap_or_default());
+    checks.push(without_complaint(&version, in_calm, of_planted));
     Ok(())
 }
 
@@ -105,12 +102,10 @@ fn without_complaint(version: &str, in_calm: &[String], of_planted: &[String]) -
 }
 
 /// Since the probes were set, ours has written steps, and the error after them.
-pub(super) fn check_steps(name: &str, machine: &mut Machine) -> Result<Check> {
+pub(super) fn check_steps(machine: &mut Machine) -> Result<Check> {
     let writes = ClockWrites::parse(&machine.execute(READ)?);
     Ok(Check::new(
-        format!(
-            "service: beside {name}: ours writes steps to the kernel's clock, and the error after them"
-        ),
+        "service: beside chronyd: ours writes steps to the kernel's clock, and the error after them",
         writes.to_string(),
         writes.is_ours_of_steps(),
     ))

@@ -1,4 +1,4 @@
-//! A transcript of `guest-timex` (its format: validation/machines/src/bin/guest-timex) held
+//! A transcript of `guest-timex` held
 //! against the model: every field equal, every clock within what is not known of
 //! the moment at which it was read.
 
@@ -11,31 +11,31 @@ use super::seen::{self, Call};
 
 /// What a transcript came to.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(super) struct Outcome {
     /// Programs judged, and those that ended early because the guest was delayed.
-    pub(crate) programs: u32,
-    pub(crate) delayed: u32,
+    pub(super) programs: u32,
+    pub(super) delayed: u32,
     /// Calls of adjtimex and of `clock_settime`; times of day and clocks read, by
     /// them or alone; ticks.
-    pub(crate) calls: u32,
-    pub(crate) sets: u32,
-    pub(crate) readings: u32,
-    pub(crate) ticks: u32,
+    pub(super) calls: u32,
+    pub(super) sets: u32,
+    pub(super) readings: u32,
+    pub(super) ticks: u32,
     /// How often each row of [`seen::ROWS`] was shown, and the model agreed.
-    pub(crate) seen: BTreeMap<&'static str, u32>,
+    pub(super) seen: BTreeMap<&'static str, u32>,
     /// Readings of which no more was unknown than their bracket and a unit of the
     /// counter; of all, the furthest from the model beyond their bracket, and the
     /// furthest that one might have been, as ticks are not known to the ns; ns.
-    pub(crate) close: u32,
+    pub(super) close: u32,
     /// Ticks whose length was compared to the ns.
-    pub(crate) exact: u32,
+    pub(super) exact: u32,
     /// Looks that found several new ticks, and the most of one.
-    pub(crate) several: u32,
-    pub(crate) most: u64,
-    pub(crate) worst_ns: i64,
-    pub(crate) allowed_ns: i64,
+    pub(super) several: u32,
+    pub(super) most: u64,
+    pub(super) worst_ns: i64,
+    pub(super) allowed_ns: i64,
     /// What differed, at most a few.
-    pub(crate) differences: Vec<String>,
+    pub(super) differences: Vec<String>,
 }
 
 /// Differences kept.
@@ -50,9 +50,9 @@ const MISSED_NS: i64 = 4_000_000;
 
 /// How a machine's counter is known from `CLOCK_MONOTONIC_RAW`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Counter {
-    pub(crate) kernel: LinuxKernel,
-    pub(crate) source: KernelClockSource,
+pub(super) struct Counter {
+    pub(super) kernel: LinuxKernel,
+    pub(super) source: KernelClockSource,
 }
 
 /// One program, followed.
@@ -83,7 +83,7 @@ struct Replay<'a> {
 impl Counter {
     /// Of the line `kernel RELEASE HZ` that begins a transcript of user-mode
     /// Linux.
-    pub(crate) fn of(text: &str) -> Option<Self> {
+    pub(super) fn of(text: &str) -> Option<Self> {
         let line = text.lines().find_map(|line| line.trim().strip_prefix("kernel "))?;
         let (release, hz) = line.split_once(' ')?;
         let mut parts = release.split(|other: char| !other.is_ascii_digit());
@@ -95,7 +95,7 @@ impl Counter {
 }
 
 /// Replays a transcript.
-pub(crate) fn replay(text: &str, counter: Counter) -> Outcome {
+pub(super) fn replay(text: &str, counter: Counter) -> Outcome {
     let mut outcome = Outcome::default();
     for program in text.split("program ").skip(1) {
         let (seed, lines) = program.split_once('\n').unwrap_or((program, ""));

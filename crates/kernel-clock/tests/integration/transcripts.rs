@@ -1,10 +1,17 @@
-use std::fs;
+//! What kernels of user-mode Linux did with random programs of adjtimex, one transcript of each
+//! (testdata/timekeeper, recorded by `guest-timex` of commit 128cbb5a): the model does the same.
 
-use super::*;
-use crate::tools;
+mod replay;
+mod seen;
+
+use std::fs;
+use std::path::Path;
+
+use replay::{Counter, replay};
+
 
 fn transcripts() -> Vec<(String, String)> {
-    let folder = tools::root().join("testdata/timekeeper");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/timekeeper");
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let texts = files.filter(|path| path.extension().is_some_and(|extension| extension == "txt"));
     texts.map(|path| (path.display().to_string(), fs::read_to_string(path).unwrap())).collect()
