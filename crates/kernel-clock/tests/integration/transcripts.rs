@@ -1,5 +1,5 @@
 //! What kernels of user-mode Linux did with random programs of adjtimex, one transcript of each
-//! (testdata/timekeeper, recorded by `guest-timex` of commit 128cbb5a): the model does the same.
+//! (testdata/timekeeper, recorded by `guest-timex` at commit 128cbb5a): the model does the same.
 
 mod replay;
 mod seen;
@@ -8,7 +8,6 @@ use std::fs;
 use std::path::Path;
 
 use replay::{Counter, replay};
-
 
 fn transcripts() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/timekeeper");

@@ -1,5 +1,4 @@
-//! A transcript of `guest-timex` held
-//! against the model: every field equal, every clock within what is not known of
+//! A transcript held against the model: every field equal, every clock within what is not known of
 //! the moment at which it was read.
 
 use std::collections::BTreeMap;
