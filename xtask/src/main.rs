@@ -5,6 +5,7 @@ mod arrows;
 mod built;
 mod check;
 mod diagnostic;
+mod dist;
 mod docs;
 mod fuzz;
 mod manifests;
@@ -12,7 +13,6 @@ mod outside;
 mod page;
 mod project;
 mod python;
-mod release;
 mod tidy;
 
 use std::process::ExitCode;
@@ -49,8 +49,8 @@ enum Chore {
     Manifests,
     /// Build the doctor of a log as a page for a browser
     Page(page::Args),
-    /// Make all that is published: programs, packages, an image, checksums
-    Release(release::Args),
+    /// Make all that is published: static programs, packages, checksums
+    Dist(dist::Args),
     /// Rewrite the table of rules, the pages' security policies and the C headers, and build
     /// the API documentation
     Docs,
@@ -93,7 +93,7 @@ fn main() -> ExitCode {
         Chore::Machines(args) => machines(&project, &args),
         Chore::Manifests => manifests::run(&project),
         Chore::Page(args) => page::run(&project, &args),
-        Chore::Release(args) => release::run(&project, &args),
+        Chore::Dist(args) => dist::run(&project, &args),
         Chore::Docs => docs::run(&project),
     }
 }

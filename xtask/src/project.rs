@@ -1,7 +1,6 @@
 //! The project's folder, and its files.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,8 +8,6 @@ use std::process::Command;
 #[derive(Debug)]
 pub(crate) struct Project {
     root: PathBuf,
-    /// For a copy, where Cargo's other folders are.
-    beside: Option<PathBuf>,
 }
 
 impl Project {
@@ -20,20 +17,7 @@ impl Project {
         let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
         let root = manifest.parent().map_or_else(|| manifest.clone(), Path::to_owned);
-        Self { root, beside: None }
-    }
-
-    /// A copy of the files in a folder, with Cargo's folders by other names beside it.
-    pub(crate) fn copy(&self, folder: &Path) -> io::Result<Self> {
-        let root = folder.join("tree");
-        for file in self.files() {
-            let to = root.join(&file);
-            fs::create_dir_all(to.parent().unwrap_or(&root))?;
-            fs::copy(self.path(&file), to)?;
-        }
-        let copy = Self { root, beside: Some(folder.to_owned()) };
-        std::os::unix::fs::symlink(self.cargo_home(), copy.cargo_home())?;
-        Ok(copy)
+        Self { root }
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -47,17 +31,11 @@ impl Project {
 
     /// Where cargo builds.
     pub(crate) fn target_folder(&self) -> PathBuf {
-        match &self.beside {
-            Some(folder) => folder.join("built"),
-            None => folder("CARGO_TARGET_DIR").unwrap_or_else(|| self.path("target")),
-        }
+        folder("CARGO_TARGET_DIR").unwrap_or_else(|| self.path("target"))
     }
 
     /// Where Cargo keeps the sources of dependencies.
     pub(crate) fn cargo_home(&self) -> PathBuf {
-        if let Some(folder) = &self.beside {
-            return folder.join("cargo");
-        }
         let home = || folder("HOME").unwrap_or_default().join(".cargo");
         folder("CARGO_HOME").unwrap_or_else(home)
     }
@@ -66,10 +44,6 @@ impl Project {
     pub(crate) fn cargo(&self) -> Command {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.current_dir(&self.root);
-        if self.beside.is_some() {
-            command.env("CARGO_TARGET_DIR", self.target_folder());
-            command.env("CARGO_HOME", self.cargo_home());
-        }
         command
     }
 

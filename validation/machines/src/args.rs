@@ -45,7 +45,7 @@ pub(crate) struct Args {
     /// Take the static programs for arm64 from here, and build none
     #[arg(long, value_name = "FOLDER")]
     pub(crate) programs_arm64: Option<PathBuf>,
-    /// Take the packages of Parachron from here [default: target/packages]
+    /// Take the packages of Parachron from here [default: target/dist]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) packages: Option<PathBuf>,
     /// Print the output of each command and the result of each check

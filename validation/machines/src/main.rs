@@ -89,7 +89,7 @@ fn run(args: &Args) -> Result<ExitCode, String> {
         apt: args.apt.clone(),
         programs: args.programs.clone().map_or_else(artifacts::programs, Ok)?,
         programs_arm64: args.programs_arm64.clone(),
-        packages: args.packages.clone().unwrap_or_else(|| tools::target_folder().join("packages")),
+        packages: args.packages.clone().unwrap_or_else(|| tools::target_folder().join("dist")),
         boot: Duration::from_secs(args.boot.into()),
         restores: args.restores,
         quick: args.quick,

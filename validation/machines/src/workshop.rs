@@ -18,7 +18,7 @@ pub(crate) struct Workshop {
     pub(crate) programs: PathBuf,
     /// The same for arm64; none: built when a row needs them.
     pub(crate) programs_arm64: Option<PathBuf>,
-    /// The folder of our packages, which `cargo xtask release` makes.
+    /// The folder of our packages, which `cargo xtask dist` makes.
     pub(crate) packages: PathBuf,
     /// How long a machine may take to accept its first command.
     pub(crate) boot: Duration,

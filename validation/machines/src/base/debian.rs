@@ -45,7 +45,7 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
         if !packages.iter().any(|(path, _)| path.extension().is_some_and(|it| it == "deb")) {
             let here = workshop.packages.strip_prefix(tools::root());
             let why = format!("no packages in {}", here.unwrap_or(&workshop.packages).display());
-            return Err(Unavailable::new(why, "build them: cargo xtask release").into());
+            return Err(Unavailable::new(why, "build them: cargo xtask dist").into());
         }
         let is_ours = |path: &Path| path.to_string_lossy().ends_with("_amd64.deb");
         files.extend(packages.into_iter().filter(|(path, _)| is_ours(path)));

@@ -1,5 +1,5 @@
 //! Our own packages on a real systemd: installed, configured, upgraded, removed and
-//! purged. `cargo xtask release` made them; the upgrade is the same package by a
+//! purged. `cargo xtask dist` made them; the upgrade is the same package by a
 //! later version.
 
 use crate::checks::{Check, Checks};

@@ -1,5 +1,5 @@
-//! What is inside each program: every crate with version and licence, as a
-//! CycloneDX list, and the licences' texts.
+//! What is inside the programs: every crate with version and licence, as a CycloneDX list, and the
+//! licences' texts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,57 +8,31 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Arch, PROGRAMS, Release, output};
+use super::{PROGRAMS, run_command};
+use crate::project::Project;
 
-/// The list and the texts.
-pub(super) struct Inside {
-    pub(super) sbom: String,
-    pub(super) licences: String,
-}
-
-/// Of each program for a processor, in their order; all go to the release's folder too.
-pub(super) fn inside(release: &Release<'_>, arch: &Arch) -> io::Result<[Inside; 2]> {
-    let mut cargo = release.project.cargo();
-    cargo.args(["metadata", "--locked", "--format-version", "1"]);
-    let text = output(cargo.args(["--filter-platform", arch.target]))?;
-    let metadata: Value = serde_json::from_str(&text)?;
-    let [tools, daemon] = PROGRAMS.map(|program| inside_program(release, arch, &metadata, program));
-    Ok([tools?, daemon?])
-}
-
-fn inside_program(
-    release: &Release<'_>,
-    arch: &Arch,
-    metadata: &Value,
-    program: &str,
-) -> io::Result<Inside> {
-    let used = linked(metadata, crate_name(program));
+/// Writes the list and the texts of both programs for a processor into a folder.
+pub(super) fn write(project: &Project, target: &str, folder: &Path) -> io::Result<()> {
+    let mut cargo = project.cargo();
+    cargo.args(["metadata", "--locked", "--format-version", "1", "--filter-platform", target]);
+    let metadata: Value = serde_json::from_str(&run_command(project, &mut cargo)?)?;
+    let used = linked(&metadata);
     let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
     let mut packages: Vec<&Value> =
         packages.iter().filter(|one| used.contains(field(one, "id"))).collect();
     packages.sort_by_key(|one| (field(one, "name"), field(one, "version")));
-    let sbom = sbom(release, program, &packages)?;
-    let inside = Inside { sbom, licences: licences(&packages) };
-    for (name, text) in [("sbom.cdx.json", &inside.sbom), ("licences.txt", &inside.licences)] {
-        let file = format!("{program}-{}-{}.{name}", release.version, arch.target);
-        fs::write(release.out.join(file), text)?;
-    }
-    Ok(inside)
+    fs::write(folder.join("sbom.cdx.json"), sbom(&packages)?)?;
+    fs::write(folder.join("licences.txt"), licences(&packages))
 }
 
-/// The crate that a program is built from.
-fn crate_name(program: &str) -> &str {
-    if program == "parachrond" { "parachron-daemon" } else { program }
-}
-
-/// The packages that are linked into the program of this crate, without what only builds or
-/// tests it.
-fn linked<'m>(metadata: &'m Value, root: &str) -> BTreeSet<&'m str> {
+/// The packages that are linked into the programs, without what only builds or tests them.
+fn linked(metadata: &Value) -> BTreeSet<&str> {
     let nodes = metadata["resolve"]["nodes"].as_array().map_or(&[][..], Vec::as_slice);
     let by_id: BTreeMap<&str, &Value> =
         nodes.iter().map(|node| (field(node, "id"), node)).collect();
     let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
-    let roots = packages.iter().filter(|one| field(one, "name") == root);
+    let is_program = |one: &&Value| PROGRAMS.iter().any(|(_, root, _)| field(one, "name") == *root);
+    let roots = packages.iter().filter(is_program);
     let mut waiting: Vec<&str> = roots.map(|one| field(one, "id")).collect();
     let mut used = BTreeSet::new();
     while let Some(id) = waiting.pop() {
@@ -77,7 +51,7 @@ fn linked<'m>(metadata: &'m Value, root: &str) -> BTreeSet<&'m str> {
 }
 
 /// CycloneDX 1.5 (ECMA-424).
-fn sbom(release: &Release<'_>, program: &str, packages: &[&Value]) -> io::Result<String> {
+fn sbom(packages: &[&Value]) -> io::Result<String> {
     let component = |one: &&Value| {
         let (name, version) = (field(one, "name"), field(one, "version"));
         json!({
@@ -93,7 +67,7 @@ fn sbom(release: &Release<'_>, program: &str, packages: &[&Value]) -> io::Result
         "specVersion": "1.5",
         "version": 1,
         "metadata": { "component": {
-            "type": "application", "name": program, "version": release.version,
+            "type": "application", "name": "parachron", "version": env!("CARGO_PKG_VERSION"),
         } },
         "components": packages.iter().map(component).collect::<Vec<_>>(),
     });
@@ -157,14 +131,11 @@ mod tests {
             "resolve": { "nodes": [
                 { "id": "d", "deps": [dep("c", Value::Null)] },
                 { "id": "p", "deps": [dep("a", Value::Null), dep("b", json!("build"))] },
-                { "id": "a", "deps": [dep("c", Value::Null), dep("d", json!("dev"))] },
+                { "id": "a", "deps": [dep("c", Value::Null), dep("x", json!("dev"))] },
                 { "id": "x", "deps": [dep("e", Value::Null)] },
             ] },
         });
-        let linked =
-            |program| linked(&metadata, crate_name(program)).into_iter().collect::<Vec<_>>();
-        assert_eq!(linked("parachron"), ["a", "c", "p"]);
-        assert_eq!(linked("parachrond"), ["c", "d"]);
+        assert_eq!(linked(&metadata).into_iter().collect::<Vec<_>>(), ["a", "c", "d", "p"]);
         assert_eq!(licence(&json!({ "license": "MIT/Apache-2.0" })), "MIT OR Apache-2.0");
     }
 }

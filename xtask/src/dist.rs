@@ -1,0 +1,199 @@
+//! `cargo xtask dist`: what is published, in `target/dist`: static programs in a tarball, Debian's
+//! and RPM packages, the list of what is inside with its licences, and checksums. No file has a
+//! folder or the time of the machine that built it; the one time in it is the commit's.
+
+mod contents;
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use crate::outside;
+use crate::project::Project;
+
+/// Where files are prepared that the packages' manifests name: below the root, whatever the
+/// target folder is.
+const STAGE: &str = "target/stage";
+
+/// The programs, and the package and the folder of each.
+const PROGRAMS: [(&str, &str, &str); 2] =
+    [("parachron", "parachron", "crates/cli"), ("parachrond", "parachron-daemon", "crates/daemon")];
+
+/// Processors, by Debian's name, with Rust's target.
+const TARGETS: [(&str, &str); 2] =
+    [("amd64", "x86_64-unknown-linux-musl"), ("arm64", "aarch64-unknown-linux-musl")];
+
+/// The options.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Also for this processor; may be repeated [default: this machine's]
+    #[arg(long = "arch", value_name = "ARCH", value_parser = ["amd64", "arm64"])]
+    archs: Vec<String>,
+    /// Package the programs that are there, and build none
+    #[arg(long)]
+    no_build: bool,
+}
+
+pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
+    match dist(project, args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("dist: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dist(project: &Project, args: &Args) -> io::Result<()> {
+    for tool in ["deb", "generate-rpm"] {
+        if !outside::is_available(project.cargo().args([tool, "--version"])) {
+            return Err(io::Error::other(format!(
+                "no cargo-{tool}; run `cargo install --locked cargo-{tool}`"
+            )));
+        }
+    }
+    let (out, stage) = (project.target_folder().join("dist"), project.path(STAGE));
+    for folder in [&out, &stage] {
+        if folder.exists() {
+            fs::remove_dir_all(folder)?;
+        }
+        fs::create_dir_all(folder)?;
+    }
+    let epoch = run_command(project, Command::new("git").args(["log", "-1", "--format=%ct"]))?;
+    let epoch = epoch.trim();
+    let is_host = |target: &str| target.starts_with(std::env::consts::ARCH);
+    let is_wanted = |arch: &str| args.archs.iter().any(|wanted| wanted == arch);
+    let mut targets: Vec<&str> = TARGETS
+        .into_iter()
+        .filter(|(arch, target)| is_host(target) || is_wanted(arch))
+        .map(|(_, target)| target)
+        .collect();
+    // This machine's program writes the manual pages of all.
+    targets.sort_by_key(|target| !is_host(target));
+    for target in targets {
+        if !args.no_build {
+            build(project, target)?;
+        }
+        let programs = project.target_folder().join(target).join("dist");
+        if is_host(target) {
+            stage_files(project, &programs, &stage, epoch)?;
+        }
+        contents::write(project, target, &stage)?;
+        package(project, target, &programs, &out, epoch)?;
+    }
+    let mut names = files(&out)?;
+    names.sort();
+    let sums = run_command(project, Command::new("sha256sum").current_dir(&out).args(names))?;
+    fs::write(out.join("SHA256SUMS"), &sums)?;
+    println!("{}:\n{}", out.display(), sums.trim_end());
+    Ok(())
+}
+
+/// Builds the programs: static, and without this machine's folders. Addresses to relocate take a
+/// bit each, which musl reads since 1.2.4 (Rust 1.93), and functions of the same code are one.
+fn build(project: &Project, target: &str) -> io::Result<()> {
+    let (folder, home) = (project.target_folder(), project.cargo_home());
+    let sysroot = run_command(project, Command::new("rustc").args(["--print", "sysroot"]))?;
+    // Of two that fit, the later counts: the target folder may be below the root.
+    let folders = [
+        (Path::new(sysroot.trim()), "rust"),
+        (&home, "cargo"),
+        (project.root(), "parachron"),
+        (&folder, "parachron/target"),
+    ];
+    let remap =
+        folders.map(|(path, name)| format!("--remap-path-prefix={}=/{name}", path.display()));
+    let link = ["-Clink-arg=--pack-dyn-relocs=relr", "-Clink-arg=--icf=all"].map(str::to_owned);
+    let mut cargo = project.cargo();
+    cargo.args(["build", "--locked", "--profile", "dist", "--target", target]);
+    cargo.args(PROGRAMS.iter().flat_map(|(_, package, _)| ["--package", package]));
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", [&remap[..], &link].concat().join("\x1f"));
+    // Rust brings its own linker for musl. C, which calls no library, is for the same processor.
+    let upper = target.to_uppercase().replace('-', "_");
+    cargo.env(format!("CARGO_TARGET_{upper}_LINKER"), "rust-lld").env("CARGO_INCREMENTAL", "0");
+    let compiler = format!("{}-gcc", target.replace("unknown-linux-musl", "linux-gnu"));
+    cargo.env(format!("CC_{}", target.replace('-', "_")), compiler);
+    if outside::pass_through(&mut cargo) == ExitCode::SUCCESS {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("not built; run `rustup target add {target}`")))
+}
+
+/// Manual pages, completions and Debian's changelog. A program that its musl cannot relocate ends
+/// here, before it is packaged.
+fn stage_files(project: &Project, programs: &Path, stage: &Path, epoch: &str) -> io::Result<()> {
+    let parachron = || Command::new(programs.join("parachron"));
+    run_command(project, Command::new(programs.join("parachrond")).arg("--version"))?;
+    let pages = stage.join("man");
+    run_command(project, parachron().arg("man").arg(&pages))?;
+    run_command(project, Command::new("gzip").args(["-9", "-n", "-r"]).arg(&pages))?;
+    for shell in ["bash", "zsh", "fish"] {
+        let text = run_command(project, parachron().args(["completions", shell]))?;
+        fs::write(stage.join(format!("completion.{shell}")), text)?;
+    }
+    let date = format!("@{epoch}");
+    let date = run_command(project, Command::new("date").args(["--utc", "-R", "-d", &date]))?;
+    let changes = format!(
+        "parachron ({}) unstable; urgency=medium\n\n  * What changed: CHANGELOG.md of the \
+         project.\n\n -- The Parachron authors <parachron@localhost.invalid>  {date}",
+        env!("CARGO_PKG_VERSION")
+    );
+    fs::write(stage.join("changelog"), changes)
+}
+
+/// Both packages by their manifests, and the tarball.
+fn package(
+    project: &Project,
+    target: &str,
+    programs: &Path,
+    out: &Path,
+    epoch: &str,
+) -> io::Result<()> {
+    for (_, package, folder) in PROGRAMS {
+        let common = ["--profile", "dist", "--target", target, "--output"];
+        let mut deb = project.cargo();
+        deb.args(["deb", "--no-build", "--no-strip", "--package", package]).args(common).arg(out);
+        run_command(project, deb.env("SOURCE_DATE_EPOCH", epoch))?;
+        let mut rpm = project.cargo();
+        rpm.args(["generate-rpm", "--source-date", epoch, "--payload-compress", "xz"]);
+        run_command(project, rpm.args(["--package", folder]).args(common).arg(out))?;
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    for (program, ..) in PROGRAMS {
+        fs::copy(programs.join(program), out.join(format!("{program}-{version}-{target}")))?;
+    }
+    let name = format!("parachron-{version}-{target}");
+    for file in ["sbom.cdx.json", "licences.txt"] {
+        fs::copy(project.path(STAGE).join(file), out.join(format!("{name}.{file}")))?;
+    }
+    let mut tar = Command::new("tar");
+    tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=a+rX,u+w,go-w"]);
+    tar.arg(format!("--mtime=@{epoch}")).arg("-czf").arg(out.join(format!("{name}.tar.gz")));
+    tar.arg("-C").arg(programs).args(PROGRAMS.map(|(program, ..)| program));
+    tar.arg("-C").arg(project.path(STAGE)).args(["man", "licences.txt"]);
+    run_command(project, tar.arg("-C").arg(project.root()).arg("packaging")).map(drop)
+}
+
+/// The names of a folder's files.
+fn files(folder: &Path) -> io::Result<Vec<String>> {
+    let name = |entry: io::Result<fs::DirEntry>| {
+        entry.map(|entry| entry.file_name().to_string_lossy().into_owned())
+    };
+    fs::read_dir(folder)?.map(name).collect()
+}
+
+/// What a command prints; its errors, where it fails.
+fn run_command(project: &Project, command: &mut Command) -> io::Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    if command.get_current_dir().is_none() {
+        command.current_dir(project.root());
+    }
+    let named = |error| io::Error::other(format!("cannot run {program}: {error}"));
+    let output = command.output().map_err(named)?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let printed = [output.stdout, output.stderr].concat();
+    Err(io::Error::other(format!("{program} failed: {}", String::from_utf8_lossy(&printed))))
+}
