@@ -23,12 +23,35 @@ pub(crate) enum DiscoveredSources {
 }
 
 impl DiscoveredSources {
+    /// A new one as the settings have it; one in use keeps its own until it is taken over.
+    fn configured(self, named: &SourceSettings) -> Self {
+        match self {
+            Self::New(source) => {
+                let source = source.with_description(named.describe);
+                Self::New(Box::new(source.with_max_distance(named.max_distance)))
+            }
+            kept @ Self::Kept(_) => kept,
+        }
+    }
+
     pub(crate) fn new_one(self) -> Option<Source> {
         match self {
             Self::New(source) => Some(*source),
             Self::Kept(_) => None,
         }
     }
+}
+
+/// Whether a daemon with these settings would find a source. A host's channels are not opened:
+/// they may be those of the daemon that runs.
+///
+/// # Errors
+/// It would find none, and exit.
+pub fn check_sources(settings: &Settings) -> Result<(), DaemonError> {
+    if channels(&settings.sources).is_empty() {
+        find(settings, &[])?;
+    }
+    Ok(())
 }
 
 /// The sources, the best kind first, and those that were probed for and are
@@ -104,13 +127,8 @@ pub(crate) fn find(
     if sources.is_empty() {
         return Err(DaemonError::NoSource(not_used));
     }
-    let described = |(_, found)| match found {
-        DiscoveredSources::New(source) => {
-            DiscoveredSources::New(Box::new(source.with_description(named.describe)))
-        }
-        kept @ DiscoveredSources::Kept(_) => kept,
-    };
-    Ok((sources.into_iter().map(described).collect(), not_used))
+    let configured = sources.into_iter().map(|(_, found)| found.configured(named)).collect();
+    Ok((configured, not_used))
 }
 
 fn new(source: Source, key: String) -> (SourceKind, DiscoveredSources) {

@@ -107,13 +107,15 @@ impl ClockGate {
     /// The gate that the settings want: none in a dry run, and none without cgroup v2, which
     /// is reported.
     pub(crate) fn new(settings: &Settings, not_used: &mut Vec<NotUsed>) -> Option<Self> {
+        let is_wanted = !settings.gate.entries.is_empty();
         if settings.dry_run {
+            let why = "a dry run freezes nothing".to_owned();
+            not_used.extend(is_wanted.then(|| NotUsed { source: "gate".into(), why }));
             return None;
         }
         let mut refuse = |why: io::Error| {
             not_used.push(NotUsed { source: "gate".into(), why: why.to_string() });
         };
-        let is_wanted = !settings.gate.entries.is_empty();
         // A daemon with other settings may have been killed. Its own list is thawed below.
         let own = is_wanted.then(|| list_file(&settings.gate.socket));
         for list in left_lists(&settings.gate.socket) {

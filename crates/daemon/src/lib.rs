@@ -29,5 +29,6 @@ pub mod words;
 
 pub use board::StatusBoard;
 pub use daemon::Daemon;
+pub use discovery::check_sources;
 pub use error::DaemonError;
 pub use settings::{ChronydSettings, DiscoveredSource, GateSettings, Settings, SourceSettings};

@@ -22,8 +22,10 @@ pub fn ask(socket: &Path) -> Option<(Snapshot, String)> {
 }
 
 impl From<&DaemonStatus> for Snapshot {
-    fn from(DaemonStatus { clock, sources, counts, disrupted_age_s, .. }: &DaemonStatus) -> Self {
-        snapshot(clock, sources, counts, disrupted_age_s.clone())
+    fn from(status: &DaemonStatus) -> Self {
+        let DaemonStatus { clock, sources, counts, disrupted_age_s, .. } = status;
+        let snapshot = snapshot(clock, sources, counts, disrupted_age_s.clone());
+        Snapshot { dry_run: Some(status.dry_run), ..snapshot }
     }
 }
 
@@ -37,7 +39,6 @@ pub fn snapshot(
     let seconds = |ns: i64| ns as f64 / 1e9;
     let unsigned = |ns: u64| ns as f64 / 1e9;
     let selected = sources.iter().find(|one| Some(&one.name) == clock.selected.as_ref());
-    let error = clock.offset_ns.zip(clock.bound_ns);
     let sources = sources.iter().map(|source| Source {
         name: source.name.clone(),
         state: word(&source.state),
@@ -58,9 +59,7 @@ pub fn snapshot(
         holdover: Some(clock.state == KeeperClockState::Holdover),
         offset_s: clock.offset_ns.map(seconds),
         offset_bound_s: clock.bound_ns.map(unsigned),
-        error_bound_s: error.map(|(offset_ns, bound_ns)| {
-            unsigned(offset_ns.unsigned_abs().saturating_add(bound_ns))
-        }),
+        error_bound_s: clock.error_ns().map(unsigned),
         measured_age_s: selected.and_then(|source| source.age_s),
         sources: sources.collect(),
         disruptions,

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use facts::steering::chrony_config::smears;
+use instruments::figures::time;
 use keeper::event::Smearing;
 use keeper::{Announced, AnnouncedScale, SourceKind};
 use sources::phc::{PhcSource, Smear};
@@ -26,6 +27,8 @@ pub(crate) struct Source {
     is_reachable: Option<bool>,
     /// Why it was not.
     why: Option<String>,
+    /// An offset with a greater bound shows no time, ns.
+    max_distance_ns: u64,
     /// It announced a leap second once: it shows UTC, also when that is over.
     shows_utc: bool,
 }
@@ -71,6 +74,7 @@ impl Source {
             time,
             describe: ToString::to_string,
             is_reachable: None,
+            max_distance_ns: u64::MAX,
             shows_utc: false,
             why: None,
         }
@@ -83,6 +87,11 @@ impl Source {
 
     pub(crate) fn with_key(self, key: String) -> Self {
         Self { key, ..self }
+    }
+
+    pub(crate) fn with_max_distance(self, max_distance: Duration) -> Self {
+        let max_distance_ns = u64::try_from(max_distance.as_nanos()).unwrap_or(u64::MAX);
+        Self { max_distance_ns, ..self }
     }
 
     pub(crate) fn with_description(self, describe: fn(&SourceError) -> String) -> Self {
@@ -120,14 +129,45 @@ impl Source {
         let replies = TimeSource::offset_all(&mut times);
         let duplicates: Vec<_> =
             (0..sources.len()).map(|index| Self::duplicate(sources, index)).collect();
+        let is_any_referenced = sources.iter().any(Self::has_reference);
         let polled = sources.iter_mut().enumerate().filter(is_polled).zip(replies);
         polled
             .map(|((index, source), reply)| {
                 let reply = reply.map_err(|why| (source.describe)(&why));
                 let reply = duplicates[index].clone().map_or(reply, Err);
+                let reply = reply.and_then(|offset| source.usable(offset, is_any_referenced));
                 PollResult { index, outcome: source.note_reply(reply) }
             })
             .collect()
+    }
+
+    /// Whether its last reply showed the time of a reference outside the server's machine.
+    fn has_reference(&self) -> bool {
+        let is_server = matches!(self.kind, SourceKind::Ntp);
+        is_server && !self.time.status().is_own_clock && self.time.status().stratum.is_some()
+    }
+
+    /// An offset that shows the time.
+    ///
+    /// # Errors
+    /// Its bound is too wide to show anything, or the server follows its own clock while others do
+    /// not: together such servers would outvote those that know the time.
+    fn usable(&self, offset: OffsetBound, is_any_referenced: bool) -> Result<OffsetBound, String> {
+        // The RTC shows how long the machine was away, and not the time.
+        if self.kind != SourceKind::Rtc && offset.bound_ns > self.max_distance_ns {
+            let [found, most] = [offset.bound_ns, self.max_distance_ns].map(|ns| time(ns as f64));
+            let distance = match self.time.status().root_distance_ns {
+                Some(ns) => format!(", its root distance {}", time(ns as f64)),
+                None => String::new(),
+            };
+            return Err(format!(
+                "its time is known to ± {found} only{distance}; `max-distance` allows {most}"
+            ));
+        }
+        if self.time.status().is_own_clock && is_any_referenced {
+            return Err("it follows its own clock, and other servers do not".into());
+        }
+        Ok(offset)
     }
 
     /// How it is a duplicate of another, which has their vote: two names may

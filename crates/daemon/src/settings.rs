@@ -98,6 +98,8 @@ pub struct SourceSettings {
     pub ntp: Vec<String>,
     /// How long to wait for their replies, and for name lookups.
     pub timeout: Duration,
+    /// An offset whose error may be larger shows no time.
+    pub max_distance: Duration,
     /// PTP hardware clocks.
     pub phc: Vec<PhcSpec>,
     /// A socket for the host's messages.
@@ -172,6 +174,7 @@ impl Default for SourceSettings {
         Self {
             ntp: Vec::new(),
             timeout: Duration::from_millis(300),
+            max_distance: Duration::from_secs(1),
             phc: Vec::new(),
             host_socket: None,
             host_vsock: None,

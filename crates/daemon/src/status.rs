@@ -21,6 +21,10 @@ pub struct DaemonStatus {
     pub pid: u32,
     /// Corrections are reported and not made.
     pub dry_run: bool,
+    /// By how much a dry run would have moved the clock so far, ns. Offsets are those of the real
+    /// clock, which stays as it is.
+    #[serde(default)]
+    pub would_have_moved_ns: i64,
     /// The time of day, ns since 1970.
     pub at_unix_ns: Option<u64>,
     /// How long it has run, s, by CLOCK_MONOTONIC.
@@ -69,16 +73,36 @@ pub struct ClockReport {
 }
 
 impl ClockReport {
-    /// As the keeper has it; these are its sources.
-    pub fn new(view: &KeeperView, sources: &[SourceStatus], kernel: Option<KernelStatus>) -> Self {
+    /// As the keeper has it; these are its sources. In a dry run the keeper's clock is ahead of
+    /// the real one, which the report is of. A clock that may be off by more than `limit_ns` is
+    /// not synchronised, whatever the keeper has made of it.
+    pub fn new(
+        view: &KeeperView,
+        sources: &[SourceStatus],
+        kernel: Option<KernelStatus>,
+        ahead_ns: i64,
+        limit_ns: u64,
+    ) -> Self {
         let (selected, together) = view.selected.unzip();
-        Self {
+        let offset_ns = together.map(|offset| offset.offset_ns.saturating_add(ahead_ns));
+        let bound_ns = together.map(|offset| offset.bound_ns);
+        let mut report = Self {
             state: view.clock,
             selected: selected.and_then(|index| Some(sources.get(index)?.name.clone())),
-            offset_ns: together.map(|offset| offset.offset_ns),
-            bound_ns: together.map(|offset| offset.bound_ns),
+            offset_ns,
+            bound_ns,
             kernel,
+        };
+        if report.error_ns().map_or(ahead_ns != 0, |error_ns| error_ns > limit_ns) {
+            report.state = KeeperClockState::Unsynchronised;
         }
+        report
+    }
+
+    /// How far the clock may be off, ns; `None` where no source shows it.
+    pub fn error_ns(&self) -> Option<u64> {
+        let (offset_ns, bound_ns) = self.offset_ns.zip(self.bound_ns)?;
+        Some(offset_ns.unsigned_abs().saturating_add(bound_ns))
     }
 }
 
@@ -147,14 +171,23 @@ pub struct SourceStatus {
 }
 
 impl SourceStatus {
-    /// As the keeper has it now, by CLOCK_MONOTONIC.
-    pub fn new(name: &str, kind: SourceKind, view: &SourceView, now_ns: u64) -> Self {
+    /// As the keeper has it now, by CLOCK_MONOTONIC; its clock is ahead of the real one by this
+    /// in a dry run.
+    pub fn new(
+        name: &str,
+        kind: SourceKind,
+        view: &SourceView,
+        now_ns: u64,
+        ahead_ns: i64,
+    ) -> Self {
+        // The RTC's is how long the machine was away.
+        let ahead_ns = if kind == SourceKind::Rtc { 0 } else { ahead_ns };
         let age_ns = |offset: OffsetBound| now_ns.saturating_sub(offset.at_monotonic_ns);
         Self {
             name: name.to_owned(),
             kind,
             state: view.state,
-            offset_ns: view.offset.map(|offset| offset.offset_ns),
+            offset_ns: view.offset.map(|offset| offset.offset_ns.saturating_add(ahead_ns)),
             bound_ns: view.bound_ns,
             age_s: view.offset.map(|offset| age_ns(offset) as f64 / 1e9),
             why: None,

@@ -136,6 +136,14 @@ pub fn poll(text: &str) -> Result<Duration, String> {
     duration::within(text, Duration::from_secs(1)..=Duration::from_secs(86_400), "1s to 24h")
 }
 
+/// How far off a source may be.
+///
+/// # Errors
+/// It is no time, or out of range.
+pub fn max_distance(text: &str) -> Result<Duration, String> {
+    duration::within(text, Duration::from_millis(1)..=Duration::from_secs(16), "1ms to 16s")
+}
+
 /// What the clock may be off by when the gate opens.
 ///
 /// # Errors

@@ -40,7 +40,10 @@ fn exit_codes_tell_usage_refused_and_no_source_apart() {
     assert_eq!(code(&parachrond().arg("--chek").output().unwrap()), Some(program::USAGE));
 
     let (_folder, file) = configured("");
-    assert_eq!(code(&ran(&["--check"], &file)), Some(0));
+    // The daemon would exit and be restarted for ever.
+    assert_eq!(code(&ran(&["--check"], &file)), Some(program::NO_SOURCE));
+    let (_other, named) = configured("ntp = ['127.0.0.1']\n");
+    assert_eq!(code(&ran(&["--check"], &named)), Some(0));
     let output = ran(&["--dry-run"], &file);
     assert_eq!(code(&output), Some(program::NO_SOURCE));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -30,6 +30,17 @@ fn until(socket: &Path, is_so: impl Fn(&DaemonStatus) -> bool) -> DaemonStatus {
     }
 }
 
+/// The clock of a dry run is where it was: a minute behind what the host says.
+fn assert_shows_the_real_clock(status: &DaemonStatus) {
+    let behind_s = status.clock.offset_ns.unwrap() as f64 / 1e9;
+    assert!((behind_s - 60.0).abs() < 1.0, "{status:?}");
+    assert!((status.would_have_moved_ns as f64 / 1e9 - 60.0).abs() < 1.0, "{status:?}");
+    assert_eq!(status.clock.state, KeeperClockState::Unsynchronised, "{status:?}");
+    let published = fleet::Snapshot::from(status);
+    assert_eq!((published.dry_run, published.synchronised), (Some(true), Some(false)));
+    assert!(published.error_bound_s.unwrap() > 59.0, "{published:?}");
+}
+
 #[test]
 fn it_says_what_it_knows_and_takes_good_settings_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -70,6 +81,7 @@ fn it_says_what_it_knows_and_takes_good_settings_alone() {
         client.send_to(time.as_bytes(), &sent).unwrap();
         let stepped = until(&path, |status| status.recent.iter().any(|one| one.event == "step"));
         assert!(stepped.recent[0].message.contains("would correct by +"), "{stepped:?}");
+        assert_shows_the_real_clock(&stepped);
 
         fs::write(&file, "tolerence = '1s'").unwrap();
         raise(SIGHUP).unwrap();

@@ -39,6 +39,7 @@ const fn counter(
 pub static METRICS: &[Metric] = &[
     gauge("parachron_build_info", &["version"], "The exporter's version; always 1"),
     gauge("parachron_daemon_up", &[], "1 if parachrond replies"),
+    gauge("parachron_dry_run", &[], "1 if the daemon only reports the corrections it would make"),
     gauge(
         "parachron_clock_synchronised",
         &[],

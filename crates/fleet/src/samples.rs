@@ -22,6 +22,7 @@ pub fn samples(clock: &Snapshot) -> Vec<MetricSample> {
     let mut all = SampleList(Vec::new());
     all.push("parachron_build_info", &[&clock.version], Some(1.0));
     all.flag("parachron_daemon_up", clock.daemon_up);
+    all.flag("parachron_dry_run", clock.dry_run);
     all.flag("parachron_clock_synchronised", clock.synchronised);
     all.flag("parachron_clock_holdover", clock.holdover);
     all.push("parachron_clock_offset_seconds", &[], clock.offset_s);
@@ -103,6 +104,7 @@ mod tests {
         Snapshot {
             version: "1".into(),
             daemon_up: Some(true),
+            dry_run: Some(false),
             synchronised: Some(true),
             holdover: Some(false),
             offset_s: Some(1e-6),

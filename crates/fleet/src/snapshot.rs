@@ -10,6 +10,8 @@ pub struct Snapshot {
     pub version: String,
     /// Whether the daemon replies.
     pub daemon_up: Option<bool>,
+    /// Whether the daemon only reports what it would do.
+    pub dry_run: Option<bool>,
     /// Whether somebody vouches for the clock now.
     pub synchronised: Option<bool>,
     /// Whether it is right by what was learnt alone.

@@ -20,9 +20,16 @@ pub(crate) fn file(path: &Path) -> io::Result<File> {
     if metadata.is_file() && is_ours { Ok(file) } else { Err(ErrorKind::PermissionDenied.into()) }
 }
 
-/// A new file in the place of whatever is there, world-readable: complete before it
-/// has its name, so that nobody finds half of it.
+/// A new file in the place of the one that is there, world-readable: complete before it
+/// has its name, so that nobody finds half of it. A device, a folder or a link in its place was
+/// named by mistake, and stays.
 pub(crate) fn new_file(path: &Path, content: &[u8]) -> io::Result<File> {
+    if let Ok(there) = path.symlink_metadata()
+        && !there.is_file()
+    {
+        let why = format!("{} exists and is no regular file", path.display());
+        return Err(io::Error::new(ErrorKind::AlreadyExists, why));
+    }
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     let new = PathBuf::from(name);
@@ -41,4 +48,26 @@ fn options() -> OpenOptions {
     let no_link = OFlags::NOFOLLOW | OFlags::CLOEXEC;
     options.read(true).write(true).custom_flags(no_link.bits().cast_signed());
     options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_a_folder_and_a_link_are_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let [link, inside] = ["link", "inside"].map(|name| folder.path().join(name));
+        std::os::unix::fs::symlink("elsewhere", &link).unwrap();
+        std::fs::create_dir(&inside).unwrap();
+        for path in [&link, &inside, Path::new("/dev/full")] {
+            let error = new_file(path, b"new").unwrap_err();
+            assert!(error.to_string().ends_with("exists and is no regular file"), "{error}");
+        }
+        assert!(link.is_symlink() && inside.is_dir());
+        let file = folder.path().join("file");
+        std::fs::write(&file, "old").unwrap();
+        new_file(&file, b"new").unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"new");
+    }
 }

@@ -93,6 +93,7 @@ impl NtpSource {
         ReadStatus {
             stratum: self.state.map(|state| state.stratum),
             root_distance_ns: self.state.map(|state| state.root_distance_ns),
+            is_own_clock: self.state.is_some_and(|state| state.is_own_clock),
             leap: self.state.map(|state| state.leap),
             ..ReadStatus::default()
         }

@@ -34,6 +34,8 @@ pub struct ReadStatus {
     pub stratum: Option<u8>,
     /// An NTP server's root distance, or a VMClock page's maximum error, ns.
     pub root_distance_ns: Option<u64>,
+    /// It follows its own clock: no reference outside that machine shows its time.
+    pub is_own_clock: bool,
     /// A leap second warning: 1 insert, 2 delete; 0 for an NTP server without one, and a
     /// VMClock page has one or none.
     pub leap: Option<u8>,

@@ -81,6 +81,16 @@ fn wait_for(args: &Args, bound: Duration) -> Result<ExitCode, CliError> {
     loop {
         let asked = ask(args);
         if let Ok(status) = &asked
+            && status.dry_run
+        {
+            return Err(CliError::Failed {
+                cause: "the daemon makes a dry run, which corrects nothing: there is nothing to \
+                        wait for"
+                    .into(),
+                remedy: "start it without --dry-run (`dry-run = false`), then wait again".into(),
+            });
+        }
+        if let Ok(status) = &asked
             && is_within(&status.clock, bound)
         {
             print(args, status)?;
@@ -103,12 +113,8 @@ fn wait_for(args: &Args, bound: Duration) -> Result<ExitCode, CliError> {
 
 /// Whether the sources show now that the clock is off by this at most.
 fn is_within(clock: &ClockReport, bound: Duration) -> bool {
-    let error_ns = clock
-        .offset_ns
-        .zip(clock.bound_ns)
-        .map(|(offset_ns, bound_ns)| u128::from(offset_ns.unsigned_abs()) + u128::from(bound_ns));
     clock.state == KeeperClockState::Synchronised
-        && error_ns.is_some_and(|error_ns| error_ns <= bound.as_nanos())
+        && clock.error_ns().is_some_and(|error_ns| u128::from(error_ns) <= bound.as_nanos())
 }
 
 fn print(args: &Args, status: &DaemonStatus) -> Result<(), CliError> {

@@ -19,6 +19,7 @@ fn status(asked: u32) -> DaemonStatus {
         version: "0.1.0".into(),
         pid: 7,
         dry_run: false,
+        would_have_moved_ns: 0,
         at_unix_ns: Some(1_795_242_707_000_000_000),
         running_s: f64::from(asked),
         clock: ClockReport {

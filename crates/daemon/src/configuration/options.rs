@@ -130,6 +130,10 @@ pub const OPTIONS: &[ConfigOption] = &[
         "Interval between requests to a server while nothing happens, 1s to 24h. Use 64s",
         "or more for servers that you do not run.",
     ], |to, value| set(&mut to.policy.poll_ns, parsed(value, |text| values::poll(text).map(ns)))),
+    option("max-distance", "TIME", "\"1s\"", &[
+        "Do not use a source whose time may be off by more than this: half the round trip and",
+        "the server's root distance. The clock never counts as synchronised beyond it.",
+    ], |to, value| set(&mut to.sources.max_distance, parsed(value, values::max_distance))),
     option("phc", "DEVICE[,utc|,tai]", "[]", &[
         "PTP hardware clocks to read besides the host's, which are found automatically. A",
         "network card's needs its time scale: \"/dev/ptp1,utc\", or \"/dev/ptp1,tai\" with the",

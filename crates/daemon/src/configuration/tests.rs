@@ -30,7 +30,7 @@ fn the_file_that_is_shipped_has_each_key_with_its_default() {
 /// A setting without a key does not compile here.
 #[test]
 fn every_setting_has_a_key_that_changes_it() {
-    let text = "ntp = ['a.example', '[::1]:123']\ntimeout = '1ms'\npoll = '24h'\n\
+    let text = "ntp = ['a.example', '[::1]:123']\ntimeout = '1ms'\npoll = '24h'\nmax-distance = '2s'\n\
                 phc = ['/dev/ptp1,tai=37']\nhost-socket = '/run/h'\nhost-vsock = 4123\nhost-port = '/p'\nno-source = ['rtc']\n\
                 step-threshold = '1s'\ntolerance = '2ms'\nmax-step = '1d'\nburst = 0x10\n\
                 min-interval = '1min'\nnever-backward = true\nchrony = ['sock=/run/c']\n\
@@ -74,6 +74,7 @@ fn every_setting_has_a_key_that_changes_it() {
     let crate::SourceSettings {
         ntp,
         timeout,
+        max_distance,
         phc,
         host_socket,
         host_vsock,
@@ -81,6 +82,7 @@ fn every_setting_has_a_key_that_changes_it() {
         excluded,
         describe: _,
     } = sources;
+    assert_eq!(max_distance, Duration::from_secs(2));
     assert_eq!((host_vsock, host_port), (Some(4123), Some("/p".into())));
     assert_eq!((ntp.len(), timeout, phc.len()), (2, Duration::from_millis(1), 1));
     assert_eq!(

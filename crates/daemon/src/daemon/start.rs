@@ -147,7 +147,8 @@ impl Daemon {
                     DiscoveredSources::Kept(index) => (before.get_mut(index)?.take()?, Some(index)),
                 };
                 let kind = source.kind;
-                sources.push(source.with_description(settings.sources.describe));
+                let source = source.with_description(settings.sources.describe);
+                sources.push(source.with_max_distance(settings.sources.max_distance));
                 Some((kind, was))
             })
             .collect();

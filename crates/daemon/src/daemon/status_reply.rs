@@ -18,8 +18,9 @@ use crate::words;
 pub(super) fn status(daemon: &Daemon) -> DaemonStatus {
     let now_ns = monotonic_ns();
     let view = daemon.keeper.view(now_ns);
+    let ahead_ns = daemon.clock.ahead_ns();
     let sources = daemon.sources.iter().zip(&view.sources).map(|(source, view)| {
-        let mut status = SourceStatus::new(&source.name, source.kind, view, now_ns);
+        let mut status = SourceStatus::new(&source.name, source.kind, view, now_ns, ahead_ns);
         if let (SourceState::NotMeasured, Some(why)) = (view.state, source.unreachable()) {
             (status.state, status.why) = (SourceState::Unreachable, Some(why.to_owned()));
         }
@@ -34,7 +35,14 @@ pub(super) fn status(daemon: &Daemon) -> DaemonStatus {
         dry_run: daemon.settings.dry_run,
         at_unix_ns: LinuxClock::Realtime.read_ns(),
         running_s: counts.ran_s,
-        clock: ClockReport::new(&view, &sources, adjtimex::read().ok().map(kernel)),
+        would_have_moved_ns: ahead_ns,
+        clock: ClockReport::new(
+            &view,
+            &sources,
+            adjtimex::read().ok().map(kernel),
+            ahead_ns,
+            limit_ns(daemon),
+        ),
         sources,
         // With chronyd's socket or makestep this process takes no place beside it.
         beside: daemon.others.current().filter(|_| daemon.is_beside()).cloned(),
@@ -44,6 +52,18 @@ pub(super) fn status(daemon: &Daemon) -> DaemonStatus {
         recent: daemon.recents.lines(),
         counts,
         disrupted_age_s: daemon.recents.disrupted_age_s(now_ns),
+    }
+}
+
+/// Beyond this error no clock is called synchronised. A dry run leaves the clock where its step
+/// would have begun.
+fn limit_ns(daemon: &Daemon) -> u64 {
+    let distance = daemon.settings.sources.max_distance.as_nanos();
+    let distance_ns = u64::try_from(distance).unwrap_or(u64::MAX);
+    if daemon.settings.dry_run {
+        distance_ns.min(daemon.settings.policy.step_threshold_ns)
+    } else {
+        distance_ns
     }
 }
 

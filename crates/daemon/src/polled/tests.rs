@@ -2,7 +2,72 @@ use std::net::UdpSocket;
 
 use sources::phc::UnknownScale;
 
+use wire::ntp::{Packet, Timestamp};
+
 use super::*;
+
+/// A server on loopback that replies until it is dropped, with what `change` makes of a right reply.
+fn server(change: fn(&mut Packet)) -> (Source, std::thread::JoinHandle<()>) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    let replies = std::thread::spawn(move || {
+        let mut bytes = [0; 48];
+        let Ok((_, from)) = socket.recv_from(&mut bytes) else { return };
+        let request = Packet::decode(&bytes).unwrap();
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let now = Timestamp::from_unix_ns(now.as_nanos() as i64);
+        let mut packet = Packet {
+            mode: 4,
+            stratum: 2,
+            leap: 0,
+            reference_id: [192, 0, 2, 1],
+            origin: request.transmit,
+            receive: now,
+            transmit: now,
+            ..request
+        };
+        change(&mut packet);
+        socket.send_to(&packet.encode(), from).unwrap();
+    });
+    let source = Source::ntp(&address, Duration::from_secs(5));
+    (source.with_max_distance(Duration::from_secs(1)), replies)
+}
+
+/// What each of these shows, polled together.
+fn polled(servers: Vec<(Source, std::thread::JoinHandle<()>)>) -> Vec<Result<(), String>> {
+    let (mut sources, replies): (Vec<_>, Vec<_>) = servers.into_iter().unzip();
+    let which: Vec<_> = (0..sources.len()).collect();
+    let results = Source::poll_all(&mut sources, &which);
+    replies.into_iter().for_each(|thread| thread.join().unwrap());
+    let is_usable = |result: PollResult| match result.outcome {
+        PollOutcome { offset: Some(_), .. } => Ok(()),
+        PollOutcome { change: Some(Err(why)), .. } => Err(why),
+        other => panic!("{other:?}"),
+    };
+    results.into_iter().map(is_usable).collect()
+}
+
+/// Windows domain controllers state a root dispersion of 10 s.
+#[test]
+fn a_server_that_may_be_off_by_seconds_shows_no_time() {
+    let far = |packet: &mut Packet| packet.root_dispersion = (10 << 16) + (1 << 15);
+    let results = polled(vec![server(|_| ()), server(far)]);
+    assert_eq!(results[0], Ok(()));
+    let why = results[1].as_ref().unwrap_err();
+    assert!(why.contains("root distance 10.5 s") && why.contains("allows 1.00 s"), "{why}");
+}
+
+#[test]
+fn a_server_that_follows_its_own_clock_has_no_vote_beside_others() {
+    let own = |packet: &mut Packet| packet.reference_id = [127, 127, 1, 1];
+    let [right, first, second] = [server(|_| ()), server(own), server(own)];
+    let results = polled(vec![right, first, second]);
+    let refused = Err("it follows its own clock, and other servers do not".to_owned());
+    assert_eq!(results, [Ok(()), refused.clone(), refused]);
+    // An island has nothing else.
+    assert_eq!(polled(vec![server(own)]), [Ok(())]);
+}
 
 #[test]
 fn two_names_that_turn_out_to_be_one_server_have_one_vote() {

@@ -17,6 +17,13 @@ const PORT: u16 = 123;
 /// microseconds, and one that states otherwise is broken.
 const LONGEST_INSIDE_NS: u64 = 1_000_000_000;
 
+/// Whether a server names its own clock as its reference: the address of ntpd's driver for the
+/// local clock, 127.127.1.0 (refclock_local.c), which chronyd's `local` has as 127.127.1.1
+/// (reference.c, NTP_REFID_LOCAL), or the code `LOCL` (RFC 5905, figure 12).
+fn is_own_clock(reference_id: [u8; 4]) -> bool {
+    matches!(reference_id, [127, 127, 1, _]) || reference_id == *b"LOCL"
+}
+
 /// A server whose address is known.
 #[derive(Debug, Clone)]
 pub struct NtpPeer {
@@ -43,6 +50,8 @@ pub struct ServerState {
     /// Half the server's root delay and its root dispersion, ns: how far off
     /// the server may be.
     pub root_distance_ns: u64,
+    /// It follows its own clock: no reference outside that machine shows its time.
+    pub is_own_clock: bool,
     /// 1: the day's last minute has 61 s; 2: it has 59; 0: neither.
     pub leap: u8,
 }
@@ -121,8 +130,13 @@ impl NtpPeer {
         };
         let shown_ns = (received_ns, transmitted_ns);
         let reading = TimeReading { before, utc_ns, shown_ns, cross_timestamp: None, after };
-        let Packet { stratum, leap, .. } = *packet;
-        Ok(ServerReply { reading, state: ServerState { stratum, root_distance_ns, leap } })
+        let state = ServerState {
+            stratum: packet.stratum,
+            root_distance_ns,
+            is_own_clock: is_own_clock(packet.reference_id),
+            leap: packet.leap,
+        };
+        Ok(ServerReply { reading, state })
     }
 
     fn refused(&self, refusal: UnusableReply) -> NtpError {

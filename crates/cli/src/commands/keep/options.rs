@@ -97,8 +97,7 @@ impl FromArgMatches for Args {
                 })?;
             }
         }
-        // A dry run leaves the daemon's socket to the daemon.
-        if !settings.dry_run && !matches.contains_id("status-socket") {
+        if !matches.contains_id("status-socket") {
             settings.status_socket = Some(configuration::STATUS_SOCKET.into());
         }
         Ok(Self { settings, format })

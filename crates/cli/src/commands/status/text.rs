@@ -11,16 +11,19 @@ use crate::output::table::{Cell, Column, ReportTable, width, wrap};
 
 /// All of it, within 80 columns.
 pub(super) fn page(status: &DaemonStatus) -> String {
-    let dry = if status.dry_run { "; dry run: nothing is corrected" } else { "" };
-    let mut lines = vec![
-        format!(
-            "parachron {}, process {}, running {}{dry}",
-            status.version,
-            status.pid,
-            span(status.running_s)
-        ),
-        format!("clock: {}", clock(&status.clock)),
-    ];
+    let mut lines = vec![format!("clock: {}", clock(&status.clock))];
+    if status.dry_run {
+        let moved = signed(status.would_have_moved_ns as f64, time);
+        lines.push(format!(
+            "dry run: nothing is corrected; it would have moved the clock by {moved} so far"
+        ));
+    }
+    lines.push(format!(
+        "parachron {}, process {}, running {}",
+        status.version,
+        status.pid,
+        span(status.running_s)
+    ));
     lines.extend(status.clock.kernel.as_ref().map(|kernel| {
         let is = if kernel.synchronised { "synchronised" } else { "unsynchronised" };
         let error = time(kernel.max_error_ns as f64);
@@ -217,6 +220,7 @@ mod tests {
             version: "0.1.0".into(),
             pid: 7,
             dry_run: true,
+            would_have_moved_ns: 2_000_000_000,
             at_unix_ns: Some(1),
             running_s: 90_000.0,
             clock: ClockReport {
@@ -263,11 +267,12 @@ mod tests {
         assert_eq!(page.lines().find(too_wide), None);
         assert!(!page.contains('\u{1b}'), "{page}");
         assert_eq!(
-            page.lines().take(8).collect::<Vec<_>>(),
+            page.lines().take(9).collect::<Vec<_>>(),
             [
-                "parachron 0.1.0, process 7, running 1 d 1 h; dry run: nothing is corrected",
                 "clock: synchronised; offset -1.23 µs ± 3.40 µs, selected phc /dev/ptp0 (KVM",
                 "  virtual PTP)",
+                "dry run: nothing is corrected; it would have moved the clock by +2.00 s so far",
+                "parachron 0.1.0, process 7, running 1 d 1 h",
                 "kernel: synchronised, error at most 8.00 ms, frequency -12.500 ppm",
                 "beside: ntpd (ntpsec.service; only its unit is visible): only steps",
                 "chronyd: burst: chronyd refused: not authorised",

@@ -10,7 +10,6 @@ mod minutes;
 mod recording;
 mod scrapes;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use arguments::{Arguments, Task};
@@ -42,6 +41,7 @@ fn run(arguments: &Arguments, log: &DaemonLog) -> Result<(), ProgramError> {
         Task::Check => {
             let (settings, was_read) = settings(arguments)?;
             metrics::load_access(&settings)?;
+            daemon::check_sources(&settings).map_err(ProgramError::Daemon)?;
             let file = arguments.file();
             let is = if was_read { "no mistakes" } else { "not found; using defaults" };
             arguments::print(&format!("{}: {is}\n", file.display()));
@@ -75,12 +75,11 @@ fn keep(arguments: &Arguments, log: &DaemonLog) -> Result<(), ProgramError> {
     Ok(())
 }
 
-/// The service's files are the service's.
+/// What is published shows the real clock, so that a fleet can be piloted; what was learnt by a
+/// clock that is not corrected is of no use to the next start.
 fn make_dry(settings: &mut Settings) {
     settings.dry_run = true;
-    (settings.state_folder, settings.metrics, settings.records) = (None, None, None);
-    let services = Path::new(configuration::STATUS_SOCKET);
-    settings.status_socket = settings.status_socket.take().filter(|path| path != services);
+    settings.state_folder = None;
 }
 
 fn keep_settings(_: &mut Settings) {}

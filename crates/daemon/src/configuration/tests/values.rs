@@ -68,6 +68,15 @@ const BAD: &[Bad] = &[
         ],
     ),
     (
+        "max-distance",
+        &[
+            NO_TEXT,
+            ("''", TIME),
+            ("'17s'", "expected 1ms to 16s, found"),
+            ("'1us'", "expected 1ms to 16s, found"),
+        ],
+    ),
+    (
         "phc",
         &[
             NO_LIST,

@@ -55,7 +55,10 @@ fn a_right_reply_is_taken_with_the_clocks_around_it() {
         reading,
         TimeReading { before: 0, utc_ns, shown_ns, cross_timestamp: None, after: 1 }
     );
-    assert_eq!(state, ServerState { stratum: 2, root_distance_ns: 500_000_000, leap: 0 });
+    assert_eq!(
+        state,
+        ServerState { stratum: 2, root_distance_ns: 500_000_000, is_own_clock: false, leap: 0 }
+    );
 }
 
 #[test]
