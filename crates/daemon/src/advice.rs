@@ -42,6 +42,9 @@ pub fn advise(error: &DaemonError) -> (String, String) {
         DaemonError::ThresholdBeyondMaxStep => {
             ("--step-threshold is larger than --max-step: no step is possible".into(), in_order())
         }
+        DaemonError::ListensAnywhere(_) => {
+            (error.to_string(), "set `metrics` to 127.0.0.1:PORT".into())
+        }
         DaemonError::OtherDaemonsUnknown(_) => {
             (error.to_string(), "use --force if no other time daemon runs, here or on the container's host".into())
         }

@@ -181,12 +181,23 @@ fn keys_of(why: &DaemonError) -> &'static [&'static str] {
         DaemonError::MakestepMayGoBackward => &["never-backward"],
         DaemonError::ToleranceBeyondThreshold => &["tolerance", "step-threshold"],
         DaemonError::DuplicateSource(_) => &["ntp"],
+        DaemonError::ListensAnywhere(_) => &["metrics"],
         DaemonError::ThresholdBeyondMaxStep => &["max-step", "step-threshold"],
         _ => &[],
     }
 }
 
+/// Keys that earlier releases had: the release without it, and what does its job now.
+const REMOVED: [(&str, &str, &str); 1] = [(
+    "web-config",
+    "0.2.0",
+    "put nginx in front of `metrics` for TLS and passwords (docs/guide/fleet.md)",
+)];
+
 fn unknown(key: &str) -> String {
+    if let Some((_, release, remedy)) = REMOVED.iter().find(|(name, ..)| *name == key) {
+        return format!("{key}: removed in {release}; {remedy}");
+    }
     let alike = |name: &str| strsim::normalized_damerau_levenshtein(key, name);
     let nearest = keys().max_by(|a, b| alike(a).total_cmp(&alike(b)));
     let nearest = nearest.filter(|name| alike(name) >= ALIKE);

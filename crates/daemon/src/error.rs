@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use exporter::ListenAddress;
 use facts::Unknown;
 use keeper::event::NotUsed;
 use linux::system_clock::NoPermission;
@@ -21,6 +22,7 @@ impl DaemonError {
             Self::MakestepMayGoBackward
             | Self::ToleranceBeyondThreshold
             | Self::ThresholdBeyondMaxStep
+            | Self::ListensAnywhere(_)
             | Self::DuplicateSource(_)
             | Self::UnknownScale { .. } => program::USAGE,
             // Another user's file, or no right to the folder: for a person. A /run that is
@@ -55,6 +57,12 @@ pub enum DaemonError {
     /// Offsets that are stepped would have to be refused.
     #[error("the step threshold is larger than the largest step")]
     ThresholdBeyondMaxStep,
+    /// Other machines could read the metrics, and nobody asked for that.
+    #[error(
+        "metrics: {0} is not a loopback address or a Unix socket; serve other machines through a \
+         proxy, or set listen-anywhere = true"
+    )]
+    ListensAnywhere(ListenAddress),
     /// The processes of this machine cannot be read.
     #[error("cannot read which other time daemons run: {0}")]
     OtherDaemonsUnknown(Unknown),

@@ -1,9 +1,9 @@
 //! What a daemon is started with.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use exporter::ListenAddress;
 use facts::steering::TimeKeeperKind;
 use inspect::sampler::ProbePaths;
 use keeper::{Corrector, Policy};
@@ -50,10 +50,9 @@ pub struct Settings {
     /// Where status is served to whoever asks, at no place where there is none.
     pub status_socket: Option<PathBuf>,
     /// Where the program serves its metrics, as it starts; nowhere by default.
-    pub metrics: Option<SocketAddr>,
-    /// Who may ask for them and by what: a file of Prometheus' exporter toolkit; anybody by
-    /// default.
-    pub web_config: Option<PathBuf>,
+    pub metrics: Option<ListenAddress>,
+    /// Whether other machines may connect there.
+    pub listen_anywhere: bool,
     /// The folder of many machines' records, into which the program writes this one's as
     /// it starts; nowhere by default.
     pub records: Option<PathBuf>,
@@ -160,7 +159,7 @@ impl Default for Settings {
             force: false,
             status_socket: None,
             metrics: None,
-            web_config: None,
+            listen_anywhere: false,
             records: None,
             records_limit_mb: 64,
             consumers: Vec::new(),
@@ -211,6 +210,10 @@ impl Settings {
             Err(DaemonError::ToleranceBeyondThreshold)
         } else if self.policy.max_step_ns < self.policy.step_threshold_ns {
             Err(DaemonError::ThresholdBeyondMaxStep)
+        } else if let Some(address) =
+            self.metrics.as_ref().filter(|address| !address.is_local() && !self.listen_anywhere)
+        {
+            Err(DaemonError::ListensAnywhere(address.clone()))
         } else {
             unique_servers(&self.sources.ntp)
         }

@@ -1,11 +1,11 @@
 //! What the settings' values may be, as text: on a command line and in the
 //! configuration file alike.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use exporter::{BadListenAddress, ListenAddress};
 use facts::steering::TimeKeeperKind;
 use instruments::duration;
 use sources::NtpPeer;
@@ -17,14 +17,11 @@ use crate::settings::{ChronydSettings, DiscoveredSource};
 ///
 /// # Errors
 /// What was expected.
-pub fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
+pub fn listen(text: &str) -> Result<Option<ListenAddress>, String> {
     if text.is_empty() {
         return Ok(None);
     }
-    let address = text.parse().ok().filter(|address: &SocketAddr| address.port() != 0);
-    address.map(Some).ok_or_else(|| {
-        format!("expected ADDRESS:PORT, such as 127.0.0.1:9975 or [::]:9975, found {text:?}")
-    })
+    text.parse().map(Some).map_err(|why: BadListenAddress| why.to_string())
 }
 
 /// Something that trusts a clock.

@@ -1,17 +1,18 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-pub mod access;
+mod access;
 mod exposition;
+mod listen;
 mod machine;
-mod ntpd;
 mod pages;
 pub mod pair;
 mod scrapes;
 mod serve;
 
-pub use access::{WebAccess, WebError};
+pub use access::WebError;
 pub use exposition::{CONTENT_TYPE, openmetrics, textfile};
+pub use listen::{BadListenAddress, ListenAddress, ScrapeListener};
 pub use machine::MachineScrape;
 pub use scrapes::{DaemonReply, Scrapes};
 pub use serve::{MOST_CONNECTIONS, REQUEST_TIMEOUT, ScrapeReply, ServedPages, serve};

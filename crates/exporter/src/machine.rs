@@ -15,8 +15,6 @@ use linux::adjtimex;
 use linux::clock::LinuxClock;
 use sources::chronyd_client::ChronydClient;
 
-use crate::ntpd;
-
 /// The doctor's findings change rarely, and cost milliseconds.
 const EXAMINED_EACH: Duration = Duration::from_secs(600);
 
@@ -45,13 +43,9 @@ impl MachineScrape {
         let stated_s = kernel(snapshot);
         let runs =
             |kind| self.examined.as_ref().is_some_and(|examined| examined.keepers.contains(&kind));
-        let followed = || {
-            let ntpd = || runs(TimeKeeperKind::Ntpd).then(ntpd).flatten();
-            chronyd().or_else(ntpd)
-        };
         // systemd-timesyncd states a maxerror of 0 at each poll, which is no bound.
         let has_bound = self.examined.is_some() && !runs(TimeKeeperKind::SystemdTimesyncd);
-        snapshot.complete(followed, stated_s.filter(|_| has_bound));
+        snapshot.complete(chronyd, stated_s.filter(|_| has_bound));
         snapshot.read_s = cost_of_reading_s();
         let text = |path: &str| tree.text(path).value().cloned();
         snapshot.clocksource = text(facts::clocksource::CURRENT)
@@ -121,11 +115,6 @@ fn chronyd() -> Option<DaemonTracking> {
     let bound_s = error_ns as f64 / 1e9 - offset_s.abs();
     let last_offset_s = tracking.last_offset.value();
     Some(DaemonTracking { offset_s, last_offset_s, bound_s, age_s })
-}
-
-/// ntpd knows an offset before the kernel does, and longer.
-fn ntpd() -> Option<DaemonTracking> {
-    ntpd::followed(LinuxClock::Realtime.read_ns()? as f64 / 1e9)
 }
 
 /// Steal of all CPUs, s, from hundredths (USER_HZ). By the line of all: it goes on when a

@@ -4,7 +4,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
-    REFERRER_POLICY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Response, StatusCode};
 
@@ -24,7 +24,6 @@ pub(crate) enum ReplyPage {
     Node,
     Unknown,
     MethodRefused,
-    Unauthorised,
     NoDaemon,
     NotGathered,
 }
@@ -54,7 +53,6 @@ pub(crate) fn fixed(page: ReplyPage) -> Response<Full<Bytes>> {
     let (code, text) = match page {
         ReplyPage::Node => (StatusCode::OK, NODE),
         ReplyPage::MethodRefused => (StatusCode::METHOD_NOT_ALLOWED, "use GET or HEAD\n"),
-        ReplyPage::Unauthorised => (StatusCode::UNAUTHORIZED, "user name and password required\n"),
         ReplyPage::NoDaemon => {
             (StatusCode::NOT_FOUND, "parachrond does not reply on this machine\n")
         }
@@ -72,9 +70,6 @@ pub(crate) fn fixed(page: ReplyPage) -> Response<Full<Bytes>> {
     match page {
         ReplyPage::Node => add(CONTENT_SECURITY_POLICY, POLICY),
         ReplyPage::MethodRefused => add(ALLOW, "GET, HEAD"),
-        ReplyPage::Unauthorised => {
-            add(WWW_AUTHENTICATE, "Basic realm=\"parachron\", charset=\"UTF-8\"")
-        }
         _ => None,
     };
     response

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,17 +10,16 @@ use std::time::{Duration, Instant};
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::AUTHORIZATION;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use crate::access::WebAccess;
+use crate::listen::ScrapeListener;
 use crate::pages::{self, ReplyPage};
 
 /// Connections at a time, each some 25 KB; the oldest goes for the next, of those that have
@@ -56,24 +54,22 @@ pub enum ServedPages {
     All,
 }
 
-/// Serves the metrics on the listener until the process ends, to those whom `access` admits;
-/// each scrape takes what `scrape` makes.
+/// Serves the metrics on the listener until the process ends; each scrape takes what `scrape`
+/// makes.
 ///
 /// # Errors
 /// The system has no event loop.
 pub fn serve(
-    listener: TcpListener,
-    access: WebAccess,
+    listener: ScrapeListener,
     pages: ServedPages,
     scrape: impl Fn() -> ScrapeReply + Send + Sync + 'static,
 ) -> io::Result<Infallible> {
-    listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        // One scrape at a time, and one password.
-        .max_blocking_threads(2)
+        // One scrape at a time.
+        .max_blocking_threads(1)
         .build()?;
-    runtime.block_on(accept(listener, Arc::new(access), pages, Arc::new(scrape)))
+    runtime.block_on(accept(listener, pages, Arc::new(scrape)))
 }
 
 type Scrape = Arc<dyn Fn() -> ScrapeReply + Send + Sync>;
@@ -126,19 +122,49 @@ impl ScrapeCache {
     }
 }
 
+/// A connection, over TCP or a Unix socket.
+trait ServedStream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ServedStream for S {}
+
+enum AsyncListener {
+    Tcp(tokio::net::TcpListener),
+    Unix(tokio::net::UnixListener),
+}
+
+impl AsyncListener {
+    fn new(listener: ScrapeListener) -> io::Result<Self> {
+        Ok(match listener {
+            ScrapeListener::Tcp(listener) => {
+                listener.set_nonblocking(true)?;
+                Self::Tcp(tokio::net::TcpListener::from_std(listener)?)
+            }
+            ScrapeListener::Unix(listener) => {
+                listener.set_nonblocking(true)?;
+                Self::Unix(tokio::net::UnixListener::from_std(listener)?)
+            }
+        })
+    }
+
+    async fn accept(&self) -> io::Result<Box<dyn ServedStream>> {
+        Ok(match self {
+            Self::Tcp(listener) => Box::new(listener.accept().await?.0),
+            Self::Unix(listener) => Box::new(listener.accept().await?.0),
+        })
+    }
+}
+
 async fn accept(
-    listener: TcpListener,
-    access: Arc<WebAccess>,
+    listener: ScrapeListener,
     pages: ServedPages,
     scrape: Scrape,
 ) -> io::Result<Infallible> {
     let scrapes = Arc::new(ScrapeCache::default());
     let made = Arc::clone(&scrapes);
     tokio::spawn(async move { made.make(scrape).await });
-    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let listener = AsyncListener::new(listener)?;
     let mut connections = VecDeque::<(AbortHandle, Arc<AtomicBool>, Instant)>::new();
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok(stream) = listener.accept().await else {
             // No descriptors, or one that went before it was taken.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
@@ -160,8 +186,7 @@ async fn accept(
             has_asked: Arc::clone(&has_asked),
         };
         // A client that does not read its reply is left as well.
-        let connection =
-            timeout(2 * REQUEST_TIMEOUT, connection(stream, Arc::clone(&access), asking));
+        let connection = timeout(2 * REQUEST_TIMEOUT, connection(stream, asking));
         let connection = tokio::spawn(connection).abort_handle();
         connections.push_back((connection, has_asked, Instant::now()));
     }
@@ -175,9 +200,8 @@ struct RequestContext {
     has_asked: Arc<AtomicBool>,
 }
 
-async fn connection(stream: TcpStream, access: Arc<WebAccess>, asking: RequestContext) {
-    let Ok(Some(stream)) = timeout(REQUEST_TIMEOUT, access.accept(stream)).await else { return };
-    let service = service_fn(move |request| reply(request, Arc::clone(&access), asking.clone()));
+async fn connection(stream: Box<dyn ServedStream>, asking: RequestContext) {
+    let service = service_fn(move |request| reply(request, asking.clone()));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_TIMEOUT)
@@ -190,14 +214,9 @@ async fn connection(stream: TcpStream, access: Arc<WebAccess>, asking: RequestCo
 
 async fn reply(
     request: Request<Incoming>,
-    access: Arc<WebAccess>,
     asking: RequestContext,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     asking.has_asked.store(true, Relaxed);
-    let authorization = request.headers().get(AUTHORIZATION).map(|value| value.as_bytes());
-    if !access.authorizes(authorization).await {
-        return Ok(pages::fixed(ReplyPage::Unauthorised));
-    }
     let page = match ReplyPage::for_request(request.method(), request.uri().path()) {
         ReplyPage::Node | ReplyPage::Status if asking.pages == ServedPages::MetricsOnly => {
             ReplyPage::Unknown

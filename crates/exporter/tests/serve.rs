@@ -3,19 +3,20 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};
 
-use exporter::{MOST_CONNECTIONS, REQUEST_TIMEOUT, ScrapeReply, ServedPages, WebAccess};
+use exporter::{MOST_CONNECTIONS, REQUEST_TIMEOUT, ScrapeListener, ScrapeReply, ServedPages};
 
 /// A server of its own, until the test ends.
 fn server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
-        exporter::serve(listener, WebAccess::everyone(), ServedPages::All, reply_of_test)
+        exporter::serve(ScrapeListener::Tcp(listener), ServedPages::All, reply_of_test)
     });
     address
 }
@@ -72,13 +73,27 @@ fn with_metrics_only_neither_status_nor_page_is_served() {
     let address = listener.local_addr().unwrap();
     let pages = ServedPages::MetricsOnly;
     std::thread::spawn(move || {
-        exporter::serve(listener, WebAccess::everyone(), pages, reply_of_test)
+        exporter::serve(ScrapeListener::Tcp(listener), pages, reply_of_test)
     });
     assert!(ask(address, SCRAPE).ends_with("one 1\n# EOF\n"));
     for path in ["/", "/status"] {
         let reply = ask(address, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert!(reply.starts_with("HTTP/1.1 404 "), "{path}: {reply}");
     }
+}
+
+#[test]
+fn a_unix_socket_serves_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("metrics.sock");
+    let listener = ScrapeListener::Unix(UnixListener::bind(&path).unwrap());
+    std::thread::spawn(move || exporter::serve(listener, ServedPages::All, reply_of_test));
+    let mut stream = UnixStream::connect(&path).unwrap();
+    stream.write_all(SCRAPE.as_bytes()).unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    assert!(reply.starts_with("HTTP/1.1 200 OK\r\n"), "{reply}");
+    assert!(reply.ends_with("one 1\n# EOF\n"), "{reply}");
 }
 
 #[test]
@@ -137,7 +152,7 @@ fn however_many_ask_one_scrape_is_made_at_a_time() {
         reply_of_test()
     };
     std::thread::spawn(move || {
-        exporter::serve(listener, WebAccess::everyone(), ServedPages::All, scrape)
+        exporter::serve(ScrapeListener::Tcp(listener), ServedPages::All, scrape)
     });
     let begun = Instant::now();
     let mut all: Vec<_> =

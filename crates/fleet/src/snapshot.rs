@@ -67,11 +67,10 @@ pub struct MachineNames {
     pub kernel: Option<String>,
 }
 
-/// What a time daemon measured of the clock that it keeps, s: chronyd (`chronyc tracking`) or
-/// ntpd (`ntpq -c rv`).
+/// What a time daemon measured of the clock that it keeps, s: chronyd (`chronyc tracking`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DaemonTracking {
-    /// What is to be added to the clock: what chronyd still has to slew, or ntpd measured last.
+    /// What is to be added to the clock: what chronyd still has to slew.
     pub offset_s: f64,
     /// What the clock was off by at the last update.
     pub last_offset_s: f64,

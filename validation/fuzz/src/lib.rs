@@ -28,7 +28,6 @@ mod texts;
 mod trees;
 #[cfg(target_arch = "x86_64")]
 mod vmm_saved;
-mod web;
 
 /// One thing to fuzz.
 #[derive(Debug, Clone, Copy)]
@@ -83,7 +82,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "vmclock_page", run: pages::vmclock },
     #[cfg(target_arch = "x86_64")]
     Target { name: "vmm_saved", run: vmm_saved::vmm_saved },
-    Target { name: "web_configuration", run: web::configuration },
 ];
 
 /// Gives a target foreign bytes.

@@ -1,7 +1,6 @@
 //! `parachron export`: this machine's clock for Prometheus.
 
 use std::convert::Infallible;
-use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -9,11 +8,11 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use daemon::configuration;
-use exporter::{DaemonReply, Scrapes, ServedPages, WebAccess};
+use exporter::{DaemonReply, ListenAddress, Scrapes, ServedPages};
 use instruments::duration;
 use linux::wait::{Signals, WaitUntil, Wake};
 
-use crate::error::{CliError, cannot_wait};
+use crate::error::{CliError, cannot_wait, note};
 use crate::output;
 
 /// Export this machine's clock metrics to Prometheus.
@@ -21,19 +20,20 @@ use crate::output;
 /// Prints the metrics once. --listen serves them at /metrics, with a page at /; --textfile
 /// writes them for node_exporter's textfile collector, until Ctrl-C. The offset and its
 /// bound, disruptions and corrections come from `parachrond`, over its status socket; without
-/// it from chronyd or ntpd; else the kernel's own bound is exported. Needs no root, and
+/// it from chronyd; else the kernel's own bound is exported. Needs no root, and
 /// changes no clock.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Serve the metrics at this address, or at 127.0.0.1:9975, until Ctrl-C
-    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1,
-          default_missing_value = "127.0.0.1:9975", group = "way", value_parser = address)]
-    listen: Option<SocketAddr>,
+    /// Serve the metrics at this loopback address or Unix socket, or at 127.0.0.1:9975,
+    /// until Ctrl-C
+    #[arg(long, value_name = "ADDRESS:PORT|/PATH", num_args = 0..=1,
+          default_missing_value = "127.0.0.1:9975", group = "way")]
+    listen: Option<ListenAddress>,
 
-    /// Require TLS and passwords as in this file: the web configuration that
-    /// node_exporter takes as --web.config.file
-    #[arg(long, value_name = "FILE", requires = "listen")]
-    web_config: Option<PathBuf>,
+    /// Allow an address of --listen that other machines reach: they read the metrics and
+    /// the daemon's last log lines without TLS or a password
+    #[arg(long, requires = "listen")]
+    listen_anywhere: bool,
 
     /// Serve /metrics alone: neither the page at / nor the daemon's status at /status
     #[arg(long, requires = "listen")]
@@ -78,16 +78,12 @@ fn every(text: &str) -> Result<Duration, String> {
     duration::within(text, Duration::from_secs(1)..=Duration::from_secs(86_400), "1s to 24h")
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "expected ADDRESS:PORT, such as 127.0.0.1:9975 or [::1]:9975".into())
-}
-
 fn consumers() -> impl TypedValueParser<Value = String> {
     PossibleValuesParser::new(fleet::CONSUMERS.iter().map(|consumer| consumer.name))
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
-    match (args.print, args.listen, &args.textfile) {
+    match (args.print, &args.listen, &args.textfile) {
         (Some(Printed::Dashboard), ..) => output::text(fleet::DASHBOARD)?,
         (Some(Printed::Tables), ..) => output::text(&tables())?,
         (None, Some(address), _) => match serve(args, address)? {},
@@ -109,23 +105,27 @@ fn scrapes(args: &Args) -> Scrapes {
     Scrapes::new(env!("CARGO_PKG_VERSION"), &args.consumer, ask)
 }
 
-fn serve(args: &Args, address: SocketAddr) -> Result<Infallible, CliError> {
+fn serve(args: &Args, address: &ListenAddress) -> Result<Infallible, CliError> {
     let failed = |what: &str, why: std::io::Error| CliError::Failed {
         cause: format!("cannot {what} at {address}: {why}"),
         remedy: "choose another address: --listen 127.0.0.1:PORT".into(),
     };
-    let access = match &args.web_config {
-        None => WebAccess::everyone(),
-        Some(path) => WebAccess::from_file(path).map_err(|why| CliError::Failed {
-            cause: why.to_string(),
-            remedy: "fix the file named by --web-config".into(),
-        })?,
-    };
+    match (address.is_local(), args.listen_anywhere) {
+        (true, _) => {}
+        (false, true) => note(&address.exposure()),
+        (false, false) => {
+            return Err(CliError::Failed {
+                cause: address.exposure(),
+                remedy: "listen at 127.0.0.1:PORT behind a proxy (docs/guide/fleet.md), or add \
+                         --listen-anywhere"
+                    .into(),
+            });
+        }
+    }
     let pages = if args.metrics_only { ServedPages::MetricsOnly } else { ServedPages::All };
-    let listener = TcpListener::bind(address).map_err(|why| failed("listen", why))?;
+    let listener = address.bind().map_err(|why| failed("listen", why))?;
     let scrapes = scrapes(args);
-    exporter::serve(listener, access, pages, move || scrapes.reply())
-        .map_err(|why| failed("serve", why))
+    exporter::serve(listener, pages, move || scrapes.reply()).map_err(|why| failed("serve", why))
 }
 
 fn write_each(args: &Args, file: &Path) -> Result<(), CliError> {

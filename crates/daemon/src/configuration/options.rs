@@ -56,8 +56,15 @@ impl ConfigOption {
     /// Whether `parachrond` alone has it, which serves and stores what it names.
     pub fn is_of_service(&self) -> bool {
         self.key.starts_with("gate")
-            || ["metrics", "web-config", "records", "records-limit", "consumers", "state-folder"]
-                .contains(&self.key)
+            || [
+                "metrics",
+                "listen-anywhere",
+                "records",
+                "records-limit",
+                "consumers",
+                "state-folder",
+            ]
+            .contains(&self.key)
     }
 
     /// Sets it to what a command line has: a list to all values, and a flag to true.
@@ -186,15 +193,15 @@ pub const OPTIONS: &[ConfigOption] = &[
         "Serve `parachron status` on this socket, which all users may open. Empty: no",
         "socket.",
     ], |to, value| set(&mut to.status_socket, path_or_none(value))),
-    option("metrics", "ADDRESS:PORT", "\"\"", &[
-        "Serve Prometheus metrics on this ADDRESS:PORT, such as \"127.0.0.1:9975\". Empty: no",
-        "metrics. Restart the daemon after a change.",
+    option("metrics", "ADDRESS:PORT|/PATH", "\"\"", &[
+        "Serve Prometheus metrics on this loopback address, such as \"127.0.0.1:9975\", or on this",
+        "Unix socket, such as \"/run/parachron/metrics.sock\". Empty: no metrics. Restart the daemon",
+        "after a change.",
     ], |to, value| set(&mut to.metrics, parsed(value, values::listen))),
-    option("web-config", "FILE", "\"\"", &[
-        "TLS and passwords for the metrics: a web configuration file of Prometheus's exporter",
-        "toolkit, such as \"/etc/parachron/web.yml\". Empty: no TLS, no passwords. The file is",
-        "reloaded when it changes.",
-    ], |to, value| set(&mut to.web_config, path_or_none(value))),
+    option("listen-anywhere", "", "false", &[
+        "Allow an address of `metrics` that other machines reach: they read the metrics and the",
+        "last log lines without TLS or a password.",
+    ], |to, value| set(&mut to.listen_anywhere, boolean(value))),
     option("records", "FOLDER", "\"\"", &[
         "Record this clock every minute in this folder, such as \"/var/lib/parachron/records\",",
         "with one Parquet file a day. Empty: no records. Restart the daemon after a change.",

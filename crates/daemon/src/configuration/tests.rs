@@ -35,7 +35,7 @@ fn every_setting_has_a_key_that_changes_it() {
                 step-threshold = '1s'\ntolerance = '2ms'\nmax-step = '1d'\nburst = 0x10\n\
                 min-interval = '1min'\nnever-backward = true\nchrony = ['sock=/run/c']\n\
                 allow-daemon = ['openntpd']\nforce = true\ndry-run = true\ninterval = '10s'\n\
-                status-socket = ''\nmetrics = '[::1]:9975'\nweb-config = '/etc/w'\nrecords = '/r'\nrecords-limit = 4\nconsumers = ['ceph']\nstate-folder = ''\nclockbound = '/run/b'\ngate = ['*', 'a.slice', '/b']\ngate-bound = '10us'\ngate-limit = '10min'\ngate-socket = '/run/g'\nhost-time = '/run/t'\nvmclock = '/tmp/v'\nkernel-log = '/tmp/k'\n";
+                status-socket = ''\nmetrics = '0.0.0.0:9975'\nlisten-anywhere = true\nrecords = '/r'\nrecords-limit = 4\nconsumers = ['ceph']\nstate-folder = ''\nclockbound = '/run/b'\ngate = ['*', 'a.slice', '/b']\ngate-bound = '10us'\ngate-limit = '10min'\ngate-socket = '/run/g'\nhost-time = '/run/t'\nvmclock = '/tmp/v'\nkernel-log = '/tmp/k'\n";
     assert_eq!(text.lines().count(), OPTIONS.len());
     let Settings {
         policy,
@@ -48,7 +48,7 @@ fn every_setting_has_a_key_that_changes_it() {
         force,
         status_socket,
         metrics,
-        web_config,
+        listen_anywhere,
         records,
         records_limit_mb,
         consumers,
@@ -92,9 +92,9 @@ fn every_setting_has_a_key_that_changes_it() {
     assert_eq!((chronyd.feed, chronyd.makestep), (Some("/run/c".into()), None));
     assert_eq!((interval, dry_run, force, allowed.len()), (Duration::from_secs(10), true, true, 1));
     assert_eq!((status_socket, state_folder, clockbound), (None, None, Some("/run/b".into())));
-    assert_eq!(web_config, Some("/etc/w".into()));
+    assert!(listen_anywhere);
     assert_eq!((records, records_limit_mb), (Some("/r".into()), 4));
-    assert_eq!((metrics, consumers), ("[::1]:9975".parse().ok(), vec!["ceph".to_owned()]));
+    assert_eq!((metrics, consumers), ("0.0.0.0:9975".parse().ok(), vec!["ceph".to_owned()]));
     assert_eq!(host_time, Some("/run/t".into()));
     assert_eq!((gate.entries.len(), gate.socket), (3, "/run/g".into()));
     assert_eq!((gate.bound, gate.limit), (Duration::from_micros(10), Duration::from_secs(600)));
@@ -118,6 +118,25 @@ fn every_mistake_is_reported_with_its_place() {
             "10:2: unknown key \"daemon\"; nearest: \"allow-daemon\"",
         ]
     );
+}
+
+#[test]
+fn a_key_that_went_is_named_with_its_release_and_what_does_its_job() {
+    assert_eq!(
+        whats("web-config = '/etc/parachron/web.yml'"),
+        ["1:1: web-config: removed in 0.2.0; put nginx in front of `metrics` for TLS and \
+             passwords (docs/guide/fleet.md)"]
+    );
+}
+
+#[test]
+fn metrics_are_served_to_other_machines_only_by_a_second_key() {
+    let refused = whats("burst = 3\nmetrics = '10.0.0.7:9975'");
+    assert!(refused[0].starts_with("2:1: metrics: 10.0.0.7:9975 is not a loopback"), "{refused:?}");
+    for allowed in ["metrics = '10.0.0.7:9975'\nlisten-anywhere = true", "metrics = '/run/m.sock'"]
+    {
+        assert!(parse(allowed).is_ok(), "{allowed}");
+    }
 }
 
 #[test]

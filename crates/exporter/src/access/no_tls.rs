@@ -1,34 +1,13 @@
-//! Processors on which *ring* is not tested: no TLS, and so no passwords.
+//! Processors on which *ring* is not tested: no TLS.
 
 use std::io::{Error, ErrorKind, Result as IoResult};
 use std::net::TcpStream as Socket;
 use std::path::Path;
 
-use tokio::net::TcpStream;
-
 use super::error::WebError;
-use super::stream::{ClientStream, ServedStream};
+use super::stream::ClientStream;
 
-pub(crate) use NoTls as Secured;
 pub(crate) use PlainClient as TlsClient;
-
-/// There is none.
-pub(crate) enum NoTls {}
-
-impl NoTls {
-    pub(crate) fn read(path: &Path) -> Result<Self, WebError> {
-        let why = "TLS and passwords are not supported on this processor".to_owned();
-        Err(WebError { path: path.to_owned(), why })
-    }
-
-    pub(crate) async fn accept(&self, _: TcpStream) -> Option<Box<dyn ServedStream>> {
-        match *self {}
-    }
-
-    pub(crate) async fn authorizes(&self, _: Option<&[u8]>) -> bool {
-        match *self {}
-    }
-}
 
 /// A client without TLS.
 #[derive(Default)]

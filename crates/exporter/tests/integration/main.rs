@@ -1,6 +1,5 @@
-//! A web configuration, the Kubernetes manifests, and probes between nodes.
+//! The Kubernetes manifests, and probes between nodes.
 
-mod access;
 mod hostile;
 mod interleaved;
 mod manifests;

@@ -2,17 +2,16 @@
 
 use saphyr::{LoadableYamlNode, Yaml};
 
-fn manifest(name: &str) -> Yaml<'static> {
+fn manifests(name: &str) -> Vec<Yaml<'static>> {
     let path = format!("{}/../../packaging/kubernetes/{name}", env!("CARGO_MANIFEST_DIR"));
     let text: &'static str = Box::leak(std::fs::read_to_string(path).unwrap().into_boxed_str());
-    let documents = Yaml::load_from_str(text).unwrap();
-    let [one] = &documents[..] else { panic!("{name}: {} documents", documents.len()) };
-    one.clone()
+    Yaml::load_from_str(text).unwrap()
 }
 
 #[test]
 fn the_daemon_set_is_unprivileged_and_is_what_is_monitored() {
-    let set = manifest("daemonset.yaml");
+    let documents = manifests("daemonset.yaml");
+    let [set, configuration] = &documents[..] else { panic!("{} documents", documents.len()) };
     let pod = &set["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
     let rights = &container["securityContext"];
@@ -26,26 +25,45 @@ fn the_daemon_set_is_unprivileged_and_is_what_is_monitored() {
         assert!(!pod.contains_mapping_key(absent), "{absent}");
     }
     assert!(!rights.contains_mapping_key("privileged"));
-    // Whoever reaches the port needs TLS and a password, and gets the metrics alone.
+    // Whoever reaches the port meets nginx, which needs TLS and a password, and the metrics alone.
     let arguments: Vec<_> =
         container["args"].as_sequence().unwrap().iter().filter_map(|it| it.as_str()).collect();
-    let mounts = container["volumeMounts"].as_sequence().unwrap();
-    let folder = mounts.iter().find(|mount| mount["name"].as_str() == Some("web")).unwrap();
-    let config = format!("--web-config={}/web.yml", folder["mountPath"].as_str().unwrap());
-    assert!(arguments.contains(&config.as_str()), "{arguments:?}");
+    assert!(arguments.contains(&"--listen=127.0.0.1:9974"), "{arguments:?}");
     assert!(arguments.contains(&"--metrics-only"), "{arguments:?}");
-    assert!(pod["volumes"][0]["secret"]["secretName"].as_str().is_some());
+    let proxy = &pod["containers"][1];
+    let mounts = proxy["volumeMounts"].as_sequence().unwrap();
+    let mounted = |name: &str| {
+        let mount = mounts.iter().find(|mount| mount["name"].as_str() == Some(name)).unwrap();
+        mount["mountPath"].as_str().unwrap().to_owned()
+    };
+    let configuration = configuration["data"]["parachron.conf"].as_str().unwrap();
+    for needed in ["listen 9975 ssl;", "auth_basic parachron;", "proxy_pass http://127.0.0.1:9974;"]
+    {
+        assert!(configuration.contains(needed), "{configuration}");
+    }
+    for (key, file) in [
+        ("ssl_certificate", "tls.crt"),
+        ("ssl_certificate_key", "tls.key"),
+        ("auth_basic_user_file", "htpasswd"),
+    ] {
+        let line = format!("{key} {}/{file};", mounted("web"));
+        assert!(configuration.contains(&line), "{line}: {configuration}");
+    }
+    assert_eq!(mounted("proxy"), "/etc/nginx/conf.d");
+    let volumes = pod["volumes"].as_sequence().unwrap();
+    let web = volumes.iter().find(|volume| volume["name"].as_str() == Some("web")).unwrap();
 
-    let monitor = manifest("podmonitor.yaml");
+    let documents = manifests("podmonitor.yaml");
+    let [monitor] = &documents[..] else { panic!("{} documents", documents.len()) };
     let labels = |of: &Yaml<'_>| of["app.kubernetes.io/name"].as_str().map(str::to_owned);
     let selected = labels(&monitor["spec"]["selector"]["matchLabels"]);
     assert!(selected.is_some());
     assert_eq!(selected, labels(&set["spec"]["template"]["metadata"]["labels"]));
     assert_eq!(selected, labels(&set["spec"]["selector"]["matchLabels"]));
     let endpoint = &monitor["spec"]["podMetricsEndpoints"][0];
-    assert_eq!(endpoint["port"].as_str(), container["ports"][0]["name"].as_str());
+    assert_eq!(endpoint["port"].as_str(), proxy["ports"][0]["name"].as_str());
     assert_eq!(endpoint["scheme"].as_str(), Some("https"));
-    let (ca, web) = (&endpoint["tlsConfig"]["ca"]["secret"], &pod["volumes"][0]["secret"]);
+    let (ca, web) = (&endpoint["tlsConfig"]["ca"]["secret"], &web["secret"]);
     assert_eq!(ca["name"].as_str(), web["secretName"].as_str());
     assert!(endpoint["basicAuth"].contains_mapping_key("password"));
     // A rule asks for `job=~"parachron.*"`; an alert about a node names it.

@@ -1,10 +1,10 @@
 //! Why `parachrond` does not start, or ends.
 
 use std::io;
-use std::net::SocketAddr;
 
 use daemon::configuration::ConfigurationError;
 use daemon::{DaemonError, advice, program};
+use exporter::ListenAddress;
 
 /// Why it does not start, or ends.
 #[derive(Debug, thiserror::Error)]
@@ -15,9 +15,6 @@ pub(crate) enum ProgramError {
     /// The configuration cannot be used.
     #[error(transparent)]
     Configuration(#[from] ConfigurationError),
-    /// The file that `web-config` names cannot be used.
-    #[error("{0}")]
-    WebConfig(String),
     /// No signal can be waited for.
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),
@@ -25,7 +22,7 @@ pub(crate) enum ProgramError {
     #[error("cannot listen at {address}: {error}")]
     Listen {
         /// Where.
-        address: SocketAddr,
+        address: ListenAddress,
         /// The system's error.
         error: io::Error,
     },
@@ -46,7 +43,6 @@ impl ProgramError {
         match self {
             Self::Usage(_) => "run `parachrond --help`".into(),
             Self::Configuration(_) => "fix the file, then run `parachrond --check`".into(),
-            Self::WebConfig(_) => "fix the file named by `web-config`".into(),
             Self::Signals(_) => "raise the open-file limit (`ulimit -n 4096`)".into(),
             Self::Listen { .. } => "set `metrics` to another address or port".into(),
             Self::Thread(_) => {
@@ -63,7 +59,7 @@ impl ProgramError {
     /// One of [`program::EXIT_CODES`].
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Configuration(_) | Self::WebConfig(_) => program::USAGE,
+            Self::Usage(_) | Self::Configuration(_) => program::USAGE,
             Self::Signals(_) | Self::Listen { .. } | Self::Thread(_) | Self::Gate(_) => {
                 program::FAILED
             }

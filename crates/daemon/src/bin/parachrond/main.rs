@@ -40,7 +40,6 @@ fn run(arguments: &Arguments, log: &DaemonLog) -> Result<(), ProgramError> {
         Task::Version => arguments::print(concat!("parachrond ", env!("CARGO_PKG_VERSION"), "\n")),
         Task::Check => {
             let (settings, was_read) = settings(arguments)?;
-            metrics::load_access(&settings)?;
             daemon::check_sources(&settings).map_err(ProgramError::Daemon)?;
             let file = arguments.file();
             let is = if was_read { "no mistakes" } else { "not found; using defaults" };

@@ -11,7 +11,8 @@ const TIME: &str = "expected a time such as 2s, 500ms or 5min (ns, us, ms, s, mi
 const SERVER: &str = "expected HOST, HOST:PORT or [ADDRESS]:PORT, found ";
 const DEVICE: &str = "expected a device such as /dev/ptp0, /dev/ptp1,utc, /dev/ptp1,tai or \
                       /dev/ptp1,tai=37, found ";
-const ADDRESS: &str = "expected ADDRESS:PORT, such as 127.0.0.1:9975 or [::]:9975, found ";
+const ADDRESS: &str =
+    "expected ADDRESS:PORT, such as 127.0.0.1:9975 or [::1]:9975, or /PATH, found ";
 const PATH: &str = "expected a path that begins with /, found ";
 const NO_TEXT: (&str, &str) = ("5", "expected text in quotes, found integer");
 const NO_LIST: (&str, &str) = ("'one'", "expected a list in [ ], found string");
@@ -171,7 +172,7 @@ const BAD: &[Bad] = &[
             ("'127.0.0.1:0'", ADDRESS),
         ],
     ),
-    ("web-config", NO_PATH_OR_NONE),
+    ("listen-anywhere", NO_SWITCH),
     ("records", NO_PATH_OR_NONE),
     (
         "records-limit",
