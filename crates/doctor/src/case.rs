@@ -1,18 +1,22 @@
 //! One machine under examination: what rules read of its facts and figures.
 
+mod asked;
 mod refclock;
 pub(crate) mod trust;
 
-use facts::cpu::{Hypervisor, HypervisorKind, TscFlags, Xen};
+use std::cell::RefCell;
+
+use facts::Facts;
+use facts::cpu::{HypervisorKind, Xen};
 use facts::hardware::{Phc, PhcDriver, PhcTime};
 use facts::kernel::version::KernelVersion;
 use facts::kernel::{LogEvent, LogLine};
 use facts::steering::chrony_config::ChronyConfig;
 use facts::steering::{Adjtimex, TimeKeeper, TimeKeeperKind};
-use facts::{Fact, Facts};
 use instruments::figures;
 use instruments::measurements::{CallCost, Measurements};
 
+pub(crate) use self::asked::Asked;
 use crate::outcome::Skipped;
 
 /// The call whose cost is the cost of reading the clock.
@@ -22,60 +26,62 @@ const CLOCK_CALL: &str = "clock_gettime(CLOCK_MONOTONIC)";
 /// be seen by a daily look, and no longer, as it is in the log until the boot.
 pub(crate) const RECENT_S: f64 = 86_400.0;
 
-/// A machine's facts, and what was measured on it.
+/// A machine's facts, and what was measured on it. A rule reaches a fact by the methods here
+/// alone, and each notes what it was asked: no rule ends in order with a fact unknown.
 pub(crate) struct Case<'a> {
-    /// What the machine reports.
-    pub(crate) facts: &'a Facts,
+    facts: &'a Facts,
     measurements: Option<&'a Measurements>,
+    asked: RefCell<Asked>,
 }
 
 impl<'a> Case<'a> {
     /// A case of these facts and measurements.
     pub(crate) fn new(facts: &'a Facts, measurements: Option<&'a Measurements>) -> Self {
-        Self { facts, measurements }
+        Self { facts, measurements, asked: RefCell::default() }
+    }
+
+    /// Whether only a log of the machine is known.
+    pub(crate) fn is_log_alone(&self) -> bool {
+        self.facts.clocksources.available.value().is_none()
+            && self.facts.steering.adjtimex.value().is_none()
     }
 
     /// What was measured.
     pub(crate) fn measured(&self) -> Result<&'a Measurements, Skipped> {
-        self.measurements.ok_or_else(|| Skipped::CouldNot("not measured in this run".to_owned()))
+        let not_measured = || Skipped::CouldNot("not measured in this run".to_owned());
+        let measurements = self.measurements.ok_or_else(not_measured)?;
+        self.asked.borrow_mut().known.insert("measurement");
+        Ok(measurements)
     }
 
-    /// The clock source in use.
-    pub(crate) fn current(&self) -> Result<&'a str, Skipped> {
-        require(&self.facts.clocksources.current).map(String::as_str)
+    /// The kernel's ticks a second, where its configuration is known.
+    pub(crate) fn tick_hz(&self) -> Option<f64> {
+        self.configuration().ok().and_then(|_| self.facts.kernel.tick_hz())
     }
 
-    /// The sources one may switch to.
-    pub(crate) fn available(&self) -> Result<&'a [String], Skipped> {
-        require(&self.facts.clocksources.available).map(Vec::as_slice)
+    /// The TSC's frequency that the kernel assumes, by its log.
+    pub(crate) fn kernel_tsc_hz(&self) -> Option<u64> {
+        self.log().ok().and_then(|_| Some(self.facts.kernel.tsc_hz()?.0))
+    }
+
+    /// The HPET's period, by the kernel's log.
+    pub(crate) fn hpet_period_ns(&self) -> Option<f64> {
+        self.log().ok().and_then(|_| self.facts.kernel.hpet_period_ns())
     }
 
     /// Whether the kernel offers a source; false where that is unknown.
     pub(crate) fn offers(&self, source: &str) -> bool {
-        self.facts
-            .clocksources
-            .available
-            .is_known_and(|names| names.iter().any(|name| name == source))
-    }
-
-    /// The CPU's flags about its TSC.
-    pub(crate) fn flags(&self) -> Result<&'a TscFlags, Skipped> {
-        require(&self.facts.cpu.flags)
-    }
-
-    /// What the hypervisor reports by CPUID.
-    pub(crate) fn hypervisor(&self) -> Result<&'a Hypervisor, Skipped> {
-        require(&self.facts.cpu.hypervisor)
+        self.available().is_ok_and(|names| names.iter().any(|name| name == source))
     }
 
     /// Which hypervisor, where it identifies itself.
     pub(crate) fn kind(&self) -> Option<HypervisorKind> {
-        self.facts.cpu.hypervisor.value().map(|hypervisor| hypervisor.kind)
+        self.hypervisor().ok().map(|hypervisor| hypervisor.kind)
     }
 
     /// What kind of guest of Xen this is.
     pub(crate) fn xen(&self) -> Option<Xen> {
-        self.facts.cpu.hypervisor.value()?.xen
+        self.hypervisor().ok()?.xen
     }
 
     /// Whether Xen reports that it emulates RDTSC.
@@ -91,7 +97,7 @@ impl<'a> Case<'a> {
     /// The hypervisor's name for people: `Xen (PV)`.
     pub(crate) fn hypervisor_name(&self) -> Option<String> {
         let kind = self.kind()?;
-        let is_qemu = self.facts.system.vendor.is_known_and(|vendor| vendor == "QEMU");
+        let is_qemu = self.vendor() == Ok("QEMU");
         Some(match (kind, self.xen().and_then(|xen| xen.mode)) {
             (HypervisorKind::Xen, Some(mode)) => format!("Xen ({})", mode.name()),
             (HypervisorKind::HyperV, _) if is_qemu => "QEMU, by Hyper-V's interface".to_owned(),
@@ -105,19 +111,20 @@ impl<'a> Case<'a> {
             return Some(true);
         }
         // Only x86 has the flag.
-        self.facts.cpu.flags.value().filter(|flags| flags.tsc).map(|flags| flags.hypervisor)
+        self.flags().ok().filter(|flags| flags.tsc).map(|flags| flags.hypervisor)
     }
 
     /// Whether VirtualBox runs it: with some providers only DMI shows it.
     pub(crate) fn is_virtualbox(&self) -> bool {
         self.kind() == Some(HypervisorKind::VirtualBox)
-            || self.facts.system.product.is_known_and(|product| product == "VirtualBox")
+            || self.product() == Ok("VirtualBox")
+            || self.vendor() == Ok("innotek GmbH")
     }
 
     /// The platform, if it saves and restores its guests as a rule.
     pub(crate) fn snapshots(&self) -> Option<&'static str> {
-        let oem = self.facts.system.acpi_oem.value().map_or("", String::as_str);
-        let product = self.facts.system.product.value().map_or("", String::as_str);
+        let oem = self.acpi_oem().unwrap_or_default();
+        let product = self.product().unwrap_or_default();
         if oem.starts_with("FIRECK") {
             Some("Firecracker")
         } else if oem.starts_with("CLOUDH") || product.contains("Cloud Hypervisor") {
@@ -129,15 +136,10 @@ impl<'a> Case<'a> {
 
     /// The ACPI device by which a host tells this machine of a restore or a move.
     pub(crate) fn generation_device(&self) -> Option<&'a str> {
-        self.facts.system.generation_devices.value()?.first().map(String::as_str)
+        self.generation_devices().ok()?.first().map(String::as_str)
     }
 
-    /// The kernel's log lines about clocks.
-    pub(crate) fn log(&self) -> Result<&'a [LogLine], Skipped> {
-        require(&self.facts.kernel.log).map(Vec::as_slice)
-    }
-
-    /// Those of a certain event; none where there is no log.
+    /// The kernel's log lines of a certain event; none where there is no log.
     pub(crate) fn logged(
         &self,
         wanted: impl Fn(&LogEvent) -> bool,
@@ -145,12 +147,7 @@ impl<'a> Case<'a> {
         self.log().unwrap_or_default().iter().filter(move |line| wanted(&line.event))
     }
 
-    /// The words of the kernel's command line.
-    pub(crate) fn command_line(&self) -> Result<&'a [String], Skipped> {
-        require(&self.facts.kernel.command_line).map(Vec::as_slice)
-    }
-
-    /// The kernel's own part of it: what follows `--` is for init.
+    /// The kernel's own part of its command line: what follows `--` is for init.
     pub(crate) fn kernel_words(&self) -> impl Iterator<Item = &'a str> {
         let words = self.command_line().unwrap_or_default();
         words.iter().map(String::as_str).take_while(|word| *word != "--")
@@ -169,12 +166,12 @@ impl<'a> Case<'a> {
 
     /// Whether the kernel was built with an option, where that is known.
     pub(crate) fn configured(&self, option: &str) -> Option<bool> {
-        self.facts.kernel.configuration.value().map(|options| options.contains_key(option))
+        self.configuration().ok().map(|options| options.contains_key(option))
     }
 
     /// Programs of these kinds that run now.
     pub(crate) fn running(&self, kinds: &[TimeKeeperKind]) -> Vec<&'a TimeKeeper> {
-        let keepers = self.facts.steering.keepers.value().into_iter().flatten();
+        let keepers = self.keepers().into_iter().flatten();
         keepers.filter(|keeper| keeper.running && kinds.contains(&keeper.kind)).collect()
     }
 
@@ -182,7 +179,7 @@ impl<'a> Case<'a> {
     /// while one shows that the clock is right.
     pub(crate) fn is_kept(&self) -> bool {
         let synchronised = |state: &Adjtimex| !state.has(Adjtimex::STA_UNSYNC);
-        self.facts.steering.adjtimex.is_known_and(synchronised)
+        self.adjtimex().is_ok_and(synchronised)
             && !self.running(&[TimeKeeperKind::ParachronKeep]).is_empty()
     }
 
@@ -191,9 +188,9 @@ impl<'a> Case<'a> {
     /// (drivers/ptp/ptp_vmclock.c); only 2 and 3 state that the host knows the
     /// time.
     pub(crate) fn host_phcs(&self) -> impl Iterator<Item = &'a Phc> {
-        let page = self.facts.vmclock.value();
+        let page = self.vmclock().ok();
         let unsure = page.is_some_and(|page| !matches!(page.clock_status, 2 | 3));
-        let phcs = self.facts.phcs.value().into_iter().flatten();
+        let phcs = self.phcs().into_iter().flatten();
         phcs.filter(move |phc| phc.is_hosts() && !(unsure && phc.driver() == PhcDriver::VmClock))
     }
 
@@ -204,22 +201,19 @@ impl<'a> Case<'a> {
         match phc.driver() {
             PhcDriver::Kvm if self.is_vendor("Google") => PhcTime::SmearedUtc,
             PhcDriver::Kvm | PhcDriver::HyperV | PhcDriver::Vmware => PhcTime::PerhapsSmearedUtc,
-            _ => {
-                let release = self.facts.kernel.release.value();
-                phc.time(release.and_then(|release| KernelVersion::parse(release)))
-            }
+            _ => phc.time(self.release().ok().and_then(KernelVersion::parse)),
         }
     }
 
     /// Whether DMI names this vendor.
     pub(crate) fn is_vendor(&self, name: &str) -> bool {
-        self.facts.system.vendor.is_known_and(|vendor| vendor.contains(name))
+        self.vendor().is_ok_and(|vendor| vendor.contains(name))
     }
 
     /// chronyd's configuration, where it runs and the configuration is readable.
     pub(crate) fn chrony_config(&self) -> Option<&'a ChronyConfig> {
         let runs = !self.running(&[TimeKeeperKind::Chrony]).is_empty();
-        self.facts.steering.chrony_config.value().filter(|_| runs)
+        self.chrony_file().ok().filter(|_| runs)
     }
 
     /// A log line's age, s. The uptime counts time asleep and the clock of the
@@ -228,7 +222,7 @@ impl<'a> Case<'a> {
         if self.logged(|event| *event == LogEvent::Resumed).next().is_some() {
             return None;
         }
-        let age_s = self.facts.load.uptime_s.value()? - line.at_s?;
+        let age_s = self.uptime_s().ok()? - line.at_s?;
         age_s.is_finite().then_some(age_s.max(0.0))
     }
 
@@ -239,20 +233,17 @@ impl<'a> Case<'a> {
 
     /// What reading the kernel's clock costs.
     pub(crate) fn clock_cost(&self) -> Option<&'a CallCost> {
-        self.measurements?.cost(CLOCK_CALL)
+        self.measured().ok()?.cost(CLOCK_CALL)
     }
 
     /// What reading the CPU's counter costs.
     pub(crate) fn counter_cost(&self) -> Option<&'a CallCost> {
-        self.measurements?.counter_cost()
+        self.measured().ok()?.counter_cost()
     }
 
     /// arm64's counter, whose name is not the TSC's.
     pub(crate) fn is_arm64(&self) -> bool {
-        !matches!(
-            self.facts.cpu.generic_timer.unknown(),
-            Some(facts::Unknown::NotApplicable { .. })
-        )
+        !matches!(self.generic_timer(), Err(Skipped::DoesNotApply(_)))
     }
 
     /// The name of the CPU's counter.
@@ -263,13 +254,13 @@ impl<'a> Case<'a> {
     /// Whether it booted less than five minutes ago, when daemons may not have
     /// reached their servers yet.
     pub(crate) fn just_booted(&self) -> bool {
-        self.facts.load.uptime_s.is_known_and(|uptime_s| *uptime_s < 300.0)
+        self.uptime_s().is_ok_and(|uptime_s| *uptime_s < 300.0)
     }
 
     /// Whether this runs in a container, which hides the machine's own
     /// processes and boot loader.
     pub(crate) fn in_container(&self) -> bool {
-        self.facts.system.container.value().is_some()
+        self.container().is_ok()
     }
 }
 
@@ -284,18 +275,6 @@ pub(crate) fn value_of<'w>(word: &'w str, name: &str) -> Option<&'w str> {
 fn same_parameter(word: &str, name: &str) -> bool {
     let plain = |c: char| if c == '-' { '_' } else { c };
     word.chars().map(plain).eq(name.chars().map(plain))
-}
-
-fn require<T>(fact: &Fact<T>) -> Result<&T, Skipped> {
-    fact.value().ok_or_else(|| why_not(fact))
-}
-
-/// Why a fact is missing, as a rule's result.
-pub(crate) fn why_not<T>(fact: &Fact<T>) -> Skipped {
-    match fact.unknown() {
-        Some(unknown) => unknown.into(),
-        None => Skipped::CouldNot("the value is known but not usable".to_owned()),
-    }
 }
 
 /// `gettimeofday: 1.64 µs a call (median; 99 % within 2.1 µs; 500 samples), …`

@@ -122,10 +122,24 @@ pub enum Severity {
 pub struct Checked {
     /// Name of the rule.
     pub rule: String,
-    /// What it found in order, or why it could not check, in one line.
+    /// What it found in order, or why it does not apply or could not check, in one line.
     pub outcome: String,
-    /// False when a fact it needs is unknown.
-    pub could_check: bool,
+    /// Which of these.
+    pub state: CheckState,
+    /// The facts and figures that it rests on, by name; empty where it could not check.
+    pub rests_on: Vec<String>,
+}
+
+/// How a rule without a finding ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CheckState {
+    /// All that it asked for is known, and right.
+    InOrder,
+    /// This machine lacks what it checks.
+    DoesNotApply,
+    /// A fact or figure that it asked for is unknown.
+    NotChecked,
 }
 
 /// The whole diagnosis.

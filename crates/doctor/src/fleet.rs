@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Remedy, Severity};
+use crate::finding::{CheckState, Remedy, Severity};
 use crate::report::{DoctorReport, SchemaId};
 use crate::rules::RULES;
 
@@ -94,7 +94,8 @@ fn shared(rule: &str, machines: &[DoctorReport]) -> Vec<SharedFinding> {
 /// Whether no rule found anything, and none could check.
 fn is_unchecked(report: &DoctorReport) -> bool {
     let diagnosis = &report.diagnosis;
-    diagnosis.findings.is_empty() && !diagnosis.checked.iter().any(|rule| rule.could_check)
+    diagnosis.findings.is_empty()
+        && diagnosis.checked.iter().all(|rule| rule.state != CheckState::InOrder)
 }
 
 #[cfg(test)]
@@ -172,7 +173,7 @@ mod tests {
     fn a_machine_that_could_not_be_checked_is_not_fine() {
         let mut report = DoctorReport::new(healthy_kvm_guest(), None);
         for rule in &mut report.diagnosis.checked {
-            rule.could_check = false;
+            rule.state = CheckState::NotChecked;
         }
         let fleet = FleetReport::new(vec![report]);
         assert_eq!((fleet.without_findings.len(), fleet.not_checked.len()), (0, 1));

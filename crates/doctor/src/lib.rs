@@ -24,8 +24,8 @@ mod text;
 use facts::Facts;
 use instruments::measurements::Measurements;
 
-use case::Case;
-use finding::{Checked, Diagnosis, Finding, Severity};
+use case::{Asked, Case};
+use finding::{CheckState, Checked, Diagnosis, Finding, Severity};
 use outcome::{Outcome, Skipped};
 use selection::RuleSelection;
 
@@ -45,19 +45,22 @@ pub fn diagnose_by(
     let mut checked = Vec::new();
     let rules: Vec<_> = selection.rules().collect();
     for rule in &rules {
-        let entry = |outcome: String, could_check| Checked {
-            rule: rule.name.to_owned(),
-            outcome,
-            could_check,
+        let outcome = (rule.check)(&case);
+        let asked = case.take_asked();
+        let (state, outcome) = match outcome {
+            Ok(Outcome::Found(found)) => {
+                findings.extend(found.into_iter().map(|finding| Finding {
+                    rule: rule.name.to_owned(),
+                    source: rule.source.to_owned(),
+                    ..finding
+                }));
+                continue;
+            }
+            Ok(Outcome::Fine(why)) => (CheckState::InOrder, why),
+            Err(Skipped::DoesNotApply(why)) => (CheckState::DoesNotApply, why),
+            Err(Skipped::Absent(why) | Skipped::CouldNot(why)) => (CheckState::NotChecked, why),
         };
-        match (rule.check)(&case) {
-            Ok(Outcome::Found(found)) => findings.extend(found.into_iter().map(|finding| {
-                Finding { rule: rule.name.to_owned(), source: rule.source.to_owned(), ..finding }
-            })),
-            Ok(Outcome::Fine(why)) => checked.push(entry(why, true)),
-            Err(Skipped::DoesNotApply(why)) => checked.push(entry(why, true)),
-            Err(Skipped::CouldNot(why)) => checked.push(entry(why, false)),
-        }
+        checked.push(checked_entry(rule.name, state, outcome, asked));
     }
     // A person on call needs something to do.
     debug_assert!(
@@ -72,10 +75,31 @@ pub fn diagnose_by(
     Diagnosis { verdict: verdict(&findings, &checked, rules.len()), findings, checked }
 }
 
+/// A rule without a finding. Whatever it made of them, it checked nothing where a fact that it
+/// asked for is unknown, or where it asked for none.
+fn checked_entry(rule: &str, state: CheckState, outcome: String, asked: Asked) -> Checked {
+    let mut entry = Checked {
+        rule: rule.to_owned(),
+        outcome,
+        state,
+        rests_on: asked.known.into_iter().map(str::to_owned).collect(),
+    };
+    if state != CheckState::NotChecked && !asked.unknown.is_empty() {
+        entry.state = CheckState::NotChecked;
+        entry.outcome = asked.unknown.into_iter().collect::<Vec<_>>().join("; ");
+    }
+    if entry.rests_on.is_empty() || entry.state == CheckState::NotChecked {
+        entry.state = CheckState::NotChecked;
+        entry.rests_on.clear();
+    }
+    entry
+}
+
 /// The diagnosis in one line.
 fn verdict(findings: &[Finding], checked: &[Checked], rules: usize) -> String {
-    let unknown = checked.iter().filter(|entry| !entry.could_check).count();
-    let checks = rules - unknown;
+    let count = |state| checked.iter().filter(|entry| entry.state == state).count();
+    let unknown = count(CheckState::NotChecked);
+    let checks = rules - unknown - count(CheckState::DoesNotApply);
     let Some(worst) = findings.first() else {
         return match (checks, unknown) {
             (0, _) => "Nothing could be checked.".to_owned(),

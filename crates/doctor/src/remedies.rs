@@ -46,10 +46,8 @@ pub(crate) fn run_time_daemon(case: &Case<'_>) -> Remedy {
         );
     }
     let installed = |kind: TimeKeeperKind| {
-        case.facts
-            .steering
-            .keepers
-            .is_known_and(|all| all.iter().any(|keeper| keeper.kind == kind && keeper.installed))
+        case.keepers()
+            .is_ok_and(|all| all.iter().any(|keeper| keeper.kind == kind && keeper.installed))
     };
     let start = |what: &str, unit: &str| {
         Remedy::command(
@@ -87,7 +85,7 @@ pub(crate) fn ntpd_unit(case: &Case<'_>) -> &'static str {
     match family(case) {
         Some(Family::RedHat | Family::Suse | Family::Arch) => "ntpd",
         Some(Family::Debian) => {
-            let name = case.facts.system.distribution.value().map_or("", String::as_str);
+            let name = case.distribution().unwrap_or_default();
             if name.contains("Debian") && !["10", "11"].iter().any(|old| name.contains(old)) {
                 "ntpsec"
             } else {
@@ -160,7 +158,7 @@ enum Family {
 }
 
 fn family(case: &Case<'_>) -> Option<Family> {
-    let name = case.facts.system.distribution.value()?.to_ascii_lowercase();
+    let name = case.distribution().ok()?.to_ascii_lowercase();
     let is = |names: &[&str]| names.iter().any(|part| name.contains(part));
     if is(&["debian", "ubuntu", "mint", "kali", "pop!_os", "raspbian", "proxmox"]) {
         Some(Family::Debian)

@@ -73,7 +73,7 @@ pub struct SchemaId {
 
 impl SchemaId {
     pub(crate) fn new(id: &str) -> Self {
-        Self { id: id.to_owned(), version: 1 }
+        Self { id: id.to_owned(), version: 2 }
     }
 }
 
@@ -151,10 +151,9 @@ impl MachineSummary {
 }
 
 fn hardware(case: &Case<'_>) -> String {
-    let facts = case.facts;
     let hypervisor = case.hypervisor_name();
     // SeaBIOS names itself where the VMM gives no name.
-    let product = facts.system.product.value().map(String::as_str).filter(|name| *name != "Bochs");
+    let product = case.product().ok().filter(|name| *name != "Bochs");
     let product = case.snapshots().or(product);
     let what = match (product, hypervisor, case.is_guest()) {
         (_, Some(name), _) if case.kind() == Some(HypervisorKind::UserModeLinux) => name,
@@ -172,12 +171,11 @@ fn hardware(case: &Case<'_>) -> String {
         (None, None, Some(false)) => "bare metal".to_owned(),
         (None, None, None) => "unknown machine".to_owned(),
     };
-    let cpus = facts
-        .cpu
-        .logical_cpus
-        .value()
+    let cpus = case
+        .logical_cpus()
+        .ok()
         .map(|n| text::count(usize::try_from(*n).unwrap_or(usize::MAX), "CPU", "CPUs"));
-    joined([Some(what), cpus, facts.cpu.model.value().cloned()])
+    joined([Some(what), cpus, case.cpu_model().ok().map(str::to_owned)])
 }
 
 fn system(facts: &Facts) -> String {

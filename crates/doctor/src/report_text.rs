@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use facts::text::{printable, wrap};
 
-use crate::finding::{Checked, Finding, Remedy, Severity};
+use crate::finding::{CheckState, Checked, Finding, Remedy, Severity};
 use crate::report::{DoctorReport, MachineSummary};
 
 /// Where text is to be shown.
@@ -35,13 +35,17 @@ pub fn render(report: &DoctorReport, verbose: bool, screen: TextScreen) -> Strin
     }
     page.rule();
     if verbose {
-        list(
-            &mut page,
-            "In order",
-            report.diagnosis.checked.iter().filter(|entry| entry.could_check),
-        );
-        let unknown = report.diagnosis.checked.iter().filter(|entry| !entry.could_check);
-        list(&mut page, "Not checked", unknown);
+        for (heading, state) in [
+            ("In order", CheckState::InOrder),
+            ("Does not apply", CheckState::DoesNotApply),
+            ("Not checked", CheckState::NotChecked),
+        ] {
+            list(
+                &mut page,
+                heading,
+                report.diagnosis.checked.iter().filter(|entry| entry.state == state),
+            );
+        }
     }
     summary(&mut page, report, verbose);
     page.text
@@ -223,19 +227,22 @@ fn list<'a>(page: &mut TextPage, heading: &str, entries: impl Iterator<Item = &'
 }
 
 fn summary(page: &mut TextPage, report: &DoctorReport, verbose: bool) {
-    let unknown = report.diagnosis.checked.iter().filter(|entry| !entry.could_check).count();
-    let fine = report.diagnosis.checked.len() - unknown;
+    let count =
+        |state| report.diagnosis.checked.iter().filter(|entry| entry.state == state).count();
+    let (fine, unknown) = (count(CheckState::InOrder), count(CheckState::NotChecked));
+    let other = count(CheckState::DoesNotApply);
     let found: BTreeSet<_> =
         report.diagnosis.findings.iter().map(|finding| &finding.rule).collect();
     let found = found.len();
     let rules = found + report.diagnosis.checked.len();
     let hint = if verbose { "" } else { "; add --verbose to list them" };
     let line = format!(
-        "{rules} rules: {found} with findings, {fine} in order, {unknown} not checked{hint}."
+        "{rules} rules: {found} with findings, {fine} in order, {other} that do not apply, {unknown} not \
+         checked{hint}."
     );
     page.paragraph("", "", &line, DIM);
     let closed =
-        report.diagnosis.checked.iter().filter(|entry| entry.outcome.ends_with("needs root"));
+        report.diagnosis.checked.iter().filter(|entry| entry.outcome.contains("needs root"));
     let closed = closed.count();
     if closed > 0 {
         page.paragraph("", "", &format!("Run it as root to check {closed} more."), DIM);

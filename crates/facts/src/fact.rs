@@ -114,6 +114,17 @@ impl<T> Fact<T> {
         }
     }
 
+    /// The value, or the reason.
+    ///
+    /// # Errors
+    /// It is unknown.
+    pub fn as_result(&self) -> Result<&T, &Unknown> {
+        match self {
+            Self::Known(value) => Ok(value),
+            Self::Unknown(why) => Err(why),
+        }
+    }
+
     /// The reason, where unknown.
     pub fn unknown(&self) -> Option<&Unknown> {
         match self {

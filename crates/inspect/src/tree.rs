@@ -236,8 +236,30 @@ impl Tree {
     }
 
     fn read(&self, path: &str) -> Fact<String> {
-        let read = self.files.bytes(path, TEXT_LIMIT_BYTES).map(|bytes| clean(&bytes));
-        self.with_reason(path, read)
+        let bytes = self.files.bytes(path, TEXT_LIMIT_BYTES);
+        let whole = bytes.and_then(|bytes| match self.expected_length(path, &bytes) {
+            Some(expected) => {
+                let found = format!("{} bytes", bytes.len());
+                Fact::Unknown(Unknown::malformed(path, &expected, &found))
+            }
+            None => Fact::Known(clean(&bytes)),
+        });
+        self.with_reason(path, whole)
+    }
+
+    /// What a captured file should be, if it is not whole: its manifest has its length, and each
+    /// file in a tree made by hand ends with a line.
+    fn expected_length(&self, path: &str, bytes: &[u8]) -> Option<String> {
+        match &self.index {
+            Index::Manifest(manifest) => {
+                let taken = manifest.taken.get(path)?.bytes;
+                (taken != bytes.len() as u64).then(|| format!("{taken} bytes, as captured"))
+            }
+            Index::None if !self.is_live() && !bytes.is_empty() && !bytes.ends_with(b"\n") => {
+                Some("a whole file, which ends with a line".to_owned())
+            }
+            _ => None,
+        }
     }
 
     /// Replaces "not there" by the manifest's reason.

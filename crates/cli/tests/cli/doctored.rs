@@ -123,7 +123,7 @@ fn rules_are_chosen_by_name() {
 fn json_says_where_and_when_and_by_what() {
     let output = doctor_on("firecracker-kvm-debian12", &["--format", "json"]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(json["schema"], serde_json::json!({ "id": "parachron-doctor", "version": 1 }));
+    assert_eq!(json["schema"], serde_json::json!({ "id": "parachron-doctor", "version": 2 }));
     let origin = &json["origin"];
     assert_eq!(origin["program_version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(origin["host"], serde_json::Value::Null);

@@ -8,7 +8,7 @@ use super::Case;
 impl<'a> Case<'a> {
     /// The PTP clock that a line of chronyd's configuration names.
     pub(crate) fn phc_named(&self, line: &RefClock) -> Option<&'a Phc> {
-        let phcs = self.facts.phcs.value()?;
+        let phcs = self.phcs().ok()?;
         let device = line.parameter.as_str();
         let exactly = |phc: &&Phc| phc.device == device || phc.link.as_deref() == Some(device);
         // A tree may lack the links.
@@ -24,13 +24,13 @@ impl<'a> Case<'a> {
     /// The host's clock that chronyd follows now as a PTP device, by its name
     /// in `chronyc tracking`; none where it follows a network card's.
     pub(crate) fn phc_followed(&self) -> Option<&'a str> {
-        let reference = self.facts.steering.chrony.value()?.reference.as_str();
+        let reference = self.tracking().ok()?.reference.as_str();
         let number = reference.strip_prefix("PHC").and_then(|rest| rest.parse::<usize>().ok());
         let Some(config) = self.chrony_config() else {
             // All that is known is that it is a PTP clock.
-            let only_hosts = match self.facts.phcs.value() {
-                Some(phcs) => phcs.iter().all(Phc::is_hosts),
-                None => true,
+            let only_hosts = match self.phcs() {
+                Ok(phcs) => phcs.iter().all(Phc::is_hosts),
+                Err(_) => true,
             };
             return (number.is_some() && only_hosts).then_some(reference);
         };
@@ -44,9 +44,9 @@ impl<'a> Case<'a> {
             _ => return None,
         };
         let is_phc = line.driver.eq_ignore_ascii_case("PHC");
-        let is_hosts = match self.facts.phcs.value() {
-            Some(_) => self.phc_named(line).is_some_and(Phc::is_hosts),
-            None => true,
+        let is_hosts = match self.phcs() {
+            Ok(_) => self.phc_named(line).is_some_and(Phc::is_hosts),
+            Err(_) => true,
         };
         (is_phc && is_hosts).then_some(reference)
     }

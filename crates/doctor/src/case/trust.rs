@@ -46,7 +46,7 @@ pub(crate) fn against_advertised_rate(case: &Case<'_>) -> Option<String> {
         return None;
     }
     let named_hz = named_hz(case)?;
-    let advertised_hz = case.facts.kernel.tsc_hz()?.0 as f64;
+    let advertised_hz = case.kernel_tsc_hz()? as f64;
     let off_ppm = (advertised_hz / named_hz - 1.0) * 1e6;
     (off_ppm.abs() > NAMED_RATE_PPM).then(|| {
         format!(
@@ -62,7 +62,7 @@ pub(crate) const NAMED_RATE_PPM: f64 = 10_000.0;
 
 /// The frequency in the CPU's name: `… CPU @ 3.40GHz`.
 pub(crate) fn named_hz(case: &Case<'_>) -> Option<f64> {
-    let (_, after) = case.facts.cpu.model.value()?.split_once('@')?;
+    let (_, after) = case.cpu_model().ok()?.split_once('@')?;
     let ghz: f64 = after.trim().strip_suffix("GHz")?.trim().parse().ok()?;
     (0.1..10.0).contains(&ghz).then_some(ghz * 1e9)
 }
@@ -122,7 +122,7 @@ pub(crate) fn rate_error_ppm(case: &Case<'_>) -> Option<f64> {
     // rate: it would agree with itself.
     let independent = ["hpet", "acpi_pm"].contains(&measured.clocksource.as_deref()?);
     let rate = measured.tsc_rate.filter(|_| independent)?;
-    let assumed = case.facts.kernel.tsc_hz()?.0 as f64;
+    let assumed = case.kernel_tsc_hz()? as f64;
     let off = (rate.hz / assumed - 1.0) * 1e6;
     (off.abs() > rate.bound_ppm).then_some(off)
 }

@@ -1,7 +1,6 @@
 //! How the kernel's command line is changed, by the boot loader's files that are
 //! here: a distribution alone does not tell its boot loader.
 
-use facts::Fact;
 use facts::system::boot;
 
 use super::{Family, family};
@@ -59,11 +58,9 @@ fn boot_loader(case: &Case<'_>) -> BootLoader {
     if case.snapshots() == Some("Firecracker") {
         return BootLoader::Vmm("boot_args in Firecracker's boot source");
     }
-    let has = |file: &str| {
-        case.facts.system.boot_files.is_known_and(|all| all.iter().any(|path| path == file))
-    };
+    let has = |file: &str| case.boot_files().is_ok_and(|all| all.iter().any(|path| path == file));
     // A capture of an earlier version did not look.
-    let looked = matches!(case.facts.system.boot_files, Fact::Known(_));
+    let looked = case.boot_files().is_ok();
     if has(boot::OSTREE) {
         return BootLoader::RpmOstree;
     }
@@ -103,6 +100,8 @@ fn boot_loader(case: &Case<'_>) -> BootLoader {
 
 #[cfg(test)]
 mod tests {
+    use facts::Fact;
+
     use super::*;
     use crate::testing::{healthy_kvm_guest, missing};
 

@@ -77,7 +77,7 @@ fn text(signal: Signal) -> &'static str {
 }
 
 fn is_installed(case: &Case<'_>) -> bool {
-    let keepers = case.facts.steering.keepers.value().into_iter().flatten();
+    let keepers = case.keepers().into_iter().flatten();
     keepers
         .filter(|keeper| keeper.kind == TimeKeeperKind::ParachronKeep)
         .any(|keeper| keeper.installed)
@@ -86,19 +86,19 @@ fn is_installed(case: &Case<'_>) -> bool {
 fn signal(case: &Case<'_>) -> Signal {
     // The page itself is a source where its host states the time (pvclock's vmclock).
     const SYNCHRONISED: u8 = 2;
-    let facts = case.facts;
-    let page = facts.vmclock.value();
+    let page = case.vmclock().ok();
     if case.host_phcs().next().is_some()
         || page.is_some_and(|page| page.clock_status == SYNCHRONISED)
     {
         return Signal::HostsClock;
     }
-    if facts.rtc.devices.is_known_and(|all| !all.is_empty()) {
+    if case.rtcs().is_ok_and(|all| !all.is_empty()) {
         return Signal::Pauses;
     }
-    let release = facts.kernel.release.value();
-    let announces = release
-        .and_then(|release| KernelVersion::parse(release))
+    let announces = case
+        .release()
+        .ok()
+        .and_then(KernelVersion::parse)
         .is_some_and(|version| version >= ANNOUNCES);
     let is_announced = announces && case.generation_device().is_some();
     if page.is_some() || is_announced { Signal::Restores } else { Signal::AtMostByLog }

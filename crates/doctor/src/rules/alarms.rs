@@ -1,9 +1,9 @@
 //! What monitoring shows of adjtimex's offset, where that is not the clock's.
 
-use facts::steering::{Adjtimex, TimeKeeperKind};
+use facts::steering::TimeKeeperKind;
 use instruments::figures;
 
-use crate::case::{Case, why_not};
+use crate::case::Case;
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 
@@ -14,14 +14,9 @@ use crate::outcome::{Check, Outcome, Skipped};
 /// clears it.
 const BY_BOUND: &str = "min_over_time(node_timex_maxerror_seconds[5m]) > 2.5";
 
-fn adjtimex<'a>(case: &Case<'a>) -> Result<&'a Adjtimex, Skipped> {
-    let fact = &case.facts.steering.adjtimex;
-    fact.value().ok_or_else(|| why_not(fact))
-}
-
 /// `offset-miscast`
 pub(crate) fn check_miscast(case: &Case<'_>) -> Check {
-    let state = adjtimex(case)?;
+    let state = case.adjtimex()?;
     let Some(given_us) = state.miscast_offset_us else {
         return Outcome::fine(match state.offset_ns {
             0 => "adjtimex's offset is 0".to_owned(),
@@ -55,14 +50,12 @@ pub(crate) fn check_miscast(case: &Case<'_>) -> Check {
 
 /// `offset-alarm-blind`
 pub(crate) fn check_blind(case: &Case<'_>) -> Check {
-    let readers = &case.facts.steering.offset_readers;
-    let Some(readers) = readers.value() else { return Err(why_not(readers)) };
-    let Some(reader) = readers.first() else {
+    let Some(reader) = case.offset_readers()?.first() else {
         return Err(Skipped::DoesNotApply(
             "does not apply: nothing here monitors adjtimex".to_owned(),
         ));
     };
-    let state = adjtimex(case)?;
+    let state = case.adjtimex()?;
     let never_set = case.running(&[TimeKeeperKind::Chrony, TimeKeeperKind::NtpdRs]);
     let Some(daemon) = never_set.first().filter(|_| state.offset_ns == 0) else {
         return Outcome::fine(format!("{reader} runs, and adjtimex's offset is set"));
@@ -74,9 +67,7 @@ pub(crate) fn check_blind(case: &Case<'_>) -> Check {
     )
     .evidence(format!("running: {daemon}, {reader}"))
     .evidence("adjtimex: offset 0".to_owned());
-    if let Some(tracking) =
-        case.facts.steering.chrony.value().filter(|tracking| tracking.stratum > 0)
-    {
+    if let Some(tracking) = case.tracking().ok().filter(|tracking| tracking.stratum > 0) {
         finding = finding.evidence(format!(
             "chronyc tracking: last offset {}, root delay {}, root dispersion {}",
             figures::signed(tracking.last_offset_s, figures::seconds),

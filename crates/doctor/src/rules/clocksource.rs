@@ -8,15 +8,13 @@ use instruments::figures;
 use crate::case::trust::{against_advertised_rate, against_tsc, is_tsc};
 use crate::case::{Case, cost_evidence, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome};
+use crate::outcome::{Check, Outcome, perhaps};
 use crate::remedies;
 use crate::text;
 
 /// `clock-sources-readable`
 pub(crate) fn check_readable(case: &Case<'_>) -> Check {
-    let (current, available) =
-        (&case.facts.clocksources.current, &case.facts.clocksources.available);
-    let (Some(why), Some(_)) = (current.unknown(), available.unknown()) else {
+    let (Err(why), Err(_)) = (case.current(), case.available()) else {
         return Outcome::fine("the kernel lists its clock sources");
     };
     Finding::new(
@@ -43,6 +41,7 @@ pub(crate) fn check_readable(case: &Case<'_>) -> Check {
 /// `slow-clocksource`
 pub(crate) fn check_slow(case: &Case<'_>) -> Check {
     let current = case.current()?;
+    perhaps(case.hypervisor())?;
     let Some(cost) = slowness(case, current) else {
         return Outcome::fine(not_slow(case, current));
     };
@@ -68,7 +67,7 @@ pub(crate) fn check_slow(case: &Case<'_>) -> Check {
         None => Finding::new(Severity::Error, format!("{slow} is in use")),
     }
     .evidence(format!("current_clocksource: {current}"));
-    if let Some(available) = case.facts.clocksources.available.value() {
+    if let Ok(available) = case.available() {
         finding = finding.evidence(format!("available_clocksource: {}", available.join(" ")));
     }
     finding = finding.evidence_from(case.clock_cost().map(cost_evidence));
@@ -117,7 +116,7 @@ fn step(case: &Case<'_>, current: &str) -> Option<String> {
         let one = all.iter().find(|resolution| resolution.clock == "CLOCK_MONOTONIC")?;
         one.smallest_step_ns.map(|ns| ns as f64)
     };
-    let configured = || case.facts.kernel.tick_hz().map(|hz| 1e9 / hz);
+    let configured = || case.tick_hz().map(|hz| 1e9 / hz);
     let ns = seen().or_else(configured).or_else(|| logged_tick_ns(case, current));
     Some(ns.map_or_else(|| "1 to 10 ms".to_owned(), figures::time))
 }

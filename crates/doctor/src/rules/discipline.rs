@@ -4,7 +4,7 @@ use facts::steering::chrony_config::{DEFAULT_MAX_SLEW_RATE_PPM, MakeStep};
 use facts::steering::{Adjtimex, TimeKeeperKind};
 use instruments::figures;
 
-use crate::case::{Case, adjtimex_evidence, why_not};
+use crate::case::{Case, adjtimex_evidence};
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
@@ -99,7 +99,7 @@ pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
 /// set_frequency).
 fn frequency_by_chronyd(case: &Case<'_>, kernels_ppm: f64) -> Option<f64> {
     let runs = !case.running(&[TimeKeeperKind::Chrony]).is_empty();
-    let tracking = case.facts.steering.chrony.value()?;
+    let tracking = case.tracking().ok()?;
     let own_ppm = 0.0 - tracking.frequency_ppm;
     let slew_ppm = kernels_ppm - own_ppm;
     // A slew has an end, which something is left to until then, on the same side.
@@ -125,14 +125,18 @@ fn why_corrected(ppm: f64, is_at_kernels_limit: bool) -> String {
 /// `clock-offset`
 pub(crate) fn check_offset(case: &Case<'_>) -> Check {
     let state = adjtimex(case)?;
-    let (who, offset_s) = match case.facts.steering.chrony.value() {
+    case.keepers()?;
+    let (who, offset_s) = match case.tracking() {
         // Opposite signs: the correction still to come, and the offset last
         // measured.
-        Some(tracking) if tracking.stratum > 0 => ("chronyc tracking", tracking.system_offset_s),
+        Ok(tracking) if tracking.stratum > 0 => ("chronyc tracking", tracking.system_offset_s),
         _ if state.has(Adjtimex::STA_UNSYNC) => {
             return Err(Skipped::CouldNot(
                 "unknown while no daemon disciplines the clock".to_owned(),
             ));
+        }
+        Err(why) if !case.running(&[TimeKeeperKind::Chrony]).is_empty() => {
+            return Err(Skipped::CouldNot(format!("chronyd alone knows the offset: {why}")));
         }
         _ => ("adjtimex", state.offset_ns as f64 / 1e9),
     };
@@ -239,8 +243,7 @@ pub(crate) fn check_error_bound(case: &Case<'_>) -> Check {
 }
 
 fn adjtimex<'a>(case: &Case<'a>) -> Result<&'a Adjtimex, Skipped> {
-    let fact = &case.facts.steering.adjtimex;
-    let state = fact.value().ok_or_else(|| why_not(fact))?;
+    let state = case.adjtimex()?;
     // The limits of kernel/time/ntp.c and timekeeping.c, and a little more.
     let possible = state.frequency_ppm.abs() <= KERNEL_LIMIT_PPM + 1.0
         && (9_000..=11_000).contains(&state.tick_us);

@@ -4,7 +4,7 @@
 use facts::kernel::LogEvent;
 use instruments::figures;
 
-use crate::case::{Case, log_evidence, why_not};
+use crate::case::{Case, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome};
 
@@ -16,9 +16,7 @@ const LOG_ROUNDED_HZ: f64 = 5_000.0;
 
 /// `counter-frequency`
 pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
-    let Some(timer) = case.facts.cpu.generic_timer.value() else {
-        return Err(why_not(&case.facts.cpu.generic_timer));
-    };
+    let timer = case.generic_timer()?;
     if timer.hz == 0 {
         return Outcome::fine(
             "the firmware sets no frequency in CNTFRQ_EL0: the device tree gives it",

@@ -1,11 +1,10 @@
 //! How CPUs go idle and timers fire: what makes wake-ups late, by facts alone.
 //! `parachron latency` measures the rest.
 
-use facts::Unknown;
 use facts::cpu::HypervisorKind;
 use instruments::figures::{time, whole_time};
 
-use crate::case::{Case, why_not};
+use crate::case::Case;
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 
@@ -14,10 +13,9 @@ pub(crate) fn check_guest_halt_polling(case: &Case<'_>) -> Check {
     if case.kind() != Some(HypervisorKind::Kvm) {
         return Err(Skipped::DoesNotApply("does not apply: not a KVM guest".to_owned()));
     }
-    let idle = &case.facts.idle;
-    let Some(driver) = idle.driver.value() else { return Err(why_not(&idle.driver)) };
-    let governor = idle.governor.value().map_or("unknown", String::as_str);
-    let polls_ns = idle.guest_halt_poll_ns.value().copied().unwrap_or(0);
+    let driver = case.idle_driver()?;
+    let governor = case.idle_governor().unwrap_or("unknown");
+    let polls_ns = case.guest_halt_poll_ns().copied().unwrap_or(0);
     if driver == "haltpoll" && governor == "haltpoll" && polls_ns > 0 {
         return Outcome::fine(format!("an idle CPU polls for up to {}", whole_time(polls_ns)));
     }
@@ -52,20 +50,13 @@ pub(crate) fn check_guest_halt_polling(case: &Case<'_>) -> Check {
 
 /// Whether this is a host of KVM, as far as the rules on hosts apply.
 fn is_host(case: &Case<'_>) -> Result<(), Skipped> {
-    match case.facts.kvm_host.unknown() {
-        None => Ok(()),
-        Some(Unknown::NotThere { .. }) => {
-            Err(Skipped::DoesNotApply("does not apply: not a KVM host".to_owned()))
-        }
-        Some(why) => Err(why.into()),
-    }
+    case.kvm_host().map(drop).map_err(|why| why.unless_absent("not a KVM host"))
 }
 
 /// `host-halt-polling`
 pub(crate) fn check_host_halt_polling(case: &Case<'_>) -> Check {
     is_host(case)?;
-    let polls = &case.facts.idle.halt_poll_ns;
-    let Some(&polls_ns) = polls.value() else { return Err(why_not(polls)) };
+    let &polls_ns = case.halt_poll_ns()?;
     if polls_ns > 0 {
         return Outcome::fine(format!("KVM polls for up to {}", whole_time(polls_ns)));
     }
@@ -89,14 +80,12 @@ pub(crate) fn check_host_halt_polling(case: &Case<'_>) -> Check {
 
 /// `coarse-timers`; `highres=off` is `harmful-parameters`'.
 pub(crate) fn check_coarse_timers(case: &Case<'_>) -> Check {
-    let configuration = &case.facts.kernel.configuration;
-    let Some(options) = configuration.value() else { return Err(why_not(configuration)) };
-    if options.contains_key("HIGH_RES_TIMERS") {
+    if case.configuration()?.contains_key("HIGH_RES_TIMERS") {
         return Outcome::fine("the kernel has high-resolution timers");
     }
     let mut finding = Finding::new(Severity::Warning, "Timers fire only on ticks")
         .evidence("the kernel was built without CONFIG_HIGH_RES_TIMERS");
-    if let Some(hz) = case.facts.kernel.tick_hz() {
+    if let Some(hz) = case.tick_hz() {
         finding = finding.evidence(format!("CONFIG_HZ={hz}: a tick is {} long", time(1e9 / hz)));
     }
     finding
@@ -111,8 +100,7 @@ pub(crate) fn check_coarse_timers(case: &Case<'_>) -> Check {
 /// `dear-exits`
 pub(crate) fn check_dear_exits(case: &Case<'_>) -> Check {
     is_host(case)?;
-    let l1tf = &case.facts.idle.l1tf;
-    let Some(text) = l1tf.value() else { return Err(why_not(l1tf)) };
+    let text = case.l1tf()?;
     // `conditional cache flushes` are few; `cache flushes`, in Red Hat's 3.10 `L1D
     // cache flushes`, are one an entry.
     if !text.contains("cache flushes") || text.contains("conditional") {
@@ -140,8 +128,7 @@ pub(crate) fn check_dedicated(case: &Case<'_>) -> Check {
             "does not apply: the host gives no hint of dedicated CPUs".to_owned(),
         ));
     }
-    let since_boot = &case.facts.load.steal_since_boot;
-    let Some(&since_boot) = since_boot.value() else { return Err(why_not(since_boot)) };
+    let &since_boot = case.steal_since_boot()?;
     let now = case.measured().ok().and_then(|measured| measured.stolen);
     let share = now.map_or(since_boot, |now| now.share);
     // A share since boot holds what was before the guest was tuned.

@@ -4,7 +4,6 @@
 use facts::cpu::{HypervisorKind, KvmFeatures};
 use facts::hardware::PvclockPage;
 use facts::kernel::LogEvent;
-use facts::{Fact, Unknown};
 
 use crate::case::trust::against_tsc;
 use crate::case::{Case, cost_evidence, log_evidence};
@@ -83,7 +82,7 @@ fn with_cause(case: &Case<'_>, finding: Finding, features: Option<KvmFeatures>) 
 
 /// Whether the host flags the TSC as stable in the kvm-clock page.
 pub(crate) fn is_stable(case: &Case<'_>) -> bool {
-    case.facts.pvclock_page.is_known_and(|page| page.flags & TSC_STABLE != 0)
+    case.pvclock_page().is_ok_and(|page| page.flags & TSC_STABLE != 0)
 }
 
 /// `kvm-clock-not-stable`
@@ -91,7 +90,7 @@ pub(crate) fn check_not_stable(case: &Case<'_>) -> Check {
     if case.current()? != "kvm-clock" {
         return Err(Skipped::DoesNotApply("does not apply: kvm-clock is not in use".to_owned()));
     }
-    let page = case.facts.pvclock_page.value();
+    let page = case.pvclock_page().ok();
     let by_page = page.map(|page| page.flags & TSC_STABLE != 0);
     let by_count = case.clock_cost().map(|cost| !cost.path.is_kernel());
     let offered = case
@@ -101,7 +100,9 @@ pub(crate) fn check_not_stable(case: &Case<'_>) -> Check {
         .map(|features| features.clocksource_stable);
     match by_page.or(by_count).or(offered.filter(|stable| !stable)) {
         Some(true) => return Outcome::fine("the host flags its TSC as stable (TSC_STABLE)"),
-        None => return Err(crate::case::why_not(&case.facts.pvclock_page)),
+        None => {
+            case.pvclock_page()?;
+        }
         Some(false) => {}
     }
     // A parameter also makes every read a system call: harmful-parameters
@@ -145,13 +146,10 @@ fn flags_line(page: &PvclockPage) -> String {
 pub(crate) fn check_host(case: &Case<'_>) -> Check {
     let mut logged = case.logged(|event| *event == LogEvent::GuestTscUnreliable);
     let logged = logged.next();
-    let host = match (&case.facts.kvm_host, logged) {
-        (Fact::Known(host), _) => host,
-        (Fact::Unknown(_), Some(line)) => return unstable_host(case, log_evidence(line)).alone(),
-        (Fact::Unknown(Unknown::NotThere { .. }), None) => {
-            return Err(Skipped::DoesNotApply("does not apply: no /dev/kvm".to_owned()));
-        }
-        (Fact::Unknown(why), None) => return Err(why.into()),
+    let host = match (case.kvm_host(), logged) {
+        (Ok(host), _) => host,
+        (Err(_), Some(line)) => return unstable_host(case, log_evidence(line)).alone(),
+        (Err(why), None) => return Err(why.unless_absent("no /dev/kvm")),
     };
     if host.flags & HOST_TSC_STABLE != 0 {
         return Outcome::fine("guests of this host get one stable clock (master clock on)");

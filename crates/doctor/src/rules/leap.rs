@@ -6,19 +6,15 @@ use facts::steering::chrony_config::{self, RefClock};
 use facts::steering::{Adjtimex, TimeKeeperKind};
 use instruments::figures;
 
-use crate::case::{Case, why_not};
+use crate::case::Case;
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, Skipped};
+use crate::outcome::{Check, Outcome, Skipped, perhaps};
 use crate::remedies;
 
 /// `leap-second`
 pub(crate) fn check_armed(case: &Case<'_>) -> Check {
-    let adjtimex = case.facts.steering.adjtimex.value();
-    let leap_status =
-        case.facts.steering.chrony.value().map_or("", |tracking| tracking.leap_status.as_str());
-    let Some(state) = adjtimex else {
-        return Err(why_not(&case.facts.steering.adjtimex));
-    };
+    let leap_status = case.tracking().map_or("", |tracking| tracking.leap_status.as_str());
+    let state = case.adjtimex()?;
     // timex's TIME_OOP and TIME_WAIT: in it, and after it.
     if matches!(state.state, 3 | 4) {
         return Outcome::fine("the leap second has just passed");
@@ -107,9 +103,7 @@ fn describe_passed(case: &Case<'_>, state: &Adjtimex) -> Result<Option<String>, 
 
 /// `tai-offset`
 pub(crate) fn check_tai(case: &Case<'_>) -> Check {
-    let Some(state) = case.facts.steering.adjtimex.value() else {
-        return Err(why_not(&case.facts.steering.adjtimex));
-    };
+    let state = case.adjtimex()?;
     if state.tai_s != 0 {
         return Outcome::fine(format!("TAI minus UTC: {} s", state.tai_s));
     }
@@ -123,6 +117,8 @@ pub(crate) fn check_tai(case: &Case<'_>) -> Check {
     if running.is_empty() {
         return Outcome::fine("not set: the running daemon cannot set it; CLOCK_TAI returns UTC");
     }
+    perhaps(case.vendor())?;
+    perhaps(case.phcs())?;
     if let Some(who) = smearing(case) {
         return Outcome::fine(format!(
             "not set: {who} smears leap seconds, and clients of such servers must not use a \
@@ -146,8 +142,7 @@ pub(crate) fn check_tai(case: &Case<'_>) -> Check {
 /// Who smears leap seconds for this machine: a server or PTP clock of chronyd's,
 /// or where its configuration is not readable, the cloud whose own servers do.
 fn smearing(case: &Case<'_>) -> Option<String> {
-    let name =
-        case.facts.steering.chrony.value().map_or("", |tracking| tracking.reference.as_str());
+    let name = case.tracking().map_or("", |tracking| tracking.reference.as_str());
     if chrony_config::smears(name) {
         return Some(name.to_owned());
     }

@@ -20,7 +20,7 @@ pub(crate) fn check_time_lost(case: &Case<'_>) -> Check {
     findings.extend(went_backward(log));
     findings.extend(set_by_hypervisor(log));
     // On a machine the calibration's result and the interrupts' cost are measured.
-    if case.available().is_err() {
+    if case.is_log_alone() {
         findings.extend(not_calibrated(log));
         findings.extend(late_interrupt(log));
     }

@@ -3,7 +3,6 @@
 use facts::cpu::HypervisorKind;
 use facts::kernel::{LogEvent, LogLine};
 use facts::steering::{Adjtimex, TimeKeeperKind};
-use facts::{Fact, Unknown};
 use instruments::figures;
 
 use crate::case::{Case, log_evidence};
@@ -68,17 +67,12 @@ pub(crate) fn check_snapshots(case: &Case<'_>) -> Check {
 /// after the start (chrony FAQ, "Does chronyd have to be restarted after…").
 fn corrected_by_chrony(case: &Case<'_>) -> Result<Option<String>, Skipped> {
     let Some(clock) = case.phc_followed() else { return Ok(None) };
-    let Some(config) = case.chrony_config() else {
-        return Err(Skipped::CouldNot(format!(
+    let config = case.chrony_file().map_err(|why| {
+        Skipped::CouldNot(format!(
             "chronyd follows the host's clock ({clock}); whether it may step after a restore is \
-             not known: {}",
-            case.facts
-                .steering
-                .chrony_config
-                .unknown()
-                .map_or_else(String::new, ToString::to_string)
-        )));
-    };
+             not known: {why}"
+        ))
+    })?;
     Ok(config.makestep.filter(|step| step.at_any_time()).map(|_| {
         format!("chronyd follows the host's clock ({clock}) and may step at any time: it corrects a restore")
     }))
@@ -90,7 +84,7 @@ fn finding(case: &Case<'_>, platform: &str, restored: &[&LogLine]) -> Finding {
         "After each snapshot restore this clock is behind by the length of the pause",
     )
     .evidence("current_clocksource: tsc");
-    if let Some(oem) = case.facts.system.acpi_oem.value() {
+    if let Ok(oem) = case.acpi_oem() {
         finding = finding.evidence(format!("ACPI tables made by {oem}"));
     }
     finding = finding.evidence_from(restored.last().copied().map(log_evidence)).explain(format!(
@@ -186,8 +180,7 @@ pub(crate) fn check_pauses(case: &Case<'_>) -> Check {
             figures::seconds(age_s)
         ));
     }
-    let synchronised =
-        case.facts.steering.adjtimex.is_known_and(|state| !state.has(Adjtimex::STA_UNSYNC));
+    let synchronised = !case.adjtimex()?.has(Adjtimex::STA_UNSYNC);
     let since = case.age_s(last).map_or_else(String::new, |age_s| {
         let last = if restored.len() > 1 { "the last " } else { "" };
         format!(", {last}{} ago by this machine's clock", figures::seconds(age_s))
@@ -221,13 +214,7 @@ pub(crate) fn check_pauses(case: &Case<'_>) -> Check {
 
 /// `vmclock-status`
 pub(crate) fn check_vmclock(case: &Case<'_>) -> Check {
-    let page = match &case.facts.vmclock {
-        Fact::Known(page) => page,
-        Fact::Unknown(Unknown::NotThere { .. }) => {
-            return Err(Skipped::DoesNotApply("does not apply: no VMClock page".to_owned()));
-        }
-        Fact::Unknown(why) => return Err(why.into()),
-    };
+    let page = case.vmclock().map_err(|why| why.unless_absent("no VMClock page"))?;
     let status = match page.clock_status {
         0 => "unknown",
         1 => "initialising",

@@ -1,10 +1,10 @@
 //! The RTC (battery-backed clock): the time of day that a boot starts from.
 
-use facts::hardware::RtcConvention;
+use facts::hardware::{RtcConvention, RtcDevice};
 use facts::steering::Adjtimex;
 use instruments::figures;
 
-use crate::case::{Case, why_not};
+use crate::case::Case;
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 use crate::text;
@@ -12,10 +12,9 @@ use crate::text;
 /// `rtc-local-time`
 pub(crate) fn check_local_time(case: &Case<'_>) -> Check {
     needs_rtc(case)?;
-    match case.facts.rtc.convention.value() {
-        None => Err(why_not(&case.facts.rtc.convention)),
-        Some(RtcConvention::Utc) => Outcome::fine("the RTC holds UTC"),
-        Some(RtcConvention::Local) => Finding::new(Severity::Warning, "The RTC holds local time")
+    match case.rtc_convention()? {
+        RtcConvention::Utc => Outcome::fine("the RTC holds UTC"),
+        RtcConvention::Local => Finding::new(Severity::Warning, "The RTC holds local time")
             .evidence("/etc/adjtime, line 3: LOCAL")
             .explain(
                 "Until user space corrects it, each boot starts hours off; at a change to or from \
@@ -34,10 +33,8 @@ pub(crate) fn check_local_time(case: &Case<'_>) -> Check {
 /// `rtc-off`
 pub(crate) fn check_off(case: &Case<'_>) -> Check {
     needs_rtc(case)?;
-    let Some(&minus_system_s) = case.facts.rtc.minus_system_s.value() else {
-        return Err(why_not(&case.facts.rtc.minus_system_s));
-    };
-    let local = case.facts.rtc.convention.value() == Some(&RtcConvention::Local);
+    let &minus_system_s = case.rtc_minus_system_s()?;
+    let local = case.rtc_convention() == Ok(&RtcConvention::Local);
     // It resolves 1 s; a minute is beyond any drift of one day.
     const FAR_S: u64 = 60;
     let off_s = minus_system_s.unsigned_abs();
@@ -53,8 +50,7 @@ pub(crate) fn check_off(case: &Case<'_>) -> Check {
     let finding =
         Finding::new(Severity::Warning, format!("The RTC is {shown} {direction} the system clock"))
             .evidence(format!("RTC minus system clock: {minus_system_s:+} s (resolution 1 s)"));
-    let unsynchronised =
-        case.facts.steering.adjtimex.is_known_and(|state| state.has(Adjtimex::STA_UNSYNC));
+    let unsynchronised = case.adjtimex().is_ok_and(|state| state.has(Adjtimex::STA_UNSYNC));
     let why = if by_zone {
         "The difference is a whole number of quarter hours: the RTC probably holds local time \
          while the system reads it as UTC, so each boot starts off by that much."
@@ -97,16 +93,9 @@ fn whole_quarter_hours(off_s: u64) -> bool {
 
 /// `rtc-missing`
 pub(crate) fn check_missing(case: &Case<'_>) -> Check {
-    use facts::Unknown;
-    let devices = &case.facts.rtc.devices;
-    let none = match (devices.value(), devices.unknown()) {
-        (Some(devices), _) => devices.is_empty(),
-        (None, Some(Unknown::NotThere { .. })) => true,
-        _ => return Err(why_not(devices)),
-    };
-    if !none {
-        let names: Vec<_> =
-            devices.value().into_iter().flatten().map(|rtc| rtc.name.as_str()).collect();
+    let devices = devices(case)?;
+    if !devices.is_empty() {
+        let names: Vec<_> = devices.iter().map(|rtc| rtc.name.as_str()).collect();
         return Outcome::fine(text::list(&names));
     }
     // arch/x86/kernel/kvmclock.c sets get_wallclock whenever the page is set
@@ -120,7 +109,7 @@ pub(crate) fn check_missing(case: &Case<'_>) -> Check {
             return Outcome::fine("none: the hypervisor provides the time of day at boot");
         }
         // A board whose /sys lists none, and where nothing shows a hypervisor.
-        None if devices.value().is_some()
+        None if case.rtcs().is_ok()
             && case.is_arm64()
             && matches!(case.hypervisor(), Err(Skipped::DoesNotApply(_))) => {}
         None => return Err(Skipped::CouldNot("none found; a guest may not need one".to_owned())),
@@ -139,14 +128,18 @@ pub(crate) fn check_missing(case: &Case<'_>) -> Check {
 
 /// Rules about an RTC's time do not apply where there is none.
 fn needs_rtc(case: &Case<'_>) -> Result<(), Skipped> {
-    use facts::Unknown;
-    let devices = &case.facts.rtc.devices;
-    let none = devices.value().is_some_and(Vec::is_empty)
-        || matches!(devices.unknown(), Some(Unknown::NotThere { .. }));
-    if none {
+    if devices(case)?.is_empty() {
         return Err(Skipped::DoesNotApply("does not apply: no RTC".to_owned()));
     }
     Ok(())
+}
+
+/// The RTCs; none where the kernel has no class of them.
+fn devices<'a>(case: &Case<'a>) -> Result<&'a [RtcDevice], Skipped> {
+    match case.rtcs() {
+        Err(Skipped::Absent(_)) => Ok(&[]),
+        devices => devices,
+    }
 }
 
 #[cfg(test)]

@@ -4,28 +4,24 @@ use facts::hardware::PhcTime;
 use facts::steering::chrony_config::{ChronyConfig, RefClock};
 use facts::steering::{Adjtimex, TimeKeeperKind};
 
-use crate::case::{Case, why_not};
+use crate::case::Case;
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
 use crate::text;
 
 fn configuration<'a>(case: &Case<'a>) -> Result<&'a ChronyConfig, Skipped> {
-    if let Some(unknown) = case.facts.steering.keepers.unknown() {
-        return Err(unknown.into());
-    }
+    case.keepers()?;
     if case.running(&[TimeKeeperKind::Chrony]).is_empty() {
         return Err(Skipped::DoesNotApply("does not apply: chronyd does not run".to_owned()));
     }
-    case.chrony_config().ok_or_else(|| why_not(&case.facts.steering.chrony_config))
+    case.chrony_file()
 }
 
 /// `host-clock-unused`
 pub(crate) fn check_unused(case: &Case<'_>) -> Check {
     let config = configuration(case)?;
-    if let Some(unknown) = case.facts.phcs.unknown() {
-        return Err(unknown.into());
-    }
+    case.phcs()?;
     let Some(phc) = case.host_phcs().next() else {
         return Err(Skipped::DoesNotApply("does not apply: no PTP clock of a host".to_owned()));
     };
@@ -104,7 +100,7 @@ pub(crate) fn check_time_scale(case: &Case<'_>) -> Check {
             fine.push(line.parameter.as_str());
             continue;
         };
-        let release = case.facts.kernel.release.value().map_or("unknown", String::as_str);
+        let release = case.release().unwrap_or("unknown");
         let finding = Finding::new(Severity::Error, what)
             .evidence(format!("{}: {name}, with Linux {release}", phc.device))
             .evidence(format!("chrony's configuration: refclock PHC {}", line.parameter))
@@ -155,10 +151,8 @@ pub(crate) fn check_mixed(case: &Case<'_>) -> Check {
         });
     }
     let armed = case
-        .facts
-        .steering
-        .adjtimex
-        .is_known_and(|state| state.has(Adjtimex::STA_INS) || state.has(Adjtimex::STA_DEL));
+        .adjtimex()
+        .is_ok_and(|state| state.has(Adjtimex::STA_INS) || state.has(Adjtimex::STA_DEL));
     Finding::new(
         if armed { Severity::Warning } else { Severity::Note },
         "Some of chronyd's sources smear leap seconds, others do not",

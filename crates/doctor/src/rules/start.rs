@@ -4,7 +4,7 @@ use facts::kernel::LogEvent;
 use facts::kernel::version::date;
 use instruments::figures;
 
-use crate::case::{Case, log_evidence, why_not};
+use crate::case::{Case, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome};
 use crate::remedies;
@@ -14,13 +14,9 @@ const ZONES_S: f64 = 86_400.0;
 
 /// `clock-before-build`
 pub(crate) fn check_before_build(case: &Case<'_>) -> Check {
-    let built = &case.facts.kernel.built_s;
-    let Some(&built_day_s) = built.value() else { return Err(why_not(built)) };
-    let load = &case.facts.load;
-    let Some(&booted_at_s) = load.booted_at_s.value() else {
-        return Err(why_not(&load.booted_at_s));
-    };
-    let Some(&uptime_s) = load.uptime_s.value() else { return Err(why_not(&load.uptime_s)) };
+    let &built_day_s = case.built_s()?;
+    let &booted_at_s = case.booted_at_s()?;
+    let &uptime_s = case.uptime_s()?;
     let built_s = built_day_s as f64;
     let behind_now_s = built_s - ZONES_S - (booted_at_s as f64 + uptime_s);
     let at_boot = case.logged(|event| *event == LogEvent::Rtc).find_map(|line| {

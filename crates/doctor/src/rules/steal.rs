@@ -5,9 +5,9 @@ use facts::kernel::{LogEvent, LogLine};
 use instruments::figures;
 use instruments::measurements::StolenShare;
 
-use crate::case::{Case, log_evidence, why_not};
+use crate::case::{Case, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, Skipped};
+use crate::outcome::{Check, Outcome, Skipped, perhaps};
 
 /// Of CPU time, a share from which stolen time is worth knowing.
 const NOTABLE: f64 = 0.02;
@@ -25,9 +25,11 @@ pub(crate) fn check_steal(case: &Case<'_>) -> Check {
     if case.is_guest() == Some(false) {
         return Err(Skipped::DoesNotApply("does not apply: no hypervisor".to_owned()));
     }
-    let since_boot = &case.facts.load.steal_since_boot;
     let now = case.measured().ok().and_then(|measured| measured.stolen);
-    let Some(&since_boot) = since_boot.value() else { return Err(why_not(since_boot)) };
+    let &since_boot = case.steal_since_boot()?;
+    // The share is of this time, and Xen counts more.
+    case.uptime_s()?;
+    perhaps(case.hypervisor())?;
     if since_boot == 0.0
         && let Some(why) = not_reported(case)
     {
@@ -112,7 +114,7 @@ fn little(now: Option<StolenShare>, since_boot: f64, xen: bool) -> String {
 /// VMware only, from KVM and VMware if the host offers it (arch/x86/kernel/kvm.c,
 /// arch/x86/xen/time.c, arch/x86/kernel/cpu/vmware.c, arch/arm64/kernel/paravirt.c).
 fn not_reported(case: &Case<'_>) -> Option<&'static str> {
-    let kvm = || case.facts.cpu.hypervisor.value()?.kvm_features.as_ref();
+    let kvm = || case.hypervisor().ok()?.kvm_features.as_ref();
     let logged = |start| case.logged(|_| true).any(|line| line.text.trim().starts_with(start));
     match (case.kind()?, kvm()) {
         (HypervisorKind::Xen, _) => None,
@@ -147,6 +149,9 @@ pub(super) const PAUSE_NS: u64 = 100_000_000;
 /// `stalls`
 pub(crate) fn check_stalls(case: &Case<'_>) -> Check {
     case.log()?;
+    if !case.is_log_alone() {
+        case.uptime_s()?;
+    }
     let all: Vec<_> = case
         .logged(|event| match event {
             LogEvent::Stall | LogEvent::CpuStuck { .. } => true,

@@ -3,7 +3,7 @@
 use facts::kernel::LogEvent;
 use facts::steering::{Adjtimex, ChronyTracking, TimeKeeper, TimeKeeperKind};
 
-use crate::case::{Case, adjtimex_evidence, log_evidence, why_not};
+use crate::case::{Case, adjtimex_evidence, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
@@ -44,9 +44,9 @@ fn follows(tracking: &ChronyTracking) -> bool {
 
 /// `clock-steered`
 pub(crate) fn check_steered(case: &Case<'_>) -> Check {
-    let adjtimex = case.facts.steering.adjtimex.value();
+    let adjtimex = case.adjtimex().ok();
     let synchronised = adjtimex.map(|state| !state.has(Adjtimex::STA_UNSYNC));
-    let tracking = case.facts.steering.chrony.value();
+    let tracking = case.tracking().ok();
     if let Some(tracking) = tracking.filter(|tracking| follows(tracking)) {
         // A capture keeps no server's name.
         let reference = match tracking.reference.as_str() {
@@ -61,9 +61,7 @@ pub(crate) fn check_steered(case: &Case<'_>) -> Check {
     if synchronised == Some(true) {
         return Outcome::fine("a daemon synchronised the kernel's clock in the last few hours");
     }
-    let Some(keepers) = case.facts.steering.keepers.value() else {
-        return Err(why_not(&case.facts.steering.keepers));
-    };
+    let keepers = case.keepers()?;
     let mut running = case.running(&DAEMONS);
     running.extend(case.running(&[TimeKeeperKind::ParachronKeep]));
     let Some(daemon) = running.first() else {
@@ -82,15 +80,16 @@ pub(crate) fn check_steered(case: &Case<'_>) -> Check {
     };
     if daemon.kind == TimeKeeperKind::Chrony && tracking.is_none() {
         // Without `rtcsync` chronyd leaves STA_UNSYNC set (chrony.conf(5)).
+        let why = case.tracking().err().map_or_else(String::new, |why| why.to_string());
         return Err(Skipped::CouldNot(format!(
-            "chronyd runs, but does not report its state ({})",
-            case.facts.steering.chrony.unknown().map_or_else(String::new, ToString::to_string)
+            "chronyd runs, but does not report its state ({why})"
         )));
     }
     if synchronised.is_none() && tracking.is_none() {
-        return Err(why_not(&case.facts.steering.adjtimex));
+        case.adjtimex()?;
     }
     // A daemon takes a few minutes after boot.
+    case.uptime_s()?;
     if case.just_booted() {
         return Outcome::fine(format!("{} has just started", daemon.kind.program()));
     }
@@ -190,9 +189,7 @@ fn searching(
 
 /// `one-daemon`
 pub(crate) fn check_one_daemon(case: &Case<'_>) -> Check {
-    if let Some(unknown) = case.facts.steering.keepers.unknown() {
-        return Err(unknown.into());
-    }
+    case.keepers()?;
     let mut running = case.running(&DAEMONS);
     running.extend(case.running(&BY_ADJTIME));
     if running.len() < 2 {
@@ -242,9 +239,7 @@ fn unit<'f>(case: &Case<'_>, keeper: &'f TimeKeeper) -> &'f str {
 
 /// `guest-tools`
 pub(crate) fn check_guest_tools(case: &Case<'_>) -> Check {
-    if let Some(unknown) = case.facts.steering.keepers.unknown() {
-        return Err(unknown.into());
-    }
+    case.keepers()?;
     let mut daemons = case.running(&DAEMONS);
     daemons.extend(case.running(&BY_ADJTIME));
     let tools = case.running(&[TimeKeeperKind::VirtualBoxService]);

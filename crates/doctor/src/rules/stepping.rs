@@ -3,7 +3,7 @@
 use facts::kernel::LogEvent;
 use facts::steering::TimeKeeperKind;
 
-use crate::case::{Case, log_evidence, why_not};
+use crate::case::{Case, log_evidence};
 use crate::finding::{Finding, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
@@ -21,9 +21,7 @@ pub(super) fn pauses(case: &Case<'_>) -> bool {
 
 /// `makestep-limited`
 pub(crate) fn check_limited(case: &Case<'_>) -> Check {
-    if let Some(unknown) = case.facts.steering.keepers.unknown() {
-        return Err(unknown.into());
-    }
+    case.keepers()?;
     if case.running(&[TimeKeeperKind::Chrony]).is_empty() {
         return Err(Skipped::DoesNotApply("does not apply: chronyd does not run".to_owned()));
     }
@@ -35,9 +33,7 @@ pub(crate) fn check_limited(case: &Case<'_>) -> Check {
     if case.is_kept() {
         return Outcome::fine("parachron keep steps the clock after a pause");
     }
-    let Some(config) = case.chrony_config() else {
-        return Err(why_not(&case.facts.steering.chrony_config));
-    };
+    let config = case.chrony_file()?;
     let (allowed, evidence) = match config.makestep {
         Some(step) if step.at_any_time() => {
             return Outcome::fine(format!(

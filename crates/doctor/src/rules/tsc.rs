@@ -9,7 +9,7 @@ use crate::case::trust::{
     NAMED_RATE_PPM, WRONG_RATE_PPM, named_hz, page_hz, rate_error_ppm, stops_unless_flagged,
 };
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, Skipped};
+use crate::outcome::{Check, Outcome, Skipped, perhaps};
 use crate::remedies;
 use crate::text;
 
@@ -19,11 +19,13 @@ pub(crate) fn check_not_constant(case: &Case<'_>) -> Check {
     if !flags.tsc {
         return Err(Skipped::DoesNotApply("this CPU has no TSC".to_owned()));
     }
-    if case.xen().and_then(|xen| xen.tsc).is_some_and(|tsc| tsc.emulated) {
+    perhaps(case.cpuid_tsc_hz())?;
+    let xen = perhaps(case.hypervisor())?.and_then(|hypervisor| hypervisor.xen);
+    if xen.and_then(|xen| xen.tsc).is_some_and(|tsc| tsc.emulated) {
         return Outcome::fine("Xen emulates it, at a constant rate");
     }
     let in_use = matches!(case.current(), Ok("tsc"));
-    let is_host = case.facts.kvm_host.value().is_some();
+    let is_host = case.kvm_host().is_ok();
     match (flags.constant_tsc, flags.nonstop_tsc || !stops_unless_flagged(case)) {
         (true, true) => return Outcome::fine("it keeps its rate in all power states"),
         (constant, _) if !in_use && (constant || !is_host) => {
@@ -152,7 +154,7 @@ impl Witness {
 
 /// `tsc-frequency`
 pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
-    let Some(kernel_hz) = case.facts.kernel.tsc_hz().map(|(hz, _)| hz as f64) else {
+    let Some(kernel_hz) = case.kernel_tsc_hz().map(|hz| hz as f64) else {
         return Err(Skipped::CouldNot(
             "the kernel log does not show the TSC frequency that the kernel assumes".to_owned(),
         ));
@@ -228,11 +230,11 @@ fn with_remedies(case: &Case<'_>, mut finding: Finding, witness: Witness, in_use
 /// The frequencies of all sources, in the order of [`Witness`].
 fn frequencies(case: &Case<'_>, kernel_hz: f64) -> Vec<KnownTscFrequency> {
     let measured = rate_error_ppm(case).map(|off_ppm| kernel_hz * (1.0 + off_ppm / 1e6));
-    let page = case.facts.pvclock_page.value().and_then(page_hz);
+    let page = case.pvclock_page().ok().and_then(page_hz);
     // Elsewhere the name proves nothing: some laptops' names hold another
     // frequency.
     let named = named_hz(case).filter(|_| case.is_virtualbox());
-    let cpuid = case.facts.cpu.cpuid_tsc_hz.value().map(|hz| *hz as f64);
+    let cpuid = case.cpuid_tsc_hz().ok().map(|hz| *hz as f64);
     [
         (Witness::Kernel, Some(kernel_hz)),
         (Witness::Measured, measured),
@@ -248,7 +250,7 @@ fn frequencies(case: &Case<'_>, kernel_hz: f64) -> Vec<KnownTscFrequency> {
 /// `tsc-across-cpus`
 pub(crate) fn check_across_cpus(case: &Case<'_>) -> Check {
     let measured = case.measured()?;
-    if case.facts.cpu.logical_cpus.is_known_and(|cpus| *cpus < 2) {
+    if case.logical_cpus().is_ok_and(|cpus| *cpus < 2) {
         return Err(Skipped::DoesNotApply("does not apply: one CPU".to_owned()));
     }
     // An ordered read takes some 20 ns: a program cannot see less than this.

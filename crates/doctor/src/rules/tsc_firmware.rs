@@ -5,7 +5,7 @@ use facts::kernel::{LogEvent, LogLine};
 use crate::case::{Case, log_evidence};
 use crate::fault;
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome};
+use crate::outcome::{Check, Outcome, perhaps};
 
 /// `tsc-firmware`
 pub(crate) fn check_firmware(case: &Case<'_>) -> Check {
@@ -20,6 +20,9 @@ pub(crate) fn check_firmware(case: &Case<'_>) -> Check {
     let Some(first) = faults.first() else {
         return Outcome::fine("the kernel log reports no fault in the TSC's setup");
     };
+    if !case.is_log_alone() {
+        perhaps(case.hypervisor())?;
+    }
     if case.is_guest() == Some(true) {
         return Outcome::fine(format!(
             "\"{}\": the hypervisor hides that register; harmless in a guest",

@@ -3,7 +3,7 @@
 use facts::Facts;
 use instruments::measurements::Measurements;
 
-use crate::finding::{Diagnosis, Finding};
+use crate::finding::{CheckState, Diagnosis, Finding};
 
 /// The findings of one rule.
 pub(crate) fn findings_of_rule(diagnosis: &Diagnosis, rule: &str) -> Vec<Finding> {
@@ -24,26 +24,26 @@ pub(crate) fn finding_text(
 
 /// The outcome of a rule without findings; panics if it has some.
 pub(crate) fn fine(facts: &Facts, measurements: Option<&Measurements>, rule: &str) -> String {
-    outcome(facts, measurements, rule, true)
+    outcome(facts, measurements, rule, false)
 }
 
 /// Why a rule could not check; panics if it could.
 pub(crate) fn could_not(facts: &Facts, measurements: Option<&Measurements>, rule: &str) -> String {
-    outcome(facts, measurements, rule, false)
+    outcome(facts, measurements, rule, true)
 }
 
 fn outcome(
     facts: &Facts,
     measurements: Option<&Measurements>,
     rule: &str,
-    could_check: bool,
+    not_checked: bool,
 ) -> String {
     let diagnosis = crate::diagnose(facts, measurements);
     let entry = diagnosis.checked.iter().find(|entry| entry.rule == rule);
     let Some(entry) = entry else {
         panic!("{rule} found something: {:#?}", findings_of_rule(&diagnosis, rule));
     };
-    assert_eq!(entry.could_check, could_check, "{}", entry.outcome);
+    assert_eq!(entry.state == CheckState::NotChecked, not_checked, "{rule}: {}", entry.outcome);
     entry.outcome.clone()
 }
 

@@ -1,9 +1,10 @@
 //! The diagnosis of machines in testdata/machines, as a person reads it.
 
 mod expected;
+mod hidden;
 mod trees;
 
-use doctor::finding::Diagnosis;
+use doctor::finding::{CheckState, Diagnosis};
 
 /// The diagnosis in few lines: verdict, findings, what could not be checked.
 fn in_short(diagnosis: &Diagnosis) -> String {
@@ -14,7 +15,7 @@ fn in_short(diagnosis: &Diagnosis) -> String {
             text += &format!("  | {line}\n");
         }
     }
-    for entry in diagnosis.checked.iter().filter(|entry| !entry.could_check) {
+    for entry in diagnosis.checked.iter().filter(|entry| entry.state == CheckState::NotChecked) {
         text += &format!("not checked {}: {}\n", entry.rule, entry.outcome);
     }
     text

@@ -3,8 +3,8 @@
 use facts::cpu::arm64::{self, BOARD, DEVICE_TREE};
 use facts::cpu::hypervisor::{self, GUEST_TYPE, Signs, TYPE, UUID, XEN_CAPABILITIES};
 use facts::cpu::{
-    CPUINFO, Cpu, ONLINE, count_processors, cpuid, generic_timer, parse_flags, parse_model,
-    parse_online, reduce_cpuinfo, resolve_hypervisor, vendor,
+    CPUINFO, Cpu, HypervisorKind, ONLINE, count_processors, cpuid, generic_timer, parse_flags,
+    parse_model, parse_online, reduce_cpuinfo, resolve_hypervisor, vendor,
 };
 use facts::kernel::Kernel;
 use facts::system::System;
@@ -15,6 +15,7 @@ use crate::tree::Tree;
 
 pub(super) fn cpu(tree: &Tree, kernel: &Kernel, system: &System) -> Cpu {
     let cpuinfo = tree.reduced(CPUINFO, "vendor, model name, flags", reduce_cpuinfo);
+    let cpuinfo_known = cpuinfo.clone().map(drop);
     let flags = cpuinfo.clone().and_then(|text| parse_flags(&text));
     let model = cpuinfo.clone().and_then(|text| parse_model(&text));
     let is_arm64 = cpuinfo.is_known_and(|text| arm64::is_arm64(text));
@@ -52,7 +53,18 @@ pub(super) fn cpu(tree: &Tree, kernel: &Kernel, system: &System) -> Cpu {
         is_arm64,
     };
     let leaves = cpuid.value().map_or("", String::as_str);
-    let hypervisor = resolve_hypervisor(by_cpuid, leaves, &signs);
+    // Signs of /proc/cpuinfo override the others.
+    let hypervisor = match &cpuinfo {
+        Fact::Known(_) => match (resolve_hypervisor(by_cpuid, leaves, &signs), &kernel.log) {
+            // Xen shows its guests the CPUID of what it runs on itself.
+            (
+                Fact::Known(found),
+                Fact::Unknown(why @ (Unknown::NeedsRoot { .. } | Unknown::Malformed { .. })),
+            ) if found.kind == HypervisorKind::Tcg => why.into(),
+            (found, _) => found,
+        },
+        Fact::Unknown(why) => why.into(),
+    };
     Cpu {
         model,
         logical_cpus: match tree.text(ONLINE).and_then(|text| parse_online(&text)) {
@@ -67,7 +79,7 @@ pub(super) fn cpu(tree: &Tree, kernel: &Kernel, system: &System) -> Cpu {
             tree.probe("generic-timer", probes::generic_timer::registers)
                 .and_then(|text| generic_timer::parse(&text))
         } else {
-            generic_timer::not_arm64()
+            cpuinfo_known.and_then(|()| generic_timer::not_arm64())
         },
         hypervisor,
     }

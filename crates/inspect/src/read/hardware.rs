@@ -49,29 +49,33 @@ fn rtc_device(tree: &Tree, device: String) -> RtcDevice {
 
 /// The PTP clocks.
 pub(super) fn phcs(tree: &Tree) -> Fact<Vec<Phc>> {
-    tree.names("/sys/class/ptp").map(|mut names| {
+    tree.names("/sys/class/ptp").and_then(|mut names| {
         names.truncate(MAX_DEVICES);
         let readable = tree.probe("ptp-readable", || ptp::readable(&names));
         let readable = readable.value().cloned().unwrap_or_default();
         let links = tree.probe("ptp-links", || ptp::links(&names));
         let links = links.value().cloned().unwrap_or_default();
-        names
-            .into_iter()
-            .map(|name| Phc {
-                clock_name: tree
-                    .reduced(
-                        &format!("/sys/class/ptp/{name}/clock_name"),
-                        "the name, unless it is a network address",
-                        reduce_clock_name,
-                    )
-                    .value()
-                    .map(|text| text.trim().to_owned())
-                    .unwrap_or_default(),
+        let phc = |name: String| -> Result<Phc, Unknown> {
+            let clock_name = tree.reduced(
+                &format!("/sys/class/ptp/{name}/clock_name"),
+                "the name, unless it is a network address",
+                reduce_clock_name,
+            );
+            let clock_name = clock_name.as_result().map_err(|why| match why {
+                // The clock is there.
+                Unknown::NotThere { what } => {
+                    Unknown::Unreadable { what: what.clone(), error: "no such file".to_owned() }
+                }
+                other => other.clone(),
+            });
+            Ok(Phc {
+                clock_name: clock_name?.trim().to_owned(),
                 link: link_of(&links, &name),
                 readable: readable.lines().any(|line| line.trim() == name),
                 device: format!("/dev/{name}"),
             })
-            .collect()
+        };
+        names.into_iter().map(phc).collect::<Result<_, _>>().into()
     })
 }
 

@@ -145,7 +145,7 @@ fn damage_to_one_file_costs_no_other_fact() {
     // Facts that rest on a file of another name, too.
     let also = |path: &str| match path {
         "parachron/time-keepers" => &["steering.chrony"][..],
-        "proc/cpuinfo" => &["cpu.flags", "cpu.model"],
+        "proc/cpuinfo" => &["cpu.flags", "cpu.model", "cpu.hypervisor", "cpu.generic_timer"],
         "proc/stat" | "proc/uptime" => &["load.steal_since_boot"],
         "parachron/cpuid" => &["cpu.hypervisor", "cpu.cpuid_tsc_hz"],
         _ => &[],

@@ -48,7 +48,11 @@ fn rows(diagnosis: &Diagnosis, verbose: bool) -> Vec<[Cell; 7]> {
     }
     if verbose {
         for entry in &diagnosis.checked {
-            let state = if entry.could_check { "in order" } else { "not checked" };
+            let state = if entry.state == doctor::finding::CheckState::NotChecked {
+                "not checked"
+            } else {
+                "in order"
+            };
             let cells = [state, &entry.rule, &entry.outcome, "", "", "", ""];
             rows.push(cells.map(Cell::from));
         }

@@ -53,7 +53,11 @@ pub(crate) fn finding(finding: &Finding) -> String {
 }
 
 fn row(entry: &Checked) -> String {
-    let state = if entry.could_check { "in order" } else { "not checked" };
+    let state = if entry.state == doctor::finding::CheckState::NotChecked {
+        "not checked"
+    } else {
+        "in order"
+    };
     format!("| {} | {state} | {} |\n", entry.rule, plain(&entry.outcome).replace('|', "\\|"))
 }
 

@@ -20,7 +20,7 @@ pub(super) fn verdicts(
     cause: &UnstableCause,
     interval: &WatchdogInterval,
 ) -> Option<String> {
-    let release = case.facts.kernel.release.value()?;
+    let release = case.release().ok()?;
     let this = version(KernelVersion::parse(release)?)?;
     // What this kernel read was in time by its own rules: it judged it.
     let here = judge(this, interval, 0.0)?;

@@ -102,11 +102,10 @@ fn logged_nominal(case: &Case<'_>) -> Option<f64> {
 
 /// The TSC's rate, from the best source there is.
 pub(super) fn tsc(case: &Case<'_>) -> Option<CounterRate> {
-    let facts = case.facts;
     let rate = |from, hz: Option<f64>| hz.map(|hz| CounterRate { hz, from });
-    rate(From::Log, facts.kernel.tsc_hz().map(|(hz, _)| hz as f64))
-        .or_else(|| rate(From::Page, facts.pvclock_page.value().and_then(page_hz)))
-        .or_else(|| rate(From::Cpuid, facts.cpu.cpuid_tsc_hz.value().map(|hz| *hz as f64)))
+    rate(From::Log, case.kernel_tsc_hz().map(|hz| hz as f64))
+        .or_else(|| rate(From::Page, case.pvclock_page().ok().and_then(page_hz)))
+        .or_else(|| rate(From::Cpuid, case.cpuid_tsc_hz().ok().map(|hz| *hz as f64)))
         .or_else(|| rate(From::CpuName, named_hz(case)))
         .or_else(|| rate(From::CpuLines, logged_nominal(case)))
 }
@@ -129,7 +128,7 @@ pub(super) fn reference(case: &Case<'_>, name: &str, ticks: u64) -> Option<Count
         "hyperv_clocksource" | "hyperv_clocksource_tsc_page" | "hyperv_clocksource_msr" => {
             rate(From::Fixed, 1e7)
         }
-        "jiffies" | "refined-jiffies" => match case.facts.kernel.tick_hz() {
+        "jiffies" | "refined-jiffies" => match case.tick_hz() {
             Some(hz) => rate(From::Configuration, hz),
             None => rate(From::Fitted, tick_hz(ticks)?),
         },
@@ -166,5 +165,5 @@ fn hpet_hz(case: &Case<'_>) -> Option<f64> {
         let mhz: f64 = head.rsplit(' ').next()?.parse().ok()?;
         (mhz > 0.0).then_some(mhz * 1e6)
     });
-    by_driver.or_else(|| case.facts.kernel.hpet_period_ns().map(|ns| (1e9 / ns).round()))
+    by_driver.or_else(|| case.hpet_period_ns().map(|ns| (1e9 / ns).round()))
 }
