@@ -29,7 +29,7 @@ pub(crate) const TICKS: &str = "At fault: the reference or time base, timer tick
 
 /// What held a check back.
 pub(crate) const LOAD: &str =
-    "At fault: this machine's load or hardware or, in a virtual machine, the host.";
+    "At fault: this machine's kernel, load or hardware or, in a virtual machine, the host.";
 
 /// A test.
 pub(crate) const TEST: &str = "At fault: this machine's test of the watchdog and its reference.";

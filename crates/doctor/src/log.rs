@@ -3,10 +3,13 @@
 use facts::kernel::LogEvent;
 use facts::kernel::pasted::Pasted;
 use facts::{Fact, Facts, Unknown};
+use instruments::figures;
 
+use crate::finding::{CheckState, Diagnosis, Finding, Remedy, Severity};
 use crate::report::DoctorReport;
 use crate::rules::OF_LOGS;
 use crate::selection::RuleSelection;
+use crate::text;
 
 /// The report on a log, by the rules that a log alone can answer unless some are named.
 ///
@@ -21,33 +24,123 @@ use crate::selection::RuleSelection;
 /// assert_eq!(report.machine.clocksource, "hpet");
 /// ```
 pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
-    let (note, shows_nothing) = (limits(&pasted), pasted.log.is_empty());
     let mut selection = selection.clone();
     if selection.only.is_empty() {
         selection.only = OF_LOGS.map(str::to_owned).into();
     }
+    let (note, unread) = (limits(&pasted), unread(&pasted));
+    let shown = describe_lines(&pasted);
+    let (lines, about_clocks) = (pasted.lines, pasted.log.len());
+    let events: Vec<LogEvent> = pasted.log.iter().map(|line| line.event.clone()).collect();
     let mut report = DoctorReport::with_rules(facts_of(pasted), None, &selection);
-    // No finding in a log without a line about clocks does not put the clock in order.
-    report.diagnosis.verdict =
-        if shows_nothing { note } else { format!("{} {note}", report.diagnosis.verdict) };
+    let diagnosis = &mut report.diagnosis;
+    for entry in &mut diagnosis.checked {
+        if entry.state == CheckState::InOrder
+            && !events.iter().any(|event| is_relevant(&entry.rule, event))
+        {
+            entry.state = CheckState::NotChecked;
+            entry.rests_on.clear();
+            entry.outcome = "no line of the log is about it".to_owned();
+        }
+    }
+    let verdict = match headline(diagnosis) {
+        Some(headline) => headline,
+        None if about_clocks == 0 && unread.is_none() => {
+            format!("None of {} lines is about clocks.", figures::count(lines))
+        }
+        None => format!("{shown} no fault, which is not to say that the clock is right."),
+    };
+    diagnosis.verdict = format!("{verdict} {note}");
+    diagnosis.findings.extend(unread);
     report
+}
+
+/// The worst finding: the harm, and not how many there are.
+fn headline(diagnosis: &Diagnosis) -> Option<String> {
+    let (first, more) = diagnosis.findings.split_first()?;
+    Some(match more.len() {
+        0 => format!("{}.", first.what),
+        n => format!("{} ({}).", first.what, text::count(n, "more finding", "more findings")),
+    })
+}
+
+/// `17 of 209 lines are about clocks: they show`
+fn describe_lines(pasted: &Pasted) -> String {
+    let lines = figures::count(pasted.lines);
+    match pasted.log.len() {
+        0 => format!("None of {lines} lines about clocks is of a known form: they show"),
+        1 => format!("1 of {lines} lines is about clocks and of a known form: it shows"),
+        n => format!("{n} of {lines} lines are about clocks and of a known form: they show"),
+    }
+}
+
+/// Lines about time that no row of the catalogue takes.
+fn unread(pasted: &Pasted) -> Option<Finding> {
+    if pasted.unread_lines == 0 {
+        return None;
+    }
+    let count = text::count(pasted.unread_lines as usize, "line", "lines");
+    let mut finding = Finding::new(
+        Severity::Note,
+        format!("{count} about time that doctor does not know, and did not judge"),
+    )
+    .evidence_from(pasted.unread.iter().map(|line| format!("log: {line}")))
+    .explain("They contain a word about time and have the form of no message that doctor reads.")
+    .remedy(Remedy::advice("Read them: a fault in them is not among the findings."));
+    finding.rule = "log-unread".to_owned();
+    finding.source = "facts: messages.txt".to_owned();
+    Some(finding)
 }
 
 /// What a log does not show, in one line.
 fn limits(pasted: &Pasted) -> String {
-    let boots = if pasted.is_several_boots {
-        "Lines of another boot or machine were left out."
-    } else {
-        ""
+    let boots = match (pasted.is_several_boots, pasted.is_earlier_boot) {
+        (_, true) => "The findings are of an earlier boot than the log's last.",
+        (true, false) => "Lines of another boot or machine were left out.",
+        _ => "",
     };
-    let found = match pasted.log.len() {
-        0 => format!("None of {} lines is about clocks.", pasted.lines),
-        _ => String::new(),
-    };
+    let stopped = pasted.stopped.map(|why| format!("The log was not read to its end: {why}."));
     let unknown = "A log alone does not show the present clock source, the time daemon's state or \
                    any measurement: run parachron doctor on the machine.";
-    let parts = [found.as_str(), boots, unknown];
+    let parts = [stopped.as_deref().unwrap_or_default(), boots, unknown];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether an event is what a rule judges: without one it has checked nothing.
+fn is_relevant(rule: &str, event: &LogEvent) -> bool {
+    match rule {
+        "tsc-marked-unstable" => matches!(
+            event,
+            LogEvent::MarkedUnstable { .. }
+                | LogEvent::TscFrequency { .. }
+                | LogEvent::Switched { .. }
+        ),
+        "watchdog-late" => {
+            matches!(event, LogEvent::WatchdogDelayed { .. } | LogEvent::WatchdogSkipped { .. })
+        }
+        "kvm-host-clock" => *event == LogEvent::GuestTscUnreliable,
+        "tsc-frequency" => matches!(event, LogEvent::TscFrequency { .. }),
+        "stalls" => matches!(
+            event,
+            LogEvent::Stall | LogEvent::CpuStuck { .. } | LogEvent::HrtimerLate { .. }
+        ),
+        "pauses-seen" => matches!(event, LogEvent::Restored | LogEvent::Resumed),
+        "tsc-firmware" => *event == LogEvent::TscFault,
+        "time-lost" => matches!(
+            event,
+            LogEvent::TicksLost { .. }
+                | LogEvent::HypervisorStepped { .. }
+                | LogEvent::HrtimerLate { .. }
+        ),
+        "daemon-steps" => matches!(
+            event,
+            LogEvent::DaemonStepped { .. }
+                | LogEvent::DaemonFrequency { .. }
+                | LogEvent::SourceSelected { .. }
+                | LogEvent::DaemonSlewed { .. }
+        ),
+        _ => true,
+    }
 }
 
 /// What the log shows of the machine; all else is unknown.
@@ -73,11 +166,26 @@ mod tests {
 
     use super::*;
 
+    fn diagnosis(text: &str) -> Diagnosis {
+        let mut log = PastedLog::default();
+        log.push(text.as_bytes());
+        examine(log.finish(), &RuleSelection::default()).diagnosis
+    }
+
     #[test]
     fn a_log_without_a_line_about_clocks_puts_no_clock_in_order() {
-        let mut log = PastedLog::default();
-        log.push(b"a letter\nto a friend\n");
-        let verdict = examine(log.finish(), &RuleSelection::default()).diagnosis.verdict;
+        let verdict = diagnosis("a letter\nto a friend\n").verdict;
         assert!(verdict.starts_with("None of 2 lines is about clocks. A log alone"), "{verdict}");
+    }
+
+    #[test]
+    fn unread_lines_about_time_are_counted_and_quoted() {
+        let text = "[1.0] foo: clock of bar is late\n[2.0] foo: nothing\n[3.0] the RTC lies\n";
+        let diagnosis = diagnosis(text);
+        assert!(!diagnosis.verdict.contains("None of 3 lines is"), "{}", diagnosis.verdict);
+        let unread = &diagnosis.findings[0];
+        assert!(unread.what.starts_with("2 lines about time that doctor does not know"));
+        assert!(unread.evidence[1].contains("the RTC lies"));
+        assert!(diagnosis.checked.iter().all(|entry| entry.state != CheckState::InOrder));
     }
 }

@@ -174,7 +174,8 @@ fn doctor_of_log(log: &[u8], more: &[&str]) -> String {
         .stdout(Stdio::piped())
         .spawn()
         .expect("the program runs");
-    child.stdin.take().expect("a pipe").write_all(log).expect("it reads all");
+    // It stops reading what is no text.
+    let _ = child.stdin.take().expect("a pipe").write_all(log);
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0));
     String::from_utf8(output.stdout).expect("UTF-8").replace(['\n', '\u{202f}'], " ")
@@ -203,5 +204,5 @@ fn a_log_that_is_none_says_so_in_bounded_memory() {
     let mut noise = vec![0u8; 64 << 20];
     noise.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * 31 % 251) as u8);
     let text = doctor_of_log(&noise, &[]);
-    assert!(text.contains("lines is about clocks"), "{text}");
+    assert!(text.contains("it is not text"), "{text}");
 }

@@ -1,6 +1,8 @@
 //! What a time daemon logged of a clock that it steps.
 
+mod events;
 mod single;
+mod tools;
 
 use facts::kernel::{LogEvent, LogLine};
 use instruments::figures;
@@ -25,8 +27,11 @@ pub(crate) fn check_steps(case: &Case<'_>) -> Check {
     let log = case.log()?;
     let steps = steps(log);
     let limit = single::beyond_limit(log, &steps);
-    let mut findings = Vec::new();
+    let mut findings = events::findings(log);
+    // What a server or another program did explains the steps.
+    let is_explained = findings.iter().any(|finding| finding.what.contains("contradict"));
     findings.extend(match regular(&steps) {
+        _ if is_explained => None,
         Some(rate) => Some(gaining(&steps, rate)),
         None if limit.is_some() => limit,
         None => single::set_back(log, &steps)
@@ -35,6 +40,9 @@ pub(crate) fn check_steps(case: &Case<'_>) -> Check {
             .or_else(|| single::without_step(log)),
     });
     findings.extend(interference(case));
+    if findings.is_empty() {
+        findings.extend(events::no_source(log));
+    }
     Outcome::findings_or_fine(findings, || match steps.as_slice() {
         [] => "no time daemon's step in the log".to_owned(),
         [one] => format!("one step, by {}", signed(one.by_s)),

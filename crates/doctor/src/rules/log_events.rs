@@ -34,7 +34,9 @@ fn lost_ticks(log: &[LogLine]) -> Option<Finding> {
         LogEvent::TicksLost { ticks } => Some(ticks.unwrap_or(0)),
         _ => None,
     };
-    let first = log.iter().find(|line| ticks(line).is_some())?;
+    log.iter().find(|line| ticks(line).is_some())?;
+    let signs: Vec<_> = super::unstable::lost_tick_signs(log).collect();
+    let is_firmwares = signs.iter().any(|line| line.event == LogEvent::TimerNotConnected);
     let count: u64 = log.iter().filter_map(ticks).fold(0, u64::saturating_add);
     let what = match count {
         0 => "The kernel lost timer ticks, so its clock ran behind".to_owned(),
@@ -42,10 +44,16 @@ fn lost_ticks(log: &[LogLine]) -> Option<Finding> {
     };
     Some(
         Finding::new(Severity::Warning, what)
-            .evidence(log_evidence(first))
+            .evidence_from(signs.into_iter().map(log_evidence))
             .explain(format!(
-                "This kernel counts timer interrupts as time. Something kept interrupts off for \
-                 longer than a tick: a driver, an SMI or a busy host. {}",
+                "This kernel counts timer interrupts as time. {} {}",
+                if is_firmwares {
+                    "The firmware's table connects its timer wrongly, so the kernel uses another \
+                     one, and interrupts get lost; or load keeps them off."
+                } else {
+                    "Something kept interrupts off for longer than a tick: a driver, an SMI or a \
+                     busy host."
+                },
                 fault::TICKS
             ))
             .remedy(Remedy::advice(

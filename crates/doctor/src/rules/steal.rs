@@ -189,9 +189,11 @@ pub(crate) fn check_stalls(case: &Case<'_>) -> Check {
         .evidence_from(longest.map(|ns| {
             format!("longest timer interrupt: {}", figures::time(ns as f64))
         }))
-        .explain(format!("{} {STALL_FAULT}", if guest {
-            "In a guest the usual cause is a pause: the host saved, migrated or starved it. Leases \
-             and timeouts expired meanwhile."
+        .evidence_from(stall_size(case))
+        .explain(format!("{} {STALL_FAULT}", if guest || has_no_progress(case) {
+            "In a guest the usual cause is a pause: the host saved, restored, migrated or starved \
+             it, or its clock leapt at a restore while no CPU was stalled at all. Leases and \
+             timeouts expired meanwhile."
         } else {
             "A driver, the firmware or a fault kept a CPU from serving its timers."
         }))
@@ -202,6 +204,31 @@ pub(crate) fn check_stalls(case: &Case<'_>) -> Check {
             "Read the stack trace that follows the line in the kernel log."
         }))
         .alone()
+}
+
+/// How long RCU waited: in jiffies, whose length is CONFIG_HZ's.
+fn stall_size(case: &Case<'_>) -> Option<String> {
+    let jiffies = case.logged(|_| true).find_map(|line| match line.event {
+        LogEvent::RcuStall { jiffies } => Some(jiffies),
+        _ => None,
+    })?;
+    let s = |hz: f64| figures::seconds(jiffies as f64 / hz);
+    let count = figures::count(jiffies);
+    Some(match case.tick_hz() {
+        Some(hz) => format!("stall: {count} jiffies at CONFIG_HZ={hz}: {}", s(hz)),
+        None => format!(
+            "stall: {count} jiffies: {} if CONFIG_HZ is 1000, {} if it is 250; not in the log",
+            s(1000.0),
+            s(250.0)
+        ),
+    })
+}
+
+/// A CPU that served hardly a tick in a stall did not run, or there was none.
+fn has_no_progress(case: &Case<'_>) -> bool {
+    case.logged(|event| matches!(event, LogEvent::RcuProgress { ticks: Some(0 | 1) }))
+        .next()
+        .is_some()
 }
 
 #[cfg(test)]

@@ -17,23 +17,28 @@ mod explanation;
 mod infer;
 mod interval;
 mod limits;
-mod model;
 mod rate;
 mod skew;
 
 use facts::kernel::{LogEvent, LogLine};
 
 use self::cause::UnstableCause;
+pub(super) use self::context::lost_tick_signs;
 use self::interval::WatchdogInterval;
 use crate::case::trust::is_tsc;
 use crate::case::{Case, log_evidence};
 use crate::fault;
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome};
-use crate::remedies::set_after_pause;
+use crate::remedies::{READ_ONLY, set_after_pause};
 use crate::text;
 use instruments::figures;
-use kernel_clock::watchdog::{BRACKETED, REWRITTEN};
+
+/// The first version whose watchdog reads the TSC between two reads of the reference.
+const BRACKETED: &str = "5.13";
+
+/// The first version with the rewritten watchdog (763aacf86f1b).
+const REWRITTEN: &str = "7.1";
 
 /// `tsc-marked-unstable`
 pub(crate) fn check_marked(case: &Case<'_>) -> Check {
@@ -57,30 +62,52 @@ pub(crate) fn check_marked(case: &Case<'_>) -> Check {
             "normal without constant_tsc; the clock source is the hypervisor's page",
         );
     }
-    let (marked, consequence) = match &log[at].event {
-        LogEvent::MarkedUnstable { clocksource, .. } if !is_tsc(clocksource) => {
-            ("its test clock source", "The TSC is not affected.")
-        }
-        _ => (
-            "the TSC",
-            "Until the next boot the kernel does not use the TSC, the cheapest clock source.",
-        ),
+    let marked = marked_clock(&log[at]);
+    let consequence = match marked {
+        TEST_CLOCK => "The TSC is not affected.",
+        "TSC" => "Until the next boot the kernel does not use the TSC, the cheapest clock source.",
+        _ => "The kernel does not use that clock source until the next boot.",
+    };
+    // The causes are worded for the TSC, which nearly all of these lines are about.
+    let named = |text: String| match marked {
+        "TSC" | TEST_CLOCK => text,
+        name => text.replace("the TSC", name).replace("The TSC", name).replace("TSC", name),
+    };
+    let the = match marked {
+        "TSC" => "the ",
+        TEST_CLOCK => "",
+        _ => "clock source ",
     };
     Finding::new(
         severity(case),
-        format!("The kernel marked {marked} unstable: {}", explanation::summary(&cause)),
+        format!("The kernel marked {the}{marked} unstable: {}", explanation::summary(&cause)),
     )
     .evidence_from(evidence(log, at))
-    .evidence_from(interval.iter().flat_map(WatchdogInterval::sums))
-    .evidence_from(interval.iter().filter_map(|interval| model::verdicts(case, &cause, interval)))
+    .evidence_from(interval.iter().flat_map(WatchdogInterval::sums).map(named))
     .evidence_from(cause.context(case, log, at))
-    .explain(format!(
+    .explain(named(format!(
         "{} {} {consequence}",
         explanation::explain(&cause),
         blame::sentence(&cause, case.is_guest())
-    ))
-    .remedies(advice::remedies(&cause, case))
+    )))
+    .remedies(if matches!(marked, "TSC" | TEST_CLOCK) {
+        advice::remedies(&cause, case)
+    } else {
+        advice::of_other_clock(&cause)
+    })
     .alone()
+}
+
+/// The clock source of the kernel's own test.
+const TEST_CLOCK: &str = "its test clock source";
+
+/// The clock source's name, for people.
+fn marked_clock(line: &LogLine) -> &str {
+    match &line.event {
+        LogEvent::MarkedUnstable { clocksource, .. } if is_test_clock(clocksource) => TEST_CLOCK,
+        LogEvent::MarkedUnstable { clocksource, .. } if !is_tsc(clocksource) => clocksource,
+        _ => "TSC",
+    }
 }
 
 /// `watchdog-late`
@@ -134,23 +161,42 @@ pub(crate) fn check_late(case: &Case<'_>) -> Check {
             figures::count(suppressed)
         ));
     }
-    if let Some((line, by_ns)) = late.iter().find_map(|line| Some((line, pause_ns(&line.text)?))) {
+    if let Some((line, by_ns)) = late.iter().find_map(|line| Some((line, pause_ns(line)?))) {
         return paused(log_evidence(line), by_ns).alone();
     }
-    let lengths = late.iter().find_map(|line| agreement(&line.text));
+    let lengths = late.iter().find_map(|line| agreement(line));
     let is_long = lengths.is_some();
     let finding = finding.evidence_from(lengths);
     if is_long {
-        return finding
-            .explain(format!(
-                "The check itself came seconds late, so the kernel drew no conclusion from it. \
-                 According to both counters, the clocks agree. {}",
-                fault::LOAD
-            ))
-            .remedies(advice::not_at_fault(case))
-            .alone();
+        return agree(case, finding);
     }
     read_slowly(case, finding)
+}
+
+/// A check that came late, of two clocks that agree.
+fn agree(case: &Case<'_>, finding: Finding) -> Check {
+    finding
+        .explain(format!(
+            "The check itself came seconds late, so the kernel drew no conclusion from it. \
+                 According to both counters the clocks agree, and neither is at fault: for so long \
+                 the kernel did not serve its timers. In a virtual machine the host did not run it \
+                 (a pause, a save, an overloaded host). {}",
+            fault::LOAD
+        ))
+        .remedy(
+            Remedy::command(
+                "In a virtual machine ask the host's operator what happened at that time, and \
+                     set the clock if it was paused.",
+                "chronyc tracking",
+            )
+            .changes(READ_ONLY),
+        )
+        .remedy(Remedy::advice(
+            "Elsewhere look for what held the kernel's timers back: stalls in the log, a driver, \
+                 a kernel that was just updated (boot the one before).",
+        ))
+        .remedies(advice::not_at_fault(case))
+        .alone()
 }
 
 /// Reads that took too long.
@@ -183,18 +229,19 @@ fn read_slowly(case: &Case<'_>, finding: Finding) -> Check {
 }
 
 /// The two lengths of a check that was skipped: by the TSC, and by the reference.
-fn lengths_ns(text: &str) -> Option<(f64, f64)> {
-    let number = |label: &str| {
-        let (_, rest) = text.split_once(label)?;
-        rest.split_whitespace().next()?.parse::<f64>().ok()
-    };
-    Some((number("cs_nsec: ")?, number("wd_nsec: ")?))
+fn lengths_ns(line: &LogLine) -> Option<(f64, f64)> {
+    match line.event {
+        LogEvent::WatchdogSkipped { clock_ns, reference_ns } => {
+            Some((clock_ns as f64, reference_ns as f64))
+        }
+        _ => None,
+    }
 }
 
 /// By how much the TSC ran on while its reference counted the usual half second: the
 /// hypervisor's clock stands still in a guest that is stopped.
-fn pause_ns(text: &str) -> Option<f64> {
-    let (tsc_ns, reference_ns) = lengths_ns(text)?;
+fn pause_ns(line: &LogLine) -> Option<f64> {
+    let (tsc_ns, reference_ns) = lengths_ns(line)?;
     let is_usual = (0.4e9..0.65e9).contains(&reference_ns);
     (is_usual && tsc_ns > 2.0 * reference_ns).then_some(tsc_ns - reference_ns)
 }
@@ -216,14 +263,15 @@ fn paused(evidence: String, by_ns: f64) -> Finding {
 
 /// `skipping watchdog check: cs_nsec: 7623994708 wd_nsec: 7623993107`: by how much the two
 /// differ, where they agree to within the daemon's 500 ppm.
-fn agreement(text: &str) -> Option<String> {
-    let (tsc_ns, reference_ns) = lengths_ns(text)?;
+fn agreement(line: &LogLine) -> Option<String> {
+    let (tsc_ns, reference_ns) = lengths_ns(line)?;
     let by_ns = tsc_ns - reference_ns;
     (reference_ns > 0.0 && by_ns.abs() < reference_ns * 5e-4).then(|| {
         format!(
-            "TSC minus reference: {} in {}",
+            "TSC minus reference: {} in {}, {} later than the usual 0.5 s",
             figures::signed(by_ns, figures::time),
-            figures::time(reference_ns)
+            figures::time(reference_ns),
+            figures::time(reference_ns - 0.5e9)
         )
     })
 }
@@ -253,7 +301,7 @@ fn verdict_line(log: &[LogLine]) -> Option<usize> {
     let has_cause = |because: &str| !because.contains("clocksource watchdog");
     position(&|clocksource, because| is_tsc(clocksource) && has_cause(because))
         .or_else(|| position(&|clocksource, _| is_tsc(clocksource)))
-        .or_else(|| position(&|clocksource, _| is_test_clock(clocksource)))
+        .or_else(|| position(&|_, _| true))
 }
 
 /// The clock source of the kernel's own test (kernel/time/clocksource-wdtest.c).

@@ -80,6 +80,8 @@ pub(crate) const WORDINGS: &[Wording] = &[
     wording("", "Something wrote to the TSC while", &["warp-between-cpus"], &["forced-by-test"]),
     wording("", "and its time daemon steps it repeatedly", &["tsc-rate-wrong"], &["rate-beyond-daemon"]),
     wording("", "Something other than the time daemon", &["two-daemons"], &[]),
+    wording("", "VirtualBox's guest tools set this guest's clock", &["host-slept"], &["guest-paused"]),
+    wording("", "VirtualBox did not run this guest in time", &["host-slept"], &[]),
 ];
 
 /// The phrase of a name in testdata/verdicts.
@@ -176,6 +178,16 @@ fn is_beside(cause: &str, what: &str) -> bool {
         ("One calibration of the TSC failed", &["warp-between-cpus"]),
         // VBoxService sees a pause from outside, which made the check late.
         ("The host's time jumped", &["check-late"]),
+        ("VirtualBox's guest tools set this guest's clock", &["check-late"]),
+        // What the daemon's lines show beside the clock.
+        (
+            "The time daemon had no server",
+            &["two-daemons", "guest-paused", "stepped-by-daemon", "not-knowable", "rtc-wrong"],
+        ),
+        (
+            "The time daemon has no server",
+            &["two-daemons", "guest-paused", "stepped-by-daemon", "not-knowable", "rtc-wrong"],
+        ),
     ];
     BESIDE.iter().any(|(phrase, causes)| what.contains(phrase) && causes.contains(&cause))
 }

@@ -4,6 +4,7 @@
 mod corpus;
 mod judge;
 mod mutations;
+mod public;
 mod verdicts;
 
 use std::sync::OnceLock;

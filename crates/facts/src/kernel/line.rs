@@ -125,7 +125,7 @@ impl<'t> Line<'t> {
     /// date, and a time of day.
     fn time(&mut self) -> Option<&'t str> {
         let mut before = 0;
-        for word in self.text.split_inclusive([' ', '\t']).take(7) {
+        for word in self.text.split_inclusive([' ', '\t']).take(8) {
             let end = before + word.len();
             if is_time(word) {
                 let day_s = time_of_day_s(&self.text[..end])?;
@@ -136,7 +136,8 @@ impl<'t> Line<'t> {
                 let zone = ["UTC ", "GMT ", "+0000 ", "Z "];
                 return Some(zone.iter().find_map(|zone| rest.strip_prefix(zone)).unwrap_or(rest));
             }
-            if !is_of_date(word.trim()) {
+            // A day of one digit has two blanks before it.
+            if !word.trim().is_empty() && !is_of_date(word.trim()) {
                 return None;
             }
             before = end;

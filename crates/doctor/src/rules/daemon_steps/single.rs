@@ -87,7 +87,7 @@ pub(super) fn step(log: &[LogLine], steps: &[DaemonStep<'_>]) -> Option<Finding>
 }
 
 /// Whether a step is a whole time zone.
-fn is_zone(by_s: f64) -> bool {
+pub(super) fn is_zone(by_s: f64) -> bool {
     let size = by_s.abs();
     let rest = (size / ZONE_S).round() * ZONE_S - size;
     (3600.0 - ZONE_SLACK_S..=14.0 * 3600.0 + ZONE_SLACK_S).contains(&size)
@@ -275,7 +275,7 @@ fn unsynchronised(log: &[LogLine]) -> Option<Finding> {
     )
 }
 
-fn four_servers() -> Remedy {
+pub(super) fn four_servers() -> Remedy {
     Remedy::command(
         "Configure at least four independent servers, and remove the one that differs.",
         "chronyc sources -v",

@@ -186,6 +186,25 @@ fn compare() -> Remedy {
     .changes(READ_ONLY)
 }
 
+/// A clock source that is not the TSC: no flags or parameters of x86.
+pub(super) fn of_other_clock(cause: &UnstableCause) -> Vec<Remedy> {
+    if !cause.acquits() {
+        return find_figures();
+    }
+    vec![
+        Remedy::advice(
+            "Find what delays the reference: in a virtual machine or an emulator its host, which \
+             delivers timer interrupts late; give it CPU time.",
+        ),
+        Remedy::command(
+            "Find which clock source is in use; clocksource= on the kernel's command line names \
+             another.",
+            "cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
+        )
+        .changes(READ_ONLY),
+    ]
+}
+
 /// Another boot shows what one check does not.
 fn after_one_check(guest: bool, by_emulation: bool) -> Vec<Remedy> {
     let mut remedies = vec![Remedy::advice(

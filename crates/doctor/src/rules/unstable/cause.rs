@@ -84,12 +84,12 @@ pub(super) enum UnstableCause {
 /// How the kernel's watchdog read the two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WatchdogForm {
-    /// One after the other, before `kernel_clock::watchdog::BRACKETED`.
+    /// One after the other, before 5.13.
     Apart,
     /// The TSC between two reads of the reference at most 0.1 ms or so apart.
     Bracketed,
     /// The same within 50 µs, late checks discarded: from
-    /// `kernel_clock::watchdog::REWRITTEN` on.
+    /// 7.1 on.
     Rewritten,
 }
 
@@ -106,6 +106,9 @@ const ADDED_S: f64 = 30.0;
 /// Low-power CPUs have base frequencies down to 0.8 GHz: a slower estimate is
 /// of a TSC that stopped.
 const SLOWEST_HZ: f64 = 0.7e9;
+
+/// No TSC is so fast.
+const MOST_HZ: f64 = 6e9;
 
 /// More wraps of 4.69 s fit one difference in fifty by chance.
 const MOST_WRAPS_ALONE: f64 = 30.0;
@@ -139,7 +142,9 @@ impl UnstableCause {
     /// arch/x86/kvm/x86.c, drivers/acpi/processor_idle.c,
     /// drivers/idle/intel_idle.c, kernel/time/clocksource.c (7.1).
     pub(super) fn by_message(because: &str) -> Option<Self> {
-        const MESSAGES: [(&str, UnstableCause); 8] = [
+        const MESSAGES: [(&str, UnstableCause); 10] = [
+            ("losing too many ticks", UnstableCause::TickReference),
+            ("running slowly", UnstableCause::Halts),
             ("TSCs unsynchronized", UnstableCause::NotSynchronised),
             ("check_tsc_sync_source failed", UnstableCause::Warp),
             ("inter CPU skew", UnstableCause::Warp),
@@ -309,6 +314,8 @@ impl UnstableCause {
             (_, Some(hz)) if hz < *PLAUSIBLE_HZ.start() => {
                 Self::RateUnknown { fits: vec![(0, hz)] }
             }
+            // Overclocked, or after a short interval; beyond it no rate explains the ticks.
+            (_, Some(hz)) if hz < MOST_HZ => Self::RateUnknown { fits: vec![(0, hz)] },
             (_, Some(_)) => Self::JumpedAhead { by_ns: None },
             _ => return None,
         })

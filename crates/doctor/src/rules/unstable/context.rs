@@ -8,6 +8,9 @@ use super::interval::old_delta_ns;
 use super::rate;
 use crate::case::{Case, log_evidence};
 
+/// A timer interrupt that took so long held up the watchdog, ns.
+const STALL_NS: u64 = 100_000_000;
+
 impl UnstableCause {
     /// Other lines of the log that concern it.
     pub(super) fn context(&self, case: &Case<'_>, log: &[LogLine], at: usize) -> Vec<String> {
@@ -34,6 +37,13 @@ impl UnstableCause {
                 let warp = faults.clone().find_map(|line| warp_in_time(case, &line.text));
                 faults.take(2).map(log_evidence).chain(warp).collect()
             }
+            Self::RateUnknown { .. } | Self::Unexplained { .. } | Self::NotLogged => last_before(
+                |event| matches!(event, LogEvent::HrtimerLate { took_ns } if *took_ns >= STALL_NS),
+            )
+            .map(|line| format!("{line}: the machine stalled, so the check or a read was late"))
+            .into_iter()
+            .collect(),
+            Self::TickReference => lost_tick_signs(log).map(log_evidence).collect(),
             Self::PageLeapt { .. } => {
                 last_before(|event| *event == LogEvent::CpuAdded).into_iter().collect()
             }
@@ -47,6 +57,16 @@ impl UnstableCause {
             _ => Vec::new(),
         }
     }
+}
+
+/// What shows that ticks were lost beside the verdict: one line of each kind.
+pub(crate) fn lost_tick_signs(log: &[LogLine]) -> impl Iterator<Item = &LogLine> {
+    const KINDS: [fn(&LogEvent) -> bool; 3] = [
+        |event| matches!(event, LogEvent::TicksLost { .. }),
+        |event| matches!(event, LogEvent::RtcNotSet { .. }),
+        |event| *event == LogEvent::TimerNotConnected,
+    ];
+    KINDS.iter().filter_map(|is_kind| log.iter().find(|line| is_kind(&line.event)))
 }
 
 /// `Measured 1234 cycles TSC warp between CPUs` in time, where the TSC's rate is known.

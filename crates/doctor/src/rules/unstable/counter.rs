@@ -27,11 +27,6 @@ impl WatchdogCounter {
         Some(Self { now, last, mask: if is_cut { whole } else { mask } })
     }
 
-    /// The second and the first.
-    pub(super) fn readings(self) -> (u64, u64) {
-        (self.now, self.last)
-    }
-
     /// Ticks between its readings, less whole wraps; a 64-bit counter that
     /// went backward counts as 0.
     pub(super) fn ticks(self) -> u64 {

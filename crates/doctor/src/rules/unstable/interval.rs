@@ -27,7 +27,7 @@ pub(super) struct WatchdogInterval {
     /// TSC's length minus the reference's, ns.
     pub(super) skew_ns: Option<f64>,
     /// The log gives nanoseconds, so this kernel reads the TSC between two
-    /// reads of the reference (`kernel_clock::watchdog::BRACKETED`).
+    /// reads of the reference (5.13).
     pub(super) bracketed: bool,
     /// A second reference, which some kernels print.
     pub(super) second: Option<WatchdogReference>,
@@ -191,6 +191,17 @@ impl WatchdogInterval {
         })
     }
 
+    /// How many timer ticks the reference did not count, where it counts those.
+    fn missing_ticks(&self) -> Option<String> {
+        let reference = self.reference.as_ref().filter(|clock| clock.name.contains("jiffies"))?;
+        let tick_ns = self.reference_ns? / reference.counter?.ticks() as f64;
+        let missing = (self.skew_ns? / tick_ns).round();
+        (tick_ns.is_finite() && missing >= 1.0).then(|| {
+            let length = figures::time(tick_ns);
+            format!("{} counted {missing} ticks of {length} too few", reference.name)
+        })
+    }
+
     /// The reference's name, or what it is.
     pub(super) fn reference_name(&self) -> &str {
         self.reference.as_ref().map_or("the reference", |reference| &reference.name)
@@ -274,6 +285,7 @@ impl WatchdogInterval {
                 lines.push(format!("{counter}: {}", rate.in_words()));
             }
         }
+        lines.extend(self.missing_ticks());
         lines.extend(self.by_counters());
         lines.extend(self.exactly());
         let second = self.second.as_ref();

@@ -52,33 +52,6 @@ fn a_check_over_half_of_the_range_late_acquits_the_tsc() {
     // The rate by the name of the CPU settles it.
     facts.cpu.model = Fact::Known("Some CPU @ 3.49GHz".into());
     has(&said(&facts), &["With that count the two agree", "3 490 000 000 Hz from the CPU's name"]);
-    // By the model of its kernel, and of the first that drops such a check.
-    facts.kernel.release = Fact::Known("5.10.0-9-amd64".into());
-    has(
-        &said(&facts),
-        &[
-            "Linux 5.10 tolerates up to 62.5 ms in such a check; that of 7.1 and later drops a check that is so late",
-        ],
-    );
-}
-
-/// A skew of 0.2 ms, which no version gives a TSC up for.
-#[test]
-fn a_verdict_that_the_kernel_would_not_have_given_is_told() {
-    let log = "\
-[  100.0] clocksource: timekeeping watchdog on CPU0: Marking clocksource 'tsc' as unstable because the skew is too large:
-[  100.0] clocksource:                       'hpet' wd_nsec: 500000000 wd_now: bebc20 wd_last: 0 mask: ffffffff
-[  100.0] clocksource:                       'tsc' cs_nsec: 500200000 cs_now: 59a0df80 cs_last: 0 mask: ffffffffffffffff
-";
-    let mut facts = server(log);
-    let told = |facts: &mut Facts, release: &str| {
-        facts.kernel.release = Fact::Known(release.into());
-        said(facts)
-    };
-    let passed = "By the rules of Linux 5.10 the TSC would have passed this check";
-    has(&told(&mut facts, "5.10.1"), &[passed, "that of 7.1 and later keeps the TSC"]);
-    has(&told(&mut facts, "7.2.13"), &["By the rules of Linux 7.2 the TSC would have passed"]);
-    assert!(!told(&mut facts, "none").contains("By the rules"));
 }
 
 #[test]
