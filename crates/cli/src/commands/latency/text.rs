@@ -11,7 +11,7 @@ use crate::output::table::{Cell, Column, ReportTable};
 /// The whole report in `format`, which is text or Markdown.
 pub(super) fn render(report: &LatencyReport, format: Format) -> String {
     let found = &report.latency;
-    let mut text = format!("{}\n{}\n", answer(found), report.machine.line());
+    let mut text = format!("{}{}\n", answer(found), report.machine.line());
     for table in [figures(found), missing(&found.not_measured)] {
         if !table.is_empty() {
             text.push('\n');
@@ -21,7 +21,7 @@ pub(super) fn render(report: &LatencyReport, format: Format) -> String {
     text
 }
 
-/// The latest wake-up, and what the host and the quota took.
+/// The latest wake-up, and what the host and the quota took: a line each.
 fn answer(found: &Latency) -> String {
     let wake_ups = [FigureKind::TimerWakeUp, FigureKind::CrossCpuWakeUp, FigureKind::Echo];
     let latest = wake_ups
@@ -30,19 +30,21 @@ fn answer(found: &Latency) -> String {
         .max_by(|one, other| one.ns.max.total_cmp(&other.ns.max));
     let late = match latest {
         Some(figure) => {
-            format!("Nothing was later than {} ({})", time(figure.ns.max), figure.kind.name())
+            format!("Nothing was later than {} ({}).", time(figure.ns.max), figure.kind.name())
         }
-        None => "No wake-up was measured".to_owned(),
+        None => "No wake-up was measured.".to_owned(),
     };
     let stolen = match found.cpus.stolen {
-        Some(share) => format!("the host stole {:.1} % of the CPU time", share * 100.0),
-        None => "this kernel does not count stolen time".to_owned(),
+        Some(share) => format!("The host stole {:.1} % of the CPU time.", share * 100.0),
+        None => "This kernel does not count stolen time.".to_owned(),
     };
     let throttled = match found.cpus.throttled_ns {
-        Some(ns) if ns > 0 => format!("; a CPU quota stopped this program for {}", whole_time(ns)),
+        Some(ns) if ns > 0 => {
+            format!("A CPU quota stopped this program for {}.\n", whole_time(ns))
+        }
         _ => String::new(),
     };
-    format!("{late}; {stolen}{throttled}.")
+    format!("{late}\n{stolen}\n{throttled}")
 }
 
 /// The figures, a row each.
@@ -99,7 +101,7 @@ mod tests {
         let mut found = Latency::default();
         assert_eq!(
             answer(&found),
-            "No wake-up was measured; this kernel does not count stolen time."
+            "No wake-up was measured.\nThis kernel does not count stolen time.\n"
         );
         for (kind, us) in [(FigureKind::TimerWakeUp, 300.0), (FigureKind::CrossCpuWakeUp, 40.0)] {
             let mut samples = Distribution::new();
@@ -109,8 +111,9 @@ mod tests {
         found.cpus = CpuShares { stolen: Some(0.0213), idle: None, throttled_ns: Some(5_000_000) };
         assert_eq!(
             answer(&found),
-            "Nothing was later than 300 µs (timer wake-up); the host stole 2.1 % of the CPU time; \
-             a CPU quota stopped this program for 5 ms."
+            "Nothing was later than 300 µs (timer wake-up).\n\
+             The host stole 2.1 % of the CPU time.\n\
+             A CPU quota stopped this program for 5 ms.\n"
         );
     }
 }
