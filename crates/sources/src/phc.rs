@@ -26,6 +26,10 @@ pub use spec::{PhcSpec, PhcSpecError, is_same_device};
 /// Where the kernel shows each device's name.
 const CLASS: &str = "/sys/class/ptp";
 
+/// Below a device's folder: how far the clock may be off, ns, as EC2's ENA driver states it
+/// (ena_sysfs.c, `phc_error_bound`). ClockBound adds it to its bound as well.
+const ERROR_BOUND: &str = "device/phc_error_bound";
+
 /// An open device.
 #[derive(Debug)]
 pub struct PhcSource {
@@ -41,6 +45,8 @@ pub struct PhcSource {
     seen: Cell<Option<Apparent>>,
     /// Its page told so when it was read last.
     page_tells: Cell<bool>,
+    /// Where its driver states how far it may be off, where it does.
+    error_bound: Option<PathBuf>,
 }
 
 /// How far the device is ahead of UTC.
@@ -69,6 +75,9 @@ impl PhcSource {
             found: Cell::default(),
             seen: Cell::default(),
             page_tells: Cell::default(),
+            error_bound: device_folder(Path::new(CLASS), path)
+                .map(|folder| folder.join(ERROR_BOUND))
+                .filter(|file| file.exists()),
         })
     }
 
@@ -214,6 +223,18 @@ impl PhcSource {
         self.read_minus(ahead_s, stamp)
     }
 
+    /// How far the device may be off by its driver, ns; 0 where that states nothing.
+    ///
+    /// # Errors
+    /// It states that, and not how much: its time has no bound then.
+    fn error_bound_ns(&self) -> Result<u64, SourceError> {
+        let Some(path) = &self.error_bound else { return Ok(0) };
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| crate::unknown(&name, &error))?;
+        let bound_ns = text.trim().parse().ok();
+        bound_ns.ok_or_else(|| Unknown::malformed(&name, "nanoseconds", &text).into())
+    }
+
     fn read_minus<S>(
         &self,
         ahead_s: i32,
@@ -227,7 +248,7 @@ impl PhcSource {
         let PhcReading { device_ns, cross_timestamp } =
             shown.minus_s(ahead_s).ok_or_else(before_1970)?;
         // The kernel's own CLOCK_REALTIME is nearer to the device than ours.
-        let utc_ns = Interval::around(cross_timestamp.shown_ns, 0);
+        let utc_ns = Interval::around(cross_timestamp.shown_ns, self.error_bound_ns()?);
         Ok(TimeReading {
             before,
             utc_ns,
@@ -268,11 +289,16 @@ fn hosts_clocks_below(class: &Path) -> Vec<PathBuf> {
     devices
 }
 
-/// The name that the driver of `device` gives it.
-fn clock_name(class: &Path, device: &Path) -> Option<String> {
+/// Where the kernel describes `device`.
+fn device_folder(class: &Path, device: &Path) -> Option<PathBuf> {
     // udev makes links such as /dev/ptp_kvm.
     let device = std::fs::canonicalize(device).unwrap_or_else(|_| device.to_owned());
-    let text = std::fs::read_to_string(class.join(device.file_name()?).join("clock_name")).ok()?;
+    Some(class.join(device.file_name()?))
+}
+
+/// The name that the driver of `device` gives it.
+fn clock_name(class: &Path, device: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(device_folder(class, device)?.join("clock_name")).ok()?;
     Some(text.trim().to_owned())
 }
 

@@ -55,6 +55,24 @@ fn the_kernels_readings_are_taken_and_ours_show_a_clock_that_was_set() {
     assert_eq!(compare(50).bound_ns, 150);
 }
 
+/// EC2's states 20 µs or so, and the read alone took 100 ns.
+#[test]
+fn a_bound_that_the_driver_states_is_added() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("phc_error_bound");
+    let card = || {
+        let card = card(PhcScale::TaiBy(37), [YEAR_2026, YEAR_2026 + 37_000_000_000, YEAR_2026]);
+        PhcSource { error_bound: Some(file.clone()), ..card }
+    };
+    let now = || ClockPair { monotonic_ns: 70, realtime_ns: YEAR_2026 };
+    std::fs::write(&file, "21500\n").unwrap();
+    assert_eq!(card().read(now).unwrap().offset().unwrap().bound_ns, 21_500);
+    for text in ["", "soon", "-1"] {
+        std::fs::write(&file, text).unwrap();
+        assert!(card().read(now).is_err(), "{text:?}: a time without its bound");
+    }
+}
+
 #[test]
 fn a_file_that_is_no_such_clock_gives_the_reason() {
     let opened = PhcSource::open(Path::new("/dev/null"), PhcScale::ByName);
@@ -86,8 +104,8 @@ impl Device for Card {
 fn card(scale: PhcScale, times: [u64; 3]) -> PhcSource {
     let phc = PhcDevice::over(Box::new(Card(times))).unwrap();
     let (name, clock_name) = ("/dev/ptp1".into(), "mlx5_ptp".into());
-    let (found, seen, page_tells) = Default::default();
-    PhcSource { name, clock_name, phc, scale, ahead: PhcLead::ByScale, found, seen, page_tells }
+    let ((found, seen, page_tells), ahead) = (Default::default(), PhcLead::ByScale);
+    PhcSource { name, clock_name, phc, scale, ahead, found, seen, page_tells, error_bound: None }
 }
 
 /// The device counts UTC under one kernel and TAI under another: its own page
