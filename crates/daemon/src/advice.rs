@@ -46,7 +46,12 @@ pub fn advise(error: &DaemonError) -> (String, String) {
             (error.to_string(), "set `metrics` to 127.0.0.1:PORT".into())
         }
         DaemonError::OtherDaemonsUnknown(_) => {
-            (error.to_string(), "use --force if no other time daemon runs, here or on the container's host".into())
+            (
+                error.to_string(),
+                "in a container, run parachrond on the machine: all its containers share that clock; \
+                 elsewhere, use --force if no other time daemon runs"
+                    .into(),
+            )
         }
         DaemonError::AlreadyRunning { .. } => (
             error.to_string(),
@@ -65,7 +70,8 @@ pub fn advise(error: &DaemonError) -> (String, String) {
         DaemonError::NotPermitted(_) => (
             error.to_string(),
             "run it as root, or as a service with AmbientCapabilities=CAP_SYS_TIME \
-             (packaging/parachrond.service); --dry-run needs no permission"
+             (packaging/parachrond.service); in a container, run it on the machine, whose clock it \
+             is; --dry-run needs no permission"
                 .into(),
         ),
         DaemonError::Gate(_) => (
@@ -82,7 +88,9 @@ pub fn advise(error: &DaemonError) -> (String, String) {
         DaemonError::NoSource(not_used) => (no_source(not_used), name_a_source()),
         DaemonError::NoReply => (
             error.to_string(),
-            "add a source (--ntp HOST), or use a longer --timeout or --duration".into(),
+            "check address and port of each source that the log names as unreachable; add another \
+             (--ntp HOST)"
+                .into(),
         ),
         DaemonError::Wait(why) if Errno::from_io_error(why) != Some(Errno::MFILE) => {
             (error.to_string(), "restart it".into())

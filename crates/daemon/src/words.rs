@@ -250,7 +250,7 @@ pub(crate) fn refusal(refusal: Refusal) -> String {
         }
         Refusal::Unconfirmed => "awaiting a second sample".into(),
         Refusal::Contradiction => {
-            "no majority: the sources contradict each other; configure three servers (ntp), so that a wrong one is outvoted".into()
+            "no majority: the sources contradict each other; remove the wrong one, or add servers (ntp) until a majority agrees".into()
         }
         Refusal::TooFewAgree { needed, configured } => format!(
             "too few sources agree: {needed} of {configured} must, unless a disruption of that size \
