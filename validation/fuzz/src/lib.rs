@@ -22,7 +22,6 @@ mod network;
 mod ntp;
 mod pages;
 mod pairs;
-mod records;
 mod replies;
 mod texts;
 mod trees;
@@ -44,7 +43,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "clockbound_page", run: pages::clockbound },
     #[cfg(target_arch = "x86_64")]
     Target { name: "devices", run: devices::devices },
-    Target { name: "drift_records", run: records::drift_records },
     Target { name: "host_frames", run: host_frames::host_frames },
     Target { name: "host_msr", run: host_msr::host_msr },
     Target { name: "host_saved", run: host_saved::host_saved },
@@ -55,7 +53,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "kvm_saved", run: kvm_saved::kvm_saved },
     Target { name: "kvm_time_page", run: pages::kvm_time },
     Target { name: "kvm_wall_clock_page", run: pages::kvm_wall_clock },
-    Target { name: "minutes", run: records::minutes },
     #[cfg(target_arch = "x86_64")]
     Target { name: "network", run: network::network },
     Target { name: "ntp_answer", run: ntp::ntp_answer },

@@ -5,9 +5,7 @@ mod live;
 mod notes;
 mod person;
 mod plot;
-mod records;
 pub(crate) mod report;
-mod resumed;
 mod run;
 mod selected;
 mod text;
@@ -30,7 +28,6 @@ use sources::phc::PhcSpec;
 use crate::error::{self, CliError};
 use crate::output::{self, Format};
 use report::NotHeld;
-use resumed::Resuming;
 use run::DriftRun;
 
 /// Measure how far each clock drifts from a reference.
@@ -73,8 +70,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CLOCK", value_delimiter = ',', value_parser = clock_name())]
     clock: Vec<ClockName>,
 
-    /// How long to measure; 0s with --resume only recomputes the figures of the records
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = length)]
+    /// How long to measure
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse)]
     duration: Duration,
 
     /// Time between comparisons, 10ms to 1h [default: 1/600 of the duration, 100ms to 1s;
@@ -90,21 +87,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     max_offset: Option<Duration>,
 
-    /// Write each comparison to a new .csv, .jsonl or .parquet file (a .parquet file is made
-    /// from FILE.parquet.partial at the end) or, for endless runs, to DIR/, a folder by day
-    /// and host like parachrond's records
-    #[arg(long, value_name = "FILE|DIR/", conflicts_with = "resume")]
-    records: Option<PathBuf>,
-
-    /// Size limit of this machine's files in DIR/, MB; the oldest are removed first
-    #[arg(long, value_name = "MB", default_value_t = 1000, requires = "records",
-          value_parser = clap::value_parser!(u32).range(1..))]
-    records_limit: u32,
-
-    /// Continue the file of an earlier run, and include its comparisons
-    #[arg(long, value_name = "FILE")]
-    resume: Option<PathBuf>,
-
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -118,11 +100,6 @@ fn clock_name() -> impl TypedValueParser<Value = ClockName> {
     let value = |clock: ClockName| PossibleValue::new(clock.name()).help(clock.description());
     PossibleValuesParser::new(ClockName::all().map(value))
         .try_map(|name| ClockName::named(&name).ok_or("no such clock"))
-}
-
-/// A time, or none.
-fn length(text: &str) -> Result<Duration, String> {
-    if matches!(text, "0" | "0s") { Ok(Duration::ZERO) } else { duration::parse(text) }
 }
 
 /// Closer together, comparisons would measure each other.
@@ -154,55 +131,33 @@ fn device(text: &str) -> Result<PathBuf, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
-    if args.duration.is_zero() && args.resume.is_none() {
-        return Err(CliError::Failed {
-            cause: "nothing is measured in 0 s".into(),
-            remedy: "use a longer --duration, or --resume with the file of an earlier run".into(),
-        });
-    }
     args.plot.as_deref().map_or(Ok(()), output::may_write)?;
     let facts = inspect::read(&Tree::live());
     let (references, note) = references(args)?;
     let only = if let [only] = &references[..] { only.is_clock() } else { None };
     let mut clocks = ComparedClocks::find(&args.clock, only, &facts);
-    if !args.stopwatch && !args.duration.is_zero() {
+    if !args.stopwatch {
         clocks = clocks.for_run(args.duration);
     }
     let budget = Budget {
         max_ppm: args.max_ppm,
         max_offset_ns: args.max_offset.map(|limit| limit.as_secs_f64() * 1e9),
     };
-    let mut run = DriftRun::new(clocks, references, boot());
+    let mut run = DriftRun::new(clocks, references);
     run.notes.extend(note);
-    if let Some(path) = &args.resume {
-        let how = Resuming {
-            clocks: &args.clock,
-            only_computes: args.duration.is_zero(),
-            by_stopwatch: args.stopwatch,
-        };
-        run.resume(path, &how)?;
-    }
-    if !args.duration.is_zero() && args.max_offset.is_some() && !run.session.has_offsets() {
+    if args.max_offset.is_some() && !run.session.has_offsets() {
         // Before a run that cannot answer.
         let NotHeld { why, remedy } = NotHeld::from_unchecked(&Unchecked::Offset);
-        return run.finish_records().and(Err(CliError::Failed { cause: why, remedy }));
-    }
-    if let Some(path) = &args.records {
-        run.record(path, u64::from(args.records_limit) * 1_000_000)?;
+        return Err(CliError::Failed { cause: why, remedy });
     }
     // Where the TSCs of two CPUs differ, moving between them would look like
     // a step; where pinning is refused, that is what is seen.
     let cpu = u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(0);
     let _pinned = linux::cpus::pin(cpu);
-    let measured = if args.stopwatch && !args.duration.is_zero() {
-        run.by_stopwatch()
-    } else {
-        run.measure(args.duration)
-    };
-    let kept = run.finish_records();
+    let measured = if args.stopwatch { run.by_stopwatch() } else { run.measure(args.duration) };
     // What was measured is shown, whatever ended it.
     let shown = show(args, &run, budget);
-    measured.and(kept)?;
+    measured?;
     shown
 }
 
@@ -217,8 +172,7 @@ fn references(args: &Args) -> Result<(Vec<ComparisonReference>, Option<String>),
         chrony: args.chrony,
     };
     let references = selected::select(&wanted, pace)?;
-    let needs_none = args.stopwatch || args.duration.is_zero();
-    if !references.is_empty() || needs_none {
+    if !references.is_empty() || args.stopwatch {
         return Ok((references, None));
     }
     let (reference, note) = selected::select_best(pace);
@@ -255,11 +209,4 @@ fn show(args: &Args, run: &DriftRun, budget: Budget) -> Result<ExitCode, CliErro
         });
     }
     Ok(if verdicts::is_within(&report)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// The kernel's name of this boot; without one, the clocks of two runs are taken
-/// to have counted on.
-fn boot() -> String {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    text.trim().chars().filter(|c| c.is_ascii_hexdigit() || *c == '-').collect()
 }

@@ -2,7 +2,6 @@
 
 mod gather;
 mod html;
-mod query;
 mod text;
 
 use std::path::PathBuf;
@@ -26,7 +25,6 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum FleetCommand {
     Map(MapArgs),
-    Query(query::Args),
 }
 
 /// Find clocks that are off, and nodes that contradict the others, without a reference.
@@ -93,7 +91,6 @@ fn tolerance(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     match &args.command {
         FleetCommand::Map(args) => map(args),
-        FleetCommand::Query(args) => query::run(args),
     }
 }
 

@@ -3,7 +3,6 @@
 mod csv;
 mod load;
 mod plot;
-mod recorded;
 mod remedies;
 mod run;
 mod text;
@@ -63,11 +62,6 @@ pub(crate) struct Args {
     /// Also plot the result, as SVG
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-
-    /// Write every reading of each guest's clock to a new .csv, .jsonl or .parquet file,
-    /// which `drift --resume` reads
-    #[arg(long, value_name = "FILE")]
-    records: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
@@ -89,9 +83,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let report = SimulateReport::new(&scenario, &of, run::fleets(&done));
     if let Some(path) = &args.plot {
         output::file(path, plot::svg(&report, &done, span_ns, simulation))?;
-    }
-    if let Some(path) = &args.records {
-        recorded::write(path, &done, simulation)?;
     }
     if args.shrink && report.broken() > 0 {
         output::text(&load::shrunk(&scenario, &of, &done, simulation)?)?;

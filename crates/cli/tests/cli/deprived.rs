@@ -105,7 +105,7 @@ fn a_read_only_root_is_told() {
     );
     each(|arguments| among_mounts(program, &script, arguments));
     for (arguments, file) in [
-        (&["drift", "--duration", "500ms", "--records"][..], "a.jsonl"),
+        (&["drift", "--duration", "500ms", "--plot"][..], "a.svg"),
         (&["capture"], "captured"),
         (&["export", "--textfile"], "a.prom"),
         (&["man"], "man"),

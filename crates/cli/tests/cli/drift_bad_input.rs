@@ -37,13 +37,7 @@ fn drift_tells_what_is_wrong() {
         (&["drift", "--phc", "/dev/null"], "cannot read /dev/null"),
         (&["drift", "--phc", "/dev/null,tai=37"], "cannot read /dev/null: not readable"),
         (&["drift", "--phc", "/dev/null,gps"], "/dev/ptp1,tai or /dev/ptp1,tai=37, found"),
-        (&["drift", "--resume", "/no/such/file.csv"], "cannot read /no/such/file.csv"),
         (&["drift", "--vmclock=/dev/null"], "cannot read /dev/null"),
-        (&["drift", "--records", "file.txt"], "from its name"),
-        (
-            &["drift", "--records", "/no/such/folder/run.csv"],
-            "cannot write /no/such/folder/run.csv",
-        ),
         (&["drift", "--plot", "/no/such/folder/run.svg"], "cannot write /no/such/folder/run.svg"),
         (&["drift", "--max-offset", "1ms", "--clock", "raw"], "--max-offset was not checked"),
         (&["drift", "--duration", "0s"], "nothing is measured in 0 s"),
@@ -231,57 +225,22 @@ fn drift_keeps_what_a_server_told_while_right() {
     assert!(outliers <= 2 && (1..=8).contains(&(readings - outliers)), "{told:#}");
 }
 
-/// A file system of 16 KiB, which only our own child sees.
-#[test]
-fn drift_keeps_what_a_full_disk_holds() {
-    let Some(program) = &shared(&[Need::Root, Need::Tool("unshare"), Need::Tool("mount")]) else {
-        return;
-    };
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let script = "mount -t tmpfs -o size=16k none \"$1\" || exit 9\n\
-        \"$2\" drift --clock raw --clock tsc --clock boottime --clock monotonic \
-        --duration 60s --interval 10ms --records \"$1/$3\" --format json >\"$1.json\"\n\
-        echo \"exit code $?\"; cat \"$1/$4\"\n";
-    for (name, lines) in [("run.csv", "run.csv"), ("run.parquet", "run.parquet.partial")] {
-        let output = Command::new("unshare")
-            .args(["--mount", "sh", "-c", script, "sh"])
-            .args([folder.path(), program.path()])
-            .args([name, lines])
-            .output();
-        let said = ProgramOutput::from(output.expect("unshare starts"));
-        assert!(said.err.contains("No space left on device"), "{} {}", said.err, said.out);
-        assert!(said.err.contains("the lines written so far are kept"), "{}", said.err);
-        let (code, kept) = said.out.split_once('\n').expect("lines");
-        assert_eq!(code, "exit code 2");
-        // What was measured until then is shown, and as much is there.
-        let shown = folder.path().with_extension("json");
-        let told: Value = serde_json::from_slice(&fs::read(&shown).expect("a report"))
-            .expect("one JSON document");
-        fs::remove_file(shown).expect("our own file");
-        let pairs = told["pairs"].as_array().expect("pairs").iter();
-        let readings: u64 = pairs.filter_map(|pair| pair["drift"]["readings"].as_u64()).sum();
-        let whole = kept.lines().filter(|line| line.split(',').count() == 8).count() as u64 - 1;
-        assert!(whole > 100 && readings.abs_diff(whole) <= 5, "{readings} and {whole}");
-    }
-}
-
 #[test]
 fn drift_tells_what_is_not_permitted() {
     let Some(program) = &shared(&[Need::Root, Need::Loopback]) else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("our own folder");
-    let records = folder.path().join("run.csv");
-    let file = records.to_str().expect("UTF-8");
+    let clock = folder.path().join("clock");
+    let file = clock.to_str().expect("UTF-8");
     let refused = |arguments: &[&str], what: &str| {
         let said =
             program.run_unprivileged(&[&["drift", "--duration", "300ms"], arguments].concat());
         assert_eq!(said.code, Some(2), "{} {}", said.out, said.err);
         assert!(said.err.contains(what) && said.err.contains("\n  try: "), "{}", said.err);
     };
-    refused(&["--records", file], &format!("cannot write {file}: Permission denied"));
-    fs::write(&records, "# parachron drift 1\n").expect("our own folder");
-    refused(&["--resume", file], &format!("cannot read {file}: Permission denied"));
-    fs::set_permissions(&records, fs::Permissions::from_mode(0o600)).expect("our own file");
+    refused(&["--plot", file], &format!("cannot write {file}: Permission denied"));
+    fs::write(&clock, "").expect("our own folder");
+    fs::set_permissions(&clock, fs::Permissions::from_mode(0o600)).expect("our own file");
     refused(&["--phc", file], &format!("cannot read {file}: "));
     refused(&[&format!("--vmclock={file}")], &format!("cannot read {file}: "));
     // To measure, nobody needs to be anybody.

@@ -204,7 +204,7 @@ pub const OPTIONS: &[ConfigOption] = &[
     ], |to, value| set(&mut to.listen_anywhere, boolean(value))),
     option("records", "FOLDER", "\"\"", &[
         "Record this clock every minute in this folder, such as \"/var/lib/parachron/records\",",
-        "with one Parquet file a day. Empty: no records. Restart the daemon after a change.",
+        "with one file of JSON lines a day. Empty: no records. Restart the daemon after a change.",
     ], |to, value| set(&mut to.records, path_or_none(value))),
     option("records-limit", "MEGABYTES", "64", &[
         "Megabytes that the records may take, 4 to 1000000. The oldest are deleted first.",

@@ -116,17 +116,16 @@ impl ComparisonSession {
     pub fn add(&mut self, reference: &str, compared: &[ClockComparison]) {
         self.has_compared |= !compared.is_empty();
         for one in compared {
-            self.add_recorded(one.clock, reference, one.reading);
+            self.add_one(one.clock, reference, one.reading);
         }
     }
 
-    /// Adds a comparison of an earlier run.
-    pub fn add_recorded(&mut self, clock: ClockName, reference: &str, reading: DriftReading) {
+    fn add_one(&mut self, clock: ClockName, reference: &str, reading: DriftReading) {
         let known =
             self.pairs.iter().position(|pair| pair.clock == clock && pair.reference == reference);
         let index = known.unwrap_or_else(|| {
             let mut pair = ClockPairSeries::new(clock, reference, Series::new());
-            // A host's clock gives UTC by its driver's name, which no record has.
+            // A host's clock gives UTC by its driver's name.
             pair.gives_utc |=
                 self.references.iter().any(|one| one.name() == reference && one.gives_utc);
             self.pairs.push(pair);
@@ -137,12 +136,6 @@ impl ComparisonSession {
         {
             pair.refused = (pair.refused.0 + 1, Some(why));
         }
-    }
-
-    /// From here on clocks may count from another moment: the machine was
-    /// restarted.
-    pub fn interrupt(&mut self) {
-        self.pairs.iter_mut().for_each(|pair| pair.series.interrupted());
     }
 
     /// The last comparison was made.

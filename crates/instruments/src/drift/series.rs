@@ -139,16 +139,6 @@ impl Series {
         is_wide && self.wide_in_a_row <= WIDE_IN_A_ROW
     }
 
-    /// What comes next has another offset, for a known reason: the machine was
-    /// started again between two runs.
-    pub fn interrupted(&mut self) {
-        self.finish();
-        if !self.readings.is_empty() {
-            self.cut(self.readings.len());
-        }
-        self.lasting = Lasting::default();
-    }
-
     /// No reading follows: decides what is undecided.
     pub fn finish(&mut self) {
         let found = self.lasting.finish();
@@ -168,11 +158,6 @@ impl Series {
         let went_on_ns = last.low_ns - first.low_ns;
         let is_one_time = self.readings.iter().all(|reading| reading.at_s == 0.0);
         (is_one_time && went_on_ns >= 1e9).then_some(went_on_ns)
-    }
-
-    /// Where steps cut the readings: the first reading after each.
-    pub fn cuts(&self) -> &[usize] {
-        &self.cuts
     }
 
     /// Readings that contradict those before them and those after them, by
@@ -204,12 +189,6 @@ impl Series {
                     self.since = at;
                 }
             }
-        }
-    }
-
-    fn cut(&mut self, at: usize) {
-        if self.cuts.last() != Some(&at) {
-            self.cuts.push(at);
         }
     }
 

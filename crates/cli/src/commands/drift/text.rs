@@ -149,7 +149,7 @@ fn stability(report: &DriftReport) -> ReportTable {
 fn sentences(report: &DriftReport) -> String {
     let mut lines: Vec<String> =
         report.references.iter().map(|one| reference(one, report)).collect();
-    lines.extend(only_recorded(report));
+    lines.extend(by_hand(report));
     lines.extend(
         report
             .tsc_frequency
@@ -223,24 +223,10 @@ fn reference(reference: &ReferenceReport, report: &DriftReport) -> String {
     line + "."
 }
 
-/// References that earlier runs compared with, and this one did not.
-fn only_recorded(report: &DriftReport) -> Vec<String> {
-    let current: Vec<&str> = report.references.iter().map(|one| one.name.as_str()).collect();
-    let mut lines: Vec<(&str, String)> = Vec::new();
-    for pair in &report.pairs {
-        let name = pair.reference.as_str();
-        if !current.contains(&name) && lines.iter().all(|(known, _)| *known != name) {
-            let line = match name {
-                // Each press of Enter counts: none was delayed in a queue.
-                stopwatch::NAME => {
-                    format!("{name}: {} readings by hand.", count(pair.drift.readings as u64))
-                }
-                _ => format!("{name}: as recorded; {}.", filtered(pair)),
-            };
-            lines.push((name, line));
-        }
-    }
-    lines.into_iter().map(|(_, line)| line).collect()
+/// A stopwatch's readings, of which none was delayed in a queue: each press of Enter counts.
+fn by_hand(report: &DriftReport) -> Option<String> {
+    let pair = report.pairs.iter().find(|pair| pair.reference == stopwatch::NAME)?;
+    Some(format!("{}: {} readings by hand.", pair.reference, count(pair.drift.readings as u64)))
 }
 
 /// What the filter kept, and what it dropped.

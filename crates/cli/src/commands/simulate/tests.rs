@@ -52,24 +52,6 @@ fn words_in_the_picture_do_not_lie_on_each_other() {
 }
 
 #[test]
-fn records_are_read_by_drift() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("looks.parquet");
-    let (scenario, of, done) = simulated("migration-night", 3, 2);
-    let span_ns = scenario.check(3, of.days).unwrap();
-    let simulation = |corrector| Simulation::new(&scenario, corrector, of.seed, span_ns);
-    recorded::write(&path, &done, simulation).unwrap();
-    let mut count = 0;
-    records::read(&path, |record| {
-        assert_eq!(record.clock, "realtime");
-        count += 1;
-        Ok(())
-    })
-    .unwrap();
-    assert!(count > 3 * 1350, "{count}");
-}
-
-#[test]
 fn a_broken_limit_prints_a_scenario_that_breaks_it_again() {
     let (mut scenario, ..) = simulated("compare-keepers", 1, 1);
     scenario.limits.error_s = Some(Seconds(100.0));

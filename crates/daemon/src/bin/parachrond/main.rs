@@ -6,8 +6,7 @@ mod error;
 mod gate_tasks;
 mod log;
 mod metrics;
-mod minutes;
-mod recording;
+mod records;
 mod scrapes;
 
 use std::process::ExitCode;
@@ -59,7 +58,7 @@ fn keep(arguments: &Arguments, log: &DaemonLog) -> Result<(), ProgramError> {
     let (settings, _) = settings(arguments)?;
     let change = if arguments.is_dry_run { make_dry } else { keep_settings };
     let metrics = metrics::Metrics::open(&settings, log)?;
-    let recording = recording::MinuteRecording::new(&settings);
+    let recording = records::MinuteRecording::new(&settings);
     let daemon = Daemon::new(settings)?;
     let is_optional = arguments.config.is_none();
     let mut daemon = daemon.reloading(arguments.file().to_owned(), is_optional, change);

@@ -121,25 +121,6 @@ fn a_change_of_frequency_is_reported_and_the_new_one_measured() {
 }
 
 #[test]
-fn a_restarted_machine_has_a_new_offset_and_its_old_frequency() {
-    let server = SimulatedServer::new(50.0, Jitter::Uniform(MS));
-    let mut series = Series::new();
-    for reading in server.poll(1, 0.5, 60.0) {
-        series.push(reading).unwrap();
-    }
-    series.interrupted();
-    for mut reading in server.poll(2, 0.5, 60.0) {
-        // An hour later; the clock counts from the start again.
-        reading.reference.before += 3_600_000_000_000;
-        reading.reference.after += 3_600_000_000_000;
-        series.push(reading).unwrap();
-    }
-    let drift = series.drift().unwrap();
-    assert_eq!((drift.steps.len(), series.cuts()), (0, &[120][..]));
-    assert!((ppm(&drift) + 50.0).abs() < 2.0, "{drift:?}");
-}
-
-#[test]
 fn what_bounds_nothing_is_refused() {
     let mut series = Series::new();
     let reading = |clock: (u64, u64), reference: (u64, u64)| DriftReading {

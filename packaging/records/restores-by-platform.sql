@@ -28,4 +28,4 @@ select
     sum(minutes) as all_minutes
 from by_host
 group by platform_name, product_name
-order by case when all_restores is null then 0 else 1 end, all_restores desc, platform_name, product_name
+order by case when all_restores is null then 0 else 1 end, all_restores desc, platform_name, product_name;

@@ -1,10 +1,104 @@
-//! What is known of the clock, as a row of the records.
+//! What is known of the clock each minute, for questions to a fleet.
 
 use std::collections::BTreeMap;
 
 use daemon::status::DaemonStatus;
 use fleet::Snapshot;
-use records::Minute;
+use serde::Serialize;
+
+/// One minute of a machine's clock, a line of JSON. What is not known is none, and left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Minute {
+    /// When, by this clock: Unix time, s.
+    pub(super) unix_s: i64,
+    /// Version of Parachron.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<String>,
+    /// The hypervisor, or `none`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) platform: Option<String>,
+    /// The product, by the firmware.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) product: Option<String>,
+    /// The kernel's release.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) kernel: Option<String>,
+    /// The kernel's clock source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) clocksource: Option<String>,
+    /// `synchronised`, `holdover` or `unsynchronised`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) state: Option<String>,
+    /// The selected source of time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) source: Option<String>,
+    /// What to add to the clock: positive where it is behind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) offset_ns: Option<i64>,
+    /// The offset's error is at most this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bound_ns: Option<i64>,
+    /// The clock is off by at most this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error_ns: Option<i64>,
+    /// How long ago the selected source was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) measured_age_s: Option<i64>,
+    /// By how much the kernel corrects the clock's frequency, in parts per 10^9.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) frequency_ppb: Option<i64>,
+    /// What reading the clock takes, at the least.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) read_ns: Option<i64>,
+    /// Unix time of the last restore, by a source that saw it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) restored_unix_s: Option<i64>,
+    /// CPU time that the host gave to others, of all CPUs, since the row before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) steal_ms: Option<i64>,
+    /// CPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cpus: Option<i64>,
+    /// Errors and warnings of doctor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) findings: Option<i64>,
+    /// By their names: disruptions and corrections since the row before. One that may have
+    /// been of several kinds counts in each.
+    #[serde(flatten)]
+    pub(super) counts: BTreeMap<&'static str, i64>,
+}
+
+/// The names of counts: disruptions of all kinds and by kind, corrections, and those that were
+/// refused or failed.
+const COUNTS: [&str; 17] = [
+    "disruptions",
+    "steered",
+    "clock_set",
+    "leap_second",
+    "suspend",
+    "pause",
+    "snapshot_restored",
+    "migrated",
+    "source_switched",
+    "long_steal",
+    "host_stepped",
+    "counter_disrupted",
+    "step",
+    "slew",
+    "makestep",
+    "refused",
+    "failed",
+];
+
+impl Minute {
+    /// As JSON, with its end.
+    pub(super) fn line(&self) -> Vec<u8> {
+        // Numbers and texts become JSON whatever they are.
+        let mut line = serde_json::to_vec(self).unwrap_or_default();
+        line.push(b'\n');
+        line
+    }
+}
 
 /// Counts at the row before: rows have what was added since.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -91,9 +185,16 @@ fn added(before: &BTreeMap<String, u64>, name: &str, count: u64) -> i64 {
 }
 
 fn add(row: &mut Minute, name: &str, count: i64) {
-    if let Some(number) = row.number(&name.replace('-', "_")) {
-        *number = Some(number.unwrap_or(0).saturating_add(count));
+    if let Some(name) = column(name) {
+        let sum = row.counts.entry(name).or_default();
+        *sum = sum.saturating_add(count);
     }
+}
+
+/// The name of its count.
+fn column(name: &str) -> Option<&'static str> {
+    let name = name.replace('-', "_");
+    COUNTS.into_iter().find(|column| *column == name)
 }
 
 /// 1.5 s are 1,500,000,000 ns.
@@ -132,10 +233,17 @@ mod tests {
         let (first, before) = minute(&known(), None, &PreviousMinute::default(), 1_000);
         assert_eq!((first.offset_ns, first.error_ns), (Some(-1_500_000), Some(2_500_000)));
         assert_eq!(
-            (first.pause, first.snapshot_restored, first.migrated),
+            (
+                first.counts.get("pause").copied(),
+                first.counts.get("snapshot_restored").copied(),
+                first.counts.get("migrated").copied()
+            ),
             (Some(2), Some(1), Some(1))
         );
-        assert_eq!((first.disruptions, first.step), (Some(3), Some(1)));
+        assert_eq!(
+            (first.counts.get("disruptions").copied(), first.counts.get("step").copied()),
+            (Some(3), Some(1))
+        );
         assert_eq!((first.restored_unix_s, first.steal_ms), (Some(910), None));
         assert_eq!(
             (first.state.as_deref(), first.source.as_deref()),
@@ -145,17 +253,29 @@ mod tests {
         next.disruptions.insert("pause".to_owned(), 5);
         next.steal_s = Some(10.25);
         let (row, before) = minute(&next, None, &before, 1_060);
-        assert_eq!((row.pause, row.disruptions, row.steal_ms), (Some(3), Some(3), Some(250)));
+        assert_eq!(
+            (
+                row.counts.get("pause").copied(),
+                row.counts.get("disruptions").copied(),
+                row.steal_ms
+            ),
+            (Some(3), Some(3), Some(250))
+        );
         // No reply, and a daemon that began again.
         let (silent, before) = minute(&Snapshot::default(), None, &before, 1_120);
-        assert_eq!((silent.pause, silent.state, silent.error_ns), (None, None, None));
+        assert_eq!(
+            (silent.counts.get("pause").copied(), silent.state, silent.error_ns),
+            (None, None, None)
+        );
         let (again, _) = minute(&known(), None, &before, 1_180);
-        assert_eq!((again.pause, again.snapshot_restored), (Some(2), Some(0)));
+        assert_eq!(
+            (again.counts.get("pause").copied(), again.counts.get("snapshot_restored").copied()),
+            (Some(2), Some(0))
+        );
     }
 
     #[test]
     fn every_kind_and_correction_has_a_column() {
-        let mut row = Minute::default();
         // An RTC that may have been set is reported with what else may have happened, which
         // has columns: another column would be another format.
         let set = Kinds::from(Kind::RtcSet).to_string();
@@ -163,7 +283,7 @@ mod tests {
         let others = ["disruptions", "makestep", "slew", "step", "failed", "refused"];
         for name in kinds.chain(others.map(str::to_owned)) {
             for kind in name.split('|').filter(|kind| *kind != set) {
-                assert!(row.number(&kind.replace('-', "_")).is_some(), "{kind}");
+                assert!(column(kind).is_some(), "{kind}");
             }
         }
     }

@@ -1,5 +1,8 @@
-//! Its records: a row every minute, by a thread of their own. What cannot be written is
+//! Its records: a line of JSON every minute, by a thread of their own. What cannot be written is
 //! logged, and the clock is still kept.
+
+mod folder;
+mod minutes;
 
 use std::path::PathBuf;
 use std::thread;
@@ -8,34 +11,26 @@ use std::time::{Duration, SystemTime};
 use daemon::status::DaemonStatus;
 use daemon::{Settings, StatusBoard};
 use fleet::Snapshot;
-use records::{Error, Folder, Minute};
 
 use crate::error::ProgramError;
 use crate::log::DaemonLog;
-use crate::minutes::{PreviousMinute, minute};
 use crate::scrapes::{begin, scrapes};
+use folder::{Folder, RecordsError};
+use minutes::{PreviousMinute, minute};
 
 const EVERY: Duration = Duration::from_secs(60);
 /// The sources have replied by then.
 const FIRST: Duration = Duration::from_secs(5);
-/// A Parquet file is made anew after so many rows: it is an hour old at the most.
-const PACKED_EACH: u32 = 60;
-/// Making a Parquet file of a day takes a part of this.
+/// Reading the machine takes a part of this.
 const STACK_BYTES: usize = 512 << 10;
 
 /// Where to.
 pub(crate) struct MinuteRecording {
-    folder: Folder<Minute>,
+    folder: Folder,
     shown: PathBuf,
-    /// Lines that were left out when a Parquet file was made last.
-    left_out: u64,
-    /// What was logged to fail, and not yet to work again.
-    failing: [bool; 2],
+    /// It was logged to fail, and not yet to work again.
+    is_failing: bool,
 }
-
-/// What may fail: a row, each minute, and a Parquet file, each hour.
-const ROW: (usize, &str) = (0, "nothing is recorded");
-const PACK: (usize, &str) = (1, "lines of records are not packed");
 
 impl MinuteRecording {
     /// What is to be recorded, if that is configured.
@@ -43,7 +38,7 @@ impl MinuteRecording {
         let shown = settings.records.clone()?;
         let limit_bytes = u64::from(settings.records_limit_mb) * 1_000_000;
         let folder = Folder::here(&shown, limit_bytes);
-        Some(Self { folder, shown, left_out: 0, failing: [false; 2] })
+        Some(Self { folder, shown, is_failing: false })
     }
 
     /// Records until the process ends.
@@ -53,18 +48,27 @@ impl MinuteRecording {
             let scrapes = scrapes(board.clone(), &[]);
             let mut before = PreviousMinute::default();
             thread::sleep(FIRST);
-            for row in 0_u32.. {
+            self.tell_old(&log);
+            loop {
                 let recorded =
                     self.write(&scrapes.snapshot(), board.latest().as_deref(), &mut before);
-                self.report(&log, ROW, recorded);
-                if row.is_multiple_of(PACKED_EACH) {
-                    let packed = self.pack(&log);
-                    self.report(&log, PACK, packed);
-                }
+                self.report(&log, recorded);
                 thread::sleep(EVERY);
             }
         };
         begin("records", STACK_BYTES, record)
+    }
+
+    /// Files of an earlier version are neither read nor removed.
+    fn tell_old(&self, log: &DaemonLog) {
+        let count = self.folder.count_old();
+        if count > 0 {
+            log.notice(&format!(
+                "{count} files of an earlier version are left alone in {}: they are not \
+                 part of records-limit; CHANGELOG.md has the statement that converts them",
+                self.shown.display()
+            ));
+        }
     }
 
     /// Writes a row.
@@ -73,7 +77,7 @@ impl MinuteRecording {
         machine: &Snapshot,
         status: Option<&DaemonStatus>,
         before: &mut PreviousMinute,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RecordsError> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let unix_s = since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX));
         let (row, next) = minute(machine, status, before, unix_s);
@@ -83,24 +87,14 @@ impl MinuteRecording {
         Ok(())
     }
 
-    /// Parquet files; the day's lines are read anew each hour.
-    fn pack(&mut self, log: &DaemonLog) -> Result<(), Error> {
-        let now = self.folder.pack()?.left_out;
-        let left_out = now.saturating_sub(std::mem::replace(&mut self.left_out, now));
-        if left_out > 0 {
-            log.notice(&format!("{left_out} damaged lines of records are left out"));
-        }
-        Ok(())
-    }
-
     /// Logs a failure once, and once more when it is over: not every minute.
-    fn report(&mut self, log: &DaemonLog, (which, what): (usize, &str), done: Result<(), Error>) {
-        let was_failing = std::mem::replace(&mut self.failing[which], done.is_err());
+    fn report(&mut self, log: &DaemonLog, done: Result<(), RecordsError>) {
+        let was_failing = std::mem::replace(&mut self.is_failing, done.is_err());
         match done {
             Err(why) if !was_failing => {
                 let remedy = "free disk space and check write permission; the clock is still kept \
                      without records";
-                log.error(&format!("{what}: {why}"), remedy);
+                log.error(&format!("nothing is recorded: {why}"), remedy);
             }
             Ok(()) if was_failing => {
                 log.notice(&format!("records are written again: {}", self.shown.display()));

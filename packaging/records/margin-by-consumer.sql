@@ -38,4 +38,4 @@ select
     count(*) as hosts
 from limits cross join worst
 group by consumer, limit_ns
-order by limit_ns, consumer
+order by limit_ns, consumer;

@@ -60,4 +60,4 @@ where kernel_before <> kernel_after
     or version_before <> version_after
     or (off_ns_after > 1000000 and off_ns_after > 2 * coalesce(off_ns_before, 0))
     or (off_ns_after is null and off_ns_before is not null)
-order by later_host
+order by later_host;

@@ -46,4 +46,4 @@ rates as (
 select
     source_name, hosts, minutes, unbounded, p99_ns, least_ppb, most_ppb, counter_disruptions
 from percentiles inner join rates on source_name = rated_name
-order by case when p99_ns is null then 0 else 1 end, p99_ns desc, source_name
+order by case when p99_ns is null then 0 else 1 end, p99_ns desc, source_name;

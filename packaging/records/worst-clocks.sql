@@ -22,4 +22,4 @@ from clocks
 where date in (select newest_date from newest)
 group by host
 order by case when max(error_ns) is null then 0 else 1 end, max(error_ns) desc, host
-limit 20
+limit 20;
