@@ -81,7 +81,10 @@ fn steps(log: &[LogLine]) -> Vec<DaemonStep<'_>> {
             let near = last.at_s.zip(line.at_s).is_some_and(|(then, now)| now - then < SAME_STEP_S);
             near && (last.by_s - by_s).abs() < 0.01 * by_s.abs() + 0.1
         });
-        if !is_same {
+        // A log that was copied twice has each of its lines again.
+        let is_copy = line.at_s.is_some()
+            && steps.iter().any(|step| step.at_s == line.at_s && step.by_s == by_s);
+        if !is_same && !is_copy {
             steps.push(DaemonStep { at_s: line.at_s, by_s, line });
         }
     }

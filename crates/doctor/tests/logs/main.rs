@@ -1,6 +1,7 @@
 //! The verdicts on real logs, against truths written by hand: testdata/verdicts and
 //! testdata/logs.
 
+mod carried;
 mod corpus;
 mod judge;
 mod mutations;

@@ -190,12 +190,12 @@ impl PastedLog {
     }
 
     fn end_line(&mut self) {
-        self.since_end = 0;
+        let length = std::mem::take(&mut self.since_end);
         if self.line.is_empty() {
             return;
         }
         // Quoted-printable breaks a line after at most 76 signs.
-        if (70..=76).contains(&self.line.len()) && self.line.last() == Some(&b'=') {
+        if (70..=76).contains(&length) && self.line.last() == Some(&b'=') {
             self.line.pop();
             return;
         }

@@ -369,6 +369,7 @@ impl WatchdogReference {
 
 /// `delta = N ns`, all that kernels before about 3.13 log.
 pub(super) fn old_delta_ns(line: &LogLine) -> Option<f64> {
-    let (_, after) = line.text.split_once("delta = ")?;
-    after.split([' ', 'n', ')']).next()?.parse().ok()
+    // The sign of equality may be lost in a mail's encoding.
+    let (_, after) = line.text.split_once("(delta")?;
+    after.trim_start_matches([' ', '=']).split([' ', 'n', ')']).next()?.parse().ok()
 }

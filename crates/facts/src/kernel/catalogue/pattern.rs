@@ -149,7 +149,8 @@ fn fit<'t>(parts: &[Part], text: &'t str, fields: &mut Vec<(&'static str, Value<
         }
         Part::Hole { name, kind } => {
             let Some((value, rest)) = take(kind, text) else {
-                let is_end = text.trim_start_matches(['+', '-', ' ']).is_empty();
+                let is_end =
+                    text.trim_start_matches(['+', '-', ' ']).is_empty() || *kind == "paren";
                 return if is_end { FormFit::Unfinished } else { FormFit::None };
             };
             if !name.starts_with('_') {
@@ -185,8 +186,10 @@ fn take<'t>(kind: &str, text: &'t str) -> Option<(Value<'t>, &'t str)> {
     let decimal = || {
         let sign = text.len() - text.trim_start_matches(['+', '-']).len();
         let length = text[sign..].find(|c: char| !c.is_ascii_digit() && c != '.');
-        let (figure, rest) = text.split_at(length.map_or(text.len(), |length| sign + length));
-        (sign < 2).then_some((figure.trim_end_matches('.'), rest))
+        let figure =
+            text[..length.map_or(text.len(), |length| sign + length)].trim_end_matches('.');
+        let rest = &text[figure.len()..];
+        (sign < 2).then_some((figure, if rest == "." { "" } else { rest }))
     };
     let hz = |factor: f64| {
         let (figure, rest) = decimal()?;
@@ -229,6 +232,12 @@ fn take<'t>(kind: &str, text: &'t str) -> Option<(Value<'t>, &'t str)> {
                 &text[text.len() - rest.len() - 1..],
             ))
         }
+        "paren" => {
+            let (inside, _) = text.split_once(')')?;
+            // A figure that was broken off and joined by a blank has one word too many.
+            (3..=4).contains(&inside.split_whitespace().count()).then_some(())?;
+            Some((Value::Text(inside.trim()), &text[inside.len()..]))
+        }
         "rest" => Some((Value::Text(text.trim_matches([' ', ':', '.', ')'])), "")),
         _ => {
             let quote = text.strip_prefix('\'').unwrap_or(text);
@@ -239,7 +248,8 @@ fn take<'t>(kind: &str, text: &'t str) -> Option<(Value<'t>, &'t str)> {
             } else {
                 rest
             };
-            (!word.is_empty()).then_some((Value::Text(word), rest))
+            // A program's source has a conversion in its place.
+            (!word.is_empty() && !word.contains('%')).then_some((Value::Text(word), rest))
         }
     }
 }

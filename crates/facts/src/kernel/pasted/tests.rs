@@ -81,3 +81,60 @@ fn any_amount_takes_bounded_memory() {
     let found = log.finish();
     assert_eq!((found.log.len(), found.lines), (MAX_LINES, 100_001));
 }
+
+/// Text about clocks that is no log: source code, a manual, a mail, other programs' messages.
+const FOREIGN: &str = "\
+  LOG(LOGS_WARN, \"System clock was stepped by %.6f seconds\", correction);
+  pr_warn(\"timekeeping watchdog on CPU%d: Marking clocksource '%s' as unstable because the skew is too large:\\n\",
+  printk(KERN_WARNING \"Losing too many ticks!\\n\");
+  log_info(\"set local clock to %s (offset %fs)\", buf, d);
+makestep threshold limit: chronyd steps the system clock if the adjustment is larger than a threshold.
+The daemon logs a message when the clock was stepped, and exits beyond the panic limit of 1000 seconds.
+> I think that the clock source is unstable because my laptop was asleep.
+Jun 10 09:12:44 host1 sshd[1201]: System clock was stepped by -3.144283 seconds
+Jun 10 09:12:44 host1 nginx[12]: PM: suspend exit
+Jun 10 09:12:45 host1 myapp[33]: Radical host time change: 3 600 000 000 000ns (HostNow=1 ns)
+ERROR worker: Source data offline, no selectable sources, time limit exceeded
+";
+
+#[test]
+fn text_that_is_no_log_has_no_event() {
+    let found = pasted(FOREIGN.as_bytes());
+    assert!(found.log.is_empty(), "{:#?}", found.log);
+    assert!(found.unread_lines > 3, "{found:?}");
+}
+
+#[test]
+fn what_has_no_end_or_is_no_text_is_not_read_on() {
+    let stopped = |bytes: &[u8], pieces: u32| {
+        let mut log = PastedLog::default();
+        let mut pushed = 0;
+        while !log.is_full() && pushed < pieces {
+            log.push(bytes);
+            pushed += 1;
+        }
+        (log.finish().stopped, pushed < pieces)
+    };
+    assert_eq!(stopped(&[0; 65_536], 1000), (Some("it is not text"), true));
+    assert_eq!(stopped(&[b'x'; 65_536], 1000), (Some("it has a line without end"), true));
+    assert!(stopped(&[0x1f, 0x8b, 8, 0], 2).0.is_some_and(|why| why.contains("zcat")));
+    assert_eq!(stopped(b"[ 1.0] usb 1-1: new device\n", 1000), (None, false));
+}
+
+#[test]
+fn each_form_of_a_journal_gives_the_message() {
+    let json = r#"{"__MONOTONIC_TIMESTAMP":"402046710","_TRANSPORT":"kernel","MESSAGE":"clocksource: Switched to clocksource hpet"}"#;
+    let found = pasted(json.as_bytes()).log;
+    assert_eq!(
+        (found[0].at_s, &*found[0].text),
+        (Some(402.04671), "clocksource: Switched to clocksource hpet")
+    );
+    let daemon =
+        r#"{"MESSAGE":"System clock was stepped by -3.5 seconds","SYSLOG_IDENTIFIER":"chronyd"}"#;
+    assert_eq!(pasted(daemon.as_bytes()).log[0].event, LogEvent::DaemonStepped { by_s: -3.5 });
+    let export = "_TRANSPORT=kernel\nMESSAGE=clocksource: Switched to clocksource hpet\n";
+    assert_eq!(pasted(export.as_bytes()).log.len(), 1);
+    let encoded = "kernel: tsc: Refined TSC clocksource calibration: 2659=2E981 MHz\n";
+    let hz = LogEvent::TscFrequency { hz: 2_659_981_000, refined: true };
+    assert_eq!(pasted(encoded.as_bytes()).log[0].event, hz);
+}
