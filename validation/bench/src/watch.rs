@@ -32,7 +32,7 @@ const ROUNDS: u32 = 20;
 /// Measures for `duration`; whether every bar is met.
 pub(crate) fn run(duration: Duration) -> Result<bool, String> {
     let mut watch = Command::new(release_build::parachron()?)
-        .args(["watch", "--plain"])
+        .args(["watch"])
         .stdout(Stdio::null())
         .spawn()
         .map_err(|error| format!("watch: {error}"))?;

@@ -2,14 +2,12 @@
 
 pub(crate) mod event;
 mod journal;
-mod screen;
+mod lines;
 mod started;
 mod summary;
 mod text;
-mod view;
 mod watched;
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -24,9 +22,8 @@ use crate::output::LineFormat;
 use event::{Line, WatchEvent};
 use inspect::sampler::{ProbePaths, Sampler};
 use journal::Entries;
-use linux::wait::{Signals, Token, WaitUntil, Wake};
-use screen::{JsonLines, PlainLines, WatchScreen, WatchState};
-use view::LiveView;
+use lines::Lines;
+use linux::wait::{Signals, WaitUntil, Wake};
 use watched::Watched;
 
 /// Exit code when a disruption that `--fail-on` names was reported.
@@ -36,9 +33,8 @@ const FOUND: u8 = 1;
 ///
 /// Reports a clock that was set, a leap second, a suspend, a pause by the host,
 /// a restored snapshot, a migration, another clock source, a long steal: each
-/// with its time, its size and the evidence. Shows a live view on a terminal, and
-/// prints a line per event elsewhere and with --plain. Ends with a summary after
-/// --duration, q or Ctrl-C. Reads clocks and changes nothing.
+/// with its time, its size and the evidence. Ends with a summary after --duration
+/// or Ctrl-C. Reads clocks and changes nothing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// End after this time, such as 10s, 5min or 1h
@@ -48,10 +44,6 @@ pub(crate) struct Args {
     /// Sampling interval, 1ms to 10s
     #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = interval)]
     interval: Duration,
-
-    /// Print lines instead of the live view, on a terminal too
-    #[arg(long)]
-    plain: bool,
 
     /// Output format: text, or json with one object per line
     #[arg(long, value_enum, default_value_t = LineFormat::Text)]
@@ -108,20 +100,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let mut sampler = Sampler::new(&paths);
     let mut sample = sampler.sample(true);
     let started = started::started(args.interval, &sampler, &sample);
-    let mut screen = screen(args, &started)?;
+    let mut printed = Lines::new(args.format);
     let clock_set = sampler.clock_set().map(|alarm| waiting.add(alarm));
     clock_set.transpose().map_err(cannot_wait)?;
-    let keys = screen.keys().map(|keys| waiting.add(keys)).transpose().map_err(cannot_wait)?;
     let mut watched = Watched::new(args.interval);
-    screen.lines(&[started])?;
+    printed.print(&[started])?;
 
     let begun = Instant::now();
     let end = args.duration.and_then(|duration| begun.checked_add(duration));
     let mut next = begun;
     loop {
         let lines = args.selected(watched.observe(sample.clone()));
-        screen.lines(&lines)?;
-        screen.state(&WatchState { sample: &sample, watched: &watched })?;
+        printed.print(&lines)?;
         if let Some(journal) = &mut journal {
             journal.write(&lines);
         }
@@ -131,10 +121,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         // Overdue samples are skipped, not made up for.
         next = (next + watched.observer().next_sample_in()).max(Instant::now());
         let deadline = end.map_or(next, |end| next.min(end));
-        match wait(&waiting, deadline, screen.as_mut(), keys)? {
+        match waiting.until(deadline).map_err(cannot_wait)? {
             Wake::ReaderGone => return Ok(args.exit_code(&watched)),
             Wake::Signal => break,
-            Wake::Readable(token) if Some(token) == keys => break,
             // The clock was set: a sample is due at once.
             Wake::Deadline | Wake::Readable(_) | Wake::Reload => {
                 sample = sampler.sample(watched.observer().is_gathering());
@@ -146,7 +135,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         journal.write(&lines);
     }
     lines.extend(watched.finish(journal.as_ref().map(Entries::lost)));
-    screen.finish(&lines)?;
+    printed.print(&lines)?;
     Ok(args.exit_code(&watched))
 }
 
@@ -168,28 +157,4 @@ impl Args {
         let failed = self.fail_on.iter().any(|kind| watched.kinds().contains(kind));
         if failed { ExitCode::from(FOUND) } else { ExitCode::SUCCESS }
     }
-}
-
-/// Waits for the next sample; readable `keys` only if the key ends the watch.
-fn wait(
-    waiting: &WaitUntil,
-    deadline: Instant,
-    screen: &mut dyn WatchScreen,
-    keys: Option<Token>,
-) -> Result<Wake, CliError> {
-    loop {
-        match waiting.until(deadline).map_err(cannot_wait)? {
-            Wake::Readable(token) if Some(token) == keys && !screen.ends_by_key()? => {}
-            wake => return Ok(wake),
-        }
-    }
-}
-
-fn screen(args: &Args, started: &Line) -> Result<Box<dyn WatchScreen>, CliError> {
-    let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
-    Ok(match args.format {
-        LineFormat::Json => Box::new(JsonLines),
-        LineFormat::Text if is_terminal && !args.plain => Box::new(LiveView::new(started)?),
-        LineFormat::Text => Box::new(PlainLines::default()),
-    })
 }

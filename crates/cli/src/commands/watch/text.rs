@@ -90,7 +90,7 @@ fn fact<T>(fact: &Fact<T>, text: impl Fn(&T) -> String) -> String {
 
 /// A page's state: `version 32, stamp 40 min 3 s old, TSC 2445.428000 MHz,
 /// TSC_STABLE`.
-pub(super) fn page(page: &PvclockPage, age_s: Option<f64>) -> String {
+fn page(page: &PvclockPage, age_s: Option<f64>) -> String {
     let age = age_s.map_or(String::new(), |age| format!(", stamp {} old", span(age)));
     let scale = Scale::from_parts(page.tsc_to_system_mul, page.tsc_shift);
     let rate = match scale.to_hertz() {
@@ -108,7 +108,7 @@ fn flags(flags: u8) -> String {
 }
 
 /// adjtimex's state: `frequency -1.500 ppm, offset 0 ns, UNSYNC`.
-pub(super) fn adjtimex(state: &Adjtimex) -> String {
+fn adjtimex(state: &Adjtimex) -> String {
     let bits: String = bits(state.status).iter().map(|bit| format!(", {bit}")).collect();
     format!(
         "frequency {:+.3} ppm, offset {}, max error {}{bits}",

@@ -34,10 +34,6 @@ impl Watched {
         &self.observer
     }
 
-    pub(super) fn summary(&self) -> &WatchSummary {
-        &self.summary
-    }
-
     /// The kinds that were reported, as certain or as one of several.
     pub(super) fn kinds(&self) -> &BTreeSet<Kind> {
         &self.kinds
