@@ -69,7 +69,7 @@ fn dist(project: &Project, args: &Args) -> io::Result<()> {
         .filter(|(arch, target)| is_host(target) || is_wanted(arch))
         .map(|(_, target)| target)
         .collect();
-    // This machine's program writes the manual pages of all.
+    // This machine's program prints the completions of all.
     targets.sort_by_key(|target| !is_host(target));
     for target in targets {
         if !args.no_build {
@@ -126,7 +126,9 @@ fn stage_files(project: &Project, programs: &Path, stage: &Path, epoch: &str) ->
     let parachron = || Command::new(programs.join("parachron"));
     run_command(project, Command::new(programs.join("parachrond")).arg("--version"))?;
     let pages = stage.join("man");
-    run_command(project, parachron().arg("man").arg(&pages))?;
+    let mut man = project.cargo();
+    man.args(["run", "--locked", "--package", "parachron", "--example", "man", "--"]);
+    run_command(project, man.arg(&pages))?;
     run_command(project, Command::new("gzip").args(["-9", "-n", "-r"]).arg(&pages))?;
     for shell in ["bash", "zsh", "fish"] {
         let text = run_command(project, parachron().args(["completions", shell]))?;

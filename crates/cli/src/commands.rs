@@ -14,7 +14,6 @@ mod keep;
 #[cfg_attr(not(target_arch = "x86_64"), path = "commands/lab_elsewhere.rs")]
 mod lab;
 mod latency;
-mod man;
 mod pair;
 mod schema;
 mod simulate;
@@ -56,7 +55,6 @@ enum Command {
     Simulate(simulate::Args),
     Capture(capture::Args),
     Completions(completions::Args),
-    Man(man::Args),
     Schema(schema::Args),
     #[command(flatten)]
     Helper(helpers::Helper),
@@ -82,7 +80,6 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
         Command::Simulate(args) => simulate::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Completions(args) => completions::run(&args),
-        Command::Man(args) => man::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Helper(helper) => helpers::run(&helper),
     }

@@ -1,5 +1,5 @@
 //! What the program `parachrond` takes: for its own help and for its manual
-//! page, which `parachron man` writes.
+//! page, which the example `man` of `parachron` writes.
 
 /// What it is, in a line.
 pub const ABOUT: &str = "Keep the time of day correct across pauses, restores and suspends";

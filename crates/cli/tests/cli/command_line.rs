@@ -22,7 +22,7 @@ fn commands(program: &Program) -> Vec<String> {
 fn help_names_every_command() {
     let Some(program) = &shared(&[]) else { return };
     let commands = commands(program);
-    for wanted in ["doctor", "bench", "clocks", "watch", "lab", "capture", "completions", "man"] {
+    for wanted in ["doctor", "bench", "clocks", "watch", "lab", "capture", "completions"] {
         assert!(commands.iter().any(|name| name == wanted), "{wanted}: {commands:?}");
     }
     for command in commands.iter().filter(|name| *name != "help") {
@@ -35,9 +35,11 @@ fn help_names_every_command() {
 #[test]
 fn a_wrong_word_is_explained() {
     let Some(program) = &shared(&[]) else { return };
-    for (arguments, named) in
-        [(&["dokter"][..], "dokter"), (&["doctor", "--verbos"], "--verbos"), (&["man"], "DIR")]
-    {
+    for (arguments, named) in [
+        (&["dokter"][..], "dokter"),
+        (&["doctor", "--verbos"], "--verbos"),
+        (&["completions"], "SHELL"),
+    ] {
         let said = program.run(arguments);
         assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{arguments:?}");
         assert!(said.err.contains(named), "{}", said.err);
@@ -120,21 +122,4 @@ fn bash_takes_its_completions() {
     drop(stdin);
     let output = bash.wait_with_output().expect("bash ends");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "offers doctor\n");
-}
-
-#[test]
-fn man_pages_are_written() {
-    let Some(program) = &shared(&[]) else { return };
-    let place = tempfile::tempdir().expect("a temporary folder");
-    let folder = place.path().join("made/here");
-    let said = program.run(&["man", folder.to_str().expect("UTF-8")]);
-    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
-    for command in commands(program).iter().filter(|name| *name != "help") {
-        let page = folder.join(format!("parachron-{command}.1"));
-        let text = fs::read_to_string(&page).unwrap_or_else(|e| panic!("{}: {e}", page.display()));
-        assert!(text.contains(".TH"), "{text}");
-    }
-    let said = program.run(&["man", "/proc/no/such"]);
-    assert_eq!(said.code, Some(2));
-    assert!(said.err.starts_with("parachron: cannot write /proc/no/such: "), "{}", said.err);
 }

@@ -108,7 +108,6 @@ fn a_read_only_root_is_told() {
         (&["drift", "--duration", "500ms", "--plot"][..], "a.svg"),
         (&["capture"], "captured"),
         (&["export", "--textfile"], "a.prom"),
-        (&["man"], "man"),
     ] {
         let path = folder.path().join(file).display().to_string();
         let arguments = [arguments, &[path.as_str()]].concat();

@@ -1,39 +1,24 @@
-//! `parachron man`: the manual pages, generated from the commands' options.
+//! Writes the manual pages, generated from the commands' options:
+//! `cargo run -p parachron --example man DIR`.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
-use clap::{Arg, ArgAction, Command, CommandFactory};
+use clap::{Arg, ArgAction, Command};
 use clap_mangen::Man;
 use daemon::program;
 
-use crate::commands::CommandLine;
-use crate::error::CliError;
-use crate::output;
-
-/// Write the manual pages.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// Folder to write them to; created if it is missing
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
-}
-
-pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
-    let folder = &args.folder;
-    std::fs::create_dir_all(folder)
-        .map_err(|error| CliError::Write { path: folder.clone(), error })?;
-    let pages = pages();
-    for (name, page) in &pages {
-        output::file(&folder.join(name), page)?;
+fn main() -> std::io::Result<()> {
+    let folder = PathBuf::from(std::env::args_os().nth(1).expect("the folder to write to"));
+    std::fs::create_dir_all(&folder)?;
+    for (name, page) in pages() {
+        std::fs::write(folder.join(name), page)?;
     }
-    output::text(&format!("{} pages written to {}\n", pages.len(), folder.display()))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// File names and contents: one for the program, one for each command.
 fn pages() -> Vec<(String, String)> {
-    let mut program = CommandLine::command().disable_help_subcommand(true);
+    let mut program = parachron::command().disable_help_subcommand(true);
     program.build();
     let mut pages = Vec::new();
     add_pages(&program, &mut pages);
@@ -89,7 +74,7 @@ mod tests {
         let pages = pages();
         let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names[0], "parachron.1");
-        for command in CommandLine::command().get_subcommands().filter(|c| !c.is_hide_set()) {
+        for command in parachron::command().get_subcommands().filter(|c| !c.is_hide_set()) {
             assert!(names.contains(&&*format!("parachron-{}.1", command.get_name())), "{names:?}");
         }
         for (name, text) in &pages {
