@@ -107,12 +107,7 @@ impl<'a> Case<'a> {
 
     /// Whether this is a virtual machine, where that is known.
     pub(crate) fn is_guest(&self) -> Option<bool> {
-        // A log alone has what the kernel found at boot.
-        let is_logged = || {
-            let mut lines = self.logged(|event| *event == LogEvent::Other);
-            self.is_log_alone() && lines.any(|line| line.text.starts_with("Hypervisor detected:"))
-        };
-        if self.is_virtualbox() || self.kind().is_some() || is_logged() {
+        if self.is_virtualbox() || self.kind().is_some() {
             return Some(true);
         }
         // Only x86 has the flag.

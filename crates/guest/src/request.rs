@@ -61,7 +61,7 @@ pub enum GuestRequest {
         cycles: u64,
     },
     /// Counts ticks of a periodic timer, halted between them: the reply is TSC before,
-    /// TSC after the last, ticks, and the two longest spans without one, cycles.
+    /// TSC after the last, ticks, and the longest span without one, cycles.
     Ticks {
         /// The period, ns.
         period_ns: u64,

@@ -185,16 +185,15 @@ impl<'a, H: Hardware> ReportServer<'a, H> {
         }
         write(TIMER_COUNT, period_ns)?;
         let before = hardware.counter().read_ordered();
-        let (mut last, mut longest, mut second) = (before, 0, 0);
+        let (mut last, mut longest) = (before, 0);
         while last.wrapping_sub(before) < cycles {
             hardware.halt();
             let now = hardware.counter().read_ordered();
-            let span = now.wrapping_sub(last);
-            (longest, second) = (span.max(longest), span.min(longest).max(second));
+            longest = now.wrapping_sub(last).max(longest);
             last = now;
         }
         write(TIMER_COUNT, 0)?;
-        Ok([before, last, hardware.interrupts() - taken, longest, second, 0])
+        Ok([before, last, hardware.interrupts() - taken, longest, 0, 0])
     }
 
     fn contend(&self, contest: &Contest) -> Words {

@@ -35,6 +35,15 @@ const SAMPLES: u32 = 100;
 const SAMPLES_A_PAGE: u32 = 10;
 const NANOS_PER_UNIT: i128 = 100;
 
+/// Two pages of one TSC and one frequency. Each truncates its scale, by at most 1 ppb: 10 ns
+/// within the 10 s that a long run has between two updates. The rest is the roundings of some
+/// updates, and a wide margin: an idle host has 6 ns.
+const KVM_CLOCK_NS: f64 = 100.0;
+
+/// What one update may add where another process comes between the host's readings of its
+/// clock and its TSC: 0.6 µs were seen at a load of 15.
+const READING_NS: f64 = 5_000.0;
+
 /// Which pages are compared.
 #[derive(Clone, Copy)]
 struct AgreementPage {
@@ -42,8 +51,8 @@ struct AgreementPage {
     kind: Kind,
     backend: ClockBackend,
     kernel: GuestAddress,
-    /// The largest difference allowed, ns, and by how much it grows in a second.
-    limit_ns: (f64, f64),
+    /// The largest difference allowed, ns.
+    limit_ns: f64,
 }
 
 const KVM_CLOCK: AgreementPage = AgreementPage {
@@ -51,25 +60,21 @@ const KVM_CLOCK: AgreementPage = AgreementPage {
     kind: Kind::Kvm,
     backend: ClockBackend::Kernel,
     kernel: GuestAddress(GuestPages::time_address(0)),
-    limit_ns: (1_000.0, 1_000.0),
+    limit_ns: KVM_CLOCK_NS,
 };
 
-/// The kernels that we have with it are emulated.
+/// The kernels that we have with it are emulated, and stop between two readings.
 const HYPERV: AgreementPage = AgreementPage {
     name: "hyperv-page",
     kind: Kind::HyperV,
     backend: ClockBackend::KernelHyperV,
     kernel: GuestAddress(GuestPages::reference_address()),
-    limit_ns: (100_000.0, 0.0),
+    limit_ns: 100_000.0,
 };
 
 impl AgreementPage {
     fn name(&self) -> String {
         format!("{}: KVM's page against Parachron's", self.name)
-    }
-
-    fn limit_ns(&self, seconds: f64) -> f64 {
-        self.limit_ns.0 + self.limit_ns.1 * seconds
     }
 
     /// The time of such a page at a TSC, ns.
@@ -105,18 +110,17 @@ pub(crate) fn run(
     for (page, pair) in pairs {
         match pair.and_then(AgreementPair::end) {
             Ok(row) => {
-                let (worst_ns, limit_ns) = (row.worst_ns(), page.limit_ns(row.seconds));
-                let found = format!("{:.3} µs", worst_ns / 1e3);
-                let holds = worst_ns <= limit_ns;
+                let (median_ns, worst_ns) = (row.difference_ns.median.abs(), row.worst_ns());
+                let found = format!("{:.3} µs, at most {:.3} µs", median_ns / 1e3, worst_ns / 1e3);
+                let holds = median_ns <= page.limit_ns && worst_ns <= page.limit_ns + READING_NS;
                 // Ours is compared at the TSC offset that the guest began with.
                 let moved = if holds { None } else { TscOffsets::probe()?.why_moved() };
-                let check = Check::new(page.name(), expected(limit_ns), found, holds);
+                let check = Check::new(page.name(), expected(page.limit_ns), found, holds);
                 checks.push(check.excused(moved));
                 rows.push(row);
             }
             Err(error) => {
-                let limit_ns = page.limit_ns(bench.settings.drift.as_secs_f64());
-                checks.push(not_run(page.name(), expected(limit_ns), &error));
+                checks.push(not_run(page.name(), expected(page.limit_ns), &error));
             }
         }
     }
@@ -124,7 +128,8 @@ pub(crate) fn run(
 }
 
 fn expected(limit_ns: f64) -> String {
-    format!("differ by at most {:.0} µs", limit_ns / 1e3)
+    let worst_ns = limit_ns + READING_NS;
+    format!("differ by {} µs in the median, and at most by {} µs", limit_ns / 1e3, worst_ns / 1e3)
 }
 
 /// The kernel's page and ours, of one machine.

@@ -51,21 +51,21 @@ const SHARE_MIN: f64 = 0.9;
 /// most twice what the best choice for each wait would cost.
 const SPINS: u32 = 2048;
 
-/// A bar: the paravirtual lock's hand-overs over the spinning one's are at least this,
-/// with so many vCPUs on so many CPUs, by the median of so many rounds and more.
+/// A bar: the paravirtual lock is not slower than the spinning one, with so many vCPUs on so
+/// many CPUs, by the median of so many rounds and more. By how much it is faster depends on the
+/// machine, and is a figure.
 struct LockBar {
     vcpus: usize,
     cpus: usize,
-    least: f64,
     rounds: usize,
 }
 
-/// The gain where vCPUs outnumber CPUs, and what it may cost where they do not: a few
-/// percent take more rounds to show.
-const BARS: [LockBar; 2] = [
-    LockBar { vcpus: 4, cpus: 2, least: 2.0, rounds: 3 },
-    LockBar { vcpus: 2, cpus: 2, least: 0.95, rounds: 30 },
-];
+/// Hand-overs over those of spin: medians of 30 rounds of equal locks differ by this much.
+const NOT_SLOWER: f64 = 0.95;
+
+/// Where vCPUs outnumber CPUs, and where they do not: a few percent take more rounds to show.
+const BARS: [LockBar; 2] =
+    [LockBar { vcpus: 4, cpus: 2, rounds: 3 }, LockBar { vcpus: 2, cpus: 2, rounds: 30 }];
 
 /// The ways that a bar compares.
 const COMPARED: [Waiting; 2] = [Waiting::Spin, Waiting::Paravirtual];
@@ -189,8 +189,8 @@ impl LockBar {
         format!("halt / spin, {vcpus} vCPUs on {cpus} {plural}{hold}")
     }
 
-    fn expected(&self) -> String {
-        format!("at least {:.2} times spin's hand-overs per second", self.least)
+    fn expected() -> String {
+        format!("not slower: at least {NOT_SLOWER} of spin's hand-overs per second")
     }
 
     /// The rounds' ratios of hand-overs a second, of rounds that show what the bar is about:
@@ -214,7 +214,7 @@ impl LockBar {
         let (ours, all) = (ratios.len(), tallies[0].rounds().len());
         let ratio = median(ratios);
         let verdict = if ours >= self.rounds {
-            Verdict::judge(ratio >= self.least)
+            Verdict::judge(ratio >= NOT_SLOWER)
         } else {
             let what = if self.vcpus > self.cpus {
                 "had its CPUs and its spinning queue waited for a preempted vCPU"
@@ -228,7 +228,7 @@ impl LockBar {
         };
         Check {
             name: self.name(&format!(", held {} µs", hold_ns / 1000)),
-            expected: self.expected(),
+            expected: Self::expected(),
             found: format!("{ratio:.2}, the median of {ours} of {all} rounds"),
             verdict,
         }
@@ -236,7 +236,7 @@ impl LockBar {
 
     fn not_measured(&self, cpus: usize) -> Check {
         let why = format!("this process may use only {cpus} CPU of the host");
-        Check::not_measured(self.name(""), self.expected(), why)
+        Check::not_measured(self.name(""), Self::expected(), why)
     }
 }
 
@@ -280,7 +280,7 @@ mod tests {
             (judged.found.as_str(), &judged.verdict),
             ("4.00, the median of 3 of 5 rounds", &Verdict::Passed)
         );
-        let slow = halt.map(|(handovers, cpus, waited)| (handovers / 4, cpus, waited));
+        let slow = halt.map(|(handovers, cpus, waited)| (handovers / 8, cpus, waited));
         assert_eq!(check(many, &spin, &slow).verdict, Verdict::Failed, "a slow path");
         let judged = check(many, &spin[2..], &halt[2..]);
         assert_eq!(

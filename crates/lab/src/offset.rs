@@ -4,9 +4,10 @@
 //! when the reply comes. Two references give the time that the guest's clock
 //! should show at both:
 //!
-//! - the host's CLOCK_BOOTTIME, plus its difference from the guest's clock at the
-//!   machine's start. A guest with a wrong advertised TSC frequency falls behind
-//!   or gets ahead of it;
+//! - the host's CLOCK_BOOTTIME since the host set the guest's clock, plus the time that it
+//!   was set to. A page that is ahead by a constant shows, and a guest with a wrong
+//!   advertised TSC frequency falls behind or gets ahead of it. KVM's own clock cannot be
+//!   set at a known TSC: it begins with what KVM_GET_CLOCK returns;
 //! - the page, extrapolated by the provider of the guest's clock: the guest reads
 //!   the page as it was written.
 //!
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use guest::request::GuestRequest;
 use guest::source::Source;
-use host::VcpuId;
+use host::{HostEvent, VcpuId};
 use instruments::measurements::Spread;
 use instruments::rate::ReadingPair;
 use kvm_bindings::KVM_CLOCK_HOST_TSC;
@@ -48,6 +49,7 @@ const CLOCK_NS: u64 = 1_000;
 const CLOCK_PPM: u64 = 50;
 
 const PPM: f64 = 1e6;
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 /// The step of clocks whose time the host knows: the others count from the
 /// guest's first reading.
@@ -88,13 +90,13 @@ fn of_provider(
     // A provider outside KVM cannot follow offsets that KVM changes by itself.
     let own = provider.backend() == BackendName::Own;
     let moved = if own { TscOffsets::probe()?.why_moved() } else { None };
-    let start = OffsetStart::read(&machine, bench.host_tsc)?;
     for source in sources(bench.settings, &found) {
         let Some(step_ns) = step_ns(source) else { continue };
         let name = format!("{}: {}", provider.label(), source.name());
         step(&name);
         let factor = bench.advertised_over_true(provider);
         let drift_ppm = drift_ppm(source, found.frequency_from, factor);
+        let start = OffsetStart::set(&machine, bench.host_tsc)?;
         match read(&machine, source, bench.host_tsc, start) {
             Ok(mut readings) => {
                 let judged = judge(&name, &readings, step_ns, drift_ppm);
@@ -126,7 +128,17 @@ struct OffsetStart {
 }
 
 impl OffsetStart {
-    fn read(machine: &Machine, rate: Hertz) -> Result<Self, MachineError> {
+    /// Sets the clock a second ahead, so that it never goes back, to whole units of each.
+    fn set(machine: &Machine, rate: Hertz) -> Result<Self, MachineError> {
+        let set = machine.with_clock_exclusive(|clock, now, ram| {
+            let shown = clock.time(VcpuId(VCPU as u32), now).0;
+            let shown_ns = (shown / NANOS_PER_SECOND + 2) * NANOS_PER_SECOND;
+            clock.handle(HostEvent::ClockSet { clock: Nanos(shown_ns) }, now, ram);
+            Self { host: now.boot, shown_ns }
+        });
+        if let Some(start) = set {
+            return Ok(start);
+        }
         let now = host_clock::read();
         let [shown_ns, _] = shown_at(machine, [now.tsc.0; 2], rate)?;
         Ok(Self { host: now.boot, shown_ns })

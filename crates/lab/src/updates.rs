@@ -78,6 +78,7 @@ impl UpdateSubject {
             reenter_all(&self.machine)?;
         }
         let before = self.infos()?;
+        let mut expected = event.expected();
         let caused = match self.provider {
             Provider::Kernel | Provider::KernelHyperV => (event.kernel)(self)?,
             Provider::Own(_) => (event.own)(self)?,
@@ -88,6 +89,8 @@ impl UpdateSubject {
             }
             Caused::Done(done) => {
                 let after = self.wait(event, &before)?;
+                self.stopped |= event.stops;
+                expected = done.expected(expected);
                 let verdict = match done.shortfall(event, &before, &after, self.has_master_clock) {
                     None => Verdict::Passed,
                     Some(Shortfall::Page) => Verdict::Failed,
@@ -102,7 +105,7 @@ impl UpdateSubject {
         let changes: Vec<_> = before.iter().zip(&after).collect();
         let check = Check {
             name: format!("{}: {}", self.provider.label(), event.name),
-            expected: event.expected(),
+            expected,
             found: describe(&changes, note.as_deref()),
             verdict,
         };
@@ -148,6 +151,14 @@ enum Shortfall {
 }
 
 impl EventResult {
+    /// What the event must show, with the steps that were caused.
+    fn expected(&self, event: String) -> String {
+        let steps = self.step_ns.iter().enumerate().filter(|(_, step_ns)| **step_ns != 0);
+        let steps = steps.map(|(vcpu, step_ns)| format!("vCPU {vcpu} by {step_ns} ns"));
+        let steps: Vec<_> = steps.collect();
+        if steps.is_empty() { event } else { format!("{event}, beside {}", steps.join(", ")) }
+    }
+
     fn shortfall(
         &self,
         event: &UpdateEvent,

@@ -1,5 +1,7 @@
 //! Checks on several vCPUs and their threads.
 
+use std::time::{Duration, Instant};
+
 use guest::layout::GuestPages;
 use guest::source::Source;
 use host::pages::StealPage;
@@ -10,10 +12,14 @@ use vmm::run_delay;
 
 use super::subject::ConformanceSubject;
 use crate::monotonic::{Amount, judge_stable, read_in_turn};
-use crate::settings::Result;
+use crate::settings::{LabError, Result};
 
 /// Reads of the monotonic test: the experiment `monotonic` makes more.
 const READS: u64 = 1_000_000;
+/// How long another thread takes a vCPU's CPU, and what the vCPU waits for it at least.
+const CONTENDED: Duration = Duration::from_millis(100);
+const ENTRIES: u32 = 100;
+const WAITED_MIN: Duration = Duration::from_millis(10);
 
 pub(super) fn steal_time(subject: &ConformanceSubject<'_>) -> Result {
     let machine = &subject.machine;
@@ -39,6 +45,55 @@ pub(super) fn steal_time(subject: &ConformanceSubject<'_>) -> Result {
             Err(error) => (error.to_string(), false),
         };
         subject.holds(&format!("vCPU {vcpu}'s steal time"), expected, found, holds);
+    }
+    Ok(())
+}
+
+/// Another thread takes vCPU 0's CPU half of the time: the scheduler counts what the vCPU
+/// waits, and the guest must be told all of it.
+pub(super) fn steal_time_grows(subject: &ConformanceSubject<'_>) -> Result {
+    let (name, machine) =
+        ("vCPU 0's steal time while another thread has its CPU", &subject.machine);
+    let expected = "grows by the run delay of the vCPU's thread";
+    let Some(&cpu) = linux::cpus::allowed().unwrap_or_default().last() else {
+        subject.not_measured(name, expected, "this process's CPUs are unknown");
+        return Ok(());
+    };
+    let stolen = || {
+        std::thread::sleep(2 * run_delay::EACH);
+        subject.reenter_all()?;
+        let page: &StealPage = subject.page(GuestPages::steal_address(0));
+        Ok::<_, LabError>(StealReader::new(page).read().map_or(Nanos(0), |info| info.steal))
+    };
+    machine.move_vcpu(0, cpu)?;
+    // The delay after the page at first, and before it at last: the page has all between.
+    let (before, delay_before) = (stolen()?, machine.run_delay(0)?);
+    let until = Instant::now() + CONTENDED;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _pinned = linux::cpus::pin(cpu);
+            while Instant::now() < until {
+                std::hint::spin_loop();
+            }
+        });
+        // It sleeps where nothing is asked of it.
+        while Instant::now() < until {
+            machine.time_entries(0, ENTRIES)?;
+        }
+        Ok::<_, LabError>(())
+    })?;
+    let (delay, after) = (machine.run_delay(0)?, stolen()?);
+    let Some((delay, delay_before)) = delay.zip(delay_before) else {
+        subject.not_measured(name, expected, "this kernel has no schedstat");
+        return Ok(());
+    };
+    let waited = delay.0.saturating_sub(delay_before.0);
+    let grown = after.0.saturating_sub(before.0);
+    let found = format!("grew by {} µs of {} µs", grown / 1000, waited / 1000);
+    if Duration::from_nanos(waited) < WAITED_MIN {
+        subject.not_measured(name, expected, &format!("the vCPU waited only {} µs", waited / 1000));
+    } else {
+        subject.holds(name, expected, found, grown >= waited);
     }
     Ok(())
 }

@@ -52,11 +52,8 @@ pub(super) const MODES: [NetworkMode; 11] = [
     NetworkMode { name: "64, batches of 32", in_flight: 64, batch: 32, ..PLAIN },
 ];
 
-/// The rows that a bar is about.
+/// The rows whose counts are judged.
 pub(super) struct Judged<'a> {
-    pub(super) plain: &'a Echo,
-    pub(super) read_msr: &'a Echo,
-    pub(super) hypercall: &'a Echo,
     pub(super) both_poll: &'a Echo,
     pub(super) event_index: &'a Echo,
 }
@@ -64,11 +61,5 @@ pub(super) struct Judged<'a> {
 /// They, where all were measured.
 pub(super) fn rows(rows: &[Echo]) -> Option<Judged<'_>> {
     let of = |mode: &NetworkMode| rows.iter().find(|row| row.mode == mode.name);
-    Some(Judged {
-        plain: of(&PLAIN)?,
-        read_msr: of(&READ_MSR)?,
-        hypercall: of(&HYPERCALL)?,
-        both_poll: of(&BOTH_POLL)?,
-        event_index: of(&EVENT_INDEX)?,
-    })
+    Some(Judged { both_poll: of(&BOTH_POLL)?, event_index: of(&EVENT_INDEX)? })
 }

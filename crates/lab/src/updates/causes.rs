@@ -243,16 +243,18 @@ pub(super) fn restored(subject: &mut UpdateSubject) -> Result {
 
 /// By the guest, twice: the second time it must be clear.
 pub(super) fn take_stopped(subject: &mut UpdateSubject) -> Result {
+    if !std::mem::take(&mut subject.stopped) {
+        return not("the event that sets GUEST_STOPPED was not caused");
+    }
     let mut taken = Vec::new();
     for vcpu in 0..subject.machine.vcpus() {
         let take = || subject.machine.request(vcpu, GuestRequest::TakeGuestStopped);
         taken.push([take()?[0], take()?[0]]);
     }
-    if taken.iter().all(|twice| twice[0] == 0) {
-        return not("GUEST_STOPPED was not set");
-    }
     let note = format!("flag at two reads, by vCPU: {taken:?}");
-    succeed(EventResult { note: Some(note), ..EventResult::default() })
+    let missing = (taken.iter().any(|twice| *twice != [1, 0]))
+        .then(|| "each vCPU must see GUEST_STOPPED once".to_owned());
+    succeed(EventResult { missing, note: Some(note), ..EventResult::default() })
 }
 
 pub(super) fn own_suspend(subject: &mut UpdateSubject) -> Result {

@@ -22,6 +22,8 @@ pub(super) struct UpdateSubject {
     pub(super) has_master_clock: bool,
     /// Whose KVM it is.
     pub(super) kernel: Option<KernelVersion>,
+    /// An event has set GUEST_STOPPED, and no guest has taken it.
+    pub(super) stopped: bool,
 }
 
 impl UpdateSubject {
@@ -35,7 +37,8 @@ impl UpdateSubject {
         let machine = boot_guest(&settings)?;
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let kernel = KernelVersion::parse(&release);
-        let mut subject = Self { machine, provider, cpus, has_master_clock: false, kernel };
+        let (has_master_clock, stopped) = (false, false);
+        let mut subject = Self { machine, provider, cpus, has_master_clock, kernel, stopped };
         crate::pages::reenter_all(&subject.machine)?;
         subject.has_master_clock = subject.is_stable()?;
         Ok(subject)
