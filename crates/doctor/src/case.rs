@@ -26,6 +26,9 @@ const CLOCK_CALL: &str = "clock_gettime(CLOCK_MONOTONIC)";
 /// be seen by a daily look, and no longer, as it is in the log until the boot.
 pub(crate) const RECENT_S: f64 = 86_400.0;
 
+/// Beyond any drift of an RTC in a day, s; it resolves 1 s.
+pub(crate) const FAR_S: i64 = 60;
+
 /// A machine's facts, and what was measured on it. A rule reaches a fact by the methods here
 /// alone, and each notes what it was asked: no rule ends in order with a fact unknown.
 pub(crate) struct Case<'a> {
@@ -69,9 +72,12 @@ impl<'a> Case<'a> {
         self.log().ok().and_then(|_| self.facts.kernel.hpet_period_ns())
     }
 
-    /// Whether the kernel offers a source; false where that is unknown.
+    /// Whether the kernel offers a source that may be chosen: false where that is unknown, and for
+    /// the host's page in a confidential guest.
     pub(crate) fn offers(&self, source: &str) -> bool {
-        self.available().is_ok_and(|names| names.iter().any(|name| name == source))
+        let is_page = ["kvm-clock", "hyperv_clocksource_tsc_page"].contains(&source);
+        !(is_page && self.confidential().is_some())
+            && self.available().is_ok_and(|names| names.iter().any(|name| name == source))
     }
 
     /// Which hypervisor, where it identifies itself.
@@ -108,6 +114,9 @@ impl<'a> Case<'a> {
     /// Whether this is a virtual machine, where that is known.
     pub(crate) fn is_guest(&self) -> Option<bool> {
         if self.is_virtualbox() || self.kind().is_some() {
+            return Some(true);
+        }
+        if self.is_arm64() && self.vendor() == Ok("QEMU") {
             return Some(true);
         }
         // Only x86 has the flag.
@@ -191,7 +200,10 @@ impl<'a> Case<'a> {
         let page = self.vmclock().ok();
         let unsure = page.is_some_and(|page| !matches!(page.clock_status, 2 | 3));
         let phcs = self.phcs().into_iter().flatten();
-        phcs.filter(move |phc| phc.is_hosts() && !(unsure && phc.driver() == PhcDriver::VmClock))
+        let is_trusted = self.confidential().is_none();
+        phcs.filter(move |phc| {
+            is_trusted && phc.is_hosts() && !(unsure && phc.driver() == PhcDriver::VmClock)
+        })
     }
 
     /// What a PTP clock counts on this kernel.
@@ -229,6 +241,62 @@ impl<'a> Case<'a> {
     /// Whether a log line is younger than [`RECENT_S`], or its age unknown.
     pub(crate) fn is_recent(&self, line: &LogLine) -> bool {
         self.age_s(line).is_none_or(|age_s| age_s < RECENT_S)
+    }
+
+    /// By how much a guest's RTC, which follows its host, is ahead of the system clock, unless
+    /// chronyd's servers confirm the latter: a guest that was paused, or its host asleep.
+    pub(crate) fn behind_rtc(&self) -> Option<String> {
+        let &ahead_s = self.rtc_minus_system_s().ok()?;
+        let is_pause = ahead_s >= FAR_S && !whole_quarter_hours(ahead_s.unsigned_abs());
+        let is_guest = self.is_guest() == Some(true);
+        (is_pause && is_guest && !self.is_confirmed()).then(|| figures::seconds(ahead_s as f64))
+    }
+
+    /// Whether chronyd's sources confirm the system clock to a second now.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.tracking().is_ok_and(|tracking| {
+            tracking.stratum > 0
+                && tracking.leap_status != "Not synchronised"
+                && tracking.system_offset_s.abs() < 1.0
+        })
+    }
+
+    /// The condition of a unit that does not hold here, so that systemd skips its start.
+    pub(crate) fn unmet_condition(&self, unit: &str) -> Option<&'a str> {
+        let start = format!("{unit}.service ");
+        let conditions = self.unit_conditions().ok()?.iter();
+        let mut conditions = conditions.filter_map(|line| {
+            let at = line.strip_prefix(&start).map(|condition| line.len() - condition.len())?;
+            Some(&line[at..])
+        });
+        // systemd counts WSL as a container (src/basic/virt.c).
+        let in_container =
+            self.in_container() || self.release().is_ok_and(|release| release.contains("WSL"));
+        conditions.find(|condition| match condition.split_once('=') {
+            Some(("ConditionVirtualization", "no" | "false")) => {
+                in_container || self.is_guest() == Some(true)
+            }
+            Some(("ConditionVirtualization", "!container")) => in_container,
+            Some(("ConditionVirtualization", "!vm")) => self.is_guest() == Some(true),
+            Some(("ConditionFileIsExecutable", path)) => {
+                path.starts_with('!')
+                    && self.keepers().into_iter().flatten().any(|keeper| {
+                        keeper.installed && path.ends_with(&format!("/{}", keeper.kind.program()))
+                    })
+            }
+            _ => false,
+        })
+    }
+
+    /// What protects this guest from its host, whose clocks then have no vote.
+    pub(crate) fn confidential(&self) -> Option<&'static str> {
+        let flags = self.flags().ok()?;
+        match (flags.tdx_guest, flags.hypervisor && flags.sev_snp) {
+            (true, _) => Some("Intel TDX"),
+            (_, true) if flags.secure_tsc => Some("AMD SEV-SNP with Secure TSC"),
+            (_, true) => Some("AMD SEV-SNP"),
+            _ => None,
+        }
     }
 
     /// What reading the kernel's clock costs.
@@ -309,6 +377,16 @@ pub(crate) fn adjtimex_evidence(state: &Adjtimex) -> String {
         if state.has(Adjtimex::STA_UNSYNC) { " (STA_UNSYNC)" } else { "" },
         figures::time(state.max_error_us as f64 * 1e3)
     )
+}
+
+/// Time zones differ by quarters of an hour; the RTC resolves a second and may
+/// drift by a few.
+pub(crate) fn whole_quarter_hours(off_s: u64) -> bool {
+    const QUARTER_S: u64 = 900;
+    const SLACK_S: u64 = 10;
+    let rest_s = off_s % QUARTER_S;
+    (QUARTER_S..=14 * 3600 + SLACK_S).contains(&(off_s + SLACK_S))
+        && (rest_s <= SLACK_S || rest_s >= QUARTER_S - SLACK_S)
 }
 
 /// The log line as evidence, with its time where it has one.

@@ -82,17 +82,43 @@ pub struct Remedy {
     pub command: Option<String>,
     /// What the command changes, and until when.
     pub changes: Option<String>,
+    /// It is the next step after the remedy before it, and no alternative to it.
+    #[serde(default)]
+    pub follows: bool,
 }
 
 impl Remedy {
     /// A remedy without a command.
     pub(crate) fn advice(what: impl Into<String>) -> Self {
-        Self { what: what.into(), command: None, changes: None }
+        Self { what: what.into(), command: None, changes: None, follows: false }
     }
 
-    /// A remedy with a command.
-    pub(crate) fn command(what: impl Into<String>, command: impl Into<String>) -> Self {
-        Self { command: Some(command.into()), ..Self::advice(what) }
+    /// A remedy with a command of ours alone.
+    pub(crate) fn command(what: impl Into<String>, command: &'static str) -> Self {
+        Self { command: Some(command.to_owned()), ..Self::advice(what) }
+    }
+
+    /// A remedy with a command that holds words of the machine's: each is quoted, in the place of a
+    /// `{}` or, where there is none left, at the end. A shell has no word with a zero byte in it.
+    pub(crate) fn quoting(what: impl Into<String>, command: &'static str, words: &[&str]) -> Self {
+        let quote = |word: &&str| shlex::try_quote(word).map(String::from);
+        let Ok(quoted) = words.iter().map(quote).collect::<Result<Vec<_>, _>>() else {
+            return Self::advice(what);
+        };
+        let mut quoted = quoted.into_iter();
+        let mut parts = command.split("{}");
+        let mut text = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            text += &quoted.next().unwrap_or_default();
+            text += part;
+        }
+        quoted.for_each(|word| text = format!("{text} {word}"));
+        Self { command: Some(text), ..Self::advice(what) }
+    }
+
+    /// To be done after the remedy before it, not instead.
+    pub(crate) fn then(self) -> Self {
+        Self { follows: true, ..self }
     }
 
     /// Sets what it changes, and until when.

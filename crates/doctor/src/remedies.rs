@@ -11,17 +11,15 @@ use crate::case::Case;
 use crate::finding::Remedy;
 
 pub(crate) use boot::{add_parameter, remove_parameter};
-pub(crate) use chrony::{chrony_line, follow_host, makestep, tai_table};
+pub(crate) use chrony::{chrony_edit, chrony_line, follow_host, makestep, tai_table};
 pub(crate) use keep::keep;
 
 /// Switch the clock source now.
 pub(crate) fn switch_to(case: &Case<'_>, source: &str) -> Remedy {
-    Remedy::command(
+    Remedy::quoting(
         format!("Switch to {source} now."),
-        format!(
-            "echo {source} | sudo tee \
-             /sys/devices/system/clocksource/clocksource0/current_clocksource"
-        ),
+        "echo {} | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
+        &[source],
     )
     .changes(if case.in_container() {
         "the clock of all programs, until the next boot; run the command on the machine, not in \
@@ -38,23 +36,35 @@ pub(crate) fn set_after_pause() -> Remedy {
 }
 
 /// Run a daemon that disciplines the clock.
-pub(crate) fn run_time_daemon(case: &Case<'_>) -> Remedy {
+pub(crate) fn run_time_daemon(case: &Case<'_>) -> Vec<Remedy> {
     let changes = "the daemon disciplines the clock from now on, and after a reboot";
     if case.in_container() {
-        return Remedy::advice(
+        return vec![Remedy::advice(
             "Run a time daemon (chrony) on the machine itself: containers share its clock.",
-        );
+        )];
     }
     let installed = |kind: TimeKeeperKind| {
         case.keepers()
             .is_ok_and(|all| all.iter().any(|keeper| keeper.kind == kind && keeper.installed))
     };
     let start = |what: &str, unit: &str| {
-        Remedy::command(
-            format!("Start {what}, which is installed."),
-            format!("sudo systemctl enable --now {unit}"),
-        )
-        .changes(changes)
+        let command = match family(case) {
+            Some(Family::Alpine) => "sudo rc-service {} start",
+            _ => "sudo systemctl enable --now {}",
+        };
+        let start = Remedy::quoting(format!("Start {what}, which is installed."), command, &[unit])
+            .changes(changes);
+        let Some(condition) = case.unmet_condition(unit) else { return vec![start] };
+        let name = condition.split('=').next().unwrap_or_default();
+        let edit = Remedy::quoting(
+            format!(
+                "Remove the condition that keeps it from starting, {condition}: write the lines \
+                 [Unit] and {name}= in the editor that this opens."
+            ),
+            "sudo systemctl edit {}",
+            &[unit],
+        );
+        vec![edit.changes("a drop-in of the unit, which an update keeps"), start.then()]
     };
     let family = family(case);
     if installed(TimeKeeperKind::Chrony) {
@@ -64,8 +74,22 @@ pub(crate) fn run_time_daemon(case: &Case<'_>) -> Remedy {
     if installed(TimeKeeperKind::SystemdTimesyncd) {
         return start("systemd-timesyncd", "systemd-timesyncd");
     }
+    if installed(TimeKeeperKind::Ntpd) {
+        let conf =
+            if ntpd_unit(case) == "ntpsec" { "/etc/ntpsec/ntp.conf" } else { "/etc/ntp.conf" };
+        // ntpd(8): -g allows one offset above 1000 s; after it ntpd ends.
+        let allow = Remedy::quoting(
+            "Let ntpd accept any offset, if this machine is ever paused (`tinker panic 0`; option -g \
+             allows one large offset at the start).",
+            "echo {} | sudo tee -a {}",
+            &["tinker panic 0", conf],
+        )
+        .changes("ntpd's configuration");
+        let started = start("ntpd", ntpd_unit(case)).into_iter().map(Remedy::then);
+        return std::iter::once(allow).chain(started).collect();
+    }
     let what = "Install chrony; the package starts the daemon.";
-    match family {
+    let install = match family {
         Some(Family::Debian) => Remedy::command(what, "sudo apt install chrony"),
         Some(Family::RedHat) => Remedy::command(
             "Install and start chrony.",
@@ -76,8 +100,8 @@ pub(crate) fn run_time_daemon(case: &Case<'_>) -> Remedy {
             "sudo zypper install chrony && sudo systemctl enable --now chronyd",
         ),
         _ => Remedy::advice("Install chrony and enable it at boot."),
-    }
-    .changes(changes)
+    };
+    vec![install.changes(changes)]
 }
 
 /// The name of ntpd's unit: Debian has had ntpsec in its place since 12.
@@ -92,6 +116,7 @@ pub(crate) fn ntpd_unit(case: &Case<'_>) -> &'static str {
                 "ntp"
             }
         }
+        Some(Family::Alpine) => "ntpd",
         None => "ntp",
     }
 }
@@ -101,9 +126,10 @@ pub(crate) fn ntpd_leapfile(case: &Case<'_>) -> Remedy {
     let unit = ntpd_unit(case);
     let conf = if unit == "ntpsec" { "/etc/ntpsec/ntp.conf" } else { "/etc/ntp.conf" };
     let line = "leapfile /usr/share/zoneinfo/leap-seconds.list";
-    Remedy::command(
+    Remedy::quoting(
         "Point ntpd to the leap-second table of the package tzdata.",
-        format!("echo '{line}' | sudo tee -a {conf} && sudo systemctl restart {unit}"),
+        "echo {} | sudo tee -a {} && sudo systemctl restart {}",
+        &[line, conf, unit],
     )
     .changes("ntpd's configuration; do not use it where the servers smear leap seconds")
 }
@@ -145,6 +171,15 @@ pub(crate) fn read_by_cockroachdb(case: &Case<'_>) -> Option<Remedy> {
     )))
 }
 
+/// Ask a third clock, where two contradict each other.
+pub(crate) fn compare() -> Remedy {
+    Remedy::command(
+        "Compare the clock with an independent one.",
+        "curl --silent --head https://www.debian.org | grep -i ^date; date -u",
+    )
+    .changes(READ_ONLY)
+}
+
 /// What a command that only reads changes.
 pub(crate) const READ_ONLY: &str = "nothing";
 
@@ -155,6 +190,7 @@ enum Family {
     RedHat,
     Suse,
     Arch,
+    Alpine,
 }
 
 fn family(case: &Case<'_>) -> Option<Family> {
@@ -178,6 +214,8 @@ fn family(case: &Case<'_>) -> Option<Family> {
         Some(Family::Suse)
     } else if is(&["arch linux", "manjaro"]) {
         Some(Family::Arch)
+    } else if is(&["alpine"]) {
+        Some(Family::Alpine)
     } else {
         None
     }

@@ -31,7 +31,7 @@ pub fn render(report: &DoctorReport, verbose: bool, screen: TextScreen) -> Strin
     page.text.push('\n');
     machine(&mut page, &report.machine);
     for finding in &report.diagnosis.findings {
-        self::finding(&mut page, finding);
+        self::finding(&mut page, finding, if verbose { usize::MAX } else { MOST });
     }
     page.rule();
     if verbose {
@@ -54,7 +54,7 @@ pub fn render(report: &DoctorReport, verbose: bool, screen: TextScreen) -> Strin
 /// Findings alone, each under a rule.
 pub fn findings(findings: &[Finding], screen: TextScreen) -> String {
     let mut page = TextPage { text: String::new(), screen };
-    findings.iter().for_each(|found| finding(&mut page, found));
+    findings.iter().for_each(|found| finding(&mut page, found, MOST));
     page.text
 }
 
@@ -91,6 +91,9 @@ impl TextPage {
         self.text.push('\n');
     }
 }
+
+/// Remedies of a finding, unless all are asked for.
+const MOST: usize = 3;
 
 const DIM: Style = Style::new().dimmed();
 const PLAIN: Style = Style::new();
@@ -131,7 +134,7 @@ fn machine(page: &mut TextPage, machine: &MachineSummary) {
     }
 }
 
-fn finding(page: &mut TextPage, finding: &Finding) {
+fn finding(page: &mut TextPage, finding: &Finding, most: usize) {
     page.rule();
     let severity = name_of(finding.severity);
     let style = style_of(Some(finding.severity)).bold();
@@ -153,15 +156,30 @@ fn finding(page: &mut TextPage, finding: &Finding) {
     page.text.push('\n');
     page.paragraph("  ", "  ", &finding.why, PLAIN);
     page.text.push('\n');
-    for remedy in &finding.remedies {
-        self::remedy(page, remedy);
-    }
+    remedies(page, &finding.remedies, most);
     let source = format!("{}: {}", finding.rule, finding.source);
     page.paragraph("  ", "    ", &source, DIM);
 }
 
-fn remedy(page: &mut TextPage, remedy: &Remedy) {
-    page.paragraph("  → ", "    ", &remedy.what, PLAIN);
+/// Alternatives are marked `or`, steps that belong together numbered.
+fn remedies(page: &mut TextPage, all: &[Remedy], most: usize) {
+    let chains: Vec<&[Remedy]> = all.chunk_by(|_, next| next.follows).collect();
+    for (at, chain) in chains.iter().take(most).enumerate() {
+        let first = if at == 0 { "  → " } else { "or→ " };
+        for (step, one) in chain.iter().enumerate() {
+            let number = if chain.len() > 1 { format!("{}. ", step + 1) } else { String::new() };
+            let mark = if step == 0 { first } else { "    " };
+            remedy(page, one, &format!("{mark}{number}"));
+        }
+    }
+    if let Some(more) = chains.len().checked_sub(most).filter(|more| *more > 0) {
+        page.paragraph("    ", "    ", &format!("{more} more: add --verbose"), DIM);
+        page.text.push('\n');
+    }
+}
+
+fn remedy(page: &mut TextPage, remedy: &Remedy, mark: &str) {
+    page.paragraph(mark, "    ", &remedy.what, PLAIN);
     if let Some(command) = &remedy.command {
         for line in command_lines(&printable(command), page.screen.width - 6) {
             page.text.push_str("      ");

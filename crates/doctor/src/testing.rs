@@ -156,6 +156,7 @@ pub(crate) fn unreadable() -> Facts {
             keepers: missing("/proc"),
             chrony: missing("chronyc"),
             chrony_config: missing("/etc/chrony/chrony.conf"),
+            unit_conditions: missing("units"),
             offset_readers: missing("/proc"),
         },
         rtc: Rtc {
@@ -202,7 +203,7 @@ fn good_flags(hypervisor: bool) -> TscFlags {
         tsc_adjust: true,
         rdtscp: true,
         hypervisor,
-        tdx_guest: false,
+        ..TscFlags::default()
     }
 }
 
@@ -277,6 +278,7 @@ fn disciplined_by_chrony() -> Steering {
         keepers: Fact::Known(vec![keeper(TimeKeeperKind::Chrony, true)]),
         chrony: Fact::Known(tracking()),
         chrony_config: chrony_config::parse("pool 2.debian.pool.ntp.org iburst\nmakestep 1 3\n"),
+        unit_conditions: Fact::Known(Vec::new()),
         offset_readers: Fact::Known(Vec::new()),
     }
 }
@@ -310,10 +312,9 @@ fn load() -> Load {
 /// Adds a line to the kernel log.
 pub(crate) fn log(facts: &mut Facts, at_s: f64, text: &str, event: LogEvent) {
     let line = LogLine { at_s: Some(at_s), text: text.into(), event };
-    match &mut facts.kernel.log {
-        Fact::Known(lines) => lines.push(line),
-        unknown => *unknown = Fact::Known(vec![line]),
-    }
+    let mut lines = facts.kernel.log.value().cloned().unwrap_or_default();
+    lines.push(line);
+    facts.kernel.log = Fact::Known(lines);
 }
 
 /// Adds words to the kernel's command line.

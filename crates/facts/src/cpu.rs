@@ -58,6 +58,12 @@ pub struct TscFlags {
     /// Intel's TDX protects it from its host, and guarantees its TSC.
     #[serde(default)]
     pub tdx_guest: bool,
+    /// AMD's SEV-SNP: in a guest, that it is protected from its host.
+    #[serde(default)]
+    pub sev_snp: bool,
+    /// SEV-SNP's TSC, which the host cannot change.
+    #[serde(default)]
+    pub secure_tsc: bool,
 }
 
 /// The kept part of `/proc/cpuinfo`: a line for each processor, and the first
@@ -125,6 +131,8 @@ pub fn parse_flags(text: &str) -> Fact<TscFlags> {
         rdtscp: has("rdtscp"),
         hypervisor: has("hypervisor"),
         tdx_guest: has("tdx_guest"),
+        sev_snp: has("sev_snp"),
+        secure_tsc: has("snp_secure_tsc"),
     })
 }
 

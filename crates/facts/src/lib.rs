@@ -85,6 +85,7 @@ impl Facts {
                 keepers: why.into(),
                 chrony: why.into(),
                 chrony_config: why.into(),
+                unit_conditions: why.into(),
                 offset_readers: why.into(),
             },
             rtc: hardware::Rtc {

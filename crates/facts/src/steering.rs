@@ -173,8 +173,15 @@ pub struct Steering {
     pub chrony: Fact<ChronyTracking>,
     /// chronyd's configuration.
     pub chrony_config: Fact<chrony_config::ChronyConfig>,
+    /// Conditions of time daemons' units: `chronyd.service ConditionCapability=CAP_SYS_TIME`.
+    #[serde(default = "not_read")]
+    pub unit_conditions: Fact<Vec<String>>,
     /// Monitoring programs that read adjtimex's offset: `node_exporter`.
     pub offset_readers: Fact<Vec<String>>,
+}
+
+fn not_read() -> Fact<Vec<String>> {
+    Fact::Unknown(Unknown::not_there("parachron/unit-conditions"))
 }
 
 /// The lines of `parachron/offset-readers`.

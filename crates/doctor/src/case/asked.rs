@@ -50,6 +50,7 @@ ask! { false:
     adjtimex: Adjtimex = steering.adjtimex, "adjtimex";
     keepers: [TimeKeeper] = steering.keepers, "time daemons";
     chrony_file: ChronyConfig = steering.chrony_config, "chrony's configuration";
+    unit_conditions: [String] = steering.unit_conditions, "units' conditions";
     offset_readers: [String] = steering.offset_readers, "monitoring programs";
     distribution: str = system.distribution, "/etc/os-release";
     boot_files: [String] = system.boot_files, "boot loader";

@@ -28,14 +28,16 @@ fn change_parameter(
 ) -> Remedy {
     let at = |place: &str| format!("{change} {parameter} {to} {place}");
     match boot_loader(case) {
-        BootLoader::Grubby => Remedy::command(
+        BootLoader::Grubby => Remedy::quoting(
             format!("{boot} {parameter}."),
-            format!("sudo grubby --update-kernel=ALL {grubby}=\"{parameter}\""),
+            "sudo grubby --update-kernel=ALL",
+            &[&format!("{grubby}={parameter}")],
         ),
         BootLoader::RpmOstree => {
-            let each = parameter.split_whitespace().map(|word| format!(" {kargs}={word}"));
-            let command = format!("sudo rpm-ostree kargs{}", each.collect::<String>());
-            Remedy::command(format!("{boot} {parameter}."), command)
+            let words: Vec<String> =
+                parameter.split_whitespace().map(|word| format!("{kargs}={word}")).collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            Remedy::quoting(format!("{boot} {parameter}."), "sudo rpm-ostree kargs", &words)
         }
         BootLoader::Files(place, update) => Remedy::command(at(place), update),
         BootLoader::Vmm(place) => Remedy::advice(at(place) + "."),
@@ -130,12 +132,18 @@ mod tests {
                 "reports uefi; then run: $ sudo proxmox-boot-tool refresh",
             ),
             (&[boot::KERNEL_INSTALL], "Add a=1 b to the line in", "$ sudo kernel-install add-all"),
-            (&[boot::OSTREE], "Boot with a=1 b. $ sudo rpm", " kargs --append=a=1 --append=b"),
+            (&[boot::OSTREE], "Boot with a=1 b. $ sudo rpm", "kargs '--append=a=1' '--append=b'"),
             (&[boot::GRUB, boot::TRANSACTIONAL], "Add", "$ sudo transactional-update grub.cfg"),
         ] {
             let told = files(all);
             assert!(told.starts_with(starts) && told.ends_with(ends), "{all:?}: {told}");
         }
+        // As a capture of a stranger's machine may have it.
+        let mut facts = healthy_kvm_guest();
+        facts.system.distribution = Fact::Known("Fedora Linux 42".into());
+        let remedy = remove_parameter(&Case::new(&facts, None), "clocksource=$(id>x)");
+        let command = "sudo grubby --update-kernel=ALL '--remove-args=clocksource=$(id>x)'";
+        assert_eq!(remedy.command.as_deref(), Some(command));
         // Where nobody looked, the file is not taken for granted.
         let told = remedy_text(missing("parachron/boot-files"));
         assert!(told.ends_with("if that file exists, then run: $ sudo update-grub"), "{told}");

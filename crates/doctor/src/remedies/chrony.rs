@@ -1,6 +1,7 @@
 //! What to change in chrony's configuration.
 
 use facts::hardware::{Phc, PhcDriver, PhcTime};
+use facts::steering::TimeKeeperKind;
 
 use super::{Family, family};
 use crate::case::Case;
@@ -8,14 +9,34 @@ use crate::finding::Remedy;
 
 /// Add a line to chrony's configuration, and restart chrony.
 pub(crate) fn chrony_line(case: &Case<'_>, what: &str, line: &str) -> Remedy {
+    let (conf, unit) = chrony_files(case);
+    let command = match family(case) {
+        Some(Family::Alpine) => "echo {} | sudo tee -a {} && sudo rc-service {} restart",
+        _ => "echo {} | sudo tee -a {} && sudo systemctl restart {}",
+    };
+    Remedy::quoting(what, command, &[line, conf, unit])
+}
+
+/// Replace what `from`, a pattern of sed's, matches in chrony's configuration.
+pub(crate) fn chrony_edit(case: &Case<'_>, what: &str, edit: &str) -> Remedy {
+    let (conf, unit) = chrony_files(case);
+    let command = match family(case) {
+        Some(Family::Alpine) => "sudo sed -i {} {} && sudo rc-service {} restart",
+        _ => "sudo sed -i {} {} && sudo systemctl restart {}",
+    };
+    Remedy::quoting(what, command, &[edit, conf, unit])
+}
+
+/// The configuration that chronyd was read to have, and its unit.
+fn chrony_files<'a>(case: &Case<'a>) -> (&'a str, &'a str) {
     let (conf, unit) = match family(case) {
         Some(Family::Debian) => ("/etc/chrony/chrony.conf", "chrony"),
         _ => ("/etc/chrony.conf", "chronyd"),
     };
-    Remedy::command(
-        what,
-        format!("echo '{line}' | sudo tee -a {conf} && sudo systemctl restart {unit}"),
-    )
+    let read = case.chrony_file().ok().and_then(|config| config.file.as_deref());
+    let running = case.running(&[TimeKeeperKind::Chrony]);
+    let unit_read = running.first().and_then(|keeper| keeper.unit.as_deref());
+    (read.unwrap_or(conf), unit_read.map_or(unit, |unit| unit.trim_end_matches(".service")))
 }
 
 /// Make chrony follow the host's clock by its PTP device.
@@ -89,7 +110,7 @@ pub(crate) fn tai_table(case: &Case<'_>) -> [Remedy; 2] {
         .changes(changes),
         chrony_line(
             case,
-            "Or set the table of leap seconds directly, if `chronyd --version` reports 4.6 or \
+            "Set the table of leap seconds directly, if `chronyd --version` reports 4.6 or \
              later: older versions refuse to start with this line.",
             line,
         )

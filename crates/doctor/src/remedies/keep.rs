@@ -28,9 +28,7 @@ enum Signal {
 /// Correct the clock after each pause and restore.
 pub(crate) fn keep(case: &Case<'_>) -> Remedy {
     if case.in_container() {
-        return Remedy::advice(
-            "Or run parachrond on the machine itself: containers share its clock.",
-        );
+        return Remedy::advice("Run parachrond on the machine itself: containers share its clock.");
     }
     let signal = signal(case);
     let needs_servers = signal != Signal::HostsClock;
@@ -59,16 +57,16 @@ const FOREGROUND: &str = "the time of day, while the program runs; install parac
 
 fn text(signal: Signal) -> &'static str {
     match signal {
-        Signal::HostsClock => "Or correct the clock within a second of each pause and restore.",
+        Signal::HostsClock => "Correct the clock within a second of each pause and restore.",
         Signal::Pauses => {
-            "Or correct the clock within a second of a server's first reply after each pause and \
+            "Correct the clock within a second of a server's first reply after each pause and \
              restore."
         }
         Signal::Restores => {
-            "Or correct the clock within a second of a server's first reply after each restore."
+            "Correct the clock within a second of a server's first reply after each restore."
         }
         Signal::AtMostByLog => {
-            "Or correct the clock from NTP servers. Here only the kernel's log can show a restore: \
+            "Correct the clock from NTP servers. Here only the kernel's log can show a restore: \
              `parachron keep`, run as root, reads the log and corrects the clock within a second \
              of a server's reply; the service may not read the log and corrects the clock at its \
              next poll, up to 64 s later."

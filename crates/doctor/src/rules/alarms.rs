@@ -87,10 +87,10 @@ pub(crate) fn check_blind(case: &Case<'_>) -> Check {
         )
         .remedy(Remedy::advice(match daemon {
             "chronyd" => {
-                "Or run chrony_exporter: |last offset| + root dispersion + root delay / 2 bounds the \
+                "Run chrony_exporter: |last offset| + root dispersion + root delay / 2 bounds the \
                  clock's error."
             }
-            _ => "Or run ntp-metrics-exporter, which is part of ntpd-rs.",
+            _ => "Run ntp-metrics-exporter, which is part of ntpd-rs.",
         }))
         .alone()
 }

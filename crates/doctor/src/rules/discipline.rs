@@ -6,9 +6,8 @@ use instruments::figures;
 
 use crate::case::{Case, adjtimex_evidence};
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, Skipped};
+use crate::outcome::{Check, Outcome, Skipped, perhaps};
 use crate::remedies;
-use crate::rules::stepping;
 
 /// The largest correction of the kernel, and so of ntpd and timesyncd
 /// (include/linux/timex.h, MAXFREQ).
@@ -46,6 +45,8 @@ pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
         };
         return Outcome::fine(format!("{}{slewing}; limit ±500 ppm", figures::ppm(correction_ppm)));
     }
+    // chronyd's slew looks the same.
+    perhaps(case.tracking())?;
     let chrony = !case.running(&[TimeKeeperKind::Chrony]).is_empty() || by_tick_ppm != 0.0;
     let error = correction_ppm.abs() >= if chrony { 2.0 * KERNEL_LIMIT_PPM } else { AT_LIMIT_PPM };
     let finding = Finding::new(
@@ -164,9 +165,21 @@ pub(crate) fn check_offset(case: &Case<'_>) -> Check {
                 .changes("the time of day, at once; programs see the clock jump"),
         );
         let may_step = case.chrony_config().and_then(|config| config.makestep);
-        match may_step.is_some_and(MakeStep::at_any_time) || !stepping::pauses(case) {
-            true => finding,
-            false => finding.remedy(remedies::makestep(case)),
+        let config = case.chrony_config();
+        if may_step.is_some_and(MakeStep::at_any_time) || config.is_none() {
+            finding
+        } else {
+            finding
+                .evidence(match may_step {
+                    Some(step) => {
+                        format!(
+                            "chrony's configuration: makestep {} {}",
+                            step.threshold_s, step.updates
+                        )
+                    }
+                    None => "chrony's configuration: no makestep line".to_owned(),
+                })
+                .remedy(remedies::makestep(case).then())
         }
     } else {
         finding

@@ -32,8 +32,8 @@ pub(crate) fn check_missing(case: &Case<'_>) -> Check {
     if case.available()?.iter().any(|source| source == "kvm-clock") {
         return Outcome::fine("kvm-clock is available");
     }
-    if case.flags().is_ok_and(|flags| flags.tdx_guest) {
-        return Outcome::fine("a TDX guest: the TDX module guarantees its TSC");
+    if let Some(kind) = case.confidential() {
+        return Outcome::fine(format!("{kind}: the host's clock page is no clock of this guest's"));
     }
     let finding = Finding::new(Severity::Warning, "This KVM guest has no kvm-clock")
         .evidence(format!("available_clocksource: {}", case.available()?.join(" ")));

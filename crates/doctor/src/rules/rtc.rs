@@ -4,9 +4,10 @@ use facts::hardware::{RtcConvention, RtcDevice};
 use facts::steering::Adjtimex;
 use instruments::figures;
 
-use crate::case::Case;
+use crate::case::{Case, FAR_S, adjtimex_evidence, whole_quarter_hours};
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
+use crate::remedies;
 use crate::text;
 
 /// `rtc-local-time`
@@ -14,6 +15,23 @@ pub(crate) fn check_local_time(case: &Case<'_>) -> Check {
     needs_rtc(case)?;
     match case.rtc_convention()? {
         RtcConvention::Utc => Outcome::fine("the RTC holds UTC"),
+        RtcConvention::Local if case.rtc_minus_system_s().is_ok_and(|s| s.unsigned_abs() < FAR_S.unsigned_abs()) => {
+            Finding::new(
+                Severity::Warning,
+                "/etc/adjtime says that the RTC holds local time, and the RTC holds UTC",
+            )
+            .evidence("/etc/adjtime, line 3: LOCAL")
+            .evidence("RTC minus system clock, both read as UTC: under a minute")
+            .explain(
+                "Whatever sets the clock from the RTC by that line (hwclock --hctosys at boot, a \
+                 cloud's agent after a migration) sets it off by the time zone, unless that is UTC.",
+            )
+            .remedy(
+                Remedy::command("Set that line right.", "sudo sed -i '3s/LOCAL/UTC/' /etc/adjtime")
+                    .changes("that line; the RTC stays as it is"),
+            )
+            .alone()
+        }
         RtcConvention::Local => Finding::new(Severity::Warning, "The RTC holds local time")
             .evidence("/etc/adjtime, line 3: LOCAL")
             .explain(
@@ -35,60 +53,66 @@ pub(crate) fn check_off(case: &Case<'_>) -> Check {
     needs_rtc(case)?;
     let &minus_system_s = case.rtc_minus_system_s()?;
     let local = case.rtc_convention() == Ok(&RtcConvention::Local);
-    // It resolves 1 s; a minute is beyond any drift of one day.
-    const FAR_S: u64 = 60;
     let off_s = minus_system_s.unsigned_abs();
-    if off_s < FAR_S {
+    if off_s < FAR_S.unsigned_abs() {
         return Outcome::fine(format!("the RTC minus the system clock: {minus_system_s:+} s"));
     }
     let by_zone = whole_quarter_hours(off_s);
     if local && by_zone {
         return Outcome::fine("the RTC differs by the time zone, because it holds local time");
     }
+    let evidence = format!("RTC minus system clock: {minus_system_s:+} s (resolution 1 s)");
+    if let Some(behind) = case.behind_rtc() {
+        return behind_host(case, &behind).evidence(evidence).alone();
+    }
     let direction = if minus_system_s > 0 { "ahead of" } else { "behind" };
     let shown = figures::seconds(off_s as f64);
     let finding =
         Finding::new(Severity::Warning, format!("The RTC is {shown} {direction} the system clock"))
-            .evidence(format!("RTC minus system clock: {minus_system_s:+} s (resolution 1 s)"));
-    let unsynchronised = case.adjtimex().is_ok_and(|state| state.has(Adjtimex::STA_UNSYNC));
-    let why = if by_zone {
-        "The difference is a whole number of quarter hours: the RTC probably holds local time \
-         while the system reads it as UTC, so each boot starts off by that much."
-    } else if case.is_guest() == Some(true) && unsynchronised {
-        "A guest's RTC follows the host's clock, which a time daemon usually disciplines. No \
-         daemon disciplines this system clock, so the system clock is probably wrong, for example \
-         after a pause or a snapshot restore."
-    } else {
-        "The next boot starts from the RTC, so the clock is wrong by that much until the time \
-         daemon reaches its servers; certificate checks may fail until then."
-    };
-    let finding = finding.explain(why);
-    let set_system = case.is_guest() == Some(true) && unsynchronised && !by_zone;
+            .evidence(evidence)
+            .explain(if by_zone {
+                "The difference is a whole number of quarter hours: the RTC probably holds local \
+                 time while the system reads it as UTC, so each boot starts off by that much."
+            } else if case.is_confirmed() {
+                "chronyd's sources confirm the system clock. The next boot starts from the RTC, so \
+                 the clock is then wrong by that much until the time daemon reaches its servers."
+            } else {
+                "One of the two is wrong; nothing here shows which. The next boot starts from the \
+                 RTC."
+            });
+    // Written from a wrong clock, the last right one would be lost.
+    if !case.is_confirmed() {
+        return finding.remedy(remedies::compare()).alone();
+    }
     finding
-        .remedy(if set_system {
-            Remedy::command(
-                "Set the system clock from the RTC if the RTC is right.",
-                "sudo hwclock --hctosys",
-            )
-            .changes("the system clock, which steps now")
-        } else {
-            Remedy::command(
-                "Set the RTC from the system clock if the system clock is right.",
-                "sudo hwclock --systohc --utc",
-            )
-            .changes("the RTC; a kernel with a synchronised clock keeps it right from then on")
-        })
+        .remedy(
+            Remedy::command("Set the RTC from the system clock.", "sudo hwclock --systohc --utc")
+                .changes("the RTC; a kernel with a synchronised clock keeps it right from then on"),
+        )
         .alone()
 }
 
-/// Time zones differ by quarters of an hour; the RTC resolves a second and may
-/// drift by a few.
-fn whole_quarter_hours(off_s: u64) -> bool {
-    const QUARTER_S: u64 = 900;
-    const SLACK_S: u64 = 10;
-    let rest_s = off_s % QUARTER_S;
-    (QUARTER_S..=14 * 3600 + SLACK_S).contains(&(off_s + SLACK_S))
-        && (rest_s <= SLACK_S || rest_s >= QUARTER_S - SLACK_S)
+/// A paused guest.
+fn behind_host(case: &Case<'_>, behind: &str) -> Finding {
+    let since = case.adjtimex().ok().filter(|state| !state.has(Adjtimex::STA_UNSYNC));
+    Finding::new(
+        Severity::Warning,
+        format!("This clock is probably {behind} behind: the guest's RTC, which follows its host, is ahead"),
+    )
+    .evidence_from(since.map(|state| {
+        format!("{}: the flag is from before the pause", adjtimex_evidence(state))
+    }))
+    .explain(
+        "The RTC of a guest counts on while the guest is paused or its host sleeps; the system \
+         clock and the kernel's flag of a synchronised clock do not notice. The RTC itself must not \
+         be set from this clock.",
+    )
+    .remedy(remedies::compare())
+    .remedy(
+        Remedy::command("Set the clock from the RTC if the RTC is right.", "sudo hwclock --hctosys")
+            .changes("the system clock, which steps now")
+            .then(),
+    )
 }
 
 /// `rtc-missing`

@@ -1,6 +1,6 @@
 //! chronyd's sources: the host's clock beside them, and their leap seconds.
 
-use facts::hardware::PhcTime;
+use facts::hardware::{Phc, PhcDriver, PhcTime};
 use facts::steering::chrony_config::{ChronyConfig, RefClock};
 use facts::steering::{Adjtimex, TimeKeeperKind};
 
@@ -18,10 +18,90 @@ fn configuration<'a>(case: &Case<'a>) -> Result<&'a ChronyConfig, Skipped> {
     case.chrony_file()
 }
 
+/// A network card's clock runs free unless linuxptp or chronyd's `hwtimestamp` sets it.
+fn follows_card(case: &Case<'_>, config: &ChronyConfig, phcs: &[Phc]) -> Option<Finding> {
+    let card = config.phcs().find_map(|line| {
+        let phc = case.phc_named(line)?;
+        (phc.driver() == PhcDriver::Other && !phc.clock_name.is_empty()).then_some((line, phc))
+    });
+    let (line, card) = card?;
+    let runs = !case.running(&[TimeKeeperKind::LinuxPtp]).is_empty();
+    if runs || case.is_guest() != Some(true) {
+        return None;
+    }
+    let hosts = phcs.iter().find(|phc| phc.is_hosts());
+    let finding = Finding::new(
+        Severity::Error,
+        format!("chronyd follows {}, a network card's clock, which nothing sets", line.parameter),
+    )
+    .evidence(format!("{}: {}", card.device, card.clock_name))
+    .evidence_from(hosts.map(|phc| format!("{}: {}, the host's clock", phc.path(), phc.clock_name)))
+    .evidence(format!("chrony's configuration: refclock PHC {}", line.parameter))
+    .explain(
+        "The numbers of PTP devices depend on the order in which drivers load. A card's clock runs \
+         free unless linuxptp sets it, and chronyd reports that it is synchronised to it: the time \
+         is wrong by whatever the card is.",
+    );
+    Some(match hosts {
+        Some(phc) => finding.remedy(remedies::chrony_edit(
+            case,
+            "Name the host's clock instead.",
+            &format!("s:{}:{}:", line.parameter, phc.path()),
+        )),
+        None => finding.remedy(Remedy::advice(
+            "Remove that refclock line from chrony's configuration, and give it NTP servers.",
+        )),
+    })
+}
+
+/// The host may show any time: in a confidential guest it has no vote.
+fn in_confidential_guest(case: &Case<'_>, kind: &str) -> Check {
+    let current = case.current()?;
+    let config = configuration(case).ok();
+    let phc = config.and_then(|config| {
+        config.phcs().find(|line| case.phc_named(line).is_some_and(Phc::is_hosts))
+    });
+    let page = ["kvm-clock", "hyperv_clocksource_tsc_page"].contains(&current);
+    if phc.is_none() && !page {
+        return Outcome::fine(format!(
+            "{kind}: the kernel uses {current}, and no clock of the host's; what remains to trust \
+             are authenticated servers (NTS)"
+        ));
+    }
+    Finding::new(
+        Severity::Warning,
+        format!("The host decides this clock, in a confidential guest ({kind})"),
+    )
+    .evidence_from(
+        phc.map(|line| format!("chrony's configuration: refclock PHC {}", line.parameter)),
+    )
+    .evidence_from(
+        page.then(|| format!("current_clocksource: {current}, a page that the host writes")),
+    )
+    .explain(
+        "The guest does not trust its host, which can write any time into that page or device: \
+             old certificates become valid again.",
+    )
+    .remedy(if page && case.offers("tsc") {
+        remedies::switch_to(case, "tsc")
+    } else {
+        Remedy::advice(
+            "Remove that refclock line, and use servers with NTS (chrony: server NAME nts).",
+        )
+    })
+    .alone()
+}
+
 /// `host-clock-unused`
 pub(crate) fn check_unused(case: &Case<'_>) -> Check {
+    if let Some(kind) = case.confidential() {
+        return in_confidential_guest(case, kind);
+    }
     let config = configuration(case)?;
-    case.phcs()?;
+    let phcs = case.phcs()?;
+    if let Some(finding) = follows_card(case, config, phcs) {
+        return finding.alone();
+    }
     let Some(phc) = case.host_phcs().next() else {
         return Err(Skipped::DoesNotApply("does not apply: no PTP clock of a host".to_owned()));
     };
@@ -124,6 +204,28 @@ pub(crate) fn check_time_scale(case: &Case<'_>) -> Check {
     })
 }
 
+/// chronyd must not know of a leap second that its servers spread (chrony.conf(5), leapsectz).
+fn stepped_and_smeared(case: &Case<'_>, smeared: &[String]) -> Finding {
+    Finding::new(
+        Severity::Warning,
+        "chronyd has a table of leap seconds, and its servers smear them",
+    )
+    .evidence(format!("smeared over 24 h: {}", smeared.join(", ")))
+    .evidence("chrony's configuration: leapsectz or leapseclist")
+    .explain(
+        "At the next leap second chronyd steps the clock by the table, while its servers spread the \
+         same second over a day: the clock is off by up to a second for hours.",
+    )
+    .remedy(
+        remedies::chrony_edit(
+            case,
+            "Remove the table.",
+            "/^ *leapsectz/Id;/^ *leapseclist/Id",
+        )
+        .changes("chrony's configuration; CLOCK_TAI then stays unset"),
+    )
+}
+
 /// `mixed-leap-smear`
 pub(crate) fn check_mixed(case: &Case<'_>) -> Check {
     let config = configuration(case)?;
@@ -143,6 +245,9 @@ pub(crate) fn check_mixed(case: &Case<'_>) -> Check {
         }
     }
     plain.dedup();
+    if config.leap_table && !smeared.is_empty() {
+        return stepped_and_smeared(case, &smeared).alone();
+    }
     if smeared.is_empty() || plain.is_empty() {
         return Outcome::fine(match (smeared.len(), plain.len()) {
             (0, 0) => "no source that is known to smear leap seconds or not to".to_owned(),

@@ -51,7 +51,7 @@ pub(crate) fn check_before_build(case: &Case<'_>) -> Check {
              past; a daemon that authenticates its servers (NTS) may fail for the same reason.",
         )
         .remedy(first(case))
-        .remedy(remedies::run_time_daemon(case))
+        .remedies(remedies::run_time_daemon(case))
         .alone()
 }
 

@@ -58,6 +58,12 @@ pub(crate) fn check_steered(case: &Case<'_>) -> Check {
             tracking.stratum
         ));
     }
+    if let Some(behind) = case.behind_rtc().filter(|_| synchronised == Some(true)) {
+        return Err(Skipped::CouldNot(format!(
+            "the kernel's flag of a synchronised clock is from before a pause: the RTC is {behind} \
+             ahead (rule rtc-off)"
+        )));
+    }
     if synchronised == Some(true) {
         return Outcome::fine("a daemon synchronised the kernel's clock in the last few hours");
     }
@@ -68,6 +74,12 @@ pub(crate) fn check_steered(case: &Case<'_>) -> Check {
         // Guest tools and PTP do not clear STA_UNSYNC.
         let mut others = case.running(&BY_ADJTIME);
         others.extend(case.running(&[TimeKeeperKind::LinuxPtp, TimeKeeperKind::VirtualBoxService]));
+        if let (Some(other), Some(behind)) = (others.first(), case.behind_rtc()) {
+            let program = other.kind.program();
+            return Err(Skipped::CouldNot(format!(
+                "{program} runs, and the clock is {behind} behind the RTC (rules rtc-off, guest-tools)"
+            )));
+        }
         if let Some(other) = others.first() {
             return Outcome::fine(format!("{} runs and sets the clock", other.kind.program()));
         }
@@ -113,13 +125,27 @@ fn undisciplined(case: &Case<'_>, adjtimex: Option<&Adjtimex>, keepers: &[TimeKe
     if let Some(line) = case.logged(|event| *event == LogEvent::Restored).last() {
         finding = finding.evidence(log_evidence(line));
     }
+    for unit in ["systemd-timesyncd", "chrony", "chronyd"] {
+        finding = finding.evidence_from(case.unmet_condition(unit).map(|condition| {
+            format!(
+                "{unit}.service: {condition}, which does not hold here: systemd skips its start"
+            )
+        }));
+    }
+    if let Some(behind) = case.behind_rtc() {
+        finding = finding.evidence(format!("the RTC is {behind} ahead of the clock"));
+        if installed.contains(&"ntpd") && case.rtc_minus_system_s().is_ok_and(|off_s| *off_s > 1000)
+        {
+            finding = finding.evidence("ntpd ends if the clock is more than 1000 s off (ntpd(8))");
+        }
+    }
     finding
         .explain(
             "A free-running clock drifts by seconds a week, and loses the whole pause at a \
              suspend, a snapshot restore or a migration. Certificates, databases and logs from \
              several machines depend on it.",
         )
-        .remedy(remedies::run_time_daemon(case))
+        .remedies(remedies::run_time_daemon(case))
         .remedies_by_phc(case)
         .remedies_by_tools(case)
 }
@@ -213,9 +239,10 @@ pub(crate) fn check_one_daemon(case: &Case<'_>) -> Check {
             );
     for other in running.iter().filter(|keeper| keeper.kind.program() != keep) {
         finding = finding.remedy(
-            Remedy::command(
+            Remedy::quoting(
                 format!("Keep {keep}, stop {}.", other.kind.program()),
-                format!("sudo systemctl disable --now {}", unit(case, other)),
+                "sudo systemctl disable --now {}",
+                &[unit(case, other)],
             )
             .changes("that daemon, at once and after a reboot"),
         );
@@ -237,12 +264,39 @@ fn unit<'f>(case: &Case<'_>, keeper: &'f TimeKeeper) -> &'f str {
     }
 }
 
+/// VBoxService slews what is below its threshold (VBoxServiceTimeSync.cpp): 0.5 ms a second.
+fn left_behind(case: &Case<'_>, behind: &str) -> Finding {
+    Finding::new(
+        Severity::Warning,
+        format!("VBoxService leaves this clock {behind} behind its host"),
+    )
+    .evidence(format!("running: VBoxService; the RTC is {behind} ahead of the clock"))
+    .evidence_from(case.unmet_condition("systemd-timesyncd").map(|condition| {
+        format!("systemd-timesyncd.service: {condition}, so it does not start beside VBoxService")
+    }))
+    .explain(
+        "VBoxService steps the clock only if it is off by its threshold, 20 minutes. Below, it \
+             slews by adjtime, 0.5 ms a second: 20 days for a quarter of an hour.",
+    )
+    .remedy(
+        Remedy::command(
+            "Set the threshold to a second, on the host.",
+            "VBoxManage guestproperty set NAME \
+                 /VirtualBox/GuestAdd/VBoxService/--timesync-set-threshold 1000",
+        )
+        .changes("this guest's VBoxService, from its next start on"),
+    )
+}
+
 /// `guest-tools`
 pub(crate) fn check_guest_tools(case: &Case<'_>) -> Check {
     case.keepers()?;
     let mut daemons = case.running(&DAEMONS);
     daemons.extend(case.running(&BY_ADJTIME));
     let tools = case.running(&[TimeKeeperKind::VirtualBoxService]);
+    if let (Some(behind), [_, ..], []) = (case.behind_rtc(), tools.as_slice(), daemons.as_slice()) {
+        return left_behind(case, &behind).alone();
+    }
     let (Some(daemon), Some(tool)) = (daemons.first(), tools.first()) else {
         // These set the clock after a pause or on request, and do not discipline
         // it: drivers/hv/hv_util.c (ICTIMESYNCFLAG_SYNC),

@@ -110,6 +110,15 @@ fn files(folder: &Path, below: &Path, all: &mut Vec<String>) {
     }
 }
 
+/// The files of a tree that hold facts.
+pub(crate) fn facts_of(folder: &Path) -> Vec<String> {
+    let mut all = Vec::new();
+    files(folder, &PathBuf::new(), &mut all);
+    all.sort();
+    all.retain(|file| !NO_FACTS.contains(&file.as_str()));
+    all
+}
+
 /// Hides one fact after another of every tree, of all cases those with `sampled(n)`.
 fn hide_facts(sampled: impl Fn(usize) -> bool) {
     let (mut wrong, mut tried) = (String::new(), 0);
@@ -118,10 +127,7 @@ fn hide_facts(sampled: impl Fn(usize) -> bool) {
         let folder = copy.path();
         let before = diagnosis_of(folder);
         let manifest = fs::read(folder.join(MANIFEST)).ok();
-        let mut all = Vec::new();
-        files(folder, &PathBuf::new(), &mut all);
-        all.sort();
-        all.retain(|file| !NO_FACTS.contains(&file.as_str()));
+        let all = facts_of(folder);
         let cases = all.iter().flat_map(|file| {
             [Hiding::Removed, Hiding::Unreadable, Hiding::Cut].map(|how| (file, how))
         });

@@ -2,6 +2,7 @@
 
 mod expected;
 mod hidden;
+mod quoting;
 mod trees;
 
 use doctor::finding::{CheckState, Diagnosis};

@@ -47,6 +47,9 @@ const SMEARING: [&str; 9] = [
 /// What chronyd is configured to do.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChronyConfig {
+    /// The file that chronyd was started with.
+    #[serde(default)]
+    pub file: Option<String>,
     /// NTP servers, pools and peers.
     pub servers: Vec<NtpServer>,
     /// Reference clocks.
@@ -123,6 +126,9 @@ fn directive(words: &[&str]) -> Option<&'static str> {
 /// servers, but those of clouds.
 pub fn reduce(text: &str) -> String {
     let mut kept = String::new();
+    if let Some(file) = file(text) {
+        kept = format!("{FILE}{file}\n");
+    }
     for line in text.lines() {
         let words = words(line);
         let Some(name) = directive(&words) else { continue };
@@ -143,6 +149,13 @@ pub fn reduce(text: &str) -> String {
         kept.push('\n');
     }
     kept
+}
+
+/// How a whole configuration begins, made of its files: with the name of the first.
+pub const FILE: &str = "# file ";
+
+fn file(text: &str) -> Option<&str> {
+    text.lines().next()?.strip_prefix(FILE).filter(|path| path.starts_with('/'))
 }
 
 fn refclock(words: &[&str], kept: &mut String) {
@@ -183,7 +196,7 @@ pub fn smears(name: &str) -> bool {
 /// A configuration, whole or reduced. What is not understood is passed over,
 /// as chronyd would not have started with it.
 pub fn parse(text: &str) -> Fact<ChronyConfig> {
-    let mut config = ChronyConfig::default();
+    let mut config = ChronyConfig { file: file(text).map(str::to_owned), ..Default::default() };
     let mut in_tai = Vec::new();
     for line in reduce(text).lines() {
         let words = words(line);

@@ -21,16 +21,43 @@ const MAX_DEPTH: usize = 10;
 /// names by `confdir` and `sourcedir`, and of files by `include`. Unknown where
 /// one of them is not readable: it may hold what decides.
 pub(crate) fn find(files: &Files) -> Fact<String> {
+    read(files).into()
+}
+
+fn read(files: &Files) -> Result<String, Unknown> {
     let mut missing = Unknown::not_there(FILES[0]);
-    for path in FILES {
-        let mut whole = WholeConfig { files, text: String::new(), left: MAX_FILES };
+    let started_with = named_at_start(files)?;
+    let candidates = started_with.as_deref().map_or(FILES.to_vec(), |path| vec![path]);
+    for path in candidates {
+        let text = format!("{}{path}\n", chrony_config::FILE);
+        let mut whole = WholeConfig { files, text, left: MAX_FILES };
         match whole.add(path, 0) {
-            Ok(()) => return Fact::Known(chrony_config::reduce(&whole.text)),
+            Ok(()) => return Ok(chrony_config::reduce(&whole.text)),
             Err(Unknown::NotThere { what }) if what == path => {}
             Err(why) => missing = why,
         }
     }
-    Fact::Unknown(missing)
+    Err(missing)
+}
+
+/// The file that chronyd was started with, where that is not the usual one: `chronyd -f FILE`
+/// (timemaster(8) does so).
+fn named_at_start(files: &Files) -> Result<Option<String>, Unknown> {
+    let Fact::Known(processes) = files.processes() else { return Ok(None) };
+    let Some(process) = processes.get("chronyd").and_then(|ids| ids.first()) else {
+        return Ok(None);
+    };
+    let command = match files.bytes(&format!("/proc/{process}/cmdline"), LIMIT_BYTES) {
+        Fact::Known(bytes) => bytes,
+        Fact::Unknown(Unknown::NotThere { .. }) => return Ok(None),
+        Fact::Unknown(why) => return Err(why),
+    };
+    let command = String::from_utf8_lossy(&command).into_owned();
+    let mut words = command.split('\0').skip_while(|word| !word.starts_with("-f"));
+    let file = words.next().map(|word| word.trim_start_matches("-f"));
+    Ok(file
+        .and_then(|file| if file.is_empty() { words.next() } else { Some(file) })
+        .map(str::to_owned))
 }
 
 /// A configuration, as its files are read.

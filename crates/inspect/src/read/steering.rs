@@ -41,6 +41,13 @@ pub(super) fn steering(tree: &Tree) -> Steering {
                 probes::chrony_config::find,
             )
             .and_then(|text| chrony_config::parse(&text)),
+        unit_conditions: tree
+            .digest(
+                "unit-conditions",
+                "conditions of time daemons' units",
+                time_keepers::conditions,
+            )
+            .and_then(|text| parse_offset_readers(&text)),
         offset_readers: tree
             .digest(
                 "offset-readers",
