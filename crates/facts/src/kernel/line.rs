@@ -90,6 +90,15 @@ impl<'t> Line<'t> {
         if self.program.is_some() {
             return None;
         }
+        // A facility or a year may stand beside the host: `2022 kern.info kernel: `.
+        if let Some((head, rest)) = self.text.split_once(" kernel: ")
+            && self.day_s.is_some()
+            && self.at_s.is_none()
+            && head.len() < 48
+        {
+            self.program = Some("kernel");
+            return Some(rest);
+        }
         let container = || {
             let (name, rest) = self.text.split_once("| ")?;
             let name = name.trim();
