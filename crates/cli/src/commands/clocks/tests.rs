@@ -19,7 +19,7 @@ fn made(files: &[(&str, &str)]) -> Facts {
     for (path, text) in files {
         let path = folder.path().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
+        std::fs::write(path, format!("{text}\n")).unwrap();
     }
     inspect::read(&Tree::captured(folder.path()).unwrap())
 }
