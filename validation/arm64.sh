@@ -23,9 +23,6 @@ skipped=(
     it_looks_between_two_samples_only_where_nothing_else_tells_of_a_pause
     host::awaited::tests::
     host::local::tests::
-    # No time stamps of packets sent.
-    interleaved::a_prober_goes_by_it
-    interleaved::a_second_request_learns_when_the_first_reply_was_sent
     # A process has the memory, the start and the errors of the emulator.
     it_records_and_goes_on_where_it_was_killed
     it_stays_small_and_wakes_for_samples_alone

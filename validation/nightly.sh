@@ -9,6 +9,7 @@ commands=$(grep -v '^#' <<'LIST'
 # All tests, with the large numbers of cases: a million histories, a thousand kills of the gate.
 PARACHRON_LONG=1 cargo test --workspace --no-fail-fast
 cargo test --manifest-path extras/clock/Cargo.toml
+PARACHRON_LONG=1 cargo test --manifest-path extras/fleet-map/Cargo.toml
 PARACHRON_LONG=1 cargo test --release -p parachron-keeper
 PARACHRON_LONG=1 cargo test --release -p parachron-daemon --test gate
 # Every machine under QEMU, one at a time.

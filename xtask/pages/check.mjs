@@ -2,6 +2,7 @@
 // pages in one Chromium without a window. node check.mjs SETTINGS, which are JSON:
 //
 //   program    the program parachron
+//   fleet_map  the program fleet-map
 //   pages      by name: module, page, and the most bytes that the page may have
 //   browser    a Chromium; null: the modules alone
 //   axe        axe-core's script; null: no accessibility check

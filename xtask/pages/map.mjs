@@ -1,4 +1,4 @@
-// The page of `parachron fleet map --html`, of three nodes on loopback.
+// The page of `fleet-map map --html`, of three nodes on loopback.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { createSocket } from "node:dgram";
@@ -35,13 +35,13 @@ async function map(program, scratch) {
     node.on("exit", (code) => (code === 0 ? ended() : failed(new Error(`${name} ended with ${code}`))));
   })));
   const page = join(scratch, "map.html");
-  output(program, ["fleet", "map", "--peers", ...files, "--html", page]);
+  output(program, ["map", "--peers", ...files, "--html", page]);
   return resolve(page);
 }
 
 export const modules = () => ({});
 
-export async function pages(browser, { program, scratch }) {
+export async function pages(browser, { fleet_map: program, scratch }) {
   const page = await map(program, scratch);
   const open = () => browser.open(`file://${page}`, "document.querySelector('#map') !== null");
   const cases = {

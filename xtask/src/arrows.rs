@@ -18,7 +18,7 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Crates from outside that a pure crate may use directly.
 const PURE_MAY_USE: &str =
-    "anstyle hdrhistogram libm schemars serde serde_json strum thiserror toml";
+    "anstyle hdrhistogram libm schemars serde serde_json shlex strum thiserror toml";
 
 /// Libraries that make system calls, talk to KVM or to a network: no pure crate links them, not
 /// even through another.

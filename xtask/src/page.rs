@@ -138,6 +138,12 @@ fn check(project: &Project, args: &Args, out: &Path) -> ExitCode {
     if built != ExitCode::SUCCESS {
         return built;
     }
+    let mut fleet_map = project.cargo();
+    fleet_map.args(["build", "--quiet", "--manifest-path", "extras/fleet-map/Cargo.toml"]);
+    let built = outside::pass_through(fleet_map.arg("--target-dir").arg(project.target_folder()));
+    if built != ExitCode::SUCCESS {
+        return built;
+    }
     let scratch = project.target_folder().join("pages");
     if let Err(why) = fs::create_dir_all(&scratch) {
         eprintln!("page: {}: {why}", scratch.display());
@@ -159,6 +165,7 @@ fn check(project: &Project, args: &Args, out: &Path) -> ExitCode {
         .collect();
     let settings = json!({
         "program": project.target_folder().join("debug/parachron"),
+        "fleet_map": project.target_folder().join("debug/fleet-map"),
         "pages": pages,
         "browser": browser,
         "axe": browser.and_then(|_| axe(&scratch)),

@@ -7,14 +7,12 @@ mod completions;
 mod doctor;
 mod drift;
 mod export;
-mod fleet;
 mod gate;
 pub(crate) mod helpers;
 mod keep;
 #[cfg_attr(not(target_arch = "x86_64"), path = "commands/lab_elsewhere.rs")]
 mod lab;
 mod latency;
-mod pair;
 mod schema;
 mod simulate;
 mod status;
@@ -48,8 +46,6 @@ enum Command {
     Gate(gate::Args),
     Tell(tell::Args),
     Export(export::Args),
-    Fleet(fleet::Args),
-    Pair(pair::Args),
     Lab(Box<lab::Args>),
     Latency(latency::Args),
     Simulate(simulate::Args),
@@ -73,8 +69,6 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
         Command::Gate(args) => gate::run(&args),
         Command::Tell(args) => tell::run(&args),
         Command::Export(args) => export::run(&args),
-        Command::Fleet(args) => fleet::run(&args),
-        Command::Pair(args) => pair::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Latency(args) => latency::run(&args),
         Command::Simulate(args) => simulate::run(&args),

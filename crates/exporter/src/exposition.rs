@@ -1,6 +1,4 @@
-//! Samples as OpenMetrics text, and read again.
-
-mod read;
+//! Samples as OpenMetrics text.
 
 use std::fmt;
 
@@ -9,8 +7,6 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-
-pub(crate) use read::{SampleLine, lines};
 
 /// The media type of OpenMetrics text in HTTP.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -1,16 +1,13 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod access;
 mod exposition;
 mod listen;
 mod machine;
 mod pages;
-pub mod pair;
 mod scrapes;
 mod serve;
 
-pub use access::WebError;
 pub use exposition::{CONTENT_TYPE, openmetrics, textfile};
 pub use listen::{BadListenAddress, ListenAddress, ScrapeListener};
 pub use machine::MachineScrape;

@@ -6,14 +6,13 @@
 )]
 
 mod consumers;
-pub mod errormap;
 mod metrics;
 mod samples;
 mod snapshot;
 
 pub use consumers::{CONSUMERS, Consumer, consumer, margins};
-pub use metrics::{Kind, METRICS, Metric, PAIR_METRICS};
-pub use samples::{MetricSample, pair_sample, samples};
+pub use metrics::{Kind, METRICS, Metric};
+pub use samples::{MetricSample, samples};
 pub use snapshot::{DaemonTracking, MachineNames, RuleFinding, Snapshot, Source};
 
 /// The dashboard for Grafana, schema version 39 (kinds/dashboard, github.com/grafana/grafana).

@@ -106,29 +106,7 @@ pub static METRICS: &[Metric] = &[
     gauge("parachron_finding", &["rule", "severity"], "1 for each finding of parachron doctor"),
 ];
 
-/// What `parachron pair --textfile` writes of a node's peers.
-pub static PAIR_METRICS: &[Metric] = &[
-    gauge(
-        "parachron_pair_ahead_min_seconds",
-        &["node", "peer"],
-        "Least amount by which the peer's clock is ahead of the node's",
-    ),
-    gauge(
-        "parachron_pair_ahead_max_seconds",
-        &["node", "peer"],
-        "Greatest amount by which the peer's clock is ahead of the node's",
-    ),
-    gauge(
-        "parachron_pair_measured_timestamp_seconds",
-        &["node", "peer"],
-        "When the pair was last compared, by the node's clock",
-    ),
-    counter("parachron_pair_probes_total", &["result"], "Probes of peers, by result"),
-    counter("parachron_pair_requests_total", &["result"], "Requests of peers, by result"),
-];
-
-/// The metric of this name, which is in one of the tables.
+/// The metric of this name, which is in the table.
 pub(crate) fn named(name: &str) -> &'static Metric {
-    let mut all = METRICS.iter().chain(PAIR_METRICS);
-    all.find(|metric| metric.name == name).unwrap_or(&METRICS[0])
+    METRICS.iter().find(|metric| metric.name == name).unwrap_or(&METRICS[0])
 }

@@ -68,18 +68,14 @@ pub fn samples(clock: &Snapshot) -> Vec<MetricSample> {
     all.0
 }
 
-/// A sample of a metric of [`PAIR_METRICS`](crate::PAIR_METRICS).
-pub fn pair_sample(name: &str, labels: &[&str], value: f64) -> MetricSample {
-    let metric = named(name);
-    debug_assert_eq!((metric.name, metric.labels.len()), (name, labels.len()));
-    MetricSample { metric, labels: labels.iter().map(|&label| label.to_owned()).collect(), value }
-}
-
 struct SampleList(Vec<MetricSample>);
 
 impl SampleList {
     fn push(&mut self, name: &str, labels: &[&str], value: Option<f64>) {
-        self.0.extend(value.map(|value| pair_sample(name, labels, value)));
+        let metric = named(name);
+        debug_assert_eq!((metric.name, metric.labels.len()), (name, labels.len()));
+        let labels = || labels.iter().map(|&label| label.to_owned()).collect();
+        self.0.extend(value.map(|value| MetricSample { metric, labels: labels(), value }));
     }
 
     fn counts(&mut self, name: &str, counts: &BTreeMap<String, u64>) {

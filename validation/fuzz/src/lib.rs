@@ -21,7 +21,6 @@ mod kvm_saved;
 mod network;
 mod ntp;
 mod pages;
-mod pairs;
 mod replies;
 mod texts;
 mod trees;
@@ -56,8 +55,6 @@ pub const TARGETS: &[Target] = &[
     #[cfg(target_arch = "x86_64")]
     Target { name: "network", run: network::network },
     Target { name: "ntp_answer", run: ntp::ntp_answer },
-    Target { name: "pair_packets", run: pairs::packets },
-    Target { name: "pair_samples", run: pairs::samples },
     Target { name: "status_request", run: daemon::status_request },
     Target { name: "steal_time_page", run: pages::steal_time },
     Target { name: "text_clocksource", run: texts::clocksource },

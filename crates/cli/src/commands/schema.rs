@@ -58,8 +58,6 @@ enum Documented {
     Latency,
     /// The clocks of a simulated fleet, by discipline
     Simulate,
-    /// The clocks of a fleet against their median, and the nodes that are wrong
-    Fleet,
 }
 
 impl Documented {
@@ -78,7 +76,6 @@ impl Documented {
             Self::Lab => schema_of::<LabReport>(),
             Self::Latency => schema_of::<LatencyReport>(),
             Self::Simulate => schema_of::<SimulateReport>(),
-            Self::Fleet => schema_of::<fleet::errormap::Map>(),
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::output::LineFormat;
 use event::{Line, WatchEvent};
 use inspect::sampler::{ProbePaths, Sampler};
 use journal::Entries;
-use lines::Lines;
+use lines::EventLines;
 use linux::wait::{Signals, WaitUntil, Wake};
 use watched::Watched;
 
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let mut sampler = Sampler::new(&paths);
     let mut sample = sampler.sample(true);
     let started = started::started(args.interval, &sampler, &sample);
-    let mut printed = Lines::new(args.format);
+    let mut printed = EventLines::new(args.format);
     let clock_set = sampler.clock_set().map(|alarm| waiting.add(alarm));
     clock_set.transpose().map_err(cannot_wait)?;
     let mut watched = Watched::new(args.interval);

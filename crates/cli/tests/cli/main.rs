@@ -13,7 +13,6 @@ mod doctored;
 mod drift;
 mod drift_bad_input;
 mod each_source;
-mod fleet;
 mod formats;
 mod gate;
 mod keep;
@@ -39,7 +38,6 @@ mod no_getcpu;
 #[expect(dead_code, reason = "the program `ntp-server` of the machines also steps its clock")]
 mod ntp_server;
 mod outputs;
-mod pair;
 mod program;
 mod refused;
 mod status;

@@ -1,5 +1,3 @@
-//! The Kubernetes manifests, and probes between nodes.
+//! The Kubernetes manifests.
 
-mod hostile;
-mod interleaved;
 mod manifests;

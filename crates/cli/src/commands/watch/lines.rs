@@ -7,7 +7,7 @@ use crate::output::{self, LineFormat};
 
 /// Prints events in one format.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct EventLines {
     format: LineFormat,
     /// Day of the first line, and of the last one, since 1970.
     days: Option<(u64, u64)>,
@@ -16,7 +16,7 @@ pub(super) struct Lines {
 /// ns in a day.
 const DAY_NS: u64 = 86_400_000_000_000;
 
-impl Lines {
+impl EventLines {
     pub(super) fn new(format: LineFormat) -> Self {
         Self { format, days: None }
     }
