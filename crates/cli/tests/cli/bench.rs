@@ -111,6 +111,7 @@ fn no_report_is_lost_with_its_plot() {
     let said = program.run(&[&SHORT[..], &["--plot", "/dev/full"]].concat());
     assert_eq!(said.code, Some(2));
     assert!(said.out.contains("CLOCK_MONOTONIC_RAW"), "{}", said.out);
+    assert!(said.err.contains("cannot write /dev/full: No space left on device"), "{}", said.err);
 }
 
 #[test]

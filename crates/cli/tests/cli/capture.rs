@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use crate::need::Need;
 use crate::program::{Program, ProgramOutput, alone, shared};
@@ -77,15 +77,97 @@ fn read_all(folder: &Path, files: &mut Vec<(String, String)>) {
     }
 }
 
+fn parachron(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_parachron")).args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
 #[test]
-fn a_capture_overwrites_nothing() {
-    let Some(program) = &shared(&[]) else { return };
-    let place = tempfile::tempdir().expect("a temporary folder");
-    fs::write(place.path().join("precious"), "kept").expect("our own folder");
-    let said = program.run(&["capture", place.path().to_str().expect("UTF-8")]);
-    assert_eq!(said.code, Some(2), "{}", said.out);
-    assert!(said.err.contains("try: "), "{}", said.err);
-    let kept = fs::read_to_string(place.path().join("precious"));
-    assert_eq!(kept.expect("still there"), "kept");
-    assert_eq!(fs::read_dir(place.path()).expect("still there").count(), 1);
+fn a_capture_says_what_it_took_and_how_to_read_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("captured");
+    let ran = parachron(&["capture", place.to_str().unwrap()]);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    let printed = text(&ran.stdout);
+    for part in ["/proc/cmdline", "words about time", "parachron doctor --root"] {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
+    assert!(printed.lines().all(|line| line.chars().count() <= 80 || line.contains("--root")));
+    assert_eq!(names(folder.path()), ["captured"]);
+    assert!(place.join("proc/sys/kernel/osrelease").is_file());
+
+    // Its own name is now taken.
+    let again = parachron(&["capture", place.to_str().unwrap()]);
+    assert_eq!(again.status.code(), Some(2));
+    let printed = text(&again.stderr);
+    assert!(printed.contains("exists and is not an empty folder"), "{printed}");
+    assert!(printed.contains("FOLDER` with a folder that does not exist yet"), "{printed}");
+    assert!(place.join("proc/sys/kernel/osrelease").is_file());
+}
+
+#[test]
+fn a_dry_run_writes_nothing_and_lists_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("captured");
+    let dry = parachron(&["capture", "--dry-run", "--format", "json", place.to_str().unwrap()]);
+    assert_eq!(dry.status.code(), Some(0), "{}", text(&dry.stderr));
+    assert!(names(folder.path()).is_empty());
+    let wet = parachron(&["capture", "--format", "json", place.to_str().unwrap()]);
+    let items = |manifest: &[u8]| {
+        let manifest: serde_json::Value = serde_json::from_slice(manifest).unwrap();
+        let keys = |part: &str| {
+            let part = manifest[part].as_object().unwrap();
+            part.keys().cloned().collect::<Vec<_>>()
+        };
+        [keys("taken"), keys("listed"), keys("not_taken")]
+    };
+    assert_eq!(items(&dry.stdout), items(&wet.stdout));
+    let written = std::fs::read(place.join("parachron/manifest.json")).unwrap();
+    assert_eq!(items(&written), items(&wet.stdout));
+    assert!(text(&parachron(&["capture", "--dry-run"]).stdout).contains("Nothing was written."));
+}
+
+#[test]
+fn a_full_disk_is_said_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    // No file may grow beyond one block: to a program, a disk that is full.
+    let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" capture full";
+    let ran = Command::new("/bin/sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_parachron")])
+        .current_dir(&folder)
+        .output()
+        .unwrap();
+    assert_eq!(ran.status.code(), Some(2), "{}", text(&ran.stdout));
+    let printed = text(&ran.stderr);
+    assert!(printed.contains("parachron: cannot write full/"), "{printed}");
+    assert!(printed.contains("the unfinished one was removed"), "{printed}");
+    assert!(names(folder.path()).is_empty());
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("no/captured");
+    let ran = parachron(&["capture", place.to_str().unwrap()]);
+    assert_eq!(ran.status.code(), Some(2));
+    let printed = text(&ran.stderr);
+    assert!(printed.contains("No such file or directory"), "{printed}");
+    assert!(printed.contains("try: run `mkdir "), "{printed}");
+
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let place = folder.path().join("file/captured");
+    let printed = text(&parachron(&["capture", place.to_str().unwrap()]).stderr);
+    assert!(printed.contains("try: name a FOLDER below a folder, not below a file"), "{printed}");
 }

@@ -2,14 +2,12 @@
 
 mod bench;
 mod capture;
-mod captured;
 mod chrony;
 mod chronyd;
 mod clockbound_clients;
 mod command_line;
 mod deprived;
 mod doctor;
-mod doctored;
 mod drift;
 mod drift_bad_input;
 mod each_source;

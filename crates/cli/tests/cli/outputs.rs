@@ -47,12 +47,3 @@ fn a_full_disk_is_reported() {
         );
     }
 }
-
-#[test]
-fn a_report_that_cannot_be_saved_is_reported() {
-    let Some(program) = &shared(&[Need::Path("/dev/full")]) else { return };
-    let said =
-        program.run(&["bench", "--duration", "50ms", "--only", "monotonic", "--plot", "/dev/full"]);
-    assert_eq!(said.code, Some(2), "{}", said.err);
-    assert!(said.err.contains("cannot write /dev/full: No space left on device"), "{}", said.err);
-}

@@ -33,25 +33,10 @@ fn every_captured_machine_is_diagnosed() {
 }
 
 #[test]
-fn a_root_that_is_no_folder_is_told() {
-    let Some(program) = &shared(&[]) else { return };
-    for (root, cause) in
-        [("/no/such/folder", "No such file or directory"), ("/dev/null", "Not a directory")]
-    {
-        let said = program.run(&["doctor", "--root", root]);
-        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{root}");
-        assert!(said.err.contains(root) && said.err.contains(cause), "{}", said.err);
-        assert!(said.err.contains("try: "), "{}", said.err);
-    }
-}
-
-#[test]
 fn garbage_in_a_tree_is_survived() {
     let Some(program) = &shared(&[]) else { return };
     let place = tempfile::tempdir().expect("a temporary folder");
     let root = place.path();
-    diagnosed(program, root);
-
     put(root, CURRENT, b"");
     put(root, "proc/cpuinfo", b"\xff\xfe\0\x1b[31m: : :\n\n:");
     put(root, "proc/cmdline", "clocksource=\u{1b}]0;x\u{7} tsc=".as_bytes());
