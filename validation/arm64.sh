@@ -45,10 +45,6 @@ skipped=(
     groups_that_vanish_that_are_frozen_and_that_hold_the_daemon
     nothing_stays_frozen_after_a_kill_at_any_step
     the_next_start_thaws_what_was_left
-    # Simulations that take over ten minutes there, the same arithmetic on every processor.
-    the_output_is_that_of_the_program
-    the_lessons_have_the_figures_of_the_keeper
-    each_kind_has_words
 )
 
 command=(cargo test --no-fail-fast --target aarch64-unknown-linux-gnu)

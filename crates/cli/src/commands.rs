@@ -14,7 +14,6 @@ mod keep;
 mod lab;
 mod latency;
 mod schema;
-mod simulate;
 mod status;
 mod tell;
 mod watch;
@@ -48,7 +47,6 @@ enum Command {
     Export(export::Args),
     Lab(Box<lab::Args>),
     Latency(latency::Args),
-    Simulate(simulate::Args),
     Capture(capture::Args),
     Completions(completions::Args),
     Schema(schema::Args),
@@ -71,7 +69,6 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
         Command::Export(args) => export::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Latency(args) => latency::run(&args),
-        Command::Simulate(args) => simulate::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Schema(args) => schema::run(&args),

@@ -8,7 +8,6 @@ use inspect::tree::manifest::Manifest;
 use keeper::event::Line as KeepLine;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
-use simulator::report::SimulateReport;
 
 use crate::commands::bench::report::BenchReport;
 use crate::commands::clocks::report::ClocksReport;
@@ -56,8 +55,6 @@ enum Documented {
     Lab,
     /// How late programs run
     Latency,
-    /// The clocks of a simulated fleet, by discipline
-    Simulate,
 }
 
 impl Documented {
@@ -75,7 +72,6 @@ impl Documented {
             #[cfg(target_arch = "x86_64")]
             Self::Lab => schema_of::<LabReport>(),
             Self::Latency => schema_of::<LatencyReport>(),
-            Self::Simulate => schema_of::<SimulateReport>(),
         }
     }
 }

@@ -18,7 +18,6 @@ const OUTPUTS: &[(&str, &[&str])] = &[
     ("clocks", &["clocks", "--all", "--format", "json"]),
     ("drift", &["drift", "--duration", "300ms", "--interval", "20ms", "--format", "json"]),
     ("watch", &["watch", "--duration", "300ms", "--format", "json"]),
-    ("simulate", &["simulate", "compare-keepers", "--guests", "5", "--format", "json"]),
 ];
 
 /// Asserts that the program names it as well.
@@ -91,8 +90,7 @@ pub(crate) fn keeps_to(program: &Program, name: &str, documents: &str) {
 #[test]
 fn schemas_are_named() {
     let Some(program) = &shared(&[]) else { return };
-    let commands =
-        ["doctor", "bench", "capture", "clocks", "drift", "watch", "keep", "lab", "simulate"];
+    let commands = ["doctor", "bench", "capture", "clocks", "drift", "watch", "keep", "lab"];
     let listed = program.run(&["schema", "--help"]).out;
     for command in commands {
         assert!(schema(program, command).is_object(), "{command}");

@@ -1,0 +1,33 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
+)]
+
+mod checks;
+pub mod fault;
+mod fleet;
+mod guest;
+mod kept;
+mod kernel;
+mod limits;
+mod machine;
+mod network;
+pub mod oscillator;
+pub mod outcome;
+mod plan;
+mod probe;
+pub mod quantity;
+pub mod random;
+mod run;
+pub mod scenario;
+mod tally;
+mod truth;
+mod vmclock;
+mod world;
+
+pub use checks::{Promise, Violation};
+pub use fleet::Simulation;
+pub use outcome::{Fleet, SimulationOutcome};
+pub use scenario::{Impossible, Scenario, ScenarioCorrector};
