@@ -38,9 +38,15 @@ enum Encoding {
     Utf16Big,
 }
 
+/// So many bytes show what a log is.
+const START: usize = 512;
+
 /// Reads a log piece by piece.
 #[derive(Debug)]
 pub struct PastedLog {
+    /// The first bytes, until they show the encoding: what a log is does not depend on how it is
+    /// cut into pieces.
+    start: Vec<u8>,
     encoding: Encoding,
     half: Option<u8>,
     line: Vec<u8>,
@@ -98,6 +104,7 @@ pub struct Pasted {
 impl Default for PastedLog {
     fn default() -> Self {
         Self {
+            start: Vec::new(),
             encoding: Encoding::Undecided,
             half: None,
             line: Vec::new(),
@@ -118,15 +125,30 @@ impl Default for PastedLog {
 impl PastedLog {
     /// The next bytes.
     pub fn push(&mut self, bytes: &[u8]) {
-        if self.encoding == Encoding::Undecided && !bytes.is_empty() {
-            self.encoding = encoding(bytes);
-            self.stopped = no_text(bytes, self.encoding);
+        if self.encoding != Encoding::Undecided {
+            return self.push_encoded(bytes);
         }
+        self.start.extend_from_slice(bytes);
+        if self.start.len() >= START {
+            self.decide();
+        }
+    }
+
+    /// Finds out what the first bytes are, and reads them.
+    fn decide(&mut self) {
+        let bytes = std::mem::take(&mut self.start);
+        let start = &bytes[..bytes.len().min(START)];
+        self.encoding = encoding(start);
+        self.stopped = no_text(start, self.encoding);
+        self.push_encoded(&bytes);
+    }
+
+    fn push_encoded(&mut self, bytes: &[u8]) {
         if self.is_full() {
             return;
         }
         self.bytes += bytes.len() as u64;
-        if matches!(self.encoding, Encoding::Utf8 | Encoding::Undecided) {
+        if self.encoding == Encoding::Utf8 {
             self.push_text(bytes);
         } else {
             let mut text = Vec::with_capacity(bytes.len() / 2);
@@ -155,6 +177,9 @@ impl PastedLog {
 
     /// All that was found.
     pub fn finish(mut self) -> Pasted {
+        if self.encoding == Encoding::Undecided {
+            self.decide();
+        }
         self.end_line();
         self.release_held();
         let is_earlier_boot = self.faulty.is_some() && !self.segment.is_faulty();
@@ -369,7 +394,7 @@ fn no_text(start: &[u8], encoding: Encoding) -> Option<&'static str> {
     let controls = start.iter().filter(is_control).count();
     // Bytes at random have 11 % of control characters; text in UTF-16 has half.
     let most = if encoding == Encoding::Utf8 { start.len() / 16 } else { start.len() * 5 / 8 };
-    (start.len() >= 512 && controls > most).then_some("it is not text")
+    (start.len() >= START && controls > most).then_some("it is not text")
 }
 
 /// A log about clocks is ASCII except for names.
