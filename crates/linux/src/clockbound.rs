@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "an interpreter does not map files")]
-    fn what_is_no_segment_is_replaced_and_a_link_is_not_followed() {
+    fn what_is_no_segment_is_replaced_and_a_link_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let (path, target) = (folder.path().join("shm0"), folder.path().join("target"));
         for letter in ["", "a letter", &"x".repeat(200)] {
@@ -199,9 +199,11 @@ mod tests {
             let _ = std::fs::remove_file(&path);
             std::os::unix::fs::symlink(&target, &path).unwrap();
             assert!(MappedSegment::open(&path).is_err());
-            PublishedSegment::open(folder.path(), LAYOUT).unwrap().write(&SURE).unwrap();
+            let refused = PublishedSegment::open(folder.path(), LAYOUT).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+            assert!(path.is_symlink());
             assert_eq!(std::fs::read_to_string(&target).unwrap(), letter);
-            assert_eq!(MappedSegment::open(&path).unwrap().read(), Some((LAYOUT, SURE)));
+            std::fs::remove_file(&path).unwrap();
             std::fs::write(&path, letter).unwrap();
             PublishedSegment::open(folder.path(), LAYOUT).unwrap().write(&SURE).unwrap();
             assert_eq!(MappedSegment::open(&path).unwrap().read(), Some((LAYOUT, SURE)));
