@@ -153,8 +153,10 @@ impl Source {
     /// Its bound is too wide to show anything, or the server follows its own clock while others do
     /// not: together such servers would outvote those that know the time.
     fn usable(&self, offset: OffsetBound, is_any_referenced: bool) -> Result<OffsetBound, String> {
-        // The RTC shows how long the machine was away, and not the time.
-        if self.kind != SourceKind::Rtc && offset.bound_ns > self.max_distance_ns {
+        // The RTC shows how long the machine was away, and a host's message without an error of its
+        // own has an assumed one.
+        let states_its_error = !matches!(self.kind, SourceKind::Rtc | SourceKind::HostValue);
+        if states_its_error && offset.bound_ns > self.max_distance_ns {
             let [found, most] = [offset.bound_ns, self.max_distance_ns].map(|ns| time(ns as f64));
             let distance = match self.time.status().root_distance_ns {
                 Some(ns) => format!(", its root distance {}", time(ns as f64)),

@@ -113,7 +113,12 @@ impl<'a> Case<'a> {
 
     /// Whether this is a virtual machine, where that is known.
     pub(crate) fn is_guest(&self) -> Option<bool> {
-        if self.is_virtualbox() || self.kind().is_some() {
+        // A log alone has what the kernel found at boot.
+        let is_logged = || {
+            let mut lines = self.logged(|event| *event == LogEvent::Other);
+            self.is_log_alone() && lines.any(|line| line.text.starts_with("Hypervisor detected:"))
+        };
+        if self.is_virtualbox() || self.kind().is_some() || is_logged() {
             return Some(true);
         }
         if self.is_arm64() && self.vendor() == Ok("QEMU") {

@@ -188,4 +188,13 @@ mod tests {
         assert!(unread.evidence[1].contains("the RTC lies"));
         assert!(diagnosis.checked.iter().all(|entry| entry.state != CheckState::InOrder));
     }
+
+    #[test]
+    fn the_firmware_of_a_guest_is_its_hosts() {
+        let verdict = "[1.0] Marking TSC unstable due to check_tsc_sync_source failed\n";
+        let blamed = |text: &str| diagnosis(text).findings[0].why.clone();
+        assert!(blamed(verdict).contains("the hardware or firmware or"));
+        let guest = format!("[0.0] Hypervisor detected: KVM\n{verdict}");
+        assert!(blamed(&guest).contains("At fault: the host."), "{}", blamed(&guest));
+    }
 }

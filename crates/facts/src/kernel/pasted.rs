@@ -336,7 +336,8 @@ impl PastedLog {
         // The time of day of a daemon's line is on another scale than the kernel's stamps.
         let at_s = if is_of_kernel { line.at_s } else { line.day_s.or(line.at_s) };
         let message = if is_of_kernel { line.text } else { &line.text[reading.start..] };
-        self.segment.push(LogLine { at_s, text: message.to_owned(), event });
+        let text = message.chars().take(LONGEST_MESSAGE).collect();
+        self.segment.push(LogLine { at_s, text, event });
     }
 
     fn begin_boot(&mut self, release: Option<String>) {
