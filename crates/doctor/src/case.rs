@@ -113,15 +113,8 @@ impl<'a> Case<'a> {
 
     /// Whether this is a virtual machine, where that is known.
     pub(crate) fn is_guest(&self) -> Option<bool> {
-        // A log alone has what the kernel found at boot.
-        let is_logged = || {
-            let mut lines = self.logged(|event| *event == LogEvent::Other);
-            self.is_log_alone() && lines.any(|line| line.text.starts_with("Hypervisor detected:"))
-        };
-        if self.is_virtualbox() || self.kind().is_some() || is_logged() {
-            return Some(true);
-        }
-        if self.is_arm64() && self.vendor() == Ok("QEMU") {
+        let is_qemu = || self.is_arm64() && self.vendor() == Ok("QEMU");
+        if self.is_virtualbox() || self.kind().is_some() || self.is_logged_guest() || is_qemu() {
             return Some(true);
         }
         // Only x86 has the flag.

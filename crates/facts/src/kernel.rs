@@ -12,6 +12,7 @@ pub use self::event::{Direction, LogEvent};
 pub mod catalogue;
 pub mod command_line;
 pub mod configuration;
+mod encoding;
 mod event;
 mod line;
 pub mod log;

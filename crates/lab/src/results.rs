@@ -3,7 +3,6 @@
 mod check;
 mod contention;
 mod echo;
-mod figures;
 mod report;
 mod rows;
 mod tally;
@@ -11,7 +10,6 @@ mod tally;
 pub use check::{Check, Verdict};
 pub use contention::Contention;
 pub use echo::Echo;
-pub use figures::LabFigure;
 pub use report::{ExperimentOutcome, Findings, NotRun, Report};
 pub use rows::{
     Agreement, BackendName, CostRow, DriftRow, Monotonic, MovedClock, MovedRow, MovedTimer,

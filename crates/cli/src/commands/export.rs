@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use daemon::configuration;
 use exporter::{DaemonReply, ListenAddress, Scrapes, ServedPages};
@@ -60,18 +59,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH", default_value = configuration::STATUS_SOCKET)]
     socket: PathBuf,
 
-    /// Print dashboard or tables instead of the metrics, and exit
-    #[arg(long, value_enum, group = "way")]
-    print: Option<Printed>,
-}
-
-/// What --print prints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Printed {
-    /// A dashboard for Grafana: Dashboards, New, Import
-    Dashboard,
-    /// The metrics, and the consumers with their limits
-    Tables,
+    /// Print the dashboard for Grafana (Dashboards, New, Import) instead of the metrics, and exit
+    #[arg(long, value_parser = ["dashboard"], group = "way")]
+    print: Option<String>,
 }
 
 fn every(text: &str) -> Result<Duration, String> {
@@ -83,9 +73,8 @@ fn consumers() -> impl TypedValueParser<Value = String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
-    match (args.print, &args.listen, &args.textfile) {
-        (Some(Printed::Dashboard), ..) => output::text(fleet::DASHBOARD)?,
-        (Some(Printed::Tables), ..) => output::text(&tables())?,
+    match (&args.print, &args.listen, &args.textfile) {
+        (Some(_), ..) => output::text(fleet::DASHBOARD)?,
         (None, Some(address), _) => match serve(args, address)? {},
         (None, None, Some(file)) => write_each(args, file)?,
         (None, None, None) => {
@@ -145,20 +134,6 @@ fn write_each(args: &Args, file: &Path) -> Result<(), CliError> {
     }
 }
 
-/// Both tables, as the guide has them.
-fn tables() -> String {
-    let mut text = String::from("| metric | labels | meaning |\n| --- | --- | --- |\n");
-    for metric in fleet::METRICS {
-        let labels = metric.labels.join(", ");
-        text += &format!("| `{}` | {labels} | {} |\n", metric.name, metric.help);
-    }
-    text += "\n| consumer | limit, s | effect beyond the limit | source |\n| --- | ---: | --- | --- |\n";
-    for fleet::Consumer { name, limit_s, beyond, source, .. } in fleet::CONSUMERS {
-        text += &format!("| {name} | {limit_s} | {beyond} | {source} |\n");
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
@@ -185,6 +160,20 @@ mod tests {
         }
         let Err(error) = parse(&["--listen", "9975"]) else { panic!("a port alone") };
         assert!(error.to_string().contains("such as 127.0.0.1:9975"), "{error}");
+    }
+
+    /// Both tables, as the guide has them.
+    fn tables() -> String {
+        let mut text = String::from("| metric | labels | meaning |\n| --- | --- | --- |\n");
+        for metric in fleet::METRICS {
+            let labels = metric.labels.join(", ");
+            text += &format!("| `{}` | {labels} | {} |\n", metric.name, metric.help);
+        }
+        text += "\n| consumer | limit, s | effect beyond the limit | source |\n| --- | ---: | --- | --- |\n";
+        for fleet::Consumer { name, limit_s, beyond, source, .. } in fleet::CONSUMERS {
+            text += &format!("| {name} | {limit_s} | {beyond} | {source} |\n");
+        }
+        text
     }
 
     #[test]

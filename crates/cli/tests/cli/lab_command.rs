@@ -62,7 +62,6 @@ fn lab_prints_the_same_figure_in_every_format() {
         // By theory, which no measurement moves.
         ("text", "-22473"),
         ("markdown", "| kvm | kvm-clock |"),
-        ("csv", "drift,kvm,kvm-clock,theory,ppm,-22473."),
         ("tap", "TAP version 14\n1.."),
         ("junit", "<testsuite name=\"drift\" tests=\""),
     ] {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use facts::cpu::{GenericTimer, Hypervisor, TscFlags};
 use facts::hardware::{KvmHost, Phc, PvclockPage, RtcConvention, RtcDevice, VmClock};
-use facts::kernel::LogLine;
+use facts::kernel::{LogEvent, LogLine};
 use facts::steering::chrony_config::ChronyConfig;
 use facts::steering::{Adjtimex, ChronyTracking, TimeKeeper};
 use facts::{Fact, Unknown};
@@ -82,6 +82,12 @@ ask! { true:
 }
 
 impl<'a> Case<'a> {
+    /// Whether this is a log alone, of a kernel that found a hypervisor at boot.
+    pub(super) fn is_logged_guest(&self) -> bool {
+        let is_named = |line: &LogLine| line.text.starts_with("Hypervisor detected:");
+        self.is_log_alone() && self.logged(|event| *event == LogEvent::Other).any(is_named)
+    }
+
     fn ask<T>(
         &self,
         lacks: bool,

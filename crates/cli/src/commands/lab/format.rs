@@ -11,8 +11,6 @@ pub(super) enum LabFormat {
     Json,
     /// Tables for a report
     Markdown,
-    /// One figure a line, with a header line
-    Csv,
     /// All checks, in the Test Anything Protocol 14
     Tap,
     /// All checks, as JUnit's XML

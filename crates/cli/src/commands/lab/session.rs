@@ -9,7 +9,7 @@ use lab::{LabSession, SessionError};
 use super::format::LabFormat;
 use super::options::{LabPlan, RunOptions};
 use super::report::LabReport;
-use super::{csv, plot, remedies, text};
+use super::{plot, remedies, text};
 use crate::commands::bench::report::MachineIdentity;
 use crate::error::{COULD_NOT, CliError};
 use crate::output;
@@ -44,7 +44,6 @@ fn report(session: &LabSession) -> Result<LabReport, SessionError> {
 fn print(report: &LabReport, run: &RunOptions) -> Result<(), CliError> {
     let text = match run.format {
         LabFormat::Json => output::json_document(report)?,
-        LabFormat::Csv => csv::render(&report.lab),
         LabFormat::Tap => lab::tap(&report.lab),
         LabFormat::Junit => lab::junit(&report.lab),
         LabFormat::Markdown => text::render(report, output::Format::Markdown, false),

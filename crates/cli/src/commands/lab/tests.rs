@@ -1,7 +1,7 @@
 use lab::results::Report;
 
 use super::report::LabReport;
-use super::{csv, text};
+use super::text;
 use crate::commands::bench::report::MachineIdentity;
 use crate::output::Format;
 
@@ -26,18 +26,6 @@ fn the_report_as_text_fits_80_columns() {
 #[test]
 fn the_report_as_markdown() {
     insta::assert_snapshot!(text::render(&report(), Format::Markdown, false));
-}
-
-#[test]
-fn every_line_of_csv_has_one_shape() {
-    let csv = csv::render(&report().lab);
-    let mut lines = csv.lines();
-    assert_eq!(lines.next(), Some("experiment,clock_by,subject,figure,unit,value"));
-    assert!(csv.contains("drift,kernel,kvm-clock,drift,ppm,-22472.6\r\n"), "{csv}");
-    assert!(csv.contains("conformance,,kernel: kvm-clock,check,,passed\r\n"), "{csv}");
-    assert!(
-        csv.contains("monotonic,parachron,\"not stable, no guard, kvm-clock\",backward,1,77\r\n")
-    );
 }
 
 #[test]
