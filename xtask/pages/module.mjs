@@ -1,5 +1,5 @@
 // A module as node runs it, and the program beside it.
-import { execFileSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 
 export async function load(file) {
@@ -17,13 +17,12 @@ export function read(exports, length) {
   return Buffer.from(exports.memory.buffer, exports.output(), length).toString();
 }
 
-// The program's output; 1 is that it found something.
+// The program's output; 1 is that it found something. A program that has seen enough of its input
+// closes it.
 export function output(program, args, input = "") {
   const options = { input, stdio: "pipe", maxBuffer: 1 << 28 };
-  try {
-    return execFileSync(program, args, options).toString();
-  } catch (error) {
-    if (error.status !== 1) throw error;
-    return error.stdout.toString();
-  }
+  const { error, status, stdout, stderr } = spawnSync(program, args, options);
+  if (error && error.code !== "EPIPE") throw error;
+  if (status !== 0 && status !== 1) throw new Error(`${program}: status ${status}: ${stderr}`);
+  return stdout.toString();
 }
