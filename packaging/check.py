@@ -101,11 +101,15 @@ def by_operator(folder, name, document):
 def manifests(program):
     import yaml
 
-    read = lambda name: yaml.safe_load((HERE / "kubernetes" / name).read_text())
-    daemon_set, monitor = read("daemonset.yaml"), read("podmonitor.yaml")
+    read = lambda name: list(yaml.safe_load_all((HERE / "kubernetes" / name).read_text()))
+    (daemon_set, config_map), (monitor,) = read("daemonset.yaml"), read("podmonitor.yaml")
     head = {"apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule"}
-    rules = {**head, "metadata": {"name": "parachron"}, "spec": yaml.safe_load((HERE / "alerts.yml").read_text())}
-    judged = [(by_kubernetes, daemon_set, ["spec", "template", "spec", "containers"])]
+    spec = yaml.safe_load((HERE / "alerts.yml").read_text())
+    rules = {**head, "metadata": {"name": "parachron"}, "spec": spec}
+    judged = [
+        (by_kubernetes, daemon_set, ["spec", "template", "spec", "containers"]),
+        (by_kubernetes, config_map, ["data"]),
+    ]
     if folder := operator_folder():
         of = lambda name: lambda document: by_operator(folder, name, document)
         judged.append((of("podmonitors"), monitor, ["spec", "podMetricsEndpoints"]))
