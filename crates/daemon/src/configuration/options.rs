@@ -223,7 +223,7 @@ pub const OPTIONS: &[ConfigOption] = &[
     option("gate", "GROUPS", "[]", &[
         "Freeze these control groups while the clock may be wrong after a restore:",
         "\"workload.slice\", \"db.service\", \"/PATH\" below the cgroup mount, or \"*\" for all but",
-        "the daemon's own slice and the service manager. See docs/guide/gate.md.",
+        "the daemon's own slice and the service manager. See docs/guide/restores.md.",
     ], |to, value| set(&mut to.gate.entries, list(value, str::parse))),
     option("gate-bound", "TIME", "\"10ms\"", &[
         "Thaw the groups of `gate` once the clock is off by at most this. While they are frozen,",

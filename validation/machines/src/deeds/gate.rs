@@ -1,4 +1,4 @@
-//! The gate of `parachrond` (docs/guide/gate.md) in a machine that is saved with its gate closed
+//! The gate of `parachrond` (docs/guide/restores.md) in a machine that is saved with its gate closed
 //! and put back seconds later, many times.
 //!
 //! Two writers print the time of day to the host: one in a control group of the gate, and one

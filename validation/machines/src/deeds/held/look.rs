@@ -82,7 +82,7 @@ impl fmt::Display for Ahead {
     }
 }
 
-/// How fast the bound grows that `parachron status` states (docs/guide/status.md), ns a
+/// How fast the bound grows that `parachron status` states (docs/guide/keep.md#parachron-status), ns a
 /// second: half a second after a measurement it is hardly about that measurement.
 const GROWS_NS: f64 = 1e6;
 
