@@ -3,14 +3,14 @@
 //!
 //! The frequency is set with ADJ_FREQUENCY, offsets are slewed with
 //! ADJ_OFFSET_SINGLESHOT, which ends by itself: a daemon that dies leaves the
-//! last good frequency, and no slew that goes on (docs/decisions/frequency-discipline.md).
+//! last good frequency, and no slew that goes on (docs/decisions/frequency.md).
 //!
 //! A clock that is read in this machine proves so much that no frequency need be
 //! set that could be worse. Where it lies between
 //! 40 and 60 ppb and 0 is set, 50 is nearer to all of that than 0 is; where it
 //! lies between 10 and 90, only what is up to 20 is, as from 10 ppb it is as
 //! far to 20 as to 0. Servers prove less than their noise shows: by them the
-//! most probable line is followed, within what they prove (docs/decisions/frequency-discipline.md).
+//! most probable line is followed, within what they prove (docs/decisions/frequency.md).
 
 mod adjustment;
 

@@ -1,7 +1,7 @@
 //! The systemd journal, by its native protocol: a datagram of fields to a
 //! Unix socket (systemd.io/JOURNAL_NATIVE_PROTOCOL). Our entries fit into a
 //! datagram, so no memory file is passed. Why no library does this:
-//! docs/decisions/libraries-and-own-code.md.
+//! docs/decisions/structure.md.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;

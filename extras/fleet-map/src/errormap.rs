@@ -26,7 +26,7 @@
 //! # Ok::<(), fleet_map::errormap::Refused>(())
 //! ```
 //!
-//! What it rests on, and what it cannot see: docs/decisions/clock-comparison-in-pairs.md.
+//! What it rests on, and what it cannot see: docs/decisions/fleets.md.
 
 mod distance;
 mod estimate;

@@ -1,6 +1,6 @@
 //! QEMU's machine protocol: JSON objects over a Unix socket, one a line
 //! (QEMU: docs/interop/qmp-spec.txt). Every wait has a limit, and an
-//! error carries the request and the reply. docs/decisions/libraries-and-own-code.md has the reason
+//! error carries the request and the reply. docs/decisions/structure.md has the reason
 //! why this is no library.
 
 use std::collections::VecDeque;

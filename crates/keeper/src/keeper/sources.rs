@@ -4,7 +4,7 @@
 //! from noon of 30 June and of 31 December to the next noon: whether a second is inserted
 //! then, who smears it does not announce. Sources of one scale count meanwhile, that of more
 //! voices, and UTC of two as many; not of those that reply, or the clock would go to and fro
-//! by half a second as they do. How many have to agree stays as it is (docs/decisions/0071).
+//! by half a second as they do. How many have to agree stays as it is (docs/decisions/corrections.md).
 
 use std::ops::{Deref, DerefMut};
 
