@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use pvclock::units::OffsetBound;
 use sources::chronyd_client::{self, ChronydError, Feed, FeedError};
-use units::OffsetBound;
 
 use crate::polled::Change;
 use crate::settings::ChronydSettings;

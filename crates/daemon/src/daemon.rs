@@ -18,7 +18,7 @@ use linux::clock::LinuxClock;
 use linux::file_lock::FileLock;
 use linux::service_manager;
 use linux::wait::WaitUntil;
-use units::OffsetBound;
+use pvclock::units::OffsetBound;
 
 use crate::board::StatusBoard;
 use crate::chronyd::ChronydCommands;

@@ -13,9 +13,9 @@ use keeper::event::{KeeperEvent, NotUsed};
 use linux::adjtimex::{self, KernelDiscipline};
 use linux::clock::LinuxClock;
 use linux::vmclock::PublishedVmClock;
+use pvclock::units::Bracket;
 use pvclock::vmclock::{VmClockFlags, VmClockInfo};
 use pvclock::{Hertz, Nanos, Ticks};
-use units::Bracket;
 
 use crate::clockbound::counted::{DisruptionCount, middle, within_tsc};
 use crate::settings::Settings;

@@ -5,7 +5,7 @@ use linux::adjtimex;
 use linux::clock::LinuxClock;
 use linux::system_clock::{KernelClock, SetError};
 use pvclock::Nanos;
-use units::LeapSecond;
+use pvclock::units::LeapSecond;
 
 /// CLOCK_REALTIME, and what corrects it.
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use facts::steering::chrony_config::smears;
 use instruments::figures::time;
 use keeper::event::Smearing;
 use keeper::{Announced, AnnouncedScale, SourceKind};
+use pvclock::units::{LeapSecond, OffsetBound};
 use sources::phc::{PhcSource, Smear};
 use sources::unique::duplicate_of;
 use sources::{HostSource, NtpSource, Source as TimeSource, SourceError};
-use units::{LeapSecond, OffsetBound};
 
 /// A source, and whether it replies.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 
 use linux::adjtimex;
 use linux::clock::LinuxClock;
-use units::Bracket;
+use pvclock::units::Bracket;
 
 /// How the clocks stand to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

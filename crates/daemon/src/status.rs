@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use facts::steering::TimeKeeper;
 use keeper::event::{KeeperEvent, KeeperSummary, Line};
 use keeper::{KeeperClockState, KeeperView, RtcView, SourceKind, SourceState, SourceView};
+use pvclock::units::OffsetBound;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::OffsetBound;
 
 use crate::words;
 

@@ -8,7 +8,7 @@ use facts::text::printable;
 use instruments::figures::{count, signed, time};
 use keeper::event::{Basis, Corrected, CorrectionMethod, KeeperEvent, KeeperStart, KeeperSummary};
 use keeper::{CorrectionCause, Corrector, GateCause, GateOpening, Policy, Refusal};
-use units::calendar::{self, Date};
+use pvclock::units::calendar::{self, Date};
 
 /// An event in one line, however long: `step: +2.000 s, selected source …`.
 pub fn one_line(event: &KeeperEvent) -> String {

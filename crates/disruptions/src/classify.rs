@@ -59,7 +59,7 @@
 mod machine;
 mod time_of_day;
 
-use units::Interval;
+use pvclock::units::Interval;
 
 use crate::clock_name::{MONOTONIC, RAW, TSC};
 use crate::{Disruption, Evidence, Kind, Kinds, LateCause, Size};

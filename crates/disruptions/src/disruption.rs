@@ -1,9 +1,9 @@
 //! A disruption: what happened, when, and by how much it moved a clock.
 
+use pvclock::units::Interval;
 use schemars::JsonSchema;
 use serde::Serialize;
 use strum::{IntoStaticStr, VariantArray};
-use units::Interval;
 
 use crate::{Evidence, Kinds};
 

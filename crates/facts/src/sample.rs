@@ -1,7 +1,7 @@
 //! What all probes of a machine read at one moment.
 
 use pvclock::kvm_clock::TimeInfo;
-use units::Bracket;
+use pvclock::units::Bracket;
 
 use crate::hardware::VmClock;
 use crate::kernel::LogLine;

@@ -3,7 +3,7 @@
 use pvclock::counter::Counter;
 
 use crate::hardware::Hardware;
-use units::calendar;
+use pvclock::units::calendar;
 
 const INDEX: u16 = 0x70;
 const DATA: u16 = 0x71;

@@ -11,7 +11,7 @@ use crate::{Kind, Settings};
 ///
 /// ```
 /// use host::{GuestClock, Kind, Leaf, HostClocks, Settings};
-/// use units::UnixTime;
+/// use pvclock::units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let now = HostClocks::new(Ticks(0), Nanos(0), UnixTime(Nanos(0)));

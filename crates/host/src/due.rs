@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 /// ```
 /// use host::{HostEvent, GuestClock, HostClocks, Kind, PlainMemory, Settings, VcpuId, msr};
 /// use pvclock::{Hertz, Nanos, Ticks};
-/// use units::UnixTime;
+/// use pvclock::units::UnixTime;
 ///
 /// let now = HostClocks::new(Ticks(0), Nanos(0), UnixTime(Nanos(0)));
 /// let (memory, vcpu) = (PlainMemory::new(1), VcpuId(0));

@@ -41,7 +41,7 @@ use crate::{
 ///
 /// ```
 /// use host::{HostEvent, GuestMemory, GuestClock, Kind, PlainMemory, HostClocks, Settings, VcpuId};
-/// use units::UnixTime;
+/// use pvclock::units::UnixTime;
 /// use host::msr::KVM_SYSTEM_TIME;
 /// use host::pages::TimePage;
 /// use pvclock::kvm_clock::TimeReader;

@@ -1,7 +1,7 @@
 //! The host's clocks, read together.
 
+use pvclock::units::UnixTime;
 use pvclock::{Nanos, Ticks};
-use units::UnixTime;
 
 /// The host's clocks at one moment. Two clocks that are read one after the
 /// other differ by the time between the reads; the caller keeps that
@@ -10,7 +10,7 @@ use units::UnixTime;
 /// ```
 /// use host::HostClocks;
 /// use pvclock::{Nanos, Ticks};
-/// use units::UnixTime;
+/// use pvclock::units::UnixTime;
 ///
 /// let now = HostClocks::new(Ticks(9), Nanos(4), UnixTime(Nanos(1_700_000_000_000_000_000)));
 /// assert_eq!(now.tai(), None);

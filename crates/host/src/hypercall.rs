@@ -142,7 +142,7 @@ pub enum Halt {
 ///
 /// ```
 /// use host::{HostClocks, hypercall::pairing};
-/// use units::UnixTime;
+/// use pvclock::units::UnixTime;
 /// use pvclock::{Nanos, Ticks};
 ///
 /// let now = HostClocks::new(Ticks(7), Nanos(0), UnixTime(Nanos(3_000_000_005)));

@@ -97,7 +97,7 @@ impl Kind {
 ///
 /// ```
 /// use host::{HostEvent, GuestClock, Kind, PlainMemory, HostClocks, Settings, VcpuId};
-/// use units::UnixTime;
+/// use pvclock::units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let now = HostClocks::new(Ticks(0), Nanos(0), UnixTime(Nanos(0)));

@@ -87,7 +87,7 @@ impl RestorePolicy {
 /// ```
 /// use host::{ClockPlan, HostClocks, RestorePolicy, TscPlan, VcpuId};
 /// use pvclock::{Hertz, Nanos, Ticks};
-/// use units::UnixTime;
+/// use pvclock::units::UnixTime;
 ///
 /// let at = |s: u64| {
 ///     let real = UnixTime(Nanos(1_800_000_000_000_000_000 + s * 1_000_000_000));
@@ -256,7 +256,7 @@ impl TscPlan {
 
 #[cfg(test)]
 mod tests {
-    use units::UnixTime;
+    use pvclock::units::UnixTime;
 
     use super::*;
 

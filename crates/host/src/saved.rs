@@ -30,7 +30,7 @@ use crate::msr::{
     TIME_ALIGNMENT,
 };
 use crate::{HostClocks, Kind, MsrError, VcpuId};
-use units::UnixTime;
+use pvclock::units::UnixTime;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PVCLOCK\0");
 const VERSION: u32 = 3;
@@ -41,7 +41,7 @@ const NO_TAI: u64 = 1 << 63;
 ///
 /// ```
 /// use host::{HostEvent, GuestClock, Kind, PlainMemory, HostClocks, Saved, Settings, VcpuId};
-/// use units::UnixTime;
+/// use pvclock::units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let at = |ns| HostClocks::new(Ticks(2 * ns), Nanos(ns), UnixTime(Nanos(ns)));

@@ -9,7 +9,7 @@ use crate::Kind;
 ///
 /// ```
 /// use host::{HostEvent, GuestClock, Kind, PlainMemory, HostClocks, Settings, TscMode, VcpuId};
-/// use units::UnixTime;
+/// use pvclock::units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let at = |ns| HostClocks::new(Ticks(3 * ns), Nanos(ns), UnixTime(Nanos(ns)));

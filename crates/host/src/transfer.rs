@@ -32,7 +32,7 @@ use crate::{
 ///
 /// ```
 /// use host::{HostEvent, GuestClock, Kind, PlainMemory, RestorePolicy, HostClocks, Settings, VcpuId};
-/// use units::UnixTime;
+/// use pvclock::units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let at = |ns| HostClocks::new(Ticks(2 * ns), Nanos(ns), UnixTime(Nanos(ns)));

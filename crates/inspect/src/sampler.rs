@@ -26,8 +26,8 @@ use linux::clock_set::ClockSet;
 use linux::counter::{self, Counter, CpuCounter};
 use linux::cpus::{self, Pinned};
 use linux::generations::Generations;
+use pvclock::units::Bracket;
 use signal_hook::consts::SIGCONT;
-use units::Bracket;
 
 use crate::live::{self, CurrentClocksource, LivePage};
 use crate::privilege;

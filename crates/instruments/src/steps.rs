@@ -20,8 +20,8 @@ pub mod page;
 mod rates;
 
 pub use learnt::{LearntRate, RateMove};
+use pvclock::units::{Bracket, Interval};
 pub use rates::Rates;
-use units::{Bracket, Interval};
 
 /// Two clocks of one rate: their offset changes by steps alone.
 ///

@@ -1,9 +1,9 @@
 //! What the keeper wants done, and why.
 
 use disruptions::Kinds;
+use pvclock::units::{LeapSecond, OffsetBound};
 use schemars::JsonSchema;
 use serde::Serialize;
-use units::{LeapSecond, OffsetBound};
 
 use crate::discipline::Adjustment;
 use crate::source::SourceKind;

@@ -1,6 +1,6 @@
 //! What a source states of leap seconds, beside its time.
 
-use units::LeapSecond;
+use pvclock::units::LeapSecond;
 
 /// Which time of day a source shows while a leap second is near.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

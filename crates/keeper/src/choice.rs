@@ -12,7 +12,7 @@
 //!    bounds of all of them overlap: a falseticker with a wide bound among them
 //!    cannot move it out of the others' bounds.
 
-use units::{Interval, OffsetBound, agreement};
+use pvclock::units::{Interval, OffsetBound, agreement};
 
 use crate::offset::Offset;
 use crate::source::{SourceKind, Voice};

@@ -14,7 +14,7 @@
 
 mod adjustment;
 
-use units::Interval;
+use pvclock::units::Interval;
 
 pub use adjustment::Adjustment;
 use adjustment::{LARGEST_PPB, LEAST_PPB, along, nearer, slew_ns};

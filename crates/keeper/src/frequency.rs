@@ -18,7 +18,7 @@
 
 mod line;
 
-use units::Interval;
+use pvclock::units::Interval;
 
 pub(crate) use line::FrequencyLine;
 use line::{ANY, FrequencyPoint, Through, bound_ns, ns};

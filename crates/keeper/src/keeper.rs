@@ -26,7 +26,7 @@ mod sources;
 mod view;
 
 use disruptions::{Disruption, Kind};
-use units::{LeapSecond, OffsetBound};
+use pvclock::units::{LeapSecond, OffsetBound};
 
 use crate::action::{Action, CorrectionCause, Refusal};
 use crate::announced::Announced;

@@ -1,7 +1,7 @@
 //! How an offset ages, and when it is worth correcting.
 
-use units::Interval;
-use units::OffsetBound;
+use pvclock::units::Interval;
+use pvclock::units::OffsetBound;
 
 /// How fast the offset may change by itself: a slew of 500 ppm, and a clock as
 /// bad as the kernel can steer, another 500 ppm.

@@ -1,7 +1,7 @@
 //! The clock that is kept.
 
 use pvclock::Nanos;
-use units::LeapSecond;
+use pvclock::units::LeapSecond;
 
 /// What is known of a clock's error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,8 +8,8 @@
 
 use host::{ClockPlan, HostClocks, RestorePolicy, StepBound};
 use kvm_bindings::{KVM_CLOCK_HOST_TSC, KVM_CLOCK_REALTIME, kvm_clock_data};
+use pvclock::units::UnixTime;
 use pvclock::{Nanos, Ticks};
-use units::UnixTime;
 
 use crate::host_clock::HostReading;
 use crate::{Error, HostCapabilities, HostTsc, Vm};

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use host::HostClocks;
 use pvclock::counter::{Counter, Tsc};
+use pvclock::units::UnixTime;
 use pvclock::{Nanos, Ticks};
-use units::UnixTime;
 
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 

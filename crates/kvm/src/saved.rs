@@ -4,9 +4,9 @@
 //! fields that it does not know: a clock that is understood by half is restored wrong.
 
 use host::HostClocks;
+use pvclock::units::UnixTime;
 use pvclock::{Hertz, Nanos, Ticks};
 use serde::{Deserialize, Serialize};
-use units::UnixTime;
 
 use crate::{HostCapabilities, HostTsc, KvmClockState, SavedClock, SavedTsc};
 

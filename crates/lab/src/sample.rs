@@ -97,7 +97,7 @@ pub(crate) fn at_tsc(now: HostClocks, tsc: Ticks, rate: Hertz) -> HostClocks {
     let cycles = tsc.0.wrapping_sub(now.tsc.0).cast_signed();
     let ns = nanos(cycles, rate);
     let moved = |time: Nanos| Nanos(time.0.wrapping_add_signed(ns));
-    HostClocks::new(tsc, moved(now.boot), units::UnixTime(moved(now.real.0)))
+    HostClocks::new(tsc, moved(now.boot), pvclock::units::UnixTime(moved(now.real.0)))
 }
 
 /// Cycles of a TSC of this rate, in ns.
@@ -150,7 +150,7 @@ pub(crate) fn sleep_until(boot: u64) {
 #[cfg(test)]
 mod tests {
     use pvclock::Nanos;
-    use units::UnixTime;
+    use pvclock::units::UnixTime;
 
     use super::*;
 

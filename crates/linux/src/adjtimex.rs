@@ -10,7 +10,7 @@
 use std::io;
 
 use libc::timex;
-use units::LeapSecond;
+use pvclock::units::LeapSecond;
 
 /// The kernel's clock discipline, in the kernel's units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,8 +8,8 @@
 use std::io;
 
 use libc::{clockid_t, timespec};
+use pvclock::units::ClockPair;
 use strum::{IntoStaticStr, VariantArray};
-use units::ClockPair;
 
 /// A clock id of `clock_gettime`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]

@@ -19,8 +19,8 @@ use std::os::fd::{AsFd as _, AsRawFd};
 use std::path::Path;
 
 use libc::{ptp_clock_time, ptp_sys_offset_extended, ptp_sys_offset_precise};
+use pvclock::units::CrossTimestamp;
 use rustix::time::{DynamicClockId, clock_gettime_dynamic};
-use units::CrossTimestamp;
 
 /// Comparisons an extended request makes.
 const SAMPLES: u8 = 9;

@@ -17,7 +17,7 @@
 
 use std::io;
 
-use units::{LeapSecond, calendar};
+use pvclock::units::{LeapSecond, calendar};
 
 use crate::adjtimex::{self, KernelDiscipline};
 use crate::clock::LinuxClock;

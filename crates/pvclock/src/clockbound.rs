@@ -35,6 +35,6 @@
 mod page;
 mod segment;
 
+pub use crate::units::Malformed;
 pub use page::{Fraction, Layout, SegmentBound, SegmentCounter, SegmentPage, SegmentStatus};
 pub use segment::{SegmentReader, SegmentWriter};
-pub use units::Malformed;

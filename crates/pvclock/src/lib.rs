@@ -15,6 +15,8 @@
 //! again), and on one small trait of ordered words, [`shared::Memory`]: the
 //! code that is model-checked is the code that runs.
 //!
+//! On a processor without atomic access to 64 bits, only [`units`] and [`counter`] are there.
+//!
 //! A reader returns an error in bounded time whatever the page holds: a page
 //! never finished, switched off, of absurd contents, or ahead of the counter.
 #![no_std]
@@ -26,19 +28,36 @@
 #[cfg(target_endian = "big")]
 compile_error!("the pages are little-endian, and so are the machines that have them");
 
+#[cfg(target_has_atomic = "64")]
 pub mod clockbound;
 pub mod counter;
+#[cfg(target_has_atomic = "64")]
 mod error;
+#[cfg(target_has_atomic = "64")]
 pub mod hyperv;
+#[cfg(target_has_atomic = "64")]
 pub mod kvm_clock;
+#[cfg(target_has_atomic = "64")]
 mod page;
+#[cfg(target_has_atomic = "64")]
 mod scale;
+#[cfg(target_has_atomic = "64")]
 mod sequence;
+#[cfg(target_has_atomic = "64")]
 pub mod shared;
+#[cfg(target_has_atomic = "64")]
 pub mod steal_time;
+pub mod units;
+#[cfg(target_has_atomic = "64")]
 pub mod vmclock;
 
+#[cfg(target_has_atomic = "64")]
 pub use error::{PageError, ReadError, ScaleError};
+#[cfg(target_has_atomic = "64")]
 pub use scale::Scale;
+#[cfg(target_has_atomic = "64")]
 pub use sequence::DEFAULT_TRIES;
-pub use units::{Hertz, Nanos, Ticks};
+pub use units::{Hertz, Nanos, Ticks, UnixTime};
+
+#[cfg(test)]
+extern crate std;

@@ -1,7 +1,7 @@
 //! Why a source gives no time.
 
 use facts::Unknown;
-use units::OffsetError;
+use pvclock::units::OffsetError;
 
 use crate::ntp::NtpError;
 use crate::phc::UnknownScale;

@@ -16,8 +16,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use pvclock::units::{CrossTimestamp, Interval, OffsetBound, TimeReading};
 use rustix::event::epoll;
-use units::{CrossTimestamp, Interval, OffsetBound, TimeReading};
 
 use crate::SourceError;
 use crate::source::now;

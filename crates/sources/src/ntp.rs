@@ -10,7 +10,7 @@ mod transport;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use units::{OffsetBound, TimeReading};
+use pvclock::units::{OffsetBound, TimeReading};
 
 use crate::SourceError;
 use crate::source::{ReadStatus, now, offset};

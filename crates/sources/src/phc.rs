@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use facts::hardware::PhcDriver;
 use facts::{Fact, Unknown};
 use linux::phc::{PhcDevice, PhcReading};
-use units::{Interval, OffsetBound, TimeReading};
+use pvclock::units::{Interval, OffsetBound, TimeReading};
 
 use crate::source::{ReadStatus, now, offset};
 use crate::{SourceError, VmClockSource};

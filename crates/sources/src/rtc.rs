@@ -6,7 +6,7 @@ mod edge;
 use std::path::{Path, PathBuf};
 
 use facts::{Fact, Unknown};
-use units::{Interval, TimeReading};
+use pvclock::units::{Interval, TimeReading};
 
 use crate::SourceError;
 
@@ -84,7 +84,7 @@ fn reading<S>(before: S, seconds: u64, after: S) -> TimeReading<S> {
 
 #[cfg(test)]
 mod tests {
-    use units::ClockPair;
+    use pvclock::units::ClockPair;
 
     use super::*;
 

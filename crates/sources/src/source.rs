@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 
 use facts::Unknown;
 use facts::steering::ChronyTracking;
+use pvclock::units::{ClockPair, OffsetBound, TimeReading};
 use schemars::JsonSchema;
 use serde::Serialize;
-use units::{ClockPair, OffsetBound, TimeReading};
 
 use crate::{HostSource, NtpSource, PhcSource, RtcSource, SourceError, VmClockSource};
 

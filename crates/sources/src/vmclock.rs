@@ -7,8 +7,8 @@ use linux::counter;
 use linux::counter::{Counter, CpuCounter};
 use linux::vmclock::VmClockDevice;
 use pvclock::ReadError;
+use pvclock::units::{Interval, OffsetBound, TimeReading};
 use pvclock::vmclock::{NoUtc, Utc, VmClockInfo};
-use units::{Interval, OffsetBound, TimeReading};
 
 use crate::SourceError;
 use crate::source::{ReadStatus, now, offset};

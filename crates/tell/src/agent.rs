@@ -5,8 +5,8 @@
 //! asking took and this host's own error.
 
 use linux::clock::pair;
+use pvclock::units::OffsetBound;
 use serde_json::{Value, json};
-use units::OffsetBound;
 
 use crate::connection::GuestConnection;
 use crate::host::HostState;

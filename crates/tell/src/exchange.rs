@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use linux::clock::pair;
-use units::OffsetBound;
+use pvclock::units::OffsetBound;
 use wire::hosttime::{HostTimeFrame, Incoming, RETRIES, ROUNDS, Reason, TimeAnswer};
 
 use crate::connection::GuestConnection;

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use linux::adjtimex::{self, KernelDiscipline};
-use units::LeapSecond;
+use pvclock::units::LeapSecond;
 use wire::hosttime::{FrameLeap, FrameScale, HostClock};
 
 /// What the host states in an answer.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use linux::clock::pair;
-use units::OffsetBound;
+use pvclock::units::OffsetBound;
 
 /// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

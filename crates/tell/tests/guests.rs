@@ -6,8 +6,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pvclock::units::{ClockPair, OffsetBound};
 use tell::{Address, HostState, MAX_REPLY_BYTES, TellFailure, TellOutcome};
-use units::{ClockPair, OffsetBound};
 use wire::hosttime::{FRAME_BYTES, GuestExchange, Heard, HostTimeFrame, Reason};
 
 const LIMIT: Duration = Duration::from_secs(2);

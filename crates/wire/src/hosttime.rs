@@ -32,7 +32,7 @@ pub use frame::{
 pub use guest::{GuestExchange, Heard, MIN_INTERVAL_NS, RETRIES, ROUNDS, TIMEOUT_NS};
 pub use incoming::Incoming;
 pub use measured::{EARLIEST_NS, LONGEST_DELAY_NS, Refused};
-pub use units::Malformed;
+pub use pvclock::units::Malformed;
 
 /// The port of AF_VSOCK on which a guest listens by default: NTP's. To have one up to
 /// 1023 takes CAP_NET_BIND_SERVICE (`__vsock_bind_connectible`, net/vmw_vsock/af_vsock.c),

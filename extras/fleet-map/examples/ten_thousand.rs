@@ -3,7 +3,7 @@
 //! `cargo run --release -p parachron-fleet --example ten_thousand`
 
 use fleet_map::errormap::{Map, ProbeSample, Samples, Settings, solve};
-use units::random::SplitMix64;
+use pvclock::units::random::SplitMix64;
 
 const NODES: u64 = 10_000;
 const PEERS: u64 = 8;

@@ -8,8 +8,8 @@ use host::pages::ReferencePage;
 use host::{GuestClock, GuestMemory, HostClocks, HostEvent, Kind, PlainMemory, Settings, VcpuId};
 use pvclock::hyperv::ReferenceReader;
 use pvclock::kvm_clock::{TimePage, TimeReader, TimeUpdate, TimeWriter};
+use pvclock::units::UnixTime;
 use pvclock::{Hertz, Nanos, Scale, Ticks};
-use units::UnixTime;
 
 use crate::judge;
 use crate::rounds::{self, CALLS, Contender};

@@ -4,8 +4,8 @@
 //! other. Two machines run it, and one is saved and restored in between: a
 //! guest must not see a difference. All waiting ends; counters show the time.
 
+use pvclock::units::UnixTime;
 use pvclock::{Hertz, Nanos, Ticks};
-use units::UnixTime;
 use vmm::devices::{AcpiPmTimer, DeviceRate, Devices, Hpet, LocalTimer, Moment, Present};
 
 use crate::bytes::Bytes;

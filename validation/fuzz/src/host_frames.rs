@@ -1,6 +1,6 @@
 //! What a hostile host sends, and when.
 
-use units::ClockPair;
+use pvclock::units::ClockPair;
 use wire::hosttime::{
     EARLIEST_NS, FRAME_BYTES, GuestExchange, Heard, HostTimeFrame, LONGEST_DELAY_NS,
 };

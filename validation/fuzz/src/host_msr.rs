@@ -22,8 +22,8 @@ use host::{
 };
 use pvclock::hyperv::ReferenceReader;
 use pvclock::kvm_clock::TimeReader;
+use pvclock::units::UnixTime;
 use pvclock::{Hertz, Nanos, Ticks};
-use units::UnixTime;
 
 use crate::bytes::Bytes;
 

@@ -1,8 +1,8 @@
 //! Arbitrary bytes as a saved clock of `host`, restored if they decode.
 
 use host::{GuestClock, HostClocks, PlainMemory, RestorePolicy, Saved, Settings, TscMode, VcpuId};
+use pvclock::units::UnixTime;
 use pvclock::{Hertz, Nanos, Ticks};
-use units::UnixTime;
 
 /// A decoded clock encodes to the same bytes; any host continues it or refuses.
 pub(crate) fn host_saved(data: &[u8]) {

@@ -4,8 +4,8 @@ use host::{ClockPlan, HostClocks, RestorePolicy, VcpuId};
 use kvm::host_clock::HostReading;
 use kvm::{Error, HostCapabilities, HostTsc, KvmClockState, Vm};
 use kvm_bindings::kvm_clock_data;
+use pvclock::units::UnixTime;
 use pvclock::{Hertz, Nanos, Ticks};
-use units::UnixTime;
 
 /// A virtual machine that is only asked for its host's clocks: a check sets nothing.
 struct Unset(HostClocks);

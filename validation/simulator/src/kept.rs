@@ -12,7 +12,7 @@ use keeper::{
     SystemClock,
 };
 
-use units::LeapSecond;
+use pvclock::units::LeapSecond;
 
 use crate::checks::Promise;
 use crate::network::SimulatedReply;

@@ -9,9 +9,9 @@ use host::{
     Saved, Settings, StepBound, TscRatio, VcpuId,
 };
 use pvclock::kvm_clock::{TimeInfo, TimeReader};
+use pvclock::units::UnixTime;
 use pvclock::vmclock::Utc;
 use pvclock::{Hertz, Nanos, Ticks};
-use units::UnixTime;
 
 use crate::oscillator::Oscillator;
 use crate::quantity::Factor;

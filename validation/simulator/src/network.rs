@@ -1,6 +1,6 @@
 //! NTP servers, and the way to each: a request and its reply in one draw.
 
-use units::OffsetBound;
+use pvclock::units::OffsetBound;
 
 use crate::random::{Purpose, RandomStream};
 use crate::scenario::{Scenario, ScenarioServer};

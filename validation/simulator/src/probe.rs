@@ -2,7 +2,7 @@
 
 use facts::running::Activity;
 use facts::{Fact, Sample};
-use units::Bracket;
+use pvclock::units::Bracket;
 
 use crate::kernel::SimulatedKernel;
 use crate::machine::SimulatedMachine;

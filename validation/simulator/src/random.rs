@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use units::random::SplitMix64;
+use pvclock::units::random::SplitMix64;
 
 /// What a stream is drawn for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

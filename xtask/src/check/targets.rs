@@ -8,8 +8,8 @@ use crate::project::Project;
 
 /// Targets, and the packages that build for each.
 const BUILDS: [(&str, &[&str]); 3] = [
-    ("thumbv7em-none-eabi", &["parachron-kernel-clock", "parachron-units", "parachron-wire"]),
-    // A page's fields of 64 bits are loaded at once, which the target above cannot.
+    ("thumbv7em-none-eabi", &["parachron-kernel-clock", "parachron-wire", "pvclock"]),
+    // The pages, whose fields of 64 bits are loaded at once: of pvclock the target above has the units alone.
     ("aarch64-unknown-none", &["parachron-host", "pvclock"]),
     ("riscv64gc-unknown-linux-gnu", &["parachron", "parachron-daemon", "parachron-pvclock-c"]),
 ];

@@ -8,11 +8,11 @@ use crate::chronyd::Chronyd;
 use crate::need::Need;
 use crate::program::shared;
 use facts::steering::ChronyTracking;
+use pvclock::units::OffsetBound;
 use sources::chronyd_client::{
     ChronydAddress, ChronydClient, ChronydError, ChronydErrorCause, Feed,
 };
 use sources::{NtpSource, now};
-use units::OffsetBound;
 use wire::chronyd::{ReplyError, ReplyStatus};
 
 const NEEDS: &[Need] = &[Need::Root, Need::Loopback, Need::Tool("chronyd")];

@@ -5,8 +5,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Instant;
 
 use crate::program::shared;
+use pvclock::units::ClockPair;
 use serde_json::Value;
-use units::ClockPair;
 use wire::hosttime::{FRAME_BYTES, GuestExchange, Heard, HostTimeFrame};
 
 use crate::formats::keeps_to;

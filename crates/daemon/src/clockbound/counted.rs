@@ -4,7 +4,7 @@ use facts::Sample;
 use linux::clock::LinuxClock;
 use linux::counter::{CLOCKSOURCES, Counter as _, CpuCounter, is_readable};
 use pvclock::clockbound::{Fraction, SegmentBound, SegmentCounter, SegmentStatus};
-use units::{Bracket, Hertz};
+use pvclock::units::{Bracket, Hertz};
 
 /// The TSC's period is measured over this at the least, ns, …
 const SHORTEST_NS: u64 = 400_000_000;

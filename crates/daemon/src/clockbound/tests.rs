@@ -1,5 +1,5 @@
 use linux::clockbound::MappedSegment;
-use units::OffsetBound;
+use pvclock::units::OffsetBound;
 
 use super::*;
 

@@ -9,7 +9,7 @@ use keeper::{
 };
 use linux::adjtimex;
 use linux::system_clock::SetError;
-use units::{LeapSecond, OffsetBound};
+use pvclock::units::{LeapSecond, OffsetBound};
 
 use super::guard::rests_on_measurement;
 use super::{Daemon, Duration, Instant, change_event, monotonic_ns};

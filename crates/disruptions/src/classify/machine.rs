@@ -1,6 +1,6 @@
 //! What happened to the machine: the table in the heading of `classify`.
 
-use units::Interval;
+use pvclock::units::Interval;
 
 use super::{Context, Dated, collect_kind, is_log_of_source, late_by, raw_by_tsc, step, step_of};
 use crate::clock_name::{BOOTTIME, MONOTONIC, RAW, REALTIME};

@@ -1,6 +1,6 @@
 //! Whether the time of day was moved, and how.
 
-use units::Interval;
+use pvclock::units::Interval;
 
 use super::{Context, Dated, step_of};
 use crate::clock_name::{BOOTTIME, MONOTONIC, REALTIME};

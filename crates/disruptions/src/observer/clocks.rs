@@ -5,8 +5,8 @@ use facts::steering::Adjtimex;
 use instruments::steps::Rates;
 use instruments::steps::{ConstantOffset, LearntRate, RateMove, Slewed};
 use pvclock::Scale;
-use units::Bracket;
-use units::Interval;
+use pvclock::units::Bracket;
+use pvclock::units::Interval;
 
 use super::noticed::{Elapsed, Noticed};
 use crate::clock_name::{BOOTTIME, MONOTONIC, RAW, REALTIME, TSC};

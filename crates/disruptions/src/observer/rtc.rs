@@ -15,7 +15,7 @@
 
 use facts::Sample;
 use facts::steering::Adjtimex;
-use units::Bracket;
+use pvclock::units::Bracket;
 
 use super::clocks::slew_bounds;
 use super::noticed::Noticed;

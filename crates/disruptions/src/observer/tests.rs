@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use facts::{Fact, Unknown};
 use pvclock::kvm_clock::{Flags, TimeInfo};
+use pvclock::units::Bracket;
 use pvclock::{Hertz, Nanos, Scale};
-use units::Bracket;
 
 use super::clocks::slews;
 use super::*;

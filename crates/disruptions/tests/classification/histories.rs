@@ -3,8 +3,8 @@
 //! loss of time that are within the stated bounds; and nothing else is.
 
 use disruptions::Kind;
+use pvclock::units::random::SplitMix64;
 use test_size::size;
-use units::random::SplitMix64;
 
 use crate::simulated::{AsleepTsc, DAY, MS, Machine, Running, S, Source, Watch};
 

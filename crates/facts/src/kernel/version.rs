@@ -1,6 +1,6 @@
 //! The kernel's version, and when it was built.
 
-use units::calendar;
+use pvclock::units::calendar;
 
 use crate::{Fact, Unknown};
 

@@ -9,9 +9,9 @@
 
 use alloc::vec::Vec;
 
+use pvclock::units::{Interval, agreement, calendar};
 use pvclock::vmclock::VmClockStatus;
 use pvclock::{Hertz, Nanos, Ticks};
-use units::{Interval, agreement, calendar};
 
 use super::line::{CounterPeriod, TimeLine, fine, middle};
 

@@ -3,8 +3,8 @@
 //! Times are in units of 2^−64 s since 1970 by TAI's count, as the page has them;
 //! intervals in whole ns, rounded outward.
 
+use pvclock::units::Interval;
 use pvclock::{Hertz, Nanos};
-use units::Interval;
 
 /// A duration or time in units of 2^−64 s.
 pub(crate) type Fine = u128;

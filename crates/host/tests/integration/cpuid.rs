@@ -1,8 +1,8 @@
 //! What CPUID says of each provider.
 
 use host::{GuestClock, HostClocks, Kind, Leaf, Settings};
+use pvclock::units::UnixTime;
 use pvclock::{Hertz, Nanos, Ticks};
-use units::UnixTime;
 
 fn host(kind: Kind) -> GuestClock {
     let now = HostClocks::new(Ticks(0), Nanos(0), UnixTime(Nanos(0)));

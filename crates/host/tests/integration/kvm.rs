@@ -169,7 +169,7 @@ fn the_wall_clock_is_written_once_at_each_write() {
     // The VM's clock was 0 one second after the host's boot.
     let error = zero.plus(Nanos(0)).0.abs_diff(REAL_AT_BOOT + SECOND);
     assert!(error <= 4, "{error} ns");
-    let later = at(4 * SECOND).changed(|new| new.real = units::UnixTime(Nanos(5)));
+    let later = at(4 * SECOND).changed(|new| new.real = pvclock::units::UnixTime(Nanos(5)));
     rig.event(HostEvent::ClockSet { clock: Nanos(0) }, later);
     rig.enter_all(later);
     assert_eq!(read(&rig), zero);

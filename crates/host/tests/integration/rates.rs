@@ -10,8 +10,8 @@ use host::{
 };
 use proptest::prelude::*;
 use pvclock::kvm_clock::TimeReader;
+use pvclock::units::UnixTime;
 use pvclock::{Hertz, Nanos, Ticks};
-use units::UnixTime;
 
 const GHZ: u64 = 1_000_000_000;
 

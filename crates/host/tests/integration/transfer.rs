@@ -15,8 +15,8 @@ use proptest::prelude::*;
 use pvclock::hyperv::ReferenceReader;
 use pvclock::kvm_clock::TimeReader;
 use pvclock::steal_time::StealReader;
+use pvclock::units::UnixTime;
 use pvclock::{Hertz, Nanos, ReadError, Ticks};
-use units::UnixTime;
 
 const KVM: Settings = Settings::new(Kind::Kvm, HOST_TSC);
 const HYPERV: Settings = Settings::new(Kind::HyperV, HOST_TSC);

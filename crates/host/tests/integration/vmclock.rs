@@ -7,10 +7,10 @@ use host::TscRatio;
 use host::vmclock::{
     GuestCounter, HostTime, HostVmClock, LeapAnnouncement, TimeSample, TimeSettings,
 };
+use pvclock::units::random::SplitMix64;
 use pvclock::vmclock::{CounterId, VmClockFlags, VmClockInfo, VmClockStatus};
 use pvclock::{Hertz, Nanos, Ticks};
 use test_size::size;
-use units::random::SplitMix64;
 
 const SECOND: u64 = 1_000_000_000;
 const DAY: u64 = 86_400 * SECOND;

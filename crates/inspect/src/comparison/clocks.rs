@@ -10,11 +10,11 @@ use instruments::drift::{DriftReading, Nesting, Span};
 use linux::clock::LinuxClock;
 use linux::counter::{self, Counter, CpuCounter};
 use pvclock::kvm_clock::TimeReader;
+use pvclock::units::TimeReading;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sources::RtcSource;
 use sources::phc::device_reader;
-use units::TimeReading;
 
 use super::clock_name::ClockName;
 use super::rtc::{self, RtcAtEdges};
@@ -285,7 +285,7 @@ pub struct ClockComparison {
 
 #[cfg(test)]
 mod tests {
-    use units::Interval;
+    use pvclock::units::Interval;
 
     use super::*;
 

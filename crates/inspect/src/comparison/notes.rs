@@ -4,8 +4,8 @@ use std::fmt;
 
 use instruments::drift::{DriftStep, Refused};
 use instruments::figures::time;
+use pvclock::units::{Interval, agreement};
 use sources::phc::PhcScale;
-use units::{Interval, agreement};
 
 use super::clock_name::ClockName;
 use super::pair::PairReport;

@@ -10,7 +10,7 @@
 //! Within a block the clocks drift. Before bounds are compared that drift is
 //! removed, by a slope known beforehand.
 
-use units::{Interval, agreement};
+use pvclock::units::{Interval, agreement};
 
 use super::theil_sen::Point;
 

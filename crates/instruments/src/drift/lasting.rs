@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 
 use super::filter::Bounded;
 use super::theil_sen::median;
-use units::Interval;
+use pvclock::units::Interval;
 
 /// Readings that make a step: two wrong answers in a row are none.
 pub(super) const LASTING: usize = 3;

@@ -1,7 +1,7 @@
 //! What a result promises, over seeded runs: its interval holds the truth in
 //! 95 of 100, and wrong answers cost little.
 
-use units::random::SplitMix64;
+use pvclock::units::random::SplitMix64;
 
 use super::simulated::{
     BusySchedule, Jitter, SimulatedServer, WrongInterval, around, at_edges, latched,

@@ -1,6 +1,6 @@
 //! One comparison of a clock with a reference.
 
-use units::Bracket;
+use pvclock::units::Bracket;
 
 /// Two readings of one clock, ns: before and after what lies between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

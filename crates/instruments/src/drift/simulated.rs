@@ -1,6 +1,6 @@
 //! A reference of known frequency behind a network of known jitter.
 
-use units::random::SplitMix64;
+use pvclock::units::random::SplitMix64;
 
 use super::{DriftReading, Nesting, Span};
 

@@ -5,7 +5,7 @@
 //! was, or a new rate. The intervals after it distinguish them, so each
 //! finding is reported one or two brackets late, with its own time.
 
-use units::{Bracket, Interval};
+use pvclock::units::{Bracket, Interval};
 
 use super::Rates;
 

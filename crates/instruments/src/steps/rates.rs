@@ -1,6 +1,6 @@
 //! The rates that two brackets allow.
 
-use units::{Bracket, Interval};
+use pvclock::units::{Bracket, Interval};
 
 /// How fast the inner clock may run, in its units to one of the outer clock's.
 #[derive(Debug, Clone, Copy, PartialEq)]

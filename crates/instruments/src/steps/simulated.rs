@@ -1,7 +1,7 @@
 //! Simulated clocks, read by a program that a scheduler interrupts.
 
-use units::Bracket;
-use units::random::SplitMix64;
+use pvclock::units::Bracket;
+use pvclock::units::random::SplitMix64;
 
 /// True time in ns, which reading takes some of.
 pub(super) struct Reader {

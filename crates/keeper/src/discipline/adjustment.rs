@@ -1,6 +1,6 @@
 //! What to adjust, by what is known of the frequency and the offset.
 
-use units::Interval;
+use pvclock::units::Interval;
 
 use crate::frequency::{FrequencyLine, History};
 

@@ -1,6 +1,6 @@
 //! Offsets, and lines through them.
 
-use units::Interval;
+use pvclock::units::Interval;
 
 /// Nothing is known of a slope.
 pub(super) const ANY: Interval<f64> = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY };

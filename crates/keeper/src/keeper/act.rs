@@ -6,7 +6,7 @@
 //! servers show is known is not claimed, nor is it stored.
 
 use disruptions::{Disruption, Evidence, Kind};
-use units::OffsetBound;
+use pvclock::units::OffsetBound;
 
 use super::clock::{UNKNOWN_NS, UNKNOWN_PPB};
 use super::date::DateGuard;

@@ -1,7 +1,7 @@
 //! The clock: whether it is right, how far it may be off, and what has moved it.
 
 use disruptions::Disruption;
-use units::OffsetBound;
+use pvclock::units::OffsetBound;
 
 use super::date::DateGuard;
 use super::disruption_budget::DisruptionBudget;

@@ -10,7 +10,7 @@
 //! | beyond the step threshold | step or makestep, within the rate limit |
 //! | up to it | slew, or leave to the other daemon |
 
-use units::OffsetBound;
+use pvclock::units::OffsetBound;
 
 use super::date::DateGuard;
 use super::polled::SECOND_NS;

@@ -5,8 +5,8 @@
 //! have to lie by the length of the pause.
 
 use disruptions::Disruption;
-use units::Interval;
-use units::OffsetBound;
+use pvclock::units::Interval;
+use pvclock::units::OffsetBound;
 
 use crate::offset::Offset;
 

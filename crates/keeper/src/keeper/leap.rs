@@ -15,7 +15,7 @@
 //! | a second armed | uncertain | nothing, once it is cleared | armed with that, or nothing |
 //! | a second, uncertain | uncertain | nothing, once it is cleared | armed with that, or nothing |
 
-use units::{LeapSecond, calendar};
+use pvclock::units::{LeapSecond, calendar};
 
 use super::polled::{DAY_NS, SECOND_NS};
 use super::sources::KnownSources;

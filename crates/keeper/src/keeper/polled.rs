@@ -1,8 +1,8 @@
 //! A source as the keeper polls it: when, how often, and its last offset.
 
+use pvclock::units::{LeapSecond, OffsetBound};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::{LeapSecond, OffsetBound};
 
 use crate::announced::AnnouncedScale;
 use crate::offset::Offset;

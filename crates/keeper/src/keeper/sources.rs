@@ -8,7 +8,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use units::{OffsetBound, calendar};
+use pvclock::units::{OffsetBound, calendar};
 
 use super::phase::KeeperPhase;
 use super::polled::{DAY_NS, PolledSource, SECOND_NS};

@@ -1,8 +1,8 @@
 //! What the keeper knows, for those who ask: nothing here changes it.
 
+use pvclock::units::OffsetBound;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::OffsetBound;
 
 use super::decision::Decision;
 use super::polled::{PolledSource, RtcView};

@@ -4,8 +4,8 @@ use crate::model::clock::Errno;
 use crate::model::{MS, Machine, ModelClock, NOON_NS, S, Source};
 use keeper::{Policy, SourceKind, SystemClock};
 use proptest::prelude::*;
+use pvclock::units::LeapSecond;
 use test_size::size;
-use units::LeapSecond;
 
 /// Something that happens to the machine.
 #[derive(Debug, Clone)]

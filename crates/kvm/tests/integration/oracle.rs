@@ -6,8 +6,8 @@
 use host::RestorePolicy as Policy;
 use kvm::{Error, HostCapabilities, KvmClockState as State, KvmVcpu, RestoredState, SavedTsc};
 use pvclock::Nanos;
+use pvclock::units::random::SplitMix64;
 use test_size::size;
-use units::random::SplitMix64;
 
 use crate::model::{DAY, KeepsOffset, Kernel, ModelVm, Recorded, SECOND, World};
 

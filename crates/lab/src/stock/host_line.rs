@@ -116,8 +116,8 @@ pub(super) fn middle(tsc: (u64, u64)) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use host::HostClocks;
+    use pvclock::units::UnixTime;
     use pvclock::{Nanos, Ticks};
-    use units::UnixTime;
 
     use super::*;
 

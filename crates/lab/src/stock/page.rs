@@ -139,8 +139,8 @@ mod tests {
     use guest::layout;
     use pvclock::hyperv::{ReferenceScale, ReferenceWriter};
     use pvclock::kvm_clock::{TimeUpdate, TimeWriter, WallClock, WallClockWriter};
+    use pvclock::units::UnixTime;
     use pvclock::{Hertz, Nanos, Scale};
-    use units::UnixTime;
     use vmm::GuestRam;
 
     use super::*;

@@ -92,8 +92,8 @@ impl Slept {
 #[cfg(test)]
 mod tests {
     use host::HostClocks;
+    use pvclock::units::UnixTime;
     use pvclock::{Nanos, Ticks};
-    use units::UnixTime;
     use vmm::host_clock;
 
     use super::*;

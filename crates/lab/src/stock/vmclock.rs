@@ -109,8 +109,8 @@ pub(super) fn times(
 #[cfg(test)]
 mod tests {
     use host::HostClocks;
+    use pvclock::units::UnixTime;
     use pvclock::{Nanos, Ticks};
-    use units::UnixTime;
     use vmm::host_clock;
 
     use super::*;

@@ -1,7 +1,7 @@
 //! No counter that we know how to read.
 
 use pvclock::counter::Counter;
-use units::Hertz;
+use pvclock::units::Hertz;
 
 /// There is none.
 pub const NAME: &str = "";

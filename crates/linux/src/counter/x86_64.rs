@@ -8,7 +8,7 @@
 
 use pvclock::counter::Counter as _;
 pub use pvclock::counter::{CpuCounter, Tsc};
-use units::Hertz;
+use pvclock::units::Hertz;
 
 /// The counter's name for people.
 pub const NAME: &str = "TSC";

@@ -2,7 +2,7 @@
 
 use core::mem::size_of;
 
-use units::Malformed;
+use crate::units::Malformed;
 
 use crate::shared::{Aligned, Memory, Word};
 

@@ -1,6 +1,6 @@
 //! Reading and writing ClockBound's segments.
 
-use units::Malformed;
+use crate::units::Malformed;
 
 use super::page::{Layout, MAGIC, SegmentBound, SegmentPage, WORDS};
 use crate::sequence::{self, DEFAULT_TRIES, Marking};

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use facts::Unknown;
 use wire::chronyd::sock;
 
-use units::{ClockPair, OffsetBound};
+use pvclock::units::{ClockPair, OffsetBound};
 
 /// A chronyd's reference clock socket.
 #[derive(Debug)]

@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockaddrLike, UnixAddr, recvmsg, sendto, setsockopt, sockopt,
 };
-use units::{ClockPair, CrossTimestamp, Interval, OffsetBound, TimeReading};
+use pvclock::units::{ClockPair, CrossTimestamp, Interval, OffsetBound, TimeReading};
 use wire::hosttime::{FRAME_BYTES, GuestExchange, HostTimeFrame, MAGIC};
 
 use super::message::{self, HostMessage};

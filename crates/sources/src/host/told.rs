@@ -1,6 +1,6 @@
 //! What the host has told, until it is asked for.
 
-use units::{ClockPair, OffsetBound};
+use pvclock::units::{ClockPair, OffsetBound};
 use wire::hosttime::{GuestExchange, Heard, HostTimeFrame, Reason, Refused};
 
 use super::message::MalformedMessage;

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use units::{Interval, TimeReading};
+use pvclock::units::{Interval, TimeReading};
 use wire::ntp::{Packet, UnusableReply};
 
 use super::error::NtpError;

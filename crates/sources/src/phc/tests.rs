@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use libc::{ptp_clock_time, ptp_sys_offset_extended, ptp_sys_offset_precise};
 use linux::phc::Device;
-use units::ClockPair;
+use pvclock::units::ClockPair;
 
 use super::*;
 

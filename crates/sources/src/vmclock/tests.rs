@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use pvclock::Nanos;
 use pvclock::vmclock::{CounterId, NoUtc, TimeType, VmClockFlags, VmClockStatus};
 
-use units::{ClockPair, OffsetBound};
+use pvclock::units::{ClockPair, OffsetBound};
 
 use super::*;
 

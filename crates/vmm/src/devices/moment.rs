@@ -1,7 +1,7 @@
 //! The time that a device is given.
 
+use pvclock::units::UnixTime;
 use pvclock::{Nanos, Ticks};
-use units::UnixTime;
 
 /// The time at one access, read once: everything that the access does uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

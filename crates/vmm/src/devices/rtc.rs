@@ -3,8 +3,8 @@
 
 mod registers;
 
+use pvclock::units::UnixTime;
 use serde::{Deserialize, Serialize};
-use units::UnixTime;
 
 use super::Moment;
 use registers::{B_24_HOURS, B_BINARY, TimeRegisters, slot_of};

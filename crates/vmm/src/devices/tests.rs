@@ -5,8 +5,8 @@ mod rig;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use pvclock::units::UnixTime;
 use pvclock::{Hertz, Nanos, Ticks};
-use units::UnixTime;
 
 use super::*;
 use rig::{Machine, Step};

@@ -20,9 +20,9 @@ use ::kvm::KvmClockState;
 use crc32fast::Hasher;
 use guest::layout::{MEMORY_MIN, VCPUS_MAX};
 use host::HostClocks;
+use pvclock::units::UnixTime;
 use pvclock::{Hertz, Nanos, Ticks};
 use serde::{Deserialize, Serialize};
-use units::UnixTime;
 
 use super::saved::{SavedMachine, SavedMachineVcpu};
 use crate::devices::{

@@ -1,8 +1,8 @@
 use std::sync::OnceLock;
 
 use host::HostClocks;
+use pvclock::units::UnixTime;
 use pvclock::vmclock::{CounterId, VmClockStatus};
-use units::UnixTime;
 use vmm_sys_util::eventfd::EFD_NONBLOCK;
 
 use super::*;

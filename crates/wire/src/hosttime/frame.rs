@@ -1,6 +1,6 @@
 //! Frames as bytes and as values.
 
-use units::Malformed;
+use pvclock::units::Malformed;
 
 /// Length of a frame.
 pub const FRAME_BYTES: usize = 56;

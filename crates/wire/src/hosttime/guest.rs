@@ -12,7 +12,7 @@
 //! Nothing that comes does anything but one of these, so a flood costs its
 //! reading. An exchange gives one offset, or none.
 
-use units::{ClockPair, OffsetBound};
+use pvclock::units::{ClockPair, OffsetBound};
 
 use crate::hosttime::frame::{HostTimeFrame, Reason, TimeAnswer};
 use crate::hosttime::measured::{MeasuredOffset, Refused};

@@ -1,7 +1,7 @@
 //! Frames out of a stream, which has no boundaries: a connection's and a serial port's
 //! bytes come in pieces of any length.
 
-use units::Malformed;
+use pvclock::units::Malformed;
 
 use crate::hosttime::frame::{FRAME_BYTES, HostTimeFrame, MAGIC};
 

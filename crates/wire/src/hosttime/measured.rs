@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use units::ClockPair;
+use pvclock::units::ClockPair;
 
 use crate::hosttime::frame::{FrameLeap, FrameScale, TimeAnswer};
 

@@ -4,7 +4,7 @@ use facts::text::{printable, wrap};
 use fleet_map::errormap::{AheadBounds, LoopStep, Map, MapFinding, Node};
 use instruments::figures::{signed, time};
 
-use units::calendar;
+use pvclock::units::calendar;
 
 use crate::output::Format;
 

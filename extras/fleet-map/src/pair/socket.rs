@@ -9,7 +9,7 @@ use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockaddrStorage, TimestampingFlag, Timestamps, recvmsg,
     setsockopt, sockopt,
 };
-use units::ClockPair;
+use pvclock::units::ClockPair;
 
 use wire::ntp::{LENGTH, Packet};
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fleet_map::errormap::{Probe, Samples};
-use units::random::SplitMix64;
+use pvclock::units::random::SplitMix64;
 
 pub(crate) const MS: i64 = 1_000_000;
 pub(crate) const S: i64 = 1_000_000_000;

@@ -4,7 +4,7 @@ use keeper::{ClockError, SystemClock};
 use kernel_clock::timex::{mode, status};
 use kernel_clock::{LeapState, Refused, Timex};
 use pvclock::Nanos;
-use units::{LeapSecond, calendar};
+use pvclock::units::{LeapSecond, calendar};
 
 use super::SimulatedKernel;
 

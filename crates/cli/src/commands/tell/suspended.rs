@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use linux::clock::LinuxClock;
-use units::Bracket;
+use pvclock::units::Bracket;
 
 /// A smaller difference may come from reading one clock after the other.
 const SUSPENDED_NS: u64 = 10_000_000;

@@ -5,7 +5,7 @@ use crate::Daemon;
 use crate::settings::{DiscoveredSource, Settings};
 use keeper::event::{CorrectionMethod, KeeperEvent};
 use keeper::{Adjustment, ClockError, Correction, Refusal};
-use units::OffsetBound;
+use pvclock::units::OffsetBound;
 
 const MINUTE_NS: i64 = 60_000_000_000;
 const BY: Correction = Correction {

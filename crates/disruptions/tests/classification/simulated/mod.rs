@@ -14,8 +14,8 @@ use facts::running::{Activity, Stolen, ThreadTimes};
 use facts::steering::Adjtimex;
 use facts::{Fact, Unknown};
 use pvclock::kvm_clock::{Flags, TimeInfo};
+use pvclock::units::Bracket;
 use pvclock::{Hertz, Nanos, Scale};
-use units::Bracket;
 
 pub(crate) use faults::{AsleepTsc, Running};
 pub(crate) use source::Source;

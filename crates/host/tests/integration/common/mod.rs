@@ -8,8 +8,8 @@ use host::{
     VcpuId,
 };
 use pvclock::kvm_clock::{TimeInfo, TimeReader};
+use pvclock::units::UnixTime;
 use pvclock::{Hertz, Nanos, ReadError, Ticks};
-use units::UnixTime;
 
 pub(crate) const HOST_TSC: Hertz = Hertz(2_600_000_000);
 /// A Friday in January 2027.

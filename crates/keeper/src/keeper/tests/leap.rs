@@ -1,4 +1,4 @@
-use units::LeapSecond::{self, Deleted, Inserted};
+use pvclock::units::LeapSecond::{self, Deleted, Inserted};
 
 use super::*;
 use crate::Announced;

@@ -2,7 +2,7 @@
 
 use keeper::{ClockError, SLEW_PPM, SystemClock};
 use pvclock::Nanos;
-use units::LeapSecond;
+use pvclock::units::LeapSecond;
 
 use super::S;
 

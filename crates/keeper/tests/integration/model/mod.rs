@@ -11,7 +11,7 @@ use keeper::{
     Action, Adjustment, Announced, AnnouncedScale, CorrectionCause, Keeper, KeptBound, Policy,
     SourceKind, SystemClock,
 };
-use units::{LeapSecond, OffsetBound};
+use pvclock::units::{LeapSecond, OffsetBound};
 
 pub(crate) use clock::ModelClock;
 pub(crate) use deeds::Deed;

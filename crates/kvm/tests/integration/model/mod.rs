@@ -14,9 +14,9 @@ use host::HostClocks;
 use kvm::host_clock::HostReading;
 use kvm::{Error, HostTsc, KvmVcpu, Vm};
 use kvm_bindings::{KVM_CLOCK_HOST_TSC, KVM_CLOCK_REALTIME, KVM_CLOCK_TSC_STABLE, kvm_clock_data};
+use pvclock::units::UnixTime;
+use pvclock::units::random::SplitMix64;
 use pvclock::{Hertz, Nanos, Ticks};
-use units::UnixTime;
-use units::random::SplitMix64;
 
 pub(crate) use keeps_offset::KeepsOffset;
 pub(crate) use recorded::Recorded;

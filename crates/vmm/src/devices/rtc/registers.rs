@@ -1,6 +1,6 @@
 //! The registers that show the time: BCD or binary, 12 or 24 hours.
 
-use units::calendar::{self, Date};
+use pvclock::units::calendar::{self, Date};
 
 /// Status B: the registers are binary; hours count to 24.
 pub(super) const B_BINARY: u8 = 0x04;

@@ -1,7 +1,7 @@
 //! The machine and its program. All is exact integer arithmetic in 2⁻³² ns
 //! and cycles, and noise comes from a seed.
 
-use units::random::SplitMix64;
+use pvclock::units::random::SplitMix64;
 
 use crate::SystemTime;
 use crate::timeline::bound::{TimexBound, VmClockBound};

@@ -16,9 +16,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use pvclock::units::calendar;
 use rustix::fs::FlockOperation;
 use rustix::rand::{GetRandomFlags, getrandom};
-use units::calendar;
 
 use super::minutes::Minute;
 

@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-use crate::Interval;
+use crate::units::Interval;
 
 /// CLOCK_MONOTONIC and CLOCK_REALTIME at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

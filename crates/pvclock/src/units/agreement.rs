@@ -6,7 +6,7 @@
 
 use core::cmp::Ordering;
 
-use crate::Interval;
+use crate::units::Interval;
 
 /// An end of an interval. A slice of them is what [`agreement`] works in, as this crate
 /// allocates nothing.
