@@ -54,30 +54,6 @@ pub const PVCLOCK_VMCLOCK_NOTIFICATION_PRESENT: u64 = 512;
 /// In place of an error bound: the host vouches for none.
 pub const PVCLOCK_NO_ERROR_BOUND: u64 = 0xffff_ffff_ffff_ffff;
 
-const _: () = {
-    assert!(PVCLOCK_VMCLOCK_COUNTER_ARM_VIRTUAL == CounterId::ARM_VIRTUAL.0);
-    assert!(PVCLOCK_VMCLOCK_COUNTER_X86_TSC == CounterId::X86_TSC.0);
-    assert!(PVCLOCK_VMCLOCK_COUNTER_INVALID == CounterId::INVALID.0);
-    assert!(PVCLOCK_VMCLOCK_TIME_UTC == TimeType::UTC.0);
-    assert!(PVCLOCK_VMCLOCK_TIME_TAI == TimeType::TAI.0);
-    assert!(PVCLOCK_VMCLOCK_TIME_MONOTONIC == TimeType::MONOTONIC.0);
-    assert!(PVCLOCK_VMCLOCK_STATUS_UNKNOWN == VmClockStatus::UNKNOWN.0);
-    assert!(PVCLOCK_VMCLOCK_STATUS_INITIALISING == VmClockStatus::INITIALISING.0);
-    assert!(PVCLOCK_VMCLOCK_STATUS_SYNCHRONISED == VmClockStatus::SYNCHRONISED.0);
-    assert!(PVCLOCK_VMCLOCK_STATUS_FREE_RUNNING == VmClockStatus::FREE_RUNNING.0);
-    assert!(PVCLOCK_VMCLOCK_STATUS_UNRELIABLE == VmClockStatus::UNRELIABLE.0);
-    assert!(PVCLOCK_VMCLOCK_TAI_OFFSET_VALID == VmClockFlags::TAI_OFFSET_VALID.0);
-    assert!(PVCLOCK_VMCLOCK_DISRUPTION_SOON == VmClockFlags::DISRUPTION_SOON.0);
-    assert!(PVCLOCK_VMCLOCK_DISRUPTION_IMMINENT == VmClockFlags::DISRUPTION_IMMINENT.0);
-    assert!(PVCLOCK_VMCLOCK_PERIOD_EST_ERROR_VALID == VmClockFlags::PERIOD_EST_ERROR_VALID.0);
-    assert!(PVCLOCK_VMCLOCK_PERIOD_MAX_ERROR_VALID == VmClockFlags::PERIOD_MAX_ERROR_VALID.0);
-    assert!(PVCLOCK_VMCLOCK_TIME_EST_ERROR_VALID == VmClockFlags::TIME_EST_ERROR_VALID.0);
-    assert!(PVCLOCK_VMCLOCK_TIME_MAX_ERROR_VALID == VmClockFlags::TIME_MAX_ERROR_VALID.0);
-    assert!(PVCLOCK_VMCLOCK_TIME_NEVER_BACKWARD == VmClockFlags::TIME_MONOTONIC.0);
-    assert!(PVCLOCK_VMCLOCK_VM_GENERATION_PRESENT == VmClockFlags::VM_GENERATION_PRESENT.0);
-    assert!(PVCLOCK_VMCLOCK_NOTIFICATION_PRESENT == VmClockFlags::NOTIFICATION_PRESENT.0);
-};
-
 /// The contents of a VMClock page, taken as one whole.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -210,5 +186,35 @@ impl From<VmClockTime> for PvclockVmclockTime {
             nanoseconds: time.subsecond_nanos(),
             info: time.info.into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_are_those_of_the_page() {
+        assert_eq!(PVCLOCK_VMCLOCK_COUNTER_ARM_VIRTUAL, CounterId::ARM_VIRTUAL.0);
+        assert_eq!(PVCLOCK_VMCLOCK_COUNTER_X86_TSC, CounterId::X86_TSC.0);
+        assert_eq!(PVCLOCK_VMCLOCK_COUNTER_INVALID, CounterId::INVALID.0);
+        assert_eq!(PVCLOCK_VMCLOCK_TIME_UTC, TimeType::UTC.0);
+        assert_eq!(PVCLOCK_VMCLOCK_TIME_TAI, TimeType::TAI.0);
+        assert_eq!(PVCLOCK_VMCLOCK_TIME_MONOTONIC, TimeType::MONOTONIC.0);
+        assert_eq!(PVCLOCK_VMCLOCK_STATUS_UNKNOWN, VmClockStatus::UNKNOWN.0);
+        assert_eq!(PVCLOCK_VMCLOCK_STATUS_INITIALISING, VmClockStatus::INITIALISING.0);
+        assert_eq!(PVCLOCK_VMCLOCK_STATUS_SYNCHRONISED, VmClockStatus::SYNCHRONISED.0);
+        assert_eq!(PVCLOCK_VMCLOCK_STATUS_FREE_RUNNING, VmClockStatus::FREE_RUNNING.0);
+        assert_eq!(PVCLOCK_VMCLOCK_STATUS_UNRELIABLE, VmClockStatus::UNRELIABLE.0);
+        assert_eq!(PVCLOCK_VMCLOCK_TAI_OFFSET_VALID, VmClockFlags::TAI_OFFSET_VALID.0);
+        assert_eq!(PVCLOCK_VMCLOCK_DISRUPTION_SOON, VmClockFlags::DISRUPTION_SOON.0);
+        assert_eq!(PVCLOCK_VMCLOCK_DISRUPTION_IMMINENT, VmClockFlags::DISRUPTION_IMMINENT.0);
+        assert_eq!(PVCLOCK_VMCLOCK_PERIOD_EST_ERROR_VALID, VmClockFlags::PERIOD_EST_ERROR_VALID.0);
+        assert_eq!(PVCLOCK_VMCLOCK_PERIOD_MAX_ERROR_VALID, VmClockFlags::PERIOD_MAX_ERROR_VALID.0);
+        assert_eq!(PVCLOCK_VMCLOCK_TIME_EST_ERROR_VALID, VmClockFlags::TIME_EST_ERROR_VALID.0);
+        assert_eq!(PVCLOCK_VMCLOCK_TIME_MAX_ERROR_VALID, VmClockFlags::TIME_MAX_ERROR_VALID.0);
+        assert_eq!(PVCLOCK_VMCLOCK_TIME_NEVER_BACKWARD, VmClockFlags::TIME_MONOTONIC.0);
+        assert_eq!(PVCLOCK_VMCLOCK_VM_GENERATION_PRESENT, VmClockFlags::VM_GENERATION_PRESENT.0);
+        assert_eq!(PVCLOCK_VMCLOCK_NOTIFICATION_PRESENT, VmClockFlags::NOTIFICATION_PRESENT.0);
     }
 }
