@@ -27,10 +27,6 @@ pub(crate) enum Format {
     Text,
     /// One JSON document; its schema: `parachron schema COMMAND`
     Json,
-    /// Tables for a report
-    Markdown,
-    /// One row per line, with a heading
-    Csv,
 }
 
 /// The forms of a line, for commands that print events as they happen.

@@ -1,10 +1,10 @@
 //! What the doctor reports.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// One finding, complete: a person can act on it without further reading.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Finding {
     /// Stable name of the rule: `slow-clocksource`.
@@ -73,7 +73,7 @@ impl Finding {
 }
 
 /// One remedy.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Remedy {
     /// What to do, in a sentence.
@@ -83,7 +83,6 @@ pub struct Remedy {
     /// What the command changes, and until when.
     pub changes: Option<String>,
     /// It is the next step after the remedy before it, and no alternative to it.
-    #[serde(default)]
     pub follows: bool,
 }
 
@@ -129,9 +128,7 @@ impl Remedy {
 }
 
 /// The severity of a finding, mildest first.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing; nothing is wrong.
@@ -143,7 +140,7 @@ pub enum Severity {
 }
 
 /// A rule that found nothing, or could not check.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Checked {
     /// Name of the rule.
@@ -157,7 +154,7 @@ pub struct Checked {
 }
 
 /// How a rule without a finding ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckState {
     /// All that it asked for is known, and right.
@@ -169,7 +166,7 @@ pub enum CheckState {
 }
 
 /// The whole diagnosis.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Diagnosis {
     /// The diagnosis in one line.

@@ -3,14 +3,14 @@
 use std::cmp::Reverse;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::finding::{CheckState, Remedy, Severity};
 use crate::report::{DoctorReport, SchemaId};
 use crate::rules::RULES;
 
 /// The reports of several machines, and their findings together.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct FleetReport {
     /// Which form this document has.
@@ -20,14 +20,13 @@ pub struct FleetReport {
     /// Machines without a finding.
     pub without_findings: Vec<String>,
     /// Machines on which no rule could check anything.
-    #[serde(default)]
     pub not_checked: Vec<String>,
     /// Each machine's report.
     pub machines: Vec<DoctorReport>,
 }
 
 /// One rule's findings of one wording and one first remedy, on several machines.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct SharedFinding {
     /// The rule.

@@ -8,7 +8,7 @@ use facts::cpu::HypervisorKind;
 use instruments::figures;
 use instruments::measurements::{Measurements, Spread};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::case::Case;
 use crate::finding::Diagnosis;
@@ -16,7 +16,7 @@ use crate::selection::RuleSelection;
 use crate::text;
 
 /// A machine's diagnosis, and the facts and figures behind it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct DoctorReport {
     /// Which form this document has.
@@ -62,7 +62,7 @@ impl DoctorReport {
 }
 
 /// Which form a JSON document has.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SchemaId {
     /// `parachron-doctor`; of several machines `parachron-doctor-fleet`.
     pub id: String,
@@ -78,7 +78,7 @@ impl SchemaId {
 }
 
 /// Where and when a report was made.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Origin {
     /// The machine's own name; `null` of a captured folder, which holds none.
     pub host: Option<String>,
@@ -101,7 +101,7 @@ impl Origin {
 }
 
 /// Which machine was examined, for people; omits what is unknown.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct MachineSummary {
     /// `Firecracker guest (KVM), 2 CPUs, AMD EPYC`
@@ -115,7 +115,7 @@ pub struct MachineSummary {
 }
 
 /// What one reading of the clock costs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct ReadCost {
     /// Nanoseconds.
     pub ns: Spread,

@@ -1,7 +1,6 @@
 //! `parachron bench`: what reading each clock costs, and what else a clock
 //! source costs.
 
-mod csv;
 mod distribution;
 mod each_source;
 mod plot;
@@ -92,8 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, plot::svg(&report)));
     let printed = match args.format {
         Format::Json => output::json(&report),
-        Format::Csv => output::text(&csv::render(&report)),
-        Format::Text | Format::Markdown => output::text(&tables::render(&report, args.format)),
+        Format::Text => output::text(&tables::render(&report)),
     };
     // First: output cut short (`| head`) must not hide it.
     drawn?;

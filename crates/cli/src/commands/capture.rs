@@ -48,7 +48,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     match args.format {
         Format::Json => output::json(&manifest)?,
         Format::Text => output::text(&for_people(&manifest, written))?,
-        format => output::text(&list(&manifest).render(format))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -59,30 +58,6 @@ pub(super) fn captured(folder: &Path) -> Result<Tree, CliError> {
         cause: error.to_string(),
         remedy: "name a folder that `parachron capture DIR` wrote, or omit --root".into(),
     })
-}
-
-/// One row an item: for reports and programs.
-fn list(manifest: &Manifest) -> ReportTable {
-    let columns = [
-        Column::names("item"),
-        Column::names("saved"),
-        Column::figures("bytes", ""),
-        Column::words("remark"),
-    ];
-    let mut table = ReportTable::new("", columns);
-    for (path, taken) in &manifest.taken {
-        let kept = taken.kept.as_deref().unwrap_or("all");
-        let bytes = Cell::figure(taken.bytes as f64, 0);
-        table.row([path.as_str().into(), "yes".into(), bytes, kept.into()]);
-    }
-    for (path, names) in &manifest.listed {
-        let names = names.join(" ");
-        table.row([path.as_str().into(), "yes".into(), Cell::none(), names.into()]);
-    }
-    for (path, why) in &manifest.not_taken {
-        table.row([path.as_str().into(), "no".into(), Cell::none(), why.to_string().into()]);
-    }
-    table
 }
 
 fn for_people(manifest: &Manifest, written: Option<&Path>) -> String {

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     };
     match args.format {
         Format::Json => output::json(&report)?,
-        format => output::text(&table::render(&report, format))?,
+        Format::Text => output::text(&table::render(&report))?,
     }
     // The report printed above gives the reasons.
     let nothing = report.current.value().is_none() && report.available.value().is_none();

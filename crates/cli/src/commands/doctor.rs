@@ -1,13 +1,9 @@
 //! `parachron doctor`: what is wrong with a machine's clocks, and what to do.
 
-mod csv;
 mod fleet;
-pub(crate) mod markdown;
 mod read_log;
 mod rule_list;
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -40,8 +36,8 @@ const MEASURING: Duration = Duration::from_millis(1500);
 /// Diagnose this machine's clocks: what is wrong, and what to do about it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Examine captured folders, or reports of --format json, instead of this machine;
-    /// several of them are summarised by finding
+    /// Examine captured folders instead of this machine; several of them are summarised by
+    /// finding
     #[arg(long, value_name = "DIR", num_args = 1.., action = ArgAction::Append)]
     root: Vec<PathBuf>,
 
@@ -132,51 +128,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
             args.verbose,
             output::screen(output::colours()),
         ))?,
-        Format::Markdown => output::text(&markdown::render(&report, args.verbose))?,
-        Format::Csv => output::text(&csv::render(&report.diagnosis, args.verbose))?,
         Format::Json => output::json(&DoctorOutput::One(report))?,
     }
     Ok(code)
 }
 
-/// A longer file is no report.
-const MOST_BYTES: u64 = 32 << 20;
-
-/// The report on a captured folder; or, by these rules, on what another report found.
+/// The report on a captured folder.
 fn examined(folder: &Path, selection: &RuleSelection) -> Result<DoctorReport, CliError> {
-    if folder.is_file() {
-        return again(folder, selection);
-    }
     let tree = captured(folder)?;
     Ok(DoctorReport::with_rules(inspect::read(&tree), None, selection).with_origin(Origin {
         root: Some(folder.display().to_string()),
         captured_unix_s: tree.captured_unix_s(),
-        ..now()
-    }))
-}
-
-/// By the facts and figures of a report.
-fn again(file: &Path, selection: &RuleSelection) -> Result<DoctorReport, CliError> {
-    let failed = |why: String| CliError::Failed {
-        cause: format!("cannot read {}: {why}", file.display()),
-        remedy: "name a file that `parachron doctor --format json` wrote for one machine".into(),
-    };
-    let mut text = String::new();
-    let read = File::open(file).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text));
-    read.map_err(|why| failed(why.to_string()))?;
-    let made: DoctorReport = serde_json::from_str(&text).map_err(|why| failed(why.to_string()))?;
-    let report = DoctorReport::with_rules(made.facts, made.measurements, selection);
-    let (schema, found) = (&report.schema, &made.schema);
-    if schema != found {
-        return Err(failed(format!(
-            "its schema is {} {}, expected {}",
-            found.id, found.version, schema.version
-        )));
-    }
-    Ok(report.with_origin(Origin {
-        host: made.origin.host,
-        root: Some(file.display().to_string()),
-        captured_unix_s: made.origin.captured_unix_s.or(Some(made.origin.examined_unix_s)),
         ..now()
     }))
 }

@@ -1,6 +1,5 @@
 //! `parachron drift`: how wrong each clock goes, against a reference.
 
-mod csv;
 mod live;
 mod notes;
 mod person;
@@ -25,7 +24,7 @@ use instruments::duration;
 use linux::vmclock::VmClockDevice;
 use sources::phc::PhcSpec;
 
-use crate::error::{self, CliError};
+use crate::error::CliError;
 use crate::output::{self, Format};
 use report::NotHeld;
 use run::DriftRun;
@@ -186,12 +185,7 @@ fn show(args: &Args, run: &DriftRun, budget: Budget) -> Result<ExitCode, CliErro
     let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, svg()));
     let printed = match args.format {
         Format::Json => output::json(&report),
-        Format::Csv => {
-            // Rows have no place for them.
-            report.notes.iter().for_each(|note| error::note(note));
-            output::text(&csv::render(&report))
-        }
-        Format::Text | Format::Markdown => output::text(&text::render(&report, args.format)),
+        Format::Text => output::text(&text::render(&report)),
     };
     drawn.and(printed)?;
     if let [first, others @ ..] = &report.disturbed[..] {

@@ -6,7 +6,6 @@ mod format;
 mod guest_image;
 mod linux;
 mod options;
-mod plot;
 mod remedies;
 pub(crate) mod report;
 mod session;

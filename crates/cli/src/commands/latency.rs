@@ -73,12 +73,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let found = inspect::latency::measure(&plan, &|what| progress.doing(what));
     drop(progress);
     let report = LatencyReport::new(found, before.as_ref());
-    if let (Some(compared), Format::Text | Format::Markdown) = (&report.compared, args.format) {
-        output::text(&compared::table(compared, &report).render(args.format))?;
+    if let (Some(compared), Format::Text) = (&report.compared, args.format) {
+        output::text(&compared::table(compared, &report).text())?;
     }
     match args.format {
         Format::Json => output::json(&report)?,
-        _ => output::text(&text::render(&report, args.format))?,
+        Format::Text => output::text(&text::render(&report))?,
     }
     Ok(ExitCode::SUCCESS)
 }

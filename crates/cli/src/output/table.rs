@@ -1,4 +1,4 @@
-//! A table, described once, and rendered as text, Markdown or CSV.
+//! A table, described once, and rendered as text.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -7,7 +7,7 @@ use comfy_table::{
     Width,
 };
 
-use super::{Format, printable};
+use super::printable;
 pub(crate) use facts::text::wrap;
 
 /// Tables for people are at most this wide on any terminal: people paste them
@@ -75,48 +75,33 @@ impl Column {
         Self { unit, figures: true, ..Self::names(heading) }
     }
 
-    fn heading_with(&self, open: &str, close: &str) -> String {
+    fn heading_over_unit(&self) -> String {
         match &self.unit {
-            Some(unit) => format!("{}{open}{unit}{close}", self.heading),
+            Some(unit) => format!("{}\n{unit}", self.heading),
             None => self.heading.clone(),
         }
     }
-
-    /// The heading and its unit in one line; joins a name broken at an
-    /// underscore.
-    fn heading_in_line(&self, open: &str, close: &str) -> String {
-        self.heading_with(open, close).replace("_\n", "_").replace('\n', " ")
-    }
 }
 
-/// One cell: its text for people, and for programs.
+/// The text of one cell.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Cell {
-    shown: String,
-    exact: String,
-}
+pub(crate) struct Cell(String);
 
 impl Cell {
-    /// A figure: `digits` after the point for people, all of them in CSV.
+    /// A figure with `digits` after the point.
     pub(crate) fn figure(value: f64, digits: usize) -> Self {
-        Self { shown: format!("{value:.digits$}"), exact: format!("{value}") }
+        Self(format!("{value:.digits$}"))
     }
 
-    /// A figure, shown to people as `shown`.
-    pub(crate) fn figure_as(shown: impl Into<String>, value: f64) -> Self {
-        Self { shown: shown.into(), exact: format!("{value}") }
-    }
-
-    /// No figure: a dash for people, empty in CSV. A note gives the reason.
+    /// No figure: a dash. A note gives the reason.
     pub(crate) fn none() -> Self {
-        Self { shown: "–".into(), exact: String::new() }
+        Self("–".into())
     }
 }
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(words: T) -> Self {
-        let shown = printable(&words.into());
-        Self { exact: shown.clone(), shown }
+        Self(printable(&words.into()))
     }
 }
 
@@ -160,23 +145,14 @@ impl ReportTable {
         self.rows.is_empty()
     }
 
-    /// The table in `format`; as text for JSON.
-    pub(crate) fn render(&self, format: Format) -> String {
-        match format {
-            Format::Text | Format::Json => self.text(),
-            Format::Markdown => self.markdown(),
-            Format::Csv => self.csv(),
-        }
-    }
-
     /// For people: at most [`width`] columns.
     pub(crate) fn text(&self) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(STYLE).set_width(TERMINAL.load(Ordering::Relaxed));
         table.set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_header(self.columns.iter().map(|column| column.heading_with("\n", "")));
+        table.set_header(self.columns.iter().map(Column::heading_over_unit));
         for row in &self.rows {
-            table.add_row(row.iter().map(|cell| cell.shown.as_str()));
+            table.add_row(row.iter().map(|cell| cell.0.as_str()));
         }
         for (column, drawn) in self.columns.iter().zip(table.column_iter_mut()) {
             drawn.set_padding((0, 1));
@@ -199,46 +175,6 @@ impl ReportTable {
             text.extend([wrap(note, width()).as_str(), "\n"]);
         }
         text
-    }
-
-    /// For a report.
-    pub(crate) fn markdown(&self) -> String {
-        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-        let mut text = String::new();
-        if !self.title.is_empty() {
-            text.push_str(&format!("**{}**\n\n", self.title));
-        }
-        text.push_str(&line(self.columns.iter().map(|c| c.heading_in_line(" (", ")")).collect()));
-        let rule = |c: &Column| if c.figures { "---:".to_owned() } else { "---".to_owned() };
-        text.push_str(&line(self.columns.iter().map(rule).collect()));
-        for row in &self.rows {
-            text.push_str(&line(row.iter().map(|c| c.shown.replace('|', "\\|")).collect()));
-        }
-        for note in &self.notes {
-            text.push_str(&format!("\n{note}\n"));
-        }
-        text
-    }
-
-    /// For a program: RFC 4180, one heading line; title and notes left out.
-    pub(crate) fn csv(&self) -> String {
-        let line = |cells: Vec<String>| format!("{}\r\n", cells.join(","));
-        let heading = |c: &Column| {
-            quoted(&c.heading_in_line("_", "").replace('%', "percent").replace(' ', "_"))
-        };
-        let mut text = line(self.columns.iter().map(heading).collect());
-        for row in &self.rows {
-            text.push_str(&line(row.iter().map(|cell| quoted(&cell.exact)).collect()));
-        }
-        text
-    }
-}
-
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\r', '\n']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
     }
 }
 

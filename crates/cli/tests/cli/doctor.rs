@@ -37,12 +37,12 @@ fn exit_codes_follow_the_severity_asked_for() {
 }
 
 #[test]
-fn what_is_neither_a_folder_nor_a_report_is_told_with_a_remedy() {
+fn a_root_that_is_no_folder_is_reported_with_a_remedy() {
     let a_file = machine("README.md");
     let roots = [
         ("testdata/no such folder", "cannot open the folder"),
         ("/dev/null", "Not a directory"),
-        (a_file.to_str().unwrap(), "README.md: expected value"),
+        (a_file.to_str().unwrap(), "Not a directory"),
     ];
     for (root, why) in roots {
         let output = doctor(&["--root", root]);
@@ -76,8 +76,6 @@ fn every_format_is_given() {
     let json: serde_json::Value = serde_json::from_slice(&stdout("json")).unwrap();
     assert_eq!(json["diagnosis"]["findings"][0]["rule"], "slow-clocksource");
     assert_eq!(json["measurements"], serde_json::Value::Null);
-    assert!(stdout("markdown").starts_with(b"**The clock works but is at risk"));
-    assert!(stdout("csv").starts_with(b"severity,rule,what"));
 }
 
 #[test]
@@ -96,7 +94,7 @@ fn several_folders_are_summed_up_by_finding() {
     assert_eq!(machines, [serde_json::json!([one]), serde_json::json!([other])]);
     assert_eq!(json["machines"][1]["origin"]["root"], other);
     assert_eq!(doctor(&["--root", one, other, "--fail-on", "error"]).status.code(), Some(1));
-    for format in ["text", "markdown", "csv"] {
+    for format in ["text", "json"] {
         let output = doctor(&["--root", one, other, "--format", format]);
         assert!(String::from_utf8(output.stdout).unwrap().contains("slow-clocksource"), "{format}");
     }

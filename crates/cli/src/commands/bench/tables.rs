@@ -5,12 +5,11 @@ use instruments::throughput::change;
 
 use super::distribution;
 use super::report::{BenchReport, SourceRun, short_name};
-use crate::output::Format;
 use crate::output::table::{Cell, Column, ReportTable};
 use instruments::figures::{count, three_digits, time, whole_time};
 
-/// The whole report in `format`, which is text or Markdown.
-pub(super) fn render(report: &BenchReport, format: Format) -> String {
+/// The whole report.
+pub(super) fn render(report: &BenchReport) -> String {
     let mut text = format!("{}\n", report.machine.line());
     let mut tables = Vec::new();
     if report.runs.len() > 1 {
@@ -19,7 +18,7 @@ pub(super) fn render(report: &BenchReport, format: Format) -> String {
     for run in &report.runs {
         tables.push(costs(run));
         // For several sources the plot shows it better.
-        if format == Format::Text && report.runs.len() == 1 {
+        if report.runs.len() == 1 {
             tables.extend(distribution::table(run));
         }
         tables.extend([
@@ -31,7 +30,7 @@ pub(super) fn render(report: &BenchReport, format: Format) -> String {
     }
     for table in tables.iter().filter(|table| !table.is_empty()) {
         text.push('\n');
-        text.push_str(&table.render(format));
+        text.push_str(&table.text());
     }
     text
 }
@@ -49,7 +48,7 @@ fn costs(run: &SourceRun) -> ReportTable {
         None => format!("Cost of a call under clocksource {}", run.source()),
     };
     let ns = |heading| Column::figures(heading, "ns");
-    let figure = |value: f64| Cell::figure_as(three_digits(value), value);
+    let figure = |value: f64| Cell::from(three_digits(value));
     let mut table = ReportTable::with_rows(
         title,
         &run.measurements.costs,
@@ -64,7 +63,7 @@ fn costs(run: &SourceRun) -> ReportTable {
             }),
             (Column::figures("far\nout", ""), &|cost| {
                 let outliers = 100.0 * cost.outliers as f64 / cost.samples.max(1) as f64;
-                Cell::figure_as(format!("{outliers:.1} %"), outliers)
+                Cell::from(format!("{outliers:.1} %"))
             }),
             (Column::names("served\nby"), &|cost| served_by(cost.path).into()),
         ],
@@ -161,7 +160,7 @@ fn loads(runs: &[SourceRun], run: &SourceRun) -> ReportTable {
     let mut table =
         ReportTable::new(format!("Work done under clocksource {}", run.source()), columns);
     for load in &run.throughput {
-        let figure = |value: f64| Cell::figure_as(rate(value), value);
+        let figure = |value: f64| Cell::from(rate(value));
         let (slowest, fastest) = slices(load);
         let mut row = vec![
             load.load.as_str().into(),
@@ -205,7 +204,7 @@ fn compared_with(first: &SourceRun, load: &Throughput) -> Cell {
     like.and_then(|other| change(other, load)).map_or(Cell::none(), |change| {
         let digits = if change.bound_percent < 10.0 { 1 } else { 0 };
         let (percent, bound) = (change.percent, change.bound_percent);
-        Cell::figure_as(format!("{percent:+.digits$} ± {bound:.digits$} %"), percent)
+        Cell::from(format!("{percent:+.digits$} ± {bound:.digits$} %"))
     })
 }
 
@@ -230,11 +229,9 @@ fn side_by_side(runs: &[SourceRun]) -> [ReportTable; 2] {
         for cost in &runs[0].measurements.costs {
             let cells = runs.iter().map(|run| match run.cost(&cost.call) {
                 Some(cost) if matches!(cost.path, ReadPath::Counted { entered: 1.., .. }) => {
-                    Cell::figure_as(format!("{} k", three_digits(pick(cost))), pick(cost))
+                    Cell::from(format!("{} k", three_digits(pick(cost))))
                 }
-                Some(cost) => {
-                    Cell::figure_as(format!("{}  ", three_digits(pick(cost))), pick(cost))
-                }
+                Some(cost) => Cell::from(format!("{}  ", three_digits(pick(cost)))),
                 None => Cell::none(),
             });
             table.row([short_name(&cost.call).into()].into_iter().chain(cells));

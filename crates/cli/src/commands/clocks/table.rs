@@ -1,13 +1,13 @@
 //! The report as a table.
 
 use super::report::{ClocksReport, Rating, Resolution, Source, SourceCost, TrialCalls};
+use crate::output::printable;
 use crate::output::table::{Cell, Column, ReportTable};
-use crate::output::{Format, printable};
 use facts::clocksource::known::ReadPlace;
 use instruments::figures::{count, three_digits, time, whole_time};
 
-/// Renders `report` for people or programs.
-pub(super) fn render(report: &ClocksReport, format: Format) -> String {
+/// Renders `report`.
+pub(super) fn render(report: &ClocksReport) -> String {
     let mut table = ReportTable::with_rows(
         "Clock sources, cheapest first",
         &report.sources,
@@ -24,11 +24,11 @@ pub(super) fn render(report: &ClocksReport, format: Format) -> String {
             (Column::figures("cost", "ns"), &cost),
         ],
     );
-    if table.is_empty() && format == Format::Text {
+    if table.is_empty() {
         return no_source(report);
     }
     notes(report, &mut table);
-    table.render(format)
+    table.text()
 }
 
 /// A message instead of an empty table.
@@ -62,7 +62,7 @@ fn rating(rating: &Rating) -> Cell {
 fn resolution(resolution: &Resolution) -> Cell {
     let Resolution { finest_ns, coarsest_ns, .. } = *resolution;
     if finest_ns == coarsest_ns {
-        return Cell::figure_as(time_as_known(finest_ns), finest_ns);
+        return Cell::from(time_as_known(finest_ns));
     }
     let (finest, coarsest) = (time_as_known(finest_ns), time_as_known(coarsest_ns));
     match (finest.split_once(' '), coarsest.split_once(' ')) {
@@ -79,7 +79,7 @@ fn time_as_known(ns: f64) -> String {
     if ns == ns.trunc() { whole_time(ns as u64) } else { time(ns) }
 }
 
-fn read_path(source: &Source) -> String {
+pub(super) fn read_path(source: &Source) -> String {
     let path = &source.read_path;
     let place = match path.place {
         ReadPlace::UserSpace => "user space",
@@ -103,7 +103,7 @@ fn read_path(source: &Source) -> String {
 
 fn cost(source: &Source) -> Cell {
     match &source.cost {
-        SourceCost::Measured(cost) => Cell::figure_as(three_digits(cost.ns.median), cost.ns.median),
+        SourceCost::Measured(cost) => Cell::from(three_digits(cost.ns.median)),
         SourceCost::NotMeasured { .. } => Cell::none(),
     }
 }

@@ -8,8 +8,7 @@ use doctor::report::DoctorReport;
 use doctor::report_text::{self, name_of};
 use doctor::selection::RuleSelection;
 
-use super::markdown::{self, plain};
-use super::{Args, DoctorOutput, csv, examined, exit_code};
+use super::{Args, DoctorOutput, examined, exit_code};
 use crate::error::{COULD_NOT, CliError};
 use crate::output::table::{width, wrap};
 use crate::output::{self, Format, printable};
@@ -36,8 +35,6 @@ pub(super) fn run(args: &Args, selection: &RuleSelection) -> Result<ExitCode, Cl
     };
     match args.format {
         Format::Text => output::text(&text(&fleet, args.verbose, output::colours()))?,
-        Format::Markdown => output::text(&markdown(&fleet, args.verbose))?,
-        Format::Csv => output::text(&csv::render_fleet(&fleet, args.verbose))?,
         Format::Json => output::json(&DoctorOutput::Fleet(fleet))?,
     }
     for failure in &failures {
@@ -117,36 +114,6 @@ fn title(report: &DoctorReport) -> String {
     format!("{name} {}", "═".repeat(rest))
 }
 
-/// The summary as a table; with `verbose` each machine's report after it.
-fn markdown(fleet: &FleetReport, verbose: bool) -> String {
-    let cell = |words: &str| plain(words).replace('|', "\\|");
-    let mut page = format!("**{}**\n\n", heading(fleet));
-    page.push_str("| severity | finding | machines | first remedy |\n| --- | --- | --- | --- |\n");
-    for shared in &fleet.summary {
-        let first = shared.first.as_ref().map_or("", |first| first.what.as_str());
-        let _ = writeln!(
-            page,
-            "| {} | {} (`{}`) | {} | {} |",
-            name_of(shared.severity),
-            cell(&shared.what),
-            shared.rule,
-            cell(&machines(shared, fleet.machines.len())),
-            cell(first)
-        );
-    }
-    if verbose {
-        for report in &fleet.machines {
-            let _ = write!(
-                page,
-                "\n# {}\n\n{}",
-                plain(report.origin.name()),
-                markdown::render(report, true)
-            );
-        }
-    }
-    page
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,20 +128,6 @@ mod tests {
     #[test]
     fn the_summary_says_what_to_do_first_and_where() {
         insta::assert_snapshot!(text(&fleet(), false, false));
-    }
-
-    #[test]
-    fn the_table_has_a_row_for_each_finding() {
-        insta::assert_snapshot!(markdown(&fleet(), false));
-    }
-
-    #[test]
-    fn a_row_of_csv_names_its_machine() {
-        let csv = csv::render_fleet(&fleet(), false);
-        assert!(csv.starts_with("machine,severity,rule,"), "{csv}");
-        let findings: usize =
-            fleet().machines.iter().map(|report| report.diagnosis.findings.len()).sum();
-        assert_eq!(csv.lines().count(), 1 + findings);
     }
 
     #[test]

@@ -7,12 +7,12 @@ use instruments::drift::{Drift, Frequency};
 
 use super::report::DriftReport;
 use super::verdicts;
+use crate::output::printable;
 use crate::output::table::{Cell, Column, ReportTable, width, wrap};
-use crate::output::{Format, printable};
 use instruments::figures::{count, signed, time};
 
 /// The whole.
-pub(super) fn render(report: &DriftReport, format: Format) -> String {
+pub(super) fn render(report: &DriftReport) -> String {
     let mut references: Vec<&str> = report.pairs.iter().map(|p| p.reference.as_str()).collect();
     references.dedup();
     references.sort_unstable();
@@ -21,7 +21,7 @@ pub(super) fn render(report: &DriftReport, format: Format) -> String {
         references.into_iter().map(|reference| figures(report, reference)).collect();
     tables.extend([moves(report), stability(report)]);
     tables.retain(|table| !table.is_empty());
-    let mut parts: Vec<String> = tables.iter().map(|table| table.render(format)).collect();
+    let mut parts: Vec<String> = tables.iter().map(|table| table.text()).collect();
     parts.push(sentences(report));
     parts.join("\n")
 }
@@ -32,7 +32,7 @@ fn figures(report: &DriftReport, reference: &str) -> ReportTable {
     let longest_s = pairs().map(|pair| pair.drift.span_s).fold(0.0, f64::max);
     let frequency = |pair: &PairReport| pair.drift.frequency;
     let seconds = |value: Option<f64>| {
-        value.map_or(Cell::none(), |value| Cell::figure_as(signed(value * 1e9, time), value))
+        value.map_or(Cell::none(), |value| Cell::from(signed(value * 1e9, time)))
     };
     let mut table = ReportTable::with_rows(
         format!("Drift against {}, over {}", printable(reference), span(longest_s)),
@@ -41,7 +41,7 @@ fn figures(report: &DriftReport, reference: &str) -> ReportTable {
             (Column::names("clock"), &|pair| pair.clock.name().into()),
             (Column::figures("frequency", "ppm"), &|pair| {
                 frequency(pair).map_or(Cell::none(), |frequency| {
-                    Cell::figure_as(with_sign(frequency.ppm, digits(&pair.drift)), frequency.ppm)
+                    Cell::from(with_sign(frequency.ppm, digits(&pair.drift)))
                 })
             }),
             (Column::figures("±", "ppm"), &|pair| {
@@ -57,7 +57,7 @@ fn figures(report: &DriftReport, reference: &str) -> ReportTable {
             (Column::figures("offset", ""), &offset),
             (Column::figures("±", ""), &|pair| {
                 let bound_ns = pair.drift.offset.bound_ns;
-                Cell::figure_as(time(bound_ns), bound_ns / 1e9)
+                Cell::from(time(bound_ns))
             }),
         ],
     );
@@ -77,7 +77,7 @@ fn figures(report: &DriftReport, reference: &str) -> ReportTable {
 fn offset(pair: &PairReport) -> Cell {
     let offset = &pair.drift.offset;
     let (ns, star) = if pair.offset_is_error { (offset.ns, "") } else { (offset.moved_ns, "*") };
-    Cell::figure_as(format!("{}{star}", signed(ns, time)), ns / 1e9)
+    Cell::from(format!("{}{star}", signed(ns, time)))
 }
 
 /// The wider side of the interval: Sen's need not be even.

@@ -3,8 +3,8 @@
 use anstyle::{AnsiColor, Style};
 use lab::results::{Check, CheckTally, ExperimentOutcome, Verdict};
 
-use crate::output::table::{Column, ReportTable, width, wrap};
-use crate::output::{Format, printable};
+use crate::output::printable;
+use crate::output::table::{width, wrap};
 
 /// Where a check's text begins, after its verdict.
 const INDENT: usize = 8;
@@ -31,19 +31,6 @@ impl Listed {
     }
 }
 
-/// Checks of an experiment, as text or Markdown; in colour or without.
-pub(super) fn render(
-    outcome: &ExperimentOutcome,
-    format: Format,
-    listed: Listed,
-    colours: bool,
-) -> String {
-    match format {
-        Format::Markdown => table(outcome, listed).markdown(),
-        _ => list(outcome, listed, colours),
-    }
-}
-
 fn title(outcome: &ExperimentOutcome) -> String {
     format!(
         "Checks of {}, {:.1} s: {}",
@@ -53,8 +40,8 @@ fn title(outcome: &ExperimentOutcome) -> String {
     )
 }
 
-/// A paragraph each: in a table the columns would be one word wide.
-fn list(outcome: &ExperimentOutcome, listed: Listed, colours: bool) -> String {
+/// Checks of an experiment, in colour or without. A paragraph each: in a table the columns would be one word wide.
+pub(super) fn list(outcome: &ExperimentOutcome, listed: Listed, colours: bool) -> String {
     let mut text = title(outcome) + "\n";
     for check in listed.checks(outcome) {
         let line = match &check.verdict {
@@ -84,18 +71,4 @@ fn mark(verdict: &Verdict) -> (&'static str, Style) {
         Verdict::Failed => (word(verdict), colour(AnsiColor::Red).bold()),
         Verdict::NotMeasured(_) => ("–", colour(AnsiColor::Yellow)),
     }
-}
-
-fn table(outcome: &ExperimentOutcome, listed: Listed) -> ReportTable {
-    let columns = ["verdict", "check", "expected", "found"].map(Column::words);
-    let mut table = ReportTable::new(title(outcome), columns);
-    for check in listed.checks(outcome) {
-        table.row([
-            word(&check.verdict).into(),
-            check.name.as_str().into(),
-            check.expected.as_str().into(),
-            check.result().into(),
-        ]);
-    }
-    table
 }

@@ -9,8 +9,6 @@ pub(super) enum LabFormat {
     Text,
     /// One JSON document; its schema: `parachron schema COMMAND`
     Json,
-    /// Tables for a report
-    Markdown,
     /// All checks, in the Test Anything Protocol 14
     Tap,
     /// All checks, as JUnit's XML

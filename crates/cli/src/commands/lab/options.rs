@@ -97,15 +97,6 @@ groups!(
         plan.session.settings.vcpus = self.vcpus.into();
     }
 
-    /// As a picture too.
-    Plot {
-        /// Also draw the result as SVG to this file
-        #[arg(long, value_name = "FILE")]
-        plot: Option<PathBuf>,
-    } => |self, plan| {
-        plan.plot.clone_from(&self.plot);
-    }
-
     /// For how long.
     DurationOption {
         /// How long to measure (drift, agreement)
@@ -180,17 +171,17 @@ macro_rules! experiments {
 
 experiments!(
     /// Guest time against host time, by provider and clock
-    Drift: clocks ClockOptions, tsc AdvertisedTsc, measured DurationOption, plot Plot;
+    Drift: clocks ClockOptions, tsc AdvertisedTsc, measured DurationOption;
     /// Effect of each event on the clock page, KVM's and Parachron's
     Updates: vcpus Vcpus;
     /// Cost of reading each clock inside the guest
-    Cost: clocks ClockOptions, plot Plot;
+    Cost: clocks ClockOptions;
     /// Check that time never goes backward between vCPUs
     Monotonic: vcpus Vcpus, reads Reads;
     /// Offset between the guest's clock and the host's
     Offset: clocks ClockOptions, tsc AdvertisedTsc;
     /// What a guest notices after save and restore
-    Restore: downtime Downtime, plot Plot;
+    Restore: downtime Downtime;
     /// Timer ticks lost while a vCPU is held, by policy
     Ticks: ;
     /// Spin locks when vCPUs outnumber CPUs, by how waiters wait
@@ -224,16 +215,13 @@ pub(super) struct All {
     #[command(flatten)]
     rounds: Rounds,
     #[command(flatten)]
-    plot: Plot,
-    #[command(flatten)]
     run: RunOptions,
 }
 
 impl All {
     pub(super) fn plan(&self) -> LabPlan {
-        let Self { clocks, tsc, vcpus, measured, downtime, reads, rounds, plot, .. } = self;
-        let groups: [&dyn OptionGroup; 8] =
-            [clocks, tsc, vcpus, measured, downtime, reads, rounds, plot];
+        let Self { clocks, tsc, vcpus, measured, downtime, reads, rounds, .. } = self;
+        let groups: [&dyn OptionGroup; 7] = [clocks, tsc, vcpus, measured, downtime, reads, rounds];
         LabPlan::new(Experiment::chosen(&self.only), &self.run, &groups)
     }
 }
@@ -243,8 +231,6 @@ impl All {
 pub(super) struct LabPlan {
     pub(super) session: LabSession,
     pub(super) run: RunOptions,
-    /// The file of the plot.
-    pub(super) plot: Option<PathBuf>,
 }
 
 impl LabPlan {
@@ -255,7 +241,7 @@ impl LabPlan {
     ) -> Self {
         let settings = Settings { timeout: run.timeout, ..Settings::default() };
         let session = LabSession { experiments, settings, advertised_tsc: None };
-        let mut plan = Self { session, run: run.clone(), plot: None };
+        let mut plan = Self { session, run: run.clone() };
         groups.iter().for_each(|group| group.apply(&mut plan));
         plan
     }

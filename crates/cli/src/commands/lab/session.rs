@@ -1,4 +1,4 @@
-//! Runs the experiments, prints their report, and draws it.
+//! Runs the experiments and prints their report.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use lab::{LabSession, SessionError};
 use super::format::LabFormat;
 use super::options::{LabPlan, RunOptions};
 use super::report::LabReport;
-use super::{plot, remedies, text};
+use super::{remedies, text};
 use crate::commands::bench::report::MachineIdentity;
 use crate::error::{COULD_NOT, CliError};
 use crate::output;
@@ -20,13 +20,7 @@ const FAILED: u8 = 1;
 
 pub(super) fn run(plan: &LabPlan) -> Result<ExitCode, CliError> {
     let report = report(&plan.session).map_err(|error| remedies::session(&error))?;
-    // A report that cannot be printed may still be drawn, and vice versa.
-    let path = plan.plot.as_ref();
-    let drawn = path.map_or(Ok(()), |path| output::file(path, plot::svg(&report)));
-    let printed = print(&report, &plan.run);
-    // This error first: a printout cut short (`| head`) is none to report.
-    drawn?;
-    printed?;
+    print(&report, &plan.run)?;
     Ok(exit_code(&report))
 }
 
@@ -46,10 +40,9 @@ fn print(report: &LabReport, run: &RunOptions) -> Result<(), CliError> {
         LabFormat::Json => output::json_document(report)?,
         LabFormat::Tap => lab::tap(&report.lab),
         LabFormat::Junit => lab::junit(&report.lab),
-        LabFormat::Markdown => text::render(report, output::Format::Markdown, false),
         LabFormat::Text => {
             let colours = run.output.is_none() && output::colours();
-            text::render(report, output::Format::Text, colours)
+            text::render(report, colours)
         }
     };
     match &run.output {

@@ -99,7 +99,7 @@ fn updates(rows: &[Update]) -> ReportTable {
 }
 
 fn cost(rows: &[CostRow]) -> ReportTable {
-    let figure = |value: f64| Cell::figure_as(three_digits(value), value);
+    let figure = |value: f64| Cell::from(three_digits(value));
     let mut table = ReportTable::with_rows(
         "Cost of a reading inside the guest",
         rows,

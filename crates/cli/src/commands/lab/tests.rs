@@ -3,7 +3,6 @@ use lab::results::Report;
 use super::report::LabReport;
 use super::text;
 use crate::commands::bench::report::MachineIdentity;
-use crate::output::Format;
 
 /// All experiments; one check failed, one was not measured, one experiment
 /// could not run.
@@ -17,15 +16,10 @@ pub(super) fn report() -> LabReport {
 
 #[test]
 fn the_report_as_text_fits_80_columns() {
-    let text = text::render(&report(), Format::Text, false);
+    let text = text::render(&report(), false);
     let wide: Vec<_> = text.lines().filter(|line| line.chars().count() > 80).collect();
     assert_eq!(wide, [""; 0]);
     insta::assert_snapshot!(text);
-}
-
-#[test]
-fn the_report_as_markdown() {
-    insta::assert_snapshot!(text::render(&report(), Format::Markdown, false));
 }
 
 #[test]
@@ -34,8 +28,7 @@ fn colours_are_on_verdicts_alone() {
     let mut report = report();
     report.lab.experiments.truncate(1);
     report.lab.not_run.clear();
-    let (plain, coloured) =
-        (text::render(&report, Format::Text, false), text::render(&report, Format::Text, true));
+    let (plain, coloured) = (text::render(&report, false), text::render(&report, true));
     let bare = anstream::adapter::strip_str(&coloured).to_string();
     assert_eq!(bare, plain);
     assert!(coloured.lines().any(|line| line.starts_with("\u{1b}[32mpassed\u{1b}[0m ")));

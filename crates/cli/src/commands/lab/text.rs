@@ -5,11 +5,10 @@ use lab::results::CheckTally;
 use super::checks::Listed;
 use super::report::LabReport;
 use super::{checks, summary, tables};
-use crate::output::Format;
 use crate::output::table::{width, wrap};
 
 /// The whole report; in colour or without.
-pub(super) fn render(report: &LabReport, format: Format, colours: bool) -> String {
+pub(super) fn render(report: &LabReport, colours: bool) -> String {
     let mut text = heading(report);
     let is_single = is_single(report);
     // Two hundred lines of checks that passed would hide one that failed.
@@ -17,14 +16,14 @@ pub(super) fn render(report: &LabReport, format: Format, colours: bool) -> Strin
     for outcome in &report.lab.experiments {
         let both = [tables::figures(outcome), tables::moved(outcome)];
         for table in both.into_iter().flatten().filter(|table| !table.is_empty()) {
-            text.extend(["\n", &table.render(format)]);
+            text.extend(["\n", &table.text()]);
         }
         if !outcome.checks.is_empty() {
-            text.extend(["\n", &checks::render(outcome, format, listed, colours)]);
+            text.extend(["\n", &checks::list(outcome, listed, colours)]);
         }
     }
     if !is_single {
-        text.extend(["\n", &summary::table(&report.lab).render(format)]);
+        text.extend(["\n", &summary::table(&report.lab).text()]);
     }
     text.extend(["\n", &wrap(&verdict(report), width()), "\n"]);
     text

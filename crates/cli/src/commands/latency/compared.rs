@@ -41,9 +41,9 @@ pub(super) fn table(compared: &RunComparison, now: &LatencyReport) -> ReportTabl
     let mut table = ReportTable::new("Compared with the earlier run", columns);
     for FigureChange { kind, p50, p99 } in &compared.figures {
         let cells = [p50, p99].into_iter().flat_map(|pair| {
-            let us = |ns: f64| Cell::figure_as(three_digits(ns / 1e3), ns / 1e3);
+            let us = |ns: f64| Cell::from(three_digits(ns / 1e3));
             let percent = pair.change * 100.0;
-            let change = Cell::figure_as(format!("{percent:+.0} %"), percent);
+            let change = Cell::from(format!("{percent:+.0} %"));
             [us(pair.before_ns), us(pair.now_ns), change]
         });
         table.row([short_name(*kind).into()].into_iter().chain(cells));

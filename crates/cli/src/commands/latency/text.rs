@@ -5,17 +5,16 @@ use instruments::latency::{FigureKind, Latency};
 
 use super::report::LatencyReport;
 use crate::commands::bench::tables::missing;
-use crate::output::Format;
 use crate::output::table::{Cell, Column, ReportTable};
 
-/// The whole report in `format`, which is text or Markdown.
-pub(super) fn render(report: &LatencyReport, format: Format) -> String {
+/// The whole report.
+pub(super) fn render(report: &LatencyReport) -> String {
     let found = &report.latency;
     let mut text = format!("{}{}\n", answer(found), report.machine.line());
     for table in [figures(found), missing(&found.not_measured)] {
         if !table.is_empty() {
             text.push('\n');
-            text.push_str(&table.render(format));
+            text.push_str(&table.text());
         }
     }
     text
@@ -57,7 +56,7 @@ fn figures(found: &Latency) -> ReportTable {
     for figure in &found.figures {
         let ns = figure.ns;
         let cells = [ns.min, ns.p50, ns.p90, ns.p99, ns.p99_9, ns.max]
-            .map(|ns| Cell::figure_as(three_digits(ns / 1e3), ns / 1e3));
+            .map(|ns| Cell::from(three_digits(ns / 1e3)));
         let name = Cell::from(short_name(figure.kind));
         table.row([name].into_iter().chain(cells).chain([count(ns.samples).into()]));
     }

@@ -34,15 +34,6 @@ impl PlotAxis {
         Self::between(0.0, most, from_px, to_px)
     }
 
-    /// A linear axis from zero to `most` and no further.
-    pub(crate) fn up_to(most: f64, from_px: i32, to_px: i32) -> Self {
-        let mut axis = Self::linear(most, from_px, to_px);
-        if let Kind::Linear { step, steps, .. } = &mut axis.kind {
-            *steps = most / *step;
-        }
-        axis
-    }
-
     /// A linear axis from at most `least` to at least `most`, in steps of 1, 2
     /// or 5.
     pub(crate) fn between(least: f64, most: f64, from_px: i32, to_px: i32) -> Self {
@@ -137,13 +128,6 @@ mod tests {
         let axis = PlotAxis::linear(236_058.0, 0, 300);
         assert_eq!(axis.ticks(), [0.0, 50_000.0, 100_000.0, 150_000.0, 200_000.0, 250_000.0]);
         assert_eq!(axis.px(250_000.0), 300);
-    }
-
-    #[test]
-    fn an_axis_may_end_between_its_ticks() {
-        let axis = PlotAxis::up_to(10.05, 0, 1005);
-        assert_eq!((axis.px(10.0), axis.px(10.05)), (1000, 1005));
-        assert_eq!(axis.ticks(), [0.0, 5.0, 10.0]);
     }
 
     #[test]

@@ -25,30 +25,6 @@ fn text_sets_figures_right_and_units_under_headings() {
 }
 
 #[test]
-fn markdown_escapes_what_would_end_a_cell() {
-    insta::assert_snapshot!(costs().markdown(), @r#"
-    **Cost of a call**
-
-    | call | median (ns) | served from |
-    | --- | ---: | --- |
-    | time | 1.2 | vDSO, or so |
-    | a\|b | – | the "kernel" |
-
-    b: not measured: no such clock
-    "#);
-}
-
-#[test]
-fn csv_keeps_every_digit_and_quotes() {
-    assert_eq!(
-        costs().csv(),
-        "call,median_ns,served_from\r\n\
-         time,1.23456,\"vDSO, or so\"\r\n\
-         a|b,,\"the \"\"kernel\"\"\"\r\n"
-    );
-}
-
-#[test]
 fn text_is_never_wider_than_80_columns() {
     let mut table = ReportTable::new("", [Column::names("name"), Column::words("words")]);
     table.row(["x".repeat(20).into(), "several words ".repeat(20).into()]);

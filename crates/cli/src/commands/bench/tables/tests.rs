@@ -11,20 +11,14 @@ fn too_wide(text: &str) -> Vec<&str> {
 #[test]
 #[cfg_attr(not(target_arch = "x86_64"), ignore = "the snapshot has x86-64's instructions")]
 fn one_source_as_text() {
-    let text = render(&report(vec![run("tsc", 27.1)]), Format::Text);
+    let text = render(&report(vec![run("tsc", 27.1)]));
     assert_eq!(too_wide(&text), [""; 0]);
     insta::assert_snapshot!(text);
 }
 
 #[test]
-#[cfg_attr(not(target_arch = "x86_64"), ignore = "the snapshot has x86-64's instructions")]
-fn one_source_as_markdown() {
-    insta::assert_snapshot!(render(&report(vec![run("tsc", 27.1)]), Format::Markdown));
-}
-
-#[test]
 fn sources_are_side_by_side_in_80_columns() {
-    let text = render(&three_sources(), Format::Text);
+    let text = render(&three_sources());
     assert_eq!(too_wide(&text), [""; 0]);
     let end = text.find("Cost of a call under").expect("each source's own table follows");
     insta::assert_snapshot!(&text[..end]);

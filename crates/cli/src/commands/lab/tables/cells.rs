@@ -21,9 +21,9 @@ pub(super) fn seconds(value: f64) -> Cell {
 /// 0 instead of -0.00.
 pub(super) fn ppm(value: f64) -> Cell {
     let shown = if value.abs() < 0.005 { "0".into() } else { three_digits(value) };
-    Cell::figure_as(shown, value)
+    Cell::from(shown)
 }
 
 pub(super) fn nanos(ns: f64) -> Cell {
-    Cell::figure_as(time(ns), ns)
+    Cell::from(time(ns))
 }

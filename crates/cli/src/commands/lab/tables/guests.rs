@@ -52,8 +52,8 @@ pub(in super::super) fn moved(outcome: &ExperimentOutcome) -> Option<ReportTable
 }
 
 pub(super) fn locks(rows: &[Contention]) -> ReportTable {
-    let share = |value: f64| Cell::figure_as(three_digits(value), value);
-    let rate = |value: f64| Cell::figure_as(count(value as u64), value);
+    let share = |value: f64| Cell::from(three_digits(value));
+    let rate = |value: f64| Cell::from(count(value as u64));
     let micros = |ns: Option<f64>| ns.map_or_else(Cell::none, |ns| share(ns / 1e3));
     let mut table = ReportTable::with_rows(
         "Locks: all vCPUs take one lock in turn",
@@ -95,7 +95,7 @@ pub(super) fn locks(rows: &[Contention]) -> ReportTable {
 }
 
 pub(super) fn network(rows: &[Echo]) -> ReportTable {
-    let figure = |value: f64| Cell::figure_as(three_digits(value), value);
+    let figure = |value: f64| Cell::from(three_digits(value));
     let counted = |value: Option<f64>| value.map_or_else(Cell::none, figure);
     let micros = |ns: f64| figure(ns / 1e3);
     let mut table = ReportTable::with_rows(
