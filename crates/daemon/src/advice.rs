@@ -7,6 +7,7 @@ pub mod phc;
 use std::io::ErrorKind;
 
 use keeper::event::NotUsed;
+use linux::system_clock::NoPermission;
 use rustix::io::Errno;
 use sources::host::HostChannel;
 
@@ -67,13 +68,7 @@ pub fn advise(error: &DaemonError) -> (String, String) {
             error.to_string(),
             "run it as root, or as a service with RuntimeDirectory=parachron, or use --force".into(),
         ),
-        DaemonError::NotPermitted(_) => (
-            error.to_string(),
-            "run it as root, or as a service with AmbientCapabilities=CAP_SYS_TIME \
-             (packaging/parachrond.service); in a container, run it on the machine, whose clock it \
-             is; --dry-run needs no permission"
-                .into(),
-        ),
+        DaemonError::NotPermitted(why) => (error.to_string(), permission(why).into()),
         DaemonError::Gate(_) => (
             error.to_string(),
             "name another control group in gate: put the workload in a slice of its own".into(),
@@ -97,6 +92,20 @@ pub fn advise(error: &DaemonError) -> (String, String) {
         }
         // An open socket is all that the others lack.
         other => (other.to_string(), MORE_FILES.into()),
+    }
+}
+
+fn permission(why: &NoPermission) -> &'static str {
+    match why {
+        NoPermission::Sandbox(_) => {
+            "allow adjtimex: remove ProtectClock= from the unit and `~@clock` from its \
+             SystemCallFilter=; in a container, run parachrond on the machine, whose clock it is"
+        }
+        _ => {
+            "run it as root, or as a service with AmbientCapabilities=CAP_SYS_TIME \
+             (packaging/parachrond.service); in a container, run it on the machine, whose clock it \
+             is; --dry-run needs no permission"
+        }
     }
 }
 

@@ -85,7 +85,8 @@ pub(crate) struct ClockGate {
     frozen: Vec<PathBuf>,
     closed: Option<Instant>,
     marks: Marks,
-    pub(crate) socket: GateSocket,
+    /// None in a dry run, which freezes nothing and reports what it would freeze.
+    pub(crate) socket: Option<GateSocket>,
     /// Why it did not do what it is configured for, the last time.
     trouble: Option<String>,
 }
@@ -104,18 +105,16 @@ impl ClockGate {
         Ok(())
     }
 
-    /// The gate that the settings want: none in a dry run, and none without cgroup v2, which
-    /// is reported.
+    /// The gate that the settings want: none without cgroup v2, which is reported.
     pub(crate) fn new(settings: &Settings, not_used: &mut Vec<NotUsed>) -> Option<Self> {
         let is_wanted = !settings.gate.entries.is_empty();
-        if settings.dry_run {
-            let why = "a dry run freezes nothing".to_owned();
-            not_used.extend(is_wanted.then(|| NotUsed { source: "gate".into(), why }));
-            return None;
-        }
         let mut refuse = |why: io::Error| {
             not_used.push(NotUsed { source: "gate".into(), why: why.to_string() });
         };
+        if settings.dry_run {
+            let tree = is_wanted.then(GroupTree::of_this_process)?;
+            return tree.map_err(refuse).ok().map(|tree| Self::new_dry(settings, tree));
+        }
         // A daemon with other settings may have been killed. Its own list is thawed below.
         let own = is_wanted.then(|| list_file(&settings.gate.socket));
         for list in left_lists(&settings.gate.socket) {
@@ -137,8 +136,16 @@ impl ClockGate {
         let socket = GateSocket::bind(&gate.socket)?;
         thaw_listed(&tree, &list)?;
         let watcher = GateWatcher::start(Path::new(PROGRAM), &list, gate.limit)?;
+        let mut gate = Self::new_dry(settings, tree);
+        (gate.watcher, gate.socket) = (Some(watcher), Some(socket));
+        Ok(gate)
+    }
+
+    /// One that freezes nothing: no socket serves it, and no process watches it.
+    fn new_dry(settings: &Settings, tree: GroupTree) -> Self {
+        let gate = &settings.gate;
         let in_ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        Ok(Self {
+        Self {
             gate: Gate::new(in_ns(gate.bound), in_ns(gate.limit)),
             limit: gate.limit,
             bound_ns: in_ns(gate.bound),
@@ -146,14 +153,18 @@ impl ClockGate {
             groups: tree.find_writable(&gate.entries),
             searched: Instant::now(),
             tree,
-            list,
-            watcher: Some(watcher),
+            list: list_file(&gate.socket),
+            watcher: None,
             frozen: Vec::new(),
             closed: None,
             marks: Marks::default(),
-            socket,
+            socket: None,
             trouble: None,
-        })
+        }
+    }
+
+    fn is_dry_run(&self) -> bool {
+        self.socket.is_none()
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -233,7 +244,8 @@ impl ClockGate {
 
     /// Serves one client of the socket; whether all sources are to be measured.
     pub(crate) fn serve(&mut self, now_ns: u64, events: &mut Vec<KeeperEvent>) -> bool {
-        let Some((request, client)) = self.socket.take_request() else { return false };
+        let request = self.socket.as_mut().and_then(GateSocket::take_request);
+        let Some((request, client)) = request else { return false };
         match request {
             GateRequest::Freeze => {
                 let begun = Instant::now();
@@ -247,7 +259,9 @@ impl ClockGate {
                 false
             }
             GateRequest::Thaw if self.is_closed() => {
-                self.socket.await_opening(client);
+                if let Some(socket) = &mut self.socket {
+                    socket.await_opening(client);
+                }
                 let action = self.gate.request_thaw(now_ns);
                 action.is_some_and(|action| self.carry_out(action, events))
             }
@@ -338,7 +352,7 @@ mod tests {
             frozen: Vec::new(),
             closed: None,
             marks: Marks::default(),
-            socket: GateSocket::bind(&folder.join("gate.sock")).unwrap(),
+            socket: Some(GateSocket::bind(&folder.join("gate.sock")).unwrap()),
             trouble: None,
         }
     }
@@ -373,11 +387,38 @@ mod tests {
             }
             gate.note_sample(&change, &mut events);
             assert!(gate.is_closed(), "{what}");
-            let closed = KeeperEvent::GateClosed { cause: GateCause::Disrupted, groups: 0 };
+            let (cause, groups) = (GateCause::Disrupted, 0);
+            let closed = KeeperEvent::GateClosed { cause, groups, dry_run: false };
             assert_eq!(events, [closed], "{what}");
             gate.open_by_force(&mut events);
             gate.note_sample(&unchanged, &mut events);
             assert!(!gate.is_closed(), "{what}: it is as it was at the sample before");
         }
+    }
+
+    /// It reports what it would freeze, and when it would thaw that.
+    #[test]
+    fn a_dry_run_freezes_nothing_and_reports_when_it_would() {
+        let folder = tempfile::tempdir().unwrap();
+        let group = folder.path().join("work.slice");
+        std::fs::create_dir(&group).unwrap();
+        std::fs::write(group.join("cgroup.freeze"), "0\n").unwrap();
+        let mut settings = Settings { dry_run: true, ..Settings::default() };
+        settings.gate.entries = vec!["work.slice".parse().unwrap()];
+        settings.gate.socket = folder.path().join("gate.sock");
+        let mut gate = ClockGate::new_dry(&settings, GroupTree::new(folder.path(), ""));
+        let mut events = Vec::new();
+        gate.note_sample(&sample(7, Flags::default(), true), &mut events);
+        let offset = units::OffsetBound { offset_ns: 0, bound_ns: 1000, at_monotonic_ns: 2 };
+        gate.follow(KeptBound::Within { offset, is_free_running: false }, 3, &mut events);
+        let [
+            KeeperEvent::GateClosed { cause: GateCause::Disrupted, groups: 1, dry_run: true },
+            KeeperEvent::GateOpened { why: GateOpening::Right { .. }, dry_run: true, .. },
+        ] = &events[..]
+        else {
+            panic!("{events:?}");
+        };
+        assert_eq!(std::fs::read_to_string(group.join("cgroup.freeze")).unwrap(), "0\n");
+        assert!(!settings.gate.socket.exists() && !gate.list.exists());
     }
 }

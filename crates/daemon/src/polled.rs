@@ -129,12 +129,25 @@ impl Source {
         let replies = TimeSource::offset_all(&mut times);
         let duplicates: Vec<_> =
             (0..sources.len()).map(|index| Self::duplicate(sources, index)).collect();
-        let is_any_referenced = sources.iter().any(Self::has_reference);
-        let polled = sources.iter_mut().enumerate().filter(is_polled).zip(replies);
-        polled
+        let polled = sources.iter().enumerate().filter(|(index, _)| which.contains(index));
+        let replies: Vec<_> = polled
+            .zip(replies)
             .map(|((index, source), reply)| {
                 let reply = reply.map_err(|why| (source.describe)(&why));
                 let reply = duplicates[index].clone().map_or(reply, Err);
+                (index, reply.and_then(|offset| source.within_distance(offset)))
+            })
+            .collect();
+        let is_any_referenced = sources.iter().enumerate().any(|(index, source)| {
+            let reply = replies.iter().find(|(of, _)| *of == index);
+            let replies =
+                reply.map_or(source.is_reachable == Some(true), |(_, reply)| reply.is_ok());
+            replies && source.has_reference()
+        });
+        replies
+            .into_iter()
+            .map(|(index, reply)| {
+                let source = &mut sources[index];
                 let reply = reply.and_then(|offset| source.usable(offset, is_any_referenced));
                 PollResult { index, outcome: source.note_reply(reply) }
             })
@@ -150,9 +163,8 @@ impl Source {
     /// An offset that shows the time.
     ///
     /// # Errors
-    /// Its bound is too wide to show anything, or the server follows its own clock while others do
-    /// not: together such servers would outvote those that know the time.
-    fn usable(&self, offset: OffsetBound, is_any_referenced: bool) -> Result<OffsetBound, String> {
+    /// Its bound is too wide to show anything.
+    fn within_distance(&self, offset: OffsetBound) -> Result<OffsetBound, String> {
         // The RTC shows how long the machine was away, and a host's message without an error of its
         // own has an assumed one.
         let states_its_error = !matches!(self.kind, SourceKind::Rtc | SourceKind::HostValue);
@@ -166,6 +178,15 @@ impl Source {
                 "its time is known to ± {found} only{distance}; `max-distance` allows {most}"
             ));
         }
+        Ok(offset)
+    }
+
+    /// The same offset, unless the server has no vote.
+    ///
+    /// # Errors
+    /// It follows its own clock while others that reply do not: together such servers would outvote
+    /// those that know the time.
+    fn usable(&self, offset: OffsetBound, is_any_referenced: bool) -> Result<OffsetBound, String> {
         if self.time.status().is_own_clock && is_any_referenced {
             return Err("it follows its own clock, and other servers do not".into());
         }

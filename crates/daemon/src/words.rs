@@ -68,10 +68,14 @@ pub fn describe(event: &KeeperEvent) -> (String, Vec<String>) {
         KeeperEvent::LeapSecond { by_s, dry_run } => ("leap second", vec![leap(*by_s, *dry_run)]),
         KeeperEvent::WrongRate { ppm } => ("wrong rate", wrong_rate(*ppm)),
         KeeperEvent::Synchronised(basis) => ("synchronised", vec![offset(basis)]),
-        KeeperEvent::GateClosed { cause, groups } => {
-            ("gate closed", vec![closing(*cause, *groups)])
-        }
-        KeeperEvent::GateOpened { why, held_ns } => ("gate opened", vec![opening(*why, *held_ns)]),
+        KeeperEvent::GateClosed { cause, groups, dry_run } => (
+            if *dry_run { "gate would close" } else { "gate closed" },
+            vec![closing(*cause, *groups, *dry_run)],
+        ),
+        KeeperEvent::GateOpened { why, held_ns, dry_run } => (
+            if *dry_run { "gate would open" } else { "gate opened" },
+            vec![opening(*why, *held_ns)],
+        ),
         KeeperEvent::GateFailed { why } => ("gate failed", vec![why.clone()]),
         KeeperEvent::Reloaded(now) => ("reloaded", self::start(now)),
         KeeperEvent::ReloadRefused { why } => ("reload refused", vec![why.clone()]),
@@ -80,12 +84,13 @@ pub fn describe(event: &KeeperEvent) -> (String, Vec<String>) {
     (kind.to_owned(), message)
 }
 
-fn closing(cause: GateCause, groups: usize) -> String {
+fn closing(cause: GateCause, groups: usize, dry_run: bool) -> String {
     let cause = match cause {
         GateCause::Requested => "requested for a snapshot",
         GateCause::Disrupted => "the clock was disrupted",
     };
-    format!("{cause}; {} frozen", quantity(groups as u64, "control group", "control groups"))
+    let frozen = if dry_run { "to freeze" } else { "frozen" };
+    format!("{cause}; {} {frozen}", quantity(groups as u64, "control group", "control groups"))
 }
 
 fn opening(why: GateOpening, held_ns: u64) -> String {
@@ -244,6 +249,11 @@ pub(crate) fn refusal(refusal: Refusal) -> String {
                 time(max_step_ns as f64)
             )
         }
+        Refusal::BeyondLongestAbsence { most_ns } => format!(
+            "larger than {:.0} days, which no absence explains: the source shows a wrong date; if \
+             the clock does, set it (`date -s`) and restart the daemon",
+            most_ns as f64 / 1e9 / DAY_S as f64
+        ),
         Refusal::RateLimited { wait_ns } => {
             let wait = time(wait_ns as f64);
             format!("rate limit: next step in {wait} (burst, min-interval)")

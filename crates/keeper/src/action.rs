@@ -131,6 +131,11 @@ pub enum Refusal {
         /// The largest step, ns.
         max_step_ns: u64,
     },
+    /// No machine was away for so long, and the clock shows a date.
+    BeyondLongestAbsence {
+        /// The longest absence, ns.
+        most_ns: u64,
+    },
     /// As many steps were made as the policy allows for now.
     RateLimited {
         /// Time until the next step is allowed, ns.

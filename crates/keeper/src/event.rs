@@ -115,6 +115,8 @@ pub enum KeeperEvent {
         cause: GateCause,
         /// How many control groups were frozen.
         groups: usize,
+        /// They were counted and not frozen.
+        dry_run: bool,
     },
     /// The gate opened: the workload is thawed.
     GateOpened {
@@ -122,6 +124,8 @@ pub enum KeeperEvent {
         why: GateOpening,
         /// How long it was closed, ns.
         held_ns: u64,
+        /// Nothing had been frozen.
+        dry_run: bool,
     },
     /// The gate did not do what it is configured for.
     GateFailed {

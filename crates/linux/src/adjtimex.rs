@@ -175,6 +175,21 @@ pub fn reset_tick(frequency: i64) -> io::Result<()> {
     call(tick_request(frequency)).map(drop)
 }
 
+/// Whether the kernel would let this process change anything, by a change that it refuses after
+/// it has checked the permission: a tick of no length (`timekeeping_validate_timex`,
+/// kernel/time/timekeeping.c).
+///
+/// # Errors
+/// A seccomp filter's, whichever it answers with.
+pub fn check_permission() -> io::Result<()> {
+    let mut request = nothing();
+    request.modes = libc::ADJ_TICK;
+    match call(request) {
+        Err(error) if error.raw_os_error() != Some(libc::EINVAL) => Err(error),
+        _ => Ok(()),
+    }
+}
+
 pub(crate) fn tick_request(frequency: i64) -> timex {
     let mut request = frequency_request(frequency);
     request.modes |= libc::ADJ_TICK;

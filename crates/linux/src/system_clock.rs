@@ -95,6 +95,9 @@ pub enum NoPermission {
     /// It has the capability of another user namespace.
     #[error("this is a user namespace of its own, whose CAP_SYS_TIME does not reach the clock")]
     UserNamespace,
+    /// It has the capability, and the system call is refused all the same: a seccomp filter.
+    #[error("this process has CAP_SYS_TIME, and a sandbox forbids it adjtimex: {0}")]
+    Sandbox(io::Error),
     /// The kernel's list of its capabilities cannot be read.
     #[error("cannot read the line CapEff in {STATUS}: {0}")]
     Unreadable(io::Error),
@@ -252,7 +255,8 @@ fn slew_us(by_ns: i64) -> Result<i64, SetError> {
 pub fn may_set() -> Result<(), NoPermission> {
     let namespace = std::fs::read_link("/proc/self/ns/user");
     let own = namespace.is_ok_and(|link| link.as_os_str() != FIRST_USER_NAMESPACE);
-    permitted(&std::fs::read_to_string(STATUS).map_err(NoPermission::Unreadable)?, own)
+    permitted(&std::fs::read_to_string(STATUS).map_err(NoPermission::Unreadable)?, own)?;
+    adjtimex::check_permission().map_err(NoPermission::Sandbox)
 }
 
 /// Whether a process has CAP_SYS_TIME in effect, by its `/proc/PID/status`;

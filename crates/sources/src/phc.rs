@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use facts::hardware::PhcDriver;
 use facts::{Fact, Unknown};
 use linux::phc::{PhcDevice, PhcReading};
+use linux::reread::Reread;
 use pvclock::units::{Interval, OffsetBound, TimeReading};
 
 use crate::source::{ReadStatus, now, offset};
@@ -46,7 +47,7 @@ pub struct PhcSource {
     /// Its page told so when it was read last.
     page_tells: Cell<bool>,
     /// Where its driver states how far it may be off, where it does.
-    error_bound: Option<PathBuf>,
+    error_bound: Option<Reread>,
 }
 
 /// How far the device is ahead of UTC.
@@ -76,8 +77,7 @@ impl PhcSource {
             seen: Cell::default(),
             page_tells: Cell::default(),
             error_bound: device_folder(Path::new(CLASS), path)
-                .map(|folder| folder.join(ERROR_BOUND))
-                .filter(|file| file.exists()),
+                .and_then(|folder| Reread::open(&folder.join(ERROR_BOUND)).ok()),
         })
     }
 
@@ -228,11 +228,18 @@ impl PhcSource {
     /// # Errors
     /// It states that, and not how much: its time has no bound then.
     fn error_bound_ns(&self) -> Result<u64, SourceError> {
-        let Some(path) = &self.error_bound else { return Ok(0) };
-        let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| crate::unknown(&name, &error))?;
+        let Some(file) = &self.error_bound else { return Ok(0) };
+        let mut bytes = [0; 32];
+        let read = file.read(&mut bytes);
+        let length = read.map_err(|error| crate::unknown(&self.stated_by(), &error))?;
+        let text = String::from_utf8_lossy(&bytes[..length]);
         let bound_ns = text.trim().parse().ok();
-        bound_ns.ok_or_else(|| Unknown::malformed(&name, "nanoseconds", &text).into())
+        bound_ns.ok_or_else(|| Unknown::malformed(&self.stated_by(), "nanoseconds", &text).into())
+    }
+
+    /// The file in which its driver states its error, for people.
+    fn stated_by(&self) -> String {
+        format!("{ERROR_BOUND} of {}", self.name)
     }
 
     fn read_minus<S>(

@@ -77,7 +77,8 @@ pub(super) fn wake_for(daemon: &Daemon, wait: &mut WaitUntil) -> Result<Tokens, 
     }
     let host = daemon.sources.iter().find_map(|source| source.host()).map(|host| wait.add(host));
     let status = daemon.asked.as_ref().map(|socket| wait.add(socket));
-    let gate = daemon.gate.as_ref().map(|gate| wait.add(&gate.socket));
+    let gate = daemon.gate.as_ref().and_then(|gate| gate.socket.as_ref());
+    let gate = gate.map(|socket| wait.add(socket));
     Ok(Tokens {
         host: host.transpose().map_err(DaemonError::Wait)?,
         status: status.transpose().map_err(DaemonError::Wait)?,

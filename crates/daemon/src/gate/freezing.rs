@@ -15,9 +15,15 @@ use super::{ClockGate, PROGRAM};
 impl ClockGate {
     pub(super) fn freeze(&mut self, cause: GateCause, events: &mut Vec<KeeperEvent>) {
         self.closed = Some(Instant::now());
-        self.freeze_groups(events);
+        let dry_run = self.is_dry_run();
+        let groups = if dry_run {
+            self.tree.find(&self.entries).len()
+        } else {
+            self.freeze_groups(events);
+            self.frozen.len()
+        };
         if self.is_closed() {
-            events.push(KeeperEvent::GateClosed { cause, groups: self.frozen.len() });
+            events.push(KeeperEvent::GateClosed { cause, groups, dry_run });
         }
     }
 
@@ -67,7 +73,7 @@ impl ClockGate {
             let before = self.trouble.take().map_or(String::new(), |before| before + "; ");
             self.trouble = Some(before + why);
         }
-        self.socket.report_opening(&match (left, why) {
+        let reply = match (left, why) {
             (Some(left), _) => format!("error: {left}"),
             (None, GateOpening::Right { error_ns }) => {
                 let (held_ms, error_us) = (held_ns as f64 / 1e6, error_ns as f64 / 1e3);
@@ -77,12 +83,18 @@ impl ClockGate {
                 "error: open, but the clock is not known to be right".into()
             }
             (None, GateOpening::Ended) => "error: open, as the daemon ends".into(),
-        });
-        events.push(KeeperEvent::GateOpened { why, held_ns });
+        };
+        if let Some(socket) = &mut self.socket {
+            socket.report_opening(&reply);
+        }
+        events.push(KeeperEvent::GateOpened { why, held_ns, dry_run: self.is_dry_run() });
     }
 
     /// What cannot be thawed stays listed, for the next look and for the watcher.
     pub(super) fn thaw_groups(&mut self) -> io::Result<()> {
+        if self.is_dry_run() {
+            return Ok(());
+        }
         let mut failed = Ok(());
         self.frozen.retain(|group| match set_frozen(group, false) {
             Ok(_) => false,
@@ -121,7 +133,7 @@ impl ClockGate {
 
     /// Nothing is frozen without a watcher.
     pub(super) fn keep_watched(&mut self, events: &mut Vec<KeeperEvent>) {
-        if self.watcher.as_mut().is_some_and(GateWatcher::is_alive) {
+        if self.is_dry_run() || self.watcher.as_mut().is_some_and(GateWatcher::is_alive) {
             return;
         }
         let started = GateWatcher::start(Path::new(PROGRAM), &self.list, self.limit);

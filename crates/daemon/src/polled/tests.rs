@@ -69,6 +69,29 @@ fn a_server_that_follows_its_own_clock_has_no_vote_beside_others() {
     assert_eq!(polled(vec![server(own)]), [Ok(())]);
 }
 
+/// The only server with a reference dies: the others of the island keep the clocks together.
+#[test]
+fn a_server_that_died_takes_no_vote_from_others() {
+    let own = |packet: &mut Packet| packet.reference_id = [127, 127, 1, 1];
+    let [(right, right_replies), (island, island_replies)] = [server(|_| ()), server(own)];
+    let mut sources = [right, island];
+    let first = Source::poll_all(&mut sources, &[0, 1]);
+    assert!(first[0].outcome.offset.is_some() && first[1].outcome.offset.is_none(), "{first:?}");
+    right_replies.join().unwrap();
+    island_replies.join().unwrap();
+    let (next, next_replies) = server(own);
+    sources[1] = next;
+    // In the very poll in which it does not reply, and where it is not polled any more.
+    let second = Source::poll_all(&mut sources, &[0, 1]);
+    assert!(second[0].outcome.offset.is_none() && second[1].outcome.offset.is_some(), "{second:?}");
+    next_replies.join().unwrap();
+    let (last, last_replies) = server(own);
+    sources[1] = last;
+    let third = Source::poll_all(&mut sources, &[1]);
+    assert!(third[0].outcome.offset.is_some(), "{third:?}");
+    last_replies.join().unwrap();
+}
+
 #[test]
 fn two_names_that_turn_out_to_be_one_server_have_one_vote() {
     let unreachable = UdpSocket::bind("127.0.0.1:0").unwrap();

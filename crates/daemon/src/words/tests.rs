@@ -76,6 +76,7 @@ fn a_dry_run_reports_would() {
 fn a_refusal_names_the_option_that_decides() {
     for (why, option) in [
         (Refusal::BeyondMaxStep { max_step_ns: 1 }, "max-step"),
+        (Refusal::BeyondLongestAbsence { most_ns: 366 * 86_400_000_000_000 }, "than 366 days"),
         (Refusal::RateLimited { wait_ns: 1 }, "min-interval"),
         (Refusal::Contradiction, "(ntp)"),
         (Refusal::LoneServer { most_ns: 1 }, "(ntp)"),

@@ -30,6 +30,16 @@ const SLEWED_A_DAY_NS: u64 = 86_400 * SLEW_PPM * 1000;
 /// No snapshot is older than a year; a source that is off by decades is broken.
 const LONGEST_AWAY_NS: u64 = 366 * 86_400 * SECOND_NS;
 
+/// Whether chronyd is not sent a command either.
+fn is_final(why: Refusal) -> bool {
+    matches!(
+        why,
+        Refusal::BeyondMaxStep { .. }
+            | Refusal::BeyondLongestAbsence { .. }
+            | Refusal::SetByAnother
+    )
+}
+
 /// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
@@ -82,7 +92,7 @@ impl Keeper {
         // date is left to it.
         let is_own = !matches!(self.policy.corrector, Corrector::Chronyd { .. });
         if let Err(why) = self.reason(selected, now_ns)
-            && (is_own || matches!(why, Refusal::BeyondMaxStep { .. } | Refusal::SetByAnother))
+            && (is_own || is_final(why))
         {
             // Replies of a minute ago may agree with what is true no more.
             let is_stale =
@@ -189,7 +199,7 @@ impl Keeper {
             && !(is_alone && is_server)
             && (offset.offset_ns > 0 || self.clock.date == DateGuard::Told && !is_alone);
         if size_ns > LONGEST_AWAY_NS && !is_cold_start {
-            return Err(Refusal::BeyondMaxStep { max_step_ns: LONGEST_AWAY_NS });
+            return Err(Refusal::BeyondLongestAbsence { most_ns: LONGEST_AWAY_NS });
         }
         let is_hosts = selected.kind != SourceKind::Rtc && selected.kind.is_hosts();
         if self.is_accounted_for(offset, now_ns) {

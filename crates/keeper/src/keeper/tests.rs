@@ -261,9 +261,13 @@ fn steps_come_in_a_burst_and_then_one_per_interval() {
 fn an_offset_beyond_the_largest_step_is_refused() {
     let mut bench = Bench::new(Policy::default(), &[PAGE]);
     bench.sample(&[]);
-    bench.move_by(20 * YEAR_MS * MS);
+    bench.move_by(-38 * YEAR_MS * MS);
     let done = bench.sample(&[]);
-    assert!(matches!(&done[..], [Action::Refuse(_, Refusal::BeyondMaxStep { .. })]), "{done:?}");
+    // A date in 1988.
+    assert!(
+        matches!(&done[..], [Action::Refuse(_, Refusal::BeyondLongestAbsence { .. })]),
+        "{done:?}"
+    );
     assert_eq!(bench.sample(&[]), []);
 }
 

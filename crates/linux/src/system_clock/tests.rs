@@ -117,8 +117,25 @@ fn this_process_may_set_the_clock_or_may_not() {
         Ok(()) => assert!(has_it),
         Err(NoPermission::NoCapability) => assert!(!has_it),
         Err(NoPermission::UserNamespace) => assert!(has_it),
+        Err(NoPermission::Sandbox(error)) => {
+            assert!(has_it && error.raw_os_error() != Some(libc::EINVAL), "{error}");
+        }
         Err(NoPermission::Unreadable(error)) => panic!("{error}"),
     }
+}
+
+/// The kernel refuses a tick of no length after the permission alone.
+#[test]
+fn the_permission_is_checked_without_a_change() {
+    let found = || adjtimex::read().unwrap().tick_us;
+    let before = found();
+    let status = std::fs::read_to_string(STATUS).unwrap();
+    if has_capability(&status) == Some(false) {
+        assert_eq!(adjtimex::check_permission().unwrap_err().raw_os_error(), Some(libc::EPERM));
+    } else {
+        let _ = adjtimex::check_permission();
+    }
+    assert_eq!(found(), before);
 }
 
 proptest! {

@@ -62,11 +62,14 @@ fn a_bound_that_the_driver_states_is_added() {
     let file = folder.path().join("phc_error_bound");
     let card = || {
         let card = card(PhcScale::TaiBy(37), [YEAR_2026, YEAR_2026 + 37_000_000_000, YEAR_2026]);
-        PhcSource { error_bound: Some(file.clone()), ..card }
+        PhcSource { error_bound: Some(Reread::open(&file).unwrap()), ..card }
     };
     let now = || ClockPair { monotonic_ns: 70, realtime_ns: YEAR_2026 };
     std::fs::write(&file, "21500\n").unwrap();
-    assert_eq!(card().read(now).unwrap().offset().unwrap().bound_ns, 21_500);
+    let open = card();
+    assert_eq!(open.read(now).unwrap().offset().unwrap().bound_ns, 21_500);
+    std::fs::write(&file, "99\n").unwrap();
+    assert_eq!(open.read(now).unwrap().offset().unwrap().bound_ns, 99, "it changes meanwhile");
     for text in ["", "soon", "-1"] {
         std::fs::write(&file, text).unwrap();
         assert!(card().read(now).is_err(), "{text:?}: a time without its bound");

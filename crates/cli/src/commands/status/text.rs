@@ -39,7 +39,7 @@ pub(super) fn page(status: &DaemonStatus) -> String {
         format!("beside: {shown}: only steps")
     }));
     lines.extend(status.chronyd_error.as_ref().map(|why| format!("chronyd: {why}")));
-    lines.extend(status.gate.as_ref().map(gate));
+    lines.extend(status.gate.as_ref().map(|gate| self::gate(gate, status.dry_run)));
     lines.push(format!("next: {}", next(status)));
     let mut page = wrapped(&lines);
     page.push('\n');
@@ -55,9 +55,10 @@ pub(super) fn page(status: &DaemonStatus) -> String {
     page
 }
 
-fn gate(gate: &GateStatus) -> String {
+fn gate(gate: &GateStatus, dry_run: bool) -> String {
     let state = match gate.state {
         GateState::Open => "open".to_owned(),
+        GateState::Closed if dry_run => "would be closed until the clock is right".to_owned(),
         GateState::Closed => format!("closed: {} frozen until the clock is right", gate.frozen),
         GateState::Overdue => "open, although the clock is not known to be right".to_owned(),
     };

@@ -38,7 +38,10 @@ fn chronyd_is_not_fed_what_is_not_selected() {
     bench.sample(&[]);
     bench.move_by(-20 * YEAR_MS * MS);
     let done = bench.sample(&[]);
-    assert!(matches!(done[..], [Action::Refuse(_, Refusal::BeyondMaxStep { .. })]), "{done:?}");
+    assert!(
+        matches!(done[..], [Action::Refuse(_, Refusal::BeyondLongestAbsence { .. })]),
+        "{done:?}"
+    );
 }
 
 #[test]
