@@ -409,7 +409,8 @@ mod tests {
         let mut gate = ClockGate::new_dry(&settings, GroupTree::new(folder.path(), ""));
         let mut events = Vec::new();
         gate.note_sample(&sample(7, Flags::default(), true), &mut events);
-        let offset = units::OffsetBound { offset_ns: 0, bound_ns: 1000, at_monotonic_ns: 2 };
+        let offset =
+            pvclock::units::OffsetBound { offset_ns: 0, bound_ns: 1000, at_monotonic_ns: 2 };
         gate.follow(KeptBound::Within { offset, is_free_running: false }, 3, &mut events);
         let [
             KeeperEvent::GateClosed { cause: GateCause::Disrupted, groups: 1, dry_run: true },
