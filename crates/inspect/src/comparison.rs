@@ -21,7 +21,6 @@ mod rtc;
 mod scale;
 pub mod selected;
 mod session;
-pub mod stopwatch;
 
 pub use clock_name::ClockName;
 pub use clocks::{ClockComparison, ComparedClocks, NotCompared, Reader, TscFrequency, TscSource};

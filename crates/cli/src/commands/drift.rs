@@ -2,7 +2,6 @@
 
 mod live;
 mod notes;
-mod person;
 mod plot;
 pub(crate) mod report;
 mod run;
@@ -59,11 +58,6 @@ pub(crate) struct Args {
     /// address
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1)]
     chrony: Option<Option<SocketAddr>>,
-
-    /// Compare with a stopwatch: press Enter when you start it, and again when
-    /// you stop it
-    #[arg(long, conflicts_with_all = ["ntp", "phc", "vmclock", "chrony"])]
-    stopwatch: bool,
 
     /// Measure only these clocks, separated by commas; repeatable
     #[arg(long, value_name = "CLOCK", value_delimiter = ',', value_parser = clock_name())]
@@ -134,10 +128,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let facts = inspect::read(&Tree::live());
     let (references, note) = references(args)?;
     let only = if let [only] = &references[..] { only.is_clock() } else { None };
-    let mut clocks = ComparedClocks::find(&args.clock, only, &facts);
-    if !args.stopwatch {
-        clocks = clocks.for_run(args.duration);
-    }
+    let clocks = ComparedClocks::find(&args.clock, only, &facts).for_run(args.duration);
     let budget = Budget {
         max_ppm: args.max_ppm,
         max_offset_ns: args.max_offset.map(|limit| limit.as_secs_f64() * 1e9),
@@ -153,7 +144,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     // a step; where pinning is refused, that is what is seen.
     let cpu = u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(0);
     let _pinned = linux::cpus::pin(cpu);
-    let measured = if args.stopwatch { run.by_stopwatch() } else { run.measure(args.duration) };
+    let measured = run.measure(args.duration);
     // What was measured is shown, whatever ended it.
     let shown = show(args, &run, budget);
     measured?;
@@ -171,7 +162,7 @@ fn references(args: &Args) -> Result<(Vec<ComparisonReference>, Option<String>),
         chrony: args.chrony,
     };
     let references = selected::select(&wanted, pace)?;
-    if !references.is_empty() || args.stopwatch {
+    if !references.is_empty() {
         return Ok((references, None));
     }
     let (reference, note) = selected::select_best(pace);

@@ -1,9 +1,6 @@
 //! `parachron drift`: known truth in, measured value out.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
-use std::thread::sleep;
 use std::time::Duration;
 
 use crate::chronyd::Chronyd;
@@ -107,52 +104,6 @@ fn drift_outvotes_a_falseticker() {
     let (code, told) = measure(&names(&three[..2]));
     assert!(told["notes"].to_string().contains("contradict each other"), "{told:#}");
     assert_eq!(code, Some(1), "{told:#}");
-}
-
-/// Replies to the prompts of a run, in this order, and returns its output.
-fn by_hand(program: &Program, more: &[&str], answers: &[(&str, &str)]) -> ProgramOutput {
-    let mut child = program
-        .command(&["drift", "--stopwatch", "--clock", "monotonic", "--format", "json"])
-        .args(more)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
-    let mut hand = child.stdin.take().expect("a pipe");
-    let mut questions = BufReader::new(child.stderr.take().expect("a pipe"));
-    let mut question = String::new();
-    for (asked, answer) in answers {
-        question.clear();
-        questions.read_line(&mut question).expect("a question");
-        assert!(question.starts_with(asked), "{question}");
-        if *asked == "Read" {
-            sleep(Duration::from_secs(2));
-        }
-        hand.write_all(answer.as_bytes()).expect("the program listens");
-    }
-    drop(hand);
-    child.wait_with_output().expect("our own child").into()
-}
-
-#[test]
-fn drift_by_a_stopwatch() {
-    let Some(program) = &shared(&[]) else { return };
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let plot = folder.path().join("run.svg");
-    let drawn = plot.to_str().expect("UTF-8");
-    let answers = [("Start", "\n"), ("Read", "\n"), ("What did it show", "0:02.5\n")];
-    let told = report(&by_hand(program, &["--plot", drawn], &answers));
-    // At least 2 s of a stopwatch's 2.5 s: the interval must hold that.
-    let frequency = &told["pairs"][0]["drift"]["frequency"];
-    let low = frequency["interval_ppm"][0].as_f64().expect("an interval");
-    let high = frequency["interval_ppm"][1].as_f64().expect("an interval");
-    assert!(low < -200_000.0 + 1.0 && high > low, "{frequency}");
-    assert!(fs::read_to_string(&plot).expect("a picture").contains("against stopwatch"));
-    // Nobody there.
-    let said = program.run(&["drift", "--stopwatch"]);
-    assert_eq!(said.code, Some(2));
-    assert!(said.err.contains("standard input has ended"), "{}", said.err);
 }
 
 #[test]

@@ -213,18 +213,6 @@ impl ComparedClocks {
         }
     }
 
-    /// What each clock shows now, of those that can be read.
-    pub fn now(&self) -> Vec<(ClockName, Span)> {
-        let raw_ns = LinuxClock::MonotonicRaw.read_ns();
-        let mut stamp = self.stamps()();
-        let rtc = self.readers.iter().position(|(name, _)| *name == ClockName::Rtc);
-        if let (Some(index), Some(rtc), Some(raw_ns)) = (rtc, &self.rtc, raw_ns) {
-            stamp[index] = rtc.at_after(raw_ns);
-        }
-        let shown = self.names().into_iter().zip(stamp);
-        shown.filter_map(|(clock, shown)| Some((clock, shown?))).collect()
-    }
-
     /// Each clock around a source's time.
     pub(super) fn within(&self, reading: &TimeReading<Stamp>) -> Vec<ClockComparison> {
         let (before, after) = reading.shown_ns;

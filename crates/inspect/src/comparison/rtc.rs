@@ -85,11 +85,4 @@ impl RtcAtEdges {
         let (before, after) = self.last.get()?.clock_ns(raw_ns)?;
         Some(Span { before, after })
     }
-
-    /// What it showed at a moment shortly before now, by the change of second
-    /// after it.
-    pub(super) fn at_after(&self, raw_ns: u64) -> Option<Span> {
-        self.catch();
-        self.span(raw_ns)
-    }
 }

@@ -3,13 +3,12 @@
 use std::time::{Duration, Instant};
 
 use inspect::comparison::{
-    ComparedClocks, ComparisonReference, ComparisonSession, NothingMeasured, stopwatch,
+    ComparedClocks, ComparisonReference, ComparisonSession, NothingMeasured,
 };
 use instruments::drift::budget::Budget;
 use linux::wait::{Signals, WaitUntil};
 
 use super::live::Live;
-use super::person::Person;
 use super::report::DriftReport;
 use crate::error::{CliError, cannot_wait};
 
@@ -56,20 +55,6 @@ impl DriftRun {
         Ok(())
     }
 
-    /// Prompts a person for the stopwatch's start and its reading.
-    pub(super) fn by_stopwatch(&mut self) -> Result<(), CliError> {
-        let mut person = Person::at_terminal();
-        let begun = Instant::now();
-        let start = person.starts(self.session.clocks())?;
-        self.session.add(stopwatch::NAME, &start);
-        let (at, shown) = person.stops(self.session.clocks())?;
-        self.elapsed = at.saturating_duration_since(begun);
-        self.session.add(stopwatch::NAME, &shown);
-        self.session.finish();
-        self.notes.push("Start and end were timed by hand: ± 0.2 s is assumed for each.".into());
-        Ok(())
-    }
-
     /// The result.
     ///
     /// # Errors
@@ -85,8 +70,8 @@ fn nothing_measured(nothing: &NothingMeasured) -> CliError {
     CliError::Failed {
         cause: nothing.to_string(),
         remedy: format!(
-            "{running}use another reference (`--ntp`, `--phc`, `--vmclock`, `--chrony`, \
-             `--stopwatch`) or another --clock"
+            "{running}use another reference (`--ntp`, `--phc`, `--vmclock`, `--chrony`) or \
+             another --clock"
         ),
     }
 }

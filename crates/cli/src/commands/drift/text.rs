@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inspect::comparison::{ClockName, PairReport, ReferenceReport, stopwatch};
+use inspect::comparison::{ClockName, PairReport, ReferenceReport};
 use instruments::drift::{Drift, Frequency};
 
 use super::report::DriftReport;
@@ -149,7 +149,6 @@ fn stability(report: &DriftReport) -> ReportTable {
 fn sentences(report: &DriftReport) -> String {
     let mut lines: Vec<String> =
         report.references.iter().map(|one| reference(one, report)).collect();
-    lines.extend(by_hand(report));
     lines.extend(
         report
             .tsc_frequency
@@ -221,12 +220,6 @@ fn reference(reference: &ReferenceReport, report: &DriftReport) -> String {
         line.push_str(&format!("; no longer queried: {why}"));
     }
     line + "."
-}
-
-/// A stopwatch's readings, of which none was delayed in a queue: each press of Enter counts.
-fn by_hand(report: &DriftReport) -> Option<String> {
-    let pair = report.pairs.iter().find(|pair| pair.reference == stopwatch::NAME)?;
-    Some(format!("{}: {} readings by hand.", pair.reference, count(pair.drift.readings as u64)))
 }
 
 /// What the filter kept, and what it dropped.
