@@ -2,7 +2,6 @@
 
 mod bench;
 mod capture;
-pub(crate) mod clocks;
 mod completions;
 mod doctor;
 mod drift;
@@ -37,7 +36,6 @@ pub(crate) struct CommandLine {
 enum Command {
     Doctor(doctor::Args),
     Bench(bench::Args),
-    Clocks(clocks::Args),
     Drift(drift::Args),
     Watch(watch::Args),
     Keep(Box<keep::Args>),
@@ -59,7 +57,6 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
     match command_line.command {
         Command::Doctor(args) => doctor::run(&args),
         Command::Bench(args) => bench::run(&args),
-        Command::Clocks(args) => clocks::run(&args),
         Command::Drift(args) => drift::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Keep(args) => keep::run(&args),

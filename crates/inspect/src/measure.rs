@@ -4,7 +4,6 @@
 
 mod costs;
 mod cross_cpu;
-pub mod loads;
 mod plan;
 mod rate;
 mod steps;
@@ -79,6 +78,11 @@ impl MeasuringSession {
         if is_first {
             cross_cpu::measure(plan, cpus, found, progress);
         }
+    }
+
+    /// Notes that `what` could not be measured.
+    pub fn miss(&mut self, what: impl Into<String>, why: impl Into<String>) {
+        self.found.miss(what, why);
     }
 
     /// The result.

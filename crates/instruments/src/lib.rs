@@ -14,7 +14,5 @@ pub mod latency;
 pub mod measurements;
 pub mod offset;
 pub mod order;
-pub mod primes;
 pub mod rate;
 pub mod steps;
-pub mod throughput;

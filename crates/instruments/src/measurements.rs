@@ -174,39 +174,6 @@ pub struct Order {
     pub largest_backward_ns: f64,
 }
 
-/// Work done per second, by one process (or pair, or thread) or several.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Throughput {
-    /// `pipe-based context switching`, `primes below 10000`
-    pub load: String,
-    /// What is counted: `loops/s`, `events/s`.
-    pub unit: String,
-    /// Copies that ran at once.
-    pub copies: u32,
-    /// All copies together, over the whole run: the figure to quote.
-    pub per_s: f64,
-    /// The same for each slice of the run, in order: its spread.
-    pub slices: Vec<f64>,
-    /// Length of the run, s.
-    pub over_s: f64,
-}
-
-impl Throughput {
-    /// Whether `other` is of the same load and number of copies.
-    pub fn is_like(&self, other: &Self) -> bool {
-        self.load == other.load && self.copies == other.copies
-    }
-
-    /// One run made of this one and `next`, which is like it.
-    pub fn followed_by(&mut self, next: &Self) {
-        let over_s = self.over_s + next.over_s;
-        let done = self.per_s * self.over_s + next.per_s * next.over_s;
-        self.per_s = done / over_s;
-        self.over_s = over_s;
-        self.slices.extend(&next.slices);
-    }
-}
-
 /// TSC frequency measured against CLOCK_MONOTONIC_RAW.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TscRate {

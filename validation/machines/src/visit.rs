@@ -28,7 +28,7 @@ const COMMANDS: &[(&str, u32, &str)] = &[
     // Before bench switches sources, which the kernel logs.
     ("capture", 30, capture::LINE),
     ("doctor", 60, "parachron doctor --format json"),
-    ("clocks", 60, "parachron clocks --format json"),
+    ("clocks", 60, "parachron bench --list --format json"),
     ("bench", 90, "parachron bench --each-source --duration 200ms --format json"),
     ("bench-source", 10, "cat $CLOCKSOURCE"),
     ("watch", 30, "parachron watch --duration 3s --format json"),

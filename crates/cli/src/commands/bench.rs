@@ -1,5 +1,4 @@
-//! `parachron bench`: what reading each clock costs, and what else a clock
-//! source costs.
+//! `parachron bench`: what reading each clock costs.
 
 mod distribution;
 mod each_source;
@@ -8,6 +7,7 @@ pub(crate) mod report;
 #[cfg(test)]
 #[path = "bench/tests/sample.rs"]
 mod sample;
+mod sources;
 pub(crate) mod tables;
 
 use std::path::PathBuf;
@@ -15,16 +15,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use inspect::clock_call::Call;
-use inspect::measure::loads::{self, MeasuringLoad};
-use inspect::measure::{self, MeasurementPlan, PAGE};
+use inspect::measure::{MeasurementPlan, MeasuringSession, PAGE};
 use instruments::duration;
-use instruments::measurements::{Measurements, Throughput};
+use instruments::measurements::Measurements;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use crate::commands::helpers::{self, Helper};
 use crate::error::CliError;
 use crate::output::progress::TerminalProgress;
 use crate::output::{self, Format};
-use report::{BenchReport, MachineIdentity, SourceRun, cpu_count};
+use report::{BenchReport, MachineIdentity};
+use sources::report::ClocksReport;
 
 /// Measure what reading each clock costs.
 #[derive(Debug, clap::Args)]
@@ -41,17 +42,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 
-    /// Also count pipe-based context switches, as UnixBench does
-    #[arg(long)]
-    switches: bool,
+    /// List the clock sources, cheapest first, and measure the one in use for 0.2 s
+    #[arg(long, conflicts_with_all = ["samples", "only", "each_source", "plot"])]
+    list: bool,
 
-    /// Also count primes, as sysbench does
-    #[arg(long)]
-    primes: bool,
+    /// With --list: also sources that this machine does not offer, and why
+    #[arg(long, requires = "list")]
+    all: bool,
 
-    /// Time for each load, with one copy and with one per CPU
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
-    load_duration: Duration,
+    /// With --list: read a captured folder instead of this machine, and measure nothing
+    #[arg(long, value_name = "DIR", requires = "list")]
+    root: Option<PathBuf>,
 
     /// Measure under every available clocksource in turn, then restore the first (needs
     /// root)
@@ -71,26 +72,39 @@ pub(crate) struct Args {
     plot: Option<PathBuf>,
 }
 
+/// The JSON of `bench`, or of `--list`.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum BenchOutput {
+    /// What reading each clock costs.
+    Costs(BenchReport),
+    /// The clock sources.
+    Sources(ClocksReport),
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
-    let bench = Bench::new(args)?;
+    if args.list {
+        return sources::list(args.root.as_deref(), args.all, args.format);
+    }
+    let plan = plan(args)?;
     if args.dry_run {
-        output::text(&each_source::announce(&bench)?)?;
+        output::text(&each_source::announce(&plan)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let runs = if args.each_source {
-        each_source::run(&bench)?
+        each_source::run(&plan)?
     } else {
-        let progress = TerminalProgress::new(bench.expected());
-        let mut session = SourceSession::new(&bench);
-        session.round(1, &|what| progress.doing(what));
-        vec![session.finish()]
+        {
+            let progress = TerminalProgress::new(plan.expected());
+            vec![measure_once(plan, &progress)]
+        }
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let report = BenchReport { version, machine: MachineIdentity::this(), runs };
     // If the plot fails the report is still printed, and vice versa.
     let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, plot::svg(&report)));
     let printed = match args.format {
-        Format::Json => output::json(&report),
+        Format::Json => output::json(&BenchOutput::Costs(report)),
         Format::Text => output::text(&tables::render(&report)),
     };
     // First: output cut short (`| head`) must not hide it.
@@ -99,72 +113,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What to measure.
-struct Bench {
-    plan: MeasurementPlan,
-    loads: Vec<MeasuringLoad>,
-    load_length: Duration,
-    cpus: u32,
+/// Measures under the clocksource in use.
+fn measure_once(plan: MeasurementPlan, progress: &TerminalProgress) -> Measurements {
+    let mut session = MeasuringSession::new(plan);
+    session.round(1, &|what| progress.doing(what));
+    session.finish()
 }
 
-impl Bench {
-    fn new(args: &Args) -> Result<Self, CliError> {
-        let mut plan = MeasurementPlan::thorough(args.duration);
-        plan.samples = args.samples.unwrap_or(u64::MAX);
-        if !args.only.is_empty() {
-            (plan.calls, plan.page) = only(&args.only)?;
-            plan.pairs = 0;
-        }
-        let mut loads = Vec::new();
-        loads.extend(
-            args.switches
-                .then_some(MeasuringLoad::Switches(|| helpers::command(&Helper::PipeEcho))),
-        );
-        loads.extend(args.primes.then_some(MeasuringLoad::Primes));
-        Ok(Self { plan, loads, load_length: args.load_duration, cpus: cpu_count() })
+/// What to measure under each clocksource.
+fn plan(args: &Args) -> Result<MeasurementPlan, CliError> {
+    let mut plan = MeasurementPlan::thorough(args.duration);
+    plan.samples = args.samples.unwrap_or(u64::MAX);
+    if !args.only.is_empty() {
+        (plan.calls, plan.page) = only(&args.only)?;
+        plan.pairs = 0;
     }
-
-    /// How long one clocksource should take.
-    fn expected(&self) -> Duration {
-        let rounds = self.loads.len() * if self.cpus > 1 { 2 } else { 1 };
-        self.plan.expected() + self.load_length * u32::try_from(rounds).unwrap_or(u32::MAX)
-    }
-}
-
-/// The measurement under one clocksource, in rounds.
-struct SourceSession<'b> {
-    bench: &'b Bench,
-    clocks: measure::MeasuringSession,
-    throughput: Vec<Throughput>,
-    /// Loads that could not be measured.
-    missing: Measurements,
-}
-
-impl<'b> SourceSession<'b> {
-    fn new(bench: &'b Bench) -> Self {
-        Self {
-            bench,
-            clocks: measure::MeasuringSession::new(bench.plan.clone()),
-            throughput: Vec::new(),
-            missing: Measurements::default(),
-        }
-    }
-
-    /// One round of `rounds`, under the source in use.
-    fn round(&mut self, rounds: u32, progress: &dyn Fn(&str)) {
-        self.clocks.round(rounds, progress);
-        let (cpus, lengths) = (self.bench.cpus, (rounds, self.bench.load_length));
-        for &load in &self.bench.loads {
-            let (found, missing) = (&mut self.throughput, &mut self.missing);
-            loads::round(load, cpus, lengths, found, missing, progress);
-        }
-    }
-
-    fn finish(self) -> SourceRun {
-        let mut measurements = self.clocks.finish();
-        measurements.not_measured.extend(self.missing.not_measured);
-        SourceRun { measurements, throughput: self.throughput }
-    }
+    Ok(plan)
 }
 
 /// The calls whose name contains one of `names`, and whether the kvm-clock

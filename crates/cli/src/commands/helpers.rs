@@ -1,4 +1,4 @@
-//! Commands that `bench` runs in processes of their own: the echo at the end
+//! Commands that `latency` and `bench` run in processes of their own: the echo at the end
 //! of a pipe, and the guard. Nobody types them.
 
 use std::process::{Command, ExitCode};
@@ -12,7 +12,7 @@ use crate::error::CliError;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Helper {
-    /// Send back what arrives through the pipe, for `bench --switches`
+    /// Send back what arrives through the pipe, for `latency`
     #[command(hide = true)]
     PipeEcho,
     /// Restore the clocksource when the pipe closes, for `bench --each-source`
@@ -80,7 +80,7 @@ pub(crate) fn run(helper: &Helper) -> Result<ExitCode, CliError> {
             let (input, output) = (std::io::stdin().lock(), unbuffered_output()?);
             pipe_pair::echo(input, output).map_err(|error| CliError::Failed {
                 cause: error.to_string(),
-                remedy: "run `parachron bench --switches`, which starts this helper".into(),
+                remedy: "run `parachron latency`, which starts this helper".into(),
             })?;
         }
         Helper::RestoreGuard { source } => guard(source)?,

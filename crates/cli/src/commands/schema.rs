@@ -9,8 +9,7 @@ use keeper::event::Line as KeepLine;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
-use crate::commands::bench::report::BenchReport;
-use crate::commands::clocks::report::ClocksReport;
+use crate::commands::bench::BenchOutput;
 use crate::commands::doctor::DoctorOutput;
 use crate::commands::drift::report::DriftReport;
 #[cfg(target_arch = "x86_64")]
@@ -34,12 +33,10 @@ pub(crate) struct Args {
 enum Documented {
     /// The diagnosis, and the facts and figures it rests on
     Doctor,
-    /// The measurements, one set per clock source
+    /// The measurements, one set per clock source; or the list of clock sources
     Bench,
     /// What was saved, and what could not be
     Capture,
-    /// The clock sources, cheapest first
-    Clocks,
     /// The drift of each clock against each reference
     Drift,
     /// One line: an event
@@ -61,9 +58,8 @@ impl Documented {
     fn schema(self) -> Schema {
         match self {
             Self::Doctor => schema_of::<DoctorOutput>(),
-            Self::Bench => schema_of::<BenchReport>(),
+            Self::Bench => schema_of::<BenchOutput>(),
             Self::Capture => schema_of::<Manifest>(),
-            Self::Clocks => schema_of::<ClocksReport>(),
             Self::Drift => schema_of::<DriftReport>(),
             Self::Watch => schema_of::<Line>(),
             Self::Keep => schema_of::<KeepLine>(),

@@ -105,9 +105,6 @@ fn every_source_is_measured() {
         "200ms",
         "--only",
         "monotonic",
-        "--switches",
-        "--load-duration",
-        "200ms",
         "--format",
         "json",
     ]);
@@ -120,8 +117,6 @@ fn every_source_is_measured() {
     for run in runs {
         let costs = run["costs"].as_array().expect("costs");
         assert!(costs.iter().all(|cost| cost["samples"].as_u64() > Some(0)), "{run:#}");
-        let loads = run["throughput"].as_array().expect("loads");
-        assert!(!loads.is_empty(), "{run:#}");
     }
 }
 

@@ -30,7 +30,7 @@ fn ptrace(request: libc::c_uint, pid: libc::pid_t) -> Result<(), Error> {
 /// Starts the program and stops it before its first instruction.
 fn stopped() -> Result<Child, Error> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_parachron"));
-    command.arg("clocks").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(["bench", "--list"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     // SAFETY: the closure makes one system call and allocates nothing.
     unsafe { command.pre_exec(|| ptrace(libc::PTRACE_TRACEME, 0)) };
     let child = command.spawn()?;

@@ -13,7 +13,7 @@ const PRINTING: &[&[&str]] = &[
     &["doctor", "--rules"],
     &["bench", "--duration", "50ms", "--only", "monotonic"],
     &["capture", "--dry-run"],
-    &["clocks"],
+    &["bench", "--list"],
     &["watch", "--duration", "1s"],
     &["completions", "zsh"],
     &["schema", "doctor"],

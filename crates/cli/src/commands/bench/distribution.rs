@@ -1,8 +1,8 @@
 //! Histograms in characters: one line per call, one axis for all.
 
-use instruments::measurements::CallCost;
+use instruments::measurements::{CallCost, Measurements};
 
-use super::report::{SourceRun, short_name};
+use super::report::short_name;
 use crate::output::table::{Column, ReportTable};
 use instruments::figures::whole_time;
 
@@ -68,8 +68,8 @@ impl HistogramAxis {
 }
 
 /// The histograms of `run`'s costs.
-pub(super) fn table(run: &SourceRun) -> Option<ReportTable> {
-    let costs = &run.measurements.costs;
+pub(super) fn table(run: &Measurements) -> Option<ReportTable> {
+    let costs = &run.costs;
     let axis = HistogramAxis::over(costs)?;
     let columns = [Column::names("call"), Column::names(axis.labels())];
     let mut table = ReportTable::new("Samples by cost (both axes logarithmic)", columns);

@@ -10,10 +10,11 @@
 use std::time::Duration;
 
 use inspect::clocksource_switch::{SwitchError, Switchboard};
+use inspect::measure::{MeasurementPlan, MeasuringSession};
 use inspect::restore_guard::RestoreGuard;
+use instruments::measurements::Measurements;
 
-use super::report::SourceRun;
-use super::{Bench, SourceSession};
+use super::measure_once;
 use crate::commands::helpers::{self, Helper};
 use crate::error::CliError;
 use crate::output::progress::TerminalProgress;
@@ -28,7 +29,7 @@ const SETTLING: Duration = Duration::from_millis(20);
 const ROUNDS: u32 = 4;
 
 /// What would be done, for `--dry-run`.
-pub(super) fn announce(bench: &Bench) -> Result<String, CliError> {
+pub(super) fn announce(plan: &MeasurementPlan) -> Result<String, CliError> {
     let board = Switchboard::live();
     let (first, sources) = sources(&board)?;
     if sources.len() == 1 {
@@ -37,7 +38,7 @@ pub(super) fn announce(bench: &Bench) -> Result<String, CliError> {
     let mut paragraphs = vec![
         format!(
             "Would measure under each clocksource for about {:.0} s, in {ROUNDS} turns each: {}.",
-            bench.expected().as_secs_f64(),
+            plan.expected().as_secs_f64(),
             sources.join(", ")
         ),
         format!(
@@ -56,17 +57,15 @@ pub(super) fn announce(bench: &Bench) -> Result<String, CliError> {
 }
 
 /// Measures under each source.
-pub(super) fn run(bench: &Bench) -> Result<Vec<SourceRun>, CliError> {
+pub(super) fn run(plan: &MeasurementPlan) -> Result<Vec<Measurements>, CliError> {
     let board = Switchboard::live();
     let (first, sources) = sources(&board)?;
     let count = u32::try_from(sources.len()).unwrap_or(u32::MAX);
-    let progress = TerminalProgress::new(bench.expected() * count);
+    let progress = TerminalProgress::new(plan.expected() * count);
     if sources.len() == 1 {
-        let mut session = SourceSession::new(bench);
-        session.round(1, &|what| progress.doing(what));
-        let mut run = session.finish();
+        let mut run = measure_once(plan.clone(), &progress);
         let why = format!("{first} is the only one available");
-        run.measurements.miss("other clocksources", why);
+        run.miss("other clocksources", why);
         return Ok(vec![run]);
     }
     board.may_switch().map_err(refused)?;
@@ -76,7 +75,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<SourceRun>, CliError> {
                 cause: error.to_string(),
                 remedy: "end the other `parachron bench` first; nothing was switched".into(),
             })?;
-    let runs = in_turns(bench, &board, &sources, &progress);
+    let runs = in_turns(plan, &board, &sources, &progress);
     drop(progress);
     let restored = board.switch_to(&first);
     // The guard reads back, and writes again if needed: its result counts.
@@ -106,22 +105,23 @@ fn not_restored(board: &Switchboard, first: &str, why: &str) -> CliError {
 
 /// Each source's run.
 fn in_turns(
-    bench: &Bench,
+    plan: &MeasurementPlan,
     board: &Switchboard,
     sources: &[String],
     progress: &TerminalProgress,
-) -> Result<Vec<SourceRun>, CliError> {
-    let mut sessions: Vec<_> = sources.iter().map(|_| SourceSession::new(bench)).collect();
+) -> Result<Vec<Measurements>, CliError> {
+    let mut sessions: Vec<_> =
+        sources.iter().map(|_| MeasuringSession::new(plan.clone())).collect();
     for _ in 0..ROUNDS {
         for (source, session) in sources.iter().zip(&mut sessions) {
             turn(board, source, session, progress)?;
         }
     }
-    let runs = sessions.into_iter().map(SourceSession::finish).zip(sources);
+    let runs = sessions.into_iter().map(MeasuringSession::finish).zip(sources);
     Ok(runs
         .map(|(mut run, source)| {
             // A source that the kernel never accepted is not in the report yet.
-            run.measurements.clocksource = Some(source.clone());
+            run.clocksource = Some(source.clone());
             run
         })
         .collect())
@@ -132,14 +132,14 @@ fn in_turns(
 fn turn(
     board: &Switchboard,
     source: &str,
-    session: &mut SourceSession,
+    session: &mut MeasuringSession,
     progress: &TerminalProgress,
 ) -> Result<(), CliError> {
     progress.doing(&format!("{source}: switching"));
     match board.switch_to(source) {
         Ok(()) => {}
         Err(error @ SwitchError::NotTaken { .. }) => {
-            session.missing.miss(format!("clocksource {source}"), error.to_string());
+            session.miss(format!("clocksource {source}"), error.to_string());
             return Ok(());
         }
         Err(error) => return Err(refused(error)),

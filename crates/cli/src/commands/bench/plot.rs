@@ -1,13 +1,12 @@
-//! The report as a picture: costs as bars and histograms, loads as bars.
+//! The report as a picture: costs as bars and histograms.
 //!
 //! One row per call, so that a bar is next to its histogram; several
-//! clocksources share a row, in different colours. Costs have logarithmic axes,
-//! as they span a factor of a thousand; rates have linear ones.
+//! clocksources share a row, in different colours. The axes are logarithmic,
+//! as costs span a factor of a thousand.
 
 mod costs;
-mod loads;
 
-use super::report::BenchReport;
+use super::report::{BenchReport, source_name};
 use crate::output::plot::canvas::{INK, MUTED, Side};
 use crate::output::plot::{legend, picture};
 
@@ -18,20 +17,18 @@ const LABELS: i32 = 230;
 pub(super) fn svg(report: &BenchReport) -> String {
     let top = 112;
     let costs = costs::CostPanel::new(&report.runs);
-    let loads_top = top + costs.height();
-    picture(loads_top + loads::height(&report.runs) + 16, |canvas| {
+    picture(top + costs.height() + 16, |canvas| {
         canvas.bold("Cost of a clock read", (20, 30), 22, INK);
         canvas.text(&subtitle(report), (20, 56), Side::Left, 14, MUTED);
         legend(canvas, &costs::legend(&report.runs), 73);
         costs.draw(canvas, top);
-        loads::draw(canvas, &report.runs, loads_top)
     })
 }
 
 /// The machine, and the clocksource where there is one for all.
 fn subtitle(report: &BenchReport) -> String {
     match &report.runs[..] {
-        [run] => format!("clocksource {}, {}", run.source(), report.machine.line()),
+        [run] => format!("clocksource {}, {}", source_name(run), report.machine.line()),
         _ => report.machine.line(),
     }
 }

@@ -1,6 +1,6 @@
 //! The report of `parachron bench`: the document of `--format json`.
 
-use instruments::measurements::{CallCost, Measurements, Throughput};
+use instruments::measurements::Measurements;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub(crate) struct BenchReport {
     /// Which machine.
     pub(crate) machine: MachineIdentity,
     /// One run for each clocksource, in the order measured.
-    pub(crate) runs: Vec<SourceRun>,
+    pub(crate) runs: Vec<Measurements>,
 }
 
 /// The machine measured.
@@ -24,16 +24,6 @@ pub(crate) struct MachineIdentity {
     pub(crate) cpu: Option<String>,
     /// CPUs this process may use.
     pub(crate) cpus: u32,
-}
-
-/// What was measured under one clocksource.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct SourceRun {
-    /// Clocks.
-    #[serde(flatten)]
-    pub(crate) measurements: Measurements,
-    /// Work done per second, where requested.
-    pub(crate) throughput: Vec<Throughput>,
 }
 
 impl MachineIdentity {
@@ -54,20 +44,13 @@ impl MachineIdentity {
     }
 }
 
-impl SourceRun {
-    /// Name of the clocksource, or `unknown`.
-    pub(crate) fn source(&self) -> &str {
-        self.measurements.clocksource.as_deref().unwrap_or("unknown")
-    }
-
-    /// The cost of the call of this name.
-    pub(crate) fn cost(&self, call: &str) -> Option<&CallCost> {
-        self.measurements.cost(call)
-    }
+/// Name of the clocksource, or `unknown`.
+pub(crate) fn source_name(run: &Measurements) -> &str {
+    run.clocksource.as_deref().unwrap_or("unknown")
 }
 
 /// CPUs this process may use; 1 where unknown.
-pub(crate) fn cpu_count() -> u32 {
+fn cpu_count() -> u32 {
     let cpus = linux::cpus::allowed().map_or(1, |cpus| cpus.len());
     u32::try_from(cpus).unwrap_or(u32::MAX)
 }

@@ -1,10 +1,10 @@
 //! Costs: a row per call, with a bar for the median, a whisker from minimum to
 //! p99, and the histogram of all samples.
 
-use instruments::measurements::ReadPath;
+use instruments::measurements::{Measurements, ReadPath};
 
 use super::LABELS;
-use crate::commands::bench::report::{SourceRun, short_name};
+use crate::commands::bench::report::{short_name, source_name};
 use crate::output::plot::axis::PlotAxis;
 use crate::output::plot::canvas::{Canvas, Colour, INK, MUTED, Side};
 use crate::output::plot::{COLOURS, Legend, PlotBar, RIGHT, colour, outline};
@@ -27,16 +27,16 @@ const AXIS: i32 = 40;
 
 /// All costs.
 pub(super) struct CostPanel<'r> {
-    runs: &'r [SourceRun],
+    runs: &'r [Measurements],
     /// Names of the calls, in order.
     calls: Vec<&'r str>,
 }
 
 impl<'r> CostPanel<'r> {
     /// Of `runs`, each of which may lack calls.
-    pub(super) fn new(runs: &'r [SourceRun]) -> Self {
+    pub(super) fn new(runs: &'r [Measurements]) -> Self {
         let mut calls: Vec<&str> = Vec::new();
-        for cost in runs.iter().flat_map(|run| &run.measurements.costs) {
+        for cost in runs.iter().flat_map(|run| &run.costs) {
             if !calls.contains(&cost.call.as_str()) {
                 calls.push(&cost.call);
             }
@@ -59,7 +59,7 @@ impl<'r> CostPanel<'r> {
 
     /// Draws it from `top` down.
     pub(super) fn draw(&self, canvas: &Canvas, top: i32) {
-        let costs = || self.runs.iter().flat_map(|run| &run.measurements.costs);
+        let costs = || self.runs.iter().flat_map(|run| &run.costs);
         let least = costs().map(|cost| cost.ns.min).filter(|ns| *ns > 0.0).fold(1e9, f64::min);
         let p99 = costs().map(|cost| cost.ns.p99).fold(least, f64::max);
         let bars = PlotAxis::log(least, p99, LABELS, BARS_END);
@@ -116,13 +116,15 @@ fn path_colour(path: ReadPath) -> Colour {
 }
 
 /// What the colours mean: where a call is served, or which source.
-pub(super) fn legend(runs: &[SourceRun]) -> Legend {
+pub(super) fn legend(runs: &[Measurements]) -> Legend {
     if let [run] = runs {
-        let used = |colour| run.measurements.costs.iter().any(|c| path_colour(c.path) == colour);
+        let used = |colour| run.costs.iter().any(|c| path_colour(c.path) == colour);
         let all = [("instruction", 2), ("vDSO", 0), ("kernel", 1), ("not counted", 6)];
         let all = all.map(|(words, index)| (words.to_owned(), COLOURS[index]));
         return all.into_iter().filter(|(_, colour)| used(*colour)).collect();
     }
     let sources = runs.iter().enumerate();
-    sources.map(|(index, run)| (format!("clocksource {}", run.source()), colour(index))).collect()
+    sources
+        .map(|(index, run)| (format!("clocksource {}", source_name(run)), colour(index)))
+        .collect()
 }

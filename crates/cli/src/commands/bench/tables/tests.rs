@@ -25,13 +25,6 @@ fn sources_are_side_by_side_in_80_columns() {
 }
 
 #[test]
-fn loads_are_compared_with_the_first_source() {
-    let sources = three_sources();
-    let table = loads(&sources.runs, &sources.runs[2]);
-    insta::assert_snapshot!(table.text());
-}
-
-#[test]
 fn mixed_answers_are_counted_out() {
     let path = |entered| ReadPath::Counted { calls: 1000, entered };
     let paths = [

@@ -1,10 +1,10 @@
 //! Reports made by hand, for the tests of every form they are printed in.
 
 use instruments::measurements::{
-    CallCost, Granularity, Measurements, Order, ReadPath, Skew, Spread, Throughput, TscRate,
+    CallCost, Granularity, Measurements, Order, ReadPath, Skew, Spread, TscRate,
 };
 
-use super::report::{BenchReport, MachineIdentity, SourceRun};
+use super::report::{BenchReport, MachineIdentity};
 
 fn cost(call: &str, median: f64, path: ReadPath) -> CallCost {
     let ns =
@@ -22,7 +22,7 @@ fn cost(call: &str, median: f64, path: ReadPath) -> CallCost {
 }
 
 /// A run under `source`, where a clock read costs `ns`.
-pub(super) fn run(source: &str, ns: f64) -> SourceRun {
+pub(super) fn run(source: &str, ns: f64) -> Measurements {
     let entered = if ns > 500.0 { 1000 } else { 0 };
     let path = ReadPath::Counted { calls: 1000, entered };
     let mut measurements = Measurements {
@@ -67,27 +67,11 @@ pub(super) fn run(source: &str, ns: f64) -> SourceRun {
         not_measured: Vec::new(),
     };
     measurements.miss("pvclock page", "does not apply: the clocksource was never kvm-clock");
-    let load = |load: &str, unit: &str, copies, per_s: f64| Throughput {
-        load: load.into(),
-        unit: unit.into(),
-        copies,
-        per_s,
-        slices: vec![per_s * 0.9, per_s, per_s * 1.1],
-        over_s: 0.75,
-    };
-    let slower = 1.0 - ns / 1e5;
-    SourceRun {
-        measurements,
-        throughput: vec![
-            load("pipe-based context switching", "loops/s", 1, 236_058.4 * slower),
-            load("pipe-based context switching", "loops/s", 128, 23_600_000.0 * slower),
-            load("primes below 10000", "events/s", 1, 870.25 * slower),
-        ],
-    }
+    measurements
 }
 
 /// A report of `runs`.
-pub(super) fn report(runs: Vec<SourceRun>) -> BenchReport {
+pub(super) fn report(runs: Vec<Measurements>) -> BenchReport {
     BenchReport {
         version: "0.1.0".into(),
         machine: MachineIdentity {

@@ -1,4 +1,4 @@
-//! The report of `parachron clocks`: the document of `--format json`.
+//! The report of `bench --list`: the document of `--format json`.
 
 use facts::Fact;
 use facts::Facts;
