@@ -22,7 +22,7 @@ fn commands(program: &Program) -> Vec<String> {
 fn help_names_every_command() {
     let Some(program) = &shared(&[]) else { return };
     let commands = commands(program);
-    for wanted in ["doctor", "bench", "clocks", "watch", "lab", "capture", "completions"] {
+    for wanted in ["doctor", "bench", "watch", "lab", "capture", "completions"] {
         assert!(commands.iter().any(|name| name == wanted), "{wanted}: {commands:?}");
     }
     for command in commands.iter().filter(|name| *name != "help") {
@@ -43,6 +43,21 @@ fn a_wrong_word_is_explained() {
         let said = program.run(arguments);
         assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{arguments:?}");
         assert!(said.err.contains(named), "{}", said.err);
+    }
+}
+
+#[test]
+fn what_was_removed_is_named_with_its_successor() {
+    let Some(program) = &shared(&[]) else { return };
+    for (arguments, first, remedy) in [
+        (&["clocks", "--all"][..], "clocks was removed in 0.2.0", "`parachron bench --list`"),
+        (&["bench", "--primes"], "--primes was removed in 0.2.0", "`parachron latency`"),
+        (&["drift", "--format", "csv"], "csv was removed in 0.2.0", "`--format json`"),
+    ] {
+        let said = program.run(arguments);
+        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(said.err.starts_with(&format!("parachron: {first}\n  try: ")), "{}", said.err);
+        assert!(said.err.contains(remedy), "{}", said.err);
     }
 }
 
