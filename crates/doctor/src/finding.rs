@@ -11,8 +11,6 @@ pub struct Finding {
     pub rule: String,
     /// Its severity.
     pub severity: Severity,
-    /// What it does to the time.
-    pub harm: Harm,
     /// What is wrong, in one line.
     pub what: String,
     /// The lines and figures that show it.
@@ -32,18 +30,12 @@ impl Finding {
         Self {
             rule: String::new(),
             severity,
-            harm: Harm::MayGoWrong,
             what: what.into(),
             evidence: Vec::new(),
             why: String::new(),
             remedies: Vec::new(),
             source: String::new(),
         }
-    }
-
-    /// States that the time is wrong now.
-    pub(crate) fn wrong_now(self) -> Self {
-        Self { harm: Harm::WrongNow, ..self }
     }
 
     /// Adds a line or figure that shows it.
@@ -147,44 +139,6 @@ pub enum Severity {
     Error,
 }
 
-/// What a finding does to the time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Harm {
-    /// The time of day is wrong now, or probably is.
-    WrongNow,
-    /// The time of day, or a clock derived from it, may go wrong.
-    MayGoWrong,
-    /// Programs read the clock slowly, wait too long, or are not alarmed.
-    Other,
-}
-
-/// Whether the time of day is right now, and how that is known.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-#[non_exhaustive]
-pub struct TimeNow {
-    /// Which.
-    pub state: TimeState,
-    /// What to add to the clock, s, where that is known.
-    pub offset_s: Option<f64>,
-    /// The true offset is within ± this, s, where the reference states its own error rightly.
-    pub bound_s: Option<f64>,
-    /// By what it is known, or why it is not.
-    pub by: String,
-}
-
-/// Whether the time of day is right.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TimeState {
-    /// Within 0.1 s, the bound included.
-    Right,
-    /// Off by more, the bound excluded; or a finding shows it.
-    Wrong,
-    /// Nothing here shows it.
-    NotKnown,
-}
-
 /// A rule that found nothing, or could not check.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
@@ -215,11 +169,8 @@ pub enum CheckState {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Diagnosis {
-    /// The diagnosis in one line: whether the time is right now, what will make it wrong, and
-    /// what to do first.
+    /// The diagnosis in one line.
     pub verdict: String,
-    /// Whether the time is right now.
-    pub time: TimeNow,
     /// Worst first.
     pub findings: Vec<Finding>,
     /// The rules without findings.

@@ -180,12 +180,6 @@ pub(crate) fn compare() -> Remedy {
     .changes(READ_ONLY)
 }
 
-/// Write the RTC from the system clock, where a second witness confirms that one: from a wrong
-/// clock, the last right one would be lost.
-pub(crate) fn with_witness(case: &Case<'_>, write: Remedy) -> Remedy {
-    if case.is_confirmed() { write } else { compare() }
-}
-
 /// What a command that only reads changes.
 pub(crate) const READ_ONLY: &str = "nothing";
 

@@ -37,15 +37,17 @@ fn with_units(keepers: &[&TimeKeeper]) -> Vec<String> {
     keepers.iter().map(|keeper| keeper.program_and_unit() + unsure(keeper)).collect()
 }
 
+/// Whether chronyd reports that it follows a source.
+fn follows(tracking: &ChronyTracking) -> bool {
+    tracking.stratum > 0 && tracking.leap_status != "Not synchronised"
+}
+
 /// `clock-steered`
 pub(crate) fn check_steered(case: &Case<'_>) -> Check {
     let adjtimex = case.adjtimex().ok();
     let synchronised = adjtimex.map(|state| !state.has(Adjtimex::STA_UNSYNC));
     let tracking = case.tracking().ok();
-    if tracking.is_some_and(ChronyTracking::is_own_clock) {
-        return follows_itself().alone();
-    }
-    if let Some(tracking) = case.followed() {
+    if let Some(tracking) = tracking.filter(|tracking| follows(tracking)) {
         // A capture keeps no server's name.
         let reference = match tracking.reference.as_str() {
             "" | "withheld" => "a server",
@@ -104,23 +106,6 @@ pub(crate) fn check_steered(case: &Case<'_>) -> Check {
         return Outcome::fine(format!("{} has just started", daemon.kind.program()));
     }
     searching(daemon, adjtimex, tracking).alone()
-}
-
-/// `local stratum`: what chronyd serves then is the drift of this machine's quartz.
-fn follows_itself() -> Finding {
-    Finding::new(
-        Severity::Warning,
-        "chronyd follows this machine's own clock: no server and no device corrects it",
-    )
-    .evidence("chronyc tracking: reference 127.127.1.1 (LOCAL)")
-    .explain(
-        "With `local stratum` chronyd calls itself synchronised while it reaches no source, and its \
-         clients believe it. The clock drifts by seconds a week.",
-    )
-    .remedy(
-        Remedy::command("Check why it reaches none of its servers.", "chronyc sources -v")
-            .changes(remedies::READ_ONLY),
-    )
 }
 
 fn undisciplined(case: &Case<'_>, adjtimex: Option<&Adjtimex>, keepers: &[TimeKeeper]) -> Finding {
@@ -285,7 +270,6 @@ fn left_behind(case: &Case<'_>, behind: &str) -> Finding {
         Severity::Warning,
         format!("VBoxService leaves this clock {behind} behind its host"),
     )
-    .wrong_now()
     .evidence(format!("running: VBoxService; the RTC is {behind} ahead of the clock"))
     .evidence_from(case.unmet_condition("systemd-timesyncd").map(|condition| {
         format!("systemd-timesyncd.service: {condition}, so it does not start beside VBoxService")
