@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::decision::Decision;
 use super::polled::{PolledSource, RtcView};
-use super::{Keeper, KeeperPhase, KeptBound};
+use super::{Keeper, KeeperPhase};
 use crate::action::Refusal;
 use crate::choice::{Candidate, Choice, choose};
 use crate::offset::Offset;
@@ -17,8 +17,6 @@ use crate::offset::Offset;
 pub struct KeeperView {
     /// The clock's state.
     pub clock: KeeperClockState,
-    /// How far it may be off.
-    pub known: KeptBound,
     /// The selected source's index, and the offset that those which agree with
     /// it have together.
     pub selected: Option<(usize, OffsetBound)>,
@@ -147,8 +145,7 @@ impl KeeperView {
             SourceView { state, offset, bound_ns, rtc: source.rtc() }
         };
         let sources = all.iter().enumerate().map(of_source).collect();
-        let (known, next) = (keeper.error_bound(now_ns), NextStep::new(keeper, &choice, now_ns));
-        Self { clock, known, selected, sources, next }
+        Self { clock, selected, sources, next: NextStep::new(keeper, &choice, now_ns) }
     }
 }
 
