@@ -200,7 +200,7 @@ impl LabBench<'_> {
     fn linux_machine(&self, provider: Provider, vcpus: usize, image: LinuxImage) -> vmm::Settings {
         let settings = self.machine(provider, vcpus);
         let mut linux = vmm::Settings::linux(settings.backend, image);
-        if provider.name() == host::Kind::Kvm.name() {
+        if provider.name() == host::ClockProvider::Kvm.name() {
             linux.devices.rtc = None;
         }
         vmm::Settings { vcpus, timeout: settings.timeout, ..linux }

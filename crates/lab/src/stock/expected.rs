@@ -1,6 +1,6 @@
 //! What a stock kernel must make of each provider, by its source and not by ours.
 
-use host::Kind;
+use host::ClockProvider;
 
 use crate::bench::Provider;
 
@@ -34,12 +34,14 @@ pub(super) fn clocksource(provider: Provider, machine: ExpectedMachine) -> &'sta
     match provider {
         // arch/x86/kernel/kvmclock.c, kvmclock_init: rated below the TSC where that is
         // constant, does not stop, and is not known to be unstable.
-        Provider::Kernel | Provider::Own(Kind::Kvm) if machine.invariant_tsc => "tsc",
-        Provider::Kernel | Provider::Own(Kind::Kvm) => "kvm-clock",
+        Provider::Kernel | Provider::Own(ClockProvider::Kvm) if machine.invariant_tsc => "tsc",
+        Provider::Kernel | Provider::Own(ClockProvider::Kvm) => "kvm-clock",
         // drivers/clocksource/hyperv_timer.c: rated below the TSC where the host lets that
         // be invariant (MSR 0x40000118), which is offered where it is.
-        Provider::Own(Kind::HyperV) if machine.invariant_tsc => "tsc",
-        Provider::KernelHyperV | Provider::Own(Kind::HyperV) => "hyperv_clocksource_tsc_page",
+        Provider::Own(ClockProvider::HyperV) if machine.invariant_tsc => "tsc",
+        Provider::KernelHyperV | Provider::Own(ClockProvider::HyperV) => {
+            "hyperv_clocksource_tsc_page"
+        }
         Provider::Own(_) if trusts_tsc(machine) => "tsc",
         // No TSC: the machine's HPET, rated above its PM timer (arch/x86/kernel/hpet.c).
         Provider::Own(_) => "hpet",
@@ -58,8 +60,8 @@ pub(super) fn true_verdicts(
 ) -> &'static [&'static str] {
     match provider {
         // arch/x86/kernel/cpu/mshyperv.c: without MSR 0x40000118.
-        Provider::Own(Kind::HyperV) if machine.invariant_tsc => &[],
-        Provider::KernelHyperV | Provider::Own(Kind::HyperV) => {
+        Provider::Own(ClockProvider::HyperV) if machine.invariant_tsc => &[],
+        Provider::KernelHyperV | Provider::Own(ClockProvider::HyperV) => {
             &["unstable due to running on hyper-v"]
         }
         _ if !trusts_tsc(machine) => &["unstable due to tscs unsynchronized"],
@@ -72,7 +74,7 @@ pub(super) fn true_verdicts(
 pub(super) fn driver_reads_vmclock(provider: Provider, machine: ExpectedMachine) -> bool {
     match provider {
         Provider::KernelHyperV => false,
-        Provider::Own(Kind::HyperV) => machine.invariant_tsc,
+        Provider::Own(ClockProvider::HyperV) => machine.invariant_tsc,
         _ => trusts_tsc(machine),
     }
 }
@@ -85,13 +87,13 @@ fn trusts_tsc(machine: ExpectedMachine) -> bool {
 
 /// Whether the guest's kernel is told what its host steals: by KVM's page alone.
 pub(super) fn has_steal_time(provider: Provider) -> bool {
-    provider.name() == Kind::Kvm.name()
+    provider.name() == ClockProvider::Kvm.name()
 }
 
 /// The resolution, ns, of what a kernel that was suspended finds out by how long: kvm-clock,
 /// or the real-time clock (read_persistent_clock64, arch/x86/kernel/rtc.c, kvmclock.c).
 pub(super) fn persistent_clock_ns(provider: Provider) -> f64 {
-    if provider.name() == Kind::Kvm.name() { 1.0 } else { 1e9 }
+    if provider.name() == ClockProvider::Kvm.name() { 1.0 } else { 1e9 }
 }
 
 /// Findings of the doctor inside that are true of such a machine; any other warning
@@ -109,11 +111,11 @@ mod tests {
         let of = |provider, machine| clocksource(provider, machine);
         assert_eq!(of(Provider::Kernel, amd), "kvm-clock");
         assert_eq!(
-            of(Provider::Own(Kind::Kvm), ExpectedMachine { invariant_tsc: true, ..amd }),
+            of(Provider::Own(ClockProvider::Kvm), ExpectedMachine { invariant_tsc: true, ..amd }),
             "tsc"
         );
         let (hyperv, invariant) =
-            (Provider::Own(Kind::HyperV), ExpectedMachine { invariant_tsc: true, ..amd });
+            (Provider::Own(ClockProvider::HyperV), ExpectedMachine { invariant_tsc: true, ..amd });
         assert_eq!(of(hyperv, amd), "hyperv_clocksource_tsc_page");
         assert_eq!(of(hyperv, invariant), "tsc");
         assert_eq!(of(Provider::KernelHyperV, invariant), "hyperv_clocksource_tsc_page");
@@ -121,9 +123,9 @@ mod tests {
             true_verdicts(hyperv, invariant).is_empty() && !true_verdicts(hyperv, amd).is_empty()
         );
         assert!(driver_reads_vmclock(hyperv, invariant) && !driver_reads_vmclock(hyperv, amd));
-        assert_eq!(of(Provider::Own(Kind::None), amd), "hpet");
+        assert_eq!(of(Provider::Own(ClockProvider::None), amd), "hpet");
         let newer = ExpectedMachine { kernel: (6, 12), ..amd };
-        assert_eq!(of(Provider::Own(Kind::None), newer), "tsc");
+        assert_eq!(of(Provider::Own(ClockProvider::None), newer), "tsc");
         assert_eq!(true_verdicts(Provider::Kernel, newer).len(), 0);
         let user = |source| is_read_in_user_space(source, true);
         assert!(
@@ -131,8 +133,11 @@ mod tests {
         );
         assert!(user("hyperv_clocksource_tsc_page") && !user("hpet") && !user("acpi_pm"));
         let reads = |provider| driver_reads_vmclock(provider, newer);
-        assert!(reads(Provider::Kernel) && !reads(Provider::Own(Kind::HyperV)));
+        assert!(reads(Provider::Kernel) && !reads(Provider::Own(ClockProvider::HyperV)));
         assert_eq!(true_verdicts(Provider::Kernel, amd).len(), 1);
-        assert_eq!(of(Provider::Own(Kind::Minimal), ExpectedMachine { vcpus: 1, ..amd }), "tsc");
+        assert_eq!(
+            of(Provider::Own(ClockProvider::Minimal), ExpectedMachine { vcpus: 1, ..amd }),
+            "tsc"
+        );
     }
 }

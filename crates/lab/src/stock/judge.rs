@@ -1,6 +1,6 @@
 //! The checks on one boot.
 
-use host::Kind;
+use host::ClockProvider;
 use instruments::figures::time;
 
 use super::expected::{self, ExpectedMachine, PAGE_PPM};
@@ -171,7 +171,7 @@ fn times(boot: &Boot) -> JudgedTimes {
 
 /// What the page tells, and not how fast it goes.
 fn page_check(provider: Provider, page: &Result<PageOffset, String>) -> Check {
-    let tells_date = provider.name() == Kind::Kvm.name();
+    let tells_date = provider.name() == ClockProvider::Kvm.name();
     let what =
         if tells_date { "the host's time of day" } else { "the time since the machine began" };
     let found = match page {
@@ -222,8 +222,8 @@ fn vmclock_check(times: Option<vmclock::VmClockTimes>, by_driver: bool) -> Check
 }
 
 fn time_checks(provider: Provider, times: &JudgedTimes) -> [Check; 3] {
-    let tells_time = provider.name() == Kind::Kvm.name();
-    let has_page = tells_time || provider.name() == Kind::HyperV.name();
+    let tells_time = provider.name() == ClockProvider::Kvm.name();
+    let has_page = tells_time || provider.name() == ClockProvider::HyperV.name();
     let (offset, bound) = (times.offset_ns, times.bound_ns);
     // Until Linux takes kvm-clock it counts ticks, of which a slow host loses some
     // (kernel/time/timekeeping.c, timekeeping_init: clocksource_default_clock): it may
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_time_of_day_that_moves_after_the_boot_is_wrong() {
-        let kvm = Provider::Own(Kind::Kvm);
+        let kvm = Provider::Own(ClockProvider::Kvm);
         // 1 µs, 600 ns of bound and 0.25 ppm of 5 s.
         for (gained_ns, is_right) in [(0.0, true), (2_800.0, true), (-2_900.0, false)] {
             let [once_booted, of_the_boot, rate] = verdicts(kvm, &booted(gained_ns));

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use host::{Kind, RestorePolicy};
+use host::{ClockProvider, RestorePolicy};
 use linux::clock::LinuxClock;
 use vmm::Machine;
 
@@ -118,12 +118,12 @@ pub(super) fn run(
 
 /// The ways for a guest of `provider`, whose time of day is kept or which has suspended.
 fn ways(provider: Provider, kept: bool, suspended: bool) -> Vec<Way> {
-    let is_hyperv = provider == Provider::Own(Kind::HyperV);
+    let is_hyperv = provider == Provider::Own(ClockProvider::HyperV);
     // What stands for suspending gives the first vCPU's page back (kvm_suspend,
     // arch/x86/kernel/kvm.c), and ends before it would be registered again
     // (create_image, kernel/power/hibernate.c; restore_processor_state): no host can
     // tell such a guest another rate.
-    let has_no_page = suspended && provider.name() == Kind::Kvm.name();
+    let has_no_page = suspended && provider.name() == ClockProvider::Kvm.name();
     let all: &[Way] = if kept { &KEPT } else { &WAYS };
     let can_be = |(_, _, told_ppm): &&Way| {
         // Hyper-V's guests are interrupted where the rate is another.
@@ -307,7 +307,8 @@ mod tests {
         let rates = |provider, suspended| -> Vec<i32> {
             ways(provider, false, suspended).into_iter().map(|(.., told_ppm)| told_ppm).collect()
         };
-        let (own, hyperv) = (Provider::Own(Kind::Kvm), Provider::Own(Kind::HyperV));
+        let (own, hyperv) =
+            (Provider::Own(ClockProvider::Kvm), Provider::Own(ClockProvider::HyperV));
         assert_eq!(rates(Provider::Kernel, false)[6..], [100, OTHER_PPM]);
         assert_eq!(rates(hyperv, true)[6..], [100]);
         assert_eq!((rates(own, true).len(), rates(Provider::Kernel, true).len()), (6, 6));

@@ -3,7 +3,7 @@
 
 use host::msr::{HV_REFERENCE_TSC, KVM_SYSTEM_TIME, KVM_WALL_CLOCK};
 use host::pages::{ReferencePage, TimePage, WallClockPage};
-use host::{GuestAddress, GuestMemory, HostClocks, Kind};
+use host::{ClockAddress, ClockMemory, ClockProvider, HostClocks};
 use pvclock::Ticks;
 use pvclock::hyperv::ReferenceReader;
 use pvclock::kvm_clock::{Flags, TimeReader, WallClockReader};
@@ -39,9 +39,9 @@ pub(super) fn offset(
     provider: Provider,
     created: Created,
 ) -> Option<Result<PageOffset, String>> {
-    if provider.name() == Kind::Kvm.name() {
+    if provider.name() == ClockProvider::Kvm.name() {
         Some(of_kvm_clock(machine, created))
-    } else if provider.name() == Kind::HyperV.name() {
+    } else if provider.name() == ClockProvider::HyperV.name() {
         Some(of_hyperv(machine, created))
     } else {
         None
@@ -71,14 +71,14 @@ fn of_kvm_clock(machine: &Machine, created: Created) -> Result<PageOffset, Strin
 
 /// Time of day: the wall clock's at its zero, and what it counts since.
 fn told_by_kvm_clock(
-    ram: &impl GuestMemory,
+    ram: &impl ClockMemory,
     (time, wall): (u64, u64),
     tsc_offset: u64,
     at: HostReading,
     created: Created,
 ) -> Result<PageOffset, String> {
-    let time: &TimePage = ram.page(GuestAddress(time)).map_err(|error| error.to_string())?;
-    let wall: &WallClockPage = ram.page(GuestAddress(wall)).map_err(|error| error.to_string())?;
+    let time: &TimePage = ram.page(ClockAddress(time)).map_err(|error| error.to_string())?;
+    let wall: &WallClockPage = ram.page(ClockAddress(wall)).map_err(|error| error.to_string())?;
     let (time, wall) = (TimeReader::new(time), WallClockReader::new(wall).read());
     let tsc = Ticks(at.clocks.tsc.0.wrapping_add(tsc_offset));
     let (info, told) = (time.info(), time.nanos_at(tsc));
@@ -108,13 +108,13 @@ fn of_hyperv(machine: &Machine, created: Created) -> Result<PageOffset, String> 
 
 /// Time since the machine was created: half of what that took is not known.
 fn told_by_hyperv(
-    ram: &impl GuestMemory,
+    ram: &impl ClockMemory,
     page: u64,
     tsc_offset: u64,
     at: HostReading,
     created: Created,
 ) -> Result<PageOffset, String> {
-    let page: &ReferencePage = ram.page(GuestAddress(page)).map_err(|error| error.to_string())?;
+    let page: &ReferencePage = ram.page(ClockAddress(page)).map_err(|error| error.to_string())?;
     let tsc = at.clocks.tsc.0.wrapping_add(tsc_offset);
     let units = ReferenceReader::new(page).units_100ns(&move || tsc);
     let told_ns = units.map_err(|error| error.to_string())? * UNIT_NS;
@@ -173,9 +173,9 @@ mod tests {
         let (time, wall) = (0x3000, 0x4000);
         let seconds = (BOOTED_S + 100) as u32;
         let write = |ahead_ns: u64| {
-            let page: &WallClockPage = ram.page(GuestAddress(wall)).unwrap();
+            let page: &WallClockPage = ram.page(ClockAddress(wall)).unwrap();
             WallClockWriter::new(page).write(WallClock { seconds, nanoseconds: 7 });
-            let page: &TimePage = ram.page(GuestAddress(time)).unwrap();
+            let page: &TimePage = ram.page(ClockAddress(time)).unwrap();
             TimeWriter::new(page).write(&TimeUpdate {
                 tsc_timestamp: 2 * (READ_NS - S) + TSC_OFFSET,
                 system_time: Nanos(3 * S - 7 + ahead_ns),
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn a_page_of_hyperv_counts_from_when_the_machine_was_created() {
         let ram = GuestRam::new(layout::MEMORY_MIN).unwrap();
-        let page: &ReferencePage = ram.page(GuestAddress(0x5000)).unwrap();
+        let page: &ReferencePage = ram.page(ClockAddress(0x5000)).unwrap();
         let told = || told_by_hyperv(&ram, 0x5000, TSC_OFFSET, reading(), created());
         assert!(told().is_err(), "switched off");
         let scale = ReferenceScale::from_hertz(RATE).unwrap();

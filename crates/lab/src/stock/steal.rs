@@ -178,7 +178,7 @@ impl HostLoad {
 
 #[cfg(test)]
 mod tests {
-    use host::Kind;
+    use host::ClockProvider;
 
     use super::*;
 
@@ -204,14 +204,14 @@ mod tests {
             let tsc = (1_000_000_000 + OFFSET, 3_000_000_000 + OFFSET);
             load().judge(provider, Some(StolenTime { ticks, tsc }), (OFFSET, 2)).2
         };
-        for provider in [Provider::Kernel, Provider::Own(Kind::Kvm)] {
+        for provider in [Provider::Kernel, Provider::Own(ClockProvider::Kvm)] {
             // 1 s, within 100 ms and two ticks of each of two CPUs.
             for (ticks, is_right) in [(100, true), (86, true), (114, true), (85, false), (0, false)]
             {
                 assert_eq!(verdict(provider, ticks), Verdict::judge(is_right), "{ticks}");
             }
         }
-        for kind in [Kind::None, Kind::Minimal, Kind::HyperV] {
+        for kind in [ClockProvider::None, ClockProvider::Minimal, ClockProvider::HyperV] {
             assert_eq!(verdict(Provider::Own(kind), 0), Verdict::Passed);
             assert_eq!(verdict(Provider::Own(kind), 1), Verdict::Failed);
         }

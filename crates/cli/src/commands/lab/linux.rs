@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use host::Kind;
+use host::ClockProvider;
 use instruments::duration;
 use lab::{Experiment, StockSettings};
 
@@ -81,7 +81,7 @@ pub(super) struct Args {
     /// Only these of Parachron's providers; repeatable [default: none, minimal, kvm,
     /// hyperv]
     #[arg(long, value_name = "NAME", value_parser = providers())]
-    provider: Vec<Kind>,
+    provider: Vec<ClockProvider>,
 
     #[command(flatten)]
     run: RunOptions,
