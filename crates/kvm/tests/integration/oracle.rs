@@ -1,6 +1,4 @@
-//! Saves, restores and moves on a model of KVM: the step that a guest sees is never
-//! beyond the bound that was stated.
-//!
+//! Saves, restores and moves on a model of KVM: no step is beyond its stated bound.
 //! `PARACHRON_LONG=1 cargo test --release -p pvclock-kvm oracle` tries a million.
 
 use pvclock::Nanos;
@@ -359,9 +357,8 @@ fn an_offset_that_kvm_keeps_is_a_step_with_its_size() {
     there.vcpus[0].set_tsc_offset(KEPT).unwrap();
     let vcpu = KeepsOffset(&there.vcpus[0]);
     let kept = pvclock_kvm::restore(&there, &[&vcpu], &saved, &known(&host), Policy::Hold).unwrap();
-    // Two restores of one line: within 1 ms of cycles.
     let step = KEPT.wrapping_sub(right.offset).cast_signed();
-    assert!(kept.tscs[0].step().abs_diff(step) < host.khz, "{step} {kept:?}");
+    assert!(kept.tscs[0].step().abs_diff(step) < host.khz, "{step} {kept:?}"); // within 1 ms
     assert!(matches!(kept.clock.check(&kept.tscs), Err(Error::TscStep { .. })), "{kept:?}");
 }
 

@@ -18,17 +18,6 @@ pub(super) struct ExpectedMachine {
 /// A page's rate is told in whole kHz: half of one of 2 GHz is 0.25 ppm.
 pub(super) const PAGE_PPM: f64 = 0.25;
 
-/// Whether programs read a clock source without a system call; kvm-clock where its page says
-/// that it serves any CPU (kvm_setup_vsyscall_timeinfo, arch/x86/kernel/kvmclock.c).
-pub(super) fn is_read_in_user_space(source: &str, has_stable_page: bool) -> bool {
-    match source {
-        "kvm-clock" => has_stable_page,
-        // arch/x86/include/asm/vdso/gettimeofday.h, __arch_get_hw_counter.
-        "tsc" | EARLY | "hyperv_clocksource_tsc_page" => true,
-        _ => false,
-    }
-}
-
 /// The current clock source.
 pub(super) fn clocksource(provider: Provider, machine: ExpectedMachine) -> &'static str {
     match provider {
@@ -85,17 +74,6 @@ fn trusts_tsc(machine: ExpectedMachine) -> bool {
     machine.invariant_tsc || machine.is_intel || machine.vcpus == 1 || machine.kernel >= (6, 9)
 }
 
-/// Whether the guest's kernel is told what its host steals: by KVM's page alone.
-pub(super) fn has_steal_time(provider: Provider) -> bool {
-    provider.name() == ClockProvider::Kvm.name()
-}
-
-/// The resolution, ns, of what a kernel that was suspended finds out by how long: kvm-clock,
-/// or the real-time clock (read_persistent_clock64, arch/x86/kernel/rtc.c, kvmclock.c).
-pub(super) fn persistent_clock_ns(provider: Provider) -> f64 {
-    if provider.name() == ClockProvider::Kvm.name() { 1.0 } else { 1e9 }
-}
-
 /// Findings of the doctor inside that are true of such a machine; any other warning
 /// or error is a fault of ours.
 pub(super) const TRUE_FINDINGS: [&str; 0] = [];
@@ -127,11 +105,6 @@ mod tests {
         let newer = ExpectedMachine { kernel: (6, 12), ..amd };
         assert_eq!(of(Provider::Own(ClockProvider::None), newer), "tsc");
         assert_eq!(true_verdicts(Provider::Kernel, newer).len(), 0);
-        let user = |source| is_read_in_user_space(source, true);
-        assert!(
-            user("tsc-early") && user("kvm-clock") && !is_read_in_user_space("kvm-clock", false)
-        );
-        assert!(user("hyperv_clocksource_tsc_page") && !user("hpet") && !user("acpi_pm"));
         let reads = |provider| driver_reads_vmclock(provider, newer);
         assert!(reads(Provider::Kernel) && !reads(Provider::Own(ClockProvider::HyperV)));
         assert_eq!(true_verdicts(Provider::Kernel, amd).len(), 1);
