@@ -1,7 +1,7 @@
 //! One machine under examination: what rules read of its facts and figures.
 
 mod asked;
-mod refclock;
+mod setters;
 pub(crate) mod trust;
 
 use std::cell::RefCell;
@@ -11,8 +11,7 @@ use facts::cpu::{HypervisorKind, Xen};
 use facts::hardware::{Phc, PhcDriver, PhcTime};
 use facts::kernel::version::KernelVersion;
 use facts::kernel::{LogEvent, LogLine};
-use facts::steering::chrony_config::ChronyConfig;
-use facts::steering::{Adjtimex, TimeKeeper, TimeKeeperKind};
+use facts::steering::Adjtimex;
 use instruments::figures;
 use instruments::measurements::{CallCost, Measurements};
 
@@ -52,7 +51,9 @@ impl<'a> Case<'a> {
     /// What was measured.
     pub(crate) fn measured(&self) -> Result<&'a Measurements, Skipped> {
         let not_measured = || Skipped::CouldNot("not measured in this run".to_owned());
-        let measurements = self.measurements.ok_or_else(not_measured)?;
+        let has_figures =
+            |found: &&Measurements| found.references.is_empty() || !found.costs.is_empty();
+        let measurements = self.measurements.filter(has_figures).ok_or_else(not_measured)?;
         self.asked.borrow_mut().known.insert("measurement");
         Ok(measurements)
     }
@@ -176,20 +177,6 @@ impl<'a> Case<'a> {
         self.configuration().ok().map(|options| options.contains_key(option))
     }
 
-    /// Programs of these kinds that run now.
-    pub(crate) fn running(&self, kinds: &[TimeKeeperKind]) -> Vec<&'a TimeKeeper> {
-        let keepers = self.keepers().into_iter().flatten();
-        keepers.filter(|keeper| keeper.running && kinds.contains(&keeper.kind)).collect()
-    }
-
-    /// Whether `parachron keep` corrects this clock, and has a source: it clears STA_UNSYNC
-    /// while one shows that the clock is right.
-    pub(crate) fn is_kept(&self) -> bool {
-        let synchronised = |state: &Adjtimex| !state.has(Adjtimex::STA_UNSYNC);
-        self.adjtimex().is_ok_and(synchronised)
-            && !self.running(&[TimeKeeperKind::ParachronKeep]).is_empty()
-    }
-
     /// PTP clocks that show a guest the time of its host or cloud. The driver
     /// vmclock registers one whatever the page's status, but for 4
     /// (drivers/ptp/ptp_vmclock.c); only 2 and 3 state that the host knows the
@@ -220,12 +207,6 @@ impl<'a> Case<'a> {
         self.vendor().is_ok_and(|vendor| vendor.contains(name))
     }
 
-    /// chronyd's configuration, where it runs and the configuration is readable.
-    pub(crate) fn chrony_config(&self) -> Option<&'a ChronyConfig> {
-        let runs = !self.running(&[TimeKeeperKind::Chrony]).is_empty();
-        self.chrony_file().ok().filter(|_| runs)
-    }
-
     /// A log line's age, s. The uptime counts time asleep and the clock of the
     /// log does not, so after a sleep it is not known.
     pub(crate) fn age_s(&self, line: &LogLine) -> Option<f64> {
@@ -239,51 +220,6 @@ impl<'a> Case<'a> {
     /// Whether a log line is younger than [`RECENT_S`], or its age unknown.
     pub(crate) fn is_recent(&self, line: &LogLine) -> bool {
         self.age_s(line).is_none_or(|age_s| age_s < RECENT_S)
-    }
-
-    /// By how much a guest's RTC, which follows its host, is ahead of the system clock, unless
-    /// chronyd's servers confirm the latter: a guest that was paused, or its host asleep.
-    pub(crate) fn behind_rtc(&self) -> Option<String> {
-        let &ahead_s = self.rtc_minus_system_s().ok()?;
-        let is_pause = ahead_s >= FAR_S && !whole_quarter_hours(ahead_s.unsigned_abs());
-        let is_guest = self.is_guest() == Some(true);
-        (is_pause && is_guest && !self.is_confirmed()).then(|| figures::seconds(ahead_s as f64))
-    }
-
-    /// Whether chronyd's sources confirm the system clock to a second now.
-    pub(crate) fn is_confirmed(&self) -> bool {
-        self.tracking().is_ok_and(|tracking| {
-            tracking.stratum > 0
-                && tracking.leap_status != "Not synchronised"
-                && tracking.system_offset_s.abs() < 1.0
-        })
-    }
-
-    /// The condition of a unit that does not hold here, so that systemd skips its start.
-    pub(crate) fn unmet_condition(&self, unit: &str) -> Option<&'a str> {
-        let start = format!("{unit}.service ");
-        let conditions = self.unit_conditions().ok()?.iter();
-        let mut conditions = conditions.filter_map(|line| {
-            let at = line.strip_prefix(&start).map(|condition| line.len() - condition.len())?;
-            Some(&line[at..])
-        });
-        // systemd counts WSL as a container (src/basic/virt.c).
-        let in_container =
-            self.in_container() || self.release().is_ok_and(|release| release.contains("WSL"));
-        conditions.find(|condition| match condition.split_once('=') {
-            Some(("ConditionVirtualization", "no" | "false")) => {
-                in_container || self.is_guest() == Some(true)
-            }
-            Some(("ConditionVirtualization", "!container")) => in_container,
-            Some(("ConditionVirtualization", "!vm")) => self.is_guest() == Some(true),
-            Some(("ConditionFileIsExecutable", path)) => {
-                path.starts_with('!')
-                    && self.keepers().into_iter().flatten().any(|keeper| {
-                        keeper.installed && path.ends_with(&format!("/{}", keeper.kind.program()))
-                    })
-            }
-            _ => false,
-        })
     }
 
     /// What protects this guest from its host, whose clocks then have no vote.

@@ -11,6 +11,8 @@ pub struct Finding {
     pub rule: String,
     /// Its severity.
     pub severity: Severity,
+    /// What it does to the time.
+    pub harm: Harm,
     /// What is wrong, in one line.
     pub what: String,
     /// The lines and figures that show it.
@@ -30,12 +32,18 @@ impl Finding {
         Self {
             rule: String::new(),
             severity,
+            harm: Harm::MayGoWrong,
             what: what.into(),
             evidence: Vec::new(),
             why: String::new(),
             remedies: Vec::new(),
             source: String::new(),
         }
+    }
+
+    /// States that the time is wrong now.
+    pub(crate) fn wrong_now(self) -> Self {
+        Self { harm: Harm::WrongNow, ..self }
     }
 
     /// Adds a line or figure that shows it.
@@ -115,6 +123,18 @@ impl Remedy {
         Self { command: Some(text), ..Self::advice(what) }
     }
 
+    /// This and then the other, in one command; in two steps where either has none.
+    pub(crate) fn and(self, next: Self) -> Vec<Self> {
+        match (&self.command, &next.command) {
+            (Some(first), Some(then)) => {
+                let command = Some(format!("{first} && {then}"));
+                let what = format!("{} {}", self.what, next.what);
+                vec![Self { what, command, follows: self.follows, ..next }]
+            }
+            _ => vec![self, next.then()],
+        }
+    }
+
     /// To be done after the remedy before it, not instead.
     pub(crate) fn then(self) -> Self {
         Self { follows: true, ..self }
@@ -137,6 +157,44 @@ pub enum Severity {
     Warning,
     /// The clock is wrong, or slow to read, now.
     Error,
+}
+
+/// What a finding does to the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Harm {
+    /// The time of day is wrong now, or probably is.
+    WrongNow,
+    /// The time of day, or a clock derived from it, may go wrong.
+    MayGoWrong,
+    /// Programs read the clock slowly, wait too long, or are not alarmed.
+    Other,
+}
+
+/// Whether the time of day is right now, and how that is known.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[non_exhaustive]
+pub struct TimeNow {
+    /// Which.
+    pub state: TimeState,
+    /// What to add to the clock, s, where that is known.
+    pub offset_s: Option<f64>,
+    /// The true offset is within ± this, s, where the reference states its own error rightly.
+    pub bound_s: Option<f64>,
+    /// By what it is known, or why it is not.
+    pub by: String,
+}
+
+/// Whether the time of day is right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimeState {
+    /// Within 0.1 s, the bound included.
+    Right,
+    /// Off by more, the bound excluded; or a finding shows it.
+    Wrong,
+    /// Nothing here shows it.
+    NotKnown,
 }
 
 /// A rule that found nothing, or could not check.
@@ -169,8 +227,11 @@ pub enum CheckState {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Diagnosis {
-    /// The diagnosis in one line.
+    /// The diagnosis in one line: whether the time is right now, what will make it wrong, and
+    /// what to do first.
     pub verdict: String,
+    /// Whether the time is right now.
+    pub time: TimeNow,
     /// Worst first.
     pub findings: Vec<Finding>,
     /// The rules without findings.

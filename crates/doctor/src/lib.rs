@@ -7,6 +7,7 @@
 mod fault;
 pub mod finding;
 pub mod fleet;
+mod headline;
 pub mod log;
 pub mod report;
 pub mod report_text;
@@ -25,7 +26,7 @@ use facts::Facts;
 use instruments::measurements::Measurements;
 
 use case::{Asked, Case};
-use finding::{CheckState, Checked, Diagnosis, Finding, Severity};
+use finding::{CheckState, Checked, Diagnosis, Finding, Harm, Severity};
 use outcome::{Outcome, Skipped};
 use selection::RuleSelection;
 
@@ -52,6 +53,7 @@ pub fn diagnose_by(
                 findings.extend(found.into_iter().map(|finding| Finding {
                     rule: rule.name.to_owned(),
                     source: rule.source.to_owned(),
+                    harm: if finding.harm == Harm::WrongNow { finding.harm } else { rule.harm },
                     ..finding
                 }));
                 continue;
@@ -72,7 +74,9 @@ pub fn diagnose_by(
     // A stable sort: within a severity, findings keep the table's order,
     // which puts causes before consequences.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    Diagnosis { verdict: verdict(&findings, &checked, rules.len()), findings, checked }
+    let time = headline::time_now(&case, &findings);
+    let verdict = headline::headline(&time, &findings, &checked, rules.len());
+    Diagnosis { verdict, time, findings, checked }
 }
 
 /// A rule without a finding. Whatever it made of them, it checked nothing where a fact that it
@@ -93,44 +97,6 @@ fn checked_entry(rule: &str, state: CheckState, outcome: String, asked: Asked) -
         entry.rests_on.clear();
     }
     entry
-}
-
-/// The diagnosis in one line.
-fn verdict(findings: &[Finding], checked: &[Checked], rules: usize) -> String {
-    let count = |state| checked.iter().filter(|entry| entry.state == state).count();
-    let unknown = count(CheckState::NotChecked);
-    let checks = rules - unknown - count(CheckState::DoesNotApply);
-    let Some(worst) = findings.first() else {
-        return match (checks, unknown) {
-            (0, _) => "Nothing could be checked.".to_owned(),
-            (_, 0) => format!("The clock is in order: {checks} checks, no findings."),
-            _ => format!(
-                "The clock is in order as far as could be checked: {checks} checks, no findings; \
-                 {unknown} checks were not possible."
-            ),
-        };
-    };
-    let head = match worst.severity {
-        Severity::Error => "The clock needs attention",
-        Severity::Warning => "The clock works but is at risk",
-        Severity::Note => "The clock is in order",
-    };
-    format!("{head} ({}). {}.", counts(findings), worst.what)
-}
-
-/// `1 error, 2 warnings`
-fn counts(findings: &[Finding]) -> String {
-    let of = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
-    [
-        (of(Severity::Error), "error", "errors"),
-        (of(Severity::Warning), "warning", "warnings"),
-        (of(Severity::Note), "note", "notes"),
-    ]
-    .into_iter()
-    .filter(|(n, ..)| *n > 0)
-    .map(|(n, one, many)| text::count(n, one, many))
-    .collect::<Vec<_>>()
-    .join(", ")
 }
 
 #[cfg(test)]

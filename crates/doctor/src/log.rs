@@ -5,7 +5,7 @@ use facts::kernel::pasted::Pasted;
 use facts::{Fact, Facts, Unknown};
 use instruments::figures;
 
-use crate::finding::{CheckState, Checked, Diagnosis, Finding, Remedy, Severity};
+use crate::finding::{CheckState, Diagnosis, Finding, Remedy, Severity, TimeState};
 use crate::report::DoctorReport;
 use crate::rules::OF_LOGS;
 use crate::selection::RuleSelection;
@@ -28,37 +28,27 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
     if selection.only.is_empty() {
         selection.only = OF_LOGS.map(str::to_owned).into();
     }
-    let (note, unread, unread_lines) = (limits(&pasted), unread(&pasted), pasted.unread_lines);
+    let (note, unread) = (limits(&pasted), unread(&pasted));
     let shown = describe_lines(&pasted);
-    let lines = pasted.lines;
+    let (lines, about_clocks) = (pasted.lines, pasted.log.len());
     let events: Vec<LogEvent> = pasted.log.iter().map(|line| line.event.clone()).collect();
     let mut report = DoctorReport::with_rules(facts_of(pasted), None, &selection);
     let diagnosis = &mut report.diagnosis;
+    if diagnosis.time.state == TimeState::NotKnown {
+        diagnosis.time.by = "a log does not show it".to_owned();
+    }
     for entry in &mut diagnosis.checked {
         if entry.state == CheckState::InOrder
-            && !events.iter().any(|event| judges(&entry.rule, event))
+            && !events.iter().any(|event| is_relevant(&entry.rule, event))
         {
             entry.state = CheckState::NotChecked;
             entry.rests_on.clear();
             entry.outcome = "no line of the log is about it".to_owned();
         }
     }
-    // Only lines that are harmless in themselves, or that a rule found in order, clear a clock.
-    let is_judged = |event: &LogEvent| {
-        let in_order = |entry: &&Checked| entry.state == CheckState::InOrder;
-        let mut rules = diagnosis.checked.iter().filter(in_order);
-        !event.is_fault() || rules.any(|entry| judges(&entry.rule, event))
-    };
-    let unjudged = events.iter().filter(|event| !is_judged(event)).count() as u64;
-    let unclear = unjudged + unread_lines;
     let verdict = match headline(diagnosis) {
         Some(headline) => headline,
-        None if unclear > 0 => format!(
-            "doctor cannot judge {} of {}, so this is no all-clear.",
-            text::count(unclear as usize, "line about time", "lines about time"),
-            text::count(lines as usize, "line", "lines")
-        ),
-        None if events.is_empty() => {
+        None if about_clocks == 0 && unread.is_none() => {
             format!("None of {} lines is about clocks.", figures::count(lines))
         }
         None => format!("{shown} no fault, which is not to say that the clock is right."),
@@ -93,11 +83,13 @@ fn unread(pasted: &Pasted) -> Option<Finding> {
         return None;
     }
     let count = text::count(pasted.unread_lines as usize, "line", "lines");
-    let mut finding =
-        Finding::new(Severity::Note, format!("{count} about time that doctor cannot judge"))
-            .evidence_from(pasted.unread.iter().map(|line| format!("log: {line}")))
-            .explain("They contain a word about time, and doctor does not know what they show.")
-            .remedy(Remedy::advice("Read them: a fault in them is not among the findings."));
+    let mut finding = Finding::new(
+        Severity::Note,
+        format!("{count} about time that doctor does not know, and did not judge"),
+    )
+    .evidence_from(pasted.unread.iter().map(|line| format!("log: {line}")))
+    .explain("They contain a word about time and have the form of no message that doctor reads.")
+    .remedy(Remedy::advice("Read them: a fault in them is not among the findings."));
     finding.rule = "log-unread".to_owned();
     finding.source = "facts: messages.txt".to_owned();
     Some(finding)
@@ -111,14 +103,14 @@ fn limits(pasted: &Pasted) -> String {
         _ => "",
     };
     let stopped = pasted.stopped.map(|why| format!("The log was not read to its end: {why}."));
-    let unknown = "A log alone does not show the present clock source, the time daemon's state or \
-                   any measurement: run parachron doctor on the machine.";
+    let unknown = "A log alone does not show whether the time is right now, the present clock \
+                   source or the time daemon's state: run parachron doctor on the machine.";
     let parts = [stopped.as_deref().unwrap_or_default(), boots, unknown];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether an event is what a rule judges: without one it has checked nothing.
-fn judges(rule: &str, event: &LogEvent) -> bool {
+fn is_relevant(rule: &str, event: &LogEvent) -> bool {
     match rule {
         "tsc-marked-unstable" => matches!(
             event,
@@ -142,7 +134,6 @@ fn judges(rule: &str, event: &LogEvent) -> bool {
             LogEvent::TicksLost { .. }
                 | LogEvent::HypervisorStepped { .. }
                 | LogEvent::HrtimerLate { .. }
-                | LogEvent::Stated { .. }
         ),
         "daemon-steps" => matches!(
             event,
@@ -194,10 +185,9 @@ mod tests {
     fn unread_lines_about_time_are_counted_and_quoted() {
         let text = "[1.0] foo: clock of bar is late\n[2.0] foo: nothing\n[3.0] the RTC lies\n";
         let diagnosis = diagnosis(text);
-        let unclear = "doctor cannot judge 2 lines about time of 3 lines";
-        assert!(diagnosis.verdict.starts_with(unclear), "{}", diagnosis.verdict);
+        assert!(!diagnosis.verdict.contains("None of 3 lines is"), "{}", diagnosis.verdict);
         let unread = &diagnosis.findings[0];
-        assert!(unread.what.starts_with("2 lines about time that doctor cannot judge"));
+        assert!(unread.what.starts_with("2 lines about time that doctor does not know"));
         assert!(unread.evidence[1].contains("the RTC lies"));
         assert!(diagnosis.checked.iter().all(|entry| entry.state != CheckState::InOrder));
     }

@@ -11,7 +11,9 @@ use crate::case::Case;
 use crate::finding::Remedy;
 
 pub(crate) use boot::{add_parameter, remove_parameter};
-pub(crate) use chrony::{chrony_edit, chrony_line, follow_host, makestep, tai_table};
+pub(crate) use chrony::{
+    chrony_edit, chrony_line, follow_host, makestep, start_following_host, tai_table,
+};
 pub(crate) use keep::keep;
 
 /// Switch the clock source now.
@@ -35,96 +37,137 @@ pub(crate) fn set_after_pause() -> Remedy {
         .changes("the time of day, at once")
 }
 
+/// Daemons that a package brings, the best first, with their units: on Debian and its kin, and
+/// elsewhere.
+const UNITS: [(TimeKeeperKind, &str, &str); 10] = [
+    (TimeKeeperKind::Chrony, "chrony", "chronyd"),
+    (TimeKeeperKind::SystemdTimesyncd, "systemd-timesyncd", "systemd-timesyncd"),
+    (TimeKeeperKind::Ntpd, "ntp", "ntpd"),
+    (TimeKeeperKind::NtpdRs, "ntpd-rs", "ntpd-rs"),
+    (TimeKeeperKind::Openntpd, "openntpd", "openntpd"),
+    (TimeKeeperKind::Clockbound, "clockbound", "clockbound"),
+    (TimeKeeperKind::Connman, "connman", "connman"),
+    (TimeKeeperKind::Htpdate, "htpdate", "htpdate"),
+    (TimeKeeperKind::LinuxPtp, "phc2sys", "phc2sys"),
+    (TimeKeeperKind::ParachronKeep, "parachrond", "parachrond"),
+];
+
+/// The unit of a daemon: the one that it runs as, or that its package brings.
+pub(crate) fn unit<'a>(case: &Case<'a>, kind: TimeKeeperKind) -> &'a str {
+    let all = case.keepers().unwrap_or_default();
+    if let Some(unit) =
+        all.iter().filter(|one| one.kind == kind).find_map(|one| one.unit.as_deref())
+    {
+        return unit.trim_end_matches(".service");
+    }
+    let is_debian = family(case) == Some(Family::Debian);
+    let name = case.distribution().unwrap_or_default();
+    // Debian has had ntpsec in the place of ntp since 12.
+    let is_old = ["10", "11"].iter().any(|old| name.contains(old)) || !name.contains("Debian");
+    let is_known = family(case).is_some();
+    UNITS.iter().find(|(of, ..)| *of == kind).map_or("", |(_, debian, others)| match kind {
+        TimeKeeperKind::Ntpd if is_debian && !is_old => "ntpsec",
+        TimeKeeperKind::Ntpd if !is_known => debian,
+        _ if is_debian => debian,
+        _ => others,
+    })
+}
+
+/// Start a service now and at boot, or stop it for good.
+pub(crate) fn service(case: &Case<'_>, what: String, starts: bool, unit: &str) -> Remedy {
+    let command = match (family(case) == Some(Family::Alpine), starts) {
+        (false, true) => "sudo systemctl enable --now {}",
+        (false, false) => "sudo systemctl disable --now {}",
+        (true, true) => "sudo rc-service {} start",
+        (true, false) => "sudo rc-service {} stop",
+    };
+    Remedy::quoting(what, command, &[unit])
+}
+
 /// Run a daemon that disciplines the clock.
 pub(crate) fn run_time_daemon(case: &Case<'_>) -> Vec<Remedy> {
-    let changes = "the daemon disciplines the clock from now on, and after a reboot";
     if case.in_container() {
         return vec![Remedy::advice(
             "Run a time daemon (chrony) on the machine itself: containers share its clock.",
         )];
     }
-    let installed = |kind: TimeKeeperKind| {
-        case.keepers()
-            .is_ok_and(|all| all.iter().any(|keeper| keeper.kind == kind && keeper.installed))
+    let installed = |kind| {
+        let all = case.keepers().unwrap_or_default();
+        all.iter().any(|keeper| keeper.kind == kind && keeper.installed)
     };
-    let start = |what: &str, unit: &str| {
-        let command = match family(case) {
-            Some(Family::Alpine) => "sudo rc-service {} start",
-            _ => "sudo systemctl enable --now {}",
-        };
-        let start = Remedy::quoting(format!("Start {what}, which is installed."), command, &[unit])
-            .changes(changes);
-        let Some(condition) = case.unmet_condition(unit) else { return vec![start] };
-        let name = condition.split('=').next().unwrap_or_default();
-        let edit = Remedy::quoting(
-            format!(
-                "Remove the condition that keeps it from starting, {condition}: write the lines \
-                 [Unit] and {name}= in the editor that this opens."
-            ),
-            "sudo systemctl edit {}",
-            &[unit],
-        );
-        vec![edit.changes("a drop-in of the unit, which an update keeps"), start.then()]
+    let Some((kind, ..)) = UNITS.iter().find(|(kind, ..)| kind.disciplines() && installed(*kind))
+    else {
+        return vec![install_chrony(case)];
     };
-    let family = family(case);
-    if installed(TimeKeeperKind::Chrony) {
-        let unit = if family == Some(Family::Debian) { "chrony" } else { "chronyd" };
-        return start("chrony", unit);
-    }
-    if installed(TimeKeeperKind::SystemdTimesyncd) {
-        return start("systemd-timesyncd", "systemd-timesyncd");
-    }
-    if installed(TimeKeeperKind::Ntpd) {
-        let conf =
-            if ntpd_unit(case) == "ntpsec" { "/etc/ntpsec/ntp.conf" } else { "/etc/ntp.conf" };
+    let mut steps = start(case, *kind);
+    if *kind == TimeKeeperKind::Ntpd {
         // ntpd(8): -g allows one offset above 1000 s; after it ntpd ends.
         let allow = Remedy::quoting(
             "Let ntpd accept any offset, if this machine is ever paused (`tinker panic 0`; option -g \
              allows one large offset at the start).",
             "echo {} | sudo tee -a {}",
-            &["tinker panic 0", conf],
-        )
-        .changes("ntpd's configuration");
-        let started = start("ntpd", ntpd_unit(case)).into_iter().map(Remedy::then);
-        return std::iter::once(allow).chain(started).collect();
+            &["tinker panic 0", ntpd_conf(case)],
+        );
+        steps.insert(0, allow.changes("ntpd's configuration"));
+        steps = in_order(steps);
     }
-    let what = "Install chrony; the package starts the daemon.";
-    let install = match family {
-        Some(Family::Debian) => Remedy::command(what, "sudo apt install chrony"),
-        Some(Family::RedHat) => Remedy::command(
-            "Install and start chrony.",
-            "sudo dnf install chrony && sudo systemctl enable --now chronyd",
+    steps
+}
+
+/// Each after the one before it.
+pub(crate) fn in_order(steps: Vec<Remedy>) -> Vec<Remedy> {
+    let number = |(at, step): (usize, Remedy)| Remedy { follows: at > 0, ..step };
+    steps.into_iter().enumerate().map(number).collect()
+}
+
+const FROM_NOW_ON: &str = "the daemon disciplines the clock from now on, and after a reboot";
+
+fn start(case: &Case<'_>, kind: TimeKeeperKind) -> Vec<Remedy> {
+    let unit = unit(case, kind);
+    let what = format!("Start {}, which is installed.", kind.program());
+    let start = service(case, what, true, unit).changes(FROM_NOW_ON);
+    let Some(condition) = case.unmet_condition(unit) else { return vec![start] };
+    let name = condition.split('=').next().unwrap_or_default();
+    let edit = Remedy::quoting(
+        format!(
+            "Remove the condition that keeps it from starting, {condition}: write the lines [Unit] \
+             and {name}= in the editor that this opens."
         ),
+        "sudo systemctl edit {}",
+        &[unit],
+    );
+    vec![edit.changes("a drop-in of the unit, which an update keeps"), start.then()]
+}
+
+fn install_chrony(case: &Case<'_>) -> Remedy {
+    let both = "Install and start chrony.";
+    let install = match family(case) {
+        Some(Family::Debian) => Remedy::command(
+            "Install chrony; the package starts the daemon.",
+            "sudo apt install chrony",
+        ),
+        Some(Family::RedHat) => {
+            Remedy::command(both, "sudo dnf install chrony && sudo systemctl enable --now chronyd")
+        }
         Some(Family::Suse) => Remedy::command(
-            "Install and start chrony.",
+            both,
             "sudo zypper install chrony && sudo systemctl enable --now chronyd",
         ),
         _ => Remedy::advice("Install chrony and enable it at boot."),
     };
-    vec![install.changes(changes)]
+    install.changes(FROM_NOW_ON)
 }
 
-/// The name of ntpd's unit: Debian has had ntpsec in its place since 12.
-pub(crate) fn ntpd_unit(case: &Case<'_>) -> &'static str {
-    match family(case) {
-        Some(Family::RedHat | Family::Suse | Family::Arch) => "ntpd",
-        Some(Family::Debian) => {
-            let name = case.distribution().unwrap_or_default();
-            if name.contains("Debian") && !["10", "11"].iter().any(|old| name.contains(old)) {
-                "ntpsec"
-            } else {
-                "ntp"
-            }
-        }
-        Some(Family::Alpine) => "ntpd",
-        None => "ntp",
+fn ntpd_conf(case: &Case<'_>) -> &'static str {
+    match unit(case, TimeKeeperKind::Ntpd) {
+        "ntpsec" => "/etc/ntpsec/ntp.conf",
+        _ => "/etc/ntp.conf",
     }
 }
 
 /// Give ntpd a table of leap seconds, from which it sets the TAI offset.
 pub(crate) fn ntpd_leapfile(case: &Case<'_>) -> Remedy {
-    let unit = ntpd_unit(case);
-    let conf = if unit == "ntpsec" { "/etc/ntpsec/ntp.conf" } else { "/etc/ntp.conf" };
+    let (unit, conf) = (unit(case, TimeKeeperKind::Ntpd), ntpd_conf(case));
     let line = "leapfile /usr/share/zoneinfo/leap-seconds.list";
     Remedy::quoting(
         "Point ntpd to the leap-second table of the package tzdata.",
@@ -178,6 +221,12 @@ pub(crate) fn compare() -> Remedy {
         "curl --silent --head https://www.debian.org | grep -i ^date; date -u",
     )
     .changes(READ_ONLY)
+}
+
+/// Write the RTC from the system clock, where a second witness confirms that one: from a wrong
+/// clock, the last right one would be lost.
+pub(crate) fn with_witness(case: &Case<'_>, write: Remedy) -> Remedy {
+    if case.is_confirmed() { write } else { compare() }
 }
 
 /// What a command that only reads changes.

@@ -388,9 +388,8 @@ pub(crate) fn measured(source: &str, clock_ns: f64, entered: u64) -> Measurement
             backward: 0,
             largest_backward_ns: 0.0,
         }],
-        stolen: None,
         tsc_rate: Some(TscRate { hz: TSC_HZ as f64 + 3.0, bound_ppm: 0.5, over_s: 0.5 }),
-        not_measured: Vec::new(),
+        ..Measurements::default()
     }
 }
 

@@ -1,14 +1,15 @@
 //! The clock's discipline: adjtimex and the time daemons.
 
 pub mod chrony_config;
+mod chrony_tracking;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
-use super::kernel::command_line::WITHHELD;
 use super::parse::Fields;
 use crate::{Fact, Unknown};
+pub use chrony_tracking::{ChronyTracking, parse_tracking, reduce_tracking};
 
 /// The result of `adjtimex`, in plain units.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -134,34 +135,6 @@ pub enum TimeKeeperKind {
     ParachronKeep,
 }
 
-/// `chronyc -c tracking`, in plain units.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ChronyTracking {
-    /// The reference clock's name, a link-local address, or `withheld` for
-    /// any other address; empty when unsynchronised.
-    pub reference: String,
-    /// Stratum; 0 when unsynchronised.
-    pub stratum: u8,
-    /// Correction still being applied, s (positive: the clock is slow).
-    pub system_offset_s: f64,
-    /// Last measured offset, s.
-    pub last_offset_s: f64,
-    /// Long-term average of the offset, s.
-    pub rms_offset_s: f64,
-    /// Error the clock would have uncorrected, ppm (positive: fast).
-    pub frequency_ppm: f64,
-    /// Residual frequency, ppm.
-    pub residual_frequency_ppm: f64,
-    /// Bound on the frequency's error, ppm.
-    pub skew_ppm: f64,
-    /// Root delay, s.
-    pub root_delay_s: f64,
-    /// Root dispersion, s.
-    pub root_dispersion_s: f64,
-    /// `Normal`, `Insert second`, `Delete second`, `Not synchronised`.
-    pub leap_status: String,
-}
-
 /// The clock's discipline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Steering {
@@ -193,7 +166,6 @@ pub fn parse_offset_readers(text: &str) -> Fact<Vec<String>> {
 
 const ADJTIMEX: &str = "parachron/adjtimex";
 const KEEPERS: &str = "parachron/time-keepers";
-const TRACKING: &str = "parachron/chrony-tracking";
 
 /// `timex.freq` is in units of 2^-16 ppm (`man 2 adjtimex`).
 const FREQUENCY_UNIT_PPM: f64 = 1.0 / 65536.0;
@@ -329,63 +301,6 @@ impl TimeKeeperKind {
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.name() == name)
     }
-}
-
-/// Fields of `chronyc -c tracking`, in its order (chrony's client.c): id,
-/// name, stratum, time, offsets (3), frequency, residual, skew, root delay,
-/// root dispersion, interval, leap status.
-const TRACKING_FIELDS: usize = 14;
-
-/// The kept part of `chronyc -c tracking`: all but servers' addresses.
-/// Link-local ones stay: they identify a cloud's own clock and no person. So do
-/// reference clocks' names, which are no addresses.
-pub fn reduce_tracking(text: &str) -> String {
-    let mut fields: Vec<&str> = text.lines().next().unwrap_or_default().trim().split(',').collect();
-    if let [id, name, ..] = &mut fields[..] {
-        let stays = match name.parse::<std::net::IpAddr>() {
-            Ok(std::net::IpAddr::V4(address)) => address.is_link_local(),
-            Ok(std::net::IpAddr::V6(address)) => address.is_unicast_link_local(),
-            // At most four characters make a reference clock's name.
-            Err(_) => name.len() <= 4,
-        };
-        if !stays {
-            (*id, *name) = (WITHHELD, WITHHELD);
-        }
-    }
-    fields.join(",") + "\n"
-}
-
-/// The line of `chronyc -c tracking`.
-pub fn parse_tracking(text: &str) -> Fact<ChronyTracking> {
-    let malformed = || {
-        let expected = format!("{TRACKING_FIELDS} fields of `chronyc -c tracking`");
-        Unknown::malformed(TRACKING, &expected, text)
-    };
-    let parse = || {
-        let fields: Vec<&str> =
-            text.lines().next().unwrap_or_default().split(',').map(str::trim).collect();
-        if fields.len() != TRACKING_FIELDS {
-            return Err(malformed());
-        }
-        let number = |index: usize| {
-            let value: f64 = fields[index].parse().map_err(|_| malformed())?;
-            if value.is_finite() { Ok(value) } else { Err(malformed()) }
-        };
-        Ok(ChronyTracking {
-            reference: fields[1].to_owned(),
-            stratum: fields[2].parse().map_err(|_| malformed())?,
-            system_offset_s: number(4)?,
-            last_offset_s: number(5)?,
-            rms_offset_s: number(6)?,
-            frequency_ppm: number(7)?,
-            residual_frequency_ppm: number(8)?,
-            skew_ppm: number(9)?,
-            root_delay_s: number(10)?,
-            root_dispersion_s: number(11)?,
-            leap_status: fields[13].to_owned(),
-        })
-    };
-    parse().into()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod costs;
 mod cross_cpu;
 mod plan;
 mod rate;
+mod references;
 mod steps;
 
 use std::time::Duration;
@@ -19,6 +20,7 @@ use costs::ReadCosts;
 use linux::cpus::{allowed, pin};
 pub use plan::MeasurementPlan;
 use rate::RateMeasurement;
+pub use references::compare;
 
 /// A measurement for a diagnosis: everything, in about `budget`.
 pub fn quick(budget: Duration, progress: &dyn Fn(&str)) -> Measurements {

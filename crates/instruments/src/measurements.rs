@@ -29,6 +29,9 @@ pub struct Measurements {
     /// CPU time that the host stole meanwhile, where that was looked at.
     #[serde(default)]
     pub stolen: Option<StolenShare>,
+    /// The system clock beside references: NTP servers and the host's clock.
+    #[serde(default)]
+    pub references: Vec<ComparedReference>,
     /// What could not be measured.
     pub not_measured: Vec<NotMeasured>,
 }
@@ -52,6 +55,19 @@ impl Measurements {
             self.not_measured.push(missing);
         }
     }
+}
+
+/// The system clock beside a reference.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ComparedReference {
+    /// Its kind and name: `ntp time.example`, `phc /dev/ptp0`.
+    pub name: String,
+    /// The reference minus the system clock, s; null where it gave no time.
+    pub offset_s: Option<f64>,
+    /// The true offset is within ± this, if the reference states its own error rightly, s.
+    pub bound_s: f64,
+    /// Why it gave no time.
+    pub why_not: Option<String>,
 }
 
 /// A distribution's landmarks.

@@ -14,7 +14,6 @@ mod frequency;
 mod gate;
 mod keeper;
 mod learnt;
-mod line;
 mod offset;
 mod policy;
 mod rate_limit;
@@ -31,7 +30,6 @@ pub use keeper::{
     Keeper, KeeperClockState, KeeperView, KeptBound, NextStep, RtcView, SourceState, SourceView,
 };
 pub use learnt::{Learnt, LearntError};
-pub use line::{LineLoop, LineSteering};
 pub use policy::{Corrector, Policy};
 pub use slewing::{SLEW_PPM, Slewing};
 pub use source::SourceKind;

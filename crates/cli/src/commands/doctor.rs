@@ -21,6 +21,7 @@ use inspect::tree::Tree;
 use instruments::measurements::Measurements;
 use schemars::JsonSchema;
 use serde::Serialize;
+use sources::NtpPeer;
 
 use crate::commands::capture::captured;
 use crate::error::CliError;
@@ -45,6 +46,12 @@ pub(crate) struct Args {
     /// prompts, syslog prefixes and colour codes are ignored
     #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "no_measure"])]
     log: Option<PathBuf>,
+
+    /// Compare the clock with this NTP server; repeatable. It is compared with the host's
+    /// clock in any case, where the host shows one
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = server_name,
+          conflicts_with_all = ["root", "log"])]
+    ntp: Vec<String>,
 
     /// Apply only this rule; repeatable
     #[arg(long, value_name = "RULE", value_parser = rule_names(), hide_possible_values = true)]
@@ -113,8 +120,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         (Some(file), _) => read_log::examined(file, &selection)?,
         (None, Some(folder)) => examined(folder, &selection)?,
         (None, None) => {
-            let measurements = (!args.no_measure).then(measure_here);
-            DoctorReport::with_rules(inspect::read(&Tree::live()), measurements, &selection)
+            DoctorReport::with_rules(inspect::read(&Tree::live()), measured(args), &selection)
                 .with_origin(Origin {
                     host: Some(rustix::system::uname().nodename().to_string_lossy().into_owned()),
                     ..now()
@@ -153,9 +159,22 @@ fn now() -> Origin {
     }
 }
 
-fn measure_here() -> Measurements {
-    let progress = TerminalProgress::new(MEASURING);
-    measure::quick(MEASURING, &|what| progress.doing(what))
+/// The figures, and the clock beside references: these last, at the time of the report.
+fn measured(args: &Args) -> Option<Measurements> {
+    if args.no_measure && args.ntp.is_empty() {
+        return None;
+    }
+    let mut measured = Measurements::default();
+    if !args.no_measure {
+        let progress = TerminalProgress::new(MEASURING);
+        measured = measure::quick(MEASURING, &|what| progress.doing(what));
+    }
+    measured.references = measure::compare(&args.ntp);
+    Some(measured)
+}
+
+fn server_name(name: &str) -> Result<String, String> {
+    NtpPeer::check_name(name).map(|()| name.to_owned())
 }
 
 fn exit_code<'d>(

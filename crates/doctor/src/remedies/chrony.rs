@@ -1,9 +1,9 @@
 //! What to change in chrony's configuration.
 
 use facts::hardware::{Phc, PhcDriver, PhcTime};
-use facts::steering::TimeKeeperKind;
+use facts::steering::{TimeKeeper, TimeKeeperKind};
 
-use super::{Family, family};
+use super::{Family, family, install_chrony, start, unit};
 use crate::case::Case;
 use crate::finding::Remedy;
 
@@ -29,14 +29,24 @@ pub(crate) fn chrony_edit(case: &Case<'_>, what: &str, edit: &str) -> Remedy {
 
 /// The configuration that chronyd was read to have, and its unit.
 fn chrony_files<'a>(case: &Case<'a>) -> (&'a str, &'a str) {
-    let (conf, unit) = match family(case) {
-        Some(Family::Debian) => ("/etc/chrony/chrony.conf", "chrony"),
-        _ => ("/etc/chrony.conf", "chronyd"),
+    let conf = match family(case) {
+        Some(Family::Debian) => "/etc/chrony/chrony.conf",
+        _ => "/etc/chrony.conf",
     };
     let read = case.chrony_file().ok().and_then(|config| config.file.as_deref());
-    let running = case.running(&[TimeKeeperKind::Chrony]);
-    let unit_read = running.first().and_then(|keeper| keeper.unit.as_deref());
-    (read.unwrap_or(conf), unit_read.map_or(unit, |unit| unit.trim_end_matches(".service")))
+    (read.unwrap_or(conf), unit(case, TimeKeeperKind::Chrony))
+}
+
+/// As [`follow_host`], where chronyd does not run yet.
+pub(crate) fn start_following_host(case: &Case<'_>, phc: &Phc) -> Vec<Remedy> {
+    let is_chrony = |keeper: &TimeKeeper| keeper.kind == TimeKeeperKind::Chrony && keeper.installed;
+    let mut steps = match case.keepers() {
+        Ok(all) if all.iter().any(is_chrony) => start(case, TimeKeeperKind::Chrony),
+        _ => vec![install_chrony(case)],
+    };
+    let last = steps.pop().map(|last| last.and(follow_host(case, phc)));
+    steps.extend(last.into_iter().flatten());
+    steps
 }
 
 /// Make chrony follow the host's clock by its PTP device.

@@ -128,9 +128,9 @@ fn gaining(steps: &[DaemonStep<'_>], rate_ppm: f64) -> Finding {
         fault::hardware(None)
     ))
     .remedy(
-        Remedy::command(
-            "Stop the time daemon until the rate is right: each of its steps is a jump for programs.",
-            "sudo systemctl stop chronyd",
+        Remedy::advice(
+            "Stop the time daemon until the rate is right (of chrony: run `sudo systemctl stop \
+             chronyd`): each of its steps is a jump for programs.",
         )
         .changes("the clock runs free, at the wrong rate, until the daemon is started again"),
     )

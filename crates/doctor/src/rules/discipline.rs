@@ -5,7 +5,8 @@ use facts::steering::{Adjtimex, TimeKeeperKind};
 use instruments::figures;
 
 use crate::case::{Case, adjtimex_evidence};
-use crate::finding::{Finding, Remedy, Severity};
+use crate::finding::{Finding, Remedy, Severity, TimeNow, TimeState};
+use crate::headline;
 use crate::outcome::{Check, Outcome, Skipped, perhaps};
 use crate::remedies;
 
@@ -125,68 +126,80 @@ fn why_corrected(ppm: f64, is_at_kernels_limit: bool) -> String {
 
 /// `clock-offset`
 pub(crate) fn check_offset(case: &Case<'_>) -> Check {
-    let state = adjtimex(case)?;
-    case.keepers()?;
-    let (who, offset_s) = match case.tracking() {
-        // Opposite signs: the correction still to come, and the offset last
-        // measured.
-        Ok(tracking) if tracking.stratum > 0 => ("chronyc tracking", tracking.system_offset_s),
-        _ if state.has(Adjtimex::STA_UNSYNC) => {
-            return Err(Skipped::CouldNot(
-                "unknown while no daemon disciplines the clock".to_owned(),
-            ));
+    let (evidence, offset_s, bound_s) = match headline::by_references(case) {
+        Ok(TimeNow { state: TimeState::NotKnown, by, .. }) => return Err(Skipped::CouldNot(by)),
+        Ok(TimeNow { offset_s, bound_s, .. }) => {
+            let evidence = case.references().into_iter().map(headline::reference_evidence);
+            (evidence.collect(), offset_s.unwrap_or_default(), bound_s)
         }
-        Err(why) if !case.running(&[TimeKeeperKind::Chrony]).is_empty() => {
-            return Err(Skipped::CouldNot(format!("chronyd alone knows the offset: {why}")));
+        Err(_) => {
+            let (who, offset_s) = reported_offset(case)?;
+            let left = figures::seconds(offset_s.abs());
+            (vec![format!("{who}: {left} still to be corrected")], offset_s, None)
         }
-        _ => ("adjtimex", state.offset_ns as f64 / 1e9),
     };
     const LARGE_S: f64 = 0.1;
     const WRONG_S: f64 = 1.0;
     let magnitude = figures::seconds(offset_s.abs());
-    if offset_s.abs() < LARGE_S {
-        return Outcome::fine(format!("{magnitude} still to be corrected"));
+    if offset_s.abs() - bound_s.unwrap_or_default() < LARGE_S {
+        return Outcome::fine(evidence.join("; "));
     }
-    let chrony = who == "chronyc tracking";
+    let chrony = !case.running(&[TimeKeeperKind::Chrony]).is_empty();
     let wrong = offset_s.abs() >= WRONG_S;
     let finding = Finding::new(
         if wrong { Severity::Error } else { Severity::Warning },
         format!("The clock is {magnitude} off"),
     )
-    .evidence(format!("{who}: {magnitude} still to be corrected"))
+    .wrong_now()
+    .evidence_from(evidence)
     .explain(format!(
         "{} Until then timestamps of this machine cannot be compared with those of others. \
          CockroachDB shuts itself down at 400 ms, 80 % of its default limit.",
         slewing(case, offset_s.abs())
     ));
     let finding = if chrony {
-        let finding = finding.remedy(
-            Remedy::command("Step it now.", "sudo chronyc makestep")
-                .changes("the time of day, at once; programs see the clock jump"),
-        );
-        let may_step = case.chrony_config().and_then(|config| config.makestep);
+        let now = Remedy::command("Step it now.", "sudo chronyc makestep")
+            .changes("the time of day, at once; programs see the clock jump");
         let config = case.chrony_config();
+        let may_step = config.and_then(|config| config.makestep);
         if may_step.is_some_and(MakeStep::at_any_time) || config.is_none() {
-            finding
+            finding.remedy(now)
         } else {
+            let line = may_step.map_or_else(
+                || "no makestep line".to_owned(),
+                |step| format!("makestep {} {}", step.threshold_s, step.updates),
+            );
             finding
-                .evidence(match may_step {
-                    Some(step) => {
-                        format!(
-                            "chrony's configuration: makestep {} {}",
-                            step.threshold_s, step.updates
-                        )
-                    }
-                    None => "chrony's configuration: no makestep line".to_owned(),
-                })
-                .remedy(remedies::makestep(case).then())
+                .evidence(format!("chrony's configuration: {line}"))
+                .remedy(remedies::makestep(case))
+                .remedy(now)
         }
+    } else if case.is_unkept() {
+        finding.remedies(remedies::run_time_daemon(case))
     } else {
         finding
             .remedy(Remedy::advice("Restart the time daemon: it steps a large offset at startup."))
     };
     let unbind = remedies::unbind_hyperv_sync(case);
     finding.remedies(unbind.or_else(|| remedies::read_by_cockroachdb(case))).alone()
+}
+
+/// The offset that the daemon reports, and where.
+fn reported_offset(case: &Case<'_>) -> Result<(&'static str, f64), Skipped> {
+    let state = adjtimex(case)?;
+    case.keepers()?;
+    match case.tracking() {
+        // Opposite signs: the correction still to come, and the offset last
+        // measured.
+        Ok(tracking) if tracking.stratum > 0 => Ok(("chronyc tracking", tracking.system_offset_s)),
+        _ if state.has(Adjtimex::STA_UNSYNC) => {
+            Err(Skipped::CouldNot("unknown while no daemon disciplines the clock".to_owned()))
+        }
+        Err(why) if !case.running(&[TimeKeeperKind::Chrony]).is_empty() => {
+            Err(Skipped::CouldNot(format!("chronyd alone knows the offset: {why}")))
+        }
+        _ => Ok(("adjtimex", state.offset_ns as f64 / 1e9)),
+    }
 }
 
 /// What the daemon does about an offset, and how long that takes.
@@ -211,6 +224,9 @@ fn slewing(case: &Case<'_>, offset_s: f64) -> String {
             if configured.is_some() { "maxslewrate" } else { "its default maxslewrate" },
             takes(ppm)
         );
+    }
+    if case.is_unkept() {
+        return "No program here corrects it.".to_owned();
     }
     // The kernel slews no faster for a program that uses adjtime or the PLL.
     let slow = format!(

@@ -35,17 +35,30 @@ pub(crate) fn check_guest_halt_polling(case: &Case<'_>) -> Check {
              that waits for another loses 5 to 50 µs. Polling briefly before the halt avoids \
              both, but uses CPU time that the host's other guests could have had.",
         )
-        .remedy(
-            Remedy::command(
-                "Let the guest poll if programs pass work to each other. This needs the cpuidle \
-                 driver haltpoll (CONFIG_HALTPOLL_CPUIDLE; cpuidle_haltpoll.force=1 if the host \
-                 gives no hint of dedicated CPUs).",
-                "echo 200000 | sudo tee /sys/module/haltpoll/parameters/guest_halt_poll_ns",
-            )
-            .changes("up to 200 µs of a CPU each time it goes idle, until the next boot"),
-        )
+        .remedy(poll(case, [driver, governor]))
         .remedy(Remedy::command("Measure first what it would gain.", "parachron latency"))
         .alone()
+}
+
+/// The parameter is the governor's.
+fn poll(case: &Case<'_>, driver_and_governor: [&str; 2]) -> Remedy {
+    if case.configured("HALTPOLL_CPUIDLE") == Some(false) {
+        return Remedy::advice(
+            "Use a kernel built with CONFIG_HALTPOLL_CPUIDLE if programs pass work to each other.",
+        );
+    }
+    if driver_and_governor != ["haltpoll", "haltpoll"] {
+        return Remedy::advice(
+            "Load the cpuidle driver haltpoll and select the governor haltpoll if programs pass work \
+             to each other (parameter cpuidle_haltpoll.force=1 if the host gives no hint of \
+             dedicated CPUs).",
+        );
+    }
+    Remedy::command(
+        "Let the guest poll if programs pass work to each other.",
+        "echo 200000 | sudo tee /sys/module/haltpoll/parameters/guest_halt_poll_ns",
+    )
+    .changes("up to 200 µs of a CPU each time it goes idle, until the next boot")
 }
 
 /// Whether this is a host of KVM, as far as the rules on hosts apply.

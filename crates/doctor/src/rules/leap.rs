@@ -28,6 +28,10 @@ pub(crate) fn check_armed(case: &Case<'_>) -> Check {
     if !inserted && !deleted {
         return Outcome::fine("none scheduled");
     }
+    let mode = case.chrony_config().and_then(|config| config.leap_mode.as_deref());
+    if !flagged && mode == Some("slew") {
+        return Outcome::fine("one is announced, and chronyd slews it (leapsecmode slew)");
+    }
     if inserted && deleted {
         return Err(Skipped::CouldNot(
             "contradiction: leap-second insertion and deletion are both scheduled".to_owned(),
@@ -58,14 +62,10 @@ pub(crate) fn check_armed(case: &Case<'_>) -> Check {
         .remedy(Remedy::advice(
             "Check the official announcement, IERS Bulletin C (https://datacenter.iers.org).",
         ))
-        .remedy(
-            remedies::chrony_line(
-                case,
-                "Slew the clock instead, if chrony disciplines it.",
-                "leapsecmode slew",
-            )
-            .changes("chrony's configuration: the clock slews instead of jumping"),
-        )
+        .remedies(case.chrony_config().map(|_| {
+            remedies::chrony_line(case, "Slew the clock instead.", "leapsecmode slew")
+                .changes("chrony's configuration: the clock slews instead of jumping")
+        }))
         .alone()
 }
 

@@ -1,10 +1,12 @@
 //! What a snapshot restore or a suspend does to a machine's clocks.
 
 use facts::cpu::HypervisorKind;
+use facts::kernel::version::KernelVersion;
 use facts::kernel::{LogEvent, LogLine};
 use facts::steering::{Adjtimex, TimeKeeperKind};
 use instruments::figures;
 
+use crate::case::trust::marked_unstable;
 use crate::case::{Case, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
@@ -41,14 +43,15 @@ pub(crate) fn check_snapshots(case: &Case<'_>) -> Check {
     if case.is_kept() {
         return Outcome::fine("parachron keep runs and has a source: it corrects a restore");
     }
-    if current == "kvm-clock" {
+    let is_by_hand = is_by_hand(case, current);
+    if current == "kvm-clock" && !is_by_hand {
         return Err(Skipped::CouldNot(format!(
             "kvm-clock stays correct across a restore if the host sets it, which is not visible \
              here: {}",
             host_setting(platform)
         )));
     }
-    if current != "tsc" {
+    if current != "tsc" && !is_by_hand {
         return Err(Skipped::CouldNot(format!(
             "the effect of a restore on {current} is not known"
         )));
@@ -59,7 +62,7 @@ pub(crate) fn check_snapshots(case: &Case<'_>) -> Check {
                 .to_owned(),
         ));
     }
-    finding(case, platform, &restored).alone()
+    finding(case, platform, current, &restored).alone()
 }
 
 /// Whether chronyd corrects a restore at once: it follows the host's clock
@@ -79,12 +82,31 @@ fn corrected_by_chrony(case: &Case<'_>) -> Result<Option<String>, Skipped> {
     }))
 }
 
-fn finding(case: &Case<'_>, platform: &str, restored: &[&LogLine]) -> Finding {
-    let mut finding = Finding::new(
-        Severity::Warning,
-        "After each snapshot restore this clock is behind by the length of the pause",
-    )
-    .evidence("current_clocksource: tsc");
+/// Since then the kernel prefers an invariant TSC to kvm-clock (kvmclock_init,
+/// arch/x86/kernel/kvmclock.c).
+const PREFERS_TSC: KernelVersion = KernelVersion { major: 5, minor: 1 };
+
+/// Whether kvm-clock is in use where the kernel prefers tsc: until the next boot.
+fn is_by_hand(case: &Case<'_>, current: &str) -> bool {
+    let version = case.release().ok().and_then(KernelVersion::parse);
+    current == "kvm-clock"
+        && case.offers("tsc")
+        && case.parameter("clocksource") != Some(current)
+        && version.is_some_and(|version| version >= PREFERS_TSC)
+        && case.flags().is_ok_and(|flags| flags.constant_tsc && flags.nonstop_tsc)
+        && !marked_unstable(case)
+}
+
+fn finding(case: &Case<'_>, platform: &str, current: &str, restored: &[&LogLine]) -> Finding {
+    let what = match current {
+        "tsc" => "After each snapshot restore this clock is behind by the length of the pause",
+        _ => {
+            "After the next boot this clock is behind by the length of the pause after each \
+             snapshot restore"
+        }
+    };
+    let mut finding =
+        Finding::new(Severity::Warning, what).evidence(format!("current_clocksource: {current}"));
     if let Ok(oem) = case.acpi_oem() {
         finding = finding.evidence(format!("ACPI tables made by {oem}"));
     }
@@ -104,27 +126,20 @@ fn finding(case: &Case<'_>, platform: &str, restored: &[&LogLine]) -> Finding {
         ));
     }
     if case.offers("kvm-clock") {
-        finding = finding
-            .remedy(remedies::switch_to(case, "kvm-clock"))
-            .remedy(
-                Remedy::advice(format!("Make the host {}.", host_setting(platform)))
-                    .changes("kvm-clock advances over the pause, and CLOCK_MONOTONIC jumps with it")
-                    .then(),
-            )
-            .remedy(remedies::add_parameter(case, "clocksource=kvm-clock").then())
-            .remedy(
-                Remedy::advice(
-                    "Take new snapshots: a snapshot taken under tsc restores a guest on tsc.",
-                )
-                .then(),
-            );
+        let switch = (current == "tsc").then(|| remedies::switch_to(case, "kvm-clock"));
+        let steps = switch.into_iter().chain([
+            remedies::add_parameter(case, "clocksource=kvm-clock"),
+            Remedy::advice(format!("Make the host {}.", host_setting(platform)))
+                .changes("kvm-clock advances over the pause, and CLOCK_MONOTONIC jumps with it"),
+            Remedy::advice(
+                "Take new snapshots: a snapshot taken under tsc restores a guest on tsc.",
+            ),
+        ]);
+        finding = finding.remedies(remedies::in_order(steps.collect()));
     }
-    let has_phc = case.host_phcs().next().is_some();
-    finding = with_phc(case, finding);
-    if !has_phc && !case.running(&[TimeKeeperKind::Chrony]).is_empty() {
-        finding = finding.remedy(remedies::makestep(case));
-    }
-    finding.remedy(remedies::keep(case)).remedies(remedies::read_by_cockroachdb(case))
+    with_phc(case, finding)
+        .remedy(remedies::keep(case))
+        .remedies(remedies::read_by_cockroachdb(case))
 }
 
 fn host_setting(platform: &str) -> &'static str {
@@ -141,11 +156,15 @@ fn host_setting(platform: &str) -> &'static str {
 /// VMClock page informs programs but sets no clock.
 fn with_phc(case: &Case<'_>, finding: Finding) -> Finding {
     if let Some(phc) = case.host_phcs().next() {
-        let finding = match case.phc_followed() {
-            Some(_) => finding,
-            None => finding.remedy(remedies::follow_host(case, phc)),
+        if case.phc_followed().is_some() {
+            return finding.remedy(remedies::makestep(case));
+        }
+        let follow = if case.running(&[TimeKeeperKind::Chrony]).is_empty() {
+            remedies::start_following_host(case, phc)
+        } else {
+            vec![remedies::follow_host(case, phc)]
         };
-        return finding.remedy(remedies::makestep(case));
+        return finding.remedies(follow).remedy(remedies::makestep(case).then());
     }
     finding.remedy(if case.configured("PTP_1588_CLOCK_KVM") == Some(false) {
         Remedy::advice(

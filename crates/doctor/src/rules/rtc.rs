@@ -39,11 +39,12 @@ pub(crate) fn check_local_time(case: &Case<'_>) -> Check {
                  summer time the hour is ambiguous. A hypervisor that emulates the RTC in UTC \
                  makes it wrong all year.",
             )
-            .remedy(
+            .remedy(remedies::with_witness(
+                case,
                 Remedy::command("Set it to UTC.", "sudo timedatectl set-local-rtc 0").changes(
                     "the RTC and /etc/adjtime; change any other system on this machine too",
                 ),
-            )
+            ))
             .alone(),
     }
 }
@@ -80,16 +81,10 @@ pub(crate) fn check_off(case: &Case<'_>) -> Check {
                 "One of the two is wrong; nothing here shows which. The next boot starts from the \
                  RTC."
             });
-    // Written from a wrong clock, the last right one would be lost.
-    if !case.is_confirmed() {
-        return finding.remedy(remedies::compare()).alone();
-    }
-    finding
-        .remedy(
-            Remedy::command("Set the RTC from the system clock.", "sudo hwclock --systohc --utc")
-                .changes("the RTC; a kernel with a synchronised clock keeps it right from then on"),
-        )
-        .alone()
+    let write =
+        Remedy::command("Set the RTC from the system clock.", "sudo hwclock --systohc --utc")
+            .changes("the RTC; a kernel with a synchronised clock keeps it right from then on");
+    finding.remedy(remedies::with_witness(case, write)).alone()
 }
 
 /// A paused guest.
@@ -99,6 +94,7 @@ fn behind_host(case: &Case<'_>, behind: &str) -> Finding {
         Severity::Warning,
         format!("This clock is probably {behind} behind: the guest's RTC, which follows its host, is ahead"),
     )
+    .wrong_now()
     .evidence_from(since.map(|state| {
         format!("{}: the flag is from before the pause", adjtimex_evidence(state))
     }))

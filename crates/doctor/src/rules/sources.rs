@@ -34,6 +34,7 @@ fn follows_card(case: &Case<'_>, config: &ChronyConfig, phcs: &[Phc]) -> Option<
         Severity::Error,
         format!("chronyd follows {}, a network card's clock, which nothing sets", line.parameter),
     )
+    .wrong_now()
     .evidence(format!("{}: {}", card.device, card.clock_name))
     .evidence_from(hosts.map(|phc| format!("{}: {}, the host's clock", phc.path(), phc.clock_name)))
     .evidence(format!("chrony's configuration: refclock PHC {}", line.parameter))

@@ -19,7 +19,7 @@ pub(crate) fn check_before_build(case: &Case<'_>) -> Check {
     let &uptime_s = case.uptime_s()?;
     let built_s = built_day_s as f64;
     let behind_now_s = built_s - ZONES_S - (booted_at_s as f64 + uptime_s);
-    let at_boot = case.logged(|event| matches!(event, LogEvent::Rtc { .. })).find_map(|line| {
+    let at_boot = case.logged(|event| *event == LogEvent::Rtc).find_map(|line| {
         let start_s = set_to(&line.text)?;
         Some((line, built_s - ZONES_S - start_s)).filter(|(_, behind_s)| *behind_s > 0.0)
     });
@@ -41,6 +41,9 @@ pub(crate) fn check_before_build(case: &Case<'_>) -> Check {
         date(built_day_s),
         date(booted_at_s)
     ));
+    if behind_now_s > 0.0 {
+        finding = finding.wrong_now();
+    }
     if let Some((line, _)) = at_boot {
         finding = finding.evidence(log_evidence(line));
     }
@@ -58,12 +61,11 @@ pub(crate) fn check_before_build(case: &Case<'_>) -> Check {
 /// Where its RTC gets the right time from.
 fn first(case: &Case<'_>) -> Remedy {
     if case.is_guest() == Some(false) {
-        return Remedy::command(
-            "Set the RTC once the clock is right; if it forgets the time again, replace its \
-             battery.",
+        let write = Remedy::command(
+            "Set the RTC; if it forgets the time again, replace its battery.",
             "sudo hwclock --systohc",
-        )
-        .changes("the RTC");
+        );
+        return remedies::with_witness(case, write.changes("the RTC"));
     }
     Remedy::advice(
         "Give the machine the time at boot, on the host (QEMU: remove -rtc base=DATE; the default \

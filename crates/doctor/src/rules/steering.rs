@@ -37,17 +37,15 @@ fn with_units(keepers: &[&TimeKeeper]) -> Vec<String> {
     keepers.iter().map(|keeper| keeper.program_and_unit() + unsure(keeper)).collect()
 }
 
-/// Whether chronyd reports that it follows a source.
-fn follows(tracking: &ChronyTracking) -> bool {
-    tracking.stratum > 0 && tracking.leap_status != "Not synchronised"
-}
-
 /// `clock-steered`
 pub(crate) fn check_steered(case: &Case<'_>) -> Check {
     let adjtimex = case.adjtimex().ok();
     let synchronised = adjtimex.map(|state| !state.has(Adjtimex::STA_UNSYNC));
     let tracking = case.tracking().ok();
-    if let Some(tracking) = tracking.filter(|tracking| follows(tracking)) {
+    if tracking.is_some_and(ChronyTracking::is_own_clock) {
+        return follows_itself().alone();
+    }
+    if let Some(tracking) = case.followed() {
         // A capture keeps no server's name.
         let reference = match tracking.reference.as_str() {
             "" | "withheld" => "a server",
@@ -108,6 +106,23 @@ pub(crate) fn check_steered(case: &Case<'_>) -> Check {
     searching(daemon, adjtimex, tracking).alone()
 }
 
+/// `local stratum`: what chronyd serves then is the drift of this machine's quartz.
+fn follows_itself() -> Finding {
+    Finding::new(
+        Severity::Warning,
+        "chronyd follows this machine's own clock: no server and no device corrects it",
+    )
+    .evidence("chronyc tracking: reference 127.127.1.1 (LOCAL)")
+    .explain(
+        "With `local stratum` chronyd calls itself synchronised while it reaches no source, and its \
+         clients believe it. The clock drifts by seconds a week.",
+    )
+    .remedy(
+        Remedy::command("Check why it reaches none of its servers.", "chronyc sources -v")
+            .changes(remedies::READ_ONLY),
+    )
+}
+
 fn undisciplined(case: &Case<'_>, adjtimex: Option<&Adjtimex>, keepers: &[TimeKeeper]) -> Finding {
     let mut finding = Finding::new(Severity::Warning, "No time daemon disciplines this clock")
         .evidence_from(adjtimex.map(adjtimex_evidence));
@@ -154,7 +169,7 @@ impl Finding {
     /// Where the host's clock is available, it is the best source.
     fn remedies_by_phc(self, case: &Case<'_>) -> Self {
         let Some(phc) = case.host_phcs().next() else { return self };
-        self.remedy(remedies::follow_host(case, phc))
+        self.remedies(remedies::start_following_host(case, phc))
     }
 
     /// VMware Tools set the clock if configured to, and do not report it.
@@ -237,31 +252,14 @@ pub(crate) fn check_one_daemon(case: &Case<'_>) -> Check {
                 "Each corrects the other's corrections: the clock oscillates, and both report that \
              they are synchronised.",
             );
-    for other in running.iter().filter(|keeper| keeper.kind.program() != keep) {
-        finding = finding.remedy(
-            Remedy::quoting(
-                format!("Keep {keep}, stop {}.", other.kind.program()),
-                "sudo systemctl disable --now {}",
-                &[unit(case, other)],
-            )
-            .changes("that daemon, at once and after a reboot"),
-        );
-    }
+    let others = running.iter().filter(|keeper| keeper.kind.program() != keep);
+    let stop = others.map(|other| {
+        let what = format!("Keep {keep}, stop {}.", other.kind.program());
+        remedies::service(case, what, false, remedies::unit(case, other.kind))
+            .changes("that daemon, at once and after a reboot")
+    });
+    finding = finding.remedies(remedies::in_order(stop.collect()));
     finding.alone()
-}
-
-fn unit<'f>(case: &Case<'_>, keeper: &'f TimeKeeper) -> &'f str {
-    match keeper.kind {
-        _ if keeper.unit.is_some() => keeper.unit.as_deref().unwrap_or_default(),
-        TimeKeeperKind::Chrony => "chronyd",
-        TimeKeeperKind::SystemdTimesyncd => "systemd-timesyncd",
-        TimeKeeperKind::NtpdRs => "ntpd-rs",
-        TimeKeeperKind::Openntpd => "openntpd",
-        TimeKeeperKind::Clockbound => "clockbound",
-        TimeKeeperKind::Connman => "connman",
-        TimeKeeperKind::Htpdate => "htpdate",
-        _ => remedies::ntpd_unit(case),
-    }
 }
 
 /// VBoxService slews what is below its threshold (VBoxServiceTimeSync.cpp): 0.5 ms a second.
@@ -270,6 +268,7 @@ fn left_behind(case: &Case<'_>, behind: &str) -> Finding {
         Severity::Warning,
         format!("VBoxService leaves this clock {behind} behind its host"),
     )
+    .wrong_now()
     .evidence(format!("running: VBoxService; the RTC is {behind} ahead of the clock"))
     .evidence_from(case.unmet_condition("systemd-timesyncd").map(|condition| {
         format!("systemd-timesyncd.service: {condition}, so it does not start beside VBoxService")

@@ -3,6 +3,7 @@
 mod expected;
 mod hidden;
 mod quoting;
+mod remedies;
 mod trees;
 
 use doctor::finding::{CheckState, Diagnosis};

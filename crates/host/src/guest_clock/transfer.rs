@@ -8,14 +8,13 @@ use super::GuestClock;
 use crate::saved::SavedVcpu;
 use crate::vcpu::Vcpu;
 use crate::{
-    ClockSettings, HostClocks, HostLogEvent, RestoreError, RestorePolicy, RestoredTransfer,
-    SavedGuestClock,
+    HostClocks, HostLogEvent, RestoreError, RestorePolicy, RestoredTransfer, Saved, Settings,
 };
 
 impl GuestClock {
     /// The clock now. No vCPU may run. Due updates are not part of it: a
     /// restored clock writes all pages again.
-    pub fn save(&mut self, now: HostClocks) -> SavedGuestClock {
+    pub fn save(&mut self, now: HostClocks) -> Saved {
         self.latest = now;
         let times: Vec<_> = self.vcpus.keys().map(|&vcpu| self.time(vcpu, now)).collect();
         let clock = times.iter().copied().max().unwrap_or_else(|| self.clock(now));
@@ -29,7 +28,7 @@ impl GuestClock {
         });
         let mut hyperv = self.hyperv;
         hyperv.forget_snapshot();
-        SavedGuestClock {
+        Saved {
             kind: self.settings.kind,
             advertised_tsc: self.settings.advertised_tsc,
             tsc_rate: self.source.rate(),
@@ -53,14 +52,14 @@ impl GuestClock {
     /// # Errors
     /// [`RestoreError`].
     pub fn restore(
-        saved: &SavedGuestClock,
-        settings: ClockSettings,
+        saved: &Saved,
+        settings: Settings,
         policy: RestorePolicy,
         now: HostClocks,
     ) -> Result<(Self, RestoredTransfer), RestoreError> {
         let restored = RestoredTransfer::plan(saved, &settings, policy, now)?;
         let mut host =
-            Self::new(ClockSettings { advertised_tsc: restored.advertised_tsc, ..settings }, now)?;
+            Self::new(Settings { advertised_tsc: restored.advertised_tsc, ..settings }, now)?;
         host.source = restored.source;
         host.clock_offset = restored.clock.0.wrapping_sub(now.boot.0);
         host.wall_clock = saved.wall_clock;

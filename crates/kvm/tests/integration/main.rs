@@ -1,6 +1,5 @@
 //! The integration tests of this crate, in one program: each program is linked anew.
 
-mod guide;
 mod model;
 mod oracle;
 mod saved;

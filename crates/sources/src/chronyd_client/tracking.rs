@@ -29,7 +29,7 @@ impl ChronydClient {
 }
 
 fn synchronised(tracking: ChronyTracking) -> Fact<ChronyTracking> {
-    if tracking.stratum == 0 || tracking.leap_status == "Not synchronised" {
+    if !tracking.is_synchronised() {
         return Fact::Unknown(Unknown::not_applicable("chronyd is not synchronised"));
     }
     Fact::Known(tracking)

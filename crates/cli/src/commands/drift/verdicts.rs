@@ -32,13 +32,13 @@ pub(super) fn sentences(report: &DriftReport) -> Vec<String> {
     let is_sure = lines.is_empty();
     lines.extend(report.not_held.iter().map(|one| format!("{}.", one.why)));
     let all = if report.is_outside() {
-        "Outside the limit."
+        "Outside the budget."
     } else if !report.not_held.is_empty() {
-        "It is not known whether the clocks are within the limit."
+        "It is not known whether the clocks are within the budget."
     } else if is_sure {
-        "Within the limit."
+        "Within the budget."
     } else {
-        "Within the limit, but not certainly: use a longer --duration."
+        "Within the budget, but not certainly: use a longer --duration."
     };
     lines.push(all.into());
     lines

@@ -7,8 +7,8 @@ use facts::steering::{TimeKeeperKind, chrony_config};
 use facts::{Fact, Unknown};
 
 use crate::testing::{
-    could_not, finding_text, fine, healthy_bare_metal, healthy_firecracker, healthy_kvm_guest,
-    keeper, log, missing, tracking, undisciplined, unreadable,
+    boot_with, could_not, finding_text, fine, healthy_bare_metal, healthy_firecracker,
+    healthy_kvm_guest, keeper, log, missing, tracking, undisciplined, unreadable,
 };
 
 fn firecracker_on_tsc() -> Facts {
@@ -111,6 +111,9 @@ fn a_restore_of_last_week_is_past() {
 fn kvm_clock_can_be_carried_on() {
     let mut facts = healthy_firecracker();
     facts.phcs = Fact::Known(Vec::new());
+    let until_the_next_boot = finding_text(&facts, None, "snapshot-restore");
+    assert!(until_the_next_boot.contains("After the next boot"), "{until_the_next_boot}");
+    boot_with(&mut facts, "clocksource=kvm-clock");
     insta::assert_snapshot!(could_not(&facts, None, "snapshot-restore"));
 }
 

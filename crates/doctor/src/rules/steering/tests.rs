@@ -4,9 +4,8 @@ use facts::Fact;
 use facts::Facts;
 use facts::hardware::Phc;
 use facts::kernel::LogEvent;
-use facts::steering::{Adjtimex, TimeKeeper, TimeKeeperKind};
+use facts::steering::{Adjtimex, ChronyTracking, TimeKeeper, TimeKeeperKind};
 
-use super::follows;
 use crate::testing::{
     could_not, finding_text, fine, healthy_firecracker, healthy_kvm_guest, keeper, log, missing,
     tracking, undisciplined, unreadable,
@@ -108,7 +107,7 @@ fn daemons_are_named_with_their_units() {
     let text = finding_text(&facts, None, "one-daemon");
     for shown in [
         "running: chronyd (chrony.service) and ntpd (my-time.service), of which",
-        "sudo systemctl disable --now my-time.service",
+        "sudo systemctl disable --now my-time",
     ] {
         assert!(text.contains(shown), "{text}");
     }
@@ -210,7 +209,19 @@ fn unknown_facts_are_no_finding() {
 #[test]
 fn chronyd_without_a_source_does_not_count_as_following() {
     let mut one = tracking();
-    assert!(follows(&one));
+    assert!(one.is_synchronised());
     one.leap_status = "Not synchronised".into();
-    assert!(!follows(&one));
+    assert!(!one.is_synchronised());
+}
+
+#[test]
+fn chronyd_that_follows_its_own_clock_has_no_source() {
+    let mut facts = healthy_kvm_guest();
+    let own = ChronyTracking { reference: String::new(), stratum: 10, ..tracking() };
+    facts.steering.chrony = Fact::Known(own);
+    insta::assert_snapshot!(finding_text(&facts, None, "clock-steered"));
+    let verdict = crate::diagnose(&facts, None).verdict;
+    assert!(
+        verdict.starts_with("It is not known whether the time is right, because chronyd follows")
+    );
 }

@@ -62,6 +62,7 @@ pub(super) fn run(source: &str, ns: f64) -> Measurements {
                 largest_backward_ns: 1250.0,
             },
         ],
+        references: Vec::new(),
         stolen: None,
         tsc_rate: Some(TscRate { hz: 2_445_428_123.0, bound_ppm: 0.0234, over_s: 2.1 }),
         not_measured: Vec::new(),

@@ -1,0 +1,192 @@
+//! The first line of a report: is the time right now, what will make it wrong, what to do first.
+
+use facts::steering::Adjtimex;
+use instruments::figures;
+use instruments::measurements::ComparedReference;
+
+use crate::case::Case;
+use crate::finding::{
+    CheckState, Checked, Finding,
+    Harm::{MayGoWrong, Other, WrongNow},
+    Severity, TimeNow, TimeState,
+};
+use crate::text;
+
+/// A clock that is further off is wrong, s: Kerberos and databases bear less than a second.
+const RIGHT_WITHIN_S: f64 = 0.1;
+
+/// By references, by a finding, by chronyd, in this order.
+pub(crate) fn time_now(case: &Case<'_>, findings: &[Finding]) -> TimeNow {
+    let why_not = match by_references(case) {
+        Ok(time) => return time,
+        Err(why_not) => why_not,
+    };
+    if let Some(finding) = findings.iter().find(|finding| finding.harm == WrongNow) {
+        return TimeNow { by: finding.what.clone(), ..TimeNow::unknown(TimeState::Wrong) };
+    }
+    let Some(tracking) = case.followed() else {
+        return TimeNow { by: why_not, ..TimeNow::unknown(TimeState::NotKnown) };
+    };
+    // chrony FAQ, "How can I check the accuracy": what is left to correct, and the root distance.
+    let bound_s = tracking.root_dispersion_s + tracking.root_delay_s / 2.0;
+    let source = match tracking.reference.as_str() {
+        "withheld" => "a server",
+        name => name,
+    };
+    judge(tracking.system_offset_s, bound_s, format!("chronyd (following {source})"))
+}
+
+impl TimeNow {
+    fn unknown(state: TimeState) -> Self {
+        Self { state, offset_s: None, bound_s: None, by: String::new() }
+    }
+
+    /// `The time is right to 1.2 ms by ntp time.example.`
+    fn sentence(&self) -> String {
+        let Self { state, offset_s, bound_s, by } = self;
+        let bound_s = bound_s.unwrap_or_default();
+        match (state, offset_s) {
+            (TimeState::Right, offset_s) => {
+                let within = figures::seconds(offset_s.unwrap_or_default().abs() + bound_s);
+                format!("The time is right to {within}, by {by}.")
+            }
+            (TimeState::Wrong, Some(offset_s)) => {
+                format!("The time is wrong: {}, by {by}.", off(*offset_s, bound_s))
+            }
+            (TimeState::Wrong, None) => format!("The time is wrong or in doubt: {by}."),
+            (TimeState::NotKnown, _) => {
+                format!("It is not known whether the time is right, because {by}.")
+            }
+        }
+    }
+}
+
+/// `3.00 s ahead (± 10.0 ms)`
+fn off(offset_s: f64, bound_s: f64) -> String {
+    let direction = if offset_s > 0.0 { "behind" } else { "ahead" };
+    format!("{} {direction} (± {})", figures::seconds(offset_s.abs()), figures::seconds(bound_s))
+}
+
+fn judge(offset_s: f64, bound_s: f64, by: String) -> TimeNow {
+    let (state, by) = if offset_s.abs() + bound_s < RIGHT_WITHIN_S {
+        (TimeState::Right, by)
+    } else if offset_s.abs() - bound_s >= RIGHT_WITHIN_S {
+        (TimeState::Wrong, by)
+    } else {
+        let shown = off(offset_s, bound_s);
+        (TimeState::NotKnown, format!("{by} shows it {shown}, too wide a bound to tell"))
+    };
+    TimeNow { state, offset_s: Some(offset_s), bound_s: Some(bound_s), by }
+}
+
+/// The references together; where none gave the time, why.
+pub(crate) fn by_references(case: &Case<'_>) -> Result<TimeNow, String> {
+    let references = case.references();
+    let given = || references.iter().filter_map(|one| Some((one, one.offset_s?)));
+    let names: Vec<_> = given().map(|(one, _)| one.name.as_str()).collect();
+    if names.is_empty() {
+        return Err(not_compared(case, &references));
+    }
+    let low_s = given().map(|(one, s)| s - one.bound_s).fold(f64::NEG_INFINITY, f64::max);
+    let high_s = given().map(|(one, s)| s + one.bound_s).fold(f64::INFINITY, f64::min);
+    if low_s > high_s {
+        let shown: Vec<_> = given().map(|(one, _)| reference_evidence(one)).collect();
+        let by = format!("references contradict each other: {}", text::list(&shown));
+        return Ok(TimeNow { by, ..TimeNow::unknown(TimeState::NotKnown) });
+    }
+    Ok(judge((low_s + high_s) / 2.0, (high_s - low_s) / 2.0, text::list(&names)))
+}
+
+/// `ntp time.example: 3.00 s ahead (± 10.0 ms)`, of this clock.
+pub(crate) fn reference_evidence(one: &ComparedReference) -> String {
+    let shown = one.offset_s.map(|offset_s| off(offset_s, one.bound_s));
+    let why_not = one.why_not.clone().unwrap_or_default();
+    format!("{}: {}", one.name, shown.unwrap_or(why_not))
+}
+
+fn not_compared(case: &Case<'_>, references: &[&ComparedReference]) -> String {
+    let failed = references.iter().find_map(|one| Some((&one.name, one.why_not.as_deref()?)));
+    if let Some((name, why)) = failed {
+        return format!("{name} gave no time ({why})");
+    }
+    let why = if case.tracking().is_ok_and(|tracking| tracking.is_own_clock()) {
+        "chronyd follows this machine's own clock".to_owned()
+    } else if let Ok(state) = case.adjtimex()
+        && !state.has(Adjtimex::STA_UNSYNC)
+    {
+        let bound = figures::time(state.max_error_us as f64 * 1e3);
+        format!("only the kernel's flag shows that a daemon set it (± {bound})")
+    } else {
+        "it was not compared with any reference".to_owned()
+    };
+    why + ": add --ntp HOST"
+}
+
+/// The diagnosis in one line.
+pub(crate) fn headline(
+    time: &TimeNow,
+    findings: &[Finding],
+    checked: &[Checked],
+    rules: usize,
+) -> String {
+    let count = |state| checked.iter().filter(|entry| entry.state == state).count();
+    let unknown = count(CheckState::NotChecked);
+    let checks = rules - unknown - count(CheckState::DoesNotApply);
+    let is_grave = |finding: &&Finding| finding.severity > Severity::Note;
+    let worst = |harm| findings.iter().filter(is_grave).find(|finding| finding.harm == harm);
+    let possible = match unknown {
+        0 => String::new(),
+        _ => format!("; {unknown} were not possible"),
+    };
+    let risk = match (worst(MayGoWrong), worst(Other)) {
+        (Some(risk), _) => format!("At risk: {}.", risk.what),
+        (None, Some(cost)) => {
+            format!("No risk to it found in {checks} checks{possible}. Besides: {}.", cost.what)
+        }
+        (None, None) if checks == 0 => "Nothing could be checked.".to_owned(),
+        (None, None) => format!("No risk to it found in {checks} checks{possible}."),
+    };
+    let wrong = findings.iter().find(|finding| finding.harm == WrongNow);
+    let first = wrong.or_else(|| worst(MayGoWrong)).or_else(|| worst(Other));
+    let first =
+        first.and_then(|finding| finding.remedies.first()).map_or_else(String::new, |remedy| {
+            format!(" First: {}.", remedy.what.trim_end_matches(['.', ':']))
+        });
+    format!("{} {risk}{first}", time.sentence())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{healthy_kvm_guest, measured_tsc, undisciplined};
+
+    fn verdict(offsets: &[(&str, Option<f64>, f64)]) -> String {
+        let mut facts = healthy_kvm_guest();
+        undisciplined(&mut facts);
+        let mut measured = measured_tsc();
+        measured.references = offsets
+            .iter()
+            .map(|(name, offset_s, bound_s)| ComparedReference {
+                name: (*name).to_owned(),
+                offset_s: *offset_s,
+                bound_s: *bound_s,
+                why_not: offset_s.is_none().then(|| "no reply in 2 s".to_owned()),
+            })
+            .collect();
+        crate::diagnose(&facts, Some(&measured)).verdict
+    }
+
+    #[test]
+    fn a_reference_answers_whether_the_time_is_right() {
+        let all = [
+            ("right", &[("ntp a", Some(0.001), 0.004)][..]),
+            ("ahead", &[("ntp a", Some(-3.0), 0.01), ("phc /dev/ptp0", Some(-3.0), 1e-6)]),
+            ("wide", &[("ntp a", Some(3.0), 10.2)]),
+            ("contradict", &[("ntp a", Some(3.0), 0.01), ("ntp b", Some(0.0), 0.01)]),
+            ("no reply", &[("ntp a", None, 0.0)]),
+            ("none", &[]),
+        ];
+        let lines = all.map(|(case, offsets)| format!("{case}: {}", verdict(offsets)));
+        insta::assert_snapshot!(lines.join("\n"));
+    }
+}
