@@ -31,6 +31,10 @@ pub(crate) const TICKS: &str = "At fault: the reference or time base, timer tick
 pub(crate) const LOAD: &str =
     "At fault: this machine's kernel, load or hardware or, in a virtual machine, the host.";
 
+/// A program that writes the CPU's registers.
+pub(crate) const TOOL: &str = "At fault: probably this machine's program that writes the CPU's \
+     frequency; otherwise the hardware or firmware.";
+
 /// A test.
 pub(crate) const TEST: &str = "At fault: this machine's test of the watchdog and its reference.";
 

@@ -5,7 +5,7 @@ use facts::kernel::pasted::Pasted;
 use facts::{Fact, Facts, Unknown};
 use instruments::figures;
 
-use crate::finding::{CheckState, Diagnosis, Finding, Remedy, Severity, TimeState};
+use crate::finding::{CheckState, Checked, Diagnosis, Finding, Remedy, Severity, TimeState};
 use crate::report::DoctorReport;
 use crate::rules::OF_LOGS;
 use crate::selection::RuleSelection;
@@ -28,9 +28,9 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
     if selection.only.is_empty() {
         selection.only = OF_LOGS.map(str::to_owned).into();
     }
-    let (note, unread) = (limits(&pasted), unread(&pasted));
+    let (note, unread, unread_lines) = (limits(&pasted), unread(&pasted), pasted.unread_lines);
     let shown = describe_lines(&pasted);
-    let (lines, about_clocks) = (pasted.lines, pasted.log.len());
+    let lines = pasted.lines;
     let events: Vec<LogEvent> = pasted.log.iter().map(|line| line.event.clone()).collect();
     let mut report = DoctorReport::with_rules(facts_of(pasted), None, &selection);
     let diagnosis = &mut report.diagnosis;
@@ -39,16 +39,29 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
     }
     for entry in &mut diagnosis.checked {
         if entry.state == CheckState::InOrder
-            && !events.iter().any(|event| is_relevant(&entry.rule, event))
+            && !events.iter().any(|event| judges(&entry.rule, event))
         {
             entry.state = CheckState::NotChecked;
             entry.rests_on.clear();
             entry.outcome = "no line of the log is about it".to_owned();
         }
     }
+    // Only lines that are harmless in themselves, or that a rule found in order, clear a clock.
+    let is_judged = |event: &LogEvent| {
+        let in_order = |entry: &&Checked| entry.state == CheckState::InOrder;
+        let mut rules = diagnosis.checked.iter().filter(in_order);
+        !event.is_fault() || rules.any(|entry| judges(&entry.rule, event))
+    };
+    let unjudged = events.iter().filter(|event| !is_judged(event)).count() as u64;
+    let unclear = unjudged + unread_lines;
     let verdict = match headline(diagnosis) {
         Some(headline) => headline,
-        None if about_clocks == 0 && unread.is_none() => {
+        None if unclear > 0 => format!(
+            "doctor cannot judge {} of {}, so this is no all-clear.",
+            text::count(unclear as usize, "line about time", "lines about time"),
+            text::count(lines as usize, "line", "lines")
+        ),
+        None if events.is_empty() => {
             format!("None of {} lines is about clocks.", figures::count(lines))
         }
         None => format!("{shown} no fault, which is not to say that the clock is right."),
@@ -83,13 +96,11 @@ fn unread(pasted: &Pasted) -> Option<Finding> {
         return None;
     }
     let count = text::count(pasted.unread_lines as usize, "line", "lines");
-    let mut finding = Finding::new(
-        Severity::Note,
-        format!("{count} about time that doctor does not know, and did not judge"),
-    )
-    .evidence_from(pasted.unread.iter().map(|line| format!("log: {line}")))
-    .explain("They contain a word about time and have the form of no message that doctor reads.")
-    .remedy(Remedy::advice("Read them: a fault in them is not among the findings."));
+    let mut finding =
+        Finding::new(Severity::Note, format!("{count} about time that doctor cannot judge"))
+            .evidence_from(pasted.unread.iter().map(|line| format!("log: {line}")))
+            .explain("They contain a word about time, and doctor does not know what they show.")
+            .remedy(Remedy::advice("Read them: a fault in them is not among the findings."));
     finding.rule = "log-unread".to_owned();
     finding.source = "facts: messages.txt".to_owned();
     Some(finding)
@@ -110,7 +121,7 @@ fn limits(pasted: &Pasted) -> String {
 }
 
 /// Whether an event is what a rule judges: without one it has checked nothing.
-fn is_relevant(rule: &str, event: &LogEvent) -> bool {
+fn judges(rule: &str, event: &LogEvent) -> bool {
     match rule {
         "tsc-marked-unstable" => matches!(
             event,
@@ -134,6 +145,7 @@ fn is_relevant(rule: &str, event: &LogEvent) -> bool {
             LogEvent::TicksLost { .. }
                 | LogEvent::HypervisorStepped { .. }
                 | LogEvent::HrtimerLate { .. }
+                | LogEvent::Stated { .. }
         ),
         "daemon-steps" => matches!(
             event,
@@ -185,9 +197,10 @@ mod tests {
     fn unread_lines_about_time_are_counted_and_quoted() {
         let text = "[1.0] foo: clock of bar is late\n[2.0] foo: nothing\n[3.0] the RTC lies\n";
         let diagnosis = diagnosis(text);
-        assert!(!diagnosis.verdict.contains("None of 3 lines is"), "{}", diagnosis.verdict);
+        let unclear = "doctor cannot judge 2 lines about time of 3 lines";
+        assert!(diagnosis.verdict.starts_with(unclear), "{}", diagnosis.verdict);
         let unread = &diagnosis.findings[0];
-        assert!(unread.what.starts_with("2 lines about time that doctor does not know"));
+        assert!(unread.what.starts_with("2 lines about time that doctor cannot judge"));
         assert!(unread.evidence[1].contains("the RTC lies"));
         assert!(diagnosis.checked.iter().all(|entry| entry.state != CheckState::InOrder));
     }

@@ -16,6 +16,7 @@ mod restore;
 mod rtc;
 mod sources;
 mod start;
+mod statements;
 mod steal;
 mod steering;
 mod stepping;
@@ -98,10 +99,11 @@ pub const RULES: &[Rule] = &[
          VBoxServiceTimeSync.cpp"),
     rule("time-lost", MayGoWrong, log_events::check_time_lost,
         "Reports timer ticks that the kernel lost, Xen's time that went backward, and a clock \
-         that Hyper-V set; in a log alone also a calibration that failed and timer interrupts \
-         under 0.1 s.",
+         that Hyper-V set, and what programs and the kernel log of a clock in words (that it went \
+         back, is behind, lost its power); in a log alone also a calibration that failed and timer \
+         interrupts under 0.1 s.",
         "Linux: arch/x86/kernel/tsc.c, drivers/hv/hv_util.c, kernel/time/hrtimer.c; 2.6: \
-         arch/x86_64/kernel/time.c, arch/i386/kernel/time-xen.c"),
+         arch/x86_64/kernel/time.c, arch/i386/kernel/time-xen.c; facts: messages.txt"),
     rule("phc-time-scale", MayGoWrong, sources::check_time_scale,
         "Checks that chronyd's configuration matches the time scale of each PTP clock that a \
          hypervisor provides: UTC, or TAI, which is 37 s ahead.",

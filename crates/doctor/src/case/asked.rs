@@ -85,7 +85,7 @@ impl<'a> Case<'a> {
     /// Whether this is a log alone, of a kernel that found a hypervisor at boot.
     pub(super) fn is_logged_guest(&self) -> bool {
         let is_named = |line: &LogLine| line.text.starts_with("Hypervisor detected:");
-        self.is_log_alone() && self.logged(|event| *event == LogEvent::Other).any(is_named)
+        self.is_log_alone() && self.logged(|event| *event == LogEvent::Harmless).any(is_named)
     }
 
     fn ask<T>(

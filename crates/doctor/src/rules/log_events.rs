@@ -19,6 +19,7 @@ pub(crate) fn check_time_lost(case: &Case<'_>) -> Check {
     findings.extend(lost_ticks(log));
     findings.extend(went_backward(log));
     findings.extend(set_by_hypervisor(log));
+    findings.extend(super::statements::findings(case, log));
     // On a machine the calibration's result and the interrupts' cost are measured.
     if case.is_log_alone() {
         findings.extend(not_calibrated(log));

@@ -19,7 +19,7 @@ pub(crate) fn check_before_build(case: &Case<'_>) -> Check {
     let &uptime_s = case.uptime_s()?;
     let built_s = built_day_s as f64;
     let behind_now_s = built_s - ZONES_S - (booted_at_s as f64 + uptime_s);
-    let at_boot = case.logged(|event| *event == LogEvent::Rtc).find_map(|line| {
+    let at_boot = case.logged(|event| matches!(event, LogEvent::Rtc { .. })).find_map(|line| {
         let start_s = set_to(&line.text)?;
         Some((line, built_s - ZONES_S - start_s)).filter(|(_, behind_s)| *behind_s > 0.0)
     });

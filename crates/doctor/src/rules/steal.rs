@@ -183,14 +183,20 @@ pub(crate) fn check_stalls(case: &Case<'_>) -> Check {
         });
     };
     let guest = case.is_guest() == Some(true);
-    Finding::new(Severity::Warning, "The kernel reported stalled CPUs")
+    let stuck_s = |line: &&LogLine| match line.event {
+        LogEvent::CpuStuck { for_s, .. } => for_s,
+        _ => None,
+    };
+    let stuck = stalls.iter().filter_map(stuck_s).max();
+    let stuck = stuck.map_or_else(String::new, |s| format!(", for up to {s} s"));
+    Finding::new(Severity::Warning, format!("The kernel reported stalled CPUs{stuck}"))
         .evidence(log_evidence(first))
         .evidence_from(stalls.iter().skip(1).take(3).copied().map(log_evidence))
         .evidence_from(longest.map(|ns| {
             format!("longest timer interrupt: {}", figures::time(ns as f64))
         }))
         .evidence_from(stall_size(case))
-        .explain(format!("{} {STALL_FAULT}", if guest || has_no_progress(case) {
+        .explain(format!("{} These lines show no clock that is wrong; one that leapt would look the same. {STALL_FAULT}", if guest || has_no_progress(case) {
             "In a guest the usual cause is a pause: the host saved, restored, migrated or starved \
              it, or its clock leapt at a restore while no CPU was stalled at all. Leases and \
              timeouts expired meanwhile."

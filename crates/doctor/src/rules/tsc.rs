@@ -1,5 +1,7 @@
 //! The TSC as a counter: its rate, and whether all CPUs agree on it.
 
+mod calibrations;
+
 use facts::cpu::HypervisorKind;
 use instruments::figures;
 use instruments::measurements::Measurements;
@@ -154,6 +156,11 @@ impl Witness {
 
 /// `tsc-frequency`
 pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
+    if case.is_log_alone()
+        && let Some(finding) = calibrations::several_rates(case.log()?)
+    {
+        return finding.alone();
+    }
     let Some(kernel_hz) = case.kernel_tsc_hz().map(|hz| hz as f64) else {
         return Err(Skipped::CouldNot(
             "the kernel log does not show the TSC frequency that the kernel assumes".to_owned(),

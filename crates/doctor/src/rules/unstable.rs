@@ -78,6 +78,8 @@ pub(crate) fn check_marked(case: &Case<'_>) -> Check {
         TEST_CLOCK => "",
         _ => "clock source ",
     };
+    let is_writer = |line: &&LogLine| matches!(line.event, LogEvent::CounterWriter { .. });
+    let writers: Vec<_> = log[..at].iter().filter(is_writer).take(1).collect();
     Finding::new(
         severity(case),
         format!("The kernel marked {the}{marked} unstable: {}", explanation::summary(&cause)),
@@ -85,10 +87,13 @@ pub(crate) fn check_marked(case: &Case<'_>) -> Check {
     .evidence_from(evidence(log, at))
     .evidence_from(interval.iter().flat_map(WatchdogInterval::sums).map(named))
     .evidence_from(cause.context(case, log, at))
+    .evidence_from(writers.iter().map(|line| {
+        format!("{}: this program writes the CPU's frequency or counter", log_evidence(line))
+    }))
     .explain(named(format!(
         "{} {} {consequence}",
         explanation::explain(&cause),
-        blame::sentence(&cause, case.is_guest())
+        if writers.is_empty() { blame::sentence(&cause, case.is_guest()) } else { fault::TOOL }
     )))
     .remedies(if matches!(marked, "TSC" | TEST_CLOCK) {
         advice::remedies(&cause, case)

@@ -179,6 +179,7 @@ fn is_beside(cause: &str, what: &str) -> bool {
         // VBoxService sees a pause from outside, which made the check late.
         ("The host's time jumped", &["check-late"]),
         ("VirtualBox's guest tools set this guest's clock", &["check-late"]),
+        ("Timer interrupts of a CPU do not arrive", &["interrupt-late"]),
         // What the daemon's lines show beside the clock.
         (
             "The time daemon had no server",

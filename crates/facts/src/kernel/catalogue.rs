@@ -1,6 +1,8 @@
 //! The catalogue of messages: messages.txt read as a table, and the events of a line by it.
 
+mod duration;
 mod pattern;
+mod sentence;
 mod signs;
 
 use std::sync::LazyLock;
@@ -9,8 +11,10 @@ use serde::de::value::{Error, MapDeserializer};
 use serde::de::{Deserialize, IntoDeserializer};
 
 use self::pattern::{Match, Pattern, Value};
+use self::sentence::Sentence;
 use self::signs::{Scan, SignTable};
 use super::LogEvent;
+use super::line::Line;
 
 /// The table; its heading describes the columns.
 const MESSAGES: &str = include_str!("messages.txt");
@@ -28,6 +32,7 @@ struct MessageForm {
 #[derive(Debug)]
 pub(super) struct Catalogue {
     rows: Vec<MessageForm>,
+    sentences: Vec<Sentence>,
     signs: SignTable,
 }
 
@@ -56,13 +61,15 @@ pub fn parse(text: &str) -> Option<LogEvent> {
 impl Catalogue {
     fn parse(messages: &'static str) -> Self {
         let (mut rows, mut programs, mut words) = (Vec::new(), Vec::new(), Vec::new());
-        let mut in_words = false;
+        let (mut part, mut sentences) = ("", Vec::new());
         for line in messages.lines().filter(|line| !line.starts_with(['#', ' '])) {
-            if let Some(part) = line.strip_prefix("== ") {
-                in_words = part == "words";
+            if let Some(next) = line.strip_prefix("== ") {
+                part = next;
                 programs = part.split(" | ").next().unwrap_or_default().split(' ').collect();
-            } else if in_words {
+            } else if part == "words" {
                 words.extend(line.split(' '));
+            } else if part == "sentences" {
+                sentences.extend(Sentence::parse(line));
             } else if let Some((event, pattern)) = line.split_once(" | ") {
                 let (event, constants) = event.split_once(' ').unwrap_or((event, ""));
                 rows.push(MessageForm {
@@ -74,7 +81,7 @@ impl Catalogue {
             }
         }
         let signs = SignTable::new(rows.iter().map(|row| row.pattern.sign()), &words);
-        Self { rows, signs }
+        Self { rows, sentences, signs }
     }
 
     /// Whether a line can be a message of the catalogue, or has a word about time.
@@ -87,13 +94,29 @@ impl Catalogue {
         self.rows[reading.row].programs.first() == Some(&"kernel")
     }
 
+    /// Whether a line is of a program's source.
+    pub(super) fn is_source(&self, text: &str) -> bool {
+        sentence::is_source(text)
+    }
+
+    /// Whether a line can be a program's message, and no prose.
+    pub(super) fn is_message(&self, line: &Line<'_>) -> bool {
+        sentence::is_message(line)
+    }
+
+    /// What a line states of a clock where no row knows it.
+    pub(super) fn read_sentence(&self, line: &Line<'_>) -> Option<LogEvent> {
+        sentence::read(&self.sentences, line)
+    }
+
     /// The event of a text that a program wrote; of any program where that is not known.
     pub(super) fn read(&self, text: &str, program: Option<&str>) -> Reading {
         let text = text.strip_prefix("[Firmware Bug]: ").unwrap_or(text);
         let mut reading = Reading::default();
         for at in self.scan(text).rows() {
             let row = &self.rows[at];
-            if program.is_some_and(|program| !row.programs.contains(&program)) {
+            let is_of = |program| row.programs.contains(&program) || row.programs[0] == "*";
+            if program.is_some_and(|program| !is_of(program)) {
                 continue;
             }
             match row.pattern.find(text) {
@@ -113,9 +136,10 @@ impl Catalogue {
 
 impl MessageForm {
     fn event(&self, mut fields: Vec<(&'static str, Value<'_>)>) -> Option<LogEvent> {
+        fields.extend(self.constants.iter().cloned());
         derive(self.event, &mut fields);
         let kind = ("kind", Value::Text(self.event));
-        let all = self.constants.iter().cloned().chain(fields).chain([kind]);
+        let all = fields.into_iter().chain([kind]);
         let map: MapDeserializer<'_, _, Error> =
             MapDeserializer::new(all.map(|(name, value)| (name, value.into_deserializer())));
         LogEvent::deserialize(map).ok()
@@ -141,6 +165,20 @@ fn derive(event: &str, fields: &mut Vec<(&'static str, Value<'_>)>) {
             let by_ns = ns("is_s", "is_ns").zip(ns("was_s", "was_ns"));
             if let Some(by_ns) = by_ns.and_then(|(is, was)| is.checked_sub(was)) {
                 fields.push(("by_ns", Value::Signed(by_ns)));
+            }
+        }
+        // The name has the direction.
+        "stated" => {
+            let by_s = number("by_s");
+            for (name, value) in fields {
+                match (*name, &*value, by_s) {
+                    ("of", Value::Text("clock-moved"), Some(by_s)) => {
+                        let is_back = by_s < 0.0;
+                        *value = Value::Text(if is_back { "clock-back" } else { "clock-forward" });
+                    }
+                    ("by_s", _, Some(by_s)) => *value = Value::Float(by_s.abs()),
+                    _ => {}
+                }
             }
         }
         _ => {}

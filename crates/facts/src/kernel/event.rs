@@ -111,8 +111,12 @@ pub enum LogEvent {
     },
     /// `Clock: inserting leap second …`, `deleting`.
     LeapSecond,
-    /// `rtc_cmos …`, `setting system clock to …`.
-    Rtc,
+    /// `setting system clock to 2025-10-13T17:07:56 UTC (1760375276)`: the kernel took the RTC's
+    /// time.
+    Rtc {
+        /// That time, s since 1970, where the line gives it.
+        unix_s: Option<i64>,
+    },
     /// `rcu: INFO: … stall`: often a pause.
     Stall,
     /// `watchdog: BUG: soft lockup - CPU#1 stuck for 53s!`
@@ -216,8 +220,6 @@ pub enum LogEvent {
         /// Who, where the line shows it.
         by: Option<String>,
     },
-    /// timesyncd put the clock on its own last time: it was behind that.
-    ClockRestored,
     /// VBoxService found its guest's clock moved: `Radical guest time change: …`.
     GuestTimeJumped {
         /// By how much, ns.
@@ -286,6 +288,20 @@ pub enum LogEvent {
         /// Hz.
         hz: u64,
     },
+    /// What a program states of a clock, as messages.txt names it.
+    Stated {
+        /// The statement's name: `clock-back`.
+        of: String,
+        /// By how much, s, where the line gives it; the name has the direction.
+        by_s: Option<f64>,
+    },
+    /// A program that writes the CPU's frequency or counter, by the line that it logs.
+    CounterWriter {
+        /// Which one.
+        by: String,
+    },
+    /// What each healthy machine logs: no line of this form shows a fault.
+    Harmless,
     /// About clocks, of no known form.
     Other,
 }
@@ -300,8 +316,9 @@ impl LogEvent {
                 | Self::CounterFrequency { .. }
                 | Self::CpuRate { .. }
                 | Self::DaemonFrequency { .. }
+                | Self::Harmless
                 | Self::KvmClock
-                | Self::Rtc
+                | Self::Rtc { .. }
                 | Self::SourceFound { .. }
                 | Self::SourceSelected { .. }
                 | Self::Switched { .. }

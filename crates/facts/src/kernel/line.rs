@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use pvclock::units::calendar;
+
 /// A line's message, and what stands before it.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub(super) struct Line<'t> {
@@ -21,6 +23,9 @@ pub(super) struct Line<'t> {
 /// Programs that hand on what others write.
 const CARRIERS: [&str; 8] =
     ["docker", "dockerd", "containerd", "podman", "crio", "logger", "journal", "sh"];
+
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
 /// Takes the forms of klogctl (`<6>[    0.000010] text`), dmesg with each of its options,
 /// /dev/kmsg (`6,339,5140900,-;text`), Xen's console, syslog, journalctl, docker and a program's
@@ -103,7 +108,10 @@ impl<'t> Line<'t> {
             let (name, rest) = self.text.split_once("| ")?;
             let name = name.trim();
             let is_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-            (!name.is_empty() && name.len() < 32 && name.chars().all(is_name)).then_some(rest)
+            // A table's row has a bar at its end as well.
+            let is_row = rest.trim_end().ends_with('|');
+            let is_short = !name.is_empty() && name.len() < 32 && !is_row;
+            (is_short && name.chars().all(is_name)).then_some(rest)
         };
         if let Some(rest) = container() {
             self.is_start = true;
@@ -166,7 +174,10 @@ fn is_number(text: &str) -> bool {
 
 /// `04:26:01`, `2026-11-21T04:26:01.123Z`
 fn is_time(word: &str) -> bool {
-    let time = word.rsplit('T').next().unwrap_or_default();
+    let (date, time) = word.rsplit_once('T').unwrap_or(("", word));
+    if !date.chars().all(|c| c.is_ascii_digit() || "-/+".contains(c)) {
+        return false;
+    }
     let mut parts = time.splitn(3, ':');
     let mut is_part = |most: usize| {
         let part = parts.next().unwrap_or_default();
@@ -178,15 +189,11 @@ fn is_time(word: &str) -> bool {
 
 /// The name of a month or a day, or a number, perhaps in another language.
 fn is_of_date(word: &str) -> bool {
-    const NAMES: [&str; 19] = [
-        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec", "mon",
-        "tue", "wed", "thu", "fri", "sat", "sun",
-    ];
+    const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
     let word = word.trim_end_matches([',', '.']);
-    let is_ascii_name = || {
-        word.len() <= 9
-            && word.get(..3).is_some_and(|start| NAMES.contains(&&*start.to_lowercase()))
-    };
+    let is_name = |start: &str| MONTHS.contains(&start) || DAYS.contains(&start);
+    let is_ascii_name =
+        || word.len() <= 9 && word.get(..3).is_some_and(|start| is_name(&start.to_lowercase()));
     let is_foreign = || word.chars().count() <= 4 && !word.is_ascii();
     word.bytes().next().is_some_and(|byte| byte.is_ascii_digit() || byte == b'+')
         || is_ascii_name()
@@ -203,25 +210,47 @@ fn is_date(inside: &str) -> bool {
     }
 }
 
-/// The first time of day in a text and the day of the month before it, s: enough for the time
-/// between lines.
+/// The first time of day in a text and the date before it, s: enough for the time between lines.
+/// A year that is not given is one of 366 days, so that a month's end is no jump.
 pub(super) fn time_of_day_s(text: &str) -> Option<f64> {
     let words = || text.split([' ', 'T', 'Z', '+', ',']).filter(|word| !word.is_empty());
     let at = words().position(|word| word.split(':').count() == 3)?;
     let mut parts = words().nth(at)?.split(':');
     let mut part = || parts.next()?.parse::<f64>().ok().filter(|part| (0.0..61.0).contains(part));
     let (hours, minutes, seconds) = (part()?, part()?, part()?);
-    let date = words().take(at).last().unwrap_or_default();
-    let day = date.rsplit('-').next()?.parse::<u32>().ok().filter(|day| (1..=31).contains(day));
-    Some(f64::from(day.unwrap_or(0)) * 86_400.0 + hours * 3_600.0 + minutes * 60.0 + seconds)
+    let (mut year, mut month, mut numbers) = (1972, 1, Vec::new());
+    for word in words().take(at).flat_map(|word| word.split(['-', '/'])) {
+        match word.trim_end_matches('.').parse::<i128>() {
+            Ok(number @ 1970..2200) => year = number,
+            Ok(number @ 1..=31) => numbers.push(number),
+            _ => month = month_by_name(word).unwrap_or(month),
+        }
+    }
+    // `21/11/2026`: more than twelve can be the day alone.
+    if numbers.len() == 2 {
+        month = if numbers[0] > 12 { numbers.remove(1) } else { numbers.remove(0) };
+    }
+    let day = numbers.first().copied();
+    let days = day.and_then(|day| i64::try_from(calendar::days(year, month, day)).ok());
+    Some(days.unwrap_or(0) as f64 * 86_400.0 + hours * 3_600.0 + minutes * 60.0 + seconds)
+}
+
+fn month_by_name(word: &str) -> Option<i128> {
+    let start = word.get(..3)?.to_lowercase();
+    MONTHS.iter().position(|month| *month == start).map(|at| at as i128 + 1)
 }
 
 /// A line as text: without colour codes and control characters, HTML's entities and tags, and
-/// the encoding of a journal's JSON.
+/// the encoding of a journal's or a program's JSON.
 pub(super) fn plain(line: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(line);
     if let Some(message) = message_of_journal(&text) {
         text = Cow::Owned(message);
+    }
+    // A record of names and values: its message must not look like a string of source code.
+    if ["{\"", "time=\"", "level=", "ts="].iter().any(|start| text.trim_start().starts_with(start))
+    {
+        text = Cow::Owned(text.replace('"', ""));
     }
     if text.contains('&') {
         text = Cow::Owned(without_entities(&text));

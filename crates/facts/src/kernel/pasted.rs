@@ -27,7 +27,10 @@ const ENDLESS_LINE: u64 = 1 << 24;
 /// So much is read at most, bytes.
 const MOST_BYTES: u64 = 1 << 32;
 
-/// How many lines about time that no row takes are kept.
+/// So many lines about the TSC's rate are kept of other boots.
+const MOST_BOOTS: usize = 64;
+
+/// How many lines about time that cannot be judged are kept.
 const UNREAD_KEPT: usize = 10;
 
 /// Reads a log piece by piece.
@@ -47,6 +50,8 @@ pub struct PastedLog {
     segment: LogSegment,
     /// An earlier boot that shows a fault.
     faulty: Option<LogSegment>,
+    /// What other boots measured of the TSC's rate.
+    rates: Vec<LogLine>,
     is_several_boots: bool,
     lines: u64,
     unread_lines: u64,
@@ -82,7 +87,7 @@ pub struct Pasted {
     pub is_earlier_boot: bool,
     /// All lines, about clocks or not.
     pub lines: u64,
-    /// How many lines have a word about time and no known form.
+    /// How many lines have a word about time and no form that can be judged.
     pub unread_lines: u64,
     /// The first of them.
     pub unread: Vec<String>,
@@ -102,6 +107,7 @@ impl Default for PastedLog {
             held: None,
             segment: LogSegment::default(),
             faulty: None,
+            rates: Vec::new(),
             is_several_boots: false,
             lines: 0,
             unread_lines: 0,
@@ -176,8 +182,13 @@ impl PastedLog {
             Some(faulty) if is_earlier_boot => faulty,
             _ => self.segment,
         };
+        // A boot whose rate differs from the others' shows in their comparison alone.
+        let own = segment.log.iter().find_map(rate);
+        let mut log = self.rates;
+        log.retain(|line| is_same_cpu(own, rate(line)) && !segment.log.contains(line));
+        log.extend(segment.log);
         Pasted {
-            log: segment.log.into(),
+            log,
             release: segment.release,
             is_several_boots: self.is_several_boots,
             is_earlier_boot,
@@ -309,22 +320,27 @@ impl PastedLog {
     /// A whole message.
     fn take_message(&mut self, text: &str, reading: Reading) {
         let is_of_kernel = CATALOGUE.is_of_kernel(&reading);
-        let Some(event) = reading.event else {
-            if CATALOGUE.scan(text).is_about_time {
-                self.unread_lines += 1;
-                if self.unread.len() < UNREAD_KEPT {
-                    self.unread.push(text.trim().chars().take(200).collect());
-                }
-            }
-            return;
-        };
         let line = line::split(text);
+        let event = match reading.event {
+            None if !CATALOGUE.scan(text).is_about_time || !CATALOGUE.is_message(&line) => return,
+            None | Some(LogEvent::Other) => CATALOGUE.read_sentence(&line).or(reading.event),
+            Some(LogEvent::Stated { .. }) if CATALOGUE.is_source(text) => return,
+            known => known,
+        };
+        if matches!(event, None | Some(LogEvent::Other)) {
+            self.unread_lines += 1;
+            if self.unread.len() < UNREAD_KEPT {
+                self.unread.push(text.trim().chars().take(200).collect());
+            }
+        }
+        let Some(event) = event else { return };
         if let LogEvent::Boot { release } = event {
             return self.begin_boot(release);
         }
         // The time of day of a daemon's line is on another scale than the kernel's stamps.
         let at_s = if is_of_kernel { line.at_s } else { line.day_s.or(line.at_s) };
-        let message = if is_of_kernel { line.text } else { &line.text[reading.start..] };
+        let is_whole = is_of_kernel || matches!(event, LogEvent::Stated { .. });
+        let message = if is_whole { line.text } else { &line.text[reading.start..] };
         let text = message.chars().take(LONGEST_MESSAGE).collect();
         self.segment.push(LogLine { at_s, text, event });
     }
@@ -333,12 +349,24 @@ impl PastedLog {
         if !self.segment.log.is_empty() {
             let ended = std::mem::take(&mut self.segment);
             self.is_several_boots = true;
+            let rates = ended.log.iter().filter(|line| rate(line).is_some());
+            let room = MOST_BOOTS.saturating_sub(self.rates.len());
+            self.rates.extend(rates.take(room).cloned());
             if ended.is_faulty() {
                 self.faulty = Some(ended);
             }
         }
         self.segment.release = release.or(self.segment.release.take());
     }
+}
+
+fn rate(line: &LogLine) -> Option<u64> {
+    if let LogEvent::TscFrequency { hz, refined: false } = line.event { Some(hz) } else { None }
+}
+
+/// Whether two boots' rates may be of one CPU: they differ by less than 5 %.
+fn is_same_cpu(one: Option<u64>, other: Option<u64>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| one.abs_diff(other) < one / 20)
 }
 
 impl LogSegment {

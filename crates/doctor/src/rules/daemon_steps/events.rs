@@ -3,10 +3,11 @@
 use facts::kernel::{LogEvent, LogLine};
 use instruments::figures;
 
-use super::single::{four_servers, is_zone};
+use super::single::{LIST_TIME_UNITS, four_servers, is_zone};
 use super::{daemon_evidence, tools};
 use crate::finding::{Finding, Remedy, Severity};
 use crate::remedies::READ_ONLY;
+use crate::text;
 
 /// Two corrections so soon are of one clock.
 const SOON_S: f64 = 60.0;
@@ -14,13 +15,14 @@ const SOON_S: f64 = 60.0;
 /// All findings of such lines.
 pub(super) fn findings(log: &[LogLine]) -> Vec<Finding> {
     type Find = fn(&[LogLine]) -> Option<Finding>;
-    let all: [Find; 8] = [
+    let all: [Find; 9] = [
         unreadable,
         ended,
         contradiction,
         agent_set,
         tools::tools_stepped,
         tools::tools_slew,
+        tools::daemon_slew,
         tools::guest_jumped,
         tools::lag_given_up,
     ];
@@ -156,6 +158,11 @@ pub(super) fn no_source(log: &[LogLine]) -> Option<Finding> {
         .skip_while(|line| !std::ptr::eq(*line, *last))
         .find(|line| matches!(line.event, LogEvent::SourceSelected { .. }));
     let lost = lines(log, |event| matches!(event, LogEvent::SourceLost { .. }));
+    let command = if last.text.contains("Timed out waiting") {
+        "timedatectl timesync-status; networkctl status"
+    } else {
+        "chronyc sources -v; chronyc ntpdata"
+    };
     let Some(next) = next else {
         let severity = if selected.is_empty() { Severity::Warning } else { Severity::Note };
         return Some(
@@ -168,11 +175,8 @@ pub(super) fn no_source(log: &[LogLine]) -> Option<Finding> {
                     .into(),
             )
             .remedy(
-                Remedy::command(
-                    "Find which servers answer.",
-                    "chronyc sources -v; chronyc ntpdata",
-                )
-                .changes(READ_ONLY),
+                Remedy::command("Find which servers answer: UDP port 123.", command)
+                    .changes(READ_ONLY),
             ),
         );
     };
@@ -204,6 +208,51 @@ pub(super) fn no_source(log: &[LogLine]) -> Option<Finding> {
     )
 }
 
+/// Lines that only show that the clock was set.
+fn set_by_something(set: &[&LogLine]) -> Finding {
+    let stamps: Vec<f64> = set.iter().filter_map(|line| line.at_s).collect();
+    let back = stamps.windows(2).filter(|pair| pair[1] < pair[0]).count();
+    let earliest = stamps.iter().copied().reduce(f64::min);
+    let span_s = stamps.iter().copied().reduce(f64::max).zip(earliest).map(|(max, min)| max - min);
+    let what = match span_s.filter(|s| *s > 0.0 && set.len() > 1) {
+        Some(s) => format!(
+            "Something set the clock {} in {}, every {} on average",
+            text::count(set.len(), "time", "times"),
+            figures::seconds(s),
+            figures::seconds(s / (set.len() - 1) as f64)
+        ),
+        None if set.len() > 1 => {
+            format!("Something set the clock {}", text::count(set.len(), "time", "times"))
+        }
+        None => "Something set the clock".into(),
+    };
+    // Lines of which the newest is first go back from each to the next.
+    let is_to_and_fro = back > 0 && back + 1 < stamps.len();
+    let severity = if set.len() > 1 { Severity::Warning } else { Severity::Note };
+    report(
+        severity,
+        format!("{what}; by how much is not in the lines"),
+        set,
+        "systemd logs this when any program, the kernel or the host sets the time of day; a time \
+         daemon that works sets it once, at its start. If it repeats, two programs set the clock \
+         in turn (a time daemon and the host's guest service), or one on a timer. The lines do not \
+         show which. At fault: another program on this machine's side, or the host's guest service."
+            .into(),
+    )
+    .evidence_from(is_to_and_fro.then(|| {
+        format!(
+            "{back} of the stamps are before the one above: the clock was set back and on again"
+        )
+    }))
+    .remedy(
+        Remedy::command(
+            "Find the programs that set this clock, and stop all but one.",
+            LIST_TIME_UNITS,
+        )
+        .changes(READ_ONLY),
+    )
+}
+
 /// An agent that sets the clock from the RTC, and by how much the stamps moved.
 fn agent_set(log: &[LogLine]) -> Option<Finding> {
     let set = lines(log, |event| matches!(event, LogEvent::ClockSet { .. }));
@@ -215,7 +264,7 @@ fn agent_set(log: &[LogLine]) -> Option<Finding> {
     // A stamp of the same clock goes back only when it was set.
     let by_s = by_s.filter(|by_s| *by_s < -1.0);
     if !by_agent && by_s.is_none() {
-        return None;
+        return Some(set_by_something(&set));
     }
     let by_whom = if by_agent { "Google's guest agent" } else { "Something" };
     let what = match by_s {

@@ -53,18 +53,23 @@ pub(super) fn step(log: &[LogLine], steps: &[DaemonStep<'_>]) -> Option<Finding>
     // A clock without a battery has no date, and a server's may be wrong by as much.
     let is_of_years = first.by_s.abs() > YEAR_S;
     let four = (is_contradicted || is_of_years).then(four_servers);
+    let again = again(&large().collect::<Vec<_>>());
+    let (more, why) = again.unwrap_or_default();
     Some(
         Finding::new(
             Severity::Note,
-            format!("The time daemon found the clock {}; its lines do not show why", first.side()),
+            format!(
+                "The time daemon found the clock {}{more}; its lines do not show why",
+                first.side()
+            ),
         )
         .evidence_from(large().take(3).map(|step| daemon_evidence(step.line)))
         .evidence_from(beside)
-        .explain(
-            "A step shows how far the clock was off, and not the cause: the machine was paused, \
-             suspended or moved, its hardware clock was wrong at boot, its rate is wrong, or the \
-             server is. At fault: not shown by these lines.",
-        )
+        .explain(format!(
+            "{why}A step shows how far the clock was off, and not the cause: the machine was \
+             paused, suspended or moved, its hardware clock was wrong at boot, its rate is wrong, \
+             or the server is. At fault: not shown by these lines."
+        ))
         .remedies(four)
         .remedy(
             Remedy::command(
@@ -84,6 +89,40 @@ pub(super) fn step(log: &[LogLine], steps: &[DaemonStep<'_>]) -> Option<Finding>
         )
         .remedy(new_rate()),
     )
+}
+
+/// A clock that was off again soon after it was right, in one direction: how often and by how
+/// much, and what rate that is.
+/// Steps of +3.45 s and, 13 s later, +4.14 s: 4.14 s in 13 s are 318 000 ppm.
+fn again(steps: &[&DaemonStep<'_>]) -> Option<(String, String)> {
+    const REPEATED_S: f64 = 3600.0;
+    /// No quartz is off by so much, ppm.
+    const NO_QUARTZ_PPM: f64 = 10_000.0;
+    let (first, later) = steps.split_first()?;
+    let last = later.last()?;
+    let span_s = last.at_s.zip(first.at_s).map(|(last, first)| last - first)?;
+    let is_one_way = later.iter().all(|step| (step.by_s > 0.0) == (first.by_s > 0.0));
+    let is_soon = span_s > 0.0 && span_s < REPEATED_S * later.len() as f64;
+    if !is_one_way || !is_soon {
+        return None;
+    }
+    let sum_s: f64 = later.iter().map(|step| step.by_s.abs()).sum();
+    let ppm = sum_s / span_s * 1e6;
+    let (rate, side) = (figures::ppm(ppm), if first.by_s > 0.0 { "slow" } else { "fast" });
+    let more = format!(
+        ", and again {}: {} more in {}",
+        if later.len() == 1 { "once".into() } else { text::count(later.len(), "time", "times") },
+        figures::seconds(sum_s),
+        figures::seconds(span_s)
+    );
+    let other = if ppm > NO_QUARTZ_PPM {
+        "No quartz is off by so much: another program or the host sets the clock, the machine is \
+         paused repeatedly, or the rate of its clock source is wrong. "
+    } else {
+        "The rate of its clock source is wrong, the machine is paused repeatedly, or another \
+         program sets the clock. "
+    };
+    Some((more, format!("From the first of these lines on the clock ran {rate} {side}. {other}")))
 }
 
 /// Whether a step is a whole time zone.

@@ -9,9 +9,13 @@ use super::single::LIST_TIME_UNITS;
 use crate::fault::HOST;
 use crate::finding::{Finding, Remedy, Severity};
 use crate::remedies::set_after_pause;
+use crate::text;
 
 /// adjtime(3) slews so fast.
 const ADJTIME_PPM: f64 = 500.0;
+
+/// Slewing it takes longer than five hours, s.
+const LONG_SLEW_S: f64 = 10.0;
 
 pub(super) fn tools_stepped(log: &[LogLine]) -> Option<Finding> {
     let stepped = lines(log, |event| matches!(event, LogEvent::ToolsStepped { .. }));
@@ -45,6 +49,51 @@ pub(super) fn tools_stepped(log: &[LogLine]) -> Option<Finding> {
                 "vmware-toolbox-cmd timesync disable",
             )
             .changes("periodic synchronisation, from now on"),
+        ),
+    )
+}
+
+/// A daemon that slews what it ought to step.
+pub(super) fn daemon_slew(log: &[LogLine]) -> Option<Finding> {
+    let by_s = |line: &LogLine| match line.event {
+        LogEvent::DaemonSlewed { by_s } => by_s,
+        _ => 0.0,
+    };
+    let large: Vec<_> = log.iter().filter(|line| by_s(line).abs() >= LONG_SLEW_S).collect();
+    let (first, last) = (large.first()?, large.last()?);
+    let off_s = by_s(first);
+    let side = if off_s > 0.0 { "behind" } else { "ahead" };
+    let took = figures::seconds(off_s.abs() / (ADJTIME_PPM * 1e-6));
+    let left = (large.len() > 1).then(|| {
+        let apart = first.at_s.zip(last.at_s).map(|(then, now)| now - then).filter(|s| *s > 0.0);
+        let apart = apart.map_or_else(String::new, |s| format!(" after {}", figures::seconds(s)));
+        let left = figures::exact_time(by_s(last).abs() * 1e9);
+        format!("still {left}{apart}, by {}", text::count(large.len(), "line", "lines"))
+    });
+    Some(
+        report(
+            Severity::Error,
+            format!(
+                "The time daemon slews a clock that is {} {side}, and does not step it: that takes \
+                 {took}",
+                figures::seconds(off_s.abs())
+            ),
+            &large,
+            "adjtime(3) corrects 0.5 ms a second, so the clock stays wrong. OpenNTPD steps only \
+             at its start, and some versions only with -s; ntpd -x and chronyd without makestep \
+             slew as well. Why the clock was off is not in the lines: often a machine without a \
+             battery for its clock. At fault: the configuration of the time daemon."
+                .into(),
+        )
+        .evidence(format!("{} at 0.5 ms a second: {took}", figures::seconds(off_s.abs())))
+        .evidence_from(left)
+        .remedy(Remedy::advice(
+            "Set the clock when the daemon starts: OpenNTPD with -s or `constraints`, chronyd with \
+             `makestep 1 3`, ntpd with -g.",
+        ))
+        .remedy(
+            Remedy::command("Set the clock now.", "sudo ntpdate -b pool.ntp.org")
+                .changes("the time of day, at once"),
         ),
     )
 }

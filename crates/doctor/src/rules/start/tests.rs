@@ -16,7 +16,7 @@ fn a_boot_in_2020_under_a_kernel_of_2024() {
         fine(&facts, None, "clock-before-build"),
         "after the kernel's build, now and at boot"
     );
-    log(&mut facts, 1.1, LINE, LogEvent::Rtc);
+    log(&mut facts, 1.1, LINE, LogEvent::Rtc { unix_s: None });
     insta::assert_snapshot!("set_since", finding_text(&facts, None, "clock-before-build"));
     facts.load.booted_at_s = Fact::Known(1_582_977_600);
     insta::assert_snapshot!("still_there", finding_text(&facts, None, "clock-before-build"));

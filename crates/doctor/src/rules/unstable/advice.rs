@@ -99,8 +99,10 @@ fn by_kind(cause: &UnstableCause, case: &Case<'_>, guest: bool) -> Vec<Remedy> {
         | UnstableCause::HostBackward => {
             vec![
                 Remedy::advice(
-                    "Leave tsc unused, and update the firmware, because the firmware loses the \
-                     counter's value in a suspend, or writes to the counter.",
+                    "Leave tsc unused. If a suspend or a boot came just before, update the \
+                     firmware, which may have written the counter; in a virtual machine ask the \
+                     host's operator about a pause or a move; stop tools that write the CPU's \
+                     frequency.",
                 ),
                 set_again(),
                 compare(),

@@ -177,22 +177,39 @@ fn skip<'t>(form: &str, text: &'t str) -> Result<&'t str, FormFit> {
     Ok(rest)
 }
 
+/// A number with its sign, and what follows it.
+fn decimal(text: &str) -> Option<(&str, &str)> {
+    let sign = text.len() - text.trim_start_matches(['+', '-']).len();
+    let length = text[sign..].find(|c: char| !c.is_ascii_digit() && c != '.');
+    let figure = text[..length.map_or(text.len(), |length| sign + length)].trim_end_matches('.');
+    let rest = &text[figure.len()..];
+    (sign < 2).then_some((figure, if rest == "." { "" } else { rest }))
+}
+
+/// A time, as s.
+fn seconds<'t>(kind: &str, text: &'t str) -> Option<(Value<'t>, &'t str)> {
+    let (figure, rest) = decimal(text)?;
+    let factor = match kind {
+        "minutes" => 60.0,
+        "ms" => 1e-3,
+        "us" => 1e-6,
+        "ns" => 1e-9,
+        _ => {
+            let (s, rest) = super::duration::parse(text.trim_start_matches(['+', '-']))?;
+            return Some((Value::Float(if text.starts_with('-') { -s } else { s }), rest));
+        }
+    };
+    Some((Value::Float(figure.parse::<f64>().ok()? * factor), rest))
+}
+
 /// A hole's value, and what follows it.
 fn take<'t>(kind: &str, text: &'t str) -> Option<(Value<'t>, &'t str)> {
     let split = |is_part: fn(char) -> bool| {
         let end = text.find(|c| !is_part(c)).unwrap_or(text.len());
         (end > 0).then(|| text.split_at(end))
     };
-    let decimal = || {
-        let sign = text.len() - text.trim_start_matches(['+', '-']).len();
-        let length = text[sign..].find(|c: char| !c.is_ascii_digit() && c != '.');
-        let figure =
-            text[..length.map_or(text.len(), |length| sign + length)].trim_end_matches('.');
-        let rest = &text[figure.len()..];
-        (sign < 2).then_some((figure, if rest == "." { "" } else { rest }))
-    };
     let hz = |factor: f64| {
-        let (figure, rest) = decimal()?;
+        let (figure, rest) = decimal(text)?;
         // No counter runs outside 1 kHz to 1 THz.
         let hz = (figure.parse::<f64>().ok()? * factor).round();
         (1e3..1e12).contains(&hz).then_some((Value::Unsigned(hz as u64), rest))
@@ -207,13 +224,14 @@ fn take<'t>(kind: &str, text: &'t str) -> Option<(Value<'t>, &'t str)> {
             Some((Value::Text(digits), rest))
         }
         "i" => {
-            let (figure, rest) = decimal()?;
+            let (figure, rest) = decimal(text)?;
             Some((Value::Signed(figure.parse().ok()?), rest))
         }
         "f" => {
-            let (figure, rest) = decimal()?;
+            let (figure, rest) = decimal(text)?;
             Some((Value::Float(figure.parse().ok()?), rest))
         }
+        "minutes" | "ms" | "us" | "ns" | "duration" => seconds(kind, text),
         "mhz" => hz(1e6),
         "ghz" => hz(1e9),
         "grouped" => {

@@ -1,10 +1,13 @@
 //! Which rows a line can be, and whether it has a word about time, by one pass over its bytes: of
 //! a long log nearly no line is about clocks.
 
+/// A scan has a bit for each row.
+pub(super) const MOST_ROWS: usize = 512;
+
 /// What a line has signs of.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::kernel) struct Scan {
-    rows: [u64; 4],
+    rows: [u64; MOST_ROWS / 64],
     /// A word about time.
     pub(in crate::kernel) is_about_time: bool,
 }
@@ -12,7 +15,7 @@ pub(in crate::kernel) struct Scan {
 impl Scan {
     /// Whether any row may fit.
     pub(in crate::kernel) fn has_rows(&self) -> bool {
-        self.rows != [0; 4]
+        self.rows != [0; MOST_ROWS / 64]
     }
 
     fn add_row(&mut self, row: usize) {
@@ -20,7 +23,7 @@ impl Scan {
     }
 
     pub(in crate::kernel) fn rows(self) -> impl Iterator<Item = usize> {
-        (0..256).filter(move |row| (self.rows[row / 64] >> (row % 64)) & 1 == 1)
+        (0..MOST_ROWS).filter(move |row| (self.rows[row / 64] >> (row % 64)) & 1 == 1)
     }
 }
 
@@ -35,7 +38,7 @@ enum Meaning {
 #[derive(Debug)]
 pub(super) struct SignTable {
     /// 0 where no word begins so, or one more than the bucket's place.
-    buckets_by_hash: Box<[u8; 1 << HASH_BITS]>,
+    buckets_by_hash: Box<[u16; 1 << HASH_BITS]>,
     buckets: Vec<Vec<(String, Meaning)>>,
 }
 
@@ -69,8 +72,7 @@ impl SignTable {
         let bucket = match usize::from(self.buckets_by_hash[at]) {
             0 => {
                 self.buckets.push(Vec::new());
-                debug_assert!(self.buckets.len() < 256, "more beginnings than a byte counts");
-                self.buckets_by_hash[at] = self.buckets.len() as u8;
+                self.buckets_by_hash[at] = self.buckets.len() as u16;
                 self.buckets.len() - 1
             }
             n => n - 1,
