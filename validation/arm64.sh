@@ -6,7 +6,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 # They run on the machine that builds, or are of x86-64 alone.
-excluded=(bench fuzz machines parachron-kvm parachron-lab parachron-vmm xtask)
+excluded=(bench fuzz machines pvclock-kvm parachron-lab parachron-vmm xtask)
 
 # Tests that cannot be right in QEMU's user mode (7.2), or in the namespace below: a name, or a
 # part of several.

@@ -45,7 +45,7 @@ enum Chore {
     /// Test the program in virtual machines under QEMU
     #[command(disable_help_flag = true)]
     Machines(PassedOn),
-    /// Judge the manifests by schemas that are not ours, and apply the Ansible role twice
+    /// Judge the manifests by schemas that are not ours, and apply the Ansible roles twice
     Manifests,
     /// Build the doctor of a log as a page for a browser
     Page(page::Args),

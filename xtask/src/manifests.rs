@@ -1,5 +1,5 @@
 //! `cargo xtask manifests`: the manifests for Kubernetes by Kubernetes' and the operator's
-//! schemas, and the Ansible role applied twice.
+//! schemas, the release's workflow by actionlint, and the Ansible roles applied twice.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ pub(crate) fn run(project: &Project) -> ExitCode {
         Ok(python) => python,
         Err((why, remedy)) => return outside::skip("manifests", &why, &remedy),
     };
-    let mut build = built::build(project, &["--bin", "parachron"]);
+    let mut build = built::build(project, &["--bin", "parachron", "--bin", "parachrond"]);
     if outside::pass_through(&mut build) != ExitCode::SUCCESS {
         return ExitCode::FAILURE;
     }

@@ -19,11 +19,6 @@ pub(crate) mod counted;
 /// How long what a killed daemon left counts: nobody notices disruptions then.
 const VOID_AFTER_NS: u64 = 60_000_000_000;
 
-/// By how much the bound grows: what the kernel adds to `maxerror` (MAXFREQ,
-/// include/linux/timex.h). A slew moves the clock by as much at most, and
-/// towards the truth.
-const MAX_DRIFT_PPB: u32 = 500_000;
-
 /// A segment that was updated so recently may have a daemon, which shows itself
 /// within that time.
 const LIVE_NS: u64 = 5_000_000_000;
@@ -130,7 +125,7 @@ impl ClockBound {
         let bound = SegmentBound { disruption_marker: self.marker, ..bound };
         for (layout, segment) in &mut self.segments {
             let bound = match layout {
-                Layout::Counter => self.counted.bound(&bound),
+                Layout::Counter => self.counted.bound(&bound, frequency_ppb(known)),
                 _ => bound,
             };
             segment.write(&bound)?;
@@ -167,34 +162,26 @@ impl Drop for ClockBound {
     }
 }
 
-/// Whether we state what this says: ClockBound's own daemon has its drift from
-/// chronyd's rate, and lets a bound count for 1000 s (its docs/PROTOCOL.md).
+/// Whether we state what this says: ClockBound's own daemon lets a bound count for 1000 s (its
+/// docs/PROTOCOL.md).
 fn is_ours(bound: &SegmentBound) -> bool {
-    let lasts_ns = bound.void_after_ns.saturating_sub(bound.as_of_ns);
-    (bound.max_drift_ppb, lasts_ns) == (MAX_DRIFT_PPB, VOID_AFTER_NS)
+    bound.void_after_ns.saturating_sub(bound.as_of_ns) == VOID_AFTER_NS
 }
 
 /// What is known of the system's clock, as of CLOCK_MONOTONIC_COARSE, which is
 /// `as_of_ns` when CLOCK_MONOTONIC is `now_ns`.
 fn bound(known: KeptBound, as_of_ns: u64, now_ns: u64) -> SegmentBound {
     let void_after_ns = as_of_ns.saturating_add(VOID_AFTER_NS);
-    let (status, bound_ns) = match known {
+    let (status, max_drift_ppb) = match known {
         KeptBound::Unknown => (SegmentStatus::Unknown, 0),
         KeptBound::Disrupted => (SegmentStatus::Disrupted, 0),
-        KeptBound::Within { offset, is_free_running } => {
-            let age_ns = u128::from(now_ns.saturating_sub(offset.at_monotonic_ns));
-            let grown = (age_ns * u128::from(MAX_DRIFT_PPB)).div_ceil(1_000_000_000);
-            let grown_ns = u64::try_from(grown).unwrap_or(u64::MAX);
-            let bound_ns = offset.offset_ns.unsigned_abs().saturating_add(offset.bound_ns);
-            let status = if is_free_running {
-                SegmentStatus::FreeRunning
-            } else {
-                SegmentStatus::Synchronised
-            };
-            (status, bound_ns.saturating_add(grown_ns))
+        KeptBound::Within { growth_ppb, is_free_running: true, .. } => {
+            (SegmentStatus::FreeRunning, growth_ppb)
         }
+        KeptBound::Within { growth_ppb, .. } => (SegmentStatus::Synchronised, growth_ppb),
     };
-    let (max_drift_ppb, counter) = (MAX_DRIFT_PPB, SegmentCounter::default());
+    let bound_ns = known.error_ns(now_ns).unwrap_or(0);
+    let counter = SegmentCounter::default();
     SegmentBound {
         as_of_ns,
         void_after_ns,
@@ -203,6 +190,14 @@ fn bound(known: KeptBound, as_of_ns: u64, now_ns: u64) -> SegmentBound {
         max_drift_ppb,
         counter,
         ..SegmentBound::UNKNOWN
+    }
+}
+
+/// By how much the kernel makes CLOCK_REALTIME faster than CLOCK_MONOTONIC_RAW, ppb.
+fn frequency_ppb(known: KeptBound) -> i32 {
+    match known {
+        KeptBound::Within { frequency_ppb, .. } => frequency_ppb,
+        KeptBound::Unknown | KeptBound::Disrupted => 0,
     }
 }
 

@@ -411,7 +411,9 @@ mod tests {
         gate.note_sample(&sample(7, Flags::default(), true), &mut events);
         let offset =
             pvclock::units::OffsetBound { offset_ns: 0, bound_ns: 1000, at_monotonic_ns: 2 };
-        gate.follow(KeptBound::Within { offset, is_free_running: false }, 3, &mut events);
+        let known =
+            KeptBound::Within { offset, growth_ppb: 0, frequency_ppb: 0, is_free_running: false };
+        gate.follow(known, 3, &mut events);
         let [
             KeeperEvent::GateClosed { cause: GateCause::Disrupted, groups: 1, dry_run: true },
             KeeperEvent::GateOpened { why: GateOpening::Right { .. }, dry_run: true, .. },

@@ -23,6 +23,9 @@ use crate::gate::socket;
 pub struct Settings {
     /// What may be corrected. Its corrector follows from [`Settings::chronyd`].
     pub policy: Policy,
+    /// By how much the clock may gain or lose between two measurements, ppb, whatever they show of
+    /// its rate; by what the machine is, where there is none.
+    pub max_clock_error_ppb: Option<u64>,
     /// The time sources.
     pub sources: SourceSettings,
     /// A chronyd that corrects the clock in place of this process.
@@ -146,6 +149,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             policy: Policy::default(),
+            max_clock_error_ppb: None,
             sources: SourceSettings::default(),
             chronyd: ChronydSettings::default(),
             clockbound: None,

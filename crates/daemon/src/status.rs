@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use facts::steering::TimeKeeper;
 use keeper::event::{KeeperEvent, KeeperSummary, Line};
-use keeper::{KeeperClockState, KeeperView, RtcView, SourceKind, SourceState, SourceView};
+use keeper::{
+    KeeperClockState, KeeperView, KeptBound, RtcView, SourceKind, SourceState, SourceView,
+};
 use pvclock::units::OffsetBound;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -82,10 +84,22 @@ impl ClockReport {
         kernel: Option<KernelStatus>,
         ahead_ns: i64,
         limit_ns: u64,
+        now_ns: u64,
     ) -> Self {
         let (selected, together) = view.selected.unzip();
-        let offset_ns = together.map(|offset| offset.offset_ns.saturating_add(ahead_ns));
-        let bound_ns = together.map(|offset| offset.bound_ns);
+        // What is published, where a bound is; else what the sources show.
+        let known = match view.known {
+            KeptBound::Within { offset, .. } => {
+                let error_ns = view.known.error_ns(now_ns).unwrap_or(u64::MAX);
+                let bound_ns = error_ns.saturating_sub(offset.offset_ns.unsigned_abs());
+                Some((offset.offset_ns, bound_ns))
+            }
+            KeptBound::Unknown | KeptBound::Disrupted => {
+                together.map(|offset| (offset.offset_ns, offset.bound_ns))
+            }
+        };
+        let offset_ns = known.map(|(offset_ns, _)| offset_ns.saturating_add(ahead_ns));
+        let bound_ns = known.map(|(_, bound_ns)| bound_ns);
         let mut report = Self {
             state: view.clock,
             selected: selected.and_then(|index| Some(sources.get(index)?.name.clone())),

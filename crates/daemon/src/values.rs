@@ -141,6 +141,26 @@ pub fn max_distance(text: &str) -> Result<Duration, String> {
     duration::within(text, Duration::from_millis(1)..=Duration::from_secs(16), "1ms to 16s")
 }
 
+/// By how much the clock may gain or lose between two measurements, ppb; none: as the machine is.
+///
+/// ```
+/// use daemon::values::max_clock_error;
+/// assert_eq!((max_clock_error("15ppm"), max_clock_error("auto")), (Ok(Some(15_000)), Ok(None)));
+/// ```
+///
+/// # Errors
+/// It is no rate, or out of range.
+pub fn max_clock_error(text: &str) -> Result<Option<u64>, String> {
+    if text == "auto" {
+        return Ok(None);
+    }
+    let ppm: Option<f64> = text.strip_suffix("ppm").and_then(|number| number.parse().ok());
+    match ppm.filter(|ppm| (0.001..=500.0).contains(ppm)) {
+        Some(ppm) => Ok(Some((ppm * 1000.0).round() as u64)),
+        None => Err(format!("expected auto, or 0.001ppm to 500ppm, found {text:?}")),
+    }
+}
+
 /// What the clock may be off by when the gate opens.
 ///
 /// # Errors

@@ -51,8 +51,12 @@ pub static METRICS: &[Metric] = &[
         &[],
         "Measured offset, to be added to the clock: positive if it is behind",
     ),
-    gauge("parachron_clock_offset_bound_seconds", &[], "Greatest error of the measured offset"),
-    gauge("parachron_clock_error_bound_seconds", &[], "Greatest error of the clock"),
+    gauge(
+        "parachron_clock_offset_bound_seconds",
+        &[],
+        "Upper bound on the error of the measured offset",
+    ),
+    gauge("parachron_clock_error_bound_seconds", &[], "Upper bound on the error of the clock"),
     gauge(
         "parachron_clock_measured_age_seconds",
         &[],
@@ -79,15 +83,23 @@ pub static METRICS: &[Metric] = &[
         &[],
         "Frequency correction that the kernel applies: 1 ppm is 1e-6",
     ),
-    gauge("parachron_source_state", &["source", "state"], "1 for the source's current state"),
+    gauge(
+        "parachron_source_state",
+        &["source", "state"],
+        "1 on the series of the source's current state; its other states have none",
+    ),
     gauge("parachron_source_offset_seconds", &["source"], "The source's offset from the clock"),
     gauge(
         "parachron_source_offset_bound_seconds",
         &["source"],
-        "Greatest error of the source's offset",
+        "Upper bound on the error of the source's offset",
     ),
     gauge("parachron_source_age_seconds", &["source"], "Time since the source was measured"),
-    counter("parachron_disruptions_total", &["kind"], "Disruptions of the clock, by kind"),
+    counter(
+        "parachron_disruptions_total",
+        &["kind"],
+        "Disruptions of the clock, by kind; one of uncertain kind counts for each possible kind",
+    ),
     gauge(
         "parachron_disruption_age_seconds",
         &["kind"],

@@ -50,9 +50,9 @@ pub fn samples(clock: &Snapshot) -> Vec<MetricSample> {
     for source in &clock.sources {
         all.push("parachron_source_age_seconds", &[&source.name], source.age_s);
     }
-    all.counts("parachron_disruptions_total", &clock.disruptions);
-    for (kind, age_s) in &clock.disrupted_age_s {
-        all.push("parachron_disruption_age_seconds", &[kind], Some(*age_s));
+    all.counts("parachron_disruptions_total", &by_kind(&clock.disruptions, |a, b| a + b));
+    for (kind, age_s) in by_kind(&clock.disrupted_age_s, f64::min) {
+        all.push("parachron_disruption_age_seconds", &[&kind], Some(age_s));
     }
     all.counts("parachron_corrections_total", &clock.corrections);
     all.counts("parachron_corrections_not_made_total", &clock.not_corrected);
@@ -66,6 +66,19 @@ pub fn samples(clock: &Snapshot) -> Vec<MetricSample> {
         all.push("parachron_finding", &[&finding.rule, &finding.severity], Some(1.0));
     }
     all.0
+}
+
+/// The values of each kind alone: an event of which the kind is one of several, `pause|migrated`,
+/// counts for each of them.
+fn by_kind<T: Copy>(values: &BTreeMap<String, T>, merge: fn(T, T) -> T) -> BTreeMap<String, T> {
+    let mut split = BTreeMap::new();
+    for (kinds, value) in values {
+        for kind in kinds.split('|') {
+            let merged = split.get(kind).map_or(*value, |other| merge(*other, *value));
+            split.insert(kind.to_owned(), merged);
+        }
+    }
+    split
 }
 
 struct SampleList(Vec<MetricSample>);
@@ -138,6 +151,15 @@ mod tests {
         names.dedup();
         let expected: Vec<_> = METRICS.iter().map(|metric| metric.name).collect();
         assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn an_event_of_several_possible_kinds_counts_for_each() {
+        let named = |counts: &[(&str, u64)]| {
+            counts.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect()
+        };
+        let counts: BTreeMap<String, u64> = named(&[("pause", 2), ("pause|migrated", 3)]);
+        assert_eq!(by_kind(&counts, |a, b| a + b), named(&[("migrated", 3), ("pause", 5)]));
     }
 
     #[test]

@@ -1,25 +1,25 @@
 //! The CPUID leaves of each provider.
 //!
 //! They are those of the hypervisor's range. The VMM itself sets leaf 1, ECX
-//! bit 31 (a hypervisor is present): see [`Kind::has_cpuid`](crate::Kind::has_cpuid).
+//! bit 31 (a hypervisor is present): see [`ClockProvider::has_cpuid`](crate::ClockProvider::has_cpuid).
 
 use pvclock::Hertz;
 
-use crate::{Kind, Settings};
+use crate::{ClockProvider, ClockSettings};
 
 /// The registers of a leaf.
 ///
 /// ```
-/// use host::{GuestClock, Kind, Leaf, HostClocks, Settings};
+/// use pvclock_host::{GuestClock, ClockProvider, Leaf, HostClocks, ClockSettings};
 /// use pvclock::units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let now = HostClocks::new(Ticks(0), Nanos(0), UnixTime(Nanos(0)));
-/// let host = GuestClock::new(Settings::new(Kind::Minimal, Hertz(2_445_428_000)), now)?;
+/// let host = GuestClock::new(ClockSettings::new(ClockProvider::Minimal, Hertz(2_445_428_000)), now)?;
 /// // TSC and APIC in kHz.
 /// let frequencies = Leaf { eax: 2_445_428, ebx: 1_000_000, ecx: 0, edx: 0 };
 /// assert_eq!(host.cpuid(0x4000_0010, 0), Some(frequencies));
-/// # Ok::<(), host::SettingsError>(())
+/// # Ok::<(), pvclock_host::SettingsError>(())
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Leaf {
@@ -54,29 +54,29 @@ const HV_TSC_INVARIANT: u32 = 1 << 15;
 const HV_FREQUENCY_MSRS: u32 = 1 << 8;
 
 /// The leaves of a provider.
-pub(crate) const fn functions(kind: Kind) -> &'static [u32] {
+pub(crate) const fn functions(kind: ClockProvider) -> &'static [u32] {
     match kind {
-        Kind::None | Kind::Legacy => &[],
-        Kind::Minimal | Kind::Kvm => &[SIGNATURE, INTERFACE, FREQUENCIES],
-        Kind::HyperV => {
+        ClockProvider::None | ClockProvider::Legacy => &[],
+        ClockProvider::Minimal | ClockProvider::Kvm => &[SIGNATURE, INTERFACE, FREQUENCIES],
+        ClockProvider::HyperV => {
             &[SIGNATURE, INTERFACE, HV_VERSION, HV_FEATURES, HV_RECOMMENDATIONS, HV_LIMITS]
         }
     }
 }
 
 /// One of them.
-pub(crate) fn leaf(settings: &Settings, function: u32) -> Option<Leaf> {
+pub(crate) fn leaf(settings: &ClockSettings, function: u32) -> Option<Leaf> {
     if !functions(settings.kind).contains(&function) {
         return None;
     }
     let leaf = match (settings.kind, function) {
         // A signature identifies an interface: this one is VirtualBox's.
-        (Kind::Minimal, SIGNATURE) => signature(FREQUENCIES, b"VBoxVBoxVBox"),
-        (Kind::Kvm, SIGNATURE) => signature(FREQUENCIES, b"KVMKVMKVM\0\0\0"),
-        (Kind::HyperV, SIGNATURE) => signature(HV_LIMITS, b"Microsoft Hv"),
-        (Kind::Kvm, INTERFACE) => Leaf { eax: KVM_FEATURES, ..Leaf::default() },
-        (Kind::HyperV, INTERFACE) => Leaf { eax: word(b"Hv#1"), ..Leaf::default() },
-        (Kind::HyperV, HV_FEATURES) => {
+        (ClockProvider::Minimal, SIGNATURE) => signature(FREQUENCIES, b"VBoxVBoxVBox"),
+        (ClockProvider::Kvm, SIGNATURE) => signature(FREQUENCIES, b"KVMKVMKVM\0\0\0"),
+        (ClockProvider::HyperV, SIGNATURE) => signature(HV_LIMITS, b"Microsoft Hv"),
+        (ClockProvider::Kvm, INTERFACE) => Leaf { eax: KVM_FEATURES, ..Leaf::default() },
+        (ClockProvider::HyperV, INTERFACE) => Leaf { eax: word(b"Hv#1"), ..Leaf::default() },
+        (ClockProvider::HyperV, HV_FEATURES) => {
             let invariant = if settings.tsc_invariant { HV_TSC_INVARIANT } else { 0 };
             Leaf { eax: HV_PRIVILEGES | invariant, edx: HV_FREQUENCY_MSRS, ..Leaf::default() }
         }
@@ -98,7 +98,7 @@ const fn word(bytes: &[u8; 4]) -> u32 {
     u32::from_le_bytes(*bytes)
 }
 
-/// Both frequencies were checked to fit (`Settings::scale`).
+/// Both frequencies were checked to fit (`ClockSettings::scale`).
 const fn khz(frequency: Hertz) -> u32 {
     (frequency.0 / 1_000) as u32
 }

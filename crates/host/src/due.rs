@@ -9,13 +9,13 @@ use core::sync::atomic::{AtomicBool, Ordering};
 /// ([`HostEvent::stops_all`](crate::HostEvent::stops_all)), or can wait for its next entry.
 ///
 /// ```
-/// use host::{HostEvent, GuestClock, HostClocks, Kind, PlainMemory, Settings, VcpuId, msr};
+/// use pvclock_host::{HostEvent, GuestClock, HostClocks, ClockProvider, PlainMemory, ClockSettings, VcpuId, msr};
 /// use pvclock::{Hertz, Nanos, Ticks};
 /// use pvclock::units::UnixTime;
 ///
 /// let now = HostClocks::new(Ticks(0), Nanos(0), UnixTime(Nanos(0)));
 /// let (memory, vcpu) = (PlainMemory::new(1), VcpuId(0));
-/// let mut clock = GuestClock::new(Settings::new(Kind::Kvm, Hertz(1_000_000_000)), now)?;
+/// let mut clock = GuestClock::new(ClockSettings::new(ClockProvider::Kvm, Hertz(1_000_000_000)), now)?;
 /// clock.handle(HostEvent::VcpuCreated { vcpu, tsc_offset: 0 }, now, &memory);
 /// let due = clock.due_flag(vcpu).ok_or("no such vCPU")?;
 /// assert!(!due.is_due());

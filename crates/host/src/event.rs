@@ -10,7 +10,7 @@ pub struct VcpuId(pub u32);
 /// result.
 ///
 /// ```
-/// use host::{HostEvent, VcpuId};
+/// use pvclock_host::{HostEvent, VcpuId};
 /// // One vCPU's new TSC changes the snapshot of all; a move concerns that vCPU alone.
 /// assert!(HostEvent::TscOffsetChanged { vcpu: VcpuId(1), tsc_offset: 5 }.stops_all());
 /// assert!(!HostEvent::VcpuMoved { vcpu: VcpuId(1), physical_cpu: 3 }.stops_all());

@@ -28,8 +28,8 @@ use crate::log::HostLog;
 use crate::tsc::{Source, time_at};
 use crate::vcpu::Vcpu;
 use crate::{
-    DueFlag, GuestMemory, HostClocks, HostLogEvent, Kind, Leaf, LogEntry, MsrRange, PerVcpu,
-    Settings, SettingsError, TscMode, VcpuId,
+    ClockMemory, ClockProvider, ClockSettings, DueFlag, HostClocks, HostLogEvent, Leaf, LogEntry,
+    MsrRange, PerVcpu, SettingsError, TscMode, VcpuId,
 };
 
 /// One VM's clock.
@@ -40,17 +40,17 @@ use crate::{
 /// again.
 ///
 /// ```
-/// use host::{HostEvent, GuestMemory, GuestClock, Kind, PlainMemory, HostClocks, Settings, VcpuId};
+/// use pvclock_host::{HostEvent, ClockMemory, GuestClock, ClockProvider, PlainMemory, HostClocks, ClockSettings, VcpuId};
 /// use pvclock::units::UnixTime;
-/// use host::msr::KVM_SYSTEM_TIME;
-/// use host::pages::TimePage;
+/// use pvclock_host::msr::KVM_SYSTEM_TIME;
+/// use pvclock_host::pages::TimePage;
 /// use pvclock::kvm_clock::TimeReader;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// // At host TSC `tsc`, of 1 GHz: what a VMM reads from its host's clocks.
 /// let at = |tsc| HostClocks::new(Ticks(tsc), Nanos(tsc), UnixTime(Nanos(1_800_000_000_000_000_000 + tsc)));
 /// let memory = PlainMemory::new(1);
-/// let mut host = GuestClock::new(Settings::new(Kind::Kvm, Hertz(1_000_000_000)), at(5_000))?;
+/// let mut host = GuestClock::new(ClockSettings::new(ClockProvider::Kvm, Hertz(1_000_000_000)), at(5_000))?;
 /// let vcpu = VcpuId(0);
 /// host.handle(HostEvent::VcpuCreated { vcpu, tsc_offset: 0 }, at(5_000), &memory);
 ///
@@ -64,7 +64,7 @@ use crate::{
 /// ```
 #[derive(Debug, Clone)]
 pub struct GuestClock {
-    settings: Settings,
+    settings: ClockSettings,
     /// Of the advertised TSC frequency.
     scale: Scale,
     /// The first vCPU's, which is all others' too while there is a master clock.
@@ -96,7 +96,7 @@ impl GuestClock {
     ///
     /// # Errors
     /// [`SettingsError`].
-    pub fn new(settings: Settings, now: HostClocks) -> Result<Self, SettingsError> {
+    pub fn new(settings: ClockSettings, now: HostClocks) -> Result<Self, SettingsError> {
         let scale = settings.scale()?;
         let source = match settings.tsc_mode {
             TscMode::Real => Source::unscaled(settings.host_tsc),
@@ -128,7 +128,7 @@ impl GuestClock {
 
     /// Its settings; events change the advertised TSC frequency and the host's
     /// clocksource.
-    pub const fn settings(&self) -> &Settings {
+    pub const fn settings(&self) -> &ClockSettings {
         &self.settings
     }
 
@@ -209,7 +209,7 @@ impl GuestClock {
     /// The time that the guest reads on this vCPU now; the VM's clock where it
     /// has no page. For Hyper-V cut to 100 ns.
     pub fn time(&self, vcpu: VcpuId, now: HostClocks) -> Nanos {
-        if self.settings.kind == Kind::HyperV {
+        if self.settings.kind == ClockProvider::HyperV {
             return Nanos(self.reference_units(vcpu, now).saturating_mul(100));
         }
         match self.vcpus.get(&vcpu) {
@@ -297,12 +297,12 @@ impl GuestClock {
 
     /// Takes a new common snapshot, or finds that there can be none; all pages
     /// are due. No vCPU runs.
-    fn recompute(&mut self, now: HostClocks, memory: &impl GuestMemory) {
+    fn recompute(&mut self, now: HostClocks, memory: &impl ClockMemory) {
         self.latest_read = self.latest_readable(now);
         self.republish(now, memory);
     }
 
-    fn republish(&mut self, now: HostClocks, memory: &impl GuestMemory) {
+    fn republish(&mut self, now: HostClocks, memory: &impl ClockMemory) {
         self.update_master(now);
         self.all_are_due();
         self.publish_reference(memory);
@@ -320,7 +320,7 @@ impl GuestClock {
         }
     }
 
-    fn recompute_if_changed(&mut self, now: HostClocks, memory: &impl GuestMemory) {
+    fn recompute_if_changed(&mut self, now: HostClocks, memory: &impl ClockMemory) {
         if self.master_clock_rule().err() != self.why_per_vcpu() {
             self.recompute(now, memory);
         }
@@ -368,7 +368,7 @@ impl GuestClock {
     }
 
     fn advertise(&mut self, advertised_tsc: Hertz, now: HostClocks) {
-        let settings = Settings { advertised_tsc, ..self.settings };
+        let settings = ClockSettings { advertised_tsc, ..self.settings };
         match settings.scale() {
             Ok(scale) => {
                 if let Source::Emulated { .. } = self.source {
@@ -388,8 +388,9 @@ impl GuestClock {
     }
 
     fn log_advertised(&mut self, now: HostClocks) {
-        let Settings { advertised_tsc: advertised, host_tsc: host, frequency_from: from, .. } =
-            self.settings;
+        let ClockSettings {
+            advertised_tsc: advertised, host_tsc: host, frequency_from: from, ..
+        } = self.settings;
         self.log.push(now.boot, HostLogEvent::TscAdvertised { advertised, host, from });
     }
 }

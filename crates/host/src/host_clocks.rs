@@ -8,7 +8,7 @@ use pvclock::{Nanos, Ticks};
 /// short, or states how long it was.
 ///
 /// ```
-/// use host::HostClocks;
+/// use pvclock_host::HostClocks;
 /// use pvclock::{Nanos, Ticks};
 /// use pvclock::units::UnixTime;
 ///

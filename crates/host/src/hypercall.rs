@@ -28,7 +28,7 @@ mod state;
 pub use features::{Features, HINTS_REALTIME};
 pub use state::{Absurd, Hypercalls};
 
-use crate::{GuestAddress, HostClocks, VcpuId};
+use crate::{ClockAddress, HostClocks, VcpuId};
 
 /// MSR_KVM_POLL_CONTROL: bit 0 lets the host poll when this vCPU halts.
 pub const POLL_CONTROL: u32 = 0x4b56_4d05;
@@ -82,7 +82,7 @@ pub enum HypercallAction {
     /// Let this vCPU run in the caller's place, if it waits for a CPU.
     YieldTo(VcpuId),
     /// Write [`pairing`] to this address, and return -[`EFAULT`] where that fails.
-    Pair(GuestAddress),
+    Pair(ClockAddress),
 }
 
 /// What an interrupt is.
@@ -141,7 +141,7 @@ pub enum Halt {
 /// TSC (the host's plus `tsc_offset`) at that moment.
 ///
 /// ```
-/// use host::{HostClocks, hypercall::pairing};
+/// use pvclock_host::{HostClocks, hypercall::pairing};
 /// use pvclock::units::UnixTime;
 /// use pvclock::{Nanos, Ticks};
 ///

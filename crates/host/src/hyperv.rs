@@ -7,7 +7,7 @@ use crate::msr::{
     HV_REENLIGHTENMENT_CONTROL, HV_TSC_EMULATION_CONTROL, HV_TSC_EMULATION_STATUS,
     HV_TSC_INVARIANT_CONTROL, PageMsr,
 };
-use crate::{GuestAddress, MsrError, VcpuId};
+use crate::{ClockAddress, MsrError, VcpuId};
 
 pub(crate) const NANOS_PER_UNIT: u64 = 100;
 const PAGE_ALIGNMENT: u64 = 4096;
@@ -71,9 +71,9 @@ const fn scaled(tsc: u64, scale: ReferenceScale) -> u64 {
 impl HyperV {
     /// Where its page is, if it is on. Bits 1 to 11 of the register are the
     /// guest's (TLFS, "Reference TSC Page MSR": RsvdP), kept and not looked at.
-    pub(crate) const fn page(register: PageMsr) -> Option<GuestAddress> {
+    pub(crate) const fn page(register: PageMsr) -> Option<ClockAddress> {
         match register.page() {
-            Some(GuestAddress(address)) => Some(GuestAddress(address & !(PAGE_ALIGNMENT - 1))),
+            Some(ClockAddress(address)) => Some(ClockAddress(address & !(PAGE_ALIGNMENT - 1))),
             None => None,
         }
     }

@@ -5,7 +5,7 @@ use core::fmt;
 /// The paravirtual clock that a guest gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum ClockProvider {
     /// None: the guest sees no hypervisor.
     None,
     /// The same as none; VirtualBox's machines from before it had providers.
@@ -18,7 +18,7 @@ pub enum Kind {
     HyperV,
 }
 
-impl Kind {
+impl ClockProvider {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::None, Self::Legacy, Self::Minimal, Self::Kvm, Self::HyperV];
 
@@ -36,10 +36,10 @@ impl Kind {
     /// The provider of that name; `default` is the one for `system`.
     ///
     /// ```
-    /// use host::{GuestSystem, Kind};
-    /// assert_eq!(Kind::from_name("hyperv", GuestSystem::Linux), Some(Kind::HyperV));
-    /// assert_eq!(Kind::from_name("default", GuestSystem::Linux), Some(Kind::Kvm));
-    /// assert_eq!(Kind::from_name("xen", GuestSystem::Linux), None);
+    /// use pvclock_host::{GuestSystem, ClockProvider};
+    /// assert_eq!(ClockProvider::from_name("hyperv", GuestSystem::Linux), Some(ClockProvider::HyperV));
+    /// assert_eq!(ClockProvider::from_name("default", GuestSystem::Linux), Some(ClockProvider::Kvm));
+    /// assert_eq!(ClockProvider::from_name("xen", GuestSystem::Linux), None);
     /// ```
     pub fn from_name(name: &str, system: GuestSystem) -> Option<Self> {
         if name == "default" {
@@ -66,7 +66,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ClockProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

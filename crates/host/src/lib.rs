@@ -36,14 +36,18 @@ pub use due::DueFlag;
 pub use event::{HostEvent, VcpuId};
 pub use guest_clock::GuestClock;
 pub use host_clocks::HostClocks;
-pub use kind::{GuestSystem, Kind};
+pub use kind::{ClockProvider, GuestSystem};
 pub use log::{HostLogEvent, LogEntry};
 pub use master::PerVcpu;
-pub use memory::{GuestAddress, GuestMemory, Misplaced};
+pub use memory::{ClockAddress, ClockMemory, Misplaced};
 pub use msr::{MsrError, MsrRange};
 pub use plain_memory::PlainMemory;
 pub use plan::{ClockPlan, RestorePolicy, RestoredVcpu, TscPlan};
-pub use saved::{DecodeError, Saved};
-pub use settings::{FrequencyFrom, Settings, SettingsError, TscMode};
+pub use saved::{DecodeError, SavedGuestClock};
+pub use settings::{ClockSettings, FrequencyFrom, SettingsError, TscMode};
 pub use transfer::{Reenlightenment, RestoreError, RestoredTransfer, StepBound};
 pub use tsc::{RatioError, TscRatio};
+
+// Of what is in its own signatures.
+pub use pvclock;
+pub use pvclock::{Hertz, Nanos, Ticks, UnixTime};

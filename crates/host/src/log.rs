@@ -14,7 +14,7 @@ const KEPT: usize = 256;
 /// One event, with the host's boot clock.
 ///
 /// ```
-/// use host::{LogEntry, HostLogEvent};
+/// use pvclock_host::{LogEntry, HostLogEvent};
 /// use pvclock::Nanos;
 /// let entry = LogEntry { at: Nanos(12_000_000_034), what: HostLogEvent::Reenlightened };
 /// assert_eq!(

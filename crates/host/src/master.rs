@@ -6,18 +6,18 @@ use core::fmt;
 /// (pvclock_update_vm_gtod_copy, arch/x86/kvm/x86.c).
 ///
 /// ```
-/// use host::{HostEvent, GuestClock, Kind, PerVcpu, PlainMemory, HostClocks, Settings, VcpuId};
+/// use pvclock_host::{HostEvent, GuestClock, ClockProvider, PerVcpu, PlainMemory, HostClocks, ClockSettings, VcpuId};
 /// use pvclock::units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let now = HostClocks::new(Ticks(0), Nanos(0), UnixTime(Nanos(0)));
 /// let memory = PlainMemory::new(0);
-/// let mut host = GuestClock::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), now)?;
+/// let mut host = GuestClock::new(ClockSettings::new(ClockProvider::Kvm, Hertz(2_000_000_000)), now)?;
 /// for (vcpu, tsc_offset) in [(VcpuId(0), 0), (VcpuId(1), 7)] {
 ///     host.handle(HostEvent::VcpuCreated { vcpu, tsc_offset }, now, &memory);
 /// }
 /// assert_eq!(host.why_per_vcpu(), Some(PerVcpu::TscOffsets));
-/// # Ok::<(), host::SettingsError>(())
+/// # Ok::<(), pvclock_host::SettingsError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]

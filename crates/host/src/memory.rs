@@ -4,7 +4,7 @@ use pvclock::shared::Page;
 
 /// A guest physical address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GuestAddress(pub u64);
+pub struct ClockAddress(pub u64);
 
 /// Why there is no page at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -38,28 +38,28 @@ pub enum Misplaced {
 /// either, so that a live migration would send a stale clock.
 ///
 /// ```
-/// use host::{GuestAddress, GuestMemory, Misplaced};
+/// use pvclock_host::{ClockAddress, ClockMemory, Misplaced};
 /// use pvclock::shared::Page;
 ///
 /// /// A guest without memory.
 /// struct Nothing;
 ///
-/// impl GuestMemory for Nothing {
-///     fn page<P: Page>(&self, address: GuestAddress) -> Result<&P, Misplaced> {
+/// impl ClockMemory for Nothing {
+///     fn page<P: Page>(&self, address: ClockAddress) -> Result<&P, Misplaced> {
 ///         Err(Misplaced::Outside { address: address.0, length: size_of::<P>() })
 ///     }
 /// }
 /// ```
-pub trait GuestMemory {
+pub trait ClockMemory {
     /// The page of type `P` at `address`.
     ///
     /// # Errors
     /// [`Misplaced`], for any address that is not wholly inside.
-    fn page<P: Page + 'static>(&self, address: GuestAddress) -> Result<&P, Misplaced>;
+    fn page<P: Page + 'static>(&self, address: ClockAddress) -> Result<&P, Misplaced>;
 
     /// These bytes were just written by the host: mark them dirty. Called after each
     /// write, and not for those that only read.
-    fn written(&self, address: GuestAddress, length: usize) {
+    fn written(&self, address: ClockAddress, length: usize) {
         let _ = (address, length);
     }
 }

@@ -2,7 +2,7 @@
 //! An address is checked when it is written, not when it is used: then the
 //! guest's error is the guest's #GP.
 
-use crate::{GuestAddress, Kind, Misplaced, VcpuId};
+use crate::{ClockAddress, ClockProvider, Misplaced, VcpuId};
 
 /// kvm-clock's wall clock, and its older number.
 pub const KVM_WALL_CLOCK: u32 = 0x4b56_4d00;
@@ -44,8 +44,8 @@ pub(crate) const STEAL_ALIGNMENT: u64 = 64;
 /// Consecutive registers.
 ///
 /// ```
-/// use host::Kind;
-/// let ours = |msr| Kind::Kvm.msrs().iter().any(|range| range.contains(msr));
+/// use pvclock_host::ClockProvider;
+/// let ours = |msr| ClockProvider::Kvm.msrs().iter().any(|range| range.contains(msr));
 /// assert!(ours(0x4b56_4d01) && ours(0x12) && !ours(0x10));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,7 @@ const HYPERV: &[MsrRange] = &[
     MsrRange::new(HV_TSC_INVARIANT_CONTROL, 1),
 ];
 
-impl Kind {
+impl ClockProvider {
     /// The registers that this provider handles.
     pub const fn msrs(self) -> &'static [MsrRange] {
         match self {
@@ -96,13 +96,13 @@ impl Kind {
 /// Why an access failed. Each is #GP for the guest.
 ///
 /// ```
-/// use host::{HostEvent, GuestClock, Kind, PlainMemory, HostClocks, Settings, VcpuId};
+/// use pvclock_host::{HostEvent, GuestClock, ClockProvider, PlainMemory, HostClocks, ClockSettings, VcpuId};
 /// use pvclock::units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let now = HostClocks::new(Ticks(0), Nanos(0), UnixTime(Nanos(0)));
 /// let memory = PlainMemory::new(1);
-/// let mut host = GuestClock::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), now)?;
+/// let mut host = GuestClock::new(ClockSettings::new(ClockProvider::Kvm, Hertz(2_000_000_000)), now)?;
 /// let vcpu = VcpuId(0);
 /// host.handle(HostEvent::VcpuCreated { vcpu, tsc_offset: 0 }, now, &memory);
 /// let refused = host.write_msr(vcpu, 0x4b56_4d01, 0x8001, now, &memory).unwrap_err();
@@ -110,7 +110,7 @@ impl Kind {
 ///     refused.to_string(),
 ///     "MSR 0x4b564d01: 0x8001 was written, and 32 bytes at guest address 0x8000 are not all memory"
 /// );
-/// # Ok::<(), host::SettingsError>(())
+/// # Ok::<(), pvclock_host::SettingsError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -121,7 +121,7 @@ pub enum MsrError {
         /// The register.
         msr: u32,
         /// The provider in use.
-        kind: Kind,
+        kind: ClockProvider,
     },
     /// It can only be read.
     #[error("MSR {msr:#x} is read-only; {value:#x} was written")]
@@ -184,8 +184,8 @@ pub(crate) struct PageMsr(pub(crate) u64);
 impl PageMsr {
     /// The page, while it is enabled.
     #[inline]
-    pub(crate) const fn page(self) -> Option<GuestAddress> {
-        if self.0 & 1 == 1 { Some(GuestAddress(self.0 & !1)) } else { None }
+    pub(crate) const fn page(self) -> Option<ClockAddress> {
+        if self.0 & 1 == 1 { Some(ClockAddress(self.0 & !1)) } else { None }
     }
 
     /// The same register, its bits below `alignment` (except bit 0) checked. A

@@ -8,7 +8,7 @@ use pvclock::kvm_clock::TimeInfo;
 use pvclock::shared::Page;
 
 use crate::pages::{ReferencePage, StealPage, TimePage, WallClockPage};
-use crate::{GuestAddress, GuestMemory, Misplaced};
+use crate::{ClockAddress, ClockMemory, Misplaced};
 
 const FRAME_BYTES: u64 = 4096;
 const REFERENCE: u64 = 0;
@@ -21,15 +21,15 @@ const STEAL: u64 = 0x100;
 /// type and no memory between those.
 ///
 /// ```
-/// use host::pages::TimePage;
-/// use host::{GuestMemory, PlainMemory};
+/// use pvclock_host::pages::TimePage;
+/// use pvclock_host::{ClockMemory, PlainMemory};
 /// use pvclock::kvm_clock::TimeReader;
 ///
 /// let memory = PlainMemory::new(2);
 /// let page: &TimePage = memory.page(PlainMemory::time(1))?;
 /// assert_eq!(TimeReader::new(page).info().unwrap().version, 0);
 /// assert!(memory.page::<TimePage>(PlainMemory::time(2)).is_err());
-/// # Ok::<(), host::Misplaced>(())
+/// # Ok::<(), pvclock_host::Misplaced>(())
 /// ```
 #[derive(Debug)]
 pub struct PlainMemory {
@@ -57,8 +57,8 @@ impl PageFrame {
     }
 }
 
-const fn address(frame: u32, offset: u64) -> GuestAddress {
-    GuestAddress(frame as u64 * FRAME_BYTES + offset)
+const fn address(frame: u32, offset: u64) -> ClockAddress {
+    ClockAddress(frame as u64 * FRAME_BYTES + offset)
 }
 
 impl PlainMemory {
@@ -68,33 +68,33 @@ impl PlainMemory {
     }
 
     /// The address of a frame's Hyper-V page.
-    pub const fn reference(frame: u32) -> GuestAddress {
+    pub const fn reference(frame: u32) -> ClockAddress {
         address(frame, REFERENCE)
     }
 
     /// The address of a frame's kvm-clock page.
-    pub const fn time(frame: u32) -> GuestAddress {
+    pub const fn time(frame: u32) -> ClockAddress {
         address(frame, TIME)
     }
 
     /// The address of a frame's other kvm-clock page, only 4-byte aligned.
-    pub const fn time_split(frame: u32) -> GuestAddress {
+    pub const fn time_split(frame: u32) -> ClockAddress {
         address(frame, TIME_SPLIT)
     }
 
     /// The address of a frame's wall clock.
-    pub const fn wall_clock(frame: u32) -> GuestAddress {
+    pub const fn wall_clock(frame: u32) -> ClockAddress {
         address(frame, WALL_CLOCK)
     }
 
     /// The address of a frame's steal time page.
-    pub const fn steal(frame: u32) -> GuestAddress {
+    pub const fn steal(frame: u32) -> ClockAddress {
         address(frame, STEAL)
     }
 }
 
-impl GuestMemory for PlainMemory {
-    fn page<P: Page + 'static>(&self, address: GuestAddress) -> Result<&P, Misplaced> {
+impl ClockMemory for PlainMemory {
+    fn page<P: Page + 'static>(&self, address: ClockAddress) -> Result<&P, Misplaced> {
         let address = address.0;
         let (alignment, length) = (align_of::<P>(), size_of::<P>());
         if !address.is_multiple_of(alignment as u64) {

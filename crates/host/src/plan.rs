@@ -85,7 +85,7 @@ impl RestorePolicy {
 /// Where a saved clock continues.
 ///
 /// ```
-/// use host::{ClockPlan, HostClocks, RestorePolicy, TscPlan, VcpuId};
+/// use pvclock_host::{ClockPlan, HostClocks, RestorePolicy, TscPlan, VcpuId};
 /// use pvclock::{Hertz, Nanos, Ticks};
 /// use pvclock::units::UnixTime;
 ///
@@ -103,7 +103,7 @@ impl RestorePolicy {
 /// let vcpu = plan.tsc(VcpuId(0), 864_000_000_000_000, guest, base)?;
 /// assert_eq!(vcpu.tsc, 864_120_000_000_000);
 /// assert_eq!(vcpu.tsc_offset.cast_signed(), -863_879_999_999_993);
-/// # Ok::<(), host::RestoreError>(())
+/// # Ok::<(), pvclock_host::RestoreError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

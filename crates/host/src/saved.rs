@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | 8 | `PVCLOCK` and a zero |
 //! | 4 | version, 3; 1 and 2 lack what is marked |
-//! | 4 | provider, its index in [`Kind::ALL`] |
+//! | 4 | provider, its index in [`ClockProvider::ALL`] |
 //! | 8 × 7 | advertised TSC frequency, true rate of the TSC, real time, its error (all ones: unknown), clock, spread, wall clock MSR |
 //! | 8 × 3 | boot clock, host's TSC, TAI offset in s (2^63: unknown): since version 2 |
 //! | 4, 4 | whether the boot vCPU uses the old MSRs; Hyper-V sequence |
@@ -29,7 +29,7 @@ use crate::msr::{
     HV_TSC_INVARIANT_CONTROL, KVM_STEAL_TIME, KVM_SYSTEM_TIME, PageMsr, STEAL_ALIGNMENT,
     TIME_ALIGNMENT,
 };
-use crate::{HostClocks, Kind, MsrError, VcpuId};
+use crate::{ClockProvider, HostClocks, MsrError, VcpuId};
 use pvclock::units::UnixTime;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PVCLOCK\0");
@@ -40,22 +40,22 @@ const NO_TAI: u64 = 1 << 63;
 /// [`GuestClock::restore`](crate::GuestClock::restore) takes it.
 ///
 /// ```
-/// use host::{HostEvent, GuestClock, Kind, PlainMemory, HostClocks, Saved, Settings, VcpuId};
+/// use pvclock_host::{HostEvent, GuestClock, ClockProvider, PlainMemory, HostClocks, SavedGuestClock, ClockSettings, VcpuId};
 /// use pvclock::units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let at = |ns| HostClocks::new(Ticks(2 * ns), Nanos(ns), UnixTime(Nanos(ns)));
-/// let mut host = GuestClock::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), at(0))?;
+/// let mut host = GuestClock::new(ClockSettings::new(ClockProvider::Kvm, Hertz(2_000_000_000)), at(0))?;
 /// let created = HostEvent::VcpuCreated { vcpu: VcpuId(0), tsc_offset: 0 };
 /// host.handle(created, at(0), &PlainMemory::new(0));
 /// let saved = host.save(at(700));
 /// assert_eq!(saved.clock(), Nanos(700));
-/// assert_eq!(Saved::from_bytes(&saved.to_bytes()), Ok(saved));
-/// # Ok::<(), host::SettingsError>(())
+/// assert_eq!(SavedGuestClock::from_bytes(&saved.to_bytes()), Ok(saved));
+/// # Ok::<(), pvclock_host::SettingsError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Saved {
-    pub(crate) kind: Kind,
+pub struct SavedGuestClock {
+    pub(crate) kind: ClockProvider,
     pub(crate) advertised_tsc: Hertz,
     /// The true rate of the first vCPU's TSC.
     pub(crate) tsc_rate: Hertz,
@@ -137,9 +137,9 @@ pub enum DecodeError {
     },
 }
 
-impl Saved {
+impl SavedGuestClock {
     /// The provider that saved it.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> ClockProvider {
         self.kind
     }
 
@@ -180,7 +180,11 @@ impl Saved {
         };
         put(MAGIC, 8);
         put(u64::from(VERSION), 4);
-        put(Kind::ALL.iter().position(|&kind| kind == self.kind).unwrap_or_default() as u64, 4);
+        put(
+            ClockProvider::ALL.iter().position(|&kind| kind == self.kind).unwrap_or_default()
+                as u64,
+            4,
+        );
         let Self { advertised_tsc, tsc_rate, taken, clock, spread, wall_clock, hyperv, .. } = self;
         let error = self.real_time_error.map_or(u64::MAX, |error| error.0);
         let tai = taken.tai_offset_s.map_or(NO_TAI, |s| i64::from(s).cast_unsigned());
@@ -281,7 +285,7 @@ impl Decoder<'_> {
         Ok(u64::from_le_bytes(self.take()?))
     }
 
-    fn header(&mut self) -> Result<(u32, Kind), DecodeError> {
+    fn header(&mut self) -> Result<(u32, ClockProvider), DecodeError> {
         let magic = self.u64()?;
         if magic != MAGIC {
             return Err(DecodeError::Magic { found: magic });
@@ -291,7 +295,7 @@ impl Decoder<'_> {
             return Err(DecodeError::Version { found: version });
         }
         let found = self.u32()?;
-        let kind = usize::try_from(found).ok().and_then(|index| Kind::ALL.get(index));
+        let kind = usize::try_from(found).ok().and_then(|index| ClockProvider::ALL.get(index));
         let kind = kind.copied();
         let kind = kind.ok_or(DecodeError::Choice { found, what: "a provider from 0 to 4" })?;
         Ok((version, kind))

@@ -3,24 +3,24 @@
 use pvclock::hyperv::ReferenceScale;
 use pvclock::{Hertz, Nanos, Scale, ScaleError};
 
-use crate::Kind;
+use crate::ClockProvider;
 
 /// Where the guest's TSC comes from.
 ///
 /// ```
-/// use host::{HostEvent, GuestClock, Kind, PlainMemory, HostClocks, Settings, TscMode, VcpuId};
+/// use pvclock_host::{HostEvent, GuestClock, ClockProvider, PlainMemory, HostClocks, ClockSettings, TscMode, VcpuId};
 /// use pvclock::units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let at = |ns| HostClocks::new(Ticks(3 * ns), Nanos(ns), UnixTime(Nanos(ns)));
-/// let settings = Settings::new(Kind::None, Hertz(3_000_000_000)).advertise(Hertz(1_000_000_000));
+/// let settings = ClockSettings::new(ClockProvider::None, Hertz(3_000_000_000)).advertise(Hertz(1_000_000_000));
 /// for (tsc_mode, tsc) in [(TscMode::Real, 3_000), (TscMode::Emulated, 1_000)] {
 ///     let mut host = GuestClock::new(settings.changed(|new| new.tsc_mode = tsc_mode), at(0))?;
 ///     let vcpu = VcpuId(0);
 ///     host.handle(HostEvent::VcpuCreated { vcpu, tsc_offset: 0 }, at(0), &PlainMemory::new(0));
 ///     assert_eq!(host.guest_tsc(vcpu, at(1_000)), Some(tsc));
 /// }
-/// # Ok::<(), host::SettingsError>(())
+/// # Ok::<(), pvclock_host::SettingsError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -46,20 +46,20 @@ pub enum FrequencyFrom {
 /// The settings of a VM's clock.
 ///
 /// ```
-/// use host::{Kind, Settings};
+/// use pvclock_host::{ClockProvider, ClockSettings};
 /// use pvclock::Hertz;
 ///
 /// // An advertised frequency that is 2.299 % too high, as VirtualBox 5.0 once had it.
-/// let settings = Settings::new(Kind::Kvm, Hertz(3_400_109_000)).advertise(Hertz(3_478_274_491));
+/// let settings = ClockSettings::new(ClockProvider::Kvm, Hertz(3_400_109_000)).advertise(Hertz(3_478_274_491));
 /// assert_eq!(settings.advertised_error_ppm().round(), 22_989.0);
 /// let synced = settings.changed(|new| new.never_back = false);
 /// assert!(!synced.never_back);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct ClockSettings {
     /// The provider.
-    pub kind: Kind,
+    pub kind: ClockProvider,
     /// The true rate of the host's TSC.
     pub host_tsc: Hertz,
     /// The rate that pages, CPUID and MSRs give the guest.
@@ -94,9 +94,9 @@ pub struct Settings {
     pub real_time_error: Option<Nanos>,
 }
 
-impl Settings {
+impl ClockSettings {
     /// The usual: a real TSC at its true frequency, a TSC-based host.
-    pub const fn new(kind: Kind, host_tsc: Hertz) -> Self {
+    pub const fn new(kind: ClockProvider, host_tsc: Hertz) -> Self {
         Self {
             kind,
             host_tsc,
@@ -137,7 +137,7 @@ impl Settings {
     pub(crate) fn scale(&self) -> Result<Scale, SettingsError> {
         let advertised = self.advertised_tsc;
         let scale = Scale::from_hertz(advertised).map_err(SettingsError::AdvertisedTsc)?;
-        if self.kind == Kind::HyperV {
+        if self.kind == ClockProvider::HyperV {
             ReferenceScale::from_hertz(advertised).map_err(SettingsError::AdvertisedTsc)?;
         }
         Scale::from_hertz(self.host_tsc).map_err(SettingsError::HostTsc)?;

@@ -42,7 +42,7 @@ pub enum TickPolicy {
 /// Ticks of one timer that are owed and given. Times are of the machine's own clock.
 ///
 /// ```
-/// use host::ticks::{Backlog, TickPolicy};
+/// use pvclock_host::ticks::{Backlog, TickPolicy};
 /// use pvclock::Nanos;
 ///
 /// let period = Nanos(10_000_000);

@@ -24,19 +24,20 @@ use pvclock::{Hertz, Nanos};
 use crate::plan::{ClockPlan, RestorePolicy, RestoredVcpu, TscPlan};
 use crate::tsc::Source;
 use crate::{
-    HostClocks, Kind, RatioError, Saved, Settings, SettingsError, TscMode, TscRatio, VcpuId,
+    ClockProvider, ClockSettings, HostClocks, RatioError, SavedGuestClock, SettingsError, TscMode,
+    TscRatio, VcpuId,
 };
 
 /// The result of a restore, and what its VMM has to do: set the ratio, then
 /// each vCPU's offset, then run. Its text is for the log.
 ///
 /// ```
-/// use host::{HostEvent, GuestClock, Kind, PlainMemory, RestorePolicy, HostClocks, Settings, VcpuId};
+/// use pvclock_host::{HostEvent, GuestClock, ClockProvider, PlainMemory, RestorePolicy, HostClocks, ClockSettings, VcpuId};
 /// use pvclock::units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let at = |ns| HostClocks::new(Ticks(2 * ns), Nanos(ns), UnixTime(Nanos(ns)));
-/// let settings = Settings::new(Kind::Kvm, Hertz(2_000_000_000));
+/// let settings = ClockSettings::new(ClockProvider::Kvm, Hertz(2_000_000_000));
 /// let mut host = GuestClock::new(settings, at(0))?;
 /// let vcpu = VcpuId(0);
 /// host.handle(HostEvent::VcpuCreated { vcpu, tsc_offset: 0 }, at(0), &PlainMemory::new(0));
@@ -114,11 +115,11 @@ pub enum RestoreError {
     #[error(
         "the clock was saved by provider {saved} and cannot be restored by provider {requested}"
     )]
-    Kind {
+    Provider {
         /// The provider that saved it.
-        saved: Kind,
+        saved: ClockProvider,
         /// The provider that is to restore it.
-        requested: Kind,
+        requested: ClockProvider,
     },
     /// The settings are invalid here.
     #[error(transparent)]
@@ -177,13 +178,13 @@ impl RestoredTransfer {
     /// # Errors
     /// [`RestoreError`].
     pub fn plan(
-        saved: &Saved,
-        settings: &Settings,
+        saved: &SavedGuestClock,
+        settings: &ClockSettings,
         policy: RestorePolicy,
         now: HostClocks,
     ) -> Result<Self, RestoreError> {
         if saved.kind != settings.kind {
-            return Err(RestoreError::Kind { saved: saved.kind, requested: settings.kind });
+            return Err(RestoreError::Provider { saved: saved.kind, requested: settings.kind });
         }
         let plan = ClockPlan::new(saved.clock, saved.taken, policy, now)?;
         let TransferRate { source, ratio, advertised_tsc, unacknowledged } =
@@ -197,7 +198,7 @@ impl RestoredTransfer {
         }
         // The frequency now, and the one after the guest has acknowledged.
         for advertised_tsc in [Some(advertised_tsc), unacknowledged].into_iter().flatten() {
-            Settings { advertised_tsc, ..*settings }.scale()?;
+            ClockSettings { advertised_tsc, ..*settings }.scale()?;
         }
         let mut vcpus = Vec::with_capacity(saved.vcpus.len());
         let mut sources = Vec::with_capacity(saved.vcpus.len());
@@ -233,9 +234,9 @@ impl RestoredTransfer {
 
 /// For example, with `Advance`: 300 ns and 50 ns of real-time error, vCPUs that
 /// agree, kvm-clock: 300 + 50 + 0 + 4 = 354 ns.
-fn step_bound(saved: &Saved, settings: &Settings, plan: &ClockPlan) -> StepBound {
+fn step_bound(saved: &SavedGuestClock, settings: &ClockSettings, plan: &ClockPlan) -> StepBound {
     // Two snapshots, each cut to its unit when it is taken and when it is read.
-    let roundings = if saved.kind == Kind::HyperV { 400 } else { 4 };
+    let roundings = if saved.kind == ClockProvider::HyperV { 400 } else { 4 };
     let known = saved.spread.0.saturating_add(roundings);
     let (errors, back) = match (plan.policy, saved.real_time_error, settings.real_time_error) {
         (RestorePolicy::Freeze | RestorePolicy::Hold | RestorePolicy::Sleep, _, _) => (Some(0), 0),
@@ -258,7 +259,11 @@ struct TransferRate {
 }
 
 impl TransferRate {
-    fn plan(saved: &Saved, settings: &Settings, now: HostClocks) -> Result<Self, RestoreError> {
+    fn plan(
+        saved: &SavedGuestClock,
+        settings: &ClockSettings,
+        now: HostClocks,
+    ) -> Result<Self, RestoreError> {
         let (before, here) = (saved.tsc_rate, settings.host_tsc);
         let emulated = Source::Emulated { since: now.boot, at: 0, rate: before };
         // A guest that waited for its page to be switched on still waits.

@@ -3,7 +3,7 @@
 use pvclock::kvm_clock::TimeUpdate;
 use pvclock::{Hertz, Nanos};
 
-use crate::{HostClocks, Settings, TscPlan};
+use crate::{ClockSettings, HostClocks, TscPlan};
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
@@ -31,14 +31,14 @@ impl TscRatio {
     /// [`RatioError`], at 2^16 and above (2^8 with 32 bits), and where it is cut to 0.
     ///
     /// ```
-    /// use host::TscRatio;
+    /// use pvclock_host::TscRatio;
     /// use pvclock::Hertz;
     /// let (guest, host) = (Hertz(2_600_000_000), Hertz(3_900_000_000));
     /// let intel = TscRatio::new(guest, host, 48)?;
     /// assert_eq!(intel.apply(3_900_000_000), 2_599_999_999); // never ahead
     /// let amd = TscRatio::new(guest, host, 32)?;
     /// assert_eq!(amd.raw() >> 16, 2_863_311_530);
-    /// # Ok::<(), host::RatioError>(())
+    /// # Ok::<(), pvclock_host::RatioError>(())
     /// ```
     pub const fn new(guest: Hertz, host: Hertz, fraction_bits: u32) -> Result<Self, RatioError> {
         let (guest_khz, host_khz) = (guest.0 as u128 / 1_000, host.0 as u128 / 1_000);
@@ -106,7 +106,7 @@ impl Source {
     pub(crate) fn at_rate(
         self,
         rate: Hertz,
-        settings: &Settings,
+        settings: &ClockSettings,
         now: HostClocks,
     ) -> Result<Self, RatioError> {
         Ok(match self {

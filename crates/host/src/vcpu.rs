@@ -8,7 +8,7 @@ use crate::due::OwnFlag;
 use crate::msr::PageMsr;
 use crate::pages::{StealPage, TimePage};
 use crate::tsc::Source;
-use crate::{GuestMemory, HostClocks};
+use crate::{ClockMemory, HostClocks};
 
 /// The updates due before the vCPU enters the guest again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Vcpu {
 
     /// Writes its time page: `snapshot` is in terms of the base.
     #[inline]
-    pub(crate) fn write_time(&mut self, snapshot: TimeUpdate, memory: &impl GuestMemory) {
+    pub(crate) fn write_time(&mut self, snapshot: TimeUpdate, memory: &impl ClockMemory) {
         let stopped = self.due.stopped;
         (self.due.time, self.due.stopped) = (false, false);
         let Some(address) = self.system_time.page() else { return };
@@ -126,7 +126,7 @@ impl Vcpu {
 
     /// Adds the time stolen since the last update to its steal time page: the
     /// sum continues from the page's value, so that it survives a migration.
-    pub(crate) fn write_steal(&mut self, memory: &impl GuestMemory) {
+    pub(crate) fn write_steal(&mut self, memory: &impl ClockMemory) {
         self.due.steal = false;
         let Some(address) = self.steal_time.page() else { return };
         let Ok(page) = memory.page::<StealPage>(address) else { return };
@@ -140,7 +140,7 @@ impl Vcpu {
     }
 
     /// Sets the flag that it was taken off its physical CPU.
-    pub(crate) fn write_preempted(&mut self, memory: &impl GuestMemory) {
+    pub(crate) fn write_preempted(&mut self, memory: &impl ClockMemory) {
         let Some(address) = self.steal_time.page() else { return };
         if let Ok(page) = memory.page::<StealPage>(address) {
             StealWriter::new(page).set_preempted();

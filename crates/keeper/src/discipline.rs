@@ -68,6 +68,9 @@ pub(crate) struct Discipline {
     /// By how much corrections had moved the clock until then, ns.
     corrected_ns: f64,
     learnt: Option<LearntFrequency>,
+    /// Between which figures the frequency would have to be set, ppb, by all that was measured
+    /// since the last disturbance.
+    known_ppb: Option<Interval<f64>>,
     /// Where the clock's offset was at that time, ns.
     offset: Option<(u64, Interval<f64>)>,
     /// A slew is in progress until then: this one, if no other was when it began.
@@ -112,7 +115,19 @@ impl Discipline {
     /// The clock was stepped or disturbed: the frequency stays, offsets from before do
     /// not count.
     pub(crate) fn forget_offsets(&mut self) {
-        (self.history, self.offset) = (History::default(), None);
+        (self.history, self.offset, self.known_ppb) = (History::default(), None, None);
+    }
+
+    /// The kernel's frequency, ppb.
+    pub(crate) fn set_ppb(&self) -> f64 {
+        self.set_ppb
+    }
+
+    /// How far the rate of the clock is off at most, ppb, as measured; `None` while that is not
+    /// known.
+    pub(crate) fn rate_error_ppb(&self) -> Option<f64> {
+        let known = self.known_ppb?;
+        Some((known.high - self.set_ppb).max(self.set_ppb - known.low).max(0.0))
     }
 
     /// The machine may run by another oscillator: what is learnt does not
@@ -208,6 +223,7 @@ impl Discipline {
             (self.history, self.is_noisy) = (History::default(), likely_ns.is_some());
         }
         self.history.add(uncorrected_ns, proven, likely_ns.map(|ns| ns + by_ns));
+        self.known_ppb = self.history.known_ppb();
         self.learn();
         let both = self.offset_at(now_ns).map(|expected| expected.overlap(offset));
         self.offset = Some((now_ns, both.filter(|both| !both.is_empty()).unwrap_or(offset)));

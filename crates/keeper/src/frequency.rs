@@ -44,6 +44,9 @@ const MISFITS: u32 = 3;
 /// What is off the line by so many standard deviations is no noise.
 const OUTLYING: f64 = 4.0;
 
+/// A pause that nothing showed moves the line's ends apart by so many bounds at most.
+const HIDDEN: f64 = 8.0;
+
 /// A frequency correction, as `adjtimex` has it: positive where the uncorrected
 /// clock is slow.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,6 +68,8 @@ pub(crate) struct History {
     least_bound_ns: f64,
     spacing_ns: u64,
     misfits: u32,
+    /// The last one is on no line through those before, not only off the most probable.
+    is_contradicted: bool,
 }
 
 impl Default for History {
@@ -76,6 +81,7 @@ impl Default for History {
             least_bound_ns: f64::MAX,
             spacing_ns: FIRST_SPACING_NS,
             misfits: 0,
+            is_contradicted: false,
         }
     }
 }
@@ -97,7 +103,8 @@ impl History {
             }
             return;
         }
-        if is_off || self.points.len() > 1 && !self.allows(&point) {
+        self.is_contradicted = self.points.len() > 1 && !self.allows(&point);
+        if is_off || self.is_contradicted {
             return self.misfit(point);
         }
         self.misfits = 0;
@@ -204,6 +211,18 @@ impl History {
         }
         let Interval { low, high } = self.slopes();
         (low <= high).then_some(Interval { low: low * 1e9, high: high * 1e9 })
+    }
+
+    /// The same, for a bound, with room for a pause that nothing showed: it bends the line, and fits
+    /// into the bounds at its ends while it is shorter than four of them. `None` too while the last
+    /// contradicts those before.
+    pub(crate) fn known_ppb(&mut self) -> Option<Interval<f64>> {
+        let known = self.frequency_ppb().filter(|_| !self.is_contradicted)?;
+        let (first, last) = self.points.first().zip(self.points.last())?;
+        let widest_ns = self.points.iter().map(bound_ns).fold(0.0, f64::max);
+        let reach_ns = last.at_ns.saturating_sub(first.at_ns).max(1) as f64;
+        let hidden_ppb = HIDDEN * widest_ns / reach_ns * 1e9;
+        Some(Interval { low: known.low - hidden_ppb, high: known.high + hidden_ppb })
     }
 
     /// How often, one after another, two of them show a frequency that is not within

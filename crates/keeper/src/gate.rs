@@ -27,7 +27,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::keeper::KeptBound;
-use crate::offset::Offset;
 
 /// What a look may take of the limit, ns: the driver looks every 10 ms while it is closed.
 const LONGEST_LOOK_NS: u64 = 100_000_000;
@@ -56,7 +55,7 @@ impl GateClock {
             KeptBound::Disrupted => Self::Disrupted,
             KeptBound::Within { offset, .. } => Self::Measured {
                 at_ns: offset.at_monotonic_ns,
-                error_ns: offset.offset_ns.unsigned_abs().saturating_add(offset.bound_at(now_ns)),
+                error_ns: known.error_ns(now_ns).unwrap_or(u64::MAX),
             },
         }
     }

@@ -14,6 +14,7 @@ mod frequency;
 mod gate;
 mod keeper;
 mod learnt;
+mod line;
 mod offset;
 mod policy;
 mod rate_limit;
@@ -30,6 +31,7 @@ pub use keeper::{
     Keeper, KeeperClockState, KeeperView, KeptBound, NextStep, RtcView, SourceState, SourceView,
 };
 pub use learnt::{Learnt, LearntError};
+pub use line::{LineLoop, LineSteering};
 pub use policy::{Corrector, Policy};
 pub use slewing::{SLEW_PPM, Slewing};
 pub use source::SourceKind;

@@ -23,6 +23,10 @@ pub struct Policy {
     pub burst: u32,
     /// Never set the clock back: a clock that is ahead is slowed.
     pub never_backward: bool,
+    /// By how much the clock may gain or lose between two measurements beside what they show of
+    /// its rate, ppb, as chrony's `maxclockerror`: the oscillator's stability, or that of two hosts
+    /// where the machine may be moved without a word.
+    pub max_clock_error_ppb: u64,
     /// Interval between requests to a source outside this machine while
     /// nothing happens, ns.
     pub poll_ns: u64,
@@ -59,6 +63,7 @@ impl Default for Policy {
             min_interval_ns: 30 * S,
             burst: 3,
             never_backward: false,
+            max_clock_error_ppb: 15_000,
             poll_ns: 64 * S,
             corrector: Corrector::Kernel,
         }

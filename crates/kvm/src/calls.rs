@@ -21,7 +21,7 @@ ioctl_iow_nr!(KVM_SET_DEVICE_ATTR, KVMIO, 0xe1, kvm_device_attr);
 ioctl_iow_nr!(KVM_GET_DEVICE_ATTR, KVMIO, 0xe2, kvm_device_attr);
 
 /// A virtual machine's clock, and the clocks of its host.
-pub trait Vm {
+pub trait KvmVm {
     /// KVM_GET_CLOCK.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ pub trait KvmVcpu {
     fn announce_stop(&self) -> Result<bool, Error>;
 }
 
-impl Vm for VmFd {
+impl KvmVm for VmFd {
     fn get_clock(&self) -> Result<kvm_clock_data, Error> {
         Self::get_clock(self).map_err(Error::call("KVM_GET_CLOCK"))
     }

@@ -6,13 +6,13 @@
 //! added there, whatever the policy. Then it is read back: what is left over is
 //! corrected, a few times, and told.
 
-use host::{ClockPlan, HostClocks, RestorePolicy, StepBound};
 use kvm_bindings::{KVM_CLOCK_HOST_TSC, KVM_CLOCK_REALTIME, kvm_clock_data};
 use pvclock::units::UnixTime;
 use pvclock::{Nanos, Ticks};
+use pvclock_host::{ClockPlan, HostClocks, RestorePolicy, StepBound, VcpuId};
 
 use crate::host_clock::HostReading;
-use crate::{Error, HostCapabilities, HostTsc, Vm};
+use crate::{Error, HostCapabilities, HostTsc, KvmVm, RestoredTsc};
 
 /// Tries of a reading that a leap second may spoil.
 const READS: u32 = 3;
@@ -22,6 +22,8 @@ const SETS: u32 = 8;
 const GOOD_NS: u64 = 8;
 /// What the kernel may be late by; beyond it the time of day stepped.
 const LATE_NS: u64 = 100_000;
+/// How far the guest's TSC may be from its clock: see [`RestoredClock::check`].
+const TSC_STEP: Nanos = Nanos(1_000);
 /// Two clocks, each cut to whole ns when it is written and when it is read.
 const ROUNDING_NS: u64 = 4;
 
@@ -59,12 +61,41 @@ pub struct RestoredClock {
     pub step: StepBound,
 }
 
+impl RestoredClock {
+    /// Whether the TSCs continue with this clock, which a KVM that keeps the offsets it had does
+    /// not see to.
+    ///
+    /// The vCPUs' TSCs must have moved alike, to the cycle: with a difference, time read on one
+    /// vCPU and then on another goes back. And together they may be off by as much as the clock
+    /// itself, `step.bound`, or by 1 µs: the guest, which just waited at least 100 µs for its
+    /// restore, cannot tell either from that wait.
+    ///
+    /// # Errors
+    /// [`Error::TscSkew`], [`Error::TscStep`]. Do not run the VM: destroy it, keep what was
+    /// saved, and restore it on a host whose KVM sets TSC offsets.
+    pub fn check(&self, tscs: &[RestoredTsc]) -> Result<(), Error> {
+        let allowed = self.step.bound.max(TSC_STEP);
+        let first = tscs.first().map_or(0, RestoredTsc::step);
+        for (vcpu, tsc) in (0..).map(VcpuId).zip(tscs) {
+            let cycles = tsc.step().wrapping_sub(first);
+            if cycles != 0 {
+                return Err(Error::TscSkew { vcpu, cycles });
+            }
+            let step_ns = tsc.step_ns();
+            if step_ns.unsigned_abs() > allowed.0 {
+                return Err(Error::TscStep { vcpu, step_ns, allowed });
+            }
+        }
+        Ok(())
+    }
+}
+
 /// kvm-clock, and the host's clocks of the same moment: KVM's own where it returns
 /// them, else the middle of two readings around the call.
 ///
 /// # Errors
 /// KVM's own.
-pub fn save_clock(vm: &impl Vm, host: HostTsc) -> Result<SavedClock, Error> {
+pub fn save_clock(vm: &impl KvmVm, host: HostTsc) -> Result<SavedClock, Error> {
     let mut reads = 0;
     loop {
         reads += 1;
@@ -76,7 +107,7 @@ pub fn save_clock(vm: &impl Vm, host: HostTsc) -> Result<SavedClock, Error> {
 }
 
 /// And whether no leap second came in between, which changes TAI's offset.
-fn save_once(vm: &impl Vm, host: HostTsc) -> Result<(SavedClock, bool), Error> {
+fn save_once(vm: &impl KvmVm, host: HostTsc) -> Result<(SavedClock, bool), Error> {
     let HostReading { clocks: before, width } = vm.host_clocks();
     let data = vm.get_clock()?;
     let after = vm.host_clocks().clocks;
@@ -112,7 +143,7 @@ fn save_once(vm: &impl Vm, host: HostTsc) -> Result<(SavedClock, bool), Error> {
 /// # Errors
 /// KVM's own, or the sum exceeds 64 bits.
 pub fn restore_clock(
-    vm: &impl Vm,
+    vm: &impl KvmVm,
     saved: &SavedClock,
     saved_error: Option<Nanos>,
     host: &HostCapabilities,
@@ -171,7 +202,7 @@ pub fn restore_clock(
 }
 
 /// As of the reading `now`.
-fn set(vm: &impl Vm, clock: Nanos, now: HostClocks) -> Result<(), Error> {
+fn set(vm: &impl KvmVm, clock: Nanos, now: HostClocks) -> Result<(), Error> {
     let data = kvm_clock_data {
         clock: clock.0,
         flags: KVM_CLOCK_REALTIME,
@@ -191,4 +222,53 @@ fn set(vm: &impl Vm, clock: Nanos, now: HostClocks) -> Result<(), Error> {
 fn ns_of(cycles: u64, host: HostTsc) -> u64 {
     let ns = u128::from(cycles) * 1_000_000_000 / u128::from(host.frequency.0.max(1));
     u64::try_from(ns).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clock that was restored within so many ns.
+    fn restored(bound: u64) -> RestoredClock {
+        let now = HostClocks::new(Ticks(0), Nanos(0), UnixTime(Nanos(0)));
+        let plan = ClockPlan::new(Nanos(7), now, RestorePolicy::Freeze, now).unwrap();
+        let (began, since, left_over_ns, width) = (now, now, 0, Nanos(0));
+        let step = StepBound { bound: Nanos(bound), without_real_time: false, without_tai: false };
+        RestoredClock { plan, began, since, left_over_ns, width, step }
+    }
+
+    /// vCPUs of 2 GHz that KVM left this many cycles from their clock.
+    fn tscs(steps: [i64; 2]) -> [RestoredTsc; 2] {
+        let frequency = pvclock::Hertz(2_000_000_000);
+        steps.map(|step| RestoredTsc {
+            frequency,
+            wanted: 5,
+            offset: 5_u64.wrapping_add_signed(step),
+        })
+    }
+
+    #[test]
+    fn a_tsc_may_be_off_by_as_much_as_its_clock_or_by_a_microsecond() {
+        for (bound, step, is_right) in [
+            (4, 0, true),
+            (4, -263, true),
+            (4, 2_000, true),
+            (4, 2_002, false),
+            (1_500, -3_000, true),
+        ] {
+            let checked = restored(bound).check(&tscs([step; 2]));
+            assert_eq!(checked.is_ok(), is_right, "{bound} {step} {checked:?}");
+        }
+        let error = restored(4).check(&tscs([-6_000_000_000; 2])).unwrap_err().to_string();
+        let expected =
+            "KVM kept vCPU 0's TSC offset: the guest's TSC steps by -3000000000 ns, beyond 1000 ns";
+        assert_eq!(error, expected);
+        assert!(restored(4).check(&[]).is_ok());
+    }
+
+    #[test]
+    fn tscs_that_moved_apart_are_never_right() {
+        let skew = restored(1_000_000).check(&tscs([3, 4]));
+        assert!(matches!(skew, Err(Error::TscSkew { vcpu: VcpuId(1), cycles: 1 })), "{skew:?}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Why a clock is not saved or restored.
 
-use pvclock::Hertz;
+use pvclock::{Hertz, Nanos};
+use pvclock_host::VcpuId;
 
 /// Why a clock is not saved or restored.
 #[derive(Debug, thiserror::Error)]
@@ -53,9 +54,30 @@ pub enum Error {
         /// The value.
         value: u64,
     },
+    /// KVM kept the TSC offset that it had: the guest's TSC does not continue with its clock.
+    #[error(
+        "KVM kept vCPU {}'s TSC offset: the guest's TSC steps by {step_ns} ns, beyond {allowed}",
+        .vcpu.0
+    )]
+    TscStep {
+        /// The vCPU.
+        vcpu: VcpuId,
+        /// How far its TSC is ahead of the clock, ns.
+        step_ns: i64,
+        /// What passes: [`RestoredClock::check`](crate::RestoredClock::check).
+        allowed: Nanos,
+    },
+    /// KVM kept TSC offsets, and the vCPUs' TSCs no longer relate as the guest left them.
+    #[error("KVM kept vCPU {}'s TSC offset: its TSC moved by {cycles} cycles against vCPU 0's", .vcpu.0)]
+    TscSkew {
+        /// The vCPU.
+        vcpu: VcpuId,
+        /// By how much.
+        cycles: i64,
+    },
     /// The saved clock cannot continue on this host.
     #[error(transparent)]
-    Restore(#[from] host::RestoreError),
+    Restore(#[from] pvclock_host::RestoreError),
 }
 
 impl Error {
@@ -69,8 +91,8 @@ pub(crate) fn no_memory(call: &'static str) -> Error {
     Error::Call { call, error: kvm_ioctls::Error::new(libc::ENOMEM) }
 }
 
-impl From<host::RatioError> for Error {
-    fn from(error: host::RatioError) -> Self {
+impl From<pvclock_host::RatioError> for Error {
+    fn from(error: pvclock_host::RatioError) -> Self {
         Self::Restore(error.into())
     }
 }

@@ -12,10 +12,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use host::HostClocks;
 use pvclock::counter::{Counter, Tsc};
 use pvclock::units::UnixTime;
 use pvclock::{Nanos, Ticks};
+use pvclock_host::HostClocks;
 
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
@@ -83,7 +83,7 @@ fn tai_offset_s(real: u64, tai: u64) -> Option<i32> {
 /// arch/x86/kvm/x86.c). Where Linux gives the TSC up, it changes the clocksource, and KVM
 /// then moves each vCPU's TSC by itself (`kvm_arch_vcpu_load`): a VMM that makes
 /// pages of its own looks again and again, and tells its provider
-/// ([`HostEvent::HostClocksource`](host::HostEvent::HostClocksource)). `None` where it cannot be read.
+/// ([`HostEvent::HostClocksource`](pvclock_host::HostEvent::HostClocksource)). `None` where it cannot be read.
 pub fn clocksource_is_tsc() -> Option<bool> {
     Some(is_tsc_based(&std::fs::read_to_string(CLOCKSOURCE).ok()?))
 }

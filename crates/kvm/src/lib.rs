@@ -1,21 +1,23 @@
 #![doc = include_str!("../README.md")]
 
-/// The guide's example is compiled.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide/for-vmm-builders.md")]
-struct ForVmmBuilders;
-
 mod calls;
 mod clock;
 mod error;
 pub mod host_clock;
+#[cfg(feature = "vm-memory")]
+mod memory;
 mod saved;
 mod state;
 mod tsc;
 
-pub use calls::{KvmVcpu, Vm};
+pub use calls::{KvmVcpu, KvmVm};
 pub use clock::{RestoredClock, SavedClock, restore_clock, save_clock};
 pub use error::Error;
-pub use saved::KvmDecodeError;
+#[cfg(feature = "vm-memory")]
+pub use memory::MappedMemory;
 pub use state::{HostCapabilities, KvmClockState, RestoredState, restore, save};
 pub use tsc::{HostTsc, RestoredTsc, SavedTsc};
+
+// A VMM uses the versions that this crate was built with.
+pub use pvclock_host;
+pub use {kvm_bindings, kvm_ioctls};

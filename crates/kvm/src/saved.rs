@@ -1,12 +1,14 @@
-//! A saved clock as JSON: plain numbers with their units in their names, and a version.
+//! A saved clock as a VMM embeds it in its own snapshot, by serde: plain numbers with their units
+//! in their names, and a version.
 //!
 //! A program knows its own version and all before it. It refuses a later one, and
 //! fields that it does not know: a clock that is understood by half is restored wrong.
 
-use host::HostClocks;
 use pvclock::units::UnixTime;
 use pvclock::{Hertz, Nanos, Ticks};
-use serde::{Deserialize, Serialize};
+use pvclock_host::HostClocks;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{HostCapabilities, HostTsc, KvmClockState, SavedClock, SavedTsc};
 
@@ -14,45 +16,33 @@ const VERSION: u32 = 1;
 /// Far above what KVM has, 4096 vCPUs.
 const VCPUS_MAX: usize = 65_536;
 
-/// Why a text is not a saved clock.
+/// Why what was read is not a saved clock; its text becomes the deserializer's error.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum KvmDecodeError {
-    /// Not JSON, cut short, or without what a saved clock has.
-    #[error("the saved clock cannot be read: {0}")]
-    Json(#[from] serde_json::Error),
-    /// A later program saved it.
+pub(crate) enum KvmDecodeError {
     #[error("the saved clock has version {found}; this program knows versions 1 to {VERSION}")]
-    Version {
-        /// What is there.
-        found: u32,
-    },
-    /// A rate that no TSC has.
+    Version { found: u32 },
     #[error("the saved clock has a TSC of {khz} kHz")]
-    Rate {
-        /// What is there.
-        khz: u64,
-    },
-    /// More vCPUs than any VM has.
+    Rate { khz: u64 },
     #[error("the saved clock has {found} vCPUs, where {VCPUS_MAX} are possible")]
-    Vcpus {
-        /// What is there.
-        found: usize,
-    },
+    Vcpus { found: usize },
 }
 
-#[derive(Deserialize)]
-struct Versioned {
-    version: u32,
-}
-
+/// What is written and read.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Document {
+pub(crate) struct Document {
+    // First, so that a later version is named before one of its fields is unknown.
+    #[serde(deserialize_with = "known_version")]
     version: u32,
     clock_ns: u64,
     host: HostDocument,
     vcpus: Vec<VcpuDocument>,
+}
+
+fn known_version<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    let found = u32::deserialize(from)?;
+    let is_known = (1..=VERSION).contains(&found);
+    is_known.then_some(found).ok_or_else(|| D::Error::custom(KvmDecodeError::Version { found }))
 }
 
 /// The saving host, when the clock was saved.
@@ -82,13 +72,10 @@ struct VcpuDocument {
     msr_steal_time: Option<u64>,
 }
 
-impl KvmClockState {
-    /// As JSON, for a file.
-    ///
-    /// # Errors
-    /// None that is known: numbers and texts can be written.
-    pub fn to_json(&self) -> Result<String, serde_json::Error> {
-        let Self { clock: SavedClock { clock, taken, width, boot_width }, host, tscs } = self;
+impl From<KvmClockState> for Document {
+    fn from(state: KvmClockState) -> Self {
+        let KvmClockState { clock: SavedClock { clock, taken, width, boot_width }, host, tscs } =
+            state;
         let vcpus = tscs.iter().map(|tsc| VcpuDocument {
             tsc: tsc.tsc,
             tsc_khz: tsc.frequency.0 / 1_000,
@@ -97,7 +84,7 @@ impl KvmClockState {
             msr_system_time: tsc.system_time,
             msr_steal_time: tsc.steal_time,
         });
-        let document = Document {
+        Self {
             version: VERSION,
             clock_ns: clock.0,
             host: HostDocument {
@@ -110,33 +97,18 @@ impl KvmClockState {
                 real_error_ns: host.real_error.map(|error| error.0),
                 width_ns: width.0,
                 boot_width_ns: boot_width.0,
-                boot_id: host.boot_id.clone(),
+                boot_id: host.boot_id,
             },
             vcpus: vcpus.collect(),
-        };
-        serde_json::to_string_pretty(&document)
-    }
-
-    /// From a text of any origin.
-    ///
-    /// # Errors
-    /// [`KvmDecodeError`].
-    ///
-    /// ```
-    /// let early = kvm::KvmClockState::from_json(r#"{"version": 1, "clock_ns": 5"#).unwrap_err();
-    /// assert!(early.to_string().contains("EOF"), "{early}");
-    /// let later = kvm::KvmClockState::from_json(r#"{"version": 2}"#).unwrap_err();
-    /// assert_eq!(
-    ///     later.to_string(),
-    ///     "the saved clock has version 2; this program knows versions 1 to 1"
-    /// );
-    /// ```
-    pub fn from_json(text: &str) -> Result<Self, KvmDecodeError> {
-        let Versioned { version: found } = serde_json::from_str(text)?;
-        if !(1..=VERSION).contains(&found) {
-            return Err(KvmDecodeError::Version { found });
         }
-        let Document { clock_ns, host, vcpus, .. } = serde_json::from_str(text)?;
+    }
+}
+
+impl TryFrom<Document> for KvmClockState {
+    type Error = KvmDecodeError;
+
+    fn try_from(document: Document) -> Result<Self, KvmDecodeError> {
+        let Document { clock_ns, host, vcpus, .. } = document;
         if vcpus.len() > VCPUS_MAX {
             return Err(KvmDecodeError::Vcpus { found: vcpus.len() });
         }

@@ -14,12 +14,14 @@
 //! That is the kernel's own procedure (Documentation/virt/kvm/devices/vcpu.rst, 4.1).
 //! An offset set after the clock has KVM compute its pages again, from the same clock.
 
-use host::{ClockPlan, RestoreError, RestorePolicy, VcpuId};
 use kvm_ioctls::Kvm;
 use pvclock::Nanos;
+use pvclock_host::{ClockPlan, RestoreError, RestorePolicy, VcpuId};
+use serde::{Deserialize, Serialize};
 
+use crate::saved::Document;
 use crate::{
-    Error, HostTsc, KvmVcpu, RestoredClock, RestoredTsc, SavedClock, SavedTsc, Vm, host_clock,
+    Error, HostTsc, KvmVcpu, KvmVm, RestoredClock, RestoredTsc, SavedClock, SavedTsc, host_clock,
     restore_clock, save_clock,
 };
 
@@ -60,8 +62,15 @@ impl HostCapabilities {
     }
 }
 
-/// The clocks of a VM that KVM keeps, saved. [`to_json`](Self::to_json) is for a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The clocks of a VM that KVM keeps, saved; a VMM serializes it into its snapshot.
+///
+/// ```
+/// # use pvclock_kvm::KvmClockState;
+/// let later = serde_json::from_str::<KvmClockState>(r#"{"version": 2}"#).unwrap_err().to_string();
+/// assert!(later.starts_with("the saved clock has version 2; this program knows versions 1 to 1"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Document", into = "Document")]
 #[non_exhaustive]
 pub struct KvmClockState {
     /// kvm-clock.
@@ -95,7 +104,7 @@ impl KvmClockState {
     /// [`Error`].
     pub fn check(
         &self,
-        vm: &impl Vm,
+        vm: &impl KvmVm,
         vcpus: usize,
         host: &HostCapabilities,
         policy: RestorePolicy,
@@ -124,7 +133,7 @@ impl KvmClockState {
     /// [`Error`].
     pub fn restore_clock(
         &self,
-        vm: &impl Vm,
+        vm: &impl KvmVm,
         host: &HostCapabilities,
         policy: RestorePolicy,
     ) -> Result<RestoredClock, Error> {
@@ -137,7 +146,7 @@ impl KvmClockState {
 /// # Errors
 /// KVM's own; Linux before 5.16 has no TSC offset attribute.
 pub fn save<V: KvmVcpu>(
-    vm: &impl Vm,
+    vm: &impl KvmVm,
     vcpus: &[&V],
     host: &HostCapabilities,
 ) -> Result<KvmClockState, Error> {
@@ -155,7 +164,7 @@ pub fn save<V: KvmVcpu>(
 /// # Errors
 /// [`Error`].
 pub fn restore<V: KvmVcpu>(
-    vm: &impl Vm,
+    vm: &impl KvmVm,
     vcpus: &[&V],
     saved: &KvmClockState,
     host: &HostCapabilities,

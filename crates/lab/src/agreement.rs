@@ -9,7 +9,7 @@ use std::time::Instant;
 use guest::layout::GuestPages;
 use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
 use host::pages::{ReferencePage, TimePage};
-use host::{GuestAddress, GuestClock, GuestMemory, HostEvent, Kind, VcpuId};
+use host::{ClockAddress, ClockMemory, ClockProvider, GuestClock, HostEvent, VcpuId};
 use instruments::measurements::Spread;
 use pvclock::hyperv::ReferenceReader;
 use pvclock::kvm_clock::TimeReader;
@@ -24,7 +24,7 @@ use crate::settings::{LabError, LabProgress};
 use crate::tsc_offsets::TscOffsets;
 
 /// Where our page is: after all that the guest uses.
-const OURS: GuestAddress = GuestAddress(guest::layout::PAGES + 0x8_0000);
+const OURS: ClockAddress = ClockAddress(guest::layout::PAGES + 0x8_0000);
 
 const BOOT: VcpuId = VcpuId(0);
 
@@ -48,27 +48,27 @@ const READING_NS: f64 = 5_000.0;
 #[derive(Clone, Copy)]
 struct AgreementPage {
     name: &'static str,
-    kind: Kind,
+    kind: ClockProvider,
     backend: ClockBackend,
-    kernel: GuestAddress,
+    kernel: ClockAddress,
     /// The largest difference allowed, ns.
     limit_ns: f64,
 }
 
 const KVM_CLOCK: AgreementPage = AgreementPage {
     name: "kvm-clock",
-    kind: Kind::Kvm,
+    kind: ClockProvider::Kvm,
     backend: ClockBackend::Kernel,
-    kernel: GuestAddress(GuestPages::time_address(0)),
+    kernel: ClockAddress(GuestPages::time_address(0)),
     limit_ns: KVM_CLOCK_NS,
 };
 
 /// The kernels that we have with it are emulated, and stop between two readings.
 const HYPERV: AgreementPage = AgreementPage {
     name: "hyperv-page",
-    kind: Kind::HyperV,
+    kind: ClockProvider::HyperV,
     backend: ClockBackend::KernelHyperV,
-    kernel: GuestAddress(GuestPages::reference_address()),
+    kernel: ClockAddress(GuestPages::reference_address()),
     limit_ns: 100_000.0,
 };
 
@@ -78,8 +78,8 @@ impl AgreementPage {
     }
 
     /// The time of such a page at a TSC, ns.
-    fn time(&self, ram: &GuestRam, at: GuestAddress, tsc: u64) -> Option<i128> {
-        if self.kind == Kind::HyperV {
+    fn time(&self, ram: &GuestRam, at: ClockAddress, tsc: u64) -> Option<i128> {
+        if self.kind == ClockProvider::HyperV {
             let page: &ReferencePage = ram.page(at).ok()?;
             let units = ReferenceReader::new(page).units_100ns(&|| tsc).ok()?;
             return Some(i128::from(units) * NANOS_PER_UNIT);
@@ -193,7 +193,7 @@ fn own_provider(
 ) -> Result<GuestClock, LabError> {
     let ram = machine.ram();
     let now = host_clock::read();
-    let settings = host::Settings::new(page.kind, bench.host_tsc);
+    let settings = host::ClockSettings::new(page.kind, bench.host_tsc);
     let mut host = GuestClock::new(settings, now).map_err(MachineError::from)?;
     host.handle(HostEvent::VcpuCreated { vcpu: BOOT, tsc_offset }, now, ram);
     // From the page: KVM_GET_CLOCK is rounded to the same, and Hyper-V's counts
@@ -202,7 +202,7 @@ fn own_provider(
     let clock = page.time(ram, page.kernel, tsc).ok_or(LabError::NoSamples)?;
     let clock = Nanos(u64::try_from(clock).unwrap_or(0));
     host.handle(HostEvent::ClockSet { clock }, now, ram);
-    let registered = if page.kind == Kind::Kvm {
+    let registered = if page.kind == ClockProvider::Kvm {
         host.write_msr(BOOT, KVM_SYSTEM_TIME, OURS.0 | 1, now, ram)
     } else {
         host.write_msr(BOOT, HV_GUEST_OS_ID, 1 << 63, now, ram)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use guest::request::GuestRequest;
 use guest::source::Source;
-use host::Kind;
+use host::ClockProvider;
 use pvclock::Hertz;
 use vmm::{Machine, MachineError};
 
@@ -27,7 +27,7 @@ pub(crate) enum Provider {
     /// The kernel's KVM, with Hyper-V's clock.
     KernelHyperV,
     /// Our provider of this kind.
-    Own(Kind),
+    Own(ClockProvider),
 }
 
 impl Provider {
@@ -48,10 +48,10 @@ impl Provider {
     }
 
     /// The interface that its guest finds.
-    pub(crate) fn kind(self) -> Kind {
+    pub(crate) fn kind(self) -> ClockProvider {
         match self {
-            Self::Kernel => Kind::Kvm,
-            Self::KernelHyperV => Kind::HyperV,
+            Self::Kernel => ClockProvider::Kvm,
+            Self::KernelHyperV => ClockProvider::HyperV,
             Self::Own(kind) => kind,
         }
     }
@@ -64,8 +64,8 @@ impl Provider {
 
 impl LabBench<'_> {
     /// The provider's settings, with the advertised TSC frequency.
-    pub(crate) fn host_settings(&self, kind: Kind) -> host::Settings {
-        let settings = host::Settings::new(kind, self.host_tsc);
+    pub(crate) fn host_settings(&self, kind: ClockProvider) -> host::ClockSettings {
+        let settings = host::ClockSettings::new(kind, self.host_tsc);
         let advertised = self.settings.advertised(self.host_tsc);
         if advertised == self.host_tsc { settings } else { settings.advertise(advertised) }
     }
@@ -113,7 +113,7 @@ pub(crate) fn boot_guest(settings: &vmm::Settings) -> Result<Machine, MachineErr
 /// its guest.
 pub(crate) fn boot(settings: &Settings) -> Result<Duration, LabError> {
     let bench = LabBench { settings, host_tsc: vmm::kvm::host_tsc()? };
-    let machine = bench.start(Provider::Own(Kind::Kvm), settings.vcpus)?;
+    let machine = bench.start(Provider::Own(ClockProvider::Kvm), settings.vcpus)?;
     machine.discover(0)?;
     Ok(machine.started().elapsed())
 }

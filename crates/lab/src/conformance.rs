@@ -19,7 +19,7 @@ use crate::bench::{LabBench, Provider};
 use crate::results::{Check, ExperimentResult, Findings};
 use crate::sample::not_read;
 use crate::settings::{LabProgress, Result};
-use host::Kind;
+use host::ClockProvider;
 use subject::ConformanceSubject;
 
 /// A test's name, and what it does; each begins with what those before it left.
@@ -88,19 +88,19 @@ const NOTHING: &[Test] = &[
 const PROVIDERS: [Provider; 7] = [
     Provider::Kernel,
     Provider::KernelHyperV,
-    Provider::Own(Kind::Kvm),
-    Provider::Own(Kind::HyperV),
-    Provider::Own(Kind::None),
-    Provider::Own(Kind::Legacy),
-    Provider::Own(Kind::Minimal),
+    Provider::Own(ClockProvider::Kvm),
+    Provider::Own(ClockProvider::HyperV),
+    Provider::Own(ClockProvider::None),
+    Provider::Own(ClockProvider::Legacy),
+    Provider::Own(ClockProvider::Minimal),
 ];
 
 fn tests(provider: Provider) -> impl Iterator<Item = &'static Test> {
     let groups: &[&[Test]] = match provider {
         Provider::Kernel => &[KVM],
         Provider::KernelHyperV => &[HYPERV],
-        Provider::Own(Kind::Kvm) => &[KVM, OWN_KVM],
-        Provider::Own(Kind::HyperV) => &[HYPERV, OWN_HYPERV],
+        Provider::Own(ClockProvider::Kvm) => &[KVM, OWN_KVM],
+        Provider::Own(ClockProvider::HyperV) => &[HYPERV, OWN_HYPERV],
         Provider::Own(_) => &[NOTHING],
     };
     groups.iter().copied().flatten()

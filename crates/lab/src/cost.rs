@@ -142,7 +142,7 @@ pub(crate) fn kvm_clock(row: &CostRow) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use host::Kind;
+    use host::ClockProvider;
 
     use super::*;
     use crate::results::Verdict;
@@ -151,7 +151,7 @@ mod tests {
     fn a_row_has_the_cost_of_one_reading_and_its_minimum() {
         let effort = Effort { reads: 10, rounds: 3 };
         let rounds = [(250, 300), (260, 310), (900, 9000)];
-        let provider = Provider::Own(Kind::Kvm);
+        let provider = Provider::Own(ClockProvider::Kvm);
         let row =
             cost_of(provider, Source::KvmClock, effort, &rounds, Hertz(2_000_000_000)).unwrap();
         assert_eq!((row.cycles.min, row.cycles.max, row.rdtsc_cycles.min), (30.0, 900.0, 25.0));

@@ -10,7 +10,7 @@ use guest::request::GuestRequest;
 use guest::source::Source;
 use host::msr::KVM_SYSTEM_TIME_OLD;
 use host::pages::ReferencePage;
-use host::{HostEvent, Kind, VcpuId};
+use host::{ClockProvider, HostEvent, VcpuId};
 use pvclock::Nanos;
 use pvclock::hyperv::ReferenceReader;
 use pvclock::kvm_clock::Flags;
@@ -66,12 +66,12 @@ const fn run_of(provider: Provider, setting: Setting, guarded: bool) -> Monotoni
     MonotonicRun { provider, source: Source::KvmClock, setting, guarded }
 }
 
-const OWN: Provider = Provider::Own(Kind::Kvm);
+const OWN: Provider = Provider::Own(ClockProvider::Kvm);
 const RUNS: [MonotonicRun; 8] = [
     run_of(Provider::Kernel, Setting::Stable, false),
     run_of(OWN, Setting::Stable, false),
     MonotonicRun {
-        provider: Provider::Own(Kind::HyperV),
+        provider: Provider::Own(ClockProvider::HyperV),
         source: Source::HyperVPage,
         setting: Setting::Stable,
         guarded: false,

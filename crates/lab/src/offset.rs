@@ -273,7 +273,7 @@ fn check(name: String, expected: String, beyond_ns: Vec<u64>) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use host::Kind;
+    use host::ClockProvider;
 
     use super::*;
     use crate::results::Verdict;
@@ -290,7 +290,8 @@ mod tests {
         // 50 ns ahead of the middle, except those that were interrupted.
         let mut readings = vec![pair(1000, 9_000, 90_000); 6];
         readings.extend([pair(2000, 2150, 2200), pair(2000, 2350, 2600)]);
-        let row = row(Provider::Own(Kind::Kvm), Source::KvmClock, &mut readings, 1).unwrap();
+        let row =
+            row(Provider::Own(ClockProvider::Kvm), Source::KvmClock, &mut readings, 1).unwrap();
         assert_eq!((row.offset_ns.min, row.offset_ns.max), (50.0, 50.0));
         assert_eq!((row.bound_ns, row.samples), (101.0, 2));
         assert_eq!(super::row(Provider::Kernel, Source::KvmClock, &mut [], 1), None);
@@ -330,7 +331,8 @@ mod tests {
         let by_clock =
             ReadingPair { before_ns: 600 * MS - 50, tsc: guest_ns, after_ns: 600 * MS + 50 };
         let reading = OffsetReading { by_clock, by_page: by_its_page, elapsed_ns: 500 * MS };
-        let row = row(Provider::Own(Kind::Kvm), Source::KvmClock, &mut [reading], 1).unwrap();
+        let row =
+            row(Provider::Own(ClockProvider::Kvm), Source::KvmClock, &mut [reading], 1).unwrap();
         assert_eq!(row.offset_ns.median, slow_ns as f64);
         let verdicts = |drift_ppm| judge("", &[reading], 1, drift_ppm).map(|check| check.verdict);
         assert_eq!(verdicts(drift), [Verdict::Passed, Verdict::Passed]);

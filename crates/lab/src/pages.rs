@@ -3,7 +3,7 @@
 use guest::layout::GuestPages;
 use guest::request::GuestRequest;
 use host::pages::TimePage;
-use host::{GuestAddress, GuestMemory};
+use host::{ClockAddress, ClockMemory};
 use pvclock::kvm_clock::{TimeInfo, TimeReader};
 use pvclock::shared::Page;
 use vmm::{GuestRam, Machine};
@@ -22,7 +22,7 @@ pub(crate) fn time_info(ram: &GuestRam, vcpu: usize) -> Result<TimeInfo, LabErro
 
 /// A page at one of the addresses of the guest's layout.
 pub(crate) fn page<P: Page + 'static>(ram: &GuestRam, address: u64) -> &P {
-    ram.page(GuestAddress(address)).expect("memory is at least as large as the guest's layout")
+    ram.page(ClockAddress(address)).expect("memory is at least as large as the guest's layout")
 }
 
 /// Has a vCPU exit and enter the guest again: pending page updates are written

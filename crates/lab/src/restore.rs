@@ -2,7 +2,7 @@
 
 use guest::request::GuestRequest;
 use guest::source::Source;
-use host::{Kind, RestorePolicy};
+use host::{ClockProvider, RestorePolicy};
 use instruments::rate::ReadingPair;
 use kvm_bindings::{KVM_CLOCK_HOST_TSC, KVM_CLOCK_REALTIME};
 use pvclock::kvm_clock::TimeInfo;
@@ -17,7 +17,7 @@ use crate::tsc_offsets::TscOffsets;
 
 const SOURCES: [Source; 2] = [Source::KvmClock, Source::Tsc];
 const POLICIES: [RestorePolicy; 2] = [RestorePolicy::Advance, RestorePolicy::Freeze];
-const PROVIDERS: [Provider; 2] = [Provider::Kernel, Provider::Own(Kind::Kvm)];
+const PROVIDERS: [Provider; 2] = [Provider::Kernel, Provider::Own(ClockProvider::Kvm)];
 
 /// The most that a restore may state as its bound: its host reads clock and TSC at once, within
 /// 2 µs on an idle machine, and tries again where something came between. What the scheduler

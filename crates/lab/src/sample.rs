@@ -10,7 +10,7 @@ use std::time::Duration;
 use guest::discovery::Discovery;
 use guest::request::{GuestRequest, RequestOutcome};
 use guest::source::Source;
-use host::{HostClocks, Kind};
+use host::{ClockProvider, HostClocks};
 use instruments::rate::ReadingPair;
 use pvclock::{Hertz, Nanos, Ticks};
 use vmm::{Machine, MachineError, host_clock};
@@ -37,7 +37,7 @@ pub(crate) fn boot_ns() -> u64 {
 
 /// The providers for the chosen providers: kvm includes the kernel's clock.
 pub(crate) fn providers(settings: &Settings) -> Vec<Provider> {
-    let kernel = settings.providers.contains(&Kind::Kvm).then_some(Provider::Kernel);
+    let kernel = settings.providers.contains(&ClockProvider::Kvm).then_some(Provider::Kernel);
     kernel.into_iter().chain(settings.providers.iter().copied().map(Provider::Own)).collect()
 }
 
@@ -165,10 +165,15 @@ mod tests {
 
     #[test]
     fn makers_follow_the_chosen_providers() {
-        let settings = Settings { providers: vec![Kind::HyperV], ..Settings::default() };
-        assert_eq!(providers(&settings), [Provider::Own(Kind::HyperV)]);
-        let settings = Settings { providers: vec![Kind::None, Kind::Kvm], ..settings };
-        let expected = [Provider::Kernel, Provider::Own(Kind::None), Provider::Own(Kind::Kvm)];
+        let settings = Settings { providers: vec![ClockProvider::HyperV], ..Settings::default() };
+        assert_eq!(providers(&settings), [Provider::Own(ClockProvider::HyperV)]);
+        let settings =
+            Settings { providers: vec![ClockProvider::None, ClockProvider::Kvm], ..settings };
+        let expected = [
+            Provider::Kernel,
+            Provider::Own(ClockProvider::None),
+            Provider::Own(ClockProvider::Kvm),
+        ];
         assert_eq!(providers(&settings), expected);
     }
 }

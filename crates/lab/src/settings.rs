@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use host::Kind;
+use host::ClockProvider;
 use pvclock::Hertz;
 use vmm::MachineError;
 
@@ -76,7 +76,7 @@ impl Experiment {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Providers, for experiments that compare several.
-    pub providers: Vec<Kind>,
+    pub providers: Vec<ClockProvider>,
     /// Guest clocks; empty for all.
     pub sources: Vec<guest::source::Source>,
     /// vCPUs, for experiments with more than one.
@@ -104,7 +104,12 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            providers: vec![Kind::None, Kind::Minimal, Kind::Kvm, Kind::HyperV],
+            providers: vec![
+                ClockProvider::None,
+                ClockProvider::Minimal,
+                ClockProvider::Kvm,
+                ClockProvider::HyperV,
+            ],
             sources: Vec::new(),
             vcpus: 2,
             advertised_over_true: 1.0,

@@ -2,36 +2,28 @@
 //! its log says, whether its time is the host's, what `doctor` and `watch` find inside.
 
 mod arrived;
-mod calls;
 mod expected;
-mod held;
 mod host_line;
 mod inside;
 mod judge;
-mod kept;
 mod moved;
-mod page;
 mod power;
 mod seen;
-mod steal;
 mod ticking;
 mod vmclock;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vmm::{LinuxImage, Machine, host_clock};
+use vmm::{LinuxImage, Machine};
 
 use crate::bench::{LabBench, Provider};
 use crate::results::{ExperimentResult, Findings, Stock};
 use crate::settings::{LabError, LabProgress, Result};
 use crate::stock_settings::StockSettings;
-use calls::CallCount;
 use host_line::HostLine;
-use page::PageOffset;
-use power::{KEXEC, Slept};
+use power::KEXEC;
 use seen::StockEvidence;
-use steal::HostLoad;
 
 pub use arrived::run_arrived;
 pub use inside::{InsideReport, run_inside};
@@ -41,8 +33,6 @@ const PARAMETERS: &str = "console=ttyS0 reboot=t panic=-1";
 /// What this program is called with, inside.
 const INSIDE: &str = "linux-inside";
 const STAYS: &str = "--stays";
-const SUSPENDS: &str = "--suspends";
-const KEPT: &str = "--kept";
 const WATCHED: &str = "--watch-s";
 /// And where a saved guest is restored.
 const ARRIVED: &str = "linux-arrived";
@@ -58,11 +48,8 @@ const SHOWN_LINES: usize = 25;
 struct Boot {
     seen: StockEvidence,
     host: HostLine,
-    load: HostLoad,
     /// Guest TSC less host TSC.
     tsc_offset: u64,
-    /// What the provider's page tells, if it has one.
-    page: Option<std::result::Result<PageOffset, String>>,
     /// From the machine's start to the guest's line.
     took: Duration,
 }
@@ -89,7 +76,7 @@ pub(crate) fn run(
                 &format!("{}: moved", provider.label()),
                 index as f64 / providers.len() as f64,
             );
-            let (moved, judged) = moved::run(provider, machine, away, stock.kept, stock.suspends);
+            let (moved, judged) = moved::run(provider, machine, away);
             row.moved = moved;
             checks.extend(judged);
         }
@@ -105,12 +92,7 @@ fn boot(
     stock: &StockSettings,
     provider: Provider,
 ) -> std::result::Result<(Boot, Machine), String> {
-    let wanted = [
-        (stock.away.is_some(), STAYS),
-        (stock.kexec, KEXEC),
-        (stock.suspends, SUSPENDS),
-        (stock.kept, KEPT),
-    ];
+    let wanted = [(stock.away.is_some(), STAYS), (stock.kexec, KEXEC)];
     let wanted = wanted.into_iter().filter_map(|(is_wanted, word)| is_wanted.then_some(word));
     let watch_s = stock.watched.as_secs().to_string();
     let inside = [INSIDE, WATCHED, &watch_s].into_iter().chain(wanted);
@@ -124,16 +106,12 @@ fn boot(
     settings.vmclock = stock.vmclock.then_some(vmclock::SOURCE);
     let mut host = HostLine::default();
     host.read();
-    let before = host_clock::read();
     let machine = Machine::start(&settings).map_err(|error| error.to_string())?;
-    let created = [before, host_clock::read()];
     let started = Instant::now();
-    let mut load = HostLoad::default();
-    let seen = wait_for_report(&machine, stock.limit, &mut host, &mut load)?;
+    let seen = wait_for_report(&machine, stock.limit, &mut host)?;
     let took = started.elapsed();
     let tsc_offset = machine.tsc_offset(0).map_err(|error| error.to_string())?;
-    let page = page::offset(&machine, provider, created);
-    Ok((Boot { seen, host, load, tsc_offset, page, took }, machine))
+    Ok((Boot { seen, host, tsc_offset, took }, machine))
 }
 
 /// Reads the host's clocks meanwhile, and is busy while the guest asks for it.
@@ -141,7 +119,6 @@ fn wait_for_report(
     machine: &Machine,
     limit: Duration,
     host: &mut HostLine,
-    load: &mut HostLoad,
 ) -> std::result::Result<StockEvidence, String> {
     let started = Instant::now();
     let (mut log, mut last_reading) = (Vec::new(), started);
@@ -153,7 +130,6 @@ fn wait_for_report(
         log.drain(..log.len().saturating_sub(LOG_BYTES));
         let text = String::from_utf8_lossy(&log);
         let found = StockEvidence::find(&text);
-        load.look(&text, machine);
         if found.is_some() || last_reading.elapsed() >= HOST_READING {
             host.read();
             last_reading = Instant::now();
@@ -173,18 +149,6 @@ fn wait_for_report(
     Err(with_log(&what, &log))
 }
 
-impl Boot {
-    /// What the page told, where it could be read.
-    fn page(&self) -> Option<&PageOffset> {
-        self.page.as_ref()?.as_ref().ok()
-    }
-
-    /// What the clocks did while it was suspended, if it was.
-    fn slept(&self) -> Option<Slept> {
-        Slept::measure(self.seen.suspended.as_ref()?, &self.host, self.tsc_offset)
-    }
-}
-
 fn with_log(what: &str, log: &[u8]) -> String {
     let text = String::from_utf8_lossy(log);
     let lines: Vec<&str> =
@@ -200,7 +164,7 @@ impl LabBench<'_> {
     fn linux_machine(&self, provider: Provider, vcpus: usize, image: LinuxImage) -> vmm::Settings {
         let settings = self.machine(provider, vcpus);
         let mut linux = vmm::Settings::linux(settings.backend, image);
-        if provider.name() == host::Kind::Kvm.name() {
+        if provider.name() == host::ClockProvider::Kvm.name() {
             linux.devices.rtc = None;
         }
         vmm::Settings { vcpus, timeout: settings.timeout, ..linux }
@@ -226,13 +190,8 @@ fn row(
         offset_ns: judged.offset_ns,
         bound_ns: judged.bound_ns,
         rate_ppm: judged.rate_ppm,
-        page_offset_ns: boot.page().map(|page| page.offset_ns),
-        page_bound_ns: boot.page().map(|page| page.bound_ns),
-        calls_per_read: boot.seen.reads.map(CallCount::calls_per_read),
         vmclock_offset_ns: vmclock.map(|vmclock| vmclock.offset_ns),
         vmclock_bound_ns: vmclock.map(|vmclock| vmclock.bound_ns),
-        slept_s: boot.slept().map(|slept| slept.stood_ns / 1e9),
-        slept_gained_ns: boot.slept().map(|slept| slept.gained_ns),
         findings: boot.seen.findings.clone(),
         log: boot.seen.log.clone(),
         moved: Vec::new(),

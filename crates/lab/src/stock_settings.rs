@@ -28,12 +28,8 @@ pub struct StockSettings {
     pub away: Option<Duration>,
     /// Whether what is judged is booted by kexec, from a first boot.
     pub kexec: bool,
-    /// Whether a guest that is saved keeps its time of day by its VMClock.
-    pub kept: bool,
     /// How long `watch` has to be silent in each guest, and the kernel's watchdog with it.
     pub watched: Duration,
-    /// Whether each guest also suspends.
-    pub suspends: bool,
 }
 
 impl StockSettings {
@@ -82,9 +78,7 @@ impl StockSettings {
             limit: Duration::from_secs(120),
             away: None,
             kexec,
-            kept: false,
             watched: Duration::from_secs(3),
-            suspends: false,
         })
     }
 }

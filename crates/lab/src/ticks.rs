@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use guest::request::GuestRequest;
-use host::Kind;
+use host::ClockProvider;
 use host::ticks::{Backlog, TickPolicy};
 use pvclock::Nanos;
 
@@ -109,7 +109,7 @@ fn observe(bench: &LabBench<'_>, policy: TickPolicy, hold: Hold) -> Result<TickE
     if hold.simulated {
         return Ok(simulated(policy, hold));
     }
-    let mut settings = bench.machine(Provider::Own(Kind::None), 1);
+    let mut settings = bench.machine(Provider::Own(ClockProvider::None), 1);
     settings.ticks = policy;
     let machine = vmm::Machine::start(&settings)?;
     machine.discover(VCPU)?;

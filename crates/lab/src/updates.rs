@@ -6,7 +6,7 @@ mod subject;
 
 use std::time::{Duration, Instant};
 
-use host::Kind;
+use host::ClockProvider;
 use pvclock::kvm_clock::{Flags, TimeInfo};
 
 use crate::bench::{LabBench, Provider};
@@ -32,7 +32,7 @@ pub(crate) fn run(
 ) -> Result<ExperimentResult, LabError> {
     let mut rows = Vec::new();
     let mut checks = Vec::new();
-    let providers = [Provider::Kernel, Provider::Own(Kind::Kvm)];
+    let providers = [Provider::Kernel, Provider::Own(ClockProvider::Kvm)];
     let steps = (providers.len() * EVENTS.len()) as f64;
     for (round, provider) in providers.into_iter().enumerate() {
         let mut subject = None;

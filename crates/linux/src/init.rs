@@ -23,14 +23,6 @@ pub fn mount_kernel_file_systems() -> io::Result<()> {
     Ok(())
 }
 
-/// Mounts the folder of the kernel's tracing (Linux: Documentation/trace/ftrace.rst).
-///
-/// # Errors
-/// The kernel's own: it may have none.
-pub fn mount_tracing(folder: &Path) -> io::Result<()> {
-    Ok(mount("tracefs", folder, "tracefs", MountFlags::empty(), None)?)
-}
-
 /// The largest record of /dev/kmsg (Linux: kernel/printk/internal.h, 2 KiB in newer
 /// kernels, 8 KiB with properties).
 const RECORD_BYTES: usize = 8192;

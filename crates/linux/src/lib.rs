@@ -12,6 +12,7 @@ pub mod file_lock;
 pub mod generations;
 pub mod init;
 pub mod journal;
+pub mod kernel_line;
 #[cfg(target_arch = "x86_64")]
 pub mod kexec;
 mod mapping;

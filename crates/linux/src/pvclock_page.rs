@@ -37,6 +37,15 @@ const TRIES: usize = 64;
 /// # Errors
 /// `NotFound`: no mapping of kernel clock data; those of reading the maps.
 pub fn address() -> io::Result<usize> {
+    find_in_maps(find)
+}
+
+/// Where the kernel's own clock data begin ([`crate::kernel_line`]).
+pub(crate) fn start() -> io::Result<usize> {
+    find_in_maps(|maps| range(maps, "[vvar]").map(|(start, _)| start))
+}
+
+fn find_in_maps(find: impl FnOnce(&str) -> Option<usize>) -> io::Result<usize> {
     // The maps name this program's own file, in whatever bytes that is called.
     find(&String::from_utf8_lossy(&std::fs::read(MAPS)?))
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no mapping of kernel clock data"))
@@ -97,7 +106,7 @@ impl Copier {
         Err(io::Error::other("it changed during every copy"))
     }
 
-    fn copy(&self, address: usize) -> io::Result<[u8; SIZE]> {
+    pub(crate) fn copy(&self, address: usize) -> io::Result<[u8; SIZE]> {
         let start = std::ptr::with_exposed_provenance::<libc::c_void>(address);
         // SAFETY: the kernel reads there on our behalf and checks the address.
         let written = unsafe { libc::write(self.writer.as_raw_fd(), start, SIZE) };
@@ -112,18 +121,20 @@ impl Copier {
     }
 }
 
+/// Where the mapping of this name begins and ends.
+fn range(maps: &str, name: &str) -> Option<(usize, usize)> {
+    let line = maps.lines().find(|line| line.ends_with(name))?;
+    let (start, rest) = line.split_once('-')?;
+    let end = rest.split(' ').next()?;
+    Some((usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?))
+}
+
 /// The page's address in a text of `/proc/self/maps`.
 fn find(maps: &str) -> Option<usize> {
-    let range = |name: &str| {
-        let line = maps.lines().find(|line| line.ends_with(name))?;
-        let (start, rest) = line.split_once('-')?;
-        let end = rest.split(' ').next()?;
-        Some((usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?))
-    };
-    if let Some((start, _)) = range("[vvar_vclock]") {
+    if let Some((start, _)) = range(maps, "[vvar_vclock]") {
         return Some(start);
     }
-    let (start, end) = range("[vvar]")?;
+    let (start, end) = range(maps, "[vvar]")?;
     (end.checked_sub(start)? >= 2 * PAGE_BYTES).then_some(start + PAGE_BYTES)
 }
 

@@ -9,6 +9,7 @@
 //! | Hyper-V's reference TSC page | [`hyperv`] | [`hyperv::ReferenceReader`] | [`hyperv::ReferenceWriter`] |
 //! | VMClock: time with error bounds, marks of migration | [`vmclock`] | [`vmclock::VmClockReader`] | [`vmclock::VmClockWriter`] |
 //! | ClockBound's segments: a time daemon's error bound | [`clockbound`] | [`clockbound::SegmentReader`] | [`clockbound::SegmentWriter`] |
+//! | Linux's line for its vDSO | [`vvar`] | [`vvar::VvarClock`] | |
 //! | KVM's steal time | [`steal_time`] | [`steal_time::StealReader`] | [`steal_time::StealWriter`] |
 //!
 //! All of them rest on one sequence protocol (version, fields, version
@@ -50,6 +51,7 @@ pub mod steal_time;
 pub mod units;
 #[cfg(target_has_atomic = "64")]
 pub mod vmclock;
+pub mod vvar;
 
 #[cfg(target_has_atomic = "64")]
 pub use error::{PageError, ReadError, ScaleError};

@@ -9,7 +9,7 @@
 #![allow(unsafe_code)]
 
 use crate::shared::{Aligned, Split};
-use crate::{PageError, clockbound, hyperv, kvm_clock, steal_time, vmclock};
+use crate::{PageError, clockbound, hyperv, kvm_clock, steal_time, vmclock, vvar};
 
 /// A page layout that memory at an address may be taken for.
 ///
@@ -40,6 +40,8 @@ unsafe impl Page for clockbound::SegmentPage<Aligned> {}
 unsafe impl Page for steal_time::StealPage<Aligned> {}
 // SAFETY: as above.
 unsafe impl Page for steal_time::StealPage<Split> {}
+// SAFETY: as above.
+unsafe impl Page for vvar::VvarClock<Aligned> {}
 
 /// The page at `address`.
 ///

@@ -80,7 +80,7 @@ impl Drop for Alarm {
 
 #[cfg(test)]
 mod tests {
-    use host::{GuestClock, Kind, PerVcpu, VcpuId};
+    use host::{ClockProvider, GuestClock, PerVcpu, VcpuId};
     use pvclock::Hertz;
 
     use super::*;
@@ -91,7 +91,9 @@ mod tests {
     #[test]
     fn a_host_that_gives_its_tsc_up_ends_the_master_clock() {
         let now = host_clock::read();
-        let clock = GuestClock::new(host::Settings::new(Kind::Kvm, Hertz(1 << 31)), now).unwrap();
+        let clock =
+            GuestClock::new(host::ClockSettings::new(ClockProvider::Kvm, Hertz(1 << 31)), now)
+                .unwrap();
         let devices = Devices::new(&Present::ALL);
         let inner = Inner::new(Some(clock), devices, OwnTime::starting(now));
         let shared = Shared::new(GuestRam::new(guest::layout::MEMORY_MIN).unwrap(), inner);

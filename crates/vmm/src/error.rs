@@ -18,7 +18,7 @@ pub enum MachineError {
         what: &'static str,
     },
     /// KVM may have it; this machine makes no use of it.
-    #[error("this VMM does not {what}: unset it in host::Settings")]
+    #[error("this VMM does not {what}: unset it in host::ClockSettings")]
     NotInThisMachine {
         /// What it would have to do.
         what: &'static str,

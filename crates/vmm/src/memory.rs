@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use guest::layout::{self, GuestPages};
 use guest::protocol::SharedArea;
-use host::{GuestMemory, Misplaced};
+use host::{ClockMemory, Misplaced};
 use linux_loader::loader::{Elf, KernelLoader};
 use pvclock::shared::{self, Page, Split};
 use vm_memory::{GuestAddress, GuestMemoryBackend as _, GuestMemoryMmap, GuestMemoryRegion as _};
@@ -173,8 +173,8 @@ fn is_shared(address: u64, length: usize) -> bool {
     address < shared.end && shared.start < address + length as u64
 }
 
-impl GuestMemory for GuestRam {
-    fn page<P: Page>(&self, address: host::GuestAddress) -> Result<&P, Misplaced> {
+impl ClockMemory for GuestRam {
+    fn page<P: Page>(&self, address: host::ClockAddress) -> Result<&P, Misplaced> {
         let (address, length) = (address.0, size_of::<P>());
         let outside = Misplaced::Outside { address, length };
         let at = self.pointer(address, length).ok_or(outside)?;
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn pages_are_inside_or_refused() {
         let ram = GuestRam::new(layout::MEMORY_MIN).unwrap();
-        let page = |address| ram.page::<TimePage>(host::GuestAddress(address));
+        let page = |address| ram.page::<TimePage>(host::ClockAddress(address));
         assert!(page(0).is_ok());
         assert!(page(layout::MEMORY_MIN - 32).is_ok());
         for address in [layout::MEMORY_MIN - 31, layout::MEMORY_MIN, u64::MAX, u64::MAX - 31] {
@@ -282,7 +282,7 @@ mod tests {
     fn one_page_is_read_and_written_by_two_threads_whatever_they_take_it_for() {
         let aligned = page_aligned();
         let ram = &aligned.ram;
-        let page: &TimePage = ram.page(host::GuestAddress(GuestPages::time_address(0))).unwrap();
+        let page: &TimePage = ram.page(host::ClockAddress(GuestPages::time_address(0))).unwrap();
         let read = || TimeReader::new(&ram.pages().vcpus[0].time).info();
         let scale = pvclock::Scale::from_hertz(pvclock::Hertz(1_000_000_000)).unwrap();
         std::thread::scope(|threads| {

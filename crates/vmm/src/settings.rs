@@ -8,7 +8,7 @@ use crate::linux_boot::LinuxImage;
 use crate::vmclock::MachineVmClockSource;
 use guest::layout;
 use host::ticks::TickPolicy;
-use host::{Kind, TscMode};
+use host::{ClockProvider, TscMode};
 
 /// Which side implements the guest's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum ClockBackend {
     /// KVM's own Hyper-V clock, in the kernel.
     KernelHyperV,
     /// Our provider: KVM exits to us on its MSRs, and we write the pages.
-    Own(host::Settings),
+    Own(host::ClockSettings),
 }
 
 impl ClockBackend {
@@ -101,7 +101,7 @@ impl Settings {
 
     /// Whether this machine, and not KVM, has Hyper-V's hypercall page.
     pub(crate) fn has_hypercall_page(&self) -> bool {
-        let is_hyperv = |settings: &host::Settings| settings.kind == Kind::HyperV;
+        let is_hyperv = |settings: &host::ClockSettings| settings.kind == ClockProvider::HyperV;
         matches!(&self.backend, ClockBackend::Own(own) if is_hyperv(own))
     }
 }
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn unsupported_provider_settings_are_refused() {
-        let usual = host::Settings::new(Kind::Kvm, Hertz(2_000_000_000));
+        let usual = host::ClockSettings::new(ClockProvider::Kvm, Hertz(2_000_000_000));
         let refused = |settings| ClockBackend::Own(settings).check().err().map(|e| e.to_string());
         assert_eq!(refused(usual), None);
         let emulated = usual.changed(|new| new.tsc_mode = TscMode::Emulated);
@@ -122,13 +122,13 @@ mod tests {
         for settings in [emulated, trapping] {
             assert_eq!(
                 refused(settings).as_deref(),
-                Some("this VMM does not trap RDTSC: unset it in host::Settings")
+                Some("this VMM does not trap RDTSC: unset it in host::ClockSettings")
             );
         }
         let scaled = usual.changed(|new| new.tsc_scaling = Some(48));
         assert_eq!(
             refused(scaled).as_deref(),
-            Some("this VMM does not scale the TSC: unset it in host::Settings")
+            Some("this VMM does not scale the TSC: unset it in host::ClockSettings")
         );
     }
 }

@@ -10,7 +10,7 @@ use host::vmclock::{
     GuestCounter, HostTime, HostVmClock, LeapAnnouncement, PageUpdate, TimeSample, TimeSettings,
     VmClockSettings,
 };
-use host::{GuestAddress, GuestMemory as _, TscRatio, VcpuId};
+use host::{ClockAddress, ClockMemory as _, TscRatio, VcpuId};
 use linux::adjtimex::{self, KernelDiscipline};
 use pvclock::vmclock::{VmClockInfo, VmClockReader, VmClockWriter};
 use pvclock::{Hertz, Nanos, Ticks};
@@ -185,7 +185,7 @@ impl MachineVmClock {
 
     /// A guest may write to its page as well: what it loses is its own.
     fn write(&mut self, update: &PageUpdate, ram: &GuestRam) {
-        if let Ok(page) = ram.page::<VmClockPage>(GuestAddress(ADDRESS)) {
+        if let Ok(page) = ram.page::<VmClockPage>(ClockAddress(ADDRESS)) {
             VmClockWriter::new(page).write(&update.info);
         }
         if let Some(line) = self.line.as_ref().filter(|_| update.notify) {
@@ -197,7 +197,7 @@ impl MachineVmClock {
 
 /// What the guest sees, if there is a page and nobody writes it for ever.
 pub(crate) fn read(ram: &GuestRam) -> Option<VmClockInfo> {
-    let page = ram.page::<VmClockPage>(GuestAddress(ADDRESS)).ok()?;
+    let page = ram.page::<VmClockPage>(ClockAddress(ADDRESS)).ok()?;
     VmClockReader::new(page).ok()?.info().ok()
 }
 

@@ -5,7 +5,10 @@ use std::cell::{Cell, RefCell};
 
 use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
 use host::pages::ReferencePage;
-use host::{GuestClock, GuestMemory, HostClocks, HostEvent, Kind, PlainMemory, Settings, VcpuId};
+use host::{
+    ClockMemory, ClockProvider, ClockSettings, GuestClock, HostClocks, HostEvent, PlainMemory,
+    VcpuId,
+};
 use pvclock::hyperv::ReferenceReader;
 use pvclock::kvm_clock::{TimePage, TimeReader, TimeUpdate, TimeWriter};
 use pvclock::units::UnixTime;
@@ -128,7 +131,9 @@ pub(crate) fn run(part: Part, rounds: u32) -> Result<bool, String> {
 fn whole_entry() -> Result<bool, String> {
     let text = |error: vmm::MachineError| error.to_string();
     let settings = match vmm::kvm::host_tsc() {
-        Ok(tsc) => vmm::Settings::new(vmm::ClockBackend::Own(Settings::new(Kind::Kvm, tsc))),
+        Ok(tsc) => {
+            vmm::Settings::new(vmm::ClockBackend::Own(ClockSettings::new(ClockProvider::Kvm, tsc)))
+        }
         Err(error) => {
             println!("{ENTRY}: not measured: {error}");
             return Ok(true);
@@ -157,7 +162,7 @@ struct Vm {
 }
 
 impl Vm {
-    fn new(settings: Settings, msrs: &[(u32, u64)]) -> Result<Self, String> {
+    fn new(settings: ClockSettings, msrs: &[(u32, u64)]) -> Result<Self, String> {
         let memory = PlainMemory::new(1);
         let mut host = GuestClock::new(settings, at(0)).map_err(|error| error.to_string())?;
         host.handle(HostEvent::VcpuCreated { vcpu: VCPU, tsc_offset: 0 }, at(0), &memory);
@@ -170,7 +175,7 @@ impl Vm {
     }
 
     fn kvm(host_clocksource_is_tsc: bool) -> Result<Self, String> {
-        let settings = Settings::new(Kind::Kvm, TSC);
+        let settings = ClockSettings::new(ClockProvider::Kvm, TSC);
         let settings =
             settings.changed(|new| new.host_clocksource_is_tsc = host_clocksource_is_tsc);
         Self::new(settings, &[(KVM_SYSTEM_TIME, PlainMemory::time(0).0 | 1)])
@@ -179,7 +184,7 @@ impl Vm {
     fn hyperv() -> Result<Self, String> {
         let page = PlainMemory::reference(0).0 | 1;
         Self::new(
-            Settings::new(Kind::HyperV, TSC),
+            ClockSettings::new(ClockProvider::HyperV, TSC),
             &[(HV_GUEST_OS_ID, 1), (HV_REFERENCE_TSC, page)],
         )
     }
@@ -212,7 +217,7 @@ impl Vm {
 
     fn page<P: pvclock::shared::Page + 'static>(
         &self,
-        address: host::GuestAddress,
+        address: host::ClockAddress,
     ) -> Result<&P, String> {
         self.memory.page(address).map_err(|error| error.to_string())
     }

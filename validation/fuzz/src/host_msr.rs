@@ -17,8 +17,8 @@ use host::msr::{
 };
 use host::pages::{ReferencePage, TimePage};
 use host::{
-    GuestAddress, GuestClock, GuestMemory, HostClocks, HostEvent, Kind, PlainMemory, RestorePolicy,
-    Saved, Settings, TscMode, VcpuId,
+    ClockAddress, ClockMemory, ClockProvider, ClockSettings, GuestClock, HostClocks, HostEvent,
+    PlainMemory, RestorePolicy, SavedGuestClock, TscMode, VcpuId,
 };
 use pvclock::hyperv::ReferenceReader;
 use pvclock::kvm_clock::TimeReader;
@@ -77,10 +77,10 @@ struct Seen {
 impl Vm {
     /// The settings are the first bytes; `None` when they are invalid.
     fn new(bytes: &mut Bytes<'_>) -> Option<Self> {
-        let kind = Kind::ALL[bytes.number(1) as usize % Kind::ALL.len()];
+        let kind = ClockProvider::ALL[bytes.number(1) as usize % ClockProvider::ALL.len()];
         let flags = bytes.number(1);
         let flag = |bit: u32| flags >> bit & 1 == 1;
-        let settings = Settings::new(kind, Hertz(TSC_HZ)).changed(|new| {
+        let settings = ClockSettings::new(kind, Hertz(TSC_HZ)).changed(|new| {
             new.advertised_tsc = Hertz(if flag(0) { bytes.number(5) } else { TSC_HZ });
             new.tsc_mode = if flag(1) { TscMode::Emulated } else { TscMode::Real };
             new.tsc_scaling = flag(2).then_some(48);
@@ -196,7 +196,7 @@ impl Vm {
     /// To a host that may have another TSC, through the saved bytes.
     fn migrate(&mut self, operands: &mut Bytes<'_>) {
         let saved = self.host.save(self.now);
-        let decoded = Saved::from_bytes(&saved.to_bytes());
+        let decoded = SavedGuestClock::from_bytes(&saved.to_bytes());
         assert_eq!(decoded.as_ref(), Ok(&saved));
         let flags = operands.number(1);
         let policy = if flags & 1 == 0 { RestorePolicy::Advance } else { RestorePolicy::Freeze };
@@ -255,7 +255,7 @@ impl Vm {
         ]
     }
 
-    fn page<P: pvclock::shared::Page + 'static>(&self, address: GuestAddress) -> &P {
+    fn page<P: pvclock::shared::Page + 'static>(&self, address: ClockAddress) -> &P {
         self.memory.page(address).expect("every frame has one")
     }
 
@@ -283,7 +283,7 @@ impl Vm {
 
     /// A page that is off before and after was not written in between.
     fn check_unused(&self, before: &Seen, after: &Seen) {
-        let used = |seen: &Seen, address: GuestAddress| {
+        let used = |seen: &Seen, address: ClockAddress| {
             seen.vcpus.iter().flatten().any(|(page, _)| *page == address.0 | 1)
                 // Bits 1 to 11 are the guest's own.
                 || seen.reference & !0xffe == address.0 | 1
@@ -312,13 +312,13 @@ impl Vm {
                 continue;
             }
             let tsc = self.host.guest_tsc(VcpuId(i), self.now).expect("it was created");
-            let address = GuestAddress(page & !1);
+            let address = ClockAddress(page & !1);
             let read = TimeReader::new(self.page::<TimePage>(address)).nanos(&|| tsc);
             // A reader may refuse a TSC behind the page or far ahead of it.
             assert!(read.is_err() || read == Ok(*time), "vCPU {i} reads {read:?}, not {time}");
         }
         if seen.reference & 1 == 1 && due.is_empty() {
-            let page: &ReferencePage = self.page(GuestAddress(seen.reference & !0xfff));
+            let page: &ReferencePage = self.page(ClockAddress(seen.reference & !0xfff));
             let tsc = self.host.guest_tsc(VcpuId(0), self.now).expect("it was created");
             if let Ok(units) = ReferenceReader::new(page).units_100ns(&|| tsc) {
                 let counter =

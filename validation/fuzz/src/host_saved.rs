@@ -1,12 +1,15 @@
 //! Arbitrary bytes as a saved clock of `host`, restored if they decode.
 
-use host::{GuestClock, HostClocks, PlainMemory, RestorePolicy, Saved, Settings, TscMode, VcpuId};
+use host::{
+    ClockSettings, GuestClock, HostClocks, PlainMemory, RestorePolicy, SavedGuestClock, TscMode,
+    VcpuId,
+};
 use pvclock::units::UnixTime;
 use pvclock::{Hertz, Nanos, Ticks};
 
 /// A decoded clock encodes to the same bytes; any host continues it or refuses.
 pub(crate) fn host_saved(data: &[u8]) {
-    let saved = match Saved::from_bytes(data) {
+    let saved = match SavedGuestClock::from_bytes(data) {
         Ok(saved) => saved,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
@@ -15,7 +18,7 @@ pub(crate) fn host_saved(data: &[u8]) {
     if bytes.get(8) == data.get(8) {
         assert_eq!(bytes, data);
     }
-    assert_eq!(Saved::from_bytes(&bytes).as_ref(), Ok(&saved));
+    assert_eq!(SavedGuestClock::from_bytes(&bytes).as_ref(), Ok(&saved));
     let memory = PlainMemory::new(2);
     let now =
         HostClocks::new(Ticks(1 << 40), Nanos(1 << 40), UnixTime(Nanos(1_795_273_445_000_000_000)));
@@ -23,7 +26,7 @@ pub(crate) fn host_saved(data: &[u8]) {
         let is = |bit: u32| choice >> bit & 1 == 1;
         let policy = RestorePolicy::ALL[(choice & 1 | choice >> 4 & 2) as usize];
         let host_tsc = Hertz(if is(4) { 2_600_000_000 } else { 1_000_000_000 });
-        let settings = Settings::new(saved.kind(), host_tsc).changed(|new| {
+        let settings = ClockSettings::new(saved.kind(), host_tsc).changed(|new| {
             new.tsc_mode = if is(1) { TscMode::Emulated } else { TscMode::Real };
             new.tsc_scaling = is(2).then_some(48);
             new.tsc_trapping = is(3);
@@ -42,7 +45,7 @@ pub(crate) fn host_saved(data: &[u8]) {
             host.before_entry(vcpu, now, &memory);
         }
         assert_eq!(host.due().next(), None, "{restored:?}");
-        let again = Saved::from_bytes(&host.save(now).to_bytes());
+        let again = SavedGuestClock::from_bytes(&host.save(now).to_bytes());
         assert!(again.is_ok(), "{again:?}");
     }
 }

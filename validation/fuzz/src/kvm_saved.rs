@@ -2,7 +2,7 @@
 
 use host::{ClockPlan, HostClocks, RestorePolicy, VcpuId};
 use kvm::host_clock::HostReading;
-use kvm::{Error, HostCapabilities, HostTsc, KvmClockState, Vm};
+use kvm::{Error, HostCapabilities, HostTsc, KvmClockState, KvmVm};
 use kvm_bindings::kvm_clock_data;
 use pvclock::units::UnixTime;
 use pvclock::{Hertz, Nanos, Ticks};
@@ -10,7 +10,7 @@ use pvclock::{Hertz, Nanos, Ticks};
 /// A virtual machine that is only asked for its host's clocks: a check sets nothing.
 struct Unset(HostClocks);
 
-impl Vm for Unset {
+impl KvmVm for Unset {
     fn get_clock(&self) -> Result<kvm_clock_data, Error> {
         unreachable!("a check reads no guest's clock")
     }
@@ -27,12 +27,15 @@ impl Vm for Unset {
 /// A decoded clock survives being written; any host continues it or refuses.
 pub(crate) fn kvm_saved(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let saved = match KvmClockState::from_json(text) {
+    let saved = match serde_json::from_str::<KvmClockState>(text) {
         Ok(saved) => saved,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
-    let written = saved.to_json().expect("numbers can be written");
-    assert_eq!(KvmClockState::from_json(&written).expect("it was just written"), saved);
+    let written = serde_json::to_string(&saved).expect("numbers can be written");
+    assert_eq!(
+        serde_json::from_str::<KvmClockState>(&written).expect("it was just written"),
+        saved
+    );
     let real = UnixTime(Nanos(1_795_273_445_000_000_000));
     let now = HostClocks::new(Ticks(1 << 40), Nanos(1 << 40), real);
     let frequency = Hertz(2_600_000_000);

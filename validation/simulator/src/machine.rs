@@ -5,8 +5,8 @@ use host::msr::KVM_SYSTEM_TIME;
 use host::pages::TimePage;
 use host::vmclock::GuestCounter;
 use host::{
-    GuestClock, GuestMemory, HostClocks, HostEvent, Kind, PlainMemory, RestoreError, RestorePolicy,
-    Saved, Settings, StepBound, TscRatio, VcpuId,
+    ClockMemory, ClockProvider, ClockSettings, GuestClock, HostClocks, HostEvent, PlainMemory,
+    RestoreError, RestorePolicy, SavedGuestClock, StepBound, TscRatio, VcpuId,
 };
 use pvclock::kvm_clock::{TimeInfo, TimeReader};
 use pvclock::units::UnixTime;
@@ -208,7 +208,7 @@ impl SimulatedMachine {
     }
 
     /// The guest stops, to go on later, here or elsewhere.
-    pub(crate) fn save(&mut self, at_ns: i64, truth: &Truth) -> Saved {
+    pub(crate) fn save(&mut self, at_ns: i64, truth: &Truth) -> SavedGuestClock {
         let now = self.now(at_ns, truth);
         self.clock.handle(HostEvent::Paused, now, &self.memory);
         self.clock.save(now)
@@ -217,7 +217,7 @@ impl SimulatedMachine {
     /// It goes on by the plan, on another host if `is_moved`.
     pub(crate) fn restore(
         &mut self,
-        saved: &Saved,
+        saved: &SavedGuestClock,
         policy: RestorePolicy,
         is_moved: bool,
         at_ns: i64,
@@ -295,9 +295,9 @@ impl SimulatedMachine {
     }
 }
 
-fn settings(what: &ScenarioHost, hz: u64) -> Settings {
+fn settings(what: &ScenarioHost, hz: u64) -> ClockSettings {
     let error = Nanos((what.clock_error_ms.0 * 1e6 * PROMISED) as u64);
-    Settings::new(Kind::Kvm, Hertz(hz)).changed(|new| {
+    ClockSettings::new(ClockProvider::Kvm, Hertz(hz)).changed(|new| {
         new.tsc_scaling = what.scales_tsc.then_some(FRACTION_BITS);
         new.real_time_error = Some(error);
     })

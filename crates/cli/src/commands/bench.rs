@@ -1,5 +1,6 @@
 //! `parachron bench`: what reading each clock costs.
 
+mod answer;
 mod distribution;
 mod each_source;
 mod plot;
@@ -63,6 +64,10 @@ pub(crate) struct Args {
     #[arg(long, requires = "each_source")]
     dry_run: bool,
 
+    /// Also show each call's spread, and the steps, order and offsets of clocks
+    #[arg(long, conflicts_with = "list")]
+    verbose: bool,
+
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -94,10 +99,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let runs = if args.each_source {
         each_source::run(&plan)?
     } else {
-        {
-            let progress = TerminalProgress::new(plan.expected());
-            vec![measure_once(plan, &progress)]
-        }
+        let progress = TerminalProgress::new(plan.expected());
+        vec![measure_once(plan, &progress)]
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let report = BenchReport { version, machine: MachineIdentity::this(), runs };
@@ -105,7 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, plot::svg(&report)));
     let printed = match args.format {
         Format::Json => output::json(&BenchOutput::Costs(report)),
-        Format::Text => output::text(&tables::render(&report)),
+        Format::Text => output::text(&tables::render(&report, args.verbose)),
     };
     // First: output cut short (`| head`) must not hide it.
     drawn?;

@@ -1,5 +1,6 @@
 //! `parachron drift`: how wrong each clock goes, against a reference.
 
+mod answer;
 mod live;
 mod notes;
 mod plot;
@@ -79,6 +80,10 @@ pub(crate) struct Args {
     /// Greatest offset allowed, for clocks and references that count from 1970
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     max_offset: Option<Duration>,
+
+    /// Also show how steady each clock is, and which comparisons were kept
+    #[arg(long)]
+    verbose: bool,
 
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -176,7 +181,7 @@ fn show(args: &Args, run: &DriftRun, budget: Budget) -> Result<ExitCode, CliErro
     let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, svg()));
     let printed = match args.format {
         Format::Json => output::json(&report),
-        Format::Text => output::text(&text::render(&report)),
+        Format::Text => output::text(&text::render(&report, args.verbose)),
     };
     drawn.and(printed)?;
     if let [first, others @ ..] = &report.disturbed[..] {

@@ -34,12 +34,6 @@ pub(crate) enum Helper {
         /// It is that boot
         #[arg(long)]
         again: bool,
-        /// Suspend, and report the clocks before and afterwards
-        #[arg(long)]
-        suspends: bool,
-        /// Keep the time of day by the VMClock
-        #[arg(long)]
-        kept: bool,
         /// How long to watch the clocks, s
         #[arg(long, default_value_t = 3)]
         watch_s: u64,
@@ -52,9 +46,6 @@ pub(crate) enum Helper {
         policy: String,
         /// As if the saving host's TSC had been faster, ppm
         told_ppm: i32,
-        /// Until the guest's time of day is right
-        #[arg(long)]
-        kept: bool,
     },
 }
 
@@ -85,12 +76,12 @@ pub(crate) fn run(helper: &Helper) -> Result<ExitCode, CliError> {
         }
         Helper::RestoreGuard { source } => guard(source)?,
         #[cfg(target_arch = "x86_64")]
-        &Helper::LinuxInside { stays, kexec, again, suspends, kept, watch_s } => {
-            lab::run_inside(lab::InsideReport { stays, kexec, again, suspends, kept, watch_s })?;
+        &Helper::LinuxInside { stays, kexec, again, watch_s } => {
+            lab::run_inside(lab::InsideReport { stays, kexec, again, watch_s })?;
         }
         #[cfg(target_arch = "x86_64")]
-        Helper::LinuxArrived { policy, told_ppm, kept } => {
-            lab::run_arrived(policy, *told_ppm, *kept)?;
+        Helper::LinuxArrived { policy, told_ppm } => {
+            lab::run_arrived(policy, *told_ppm)?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -7,7 +7,7 @@ use crate::program::{alone, shared};
 use guest::hardware::Misbehaviour;
 use guest::protocol::RECORDS;
 use guest::request::{GuestRequest, RequestOutcome};
-use host::{Kind, RestorePolicy};
+use host::{ClockProvider, RestorePolicy};
 use vmm::guest_fault::GuestFaultCause;
 use vmm::{ClockBackend, Machine, MachineError, Settings, kvm};
 
@@ -20,8 +20,8 @@ const NO_REPLY: Duration = Duration::from_millis(300);
 
 fn backends() -> [ClockBackend; 3] {
     let tsc = kvm::host_tsc().expect("KVM reports its TSC's frequency");
-    let own = |kind| ClockBackend::Own(host::Settings::new(kind, tsc));
-    [ClockBackend::Kernel, own(Kind::Kvm), own(Kind::HyperV)]
+    let own = |kind| ClockBackend::Own(host::ClockSettings::new(kind, tsc));
+    [ClockBackend::Kernel, own(ClockProvider::Kvm), own(ClockProvider::HyperV)]
 }
 
 fn start(backend: ClockBackend) -> Machine {

@@ -84,7 +84,7 @@ fn lab_stops_a_lock_that_is_never_freed() {
 fn lab_restores_a_vcpu_that_halted() {
     let Some(_program) = &alone(KVM) else { return };
     let tsc = vmm::kvm::host_tsc().expect("KVM reports its TSC's frequency");
-    let own = ClockBackend::Own(host::Settings::new(host::Kind::Kvm, tsc));
+    let own = ClockBackend::Own(host::ClockSettings::new(host::ClockProvider::Kvm, tsc));
     let settings = Settings { vcpus: 2, ..Settings::new(own) };
     let machine = Machine::start(&settings).expect("a machine");
     machine.request(1, HALT).expect("a halt that is over");

@@ -11,7 +11,7 @@ use guest::monotonic::MonotonicOrder;
 use guest::request::GuestRequest;
 use guest::source::Source;
 use host::pages::TimePage;
-use host::{GuestAddress, GuestMemory, VcpuId};
+use host::{ClockAddress, ClockMemory, VcpuId};
 use lab::results::{Check, ExperimentOutcome, Findings, Verdict};
 use lab::{Experiment, Settings};
 use pvclock::kvm_clock::TimeReader;
@@ -165,7 +165,7 @@ fn failed(outcome: &ExperimentOutcome) -> impl Iterator<Item = &Check> {
 }
 
 /// A machine with our provider's clock.
-fn own_machine(settings: host::Settings) -> Machine {
+fn own_machine(settings: host::ClockSettings) -> Machine {
     let settings = vmm::Settings { vcpus: 2, ..vmm::Settings::new(ClockBackend::Own(settings)) };
     let machine = Machine::start(&settings).expect("a machine");
     for vcpu in 0..machine.vcpus() {
@@ -174,9 +174,9 @@ fn own_machine(settings: host::Settings) -> Machine {
     machine
 }
 
-fn usual() -> host::Settings {
+fn usual() -> host::ClockSettings {
     let host_tsc = vmm::kvm::host_tsc().expect("KVM returns its TSC's rate");
-    host::Settings::new(host::Kind::Kvm, host_tsc)
+    host::ClockSettings::new(host::ClockProvider::Kvm, host_tsc)
 }
 
 fn send_to_all(machine: &Machine, request: GuestRequest) {
@@ -264,7 +264,7 @@ fn lab_deadlines_reach_a_busy_guest() {
     let Some(_program) = &alone(KVM) else { return };
     let machine = own_machine(usual().changed(|new| new.sync_period = Some(Nanos(20_000_000))));
     let version = |vcpu| {
-        let page = machine.ram().page(GuestAddress(GuestPages::time_address(vcpu)));
+        let page = machine.ram().page(ClockAddress(GuestPages::time_address(vcpu)));
         let page: &TimePage = page.expect("the guest's page is in its memory");
         TimeReader::new(page).info().expect("a page that is on").version
     };

@@ -37,7 +37,7 @@ fn right(machine: &Machine, what: &str) -> VmClockInfo {
 fn lab_tells_the_time_by_vmclock() {
     let Some(_program) = &alone(KVM) else { return };
     let tsc = vmm::kvm::host_tsc().expect("KVM reports its TSC's frequency");
-    let own = ClockBackend::Own(host::Settings::new(host::Kind::Kvm, tsc));
+    let own = ClockBackend::Own(host::ClockSettings::new(host::ClockProvider::Kvm, tsc));
     for backend in [ClockBackend::Kernel, own] {
         let machine = start(backend);
         let first = right(&machine, "at first");
@@ -61,7 +61,7 @@ fn lab_tells_the_time_by_vmclock() {
 fn lab_restores_a_vmclock_that_is_right() {
     let Some(_program) = &alone(KVM) else { return };
     let tsc = vmm::kvm::host_tsc().expect("KVM reports its TSC's frequency");
-    let own = ClockBackend::Own(host::Settings::new(host::Kind::Kvm, tsc));
+    let own = ClockBackend::Own(host::ClockSettings::new(host::ClockProvider::Kvm, tsc));
     for backend in [ClockBackend::Kernel, own] {
         let machine = start(backend);
         machine.discover(0).expect("a guest that replies");

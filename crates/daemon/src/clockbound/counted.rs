@@ -60,13 +60,17 @@ impl DisruptionCount {
         u64::try_from(hz).ok().map(Hertz)
     }
 
-    /// As [`SegmentBound`] of layout 2, of a time computed from the TSC.
-    pub(super) fn bound(&mut self, of_system: &SegmentBound) -> SegmentBound {
+    /// As [`SegmentBound`] of layout 2, of a time computed from the TSC at the kernel's rate, which
+    /// is CLOCK_MONOTONIC_RAW's and `frequency_ppb`.
+    pub(super) fn bound(&mut self, of_system: &SegmentBound, frequency_ppb: i32) -> SegmentBound {
         if of_system.status == SegmentStatus::Disrupted {
             *self = Self::default();
         }
         match within_tsc(LinuxClock::Realtime) {
-            Some(realtime) => bound_by_counter(of_system, self.period.as_ref(), &realtime),
+            Some(realtime) => {
+                let period = self.period.map(|period| period.steered(frequency_ppb));
+                bound_by_counter(of_system, period.as_ref(), &realtime)
+            }
             None => unless_bounded(of_system),
         }
     }
@@ -81,6 +85,15 @@ impl DisruptedPeriod {
         let widths = first.width()?.saturating_add(later.width()?);
         let error_ns = u64::try_from(u128::from(widths) * u128::from(ns) / u128::from(cycles));
         Some(Self { ns, cycles, error_ns: error_ns.ok()?.saturating_add(2) })
+    }
+
+    /// The same of a clock that is steered by this.
+    fn steered(&self, frequency_ppb: i32) -> Self {
+        let by = i128::from(self.ns) * i128::from(frequency_ppb) / 1_000_000_000;
+        let ns = self.ns.saturating_add_signed(i64::try_from(by).unwrap_or_default());
+        // A ppb, as the frequency is rounded, beside what the division drops.
+        let error_ns = self.error_ns.saturating_add(self.ns / 1_000_000_000 + 2);
+        Self { ns, error_ns, ..*self }
     }
 
     fn of_cycles(&self, cycles: u64) -> u64 {

@@ -6,12 +6,18 @@ use super::*;
 const S: u64 = 1_000_000_000;
 const OFFSET: OffsetBound = OffsetBound { offset_ns: -300, bound_ns: 40, at_monotonic_ns: 10 * S };
 
+/// Of a clock whose rate is known to 20 ppm.
+fn within(offset: OffsetBound, is_free_running: bool) -> KeptBound {
+    KeptBound::Within { offset, growth_ppb: 20_000, frequency_ppb: 0, is_free_running }
+}
+
 #[test]
 fn the_bound_has_grown_since_the_clock_was_measured() {
-    let known = |is_free_running| KeptBound::Within { offset: OFFSET, is_free_running };
+    let known = |is_free_running| within(OFFSET, is_free_running);
     let sure = bound(known(false), 11 * S, 12 * S);
     assert_eq!((sure.as_of_ns, sure.void_after_ns), (11 * S, 71 * S));
-    assert_eq!((sure.bound_ns, sure.status), (340 + 1_000_000, SegmentStatus::Synchronised));
+    assert_eq!((sure.bound_ns, sure.status), (340 + 40_000, SegmentStatus::Synchronised));
+    assert_eq!(sure.max_drift_ppb, 20_000, "as clients grow it");
     assert_eq!(bound(known(true), 11 * S, 12 * S).status, SegmentStatus::FreeRunning);
     assert_eq!(bound(KeptBound::Disrupted, 1, 1).status, SegmentStatus::Disrupted);
     assert_eq!(bound(KeptBound::Unknown, 1, 1).status, SegmentStatus::Unknown);
@@ -24,10 +30,7 @@ fn a_daemon_that_publishes_here_already_is_left_alone() {
     let folder = folder.path().join("clockbound");
     let mut theirs = ClockBound::open(&folder, &none, false).unwrap();
     let at_monotonic_ns = LinuxClock::Monotonic.read_ns().unwrap();
-    let known = KeptBound::Within {
-        offset: OffsetBound { at_monotonic_ns, ..OFFSET },
-        is_free_running: false,
-    };
+    let known = within(OffsetBound { at_monotonic_ns, ..OFFSET }, false);
     theirs.write(known).unwrap();
     let client = MappedSegment::open(&folder.join("shm0")).unwrap();
     // Ours waits until it is sure that theirs has ended, and does not begin
@@ -61,7 +64,7 @@ fn what_a_killed_daemon_of_ours_left_is_gone_on_with_at_once() {
     let mut killed = open(true);
     let at_monotonic_ns = LinuxClock::Monotonic.read_ns().unwrap();
     let offset = OffsetBound { at_monotonic_ns, ..OFFSET };
-    killed.write(KeptBound::Within { offset, is_free_running: false }).unwrap();
+    killed.write(within(offset, false)).unwrap();
     std::mem::forget(killed);
     let client = MappedSegment::open(&folder.path().join("shm0")).unwrap();
     let mut without_the_lock = open(false);
@@ -69,11 +72,11 @@ fn what_a_killed_daemon_of_ours_left_is_gone_on_with_at_once() {
     assert_eq!(client.read().unwrap().1.status, SegmentStatus::Synchronised);
     open(true).write(KeptBound::Disrupted).unwrap();
     assert_eq!(client.read().unwrap().1.status, SegmentStatus::Unknown);
-    // Another project's daemon states another drift.
+    // Another project's daemon lets a bound count for longer.
     let mut segment = PublishedSegment::open(folder.path(), Layout::SystemClock).unwrap();
     let theirs = SegmentBound {
-        max_drift_ppb: 15_000,
-        ..bound(KeptBound::Within { offset, is_free_running: false }, coarse_ns(), at_monotonic_ns)
+        void_after_ns: coarse_ns() + 1000 * S,
+        ..bound(within(offset, false), coarse_ns(), at_monotonic_ns)
     };
     segment.write(&theirs).unwrap();
     open(true).write(KeptBound::Disrupted).unwrap();

@@ -141,6 +141,11 @@ pub const OPTIONS: &[ConfigOption] = &[
         "Do not use a source whose time may be off by more than this: half the round trip and",
         "the server's root distance. The clock never counts as synchronised beyond it.",
     ], |to, value| set(&mut to.sources.max_distance, parsed(value, values::max_distance))),
+    option("max-clock-error", "PPM", "\"auto\"", &[
+        "By how much the clock may gain or lose between two measurements, beside what they show of",
+        "its rate: 0.001ppm to 500ppm, added to the error bound. \"auto\": 15ppm on bare metal or",
+        "where a VMClock page reports a change of the host, else 100ppm, two hosts' difference.",
+    ], |to, value| set(&mut to.max_clock_error_ppb, parsed(value, values::max_clock_error))),
     option("phc", "DEVICE[,utc|,tai]", "[]", &[
         "PTP hardware clocks to read besides the host's, which are found automatically. A",
         "network card's needs its time scale: \"/dev/ptp1,utc\", or \"/dev/ptp1,tai\" with the",

@@ -30,7 +30,7 @@ fn the_file_that_is_shipped_has_each_key_with_its_default() {
 /// A setting without a key does not compile here.
 #[test]
 fn every_setting_has_a_key_that_changes_it() {
-    let text = "ntp = ['a.example', '[::1]:123']\ntimeout = '1ms'\npoll = '24h'\nmax-distance = '2s'\n\
+    let text = "ntp = ['a.example', '[::1]:123']\ntimeout = '1ms'\npoll = '24h'\nmax-distance = '2s'\nmax-clock-error = '15ppm'\n\
                 phc = ['/dev/ptp1,tai=37']\nhost-socket = '/run/h'\nhost-vsock = 4123\nhost-port = '/p'\nno-source = ['rtc']\n\
                 step-threshold = '1s'\ntolerance = '2ms'\nmax-step = '1d'\nburst = 0x10\n\
                 min-interval = '1min'\nnever-backward = true\nchrony = ['sock=/run/c']\n\
@@ -39,6 +39,7 @@ fn every_setting_has_a_key_that_changes_it() {
     assert_eq!(text.lines().count(), OPTIONS.len());
     let Settings {
         policy,
+        max_clock_error_ppb,
         sources,
         chronyd,
         interval,
@@ -66,7 +67,8 @@ fn every_setting_has_a_key_that_changes_it() {
         burst,
         never_backward,
         poll_ns,
-        corrector: _, // Follows from `chrony`.
+        max_clock_error_ppb: _, // Follows from its setting, and from the machine.
+        corrector: _,           // Follows from `chrony`.
     } = policy;
     let s = |s: u64| s * 1_000_000_000;
     assert_eq!((step_threshold_ns, tolerance_ns, max_step_ns), (s(1), 2_000_000, s(86_400)));
@@ -82,7 +84,7 @@ fn every_setting_has_a_key_that_changes_it() {
         excluded,
         describe: _,
     } = sources;
-    assert_eq!(max_distance, Duration::from_secs(2));
+    assert_eq!((max_distance, max_clock_error_ppb), (Duration::from_secs(2), Some(15_000)));
     assert_eq!((host_vsock, host_port), (Some(4123), Some("/p".into())));
     assert_eq!((ntp.len(), timeout, phc.len()), (2, Duration::from_millis(1), 1));
     assert_eq!(
@@ -92,8 +94,7 @@ fn every_setting_has_a_key_that_changes_it() {
     assert_eq!((chronyd.feed, chronyd.makestep), (Some("/run/c".into()), None));
     assert_eq!((interval, dry_run, force, allowed.len()), (Duration::from_secs(10), true, true, 1));
     assert_eq!((status_socket, state_folder, clockbound), (None, None, Some("/run/b".into())));
-    assert!(listen_anywhere);
-    assert_eq!((records, records_limit_mb), (Some("/r".into()), 4));
+    assert_eq!((listen_anywhere, records, records_limit_mb), (true, Some("/r".into()), 4));
     assert_eq!((metrics, consumers), ("0.0.0.0:9975".parse().ok(), vec!["ceph".to_owned()]));
     assert_eq!(host_time, Some("/run/t".into()));
     assert_eq!((gate.entries.len(), gate.socket), (3, "/run/g".into()));

@@ -9,7 +9,8 @@ use keeper::event::{KeeperEvent, KeeperStart, KeeperSummary, Line, NotUsed};
 use keeper::{Corrector, Keeper, Policy};
 use linux::file_lock::FileLock;
 use linux::service_manager;
-use linux::system_clock;
+use linux::vmclock::VmClockDevice;
+use linux::{cpus, system_clock};
 
 use super::guard::ClockGuard;
 use super::{Configuration, Daemon, line};
@@ -219,6 +220,13 @@ impl Daemon {
     }
 }
 
+/// What an oscillator may gain or lose beside its measured rate, ppb: what a processor's data sheet
+/// states, as ClockBound has it.
+const ONE_HOST_PPB: u64 = 15_000;
+
+/// How far the oscillators of two hosts may be apart, ppb: 50 ppm, either way.
+const TWO_HOSTS_PPB: u64 = 100_000;
+
 /// What may be corrected, and by which means: another daemon that disciplines the clock is
 /// left to do so.
 fn policy(settings: &Settings, others: &OtherDaemons) -> Policy {
@@ -226,7 +234,13 @@ fn policy(settings: &Settings, others: &OtherDaemons) -> Policy {
         Corrector::Kernel if others.current().is_some() => Corrector::Beside,
         corrector => corrector,
     };
-    Policy { corrector, ..settings.policy.clone() }
+    let max_clock_error_ppb = settings.max_clock_error_ppb.unwrap_or_else(|| {
+        // The page's marker tells of another host before the next measurement would.
+        let is_one_host = cpus::has_hypervisor() == Some(false)
+            || VmClockDevice::open(&settings.paths.vmclock).is_ok();
+        if is_one_host { ONE_HOST_PPB } else { TWO_HOSTS_PPB }
+    });
+    Policy { corrector, max_clock_error_ppb, ..settings.policy.clone() }
 }
 
 /// The lock of who may set the clock, unless it is held.

@@ -42,6 +42,7 @@ pub(super) fn status(daemon: &Daemon) -> DaemonStatus {
             adjtimex::read().ok().map(kernel),
             ahead_ns,
             limit_ns(daemon),
+            now_ns,
         ),
         sources,
         // With chronyd's socket or makestep this process takes no place beside it.

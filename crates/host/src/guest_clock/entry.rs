@@ -6,13 +6,13 @@ use pvclock::kvm_clock::TimeUpdate;
 use super::GuestClock;
 use crate::tsc::time_at;
 use crate::vcpu::Vcpu;
-use crate::{GuestMemory, HostClocks, VcpuId};
+use crate::{ClockMemory, HostClocks, VcpuId};
 
 impl GuestClock {
     /// Writes the due updates of this vCPU's pages. The VMM calls it each time
     /// before the vCPU enters the guest; with nothing due it only checks that.
     #[inline]
-    pub fn before_entry(&mut self, vcpu: VcpuId, now: HostClocks, memory: &impl GuestMemory) {
+    pub fn before_entry(&mut self, vcpu: VcpuId, now: HostClocks, memory: &impl ClockMemory) {
         self.latest = now;
         if self.vcpus.get(&vcpu).is_some_and(|vcpu| !vcpu.due.is_nothing()) {
             self.write_due(vcpu, now, memory);
@@ -20,7 +20,7 @@ impl GuestClock {
         }
     }
 
-    fn write_due(&mut self, id: VcpuId, now: HostClocks, memory: &impl GuestMemory) {
+    fn write_due(&mut self, id: VcpuId, now: HostClocks, memory: &impl ClockMemory) {
         let Some(vcpu) = self.vcpus.get(&id) else { return };
         let snapshot = match self.master {
             Ok(snapshot) => snapshot,

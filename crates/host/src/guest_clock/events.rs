@@ -5,7 +5,7 @@ use pvclock::Nanos;
 use super::{GuestClock, after};
 use crate::tsc::Source;
 use crate::vcpu::Vcpu;
-use crate::{GuestMemory, HostClocks, HostEvent, HostLogEvent, VcpuId};
+use crate::{ClockMemory, HostClocks, HostEvent, HostLogEvent, VcpuId};
 
 /// How long after one page all are written: KVMCLOCK_UPDATE_DELAY,
 /// arch/x86/kvm/x86.c, before Linux 6.19.
@@ -16,7 +16,7 @@ impl GuestClock {
     /// [`before_entry`](GuestClock::before_entry), Hyper-V's page and the flag
     /// of a preempted vCPU at once. Events of a vCPU that was never created
     /// are ignored.
-    pub fn handle(&mut self, event: HostEvent, now: HostClocks, memory: &impl GuestMemory) {
+    pub fn handle(&mut self, event: HostEvent, now: HostClocks, memory: &impl ClockMemory) {
         match event {
             HostEvent::VcpuCreated { vcpu, tsc_offset } => {
                 self.vcpu_created(vcpu, tsc_offset, now, memory);
@@ -86,7 +86,7 @@ impl GuestClock {
         id: VcpuId,
         tsc_offset: u64,
         now: HostClocks,
-        memory: &impl GuestMemory,
+        memory: &impl ClockMemory,
     ) {
         match self.vcpus.get_mut(&id) {
             Some(vcpu) if vcpu.tsc_offset != tsc_offset => {
@@ -114,7 +114,7 @@ impl GuestClock {
         }
     }
 
-    fn vcpu_reset(&mut self, id: VcpuId, now: HostClocks, memory: &impl GuestMemory) {
+    fn vcpu_reset(&mut self, id: VcpuId, now: HostClocks, memory: &impl ClockMemory) {
         let Some(vcpu) = self.vcpus.get_mut(&id) else { return };
         vcpu.reset();
         if id == Self::BOOT_VCPU {
@@ -126,7 +126,7 @@ impl GuestClock {
 
     /// The one event that may set time back: what the guest read before does
     /// not count.
-    fn clock_set(&mut self, clock: Nanos, now: HostClocks, memory: &impl GuestMemory) {
+    fn clock_set(&mut self, clock: Nanos, now: HostClocks, memory: &impl ClockMemory) {
         self.log.push(now.boot, HostLogEvent::ClockSet { from: self.clock(now), to: clock });
         self.clock_offset = clock.0.wrapping_sub(now.boot.0);
         for vcpu in self.vcpus.values_mut() {
@@ -137,7 +137,7 @@ impl GuestClock {
     }
 
     /// A host's TSC may restart when the host wakes; the guest's must not.
-    fn host_resumed(&mut self, now: HostClocks, memory: &impl GuestMemory) {
+    fn host_resumed(&mut self, now: HostClocks, memory: &impl ClockMemory) {
         if let Source::Real { .. } = self.source
             && now.tsc < self.latest.tsc
         {

@@ -25,7 +25,7 @@ use crate::msr::{
 };
 use crate::pages::ReferencePage;
 use crate::tsc::Source;
-use crate::{GuestMemory, HostClocks, HostLogEvent, MsrError, TscMode, VcpuId};
+use crate::{ClockMemory, HostClocks, HostLogEvent, MsrError, TscMode, VcpuId};
 
 impl GuestClock {
     pub(super) fn read_hyperv_msr(
@@ -55,7 +55,7 @@ impl GuestClock {
         msr: u32,
         value: u64,
         now: HostClocks,
-        memory: &impl GuestMemory,
+        memory: &impl ClockMemory,
     ) -> Result<(), MsrError> {
         HyperV::check(msr, value)?;
         let known = self.hyperv.guest_os_id != 0;
@@ -99,7 +99,7 @@ impl GuestClock {
         &mut self,
         value: u64,
         now: HostClocks,
-        memory: &impl GuestMemory,
+        memory: &impl ClockMemory,
     ) -> Result<(), MsrError> {
         let register = PageMsr(value);
         if let Some(address) = HyperV::page(register) {
@@ -131,7 +131,7 @@ impl GuestClock {
 
     /// The first write after a restore: a page that must stay as it is, is in the
     /// restored memory.
-    pub(super) fn publish_restored_reference(&mut self, memory: &impl GuestMemory) {
+    pub(super) fn publish_restored_reference(&mut self, memory: &impl ClockMemory) {
         if self.hyperv.wants_emulation()
             && !self.reference_waits()
             && let Some(address) = HyperV::page(self.hyperv.reference)
@@ -147,7 +147,7 @@ impl GuestClock {
     /// Writes the page from the common snapshot, or switches it off where the
     /// TSC cannot be used, or not yet. A valid page of a guest that wants
     /// emulation stays.
-    pub(super) fn publish_reference(&mut self, memory: &impl GuestMemory) {
+    pub(super) fn publish_reference(&mut self, memory: &impl ClockMemory) {
         let waits = self.reference_waits();
         let offset = self.tsc_offset_of_first();
         if self.hyperv.wants_emulation()
@@ -193,7 +193,7 @@ impl GuestClock {
     }
 
     /// The guest knows the new rate: the TSC runs at it from now on.
-    fn acknowledged(&mut self, now: HostClocks, memory: &impl GuestMemory) {
+    fn acknowledged(&mut self, now: HostClocks, memory: &impl ClockMemory) {
         let Some(rate) = self.hyperv.unacknowledged else { return };
         self.release_reference(now);
         if self.emulates_for_guest() {

@@ -10,7 +10,7 @@ use crate::msr::{
 };
 use crate::pages::{StealPage, TimePage, WallClockPage};
 use crate::vcpu::Vcpu;
-use crate::{GuestAddress, GuestMemory, HostClocks, Misplaced, MsrError, VcpuId};
+use crate::{ClockAddress, ClockMemory, HostClocks, Misplaced, MsrError, VcpuId};
 
 impl GuestClock {
     /// The vCPU whose choice of MSRs decides for the VM.
@@ -32,7 +32,7 @@ impl GuestClock {
         msr: u32,
         value: u64,
         now: HostClocks,
-        memory: &impl GuestMemory,
+        memory: &impl ClockMemory,
     ) -> Result<(), MsrError> {
         match msr {
             KVM_WALL_CLOCK | KVM_WALL_CLOCK_OLD => self.write_wall_clock(msr, value, now, memory),
@@ -51,7 +51,7 @@ impl GuestClock {
         msr: u32,
         value: u64,
         alignment: u64,
-        check: impl FnOnce(GuestAddress) -> Result<(), Misplaced>,
+        check: impl FnOnce(ClockAddress) -> Result<(), Misplaced>,
     ) -> Result<(PageMsr, &mut Vcpu), MsrError> {
         let register = PageMsr::checked(msr, value, alignment)?;
         if let Some(address) = register.page() {
@@ -67,7 +67,7 @@ impl GuestClock {
         msr: u32,
         value: u64,
         now: HostClocks,
-        memory: &impl GuestMemory,
+        memory: &impl ClockMemory,
     ) -> Result<(), MsrError> {
         let (register, vcpu) = self.register_page(id, msr, value, TIME_ALIGNMENT, |address| {
             memory.page::<TimePage>(address).map(|_| ())
@@ -91,7 +91,7 @@ impl GuestClock {
         id: VcpuId,
         msr: u32,
         value: u64,
-        memory: &impl GuestMemory,
+        memory: &impl ClockMemory,
     ) -> Result<(), MsrError> {
         let (register, vcpu) = self.register_page(id, msr, value, STEAL_ALIGNMENT, |address| {
             memory.page::<StealPage>(address).map(|_| ())
@@ -109,16 +109,16 @@ impl GuestClock {
         msr: u32,
         value: u64,
         now: HostClocks,
-        memory: &impl GuestMemory,
+        memory: &impl ClockMemory,
     ) -> Result<(), MsrError> {
         // 0 is no request, as for KVM (kvm_write_wall_clock).
         if value != 0 {
             let page = memory
-                .page::<WallClockPage>(GuestAddress(value))
+                .page::<WallClockPage>(ClockAddress(value))
                 .map_err(|why| MsrError::Misplaced { msr, value, why })?;
             let zero = now.real.0.0.saturating_sub(self.clock(now).0);
             WallClockWriter::new(page).write(split(Nanos(zero)));
-            memory.written(GuestAddress(value), size_of::<WallClockPage>());
+            memory.written(ClockAddress(value), size_of::<WallClockPage>());
         }
         self.wall_clock = value;
         Ok(())

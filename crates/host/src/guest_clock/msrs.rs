@@ -1,7 +1,7 @@
 //! HostClocks and writing MSRs.
 
 use super::GuestClock;
-use crate::{GuestMemory, HostClocks, Kind, MsrError, VcpuId};
+use crate::{ClockMemory, ClockProvider, HostClocks, MsrError, VcpuId};
 
 impl GuestClock {
     /// Handles RDMSR.
@@ -13,12 +13,12 @@ impl GuestClock {
         vcpu: VcpuId,
         msr: u32,
         now: HostClocks,
-        _memory: &impl GuestMemory,
+        _memory: &impl ClockMemory,
     ) -> Result<u64, MsrError> {
         self.must_be_ours(vcpu, msr)?;
         self.latest = now;
         match self.settings.kind {
-            Kind::HyperV => self.read_hyperv_msr(vcpu, msr, now),
+            ClockProvider::HyperV => self.read_hyperv_msr(vcpu, msr, now),
             _ => self.read_kvm_msr(vcpu, msr),
         }
     }
@@ -39,12 +39,12 @@ impl GuestClock {
         msr: u32,
         value: u64,
         now: HostClocks,
-        memory: &impl GuestMemory,
+        memory: &impl ClockMemory,
     ) -> Result<(), MsrError> {
         self.must_be_ours(vcpu, msr)?;
         self.latest = now;
         let written = match self.settings.kind {
-            Kind::HyperV => self.write_hyperv_msr(msr, value, now, memory),
+            ClockProvider::HyperV => self.write_hyperv_msr(msr, value, now, memory),
             _ => self.write_kvm_msr(vcpu, msr, value, now, memory),
         };
         self.raise_flags();

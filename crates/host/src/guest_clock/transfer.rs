@@ -8,13 +8,14 @@ use super::GuestClock;
 use crate::saved::SavedVcpu;
 use crate::vcpu::Vcpu;
 use crate::{
-    HostClocks, HostLogEvent, RestoreError, RestorePolicy, RestoredTransfer, Saved, Settings,
+    ClockSettings, HostClocks, HostLogEvent, RestoreError, RestorePolicy, RestoredTransfer,
+    SavedGuestClock,
 };
 
 impl GuestClock {
     /// The clock now. No vCPU may run. Due updates are not part of it: a
     /// restored clock writes all pages again.
-    pub fn save(&mut self, now: HostClocks) -> Saved {
+    pub fn save(&mut self, now: HostClocks) -> SavedGuestClock {
         self.latest = now;
         let times: Vec<_> = self.vcpus.keys().map(|&vcpu| self.time(vcpu, now)).collect();
         let clock = times.iter().copied().max().unwrap_or_else(|| self.clock(now));
@@ -28,7 +29,7 @@ impl GuestClock {
         });
         let mut hyperv = self.hyperv;
         hyperv.forget_snapshot();
-        Saved {
+        SavedGuestClock {
             kind: self.settings.kind,
             advertised_tsc: self.settings.advertised_tsc,
             tsc_rate: self.source.rate(),
@@ -52,14 +53,14 @@ impl GuestClock {
     /// # Errors
     /// [`RestoreError`].
     pub fn restore(
-        saved: &Saved,
-        settings: Settings,
+        saved: &SavedGuestClock,
+        settings: ClockSettings,
         policy: RestorePolicy,
         now: HostClocks,
     ) -> Result<(Self, RestoredTransfer), RestoreError> {
         let restored = RestoredTransfer::plan(saved, &settings, policy, now)?;
         let mut host =
-            Self::new(Settings { advertised_tsc: restored.advertised_tsc, ..settings }, now)?;
+            Self::new(ClockSettings { advertised_tsc: restored.advertised_tsc, ..settings }, now)?;
         host.source = restored.source;
         host.clock_offset = restored.clock.0.wrapping_sub(now.boot.0);
         host.wall_clock = saved.wall_clock;

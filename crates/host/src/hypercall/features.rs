@@ -10,8 +10,8 @@ pub const HINTS_REALTIME: u32 = 1;
 /// Which hypercalls a host offers, as bits of EAX in leaf 0x4000_0001.
 ///
 /// ```
-/// use host::Leaf;
-/// use host::hypercall::Features;
+/// use pvclock_host::Leaf;
+/// use pvclock_host::hypercall::Features;
 ///
 /// let kicks = Features::PV_UNHALT | Features::PV_SCHED_YIELD;
 /// let leaf = kicks.offered_in(Leaf { eax: 1, ..Leaf::default() });

@@ -7,7 +7,7 @@ use super::{
     HypercallRegisters, HypercallResult, KICK_CPU, POLL_CONTROL, SCHED_YIELD, SEND_IPI, Targets,
     VAPIC_POLL_IRQ,
 };
-use crate::{GuestAddress, MsrError, VcpuId};
+use crate::{ClockAddress, MsrError, VcpuId};
 
 /// ICR: the vector, the delivery mode, logical destinations, a shorthand of them.
 const ICR_VECTOR: u64 = 0xff;
@@ -48,8 +48,8 @@ struct HypercallVcpu {
 /// The hypercalls of one virtual machine. A vCPU's APIC id is its index.
 ///
 /// ```
-/// use host::VcpuId;
-/// use host::hypercall::{HypercallAction, Features, Halt, Hypercalls, KICK_CPU, HypercallRegisters};
+/// use pvclock_host::VcpuId;
+/// use pvclock_host::hypercall::{HypercallAction, Features, Halt, Hypercalls, KICK_CPU, HypercallRegisters};
 ///
 /// let mut calls = Hypercalls::new(Features::ALL, true);
 /// let [first, second] = [VcpuId(0), VcpuId(1)];
@@ -117,7 +117,7 @@ impl Hypercalls {
             CLOCK_PAIRING if a1 != WALL_CLOCK || !self.pairs => {
                 HypercallResult::new(-EOPNOTSUPP, HypercallAction::None)
             }
-            CLOCK_PAIRING => HypercallResult::new(0, HypercallAction::Pair(GuestAddress(a0))),
+            CLOCK_PAIRING => HypercallResult::new(0, HypercallAction::Pair(ClockAddress(a0))),
             SEND_IPI if self.offered.has(Features::PV_SEND_IPI) => {
                 let width = if registers.is_64_bit { 64 } else { 32 };
                 self.send(u128::from(a0) | u128::from(a1) << width, a2, a3)
@@ -181,7 +181,7 @@ impl Hypercalls {
     fn polls(&self, vcpu: VcpuId) -> Result<HypercallVcpu, MsrError> {
         let msr = POLL_CONTROL;
         if !self.offered.has(Features::POLL_CONTROL) {
-            return Err(MsrError::NotOurs { msr, kind: crate::Kind::Kvm });
+            return Err(MsrError::NotOurs { msr, kind: crate::ClockProvider::Kvm });
         }
         self.vcpus.get(&vcpu).copied().ok_or(MsrError::NoSuchVcpu { msr, vcpu })
     }

@@ -141,7 +141,7 @@ pub(crate) struct UtcScale {
 /// What a host knows of the time.
 ///
 /// ```
-/// use host::vmclock::{HostTime, TimeSample, TimeSettings};
+/// use pvclock_host::vmclock::{HostTime, TimeSample, TimeSettings};
 /// use pvclock::vmclock::VmClockStatus;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///

@@ -63,7 +63,7 @@ pub struct PageUpdate {
 /// A VM's page.
 ///
 /// ```
-/// use host::vmclock::{GuestCounter, HostTime, TimeSample, TimeSettings, HostVmClock};
+/// use pvclock_host::vmclock::{GuestCounter, HostTime, TimeSample, TimeSettings, HostVmClock};
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let mut time = HostTime::new(TimeSettings::new(Hertz(2_000_000_000)));

@@ -3,15 +3,15 @@
 use std::cell::RefCell;
 
 use crate::common::{HOST_TSC, SECOND, at};
-use host::msr::{
-    HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_WALL_CLOCK,
-};
-use host::{
-    GuestAddress, GuestClock, GuestMemory, HostClocks, HostEvent, Kind, Misplaced, PlainMemory,
-    Settings, VcpuId,
-};
 use pvclock::Nanos;
 use pvclock::shared::Page;
+use pvclock_host::msr::{
+    HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_WALL_CLOCK,
+};
+use pvclock_host::{
+    ClockAddress, ClockMemory, ClockProvider, ClockSettings, GuestClock, HostClocks, HostEvent,
+    Misplaced, PlainMemory, VcpuId,
+};
 
 const VCPU: VcpuId = VcpuId(0);
 
@@ -21,12 +21,12 @@ struct Logged {
     dirty: RefCell<Vec<(u64, usize)>>,
 }
 
-impl GuestMemory for Logged {
-    fn page<P: Page + 'static>(&self, address: GuestAddress) -> Result<&P, Misplaced> {
+impl ClockMemory for Logged {
+    fn page<P: Page + 'static>(&self, address: ClockAddress) -> Result<&P, Misplaced> {
         self.memory.page(address)
     }
 
-    fn written(&self, address: GuestAddress, length: usize) {
+    fn written(&self, address: ClockAddress, length: usize) {
         self.dirty.borrow_mut().push((address.0, length));
     }
 }
@@ -37,9 +37,9 @@ struct Vm {
 }
 
 impl Vm {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: ClockProvider) -> Self {
         let memory = Logged { memory: PlainMemory::new(1), dirty: RefCell::default() };
-        let host = GuestClock::new(Settings::new(kind, HOST_TSC), at(0)).unwrap();
+        let host = GuestClock::new(ClockSettings::new(kind, HOST_TSC), at(0)).unwrap();
         let mut vm = Self { host, memory };
         vm.event(HostEvent::VcpuCreated { vcpu: VCPU, tsc_offset: 0 }, at(0));
         vm
@@ -63,7 +63,7 @@ impl Vm {
 
 #[test]
 fn kvm_pages_are_marked_when_they_are_written() {
-    let mut vm = Vm::new(Kind::Kvm);
+    let mut vm = Vm::new(ClockProvider::Kvm);
     let [time, wall, steal] =
         [PlainMemory::time(0), PlainMemory::wall_clock(0), PlainMemory::steal(0)].map(|at| at.0);
     assert_eq!(vm.msr(KVM_WALL_CLOCK, wall), [(wall, 12)]);
@@ -80,7 +80,7 @@ fn kvm_pages_are_marked_when_they_are_written() {
 
 #[test]
 fn hyperv_s_page_is_marked_when_it_is_written_and_when_it_is_switched_off() {
-    let mut vm = Vm::new(Kind::HyperV);
+    let mut vm = Vm::new(ClockProvider::HyperV);
     let page = PlainMemory::reference(0).0;
     vm.msr(HV_GUEST_OS_ID, 1);
     let marked = |dirty: Vec<(u64, usize)>| matches!(dirty[..], [(at, _)] if at == page);

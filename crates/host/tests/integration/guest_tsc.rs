@@ -1,11 +1,11 @@
 //! The guest's TSC: where the host's begins anew, and where hardware scales it.
 
 use crate::common::{HOST_TSC, Rig, SECOND, at};
-use host::{HostEvent, Kind, Settings, TscRatio, VcpuId};
 use pvclock::kvm_clock::Flags;
 use pvclock::{Hertz, Nanos, Ticks};
+use pvclock_host::{ClockProvider, ClockSettings, HostEvent, TscRatio, VcpuId};
 
-const KVM: Settings = Settings::new(Kind::Kvm, HOST_TSC);
+const KVM: ClockSettings = ClockSettings::new(ClockProvider::Kvm, HOST_TSC);
 
 #[test]
 fn a_host_that_wakes_with_a_lower_tsc_lets_no_guest_tsc_go_back() {

@@ -9,13 +9,14 @@ mod document;
 
 use crate::common::{HOST_TSC, Rig, SECOND, at, at_rate};
 use document::Document;
-use host::{
-    GuestClock, HostEvent, Kind, RestorePolicy, RestoredTransfer, Settings, TscRatio, VcpuId,
-};
 use pvclock::{Hertz, Nanos, Ticks};
+use pvclock_host::{
+    ClockProvider, ClockSettings, GuestClock, HostEvent, RestorePolicy, RestoredTransfer, TscRatio,
+    VcpuId,
+};
 
 const HOST: Document = Document::of(include_str!("../../../../docs/protocols/host.md"));
-const KVM: Settings = Settings::new(Kind::Kvm, HOST_TSC);
+const KVM: ClockSettings = ClockSettings::new(ClockProvider::Kvm, HOST_TSC);
 
 #[test]
 fn every_sum_is_right() {
@@ -41,7 +42,7 @@ fn the_step_of_a_host_that_is_steered() {
 #[test]
 fn the_frequency_that_virtualbox_advertised() {
     let host = Hertz(3_400_109_000);
-    let settings = Settings::new(Kind::Kvm, host).advertise(Hertz(3_478_274_491));
+    let settings = ClockSettings::new(ClockProvider::Kvm, host).advertise(Hertz(3_478_274_491));
     let rig = Rig::kvm(settings, 1, at_rate(0, host));
     let counted = rig.guest_reads(0, at_rate(300 * SECOND, host)).unwrap().0;
     assert!((293_258_252_803 - 140..=293_258_252_803).contains(&counted), "{counted}");
@@ -55,7 +56,7 @@ fn the_example_of_a_restore() {
     let saved = rig.host.save(at(SECOND));
     assert_eq!(saved.clock(), Nanos(999_999_999));
     assert_eq!(saved.vcpus().next(), Some((VcpuId(0), 2_600_000_000)));
-    let here = Settings::new(Kind::Kvm, Hertz(2_000_000_000)).changed(|new| {
+    let here = ClockSettings::new(ClockProvider::Kvm, Hertz(2_000_000_000)).changed(|new| {
         new.tsc_scaling = Some(48);
         new.real_time_error = known(50);
     });

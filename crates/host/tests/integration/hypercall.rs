@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use host::hypercall::{
+use proptest::prelude::*;
+use pvclock_host::hypercall::{
     CLOCK_PAIRING, Delivery, Features, Halt, HypercallAction, HypercallRegisters, HypercallResult,
     Hypercalls, KICK_CPU, SCHED_YIELD, SEND_IPI, VAPIC_POLL_IRQ,
 };
-use host::{GuestAddress, MsrError, VcpuId};
-use proptest::prelude::*;
+use pvclock_host::{ClockAddress, MsrError, VcpuId};
 
 const EPERM: i64 = -1;
 const EINVAL: i64 = -22;
@@ -125,7 +125,7 @@ fn a_pair_needs_the_wall_clock_and_a_tsc() {
     let pair = call(&mut calls, CLOCK_PAIRING, [0x5000, 0, 0, 0]);
     assert_eq!(
         pair,
-        HypercallResult { result: 0, action: HypercallAction::Pair(GuestAddress(0x5000)) }
+        HypercallResult { result: 0, action: HypercallAction::Pair(ClockAddress(0x5000)) }
     );
     assert_eq!(call(&mut calls, CLOCK_PAIRING, [0x5000, 1, 0, 0]), nothing(EOPNOTSUPP));
     let mut without = Hypercalls::new(Features::ALL, false);

@@ -1,20 +1,21 @@
 //! Hyper-V's time as a guest meets it.
 
 use crate::common::{HOST_TSC, Rig, SECOND, at, cases};
-use host::msr::{
+use proptest::prelude::*;
+use pvclock::hyperv::{ReferenceInfo, ReferenceReader, ReferenceScale};
+use pvclock::{Hertz, Nanos, ReadError};
+use pvclock_host::msr::{
     HV_APIC_FREQUENCY, HV_GUEST_OS_ID, HV_REENLIGHTENMENT_CONTROL, HV_REFERENCE_TSC,
     HV_TIME_REF_COUNT, HV_TSC_EMULATION_CONTROL, HV_TSC_EMULATION_STATUS, HV_TSC_FREQUENCY,
     HV_VP_INDEX,
 };
-use host::pages::ReferencePage;
-use host::{
-    GuestMemory, HostClocks, HostEvent, Kind, Misplaced, MsrError, PlainMemory, Settings, VcpuId,
+use pvclock_host::pages::ReferencePage;
+use pvclock_host::{
+    ClockMemory, ClockProvider, ClockSettings, HostClocks, HostEvent, Misplaced, MsrError,
+    PlainMemory, VcpuId,
 };
-use proptest::prelude::*;
-use pvclock::hyperv::{ReferenceInfo, ReferenceReader, ReferenceScale};
-use pvclock::{Hertz, Nanos, ReadError};
 
-const HYPERV: Settings = Settings::new(Kind::HyperV, HOST_TSC);
+const HYPERV: ClockSettings = ClockSettings::new(ClockProvider::HyperV, HOST_TSC);
 
 fn info(rig: &Rig) -> Result<ReferenceInfo, ReadError> {
     let page: &ReferencePage = rig.memory.page(PlainMemory::reference(0)).unwrap();
@@ -65,12 +66,12 @@ fn an_invariant_tsc_is_promised_once_and_kept() {
     assert_eq!(rig.read(0, CONTROL, at(0)), Ok(1));
 
     let saved = rig.host.save(at(SECOND));
-    let saved = host::Saved::from_bytes(&saved.to_bytes()).unwrap();
-    let restore = |host: Settings| {
-        let plan = host::RestoredTransfer::plan(
+    let saved = pvclock_host::SavedGuestClock::from_bytes(&saved.to_bytes()).unwrap();
+    let restore = |host: ClockSettings| {
+        let plan = pvclock_host::RestoredTransfer::plan(
             &saved,
             &host,
-            host::RestorePolicy::Advance,
+            pvclock_host::RestorePolicy::Advance,
             at(2 * SECOND),
         );
         plan.map(|plan| plan.ratio.raw())
@@ -79,10 +80,10 @@ fn an_invariant_tsc_is_promised_once_and_kept() {
     assert!(restore(settings).is_ok());
     assert!(restore(other.changed(|new| new.tsc_scaling = Some(48))).is_ok(), "scaled");
     let (promised, here) = (HOST_TSC, Hertz(2_000_000_000));
-    let refused = Err(host::RestoreError::InvariantTsc { promised, here });
+    let refused = Err(pvclock_host::RestoreError::InvariantTsc { promised, here });
     assert_eq!(restore(other), refused);
     let refused = restore(HYPERV);
-    assert!(matches!(refused, Err(host::RestoreError::InvariantTsc { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(pvclock_host::RestoreError::InvariantTsc { .. })), "{refused:?}");
 }
 
 #[test]
@@ -202,7 +203,7 @@ fn the_page_register_keeps_its_reserved_bits() {
 fn the_hypercall_page_is_the_vmms() {
     let mut rig = Rig::new(HYPERV, 1, at(SECOND));
     let msr = 0x4000_0001;
-    let not_ours = MsrError::NotOurs { msr, kind: Kind::HyperV };
+    let not_ours = MsrError::NotOurs { msr, kind: ClockProvider::HyperV };
     assert_eq!(rig.read(0, msr, at(SECOND)), Err(not_ours));
 }
 
@@ -220,9 +221,9 @@ proptest! {
     ) {
         let advertised = Hertz(host_hz / 1_000_000 * advertised_ppm);
         let at = |ns| crate::common::at_rate(ns, Hertz(host_hz));
-        let settings = |kind| Settings::new(kind, Hertz(host_hz)).advertise(advertised);
-        let kvm = Rig::kvm(settings(Kind::Kvm), 1, at(start));
-        let hyperv = Rig::hyperv(settings(Kind::HyperV), 1, at(start));
+        let settings = |kind| ClockSettings::new(kind, Hertz(host_hz)).advertise(advertised);
+        let kvm = Rig::kvm(settings(ClockProvider::Kvm), 1, at(start));
+        let hyperv = Rig::hyperv(settings(ClockProvider::HyperV), 1, at(start));
         let by_kvm = kvm.guest_reads(0, at(start + elapsed)).unwrap().0;
         let by_hyperv = guest_reads(&hyperv, 0, at(start + elapsed)).unwrap() * 100;
         let bound = 202 + (by_kvm >> 31);

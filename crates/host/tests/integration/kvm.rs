@@ -2,19 +2,19 @@
 //! it.
 
 use crate::common::{HOST_TSC, REAL_AT_BOOT, Rig, SECOND, at, info};
-use host::msr::{
-    HV_REFERENCE_TSC, KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD, KVM_WALL_CLOCK,
-};
-use host::pages::{StealPage, TimePage, WallClockPage};
-use host::{
-    GuestClock, GuestMemory, HostEvent, Kind, Misplaced, MsrError, PerVcpu, PlainMemory, Settings,
-    VcpuId,
-};
 use pvclock::kvm_clock::{Flags, TimeReader, WallClockReader};
 use pvclock::steal_time::StealReader;
 use pvclock::{Hertz, Nanos};
+use pvclock_host::msr::{
+    HV_REFERENCE_TSC, KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD, KVM_WALL_CLOCK,
+};
+use pvclock_host::pages::{StealPage, TimePage, WallClockPage};
+use pvclock_host::{
+    ClockMemory, ClockProvider, ClockSettings, GuestClock, HostEvent, Misplaced, MsrError, PerVcpu,
+    PlainMemory, VcpuId,
+};
 
-const KVM: Settings = Settings::new(Kind::Kvm, HOST_TSC);
+const KVM: ClockSettings = ClockSettings::new(ClockProvider::Kvm, HOST_TSC);
 const MOVE_0: HostEvent = HostEvent::VcpuMoved { vcpu: VcpuId(0), physical_cpu: 7 };
 
 /// Which vCPUs' pages an event is followed by an update of, at their next
@@ -180,7 +180,8 @@ fn the_wall_clock_is_written_once_at_each_write() {
 fn an_advertised_frequency_that_is_too_high_makes_a_slow_guest() {
     let (host, advertised) = (Hertz(3_400_109_000), Hertz(3_478_274_491));
     let at = |ns| crate::common::at_rate(ns, host);
-    let mut rig = Rig::kvm(Settings::new(Kind::Kvm, host).advertise(advertised), 1, at(0));
+    let mut rig =
+        Rig::kvm(ClockSettings::new(ClockProvider::Kvm, host).advertise(advertised), 1, at(0));
     let read = rig.guest_reads(0, at(300 * SECOND)).unwrap().0;
     assert!(read.abs_diff(293_258_239_000) < 1_000_000, "300 s are 293.26 s: {read}");
     // An update takes the time from the host's clock.
@@ -192,7 +193,7 @@ fn an_advertised_frequency_that_is_too_high_makes_a_slow_guest() {
 #[test]
 fn an_update_sets_no_fast_guest_back_unless_it_may() {
     let host = HOST_TSC;
-    let fast = Settings::new(Kind::Kvm, host).advertise(Hertz(2_500_000_000));
+    let fast = ClockSettings::new(ClockProvider::Kvm, host).advertise(Hertz(2_500_000_000));
     let update = HostEvent::TscOffsetChanged { vcpu: VcpuId(0), tsc_offset: 1 };
     for (settings, goes_back) in [(fast, false), (fast.changed(|new| new.never_back = false), true)]
     {
@@ -310,7 +311,11 @@ fn wild_values_are_refused_and_change_nothing() {
         (KVM_STEAL_TIME, 0x3101, outside(KVM_STEAL_TIME, 0x3101, 64)),
         (KVM_WALL_CLOCK, 0xc1, wall_unaligned),
         (KVM_WALL_CLOCK, 0x8000, outside(KVM_WALL_CLOCK, 0x8000, 12)),
-        (HV_REFERENCE_TSC, 1, MsrError::NotOurs { msr: HV_REFERENCE_TSC, kind: Kind::Kvm }),
+        (
+            HV_REFERENCE_TSC,
+            1,
+            MsrError::NotOurs { msr: HV_REFERENCE_TSC, kind: ClockProvider::Kvm },
+        ),
     ];
     for (msr, value, why) in refused {
         assert_eq!(rig.write(0, msr, value, at(SECOND)), Err(why), "{msr:#x} {value:#x}");
@@ -322,8 +327,8 @@ fn wild_values_are_refused_and_change_nothing() {
 
 #[test]
 fn providers_without_pages_have_no_msrs() {
-    for kind in [Kind::None, Kind::Legacy, Kind::Minimal] {
-        let mut rig = Rig::new(Settings::new(kind, HOST_TSC), 1, at(SECOND));
+    for kind in [ClockProvider::None, ClockProvider::Legacy, ClockProvider::Minimal] {
+        let mut rig = Rig::new(ClockSettings::new(kind, HOST_TSC), 1, at(SECOND));
         for msr in [KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD, HV_REFERENCE_TSC] {
             assert_eq!(rig.write(0, msr, 0, at(SECOND)), Err(MsrError::NotOurs { msr, kind }));
             assert_eq!(rig.read(0, msr, at(SECOND)), Err(MsrError::NotOurs { msr, kind }));
@@ -345,7 +350,7 @@ fn a_reset_switches_the_pages_off() {
 #[test]
 fn an_emulated_tsc_is_the_hosts_clock_at_the_advertised_frequency() {
     let settings = KVM.advertise(Hertz(1_000_000_000)).changed(|new| {
-        new.tsc_mode = host::TscMode::Emulated;
+        new.tsc_mode = pvclock_host::TscMode::Emulated;
         new.host_clocksource_is_tsc = false;
     });
     let mut rig = Rig::kvm(settings, 2, at(5 * SECOND));
@@ -378,5 +383,8 @@ fn a_rate_that_no_page_can_express_is_refused_and_logged() {
         ]
     );
     assert!(GuestClock::new(KVM.advertise(Hertz(0)), at(0)).is_err());
-    assert!(GuestClock::new(Settings::new(Kind::HyperV, Hertz(10_000_000)), at(0)).is_err());
+    assert!(
+        GuestClock::new(ClockSettings::new(ClockProvider::HyperV, Hertz(10_000_000)), at(0))
+            .is_err()
+    );
 }

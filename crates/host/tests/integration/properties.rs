@@ -2,18 +2,19 @@
 //! is off is left alone, no value a guest writes brings its host down.
 
 use crate::common::{HOST_TSC, Rig, SECOND, at, cases, info};
-use host::msr::{
-    HV_REFERENCE_TSC, HV_TIME_REF_COUNT, KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD,
-    KVM_WALL_CLOCK,
-};
-use host::pages::{StealPage, WallClockPage};
-use host::{
-    GuestAddress, GuestClock, GuestMemory, HostEvent, Kind, PlainMemory, Settings, TscMode, VcpuId,
-};
 use proptest::prelude::*;
 use pvclock::kvm_clock::{TimeInfo, WallClockReader};
 use pvclock::steal_time::{StealInfo, StealReader};
 use pvclock::{Hertz, Nanos};
+use pvclock_host::msr::{
+    HV_REFERENCE_TSC, HV_TIME_REF_COUNT, KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD,
+    KVM_WALL_CLOCK,
+};
+use pvclock_host::pages::{StealPage, WallClockPage};
+use pvclock_host::{
+    ClockAddress, ClockMemory, ClockProvider, ClockSettings, GuestClock, HostEvent, PlainMemory,
+    TscMode, VcpuId,
+};
 
 const VCPUS: u32 = 3;
 
@@ -84,13 +85,15 @@ fn lives_on() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn settings() -> impl Strategy<Value = Settings> {
+fn settings() -> impl Strategy<Value = ClockSettings> {
     let frequency = prop_oneof![Just(HOST_TSC.0), 2_400_000_000u64..2_800_000_000];
     (frequency, any::<bool>(), any::<bool>()).prop_map(|(frequency, emulated, synced)| {
-        Settings::new(Kind::Kvm, HOST_TSC).advertise(Hertz(frequency)).changed(|new| {
-            new.tsc_mode = if emulated { TscMode::Emulated } else { TscMode::Real };
-            new.sync_period = synced.then_some(Nanos(SECOND));
-        })
+        ClockSettings::new(ClockProvider::Kvm, HOST_TSC).advertise(Hertz(frequency)).changed(
+            |new| {
+                new.tsc_mode = if emulated { TscMode::Emulated } else { TscMode::Real };
+                new.sync_period = synced.then_some(Nanos(SECOND));
+            },
+        )
     })
 }
 
@@ -164,7 +167,7 @@ proptest! {
         told in 2_400_000_000u64..2_800_000_000,
         steps in prop::collection::vec((event(), 0u64..2 * SECOND, any::<u8>()), 1..60),
     ) {
-        let settings = Settings::new(Kind::HyperV, HOST_TSC).advertise(Hertz(told));
+        let settings = ClockSettings::new(ClockProvider::HyperV, HOST_TSC).advertise(Hertz(told));
         let mut ns = SECOND;
         let mut rig = Rig::hyperv(settings, 2, at(ns));
         let mut last = 0;
@@ -186,7 +189,7 @@ proptest! {
     /// Told the truth, KVM's own rule steps nobody back either.
     #[test]
     fn a_true_rate_needs_no_guard(steps in prop::collection::vec(lives_on(), 1..60)) {
-        let settings = Settings::new(Kind::Kvm, HOST_TSC).changed(|new| new.never_back = false);
+        let settings = ClockSettings::new(ClockProvider::Kvm, HOST_TSC).changed(|new| new.never_back = false);
         let mut ns = SECOND;
         let mut rig = Rig::kvm(settings, 1, at(ns));
         let mut last = Nanos(0);
@@ -231,7 +234,7 @@ proptest! {
             prop_assert_eq!((rig.page(0), steal(&rig.memory, 0)), before, "after {:?}", step);
         }
         let saved = rig.host.save(at(ns));
-        let restored = GuestClock::restore(&saved, settings, host::RestorePolicy::Freeze, at(ns));
+        let restored = GuestClock::restore(&saved, settings, pvclock_host::RestorePolicy::Freeze, at(ns));
         rig.host = restored.unwrap().0;
         rig.enter_all(at(ns));
         prop_assert_eq!((rig.page(0), steal(&rig.memory, 0)), before, "after a restore");
@@ -241,11 +244,11 @@ proptest! {
     /// names are ever written.
     #[test]
     fn wild_msr_values_touch_only_the_pages_they_name(
-        kind in prop::sample::select(Kind::ALL.to_vec()),
+        kind in prop::sample::select(ClockProvider::ALL.to_vec()),
         writes in prop::collection::vec((0..VCPUS, msr(), value()), 1..60),
         events in prop::collection::vec(event(), 60),
     ) {
-        let mut rig = Rig::new(Settings::new(kind, HOST_TSC), VCPUS, at(SECOND));
+        let mut rig = Rig::new(ClockSettings::new(kind, HOST_TSC), VCPUS, at(SECOND));
         let mut named = Vec::new();
         for ((index, &(vcpu, msr, value)), &event) in writes.iter().enumerate().zip(&events) {
             let now = at(SECOND + index as u64 * 1_000_000);
@@ -299,7 +302,7 @@ fn value() -> impl Strategy<Value = u64> {
 }
 
 /// Where a frame has pages of kvm-clock's.
-fn pages(frame: u32) -> [GuestAddress; 5] {
+fn pages(frame: u32) -> [ClockAddress; 5] {
     [
         PlainMemory::time(frame),
         PlainMemory::time_split(frame),
@@ -313,7 +316,7 @@ fn steal(memory: &PlainMemory, frame: u32) -> StealInfo {
     StealReader::new(memory.page::<StealPage>(PlainMemory::steal(frame)).unwrap()).read().unwrap()
 }
 
-fn is_untouched(memory: &PlainMemory, address: GuestAddress) -> bool {
+fn is_untouched(memory: &PlainMemory, address: ClockAddress) -> bool {
     let (frame, offset) = ((address.0 / 4096) as u32, address.0 % 4096);
     if address == PlainMemory::steal(frame) {
         let info = steal(memory, frame);
@@ -321,7 +324,7 @@ fn is_untouched(memory: &PlainMemory, address: GuestAddress) -> bool {
     } else if address == PlainMemory::wall_clock(frame) {
         WallClockReader::new(memory.page::<WallClockPage>(address).unwrap()).read().is_err()
     } else if offset == 0 {
-        let page: &host::pages::ReferencePage = memory.page(address).unwrap();
+        let page: &pvclock_host::pages::ReferencePage = memory.page(address).unwrap();
         pvclock::hyperv::ReferenceReader::new(page).info().is_err()
     } else {
         info(memory, address) == Ok(TimeInfo::default())
@@ -332,7 +335,7 @@ fn is_untouched(memory: &PlainMemory, address: GuestAddress) -> bool {
 /// a place that was never given one stay unwritten.
 #[test]
 fn no_wall_clock_is_written_unasked() {
-    let mut rig = Rig::kvm(Settings::new(Kind::Kvm, HOST_TSC), 1, at(SECOND));
+    let mut rig = Rig::kvm(ClockSettings::new(ClockProvider::Kvm, HOST_TSC), 1, at(SECOND));
     rig.write(0, KVM_WALL_CLOCK, 0, at(SECOND)).unwrap();
     assert!(is_untouched(&rig.memory, PlainMemory::wall_clock(0)));
 }

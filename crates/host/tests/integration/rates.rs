@@ -2,16 +2,16 @@
 //! from its page and its hardware's TSC, not from what the state machine believes.
 
 use crate::common::{REAL_AT_BOOT, SECOND, cases};
-use host::msr::KVM_SYSTEM_TIME;
-use host::pages::TimePage;
-use host::{
-    GuestClock, GuestMemory, HostClocks, HostEvent, Kind, PerVcpu, PlainMemory, RestorePolicy,
-    Saved, Settings, VcpuId,
-};
 use proptest::prelude::*;
 use pvclock::kvm_clock::TimeReader;
 use pvclock::units::UnixTime;
 use pvclock::{Hertz, Nanos, Ticks};
+use pvclock_host::msr::KVM_SYSTEM_TIME;
+use pvclock_host::pages::TimePage;
+use pvclock_host::{
+    ClockMemory, ClockProvider, ClockSettings, GuestClock, HostClocks, HostEvent, PerVcpu,
+    PlainMemory, RestorePolicy, SavedGuestClock, VcpuId,
+};
 
 const GHZ: u64 = 1_000_000_000;
 
@@ -60,7 +60,7 @@ struct Vm {
 }
 
 impl Vm {
-    fn new(settings: Settings) -> Self {
+    fn new(settings: ClockSettings) -> Self {
         let hardware = Hardware::new(settings.host_tsc.0);
         let now = hardware.clocks();
         let host = GuestClock::new(settings, now).unwrap();
@@ -101,14 +101,14 @@ impl Vm {
         TimeReader::new(page).nanos(&|| tsc).unwrap().0
     }
 
-    fn move_to(self, settings: Settings, mut hardware: Hardware) -> Self {
+    fn move_to(self, settings: ClockSettings, mut hardware: Hardware) -> Self {
         let Self { mut host, memory, hardware: from } = self;
-        let saved = Saved::from_bytes(&host.save(from.clocks()).to_bytes()).unwrap();
+        let saved = SavedGuestClock::from_bytes(&host.save(from.clocks()).to_bytes()).unwrap();
         let now = hardware.clocks();
         let (host, restored) =
             GuestClock::restore(&saved, settings, RestorePolicy::Advance, now).unwrap();
         let khz = restored.advertised_tsc.0 / 1_000;
-        let is_scaled = restored.ratio != host::TscRatio::ONE;
+        let is_scaled = restored.ratio != pvclock_host::TscRatio::ONE;
         let ratio = is_scaled.then_some((khz, settings.host_tsc.0 / 1_000));
         hardware.vcpus = [(ratio, 0); 2];
         let mut vm = Self { host, memory, hardware };
@@ -117,8 +117,8 @@ impl Vm {
     }
 }
 
-fn kvm(hz: u64) -> Settings {
-    Settings::new(Kind::Kvm, Hertz(hz))
+fn kvm(hz: u64) -> ClockSettings {
+    ClockSettings::new(ClockProvider::Kvm, Hertz(hz))
 }
 
 #[test]
@@ -217,7 +217,7 @@ proptest! {
                 }
                 Step::Rate(hz) if scales => {
                     let host_khz = vm.host.settings().host_tsc.0 / 1_000;
-                    let far = !host::TscPlan::is_tolerated(Hertz(hz), Hertz(host_khz * 1_000));
+                    let far = !pvclock_host::TscPlan::is_tolerated(Hertz(hz), Hertz(host_khz * 1_000));
                     let ratio = far.then_some((hz / 1_000, host_khz));
                     vm.hardware.vcpus.iter_mut().for_each(|vcpu| vcpu.0 = ratio);
                     vm.change_rate(if far { hz } else { host_khz * 1_000 });

@@ -1,12 +1,14 @@
 //! The bytes of a saved clock.
 
 use crate::common::{HOST_TSC, Rig, SECOND, at, cases};
-use host::msr::KVM_STEAL_TIME;
-use host::{DecodeError, GuestClock, Kind, RestorePolicy, Saved, Settings, VcpuId};
 use proptest::prelude::*;
+use pvclock_host::msr::KVM_STEAL_TIME;
+use pvclock_host::{
+    ClockProvider, ClockSettings, DecodeError, GuestClock, RestorePolicy, SavedGuestClock, VcpuId,
+};
 
-const KVM: Settings = Settings::new(Kind::Kvm, HOST_TSC);
-const HYPERV: Settings = Settings::new(Kind::HyperV, HOST_TSC);
+const KVM: ClockSettings = ClockSettings::new(ClockProvider::Kvm, HOST_TSC);
+const HYPERV: ClockSettings = ClockSettings::new(ClockProvider::HyperV, HOST_TSC);
 
 #[test]
 fn bytes_that_are_no_saved_clock_are_refused() {
@@ -16,13 +18,13 @@ fn bytes_that_are_no_saved_clock_are_refused() {
     let bytes = saved.to_bytes();
     assert_eq!(bytes.len(), 16 + 10 * 8 + 8 + 6 * 8 + 4 + 2 * 36);
     for length in 0..bytes.len() {
-        let cut = Saved::from_bytes(&bytes[..length]);
+        let cut = SavedGuestClock::from_bytes(&bytes[..length]);
         assert!(matches!(cut, Err(DecodeError::Truncated { .. })), "{length} bytes: {cut:?}");
     }
     let changed = |at: usize, to: u8| {
         let mut bytes = bytes.clone();
         bytes[at] = to;
-        Saved::from_bytes(&bytes).unwrap_err()
+        SavedGuestClock::from_bytes(&bytes).unwrap_err()
     };
     assert!(matches!(changed(0, 0), DecodeError::Magic { .. }));
     assert_eq!(changed(8, 4), DecodeError::Version { found: 4 });
@@ -32,7 +34,7 @@ fn bytes_that_are_no_saved_clock_are_refused() {
     assert_eq!(changed(156 + 36, 0), DecodeError::Order { before: VcpuId(0), after: VcpuId(0) });
     assert!(matches!(changed(156 + 20, 0x43), DecodeError::Register(_)));
     let longer = [bytes.as_slice(), &[0]].concat();
-    assert_eq!(Saved::from_bytes(&longer), Err(DecodeError::Trailing { extra: 1 }));
+    assert_eq!(SavedGuestClock::from_bytes(&longer), Err(DecodeError::Trailing { extra: 1 }));
 }
 
 /// Version 1 has neither the host's other clocks nor a rate for each vCPU, and neither 1 nor
@@ -43,15 +45,15 @@ fn a_clock_saved_by_version_1_is_restored() {
     let mut bytes = saved.to_bytes();
     bytes.drain(144..152);
     bytes[8] = 2;
-    assert_eq!(Saved::from_bytes(&bytes).as_ref(), Ok(&saved));
+    assert_eq!(SavedGuestClock::from_bytes(&bytes).as_ref(), Ok(&saved));
     bytes[8] = 1;
     for vcpu in [1, 0] {
         let rate = 148 + vcpu * 36 + 12;
         bytes.drain(rate..rate + 8);
     }
     bytes.drain(72..96);
-    let old = Saved::from_bytes(&bytes).unwrap();
-    let restore = |saved: &Saved, policy| {
+    let old = SavedGuestClock::from_bytes(&bytes).unwrap();
+    let restore = |saved: &SavedGuestClock, policy| {
         let (host, plan) = GuestClock::restore(saved, KVM, policy, at(9 * SECOND)).ok()?;
         Some((host.guest_tsc(VcpuId(1), at(9 * SECOND)), plan.clock, plan.vcpus))
     };
@@ -70,7 +72,7 @@ proptest! {
             let saved = Rig::kvm(KVM, 2, at(0)).host.save(at(1));
             bytes.splice(0..0, saved.to_bytes().into_iter().take(40));
         }
-        if let Ok(saved) = Saved::from_bytes(&bytes) && bytes[8] == 2 {
+        if let Ok(saved) = SavedGuestClock::from_bytes(&bytes) && bytes[8] == 2 {
             prop_assert_eq!(saved.to_bytes(), bytes);
         }
     }
@@ -83,12 +85,12 @@ proptest! {
         let mut bytes = rig.host.save(at(SECOND)).to_bytes();
         let at_byte = at_byte % bytes.len();
         bytes[at_byte] = to;
-        if let Ok(saved) = Saved::from_bytes(&bytes) {
+        if let Ok(saved) = SavedGuestClock::from_bytes(&bytes) {
             prop_assert_eq!(saved.to_bytes(), bytes);
-            let settings = Settings::new(saved.kind(), HOST_TSC);
+            let settings = ClockSettings::new(saved.kind(), HOST_TSC);
             for policy in [RestorePolicy::Advance, RestorePolicy::Freeze] {
                 if let Ok((host, _)) = GuestClock::restore(&saved, settings, policy, at(2 * SECOND)) {
-                    let mut rig = Rig { host, memory: host::PlainMemory::new(1) };
+                    let mut rig = Rig { host, memory: pvclock_host::PlainMemory::new(1) };
                     rig.enter_all(at(2 * SECOND));
                     rig.host.save(at(3 * SECOND));
                 }

@@ -1,9 +1,9 @@
 //! Missed ticks by policy: what a guest that counts gains and loses, by theory and by
 //! counting.
 
-use host::ticks::{Backlog, TickPolicy};
 use proptest::prelude::*;
 use pvclock::Nanos;
+use pvclock_host::ticks::{Backlog, TickPolicy};
 
 const SECOND: u64 = 1_000_000_000;
 const PERIOD: u64 = SECOND / 100;

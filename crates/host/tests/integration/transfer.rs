@@ -1,25 +1,25 @@
 //! Saving, restoring and migrating.
 
 use crate::common::{HOST_TSC, REAL_AT_BOOT, Rig, SECOND, at, at_rate, cases};
-use host::msr::{
-    HV_REENLIGHTENMENT_CONTROL, HV_TIME_REF_COUNT, HV_TSC_EMULATION_CONTROL,
-    HV_TSC_EMULATION_STATUS, HV_TSC_FREQUENCY, KVM_STEAL_TIME,
-};
-use host::pages::{ReferencePage, StealPage, TimePage};
-use host::{
-    GuestClock, GuestMemory, HostClocks, HostEvent, HostLogEvent, Kind, Reenlightenment,
-    RestoreError, RestorePolicy, RestoredTransfer, Saved, Settings, SettingsError, TscRatio,
-    VcpuId,
-};
 use proptest::prelude::*;
 use pvclock::hyperv::ReferenceReader;
 use pvclock::kvm_clock::TimeReader;
 use pvclock::steal_time::StealReader;
 use pvclock::units::UnixTime;
 use pvclock::{Hertz, Nanos, ReadError, Ticks};
+use pvclock_host::msr::{
+    HV_REENLIGHTENMENT_CONTROL, HV_TIME_REF_COUNT, HV_TSC_EMULATION_CONTROL,
+    HV_TSC_EMULATION_STATUS, HV_TSC_FREQUENCY, KVM_STEAL_TIME,
+};
+use pvclock_host::pages::{ReferencePage, StealPage, TimePage};
+use pvclock_host::{
+    ClockMemory, ClockProvider, ClockSettings, GuestClock, HostClocks, HostEvent, HostLogEvent,
+    Reenlightenment, RestoreError, RestorePolicy, RestoredTransfer, SavedGuestClock, SettingsError,
+    TscRatio, VcpuId,
+};
 
-const KVM: Settings = Settings::new(Kind::Kvm, HOST_TSC);
-const HYPERV: Settings = Settings::new(Kind::HyperV, HOST_TSC);
+const KVM: ClockSettings = ClockSettings::new(ClockProvider::Kvm, HOST_TSC);
+const HYPERV: ClockSettings = ClockSettings::new(ClockProvider::HyperV, HOST_TSC);
 
 /// Another host's clocks: `real` ns after the first one's boot by real time,
 /// on a machine up for a week less, whose TSC began somewhere.
@@ -32,20 +32,20 @@ fn elsewhere(real: u64, tsc: Hertz) -> HostClocks {
 /// The same VM on another host, its memory with it.
 fn moved(
     rig: Rig,
-    settings: Settings,
+    settings: ClockSettings,
     policy: RestorePolicy,
     from: HostClocks,
     to: HostClocks,
 ) -> (Rig, RestoredTransfer) {
     let Rig { mut host, memory } = rig;
     let saved = host.save(from);
-    let saved = Saved::from_bytes(&saved.to_bytes()).unwrap();
+    let saved = SavedGuestClock::from_bytes(&saved.to_bytes()).unwrap();
     let (host, restored) = GuestClock::restore(&saved, settings, policy, to).unwrap();
     (Rig { host, memory }, restored)
 }
 
 fn takes_guest_stopped(rig: &Rig, vcpu: u32) -> bool {
-    let page: &TimePage = rig.memory.page(host::PlainMemory::time(vcpu)).unwrap();
+    let page: &TimePage = rig.memory.page(pvclock_host::PlainMemory::time(vcpu)).unwrap();
     TimeReader::new(page).take_guest_stopped()
 }
 
@@ -93,8 +93,8 @@ fn guest_stopped_is_seen_exactly_once_after_a_restore() {
 fn a_restore_describes_itself() {
     let mut rig = Rig::kvm(KVM, 1, at(0));
     let saved = rig.host.save(at(SECOND));
-    let scaling =
-        Settings::new(Kind::Kvm, Hertz(2_000_000_000)).changed(|new| new.tsc_scaling = Some(48));
+    let scaling = ClockSettings::new(ClockProvider::Kvm, Hertz(2_000_000_000))
+        .changed(|new| new.tsc_scaling = Some(48));
     let to = elsewhere(61 * SECOND, scaling.host_tsc);
     let restored = RestoredTransfer::plan(&saved, &scaling, RestorePolicy::Advance, to).unwrap();
     assert_eq!(
@@ -125,7 +125,7 @@ fn a_restore_describes_itself() {
 fn an_advertised_frequency_keeps_its_error() {
     let advertised = KVM.advertise(Hertz(2_860_000_000));
     let rig = Rig::kvm(advertised, 1, at(0));
-    let here = Settings::new(Kind::Kvm, Hertz(1_300_000_000));
+    let here = ClockSettings::new(ClockProvider::Kvm, Hertz(1_300_000_000));
     let (from, to) = (at(SECOND), elsewhere(2 * SECOND, here.host_tsc));
     let (rig, restored) = moved(rig, here, RestorePolicy::Advance, from, to);
     assert_eq!(restored.advertised_tsc, Hertz(1_430_000_000), "still 10 % too much");
@@ -143,13 +143,15 @@ fn what_cannot_be_restored_is_refused_with_its_operands() {
     let restore = |settings, now| {
         GuestClock::restore(&saved, settings, RestorePolicy::Advance, now).map(|_| ())
     };
-    let kind = RestoreError::Kind { saved: Kind::Kvm, requested: Kind::HyperV };
+    let kind =
+        RestoreError::Provider { saved: ClockProvider::Kvm, requested: ClockProvider::HyperV };
     assert_eq!(restore(HYPERV, at(0)), Err(kind));
     let clock = RestoreError::Clock { clock: Nanos(u64::MAX - 10), away: Nanos(11) };
     assert_eq!(restore(KVM, at(11)), Err(clock));
-    let slow = Settings::new(Kind::Kvm, Hertz(5));
+    let slow = ClockSettings::new(ClockProvider::Kvm, Hertz(5));
     assert!(matches!(restore(slow, at(0)), Err(RestoreError::Settings(_))));
-    let scaling = Settings::new(Kind::Kvm, Hertz(1_000)).changed(|new| new.tsc_scaling = Some(48));
+    let scaling = ClockSettings::new(ClockProvider::Kvm, Hertz(1_000))
+        .changed(|new| new.tsc_scaling = Some(48));
     assert!(matches!(restore(scaling, at(0)), Err(RestoreError::Ratio(_))));
     let mut rig = Rig::kvm(KVM, 1, at(0));
     let saved = rig.host.save(at(0).changed(|new| new.real = UnixTime(Nanos(0))));
@@ -162,7 +164,7 @@ fn what_cannot_be_restored_is_refused_with_its_operands() {
 #[test]
 fn a_vcpu_that_was_preempted_when_it_was_saved_runs_when_it_is_restored() {
     let mut rig = Rig::kvm(KVM, 1, at(0));
-    let address = host::PlainMemory::steal(0);
+    let address = pvclock_host::PlainMemory::steal(0);
     rig.write(0, KVM_STEAL_TIME, address.0 | 1, at(0)).unwrap();
     let stolen = |ns| HostEvent::StealMeasured { vcpu: VcpuId(0), stolen: Nanos(ns) };
     rig.event(stolen(500), at(0));
@@ -190,7 +192,8 @@ fn a_rate_that_no_page_can_express_is_refused_before_the_restore() {
     rig.write(0, HV_TSC_EMULATION_CONTROL, 1, at(0)).unwrap();
     let saved = rig.host.save(at(SECOND));
     let slow = Hertz(9_000_000);
-    let here = Settings::new(Kind::HyperV, slow).changed(|new| new.tsc_trapping = true);
+    let here =
+        ClockSettings::new(ClockProvider::HyperV, slow).changed(|new| new.tsc_trapping = true);
     let refused =
         GuestClock::restore(&saved, here, RestorePolicy::Freeze, at_rate(SECOND, slow)).map(|_| ());
     assert!(
@@ -201,7 +204,7 @@ fn a_rate_that_no_page_can_express_is_refused_before_the_restore() {
 
 fn hyperv_reads(rig: &Rig, now: HostClocks) -> Result<u64, ReadError> {
     let tsc = rig.host.guest_tsc(VcpuId(0), now).unwrap();
-    let page: &ReferencePage = rig.memory.page(host::PlainMemory::reference(0)).unwrap();
+    let page: &ReferencePage = rig.memory.page(pvclock_host::PlainMemory::reference(0)).unwrap();
     ReferenceReader::new(page).units_100ns(&|| tsc)
 }
 
@@ -211,7 +214,8 @@ fn reenlightened(traps: bool, emulation: u64) -> (Rig, RestoredTransfer, HostClo
     rig.write(0, HV_REENLIGHTENMENT_CONTROL, 1 << 16 | 0xee, at(0)).unwrap();
     rig.write(0, HV_TSC_EMULATION_CONTROL, emulation, at(0)).unwrap();
     let slower = Hertz(2_000_000_000);
-    let here = Settings::new(Kind::HyperV, slower).changed(|new| new.tsc_trapping = traps);
+    let here =
+        ClockSettings::new(ClockProvider::HyperV, slower).changed(|new| new.tsc_trapping = traps);
     let to = elsewhere(3 * SECOND, slower);
     let (mut rig, restored) = moved(rig, here, RestorePolicy::Advance, at(SECOND), to);
     rig.enter_all(to);
@@ -234,7 +238,8 @@ fn a_hyperv_guest_has_the_old_rate_emulated_until_it_acknowledges() {
     assert_eq!(restored.advertised_tsc, HOST_TSC);
     let now = later(to, 1, rate);
     let page = |rig: &Rig| {
-        let page: &ReferencePage = rig.memory.page(host::PlainMemory::reference(0)).unwrap();
+        let page: &ReferencePage =
+            rig.memory.page(pvclock_host::PlainMemory::reference(0)).unwrap();
         ReferenceReader::new(page).info().unwrap()
     };
     assert_eq!(page(&rig).sequence, 1, "as it was saved");
@@ -265,7 +270,8 @@ fn a_page_of_a_guest_that_wants_emulation_is_restored_as_it_was() {
         rig.write(0, HV_REENLIGHTENMENT_CONTROL, 1 << 16 | 0xee, at(0)).unwrap();
         rig.write(0, HV_TSC_EMULATION_CONTROL, 1, at(0)).unwrap();
         let page = |rig: &Rig| {
-            let page: &ReferencePage = rig.memory.page(host::PlainMemory::reference(0)).unwrap();
+            let page: &ReferencePage =
+                rig.memory.page(pvclock_host::PlainMemory::reference(0)).unwrap();
             ReferenceReader::new(page).info()
         };
         let saved = page(&rig);
@@ -289,7 +295,7 @@ fn a_hyperv_guest_without_emulation_has_no_page_until_it_takes_note() {
         assert!(!restored.traps_tsc && restored.interrupt.is_some());
         assert_eq!(hyperv_reads(&rig, to), Err(ReadError::SwitchedOff { version: 0 }));
         // Moved on before it took note: it still waits.
-        let onward = Settings::new(Kind::HyperV, rate);
+        let onward = ClockSettings::new(ClockProvider::HyperV, rate);
         let next = elsewhere(5 * SECOND, rate);
         let (mut rig, again) = moved(rig, onward, RestorePolicy::Advance, later(to, 1, rate), next);
         rig.enter_all(next);
@@ -305,7 +311,7 @@ fn a_hyperv_guest_without_emulation_has_no_page_until_it_takes_note() {
 #[test]
 fn a_hyperv_guest_that_wants_no_notice_gets_a_new_page_at_once() {
     let rig = Rig::hyperv(HYPERV, 1, at(0));
-    let here = Settings::new(Kind::HyperV, Hertz(2_000_000_000));
+    let here = ClockSettings::new(ClockProvider::HyperV, Hertz(2_000_000_000));
     let to = elsewhere(3 * SECOND, here.host_tsc);
     let (mut rig, restored) = moved(rig, here, RestorePolicy::Advance, at(SECOND), to);
     assert_eq!((restored.interrupt, restored.advertised_tsc), (None, here.host_tsc));
@@ -318,7 +324,7 @@ fn a_saved_clock_is_what_its_bytes_say() {
     let hyperv = Rig::hyperv(HYPERV, 2, at(0)).host.save(at(SECOND));
     let kvm = Rig::kvm(KVM, 3, at(0)).host.save(at(SECOND));
     for saved in [hyperv, kvm, reenlightened(true, 1).0.host.save(at(SECOND))] {
-        assert_eq!(Saved::from_bytes(&saved.to_bytes()), Ok(saved));
+        assert_eq!(SavedGuestClock::from_bytes(&saved.to_bytes()), Ok(saved));
     }
 }
 
@@ -342,7 +348,7 @@ proptest! {
         // KVM's rates are whole kHz; some are within its tolerance, and not scaled.
         let to_khz = if to_khz == 0 { from_khz + apart_khz } else { to_khz };
         let (from_hz, to_hz) = (from_khz * 1_000, to_khz * 1_000);
-        let settings = Settings::new(Kind::Kvm, Hertz(from_hz)).changed(|new| {
+        let settings = ClockSettings::new(ClockProvider::Kvm, Hertz(from_hz)).changed(|new| {
             new.host_clocksource_is_tsc = !per_vcpu;
             new.real_time_error = Some(Nanos(0));
         });

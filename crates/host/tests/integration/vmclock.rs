@@ -1,15 +1,15 @@
 //! The producer of VMClock pages in a simulated world: whatever its sources do, true
 //! time is within what the page claims.
 //!
-//! `PARACHRON_LONG=1 cargo test --release -p parachron-host vmclock` tries a million updates.
+//! `PARACHRON_LONG=1 cargo test --release -p pvclock-host vmclock` tries a million updates.
 
-use host::TscRatio;
-use host::vmclock::{
-    GuestCounter, HostTime, HostVmClock, LeapAnnouncement, TimeSample, TimeSettings,
-};
 use pvclock::units::random::SplitMix64;
 use pvclock::vmclock::{CounterId, VmClockFlags, VmClockInfo, VmClockStatus};
 use pvclock::{Hertz, Nanos, Ticks};
+use pvclock_host::TscRatio;
+use pvclock_host::vmclock::{
+    GuestCounter, HostTime, HostVmClock, LeapAnnouncement, TimeSample, TimeSettings,
+};
 use test_size::size;
 
 const SECOND: u64 = 1_000_000_000;
@@ -305,7 +305,7 @@ fn leap_seconds_are_announced_as_the_sources_agree() {
 fn a_guest_is_notified_of_every_update_or_of_none() {
     let mut time = HostTime::new(TimeSettings::new(Hertz(SECOND)));
     for notifies in [true, false] {
-        let quiet = host::vmclock::VmClockSettings::default();
+        let quiet = pvclock_host::vmclock::VmClockSettings::default();
         let settings = if notifies { quiet.notifying() } else { quiet };
         let (mut page, first) = HostVmClock::new(settings, GuestCounter::HOST, &time, Ticks(0));
         time.update(Ticks(0), &[sample(0, EPOCH, 100)]);

@@ -363,7 +363,7 @@ impl Keeper {
     /// The probable error of a clock that was right and is not measured any more, for the kernel.
     pub(super) fn hold_over(&mut self, now_ns: u64) -> Option<Action> {
         let is_right = self.is_kernels() && matches!(self.clock.phase, KeeperPhase::Settled);
-        let KeptBound::Within { offset, is_free_running } = self.error_bound(now_ns) else {
+        let KeptBound::Within { offset, is_free_running, .. } = self.error_bound(now_ns) else {
             return None;
         };
         // Once it could have been measured again.

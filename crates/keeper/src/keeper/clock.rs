@@ -12,8 +12,8 @@ use crate::action::{Correction, CorrectionCause, Refusal};
 use crate::choice::Selected;
 use crate::discipline::{Adjustment, Discipline};
 use crate::offset::Offset;
-use crate::policy::Policy;
-use crate::slewing::{SLEW_PPM, Slewing};
+use crate::policy::{Corrector, Policy};
+use crate::slewing::Slewing;
 
 /// Without a measurement for this long beyond a poll the clock runs free.
 const FREE_RUNNING_NS: u64 = 10 * SECOND_NS;
@@ -41,9 +41,24 @@ pub enum KeptBound {
     Within {
         /// The last offset, by as many sources as a correction takes.
         offset: OffsetBound,
+        /// By this the bound grows, ppb: by what is known of the clock's rate, and of its
+        /// oscillator. A slew that is under way is within the bound.
+        growth_ppb: u32,
+        /// The kernel's frequency, where the keeper holds it, ppb: a counter that the kernel does
+        /// not steer is slower by this.
+        frequency_ppb: i32,
         /// No source was measured for longer than a poll.
         is_free_running: bool,
     },
+}
+
+impl KeptBound {
+    /// By how much the clock is off at most at `now_ns`, CLOCK_MONOTONIC, ns.
+    pub fn error_ns(&self, now_ns: u64) -> Option<u64> {
+        let Self::Within { offset, growth_ppb, .. } = self else { return None };
+        let age_ns = now_ns.saturating_sub(offset.at_monotonic_ns);
+        Some(most_ns(offset, u64::from(*growth_ppb), age_ns))
+    }
 }
 
 /// The clock had left its bound, so it may run at a rate that no bound grows by.
@@ -62,11 +77,11 @@ fn least_ns(measured: &OffsetBound) -> u64 {
     measured.offset_ns.unsigned_abs().saturating_sub(measured.bound_ns)
 }
 
-/// How far it is off at most so much later, as is published (`MAX_DRIFT_PPB`,
-/// crates/daemon/src/clockbound.rs), ns.
-fn most_ns(known: &OffsetBound, later_ns: u64) -> u64 {
-    let grown_ns = known.bound_ns.saturating_add(later_ns / (1_000_000 / SLEW_PPM));
-    known.offset_ns.unsigned_abs().saturating_add(grown_ns)
+/// How far it is off at most so much later, ns.
+fn most_ns(known: &OffsetBound, growth_ppb: u64, later_ns: u64) -> u64 {
+    let grown = (u128::from(later_ns) * u128::from(growth_ppb)).div_ceil(1_000_000_000);
+    let bound_ns = known.bound_ns.saturating_add(u64::try_from(grown).unwrap_or(u64::MAX));
+    known.offset_ns.unsigned_abs().saturating_add(bound_ns)
 }
 
 /// The clock, and what is done to it.
@@ -128,7 +143,12 @@ impl KeeperClock {
             }
             let age_ns = now_ns.saturating_sub(offset.at_monotonic_ns);
             let is_free_running = age_ns > policy.poll_ns.saturating_add(FREE_RUNNING_NS);
-            return KeptBound::Within { offset, is_free_running };
+            let growth_ppb = self.growth_ppb(policy) as u32;
+            let frequency_ppb = match policy.corrector {
+                Corrector::Kernel => self.discipline.set_ppb().round() as i32,
+                _ => 0,
+            };
+            return KeptBound::Within { offset, growth_ppb, frequency_ppb, is_free_running };
         }
         match self.phase {
             KeeperPhase::Disturbed(CorrectionCause::Start)
@@ -136,6 +156,19 @@ impl KeeperClock {
             | KeeperPhase::Settled => KeptBound::Unknown,
             KeeperPhase::Disturbed(_) | KeeperPhase::Corrected(_) => KeptBound::Disrupted,
         }
+    }
+
+    /// By how much the bound grows, ppb: by the interval in which the rate was measured to be, and
+    /// the stated stability of the oscillator. Without a measured rate, or beside another daemon,
+    /// which may set it, by as much as the kernel could steer.
+    fn growth_ppb(&self, policy: &Policy) -> u64 {
+        let is_ours = policy.corrector == Corrector::Kernel;
+        let known_ppb = self.discipline.rate_error_ppb().filter(|_| is_ours);
+        known_ppb.map_or(UNKNOWN_PPB as u64, |known_ppb| {
+            (known_ppb.ceil() as u64)
+                .saturating_add(policy.max_clock_error_ppb)
+                .min(UNKNOWN_PPB as u64)
+        })
     }
 
     /// Checks a measurement by enough sources against the bound that was known before it. A clock
@@ -147,7 +180,7 @@ impl KeeperClock {
         let before = self.error_bound.or(self.doubt.before_move.take());
         let took_ns = before.map(|before| at_ns.saturating_sub(before.at_monotonic_ns));
         if let Some((before, took_ns)) = before.zip(took_ns)
-            && least_ns(measured) > most_ns(&before, took_ns)
+            && least_ns(measured) > most_ns(&before, UNKNOWN_PPB as u64, took_ns)
         {
             let lasts_ns = 2 * took_ns.min(policy.poll_ns);
             self.doubt.lasts_ns = self.doubt.lasts_ns.max(lasts_ns);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::decision::Decision;
 use super::polled::{PolledSource, RtcView};
-use super::{Keeper, KeeperPhase};
+use super::{Keeper, KeeperPhase, KeptBound};
 use crate::action::Refusal;
 use crate::choice::{Candidate, Choice, choose};
 use crate::offset::Offset;
@@ -17,6 +17,8 @@ use crate::offset::Offset;
 pub struct KeeperView {
     /// The clock's state.
     pub clock: KeeperClockState,
+    /// How far it may be off.
+    pub known: KeptBound,
     /// The selected source's index, and the offset that those which agree with
     /// it have together.
     pub selected: Option<(usize, OffsetBound)>,
@@ -145,7 +147,8 @@ impl KeeperView {
             SourceView { state, offset, bound_ns, rtc: source.rtc() }
         };
         let sources = all.iter().enumerate().map(of_source).collect();
-        Self { clock, selected, sources, next: NextStep::new(keeper, &choice, now_ns) }
+        let (known, next) = (keeper.error_bound(now_ns), NextStep::new(keeper, &choice, now_ns));
+        Self { clock, known, selected, sources, next }
     }
 }
 

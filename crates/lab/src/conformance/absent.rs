@@ -1,7 +1,7 @@
 //! What a provider lacks: its guest gets #GP, as on a host without it.
 
 use guest::request::GuestRequest;
-use host::Kind;
+use host::ClockProvider;
 use host::msr::{
     HV_APIC_FREQUENCY, HV_GUEST_OS_ID, HV_REENLIGHTENMENT_CONTROL, HV_REFERENCE_TSC,
     HV_TIME_REF_COUNT, HV_TSC_FREQUENCY, KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD,
@@ -60,7 +60,7 @@ pub(super) fn check_all(subject: &ConformanceSubject<'_>) -> Result {
 pub(super) fn announcement(subject: &ConformanceSubject<'_>) -> Result {
     let [_, _, ecx, _] = subject.cpuid(1)?;
     let is_set = ecx & HYPERVISOR != 0;
-    let is_minimal = subject.provider == Provider::Own(Kind::Minimal);
+    let is_minimal = subject.provider == Provider::Own(ClockProvider::Minimal);
     let words = |set| if set { "set" } else { "not set" };
     subject.equal("hypervisor bit in CPUID 1", words(is_minimal), words(is_set));
     if !is_minimal {

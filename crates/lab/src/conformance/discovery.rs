@@ -1,7 +1,7 @@
 //! What the guest finds of its machine.
 
 use guest::discovery::DiscoveredHypervisor;
-use host::Kind;
+use host::ClockProvider;
 
 use super::subject::ConformanceSubject;
 use crate::settings::Result;
@@ -12,9 +12,9 @@ const FREQUENCY_HZ: u64 = 1_000;
 pub(super) fn discovered(subject: &ConformanceSubject<'_>) -> Result {
     let found = subject.machine.discover(0)?;
     let hypervisor = match subject.provider.kind() {
-        Kind::None | Kind::Legacy => DiscoveredHypervisor::None,
-        Kind::Kvm => DiscoveredHypervisor::Kvm,
-        Kind::HyperV => DiscoveredHypervisor::HyperV,
+        ClockProvider::None | ClockProvider::Legacy => DiscoveredHypervisor::None,
+        ClockProvider::Kvm => DiscoveredHypervisor::Kvm,
+        ClockProvider::HyperV => DiscoveredHypervisor::HyperV,
         _ => DiscoveredHypervisor::Other,
     };
     let found_name = format!("{:?}", found.hypervisor);

@@ -230,28 +230,12 @@ pub struct Stock {
     pub bound_ns: f64,
     /// How much faster its CLOCK_MONOTONIC_RAW is than the host's, ppm.
     pub rate_ppm: Option<f64>,
-    /// What the provider's page tells, read in the guest's memory, less the host's time of
-    /// day, or less the time since the machine was created, ns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub page_offset_ns: Option<f64>,
-    /// The bound of that, ns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub page_bound_ns: Option<f64>,
-    /// How many reads of CLOCK_MONOTONIC entered the kernel, by its tracepoint.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub calls_per_read: Option<f64>,
     /// The kernel's PTP clock of the VMClock less the host's time, ns; the furthest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vmclock_offset_ns: Option<f64>,
     /// The bound of that: the page's own, and that of reading both, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vmclock_bound_ns: Option<f64>,
-    /// How long its clock stood while it was suspended, s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub slept_s: Option<f64>,
-    /// By how much the time of day was ahead of the host's since, ns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub slept_gained_ns: Option<f64>,
     /// What the doctor found inside: severity and rule.
     pub findings: Vec<String>,
     /// Lines of the kernel's log about clocks.
@@ -277,15 +261,6 @@ pub struct MovedRow {
     pub timers: Vec<MovedTimer>,
     /// Why it was not restored.
     pub refused: Option<String>,
-    /// Of a guest that keeps its time of day: when that was right, s since the restore,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub right_s: Option<f64>,
-    /// and by how much it was ahead of the host's then, ns,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ahead_ns: Option<f64>,
-    /// and at the worst of the readings after that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub worst_ahead_ns: Option<f64>,
 }
 
 /// One clock of it.

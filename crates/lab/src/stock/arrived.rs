@@ -10,7 +10,6 @@ use pvclock::Hertz;
 use serde::{Deserialize, Serialize};
 use vmm::{Machine, SavedMachine};
 
-use super::held::HeldClock;
 use super::host_line::{HostLine, PlacedReading};
 use super::ticking::{self, FiredTimer, TIMERS};
 
@@ -36,8 +35,6 @@ pub(super) struct Arrival {
     pub(super) fired: Vec<FiredTimer>,
     /// Lines of the kernel's log.
     pub(super) complaints: Vec<String>,
-    /// Of a guest whose time of day is kept.
-    pub(super) held: Option<HeldClock>,
 }
 
 /// Of the host's clocks, ns.
@@ -59,21 +56,16 @@ impl ArrivalHost {
 ///
 /// # Errors
 /// It cannot be written.
-pub fn run_arrived(policy: &str, told_ppm: i32, kept: bool) -> io::Result<()> {
+pub fn run_arrived(policy: &str, told_ppm: i32) -> io::Result<()> {
     let policy = RestorePolicy::ALL.into_iter().find(|one| one.name() == policy);
     let policy = policy.ok_or_else(|| io::Error::other("no such policy"))?;
-    let arrival = arrive(io::stdin().lock(), policy, told_ppm, kept);
+    let arrival = arrive(io::stdin().lock(), policy, told_ppm);
     let mut output = io::stdout().lock();
     serde_json::to_writer(&mut output, &arrival)?;
     output.flush()
 }
 
-fn arrive(
-    from: impl Read,
-    policy: RestorePolicy,
-    told_ppm: i32,
-    kept: bool,
-) -> Result<Arrival, String> {
+fn arrive(from: impl Read, policy: RestorePolicy, told_ppm: i32) -> Result<Arrival, String> {
     let mut line = HostLine::default();
     let rate = vmm::kvm::host_tsc().map_err(|error| error.to_string())?;
     let mut saved = SavedMachine::read_from(from).map_err(|error| error.to_string())?;
@@ -107,8 +99,7 @@ fn arrive(
         // Twice each: what is armed again after the restore fires too.
         let count = ticks.iter().flat_map(|(_, tick)| &tick.fired).count();
         let all_fired = fired.len() == TIMERS.len() && count >= 2 * TIMERS.len();
-        let held = if kept { HeldClock::find(&ticks) } else { None };
-        if all_fired && held.is_some() == kept {
+        if all_fired {
             return Ok(Arrival {
                 taken,
                 began: ArrivalHost::from_clocks(clock.began),
@@ -117,14 +108,11 @@ fn arrive(
                 stamps: ticks[0].0.clone(),
                 fired,
                 complaints: complaints(&serial),
-                held,
             });
         }
         let fault = machine.guest_fault().map(|fault| format!("the guest ended: {fault}"));
         if started.elapsed() > LIMIT || fault.is_some() {
-            let not_right = if all_fired { ", and the time of day is still wrong" } else { "" };
-            let why =
-                fault.unwrap_or_else(|| format!("{count} timers fired in {LIMIT:?}{not_right}"));
+            let why = fault.unwrap_or_else(|| format!("{count} timers fired in {LIMIT:?}"));
             let end: String = serial.chars().rev().take(500).collect();
             return Err(format!("{why}: {}", end.chars().rev().collect::<String>()));
         }

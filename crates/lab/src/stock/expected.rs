@@ -1,6 +1,6 @@
 //! What a stock kernel must make of each provider, by its source and not by ours.
 
-use host::Kind;
+use host::ClockProvider;
 
 use crate::bench::Provider;
 
@@ -18,28 +18,19 @@ pub(super) struct ExpectedMachine {
 /// A page's rate is told in whole kHz: half of one of 2 GHz is 0.25 ppm.
 pub(super) const PAGE_PPM: f64 = 0.25;
 
-/// Whether programs read a clock source without a system call; kvm-clock where its page says
-/// that it serves any CPU (kvm_setup_vsyscall_timeinfo, arch/x86/kernel/kvmclock.c).
-pub(super) fn is_read_in_user_space(source: &str, has_stable_page: bool) -> bool {
-    match source {
-        "kvm-clock" => has_stable_page,
-        // arch/x86/include/asm/vdso/gettimeofday.h, __arch_get_hw_counter.
-        "tsc" | EARLY | "hyperv_clocksource_tsc_page" => true,
-        _ => false,
-    }
-}
-
 /// The current clock source.
 pub(super) fn clocksource(provider: Provider, machine: ExpectedMachine) -> &'static str {
     match provider {
         // arch/x86/kernel/kvmclock.c, kvmclock_init: rated below the TSC where that is
         // constant, does not stop, and is not known to be unstable.
-        Provider::Kernel | Provider::Own(Kind::Kvm) if machine.invariant_tsc => "tsc",
-        Provider::Kernel | Provider::Own(Kind::Kvm) => "kvm-clock",
+        Provider::Kernel | Provider::Own(ClockProvider::Kvm) if machine.invariant_tsc => "tsc",
+        Provider::Kernel | Provider::Own(ClockProvider::Kvm) => "kvm-clock",
         // drivers/clocksource/hyperv_timer.c: rated below the TSC where the host lets that
         // be invariant (MSR 0x40000118), which is offered where it is.
-        Provider::Own(Kind::HyperV) if machine.invariant_tsc => "tsc",
-        Provider::KernelHyperV | Provider::Own(Kind::HyperV) => "hyperv_clocksource_tsc_page",
+        Provider::Own(ClockProvider::HyperV) if machine.invariant_tsc => "tsc",
+        Provider::KernelHyperV | Provider::Own(ClockProvider::HyperV) => {
+            "hyperv_clocksource_tsc_page"
+        }
         Provider::Own(_) if trusts_tsc(machine) => "tsc",
         // No TSC: the machine's HPET, rated above its PM timer (arch/x86/kernel/hpet.c).
         Provider::Own(_) => "hpet",
@@ -58,8 +49,8 @@ pub(super) fn true_verdicts(
 ) -> &'static [&'static str] {
     match provider {
         // arch/x86/kernel/cpu/mshyperv.c: without MSR 0x40000118.
-        Provider::Own(Kind::HyperV) if machine.invariant_tsc => &[],
-        Provider::KernelHyperV | Provider::Own(Kind::HyperV) => {
+        Provider::Own(ClockProvider::HyperV) if machine.invariant_tsc => &[],
+        Provider::KernelHyperV | Provider::Own(ClockProvider::HyperV) => {
             &["unstable due to running on hyper-v"]
         }
         _ if !trusts_tsc(machine) => &["unstable due to tscs unsynchronized"],
@@ -72,7 +63,7 @@ pub(super) fn true_verdicts(
 pub(super) fn driver_reads_vmclock(provider: Provider, machine: ExpectedMachine) -> bool {
     match provider {
         Provider::KernelHyperV => false,
-        Provider::Own(Kind::HyperV) => machine.invariant_tsc,
+        Provider::Own(ClockProvider::HyperV) => machine.invariant_tsc,
         _ => trusts_tsc(machine),
     }
 }
@@ -81,17 +72,6 @@ pub(super) fn driver_reads_vmclock(provider: Provider, machine: ExpectedMachine)
 /// on several CPUs of anybody but Intel; since 6.9 on several packages, and KVM tells of one.
 fn trusts_tsc(machine: ExpectedMachine) -> bool {
     machine.invariant_tsc || machine.is_intel || machine.vcpus == 1 || machine.kernel >= (6, 9)
-}
-
-/// Whether the guest's kernel is told what its host steals: by KVM's page alone.
-pub(super) fn has_steal_time(provider: Provider) -> bool {
-    provider.name() == Kind::Kvm.name()
-}
-
-/// The resolution, ns, of what a kernel that was suspended finds out by how long: kvm-clock,
-/// or the real-time clock (read_persistent_clock64, arch/x86/kernel/rtc.c, kvmclock.c).
-pub(super) fn persistent_clock_ns(provider: Provider) -> f64 {
-    if provider.name() == Kind::Kvm.name() { 1.0 } else { 1e9 }
 }
 
 /// Findings of the doctor inside that are true of such a machine; any other warning
@@ -109,11 +89,11 @@ mod tests {
         let of = |provider, machine| clocksource(provider, machine);
         assert_eq!(of(Provider::Kernel, amd), "kvm-clock");
         assert_eq!(
-            of(Provider::Own(Kind::Kvm), ExpectedMachine { invariant_tsc: true, ..amd }),
+            of(Provider::Own(ClockProvider::Kvm), ExpectedMachine { invariant_tsc: true, ..amd }),
             "tsc"
         );
         let (hyperv, invariant) =
-            (Provider::Own(Kind::HyperV), ExpectedMachine { invariant_tsc: true, ..amd });
+            (Provider::Own(ClockProvider::HyperV), ExpectedMachine { invariant_tsc: true, ..amd });
         assert_eq!(of(hyperv, amd), "hyperv_clocksource_tsc_page");
         assert_eq!(of(hyperv, invariant), "tsc");
         assert_eq!(of(Provider::KernelHyperV, invariant), "hyperv_clocksource_tsc_page");
@@ -121,18 +101,16 @@ mod tests {
             true_verdicts(hyperv, invariant).is_empty() && !true_verdicts(hyperv, amd).is_empty()
         );
         assert!(driver_reads_vmclock(hyperv, invariant) && !driver_reads_vmclock(hyperv, amd));
-        assert_eq!(of(Provider::Own(Kind::None), amd), "hpet");
+        assert_eq!(of(Provider::Own(ClockProvider::None), amd), "hpet");
         let newer = ExpectedMachine { kernel: (6, 12), ..amd };
-        assert_eq!(of(Provider::Own(Kind::None), newer), "tsc");
+        assert_eq!(of(Provider::Own(ClockProvider::None), newer), "tsc");
         assert_eq!(true_verdicts(Provider::Kernel, newer).len(), 0);
-        let user = |source| is_read_in_user_space(source, true);
-        assert!(
-            user("tsc-early") && user("kvm-clock") && !is_read_in_user_space("kvm-clock", false)
-        );
-        assert!(user("hyperv_clocksource_tsc_page") && !user("hpet") && !user("acpi_pm"));
         let reads = |provider| driver_reads_vmclock(provider, newer);
-        assert!(reads(Provider::Kernel) && !reads(Provider::Own(Kind::HyperV)));
+        assert!(reads(Provider::Kernel) && !reads(Provider::Own(ClockProvider::HyperV)));
         assert_eq!(true_verdicts(Provider::Kernel, amd).len(), 1);
-        assert_eq!(of(Provider::Own(Kind::Minimal), ExpectedMachine { vcpus: 1, ..amd }), "tsc");
+        assert_eq!(
+            of(Provider::Own(ClockProvider::Minimal), ExpectedMachine { vcpus: 1, ..amd }),
+            "tsc"
+        );
     }
 }

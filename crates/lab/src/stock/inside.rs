@@ -11,10 +11,9 @@ use linux::clock::LinuxClock;
 use pvclock::counter::{Counter as _, Tsc};
 use serde_json::Value;
 
-use super::kept::Keep;
 use super::seen::{StockEvidence, StockReading};
 use super::ticking::tightest;
-use super::{calls, power, steal, ticking, vmclock};
+use super::{power, ticking, vmclock};
 use crate::initramfs;
 
 const CLOCKSOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
@@ -39,10 +38,6 @@ pub struct InsideReport {
     pub kexec: bool,
     /// It is that second one's.
     pub again: bool,
-    /// Suspends.
-    pub suspends: bool,
-    /// While it stays, `parachron keep` keeps its time of day by the VMClock.
-    pub kept: bool,
     /// How long `watch` has to be silent, and the kernel's watchdog with it, s.
     pub watch_s: u64,
 }
@@ -83,19 +78,6 @@ pub fn run_inside(inside: InsideReport) -> std::io::Result<()> {
     }
     readings.push(reading());
     read_vmclock(&mut errors);
-    let reads = calls::count().unwrap_or_else(|error| {
-        errors.push(format!("calls of clock_gettime: {error}"));
-        None
-    });
-    let stolen = steal::under_load();
-    let stolen = stolen.map_err(|error| errors.push(format!("steal: {error}"))).ok();
-    let suspended = inside.suspends.then(|| {
-        let before = reading();
-        if let Err(error) = power::suspend() {
-            errors.push(format!("suspend: {error}"));
-        }
-        (before, reading())
-    });
     let line = |name: &str| fs::read_to_string(name).unwrap_or_default().trim().to_owned();
     let available = line(&format!("{CLOCKSOURCES}/available_clocksource"));
     let seen = StockEvidence {
@@ -108,12 +90,9 @@ pub fn run_inside(inside: InsideReport) -> std::io::Result<()> {
         findings,
         disruptions,
         errors,
-        stolen,
         readings,
-        reads,
         vmclock: by_vmclock,
         again: inside.again,
-        suspended,
     };
     let mut console = std::io::stdout().lock();
     console.write_all(seen.line().as_bytes())?;
@@ -122,7 +101,7 @@ pub fn run_inside(inside: InsideReport) -> std::io::Result<()> {
         drop(console);
         // Warnings too: after a restore they are complaints.
         let _ = fs::write("/proc/sys/kernel/printk", "5 4 1 7");
-        return ticking::run(inside.kept.then(Keep::start).transpose()?);
+        return ticking::run();
     }
     // The terminal sends it by interrupts; a restart would cut it.
     thread::sleep(Duration::from_secs(1));

@@ -1,12 +1,10 @@
 //! The checks on one boot.
 
-use host::Kind;
+use host::ClockProvider;
 use instruments::figures::time;
 
 use super::expected::{self, ExpectedMachine, PAGE_PPM};
 use super::host_line::signed;
-use super::page::PageOffset;
-use super::power::Slept;
 use super::seen::StockReading;
 use super::{Boot, row, vmclock};
 use crate::bench::{LabBench, Provider};
@@ -93,11 +91,6 @@ pub(super) fn judge(
     ));
     let told: Vec<&str> = seen.disruptions.iter().map(String::as_str).collect();
     checks.push(Check::new("watch inside", "no disruption", join(&told), told.is_empty()));
-    checks.extend(boot.page.as_ref().map(|page| page_check(provider, page)));
-    checks.push(reads_check(&boot));
-    let (expected, found, verdict) =
-        boot.load.judge(provider, seen.stolen, (boot.tsc_offset, vcpus));
-    checks.push(Check { verdict, ..Check::new("steal time under load", expected, found, false) });
     let times = times(&boot);
     checks.extend(time_checks(provider, &times));
     let by_vmclock = vmclock::times(&seen.vmclock, &boot.host, boot.tsc_offset, machine.kernel);
@@ -105,28 +98,16 @@ pub(super) fn judge(
         let by_driver = expected::driver_reads_vmclock(provider, machine);
         checks.push(vmclock_check(by_vmclock, by_driver));
     }
-    checks.extend(power_checks(bench, provider, &boot));
+    checks.extend(second_boot(bench, &boot));
     let checks = checks.into_iter().map(|check| check.prefix(provider.label())).collect();
     (Some(row(provider, vcpus, &boot, &times, by_vmclock.as_ref())), checks)
 }
 
-/// Of the second boot, and the sleep, where they were asked for.
-fn power_checks(bench: &LabBench<'_>, provider: Provider, boot: &Boot) -> Vec<Check> {
-    let Some(stock) = bench.settings.stock.as_ref() else { return Vec::new() };
-    let again = stock.kexec.then(|| {
-        let found = if boot.seen.again { "the second kernel" } else { "the first kernel" };
-        Check::new("kexec", "the second kernel reports", found, boot.seen.again)
-    });
-    let slept = boot.slept();
-    let suspended = stock.suspends.then(|| {
-        let right = |slept: Slept| slept.is_right(expected::persistent_clock_ns(provider));
-        let found = slept.map_or("no readings".to_owned(), |slept| {
-            format!("stopped for {}, gained {}", time(slept.stood_ns), time(slept.gained_ns))
-        });
-        let expected = "the clock stops for 5 to 10 s, and the time of day continues";
-        Check::new("suspend", expected, found, slept.is_some_and(right))
-    });
-    again.into_iter().chain(suspended).collect()
+/// Of the second boot, where it was asked for.
+fn second_boot(bench: &LabBench<'_>, boot: &Boot) -> Option<Check> {
+    let found = if boot.seen.again { "the second kernel" } else { "the first kernel" };
+    let is_wanted = bench.settings.stock.as_ref().is_some_and(|stock| stock.kexec);
+    is_wanted.then(|| Check::new("kexec", "the second kernel reports", found, boot.seen.again))
 }
 
 fn is_wrong(finding: &&str) -> bool {
@@ -169,39 +150,6 @@ fn times(boot: &Boot) -> JudgedTimes {
     times
 }
 
-/// What the page tells, and not how fast it goes.
-fn page_check(provider: Provider, page: &Result<PageOffset, String>) -> Check {
-    let tells_date = provider.name() == Kind::Kvm.name();
-    let what =
-        if tells_date { "the host's time of day" } else { "the time since the machine began" };
-    let found = match page {
-        Ok(is) => format!("{}, ± {}", time(is.offset_ns), time(is.bound_ns)),
-        Err(why) => why.clone(),
-    };
-    Check::new(
-        "page",
-        format!("{what}, within {} plus the bound", time(TOLERANCE_NS)),
-        found,
-        page.as_ref().is_ok_and(|is| is.offset_ns.abs() <= TOLERANCE_NS + is.bound_ns),
-    )
-}
-
-fn reads_check(boot: &Boot) -> Check {
-    let has_stable_page = boot.page().is_some_and(|page| page.is_stable);
-    let in_user_space = expected::is_read_in_user_space(&boot.seen.clocksource, has_stable_page);
-    let words = if in_user_space { "no system call" } else { "one system call per read" };
-    let name = "reads of the clock";
-    match boot.seen.reads {
-        Some(is) => {
-            let found = format!("{} system calls in {} reads", is.calls, is.reads);
-            Check::new(name, words, found, is.is_right(in_user_space))
-        }
-        None => {
-            Check::not_measured(name, words, "this kernel does not count calls of clock_gettime")
-        }
-    }
-}
-
 fn vmclock_check(times: Option<vmclock::VmClockTimes>, by_driver: bool) -> Check {
     let who =
         |by_driver| if by_driver { "read by the driver" } else { "the driver refuses to read it" };
@@ -222,8 +170,8 @@ fn vmclock_check(times: Option<vmclock::VmClockTimes>, by_driver: bool) -> Check
 }
 
 fn time_checks(provider: Provider, times: &JudgedTimes) -> [Check; 3] {
-    let tells_time = provider.name() == Kind::Kvm.name();
-    let has_page = tells_time || provider.name() == Kind::HyperV.name();
+    let tells_time = provider.name() == ClockProvider::Kvm.name();
+    let has_page = tells_time || provider.name() == ClockProvider::HyperV.name();
     let (offset, bound) = (times.offset_ns, times.bound_ns);
     // Until Linux takes kvm-clock it counts ticks, of which a slow host loses some
     // (kernel/time/timekeeping.c, timekeeping_init: clocksource_default_clock): it may
@@ -285,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_time_of_day_that_moves_after_the_boot_is_wrong() {
-        let kvm = Provider::Own(Kind::Kvm);
+        let kvm = Provider::Own(ClockProvider::Kvm);
         // 1 µs, 600 ns of bound and 0.25 ppm of 5 s.
         for (gained_ns, is_right) in [(0.0, true), (2_800.0, true), (-2_900.0, false)] {
             let [once_booted, of_the_boot, rate] = verdicts(kvm, &booted(gained_ns));

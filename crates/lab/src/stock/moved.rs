@@ -11,8 +11,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use host::{Kind, RestorePolicy};
-use linux::clock::LinuxClock;
+use host::{ClockProvider, RestorePolicy};
 use vmm::Machine;
 
 use super::arrived::{Arrival, ArrivalHost};
@@ -46,13 +45,6 @@ const WAYS: [Way; 8] = [
     ("socket", RestorePolicy::Advance, OTHER_PPM),
 ];
 
-/// Of a guest whose time of day is kept: the page is all that tells it of the time away.
-const KEPT: [Way; 3] = [
-    ("file", RestorePolicy::Freeze, 0),
-    ("file", RestorePolicy::Sleep, 0),
-    ("file", RestorePolicy::Advance, 0),
-];
-
 /// A file that is gone afterwards.
 struct Temporary(PathBuf);
 
@@ -61,8 +53,6 @@ impl Drop for Temporary {
         let _ = std::fs::remove_file(&self.0);
     }
 }
-
-const CLOCKS: &str = "clocks";
 
 /// The guest as it was.
 struct BeforeMove {
@@ -75,8 +65,6 @@ pub(super) fn run(
     provider: Provider,
     machine: Machine,
     away: Duration,
-    kept: bool,
-    suspended: bool,
 ) -> (Vec<MovedRow>, Vec<Check>) {
     let label = provider.label();
     let before = match save(&machine) {
@@ -89,26 +77,18 @@ pub(super) fn run(
     drop(machine);
     thread::sleep(away);
     let (mut rows, mut checks) = (Vec::new(), Vec::new());
-    for (way, policy, told_ppm) in ways(provider, kept, suspended) {
+    for (way, policy, told_ppm) in ways(provider) {
         let mut moved = MovedRow {
             way: way.to_owned(),
             policy: policy.name().to_owned(),
             told_ppm,
             ..MovedRow::default()
         };
-        let arrival = arrive(&before.file.0, &moved, kept);
+        let arrival = arrive(&before.file.0, &moved);
         let told = if told_ppm == 0 { String::new() } else { format!(", stated {told_ppm:+} ppm") };
         let title = format!("{label}: {way}{told}, {}", policy.name());
         checks.extend(match arrival {
-            Ok(arrival) => {
-                let mut checks = judge(&title, &before.stamps, &arrival, policy, &mut moved);
-                if let Some(held) = &arrival.held {
-                    // Its rate is steered as well.
-                    checks.retain(|check| !check.name.ends_with(CLOCKS));
-                    checks.extend(held.judge(&title, policy, arrival.since.boot_ns, &mut moved));
-                }
-                checks
-            }
+            Ok(arrival) => judge(&title, &before.stamps, &arrival, policy, &mut moved),
             Err(why) => vec![check_refusal(&title, provider, why, &mut moved)],
         });
         rows.push(moved);
@@ -116,20 +96,11 @@ pub(super) fn run(
     (rows, checks)
 }
 
-/// The ways for a guest of `provider`, whose time of day is kept or which has suspended.
-fn ways(provider: Provider, kept: bool, suspended: bool) -> Vec<Way> {
-    let is_hyperv = provider == Provider::Own(Kind::HyperV);
-    // What stands for suspending gives the first vCPU's page back (kvm_suspend,
-    // arch/x86/kernel/kvm.c), and ends before it would be registered again
-    // (create_image, kernel/power/hibernate.c; restore_processor_state): no host can
-    // tell such a guest another rate.
-    let has_no_page = suspended && provider.name() == Kind::Kvm.name();
-    let all: &[Way] = if kept { &KEPT } else { &WAYS };
-    let can_be = |(_, _, told_ppm): &&Way| {
-        // Hyper-V's guests are interrupted where the rate is another.
-        !(is_hyperv && *told_ppm == OTHER_PPM || has_no_page && *told_ppm != 0)
-    };
-    all.iter().filter(can_be).copied().collect()
+/// The ways for a guest of `provider`: Hyper-V's guests are interrupted where the rate is another.
+fn ways(provider: Provider) -> Vec<Way> {
+    let is_hyperv = provider == Provider::Own(ClockProvider::HyperV);
+    let can_be = |(_, _, told_ppm): &&Way| !(is_hyperv && *told_ppm == OTHER_PPM);
+    WAYS.iter().filter(can_be).copied().collect()
 }
 
 fn save(machine: &Machine) -> Result<BeforeMove, String> {
@@ -162,7 +133,7 @@ fn save(machine: &Machine) -> Result<BeforeMove, String> {
 }
 
 /// In a process of its own.
-fn arrive(file: &PathBuf, moved: &MovedRow, kept: bool) -> Result<Arrival, String> {
+fn arrive(file: &PathBuf, moved: &MovedRow) -> Result<Arrival, String> {
     let input = File::open(file).map_err(|error| error.to_string())?;
     let (input, sender) = if moved.way == "socket" {
         let (mut here, there) = UnixStream::pair().map_err(|error| error.to_string())?;
@@ -175,9 +146,6 @@ fn arrive(file: &PathBuf, moved: &MovedRow, kept: bool) -> Result<Arrival, Strin
     };
     let mut command = Command::new("/proc/self/exe");
     command.args([ARRIVED, &moved.policy, &moved.told_ppm.to_string()]).stdin(input);
-    if kept {
-        command.arg("--kept");
-    }
     let output = command.output().map_err(|error| error.to_string());
     // Its end of the socket is closed with it.
     drop(command);
@@ -249,16 +217,12 @@ fn judge(
         .iter()
         .map(|one| format!("{} {:.3} s late, {:.3} s expected", one.clock, one.late_s, one.owed_s));
     let is_timely = |one: &MovedTimer| {
-        // A step of its clock made it late, by as much.
-        if arrival.held.is_some() && one.clock == LinuxClock::Realtime.name() {
-            return one.late_s >= 0.0;
-        }
         let early_s = CLOCK_NS / 1e9 + arrival.bound_ns as f64 / 1e9;
         one.late_s >= 0.0 && (-early_s..LATE_S).contains(&(one.late_s - one.owed_s))
     };
     let checks = [
         Check::new(
-            CLOCKS,
+            "clocks",
             format!("{:.6} s pass", expected_ns / 1e9),
             join(errors.collect()),
             moved.clocks.len() == 4
@@ -304,13 +268,10 @@ mod tests {
 
     #[test]
     fn nobody_is_asked_for_what_cannot_be() {
-        let rates = |provider, suspended| -> Vec<i32> {
-            ways(provider, false, suspended).into_iter().map(|(.., told_ppm)| told_ppm).collect()
+        let rates = |provider| -> Vec<i32> {
+            ways(provider).into_iter().map(|(.., told_ppm)| told_ppm).collect()
         };
-        let (own, hyperv) = (Provider::Own(Kind::Kvm), Provider::Own(Kind::HyperV));
-        assert_eq!(rates(Provider::Kernel, false)[6..], [100, OTHER_PPM]);
-        assert_eq!(rates(hyperv, true)[6..], [100]);
-        assert_eq!((rates(own, true).len(), rates(Provider::Kernel, true).len()), (6, 6));
-        assert_eq!(ways(own, true, false).len(), 3);
+        assert_eq!(rates(Provider::Kernel)[6..], [100, OTHER_PPM]);
+        assert_eq!(rates(Provider::Own(ClockProvider::HyperV))[6..], [100]);
     }
 }

@@ -3,8 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::calls::CallCount;
-use super::steal::StolenTime;
 use super::vmclock;
 
 /// The line begins with this.
@@ -29,23 +27,14 @@ pub(super) struct StockEvidence {
     pub(super) disruptions: Vec<String>,
     /// Commands that could not run, and why.
     pub(super) errors: Vec<String>,
-    /// Steal time while the host was busy.
-    #[serde(default)]
-    pub(super) stolen: Option<StolenTime>,
     /// The clocks at the beginning and at the end.
     pub(super) readings: Vec<StockReading>,
-    /// Reads of its clock, and those that entered the kernel, where it counts them.
-    #[serde(default)]
-    pub(super) reads: Option<CallCount>,
     /// The VMClock then, if the kernel has one.
     #[serde(default)]
     pub(super) vmclock: Vec<vmclock::VmClockReading>,
     /// Whether another kernel booted this one by kexec.
     #[serde(default)]
     pub(super) again: bool,
-    /// The clocks before it suspended, and afterwards.
-    #[serde(default)]
-    pub(super) suspended: Option<(StockReading, StockReading)>,
 }
 
 /// Clocks read between two readings of the TSC of vCPU 0.
@@ -93,12 +82,9 @@ mod tests {
             findings: Vec::new(),
             disruptions: Vec::new(),
             errors: Vec::new(),
-            stolen: Some(StolenTime { ticks: 3, tsc: (10, 15) }),
             readings: vec![StockReading { tsc: (10, 15), real_ns: 1, raw_ns: 2 }],
-            reads: Some(CallCount { reads: 2, calls: 0 }),
             vmclock: Vec::new(),
             again: false,
-            suspended: None,
         };
         let serial = format!("[    0.1] booting\r\n{}\r\n[ 2.0] restarting", seen.line());
         assert_eq!(StockEvidence::find(&serial), Some(Ok(seen.clone())));

@@ -11,8 +11,6 @@ use linux::scheduling::sleep_until;
 use pvclock::counter::{Counter as _, Tsc};
 use serde::{Deserialize, Serialize};
 
-use super::kept::{Keep, KeepOutput};
-
 /// A line begins with this.
 const MARK: &str = "parachron-tick-1 ";
 /// What is read, and by which of them timers are set.
@@ -33,9 +31,6 @@ const TRIES: u32 = 20;
 pub(super) struct Tick {
     pub(super) stamps: Vec<Stamp>,
     pub(super) fired: Vec<FiredTimer>,
-    /// Of a guest whose time of day is kept.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) keep: Option<KeepOutput>,
 }
 
 /// A clock read between two readings of the TSC of vCPU 0.
@@ -55,7 +50,7 @@ pub(super) struct FiredTimer {
 }
 
 /// Writes lines until the machine ends.
-pub(super) fn run(mut keep: Option<Keep>) -> io::Result<()> {
+pub(super) fn run() -> io::Result<()> {
     let (sender, fired) = channel();
     for (number, clock) in (0..).zip(TIMERS) {
         let sender = sender.clone();
@@ -64,8 +59,7 @@ pub(super) fn run(mut keep: Option<Keep>) -> io::Result<()> {
     thread::spawn(move || watch_steps(&sender));
     while let Ok(first) = fired.recv() {
         let fired = std::iter::once(first).chain(fired.try_iter()).flatten().collect();
-        let keep = keep.as_mut().map(Keep::collect);
-        let line = serde_json::to_string(&Tick { stamps: stamps(), fired, keep })?;
+        let line = serde_json::to_string(&Tick { stamps: stamps(), fired })?;
         let mut console = io::stdout().lock();
         console.write_all(format!("\n{MARK}{line}\n").as_bytes())?;
         console.flush()?;
@@ -143,7 +137,6 @@ mod tests {
         let tick = Tick {
             stamps: stamps(),
             fired: vec![FiredTimer { clock: "CLOCK_MONOTONIC".to_owned(), due_ns: 5, at_ns: 7 }],
-            keep: None,
         };
         assert_eq!(tick.stamps.len(), 4);
         let line = format!("\n{MARK}{}\r\n", serde_json::to_string(&tick).unwrap());

@@ -53,6 +53,12 @@ impl VmClockInfo {
         let max_error = max_error(&info, delta);
         Ok(VmClockTime { seconds: (now >> 64) as u64, fraction: now as u64, max_error, info })
     }
+
+    /// Nanoseconds a count; 0 where it gives no time.
+    pub fn ns_per_count(&self) -> f64 {
+        let unit = (1u128 << (self.period_shift & 127)) as f64 * 18_446_744_073_709_551_616.0;
+        self.period as f64 / unit * 1e9
+    }
 }
 
 /// Reads a VMClock page.

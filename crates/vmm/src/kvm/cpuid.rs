@@ -1,6 +1,6 @@
 //! The guest's CPUID.
 
-use host::{GuestClock, Kind, Leaf, VcpuId};
+use host::{ClockProvider, GuestClock, Leaf, VcpuId};
 use kvm_bindings::{
     CpuId, KVM_CPUID_FLAG_SIGNIFCANT_INDEX, KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2,
 };
@@ -57,7 +57,7 @@ pub(crate) fn leaves(
     if !kvm.check_extension(Cap::HypervTime) {
         return Err(MachineError::Unsupported { what: "KVM_CAP_HYPERV_TIME" });
     }
-    let hyperv = host::Settings::new(Kind::HyperV, super::host_tsc()?);
+    let hyperv = host::ClockSettings::new(ClockProvider::HyperV, super::host_tsc()?);
     let leaves = GuestClock::new(hyperv, host_clock::read())?.cpuid_leaves().collect();
     Ok(Some(with_hypercalls(leaves)))
 }

@@ -150,7 +150,7 @@ impl SavedProvider {
         })
     }
 
-    fn give(&self, settings: &mut host::Settings) {
+    fn give(&self, settings: &mut host::ClockSettings) {
         settings.never_back = self.never_back;
         settings.sync_period = self.sync_period_ns.map(Nanos);
         settings.apic = Hertz(self.apic_hz);
@@ -275,8 +275,8 @@ impl SavedMachine {
             rtc: self.devices.rtc.clone(),
             serial: self.devices.serial.clone(),
             own_time_ns: self.own_time.0,
-            clock: self.clock.to_json().map_err(wrong)?,
-            host: self.host.as_ref().map(host::Saved::to_bytes),
+            clock: serde_json::to_string_pretty(&self.clock).map_err(wrong)?,
+            host: self.host.as_ref().map(host::SavedGuestClock::to_bytes),
             vmclock: self.settings.vmclock.zip(self.vmclock),
             hypercalls: self.hypercalls.clone(),
             taken: SavedAt {
@@ -318,8 +318,8 @@ impl Description {
                 "the HPET started at {since_ns} ns, after the save at {now_ns} ns"
             )));
         }
-        let clock = KvmClockState::from_json(&self.clock).map_err(wrong)?;
-        let host = self.host.map(|bytes| host::Saved::from_bytes(&bytes)).transpose();
+        let clock: KvmClockState = serde_json::from_str(&self.clock).map_err(wrong)?;
+        let host = self.host.map(|bytes| host::SavedGuestClock::from_bytes(&bytes)).transpose();
         let host = host.map_err(wrong)?;
         let (count, sizes) = (self.vcpus.len(), MEMORY_MIN..=linux_boot::MEMORY_MAX);
         let of_clock = [clock.tscs.len(), host.as_ref().map_or(count, |host| host.vcpus().count())];
@@ -341,7 +341,7 @@ impl Description {
         let backend = match &host {
             None => ClockBackend::Kernel,
             Some(host) => {
-                let settings = host::Settings::new(host.kind(), Hertz(1_000_000_000));
+                let settings = host::ClockSettings::new(host.kind(), Hertz(1_000_000_000));
                 ClockBackend::Own(settings.changed(|new| {
                     self.provider.iter().for_each(|provider| provider.give(new));
                 }))

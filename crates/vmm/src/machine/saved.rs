@@ -34,7 +34,7 @@ pub struct SavedMachine {
     pub(super) own_time: Nanos,
     /// KVM's clock; for each backend it contains the TSCs.
     pub(super) clock: KvmClockState,
-    pub(super) host: Option<host::Saved>,
+    pub(super) host: Option<host::SavedGuestClock>,
     /// The VMClock's marks.
     pub(super) vmclock: Option<(u64, u64)>,
     pub(super) taken: HostClocks,
@@ -279,7 +279,7 @@ fn set_tscs(
                 return Err(::kvm::Error::Msr { msr, value }.into());
             }
         }
-        Ok(RestoredTsc { frequency, wanted, offset })
+        Ok(RestoredTsc::new(frequency, wanted, offset))
     });
     Ok(RestoredVmClock {
         away: restored.away,

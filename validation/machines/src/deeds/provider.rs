@@ -30,9 +30,9 @@ pub(super) const MOVED: Asked = Asked {
     vcpus: &[1, 2, 4],
     limit_s: LIMIT_S,
 };
-/// Three boots by kexec, each suspended, and then moved.
+/// Three boots by kexec, each then moved.
 pub(super) const AGAIN: Asked = Asked {
-    options: "--kexec --suspend --away 3s --provider kvm --provider hyperv --limit 4min",
+    options: "--kexec --away 3s --provider kvm --provider hyperv --limit 4min",
     vcpus: &[2],
     limit_s: LIMIT_S,
 };

@@ -4,25 +4,33 @@ use instruments::measurements::{
     CallCost, Granularity, Measurements, NotMeasured, Order, ReadPath,
 };
 
-use super::distribution;
 use super::report::{BenchReport, short_name, source_name};
-use crate::output::table::{Cell, Column, ReportTable};
+use super::{answer, distribution};
+use crate::output::table::{Cell, Column, ReportTable, width, wrap};
 use instruments::figures::{count, three_digits, time, whole_time};
 
-/// The whole report.
-pub(super) fn render(report: &BenchReport) -> String {
-    let mut text = format!("{}\n", report.machine.line());
+/// The answer and the costs; with `verbose` also their distribution, steps, order and skew.
+pub(super) fn render(report: &BenchReport, verbose: bool) -> String {
+    let answer = wrap(&answer::sentences(report), width());
+    let mut text = format!("{answer}\n{}\n", report.machine.line());
     let mut tables = Vec::new();
     if report.runs.len() > 1 {
         tables.extend(side_by_side(&report.runs));
     }
     for run in &report.runs {
-        tables.push(costs(run));
-        // For several sources the plot shows it better.
-        if report.runs.len() == 1 {
-            tables.extend(distribution::table(run));
+        let mut costs = costs(run, verbose);
+        if verbose {
+            tables.push(costs);
+            // For several sources the plot shows it better.
+            if report.runs.len() == 1 {
+                tables.extend(distribution::table(run));
+            }
+            tables.extend([clocks(run), skews(run)]);
+        } else {
+            costs.note("Add --verbose for spread, steps, order and offsets between CPUs.");
+            tables.push(costs);
         }
-        tables.extend([clocks(run), skews(run), missing(&run.not_measured)]);
+        tables.push(missing(&run.not_measured));
     }
     for table in tables.iter().filter(|table| !table.is_empty()) {
         text.push('\n');
@@ -32,7 +40,7 @@ pub(super) fn render(report: &BenchReport) -> String {
 }
 
 /// Costs of the calls under one clocksource.
-fn costs(run: &Measurements) -> ReportTable {
+fn costs(run: &Measurements, verbose: bool) -> ReportTable {
     let title = match &run.tsc_rate {
         Some(rate) => format!(
             "Cost of a call under clocksource {} ({} {:.3} MHz ± {} ppm)",
@@ -64,7 +72,7 @@ fn costs(run: &Measurements) -> ReportTable {
             (Column::names("served\nby"), &|cost| served_by(cost.path).into()),
         ],
     );
-    if let Some(first) = run.costs.first() {
+    if let Some(first) = run.costs.first().filter(|_| verbose) {
         table.note(format!(
             "CLOCK_*: clock_gettime of that clock. {} samples each; a sample is the mean of enough \
              calls to last 1 µs. Far out: above the third quartile + 3 interquartile ranges.",

@@ -6,23 +6,28 @@ use inspect::comparison::{ClockName, PairReport, ReferenceReport};
 use instruments::drift::{Drift, Frequency};
 
 use super::report::DriftReport;
-use super::verdicts;
+use super::{answer, verdicts};
 use crate::output::printable;
 use crate::output::table::{Cell, Column, ReportTable, width, wrap};
 use instruments::figures::{count, signed, time};
 
-/// The whole.
-pub(super) fn render(report: &DriftReport) -> String {
+/// The answer, the figures and what they rest on; with `verbose` also how steady each clock
+/// is and which comparisons were kept.
+pub(super) fn render(report: &DriftReport, verbose: bool) -> String {
     let mut references: Vec<&str> = report.pairs.iter().map(|p| p.reference.as_str()).collect();
     references.dedup();
     references.sort_unstable();
     references.dedup();
     let mut tables: Vec<ReportTable> =
         references.into_iter().map(|reference| figures(report, reference)).collect();
-    tables.extend([moves(report), stability(report)]);
+    tables.push(moves(report));
+    if verbose {
+        tables.push(stability(report));
+    }
     tables.retain(|table| !table.is_empty());
-    let mut parts: Vec<String> = tables.iter().map(|table| table.text()).collect();
-    parts.push(sentences(report));
+    let mut parts = vec![wrap(&printable(&answer::sentence(report)), width()) + "\n"];
+    parts.extend(tables.iter().map(|table| table.text()));
+    parts.push(sentences(report, verbose));
     parts.join("\n")
 }
 
@@ -146,9 +151,9 @@ fn stability(report: &DriftReport) -> ReportTable {
 }
 
 /// What the figures are based on, and the verdicts.
-fn sentences(report: &DriftReport) -> String {
+fn sentences(report: &DriftReport, verbose: bool) -> String {
     let mut lines: Vec<String> =
-        report.references.iter().map(|one| reference(one, report)).collect();
+        report.references.iter().map(|one| reference(one, report, verbose)).collect();
     lines.extend(
         report
             .tsc_frequency
@@ -161,9 +166,9 @@ fn sentences(report: &DriftReport) -> String {
     lines.iter().map(|line| wrap(&printable(line), width()) + "\n").collect()
 }
 
-fn reference(reference: &ReferenceReport, report: &DriftReport) -> String {
+fn reference(reference: &ReferenceReport, report: &DriftReport, verbose: bool) -> String {
     let mut line = format!(
-        "{}: {} of {} comparisons made",
+        "{}: {} of {} comparisons",
         reference.name,
         count(reference.made),
         count(reference.tried)
@@ -213,8 +218,9 @@ fn reference(reference: &ReferenceReport, report: &DriftReport) -> String {
         ));
     }
     // The delay is the network's: much the same for all clocks.
-    if let Some(pair) = report.pairs.iter().find(|pair| pair.reference == reference.name) {
-        line.push_str(&format!("; {}", filtered(pair)));
+    if verbose {
+        let pair = report.pairs.iter().find(|pair| pair.reference == reference.name);
+        line.extend(pair.map(|pair| format!("; {}", filtered(pair))));
     }
     if let Some(why) = &reference.stopped {
         line.push_str(&format!("; no longer queried: {why}"));
@@ -276,8 +282,13 @@ fn span(seconds: f64) -> String {
     }
 }
 
-/// With its sign, and so many digits after the point.
-fn with_sign(value: f64, digits: usize) -> String {
+/// The bound of a frequency, and as many digits as it supports.
+pub(super) fn frequency_bound(drift: &Drift) -> (Option<f64>, usize) {
+    (drift.frequency.as_ref().and_then(bound_ppm), digits(drift))
+}
+
+/// With its sign, and `digits` after the point.
+pub(super) fn with_sign(value: f64, digits: usize) -> String {
     signed(value, |size| format!("{size:.digits$}"))
 }
 

@@ -32,13 +32,13 @@ pub(super) fn sentences(report: &DriftReport) -> Vec<String> {
     let is_sure = lines.is_empty();
     lines.extend(report.not_held.iter().map(|one| format!("{}.", one.why)));
     let all = if report.is_outside() {
-        "Outside the budget."
+        "Outside the limit."
     } else if !report.not_held.is_empty() {
-        "It is not known whether the clocks are within the budget."
+        "It is not known whether the clocks are within the limit."
     } else if is_sure {
-        "Within the budget."
+        "Within the limit."
     } else {
-        "Within the budget, but not certainly: use a longer --duration."
+        "Within the limit, but not certainly: use a longer --duration."
     };
     lines.push(all.into());
     lines

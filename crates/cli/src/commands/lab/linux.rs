@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use host::Kind;
+use host::ClockProvider;
 use instruments::duration;
 use lab::{Experiment, StockSettings};
 
@@ -57,10 +57,6 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     away: Option<Duration>,
 
-    /// With --away and --vmclock: run parachron keep in the guest to keep its time of day
-    #[arg(long, requires_all = ["away", "vmclock"])]
-    keep: bool,
-
     /// Have each guest boot the kernel again by kexec, and judge that boot
     #[arg(long, conflicts_with = "initrd")]
     kexec: bool,
@@ -70,10 +66,6 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = duration::parse)]
     watch: Duration,
 
-    /// Have each guest also suspend, as if to disk, for 5 s
-    #[arg(long)]
-    suspend: bool,
-
     /// Skip KVM's own kvm-clock
     #[arg(long)]
     no_kernel_clock: bool,
@@ -81,7 +73,7 @@ pub(super) struct Args {
     /// Only these of Parachron's providers; repeatable [default: none, minimal, kvm,
     /// hyperv]
     #[arg(long, value_name = "NAME", value_parser = providers())]
-    provider: Vec<Kind>,
+    provider: Vec<ClockProvider>,
 
     #[command(flatten)]
     run: RunOptions,
@@ -106,7 +98,7 @@ impl Args {
         stock.append.clone_from(&self.append);
         (stock.by_kernel, stock.limit) = (!self.no_kernel_clock, self.limit);
         stock.vmclock = self.vmclock;
-        (stock.away, stock.kept, stock.suspends) = (self.away, self.keep, self.suspend);
+        stock.away = self.away;
         // `watch` in the guest is told whole seconds.
         stock.watched = Duration::from_secs(self.watch.as_secs_f64().ceil() as u64);
         let mut plan = LabPlan::new(vec![Experiment::Linux], &self.run, &[]);

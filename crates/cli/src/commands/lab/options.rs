@@ -8,7 +8,7 @@ use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use guest::layout::VCPUS_MAX;
 use guest::source::Source;
-use host::{GuestSystem, Kind};
+use host::{ClockProvider, GuestSystem};
 use instruments::duration;
 use lab::{Experiment, LabSession, Settings};
 use pvclock::Hertz;
@@ -60,7 +60,7 @@ groups!(
     ClockOptions {
         /// Test only guests of this provider; repeatable
         #[arg(long, value_name = "NAME", value_parser = providers())]
-        provider: Vec<Kind>,
+        provider: Vec<ClockProvider>,
 
         /// Test only this clock of the guest; repeatable
         #[arg(long, value_name = "NAME", value_parser = sources())]
@@ -251,10 +251,10 @@ fn experiments() -> impl TypedValueParser<Value = Experiment> {
     named(Experiment::ALL.map(|one| (one.name(), one)))
 }
 
-pub(super) fn providers() -> impl TypedValueParser<Value = Kind> {
-    let [none, legacy, minimal, kvm, hyperv] = Kind::ALL.map(|kind| (kind.name(), kind));
+pub(super) fn providers() -> impl TypedValueParser<Value = ClockProvider> {
+    let [none, legacy, minimal, kvm, hyperv] = ClockProvider::ALL.map(|kind| (kind.name(), kind));
     // Our guest reads the same clocks as Linux.
-    let default = ("default", Kind::default_for(GuestSystem::Linux));
+    let default = ("default", ClockProvider::default_for(GuestSystem::Linux));
     named([none, legacy, minimal, kvm, hyperv, default])
 }
 

@@ -8,6 +8,7 @@ type Bad = (&'static str, &'static [(&'static str, &'static str)]);
 
 const TIME: &str = "expected a time such as 2s, 500ms or 5min (ns, us, ms, s, min, h, d; more than \
                     0, at most a year), found ";
+const RATE: &str = "expected auto, or 0.001ppm to 500ppm, found ";
 const SERVER: &str = "expected HOST, HOST:PORT or [ADDRESS]:PORT, found ";
 const DEVICE: &str = "expected a device such as /dev/ptp0, /dev/ptp1,utc, /dev/ptp1,tai or \
                       /dev/ptp1,tai=37, found ";
@@ -75,6 +76,19 @@ const BAD: &[Bad] = &[
             ("''", TIME),
             ("'17s'", "expected 1ms to 16s, found"),
             ("'1us'", "expected 1ms to 16s, found"),
+        ],
+    ),
+    (
+        "max-clock-error",
+        &[
+            NO_TEXT,
+            ("''", RATE),
+            ("'15'", RATE),
+            ("'-15ppm'", RATE),
+            ("'0ppm'", RATE),
+            ("'501ppm'", RATE),
+            ("'NaNppm'", RATE),
+            ("'15 ppb'", RATE),
         ],
     ),
     (

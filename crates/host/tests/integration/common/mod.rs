@@ -1,15 +1,15 @@
 //! A VM without a machine: a host, its memory, and its clocks, moved by hand.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
-use host::pages::TimePage;
-use host::{
-    GuestAddress, GuestClock, GuestMemory, HostClocks, HostEvent, Kind, PlainMemory, Settings,
-    VcpuId,
-};
 use pvclock::kvm_clock::{TimeInfo, TimeReader};
 use pvclock::units::UnixTime;
 use pvclock::{Hertz, Nanos, ReadError, Ticks};
+use pvclock_host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
+use pvclock_host::pages::TimePage;
+use pvclock_host::{
+    ClockAddress, ClockMemory, ClockProvider, ClockSettings, GuestClock, HostClocks, HostEvent,
+    PlainMemory, VcpuId,
+};
 
 pub(crate) const HOST_TSC: Hertz = Hertz(2_600_000_000);
 /// A Friday in January 2027.
@@ -38,7 +38,7 @@ pub(crate) struct Rig {
 
 impl Rig {
     /// A VM with `vcpus` vCPUs that have run, made at `now`.
-    pub(crate) fn new(settings: Settings, vcpus: u32, now: HostClocks) -> Self {
+    pub(crate) fn new(settings: ClockSettings, vcpus: u32, now: HostClocks) -> Self {
         let memory = PlainMemory::new(vcpus + 1);
         let host = GuestClock::new(settings, now).unwrap();
         let mut rig = Self { host, memory };
@@ -51,8 +51,8 @@ impl Rig {
 
     /// The same, with each vCPU's kvm-clock page registered and written, and
     /// the writing of all after that done.
-    pub(crate) fn kvm(settings: Settings, vcpus: u32, now: HostClocks) -> Self {
-        assert_eq!(settings.kind, Kind::Kvm);
+    pub(crate) fn kvm(settings: ClockSettings, vcpus: u32, now: HostClocks) -> Self {
+        assert_eq!(settings.kind, ClockProvider::Kvm);
         let mut rig = Self::new(settings, vcpus, now);
         for index in 0..vcpus {
             rig.register(index, now);
@@ -64,8 +64,8 @@ impl Rig {
     }
 
     /// A VM with a Hyper-V page in frame 0.
-    pub(crate) fn hyperv(settings: Settings, vcpus: u32, now: HostClocks) -> Self {
-        assert_eq!(settings.kind, Kind::HyperV);
+    pub(crate) fn hyperv(settings: ClockSettings, vcpus: u32, now: HostClocks) -> Self {
+        assert_eq!(settings.kind, ClockProvider::HyperV);
         let mut rig = Self::new(settings, vcpus, now);
         rig.write(0, HV_GUEST_OS_ID, 1, now).unwrap();
         rig.write(0, HV_REFERENCE_TSC, PlainMemory::reference(0).0 | 1, now).unwrap();
@@ -86,7 +86,7 @@ impl Rig {
         msr: u32,
         value: u64,
         now: HostClocks,
-    ) -> Result<(), host::MsrError> {
+    ) -> Result<(), pvclock_host::MsrError> {
         self.host.write_msr(VcpuId(vcpu), msr, value, now, &self.memory)
     }
 
@@ -95,7 +95,7 @@ impl Rig {
         vcpu: u32,
         msr: u32,
         now: HostClocks,
-    ) -> Result<u64, host::MsrError> {
+    ) -> Result<u64, pvclock_host::MsrError> {
         self.host.read_msr(VcpuId(vcpu), msr, now, &self.memory)
     }
 
@@ -123,6 +123,6 @@ impl Rig {
 }
 
 /// A time page's contents, wherever it is.
-pub(crate) fn info(memory: &PlainMemory, address: GuestAddress) -> Result<TimeInfo, ReadError> {
+pub(crate) fn info(memory: &PlainMemory, address: ClockAddress) -> Result<TimeInfo, ReadError> {
     TimeReader::new(memory.page::<TimePage>(address).unwrap()).info()
 }

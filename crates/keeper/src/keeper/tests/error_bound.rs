@@ -3,7 +3,7 @@ use crate::Adjustment;
 
 fn within(bench: &Bench) -> (i64, u64, bool) {
     match bench.keeper.error_bound(bench.now_ns) {
-        KeptBound::Within { offset, is_free_running } => {
+        KeptBound::Within { offset, is_free_running, .. } => {
             (offset.offset_ns, offset.bound_ns, is_free_running)
         }
         other => panic!("{other:?}"),

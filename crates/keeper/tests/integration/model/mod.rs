@@ -27,10 +27,6 @@ pub(crate) const HALF_A_DAY_NS: i64 = 43_200 * S as i64;
 /// The interval of samples, `parachron keep`'s default.
 pub(crate) const INTERVAL_NS: u64 = S / 2;
 
-/// A published bound grows by its age divided by this (500 ppm, `MAX_DRIFT_PPB`,
-/// crates/daemon/src/clockbound.rs).
-const GROWN_BY: u64 = 2000;
-
 /// A source that knows the truth within its bound, or lies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source {
@@ -174,12 +170,12 @@ impl Machine {
     /// Holds the bound that is published against the clock, if it was measured after this.
     fn judge_bound(&mut self, moved_at_ns: u64) {
         let now_ns = self.clock.monotonic_ns;
-        let KeptBound::Within { offset, .. } = self.keeper.error_bound(now_ns) else { return };
+        let known = self.keeper.error_bound(now_ns);
+        let KeptBound::Within { offset, .. } = known else { return };
         if offset.at_monotonic_ns <= moved_at_ns {
             return;
         }
-        let age_ns = now_ns.saturating_sub(offset.at_monotonic_ns);
-        let bound_ns = offset.offset_ns.unsigned_abs() + offset.bound_ns + age_ns / GROWN_BY + 1;
+        let bound_ns = known.error_ns(now_ns).unwrap_or(0);
         let beyond_ns = self.clock.error_ns().unsigned_abs().saturating_sub(bound_ns);
         self.bounds += 1;
         self.beyond_bound_ns = self.beyond_bound_ns.max(beyond_ns);

@@ -1,6 +1,6 @@
 //! A vCPU of a KVM that ignores the TSC offsets it is given.
 
-use kvm::{Error, KvmVcpu};
+use pvclock_kvm::{Error, KvmVcpu};
 
 use super::ModelVcpu;
 

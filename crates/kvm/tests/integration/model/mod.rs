@@ -10,13 +10,13 @@ mod recorded;
 
 use std::cell::{Cell, RefCell};
 
-use host::HostClocks;
-use kvm::host_clock::HostReading;
-use kvm::{Error, HostTsc, KvmVcpu, Vm};
 use kvm_bindings::{KVM_CLOCK_HOST_TSC, KVM_CLOCK_REALTIME, KVM_CLOCK_TSC_STABLE, kvm_clock_data};
 use pvclock::units::UnixTime;
 use pvclock::units::random::SplitMix64;
 use pvclock::{Hertz, Nanos, Ticks};
+use pvclock_host::HostClocks;
+use pvclock_kvm::host_clock::HostReading;
+use pvclock_kvm::{Error, HostTsc, KvmVcpu, KvmVm};
 
 pub(crate) use keeps_offset::KeepsOffset;
 pub(crate) use recorded::Recorded;
@@ -212,7 +212,7 @@ impl<'h> ModelVm<'h> {
     }
 }
 
-impl Vm for ModelVm<'_> {
+impl KvmVm for ModelVm<'_> {
     fn get_clock(&self) -> Result<kvm_clock_data, Error> {
         let world = self.host.world;
         world.takes(100 + world.below(2_000));

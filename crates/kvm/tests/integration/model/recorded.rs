@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use kvm::{Error, KvmVcpu};
+use pvclock_kvm::{Error, KvmVcpu};
 
 use super::{ModelVcpu, ModelVm};
 

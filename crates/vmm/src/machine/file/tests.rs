@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use host::{Kind, RestorePolicy};
+use host::{ClockProvider, RestorePolicy};
 
 use super::*;
 use crate::Machine;
@@ -77,7 +77,7 @@ fn a_guest_goes_on_twice_from_bytes_where_it_was() {
     let Ok(tsc) = crate::kvm::host_tsc() else {
         return writeln!(std::io::stderr(), "skipped: no /dev/kvm").unwrap();
     };
-    let own = host::Settings::new(Kind::Kvm, tsc);
+    let own = host::ClockSettings::new(ClockProvider::Kvm, tsc);
     let own = own.changed(|new| (new.never_back, new.sync_period) = (false, Some(Nanos(5))));
     let own = own.changed(|new| new.tsc_invariant = true);
     for backend in [ClockBackend::Kernel, ClockBackend::Own(own)] {

@@ -50,7 +50,7 @@ fn report() -> DriftReport {
 
 #[test]
 fn the_result_for_people() {
-    insta::assert_snapshot!(render(&report()));
+    insta::assert_snapshot!(render(&report(), true));
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn what_is_subtracted_from_a_clock_of_tai_is_shown() {
     let shows = |ahead_of_utc_s| {
         let mut report = report();
         report.references[0].status.ahead_of_utc_s = ahead_of_utc_s;
-        render(&report).replace('\n', " ").contains("; counts TAI: 37 s subtracted")
+        render(&report, true).replace('\n', " ").contains("; counts TAI: 37 s subtracted")
     };
     assert!(shows(Some(37)) && !shows(Some(0)) && !shows(None));
 }
@@ -76,7 +76,7 @@ fn nothing_dropped_and_no_distance_are_shown() {
     let mut report = report();
     report.references[0].status.root_distance_ns = Some(0);
     report.pairs[0].drift.kept = 100;
-    let text = render(&report).replace('\n', " ");
+    let text = render(&report, true).replace('\n', " ");
     assert!(text.contains("; root distance 0;"), "{text}");
     assert!(text.contains("; kept all 100 comparisons of monotonic."), "{text}");
 }
@@ -84,7 +84,41 @@ fn nothing_dropped_and_no_distance_are_shown() {
 #[test]
 fn the_frequency_of_the_tsc_is_shown() {
     let tsc = TscFrequency { hz: 2_445_424_000, from: TscSource::KvmClockPage };
-    let text = render(&DriftReport { tsc_frequency: Some(tsc), ..report() }).replace('\n', " ");
+    let text =
+        render(&DriftReport { tsc_frequency: Some(tsc), ..report() }, true).replace('\n', " ");
     let line = "tsc: converted at 2445424000 Hz, from the kvm-clock page.";
     assert!(text.contains(line), "{text}");
+}
+
+#[test]
+fn the_first_line_is_the_answer() {
+    let line = |report: &DriftReport| answer::sentence(report);
+    let text = line(&report());
+    // Its offset counts from boot, so only its rate can be wrong.
+    assert!(
+        text.starts_with("monotonic runs 50.00 ± 7.43 ppm slow against ntp 192.0.2.1"),
+        "{text}"
+    );
+    assert!(text.ends_with(": outside the limit."), "{text}");
+    let mut alone = report();
+    alone.pairs[0].reference = "raw".into();
+    assert!(line(&alone).ends_with("shows nothing about true time: add --ntp HOST."));
+    let mut utc = report();
+    utc.pairs[0].clock = ClockName::Realtime;
+    utc.pairs[0].offset_is_error = true;
+    utc.pairs[0].drift.offset.ns = -2e9;
+    utc.pairs[0].drift.offset.bound_ns = 58_000.0;
+    let text = line(&utc);
+    assert!(
+        text.starts_with("realtime is 2.00 s ± 58.0 µs behind ntp 192.0.2.1 and runs"),
+        "{text}"
+    );
+    utc.pairs[0].drift.offset.ns = 57_000.0;
+    utc.pairs[0].drift.frequency = None;
+    utc.budget = Budget::default();
+    let text = line(&utc);
+    assert_eq!(
+        text,
+        "realtime agrees with ntp 192.0.2.1 within 58.0 µs and was compared too rarely for a rate."
+    );
 }

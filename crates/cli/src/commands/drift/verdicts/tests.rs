@@ -47,14 +47,11 @@ fn an_offset_from_no_time_of_day_is_not_checked() {
     let raw = [pair(ClockName::Realtime, "raw", 60), pair(ClockName::Monotonic, "raw", 60)];
     let (text, code) = verdict(&raw, None, Some(1e6));
     assert!(text.starts_with("--max-offset was not checked: no clock"), "{text}");
-    assert!(
-        text.ends_with(". It is not known whether the clocks are within the budget."),
-        "{text}"
-    );
+    assert!(text.ends_with(". It is not known whether the clocks are within the limit."), "{text}");
     assert_eq!(code, 2);
     let one_of_two =
         [pair(ClockName::Realtime, "ntp 192.0.2.1", 60), raw.into_iter().next().unwrap()];
-    assert_eq!(verdict(&one_of_two, None, Some(1e6)), ("Within the budget.".into(), 0));
+    assert_eq!(verdict(&one_of_two, None, Some(1e6)), ("Within the limit.".into(), 0));
     assert_eq!(verdict(&one_of_two, None, None), (String::new(), 0));
 }
 
@@ -62,11 +59,11 @@ fn an_offset_from_no_time_of_day_is_not_checked() {
 fn a_frequency_of_one_comparison_is_not_checked() {
     let once = || pair(ClockName::Realtime, "raw", 1);
     let (text, code) = verdict(&[once()], Some(1.0), None);
-    let why = "--max-ppm was not checked for realtime: too few comparisons for a frequency. It is not known whether the clocks are within the budget.";
+    let why = "--max-ppm was not checked for realtime: too few comparisons for a frequency. It is not known whether the clocks are within the limit.";
     assert_eq!((text.as_str(), code), (why, 2));
     // Against another reference it was measured.
     let elsewhere = pair(ClockName::Realtime, "ntp 192.0.2.1", 60);
-    assert_eq!(verdict(&[once(), elsewhere], Some(1.0), None), ("Within the budget.".into(), 0));
+    assert_eq!(verdict(&[once(), elsewhere], Some(1.0), None), ("Within the limit.".into(), 0));
 }
 
 #[test]
@@ -75,7 +72,7 @@ fn what_is_outside_is_so_whatever_else_was_not_measured() {
     let (text, code) = verdict(&[far], Some(1.0), Some(1.0));
     assert!(text.contains("phc against ntp 192.0.2.1: the offset is beyond the 1.00 ns"), "{text}");
     assert!(
-        text.contains("--max-ppm was not checked for phc") && text.ends_with("Outside the budget."),
+        text.contains("--max-ppm was not checked for phc") && text.ends_with("Outside the limit."),
         "{text}"
     );
     assert_eq!(code, 1);

@@ -1,0 +1,180 @@
+//! The kernel's line held to the host's: what frequency to set, by the two lines alone.
+//!
+//! Both are exact at any count of the CPU's counter ([`pvclock::vvar`]), so a look has no noise
+//! but the kernel's own: it meets a rate by two neighbouring multipliers in turn, and between two
+//! updates it is off by up to their difference, 0.12 to 0.24 ppm of the time between these.
+//! Each look sets the frequency that meets the page by the next one:
+//!
+//! ```text
+//! 1 + frequency = (1 + the page's rate + learnt) · (1 − ahead / time to the next look)
+//! ```
+//!
+//! Rates are relative to the kernel's at frequency 0, which its first multiplier shows to 0.2 ppm.
+//! The rest of it, and what the kernel rounds, is *learnt*: by how much more than expected the
+//! lines parted since the last look. Example: ahead by 8 ns, 4 s to go: −2 ppb, 131 of the
+//! kernel's units of 2^−16 ppm; a unit is 0.06 ns in 4 s. If this program dies, the clock drifts
+//! by those 2 ppb.
+
+use pvclock::vmclock::VmClockInfo;
+use pvclock::vvar::{KernelLine, LineError};
+
+/// The kernel's units of frequency, 2^-16 ppm.
+const UNIT: f64 = 1e-6 / 65_536.0;
+
+/// The largest frequency, in units (MAXFREQ, include/linux/timex.h).
+const LARGEST_UNITS: f64 = 500.0 * 65_536.0;
+
+/// Time to the next look, ns: while the rate is being learnt or the clock is off; in calm; and
+/// where the clock was held and the host wakes for a changed page.
+const SOON_NS: u64 = 500_000_000;
+const CALM_NS: u64 = 4_000_000_000;
+const HELD_NS: u64 = 16_000_000_000;
+
+/// From here on the clock is off, ns, until it is ahead by [`NOISE_NS`] at most; and up to here it
+/// is held.
+const OFF_NS: f64 = 100.0;
+const NEAR_NS: f64 = 5.0;
+
+/// So many looks in a row in which it was held.
+const HELD_LOOKS: u32 = 8;
+
+/// More than this is stepped, ns. A frequency that changes by 1 ppm in the middle of a tick has the
+/// kernel catch up afterwards with up to 4 ns, at 0.1 ppm: a slew of 500 ppm, with 2 us.
+const STEPPED_NS: f64 = 5000.0;
+
+/// Of what is ahead by no more than this, ns, a part is taken back by the next look: the rest is
+/// mostly where between two updates of the kernel the look was.
+const NOISE_NS: f64 = 10.0;
+const PART: f64 = 0.5;
+
+/// An interval shows the rate the better the longer it is: by the square of its length, in s².
+/// What was learnt before weighs no more than two intervals of 4 s, and is of so much at least
+/// before a look is made in calm. The kernel's first multiplier counts as one of 1 s: it may still
+/// catch up with what it missed before.
+const MOST_KNOWN: f64 = 2.0 * 16.0;
+const LEAST_KNOWN: f64 = 4.0;
+const FIRST_KNOWN: f64 = 1.0;
+
+/// Lines that part by more were moved by somebody: nothing is learnt of it.
+const LEARNABLE: f64 = 1e-6;
+
+/// A changed rate of the page may have been in force for any part of the interval.
+const SAME_RATE: f64 = 10e-9;
+
+/// What a look has the kernel do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LineSteering {
+    /// By how much CLOCK_REALTIME is ahead of the page, ns.
+    pub ahead_ns: f64,
+    /// What to step the clock by first, ns, where that is more than is slewed.
+    pub step_ns: Option<i64>,
+    /// The frequency to set, 2^-16 ppm.
+    pub frequency: i64,
+    /// Time until the next look, ns; earlier where the page changes.
+    pub next_ns: u64,
+}
+
+/// The last look.
+#[derive(Debug, Clone, Copy)]
+struct LastLook {
+    page: VmClockInfo,
+    counter: u64,
+    ahead_ns: f64,
+    /// The frequency that was set.
+    units: i64,
+    /// By so much the lines part with that.
+    parting: f64,
+}
+
+/// The loop.
+#[derive(Debug, Clone)]
+pub struct LineLoop {
+    /// ns a count at frequency 0, by the first look.
+    nominal_ns: Option<f64>,
+    /// What the kernel adds to that.
+    learnt: f64,
+    /// How well, s².
+    known: f64,
+    /// It was off, and is not held yet.
+    is_off: bool,
+    held_looks: u32,
+    last: Option<LastLook>,
+}
+
+impl Default for LineLoop {
+    fn default() -> Self {
+        Self {
+            nominal_ns: None,
+            learnt: 0.0,
+            known: FIRST_KNOWN,
+            is_off: true,
+            held_looks: 0,
+            last: None,
+        }
+    }
+}
+
+impl LineLoop {
+    /// The lines at a count, and the kernel's frequency of now, 2^-16 ppm. `is_woken`: the
+    /// caller looks again as soon as the page changes.
+    ///
+    /// # Errors
+    /// The page gives no time for this clock; the frequency is to stay.
+    pub fn look(
+        &mut self,
+        (line, page): (&KernelLine, VmClockInfo),
+        counter: u64,
+        frequency: i64,
+        is_woken: bool,
+    ) -> Result<LineSteering, LineError> {
+        let shown_ns = line.ahead_ns(page, counter).inspect_err(|_| self.last = None)?;
+        let set = frequency as f64 * UNIT;
+        let nominal_ns = *self.nominal_ns.get_or_insert(line.ns_per_count() / (1.0 + set));
+        let page_rate = page.ns_per_count() / nominal_ns;
+        if (page_rate - 1.0).abs() > LARGEST_UNITS * UNIT {
+            self.last = None;
+            return Err(LineError::Rate(((page_rate - 1.0) * 1e9) as i64));
+        }
+        self.learn(&page, counter, shown_ns, frequency);
+        self.is_off = shown_ns.abs() > if self.is_off { NOISE_NS } else { OFF_NS };
+        self.held_looks = if shown_ns.abs() <= NEAR_NS { self.held_looks + 1 } else { 0 };
+        let next_ns = if self.is_off || self.known < LEAST_KNOWN {
+            SOON_NS
+        } else if is_woken && self.held_looks >= HELD_LOOKS {
+            HELD_NS
+        } else {
+            CALM_NS
+        };
+        let is_stepped = shown_ns.abs() > STEPPED_NS;
+        // Steps are of whole microseconds (`linux::adjtimex::set_offset`).
+        let step_ns = is_stepped.then(|| (-shown_ns / 1000.0).round() as i64 * 1000);
+        let ahead_ns = shown_ns + step_ns.unwrap_or_default() as f64;
+        let part = if ahead_ns.abs() > NOISE_NS { 1.0 } else { PART };
+        let wanted = (page_rate + self.learnt) * (1.0 - part * ahead_ns / next_ns as f64) - 1.0;
+        let units = (wanted / UNIT).round().clamp(-LARGEST_UNITS, LARGEST_UNITS);
+        let parting = (1.0 + units * UNIT) / (page_rate + self.learnt) - 1.0;
+        let units = units as i64;
+        self.last = Some(LastLook { page, counter, ahead_ns, units, parting });
+        Ok(LineSteering { ahead_ns: shown_ns, step_ns, frequency: units, next_ns })
+    }
+
+    /// Learns by how much more the lines parted than was expected, unless somebody else moved
+    /// one of them.
+    fn learn(&mut self, page: &VmClockInfo, counter: u64, ahead_ns: f64, frequency: i64) {
+        // The kernel rounds what it reports by a unit.
+        let last = self.last.take().filter(|last| last.units.abs_diff(frequency) <= 1);
+        let Some(last) = last else { return };
+        let (old, new) = (last.page.ns_per_count(), page.ns_per_count());
+        let is_same = (last.page.disruption_marker, last.page.vm_generation)
+            == (page.disruption_marker, page.vm_generation)
+            && (new / old - 1.0).abs() <= SAME_RATE;
+        let passed_ns = counter.wrapping_sub(last.counter) as f64 * new;
+        let more = (ahead_ns - last.ahead_ns) / passed_ns - last.parting;
+        if is_same && more.abs() <= LEARNABLE {
+            let shown = (passed_ns * 1e-9).powi(2);
+            self.known = self.known.min(MOST_KNOWN) + shown;
+            let learnt = self.learnt - more * shown / self.known;
+            self.learnt = learnt.clamp(-LEARNABLE, LEARNABLE);
+        }
+    }
+}
