@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-use crate::sources;
-
 /// Real kernels and hypervisors as the judge: a row of validation/machines/machines.toml each,
 /// one after another.
 #[derive(Debug, Parser)]
@@ -32,22 +30,12 @@ pub(crate) struct Args {
     /// Keep each row's capture in testdata/machines
     #[arg(long)]
     pub(crate) capture: bool,
-    /// Keep downloaded packages here [default: $XDG_CACHE_HOME/parachron/machines]
+    /// Keep trees of packages here [default: $XDG_CACHE_HOME/parachron/machines]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) cache: Option<PathBuf>,
-    /// Take the addresses of Debian's archive from the sources.list and sources.list.d of
-    /// this folder
-    #[arg(long, value_name = "FOLDER", default_value = sources::APT)]
-    pub(crate) apt: PathBuf,
     /// Take the static programs from here, and build none
     #[arg(long, value_name = "FOLDER")]
     pub(crate) programs: Option<PathBuf>,
-    /// Take the static programs for arm64 from here, and build none
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) programs_arm64: Option<PathBuf>,
-    /// Take the packages of Parachron from here [default: target/dist]
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) packages: Option<PathBuf>,
     /// Print the output of each command and the result of each check
     #[arg(long)]
     pub(crate) verbose: bool,

@@ -3,8 +3,6 @@
 
 mod agreement;
 mod changes;
-mod chrony;
-mod disruptions;
 mod domain;
 mod drift;
 mod gate;
@@ -24,9 +22,10 @@ mod service;
 mod snapshot;
 mod steal;
 mod suspend;
+mod ticks;
 mod true_rate;
 pub(crate) mod vmclock;
-mod watching;
+pub(crate) mod watching;
 
 use std::path::Path;
 
@@ -60,7 +59,6 @@ pub(crate) struct Done {
 pub(crate) fn alone(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
     for deed in &place.row.does {
         match deed {
-            Deed::Disruptions => disruptions::run(place, done)?,
             Deed::Gate => gate::run(place, done)?,
             Deed::Image => image::run(place, done)?,
             Deed::LinuxAgain => provider::run(place, &provider::AGAIN, done)?,
@@ -97,11 +95,11 @@ fn one(place: &Place<'_>, deed: Deed, machine: &mut Machine, done: &mut Done) ->
     match deed {
         Deed::Calm => watching::calm(place, machine, checks),
         Deed::Changes => changes::run(machine, checks),
-        Deed::Chrony => chrony::run(place, machine, checks),
         Deed::Drift => drift::run(place, machine, checks),
         Deed::KeepByPage => held::run(machine, checks),
-        Deed::KeepByPtp => service::stops::by_ptp(place, machine, done),
+        Deed::KeepByPtp => service::stops::by_ptp(place, machine, checks),
         Deed::KeepByVsock => service::stops::by_vsock(place, machine, checks),
+        Deed::KeepByServers => keep::by_servers(place, machine, checks),
         Deed::KeepRtcAlone => keep::with_rtc_alone(machine, checks),
         Deed::Lab => agreement::run(machine, done),
         Deed::LeapSecond => leap::run(machine, checks),
@@ -109,27 +107,19 @@ fn one(place: &Place<'_>, deed: Deed, machine: &mut Machine, done: &mut Done) ->
         Deed::Packages => packages::run(place, machine, checks),
         Deed::Pauses => pauses::run(place, machine, checks),
         Deed::Phc => keep::by_phc(machine, checks),
-        Deed::Rules => rules::run(machine, checks),
+        Deed::Rules => rules::run(place, machine, checks),
         Deed::Scale => scale::run(place, machine, checks),
         Deed::Service => service::run(place, machine, checks),
-        Deed::ServiceBesideChronyd => service::beside::run(place, machine, done),
-        Deed::ServiceByPort => service::stops::by_the_port(place, machine, done),
+        Deed::ServiceBesideChronyd => service::beside::run(place, machine, checks),
+        Deed::ServiceByPort => service::host::by_the_port(place, machine, checks),
         Deed::ServiceByServers => service::servers::run(place, machine, checks),
-        Deed::ServiceOfChronyd => service::chrony_unit::run(place, machine, checks),
+        Deed::ServiceOfChronyd => service::beside::by_chronyd(place, machine, checks),
         Deed::Snapshot => snapshot::run(place, machine, checks),
-        Deed::Steal => steal::run(place, machine, done),
+        Deed::Steal => steal::run(place, machine, checks),
         Deed::StopsByXen => domain::run(place, machine, checks),
         Deed::Suspend => suspend::run(machine, checks),
         Deed::TscOrder => order::run(machine, checks),
         Deed::Vmclock => vmclock::run(place, machine, checks),
-        Deed::Disruptions
-        | Deed::Gate
-        | Deed::Image
-        | Deed::LinuxAgain
-        | Deed::LinuxMoved
-        | Deed::LinuxOnProvider
-        | Deed::ServiceOnFullDisk => {
-            Err(format!("row {}: {deed:?} takes no truth", place.row.name))
-        }
+        deed => Err(format!("row {}: {deed:?} takes no truth", place.row.name)),
     }
 }

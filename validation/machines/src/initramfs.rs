@@ -2,8 +2,9 @@
 //! Documentation/driver-api/early-userspace/buffer-format.rst).
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cpio::newc::{Builder, trailer};
 
@@ -15,19 +16,22 @@ const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const DEVICE: u32 = 0o020_600;
 
-/// The archive of a machine of the table: static programs by name, busybox
-/// among them; dynamic programs and their libraries, with their paths in the
-/// machine; and modules in the order to load them.
-pub(crate) fn build(
+/// Writes the archive that the kernel unpacks, and whose `/init` it starts: static programs by
+/// name, busybox among them; files with their paths in the machine; and modules in the order to
+/// load them.
+pub(crate) fn write(
+    file: &Path,
+    init: &[u8],
     programs: &[(&str, Vec<u8>)],
     files: &[(PathBuf, Vec<u8>)],
     modules: &[(String, Vec<u8>)],
-) -> io::Result<Vec<u8>> {
-    archive(INIT, programs, files, modules)
+) -> Result<(), String> {
+    let archive = archive(init, programs, files, modules);
+    let written = archive.and_then(|bytes| fs::write(file, bytes));
+    written.map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// The archive that the kernel unpacks, and whose `/init` it starts.
-pub(crate) fn archive(
+fn archive(
     init: &[u8],
     programs: &[(&str, Vec<u8>)],
     files: &[(PathBuf, Vec<u8>)],
@@ -94,7 +98,8 @@ mod tests {
     #[test]
     fn the_archive_has_every_file_below_its_folders() {
         let library = (PathBuf::from("/usr/lib/libc.so"), b"elf".to_vec());
-        let bytes = build(
+        let bytes = archive(
+            INIT,
             &[("busybox", b"box".to_vec())],
             &[library],
             &[("kvm".to_owned(), b"ko".to_vec())],

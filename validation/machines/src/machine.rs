@@ -11,6 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
 use crate::boot::{self, readable};
+use crate::checks::Check;
 use crate::guard;
 use crate::line::Line;
 use crate::qmp::Qmp;
@@ -38,6 +39,9 @@ const CONSOLE: &str = "console.log";
 
 /// The limit of a command that is to take no time, in the machine's seconds.
 const EXECUTE_S: u32 = 30;
+
+/// The limit of a command whose output is judged.
+const SAYS_S: u32 = 180;
 
 /// Where a line of `guest-clock print` has a clock.
 const REALTIME: usize = 1;
@@ -94,6 +98,19 @@ impl Machine {
             return Ok(stdout.trim().to_owned());
         }
         Err(format!("{line}: exit code {status}: {}{}", stdout.trim(), stderr.trim()))
+    }
+
+    /// A check of what a line prints, whatever its exit code.
+    pub(crate) fn says(
+        &mut self,
+        what: impl Into<String>,
+        line: &str,
+        is_right: impl FnOnce(&str) -> bool,
+    ) -> Result<Check, String> {
+        let Record { stdout, stderr, .. } = self.line.run("says", SAYS_S, line)?;
+        let said = format!("{stdout}{stderr}").trim().to_owned();
+        let passed = is_right(&said);
+        Ok(Check::new(what, said, passed))
     }
 
     /// The process of its hypervisor: what the guard runs.
@@ -161,11 +178,6 @@ impl Machine {
         let ns = ns.ok_or_else(|| format!("guest-clock printed {ticks:?}"))?;
         let bound_s = (after_s - before_s) / 2.0;
         Ok((ns / 1e9 - (before_s + bound_s), bound_s))
-    }
-
-    /// Whether its hypervisor has ended.
-    pub(crate) fn has_ended(&mut self) -> Result<bool, String> {
-        self.guard.try_wait().map(|status| status.is_some()).map_err(|error| error.to_string())
     }
 
     /// What happened, the hypervisor's errors, and the end of the console, all of

@@ -15,23 +15,18 @@ mod guard;
 mod initramfs;
 mod line;
 mod machine;
-mod modules;
-mod moved;
 mod outcome;
-mod packages;
 mod qemu;
 mod qmp;
 mod records;
 mod shell;
-mod sources;
-mod systems;
 mod table;
 mod tools;
+mod trees;
 mod visit;
 mod wire;
 mod workshop;
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -42,7 +37,7 @@ use crate::base::Workshop;
 use crate::deeds::Done;
 use crate::outcome::Unavailable;
 use crate::table::{Row, Table};
-use crate::visit::{End, Ran, Visit};
+use crate::visit::Visit;
 
 /// Exit code of a skip under `--require`, and of a wrong command line.
 const SKIPPED: u8 = 2;
@@ -86,10 +81,8 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     let workshop = Workshop {
         table,
         cache: args.cache(),
-        apt: args.apt.clone(),
         programs: args.programs.clone().map_or_else(artifacts::programs, Ok)?,
-        programs_arm64: args.programs_arm64.clone(),
-        packages: args.packages.clone().unwrap_or_else(|| tools::target_folder().join("dist")),
+        packages: tools::target_folder().join("dist"),
         boot: Duration::from_secs(args.boot.into()),
         restores: args.restores,
         quick: args.quick,
@@ -99,7 +92,7 @@ fn run(args: &Args) -> Result<ExitCode, String> {
         let mut visit = visit::visit(&workshop, row, &results);
         print(&visit, args.verbose);
         // Of those by day none depends on timing, and a kernel that dies is no matter of that.
-        if !args.quick && matches!(visit.end, End::Ran(_)) && visit.failed() > 0 {
+        if !args.quick && !visit.done.checks.is_empty() && visit.failed() > 0 {
             println!("{:<24} once more", row.name);
             let first = visit.wrong().join("; ");
             visit = visit::visit(&workshop, row, &results);
@@ -107,7 +100,7 @@ fn run(args: &Args) -> Result<ExitCode, String> {
             println!("{:<24} failed at first: {first}", row.name);
         }
         if args.capture {
-            keep_capture(row, &visit, &results.join(&row.name))?;
+            keep_capture(row, &visit)?;
         }
         visits.push(visit);
     }
@@ -116,20 +109,18 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     Ok(code)
 }
 
-/// Keeps the capture of a row in testdata/machines, if it has the row's findings, and those
-/// that deeds left in the row's folder.
-fn keep_capture(row: &Row, visit: &Visit, ran_in: &Path) -> Result<(), String> {
-    let (End::Ran(ran), Ok(truth)) = (&visit.end, row.truth()) else { return Ok(()) };
-    let Some(findings) = ran.found(truth) else {
+/// Keeps the capture of a row in testdata/machines, if it has the row's findings.
+fn keep_capture(row: &Row, visit: &Visit) -> Result<(), String> {
+    let Ok(truth) = row.truth() else { return Ok(()) };
+    let Some(findings) = visit.found(truth) else {
         println!("{:<24} its capture was not kept: its findings are not the row's", row.name);
         return Ok(());
     };
-    let Some(record) = ran.records.iter().find(|record| record.name == "capture") else {
+    let Some(record) = visit.records.iter().find(|record| record.name == "capture") else {
         return Ok(());
     };
     let folder = tools::root().join("testdata/machines").join(&row.name);
-    capture::write(&folder, &record.stdout, &findings)?;
-    capture::left(ran_in)?.iter().try_for_each(|left| left.write(&folder, &findings))
+    capture::write(&folder, &record.stdout, &findings)
 }
 
 /// A line of `--list`.
@@ -144,27 +135,21 @@ fn list(row: &Row) {
 
 /// What became of a row, at once.
 fn print(visit: &Visit, verbose: bool) {
-    let Visit { row: name, took_s, end, .. } = visit;
-    match end {
-        End::Ran(Ran { done: Done { checks, skipped }, records, stopped }) => {
-            if verbose {
-                for record in records {
-                    println!("--- {}\n{}{}", record.name, record.stdout, record.stderr);
-                }
-            }
-            skipped.iter().for_each(|one| skip(name, one));
-            let (passed, all) = (visit.passed(), checks.len());
-            println!("{name:<24} {passed} of {all} checks passed {took_s:7.1} s");
-            for check in checks.iter().filter(|check| verbose || !check.passed) {
-                let verdict = if check.passed { "passed" } else { "FAILED" };
-                println!("    {verdict}  {}\n            {}", check.what, check.found);
-            }
-            if let Some(why) = stopped {
-                println!("{name:<24} FAILED after these checks\n{}", why.trim_end());
-            }
-        }
-        End::Skipped(one) => skip(name, one),
-        End::Broken(why) => println!("{name:<24} FAILED {took_s:7.1} s\n{}", why.trim_end()),
+    let Visit { row: name, took_s, done: Done { checks, skipped }, stopped, records, .. } = visit;
+    for record in records.iter().filter(|_| verbose) {
+        println!("--- {}\n{}{}", record.name, record.stdout, record.stderr);
+    }
+    skipped.iter().for_each(|one| skip(name, one));
+    if !checks.is_empty() {
+        let (passed, all) = (visit.passed(), checks.len());
+        println!("{name:<24} {passed} of {all} checks passed {took_s:7.1} s");
+    }
+    for check in checks.iter().filter(|check| verbose || !check.passed) {
+        let verdict = if check.passed { "passed" } else { "FAILED" };
+        println!("    {verdict}  {}\n            {}", check.what, check.found);
+    }
+    if let Some(why) = stopped {
+        println!("{name:<24} FAILED {took_s:7.1} s\n{}", why.trim_end());
     }
 }
 
@@ -198,7 +183,7 @@ mod tests {
     fn a_wrong_answer_fails_a_run_and_a_skip_only_if_nothing_may_be_skipped() {
         let with = |passed, skipped| {
             let checks = vec![Check::new("boot: a", "", true), Check::new("watch: b", "", passed)];
-            [Visit::ran("a", Done { checks, skipped })]
+            [Visit { done: Done { checks, skipped }, ..Visit::default() }]
         };
         let line = |passed, failed, skipped| {
             format!("machines: {passed} passed, {failed} failed, {skipped} skipped")

@@ -133,19 +133,11 @@ impl Qmp {
         }
     }
 
-    /// Writes the state of a guest to `to`, completely: a stopped one stays. For how long it
-    /// ran nowhere, as QEMU says, s.
-    pub(crate) fn migrate(&mut self, to: &str, limit: Duration) -> Result<f64, String> {
+    /// Writes the state of a guest to `to`, completely: a stopped one stays.
+    pub(crate) fn migrate(&mut self, to: &str, limit: Duration) -> Result<(), String> {
         self.execute("migrate", json!({ "uri": to }))?;
         let state = self.until("query-migrate", &["completed", "failed"], limit)?;
-        let down_ms = state["downtime"].as_f64().filter(|_| state["status"] == "completed");
-        down_ms.map(|ms| ms / 1e3).ok_or_else(|| format!("QMP: migrate: {state}"))
-    }
-
-    /// Waits until a QEMU that was started with `-incoming` has loaded the
-    /// whole of a stopped guest.
-    pub(crate) fn loaded(&mut self, limit: Duration) -> Result<(), String> {
-        self.until("query-status", &["paused", "postmigrate"], limit).map(drop)
+        if state["status"] == "completed" { Ok(()) } else { Err(format!("QMP: migrate: {state}")) }
     }
 
     /// Polls until the status is one of these.

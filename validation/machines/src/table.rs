@@ -23,7 +23,7 @@ pub(crate) const ARM64: &str = "-arm64";
 pub(crate) struct Table {
     /// Debian's suites by a name for some of them.
     pub(crate) suites: BTreeMap<String, Vec<String>>,
-    /// Kernels by name: the suite whose newest each is.
+    /// Kernels by name: the suite that each is of.
     pub(crate) kernels: BTreeMap<String, String>,
     /// Hypervisors other than this system's QEMU, by name.
     #[serde(default)]
@@ -70,10 +70,8 @@ pub(crate) struct Hypervisor {
 pub(crate) struct Driver {
     /// The system that has the kernel's headers and source, and a compiler.
     pub(crate) system: String,
-    /// The source in its tree, and the driver's folder in that; without one the
-    /// driver is ours, a file of its name in `validation/machines/src/base`.
-    #[serde(default)]
-    pub(crate) archive: String,
+    /// The driver's folder in Linux' source; without one the driver is ours, a file of its name
+    /// in `validation/machines/src/base`.
     #[serde(default)]
     pub(crate) folder: String,
     /// What is built of the folder.

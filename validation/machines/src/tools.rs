@@ -1,9 +1,9 @@
 //! This repository's folders, and commands run on this machine.
 
+use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::{fs, io};
 
 use crate::guard;
 
@@ -27,11 +27,9 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// Writes a file, and its folder where there is none.
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
-    let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
-    let written = folder.and_then(|()| fs::write(path, text));
-    written.map_err(|error| format!("{}: {error}", path.display()))
+/// A file's content.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// A program by name, in the folders of PATH and in those of the system's

@@ -11,13 +11,9 @@ pub(crate) struct Workshop {
     pub(crate) table: Table,
     /// The cache of packages.
     pub(crate) cache: PathBuf,
-    /// The configuration of apt that names Debian's archive.
-    pub(crate) apt: PathBuf,
     /// The folder of this workspace's static programs: `parachron`,
     /// `guest-clock` and `ntp-server` (`validation/machines/src/bin`).
     pub(crate) programs: PathBuf,
-    /// The same for arm64; none: built when a row needs them.
-    pub(crate) programs_arm64: Option<PathBuf>,
     /// The folder of our packages, which `cargo xtask dist` makes.
     pub(crate) packages: PathBuf,
     /// How long a machine may take to accept its first command.

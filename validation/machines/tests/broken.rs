@@ -11,9 +11,8 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A row of QEMU's emulation whose kernel needs no module, and the suite of that.
+/// A row of QEMU's emulation whose kernel needs no module.
 const ROW: &str = "pc-6.1";
-const SUITE: &str = "bookworm";
 
 /// Far below the 150 s that a machine may take to boot.
 const AT_ONCE: Duration = Duration::from_secs(60);
@@ -33,14 +32,11 @@ fn prepare(folder: &Path, qemu: &str) {
     for program in ["parachron", "parachrond", "guest-clock"] {
         write(&folder.join(program), "#!/bin/sh\n");
     }
-    write(&folder.join("apt-cache"), "#!/bin/sh\necho linux-image-6.1.0-test\n");
     let version = "[ \"$1\" = --version ] && echo 'QEMU emulator version 0' && exit";
     write(&folder.join("qemu-system-x86_64"), &format!("#!/bin/sh\n{version}\n{qemu}\n"));
-    write(&folder.join("cache/apt").join(SUITE).join("updated"), "");
-    fs::create_dir_all(folder.join("apt")).unwrap();
-    let packages = folder.join("cache/packages").join(SUITE);
-    write(&packages.join("busybox-static/bin/busybox"), "");
-    let kernel = packages.join("linux-image-6.1.0-test");
+    let trees = folder.join("cache/trees");
+    write(&trees.join("busybox/bin/busybox"), "");
+    let kernel = trees.join("linux-6.1");
     write(&kernel.join("boot/vmlinuz-6.1.0-test"), "");
     fs::create_dir_all(kernel.join("lib/modules/6.1.0-test/kernel")).unwrap();
 }
@@ -71,9 +67,7 @@ fn run(qemu: &str, boot_s: u64) -> (String, Option<i32>, String) {
         .args(["--only", ROW, "--boot", &boot_s.to_string(), "--programs"])
         .arg(folder)
         .arg("--cache")
-        .arg(folder.join("cache"))
-        .arg("--apt")
-        .arg(folder.join("apt"));
+        .arg(folder.join("cache"));
     machines.env("PATH", folder).env("CARGO_TARGET_DIR", folder);
     let start = Instant::now();
     let output = thread::scope(|scope| {

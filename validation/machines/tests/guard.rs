@@ -76,20 +76,24 @@ fn a_killed_guard_takes_the_hypervisor_with_it() {
 fn what_a_killed_run_fetches_by_ends_with_it() {
     let folder = std::env::temp_dir().join(format!("machines-fetch-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(folder.join("apt")).unwrap();
-    let lines = "deb file:/debian bookworm main\n";
-    std::fs::write(folder.join("apt/sources.list"), lines).unwrap();
+    std::fs::create_dir_all(&folder).unwrap();
     let pids = [folder.join("pid"), folder.join("child")];
     let [own, child] = pids.each_ref().map(|path| path.display().to_string());
     let script =
         format!("#!/bin/sh\n/bin/sleep 1001 & echo $! >'{child}'; echo $$ >'{own}'; wait\n");
-    for (name, text) in [("apt-get", script.as_str()), ("qemu-system-x86_64", "#!/bin/sh\n")] {
+    let sources = "#!/bin/sh\necho main bookworm file:/a; echo main bookworm-security file:/b\n";
+    let programs = [
+        ("mmdebstrap", script.as_str()),
+        ("apt-get", sources),
+        ("qemu-system-x86_64", "#!/bin/sh\n"),
+    ];
+    for (name, text) in programs {
         let program = folder.join(name);
         std::fs::write(&program, text).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
     let mut run = Command::new(env!("CARGO_BIN_EXE_machines"))
-        .args(["--only", "pc-6.1", "--programs", ".", "--cache", "cache", "--apt", "apt"])
+        .args(["--only", "pc-6.1", "--programs", ".", "--cache", "cache"])
         .current_dir(&folder)
         .env("PATH", &folder)
         .env("CARGO_TARGET_DIR", &folder)

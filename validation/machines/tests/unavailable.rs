@@ -12,13 +12,15 @@ fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("machines-{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(folder.join("cache")).unwrap();
-    fs::create_dir_all(folder.join("apt")).unwrap();
-    let lines = "deb file:/debian bookworm main\ndeb file:/security bookworm-security main\n";
-    fs::write(folder.join("apt/sources.list"), lines).unwrap();
-    let program = folder.join("parachron");
-    fs::write(&program, "#!/bin/sh\n").unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    program(&folder, "parachron", "");
     folder
+}
+
+/// A script there.
+fn program(folder: &Path, name: &str, text: &str) {
+    let path = folder.join(name);
+    fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 const ZOO: &str = env!("CARGO_BIN_EXE_machines");
@@ -27,12 +29,7 @@ const ZOO: &str = env!("CARGO_BIN_EXE_machines");
 /// reason, with this remedy.
 fn is_skipped(mut machines: Command, folder: &Path, row: &str, why: &str, remedy: &str) {
     machines.args(["--require", "--only", row, "--programs"]).arg(folder).arg("--cache");
-    machines
-        .arg(folder.join("cache"))
-        .arg("--apt")
-        .arg(folder.join("apt"))
-        .env("PATH", folder)
-        .env("CARGO_TARGET_DIR", folder);
+    machines.arg(folder.join("cache")).env("PATH", folder).env("CARGO_TARGET_DIR", folder);
     let output = machines.output().unwrap();
     fs::remove_dir_all(folder).unwrap();
     let printed = String::from_utf8(output.stdout).unwrap();
@@ -65,41 +62,32 @@ fn without_qemu() {
 
 #[test]
 fn without_apt() {
-    let remedy = "run it while Debian's archive is reachable";
+    let remedy = "run it where apt has lists of Debian's archive: apt-get update";
     is_skipped(Command::new(ZOO), &folder("apt"), "pc-6.1", "cannot run apt-get: ", remedy);
 }
 
 #[test]
 fn without_an_address_of_the_archive() {
     let folder = folder("address");
-    fs::write(folder.join("apt/sources.list"), "deb file:/ubuntu noble main\n").unwrap();
-    let why = "apt's configuration names no address of Debian's archive";
-    is_skipped(Command::new(ZOO), &folder, "pc-6.1", why, "use --apt FOLDER");
+    program(&folder, "apt-get", "echo main noble file:/ubuntu");
+    let why = "apt has no lists of the archive of bookworm";
+    is_skipped(Command::new(ZOO), &folder, "pc-6.1", why, "run it where apt has lists");
 }
 
-/// The lists come, and so does one package; then the mirror is gone.
+/// The tree of the kernel is half made; then the mirror is gone.
 #[test]
 fn without_a_mirror_half_way() {
     let folder = folder("mirror");
-    let program = |name: &str, text: &str| {
-        fs::write(folder.join(name), format!("#!/bin/sh\n{text}\n")).unwrap();
-        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).unwrap();
-    };
     let gone = "E: Failed to fetch file:/debian/linux-image-6.1.0-2-amd64.deb";
-    program("qemu-system-x86_64", "");
-    program("apt-cache", "echo linux-image-6.1.0-1-amd64; echo linux-image-6.1.0-2-amd64");
-    let apt = format!(
-        "for last; do :; done; case $last in update) ;; *-1-amd64) : >\"$last.deb\" ;; \
-         *) echo '{gone}' >&2; exit 100 ;; esac"
-    );
-    program("apt-get", &apt);
-    program("dpkg-deb", "");
-    let why = format!("apt-get failed (exit status: 100): {gone}");
-    let remedy = "run it while Debian's archive is reachable";
-    is_skipped(Command::new(ZOO), &folder, "pc-6.1", &why, remedy);
+    program(&folder, "qemu-system-x86_64", "");
+    let sources = "echo main bookworm file:/debian; echo main bookworm-security file:/security";
+    program(&folder, "apt-get", sources);
+    program(&folder, "mmdebstrap", &format!("echo '{gone}' >&2; exit 25"));
+    let why = format!("mmdebstrap failed (exit status: 25): {gone}");
+    is_skipped(Command::new(ZOO), &folder, "pc-6.1", &why, "install mmdebstrap");
 }
 
-/// On a disk of two inodes, which are its root and one folder.
+/// On a disk of one inode, which is its root.
 #[test]
 fn without_space() {
     if !rustix::process::geteuid().is_root() {
@@ -108,9 +96,9 @@ fn without_space() {
     let folder = folder("space");
     let cache = folder.join("cache").display().to_string();
     // For this run alone.
-    let script = format!("/bin/mount -t tmpfs -o nr_inodes=2 none '{cache}' && exec \"$0\" \"$@\"");
+    let script = format!("/bin/mount -t tmpfs -o nr_inodes=1 none '{cache}' && exec \"$0\" \"$@\"");
     let mut full = Command::new("/usr/bin/unshare");
     full.args(["--mount", "/bin/sh", "-c", &script, ZOO]);
-    let why = format!("cannot prepare {cache}/apt/bookworm: No space left");
+    let why = format!("cannot prepare {cache}/trees: No space left");
     is_skipped(full, &folder, "pc-6.1", &why, "check its permissions and free space");
 }

@@ -12,7 +12,7 @@ use crate::initramfs;
 use crate::machine::Start;
 use crate::outcome::{Failure, Unavailable};
 use crate::table::{Deed, Row};
-use crate::{drivers, systems, tools};
+use crate::{drivers, tools, trees};
 
 /// The first program, and what it adds to the disk.
 const INIT: &[u8] = include_bytes!("debian.sh");
@@ -53,10 +53,7 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
     }
     let programs = emulated::programs(workshop, row)?;
     let initrd = folder.join("initrd");
-    let archive = initramfs::archive(INIT, &programs, &files, &modules);
-    archive
-        .and_then(|bytes| fs::write(&initrd, bytes))
-        .map_err(|error| format!("{}: {error}", initrd.display()))?;
+    initramfs::write(&initrd, INIT, &programs, &files, &modules)?;
     let drive = format!("-drive if=virtio,format=raw,snapshot=on,file={}", disk.display());
     let network = if row.network { emulated::NETWORK } else { "" };
     let boot = Boot {
@@ -89,25 +86,20 @@ fn below(folder: &Path, to: &str) -> Result<Vec<(PathBuf, Vec<u8>)>, Failure> {
 /// What compiles and loads AppArmor's profiles, with what those include. Its program needs
 /// glibc alone, so one serves all suites.
 fn apparmor(workshop: &Workshop, folder: &Path) -> Result<(PathBuf, Vec<u8>), Failure> {
-    let tree = workshop.suite("bookworm")?.unpacked("apparmor")?;
+    let tree = workshop.unpacked("bookworm", "apparmor", &["apparmor"])?;
     let archive = folder.join("apparmor.tar");
     let mut pack = Command::new("tar");
     pack.arg("-C").arg(tree).arg("-cf").arg(&archive).args(["sbin", "etc/apparmor.d"]);
     tools::output_of(&mut pack)?;
-    let bytes = fs::read(&archive).map_err(|error| format!("{}: {error}", archive.display()))?;
-    Ok(("packages/apparmor.tar".into(), bytes))
+    Ok(("packages/apparmor.tar".into(), tools::read(&archive)?))
 }
 
 /// The disk of a system, made when it is not in the cache.
 fn disk(workshop: &Workshop, name: &str) -> Result<PathBuf, Failure> {
-    let folder = systems::folder(&workshop.cache)?;
+    let folder = workshop.folder("disks")?;
     let file = format!("{name}.ext4");
-    if folder.join(&file).exists() {
-        return Ok(folder.join(file));
-    }
-    // Not below: who makes one is alone.
-    let tree = systems::tree(workshop, name)?;
-    systems::made_once(&folder, &file, |part| {
+    trees::made_once(&folder, &file, |part| {
+        let tree = workshop.system(name)?;
         let mut make = Command::new(tools::find_program("mke2fs").unwrap_or("mke2fs".into()));
         make.args(["-q", "-t", "ext4", "-d"]).arg(tree).arg(part).arg(SIZE);
         let needs = |why| {

@@ -2,18 +2,17 @@
 //! with Xen's own tools.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Workshop;
 use super::{emulated, xen};
+use crate::drivers;
 use crate::initramfs;
 use crate::machine::Start;
-use crate::modules::Modules;
 use crate::outcome::{Failure, Unavailable};
 use crate::table::Row;
-use crate::tools;
+use crate::tools::{self, read};
 
 /// The first program of the control domain.
 const INIT: &[u8] = include_bytes!("domu.sh");
@@ -55,14 +54,11 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
     ]);
     add_tools(workshop, tools, &mut files)?;
     let control = workshop.kernel(control)?;
-    let modules = Modules::below(&control.modules).with_dependencies(&MODULES)?;
+    let modules = drivers::modules(workshop, &control, &MODULES)?;
     let busybox = read(&workshop.busybox(false)?)?;
     let files: Vec<_> = files.into_iter().collect();
-    let archive = initramfs::archive(INIT, &[("busybox", busybox)], &files, &modules);
     let file = folder.join("control-initrd");
-    archive
-        .and_then(|bytes| fs::write(&file, bytes))
-        .map_err(|error| format!("{}: {error}", file.display()))?;
+    initramfs::write(&file, INIT, &[("busybox", busybox)], &files, &modules)?;
     xen::start(workshop, row, folder, HOST, (&control.image, &file, CONTROL_PARAMETERS))
 }
 
@@ -120,10 +116,6 @@ fn add_tools(
         }
     }
     Ok(())
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(path).map_err(|error| format!("{}: {error}", path.display()).into())
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! QEMU's software emulation: a stock kernel and an initramfs.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,8 +9,8 @@ use crate::deeds::vmclock;
 use crate::initramfs;
 use crate::machine::Start;
 use crate::outcome::{Failure, Unavailable};
-use crate::packages::{self, Kernel};
 use crate::table::{LAB_IMAGE, Row};
+use crate::trees::Kernel;
 use crate::{drivers, qemu, tools};
 
 /// What every machine has: no device but those of its model and its row.
@@ -114,7 +113,7 @@ pub(super) fn hypervisor(workshop: &Workshop, row: &Row) -> Result<(PathBuf, Str
         return Ok((program.ok_or_else(missing)?, String::new()));
     };
     let (one, tree) = workshop.hypervisor(name)?;
-    let program = packages::path(&tree, &one.program);
+    let program = tree.join(&one.program);
     // Its libraries are those of this system's QEMU.
     tools::output_of(Command::new(&program).arg("--version"))
         .map_err(|why| Unavailable::new(why, remedy))?;
@@ -131,11 +130,7 @@ pub(super) fn programs(
     for name in ["parachron", "parachrond", "guest-clock"] {
         programs.push((name, ours.join(name)));
     }
-    let read = |(name, path): (_, PathBuf)| match fs::read(&path) {
-        Ok(bytes) => Ok((name, bytes)),
-        Err(error) => Err(format!("{}: {error}", path.display())),
-    };
-    Ok(programs.into_iter().map(read).collect::<Result<Vec<_>, _>>()?)
+    programs.into_iter().map(|(name, path)| Ok((name, tools::read(&path)?))).collect()
 }
 
 /// Writes the initramfs of a kernel with some of its modules, and of dynamic
@@ -147,7 +142,6 @@ pub(super) fn initrd(
     row: &Row,
     folder: &Path,
 ) -> Result<PathBuf, Failure> {
-    let cannot = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     let programs = programs(workshop, row)?;
     let names: Vec<&str> = modules.iter().map(String::as_str).collect();
     let modules = match names.as_slice() {
@@ -158,23 +152,18 @@ pub(super) fn initrd(
     let dynamic = row.programs.iter().filter_map(|name| tools::find_program(name));
     let files = dynamic.flat_map(|program| with_libraries(&program));
     let files: BTreeMap<PathBuf, PathBuf> = files.collect();
-    let contents = |(to, from): (PathBuf, PathBuf)| match fs::read(&from) {
-        Ok(bytes) => Ok((to, bytes)),
-        Err(error) => Err(cannot(&from, error)),
-    };
-    let mut files = files.into_iter().map(contents).collect::<Result<Vec<_>, _>>()?;
+    let contents = files.into_iter().map(|(to, from)| Ok((to, tools::read(&from)?)));
+    let mut files = contents.collect::<Result<Vec<_>, String>>()?;
     for name in &row.kernels {
         let kernel = workshop.kernel(name)?;
-        let bytes = fs::read(&kernel.image).map_err(|error| cannot(&kernel.image, error))?;
-        files.push((Path::new("kernels").join(name), bytes));
+        files.push((Path::new("kernels").join(name), tools::read(&kernel.image)?));
         let wanted: Vec<&str> =
             row.kernel_modules.get(name).into_iter().flatten().map(String::as_str).collect();
         for (module, bytes) in drivers::modules(workshop, &kernel, &wanted)? {
             files.push((Path::new("kernels").join(format!("{name}.{module}.ko")), bytes));
         }
     }
-    let archive = initramfs::build(&programs, &files, &modules);
-    archive.and_then(|bytes| fs::write(&file, bytes)).map_err(|error| cannot(&file, error))?;
+    initramfs::write(&file, initramfs::INIT, &programs, &files, &modules)?;
     Ok(file)
 }
 

@@ -1,7 +1,6 @@
 //! A machine under real KVM: QEMU with `-accel kvm`, in a host that QEMU's
 //! software emulation of AMD's virtualization runs.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::Workshop;
@@ -11,7 +10,7 @@ use crate::initramfs;
 use crate::machine::Start;
 use crate::outcome::Failure;
 use crate::table::{Below, Row};
-use crate::tools;
+use crate::tools::{self, read};
 
 /// The first program of the host.
 const INIT: &[u8] = include_bytes!("kvm.sh");
@@ -87,11 +86,8 @@ fn host(
     for name in &below.programs {
         programs.push((name, read(&workshop.programs.join(name))?));
     }
-    let archive = initramfs::archive(INIT, &programs, files, &modules);
     let file = folder.join("host-initrd");
-    archive
-        .and_then(|bytes| fs::write(&file, bytes))
-        .map_err(|error| format!("{}: {error}", file.display()))?;
+    initramfs::write(&file, INIT, &programs, files, &modules)?;
     Ok(Boot {
         kernel: kernel.image,
         linux: Some((file.display().to_string(), format!("{HOST_PARAMETERS} {}", below.append))),
@@ -134,8 +130,4 @@ fn add_qemu(workshop: &Workshop, row: &Row, files: &mut Files) -> Result<(), Fai
 
 fn inside(name: &str) -> PathBuf {
     Path::new(MACHINE).join(name)
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(path).map_err(|error| format!("{}: {error}", path.display()).into())
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use super::{Workshop, emulated};
 use crate::machine::Start;
 use crate::outcome::Failure;
-use crate::packages::Kernel;
 use crate::table::Row;
+use crate::trees::Kernel;
 
 /// The package of the kernel, and the program in it.
 const PACKAGE: &str = "user-mode-linux";
@@ -19,7 +19,7 @@ const PROGRAM: &str = "usr/bin/linux.uml";
 const LINKER: &[u8] = b"/lib64/ld-linux-x86-64.so.2\0";
 const LINKER_HERE: &str = "./ld-linux-x86-64.so.2";
 
-/// The libraries it needs, of the package libc6 of its own suite.
+/// The libraries it needs, of the package libc6, which it depends on.
 const LIBRARIES: [&str; 2] = ["ld-linux-x86-64.so.2", "libc.so.6"];
 const FOLDERS: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
 
@@ -27,19 +27,16 @@ const FOLDERS: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
 const PARAMETERS: &str = "con=null con0=fd:0,fd:1 quiet panic=-1";
 
 pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<Start, Failure> {
-    let suite = workshop.table.kernels.get(&row.kernel);
-    let suite = suite
-        .ok_or_else(|| format!("validation/machines/machines.toml has no kernel {}", row.kernel))?;
-    let suite = workshop.suite(suite)?;
-    let (package, libc) = (suite.unpacked(PACKAGE)?, suite.unpacked("libc6")?);
+    let suite = workshop.suite_of_kernel(&row.kernel)?;
+    let tree = workshop.unpacked(suite, &format!("uml-{}", row.kernel), &[PACKAGE])?;
     let here = folder.display();
-    let program = fs::read(package.join(PROGRAM)).map_err(|error| error.to_string())?;
+    let program = fs::read(tree.join(PROGRAM)).map_err(|error| error.to_string())?;
     let copy = folder.join("linux.uml");
     write_program(&copy, &with_linker_here(program)?)?;
     for library in LIBRARIES {
-        let from = FOLDERS.map(|folder| libc.join(folder).join(library));
+        let from = FOLDERS.map(|folder| tree.join(folder).join(library));
         let from = from.iter().find(|path| path.is_file());
-        let from = from.ok_or_else(|| format!("no {library} in {}", libc.display()))?;
+        let from = from.ok_or_else(|| format!("no {library} in {}", tree.display()))?;
         fs::copy(from, folder.join(library)).map_err(|error| error.to_string())?;
     }
     let kernel = Kernel { image: copy, modules: PathBuf::new() };

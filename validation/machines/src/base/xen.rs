@@ -1,6 +1,5 @@
 //! Xen on QEMU's software emulation, and Linux as its control domain (dom0).
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -8,8 +7,8 @@ use super::Workshop;
 use super::emulated::{self, Boot};
 use crate::machine::Start;
 use crate::outcome::{Failure, Unavailable};
-use crate::packages;
 use crate::table::Row;
+use crate::tools;
 
 /// The first serial port is Xen's, the second one the line: Xen would turn each
 /// line feed on its own into two bytes, and keeps 128 bytes of what comes in.
@@ -53,19 +52,11 @@ pub(super) fn start(
 /// Xen's image, unpacked: QEMU boots an ELF file only.
 fn xen(workshop: &Workshop, name: &str, folder: &Path) -> Result<PathBuf, Failure> {
     let (one, tree) = workshop.hypervisor(name)?;
-    let packed = packages::path(&tree, &one.program);
-    let output = Command::new("gzip").arg("-dc").arg(&packed).output();
-    let image = output.map_err(|error| error.to_string()).and_then(|output| {
-        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        if output.status.success() { Ok(output.stdout) } else { Err(errors) }
-    });
-    let image = image.map_err(|why| {
-        Unavailable::new(
-            format!("gzip -dc {}: {}", packed.display(), why.trim()),
-            "install gzip: apt-get install gzip",
-        )
-    })?;
+    let packed = tree.join(&one.program);
     let file = folder.join("xen");
-    fs::write(&file, image).map_err(|error| format!("{}: {error}", file.display()))?;
+    let mut unpack = Command::new("sh");
+    unpack.args(["-c", "gzip -dc \"$0\" >\"$1\""]).arg(&packed).arg(&file);
+    let remedy = "install gzip: apt-get install gzip";
+    tools::output_of(&mut unpack).map_err(|why| Unavailable::new(why, remedy))?;
     Ok(file)
 }

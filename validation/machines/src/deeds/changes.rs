@@ -36,17 +36,10 @@ const BACK: &str = "cat /tmp/source >$CLOCKSOURCE";
 
 pub(super) fn run(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
     for (what, line, kind, size_s) in CHANGES {
-        watching::start(machine)?;
-        machine.execute(line)?;
-        let (soon, late) = watching::told(machine)?;
+        let (_, seen) = watching::during(machine, |machine| machine.execute(line))?;
         let kinds: Vec<&str> = kind.iter().copied().collect();
         let size_s = size_s.map(|size_s| (size_s, 0.0));
-        checks.push(watching::judge(
-            &Caused { what, kinds: &kinds, besides: &[], size_s },
-            &soon,
-            &late,
-        ));
-        watching::end(machine)?;
+        checks.push(watching::judge(&Caused { what, kinds: &kinds, besides: &[], size_s }, &seen));
     }
     rtc_alone(machine, checks)
 }
@@ -54,19 +47,14 @@ pub(super) fn run(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), 
 /// An RTC that somebody sets to another time than the time of day's cannot be told
 /// from a machine that stood (docs/guide/watch.md): both are told.
 fn rtc_alone(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
-    watching::start(machine)?;
-    machine.execute("guest-clock step 100; hwclock -u -w; guest-clock step -100")?;
-    let (soon, late) = watching::told(machine)?;
-    checks.push(watching::judge(
-        &Caused {
-            what: "the RTC alone set 100 s ahead",
-            kinds: &["pause|snapshot-restored|migrated|rtc-set"],
-            besides: &["clock-set"],
-            size_s: Some((100.0, WRITTEN_LATE_S)),
-        },
-        &soon,
-        &late,
-    ));
-    watching::end(machine)?;
+    let line = "guest-clock step 100; hwclock -u -w; guest-clock step -100";
+    let (_, seen) = watching::during(machine, |machine| machine.execute(line))?;
+    let caused = Caused {
+        what: "the RTC alone set 100 s ahead",
+        kinds: &["pause|snapshot-restored|migrated|rtc-set"],
+        besides: &["clock-set"],
+        size_s: Some((100.0, WRITTEN_LATE_S)),
+    };
+    checks.push(watching::judge(&caused, &seen));
     machine.execute("hwclock -u -w").map(drop)
 }

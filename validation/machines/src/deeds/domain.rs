@@ -10,7 +10,7 @@ use crate::outcome::Result;
 use crate::shell::Shell;
 
 use super::Place;
-use super::watching::{self, Caused, Told};
+use super::watching::{self, Caused, Seen};
 
 /// For how long it stands between two commands of `xl`.
 const AWAY: Duration = Duration::from_secs(4);
@@ -49,65 +49,45 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
 /// It stood for longer than between the two commands, and less than from the beginning of
 /// the first to the end of the second.
 fn pause(name: &str, control: &mut Shell, machine: &mut Machine, checks: &mut Checks) -> Result {
-    watching::start(machine)?;
-    machine.execute(LEARNING)?;
-    let (before_s, before_bound_s) = machine.ahead_s()?;
-    let most = Instant::now();
-    control.execute(&format!("xl pause {name}"), COMMAND)?;
-    let least = Instant::now();
-    sleep(AWAY);
-    let least_s = least.elapsed().as_secs_f64();
-    control.execute(&format!("xl unpause {name}"), COMMAND)?;
-    let most_s = most.elapsed().as_secs_f64();
-    let (soon, late) = watching::told(machine)?;
-    let (after_s, after_bound_s) = machine.ahead_s()?;
+    let ((least_s, most_s), seen) = watching::during(machine, |machine| {
+        machine.execute(LEARNING)?;
+        let most = Instant::now();
+        control.execute(&format!("xl pause {name}"), COMMAND)?;
+        let least = Instant::now();
+        sleep(AWAY);
+        let least_s = least.elapsed().as_secs_f64();
+        control.execute(&format!("xl unpause {name}"), COMMAND)?;
+        Ok((least_s, most.elapsed().as_secs_f64()))
+    })?;
     let what = format!("xl pause for {} s, unpause", AWAY.as_secs());
     let size_s = Some((f64::midpoint(least_s, most_s), (most_s - least_s) / 2.0));
     let caused = Caused { what: &what, kinds: PAUSED, besides: &[], size_s };
-    checks.push(watching::judge(&caused, &soon, &late));
-    let lost = (before_s - after_s, before_bound_s + after_bound_s + KNOWN_S);
-    behind_if_stated(&what, lost, &soon, &late, checks);
-    watching::end(machine)
+    checks.push(watching::judge(&caused, &seen));
+    behind_if_stated(&what, &seen, checks);
+    Ok(())
 }
 
 /// It stood for as long as its CLOCK_MONOTONIC lost: the kernel stops that while it is
 /// suspended, and adds to the time of day what Xen says that this took.
 fn save(name: &str, control: &mut Shell, machine: &mut Machine, checks: &mut Checks) -> Result {
-    watching::start(machine)?;
-    machine.execute(LEARNING)?;
-    let (monotonic_s, monotonic_bound_s) = machine.monotonic_ahead_s()?;
-    let (before_s, before_bound_s) = machine.ahead_s()?;
-    control.execute(&format!("xl save {name} {FILE}"), COMMAND)?;
-    sleep(AWAY);
-    // Its console is another one, and nothing is sent over the line until that is joined.
-    control.execute(&format!("xl restore -e {FILE} && rm {FILE} && join"), COMMAND)?;
-    let (soon, late) = watching::told(machine)?;
-    let (after_s, after_bound_s) = machine.ahead_s()?;
-    let (monotonic_after_s, monotonic_after_bound_s) = machine.monotonic_ahead_s()?;
+    let (_, seen) = watching::during(machine, |machine| {
+        machine.execute(LEARNING)?;
+        control.execute(&format!("xl save {name} {FILE}"), COMMAND)?;
+        sleep(AWAY);
+        // Its console is another one, and nothing is sent over the line until that is joined.
+        control.execute(&format!("xl restore -e {FILE} && rm {FILE} && join"), COMMAND)
+    })?;
     let what = format!("xl save, {} s later restore", AWAY.as_secs());
-    let stood_s = monotonic_s - monotonic_after_s;
-    let known_s = monotonic_bound_s + monotonic_after_bound_s + KNOWN_S;
-    let caused = Caused {
-        what: &what,
-        kinds: SAVED,
-        besides: BESIDES_SAVED,
-        size_s: Some((stood_s, known_s)),
-    };
-    checks.push(watching::judge(&caused, &soon, &late));
-    let lost = (before_s - after_s, before_bound_s + after_bound_s + KNOWN_S);
-    behind_if_stated(&what, lost, &soon, &late, checks);
-    watching::end(machine)
+    let size_s = Some((seen.stood.0, seen.stood.1 + KNOWN_S));
+    let caused = Caused { what: &what, kinds: SAVED, besides: BESIDES_SAVED, size_s };
+    checks.push(watching::judge(&caused, &seen));
+    behind_if_stated(&what, &seen, checks);
+    Ok(())
 }
 
 /// Without an RTC, and by a clock that Xen runs on or sets right, it need not be stated.
-fn behind_if_stated(
-    what: &str,
-    lost: (f64, f64),
-    soon: &[Told],
-    late: &[Told],
-    checks: &mut Checks,
-) {
-    if soon.iter().chain(late).any(|told| told.behind_s.is_some()) {
-        checks.push(watching::behind(what, lost, soon, late));
+fn behind_if_stated(what: &str, seen: &Seen, checks: &mut Checks) {
+    if seen.all().any(|told| told.behind_s.is_some()) {
+        checks.push(watching::behind(what, seen, KNOWN_S));
     }
 }

@@ -24,9 +24,8 @@ const RTC_USEFUL_PPM: f64 = 20_000.0;
 /// would fail a right run of all rows each fifth time. Three in a row are one in 8000.
 const TRIES: usize = 3;
 
-/// How long a run lasts, s; and one in which an RTC shows its seconds a few times.
+/// How long a run lasts, s.
 const LASTING_S: u32 = 20;
-const SHORT_S: u32 = 5;
 
 /// How fast the second server is, ppm.
 const FAST_PPM: f64 = 50.0;
@@ -36,7 +35,7 @@ const FAST_PPM: f64 = 50.0;
 const SERVERS: [&[&str]; 3] = [&[], &["50"], &["0", "50", "0.02"]];
 
 /// The clocks that run at the rate of the clock source, and the RTC.
-pub(super) const ALL: &[&str] = &["raw", "monotonic", "realtime", "rtc"];
+const CLOCKS: [&str; 4] = ["raw", "monotonic", "realtime", "rtc"];
 
 /// Clock sources that count this system's clock exactly.
 const TIMERS: [&str; 2] = ["hpet", "acpi_pm"];
@@ -78,32 +77,26 @@ fn option((name, ..): &Reference) -> String {
 
 pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let (_servers, references) = references(place, machine)?;
-    against(place, machine, (&references, ALL), checks)
+    against(place, machine, &references, checks)
 }
 
 /// Clocks that run at a known rate against references of known rate.
 pub(super) fn against(
     place: &Place<'_>,
     machine: &mut Machine,
-    (references, clocks): (&[Reference], &[&str]),
+    references: &[Reference],
     checks: &mut Checks,
 ) -> Result {
     let source = machine.execute("cat $CLOCKSOURCE")?;
     put_on_a_timer(place, machine)?;
-    let rate = true_rate::of(place, machine)?;
-    let of_all = |reference| clocks.iter().map(move |clock| Expected::new(clock, reference, rate));
+    let rate = true_rate::of(machine)?;
+    let of_all = |reference| CLOCKS.iter().map(move |clock| Expected::new(clock, reference, rate));
     let expected: Vec<Expected<'_>> = references.iter().flat_map(of_all).collect();
     let mut reports = Vec::new();
     while reports.is_empty() || expected.iter().any(|one| one.is_measured_again(&reports)) {
-        reports.push(measured(machine, LASTING_S, &clocks.join(","), references, checks)?);
+        reports.push(measured(machine, references, checks)?);
     }
     checks.extend(expected.iter().map(|one| one.judge(&reports)));
-    if clocks.contains(&"rtc") {
-        let report = measured(machine, SHORT_S, "realtime,rtc", references, checks)?;
-        for (name, what, fast_ppm) in references {
-            checks.push(holds_if_measured(&report, (name, what), rate.exact().on(*fast_ppm)));
-        }
-    }
     // What a row does next is for the clock source that it states.
     machine.execute(&format!("echo {source} >$CLOCKSOURCE")).map(drop)
 }
@@ -111,18 +104,17 @@ pub(super) fn against(
 /// One run: it ends well, and says of no clock that it was moved, as none was.
 fn measured(
     machine: &mut Machine,
-    lasting_s: u32,
-    clocks: &str,
     references: &[Reference],
     checks: &mut Checks,
 ) -> Result<Report, String> {
     let options: String = references.iter().map(option).collect();
+    let clocks = CLOCKS.join(",");
     let line =
-        format!("parachron drift --duration {lasting_s}s --format json --clock {clocks}{options}");
+        format!("parachron drift --duration {LASTING_S}s --format json --clock {clocks}{options}");
     let record = machine.line.run("drift", 90, &line)?;
     let last = record.stderr.lines().next_back().unwrap_or_default();
     let found = format!("{} {last}", record.status);
-    let of = format!("drift: {lasting_s} s");
+    let of = format!("drift: {LASTING_S} s");
     checks.push(Check::new(format!("{of}: exit code 0"), found.trim(), record.status == 0));
     let report: Report =
         serde_json::from_str(&record.stdout).map_err(|error| format!("drift: {error}"));
@@ -130,27 +122,14 @@ fn measured(
         &format!("{of}: no clock steps"),
         report.as_ref().map_err(Clone::clone),
         |report| {
-            let (pairs, steps) = (list(&report["pairs"]).len(), steps(report));
-            let found = if steps.is_empty() {
-                format!("none in {pairs} comparisons")
-            } else {
-                steps.join(", ")
-            };
-            (found, pairs > 0 && steps.is_empty())
+            let pairs = list(&report["pairs"]);
+            let stepped = |pair: &&Value| !list(&pair["drift"]["steps"]).is_empty();
+            let stepped: Vec<&Value> = pairs.iter().filter(stepped).collect();
+            let found = format!("{} comparisons; with steps: {stepped:?}", pairs.len());
+            (found, !pairs.is_empty() && stepped.is_empty())
         },
     ));
     Ok(report)
-}
-
-/// Every step that a report tells of: of which clock, against what, and of what size.
-fn steps(report: &Value) -> Vec<String> {
-    let of_pair = |pair: &Value| {
-        let named = format!("{} against {}", pair["clock"], pair["reference"]).replace('"', "");
-        let steps = list(&pair["drift"]["steps"]).iter();
-        let sizes = steps.map(|step| step["ns"].as_f64().unwrap_or(f64::NAN) / 1e6);
-        sizes.map(|ms| format!("{named} by {ms:+.3} ms")).collect::<Vec<_>>()
-    };
-    list(&report["pairs"]).iter().flat_map(of_pair).collect()
 }
 
 /// Has the kernel count by a clock source whose rate is known; an error where there
@@ -227,27 +206,6 @@ impl<'a> Expected<'a> {
         );
         Check::new(what, found.join("; measured again: "), passed)
     }
-}
-
-/// What is said of the RTC after a few of its seconds is so, however little it tells; or it
-/// is not measured, with the reason.
-fn holds_if_measured(report: &Report, (reference, server): (&str, &str), true_ppm: f64) -> Check {
-    let what = format!(
-        "drift: {SHORT_S} s: rtc against {server}: {true_ppm:.0} ppm is in the 95 % interval, or \
-         it is not measured"
-    );
-    Check::of(&what, report.as_ref().map_err(Clone::clone), |report| {
-        let mut reasons = list(&report["not_measured"]).iter();
-        let why = reasons.find(|one| one["what"] == "rtc").and_then(|one| one["why"].as_str());
-        match (rate(report, "rtc", reference), why) {
-            (Ok((ppm, low, high)), _) => {
-                let holds = low < high && low <= true_ppm && true_ppm <= high;
-                (format!("{ppm:.0} ppm, {low:.0} to {high:.0}"), holds)
-            }
-            (Err(_), Some(why)) => (format!("not measured: {why}"), !why.is_empty()),
-            (Err(wrong), None) => (wrong, false),
-        }
-    })
 }
 
 /// Below what width an interval of a clock shows something.
@@ -343,33 +301,5 @@ mod tests {
                 .found
                 .ends_with("1.0000 to 2.0000; measured again: 1.0000 ppm, -1.0000 to 1.0000")
         );
-    }
-
-    #[test]
-    fn a_short_run_says_what_is_so_or_why_it_says_nothing() {
-        let passed = |report: Value| holds_if_measured(&Ok(report), ("ntp a", "a"), 0.0).passed;
-        let of = |frequency: Value| {
-            serde_json::json!({ "not_measured": [], "pairs": [{ "clock": "rtc",
-                "reference": "ntp a", "drift": { "frequency": frequency } }] })
-        };
-        let with = |low: f64, high: f64| {
-            of(serde_json::json!({ "ppm": 0.0, "interval_ppm": [low, high] }))
-        };
-        assert!(passed(with(-30_000.0, 20_000.0)), "wide, and right");
-        assert!(!passed(with(10.0, 20.0)) && !passed(with(0.0, 0.0)), "wrong, and of no width");
-        // As seen of a healthy RTC: by whole seconds alone.
-        assert!(!passed(of(serde_json::json!({ "ppm": -1e6, "interval_ppm": null }))));
-        assert!(!passed(of(Value::Null)), "and nothing says why");
-        let left_out = |why: &str| serde_json::json!({ "pairs": [], "not_measured": [{ "what": "rtc", "why": why }] });
-        assert!(passed(left_out("it changed too seldom")) && !passed(left_out("")));
-    }
-
-    #[test]
-    fn a_step_is_told_with_its_clock_and_size() {
-        let report = serde_json::json!({ "pairs": [
-            { "clock": "raw", "reference": "ntp a", "drift": { "steps": [] } },
-            { "clock": "rtc", "reference": "ntp a",
-                "drift": { "steps": [{ "at_s": 1.0, "ns": 9.44e8, "bound_ns": 5.28e8 }] } }] });
-        assert_eq!(steps(&report), ["rtc against ntp a by +944.000 ms"]);
     }
 }

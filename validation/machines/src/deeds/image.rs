@@ -21,23 +21,13 @@ const FIRST: &str = "parachron guest report 1";
 const GONE_ON_NS: std::ops::RangeInclusive<u64> = 900_000..=10_000_000_000;
 const LAST: &str = "parachron guest report ends";
 
-/// The report of one boot.
-#[derive(Debug)]
-struct Report {
-    /// The report's lines.
-    lines: Vec<String>,
-    /// This machine's time before the boot and after the end, s since 1970.
-    between_s: (u64, u64),
-}
-
 /// Boots it, and reads its report.
 pub(super) fn run(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
     let before_s = now_s();
     let mut machine = Machine::start(place.start, place.folder)?;
     let output = machine.line.until_end(Duration::from_secs(place.row.limit_s.into()));
     let output = output.map_err(|why| machine.failure(&why))?;
-    let report = Report { lines: lines(&readable(&output))?, between_s: (before_s, now_s()) };
-    done.checks.extend(report.checks());
+    done.checks.extend(checks(&lines(&readable(&output))?, (before_s, now_s())));
     Ok(())
 }
 
@@ -57,54 +47,44 @@ fn lines(output: &str) -> Result<Vec<String>, String> {
     Ok(report.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect())
 }
 
-impl Report {
-    /// The checks on it.
-    fn checks(&self) -> Vec<Check> {
-        let mut checks: Vec<Check> = PRESENT.iter().map(|clock| self.is_read(clock)).collect();
-        checks.extend(PARAVIRTUAL.iter().map(|clock| {
-            let what = format!("lab: {clock} is not claimed");
-            Check::of(&what, self.value(clock), |value| {
-                (value.to_owned(), value.starts_with("not there"))
-            })
-        }));
-        checks.push(self.rtc());
-        checks
-    }
-
-    /// A clock went on: it was read again some 1 ms after its first reading,
-    /// from which each counter counts. And the cost of a reading was measured.
-    fn is_read(&self, clock: &str) -> Check {
-        Check::of(&format!("lab: {clock} keeps counting"), self.value(clock), |value| {
-            let figures = value.split_once(" ns, ").and_then(|(ns, cost)| {
-                let (cycles, _) = cost.split_once(" cycles")?;
-                Some((ns.parse::<u64>().ok()?, cycles.parse::<u64>().ok()?))
-            });
-            let went_on =
-                figures.is_some_and(|(ns, cycles)| GONE_ON_NS.contains(&ns) && cycles > 0);
-            (value.to_owned(), went_on)
+/// The checks on a report, between two of this machine's times, s since 1970.
+fn checks(lines: &[String], (before_s, after_s): (u64, u64)) -> Vec<Check> {
+    let mut checks: Vec<Check> = PRESENT.iter().map(|clock| is_read(clock, lines)).collect();
+    checks.extend(PARAVIRTUAL.iter().map(|clock| {
+        Check::of(&format!("lab: {clock} is not claimed"), value(lines, clock), |value| {
+            (value.to_owned(), value.starts_with("not there"))
         })
-    }
+    }));
+    // Within the second that it rounds to.
+    let what = "lab: the RTC has this machine's time, ± 1 s";
+    checks.push(Check::of(what, value(lines, "rtc"), |value| {
+        let ns = value.strip_suffix(" ns").and_then(|ns| ns.parse::<u64>().ok());
+        let around = before_s.saturating_sub(1)..=after_s.saturating_add(1);
+        let found = format!("{value}, read between {before_s} s and {after_s} s");
+        (found, ns.is_some_and(|ns| around.contains(&(ns / 1_000_000_000))))
+    }));
+    checks
+}
 
-    /// The RTC has this machine's time, within the second that it rounds to.
-    fn rtc(&self) -> Check {
-        Check::of("lab: the RTC has this machine's time, ± 1 s", self.value("rtc"), |value| {
-            let (before_s, after_s) = self.between_s;
-            let found = format!("{value}, read between {before_s} s and {after_s} s");
-            let ns = value.strip_suffix(" ns").and_then(|ns| ns.parse::<u64>().ok());
-            let around = before_s.saturating_sub(1)..=after_s.saturating_add(1);
-            (found, ns.is_some_and(|ns| around.contains(&(ns / 1_000_000_000))))
-        })
-    }
+/// A clock went on: it was read again some 1 ms after its first reading, from which each counter
+/// counts. And the cost of a reading was measured.
+fn is_read(clock: &str, lines: &[String]) -> Check {
+    Check::of(&format!("lab: {clock} keeps counting"), value(lines, clock), |value| {
+        let figures = value.split_once(" ns, ").and_then(|(ns, cost)| {
+            let (cycles, _) = cost.split_once(" cycles")?;
+            Some((ns.parse::<u64>().ok()?, cycles.parse::<u64>().ok()?))
+        });
+        let went_on = figures.is_some_and(|(ns, cycles)| GONE_ON_NS.contains(&ns) && cycles > 0);
+        (value.to_owned(), went_on)
+    })
+}
 
-    /// A line's value. Detection comes before readings, so a clock may have two
-    /// lines: the last one counts.
-    fn value(&self, name: &str) -> Result<&str, String> {
-        let mut lines = self.lines.iter().filter_map(|line| line.split_once(": "));
-        lines
-            .rfind(|(found, _)| *found == name)
-            .map(|(_, value)| value)
-            .ok_or_else(|| format!("no line of {name}"))
-    }
+/// A line's value. Detection comes before readings, so a clock may have two lines: the last one
+/// counts.
+fn value<'a>(lines: &'a [String], name: &str) -> Result<&'a str, String> {
+    let mut values = lines.iter().filter_map(|line| line.split_once(": "));
+    let found = values.rfind(|(found, _)| *found == name);
+    found.map(|(_, value)| value).ok_or_else(|| format!("no line of {name}"))
 }
 
 #[cfg(test)]
@@ -125,9 +105,7 @@ mod tests {
         parachron guest report ends\n";
 
     fn failing(output: &str) -> Vec<String> {
-        let report =
-            Report { lines: lines(output).unwrap(), between_s: (1_795_249_205, 1_795_249_206) };
-        let checks = report.checks();
+        let checks = checks(&lines(output).unwrap(), (1_795_249_205, 1_795_249_206));
         assert_eq!(checks.len(), 8);
         let line = |check: &Check| format!("{}: {}", check.what, check.found);
         checks.iter().filter(|check| !check.passed).map(line).collect()

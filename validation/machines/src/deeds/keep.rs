@@ -1,5 +1,6 @@
-//! `parachron keep` in a machine that is paused: by the host's PTP clock the time of day is
-//! right again. An RTC alone never sets it.
+//! `parachron keep` by servers, which slews, obeys `--never-backward` and `--dry-run`, and leaves
+//! nothing behind when it is killed; by the host's PTP clock in a machine that is paused. An RTC
+//! alone never sets the clock.
 
 use std::collections::BTreeSet;
 use std::thread::sleep;
@@ -8,6 +9,10 @@ use std::time::Duration;
 use crate::checks::{Check, Checks, is_within};
 use crate::machine::Machine;
 use crate::outcome::Result;
+
+use super::Place;
+use super::server::Server;
+use super::ticks::{Tick, seconds};
 
 /// For how long the machine is stopped.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -28,6 +33,114 @@ const ALONE: Duration = Duration::from_secs(15);
 /// A clock that nobody steps gains less than this in that time, s: TCG's TSC by
 /// the rate that the kernel found.
 pub(crate) const STEPPED_S: f64 = 0.2;
+
+/// For how long the clock is printed, ms, once keep has stated the offset.
+const PRINTED_MS: u32 = 3000;
+
+/// A slew moves the clock by 500 µs a second at most (adjtimex(2)), far less than this between two
+/// lines that are printed, s.
+const SLEW_S: f64 = 0.005;
+
+/// What the clock showed while it was printed: the largest step and the largest step back from
+/// one line to the next, and what it gained in all, on MONOTONIC_RAW, s.
+struct Printed {
+    step_s: f64,
+    backward_s: f64,
+    gained_s: f64,
+    lines: usize,
+}
+
+impl Printed {
+    fn parse(text: &str) -> Self {
+        let ticks: Vec<Tick> = text.lines().filter_map(|line| Tick::parse(line, 0)).collect();
+        let ahead_ns = |tick: &Tick| tick.clocks_ns[0] - tick.clocks_ns[3];
+        let largest = |by: &dyn Fn(&[Tick]) -> i64| ticks.windows(2).map(by).max().unwrap_or(0);
+        let ends = ticks.first().zip(ticks.last());
+        Self {
+            step_s: seconds(largest(&|pair| (ahead_ns(&pair[1]) - ahead_ns(&pair[0])).abs())),
+            backward_s: seconds(
+                largest(&|pair| pair[0].clocks_ns[0] - pair[1].clocks_ns[0]).max(0),
+            ),
+            gained_s: ends.map_or(0.0, |(from, to)| seconds(ahead_ns(to) - ahead_ns(from))),
+            lines: ticks.len(),
+        }
+    }
+
+    /// It was slewed one way, and not stepped.
+    fn is_slewed(&self, sign: f64) -> bool {
+        self.lines > 50 && self.step_s <= SLEW_S && self.gained_s * sign > 0.0
+    }
+}
+
+impl std::fmt::Display for Printed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { step_s, backward_s, gained_s, lines } = self;
+        let (step_ms, gained_ms) = (step_s * 1e3, gained_s * 1e3);
+        write!(f, "{lines} lines, a step of at most {step_ms:.3} ms, {backward_s} s back, ")?;
+        write!(f, "gained {gained_ms:.3} ms")
+    }
+}
+
+/// By servers that are right: slewed, set back, or only reported.
+pub(super) fn by_servers(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
+    let servers = Server::two(place.workshop)?;
+    let ntp: String =
+        servers.iter().map(|server| format!(" --ntp 10.0.2.2:{}", server.port)).collect();
+    let run = |machine: &mut Machine, ahead_s: f64, option: &str, until: &str, signal: &str| {
+        let (now_s, _) = machine.ahead_s()?;
+        machine.execute(&format!("guest-clock step {:.6}", ahead_s - now_s))?;
+        start(machine, &format!("{ntp}{option}"))?;
+        let look = format!(
+            "for i in $(seq 150); do grep -qE '\"({until})\"' /tmp/keep && break; usleep 100000; \
+             done; timeout -s INT {} guest-clock print 20; killall -{signal} parachron; true",
+            PRINTED_MS / 1000
+        );
+        let printed = Printed::parse(&machine.execute(&look)?);
+        let events = machine.execute("grep -E 'corrected|synchronised|refused' /tmp/keep; true")?;
+        Ok::<_, String>((printed, events))
+    };
+
+    let (printed, events) = run(machine, -0.05, "", "slew", "KILL")?;
+    checks.push(Check::new(
+        "keep: 50 ms behind: slewed, not stepped",
+        format!("{printed}; {events}"),
+        printed.is_slewed(1.0) && events.contains("slew"),
+    ));
+    let after = Printed::parse(&machine.execute("timeout -s INT 3 guest-clock print 20; true")?);
+    let kernel = machine.execute("adjtimex | grep -E 'freq.adjust:|tick:'")?;
+    let has = |name: &str, value: &str| {
+        let line = kernel.lines().find(|line| line.contains(name)).unwrap_or_default();
+        line.split_whitespace().any(|word| word == value)
+    };
+    checks.push(Check::new(
+        "keep: killed during a slew: no step, and the kernel's frequency is unchanged",
+        format!("{after}; {kernel}"),
+        after.lines > 50 && after.step_s <= SLEW_S && has("freq", "0") && has("tick", "10000"),
+    ));
+
+    let (printed, events) = run(machine, 2.0, " --never-backward", "slew", "TERM")?;
+    checks.push(Check::new(
+        "keep --never-backward: 2 s ahead: slowed, never set back",
+        format!("{printed}; {events}"),
+        printed.is_slewed(-1.0) && printed.backward_s == 0.0 && events.contains("slew"),
+    ));
+    let (_, events) = run(machine, 2.0, "", "corrected", "TERM")?;
+    let (ahead_s, bound_s) = machine.ahead_s()?;
+    checks.push(Check::new(
+        "keep: 2 s ahead at its start: set back",
+        format!("{ahead_s:.3} ± {bound_s:.3} s ahead; {events}"),
+        is_within(RIGHT_S, (ahead_s, bound_s)),
+    ));
+    let states = "corrected|synchronised|refused";
+    let (printed, events) = run(machine, -3.0, " --dry-run", states, "TERM")?;
+    let (ahead_s, bound_s) = machine.ahead_s()?;
+    checks.push(Check::new(
+        "keep --dry-run: 3 s behind: reports it, changes nothing",
+        format!("{ahead_s:.3} ± {bound_s:.3} s ahead; {printed}; {events}"),
+        is_within(RIGHT_S, (ahead_s + 3.0, bound_s)) && printed.step_s <= SLEW_S,
+    ));
+    machine.execute(&format!("guest-clock step {:.6}", -ahead_s)).map(drop)
+}
 
 /// The servers are silent, and the RTC is hours off: a clock that is right, as
 /// this system's time was set, stays.

@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use crate::outcome::Result;
 
 use super::rules;
-use super::watching::{self, Caused};
+use super::watching::{self, Caused, Seen};
 
 /// The doctor's rule.
 const RULE: &str = "leap-second";
@@ -29,8 +29,9 @@ fn one(machine: &mut Machine, verb: &str, what: &str, checks: &mut Checks) -> Re
     let (soon, all) = text.split_once('\n').unwrap_or((&text, ""));
     let mut told = watching::parse(all);
     let late = told.split_off(soon.trim().parse().unwrap_or(0).min(told.len()));
+    let seen = Seen { soon: told, late, ..Seen::default() };
     let leap = Caused { what, kinds: &["leap-second"], besides: &[], size_s: Some((1.0, 0.0)) };
-    checks.push(watching::judge(&leap, &told, &late));
+    checks.push(watching::judge(&leap, &seen));
     checks.push(rules::found(machine, "cat /tmp/before", RULE, &format!("to come: {what}"), true)?);
     // STA_INS or STA_DEL stays until somebody clears it, and nothing more is done
     // (kernel/time/ntp.c, second_overflow: TIME_WAIT).

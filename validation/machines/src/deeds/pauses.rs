@@ -42,17 +42,17 @@ const RTC_SEES: Duration = Duration::from_secs(1);
 pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let on_kvm_clock = place.row.truth()?.clocksource == "kvm-clock";
     for pause in PAUSES {
-        watching::start(machine)?;
-        let qmp = machine.qmp.as_mut().ok_or("a pause needs QMP")?;
-        let stopping = Instant::now();
-        qmp.stop()?;
-        let stopped = Instant::now();
-        sleep(pause);
-        let least_s = stopped.elapsed().as_secs_f64();
-        qmp.cont()?;
-        // On a busy system QEMU's replies take their time as well.
-        let most_s = stopping.elapsed().as_secs_f64();
-        let (soon, late) = watching::told(machine)?;
+        let ((least_s, most_s), seen) = watching::during(machine, |machine| {
+            let qmp = machine.qmp.as_mut().ok_or("a pause needs QMP")?;
+            let stopping = Instant::now();
+            qmp.stop()?;
+            let stopped = Instant::now();
+            sleep(pause);
+            let least_s = stopped.elapsed().as_secs_f64();
+            qmp.cont()?;
+            // On a busy system QEMU's replies take their time as well.
+            Ok((least_s, stopping.elapsed().as_secs_f64()))
+        })?;
         let what = format!("stop for {} s, cont", pause.as_secs_f64());
         let size_s = Some((f64::midpoint(least_s, most_s), f64::midpoint(most_s, -least_s)));
         let kinds = if on_kvm_clock {
@@ -63,8 +63,7 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
             BESIDE_THE_RTC
         };
         let caused = Caused { what: &what, kinds, besides: &[], size_s };
-        checks.push(watching::judge(&caused, &soon, &late));
-        watching::end(machine)?;
+        checks.push(watching::judge(&caused, &seen));
     }
     if place.row.base == Base::Emulated {
         not_run(machine, checks)?
@@ -75,19 +74,19 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
 /// Its process is stopped: the machine is not run, and all of its clocks go on, as
 /// QEMU has them from this system's.
 fn not_run(machine: &mut Machine, checks: &mut Checks) -> Result {
-    watching::start(machine)?;
-    machine.execute(LEARNING)?;
     let pid = i32::try_from(machine.hypervisor()?).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or("the hypervisor's number is none")?;
-    let stopping = Instant::now();
-    kill_process(pid, Signal::STOP).map_err(|error| format!("SIGSTOP: {error}"))?;
-    sleep(NOT_RUN);
-    kill_process(pid, Signal::CONT).map_err(|error| format!("SIGCONT: {error}"))?;
-    let most_s = stopping.elapsed().as_secs_f64();
-    let (soon, late) = watching::told(machine)?;
+    let (most_s, seen) = watching::during(machine, |machine| {
+        machine.execute(LEARNING)?;
+        let stopping = Instant::now();
+        kill_process(pid, Signal::STOP).map_err(|error| format!("SIGSTOP: {error}"))?;
+        sleep(NOT_RUN);
+        kill_process(pid, Signal::CONT).map_err(|error| format!("SIGCONT: {error}"))?;
+        Ok(stopping.elapsed().as_secs_f64())
+    })?;
     let size_s = Some((f64::midpoint(NOT_RUN.as_secs_f64(), most_s), KNOWN_S));
     let what = format!("SIGSTOP for {} s, SIGCONT", NOT_RUN.as_secs());
     let caused = Caused { what: &what, kinds: &["pause"], besides: &[], size_s };
-    checks.push(watching::judge(&caused, &soon, &late));
-    watching::end(machine)
+    checks.push(watching::judge(&caused, &seen));
+    Ok(())
 }

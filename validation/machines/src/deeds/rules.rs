@@ -2,9 +2,15 @@
 //! so, and neither before nor after. Two daemons are no case: Debian's packages of them
 //! conflict.
 
+use std::collections::BTreeSet;
+
 use crate::checks::{self, Check, Checks};
 use crate::machine::Machine;
 use crate::outcome::Result;
+
+use super::Place;
+use super::server::Server;
+use super::service::beside;
 
 /// All that it says.
 pub(super) const DOCTOR: &str = "parachron doctor --format json";
@@ -39,7 +45,10 @@ const CASES: [Case; 3] = [
     ),
 ];
 
-pub(super) fn run(machine: &mut Machine, checks: &mut Checks) -> Result {
+pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
+    let server = Server::start(&place.workshop.programs.join("ntp-server"))?;
+    checks.push(beside::follows(machine, &server)?);
+    checks.push(same(place, machine)?);
     for (rule, what, begin, end) in CASES {
         checks.push(found(machine, DOCTOR, rule, &format!("before {what}"), false)?);
         let witness = machine.execute(begin)?;
@@ -48,6 +57,17 @@ pub(super) fn run(machine: &mut Machine, checks: &mut Checks) -> Result {
         checks.push(found(machine, DOCTOR, rule, &format!("after {what}"), false)?);
     }
     Ok(())
+}
+
+/// The doctor finds what the row states while chronyd follows a server.
+fn same(place: &Place<'_>, machine: &mut Machine) -> Result<Check, String> {
+    let findings = checks::findings(&machine.execute(DOCTOR)?)?;
+    let found: BTreeSet<&str> = findings.iter().filter_map(|one| one["rule"].as_str()).collect();
+    let stated = place.row.truth()?.findings.iter();
+    let expected: BTreeSet<&str> =
+        stated.filter_map(|line| line.split([' ', ':']).nth(1)).collect();
+    let what = "doctor: finds the same while chronyd follows the server";
+    Ok(Check::new(what, found.iter().copied().collect::<Vec<_>>().join(", "), found == expected))
 }
 
 /// Whether a report, which a line prints, has a finding of a rule.

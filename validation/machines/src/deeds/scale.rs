@@ -2,12 +2,12 @@
 //! of it (kvmclock_cpufreq_notifier, arch/x86/kvm/x86.c) and gives the machine's
 //! page another scale. That is no migration.
 
-use std::io::Write as _;
+use std::time::Duration;
 
 use crate::checks::{Check, Checks};
 use crate::machine::Machine;
 use crate::outcome::Result;
-use crate::wire;
+use crate::shell::Shell;
 
 use super::Place;
 use super::watching::{self, Caused};
@@ -28,22 +28,23 @@ const MSR: &str =
     "dd if=/dev/cpu/0/msr bs=8 count=1 skip=1263947009 iflag=skip_bytes 2>/dev/null | xxd -p";
 const IN_USE: u64 = 1;
 
+/// The host's answer.
+const REPLY: Duration = Duration::from_secs(30);
+
 /// Where the page has its multiplier (struct pvclock_vcpu_time_info, tsc_to_system_mul).
 const MULTIPLIER: u64 = 24;
 
 pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
-    let mut shell = wire::connect(&place.folder.join("shell"))?;
+    let mut shell = Shell::connect(place.folder)?;
     let said = machine.execute(MSR)?;
     let page = page(&said).ok_or_else(|| format!("no page at {said:?}"))?;
     for to in CHANGES {
-        watching::start(machine)?;
         let before = scale(machine, page)?;
         let line = format!(
             "cd {FREQUENCIES}; echo userspace >scaling_governor; cat cpuinfo_{to}_freq \
-             >scaling_setspeed\n"
+             >scaling_setspeed"
         );
-        shell.write_all(line.as_bytes()).map_err(|error| error.to_string())?;
-        let (soon, late) = watching::told(machine)?;
+        let (_, seen) = watching::during(machine, |_| shell.execute(&line, REPLY))?;
         let after = scale(machine, page)?;
         let what = "the host's CPU at another frequency";
         checks.push(Check::new(
@@ -52,8 +53,7 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
             before != after,
         ));
         let caused = Caused { what, kinds: &[], besides: BESIDES, size_s: None };
-        checks.push(watching::judge(&caused, &soon, &late));
-        watching::end(machine)?;
+        checks.push(watching::judge(&caused, &seen));
     }
     Ok(())
 }

@@ -9,11 +9,11 @@ use serde_json::json;
 
 use crate::checks::{self, Check, Checks};
 use crate::machine::Machine;
-use crate::outcome::{Result, Unavailable};
+use crate::outcome::Result;
 use crate::shell::Shell;
 
+use super::Place;
 use super::watching::{self, Caused};
-use super::{Done, Place};
 
 /// For a program with a limit of its own, and for others.
 const REPLY: Duration = Duration::from_secs(30);
@@ -33,9 +33,6 @@ const UNLIMITED: &str = "echo -1 >/proc/sys/kernel/sched_rt_runtime_us; \
 /// Until `watch` has seen what a machine does that has nothing to do.
 const LEARNING: &str = "sleep 15";
 
-/// The machine's kernel counts ticks, of 4 ms, and tells hundredths of a second.
-const TICKS_S: f64 = 0.02;
-
 /// What else the CPU did before and after, in the time that `watch` counts, s.
 const KNOWN_S: f64 = 0.05;
 
@@ -49,16 +46,10 @@ const RULE: &str = "steal-time";
 /// A program that takes a CPU.
 pub(super) const LOOP: &str = "sh -c 'while :; do :; done'";
 
-pub(super) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> Result {
+pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let mut host = Host::connect(place, machine)?;
-    if host.execute(&format!("[ -e {CHRT} ] && echo there || echo none"))? != "there" {
-        let why = "a vCPU cannot be starved without util-linux's chrt";
-        done.skipped.push(Unavailable::new(why, "install it: apt-get install util-linux"));
-        return Ok(());
-    }
     host.keep_apart()?;
-    let all = taken(&mut host, machine, &mut done.checks)
-        .and_then(|()| shared(&mut host, machine, &mut done.checks));
+    let all = taken(&mut host, machine, checks).and_then(|()| shared(&mut host, machine, checks));
     // What comes next has both CPUs.
     host.pin("3", "3").and(all)
 }
@@ -116,56 +107,28 @@ fn waited_s(text: &str) -> Option<(f64, f64)> {
     Some((waited_ns / 1e9, uptime.split(' ').next()?.parse().ok()?))
 }
 
-/// What the machine's kernel counts as stolen from its CPU, s.
-fn stolen_s(machine: &mut Machine) -> Result<f64> {
-    let line = machine.execute("grep '^cpu0 ' /proc/stat")?;
-    // proc_stat(5): user nice system idle iowait irq softirq steal, in hundredths.
-    let ticks = line.split_whitespace().nth(8).and_then(|ticks| ticks.parse::<f64>().ok());
-    ticks.map(|ticks| ticks / 100.0).ok_or_else(|| format!("/proc/stat: {line:?}"))
-}
-
 /// A program takes the CPU at once, and for long: `watch` names that, with what the vCPU
-/// waited. The kernel's own count is held between two readings of the host's, from within
-/// and from without.
+/// waited.
 fn taken(host: &mut Host, machine: &mut Machine, checks: &mut Checks) -> Result {
     host.execute(UNLIMITED)?;
-    watching::start(machine)?;
-    machine.execute(LEARNING)?;
-    let (from_least_s, _) = host.waited_s()?;
-    let stolen_before_s = stolen_s(machine)?;
-    let (from_most_s, _) = host.waited_s()?;
-    host.execute(&format!(
-        "/machine/lib/ld-linux-x86-64.so.2 {CHRT} -f 1 taskset 1 {LOOP} >/dev/null & \
-         usleep {TAKEN_MS}000; kill -9 $!; usleep 100000"
-    ))?;
-    let (to_least_s, _) = host.waited_s()?;
-    let (soon, late) = watching::told(machine)?;
-    let stolen_after_s = stolen_s(machine)?;
-    let (to_most_s, _) = host.waited_s()?;
-    watching::end(machine)?;
+    let (waited_s, seen) = watching::during(machine, |machine| {
+        machine.execute(LEARNING)?;
+        let (from_s, _) = host.waited_s()?;
+        host.execute(&format!(
+            "/machine/lib/ld-linux-x86-64.so.2 {CHRT} -f 1 taskset 1 {LOOP} >/dev/null & \
+             usleep {TAKEN_MS}000; kill -9 $!; usleep 100000"
+        ))?;
+        Ok(host.waited_s()?.0 - from_s)
+    })?;
     let caused = Caused {
         what: "a vCPU's CPU taken for 2.5 s",
         // On one CPU nothing runs then: it may have been stopped as well.
         kinds: &["pause|long-steal", "long-steal"],
         besides: &[],
-        size_s: Some((to_least_s - from_most_s, KNOWN_S)),
+        size_s: Some((waited_s, KNOWN_S)),
     };
-    checks.push(watching::judge(&caused, &soon, &late));
-    let waited_s = (to_least_s - from_most_s, to_most_s - from_least_s);
-    checks.push(counted(stolen_after_s - stolen_before_s, waited_s));
+    checks.push(watching::judge(&caused, &seen));
     Ok(())
-}
-
-/// The kernel counts what the vCPU waited, and that was for most of the time.
-fn counted(stolen_s: f64, (least_s, most_s): (f64, f64)) -> Check {
-    let meant_s = f64::from(TAKEN_MS) / 1e3;
-    let is_meant = least_s > meant_s / 2.0 && most_s < 2.0 * meant_s;
-    let holds = least_s - TICKS_S <= stolen_s && stolen_s <= most_s + TICKS_S;
-    Check::new(
-        "watch: /proc/stat has stolen what the vCPU's thread waited for its CPU",
-        format!("{stolen_s:.2} s; it waited {least_s:.3} to {most_s:.3} s"),
-        is_meant && holds,
-    )
 }
 
 /// Another program and the vCPU, which is never idle, take turns: `doctor` finds that share.
@@ -205,14 +168,6 @@ fn percent(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_the_kernel_counts_is_what_the_thread_waited() {
-        let passed = |stolen_s, waited_s| counted(stolen_s, waited_s).passed;
-        assert!(passed(2.45, (2.44, 2.51)) && passed(2.43, (2.44, 2.51)));
-        assert!(!passed(2.40, (2.44, 2.51)) && !passed(2.56, (2.44, 2.51)));
-        assert!(!passed(0.1, (0.1, 0.12)), "nobody took the CPU");
-    }
 
     #[test]
     fn a_share_is_found_as_it_was() {

@@ -36,27 +36,46 @@ pub(super) struct Caused<'a> {
 /// was disrupted may be unknown.
 const WITHOUT_SIZE: [&str; 2] = ["source-switched", "counter-disrupted"];
 
-/// Starts `watch` in the background, and waits until it watches.
-pub(super) fn start(machine: &mut Machine) -> Result {
+/// What `watch` told while something happened, and what the clocks did meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Within a second after it, and only later.
+    pub(super) soon: Vec<Told>,
+    pub(super) late: Vec<Told>,
+    /// By how much the time of day and CLOCK_MONOTONIC fell behind this system's, and how well
+    /// that is known, s.
+    pub(super) lost: (f64, f64),
+    pub(super) stood: (f64, f64),
+}
+
+/// Lets something happen while `watch` runs.
+pub(super) fn during<T>(
+    machine: &mut Machine,
+    happens: impl FnOnce(&mut Machine) -> Result<T>,
+) -> Result<(T, Seen)> {
     machine.execute(
         "parachron watch --format json >/tmp/watch 2>/tmp/watch.err & \
          until grep -q '\"started\"' /tmp/watch; do usleep 50000; done",
     )?;
-    Ok(())
-}
-
-/// What was told within a second from now on, and what only later.
-pub(super) fn told(machine: &mut Machine) -> Result<(Vec<Told>, Vec<Told>), String> {
+    let before = (machine.ahead_s()?, machine.monotonic_ahead_s()?);
+    let done = happens(machine)?;
     let mut read = |line: &str| machine.execute(line).map(|text| parse(&text));
     let soon = read("sleep 1; grep disruption /tmp/watch || true")?;
     let mut all = read("sleep 1.5; grep disruption /tmp/watch || true")?;
     let late = all.split_off(soon.len().min(all.len()));
-    Ok((soon, late))
+    let after = (machine.ahead_s()?, machine.monotonic_ahead_s()?);
+    machine.execute("killall -INT parachron; sleep 0.3; rm -f /tmp/watch")?;
+    let fell = |(before_s, known_s): (f64, f64), (after_s, after_known_s): (f64, f64)| {
+        (before_s - after_s, known_s + after_known_s)
+    };
+    let (lost, stood) = (fell(before.0, after.0), fell(before.1, after.1));
+    Ok((done, Seen { soon, late, lost, stood }))
 }
 
-/// Ends it.
-pub(super) fn end(machine: &mut Machine) -> Result {
-    machine.execute("killall -INT parachron; sleep 0.3; rm -f /tmp/watch").map(drop)
+impl Seen {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Told> {
+        self.soon.iter().chain(&self.late)
+    }
 }
 
 /// Every disruption that was told, in JSON lines.
@@ -74,7 +93,7 @@ fn of_event(event: &Value) -> Option<Told> {
 
 /// Told by a name that fits, of the true size within the bound that it states,
 /// in time, and nothing else.
-pub(super) fn judge(caused: &Caused<'_>, soon: &[Told], late: &[Told]) -> Check {
+pub(super) fn judge(caused: &Caused<'_>, seen: &Seen) -> Check {
     let Caused { what, kinds, besides, size_s } = caused;
     let size = size_s.map_or(String::new(), |(s, _)| format!(" of {s:.2} s"));
     let title = match kinds {
@@ -90,19 +109,19 @@ pub(super) fn judge(caused: &Caused<'_>, soon: &[Told], late: &[Told]) -> Check 
         (None, _) => true,
     };
     let fits = |told: &Told| among(besides, told) || (among(kinds, told) && right(told));
-    let named = soon.iter().any(|told| among(kinds, told));
-    let passed = named != kinds.is_empty() && soon.iter().chain(late).all(fits);
-    let mut found: Vec<String> = soon.iter().map(shown).collect();
-    found.extend(late.iter().map(|told| format!("late: {}", shown(told))));
+    let named = seen.soon.iter().any(|told| among(kinds, told));
+    let passed = named != kinds.is_empty() && seen.all().all(fits);
+    let mut found: Vec<String> = seen.soon.iter().map(shown).collect();
+    found.extend(seen.late.iter().map(|told| format!("late: {}", shown(told))));
     let found = if found.is_empty() { "nothing".to_owned() } else { found.join("; ") };
     Check::new(title, found, passed)
 }
 
-/// How far the time of day is behind was stated, and is so within both bounds;
-/// the truth is what this system's clock says, s.
-pub(super) fn behind(what: &str, truth_s: (f64, f64), soon: &[Told], late: &[Told]) -> Check {
-    let (behind_s, known_s) = truth_s;
-    let told = soon.iter().chain(late).find_map(|told| told.behind_s);
+/// How far the time of day is behind was stated, and is so within both bounds; the truth is what
+/// this system's clock says, and is known to so much less, s.
+pub(super) fn behind(what: &str, seen: &Seen, less_s: f64) -> Check {
+    let (behind_s, known_s) = (seen.lost.0, seen.lost.1 + less_s);
+    let told = seen.all().find_map(|told| told.behind_s);
     Check::of(
         &format!("watch: {what}: {behind_s:.2} ± {known_s:.2} s behind"),
         told.ok_or_else(|| "not stated".to_owned()),
@@ -121,43 +140,27 @@ fn shown(told: &Told) -> String {
 
 /// Ten minutes of the machine's time in which nothing happens.
 pub(super) fn calm(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
-    let truth = place.row.truth()?;
     let line = "parachron watch --duration 10m --format json";
     let record = machine.line.run("calm", 1800, line)?;
     let minutes = (record.ended_s - record.started_s) / 60.0;
-    let complete = record.stdout.contains("\"summary\"") && minutes > 9.8;
-    checks.push(judge_calm(&truth.may_tell, complete.then_some(minutes), &parse(&record.stdout)));
+    let mut check = judge_calm(&place.row.truth()?.may_tell, &record.stdout);
+    check.what += &format!(", in ten minutes of its time, which took {minutes:.1}");
+    check.passed &= minutes > 9.8;
+    checks.push(check);
     Ok(())
 }
 
-/// Nothing was told but what the row may; no minutes if it did not watch to the end.
-fn judge_calm(may_tell: &[String], minutes: Option<f64>, told: &[Told]) -> Check {
-    let mut found = minutes.map_or("cut off".to_owned(), |minutes| format!("{minutes:.1} min"));
-    largest_by_kind(told).iter().for_each(|(largest, count)| {
-        let several = if *count > 1 { format!("{count} times up to ") } else { String::new() };
-        found += &format!("; {several}{}", shown(largest));
-    });
-    let passed = minutes.is_some() && told.iter().all(|told| may_tell.contains(&told.kinds));
-    Check::new("watch: ten calm minutes: nothing", found, passed)
-}
-
-/// The largest of each kind, and how many were told: a machine that loses ticks tells
-/// hundreds.
-fn largest_by_kind(told: &[Told]) -> Vec<(&Told, usize)> {
-    let size = |told: &Told| told.size_s.map_or(0.0, |(s, _)| s.abs());
-    let mut largest: Vec<(&Told, usize)> = Vec::new();
-    for one in told {
-        match largest.iter_mut().find(|(known, _)| known.kinds == one.kinds) {
-            Some((known, count)) => {
-                *count += 1;
-                if size(one) > size(known) {
-                    *known = one;
-                }
-            }
-            None => largest.push((one, 1)),
-        }
+/// `watch` ran to its end, and told of nothing but what the row may.
+pub(crate) fn judge_calm(may_tell: &[String], text: &str) -> Check {
+    let may = may_tell.join(", ");
+    let what = format!("watch: nothing happens{}{may}", if may.is_empty() { "" } else { ", or " });
+    let told = parse(text);
+    if !text.contains("\"summary\"") {
+        return Check::new(what, "no summary", false);
     }
-    largest
+    let found: Vec<String> = told.iter().take(5).map(shown).collect();
+    let found = format!("{} told: {}", told.len(), found.join("; "));
+    Check::new(what, found, told.iter().all(|told| may_tell.contains(&told.kinds)))
 }
 
 #[cfg(test)]
@@ -172,7 +175,7 @@ mod tests {
         let told = |text: &str| told(text).into_iter().collect::<Vec<_>>();
         let caused =
             Caused { what: "stop", kinds, besides: &["steered"], size_s: Some((size_s, 0.1)) };
-        judge(&caused, &told(text), &told(late)).passed
+        judge(&caused, &Seen { soon: told(text), late: told(late), ..Seen::default() }).passed
     }
 
     #[test]
@@ -199,14 +202,10 @@ mod tests {
 
     #[test]
     fn a_calm_run_is_complete_and_tells_of_nothing() {
-        let one = parse(&PAUSE.replace('\n', ""));
-        assert!(judge_calm(&[], Some(10.0), &[]).passed);
-        assert!(!judge_calm(&[], None, &[]).passed);
-        let wrong = judge_calm(&[], Some(10.0), &one);
-        assert_eq!((wrong.passed, &*wrong.found), (false, "10.0 min; pause of 5.400 ± 1.000 s"));
-        assert!(judge_calm(&["pause".to_owned()], Some(10.0), &one).passed);
-        let more = PAUSE.replace('\n', "").replace("5.4e9", "-6e9");
-        let two = judge_calm(&[], Some(10.0), &[one, parse(&more)].concat());
-        assert_eq!(two.found, "10.0 min; 2 times up to pause of -6.000 ± 1.000 s");
+        let (one, end) = (PAUSE.replace('\n', ""), "{\"event\":\"summary\"}");
+        assert!(judge_calm(&[], end).passed && !judge_calm(&[], "").passed);
+        let wrong = judge_calm(&[], &format!("{one}\n{end}"));
+        assert_eq!((wrong.passed, &*wrong.found), (false, "1 told: pause of 5.400 ± 1.000 s"));
+        assert!(judge_calm(&["pause".to_owned()], &format!("{one}\n{end}")).passed);
     }
 }

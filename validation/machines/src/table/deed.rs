@@ -10,11 +10,6 @@ pub(crate) enum Deed {
     Calm,
     /// Somebody in the machine changes its clocks, its RTC and its CPUs.
     Changes,
-    /// chronyd follows a server outside, which steps.
-    Chrony,
-    /// `watch` and `keep` in a machine that is paused, migrated and restored,
-    /// and whose clock is set and steered: a machine of its own.
-    Disruptions,
     /// `drift` against NTP servers of known error.
     Drift,
     /// `parachrond` with a gate, in a machine that is saved with the gate closed and put back
@@ -24,8 +19,10 @@ pub(crate) enum Deed {
     Image,
     /// `parachrond` alone by a VMClock page of known rate.
     KeepByPage,
-    /// `keep` by `ptp_kvm`: 20 stops, alone and beside chronyd.
+    /// `keep` by `ptp_kvm`: 20 stops.
     KeepByPtp,
+    /// `keep` by servers: slews, `--never-backward`, `--dry-run`.
+    KeepByServers,
     /// `keep`, told by its host's `tell` over AF_VSOCK: 20 stops.
     KeepByVsock,
     /// `keep` with a wrong RTC and a server that is silent.
@@ -49,7 +46,7 @@ pub(crate) enum Deed {
     Pauses,
     /// `keep` by the PTP clock of the host, in a machine that is paused.
     Phc,
-    /// What `doctor` says of what an administrator did.
+    /// What `doctor` says while chronyd follows a server, and of what an administrator did.
     Rules,
     /// The host's CPU changes its frequency.
     Scale,

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::COMMANDS;
-use crate::checks::{self, Check, Outputs, list};
-use crate::deeds::order;
+use crate::checks::{Check, Outputs, list};
+use crate::deeds::{order, watching};
 use crate::records::Record;
 use crate::table::{Read, Truth};
 
@@ -23,7 +23,8 @@ pub(super) fn all(truth: &Truth, records: &[Record], by_day: bool) -> Vec<Check>
     checks.extend(clocks(truth, outputs));
     checks.extend(bench(truth, outputs));
     if !by_day {
-        checks.push(calm(truth, outputs));
+        let watch = outputs.stdout("watch").unwrap_or_default();
+        checks.push(watching::judge_calm(&truth.may_tell, watch));
     }
     checks
 }
@@ -48,9 +49,6 @@ fn machine(truth: &Truth, outputs: Outputs<'_>) -> Check {
         (found, passed)
     })
 }
-
-/// `doctor` finds that each RDTSC exits.
-const TRAPPED: &str = " tsc-trapped:";
 
 /// What is found where the findings are just those of the row.
 const THESE: &str = "these";
@@ -112,21 +110,7 @@ fn clocks(truth: &Truth, outputs: Outputs<'_>) -> Vec<Check> {
         let counted = current.map(|source| &source["read_path"]["counted"]);
         counted.map_or(("not counted".to_owned(), false), |path| read(path, truth.read))
     });
-    let mut checks = vec![current, path];
-    if truth.findings.iter().any(|finding| finding.contains(TRAPPED)) {
-        checks.push(Check::of(
-            "clocks: each read of the TSC exits",
-            outputs.json("clocks"),
-            |report| {
-                let current =
-                    list(&report["sources"]).iter().find(|source| source["current"] == true);
-                let exits =
-                    current.map_or(&Value::Null, |source| &source["read_path"]["tsc_exits"]);
-                (exits.to_string(), *exits == true)
-            },
-        ));
-    }
-    checks
+    vec![current, path]
 }
 
 fn how(read: Read) -> &'static str {
@@ -192,20 +176,6 @@ fn by_name(source: &str) -> Read {
         "tsc" | "kvm-clock" | "hyperv_clocksource_tsc_page" => Read::User,
         _ => Read::Kernel,
     }
-}
-
-/// `watch` told of nothing, as nothing happened.
-fn calm(truth: &Truth, outputs: Outputs<'_>) -> Check {
-    let may = truth.may_tell.join(", ");
-    let what = format!("watch: nothing happens{}{may}", if may.is_empty() { "" } else { ", or " });
-    let text = outputs.stdout("watch").unwrap_or_default();
-    let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let events: Vec<Value> = events.collect();
-    let complete = events.iter().any(|event| event["event"] == "summary");
-    let told: Vec<String> = events.iter().filter_map(checks::kinds).collect();
-    let passed = complete && told.iter().all(|kinds| truth.may_tell.contains(kinds));
-    let found = if complete { told.join(", ") } else { "no summary".to_owned() };
-    Check::new(what, or_nothing(&found), passed)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Prints and changes the clock of a disposable guest, reads it beside the TSC, times its reads,
+//! Prints and changes the clock of a disposable guest, reads it beside the TSC,
 //! sees whether two CPUs' TSCs are in order, and
 //! writes time stamps as a program on the machine would:
 //! `cargo xtask machines` runs this program in its guests. It changes a clock only if the
@@ -24,15 +24,12 @@ use rustix::time::{ClockId, clock_gettime};
 const DISPOSABLE: &str = "parachron.disposable";
 
 const USAGE: &str = "usage: print INTERVAL_MS | stamps INTERVAL_US | tsc | \
-    tsc-pairs COUNT INTERVAL_MS | tsc-order | cost | step SECONDS | frequency PPM | \
+    tsc-pairs COUNT INTERVAL_MS | tsc-order | step SECONDS | frequency PPM | \
     leap insert|delete|none";
 
 /// The clocks printed, in the order of a line.
 const CLOCKS: [ClockId; 4] =
     [ClockId::Realtime, ClockId::Monotonic, ClockId::Boottime, ClockId::MonotonicRaw];
-
-/// The clocks that the TSC is read beside.
-const BESIDE: [ClockId; 2] = [ClockId::Realtime, ClockId::MonotonicRaw];
 
 /// How often a reading between two others is tried; the closest counts.
 const TRIES: u32 = 20;
@@ -49,14 +46,13 @@ fn main() -> ExitCode {
 }
 
 fn run(words: &[&str]) -> Result<(), String> {
+    let whole = |word: &str| word.parse().map_err(|error| format!("{error}; {USAGE}"));
     match *words {
         ["print", interval_ms] => {
-            let interval_ms = interval_ms.parse().map_err(|error| format!("{error}; {USAGE}"))?;
-            print(Duration::from_millis(interval_ms)).map_err(|error| error.to_string())
+            print(Duration::from_millis(whole(interval_ms)?)).map_err(|error| error.to_string())
         }
         ["stamps", interval_us] => {
-            let interval_us = interval_us.parse().map_err(|error| format!("{error}; {USAGE}"))?;
-            let interval = Duration::from_micros(interval_us);
+            let interval = Duration::from_micros(whole(interval_us)?);
             stamps::write_to(io::stdin().as_fd(), interval).map_err(|error| error.to_string())
         }
         ["tsc"] => {
@@ -64,16 +60,11 @@ fn run(words: &[&str]) -> Result<(), String> {
             Ok(())
         }
         ["tsc-pairs", count, interval_ms] => {
-            let whole = |word: &str| word.parse().map_err(|error| format!("{error}; {USAGE}"));
             let (count, interval) = (whole(count)?, Duration::from_millis(whole(interval_ms)?));
             tsc_pairs(count, interval).map_err(|error| error.to_string())
         }
         ["tsc-order"] => {
             println!("{}", tsc_order([0, 1], Duration::from_secs(1)));
-            Ok(())
-        }
-        ["cost"] => {
-            println!("{:.0}", cost_ns());
             Ok(())
         }
         ["step", seconds] => {
@@ -113,18 +104,17 @@ fn ns(clock: ClockId) -> i128 {
     i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
 }
 
-/// One line per interval, of two times three figures: the time of day in ns, the TSC, the
-/// time of day after it; and the same of CLOCK_MONOTONIC_RAW, which nobody steers.
+/// One line per interval: CLOCK_MONOTONIC_RAW, which nobody steers, in ns, the TSC, and the clock
+/// after it.
 fn tsc_pairs(count: u64, interval: Duration) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for number in 0..count {
         if number > 0 {
             sleep(interval);
         }
-        let [realtime, raw] =
-            BESIDE.map(|clock| closest(|| ns(clock), || CpuCounter.read_ordered()));
-        let ((before, count, after), (raw_before, raw_count, raw_after)) = (realtime, raw);
-        writeln!(out, "{before} {count} {after} {raw_before} {raw_count} {raw_after}")?;
+        let (before, count, after) =
+            closest(|| ns(ClockId::MonotonicRaw), || CpuCounter.read_ordered());
+        writeln!(out, "{before} {count} {after}")?;
     }
     out.flush()
 }
@@ -134,20 +124,6 @@ fn closest(clock: impl Fn() -> i128, counter: impl Fn() -> u64) -> (i128, u64, i
     let once = || (clock(), counter(), clock());
     let tries = (0..TRIES).map(|_| once());
     tries.min_by_key(|(before, _, after)| after - before).unwrap_or_else(once)
-}
-
-/// What a read of CLOCK_MONOTONIC costs, ns: the median of a few batches, each timed by the
-/// clock itself. Written apart from what it is a witness of (`crates/instruments/src/cost.rs`).
-fn cost_ns() -> f64 {
-    const BATCHES: usize = 31;
-    const READS: u32 = 100;
-    let mut batches = [(); BATCHES].map(|()| {
-        let start = ns(ClockId::Monotonic);
-        let end = (0..READS).fold(start, |_, _| ns(ClockId::Monotonic));
-        (end - start) as f64 / f64::from(READS)
-    });
-    batches.sort_by(f64::total_cmp);
-    batches[BATCHES / 2]
 }
 
 /// By how many cycles a reading of the TSC is at most behind one that was made

@@ -5,7 +5,7 @@
 //! are times of this system's clock, so what is shown of a stamp does not depend on how long any
 //! part of the way took: a slow system leaves more stamps open, and accuses none.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-use crate::deeds::disruptions::channel::now_ns;
+use crate::deeds::ticks::{now_ns, read_lines};
 use crate::wire::connect;
 
 /// How often the host's time is sent: less than the bound that the stamps are held to.
@@ -65,7 +65,11 @@ impl Writer {
         let sends = Arc::new(AtomicBool::new(true));
         let wanted = Arc::clone(&sends);
         thread::spawn(move || send_time(writes, &wanted));
-        thread::spawn(move || receive(stream, |stamp| sender.send(stamp).is_ok()));
+        // A line that a restore cut is none. What is missing then shows in the numbers.
+        let receive = move |line: &str, at_ns| {
+            parse(line, at_ns).is_none_or(|stamp| sender.send(stamp).is_ok())
+        };
+        thread::spawn(move || read_lines(stream, receive));
         Ok(Self { receiver, sends })
     }
 
@@ -107,25 +111,6 @@ fn send_time(mut to: UnixStream, wanted: &AtomicBool) {
             }
         }
         sleep(EVERY);
-    }
-}
-
-/// A line that a restore cut is none. What is missing then shows in the numbers.
-fn receive(mut from: UnixStream, mut take: impl FnMut(Stamp) -> bool) {
-    let (mut partial, mut bytes) = (Vec::new(), [0; 65_536]);
-    while let Ok(length @ 1..) = from.read(&mut bytes) {
-        let at_ns = now_ns();
-        for &byte in &bytes[..length] {
-            if byte != b'\n' {
-                partial.push(byte);
-                continue;
-            }
-            let stamp = parse(&String::from_utf8_lossy(&partial), at_ns);
-            if stamp.is_some_and(|stamp| !take(stamp)) {
-                return;
-            }
-            partial.clear();
-        }
     }
 }
 

@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use crate::checks::{Check, READ_TO_S};
 use crate::machine::Machine;
+use crate::outcome::Result;
 
-use super::setup::RIGHT_S;
+use super::RIGHT_S;
 
 /// The service has this long to find the sources, poll and correct, in a machine
 /// that is slow.
@@ -31,16 +32,6 @@ const AWAY_S: f64 = 0.5;
 const LOG: &str = "timeout 25 journalctl -q -o json \
     --output-fields=PARACHRON_HOW,PARACHRON_BY_NS --cursor-file=/run/steps \
     PARACHRON_EVENT=corrected; true";
-
-/// Taken before what moves the clock: no step of before is told of it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Since(());
-
-/// What is logged from here on is of what happens now.
-pub(super) fn from_now(machine: &mut Machine) -> Result<Since, String> {
-    steps_s(machine)?;
-    Ok(Since(()))
-}
 
 /// One reading from outside: how far ahead, how well that is known, and when it was
 /// taken, s.
@@ -97,28 +88,37 @@ fn logged_s(log: &str) -> Vec<f64> {
     steps
 }
 
-/// The time of day becomes right; how long that took, how far it was off, and by which
-/// steps.
-pub(super) fn soon_right(
+/// The time of day becomes right once something happened; how long that took, how far it was off,
+/// and by which steps. Those of before are not told of it.
+pub(super) fn right_once(
     when: &str,
     machine: &mut Machine,
-    _since: Since,
+    happens: impl FnOnce(&mut Machine) -> Result,
 ) -> Result<Check, String> {
+    steps_s(machine)?;
+    happens(machine)?;
     let readings = look(machine, PATIENCE)?;
     Ok(judged(when, &readings, &steps_s(machine)?, None))
 }
 
-/// Stopped for a while: right again, by steps of just that.
+/// The same of a line that a shell runs.
+pub(super) fn right_after(when: &str, machine: &mut Machine, line: &str) -> Result<Check, String> {
+    right_once(when, machine, |machine| machine.line.run("right", 150, line).map(drop))
+}
+
+/// Stopped for a while, and then what a line does: right again, by steps of just that.
 pub(super) fn after_a_stop(
     when: &str,
     machine: &mut Machine,
     pause: Duration,
+    then: &str,
 ) -> Result<Check, String> {
     // What came late of before is not of this one.
     steps_s(machine)?;
     let begun = Instant::now();
     machine.pause(pause)?;
     let away_s = between(pause, begun.elapsed());
+    machine.execute(then)?;
     corrected(when, machine, away_s)
 }
 
@@ -152,11 +152,6 @@ pub(super) fn judged(
 ) -> Check {
     let what = format!("service: {when}: right within {} s", PATIENCE.as_secs());
     let Some(last) = readings.last() else { return Check::new(what, "no reading", false) };
-    // A clock that had to gain was behind.
-    let before_steps = (0..steps.len()).map(|at| -steps[at..].iter().sum::<f64>());
-    let read = readings.iter().filter(|one| one.tells()).map(|one| one.ahead_s);
-    let largest = |all: f64, one: f64| if one.abs() > all.abs() { one } else { all };
-    let largest_s = read.chain(before_steps).fold(0.0, largest);
     let listed: Vec<String> = steps.iter().map(|by_s| format!("{by_s:+.3} s")).collect();
     let is_expected = expected.as_ref().is_none_or(|all| all.contains(&steps.iter().sum()));
     let wanted = expected.filter(|_| !is_expected);
@@ -166,7 +161,7 @@ pub(super) fn judged(
     Check::new(
         what,
         format!(
-            "{:.3} ± {:.3} s ahead after {:.1} s; {largest_s:.3} s at most; steps: {}{wanted}",
+            "{:.3} ± {:.3} s ahead after {:.1} s; steps: {}{wanted}",
             last.ahead_s,
             last.bound_s,
             last.after_s,
@@ -212,17 +207,6 @@ mod tests {
         }
         let found = of(&[]).found;
         assert!(found.ends_with("steps: none, where 1.5 to 2.8 s had to be logged"), "{found}");
-    }
-
-    /// Beginning with the first reading, it was what the step had left.
-    #[test]
-    fn the_largest_error_is_of_before_the_step() {
-        let found = |steps: &[f64]| judged("x", &[reading(-0.018, 0.2)], steps, None).found;
-        assert!(found(&[2.05]).contains("; -2.050 s at most; steps: +2.050 s"));
-        assert!(found(&[-0.5, 2.5]).contains("; -2.500 s at most; steps: -0.500 s, +2.500 s"));
-        assert!(found(&[]).contains("; -0.018 s at most; steps: none"));
-        let vague = [reading(-9.0, 2.5), reading(-0.018, 0.2)];
-        assert!(judged("x", &vague, &[], None).found.contains("; -0.018 s at most"));
     }
 
     #[test]

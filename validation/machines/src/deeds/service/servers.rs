@@ -14,12 +14,11 @@ use crate::deeds::server::Server;
 use crate::machine::Machine;
 use crate::outcome::Result;
 
-use super::right::{after_a_stop, corrected, from_now, soon_right};
-use super::setup::{INSTALL, PAUSES, WAIT, configuration, configure};
-use super::{rtc, users, views};
+use super::right::{after_a_stop, corrected, right_after};
+use super::{ENABLE, INSTALL, PAUSES, RESTART, WAIT, configuration, configure, views};
 
 /// How far off the liar is, and how much further it goes then, s.
-pub(super) const LIE_S: f64 = 5.0;
+const LIE_S: f64 = 5.0;
 const MORE_S: f64 = 300.0;
 
 /// What one server may move the clock by, alone (docs/design/keep.md), s: a lie of
@@ -32,50 +31,38 @@ const BEHIND_S: f64 = 40.0;
 /// The system's programs end and start again, all of them, under the same kernel.
 const BOOT: Duration = Duration::from_secs(150);
 
-const HOST_SOCKET: &str = "host-socket = \"/run/parachron/host.sock\"\n";
-
 pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let [first, second] = Server::two(place.workshop)?;
     let mut liar = Server::start(&place.workshop.programs.join("ntp-server"))?;
     liar.step(LIE_S)?;
     let with_lone = configuration(slice::from_ref(&liar));
     let mut all = [first, second, liar];
-    let right = format!("{}{HOST_SOCKET}", configuration(&all[..2]));
+    let right = configuration(&all[..2]);
     machine.execute(INSTALL)?;
-    configure(machine, &format!("{}{HOST_SOCKET}", configuration(&all)))?;
-    let since = from_now(machine)?;
-    machine.execute("systemctl enable --now parachrond")?;
-    checks.push(soon_right("one of three servers lies by 5 s, at the start", machine, since)?);
+    configure(machine, &configuration(&all))?;
+    checks.push(right_after("one of three servers lies by 5 s, at the start", machine, ENABLE)?);
     checks.push(falseticker(all[2].port, machine)?);
-    checks.push(after_a_stop("one of three servers lies, stop, cont", machine, PAUSES[0])?);
-    checks.push(views::agree("after a correction", machine, false)?);
+    checks.push(after_a_stop("one of three servers lies, stop, cont", machine, PAUSES[0], "true")?);
+    checks.push(views::agree("after a correction", machine)?);
     all[2].step(MORE_S)?;
     let when = "one of three servers goes off by 5 minutes more";
     checks.push(moved(when, machine, 0.0, waits(WAIT))?);
     checks.push(super::found_by_the_doctor(place, machine)?);
-    checks.extend(rtc::after_a_correction(machine)?);
-    checks.push(users::tells_the_host_socket(machine)?);
     booted_without_network(machine, checks)?;
     stopped(machine, checks)?;
 
-    let since = from_now(machine)?;
-    checks.push(users::holds_a_port(machine, &right)?);
-    checks.push(soon_right("while a user holds the port of its metrics", machine, since)?);
-
     configure(machine, &with_lone)?;
-    machine.execute("systemctl restart parachrond")?;
+    machine.execute(RESTART)?;
     let when = "alone, a server that lies by 305 s";
     checks.push(moved(when, machine, 0.0, waits(WAIT))?);
-    let said = machine.line.run("said", 30, "journalctl -u parachrond -n 4 -o cat")?.stdout;
-    let is_told = said.contains("one server");
-    checks.push(Check::new("service: alone, a server that lies by 305 s: refused", said, is_told));
+    let what = "service: alone, a server that lies by 305 s: refused";
+    let log = "journalctl -u parachrond -n 4 -o cat";
+    checks.push(machine.says(what, log, |said| said.contains("one server"))?);
     all[2].step(LONE_S / 2.0 - LIE_S - MORE_S)?;
     let when = "alone, a server that lies by half a second, believed";
     checks.push(moved(when, machine, LONE_S, waits(WAIT * 2))?);
     configure(machine, &right)?;
-    let since = from_now(machine)?;
-    machine.execute("systemctl restart parachrond")?;
-    checks.push(soon_right("two right servers in the liar's place", machine, since)?);
+    checks.push(right_after("two right servers in the liar's place", machine, RESTART)?);
     Ok(())
 }
 
@@ -103,11 +90,12 @@ fn moved(
 }
 
 /// The status names the liar, and it alone.
-pub(super) fn falseticker(port: u16, machine: &mut Machine) -> Result<Check, String> {
-    let said = machine.execute("parachron status | grep -E '^(ntp|host|rtc) '")?;
-    let liars: Vec<&str> = said.lines().filter(|line| line.contains("falseticker")).collect();
-    let passed = matches!(liars[..], [one] if one.contains(&format!(":{port} ")));
-    Ok(Check::new("service: the status names the liar as a falseticker", &said, passed))
+fn falseticker(port: u16, machine: &mut Machine) -> Result<Check, String> {
+    let what = "service: the status names the liar as a falseticker";
+    machine.says(what, "parachron status | grep -E '^(ntp|host|rtc) '", |said| {
+        let mut liars = said.lines().filter(|line| line.contains("falseticker"));
+        liars.next().is_some_and(|one| one.contains(&format!(":{port} "))) && liars.next().is_none()
+    })
 }
 
 /// All of systemd starts anew with a clock that is behind and a card that is not
@@ -125,13 +113,10 @@ fn booted_without_network(machine: &mut Machine, checks: &mut Checks) -> Result 
     checks.push(moved("a boot without a network, 40 s behind", machine, 0.0, boots)?);
     let line = "systemctl is-active parachrond; systemctl is-enabled parachrond; \
         systemctl show -p SoftRebootsCount --value; parachron status | sed -n '2p;4p'";
-    let said = machine.line.run("booted", 60, line)?.stdout;
-    let is_up = said.starts_with("active\nenabled\n1\n") && said.contains("unsynchronised");
-    checks.push(Check::new(
-        "service: without a network it runs, and reports that it is unsynchronised",
-        said.trim(),
-        is_up,
-    ));
+    let what = "service: without a network it runs, and reports that it is unsynchronised";
+    checks.push(machine.says(what, line, |said| {
+        said.starts_with("active\nenabled\n1\n") && said.contains("unsynchronised")
+    })?);
     link(machine, true)?;
     let away_s = BEHIND_S - 1.0..=BEHIND_S + 1.0;
     checks.push(corrected("a network that comes after the boot", machine, away_s)?);
@@ -139,7 +124,7 @@ fn booted_without_network(machine: &mut Machine, checks: &mut Checks) -> Result 
 }
 
 /// The card's cable.
-pub(super) fn link(machine: &mut Machine, is_up: bool) -> Result {
+fn link(machine: &mut Machine, is_up: bool) -> Result {
     let qmp = machine.qmp.as_mut().ok_or("a link needs QMP")?;
     qmp.execute("set_link", json!({ "name": "net", "up": is_up })).map(drop)
 }
@@ -151,16 +136,12 @@ fn stopped(machine: &mut Machine, checks: &mut Checks) -> Result {
         systemctl stop parachrond; [ \"$before\" = \"$(f)\" ] && echo kept; \
         systemctl show -p ActiveState,Result,ExecMainStatus parachrond; \
         parachron status >/dev/null 2>&1; echo asked $?; \
-        journalctl -u parachrond -n 8 -o cat | grep -i summary; systemctl start parachrond";
-    let since = from_now(machine)?;
-    let said = machine.line.run("stopped", 60, line)?.stdout;
-    let words = ["kept", "ActiveState=inactive", "Result=success", "ExecMainStatus=0", "asked 2"];
-    let passed = words.iter().all(|word| said.contains(word)) && said.contains("summary");
-    checks.push(Check::new(
-        "service: stopped, it exits with success and leaves the rate",
-        said,
-        passed,
-    ));
-    checks.push(soon_right("stopped, and started", machine, since)?);
+        journalctl -u parachrond -n 8 -o cat | grep -i summary";
+    let words =
+        ["kept", "ActiveState=inactive", "Result=success", "ExecMainStatus=0", "asked 2", "ummary"];
+    let what = "service: stopped, it exits with success and leaves the rate";
+    checks.push(machine.says(what, line, |said| words.iter().all(|word| said.contains(word)))?);
+    let start = "systemctl start parachrond";
+    checks.push(right_after("stopped, and started", machine, start)?);
     Ok(())
 }

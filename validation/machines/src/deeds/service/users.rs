@@ -1,16 +1,20 @@
 //! What an ordinary user tries against the service.
 
+use std::time::Duration;
+
 use crate::checks::Check;
+use crate::deeds::Place;
 use crate::machine::Machine;
 use crate::outcome::Result;
 
+use super::PAUSES;
 use super::operator::process;
-use super::setup::configure;
+use super::right::{PATIENCE, between};
+use super::stops::{self, Seen};
 
 /// A user of no group. By their paths: busybox, whose shell prefers its own, has a
 /// setpriv that knows no users, and fewer options of other tools.
-pub(super) const USER: &str =
-    "/usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups /bin/busybox sh -c";
+const USER: &str = "/usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups /bin/busybox sh -c";
 
 /// Each line must be refused. `{pid}` is the service's process, `{systemd}` and `{date}`
 /// objects on the system's bus.
@@ -27,7 +31,7 @@ const ALLOWED: &str = "id -u; parachron status >/dev/null && echo asked";
 const NOT_RUN: [&str; 5] = ["not found", "applet", "usage", "Usage", "nrecognized option"];
 
 /// None is allowed, and the process is the same.
-pub(super) fn out_of_users_reach(machine: &mut Machine) -> Result<Check, String> {
+pub(super) fn out_of_reach(machine: &mut Machine) -> Result<Check, String> {
     let pid = process(machine)?;
     let control = machine.execute(&format!("{USER} '{ALLOWED}'"))?;
     let (mut allowed, mut not_run) = (Vec::new(), Vec::new());
@@ -53,42 +57,80 @@ pub(super) fn out_of_users_reach(machine: &mut Machine) -> Result<Check, String>
     Ok(Check::new(what, found, allowed.is_empty() && not_run.is_empty() && same))
 }
 
-/// A message to the host's socket, from the user and then from root: only root's is
-/// heard.
-pub(super) fn tells_the_host_socket(machine: &mut Machine) -> Result<Check, String> {
-    let tell = r#"perl -MSocket -e "socket S, PF_UNIX, SOCK_DGRAM, 0;
-        send S, q(resumed), 0, sockaddr_un(q(/run/parachron/host.sock)) or die q(refused)""#;
-    let tell = tell.replace('\n', " ");
-    let heard = "journalctl -u parachrond -o cat PARACHRON_EVENT=host-resumed | wc -l";
-    let line = format!("{USER} '{tell}' 2>&1; sleep 2; {heard}; {tell}; sleep 2; {heard}");
-    let said = machine.line.run("host", 60, &line)?.stdout;
-    let counts: Vec<&str> = said.lines().filter(|it| it.parse::<u32>().is_ok()).collect();
-    let what =
-        "service: a message of an ordinary user on the host's socket is ignored, and root's is not";
-    Ok(Check::new(what, said.trim(), counts == ["0", "1"]))
+/// What cannot be refused: processes with the names of time daemons, which may not
+/// set the clock; connections that ask without end, and that say nothing; forged
+/// replies of a server to each UDP port that is open; entries for the journal and
+/// states of services without end.
+const FLOODS: &str = include_str!("floods.sh");
+
+/// How many of them run on.
+const RUNNING: &str = "10";
+
+/// Servers' replies wait as well: the clock is right within this, s. One that nobody
+/// steps is two seconds behind.
+const FLOODED_S: f64 = 0.5;
+
+const PORT: &str = "udevadm trigger --settle -s virtio-ports; ls /dev/virtio-ports/output";
+
+/// What an ordinary user may send without end: the clock is put right after a pause all
+/// the same. Commands of a machine that is flooded take seconds, in which a clock that
+/// nothing corrected passes for right: it prints its clock to a port instead.
+pub(super) fn floods(place: &Place<'_>, machine: &mut Machine) -> Result<Check, String> {
+    machine.execute(PORT)?;
+    let mut output = stops::printed(place, machine, "/dev/virtio-ports/output")?;
+    let pid = process(machine)?;
+    let floods = FLOODS.replace('\n', " ");
+    let said = machine.line.run("floods", 60, &format!("{USER} '{floods}'"))?.stdout;
+    let stopped = stops::stopped(machine, &mut output, PAUSES[0], PATIENCE, || Ok(()))?;
+    let seen = stopped.seen(0.0, FLOODED_S)?;
+    let line = "/usr/bin/pkill -KILL -u 65534; killall guest-clock; sleep 1; \
+        journalctl -u parachrond -n 30 -o cat";
+    let told = machine.line.run("after", 60, line)?.stdout;
+    let is_same = process(machine)? == pid;
+    Ok(judged(&seen, said.trim(), is_same, told.contains("only steps")))
 }
 
-/// By bash: what wget of the initramfs' busybox left here was "Segmentation fault".
-const SCRAPE: &str = "timeout 40 bash -c 'exec 3<>/dev/tcp/127.0.0.1/9975 && \
-    printf \"GET /metrics HTTP/1.0\\r\\nHost: a\\r\\n\\r\\n\" >&3 && cat <&3 >/tmp/metrics'";
+fn judged(seen: &Seen, running: &str, is_same: bool, is_beside: bool) -> Check {
+    // It may be busy for a second before it stands.
+    let due_s = between(PAUSES[0], PAUSES[0] + Duration::from_secs(1));
+    let Seen { took_s, left_s, stepped_s, .. } = *seen;
+    Check::new(
+        format!(
+            "service: stop, cont while an ordinary user floods it: stepped, and right within \
+             {FLOODED_S} s, after {} s at most",
+            PATIENCE.as_secs()
+        ),
+        format!(
+            "after {took_s:.1} s of the machine's, stepped by {stepped_s:+.3} s, {left_s:.3} s ahead \
+             in the end; {running} floods; {} process{}",
+            if is_same { "the same" } else { "another" },
+            if is_beside { ", which took a user's for a daemon" } else { "" }
+        ),
+        took_s.is_finite()
+            && due_s.contains(&stepped_s)
+            && running == RUNNING
+            && is_same
+            && !is_beside,
+    )
+}
 
-/// The port of the metrics, which the user has before the service starts: the clock
-/// is kept, and the port taken once it is free.
-pub(super) fn holds_a_port(machine: &mut Machine, configuration: &str) -> Result<Check, String> {
-    configure(machine, &format!("{configuration}metrics = \"127.0.0.1:9975\"\n"))?;
-    let holds = "timeout 60 perl -MIO::Socket::INET -e \"push @all, IO::Socket::INET->new(\
-        LocalAddr => q(127.0.0.1:9975), Listen => 5) or die; sleep 60\" >/dev/null 2>&1 &";
-    let line = format!(
-        "{USER} '{holds}'; sleep 2; systemctl restart parachrond; sleep 3; \
-         systemctl is-active parachrond; journalctl -u parachrond -n 9 -o cat | grep 'cannot listen'; \
-         /usr/bin/pkill -KILL -u 65534; for i in $(seq 12); do sleep 2; \
-         {SCRAPE} 2>/tmp/refused && break; done; \
-         grep -c '^parachron_' /tmp/metrics || cat /tmp/refused"
-    );
-    let said = machine.line.run("port", 150, &line)?.stdout;
-    let lines: Vec<&str> = said.lines().collect();
-    let passed = matches!(lines[..], ["active", told, metrics]
-        if told.contains("retrying every 10 s") && metrics.parse().is_ok_and(|many: u32| many > 0));
-    let what = "service: a user holds the port of its metrics: the clock is kept, and the port taken after";
-    Ok(Check::new(what, said.trim(), passed))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flooded_clock_that_nobody_steps_is_wrong() {
+        let of = |took_s, left_s, stepped_s| {
+            let seen = Seen { took_s, left_s, stepped_s };
+            judged(&seen, RUNNING, true, false).passed
+        };
+        assert!(of(3.0, -0.02, 2.1));
+        assert!(!of(f64::INFINITY, -2.0, 0.0));
+        // Right by something else than a step of that size.
+        assert!(!of(3.0, -0.02, 0.0) && !of(3.0, 0.02, 4.2));
+        let right = Seen { took_s: 3.0, left_s: -0.02, stepped_s: 2.1 };
+        assert!(!judged(&right, "9", true, false).passed);
+        assert!(!judged(&right, RUNNING, false, false).passed);
+        assert!(!judged(&right, RUNNING, true, true).passed);
+    }
 }

@@ -1,13 +1,11 @@
-//! What the kernel, systemd, the daemon, a program by crate `clock`, chronyd and the
-//! doctor say of one clock, held against what it shows from outside.
+//! What the kernel, systemd, the daemon and the doctor say of one clock, held against what it shows from outside.
 
 use serde_json::Value;
 
 use crate::checks::{self, Check};
 use crate::machine::Machine;
 
-use super::chronyd::thinks;
-use super::setup::RIGHT_S;
+use super::RIGHT_S;
 
 /// The daemon polls within this, s: `poll` of the configuration, and a second of a
 /// machine that is slow.
@@ -34,11 +32,7 @@ const VIEWS: &str = "adjtimex | awk '/maxerror/{print $2}'; adjtimex | grep stat
     parachron doctor --format json | tr -d '\\n'";
 
 /// Once it was corrected: it is right by all of them, and within what each states.
-pub(super) fn agree(
-    when: &str,
-    machine: &mut Machine,
-    is_beside_chronyd: bool,
-) -> Result<Check, String> {
+pub(super) fn agree(when: &str, machine: &mut Machine) -> Result<Check, String> {
     let waited = machine.execute(SYNCHRONISED)?;
     let times: Vec<f64> = waited.split(' ').filter_map(|it| it.parse().ok()).collect();
     let took_s = if let [from, to] = times[..] { to - from } else { f64::INFINITY };
@@ -51,13 +45,10 @@ pub(super) fn agree(
     let daemon: Value = serde_json::from_str(daemon).map_err(|why| format!("{why}: {daemon}"))?;
     let daemon = &daemon["clock"];
     let is_steered = !checks::findings(doctor)?.iter().any(|one| one["rule"] == "clock-steered");
-    let mut bounds_s = vec![
+    let bounds_s = [
         ("maxerror", maxerror_us.parse::<f64>().ok().map(|us| us / 1e6)),
         ("status", daemon["kernel"]["max_error_ns"].as_f64().map(|ns| ns / 1e9)),
     ];
-    if is_beside_chronyd {
-        bounds_s.push(("chronyd", chronyds_bound_s(&thinks(machine)?)));
-    }
     let stated = |it: &Option<f64>| it.map_or("none".to_owned(), |s| format!("{s:.6} s"));
     let told: Vec<String> =
         bounds_s.iter().map(|(name, it)| format!("{name} {}", stated(it))).collect();
@@ -73,18 +64,11 @@ pub(super) fn agree(
         && daemon["kernel"]["synchronised"] == true
         && !status.contains("UNSYNC")
         && is_steered;
-    let since = if passed {
-        String::new()
-    } else {
-        machine.execute(
-            "journalctl -u parachrond -n 12 -o short-monotonic --no-hostname; parachron status",
-        )?
-    };
     Ok(Check::new(
         format!("service: {when}: kernel, timedatectl, programs and doctor know it within a poll"),
         format!(
             "{ahead_s:.3} ± {known_s:.3} s ahead; synchronised after {took_s:.1} s; {}; {}; \
-             timedatectl {synchronised}; status {}; the doctor {} {since}",
+             timedatectl {synchronised}; status {}; the doctor {}",
             told.join(", "),
             status.trim(),
             daemon["state"],
@@ -93,25 +77,4 @@ pub(super) fn agree(
         .trim_end(),
         passed,
     ))
-}
-
-/// What is left to correct, the root dispersion and half the root delay (chronyc(1),
-/// tracking), s.
-fn chronyds_bound_s(tracking: &str) -> Option<f64> {
-    let fields: Vec<&str> = tracking.lines().next()?.split(',').collect();
-    let [left_s, delay_s, dispersion_s] = [4, 10, 11].map(|at| fields.get(at)?.parse::<f64>().ok());
-    Some(left_s?.abs() + dispersion_s? + delay_s? / 2.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chronyds_bound_is_of_its_tracking() {
-        let told = "0A000202,10.0.2.2,2,1795388422.769742626,-0.002,0.000031180,0.000183936,\
-            10.143,21.078,42.179,0.004,0.0005,1.0,Normal\n^,*,10.0.2.2,1,0,177,0\n";
-        assert!((chronyds_bound_s(told).unwrap() - 0.0045).abs() < 1e-9);
-        assert_eq!(chronyds_bound_s("506 Cannot talk to daemon"), None);
-    }
 }

@@ -11,16 +11,29 @@ use crate::machine::Machine;
 use crate::outcome::Result;
 
 use super::operator::STARTED_AGAIN;
-use super::right::{self, PATIENCE, after_a_stop, corrected, soon_right};
-use super::setup::{PAUSES, WAIT};
+use super::right::{self, PATIENCE, after_a_stop, right_once};
+use super::{PAUSES, WAIT};
 
 /// How often it is stopped, and each time right again within this, s. For two
 /// seconds: under emulation all clocks stand but the RTC, which has whole ones.
 const OFTEN: u32 = 20;
 const OFTEN_WITHIN_S: f64 = 3.0;
 
+pub(super) fn run(machine: &mut Machine, checks: &mut Checks) -> Result {
+    checks.push(stopped_often(machine)?);
+    // The kernel corrects the clock by the RTC's whole seconds.
+    checks.push(right_once("suspend to RAM, wake-up", machine, suspend::suspended)?);
+    // As for another system beside: it shows how long the machine was away all the same.
+    machine.execute("TZ=EST5 hwclock -w -l; sleep 2")?;
+    let when = "stop, cont with the RTC in local time";
+    checks.push(after_a_stop(when, machine, PAUSES[0], "true")?);
+    machine.execute("hwclock -w -u; sleep 2")?;
+    without_memory(machine, checks)?;
+    without_network(machine, checks)
+}
+
 /// Stopped without a network: what the RTC alone shows. With it back, right.
-pub(super) fn without_network(machine: &mut Machine, checks: &mut Checks) -> Result {
+fn without_network(machine: &mut Machine, checks: &mut Checks) -> Result {
     machine.execute("ip link set eth0 down")?;
     let (moved_s, bound_s) = machine.moved_s(|_| {
         sleep(WAIT);
@@ -31,21 +44,16 @@ pub(super) fn without_network(machine: &mut Machine, checks: &mut Checks) -> Res
         format!("moved by {moved_s:.3} ± {bound_s:.3} s"),
         is_within(STEPPED_S, (moved_s, bound_s)),
     ));
-    right::steps_s(machine)?;
-    let begun = Instant::now();
-    machine.pause(PAUSES[0])?;
-    let away_s = right::between(PAUSES[0], begun.elapsed());
-    machine.execute(
-        "ip link set eth0 up; networkctl reconfigure eth0 2>/dev/null; \
+    let up = "ip link set eth0 up; networkctl reconfigure eth0 2>/dev/null; \
         ip addr add 10.0.2.15/24 dev eth0 2>/dev/null; ip route add default via 10.0.2.2 \
-        2>/dev/null; true",
-    )?;
-    checks.push(corrected("stop, cont without a network, which comes back", machine, away_s)?);
+        2>/dev/null; true";
+    let when = "stop, cont without a network, which comes back";
+    checks.push(after_a_stop(when, machine, PAUSES[0], up)?);
     Ok(())
 }
 
 /// Stopped again and again: when it was right each time, by steps of all that.
-pub(super) fn stopped_often(machine: &mut Machine) -> Result<Check, String> {
+fn stopped_often(machine: &mut Machine) -> Result<Check> {
     let mut took = Vec::new();
     right::steps_s(machine)?;
     let mut away = Duration::ZERO;
@@ -84,25 +92,9 @@ fn often(
     )
 }
 
-/// Suspended to RAM: the kernel corrects the clock by the RTC's whole seconds.
-pub(super) fn slept(machine: &mut Machine) -> Result<Check, String> {
-    let since = right::from_now(machine)?;
-    suspend::suspended(machine)?;
-    soon_right("suspend to RAM, wake-up", machine, since)
-}
-
-/// The RTC is set to local time, as for another system beside: it shows how long
-/// the machine was away all the same.
-pub(super) fn rtc_in_local_time(machine: &mut Machine) -> Result<Check, String> {
-    machine.execute("TZ=EST5 hwclock -w -l; sleep 2")?;
-    let check = after_a_stop("stop, cont with the RTC in local time", machine, PAUSES[0]);
-    machine.execute("hwclock -w -u; sleep 2")?;
-    check
-}
-
 /// The machine is out of memory, and then the service itself is what the kernel
 /// ends: started again, with its lock and its files.
-pub(super) fn without_memory(machine: &mut Machine, checks: &mut Checks) -> Result {
+fn without_memory(machine: &mut Machine, checks: &mut Checks) -> Result {
     let pid = "systemctl show -p MainPID --value parachrond";
     // Not of this line's unit, which would end with it (OOMPolicy=). The kernel is
     // told so (Documentation/admin-guide/sysrq.rst): to run out of memory takes an
@@ -112,28 +104,18 @@ pub(super) fn without_memory(machine: &mut Machine, checks: &mut Checks) -> Resu
         echo f >/proc/sysrq-trigger; sleep 1; dmesg | grep -i 'killed process' | tail -n 1; \
         [ $before = $({pid}) ] && echo the same"
     );
-    let said = machine.line.run("hog", 90, &hog)?.stdout;
-    let passed = said.contains("(tail)") && said.contains("the same");
-    checks.push(Check::new(
-        "service: out of memory: the kernel kills another process first",
-        said.trim(),
-        passed,
-    ));
-    checks.push(after_a_stop("out of memory, and stop, cont", machine, PAUSES[0])?);
+    let what = "service: out of memory: the kernel kills another process first";
+    let is_other = |said: &str| said.contains("(tail)") && said.contains("the same");
+    checks.push(machine.says(what, &hog, is_other)?);
     let ended = format!(
         "echo 1000 >/proc/$({pid})/oom_score_adj; echo f >/proc/sysrq-trigger; sleep 4; \
-        {STARTED_AGAIN}; systemctl show -p NRestarts parachrond; \
-        journalctl -u parachrond -o cat | grep -i oom | tail -n 1"
+        {STARTED_AGAIN}; journalctl -u parachrond -o cat | grep -i oom | tail -n 1"
     );
-    let said = machine.line.run("ended", 150, &ended)?.stdout;
-    let passed = said.starts_with("active") && said.contains("oom-kill");
-    checks.push(Check::new(
-        "service: killed for lack of memory, it is started again",
-        said.trim(),
-        passed,
-    ));
+    let what = "service: killed for lack of memory, it is started again";
+    let is_started = |said: &str| said.starts_with("active") && said.contains("oom-kill");
+    checks.push(machine.says(what, &ended, is_started)?);
     let when = "killed for lack of memory, and stop, cont";
-    checks.push(after_a_stop(when, machine, PAUSES[0])?);
+    checks.push(after_a_stop(when, machine, PAUSES[0], "true")?);
     Ok(())
 }
 
