@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The RPM packages of target/dist in an empty root, as root: installed,
+# The RPM packages of target/packages in an empty root, as root: installed,
 # upgraded over a changed configuration, erased. It needs rpm and busybox-static. Debian's are
 # installed by the rows debian-*-packages of `cargo xtask machines`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-dist="${CARGO_TARGET_DIR:-$PWD/target}/dist"
+dist="${CARGO_TARGET_DIR:-$PWD/target}/packages"
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 mkdir -p "$root"/{bin,etc,run,usr/bin,var/lib/dpkg,var/lib/rpm}

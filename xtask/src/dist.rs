@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: what is published, in `target/dist`: static programs in a tarball, Debian's
+//! `cargo xtask dist`: what is published, in `target/packages`: static programs in a tarball, Debian's
 //! and RPM packages, the list of what is inside with its licences, and checksums. No file has a
 //! folder or the time of the machine that built it; the one time in it is the commit's.
 
@@ -15,6 +15,9 @@ use crate::project::Project;
 /// Where files are prepared that the packages' manifests name: below the root, whatever the
 /// target folder is.
 const STAGE: &str = "target/stage";
+
+/// What is published, below the target folder, in which `dist` is Cargo's own.
+const OUT: &str = "packages";
 
 /// The programs, and the package and the folder of each.
 const PROGRAMS: [(&str, &str, &str); 2] =
@@ -53,7 +56,7 @@ fn dist(project: &Project, args: &Args) -> io::Result<()> {
             )));
         }
     }
-    let (out, stage) = (project.target_folder().join("dist"), project.path(STAGE));
+    let (out, stage) = (project.target_folder().join(OUT), project.path(STAGE));
     for folder in [&out, &stage] {
         if folder.exists() {
             fs::remove_dir_all(folder)?;

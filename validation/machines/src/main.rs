@@ -82,7 +82,7 @@ fn run(args: &Args) -> Result<ExitCode, String> {
         table,
         cache: args.cache(),
         programs: args.programs.clone().map_or_else(artifacts::programs, Ok)?,
-        packages: tools::target_folder().join("dist"),
+        packages: tools::target_folder().join("packages"),
         boot: Duration::from_secs(args.boot.into()),
         restores: args.restores,
         quick: args.quick,

@@ -15,7 +15,7 @@ const CONFIGURATION: &str = "/etc/parachron/parachrond.toml";
 
 /// Nothing is looked for, and no server is named, for 40 s. The exit code is the last one's, but for
 /// the moment of a start.
-const WITHOUT_A_SOURCE: &str = "printf 'no-source = [\"vmclock\", \"phc\", \"rtc\"]\n' \
+const WITHOUT_A_SOURCE: &str = "printf 'no-source = [\"vmclock\", \"phc\", \"rtc\"]\\n' \
     >/etc/parachron/parachrond.toml; systemctl stop parachrond; \
     systemctl start --no-block parachrond; sleep 40; \
     systemctl show -p NRestarts parachrond; for i in $(seq 10); do \
