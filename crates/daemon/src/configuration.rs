@@ -156,20 +156,6 @@ pub fn parse(text: &str) -> Result<Settings, Vec<Mistake>> {
     if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
 }
 
-/// The file that is shipped: each key with its meaning and its default, commented
-/// out.
-pub fn commented_defaults() -> String {
-    let mut text = String::from(
-        "# /etc/parachron/parachrond.toml: the settings of parachrond. Every key is listed with\n\
-         # its default. Check with `parachrond --check`, then `systemctl reload parachrond`.\n",
-    );
-    for option in OPTIONS {
-        text.push('\n');
-        text.push_str(&option.entry());
-    }
-    text
-}
-
 /// The names of all keys.
 pub fn keys() -> impl Iterator<Item = &'static str> {
     OPTIONS.iter().map(|option| option.key)

@@ -215,5 +215,3 @@ fn from_extended(triples: &ptp_sys_offset_extended) -> Option<PhcReading> {
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod trace;

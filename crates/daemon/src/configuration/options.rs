@@ -26,8 +26,8 @@ pub struct ConfigOption {
     pub key: &'static str,
     /// What its value is called; empty for one that is true or false.
     pub value_name: &'static str,
-    default_toml: &'static str,
-    help_lines: &'static [&'static str],
+    pub(super) default_toml: &'static str,
+    pub(super) help_lines: &'static [&'static str],
     setter: fn(&mut Settings, &Value<'_>) -> Result<(), WrongValue>,
 }
 
@@ -87,12 +87,6 @@ impl ConfigOption {
         let mut values = table.get_ref().values();
         let value = values.next().ok_or("no value")?;
         (self.setter)(settings, value).map_err(|wrong| wrong.why)
-    }
-
-    /// The file's entry of it, commented out.
-    pub(super) fn entry(&self) -> String {
-        let help: String = self.help_lines.iter().map(|line| format!("# {line}\n")).collect();
-        format!("{help}#{} = {}\n", self.key, self.default_toml)
     }
 
     /// Sets it to a value of the file's.

@@ -8,6 +8,20 @@ fn whats(text: &str) -> Vec<String> {
     parse(text).unwrap_err().iter().map(ToString::to_string).collect()
 }
 
+/// The file that is shipped: each key with its meaning and its default, commented out.
+fn commented_defaults() -> String {
+    let mut text = String::from(
+        "# /etc/parachron/parachrond.toml: the settings of parachrond. Every key is listed with\n\
+         # its default. Check with `parachrond --check`, then `systemctl reload parachrond`.\n",
+    );
+    for option in OPTIONS {
+        text.push('\n');
+        text.extend(option.help_lines.iter().map(|line| format!("# {line}\n")));
+        text.push_str(&format!("#{} = {}\n", option.key, option.default_toml));
+    }
+    text
+}
+
 /// `packaging/parachrond.toml` is written from the table.
 #[test]
 fn the_file_that_is_shipped_has_each_key_with_its_default() {

@@ -1,5 +1,7 @@
-use super::trace::{replayed, time};
+mod trace;
+
 use super::*;
+use trace::{replayed, time};
 
 #[test]
 fn a_latched_pair_has_no_width() {

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use super::*;
+use super::super::*;
 
 pub(super) fn time(sec: i64, nsec: u32) -> ptp_clock_time {
     ptp_clock_time { sec, nsec, reserved: 0 }
