@@ -11,7 +11,7 @@ PARACHRON_LONG=1 cargo test --workspace --no-fail-fast
 cargo test --manifest-path extras/clock/Cargo.toml
 PARACHRON_LONG=1 cargo test --manifest-path extras/fleet-map/Cargo.toml
 PARACHRON_LONG=1 cargo test --release -p parachron-keeper
-PARACHRON_LONG=1 cargo test --release -p parachron-daemon --test gate
+PARACHRON_LONG=1 cargo test --release -p parachron-daemon --test program gate::
 # Every machine under QEMU, one at a time.
 cargo xtask machines --resume
 cargo xtask machines --only gate-7.3 --restores 1000

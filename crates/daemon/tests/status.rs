@@ -1,4 +1,5 @@
-//! Who asks a daemon that runs, and new settings for it. It is a dry run.
+//! Who asks a daemon that runs, and new settings for it. It is a dry run, in a process of its own, as
+//! it raises signals.
 
 use std::fs;
 use std::os::unix::net::UnixStream;

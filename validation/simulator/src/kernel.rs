@@ -3,13 +3,13 @@
 
 mod corrected;
 
+use crate::kernel_clock::timex::{mode, status};
+use crate::kernel_clock::{
+    KernelClockSource, KernelClocks, LinuxKernel as Version, Refused, Timekeeper, Timex,
+};
 use facts::Fact;
 use facts::steering::Adjtimex;
 use host::ticks::{Backlog, TickPolicy};
-use kernel_clock::timex::{mode, status};
-use kernel_clock::{
-    KernelClockSource, KernelClocks, LinuxKernel as Version, Refused, Timekeeper, Timex,
-};
 use pvclock::Nanos;
 
 use crate::fault::Missed;
@@ -63,7 +63,7 @@ impl SimulatedKernel {
         at_ns: i64,
         date_ns: i64,
     ) -> Self {
-        let version = Version::new(kernel_clock::Version(6, 1, 176), guest.tick_hz.0);
+        let version = Version::new(crate::kernel_clock::Version(6, 1, 176), guest.tick_hz.0);
         let counter = guest.counter;
         let source = match counter {
             CounterModel::KvmClock => KernelClockSource::kvm_clock(false),

@@ -11,6 +11,7 @@ mod fleet;
 mod guest;
 mod kept;
 mod kernel;
+pub mod kernel_clock;
 mod limits;
 mod machine;
 mod network;

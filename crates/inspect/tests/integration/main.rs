@@ -5,3 +5,4 @@ mod live;
 mod machines;
 mod parsers;
 mod secrets;
+mod signals;

@@ -2,11 +2,8 @@
 
 #[path = "c_programs/installed.rs"]
 mod installed;
-#[allow(dead_code, reason = "c_programs uses the rest")]
-#[path = "c_programs/library.rs"]
-mod library;
 
-use library::lines;
+use crate::library::lines;
 
 /// Of a live machine: version, TSC, ns; then mul, shift -1 and flags in one word.
 const PAGE: [u64; 4] = [32, 3_451_391_528, 1_411_981_263, 3_512_650_788 | 0x01ff << 32];

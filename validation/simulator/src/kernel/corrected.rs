@@ -1,8 +1,8 @@
 //! A guest's clock as the keeper corrects it: by the calls that `linux::system_clock` makes.
 
+use crate::kernel_clock::timex::{mode, status};
+use crate::kernel_clock::{LeapState, Refused, Timex};
 use keeper::{ClockError, SystemClock};
-use kernel_clock::timex::{mode, status};
-use kernel_clock::{LeapState, Refused, Timex};
 use pvclock::Nanos;
 use pvclock::units::{LeapSecond, calendar};
 

@@ -1,8 +1,14 @@
 //! C and C++ programs compile against the header, link with the library, and
 //! read pages that Rust writes.
 
+#[path = "../callers.rs"]
+mod callers;
+#[path = "../header.rs"]
+mod header;
 mod layout;
 mod library;
+#[path = "../protocol_examples/main.rs"]
+mod protocol_examples;
 mod shared_page;
 
 use std::path::{Path, PathBuf};

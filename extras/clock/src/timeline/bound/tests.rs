@@ -89,12 +89,14 @@ fn a_segment_counts_once_its_daemon_has_noticed_a_disruption() {
     }
 }
 
-/// By the kernel as `kernel-clock` models it: as it is after a correction by `keep`, while
+/// By the kernel as `simulator::kernel_clock` models it: as it is after a correction by `keep`, while
 /// its sources are gone, and after a disruption takes back what it was told.
 #[test]
 fn it_follows_the_kernels_maxerror() {
-    use kernel_clock::timex::{mode, status};
-    use kernel_clock::{KernelClockSource, LinuxKernel, Timekeeper, Timex as Asked, Version};
+    use simulator::kernel_clock::timex::{mode, status};
+    use simulator::kernel_clock::{
+        KernelClockSource, LinuxKernel, Timekeeper, Timex as Asked, Version,
+    };
 
     const S: u64 = 1_000_000_000;
     let source = KernelClockSource::tsc(1_000_000);

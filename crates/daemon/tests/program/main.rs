@@ -1,0 +1,8 @@
+//! The program parachrond: each test starts processes of its own.
+
+mod gate;
+mod gated;
+mod packaging;
+mod running;
+mod service;
+mod users;

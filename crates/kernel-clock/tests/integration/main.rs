@@ -1,4 +1,0 @@
-//! The integration tests of this crate, in one program: each program is linked anew.
-mod jump;
-mod nonsense;
-mod transcripts;

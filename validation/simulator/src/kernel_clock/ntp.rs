@@ -1,0 +1,186 @@
+//! The kernel's NTP discipline: what `adjtimex` sets, and what each second makes
+//! of it. Its output is the length that the next ticks should have.
+//!
+//! Equations after kernel/time/ntp.c of Linux 6.1, 6.12 and 7.2, and RFC 1589,
+//! which they implement with a PLL eight times as fast (`SHIFT_PLL` 2). Lengths
+//! and frequencies are ns times 2³², per tick and per second. PPS is left out:
+//! kernels with `CONFIG_NO_HZ` have none (`CONFIG_NTP_PPS` depends on it).
+
+mod adjust;
+mod leap;
+
+use leap::Leap;
+pub use leap::LeapState;
+
+use crate::kernel_clock::timex::status;
+
+/// Fractional bits of a length.
+pub(crate) const SCALE: u32 = 32;
+
+const NS_PER_US: i64 = 1000;
+const NS_PER_S: i64 = 1_000_000_000;
+
+/// The largest phase error, ns.
+const LARGEST_PHASE_NS: i64 = 500_000_000;
+/// The largest frequency, 500 ppm in ns/s.
+const LARGEST_FREQUENCY: i64 = 500_000 << SCALE;
+/// What the maximum error grows by in a second, µs: 500 ppm.
+const ERROR_GROWTH_US: i64 = 500;
+/// The maximum error from which on the clock is not synchronised, µs.
+const LARGEST_ERROR_US: i64 = (LARGEST_PHASE_NS / NS_PER_US) << 5;
+/// An old `adjtime` slews by so much a second, µs.
+const SLEW_US: i64 = 500;
+/// Damping of the PLL, log₂.
+const PLL_SHIFT: i64 = 2;
+/// The tick that `timex` speaks of has 100 Hz, whatever the kernel's has.
+const USER_HZ: i64 = 100;
+
+/// State of the discipline.
+///
+/// ```
+/// use simulator::kernel_clock::{LinuxKernel, Ntp, Version};
+///
+/// let ntp = Ntp::new(LinuxKernel::new(Version(6, 1, 0), 250));
+/// assert_eq!(ntp.tick_length() >> 32, 4_000_000);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ntp {
+    tick_hz: i64,
+    leap: Leap,
+    status: i32,
+    /// What is left to slew, in the change of a tick's length over a second.
+    offset: i64,
+    /// log₂ s.
+    time_constant: i64,
+    max_error_us: i64,
+    estimated_error_us: i64,
+    /// ns/s, times 2³².
+    frequency: i64,
+    /// When an offset was last given, s of the time of day.
+    last_offset_s: i64,
+    /// What is left of an old `adjtime`, µs.
+    singleshot_us: i64,
+    /// Of 100 Hz, µs.
+    tick_us: i64,
+    /// Of a tick in this second.
+    length: u64,
+    /// Of a tick without anything to slew.
+    base_length: u64,
+}
+
+/// Division by 2ⁿ towards zero.
+const fn halved(value: i64, times: i64) -> i64 {
+    if value < 0 { -(value.wrapping_neg() >> times) } else { value >> times }
+}
+
+impl Ntp {
+    /// As after boot: not synchronised, frequency 0.
+    #[must_use]
+    pub fn new(kernel: crate::kernel_clock::LinuxKernel) -> Self {
+        let mut ntp = Self {
+            tick_hz: i64::from(kernel.tick_hz.max(1)),
+            leap: Leap::default(),
+            status: status::UNSYNC,
+            offset: 0,
+            time_constant: PLL_SHIFT,
+            max_error_us: LARGEST_ERROR_US,
+            estimated_error_us: LARGEST_ERROR_US,
+            frequency: 0,
+            last_offset_s: 0,
+            singleshot_us: 0,
+            tick_us: 1_000_000 / USER_HZ,
+            length: 0,
+            base_length: 0,
+        };
+        ntp.clear();
+        ntp
+    }
+
+    /// The clock was set: what was being slewed is void, and a leap second that
+    /// was armed is not inserted, although its state stays.
+    pub(crate) fn clear(&mut self) {
+        self.singleshot_us = 0;
+        self.status |= status::UNSYNC;
+        self.max_error_us = LARGEST_ERROR_US;
+        self.estimated_error_us = LARGEST_ERROR_US;
+        self.apply_frequency();
+        self.length = self.base_length;
+        self.offset = 0;
+        self.leap.at_s = None;
+    }
+
+    /// The length of a tick now, ns times 2³².
+    #[must_use]
+    pub fn tick_length(&self) -> u64 {
+        self.length
+    }
+
+    /// What `adjtimex` reports as its status, of [`crate::kernel_clock::timex::status`].
+    #[must_use]
+    pub fn status(&self) -> i32 {
+        self.status
+    }
+
+    /// The leap state.
+    #[must_use]
+    pub fn leap_state(&self) -> LeapState {
+        self.leap.state
+    }
+
+    /// Frequency and tick become the length of a tick, at once.
+    fn apply_frequency(&mut self) {
+        let second = (self.tick_us * NS_PER_US * USER_HZ) << SCALE;
+        let base = (second + self.frequency).cast_unsigned() / self.tick_hz.cast_unsigned();
+        self.length = self.length.wrapping_add(base.wrapping_sub(self.base_length));
+        self.base_length = base;
+    }
+
+    /// A second of the time of day begins; returns the leap, −1, 0 or 1 s.
+    pub(crate) fn second(&mut self, second: i64) -> i64 {
+        let leap = self.leap.second(second, self.status);
+        self.grow_error(1);
+        let chunk = self.chunk();
+        self.offset -= chunk;
+        let slew = self.singleshot();
+        self.length = self.base_length.wrapping_add_signed(chunk + slew);
+        leap
+    }
+
+    /// What the PLL slews in a second.
+    fn chunk(&self) -> i64 {
+        halved(self.offset, PLL_SHIFT + self.time_constant)
+    }
+
+    /// What an old `adjtime` adds to a tick in the next second. Its last part is
+    /// cut to whole ns a tick.
+    fn singleshot(&mut self) -> i64 {
+        let part_us = self.singleshot_us.clamp(-SLEW_US, SLEW_US);
+        self.singleshot_us -= part_us;
+        if self.singleshot_us == 0 {
+            (part_us * NS_PER_US / self.tick_hz) << SCALE
+        } else {
+            (part_us.signum() * ((SLEW_US * NS_PER_US) << SCALE)) / self.tick_hz
+        }
+    }
+
+    fn grow_error(&mut self, seconds: i64) {
+        let growth = seconds.saturating_mul(ERROR_GROWTH_US);
+        self.max_error_us = self.max_error_us.saturating_add(growth);
+        if self.max_error_us > LARGEST_ERROR_US {
+            self.max_error_us = LARGEST_ERROR_US;
+            self.status |= status::UNSYNC;
+        }
+    }
+
+    /// Whether each second now is as the one before, but for the maximum error;
+    /// if so, the second before which that holds, if there is one.
+    pub(crate) fn is_steady(&self, now_s: i64) -> Option<Option<i64>> {
+        let still = self.chunk() == 0 && self.singleshot_us == 0 && self.length == self.base_length;
+        still.then(|| self.leap.quiet_until(now_s, self.status)).flatten()
+    }
+
+    /// So many seconds, all of them steady.
+    pub(crate) fn pass(&mut self, seconds: i64) {
+        self.grow_error(seconds);
+    }
+}
