@@ -13,6 +13,10 @@ pub(crate) fn hardware(guest: Option<bool>) -> &'static str {
 /// The host alone.
 pub(crate) const HOST: &str = "At fault: the host.";
 
+/// Programs and hosts that set a clock beside its daemon.
+pub(crate) const OTHER_PROGRAM: &str =
+    "At fault: another program on this machine's side, or the host's guest service.";
+
 /// The clock that the TSC was compared with.
 pub(crate) const REFERENCE: &str = "At fault: the reference, not the TSC.";
 

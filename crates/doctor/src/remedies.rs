@@ -126,7 +126,18 @@ fn start(case: &Case<'_>, kind: TimeKeeperKind) -> Vec<Remedy> {
     let unit = unit(case, kind);
     let what = format!("Start {}, which is installed.", kind.program());
     let start = service(case, what, true, unit).changes(FROM_NOW_ON);
-    let Some(condition) = case.unmet_condition(unit) else { return vec![start] };
+    let Some(condition) = case.unmet_condition(unit) else {
+        if !case.has_container_condition(unit) {
+            return vec![start];
+        }
+        let check = Remedy::quoting(
+            "Check whether systemd skips its start: the unit has ConditionVirtualization=!container, \
+             and systemd takes some boards for a container. Then a start does not help.",
+            "systemd-detect-virt; systemctl status {}",
+            &[unit],
+        );
+        return vec![check.changes(READ_ONLY), start.then()];
+    };
     let name = condition.split('=').next().unwrap_or_default();
     let edit = Remedy::quoting(
         format!(

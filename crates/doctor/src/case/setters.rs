@@ -69,6 +69,12 @@ impl<'a> Case<'a> {
         self.followed().is_some_and(|tracking| tracking.system_offset_s.abs() < 1.0)
     }
 
+    /// A unit's condition on a container, which systemd may take this machine for.
+    pub(crate) fn has_container_condition(&self, unit: &str) -> bool {
+        let line = format!("{unit}.service ConditionVirtualization=!container");
+        self.unit_conditions().is_ok_and(|conditions| conditions.contains(&line))
+    }
+
     /// The condition of a unit that does not hold here, so that systemd skips its start.
     pub(crate) fn unmet_condition(&self, unit: &str) -> Option<&'a str> {
         let start = format!("{unit}.service ");

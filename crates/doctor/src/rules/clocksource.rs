@@ -298,7 +298,12 @@ pub(crate) fn check_requested(case: &Case<'_>) -> Check {
         }
         Err(_) => finding,
     };
-    let finding = finding.explain(if offered {
+    let is_disabled = requested == "hpet" && case.sets("hpet", "disable");
+    let finding = finding.explain(if is_disabled {
+        "hpet=disable on the same command line takes the HPET away, so the kernel chose another \
+         source by rating. Where both are built into the kernel (CONFIG_CMDLINE), the boot loader \
+         cannot take them out. The time is not wrong by that; reads cost more."
+    } else if offered {
         "Someone or some program changed it after boot. Settings that were tuned or tested for one \
          source may not suit the other."
     } else {

@@ -6,9 +6,9 @@ use instruments::figures;
 
 use crate::case::{Case, adjtimex_evidence};
 use crate::finding::{Finding, Remedy, Severity, TimeNow, TimeState};
-use crate::headline;
 use crate::outcome::{Check, Outcome, Skipped, perhaps};
 use crate::remedies;
+use crate::{fault, headline};
 
 /// The largest correction of the kernel, and so of ntpd and timesyncd
 /// (include/linux/timex.h, MAXFREQ).
@@ -30,7 +30,11 @@ const SLEW_LEFT_S: f64 = 0.01;
 
 /// `frequency-correction`
 pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
-    let state = adjtimex(case)?;
+    let state = match adjtimex(case) {
+        Err(why @ Skipped::Absent(_)) => return frequency_by_chronyd_alone(case, why),
+        Err(why) => return Err(why),
+        Ok(state) => state,
+    };
     // chrony exceeds the kernel's limit by the length of the tick: one
     // microsecond more in 10 000 is 100 ppm.
     let by_tick_ppm = (state.tick_us - 10_000) as f64 * 100.0;
@@ -93,6 +97,36 @@ pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
              TSC's frequency.",
         ))
         .alone()
+}
+
+/// What chronyd corrects, where a capture lacks the kernel's state.
+fn frequency_by_chronyd_alone(case: &Case<'_>, why: Skipped) -> Check {
+    let Some(tracking) = case.tracking().ok().filter(|tracking| tracking.stratum > 0) else {
+        return Err(why);
+    };
+    let ppm = 0.0 - tracking.frequency_ppm;
+    if ppm.abs() < SUSPECT_PPM {
+        return Outcome::fine(format!("{} by chronyd", figures::ppm(ppm)));
+    }
+    Finding::new(
+        Severity::Error,
+        format!(
+            "The clock needs a correction of {}: it runs too {}",
+            figures::ppm(ppm),
+            if ppm > 0.0 { "slow" } else { "fast" }
+        ),
+    )
+    .evidence(format!("chronyc tracking: {} to correct", figures::ppm(ppm)))
+    .explain(format!(
+        "{} In a virtual machine all its clocks come from the host. {}",
+        why_corrected(ppm, false),
+        fault::hardware(case.is_guest())
+    ))
+    .remedy(Remedy::advice(
+        "Reboot: the kernel then calibrates the clock source again. If the same rate returns, \
+         report it to the host's operator.",
+    ))
+    .alone()
 }
 
 /// What the clock needs by chronyd, ppm, where it knows and the rest of what the kernel does
@@ -186,12 +220,14 @@ pub(crate) fn check_offset(case: &Case<'_>) -> Check {
 
 /// The offset that the daemon reports, and where.
 fn reported_offset(case: &Case<'_>) -> Result<(&'static str, f64), Skipped> {
-    let state = adjtimex(case)?;
     case.keepers()?;
-    match case.tracking() {
-        // Opposite signs: the correction still to come, and the offset last
-        // measured.
-        Ok(tracking) if tracking.stratum > 0 => Ok(("chronyc tracking", tracking.system_offset_s)),
+    let tracking = case.tracking();
+    // Opposite signs: the correction still to come, and the offset last measured.
+    if let Some(tracking) = tracking.as_ref().ok().filter(|tracking| tracking.stratum > 0) {
+        return Ok(("chronyc tracking", tracking.system_offset_s));
+    }
+    let state = adjtimex(case)?;
+    match tracking {
         _ if state.has(Adjtimex::STA_UNSYNC) => {
             Err(Skipped::CouldNot("unknown while no daemon disciplines the clock".to_owned()))
         }

@@ -93,8 +93,13 @@ pub(crate) fn check_host_halt_polling(case: &Case<'_>) -> Check {
 
 /// `coarse-timers`; `highres=off` is `harmful-parameters`'.
 pub(crate) fn check_coarse_timers(case: &Case<'_>) -> Check {
-    if case.configuration()?.contains_key("HIGH_RES_TIMERS") {
+    let configuration = case.configuration()?;
+    if configuration.contains_key("HIGH_RES_TIMERS") {
         return Outcome::fine("the kernel has high-resolution timers");
+    }
+    if !configuration.contains_key("HZ") {
+        let why = "the kernel's configuration is not whole: it has no CONFIG_HZ";
+        return Err(Skipped::CouldNot(why.to_owned()));
     }
     let mut finding = Finding::new(Severity::Warning, "Timers fire only on ticks")
         .evidence("the kernel was built without CONFIG_HIGH_RES_TIMERS");
