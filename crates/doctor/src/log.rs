@@ -5,9 +5,9 @@ use facts::kernel::pasted::Pasted;
 use facts::{Fact, Facts, Unknown};
 use instruments::figures;
 
-use crate::finding::{CheckState, Checked, Diagnosis, Finding, Remedy, Severity, TimeState};
+use crate::finding::{CheckState, Checked, Diagnosis, Finding, TimeState};
 use crate::report::DoctorReport;
-use crate::rules::OF_LOGS;
+use crate::rules::{OF_LOGS, named};
 use crate::selection::RuleSelection;
 use crate::text;
 
@@ -29,6 +29,7 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
         selection.only = OF_LOGS.map(str::to_owned).into();
     }
     let (note, unread, unread_lines) = (limits(&pasted), unread(&pasted), pasted.unread_lines);
+    let stamps_back = stamps_back(&pasted);
     let shown = describe_lines(&pasted);
     let lines = pasted.lines;
     let events: Vec<LogEvent> = pasted.log.iter().map(|line| line.event.clone()).collect();
@@ -45,6 +46,11 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
             entry.rests_on.clear();
             entry.outcome = "no line of the log is about it".to_owned();
         }
+    }
+    // A line that states it has more than the stamps.
+    let states_it = |finding: &Finding| finding.what.contains(" back");
+    if !diagnosis.findings.iter().any(states_it) {
+        diagnosis.findings.extend(stamps_back);
     }
     // Only lines that are harmless in themselves, or that a rule found in order, clear a clock.
     let is_judged = |event: &LogEvent| {
@@ -90,17 +96,38 @@ fn describe_lines(pasted: &Pasted) -> String {
     }
 }
 
+/// Times of day before the lines that go back: a clock that was set shows in them alone.
+fn stamps_back(pasted: &Pasted) -> Option<Finding> {
+    const HOUR_S: f64 = 3600.0;
+    /// Some time passes between two lines, s.
+    const BETWEEN_S: f64 = 120.0;
+    let back = pasted.stamps_back.as_ref()?;
+    let rest_s = back.by_s - (back.by_s / HOUR_S).round() * HOUR_S;
+    let is_zone = (0.5..14.5).contains(&(back.by_s / HOUR_S)) && rest_s.abs() < BETWEEN_S;
+    let zone = if is_zone {
+        " It is a whole number of hours but for the time between the lines, as a time zone is: the \
+         hardware clock probably holds local time."
+    } else {
+        ""
+    };
+    let times =
+        if back.times > 1 { format!(", {} times in all", back.times) } else { String::new() };
+    let values = [("by", figures::seconds(back.by_s)), ("times", times), ("zone", zone.to_owned())];
+    let lines = back.lines.iter().map(|line| format!("log: {line}"));
+    let mut finding = named("log-stamps", &values).evidence_from(lines);
+    finding.rule = "log-stamps".to_owned();
+    finding.source = "facts: the lines' own stamps".to_owned();
+    Some(finding)
+}
+
 /// Lines about time that no row of the catalogue takes.
 fn unread(pasted: &Pasted) -> Option<Finding> {
     if pasted.unread_lines == 0 {
         return None;
     }
-    let count = text::count(pasted.unread_lines as usize, "line", "lines");
-    let mut finding =
-        Finding::new(Severity::Note, format!("{count} about time that doctor cannot judge"))
-            .evidence_from(pasted.unread.iter().map(|line| format!("log: {line}")))
-            .explain("They contain a word about time, and doctor does not know what they show.")
-            .remedy(Remedy::advice("Read them: a fault in them is not among the findings."));
+    let count = text::count(pasted.unread_lines as usize, "line about time", "lines about time");
+    let lines = pasted.unread.iter().map(|line| format!("log: {line}"));
+    let mut finding = named("log-unread", &[("lines", count)]).evidence_from(lines);
     finding.rule = "log-unread".to_owned();
     finding.source = "facts: messages.txt".to_owned();
     Some(finding)
@@ -151,6 +178,7 @@ fn judges(rule: &str, event: &LogEvent) -> bool {
             event,
             LogEvent::DaemonStepped { .. }
                 | LogEvent::DaemonFrequency { .. }
+                | LogEvent::PtpReading { .. }
                 | LogEvent::SourceSelected { .. }
                 | LogEvent::DaemonSlewed { .. }
         ),

@@ -24,6 +24,7 @@ mod tsc;
 mod tsc_firmware;
 mod unstable;
 
+pub(crate) use self::statements::named;
 use crate::case::Case;
 use crate::finding::Harm::{self, MayGoWrong, Other};
 use crate::outcome::Check;

@@ -1,17 +1,17 @@
 //! What a time daemon logged of a clock that it steps.
 
 mod events;
+mod readings;
 mod single;
 mod tools;
 
 use facts::kernel::{LogEvent, LogLine};
 use instruments::figures;
 
+use super::statements::named;
 use crate::case::Case;
-use crate::fault;
-use crate::finding::{Finding, Remedy, Severity};
+use crate::finding::Finding;
 use crate::outcome::{Check, Outcome};
-use crate::remedies::set_after_pause;
 
 /// More is no quartz and no calibration, and beyond what a daemon can slew, ppm.
 const BEYOND_SLEW_PPM: f64 = 500.0;
@@ -113,32 +113,13 @@ fn regular(steps: &[DaemonStep<'_>]) -> Option<f64> {
 
 fn gaining(steps: &[DaemonStep<'_>], rate_ppm: f64) -> Finding {
     let does = if rate_ppm < 0.0 { "gains" } else { "loses" };
-    let percent = rate_ppm.abs() / 1e4;
-    Finding::new(
-        Severity::Error,
-        format!("The clock {does} {percent:.2} %, and its time daemon steps it repeatedly"),
-    )
-    .evidence_from(steps.iter().take(3).map(|step| daemon_evidence(step.line)))
-    .evidence(format!("{} steps in one direction, {}", steps.len(), figures::ppm(rate_ppm)))
-    .evidence_from(steps.first().map(|step| format!("first step: the clock was {}", step.side())))
-    .explain(format!(
-        "A daemon can slew 500 ppm; beyond that the assumed frequency is wrong. In a virtual \
-         machine all clock sources come from the host, so if another source gives the same rate \
-         the host is at fault, not this guest. {}",
-        fault::hardware(None)
-    ))
-    .remedy(
-        Remedy::advice(
-            "Stop the time daemon until the rate is right (of chrony: run `sudo systemctl stop \
-             chronyd`): each of its steps is a jump for programs.",
+    let percent = format!("{:.2}", rate_ppm.abs() / 1e4);
+    named("gaining", &[("does", does.to_owned()), ("percent", percent)])
+        .evidence_from(steps.iter().take(3).map(|step| daemon_evidence(step.line)))
+        .evidence(format!("{} steps in one direction, {}", steps.len(), figures::ppm(rate_ppm)))
+        .evidence_from(
+            steps.first().map(|step| format!("first step: the clock was {}", step.side())),
         )
-        .changes("the clock runs free, at the wrong rate, until the daemon is started again"),
-    )
-    .remedy(single::new_rate())
-    .remedy(Remedy::advice(
-        "Restart the virtual machine, or the host if that does not help, and report the rate to \
-         its operator.",
-    ))
 }
 
 fn interference(case: &Case<'_>) -> Option<Finding> {
@@ -147,33 +128,16 @@ fn interference(case: &Case<'_>) -> Option<Finding> {
     };
     let lines: Vec<_> = case.logged(interferes).collect();
     let first = lines.first()?;
-    let what = match first.event {
+    let finding = match first.event {
         LogEvent::HostTimeJumped { by_ns } => {
             let side = if by_ns > 0 { "behind" } else { "ahead" };
             let size = figures::time(by_ns.unsigned_abs() as f64);
-            format!(
-                "The host's time jumped by {}: the host slept or its clock was set, and this \
-                 guest was {size} {side}",
-                figures::signed(by_ns as f64, figures::time)
-            )
+            let by = figures::signed(by_ns as f64, figures::time);
+            named("host-jumped", &[("by", by), ("off", format!("{size} {side}"))])
         }
-        _ => "Something other than the time daemon changes this clock".to_owned(),
+        _ => named("interference", &[]),
     };
-    let is_host = matches!(first.event, LogEvent::HostTimeJumped { .. });
-    let fault = if is_host { fault::HOST } else { single::OTHER_PROGRAM };
-    Some(
-        Finding::new(Severity::Warning, what)
-            .evidence_from(lines.iter().take(3).map(|line| daemon_evidence(line)))
-            .remedies(is_host.then(set_after_pause))
-            .explain(format!(
-                "Guest tools follow the host's clock, and chronyd reports a frequency or offset \
-                 that it did not set: two programs, or the host, correct the same clock. {fault}"
-            ))
-            .remedy(Remedy::command("Find the other program.", single::LIST_TIME_UNITS))
-            .remedy(Remedy::advice(
-                "Ask the host's operator what happened at that time if no other program runs.",
-            )),
-    )
+    Some(finding.evidence_from(lines.iter().take(3).map(|line| daemon_evidence(line))))
 }
 
 /// The message; its time is in the log that it is from.

@@ -3,11 +3,10 @@
 use facts::kernel::{LogEvent, LogLine};
 use instruments::figures;
 
+use super::statements::named;
 use crate::case::{Case, log_evidence};
-use crate::fault;
-use crate::finding::{Finding, Remedy, Severity};
+use crate::finding::{Finding, Remedy};
 use crate::outcome::{Check, Outcome};
-use crate::remedies::{READ_ONLY, set_after_pause};
 
 /// Less is what two clocks differ by at any time.
 const SMALL_NS: u64 = 10_000_000;
@@ -38,29 +37,27 @@ fn lost_ticks(log: &[LogLine]) -> Option<Finding> {
     log.iter().find(|line| ticks(line).is_some())?;
     let signs: Vec<_> = super::unstable::lost_tick_signs(log).collect();
     let is_firmwares = signs.iter().any(|line| line.event == LogEvent::TimerNotConnected);
+    let falls_back: Vec<_> =
+        log.iter().filter(|line| line.text.contains("Falling back to")).take(1).collect();
     let count: u64 = log.iter().filter_map(ticks).fold(0, u64::saturating_add);
-    let what = match count {
-        0 => "The kernel lost timer ticks, so its clock ran behind".to_owned(),
-        n => format!("The kernel lost {} timer ticks, so its clock ran behind", figures::count(n)),
+    let count = if count == 0 { String::new() } else { format!("{} ", figures::count(count)) };
+    let why = if is_firmwares {
+        "The firmware's table connects its timer wrongly, so the kernel uses another one, and \
+         interrupts get lost; or load keeps them off."
+    } else {
+        "Something kept interrupts off for longer than a tick: a driver, an SMI or a busy host."
+    };
+    let others = if falls_back.is_empty() {
+        "Boot with a clock source that needs no ticks: clocksource=hpet or clocksource=acpi_pm \
+         (clock=pmtmr before 2.6.18)."
+    } else {
+        "Boot with another clock source that needs no ticks: clocksource=acpi_pm (clock=pmtmr \
+         before 2.6.18)."
     };
     Some(
-        Finding::new(Severity::Warning, what)
-            .evidence_from(signs.into_iter().map(log_evidence))
-            .explain(format!(
-                "This kernel counts timer interrupts as time. {} {}",
-                if is_firmwares {
-                    "The firmware's table connects its timer wrongly, so the kernel uses another \
-                     one, and interrupts get lost; or load keeps them off."
-                } else {
-                    "Something kept interrupts off for longer than a tick: a driver, an SMI or a \
-                     busy host."
-                },
-                fault::TICKS
-            ))
-            .remedy(Remedy::advice(
-                "Boot with a clock source that needs no ticks: clocksource=hpet or \
-                 clocksource=acpi_pm (clock=pmtmr before 2.6.18).",
-            )),
+        named("ticks-lost", &[("count", count), ("why", why.to_owned())])
+            .evidence_from(signs.into_iter().chain(falls_back).map(log_evidence))
+            .remedy(Remedy::advice(others)),
     )
 }
 
@@ -69,26 +66,11 @@ fn went_backward(log: &[LogLine]) -> Option<Finding> {
         LogEvent::XenBackward { by_ns } => Some((line, by_ns)),
         _ => None,
     })?;
-    Some(
-        Finding::new(
-            Severity::Error,
-            format!("Xen's time went backward by {}", figures::time(by_ns.unsigned_abs() as f64)),
-        )
-        .evidence(log_evidence(line))
-        .evidence(format!(
-            "Xen's time minus the time already counted: {}",
-            figures::signed(by_ns as f64, figures::time)
-        ))
-        .explain(format!(
-            "One vCPU saw an earlier time than another vCPU had already counted: the hypervisor's \
-             time differs between its CPUs. {}",
-            fault::HOST
-        ))
-        .remedy(Remedy::advice(
-            "Update the hypervisor and its dom0 kernel, and pin dom0's vCPUs (dom0_vcpus_pin on \
-             Xen's command line).",
-        )),
-    )
+    let by = figures::time(by_ns.unsigned_abs() as f64);
+    Some(named("xen-backward", &[("by", by)]).evidence(log_evidence(line)).evidence(format!(
+        "Xen's time minus the time already counted: {}",
+        figures::signed(by_ns as f64, figures::time)
+    )))
 }
 
 fn set_by_hypervisor(log: &[LogLine]) -> Option<Finding> {
@@ -100,47 +82,12 @@ fn set_by_hypervisor(log: &[LogLine]) -> Option<Finding> {
     })?;
     let line = &log[at];
     let side = if by_ns > 0 { "behind" } else { "ahead" };
-    let size = figures::time(by_ns.unsigned_abs() as f64);
+    let off = format!("{} {side}", figures::time(by_ns.unsigned_abs() as f64));
     let mut next = log[at + 1..].iter().take(2);
     let was_set =
         next.any(|line| line.text.contains("force sync") || line.text.contains("sync result: 1"));
-    if !was_set {
-        return Some(not_set(line, &size, side));
-    }
-    Some(
-        Finding::new(
-            Severity::Note,
-            format!("Hyper-V set the clock, which was {size} {side}"),
-        )
-        .evidence(log_evidence(line))
-        .explain(format!(
-            "The guest driver hv_utils takes the host's time after a pause or a suspend of the \
-             host. {}",
-            fault::HOST
-        ))
-        .remedy(
-            Remedy::command(
-                "Find why the guest did not run: the host's own log has its suspends and saves.",
-                "journalctl --dmesg --grep TimeSync",
-            )
-            .changes(READ_ONLY),
-        ),
-    )
-}
-
-/// The guest was compared with its host, and no line shows a step.
-fn not_set(line: &LogLine, size: &str, side: &str) -> Finding {
-    Finding::new(
-        Severity::Warning,
-        format!("This guest's clock was {size} {side} of its host's, and no line shows that Hyper-V set it"),
-    )
-    .evidence(log_evidence(line))
-    .explain(format!(
-        "The guest driver hv_utils compares the two clocks every 5 s and steps only on request. A \
-         guest falls behind while it is paused. {}",
-        fault::HOST
-    ))
-    .remedy(set_after_pause())
+    let name = if was_set { "set-by-hypervisor" } else { "not-set-by-hypervisor" };
+    Some(named(name, &[("off", off)]).evidence(log_evidence(line)))
 }
 
 fn not_calibrated(log: &[LogLine]) -> Option<Finding> {
@@ -157,23 +104,7 @@ fn not_calibrated(log: &[LogLine]) -> Option<Finding> {
     if log.iter().any(is_settled) {
         return None;
     }
-    Some(
-        Finding::new(Severity::Note, "One calibration of the TSC failed at boot")
-            .evidence(log_evidence(line))
-            .explain(format!(
-                "The kernel then tries other timers, so the rate may still be right. {}",
-                fault::hardware(None)
-            ))
-            .remedy(
-                Remedy::command(
-                    "Do nothing if a later line has a refined rate; otherwise add \
-                     tsc_early_khz= with the true rate to the kernel's command line, or update \
-                     the kernel, whose tables may lack this CPU.",
-                    "sudo journalctl --dmesg --grep 'Refined TSC|Detected'",
-                )
-                .changes(READ_ONLY),
-            ),
-    )
+    Some(named("not-calibrated", &[]).evidence(log_evidence(line)))
 }
 
 fn late_interrupt(log: &[LogLine]) -> Option<Finding> {
@@ -188,23 +119,6 @@ fn late_interrupt(log: &[LogLine]) -> Option<Finding> {
     }
     let line = log.iter().find(|line| took(line).is_some())?;
     let longest = log.iter().filter_map(took).max()?;
-    Some(
-        Finding::new(
-            Severity::Note,
-            format!(
-                "A timer interrupt took {}; no clock is at fault",
-                figures::time(longest as f64)
-            ),
-        )
-        .evidence(log_evidence(line))
-        .explain(
-            "The kernel logs the longest run of its timer interrupt. Its clock is right, but \
-             timers fired late. At fault: in a virtual machine the host, which did not run it; \
-             otherwise this machine's drivers, console or firmware.",
-        )
-        .remedy(Remedy::advice(
-            "Give a guest its CPU time: `parachron doctor` reports stolen time on the machine. \
-             Elsewhere look for SMIs or a slow serial console (console= on the command line).",
-        )),
-    )
+    let longest = figures::time(longest as f64);
+    Some(named("late-interrupt", &[("longest", longest)]).evidence(log_evidence(line)))
 }

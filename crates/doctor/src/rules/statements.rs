@@ -1,5 +1,5 @@
-//! What lines state of a clock in words: one finding for each statement, by the table
-//! statements.txt.
+//! The findings on logs, whose words are in the table statements.txt, and those on what lines
+//! state of a clock in words: one for each statement.
 
 use std::sync::LazyLock;
 
@@ -8,6 +8,7 @@ use facts::kernel::{LogEvent, LogLine};
 use instruments::figures;
 
 use crate::case::Case;
+use crate::fault;
 use crate::finding::{Finding, Remedy, Severity};
 use crate::remedies::READ_ONLY;
 use crate::text;
@@ -34,7 +35,11 @@ impl StatementText {
         let mut lines = part.lines();
         let mut head = lines.next()?.split(" | ");
         let (name, severity) = (head.next()?, head.next()?);
-        let severity = if severity == "note" { Severity::Note } else { Severity::Warning };
+        let severity = match severity {
+            "note" => Severity::Note,
+            "error" => Severity::Error,
+            _ => Severity::Warning,
+        };
         let least_s = head.next().and_then(|least| least.parse().ok()).unwrap_or(0.0);
         let (what, why) = (lines.next()?, lines.next()?);
         let remedies = lines.filter_map(|line| line.strip_prefix("- ")).collect();
@@ -65,16 +70,38 @@ impl StatementText {
             let span = span_s.map_or_else(String::new, |s| format!(" in {}", figures::seconds(s)));
             what = format!("{what} ({}{span})", text::count(lines.len(), "time", "times"));
         }
-        let remedies = self.remedies.iter().map(|line| remedy(line));
-        Some(
-            Finding::new(self.severity, what)
-                .evidence_from(
-                    lines.iter().take(3).map(|line| format!("log: {}", line.text.trim())),
-                )
-                .explain(self.why)
-                .remedies(remedies),
-        )
+        let lines = lines.iter().take(3).map(|line| format!("log: {}", line.text.trim()));
+        Some(self.with_values(&[], Some(what)).evidence_from(lines))
     }
+
+    /// The finding, with values in the place of their names.
+    fn with_values(&self, values: &[(&str, String)], what: Option<String>) -> Finding {
+        let blames = [
+            ("hardware", fault::hardware(None)),
+            ("host", fault::HOST),
+            ("ticks", fault::TICKS),
+            ("not-shown", fault::NOT_SHOWN),
+            ("other-program", fault::OTHER_PROGRAM),
+        ];
+        let fill = |text: &str| {
+            let text = values.iter().fold(text.to_owned(), |text, (name, value)| {
+                text.replace(&format!("{{{name}}}"), value)
+            });
+            blames
+                .iter()
+                .fold(text, |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+        };
+        Finding::new(self.severity, what.unwrap_or_else(|| fill(self.what)))
+            .explain(fill(self.why))
+            .remedies(self.remedies.iter().map(|line| remedy(line)))
+    }
+}
+
+/// A finding of the table, with values in the place of their names.
+pub(crate) fn named(name: &str, values: &[(&str, String)]) -> Finding {
+    let named = STATEMENTS.iter().find(|statement| statement.name == name);
+    debug_assert!(named.is_some(), "the table has no {name}");
+    named.unwrap_or(&STATEMENTS[0]).with_values(values, None)
 }
 
 /// The time between two stamps, unless one is since boot and the other a date.
@@ -88,7 +115,8 @@ fn remedy(line: &'static str) -> Remedy {
     let mut parts = line.split(" | ");
     let what = parts.next().unwrap_or_default();
     let Some(command) = parts.next() else { return Remedy::advice(what) };
-    let remedy = Remedy { command: Some(command.replace("\\|", "|")), ..Remedy::advice(what) };
+    let command = (!command.is_empty()).then(|| command.replace("\\|", "|"));
+    let remedy = Remedy { command, ..Remedy::advice(what) };
     match parts.next() {
         Some("reads") => remedy.changes(READ_ONLY),
         Some(changes) => remedy.changes(changes),
@@ -119,26 +147,8 @@ fn unset_rtc(log: &[LogLine]) -> Option<Finding> {
     let back = before.filter_map(|line| line.at_s).last().map(|at_s| at_s - unix_s as f64);
     let back = back.filter(|s| *s > 86_400.0);
     let by = back.map_or_else(String::new, |s| format!(", back by {}", figures::seconds(s)));
-    Some(
-        Finding::new(
-            Severity::Error,
-            format!("The hardware clock held {date}, and the kernel set the clock to it{by}"),
-        )
-        .evidence(format!("log: {}", line.text.trim()))
-        .explain(
-            "No machine of that date has this line: the hardware clock had lost its time, for want              of a battery. A driver that is loaded late (as a module) sets back a clock that the              system had already moved to its build's date. At fault: the hardware clock.",
-        )
-        .remedy(
-            Remedy::command(
-                "Set the clock by a time daemon, and write it to the hardware clock; replace the                  battery.",
-                "sudo hwclock --systohc",
-            )
-            .changes("the hardware clock, until it is set again"),
-        )
-        .remedy(Remedy::advice(
-            "Build the kernel with CONFIG_RTC_HCTOSYS off, or the driver into the kernel, if the              hardware clock keeps no time.",
-        )),
-    )
+    let finding = named("rtc-unset", &[("date", date), ("by", by)]);
+    Some(finding.evidence(format!("log: {}", line.text.trim())))
 }
 
 #[cfg(test)]
@@ -156,9 +166,28 @@ mod tests {
         let in_rows = rows.lines().filter_map(|line| line.strip_prefix("stated of="));
         let names: BTreeSet<_> =
             in_rows.chain(sentences.lines()).filter_map(|line| line.split(" | ").next()).collect();
-        let texts: BTreeSet<_> = STATEMENTS.iter().map(|statement| statement.name).collect();
+        let named = [
+            include_str!("log_events.rs"),
+            include_str!("statements.rs"),
+            include_str!("daemon_steps.rs"),
+            include_str!("daemon_steps/events.rs"),
+            include_str!("daemon_steps/readings.rs"),
+            include_str!("daemon_steps/single.rs"),
+            include_str!("daemon_steps/tools.rs"),
+            include_str!("tsc/calibrations.rs"),
+            include_str!("../log.rs"),
+        ]
+        .concat();
+        let is_named = |name: &&str| named.contains(&format!("\"{name}\""));
+        let texts = STATEMENTS.iter().map(|statement| statement.name);
+        let texts: BTreeSet<_> =
+            texts.filter(|name| names.contains(name) || !is_named(name)).collect();
         let names: BTreeSet<_> = names.into_iter().filter(|name| *name != "clock-moved").collect();
         assert_eq!(names, texts);
-        assert!(STATEMENTS.iter().all(|statement| statement.why.contains("At fault: ")));
+        let is_open = |why: &str| why.contains("{why}") || why.contains("does not know");
+        for statement in STATEMENTS.iter() {
+            let why = statement.with_values(&[], None).why;
+            assert!(why.contains("At fault: ") || is_open(&why), "{}: {why}", statement.name);
+        }
     }
 }

@@ -295,6 +295,15 @@ pub enum LogEvent {
         /// By how much, s, where the line gives it; the name has the direction.
         by_s: Option<f64>,
     },
+    /// What ptp4l or phc2sys found of a clock: `phc offset 240 s2 freq -62509628`.
+    PtpReading {
+        /// By how much it was off, s.
+        by_s: f64,
+        /// The rate by which it is corrected, ppm.
+        ppm: f64,
+        /// The servo's state: 0 has no lock yet, 1 steps now, 2 is locked.
+        servo: Option<u64>,
+    },
     /// A program that writes the CPU's frequency or counter, by the line that it logs.
     CounterWriter {
         /// Which one.

@@ -1,7 +1,12 @@
 //! A log as somebody has it: a file of dmesg, journalctl, syslog, a serial console or a daemon, or
 //! a forum's or a mail's paste of one. Bytes in, lines about clocks out, in bounded memory.
 
+mod stamps;
+
 use std::collections::VecDeque;
+
+use self::stamps::Stamps;
+pub use self::stamps::StampsBack;
 
 use super::catalogue::{CATALOGUE, Reading};
 use super::encoding::{Encoding, START, encoding, no_text, push_unit};
@@ -54,6 +59,7 @@ pub struct PastedLog {
     rates: Vec<LogLine>,
     is_several_boots: bool,
     lines: u64,
+    stamps: Stamps,
     unread_lines: u64,
     unread: Vec<String>,
     stopped: Option<&'static str>,
@@ -91,6 +97,8 @@ pub struct Pasted {
     pub unread_lines: u64,
     /// The first of them.
     pub unread: Vec<String>,
+    /// Where the times of day before the lines go back.
+    pub stamps_back: Option<StampsBack>,
     /// Why the log was not read to its end.
     pub stopped: Option<&'static str>,
 }
@@ -110,6 +118,7 @@ impl Default for PastedLog {
             rates: Vec::new(),
             is_several_boots: false,
             lines: 0,
+            stamps: Stamps::default(),
             unread_lines: 0,
             unread: Vec::new(),
             stopped: None,
@@ -187,7 +196,9 @@ impl PastedLog {
         let mut log = self.rates;
         log.retain(|line| is_same_cpu(own, rate(line)) && !segment.log.contains(line));
         log.extend(segment.log);
+        let sets = |line: &LogLine| line.text.contains("clock synchronization");
         Pasted {
+            stamps_back: self.stamps.finish(log.iter().any(sets)),
             log,
             release: segment.release,
             is_several_boots: self.is_several_boots,
@@ -243,6 +254,7 @@ impl PastedLog {
 
     /// One line, or the rest of the one before.
     fn take_line(&mut self, text: &str) {
+        self.stamps.push(text);
         if let Some(held) = self.held.take() {
             match self.join(&held, text) {
                 Some(joined) => return self.hold_or_take(joined),

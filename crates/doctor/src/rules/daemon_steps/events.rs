@@ -3,10 +3,11 @@
 use facts::kernel::{LogEvent, LogLine};
 use instruments::figures;
 
-use super::single::{LIST_TIME_UNITS, four_servers, is_zone};
-use super::{daemon_evidence, tools};
+use super::single::is_zone;
+use super::{daemon_evidence, readings, tools};
 use crate::finding::{Finding, Remedy, Severity};
 use crate::remedies::READ_ONLY;
+use crate::rules::statements::named;
 use crate::text;
 
 /// Two corrections so soon are of one clock.
@@ -15,7 +16,7 @@ const SOON_S: f64 = 60.0;
 /// All findings of such lines.
 pub(super) fn findings(log: &[LogLine]) -> Vec<Finding> {
     type Find = fn(&[LogLine]) -> Option<Finding>;
-    let all: [Find; 9] = [
+    let all: [Find; 11] = [
         unreadable,
         ended,
         contradiction,
@@ -23,6 +24,8 @@ pub(super) fn findings(log: &[LogLine]) -> Vec<Finding> {
         tools::tools_stepped,
         tools::tools_slew,
         tools::daemon_slew,
+        readings::ptp,
+        readings::rate,
         tools::guest_jumped,
         tools::lag_given_up,
     ];
@@ -34,35 +37,15 @@ pub(super) fn lines(log: &[LogLine], is_wanted: impl Fn(&LogEvent) -> bool) -> V
     log.iter().filter(|line| is_wanted(&line.event)).collect()
 }
 
-pub(super) fn report(severity: Severity, what: String, lines: &[&LogLine], why: String) -> Finding {
-    let shown = lines.iter().take(3).map(|line| format!("log: {}", line.text.trim()));
-    Finding::new(severity, what).evidence_from(shown).explain(why)
+/// A finding with the first of its lines.
+pub(super) fn quote(finding: Finding, lines: &[&LogLine]) -> Finding {
+    finding.evidence_from(lines.iter().take(3).map(|line| format!("log: {}", line.text.trim())))
 }
 
 fn unreadable(log: &[LogLine]) -> Option<Finding> {
     let lines = lines(log, |event| matches!(event, LogEvent::ClockUnreadable { .. }));
     let LogEvent::ClockUnreadable { because } = &lines.first()?.event else { return None };
-    let what = format!("The time daemon may not read the clock ({because}), and ended");
-    Some(
-        report(
-            Severity::Error,
-            what,
-            &lines,
-            "The system refused clock_gettime, as a container's system call filter does whose \
-             library is older than the call that the program makes (clock_gettime64). The stamps \
-             of these lines are read by the same call: a year far off is no clock's. At fault: \
-             this machine's container runtime, not its clock."
-                .into(),
-        )
-        .remedy(Remedy::command(
-            "Update the container runtime and libseccomp (2.4.2 or later) on the machine that runs \
-             the container.",
-            "docker version; dpkg -l libseccomp2",
-        ))
-        .remedy(Remedy::advice(
-            "Run the time daemon on the machine itself: containers share its clock.",
-        )),
-    )
+    Some(quote(named("unreadable", &[("because", because.clone())]), &lines))
 }
 
 fn ended(log: &[LogLine]) -> Option<Finding> {
@@ -73,32 +56,7 @@ fn ended(log: &[LogLine]) -> Option<Finding> {
         format!(" {} {side},", figures::seconds(by_s.abs()))
     });
     let limit = limit_s.map_or_else(|| "its limit".into(), |s| format!("its limit of {s} s"));
-    let what = format!("The time daemon ended: the clock is{off} further off than {limit}");
-    Some(
-        report(
-            Severity::Error,
-            what,
-            &lines,
-            format!(
-                "ntpd and ntpd-rs end rather than correct so much, and the clock stays wrong. A \
-                 virtual machine is so far off after a pause, another one after a boot with a \
-                 wrong hardware clock. The lines do not show which. {}",
-                crate::fault::NOT_SHOWN
-            ),
-        )
-        .remedy(Remedy::advice(
-            "Set the clock once at the start: start ntpd with -g (its unit's NTPD_OPTS), or \
-             ntpd-rs with a larger startup-step-panic-threshold.",
-        ))
-        .remedy(Remedy::advice(
-            "Add `tinker panic 0` to ntp.conf on a virtual machine, whose pauses ntpd then \
-             corrects while it runs.",
-        ))
-        .remedy(Remedy::command(
-            "Add Restart=on-failure to the daemon's unit, so that it does not stay ended.",
-            "systemctl edit ntp",
-        )),
-    )
+    Some(quote(named("ended", &[("off", off), ("limit", limit)]), &lines))
 }
 
 /// Two corrections that no step separates, of which each is from another server.
@@ -120,23 +78,9 @@ fn contradiction(log: &[LogLine]) -> Option<Finding> {
     // A clock that moved meanwhile looks alike; the daemon's own count of its servers does not.
     let beside = lines(log, |event| *event == LogEvent::NoMajority);
     beside.first()?;
-    Some(
-        report(
-            Severity::Warning,
-            format!(
-                "The time servers contradict each other by {}",
-                figures::seconds(by_s.abs())
-            ),
-            &[first, second],
-            "Within a minute the daemon followed two servers, without a step between, so the clock \
-             did not move and the servers differ by the difference of the two offsets. At least \
-             one of them is wrong; these lines do not show which, nor whether the clock is right. \
-             At fault: a time server, or the configuration of the time daemon."
-                .into(),
-        )
-        .evidence_from(beside.iter().take(1).map(|line| daemon_evidence(line)))
-        .remedy(four_servers()),
-    )
+    let by = figures::seconds(by_s.abs());
+    let finding = quote(named("servers-contradict", &[("by", by)]), &[first, second]);
+    Some(finding.evidence_from(beside.iter().take(1).map(|line| daemon_evidence(line))))
 }
 
 /// A daemon without a server, where the log shows nothing else of the clock.
@@ -164,21 +108,13 @@ pub(super) fn no_source(log: &[LogLine]) -> Option<Finding> {
         "chronyc sources -v; chronyc ntpdata"
     };
     let Some(next) = next else {
-        let severity = if selected.is_empty() { Severity::Warning } else { Severity::Note };
-        return Some(
-            report(
-                severity,
-                "The time daemon has no server to follow, and the clock runs free".into(),
-                &missing,
-                "None of its servers answers or agrees with the others. At fault: the network, or \
-                 the configuration of the time daemon."
-                    .into(),
-            )
-            .remedy(
-                Remedy::command("Find which servers answer: UDP port 123.", command)
-                    .changes(READ_ONLY),
-            ),
+        let mut finding = quote(named("no-source", &[]), &missing).remedy(
+            Remedy::command("Find which servers answer: UDP port 123.", command).changes(READ_ONLY),
         );
+        if !selected.is_empty() {
+            finding.severity = Severity::Note;
+        }
+        return Some(finding);
     };
     let after = last
         .at_s
@@ -186,71 +122,49 @@ pub(super) fn no_source(log: &[LogLine]) -> Option<Finding> {
         .filter(|(then, now)| now >= then)
         .map_or_else(String::new, |(then, now)| format!(" after {}", figures::seconds(now - then)));
     let why = if lost.is_empty() {
-        "The daemon waits until several servers have answered. At fault: the network, or no one; \
-         nothing is wrong with the clock."
+        "The daemon waits until several servers have answered."
     } else {
         "All servers went offline at once, as when the network is restarted, and the daemon needs \
-         some minutes of their answers before it follows one again. At fault: the network; \
-         nothing is wrong with the clock."
+         some minutes of their answers before it follows one again."
     };
+    let finding = named("source-again", &[("after", after), ("why", why.to_owned())]);
     Some(
-        report(
-            Severity::Note,
-            format!("The time daemon had no server for a while, and followed one again{after}"),
-            &[*last, next],
-            why.into(),
-        )
-        .evidence_from(lost.iter().take(2).map(|line| daemon_evidence(line)))
-        .remedy(
-            Remedy::command("Do nothing; check that it follows a server now.", "chronyc sources")
-                .changes(READ_ONLY),
-        ),
+        quote(finding, &[*last, next])
+            .evidence_from(lost.iter().take(2).map(|line| daemon_evidence(line))),
     )
 }
 
-/// Lines that only show that the clock was set.
-fn set_by_something(set: &[&LogLine]) -> Finding {
+/// Lines that only show that the clock was set; back by what their stamps show.
+fn set_by_something(set: &[&LogLine], back_s: Option<f64>) -> Finding {
     let stamps: Vec<f64> = set.iter().filter_map(|line| line.at_s).collect();
     let back = stamps.windows(2).filter(|pair| pair[1] < pair[0]).count();
     let earliest = stamps.iter().copied().reduce(f64::min);
     let span_s = stamps.iter().copied().reduce(f64::max).zip(earliest).map(|(max, min)| max - min);
+    let times = text::count(set.len(), "time", "times");
     let what = match span_s.filter(|s| *s > 0.0 && set.len() > 1) {
         Some(s) => format!(
-            "Something set the clock {} in {}, every {} on average",
-            text::count(set.len(), "time", "times"),
+            "Something set the clock {times} in {}, every {} on average",
             figures::seconds(s),
             figures::seconds(s / (set.len() - 1) as f64)
         ),
-        None if set.len() > 1 => {
-            format!("Something set the clock {}", text::count(set.len(), "time", "times"))
-        }
+        None if set.len() > 1 => format!("Something set the clock {times}"),
         None => "Something set the clock".into(),
     };
+    let by = back_s.map_or_else(
+        || "; by how much is not in the lines".into(),
+        |by_s| format!(", back by about {} at first", figures::seconds(-by_s)),
+    );
+    let mut finding = quote(named("clock-set", &[("what", what + &by)]), set);
+    if set.len() == 1 && back_s.is_none() {
+        finding.severity = Severity::Note;
+    }
     // Lines of which the newest is first go back from each to the next.
     let is_to_and_fro = back > 0 && back + 1 < stamps.len();
-    let severity = if set.len() > 1 { Severity::Warning } else { Severity::Note };
-    report(
-        severity,
-        format!("{what}; by how much is not in the lines"),
-        set,
-        "systemd logs this when any program, the kernel or the host sets the time of day; a time \
-         daemon that works sets it once, at its start. If it repeats, two programs set the clock \
-         in turn (a time daemon and the host's guest service), or one on a timer. The lines do not \
-         show which. At fault: another program on this machine's side, or the host's guest service."
-            .into(),
-    )
-    .evidence_from(is_to_and_fro.then(|| {
+    finding.evidence_from(is_to_and_fro.then(|| {
         format!(
             "{back} of the stamps are before the one above: the clock was set back and on again"
         )
     }))
-    .remedy(
-        Remedy::command(
-            "Find the programs that set this clock, and stop all but one.",
-            LIST_TIME_UNITS,
-        )
-        .changes(READ_ONLY),
-    )
 }
 
 /// An agent that sets the clock from the RTC, and by how much the stamps moved.
@@ -263,14 +177,14 @@ fn agent_set(log: &[LogLine]) -> Option<Finding> {
     let by_s = before.zip(first.at_s).map(|(before, after)| after - before);
     // A stamp of the same clock goes back only when it was set.
     let by_s = by_s.filter(|by_s| *by_s < -1.0);
-    if !by_agent && by_s.is_none() {
-        return Some(set_by_something(&set));
+    if !by_agent {
+        return Some(set_by_something(&set, by_s));
     }
-    let by_whom = if by_agent { "Google's guest agent" } else { "Something" };
-    let what = match by_s {
-        Some(by_s) => format!("{by_whom} set the clock back by about {}", figures::seconds(-by_s)),
-        None => format!("{by_whom} set the clock from the hardware clock"),
-    };
+    let how = by_s.map_or_else(
+        || "from the hardware clock".to_owned(),
+        |by_s| format!("back by about {}", figures::seconds(-by_s)),
+    );
+    let what = format!("Google's guest agent set the clock {how}");
     let zone = by_s.filter(|by_s| is_zone(*by_s));
     let why = if zone.is_some() {
         "By its stamps the clock moved by whole hours, as time zones do: the agent ran hwclock \
@@ -280,19 +194,5 @@ fn agent_set(log: &[LogLine]) -> Option<Finding> {
         "The agent runs hwclock --hctosys after a migration of the machine; other time daemons do \
          not expect it. At fault: this machine's agent."
     };
-    Some(
-        report(Severity::Warning, what, &set, why.into())
-            .remedy(
-                Remedy::command(
-                    "Find whether the hardware clock holds UTC: the third line of /etc/adjtime.",
-                    "cat /etc/adjtime; sudo hwclock --show --utc; date --utc",
-                )
-                .changes(READ_ONLY),
-            )
-            .remedy(Remedy::advice(
-                "Stop the agent's clock daemon (clock_skew_daemon = false in \
-                 /etc/default/instance_configs.cfg), and let chronyd follow \
-                 metadata.google.internal.",
-            )),
-    )
+    Some(quote(named("agent-set", &[("what", what), ("why", why.to_owned())]), &set))
 }

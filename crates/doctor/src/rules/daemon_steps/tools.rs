@@ -4,11 +4,10 @@ use facts::kernel::{LogEvent, LogLine};
 use instruments::figures;
 
 use super::daemon_evidence;
-use super::events::{lines, report};
-use super::single::LIST_TIME_UNITS;
-use crate::fault::HOST;
-use crate::finding::{Finding, Remedy, Severity};
+use super::events::{lines, quote};
+use crate::finding::{Finding, Remedy};
 use crate::remedies::set_after_pause;
+use crate::rules::statements::named;
 use crate::text;
 
 /// adjtime(3) slews so fast.
@@ -30,27 +29,7 @@ pub(super) fn tools_stepped(log: &[LogLine]) -> Option<Finding> {
         let side = if by_s > 0.0 { "ahead" } else { "back" };
         format!(" {side} by {}", figures::seconds(by_s.abs()))
     });
-    Some(
-        report(
-            Severity::Warning,
-            format!("VMware Tools stepped the clock{size}"),
-            &stepped,
-            format!(
-                "The line's own stamp is from before the step, and the log's from after it. VMware \
-                 Tools set the clock to the host's after a resume, a snapshot, a migration and at \
-                 its start, whatever a time daemon says: one of the two clocks was wrong. {HOST}"
-            ),
-        )
-        .remedy(Remedy::advice("Compare the host's clock with NTP: the step set this guest to it."))
-        .remedy(
-            Remedy::command(
-                "Keep one of the two: where chronyd or ntpd runs, turn VMware's synchronisation \
-                 off, and time.synchronize.* in the machine's .vmx file as well.",
-                "vmware-toolbox-cmd timesync disable",
-            )
-            .changes("periodic synchronisation, from now on"),
-        ),
-    )
+    Some(quote(named("tools-stepped", &[("size", size)]), &stepped))
 }
 
 /// A daemon that slews what it ought to step.
@@ -70,32 +49,10 @@ pub(super) fn daemon_slew(log: &[LogLine]) -> Option<Finding> {
         let left = figures::exact_time(by_s(last).abs() * 1e9);
         format!("still {left}{apart}, by {}", text::count(large.len(), "line", "lines"))
     });
-    Some(
-        report(
-            Severity::Error,
-            format!(
-                "The time daemon slews a clock that is {} {side}, and does not step it: that takes \
-                 {took}",
-                figures::seconds(off_s.abs())
-            ),
-            &large,
-            "adjtime(3) corrects 0.5 ms a second, so the clock stays wrong. OpenNTPD steps only \
-             at its start, and some versions only with -s; ntpd -x and chronyd without makestep \
-             slew as well. Why the clock was off is not in the lines: often a machine without a \
-             battery for its clock. At fault: the configuration of the time daemon."
-                .into(),
-        )
-        .evidence(format!("{} at 0.5 ms a second: {took}", figures::seconds(off_s.abs())))
-        .evidence_from(left)
-        .remedy(Remedy::advice(
-            "Set the clock when the daemon starts: OpenNTPD with -s or `constraints`, chronyd with \
-             `makestep 1 3`, ntpd with -g.",
-        ))
-        .remedy(
-            Remedy::command("Set the clock now.", "sudo ntpdate -b pool.ntp.org")
-                .changes("the time of day, at once"),
-        ),
-    )
+    let off = figures::seconds(off_s.abs());
+    let sum = format!("{off} at 0.5 ms a second: {took}");
+    let finding = named("daemon-slews", &[("off", format!("{off} {side}")), ("took", took)]);
+    Some(quote(finding, &large).evidence(sum).evidence_from(left))
 }
 
 pub(super) fn tools_slew(log: &[LogLine]) -> Option<Finding> {
@@ -120,34 +77,11 @@ pub(super) fn tools_slew(log: &[LogLine]) -> Option<Finding> {
             figures::seconds(apart_s)
         )
     });
-    Some(
-        report(
-            Severity::Error,
-            format!(
-                "VirtualBox's guest tools slew a clock that is {} {side} its host's: that takes {days:.1} days",
-                figures::seconds(by_s.abs())
-            ),
-            &behind,
-            format!(
-                "VBoxService slews by adjtime, 0.5 ms a second, and steps only from 20 min on \
-                 (--timesync-set-threshold). The guest did not run while its host slept, or was \
-                 paused. {HOST}"
-            ),
-        )
-        .evidence(format!(
-            "{} at 0.5 ms a second: {days:.1} days",
-            figures::seconds(by_s.abs())
-        ))
-        .evidence_from(growth)
-        .remedy(
-            Remedy::command(
-                "Let the guest tools step from 1 s on.",
-                "VBoxService --timesync-set-threshold 1000",
-            )
-            .changes("until VBoxService is started again; add it to its unit to keep it"),
-        )
-        .remedy(set_after_pause()),
-    )
+    let off = figures::seconds(by_s.abs());
+    let days = format!("{days:.1}");
+    let sum = format!("{off} at 0.5 ms a second: {days} days");
+    let finding = named("tools-slew", &[("off", format!("{off} {side}")), ("days", days)]);
+    Some(quote(finding, &behind).evidence(sum).evidence_from(growth))
 }
 
 pub(super) fn guest_jumped(log: &[LogLine]) -> Option<Finding> {
@@ -158,22 +92,8 @@ pub(super) fn guest_jumped(log: &[LogLine]) -> Option<Finding> {
     let jumped = lines(log, |event| matches!(event, LogEvent::GuestTimeJumped { .. }));
     let LogEvent::GuestTimeJumped { by_ns } = jumped.first()?.event else { return None };
     let side = if by_ns > 0 { "ahead" } else { "back" };
-    Some(
-        report(
-            Severity::Warning,
-            format!(
-                "VirtualBox's guest tools set this guest's clock {side} by {}",
-                figures::seconds(by_ns.unsigned_abs() as f64 / 1e9)
-            ),
-            &jumped,
-            format!(
-                "The guest was behind its host by so much: the host slept, or the machine was \
-                 saved, and its clock stood still meanwhile. {HOST}"
-            ),
-        )
-        .remedy(set_after_pause())
-        .remedy(Remedy::command("Find the other programs that set this clock.", LIST_TIME_UNITS)),
-    )
+    let by = figures::seconds(by_ns.unsigned_abs() as f64 / 1e9);
+    Some(quote(named("guest-jumped", &[("side", side.to_owned()), ("by", by)]), &jumped))
 }
 
 pub(super) fn lag_given_up(log: &[LogLine]) -> Option<Finding> {
@@ -187,26 +107,19 @@ pub(super) fn lag_given_up(log: &[LogLine]) -> Option<Finding> {
         "VT-x belongs to Hyper-V on this host (WSL 2, virtualisation-based security), and \
          VirtualBox runs the guest through it (NEM), which is slow and stalls."
     };
+    let finding = named("lag-given-up", &[("lag", lag), ("why", by_nem.to_owned())]);
     Some(
-        report(
-            Severity::Error,
-            format!("VirtualBox did not run this guest in time, and gave up {lag} of its timers' time"),
-            &given_up,
-            format!(
-                "The guest's timers and clock are behind by that much until its guest tools or a \
-                 time daemon set the clock; its kernel reports stalled CPUs meanwhile. {by_nem} {HOST}"
-            ),
-        )
-        .evidence_from(native.iter().take(1).map(|line| daemon_evidence(line)))
-        .remedies((!native.is_empty()).then(|| {
-            Remedy::command(
+        quote(finding, &given_up)
+            .evidence_from(native.iter().take(1).map(|line| daemon_evidence(line)))
+            .remedies((!native.is_empty()).then(|| {
+                Remedy::command(
                 "Give VT-x to VirtualBox: turn Hyper-V off on the host, and reboot it (WSL 2 and \
                  memory integrity need Hyper-V).",
                 "bcdedit /set hypervisorlaunchtype off",
             )
             .changes("Hyper-V and what needs it, from the host's next boot on")
-        }))
-        .remedy(Remedy::advice("Give the guest fewer vCPUs than the host has CPUs to spare."))
-        .remedy(set_after_pause()),
+            }))
+            .remedy(Remedy::advice("Give the guest fewer vCPUs than the host has CPUs to spare."))
+            .remedy(set_after_pause()),
     )
 }

@@ -5,7 +5,8 @@ use instruments::figures;
 
 use crate::case::log_evidence;
 use crate::case::trust::WRONG_RATE_PPM;
-use crate::finding::{Finding, Remedy, Severity};
+use crate::finding::Finding;
+use crate::rules::statements::named;
 
 /// Boots whose calibrations of one CPU differ by more are not all right, ppm.
 const SAME_RATE_PPM: f64 = 500.0;
@@ -35,31 +36,17 @@ pub(super) fn several_rates(log: &[LogLine]) -> Option<Finding> {
         return None;
     }
     let runs = if off < 0.0 { "fast" } else { "slow" };
-    Some(
-        Finding::new(
-            Severity::Warning,
-            format!(
-                "One of {} boots measured the TSC's rate {} off: {}",
-                rates.len(),
-                figures::ppm(off),
-                figures::hz(hz)
-            ),
-        )
-        .evidence(log_evidence(line))
-        .evidence(format!(
-            "the rates of all boots: {} to {}, mostly {}",
-            figures::hz(rates[0].0),
-            figures::hz(rates[rates.len() - 1].0),
-            figures::hz(usual)
-        ))
-        .explain(format!(
-            "The kernel measures the rate at each boot, against a timer. In that boot a clock that              counts the TSC runs {runs} by as much; NTP corrects at most {WRONG_RATE_PPM} ppm. The              measurement was disturbed (an SMI, a busy host). At fault: that boot's calibration."
-        ))
-        .remedy(Remedy::advice(
-            "Reboot if that boot is the present one: the next calibration is probably right. A              later line `Refined TSC clocksource calibration` has corrected it.",
-        ))
-        .remedy(Remedy::advice(
-            "Add tsc_early_khz= with the usual rate to the kernel's command line if it returns.",
-        )),
-    )
+    let values = [
+        ("boots", rates.len().to_string()),
+        ("off", figures::ppm(off)),
+        ("rate", figures::hz(hz)),
+        ("runs", runs.to_owned()),
+        ("limit", WRONG_RATE_PPM.to_string()),
+    ];
+    Some(named("several-rates", &values).evidence(log_evidence(line)).evidence(format!(
+        "the rates of all boots: {} to {}, mostly {}",
+        figures::hz(rates[0].0),
+        figures::hz(rates[rates.len() - 1].0),
+        figures::hz(usual)
+    )))
 }

@@ -186,12 +186,12 @@ fn decimal(text: &str) -> Option<(&str, &str)> {
     (sign < 2).then_some((figure, if rest == "." { "" } else { rest }))
 }
 
-/// A time, as s.
+/// A time, as s; parts in 10^9, as ppm.
 fn seconds<'t>(kind: &str, text: &'t str) -> Option<(Value<'t>, &'t str)> {
     let (figure, rest) = decimal(text)?;
     let factor = match kind {
         "minutes" => 60.0,
-        "ms" => 1e-3,
+        "ms" | "ppb" => 1e-3,
         "us" => 1e-6,
         "ns" => 1e-9,
         _ => {
@@ -231,7 +231,7 @@ fn take<'t>(kind: &str, text: &'t str) -> Option<(Value<'t>, &'t str)> {
             let (figure, rest) = decimal(text)?;
             Some((Value::Float(figure.parse().ok()?), rest))
         }
-        "minutes" | "ms" | "us" | "ns" | "duration" => seconds(kind, text),
+        "minutes" | "ms" | "us" | "ns" | "ppb" | "duration" => seconds(kind, text),
         "mhz" => hz(1e6),
         "ghz" => hz(1e9),
         "grouped" => {

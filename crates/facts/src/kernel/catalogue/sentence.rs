@@ -67,6 +67,26 @@ const OTHER_CLOCKS: [&str; 18] = [
     "consumer",
 ];
 
+/// Words of a difference that is too large.
+const EXCESS: [&str; 16] = [
+    "detected",
+    "too",
+    "exceeds",
+    "exceeded",
+    "exceed",
+    "excessive",
+    "large",
+    "great",
+    "high",
+    "error",
+    "warning",
+    "warn",
+    "failed",
+    "significant",
+    "beyond",
+    "out",
+];
+
 /// Before these a time is a limit or a pause, and not the size of what happened.
 const NO_SIZE: [&str; 22] = [
     "after",
@@ -121,8 +141,16 @@ pub(super) fn read(sentences: &[Sentence], line: &Line<'_>) -> Option<LogEvent> 
     if words.iter().any(|word| OTHER_CLOCKS.contains(&word.as_str())) {
         return None;
     }
-    let sentence = sentences.iter().find(|sentence| sentence.fits(&words))?;
-    Some(LogEvent::Stated { of: sentence.of.to_owned(), by_s: size_s(text) })
+    let by_s = size_s(text);
+    // That two clocks are compared is no difference between them.
+    let is_bare = |of| {
+        of == "peers-differ"
+            && by_s.is_none()
+            && !words.iter().any(|word| EXCESS.contains(&&**word))
+    };
+    let sentence =
+        sentences.iter().find(|sentence| sentence.fits(&words) && !is_bare(sentence.of))?;
+    Some(LogEvent::Stated { of: sentence.of.to_owned(), by_s })
 }
 
 /// Whether a line can be a program's message: no prose and no source.
