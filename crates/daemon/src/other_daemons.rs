@@ -105,7 +105,14 @@ impl OtherDaemons {
     /// Where chronyd disciplines the clock, seen by its unit alone or not.
     pub(crate) fn chronyd(by_unit_alone: bool) -> Self {
         let (kind, unit) = (TimeKeeperKind::Chrony, Some("chrony.service".to_owned()));
-        let chronyd = TimeKeeper { kind, installed: true, running: true, unit, by_unit_alone };
+        let chronyd = TimeKeeper {
+            kind,
+            installed: true,
+            running: true,
+            unit,
+            by_unit_alone,
+            leaves_clock: false,
+        };
         Self {
             allowed: Vec::new(),
             is_forced: false,
@@ -127,11 +134,8 @@ mod tests {
         running: &[TimeKeeperKind],
     ) -> Option<TimeKeeperKind> {
         let found = TimeKeeperKind::ALL.iter().map(|kind| TimeKeeper {
-            kind: *kind,
-            installed: true,
             running: running.contains(kind),
-            unit: None,
-            by_unit_alone: false,
+            ..TimeKeeper::installed(*kind)
         });
         let others =
             OtherDaemons { allowed: allowed.to_vec(), is_forced, ..OtherDaemons::chronyd(false) };

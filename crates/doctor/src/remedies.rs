@@ -125,6 +125,12 @@ const FROM_NOW_ON: &str = "the daemon disciplines the clock from now on, and aft
 fn start(case: &Case<'_>, kind: TimeKeeperKind) -> Vec<Remedy> {
     let unit = unit(case, kind);
     let what = format!("Start {}, which is installed.", kind.program());
+    if case.is_enabled(unit) && case.unmet_condition(unit).is_none() {
+        let why = format!("Read why {}, which is enabled, does not run.", kind.program());
+        let read = Remedy::quoting(why, "journalctl --boot --lines 20 --unit {}", &[unit]);
+        let restart = service(case, what, true, unit).changes(FROM_NOW_ON);
+        return vec![read.changes(READ_ONLY), restart.then()];
+    }
     let start = service(case, what, true, unit).changes(FROM_NOW_ON);
     let Some(condition) = case.unmet_condition(unit) else {
         if !case.has_container_condition(unit) {
@@ -138,6 +144,10 @@ fn start(case: &Case<'_>, kind: TimeKeeperKind) -> Vec<Remedy> {
         );
         return vec![check.changes(READ_ONLY), start.then()];
     };
+    if condition == "masked" {
+        let unmask = Remedy::quoting("Unmask its unit.", "sudo systemctl unmask {}", &[unit]);
+        return unmask.and(start);
+    }
     let name = condition.split('=').next().unwrap_or_default();
     let edit = Remedy::quoting(
         format!(

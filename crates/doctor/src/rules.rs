@@ -1,5 +1,6 @@
 //! The table of rules.
 
+mod agreement;
 mod alarms;
 mod clocksource;
 mod cost;
@@ -37,6 +38,10 @@ pub const RULES: &[Rule] = &[
     rule("clock-sources-readable", Other, clocksource::check_readable,
         "Checks that the kernel lists its clock sources; most other rules depend on that list.",
         "Linux: kernel/time/clocksource.c (current_clocksource, available_clocksource)"),
+    rule("facts-agree", MayGoWrong, agreement::check,
+        "Checks that no fact contradicts another: clock sources, CPUID, flags, log and uptime \
+         are of one machine and one boot.",
+        "Linux: kernel/time/clocksource.c, arch/x86/kernel/kvmclock.c; proc_uptime(5)"),
     rule("clock-order", MayGoWrong, cost::check_order,
         "Checks that no clock went backward during the measurement.",
         "clock_gettime(2)"),

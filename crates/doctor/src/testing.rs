@@ -285,7 +285,7 @@ fn disciplined_by_chrony() -> Steering {
 
 /// A program that is installed, and may run.
 pub(crate) fn keeper(kind: TimeKeeperKind, running: bool) -> TimeKeeper {
-    TimeKeeper { kind, installed: true, running, unit: None, by_unit_alone: false }
+    TimeKeeper { running, ..TimeKeeper::installed(kind) }
 }
 
 fn rtc(name: &str) -> Rtc {

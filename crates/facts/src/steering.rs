@@ -74,9 +74,19 @@ pub struct TimeKeeper {
     /// cannot be read (`hidepid`, proc(5)).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_unit_alone: bool,
+    /// A process of it runs and leaves the clock alone: it was started so (`chronyd -x`), or has
+    /// no right to set the clock, as in a container.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub leaves_clock: bool,
 }
 
 impl TimeKeeper {
+    /// One that is installed, and of which no process was seen.
+    pub fn installed(kind: TimeKeeperKind) -> Self {
+        let (running, by_unit_alone, leaves_clock) = (false, false, false);
+        Self { kind, installed: true, running, unit: None, by_unit_alone, leaves_clock }
+    }
+
     /// What people call it, with its unit where that is known: `chronyd
     /// (chrony.service)`.
     pub fn program_and_unit(&self) -> String {
@@ -129,6 +139,8 @@ pub enum TimeKeeperKind {
     VmwareTools,
     /// qemu-ga
     QemuGuestAgent,
+    /// Google's guest agent, whose clock skew daemon runs hwclock after a migration
+    GoogleGuestAgent,
     /// hv_utils' time synchronisation
     HypervUtils,
     /// parachron keep, where it corrects the kernel's clock by itself
@@ -146,7 +158,8 @@ pub struct Steering {
     pub chrony: Fact<ChronyTracking>,
     /// chronyd's configuration.
     pub chrony_config: Fact<chrony_config::ChronyConfig>,
-    /// Conditions of time daemons' units: `chronyd.service ConditionCapability=CAP_SYS_TIME`.
+    /// Conditions of time daemons' units, and whether they are masked or enabled:
+    /// `chronyd.service ConditionCapability=CAP_SYS_TIME`, `ntp.service masked`.
     #[serde(default = "not_read")]
     pub unit_conditions: Fact<Vec<String>>,
     /// Monitoring programs that read adjtimex's offset: `node_exporter`.
@@ -224,8 +237,8 @@ pub fn is_unit_name(name: &str) -> bool {
 }
 
 /// The lines of `parachron/time-keepers`: a name, then `installed`,
-/// `running` or both, and of one that runs perhaps `unit=NAME` and `by-unit-alone`. No
-/// line means that none was found.
+/// `running` or both, and perhaps `unit=NAME`, `by-unit-alone` and `leaves-clock`. No line
+/// means that none was found.
 pub fn parse_keepers(text: &str) -> Fact<Vec<TimeKeeper>> {
     let line = |line: &str| {
         let mut words = line.split_whitespace();
@@ -233,9 +246,18 @@ pub fn parse_keepers(text: &str) -> Fact<Vec<TimeKeeper>> {
         let words: Vec<_> = words.collect();
         let (installed, running) = (words.contains(&"installed"), words.contains(&"running"));
         let by_unit_alone = running && words.contains(&"by-unit-alone");
+        let leaves_clock = words.contains(&"leaves-clock");
         let unit = words.iter().find_map(|word| word.strip_prefix("unit=")).map(str::to_owned);
-        let is_good = (installed || running) && unit.as_deref().is_none_or(is_unit_name);
-        is_good.then_some(TimeKeeper { kind, installed, running, unit, by_unit_alone })
+        let is_good =
+            (installed || running || leaves_clock) && unit.as_deref().is_none_or(is_unit_name);
+        is_good.then_some(TimeKeeper {
+            kind,
+            installed,
+            running,
+            unit,
+            by_unit_alone,
+            leaves_clock,
+        })
     };
     text.lines()
         .filter(|line| !line.trim().is_empty())
@@ -271,6 +293,7 @@ impl TimeKeeperKind {
             Self::VirtualBoxService => "VBoxService",
             Self::VmwareTools => "vmtoolsd",
             Self::QemuGuestAgent => "qemu-ga",
+            Self::GoogleGuestAgent => "google_guest_agent",
             Self::HypervUtils => "hv_utils",
             Self::ParachronKeep => "parachron keep",
         }
@@ -291,9 +314,11 @@ impl TimeKeeperKind {
             | Self::Htpdate
             | Self::LinuxPtp
             | Self::VirtualBoxService => true,
-            Self::VmwareTools | Self::QemuGuestAgent | Self::HypervUtils | Self::ParachronKeep => {
-                false
-            }
+            Self::VmwareTools
+            | Self::QemuGuestAgent
+            | Self::GoogleGuestAgent
+            | Self::HypervUtils
+            | Self::ParachronKeep => false,
         }
     }
 

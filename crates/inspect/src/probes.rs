@@ -18,4 +18,5 @@ pub(crate) mod ptp;
 pub mod pvclock_page;
 pub(crate) mod rtc;
 pub(crate) mod time_keepers;
+pub(crate) mod unit_states;
 pub(crate) mod vmclock;

@@ -71,22 +71,30 @@ impl<'a> Case<'a> {
 
     /// A unit's condition on a container, which systemd may take this machine for.
     pub(crate) fn has_container_condition(&self, unit: &str) -> bool {
-        let line = format!("{unit}.service ConditionVirtualization=!container");
-        self.unit_conditions().is_ok_and(|conditions| conditions.contains(&line))
+        self.unit_states(unit).any(|state| state == "ConditionVirtualization=!container")
     }
 
-    /// The condition of a unit that does not hold here, so that systemd skips its start.
-    pub(crate) fn unmet_condition(&self, unit: &str) -> Option<&'a str> {
+    /// What its unit's files state: `masked`, `enabled`, conditions.
+    fn unit_states(&self, unit: &str) -> impl Iterator<Item = &'a str> {
         let start = format!("{unit}.service ");
-        let conditions = self.unit_conditions().ok()?.iter();
-        let mut conditions = conditions.filter_map(|line| {
-            let at = line.strip_prefix(&start).map(|condition| line.len() - condition.len())?;
-            Some(&line[at..])
-        });
+        let all = self.unit_conditions().unwrap_or_default().iter();
+        all.filter_map(move |line| line.strip_prefix(start.as_str()))
+    }
+
+    /// Whether systemd should run a unit.
+    pub(crate) fn is_enabled(&self, unit: &str) -> bool {
+        self.unit_states(unit).any(|state| state == "enabled")
+    }
+
+    /// What keeps systemd from starting a unit: `masked`, or the condition that does not hold
+    /// here.
+    pub(crate) fn unmet_condition(&self, unit: &str) -> Option<&'a str> {
+        let mut conditions = self.unit_states(unit);
         // systemd counts WSL as a container (src/basic/virt.c).
         let in_container =
             self.in_container() || self.release().is_ok_and(|release| release.contains("WSL"));
         conditions.find(|condition| match condition.split_once('=') {
+            None => *condition == "masked",
             Some(("ConditionVirtualization", "no" | "false")) => {
                 in_container || self.is_guest() == Some(true)
             }

@@ -1,6 +1,7 @@
 //! Which daemons discipline the clock: none, one, or several.
 
 use facts::kernel::LogEvent;
+use facts::kernel::version::KernelVersion;
 use facts::steering::{Adjtimex, ChronyTracking, TimeKeeper, TimeKeeperKind};
 
 use crate::case::{Case, adjtimex_evidence, log_evidence};
@@ -106,6 +107,29 @@ pub(crate) fn check_steered(case: &Case<'_>) -> Check {
     searching(daemon, adjtimex, tracking).alone()
 }
 
+/// What keeps a program from disciplining the clock.
+fn why_not(case: &Case<'_>, keeper: &TimeKeeper) -> Option<String> {
+    if keeper.running {
+        return None;
+    }
+    let unit = remedies::unit(case, keeper.kind);
+    if keeper.leaves_clock {
+        let program = keeper.kind.program();
+        return Some(format!(
+            "{program} runs and leaves the clock alone: option -x, or no right to set it (container)"
+        ));
+    }
+    let why = match case.unmet_condition(unit) {
+        Some("masked") => "it is masked: systemd refuses to start it".to_owned(),
+        Some(unmet) => format!("{unmet}, which does not hold here: systemd skips its start"),
+        None if case.is_enabled(unit) => {
+            "it is enabled and does not run: it failed, ended or was stopped".to_owned()
+        }
+        None => return None,
+    };
+    Some(format!("{unit}.service: {why}"))
+}
+
 /// `local stratum`: what chronyd serves then is the drift of this machine's quartz.
 fn follows_itself() -> Finding {
     Finding::new(
@@ -140,13 +164,7 @@ fn undisciplined(case: &Case<'_>, adjtimex: Option<&Adjtimex>, keepers: &[TimeKe
     if let Some(line) = case.logged(|event| *event == LogEvent::Restored).last() {
         finding = finding.evidence(log_evidence(line));
     }
-    for unit in ["systemd-timesyncd", "chrony", "chronyd"] {
-        finding = finding.evidence_from(case.unmet_condition(unit).map(|condition| {
-            format!(
-                "{unit}.service: {condition}, which does not hold here: systemd skips its start"
-            )
-        }));
-    }
+    finding = finding.evidence_from(keepers.iter().filter_map(|keeper| why_not(case, keeper)));
     if let Some(behind) = case.behind_rtc() {
         finding = finding.evidence(format!("the RTC is {behind} ahead of the clock"));
         if installed.contains(&"ntpd") && case.rtc_minus_system_s().is_ok_and(|off_s| *off_s > 1000)
@@ -287,12 +305,33 @@ fn left_behind(case: &Case<'_>, behind: &str) -> Finding {
     )
 }
 
+/// Since then hv_utils shows the host's time as a PTP device. Before, it set the clock to each of
+/// the host's samples, every 5 s (3716a49a81ba, "hv_utils: implement Hyper-V PTP source").
+const HAS_PTP: KernelVersion = KernelVersion { major: 4, minor: 11 };
+
+fn fights_hv_utils(case: &Case<'_>, daemon: &str) -> Finding {
+    Finding::new(Severity::Warning, format!("hv_utils and {daemon} both set the clock"))
+        .evidence(format!("running: hv_utils, {daemon}; Linux {}", case.release().unwrap_or_default()))
+        .explain(
+            "Before Linux 4.11 hv_utils steps the clock to the time of Hyper-V's host every 5 s. The \
+             time daemon then learns a wrong frequency.",
+        )
+        .remedies(remedies::unbind_hyperv_sync(case))
+        .remedy(Remedy::advice(
+            "Update the kernel to 4.11 or later, which shows the host's time as a PTP device.",
+        ))
+}
+
 /// `guest-tools`
 pub(crate) fn check_guest_tools(case: &Case<'_>) -> Check {
     case.keepers()?;
     let mut daemons = case.running(&DAEMONS);
     daemons.extend(case.running(&BY_ADJTIME));
-    let tools = case.running(&[TimeKeeperKind::VirtualBoxService]);
+    let mut tools = case.running(&[TimeKeeperKind::VirtualBoxService]);
+    let is_old = case.release().ok().and_then(KernelVersion::parse).is_some_and(|it| it < HAS_PTP);
+    if is_old {
+        tools.extend(case.running(&[TimeKeeperKind::HypervUtils]));
+    }
     if let (Some(behind), [_, ..], []) = (case.behind_rtc(), tools.as_slice(), daemons.as_slice()) {
         return left_behind(case, &behind).alone();
     }
@@ -304,6 +343,7 @@ pub(crate) fn check_guest_tools(case: &Case<'_>) -> Check {
         let occasional = case.running(&[
             TimeKeeperKind::VmwareTools,
             TimeKeeperKind::QemuGuestAgent,
+            TimeKeeperKind::GoogleGuestAgent,
             TimeKeeperKind::HypervUtils,
         ]);
         return Outcome::fine(match occasional.as_slice() {
@@ -314,7 +354,11 @@ pub(crate) fn check_guest_tools(case: &Case<'_>) -> Check {
             ),
         });
     };
+    let is_hyperv = tool.kind == TimeKeeperKind::HypervUtils;
     let (daemon, tool) = (daemon.kind.program(), tool.kind.program());
+    if is_hyperv {
+        return fights_hv_utils(case, daemon).alone();
+    }
     Finding::new(Severity::Warning, format!("{tool} and {daemon} both set the clock"))
         .evidence(format!("running: {tool}, {daemon}"))
         .explain(

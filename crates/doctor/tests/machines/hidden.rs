@@ -95,9 +95,9 @@ fn healed(before: &Diagnosis, after: &Diagnosis, file: &str, how: Hiding) -> Vec
     wrong
 }
 
-/// The rule that reports that most others cannot check, and the log's own, which the clock source
-/// in use withdraws.
-const ANSWERS: [&str; 2] = ["clock-sources-readable", "tsc-marked-unstable"];
+/// The rule that reports that most others cannot check, the one that reports facts that do not
+/// agree, and the log's own, which the clock source in use withdraws.
+const ANSWERS: [&str; 3] = ["clock-sources-readable", "facts-agree", "tsc-marked-unstable"];
 
 fn files(folder: &Path, below: &Path, all: &mut Vec<String>) {
     for entry in fs::read_dir(folder.join(below)).expect("a folder") {

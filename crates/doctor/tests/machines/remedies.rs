@@ -20,7 +20,7 @@ enum Deed {
 }
 
 /// Commands that read alone, and those of the host.
-const READ: [&str; 11] = [
+const READ: [&str; 12] = [
     "curl",
     "chronyc tracking",
     "chronyc sources",
@@ -31,6 +31,7 @@ const READ: [&str; 11] = [
     "date",
     "parachron bench",
     "parachron latency",
+    "parachron capture",
     "vmware-toolbox-cmd",
 ];
 const ON_HOST: [&str; 1] = ["VBoxManage"];
@@ -258,7 +259,7 @@ impl Copy<'_> {
                 self.service("stop", unit)
             }
             ["systemctl", "restart", unit] => self.service("restart", unit),
-            ["systemctl", "edit", unit] => {
+            ["systemctl", "edit" | "unmask", unit] => {
                 let conditions = self.text("parachron/unit-conditions").unwrap_or_default();
                 let name = format!("{unit}.service ");
                 let rest = conditions.lines().filter(|line| !line.starts_with(&name));

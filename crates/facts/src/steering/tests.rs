@@ -31,13 +31,8 @@ fn a_field_that_is_missing_or_absurd_is_named() {
 #[test]
 fn time_keepers_are_named_and_in_a_state() {
     let found = parse_keepers("chrony installed running\nhyperv-utils running\n\n");
-    let keeper = |kind, installed, running| TimeKeeper {
-        kind,
-        installed,
-        running,
-        unit: None,
-        by_unit_alone: false,
-    };
+    let keeper =
+        |kind, installed, running| TimeKeeper { installed, running, ..TimeKeeper::installed(kind) };
     assert_eq!(
         found,
         Fact::Known(vec![

@@ -11,14 +11,14 @@ use linux::system_clock::has_capability;
 /// A time keeper is installed if any of these files exists, and runs if a
 /// process that may set the clock has any of these names, of which the kernel
 /// keeps 15 characters, or is of any of its units, whatever its name.
-type Signs = (TimeKeeperKind, &'static [&'static str], &'static [&'static str], Units);
+pub(super) type Signs = (TimeKeeperKind, &'static [&'static str], &'static [&'static str], Units);
 
 /// Units of the system's own slice, without `.service`, as distributions name them, and
 /// templates of the same name (`ptp4l@eth0` of linuxptp in Debian, `chrony@mgmt` of Cumulus
 /// Linux): only root starts a process there.
-type Units = &'static [&'static str];
+pub(super) type Units = &'static [&'static str];
 
-const SIGNS: &[Signs] = &[
+pub(super) const SIGNS: &[Signs] = &[
     (Chrony, &["/usr/sbin/chronyd"], &["chronyd"], &["chrony", "chronyd"]),
     (
         SystemdTimesyncd,
@@ -66,12 +66,19 @@ const SIGNS: &[Signs] = &[
         &["qemu-ga"],
         &["qemu-guest-agent"],
     ),
+    // Names of processes, of which the kernel keeps 15 characters.
+    (
+        GoogleGuestAgent,
+        &["/usr/bin/google_guest_agent", "/usr/bin/google_clock_skew_daemon"],
+        &["google_guest_ag", "google_clock_sk"],
+        &["google-guest-agent", "google-clock-skew-daemon"],
+    ),
 ];
 
 /// Both ntpd and OpenNTPD run as `ntpd`; only OpenNTPD has these files.
 const OPENNTPD: &[&str] = &["/usr/sbin/ntpctl", "/usr/bin/ntpctl"];
 const NTPD: &[&str] = &["/usr/sbin/ntpd", "/usr/bin/ntpd", "/sbin/ntpd"];
-const NTPD_UNITS: Units = &["ntpsec", "ntp", "ntpd", "openntpd"];
+pub(super) const NTPD_UNITS: Units = &["ntpsec", "ntp", "ntpd", "openntpd"];
 
 /// Bound to the VMBus, hv_utils handles the host's time synchronisation.
 const HV_UTILS: &str = "/sys/bus/vmbus/drivers/hv_utils";
@@ -91,7 +98,7 @@ const PARACHROND_FILE: &str = "/usr/bin/parachrond";
 const STATUS_BYTES: u64 = 64 << 10;
 const COMMAND_BYTES: u64 = 64 << 10;
 const SETTINGS: &str = "/etc/parachron/parachrond.toml";
-const SETTINGS_BYTES: u64 = 64 << 10;
+pub(super) const SETTINGS_BYTES: u64 = 64 << 10;
 
 /// Where systemd has its groups: the one hierarchy, and the named one of version 1
 /// (<https://systemd.io/CGROUP_DELEGATION>).
@@ -102,6 +109,7 @@ const GROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/systemd"];
 struct ShownKeeper {
     unit: Option<String>,
     by_unit_alone: bool,
+    leaves_clock: bool,
 }
 
 /// This machine's processes, as far as they can be read.
@@ -123,41 +131,6 @@ pub(crate) fn offset_readers(files: &Files) -> Fact<String> {
             running.map(|(_, program)| format!("{program}\n")).collect()
         }),
     }
-}
-
-/// Where systemd looks for units, the strongest first (systemd.unit(5)).
-const UNIT_FOLDERS: [&str; 4] = [
-    "/etc/systemd/system",
-    "/run/systemd/system",
-    "/usr/lib/systemd/system",
-    "/lib/systemd/system",
-];
-
-/// The conditions of time daemons' units, `NAME.service Condition…=…`: where one does not hold,
-/// systemd skips the start without an error.
-pub(crate) fn conditions(files: &Files) -> Fact<String> {
-    let mut text = String::new();
-    let units = SIGNS.iter().flat_map(|(_, _, _, units)| *units).chain(NTPD_UNITS);
-    for unit in units {
-        let of = |folder: &&str| files.bytes(&format!("{folder}/{unit}.service"), SETTINGS_BYTES);
-        let mut all: Vec<Vec<u8>> = Vec::new();
-        all.extend(UNIT_FOLDERS.iter().find_map(|folder| of(folder).value().cloned()));
-        for folder in UNIT_FOLDERS.map(|folder| format!("{folder}/{unit}.service.d")) {
-            let names = files.names(&folder);
-            let paths = names.value().into_iter().flatten().map(|name| format!("{folder}/{name}"));
-            all.extend(
-                paths.filter_map(|path| files.bytes(&path, SETTINGS_BYTES).value().cloned()),
-            );
-        }
-        for file in all {
-            for line in String::from_utf8_lossy(&file).lines().map(str::trim) {
-                if line.starts_with("Condition") && line.contains('=') {
-                    text.push_str(&format!("{unit}.service {line}\n"));
-                }
-            }
-        }
-    }
-    Fact::Known(text)
 }
 
 /// The lines of [`facts::steering::parse_keepers`].
@@ -187,12 +160,14 @@ fn list(files: &Files, are_hidden: bool) -> Fact<String> {
     let mut is_disciplined = false;
     let mut put = |kind: TimeKeeperKind, installed: bool, running: Option<ShownKeeper>| {
         if installed || running.is_some() {
-            is_disciplined |= running.is_some() && kind.disciplines();
+            let sets = running.as_ref().is_some_and(|shown| !shown.leaves_clock);
+            is_disciplined |= sets && kind.disciplines();
             text.push_str(&line(kind, installed, running));
         }
     };
     for (kind, files, names, units) in SIGNS {
-        put(*kind, any(files), processes.find(names, units));
+        let shown = processes.find(names, units).or_else(|| processes.find_idle(names));
+        put(*kind, any(files), shown);
     }
     let (openntpd, ntpd) = (any(OPENNTPD), processes.find(&["ntpd"], NTPD_UNITS));
     let [by_openntpd, by_ntpd] = if openntpd { [ntpd, None] } else { [None, ntpd] };
@@ -219,8 +194,8 @@ fn list(files: &Files, are_hidden: bool) -> Fact<String> {
 fn line(kind: TimeKeeperKind, installed: bool, running: Option<ShownKeeper>) -> String {
     let mut line = kind.name().to_owned();
     line.push_str(if installed { " installed" } else { "" });
-    if let Some(ShownKeeper { unit, by_unit_alone }) = running {
-        line.push_str(" running");
+    if let Some(ShownKeeper { unit, by_unit_alone, leaves_clock }) = running {
+        line.push_str(if leaves_clock { " leaves-clock" } else { " running" });
         line.extend(unit.map(|unit| format!(" unit={unit}")));
         line.push_str(if by_unit_alone { " by-unit-alone" } else { "" });
     }
@@ -233,7 +208,14 @@ impl Processes<'_> {
     }
 
     fn by_process(&self, process: u32) -> ShownKeeper {
-        ShownKeeper { unit: unit_of(self.files, process), by_unit_alone: false }
+        ShownKeeper { unit: unit_of(self.files, process), ..ShownKeeper::default() }
+    }
+
+    /// A process of one of these names that was told not to set the clock.
+    fn find_idle(&self, names: &[&str]) -> Option<ShownKeeper> {
+        let mut named = names.iter().flat_map(|name| self.ids(name));
+        let id = named.find(|id| self.leaves_clock(**id))?;
+        Some(ShownKeeper { leaves_clock: true, ..self.by_process(*id) })
     }
 
     /// A process of one of these names, or else of one of these units, that may set the
@@ -253,7 +235,8 @@ impl Processes<'_> {
             let may = may.max_by_key(|may| may.map_or(1, |may| if may { 2 } else { 0 }))?;
             let by_unit_alone = may.is_none() && self.are_hidden;
             let runs = may == Some(true) || by_unit_alone;
-            runs.then_some(ShownKeeper { unit: Some(unit), by_unit_alone })
+            let leaves_clock = false;
+            runs.then_some(ShownKeeper { unit: Some(unit), by_unit_alone, leaves_clock })
         })
     }
 
@@ -274,8 +257,16 @@ impl Processes<'_> {
             return (!self.files.is_live() && !self.are_hidden).then_some(true);
         };
         let status = String::from_utf8_lossy(&status);
-        let may = has_capability(&status).unwrap_or(true);
+        let may = has_capability(&status).unwrap_or(true) && !self.leaves_clock(process);
         Some(may && !is_in_user_namespace(self.files, process))
+    }
+
+    /// Whether it is a chronyd that was started not to control the clock (chronyd(8), -x).
+    fn leaves_clock(&self, process: u32) -> bool {
+        let line = self.files.bytes(&format!("/proc/{process}/cmdline"), COMMAND_BYTES);
+        let mut words = line.value().map_or(&[][..], Vec::as_slice).split(|byte| *byte == 0);
+        words.next().is_some_and(|path| path.ends_with(b"chronyd"))
+            && words.any(|word| word == b"-x")
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn steering(tree: &Tree) -> Steering {
             .digest(
                 "unit-conditions",
                 "conditions of time daemons' units",
-                time_keepers::conditions,
+                probes::unit_states::find,
             )
             .and_then(|text| parse_offset_readers(&text)),
         offset_readers: tree
