@@ -49,7 +49,7 @@ enum Step {
     Advisories,
     /// Clippy finds nothing
     Clippy,
-    /// Public items change as versions say
+    /// Public items of adopted libraries are those listed
     Semver,
     /// Other targets build: without an operating system, and riscv64
     Targets,

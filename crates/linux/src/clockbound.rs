@@ -62,7 +62,7 @@ impl MappedSegment {
     /// daemon can have meant.
     pub fn read(&self) -> Option<(Layout, SegmentBound)> {
         let reader = self.reader().ok()?.with_tries(TRIES);
-        Some((reader.layout(), reader.read().ok()?.ok()?))
+        Some((reader.layout(), reader.read().ok()?))
     }
 }
 

@@ -25,7 +25,7 @@
 //!     max_drift_ppb: 500_000, status: SegmentStatus::Synchronised, ..SegmentBound::UNKNOWN };
 //! SegmentWriter::new(&page, Layout::SystemClock).write(&bound);
 //!
-//! let read = SegmentReader::new(&page)?.read()??;
+//! let read = SegmentReader::new(&page)?.read()?;
 //! // 40 µs, and 500 ppm of 2 s.
 //! assert_eq!(read.error_ns(3_000_000_000), Some(1_040_000));
 //! assert_eq!(read.error_ns(61_000_000_001), None);

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::units::Malformed;
 use crate::{Hertz, Nanos, Scale};
 
 /// A read that failed.
@@ -47,6 +48,8 @@ pub enum ReadError {
         /// The page's offset, 100 ns.
         offset: i64,
     },
+    /// A field contains what none of its writers can have meant (ClockBound's segments).
+    Malformed(Malformed),
     /// As [`ReadError::Overflow`], on VMClock's page.
     VmClockOverflow {
         /// The page's seconds.
@@ -84,6 +87,7 @@ impl fmt::Display for ReadError {
             Self::ReferenceOverflow { counter, scale, offset } => {
                 write!(f, "({counter} × {scale} >> 64) + {offset} is not a time in 64 bits")
             }
+            Self::Malformed(malformed) => malformed.fmt(f),
             Self::VmClockOverflow { seconds, delta, period, period_shift } => write!(
                 f,
                 "{seconds} s and {delta} cycles of {period} × 2^−(64+{period_shift}) s exceed 64 bits of seconds"

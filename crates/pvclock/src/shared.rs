@@ -12,8 +12,14 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 pub use crate::page::{Page, page_at};
 
+/// Implemented here, and for a model checker's words: the traits below may gain methods.
+#[doc(hidden)]
+pub mod sealed {
+    pub trait Sealed {}
+}
+
 /// A kind of shared memory: its words, and how they are ordered.
-pub trait Memory: Copy + fmt::Debug {
+pub trait Memory: sealed::Sealed + Copy + fmt::Debug {
     /// A 32-bit word.
     type U32: Word<u32>;
     /// A 64-bit word.
@@ -28,7 +34,7 @@ pub trait Memory: Copy + fmt::Debug {
 }
 
 /// A word that both parties reach; every access is relaxed.
-pub trait Word<T>: fmt::Debug {
+pub trait Word<T>: sealed::Sealed + fmt::Debug {
     /// A word of our own.
     fn new(value: T) -> Self;
     /// Its value.
@@ -56,6 +62,8 @@ pub struct SplitU64([AtomicU32; 2]);
 
 macro_rules! native_memory {
     ($memory:ty, $u64:ty) => {
+        impl sealed::Sealed for $memory {}
+
         impl Memory for $memory {
             type U32 = AtomicU32;
             type U64 = $u64;
@@ -83,6 +91,8 @@ native_memory!(Split, SplitU64);
 
 macro_rules! native_word {
     ($atomic:ty, $value:ty) => {
+        impl sealed::Sealed for $atomic {}
+
         impl Word<$value> for $atomic {
             #[inline]
             fn new(value: $value) -> Self {
@@ -111,6 +121,8 @@ native_word!(AtomicU32, u32);
 native_word!(AtomicU64, u64);
 
 const LOW: u64 = u32::MAX as u64;
+
+impl sealed::Sealed for SplitU64 {}
 
 impl Word<u64> for SplitU64 {
     #[inline]

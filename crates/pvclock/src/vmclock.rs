@@ -20,6 +20,6 @@ pub use page::{
     CounterId, LAYOUT_VERSION, MAGIC, TimeType, VmClockFlags, VmClockInfo, VmClockPage,
     VmClockStatus,
 };
-pub use reader::{VmClockReader, VmClockTime};
+pub use reader::{VmClockNow, VmClockReader, VmClockTime};
 pub use utc::{NoUtc, Utc};
 pub use writer::VmClockWriter;

@@ -146,7 +146,7 @@ fn clockbound_segment() {
             reads(3_000_000),
             |update| _ = writer.write(&bound(update * 0x9e37_79b9)),
             || {
-                let read = reader.read()?.expect("what was written");
+                let read = reader.read()?;
                 assert_eq!(read.void_after_ns, read.as_of_ns);
                 Ok(read.as_of_ns + read.bound_ns)
             },

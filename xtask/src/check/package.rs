@@ -7,8 +7,9 @@ use serde_json::Value;
 use crate::outside::Outcome;
 use crate::project::Project;
 
-/// What VMMs, guests and hypervisors adopt.
-pub(crate) const ADOPTED: [&str; 3] = ["pvclock", "pvclock-host", "pvclock-kvm"];
+/// What VMMs, guests and hypervisors adopt, and the folders.
+pub(crate) const ADOPTED: [(&str, &str); 3] =
+    [("pvclock", "crates/pvclock"), ("pvclock-host", "crates/host"), ("pvclock-kvm", "crates/kvm")];
 
 pub(crate) fn check(project: &Project) -> Outcome {
     let metadata = match metadata(project) {
@@ -29,7 +30,7 @@ pub(crate) fn check(project: &Project) -> Outcome {
     }
     let mut command = project.cargo();
     command.args(["package", "--allow-dirty", "--offline", "--quiet"]);
-    Outcome::of(command.args(ADOPTED.iter().flat_map(|name| ["--package", name])))
+    Outcome::of(command.args(ADOPTED.iter().flat_map(|(name, _)| ["--package", name])))
 }
 
 /// What cargo says of the workspace, or why it says nothing.

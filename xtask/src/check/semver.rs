@@ -1,29 +1,44 @@
-//! What is public changes as its version says, by cargo-semver-checks: since the last
-//! release, which a tag `v…` names.
+//! The public items of the libraries that others adopt are those of `public-api.txt` in each
+//! one's folder, by cargo-public-api: a change of them is a line in a review.
+//! `UPDATE=1 cargo xtask check --only semver` writes the lists again.
 
-use std::process::Command;
+use std::fmt::Write as _;
+use std::fs;
 
+use super::package::ADOPTED;
 use crate::outside::{self, Outcome};
 use crate::project::Project;
 
 pub(super) fn check(project: &Project) -> Outcome {
-    let Some(release) = last_release(project) else {
-        return Outcome::skipped("no release to compare with", "git tag v0.1.0, at the first");
-    };
-    if !outside::is_available(project.cargo().args(["semver-checks", "--version"])) {
-        let remedy = "cargo install --locked cargo-semver-checks";
-        return Outcome::skipped("cargo-semver-checks is not installed", remedy);
+    if !outside::is_available(project.cargo().args(["public-api", "--version"])) {
+        let remedy = "cargo install --locked cargo-public-api; rustup toolchain add nightly";
+        return Outcome::skipped("cargo-public-api is not installed", remedy);
     }
-    let mut command = project.cargo();
-    // What `publish = false` says is left out by itself.
-    Outcome::of(command.args(["semver-checks", "--workspace", "--baseline-rev", &release]))
-}
-
-/// The newest tag of a release that leads here.
-fn last_release(project: &Project) -> Option<String> {
-    let mut git = Command::new("git");
-    git.args(["describe", "--tags", "--abbrev=0", "--match", "v[0-9]*"]);
-    let output = git.current_dir(project.root()).output().ok()?;
-    let tag = String::from_utf8(output.stdout).ok()?;
-    output.status.success().then(|| tag.trim().to_owned())
+    let mut wrong = String::new();
+    for (package, folder) in ADOPTED {
+        let mut command = project.cargo();
+        command.args(["public-api", "-sss", "--all-features", "--package", package]);
+        let output = match command.output() {
+            Ok(output) if output.status.success() => output,
+            Ok(output) => return Outcome::Failed(String::from_utf8_lossy(&output.stderr).into()),
+            Err(error) => {
+                return Outcome::Failed(format!("cannot run cargo public-api: {error}\n"));
+            }
+        };
+        let (now, file) =
+            (String::from_utf8_lossy(&output.stdout), format!("{folder}/public-api.txt"));
+        if std::env::var_os("UPDATE").is_some()
+            && let Err(error) = fs::write(project.path(&file), now.as_bytes())
+        {
+            return Outcome::Failed(format!("{file}: {error}\n"));
+        }
+        let listed = fs::read_to_string(project.path(&file)).unwrap_or_default();
+        for line in listed.lines().filter(|line| !now.lines().any(|other| other == *line)) {
+            let _ = writeln!(wrong, "{file}: no longer there: {line}");
+        }
+        for line in now.lines().filter(|line| !listed.lines().any(|other| other == *line)) {
+            let _ = writeln!(wrong, "{file}: not listed: {line}");
+        }
+    }
+    if wrong.is_empty() { Outcome::Passed } else { Outcome::Failed(wrong) }
 }

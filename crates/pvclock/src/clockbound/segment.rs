@@ -1,7 +1,5 @@
 //! Reading and writing ClockBound's segments.
 
-use crate::units::Malformed;
-
 use super::page::{Layout, MAGIC, SegmentBound, SegmentPage, WORDS};
 use crate::sequence::{self, DEFAULT_TRIES, Marking};
 use crate::shared::{Aligned, Memory, Word};
@@ -75,12 +73,12 @@ impl<'p, M: Memory> SegmentReader<'p, M> {
         self.layout
     }
 
-    /// The contents as one whole; malformed where no daemon can have meant them.
+    /// The contents as one whole.
     ///
     /// # Errors
     /// [`ReadError::NeverFinished`], [`ReadError::SwitchedOff`] before the
-    /// daemon's first update.
-    pub fn read(&self) -> Result<Result<SegmentBound, Malformed>, ReadError> {
+    /// daemon's first update, [`ReadError::Malformed`] where no daemon can have meant it.
+    pub fn read(&self) -> Result<SegmentBound, ReadError> {
         let Self { page, layout, tries } = *self;
         let (version, words): (u32, [u64; WORDS]) =
             sequence::read::<M, OddGeneration, _>(&page.version, tries, || {
@@ -89,7 +87,7 @@ impl<'p, M: Memory> SegmentReader<'p, M> {
         if version & LAYOUT != layout.version() {
             return Err(ReadError::SwitchedOff { version });
         }
-        Ok(SegmentBound::from_words(layout, &words))
+        SegmentBound::from_words(layout, &words).map_err(ReadError::Malformed)
     }
 }
 
@@ -151,7 +149,7 @@ mod tests {
         let mut writer = SegmentWriter::new(&page, LAYOUT_2);
         let bound = SegmentBound { status: SegmentStatus::Disrupted, ..SegmentBound::UNKNOWN };
         assert_eq!((writer.write(&bound), writer.generation()), (2, 2));
-        assert_eq!((reader.read(), reader.layout()), (Ok(Ok(bound)), LAYOUT_2));
+        assert_eq!((reader.read(), reader.layout()), (Ok(bound), LAYOUT_2));
         // A daemon that was killed while it wrote.
         Word::store(&page.version, 5 << 16 | 2);
         let torn = reader.with_tries(3).read();

@@ -26,6 +26,17 @@ impl VmClockTime {
     }
 }
 
+/// The time by the page alone, for a program that reads it often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VmClockNow {
+    /// Since the beginning of the page's time scale.
+    pub time: Nanos,
+    /// The update that it rests on. While it is the same, so is [`VmClockReader::info`]: which
+    /// counter, which scale, the state of the host's clock, its error.
+    pub seq_count: u32,
+}
+
 impl VmClockInfo {
     /// The time at which the counter reads `counter`, by these contents.
     ///
@@ -106,6 +117,68 @@ impl<'p, M: Memory> VmClockReader<'p, M> {
         info.time_at(counter)
     }
 
+    /// The time now, by a counter read that the CPU may reorder, from the fields that it needs:
+    /// the price of the counter and a tenth.
+    ///
+    /// The caller checks the page's [`info`](Self::info) where `seq_count` is another than before.
+    ///
+    /// # Errors
+    /// As [`time`](Self::time).
+    #[inline(always)]
+    pub fn now(&self, counter: &impl Counter) -> Result<VmClockNow, ReadError> {
+        self.now_by(|| counter.read())
+    }
+
+    /// As [`now`](Self::now), by a counter read that comes after every earlier load.
+    ///
+    /// # Errors
+    /// As [`time`](Self::time).
+    #[inline(always)]
+    pub fn now_ordered(&self, counter: &impl Counter) -> Result<VmClockNow, ReadError> {
+        self.now_by(|| counter.read_ordered())
+    }
+
+    /// The usual case in line; everything else by [`Self::now_by_retry`].
+    #[inline(always)]
+    fn now_by(&self, mut read_counter: impl FnMut() -> u64) -> Result<VmClockNow, ReadError> {
+        let page = self.page;
+        let once = sequence::read_once::<M, OddWhileWriting, _>(&page.seq_count, || {
+            let counter = read_counter();
+            let base = u128::from(page.time_sec.load()) << 64 | u128::from(page.time_frac.load());
+            let [_, _, counter_id, _] = page.identity.load().to_le_bytes();
+            let [_, _, _, shift] = page.leap_and_shift.load().to_le_bytes();
+            let delta = counter.wrapping_sub(page.counter_value.load());
+            (delta, page.period.load(), shift, CounterId(counter_id), base)
+        });
+        if let Some((seq_count, (delta, period, shift, counter_id, base))) = once
+            && delta.cast_signed() >= 0
+            && period != 0
+            && counter_id != CounterId::INVALID
+            // A larger shift is of a counter above 2^64 Hz; without it the shift is one instruction.
+            && shift < 64
+            && let Some(now) = base.checked_add((u128::from(delta) * u128::from(period)) >> shift)
+            && let Some(time) = nanos(now)
+        {
+            return Ok(VmClockNow { time, seq_count });
+        }
+        self.now_by_retry(read_counter)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn now_by_retry(&self, read_counter: impl FnMut() -> u64) -> Result<VmClockNow, ReadError> {
+        let (info, counter) = self.read_with(read_counter)?;
+        let now = info.time_at(counter)?;
+        let time = nanos(u128::from(now.seconds) << 64 | u128::from(now.fraction));
+        let time = time.ok_or(ReadError::VmClockOverflow {
+            seconds: info.time_sec,
+            delta: counter.wrapping_sub(info.counter_value),
+            period: info.period,
+            period_shift: info.period_shift,
+        })?;
+        Ok(VmClockNow { time, seq_count: info.seq_count })
+    }
+
     fn read_with(
         &self,
         mut read_counter: impl FnMut() -> u64,
@@ -136,6 +209,19 @@ impl<'p, M: Memory> VmClockReader<'p, M> {
             })?;
         info.seq_count = seq_count;
         Ok((info, counter))
+    }
+}
+
+/// Units of 2^-64 s in ns, truncated; `None` beyond 584 years.
+#[inline(always)]
+const fn nanos(now: u128) -> Option<Nanos> {
+    let below_second = ((now as u64 as u128 * 1_000_000_000) >> 64) as u64;
+    match ((now >> 64) as u64).checked_mul(1_000_000_000) {
+        Some(seconds) => match seconds.checked_add(below_second) {
+            Some(time) => Some(Nanos(time)),
+            None => None,
+        },
+        None => None,
     }
 }
 

@@ -50,6 +50,39 @@ fn time_and_its_bound_are_exact() {
 }
 
 #[test]
+fn the_quick_time_is_the_whole_one() {
+    let page = VmClockPage::<Aligned>::from_info(&healthy());
+    let reader = VmClockReader::new(&page).unwrap();
+    for counter in [1_000, 1_001, 5_000, 1_000 + (3 << 30), u64::MAX >> 1] {
+        let (now, time) = (reader.now(&|| counter).unwrap(), reader.time(&|| counter).unwrap());
+        let whole = time.seconds * 1_000_000_000 + u64::from(time.subsecond_nanos());
+        assert_eq!((now.time, now.seq_count), (Nanos(whole), 8), "{counter}");
+        assert_eq!(reader.now_ordered(&|| counter), Ok(now));
+    }
+    assert!(matches!(reader.now(&|| 999), Err(ReadError::CounterBehind { .. })));
+    let broken = |change: fn(&mut VmClockInfo)| {
+        let mut info = healthy();
+        change(&mut info);
+        let page = VmClockPage::<Aligned>::from_info(&info);
+        VmClockReader::new(&page).unwrap().with_tries(3).now(&|| 5_000).unwrap_err()
+    };
+    let off = ReadError::SwitchedOff { version: 8 };
+    assert_eq!(broken(|info| info.period = 0), off);
+    assert_eq!(broken(|info| info.counter_id = CounterId::INVALID), off);
+    assert_eq!(
+        broken(|info| info.seq_count = 9),
+        ReadError::NeverFinished { version: 9, tries: 3 }
+    );
+    // 584 years of ns, and 2^64 s.
+    for seconds in [18_446_744_074, u64::MAX] {
+        let info = VmClockInfo { time_sec: seconds, ..healthy() };
+        let page = VmClockPage::<Aligned>::from_info(&info);
+        let late = VmClockReader::new(&page).unwrap().now(&|| 1_000 + (1 << 31));
+        assert!(matches!(late, Err(ReadError::VmClockOverflow { .. })), "{late:?}");
+    }
+}
+
+#[test]
 fn an_error_nobody_vouches_for_is_none() {
     for flags in [VmClockFlags(0), VmClockFlags::TIME_MAX_ERROR_VALID] {
         let page = VmClockPage::<Aligned>::from_info(&VmClockInfo { flags, ..healthy() });

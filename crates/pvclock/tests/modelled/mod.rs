@@ -1,7 +1,7 @@
 //! Words of memory for loom: what a model of a reader and a writer runs on.
 
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use pvclock::shared::{Memory, Word};
+use pvclock::shared::{Memory, Word, sealed::Sealed};
 
 /// Memory whose every access loom interleaves.
 #[derive(Debug, Clone, Copy)]
@@ -9,6 +9,10 @@ pub(crate) enum Modelled {}
 
 #[derive(Debug)]
 pub(crate) struct Loom<A>(A);
+
+impl Sealed for Modelled {}
+
+impl<A> Sealed for Loom<A> {}
 
 impl Memory for Modelled {
     type U32 = Loom<AtomicU32>;

@@ -100,7 +100,12 @@ fn prefix() -> PathBuf {
         put(&header.unwrap().path(), "include");
     }
     put(library(), "lib");
-    put(&library().with_extension("so"), "lib");
+    let shared = library().with_extension("so");
+    put(&shared, "lib");
+    // Its soname, which a program looks for.
+    let shared = Path::new(shared.file_name().unwrap());
+    let soname = prefix.join("lib").join(shared.with_extension("so.0"));
+    std::os::unix::fs::symlink(shared, soname).unwrap();
     put(&crate_folder().join(module() + ".pc"), "lib/pkgconfig");
     prefix
 }
