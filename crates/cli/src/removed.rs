@@ -18,7 +18,11 @@ const REMOVED: &[(&[&str], &str, &str)] = &[
     (&["--stopwatch"], "0.2.0", "name a server: `parachron drift --ntp HOST`"),
     (&["--plain"], "0.2.0", "omit it: `parachron watch` prints lines everywhere"),
     (&["--web-config"], "0.2.0", "put nginx in front for TLS and passwords (docs/guide/fleet.md)"),
-    (&["csv", "markdown"], "0.2.0", "add `--format json`, and let `jq` make rows of it"),
+    (
+        &["csv", "markdown", "tap", "junit"],
+        "0.2.0",
+        "add `--format json`, and let `jq` make rows of it",
+    ),
 ];
 
 /// The failure that explains `error`, where it is about something that was removed.

@@ -5,7 +5,6 @@ mod bench;
 mod conformance;
 mod cost;
 mod drift;
-mod formats;
 mod initramfs;
 mod locks;
 mod monotonic;
@@ -24,7 +23,6 @@ mod ticks;
 mod tsc_offsets;
 mod updates;
 
-pub use formats::{junit, tap};
 pub use run::run;
 pub use session::{LabSession, SessionError};
 pub use settings::{Experiment, LabError, LabProgress, Settings};

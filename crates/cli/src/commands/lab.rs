@@ -2,7 +2,6 @@
 //! and outside at once.
 
 mod checks;
-mod format;
 mod guest_image;
 mod linux;
 mod options;

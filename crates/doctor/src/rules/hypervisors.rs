@@ -36,8 +36,7 @@ pub(crate) fn check_virtualbox(case: &Case<'_>) -> Check {
     .evidence(format!("hypervisor signature: {shown}"))
     .explain(
         "Without provider kvm, the guest has no kvm-clock and must measure the TSC's frequency \
-         itself. With provider kvm, context switches were 2.8 times as fast (UnixBench: 920 \
-         against 329).",
+         itself.",
     );
     finding
         .remedy(

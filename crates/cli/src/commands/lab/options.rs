@@ -13,7 +13,7 @@ use instruments::duration;
 use lab::{Experiment, LabSession, Settings};
 use pvclock::Hertz;
 
-use super::format::LabFormat;
+use crate::output::Format;
 
 /// How to run, and where the result goes.
 #[derive(Debug, Clone, clap::Args)]
@@ -23,8 +23,8 @@ pub(super) struct RunOptions {
     pub(super) timeout: Duration,
 
     /// Format of the result
-    #[arg(long, value_enum, default_value_t = LabFormat::Text)]
-    pub(super) format: LabFormat,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(super) format: Format,
 
     /// Write the result to this file instead of standard output
     #[arg(long, value_name = "FILE")]

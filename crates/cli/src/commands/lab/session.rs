@@ -6,14 +6,13 @@ use std::time::Duration;
 use lab::results::CheckTally;
 use lab::{LabSession, SessionError};
 
-use super::format::LabFormat;
 use super::options::{LabPlan, RunOptions};
 use super::report::LabReport;
 use super::{remedies, text};
 use crate::commands::bench::report::MachineIdentity;
 use crate::error::{COULD_NOT, CliError};
-use crate::output;
 use crate::output::progress::TerminalProgress;
+use crate::output::{self, Format};
 
 /// Exit code when a check failed.
 const FAILED: u8 = 1;
@@ -37,10 +36,8 @@ fn report(session: &LabSession) -> Result<LabReport, SessionError> {
 
 fn print(report: &LabReport, run: &RunOptions) -> Result<(), CliError> {
     let text = match run.format {
-        LabFormat::Json => output::json_document(report)?,
-        LabFormat::Tap => lab::tap(&report.lab),
-        LabFormat::Junit => lab::junit(&report.lab),
-        LabFormat::Text => {
+        Format::Json => output::json_document(report)?,
+        Format::Text => {
             let colours = run.output.is_none() && output::colours();
             text::render(report, colours)
         }
@@ -51,9 +48,12 @@ fn print(report: &LabReport, run: &RunOptions) -> Result<(), CliError> {
     }
 }
 
-/// An experiment could not run, or a check failed, or all is well.
+/// An experiment could not run or measured nothing, or a check failed, or all is well.
 fn exit_code(report: &LabReport) -> ExitCode {
-    if !report.lab.not_run.is_empty() {
+    let measured_nothing = report.lab.experiments.iter().map(CheckTally::from_outcome);
+    let mut measured_nothing =
+        measured_nothing.filter(|tally| tally.not_measured > 0 && tally.passed + tally.failed == 0);
+    if !report.lab.not_run.is_empty() || measured_nothing.next().is_some() {
         ExitCode::from(COULD_NOT)
     } else if CheckTally::total(&report.lab).failed > 0 {
         ExitCode::from(FAILED)
@@ -88,10 +88,19 @@ mod tests {
         assert_eq!(exit_code(&report), ExitCode::from(2));
         report.lab.not_run.clear();
         assert_eq!(exit_code(&report), ExitCode::from(1));
+        let not_measured = || Verdict::NotMeasured("the host was busy".to_owned());
         let checks = report.lab.experiments.iter_mut().flat_map(|outcome| &mut outcome.checks);
         for check in checks.filter(|check| check.verdict == Verdict::Failed) {
-            check.verdict = Verdict::NotMeasured("the host was busy".to_owned());
+            check.verdict = not_measured();
         }
+        let has_passed = |outcome: &lab::results::ExperimentOutcome| {
+            outcome.checks.iter().any(|check| check.verdict == Verdict::Passed)
+        };
+        report.lab.experiments.retain(has_passed);
         assert_eq!(exit_code(&report), ExitCode::SUCCESS);
+        for check in &mut report.lab.experiments[0].checks {
+            check.verdict = not_measured();
+        }
+        assert_eq!(exit_code(&report), ExitCode::from(2), "an experiment measured nothing");
     }
 }
