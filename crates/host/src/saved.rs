@@ -5,15 +5,15 @@
 //! | bytes | what |
 //! | --- | --- |
 //! | 8 | `PVCLOCK` and a zero |
-//! | 4 | version, 3; 1 and 2 lack what is marked |
+//! | 4 | version, 3 |
 //! | 4 | provider, its index in [`ClockProvider::ALL`] |
 //! | 8 × 7 | advertised TSC frequency, true rate of the TSC, real time, its error (all ones: unknown), clock, spread, wall clock MSR |
-//! | 8 × 3 | boot clock, host's TSC, TAI offset in s (2^63: unknown): since version 2 |
+//! | 8 × 3 | boot clock, host's TSC, TAI offset in s (2^63: unknown) |
 //! | 4, 4 | whether the boot vCPU uses the old MSRs; Hyper-V sequence |
 //! | 8 × 5 | Hyper-V: OS id, page, re-enlightenment, emulation control, rate not yet acknowledged (0: none) |
-//! | 8 | Hyper-V: invariant-TSC control, since version 3 |
+//! | 8 | Hyper-V: invariant-TSC control |
 //! | 4 | number of vCPUs |
-//! | 36 each | index (4), TSC, its true rate (since version 2), system time MSR, steal time MSR |
+//! | 36 each | index (4), TSC, its true rate, system time MSR, steal time MSR |
 //!
 //! They come from a file and are not trusted: registers pass the checks that a
 //! guest's own writes pass, and addresses are looked up in the guest's memory
@@ -108,7 +108,7 @@ pub enum DecodeError {
         found: u64,
     },
     /// The version is unknown here.
-    #[error("the saved clock has version {found}; this program knows versions 1 to {VERSION}")]
+    #[error("the saved clock has version {found}; this program knows version {VERSION}")]
     Version {
         /// What is there.
         found: u32,
@@ -218,23 +218,19 @@ impl SavedGuestClock {
     /// [`DecodeError`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut from = Decoder { bytes, at: 0 };
-        let (version, kind) = from.header()?;
+        let kind = from.header()?;
         let (advertised_tsc, tsc_rate) = (from.rate()?, from.rate()?);
         let real = UnixTime(Nanos(from.u64()?));
         let real_time_error = Some(from.u64()?).filter(|&error| error != u64::MAX).map(Nanos);
         let (clock, spread) = (Nanos(from.u64()?), Nanos(from.u64()?));
         let wall_clock = from.u64()?;
-        let taken = match version {
-            // As no clock is behind these, such a clock is not held.
-            1 => HostClocks::new(Ticks(u64::MAX), Nanos(u64::MAX), real),
-            _ => from.host_clocks(real)?,
-        };
+        let taken = from.host_clocks(real)?;
         let boot_vcpu_uses_old_msr = from.yes_or_no()?;
-        let hyperv = from.hyperv(version)?;
+        let hyperv = from.hyperv()?;
         let count = from.u32()?;
         let mut vcpus = Vec::new();
         for _ in 0..count {
-            let vcpu = from.vcpu(if version == 1 { Some(tsc_rate) } else { None })?;
+            let vcpu = from.vcpu()?;
             if let Some(&SavedVcpu { id: before, .. }) = vcpus.last()
                 && before >= vcpu.id
             {
@@ -285,20 +281,18 @@ impl Decoder<'_> {
         Ok(u64::from_le_bytes(self.take()?))
     }
 
-    fn header(&mut self) -> Result<(u32, ClockProvider), DecodeError> {
+    fn header(&mut self) -> Result<ClockProvider, DecodeError> {
         let magic = self.u64()?;
         if magic != MAGIC {
             return Err(DecodeError::Magic { found: magic });
         }
         let version = self.u32()?;
-        if !(1..=VERSION).contains(&version) {
+        if version != VERSION {
             return Err(DecodeError::Version { found: version });
         }
         let found = self.u32()?;
         let kind = usize::try_from(found).ok().and_then(|index| ClockProvider::ALL.get(index));
-        let kind = kind.copied();
-        let kind = kind.ok_or(DecodeError::Choice { found, what: "a provider from 0 to 4" })?;
-        Ok((version, kind))
+        kind.copied().ok_or(DecodeError::Choice { found, what: "a provider from 0 to 4" })
     }
 
     fn host_clocks(&mut self, real: UnixTime) -> Result<HostClocks, DecodeError> {
@@ -328,11 +322,11 @@ impl Decoder<'_> {
         Ok(rate)
     }
 
-    fn hyperv(&mut self, version: u32) -> Result<HyperV, DecodeError> {
+    fn hyperv(&mut self) -> Result<HyperV, DecodeError> {
         let sequence = self.u32()?;
         let [guest_os_id, reference, reenlightenment, emulation_control, rate] =
             [self.u64()?, self.u64()?, self.u64()?, self.u64()?, self.u64()?];
-        let invariant_control = if version < 3 { 0 } else { self.u64()? };
+        let invariant_control = self.u64()?;
         for (msr, value) in [
             (HV_REFERENCE_TSC, reference),
             (HV_REENLIGHTENMENT_CONTROL, reenlightenment),
@@ -358,9 +352,8 @@ impl Decoder<'_> {
         })
     }
 
-    fn vcpu(&mut self, rate: Option<Hertz>) -> Result<SavedVcpu, DecodeError> {
-        let (id, tsc) = (VcpuId(self.u32()?), self.u64()?);
-        let rate = rate.map_or_else(|| self.rate(), Ok)?;
+    fn vcpu(&mut self) -> Result<SavedVcpu, DecodeError> {
+        let (id, tsc, rate) = (VcpuId(self.u32()?), self.u64()?, self.rate()?);
         let mut register = |msr, alignment| {
             PageMsr::checked(msr, self.u64()?, alignment).map_err(DecodeError::Register)
         };

@@ -2,7 +2,6 @@
 //! the row `linux-on-provider` of validation/machines/machines.toml.
 
 use std::fs;
-use std::process::Command;
 
 use crate::need::{Need, kernel};
 use crate::program::{Program, shared};
@@ -40,18 +39,6 @@ fn lab_linux_boots_a_kernel_and_shows_its_end() {
     let path = kernel().expect("it is there").display().to_string();
     let found = found(program, &path, &initrd.path().display().to_string());
     assert!(found.contains("Kernel panic - not syncing"), "{found}");
-}
-
-/// It asserts by itself.
-#[test]
-fn the_example_saves_and_restores_a_kernel() {
-    let Some(_program) = &shared(&[Need::Kvm, Need::HardwareKvm, Need::Kernel]) else { return };
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(["run", "-q", "-p", "parachron-vmm", "--example", "linux_snapshot", "--"]);
-    let output = command.arg(kernel().expect("it is there")).output().expect("cargo runs");
-    let (out, err) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{}{err}", String::from_utf8_lossy(out));
 }
 
 #[test]

@@ -3,13 +3,13 @@
 //! | bytes | what |
 //! | --- | --- |
 //! | 8 | `PVCVMM\0\0` |
-//! | 4 | version, 3; 2 has no invariant TSC, 1 neither HPET, PM timer nor settings of the provider |
+//! | 4 | version, 3 |
 //! | 4 | length of the description |
 //! | that many | the description: JSON, the clocks in it as crates `kvm` and `host` write them |
 //! | 8, 8, … | a run of memory: its address, its length, its bytes; again, until a length of 0 |
 //! | 4 | CRC-32 of all before |
 //!
-//! Little-endian. A program knows its own version and refuses a later one: a machine
+//! Little-endian. A program knows its own version and refuses others: a machine
 //! that is understood by half is restored wrong. What the host of the restore lacks is
 //! found when it is [restored](crate::Machine::restore).
 
@@ -59,8 +59,8 @@ pub enum FileError {
         /// What is there.
         found: [u8; 8],
     },
-    /// A later program saved it.
-    #[error("the saved machine has version {found}; this program reads versions 1 to {VERSION}")]
+    /// Another program saved it.
+    #[error("the saved machine has version {found}; this program reads version {VERSION}")]
     Version {
         /// What is there.
         found: u32,
@@ -108,11 +108,8 @@ struct Description {
     vmclock: Option<(MachineVmClockSource, (u64, u64))>,
     hypercalls: Option<HypercallPage>,
     taken: SavedAt,
-    /// Since version 2, and there in each.
-    #[serde(default)]
-    timers: Option<Timers>,
-    /// Since version 2, of a guest of our provider.
-    #[serde(default)]
+    timers: Timers,
+    /// Of a guest of our provider.
     provider: Option<SavedProvider>,
 }
 
@@ -124,9 +121,6 @@ struct Timers {
     hpet: Option<(u64, Option<u64>)>,
 }
 
-/// Of each machine that was saved in version 1.
-const FIRST_TIMERS: Timers = Timers { pm_timer: Some(PmWidth::Bits24), hpet: None };
-
 /// The settings of a provider that are not its host's, nor in what it saved.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -134,8 +128,6 @@ struct SavedProvider {
     never_back: bool,
     sync_period_ns: Option<u64>,
     apic_hz: u64,
-    /// Since version 3.
-    #[serde(default)]
     tsc_invariant: bool,
 }
 
@@ -237,7 +229,7 @@ impl SavedMachine {
             return Err(FileError::Magic { found });
         }
         let found = u32::from_le_bytes(from.array("before its version")?);
-        if !(1..=VERSION).contains(&found) {
+        if found != VERSION {
             return Err(FileError::Version { found });
         }
         let within = "in its description";
@@ -247,7 +239,7 @@ impl SavedMachine {
         }
         let text = from.bytes(length.into(), within)?;
         let description = serde_json::from_slice::<Description>(&text).map_err(wrong)?;
-        let mut saved = description.of_version(found)?.saved()?;
+        let mut saved = description.saved()?;
         let (size, mut before, within) = (saved.settings.memory, 0, "in its memory");
         loop {
             let (address, bytes) = (from.u64(within)?, from.u64(within)?);
@@ -285,38 +277,29 @@ impl SavedMachine {
                 real_ns: self.taken.real.0.0,
                 tai_offset_s: self.taken.tai_offset_s,
             },
-            timers: Some(Timers {
+            timers: Timers {
                 pm_timer: self.devices.pm_timer.map(|timer| timer.width),
                 hpet: self
                     .devices
                     .hpet
                     .map(|hpet| (hpet.counter, hpet.running_since.map(|since| since.0))),
-            }),
+            },
             provider: SavedProvider::from_backend(&self.settings.backend),
         })
     }
 }
 
 impl Description {
-    /// With all that its version has, and no more.
-    fn of_version(self, version: u32) -> Result<Self, FileError> {
-        let is_first = version == 1;
-        let has_provider = !is_first && self.host.is_some();
-        if self.timers.is_none() != is_first || self.provider.is_some() != has_provider {
-            return Err(wrong(format!("its fields are not those of version {version}")));
-        }
-        Ok(self)
-    }
-
     /// Without its memory.
     fn saved(self) -> Result<SavedMachine, FileError> {
-        let timers = self.timers.unwrap_or(FIRST_TIMERS);
-        let since_ns = timers.hpet.and_then(|(_, since_ns)| since_ns).unwrap_or(0);
-        if since_ns > self.own_time_ns {
-            let now_ns = self.own_time_ns;
-            return Err(wrong(format!(
-                "the HPET started at {since_ns} ns, after the save at {now_ns} ns"
-            )));
+        if self.provider.is_some() != self.host.is_some() {
+            return Err(wrong("a provider's clock has its settings, and no other has"));
+        }
+        let since_ns = self.timers.hpet.and_then(|(_, since_ns)| since_ns).unwrap_or(0);
+        let now_ns = self.own_time_ns;
+        if since_ns > now_ns {
+            let why = format!("the HPET started at {since_ns} ns, after the save at {now_ns} ns");
+            return Err(wrong(why));
         }
         let clock: KvmClockState = serde_json::from_str(&self.clock).map_err(wrong)?;
         let host = self.host.map(|bytes| host::SavedGuestClock::from_bytes(&bytes)).transpose();
@@ -362,8 +345,9 @@ impl Description {
             memory: Vec::new(),
             vcpus: vcpus.collect(),
             devices: DevicesState {
-                pm_timer: timers.pm_timer.map(|width| AcpiPmTimer { width }),
-                hpet: timers
+                pm_timer: self.timers.pm_timer.map(|width| AcpiPmTimer { width }),
+                hpet: self
+                    .timers
                     .hpet
                     .map(|(counter, since)| Hpet { counter, running_since: since.map(Nanos) }),
                 pit: None,
