@@ -2,6 +2,7 @@
 
 mod corrections;
 mod guard;
+mod host_line;
 mod start;
 mod status_reply;
 mod waiting;
@@ -34,6 +35,7 @@ use crate::settings::Settings;
 use crate::status::{DaemonStatus, Recents};
 use crate::status_socket::StatusSocket;
 use guard::ClockGuard;
+use host_line::LineFollower;
 
 /// The file that SIGHUP has it read again.
 struct Configuration {
@@ -53,6 +55,7 @@ pub struct Daemon {
     not_used: Vec<NotUsed>,
     clock: KeptClock,
     guard: ClockGuard,
+    line: LineFollower,
     others: OtherDaemons,
     chronyd: ChronydCommands,
     clockbound: ClockBound,
@@ -168,6 +171,7 @@ impl Daemon {
     fn sample_and_act(&mut self, log: &mut dyn FnMut(Line)) {
         self.observe(log);
         self.act(log);
+        host_line::follow(self);
         self.find_scales();
         self.events.drain(..).for_each(|event| log(line(event)));
         // Even if none is due: a message read later was then sent after a step

@@ -8,6 +8,7 @@ use instruments::figures::time;
 use keeper::event::Smearing;
 use keeper::{Announced, AnnouncedScale, SourceKind};
 use pvclock::units::{LeapSecond, OffsetBound};
+use pvclock::vmclock::VmClockInfo;
 use sources::phc::{PhcSource, Smear};
 use sources::unique::duplicate_of;
 use sources::{HostSource, NtpSource, Source as TimeSource, SourceError};
@@ -113,6 +114,12 @@ impl Source {
     /// Its offset, of which nothing is noted.
     pub(crate) fn glance(&mut self) -> Option<OffsetBound> {
         if self.is_cheap() { self.time.offset().ok() } else { None }
+    }
+
+    /// What the host's VMClock page holds now.
+    pub(crate) fn page(&self) -> Option<VmClockInfo> {
+        let TimeSource::VmClock(page) = &self.time else { return None };
+        page.page()
     }
 
     /// A device that is held against CLOCK_REALTIME to find what it counts.

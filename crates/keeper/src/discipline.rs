@@ -47,6 +47,10 @@ const SURE_PPB: f64 = 100_000.0;
 /// The least time between two adjustments, ns.
 const INTERVAL_NS: u64 = 4_000_000_000;
 
+/// Without a look at a line for so long the frequency is adjusted as before, ns: longer than the
+/// loop's longest interval.
+const LINE_INTERVAL_NS: u64 = 5 * INTERVAL_NS;
+
 /// A slew begins with the kernel's next second: it may be behind by so much, ns.
 const SLEWING_UNSURE_NS: f64 = 500_000.0;
 
@@ -333,6 +337,13 @@ impl Discipline {
         if let Some(by_ns) = made.slew_ns {
             self.note_slew(Slewing { by_ns, since_ns: now_ns });
         }
+    }
+
+    /// The frequency follows a line ([`crate::LineLoop`]): nothing else adjusts it meanwhile.
+    pub(crate) fn follow_line(&mut self, now_ns: u64, frequency_ppb: f64) {
+        let made = Adjustment { frequency_ppb: Some(frequency_ppb), slew_ns: None };
+        self.note_adjustment(now_ns, made);
+        self.next_ns = now_ns + LINE_INTERVAL_NS;
     }
 
     /// A slew began; until it ends the offsets of local sources do not count.

@@ -38,9 +38,13 @@ const NEAR_NS: f64 = 5.0;
 /// So many looks in a row in which it was held.
 const HELD_LOOKS: u32 = 8;
 
-/// More than this is stepped, ns. A frequency that changes by 1 ppm in the middle of a tick has the
-/// kernel catch up afterwards with up to 4 ns, at 0.1 ppm: a slew of 500 ppm, with 2 us.
-const STEPPED_NS: f64 = 5000.0;
+/// More than this is stepped, ns.
+const STEPPED_NS: f64 = 100_000.0;
+
+/// What is less is made up for no faster than this. A frequency that changes in the middle of a tick
+/// leaves the kernel with the change times that part of the tick to catch up with, which it does
+/// at 0.1 ppm: of 10 ppm and 4 ms it is 40 ns, of a slew by 500 ppm 2 us.
+const LARGEST_SLEW: f64 = 10e-6;
 
 /// Of what is ahead by no more than this, ns, a part is taken back by the next look: the rest is
 /// mostly where between two updates of the kernel the look was.
@@ -48,15 +52,17 @@ const NOISE_NS: f64 = 10.0;
 const PART: f64 = 0.5;
 
 /// An interval shows the rate the better the longer it is: by the square of its length, in s².
-/// What was learnt before weighs no more than two intervals of 4 s, and is of so much at least
-/// before a look is made in calm. The kernel's first multiplier counts as one of 1 s: it may still
-/// catch up with what it missed before.
-const MOST_KNOWN: f64 = 2.0 * 16.0;
+/// What was learnt before weighs no more than two such intervals, and is of so much at least
+/// before a look is made in calm. The kernel's first multiplier counts as one of 1 s.
+const MOST_KNOWN: f64 = 2.0;
 const LEAST_KNOWN: f64 = 4.0;
 const FIRST_KNOWN: f64 = 1.0;
 
 /// Lines that part by more were moved by somebody: nothing is learnt of it.
-const LEARNABLE: f64 = 1e-6;
+const LEARNABLE: f64 = 0.3e-6;
+
+/// Another multiplier of the same clock source is within this, unless somebody slews.
+const SAME_SOURCE: f64 = 1e-6;
 
 /// A changed rate of the page may have been in force for any part of the interval.
 const SAME_RATE: f64 = 10e-9;
@@ -68,6 +74,10 @@ pub struct LineSteering {
     pub ahead_ns: f64,
     /// What to step the clock by first, ns, where that is more than is slewed.
     pub step_ns: Option<i64>,
+    /// The clock is to be stepped by 0 first: the kernel then forgets what it has to catch up with
+    /// and what is left of a slew (`TK_CLEAR_NTP`, kernel/time/timekeeping.c), which would move it
+    /// for a minute.
+    pub catches_up: bool,
     /// The frequency to set, 2^-16 ppm.
     pub frequency: i64,
     /// Time until the next look, ns; earlier where the page changes.
@@ -98,6 +108,8 @@ pub struct LineLoop {
     /// It was off, and is not held yet.
     is_off: bool,
     held_looks: u32,
+    /// The kernel has nothing to catch up with: since somebody moved a line it was stepped.
+    is_caught_up: bool,
     last: Option<LastLook>,
 }
 
@@ -109,6 +121,7 @@ impl Default for LineLoop {
             known: FIRST_KNOWN,
             is_off: true,
             held_looks: 0,
+            is_caught_up: false,
             last: None,
         }
     }
@@ -128,8 +141,7 @@ impl LineLoop {
         is_woken: bool,
     ) -> Result<LineSteering, LineError> {
         let shown_ns = line.ahead_ns(page, counter).inspect_err(|_| self.last = None)?;
-        let set = frequency as f64 * UNIT;
-        let nominal_ns = *self.nominal_ns.get_or_insert(line.ns_per_count() / (1.0 + set));
+        let nominal_ns = self.follow_source(line.ns_per_count() / (1.0 + frequency as f64 * UNIT));
         let page_rate = page.ns_per_count() / nominal_ns;
         if (page_rate - 1.0).abs() > LARGEST_UNITS * UNIT {
             self.last = None;
@@ -150,12 +162,32 @@ impl LineLoop {
         let step_ns = is_stepped.then(|| (-shown_ns / 1000.0).round() as i64 * 1000);
         let ahead_ns = shown_ns + step_ns.unwrap_or_default() as f64;
         let part = if ahead_ns.abs() > NOISE_NS { 1.0 } else { PART };
-        let wanted = (page_rate + self.learnt) * (1.0 - part * ahead_ns / next_ns as f64) - 1.0;
+        let slew = part * ahead_ns / next_ns as f64;
+        let slew = slew.clamp(-LARGEST_SLEW, LARGEST_SLEW);
+        let wanted = (page_rate + self.learnt) * (1.0 - slew) - 1.0;
         let units = (wanted / UNIT).round().clamp(-LARGEST_UNITS, LARGEST_UNITS);
         let parting = (1.0 + units * UNIT) / (page_rate + self.learnt) - 1.0;
         let units = units as i64;
-        self.last = Some(LastLook { page, counter, ahead_ns, units, parting });
-        Ok(LineSteering { ahead_ns: shown_ns, step_ns, frequency: units, next_ns })
+        let catches_up = self.is_off && !self.is_caught_up && !is_stepped;
+        self.is_caught_up = self.is_caught_up || catches_up || is_stepped;
+        let looked = LastLook { page, counter, ahead_ns, units, parting };
+        self.last = Some(looked).filter(|_| !is_stepped && !catches_up);
+        Ok(LineSteering { ahead_ns: shown_ns, step_ns, catches_up, frequency: units, next_ns })
+    }
+
+    /// The kernel's rate at frequency 0, by the first look at this clock source.
+    fn follow_source(&mut self, now_ns: f64) -> f64 {
+        let nominal_ns =
+            self.nominal_ns.filter(|was_ns| (now_ns / was_ns - 1.0).abs() <= SAME_SOURCE);
+        if nominal_ns.is_none() {
+            *self = Self { nominal_ns: Some(now_ns), ..Self::default() };
+        }
+        nominal_ns.unwrap_or(now_ns)
+    }
+
+    /// The clock was slewed or stepped by somebody else: the kernel may have to catch up again.
+    pub fn note_move(&mut self) {
+        (self.last, self.is_caught_up) = (None, false);
     }
 
     /// Learns by how much more the lines parted than was expected, unless somebody else moved
@@ -168,12 +200,17 @@ impl LineLoop {
         let is_same = (last.page.disruption_marker, last.page.vm_generation)
             == (page.disruption_marker, page.vm_generation)
             && (new / old - 1.0).abs() <= SAME_RATE;
-        let passed_ns = counter.wrapping_sub(last.counter) as f64 * new;
-        let more = (ahead_ns - last.ahead_ns) / passed_ns - last.parting;
-        if is_same && more.abs() <= LEARNABLE {
-            let shown = (passed_ns * 1e-9).powi(2);
-            self.known = self.known.min(MOST_KNOWN) + shown;
-            let learnt = self.learnt - more * shown / self.known;
+        if !is_same {
+            return self.note_move();
+        }
+        let counts = counter.wrapping_sub(last.counter) as f64;
+        let parted_ns = ahead_ns - last.ahead_ns;
+        let more = parted_ns / (counts * new) - last.parting;
+        if more.abs() <= LEARNABLE {
+            let shown = (counts * new * 1e-9).powi(2);
+            let before = self.known.min(MOST_KNOWN * shown);
+            let learnt = self.learnt - more * shown / (before + shown);
+            self.known += shown;
             self.learnt = learnt.clamp(-LEARNABLE, LEARNABLE);
         }
     }

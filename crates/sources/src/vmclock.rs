@@ -173,6 +173,11 @@ impl VmClockSource {
         Err(VmClockError::Unsteady { device: self.name.clone(), tries: TRIES })
     }
 
+    /// What the page holds now, if it can be read.
+    pub fn page(&self) -> Option<VmClockInfo> {
+        self.info().ok()
+    }
+
     fn info(&self) -> Result<VmClockInfo, Unknown> {
         self.device.read().map_err(|error| crate::unknown(&self.name, &error))
     }

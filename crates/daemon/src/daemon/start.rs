@@ -13,6 +13,7 @@ use linux::vmclock::VmClockDevice;
 use linux::{cpus, system_clock};
 
 use super::guard::ClockGuard;
+use super::host_line::LineFollower;
 use super::{Configuration, Daemon, line};
 use crate::chronyd::ChronydCommands;
 use crate::clockbound::{self, ClockBound};
@@ -54,6 +55,7 @@ impl Daemon {
             chronyd: ChronydCommands::new(&settings.chronyd).map_err(DaemonError::Feed)?,
             clock: clock(&settings),
             guard: ClockGuard::default(),
+            line: LineFollower::default(),
             clockbound,
             host_time,
             gate,

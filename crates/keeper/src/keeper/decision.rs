@@ -1,5 +1,6 @@
 //! What to do about the selected offset: nothing, a step, a slew, or a refusal. Nothing here
-//! changes the keeper: `judge` carries a decision out, and `view` shows it.
+//! changes the keeper except `note_line` and `lose_line`: `judge` carries a decision out, and `view`
+//! shows it.
 //!
 //! | the offset | decision |
 //! | --- | --- |
@@ -273,6 +274,29 @@ impl Keeper {
             && (selected.offset.is_within(self.policy.tolerance_ns)
                 || self.reason(selected, now_ns).is_ok())
             && self.sources.is_confirmed(selected)
+    }
+
+    /// The page whose line the frequency may follow in this sample, its index: the clock is right
+    /// by a majority that the page is the best of, nothing is being slewed, and no disruption may
+    /// be in what was measured.
+    pub fn followed_line(&self, now_ns: u64) -> Option<usize> {
+        let is_calm = matches!(self.clock.phase, KeeperPhase::Settled) && !self.is_gathering;
+        if !is_calm || !self.is_kernels() || self.clock.discipline.slew_left_ns(now_ns) != 0 {
+            return None;
+        }
+        let Choice::Of(selected) = self.sources.choose(now_ns, &self.policy) else { return None };
+        let is_right = matches!(self.decide_selected(now_ns, &selected), Decision::Settle);
+        (selected.kind == SourceKind::VmClock && is_right).then_some(selected.source)
+    }
+
+    /// The frequency follows that line, ppb.
+    pub fn note_line(&mut self, now_ns: u64, frequency_ppb: f64) {
+        self.clock.discipline.follow_line(now_ns, frequency_ppb);
+    }
+
+    /// It could not be set: another process may steer the clock.
+    pub fn lose_line(&mut self) {
+        self.clock.discipline.reset();
     }
 
     /// Whether this process corrects the clock, by the kernel.

@@ -11,6 +11,7 @@ mod cold_boot;
 mod error;
 mod error_bound;
 mod leap;
+mod line;
 mod rtc;
 mod scales;
 mod slews;

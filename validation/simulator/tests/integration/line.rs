@@ -101,7 +101,7 @@ impl Host {
         self.kernel.adjtimex(self.counter, &mut timex).unwrap();
         let both = (&self.line(), self.page);
         let steer = self.steering.look(both, self.counter, timex.frequency, false)?;
-        if let Some(by_ns) = steer.step_ns {
+        if let Some(by_ns) = steer.step_ns.or(steer.catches_up.then_some(0)) {
             let (seconds, fraction) =
                 (by_ns.div_euclid(1_000_000_000), by_ns.rem_euclid(1_000_000_000) / 1000);
             let modes = mode::SETOFFSET;

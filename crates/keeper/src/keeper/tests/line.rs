@@ -1,0 +1,46 @@
+//! When the frequency follows a VMClock page's line.
+
+use super::*;
+
+const RIGHT: Option<(i64, u64)> = Some((0, 1000));
+
+fn settled(sources: &[(SourceKind, Option<(i64, u64)>)], corrector: Corrector) -> Bench {
+    let mut bench = Bench::new(Policy { corrector, ..Policy::default() }, sources);
+    (0..4).for_each(|_| drop(bench.sample(&[])));
+    bench
+}
+
+#[test]
+fn the_line_of_the_selected_page_is_followed_while_the_clock_is_right() {
+    let mut bench = settled(&[(SourceKind::VmClock, RIGHT)], Corrector::Kernel);
+    assert_eq!(bench.keeper.followed_line(bench.now_ns), Some(0));
+    // Nothing else adjusts the frequency meanwhile.
+    bench.keeper.note_line(bench.now_ns, 50_000.0);
+    bench.offsets[0] = Some((50_000, 1000));
+    for _ in 0..20 {
+        let adjusted = bench.sample(&[]);
+        assert!(!adjusted.iter().any(|action| matches!(action, Action::Discipline(_))));
+    }
+    // Off by what is slewed or stepped, it is not.
+    bench.offsets[0] = Some((500 * MS, 1000));
+    bench.keeper.sample(bench.now_ns + S / 2, &[]);
+    let now_ns = bench.now_ns + S / 2;
+    while let Some(action) = bench.keeper.next(now_ns) {
+        let Action::Measure(sources) = action else { break };
+        let offset = OffsetBound { offset_ns: 500 * MS, bound_ns: 1000, at_monotonic_ns: now_ns };
+        sources.iter().for_each(|index| bench.keeper.measured(*index, now_ns, Some(offset)));
+    }
+    assert_eq!(bench.keeper.followed_line(now_ns), None);
+}
+
+#[test]
+fn no_line_is_followed_beside_a_daemon_or_without_a_page() {
+    let beside = settled(&[(SourceKind::VmClock, RIGHT)], Corrector::Beside);
+    assert_eq!(beside.keeper.followed_line(beside.now_ns), None);
+    let card = settled(&[(SourceKind::NetworkCard, RIGHT)], Corrector::Kernel);
+    assert_eq!(card.keeper.followed_line(card.now_ns), None);
+    // A page alone against two servers is a falseticker.
+    let servers = (SourceKind::Ntp, Some((30 * MS, 100_000)));
+    let liar = settled(&[(SourceKind::VmClock, RIGHT), servers, servers], Corrector::Kernel);
+    assert_eq!(liar.keeper.followed_line(liar.now_ns), None);
+}
