@@ -14,8 +14,8 @@ use kvm_ioctls::{VcpuFd, VmFd};
 use vmm_sys_util::ioctl::ioctl_with_ref;
 use vmm_sys_util::ioctl_iow_nr;
 
+use crate::Error;
 use crate::host_clock::{self, HostReading};
-use crate::{Error, error};
 
 ioctl_iow_nr!(KVM_SET_DEVICE_ATTR, KVMIO, 0xe1, kvm_device_attr);
 ioctl_iow_nr!(KVM_GET_DEVICE_ATTR, KVMIO, 0xe2, kvm_device_attr);
@@ -139,7 +139,8 @@ impl KvmVcpu for VcpuFd {
 
 fn one_msr(index: u32, data: u64) -> Result<Msrs, Error> {
     let entry = kvm_msr_entry { index, data, ..Default::default() };
-    Msrs::from_entries(&[entry]).map_err(|_| error::no_memory("KVM_SET_MSRS"))
+    let error = || kvm_ioctls::Error::new(libc::ENOMEM);
+    Msrs::from_entries(&[entry]).map_err(|_| Error::Call { call: "KVM_SET_MSRS", error: error() })
 }
 
 fn offset_attribute(offset: &mut u64) -> kvm_device_attr {

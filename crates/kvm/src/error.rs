@@ -42,6 +42,14 @@ pub enum Error {
         /// The host's rate.
         host: Hertz,
     },
+    /// arm64: no KVM scales the counter.
+    #[error("the saved counter runs at {saved}, this host's at {here}")]
+    CounterRate {
+        /// Its rate.
+        saved: Hertz,
+        /// The host's rate.
+        here: Hertz,
+    },
     /// A clock is held on the host and boot that saved it alone.
     #[error("hold: the clock was saved on another boot of this host, or on another host")]
     OtherBoot,
@@ -85,10 +93,6 @@ impl Error {
     pub(crate) fn call(call: &'static str) -> impl FnOnce(kvm_ioctls::Error) -> Self {
         move |error| Self::Call { call, error }
     }
-}
-
-pub(crate) fn no_memory(call: &'static str) -> Error {
-    Error::Call { call, error: kvm_ioctls::Error::new(libc::ENOMEM) }
 }
 
 impl From<pvclock_host::RatioError> for Error {

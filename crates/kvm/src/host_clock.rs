@@ -12,7 +12,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pvclock::counter::{Counter, Tsc};
+use pvclock::counter::{Counter, CpuCounter};
 use pvclock::units::UnixTime;
 use pvclock::{Nanos, Ticks};
 use pvclock_host::HostClocks;
@@ -59,10 +59,10 @@ pub fn boot() -> Nanos {
 }
 
 fn once(slept_ns: u64) -> HostReading {
-    let before = Tsc.read_ordered();
+    let before = CpuCounter.read_ordered();
     let raw = ns(libc::CLOCK_MONOTONIC_RAW);
     let real = ns(libc::CLOCK_REALTIME);
-    let width = Tsc.read_ordered().wrapping_sub(before);
+    let width = CpuCounter.read_ordered().wrapping_sub(before);
     let tsc = Ticks(before.wrapping_add(width / 2));
     let boot = Nanos(raw.wrapping_add(slept_ns));
     let clocks = HostClocks::new(tsc, boot, UnixTime(Nanos(real)));

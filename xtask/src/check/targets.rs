@@ -7,11 +7,12 @@ use crate::outside::Outcome;
 use crate::project::Project;
 
 /// Targets, and the packages that build for each.
-const BUILDS: [(&str, &[&str]); 4] = [
+const BUILDS: [(&str, &[&str]); 5] = [
     ("thumbv7em-none-eabi", &["parachron-wire", "pvclock"]),
     // The pages, whose fields of 64 bits are loaded at once: of pvclock the target above has the units alone.
     ("aarch64-unknown-none", &["pvclock-host", "pvclock"]),
     ("x86_64-unknown-none", &["pvclock-host", "pvclock"]),
+    ("aarch64-unknown-linux-gnu", &["pvclock-kvm"]),
     ("riscv64gc-unknown-linux-gnu", &["parachron", "parachron-daemon", "parachron-pvclock-c"]),
 ];
 
