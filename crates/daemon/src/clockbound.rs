@@ -170,7 +170,7 @@ fn is_ours(bound: &SegmentBound) -> bool {
 
 /// What is known of the system's clock, as of CLOCK_MONOTONIC_COARSE, which is
 /// `as_of_ns` when CLOCK_MONOTONIC is `now_ns`.
-fn bound(known: KeptBound, as_of_ns: u64, now_ns: u64) -> SegmentBound {
+pub(crate) fn bound(known: KeptBound, as_of_ns: u64, now_ns: u64) -> SegmentBound {
     let void_after_ns = as_of_ns.saturating_add(VOID_AFTER_NS);
     let (status, max_drift_ppb) = match known {
         KeptBound::Unknown => (SegmentStatus::Unknown, 0),

@@ -256,6 +256,9 @@ impl Daemon {
         if gate.follow(self.keeper.error_bound(now_ns), now_ns, &mut self.events) {
             self.keeper.suspect(monotonic_ns(), CorrectionCause::GateWaits);
         }
+        if gate.is_closed() {
+            self.keeper.want_bound(gate.bound_ns(), now_ns);
+        }
         let (step_threshold_ns, tolerance_ns) = gate.limits_ns(&self.settings.policy);
         self.keeper.set_limits(step_threshold_ns, tolerance_ns);
     }
@@ -297,6 +300,10 @@ impl Daemon {
                 Action::Refuse(by, why) => {
                     self.summary.refused += 1;
                     self.events.push(KeeperEvent::Refused { basis: self.basis(&by), why });
+                }
+                // The clock that a dry run would have moved is not right.
+                Action::Synchronised(_)
+                    if self.clock.ahead_ns().unsigned_abs() > self.settings.policy.tolerance_ns => {
                 }
                 Action::Synchronised(left) => {
                     self.events.push(KeeperEvent::Synchronised(self.basis(&left)));

@@ -171,6 +171,10 @@ impl ClockGate {
         self.gate.is_closed()
     }
 
+    pub(crate) fn bound_ns(&self) -> u64 {
+        self.bound_ns
+    }
+
     /// A frozen program sees no step, and a slew of what it waits for would take minutes: while
     /// it is closed, offsets beyond half of the bound are stepped.
     pub(crate) fn limits_ns(&self, policy: &Policy) -> (u64, u64) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use facts::steering::TimeKeeper;
 use keeper::event::{KeeperEvent, KeeperSummary, Line};
 use keeper::{
-    KeeperClockState, KeeperView, KeptBound, RtcView, SourceKind, SourceState, SourceView,
+    KeeperClockState, KeeperView, KeptBound, RtcView, SLEW_PPM, SourceKind, SourceState, SourceView,
 };
 use pvclock::units::OffsetBound;
 use schemars::JsonSchema;
@@ -92,7 +92,10 @@ impl ClockReport {
             KeptBound::Within { offset, .. } => {
                 let error_ns = view.known.error_ns(now_ns).unwrap_or(u64::MAX);
                 let bound_ns = error_ns.saturating_sub(offset.offset_ns.unsigned_abs());
-                Some((offset.offset_ns, bound_ns))
+                // A dry run's slews since that measurement are in `ahead_ns` already.
+                let age_ns = now_ns.saturating_sub(offset.at_monotonic_ns);
+                let slewed_ns = if ahead_ns == 0 { 0 } else { age_ns * SLEW_PPM / 1_000_000 };
+                Some((offset.offset_ns, bound_ns.saturating_add(slewed_ns)))
             }
             KeptBound::Unknown | KeptBound::Disrupted => {
                 together.map(|offset| (offset.offset_ns, offset.bound_ns))
@@ -111,6 +114,12 @@ impl ClockReport {
             report.state = KeeperClockState::Unsynchronised;
         }
         report
+    }
+
+    /// Whether the sources show now that the clock is off by this at most.
+    pub fn is_right_within(&self, bound_ns: u128) -> bool {
+        self.state == KeeperClockState::Synchronised
+            && self.error_ns().is_some_and(|error_ns| u128::from(error_ns) <= bound_ns)
     }
 
     /// How far the clock may be off, ns; `None` where no source shows it.
@@ -316,6 +325,8 @@ mod tests {
     use keeper::event::Basis;
 
     use super::*;
+
+    mod called_right;
 
     #[test]
     fn what_is_refused_each_minute_leaves_room_for_what_happened() {

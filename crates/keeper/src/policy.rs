@@ -23,6 +23,8 @@ pub struct Policy {
     pub burst: u32,
     /// Never set the clock back: a clock that is ahead is slowed.
     pub never_backward: bool,
+    /// A clock that may be off by more is not called synchronised, ns.
+    pub max_distance_ns: u64,
     /// By how much the clock may gain or lose between two measurements beside what they show of
     /// its rate, ppb, as chrony's `maxclockerror`: the oscillator's stability, or that of two hosts
     /// where the machine may be moved without a word.
@@ -63,6 +65,7 @@ impl Default for Policy {
             min_interval_ns: 30 * S,
             burst: 3,
             never_backward: false,
+            max_distance_ns: S,
             max_clock_error_ppb: 15_000,
             poll_ns: 64 * S,
             corrector: Corrector::Kernel,

@@ -7,10 +7,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use daemon::status::{ClockReport, DaemonStatus};
+use daemon::status::DaemonStatus;
 use daemon::{configuration, status_socket};
 use instruments::duration;
-use keeper::KeeperClockState;
 use linux::wait::{Signals, WaitUntil, Wake};
 
 use crate::error::{CliError, cannot_wait};
@@ -91,7 +90,7 @@ fn wait_for(args: &Args, bound: Duration) -> Result<ExitCode, CliError> {
             });
         }
         if let Ok(status) = &asked
-            && is_within(&status.clock, bound)
+            && status.clock.is_right_within(bound.as_nanos())
         {
             print(args, status)?;
             return Ok(ExitCode::SUCCESS);
@@ -109,12 +108,6 @@ fn wait_for(args: &Args, bound: Duration) -> Result<ExitCode, CliError> {
             return Ok(ExitCode::FAILURE);
         }
     }
-}
-
-/// Whether the sources show now that the clock is off by this at most.
-fn is_within(clock: &ClockReport, bound: Duration) -> bool {
-    clock.state == KeeperClockState::Synchronised
-        && clock.error_ns().is_some_and(|error_ns| u128::from(error_ns) <= bound.as_nanos())
 }
 
 fn print(args: &Args, status: &DaemonStatus) -> Result<(), CliError> {

@@ -242,7 +242,9 @@ fn policy(settings: &Settings, others: &OtherDaemons) -> Policy {
             || VmClockDevice::open(&settings.paths.vmclock).is_ok();
         if is_one_host { ONE_HOST_PPB } else { TWO_HOSTS_PPB }
     });
-    Policy { corrector, max_clock_error_ppb, ..settings.policy.clone() }
+    let max_distance = settings.sources.max_distance.as_nanos();
+    let max_distance_ns = u64::try_from(max_distance).unwrap_or(u64::MAX);
+    Policy { corrector, max_distance_ns, max_clock_error_ppb, ..settings.policy.clone() }
 }
 
 /// The lock of who may set the clock, unless it is held.

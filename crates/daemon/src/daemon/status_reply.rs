@@ -59,8 +59,7 @@ pub(super) fn status(daemon: &Daemon) -> DaemonStatus {
 /// Beyond this error no clock is called synchronised. A dry run leaves the clock where its step
 /// would have begun.
 fn limit_ns(daemon: &Daemon) -> u64 {
-    let distance = daemon.settings.sources.max_distance.as_nanos();
-    let distance_ns = u64::try_from(distance).unwrap_or(u64::MAX);
+    let distance_ns = daemon.keeper.policy().max_distance_ns;
     if daemon.settings.dry_run {
         distance_ns.min(daemon.settings.policy.step_threshold_ns)
     } else {

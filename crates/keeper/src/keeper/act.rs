@@ -330,9 +330,8 @@ impl Keeper {
         self.actions.add(ppb.map(|ppb| Action::WrongRate { ppb }));
     }
 
-    /// The clock's error, for the kernel: where that is new, or was last
-    /// reported some time ago. It is for whoever corrects the clock to report;
-    /// beside another daemon only what our own step has reset.
+    /// The clock's error, for the kernel: where that is new, or was last reported some time ago.
+    /// Beside another daemon, which reports it, only what our own step has reset.
     pub(super) fn report_error(
         &mut self,
         now_ns: u64,
@@ -357,7 +356,9 @@ impl Keeper {
         let estimated_ns = by.offset.offset_ns.unsigned_abs();
         (self.clock.error_reported_ns, self.clock.owes_error) = (now_ns, false);
         let max_ns = estimated_ns.saturating_add(by.offset.bound_at(now_ns));
-        Some(Action::SetError(ClockError { max_ns, estimated_ns }))
+        let is_near = max_ns <= self.policy.max_distance_ns;
+        let far = Action::SetFigures { max_ns: Some(UNKNOWN_NS), estimated_ns };
+        Some(if is_near { Action::SetError(ClockError { max_ns, estimated_ns }) } else { far })
     }
 
     /// The probable error of a clock that was right and is not measured any more, for the kernel.

@@ -47,7 +47,8 @@ pub enum KeptBound {
         /// The kernel's frequency, where the keeper holds it, ppb: a counter that the kernel does
         /// not steer is slower by this.
         frequency_ppb: i32,
-        /// No source was measured for longer than a poll.
+        /// No source was measured for longer than a poll, or it is off by more than counts as
+        /// synchronised.
         is_free_running: bool,
     },
 }
@@ -142,8 +143,9 @@ impl KeeperClock {
                 return KeptBound::Unknown;
             }
             let age_ns = now_ns.saturating_sub(offset.at_monotonic_ns);
-            let is_free_running = age_ns > policy.poll_ns.saturating_add(FREE_RUNNING_NS);
             let growth_ppb = self.growth_ppb(policy) as u32;
+            let is_free_running = age_ns > policy.poll_ns.saturating_add(FREE_RUNNING_NS)
+                || most_ns(&offset, growth_ppb.into(), age_ns) > policy.max_distance_ns;
             let frequency_ppb = match policy.corrector {
                 Corrector::Kernel => self.discipline.set_ppb().round() as i32,
                 _ => 0,
@@ -179,6 +181,12 @@ impl KeeperClock {
         let at_ns = measured.at_monotonic_ns;
         let before = self.error_bound.or(self.doubt.before_move.take());
         let took_ns = before.map(|before| at_ns.saturating_sub(before.at_monotonic_ns));
+        if let Some((known, took_ns)) = self.error_bound.zip(took_ns)
+            && least_ns(measured) > most_ns(&known, self.growth_ppb(policy), took_ns)
+        {
+            // It runs off faster than its rate and its oscillator allow: they are not known.
+            self.discipline.forget_offsets();
+        }
         if let Some((before, took_ns)) = before.zip(took_ns)
             && least_ns(measured) > most_ns(&before, UNKNOWN_PPB as u64, took_ns)
         {

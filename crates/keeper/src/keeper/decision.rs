@@ -337,6 +337,14 @@ impl Keeper {
         }
     }
 
+    /// Somebody waits for the clock to be right within this: the servers are asked each second, as
+    /// far as the limit of requests allows, while it may be off by more.
+    pub fn want_bound(&mut self, bound_ns: u64, now_ns: u64) {
+        if self.error_bound(now_ns).error_ns(now_ns).is_some_and(|error_ns| error_ns > bound_ns) {
+            self.sources.poll_by(now_ns.saturating_add(SECOND_NS));
+        }
+    }
+
     /// How far the clock may be off at `now_ns`, CLOCK_MONOTONIC.
     pub fn error_bound(&self, now_ns: u64) -> KeptBound {
         self.clock.error_bound(now_ns, &self.policy, self.away_until_ns)

@@ -161,6 +161,23 @@ fn the_bound_covers_a_slew_that_has_yet_to_begin() {
     }
 }
 
+/// A gate whose first measurement is too wide: the next poll would be a minute later.
+#[test]
+fn servers_are_asked_each_second_while_somebody_waits_for_a_tighter_bound() {
+    let late = (SourceKind::Ntp, Some((0, 20_000_000)));
+    let mut bench = Bench::new(Policy::default(), &[late, late]);
+    let mut polls = 0;
+    for sample in 0..20 {
+        bench.keeper.want_bound(10_000_000, bench.now_ns);
+        if sample == 8 {
+            bench.offsets = vec![Some((0, 5_000_000)); 2];
+        }
+        bench.sample(&[]);
+        polls += bench.polled.len() / 2;
+    }
+    assert_eq!(polls, 5, "at once, and each second until it is tight enough");
+}
+
 const RTC: (SourceKind, Option<(i64, u64)>) = (SourceKind::Rtc, Some((0, S / 2)));
 
 fn two_servers_and_an_rtc() -> Bench {
