@@ -22,16 +22,12 @@ fn pages() -> Vec<(String, String)> {
     program.build();
     let mut pages = Vec::new();
     add_pages(&program, &mut pages);
-    pages.extend(rendered(Man::new(daemon()).section("8")));
+    pages.extend(rendered(Man::new(daemon()).section("8"), program::EXIT_CODES, DAEMON_EXAMPLES));
     pages
 }
 
 /// `parachrond`, as its own help has it.
 fn daemon() -> Command {
-    let exit_codes = program::EXIT_CODES
-        .iter()
-        .map(|(code, when)| format!("{code}: {when}"))
-        .collect::<Vec<_>>();
     let options = program::OPTIONS.iter().map(|option| {
         let arg = Arg::new(option.name).long(option.name).help(option.help);
         match option.value {
@@ -43,23 +39,40 @@ fn daemon() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .about(program::ABOUT)
         .long_about(program::DESCRIPTION)
-        .after_help(format!("Exit codes: {}.", exit_codes.join("; ")))
         .disable_help_flag(true)
         .disable_version_flag(true)
         .args(options)
 }
 
-fn rendered(page: Man) -> Option<(String, String)> {
+const DAEMON_EXAMPLES: &[(&str, &str)] = &[
+    ("parachrond --check", "print each mistake in the configuration"),
+    ("parachrond --dry-run", "report corrections in the foreground, and make none"),
+    ("systemctl enable --now parachrond", "keep the clock right from now on"),
+];
+
+fn rendered(
+    page: Man,
+    exits: &[(u8, &str)],
+    examples: &[(&str, &str)],
+) -> Option<(String, String)> {
     let source = format!("parachron {}", env!("CARGO_PKG_VERSION"));
     let page = page.source(source).manual("Parachron");
     let mut text = Vec::new();
     // Writing to memory cannot fail.
     page.render(&mut text).ok()?;
+    let paragraph = |head: &str, text: &str| format!(".TP\n{head}\n{text}\n").replace('-', "\\-");
+    let exits = exits.iter().map(|(code, when)| paragraph(&code.to_string(), when));
+    text.extend(format!(".SH \"EXIT STATUS\"\n{}", exits.collect::<String>()).bytes());
+    let examples = examples.iter().map(|(example, purpose)| paragraph(example, purpose));
+    text.extend(format!(".SH EXAMPLES\n{}", examples.collect::<String>()).bytes());
     Some((page.get_filename(), String::from_utf8_lossy(&text).into_owned()))
 }
 
 fn add_pages(command: &Command, pages: &mut Vec<(String, String)>) {
-    pages.extend(rendered(Man::new(command.clone())));
+    let page = command.get_display_name().unwrap_or_default();
+    let (exits, examples) =
+        parachron::help_end(page).map_or((&[][..], &[][..]), |end| (end.exits, end.examples));
+    pages.extend(rendered(Man::new(command.clone()), exits, examples));
     for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
         add_pages(command, pages);
     }
@@ -78,11 +91,13 @@ mod tests {
             assert!(names.contains(&&*format!("parachron-{}.1", command.get_name())), "{names:?}");
         }
         for (name, text) in &pages {
-            assert!(text.contains(".SH NAME") && text.contains(".SH SYNOPSIS"), "{name}: {text}");
+            for heading in ["NAME", "SYNOPSIS", "\"EXIT STATUS\"\n.TP\n", "EXAMPLES\n.TP\n"] {
+                assert!(text.contains(&format!(".SH {heading}")), "{name}, {heading}: {text}");
+            }
         }
         let of_daemon = pages.iter().find(|(name, _)| name == "parachrond.8");
         let text = &of_daemon.expect("its page").1;
-        assert!(text.contains("check") && text.contains("4: no source"), "{text}");
+        assert!(text.contains("check") && text.contains("\n4\nno source"), "{text}");
         assert!(!names.iter().any(|name| name.contains("guard")), "{names:?}");
     }
 }

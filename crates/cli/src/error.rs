@@ -77,6 +77,26 @@ impl CliError {
     }
 }
 
+/// Prints the parser's error, or the help, and returns the exit code. What Rust's numbers report
+/// names their digits, not what was expected.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    let mut text = error.render().ansi().to_string();
+    for reported in ["invalid digit found in string", "cannot parse integer from empty string"] {
+        text = text.replace(reported, "expected a whole number");
+    }
+    for reported in ["invalid float literal", "cannot parse float from empty string"] {
+        text = text.replace(reported, "expected a number");
+    }
+    text = text.replace("number too large to fit in target type", "the number is too large");
+    // If it cannot be written, the exit code remains.
+    let _ = if error.use_stderr() {
+        anstream::stderr().write_all(text.as_bytes())
+    } else {
+        anstream::stdout().write_all(text.as_bytes())
+    };
+    ExitCode::from(if error.use_stderr() { COULD_NOT } else { 0 })
+}
+
 /// Prints a note, which is no error, on standard error.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "parachron: {}", printable(text));
@@ -94,7 +114,7 @@ impl From<std::io::Error> for CliError {
 /// The error of a wait that cannot start.
 pub(crate) fn cannot_wait(error: std::io::Error) -> CliError {
     CliError::Failed {
-        cause: format!("cannot wait for signals and time: {error}"),
+        cause: format!("cannot wait for a signal or a timer: {error}"),
         remedy: "raise the limit of open files (`ulimit -n`)".into(),
     }
 }

@@ -2,22 +2,26 @@
 
 mod commands;
 mod error;
+mod help;
 mod output;
 mod removed;
 
 use std::process::ExitCode;
 
-use clap::{Command, CommandFactory, Parser};
+use clap::{Command, CommandFactory, FromArgMatches};
 
 use commands::CommandLine;
 
 /// Runs the command that this process was started with.
 pub fn run() -> ExitCode {
-    let command_line = match CommandLine::try_parse() {
+    let parsed = help::complete(command(), "parachron")
+        .try_get_matches()
+        .and_then(|matches| CommandLine::from_arg_matches(&matches));
+    let command_line = match parsed {
         Ok(command_line) => command_line,
         Err(error) => match removed::failure(&error) {
             Some(failure) => return failure.report(),
-            None => error.exit(),
+            None => return error::usage(&error),
         },
     };
     output::table::fit_terminal();
@@ -26,6 +30,8 @@ pub fn run() -> ExitCode {
         Err(error) => error.report(),
     }
 }
+
+pub use help::{HelpEnd, end as help_end};
 
 /// The commands and their options, for the manual pages.
 pub fn command() -> Command {
