@@ -46,6 +46,11 @@ pub(crate) fn text(text: &str) -> Result<(), CliError> {
     Ok(())
 }
 
+/// `1 check`, `2 checks`.
+pub(crate) fn number_of(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 /// Whether standard output shows colours: a terminal does unless NO_COLOR is
 /// set or TERM is dumb.
 pub(crate) fn colours() -> bool {

@@ -45,7 +45,9 @@ impl Experiment {
     /// These, or all if none is named, in the order they run.
     pub fn chosen(named: &[Self]) -> Vec<Self> {
         let is_chosen = |one: &Self| named.is_empty() || named.contains(one);
-        Self::ALL.into_iter().filter(is_chosen).collect()
+        let on_request = [Self::Locks, Self::Network];
+        let on_request = on_request.into_iter().filter(|one| named.contains(one));
+        Self::ALL.into_iter().filter(is_chosen).chain(on_request).collect()
     }
 
     /// About how long it takes.

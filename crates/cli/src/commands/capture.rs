@@ -28,6 +28,10 @@ pub(crate) struct Args {
     #[arg(long)]
     dry_run: bool,
 
+    /// List every saved item
+    #[arg(long, short)]
+    verbose: bool,
+
     /// How to list the saved items; json prints the manifest
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -47,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     }
     match args.format {
         Format::Json => output::json(&manifest)?,
-        Format::Text => output::text(&for_people(&manifest, written))?,
+        Format::Text => output::text(&for_people(&manifest, written, args.verbose))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -60,7 +64,11 @@ pub(super) fn captured(folder: &Path) -> Result<Tree, CliError> {
     })
 }
 
-fn for_people(manifest: &Manifest, written: Option<&Path>) -> String {
+fn for_people(manifest: &Manifest, written: Option<&Path>, verbose: bool) -> String {
+    let mut text = answer(manifest, written);
+    if written.is_some() && !verbose {
+        return text;
+    }
     let title = match written {
         Some(_) => "Saved",
         None => "Would be saved",
@@ -86,13 +94,10 @@ fn for_people(manifest: &Manifest, written: Option<&Path>) -> String {
         missing.row([path.as_str().into(), reason(path, why).into()]);
     }
 
-    let mut text = taken.text();
+    text.extend(["\n", &taken.text()]);
     if !missing.is_empty() {
-        text.push('\n');
-        text.push_str(&missing.text());
+        text.extend(["\n", &missing.text()]);
     }
-    text.push('\n');
-    text.push_str(&closing(manifest, written));
     text
 }
 
@@ -106,25 +111,25 @@ fn reason(path: &str, why: &Unknown) -> String {
     }
 }
 
-fn closing(manifest: &Manifest, written: Option<&Path>) -> String {
-    let mut text = String::new();
+fn answer(manifest: &Manifest, written: Option<&Path>) -> String {
     let for_root =
         manifest.not_taken.values().filter(|why| matches!(why, Unknown::NeedsRoot { .. })).count();
-    if for_root > 0 {
-        text.push_str(&format!("{for_root} more can be saved as root.\n"));
-    }
     let bytes: u64 = manifest.taken.values().map(|file| file.bytes).sum();
-    let files = manifest.taken.len();
-    match written {
+    let files = output::number_of(manifest.taken.len(), "file", "files");
+    let mut text = match written {
         Some(folder) => {
             let folder = folder.display();
-            text.push_str(&format!(
-                "{folder}: {files} files, {bytes} bytes, and {}.\n\
-                 Diagnose it anywhere: parachron doctor --root {folder}\n",
+            format!(
+                "{folder}: {files}, {bytes} bytes, and {}.\n\
+                 Diagnose it anywhere: parachron doctor --root {folder}\n\
+                 Add --verbose to list what was saved, and what was not.\n",
                 inspect::tree::manifest::PATH
-            ));
+            )
         }
-        None => text.push_str(&format!("{files} files, {bytes} bytes. Nothing was written.\n")),
+        None => format!("{files}, {bytes} bytes. Nothing was written.\n"),
+    };
+    if for_root > 0 {
+        text.push_str(&format!("{for_root} more can be saved as root.\n"));
     }
     text
 }

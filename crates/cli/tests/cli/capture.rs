@@ -98,9 +98,10 @@ fn names(folder: &Path) -> Vec<String> {
 fn a_capture_says_what_it_took_and_how_to_read_it() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("captured");
-    let ran = parachron(&["capture", place.to_str().unwrap()]);
+    let ran = parachron(&["capture", "--verbose", place.to_str().unwrap()]);
     assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
     let printed = text(&ran.stdout);
+    assert!(printed.starts_with(&format!("{}: ", place.display())), "{printed}");
     for part in ["/proc/cmdline", "words about time", "parachron doctor --root"] {
         assert!(printed.contains(part), "{part}: {printed}");
     }

@@ -319,7 +319,7 @@ fn gate_exec_leaves_nothing_frozen_after_a_kill() {
     kill_process(gated.watcher().expect("a watcher"), Signal::KILL).unwrap();
     gated.daemon.kill();
     assert!(group.is_asked_to_freeze() && is_silent(&ticks));
-    assert_eq!(gated.request(&["thaw", "--force"]), "1 control groups thawed\n");
+    assert_eq!(gated.request(&["thaw", "--force"]), "1 control group thawed\n");
     await_thaw(&group, "both");
     ticks.recv_timeout(SOON).expect("a thawed command prints");
 }

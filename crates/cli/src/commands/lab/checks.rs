@@ -22,12 +22,16 @@ const fn word(verdict: &Verdict) -> &'static str {
 pub(super) enum Listed {
     All,
     NotPassed,
+    Failed,
 }
 
 impl Listed {
-    fn checks(self, outcome: &ExperimentOutcome) -> impl Iterator<Item = &Check> {
-        let all = self == Self::All;
-        outcome.checks.iter().filter(move |check| all || check.verdict != Verdict::Passed)
+    pub(super) fn checks(self, outcome: &ExperimentOutcome) -> impl Iterator<Item = &Check> {
+        outcome.checks.iter().filter(move |check| match self {
+            Self::All => true,
+            Self::NotPassed => check.verdict != Verdict::Passed,
+            Self::Failed => check.verdict == Verdict::Failed,
+        })
     }
 }
 

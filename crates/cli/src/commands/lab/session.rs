@@ -7,8 +7,9 @@ use lab::results::CheckTally;
 use lab::{LabSession, SessionError};
 
 use super::options::{LabPlan, RunOptions};
+use super::remedies;
 use super::report::LabReport;
-use super::{remedies, text};
+use super::text::{self, Extent};
 use crate::commands::bench::report::MachineIdentity;
 use crate::error::{COULD_NOT, CliError};
 use crate::output::progress::TerminalProgress;
@@ -39,7 +40,8 @@ fn print(report: &LabReport, run: &RunOptions) -> Result<(), CliError> {
         Format::Json => output::json_document(report)?,
         Format::Text => {
             let colours = run.output.is_none() && output::colours();
-            text::render(report, colours)
+            let extent = if run.verbose { Extent::Whole } else { Extent::Short };
+            text::render(report, extent, colours)
         }
     };
     match &run.output {

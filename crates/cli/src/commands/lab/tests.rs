@@ -1,7 +1,7 @@
 use lab::results::Report;
 
 use super::report::LabReport;
-use super::text;
+use super::text::{self, Extent};
 use crate::commands::bench::report::MachineIdentity;
 
 /// All experiments; one check failed, one was not measured, one experiment
@@ -16,19 +16,27 @@ pub(super) fn report() -> LabReport {
 
 #[test]
 fn the_report_as_text_fits_80_columns() {
-    let text = text::render(&report(), false);
+    let text = text::render(&report(), Extent::Whole, false);
     let wide: Vec<_> = text.lines().filter(|line| line.chars().count() > 80).collect();
     assert_eq!(wide, [""; 0]);
     insta::assert_snapshot!(text);
 }
 
 #[test]
+fn the_answer_comes_first_and_the_short_report_is_one_screen() {
+    let text = text::render(&report(), Extent::Short, false);
+    assert!(text.starts_with("11 checks: "), "{text}");
+    assert!(text.contains("FAILED") && !text.contains("Drift: guest time"), "{text}");
+    assert!(text.lines().count() <= 25, "{text}");
+}
+
+#[test]
 fn colours_are_on_verdicts_alone() {
-    // A single experiment: otherwise checks that passed are not listed.
     let mut report = report();
     report.lab.experiments.truncate(1);
     report.lab.not_run.clear();
-    let (plain, coloured) = (text::render(&report, false), text::render(&report, true));
+    let [plain, coloured] =
+        [false, true].map(|colours| text::render(&report, Extent::Whole, colours));
     let bare = anstream::adapter::strip_str(&coloured).to_string();
     assert_eq!(bare, plain);
     assert!(coloured.lines().any(|line| line.starts_with("\u{1b}[32mpassed\u{1b}[0m ")));

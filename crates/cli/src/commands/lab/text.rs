@@ -1,31 +1,45 @@
-//! The report for people: each experiment's table and checks, then a summary.
+//! The report for people: the verdict, a summary, then each experiment's table and checks.
 
 use lab::results::CheckTally;
 
 use super::checks::Listed;
 use super::report::LabReport;
 use super::{checks, summary, tables};
+use crate::output::number_of;
 use crate::output::table::{width, wrap};
 
-/// The whole report; in colour or without.
-pub(super) fn render(report: &LabReport, colours: bool) -> String {
-    let mut text = heading(report);
+/// How much of the report is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// What a person needs first: checks that failed, and the figures of a single experiment.
+    Short,
+    /// All figures and checks.
+    Whole,
+}
+
+/// The report; in colour or without.
+pub(super) fn render(report: &LabReport, extent: Extent, colours: bool) -> String {
     let is_single = is_single(report);
-    // Two hundred lines of checks that passed would hide one that failed.
-    let listed = if is_single { Listed::All } else { Listed::NotPassed };
-    for outcome in &report.lab.experiments {
-        let both = [tables::figures(outcome), tables::moved(outcome)];
-        for table in both.into_iter().flatten().filter(|table| !table.is_empty()) {
-            text.extend(["\n", &table.text()]);
-        }
-        if !outcome.checks.is_empty() {
-            text.extend(["\n", &checks::list(outcome, listed, colours)]);
-        }
-    }
+    let mut text = format!("{}\n{}", wrap(&verdict(report, extent), width()), heading(report));
     if !is_single {
         text.extend(["\n", &summary::table(&report.lab).text()]);
     }
-    text.extend(["\n", &wrap(&verdict(report), width()), "\n"]);
+    // Two hundred lines of checks that passed would hide one that failed.
+    let listed = match (extent, is_single) {
+        (Extent::Whole, _) => Listed::All,
+        (Extent::Short, true) => Listed::NotPassed,
+        (Extent::Short, false) => Listed::Failed,
+    };
+    for outcome in &report.lab.experiments {
+        let both = [tables::figures(outcome), tables::moved(outcome)];
+        let shown = both.into_iter().flatten().filter(|table| !table.is_empty());
+        for table in shown.filter(|_| is_single || extent == Extent::Whole) {
+            text.extend(["\n", &table.text()]);
+        }
+        if listed.checks(outcome).next().is_some() {
+            text.extend(["\n", &checks::list(outcome, listed, colours)]);
+        }
+    }
     text
 }
 
@@ -52,18 +66,16 @@ fn heading(report: &LabReport) -> String {
     format!("{}\n{}\n", report.machine.line(), wrap(&run, width()))
 }
 
-/// The last sentence.
-fn verdict(report: &LabReport) -> String {
+/// The first sentence.
+fn verdict(report: &LabReport, extent: Extent) -> String {
     let tally = CheckTally::total(&report.lab);
     let not_run = match report.lab.not_run.len() {
         0 => String::new(),
         experiments => format!(" Experiments that could not run: {experiments}."),
     };
-    let rest = if is_single(report) {
-        ""
-    } else {
-        " To list the checks that passed as well, run a single experiment, such as `parachron lab \
-         drift`."
+    let rest = match extent {
+        Extent::Short => " All figures and checks: --verbose.",
+        Extent::Whole => "",
     };
-    format!("{} checks: {tally}.{not_run}{rest}", tally.checks())
+    format!("{}: {tally}.{not_run}{rest}", number_of(tally.checks(), "check", "checks"))
 }

@@ -59,8 +59,13 @@ fn change(event: &Event) -> (&'static str, Vec<String>) {
 fn started(started: &WatchStart) -> Vec<String> {
     let cpu = started.cpu.map_or(String::new(), |cpu| format!(" on CPU {cpu}"));
     let source = fact(&started.clocksource, Clone::clone);
+    let missing = started.probes.iter().filter(|status| status.error.is_some()).count();
+    let missing = match missing {
+        0 => String::new(),
+        _ => format!(" without {missing} of {} probes", started.probes.len()),
+    };
     let mut lines = vec![
-        format!("sampling every {}{cpu}; times are UTC", span(started.interval_s)),
+        format!("watching every {}{cpu}{missing}; times are UTC", span(started.interval_s)),
         format!("clocksource: {source}"),
         format!("page: {}", fact(&started.page, |found| page(found, started.page_age_s))),
         format!("adjtimex: {}", fact(&started.adjtimex, adjtimex)),
@@ -144,9 +149,10 @@ fn update(update: &ObservedPageUpdate) -> Vec<String> {
 fn summary(summary: &WatchSummary) -> Vec<String> {
     let WatchSummary { clocksource_changes, rate_changes, adjtimex_changes, .. } = summary;
     let mut lines = vec![format!(
-        "ran {}: {} samples, longest interval {}",
+        "ran {}: {} {}, longest interval {}",
         span(summary.ran_s),
         count(summary.samples),
+        if summary.samples == 1 { "sample" } else { "samples" },
         span(summary.longest_interval_s)
     )];
     lines.push(disruption::counts(&summary.disruptions));

@@ -46,7 +46,8 @@ pub(crate) fn thaw(arguments: &Arguments) -> Result<(), ProgramError> {
         thawed = Some(thawed.unwrap_or_default() + more);
     }
     if let Some(thawed) = thawed {
-        print(&format!("{thawed} control groups thawed\n"));
+        let groups = if thawed == 1 { "control group" } else { "control groups" };
+        print(&format!("{thawed} {groups} thawed\n"));
     }
     Ok(())
 }

@@ -114,13 +114,11 @@ pub(super) fn network(rows: &[Echo]) -> ReportTable {
         ],
     );
     table.note(
-        "notifies: writes to the card's register. interrupts: each with one end of interrupt. \
-         waits: HLT, RDMSR or hypercalls of a guest that waits. exits, emulated: all exits, and \
-         the instructions it emulated, by KVM's own count. /plain: p90 divided by the p90 of \
-         plain; median of the rounds in which guest and card both had their CPUs. Times are this \
-         machine's: compare them within this table. A report of 25 March 2022 \
-         (github.com/hasegaw/cheetah) had p90 614, 516 and 482 µs for an idle guest, a busy one \
-         and one in an RDMSR loop: 1.00, 0.84 and 0.785 of the first.",
+        "notifies: writes to the card's register. interrupts: interrupts of \
+         the guest. waits: HLT, RDMSR or hypercalls of a guest that waits. exits, emulated: KVM's \
+         own counts of exits and of emulated instructions. /plain: p90 divided by the p90 of \
+         plain; median of the rounds in which guest and card both had a CPU. Times depend on the \
+         machine: compare them only within this table.",
     );
     if let Some(row) = rows.first() {
         table.note(format!(
