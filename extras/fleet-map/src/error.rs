@@ -73,7 +73,7 @@ impl From<std::io::Error> for CommandError {
 /// The error of a wait that cannot start.
 pub(crate) fn cannot_wait(error: std::io::Error) -> CommandError {
     CommandError::Failed {
-        cause: format!("cannot wait for signals and time: {error}"),
+        cause: format!("cannot wait for a signal or a timer: {error}"),
         remedy: "raise the limit of open files (`ulimit -n`)".into(),
     }
 }

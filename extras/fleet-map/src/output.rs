@@ -16,10 +16,6 @@ pub(crate) enum Format {
     Text,
     /// One JSON document; its schema: `fleet-map schema`
     Json,
-    /// Tables for a report
-    Markdown,
-    /// One row per line, with a heading
-    Csv,
 }
 
 /// Writes `text` to standard output; an error means that it is not whole.

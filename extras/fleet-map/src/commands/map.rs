@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         .map_or(Ok(()), |path| html::page(&map).and_then(|page| output::file(path, page)));
     match args.format {
         Format::Json => output::json(&map)?,
-        format => output::text(&text::render(&map, format, now_ns))?,
+        Format::Text => output::text(&text::render(&map, now_ns))?,
     }
     written?;
     Ok(if map.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     };
     if chosen.is_empty() && args.answer.is_none() {
         return Err(CommandError::Failed {
-            cause: "the list of --peers names no node but this one".into(),
+            cause: "the list of --peers names no other node".into(),
             remedy: "add other nodes to the file of --peers, or use --answer".into(),
         });
     }

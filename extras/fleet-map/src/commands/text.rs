@@ -6,9 +6,7 @@ use instruments::figures::{signed, time};
 
 use pvclock::units::calendar;
 
-use crate::output::Format;
-
-/// Rows for people; the other forms have all.
+/// Rows for people; the JSON has all.
 const SHOWN: usize = 20;
 /// Names of a list.
 const NAMED: usize = 8;
@@ -17,41 +15,23 @@ const NAMED: usize = 8;
 const WIDTH: usize = 80;
 const HEADINGS: [&str; 5] = ["clock", "ahead by", "at least", "at most", "peers"];
 
-/// For all forms but JSON.
-pub(super) fn render(map: &Map, format: Format, now_ns: i64) -> String {
-    if format == Format::Csv {
-        return csv(map);
-    }
-    let is_markdown = format == Format::Markdown;
+/// For people: what is beyond doubt first.
+pub(super) fn render(map: &Map, now_ns: i64) -> String {
+    let is_off = |finding: &&MapFinding| {
+        matches!(finding, MapFinding::Off { .. } | MapFinding::OffFromPeers { .. })
+    };
+    let (off, doubtful): (Vec<_>, Vec<_>) = map.findings.iter().partition(is_off);
     let mut text = String::new();
-    for finding in &map.findings {
-        let said = format!("{} {}", sentence(finding), proof(finding)).trim_end().to_owned();
-        text += &if is_markdown { format!("- {said}\n") } else { wrap(&said, WIDTH) + "\n" };
+    for finding in off.into_iter().chain(doubtful) {
+        let sentences = format!("{} {}", sentence(finding), proof(finding));
+        text += &(wrap(sentences.trim_end(), WIDTH) + "\n");
     }
     if map.findings.is_empty() {
         text += "No clock is certainly off, and none contradicts the others.\n";
     }
     text += "\n";
-    text += &if is_markdown { markdown(map) } else { table(map) };
-    for note in notes(map, format, now_ns) {
-        text += &if is_markdown { format!("\n{note}\n") } else { wrap(&note, WIDTH) + "\n" };
-    }
-    text
-}
-
-/// Nanoseconds, with a heading line (RFC 4180).
-fn csv(map: &Map) -> String {
-    let quoted = |name: &str| match name.contains([',', '"']) {
-        true => format!("\"{}\"", name.replace('"', "\"\"")),
-        false => name.to_owned(),
-    };
-    let mut text = "clock,ahead_by_ns,at_least_ns,at_most_ns,peers\r\n".to_owned();
-    for node in &map.nodes {
-        let ahead = node.ahead.map(|ahead| [ahead.estimate_ns, ahead.min_ns, ahead.max_ns]);
-        let ahead = ahead.map_or([""; 3].map(String::from), |ahead| ahead.map(|ns| ns.to_string()));
-        let name = quoted(&shortened(&node.name));
-        text += &format!("{name},{},{}\r\n", ahead.join(","), node.peers);
-    }
+    text += &table(map);
+    notes(map, now_ns).iter().for_each(|note| text += &(wrap(note, WIDTH) + "\n"));
     text
 }
 
@@ -78,16 +58,6 @@ fn table(map: &Map) -> String {
     text
 }
 
-fn markdown(map: &Map) -> String {
-    let line = |cells: [String; 5]| format!("| {} |\n", cells.join(" | "));
-    let mut text = line(HEADINGS.map(String::from));
-    text += "| --- | ---: | ---: | ---: | ---: |\n";
-    text.extend(
-        map.nodes.iter().map(|node| line(cells(node).map(|cell| cell.replace('|', "\\|")))),
-    );
-    text
-}
-
 fn cells(node: &Node) -> [String; 5] {
     let figure = |pick: fn(AheadBounds) -> i64| {
         node.ahead.map_or("–".to_owned(), |ahead| signed(pick(ahead) as f64, time))
@@ -101,11 +71,12 @@ fn cells(node: &Node) -> [String; 5] {
     ]
 }
 
-fn notes(map: &Map, format: Format, now_ns: i64) -> Vec<String> {
+fn notes(map: &Map, now_ns: i64) -> Vec<String> {
     let mut notes = Vec::new();
-    if format == Format::Text && map.nodes.len() > SHOWN {
+    if map.nodes.len() > SHOWN {
         let more = map.nodes.len() - SHOWN;
-        notes.push(format!("{more} more clocks are nearer to the median; --format csv lists all."));
+        notes
+            .push(format!("{more} more clocks are nearer to the median; --format json lists all."));
     }
     notes.push(format!(
         "Relative to the median of {} clocks, from {} pairs. Assumes that a clock's rate is off \
@@ -157,7 +128,14 @@ fn shortened(name: &str) -> String {
 /// A finding in a sentence.
 pub(super) fn sentence(finding: &MapFinding) -> String {
     let said = match finding {
-        MapFinding::Off { node, ahead } => off(node, *ahead),
+        MapFinding::Off { node, ahead } => {
+            off(node, "the others", ahead.estimate_ns, (ahead.min_ns, ahead.max_ns))
+        }
+        MapFinding::OffFromPeers { node, ahead, peers } => {
+            let (others, middle_ns) =
+                (format!("each of {peers} others"), ahead.min_ns.midpoint(ahead.max_ns));
+            off(node, &others, middle_ns, (ahead.min_ns, ahead.max_ns))
+        }
         MapFinding::Contradiction { suspects, is_only: true, .. } => format!(
             "A clock contradicts the others: its node answers from more than one clock, or the \
              clock was set, or drifts faster than --drift-ppm. If only one does, it is {}.",
@@ -197,16 +175,11 @@ pub(super) fn proof(finding: &MapFinding) -> String {
     }
 }
 
-fn off(node: &str, ahead: AheadBounds) -> String {
-    let AheadBounds { estimate_ns, min_ns, max_ns } = ahead;
+fn off(node: &str, others: &str, by_ns: i64, (min_ns, max_ns): (i64, i64)) -> String {
     let (direction, least_ns, most_ns) =
         if min_ns > 0 { ("ahead of", min_ns, max_ns) } else { ("behind", -max_ns, -min_ns) };
-    format!(
-        "{node} is {direction} the others by {}: {} to {}.",
-        time(estimate_ns.abs() as f64),
-        time(least_ns as f64),
-        time(most_ns as f64)
-    )
+    let [by, least, most] = [by_ns.abs(), least_ns, most_ns].map(|ns| time(ns as f64));
+    format!("{node} is {direction} {others} by {by}: {least} to {most}.")
 }
 
 fn names(suspects: &[String]) -> String {
@@ -259,15 +232,13 @@ mod tests {
 
     #[test]
     fn the_worst_is_first_and_lines_are_no_longer_than_80() {
-        let text = render(&map(), Format::Text, 60_000_000_000);
+        let text = render(&map(), 60_000_000_000);
         assert!(text.starts_with("c is ahead of the others by 5.00 ms: 4.80 ms to 5.20 ms.\n"));
         let first = text.lines().skip_while(|line| !line.starts_with('─')).nth(1).unwrap();
         assert!(first.starts_with("c ") && first.contains("+5.00 ms"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(text.contains("As of 1970-01-01 00:00:00.000 UTC by the"), "{text}");
         assert!(text.contains("60.0 s ago"), "{text}");
-        let csv = render(&map(), Format::Csv, 0);
-        assert!(csv.contains("c,5000000,4800000,5200000,2\r\n"), "{csv}");
     }
 
     #[test]

@@ -104,6 +104,17 @@ pub enum MapFinding {
         /// By how much it is ahead.
         ahead: AheadBounds,
     },
+    /// Most of the nodes that were compared with this one measured it off in one direction, by
+    /// more than the tolerance each. A contradiction, here or elsewhere, leaves it without bounds
+    /// against all; that does not make this smaller.
+    OffFromPeers {
+        /// Which.
+        node: String,
+        /// By how much it is ahead of each of them.
+        ahead: OffsetInterval,
+        /// How many they are.
+        peers: u32,
+    },
     /// Between these two the newest samples contradict the older: a clock was set, or
     /// runs faster or slower than stated.
     Changed {
@@ -231,6 +242,10 @@ impl Solved<'_> {
                 node.ahead.filter(|it| off_ns(it.min_ns, it.max_ns) > self.settings.tolerance_ns);
             let name = || node.name.clone();
             findings.extend(off.map(|ahead| MapFinding::Off { node: name(), ahead }));
+            // Who is left out of the map for a contradiction takes others' figures with it.
+            if off.is_none() && contradictions > 0 {
+                findings.extend(self.off_from_peers(*number));
+            }
             let is_apart = self.graph.heard[*number as usize] && !is_connected[*number as usize];
             findings.extend((is_apart && is_solved).then(|| MapFinding::Apart { node: name() }));
         }
@@ -279,6 +294,29 @@ impl Solved<'_> {
         Node { name: self.name(node), ahead, claim, peers: 0 }
     }
 
+    /// What the pairs of a node without bounds show by themselves.
+    fn off_from_peers(&self, node: u32) -> Option<MapFinding> {
+        let pairs = self.pairs.iter().filter_map(|pair| match pair.nodes {
+            (_, to) if to == node => Some((pair.min_ns, pair.max_ns)),
+            (from, _) if from == node => {
+                Some((pair.max_ns.saturating_neg(), pair.min_ns.saturating_neg()))
+            }
+            _ => None,
+        });
+        let pairs: Vec<(i64, i64)> = pairs.collect();
+        let is_off = |ns: i64| ns > self.settings.tolerance_ns;
+        let off = pairs.iter().copied().filter(|(min_ns, max_ns)| is_off(off_ns(*min_ns, *max_ns)));
+        let (ahead, behind): (Vec<(i64, i64)>, Vec<_>) = off.partition(|(min_ns, _)| *min_ns > 0);
+        let shown = if ahead.len() > behind.len() { ahead } else { behind };
+        if shown.len() < FEWEST_PEERS || 2 * shown.len() <= pairs.len() {
+            return None;
+        }
+        let min_ns = shown.iter().map(|pair| pair.0).min()?;
+        let max_ns = shown.iter().map(|pair| pair.1).max()?;
+        let (node, ahead) = (self.name(node), OffsetInterval { min_ns, max_ns });
+        Some(MapFinding::OffFromPeers { node, ahead, peers: shown.len() as u32 })
+    }
+
     fn is_of_claims(&self, it: &Culprits) -> bool {
         it.suspects.iter().any(|vertex| *vertex > self.graph.utc())
     }
@@ -300,6 +338,9 @@ impl Solved<'_> {
         }
     }
 }
+
+/// Two clocks that differ from a third may be the wrong ones.
+const FEWEST_PEERS: usize = 3;
 
 /// By how much it is off at the least.
 fn off_ns(min_ns: i64, max_ns: i64) -> i64 {

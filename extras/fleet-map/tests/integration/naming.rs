@@ -49,6 +49,48 @@ fn of_three_that_contradict_each_other_each_may_lie() {
     assert!(map.nodes.iter().all(|node| node.ahead.is_none()));
 }
 
+/// Two seconds stay beyond doubt where three others contradict each other by microseconds.
+#[test]
+fn a_smaller_contradiction_hides_no_large_error() {
+    const US: i64 = 1_000;
+    for sign in [1, -1] {
+        let mut samples = fleet_map::errormap::Samples::default();
+        let mut add = |from: &str, to: &str, middle_ns: i64, bound_ns: i64| {
+            let sample = fleet_map::errormap::ProbeSample {
+                from: from.into(),
+                to: to.into(),
+                min_ns: middle_ns - bound_ns,
+                max_ns: middle_ns + bound_ns,
+                at_ns: S,
+            };
+            samples.add(&sample).unwrap();
+        };
+        for from in ["n1", "n2", "n3"] {
+            add(from, "n4", sign * 2 * S, 100 * US);
+        }
+        add("n1", "n2", 0, 10 * US);
+        add("n2", "n3", 0, 10 * US);
+        add("n1", "n3", 101 * US, 10 * US);
+        let map = solve(&samples, &Settings { drift_ppm: 0.0, ..Settings::default() });
+        let certain = map.findings.iter().find_map(|finding| match finding {
+            MapFinding::Off { node, ahead } => Some((node, ahead.min_ns, ahead.max_ns)),
+            MapFinding::OffFromPeers { node, ahead, peers: 3 } => {
+                Some((node, ahead.min_ns, ahead.max_ns))
+            }
+            _ => None,
+        });
+        let (node, min_ns, max_ns) = certain.unwrap_or_else(|| panic!("{:?}", map.findings));
+        assert_eq!(node, "n4");
+        assert!((min_ns - sign * 2 * S).abs() < MS && (max_ns - sign * 2 * S).abs() < MS);
+        let contradicts = |it: &MapFinding| matches!(it, MapFinding::Contradiction { .. });
+        assert!(map.findings.iter().any(contradicts), "{:?}", map.findings);
+        let others_off = map.findings.iter().filter(|finding| {
+            matches!(finding, MapFinding::Off { node, .. } | MapFinding::OffFromPeers { node, .. } if node != "n4")
+        });
+        assert_eq!(others_off.count(), 0, "{:?}", map.findings);
+    }
+}
+
 /// A clock that is set between two probes contradicts itself.
 #[test]
 fn a_clock_that_was_set_is_seen() {
