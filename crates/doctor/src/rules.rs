@@ -207,7 +207,7 @@ pub const RULES: &[Rule] = &[
     rule("host-halt-polling", Other, idle::check_host_halt_polling,
         "On a KVM host, reports whether KVM polls for a halted vCPU's next interrupt.",
         "Linux: Documentation/virt/kvm/halt-polling.rst"),
-    rule("dear-exits", Other, idle::check_dear_exits,
+    rule("expensive-exits", Other, idle::check_expensive_exits,
         "Reports whether a KVM host flushes the L1 data cache on every VM entry.",
         "Linux: Documentation/admin-guide/hw-vuln/l1tf.rst"),
     rule("read-cost", Other, cost::check_out_of_line,

@@ -115,8 +115,8 @@ pub(crate) fn check_coarse_timers(case: &Case<'_>) -> Check {
         .alone()
 }
 
-/// `dear-exits`
-pub(crate) fn check_dear_exits(case: &Case<'_>) -> Check {
+/// `expensive-exits`
+pub(crate) fn check_expensive_exits(case: &Case<'_>) -> Check {
     is_host(case)?;
     let text = case.l1tf()?;
     // `conditional cache flushes` are few; `cache flushes`, in Red Hat's 3.10 `L1D
@@ -234,9 +234,9 @@ mod tests {
         let flushes = "Mitigation: PTE Inversion; VMX: cache flushes, SMT vulnerable";
         let mut host = healthy_bare_metal();
         host.idle.l1tf = Fact::Known(flushes.replace("cache", "conditional cache"));
-        fine(&host, None, "dear-exits");
+        fine(&host, None, "expensive-exits");
         host.idle.l1tf = Fact::Known(flushes.into());
-        assert!(finding_text(&host, None, "dear-exits").contains("flushes the L1 data cache"));
+        assert!(finding_text(&host, None, "expensive-exits").contains("flushes the L1 data cache"));
     }
 
     #[test]
