@@ -179,8 +179,8 @@ fn leap(by_s: i8, dry_run: bool) -> String {
 
 fn tick(us: i64, frequency_ppm: f64) -> String {
     format!(
-        "another daemon left the kernel a tick of {us} us: set to 10000 us, and the frequency to \
-         {frequency_ppm:.3} ppm"
+        "another daemon had set the kernel's tick to {us} us; reset to 10000 us, with a frequency \
+         of {frequency_ppm:.3} ppm"
     )
 }
 

@@ -42,8 +42,8 @@ fn a_wrong_rate_names_its_cause_and_remedy() {
     }
     assert_eq!(
         shown(KeeperEvent::TickReset { tick_us: 10_001, frequency_ppm: 112.34 }),
-        "tick reset: another daemon left the kernel a tick of 10001 us: set to 10000 us, and the \
-         frequency to 112.340 ppm"
+        "tick reset: another daemon had set the kernel's tick to 10001 us; reset to 10000 us, with \
+         a frequency of 112.340 ppm"
     );
     for (dry_run, told) in [(false, "will"), (true, "would")] {
         assert_eq!(

@@ -113,8 +113,8 @@ fn trapper(case: &Case<'_>) -> (&'static str, &'static str, &'static str) {
              the domain came from a host with another TSC rate.",
             if case.is_dom0() {
                 "Give Xen an invariant TSC, in the firmware's settings, or in the CPU model if Xen \
-                 itself runs in a virtual machine. tsc_mode= applies to other domains only, and \
-                 clock source xen reads the TSC as well."
+                 itself runs in a virtual machine. tsc_mode= applies only to other \
+                 domains, and clock source xen does not help: it reads the TSC too."
             } else if case.xen().and_then(|xen| xen.tsc).is_some_and(|tsc| !tsc.host_reliable) {
                 "Give Xen's host an invariant TSC, in the firmware's settings, or in the CPU model \
                  if Xen itself runs in a virtual machine. tsc_mode=\"native\" (xl.cfg(5)) makes \

@@ -71,7 +71,7 @@ fn in_confidential_guest(case: &Case<'_>, kind: &str) -> Check {
     }
     Finding::new(
         Severity::Warning,
-        format!("The host decides this clock, in a confidential guest ({kind})"),
+        format!("The host controls this clock, although the guest is confidential ({kind})"),
     )
     .evidence_from(
         phc.map(|line| format!("chrony's configuration: refclock PHC {}", line.parameter)),

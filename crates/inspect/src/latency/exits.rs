@@ -14,7 +14,7 @@ const KIND: FigureKind = FigureKind::Exit;
 pub(super) fn measure(run: &mut LatencyRun<'_>, cpu: u32, length: Duration) {
     run.doing(KIND.name());
     let Some(ns_per_tick) = ns_per_tick() else {
-        return run.found.miss(KIND.name(), "no TSC to time it by");
+        return run.found.miss(KIND.name(), "no TSC to measure it with");
     };
     let Some(_pinned) = run.pinned(KIND.name(), cpu) else { return };
     let mut samples = Distribution::new();

@@ -46,7 +46,7 @@ mod tests {
     /// The guide's page of rules.
     fn page() -> String {
         let mut page = String::from(
-            "# Rules of parachron doctor\n\nEach finding of `parachron doctor` names its rule, and \
+            "# Which faults does parachron doctor look for?\n\nEach finding of `parachron doctor` names its rule, and \
              each rule its source.\n`parachron doctor --rules` prints the same list.\n",
         );
         for rule in RULES {
