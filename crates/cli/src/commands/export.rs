@@ -1,5 +1,6 @@
 //! `parachron export`: this machine's clock for Prometheus.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,9 +11,11 @@ use daemon::configuration;
 use exporter::{DaemonReply, ListenAddress, Scrapes, ServedPages};
 use instruments::duration;
 use linux::wait::{Signals, WaitUntil, Wake};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::error::{CliError, cannot_wait, note};
-use crate::output;
+use crate::output::{self, Format};
 
 /// Export this machine's clock metrics to Prometheus.
 ///
@@ -59,6 +62,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH", default_value = configuration::STATUS_SOCKET)]
     socket: PathBuf,
 
+    /// How to print the metrics: text for Prometheus (OpenMetrics), or json
+    #[arg(long, value_enum, default_value_t = Format::Text, conflicts_with = "way")]
+    format: Format,
+
     /// Print the dashboard for Grafana (Dashboards, New, Import) instead of the metrics, and exit
     #[arg(long, value_parser = ["dashboard"], group = "way")]
     print: Option<String>,
@@ -78,10 +85,48 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         (None, Some(address), _) => match serve(args, address)? {},
         (None, None, Some(file)) => write_each(args, file)?,
         (None, None, None) => {
-            output::text(&exporter::openmetrics(fleet::samples(&scrapes(args).snapshot())))?
+            let samples = fleet::samples(&scrapes(args).snapshot());
+            match args.format {
+                Format::Text => output::text(&exporter::openmetrics(samples))?,
+                Format::Json => output::json(&ExportReport::new(samples))?,
+            }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What `--format json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ExportReport {
+    /// Parachron's version.
+    version: &'static str,
+    /// The samples.
+    samples: Vec<ExportedSample>,
+}
+
+/// A sample of a metric.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ExportedSample {
+    /// The metric's name, with its unit.
+    metric: &'static str,
+    /// Its labels.
+    labels: BTreeMap<&'static str, String>,
+    /// The value.
+    value: f64,
+}
+
+impl ExportReport {
+    fn new(samples: Vec<fleet::MetricSample>) -> Self {
+        let exported = |sample: fleet::MetricSample| {
+            let fleet::MetricSample { metric, labels, value } = sample;
+            let labels = metric.labels.iter().copied().zip(labels).collect();
+            ExportedSample { metric: metric.name, labels, value }
+        };
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            samples: samples.into_iter().map(exported).collect(),
+        }
+    }
 }
 
 fn scrapes(args: &Args) -> Scrapes {

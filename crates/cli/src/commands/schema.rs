@@ -12,6 +12,7 @@ use schemars::{JsonSchema, Schema};
 use crate::commands::bench::BenchOutput;
 use crate::commands::doctor::DoctorOutput;
 use crate::commands::drift::report::DriftReport;
+use crate::commands::export::ExportReport;
 #[cfg(target_arch = "x86_64")]
 use crate::commands::lab::report::LabReport;
 use crate::commands::latency::report::LatencyReport;
@@ -47,6 +48,8 @@ enum Documented {
     Status,
     /// One line: the result of sending a guest the time
     Tell,
+    /// The metrics
+    Export,
     /// The experiments, their figures and their checks
     #[cfg(target_arch = "x86_64")]
     Lab,
@@ -65,6 +68,7 @@ impl Documented {
             Self::Keep => schema_of::<KeepLine>(),
             Self::Tell => schema_of::<TellLine>(),
             Self::Status => schema_of::<DaemonStatus>(),
+            Self::Export => schema_of::<ExportReport>(),
             #[cfg(target_arch = "x86_64")]
             Self::Lab => schema_of::<LabReport>(),
             Self::Latency => schema_of::<LatencyReport>(),

@@ -18,6 +18,7 @@ const OUTPUTS: &[(&str, &[&str])] = &[
     ("bench", &["bench", "--list", "--all", "--format", "json"]),
     ("drift", &["drift", "--duration", "300ms", "--interval", "20ms", "--format", "json"]),
     ("watch", &["watch", "--duration", "300ms", "--format", "json"]),
+    ("export", &["export", "--format", "json"]),
 ];
 
 /// Asserts that the program names it as well.
