@@ -136,15 +136,17 @@ pub(crate) fn headline(
     let worst = |harm| findings.iter().filter(is_grave).find(|finding| finding.harm == harm);
     let possible = match unknown {
         0 => String::new(),
+        1 => "; 1 was not possible".to_owned(),
         _ => format!("; {unknown} were not possible"),
     };
+    let made = text::count(checks, "check", "checks");
     let risk = match (worst(MayGoWrong), worst(Other)) {
         (Some(risk), _) => format!("At risk: {}.", risk.what),
         (None, Some(cost)) => {
-            format!("No risk to it found in {checks} checks{possible}. Besides: {}.", cost.what)
+            format!("No risk to it found in {made}{possible}. Besides: {}.", cost.what)
         }
         (None, None) if checks == 0 => "Nothing could be checked.".to_owned(),
-        (None, None) => format!("No risk to it found in {checks} checks{possible}."),
+        (None, None) => format!("No risk to it found in {made}{possible}."),
     };
     let wrong = findings.iter().find(|finding| finding.harm == WrongNow);
     let first = wrong.or_else(|| worst(MayGoWrong)).or_else(|| worst(Other));

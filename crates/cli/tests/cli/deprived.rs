@@ -149,11 +149,7 @@ fn a_kernel_as_of_4_18_does() {
     let Some(program) = &shared(&[]) else { return };
     let calls: Vec<i64> = (424..500).collect();
     let said = each(|arguments| refused(program, &calls, libc::ENOSYS, arguments));
-    assert!(
-        said["doctor --verbose"].out.starts_with("The clock "),
-        "{}",
-        said["doctor --verbose"].out
-    );
+    assert!(said["doctor --verbose"].has_verdict(), "{}", said["doctor --verbose"].out);
 }
 
 #[test]

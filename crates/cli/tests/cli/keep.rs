@@ -153,7 +153,7 @@ fn keep_corrects_nothing_between_two() {
     let server = ahead(20.0 * 366.0 * 86_400.0);
     let (said, lines) = kept(program, &[&server], &["--duration", "1s"]);
     assert!(of(&lines, "corrected").is_empty(), "{}", said.out);
-    assert!(of(&lines, "refused")[0]["why"]["beyond-max-step"].is_object(), "{}", said.out);
+    assert!(of(&lines, "refused")[0]["why"]["beyond-longest-absence"].is_object(), "{}", said.out);
 }
 
 #[test]

@@ -97,6 +97,15 @@ pub(crate) struct ProgramOutput {
     pub(crate) code: Option<i32>,
 }
 
+impl ProgramOutput {
+    /// Whether its first words answer whether the time is right.
+    pub(crate) fn has_verdict(&self) -> bool {
+        ["The time is ", "It is not known whether the time is right"]
+            .iter()
+            .any(|answer| self.out.starts_with(answer))
+    }
+}
+
 impl From<Output> for ProgramOutput {
     fn from(output: Output) -> Self {
         Self {
