@@ -32,10 +32,12 @@ const ENDS: &[HelpEnd] = &[
         name: "doctor",
         exits: &[
             (0, "examined; findings are no failure without --fail-on"),
-            (1, "a finding of --fail-on's severity or worse"),
-            (2, "usage error, or nothing could be examined"),
+            (1, "a finding of --fail-on's severity or worse; with --quiet a warning"),
+            (2, "usage error, or nothing could be examined; with --quiet an error"),
+            (3, "with --quiet: it is not known whether the time is right"),
         ],
         examples: &[
+            ("parachron doctor --quiet --ntp ntp.example", "a line for motd, a check for Nagios"),
             ("sudo parachron doctor", "all rules: some need root"),
             ("parachron doctor --fail-on warning", "fail a script on a warning or an error"),
             ("parachron doctor --root captured", "a machine that `parachron capture` saved"),

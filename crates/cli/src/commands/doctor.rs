@@ -1,6 +1,7 @@
 //! `parachron doctor`: what is wrong with a machine's clocks, and what to do.
 
 mod fleet;
+mod quiet;
 mod read_log;
 mod rule_list;
 
@@ -65,6 +66,11 @@ pub(crate) struct Args {
     #[arg(long, short)]
     verbose: bool,
 
+    /// Print one line for motd or Nagios. Exit code 0: the time is right and nothing threatens it,
+    /// 1: a warning, 2: an error, 3: it is not known whether the time is right
+    #[arg(long, short, conflicts_with_all = ["verbose", "format", "fail_on", "rules"])]
+    quiet: bool,
+
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -113,7 +119,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         return rule_list::print(args.format);
     }
     let selection = RuleSelection { only: args.only.clone(), ignore: args.ignore.clone() };
-    if let [_, _, ..] = args.root.as_slice() {
+    if args.root.len() > 1 {
+        if args.quiet {
+            return Err(CliError::Failed {
+                cause: "--quiet prints the verdict of one machine".into(),
+                remedy: "name one folder with --root, or omit --quiet".into(),
+            });
+        }
         return fleet::run(args, &selection);
     }
     let report = match (&args.log, args.root.first()) {
@@ -127,6 +139,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
                 })
         }
     };
+    if args.quiet {
+        return quiet::print(&report.diagnosis);
+    }
     let code = exit_code([&report.diagnosis], args.fail_on);
     match args.format {
         Format::Text => output::text(&report_text::render(

@@ -237,3 +237,17 @@ fn doctor_does_without_root() {
     assert!(report["facts"]["clocksources"]["current"].get("known").is_some(), "{}", said.out);
     assert!(report["measurements"]["costs"].as_array().is_some_and(|costs| !costs.is_empty()));
 }
+
+/// A monitoring plugin's word and exit code.
+#[test]
+fn quiet_prints_one_line() {
+    let codes = [("OK", 0), ("WARNING", 1), ("CRITICAL", 2), ("UNKNOWN", 3)];
+    for machine in ["vendor-azure", "restored-chrony-by-ntp", "no-sys", "contradictory"] {
+        let ran = doctor_on(machine, &["-q"]);
+        let printed = String::from_utf8_lossy(&ran.stdout);
+        let word = printed.split_once(" - ").map(|(word, _)| word).unwrap_or_default();
+        let expected = codes.iter().find(|(state, _)| *state == word).map(|(_, code)| *code);
+        assert_eq!(ran.status.code(), expected, "{machine}: {printed}");
+        assert_eq!(printed.lines().count(), 1, "{machine}: {printed}");
+    }
+}
