@@ -148,7 +148,7 @@ const ENDS: &[HelpEnd] = &[
         examples: &[
             ("parachron lab", "all experiments"),
             ("parachron lab drift --provider kvm", "one experiment with one clock provider"),
-            ("parachron lab --format junit --output lab.xml", "for a build server"),
+            ("parachron lab --format json --output lab.json", "for a program"),
         ],
     },
     HelpEnd {

@@ -145,7 +145,7 @@ fn policy(policy: &Policy) -> String {
     let whole = |ns: u64| time(ns as f64);
     let back = if policy.never_backward { ", never backward" } else { "" };
     let interval = whole(policy.min_interval_ns);
-    let rate = format!("{} back to back, then one per {interval}{back}", policy.burst);
+    let rate = format!("{} steps back to back, then one per {interval}{back}", policy.burst);
     let threshold = whole(policy.step_threshold_ns);
     match policy.corrector {
         Corrector::Beside => {

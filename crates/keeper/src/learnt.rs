@@ -59,8 +59,12 @@ impl FromStr for Learnt {
         let rest = lines.next();
         match (clocksource, ppb, uncertainty_ppb, rest) {
             (None, ..) => Err(LearntError("no line `clocksource NAME`")),
-            (_, None, ..) => Err(LearntError("no line `ppb NUMBER` of -500000 to 500000")),
-            (_, _, None, _) => Err(LearntError("no line `uncertainty-ppb NUMBER` up to 500000")),
+            (_, None, ..) => {
+                Err(LearntError("no line `ppb NUMBER` with a NUMBER from -500000 to 500000"))
+            }
+            (_, _, None, _) => {
+                Err(LearntError("no line `uncertainty-ppb NUMBER` with a NUMBER up to 500000"))
+            }
             (.., Some(_)) => Err(LearntError("more than four lines")),
             (Some(clocksource), Some(ppb), Some(uncertainty_ppb), None) => Ok(Self {
                 clocksource: clocksource.to_owned(),

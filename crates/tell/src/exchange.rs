@@ -65,7 +65,7 @@ fn request(
         HostTimeFrame::Request { nonce, sent_ns } => {
             Ok(((nonce, sent_ns), received_ns, offset(sent_ns, spoken_ns)?))
         }
-        _ => Err(TellFailure::Nonsense("the guest speaks as a host does".to_owned())),
+        _ => Err(TellFailure::Nonsense("the guest sent a host's message".to_owned())),
     }
 }
 

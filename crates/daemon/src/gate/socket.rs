@@ -103,7 +103,7 @@ impl GateSocket {
         if self.waiting.len() < MOST_CLIENTS {
             self.waiting.push(client);
         } else {
-            reply(client, "error: too many clients wait for the opening");
+            reply(client, "error: too many clients wait for the gate to open");
         }
     }
 

@@ -156,7 +156,7 @@ fn more_clients_than_may_wait_are_refused() {
         .collect();
     let replies: Vec<_> = thaws.into_iter().map(|thaw| thaw.join().unwrap()).collect();
     let count = |reply: &str| replies.iter().filter(|one| *one == reply).count();
-    assert_eq!(count("error: too many clients wait for the opening"), 1, "{replies:?}");
+    assert_eq!(count("error: too many clients wait for the gate to open"), 1, "{replies:?}");
     assert_eq!(count("error: open, but the clock is not known to be right"), 16, "{replies:?}");
 }
 

@@ -44,7 +44,7 @@ fn reader(name: ClockName, facts: &Facts) -> Result<Reader, String> {
         ClockName::Monotonic => system(LinuxClock::Monotonic),
         ClockName::Boottime => system(LinuxClock::Boottime),
         ClockName::Realtime => system(LinuxClock::Realtime),
-        ClockName::Rtc => Err("is read at its changes of second".into()),
+        ClockName::Rtc => Err("is read when its second changes".into()),
         ClockName::Phc => {
             let read = device_reader(Path::new(FIRST_PHC)).map_err(|why| why.to_string())?;
             Ok(Box::new(move || read().map(|(before, after)| Span { before, after })))

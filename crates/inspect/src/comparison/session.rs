@@ -212,7 +212,7 @@ impl ComparisonSession {
             causes.extend(missing.map(|NotCompared { what, why }| format!("{what}: {why}")));
         }
         if causes.is_empty() {
-            causes.push("there is no comparison of these clocks".into());
+            causes.push("these clocks cannot be compared".into());
         }
         let has_chronyd = self.references.iter().any(|one| one.name().starts_with("chrony"));
         NothingMeasured { causes, has_chronyd }

@@ -8,5 +8,6 @@ use super::LatencyRun;
 
 /// Says so.
 pub(super) fn measure(run: &mut LatencyRun<'_>, _cpu: u32, _length: Duration) {
-    run.found.miss(FigureKind::Exit.name(), "only x86 has an instruction that every host serves");
+    run.found
+        .miss(FigureKind::Exit.name(), "only x86 has an instruction that always exits to the host");
 }

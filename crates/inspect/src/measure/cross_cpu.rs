@@ -58,7 +58,7 @@ pub(super) fn measure(
             });
             match offset.skew(a, b, ns_per_cycle) {
                 Some(skew) => found.skews.push(skew),
-                None => not_compared(found, a, b, "no round trip ended in time".into()),
+                None => not_compared(found, a, b, "no round trip completed in time".into()),
             }
         }
         let monotonic = || LinuxClock::Monotonic.read_ns().unwrap_or_default();

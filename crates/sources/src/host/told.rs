@@ -61,7 +61,7 @@ fn stale(age_ns: i128) -> String {
     match age_ns {
         0.. => format!("message is {age_s:.1} s old (limit 1 s): send it again"),
         _ => format!(
-            "message is from {:.1} s in the future: the clock was set meanwhile; send it again",
+            "message is stamped {:.1} s in the future: the clock was set meanwhile; send it again",
             -age_s
         ),
     }

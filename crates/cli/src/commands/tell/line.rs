@@ -147,7 +147,8 @@ fn remedy(guest: &Address, why: &TellFailure) -> &'static str {
              write permission"
         }
         (Address::Port(_), _) => {
-            "run `systemctl status parachrond` in the guest: it needs host-port"
+            "in the guest, set `host-port` in parachrond.toml, then run `systemctl restart \
+             parachrond`"
         }
         (Address::Vsock { .. } | Address::Unix { .. }, _) => {
             "run `systemctl status parachrond` in the guest: it needs host-vsock"
@@ -172,8 +173,8 @@ mod tests {
             line("port:/run/a.sock", Err(silent)),
             "06:31:47.509  port:/run/a.sock: not set\n\
              \x20               no request from the guest within 2.0 s\n\
-             \x20               try: run `systemctl status parachrond` in the guest: it needs\n\
-             \x20               host-port\n"
+             \x20               try: in the guest, set `host-port` in parachrond.toml, then run\n\
+             \x20               `systemctl restart parachrond`\n"
         );
         let silent = TellFailure::Silent { what: "reply", limit: Duration::from_secs(2) };
         let of_agent = line("agent:/run/a.sock", Err(silent));

@@ -22,7 +22,7 @@ pub(super) fn reason(name: &str, facts: &Facts) -> String {
         }
         "hpet" => device("HPET", "HPET_TIMER", facts),
         "acpi_pm" => device("ACPI PM timer", "X86_PM_TIMER", facts),
-        "pit" => "offered by 32-bit kernels on one CPU only".into(),
+        "pit" => "offered only by 32-bit kernels on a machine with one CPU".into(),
         _ => "not offered by this kernel".into(),
     })
 }
