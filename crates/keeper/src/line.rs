@@ -46,15 +46,16 @@ const STEPPED_NS: f64 = 100_000.0;
 /// at 0.1 ppm: of 10 ppm and 4 ms it is 40 ns, of a slew by 500 ppm 2 us.
 const LARGEST_SLEW: f64 = 10e-6;
 
-/// Of what is ahead by no more than this, ns, a part is taken back by the next look: the rest is
-/// mostly where between two updates of the kernel the look was.
+/// A clock that was off is held once it is ahead by no more than this, ns. From then on a part of what
+/// is ahead is taken back by the next look: the rest is where between two updates of the kernel the
+/// look was, which makes up for that itself.
 const NOISE_NS: f64 = 10.0;
 const PART: f64 = 0.5;
 
 /// An interval shows the rate the better the longer it is: by the square of its length, in s².
-/// What was learnt before weighs no more than two such intervals, and is of so much at least
+/// What was learnt before weighs no more than four such intervals, and is of so much at least
 /// before a look is made in calm. The kernel's first multiplier counts as one of 1 s.
-const MOST_KNOWN: f64 = 2.0;
+const MOST_KNOWN: f64 = 4.0;
 const LEAST_KNOWN: f64 = 4.0;
 const FIRST_KNOWN: f64 = 1.0;
 
@@ -161,7 +162,7 @@ impl LineLoop {
         // Steps are of whole microseconds (`linux::adjtimex::set_offset`).
         let step_ns = is_stepped.then(|| (-shown_ns / 1000.0).round() as i64 * 1000);
         let ahead_ns = shown_ns + step_ns.unwrap_or_default() as f64;
-        let part = if ahead_ns.abs() > NOISE_NS { 1.0 } else { PART };
+        let part = if self.is_off { 1.0 } else { PART };
         let slew = part * ahead_ns / next_ns as f64;
         let slew = slew.clamp(-LARGEST_SLEW, LARGEST_SLEW);
         let wanted = (page_rate + self.learnt) * (1.0 - slew) - 1.0;
