@@ -39,8 +39,8 @@ pub enum HostEvent {
         /// Guest TSC less host TSC, wrapping.
         tsc_offset: u64,
     },
-    /// The guest is told another TSC frequency from now on: by CPUID, MSRs and pages.
-    /// The TSC itself goes on as it did: for that send
+    /// The guest reads another TSC frequency from now on: by CPUID, MSRs and pages.
+    /// The TSC itself continues as before: for that send
     /// [`TscRateChanged`](Self::TscRateChanged).
     TscFrequencyAdvertised {
         /// The new frequency.

@@ -184,7 +184,7 @@ impl GuestClock {
         self.vcpus.iter().filter(|(_, vcpu)| !vcpu.due.is_nothing()).map(|(&id, _)| id)
     }
 
-    /// A vCPU's flag, for its own thread: it says whether an update is due without a
+    /// A vCPU's flag, for its own thread: it shows whether an update is due without a
     /// lock and without a reading of the clocks.
     pub fn due_flag(&self, vcpu: VcpuId) -> Option<DueFlag> {
         self.vcpus.get(&vcpu).map(|vcpu| vcpu.flag.share())

@@ -11,7 +11,7 @@
 //! | from | to | by | asks for |
 //! | --- | --- | --- | --- |
 //! | running | running, kicked | a kick | |
-//! | running, kicked | running | [`halt`](Hypercalls::halt) | the vCPU to go on |
+//! | running, kicked | running | [`halt`](Hypercalls::halt) | the vCPU to continue |
 //! | running | halted | [`halt`](Hypercalls::halt) | the vCPU to sleep |
 //! | halted | running | a kick or an interrupt | a wake-up |
 //!
@@ -68,7 +68,7 @@ pub struct HypercallRegisters {
     pub privilege: u8,
 }
 
-/// What the host does for a call, before the vCPU goes on.
+/// What the host does for a call, before the vCPU continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HypercallAction {
@@ -128,7 +128,7 @@ impl HypercallResult {
 /// What a vCPU does that halts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Halt {
-    /// It goes on: it was kicked before.
+    /// It continues: it was kicked before.
     GoOn,
     /// It sleeps until it is woken.
     Sleep {

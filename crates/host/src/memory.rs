@@ -30,7 +30,7 @@ pub enum Misplaced {
 
 /// Guest memory, which the guest reads and writes at the same time. A VMM
 /// implements this over its mapping; [`PlainMemory`](crate::PlainMemory) is
-/// one for tests. [`pages`](crate::pages) says which types are asked for, and why
+/// one for tests. [`pages`](crate::pages) lists which types are asked for, and why
 /// those.
 ///
 /// A VMM that logs which memory is dirty (KVM_GET_DIRTY_LOG, vm-memory's bitmap)

@@ -62,7 +62,7 @@ const fn address(frame: u32, offset: u64) -> ClockAddress {
 }
 
 impl PlainMemory {
-    /// So many frames of zeros.
+    /// Frames of zeros.
     pub fn new(frames: u32) -> Self {
         Self { frames: (0..frames).map(|_| PageFrame::new()).collect() }
     }

@@ -44,12 +44,12 @@ const TOLERANCE_PPM: u64 = 250;
 ///
 /// | policy | guest's clock and TSC | the date | for |
 /// | --- | --- | --- | --- |
-/// | advance | go on by real time | right | a migration, a snapshot restored |
+/// | advance | continue by real time | right | a migration, a snapshot restored |
 /// | freeze | stand | late by the time away | a debugger, a test that must not know |
-/// | hold | go on as if the VM had stayed | right | the same host and boot: a VMM restarted |
+/// | hold | continue as if the VM had stayed | right | the same host and boot: a VMM restarted |
 /// | sleep | stand | to be set in the guest | a snapshot restored after days, without days of timers |
 ///
-/// After a sleep CLOCK_MONOTONIC stands, and the guest has to be told
+/// After a sleep CLOCK_MONOTONIC stands still, and the guest has to learn
 /// [`ClockPlan::slept`]: the date by VMClock or a message, which `keep` in the guest
 /// sets at once. Without `keep` the date stays late, as after a freeze, and
 /// CLOCK_BOOTTIME does in any case: Linux adds a sleep to it for a driver of its own
@@ -63,7 +63,7 @@ pub enum RestorePolicy {
     Freeze,
     /// It passed by the boot clock of the host, which never was another.
     Hold,
-    /// It did not pass for clock and TSC, and the guest is told the span.
+    /// It did not pass for clock and TSC, and the guest learns the span.
     Sleep,
 }
 
@@ -116,7 +116,7 @@ pub struct ClockPlan {
     pub clock: Nanos,
     /// Time that passed for the guest while it was away.
     pub away: Nanos,
-    /// With [`RestorePolicy::Sleep`] the time that the guest slept, which it is to be told.
+    /// With [`RestorePolicy::Sleep`] the time that the guest slept, which the VMM has to report to it.
     pub slept: Nanos,
     /// How far this host's real time is behind that of the save, if it is:
     /// then no time passed.
@@ -223,7 +223,7 @@ pub struct TscPlan {
 
 impl TscPlan {
     /// For a TSC that ran at `guest`, on a host whose TSC runs at `host` and
-    /// whose hardware scales with so many bits of fraction, if it scales. A rate
+    /// whose hardware scales with `fraction` bits, if it scales. A rate
     /// within 250 ppm of the host's is not scaled, as KVM does not. For example
     /// 2,000,400 kHz on a host of 2,000,000 kHz: 200 ppm, so the TSC runs at
     /// 2,000,000 kHz.

@@ -71,7 +71,7 @@ pub struct ClockSettings {
     /// Where the guest's TSC comes from.
     pub tsc_mode: TscMode,
     /// The hardware can run the guest's TSC at another rate than the host's, by
-    /// a ratio of so many bits of fraction (Intel 48, AMD 32), and the VMM sets
+    /// a ratio with this number of fraction bits (Intel 48, AMD 32), and the VMM sets
     /// the ratio that a restore computes.
     pub tsc_scaling: Option<u32>,
     /// The VMM can trap RDTSC on request: that keeps a Hyper-V guest right

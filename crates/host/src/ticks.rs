@@ -1,14 +1,14 @@
 //! Missed ticks: what a host owes a guest that counts a periodic timer's interrupts.
 //!
 //! A vCPU that was not run gets none of its timer's interrupts. A guest that counts them,
-//! as old kernels keep time, is then late for ever; one that reads a counter gains nothing
+//! as old kernels keep time, is then late forever; one that reads a counter gains nothing
 //! from late ones but work. So each periodic timer has a policy (the names are libvirt's
 //! `tickpolicy`):
 //!
 //! | policy | missed ticks | a guest that counts |
 //! | --- | --- | --- |
-//! | delay | none is dropped, none comes sooner: all later ticks are late | is late by the pause, for ever |
-//! | catch up | are given as well, at most so many times the rate | is late until it has caught up |
+//! | delay | none is dropped, none comes sooner: all later ticks are late | is late by the pause, forever |
+//! | catch up | are given as well, at most by a multiple of the rate | is late until it has caught up |
 //! | merge | become one, at once | is late by all but one |
 //! | discard | are dropped; the next comes when it is due | is late by all |
 //!
@@ -23,7 +23,7 @@ use pvclock::Nanos;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TickPolicy {
-    /// The timer goes on from where it was held.
+    /// The timer continues from where it was held.
     Delay,
     /// Missed ticks are given at a higher rate.
     CatchUp {

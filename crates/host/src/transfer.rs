@@ -74,7 +74,7 @@ pub struct RestoredTransfer {
     /// How far this host's real time is behind that of the save, if it is:
     /// then no time passed.
     pub real_time_back: Nanos,
-    /// With [`RestorePolicy::Sleep`] the time that the guest slept, which it is to be told.
+    /// With [`RestorePolicy::Sleep`] the time that the guest slept, which the VMM has to report to it.
     pub slept: Nanos,
     /// How large a step the guest's clock can show.
     pub step: StepBound,

@@ -19,7 +19,7 @@ impl TscRatio {
     pub const ONE: Self = Self(1 << Self::FRACTION_BITS);
 
     /// The ratio for a guest's TSC at `guest` on a host whose own runs at
-    /// `host`, with hardware whose ratio has so many bits of fraction: 48 on
+    /// `host`, with hardware whose ratio has this number of fraction bits: 48 on
     /// Intel's, 32 on AMD's (APM vol. 2, 15.30.5, "TSC Ratio MSR"), which
     /// takes `raw() >> 16`. Of both rates only whole kHz count, as for KVM
     /// (set_tsc_khz, arch/x86/kvm/x86.c), and it is cut to those bits, so the TSC is

@@ -1,4 +1,4 @@
-//! A VMClock page that tells the time: what the host knows of it goes in, the content of
+//! A VMClock page that states the time: what the host knows of it goes in, the content of
 //! each VM's page comes out.
 //!
 //! [`HostTime`] is the host's: samples of its time sources in, each with a bound of its
@@ -7,7 +7,7 @@
 //!
 //! # The promise
 //!
-//! At any TSC from an update on, until the next or for ever, the true time is within
+//! At any TSC from an update on, until the next or forever, the true time is within
 //! what the page claims, if
 //!
 //! 1. fewer than half of the [known sources](TimeSettings::sources) lie, that is, are

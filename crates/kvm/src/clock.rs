@@ -4,7 +4,7 @@
 //! one moment, and KVM_SET_CLOCK adds the time of day that passed since one that it is
 //! given. So a clock is set *as of* a moment: what passes on the way to the kernel is
 //! added there, whatever the policy. Then it is read back: what is left over is
-//! corrected, a few times, and told.
+//! corrected, a few times, and reported.
 
 use kvm_bindings::{KVM_CLOCK_HOST_TSC, KVM_CLOCK_REALTIME, kvm_clock_data};
 use pvclock::units::UnixTime;

@@ -66,13 +66,13 @@ fn once(slept_ns: u64) -> HostReading {
     let tsc = Ticks(before.wrapping_add(width / 2));
     let boot = Nanos(raw.wrapping_add(slept_ns));
     let clocks = HostClocks::new(tsc, boot, UnixTime(Nanos(real)));
-    // TAI goes on through a leap second: read after the time of day, it shows the
+    // TAI continues through a leap second: read after the time of day, it shows the
     // offset that was valid then.
     let tai_offset_s = tai_offset_s(real, ns(libc::CLOCK_TAI));
     HostReading { clocks: clocks.changed(|new| new.tai_offset_s = tai_offset_s), width }
 }
 
-/// Whole seconds; Linux keeps 0 until a daemon tells it the offset.
+/// Whole seconds; Linux keeps 0 until a daemon sets the offset.
 fn tai_offset_s(real: u64, tai: u64) -> Option<i32> {
     let seconds = (tai.wrapping_sub(real).cast_signed() + 500_000_000).div_euclid(1_000_000_000);
     i32::try_from(seconds).ok().filter(|&seconds| seconds != 0)
@@ -81,8 +81,8 @@ fn tai_offset_s(real: u64, tai: u64) -> Option<i32> {
 /// Whether this host's clock is TSC-based, without which no page is right for all
 /// vCPUs: KVM's condition of a master clock (`gtod_is_based_on_tsc`,
 /// arch/x86/kvm/x86.c). Where Linux gives the TSC up, it changes the clocksource, and KVM
-/// then moves each vCPU's TSC by itself (`kvm_arch_vcpu_load`): a VMM that makes
-/// pages of its own looks again and again, and tells its provider
+/// then moves each vCPU's TSC (`kvm_arch_vcpu_load`): a VMM that makes
+/// pages of its own looks repeatedly, and informs its provider
 /// ([`HostEvent::HostClocksource`](pvclock_host::HostEvent::HostClocksource)). `None` where it cannot be read.
 pub fn clocksource_is_tsc() -> Option<bool> {
     Some(is_tsc_based(&std::fs::read_to_string(CLOCKSOURCE).ok()?))

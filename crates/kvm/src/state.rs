@@ -35,7 +35,7 @@ const ROOM: Nanos = Nanos(3_600 * 1_000_000_000);
 pub struct HostCapabilities {
     /// Its TSC.
     pub tsc: HostTsc,
-    /// How far its time of day is off at most, if its NTP daemon says.
+    /// How far its time of day is off at most, if its NTP daemon states it.
     pub real_error: Option<Nanos>,
     /// Its boot: [`host_clock::boot_id`].
     pub boot_id: Option<String>,

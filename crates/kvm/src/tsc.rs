@@ -33,7 +33,7 @@ impl HostTsc {
         Self { frequency, fraction_bits: None }
     }
 
-    /// A host whose KVM scales, with so many bits of fraction: Intel's 48, AMD's 32.
+    /// A host whose KVM scales, with this number of fraction bits: Intel's 48, AMD's 32.
     pub const fn scaled(frequency: Hertz, fraction_bits: u32) -> Self {
         Self { frequency, fraction_bits: Some(fraction_bits) }
     }

@@ -255,7 +255,7 @@ fn load_fields<M: Memory>(
 #[derive(Debug)]
 pub struct ReferenceWriter<'p, M: Memory = Aligned> {
     page: &'p ReferencePage<M>,
-    /// The page shows 0 while it is off; counting goes on from here, so that
+    /// The page shows 0 while it is off; counting continues from here, so that
     /// no reader takes two different contents for one.
     sequence: u32,
 }

@@ -108,7 +108,7 @@ pub enum LineError {
     Read(ReadError),
     /// The kernel does not keep its time by the CPU's counter.
     ClockMode(u32),
-    /// No clock of Linux has this scale, or what stands beside it.
+    /// No clock of Linux has this scale, or what is beside it.
     NoClock {
         /// ns a count, times `2^shift`.
         mult: u32,

@@ -18,7 +18,7 @@ pub(crate) fn check_local_time(case: &Case<'_>) -> Check {
         RtcConvention::Local if case.rtc_minus_system_s().is_ok_and(|s| s.unsigned_abs() < FAR_S.unsigned_abs()) => {
             Finding::new(
                 Severity::Warning,
-                "/etc/adjtime says that the RTC holds local time, and the RTC holds UTC",
+                "/etc/adjtime states that the RTC holds local time, and the RTC holds UTC",
             )
             .evidence("/etc/adjtime, line 3: LOCAL")
             .evidence("RTC minus system clock, both read as UTC: under a minute")

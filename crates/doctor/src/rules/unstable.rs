@@ -183,7 +183,7 @@ fn agree(case: &Case<'_>, finding: Finding) -> Check {
     finding
         .explain(format!(
             "The check itself came seconds late, so the kernel drew no conclusion from it. \
-                 According to both counters the clocks agree, and neither is at fault: for so long \
+                 According to both counters the clocks agree, and neither is at fault: for that long \
                  the kernel did not serve its timers. In a virtual machine the host did not run it \
                  (a pause, a save, an overloaded host). {}",
             fault::LOAD

@@ -58,7 +58,7 @@ pub(crate) const WORDINGS: &[Wording] = &[
     wording("", "The firmware set up the TSC wrongly", &["warp-between-cpus"], &[]),
     wording("", "The host's time jumped by", &["host-slept"], &[]),
     wording("one-check", "one check cannot show which", &["tsc-rate-or-offset", "not-knowable"], &["tsc-rate-wrong", "read-delayed", "reference-wrong"]),
-    wording("", "the two clocks agree but for a drift", &["clocks-agree"], &[]),
+    wording("", "the two clocks agree except for a drift", &["clocks-agree"], &[]),
     wording("", "a test of the watchdog provoked it", &["forced-by-test"], &[]),
     wording("", "One calibration of the TSC failed", &["boot-calibration-failed"], &[]),
     wording("", "A timer interrupt took", &["interrupt-late"], &[]),

@@ -3,7 +3,7 @@
 //! | standing | samples agree | they do not, or there are none |
 //! | --- | --- | --- |
 //! | no time | synchronised | no time |
-//! | synchronised, free running | synchronised | free running: the line goes on |
+//! | synchronised, free running | synchronised | free running: the line continues |
 //! | the same, and the samples contradict the line | unreliable: a new line | |
 //! | unreliable | synchronised, if they agree with the new line | unreliable |
 
@@ -17,7 +17,7 @@ use super::line::{CounterPeriod, TimeLine, fine, middle};
 
 const SECOND_NS: i128 = 1_000_000_000;
 
-/// What a source says about leap seconds, as VMClock numbers it.
+/// What a source states about leap seconds, as VMClock numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum LeapAnnouncement {
@@ -57,7 +57,7 @@ pub struct TimeSample {
     pub tsc: Ticks,
     /// The time then, ns since 1970 by TAI's own count: of UTC, its ns plus 37 s.
     pub tai: Nanos,
-    /// The truth is within ± this, the source says: root distance, maxerror, and half of
+    /// The truth is within ± this by the source: root distance, maxerror, and half of
     /// what the reading took.
     pub max_error: Nanos,
     /// TAI less UTC, s.
@@ -72,7 +72,7 @@ impl TimeSample {
         Self { tsc, tai, max_error, tai_offset_s, leap: LeapAnnouncement::None }
     }
 
-    /// The same with what its source says about leap seconds.
+    /// The same with what its source states about leap seconds.
     #[must_use]
     pub const fn with_leap(self, leap: LeapAnnouncement) -> Self {
         Self { leap, ..self }
@@ -237,7 +237,7 @@ impl HostTime {
         self.status
     }
 
-    /// What more sources say than may lie; without that, what they said this month.
+    /// What more sources state than may lie; without that, what they stated this month.
     fn hear_of_utc(&mut self, samples: &[TimeSample], liars: usize) {
         let said = samples.iter().map(|sample| (sample.tai_offset_s, sample.leap));
         let Some((tai_offset_s, leap)) = common(said, liars + 1) else {

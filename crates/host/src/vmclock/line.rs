@@ -29,7 +29,7 @@ pub(crate) struct CounterPeriod {
 }
 
 impl CounterPeriod {
-    /// Of so many cycles in a duration that is known to ± `error`, with a rate that
+    /// Of a number of cycles in a duration that is known to ± `error`, with a rate that
     /// wanders by `wander_ppb`. `None` where no cycle passed, or too few a second.
     pub(crate) fn new(elapsed: Fine, error: Fine, cycles: u64, wander_ppb: u64) -> Option<Self> {
         let cycles = u128::from(cycles).max(1);
@@ -47,7 +47,7 @@ impl CounterPeriod {
         Some(Self { shift: shift as u8, length, error })
     }
 
-    /// Of a rate that is known to so many parts per billion.
+    /// Of a rate that is known to a number of parts per billion.
     pub(crate) fn nominal(rate: Hertz, error_ppb: u64) -> Option<Self> {
         Self::new(fine(1_000_000_000), 0, rate.0, error_ppb)
     }

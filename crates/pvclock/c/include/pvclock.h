@@ -177,7 +177,7 @@
 #define PVCLOCK_VMCLOCK_NOTIFICATION_PRESENT 512
 
 /**
- * In place of an error bound: the host vouches for none.
+ * Instead of an error bound: the host states none.
  */
 #define PVCLOCK_NO_ERROR_BOUND 18446744073709551615ull
 
@@ -413,7 +413,7 @@ struct pvclock_vmclock_info {
      */
     uint8_t time_type;
     /**
-     * PVCLOCK_VMCLOCK_STATUS_...: how the host's own clock stands.
+     * PVCLOCK_VMCLOCK_STATUS_...: the state of the host's own clock.
      */
     uint8_t clock_status;
     /**
@@ -446,7 +446,7 @@ struct pvclock_vmclock_time {
     uint64_t fraction;
     /**
      * The truth is at most this far off, either way, nanoseconds;
-     * PVCLOCK_NO_ERROR_BOUND where the host vouches for no bound.
+     * PVCLOCK_NO_ERROR_BOUND where the host states no bound.
      */
     uint64_t max_error_ns;
     /**
@@ -578,7 +578,7 @@ enum pvclock_status pvclock_kvm_take_guest_stopped(void *page,
 
 /**
  * Writes an update into a kvm-clock page, as a host does, whatever the page
- * held before. PVCLOCK_KVM_GUEST_STOPPED stays as it stands there.
+ * held before. PVCLOCK_KVM_GUEST_STOPPED stays as it is there.
  *
  * # Safety
  * `page` is NULL or a kvm-clock page that may be written, by no other thread at
@@ -678,7 +678,7 @@ enum pvclock_status pvclock_hyperv_info(const void *page,
  * Writes an update into a reference TSC page, as a host does, and switches
  * the page on.
  *
- * `*sequence` is where the page's numbering stands: 0 for a new page, then
+ * `*sequence` is the page's latest number: 0 for a new page, then
  * left to this function, and saved with the VM. A page that is switched off
  * does not hold it, and a number used twice lets a reader take two different
  * contents for one.
@@ -766,7 +766,7 @@ enum pvclock_status pvclock_vmclock_create(void *page,
 
 /**
  * Writes an update into a VMClock page, as a host does. Magic number, layout
- * version and size stay, and the page's own seq_count goes on: what `info`
+ * version and size stay, and the page's own seq_count continues: what `info`
  * has in size and seq_count is ignored.
  *
  * # Safety
@@ -788,7 +788,7 @@ enum pvclock_status pvclock_steal_read(const void *page,
                                        struct pvclock_steal_info *info);
 
 /**
- * Says how much time was stolen so far, as a host does when the vCPU is
+ * Publishes how much time was stolen so far, as a host does when the vCPU is
  * about to run: it is no longer preempted. `flush_tlb` is set where the
  * guest requested a flush of the TLB first.
  *
@@ -801,7 +801,7 @@ enum pvclock_status pvclock_steal_write(void *page,
                                         bool *flush_tlb);
 
 /**
- * Says that the vCPU was taken off its CPU.
+ * Publishes that the vCPU was taken off its CPU.
  *
  * # Safety
  * As pvclock_steal_write.
@@ -824,7 +824,7 @@ enum pvclock_status pvclock_scale_to_hz(struct pvclock_scale scale,
                                         uint64_t *hz);
 
 /**
- * Nanoseconds for so many cycles of a counter with this scale, truncated.
+ * Nanoseconds for a number of cycles of a counter with this scale, truncated.
  */
 PVCLOCK_MUST_USE
 enum pvclock_status pvclock_scale_ns(struct pvclock_scale scale,

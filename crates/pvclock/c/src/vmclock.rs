@@ -51,7 +51,7 @@ pub const PVCLOCK_VMCLOCK_VM_GENERATION_PRESENT: u64 = 256;
 /// VMClock flag: the device notifies the guest of each update.
 pub const PVCLOCK_VMCLOCK_NOTIFICATION_PRESENT: u64 = 512;
 
-/// In place of an error bound: the host vouches for none.
+/// Instead of an error bound: the host states none.
 pub const PVCLOCK_NO_ERROR_BOUND: u64 = 0xffff_ffff_ffff_ffff;
 
 /// The contents of a VMClock page, taken as one whole.
@@ -93,7 +93,7 @@ pub struct PvclockVmclockInfo {
     pub counter_id: u8,
     /// PVCLOCK_VMCLOCK_TIME_...: which time scale this is.
     pub time_type: u8,
-    /// PVCLOCK_VMCLOCK_STATUS_...: how the host's own clock stands.
+    /// PVCLOCK_VMCLOCK_STATUS_...: the state of the host's own clock.
     pub clock_status: u8,
     /// How others nearby smear a leap second: 0 not, 1 noon to noon, 2
     /// UTC-SLS. The page itself never smears.
@@ -168,7 +168,7 @@ pub struct PvclockVmclockTime {
     /// Their fraction, in units of 2^-64 s.
     pub fraction: u64,
     /// The truth is at most this far off, either way, nanoseconds;
-    /// PVCLOCK_NO_ERROR_BOUND where the host vouches for no bound.
+    /// PVCLOCK_NO_ERROR_BOUND where the host states no bound.
     pub max_error_ns: u64,
     /// The fraction again, in whole nanoseconds.
     pub nanoseconds: u32,

@@ -31,7 +31,7 @@ impl<'p, M: Memory> TimeWriter<'p, M> {
         Self { page }
     }
 
-    /// Writes an update. GUEST_STOPPED stays as it stands in the page: only
+    /// Writes an update. GUEST_STOPPED stays as it is in the page: only
     /// the guest clears it.
     pub fn write(&mut self, update: &TimeUpdate) {
         self.write_with(update, Flags(0));
@@ -58,7 +58,7 @@ impl<'p, M: Memory> TimeWriter<'p, M> {
         });
     }
 
-    /// Tells the guest that it stood still: before it is resumed, and again
+    /// Informs the guest that it stood still: before it is resumed, and again
     /// after a restore, for the flag lives in the page and an older copy of
     /// the page does not carry it.
     pub fn set_guest_stopped(&mut self) {

@@ -49,7 +49,7 @@ pub struct AgreedValues<T> {
 }
 
 /// Where at least `quorum` of the intervals agree whose `ends` these are, in any order; `None`
-/// where no value is allowed by so many, and of a quorum of 0.
+/// where no value is allowed by the quorum, and of a quorum of 0.
 ///
 /// With -5 to 5, -1 to 7 and 89 to 91, two agree from -1 to 5.
 pub fn agreement<T: Copy + PartialOrd>(

@@ -27,7 +27,7 @@ impl Date {
     }
 }
 
-/// The date so many days after 1970-01-01.
+/// The date a number of days after 1970-01-01.
 #[inline]
 pub fn date(days: i128) -> Date {
     let since_march = days.saturating_add(EPOCH_DAYS);
@@ -57,7 +57,7 @@ pub fn days(year: i128, month: i128, day: i128) -> i128 {
     365 * year + leap_days + (153 * month + 2) / 5 + day - 1 - EPOCH_DAYS
 }
 
-/// 1 for Sunday to 7, of so many days after 1970-01-01, a Thursday.
+/// 1 for Sunday to 7, of a number of days after 1970-01-01, a Thursday.
 #[inline]
 pub fn weekday(days: i128) -> u32 {
     ((days.rem_euclid(7) + 4) % 7 + 1) as u32

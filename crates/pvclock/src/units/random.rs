@@ -47,7 +47,7 @@ impl SplitMix64 {
         self.below(2 * bound + 1).cast_signed() - bound.cast_signed()
     }
 
-    /// Whether the case happens that happens once in so many.
+    /// Whether the case happens that happens once in this number.
     pub const fn one_in(&mut self, cases: u64) -> bool {
         self.below(cases) == 0
     }

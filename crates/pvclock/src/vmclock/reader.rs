@@ -13,7 +13,7 @@ pub struct VmClockTime {
     pub seconds: u64,
     /// Their fraction, in units of 2^−64 s.
     pub fraction: u64,
-    /// The truth is within ± this, where the host vouches for it.
+    /// The truth is within ± this, where the host states a bound.
     pub max_error: Option<Nanos>,
     /// The page as it was read.
     pub info: VmClockInfo,

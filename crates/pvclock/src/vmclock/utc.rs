@@ -1,4 +1,4 @@
-//! UTC from the page, as far as the host vouches for it.
+//! UTC from the page, as far as the host states it.
 
 use core::fmt;
 

@@ -18,7 +18,7 @@ impl<'p, M: Memory> VmClockWriter<'p, M> {
     }
 
     /// Writes all that may change. Magic, size and layout version stay, and
-    /// `info.seq_count` is not looked at: the page's own goes on.
+    /// `info.seq_count` is not looked at: the page's own continues.
     pub fn write(&mut self, info: &VmClockInfo) {
         let page = self.page;
         sequence::write::<M, OddWhileWriting>(&page.seq_count, page.seq_count.load(), || {

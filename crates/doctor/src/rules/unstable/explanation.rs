@@ -50,7 +50,7 @@ pub(super) fn summary(cause: &UnstableCause) -> String {
             format!("it went backward by {}", figures::time(by_ns.abs()))
         }
         UnstableCause::Drifted { by_ns, after_s } => format!(
-            "the two clocks agree but for a drift of {} in {}",
+            "the two clocks agree except for a drift of {} in {}",
             figures::time(by_ns.abs()),
             figures::seconds(*after_s)
         ),

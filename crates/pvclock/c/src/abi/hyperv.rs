@@ -83,7 +83,7 @@ pub unsafe extern "C" fn pvclock_hyperv_info(
 /// Writes an update into a reference TSC page, as a host does, and switches
 /// the page on.
 ///
-/// `*sequence` is where the page's numbering stands: 0 for a new page, then
+/// `*sequence` is the page's latest number: 0 for a new page, then
 /// left to this function, and saved with the VM. A page that is switched off
 /// does not hold it, and a number used twice lets a reader take two different
 /// contents for one.

@@ -128,7 +128,7 @@ pub unsafe extern "C" fn pvclock_kvm_take_guest_stopped(
 }
 
 /// Writes an update into a kvm-clock page, as a host does, whatever the page
-/// held before. PVCLOCK_KVM_GUEST_STOPPED stays as it stands there.
+/// held before. PVCLOCK_KVM_GUEST_STOPPED stays as it is there.
 ///
 /// # Safety
 /// `page` is NULL or a kvm-clock page that may be written, by no other thread at

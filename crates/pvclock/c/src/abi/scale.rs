@@ -34,7 +34,7 @@ pub extern "C" fn pvclock_scale_to_hz(
     })
 }
 
-/// Nanoseconds for so many cycles of a counter with this scale, truncated.
+/// Nanoseconds for a number of cycles of a counter with this scale, truncated.
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn pvclock_scale_ns(

@@ -27,7 +27,7 @@ pub unsafe extern "C" fn pvclock_steal_read(
     put(info, || Ok(StealReader::new(page?).read()?.into()))
 }
 
-/// Says how much time was stolen so far, as a host does when the vCPU is
+/// Publishes how much time was stolen so far, as a host does when the vCPU is
 /// about to run: it is no longer preempted. `flush_tlb` is set where the
 /// guest requested a flush of the TLB first.
 ///
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn pvclock_steal_write(
     put(flush_tlb, || Ok(StealWriter::new(page?).write(Nanos(steal_ns))))
 }
 
-/// Says that the vCPU was taken off its CPU.
+/// Publishes that the vCPU was taken off its CPU.
 ///
 /// # Safety
 /// As pvclock_steal_write.

@@ -102,7 +102,7 @@ pub unsafe extern "C" fn pvclock_vmclock_create(
 }
 
 /// Writes an update into a VMClock page, as a host does. Magic number, layout
-/// version and size stay, and the page's own seq_count goes on: what `info`
+/// version and size stay, and the page's own seq_count continues: what `info`
 /// has in size and seq_count is ignored.
 ///
 /// # Safety
