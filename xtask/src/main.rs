@@ -12,7 +12,6 @@ mod manifests;
 mod outside;
 mod page;
 mod project;
-mod python;
 mod tidy;
 
 use std::process::ExitCode;

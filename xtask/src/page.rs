@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use crate::built;
 use crate::outside;
@@ -15,29 +15,12 @@ use crate::project::Project;
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// A page, and the module that it runs.
-#[derive(Debug)]
-struct Page {
-    name: &'static str,
-    /// In the target folder.
-    file: &'static str,
-    /// Its sources: page.html, page.css, worker.js, and these scripts.
-    folder: &'static str,
-    scripts: &'static [&'static str],
-    package: &'static str,
-    module: &'static str,
-    most_bytes: u64,
-}
-
-const PAGES: [Page; 1] = [Page {
-    name: "log",
-    file: "log.html",
-    folder: "crates/doctor/web/page",
-    scripts: &["page.js"],
-    package: "parachron-doctor-web",
-    module: "doctor_web.wasm",
-    most_bytes: 2_000_000,
-}];
+/// The page, its sources, page.html, page.css, page.js and worker.js, and the module that it runs.
+const PAGE: &str = "log.html";
+const FOLDER: &str = "crates/doctor/web/page";
+const PACKAGE: &str = "parachron-doctor-web";
+const MODULE: &str = "doctor_web.wasm";
+const MOST_BYTES: u64 = 2_000_000;
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -69,59 +52,50 @@ pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
 /// Builds the modules, and the pages into a folder.
 fn build(project: &Project, out: &Path) -> Result<(), String> {
     let mut cargo = project.cargo();
-    cargo.args(["build", "--quiet", "--profile", "web", "--target", TARGET]);
-    cargo.args(PAGES.iter().flat_map(|page| ["--package", page.package]));
+    cargo.args(["build", "--quiet", "--profile", "web", "--target", TARGET, "--package", PACKAGE]);
     if outside::pass_through(&mut cargo) != ExitCode::SUCCESS {
         return Err(format!("no module was built; try: rustup target add {TARGET}"));
     }
     fs::create_dir_all(out).map_err(|why| format!("{}: {why}", out.display()))?;
-    for page in &PAGES {
-        let wasm = page.wasm(project);
-        let module = fs::read(&wasm).map_err(|why| format!("{}: {why}", wasm.display()))?;
-        let (text, out) = (page.text(project, &module)?, out.join(page.file));
-        fs::write(&out, &text).map_err(|why| format!("{}: {why}", out.display()))?;
-        println!("{}: {} bytes", out.display(), text.len());
-    }
+    let wasm = module(project);
+    let module = fs::read(&wasm).map_err(|why| format!("{}: {why}", wasm.display()))?;
+    let (text, out) = (page(project, &module)?, out.join(PAGE));
+    fs::write(&out, &text).map_err(|why| format!("{}: {why}", out.display()))?;
+    println!("{}: {} bytes", out.display(), text.len());
     Ok(())
 }
 
-impl Page {
-    fn wasm(&self, project: &Project) -> PathBuf {
-        project.target_folder().join(TARGET).join("web").join(self.module)
-    }
+fn module(project: &Project) -> PathBuf {
+    project.target_folder().join(TARGET).join("web").join(MODULE)
+}
 
-    /// The page with all that it needs inside.
-    fn text(&self, project: &Project, module: &[u8]) -> Result<String, String> {
-        let source = |name: &str| {
-            let path = project.path(self.folder).join(name);
-            fs::read_to_string(&path).map_err(|why| format!("{}: {why}", path.display()))
-        };
-        let style = source("page.css")?;
-        let scripts = self.scripts.iter().map(|name| source(name));
-        let script = scripts.collect::<Result<Vec<_>, _>>()?.join("\n");
-        let script = format!("\"use strict\";\n{script}");
-        // What the page may do: run this script, apply this style, and start the worker that
-        // it carries. It loads nothing and sends nothing.
-        let policy = format!(
-            "default-src 'none'; base-uri 'none'; form-action 'none'; worker-src blob:; \
-             script-src 'sha256-{}' 'wasm-unsafe-eval'; style-src 'sha256-{}'",
-            encode::sha256(&script)?,
-            encode::sha256(&style)?,
-        );
-        let worker = source("worker.js")?;
-        let wasm = encode::base64(module);
-        let parts = [
-            ("policy", policy),
-            ("style", style),
-            ("worker", worker),
-            ("wasm", wasm),
-            ("script", script),
-        ];
-        let fill = |page: String, (name, text): (&str, String)| {
-            page.replace(&format!("{{{{{name}}}}}"), &text)
-        };
-        Ok(parts.into_iter().fold(source("page.html")?, fill))
-    }
+/// The page with all that it needs inside.
+fn page(project: &Project, module: &[u8]) -> Result<String, String> {
+    let source = |name: &str| {
+        let path = project.path(FOLDER).join(name);
+        fs::read_to_string(&path).map_err(|why| format!("{}: {why}", path.display()))
+    };
+    let (style, script) = (source("page.css")?, source("page.js")?);
+    let script = format!("\"use strict\";\n{script}");
+    // What the page may do: run this script, apply this style, and start the worker that
+    // it carries. It loads nothing and sends nothing.
+    let policy = format!(
+        "default-src 'none'; base-uri 'none'; form-action 'none'; worker-src blob:; \
+         script-src 'sha256-{}' 'wasm-unsafe-eval'; style-src 'sha256-{}'",
+        encode::sha256(&script)?,
+        encode::sha256(&style)?,
+    );
+    let parts = [
+        ("policy", policy),
+        ("style", style),
+        ("worker", source("worker.js")?),
+        ("wasm", encode::base64(module)),
+        ("script", script),
+    ];
+    let fill = |page: String, (name, text): (&str, String)| {
+        page.replace(&format!("{{{{{name}}}}}"), &text)
+    };
+    Ok(parts.into_iter().fold(source("page.html")?, fill))
 }
 
 /// The browsers that are looked for.
@@ -152,21 +126,14 @@ fn check(project: &Project, args: &Args, out: &Path) -> ExitCode {
     let browser = BROWSERS
         .into_iter()
         .find(|name| outside::is_available(Command::new(name).arg("--version")));
-    let pages: Map<String, Value> = PAGES
-        .iter()
-        .map(|page| {
-            let settings = json!({
-                "module": page.wasm(project),
-                "page": out.join(page.file),
-                "most_bytes": page.most_bytes,
-            });
-            (page.name.to_owned(), settings)
-        })
-        .collect();
     let settings = json!({
         "program": project.target_folder().join("debug/parachron"),
         "fleet_map": project.target_folder().join("debug/fleet-map"),
-        "pages": pages,
+        "pages": { "log": {
+            "module": module(project),
+            "page": out.join(PAGE),
+            "most_bytes": MOST_BYTES,
+        } },
         "browser": browser,
         "axe": browser.and_then(|_| axe(&scratch)),
         "pictures": args.pictures,

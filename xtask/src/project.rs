@@ -1,6 +1,5 @@
 //! The project's folder, and its files.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -54,47 +53,22 @@ impl Project {
         command
     }
 
-    /// The project's own files, relative to the root, sorted: what git tracks
-    /// or would track; without git, all below the root but builds.
+    /// The project's own files, relative to the root, sorted: what git tracks or would track.
     pub(crate) fn files(&self) -> Vec<String> {
-        let mut files = self.files_by_git().unwrap_or_else(|| {
-            let mut found = Vec::new();
-            self.walk(&self.root, &mut found);
-            found
-        });
+        let mut git = Command::new("git");
+        git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+        let output = git.current_dir(&self.root).output();
+        let Some(output) = output.ok().filter(|output| output.status.success()) else {
+            eprintln!("no list of the project's files: run it in a clone, with git installed");
+            std::process::exit(1);
+        };
+        let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        let mut files: Vec<String> =
+            names.map(|name| String::from_utf8_lossy(name).into_owned()).collect();
         files.retain(|file| self.path(file).symlink_metadata().is_ok_and(|m| !m.is_dir()));
         files.sort();
         files.dedup();
         files
-    }
-
-    fn files_by_git(&self) -> Option<Vec<String>> {
-        let output = Command::new("git")
-            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-            .current_dir(&self.root)
-            .output()
-            .ok()?;
-        let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-        output
-            .status
-            .success()
-            .then(|| names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
-    }
-
-    fn walk(&self, folder: &Path, found: &mut Vec<String>) {
-        let Ok(entries) = fs::read_dir(folder) else { return };
-        for entry in entries.flatten() {
-            let path = entry.path();
-            let name = entry.file_name();
-            if name == "target" || name == ".git" {
-                continue;
-            }
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                self.walk(&path, found);
-            } else if let Ok(relative) = path.strip_prefix(&self.root) {
-                found.push(relative.to_string_lossy().into_owned());
-            }
-        }
     }
 }
 
@@ -108,14 +82,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_its_own_files_with_and_without_git() {
-        let project = Project::here();
-        let files = project.files();
+    fn lists_its_own_files() {
+        let files = Project::here().files();
         assert!(files.iter().any(|file| file == "xtask/src/project.rs"), "{files:?}");
         assert!(!files.iter().any(|file| file.starts_with("target/")));
-
-        let mut walked = Vec::new();
-        project.walk(project.root(), &mut walked);
-        assert!(walked.iter().any(|file| file == "Cargo.toml"));
     }
 }

@@ -43,10 +43,6 @@ const EXECUTE_S: u32 = 30;
 /// The limit of a command whose output is judged.
 const SAYS_S: u32 = 180;
 
-/// Where a line of `guest-clock print` has a clock.
-const REALTIME: usize = 1;
-const MONOTONIC: usize = 2;
-
 /// A running machine; dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Machine {
@@ -133,7 +129,7 @@ impl Machine {
     /// How far its time of day is ahead of this system's, and how well that is
     /// known, s: it was read between two readings of ours.
     pub(crate) fn ahead_s(&mut self) -> Result<(f64, f64), String> {
-        self.best_of_s(REALTIME)
+        self.clocks_ahead_s().map(|([realtime_s, _], bound_s)| (realtime_s, bound_s))
     }
 
     /// By how much its time of day moved against this system's while something happened, and
@@ -148,16 +144,12 @@ impl Machine {
         Ok((after_s - before_s, before_bound_s + after_bound_s))
     }
 
-    /// [`Self::ahead_s`] of its CLOCK_MONOTONIC, which begins elsewhere: two of them show what it
-    /// lost between them.
-    pub(crate) fn monotonic_ahead_s(&mut self) -> Result<(f64, f64), String> {
-        self.best_of_s(MONOTONIC)
-    }
-
-    fn best_of_s(&mut self, clock: usize) -> Result<(f64, f64), String> {
-        let mut best = (0.0, f64::INFINITY);
-        for _ in 0..5 {
-            let ahead = self.clock_ahead_s(clock)?;
+    /// [`Self::ahead_s`] of its time of day and of its CLOCK_MONOTONIC, which begins elsewhere: two
+    /// of them show what it lost between them.
+    pub(crate) fn clocks_ahead_s(&mut self) -> Result<([f64; 2], f64), String> {
+        let mut best = self.clocks_ahead_at_once_s()?;
+        for _ in 1..5 {
+            let ahead = self.clocks_ahead_at_once_s()?;
             if ahead.1 < best.1 {
                 best = ahead;
             }
@@ -165,19 +157,20 @@ impl Machine {
         Ok(best)
     }
 
-    /// The same by one look, which takes less time and tells less.
+    /// [`Self::ahead_s`] by one look, which takes less time and tells less.
     pub(crate) fn ahead_at_once_s(&mut self) -> Result<(f64, f64), String> {
-        self.clock_ahead_s(REALTIME)
+        self.clocks_ahead_at_once_s().map(|([realtime_s, _], bound_s)| (realtime_s, bound_s))
     }
 
-    fn clock_ahead_s(&mut self, clock: usize) -> Result<(f64, f64), String> {
+    fn clocks_ahead_at_once_s(&mut self) -> Result<([f64; 2], f64), String> {
         let before_s = now_s();
         let ticks = self.execute("guest-clock print 10 | head -n 1")?;
-        let after_s = now_s();
-        let ns = ticks.split(' ').nth(clock).and_then(|ns| ns.parse::<f64>().ok());
-        let ns = ns.ok_or_else(|| format!("guest-clock printed {ticks:?}"))?;
-        let bound_s = (after_s - before_s) / 2.0;
-        Ok((ns / 1e9 - (before_s + bound_s), bound_s))
+        let bound_s = (now_s() - before_s) / 2.0;
+        let mut clocks = ticks.split(' ').skip(1).map(|ns| ns.parse::<f64>().ok());
+        let ahead_s = |ns: f64| ns / 1e9 - (before_s + bound_s);
+        let both = clocks.next().flatten().zip(clocks.next().flatten());
+        let both = both.map(|(realtime, monotonic)| [realtime, monotonic].map(ahead_s));
+        Ok((both.ok_or_else(|| format!("guest-clock printed {ticks:?}"))?, bound_s))
     }
 
     /// What happened, the hypervisor's errors, and the end of the console, all of

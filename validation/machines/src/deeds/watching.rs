@@ -57,18 +57,16 @@ pub(super) fn during<T>(
         "parachron watch --format json >/tmp/watch 2>/tmp/watch.err & \
          until grep -q '\"started\"' /tmp/watch; do usleep 50000; done",
     )?;
-    let before = (machine.ahead_s()?, machine.monotonic_ahead_s()?);
+    let (before_s, before_known_s) = machine.clocks_ahead_s()?;
     let done = happens(machine)?;
     let mut read = |line: &str| machine.execute(line).map(|text| parse(&text));
     let soon = read("sleep 1; grep disruption /tmp/watch || true")?;
     let mut all = read("sleep 1.5; grep disruption /tmp/watch || true")?;
     let late = all.split_off(soon.len().min(all.len()));
-    let after = (machine.ahead_s()?, machine.monotonic_ahead_s()?);
+    let (after_s, after_known_s) = machine.clocks_ahead_s()?;
     machine.execute("killall -INT parachron; sleep 0.3; rm -f /tmp/watch")?;
-    let fell = |(before_s, known_s): (f64, f64), (after_s, after_known_s): (f64, f64)| {
-        (before_s - after_s, known_s + after_known_s)
-    };
-    let (lost, stood) = (fell(before.0, after.0), fell(before.1, after.1));
+    let known_s = before_known_s + after_known_s;
+    let [lost, stood] = [0, 1].map(|clock| (before_s[clock] - after_s[clock], known_s));
     Ok((done, Seen { soon, late, lost, stood }))
 }
 
