@@ -105,7 +105,7 @@ fn stamps_back(pasted: &Pasted) -> Option<Finding> {
     let rest_s = back.by_s - (back.by_s / HOUR_S).round() * HOUR_S;
     let is_zone = (0.5..14.5).contains(&(back.by_s / HOUR_S)) && rest_s.abs() < BETWEEN_S;
     let zone = if is_zone {
-        " It is a whole number of hours but for the time between the lines, as a time zone is: the \
+        " It is a whole number of hours except for the time between the lines, as a time zone is: the \
          hardware clock probably holds local time."
     } else {
         ""
