@@ -129,7 +129,7 @@ pub fn save_counter<V: ArmVcpu>(
 }
 
 /// Places the stolen times, and sets the counter to where the saved one continues. Memory and
-/// registers are restored, but for the counter and its timers' compare values, which are set after
+/// registers are restored, except for the counter and its timers' compare values, which are set after
 /// it; no vCPU has run.
 ///
 /// # Errors
