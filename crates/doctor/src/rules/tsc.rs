@@ -195,10 +195,16 @@ pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
         if wrong.from.is_doubtful() { "If the kernel's rate is wrong," } else { "Clock source" },
         if in_use { "" } else { " Another source is in use, so the clock is right for now." }
     ));
-    with_remedies(case, finding, wrong.from, in_use).alone()
+    with_remedies(case, finding, wrong, in_use).alone()
 }
 
-fn with_remedies(case: &Case<'_>, mut finding: Finding, witness: Witness, in_use: bool) -> Finding {
+fn with_remedies(
+    case: &Case<'_>,
+    mut finding: Finding,
+    right: &KnownTscFrequency,
+    in_use: bool,
+) -> Finding {
+    let witness = right.from;
     if witness.is_doubtful() {
         finding = finding.remedy(
             Remedy::command(
@@ -218,6 +224,17 @@ fn with_remedies(case: &Case<'_>, mut finding: Finding, witness: Witness, in_use
             )
             .changes("the VM from its next start on: the guest measures the TSC itself"),
         );
+        if !witness.is_doubtful() {
+            finding = finding.remedy(
+                Remedy::quoting(
+                    "To keep the provider, state the measured rate instead, on the host, with the VM \
+                     off:",
+                    "VBoxManage setextradata NAME VBoxInternal/TM/TSCTicksPerSecond {}",
+                    &[&format!("{:.0}", right.hz)],
+                )
+                .changes("the VM from its next start on, until the key is set to nothing"),
+            );
+        }
     }
     match witness {
         Witness::CpuName | Witness::Cpuid => return finding,
