@@ -250,16 +250,15 @@ impl Tree {
     /// What a captured file should be, if it is not whole: its manifest has its length, and each
     /// file in a tree made by hand ends with a line.
     fn expected_length(&self, path: &str, bytes: &[u8]) -> Option<String> {
-        match &self.index {
-            Index::Manifest(manifest) => {
-                let taken = manifest.taken.get(path)?.bytes;
-                (taken != bytes.len() as u64).then(|| format!("{taken} bytes, as captured"))
-            }
-            Index::None if !self.is_live() && !bytes.is_empty() && !bytes.ends_with(b"\n") => {
-                Some("a whole file, which ends with a line".to_owned())
-            }
-            _ => None,
+        if let Index::Manifest(manifest) = &self.index
+            && let Some(taken) = manifest.taken.get(path)
+        {
+            let whole = taken.bytes;
+            return (whole != bytes.len() as u64).then(|| format!("{whole} bytes, as captured"));
         }
+        let is_by_hand = !self.is_live() && !matches!(self.index, Index::Damaged(_));
+        let is_cut = is_by_hand && !bytes.is_empty() && !bytes.ends_with(b"\n");
+        is_cut.then(|| "a whole file, which ends with a line".to_owned())
     }
 
     /// Replaces "not there" by the manifest's reason.

@@ -36,10 +36,12 @@ fn source_not_offered(case: &Case<'_>) -> Option<String> {
     (!is_offered).then(|| format!("current_clocksource {current} is not among {}", all.join(" ")))
 }
 
+/// kvm-clock and CPUID's signature are KVM's alone.
 fn hypervisor_denied(case: &Case<'_>) -> Option<String> {
-    let (flags, kind) = (case.flags().ok()?, case.kind()?);
-    let is_denied = kind == HypervisorKind::Kvm && flags.tsc && !flags.hypervisor;
-    is_denied.then(|| "CPUID names KVM; /proc/cpuinfo lacks the flag hypervisor".to_owned())
+    let flags = case.flags().ok()?;
+    let is_kvm = case.kind() == Some(HypervisorKind::Kvm) || case.offers("kvm-clock");
+    let is_denied = is_kvm && flags.tsc && !flags.hypervisor;
+    is_denied.then(|| "CPUID or kvm-clock shows KVM; /proc/cpuinfo lacks hypervisor".to_owned())
 }
 
 /// The log's clock stands still in a suspend, and the uptime does not.

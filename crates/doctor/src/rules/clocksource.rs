@@ -8,7 +8,7 @@ use instruments::figures;
 use crate::case::trust::{against_advertised_rate, against_tsc, is_tsc};
 use crate::case::{Case, cost_evidence, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, perhaps};
+use crate::outcome::{Check, Outcome, Skipped, perhaps};
 use crate::remedies;
 use crate::text;
 
@@ -43,6 +43,10 @@ pub(crate) fn check_slow(case: &Case<'_>) -> Check {
     let current = case.current()?;
     perhaps(case.hypervisor())?;
     let Some(cost) = slowness(case, current) else {
+        if known_source(current).is_none() {
+            let unknown = format!("{current}, which this version of parachron does not know");
+            return Err(Skipped::CouldNot(unknown));
+        }
         return Outcome::fine(not_slow(case, current));
     };
     if case.kind() == Some(HypervisorKind::UserModeLinux) {
@@ -99,10 +103,7 @@ fn not_slow(case: &Case<'_>, current: &str) -> String {
              reads-enter-kernel"
         );
     }
-    match known_source(current) {
-        Some(_) => format!("{current}, which programs read without a system call"),
-        None => format!("{current}, which this version of parachron does not know"),
-    }
+    format!("{current}, which programs read without a system call")
 }
 
 /// The step of a clock that counts timer interrupts.

@@ -6,7 +6,7 @@ use facts::steering::{Adjtimex, TimeKeeperKind};
 
 use crate::case::Case;
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, Skipped};
+use crate::outcome::{Check, Outcome, Skipped, perhaps};
 use crate::remedies;
 use crate::text;
 
@@ -95,6 +95,7 @@ fn in_confidential_guest(case: &Case<'_>, kind: &str) -> Check {
 
 /// `host-clock-unused`
 pub(crate) fn check_unused(case: &Case<'_>) -> Check {
+    perhaps(case.flags())?;
     if let Some(kind) = case.confidential() {
         return in_confidential_guest(case, kind);
     }

@@ -335,6 +335,10 @@ pub(crate) fn check_guest_tools(case: &Case<'_>) -> Check {
     if let (Some(behind), [_, ..], []) = (case.behind_rtc(), tools.as_slice(), daemons.as_slice()) {
         return left_behind(case, &behind).alone();
     }
+    if !tools.is_empty() && daemons.is_empty() {
+        case.rtc_minus_system_s()
+            .map_err(|_| Skipped::CouldNot("no RTC shows whether its clock is right".to_owned()))?;
+    }
     let (Some(daemon), Some(tool)) = (daemons.first(), tools.first()) else {
         // These set the clock after a pause or on request, and do not discipline
         // it: drivers/hv/hv_util.c (ICTIMESYNCFLAG_SYNC),

@@ -43,7 +43,11 @@ fn read(files: &Files) -> Result<String, Unknown> {
 /// The file that chronyd was started with, where that is not the usual one: `chronyd -f FILE`
 /// (timemaster(8) does so).
 fn named_at_start(files: &Files) -> Result<Option<String>, Unknown> {
-    let Fact::Known(processes) = files.processes() else { return Ok(None) };
+    let processes = match files.processes() {
+        Fact::Known(processes) => processes,
+        Fact::Unknown(why @ Unknown::Malformed { .. }) => return Err(why),
+        Fact::Unknown(_) => return Ok(None),
+    };
     let Some(process) = processes.get("chronyd").and_then(|ids| ids.first()) else {
         return Ok(None);
     };

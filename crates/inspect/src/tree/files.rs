@@ -108,6 +108,7 @@ impl Files {
     /// characters); not there when `/proc` shows none.
     pub fn processes(&self) -> Fact<BTreeMap<String, Vec<u32>>> {
         let mut names: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        let mut cut: Option<String> = None;
         let walked =
             self.open_any("/proc", OFlags::RDONLY | OFlags::DIRECTORY).and_then(|folder| {
                 for entry in Dir::read_from(&folder)?.take(MAX_PROCESSES) {
@@ -116,8 +117,11 @@ impl Files {
                     if let Ok(pid) = pid
                         && let Fact::Known(name) = self.bytes(&format!("/proc/{pid}/comm"), 64)
                     {
-                        let name = String::from_utf8_lossy(&name).trim().to_owned();
-                        names.entry(name).or_default().push(pid);
+                        let text = String::from_utf8_lossy(&name);
+                        if !text.ends_with('\n') {
+                            cut = Some(text.to_string());
+                        }
+                        names.entry(text.trim().to_owned()).or_default().push(pid);
                     }
                 }
                 Ok(())
@@ -125,7 +129,10 @@ impl Files {
         match walked {
             Err(error) => Fact::Unknown(self.unknown("/proc", error)),
             Ok(()) if names.is_empty() => Fact::Unknown(Unknown::not_there("/proc/*/comm")),
-            Ok(()) => Fact::Known(names),
+            Ok(()) => match cut {
+                Some(text) => Fact::Unknown(Unknown::malformed("/proc/*/comm", "a line", &text)),
+                None => Fact::Known(names),
+            },
         }
     }
 
