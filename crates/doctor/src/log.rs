@@ -28,11 +28,12 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
     if selection.only.is_empty() {
         selection.only = OF_LOGS.map(str::to_owned).into();
     }
-    let (note, unread, unread_lines) = (limits(&pasted), unread(&pasted), pasted.unread_lines);
+    let (note, mut unclear, mut quoted) =
+        (limits(&pasted), pasted.unread_lines, pasted.unread.clone());
     let stamps_back = stamps_back(&pasted);
     let shown = describe_lines(&pasted);
     let lines = pasted.lines;
-    let events: Vec<LogEvent> = pasted.log.iter().map(|line| line.event.clone()).collect();
+    let log = pasted.log.clone();
     let mut report = DoctorReport::with_rules(facts_of(pasted), None, &selection);
     let diagnosis = &mut report.diagnosis;
     if diagnosis.time.state == TimeState::NotKnown {
@@ -40,7 +41,7 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
     }
     for entry in &mut diagnosis.checked {
         if entry.state == CheckState::InOrder
-            && !events.iter().any(|event| judges(&entry.rule, event))
+            && !log.iter().any(|line| judges(&entry.rule, &line.event))
         {
             entry.state = CheckState::NotChecked;
             entry.rests_on.clear();
@@ -58,8 +59,12 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
         let mut rules = diagnosis.checked.iter().filter(in_order);
         !event.is_fault() || rules.any(|entry| judges(&entry.rule, event))
     };
-    let unjudged = events.iter().filter(|event| !is_judged(event)).count() as u64;
-    let unclear = unjudged + unread_lines;
+    if diagnosis.findings.is_empty() {
+        let unjudged = log.iter().filter(|line| !is_judged(&line.event));
+        let unjudged: Vec<String> = unjudged.map(|line| line.text.trim().to_owned()).collect();
+        unclear += unjudged.len() as u64;
+        quoted.splice(..0, unjudged);
+    }
     let verdict = match headline(diagnosis) {
         Some(headline) => headline,
         None if unclear > 0 => format!(
@@ -67,13 +72,13 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
             text::count(unclear as usize, "line about time", "lines about time"),
             text::count(lines as usize, "line", "lines")
         ),
-        None if events.is_empty() => {
+        None if log.is_empty() => {
             format!("None of {} lines is about clocks.", figures::count(lines))
         }
         None => format!("{shown} no fault, which is not to say that the clock is right."),
     };
     diagnosis.verdict = format!("{verdict} {note}");
-    diagnosis.findings.extend(unread);
+    diagnosis.findings.extend(unread(unclear, &quoted));
     report
 }
 
@@ -120,17 +125,15 @@ fn stamps_back(pasted: &Pasted) -> Option<Finding> {
     Some(finding)
 }
 
-/// Lines about time that no row of the catalogue takes.
-fn unread(pasted: &Pasted) -> Option<Finding> {
-    if pasted.unread_lines == 0 {
-        return None;
-    }
-    let count = text::count(pasted.unread_lines as usize, "line about time", "lines about time");
-    let lines = pasted.unread.iter().map(|line| format!("log: {line}"));
-    let mut finding = named("log-unread", &[("lines", count)]).evidence_from(lines);
+/// Lines about time that no row of the catalogue takes, and, where nothing was found, those that
+/// no rule judges.
+fn unread(count: u64, lines: &[String]) -> Option<Finding> {
+    let what = text::count(count as usize, "line about time", "lines about time");
+    let lines = lines.iter().take(10).map(|line| format!("log: {line}"));
+    let mut finding = named("log-unread", &[("lines", what)]).evidence_from(lines);
     finding.rule = "log-unread".to_owned();
     finding.source = "facts: messages.txt".to_owned();
-    Some(finding)
+    (count > 0).then_some(finding)
 }
 
 /// What a log does not show, in one line.

@@ -208,6 +208,9 @@ pub fn parse_adjtimex(text: &str) -> Fact<Adjtimex> {
     let fields = Fields::new(ADJTIMEX, text);
     let parse = || {
         let status: u32 = fields.integer("status")?;
+        if status & Adjtimex::STA_UNSYNC != 0 && !text.contains("offset") {
+            return unsynchronised(&fields, status);
+        }
         let offset: i64 = fields.integer("offset")?;
         let frequency: i64 = fields.integer("frequency")?;
         // Without STA_NANO the offset is in microseconds.
@@ -227,6 +230,22 @@ pub fn parse_adjtimex(text: &str) -> Fact<Adjtimex> {
         })
     };
     parse().into()
+}
+
+/// What somebody quoted of the flags alone. A tick of 0 is impossible, so that no rule judges the
+/// rate by it.
+fn unsynchronised(fields: &Fields<'_>, status: u32) -> Result<Adjtimex, Unknown> {
+    Ok(Adjtimex {
+        offset_ns: 0,
+        miscast_offset_us: None,
+        frequency_ppm: 0.0,
+        max_error_us: fields.integer("maxerror")?,
+        estimated_error_us: 0,
+        status,
+        tick_us: 0,
+        tai_s: 0,
+        state: 5,
+    })
 }
 
 /// Whether it may be a unit's name: of those characters that systemd allows, without the

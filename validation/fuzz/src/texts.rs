@@ -2,7 +2,7 @@
 //! reduced for a capture stays as it is when it is reduced again.
 
 use facts::kernel::pasted::PastedLog;
-use facts::kernel::{command_line, configuration, log};
+use facts::kernel::{LogEvent, command_line, configuration, log};
 use facts::{clocksource, cpu, hardware, running, steering, system};
 use inspect::sampler;
 use inspect::tree::{self, manifest::Manifest};
@@ -102,7 +102,13 @@ pub(crate) fn pasted_log(data: &[u8]) {
     let (whole, pieces) = (whole.finish(), pieces.finish());
     // Figures that are no number differ from themselves.
     assert_eq!(format!("{whole:?}"), format!("{pieces:?}"));
-    assert!(whole.log.len() <= 2000 && whole.log.iter().all(|line| line.text.len() <= 3 * 4096));
+    // Rates of other boots stand before the lines of one.
+    assert!(whole.log.len() <= 2064 && whole.log.iter().all(|line| line.text.len() <= 3 * 4096));
+    for line in &whole.log {
+        if let LogEvent::Stated { by_s: Some(by_s), .. } = line.event {
+            assert!(by_s.is_finite() && by_s >= 0.0, "{line:?}");
+        }
+    }
 }
 
 /// The manifest of a captured tree.

@@ -249,11 +249,6 @@ pub enum LogEvent {
         /// Its own stamp from before the step: the time of day, s.
         stamped_s: Option<f64>,
     },
-    /// Xen's own reference wrapped: `Platform timer appears to have unexpectedly wrapped`.
-    ReferenceWrapped {
-        /// How often.
-        times: u64,
-    },
     /// ntpd's correction is at its limit:
     /// `frequency error 512 PPM exceeds tolerance 500 PPM`.
     FrequencyBeyondLimit {

@@ -48,12 +48,23 @@ pub(super) fn step(log: &[LogLine], steps: &[DaemonStep<'_>]) -> Option<Finding>
     let four = (is_contradicted || is_of_years).then(four_servers);
     let again = again(&large().collect::<Vec<_>>());
     let (more, why) = again.unwrap_or_default();
-    let is_offset = |step: &DaemonStep<'_>| step.line.text.contains("System clock wrong by");
-    let unstepped = if steps.iter().all(is_offset) {
+    let is_step = |line: &&LogLine| {
+        let text = &line.text;
+        matches!(line.event, LogEvent::DaemonStepped { .. })
+            && (!text.contains("System clock wrong by") || text.contains("(step)"))
+    };
+    let unstepped = if log.iter().any(|line| is_step(&line)) {
+        ""
+    } else {
         "No line shows a step: the clock is slewed, or is still wrong. "
+    };
+    let zone = if is_near_zone(first.by_s) {
+        "It is within two minutes of whole hours, as a time zone is: the hardware clock may hold \
+         local time. "
     } else {
         ""
     };
+    let why = format!("{why}{zone}");
     let values =
         [("off", first.side()), ("more", more), ("why", why), ("unstepped", unstepped.to_owned())];
     let mut finding = named("off-once", &values)
@@ -95,6 +106,13 @@ fn again(steps: &[&DaemonStep<'_>]) -> Option<(String, String)> {
          program sets the clock. "
     };
     Some((more, format!("From the first of these lines on the clock ran {rate} {side}. {other}")))
+}
+
+/// Whether a step is whole hours but for an hardware clock's own error.
+fn is_near_zone(by_s: f64) -> bool {
+    const OWN_ERROR_S: f64 = 120.0;
+    let hours = (by_s.abs() / 3600.0).round();
+    (1.0..=14.0).contains(&hours) && (by_s.abs() - hours * 3600.0).abs() < OWN_ERROR_S
 }
 
 /// Whether a step is a whole time zone.

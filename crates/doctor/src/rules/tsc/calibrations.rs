@@ -11,8 +11,9 @@ use crate::rules::statements::named;
 /// Boots whose calibrations of one CPU differ by more are not all right, ppm.
 const SAME_RATE_PPM: f64 = 500.0;
 
-/// More is another machine's CPU, ppm.
-const OTHER_CPU_PPM: f64 = 50_000.0;
+/// More is another machine's CPU, ppm; of other boots' rates those that differ by over 5 % are
+/// left out before.
+const OTHER_CPU_PPM: f64 = 9e6;
 
 /// Calibrations of several boots, of which one differs from the most usual rate.
 /// 2383.579 MHz among five of 2400.0 to 2400.4 MHz: -0.69 %.
@@ -34,6 +35,11 @@ pub(super) fn several_rates(log: &[LogLine]) -> Option<Finding> {
     let off = off_ppm(hz);
     if !(SAME_RATE_PPM..OTHER_CPU_PPM).contains(&off.abs()) {
         return None;
+    }
+    if let [(low, _), (high, _)] = rates.as_slice() {
+        let rates = format!("{} and {}", figures::hz(*low), figures::hz(*high));
+        let values = [("off", figures::ppm((high / low - 1.0) * 1e6)), ("rates", rates)];
+        return Some(named("two-rates", &values).evidence(log_evidence(line)));
     }
     let runs = if off < 0.0 { "fast" } else { "slow" };
     let values = [

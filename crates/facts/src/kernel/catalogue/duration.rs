@@ -30,7 +30,7 @@ pub(super) fn parse(text: &str) -> Option<(f64, &str)> {
 
 fn part(text: &str) -> Option<(f64, &str, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-    let number: f64 = text[..end].parse().ok()?;
+    let number: f64 = text[..end].parse().ok().filter(|number: &f64| *number < 1e15)?;
     let name = text[end..].trim_start_matches([' ', '-']);
     let end = name.find(|c: char| !c.is_alphabetic()).unwrap_or(name.len());
     let (name, rest) = name.split_at(end);

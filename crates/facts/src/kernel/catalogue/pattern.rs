@@ -199,7 +199,8 @@ fn seconds<'t>(kind: &str, text: &'t str) -> Option<(Value<'t>, &'t str)> {
             return Some((Value::Float(if text.starts_with('-') { -s } else { s }), rest));
         }
     };
-    Some((Value::Float(figure.parse::<f64>().ok()? * factor), rest))
+    let number = figure.parse().ok().filter(|number: &f64| number.abs() < 1e21)?;
+    Some((Value::Float(number * factor), rest))
 }
 
 /// A hole's value, and what follows it.
