@@ -120,6 +120,12 @@ mod tests {
             let why = file.load().unwrap_err();
             assert!(why.starts_with(&path.display().to_string()), "{why}");
         }
+        // A disk that was full, or power that was lost, may cut it anywhere.
+        for length in 0..text.len() {
+            fs::write(&path, &text[..length]).unwrap();
+            let read = file.load();
+            assert!(read.is_err(), "{:?}: {read:?}", &text[..length]);
+        }
         fs::remove_file(&path).unwrap();
         drop(folder);
         assert!(file.store(Some(frequency), true).is_err());

@@ -49,6 +49,10 @@ impl FromStr for Learnt {
     /// The four lines, in this order, and nothing else.
     fn from_str(text: &str) -> Result<Self, LearntError> {
         let mut lines = text.lines();
+        // Cut within its last number it would claim a frequency that is known better.
+        if !text.ends_with('\n') {
+            return Err(LearntError("the last line has no end"));
+        }
         if lines.next() != Some(HEADER) {
             return Err(LearntError("the first line is not `parachron-frequency 1`"));
         }
