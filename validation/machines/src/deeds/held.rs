@@ -26,9 +26,10 @@ const USEFUL_NS: f64 = 100_000.0;
 /// what was learnt.
 const KNOWN_PPM: f64 = 0.25;
 
-/// By how much the page is wrong while it tells no time, s, and for how long that is.
+/// By how much the page is wrong while it tells no time, s, and for how long that is: its last
+/// reading counts for some two minutes.
 const WRONG_S: u64 = 1;
-const AWAY_S: u32 = 120;
+const AWAY_S: u32 = 150;
 
 /// The daemon by its defaults, in the folders that its unit makes, with a clock that is more
 /// behind than is slewed, and less than needs two sources. Until it has learnt.
