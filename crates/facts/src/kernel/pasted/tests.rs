@@ -151,3 +151,17 @@ fn foreign_text_gives_no_event() {
         assert_eq!(log.finish().log, [], "{}", path.display());
     }
 }
+
+#[test]
+fn stamps_that_go_back_are_found_unless_the_newest_line_is_first() {
+    let back = |times: [&str; 5]| {
+        let lines = times.map(|time| format!("Feb  9 {time} dom0 kernel: pciback: get owner\n"));
+        pasted(lines.concat().as_bytes()).stamps_back.map(|back| (back.by_s, back.times))
+    };
+    let hours_back = ["09:27:25", "09:27:26", "09:27:28", "01:16:23", "01:36:55"];
+    assert_eq!(back(hours_back), Some((29_465.0, 1)));
+    assert_eq!(back(["05:00:04", "04:00:03", "03:00:02", "02:00:01", "01:00:00"]), None);
+    assert_eq!(back(["05:00:04", "05:00:05", "05:00:04", "05:00:06", "05:00:06"]), None);
+    // A month's end is no jump.
+    assert_eq!(pasted(b"Jan 31 23:59:59 a b: c\nFeb  1 00:00:01 a b: c\n").stamps_back, None);
+}
