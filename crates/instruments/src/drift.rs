@@ -31,6 +31,4 @@ pub use result::{Drift, DriftOffset, DriftStep, Frequency, RateChange};
 pub use series::{Refused, Series};
 
 #[cfg(test)]
-mod promises;
-#[cfg(test)]
-mod simulated;
+mod tests;

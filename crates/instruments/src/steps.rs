@@ -84,6 +84,4 @@ impl Slewed {
 }
 
 #[cfg(test)]
-mod simulated;
-#[cfg(test)]
 mod tests;

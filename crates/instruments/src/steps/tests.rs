@@ -1,7 +1,9 @@
+mod simulated;
+
 use proptest::prelude::*;
 
-use super::simulated::Reader;
 use super::*;
+use simulated::Reader;
 
 const LOOK_NS: u64 = 100_000_000;
 const SAMPLES: u64 = 150;

@@ -1,4 +1,4 @@
-use super::super::simulated::{Jitter, SimulatedServer};
+use super::super::tests::simulated::{Jitter, SimulatedServer};
 use super::super::{DriftReading, Nesting, Span};
 use super::*;
 

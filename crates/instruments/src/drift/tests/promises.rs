@@ -6,7 +6,7 @@ use pvclock::units::random::SplitMix64;
 use super::simulated::{
     BusySchedule, Jitter, SimulatedServer, WrongInterval, around, at_edges, latched,
 };
-use super::{Drift, DriftReading, Nesting, Series, Span};
+use crate::drift::{Drift, DriftReading, Nesting, Series, Span};
 
 const MS: f64 = 1e6;
 const RUNS: u64 = 100;

@@ -2,11 +2,11 @@
 
 use pvclock::units::random::SplitMix64;
 
-use super::{DriftReading, Nesting, Span};
+use crate::drift::{DriftReading, Nesting, Span};
 
 /// How long a way takes beyond its least, ns.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Jitter {
+pub(in crate::drift) enum Jitter {
     /// Anything up to this.
     Uniform(f64),
     /// Queues: this on average, now and then many times as long.
@@ -30,45 +30,45 @@ impl Jitter {
 
 /// A server and the way to it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SimulatedServer {
+pub(in crate::drift) struct SimulatedServer {
     /// Its frequency error, ppm.
-    pub(super) ppm: f64,
+    pub(in crate::drift) ppm: f64,
     /// The least time of a way, ns: there and back.
-    pub(super) least_ns: (f64, f64),
-    pub(super) jitter: Jitter,
+    pub(in crate::drift) least_ns: (f64, f64),
+    pub(in crate::drift) jitter: Jitter,
     /// It steps by so much, ns, at this true time, ns.
-    pub(super) step: Option<(f64, f64)>,
+    pub(in crate::drift) step: Option<(f64, f64)>,
     /// The share of requests without a reply.
-    pub(super) loss: f64,
+    pub(in crate::drift) loss: f64,
     /// Wrong answers: by so much, ns, with this chance of a first one and that
     /// of another right after it.
-    pub(super) wrong: Option<WrongInterval>,
+    pub(in crate::drift) wrong: Option<WrongInterval>,
     /// Times in which the way back takes longer.
-    pub(super) busy: Option<BusySchedule>,
+    pub(in crate::drift) busy: Option<BusySchedule>,
 }
 
 /// A host that is busy now and then: then replies wait for the virtual CPU.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct BusySchedule {
+pub(in crate::drift) struct BusySchedule {
     /// How much longer replies take then, ns on average.
-    pub(super) mean_ns: f64,
+    pub(in crate::drift) mean_ns: f64,
     /// How long it is busy, and not, s on average.
-    pub(super) lasts_s: f64,
+    pub(in crate::drift) lasts_s: f64,
 }
 
 /// Wrong answers.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct WrongInterval {
+pub(in crate::drift) struct WrongInterval {
     /// Up to so far off, ns, either way, and a tenth of it at least.
-    pub(super) up_to_ns: f64,
+    pub(in crate::drift) up_to_ns: f64,
     /// The chance of one.
-    pub(super) chance: f64,
+    pub(in crate::drift) chance: f64,
     /// How many in a row.
-    pub(super) in_a_row: u32,
+    pub(in crate::drift) in_a_row: u32,
 }
 
 impl SimulatedServer {
-    pub(super) fn new(ppm: f64, jitter: Jitter) -> Self {
+    pub(in crate::drift) fn new(ppm: f64, jitter: Jitter) -> Self {
         let least_ns = (200_000.0, 300_000.0);
         Self { ppm, least_ns, jitter, step: None, loss: 0.0, wrong: None, busy: None }
     }
@@ -81,7 +81,12 @@ impl SimulatedServer {
 
     /// What a client with a perfect clock that counts from 5 s sees, asking
     /// each `interval_s` for `length_s`.
-    pub(super) fn poll(&self, seed: u64, interval_s: f64, length_s: f64) -> Vec<DriftReading> {
+    pub(in crate::drift) fn poll(
+        &self,
+        seed: u64,
+        interval_s: f64,
+        length_s: f64,
+    ) -> Vec<DriftReading> {
         let mut random = SplitMix64::new(seed);
         // Of its own, so that a server that lies is the clean one but for its lies.
         let mut lies = SplitMix64::new(!seed);
@@ -125,7 +130,7 @@ impl SimulatedServer {
 
 /// Another clock of the machine, read around ours: a hardware clock's device,
 /// or one that shows whole steps of `granule_ns`.
-pub(super) fn around(
+pub(in crate::drift) fn around(
     seed: u64,
     ppm: f64,
     bracket_ns: f64,
@@ -151,7 +156,7 @@ pub(super) fn around(
 /// Both clocks latched at one instant, as KVM_HC_CLOCK_PAIRING and cards with cross
 /// timestamps do it, each shown in whole ns: the clock is ahead by `ahead_ns` at the
 /// start.
-pub(super) fn latched(seed: u64, ppm: f64, ahead_ns: f64, s: f64) -> Vec<DriftReading> {
+pub(in crate::drift) fn latched(seed: u64, ppm: f64, ahead_ns: f64, s: f64) -> Vec<DriftReading> {
     let mut random = SplitMix64::new(seed);
     let reading = |request: u32| {
         let at = 7e9 + f64::from(request) * 1e8 + 1e6 * random.unit();
@@ -163,7 +168,7 @@ pub(super) fn latched(seed: u64, ppm: f64, ahead_ns: f64, s: f64) -> Vec<DriftRe
 }
 
 /// A clock of whole seconds, seen to change between two looks at it.
-pub(super) fn at_edges(
+pub(in crate::drift) fn at_edges(
     seed: u64,
     ppm: f64,
     between_looks_ns: f64,
