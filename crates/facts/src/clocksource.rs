@@ -3,12 +3,12 @@
 pub mod known;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::{Fact, Unknown};
 
 /// The contents of `/sys/devices/system/clocksource/clocksource0`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Clocksources {
     /// Sources one may switch to, in the kernel's order (best rating first); the one
     /// in use may be missing.

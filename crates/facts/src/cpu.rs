@@ -1,7 +1,7 @@
 //! The processor as the kernel and CPUID describe it.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::{Fact, Unknown};
 
@@ -21,7 +21,7 @@ pub const CPUINFO: &str = "/proc/cpuinfo";
 pub const ONLINE: &str = "/sys/devices/system/cpu/online";
 
 /// The processor's facts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Cpu {
     /// `model name` of the first processor.
     pub model: Fact<String>,
@@ -34,12 +34,11 @@ pub struct Cpu {
     /// TSC frequency by CPUID 0x15/0x16 or the hypervisor's leaf, in Hz.
     pub cpuid_tsc_hz: Fact<u64>,
     /// arm64's counter; `NotApplicable` on other processors.
-    #[serde(default = "generic_timer::not_arm64")]
     pub generic_timer: Fact<GenericTimer>,
 }
 
 /// Flags of `/proc/cpuinfo` that concern the TSC.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TscFlags {
     /// There is a TSC.
     pub tsc: bool,
@@ -56,13 +55,10 @@ pub struct TscFlags {
     /// A hypervisor runs this machine.
     pub hypervisor: bool,
     /// Intel's TDX protects it from its host, and guarantees its TSC.
-    #[serde(default)]
     pub tdx_guest: bool,
     /// AMD's SEV-SNP: in a guest, that it is protected from its host.
-    #[serde(default)]
     pub sev_snp: bool,
     /// SEV-SNP's TSC, which the host cannot change.
-    #[serde(default)]
     pub secure_tsc: bool,
 }
 

@@ -3,7 +3,7 @@
 mod phc;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::kernel::command_line::WITHHELD;
 use super::parse::Fields;
@@ -18,7 +18,7 @@ pub const VMCLOCK: &str = "/dev/vmclock0";
 pub const ADJTIME: &str = "/etc/adjtime";
 
 /// The RTC (battery-backed clock).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Rtc {
     /// Devices below `/sys/class/rtc`.
     pub devices: Fact<Vec<RtcDevice>>,
@@ -29,7 +29,7 @@ pub struct Rtc {
 }
 
 /// One RTC.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RtcDevice {
     /// `rtc0`
     pub device: String,
@@ -40,7 +40,7 @@ pub struct RtcDevice {
 }
 
 /// Which time an RTC holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RtcConvention {
     /// UTC
@@ -50,7 +50,7 @@ pub enum RtcConvention {
 }
 
 /// The VMClock page, where there is one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct VmClock {
     /// `/dev/vmclock0`
     pub device: String,
@@ -64,7 +64,7 @@ pub struct VmClock {
 
 /// The kvm-clock page that this kernel reads, or would read under clock source
 /// kvm-clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PvclockPage {
     /// Twice the number of updates.
     pub version: u32,
@@ -81,7 +81,7 @@ pub struct PvclockPage {
 }
 
 /// This machine as a KVM host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct KvmHost {
     /// `KVM_GET_CLOCK`'s clock in a VM made for this probe, ns.
     pub clock_ns: u64,

@@ -2,12 +2,12 @@
 //! it wakes up.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::Fact;
 
 /// How CPUs go idle here, and in the guests of this host.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Idle {
     /// cpuidle's driver: `haltpoll`, `intel_idle`, `none`.
     pub driver: Fact<String>,

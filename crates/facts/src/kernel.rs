@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::Fact;
 
@@ -23,7 +23,7 @@ pub mod version;
 pub const RELEASE: &str = "/proc/sys/kernel/osrelease";
 
 /// The kernel's facts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Kernel {
     /// `6.1.0-18-amd64`, from `/proc/sys/kernel/osrelease`.
     pub release: Fact<String>,
@@ -79,7 +79,7 @@ fn hpet_period_ns(line: &str) -> Option<f64> {
 }
 
 /// One kernel log line about clocks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LogLine {
     /// Seconds since boot by the kernel's stamp, where it has one.
     pub at_s: Option<f64>,

@@ -19,13 +19,13 @@ pub mod system;
 pub mod text;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub use fact::{Fact, Unknown};
 pub use sample::Sample;
 
 /// All facts about a machine's clocks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Facts {
     /// The kernel's clock sources.
     pub clocksources: clocksource::Clocksources,
@@ -50,7 +50,6 @@ pub struct Facts {
     /// Its load.
     pub load: system::Load,
     /// How its CPUs go idle.
-    #[serde(default)]
     pub idle: idle::Idle,
 }
 

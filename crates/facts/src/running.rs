@@ -2,7 +2,7 @@
 //! one thread's time on a CPU and waiting for one.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::{Fact, Unknown};
 
@@ -17,7 +17,7 @@ const TICK_NS: u64 = 10_000_000;
 const STEAL: usize = 7;
 
 /// Counts of all CPUs since boot.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Activity {
     /// Time stolen by the host while a CPU was runnable, ns, in steps of 10 ms.
     pub stolen: Vec<Stolen>,
@@ -28,7 +28,7 @@ pub struct Activity {
 }
 
 /// Time stolen from one CPU since boot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Stolen {
     /// Which CPU.
     pub cpu: u32,
@@ -37,7 +37,7 @@ pub struct Stolen {
 }
 
 /// A thread's scheduling since it started.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ThreadTimes {
     /// Time on a CPU, ns.
     pub ran_ns: u64,

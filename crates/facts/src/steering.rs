@@ -12,13 +12,12 @@ use crate::{Fact, Unknown};
 pub use chrony_tracking::{ChronyTracking, parse_tracking, reduce_tracking};
 
 /// The result of `adjtimex`, in plain units.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Adjtimex {
     /// Offset still to be slewed, ns.
     pub offset_ns: i64,
     /// The offset that the kernel gave in place of `offset_ns`, µs, where it
     /// is wrong by 2^32 ns ([`miscast`]); this is what monitoring shows.
-    #[serde(default)]
     pub miscast_offset_us: Option<i64>,
     /// Frequency correction in force, ppm.
     pub frequency_ppm: f64,
@@ -148,7 +147,7 @@ pub enum TimeKeeperKind {
 }
 
 /// The clock's discipline.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Steering {
     /// The kernel's view.
     pub adjtimex: Fact<Adjtimex>,
@@ -160,14 +159,9 @@ pub struct Steering {
     pub chrony_config: Fact<chrony_config::ChronyConfig>,
     /// Conditions of time daemons' units, and whether they are masked or enabled:
     /// `chronyd.service ConditionCapability=CAP_SYS_TIME`, `ntp.service masked`.
-    #[serde(default = "not_read")]
     pub unit_conditions: Fact<Vec<String>>,
     /// Monitoring programs that read adjtimex's offset: `node_exporter`.
     pub offset_readers: Fact<Vec<String>>,
-}
-
-fn not_read() -> Fact<Vec<String>> {
-    Fact::Unknown(Unknown::not_there("parachron/unit-conditions"))
 }
 
 /// The lines of `parachron/offset-readers`.

@@ -1,13 +1,13 @@
 //! Which machine this is, and its load.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::parse;
 use crate::{Fact, Unknown};
 
 /// Which machine this is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct System {
     /// DMI product name: `Standard PC (Q35 + ICH9, 2009)`, `VirtualBox`.
     pub product: Fact<String>,
@@ -45,7 +45,7 @@ pub mod boot {
 }
 
 /// Its load, and the CPU time stolen from it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Load {
     /// Seconds since boot.
     pub uptime_s: Fact<f64>,

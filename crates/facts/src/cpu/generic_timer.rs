@@ -2,14 +2,14 @@
 //! registers state.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::{Fact, Unknown};
 
 const FILE: &str = "parachron/generic-timer";
 
 /// What the generic timer states of itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct GenericTimer {
     /// CNTFRQ_EL0, in Hz: what firmware or the hypervisor wrote there; 0 where
     /// it wrote nothing, or the register is not readable.

@@ -6,7 +6,7 @@
 //! - User-mode Linux is a program: CPUID is the outer machine's.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use strum::{EnumString, IntoStaticStr};
 
 use super::cpuid;
@@ -28,7 +28,7 @@ const XEN: &str = "XenVMMXenVMM";
 const UML: &str = "User Mode Linux";
 
 /// What runs this machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Hypervisor {
     /// The twelve signature characters, zeroes trimmed: `KVMKVMKVM`; under
     /// User-mode Linux `vendor_id` of /proc/cpuinfo.
@@ -40,12 +40,11 @@ pub struct Hypervisor {
     /// Where Hyper-V's interface is offered.
     pub hyperv: Option<HypervFeatures>,
     /// Under Xen: what kind of guest this is.
-    #[serde(default)]
     pub xen: Option<Xen>,
 }
 
 /// Hypervisors, by signature.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum HypervisorKind {
@@ -96,7 +95,7 @@ impl HypervisorKind {
 }
 
 /// A guest of Xen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Xen {
     /// How it runs; `None` where nothing tells.
     pub mode: Option<XenMode>,
@@ -114,9 +113,7 @@ impl Xen {
 }
 
 /// How a guest of Xen runs.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, IntoStaticStr, EnumString,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema, IntoStaticStr, EnumString)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "UPPERCASE")]
 pub enum XenMode {
@@ -130,7 +127,7 @@ pub enum XenMode {
 
 /// Xen's handling of a guest's TSC (xen/include/public/arch-x86/cpuid.h, leaf
 /// base+3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct XenTsc {
     /// Xen emulates RDTSC: each read traps.
     pub emulated: bool,
@@ -148,7 +145,7 @@ impl XenMode {
 }
 
 /// KVM's clock features (CPUID base+1, EAX).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct KvmFeatures {
     /// The whole register.
     pub eax: u32,
@@ -161,12 +158,11 @@ pub struct KvmFeatures {
     /// Bit 24: the clock is stable across vCPUs.
     pub clocksource_stable: bool,
     /// EDX bit 0 (KVM_HINTS_REALTIME): each vCPU has a CPU of its own.
-    #[serde(default)]
     pub realtime_hint: bool,
 }
 
 /// Hyper-V's time privileges (CPUID 0x4000_0003, EAX).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HypervFeatures {
     /// The whole register.
     pub eax: u32,

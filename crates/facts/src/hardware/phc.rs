@@ -1,12 +1,12 @@
 //! PTP hardware clocks: whose they are, and what they count.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::kernel::version::KernelVersion;
 
 /// A PTP hardware clock, which may be a hypervisor's.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Phc {
     /// `/dev/ptp0`
     pub device: String,
@@ -17,7 +17,6 @@ pub struct Phc {
     pub readable: bool,
     /// The name that a rule of udev gives it: `/dev/ptp_hyperv`. Numbers can
     /// change at boot, this does not.
-    #[serde(default)]
     pub link: Option<String>,
 }
 

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::Fact;
 use crate::kernel::command_line::WITHHELD;
@@ -45,10 +45,9 @@ const SMEARING: [&str; 9] = [
 ];
 
 /// What chronyd is configured to do.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ChronyConfig {
     /// The file that chronyd was started with.
-    #[serde(default)]
     pub file: Option<String>,
     /// NTP servers, pools and peers.
     pub servers: Vec<NtpServer>,
@@ -65,7 +64,7 @@ pub struct ChronyConfig {
 }
 
 /// An NTP server, pool or peer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NtpServer {
     /// Its name, where it is a cloud's own or link-local; else `withheld`.
     pub name: String,
@@ -74,7 +73,7 @@ pub struct NtpServer {
 }
 
 /// A `refclock` line.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RefClock {
     /// `PHC`, `SOCK`, `SHM`, `PPS`.
     pub driver: String,
@@ -86,7 +85,7 @@ pub struct RefClock {
 }
 
 /// A `makestep` line.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct MakeStep {
     /// Offsets above this are stepped, s.
     pub threshold_s: f64,

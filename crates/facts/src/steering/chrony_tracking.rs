@@ -1,7 +1,7 @@
 //! What chronyd reports of the clock.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::kernel::command_line::WITHHELD;
 use crate::{Fact, Unknown};
@@ -9,7 +9,7 @@ use crate::{Fact, Unknown};
 const TRACKING: &str = "parachron/chrony-tracking";
 
 /// `chronyc -c tracking`, in plain units.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ChronyTracking {
     /// The reference clock's name, a link-local address, or `withheld` for
     /// any other address; empty when unsynchronised.

@@ -85,13 +85,3 @@ fn a_tree_of_nothing_is_all_reasons() {
     let facts = inspect::read(&Tree::captured(empty.path()).unwrap());
     insta::assert_snapshot!("nothing", describe(&facts));
 }
-
-#[test]
-fn facts_survive_json() {
-    for machine in machines() {
-        let facts = inspect::read(&Tree::captured(&machine).unwrap());
-        let json = serde_json::to_string(&facts).unwrap();
-        let back: facts::Facts = serde_json::from_str(&json).unwrap();
-        assert_eq!(back, facts, "{}", name(&machine));
-    }
-}
