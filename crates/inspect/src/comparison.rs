@@ -9,27 +9,24 @@
 //! - [`ComparisonOutcome`]: the figures, with a [`Note`] for what they cannot be relied
 //!   on for, and which limits were not checked.
 
-mod clock_name;
 mod clocks;
 mod notes;
-mod outcome;
 mod pace;
-mod pair;
 mod reference;
-mod reference_names;
 mod rtc;
-mod scale;
 pub mod selected;
 mod session;
 
-pub use clock_name::ClockName;
-pub use clocks::{ClockComparison, ComparedClocks, NotCompared, Reader, TscFrequency, TscSource};
+pub use clocks::{
+    ClockComparison, ClockName, ComparedClocks, NotCompared, Reader, TscFrequency, TscSource,
+};
 pub use notes::{Note, Seems, StoodStill};
-pub use outcome::{ComparisonOutcome, Unchecked};
 pub use pace::Pace;
-pub use pair::{ClockPairSeries, PairReport};
 pub use reference::{ComparisonReference, Failure, ReferenceReport};
-pub use session::{ComparisonRound, ComparisonSession, NothingMeasured};
+pub use session::{
+    ClockPairSeries, ComparisonOutcome, ComparisonRound, ComparisonSession, NothingMeasured,
+    PairReport, Unchecked,
+};
 
 #[cfg(test)]
 mod tests;

@@ -2,14 +2,15 @@
 
 use std::fmt;
 
+use facts::Fact;
 use instruments::drift::{DriftStep, Refused};
 use instruments::figures::time;
 use pvclock::units::{Interval, agreement};
-use sources::phc::PhcScale;
+use sources::phc::{Apparent, PhcScale};
 
-use super::clock_name::ClockName;
-use super::pair::PairReport;
-use super::reference::ReferenceReport;
+use super::clocks::ClockName;
+use super::reference::{ReferenceReport, is_less_tai, phc_device};
+use super::session::PairReport;
 
 /// A finding in addition to the figures.
 #[derive(Debug, Clone, PartialEq)]
@@ -262,6 +263,36 @@ fn offset_interval(reference: &ReferenceReport, pair: &PairReport) -> Interval<f
     let root_distance_ns = reference.status.root_distance_ns.unwrap_or(0) as f64;
     let wide = offset.bound_ns.max(pair.drift.median_delay_ns / 2.0) + root_distance_ns;
     Interval::plus_minus(offset.ns, wide)
+}
+
+/// A note for each; `tai_s` is TAI - UTC as the kernel was set, s, 0 where it
+/// was not.
+pub(super) fn scale_notes(pairs: &[PairReport], tai_s: &Fact<i32>) -> Vec<Note> {
+    pairs.iter().filter_map(|pair| scale_note(pair, tai_s)).collect()
+}
+
+fn scale_note(pair: &PairReport, tai_s: &Fact<i32>) -> Option<Note> {
+    let ahead_ns = pair.drift.offset.ns as i64;
+    let (reference, off_ns) = (pair.reference.clone(), pair.drift.offset.ns.abs());
+    match (pair.clock, phc_device(&reference)) {
+        (ClockName::Realtime, Some(device)) => {
+            let seems = match Apparent::from_lead(ahead_ns.saturating_neg(), tai_s) {
+                Apparent::Tai if pair.offset_is_error => Seems::Tai,
+                Apparent::Tai => {
+                    Seems::UnspecifiedTai { device: device.to_owned(), scale: PhcScale::tai(tai_s) }
+                }
+                Apparent::LessThanUtc if is_less_tai(&reference) => Seems::Utc,
+                Apparent::LessThanUtc => Seems::BehindUtc,
+                Apparent::Utc | Apparent::Neither => return None,
+            };
+            Some(Note::ReferenceScale { reference, off_ns, seems })
+        }
+        (ClockName::Phc, _) if pair.offset_is_error => {
+            let counts_tai = Apparent::from_lead(ahead_ns, tai_s) == Apparent::Tai;
+            counts_tai.then_some(Note::ClockScale { reference, off_ns })
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

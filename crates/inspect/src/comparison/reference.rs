@@ -11,14 +11,13 @@ use linux::clock::LinuxClock;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sources::chronyd_client::{ChronydAddress, ChronydClient};
+use sources::phc::PhcScale;
 use sources::{
     NtpError, NtpPeer, NtpSource, PhcSource, ReadStatus, Source, SourceError, VmClockSource,
 };
 
-use super::clock_name::ClockName;
-use super::clocks::{ClockComparison, ComparedClocks, FIRST_PHC};
+use super::clocks::{ClockComparison, ClockName, ComparedClocks, FIRST_PHC};
 use super::pace::{Pace, pause_after};
-use super::reference_names::{gives_utc, phc_name};
 
 /// A reply that takes longer bounds nothing worth the wait.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -312,3 +311,48 @@ fn compare_chrony(
     *last = Some(tracking);
     Ok(clocks.around(|| LinuxClock::Realtime.read_ns()?.checked_add_signed(correction_ns)))
 }
+
+/// What ptp_kvm calls its device (drivers/ptp/ptp_kvm_common.c): the host's
+/// clock, by KVM clock pairing.
+const KVM_CLOCK: &str = "KVM virtual PTP";
+
+/// The name of a PTP hardware clock, with what it was specified to count: a
+/// resumed record joins comparisons by the name, and must not join times that
+/// differ by `ahead_s`. No comma, which ends a record's fields.
+fn phc_name(clock_name: &str, device: &str, scale: PhcScale, ahead_s: Option<i32>) -> String {
+    let kind = if clock_name == KVM_CLOCK { "kvm" } else { "phc" };
+    match (scale, ahead_s) {
+        (PhcScale::ByName, _) | (_, None) => format!("{kind} {device}"),
+        (PhcScale::Utc, _) => format!("{kind} {device} utc"),
+        (PhcScale::Tai | PhcScale::TaiBy(_), Some(ahead_s)) => {
+            format!("{kind} {device} tai={ahead_s}")
+        }
+    }
+}
+
+/// A PTP hardware clock's device and what it was specified to count.
+fn phc_named(name: &str) -> Option<(&str, &str)> {
+    let device = name.strip_prefix("kvm ").or(name.strip_prefix("phc "))?;
+    Some(device.split_once(' ').unwrap_or((device, "")))
+}
+
+/// The device of a PTP hardware clock, where a reference of that name is one.
+pub(super) fn phc_device(name: &str) -> Option<&str> {
+    phc_named(name).map(|(device, _)| device)
+}
+
+/// Whether it is a PTP hardware clock from which TAI - UTC is subtracted.
+pub(super) fn is_less_tai(name: &str) -> bool {
+    phc_named(name).is_some_and(|(_, scale)| scale.starts_with("tai="))
+}
+
+/// Whether a reference gives UTC, by its name: a network card's clock that is
+/// not specified may count TAI.
+pub(super) fn gives_utc(name: &str) -> bool {
+    let kinds = ["ntp ", "chrony", "vmclock ", "kvm "];
+    let is_specified = phc_named(name).is_some_and(|(_, scale)| !scale.is_empty());
+    kinds.iter().any(|kind| name.starts_with(kind)) || is_specified
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,8 +9,7 @@ use sources::unique::duplicate_of;
 use sources::{NtpError, PhcSource};
 
 use super::pace::Pace;
-use super::reference::ComparisonReference;
-use super::reference_names::phc_device;
+use super::reference::{ComparisonReference, phc_device};
 
 /// The host's clock, whatever its device.
 const AUTO: &str = "auto";

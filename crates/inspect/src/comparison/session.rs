@@ -3,18 +3,16 @@
 use std::io;
 use std::time::Instant;
 
-use instruments::drift::budget::Budget;
-use instruments::drift::{DriftReading, Refused, Series};
+use instruments::drift::budget::{Budget, BudgetVerdict};
+use instruments::drift::{Drift, DriftReading, Refused, Series};
 use linux::wait::{WaitUntil, Wake};
+use schemars::JsonSchema;
+use serde::Serialize;
 use sources::phc::kernels_tai_s;
 
-use super::clock_name::ClockName;
-use super::clocks::{ClockComparison, ComparedClocks, NotCompared};
-use super::notes::{Note, StoodStill, disturbances, judge_references, too_short};
-use super::outcome::{ComparisonOutcome, Unchecked};
-use super::pair::{ClockPairSeries, PairReport};
-use super::reference::ComparisonReference;
-use super::scale;
+use super::clocks::{ClockComparison, ClockName, ComparedClocks, NotCompared, TscFrequency};
+use super::notes::{Note, StoodStill, disturbances, judge_references, scale_notes, too_short};
+use super::reference::{ComparisonReference, ReferenceReport, gives_utc};
 
 /// Clocks that are compared with references.
 pub struct ComparisonSession {
@@ -158,7 +156,7 @@ impl ComparisonSession {
         let mut references: Vec<_> =
             self.references.iter().map(ComparisonReference::report).collect();
         let mut notes = Vec::from_iter(judge_references(&mut references, &mut pairs));
-        notes.extend(scale::notes(&pairs, &kernels_tai_s()));
+        notes.extend(scale_notes(&pairs, &kernels_tai_s()));
         notes.extend(too_short(&pairs));
         let mut disturbances = disturbances(&references, &pairs);
         disturbances.extend(stood_still.into_iter().map(Note::StoodStill));
@@ -216,6 +214,121 @@ impl ComparisonSession {
         }
         let has_chronyd = self.references.iter().any(|one| one.name().starts_with("chrony"));
         NothingMeasured { causes, has_chronyd }
+    }
+}
+
+/// One clock against one reference.
+#[derive(Debug)]
+pub struct ClockPairSeries {
+    /// The clock.
+    pub clock: ClockName,
+    /// The reference's name.
+    pub reference: String,
+    /// The comparisons.
+    pub series: Series,
+    /// Whether the reference gives UTC.
+    pub gives_utc: bool,
+    /// Readings that bounded nothing, and what was wrong with the last.
+    pub refused: (u64, Option<Refused>),
+}
+
+impl ClockPairSeries {
+    /// A pair with its comparisons.
+    pub fn new(clock: ClockName, reference: &str, series: Series) -> Self {
+        let gives_utc = gives_utc(reference);
+        Self { clock, reference: reference.to_owned(), series, gives_utc, refused: (0, None) }
+    }
+
+    /// Whether both show the time of day.
+    pub fn offset_is_error(&self) -> bool {
+        self.clock.counts_from_1970() && self.gives_utc
+    }
+
+    /// Its figures, and whether they keep to the budget; none without a
+    /// comparison.
+    pub fn judged(&self, budget: Budget) -> Option<PairReport> {
+        let drift = self.series.drift()?;
+        let offset_is_error = self.offset_is_error();
+        Some(PairReport {
+            clock: self.clock,
+            reference: self.reference.clone(),
+            offset_is_error,
+            frequency_verdict: budget.frequency(&drift),
+            offset_verdict: budget.offset(&drift).filter(|_| offset_is_error),
+            drift,
+        })
+    }
+}
+
+/// The figures of one clock against one reference.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct PairReport {
+    /// The clock.
+    pub clock: ClockName,
+    /// The reference's name.
+    pub reference: String,
+    /// The figures.
+    pub drift: Drift,
+    /// Whether both count from 1970, so that the offset is an error.
+    pub offset_is_error: bool,
+    /// The frequency against the budget.
+    pub frequency_verdict: Option<BudgetVerdict>,
+    /// The offset against the budget.
+    pub offset_verdict: Option<BudgetVerdict>,
+}
+
+/// The figures, and what they show together.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ComparisonOutcome {
+    /// What the clocks were compared with.
+    pub references: Vec<ReferenceReport>,
+    /// Each clock against each reference.
+    pub pairs: Vec<PairReport>,
+    /// The frequency by which tsc's counts were converted; none where it was not
+    /// measured in this run.
+    pub tsc_frequency: Option<TscFrequency>,
+    /// Clocks that could not be measured.
+    pub not_measured: Vec<NotCompared>,
+    /// Limits that nothing was compared with.
+    pub unchecked: Vec<Unchecked>,
+    /// Findings in addition to the figures.
+    pub notes: Vec<Note>,
+    /// What the measurement cannot be relied on for: a reference stepped, a
+    /// clock was set back. The figures are of the rest.
+    pub disturbances: Vec<Note>,
+}
+
+/// A limit that was not checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unchecked {
+    /// Of the offset: no clock that counts from 1970 was compared with a
+    /// reference that gives UTC.
+    Offset,
+    /// Of the frequency: too few comparisons of these clocks.
+    Frequency(Vec<ClockName>),
+}
+
+impl Unchecked {
+    /// The limits of a budget that these pairs leave unchecked.
+    pub fn from_pairs(pairs: &[PairReport], budget: Budget) -> Vec<Self> {
+        let is_unmeasured =
+            |pair: &PairReport| pair.frequency_verdict == Some(BudgetVerdict::NotMeasured);
+        // Measured against one reference, a clock has its frequency.
+        let mut unmeasured: Vec<ClockName> = Vec::new();
+        for pair in pairs.iter().filter(|pair| is_unmeasured(pair)) {
+            let mut others = pairs.iter().filter(|other| other.clock == pair.clock);
+            let is_measured =
+                others.any(|other| other.frequency_verdict.is_some() && !is_unmeasured(other));
+            if !is_measured && !unmeasured.contains(&pair.clock) {
+                unmeasured.push(pair.clock);
+            }
+        }
+        let frequency = (!unmeasured.is_empty()).then_some(Self::Frequency(unmeasured));
+        let is_offset_unchecked = budget.max_offset_ns.is_some()
+            && pairs.iter().all(|pair| pair.offset_verdict.is_none());
+        frequency.into_iter().chain(is_offset_unchecked.then_some(Self::Offset)).collect()
     }
 }
 

@@ -2,8 +2,8 @@
 
 use instruments::drift::{DriftReading, Nesting, Series, Span};
 
-use super::clock_name::ClockName;
-use super::pair::ClockPairSeries;
+use super::clocks::ClockName;
+use super::session::ClockPairSeries;
 
 const SINCE_1970: u64 = 1_795_000_000_000_000_000;
 

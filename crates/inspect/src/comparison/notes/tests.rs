@@ -82,3 +82,74 @@ fn a_run_of_seconds_is_too_short_for_an_rtc() {
     assert_eq!((needed_min, within_ppm), (5, 6000.0), "30 ms of 300 s are 100 ppm");
     assert_eq!(notes(ClockName::Monotonic, 30_000_000, 6), []);
 }
+
+mod scale {
+    use instruments::drift::budget::Budget;
+
+    use super::super::*;
+    use crate::comparison::tests::pair_of;
+
+    /// The notes on a minute of a clock that is ahead of a reference.
+    fn of(clock: ClockName, reference: &str, ahead_s: i64, tai_s: i32) -> Option<Note> {
+        let pair = pair_of(clock, reference, 60, |_| ahead_s * 1_000_000_000);
+        let mut notes =
+            scale_notes(&[pair.judged(Budget::default()).unwrap()], &Fact::Known(tai_s));
+        assert!(notes.len() < 2, "{notes:?}");
+        notes.pop()
+    }
+
+    fn seems(reference: &str, ahead_s: i64) -> Option<Seems> {
+        match of(ClockName::Realtime, reference, ahead_s, 37)? {
+            Note::ReferenceScale { reference: name, off_ns, seems } => {
+                assert_eq!((name.as_str(), off_ns.round()), (reference, 37e9));
+                Some(seems)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn unspecified(scale: PhcScale) -> Seems {
+        Seems::UnspecifiedTai { device: "/dev/ptp1".into(), scale }
+    }
+
+    #[test]
+    fn a_card_that_is_not_specified_may_count_tai() {
+        let card = |ahead_s| seems("phc /dev/ptp1", ahead_s);
+        assert_eq!(card(-37), Some(unspecified(PhcScale::Tai)));
+        assert!(card(0).is_none() && card(-36).is_none());
+        // Clocks that count from boot have any offset.
+        assert_eq!(of(ClockName::Monotonic, "phc /dev/ptp1", -37, 37), None);
+    }
+
+    #[test]
+    fn a_scale_that_was_specified_wrongly_is_noted() {
+        assert_eq!(seems("phc /dev/ptp1 utc", -37), Some(Seems::Tai));
+        assert_eq!(seems("phc /dev/ptp1 tai=37", 37), Some(Seems::Utc));
+        for name in ["phc /dev/ptp1 utc", "phc /dev/ptp1 tai=37"] {
+            assert_eq!(seems(name, 0), None);
+        }
+    }
+
+    #[test]
+    fn what_was_not_taken_for_tai_is_not_stated_to_have_been() {
+        for name in ["phc /dev/ptp1", "phc /dev/ptp1 utc", "kvm /dev/ptp0"] {
+            assert_eq!(seems(name, 37), Some(Seems::BehindUtc), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_advice_is_a_number_where_the_kernel_was_not_set() {
+        let note = of(ClockName::Realtime, "phc /dev/ptp1", -37, 0);
+        let Some(Note::ReferenceScale { seems, .. }) = note else { panic!("{note:?}") };
+        assert_eq!(seems, unspecified(PhcScale::TaiBy(37)));
+    }
+
+    #[test]
+    fn a_card_that_is_measured_may_count_tai() {
+        let card = |reference, ahead_s| of(ClockName::Phc, reference, ahead_s, 37);
+        let note = card("ntp 192.0.2.1", 37);
+        assert!(matches!(note, Some(Note::ClockScale { .. })), "{note:?}");
+        let others = [("ntp 192.0.2.1", 1), ("raw", 37), ("phc /dev/ptp1", 37)];
+        assert!(others.iter().all(|(reference, ahead_s)| card(reference, *ahead_s).is_none()));
+    }
+}

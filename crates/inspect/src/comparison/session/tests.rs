@@ -137,3 +137,35 @@ fn a_hosts_clock_gives_utc_by_its_drivers_name_and_a_card_of_the_same_name_does_
         assert_eq!(realtime.offset_is_error, is_hosts);
     }
 }
+
+mod outcome {
+    use super::super::*;
+    use crate::comparison::tests::pair_of;
+
+    fn unchecked(pairs: &[(ClockName, &str, u64)], budget: Budget) -> Vec<Unchecked> {
+        let pair = |(clock, reference, count): &(ClockName, &str, u64)| {
+            pair_of(*clock, reference, *count, |_| 0).judged(budget).unwrap()
+        };
+        Unchecked::from_pairs(&pairs.iter().map(pair).collect::<Vec<_>>(), budget)
+    }
+
+    #[test]
+    fn an_offset_from_no_time_of_day_is_not_checked() {
+        let budget = Budget { max_offset_ns: Some(1e6), ..Budget::default() };
+        let raw = [(ClockName::Realtime, "raw", 60), (ClockName::Monotonic, "raw", 60)];
+        assert_eq!(unchecked(&raw, budget), [Unchecked::Offset]);
+        assert_eq!(unchecked(&raw, Budget::default()), []);
+        let one_of_two = [(ClockName::Realtime, "ntp 192.0.2.1", 60), raw[0]];
+        assert_eq!(unchecked(&one_of_two, budget), []);
+    }
+
+    #[test]
+    fn a_frequency_of_one_comparison_is_not_checked() {
+        let budget = Budget { max_ppm: Some(1.0), ..Budget::default() };
+        let once = (ClockName::Realtime, "raw", 1);
+        let of_realtime = Unchecked::Frequency(vec![ClockName::Realtime]);
+        assert_eq!(unchecked(&[once], budget), [of_realtime]);
+        // Against another reference it was measured.
+        assert_eq!(unchecked(&[once, (ClockName::Realtime, "ntp 192.0.2.1", 60)], budget), []);
+    }
+}
