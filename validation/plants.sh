@@ -53,7 +53,7 @@ while IFS='|' read -r name file change where; do
         ;;
     *)
         build="cargo build -q -p parachron"
-        run="$CARGO_TARGET_DIR/debug/parachron lab --only $where"
+        run="$CARGO_TARGET_DIR/debug/parachron lab $where"
         ;;
     esac
     (cd "$tree" && $build) >"$log" 2>&1 </dev/null ||

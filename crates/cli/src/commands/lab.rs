@@ -16,23 +16,21 @@ use std::process::ExitCode;
 
 use crate::error::CliError;
 use clap::Subcommand;
-use options::{All, ExperimentOptions};
+use options::ExperimentOptions;
 
 /// Test the clock of a small virtual machine from inside and outside.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    one: Option<LabCommand>,
+    other: Option<LabCommand>,
     #[command(flatten)]
-    all: All,
+    experiments: ExperimentOptions,
 }
 
-/// One experiment, or the guest.
+/// What is no experiment of the lab's own guest.
 #[derive(Debug, Subcommand)]
 enum LabCommand {
-    #[command(flatten)]
-    Experiment(ExperimentOptions),
     /// Boot a stock Linux kernel on each provider: clock source, time, log
     Linux(linux::Args),
     /// Write the lab's guest to a file, to boot it elsewhere
@@ -40,9 +38,8 @@ enum LabCommand {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
-    let plan = match &args.one {
-        None => args.all.plan(),
-        Some(LabCommand::Experiment(options)) => options.plan(),
+    let plan = match &args.other {
+        None => args.experiments.plan()?,
         Some(LabCommand::Linux(args)) => args.plan()?,
         Some(LabCommand::GuestImage(args)) => return guest_image::run(args),
     };

@@ -101,7 +101,7 @@ impl Args {
         stock.away = self.away;
         // `watch` in the guest is told whole seconds.
         stock.watched = Duration::from_secs(self.watch.as_secs_f64().ceil() as u64);
-        let mut plan = LabPlan::new(vec![Experiment::Linux], &self.run, &[]);
+        let mut plan = LabPlan::new(vec![Experiment::Linux], &self.run);
         let settings = &mut plan.session.settings;
         if !self.provider.is_empty() {
             settings.providers.clone_from(&self.provider);

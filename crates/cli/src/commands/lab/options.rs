@@ -1,11 +1,9 @@
-//! The options. Each experiment takes those that apply to it; `parachron lab`
-//! alone takes all of them.
+//! The options of the experiments.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Subcommand;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use guest::layout::VCPUS_MAX;
 use guest::source::Source;
 use host::{ClockProvider, GuestSystem};
@@ -13,6 +11,7 @@ use instruments::duration;
 use lab::{Experiment, LabSession, Settings};
 use pvclock::Hertz;
 
+use crate::error::CliError;
 use crate::output::Format;
 
 /// How to run, and where the result goes.
@@ -35,198 +34,101 @@ pub(super) struct RunOptions {
     pub(super) output: Option<PathBuf>,
 }
 
-/// A group of options, which changes what is run.
-pub(super) trait OptionGroup {
-    fn apply(&self, plan: &mut LabPlan);
+/// Which experiments, and what they are told. Each option states which of them it is for.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct ExperimentOptions {
+    /// Which experiments [default: all but locks and network]
+    #[arg(value_name = "EXPERIMENT", value_parser = experiments())]
+    experiments: Vec<Experiment>,
+
+    /// Test only guests of this provider; repeatable (drift, cost, offset)
+    #[arg(long, value_name = "NAME", value_parser = providers())]
+    provider: Vec<ClockProvider>,
+
+    /// Test only this clock of the guest; repeatable (drift, cost, offset)
+    #[arg(long, value_name = "NAME", value_parser = sources())]
+    source: Vec<Source>,
+
+    /// Advertise this TSC frequency to the guest (drift, offset)
+    #[arg(long, value_name = "HZ", value_parser = hertz, conflicts_with = "tsc_factor")]
+    tsc_hz: Option<u64>,
+
+    /// Advertise this multiple of the true TSC frequency, such as 1.02299 (drift, offset)
+    #[arg(long, value_name = "FACTOR", value_parser = factor)]
+    tsc_factor: Option<f64>,
+
+    /// Number of the guest's vCPUs (updates, monotonic, conformance) [default: 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=VCPUS_MAX as i64))]
+    vcpus: Option<u16>,
+
+    /// How long to measure (drift, agreement) [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    duration: Option<Duration>,
+
+    /// Time between save and restore (restore) [default: 2s]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    downtime: Option<Duration>,
+
+    /// Reads of all vCPUs together (monotonic) [default: 10000000, or as many as a busy
+    /// host completes in 1 s]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    reads: Option<u64>,
+
+    /// Rounds in which each way of waiting has a turn (locks, network) [default: 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    rounds: Option<u64>,
+
+    #[command(flatten)]
+    run: RunOptions,
 }
 
-/// Groups of options, and what each changes of the plan.
-macro_rules! groups {
-    ($($(#[doc = $doc:literal])+ $name:ident {
-        $($(#[$attribute:meta])+ $field:ident: $type:ty,)+
-    } => |$this:ident, $plan:ident| $apply:block)+) => {
-        $(
-            $(#[doc = $doc])+
-            #[derive(Debug, Clone, clap::Args)]
-            pub(super) struct $name {
-                $($(#[$attribute])+ $field: $type,)+
-            }
-
-            impl OptionGroup for $name {
-                fn apply(&$this, $plan: &mut LabPlan) $apply
-            }
-        )+
-    };
-}
-
-groups!(
-    /// Which clocks.
-    ClockOptions {
-        /// Test only guests of this provider; repeatable
-        #[arg(long, value_name = "NAME", value_parser = providers())]
-        provider: Vec<ClockProvider>,
-
-        /// Test only this clock of the guest; repeatable
-        #[arg(long, value_name = "NAME", value_parser = sources())]
-        source: Vec<Source>,
-    } => |self, plan| {
+impl ExperimentOptions {
+    pub(super) fn plan(&self) -> Result<LabPlan, CliError> {
+        let chosen = Experiment::chosen(&self.experiments);
+        self.check(&chosen)?;
+        let mut plan = LabPlan::new(chosen, &self.run);
         let settings = &mut plan.session.settings;
         if !self.provider.is_empty() {
             settings.providers.clone_from(&self.provider);
         }
         settings.sources.clone_from(&self.source);
-    }
-
-    /// The TSC frequency in drift and offset.
-    AdvertisedTsc {
-        /// Advertise this TSC frequency to the guest (drift, offset)
-        #[arg(long, value_name = "HZ", value_parser = hertz, conflicts_with = "tsc_factor")]
-        tsc_hz: Option<u64>,
-
-        /// Advertise this multiple of the true TSC frequency, such as 1.02299 (drift, offset)
-        #[arg(long, value_name = "FACTOR", value_parser = factor)]
-        tsc_factor: Option<f64>,
-    } => |self, plan| {
-        plan.session.advertised_tsc = self.tsc_hz.map(Hertz);
-        plan.session.settings.advertised_over_true = self.tsc_factor.unwrap_or(1.0);
-    }
-
-    /// How many vCPUs.
-    Vcpus {
-        /// Number of the guest's vCPUs
-        #[arg(long, value_name = "N", default_value_t = 2,
-              value_parser = clap::value_parser!(u16).range(1..=VCPUS_MAX as i64))]
-        vcpus: u16,
-    } => |self, plan| {
-        plan.session.settings.vcpus = self.vcpus.into();
-    }
-
-    /// For how long.
-    DurationOption {
-        /// How long to measure (drift, agreement)
-        #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
-        duration: Duration,
-    } => |self, plan| {
-        plan.session.settings.drift = self.duration;
-    }
-
-    /// How long a machine is gone.
-    Downtime {
-        /// Time between save and restore (restore)
-        #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
-        downtime: Duration,
-    } => |self, plan| {
-        plan.session.settings.downtime = self.downtime;
-    }
-
-    /// How much.
-    Reads {
-        /// Reads of all vCPUs together (monotonic) [default: 10000000, or as many as a busy
-        /// host completes in 1 s]
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-        reads: Option<u64>,
-    } => |self, plan| {
+        settings.advertised_over_true = self.tsc_factor.unwrap_or(1.0);
+        settings.vcpus = self.vcpus.unwrap_or(2).into();
+        settings.drift = self.duration.unwrap_or(Duration::from_secs(10));
+        settings.downtime = self.downtime.unwrap_or(Duration::from_secs(2));
+        settings.rounds = self.rounds.unwrap_or(5);
         if let Some(reads) = self.reads {
-            let settings = &mut plan.session.settings;
             (settings.monotonic_reads, settings.monotonic_time) = (reads, None);
         }
+        plan.session.advertised_tsc = self.tsc_hz.map(Hertz);
+        Ok(plan)
     }
 
-    /// How often.
-    Rounds {
-        /// Rounds in which each way of waiting has a turn (locks, network)
-        #[arg(long, value_name = "N", default_value_t = 5,
-              value_parser = clap::value_parser!(u64).range(1..=10_000))]
-        rounds: u64,
-    } => |self, plan| {
-        plan.session.settings.rounds = self.rounds;
-    }
-);
-
-/// The experiments, and the groups of options that each takes.
-macro_rules! experiments {
-    ($(#[doc = $doc:literal] $name:ident: $($field:ident $group:ty),*;)+) => {
-        $(
-            #[derive(Debug, Clone, clap::Args)]
-            pub(super) struct $name {
-                $(#[command(flatten)] $field: $group,)*
-                #[command(flatten)]
-                run: RunOptions,
-            }
-        )+
-
-        /// One experiment.
-        #[derive(Debug, Subcommand)]
-        pub(super) enum ExperimentOptions {
-            $(#[doc = $doc] $name($name),)+
-        }
-
-        impl ExperimentOptions {
-            pub(super) fn plan(&self) -> LabPlan {
-                match self {
-                    $(Self::$name(options) => {
-                        LabPlan::new(vec![Experiment::$name], &options.run, &[$(&options.$field),*])
-                    })+
-                }
-            }
-        }
-    };
-}
-
-experiments!(
-    /// Guest time against host time, by provider and clock
-    Drift: clocks ClockOptions, tsc AdvertisedTsc, measured DurationOption;
-    /// Effect of each event on the clock page, KVM's and Parachron's
-    Updates: vcpus Vcpus;
-    /// Cost of reading each clock inside the guest
-    Cost: clocks ClockOptions;
-    /// Check that time never goes backward between vCPUs
-    Monotonic: vcpus Vcpus, reads Reads;
-    /// Offset between the guest's clock and the host's
-    Offset: clocks ClockOptions, tsc AdvertisedTsc;
-    /// What a guest notices after save and restore
-    Restore: downtime Downtime;
-    /// Timer ticks lost while a vCPU is held, by policy
-    Ticks: ;
-    /// Spin locks when vCPUs outnumber CPUs, by how waiters wait
-    Locks: rounds Rounds;
-    /// Cost of a packet, by how guest and host wait for it
-    Network: rounds Rounds;
-    /// KVM's clock page against Parachron's, for one guest
-    Agreement: measured DurationOption;
-    /// Run the checks of KVM's own guest-clock tests
-    Conformance: vcpus Vcpus;
-);
-
-/// `parachron lab` alone.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct All {
-    /// Run only this experiment; repeatable
-    #[arg(long, value_name = "NAME", value_parser = experiments())]
-    only: Vec<Experiment>,
-    #[command(flatten)]
-    clocks: ClockOptions,
-    #[command(flatten)]
-    tsc: AdvertisedTsc,
-    #[command(flatten)]
-    vcpus: Vcpus,
-    #[command(flatten)]
-    measured: DurationOption,
-    #[command(flatten)]
-    downtime: Downtime,
-    #[command(flatten)]
-    reads: Reads,
-    #[command(flatten)]
-    rounds: Rounds,
-    #[command(flatten)]
-    run: RunOptions,
-}
-
-impl All {
-    pub(super) fn plan(&self) -> LabPlan {
-        let Self { clocks, tsc, vcpus, measured, downtime, reads, rounds, .. } = self;
-        let groups: [&dyn OptionGroup; 7] = [clocks, tsc, vcpus, measured, downtime, reads, rounds];
-        LabPlan::new(Experiment::chosen(&self.only), &self.run, &groups)
+    /// Refuses an option that none of the experiments takes: it would seem to have been heard.
+    fn check(&self, chosen: &[Experiment]) -> Result<(), CliError> {
+        use Experiment::*;
+        let clocks: &[Experiment] = &[Drift, Cost, Offset];
+        let of_vcpus = &[Updates, Monotonic, Conformance];
+        let options: [(&str, bool, &[Experiment]); 9] = [
+            ("--provider", !self.provider.is_empty(), clocks),
+            ("--source", !self.source.is_empty(), clocks),
+            ("--tsc-hz", self.tsc_hz.is_some(), &[Drift, Offset]),
+            ("--tsc-factor", self.tsc_factor.is_some(), &[Drift, Offset]),
+            ("--vcpus", self.vcpus.is_some(), of_vcpus),
+            ("--duration", self.duration.is_some(), &[Drift, Agreement]),
+            ("--downtime", self.downtime.is_some(), &[Restore]),
+            ("--reads", self.reads.is_some(), &[Monotonic]),
+            ("--rounds", self.rounds.is_some(), &[Locks, Network]),
+        ];
+        let is_unused = |(_, is_given, takers): &(&str, bool, &[Experiment])| {
+            *is_given && !takers.iter().any(|one| chosen.contains(one))
+        };
+        let Some((option, _, takers)) = options.into_iter().find(is_unused) else { return Ok(()) };
+        let takers: Vec<&str> = takers.iter().map(|one| one.name()).collect();
+        Err(CliError::Failed {
+            cause: format!("{option} changes none of these experiments"),
+            remedy: format!("omit {option}, or add one of: {}", takers.join(", ")),
+        })
     }
 }
 
@@ -238,25 +140,34 @@ pub(super) struct LabPlan {
 }
 
 impl LabPlan {
-    pub(super) fn new(
-        experiments: Vec<Experiment>,
-        run: &RunOptions,
-        groups: &[&dyn OptionGroup],
-    ) -> Self {
+    pub(super) fn new(experiments: Vec<Experiment>, run: &RunOptions) -> Self {
         let settings = Settings { timeout: run.timeout, ..Settings::default() };
         let session = LabSession { experiments, settings, advertised_tsc: None };
-        let mut plan = Self { session, run: run.clone() };
-        groups.iter().for_each(|group| group.apply(&mut plan));
-        plan
+        Self { session, run: run.clone() }
     }
 }
 
+/// What each experiment is about, for the help.
+const SUBJECTS: [(Experiment, &str); 11] = [
+    (Experiment::Drift, "Guest time against host time, by provider and clock"),
+    (Experiment::Updates, "Effect of each event on the clock page, KVM's and Parachron's"),
+    (Experiment::Cost, "Cost of reading each clock inside the guest"),
+    (Experiment::Monotonic, "Check that time never goes backward between vCPUs"),
+    (Experiment::Offset, "Offset between the guest's clock and the host's"),
+    (Experiment::Restore, "What a guest notices after save and restore"),
+    (Experiment::Ticks, "Timer ticks lost while a vCPU is held, by policy"),
+    (Experiment::Locks, "Spin locks when vCPUs outnumber CPUs, by how waiters wait"),
+    (Experiment::Network, "Cost of a packet, by how guest and host wait for it"),
+    (Experiment::Agreement, "KVM's clock page against Parachron's, for one guest"),
+    (Experiment::Conformance, "Run the checks of KVM's own guest-clock tests"),
+];
+
 fn experiments() -> impl TypedValueParser<Value = Experiment> {
-    let [a, b, c, d, e, f, g, h, i] = Experiment::ALL;
-    named(
-        [a, b, c, d, e, f, g, h, i, Experiment::Locks, Experiment::Network]
-            .map(|one| (one.name(), one)),
-    )
+    let values = SUBJECTS.map(|(one, subject)| PossibleValue::new(one.name()).help(subject));
+    PossibleValuesParser::new(values).try_map(|name| {
+        let found = SUBJECTS.iter().find(|(one, _)| one.name() == name);
+        found.map(|(one, _)| *one).ok_or("not in the list")
+    })
 }
 
 pub(super) fn providers() -> impl TypedValueParser<Value = ClockProvider> {
@@ -308,6 +219,25 @@ mod tests {
         for text in ["", "0", "3.4GHz", "-1", "99999999999999999999"] {
             assert!(hertz(text).unwrap_err().contains(&format!("{text:?}")));
         }
+    }
+
+    #[test]
+    fn an_option_that_no_chosen_experiment_takes_is_refused() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            options: ExperimentOptions,
+        }
+        let plan = |line: &[&str]| {
+            let line = ["lab"].iter().chain(line);
+            <Line as clap::Parser>::try_parse_from(line).unwrap().options.plan()
+        };
+        let refused = plan(&["ticks", "--vcpus", "3"]).unwrap_err().to_string();
+        assert_eq!(refused, "--vcpus changes none of these experiments");
+        assert!(plan(&["ticks", "updates", "--vcpus", "3"]).is_ok());
+        assert_eq!(plan(&["--vcpus", "3"]).unwrap().session.settings.vcpus, 3);
+        // All have a subject in the help.
+        assert!(Experiment::ALL.iter().all(|all| SUBJECTS.iter().any(|(one, _)| one == all)));
     }
 
     #[test]
