@@ -1,5 +1,5 @@
 //! `parachron doctor --rules`: what every rule checks, and its source.
-//! docs/guide/findings.md is the same list.
+//! docs/reference/findings.md is the same list.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_guides_page_is_the_table_of_rules() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/findings.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/findings.md");
         if std::env::var_os("UPDATE").is_some() {
             std::fs::write(path, page()).unwrap();
         }
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(
             written,
             page(),
-            "docs/guide/findings.md: UPDATE=1 cargo test -p parachron the_guides_page"
+            "docs/reference/findings.md: UPDATE=1 cargo test -p parachron the_guides_page"
         );
     }
 }
