@@ -107,8 +107,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         if at_s >= next_s && is_steered {
             let steer = steering.look((&line, page), now, adjtimex::read()?.frequency, false)?;
             let step_ns = steer.step_ns.or(steer.catches_up.then_some(0));
-            step_ns.map_or(Ok(()), |by_ns| adjtimex::set_offset(by_ns / 1000))?;
             adjtimex::set_frequency(steer.frequency)?;
+            step_ns.map_or(Ok(()), |by_ns| adjtimex::set_offset(by_ns / 1000))?;
             next_s = at_s + steer.next_ns as f64 * 1e-9;
             println!("{at_s:9.3} s: {ahead_ns:10.2} ns, frequency {} {step_ns:?}", steer.frequency);
         }

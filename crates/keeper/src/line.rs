@@ -35,7 +35,7 @@ const HELD_NS: u64 = 16_000_000_000;
 const OFF_NS: f64 = 100.0;
 const NEAR_NS: f64 = 5.0;
 
-/// So many looks in a row in which it was held.
+/// The number of looks in a row within [`NEAR_NS`] after which the clock counts as held.
 const HELD_LOOKS: u32 = 8;
 
 /// More than this is stepped, ns.
@@ -142,7 +142,8 @@ impl LineLoop {
         is_woken: bool,
     ) -> Result<LineSteering, LineError> {
         let shown_ns = line.ahead_ns(page, counter).inspect_err(|_| self.last = None)?;
-        let nominal_ns = self.follow_source(line.ns_per_count() / (1.0 + frequency as f64 * UNIT));
+        let (nominal_ns, is_first) =
+            self.follow_source(line.ns_per_count() / (1.0 + frequency as f64 * UNIT));
         let page_rate = page.ns_per_count() / nominal_ns;
         if (page_rate - 1.0).abs() > LARGEST_UNITS * UNIT {
             self.last = None;
@@ -168,22 +169,24 @@ impl LineLoop {
         let wanted = (page_rate + self.learnt) * (1.0 - slew) - 1.0;
         let units = (wanted / UNIT).round().clamp(-LARGEST_UNITS, LARGEST_UNITS);
         let parting = (1.0 + units * UNIT) / (page_rate + self.learnt) - 1.0;
-        let units = units as i64;
         let catches_up = self.is_off && !self.is_caught_up && !is_stepped;
+        // A slew by somebody else, which the step by 0 ends, may be in the nominal rate.
+        let units = if is_first && catches_up { frequency } else { units as i64 };
         self.is_caught_up = self.is_caught_up || catches_up || is_stepped;
         let looked = LastLook { page, counter, ahead_ns, units, parting };
         self.last = Some(looked).filter(|_| !is_stepped && !catches_up);
         Ok(LineSteering { ahead_ns: shown_ns, step_ns, catches_up, frequency: units, next_ns })
     }
 
-    /// The kernel's rate at frequency 0, by the first look at this clock source.
-    fn follow_source(&mut self, now_ns: f64) -> f64 {
+    /// The kernel's rate at frequency 0, by the first look at this clock source, and whether that
+    /// is this one.
+    fn follow_source(&mut self, now_ns: f64) -> (f64, bool) {
         let nominal_ns =
             self.nominal_ns.filter(|was_ns| (now_ns / was_ns - 1.0).abs() <= SAME_SOURCE);
         if nominal_ns.is_none() {
             *self = Self { nominal_ns: Some(now_ns), ..Self::default() };
         }
-        nominal_ns.unwrap_or(now_ns)
+        (nominal_ns.unwrap_or(now_ns), nominal_ns.is_none())
     }
 
     /// The clock was slewed or stepped by somebody else: the kernel may have to catch up again.

@@ -101,6 +101,9 @@ impl Host {
         self.kernel.adjtimex(self.counter, &mut timex).unwrap();
         let both = (&self.line(), self.page);
         let steer = self.steering.look(both, self.counter, timex.frequency, false)?;
+        let mut timex =
+            Timex { modes: mode::FREQUENCY, frequency: steer.frequency, ..Timex::default() };
+        self.kernel.adjtimex(self.counter, &mut timex).unwrap();
         if let Some(by_ns) = steer.step_ns.or(steer.catches_up.then_some(0)) {
             let (seconds, fraction) =
                 (by_ns.div_euclid(1_000_000_000), by_ns.rem_euclid(1_000_000_000) / 1000);
@@ -108,9 +111,6 @@ impl Host {
             let mut timex = Timex { modes, seconds, fraction, ..Timex::default() };
             self.kernel.adjtimex(self.counter, &mut timex).unwrap();
         }
-        let mut timex =
-            Timex { modes: mode::FREQUENCY, frequency: steer.frequency, ..Timex::default() };
-        self.kernel.adjtimex(self.counter, &mut timex).unwrap();
         self.next = self.counter + steer.next_ns / 1000 * KHZ / 1000;
         self.looks += 1;
         Ok(())
@@ -203,4 +203,22 @@ fn a_lying_rate_is_followed_no_faster_than_an_oscillators() {
     let after = host.kernel.clocks(host.counter);
     let gained = (after.realtime - before.realtime) - (after.raw - before.raw);
     assert!((0..=10 * 500_000 + 100).contains(&gained), "{gained} ns");
+}
+
+/// A slew by 500 ppm that somebody else began shows as the kernel's own rate: until the first look
+/// has ended it, the frequency stays.
+#[test]
+fn a_first_look_during_a_slew_leaves_the_frequency() {
+    let mut host = Host::new(0.02);
+    let mut slew = Timex { modes: mode::OFFSET_SINGLESHOT, offset: 5000, ..Timex::default() };
+    host.kernel.adjtimex(host.counter, &mut slew).unwrap();
+    for _ in 0..55 {
+        host.counter += 20 * COUNTS_PER_MS;
+        host.kernel.interrupt(host.counter);
+    }
+    assert!((1e4..1e5).contains(&host.ahead_ns()), "it is slewed, and not stepped");
+    host.look().unwrap();
+    let mut timex = Timex::default();
+    host.kernel.adjtimex(host.counter, &mut timex).unwrap();
+    assert_eq!(timex.frequency, 0);
 }
