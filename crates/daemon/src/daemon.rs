@@ -208,6 +208,7 @@ impl Daemon {
         disruptions.retain(|disruption| !self.keeper.is_own_step(disruption));
         self.keeper.gathering(self.observer.is_gathering(), self.observer.away_until_ns());
         self.keeper.unset_clock(behind_ns());
+        self.check_frequency();
         self.keeper.sample(monotonic_ns(), &disruptions);
         // What leaves the clock as it is would fill the log of a busy host.
         disruptions

@@ -61,6 +61,13 @@ impl KeptClock {
         kernel.clock.reset_tick().ok().flatten()
     }
 
+    /// Whether the kernel's frequency is another than the one that was set.
+    pub(crate) fn is_steered_by_another(&self) -> bool {
+        let Self::Kernel(kernel) = self else { return false };
+        let both = kernel.frequency_ppb.zip(kernel.clock.frequency_ppb().ok());
+        both.is_some_and(|(set_ppb, found_ppb)| (found_ppb - set_ppb).abs() > SAME_PPB)
+    }
+
     /// Makes an adjustment, or none of it.
     pub(crate) fn discipline(&mut self, by: Adjustment) -> Result<(), SetError> {
         by.frequency_ppb.map_or(Ok(()), |ppb| self.set_frequency(ppb))?;
@@ -242,5 +249,16 @@ mod tests {
         let ahead = clock.now().unwrap().0 - KernelClock.now_ns().unwrap();
         assert!(ahead.abs_diff(HOUR_NS as u64) < HOUR_NS as u64 / 2, "{ahead}");
         assert_eq!(KeptClock::kernel().ahead_ns(), 0);
+    }
+
+    /// Where no sandbox forbids reading the frequency.
+    #[test]
+    fn a_frequency_that_was_not_set_here_is_anothers() {
+        let mut clock = KeptClock::kernel();
+        let found_ppb = clock.found_frequency_ppb();
+        assert!(!clock.is_steered_by_another());
+        let frequency_ppb = Some(found_ppb + 1.0);
+        let clock = KeptClock::Kernel(KernelControl { frequency_ppb, ..KernelControl::default() });
+        assert_eq!(clock.is_steered_by_another(), KernelClock.frequency_ppb().is_ok());
     }
 }

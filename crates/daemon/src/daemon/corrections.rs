@@ -129,6 +129,22 @@ impl Daemon {
         }
     }
 
+    /// Looks whether another process has changed the frequency: the clock's rate is not known then,
+    /// and its bound grows by what the kernel could steer until it is measured again.
+    pub(super) fn check_frequency(&mut self) {
+        let is_ours = self.keeper.policy().corrector == Corrector::Kernel;
+        if is_ours && self.clock.is_steered_by_another() {
+            self.lose_frequency(FOR_A_CORRECTION);
+        }
+    }
+
+    /// Another process steers the clock, which may have started just now.
+    pub(super) fn lose_frequency(&mut self, found_within: Duration) {
+        self.keeper.lose_line();
+        self.follow_others(found_within);
+        self.start_keeper(None);
+    }
+
     /// The other daemon measures anew.
     pub(super) fn restart_other(&mut self) {
         if self.is_beside_chronyd() {
