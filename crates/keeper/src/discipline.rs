@@ -51,6 +51,10 @@ const INTERVAL_NS: u64 = 4_000_000_000;
 /// loop's longest interval.
 const LINE_INTERVAL_NS: u64 = 5 * INTERVAL_NS;
 
+/// A line's frequency may be off what is known by so much, ppb: the loop's largest slew of 10 ppm,
+/// and 1 ppm for what it learns.
+const LINE_SLEW_PPB: f64 = 11_000.0;
+
 /// A slew begins with the kernel's next second: it may be behind by so much, ns.
 const SLEWING_UNSURE_NS: f64 = 500_000.0;
 
@@ -68,6 +72,8 @@ pub(crate) struct Discipline {
     /// The kernel's frequency, ppb, and since when: as the clock would show that, had all
     /// of the slew been made before. Of a slew back, soon after the start, that is before 0.
     set_ppb: f64,
+    /// The least and the most that it was since the clock's bound was noted.
+    used_ppb: [f64; 2],
     since_ns: i64,
     /// By how much corrections had moved the clock until then, ns.
     corrected_ns: f64,
@@ -82,6 +88,8 @@ pub(crate) struct Discipline {
     slewing: Slewing,
     /// When the next adjustment may be made.
     next_ns: u64,
+    /// A line is followed, by the last look.
+    follows_line: bool,
 }
 
 impl Discipline {
@@ -92,7 +100,7 @@ impl Discipline {
         kernel_ppb: f64,
         stored: Option<LearntFrequency>,
     ) -> Option<Adjustment> {
-        self.set_ppb = kernel_ppb;
+        self.use_frequency(kernel_ppb);
         let stored = stored.filter(|stored| stored.ppb.abs() <= LARGEST_PPB)?;
         if (stored.ppb - kernel_ppb).abs() <= LEAST_PPB {
             self.learnt = Some(stored);
@@ -127,11 +135,29 @@ impl Discipline {
         self.set_ppb
     }
 
-    /// How far the rate of the clock is off at most, ppb, as measured; `None` while that is not
-    /// known.
+    /// The kernel's frequency is this from now on, ppb.
+    fn use_frequency(&mut self, ppb: f64) {
+        let [low, high] = self.used_ppb;
+        (self.set_ppb, self.used_ppb) = (ppb, [low.min(ppb), high.max(ppb)]);
+    }
+
+    /// The clock's bound is noted: what the frequency was before is in it.
+    pub(crate) fn note_bound(&mut self) {
+        self.used_ppb = [self.set_ppb; 2];
+    }
+
+    /// How far the rate of the clock was off at most since its bound was noted, ppb, as measured;
+    /// `None` while that is not known. Example: 50 to 51 ppm are known, and 20 ppm were changed to
+    /// 50.5: 31 ppm until the next measurement, then 0.5.
     pub(crate) fn rate_error_ppb(&self) -> Option<f64> {
+        let (known, [low, high]) = (self.known_ppb?, self.used_ppb);
+        Some((known.high - low).max(high - known.low).max(0.0))
+    }
+
+    /// Whether a line may have this frequency, ppb; `None` while nothing is known of it.
+    pub(crate) fn proves(&self, ppb: f64) -> Option<bool> {
         let known = self.known_ppb?;
-        Some((known.high - self.set_ppb).max(self.set_ppb - known.low).max(0.0))
+        Some(ppb >= known.low - LINE_SLEW_PPB && ppb <= known.high + LINE_SLEW_PPB)
     }
 
     /// The machine may run by another oscillator: what is learnt does not
@@ -152,6 +178,11 @@ impl Discipline {
     /// Whether one that was begun before is in progress.
     pub(crate) fn is_slewing(&self, at_ns: u64) -> bool {
         self.slewing.since_ns <= at_ns && self.slewing.left_ns(at_ns) != 0
+    }
+
+    /// Whether the kernel may be slewing: it begins with its next second.
+    pub(crate) fn may_slew(&self, now_ns: u64) -> bool {
+        now_ns < self.slewing_until_ns
     }
 
     /// What is left of the slew in progress, by a correction or by the discipline, ns.
@@ -322,16 +353,18 @@ impl Discipline {
 
     /// The adjustment could not be made: another process may steer the clock.
     pub(crate) fn reset(&mut self) {
-        let Self { set_ppb, next_ns, slewing_until_ns, reported_ppb, .. } = *self;
-        *self = Self { set_ppb, next_ns, slewing_until_ns, reported_ppb, ..Self::default() };
+        let Self { set_ppb, used_ppb, next_ns, follows_line, .. } = *self;
+        let Self { slewing_until_ns, reported_ppb, .. } = *self;
+        let kept = Self { set_ppb, used_ppb, next_ns, follows_line, ..Self::default() };
+        *self = Self { slewing_until_ns, reported_ppb, ..kept };
     }
 
     /// The adjustment was made.
     pub(crate) fn note_adjustment(&mut self, now_ns: u64, made: Adjustment) {
         (self.corrected_ns, self.since_ns) = (self.corrected_ns(now_ns), self.slewed_ns(now_ns));
         if let Some(ppb) = made.frequency_ppb {
-            (self.set_ppb, self.offset, self.learnt) =
-                (ppb, None, self.learnt.filter(|_| !self.is_noisy));
+            self.use_frequency(ppb);
+            (self.offset, self.learnt) = (None, self.learnt.filter(|_| !self.is_noisy));
             self.learn();
         }
         if let Some(by_ns) = made.slew_ns {
@@ -343,7 +376,14 @@ impl Discipline {
     pub(crate) fn follow_line(&mut self, now_ns: u64, frequency_ppb: f64) {
         let made = Adjustment { frequency_ppb: Some(frequency_ppb), slew_ns: None };
         self.note_adjustment(now_ns, made);
-        self.next_ns = now_ns + LINE_INTERVAL_NS;
+        (self.next_ns, self.follows_line) = (now_ns + LINE_INTERVAL_NS, true);
+    }
+
+    /// No line is followed: what was put off for it may be adjusted.
+    pub(crate) fn leave_line(&mut self, now_ns: u64) {
+        if std::mem::take(&mut self.follows_line) {
+            self.next_ns = self.next_ns.min(now_ns);
+        }
     }
 
     /// A slew began; until it ends the offsets of local sources do not count.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use keeper::{ClockError, LineLoop, SystemClock as _};
+use keeper::{ClockError, LineLoop, LineSteering, SystemClock as _};
 use linux::adjtimex::{self, KernelDiscipline};
 use linux::counter::{Counter as _, CpuCounter};
 use linux::kernel_line::KernelLineReader;
@@ -16,58 +16,94 @@ use crate::other_daemons::FOR_A_CORRECTION;
 /// The kernel's units of frequency, 2^-16 ppm, in a ppb.
 const UNITS_PER_PPB: f64 = 65.536;
 
+/// Where the kernel's line is not known, it is looked for again after this, ns.
+const REOPEN_NS: u64 = 60_000_000_000;
+
 /// The loop, and when it looks next.
 #[derive(Debug, Default)]
 pub(super) struct LineFollower {
-    /// Not opened yet; or the kernel's line is not known.
-    reader: Option<Option<KernelLineReader>>,
+    /// `None` while the kernel's line is not known.
+    reader: Option<KernelLineReader>,
+    /// It is not opened before this.
+    open_ns: u64,
     steering: LineLoop,
     /// 0: in this sample.
     due_ns: u64,
 }
 
+impl LineFollower {
+    /// The kernel's line, if it is known.
+    fn open(&mut self, now_ns: u64) -> Option<KernelLineReader> {
+        if self.reader.is_none() && now_ns >= self.open_ns {
+            self.reader = KernelLineReader::open().ok();
+            self.open_ns = now_ns + REOPEN_NS;
+        }
+        self.reader
+    }
+}
+
 /// Sets the frequency by a look at both lines, if one is due.
 pub(super) fn follow(daemon: &mut Daemon) {
-    let now_ns = monotonic_ns();
-    if now_ns < daemon.line.due_ns || daemon.clock.is_simulated() {
+    if daemon.clock.is_simulated() {
         return;
     }
-    let Some(index) = daemon.keeper.followed_line(now_ns) else {
-        return daemon.line.steering.note_move();
-    };
-    let next_ns = look(daemon, index, now_ns);
+    let now_ns = monotonic_ns();
+    // Also between two looks: what disturbed the clock may be over by the next.
+    let followed = daemon.keeper.followed_line(now_ns);
+    if followed.is_some() && now_ns < daemon.line.due_ns {
+        return;
+    }
+    if followed.is_none() {
+        daemon.line.steering.note_move();
+    }
+    let next_ns = followed.and_then(|index| look(daemon, index, now_ns));
     daemon.line.due_ns = next_ns.map_or(0, |next_ns| now_ns + next_ns);
+    if next_ns.is_none() {
+        daemon.keeper.leave_line(now_ns);
+    }
 }
 
 /// A look at both lines; time until the next, ns.
 fn look(daemon: &mut Daemon, index: usize, now_ns: u64) -> Option<u64> {
-    let reader = daemon.line.reader.get_or_insert_with(|| KernelLineReader::open().ok());
-    let reader = reader.as_ref()?;
+    let reader = daemon.line.open(now_ns)?;
     let (page, found) = (daemon.sources[index].page()?, adjtimex::read().ok()?);
     let (line, counter) = (reader.read().ok()?, CpuCounter.read_ordered());
     let both = (&line, page);
     let steer = daemon.line.steering.look(both, counter, found.frequency, false).ok()?;
-    if steer.step_ns.is_some() {
-        // The keeper decides about that.
+    let next_ns = steer_by(daemon, &steer, &found, now_ns);
+    if next_ns.is_none() {
         daemon.line.steering.note_move();
-        return None;
     }
-    if daemon.was_set() || daemon.follow_others(FOR_A_CORRECTION) {
-        return None;
-    }
-    if steer.catches_up && catch_up(&mut daemon.clock, &found).is_err() {
-        return None;
-    }
+    next_ns
+}
+
+/// Carries out what a look wants; time until the next, ns.
+fn steer_by(
+    daemon: &mut Daemon,
+    steer: &LineSteering,
+    found: &KernelDiscipline,
+    now_ns: u64,
+) -> Option<u64> {
     let ppb = steer.frequency as f64 / UNITS_PER_PPB;
-    if daemon.clock.set_frequency(ppb).is_ok() {
-        daemon.keeper.note_line(now_ns, ppb);
-        return Some(steer.next_ns);
+    // The keeper decides about steps.
+    if steer.step_ns.is_some() || !daemon.keeper.allows_line(ppb) || daemon.was_set() {
+        return None;
     }
-    daemon.keeper.lose_line();
-    // Whoever steers it may have started just now.
-    daemon.follow_others(Duration::ZERO);
-    daemon.start_keeper(None);
-    None
+    // Looking at every process every 4 s is too much where nothing but the frequency is set.
+    let calm = daemon.others.in_calm();
+    if daemon.follow_others(if steer.catches_up { FOR_A_CORRECTION } else { calm }) {
+        return None;
+    }
+    if daemon.clock.set_frequency(ppb).is_err() {
+        daemon.lose_frequency(Duration::ZERO);
+        return None;
+    }
+    daemon.keeper.note_line(now_ns, ppb);
+    // The changed frequency leaves the kernel something to catch up with too.
+    if steer.catches_up {
+        catch_up(&mut daemon.clock, found).ok()?;
+    }
+    Some(steer.next_ns)
 }
 
 /// The kernel forgets what it has to catch up with, by a step of 0, and keeps its error.

@@ -105,3 +105,20 @@ fn nor_has_what_is_left_of_it_as_the_frequency_changes() {
         assert!((found - expected).abs() < 1.0, "{by_ns}, ended: {found}, {expected}");
     }
 }
+
+/// The bound was noted at the old rate, and grows by its error until it is noted again.
+#[test]
+fn the_rate_before_a_change_counts_until_the_bound_is_noted() {
+    let mut discipline = Discipline::default();
+    for at in 0..20 {
+        let ns = at as f64 * 50_000.0;
+        let offset = Interval { low: ns - 10.0, high: ns + 10.0 };
+        discipline.take_offset(at * S, offset, offset, None);
+    }
+    discipline.note_bound();
+    let change = Adjustment { frequency_ppb: Some(50_000.0), slew_ns: None };
+    discipline.note_adjustment(19 * S, change);
+    assert!(discipline.rate_error_ppb().is_some_and(|ppb| ppb >= 50_000.0));
+    discipline.note_bound();
+    assert!(discipline.rate_error_ppb().is_some_and(|ppb| ppb < 100.0));
+}

@@ -216,6 +216,7 @@ impl KeeperClock {
     pub(super) fn note(&mut self, selected: &Selected, needed: usize) {
         if selected.showing_time >= needed {
             self.error_bound = Some(selected.offset);
+            self.discipline.note_bound();
         }
     }
 
@@ -265,6 +266,7 @@ impl KeeperClock {
         // A step ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).
         self.slewing = None;
         self.discipline.note_step(now_ns, by_ns);
+        self.discipline.note_bound();
         self.own_step = Some((by_ns, now_ns));
         self.owes_error = true;
     }

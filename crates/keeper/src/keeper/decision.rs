@@ -1,5 +1,5 @@
 //! What to do about the selected offset: nothing, a step, a slew, or a refusal. Nothing here
-//! changes the keeper except `note_line` and `lose_line`: `judge` carries a decision out, and `view`
+//! changes the keeper except `note_line`, `leave_line` and `lose_line`: `judge` carries a decision out, and `view`
 //! shows it.
 //!
 //! | the offset | decision |
@@ -281,7 +281,7 @@ impl Keeper {
     /// be in what was measured.
     pub fn followed_line(&self, now_ns: u64) -> Option<usize> {
         let is_calm = matches!(self.clock.phase, KeeperPhase::Settled) && !self.is_gathering;
-        if !is_calm || !self.is_kernels() || self.clock.discipline.slew_left_ns(now_ns) != 0 {
+        if !is_calm || !self.is_kernels() || self.clock.discipline.may_slew(now_ns) {
             return None;
         }
         let Choice::Of(selected) = self.sources.choose(now_ns, &self.policy) else { return None };
@@ -294,7 +294,19 @@ impl Keeper {
         self.clock.discipline.follow_line(now_ns, frequency_ppb);
     }
 
-    /// It could not be set: another process may steer the clock.
+    /// No line is followed: the frequency may be adjusted by offsets at once.
+    pub fn leave_line(&mut self, now_ns: u64) {
+        self.clock.discipline.leave_line(now_ns);
+    }
+
+    /// Whether a line may set this frequency, ppb: what was measured of the clock allows it, or
+    /// nothing was, and the page's word needs no other.
+    pub fn allows_line(&self, frequency_ppb: f64) -> bool {
+        let is_believed = self.sources.needed().0 == 1;
+        self.clock.discipline.proves(frequency_ppb).unwrap_or(is_believed)
+    }
+
+    /// Another process may steer the clock: the frequency could not be set, or it was changed.
     pub fn lose_line(&mut self) {
         self.clock.discipline.reset();
     }

@@ -44,3 +44,45 @@ fn no_line_is_followed_beside_a_daemon_or_without_a_page() {
     let liar = settled(&[(SourceKind::VmClock, RIGHT), servers, servers], Corrector::Kernel);
     assert_eq!(liar.keeper.followed_line(liar.now_ns), None);
 }
+
+/// The kernel begins a slew with its next second, and may end it two seconds late.
+#[test]
+fn no_line_is_followed_while_the_kernel_may_slew() {
+    let mut bench = settled(&[(SourceKind::VmClock, RIGHT)], Corrector::Kernel);
+    let by = crate::Adjustment { frequency_ppb: None, slew_ns: Some(MS) };
+    bench.keeper.clock.discipline.note_adjustment(bench.now_ns, by);
+    let end_ns = bench.now_ns + 4 * S;
+    assert_eq!(bench.keeper.followed_line(end_ns - 1), None);
+    assert_eq!(bench.keeper.followed_line(end_ns), Some(0));
+}
+
+/// A page that is 50 ppm off what was measured; and one whose word needs another's.
+#[test]
+fn a_line_sets_no_frequency_that_contradicts_what_was_measured() {
+    let mut bench = settled(&[(SourceKind::VmClock, RIGHT)], Corrector::Kernel);
+    assert!(bench.keeper.allows_line(50_000.0), "nothing is known");
+    (0..40).for_each(|_| drop(bench.sample(&[])));
+    assert!(bench.keeper.allows_line(10_500.0) && !bench.keeper.allows_line(50_000.0));
+    let server = (SourceKind::Ntp, RIGHT);
+    let three = Bench::new(Policy::default(), &[(SourceKind::VmClock, RIGHT), server, server]);
+    assert!(!three.keeper.allows_line(0.0), "nothing is known");
+}
+
+/// The clock runs off by 20 ppm, and the look that was due is refused.
+#[test]
+fn a_line_that_is_left_puts_no_adjustment_off() {
+    for leaves in [false, true] {
+        let mut bench = settled(&[(SourceKind::VmClock, RIGHT)], Corrector::Kernel);
+        bench.keeper.note_line(bench.now_ns, 0.0);
+        if leaves {
+            bench.keeper.leave_line(bench.now_ns);
+        }
+        let mut is_adjusted = false;
+        for _ in 0..20 {
+            bench.move_by(10_000);
+            let done = bench.sample(&[]);
+            is_adjusted |= done.iter().any(|action| matches!(action, Action::Discipline(_)));
+        }
+        assert_eq!(is_adjusted, leaves);
+    }
+}
