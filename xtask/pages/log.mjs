@@ -169,7 +169,7 @@ export async function pages(browser, { program, pages: { log }, scratch }) {
       await open();
       await paste("a letter\nto a friend\n");
       await judged();
-      assert.match(await browser.text("verdict"), /^No line of this log is about clocks\. Paste the output of dmesg/);
+      assert.match(await browser.text("verdict"), /^Of this log's lines, doctor knows none\. Paste the output of dmesg/);
       await paste("");
       assert.match(await browser.text("failed"), /^Paste a log first/);
       await browser.picture("log-nothing");

@@ -17,14 +17,20 @@ const RIGHT_WITHIN_S: f64 = 0.1;
 
 /// By references, by a finding, by chronyd, in this order.
 pub(crate) fn time_now(case: &Case<'_>, findings: &[Finding]) -> TimeNow {
-    let why_not = match by_references(case) {
-        Ok(time) => return time,
-        Err(why_not) => why_not,
-    };
+    let compared = by_references(case);
+    if let Ok(time) = &compared
+        && time.state != TimeState::NotKnown
+    {
+        return time.clone();
+    }
     if let Some(finding) = findings.iter().find(|finding| finding.harm == WrongNow) {
         return TimeNow { by: finding.what.clone(), ..TimeNow::unknown(TimeState::Wrong) };
     }
-    let Some(tracking) = case.followed() else {
+    let why_not = match compared {
+        Ok(not_known) => return not_known,
+        Err(why_not) => why_not,
+    };
+    let Some(tracking) = case.followed().filter(|_| case.behind_rtc().is_none()) else {
         return TimeNow { by: why_not, ..TimeNow::unknown(TimeState::NotKnown) };
     };
     // chrony FAQ, "How can I check the accuracy": what is left to correct, and the root distance.
@@ -94,7 +100,19 @@ pub(crate) fn by_references(case: &Case<'_>) -> Result<TimeNow, String> {
         let by = format!("references contradict each other: {}", text::list(&shown));
         return Ok(TimeNow { by, ..TimeNow::unknown(TimeState::NotKnown) });
     }
-    Ok(judge((low_s + high_s) / 2.0, (high_s - low_s) / 2.0, text::list(&names)))
+    let (offset_s, bound_s) = ((low_s + high_s) / 2.0, (high_s - low_s) / 2.0);
+    let time = judge(offset_s, bound_s, text::list(&names));
+    // A PTP device of a hypervisor shows its host's time without the host's error.
+    let is_host_alone = names.iter().all(|name| name.starts_with("phc "));
+    if is_host_alone && time.state == TimeState::Right {
+        let within = figures::seconds(offset_s.abs() + bound_s);
+        let by = format!(
+            "{} shows only that it agrees with its host's clock within {within}: add --ntp HOST",
+            time.by
+        );
+        return Ok(TimeNow { by, ..TimeNow::unknown(TimeState::NotKnown) });
+    }
+    Ok(time)
 }
 
 /// `ntp time.example: 3.00 s ahead (± 10.0 ms)`, of this clock.

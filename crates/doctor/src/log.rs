@@ -52,6 +52,7 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
     let states_it = |finding: &Finding| finding.what.contains(" back");
     if !diagnosis.findings.iter().any(states_it) {
         diagnosis.findings.extend(stamps_back);
+        diagnosis.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     }
     // Only lines that are harmless in themselves, or that a rule found in order, clear a clock.
     let is_judged = |event: &LogEvent| {
@@ -73,7 +74,10 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
             text::count(lines as usize, "line", "lines")
         ),
         None if log.is_empty() => {
-            format!("None of {} lines is about clocks.", figures::count(lines))
+            format!(
+                "Of {}, doctor knows none: nothing is shown about the clock.",
+                text::count(lines as usize, "line", "lines")
+            )
         }
         None => format!("{shown} no fault, which is not to say that the clock is right."),
     };
@@ -110,8 +114,9 @@ fn stamps_back(pasted: &Pasted) -> Option<Finding> {
     let rest_s = back.by_s - (back.by_s / HOUR_S).round() * HOUR_S;
     let is_zone = (0.5..14.5).contains(&(back.by_s / HOUR_S)) && rest_s.abs() < BETWEEN_S;
     let zone = if is_zone {
-        " It is a whole number of hours except for the time between the lines, as a time zone is: the \
-         hardware clock probably holds local time."
+        " It is a whole number of hours except for the time between the lines, as a time zone is. Stamps \
+         in local time go back by an hour when summer time ends; if it did not end then, the hardware \
+         clock probably holds local time."
     } else {
         ""
     };
@@ -221,7 +226,7 @@ mod tests {
     #[test]
     fn a_log_without_a_line_about_clocks_puts_no_clock_in_order() {
         let verdict = diagnosis("a letter\nto a friend\n").verdict;
-        assert!(verdict.starts_with("None of 2 lines is about clocks. A log alone"), "{verdict}");
+        assert!(verdict.starts_with("Of 2 lines, doctor knows none: nothing"), "{verdict}");
     }
 
     #[test]

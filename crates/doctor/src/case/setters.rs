@@ -66,7 +66,14 @@ impl<'a> Case<'a> {
                 .chain(given)
                 .all(|(off_s, bound_s)| off_s + bound_s < 1.0);
         }
-        self.followed().is_some_and(|tracking| tracking.system_offset_s.abs() < 1.0)
+        // chronyd stands with its guest, and notices a pause at its next poll.
+        let may_be_paused = self.is_guest() == Some(true)
+            && self.rtc_minus_system_s().is_ok_and(|ahead_s| *ahead_s >= FAR_S);
+        !may_be_paused
+            && self.followed().is_some_and(|tracking| {
+                let bound_s = tracking.root_dispersion_s + tracking.root_delay_s / 2.0;
+                tracking.system_offset_s.abs() + bound_s < 1.0
+            })
     }
 
     /// A unit's condition on a container, which systemd may take this machine for.

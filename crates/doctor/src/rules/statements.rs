@@ -144,7 +144,8 @@ fn unset_rtc(log: &[LogLine]) -> Option<Finding> {
     let date = date(unix_s);
     // The stamp of a line before, if it has a year, is from before that.
     let before = log.iter().take_while(|other| !std::ptr::eq(*other, line));
-    let back = before.filter_map(|line| line.at_s).last().map(|at_s| at_s - unix_s as f64);
+    let back = before.filter_map(|line| line.at_s).filter(|at_s| *at_s >= OLDEST_S as f64);
+    let back = back.last().map(|at_s| at_s - unix_s as f64);
     let back = back.filter(|s| *s > 86_400.0);
     let by = back.map_or_else(String::new, |s| format!(", back by {}", figures::seconds(s)));
     let finding = named("rtc-unset", &[("date", date), ("by", by)]);

@@ -46,6 +46,12 @@ pub(crate) fn check_steered(case: &Case<'_>) -> Check {
     if tracking.is_some_and(ChronyTracking::is_own_clock) {
         return follows_itself().alone();
     }
+    if let Some(behind) = case.behind_rtc().filter(|_| synchronised == Some(true)) {
+        return Err(Skipped::CouldNot(format!(
+            "the kernel's flag of a synchronised clock is from before a pause: the RTC is {behind} \
+             ahead (rule rtc-off)"
+        )));
+    }
     if let Some(tracking) = case.followed() {
         // A capture keeps no server's name.
         let reference = match tracking.reference.as_str() {
@@ -56,12 +62,6 @@ pub(crate) fn check_steered(case: &Case<'_>) -> Check {
             "chronyd follows {reference} (stratum {})",
             tracking.stratum
         ));
-    }
-    if let Some(behind) = case.behind_rtc().filter(|_| synchronised == Some(true)) {
-        return Err(Skipped::CouldNot(format!(
-            "the kernel's flag of a synchronised clock is from before a pause: the RTC is {behind} \
-             ahead (rule rtc-off)"
-        )));
     }
     if synchronised == Some(true) {
         return Outcome::fine("a daemon synchronised the kernel's clock in the last few hours");
@@ -84,7 +84,9 @@ pub(crate) fn check_steered(case: &Case<'_>) -> Check {
         }
         if synchronised.is_none() && case.in_container() {
             return Err(Skipped::CouldNot(
-                "the machine's time daemon is not visible from a container".to_owned(),
+                "a container has its host's clock, and the host's time daemon is not visible here: \
+                 run doctor on the host"
+                    .to_owned(),
             ));
         }
         return undisciplined(case, adjtimex, keepers).alone();

@@ -59,7 +59,7 @@ function show({ lines, about_clocks: about, diagnosis, text }) {
   page.busy = false;
   const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
   by("progress").textContent = `Read ${plural(lines, "line")}, ${about} about clocks: ${plural(diagnosis.findings.length, "finding")}.`;
-  const none = lines === 0 ? "The log has no line of text." : "No line of this log is about clocks.";
+  const none = lines === 0 ? "The log has no line of text." : "Of this log's lines, doctor knows none.";
   const [, verdict, limits] = /^(.*?\.) (.*)$/s.exec(diagnosis.verdict) ?? [null, diagnosis.verdict, ""];
   by("verdict").textContent = about === 0 ? `${none} Paste the output of dmesg or journalctl -k.` : verdict;
   // The worst finding follows with its heading.

@@ -146,7 +146,9 @@ impl Phc {
 pub fn link_of(text: &str, device: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let (link, to) = line.trim().split_once(' ')?;
-        (to.trim() == device && !link.contains('/')).then(|| format!("/dev/{link}"))
+        // It stands in commands, also where a shell's quotes do not help (sed).
+        let is_plain = link.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
+        (to.trim() == device && is_plain).then(|| format!("/dev/{link}"))
     })
 }
 

@@ -50,6 +50,9 @@ fn rtc_device(tree: &Tree, device: String) -> RtcDevice {
 /// The PTP clocks.
 pub(super) fn phcs(tree: &Tree) -> Fact<Vec<Phc>> {
     tree.names("/sys/class/ptp").and_then(|mut names| {
+        // A name stands in commands, also where a shell's quotes do not help (sed).
+        let is_number = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
+        names.retain(|name| name.strip_prefix("ptp").is_some_and(is_number));
         names.truncate(MAX_DEVICES);
         let readable = tree.probe("ptp-readable", || ptp::readable(&names));
         let readable = readable.value().cloned().unwrap_or_default();

@@ -96,7 +96,7 @@ fn contradiction(
     };
     (!is_possible && counter.backward().is_none()).then(|| {
         format!(
-            "{} ticks of the TSC in {ns} ns are {}",
+            "{} ticks of the TSC in {ns} ns are a rate of {}, which no TSC has",
             figures::count(counter.ticks()),
             figures::hz(hz)
         )

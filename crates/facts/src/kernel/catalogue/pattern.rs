@@ -130,6 +130,9 @@ enum FormFit {
     None,
 }
 
+/// The most characters that `{}` skips: two such holes make a search quadratic.
+const LONGEST_ANY: usize = 200;
+
 fn fit<'t>(parts: &[Part], text: &'t str, fields: &mut Vec<(&'static str, Value<'t>)>) -> FormFit {
     let Some((part, parts)) = parts.split_first() else { return FormFit::Whole };
     match part {
@@ -139,7 +142,7 @@ fn fit<'t>(parts: &[Part], text: &'t str, fields: &mut Vec<(&'static str, Value<
         },
         Part::Hole { kind: "any", .. } => {
             let length = fields.len();
-            for (at, _) in text.char_indices() {
+            for (at, _) in text.char_indices().take(LONGEST_ANY) {
                 if fit(parts, &text[at..], fields) == FormFit::Whole {
                     return FormFit::Whole;
                 }

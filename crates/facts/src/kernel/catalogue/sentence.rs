@@ -87,6 +87,10 @@ const EXCESS: [&str; 16] = [
     "out",
 ];
 
+/// Words of a limit that a program was given.
+const ALLOWED: [&str; 7] =
+    ["allowed", "tolerance", "leeway", "permitted", "maximum", "max", "threshold"];
+
 /// Before these a time is a limit or a pause, and not the size of what happened.
 const NO_SIZE: [&str; 22] = [
     "after",
@@ -141,16 +145,17 @@ pub(super) fn read(sentences: &[Sentence], line: &Line<'_>) -> Option<LogEvent> 
     if words.iter().any(|word| OTHER_CLOCKS.contains(&word.as_str())) {
         return None;
     }
-    let by_s = size_s(text);
-    // That two clocks are compared is no difference between them.
-    let is_bare = |of| {
-        of == "peers-differ"
-            && by_s.is_none()
-            && !words.iter().any(|word| EXCESS.contains(&&**word))
-    };
-    let sentence =
-        sentences.iter().find(|sentence| sentence.fits(&words) && !is_bare(sentence.of))?;
-    Some(LogEvent::Stated { of: sentence.of.to_owned(), by_s })
+    let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
+    // That two clocks are compared, or may differ by so much, is no difference between them.
+    let is_bare =
+        |of| of == "peers-differ" && !has(&EXCESS) && (has(&ALLOWED) || size_s(text).is_none());
+    // Why a unit of systemd failed, its own lines state.
+    let is_of_unit =
+        |of| of == "no-server" && (text.contains(".service") || text.contains("unit="));
+    let sentence = sentences.iter().find(|sentence| {
+        sentence.fits(&words) && !is_bare(sentence.of) && !is_of_unit(sentence.of)
+    })?;
+    Some(LogEvent::Stated { of: sentence.of.to_owned(), by_s: size_s(text) })
 }
 
 /// Whether a line can be a program's message: no prose and no source.
@@ -191,14 +196,15 @@ fn words(text: &str) -> Vec<String> {
 
 /// The first time in a text that is no limit and no pause, s.
 fn size_s(text: &str) -> Option<f64> {
-    text.char_indices().find_map(|(at, c)| {
+    let digits = text.char_indices().filter(|(_, c)| c.is_ascii_digit());
+    digits.map(|(at, _)| at).find_map(|at| {
         let before = &text[..at];
-        let is_begin = c.is_ascii_digit()
-            && !before.ends_with(|c: char| c.is_alphanumeric() || "._:/-".contains(c));
-        let is_begin =
-            is_begin || (c.is_ascii_digit() && before.ends_with(" -") || before.ends_with("=-"));
-        let last = words(before).pop().unwrap_or_default();
-        if !is_begin || !c.is_ascii_digit() || NO_SIZE.contains(&last.as_str()) {
+        let is_begin = !before.ends_with(|c: char| c.is_alphanumeric() || "._:/-".contains(c))
+            || before.ends_with(" -")
+            || before.ends_with("=-");
+        let is_part = |c: char| c.is_alphanumeric() || c == '/';
+        let last = before.rsplit(|c| !is_part(c)).find(|word| !word.is_empty()).unwrap_or("");
+        if !is_begin || NO_SIZE.contains(&last.to_lowercase().as_str()) {
             return None;
         }
         duration::parse(&text[at..]).map(|(s, _)| s)
