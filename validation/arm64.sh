@@ -5,7 +5,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-# They run on the machine that builds, or are of x86-64 alone.
+# They run on the machine that builds, are of x86-64 alone, or have tests of x86-64's KVM.
 excluded=(bench fuzz machines pvclock-kvm parachron-lab parachron-vmm xtask)
 
 # Tests that cannot be right in QEMU's user mode (7.2), or in the namespace below: a name, or a

@@ -31,7 +31,6 @@ cargo xtask bench read
 cargo xtask bench host
 cargo xtask bench doctor
 cargo xtask bench watch
-cargo xtask bench latency
 LIST
 )
 if [ "${1:-}" = --list ]; then

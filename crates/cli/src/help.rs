@@ -141,9 +141,9 @@ const ENDS: &[HelpEnd] = &[
     HelpEnd {
         name: "lab",
         exits: &[
-            (0, "each experiment ran, and each check passed"),
+            (0, "each experiment ran, and no check failed"),
             (1, "a check failed"),
-            (2, "usage error, or an experiment could not run"),
+            (2, "usage error, or an experiment could not run or measured nothing"),
         ],
         examples: &[
             ("parachron lab", "all experiments"),

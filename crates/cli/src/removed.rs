@@ -16,6 +16,11 @@ const REMOVED: &[(&[&str], &str, &str)] = &[
         "run `parachron latency`, which times UnixBench's pipes; run sysbench for primes",
     ),
     (&["--stopwatch"], "0.2.0", "name a server: `parachron drift --ntp HOST`"),
+    (
+        &["--keep", "--suspend"],
+        "0.2.0",
+        "run `cargo xtask machines --only gate-7.3 --only suspend-7.3` in a checkout",
+    ),
     (&["--plain"], "0.2.0", "omit it: `parachron watch` prints lines everywhere"),
     (&["--web-config"], "0.2.0", "put nginx in front for TLS and passwords (docs/guide/fleet.md)"),
     (

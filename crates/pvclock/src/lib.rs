@@ -51,6 +51,7 @@ pub mod steal_time;
 pub mod units;
 #[cfg(target_has_atomic = "64")]
 pub mod vmclock;
+#[cfg(target_has_atomic = "64")]
 pub mod vvar;
 
 #[cfg(target_has_atomic = "64")]

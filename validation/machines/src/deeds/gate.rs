@@ -206,7 +206,7 @@ impl Gated {
 }
 
 /// The daemon is killed after a restore, before it has the time, as its host does not answer: its
-/// watcher thaws, by the stamps of the gated writer. `crates/daemon/tests/gate.rs` has the other
+/// watcher thaws, by the stamps of the gated writer. `crates/daemon/tests/program/gate.rs` has the other
 /// kills.
 fn killed(gated: &mut Gated, machine: &mut Machine) -> Result<Check> {
     let mut found = Vec::new();

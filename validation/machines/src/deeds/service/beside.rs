@@ -38,7 +38,7 @@ const POLLS: Duration = Duration::from_secs(12);
 /// card, 20 ms late
 /// one way, move the kernel's PLL by 60, a pause taken for a frequency by 500 (MAXFREQ,
 /// include/linux/timex.h).
-const KEPT_PPM: f64 = 200.0;
+const KEPT_PPM: f64 = 100.0;
 
 /// Has it follow a server.
 pub(in crate::deeds) fn follows(machine: &mut Machine, server: &Server) -> Result<Check, String> {
