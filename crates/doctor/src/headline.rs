@@ -85,7 +85,7 @@ fn judge(offset_s: f64, bound_s: f64, by: String) -> TimeNow {
     TimeNow { state, offset_s: Some(offset_s), bound_s: Some(bound_s), by }
 }
 
-/// The references together; where none gave the time, why.
+/// The references together; where none answers whether the time is right, why.
 pub(crate) fn by_references(case: &Case<'_>) -> Result<TimeNow, String> {
     let references = case.references();
     let given = || references.iter().filter_map(|one| Some((one, one.offset_s?)));
@@ -106,11 +106,10 @@ pub(crate) fn by_references(case: &Case<'_>) -> Result<TimeNow, String> {
     let is_host_alone = names.iter().all(|name| name.starts_with("phc "));
     if is_host_alone && time.state == TimeState::Right {
         let within = figures::seconds(offset_s.abs() + bound_s);
-        let by = format!(
+        return Err(format!(
             "{} shows only that it agrees with its host's clock within {within}: add --ntp HOST",
             time.by
-        );
-        return Ok(TimeNow { by, ..TimeNow::unknown(TimeState::NotKnown) });
+        ));
     }
     Ok(time)
 }
@@ -183,6 +182,10 @@ mod tests {
     fn verdict(offsets: &[(&str, Option<f64>, f64)]) -> String {
         let mut facts = healthy_kvm_guest();
         undisciplined(&mut facts);
+        verdict_of(&facts, offsets)
+    }
+
+    fn verdict_of(facts: &facts::Facts, offsets: &[(&str, Option<f64>, f64)]) -> String {
         let mut measured = measured_tsc();
         measured.references = offsets
             .iter()
@@ -193,7 +196,14 @@ mod tests {
                 why_not: offset_s.is_none().then(|| "no reply in 2 s".to_owned()),
             })
             .collect();
-        crate::diagnose(&facts, Some(&measured)).verdict
+        crate::diagnose(facts, Some(&measured)).verdict
+    }
+
+    /// chronyd's servers know what the host's clock alone does not show.
+    #[test]
+    fn beside_the_host_s_clock_chronyd_is_asked() {
+        let text = verdict_of(&healthy_kvm_guest(), &[("phc /dev/ptp0", Some(1e-6), 1e-6)]);
+        assert!(text.starts_with("The time is right to 5.01 ms, by chronyd"), "{text}");
     }
 
     #[test]
@@ -204,6 +214,8 @@ mod tests {
             ("wide", &[("ntp a", Some(3.0), 10.2)]),
             ("contradict", &[("ntp a", Some(3.0), 0.01), ("ntp b", Some(0.0), 0.01)]),
             ("no reply", &[("ntp a", None, 0.0)]),
+            ("host alone", &[("phc /dev/ptp0", Some(1e-6), 1e-6)]),
+            ("host off", &[("phc /dev/ptp0", Some(300.0), 1e-6)]),
             ("none", &[]),
         ];
         let lines = all.map(|(case, offsets)| format!("{case}: {}", verdict(offsets)));

@@ -162,23 +162,21 @@ fn why_corrected(ppm: f64, is_at_kernels_limit: bool) -> String {
 pub(crate) fn check_offset(case: &Case<'_>) -> Check {
     const LARGE_S: f64 = 0.1;
     const WRONG_S: f64 = 1.0;
+    let to_correct = |(who, offset_s): (_, f64)| {
+        let left = figures::seconds(offset_s.abs());
+        (vec![format!("{who}: {left} still to be corrected")], offset_s, None)
+    };
     let (evidence, offset_s, bound_s) = match headline::by_references(case) {
         Ok(TimeNow { state: TimeState::NotKnown, by, .. }) => {
             // A reference that cannot tell hides nothing that the daemon reports.
             let reported = reported_offset(case).ok().filter(|(_, off_s)| off_s.abs() >= LARGE_S);
-            let Some((who, offset_s)) = reported else { return Err(Skipped::CouldNot(by)) };
-            let left = figures::seconds(offset_s.abs());
-            (vec![format!("{who}: {left} still to be corrected"), by], offset_s, None)
+            to_correct(reported.ok_or(Skipped::CouldNot(by))?)
         }
         Ok(TimeNow { offset_s, bound_s, .. }) => {
             let evidence = case.references().into_iter().map(headline::reference_evidence);
             (evidence.collect(), offset_s.unwrap_or_default(), bound_s)
         }
-        Err(_) => {
-            let (who, offset_s) = reported_offset(case)?;
-            let left = figures::seconds(offset_s.abs());
-            (vec![format!("{who}: {left} still to be corrected")], offset_s, None)
-        }
+        Err(_) => to_correct(reported_offset(case)?),
     };
     let magnitude = figures::seconds(offset_s.abs());
     if offset_s.abs() - bound_s.unwrap_or_default() < LARGE_S {
