@@ -1,7 +1,7 @@
 //! The first line of the result: what a read of the clock costs, and what to do about it.
 
 use instruments::figures::{count, three_digits, time};
-use instruments::measurements::{CallCost, Measurements, ReadPath};
+use instruments::measurements::{CallCost, Measurements, ReadPath, TRAPPED_RDTSC_NS};
 
 use super::report::{BenchReport, source_name};
 
@@ -46,6 +46,9 @@ fn cost_sentence(run: &Measurements, cost: &CallCost, is_cheapest: bool) -> Stri
         (ReadPath::Counted { entered: 1.., .. }, _) => {
             "; it enters the kernel, so it is slow: run `parachron doctor`"
         }
+        (_, Some(bare)) if bare > TRAPPED_RDTSC_NS => {
+            "; the hypervisor emulates the counter's read: run `parachron doctor`"
+        }
         (_, Some(bare)) if cost.ns.median <= FAST_RATIO * bare => ": as fast as this CPU allows",
         (_, Some(_)) => ": slow beside the counter: run `parachron doctor`",
         _ => "",
@@ -73,6 +76,11 @@ mod tests {
             cost.path = ReadPath::Counted { calls: 1000, entered: 1000 };
         }
         assert!(sentences(&entering).contains("so it is slow: run `parachron doctor`."));
+        let mut trapped = fast.clone();
+        for cost in &mut trapped.runs[0].costs {
+            cost.ns.median = 30_000.0;
+        }
+        assert!(sentences(&trapped).contains("the hypervisor emulates the counter's read: run"));
         let mut backward = fast;
         backward.runs[0].order[0].backward = 2;
         backward.runs[0].order[0].largest_backward_ns = 70.0;
