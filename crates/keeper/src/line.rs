@@ -53,8 +53,8 @@ const NOISE_NS: f64 = 10.0;
 const PART: f64 = 0.5;
 
 /// An interval shows the rate the better the longer it is: by the square of its length, in s².
-/// What was learnt before weighs no more than four such intervals, and is of so much at least
-/// before a look is made in calm. The kernel's first multiplier counts as one of 1 s.
+/// What was learnt before weighs no more than four such intervals, and at least this much before a
+/// look is made in calm. The kernel's first multiplier counts as one of 1 s.
 const MOST_KNOWN: f64 = 4.0;
 const LEAST_KNOWN: f64 = 4.0;
 const FIRST_KNOWN: f64 = 1.0;
@@ -75,7 +75,7 @@ pub struct LineSteering {
     pub ahead_ns: f64,
     /// What to step the clock by first, ns, where that is more than is slewed.
     pub step_ns: Option<i64>,
-    /// The clock is to be stepped by 0 first: the kernel then forgets what it has to catch up with
+    /// The clock is to be stepped by 0 after that: the kernel then forgets what it has to catch up with
     /// and what is left of a slew (`TK_CLEAR_NTP`, kernel/time/timekeeping.c), which would move it
     /// for a minute.
     pub catches_up: bool,
@@ -93,7 +93,7 @@ struct LastLook {
     ahead_ns: f64,
     /// The frequency that was set.
     units: i64,
-    /// By so much the lines part with that.
+    /// By how much the lines part with that.
     parting: f64,
 }
 

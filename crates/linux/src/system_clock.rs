@@ -37,7 +37,7 @@ const DAY_NS: u64 = 86_400_000_000_000;
 pub const LARGEST_SLEW_NS: i64 = 2_700_000_000;
 
 /// The kernel's units of frequency, 2^-16 ppm, in a ppb.
-const UNITS_PER_PPB: f64 = 65.536;
+pub const UNITS_PER_PPB: f64 = 65.536;
 
 /// MAXFREQ, include/linux/timex.h.
 const LARGEST_PPB: f64 = 500_000.0;

@@ -7,14 +7,11 @@ use keeper::{ClockError, LineLoop, LineSteering, SystemClock as _};
 use linux::adjtimex::{self, KernelDiscipline};
 use linux::counter::{Counter as _, CpuCounter};
 use linux::kernel_line::KernelLineReader;
-use linux::system_clock::SetError;
+use linux::system_clock::{SetError, UNITS_PER_PPB};
 
 use super::{Daemon, monotonic_ns};
 use crate::kept_clock::KeptClock;
 use crate::other_daemons::FOR_A_CORRECTION;
-
-/// The kernel's units of frequency, 2^-16 ppm, in a ppb.
-const UNITS_PER_PPB: f64 = 65.536;
 
 /// Where the kernel's line is not known, it is looked for again after this, ns.
 const REOPEN_NS: u64 = 60_000_000_000;
