@@ -105,8 +105,8 @@ pub enum MapFinding {
         ahead: AheadBounds,
     },
     /// Most of the nodes that were compared with this one measured it off in one direction, by
-    /// more than the tolerance each. A contradiction, here or elsewhere, leaves it without bounds
-    /// against all; that does not make this smaller.
+    /// more than the tolerance each. A contradiction, here or elsewhere, leaves its bounds against
+    /// all missing or too wide; that does not make this smaller.
     OffFromPeers {
         /// Which.
         node: String,
@@ -294,7 +294,7 @@ impl Solved<'_> {
         Node { name: self.name(node), ahead, claim, peers: 0 }
     }
 
-    /// What the pairs of a node without bounds show by themselves.
+    /// What the pairs of a node show alone, whose bounds are missing or too wide.
     fn off_from_peers(&self, node: u32) -> Option<MapFinding> {
         let pairs = self.pairs.iter().filter_map(|pair| match pair.nodes {
             (_, to) if to == node => Some((pair.min_ns, pair.max_ns)),
