@@ -323,6 +323,14 @@ pub(crate) fn whole_quarter_hours(off_s: u64) -> bool {
         && (rest_s <= SLACK_S || rest_s >= QUARTER_S - SLACK_S)
 }
 
+/// Whether a difference is whole hours, as most time zones are, but for two minutes: an RTC's own
+/// error, or the time between two lines.
+pub(crate) fn is_near_zone(by_s: f64) -> bool {
+    const SLACK_S: f64 = 120.0;
+    let hours = (by_s.abs() / 3600.0).round();
+    (1.0..=14.0).contains(&hours) && (by_s.abs() - hours * 3600.0).abs() < SLACK_S
+}
+
 /// The log line as evidence, with its time where it has one.
 pub(crate) fn log_evidence(line: &LogLine) -> String {
     match line.at_s {

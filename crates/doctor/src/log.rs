@@ -5,6 +5,7 @@ use facts::kernel::pasted::Pasted;
 use facts::{Fact, Facts, Unknown};
 use instruments::figures;
 
+use crate::case::is_near_zone;
 use crate::finding::{CheckState, Checked, Diagnosis, Finding, TimeState};
 use crate::report::DoctorReport;
 use crate::rules::{OF_LOGS, named};
@@ -107,13 +108,8 @@ fn describe_lines(pasted: &Pasted) -> String {
 
 /// Times of day before the lines that go back: a clock that was set shows in them alone.
 fn stamps_back(pasted: &Pasted) -> Option<Finding> {
-    const HOUR_S: f64 = 3600.0;
-    /// Some time passes between two lines, s.
-    const BETWEEN_S: f64 = 120.0;
     let back = pasted.stamps_back.as_ref()?;
-    let rest_s = back.by_s - (back.by_s / HOUR_S).round() * HOUR_S;
-    let is_zone = (0.5..14.5).contains(&(back.by_s / HOUR_S)) && rest_s.abs() < BETWEEN_S;
-    let zone = if is_zone {
+    let zone = if is_near_zone(back.by_s) {
         " It is a whole number of hours except for the time between the lines, as a time zone is. Stamps \
          in local time go back by an hour when summer time ends; if it did not end then, the hardware \
          clock probably holds local time."

@@ -4,6 +4,7 @@ use facts::kernel::{Direction, LogEvent, LogLine};
 use instruments::figures;
 
 use super::{DaemonStep, daemon_evidence};
+use crate::case::is_near_zone;
 use crate::finding::{Finding, Remedy};
 use crate::rules::statements::named;
 use crate::text;
@@ -79,7 +80,7 @@ pub(super) fn step(log: &[LogLine], steps: &[DaemonStep<'_>]) -> Option<Finding>
 /// Steps of +3.45 s and, 13 s later, +4.14 s: 4.14 s in 13 s are 318 000 ppm.
 fn again(steps: &[&DaemonStep<'_>]) -> Option<(String, String)> {
     const REPEATED_S: f64 = 3600.0;
-    /// No quartz is off by so much, ppm.
+    /// More than any quartz is off, ppm.
     const NO_QUARTZ_PPM: f64 = 10_000.0;
     let (first, later) = steps.split_first()?;
     let last = later.last()?;
@@ -99,20 +100,13 @@ fn again(steps: &[&DaemonStep<'_>]) -> Option<(String, String)> {
         figures::seconds(span_s)
     );
     let other = if ppm > NO_QUARTZ_PPM {
-        "No quartz is off by so much: another program or the host sets the clock, the machine is \
+        "No quartz is off by that much: another program or the host sets the clock, the machine is \
          paused repeatedly, or the rate of its clock source is wrong. "
     } else {
         "The rate of its clock source is wrong, the machine is paused repeatedly, or another \
          program sets the clock. "
     };
     Some((more, format!("From the first of these lines on the clock ran {rate} {side}. {other}")))
-}
-
-/// Whether a step is whole hours but for an hardware clock's own error.
-fn is_near_zone(by_s: f64) -> bool {
-    const OWN_ERROR_S: f64 = 120.0;
-    let hours = (by_s.abs() / 3600.0).round();
-    (1.0..=14.0).contains(&hours) && (by_s.abs() - hours * 3600.0).abs() < OWN_ERROR_S
 }
 
 /// Whether a step is a whole time zone.
