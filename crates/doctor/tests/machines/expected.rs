@@ -82,9 +82,9 @@ const FROM_DOCUMENTS: [(&str, &str); 2] = [
     ("facts-agree", "a capture of two machines is nobody's"),
 ];
 
-/// The trees that were captured, or whose row in the README cites a report.
+/// The trees that were captured, or whose source in sources.tsv cites a report.
 fn from_life() -> BTreeSet<String> {
-    let readme = text_of("", "README.md").expect("testdata/machines/README.md");
+    let sources = text_of("", "sources.tsv").expect("testdata/machines/sources.tsv");
     let rows = text_of("../../validation/machines", "machines.toml")
         .expect("validation/machines/machines.toml");
     let is_thread = |word: &str| {
@@ -93,7 +93,7 @@ fn from_life() -> BTreeSet<String> {
             .is_some_and(|(repository, rest)| repository.contains('/') && number(rest).is_ok())
     };
     // What is measured on a machine is in no capture of it: its tree is made by hand, and
-    // the row has to state its rule.
+    // the row of machines.toml has to state its rule.
     let is_of_row = |tree: &str, source: &str| {
         let named = source.split("seen in row `").skip(1).filter_map(|rest| rest.split_once('`'));
         let rule = tree.strip_prefix("rule-").unwrap_or(tree);
@@ -104,13 +104,12 @@ fn from_life() -> BTreeSet<String> {
             || source.split_whitespace().any(is_thread)
             || is_of_row(tree, source)
     };
-    let of_readme = readme.lines().filter_map(|line| {
-        let (names, source) = line.strip_prefix("| ")?.split_once(" | ")?;
-        let trees = names.split('`').skip(1).step_by(2);
-        Some(trees.filter(move |tree| cites(tree, source)).map(str::to_owned))
+    let cited = sources.lines().filter_map(|line| {
+        let (tree, source) = line.split_once('\t')?;
+        cites(tree, source).then(|| tree.to_owned())
     });
     let is_row = |name: &str| row(&rows, name).is_some();
-    of_readme.flatten().chain(names().into_iter().filter(|tree| is_row(tree))).collect()
+    cited.chain(names().into_iter().filter(|tree| is_row(tree))).collect()
 }
 
 /// A row of validation/machines/machines.toml.
@@ -303,13 +302,14 @@ fn each_remedy_begins_with_a_verb_and_none_is_missing() {
 }
 
 #[test]
-fn the_readme_names_every_tree() {
-    let readme = text_of("", "README.md").expect("testdata/machines/README.md");
+fn every_tree_has_a_source() {
+    let sources = text_of("", "sources.tsv").expect("testdata/machines/sources.tsv");
     // Captured by `cargo xtask machines`, which has the facts about each.
     let rows = text_of("../../validation/machines", "machines.toml")
         .expect("validation/machines/machines.toml");
     for tree in names() {
         let is_row = rows.contains(&format!("name = \"{tree}\"\n"));
-        assert!(is_row || readme.contains(&format!("`{tree}`")), "README.md does not name {tree}");
+        let has_source = sources.contains(&format!("\n{tree}\t"));
+        assert!(is_row || has_source, "sources.tsv does not name {tree}");
     }
 }
