@@ -207,26 +207,20 @@ mod tests {
         assert!(error.to_string().contains("such as 127.0.0.1:9975"), "{error}");
     }
 
-    /// Both tables, as the guide has them.
-    fn tables() -> String {
-        let mut text = String::from("| metric | labels | meaning |\n| --- | --- | --- |\n");
-        for metric in fleet::METRICS {
-            let labels = metric.labels.join(", ");
-            text += &format!("| `{}` | {labels} | {} |\n", metric.name, metric.help);
-        }
-        text += "\n| consumer | limit, s | effect beyond the limit | source |\n| --- | ---: | --- | --- |\n";
-        for fleet::Consumer { name, limit_s, beyond, source, .. } in fleet::CONSUMERS {
-            text += &format!("| {name} | {limit_s} | {beyond} | {source} |\n");
-        }
-        text
-    }
-
     #[test]
-    fn the_guide_has_both_tables() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/fleet.md");
-        let guide = std::fs::read_to_string(path).unwrap();
-        for table in tables().split("\n\n") {
-            assert!(guide.contains(table.trim()), "docs/guide/fleet.md lacks\n{table}");
+    fn the_tables_of_the_guide_are_those_of_the_program() {
+        let mut metrics = String::from("metric\tlabels\tmeaning\n");
+        for metric in fleet::METRICS {
+            metrics += &format!("{}\t{}\t{}\n", metric.name, metric.labels.join(", "), metric.help);
+        }
+        let mut consumers = String::from("consumer\tlimit, s\teffect beyond the limit\tsource\n");
+        for fleet::Consumer { name, limit_s, beyond, source, .. } in fleet::CONSUMERS {
+            consumers += &format!("{name}\t{limit_s}\t{beyond}\t{source}\n");
+        }
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
+        for (file, table) in [("metrics.tsv", metrics), ("consumers.tsv", consumers)] {
+            let written = std::fs::read_to_string(folder.join(file)).unwrap();
+            assert_eq!(written, table, "docs/reference/{file}");
         }
     }
 }
