@@ -16,6 +16,10 @@ pub(super) const DAY_NS: u64 = 86_400 * SECOND_NS;
 /// Polls of one source in one sample: one, and one to confirm.
 const POLLS_PER_SAMPLE: u32 = 2;
 
+/// For how long the last reading of a local source counts that cannot be read any more: a page
+/// that is being rewritten is read again soon.
+const LOST_NS: u64 = 10 * SECOND_NS;
+
 /// By how much local time moves in spring: an hour, half of one on Lord Howe
 /// Island. An absence of just that is not told from it.
 const SUMMER_TIME_NS: [i64; 2] = [3600 * SECOND_NS as i64, 1800 * SECOND_NS as i64];
@@ -93,6 +97,16 @@ impl PolledSource {
     /// The RTC, learnt, where it shows no time away.
     pub(super) fn agrees_only(&self) -> bool {
         self.reference.is_some() && self.offset.is_none()
+    }
+
+    /// Its offset, where it was measured at `oldest_ns` or later. A local one is read in each
+    /// sample: once that fails, its last reading shows no more than [`LOST_NS`] later.
+    pub(super) fn valid_offset(&self, oldest_ns: u64, now_ns: u64) -> Option<OffsetBound> {
+        let is_lost = |offset: &OffsetBound| {
+            let age_ns = now_ns.saturating_sub(offset.at_monotonic_ns);
+            self.kind.is_local() && self.failures > 0 && age_ns > LOST_NS
+        };
+        self.offset.filter(|offset| offset.at_monotonic_ns >= oldest_ns && !is_lost(offset))
     }
 
     /// A sample begins.

@@ -289,7 +289,7 @@ impl KnownSources {
     ) -> impl Iterator<Item = Candidate> + Clone {
         let oldest_ns = oldest_ns(now_ns, policy);
         let candidate = move |(index, source): (usize, &PolledSource)| {
-            let offset = source.offset.filter(|offset| offset.at_monotonic_ns >= oldest_ns)?;
+            let offset = source.valid_offset(oldest_ns, now_ns)?;
             let (kind, is_fresh) = (source.kind, source.is_fresh);
             Some(Candidate { source: index, kind, offset, is_fresh })
         };

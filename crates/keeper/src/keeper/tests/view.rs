@@ -31,6 +31,32 @@ fn a_falseticker_is_named_and_the_clock_is_in_holdover_without_sources() {
     assert_eq!(view.selected, None);
 }
 
+/// The page stays and tells no time (`clock_status` unreliable): what it showed last is no reading
+/// of now.
+#[test]
+fn a_local_source_that_fails_shows_nothing_ten_seconds_later() {
+    for (source, shown_s) in [(PAGE, 10), (server(0), 130)] {
+        let mut bench = Bench::new(Policy::default(), &[source]);
+        for _ in 0..4 {
+            bench.sample(&[]);
+        }
+        assert_eq!(bench.keeper.view(bench.now_ns).clock, KeeperClockState::Synchronised);
+        let failed_ns = bench.now_ns;
+        bench.offsets.fill(None);
+        for _ in 0..2 * 150 {
+            bench.sample(&[]);
+            let (view, after_s) =
+                (bench.keeper.view(bench.now_ns), (bench.now_ns - failed_ns) as f64 / S as f64);
+            let is_shown = view.clock == KeeperClockState::Synchronised;
+            if (after_s - f64::from(shown_s)).abs() > 5.0 {
+                assert_eq!(is_shown, after_s < f64::from(shown_s), "{source:?}, {after_s} s");
+            }
+            let is_known = matches!(view.known, KeptBound::Within { .. });
+            assert!(is_shown || view.clock == KeeperClockState::Holdover && is_known, "{view:?}");
+        }
+    }
+}
+
 #[test]
 fn what_would_be_done_is_what_is_done() {
     let no_majority = &[server(0), server(9_000)][..];
