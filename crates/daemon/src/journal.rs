@@ -36,7 +36,7 @@ pub fn entry(line: &Line, program: &str) -> Vec<Field> {
         return disruption_entry(line.at_monotonic_ns, disruption, program);
     }
     let message = words::one_line(&line.event);
-    let mut fields = head(message, priority(&line.event), program, line.at_monotonic_ns);
+    let mut fields = head(message, rank(&line.event).0, program, line.at_monotonic_ns);
     // Numbers and text alone: its JSON form always exists.
     if let Ok(Value::Object(event)) = serde_json::to_value(&line.event) {
         for (name, value) in event {
@@ -84,33 +84,32 @@ fn head(message: String, priority: Priority, program: &str, at_monotonic_ns: u64
     ]
 }
 
-/// How much an event is to be noticed.
-pub fn priority(event: &KeeperEvent) -> Priority {
+/// How much an event is to be noticed, and whether it is of what happened to the clock and was
+/// done about it, the last of which `parachron status` shows.
+pub fn rank(event: &KeeperEvent) -> (Priority, bool) {
     match event {
-        KeeperEvent::Disruption(disruption) => of_kinds(disruption.kinds),
+        KeeperEvent::Disruption(disruption) => (of_kinds(disruption.kinds), true),
         KeeperEvent::Failed { .. }
         | KeeperEvent::ReloadRefused { .. }
         | KeeperEvent::GateFailed { .. }
         | KeeperEvent::GateOpened { why: GateOpening::Limit | GateOpening::Forced, .. } => {
-            Priority::Error
+            (Priority::Error, true)
         }
-        KeeperEvent::Refused { .. }
-        | KeeperEvent::FrequencyFile { .. }
-        | KeeperEvent::WrongRate { .. }
+        KeeperEvent::Refused { .. } | KeeperEvent::WrongRate { .. } => (Priority::Warning, true),
+        KeeperEvent::FrequencyFile { .. }
         | KeeperEvent::SourceUnreachable { .. }
-        | KeeperEvent::HostMessageRejected { .. } => Priority::Warning,
+        | KeeperEvent::HostMessageRejected { .. } => (Priority::Warning, false),
         KeeperEvent::Corrected(_)
         | KeeperEvent::Cancelled { .. }
         | KeeperEvent::DaemonBeside { .. }
         | KeeperEvent::HostResumed
         | KeeperEvent::TickReset { .. }
         | KeeperEvent::LeapSecond { .. }
-        | KeeperEvent::SourceReachable { .. }
         | KeeperEvent::GateClosed { .. }
-        | KeeperEvent::GateOpened { .. }
-        | KeeperEvent::Reloaded(_) => Priority::Notice,
+        | KeeperEvent::GateOpened { .. } => (Priority::Notice, true),
+        KeeperEvent::SourceReachable { .. } | KeeperEvent::Reloaded(_) => (Priority::Notice, false),
         KeeperEvent::Started(_) | KeeperEvent::Synchronised(_) | KeeperEvent::Summary(_) => {
-            Priority::Info
+            (Priority::Info, false)
         }
     }
 }

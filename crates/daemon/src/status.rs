@@ -11,7 +11,7 @@ use pvclock::units::OffsetBound;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::words;
+use crate::{journal, words};
 
 /// What a daemon knows now. Offsets are what to add to the clock, ns: positive
 /// where the clock is behind.
@@ -278,23 +278,8 @@ impl Recents {
         if let KeeperEvent::Disruption(disruption) = &line.event {
             self.disrupted_ns.insert(disruption.kinds.to_string(), now_ns);
         }
-        if !matches!(
-            line.event,
-            KeeperEvent::Disruption(_)
-                | KeeperEvent::HostResumed
-                | KeeperEvent::Corrected(_)
-                | KeeperEvent::Failed { .. }
-                | KeeperEvent::Cancelled { .. }
-                | KeeperEvent::Refused { .. }
-                | KeeperEvent::DaemonBeside { .. }
-                | KeeperEvent::TickReset { .. }
-                | KeeperEvent::LeapSecond { .. }
-                | KeeperEvent::WrongRate { .. }
-                | KeeperEvent::ReloadRefused { .. }
-                | KeeperEvent::GateClosed { .. }
-                | KeeperEvent::GateOpened { .. }
-                | KeeperEvent::GateFailed { .. }
-        ) {
+        let (_, is_of_the_clock) = journal::rank(&line.event);
+        if !is_of_the_clock {
             return;
         }
         let (event, message) = words::describe(&line.event);

@@ -33,7 +33,7 @@ impl DaemonLog {
         if !is_sent {
             let at = time_of_day(line.at_unix_ns);
             self.print(
-                journal::priority(&line.event),
+                journal::rank(&line.event).0,
                 &format!("{at}  {}", words::one_line(&line.event)),
             );
         }
