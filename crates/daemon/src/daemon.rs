@@ -226,7 +226,7 @@ impl Daemon {
         };
         self.was_set();
         let polled = Source::poll_all(&mut self.sources, &[index]).pop();
-        let offset = polled.and_then(|polled| polled.outcome.offset);
+        let offset = polled.and_then(|polled| polled.offset);
         let Some(host) = self.sources[index].host_mut() else { return };
         let (resumed, rejected) = (host.take_resumed(), host.take_rejected());
         if let Some(why) = rejected {
@@ -322,13 +322,12 @@ impl Daemon {
         let timeouts = which.iter().filter_map(|index| Some(self.sources.get(*index)?.timeout));
         self.observer.was_busy(begun.elapsed().min(timeouts.max().unwrap_or_default()));
         for one in polled {
-            let outcome = one.outcome;
             self.summary.requests += 1;
-            self.summary.replies += u64::from(outcome.offset.is_some());
+            self.summary.replies += u64::from(one.offset.is_some());
             let source = self.sources[one.index].name.clone();
-            self.events.extend(outcome.change.map(|change| change_event(source, change)));
+            self.events.extend(one.change.map(|change| change_event(source, change)));
             self.report_announcement(one.index);
-            self.report_offset(one.index, outcome.offset);
+            self.report_offset(one.index, one.offset);
         }
     }
 

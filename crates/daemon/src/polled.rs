@@ -37,22 +37,15 @@ pub(crate) struct Source {
 /// A source replies again, or it does not reply any more or never did, and why.
 pub(crate) type Change = Result<(), String>;
 
-/// What came of a poll.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct PollOutcome {
-    /// Its offset, if it gave a usable one.
-    pub(crate) offset: Option<OffsetBound>,
-    /// What has changed.
-    pub(crate) change: Option<Change>,
-}
-
-/// A poll of one source.
+/// What came of a poll of one source.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PollResult {
     /// Which source, by its index.
     pub(crate) index: usize,
-    /// What came of it.
-    pub(crate) outcome: PollOutcome,
+    /// Its offset, if it gave a usable one.
+    pub(crate) offset: Option<OffsetBound>,
+    /// What has changed.
+    pub(crate) change: Option<Change>,
 }
 
 /// The scale of a server where systems nearby smear, by the leap indicator of its last
@@ -156,7 +149,8 @@ impl Source {
             .map(|(index, reply)| {
                 let source = &mut sources[index];
                 let reply = reply.and_then(|offset| source.usable(offset, is_any_referenced));
-                PollResult { index, outcome: source.note_reply(reply) }
+                let change = source.note_reply(reply.as_ref());
+                PollResult { index, offset: reply.ok(), change }
             })
             .collect()
     }
@@ -218,18 +212,13 @@ impl Source {
         self.time.address()
     }
 
-    /// It was polled, and replied this.
-    fn note_reply(&mut self, reply: Result<OffsetBound, String>) -> PollOutcome {
+    /// It was polled, and replied this; what has changed.
+    fn note_reply(&mut self, reply: Result<&OffsetBound, &String>) -> Option<Change> {
         let before = self.is_reachable.replace(reply.is_ok());
-        self.why = reply.as_ref().err().cloned();
+        self.why = reply.err().cloned();
         match reply {
-            Ok(offset) => PollOutcome {
-                offset: Some(offset),
-                change: (before == Some(false)).then_some(Ok(())),
-            },
-            Err(why) => {
-                PollOutcome { offset: None, change: (before != Some(false)).then_some(Err(why)) }
-            }
+            Ok(_) => (before == Some(false)).then_some(Ok(())),
+            Err(why) => (before != Some(false)).then_some(Err(why.clone())),
         }
     }
 

@@ -40,9 +40,9 @@ fn polled(servers: Vec<(Source, std::thread::JoinHandle<()>)>) -> Vec<Result<(),
     let which: Vec<_> = (0..sources.len()).collect();
     let results = Source::poll_all(&mut sources, &which);
     replies.into_iter().for_each(|thread| thread.join().unwrap());
-    let is_usable = |result: PollResult| match result.outcome {
-        PollOutcome { offset: Some(_), .. } => Ok(()),
-        PollOutcome { change: Some(Err(why)), .. } => Err(why),
+    let is_usable = |result: PollResult| match result {
+        PollResult { offset: Some(_), .. } => Ok(()),
+        PollResult { change: Some(Err(why)), .. } => Err(why),
         other => panic!("{other:?}"),
     };
     results.into_iter().map(is_usable).collect()
@@ -76,19 +76,19 @@ fn a_server_that_died_takes_no_vote_from_others() {
     let [(right, right_replies), (island, island_replies)] = [server(|_| ()), server(own)];
     let mut sources = [right, island];
     let first = Source::poll_all(&mut sources, &[0, 1]);
-    assert!(first[0].outcome.offset.is_some() && first[1].outcome.offset.is_none(), "{first:?}");
+    assert!(first[0].offset.is_some() && first[1].offset.is_none(), "{first:?}");
     right_replies.join().unwrap();
     island_replies.join().unwrap();
     let (next, next_replies) = server(own);
     sources[1] = next;
     // In the very poll in which it does not reply, and where it is not polled any more.
     let second = Source::poll_all(&mut sources, &[0, 1]);
-    assert!(second[0].outcome.offset.is_none() && second[1].outcome.offset.is_some(), "{second:?}");
+    assert!(second[0].offset.is_none() && second[1].offset.is_some(), "{second:?}");
     next_replies.join().unwrap();
     let (last, last_replies) = server(own);
     sources[1] = last;
     let third = Source::poll_all(&mut sources, &[1]);
-    assert!(third[0].outcome.offset.is_some(), "{third:?}");
+    assert!(third[0].offset.is_some(), "{third:?}");
     last_replies.join().unwrap();
 }
 
@@ -100,7 +100,7 @@ fn two_names_that_turn_out_to_be_one_server_have_one_vote() {
         let source = Source::ntp(&server.to_string(), Duration::from_millis(1));
         Source { name: name.into(), ..source }
     };
-    let why = |polled: PollResult| match polled.outcome.change {
+    let why = |polled: PollResult| match polled.change {
         Some(Err(why)) => why,
         other => panic!("{other:?}"),
     };
@@ -128,13 +128,12 @@ fn a_source_that_waits_for_the_kernel_is_reported_once_as_the_program_describes_
     let (device, clock_name) = ("/dev/ptp1".into(), "mlx5_ptp".into());
     let not_set = SourceError::Scale { device, clock_name, why: UnknownScale::TaiNotSet };
     let why = (source.describe)(&not_set);
-    let outcome = source.note_reply(Err(why.clone()));
-    let Some(Err(reported)) = outcome.change else { panic!("{outcome:?}") };
+    let change = source.note_reply(Err(&why));
+    let Some(Err(reported)) = change else { panic!("{change:?}") };
     assert!(reported.contains("try: --phc /dev/ptp1,tai=37"), "{reported}");
-    assert_eq!(outcome.offset, None);
-    assert_eq!(source.note_reply(Err(why)).change, None);
+    assert_eq!(source.note_reply(Err(&why)), None);
     let known = OffsetBound { offset_ns: 0, bound_ns: 100, at_monotonic_ns: 1 };
-    assert_eq!(source.note_reply(Ok(known)).change, Some(Ok(())));
+    assert_eq!(source.note_reply(Ok(&known)), Some(Ok(())));
 }
 
 #[test]
