@@ -98,8 +98,7 @@ fn kernel(snapshot: &mut Snapshot) -> Option<f64> {
     let discipline = adjtimex::read().ok()?;
     snapshot.kernel_synchronised = Some(discipline.is_synchronised());
     snapshot.kernel_max_error_s = Some(discipline.max_error_us as f64 / 1e6);
-    // In 2^-16 ppm.
-    snapshot.frequency_correction = Some(discipline.frequency as f64 / 65_536.0 / 1e6);
+    snapshot.frequency_correction = Some(discipline.frequency_ppb() / 1e9);
     discipline.stated_error_ns().map(|ns| ns as f64 / 1e9)
 }
 

@@ -12,6 +12,9 @@ use std::io;
 use libc::timex;
 use pvclock::units::LeapSecond;
 
+/// The kernel's units of frequency, 2^-16 ppm, in a ppb.
+pub const UNITS_PER_PPB: f64 = 65.536;
+
 /// The kernel's clock discipline, in the kernel's units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelDiscipline {
@@ -38,6 +41,11 @@ impl KernelDiscipline {
     /// STA_UNSYNC.
     pub const fn is_synchronised(&self) -> bool {
         self.state != libc::TIME_ERROR && self.status & libc::STA_UNSYNC == 0
+    }
+
+    /// Frequency correction, ppb.
+    pub fn frequency_ppb(&self) -> f64 {
+        self.frequency as f64 / UNITS_PER_PPB
     }
 
     /// How far the clock may be off, as the daemon that vouches for it states, ns:

@@ -19,7 +19,7 @@ use std::io;
 
 use pvclock::units::{LeapSecond, calendar};
 
-use crate::adjtimex::{self, KernelDiscipline};
+use crate::adjtimex::{self, KernelDiscipline, UNITS_PER_PPB};
 use crate::clock::LinuxClock;
 
 /// The capability that setting a clock needs (`man 7 capabilities`).
@@ -35,9 +35,6 @@ const DAY_NS: u64 = 86_400_000_000_000;
 /// The largest slew, ns: at 500 µs a second, an hour and a half. The kernel
 /// would take more; a larger correction is meant as a step.
 pub const LARGEST_SLEW_NS: i64 = 2_700_000_000;
-
-/// The kernel's units of frequency, 2^-16 ppm, in a ppb.
-pub const UNITS_PER_PPB: f64 = 65.536;
 
 /// MAXFREQ, include/linux/timex.h.
 const LARGEST_PPB: f64 = 500_000.0;
@@ -215,7 +212,7 @@ impl KernelClock {
 /// (`ntp_update_frequency`, kernel/time/ntp.c, adds both).
 fn steered_ppb(found: &KernelDiscipline) -> f64 {
     let by_tick = (found.tick_us - adjtimex::TICK_US) as f64 * 1e9 / adjtimex::TICK_US as f64;
-    found.frequency as f64 / UNITS_PER_PPB + by_tick
+    found.frequency_ppb() + by_tick
 }
 
 /// Rounded to the nearest; beyond the kernel's limit, that.

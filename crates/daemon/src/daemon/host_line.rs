@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use keeper::{ClockError, LineLoop, LineSteering, SystemClock as _};
+use linux::adjtimex::UNITS_PER_PPB;
 use linux::adjtimex::{self, KernelDiscipline};
 use linux::counter::{Counter as _, CpuCounter};
 use linux::kernel_line::KernelLineReader;
-use linux::system_clock::{SetError, UNITS_PER_PPB};
+use linux::system_clock::SetError;
 
 use super::{Daemon, monotonic_ns};
 use crate::kept_clock::KeptClock;

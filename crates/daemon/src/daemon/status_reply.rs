@@ -72,8 +72,7 @@ fn kernel(discipline: adjtimex::KernelDiscipline) -> KernelStatus {
         synchronised: discipline.is_synchronised(),
         max_error_ns: discipline.max_error_us.saturating_mul(1000),
         estimated_error_ns: discipline.estimated_error_us.saturating_mul(1000),
-        // In 2^-16 ppm.
-        frequency_ppm: discipline.frequency as f64 / 65_536.0,
+        frequency_ppm: discipline.frequency_ppb() / 1e3,
     }
 }
 
