@@ -22,24 +22,21 @@ pub(crate) enum DiscoveredSources {
     Kept(usize),
 }
 
-impl DiscoveredSources {
-    /// A new one as the settings have it; one in use keeps its own until it is taken over.
-    fn configured(self, named: &SourceSettings) -> Self {
-        match self {
-            Self::New(source) => {
-                let source = source.with_description(named.describe);
-                Self::New(Box::new(source.with_max_distance(named.max_distance)))
-            }
-            kept @ Self::Kept(_) => kept,
-        }
-    }
-
-    pub(crate) fn new_one(self) -> Option<Source> {
-        match self {
-            Self::New(source) => Some(*source),
-            Self::Kept(_) => None,
-        }
-    }
+/// The sources found, as the settings have them, each with its index among those in use so far.
+pub(crate) fn take_sources(
+    found: Vec<DiscoveredSources>,
+    in_use: Vec<Source>,
+    named: &SourceSettings,
+) -> Vec<(Source, Option<usize>)> {
+    let mut in_use: Vec<_> = in_use.into_iter().map(Some).collect();
+    let taken = found.into_iter().filter_map(|found| match found {
+        DiscoveredSources::New(source) => Some((*source, None)),
+        DiscoveredSources::Kept(index) => Some((in_use.get_mut(index)?.take()?, Some(index))),
+    });
+    let configured = |source: Source| {
+        source.with_description(named.describe).with_max_distance(named.max_distance)
+    };
+    taken.map(|(source, was)| (configured(source), was)).collect()
 }
 
 /// Whether a daemon with these settings would find a source. A host's channels are not opened:
@@ -127,8 +124,7 @@ pub(crate) fn find(
     if sources.is_empty() {
         return Err(DaemonError::NoSource(not_used));
     }
-    let configured = sources.into_iter().map(|(_, found)| found.configured(named)).collect();
-    Ok((configured, not_used))
+    Ok((sources.into_iter().map(|(_, found)| found).collect(), not_used))
 }
 
 fn new(source: Source, key: String) -> (SourceKind, DiscoveredSources) {

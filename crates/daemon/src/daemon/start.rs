@@ -18,7 +18,7 @@ use super::{Configuration, Daemon, line};
 use crate::chronyd::ChronydCommands;
 use crate::clockbound::{self, ClockBound};
 use crate::configuration;
-use crate::discovery::{self, DiscoveredSources};
+use crate::discovery;
 use crate::error::DaemonError;
 use crate::gate::ClockGate;
 use crate::host_time::HostTimeFile;
@@ -42,7 +42,8 @@ impl Daemon {
         let others = OtherDaemons::new(&settings)?;
         let lock = take_permission(&settings, false)?;
         let (found, mut not_used) = discovery::find(&settings, &[])?;
-        let sources: Vec<_> = found.into_iter().filter_map(DiscoveredSources::new_one).collect();
+        let sources = discovery::take_sources(found, Vec::new(), &settings.sources);
+        let sources: Vec<_> = sources.into_iter().map(|(source, _)| source).collect();
         let kinds: Vec<_> = sources.iter().map(|source| source.kind).collect();
         let asked = bind_status_socket(&settings, None, &mut not_used);
         let clockbound = ClockBound::new(&settings, lock.is_some(), &mut not_used);
@@ -140,21 +141,9 @@ impl Daemon {
         let (found, mut not_used) = discovery::find(&settings, &self.sources)?;
         let chronyd = ChronydCommands::new(&settings.chronyd).map_err(DaemonError::Feed)?;
         // Nothing fails from here on.
-        let (before, mut sources) = (std::mem::take(&mut self.sources), Vec::new());
-        let mut before: Vec<_> = before.into_iter().map(Some).collect();
-        let kinds: Vec<_> = found
-            .into_iter()
-            .filter_map(|found| {
-                let (source, was) = match found {
-                    DiscoveredSources::New(source) => (*source, None),
-                    DiscoveredSources::Kept(index) => (before.get_mut(index)?.take()?, Some(index)),
-                };
-                let kind = source.kind;
-                let source = source.with_description(settings.sources.describe);
-                sources.push(source.with_max_distance(settings.sources.max_distance));
-                Some((kind, was))
-            })
-            .collect();
+        let before = std::mem::take(&mut self.sources);
+        let sources = discovery::take_sources(found, before, &settings.sources);
+        let kinds: Vec<_> = sources.iter().map(|(source, was)| (source.kind, *was)).collect();
         let was_corrector = self.keeper.policy().corrector;
         self.keeper.reconfigure(policy(&settings, &others), &kinds);
         if settings.interval != self.settings.interval {
@@ -182,7 +171,8 @@ impl Daemon {
         self.reopen_outputs(&settings, is_alone, &mut not_used);
         self.lock = if settings.sets_the_clock() { lock.or(self.lock.take()) } else { None };
         self.asked = bind_status_socket(&settings, self.asked.take(), &mut not_used);
-        (self.sources, self.not_used, self.others) = (sources, not_used, others);
+        self.sources = sources.into_iter().map(|(source, _)| source).collect();
+        (self.not_used, self.others) = (not_used, others);
         self.settings = settings;
         if starts {
             self.start_keeper(None);
