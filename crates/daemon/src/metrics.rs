@@ -13,7 +13,7 @@ use crate::status_socket;
 
 /// Asks the daemon at this socket, and its reply as it came; nothing if there is none.
 pub fn ask(socket: &Path) -> Option<(Snapshot, String)> {
-    let reply = status_socket::ask(socket).ok()?;
+    let reply = status_socket::ask(socket, None).ok()?;
     // One of another version may have words that mean something else.
     let unknown = || Snapshot { daemon_up: Some(true), ..Snapshot::default() };
     let status: Option<DaemonStatus> = serde_json::from_str(&reply).ok();

@@ -2,9 +2,10 @@
 //! users of the machine, who can ask and nothing else.
 //!
 //! # Protocol
-//! A client sends [`REQUEST`], in one piece, and reads a JSON document until the
-//! end of the stream: the [`crate::status::DaemonStatus`], or `{"error": "…"}` where the request
-//! was another.
+//! A client sends [`REQUEST`], or `status within 10000000 ns` and an end of line, in one piece, and
+//! reads a JSON document until the end of the stream: the [`crate::status::DaemonStatus`], or
+//! `{"error": "…"}` where the request was another. While the clock may be off by more than that
+//! bound, servers are polled sooner, as far as the limit of requests to them allows.
 //!
 //! # Bounds
 //! Nobody waits for a client: a request is read once and a reply written once,
@@ -29,6 +30,9 @@ use rustix::net;
 /// What a client sends.
 pub const REQUEST: &[u8] = b"status\n";
 
+/// The longest request is shorter.
+const MOST_BYTES: usize = 64;
+
 /// Clients that are connected at a time.
 const MOST_CLIENTS: usize = 16;
 
@@ -42,30 +46,39 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// The name of the listener among the epoll's; clients' are counted from 1.
 const LISTENER: u64 = 0;
 
-/// A request that is not [`REQUEST`].
+/// A request of another form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected \"status\" and an end of line, in one piece")]
 pub struct NotARequest;
 
-/// Reads a request as it came, which is anything.
+/// What a client sends that needs the clock to be right within `bound_ns`.
+pub fn request(bound_ns: Option<u64>) -> Vec<u8> {
+    bound_ns.map_or(REQUEST.to_vec(), |ns| format!("status within {ns} ns\n").into_bytes())
+}
+
+/// Reads a request as it came, which is anything; the bound that its client needs, ns.
 ///
 /// ```
 /// use daemon::status_socket::{REQUEST, NotARequest, parse};
-/// assert_eq!((parse(REQUEST), parse(b"stop\n")), (Ok(()), Err(NotARequest)));
+/// assert_eq!((parse(REQUEST), parse(b"stop\n")), (Ok(None), Err(NotARequest)));
+/// assert_eq!(parse(b"status within 10000000 ns\n"), Ok(Some(10_000_000)));
 /// ```
 ///
 /// # Errors
 /// It is none.
-pub fn parse(received: &[u8]) -> Result<(), NotARequest> {
-    if received == REQUEST { Ok(()) } else { Err(NotARequest) }
+pub fn parse(received: &[u8]) -> Result<Option<u64>, NotARequest> {
+    let bound = received.strip_prefix(b"status within ").and_then(|it| it.strip_suffix(b" ns\n"));
+    let bound_ns = bound.and_then(|digits| str::from_utf8(digits).ok()?.parse().ok());
+    if request(bound_ns) == received { Ok(bound_ns) } else { Err(NotARequest) }
 }
 
-/// Asks the daemon at `path`; its reply, at most 1 MB of it.
+/// Asks the daemon at `path`, which is needed right within `bound_ns`; its reply, at most 1 MB
+/// of it.
 ///
 /// # Errors
 /// None listens there, or it does not reply within two seconds.
-pub fn ask(path: &Path) -> io::Result<String> {
-    exchange(path, REQUEST, LIMIT, 1 << 20)
+pub fn ask(path: &Path, bound_ns: Option<u64>) -> io::Result<String> {
+    exchange(path, &request(bound_ns), LIMIT, 1 << 20)
 }
 
 /// Sends a request to a daemon's socket; its reply, at most so many bytes of it.
@@ -161,13 +174,14 @@ impl StatusSocket {
         self.left == 0
     }
 
-    /// Serves who is ready, with `status`; waits for nobody.
-    pub(crate) fn serve(&mut self, mut status: impl FnMut() -> String) {
+    /// Serves who is ready, with `status`; waits for nobody. The least bound that any of them
+    /// needs, ns.
+    pub(crate) fn serve(&mut self, mut status: impl FnMut() -> String) -> Option<u64> {
         let mut ready = Vec::with_capacity(MOST_CLIENTS + 1);
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         // An error can be a signal alone: the next wait reports it again.
         let _ = epoll::wait(&self.epoll, spare_capacity(&mut ready), Some(&now));
-        let mut reply = None;
+        let (mut reply, mut needed_ns) = (None, None);
         for name in ready.iter().map(|event| event.data.u64()) {
             self.left = self.left.saturating_sub(1);
             if name == LISTENER {
@@ -175,10 +189,13 @@ impl StatusSocket {
             } else if let Some(at) = self.clients.iter().position(|(client, _)| *client == name)
                 && let Some((_, mut stream)) = self.clients.remove(at)
             {
-                let mut received = [0; REQUEST.len() + 1];
+                let mut received = [0; MOST_BYTES];
                 let length = stream.read(&mut received).unwrap_or(0);
                 let reply: &String = match parse(&received[..length]) {
-                    Ok(()) => reply.get_or_insert_with(&mut status),
+                    Ok(bound_ns) => {
+                        needed_ns = needed_ns.into_iter().chain(bound_ns).min();
+                        reply.get_or_insert_with(&mut status)
+                    }
                     Err(why) => {
                         &(serde_json::json!({ "error": why.to_string() }).to_string() + "\n")
                     }
@@ -187,6 +204,7 @@ impl StatusSocket {
                 let _ = stream.write(reply.as_bytes());
             }
         }
+        needed_ns
     }
 
     /// Takes one connection: the next wait reports the others.

@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGTERM};
 use signal_hook::low_level::raise;
 
 fn ask(socket: &Path) -> DaemonStatus {
-    serde_json::from_str(&status_socket::ask(socket).unwrap()).unwrap()
+    serde_json::from_str(&status_socket::ask(socket, None).unwrap()).unwrap()
 }
 
 fn until(socket: &Path, is_so: impl Fn(&DaemonStatus) -> bool) -> DaemonStatus {

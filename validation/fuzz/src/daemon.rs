@@ -3,9 +3,13 @@
 
 use ::daemon::{configuration, status_socket};
 
-/// Anything but the one request is refused.
+/// Anything but a request is refused.
 pub(crate) fn status_request(data: &[u8]) {
-    assert_eq!(status_socket::parse(data).is_ok(), data == status_socket::REQUEST);
+    if let Ok(bound_ns) = status_socket::parse(data) {
+        assert_eq!(status_socket::request(bound_ns), data);
+    } else {
+        assert_ne!(data, status_socket::REQUEST);
+    }
 }
 
 /// A file is taken as a whole, or refused with a place inside it for each

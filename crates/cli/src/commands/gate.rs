@@ -173,7 +173,7 @@ fn await_gate(group: &Path, status_socket: &Path) -> bool {
 }
 
 fn gate_status(status_socket: &Path) -> Option<GateStatus> {
-    let reply = status_socket::ask(status_socket).ok()?;
+    let reply = status_socket::ask(status_socket, None).ok()?;
     serde_json::from_str::<DaemonStatus>(&reply).ok()?.gate
 }
 

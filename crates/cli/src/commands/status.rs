@@ -55,13 +55,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         return wait_for(args, bound);
     }
     if !args.watch {
-        print(args, &ask(args)?)?;
+        print(args, &ask(args, None)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let wait = WaitUntil::new(Signals::ending().map_err(cannot_wait)?).for_reader();
     let mut next = Instant::now();
     loop {
-        let status = ask(args)?;
+        let status = ask(args, None)?;
         if args.format == LineFormat::Text && std::io::stdout().is_terminal() {
             output::text(HOME_AND_ERASE)?;
         }
@@ -76,9 +76,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
 /// Waits until the clock is right within the bound; a daemon may still be starting.
 fn wait_for(args: &Args, bound: Duration) -> Result<ExitCode, CliError> {
     let wait = WaitUntil::new(Signals::ending().map_err(cannot_wait)?);
+    let bound_ns = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
     let end = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     loop {
-        let asked = ask(args);
+        let asked = ask(args, Some(bound_ns));
         if let Ok(status) = &asked
             && status.dry_run
         {
@@ -118,9 +119,10 @@ fn print(args: &Args, status: &DaemonStatus) -> Result<(), CliError> {
     }
 }
 
-fn ask(args: &Args) -> Result<DaemonStatus, CliError> {
+/// Asks the daemon, which polls sooner while it knows the clock less well than that bound, ns.
+fn ask(args: &Args, bound_ns: Option<u64>) -> Result<DaemonStatus, CliError> {
     let path = args.socket.display();
-    let reply = status_socket::ask(&args.socket).map_err(|error| match error.kind() {
+    let reply = status_socket::ask(&args.socket, bound_ns).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => CliError::Failed {
             cause: format!("no daemon is running: nothing listens at {path}"),
             remedy: "run `systemctl start parachrond` or `parachron keep`; with another \

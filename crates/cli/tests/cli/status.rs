@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use daemon::status::{ClockReport, DaemonStatus, NextAction, NextStatus};
-use daemon::status_socket::REQUEST;
+use daemon::status_socket::parse;
 use keeper::KeeperClockState;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -62,18 +62,18 @@ fn watching(socket: &Path, more: &[&str]) -> Watching {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Replies to the next who asks; when that was.
-fn reply(listener: &UnixListener, asked: u32) -> Instant {
+fn reply(listener: &UnixListener, asked: u32, bound_ns: Option<u64>) -> Instant {
     let end = Instant::now() + PATIENCE;
     loop {
-        if let Some(at) = reply_if_asked(listener, asked) {
+        if let Some(at) = reply_if_asked(listener, asked, bound_ns) {
             return at;
         }
         assert!(Instant::now() < end, "nobody asked within {PATIENCE:?}");
     }
 }
 
-/// Replies to who asks by now, or within 5 ms.
-fn reply_if_asked(listener: &UnixListener, asked: u32) -> Option<Instant> {
+/// Replies to who asks by now, or within 5 ms, for a clock that is right within that bound.
+fn reply_if_asked(listener: &UnixListener, asked: u32, bound_ns: Option<u64>) -> Option<Instant> {
     listener.set_nonblocking(true).unwrap();
     let (mut client, _) = match listener.accept() {
         Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -84,9 +84,9 @@ fn reply_if_asked(listener: &UnixListener, asked: u32) -> Option<Instant> {
     };
     let at = Instant::now();
     client.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut request = [0; REQUEST.len()];
-    client.read_exact(&mut request).unwrap();
-    assert_eq!(request, REQUEST);
+    let mut request = [0; 64];
+    let length = client.read(&mut request).unwrap();
+    assert_eq!(parse(&request[..length]), Ok(bound_ns));
     client.write_all(serde_json::to_string(&status(asked)).unwrap().as_bytes()).unwrap();
     Some(at)
 }
@@ -112,7 +112,7 @@ fn it_looks_again_each_second_until_ctrl_c() {
     let mut lines = BufReader::new(watching.0.stdout.take().unwrap()).lines();
     let mut asked_at = Vec::new();
     for asked in 1..=3 {
-        asked_at.push(reply(&listener, asked));
+        asked_at.push(reply(&listener, asked, None));
         let clock = lines.by_ref().map(Result::unwrap).find(|line| line.starts_with("clock: "));
         let expected =
             format!("clock: synchronised; offset +{asked}.00 µs ± 50.0 µs, selected ntp a.example");
@@ -136,7 +136,7 @@ fn it_prints_an_object_a_line_and_ends_with_its_reader() {
     let mut watching = watching(&socket, &["--format", "json"]);
     let mut lines = BufReader::new(watching.0.stdout.take().unwrap()).lines();
     for asked in 1..=2 {
-        reply(&listener, asked);
+        reply(&listener, asked, None);
         let line = lines.next().unwrap().unwrap();
         assert_eq!(serde_json::from_str::<DaemonStatus>(&line).unwrap(), status(asked));
     }
@@ -152,7 +152,7 @@ fn a_daemon_that_ends_meanwhile_is_told() {
     let socket = folder.path().join("status.sock");
     let listener = UnixListener::bind(&socket).unwrap();
     let watching = watching(&socket, &[]);
-    reply(&listener, 1);
+    reply(&listener, 1, None);
     drop(listener);
     assert!(UnixStream::connect(&socket).is_err());
     let (code, said) = ended(watching);
@@ -176,14 +176,14 @@ fn it_waits_until_the_bound_is_met_or_time_is_over() {
     let met = waiting(&["--wait", "51us"]);
     std::thread::sleep(Duration::from_millis(300));
     let listener = UnixListener::bind(&socket).unwrap();
-    reply(&listener, 5);
-    reply(&listener, 1);
+    reply(&listener, 5, Some(51_000));
+    reply(&listener, 1, Some(51_000));
     assert_eq!(ended(met), (Some(0), String::new()));
     let mut late = waiting(&["--wait", "50us", "--timeout", "100ms"]);
     // Twice; once, when it had no CPU for 100 ms.
-    reply(&listener, 1);
+    reply(&listener, 1, Some(50_000));
     while late.0.try_wait().unwrap().is_none() {
-        reply_if_asked(&listener, 1);
+        reply_if_asked(&listener, 1, Some(50_000));
     }
     let (code, said) = ended(late);
     assert_eq!(code, Some(2));

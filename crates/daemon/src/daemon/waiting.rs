@@ -97,10 +97,64 @@ fn serve_gate(daemon: &mut Daemon) {
 fn answer(daemon: &mut Daemon) {
     if let Some(mut socket) = daemon.asked.take() {
         // It has numbers and text alone: its JSON form always exists.
-        socket.serve(|| {
+        let needed_ns = socket.serve(|| {
             daemon.gate.iter_mut().for_each(ClockGate::refresh_groups);
             serde_json::to_string(&daemon.status()).unwrap_or_default() + "\n"
         });
+        if let Some(bound_ns) = needed_ns {
+            daemon.keeper.want_bound(bound_ns, monotonic_ns());
+        }
         daemon.asked = Some(socket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    use keeper::Action;
+    use pvclock::units::OffsetBound;
+
+    use super::*;
+    use crate::settings::{DiscoveredSource, Settings};
+    use crate::status_socket::request;
+
+    /// `parachron status --wait 10ms` would else hold for some seconds of each poll.
+    #[test]
+    fn servers_are_polled_sooner_for_who_needs_a_smaller_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("status.sock");
+        let mut settings = Settings::default();
+        (settings.dry_run, settings.force) = (true, true);
+        settings.sources.excluded = DiscoveredSource::ALL.to_vec();
+        settings.sources.ntp = vec!["192.0.2.1".into()];
+        settings.status_socket = Some(path.clone());
+        let mut daemon = Daemon::new(settings).unwrap();
+        let begun_ns = monotonic_ns();
+        daemon.keeper.sample(begun_ns, &[]);
+        while let Some(action) = daemon.keeper.next(begun_ns) {
+            if let Action::Measure(_) = action {
+                let at_monotonic_ns = begun_ns;
+                let reply = OffsetBound { offset_ns: 0, bound_ns: 5_000_000, at_monotonic_ns };
+                daemon.keeper.measured(0, begun_ns, Some(reply));
+            }
+        }
+        let mut polls_within_s = |bound_ns| {
+            let mut client = UnixStream::connect(&path).unwrap();
+            client.write_all(&request(bound_ns)).unwrap();
+            // Its connection, then its request.
+            (0..2).for_each(|_| answer(&mut daemon));
+            let mut reply = String::new();
+            client.read_to_string(&mut reply).unwrap();
+            assert!(reply.starts_with("{\"version\""), "{reply}");
+            (daemon.keeper.next_poll_ns().unwrap() - begun_ns) / 1_000_000_000
+        };
+        sleep(Duration::from_millis(5));
+        assert_eq!(polls_within_s(None), 64);
+        assert_eq!(polls_within_s(Some(10_000_000)), 64, "it is right within that");
+        assert!(polls_within_s(Some(5_000_000)) < 10, "the bound has grown since");
     }
 }

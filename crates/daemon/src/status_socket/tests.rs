@@ -29,20 +29,39 @@ fn many_ask_at_once_and_the_status_is_formed_once() {
     let mut clients: Vec<_> = (0..MOST_CLIENTS).map(|_| connected(&mut socket)).collect();
     clients.iter_mut().for_each(|client| client.write_all(REQUEST).unwrap());
     let formed = Cell::new(0);
-    socket.serve(|| {
-        formed.set(formed.get() + 1);
-        "{}\n".into()
-    });
+    let serve = |socket: &mut StatusSocket| {
+        socket.serve(|| {
+            formed.set(formed.get() + 1);
+            "{}\n".into()
+        })
+    };
+    assert_eq!(serve(&mut socket), None);
     for client in clients {
         assert_eq!(reply(client), "{}\n");
     }
     assert_eq!((formed.get(), socket.clients.len()), (1, 0));
+    // Of those that need the clock to be right, the strictest.
+    let clients = [Some(5_000_000), None, Some(1_000_000), Some(u64::MAX)]
+        .map(|bound_ns| (connected(&mut socket), bound_ns));
+    for (mut client, bound_ns) in clients {
+        client.write_all(&request(bound_ns)).unwrap();
+    }
+    assert_eq!(serve(&mut socket), Some(1_000_000));
 }
 
 #[test]
 fn anything_but_the_request_is_refused() {
     let (_folder, mut socket) = bound();
-    for sent in [&b"stop\n"[..], b"status\nstop\n", b"stat", b"\0", &[b'x'; 60_000]] {
+    let within: [&[u8]; 5] = [
+        b"status within \n",
+        b"status within 1\n",
+        b"status within +1 ns\n",
+        b"status within -1 ns\n",
+        b"status within 18446744073709551616 ns\n",
+    ];
+    let others =
+        [&b"stop\n"[..], b"status\nstop\n", b"status within 1 ns", b"stat", b"\0", &[b'x'; 60_000]];
+    for sent in within.into_iter().chain(others) {
         let mut client = connected(&mut socket);
         client.write_all(sent).unwrap();
         client.shutdown(Shutdown::Write).unwrap();
@@ -102,5 +121,5 @@ fn a_socket_is_taken_over_only_where_nobody_listens() {
     fs::write(&file, "kept").unwrap();
     assert!(StatusSocket::bind(&file).is_err());
     assert_eq!(fs::read(&file).unwrap(), b"kept");
-    assert_eq!(ask(&path).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(ask(&path, None).unwrap_err().kind(), ErrorKind::NotFound);
 }

@@ -146,7 +146,8 @@ impl Gated {
     }
 
     pub(crate) fn status(&self) -> DaemonStatus {
-        let status = daemon::status_socket::ask(&self.folder.path().join("status.sock")).unwrap();
+        let status =
+            daemon::status_socket::ask(&self.folder.path().join("status.sock"), None).unwrap();
         serde_json::from_str(&status).unwrap()
     }
 

@@ -88,7 +88,7 @@ fn it_stays_small_and_wakes_for_samples_alone() {
     let mut running = Running(command.spawn().unwrap());
     let socket = folder.path().join("status.sock");
     let begun = Instant::now();
-    while status_socket::ask(&socket).is_err() {
+    while status_socket::ask(&socket, None).is_err() {
         assert!(begun.elapsed() < Duration::from_secs(30));
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -96,7 +96,7 @@ fn it_stays_small_and_wakes_for_samples_alone() {
     let before = running.figure("voluntary_ctxt_switches:");
     std::thread::sleep(Duration::from_secs(2));
     let woken = running.figure("voluntary_ctxt_switches:") - before;
-    assert!(status_socket::ask(&socket).unwrap().contains("\"unreachable\""));
+    assert!(status_socket::ask(&socket, None).unwrap().contains("\"unreachable\""));
     let (all_kb, own_kb) = (running.figure("VmRSS:"), running.figure("RssAnon:"));
     let libraries_kb = libraries_kb(&running);
     end(&running.0);
@@ -175,7 +175,7 @@ fn what_cannot_be_recorded_is_told_and_ends_nothing() {
     let told = |line: &String| line.contains("nothing is recorded: cannot write");
     assert!(log.by_ref().any(|line| told(&line)));
     let socket = folder.path().join("status.sock");
-    assert!(status_socket::ask(&socket).is_ok());
+    assert!(status_socket::ask(&socket, None).is_ok());
     end(&running.0);
     assert!(!log.any(|line| told(&line)));
     assert_eq!(running.0.wait().unwrap().code(), Some(0));

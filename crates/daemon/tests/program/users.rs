@@ -65,7 +65,7 @@ fn what_another_process_has_first_ends_nothing() {
 fn asked(socket: &Path, is_so: impl Fn(&str) -> bool) -> String {
     let begun = Instant::now();
     loop {
-        let reply = status_socket::ask(socket).unwrap_or_default();
+        let reply = status_socket::ask(socket, None).unwrap_or_default();
         if !reply.is_empty() && is_so(&reply) {
             return reply;
         }
