@@ -1,9 +1,9 @@
 //! How wide the bound of `parachron keep` is beside that of ClockBound's algorithm, on the same
 //! exchanges, and how often each does not hold: nine traces, each made from its seed.
 //!
-//! `cargo run` prints the table; docs/protocols/clockbound.md sums it up. The exit code is 1 where
-//! a bar is missed: keep's median bound is at most 1.2 times ClockBound's on the quiet trace, and
-//! its bound holds at every second of every trace.
+//! `cargo run` prints the table. The exit code is 1 where a bar is missed: keep's median bound is at
+//! most 1.2 times ClockBound's on the quiet trace, and its bound holds at every second of every
+//! trace.
 
 mod clockbound;
 mod kept;
