@@ -29,9 +29,10 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
     if selection.only.is_empty() {
         selection.only = OF_LOGS.map(str::to_owned).into();
     }
-    let (note, mut unclear, mut quoted) =
-        (limits(&pasted), pasted.unread_lines, pasted.unread.clone());
+    let (note, trouble) = (limits(&pasted), pasted.trouble_lines);
+    let (mut unclear, mut quoted) = (pasted.unread_lines, pasted.unread.clone());
     let stamps_back = stamps_back(&pasted);
+    let printed: Vec<_> = printed(&pasted).chain(stamps_forward(&pasted)).collect();
     let shown = describe_lines(&pasted);
     let lines = pasted.lines;
     let log = pasted.log.clone();
@@ -53,8 +54,9 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
     let states_it = |finding: &Finding| finding.what.contains(" back");
     if !diagnosis.findings.iter().any(states_it) {
         diagnosis.findings.extend(stamps_back);
-        diagnosis.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     }
+    diagnosis.findings.extend(printed);
+    diagnosis.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     // Only lines that are harmless in themselves, or that a rule found in order, clear a clock.
     let is_judged = |event: &LogEvent| {
         let in_order = |entry: &&Checked| entry.state == CheckState::InOrder;
@@ -70,9 +72,14 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
     let verdict = match headline(diagnosis) {
         Some(headline) => headline,
         None if unclear > 0 => format!(
-            "doctor cannot judge {} of {}, so this is no all-clear.",
+            "doctor cannot judge {} of {}, so this is no all-clear{}: \"{}\".",
             text::count(unclear as usize, "line about time", "lines about time"),
-            text::count(lines as usize, "line", "lines")
+            text::count(lines as usize, "line", "lines"),
+            match trouble {
+                0 => String::new(),
+                n => format!("; {} of trouble", text::count(n as usize, "speaks", "speak")),
+            },
+            quoted.first().map_or("", String::as_str)
         ),
         None if log.is_empty() => {
             format!(
@@ -124,6 +131,30 @@ fn stamps_back(pasted: &Pasted) -> Option<Finding> {
     finding.rule = "log-stamps".to_owned();
     finding.source = "facts: the lines' own stamps".to_owned();
     Some(finding)
+}
+
+/// A clock that was set forward at boot, by the stamps before and after.
+fn stamps_forward(pasted: &Pasted) -> Option<Finding> {
+    let forward = pasted.stamps_forward.as_ref()?;
+    let is_rtc = forward.lines[1].contains("setting system clock to");
+    let name = if is_rtc { "set-by-rtc" } else { "set-at-boot" };
+    Some(of_stamps(name, forward.by_s, 0, &forward.lines))
+}
+
+/// What times show that the text prints for themselves.
+fn printed(pasted: &Pasted) -> impl Iterator<Item = Finding> + '_ {
+    pasted.printed.iter().map(|shown| of_stamps(shown.of, shown.by_s, shown.year, &shown.lines))
+}
+
+fn of_stamps(name: &str, by_s: f64, year: i128, lines: &[String]) -> Finding {
+    let side = if by_s > 0.0 { "ahead" } else { "behind" };
+    let by = figures::seconds(by_s.abs());
+    let values = [("by", by), ("side", side.to_owned()), ("year", year.to_string())];
+    let lines = lines.iter().map(|line| format!("log: {line}"));
+    let mut finding = named(name, &values).evidence_from(lines);
+    finding.rule = "log-stamps".to_owned();
+    finding.source = "facts: the lines' own stamps".to_owned();
+    finding
 }
 
 /// Lines about time that no row of the catalogue takes, and, where nothing was found, those that

@@ -94,12 +94,9 @@ fn not_calibrated(log: &[LogLine]) -> Option<Finding> {
     let line = log.iter().find(|line| {
         line.text.contains("TSC calibration failed") || line.text.contains("Unable to calibrate")
     })?;
-    // A verdict on the TSC makes its rate unimportant.
+    // Another calibration gave the rate; a verdict on the TSC makes it unimportant.
     let is_settled = |line: &LogLine| {
-        matches!(
-            line.event,
-            LogEvent::TscFrequency { refined: true, .. } | LogEvent::MarkedUnstable { .. }
-        )
+        matches!(line.event, LogEvent::TscFrequency { .. } | LogEvent::MarkedUnstable { .. })
     };
     if log.iter().any(is_settled) {
         return None;

@@ -63,7 +63,12 @@ pub(crate) fn check_marked(case: &Case<'_>) -> Check {
         );
     }
     let marked = marked_clock(&log[at]);
+    let in_use = clock_in_use(log).filter(|_| marked == "TSC");
+    let spared = in_use.map(|name| {
+        format!("The clock source in use was {name}, and not the TSC: the time of day was not hit by it.")
+    });
     let consequence = match marked {
+        _ if spared.is_some() => spared.as_deref().unwrap_or_default(),
         TEST_CLOCK => "The TSC is not affected.",
         "TSC" => "Until the next boot the kernel does not use the TSC, the cheapest clock source.",
         _ => "The kernel does not use that clock source until the next boot.",
@@ -93,7 +98,11 @@ pub(crate) fn check_marked(case: &Case<'_>) -> Check {
     .explain(named(format!(
         "{} {} {consequence}",
         explanation::explain(&cause),
-        if writers.is_empty() { blame::sentence(&cause, case.is_guest()) } else { fault::TOOL }
+        match &cause {
+            _ if !writers.is_empty() => fault::TOOL,
+            UnstableCause::NotCalibrated if is_without_acpi(log) => fault::NO_ACPI,
+            _ => blame::sentence(&cause, case.is_guest()),
+        }
     )))
     .remedies(if matches!(marked, "TSC" | TEST_CLOCK) {
         advice::remedies(&cause, case)
@@ -101,6 +110,19 @@ pub(crate) fn check_marked(case: &Case<'_>) -> Check {
         advice::of_other_clock(&cause)
     })
     .alone()
+}
+
+/// `'xen' (not 'tsc') is current clocksource`
+fn clock_in_use(log: &[LogLine]) -> Option<&str> {
+    log.iter().find_map(|line| match &line.event {
+        LogEvent::Switched { to } if line.text.contains("(not '") => Some(to.as_str()),
+        _ => None,
+    })
+}
+
+/// Whether the kernel was booted without the timers that could have measured the TSC.
+fn is_without_acpi(log: &[LogLine]) -> bool {
+    log.iter().any(|line| matches!(&line.event, LogEvent::Stated { of, .. } if of == "acpi-off"))
 }
 
 /// The clock source of the kernel's own test.

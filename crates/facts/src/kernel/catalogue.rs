@@ -2,8 +2,8 @@
 
 mod duration;
 mod pattern;
-mod sentence;
 mod signs;
+mod words;
 
 use std::sync::LazyLock;
 
@@ -11,8 +11,8 @@ use serde::de::value::{Error, MapDeserializer};
 use serde::de::{Deserialize, IntoDeserializer};
 
 use self::pattern::{Match, Pattern, Value};
-use self::sentence::Sentence;
 use self::signs::{Scan, SignTable};
+use self::words::WordLists;
 use super::LogEvent;
 use super::line::Line;
 
@@ -32,7 +32,7 @@ struct MessageForm {
 #[derive(Debug)]
 pub(super) struct Catalogue {
     rows: Vec<MessageForm>,
-    sentences: Vec<Sentence>,
+    words: WordLists,
     signs: SignTable,
 }
 
@@ -60,16 +60,20 @@ pub fn parse(text: &str) -> Option<LogEvent> {
 
 impl Catalogue {
     fn parse(messages: &'static str) -> Self {
-        let (mut rows, mut programs, mut words) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut part, mut sentences) = ("", Vec::new());
+        let (mut rows, mut programs, mut about_time) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut part, mut words) = ("", WordLists::default());
         for line in messages.lines().filter(|line| !line.starts_with(['#', ' '])) {
             if let Some(next) = line.strip_prefix("== ") {
                 part = next;
                 programs = part.split(" | ").next().unwrap_or_default().split(' ').collect();
             } else if part == "words" {
-                words.extend(line.split(' '));
-            } else if part == "sentences" {
-                sentences.extend(Sentence::parse(line));
+                about_time.extend(line.split(' '));
+            } else if part == "trouble" {
+                words.trouble.extend(line.split(' '));
+            } else if part == "prose" {
+                words.prose.extend(line.split(' '));
+            } else if part == "other-clocks" {
+                words.other_clocks.extend(line.split(' '));
             } else if let Some((event, pattern)) = line.split_once(" | ") {
                 let (event, constants) = event.split_once(' ').unwrap_or((event, ""));
                 rows.push(MessageForm {
@@ -80,8 +84,8 @@ impl Catalogue {
                 });
             }
         }
-        let signs = SignTable::new(rows.iter().map(|row| row.pattern.sign()), &words);
-        Self { rows, sentences, signs }
+        let signs = SignTable::new(rows.iter().map(|row| row.pattern.sign()), &about_time);
+        Self { rows, words, signs }
     }
 
     /// Whether a line can be a message of the catalogue, or has a word about time.
@@ -96,17 +100,17 @@ impl Catalogue {
 
     /// Whether a line is of a program's source.
     pub(super) fn is_source(&self, text: &str) -> bool {
-        sentence::is_source(text)
+        words::is_source(text)
     }
 
     /// Whether a line can be a program's message, and no prose.
     pub(super) fn is_message(&self, line: &Line<'_>) -> bool {
-        sentence::is_message(line)
+        self.words.is_message(line)
     }
 
-    /// What a line states of a clock where no row knows it.
-    pub(super) fn read_sentence(&self, line: &Line<'_>) -> Option<LogEvent> {
-        sentence::read(&self.sentences, line)
+    /// Whether a message has a word of a fault.
+    pub(super) fn is_trouble(&self, text: &str) -> bool {
+        self.words.is_trouble(text)
     }
 
     /// The event of a text that a program wrote; of any program where that is not known.
@@ -165,6 +169,11 @@ fn derive(event: &str, fields: &mut Vec<(&'static str, Value<'_>)>) {
             let by_ns = ns("is_s", "is_ns").zip(ns("was_s", "was_ns"));
             if let Some(by_ns) = by_ns.and_then(|(is, was)| is.checked_sub(was)) {
                 fields.push(("by_ns", Value::Signed(by_ns)));
+            }
+        }
+        "daemon-stepped" => {
+            if let Some(by_s) = number("fast_s") {
+                fields.push(("by_s", Value::Float(0.0 - by_s)));
             }
         }
         // The name has the direction.

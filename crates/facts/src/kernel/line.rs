@@ -24,8 +24,21 @@ pub(super) struct Line<'t> {
 const CARRIERS: [&str; 8] =
     ["docker", "dockerd", "containerd", "podman", "crio", "logger", "journal", "sh"];
 
-const MONTHS: [&str; 12] =
-    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+/// The first three letters of each month, in the languages of which logs are pasted.
+const MONTHS: [&str; 12] = [
+    "jan ene gen янв",
+    "feb fév fev фев",
+    "mar mär mrt мар",
+    "apr abr avr апр",
+    "may mai mei mag мая май",
+    "jun jui giu июн",
+    "jul lug июл",
+    "aug ago aoû авг",
+    "sep set сен",
+    "oct okt ott out окт",
+    "nov ноя",
+    "dec dez dic déc дек",
+];
 
 /// Takes the forms of klogctl (`<6>[    0.000010] text`), dmesg with each of its options,
 /// /dev/kmsg (`6,339,5140900,-;text`), Xen's console, syslog, journalctl, docker and a program's
@@ -191,7 +204,7 @@ fn is_time(word: &str) -> bool {
 fn is_of_date(word: &str) -> bool {
     const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
     let word = word.trim_end_matches([',', '.']);
-    let is_name = |start: &str| MONTHS.contains(&start) || DAYS.contains(&start);
+    let is_name = |start: &str| month_by_name(start).is_some() || DAYS.contains(&start);
     let is_ascii_name =
         || word.len() <= 9 && word.get(..3).is_some_and(|start| is_name(&start.to_lowercase()));
     let is_foreign = || word.chars().count() <= 4 && !word.is_ascii();
@@ -235,9 +248,13 @@ pub(super) fn time_of_day_s(text: &str) -> Option<f64> {
     Some(days.unwrap_or(0) as f64 * 86_400.0 + hours * 3_600.0 + minutes * 60.0 + seconds)
 }
 
-fn month_by_name(word: &str) -> Option<i128> {
-    let start = word.get(..3)?.to_lowercase();
-    MONTHS.iter().position(|month| *month == start).map(|at| at as i128 + 1)
+pub(super) fn month_by_name(word: &str) -> Option<i128> {
+    let start: String = word.chars().take(3).flat_map(char::to_lowercase).collect();
+    let is_named = |names: &&str| names.split(' ').any(|name| name == start);
+    if word.to_lowercase().starts_with("juil") {
+        return Some(7);
+    }
+    MONTHS.iter().position(|names| is_named(&names)).map(|at| at as i128 + 1)
 }
 
 /// A line as text: without colour codes and control characters, HTML's entities and tags, and

@@ -1,10 +1,13 @@
 //! A log as somebody has it: a file of dmesg, journalctl, syslog, a serial console or a daemon, or
 //! a forum's or a mail's paste of one. Bytes in, lines about clocks out, in bounded memory.
 
+mod printed;
 mod stamps;
 
 use std::collections::VecDeque;
 
+use self::printed::PrintedLines;
+pub use self::printed::PrintedTimes;
 use self::stamps::Stamps;
 pub use self::stamps::StampsBack;
 
@@ -60,7 +63,9 @@ pub struct PastedLog {
     is_several_boots: bool,
     lines: u64,
     stamps: Stamps,
+    printed: PrintedLines,
     unread_lines: u64,
+    trouble_lines: u64,
     unread: Vec<String>,
     stopped: Option<&'static str>,
 }
@@ -95,10 +100,16 @@ pub struct Pasted {
     pub lines: u64,
     /// How many lines have a word about time and no form that can be judged.
     pub unread_lines: u64,
-    /// The first of them.
+    /// How many of these have a word of a fault.
+    pub trouble_lines: u64,
+    /// The first of them, those with such a word before the others.
     pub unread: Vec<String>,
     /// Where the times of day before the lines go back.
     pub stamps_back: Option<StampsBack>,
+    /// Where they go forward as when a clock is set at boot.
+    pub stamps_forward: Option<StampsBack>,
+    /// What times show that are printed for themselves.
+    pub printed: Vec<PrintedTimes>,
     /// Why the log was not read to its end.
     pub stopped: Option<&'static str>,
 }
@@ -119,7 +130,9 @@ impl Default for PastedLog {
             is_several_boots: false,
             lines: 0,
             stamps: Stamps::default(),
+            printed: PrintedLines::default(),
             unread_lines: 0,
+            trouble_lines: 0,
             unread: Vec::new(),
             stopped: None,
         }
@@ -198,6 +211,8 @@ impl PastedLog {
         log.extend(segment.log);
         let sets = |line: &LogLine| line.text.contains("clock synchronization");
         Pasted {
+            stamps_forward: self.stamps.forward(),
+            printed: self.printed.finish(),
             stamps_back: self.stamps.finish(log.iter().any(sets)),
             log,
             release: segment.release,
@@ -205,6 +220,7 @@ impl PastedLog {
             is_earlier_boot,
             lines: self.lines,
             unread_lines: self.unread_lines,
+            trouble_lines: self.trouble_lines,
             unread: self.unread,
             stopped: self.stopped,
         }
@@ -254,6 +270,7 @@ impl PastedLog {
 
     /// One line, or the rest of the one before.
     fn take_line(&mut self, text: &str) {
+        self.printed.push(text, || self.stamps.last_line());
         self.stamps.push(text);
         if let Some(held) = self.held.take() {
             match self.join(&held, text) {
@@ -335,15 +352,11 @@ impl PastedLog {
         let line = line::split(text);
         let event = match reading.event {
             None if !CATALOGUE.scan(text).is_about_time || !CATALOGUE.is_message(&line) => return,
-            None | Some(LogEvent::Other) => CATALOGUE.read_sentence(&line).or(reading.event),
             Some(LogEvent::Stated { .. }) if CATALOGUE.is_source(text) => return,
             known => known,
         };
         if matches!(event, None | Some(LogEvent::Other)) {
-            self.unread_lines += 1;
-            if self.unread.len() < UNREAD_KEPT {
-                self.unread.push(text.trim().chars().take(200).collect());
-            }
+            self.quote(text, &line);
         }
         let Some(event) = event else { return };
         if let LogEvent::Boot { release } = event {
@@ -355,6 +368,19 @@ impl PastedLog {
         let message = if is_whole { line.text } else { &line.text[reading.start..] };
         let text = message.chars().take(LONGEST_MESSAGE).collect();
         self.segment.push(LogLine { at_s, text, event });
+    }
+
+    /// Keeps a line that is about time and cannot be judged; first those that report trouble.
+    fn quote(&mut self, text: &str, line: &line::Line<'_>) {
+        let quoted = text.trim().chars().take(200).collect();
+        self.unread_lines += 1;
+        if CATALOGUE.is_trouble(line.text) {
+            self.unread.insert(self.trouble_lines.min(UNREAD_KEPT as u64) as usize, quoted);
+            self.trouble_lines += 1;
+        } else {
+            self.unread.push(quoted);
+        }
+        self.unread.truncate(UNREAD_KEPT);
     }
 
     fn begin_boot(&mut self, release: Option<String>) {

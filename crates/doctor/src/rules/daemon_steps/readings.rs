@@ -31,6 +31,9 @@ pub(super) fn ptp(log: &[LogLine]) -> Option<Finding> {
             _ => None,
         })
         .collect();
+    if let Some(finding) = saturated(log) {
+        return Some(finding);
+    }
     let is_off = |reading: &&PtpLine<'_>| reading.by_s > LOCKED_S;
     let off: Vec<_> = readings.iter().filter(is_off).collect();
     let largest = off.iter().max_by(|one, other| one.by_s.total_cmp(&other.by_s))?;
@@ -48,6 +51,42 @@ pub(super) fn ptp(log: &[LogLine]) -> Option<Finding> {
         (None, None) => ("ptp-never-locked", all()),
     };
     Some(quote(named(name, &[("size", size)]), &lines))
+}
+
+/// A correction that stands at its limit while the offset does not shrink.
+/// 31 000 ppm would remove 31 ms a second of 23.6 ms, which grow by 4.45 µs a second instead.
+fn saturated(log: &[LogLine]) -> Option<Finding> {
+    const LEAST_READINGS: usize = 4;
+    let readings: Vec<(&LogLine, f64, f64)> = log
+        .iter()
+        .filter_map(|line| match line.event {
+            LogEvent::PtpReading { by_s, ppm, servo } if servo != Some(0) => {
+                Some((line, by_s, ppm))
+            }
+            _ => None,
+        })
+        .collect();
+    let (first, last) = (readings.first()?, readings.last()?);
+    let ppm = first.2;
+    let stands = readings.iter().all(|reading| reading.2 == ppm) && ppm.abs() > NO_QUARTZ_PPM;
+    let shrinks = last.1.abs() < 0.9 * first.1.abs();
+    let is_off = readings.iter().all(|reading| reading.1.abs() > LOCKED_S);
+    if readings.len() < LEAST_READINGS || !stands || shrinks || !is_off {
+        return None;
+    }
+    let span_s = last.0.at_s.zip(first.0.at_s).map(|(last, first)| last - first);
+    let rate = span_s.filter(|s| *s > 0.0).map_or_else(
+        || "not in these lines".to_owned(),
+        |s| figures::ppm((last.1.abs() - first.1.abs()) / s * 1e6),
+    );
+    let values = [
+        ("ppm", figures::ppm(ppm)),
+        ("times", readings.len().to_string()),
+        ("size", figures::seconds(last.1.abs())),
+        ("speed", figures::seconds(ppm.abs() * 1e-6)),
+        ("rate", rate),
+    ];
+    Some(quote(named("ptp-saturated", &values), &[first.0, last.0]))
 }
 
 fn place(readings: &[PtpLine<'_>], wanted: &PtpLine<'_>) -> usize {

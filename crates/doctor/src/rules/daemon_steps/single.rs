@@ -3,7 +3,7 @@
 use facts::kernel::{Direction, LogEvent, LogLine};
 use instruments::figures;
 
-use super::{DaemonStep, daemon_evidence};
+use super::{DaemonStep, daemon_evidence, signed};
 use crate::case::is_near_zone;
 use crate::finding::{Finding, Remedy};
 use crate::rules::statements::named;
@@ -29,10 +29,32 @@ const LIFETIME_S: f64 = 2_147_483_648.0;
 /// ntpd's own limit is 500 or 512 ppm: more is measured, ppm.
 const MEASURED_PPM: f64 = 1000.0;
 
+/// Two opposite steps of one size: the first, or the second, followed a wrong answer.
+/// +2.528809 s, and 3590 s later -2.484406 s.
+fn stepped_and_back(steps: &[DaemonStep<'_>]) -> Option<Finding> {
+    let undoes = |pair: &&[DaemonStep<'_>]| {
+        let (one, next) = (pair[0].by_s, pair[1].by_s);
+        let least_s = one.abs().min(next.abs());
+        one * next < 0.0 && least_s >= SMALL_S && (one + next).abs() < least_s / 5.0
+    };
+    let pair = steps.windows(2).find(undoes)?;
+    let apart = pair[0].at_s.zip(pair[1].at_s).map(|(one, next)| figures::seconds(next - one));
+    let values = [
+        ("step", signed(pair[0].by_s)),
+        ("back", signed(pair[1].by_s)),
+        ("apart", apart.unwrap_or_else(|| "some time".to_owned())),
+    ];
+    let lines = pair.iter().map(|step| daemon_evidence(step.line));
+    Some(named("stepped-and-back", &values).evidence_from(lines))
+}
+
 /// What a step of the clock shows.
 pub(super) fn step(log: &[LogLine], steps: &[DaemonStep<'_>]) -> Option<Finding> {
     let large = || steps.iter().filter(|step| step.by_s.abs() >= SMALL_S);
     let first = large().next()?;
+    if let Some(finding) = stepped_and_back(steps) {
+        return Some(finding);
+    }
     if let Some(step) = large().find(|step| is_zone(step.by_s)) {
         let finding = named("local-time", &[("off", step.side())]);
         return Some(finding.evidence(daemon_evidence(step.line)));
@@ -52,6 +74,7 @@ pub(super) fn step(log: &[LogLine], steps: &[DaemonStep<'_>]) -> Option<Finding>
     let is_step = |line: &&LogLine| {
         let text = &line.text;
         matches!(line.event, LogEvent::DaemonStepped { .. })
+            && !text.contains("(slew)")
             && (!text.contains("System clock wrong by") || text.contains("(step)"))
     };
     let unstepped = if log.iter().any(|line| is_step(&line)) {
@@ -154,6 +177,9 @@ pub(super) fn set_back(log: &[LogLine], steps: &[DaemonStep<'_>]) -> Option<Find
         return None;
     }
     let times = text::count(back, "time", "times");
+    if let Some(finding) = undone(log, steps) {
+        return Some(finding);
+    }
     let found =
         |step: &DaemonStep<'_>| format!("the time daemon then found the clock {}", step.side());
     Some(
@@ -161,6 +187,24 @@ pub(super) fn set_back(log: &[LogLine], steps: &[DaemonStep<'_>]) -> Option<Find
             .evidence_from(leaps(log, Direction::Backward).take(3).map(daemon_evidence))
             .evidence_from(steps.first().map(found)),
     )
+}
+
+/// A step after which the clock went back at once.
+fn undone(log: &[LogLine], steps: &[DaemonStep<'_>]) -> Option<Finding> {
+    let (step, back, apart_s) = steps.iter().find_map(|step| {
+        let is_soon = |line: &&LogLine| {
+            let apart_s = line.at_s.zip(step.at_s).map(|(back, step)| back - step);
+            apart_s.is_some_and(|s| (0.0..SOON_S).contains(&s))
+        };
+        let back = leaps(log, Direction::Backward).find(is_soon)?;
+        Some((step, back, back.at_s? - step.at_s?))
+    })?;
+    if step.by_s < SMALL_S {
+        return None;
+    }
+    let values = [("off", step.side()), ("apart", figures::seconds(apart_s))];
+    let lines = [step.line, back].map(daemon_evidence);
+    Some(named("stepped-then-undone", &values).evidence_from(lines))
 }
 
 /// A daemon that may not set the clock.

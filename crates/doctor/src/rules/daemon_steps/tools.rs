@@ -39,7 +39,7 @@ pub(super) fn daemon_slew(log: &[LogLine]) -> Option<Finding> {
         _ => 0.0,
     };
     let large: Vec<_> = log.iter().filter(|line| by_s(line).abs() >= LONG_SLEW_S).collect();
-    let (first, last) = (large.first()?, large.last()?);
+    let Some((first, last)) = large.first().zip(large.last()) else { return slewing(log) };
     let off_s = by_s(first);
     let side = if off_s > 0.0 { "behind" } else { "ahead" };
     let took = figures::seconds(off_s.abs() / (ADJTIME_PPM * 1e-6));
@@ -53,6 +53,29 @@ pub(super) fn daemon_slew(log: &[LogLine]) -> Option<Finding> {
     let sum = format!("{off} at 0.5 ms a second: {took}");
     let finding = named("daemon-slews", &[("off", format!("{off} {side}")), ("took", took)]);
     Some(quote(finding, &large).evidence(sum).evidence_from(left))
+}
+
+/// A slew that ends within hours.
+fn slewing(log: &[LogLine]) -> Option<Finding> {
+    const LEAST_S: f64 = 0.5;
+    let slews: Vec<(&LogLine, f64)> = log
+        .iter()
+        .filter_map(|line| match line.event {
+            LogEvent::DaemonSlewed { by_s } => Some((line, by_s)),
+            _ => None,
+        })
+        .collect();
+    let (_, off_s) = *slews.iter().find(|(_, by_s)| by_s.abs() >= LEAST_S)?;
+    let (_, left_s) = *slews.last()?;
+    let side = if off_s > 0.0 { "behind" } else { "ahead" };
+    let took = figures::seconds(left_s.abs() / (ADJTIME_PPM * 1e-6));
+    let left = match slews.len() {
+        1 => format!("that takes {took}"),
+        _ => format!("the last line leaves {}: {took} more", figures::seconds(left_s.abs())),
+    };
+    let off = format!("{} {side}", figures::seconds(off_s.abs()));
+    let lines: Vec<&LogLine> = slews.iter().map(|(line, _)| *line).collect();
+    Some(quote(named("slewing", &[("off", off), ("left", left)]), &lines))
 }
 
 pub(super) fn tools_slew(log: &[LogLine]) -> Option<Finding> {

@@ -241,7 +241,7 @@ impl WatchdogInterval {
     fn exactly(&self) -> Option<String> {
         let name = self.reference_name();
         match (self.skew_ns, self.reference_ns, self.tsc_ns) {
-            _ if !self.bracketed => None,
+            _ if !self.bracketed || self.backward().is_some() => None,
             (Some(skew), Some(ns), _) => Some(format!(
                 "TSC minus {name}: {skew} ns in {ns} ns according to the kernel's own figures"
             )),
@@ -256,7 +256,8 @@ impl WatchdogInterval {
     pub(super) fn sums(&self) -> Vec<String> {
         let name = self.reference_name();
         let mut lines = Vec::new();
-        if let Some(skew_ns) = self.skew_ns {
+        // What the kernel takes for 0 is no length.
+        if let Some(skew_ns) = self.skew_ns.filter(|_| self.backward().is_none()) {
             let skew = figures::signed(skew_ns, figures::time);
             lines.push(match self.reference_ns {
                 Some(ns) => {

@@ -2,7 +2,7 @@
 //! a long log nearly no line is about clocks.
 
 /// A scan has a bit for each row.
-pub(super) const MOST_ROWS: usize = 512;
+pub(super) const MOST_ROWS: usize = 1024;
 
 /// What a line has signs of.
 #[derive(Debug, Clone, Copy, Default)]
@@ -58,7 +58,8 @@ impl SignTable {
             signs.add(sign.to_owned(), Meaning::Row(row));
         }
         for word in words {
-            let capital = format!("{}{}", word[..1].to_uppercase(), &word[1..]);
+            let first = word.chars().next().map_or(0, char::len_utf8);
+            let capital = format!("{}{}", word[..first].to_uppercase(), &word[first..]);
             for form in [(*word).to_owned(), capital, word.to_uppercase()] {
                 signs.add(form, Meaning::AboutTime);
             }

@@ -8,6 +8,17 @@ const DISORDER_S: f64 = 2.0;
 /// A year without its number ends so, s.
 const YEAR_END_S: f64 = 300.0 * 86_400.0;
 
+const DAY_S: f64 = 86_400.0;
+
+/// 1972, in which stamps without a year are, s; a year of the last century is before twice that.
+const UNSET_YEAR_S: f64 = 730.0 * DAY_S;
+
+/// A clock without a battery is set so long after its start at most, s.
+const UNSET_S: f64 = 0.5 * DAY_S;
+
+/// A log of one machine leaves out so many days, d.
+const UNSET_DAYS: f64 = 20.0;
+
 /// A date and what is between it and the time of day, bytes.
 const LONGEST_DATE: usize = 28;
 
@@ -21,12 +32,15 @@ const KEPT: usize = 200;
 #[derive(Debug, Default)]
 pub(super) struct Stamps {
     last: String,
+    /// Something stands between the last stamped line and this one.
+    is_parted: bool,
     later: u64,
     earlier: u64,
     first_back: Option<StampsBack>,
+    first_forward: Option<StampsBack>,
 }
 
-/// Neighbouring lines whose stamps go back.
+/// Neighbouring lines whose stamps go back, or forward as those of a clock that is set at boot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StampsBack {
     /// By how much the first time, s.
@@ -44,7 +58,7 @@ impl Stamps {
             // Between two parts of a log stands nothing, or a prompt.
             if text.len() < 6 || text.contains("$ ") || text.contains("# ") || text.contains("Boot")
             {
-                self.last.clear();
+                self.is_parted = true;
             }
             return;
         };
@@ -54,27 +68,50 @@ impl Stamps {
         if is_of_date && last.get(end - TIME..end) <= text.as_bytes().get(end - TIME..end) {
             self.later +=
                 u64::from(last.get(end - TIME..end) < text.as_bytes().get(end - TIME..end));
-        } else {
+        } else if !self.is_parted {
             self.compare(text, end);
         }
+        self.is_parted = false;
         self.last.clear();
         self.last.extend(text.chars().take(KEPT));
     }
 
     fn compare(&mut self, text: &str, end: usize) {
-        let stamp_s = |text: &str, end: usize| line::time_of_day_s(text.get(..end)?);
-        let last_end = stamp_end(self.last.as_bytes());
-        let last_s = last_end.and_then(|end| stamp_s(&self.last, end));
-        let Some((last_s, stamp_s)) = last_s.zip(stamp_s(text, end)) else { return };
+        let stamp_s = text.get(..end).and_then(line::time_of_day_s);
+        let Some((last_s, stamp_s)) = self.last_s().zip(stamp_s) else { return };
         let by_s = last_s - stamp_s;
+        let short = |line: &str| line.trim().chars().take(KEPT).collect();
         if by_s < 0.0 {
             self.later += 1;
+            // A clock that no one has set yet shows the first hours of a year, or of 1970.
+            let is_unset = (last_s - UNSET_YEAR_S).rem_euclid(366.0 * DAY_S) < UNSET_S
+                || (last_s < UNSET_YEAR_S && stamp_s > 2.0 * UNSET_YEAR_S);
+            let is_set = text.contains("setting system clock to");
+            if by_s < if is_set { -DAY_S } else { -UNSET_DAYS * DAY_S } && (is_set || is_unset) {
+                let lines = [short(&self.last), short(text)];
+                self.first_forward.get_or_insert(StampsBack { by_s: -by_s, times: 1, lines });
+            }
         } else if by_s > DISORDER_S && by_s < YEAR_END_S {
             self.earlier += 1;
-            let short = |line: &str| line.trim().chars().take(KEPT).collect();
             let lines = [short(&self.last), short(text)];
             self.first_back.get_or_insert(StampsBack { by_s, times: 0, lines });
         }
+    }
+
+    /// The time of the last line that has one.
+    pub(super) fn last_s(&self) -> Option<f64> {
+        let end = stamp_end(self.last.as_bytes())?;
+        line::time_of_day_s(self.last.get(..end)?)
+    }
+
+    /// That line and its time.
+    pub(super) fn last_line(&self) -> Option<(f64, String)> {
+        Some((self.last_s()?, self.last.trim().to_owned()))
+    }
+
+    /// Where they go forward as when a clock is set at boot.
+    pub(super) fn forward(&mut self) -> Option<StampsBack> {
+        self.first_forward.take()
     }
 
     /// Where they go back, unless the newest line is first.

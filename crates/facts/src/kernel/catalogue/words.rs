@@ -1,0 +1,71 @@
+//! What kind of line it is, by its words, where no row takes it: prose and programs' source are no
+//! logs, and of a program's line about time a word tells whether it reports trouble.
+
+use std::collections::HashSet;
+
+use crate::kernel::line::Line;
+
+/// The word lists of messages.txt.
+#[derive(Debug, Default)]
+pub(super) struct WordLists {
+    /// Words of a manual or a letter.
+    pub(super) prose: HashSet<&'static str>,
+    /// Beside these a clock is none of a time of day.
+    pub(super) other_clocks: HashSet<&'static str>,
+    /// Words of a fault or a difference.
+    pub(super) trouble: HashSet<&'static str>,
+}
+
+impl WordLists {
+    /// Whether a line can be a program's message about time: no prose, no source, no command.
+    pub(super) fn is_message(&self, line: &Line<'_>) -> bool {
+        let words = words(line.text);
+        let has = |list: &HashSet<_>| words.iter().any(|word| list.contains(word.as_str()));
+        let is_short = words.len() <= 10 && !line.text.ends_with(['.', '?', ',']);
+        let is_log = is_short || has_header(line);
+        is_log
+            && !has(&self.prose)
+            && !has(&self.other_clocks)
+            && !is_source(line.text)
+            && !is_command(line.text)
+    }
+
+    /// Whether a message has a word of a fault.
+    pub(super) fn is_trouble(&self, text: &str) -> bool {
+        words(text).iter().any(|word| self.trouble.contains(word.as_str()))
+    }
+}
+
+fn has_header(line: &Line<'_>) -> bool {
+    line.is_start || line.program.is_some() || has_name(line.text)
+}
+
+/// `make: `, `hwclock: `, `E: `, `ERROR: `, `{level:`: a program's name or a level.
+fn has_name(text: &str) -> bool {
+    const LEVELS: [&str; 8] =
+        ["E", "W", "ERROR", "WARN", "WARNING", "Error", "Warning", "CRITICAL"];
+    let Some((name, _)) = text.split_once(": ") else { return text.starts_with('{') };
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_./[]".contains(c);
+    LEVELS.contains(&name) || (!name.is_empty() && name.len() < 32 && name.chars().all(is_name))
+}
+
+/// A line of a program: conversions, statements.
+pub(super) fn is_source(text: &str) -> bool {
+    let has_conversion = text
+        .match_indices('%')
+        .any(|(at, _)| text[at + 1..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '{'));
+    let is_statement = text.trim_end().ends_with([';', '{', '}', '(', ',', '\\']);
+    has_conversion || (is_statement && !text.starts_with('{')) || text.contains("\\n\"")
+}
+
+/// What somebody typed at a prompt: `root@host:~# date`, `user@host ~ $ date`.
+pub(super) fn is_command(text: &str) -> bool {
+    let prompt = text.split_once("# ").or_else(|| text.split_once("$ "));
+    prompt.is_some_and(|(before, _)| before.contains('@') && before.len() < 60)
+}
+
+fn words(text: &str) -> Vec<String> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '\'' || c == '/';
+    let words = text.split(|c| !is_part(c)).filter(|word| !word.is_empty());
+    words.map(|word| word.trim_matches('\'').to_lowercase()).collect()
+}

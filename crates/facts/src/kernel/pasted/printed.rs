@@ -1,0 +1,274 @@
+//! Times that a text prints for themselves, as `date`, `hwclock` and `timedatectl` do: what two of
+//! them, or one of them and the stamps before it, show of the clocks.
+
+use pvclock::units::calendar;
+
+use crate::kernel::line;
+
+/// A printed time is a short line, bytes.
+const LONGEST: usize = 90;
+
+/// People and programs take so long between two, s.
+const SLACK_S: f64 = 2.0;
+
+/// Whoever prints the time again later leaves less between, s.
+const DAY_S: f64 = 86_400.0;
+
+/// Between two times that belong together stand at most so many lines: a prompt, a heading.
+const MOST_BETWEEN: u32 = 2;
+
+/// No clock of a machine that runs shows such a year.
+const YEARS: std::ops::Range<i128> = 1990..2100;
+
+/// Words before a printed time.
+const LABELS: [&str; 18] = [
+    "local",
+    "universal",
+    "rtc",
+    "system",
+    "time",
+    "clock",
+    "hardware",
+    "hw",
+    "current",
+    "was",
+    "is",
+    "now",
+    "date",
+    "host",
+    "guest",
+    "vm",
+    "container",
+    "set",
+];
+
+/// Zones without an offset in their name, h.
+const ZONES: [(&str, f64); 12] = [
+    ("utc", 0.0),
+    ("gmt", 0.0),
+    ("z", 0.0),
+    ("cet", 1.0),
+    ("cest", 2.0),
+    ("est", -5.0),
+    ("edt", -4.0),
+    ("pst", -8.0),
+    ("pdt", -7.0),
+    ("jst", 9.0),
+    ("msk", 3.0),
+    ("bst", 1.0),
+];
+
+/// What printed times show.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PrintedTimes {
+    /// Its name in the table of statements.
+    pub of: &'static str,
+    /// The later line's time less the earlier line's, s.
+    pub by_s: f64,
+    /// Its year, where that is absurd.
+    pub year: i128,
+    /// The lines.
+    pub lines: Vec<String>,
+}
+
+/// A printed time.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Printed {
+    /// Since 1970 by its own zone, s, and in a year of 366 days for stamps without a year.
+    at_s: f64,
+    in_year_s: f64,
+    year: i128,
+    zone: String,
+    /// Of `dmesg -T`.
+    is_bracketed: bool,
+    line: String,
+}
+
+/// Collects printed times.
+#[derive(Debug, Default)]
+pub(super) struct PrintedLines {
+    last: Option<Printed>,
+    /// Lines since then, and how many times stood in a row.
+    between: u32,
+    run: u32,
+    found: Vec<PrintedTimes>,
+}
+
+impl PrintedLines {
+    /// One line, and the last line that had a stamp, with its time.
+    pub(super) fn push(&mut self, text: &str, stamp: impl FnOnce() -> Option<(f64, String)>) {
+        let Some(printed) = Printed::parse(text) else {
+            self.between += u32::from(!text.trim().is_empty());
+            return;
+        };
+        if !YEARS.contains(&printed.year) {
+            self.add("printed-absurd", 0.0, &[&printed]);
+        } else if let Some(last) = self.last.take() {
+            self.compare(&last, &printed);
+        } else if let Some((at_s, line)) = stamp() {
+            let is_of_year = at_s < 3.0 * 366.0 * DAY_S;
+            let by_s = if is_of_year { printed.in_year_s } else { printed.at_s } - at_s;
+            if (-DAY_S / 2.0..-SLACK_S).contains(&by_s) && !printed.is_bracketed {
+                let stamped = Printed { line, ..Printed::default() };
+                self.add("printed-before-stamps", by_s, &[&stamped, &printed]);
+            }
+        }
+        self.between = 0;
+        self.last = Some(printed).filter(|printed| YEARS.contains(&printed.year));
+    }
+
+    fn compare(&mut self, last: &Printed, printed: &Printed) {
+        let Some(by_s) = last.until(printed) else { return };
+        let is_together = self.between == 0;
+        self.run = if is_together { self.run + 1 } else { 0 };
+        if self.run > 1 {
+            // A loop prints more than two.
+            self.found.retain(|found| found.of != "clocks-apart");
+        } else if last.is_bracketed != printed.is_bracketed {
+            let ahead_s = if printed.is_bracketed { by_s } else { -by_s };
+            if ahead_s > 60.0 {
+                self.add("printed-by-dmesg", ahead_s, &[last, printed]);
+            }
+        } else if printed.is_bracketed || self.between > MOST_BETWEEN || by_s.abs() <= SLACK_S {
+        } else if is_together {
+            self.add("clocks-apart", by_s, &[last, printed]);
+        } else if by_s < 0.0 {
+            self.add("printed-back", by_s, &[last, printed]);
+        } else if by_s > DAY_S {
+            self.add("printed-forward", by_s, &[last, printed]);
+        }
+    }
+
+    fn add(&mut self, of: &'static str, by_s: f64, lines: &[&Printed]) {
+        if self.found.iter().all(|found| found.of != of) {
+            let (year, lines) = (lines[0].year, lines.iter().map(|one| one.line.clone()).collect());
+            self.found.push(PrintedTimes { of, by_s, year, lines });
+        }
+    }
+
+    /// What was found; clocks that are apart before what may be but time between two commands.
+    pub(super) fn finish(mut self) -> Vec<PrintedTimes> {
+        if self.found.iter().any(|found| found.of == "clocks-apart") {
+            self.found.retain(|found| !matches!(found.of, "printed-back" | "printed-forward"));
+        }
+        self.found
+    }
+}
+
+impl Printed {
+    /// `Fri Nov  3 15:26:26 UTC 2017`, `Universal time: Fri 2017-11-03 15:20:43 UTC`,
+    /// `2026-02-23T11:11:58-05:00`, `[Tue Feb 28 08:30:58 2026] audit: …`.
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim().trim_start_matches(['>', '|', ' ']);
+        let bracketed = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+        let inside = match bracketed {
+            Some((inside, _)) => inside,
+            None if text.len() > LONGEST || !text.contains(':') => return None,
+            None => text,
+        };
+        let (mut clock_s, mut year, mut month) = (None, None, None);
+        let (mut day, mut zone, mut names, mut is_pm) = (None, String::new(), 0, None);
+        let dashes = inside.replace(['年', '月'], "-").replace('日', " ").to_lowercase();
+        let is_date_time = |word: &str| word.split_once('t').is_some_and(|(date, _)| is_date(date));
+        for word in dashes.split_whitespace().flat_map(|word| {
+            let at = if is_date_time(word) { word.find('t') } else { None };
+            let (one, other) = word.split_at(at.unwrap_or(word.len()));
+            [one, other.trim_start_matches('t')]
+        }) {
+            let bare = word.trim_end_matches([',', '.', ':', ';']);
+            if bare.is_empty() || (clock_s.is_none() && LABELS.contains(&bare)) {
+            } else if let Some((s, rest)) = clock(bare) {
+                clock_s.is_none().then(|| clock_s = Some(s))?;
+                zone += rest;
+            } else if is_date(bare) {
+                let mut parts = bare.split('-').map(str::parse::<i128>);
+                let mut part = || parts.next()?.ok();
+                (year, month, day) = (part(), part(), part());
+            } else if bare.bytes().all(|byte| byte.is_ascii_digit()) {
+                let number = bare.parse().ok()?;
+                if bare.len() >= 4 { year = Some(number) } else { day = Some(number) }
+            } else if matches!(bare, "am" | "pm") {
+                is_pm = Some(bare == "pm");
+            } else if clock_s.is_some() && bare.starts_with(['+', '-']) && zone.is_empty() {
+                zone += bare;
+            } else if bare == "seconds" || (year.is_some() && bare.parse::<f64>().is_ok()) {
+                // hwclock: `0.000000 seconds`.
+            } else if let Some(number) = line::month_by_name(bare).filter(|_| month.is_none()) {
+                month = Some(number);
+            } else if clock_s.is_some() && zone.is_empty() && bare.len() <= 5 {
+                zone += bare;
+            } else {
+                // The day of the week.
+                names += 1;
+                (names == 1 && bare.chars().all(char::is_alphabetic)).then_some(())?;
+            }
+        }
+        let (year, month, day) = (year?, month?, day?);
+        let noon = match (is_pm, clock_s?) {
+            (Some(true), s) if s < DAY_S / 2.0 => DAY_S / 2.0,
+            (Some(false), s) if s >= DAY_S / 2.0 => -DAY_S / 2.0,
+            _ => 0.0,
+        };
+        let at = |year| {
+            let days = i64::try_from(calendar::days(year, month, day)).ok()?;
+            Some(days as f64 * DAY_S + clock_s? + noon)
+        };
+        let is_day = (1..=12).contains(&month) && (0..=31).contains(&day);
+        let is_absurd = !YEARS.contains(&year);
+        is_day.then_some(())?;
+        Some(Self {
+            at_s: if is_absurd { 0.0 } else { at(year)? },
+            in_year_s: at(1972)?,
+            year,
+            zone,
+            is_bracketed: bracketed.is_some(),
+            line: text.chars().take(200).collect(),
+        })
+    }
+
+    /// The time from this one to another, s, where their zones can be compared.
+    fn until(&self, other: &Self) -> Option<f64> {
+        let offset_s = |zone: &str| {
+            let hours = ZONES.iter().find(|(name, _)| *name == zone).map(|(_, hours)| *hours);
+            hours.or_else(|| numeric_zone(zone)).map(|hours| hours * 3600.0)
+        };
+        let by_s = other.at_s - self.at_s;
+        if self.zone == other.zone || self.is_bracketed != other.is_bracketed {
+            return Some(by_s);
+        }
+        // Without a zone it is local time, in which a whole number of hours is no difference.
+        let Some((one_s, other_s)) = offset_s(&self.zone).zip(offset_s(&other.zone)) else {
+            let rest = by_s.abs() % 1800.0;
+            let is_zone = by_s.abs() > 1700.0 && rest.min(1800.0 - rest) < 120.0;
+            return (!is_zone && (self.zone.is_empty() || other.zone.is_empty())).then_some(by_s);
+        };
+        Some(by_s + one_s - other_s)
+    }
+}
+
+/// `+01:00`, `-0500`, h.
+fn numeric_zone(zone: &str) -> Option<f64> {
+    let digits: String = zone.chars().filter(char::is_ascii_digit).collect();
+    let is_sign = zone.starts_with(['+', '-']);
+    let (hours, minutes) = digits.split_at_checked(2).filter(|_| is_sign)?;
+    let size = hours.parse::<f64>().ok()? + minutes.parse::<f64>().unwrap_or(0.0) / 60.0;
+    Some(if zone.starts_with('-') { -size } else { size })
+}
+
+/// `2017-11-03`
+fn is_date(word: &str) -> bool {
+    word.split('-').count() == 3 && word.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit())
+}
+
+/// `15:20:43.5+01:00`: the time of day, s, and what follows it.
+fn clock(word: &str) -> Option<(f64, &str)> {
+    let is_part = |c: char| c.is_ascii_digit() || ":.,".contains(c);
+    let (figure, rest) = word.split_at(word.find(|c| !is_part(c)).unwrap_or(word.len()));
+    let mut parts = figure.split(':');
+    let mut part = |most: f64| {
+        let number = parts.next()?.replace(',', ".").parse::<f64>().ok()?;
+        (0.0..most).contains(&number).then_some(number)
+    };
+    let (hours, minutes, seconds) = (part(24.0)?, part(60.0)?, part(61.0)?);
+    parts.next().is_none().then_some((hours * 3600.0 + minutes * 60.0 + seconds, rest))
+}
