@@ -94,12 +94,20 @@ fn not_calibrated(log: &[LogLine]) -> Option<Finding> {
     let line = log.iter().find(|line| {
         line.text.contains("TSC calibration failed") || line.text.contains("Unable to calibrate")
     })?;
-    // Another calibration gave the rate; a verdict on the TSC makes it unimportant.
+    // A verdict on the TSC makes its rate unimportant.
     let is_settled = |line: &LogLine| {
-        matches!(line.event, LogEvent::TscFrequency { .. } | LogEvent::MarkedUnstable { .. })
+        matches!(
+            line.event,
+            LogEvent::TscFrequency { refined: true, .. } | LogEvent::MarkedUnstable { .. }
+        )
     };
     if log.iter().any(is_settled) {
         return None;
+    }
+    let detected = log.iter().find(|line| matches!(line.event, LogEvent::TscFrequency { .. }));
+    if let Some(detected) = detected {
+        let lines = [line, detected].map(log_evidence);
+        return Some(named("calibrated-again", &[]).evidence_from(lines));
     }
     Some(named("not-calibrated", &[]).evidence(log_evidence(line)))
 }

@@ -127,8 +127,15 @@ fn remedy(line: &'static str) -> Remedy {
 
 /// All that lines of a log state; the RTC's date on a machine has the kernel's build as its judge.
 pub(super) fn findings(case: &Case<'_>, log: &[LogLine]) -> Vec<Finding> {
-    let mut findings: Vec<_> =
-        STATEMENTS.iter().filter_map(|statement| statement.finding(log)).collect();
+    // Of a daemon's step its own finding has the size.
+    let is_step = |line: &LogLine| matches!(line.event, LogEvent::DaemonStepped { .. });
+    let is_stepped = log.iter().any(is_step);
+    let is_told = |name: &str| is_stepped && matches!(name, "clock-behind" | "clock-ahead");
+    let mut findings: Vec<_> = STATEMENTS
+        .iter()
+        .filter(|statement| !is_told(statement.name))
+        .filter_map(|statement| statement.finding(log))
+        .collect();
     findings.extend(case.is_log_alone().then(|| unset_rtc(log)).flatten());
     findings
 }
@@ -175,13 +182,15 @@ mod tests {
             include_str!("daemon_steps/tools.rs"),
             include_str!("tsc/calibrations.rs"),
             include_str!("../log.rs"),
+            include_str!("../../../facts/src/kernel/pasted/printed.rs"),
         ]
         .concat();
         let is_named = |name: &&str| named.contains(&format!("\"{name}\""));
         let texts = STATEMENTS.iter().map(|statement| statement.name);
         let texts: BTreeSet<_> =
             texts.filter(|name| names.contains(name) || !is_named(name)).collect();
-        let names: BTreeSet<_> = names.into_iter().filter(|name| *name != "clock-moved").collect();
+        let has_direction = |name: &&str| !["clock-moved", "clock-off"].contains(name);
+        let names: BTreeSet<_> = names.into_iter().filter(has_direction).collect();
         assert_eq!(names, texts);
         let is_open = |why: &str| why.contains("{why}") || why.contains("does not know");
         for statement in STATEMENTS.iter() {

@@ -185,6 +185,10 @@ fn derive(event: &str, fields: &mut Vec<(&'static str, Value<'_>)>) {
                         let is_back = by_s < 0.0;
                         *value = Value::Text(if is_back { "clock-back" } else { "clock-forward" });
                     }
+                    ("of", Value::Text("clock-off"), Some(by_s)) => {
+                        let is_ahead = by_s < 0.0;
+                        *value = Value::Text(if is_ahead { "clock-ahead" } else { "clock-behind" });
+                    }
                     ("by_s", _, Some(by_s)) => *value = Value::Float(by_s.abs()),
                     _ => {}
                 }

@@ -35,7 +35,7 @@ fn stepped_and_back(steps: &[DaemonStep<'_>]) -> Option<Finding> {
     let undoes = |pair: &&[DaemonStep<'_>]| {
         let (one, next) = (pair[0].by_s, pair[1].by_s);
         let least_s = one.abs().min(next.abs());
-        one * next < 0.0 && least_s >= SMALL_S && (one + next).abs() < least_s / 5.0
+        one * next < 0.0 && least_s >= SMALL_S && (one + next).abs() < least_s / 10.0
     };
     let pair = steps.windows(2).find(undoes)?;
     let apart = pair[0].at_s.zip(pair[1].at_s).map(|(one, next)| figures::seconds(next - one));
