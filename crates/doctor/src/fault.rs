@@ -39,11 +39,5 @@ pub(crate) const LOAD: &str =
 pub(crate) const TOOL: &str = "At fault: probably this machine's program that writes the CPU's \
      frequency; otherwise the hardware or firmware.";
 
-/// A kernel that was told not to use its timers.
-pub(crate) const NO_ACPI: &str = "At fault: this machine's boot option acpi=off.";
-
-/// A test.
-pub(crate) const TEST: &str = "At fault: this machine's test of the watchdog and its reference.";
-
 /// Lines that do not show it.
 pub(crate) const NOT_SHOWN: &str = "At fault: not shown by these lines.";

@@ -24,7 +24,8 @@ struct StatementText {
     least_s: f64,
     what: &'static str,
     why: &'static str,
-    remedies: Vec<&'static str>,
+    /// With the kind of machine that each is for, where it is not for all.
+    remedies: Vec<(Option<bool>, &'static str)>,
 }
 
 static STATEMENTS: LazyLock<Vec<StatementText>> =
@@ -42,7 +43,13 @@ impl StatementText {
         };
         let least_s = head.next().and_then(|least| least.parse().ok()).unwrap_or(0.0);
         let (what, why) = (lines.next()?, lines.next()?);
-        let remedies = lines.filter_map(|line| line.strip_prefix("- ")).collect();
+        let remedies = lines.filter_map(|line| match line.split_at_checked(2)? {
+            ("- ", remedy) => Some((None, remedy)),
+            ("-g", remedy) => Some((Some(true), remedy.trim_start())),
+            ("-m", remedy) => Some((Some(false), remedy.trim_start())),
+            _ => None,
+        });
+        let remedies = remedies.collect();
         Some(Self { name, severity, least_s, what, why, remedies })
     }
 
@@ -72,17 +79,26 @@ impl StatementText {
             what = format!("{what} ({}{span})", text::count(lines.len(), "time", "times"));
         }
         let lines = lines.iter().take(3).map(|line| format!("log: {}", line.text.trim()));
-        Some(self.with_values(&[], Some(what)).evidence_from(lines))
+        Some(self.with_values(&[], None, Some(what)).evidence_from(lines))
     }
 
-    /// The finding, with values in the place of their names.
-    fn with_values(&self, values: &[(&str, String)], what: Option<String>) -> Finding {
+    /// The finding, with values in the place of their names; of a guest, or not.
+    fn with_values(
+        &self,
+        values: &[(&str, String)],
+        is_guest: Option<bool>,
+        what: Option<String>,
+    ) -> Finding {
         let blames = [
-            ("hardware", fault::hardware(None)),
+            ("hardware", fault::hardware(is_guest)),
             ("host", fault::HOST),
-            ("ticks", fault::TICKS),
+            ("load", fault::LOAD),
             ("not-shown", fault::NOT_SHOWN),
             ("other-program", fault::OTHER_PROGRAM),
+            ("page", fault::PAGE),
+            ("reference", fault::REFERENCE),
+            ("slow-reference", fault::SLOW_REFERENCE),
+            ("ticks", fault::TICKS),
         ];
         let fill = |text: &str| {
             let text = values.iter().fold(text.to_owned(), |text, (name, value)| {
@@ -92,17 +108,24 @@ impl StatementText {
                 .iter()
                 .fold(text, |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
         };
+        let is_for = |of: &Option<bool>| of.is_none_or(|of| of == (is_guest == Some(true)));
+        let remedies = self.remedies.iter().filter(|(of, _)| is_for(of));
         Finding::new(self.severity, what.unwrap_or_else(|| fill(self.what)))
             .explain(fill(self.why))
-            .remedies(self.remedies.iter().map(|line| remedy(line)))
+            .remedies(remedies.map(|(_, line)| remedy(line)))
     }
 }
 
 /// A finding of the table, with values in the place of their names.
 pub(crate) fn named(name: &str, values: &[(&str, String)]) -> Finding {
+    named_for(name, values, None)
+}
+
+/// The same of a guest, or of a machine that is none.
+pub(crate) fn named_for(name: &str, values: &[(&str, String)], is_guest: Option<bool>) -> Finding {
     let named = STATEMENTS.iter().find(|statement| statement.name == name);
     debug_assert!(named.is_some(), "the table has no {name}");
-    named.unwrap_or(&STATEMENTS[0]).with_values(values, None)
+    named.unwrap_or(&STATEMENTS[0]).with_values(values, is_guest, None)
 }
 
 /// The time between two stamps, unless one is since boot and the other a date.
@@ -181,6 +204,7 @@ mod tests {
             include_str!("daemon_steps/single.rs"),
             include_str!("daemon_steps/tools.rs"),
             include_str!("tsc/calibrations.rs"),
+            include_str!("unstable/explanation.rs"),
             include_str!("../log.rs"),
             include_str!("../../../facts/src/kernel/pasted/printed.rs"),
         ]
@@ -194,7 +218,7 @@ mod tests {
         assert_eq!(names, texts);
         let is_open = |why: &str| why.contains("{why}") || why.contains("does not know");
         for statement in STATEMENTS.iter() {
-            let why = statement.with_values(&[], None).why;
+            let why = statement.with_values(&[], None, None).why;
             assert!(why.contains("At fault: ") || is_open(&why), "{}: {why}", statement.name);
         }
     }

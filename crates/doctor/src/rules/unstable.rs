@@ -8,7 +8,6 @@
 //! 7.1 drops late checks. The figures in the log mostly show the cause.
 
 mod advice;
-mod blame;
 mod cause;
 mod context;
 mod counter;
@@ -31,6 +30,7 @@ use crate::fault;
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome};
 use crate::remedies::{READ_ONLY, set_after_pause};
+use crate::rules::statements::named_for;
 use crate::text;
 use instruments::figures;
 
@@ -63,20 +63,19 @@ pub(crate) fn check_marked(case: &Case<'_>) -> Check {
         );
     }
     let marked = marked_clock(&log[at]);
-    let in_use = clock_in_use(log).filter(|_| marked == "TSC");
-    let spared = in_use.map(|name| {
-        format!("The clock source in use was {name}, and not the TSC: the time of day was not hit by it.")
+    let is_tsc = matches!(marked, "TSC" | TEST_CLOCK);
+    let in_use = clock_in_use(log).filter(|_| marked == "TSC").map(|name| {
+        format!("The clock source in use was {name}, so the time of day was not hit by it.")
     });
     let consequence = match marked {
-        _ if spared.is_some() => spared.as_deref().unwrap_or_default(),
         TEST_CLOCK => "The TSC is not affected.",
         "TSC" => "Until the next boot the kernel does not use the TSC, the cheapest clock source.",
         _ => "The kernel does not use that clock source until the next boot.",
     };
     // The causes are worded for the TSC, which nearly all of these lines are about.
-    let named = |text: String| match marked {
-        "TSC" | TEST_CLOCK => text,
-        name => text.replace("the TSC", name).replace("The TSC", name).replace("TSC", name),
+    let with_name = |text: String| match is_tsc {
+        true => text,
+        false => text.replace("the TSC", marked).replace("The TSC", marked).replace("TSC", marked),
     };
     let the = match marked {
         "TSC" => "the ",
@@ -85,30 +84,27 @@ pub(crate) fn check_marked(case: &Case<'_>) -> Check {
     };
     let is_writer = |line: &&LogLine| matches!(line.event, LogEvent::CounterWriter { .. });
     let writers: Vec<_> = log[..at].iter().filter(is_writer).take(1).collect();
+    let (name, values) = cause.entry();
+    let by_page = matches!(cause, UnstableCause::Stopped { by_page: true, .. });
+    let is_guest = if by_page { Some(true) } else { case.is_guest() };
+    let entry = named_for(name, &values, is_guest);
+    let why = match entry.why.split_once("At fault: ") {
+        Some((why, _)) if !writers.is_empty() => format!("{why}{}", fault::TOOL),
+        _ => entry.why,
+    };
+    let why = format!("{why} {}", in_use.as_deref().unwrap_or(consequence));
     Finding::new(
         severity(case),
-        format!("The kernel marked {the}{marked} unstable: {}", explanation::summary(&cause)),
+        format!("The kernel marked {the}{marked} unstable: {}", entry.what),
     )
     .evidence_from(evidence(log, at))
-    .evidence_from(interval.iter().flat_map(WatchdogInterval::sums).map(named))
+    .evidence_from(interval.iter().flat_map(WatchdogInterval::sums).map(with_name))
     .evidence_from(cause.context(case, log, at))
     .evidence_from(writers.iter().map(|line| {
         format!("{}: this program writes the CPU's frequency or counter", log_evidence(line))
     }))
-    .explain(named(format!(
-        "{} {} {consequence}",
-        explanation::explain(&cause),
-        match &cause {
-            _ if !writers.is_empty() => fault::TOOL,
-            UnstableCause::NotCalibrated if is_without_acpi(log) => fault::NO_ACPI,
-            _ => blame::sentence(&cause, case.is_guest()),
-        }
-    )))
-    .remedies(if matches!(marked, "TSC" | TEST_CLOCK) {
-        advice::remedies(&cause, case)
-    } else {
-        advice::of_other_clock(&cause)
-    })
+    .explain(with_name(why))
+    .remedies(advice::remedies(&cause, case, is_tsc, entry.remedies))
     .alone()
 }
 
@@ -118,11 +114,6 @@ fn clock_in_use(log: &[LogLine]) -> Option<&str> {
         LogEvent::Switched { to } if line.text.contains("(not '") => Some(to.as_str()),
         _ => None,
     })
-}
-
-/// Whether the kernel was booted without the timers that could have measured the TSC.
-fn is_without_acpi(log: &[LogLine]) -> bool {
-    log.iter().any(|line| matches!(&line.event, LogEvent::Stated { of, .. } if of == "acpi-off"))
 }
 
 /// The clock source of the kernel's own test.

@@ -1,8 +1,9 @@
 //! What the first bytes of a log show: its encoding, or that it is none.
 
 /// How the bytes are to be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Encoding {
+    #[default]
     Undecided,
     Utf8,
     Utf16Little,

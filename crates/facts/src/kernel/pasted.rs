@@ -42,7 +42,7 @@ const MOST_BOOTS: usize = 64;
 const UNREAD_KEPT: usize = 10;
 
 /// Reads a log piece by piece.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PastedLog {
     /// The first bytes, until they show the encoding: what a log is does not depend on how it is
     /// cut into pieces.
@@ -112,31 +112,6 @@ pub struct Pasted {
     pub printed: Vec<PrintedTimes>,
     /// Why the log was not read to its end.
     pub stopped: Option<&'static str>,
-}
-
-impl Default for PastedLog {
-    fn default() -> Self {
-        Self {
-            start: Vec::new(),
-            encoding: Encoding::Undecided,
-            half: None,
-            line: Vec::new(),
-            since_end: 0,
-            bytes: 0,
-            held: None,
-            segment: LogSegment::default(),
-            faulty: None,
-            rates: Vec::new(),
-            is_several_boots: false,
-            lines: 0,
-            stamps: Stamps::default(),
-            printed: PrintedLines::default(),
-            unread_lines: 0,
-            trouble_lines: 0,
-            unread: Vec::new(),
-            stopped: None,
-        }
-    }
 }
 
 impl PastedLog {

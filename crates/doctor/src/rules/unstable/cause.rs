@@ -21,6 +21,8 @@ pub(super) enum UnstableCause {
     FollowsFrequency,
     /// No frequency could be found for it.
     NotCalibrated,
+    /// The same, because the kernel was told not to use the other timers.
+    WithoutAcpi,
     /// KVM saw it smaller after a suspend of this host.
     HostBackward,
     /// It was smaller than half a second before, by this many cycles.

@@ -32,7 +32,7 @@ impl UnstableCause {
                     .map(|ns| format!("longest delay of a read: {}", figures::time(ns as f64)));
                 delays_before(log, at).take(2).map(log_evidence).chain(longest).collect()
             }
-            Self::Warp | Self::NotCalibrated => {
+            Self::Warp | Self::NotCalibrated | Self::WithoutAcpi => {
                 let faults = log.iter().filter(|line| line.event == LogEvent::TscFault);
                 let warp = faults.clone().find_map(|line| warp_in_time(case, &line.text));
                 faults.take(2).map(log_evidence).chain(warp).collect()

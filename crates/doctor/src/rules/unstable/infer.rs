@@ -20,8 +20,10 @@ impl UnstableCause {
         if is_forced(log, at) {
             return Self::Forced;
         }
-        if let Some(cause) = Self::by_message(because) {
-            return cause;
+        match Self::by_message(because) {
+            Some(Self::NotCalibrated) if is_without_acpi(log) => return Self::WithoutAcpi,
+            Some(cause) => return cause,
+            None => {}
         }
         if let Some(what) = interval.and_then(|interval| interval.damage.clone()) {
             return Self::Damaged { what };
@@ -51,6 +53,11 @@ impl UnstableCause {
             Self::NotLogged
         }
     }
+}
+
+/// Whether the kernel was booted without the timers that could have measured the TSC.
+fn is_without_acpi(log: &[LogLine]) -> bool {
+    log.iter().any(|line| matches!(&line.event, LogEvent::Stated { of, .. } if of == "acpi-off"))
 }
 
 /// A test announces what it injects just before, s; clocksource-wdtest.c waits a few seconds.
