@@ -84,7 +84,7 @@ pub(crate) fn check_marked(case: &Case<'_>) -> Check {
     };
     let is_writer = |line: &&LogLine| matches!(line.event, LogEvent::CounterWriter { .. });
     let writers: Vec<_> = log[..at].iter().filter(is_writer).take(1).collect();
-    let (name, values) = cause.entry();
+    let (name, values) = explanation::entry(&cause);
     let by_page = matches!(cause, UnstableCause::Stopped { by_page: true, .. });
     let is_guest = if by_page { Some(true) } else { case.is_guest() };
     let entry = named_for(name, &values, is_guest);

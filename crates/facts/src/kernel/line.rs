@@ -254,7 +254,7 @@ pub(super) fn month_by_name(word: &str) -> Option<i128> {
     if word.to_lowercase().starts_with("juil") {
         return Some(7);
     }
-    MONTHS.iter().position(|names| is_named(&names)).map(|at| at as i128 + 1)
+    MONTHS.iter().position(is_named).map(|at| at as i128 + 1)
 }
 
 /// A line as text: without colour codes and control characters, HTML's entities and tags, and

@@ -347,15 +347,13 @@ impl PastedLog {
 
     /// Keeps a line that is about time and cannot be judged; first those that report trouble.
     fn quote(&mut self, text: &str, line: &line::Line<'_>) {
+        let is_trouble = CATALOGUE.is_trouble(line.text);
+        let at = if is_trouble { self.trouble_lines as usize } else { self.unread.len() };
         let quoted = text.trim().chars().take(200).collect();
-        self.unread_lines += 1;
-        if CATALOGUE.is_trouble(line.text) {
-            self.unread.insert(self.trouble_lines.min(UNREAD_KEPT as u64) as usize, quoted);
-            self.trouble_lines += 1;
-        } else {
-            self.unread.push(quoted);
-        }
+        self.unread.insert(at.min(self.unread.len()), quoted);
         self.unread.truncate(UNREAD_KEPT);
+        self.unread_lines += 1;
+        self.trouble_lines += u64::from(is_trouble);
     }
 
     fn begin_boot(&mut self, release: Option<String>) {

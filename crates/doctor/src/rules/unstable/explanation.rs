@@ -9,114 +9,116 @@ use crate::text;
 /// Names in an entry, and what stands for them.
 type Values = Vec<(&'static str, String)>;
 
-impl UnstableCause {
-    /// Its entry, and the figures in it.
-    pub(super) fn entry(&self) -> (&'static str, Values) {
-        let by = |ns: Option<f64>| {
-            vec![("by", ns.map_or_else(String::new, |ns| format!(" by {}", figures::time(ns))))]
-        };
-        match self {
-            Self::NotSynchronised => ("unstable-not-synchronized", vec![]),
-            Self::Warp => ("unstable-warp", vec![]),
-            Self::Halts => ("unstable-halts", vec![]),
-            Self::FollowsFrequency => ("unstable-follows-frequency", vec![]),
-            Self::NotCalibrated => ("unstable-not-calibrated", vec![]),
-            Self::WithoutAcpi => ("unstable-without-acpi", vec![]),
-            Self::HostBackward => ("unstable-host-backward", vec![]),
-            Self::TickReference => ("unstable-ticks", vec![]),
-            Self::ReferenceSilent => ("unstable-reference-silent", vec![]),
-            Self::ReferenceStands => ("unstable-reference-stands", vec![]),
-            Self::Forced => ("unstable-forced", vec![]),
-            Self::ReadLate => ("unstable-read-late", vec![]),
-            Self::NotLogged => ("unstable-not-logged", vec![]),
-            Self::Damaged { what } => ("unstable-damaged", vec![("what", what.clone())]),
-            Self::JumpedAhead { by_ns } => ("unstable-jumped-ahead", by(*by_ns)),
-            Self::Stopped { by_ns, by_page: true } => ("unstable-stopped-by-page", by(*by_ns)),
-            Self::Stopped { by_ns, by_page: false } => ("unstable-stopped", by(*by_ns)),
-            Self::Backward { cycles } => {
-                let by = cycles.map(|cycles| format!(" by {} cycles", figures::count(cycles)));
-                ("unstable-backward", vec![("by", by.unwrap_or_default())])
-            }
-            Self::ReferenceBackward { by_ns } => {
-                ("unstable-reference-backward", vec![("by", figures::time(*by_ns))])
-            }
-            Self::PageOff { by_ns } => ("unstable-page-off", vec![("by", signed(*by_ns))]),
-            Self::PageLeapt { by_ns } => ("unstable-page-leapt", vec![("by", seconds(*by_ns))]),
-            Self::CheckLate { length_ns } => {
-                ("unstable-check-late", vec![("late", seconds(*length_ns))])
-            }
-            Self::Unexplained { by_ns } => ("unstable-unexplained", vec![("ahead", ahead(*by_ns))]),
-            Self::OneCheck { by_ns, by_emulation } => {
-                let names = ["unstable-one-check", "unstable-one-check-emulated"];
-                (names[usize::from(*by_emulation)], vec![("ahead", ahead(*by_ns))])
-            }
-            other => other.entry_with_sums(),
+/// The entry of a cause, and the figures in it.
+pub(super) fn entry(cause: &UnstableCause) -> (&'static str, Values) {
+    let by = |ns: Option<f64>| {
+        vec![("by", ns.map_or_else(String::new, |ns| format!(" by {}", figures::time(ns))))]
+    };
+    match cause {
+        UnstableCause::NotSynchronised => ("unstable-not-synchronized", vec![]),
+        UnstableCause::Warp => ("unstable-warp", vec![]),
+        UnstableCause::Halts => ("unstable-halts", vec![]),
+        UnstableCause::FollowsFrequency => ("unstable-follows-frequency", vec![]),
+        UnstableCause::NotCalibrated => ("unstable-not-calibrated", vec![]),
+        UnstableCause::WithoutAcpi => ("unstable-without-acpi", vec![]),
+        UnstableCause::HostBackward => ("unstable-host-backward", vec![]),
+        UnstableCause::TickReference => ("unstable-ticks", vec![]),
+        UnstableCause::ReferenceSilent => ("unstable-reference-silent", vec![]),
+        UnstableCause::ReferenceStands => ("unstable-reference-stands", vec![]),
+        UnstableCause::Forced => ("unstable-forced", vec![]),
+        UnstableCause::ReadLate => ("unstable-read-late", vec![]),
+        UnstableCause::NotLogged => ("unstable-not-logged", vec![]),
+        UnstableCause::Damaged { what } => ("unstable-damaged", vec![("what", what.clone())]),
+        UnstableCause::JumpedAhead { by_ns } => ("unstable-jumped-ahead", by(*by_ns)),
+        UnstableCause::Stopped { by_ns, by_page: true } => ("unstable-stopped-by-page", by(*by_ns)),
+        UnstableCause::Stopped { by_ns, by_page: false } => ("unstable-stopped", by(*by_ns)),
+        UnstableCause::Backward { cycles } => {
+            let by = cycles.map(|cycles| format!(" by {} cycles", figures::count(cycles)));
+            ("unstable-backward", vec![("by", by.unwrap_or_default())])
         }
+        UnstableCause::ReferenceBackward { by_ns } => {
+            ("unstable-reference-backward", vec![("by", figures::time(*by_ns))])
+        }
+        UnstableCause::PageOff { by_ns } => ("unstable-page-off", vec![("by", signed(*by_ns))]),
+        UnstableCause::PageLeapt { by_ns } => {
+            ("unstable-page-leapt", vec![("by", seconds(*by_ns))])
+        }
+        UnstableCause::CheckLate { length_ns } => {
+            ("unstable-check-late", vec![("late", seconds(*length_ns))])
+        }
+        UnstableCause::Unexplained { by_ns } => {
+            ("unstable-unexplained", vec![("ahead", ahead(*by_ns))])
+        }
+        UnstableCause::OneCheck { by_ns, by_emulation } => {
+            let names = ["unstable-one-check", "unstable-one-check-emulated"];
+            (names[usize::from(*by_emulation)], vec![("ahead", ahead(*by_ns))])
+        }
+        other => entry_with_sums(other),
     }
+}
 
-    /// Entries whose figures are computed from several.
-    fn entry_with_sums(&self) -> (&'static str, Values) {
-        match self {
-            Self::ReferenceDiscarded { counted_ns, times, wrap_ns, tsc_hz } => {
-                let (counted, wrap) = (figures::time(*counted_ns), figures::time(*wrap_ns));
-                let fit = fit(*times, *tsc_hz);
-                let values = vec![("counted", counted), ("wrap", wrap), ("fit", fit)];
-                ("unstable-reference-discarded", values)
-            }
-            Self::ReferenceWrapped { times, wrap_ns, rest_ns } => {
-                let (wrap, rest) = (figures::time(*wrap_ns), figures::time(rest_ns.abs()));
-                let values = vec![("wraps", wraps(*times)), ("wrap", wrap), ("rest", rest)];
-                ("unstable-reference-wrapped", values)
-            }
-            Self::Overflow { power, rest_ns } => {
-                let values = vec![("power", power.to_string()), ("rest", signed(*rest_ns))];
-                ("unstable-overflow", values)
-            }
-            Self::SignLost { power, by_ns } => {
-                let by = figures::time(by_ns.abs());
-                let rest = ("rest", signed(*by_ns));
-                ("unstable-sign-lost", vec![("power", power.to_string()), rest, ("by", by)])
-            }
-            Self::Drifted { by_ns, after_s } => {
-                let (by, after) = (figures::time(by_ns.abs()), figures::seconds(*after_s));
-                let ppm = figures::ppm(by_ns / after_s / 1e3);
-                ("unstable-drifted", vec![("by", by), ("after", after), ("ppm", ppm)])
-            }
-            Self::ReferenceWrong { by_ns, witness } => {
-                let values = vec![("by", signed(*by_ns)), ("witness", witness.clone())];
-                ("unstable-reference-wrong", values)
-            }
-            Self::WrongRate { ppm, form, is_refined } => {
-                // By a second calibration, or by one check alone.
-                let or = if *is_refined { "" } else { ", or its CPUs' counters differ" };
-                let name = match form {
-                    WatchdogForm::Rewritten => "unstable-wrong-rate-rewritten",
-                    _ => "unstable-wrong-rate",
-                };
-                (name, vec![("ppm", figures::ppm(*ppm)), ("or", or.to_owned())])
-            }
-            Self::Jumped { by_ns, after_s, form } => {
-                let name = match form {
-                    WatchdogForm::Apart => "unstable-jumped-apart",
-                    // So much two reads of a busy reference may be apart.
-                    WatchdogForm::Bracketed if by_ns.abs() < BRACKETED_LATE_NS => {
-                        "unstable-jumped-little"
-                    }
-                    WatchdogForm::Bracketed => "unstable-jumped-bracketed",
-                    WatchdogForm::Rewritten => "unstable-jumped-rewritten",
-                };
-                let checks = format!("{:.0}", after_s * 2.0);
-                let after = figures::seconds(*after_s);
-                (name, vec![("after", after), ("by", signed(*by_ns)), ("checks", checks)])
-            }
-            Self::RateUnknown { fits } => {
-                let has_wraps = fits.iter().any(|(wraps, _)| *wraps > 0);
-                let names = ["unstable-rate-unknown", "unstable-rate-unknown-wraps"];
-                let fits = fits.iter().map(estimate).collect::<Vec<_>>().join("; ");
-                (names[usize::from(has_wraps)], vec![("fits", fits)])
-            }
-            _ => ("unstable-not-logged", vec![]),
+/// Entries whose figures are computed from several.
+fn entry_with_sums(cause: &UnstableCause) -> (&'static str, Values) {
+    match cause {
+        UnstableCause::ReferenceDiscarded { counted_ns, times, wrap_ns, tsc_hz } => {
+            let (counted, wrap) = (figures::time(*counted_ns), figures::time(*wrap_ns));
+            let fit = fit(*times, *tsc_hz);
+            let values = vec![("counted", counted), ("wrap", wrap), ("fit", fit)];
+            ("unstable-reference-discarded", values)
         }
+        UnstableCause::ReferenceWrapped { times, wrap_ns, rest_ns } => {
+            let (wrap, rest) = (figures::time(*wrap_ns), figures::time(rest_ns.abs()));
+            let values = vec![("wraps", wraps(*times)), ("wrap", wrap), ("rest", rest)];
+            ("unstable-reference-wrapped", values)
+        }
+        UnstableCause::Overflow { power, rest_ns } => {
+            let values = vec![("power", power.to_string()), ("rest", signed(*rest_ns))];
+            ("unstable-overflow", values)
+        }
+        UnstableCause::SignLost { power, by_ns } => {
+            let by = figures::time(by_ns.abs());
+            let rest = ("rest", signed(*by_ns));
+            ("unstable-sign-lost", vec![("power", power.to_string()), rest, ("by", by)])
+        }
+        UnstableCause::Drifted { by_ns, after_s } => {
+            let (by, after) = (figures::time(by_ns.abs()), figures::seconds(*after_s));
+            let ppm = figures::ppm(by_ns / after_s / 1e3);
+            ("unstable-drifted", vec![("by", by), ("after", after), ("ppm", ppm)])
+        }
+        UnstableCause::ReferenceWrong { by_ns, witness } => {
+            let values = vec![("by", signed(*by_ns)), ("witness", witness.clone())];
+            ("unstable-reference-wrong", values)
+        }
+        UnstableCause::WrongRate { ppm, form, is_refined } => {
+            // By a second calibration, or by one check alone.
+            let or = if *is_refined { "" } else { ", or its CPUs' counters differ" };
+            let name = match form {
+                WatchdogForm::Rewritten => "unstable-wrong-rate-rewritten",
+                _ => "unstable-wrong-rate",
+            };
+            (name, vec![("ppm", figures::ppm(*ppm)), ("or", or.to_owned())])
+        }
+        UnstableCause::Jumped { by_ns, after_s, form } => {
+            let name = match form {
+                WatchdogForm::Apart => "unstable-jumped-apart",
+                // So much two reads of a busy reference may be apart.
+                WatchdogForm::Bracketed if by_ns.abs() < BRACKETED_LATE_NS => {
+                    "unstable-jumped-little"
+                }
+                WatchdogForm::Bracketed => "unstable-jumped-bracketed",
+                WatchdogForm::Rewritten => "unstable-jumped-rewritten",
+            };
+            let checks = format!("{:.0}", after_s * 2.0);
+            let after = figures::seconds(*after_s);
+            (name, vec![("after", after), ("by", signed(*by_ns)), ("checks", checks)])
+        }
+        UnstableCause::RateUnknown { fits } => {
+            let has_wraps = fits.iter().any(|(wraps, _)| *wraps > 0);
+            let names = ["unstable-rate-unknown", "unstable-rate-unknown-wraps"];
+            let fits = fits.iter().map(estimate).collect::<Vec<_>>().join("; ");
+            (names[usize::from(has_wraps)], vec![("fits", fits)])
+        }
+        _ => ("unstable-not-logged", vec![]),
     }
 }
 
