@@ -144,8 +144,8 @@ impl Accumulator {
     }
 
     /// Steers the multiplier, `rest` counts after the last whole tick. The time
-    /// at that moment stays what it was. Returns a leap as above.
-    pub(crate) fn steer(&mut self, rest: u64, ntp: &mut Ntp) -> i64 {
+    /// at that moment stays what it was, and is owed if `owes_change`. Returns a leap as above.
+    pub(crate) fn steer(&mut self, rest: u64, owes_change: bool, ntp: &mut Ntp) -> i64 {
         let length = ntp.tick_length();
         let mut mult = self.mult.wrapping_sub(u32::from(self.is_catching_up));
         if length != self.tick_length {
@@ -159,7 +159,9 @@ impl Accumulator {
         let taken = rest.cast_signed().wrapping_mul(change.into());
         self.mult = mult;
         self.fraction = self.fraction.wrapping_sub(taken.cast_unsigned());
-        self.error = self.error.wrapping_add(taken << self.error_shift());
+        if owes_change {
+            self.error = self.error.wrapping_add(taken << self.error_shift());
+        }
         if self.fraction.cast_signed() < 0 {
             self.fraction = self.fraction.wrapping_add(self.second());
             self.seconds -= 1;

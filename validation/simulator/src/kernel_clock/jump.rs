@@ -77,7 +77,7 @@ fn divided(value: i128, by: i128) -> (i128, i128) {
 impl Accumulator {
     /// A tick that comes exactly when it is due. Returns its leap, s.
     pub(crate) fn tick(&mut self, ntp: &mut Ntp) -> i64 {
-        self.add_ticks(1, ntp) + self.steer(0, ntp)
+        self.add_ticks(1, ntp) + self.steer(0, true, ntp)
     }
 
     /// So many of them, and the sum of their leaps.

@@ -101,6 +101,19 @@ impl LinuxKernel {
         self.version <= Version(6, 12, u16::MAX)
     }
 
+    /// Whether what a change of the multiplier in the middle of a tick takes from the clock is added to
+    /// what it has to catch up with. Not so since 4.17 (c2cda2a5bda9); cured in 7.3 and in the
+    /// stable series by "timekeeping: Account for monotonicity adjustment in ntp_error".
+    #[must_use]
+    pub fn owes_change(self) -> bool {
+        let Version(major, minor, patch) = self.version;
+        match (major, minor) {
+            (6, 12) => patch >= 110,
+            (6, 1) => patch >= 188,
+            _ => self.version >= Version(7, 2, 0),
+        }
+    }
+
     /// How far a counter may seem to have gone ahead since it was last read until
     /// that is taken as a step back, which counts as nothing: half of its range, or
     /// seven eighths of it since 6.12 (kernel/time/clocksource.c, `max_raw_delta`;

@@ -166,7 +166,7 @@ impl Timekeeper {
         let (ticks, rest) = (counts / self.time.tick_counts, counts % self.time.tick_counts);
         let mut leaps = self.time.add_ticks(ticks, &mut self.ntp);
         self.time.counter = counter.wrapping_sub(rest);
-        leaps += self.time.steer(rest, &mut self.ntp);
+        leaps += self.time.steer(rest, self.kernel.owes_change(), &mut self.ntp);
         self.leap(leaps);
     }
 
