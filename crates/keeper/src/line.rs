@@ -24,15 +24,16 @@ const UNIT: f64 = 1e-6 / 65_536.0;
 /// The largest frequency, in units (MAXFREQ, include/linux/timex.h).
 const LARGEST_UNITS: f64 = 500.0 * 65_536.0;
 
-/// Time to the next look, ns: while the rate is being learnt or the clock is off; in calm; and
-/// where the clock was held and the host wakes for a changed page.
+/// Time to the next look, ns: while the rate is being learnt or the clock is off; where it is not
+/// near; in calm; and where the clock was held and the host wakes for a changed page.
 const SOON_NS: u64 = 500_000_000;
+const FAR_NS: u64 = 2_000_000_000;
 const CALM_NS: u64 = 4_000_000_000;
 const HELD_NS: u64 = 16_000_000_000;
 
 /// From here on the clock is off, ns, until it is ahead by [`NOISE_NS`] at most; and up to here it
 /// is held.
-const OFF_NS: f64 = 100.0;
+const OFF_NS: f64 = 50.0;
 const NEAR_NS: f64 = 5.0;
 
 /// The number of looks in a row within [`NEAR_NS`] after which the clock counts as held.
@@ -50,12 +51,12 @@ const LARGEST_SLEW: f64 = 10e-6;
 /// is ahead is taken back by the next look: the rest is where between two updates of the kernel the
 /// look was, which makes up for that itself.
 const NOISE_NS: f64 = 10.0;
-const PART: f64 = 0.5;
+const PART: f64 = 0.75;
 
 /// An interval shows the rate the better the longer it is: by the square of its length, in s².
-/// What was learnt before weighs no more than four such intervals, and at least this much before a
+/// What was learnt before weighs no more than 16 such intervals, and at least this much before a
 /// look is made in calm. The kernel's first multiplier counts as one of 1 s.
-const MOST_KNOWN: f64 = 4.0;
+const MOST_KNOWN: f64 = 16.0;
 const LEAST_KNOWN: f64 = 4.0;
 const FIRST_KNOWN: f64 = 1.0;
 
@@ -95,6 +96,8 @@ struct LastLook {
     units: i64,
     /// By how much the lines part with that.
     parting: f64,
+    /// They do by more than is learnt of, or did before: the kernel has that to catch up with.
+    is_slewed: bool,
 }
 
 /// The loop.
@@ -109,6 +112,7 @@ pub struct LineLoop {
     /// It was off, and is not held yet.
     is_off: bool,
     held_looks: u32,
+    was_slewed: bool,
     /// The kernel has nothing to catch up with: since somebody moved a line it was stepped.
     is_caught_up: bool,
     last: Option<LastLook>,
@@ -122,6 +126,7 @@ impl Default for LineLoop {
             known: FIRST_KNOWN,
             is_off: true,
             held_looks: 0,
+            was_slewed: false,
             is_caught_up: false,
             last: None,
         }
@@ -154,6 +159,8 @@ impl LineLoop {
         self.held_looks = if shown_ns.abs() <= NEAR_NS { self.held_looks + 1 } else { 0 };
         let next_ns = if self.is_off || self.known < LEAST_KNOWN {
             SOON_NS
+        } else if shown_ns.abs() > NEAR_NS {
+            FAR_NS
         } else if is_woken && self.held_looks >= HELD_LOOKS {
             HELD_NS
         } else {
@@ -173,7 +180,9 @@ impl LineLoop {
         // A slew by somebody else, which the step by 0 ends, may be in the nominal rate.
         let units = if is_first && catches_up { frequency } else { units as i64 };
         self.is_caught_up = self.is_caught_up || catches_up || is_stepped;
-        let looked = LastLook { page, counter, ahead_ns, units, parting };
+        let is_slewed = parting.abs() > LEARNABLE;
+        let is_slewed = std::mem::replace(&mut self.was_slewed, is_slewed) || is_slewed;
+        let looked = LastLook { page, counter, ahead_ns, units, parting, is_slewed };
         self.last = Some(looked).filter(|_| !is_stepped && !catches_up);
         Ok(LineSteering { ahead_ns: shown_ns, step_ns, catches_up, frequency: units, next_ns })
     }
@@ -189,6 +198,11 @@ impl LineLoop {
         (nominal_ns.unwrap_or(now_ns), nominal_ns.is_none())
     }
 
+    /// Whether the page goes on as at the last look: another rate or a disruption is followed at once.
+    pub fn has_seen(&self, page: &VmClockInfo) -> bool {
+        self.last.is_some_and(|last| is_same(&last.page, page))
+    }
+
     /// The clock was slewed or stepped by somebody else: the kernel may have to catch up again.
     pub fn note_move(&mut self) {
         (self.last, self.is_caught_up) = (None, false);
@@ -200,17 +214,14 @@ impl LineLoop {
         // The kernel rounds what it reports by a unit.
         let last = self.last.take().filter(|last| last.units.abs_diff(frequency) <= 1);
         let Some(last) = last else { return };
-        let (old, new) = (last.page.ns_per_count(), page.ns_per_count());
-        let is_same = (last.page.disruption_marker, last.page.vm_generation)
-            == (page.disruption_marker, page.vm_generation)
-            && (new / old - 1.0).abs() <= SAME_RATE;
-        if !is_same {
+        if !is_same(&last.page, page) {
             return self.note_move();
         }
+        let new = page.ns_per_count();
         let counts = counter.wrapping_sub(last.counter) as f64;
         let parted_ns = ahead_ns - last.ahead_ns;
         let more = parted_ns / (counts * new) - last.parting;
-        if more.abs() <= LEARNABLE {
+        if more.abs() <= LEARNABLE && !last.is_slewed {
             let shown = (counts * new * 1e-9).powi(2);
             let before = self.known.min(MOST_KNOWN * shown);
             let learnt = self.learnt - more * shown / (before + shown);
@@ -218,4 +229,9 @@ impl LineLoop {
             self.learnt = learnt.clamp(-LEARNABLE, LEARNABLE);
         }
     }
+}
+
+fn is_same(old: &VmClockInfo, new: &VmClockInfo) -> bool {
+    (old.disruption_marker, old.vm_generation) == (new.disruption_marker, new.vm_generation)
+        && (new.ns_per_count() / old.ns_per_count() - 1.0).abs() <= SAME_RATE
 }
