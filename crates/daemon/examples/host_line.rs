@@ -5,11 +5,13 @@
 //! # cargo run -p parachron-daemon --example host_line -- /dev/vmclock0 3600
 //! ```
 //!
-//! Steers the clock, as root: without `--look` it is for a machine that nothing else steers. With
-//! `--make PPM` it first writes the page into that file, by this machine's own counter, fast by so
-//! much: for a kernel without VMClock's driver.
+//! Steers the clock, as root: without `--look` it is for a machine that nothing else steers. For a
+//! kernel without VMClock's driver `FILE --make PPM` writes a page into a file by this machine's own
+//! counter, fast by so much; `FILE --change PPM NS` makes it faster, or has it jump by a disruption.
 
 use std::error::Error;
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -49,6 +51,32 @@ fn made(line: &KernelLine, count: u64, ppm: f64) -> VmClockInfo {
     }
 }
 
+/// The page from now on faster by so much, or with a jump.
+fn changed(
+    page: VmClockInfo,
+    count: u64,
+    ppm: f64,
+    ns: i64,
+) -> Result<VmClockInfo, Box<dyn Error>> {
+    let now = page.time_at(count)?;
+    let time = (u128::from(now.seconds) << 64) + u128::from(now.fraction);
+    let time = time.wrapping_add_signed((i128::from(ns) << 64) / 1_000_000_000);
+    Ok(VmClockInfo {
+        seq_count: page.seq_count.wrapping_add(2),
+        disruption_marker: page.disruption_marker + u64::from(ns != 0),
+        counter_value: count,
+        period: page.period.wrapping_add_signed((page.period as f64 * ppm * 1e-6) as i64),
+        time_sec: (time >> 64) as u64,
+        time_frac: time as u64,
+        ..page
+    })
+}
+
+fn write(path: &Path, page: &VmClockInfo) -> Result<(), Box<dyn Error>> {
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+    Ok(file.write_all_at(&page.to_bytes(), 0)?)
+}
+
 /// Times in s and ns ahead: how many, within 10 ns, the worst, a histogram, Allan deviations.
 fn report(samples: &[(f64, f64)]) {
     let counted: Vec<_> = samples.iter().filter(|(at_s, _)| *at_s >= SETTLES_S).collect();
@@ -73,54 +101,58 @@ fn report(samples: &[(f64, f64)]) {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [page, seconds, options @ ..] = &arguments[..] else {
-        return Err("host_line PAGE SECONDS [--look] [--make PPM]".into());
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let [page, then @ ..] = &words[..] else {
+        return Err("host_line PAGE SECONDS [--look] | --make PPM | --change PPM NS".into());
     };
-    let (path, seconds): (_, f64) = (Path::new(page), seconds.parse()?);
+    let path = Path::new(page);
     let reader = KernelLineReader::open()?;
     let count = || counter::CpuCounter.read_ordered();
-    if let [.., option, ppm] = options
-        && option == "--make"
-    {
-        let info = made(&reader.read()?, count(), ppm.parse()?);
-        std::fs::write(path, info.to_bytes())?;
+    match *then {
+        ["--make", ppm] => write(path, &made(&reader.read()?, count(), ppm.parse()?)),
+        ["--change", ppm, ns] => {
+            let page = VmClockDevice::open(path)?.read()?;
+            write(path, &changed(page, count(), ppm.parse()?, ns.parse()?)?)
+        }
+        [seconds] => follow(path, &reader, seconds.parse()?, true),
+        [seconds, "--look"] => follow(path, &reader, seconds.parse()?, false),
+        _ => Err("see the head of this program".into()),
     }
-    let mut sample_ms = SAMPLE_MS;
-    if let [option, ms, ..] = options
-        && option == "--each"
-    {
-        sample_ms = ms.parse()?;
-    }
-    let is_steered = !options.iter().any(|option| option == "--look");
+}
+
+/// Samples both lines for so many seconds.
+fn follow(
+    path: &Path,
+    reader: &KernelLineReader,
+    seconds: f64,
+    is_steered: bool,
+) -> Result<(), Box<dyn Error>> {
+    let count = || counter::CpuCounter.read_ordered();
     let device = VmClockDevice::open(path)?;
     let (mut steering, mut samples, mut next_s) = (LineLoop::default(), Vec::new(), 0.0);
-    let (begun, mut updates, mut last) = (count(), 0, 0);
+    let begun = count();
     loop {
         let (page, line, now) = (device.read()?, reader.read()?, count());
         let at_s = now.wrapping_sub(begun) as f64 * page.ns_per_count() * 1e-9;
         let ahead_ns = line.ahead_ns(page, now)?;
+        println!("{at_s:9.3} s: {ahead_ns:10.2} ns");
         samples.push((at_s, ahead_ns));
-        (updates, last) = (updates + u64::from(line.cycle_last != last), line.cycle_last);
         if at_s >= seconds {
             break;
         }
-        if at_s >= next_s && is_steered {
+        if is_steered && (at_s >= next_s || !steering.has_seen(&page)) {
             let steer = steering.look((&line, page), now, adjtimex::read()?.frequency, false)?;
             let step_ns = steer.step_ns.or(steer.catches_up.then_some(0));
             adjtimex::set_frequency(steer.frequency)?;
             step_ns.map_or(Ok(()), |by_ns| adjtimex::set_offset(by_ns / 1000))?;
             next_s = at_s + steer.next_ns as f64 * 1e-9;
-            println!("{at_s:9.3} s: {ahead_ns:10.2} ns, frequency {} {step_ns:?}", steer.frequency);
+            println!("           frequency {} {step_ns:?}", steer.frequency);
         }
-        let sample = Duration::from_millis(sample_ms - now % (sample_ms / VARIES));
+        let sample = Duration::from_millis(SAMPLE_MS - now % (SAMPLE_MS / VARIES));
         let look = Duration::from_secs_f64((next_s - at_s).max(0.001));
         sleep(if is_steered { sample.min(look) } else { sample });
     }
-    println!(
-        "mult {}, shift {}, {updates} samples by another line",
-        reader.read()?.mult,
-        reader.read()?.shift
-    );
+    println!("mult {}, shift {}", reader.read()?.mult, reader.read()?.shift);
     report(&samples);
     Ok(())
 }
