@@ -43,31 +43,25 @@ impl KernelLineReader {
     /// clock source is another one, the process has a time namespace, or the kernel's layout is
     /// not known; whoever needs the line then reads the clock between two readings of the counter.
     pub fn open() -> io::Result<Self> {
-        let unsupported = |why: String| io::Error::new(io::ErrorKind::Unsupported, why);
+        let unsupported = |why: &str| io::Error::new(io::ErrorKind::Unsupported, why);
         if !counter::is_readable() {
-            return Err(unsupported("this thread may not read the CPU's counter".to_owned()));
+            return Err(unsupported("this thread may not read the CPU's counter"));
         }
         let start = pvclock_page::start()?;
         Copier::new()?.copy(start)?;
-        let mut why = None;
         for offset in OFFSETS {
             let address = std::ptr::with_exposed_provenance_mut(start + offset);
             // SAFETY: mapped, readable, for good and long enough (invariants 1 to 3).
             let clock = unsafe { shared::page_at(address) }.map_err(io::Error::other)?;
             for has_max_cycles in [true, false] {
                 let reader = Self { clock, has_max_cycles };
-                match reader.read() {
-                    Ok(_) if reader.fits() => return Ok(reader),
-                    Ok(_) => {}
-                    // Of the reasons, the one that is no matter of layout.
-                    Err(error @ LineError::ClockMode(1..=3)) => why = Some(error.to_string()),
-                    Err(_) => {}
+                if reader.fits() {
+                    return Ok(reader);
                 }
             }
         }
-        Err(unsupported(
-            why.unwrap_or_else(|| "no layout that is known fits the clocks".to_owned()),
-        ))
+        let why = "no layout that is known fits the clocks, or they do not go by the CPU's counter";
+        Err(unsupported(why))
     }
 
     /// The line as the kernel wrote it last.
