@@ -8,10 +8,9 @@ use instruments::figures::time;
 use keeper::event::Smearing;
 use keeper::{Announced, AnnouncedScale, SourceKind};
 use pvclock::units::{LeapSecond, OffsetBound};
-use pvclock::vmclock::VmClockInfo;
 use sources::phc::{PhcSource, Smear};
 use sources::unique::duplicate_of;
-use sources::{HostSource, NtpSource, Source as TimeSource, SourceError};
+use sources::{HostSource, NtpSource, Source as TimeSource, SourceError, VmClockSource};
 
 /// A source, and whether it replies.
 #[derive(Debug)]
@@ -109,10 +108,10 @@ impl Source {
         if self.is_cheap() { self.time.offset().ok() } else { None }
     }
 
-    /// What the host's VMClock page holds now.
-    pub(crate) fn page(&self) -> Option<VmClockInfo> {
+    /// The host's VMClock page.
+    pub(crate) fn vmclock(&self) -> Option<&VmClockSource> {
         let TimeSource::VmClock(page) = &self.time else { return None };
-        page.page()
+        Some(page)
     }
 
     /// A device that is held against CLOCK_REALTIME to find what it counts.

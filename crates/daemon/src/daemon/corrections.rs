@@ -264,6 +264,7 @@ impl Daemon {
         self.settings.interval >= LOOKS_FROM
             && is_alone
             && !is_told
+            && !self.line.is_told
             && self.sources.iter().any(Source::is_cheap)
     }
 
