@@ -10,6 +10,7 @@ mod held;
 mod image;
 mod keep;
 mod leap;
+mod line;
 mod migration;
 pub(crate) mod order;
 mod packages;
@@ -64,10 +65,11 @@ pub(crate) fn alone(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
             Deed::LinuxAgain => provider::run(place, &provider::AGAIN, done)?,
             Deed::LinuxMoved => provider::run(place, &provider::MOVED, done)?,
             Deed::LinuxOnProvider => provider::run(place, &provider::BOOTED, done)?,
-            Deed::ServiceOnFullDisk => {
+            Deed::Line | Deed::ServiceOnFullDisk => {
+                let run = if *deed == Deed::Line { line::run } else { service::disk::run };
                 let mut machine = Machine::start(place.start, place.folder)?;
                 let ready = machine.line.ready(place.workshop.boot);
-                let worked = ready.and_then(|_| service::disk::run(&mut machine, &mut done.checks));
+                let worked = ready.and_then(|_| run(&mut machine, &mut done.checks));
                 worked.map_err(|why| machine.failure(&why))?;
             }
             other => {

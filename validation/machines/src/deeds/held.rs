@@ -33,13 +33,13 @@ const AWAY_S: u32 = 150;
 
 /// The daemon by its defaults, in the folders that its unit makes, with a clock that is more
 /// behind than is slewed, and less than needs two sources. Until it has learnt.
-const START: &str = "guest-clock step -0.25; \
+pub(super) const START: &str = "guest-clock step -0.25; \
     mkdir -p /run/parachron /var/lib/parachron /var/run/clockbound; \
     parachrond >/tmp/held 2>&1 & \
     until [ -S /run/parachron/status.sock ] || ! kill -0 $!; do usleep 50000; done; \
     kill -0 $! || { cat /tmp/held; exit 1; }; sleep 30";
 
-const END: &str = "killall -TERM parachrond; sleep 1; \
+pub(super) const END: &str = "killall -TERM parachrond; sleep 1; \
     grep -o 'summary: .*' /tmp/held || tail -n 3 /tmp/held";
 
 const DRIFT: &str =

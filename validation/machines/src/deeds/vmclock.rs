@@ -154,9 +154,14 @@ pub(super) fn filled(
 /// The machine's TSC, and this system's time at that.
 fn anchor(machine: &mut Machine) -> Result<(Duration, u64), String> {
     let start = SystemTime::now();
-    let count = machine.execute("guest-clock tsc")?;
-    let count = count.parse().map_err(|error| format!("guest-clock printed {count:?}: {error}"))?;
+    let count = count(machine)?;
     Ok((start.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default(), count))
+}
+
+/// The machine's TSC.
+pub(super) fn count(machine: &mut Machine) -> Result<u64, String> {
+    let count = machine.execute("guest-clock tsc")?;
+    count.parse().map_err(|error| format!("guest-clock printed {count:?}: {error}"))
 }
 
 /// The rate of this system's TSC, by its monotonic clock, by which QEMU's timers go:

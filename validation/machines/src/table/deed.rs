@@ -31,6 +31,9 @@ pub(crate) enum Deed {
     Lab,
     /// The kernel inserts a leap second.
     LeapSecond,
+    /// The kernel's line by `parachrond` alone, to 10 ns of a VMClock page's: a machine
+    /// of its own.
+    Line,
     /// The row's kernels as guests of the lab's own machine: booted again by kexec, suspended,
     /// and then moved.
     LinuxAgain,

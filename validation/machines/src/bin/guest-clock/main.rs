@@ -16,6 +16,8 @@ use std::{env, fs};
 
 use clock_steering::unix::{Error, UnixClock};
 use clock_steering::{Clock, LeapIndicator, TimeOffset};
+use linux::kernel_line::KernelLineReader;
+use linux::vmclock::VmClockDevice;
 use pvclock::counter::{Counter as _, CpuCounter};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
@@ -24,7 +26,7 @@ use rustix::time::{ClockId, clock_gettime};
 const DISPOSABLE: &str = "parachron.disposable";
 
 const USAGE: &str = "usage: print INTERVAL_MS | stamps INTERVAL_US | tsc | \
-    tsc-pairs COUNT INTERVAL_MS | tsc-order | step SECONDS | frequency PPM | \
+    tsc-pairs COUNT INTERVAL_MS | line COUNT INTERVAL_MS | tsc-order | step SECONDS | frequency PPM | \
     leap insert|delete|none";
 
 /// The clocks printed, in the order of a line.
@@ -59,9 +61,10 @@ fn run(words: &[&str]) -> Result<(), String> {
             println!("{}", CpuCounter.read_ordered());
             Ok(())
         }
-        ["tsc-pairs", count, interval_ms] => {
+        [what @ ("tsc-pairs" | "line"), count, interval_ms] => {
             let (count, interval) = (whole(count)?, Duration::from_millis(whole(interval_ms)?));
-            tsc_pairs(count, interval).map_err(|error| error.to_string())
+            let print = if what == "line" { line } else { tsc_pairs };
+            print(count, interval).map_err(|error| error.to_string())
         }
         ["tsc-order"] => {
             println!("{}", tsc_order([0, 1], Duration::from_secs(1)));
@@ -115,6 +118,24 @@ fn tsc_pairs(count: u64, interval: Duration) -> io::Result<()> {
         let (before, count, after) =
             closest(|| ns(ClockId::MonotonicRaw), || CpuCounter.read_ordered());
         writeln!(out, "{before} {count} {after}")?;
+    }
+    out.flush()
+}
+
+/// One line per interval: how far the kernel's line is ahead of the VMClock page's, ns, and by how
+/// much the interval was longer, ms.
+fn line(count: u64, interval: Duration) -> io::Result<()> {
+    let (reader, page) =
+        (KernelLineReader::open()?, VmClockDevice::open(VmClockDevice::PATH.as_ref())?);
+    let mut out = io::stdout().lock();
+    for _ in 0..count {
+        let begun = Instant::now();
+        sleep(interval);
+        let late = begun.elapsed().saturating_sub(interval);
+        let (page, line) = (page.read()?, reader.read().map_err(io::Error::other)?);
+        let count = CpuCounter.read_ordered();
+        let ahead_ns = line.ahead_ns(page, count).map_err(io::Error::other)?;
+        writeln!(out, "{ahead_ns:.2} {:.1}", late.as_secs_f64() * 1e3)?;
     }
     out.flush()
 }
