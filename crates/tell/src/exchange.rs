@@ -10,9 +10,9 @@ use crate::connection::GuestConnection;
 use crate::host::HostState;
 use crate::told::{TellFailure, TellOutcome, offset};
 
-/// A guest that has an answer asks again at once or never; after a disturbed exchange, 250 ms or
-/// one of its samples later, which may be too late.
-const QUIET: Duration = Duration::from_millis(300);
+/// A guest that has an answer asks again at once or never, and after a disturbed exchange with
+/// its next sample: `keep` takes one every 500 ms.
+const QUIET: Duration = Duration::from_secs(1);
 
 /// What a guest asks at most after a notice: one that asks for ever is left.
 const MOST_ROUNDS: u32 = (1 + RETRIES) * ROUNDS;

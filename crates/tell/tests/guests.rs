@@ -87,6 +87,21 @@ fn a_guest_that_asks_learns_the_time_and_its_host_how_far_it_was_off() {
     assert!(apart_ns <= told.before.bound_ns, "{told:?}");
 }
 
+/// Something disturbed its last exchange, which `keep` finds out with its next sample.
+#[test]
+fn a_guest_that_asks_again_a_sample_later_is_answered() {
+    let (told, frame) = with(port, LIMIT, |mut stream| {
+        ask(stream.try_clone().unwrap(), 0);
+        std::thread::sleep(Duration::from_millis(600));
+        let sent_ns = clocks(0).realtime_ns;
+        stream.write_all(&HostTimeFrame::Request { nonce: 99, sent_ns }.encode()).unwrap();
+        let mut bytes = [0; FRAME_BYTES];
+        stream.read_exact(&mut bytes).map(|()| HostTimeFrame::parse(&bytes).unwrap())
+    });
+    assert!(matches!(frame, Ok(HostTimeFrame::Answer(_))), "{frame:?}");
+    assert_eq!(told.unwrap().answers, 5);
+}
+
 #[test]
 fn firecracker_s_socket_is_asked_for_the_port() {
     let unix = |path: &Path| Address::Unix { path: path.into(), port: 52 };
