@@ -27,7 +27,7 @@ const USEFUL_NS: f64 = 100_000.0;
 const KNOWN_PPM: f64 = 0.25;
 
 /// By how much the page is wrong while it tells no time, s, and for how long that is: its last
-/// reading counts for some two minutes.
+/// reading counts for ten seconds.
 const WRONG_S: u64 = 1;
 const AWAY_S: u32 = 150;
 
