@@ -1,12 +1,12 @@
 //! The learnt frequency, kept in the state folder for the next start.
 
-use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use inspect::live::CurrentClocksource;
 use keeper::{Learnt, LearntFrequency};
+use linux::published::{new_file, open_at_once};
 
 /// The file in that folder.
 const NAME: &str = "frequency";
@@ -45,7 +45,7 @@ impl LearntFile {
         };
         let why = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let mut text = String::new();
-        let read = File::open(&path).and_then(|file| file.take(BYTES).read_to_string(&mut text));
+        let read = open_at_once(&path).and_then(|file| file.take(BYTES).read_to_string(&mut text));
         match read {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(why(&error)),
@@ -71,17 +71,10 @@ impl LearntFile {
         self.due = Instant::now() + INTERVAL;
         let Some(clocksource) = (self.clocksource)() else { return Ok(()) };
         let path = folder.join(NAME);
-        replace(&path, Learnt { clocksource, frequency }.to_string())
+        new_file(&path, Learnt { clocksource, frequency }.to_string().as_bytes())
+            .map(drop)
             .map_err(|error| format!("{}: {error}", path.display()))
     }
-}
-
-/// As a whole or not at all. After a loss of power it may be neither, which is
-/// found when it is read: a slow disk does not delay samples.
-pub(crate) fn replace(path: &std::path::Path, text: impl AsRef<[u8]>) -> io::Result<()> {
-    let new = path.with_extension("new");
-    fs::write(&new, text)?;
-    fs::rename(&new, path)
 }
 
 fn clocksource() -> Option<String> {
@@ -90,6 +83,10 @@ fn clocksource() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -129,5 +126,23 @@ mod tests {
         fs::remove_file(&path).unwrap();
         drop(folder);
         assert!(file.store(Some(frequency), true).is_err());
+    }
+
+    #[test]
+    fn a_pipe_is_not_waited_for_and_a_link_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let mut file = LearntFile::new(Some(folder.path().to_owned()));
+        file.clocksource = || Some("tsc".to_owned());
+        let frequency = LearntFrequency { ppb: 12.5, uncertainty_ppb: 101.0 };
+        assert!(Command::new("mkfifo").arg(at(NAME)).status().unwrap().success());
+        assert!(file.load().is_err());
+        assert!(file.store(Some(frequency), true).unwrap_err().contains("no regular file"));
+        fs::remove_file(at(NAME)).unwrap();
+        fs::write(at("letter"), "kept").unwrap();
+        symlink("letter", at("frequency.new")).unwrap();
+        file.store(Some(frequency), true).unwrap();
+        assert_eq!(file.load(), Ok(Some(frequency)));
+        assert_eq!(fs::read(at("letter")).unwrap(), b"kept");
     }
 }

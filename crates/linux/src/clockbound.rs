@@ -1,13 +1,11 @@
 //! ClockBound's segments as files: mapped by whoever reads the error bound, and
 //! by the one that publishes it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use pvclock::clockbound::{Layout, SegmentBound, SegmentPage, SegmentReader, SegmentWriter};
-use rustix::fs::OFlags;
 
 use crate::mapping::Mapping;
 use crate::published;
@@ -29,9 +27,7 @@ impl MappedSegment {
     /// # Errors
     /// The system's, or there is no segment of a layout that we know.
     pub fn open(path: &Path) -> io::Result<Self> {
-        // A FIFO's open would wait.
-        let flags = OFlags::NONBLOCK.bits().cast_signed();
-        Self::map(&OpenOptions::new().read(true).custom_flags(flags).open(path)?, false)
+        Self::map(&published::open_at_once(path)?, false)
     }
 
     fn map(file: &File, is_writable: bool) -> io::Result<Self> {

@@ -18,7 +18,7 @@ pub mod kexec;
 mod mapping;
 pub mod membarrier;
 pub mod phc;
-mod published;
+pub mod published;
 pub mod pvclock_page;
 pub mod reread;
 pub mod scheduling;

@@ -22,6 +22,8 @@ use libc::{ptp_clock_time, ptp_sys_offset_extended, ptp_sys_offset_precise};
 use pvclock::units::CrossTimestamp;
 use rustix::time::{DynamicClockId, clock_gettime_dynamic};
 
+use crate::published::open_at_once;
+
 /// Comparisons an extended request makes.
 const SAMPLES: u8 = 9;
 
@@ -108,7 +110,7 @@ impl PhcDevice {
     /// # Errors
     /// The system's, or it is no such clock.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Self::over(Box::new(File::open(path)?))
+        Self::over(Box::new(open_at_once(path)?))
     }
 
     /// Any device that answers the two requests.

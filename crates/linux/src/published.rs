@@ -1,4 +1,4 @@
-//! Files that this process publishes, for others to map.
+//! Files that a setting names: those that this process publishes or stores, and those that it reads.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
@@ -9,6 +9,15 @@ use rustix::fs::OFlags;
 
 /// World-readable, and only ours to write.
 const MODE: u32 = 0o644;
+
+/// Opens what is to be read: the open of a pipe would wait until somebody writes to it.
+///
+/// # Errors
+/// Those of open.
+pub fn open_at_once(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
 
 /// The file that is there, to be written on, as others have it mapped: what we
 /// publish, nobody else may change.
@@ -22,8 +31,12 @@ pub(crate) fn file(path: &Path) -> io::Result<File> {
 
 /// A new file in the place of the one that is there, world-readable: complete before it
 /// has its name, so that nobody finds half of it. A device, a folder or a link in its place was
-/// named by mistake, and stays.
-pub(crate) fn new_file(path: &Path, content: &[u8]) -> io::Result<File> {
+/// named by mistake, and stays. A disk that is full leaves the old one. After a loss of power it may
+/// be neither, as a slow disk must not delay samples.
+///
+/// # Errors
+/// It cannot be written, or something else is there.
+pub fn new_file(path: &Path, content: &[u8]) -> io::Result<File> {
     if let Ok(there) = path.symlink_metadata()
         && !there.is_file()
     {

@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 pub use mapped::MappedVmClock;
 pub use published::PublishedVmClock;
 
+use crate::published::open_at_once;
 use crate::reread::read_from_start;
 
 /// How often a page that changes is read until it stays.
@@ -36,7 +37,7 @@ impl VmClockDevice {
     /// # Errors
     /// The system's, or there is no page of a layout that we know.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let device = Self { path: path.to_owned(), file: File::open(path)? };
+        let device = Self { path: path.to_owned(), file: open_at_once(path)? };
         device.read().map(|_| device)
     }
 

@@ -273,3 +273,6 @@ fn bind_status_socket(
     let socket = StatusSocket::bind(path).map_err(|why| refused(why.to_string()));
     socket.map_err(|why| not_used.push(why)).ok()
 }
+
+#[cfg(test)]
+mod tests;

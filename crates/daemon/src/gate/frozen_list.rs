@@ -8,10 +8,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use linux::published::new_file;
 use rustix::fs::OFlags;
 
 use super::control_groups::{GroupTree, is_asked_to_freeze, set_frozen};
-use crate::learnt::replace;
 
 /// More than any list.
 const MOST_BYTES: u64 = 1 << 20;
@@ -26,7 +26,7 @@ pub(super) fn write(file: &Path, groups: &[PathBuf]) -> io::Result<()> {
         text.extend_from_slice(group.as_os_str().as_bytes());
         text.push(b'\n');
     }
-    replace(file, text)
+    new_file(file, &text).map(drop)
 }
 
 /// The daemon's user owns the folder, and root reads: no link to elsewhere, nothing that blocks

@@ -1,12 +1,12 @@
 //! The VMClock page, mapped: read in place, without a system call.
 
-use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use pvclock::vmclock::{VmClockPage, VmClockReader};
 
 use crate::mapping::{BYTES, Mapping};
+use crate::published::open_at_once;
 
 /// The mapped page. Nothing here allocates, so that a signal handler may use
 /// it.
@@ -19,7 +19,7 @@ impl MappedVmClock {
     /// # Errors
     /// The system's, or there is no page of a layout that we know.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+        let file = open_at_once(path)?;
         let metadata = file.metadata()?;
         // A page beyond a short file's end would be SIGBUS; a device has no
         // length.
