@@ -30,6 +30,8 @@ const NO_TIME: &[(&str, &str)] = &[
     ("'-1s'", TIME),
     ("'0s'", TIME),
     ("'2 parsec'", TIME),
+    ("'1e999s'", TIME),
+    ("'99999999999999999999s'", TIME),
     ("'400d'", TIME),
 ];
 const NO_PATH_OR_NONE: &[(&str, &str)] =
@@ -259,4 +261,41 @@ fn each_key_has_bad_values_and_a_message_that_says_what_would_be_right() {
         }
     }
     assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+/// Empty, huge, negative, without unit, of another shape: a key takes an empty text where that is
+/// no path or address, an empty list, a number as seconds, and none of the rest.
+#[test]
+fn no_key_takes_a_value_that_means_nothing() {
+    let long = format!("'{}'", "x".repeat(100_000));
+    let values = [
+        "''",
+        "[]",
+        "'5'",
+        "'-5'",
+        "' '",
+        "-9223372036854775808",
+        "99999999999999999999999999",
+        "1e999",
+        "nan",
+        "{}",
+        "[[]]",
+        "['']",
+        "1979-05-27",
+        "\"\\u0000\"",
+        &long,
+    ];
+    let mut taken = Vec::new();
+    for option in OPTIONS {
+        for value in values {
+            let parsed = parse(&format!("{} = {value}\n", option.key));
+            let is_none = value == "''" && option.default_toml.starts_with('"')
+                || value == "[]" && option.is_list();
+            let is_seconds = value == "'5'" && option.value_name == "TIME";
+            if parsed.is_ok() && !is_none && !is_seconds {
+                taken.push(format!("{} = {:.40}", option.key, value));
+            }
+        }
+    }
+    assert_eq!(taken, [""; 0]);
 }
