@@ -178,11 +178,13 @@ mod tests {
             open().write(&SURE).unwrap();
             assert!(file().ino() != before && file().mode() & 0o777 == 0o644);
         }
-        // Long enough for the shortest layout only.
-        File::options().write(true).open(&path).unwrap().set_len(72).unwrap();
-        assert!(MappedSegment::open(&path).is_err());
-        open().write(&SURE).unwrap();
-        assert_eq!(MappedSegment::open(&path).unwrap().read(), Some((LAYOUT, SURE)));
+        // Some lengths are long enough for the shortest layout.
+        for length in 0..80 {
+            File::options().write(true).open(&path).unwrap().set_len(length).unwrap();
+            assert!(MappedSegment::open(&path).is_err(), "{length}");
+            open().write(&SURE).unwrap();
+            assert_eq!(MappedSegment::open(&path).unwrap().read(), Some((LAYOUT, SURE)));
+        }
     }
 
     #[test]

@@ -96,5 +96,15 @@ mod tests {
         }
         assert_eq!(thaw_listed(&tree, &at("list")).unwrap(), 1);
         assert_eq!(fs::read(at("group/cgroup.freeze")).unwrap(), b"0\n");
+        // Cut anywhere, it thaws the group or nothing.
+        write(&at("list"), &[at("group")]).unwrap();
+        let whole = fs::read(at("list")).unwrap();
+        for length in 0..=whole.len() {
+            fs::write(at("group/cgroup.freeze"), "1\n").unwrap();
+            fs::write(at("list"), &whole[..length]).unwrap();
+            let thawed = usize::from(length + 1 >= whole.len());
+            assert_eq!(thaw_listed(&tree, &at("list")).unwrap(), thawed, "{length}");
+            assert!(!at("list").exists());
+        }
     }
 }

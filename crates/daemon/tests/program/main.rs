@@ -1,5 +1,6 @@
 //! The program parachrond: each test starts processes of its own.
 
+mod disk;
 mod gate;
 mod gated;
 mod packaging;

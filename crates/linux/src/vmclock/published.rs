@@ -75,6 +75,11 @@ mod tests {
             let (_, found) = PublishedVmClock::open(&path, &NEW).unwrap();
             assert_eq!(found, NEW);
         }
+        for length in 0..BYTES as u64 {
+            File::options().write(true).open(&path).unwrap().set_len(length).unwrap();
+            assert!(MappedVmClock::open(&path).is_err(), "{length}");
+            assert_eq!(PublishedVmClock::open(&path, &NEW).unwrap().1, NEW, "{length}");
+        }
         let other = MappedVmClock::open(&path).unwrap();
         let info =
             VmClockInfo { disruption_marker: 9, clock_status: VmClockStatus::SYNCHRONISED, ..NEW };

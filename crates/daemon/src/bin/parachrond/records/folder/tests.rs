@@ -115,6 +115,14 @@ fn a_killed_daemon_goes_on_where_the_last_whole_line_ended() {
     assert_eq!(times(&lines), [DAY, DAY + 60]);
     assert_eq!(fs::read_to_string(&lines).unwrap().lines().count(), 3);
     drop(again);
+    let whole = fs::read(&lines).unwrap();
+    let line_bytes = minute(DAY).line().len();
+    for length in 0..line_bytes {
+        fs::write(&lines, &whole[..length]).unwrap();
+        begin().write(&minute(DAY + 60)).unwrap();
+        assert_eq!(times(&lines), [DAY + 60], "{length}");
+    }
+    fs::write(&lines, &whole).unwrap();
     // Back on the day before, by a clock that was set: it goes on with that day.
     let mut later = begin();
     later.write(&minute(DAY + 86_400)).unwrap();
