@@ -57,6 +57,28 @@ fn a_local_source_that_fails_shows_nothing_ten_seconds_later() {
     }
 }
 
+/// No keeper knows better than most of its sources: the clock follows them, the others are named,
+/// and a date more than a year away is refused whoever shows it.
+#[test]
+fn a_majority_of_liars_is_followed_to_a_year_and_no_farther() {
+    let year = 400 * 86_400_000;
+    let mut bench = Bench::new(Policy::default(), &[server(2_000), server(2_000), server(0)]);
+    assert_eq!(step_of(&bench.sample(&[])).by_ns, 2_000 * MS);
+    bench.sample(&[]);
+    assert_eq!(states(&bench)[2], Falseticker);
+    for by_ms in [year, -year] {
+        let mut bench = Bench::new(Policy::default(), &[server(0), server(0), server(0)]);
+        (0..4).for_each(|_| drop(bench.sample(&[])));
+        bench.offsets = vec![server(by_ms).1, server(by_ms).1, server(0).1];
+        for _ in 0..2 * 300 {
+            let done = bench.sample(&[]);
+            let is_refused = |action: &Action| matches!(action, Action::Refuse(..));
+            assert!(done.iter().all(is_refused), "{done:?}");
+        }
+        assert_ne!(bench.keeper.view(bench.now_ns).clock, KeeperClockState::Synchronised);
+    }
+}
+
 #[test]
 fn what_would_be_done_is_what_is_done() {
     let no_majority = &[server(0), server(9_000)][..];

@@ -80,6 +80,16 @@ fn each_invalid_reply_has_its_error() {
     assert_eq!(error(|p| p[24] ^= 1), "server: no reply within 200 ms");
 }
 
+/// An authenticator, extension fields, or the largest datagram that there is.
+#[test]
+fn what_follows_a_reply_is_not_read() {
+    let right = query(|_| ()).unwrap();
+    for more in [1, 20, 1_000, 65_507 - 48] {
+        let reply = query(move |packet| packet.resize(48 + more, 0xff)).unwrap();
+        assert_eq!(reply, right, "{more}");
+    }
+}
+
 /// A transport on which the packets come that are made of the request.
 struct Script<F: Fn(usize, [u8; 48]) -> Option<Vec<u8>>> {
     packet: F,
