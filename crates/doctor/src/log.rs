@@ -30,6 +30,7 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
         selection.only = OF_LOGS.map(str::to_owned).into();
     }
     let (note, trouble) = (limits(&pasted), pasted.trouble_lines);
+    let printed_lines = pasted.printed_lines;
     let (mut unclear, mut quoted) = (pasted.unread_lines, pasted.unread.clone());
     let stamps_back = stamps_back(&pasted);
     let printed: Vec<_> = printed(&pasted).chain(stamps_forward(&pasted)).collect();
@@ -80,6 +81,10 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
                 n => format!("; {} of trouble", text::count(n as usize, "speaks", "speak")),
             },
             quoted.first().map_or("", String::as_str)
+        ),
+        None if printed_lines > 0 => format!(
+            "{} a time, and no two of them show clocks that differ.",
+            text::count(printed_lines as usize, "line prints", "lines print"),
         ),
         None if log.is_empty() => {
             format!(
@@ -215,6 +220,7 @@ fn judges(rule: &str, event: &LogEvent) -> bool {
                 | LogEvent::DaemonFrequency { .. }
                 | LogEvent::PtpReading { .. }
                 | LogEvent::SourceSelected { .. }
+                | LogEvent::Unsynchronised
                 | LogEvent::DaemonSlewed { .. }
         ),
         _ => true,

@@ -23,6 +23,8 @@ pub(crate) fn check_time_lost(case: &Case<'_>) -> Check {
     if case.is_log_alone() {
         findings.extend(not_calibrated(log));
         findings.extend(late_interrupt(log));
+        let leap = log.iter().find(|line| line.event == LogEvent::LeapSecond);
+        findings.extend(leap.map(|line| named("leap-second", &[]).evidence(log_evidence(line))));
     }
     Outcome::findings_or_fine(findings, || {
         "the kernel log reports no lost ticks and no step by the hypervisor".to_owned()

@@ -154,13 +154,31 @@ pub(super) fn findings(case: &Case<'_>, log: &[LogLine]) -> Vec<Finding> {
     let is_step = |line: &LogLine| matches!(line.event, LogEvent::DaemonStepped { .. });
     let is_stepped = log.iter().any(is_step);
     let is_told = |name: &str| is_stepped && matches!(name, "clock-behind" | "clock-ahead");
-    let mut findings: Vec<_> = STATEMENTS
-        .iter()
-        .filter(|statement| !is_told(statement.name))
-        .filter_map(|statement| statement.finding(log))
-        .collect();
+    let (mut findings, mut is_recovered) = (Vec::new(), false);
+    for statement in STATEMENTS.iter().filter(|statement| !is_told(statement.name)) {
+        let is_over = TRANSIENT.contains(&statement.name) && recovery(log, statement.name);
+        match statement.finding(log) {
+            Some(_) if is_over && is_recovered => {}
+            Some(finding) if is_over => {
+                is_recovered = true;
+                findings.push(named("recovered", &[]).evidence_from(finding.evidence));
+            }
+            found => findings.extend(found),
+        }
+    }
     findings.extend(case.is_log_alone().then(|| unset_rtc(log)).flatten());
     findings
+}
+
+/// States of a daemon that end when it follows a server.
+const TRANSIENT: [&str; 6] =
+    ["no-server", "server-silent", "unsynced", "sync-failed", "no-consensus", "daemon-failed"];
+
+/// Whether a daemon followed a server after the last line that states something.
+fn recovery(log: &[LogLine], name: &str) -> bool {
+    let is_of = |line: &&LogLine| matches!(&line.event, LogEvent::Stated { of, .. } if of == name);
+    let after = log.iter().rev().take_while(|line| !is_of(line));
+    after.into_iter().any(|line| matches!(line.event, LogEvent::SourceSelected { .. }))
 }
 
 /// The kernel's line about the RTC is younger: it is in Linux since 2.6.17, of June 2006.

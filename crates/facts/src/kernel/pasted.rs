@@ -110,6 +110,8 @@ pub struct Pasted {
     pub stamps_forward: Option<StampsBack>,
     /// What times show that are printed for themselves.
     pub printed: Vec<PrintedTimes>,
+    /// How many lines print one.
+    pub printed_lines: u64,
     /// Why the log was not read to its end.
     pub stopped: Option<&'static str>,
 }
@@ -187,6 +189,7 @@ impl PastedLog {
         let sets = |line: &LogLine| line.text.contains("clock synchronization");
         Pasted {
             stamps_forward: self.stamps.forward(),
+            printed_lines: self.printed.count(),
             printed: self.printed.finish(),
             stamps_back: self.stamps.finish(log.iter().any(sets)),
             log,

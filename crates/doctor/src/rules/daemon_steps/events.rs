@@ -169,7 +169,24 @@ fn set_by_something(set: &[&LogLine], back_s: Option<f64>) -> Finding {
 
 /// An agent that sets the clock from the RTC, and by how much the stamps moved.
 fn agent_set(log: &[LogLine]) -> Option<Finding> {
-    let set = lines(log, |event| matches!(event, LogEvent::ClockSet { .. }));
+    let mut set = lines(log, |event| matches!(event, LogEvent::ClockSet { .. }));
+    // Several programs notice one setting, each in its words.
+    const NOTICED_S: f64 = 3.0;
+    let is_near = |one: &LogLine, other: &LogLine| {
+        let apart_s = one.at_s.zip(other.at_s).map(|(one, other)| (other - one).abs());
+        apart_s.is_some_and(|s| s < NOTICED_S)
+    };
+    let is_anonymous = |line: &LogLine| line.event == LogEvent::ClockSet { by: None };
+    let is_same = |one: &LogLine, other: &LogLine| {
+        is_anonymous(one) && is_anonymous(other) && one.text != other.text && is_near(one, other)
+    };
+    set.dedup_by(|other, one| is_same(one, other));
+    let daemon = log.iter().find(|line| line.text.contains("clock synchronization to"));
+    if let ([one], Some(daemon)) = (set.as_slice(), daemon)
+        && one.at_s.zip(daemon.at_s).is_none_or(|(set, daemon)| set >= daemon)
+    {
+        return Some(quote(named("set-by-daemon", &[]), &[daemon, one]));
+    }
     let (at, first) =
         log.iter().enumerate().find(|(_, line)| matches!(line.event, LogEvent::ClockSet { .. }))?;
     let by_agent = set.iter().any(|line| matches!(&line.event, LogEvent::ClockSet { by: Some(_) }));

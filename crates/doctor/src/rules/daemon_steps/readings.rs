@@ -10,6 +10,9 @@ use crate::rules::statements::named;
 /// A PTP clock that follows its master is never off by more, s.
 const LOCKED_S: f64 = 1e-3;
 
+/// A first correction by less is of any start, s.
+const LARGE_S: f64 = 1.0;
+
 /// No quartz is off by more, and no kernel corrects more, ppm.
 const NO_QUARTZ_PPM: f64 = 500.0;
 
@@ -47,6 +50,7 @@ pub(super) fn ptp(log: &[LogLine]) -> Option<Finding> {
             ("ptp-jumped", all())
         }
         // The first correction, before the lock.
+        (None, Some(_)) if largest.by_s >= LARGE_S => ("ptp-stepped", all()),
         (None, Some(_)) => return None,
         (None, None) => ("ptp-never-locked", all()),
     };

@@ -233,7 +233,9 @@ fn no_majority(log: &[LogLine]) -> Option<Finding> {
 }
 
 fn unsynchronised(log: &[LogLine]) -> Option<Finding> {
-    let line = log.iter().find(|line| line.event == LogEvent::Unsynchronised)?;
+    let after = |line: &&LogLine| !matches!(line.event, LogEvent::SourceSelected { .. });
+    let mut open = log.iter().rev().take_while(after);
+    let line = open.find(|line| line.event == LogEvent::Unsynchronised)?;
     Some(named("not-yet-synchronized", &[]).evidence(daemon_evidence(line)))
 }
 

@@ -40,13 +40,21 @@ fn has_header(line: &Line<'_>) -> bool {
     line.is_start || line.program.is_some() || has_name(line.text)
 }
 
-/// `make: `, `hwclock: `, `E: `, `ERROR: `, `{level:`: a program's name or a level.
+/// `make: `, `ERROR `, `time=…`, `{level:`, `E0612 `: a program's name, a level or a field.
 fn has_name(text: &str) -> bool {
-    const LEVELS: [&str; 8] =
-        ["E", "W", "ERROR", "WARN", "WARNING", "Error", "Warning", "CRITICAL"];
-    let Some((name, _)) = text.split_once(": ") else { return text.starts_with('{') };
+    const LEVELS: [&str; 11] = [
+        "E", "W", "ERROR", "ERR", "WARN", "WARNING", "INFO", "DEBUG", "NOTICE", "FATAL", "CRITICAL",
+    ];
+    let first = text.split([' ', ':']).next().unwrap_or_default();
+    let is_level = LEVELS.contains(&first.to_uppercase().as_str());
+    let is_field = text.starts_with(['{', '[']) || first.contains('=');
+    let is_klog = first.len() == 5
+        && first.starts_with(['I', 'W', 'E', 'F'])
+        && first[1..].bytes().all(|byte| byte.is_ascii_digit());
     let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_./[]".contains(c);
-    LEVELS.contains(&name) || (!name.is_empty() && name.len() < 32 && name.chars().all(is_name))
+    let name = text.split_once(": ").map_or("", |(name, _)| name);
+    let is_program = !name.is_empty() && name.len() < 32 && name.chars().all(is_name);
+    is_level || is_field || is_klog || is_program
 }
 
 /// A line of a program: conversions, statements.

@@ -17,6 +17,15 @@ const DAY_S: f64 = 86_400.0;
 /// Between two times that belong together stand at most so many lines: a prompt, a heading.
 const MOST_BETWEEN: u32 = 2;
 
+/// Commands for another clock, and names of one.
+const OTHERS: [&str; 12] = [
+    "hwclock", "ssh ", "docker", "wsl", "vagrant", "kubectl", "exec ", "adb ", "Host", "Guest",
+    "host:", "guest:",
+];
+
+/// So long after one command the next is typed, s.
+const TYPED_S: f64 = 60.0;
+
 /// No clock of a machine that runs shows such a year.
 const YEARS: std::ops::Range<i128> = 1990..2100;
 
@@ -91,6 +100,9 @@ pub(super) struct PrintedLines {
     /// Lines since then, and how many times stood in a row.
     between: u32,
     run: u32,
+    /// A line between asked or named another clock.
+    is_other: bool,
+    lines: u64,
     found: Vec<PrintedTimes>,
 }
 
@@ -99,8 +111,14 @@ impl PrintedLines {
     pub(super) fn push(&mut self, text: &str, stamp: impl FnOnce() -> Option<(f64, String)>) {
         let Some(printed) = Printed::parse(text) else {
             self.between += u32::from(!text.trim().is_empty());
+            self.is_other |= OTHERS.iter().any(|other| text.contains(other));
+            // Then that clock's time is no UTC.
+            if text.contains("RTC in local TZ: yes") {
+                self.found.retain(|found| !found.lines.iter().any(|line| line.contains("RTC")));
+            }
             return;
         };
+        self.lines += u64::from(!printed.is_bracketed);
         if !YEARS.contains(&printed.year) {
             self.add("printed-absurd", 0.0, &[&printed]);
         } else if let Some(last) = self.last.take() {
@@ -113,14 +131,15 @@ impl PrintedLines {
                 self.add("printed-before-stamps", by_s, &[&stamped, &printed]);
             }
         }
-        self.between = 0;
+        (self.between, self.is_other) = (0, false);
         self.last = Some(printed).filter(|printed| YEARS.contains(&printed.year));
     }
 
     fn compare(&mut self, last: &Printed, printed: &Printed) {
-        let Some(by_s) = last.until(printed) else { return };
+        let Some((by_s, is_zone)) = last.until(printed) else { return };
         let is_together = self.between == 0;
-        self.run = if is_together { self.run + 1 } else { 0 };
+        let is_apart = by_s.abs() > SLACK_S;
+        self.run = if is_together { self.run + u32::from(is_apart) } else { 0 };
         if self.run > 1 {
             // A loop prints more than two.
             self.found.retain(|found| found.of != "clocks-apart");
@@ -129,12 +148,14 @@ impl PrintedLines {
             if ahead_s > 60.0 {
                 self.add("printed-by-dmesg", ahead_s, &[last, printed]);
             }
-        } else if printed.is_bracketed || self.between > MOST_BETWEEN || by_s.abs() <= SLACK_S {
+        } else if printed.is_bracketed || self.between > MOST_BETWEEN || !is_apart {
+        } else if is_zone && (is_together || self.is_other) {
+            self.add("zones-apart", by_s, &[last, printed]);
         } else if is_together {
             self.add("clocks-apart", by_s, &[last, printed]);
         } else if by_s < 0.0 {
             self.add("printed-back", by_s, &[last, printed]);
-        } else if by_s > DAY_S {
+        } else if by_s > if self.is_other { TYPED_S } else { DAY_S } {
             self.add("printed-forward", by_s, &[last, printed]);
         }
     }
@@ -144,6 +165,11 @@ impl PrintedLines {
             let (year, lines) = (lines[0].year, lines.iter().map(|one| one.line.clone()).collect());
             self.found.push(PrintedTimes { of, by_s, year, lines });
         }
+    }
+
+    /// How many lines print a time for itself.
+    pub(super) fn count(&self) -> u64 {
+        self.lines
     }
 
     /// What was found; clocks that are apart before what may be but time between two commands.
@@ -163,12 +189,15 @@ impl Printed {
         let bracketed = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
         let inside = match bracketed {
             Some((inside, _)) => inside,
-            None if text.len() > LONGEST || !text.contains(':') => return None,
+            None if text.len() > LONGEST || !text.contains([':', '时', '時']) => return None,
             None => text,
         };
         let (mut clock_s, mut year, mut month) = (None, None, None);
         let (mut day, mut zone, mut names, mut is_pm) = (None, String::new(), 0, None);
-        let dashes = inside.replace(['年', '月'], "-").replace('日', " ").to_lowercase();
+        let dashes = ["年 ", "月 ", "年", "月"]
+            .iter()
+            .fold(inside.to_lowercase(), |text, sign| text.replace(sign, "-"));
+        let dashes = dashes.replace(['时', '時', '分'], ":").replace(['日', '秒'], " ");
         let is_date_time = |word: &str| word.split_once('t').is_some_and(|(date, _)| is_date(date));
         for word in dashes.split_whitespace().flat_map(|word| {
             let at = if is_date_time(word) { word.find('t') } else { None };
@@ -189,10 +218,10 @@ impl Printed {
                 if bare.len() >= 4 { year = Some(number) } else { day = Some(number) }
             } else if matches!(bare, "am" | "pm") {
                 is_pm = Some(bare == "pm");
+            } else if bare == "seconds" || (bare.contains('.') && bare.parse::<f64>().is_ok()) {
+                // hwclock: `0.000000 seconds`.
             } else if clock_s.is_some() && bare.starts_with(['+', '-']) && zone.is_empty() {
                 zone += bare;
-            } else if bare == "seconds" || (year.is_some() && bare.parse::<f64>().is_ok()) {
-                // hwclock: `0.000000 seconds`.
             } else if let Some(number) = line::month_by_name(bare).filter(|_| month.is_none()) {
                 month = Some(number);
             } else if clock_s.is_some() && zone.is_empty() && bare.len() <= 5 {
@@ -213,6 +242,9 @@ impl Printed {
             let days = i64::try_from(calendar::days(year, month, day)).ok()?;
             Some(days as f64 * DAY_S + clock_s? + noon)
         };
+        if text.starts_with("RTC time:") {
+            "utc".clone_into(&mut zone);
+        }
         let is_day = (1..=12).contains(&month) && (0..=31).contains(&day);
         let is_absurd = !YEARS.contains(&year);
         is_day.then_some(())?;
@@ -226,23 +258,23 @@ impl Printed {
         })
     }
 
-    /// The time from this one to another, s, where their zones can be compared.
-    fn until(&self, other: &Self) -> Option<f64> {
+    /// The time from this one to another, s, and whether that may be but their zones' difference.
+    fn until(&self, other: &Self) -> Option<(f64, bool)> {
         let offset_s = |zone: &str| {
             let hours = ZONES.iter().find(|(name, _)| *name == zone).map(|(_, hours)| *hours);
             hours.or_else(|| numeric_zone(zone)).map(|hours| hours * 3600.0)
         };
         let by_s = other.at_s - self.at_s;
         if self.zone == other.zone || self.is_bracketed != other.is_bracketed {
-            return Some(by_s);
+            return Some((by_s, false));
         }
-        // Without a zone it is local time, in which a whole number of hours is no difference.
-        let Some((one_s, other_s)) = offset_s(&self.zone).zip(offset_s(&other.zone)) else {
-            let rest = by_s.abs() % 1800.0;
-            let is_zone = by_s.abs() > 1700.0 && rest.min(1800.0 - rest) < 120.0;
-            return (!is_zone && (self.zone.is_empty() || other.zone.is_empty())).then_some(by_s);
-        };
-        Some(by_s + one_s - other_s)
+        if let Some((one_s, other_s)) = offset_s(&self.zone).zip(offset_s(&other.zone)) {
+            return Some((by_s + one_s - other_s, false));
+        }
+        // Without a zone it is local time, or UTC.
+        let rest_s = by_s.abs() % 1800.0;
+        let is_zone = by_s.abs() > 1700.0 && rest_s.min(1800.0 - rest_s) < 120.0;
+        (self.zone.is_empty() || other.zone.is_empty()).then_some((by_s, is_zone))
     }
 }
 

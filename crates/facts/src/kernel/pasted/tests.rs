@@ -102,7 +102,7 @@ fn text_that_is_no_log_has_no_event() {
     let found = pasted(FOREIGN.as_bytes());
     assert!(found.log.is_empty(), "{:#?}", found.log);
     // Prose and source are no messages, and not counted as unread ones.
-    assert_eq!(found.unread_lines, 2, "{found:?}");
+    assert_eq!(found.unread_lines, 3, "{found:?}");
 }
 
 #[test]
