@@ -1,7 +1,7 @@
 //! The report on a log alone.
 
 use facts::kernel::LogEvent;
-use facts::kernel::pasted::Pasted;
+use facts::kernel::pasted::{Pasted, PrintedTimes};
 use facts::{Fact, Facts, Unknown};
 use instruments::figures;
 
@@ -33,7 +33,7 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
     let printed_lines = pasted.printed_lines;
     let (mut unclear, mut quoted) = (pasted.unread_lines, pasted.unread.clone());
     let stamps_back = stamps_back(&pasted);
-    let printed: Vec<_> = printed(&pasted).chain(stamps_forward(&pasted)).collect();
+    let printed = printed(&pasted);
     let shown = describe_lines(&pasted);
     let lines = pasted.lines;
     let log = pasted.log.clone();
@@ -131,32 +131,22 @@ fn stamps_back(pasted: &Pasted) -> Option<Finding> {
     let times =
         if back.times > 1 { format!(", {} times in all", back.times) } else { String::new() };
     let values = [("by", figures::seconds(back.by_s)), ("times", times), ("zone", zone.to_owned())];
-    let lines = back.lines.iter().map(|line| format!("log: {line}"));
-    let mut finding = named("log-stamps", &values).evidence_from(lines);
-    finding.rule = "log-stamps".to_owned();
-    finding.source = "facts: the lines' own stamps".to_owned();
-    Some(finding)
+    Some(of_stamps(named("log-stamps", &values), &back.lines))
 }
 
-/// A clock that was set forward at boot, by the stamps before and after.
-fn stamps_forward(pasted: &Pasted) -> Option<Finding> {
-    let forward = pasted.stamps_forward.as_ref()?;
-    let is_rtc = forward.lines[1].contains("setting system clock to");
-    let name = if is_rtc { "set-by-rtc" } else { "set-at-boot" };
-    Some(of_stamps(name, forward.by_s, 0, &forward.lines))
+/// What times show that the text prints for themselves, and stamps of a clock set at boot.
+fn printed(pasted: &Pasted) -> Vec<Finding> {
+    let finding = |shown: &PrintedTimes| {
+        let side = if shown.by_s > 0.0 { "ahead" } else { "behind" };
+        let by = figures::seconds(shown.by_s.abs());
+        let values = [("by", by), ("side", side.to_owned()), ("year", shown.year.to_string())];
+        of_stamps(named(shown.of, &values), &shown.lines)
+    };
+    pasted.printed.iter().map(finding).collect()
 }
 
-/// What times show that the text prints for themselves.
-fn printed(pasted: &Pasted) -> impl Iterator<Item = Finding> + '_ {
-    pasted.printed.iter().map(|shown| of_stamps(shown.of, shown.by_s, shown.year, &shown.lines))
-}
-
-fn of_stamps(name: &str, by_s: f64, year: i128, lines: &[String]) -> Finding {
-    let side = if by_s > 0.0 { "ahead" } else { "behind" };
-    let by = figures::seconds(by_s.abs());
-    let values = [("by", by), ("side", side.to_owned()), ("year", year.to_string())];
-    let lines = lines.iter().map(|line| format!("log: {line}"));
-    let mut finding = named(name, &values).evidence_from(lines);
+fn of_stamps(finding: Finding, lines: &[String]) -> Finding {
+    let mut finding = finding.evidence_from(lines.iter().map(|line| format!("log: {line}")));
     finding.rule = "log-stamps".to_owned();
     finding.source = "facts: the lines' own stamps".to_owned();
     finding

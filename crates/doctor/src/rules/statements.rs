@@ -225,6 +225,7 @@ mod tests {
             include_str!("unstable/explanation.rs"),
             include_str!("../log.rs"),
             include_str!("../../../facts/src/kernel/pasted/printed.rs"),
+            include_str!("../../../facts/src/kernel/pasted/stamps.rs"),
         ]
         .concat();
         let is_named = |name: &&str| named.contains(&format!("\"{name}\""));

@@ -106,8 +106,6 @@ pub struct Pasted {
     pub unread: Vec<String>,
     /// Where the times of day before the lines go back.
     pub stamps_back: Option<StampsBack>,
-    /// Where they go forward as when a clock is set at boot.
-    pub stamps_forward: Option<StampsBack>,
     /// What times show that are printed for themselves.
     pub printed: Vec<PrintedTimes>,
     /// How many lines print one.
@@ -188,9 +186,8 @@ impl PastedLog {
         log.extend(segment.log);
         let sets = |line: &LogLine| line.text.contains("clock synchronization");
         Pasted {
-            stamps_forward: self.stamps.forward(),
-            printed_lines: self.printed.count(),
-            printed: self.printed.finish(),
+            printed_lines: self.printed.lines,
+            printed: self.printed.finish(self.stamps.first_forward.take()),
             stamps_back: self.stamps.finish(log.iter().any(sets)),
             log,
             release: segment.release,

@@ -51,22 +51,6 @@ const LABELS: [&str; 18] = [
     "set",
 ];
 
-/// Zones without an offset in their name, h.
-const ZONES: [(&str, f64); 12] = [
-    ("utc", 0.0),
-    ("gmt", 0.0),
-    ("z", 0.0),
-    ("cet", 1.0),
-    ("cest", 2.0),
-    ("est", -5.0),
-    ("edt", -4.0),
-    ("pst", -8.0),
-    ("pdt", -7.0),
-    ("jst", 9.0),
-    ("msk", 3.0),
-    ("bst", 1.0),
-];
-
 /// What printed times show.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PrintedTimes {
@@ -102,7 +86,8 @@ pub(super) struct PrintedLines {
     run: u32,
     /// A line between asked or named another clock.
     is_other: bool,
-    lines: u64,
+    /// How many lines print a time for itself.
+    pub(super) lines: u64,
     found: Vec<PrintedTimes>,
 }
 
@@ -167,13 +152,9 @@ impl PrintedLines {
         }
     }
 
-    /// How many lines print a time for itself.
-    pub(super) fn count(&self) -> u64 {
-        self.lines
-    }
-
-    /// What was found; clocks that are apart before what may be but time between two commands.
-    pub(super) fn finish(mut self) -> Vec<PrintedTimes> {
+    /// What was found, and what the stamps show of a clock set at boot; clocks that are apart before what may be but time between two commands.
+    pub(super) fn finish(mut self, set_at_boot: Option<PrintedTimes>) -> Vec<PrintedTimes> {
+        self.found.extend(set_at_boot);
         if self.found.iter().any(|found| found.of == "clocks-apart") {
             self.found.retain(|found| !matches!(found.of, "printed-back" | "printed-forward"));
         }
@@ -189,21 +170,16 @@ impl Printed {
         let bracketed = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
         let inside = match bracketed {
             Some((inside, _)) => inside,
-            None if text.len() > LONGEST || !text.contains([':', '时', '時']) => return None,
+            None if text.len() > LONGEST => return None,
             None => text,
         };
+        let is_year = |four: &[u8]| four.iter().all(u8::is_ascii_digit);
+        if !inside.contains([':', '时', '時']) || !inside.as_bytes().windows(4).any(is_year) {
+            return None;
+        }
         let (mut clock_s, mut year, mut month) = (None, None, None);
         let (mut day, mut zone, mut names, mut is_pm) = (None, String::new(), 0, None);
-        let dashes = ["年 ", "月 ", "年", "月"]
-            .iter()
-            .fold(inside.to_lowercase(), |text, sign| text.replace(sign, "-"));
-        let dashes = dashes.replace(['时', '時', '分'], ":").replace(['日', '秒'], " ");
-        let is_date_time = |word: &str| word.split_once('t').is_some_and(|(date, _)| is_date(date));
-        for word in dashes.split_whitespace().flat_map(|word| {
-            let at = if is_date_time(word) { word.find('t') } else { None };
-            let (one, other) = word.split_at(at.unwrap_or(word.len()));
-            [one, other.trim_start_matches('t')]
-        }) {
+        for word in words(inside) {
             let bare = word.trim_end_matches([',', '.', ':', ';']);
             if bare.is_empty() || (clock_s.is_none() && LABELS.contains(&bare)) {
             } else if let Some((s, rest)) = clock(bare) {
@@ -260,9 +236,9 @@ impl Printed {
 
     /// The time from this one to another, s, and whether that may be but their zones' difference.
     fn until(&self, other: &Self) -> Option<(f64, bool)> {
-        let offset_s = |zone: &str| {
-            let hours = ZONES.iter().find(|(name, _)| *name == zone).map(|(_, hours)| *hours);
-            hours.or_else(|| numeric_zone(zone)).map(|hours| hours * 3600.0)
+        let offset_s = |zone: &str| match zone {
+            "utc" | "gmt" | "z" => Some(0.0),
+            _ => numeric_zone(zone).map(|hours| hours * 3600.0),
         };
         let by_s = other.at_s - self.at_s;
         if self.zone == other.zone || self.is_bracketed != other.is_bracketed {
@@ -276,6 +252,18 @@ impl Printed {
         let is_zone = by_s.abs() > 1700.0 && rest_s.min(1800.0 - rest_s) < 120.0;
         (self.zone.is_empty() || other.zone.is_empty()).then_some((by_s, is_zone))
     }
+}
+
+/// The words of a date in small letters; `2017年11月03日` is `2017-11-03`, and `T` divides.
+fn words(text: &str) -> Vec<String> {
+    let signs = ["年 ", "月 ", "年", "月"];
+    let text = signs.iter().fold(text.to_lowercase(), |text, sign| text.replace(sign, "-"));
+    let text = text.replace(['时', '時', '分'], ":").replace(['日', '秒'], " ");
+    let divide = |word: &str| match word.split_once('t') {
+        Some((date, time)) if is_date(date) => vec![date.to_owned(), time.to_owned()],
+        _ => vec![word.to_owned()],
+    };
+    text.split_whitespace().flat_map(divide).collect()
 }
 
 /// `+01:00`, `-0500`, h.

@@ -1,5 +1,6 @@
 //! The times of day before a log's lines, where they go back.
 
+use super::PrintedTimes;
 use crate::kernel::line;
 
 /// Programs write in turn: their lines are out of order by no more, s.
@@ -37,10 +38,11 @@ pub(super) struct Stamps {
     later: u64,
     earlier: u64,
     first_back: Option<StampsBack>,
-    first_forward: Option<StampsBack>,
+    /// Where they go forward as those of a clock that is set at boot.
+    pub(super) first_forward: Option<PrintedTimes>,
 }
 
-/// Neighbouring lines whose stamps go back, or forward as those of a clock that is set at boot.
+/// Neighbouring lines whose stamps go back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StampsBack {
     /// By how much the first time, s.
@@ -88,8 +90,12 @@ impl Stamps {
                 || (last_s < UNSET_YEAR_S && stamp_s > 2.0 * UNSET_YEAR_S);
             let is_set = text.contains("setting system clock to");
             if by_s < if is_set { -DAY_S } else { -UNSET_DAYS * DAY_S } && (is_set || is_unset) {
-                let lines = [short(&self.last), short(text)];
-                self.first_forward.get_or_insert(StampsBack { by_s: -by_s, times: 1, lines });
+                self.first_forward.get_or_insert(PrintedTimes {
+                    of: if is_set { "set-by-rtc" } else { "set-at-boot" },
+                    by_s: -by_s,
+                    year: 0,
+                    lines: vec![short(&self.last), short(text)],
+                });
             }
         } else if by_s > DISORDER_S && by_s < YEAR_END_S {
             self.earlier += 1;
@@ -107,11 +113,6 @@ impl Stamps {
     /// That line and its time.
     pub(super) fn last_line(&self) -> Option<(f64, String)> {
         Some((self.last_s()?, self.last.trim().to_owned()))
-    }
-
-    /// Where they go forward as when a clock is set at boot.
-    pub(super) fn forward(&mut self) -> Option<StampsBack> {
-        self.first_forward.take()
     }
 
     /// Where they go back, unless the newest line is first.
