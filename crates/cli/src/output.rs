@@ -47,8 +47,8 @@ pub(crate) fn text(text: &str) -> Result<(), CliError> {
 }
 
 /// `1 check`, `2 checks`.
-pub(crate) fn number_of(number: usize, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
+pub(crate) fn number_of(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", instruments::figures::count(number), if number == 1 { "" } else { "s" })
 }
 
 /// Whether standard output shows colours: a terminal does unless NO_COLOR is

@@ -8,6 +8,7 @@ use facts::text::{printable, wrap};
 
 use crate::finding::{CheckState, Checked, Finding, Remedy, Severity};
 use crate::report::{DoctorReport, MachineSummary};
+use crate::text;
 
 /// Where text is to be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -255,8 +256,9 @@ fn summary(page: &mut TextPage, report: &DoctorReport, verbose: bool) {
     let rules = found + report.diagnosis.checked.len();
     let hint = if verbose { "" } else { "; add --verbose to list them" };
     let line = format!(
-        "{rules} rules: {found} with findings, {fine} in order, {other} that do not apply, {unknown} not \
-         checked{hint}."
+        "{}: {found} with findings, {fine} in order, {other} that do not apply, {unknown} not \
+         checked{hint}.",
+        text::count(rules, "rule", "rules")
     );
     page.paragraph("", "", &line, DIM);
     let closed =

@@ -115,7 +115,7 @@ fn answer(manifest: &Manifest, written: Option<&Path>) -> String {
     let for_root =
         manifest.not_taken.values().filter(|why| matches!(why, Unknown::NeedsRoot { .. })).count();
     let bytes: u64 = manifest.taken.values().map(|file| file.bytes).sum();
-    let files = output::number_of(manifest.taken.len(), "file", "files");
+    let files = output::number_of(manifest.taken.len() as u64, "file");
     let mut text = match written {
         Some(folder) => {
             let folder = folder.display();

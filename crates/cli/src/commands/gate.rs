@@ -116,10 +116,7 @@ fn thaw(socket: &Path) -> Result<ExitCode, CliError> {
     let list = list_file(socket);
     let thawed = thaw_listed(&tree, &list)
         .map_err(|why| failed(format!("{}: {why}", list.display()), "run it as root"))?;
-    output::text(&format!(
-        "{} thawed\n",
-        output::number_of(thawed, "control group", "control groups")
-    ))?;
+    output::text(&format!("{} thawed\n", output::number_of(thawed as u64, "control group")))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -75,7 +75,8 @@ impl ConfigOption {
         // JSON's text in quotes is TOML's.
         let quoted = |text: &String| serde_json::Value::from(text.as_str()).to_string();
         let quoted: Vec<_> = values.iter().map(quoted).collect();
-        let is_number = |text: &&String| text.parse::<u32>().is_ok();
+        let is_number =
+            |text: &&String| self.default_toml.parse::<u32>().and(text.parse::<u32>()).is_ok();
         let value = match values.last().filter(is_number) {
             _ if self.is_flag() => "true".to_owned(),
             _ if self.is_list() => format!("[{}]", quoted.join(", ")),

@@ -1,9 +1,10 @@
 //! The first line of the result: what a read of the clock costs, and what to do about it.
 
-use instruments::figures::{count, three_digits, time};
+use instruments::figures::{three_digits, time};
 use instruments::measurements::{CallCost, Measurements, ReadPath, TRAPPED_RDTSC_NS};
 
 use super::report::{BenchReport, source_name};
+use crate::output::number_of;
 
 /// The call that programs make most.
 const USUAL: &str = "clock_gettime(CLOCK_MONOTONIC)";
@@ -25,8 +26,8 @@ pub(super) fn sentences(report: &BenchReport) -> String {
         let backward = run.order.iter().filter(|order| order.backward > 0);
         let clocks: Vec<String> = backward
             .map(|order| {
-                let (times, largest) = (count(order.backward), time(order.largest_backward_ns));
-                format!("{} {times} times, by up to {largest}", order.clock)
+                let times = number_of(order.backward, "time");
+                format!("{} {times}, by up to {}", order.clock, time(order.largest_backward_ns))
             })
             .collect();
         if !clocks.is_empty() {
@@ -38,9 +39,9 @@ pub(super) fn sentences(report: &BenchReport) -> String {
 }
 
 fn cost_sentence(run: &Measurements, cost: &CallCost, is_cheapest: bool) -> String {
-    let source = source_name(run);
     let ns = three_digits(cost.ns.median);
-    let rank = if is_cheapest { ", the cheapest source" } else { "" };
+    let cheapest = format!(" under {}, the cheapest source", source_name(run));
+    let rank = if is_cheapest { cheapest.as_str() } else { "" };
     let bare = run.cost("rdtsc").map(|bare| bare.ns.median);
     let judgement = match (cost.path, bare) {
         (ReadPath::Counted { entered: 1.., .. }, _) => {
@@ -57,7 +58,7 @@ fn cost_sentence(run: &Measurements, cost: &CallCost, is_cheapest: bool) -> Stri
         ReadPath::Counted { entered: 0, .. } => " through the vDSO",
         _ => "",
     };
-    format!("CLOCK_MONOTONIC takes {ns} ns{way} under {source}{rank}{judgement}.")
+    format!("CLOCK_MONOTONIC takes {ns} ns{way}{rank}{judgement}.")
 }
 
 #[cfg(test)]
@@ -70,7 +71,6 @@ mod tests {
         let fast = report(vec![run("tsc", 27.1)]);
         let text = sentences(&fast);
         assert!(text.starts_with("CLOCK_MONOTONIC takes 27.1 ns"), "{text}");
-        assert!(text.contains(" under tsc"), "{text}");
         let mut entering = fast.clone();
         for cost in &mut entering.runs[0].costs {
             cost.path = ReadPath::Counted { calls: 1000, entered: 1000 };
@@ -87,6 +87,6 @@ mod tests {
         let text = sentences(&backward);
         assert!(text.contains(" Time went backward under tsc: "), "{text}");
         assert!(text.contains(" 2 times, by up to 70.0 ns"), "{text}");
-        assert!(sentences(&three_sources()).contains(", the cheapest source"));
+        assert!(sentences(&three_sources()).contains(" under tsc, the cheapest source"));
     }
 }

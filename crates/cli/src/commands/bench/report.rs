@@ -4,6 +4,8 @@ use instruments::measurements::Measurements;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::output::number_of;
+
 /// All that `parachron bench` measured.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct BenchReport {
@@ -39,8 +41,7 @@ impl MachineIdentity {
     /// One line: `Linux 6.18, AMD EPYC, 2 CPUs`.
     pub(crate) fn line(&self) -> String {
         let cpu = self.cpu.as_ref().map_or(String::new(), |cpu| format!(", {cpu}"));
-        let plural = if self.cpus == 1 { "" } else { "s" };
-        format!("Linux {}{cpu}, {} CPU{plural}", self.kernel, self.cpus)
+        format!("Linux {}{cpu}, {}", self.kernel, number_of(self.cpus.into(), "CPU"))
     }
 }
 

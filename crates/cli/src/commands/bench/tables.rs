@@ -6,6 +6,7 @@ use instruments::measurements::{
 
 use super::report::{BenchReport, short_name, source_name};
 use super::{answer, distribution};
+use crate::output::number_of;
 use crate::output::table::{Cell, Column, ReportTable, width, wrap};
 use instruments::figures::{count, three_digits, time, whole_time};
 
@@ -32,10 +33,8 @@ pub(super) fn render(report: &BenchReport, verbose: bool) -> String {
         }
         tables.push(missing(&run.not_measured));
     }
-    for table in tables.iter().filter(|table| !table.is_empty()) {
-        text.push('\n');
-        text.push_str(&table.text());
-    }
+    let shown = tables.iter().filter(|table| !table.is_empty()).map(ReportTable::text);
+    text.push_str(&shown.collect::<Vec<_>>().join("\n"));
     text
 }
 
@@ -74,9 +73,9 @@ fn costs(run: &Measurements, verbose: bool) -> ReportTable {
     );
     if let Some(first) = run.costs.first().filter(|_| verbose) {
         table.note(format!(
-            "CLOCK_*: clock_gettime of that clock. {} samples each; a sample is the mean of enough \
+            "CLOCK_*: clock_gettime of that clock. {} each; a sample is the mean of enough \
              calls to last 1 µs. Far out: above the third quartile + 3 interquartile ranges.",
-            count(first.samples)
+            number_of(first.samples, "sample")
         ));
     }
     let mixed = |cost: &&CallCost| {

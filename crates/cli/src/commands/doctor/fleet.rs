@@ -11,7 +11,7 @@ use doctor::selection::RuleSelection;
 use super::{Args, DoctorOutput, examined, exit_code};
 use crate::error::{COULD_NOT, CliError};
 use crate::output::table::{width, wrap};
-use crate::output::{self, Format, printable};
+use crate::output::{self, Format, number_of, printable};
 
 /// Machines named in a line of the summary; the JSON names all.
 const NAMED: usize = 8;
@@ -60,7 +60,8 @@ fn heading(fleet: &FleetReport) -> String {
     } else {
         format!(", {unchecked} on which no rule could be checked")
     };
-    format!("{all} machines: {} with findings, {fine} without{rest}", all - fine - unchecked)
+    let machines = number_of(all as u64, "machine");
+    format!("{machines}: {} with findings, {fine} without{rest}", all - fine - unchecked)
 }
 
 /// The summary; with `verbose` each machine's report after it.

@@ -4,6 +4,8 @@ use inspect::comparison::{Note, Seems};
 use instruments::drift::Refused;
 use instruments::figures::{signed, time};
 
+use crate::output::number_of;
+
 /// The sentence of a note.
 pub(super) fn sentence(note: &Note) -> String {
     match note {
@@ -21,7 +23,6 @@ pub(super) fn sentence(note: &Note) -> String {
         }
         Note::StoodStill(stood_still) => format!("{stood_still}."),
         Note::LeftOut { clock, reference, readings, why } => {
-            let plural = if *readings == 1 { "" } else { "s" };
             let why = match why {
                 Refused::BeforeStart { by_ns } => {
                     format!("the reference went back, to {} before the start", time(*by_ns as f64))
@@ -30,7 +31,8 @@ pub(super) fn sentence(note: &Note) -> String {
                     format!("a clock went back by {} while it was compared", time(*by_ns as f64))
                 }
             };
-            format!("{clock} against {reference}: {readings} reading{plural} left out: {why}.")
+            let readings = number_of(*readings, "reading");
+            format!("{clock} against {reference}: {readings} left out: {why}.")
         }
         Note::Contradiction(references) => {
             let more = if *references < 3 { "with three or more" } else { "with others too" };

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use disruptions::text::span;
 use inspect::comparison::{ClockName, PairReport, ReferenceReport};
 use instruments::drift::{Drift, Frequency};
 
 use super::report::DriftReport;
 use super::{answer, verdicts};
-use crate::output::printable;
 use crate::output::table::{Cell, Column, ReportTable, width, wrap};
+use crate::output::{number_of, printable};
 use instruments::figures::{count, signed, time};
 
 /// The answer, the figures and what they rest on; with `verbose` also how steady each clock
@@ -168,10 +169,10 @@ fn sentences(report: &DriftReport, verbose: bool) -> String {
 
 fn reference(reference: &ReferenceReport, report: &DriftReport, verbose: bool) -> String {
     let mut line = format!(
-        "{}: {} of {} comparisons",
+        "{}: {} of {}",
         reference.name,
         count(reference.made),
-        count(reference.tried)
+        number_of(reference.tried, "comparison")
     );
     for failure in &reference.failures {
         line.push_str(&format!("; {} × {}", failure.times, failure.what));
@@ -232,7 +233,7 @@ fn reference(reference: &ReferenceReport, report: &DriftReport, verbose: bool) -
 fn filtered(pair: &PairReport) -> String {
     let drift = &pair.drift;
     let (least, median) = (time(drift.least_delay_ns), time(drift.median_delay_ns));
-    let (readings, clock) = (count(drift.readings as u64), pair.clock);
+    let (readings, clock) = (number_of(drift.readings as u64, "comparison"), pair.clock);
     let delay = format!("delay: least {least}, median {median}");
     let wrong = match drift.outliers {
         0 => String::new(),
@@ -243,10 +244,10 @@ fn filtered(pair: &PairReport) -> String {
         ),
     };
     match drift.readings - drift.kept {
-        0 => format!("{delay}; kept all {readings} comparisons of {clock}"),
+        0 => format!("{delay}; kept all {readings} of {clock}"),
         dropped => format!(
-            "{delay}; of {readings} comparisons of {clock} kept the {} that were quickest in one \
-             direction in their part of the run, dropped {} as delayed{wrong}",
+            "{delay}; of {readings} of {clock} kept the {} that were quickest in one direction in \
+             their part of the run, dropped {} as delayed{wrong}",
             count(drift.kept as u64),
             count(dropped.saturating_sub(drift.outliers) as u64),
         ),
@@ -264,22 +265,13 @@ pub(super) fn frequency(drift: &Drift) -> String {
 /// One line while measuring.
 pub(super) fn live(clock: ClockName, reference: &str, drift: &Drift, elapsed: Duration) -> String {
     let figure = frequency(drift);
-    let steps = drift.steps.len();
-    let steps = if steps > 0 { format!(", {steps} steps") } else { String::new() };
+    let steps = drift.steps.len() as u64;
+    let steps = if steps > 0 { ", ".to_owned() + &number_of(steps, "step") } else { String::new() };
     printable(&format!(
-        "{:>6} {clock:<9} {figure} against {reference}, {} comparisons{steps}",
+        "{:>9} {clock:<9} {figure} against {reference}, {}{steps}",
         span(elapsed.as_secs_f64()),
-        count(drift.readings as u64),
+        number_of(drift.readings as u64, "comparison"),
     ))
-}
-
-/// `60.0 s`, `12 min`, `3.5 h`.
-fn span(seconds: f64) -> String {
-    match seconds {
-        seconds if seconds < 180.0 => format!("{seconds:.1} s"),
-        seconds if seconds < 10_800.0 => format!("{:.0} min", seconds / 60.0),
-        _ => format!("{:.1} h", seconds / 3600.0),
-    }
 }
 
 /// The bound of a frequency, and as many digits as it supports.

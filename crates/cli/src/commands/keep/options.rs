@@ -92,7 +92,8 @@ impl FromArgMatches for Args {
             };
             if !values.is_empty() {
                 option.set(&mut settings, &values).map_err(|why| {
-                    let message = format!("invalid value for '--{}': {why}\n", option.key);
+                    let (key, values) = (option.key, values.join(","));
+                    let message = format!("invalid value '{values}' for '--{key}': {why}\n");
                     clap::Error::raw(ErrorKind::ValueValidation, message)
                 })?;
             }

@@ -77,5 +77,5 @@ fn verdict(report: &LabReport, extent: Extent) -> String {
         Extent::Short => " All figures and checks: --verbose.",
         Extent::Whole => "",
     };
-    format!("{}: {tally}.{not_run}{rest}", number_of(tally.checks(), "check", "checks"))
+    format!("{}: {tally}.{not_run}{rest}", number_of(tally.checks() as u64, "check"))
 }

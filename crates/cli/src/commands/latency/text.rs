@@ -65,13 +65,12 @@ fn figures(found: &Latency) -> ReportTable {
     }
     if let Some(answers) = &found.answers {
         table.note(format!(
-            "{}: {} of {} requests answered, {} answers late, {} foreign.",
+            "{}: {} of {} requests answered, {} late, {} foreign.",
             answers.peer, answers.answered, answers.sent, answers.late, answers.foreign
         ));
     }
-    table.note(
-        "To see which step of a late wake-up takes the time: sudo rtla timerlat top --aa-only 40",
-    );
+    table.note("To see which step of a late wake-up takes the time:");
+    table.note("sudo rtla timerlat top --aa-only 40");
     table
 }
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 use tell::{Address, TellFailure, TellOutcome};
 
 use crate::output::event_line::message_line;
+use crate::output::number_of;
 
 /// The result of sending a guest the time.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -108,15 +109,16 @@ impl GuestClockResult {
             format!("{} ± {}", signed(offset_ns as f64, time), time(bound_ns as f64))
         };
         let before = off(self.offset_ns, self.bound_ns);
-        match self.after_offset_ns.zip(self.after_bound_ns) {
+        let answers = number_of(self.answers.into(), "answer");
+        vec![match self.after_offset_ns.zip(self.after_bound_ns) {
             Some((offset_ns, bound_ns)) => {
-                vec![format!("set; its clock was {before}, and is {}", off(offset_ns, bound_ns))]
+                format!("set; its clock was {before}, and is {}", off(offset_ns, bound_ns))
             }
             None if self.answers == 0 => {
-                vec![format!("left alone, as it may be right: its clock is {before}")]
+                format!("left alone, as it may be right: its clock is {before}")
             }
-            None => vec![format!("time sent in {} answers; its clock was {before}", self.answers)],
-        }
+            None => format!("time sent in {answers}; its clock was {before}"),
+        }]
     }
 }
 

@@ -12,6 +12,7 @@ use pvclock::{Hertz, Scale};
 use super::event::{Line, WatchEvent, WatchStart};
 use super::summary::{PageSummary, PairSteps, WatchSummary};
 use crate::output::event_line::event_line;
+use crate::output::number_of;
 
 /// A line, continued below where it is too long; without a final line end.
 pub(super) fn line(line: &Line) -> String {
@@ -148,14 +149,13 @@ fn update(update: &ObservedPageUpdate) -> Vec<String> {
 /// The summary, line by line.
 fn summary(summary: &WatchSummary) -> Vec<String> {
     let WatchSummary { clocksource_changes, rate_changes, adjtimex_changes, .. } = summary;
-    let mut lines = vec![format!(
-        "ran {}: {} {}, longest interval {}",
+    let mut lines = vec![disruption::counts(&summary.disruptions)];
+    lines.push(format!(
+        "ran {}: {}, longest interval {}",
         span(summary.ran_s),
-        count(summary.samples),
-        if summary.samples == 1 { "sample" } else { "samples" },
+        number_of(summary.samples, "sample"),
         span(summary.longest_interval_s)
-    )];
-    lines.push(disruption::counts(&summary.disruptions));
+    ));
     if let Some(lost) = summary.lost_journal_entries.filter(|lost| *lost > 0) {
         lines.push(format!("the journal did not accept {} of them", count(lost)));
     }
@@ -176,7 +176,7 @@ fn summary(summary: &WatchSummary) -> Vec<String> {
 
 fn page_summary(page: &PageSummary) -> Vec<String> {
     let mut lines = vec![
-        format!("page: version {}; {} updates", page.version, page.updates),
+        format!("page: version {}; {}", page.version, number_of(page.updates, "update")),
         match page.updates_per_hour {
             Some(rate) => format!("updates per hour: {rate:.1}"),
             None => "updates per hour: not known from a watch under 1 min".into(),

@@ -1,15 +1,17 @@
 //! The report as a table.
 
 use super::report::{ClocksReport, Rating, Resolution, Source, SourceCost, TrialCalls};
-use crate::output::printable;
 use crate::output::table::{Cell, Column, ReportTable};
+use crate::output::{number_of, printable};
 use facts::clocksource::known::ReadPlace;
 use instruments::figures::{count, three_digits, time, whole_time};
 
 /// Renders `report`.
 pub(super) fn render(report: &ClocksReport) -> String {
+    let current = report.sources.iter().find(|source| source.current);
+    let in_use = current.map_or("an unknown source", |source| &source.name);
     let mut table = ReportTable::with_rows(
-        "Clock sources, cheapest first",
+        format!("The kernel uses {in_use}. Clock sources, cheapest first"),
         &report.sources,
         [
             (Column::names("source"), &|source| source.name.as_str().into()),
@@ -119,11 +121,11 @@ fn notes(report: &ClocksReport, table: &mut ReportTable) {
     for source in &report.sources {
         if let SourceCost::Measured(cost) = &source.cost {
             table.note(format!(
-                "cost: {} under {}, median of {} samples of {} calls (min {}, p99 {}, max {}).",
+                "cost: {} under {}, median of {} of {} (min {}, p99 {}, max {}).",
                 cost.call,
                 source.name,
-                count(cost.samples),
-                count(cost.calls_per_sample),
+                number_of(cost.samples, "sample"),
+                number_of(cost.calls_per_sample, "call"),
                 three_digits(cost.ns.min),
                 three_digits(cost.ns.p99),
                 three_digits(cost.ns.max),

@@ -53,7 +53,7 @@ fn a_guest_s_sources_are_in_order_of_cost() {
     let report = ClocksReport::new(&facts, Some(&measured("tsc", 0)), false);
     let text = table::render(&report).replace(['\u{a0}', '\u{202f}'], " ");
     insta::assert_snapshot!(text, @r"
-    Clock sources, cheapest first
+    The kernel uses tsc. Clock sources, cheapest first
     source     state      rating  resolution  read path            cost
                                                                      ns
     ────────────────────────────────────────────────────────────────────
