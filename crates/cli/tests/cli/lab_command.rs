@@ -65,7 +65,7 @@ fn lab_prints_the_same_figure_in_every_format() {
     ] {
         let path = folder.path().join(format);
         let file = path.to_str().expect("UTF-8");
-        let options = ["--format", format, "--output", file, "--source", "kvm-clock"];
+        let options = ["--verbose", "--format", format, "--output", file, "--source", "kvm-clock"];
         let output = program.run(&[&DRIFT[..], &options].concat());
         assert_eq!((output.code, output.out.as_str(), output.err.as_str()), (Some(0), "", ""));
         let text = fs::read_to_string(&path).expect("a report");

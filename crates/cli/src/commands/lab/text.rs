@@ -11,7 +11,7 @@ use crate::output::table::{width, wrap};
 /// How much of the report is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// What a person needs first: checks that failed, and the figures of a single experiment.
+    /// One screen: what a person needs first, and the checks that failed.
     Short,
     /// All figures and checks.
     Whole,
@@ -19,21 +19,14 @@ pub(super) enum Extent {
 
 /// The report; in colour or without.
 pub(super) fn render(report: &LabReport, extent: Extent, colours: bool) -> String {
-    let is_single = is_single(report);
     let mut text = format!("{}\n{}", wrap(&verdict(report, extent), width()), heading(report));
-    if !is_single {
-        text.extend(["\n", &summary::table(&report.lab).text()]);
-    }
+    text.extend(["\n", &summary::table(&report.lab).text()]);
     // Two hundred lines of checks that passed would hide one that failed.
-    let listed = match (extent, is_single) {
-        (Extent::Whole, _) => Listed::All,
-        (Extent::Short, true) => Listed::NotPassed,
-        (Extent::Short, false) => Listed::Failed,
-    };
+    let listed = if extent == Extent::Whole { Listed::All } else { Listed::Failed };
     for outcome in &report.lab.experiments {
         let both = [tables::figures(outcome), tables::moved(outcome)];
         let shown = both.into_iter().flatten().filter(|table| !table.is_empty());
-        for table in shown.filter(|_| is_single || extent == Extent::Whole) {
+        for table in shown.filter(|_| extent == Extent::Whole) {
             text.extend(["\n", &table.text()]);
         }
         if listed.checks(outcome).next().is_some() {
@@ -41,10 +34,6 @@ pub(super) fn render(report: &LabReport, extent: Extent, colours: bool) -> Strin
         }
     }
     text
-}
-
-fn is_single(report: &LabReport) -> bool {
-    report.lab.experiments.len() + report.lab.not_run.len() == 1
 }
 
 /// What the experiments ran on.
