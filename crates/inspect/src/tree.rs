@@ -6,7 +6,7 @@
 //! (`proc/cmdline`, `sys/class/ptp/ptp0/clock_name`), and one folder more,
 //! `parachron`, for what is not in any file: one text file for each
 //! [`Tree::probe`] and [`Tree::digest`], named and described where it is read
-//! (and all together in `testdata/machines/README.md`).
+//! (and all together in `testdata/machines/formats.tsv`).
 //!
 //! A captured tree also has [`manifest::PATH`], which keeps the reason of each
 //! unknown fact, so that "needs root" stays "needs root" elsewhere. A tree made
