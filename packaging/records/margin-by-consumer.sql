@@ -1,6 +1,6 @@
 -- What do the clocks leave of each consumer's limit, on the fleet's newest day? That is the
 -- newest one on which more than half as many hosts recorded as on the fullest day.
--- The limits are those of the guide's table of margins. beyond: hosts whose clock may have
+-- The limits are those of docs/reference/consumers.tsv. beyond: hosts whose clock may have
 -- been off by more than the limit, or was not known at all.
 with
 limits as (
