@@ -171,8 +171,15 @@ pub(super) fn findings(case: &Case<'_>, log: &[LogLine]) -> Vec<Finding> {
 }
 
 /// States of a daemon that end when it follows a server.
-const TRANSIENT: [&str; 6] =
-    ["no-server", "server-silent", "unsynced", "sync-failed", "no-consensus", "daemon-failed"];
+const TRANSIENT: [&str; 7] = [
+    "no-server",
+    "server-unfit",
+    "server-silent",
+    "unsynced",
+    "sync-failed",
+    "no-consensus",
+    "daemon-failed",
+];
 
 /// Whether a daemon followed a server after the last line that states something.
 fn recovery(log: &[LogLine], name: &str) -> bool {
@@ -222,6 +229,7 @@ mod tests {
             include_str!("daemon_steps/single.rs"),
             include_str!("daemon_steps/tools.rs"),
             include_str!("tsc/calibrations.rs"),
+            include_str!("unstable.rs"),
             include_str!("unstable/explanation.rs"),
             include_str!("../log.rs"),
             include_str!("../../../facts/src/kernel/pasted/printed.rs"),

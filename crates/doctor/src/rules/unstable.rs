@@ -29,16 +29,9 @@ use crate::case::{Case, log_evidence};
 use crate::fault;
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome};
-use crate::remedies::{READ_ONLY, set_after_pause};
-use crate::rules::statements::named_for;
+use crate::rules::statements::{named, named_for};
 use crate::text;
 use instruments::figures;
-
-/// The first version whose watchdog reads the TSC between two reads of the reference.
-const BRACKETED: &str = "5.13";
-
-/// The first version with the rewritten watchdog (763aacf86f1b).
-const REWRITTEN: &str = "7.1";
 
 /// `tsc-marked-unstable`
 pub(crate) fn check_marked(case: &Case<'_>) -> Check {
@@ -193,57 +186,24 @@ pub(crate) fn check_late(case: &Case<'_>) -> Check {
 
 /// A check that came late, of two clocks that agree.
 fn agree(case: &Case<'_>, finding: Finding) -> Check {
-    finding
-        .explain(format!(
-            "The check itself came seconds late, so the kernel drew no conclusion from it. \
-                 According to both counters the clocks agree, and neither is at fault: for that long \
-                 the kernel did not serve its timers. In a virtual machine the host did not run it \
-                 (a pause, a save, an overloaded host). {}",
-            fault::LOAD
-        ))
-        .remedy(
-            Remedy::command(
-                "In a virtual machine ask the host's operator what happened at that time, and \
-                     set the clock if it was paused.",
-                "chronyc tracking",
-            )
-            .changes(READ_ONLY),
-        )
-        .remedy(Remedy::advice(
-            "Elsewhere look for what held the kernel's timers back: stalls in the log, a driver, \
-                 a kernel that was just updated (boot the one before).",
-        ))
-        .remedies(advice::not_at_fault(case))
-        .alone()
+    let entry = named("watchdog-agree", &[]);
+    finding.explain(entry.why).remedies(entry.remedies).remedies(advice::not_at_fault(case)).alone()
 }
 
 /// Reads that took too long.
 fn read_slowly(case: &Case<'_>, finding: Finding) -> Check {
-    let guest = case.is_guest() == Some(true);
-    let reason = if guest {
+    let reason = if case.is_guest() == Some(true) {
         "because the host was busy or emulates that clock slowly"
     } else {
         "because of firmware (SMI), a busy bus, or an HPET that many CPUs read"
     };
-    finding
-        .explain(format!(
-            "The watchdog reads the TSC between two reads of a slower clock; here those reads \
-             took too long ({reason}), and the kernel skipped the check. Kernels from Linux \
-             {BRACKETED} up to, but not including, {REWRITTEN} can mark the TSC unstable after a \
-             few such reads. {}",
-            fault::SLOW_REFERENCE
-        ))
-        .remedy(Remedy::advice(if case.xen_emulates_tsc() {
-            "See the finding tsc-trapped: Xen emulates each of those reads."
-        } else if guest {
-            "Give the guest dedicated CPUs on the host, or a clock that the kernel need not check \
-             (kvm-clock; an invariant TSC of known frequency)."
-        } else {
-            "Do nothing while the TSC stays in use. Otherwise add tsc=nowatchdog to the kernel's \
-             command line, or take the slow reference away (hpet=disable): see the finding \
-             tsc-marked-unstable."
-        }))
-        .alone()
+    let entry = named_for("watchdog-slow", &[("reason", reason.to_owned())], case.is_guest());
+    let trapped = "See the finding tsc-trapped: Xen emulates each of those reads.";
+    let remedies = match case.xen_emulates_tsc() {
+        true => vec![Remedy::advice(trapped)],
+        false => entry.remedies,
+    };
+    finding.explain(entry.why).remedies(remedies).alone()
 }
 
 /// The two lengths of a check that was skipped: by the TSC, and by the reference.
@@ -265,18 +225,9 @@ fn pause_ns(line: &LogLine) -> Option<f64> {
 }
 
 fn paused(evidence: String, by_ns: f64) -> Finding {
-    Finding::new(
-        Severity::Note,
-        format!("This machine was paused for about {}", figures::time(by_ns)),
-    )
-    .evidence(evidence)
-    .evidence(format!("TSC minus reference: {}", figures::signed(by_ns, figures::time)))
-    .explain(format!(
-        "The TSC ran on while the reference counted its usual half second, as a hypervisor's \
-         clock does while its guest is stopped. {}",
-        fault::HOST
-    ))
-    .remedy(set_after_pause())
+    named("watchdog-paused", &[("by", figures::time(by_ns))])
+        .evidence(evidence)
+        .evidence(format!("TSC minus reference: {}", figures::signed(by_ns, figures::time)))
 }
 
 /// `skipping watchdog check: cs_nsec: 7623994708 wd_nsec: 7623993107`: by how much the two

@@ -2,19 +2,18 @@
 //! a forum's or a mail's paste of one. Bytes in, lines about clocks out, in bounded memory.
 
 mod printed;
+mod segment;
 mod stamps;
-
-use std::collections::VecDeque;
 
 use self::printed::PrintedLines;
 pub use self::printed::PrintedTimes;
+use self::segment::{LogSegment, is_same_cpu, rate};
 use self::stamps::Stamps;
 pub use self::stamps::StampsBack;
 
 use super::catalogue::{CATALOGUE, Reading};
 use super::encoding::{Encoding, START, encoding, no_text, push_unit};
 use super::line;
-use super::log::MAX_LINES;
 use super::{LogEvent, LogLine};
 
 /// No line of a log is longer, bytes, with a journal's fields in it; the rest is left out.
@@ -37,6 +36,9 @@ const MOST_BYTES: u64 = 1 << 32;
 
 /// So many lines about the TSC's rate are kept of other boots.
 const MOST_BOOTS: usize = 64;
+
+/// A boot takes so long until its log is written, s.
+const BOOT_S: f64 = 60.0;
 
 /// How many lines about time that cannot be judged are kept.
 const UNREAD_KEPT: usize = 10;
@@ -76,13 +78,6 @@ struct Held {
     text: String,
     reading: Reading,
     lines: u32,
-}
-
-/// One boot's part of the log.
-#[derive(Debug, Default)]
-struct LogSegment {
-    log: VecDeque<LogLine>,
-    release: Option<String>,
 }
 
 /// What a log has about clocks.
@@ -335,7 +330,7 @@ impl PastedLog {
         }
         let Some(event) = event else { return };
         if let LogEvent::Boot { release } = event {
-            return self.begin_boot(release);
+            return self.begin_boot(release, line.day_s);
         }
         // The time of day of a daemon's line is on another scale than the kernel's stamps.
         let at_s = if is_of_kernel { line.at_s } else { line.day_s.or(line.at_s) };
@@ -356,8 +351,12 @@ impl PastedLog {
         self.trouble_lines += u64::from(is_trouble);
     }
 
-    fn begin_boot(&mut self, release: Option<String>) {
-        if !self.segment.log.is_empty() {
+    fn begin_boot(&mut self, release: Option<String>, day_s: Option<f64>) {
+        // In syslog the kernel's lines follow those of programs that ran before syslogd.
+        let is_near = |line: &LogLine| {
+            line.at_s.zip(day_s).is_some_and(|(at_s, day_s)| (day_s - at_s).abs() < BOOT_S)
+        };
+        if !self.segment.log.iter().all(is_near) {
             let ended = std::mem::take(&mut self.segment);
             self.is_several_boots = true;
             let rates = ended.log.iter().filter(|line| rate(line).is_some());
@@ -368,30 +367,6 @@ impl PastedLog {
             }
         }
         self.segment.release = release.or(self.segment.release.take());
-    }
-}
-
-fn rate(line: &LogLine) -> Option<u64> {
-    if let LogEvent::TscFrequency { hz, refined: false } = line.event { Some(hz) } else { None }
-}
-
-/// Whether two boots' rates may be of one CPU: they differ by less than 5 %.
-fn is_same_cpu(one: Option<u64>, other: Option<u64>) -> bool {
-    one.zip(other).is_some_and(|(one, other)| one.abs_diff(other) < one / 20)
-}
-
-impl LogSegment {
-    fn push(&mut self, line: LogLine) {
-        self.log.push_back(line);
-        if self.log.len() > MAX_LINES {
-            // A verdict has its figures after it: the oldest other line goes.
-            let oldest = self.log.iter().position(|line| line.event == LogEvent::Other);
-            self.log.remove(oldest.unwrap_or(0));
-        }
-    }
-
-    fn is_faulty(&self) -> bool {
-        self.log.iter().any(|line| line.event.is_fault())
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::kernel::log::MAX_LINES;
 
 fn pasted(bytes: &[u8]) -> Pasted {
     let mut log = PastedLog::default();
