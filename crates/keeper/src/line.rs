@@ -25,9 +25,10 @@ const UNIT: f64 = 1e-6 / 65_536.0;
 const LARGEST_UNITS: f64 = 500.0 * 65_536.0;
 
 /// Time to the next look, ns: while the rate is being learnt or the clock is off; where it is not
-/// near; in calm; and where the clock was held and the host wakes for a changed page.
+/// near; to see whether it stays where it suddenly was; in calm; and where the clock was held and the host wakes for a changed page.
 const SOON_NS: u64 = 500_000_000;
 const FAR_NS: u64 = 2_000_000_000;
+const SURPRISED_NS: u64 = 1_000_000_000;
 const CALM_NS: u64 = 4_000_000_000;
 const HELD_NS: u64 = 16_000_000_000;
 
@@ -113,6 +114,7 @@ pub struct LineLoop {
     is_off: bool,
     held_looks: u32,
     was_slewed: bool,
+    was_surprised: bool,
     /// The kernel has nothing to catch up with: since somebody moved a line it was stepped.
     is_caught_up: bool,
     last: Option<LastLook>,
@@ -127,6 +129,7 @@ impl Default for LineLoop {
             is_off: true,
             held_looks: 0,
             was_slewed: false,
+            was_surprised: false,
             is_caught_up: false,
             last: None,
         }
@@ -154,7 +157,11 @@ impl LineLoop {
             self.last = None;
             return Err(LineError::Rate(((page_rate - 1.0) * 1e9) as i64));
         }
-        self.learn(&page, counter, shown_ns, frequency);
+        if let Some(last) = self.learn(&page, counter, shown_ns, frequency) {
+            let (frequency, next_ns) = (last.units, SURPRISED_NS);
+            let (ahead_ns, step_ns, catches_up) = (shown_ns, None, false);
+            return Ok(LineSteering { ahead_ns, step_ns, catches_up, frequency, next_ns });
+        }
         self.is_off = shown_ns.abs() > if self.is_off { NOISE_NS } else { OFF_NS };
         self.held_looks = if shown_ns.abs() <= NEAR_NS { self.held_looks + 1 } else { 0 };
         let next_ns = if self.is_off || self.known < LEAST_KNOWN {
@@ -209,25 +216,38 @@ impl LineLoop {
     }
 
     /// Learns by how much more the lines parted than was expected, unless somebody else moved
-    /// one of them.
-    fn learn(&mut self, page: &VmClockInfo, counter: u64, ahead_ns: f64, frequency: i64) {
+    /// one of them. Returns the last look where that is to go on: the clock is suddenly off. Without
+    /// ticks it is by a quantum of the time, which the kernel makes up for alone.
+    fn learn(
+        &mut self,
+        page: &VmClockInfo,
+        counter: u64,
+        ahead_ns: f64,
+        frequency: i64,
+    ) -> Option<LastLook> {
+        let was_surprised = std::mem::take(&mut self.was_surprised);
         // The kernel rounds what it reports by a unit.
-        let last = self.last.take().filter(|last| last.units.abs_diff(frequency) <= 1);
-        let Some(last) = last else { return };
+        let last = self.last.take().filter(|last| last.units.abs_diff(frequency) <= 1)?;
         if !is_same(&last.page, page) {
-            return self.note_move();
+            self.note_move();
+            return None;
         }
-        let new = page.ns_per_count();
-        let counts = counter.wrapping_sub(last.counter) as f64;
-        let parted_ns = ahead_ns - last.ahead_ns;
-        let more = parted_ns / (counts * new) - last.parting;
+        let since_ns = counter.wrapping_sub(last.counter) as f64 * page.ns_per_count();
+        let unexpected_ns = ahead_ns - last.ahead_ns - last.parting * since_ns;
+        self.was_surprised = !self.is_off && !was_surprised && unexpected_ns.abs() > NEAR_NS;
+        if self.was_surprised {
+            self.last = Some(last);
+            return self.last;
+        }
+        let more = unexpected_ns / since_ns;
         if more.abs() <= LEARNABLE && !last.is_slewed {
-            let shown = (counts * new * 1e-9).powi(2);
+            let shown = (since_ns * 1e-9).powi(2);
             let before = self.known.min(MOST_KNOWN * shown);
             let learnt = self.learnt - more * shown / (before + shown);
             self.known += shown;
             self.learnt = learnt.clamp(-LEARNABLE, LEARNABLE);
         }
+        None
     }
 }
 
