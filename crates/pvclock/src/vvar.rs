@@ -109,14 +109,7 @@ pub enum LineError {
     /// The kernel does not keep its time by the CPU's counter.
     ClockMode(u32),
     /// No clock of Linux has this scale, or what is beside it.
-    NoClock {
-        /// ns a count, times `2^shift`.
-        mult: u32,
-        /// See `mult`.
-        shift: u32,
-        /// The bits of the counter.
-        mask: u64,
-    },
+    NoClock,
     /// The VMClock page gives no UTC.
     NoUtc(NoUtc),
     /// The VMClock page is faster than the kernel's counter by this, ppb: no oscillator is off by
@@ -138,9 +131,7 @@ impl core::fmt::Display for LineError {
             Self::ClockMode(mode) => {
                 write!(f, "clock mode {mode}: the clock source is not the CPU's counter")
             }
-            Self::NoClock { mult, shift, mask } => {
-                write!(f, "mult {mult}, shift {shift} and mask {mask:#x} are not a clock's")
-            }
+            Self::NoClock => write!(f, "its multiplier, shift, mask or times are not a clock's"),
         }
     }
 }
@@ -154,16 +145,6 @@ impl From<ReadError> for LineError {
 }
 
 impl<M: Memory> VvarClock<M> {
-    /// A clock of our own that holds these words.
-    pub fn from_words(words: &[u64; 2 + WORDS]) -> Self {
-        Self {
-            seq: M::U32::new(words[0] as u32),
-            clock_mode: M::U32::new((words[0] >> 32) as u32),
-            cycle_last: M::U64::new(words[1]),
-            rest: core::array::from_fn(|index| M::U64::new(words[2 + index])),
-        }
-    }
-
     /// The line, if it counts the CPU's counter; `has_max_cycles`: the layout.
     ///
     /// # Errors
@@ -205,7 +186,7 @@ impl KernelLine {
         if is_scale && is_mask && is_time(self.realtime) && is_time(self.monotonic) {
             Ok(self)
         } else {
-            Err(LineError::NoClock { mult: self.mult, shift: self.shift, mask: self.mask })
+            Err(LineError::NoClock)
         }
     }
 

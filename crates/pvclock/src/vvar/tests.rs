@@ -24,7 +24,13 @@ fn words(has_max_cycles: bool) -> [u64; 29] {
 }
 
 fn read(words: &[u64; 29], has_max_cycles: bool) -> Result<KernelLine, LineError> {
-    VvarClock::<Aligned>::from_words(words).line(has_max_cycles)
+    let clock = VvarClock::<Aligned> {
+        seq: (words[0] as u32).into(),
+        clock_mode: ((words[0] >> 32) as u32).into(),
+        cycle_last: words[1].into(),
+        rest: core::array::from_fn(|index| words[2 + index].into()),
+    };
+    clock.line(has_max_cycles)
 }
 
 #[test]
@@ -37,10 +43,7 @@ fn each_layout_gives_the_same_line() {
         assert_eq!(line.monotonic_ns(counter), Ok(77_999_999_945));
         assert!(line.realtime_ns(999).is_err());
         // By the other layout there is no clock.
-        assert!(matches!(
-            read(&words(has_max_cycles), !has_max_cycles),
-            Err(LineError::NoClock { .. })
-        ));
+        assert_eq!(read(&words(has_max_cycles), !has_max_cycles), Err(LineError::NoClock));
     }
 }
 
@@ -57,7 +60,7 @@ fn what_is_no_line_is_refused() {
     // kvm-clock, whose count is not the TSC's, and a source that programs cannot read.
     assert_eq!(refused(|words| words[0] = 2 << 32 | 8), LineError::ClockMode(2));
     assert_eq!(refused(|words| words[0] = 8), LineError::ClockMode(0));
-    let no_clock = |change| assert!(matches!(refused(change), LineError::NoClock { .. }));
+    let no_clock = |change| assert_eq!(refused(change), LineError::NoClock);
     no_clock(|words| words[2] = u64::from(u32::MAX));
     no_clock(|words| words[3] = 24 << 32);
     no_clock(|words| words[3] = 33 << 32 | 1);
