@@ -30,6 +30,13 @@ impl RateLimit {
         self.clone().take(now_ns).err()
     }
 
+    /// How many can be taken.
+    pub(crate) fn left(&self, now_ns: u64) -> u32 {
+        let mut limit = self.clone();
+        limit.earn(now_ns);
+        limit.left
+    }
+
     /// Takes so many, at most the capacity, or none.
     ///
     /// # Errors

@@ -111,7 +111,7 @@ fn answer(daemon: &mut Daemon) {
             serde_json::to_string(&daemon.status()).unwrap_or_default() + "\n"
         });
         if let Some(bound_ns) = needed_ns {
-            daemon.keeper.want_bound(bound_ns, monotonic_ns());
+            daemon.keeper.ask_for_bound(bound_ns, monotonic_ns());
         }
         daemon.asked = Some(socket);
     }

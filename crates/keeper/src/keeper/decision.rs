@@ -349,11 +349,18 @@ impl Keeper {
         }
     }
 
-    /// Somebody waits for the clock to be right within this: the servers are asked each second, as
-    /// far as the limit of requests allows, while it may be off by more.
+    /// The workload waits for the clock to be right within this: the servers are asked each second,
+    /// as far as the limit of requests allows, while it may be off by more or is not known to be.
     pub fn want_bound(&mut self, bound_ns: u64, now_ns: u64) {
-        if self.error_bound(now_ns).error_ns(now_ns).is_some_and(|error_ns| error_ns > bound_ns) {
+        if self.error_bound(now_ns).error_ns(now_ns).is_none_or(|error_ns| error_ns > bound_ns) {
             self.sources.poll_by(now_ns.saturating_add(SECOND_NS));
+        }
+    }
+
+    /// The same for anybody who asks: what a disruption may need of that limit stays.
+    pub fn ask_for_bound(&mut self, bound_ns: u64, now_ns: u64) {
+        if self.sources.can_spare_a_poll(now_ns) {
+            self.want_bound(bound_ns, now_ns);
         }
     }
 

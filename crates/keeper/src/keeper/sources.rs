@@ -24,6 +24,10 @@ use crate::source::{SourceKind, Voice};
 /// burst allows by default, and one more. Then one per eighth of a poll.
 const REQUEST_BURST: u32 = 10;
 
+/// Of those, so many to each server are left for a disruption by whoever asks for a smaller bound:
+/// two steps.
+const SPARED_REQUESTS: u32 = 6;
+
 /// After a server moved against the clock this many polls come fast, each after
 /// this part of the interval, to tell an absence from a wrong rate. A rate that continues
 /// is no reason for more of them.
@@ -140,6 +144,12 @@ impl KnownSources {
     /// Polls all by `due_ns` at the latest.
     pub(super) fn poll_by(&mut self, due_ns: u64) {
         self.all.iter_mut().for_each(|source| source.due_ns = source.due_ns.min(due_ns));
+    }
+
+    /// Whether a poll of all servers leaves enough requests for a disruption.
+    pub(super) fn can_spare_a_poll(&self, now_ns: u64) -> bool {
+        let servers = self.all.iter().filter(|source| source.kind.is_server()).count() as u32;
+        self.requests.left(now_ns) > servers.saturating_mul(SPARED_REQUESTS)
     }
 
     /// A local source to be polled now.

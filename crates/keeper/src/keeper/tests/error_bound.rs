@@ -178,6 +178,42 @@ fn servers_are_asked_each_second_while_somebody_waits_for_a_tighter_bound() {
     assert_eq!(polls, 5, "at once, and each second until it is tight enough");
 }
 
+/// Any user may ask for a bound that no server allows, for as long as they like.
+#[test]
+fn who_asks_for_a_tighter_bound_leaves_requests_for_a_disruption() {
+    let late = (SourceKind::Ntp, Some((0, 20_000_000)));
+    let mut bench = Bench::new(Policy::default(), &[late, late]);
+    let mut polls = 0;
+    for _ in 0..2 * 120 {
+        bench.keeper.ask_for_bound(10_000_000, bench.now_ns);
+        bench.sample(&[]);
+        polls += bench.polled.len() / 2;
+    }
+    assert!((10..30).contains(&polls), "some at once, then one every eighth of a poll: {polls}");
+    bench.move_by(5000 * MS);
+    let pause = disruption(Kind::Pause, bench.now_ns, 5e9);
+    assert_eq!(step_of(&bench.sample(&[pause])).by_ns, 5000 * MS);
+}
+
+/// As a machine boots: its network is there after 40 s, and a server that does not reply is polled
+/// less and less often.
+#[test]
+fn servers_that_reply_late_are_not_waited_for_while_somebody_asks() {
+    let mut bench = Bench::new(Policy::default(), &[(SourceKind::Ntp, None); 2]);
+    let mut synchronised_s = None;
+    for sample in 0..2 * 60 {
+        if sample == 2 * 40 {
+            bench.offsets = vec![Some((0, 5_000_000)); 2];
+        }
+        bench.keeper.ask_for_bound(10_000_000, bench.now_ns);
+        bench.sample(&[]);
+        if bench.keeper.view(bench.now_ns).clock == KeeperClockState::Synchronised {
+            synchronised_s = synchronised_s.or(Some(sample / 2));
+        }
+    }
+    assert!(synchronised_s.is_some_and(|s| s <= 49), "{synchronised_s:?}");
+}
+
 const RTC: (SourceKind, Option<(i64, u64)>) = (SourceKind::Rtc, Some((0, S / 2)));
 
 fn two_servers_and_an_rtc() -> Bench {
