@@ -3,11 +3,9 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 use exporter::{BadListenAddress, ListenAddress};
 use facts::steering::TimeKeeperKind;
-use instruments::duration;
 use sources::NtpPeer;
 use sources::chronyd_client::ChronydAddress;
 
@@ -117,30 +115,6 @@ pub fn daemon_name(text: &str) -> Result<TimeKeeperKind, String> {
     })
 }
 
-/// The interval of samples.
-///
-/// # Errors
-/// It is no time, or out of range.
-pub fn interval(text: &str) -> Result<Duration, String> {
-    duration::within(text, Duration::from_millis(10)..=Duration::from_secs(10), "10ms to 10s")
-}
-
-/// The interval between requests to a server.
-///
-/// # Errors
-/// It is no time, or out of range.
-pub fn poll(text: &str) -> Result<Duration, String> {
-    duration::within(text, Duration::from_secs(1)..=Duration::from_secs(86_400), "1s to 24h")
-}
-
-/// How far off a source may be.
-///
-/// # Errors
-/// It is no time, or out of range.
-pub fn max_distance(text: &str) -> Result<Duration, String> {
-    duration::within(text, Duration::from_millis(1)..=Duration::from_secs(16), "1ms to 16s")
-}
-
 /// By how much the clock may gain or lose between two measurements, ppb; none: as the machine is.
 ///
 /// ```
@@ -159,28 +133,4 @@ pub fn max_clock_error(text: &str) -> Result<Option<u64>, String> {
         Some(ppm) => Ok(Some((ppm * 1000.0).round() as u64)),
         None => Err(format!("expected auto, or 0.001ppm to 500ppm, found {text:?}")),
     }
-}
-
-/// What the clock may be off by when the gate opens.
-///
-/// # Errors
-/// It is no time, or out of range.
-pub fn gate_bound(text: &str) -> Result<Duration, String> {
-    duration::within(text, Duration::from_micros(10)..=Duration::from_secs(10), "10us to 10s")
-}
-
-/// How long the gate may be closed.
-///
-/// # Errors
-/// It is no time, or out of range.
-pub fn gate_limit(text: &str) -> Result<Duration, String> {
-    duration::within(text, Duration::from_millis(100)..=Duration::from_secs(600), "100ms to 10min")
-}
-
-/// How long a reply is waited for: samples and signals wait as long.
-///
-/// # Errors
-/// It is no time, or out of range.
-pub fn timeout(text: &str) -> Result<Duration, String> {
-    duration::within(text, Duration::from_millis(1)..=Duration::from_secs(1), "1ms to 1s")
 }
