@@ -1,6 +1,6 @@
 //! The time sources: those found on this machine, and those named.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use facts::Fact;
 use keeper::SourceKind;
@@ -127,8 +127,9 @@ pub(crate) fn find(
     Ok((sources.into_iter().map(|(_, found)| found).collect(), not_used))
 }
 
-fn new(source: Source, key: String) -> (SourceKind, DiscoveredSources) {
-    (source.kind, DiscoveredSources::New(Box::new(source.with_key(key))))
+fn new(mut source: Source, key: String) -> (SourceKind, DiscoveredSources) {
+    source.key = key;
+    (source.kind, DiscoveredSources::New(Box::new(source)))
 }
 
 /// # Errors
@@ -177,7 +178,9 @@ fn channels_in_use(source: &DiscoveredSources, in_use: &[Source]) -> Vec<NotUsed
 /// unreachable until then: chronyd, which sets it, may start later.
 fn phc(spec: &PhcSpec) -> Result<PhcSource, DaemonError> {
     match PhcSource::open(&spec.path, spec.scale) {
-        Fact::Unknown(why) => Err(unusable(&spec.path, &why)),
+        Fact::Unknown(why) => {
+            Err(DaemonError::UnusableSource { path: spec.path.clone(), why: why.to_string() })
+        }
         Fact::Known(phc) => match phc.ahead_of_utc_s() {
             Err(why) if is_final(&why) => {
                 Err(DaemonError::UnknownScale { phc: Box::new(phc), why })
@@ -190,10 +193,6 @@ fn phc(spec: &PhcSpec) -> Result<PhcSource, DaemonError> {
 /// Whether it will not be known later either.
 fn is_final(why: &UnknownScale) -> bool {
     matches!(why, UnknownScale::NotNamed | UnknownScale::NoTimeOfDay)
-}
-
-fn unusable(path: &Path, why: &dyn std::fmt::Display) -> DaemonError {
-    DaemonError::UnusableSource { path: path.to_owned(), why: why.to_string() }
 }
 
 #[cfg(test)]

@@ -78,10 +78,6 @@ impl Source {
         Self { timeout, ..Self::new(SourceKind::Ntp, time) }
     }
 
-    pub(crate) fn with_key(self, key: String) -> Self {
-        Self { key, ..self }
-    }
-
     pub(crate) fn with_max_distance(self, max_distance: Duration) -> Self {
         let max_distance_ns = u64::try_from(max_distance.as_nanos()).unwrap_or(u64::MAX);
         Self { max_distance_ns, ..self }

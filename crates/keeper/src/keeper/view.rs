@@ -100,6 +100,8 @@ pub enum NextStep {
 impl KeeperView {
     pub(super) fn new(keeper: &Keeper, now_ns: u64) -> Self {
         let (all, policy) = (&keeper.sources, &keeper.policy);
+        // Between two samples nothing was measured in this one: whoever asks is told of the last.
+        let as_fresh = |candidate| Candidate { is_fresh: true, ..candidate };
         let candidates: Vec<_> = all.candidates(now_ns, policy).map(as_fresh).collect();
         let needed = all.needed().0;
         let choice = choose(&candidates, needed, now_ns);
@@ -169,10 +171,4 @@ impl NextStep {
             Decision::Makestep { .. } | Decision::AwaitChronyd => Self::Makestep(by_ns),
         }
     }
-}
-
-/// Between two samples nothing was measured in this one: whoever asks is told
-/// of the last.
-fn as_fresh(candidate: Candidate) -> Candidate {
-    Candidate { is_fresh: true, ..candidate }
 }
