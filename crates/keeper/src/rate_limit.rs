@@ -31,7 +31,7 @@ impl RateLimit {
     }
 
     /// How many can be taken.
-    pub(crate) fn left(&self, now_ns: u64) -> u32 {
+    pub(crate) fn tokens(&self, now_ns: u64) -> u32 {
         let mut limit = self.clone();
         limit.earn(now_ns);
         limit.left

@@ -149,7 +149,7 @@ impl KnownSources {
     /// Whether a poll of all servers leaves enough requests for a disruption.
     pub(super) fn can_spare_a_poll(&self, now_ns: u64) -> bool {
         let servers = self.all.iter().filter(|source| source.kind.is_server()).count() as u32;
-        self.requests.left(now_ns) > servers.saturating_mul(SPARED_REQUESTS)
+        self.requests.tokens(now_ns) > servers.saturating_mul(SPARED_REQUESTS)
     }
 
     /// A local source to be polled now.
