@@ -4,7 +4,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use ::kvm::KvmVcpu as _;
-use host::{HostEvent, VcpuId};
+use host::HostEvent;
 
 use super::Machine;
 use crate::barrier::KICK_AGAIN;
@@ -84,21 +84,6 @@ impl Machine {
     /// KVM's, or the thread has ended.
     pub fn set_tsc_offset(&self, vcpu: usize, offset: u64) -> Result<u64, MachineError> {
         self.on_vcpu(vcpu, move |vcpu| vcpu.set_tsc_offset(offset))?
-    }
-
-    /// A register of the guest's clock, as this vCPU reads it: our provider's, or KVM's own.
-    ///
-    /// # Errors
-    /// The clock has no such register, or the thread has ended.
-    pub fn clock_msr(&self, vcpu: usize, msr: u32) -> Result<u64, MachineError> {
-        let id = VcpuId(vcpu as u32);
-        match self.shared.with_clock(|clock, now, ram| clock.read_msr(id, msr, now, ram)) {
-            Some(read) => Ok(read?),
-            None => {
-                let read = self.on_vcpu(vcpu, move |vcpu| vcpu.fd.msr(msr))??;
-                read.ok_or(MachineError::Unsupported { what: "MSR of this number" })
-            }
-        }
     }
 
     /// Stops all vCPUs, each between two entries with no exit pending, and the
