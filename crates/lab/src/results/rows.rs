@@ -22,11 +22,6 @@ impl BackendName {
             Self::Own => provider,
         }
     }
-
-    /// `kernel` or `parachron`, for experiments with one provider.
-    pub const fn name(self) -> &'static str {
-        self.label("parachron")
-    }
 }
 
 /// One clock's drift.

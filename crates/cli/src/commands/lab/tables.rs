@@ -15,6 +15,9 @@ use cells::{CLOCK_BY, nanos, ppm, seconds};
 pub(super) use guests::moved;
 use guests::{locks, network, stock};
 
+/// The provider of ours in experiments with one.
+const OF_OURS: &str = "kvm";
+
 /// An experiment's rows; conformance has checks only.
 pub(super) fn figures(outcome: &ExperimentOutcome) -> Option<ReportTable> {
     match &outcome.findings {
@@ -75,7 +78,7 @@ fn updates(rows: &[Update]) -> ReportTable {
         rows,
         [
             (Column::words("event"), &|row| row.event.as_str().into()),
-            (Column::names("clock by"), &|row| row.backend.name().into()),
+            (Column::names("clock by"), &|row| row.backend.label(OF_OURS).into()),
             (Column::figures("vCPU", ""), &|row| row.vcpu.to_string().into()),
             (Column::figures("version", ""), &version),
             (Column::figures("step", ""), &|row| shown(row, time(row.step_ns as f64))),
@@ -92,7 +95,7 @@ fn updates(rows: &[Update]) -> ReportTable {
             && !noted.contains(&why.as_str())
         {
             noted.push(why);
-            table.note(format!("–: {} ({}): {why}", row.event, row.backend.name()));
+            table.note(format!("–: {} ({}): {why}", row.event, row.backend.label(OF_OURS)));
         }
     }
     table
@@ -134,7 +137,7 @@ fn monotonic(rows: &[Monotonic]) -> ReportTable {
         "Monotonic: all vCPUs read and publish in turn",
         rows,
         [
-            (Column::names("clock by"), &|row| row.backend.name().into()),
+            (Column::names("clock by"), &|row| row.backend.label(OF_OURS).into()),
             (Column::words("setting"), &|row| row.setting.as_str().into()),
             (Column::names("guest's\nclock"), &|row| row.source.as_str().into()),
             (Column::figures("reads", ""), &|row| count(row.reads).into()),
@@ -179,7 +182,7 @@ fn restore(rows: &[Restore]) -> ReportTable {
         "Restore: what a guest notices after save and restore",
         rows,
         [
-            (Column::names("clock by"), &|row| row.backend.name().into()),
+            (Column::names("clock by"), &|row| row.backend.label(OF_OURS).into()),
             (Column::names("policy"), &|row| row.policy.as_str().into()),
             (Column::names("guest's clock"), &|row| row.source.as_str().into()),
             (Column::figures("down", "s"), &|row| Cell::figure(row.downtime_s, 3)),
