@@ -5,10 +5,11 @@
 //! (Documentation/driver-api/ptp.rst, include/uapi/linux/ptp_clock.h). *Precise*
 //! has the hardware, or for ptp_kvm the hypercall KVM_HC_CLOCK_PAIRING, latch
 //! both at one instant; *extended* reads the device between two reads of
-//! CLOCK_REALTIME, close around the register; the plain one alternates.
+//! CLOCK_REALTIME, close around the register; the plain one alternates, and is all that ptp_kvm has where Linux
+//! counts by the TSC.
 //!
 //! # Invariants
-//! 1. The two requests read and write one structure, of the size that their
+//! 1. The three requests read and write one structure, of the size that their
 //!    number states, at the pointer they are given, and keep nothing; ours is a
 //!    live local of libc's type for that request.
 #![allow(unsafe_code)]
@@ -18,7 +19,7 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd};
 use std::path::Path;
 
-use libc::{ptp_clock_time, ptp_sys_offset_extended, ptp_sys_offset_precise};
+use libc::{ptp_clock_time, ptp_sys_offset, ptp_sys_offset_extended, ptp_sys_offset_precise};
 use pvclock::units::CrossTimestamp;
 use rustix::time::{DynamicClockId, clock_gettime_dynamic};
 
@@ -26,6 +27,9 @@ use crate::published::open_at_once;
 
 /// Comparisons an extended request makes.
 const SAMPLES: u8 = 9;
+
+/// Room of the plain request.
+const PLAIN_TIMES: usize = 2 * libc::PTP_MAX_SAMPLES as usize + 1;
 
 /// An open device.
 #[derive(Debug)]
@@ -171,9 +175,30 @@ impl Device for File {
         };
         let (fd, request) = (self.as_raw_fd(), libc::PTP_SYS_OFFSET_EXTENDED);
         // SAFETY: invariant 1.
-        let result = unsafe { libc::ioctl(fd, request, &raw mut triples) };
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(triples) }
+        if unsafe { libc::ioctl(fd, request, &raw mut triples) } == 0 {
+            return Ok(triples);
+        }
+        let error = io::Error::last_os_error();
+        // Only the plain request is left for ptp_kvm where the TSC is the clock source.
+        if error.raw_os_error() != Some(libc::EOPNOTSUPP) {
+            return Err(error);
+        }
+        let mut plain =
+            ptp_sys_offset { n_samples: SAMPLES.into(), rsv: [0; 3], ts: [none; PLAIN_TIMES] };
+        // SAFETY: invariant 1.
+        if unsafe { libc::ioctl(fd, libc::PTP_SYS_OFFSET, &raw mut plain) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        triples.ts = in_triples(&plain.ts);
+        Ok(triples)
     }
+}
+
+/// The system's times and the device's in turn, as the times around each of the device's.
+fn in_triples(
+    times: &[ptp_clock_time; PLAIN_TIMES],
+) -> [[ptp_clock_time; 3]; libc::PTP_MAX_SAMPLES as usize] {
+    std::array::from_fn(|index| std::array::from_fn(|which| times[2 * index + which]))
 }
 
 fn ns(time: ptp_clock_time) -> Option<u64> {

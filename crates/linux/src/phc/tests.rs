@@ -48,6 +48,13 @@ fn the_tightest_of_many_is_taken() {
 }
 
 #[test]
+fn each_time_of_the_device_is_between_two_of_the_system() {
+    let triples = in_triples(&std::array::from_fn(|index| time(index as i64, 0)));
+    let seconds = |index: usize| triples[index].map(|time| time.sec);
+    assert_eq!((seconds(0), seconds(1), seconds(24)), ([0, 1, 2], [2, 3, 4], [48, 49, 50]));
+}
+
+#[test]
 fn a_file_that_is_no_such_clock_is_an_error() {
     assert!(PhcDevice::open(Path::new("/dev/null")).is_err());
     let missing = PhcDevice::open(Path::new("/dev/ptp999")).unwrap_err();
