@@ -7,6 +7,7 @@ mod domain;
 mod drift;
 mod gate;
 mod held;
+mod host_time;
 mod image;
 mod keep;
 mod leap;
@@ -98,6 +99,7 @@ fn one(place: &Place<'_>, deed: Deed, machine: &mut Machine, done: &mut Done) ->
         Deed::Calm => watching::calm(place, machine, checks),
         Deed::Changes => changes::run(machine, checks),
         Deed::Drift => drift::run(place, machine, checks),
+        Deed::HostTime => host_time::run(place, machine, checks),
         Deed::KeepByPage => held::run(machine, checks),
         Deed::KeepByPtp => service::stops::by_ptp(place, machine, checks),
         Deed::KeepByVsock => service::stops::by_vsock(place, machine, checks),

@@ -15,6 +15,8 @@ pub(crate) enum Deed {
     /// `parachrond` with a gate, in a machine that is saved with the gate closed and put back
     /// often: a machine of its own.
     Gate,
+    /// Somebody sets the host's time of day: nothing of that reaches it.
+    HostTime,
     /// The lab's guest image and its report: no Linux.
     Image,
     /// `parachrond` alone by a VMClock page of known rate.
