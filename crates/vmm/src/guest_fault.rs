@@ -101,8 +101,7 @@ impl fmt::Display for GuestFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.cause {
             GuestFaultCause::Exception { vector, code } => {
-                let name = exception_name(vector);
-                write!(f, "exception {vector} ({name}), error code {code:#x}")?;
+                write!(f, "exception {vector}, error code {code:#x}")?;
             }
             GuestFaultCause::TripleFault => write!(f, "triple fault")?,
             GuestFaultCause::HaltedForever => write!(f, "halted with interrupts off")?,
@@ -128,21 +127,6 @@ impl fmt::Display for GuestFault {
     }
 }
 
-/// Intel SDM vol. 3, table 6-1.
-fn exception_name(vector: u64) -> &'static str {
-    match vector {
-        0 => "#DE, divide error",
-        6 => "#UD, invalid opcode",
-        8 => "#DF, double fault",
-        10 => "#TS, invalid TSS",
-        11 => "#NP, segment not present",
-        12 => "#SS, stack fault",
-        13 => "#GP, general protection",
-        14 => "#PF, page fault",
-        _ => "see Intel SDM vol. 3, table 6-1",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,7 +137,7 @@ mod tests {
             GuestFault::from_last_words(&[14, 4, 0x10_2000, 0x100_0000_0000, 0x11_fff0, 0x33]);
         assert_eq!(
             guest_fault.to_string(),
-            "exception 14 (#PF, page fault), error code 0x4; rip 0x102000, rsp 0x11fff0, \
+            "exception 14, error code 0x4; rip 0x102000, rsp 0x11fff0, \
              cs 0x33, cr2 0x10000000000"
         );
     }
