@@ -33,8 +33,11 @@ const ENDS: &[HelpEnd] = &[
         exits: &[
             (0, "examined; findings are no failure without --fail-on"),
             (1, "a finding of --fail-on's severity or worse; with --quiet a warning"),
-            (2, "usage error, or nothing could be examined; with --quiet an error"),
-            (3, "with --quiet: it is not known whether the time is right"),
+            (2, "usage error, or nothing could be examined; with --quiet an error of the clock"),
+            (
+                3,
+                "with --quiet: it is not known whether the time is right, or nothing could be examined",
+            ),
         ],
         examples: &[
             ("parachron doctor --quiet --ntp ntp.example", "a line for motd, a check for Nagios"),

@@ -167,6 +167,7 @@ mod tests {
             tick_us: 10_000,
             tai_s: 37,
             state: 0,
+            not_given: Vec::new(),
         }
     }
 

@@ -6,12 +6,12 @@ pub(crate) mod trust;
 
 use std::cell::RefCell;
 
-use facts::Facts;
 use facts::cpu::{HypervisorKind, Xen};
 use facts::hardware::{Phc, PhcDriver, PhcTime};
 use facts::kernel::version::KernelVersion;
 use facts::kernel::{LogEvent, LogLine};
 use facts::steering::Adjtimex;
+use facts::{Fact, Facts, Unknown};
 use instruments::figures;
 use instruments::measurements::{CallCost, Measurements};
 
@@ -46,6 +46,11 @@ impl<'a> Case<'a> {
     pub(crate) fn is_log_alone(&self) -> bool {
         self.facts.clocksources.available.value().is_none()
             && self.facts.steering.adjtimex.value().is_none()
+    }
+
+    /// Whether somebody put a few facts together, without those of /sys.
+    pub(crate) fn lacks_sys(&self) -> bool {
+        matches!(self.facts.clocksources.current, Fact::Unknown(Unknown::NotCaptured { .. }))
     }
 
     /// What was measured.
@@ -119,7 +124,28 @@ impl<'a> Case<'a> {
             return Some(true);
         }
         // Only x86 has the flag.
-        self.flags().ok().filter(|flags| flags.tsc).map(|flags| flags.hypervisor)
+        let flagged = self.flags().ok().filter(|flags| flags.tsc).map(|flags| flags.hypervisor);
+        flagged.or(self.is_guest_by_dmi().then_some(true))
+    }
+
+    /// Whether DMI has the names that a hypervisor or cloud gives its guests.
+    fn is_guest_by_dmi(&self) -> bool {
+        const NAMED: [(&str, &str); 5] = [
+            ("Microsoft Corporation", "Virtual Machine"),
+            ("Google", "Google Compute Engine"),
+            ("VMware", "VMware"),
+            ("QEMU", "Standard PC"),
+            ("OpenStack", "OpenStack"),
+        ];
+        let (Ok(vendor), Ok(product)) = (self.vendor(), self.product()) else { return false };
+        let is_it = |(by, name): &(&str, &str)| vendor.contains(by) && product.contains(name);
+        let is_ec2 = vendor.contains("Amazon EC2") && !product.contains("metal");
+        is_ec2 || NAMED.iter().any(is_it)
+    }
+
+    /// Whether Azure or another Hyper-V runs it, by DMI.
+    pub(crate) fn is_azure(&self) -> bool {
+        self.is_vendor("Microsoft Corporation") && self.product() == Ok("Virtual Machine")
     }
 
     /// Whether VirtualBox runs it: with some providers only DMI shows it.
@@ -283,14 +309,13 @@ fn same_parameter(word: &str, name: &str) -> bool {
 pub(crate) fn cost_evidence(cost: &CallCost) -> String {
     use instruments::measurements::ReadPath;
     let path = match cost.path {
-        ReadPath::Counted { calls, entered } if entered == calls => {
-            format!(", all {calls} calls entered the kernel")
-        }
-        ReadPath::Counted { calls, entered: 0 } => {
-            format!(", none of {calls} calls entered the kernel")
-        }
         ReadPath::Counted { calls, entered } => {
-            format!(", {entered} of {calls} calls entered the kernel")
+            let which = match entered {
+                all if all == calls => "all".to_owned(),
+                0 => "none of".to_owned(),
+                some => format!("{some} of"),
+            };
+            format!(", {which} {calls} calls entered the kernel")
         }
         ReadPath::Instruction | ReadPath::NotCounted => String::new(),
     };
@@ -305,12 +330,12 @@ pub(crate) fn cost_evidence(cost: &CallCost) -> String {
 
 /// adjtimex's status and error bound as evidence.
 pub(crate) fn adjtimex_evidence(state: &Adjtimex) -> String {
-    format!(
-        "adjtimex: status {:#06x}{}, maximum error {}",
-        state.status,
-        if state.has(Adjtimex::STA_UNSYNC) { " (STA_UNSYNC)" } else { "" },
-        figures::time(state.max_error_us as f64 * 1e3)
-    )
+    let unsynchronised = if state.has(Adjtimex::STA_UNSYNC) { " (STA_UNSYNC)" } else { "" };
+    let status = format!("adjtimex: status {:#06x}{unsynchronised}", state.status);
+    if !state.gives("maxerror") {
+        return status;
+    }
+    format!("{status}, maximum error {}", figures::time(state.max_error_us as f64 * 1e3))
 }
 
 /// Time zones differ by quarters of an hour; the RTC resolves a second and may

@@ -126,17 +126,41 @@ fn not_compared(case: &Case<'_>, references: &[&ComparedReference]) -> String {
     if let Some((name, why)) = failed {
         return format!("{name} gave no time ({why})");
     }
-    let why = if case.tracking().is_ok_and(|tracking| tracking.is_own_clock()) {
-        "chronyd follows this machine's own clock".to_owned()
-    } else if let Ok(state) = case.adjtimex()
-        && !state.has(Adjtimex::STA_UNSYNC)
-    {
-        let bound = figures::time(state.max_error_us as f64 * 1e3);
-        format!("only the kernel's flag shows that a daemon set it (± {bound})")
-    } else {
-        "it was not compared with any reference".to_owned()
-    };
-    why + ": add --ntp HOST"
+    if case.in_container() {
+        return "a container has its host's clock: run doctor on the host".to_owned();
+    }
+    let mut why = vec![known_of_keeper(case)];
+    why.extend(case.rtc_differs());
+    why.join("; ") + ": add --ntp HOST"
+}
+
+/// What the kernel and the daemons show of a clock that nothing was compared with.
+fn known_of_keeper(case: &Case<'_>) -> String {
+    let state = case.adjtimex_given().ok();
+    let bound = state.filter(|state| state.gives("maxerror")).map_or_else(String::new, |state| {
+        format!(" (± {})", figures::time(state.max_error_us as f64 * 1e3))
+    });
+    let flag = state.filter(|state| state.gives("status"));
+    let keepers = case.keepers();
+    let running = keepers.iter().flat_map(|all| all.iter()).find(|one| one.running);
+    let running = running.map(|keeper| keeper.kind.program());
+    match (flag.map(|state| state.has(Adjtimex::STA_UNSYNC)), running) {
+        _ if case.tracking().is_ok_and(|tracking| tracking.is_own_clock()) => {
+            "chronyd follows this machine's own clock".to_owned()
+        }
+        (Some(false), _) => format!("only the kernel's flag shows that a daemon set it{bound}"),
+        (Some(true), Some(program)) => {
+            format!("the kernel counts it as not synchronised, although {program} runs")
+        }
+        (Some(true), None) if keepers.is_ok() => {
+            "no program sets it, and the kernel counts it as not synchronised".to_owned()
+        }
+        (Some(true), None) => "the kernel counts it as not synchronised".to_owned(),
+        (None, _) if !bound.is_empty() => format!("only the kernel's error bound is known{bound}"),
+        (None, Some(program)) => format!("{program} runs, and its state is not known"),
+        (None, None) if keepers.is_ok() => "no program is known to set it".to_owned(),
+        (None, None) => "it was not compared with any reference".to_owned(),
+    }
 }
 
 /// The diagnosis in one line.

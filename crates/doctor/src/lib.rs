@@ -18,8 +18,6 @@ pub mod selection;
 mod case;
 mod outcome;
 mod remedies;
-#[cfg(test)]
-mod testing;
 mod text;
 
 use facts::Facts;
@@ -101,3 +99,5 @@ fn checked_entry(rule: &str, state: CheckState, outcome: String, asked: Asked) -
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+use tests::testing;

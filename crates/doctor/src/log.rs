@@ -2,7 +2,7 @@
 
 use facts::kernel::LogEvent;
 use facts::kernel::pasted::{Pasted, PrintedTimes};
-use facts::{Fact, Facts, Unknown};
+use facts::{Fact, Facts};
 use instruments::figures;
 
 use crate::case::is_near_zone;
@@ -219,7 +219,7 @@ fn judges(rule: &str, event: &LogEvent) -> bool {
 
 /// What the log shows of the machine; all else is unknown.
 fn facts_of(pasted: Pasted) -> Facts {
-    let mut facts = Facts::unknown(&Unknown::NotInLog);
+    let mut facts = Facts::default();
     let switched = pasted.log.iter().rev().find_map(|line| match &line.event {
         LogEvent::Switched { to } => Some(to.clone()),
         _ => None,

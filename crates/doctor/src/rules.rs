@@ -7,6 +7,7 @@ mod cost;
 mod daemon_steps;
 mod discipline;
 mod generic_timer;
+mod guest_tools;
 mod hypervisors;
 mod idle;
 mod kvm;
@@ -131,6 +132,15 @@ pub const RULES: &[Rule] = &[
         "Checks that chronyd's sources treat leap seconds alike: all smear them or none does.",
         "AWS: Set the time reference on your EC2 instance; Google: Configure NTP on a VM; chrony \
          FAQ (leap smear)"),
+    rule("chrony-configuration", MayGoWrong, sources::check_configuration,
+        "Checks that chronyd starts with its configuration, as far as servers' options and \
+         makestep go, and that it names more than two servers, a pool, a cloud's server or a \
+         reference clock.",
+        "chrony.conf(5); chrony: cmdparse.c (CPS_ParseNTPSourceAdd); chrony FAQ"),
+    rule("ntp-configuration", MayGoWrong, sources::check_others,
+        "Checks that ntpd and systemd-timesyncd are configured with servers that answer as one: not \
+         none, this machine alone, or some that smear leap seconds beside others.",
+        "ntp.conf(5), timesyncd.conf(5)"),
     rule("host-clock-unused", MayGoWrong, sources::check_unused,
         "Checks that chronyd uses the host's clock if it is available as a PTP device.",
         "Azure: Time sync for Linux VMs; Google: Configure accurate time; AWS: Set the time \
@@ -138,7 +148,7 @@ pub const RULES: &[Rule] = &[
     rule("one-daemon", MayGoWrong, steering::check_one_daemon,
         "Checks that only one time daemon disciplines the clock.",
         "chrony FAQ; systemd-timesyncd.service(8)"),
-    rule("guest-tools", MayGoWrong, steering::check_guest_tools,
+    rule("guest-tools", MayGoWrong, guest_tools::check_guest_tools,
         "Checks that VBoxService does not set the clock while a time daemon disciplines it. Other \
          guest tools set it only after pauses, unless configured otherwise.",
         "VirtualBox manual: Guest Additions time synchronization; Linux: drivers/hv/hv_util.c"),

@@ -1,17 +1,19 @@
 //! The table as a whole: healthy machines, unreadable machines, the verdict.
 
+pub(crate) mod testing;
+
 use std::collections::BTreeSet;
 
 use facts::Fact;
 use facts::kernel::LogEvent;
 
+use crate::diagnose;
 use crate::finding::{CheckState, Severity};
 use crate::rules::RULES;
 use crate::testing::{
     healthy_bare_metal, healthy_firecracker, healthy_kvm_guest, measured, measured_tsc, set_source,
     undisciplined, unreadable,
 };
-use crate::{diagnose, testing};
 
 #[test]
 fn healthy_machines_have_no_findings() {

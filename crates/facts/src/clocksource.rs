@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::{Fact, Unknown};
 
 /// The contents of `/sys/devices/system/clocksource/clocksource0`.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Clocksources {
     /// Sources one may switch to, in the kernel's order (best rating first); the one
     /// in use may be missing.

@@ -21,7 +21,7 @@ pub const CPUINFO: &str = "/proc/cpuinfo";
 pub const ONLINE: &str = "/sys/devices/system/cpu/online";
 
 /// The processor's facts.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Cpu {
     /// `model name` of the first processor.
     pub model: Fact<String>,

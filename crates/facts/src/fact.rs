@@ -58,6 +58,12 @@ pub enum Unknown {
         /// What rules it out.
         why: String,
     },
+    /// Somebody captured other facts of the machine, and not this one.
+    #[error("not in the capture: {what}")]
+    NotCaptured {
+        /// The path.
+        what: String,
+    },
     /// Only a log of the machine was there to read, and it does not show this.
     #[error("not in the log")]
     NotInLog,
@@ -99,9 +105,10 @@ impl Unknown {
     }
 }
 
-impl<T> From<&Unknown> for Fact<T> {
-    fn from(why: &Unknown) -> Self {
-        Self::Unknown(why.clone())
+impl<T> Default for Fact<T> {
+    /// What a log alone leaves unknown.
+    fn default() -> Self {
+        Self::Unknown(Unknown::NotInLog)
     }
 }
 

@@ -18,7 +18,7 @@ pub const VMCLOCK: &str = "/dev/vmclock0";
 pub const ADJTIME: &str = "/etc/adjtime";
 
 /// The RTC (battery-backed clock).
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Rtc {
     /// Devices below `/sys/class/rtc`.
     pub devices: Fact<Vec<RtcDevice>>,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::Fact;
 
 /// How CPUs go idle here, and in the guests of this host.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Idle {
     /// cpuidle's driver: `haltpoll`, `intel_idle`, `none`.
     pub driver: Fact<String>,
@@ -19,22 +19,6 @@ pub struct Idle {
     pub halt_poll_ns: Fact<u64>,
     /// What the kernel does about L1TF: on a host, at each entry of a guest.
     pub l1tf: Fact<String>,
-}
-
-impl Default for Idle {
-    /// Nothing is known.
-    fn default() -> Self {
-        fn unknown<T>(what: &str) -> Fact<T> {
-            Fact::Unknown(crate::Unknown::not_there(what))
-        }
-        Self {
-            driver: unknown(DRIVER),
-            governor: unknown(GOVERNOR),
-            guest_halt_poll_ns: unknown(GUEST_HALT_POLL),
-            halt_poll_ns: unknown(HALT_POLL),
-            l1tf: unknown(L1TF),
-        }
-    }
 }
 
 /// Path of the file.

@@ -23,7 +23,7 @@ pub mod version;
 pub const RELEASE: &str = "/proc/sys/kernel/osrelease";
 
 /// The kernel's facts.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Kernel {
     /// `6.1.0-18-amd64`, from `/proc/sys/kernel/osrelease`.
     pub release: Fact<String>,

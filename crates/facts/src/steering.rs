@@ -2,6 +2,7 @@
 
 pub mod chrony_config;
 mod chrony_tracking;
+pub mod ntp_config;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,9 @@ pub struct Adjtimex {
     /// The call's return: 0 ok, 1 insert, 2 delete, 3 in, 4 after a leap
     /// second, 5 not synchronised.
     pub state: i32,
+    /// Fields that a capture lacks, by their names there; their values here mean nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_given: Vec<String>,
 }
 
 impl Adjtimex {
@@ -45,10 +49,13 @@ impl Adjtimex {
     pub const STA_DEL: u32 = 0x20;
     /// STA_UNSYNC: the clock is not synchronised.
     pub const STA_UNSYNC: u32 = 0x40;
-    /// STA_CLOCKERR.
-    pub const STA_CLOCKERR: u32 = 0x1000;
     /// STA_NANO: offsets are in nanoseconds.
     pub const STA_NANO: u32 = 0x2000;
+
+    /// Whether a capture has this field.
+    pub fn gives(&self, field: &str) -> bool {
+        !self.not_given.iter().any(|name| name == field)
+    }
 
     /// Whether a status bit is set.
     pub fn has(&self, bit: u32) -> bool {
@@ -147,7 +154,7 @@ pub enum TimeKeeperKind {
 }
 
 /// The clock's discipline.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Steering {
     /// The kernel's view.
     pub adjtimex: Fact<Adjtimex>,
@@ -157,6 +164,8 @@ pub struct Steering {
     pub chrony: Fact<ChronyTracking>,
     /// chronyd's configuration.
     pub chrony_config: Fact<chrony_config::ChronyConfig>,
+    /// ntpd's and timesyncd's configuration.
+    pub ntp_configs: Fact<Vec<ntp_config::NtpConfig>>,
     /// Conditions of time daemons' units, and whether they are masked or enabled:
     /// `chronyd.service ConditionCapability=CAP_SYS_TIME`, `ntp.service masked`.
     pub unit_conditions: Fact<Vec<String>>,
@@ -197,16 +206,20 @@ pub fn miscast(given_us: i64) -> Option<i64> {
     (-MAX_OFFSET_NS - 1000..0).contains(&true_ns).then_some(true_ns)
 }
 
-/// The fields of `parachron/adjtimex`, which are in the kernel's units.
+/// The fields of `parachron/adjtimex`, which are in the kernel's units. What somebody quoted may
+/// lack some.
 pub fn parse_adjtimex(text: &str) -> Fact<Adjtimex> {
     let fields = Fields::new(ADJTIMEX, text);
+    let names = ["offset", "frequency", "maxerror", "esterror", "status", "tick", "tai", "state"];
+    let not_given: Vec<_> =
+        names.iter().filter(|name| fields.word(name).is_none()).map(|&name| name.into()).collect();
+    if not_given.len() == names.len() {
+        return Fact::Unknown(Unknown::malformed(ADJTIMEX, "a field `status`", text));
+    }
     let parse = || {
-        let status: u32 = fields.integer("status")?;
-        if status & Adjtimex::STA_UNSYNC != 0 && !text.contains("offset") {
-            return unsynchronised(&fields, status);
-        }
-        let offset: i64 = fields.integer("offset")?;
-        let frequency: i64 = fields.integer("frequency")?;
+        let number = |name| fields.optional(name).map(Option::unwrap_or_default);
+        let status = fields.optional("status")?.unwrap_or_default();
+        let offset = number("offset")?;
         // Without STA_NANO the offset is in microseconds.
         let nanoseconds = status & Adjtimex::STA_NANO != 0;
         let miscast_ns = if nanoseconds { None } else { miscast(offset) };
@@ -214,32 +227,17 @@ pub fn parse_adjtimex(text: &str) -> Fact<Adjtimex> {
         Ok(Adjtimex {
             offset_ns: miscast_ns.unwrap_or(given_ns),
             miscast_offset_us: miscast_ns.map(|_| offset),
-            frequency_ppm: frequency as f64 * FREQUENCY_UNIT_PPM,
-            max_error_us: fields.integer("maxerror")?,
-            estimated_error_us: fields.integer("esterror")?,
+            frequency_ppm: number("frequency")? as f64 * FREQUENCY_UNIT_PPM,
+            max_error_us: number("maxerror")?,
+            estimated_error_us: number("esterror")?,
             status,
-            tick_us: fields.integer("tick")?,
-            tai_s: fields.integer("tai")?,
-            state: fields.integer("state")?,
+            tick_us: number("tick")?,
+            tai_s: fields.optional("tai")?.unwrap_or_default(),
+            state: fields.optional("state")?.unwrap_or_default(),
+            not_given,
         })
     };
     parse().into()
-}
-
-/// What somebody quoted of the flags alone. A tick of 0 is impossible, so that no rule judges the
-/// rate by it.
-fn unsynchronised(fields: &Fields<'_>, status: u32) -> Result<Adjtimex, Unknown> {
-    Ok(Adjtimex {
-        offset_ns: 0,
-        miscast_offset_us: None,
-        frequency_ppm: 0.0,
-        max_error_us: fields.integer("maxerror")?,
-        estimated_error_us: 0,
-        status,
-        tick_us: 0,
-        tai_s: 0,
-        state: 5,
-    })
 }
 
 /// Whether it may be a unit's name: of those characters that systemd allows, without the

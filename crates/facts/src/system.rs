@@ -7,7 +7,7 @@ use super::parse;
 use crate::{Fact, Unknown};
 
 /// Which machine this is.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct System {
     /// DMI product name: `Standard PC (Q35 + ICH9, 2009)`, `VirtualBox`.
     pub product: Fact<String>,
@@ -45,7 +45,7 @@ pub mod boot {
 }
 
 /// Its load, and the CPU time stolen from it.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Load {
     /// Seconds since boot.
     pub uptime_s: Fact<f64>,

@@ -14,6 +14,7 @@ pub(crate) mod generic_timer;
 pub(crate) mod kernel_log;
 #[cfg_attr(not(target_arch = "x86_64"), path = "probes/kvm_elsewhere.rs")]
 pub(crate) mod kvm;
+pub(crate) mod ntp_config;
 pub(crate) mod ptp;
 pub mod pvclock_page;
 pub(crate) mod rtc;

@@ -36,6 +36,8 @@ use manifest::Manifest;
 /// No file that a fact is read from whole comes near this.
 const TEXT_LIMIT_BYTES: u64 = 1 << 20;
 
+const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+
 /// A source of facts.
 #[derive(Debug)]
 pub struct Tree {
@@ -264,6 +266,11 @@ impl Tree {
     /// Replaces "not there" by the manifest's reason.
     fn with_reason<T>(&self, path: &str, read: Fact<T>) -> Fact<T> {
         match (&read, &self.index) {
+            (Fact::Unknown(Unknown::NotThere { .. }), Index::None)
+                if path.starts_with("/sys/") && self.is_part() =>
+            {
+                Fact::Unknown(Unknown::NotCaptured { what: path.to_owned() })
+            }
             (Fact::Unknown(Unknown::NotThere { .. }), Index::Damaged(why)) => {
                 Fact::Unknown(why.clone())
             }
@@ -281,6 +288,13 @@ impl Tree {
             }
             _ => read,
         }
+    }
+
+    /// Whether this is a few facts put together by hand: any machine has the latter, and with
+    /// /sys the former.
+    fn is_part(&self) -> bool {
+        let lacks = |path: &str| !self.files.exists(path);
+        !self.is_live() && lacks(CLOCK_SOURCES) && lacks("/proc/cpuinfo")
     }
 
     fn note(&self, path: &str, keep: Option<&'static str>, read: Fact<String>) -> Fact<String> {

@@ -67,7 +67,8 @@ pub(crate) struct Args {
     verbose: bool,
 
     /// Print one line for motd or Nagios. Exit code 0: the time is right and nothing threatens it,
-    /// 1: a warning, 2: an error, 3: it is not known whether the time is right
+    /// 1: a warning, 2: an error, 3: it is not known whether the time is right, or nothing could
+    /// be examined
     #[arg(long, short, conflicts_with_all = ["verbose", "format", "fail_on", "rules"])]
     quiet: bool,
 
@@ -129,15 +130,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         return fleet::run(args, &selection);
     }
     let report = match (&args.log, args.root.first()) {
-        (Some(file), _) => read_log::examined(file, &selection)?,
-        (None, Some(folder)) => examined(folder, &selection)?,
+        (Some(file), _) => read_log::examined(file, &selection),
+        (None, Some(folder)) => examined(folder, &selection),
         (None, None) => {
-            DoctorReport::with_rules(inspect::read(&Tree::live()), measured(args), &selection)
-                .with_origin(Origin {
-                    host: Some(rustix::system::uname().nodename().to_string_lossy().into_owned()),
-                    ..now()
-                })
+            let report =
+                DoctorReport::with_rules(inspect::read(&Tree::live()), measured(args), &selection);
+            Ok(report.with_origin(Origin {
+                host: Some(rustix::system::uname().nodename().to_string_lossy().into_owned()),
+                ..now()
+            }))
         }
+    };
+    let report = match report {
+        Err(why) if args.quiet => return quiet::not_examined(&why),
+        report => report?,
     };
     if args.quiet {
         return quiet::print(&report.diagnosis);

@@ -242,7 +242,9 @@ fn doctor_does_without_root() {
 #[test]
 fn quiet_prints_one_line() {
     let codes = [("OK", 0), ("WARNING", 1), ("CRITICAL", 2), ("UNKNOWN", 3)];
-    for machine in ["vendor-azure", "restored-chrony-by-ntp", "no-sys", "contradictory"] {
+    let machines =
+        ["vendor-azure", "restored-chrony-by-ntp", "no-sys", "contradictory", "there-is-none"];
+    for machine in machines {
         let ran = doctor_on(machine, &["-q"]);
         let printed = String::from_utf8_lossy(&ran.stdout);
         let word = printed.split_once(" - ").map(|(word, _)| word).unwrap_or_default();

@@ -6,6 +6,7 @@ use facts::cpu::{GenericTimer, Hypervisor, TscFlags};
 use facts::hardware::{KvmHost, Phc, PvclockPage, RtcConvention, RtcDevice, VmClock};
 use facts::kernel::{LogEvent, LogLine};
 use facts::steering::chrony_config::ChronyConfig;
+use facts::steering::ntp_config::NtpConfig;
 use facts::steering::{Adjtimex, ChronyTracking, TimeKeeper};
 use facts::{Fact, Unknown};
 
@@ -47,7 +48,7 @@ ask! { false:
     command_line: [String] = kernel.command_line, "kernel's command line";
     configuration: BTreeMap<String, String> = kernel.configuration, "kernel's configuration";
     log: [LogLine] = kernel.log, "kernel log";
-    adjtimex: Adjtimex = steering.adjtimex, "adjtimex";
+    adjtimex_given: Adjtimex = steering.adjtimex, "adjtimex";
     keepers: [TimeKeeper] = steering.keepers, "time daemons";
     chrony_file: ChronyConfig = steering.chrony_config, "chrony's configuration";
     unit_conditions: [String] = steering.unit_conditions, "units' conditions";
@@ -61,6 +62,7 @@ ask! { false:
 
 ask! { true:
     cpuid_tsc_hz: u64 = cpu.cpuid_tsc_hz, "TSC frequency in CPUID";
+    ntp_configs: [NtpConfig] = steering.ntp_configs, "ntpd's and timesyncd's configuration";
     tracking: ChronyTracking = steering.chrony, "chronyc tracking";
     rtcs: [RtcDevice] = rtc.devices, "RTC";
     rtc_convention: RtcConvention = rtc.convention, "/etc/adjtime";
@@ -105,6 +107,21 @@ impl<'a> Case<'a> {
             Fact::Unknown(why) => drop(asked.unknown.insert(why.to_string())),
         }
         fact.as_result().map_err(Skipped::from)
+    }
+
+    /// The kernel's account, where a capture has its status and these fields.
+    pub(crate) fn adjtimex_with(&self, fields: &[&str]) -> Result<&'a Adjtimex, Skipped> {
+        let state = self.adjtimex_given()?;
+        let lacking = ["status"].iter().chain(fields).find(|field| !state.gives(field));
+        let Some(field) = lacking else { return Ok(state) };
+        let why = format!("the capture's adjtimex lacks {field}");
+        self.asked.borrow_mut().unknown.insert(why.clone());
+        Err(Skipped::CouldNot(why))
+    }
+
+    /// The kernel's account, by its status.
+    pub(crate) fn adjtimex(&self) -> Result<&'a Adjtimex, Skipped> {
+        self.adjtimex_with(&[])
     }
 
     /// What was asked since the last call.

@@ -1,13 +1,15 @@
 //! Who sets this clock: the programs that can, whether they run and may, whom they follow, and
 //! what confirms them.
 
-use facts::hardware::{Phc, PhcDriver};
+use facts::cpu::HypervisorKind;
+use facts::hardware::{Phc, PhcDriver, RtcConvention};
 use facts::steering::chrony_config::{ChronyConfig, RefClock};
 use facts::steering::{Adjtimex, ChronyTracking, TimeKeeper, TimeKeeperKind};
 use instruments::figures;
 use instruments::measurements::ComparedReference;
 
 use super::{Case, FAR_S, whole_quarter_hours};
+use crate::outcome::{Skipped, perhaps};
 
 impl<'a> Case<'a> {
     /// The clock beside references; in a confidential guest the host has no vote.
@@ -56,6 +58,35 @@ impl<'a> Case<'a> {
         (is_pause && is_guest && !self.is_confirmed()).then(|| figures::seconds(ahead_s as f64))
     }
 
+    /// That the RTC contradicts the clock, by more than it drifts or a time zone explains.
+    pub(crate) fn rtc_differs(&self) -> Option<String> {
+        let &ahead_s = self.rtc_minus_system_s().ok()?;
+        let off_s = ahead_s.unsigned_abs();
+        let is_zone =
+            self.rtc_convention() == Ok(&RtcConvention::Local) && whole_quarter_hours(off_s);
+        let direction = if ahead_s > 0 { "ahead of" } else { "behind" };
+        let off = figures::seconds(off_s as f64);
+        (off_s >= FAR_S.unsigned_abs() && !is_zone)
+            .then(|| format!("the RTC is {off} {direction} the system clock"))
+    }
+
+    /// chronyd's configuration, also where nothing shows whether chronyd runs: a capture of the
+    /// file alone.
+    pub(crate) fn chrony_config_perhaps_used(&self) -> Result<&'a ChronyConfig, Skipped> {
+        let is_seen = perhaps(self.keepers())?.is_some();
+        if is_seen && self.running(&[TimeKeeperKind::Chrony]).is_empty() {
+            return Err(Skipped::DoesNotApply("does not apply: chronyd does not run".to_owned()));
+        }
+        self.chrony_file()
+    }
+
+    /// The evidence of a finding from such a file.
+    pub(crate) fn perhaps_unused(&self) -> Option<String> {
+        self.keepers()
+            .is_err()
+            .then(|| "not in the capture: whether chronyd runs, and with this file".to_owned())
+    }
+
     /// Whether references or chronyd's sources confirm the system clock to a second now.
     pub(crate) fn is_confirmed(&self) -> bool {
         let references = self.references();
@@ -93,6 +124,12 @@ impl<'a> Case<'a> {
         self.unit_states(unit).any(|state| state == "enabled")
     }
 
+    /// Whether networkd states that the machine is offline, where timesyncd goes by it.
+    pub(crate) fn is_offline(&self, kind: TimeKeeperKind) -> bool {
+        kind == TimeKeeperKind::SystemdTimesyncd
+            && self.unit_states("systemd-timesyncd").any(|state| state == "offline")
+    }
+
     /// What keeps systemd from starting a unit: `masked`, or the condition that does not hold
     /// here.
     pub(crate) fn unmet_condition(&self, unit: &str) -> Option<&'a str> {
@@ -102,11 +139,10 @@ impl<'a> Case<'a> {
             self.in_container() || self.release().is_ok_and(|release| release.contains("WSL"));
         conditions.find(|condition| match condition.split_once('=') {
             None => *condition == "masked",
-            Some(("ConditionVirtualization", "no" | "false")) => {
-                in_container || self.is_guest() == Some(true)
+            Some(("ConditionVirtualization", wanted)) => {
+                self.is_virtualized_as(wanted.trim_start_matches('!'), in_container)
+                    == Some(wanted.starts_with('!'))
             }
-            Some(("ConditionVirtualization", "!container")) => in_container,
-            Some(("ConditionVirtualization", "!vm")) => self.is_guest() == Some(true),
             Some(("ConditionFileIsExecutable", path)) => {
                 path.starts_with('!')
                     && self.keepers().into_iter().flatten().any(|keeper| {
@@ -115,6 +151,31 @@ impl<'a> Case<'a> {
             }
             _ => false,
         })
+    }
+
+    /// Whether a value of ConditionVirtualization= names this machine (systemd.unit(5)).
+    fn is_virtualized_as(&self, value: &str, in_container: bool) -> Option<bool> {
+        let is_any = match (in_container, self.is_guest()) {
+            (true, _) => Some(true),
+            (false, known) => known,
+        };
+        let kind = match self.kind() {
+            _ if self.is_virtualbox() => "oracle",
+            Some(HypervisorKind::HyperV) => "microsoft",
+            Some(HypervisorKind::Vmware) => "vmware",
+            Some(HypervisorKind::Xen) => "xen",
+            Some(HypervisorKind::Kvm) => "kvm",
+            _ => "",
+        };
+        match value {
+            "yes" | "true" => is_any,
+            "no" | "false" => is_any.map(|is_any| !is_any),
+            "container" => Some(in_container),
+            "vm" if in_container => Some(false),
+            "vm" => self.is_guest(),
+            _ if !in_container && value == kind => Some(true),
+            _ => None,
+        }
     }
 
     /// The PTP clock that a line of chronyd's configuration names.

@@ -16,7 +16,7 @@ const BY_BOUND: &str = "min_over_time(node_timex_maxerror_seconds[5m]) > 2.5";
 
 /// `offset-miscast`
 pub(crate) fn check_miscast(case: &Case<'_>) -> Check {
-    let state = case.adjtimex()?;
+    let state = case.adjtimex_with(&["offset"])?;
     let Some(given_us) = state.miscast_offset_us else {
         return Outcome::fine(match state.offset_ns {
             0 => "adjtimex's offset is 0".to_owned(),
@@ -55,7 +55,7 @@ pub(crate) fn check_blind(case: &Case<'_>) -> Check {
             "does not apply: nothing here monitors adjtimex".to_owned(),
         ));
     };
-    let state = case.adjtimex()?;
+    let state = case.adjtimex_with(&["offset"])?;
     let never_set = case.running(&[TimeKeeperKind::Chrony, TimeKeeperKind::NtpdRs]);
     let Some(daemon) = never_set.first().filter(|_| state.offset_ns == 0) else {
         return Outcome::fine(format!("{reader} runs, and adjtimex's offset is set"));

@@ -2,7 +2,6 @@
 
 use facts::hardware::{RtcConvention, RtcDevice};
 use facts::steering::Adjtimex;
-use instruments::figures;
 
 use crate::case::{Case, FAR_S, adjtimex_evidence, whole_quarter_hours};
 use crate::finding::{Finding, Remedy, Severity};
@@ -66,21 +65,17 @@ pub(crate) fn check_off(case: &Case<'_>) -> Check {
     if let Some(behind) = case.behind_rtc() {
         return behind_host(case, &behind).evidence(evidence).alone();
     }
-    let direction = if minus_system_s > 0 { "ahead of" } else { "behind" };
-    let shown = figures::seconds(off_s as f64);
-    let finding =
-        Finding::new(Severity::Warning, format!("The RTC is {shown} {direction} the system clock"))
-            .evidence(evidence)
-            .explain(if by_zone {
-                "The difference is a whole number of quarter hours: the RTC probably holds local \
+    let differs = case.rtc_differs().unwrap_or_default().replace("the RTC", "The RTC");
+    let finding = Finding::new(Severity::Warning, differs).evidence(evidence).explain(if by_zone {
+        "The difference is a whole number of quarter hours: the RTC probably holds local \
                  time while the system reads it as UTC, so each boot starts off by that much."
-            } else if case.is_confirmed() {
-                "chronyd's sources confirm the system clock. The next boot starts from the RTC, so \
+    } else if case.is_confirmed() {
+        "chronyd's sources confirm the system clock. The next boot starts from the RTC, so \
                  the clock is then wrong by that much until the time daemon reaches its servers."
-            } else {
-                "One of the two is wrong; nothing here shows which. The next boot starts from the \
+    } else {
+        "One of the two is wrong; nothing here shows which. The next boot starts from the \
                  RTC."
-            });
+    });
     let write =
         Remedy::command("Set the RTC from the system clock.", "sudo hwclock --systohc --utc")
             .changes("the RTC; a kernel with a synchronised clock keeps it right from then on");
@@ -149,7 +144,7 @@ pub(crate) fn check_missing(case: &Case<'_>) -> Check {
 /// Rules about an RTC's time do not apply where there is none.
 fn needs_rtc(case: &Case<'_>) -> Result<(), Skipped> {
     // A capture may have its time alone.
-    if devices(case)?.is_empty() && case.rtc_minus_system_s().is_err() {
+    if case.rtc_minus_system_s().is_err() && devices(case)?.is_empty() {
         return Err(Skipped::DoesNotApply("does not apply: no RTC".to_owned()));
     }
     Ok(())

@@ -1,7 +1,8 @@
 //! chronyd's sources: the host's clock beside them, and their leap seconds.
 
 use facts::hardware::{Phc, PhcDriver, PhcTime};
-use facts::steering::chrony_config::{ChronyConfig, RefClock};
+use facts::steering::chrony_config::{ChronyConfig, NtpServer, RefClock};
+use facts::steering::ntp_config::NtpConfig;
 use facts::steering::{Adjtimex, TimeKeeperKind};
 
 use crate::case::Case;
@@ -9,14 +10,6 @@ use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome, Skipped, perhaps};
 use crate::remedies;
 use crate::text;
-
-fn configuration<'a>(case: &Case<'a>) -> Result<&'a ChronyConfig, Skipped> {
-    case.keepers()?;
-    if case.running(&[TimeKeeperKind::Chrony]).is_empty() {
-        return Err(Skipped::DoesNotApply("does not apply: chronyd does not run".to_owned()));
-    }
-    case.chrony_file()
-}
 
 /// A network card's clock runs free unless linuxptp or chronyd's `hwtimestamp` sets it.
 fn follows_card(case: &Case<'_>, config: &ChronyConfig, phcs: &[Phc]) -> Option<Finding> {
@@ -58,7 +51,7 @@ fn follows_card(case: &Case<'_>, config: &ChronyConfig, phcs: &[Phc]) -> Option<
 /// The host may show any time: in a confidential guest it has no vote.
 fn in_confidential_guest(case: &Case<'_>, kind: &str) -> Check {
     let current = case.current()?;
-    let config = configuration(case).ok();
+    let config = case.chrony_config_perhaps_used().ok();
     let phc = config.and_then(|config| {
         config.phcs().find(|line| case.phc_named(line).is_some_and(Phc::is_hosts))
     });
@@ -99,7 +92,7 @@ pub(crate) fn check_unused(case: &Case<'_>) -> Check {
     if let Some(kind) = case.confidential() {
         return in_confidential_guest(case, kind);
     }
-    let config = configuration(case)?;
+    let config = case.chrony_config_perhaps_used()?;
     let phcs = case.phcs()?;
     if let Some(finding) = follows_card(case, config, phcs) {
         return finding.alone();
@@ -118,6 +111,7 @@ pub(crate) fn check_unused(case: &Case<'_>) -> Check {
         Severity::Note,
         "The host's clock is available as a PTP device, and chronyd does not use it",
     )
+    .evidence_from(case.perhaps_unused())
     .evidence(format!("{}: {}", phc.path(), phc.clock_name))
     .evidence(format!("chrony's configuration: {servers}, no refclock PHC"))
     .explain(
@@ -127,6 +121,114 @@ pub(crate) fn check_unused(case: &Case<'_>) -> Check {
     )
     .remedy(remedies::follow_host(case, phc))
     .alone()
+}
+
+/// What its list of servers lacks: whose answers, and how many.
+fn of_servers(
+    case: &Case<'_>,
+    (program, file): (&str, &str),
+    servers: &[NtpServer],
+) -> Option<Finding> {
+    let is_own = |server: &NtpServer| server.name.starts_with("127.127.");
+    let is_enough = |server: &NtpServer| server.is_pool || server.name != "withheld";
+    let (severity, what, why) = match servers {
+        [] => return None,
+        [first, ..] if servers.iter().all(is_own) => (
+            Severity::Warning,
+            format!("this machine itself alone ({})", first.name),
+            "ntpd takes 127.127.1.x for this machine's own clock; to chronyd it is an address where \
+             nobody answers. Nothing corrects the clock.",
+        ),
+        _ if servers.iter().any(is_enough) => return None,
+        [_] => (
+            Severity::Note,
+            "one server alone".to_owned(),
+            "While it is wrong the clock follows it, and while it is away nothing corrects the \
+             clock. Three sources or more show which is wrong (chrony FAQ).",
+        ),
+        [_, _] => (
+            Severity::Note,
+            "two servers alone".to_owned(),
+            "If they contradict each other, nothing shows which is right. Three sources or more do \
+             (chrony FAQ).",
+        ),
+        _ => return None,
+    };
+    let finding = Finding::new(severity, format!("{program} is configured with {what}"))
+        .evidence(format!("{file}: {what}, no pool and no reference clock"))
+        .evidence_from(case.perhaps_unused())
+        .explain(why);
+    Some(
+        finding.remedy(Remedy::advice("Add servers or a pool, or the host's clock if it has one.")),
+    )
+}
+
+/// `chrony-configuration`
+pub(crate) fn check_configuration(case: &Case<'_>) -> Check {
+    let config = case.chrony_config_perhaps_used()?;
+    let file = config.file.as_deref().unwrap_or("chrony's configuration");
+    if let Some(first) = config.refused.first() {
+        return Finding::new(
+            Severity::Warning,
+            format!("chronyd does not start with {file}: {first}"),
+        )
+        .evidence_from(config.refused.iter().map(|line| format!("{file}: {line}")))
+        .evidence_from(case.perhaps_unused())
+        .explain("chronyd ends with an error at such a line: then nothing sets the clock.")
+        .remedy(
+            Remedy::command("Correct that line, then let chronyd check the file.", "chronyd -p")
+                .changes(remedies::READ_ONLY),
+        )
+        .alone();
+    }
+    let is_alone = config.refclocks.is_empty();
+    match of_servers(case, ("chronyd", file), &config.servers).filter(|_| is_alone) {
+        Some(finding) => finding.alone(),
+        None => Outcome::fine(format!("{file}: no line that chronyd refuses, and enough sources")),
+    }
+}
+
+/// `ntp-configuration`
+pub(crate) fn check_others(case: &Case<'_>) -> Check {
+    let no_file = "no configuration of ntpd or systemd-timesyncd";
+    let all = case.ntp_configs().map_err(|why| why.unless_absent(no_file))?;
+    let is_seen = perhaps(case.keepers())?.is_some();
+    let runs = |config: &&NtpConfig| !is_seen || !case.running(&[config.kind]).is_empty();
+    let used: Vec<_> = all.iter().filter(runs).collect();
+    if used.is_empty() {
+        let why = "does not apply: neither ntpd nor systemd-timesyncd runs";
+        return Err(Skipped::DoesNotApply(why.to_owned()));
+    }
+    let found = used.into_iter().filter_map(|config| of_config(case, config)).collect();
+    Outcome::findings_or_fine(found, || "no server is missing or at odds".to_owned())
+}
+
+fn of_config(case: &Case<'_>, config: &NtpConfig) -> Option<Finding> {
+    let (program, file) = (config.kind.program(), config.file.as_str());
+    let servers = config.servers.as_deref()?;
+    let smearing = servers.iter().filter(|server| server.smears).count();
+    let (severity, what, why) = if servers.is_empty() {
+        (
+            Severity::Warning,
+            "without a server",
+            "Unless DHCP or the network's settings name one, nothing corrects the clock.",
+        )
+    } else if (1..servers.len()).contains(&smearing) {
+        (
+            Severity::Note,
+            "with servers that smear leap seconds and others",
+            "Around a leap second they differ by up to half a second for a day.",
+        )
+    } else {
+        // timesyncd follows one of its servers at a time.
+        let is_ntpd = config.kind == TimeKeeperKind::Ntpd;
+        return of_servers(case, (program, file), servers).filter(|_| is_ntpd);
+    };
+    let finding = Finding::new(severity, format!("{program} is configured {what}"))
+        .evidence(format!("{file}: {}", text::count(servers.len(), "server", "servers")))
+        .evidence_from(case.perhaps_unused())
+        .explain(why);
+    Some(finding.remedy(Remedy::advice(format!("Correct {file}, then restart {program}."))))
 }
 
 /// How the scale of a clock and the line that names it disagree, and what to
@@ -171,7 +273,7 @@ fn mistaken(line: &RefClock, time: PhcTime) -> Option<(String, &'static str)> {
 
 /// `phc-time-scale`
 pub(crate) fn check_time_scale(case: &Case<'_>) -> Check {
-    let config = configuration(case)?;
+    let config = case.chrony_config_perhaps_used()?;
     let mut findings = Vec::new();
     let mut fine = Vec::new();
     for line in config.phcs() {
@@ -186,6 +288,7 @@ pub(crate) fn check_time_scale(case: &Case<'_>) -> Check {
         let finding = Finding::new(Severity::Error, what)
             .evidence(format!("{}: {name}, with Linux {release}", phc.device))
             .evidence(format!("chrony's configuration: refclock PHC {}", line.parameter))
+            .evidence_from(case.perhaps_unused())
             .explain(
                 "The driver vmclock shows TAI from Linux 7.0 on, and UTC before; virtio clocks \
                  state it in their type: 0 UTC, 1 TAI, 2 no time of day. If there are other \
@@ -212,6 +315,7 @@ fn stepped_and_smeared(case: &Case<'_>, smeared: &[String]) -> Finding {
         Severity::Warning,
         "chronyd has a table of leap seconds, and its servers smear them",
     )
+    .evidence_from(case.perhaps_unused())
     .evidence(format!("smeared over 24 h: {}", smeared.join(", ")))
     .evidence("chrony's configuration: leapsectz or leapseclist")
     .explain(
@@ -230,7 +334,7 @@ fn stepped_and_smeared(case: &Case<'_>, smeared: &[String]) -> Finding {
 
 /// `mixed-leap-smear`
 pub(crate) fn check_mixed(case: &Case<'_>) -> Check {
-    let config = configuration(case)?;
+    let config = case.chrony_config_perhaps_used()?;
     let (mut smeared, mut plain) = (Vec::new(), Vec::new());
     for server in &config.servers {
         if server.smears {
@@ -266,6 +370,7 @@ pub(crate) fn check_mixed(case: &Case<'_>) -> Check {
     )
     .evidence(format!("smeared over 24 h: {}", smeared.join(", ")))
     .evidence(format!("not known to smear: {}", plain.join(", ")))
+    .evidence_from(case.perhaps_unused())
     .explain(
         "Around a leap second they differ by up to half a second for a day, and chronyd alternates \
          between them. AWS, Google and CockroachDB all recommend one kind for the whole cluster.",

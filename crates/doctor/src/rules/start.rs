@@ -53,14 +53,22 @@ pub(crate) fn check_before_build(case: &Case<'_>) -> Check {
              Until a time daemon sets it, certificates are not yet valid and files are from the \
              past; a daemon that authenticates its servers (NTS) may fail for the same reason.",
         )
-        .remedy(first(case))
+        .remedy(first(case, behind_now_s > 0.0))
         .remedies(remedies::run_time_daemon(case))
         .alone()
 }
 
 /// Where its RTC gets the right time from.
-fn first(case: &Case<'_>) -> Remedy {
-    if case.is_guest() == Some(false) {
+fn first(case: &Case<'_>, is_behind_now: bool) -> Remedy {
+    let is_bare = case.is_guest() == Some(false);
+    // Whatever confirms this clock is wrong as well.
+    if is_bare && is_behind_now {
+        return Remedy::advice(
+            "Have the clock set first. The RTC is to be written only from a clock that a server \
+             confirms; if it forgets the time again, replace its battery.",
+        );
+    }
+    if is_bare {
         let write = Remedy::command(
             "Set the RTC; if it forgets the time again, replace its battery.",
             "sudo hwclock --systohc",

@@ -1,7 +1,6 @@
 //! Which daemons discipline the clock: none, one, or several.
 
 use facts::kernel::LogEvent;
-use facts::kernel::version::KernelVersion;
 use facts::steering::{Adjtimex, ChronyTracking, TimeKeeper, TimeKeeperKind};
 
 use crate::case::{Case, adjtimex_evidence, log_evidence};
@@ -13,7 +12,7 @@ use crate::text;
 /// Daemons that discipline the system clock by a network or a reference clock, and tell the
 /// kernel that it is synchronised.
 /// Keep waits while another of them runs, so it is not among those that fight.
-const DAEMONS: [TimeKeeperKind; 6] = [
+pub(super) const DAEMONS: [TimeKeeperKind; 6] = [
     TimeKeeperKind::Chrony,
     TimeKeeperKind::Ntpd,
     TimeKeeperKind::SystemdTimesyncd,
@@ -24,9 +23,10 @@ const DAEMONS: [TimeKeeperKind; 6] = [
 
 /// Daemons that discipline it too, by `adjtime` (src/ntp.c of connman, htpdate.c), which
 /// leaves STA_UNSYNC as it is (`process_adj_status`, kernel/time/ntp.c).
-const BY_ADJTIME: [TimeKeeperKind; 2] = [TimeKeeperKind::Connman, TimeKeeperKind::Htpdate];
+pub(super) const BY_ADJTIME: [TimeKeeperKind; 2] =
+    [TimeKeeperKind::Connman, TimeKeeperKind::Htpdate];
 
-fn names(keepers: &[&TimeKeeper]) -> Vec<&'static str> {
+pub(super) fn names(keepers: &[&TimeKeeper]) -> Vec<&'static str> {
     keepers.iter().map(|keeper| keeper.kind.program()).collect()
 }
 
@@ -83,22 +83,24 @@ pub(crate) fn check_steered(case: &Case<'_>) -> Check {
             return Outcome::fine(format!("{} runs and sets the clock", other.kind.program()));
         }
         if synchronised.is_none() && case.in_container() {
-            return Err(Skipped::CouldNot(
-                "a container has its host's clock, and the host's time daemon is not visible here: \
-                 run doctor on the host"
-                    .to_owned(),
-            ));
+            return in_container(case, keepers).alone();
         }
         return undisciplined(case, adjtimex, keepers).alone();
     };
     if daemon.kind == TimeKeeperKind::Chrony && tracking.is_none() {
         // Without `rtcsync` chronyd leaves STA_UNSYNC set (chrony.conf(5)).
-        let why = case.tracking().err().map_or_else(String::new, |why| why.to_string());
+        let why = match case.tracking() {
+            Err(Skipped::Absent(_)) if synchronised == Some(false) => {
+                return searching(case, daemon, adjtimex, None).alone();
+            }
+            Err(why) => why.to_string(),
+            Ok(_) => String::new(),
+        };
         return Err(Skipped::CouldNot(format!(
             "chronyd runs, but does not report its state ({why})"
         )));
     }
-    if synchronised.is_none() && tracking.is_none() {
+    if synchronised.is_none() && tracking.is_none() && !case.is_offline(daemon.kind) {
         case.adjtimex()?;
     }
     // A daemon takes a few minutes after boot; a capture may lack the uptime.
@@ -106,7 +108,7 @@ pub(crate) fn check_steered(case: &Case<'_>) -> Check {
     if case.just_booted() {
         return Outcome::fine(format!("{} has just started", daemon.kind.program()));
     }
-    searching(daemon, adjtimex, tracking).alone()
+    searching(case, daemon, adjtimex, tracking).alone()
 }
 
 /// What keeps a program from disciplining the clock.
@@ -149,15 +151,39 @@ fn follows_itself() -> Finding {
     )
 }
 
+fn installed(keepers: &[TimeKeeper]) -> Vec<&'static str> {
+    let daemons = keepers.iter().filter(|keeper| keeper.installed);
+    let daemons =
+        daemons.filter(|one| DAEMONS.contains(&one.kind) || BY_ADJTIME.contains(&one.kind));
+    daemons.map(|keeper| keeper.kind.program()).collect()
+}
+
+fn in_container(case: &Case<'_>, keepers: &[TimeKeeper]) -> Finding {
+    let installed = installed(keepers);
+    let finding = Finding::new(
+        Severity::Note,
+        "This container has the clock of its host, and nothing here sets it",
+    )
+    .evidence_from(case.container().ok().map(|kind| format!("container: {kind}")))
+    .evidence_from(
+        (!installed.is_empty())
+            .then(|| format!("installed, not running: {}", text::list(&installed))),
+    )
+    .evidence_from(keepers.iter().filter_map(|keeper| why_not(case, keeper)));
+    finding
+        .explain(
+            "The containers of a machine share its kernel's clock. A time daemon in one of them has \
+             no right to set it, and is not needed: whether the time is right shows on the host.",
+        )
+        .remedy(Remedy::advice(
+            "Run parachron doctor on the host, and a time daemon there; disable any in here.",
+        ))
+}
+
 fn undisciplined(case: &Case<'_>, adjtimex: Option<&Adjtimex>, keepers: &[TimeKeeper]) -> Finding {
     let mut finding = Finding::new(Severity::Warning, "No time daemon disciplines this clock")
         .evidence_from(adjtimex.map(adjtimex_evidence));
-    let installed: Vec<_> = keepers
-        .iter()
-        .filter(|keeper| keeper.installed)
-        .filter(|keeper| DAEMONS.contains(&keeper.kind) || BY_ADJTIME.contains(&keeper.kind))
-        .map(|keeper| keeper.kind.program())
-        .collect();
+    let installed = installed(keepers);
     finding = finding.evidence(match installed.as_slice() {
         [] if case.in_container() => "no time daemon visible in this container".to_owned(),
         [] => "no time daemon installed or running".to_owned(),
@@ -167,12 +193,13 @@ fn undisciplined(case: &Case<'_>, adjtimex: Option<&Adjtimex>, keepers: &[TimeKe
         finding = finding.evidence(log_evidence(line));
     }
     finding = finding.evidence_from(keepers.iter().filter_map(|keeper| why_not(case, keeper)));
-    if let Some(behind) = case.behind_rtc() {
-        finding = finding.evidence(format!("the RTC is {behind} ahead of the clock"));
-        if installed.contains(&"ntpd") && case.rtc_minus_system_s().is_ok_and(|off_s| *off_s > 1000)
-        {
-            finding = finding.evidence("ntpd ends if the clock is more than 1000 s off (ntpd(8))");
-        }
+    finding = finding.evidence_from(case.rtc_differs());
+    if case.rtcs().is_ok_and(|all| !all.is_empty() && all.iter().all(|rtc| !rtc.hctosys)) {
+        finding = finding.evidence("the RTC did not set the clock at this boot (hctosys 0)");
+    }
+    let is_far = case.rtc_minus_system_s().is_ok_and(|off_s| *off_s > 1000);
+    if is_far && installed.contains(&"ntpd") && case.behind_rtc().is_some() {
+        finding = finding.evidence("ntpd ends if the clock is more than 1000 s off (ntpd(8))");
     }
     finding
         .explain(
@@ -209,16 +236,26 @@ impl Finding {
 }
 
 fn searching(
+    case: &Case<'_>,
     daemon: &TimeKeeper,
     adjtimex: Option<&Adjtimex>,
     tracking: Option<&ChronyTracking>,
 ) -> Finding {
     let daemon_name = daemon.kind.program();
-    let mut finding =
-        Finding::new(Severity::Warning, format!("{daemon_name} runs, but has no time source"))
-            .evidence_from(adjtimex.map(adjtimex_evidence));
+    let is_offline = case.is_offline(daemon.kind);
+    let what = if tracking.is_some() || is_offline || daemon.kind == TimeKeeperKind::ParachronKeep {
+        format!("{daemon_name} runs, but has no time source")
+    } else {
+        format!("The kernel counts the clock as not synchronised, although {daemon_name} runs")
+    };
+    let is_chrony_unasked = daemon.kind == TimeKeeperKind::Chrony && tracking.is_none();
+    let severity = if is_chrony_unasked { Severity::Note } else { Severity::Warning };
+    let mut finding = Finding::new(severity, what).evidence_from(adjtimex.map(adjtimex_evidence));
     if daemon.unit.is_some() {
         finding = finding.evidence(format!("running: {}", text::list(&with_units(&[daemon]))));
+    }
+    if is_offline {
+        finding = finding.evidence("/run/systemd/netif/state: offline; then it asks no server");
     }
     if let Some(tracking) = tracking {
         finding = finding.evidence(format!(
@@ -243,9 +280,32 @@ fn searching(
         }
         _ => "Check which servers it polls; UDP port 123 must be open to them.",
     };
+    let without_rtcsync = if is_chrony_unasked {
+        " chronyd without rtcsync in its configuration leaves the kernel's flag so while it keeps \
+         the clock: ask it."
+    } else {
+        ""
+    };
     finding
-        .explain("Until it reaches a server the clock runs free, and no other symptom shows it.")
+        .explain(format!(
+            "Until it reaches a server the clock runs free, and no other symptom shows it.\
+             {without_rtcsync}"
+        ))
         .remedy(Remedy::command(check, command).changes(remedies::READ_ONLY))
+}
+
+/// A container with CAP_SYS_TIME.
+fn sets_the_hosts(program: &str) -> Finding {
+    Finding::new(
+        Severity::Note,
+        format!("{program} in this container sets the clock of its host and of all on it"),
+    )
+    .evidence(format!("running, with the right to set the clock: {program}"))
+    .explain(
+        "The host's own time daemon, which is not visible here, corrects the same clock: of two, \
+         each corrects the other's corrections.",
+    )
+    .remedy(Remedy::advice("Run one time daemon, on the host, and none in containers."))
 }
 
 /// `one-daemon`
@@ -253,6 +313,10 @@ pub(crate) fn check_one_daemon(case: &Case<'_>) -> Check {
     case.keepers()?;
     let mut running = case.running(&DAEMONS);
     running.extend(case.running(&BY_ADJTIME));
+    let is_wsl = case.container().is_ok_and(|kind| kind == "wsl");
+    if let ([only], true, false) = (running.as_slice(), case.in_container(), is_wsl) {
+        return sets_the_hosts(only.kind.program()).alone();
+    }
     if running.len() < 2 {
         return Outcome::fine(match running.first() {
             Some(only) => format!("{} only", only.kind.program()),
@@ -280,112 +344,6 @@ pub(crate) fn check_one_daemon(case: &Case<'_>) -> Check {
     });
     finding = finding.remedies(remedies::in_order(stop.collect()));
     finding.alone()
-}
-
-/// VBoxService slews what is below its threshold (VBoxServiceTimeSync.cpp): 0.5 ms a second.
-fn left_behind(case: &Case<'_>, behind: &str) -> Finding {
-    Finding::new(
-        Severity::Warning,
-        format!("VBoxService leaves this clock {behind} behind its host"),
-    )
-    .wrong_now()
-    .evidence(format!("running: VBoxService; the RTC is {behind} ahead of the clock"))
-    .evidence_from(case.unmet_condition("systemd-timesyncd").map(|condition| {
-        format!("systemd-timesyncd.service: {condition}, so it does not start beside VBoxService")
-    }))
-    .explain(
-        "VBoxService steps the clock only if it is off by its threshold, 20 minutes. Below, it \
-             slews by adjtime, 0.5 ms a second: 20 days for a quarter of an hour.",
-    )
-    .remedy(
-        Remedy::command(
-            "Set the threshold to a second, on the host.",
-            "VBoxManage guestproperty set NAME \
-                 /VirtualBox/GuestAdd/VBoxService/--timesync-set-threshold 1000",
-        )
-        .changes("this guest's VBoxService, from its next start on"),
-    )
-}
-
-/// Since then hv_utils shows the host's time as a PTP device. Before, it set the clock to each of
-/// the host's samples, every 5 s (3716a49a81ba, "hv_utils: implement Hyper-V PTP source").
-const HAS_PTP: KernelVersion = KernelVersion { major: 4, minor: 11 };
-
-fn fights_hv_utils(case: &Case<'_>, daemon: &str) -> Finding {
-    Finding::new(Severity::Warning, format!("hv_utils and {daemon} both set the clock"))
-        .evidence(format!("running: hv_utils, {daemon}; Linux {}", case.release().unwrap_or_default()))
-        .explain(
-            "Before Linux 4.11 hv_utils steps the clock to the time of Hyper-V's host every 5 s. The \
-             time daemon then learns a wrong frequency.",
-        )
-        .remedies(remedies::unbind_hyperv_sync(case))
-        .remedy(Remedy::advice(
-            "Update the kernel to 4.11 or later, which shows the host's time as a PTP device.",
-        ))
-}
-
-/// `guest-tools`
-pub(crate) fn check_guest_tools(case: &Case<'_>) -> Check {
-    case.keepers()?;
-    let mut daemons = case.running(&DAEMONS);
-    daemons.extend(case.running(&BY_ADJTIME));
-    let mut tools = case.running(&[TimeKeeperKind::VirtualBoxService]);
-    let is_old = case.release().ok().and_then(KernelVersion::parse).is_some_and(|it| it < HAS_PTP);
-    if is_old {
-        tools.extend(case.running(&[TimeKeeperKind::HypervUtils]));
-    }
-    if let (Some(behind), [_, ..], []) = (case.behind_rtc(), tools.as_slice(), daemons.as_slice()) {
-        return left_behind(case, &behind).alone();
-    }
-    if !tools.is_empty() && daemons.is_empty() {
-        case.rtc_minus_system_s()
-            .map_err(|_| Skipped::CouldNot("no RTC shows whether its clock is right".to_owned()))?;
-    }
-    let (Some(daemon), Some(tool)) = (daemons.first(), tools.first()) else {
-        // These set the clock after a pause or on request, and do not discipline
-        // it: drivers/hv/hv_util.c (ICTIMESYNCFLAG_SYNC),
-        // qemu-ga's guest-set-time, and vmtoolsd whose periodic
-        // synchronisation is off by default.
-        let occasional = case.running(&[
-            TimeKeeperKind::VmwareTools,
-            TimeKeeperKind::QemuGuestAgent,
-            TimeKeeperKind::GoogleGuestAgent,
-            TimeKeeperKind::HypervUtils,
-        ]);
-        return Outcome::fine(match occasional.as_slice() {
-            [] => "no guest tools compete with a time daemon for the clock".to_owned(),
-            some => format!(
-                "{}: sets the clock only after pauses, unless configured otherwise",
-                names(some).join(", ")
-            ),
-        });
-    };
-    let is_hyperv = tool.kind == TimeKeeperKind::HypervUtils;
-    let (daemon, tool) = (daemon.kind.program(), tool.kind.program());
-    if is_hyperv {
-        return fights_hv_utils(case, daemon).alone();
-    }
-    Finding::new(Severity::Warning, format!("{tool} and {daemon} both set the clock"))
-        .evidence(format!("running: {tool}, {daemon}"))
-        .explain(
-            "VBoxService compares the clock with the host's every 10 s and corrects it if it is \
-             100 ms off, by a step if far off. The time daemon then learns a wrong frequency.",
-        )
-        .remedy(
-            Remedy::command(
-                format!(
-                    "Keep {daemon}. On the host, with the VM off, stop VBoxService from setting \
-                     the clock:"
-                ),
-                "VBoxManage setextradata NAME \
-                 VBoxInternal/Devices/VMMDev/0/Config/GetHostTimeDisabled 1",
-            )
-            .changes(
-                "the VM from its next start on; after a saved state only the daemon steps the \
-                 clock",
-            ),
-        )
-        .alone()
 }
 
 #[cfg(test)]

@@ -1,17 +1,19 @@
 //! Whether chronyd may step the clock on a machine that pauses.
 
 use facts::kernel::LogEvent;
-use facts::steering::TimeKeeperKind;
 
 use crate::case::{Case, log_evidence};
 use crate::finding::{Finding, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
 
+const AZURE: &str = "Azure pauses its guests for maintenance, for up to 30 s";
+
 /// Whether anything shows that this machine is paused, saved or moved.
 pub(super) fn pauses(case: &Case<'_>) -> bool {
     case.snapshots().is_some()
         || case.generation_device().is_some()
+        || case.is_azure()
         || case.is_guest() == Some(true)
             && case
                 .logged(|event| matches!(event, LogEvent::Restored | LogEvent::Resumed))
@@ -21,10 +23,7 @@ pub(super) fn pauses(case: &Case<'_>) -> bool {
 
 /// `makestep-limited`
 pub(crate) fn check_limited(case: &Case<'_>) -> Check {
-    case.keepers()?;
-    if case.running(&[TimeKeeperKind::Chrony]).is_empty() {
-        return Err(Skipped::DoesNotApply("does not apply: chronyd does not run".to_owned()));
-    }
+    let config = case.chrony_config_perhaps_used()?;
     if !pauses(case) {
         return Err(Skipped::DoesNotApply(
             "does not apply: no evidence that this machine is ever paused".to_owned(),
@@ -33,7 +32,6 @@ pub(crate) fn check_limited(case: &Case<'_>) -> Check {
     if case.is_kept() {
         return Outcome::fine("parachron keep steps the clock after a pause");
     }
-    let config = case.chrony_file()?;
     let (allowed, evidence) = match config.makestep {
         Some(step) if step.at_any_time() => {
             return Outcome::fine(format!(
@@ -47,7 +45,7 @@ pub(crate) fn check_limited(case: &Case<'_>) -> Check {
                 1 => "may step this clock only at its first update".to_owned(),
                 n => format!("may step this clock only during its first {n} updates"),
             },
-            format!("chrony's configuration: makestep {} {}", step.threshold_s, step.updates),
+            format!("chrony's configuration: {step}"),
         ),
         None => (
             "may never step this clock".to_owned(),
@@ -59,18 +57,16 @@ pub(crate) fn check_limited(case: &Case<'_>) -> Check {
         .filter(|line| case.is_recent(line))
         .last();
     let severity = if seen.is_some() { Severity::Warning } else { Severity::Note };
-    let mut finding =
-        Finding::new(severity, format!("chronyd {allowed}, and this machine can be paused"))
-            .evidence(evidence);
-    if let Some(line) = seen {
-        finding = finding.evidence(log_evidence(line));
-    } else if let Some(device) = case.generation_device() {
-        finding =
-            finding.evidence(format!("ACPI device {device}: the host can save and restore it"));
-    } else if let Some(platform) = case.snapshots() {
-        finding = finding.evidence(format!("{platform} saves and restores its guests"));
-    }
-    finding
+    let saved = |device| format!("ACPI device {device}: the host can save and restore it");
+    let shown = seen
+        .map(log_evidence)
+        .or_else(|| case.generation_device().map(saved))
+        .or_else(|| case.snapshots().map(|by| format!("{by} saves and restores its guests")))
+        .or_else(|| case.is_azure().then(|| AZURE.to_owned()));
+    Finding::new(severity, format!("chronyd {allowed}, and this machine can be paused"))
+        .evidence(evidence)
+        .evidence_from(case.perhaps_unused())
+        .evidence_from(shown)
         .explain(
             "After a pause that the kernel does not notice (a saved state, a sleep of the host) \
              the clock is behind by the length of the pause, and chronyd slews it: at its usual 83 \

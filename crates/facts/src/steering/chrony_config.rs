@@ -61,6 +61,8 @@ pub struct ChronyConfig {
     pub leap_table: bool,
     /// `leapsecmode`: `system`, `step`, `slew`, `ignore`.
     pub leap_mode: Option<String>,
+    /// Lines that chronyd refuses to start with, and why.
+    pub refused: Vec<String>,
 }
 
 /// An NTP server, pool or peer.
@@ -70,6 +72,8 @@ pub struct NtpServer {
     pub name: String,
     /// It is known to smear leap seconds.
     pub smears: bool,
+    /// It is a pool: up to four servers.
+    pub is_pool: bool,
 }
 
 /// A `refclock` line.
@@ -91,6 +95,12 @@ pub struct MakeStep {
     pub threshold_s: f64,
     /// In so many first updates; negative: in all.
     pub updates: i64,
+}
+
+impl std::fmt::Display for MakeStep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "makestep {} {}", self.threshold_s, self.updates)
+    }
 }
 
 impl MakeStep {
@@ -137,6 +147,10 @@ pub fn reduce(text: &str) -> String {
                 let server = words.get(1).copied().unwrap_or_default();
                 kept.push(' ');
                 kept.push_str(if is_public(server) { server } else { WITHHELD });
+                for option in no_options(&words) {
+                    kept.push(' ');
+                    kept.push_str(option);
+                }
             }
             "refclock" => refclock(&words, &mut kept),
             "leapseclist" | "rtcsync" => {}
@@ -177,11 +191,54 @@ fn refclock(words: &[&str], kept: &mut String) {
     }
 }
 
+/// Options of a server's line without a value, and with one (chrony: cmdparse.c,
+/// `CPS_ParseNTPSourceAdd`).
+const OPTIONS: &str = "auto_offline burst copy iburst ipv4 ipv6 noselect nts offline prefer \
+                       require trust xleave";
+const WITH_VALUE: &str = "asymmetry certset extfield filter key maxdelay maxdelaydevratio \
+                          maxdelayquant maxdelayratio maxpoll maxsamples maxsources maxunreach \
+                          mindelay minpoll minsamples minstratum ntsport offset polltarget port \
+                          presend version";
+/// Options of ntpd's, which people take along.
+const NTPDS: &str = "autokey dynamic kod limited mode nomodify nopeer noquery notrap true ttl";
+
+fn is_among(list: &str, word: &str) -> bool {
+    list.split(' ').any(|name| name.eq_ignore_ascii_case(word))
+}
+
+/// What a server's line has in the place of options: words that no chronyd knows, without what
+/// may be a name.
+fn no_options<'t>(words: &[&'t str]) -> Vec<&'t str> {
+    let mut unknown = Vec::new();
+    let mut options = words.iter().skip(2).copied();
+    while let Some(word) = options.next() {
+        if is_among(WITH_VALUE, word) {
+            options.next();
+        } else if !is_among(OPTIONS, word) {
+            let is_plain = nearest_option(word).is_some() || is_among(NTPDS, word);
+            unknown.push(if is_plain { word } else { WITHHELD });
+        }
+    }
+    unknown
+}
+
+/// The option that a word begins with, or is the beginning of.
+fn nearest_option(word: &str) -> Option<&'static str> {
+    let is_near = |name: &&str| word.starts_with(name) || word.len() > 3 && name.starts_with(word);
+    OPTIONS.split(' ').chain(WITH_VALUE.split(' ')).find(is_near)
+}
+
+/// Why chronyd refuses a server's line: `prefers is no option (prefer is)`.
+fn why_refused(line: &str, unknown: &str) -> String {
+    let meant = nearest_option(unknown).map_or_else(String::new, |name| format!(" ({name} is)"));
+    format!("{line}: {unknown} is no option{meant}")
+}
+
 /// Whether a server's name names no person: a cloud's, or link-local.
-fn is_public(name: &str) -> bool {
+pub(super) fn is_public(name: &str) -> bool {
     SMEARING.contains(&name)
         || match name.parse() {
-            Ok(IpAddr::V4(address)) => address.is_link_local(),
+            Ok(IpAddr::V4(address)) => address.is_link_local() || address.is_loopback(),
             Ok(IpAddr::V6(address)) => address.is_unicast_link_local(),
             Err(_) => false,
         }
@@ -203,7 +260,10 @@ pub fn parse(text: &str) -> Fact<ChronyConfig> {
         let number = |at: usize| word(at).parse::<f64>().ok().filter(|number| number.is_finite());
         match word(0) {
             "server" | "pool" | "peer" => {
-                config.servers.push(NtpServer { name: word(1).to_owned(), smears: smears(word(1)) })
+                let unknown = no_options(&words).into_iter().next();
+                config.refused.extend(unknown.map(|unknown| why_refused(line, unknown)));
+                let (name, is_pool) = (word(1).to_owned(), word(0) == "pool");
+                config.servers.push(NtpServer { smears: smears(&name), name, is_pool });
             }
             "refclock" => {
                 let offset =
@@ -220,6 +280,9 @@ pub fn parse(text: &str) -> Fact<ChronyConfig> {
                 config.makestep = number(1)
                     .zip(word(2).parse().ok())
                     .map(|(threshold_s, updates)| MakeStep { threshold_s, updates });
+                if config.makestep.is_none() {
+                    config.refused.push(format!("{line}: needs two numbers"));
+                }
             }
             "maxslewrate" => config.max_slew_rate_ppm = number(1),
             "leapsectz" | "leapseclist" => config.leap_table = true,
@@ -259,7 +322,17 @@ mod tests {
         let corrections = |text: &str| parse(text).value().unwrap().refclocks[0].correction_s;
         assert_eq!(corrections("refclock PHC /dev/ptp0 tai\n"), 0.0, "no table");
         assert_eq!(corrections("refclock PHC /dev/ptp0 offset 37\n"), 37.0);
-        assert!(parse("makestep\n").value().unwrap().makestep.is_none(), "not a valid line");
+        let invalid = parse("makestep\npool time.example iburst prefers\nserver a b.example\n");
+        let invalid = invalid.value().unwrap();
+        assert!(invalid.makestep.is_none(), "not a valid line");
+        assert_eq!(
+            invalid.refused,
+            [
+                "makestep: needs two numbers",
+                "pool withheld prefers: prefers is no option (prefer is)",
+                "server withheld withheld: withheld is no option",
+            ]
+        );
         assert_eq!(config.refclocks[2].parameter, WITHHELD);
         assert_eq!(config.makestep, Some(MakeStep { threshold_s: 1.0, updates: 3 }));
         assert_eq!((config.max_slew_rate_ppm, config.leap_table), (Some(500.0), true));

@@ -73,8 +73,39 @@ pub fn reduce_tracking(text: &str) -> String {
     fields.join(",") + "\n"
 }
 
+/// `chronyc tracking` as people paste it, as the line that `-c` prints: there `slow` is positive of
+/// the time, and negative of the frequency.
+fn as_line(text: &str) -> Option<String> {
+    let field = |name: &str| {
+        let lines = text.lines().filter_map(|line| line.split_once(':'));
+        lines.map(|(key, value)| (key.trim(), value.trim())).find(|(key, _)| *key == name)
+    };
+    let number = |name: &str, slow: &str| {
+        let (_, value) = field(name)?;
+        let size = value.split_whitespace().next()?;
+        let is_minus = value.contains(" fast") && slow.is_empty();
+        let sign = if value.contains(" slow") { slow } else { ["", "-"][usize::from(is_minus)] };
+        Some(format!("{sign}{size}"))
+    };
+    let (_, reference) = field("Reference ID")?;
+    let name = reference.split(['(', ')']).nth(1).unwrap_or_default();
+    let mut line = vec![reference.split(' ').next()?.to_owned(), name.to_owned()];
+    line.extend([number("Stratum", "")?, String::new()]);
+    for name in ["System time", "Last offset", "RMS offset"] {
+        line.push(number(name, "")?);
+    }
+    line.push(number("Frequency", "-")?);
+    for name in ["Residual freq", "Skew", "Root delay", "Root dispersion", "Update interval"] {
+        line.push(number(name, "")?);
+    }
+    line.push(field("Leap status")?.1.to_owned());
+    Some(line.join(","))
+}
+
 /// The line of `chronyc -c tracking`.
 pub fn parse_tracking(text: &str) -> Fact<ChronyTracking> {
+    let pasted = as_line(text);
+    let text = pasted.as_deref().unwrap_or(text);
     let malformed = || {
         let expected = format!("{TRACKING_FIELDS} fields of `chronyc -c tracking`");
         Unknown::malformed(TRACKING, &expected, text)

@@ -22,6 +22,9 @@ fn adjtimex_comes_in_plain_units() {
 fn a_field_that_is_missing_or_absurd_is_named() {
     let why = |text: &str| parse_adjtimex(text).unknown().unwrap().to_string();
     assert!(why("").contains("expected a field `status`"));
+    let partial = parse_adjtimex("maxerror 940000\ntai 0\n").value().unwrap().clone();
+    assert_eq!(partial.max_error_us, 940_000);
+    assert!(partial.not_given.iter().any(|name| name == "status"), "{partial:?}");
     assert_eq!(
         why(&TEXT.replace("tai 37", "tai 99999999999")),
         "malformed: parachron/adjtimex: expected a field `tai`, found \"99999999999\""

@@ -20,7 +20,8 @@ pub(crate) fn find(files: &Files) -> Fact<String> {
     let units = SIGNS.iter().flat_map(|(_, _, _, units)| *units).chain(NTPD_UNITS);
     for unit in units {
         let wanted = format!("/etc/systemd/system/multi-user.target.wants/{unit}.service");
-        if files.exists(&wanted) || files.exists(&wanted.replace("multi-user", "sysinit")) {
+        let is_wanted = |path: &str| files.exists(path) || files.link(path).is_some();
+        if is_wanted(&wanted) || is_wanted(&wanted.replace("multi-user", "sysinit")) {
             text.push_str(&format!("{unit}.service enabled\n"));
         }
         let of = |folder: &&str| files.bytes(&format!("{folder}/{unit}.service"), SETTINGS_BYTES);
@@ -34,16 +35,32 @@ pub(crate) fn find(files: &Files) -> Fact<String> {
             );
         }
         // /dev/null, or an empty file (systemctl(1), mask).
-        if all.first().is_some_and(Vec::is_empty) {
+        let is_null = |folder: &&str| {
+            files.link(&format!("{folder}/{unit}.service")).as_deref() == Some("/dev/null")
+        };
+        if all.first().is_some_and(Vec::is_empty) || UNIT_FOLDERS[..2].iter().any(is_null) {
             text.push_str(&format!("{unit}.service masked\n"));
         }
+        let mut conditions = Vec::new();
         for file in all {
             for line in String::from_utf8_lossy(&file).lines().map(str::trim) {
-                if line.starts_with("Condition") && line.contains('=') {
-                    text.push_str(&format!("{unit}.service {line}\n"));
+                match line.split_once('=') {
+                    // An empty one takes back all before it (systemd.unit(5)).
+                    Some((name, "")) if name.starts_with("Condition") => conditions.clear(),
+                    Some((name, _)) if name.starts_with("Condition") => {
+                        conditions.push(format!("{unit}.service {line}\n"));
+                    }
+                    _ => {}
                 }
             }
         }
+        text.extend(conditions);
+    }
+    // timesyncd waits for networkd to be online (systemd: src/timesync/timesyncd-manager.c).
+    let state = files.bytes("/run/systemd/netif/state", SETTINGS_BYTES);
+    let state = String::from_utf8_lossy(state.value().map_or(&[], Vec::as_slice)).into_owned();
+    if state.lines().any(|line| ["OPER_STATE=off", "ONLINE_STATE=offline"].contains(&line)) {
+        text.push_str("systemd-timesyncd.service offline\n");
     }
     Fact::Known(text)
 }

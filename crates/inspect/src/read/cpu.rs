@@ -60,10 +60,10 @@ pub(super) fn cpu(tree: &Tree, kernel: &Kernel, system: &System) -> Cpu {
             (
                 Fact::Known(found),
                 Fact::Unknown(why @ (Unknown::NeedsRoot { .. } | Unknown::Malformed { .. })),
-            ) if found.kind == HypervisorKind::Tcg => why.into(),
+            ) if found.kind == HypervisorKind::Tcg => Fact::Unknown(why.clone()),
             (found, _) => found,
         },
-        Fact::Unknown(why) => why.into(),
+        Fact::Unknown(why) => Fact::Unknown(why.clone()),
     };
     Cpu {
         model,

@@ -18,14 +18,18 @@ pub(super) fn real_time_clock(tree: &Tree) -> Rtc {
     let devices = tree.names("/sys/class/rtc").map(|names| -> Vec<_> {
         names.into_iter().take(MAX_DEVICES).map(|device| rtc_device(tree, device)).collect()
     });
+    let time_of = |device: &str| {
+        let text = tree.probe("rtc-minus-system", || rtc::minus_system(device));
+        text.and_then(|text| parse::number("parachron/rtc-minus-system", &text))
+    };
     let minus_system_s = match devices.value().and_then(|devices| preferred(devices)) {
-        Some(device) => tree
-            .probe("rtc-minus-system", || rtc::minus_system(&device.device))
-            .and_then(|text| parse::number("parachron/rtc-minus-system", &text)),
-        None => Fact::Unknown(match devices.unknown() {
-            Some(why) => why.clone(),
-            None => Unknown::not_there("an RTC"),
-        }),
+        Some(device) => time_of(&device.device),
+        None => {
+            let why = devices.unknown().cloned().unwrap_or(Unknown::not_there("an RTC"));
+            // A capture made by hand may have its time alone.
+            let alone = (!tree.is_live()).then(|| time_of("rtc0"));
+            alone.filter(|time| time.value().is_some()).unwrap_or(Fact::Unknown(why))
+        }
     };
     Rtc {
         devices,

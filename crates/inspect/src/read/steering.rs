@@ -1,8 +1,8 @@
 //! The clock's discipline.
 
 use facts::steering::{
-    Steering, TimeKeeperKind, chrony_config, parse_adjtimex, parse_keepers, parse_offset_readers,
-    parse_tracking, reduce_tracking,
+    Steering, TimeKeeperKind, chrony_config, ntp_config, parse_adjtimex, parse_keepers,
+    parse_offset_readers, parse_tracking, reduce_tracking,
 };
 use facts::{Fact, Unknown};
 
@@ -20,7 +20,8 @@ pub(super) fn steering(tree: &Tree) -> Steering {
         .and_then(|text| parse_keepers(&text));
     let chrony_runs = keepers
         .is_known_and(|found| found.iter().any(|k| k.kind == TimeKeeperKind::Chrony && k.running));
-    let chrony = if chrony_runs {
+    let is_perhaps = !tree.is_live() && matches!(keepers, Fact::Unknown(Unknown::NotThere { .. }));
+    let chrony = if chrony_runs || is_perhaps {
         let live = || tracking::line(&ChronydClient::default()).map(|text| reduce_tracking(&text));
         tree.probe_reduced("chrony-tracking", "all but servers' addresses", live)
             .and_then(|text| parse_tracking(&text))
@@ -41,6 +42,13 @@ pub(super) fn steering(tree: &Tree) -> Steering {
                 probes::chrony_config::find,
             )
             .and_then(|text| chrony_config::parse(&text)),
+        ntp_configs: tree
+            .digest(
+                "ntp-config",
+                "ntpd's and timesyncd's servers, without their names",
+                probes::ntp_config::find,
+            )
+            .and_then(|text| ntp_config::parse(&text)),
         unit_conditions: tree
             .digest(
                 "unit-conditions",

@@ -136,6 +136,12 @@ impl Files {
         }
     }
 
+    /// Where a symbolic link leads, which is not followed.
+    pub(crate) fn link(&self, path: &str) -> Option<String> {
+        let link = self.open_any(path, OFlags::PATH | OFlags::NOFOLLOW).ok()?;
+        rustix::fs::readlinkat(link, "", Vec::new()).ok()?.into_string().ok()
+    }
+
     /// Whether anything of that name is there.
     pub fn exists(&self, path: &str) -> bool {
         match self.folder {

@@ -14,6 +14,12 @@ pub(super) fn print(diagnosis: &Diagnosis) -> Result<ExitCode, CliError> {
     Ok(ExitCode::from(code))
 }
 
+/// Says why there is no verdict: to a monitoring plugin's reader that is no error of the clock.
+pub(super) fn not_examined(why: &CliError) -> Result<ExitCode, CliError> {
+    output::text(&format!("UNKNOWN - {}\n", output::printable(&why.to_string())))?;
+    Ok(ExitCode::from(3))
+}
+
 /// What Nagios and its kin expect of a plugin: word and exit code.
 fn state(diagnosis: &Diagnosis) -> (&'static str, u8) {
     let worst = diagnosis.findings.first().map(|finding| finding.severity);

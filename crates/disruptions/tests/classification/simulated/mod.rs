@@ -319,6 +319,7 @@ fn calm() -> Adjtimex {
         tick_us: 10_000,
         tai_s: 37,
         state: 0,
+        not_given: Vec::new(),
     }
 }
 

@@ -1,11 +1,12 @@
 //! Machines for tests: healthy ones, to be made sick by small edits.
 
+mod edits;
 mod rule_text;
 
 use facts::Facts;
 use facts::clocksource::Clocksources;
 use facts::cpu::{Cpu, Hypervisor, HypervisorKind, KvmFeatures, TscFlags};
-use facts::hardware::{KvmHost, Phc, PvclockPage, Rtc, RtcConvention, RtcDevice};
+use facts::hardware::{KvmHost, Phc, Rtc, RtcConvention, RtcDevice};
 use facts::idle::Idle;
 use facts::kernel::{Kernel, LogEvent, LogLine};
 use facts::steering::{
@@ -15,6 +16,7 @@ use facts::system::{Load, System};
 use facts::{Fact, Unknown};
 use instruments::measurements::{CallCost, Measurements, Order, ReadPath, Skew, Spread, TscRate};
 
+pub(crate) use self::edits::{boot_with, log, set_source, undisciplined, use_kvm_clock};
 pub(crate) use self::rule_text::{could_not, finding_text, findings_of_rule, fine};
 
 /// The frequency of the healthy machines' TSC.
@@ -28,6 +30,16 @@ pub(crate) fn missing<T>(what: &str) -> Fact<T> {
 /// Why a fact does not apply.
 pub(crate) fn not_applicable<T>(why: &str) -> Fact<T> {
     Fact::Unknown(Unknown::NotApplicable { why: why.into() })
+}
+
+fn no_idle() -> Idle {
+    Idle {
+        driver: missing("current_driver"),
+        governor: missing("current_governor_ro"),
+        guest_halt_poll_ns: missing("guest_halt_poll_ns"),
+        halt_poll_ns: missing("halt_poll_ns"),
+        l1tf: missing("l1tf"),
+    }
 }
 
 /// A QEMU/KVM guest with invariant TSC and chrony: nothing to find.
@@ -72,7 +84,7 @@ pub(crate) fn healthy_kvm_guest() -> Facts {
             driver: Fact::Known("haltpoll".into()),
             governor: Fact::Known("haltpoll".into()),
             guest_halt_poll_ns: Fact::Known(200_000),
-            ..Idle::default()
+            ..no_idle()
         },
     }
 }
@@ -88,7 +100,7 @@ pub(crate) fn healthy_bare_metal() -> Facts {
         driver: Fact::Known("acpi_idle".into()),
         halt_poll_ns: Fact::Known(200_000),
         l1tf: Fact::Known("Not affected".into()),
-        ..Idle::default()
+        ..no_idle()
     };
     facts.kvm_host = Fact::Known(KvmHost {
         clock_ns: 12_345,
@@ -156,6 +168,7 @@ pub(crate) fn unreadable() -> Facts {
             keepers: missing("/proc"),
             chrony: missing("chronyc"),
             chrony_config: missing("/etc/chrony/chrony.conf"),
+            ntp_configs: missing("/etc/ntp.conf"),
             unit_conditions: missing("units"),
             offset_readers: missing("/proc"),
         },
@@ -186,7 +199,7 @@ pub(crate) fn unreadable() -> Facts {
             load_average: missing("/proc/loadavg"),
             steal_since_boot: missing("/proc/stat"),
         },
-        idle: Idle::default(),
+        idle: no_idle(),
     }
 }
 
@@ -274,10 +287,12 @@ fn disciplined_by_chrony() -> Steering {
             tick_us: 10_000,
             tai_s: 37,
             state: 0,
+            not_given: Vec::new(),
         }),
         keepers: Fact::Known(vec![keeper(TimeKeeperKind::Chrony, true)]),
         chrony: Fact::Known(tracking()),
         chrony_config: chrony_config::parse("pool 2.debian.pool.ntp.org iburst\nmakestep 1 3\n"),
+        ntp_configs: missing("/etc/ntp.conf"),
         unit_conditions: Fact::Known(Vec::new()),
         offset_readers: Fact::Known(Vec::new()),
     }
@@ -307,51 +322,6 @@ fn load() -> Load {
         load_average: Fact::Known([0.1, 0.2, 0.2]),
         steal_since_boot: Fact::Known(0.001),
     }
-}
-
-/// Adds a line to the kernel log.
-pub(crate) fn log(facts: &mut Facts, at_s: f64, text: &str, event: LogEvent) {
-    let line = LogLine { at_s: Some(at_s), text: text.into(), event };
-    let mut lines = facts.kernel.log.value().cloned().unwrap_or_default();
-    lines.push(line);
-    facts.kernel.log = Fact::Known(lines);
-}
-
-/// Adds words to the kernel's command line.
-pub(crate) fn boot_with(facts: &mut Facts, parameters: &str) {
-    if let Fact::Known(line) = &mut facts.kernel.command_line {
-        line.extend(words(parameters));
-    }
-}
-
-/// Makes `source` the clock source, and offers `available`.
-pub(crate) fn set_source(facts: &mut Facts, source: &str, available: &str) {
-    facts.clocksources.current = Fact::Known(source.into());
-    facts.clocksources.available = Fact::Known(words(available));
-}
-
-/// Makes kvm-clock the clock source, with a page of these flags.
-pub(crate) fn use_kvm_clock(facts: &mut Facts, flags: u8) {
-    facts.clocksources.current = Fact::Known("kvm-clock".into());
-    facts.pvclock_page = Fact::Known(PvclockPage {
-        version: 40,
-        tsc_timestamp: 1_000_000,
-        system_time_ns: 5_000_000,
-        tsc_to_system_mul: 0xc4ec_4ec4,
-        tsc_shift: -1,
-        flags,
-    });
-}
-
-/// No daemon: the kernel's state after boot.
-pub(crate) fn undisciplined(facts: &mut Facts) {
-    if let Fact::Known(state) = &mut facts.steering.adjtimex {
-        state.status |= Adjtimex::STA_UNSYNC;
-        state.max_error_us = 16_000_000;
-        state.tai_s = 0;
-    }
-    facts.steering.keepers = Fact::Known(Vec::new());
-    facts.steering.chrony = missing("chronyc");
 }
 
 /// A cost whose spread is narrow.
