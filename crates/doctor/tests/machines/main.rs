@@ -1,6 +1,8 @@
 //! The diagnosis of machines in testdata/machines, as a person reads it.
 
+mod bad_input;
 mod expected;
+mod first_sight;
 mod hidden;
 mod quoting;
 mod remedies;
