@@ -30,7 +30,14 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
         selection.only = OF_LOGS.map(str::to_owned).into();
     }
     let (note, trouble) = (limits(&pasted), pasted.trouble_lines);
-    let printed_lines = pasted.printed_lines;
+    let (printed_lines, mentions) = (pasted.printed_lines, pasted.mentions);
+    let other = match mentions {
+        0 => String::new(),
+        n => format!(
+            " {} time in words that doctor does not judge.",
+            text::count(n as usize, "other line mentions", "other lines mention")
+        ),
+    };
     let (mut unclear, mut quoted) = (pasted.unread_lines, pasted.unread.clone());
     let stamps_back = stamps_back(&pasted);
     let printed = printed(&pasted);
@@ -88,11 +95,11 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
         ),
         None if log.is_empty() => {
             format!(
-                "Of {}, doctor knows none: nothing is shown about the clock.",
+                "Of {}, doctor knows none: nothing is shown about the clock.{other}",
                 text::count(lines as usize, "line", "lines")
             )
         }
-        None => format!("{shown} no fault, which is not to say that the clock is right."),
+        None => format!("{shown} no fault, which is not to say that the clock is right.{other}"),
     };
     diagnosis.verdict = format!("{verdict} {note}");
     diagnosis.findings.extend(unread(unclear, &quoted));

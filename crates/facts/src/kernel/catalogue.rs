@@ -108,6 +108,11 @@ impl Catalogue {
         self.words.is_message(line)
     }
 
+    /// Whether a line may be about the time of day.
+    pub(super) fn is_about_days(&self, text: &str) -> bool {
+        self.words.is_about_days(text)
+    }
+
     /// Whether a message has a word of a fault.
     pub(super) fn is_trouble(&self, text: &str) -> bool {
         self.words.is_trouble(text)

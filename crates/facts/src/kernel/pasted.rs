@@ -68,6 +68,7 @@ pub struct PastedLog {
     printed: PrintedLines,
     unread_lines: u64,
     trouble_lines: u64,
+    mentions: u64,
     unread: Vec<String>,
     stopped: Option<&'static str>,
 }
@@ -97,6 +98,8 @@ pub struct Pasted {
     pub unread_lines: u64,
     /// How many of these have a word of a fault.
     pub trouble_lines: u64,
+    /// How many other lines have a word about time, in prose, source or commands.
+    pub mentions: u64,
     /// The first of them, those with such a word before the others.
     pub unread: Vec<String>,
     /// Where the times of day before the lines go back.
@@ -191,6 +194,7 @@ impl PastedLog {
             lines: self.lines,
             unread_lines: self.unread_lines,
             trouble_lines: self.trouble_lines,
+            mentions: self.mentions,
             unread: self.unread,
             stopped: self.stopped,
         }
@@ -321,8 +325,15 @@ impl PastedLog {
         let is_of_kernel = CATALOGUE.is_of_kernel(&reading);
         let line = line::split(text);
         let event = match reading.event {
-            None if !CATALOGUE.scan(text).is_about_time || !CATALOGUE.is_message(&line) => return,
-            Some(LogEvent::Stated { .. }) if CATALOGUE.is_source(text) => return,
+            None if !CATALOGUE.scan(text).is_about_time => return,
+            None if !CATALOGUE.is_message(&line) => {
+                self.mentions += u64::from(CATALOGUE.is_about_days(line.text));
+                return;
+            }
+            Some(LogEvent::Stated { .. }) if CATALOGUE.is_source(text) => {
+                self.mentions += 1;
+                return;
+            }
             known => known,
         };
         if matches!(event, None | Some(LogEvent::Other)) {

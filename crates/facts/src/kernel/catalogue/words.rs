@@ -20,14 +20,15 @@ impl WordLists {
     /// Whether a line can be a program's message about time: no prose, no source, no command.
     pub(super) fn is_message(&self, line: &Line<'_>) -> bool {
         let words = words(line.text);
-        let has = |list: &HashSet<_>| words.iter().any(|word| list.contains(word.as_str()));
         let is_short = words.len() <= 10 && !line.text.ends_with(['.', '?', ',']);
-        let is_log = is_short || has_header(line);
-        is_log
-            && !has(&self.prose)
-            && !has(&self.other_clocks)
-            && !is_source(line.text)
-            && !is_command(line.text)
+        let is_prose = words.iter().any(|word| self.prose.contains(word.as_str()));
+        let is_log = has_header(line) || (is_short && !is_source(line.text));
+        is_log && !is_prose && !is_command(line.text) && self.is_about_days(line.text)
+    }
+
+    /// Whether no word shows that the line is about another clock than one of the time of day.
+    pub(super) fn is_about_days(&self, text: &str) -> bool {
+        !words(text).iter().any(|word| self.other_clocks.contains(word.as_str()))
     }
 
     /// Whether a message has a word of a fault.
