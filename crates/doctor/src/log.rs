@@ -30,14 +30,8 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
         selection.only = OF_LOGS.map(str::to_owned).into();
     }
     let (note, trouble) = (limits(&pasted), pasted.trouble_lines);
-    let (printed_lines, mentions) = (pasted.printed_lines, pasted.mentions);
-    let other = match mentions {
-        0 => String::new(),
-        n => format!(
-            " {} time in words that doctor does not judge.",
-            text::count(n as usize, "other line mentions", "other lines mention")
-        ),
-    };
+    let printed_lines = pasted.printed_lines;
+    let other = mentions(pasted.mentions);
     let (mut unclear, mut quoted) = (pasted.unread_lines, pasted.unread.clone());
     let stamps_back = stamps_back(&pasted);
     let printed = printed(&pasted);
@@ -79,16 +73,7 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
     }
     let verdict = match headline(diagnosis) {
         Some(headline) => headline,
-        None if unclear > 0 => format!(
-            "doctor cannot judge {} of {}, so this is no all-clear{}: \"{}\".",
-            text::count(unclear as usize, "line about time", "lines about time"),
-            text::count(lines as usize, "line", "lines"),
-            match trouble {
-                0 => String::new(),
-                n => format!("; {} of trouble", text::count(n as usize, "speaks", "speak")),
-            },
-            quoted.first().map_or("", String::as_str)
-        ),
+        None if unclear > 0 => unjudged(unclear, lines, trouble, &quoted),
         None if printed_lines > 0 => format!(
             "{} a time, and no two of them show clocks that differ.",
             text::count(printed_lines as usize, "line prints", "lines print"),
@@ -104,6 +89,29 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
     diagnosis.verdict = format!("{verdict} {note}");
     diagnosis.findings.extend(unread(unclear, &quoted));
     report
+}
+
+/// `doctor cannot judge 2 lines about time of 9 lines`, with the first of them.
+fn unjudged(unclear: u64, lines: u64, trouble: u64, quoted: &[String]) -> String {
+    let speak = match trouble {
+        0 => String::new(),
+        n => format!("; {} of trouble", text::count(n as usize, "speaks", "speak")),
+    };
+    format!(
+        "doctor cannot judge {} of {}, so this is no all-clear{speak}: \"{}\".",
+        text::count(unclear as usize, "line about time", "lines about time"),
+        text::count(lines as usize, "line", "lines"),
+        quoted.first().map_or("", String::as_str)
+    )
+}
+
+/// Lines of prose, source or commands that name a clock.
+fn mentions(count: u64) -> String {
+    if count == 0 {
+        return String::new();
+    }
+    let lines = text::count(count as usize, "other line mentions", "other lines mention");
+    format!(" {lines} time in words that doctor does not judge.")
 }
 
 /// The worst finding: the harm, and not how many there are.

@@ -43,12 +43,7 @@ fn lost_ticks(log: &[LogLine]) -> Option<Finding> {
         log.iter().filter(|line| line.text.contains("Falling back to")).take(1).collect();
     let count: u64 = log.iter().filter_map(ticks).fold(0, u64::saturating_add);
     let count = if count == 0 { String::new() } else { format!("{} ", figures::count(count)) };
-    let why = if is_firmwares {
-        "The firmware's table connects its timer wrongly, so the kernel uses another one, and \
-         interrupts get lost; or load keeps them off."
-    } else {
-        "Something kept interrupts off for longer than a tick: a driver, an SMI or a busy host."
-    };
+    let name = if is_firmwares { "ticks-lost-firmware" } else { "ticks-lost" };
     let others = if falls_back.is_empty() {
         "Boot with a clock source that needs no ticks: clocksource=hpet or clocksource=acpi_pm \
          (clock=pmtmr before 2.6.18)."
@@ -57,7 +52,7 @@ fn lost_ticks(log: &[LogLine]) -> Option<Finding> {
          before 2.6.18)."
     };
     Some(
-        named("ticks-lost", &[("count", count), ("why", why.to_owned())])
+        named(name, &[("count", count)])
             .evidence_from(signs.into_iter().chain(falls_back).map(log_evidence))
             .remedy(Remedy::advice(others)),
     )

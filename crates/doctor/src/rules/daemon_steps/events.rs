@@ -203,13 +203,6 @@ fn agent_set(log: &[LogLine]) -> Option<Finding> {
     );
     let what = format!("Google's guest agent set the clock {how}");
     let zone = by_s.filter(|by_s| is_zone(*by_s));
-    let why = if zone.is_some() {
-        "By its stamps the clock moved by whole hours, as time zones do: the agent ran hwclock \
-         --hctosys, which took an hardware clock in UTC for local time or the reverse \
-         (/etc/adjtime). At fault: this machine's setting of its hardware clock, and the agent."
-    } else {
-        "The agent runs hwclock --hctosys after a migration of the machine; other time daemons do \
-         not expect it. At fault: this machine's agent."
-    };
-    Some(quote(named("agent-set", &[("what", what), ("why", why.to_owned())]), &set))
+    let name = if zone.is_some() { "agent-set-zone" } else { "agent-set" };
+    Some(quote(named(name, &[("what", what)]), &set))
 }

@@ -5,8 +5,7 @@ use instruments::figures;
 
 use super::daemon_evidence;
 use super::events::{lines, quote};
-use crate::finding::{Finding, Remedy};
-use crate::remedies::set_after_pause;
+use crate::finding::Finding;
 use crate::rules::statements::named;
 use crate::text;
 
@@ -124,25 +123,7 @@ pub(super) fn lag_given_up(log: &[LogLine]) -> Option<Finding> {
     let LogEvent::LagGivenUp { total_ns, .. } = given_up.last()?.event else { return None };
     let native = lines(log, |event| *event == LogEvent::NativeHypervisor);
     let lag = figures::seconds(total_ns as f64 / 1e9);
-    let by_nem = if native.is_empty() {
-        "The host was overloaded or asleep."
-    } else {
-        "VT-x belongs to Hyper-V on this host (WSL 2, virtualisation-based security), and \
-         VirtualBox runs the guest through it (NEM), which is slow and stalls."
-    };
-    let finding = named("lag-given-up", &[("lag", lag), ("why", by_nem.to_owned())]);
-    Some(
-        quote(finding, &given_up)
-            .evidence_from(native.iter().take(1).map(|line| daemon_evidence(line)))
-            .remedies((!native.is_empty()).then(|| {
-                Remedy::command(
-                "Give VT-x to VirtualBox: turn Hyper-V off on the host, and reboot it (WSL 2 and \
-                 memory integrity need Hyper-V).",
-                "bcdedit /set hypervisorlaunchtype off",
-            )
-            .changes("Hyper-V and what needs it, from the host's next boot on")
-            }))
-            .remedy(Remedy::advice("Give the guest fewer vCPUs than the host has CPUs to spare."))
-            .remedy(set_after_pause()),
-    )
+    let name = if native.is_empty() { "lag-given-up" } else { "lag-given-up-nem" };
+    let finding = quote(named(name, &[("lag", lag)]), &given_up);
+    Some(finding.evidence_from(native.iter().take(1).map(|line| daemon_evidence(line))))
 }
