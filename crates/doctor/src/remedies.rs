@@ -31,12 +31,6 @@ pub(crate) fn switch_to(case: &Case<'_>, source: &str) -> Remedy {
     })
 }
 
-/// A clock that stood still while the machine did not run.
-pub(crate) fn set_after_pause() -> Remedy {
-    Remedy::command("Set the clock after each pause, restore or resume.", "sudo chronyc makestep")
-        .changes("the time of day, at once")
-}
-
 /// Daemons that a package brings, the best first, with their units: on Debian and its kin, and
 /// elsewhere.
 const UNITS: [(TimeKeeperKind, &str, &str); 10] = [
