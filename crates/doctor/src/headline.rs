@@ -1,6 +1,6 @@
 //! The first line of a report: is the time right now, what will make it wrong, what to do first.
 
-use facts::steering::Adjtimex;
+use facts::steering::{Adjtimex, ChronyTracking};
 use instruments::figures;
 use instruments::measurements::ComparedReference;
 
@@ -30,7 +30,15 @@ pub(crate) fn time_now(case: &Case<'_>, findings: &[Finding]) -> TimeNow {
         Ok(not_known) => return not_known,
         Err(why_not) => why_not,
     };
-    let Some(tracking) = case.followed().filter(|_| case.behind_rtc().is_none()) else {
+    let is_card = |tracking: &&ChronyTracking| {
+        tracking.reference.starts_with("PHC") && case.free_card().is_some()
+    };
+    let followed = case.followed().filter(|_| case.behind_rtc().is_none());
+    if let Some(card) = followed.filter(is_card) {
+        let by = format!("chronyd follows {}, a network card's clock", card.reference);
+        return TimeNow { by, ..TimeNow::unknown(TimeState::NotKnown) };
+    }
+    let Some(tracking) = followed else {
         return TimeNow { by: why_not, ..TimeNow::unknown(TimeState::NotKnown) };
     };
     // chrony FAQ, "How can I check the accuracy": what is left to correct, and the root distance.

@@ -80,6 +80,15 @@ impl<'a> Case<'a> {
         self.chrony_file()
     }
 
+    /// A network card's clock that chronyd's configuration names, and that no linuxptp sets.
+    pub(crate) fn free_card(&self) -> Option<(&'a RefClock, &'a Phc)> {
+        let config = self.chrony_config_perhaps_used().ok()?;
+        let is_card = |phc: &&Phc| phc.driver() == PhcDriver::Other && !phc.clock_name.is_empty();
+        let is_set = !self.running(&[TimeKeeperKind::LinuxPtp]).is_empty();
+        let card = |line| self.phc_named(line).filter(is_card).map(|phc| (line, phc));
+        config.phcs().find_map(card).filter(|_| !is_set)
+    }
+
     /// The evidence of a finding from such a file.
     pub(crate) fn perhaps_unused(&self) -> Option<String> {
         self.keepers()

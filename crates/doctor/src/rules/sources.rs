@@ -1,7 +1,7 @@
 //! chronyd's sources: the host's clock beside them, and their leap seconds.
 
-use facts::hardware::{Phc, PhcDriver, PhcTime};
-use facts::steering::chrony_config::{ChronyConfig, NtpServer, RefClock};
+use facts::hardware::{Phc, PhcTime};
+use facts::steering::chrony_config::{NtpServer, RefClock};
 use facts::steering::ntp_config::NtpConfig;
 use facts::steering::{Adjtimex, TimeKeeperKind};
 
@@ -11,23 +11,18 @@ use crate::outcome::{Check, Outcome, Skipped, perhaps};
 use crate::remedies;
 use crate::text;
 
-/// A network card's clock runs free unless linuxptp or chronyd's `hwtimestamp` sets it.
-fn follows_card(case: &Case<'_>, config: &ChronyConfig, phcs: &[Phc]) -> Option<Finding> {
-    let card = config.phcs().find_map(|line| {
-        let phc = case.phc_named(line)?;
-        (phc.driver() == PhcDriver::Other && !phc.clock_name.is_empty()).then_some((line, phc))
-    });
-    let (line, card) = card?;
-    let runs = !case.running(&[TimeKeeperKind::LinuxPtp]).is_empty();
-    if runs || case.is_guest() != Some(true) {
-        return None;
-    }
+/// A network card's clock runs free unless linuxptp or chronyd's `hwtimestamp` sets it; outside of
+/// a guest its own receiver may.
+fn follows_card(case: &Case<'_>, phcs: &[Phc]) -> Option<Finding> {
+    let (line, card) = case.free_card()?;
+    let is_guest = case.is_guest() == Some(true);
     let hosts = phcs.iter().find(|phc| phc.is_hosts());
-    let finding = Finding::new(
-        Severity::Error,
-        format!("chronyd follows {}, a network card's clock, which nothing sets", line.parameter),
-    )
-    .wrong_now()
+    let what = format!("chronyd follows {}, a network card's clock", line.parameter);
+    let finding = if is_guest {
+        Finding::new(Severity::Error, what + ", which nothing sets").wrong_now()
+    } else {
+        Finding::new(Severity::Warning, what + ", which no program here sets")
+    }
     .evidence(format!("{}: {}", card.device, card.clock_name))
     .evidence_from(hosts.map(|phc| format!("{}: {}, the host's clock", phc.path(), phc.clock_name)))
     .evidence(format!("chrony's configuration: refclock PHC {}", line.parameter))
@@ -94,7 +89,7 @@ pub(crate) fn check_unused(case: &Case<'_>) -> Check {
     }
     let config = case.chrony_config_perhaps_used()?;
     let phcs = case.phcs()?;
-    if let Some(finding) = follows_card(case, config, phcs) {
+    if let Some(finding) = follows_card(case, phcs) {
         return finding.alone();
     }
     let Some(phc) = case.host_phcs().next() else {

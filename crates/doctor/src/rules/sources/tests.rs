@@ -1,11 +1,12 @@
 //! Sources that contradict each other, or are left unused.
 
 use facts::hardware::{Phc, VmClock};
-use facts::steering::chrony_config;
+use facts::steering::{ChronyTracking, chrony_config};
 use facts::{Fact, Facts};
 
 use crate::testing::{
-    could_not, finding_text, findings_of_rule, fine, healthy_kvm_guest, unreadable,
+    could_not, finding_text, findings_of_rule, fine, healthy_bare_metal, healthy_kvm_guest,
+    tracking, unreadable,
 };
 
 const RULE: &str = "phc-time-scale";
@@ -21,6 +22,19 @@ fn with(clock_name: &str, release: &str, config: &str) -> Facts {
     }]);
     facts.steering.chrony_config = chrony_config::parse(config);
     facts
+}
+
+/// chronyd calls itself synchronised to a card's clock that runs free.
+#[test]
+fn a_cards_clock_on_bare_metal_is_nobodys_time() {
+    let mut facts = with("mlx5_ptp", "6.12.1", "refclock PHC /dev/ptp0 poll 2\n");
+    (facts.cpu, facts.system) = (healthy_bare_metal().cpu, healthy_bare_metal().system);
+    facts.steering.chrony =
+        Fact::Known(ChronyTracking { reference: "PHC0".into(), stratum: 1, ..tracking() });
+    let text = finding_text(&facts, None, "host-clock-unused");
+    assert!(text.starts_with("Warning: chronyd follows /dev/ptp0, a network card's"), "{text}");
+    let verdict = crate::diagnose(&facts, None).verdict;
+    assert!(verdict.starts_with("It is not known whether the time is right"), "{verdict}");
 }
 
 #[test]
