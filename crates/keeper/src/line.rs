@@ -55,9 +55,10 @@ const NOISE_NS: f64 = 10.0;
 const PART: f64 = 0.75;
 
 /// An interval shows the rate the better the longer it is: by the square of its length, in s².
-/// What was learnt before weighs no more than 16 such intervals, and at least this much before a
+/// What was learnt before weighs no more than 16 such intervals, of 4 s at least, and at least this much before a
 /// look is made in calm. The kernel's first multiplier counts as one of 1 s.
 const MOST_KNOWN: f64 = 16.0;
+const CALM_S2: f64 = 16.0;
 const LEAST_KNOWN: f64 = 4.0;
 const FIRST_KNOWN: f64 = 1.0;
 
@@ -242,7 +243,7 @@ impl LineLoop {
         let more = unexpected_ns / since_ns;
         if more.abs() <= LEARNABLE && !last.is_slewed {
             let shown = (since_ns * 1e-9).powi(2);
-            let before = self.known.min(MOST_KNOWN * shown);
+            let before = self.known.min(MOST_KNOWN * shown.max(CALM_S2));
             let learnt = self.learnt - more * shown / (before + shown);
             self.known += shown;
             self.learnt = learnt.clamp(-LEARNABLE, LEARNABLE);
