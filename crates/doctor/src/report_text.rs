@@ -24,18 +24,31 @@ impl TextScreen {
     pub const PLAIN: Self = Self { width: 80, colours: false };
 }
 
-/// The report; with `verbose` also the rules without a finding.
-pub fn render(report: &DoctorReport, verbose: bool, screen: TextScreen) -> String {
-    let mut page = TextPage { text: String::new(), screen };
-    let worst = report.diagnosis.findings.first().map(|finding| finding.severity);
-    page.paragraph("", "", &report.diagnosis.verdict, style_of(worst).bold());
-    page.text.push('\n');
+/// How much of a report is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportExtent {
+    /// What fits a screen of 25 lines: the page, or else what to do first about each finding.
+    Screen,
+    /// Each finding with its grounds and its first remedies.
+    Page,
+    /// All remedies, and the rules without a finding.
+    Whole,
+}
+
+/// The report in text.
+pub fn render(report: &DoctorReport, extent: ReportExtent, screen: TextScreen) -> String {
+    if extent == ReportExtent::Screen {
+        let page = render(report, ReportExtent::Page, screen);
+        return if page.lines().count() <= SCREEN_LINES { page } else { brief(report, screen) };
+    }
+    let mut page = TextPage::with_verdict(report, screen);
+    let whole = extent == ReportExtent::Whole;
     machine(&mut page, &report.machine);
     for finding in &report.diagnosis.findings {
-        self::finding(&mut page, finding, if verbose { usize::MAX } else { MOST });
+        self::finding(&mut page, finding, if whole { usize::MAX } else { MOST });
     }
     page.rule();
-    if verbose {
+    if whole {
         for (heading, state) in [
             ("In order", CheckState::InOrder),
             ("Does not apply", CheckState::DoesNotApply),
@@ -48,7 +61,25 @@ pub fn render(report: &DoctorReport, verbose: bool, screen: TextScreen) -> Strin
             );
         }
     }
-    summary(&mut page, report, verbose);
+    summary(&mut page, report, if whole { "" } else { "; add --verbose to list them" });
+    page.text
+}
+
+/// Each finding in a few lines, with the first step to take.
+fn brief(report: &DoctorReport, screen: TextScreen) -> String {
+    let mut page = TextPage::with_verdict(report, screen);
+    for (at, finding) in report.diagnosis.findings.iter().enumerate() {
+        heading(&mut page, finding);
+        if at >= MOST || (at > 0 && finding.severity == Severity::Note) {
+            continue;
+        }
+        if let Some(first) = finding.remedies.first() {
+            page.paragraph("  → ", "    ", &first.what, PLAIN);
+            command(&mut page, first);
+        }
+        page.text.push('\n');
+    }
+    summary(&mut page, report, "; add --verbose for grounds, reasons and all remedies");
     page.text
 }
 
@@ -66,6 +97,14 @@ struct TextPage {
 }
 
 impl TextPage {
+    fn with_verdict(report: &DoctorReport, screen: TextScreen) -> Self {
+        let mut page = Self { text: String::new(), screen };
+        let worst = report.diagnosis.findings.first().map(|finding| finding.severity);
+        page.paragraph("", "", &report.diagnosis.verdict, style_of(worst).bold());
+        page.text.push('\n');
+        page
+    }
+
     /// A text wrapped between the margins, `first` before its first line and
     /// `rest` before the others.
     fn paragraph(&mut self, first: &str, rest: &str, text: &str, style: Style) {
@@ -93,8 +132,11 @@ impl TextPage {
     }
 }
 
-/// Remedies of a finding, unless all are asked for.
+/// Remedies of a finding, unless all are asked for; findings with a remedy on one screen.
 const MOST: usize = 3;
+
+/// A terminal's lines.
+const SCREEN_LINES: usize = 25;
 
 const DIM: Style = Style::new().dimmed();
 const PLAIN: Style = Style::new();
@@ -135,8 +177,7 @@ fn machine(page: &mut TextPage, machine: &MachineSummary) {
     }
 }
 
-fn finding(page: &mut TextPage, finding: &Finding, most: usize) {
-    page.rule();
+fn heading(page: &mut TextPage, finding: &Finding) {
     let severity = name_of(finding.severity);
     let style = style_of(Some(finding.severity)).bold();
     // Colour codes take no columns, so the heading is coloured in parts.
@@ -150,6 +191,11 @@ fn finding(page: &mut TextPage, finding: &Finding, most: usize) {
         page.styled(line, PLAIN.bold());
         page.text.push('\n');
     }
+}
+
+fn finding(page: &mut TextPage, finding: &Finding, most: usize) {
+    page.rule();
+    heading(page, finding);
     page.text.push('\n');
     for line in &finding.evidence {
         page.paragraph("  │ ", "  │   ", line, DIM);
@@ -181,17 +227,20 @@ fn remedies(page: &mut TextPage, all: &[Remedy], most: usize) {
 
 fn remedy(page: &mut TextPage, remedy: &Remedy, mark: &str) {
     page.paragraph(mark, "    ", &remedy.what, PLAIN);
-    if let Some(command) = &remedy.command {
-        for line in command_lines(&printable(command), page.screen.width - 6) {
-            page.text.push_str("      ");
-            page.styled(&line, PLAIN.bold());
-            page.text.push('\n');
-        }
-    }
+    command(page, remedy);
     if let Some(changes) = &remedy.changes {
         page.paragraph("    Changes: ", "    ", changes, DIM);
     }
     page.text.push('\n');
+}
+
+fn command(page: &mut TextPage, remedy: &Remedy) {
+    let Some(command) = &remedy.command else { return };
+    for line in command_lines(&printable(command), page.screen.width - 6) {
+        page.text.push_str("      ");
+        page.styled(&line, PLAIN.bold());
+        page.text.push('\n');
+    }
 }
 
 /// A command in lines that a shell reads as one: broken between words, never
@@ -245,7 +294,7 @@ fn list<'a>(page: &mut TextPage, heading: &str, entries: impl Iterator<Item = &'
     page.text.push('\n');
 }
 
-fn summary(page: &mut TextPage, report: &DoctorReport, verbose: bool) {
+fn summary(page: &mut TextPage, report: &DoctorReport, hint: &str) {
     let count =
         |state| report.diagnosis.checked.iter().filter(|entry| entry.state == state).count();
     let (fine, unknown) = (count(CheckState::InOrder), count(CheckState::NotChecked));
@@ -254,7 +303,6 @@ fn summary(page: &mut TextPage, report: &DoctorReport, verbose: bool) {
         report.diagnosis.findings.iter().map(|finding| &finding.rule).collect();
     let found = found.len();
     let rules = found + report.diagnosis.checked.len();
-    let hint = if verbose { "" } else { "; add --verbose to list them" };
     let line = format!(
         "{}: {found} with findings, {fine} in order, {other} that do not apply, {unknown} not \
          checked{hint}.",

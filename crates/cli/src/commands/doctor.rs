@@ -14,7 +14,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use doctor::finding::{Diagnosis, Severity};
 use doctor::fleet::FleetReport;
 use doctor::report::{DoctorReport, Origin};
-use doctor::report_text;
+use doctor::report_text::{self, ReportExtent};
 use doctor::rules::RULES;
 use doctor::selection::RuleSelection;
 use inspect::measure;
@@ -62,7 +62,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RULE", value_parser = rule_names(), hide_possible_values = true)]
     ignore: Vec<String>,
 
-    /// Also list the rules that found nothing, and those that could not run
+    /// Show grounds, reasons and remedies that one screen cannot hold, and the rules without a
+    /// finding
     #[arg(long, short)]
     verbose: bool,
 
@@ -152,12 +153,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     match args.format {
         Format::Text => output::text(&report_text::render(
             &report,
-            args.verbose,
+            extent(args),
             output::screen(output::colours()),
         ))?,
         Format::Json => output::json(&DoctorOutput::One(report))?,
     }
     Ok(code)
+}
+
+/// A log is one question, and its answer is the reasons.
+fn extent(args: &Args) -> ReportExtent {
+    match (args.verbose, &args.log) {
+        (true, _) => ReportExtent::Whole,
+        (false, Some(_)) => ReportExtent::Page,
+        (false, None) => ReportExtent::Screen,
+    }
 }
 
 /// The report on a captured folder.

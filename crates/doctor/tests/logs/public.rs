@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use doctor::log::examine;
-use doctor::report_text::{TextScreen, render};
+use doctor::report_text::{ReportExtent, TextScreen, render};
 use doctor::selection::RuleSelection;
 use facts::kernel::pasted::PastedLog;
 
@@ -66,7 +66,7 @@ fn report(text: &[u8]) -> String {
     let mut log = PastedLog::default();
     log.push(text);
     let report = examine(log.finish(), &RuleSelection::default());
-    let text = render(&report, false, TextScreen::PLAIN).replace('│', " ");
+    let text = render(&report, ReportExtent::Page, TextScreen::PLAIN).replace('│', " ");
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

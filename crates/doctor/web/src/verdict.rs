@@ -1,7 +1,7 @@
 //! The reply to a log.
 
 use doctor::finding::Diagnosis;
-use doctor::report_text::{TextScreen, render};
+use doctor::report_text::{ReportExtent, TextScreen, render};
 use doctor::selection::RuleSelection;
 use facts::kernel::pasted::Pasted;
 use serde::Serialize;
@@ -22,7 +22,7 @@ struct ShownVerdict<'d> {
 pub fn verdict(log: Pasted) -> Vec<u8> {
     let (lines, about_clocks) = (log.lines, log.log.len());
     let report = doctor::log::examine(log, &RuleSelection::default());
-    let text = render(&report, false, TextScreen::PLAIN);
+    let text = render(&report, ReportExtent::Page, TextScreen::PLAIN);
     let shown = ShownVerdict { lines, about_clocks, diagnosis: &report.diagnosis, text };
     serde_json::to_vec(&shown).unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use doctor::fleet::{FleetReport, SharedFinding};
 use doctor::report::DoctorReport;
-use doctor::report_text::{self, name_of};
+use doctor::report_text::{self, ReportExtent, name_of};
 use doctor::selection::RuleSelection;
 
 use super::{Args, DoctorOutput, examined, exit_code};
@@ -99,7 +99,7 @@ fn text(fleet: &FleetReport, verbose: bool, colours: bool) -> String {
                 page,
                 "\n{}\n\n{}",
                 title(report),
-                report_text::render(report, true, output::screen(colours))
+                report_text::render(report, ReportExtent::Whole, output::screen(colours))
             );
         }
     } else {

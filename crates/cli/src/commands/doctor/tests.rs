@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use doctor::finding::Severity;
 use doctor::report::{DoctorReport, Origin};
-use doctor::report_text::{TextScreen, render};
+use doctor::report_text::{ReportExtent, TextScreen, render};
 use inspect::tree::Tree;
 
 use super::exit_code;
@@ -16,25 +16,43 @@ pub(super) fn report(name: &str) -> DoctorReport {
     DoctorReport::new(inspect::read(&tree), None).with_origin(origin)
 }
 
-fn text(name: &str, verbose: bool) -> String {
-    render(&report(name), verbose, TextScreen::PLAIN)
+fn text(name: &str, extent: ReportExtent) -> String {
+    render(&report(name), extent, TextScreen::PLAIN)
 }
 
 #[test]
 fn text_of_a_sick_guest() {
-    let text = text("kvm-guest-hpet-tsc-unstable", false);
+    let text = text("kvm-guest-hpet-tsc-unstable", ReportExtent::Page);
     insta::assert_snapshot!(text);
 }
 
 #[test]
 fn text_of_a_healthy_server_with_all_rules() {
-    insta::assert_snapshot!(text("healthy-bare-metal", true));
+    insta::assert_snapshot!(text("healthy-bare-metal", ReportExtent::Whole));
+}
+
+#[test]
+fn a_report_too_long_for_a_screen_says_what_to_do_first() {
+    let text = text("kvm-guest-hpet-tsc-unstable", ReportExtent::Screen);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn up_to_five_findings_fit_a_screen() {
+    let machines = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/machines");
+    let folders = std::fs::read_dir(machines).unwrap().map(|entry| entry.unwrap().path());
+    for name in folders.filter(|path| path.is_dir()).map(|path| path.display().to_string()) {
+        let report = report(&name);
+        let text = render(&report, ReportExtent::Screen, TextScreen::PLAIN);
+        let fits = text.lines().count() <= 25;
+        assert!(fits || report.diagnosis.findings.len() > 5, "{name}: {text}");
+    }
 }
 
 #[test]
 fn every_report_fits_80_columns_except_unbreakable_words() {
     for name in ["contradictory", "kvm-guest-hpet-tsc-unstable", "no-sys", "virtualbox-acpi-pm"] {
-        for line in text(name, true).lines() {
+        for line in text(name, ReportExtent::Whole).lines() {
             let width = line.chars().count();
             assert!(width <= 80 || line.split_whitespace().count() < 3, "{width}: {line}");
         }
@@ -44,10 +62,11 @@ fn every_report_fits_80_columns_except_unbreakable_words() {
 #[test]
 fn colours_change_nothing_but_the_colours() {
     let report = report("contradictory");
-    let coloured = render(&report, true, TextScreen { colours: true, ..TextScreen::PLAIN });
+    let coloured =
+        render(&report, ReportExtent::Whole, TextScreen { colours: true, ..TextScreen::PLAIN });
     assert!(coloured.contains("\u{1b}["));
     let stripped = anstream::adapter::strip_str(&coloured).to_string();
-    assert_eq!(stripped, render(&report, true, TextScreen::PLAIN));
+    assert_eq!(stripped, render(&report, ReportExtent::Whole, TextScreen::PLAIN));
 }
 
 #[test]
