@@ -6,7 +6,6 @@
 
 mod fault;
 pub mod finding;
-pub mod fleet;
 mod headline;
 pub mod log;
 pub mod report;

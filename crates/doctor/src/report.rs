@@ -64,7 +64,7 @@ impl DoctorReport {
 /// Which form a JSON document has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SchemaId {
-    /// `parachron-doctor`; of several machines `parachron-doctor-fleet`.
+    /// `parachron-doctor`.
     pub id: String,
     /// Rises when a field is taken away or changes its meaning; a new field
     /// alone does not raise it.
@@ -91,13 +91,6 @@ pub struct Origin {
     pub examined_unix_s: u64,
     /// Version of the program that examined it.
     pub program_version: String,
-}
-
-impl Origin {
-    /// The machine among others: its folder, else its name.
-    pub fn name(&self) -> &str {
-        self.root.as_deref().or(self.host.as_deref()).unwrap_or("this machine")
-    }
 }
 
 /// Which machine was examined, for people; omits what is unknown.

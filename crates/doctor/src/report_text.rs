@@ -83,13 +83,6 @@ fn brief(report: &DoctorReport, screen: TextScreen) -> String {
     page.text
 }
 
-/// Findings alone, each under a rule.
-pub fn findings(findings: &[Finding], screen: TextScreen) -> String {
-    let mut page = TextPage { text: String::new(), screen };
-    findings.iter().for_each(|found| finding(&mut page, found, MOST));
-    page.text
-}
-
 /// Text as it grows.
 struct TextPage {
     text: String,

@@ -1,6 +1,5 @@
 //! `parachron doctor`: what is wrong with a machine's clocks, and what to do.
 
-mod fleet;
 mod quiet;
 mod read_log;
 mod rule_list;
@@ -9,10 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use clap::ArgAction;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use doctor::finding::{Diagnosis, Severity};
-use doctor::fleet::FleetReport;
 use doctor::report::{DoctorReport, Origin};
 use doctor::report_text::{self, ReportExtent};
 use doctor::rules::RULES;
@@ -20,8 +17,6 @@ use doctor::selection::RuleSelection;
 use inspect::measure;
 use inspect::tree::Tree;
 use instruments::measurements::Measurements;
-use schemars::JsonSchema;
-use serde::Serialize;
 use sources::NtpPeer;
 
 use crate::commands::capture::captured;
@@ -38,10 +33,9 @@ const MEASURING: Duration = Duration::from_millis(1500);
 /// Diagnose this machine's clocks: what is wrong, and what to do about it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Examine captured folders instead of this machine; several of them are summarised by
-    /// finding
-    #[arg(long, value_name = "DIR", num_args = 1.., action = ArgAction::Append)]
-    root: Vec<PathBuf>,
+    /// Examine a captured folder instead of this machine
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
 
     /// Examine only a log of the kernel, chronyd or ntpd; `-` is standard input. Quotes,
     /// prompts, syslog prefixes and colour codes are ignored
@@ -105,32 +99,12 @@ fn rule_names() -> impl TypedValueParser<Value = String> {
     PossibleValuesParser::new(RULES.iter().map(|rule| rule.name))
 }
 
-/// The JSON of one machine, or of several.
-#[derive(Serialize, JsonSchema)]
-#[serde(untagged)]
-#[expect(clippy::large_enum_variant, reason = "one at a time, to be printed")]
-pub(crate) enum DoctorOutput {
-    /// One machine.
-    One(DoctorReport),
-    /// Several `--root`.
-    Fleet(FleetReport),
-}
-
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     if args.rules {
         return rule_list::print(args.format);
     }
     let selection = RuleSelection { only: args.only.clone(), ignore: args.ignore.clone() };
-    if args.root.len() > 1 {
-        if args.quiet {
-            return Err(CliError::Failed {
-                cause: "--quiet prints the verdict of one machine".into(),
-                remedy: "name one folder with --root, or omit --quiet".into(),
-            });
-        }
-        return fleet::run(args, &selection);
-    }
-    let report = match (&args.log, args.root.first()) {
+    let report = match (&args.log, &args.root) {
         (Some(file), _) => read_log::examined(file, &selection),
         (None, Some(folder)) => examined(folder, &selection),
         (None, None) => {
@@ -149,14 +123,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     if args.quiet {
         return quiet::print(&report.diagnosis);
     }
-    let code = exit_code([&report.diagnosis], args.fail_on);
+    let code = exit_code(&report.diagnosis, args.fail_on);
     match args.format {
         Format::Text => output::text(&report_text::render(
             &report,
             extent(args),
             output::screen(output::colours()),
         ))?,
-        Format::Json => output::json(&DoctorOutput::One(report))?,
+        Format::Json => output::json(&report)?,
     }
     Ok(code)
 }
@@ -208,13 +182,9 @@ fn server_name(name: &str) -> Result<String, String> {
     NtpPeer::check_name(name).map(|()| name.to_owned())
 }
 
-fn exit_code<'d>(
-    diagnoses: impl IntoIterator<Item = &'d Diagnosis>,
-    fail_on: Option<Severity>,
-) -> ExitCode {
+fn exit_code(diagnosis: &Diagnosis, fail_on: Option<Severity>) -> ExitCode {
     // Worst first.
-    let worst_of = |one: &Diagnosis| one.findings.first().map(|worst| worst.severity);
-    let worst = diagnoses.into_iter().filter_map(worst_of).max();
+    let worst = diagnosis.findings.first().map(|worst| worst.severity);
     if fail_on.is_some_and(|limit| worst >= Some(limit)) {
         ExitCode::from(FOUND)
     } else {

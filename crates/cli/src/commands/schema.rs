@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use daemon::status::DaemonStatus;
+use doctor::report::DoctorReport;
 use inspect::tree::manifest::Manifest;
 use keeper::event::Line as KeepLine;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 use crate::commands::bench::BenchOutput;
-use crate::commands::doctor::DoctorOutput;
 use crate::commands::drift::report::DriftReport;
 use crate::commands::export::ExportReport;
 #[cfg(target_arch = "x86_64")]
@@ -60,7 +60,7 @@ enum Documented {
 impl Documented {
     fn schema(self) -> Schema {
         match self {
-            Self::Doctor => schema_of::<DoctorOutput>(),
+            Self::Doctor => schema_of::<DoctorReport>(),
             Self::Bench => schema_of::<BenchOutput>(),
             Self::Capture => schema_of::<Manifest>(),
             Self::Drift => schema_of::<DriftReport>(),

@@ -80,28 +80,6 @@ fn every_format_is_given() {
 }
 
 #[test]
-fn several_folders_are_summed_up_by_finding() {
-    let (one, other) = (machine("virtualbox-acpi-pm"), machine("rule-kvm-host-clock"));
-    let (one, other) = (one.to_str().unwrap(), other.to_str().unwrap());
-    let output = doctor(&["--root", one, other, "--root", "no such folder", "--format", "json"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("no such folder"));
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(json["schema"]["id"], "parachron-doctor-fleet");
-    // Both read their clock slowly; what to do about it differs.
-    let summary = json["summary"].as_array().unwrap();
-    let slow = summary.iter().filter(|line| line["rule"] == "slow-clocksource");
-    let machines: Vec<_> = slow.map(|line| line["machines"].clone()).collect();
-    assert_eq!(machines, [serde_json::json!([one]), serde_json::json!([other])]);
-    assert_eq!(json["machines"][1]["origin"]["root"], other);
-    assert_eq!(doctor(&["--root", one, other, "--fail-on", "error"]).status.code(), Some(1));
-    for format in ["text", "json"] {
-        let output = doctor(&["--root", one, other, "--format", format]);
-        assert!(String::from_utf8(output.stdout).unwrap().contains("slow-clocksource"), "{format}");
-    }
-}
-
-#[test]
 fn rules_are_chosen_by_name() {
     let rules = |more: &[&str]| {
         let output = doctor_on("virtualbox-acpi-pm", &[&["--format", "json"], more].concat());

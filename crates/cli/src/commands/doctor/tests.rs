@@ -71,8 +71,7 @@ fn colours_change_nothing_but_the_colours() {
 
 #[test]
 fn the_exit_code_follows_fail_on() {
-    let shown =
-        |name: &str, fail_on| format!("{:?}", exit_code([&report(name).diagnosis], fail_on));
+    let shown = |name: &str, fail_on| format!("{:?}", exit_code(&report(name).diagnosis, fail_on));
     let success = format!("{:?}", std::process::ExitCode::SUCCESS);
     // A warning alone.
     assert_eq!(shown("no-sys", None), success);
