@@ -8,6 +8,9 @@ use crate::kernel::line;
 /// A printed time is a short line, bytes.
 const LONGEST: usize = 90;
 
+/// `System time was Fri Mar  3 10:00:05 2023 -03  .123456 seconds`
+const MOST_WORDS: usize = 11;
+
 /// People and programs take so long between two, s.
 const SLACK_S: f64 = 2.0;
 
@@ -174,6 +177,10 @@ impl Printed {
             None => text,
         };
         let is_year = |four: &[u8]| four.iter().all(u8::is_ascii_digit);
+        // No date has more words, and a message's program has a colon after it.
+        if inside.split_ascii_whitespace().nth(MOST_WORDS).is_some() || inside.contains("]: ") {
+            return None;
+        }
         if !inside.contains([':', '时', '時']) || !inside.as_bytes().windows(4).any(is_year) {
             return None;
         }
