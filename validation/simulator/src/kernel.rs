@@ -244,6 +244,7 @@ impl SimulatedKernel {
             tick_us: read.tick,
             tai_s: read.tai,
             state,
+            not_given: Vec::new(),
         })
     }
 }

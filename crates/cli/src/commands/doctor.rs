@@ -137,11 +137,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
 
 /// A log is one question, and its answer is the reasons.
 fn extent(args: &Args) -> ReportExtent {
-    match (args.verbose, &args.log) {
-        (true, _) => ReportExtent::Whole,
-        (false, Some(_)) => ReportExtent::Page,
-        (false, None) => ReportExtent::Screen,
-    }
+    let short = if args.log.is_some() { ReportExtent::Page } else { ReportExtent::Screen };
+    if args.verbose { ReportExtent::Whole } else { short }
 }
 
 /// The report on a captured folder.

@@ -87,11 +87,6 @@ impl NetworkCard {
         self.status & needed == needed && self.status & VIRTIO_CONFIG_S_NEEDS_RESET == 0
     }
 
-    /// Whether the guest has broken its rings.
-    pub const fn needs_reset(&self) -> bool {
-        self.status & VIRTIO_CONFIG_S_NEEDS_RESET != 0
-    }
-
     /// A read at this offset. Registers have 32 bits each; other accesses read as zeroes.
     pub fn read(&self, offset: u64, data: &mut [u8]) {
         data.fill(0);

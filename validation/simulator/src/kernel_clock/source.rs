@@ -116,21 +116,6 @@ impl KernelClockSource {
     pub fn largest_adjustment(&self) -> u32 {
         largest_adjustment(self.mult)
     }
-
-    /// The longest sleep without a tick in which no count is lost, ns: half of
-    /// what can be converted or counted, at the slowest steering.
-    ///
-    /// ```
-    /// // 4.687 s of range, 11 % of steering, half of it.
-    /// assert_eq!(simulator::kernel_clock::KernelClockSource::acpi_pm().longest_idle_ns() / 1_000_000, 2085);
-    /// ```
-    #[must_use]
-    pub fn longest_idle_ns(&self) -> u64 {
-        let most = u64::MAX / (u64::from(self.mult) + u64::from(self.largest_adjustment()));
-        let slowest = u128::from(self.mult - self.largest_adjustment());
-        let ns = (u128::from(most.min(self.mask)) * slowest) >> self.shift;
-        u64::try_from(ns >> 1).unwrap_or(u64::MAX)
-    }
 }
 
 fn largest_adjustment(mult: u32) -> u32 {
@@ -166,17 +151,26 @@ mod tests {
     use super::*;
     use crate::kernel_clock::Version;
 
+    /// The longest sleep without a tick in which no count is lost, ns: half of what can be converted
+    /// or counted, at the slowest steering.
+    fn longest_idle_ns(source: &KernelClockSource) -> u64 {
+        let most = u64::MAX / (u64::from(source.mult) + u64::from(source.largest_adjustment()));
+        let slowest = u128::from(source.mult - source.largest_adjustment());
+        let ns = (u128::from(most.min(source.mask)) * slowest) >> source.shift;
+        u64::try_from(ns >> 1).unwrap_or(u64::MAX)
+    }
+
     #[test]
     fn the_scales_are_those_that_kernels_print() {
         // "acpi_pm: mask: 0xffffff max_cycles: 0xffffff, max_idle_ns: 2085701024 ns"
-        assert_eq!(KernelClockSource::acpi_pm().longest_idle_ns(), 2_085_701_024);
+        assert_eq!(longest_idle_ns(&KernelClockSource::acpi_pm()), 2_085_701_024);
         // "hpet: mask: 0xffffffff max_cycles: 0xffffffff, max_idle_ns: 19112604467 ns"
-        assert_eq!(KernelClockSource::hpet(100_000_000).longest_idle_ns(), 19_112_604_467);
+        assert_eq!(longest_idle_ns(&KernelClockSource::hpet(100_000_000)), 19_112_604_467);
         // "kvm-clock: … max_cycles: 0x1cd42e4dffb, max_idle_ns: 881590591483 ns"
-        assert_eq!(KernelClockSource::kvm_clock(false).longest_idle_ns(), 881_590_591_483);
+        assert_eq!(longest_idle_ns(&KernelClockSource::kvm_clock(false)), 881_590_591_483);
         // "jiffies: … max_idle_ns: 7645041785100000 ns", of a kernel with 250 Hz.
         let kernel = LinuxKernel::new(Version(6, 1, 0), 250);
-        assert_eq!(KernelClockSource::jiffies(kernel).longest_idle_ns(), 7_645_041_785_100_000);
+        assert_eq!(longest_idle_ns(&KernelClockSource::jiffies(kernel)), 7_645_041_785_100_000);
     }
 
     #[test]

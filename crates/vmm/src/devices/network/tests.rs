@@ -14,6 +14,11 @@ const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 const INDIRECT: u16 = 4;
 
+/// Whether the guest has broken its rings.
+const fn needs_reset(card: &NetworkCard) -> bool {
+    card.status & VIRTIO_CONFIG_S_NEEDS_RESET != 0
+}
+
 struct Driver {
     card: NetworkCard,
     memory: GuestMemoryMmap,
@@ -164,7 +169,7 @@ fn a_driver_that_floods_or_names_what_is_not_there_has_to_reset_the_card() {
         driver.describe(SEND, 0, (BUFFERS, 64), 0, 0);
         corrupt(&driver);
         assert!(driver.sent().1.is_empty());
-        assert!(driver.card.needs_reset());
+        assert!(needs_reset(&driver.card));
         assert_ne!(driver.get(mmio::VIRTIO_MMIO_STATUS) & 0x40, 0);
         // Nothing more, whatever is offered and told, before a reset.
         driver.set(mmio::VIRTIO_MMIO_STATUS, 15);
@@ -180,7 +185,7 @@ fn a_driver_that_floods_or_names_what_is_not_there_has_to_reset_the_card() {
     driver.card.queues[SEND].set_used_ring_address(Some(0xffff_fff0), None);
     driver.offer(SEND, 0, &[0], 1);
     driver.sent();
-    assert!(driver.card.needs_reset());
+    assert!(needs_reset(&driver.card));
 }
 
 #[test]
