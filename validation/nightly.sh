@@ -21,7 +21,7 @@ MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=target/miri-tests cargo +nig
 MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=target/miri-tests cargo +nightly miri test --manifest-path extras/clock/Cargo.toml -p parachron-clock --lib
 validation/arm64.sh
 cargo +1.88 check --workspace --locked
-cargo xtask fuzz --seconds 60
+validation/fuzz.sh 60
 # Packages: made, installed, upgraded and erased.
 cargo xtask dist
 packaging/installed.sh

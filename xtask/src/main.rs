@@ -7,7 +7,6 @@ mod check;
 mod diagnostic;
 mod dist;
 mod docs;
-mod fuzz;
 mod manifests;
 mod outside;
 mod page;
@@ -39,8 +38,6 @@ enum Chore {
     /// Run a benchmark: our clocks and others, with assertions; without a name,
     /// list the benchmarks
     Bench(PassedOn),
-    /// Fuzz each target from its seeds, and count the executions
-    Fuzz(fuzz::Args),
     /// Test the program in virtual machines under QEMU
     #[command(disable_help_flag = true)]
     Machines(PassedOn),
@@ -88,7 +85,6 @@ fn main() -> ExitCode {
         Chore::Tidy => diagnostic::report("tidy", &tidy::check(&project)),
         Chore::Arrows => diagnostic::report("arrows", &arrows::check(&project)),
         Chore::Bench(args) => args.run(&project, &["--profile", "dist", "--package", "bench"]),
-        Chore::Fuzz(args) => fuzz::run(&project, &args),
         Chore::Machines(args) => machines(&project, &args),
         Chore::Manifests => manifests::run(&project),
         Chore::Page(args) => page::run(&project, &args),

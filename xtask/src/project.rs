@@ -46,13 +46,6 @@ impl Project {
         command
     }
 
-    /// `cargo` of the nightly toolchain, in the root.
-    pub(crate) fn nightly_cargo(&self) -> Command {
-        let mut command = Command::new("rustup");
-        command.args(["run", "nightly", "cargo"]).current_dir(&self.root);
-        command
-    }
-
     /// The project's own files, relative to the root, sorted: what git tracks or would track.
     pub(crate) fn files(&self) -> Vec<String> {
         let mut git = Command::new("git");

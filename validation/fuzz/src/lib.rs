@@ -4,7 +4,7 @@
 //!
 //! The libFuzzer program is in `engine`, a workspace of its own because it
 //! needs nightly. The functions are here, so that `cargo test` replays the
-//! seeds through them on any toolchain. `cargo xtask fuzz` runs them all.
+//! seeds through them on any toolchain. `validation/fuzz.sh` runs them all.
 
 mod bytes;
 mod daemon;
