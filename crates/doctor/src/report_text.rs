@@ -73,14 +73,30 @@ fn brief(report: &DoctorReport, screen: TextScreen) -> String {
         if at >= MOST || (at > 0 && finding.severity == Severity::Note) {
             continue;
         }
-        if let Some(first) = finding.remedies.first() {
-            page.paragraph("  → ", "    ", &first.what, PLAIN);
-            command(&mut page, first);
-        }
+        first_steps(&mut page, &finding.remedies);
         page.text.push('\n');
     }
     summary(&mut page, report, "; add --verbose for grounds, reasons and all remedies");
     page.text
+}
+
+/// The first remedy, up to the step that changes something.
+fn first_steps(page: &mut TextPage, remedies: &[Remedy]) {
+    let chain = remedies.chunk_by(|_, next| next.follows).next().unwrap_or_default();
+    let changes = |step: &Remedy| step.changes.as_deref().is_some_and(|what| what != "nothing");
+    let shown = chain.iter().position(changes).map_or(1, |at| at + 1).min(2);
+    for (at, step) in chain.iter().take(shown).enumerate() {
+        let mark = if at == 0 { "  → " } else { "    " };
+        let place = match chain.len() {
+            1 => String::new(),
+            steps => format!("{} of {steps}: ", at + 1),
+        };
+        page.paragraph(&format!("{mark}{place}"), "    ", &step.what, PLAIN);
+        command(page, step);
+        if let Some(changes) = step.changes.as_ref().filter(|_| changes(step)) {
+            page.paragraph("    Changes: ", "    ", changes, DIM);
+        }
+    }
 }
 
 /// Text as it grows.

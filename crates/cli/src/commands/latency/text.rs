@@ -20,16 +20,12 @@ pub(super) fn render(report: &LatencyReport) -> String {
     text
 }
 
-/// The latest wake-up, and what the host and the quota took: a line each.
+/// The longest wait, and what the host and the quota took: a line each.
 fn answer(found: &Latency) -> String {
-    let wake_ups = [FigureKind::TimerWakeUp, FigureKind::CrossCpuWakeUp, FigureKind::Echo];
-    let latest = wake_ups
-        .iter()
-        .filter_map(|kind| found.figure(*kind))
-        .max_by(|one, other| one.ns.max.total_cmp(&other.ns.max));
+    let latest = found.figures.iter().max_by(|one, other| one.ns.max.total_cmp(&other.ns.max));
     let late = match latest {
         Some(figure) => {
-            format!("Nothing was later than {} ({}).", time(figure.ns.max), figure.kind.name())
+            format!("Nothing took longer than {} ({}).", time(figure.ns.max), figure.kind.name())
         }
         None => "No wake-up was measured.".to_owned(),
     };
@@ -109,7 +105,7 @@ mod tests {
         found.cpus = CpuShares { stolen: Some(0.0213), idle: None, throttled_ns: Some(5_000_000) };
         assert_eq!(
             answer(&found),
-            "Nothing was later than 300 µs (timer wake-up).\n\
+            "Nothing took longer than 300 µs (timer wake-up).\n\
              The host stole 2.1 % of the CPU time.\n\
              A CPU quota stopped this program for 5 ms.\n"
         );
