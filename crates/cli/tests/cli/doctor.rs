@@ -61,7 +61,7 @@ fn an_empty_folder_is_a_machine_that_says_nothing() {
     let output = doctor(&["--root", folder.path().to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0));
     let stdout = String::from_utf8(output.stdout).unwrap();
-    assert!(stdout.contains("clock sources are not readable"), "{stdout}");
+    assert!(stdout.contains("Nothing could be checked."), "{stdout}");
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn lab_prints_the_same_figure_in_every_format() {
     for (format, holds) in [
         // By theory, which no measurement moves.
         ("text", "-22473"),
-        ("json", "\"drift_ppm\": -224"),
+        ("json", "\"theory_ppm\": -22473"),
     ] {
         let path = folder.path().join(format);
         let file = path.to_str().expect("UTF-8");
