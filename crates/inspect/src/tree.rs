@@ -36,7 +36,7 @@ use manifest::Manifest;
 /// No file that a fact is read from whole comes near this.
 const TEXT_LIMIT_BYTES: u64 = 1 << 20;
 
-const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource";
 
 /// A source of facts.
 #[derive(Debug)]
@@ -266,11 +266,6 @@ impl Tree {
     /// Replaces "not there" by the manifest's reason.
     fn with_reason<T>(&self, path: &str, read: Fact<T>) -> Fact<T> {
         match (&read, &self.index) {
-            (Fact::Unknown(Unknown::NotThere { .. }), Index::None)
-                if path.starts_with("/sys/") && self.is_part() =>
-            {
-                Fact::Unknown(Unknown::NotCaptured { what: path.to_owned() })
-            }
             (Fact::Unknown(Unknown::NotThere { .. }), Index::Damaged(why)) => {
                 Fact::Unknown(why.clone())
             }
@@ -284,17 +279,23 @@ impl Tree {
                         error: "captured, but missing in the folder".to_owned(),
                     });
                 }
-                read
+                self.unless_part(path, read)
             }
+            (Fact::Unknown(Unknown::NotThere { .. }), Index::None) => self.unless_part(path, read),
             _ => read,
         }
     }
 
-    /// Whether this is a few facts put together by hand: any machine has the latter, and with
-    /// /sys the former.
-    fn is_part(&self) -> bool {
-        let lacks = |path: &str| !self.files.exists(path);
-        !self.is_live() && lacks(CLOCK_SOURCES) && lacks("/proc/cpuinfo")
+    /// What no manifest names was not looked for where somebody put a few facts together: any
+    /// machine with /sys has clock sources, and any machine has /proc/cpuinfo.
+    fn unless_part<T>(&self, path: &str, read: Fact<T>) -> Fact<T> {
+        let is_of_clocks = path.starts_with(CLOCK_SOURCES);
+        let is_part = || is_of_clocks || !self.files.exists("/proc/cpuinfo");
+        let lacks = || !self.files.exists(CLOCK_SOURCES) && is_part();
+        if self.is_live() || !path.starts_with("/sys/") || !lacks() {
+            return read;
+        }
+        Fact::Unknown(Unknown::NotCaptured { what: path.to_owned() })
     }
 
     fn note(&self, path: &str, keep: Option<&'static str>, read: Fact<String>) -> Fact<String> {

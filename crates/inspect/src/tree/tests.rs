@@ -31,6 +31,23 @@ fn a_hand_made_tree_needs_no_manifest() {
 }
 
 #[test]
+fn what_nobody_captured_is_not_absent() {
+    let current = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let by_hand = (manifest::PATH, r#"{ "format": 1, "listed": { "/sys/class/rtc": [] } }"#);
+    let not_captured = format!("not in the capture: {current}");
+    for files in [&[by_hand][..], &[by_hand, ("proc/cpuinfo", "flags : tsc\n")]] {
+        let (_folder, tree) = tree(files);
+        assert_eq!(tree.text(current).unknown().unwrap().to_string(), not_captured);
+        assert_eq!(tree.names("/sys/class/rtc"), Fact::Known(vec![]));
+    }
+    let tried = format!(
+        r#"{{ "format": 1, "not_taken": {{ "{current}": {{ "reason": "not-there", "what": "{current}" }} }} }}"#
+    );
+    let (_folder, tree) = tree(&[(manifest::PATH, &tried)]);
+    assert_eq!(tree.text(current), not_there(current));
+}
+
+#[test]
 fn what_was_recorded_reads_the_same_elsewhere() {
     let (_folder, original) = tree(&[
         ("proc/cmdline", "quiet secret tsc=reliable\n"),
