@@ -128,6 +128,12 @@ impl<'a> Case<'a> {
         flagged.or(self.is_guest_by_dmi().then_some(true))
     }
 
+    /// Whether the kernel log has a line of a KVM host.
+    pub(crate) fn is_logged_host(&self) -> bool {
+        let is_hosts = |line: &LogLine| line.event == LogEvent::GuestTscUnreliable;
+        self.facts.kernel.log.is_known_and(|log| log.iter().any(is_hosts))
+    }
+
     /// Whether DMI has the names that a hypervisor or cloud gives its guests.
     fn is_guest_by_dmi(&self) -> bool {
         const NAMED: [(&str, &str); 5] = [

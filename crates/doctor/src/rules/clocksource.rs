@@ -183,10 +183,13 @@ fn with_remedies(
     }
     finding = finding.evidence_from(why_no_tsc(case));
     if finding.remedies.is_empty() {
-        finding = finding.remedy(Remedy::advice(
+        finding = finding.remedy(Remedy::advice(if case.is_guest() == Some(true) {
             "Ask the host's operator for an invariant TSC (QEMU: -cpu host,+invtsc) if no other \
-             finding names the reason: the kernel offers nothing better.",
-        ));
+             finding names the reason: the kernel offers nothing better."
+        } else {
+            "Find in the kernel log of the boot why tsc is not offered, and update the firmware: \
+             the kernel offers nothing better."
+        }));
     }
     finding
 }

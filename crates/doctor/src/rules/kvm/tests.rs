@@ -109,4 +109,7 @@ fn the_hosts_own_log_shows_that_its_guests_have_no_master_clock() {
     let text = finding_text(&facts, None, "kvm-host-clock");
     assert!(text.contains("Guests of this KVM host get no stable kvm-clock"), "{text}");
     assert!(text.contains(line), "{text}");
+    facts.kvm_host = crate::testing::missing("/dev/kvm");
+    facts.idle.halt_poll_ns = crate::testing::missing("halt_poll_ns");
+    crate::testing::could_not(&facts, None, "host-halt-polling");
 }
