@@ -111,8 +111,14 @@ impl<'a> Case<'a> {
 
     /// The kernel's account, where a capture has its status and these fields.
     pub(crate) fn adjtimex_with(&self, fields: &[&str]) -> Result<&'a Adjtimex, Skipped> {
+        self.adjtimex_of(&["status"])?;
+        self.adjtimex_of(fields)
+    }
+
+    /// The kernel's account, where a capture has these fields.
+    pub(crate) fn adjtimex_of(&self, fields: &[&str]) -> Result<&'a Adjtimex, Skipped> {
         let state = self.adjtimex_given()?;
-        let lacking = ["status"].iter().chain(fields).find(|field| !state.gives(field));
+        let lacking = fields.iter().find(|field| !state.gives(field));
         let Some(field) = lacking else { return Ok(state) };
         let why = format!("the capture's adjtimex lacks {field}");
         self.asked.borrow_mut().unknown.insert(why.clone());

@@ -30,14 +30,21 @@ const SLEW_LEFT_S: f64 = 0.01;
 
 /// `frequency-correction`
 pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
-    let state = match adjtimex(case, &["frequency", "tick"]) {
+    let state = match adjtimex(case, &["frequency"]) {
         Err(why @ Skipped::Absent(_)) => return frequency_by_chronyd_alone(case, why),
         Err(why) => return Err(why),
         Ok(state) => state,
     };
+    let chrony_runs = !case.running(&[TimeKeeperKind::Chrony]).is_empty();
     // chrony exceeds the kernel's limit by the length of the tick: one
     // microsecond more in 10 000 is 100 ppm.
-    let by_tick_ppm = (state.tick_us - 10_000) as f64 * 100.0;
+    let (by_tick_ppm, tick) = if state.gives("tick") {
+        ((state.tick_us - 10_000) as f64 * 100.0, format!(", tick {} µs", state.tick_us))
+    } else if state.frequency_ppm.abs() >= AT_LIMIT_PPM && !chrony_runs {
+        (0.0, String::new())
+    } else {
+        return case.adjtimex_of(&["tick"]).map(|_| Outcome::Found(vec![]));
+    };
     let kernels_ppm = state.frequency_ppm + by_tick_ppm;
     let chronyds_ppm = frequency_by_chronyd(case, kernels_ppm);
     let correction_ppm = chronyds_ppm.unwrap_or(kernels_ppm);
@@ -52,15 +59,11 @@ pub(crate) fn check_frequency(case: &Case<'_>) -> Check {
     }
     // chronyd's slew looks the same.
     perhaps(case.tracking())?;
-    let chrony = !case.running(&[TimeKeeperKind::Chrony]).is_empty() || by_tick_ppm != 0.0;
+    let chrony = chrony_runs || by_tick_ppm != 0.0;
     let error = correction_ppm.abs() >= if chrony { 2.0 * KERNEL_LIMIT_PPM } else { AT_LIMIT_PPM };
     let severity = if error { Severity::Error } else { Severity::Warning };
     let finding = needs_correction(severity, correction_ppm)
-        .evidence(format!(
-            "adjtimex: frequency {}, tick {} µs",
-            figures::ppm(state.frequency_ppm),
-            state.tick_us
-        ))
+        .evidence(format!("adjtimex: frequency {}{tick}", figures::ppm(state.frequency_ppm)))
         .explain(why_corrected(correction_ppm, error && !chrony));
     let to_correct = |ppm| format!("chronyc tracking: {} to correct", figures::ppm(ppm));
     let finding = finding
@@ -214,7 +217,7 @@ fn reported_offset(case: &Case<'_>) -> Result<(&'static str, f64), Skipped> {
     if let Some(tracking) = tracking.as_ref().ok().filter(|tracking| tracking.stratum > 0) {
         return Ok(("chronyc tracking", tracking.system_offset_s));
     }
-    let state = adjtimex(case, &["offset"])?;
+    let state = adjtimex(case, &["status", "offset"])?;
     match tracking {
         _ if state.has(Adjtimex::STA_UNSYNC) => {
             Err(Skipped::CouldNot("unknown while no daemon disciplines the clock".to_owned()))
@@ -265,7 +268,7 @@ fn slewing(case: &Case<'_>, offset_s: f64) -> String {
 
 /// `error-bound`
 pub(crate) fn check_error_bound(case: &Case<'_>) -> Check {
-    let state = adjtimex(case, &["maxerror"])?;
+    let state = adjtimex(case, &["status", "maxerror"])?;
     if state.has(Adjtimex::STA_UNSYNC) {
         return Err(Skipped::CouldNot("unknown while no daemon disciplines the clock".to_owned()));
     }
@@ -293,7 +296,7 @@ pub(crate) fn check_error_bound(case: &Case<'_>) -> Check {
 }
 
 fn adjtimex<'a>(case: &Case<'a>, fields: &[&str]) -> Result<&'a Adjtimex, Skipped> {
-    let state = case.adjtimex_with(fields)?;
+    let state = case.adjtimex_of(fields)?;
     // The limits of kernel/time/ntp.c and timekeeping.c, and a little more.
     let possible = state.frequency_ppm.abs() <= KERNEL_LIMIT_PPM + 1.0
         && (!state.gives("tick") || (9_000..=11_000).contains(&state.tick_us));

@@ -24,6 +24,21 @@ fn by_ntpd(mut facts: Facts) -> Facts {
     facts
 }
 
+/// A capture of ntptime's line may have the frequency alone.
+#[test]
+fn a_frequency_alone_shows_that_it_is_at_the_limit() {
+    let frequency_alone = |ppm| {
+        by_ntpd(with_state(|state| {
+            state.frequency_ppm = ppm;
+            state.not_given = vec!["status".into(), "tick".into()];
+        }))
+    };
+    let text = finding_text(&frequency_alone(500.0), None, "frequency-correction");
+    assert!(text.contains("500 ppm") && !text.contains("tick"), "{text}");
+    could_not(&frequency_alone(20.0), None, "frequency-correction");
+    could_not(&frequency_alone(300.0), None, "frequency-correction");
+}
+
 #[test]
 fn a_correction_at_the_kernels_limit() {
     let facts = by_ntpd(with_state(|state| state.frequency_ppm = -500.0));
