@@ -279,6 +279,32 @@ mod tests {
         assert!(diagnosis.checked.iter().all(|entry| entry.state != CheckState::InOrder));
     }
 
+    /// What round 5 of first sight found false.
+    #[test]
+    fn no_clock_is_cleared_that_may_be_the_wrong_one() {
+        const PAGE: &str =
+            include_str!("../../../testdata/first-sight/round-5/kvm-clock-1339-us-chinese.txt");
+        let page = diagnosis(PAGE).findings[0].why.clone();
+        assert!(page.contains("kvm-clock, so the time of day may have been hit by it"), "{page}");
+        assert!(!page.contains("was not hit"), "{page}");
+        let stored = "systemd[1]: System time advanced to timestamp on /var/lib/systemd/timesync/clock: \
+                      Wed 2026-09-16 12:58:58 MST\n";
+        let stored = diagnosis(stored).findings[0].what.clone();
+        assert!(stored.contains("that the time daemon had stored"), "{stored}");
+        let built =
+            "systemd[1]: System time advanced to built-in epoch: Tue 2026-01-06 12:00:00 UTC\n";
+        assert!(diagnosis(built).findings[0].what.contains("before the system was built"));
+        const FROZEN: &str =
+            include_str!("../../../testdata/first-sight/round-5/twl6030-rtc-frozen.txt");
+        let frozen = diagnosis(FROZEN);
+        let has = |text: &str| {
+            frozen.findings.iter().any(|one| one.what.contains(text) || one.why.contains(text))
+        };
+        assert!(has("held 2000-01-01, and the kernel set the clock to it"));
+        assert!(has("lost its power") && has("or the RTC stands still"));
+        assert!(!has("no clock is shown wrong") && !has("is not in the lines"));
+    }
+
     #[test]
     fn the_firmware_of_a_guest_is_its_hosts() {
         let verdict = "[1.0] Marking TSC unstable due to check_tsc_sync_source failed\n";

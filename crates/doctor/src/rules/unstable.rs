@@ -57,8 +57,11 @@ pub(crate) fn check_marked(case: &Case<'_>) -> Check {
     }
     let marked = marked_clock(&log[at]);
     let is_tsc = matches!(marked, "TSC" | TEST_CLOCK);
+    let reference = interval.as_ref().map(WatchdogInterval::reference_name);
     let in_use = clock_in_use(log).filter(|_| marked == "TSC").map(|name| {
-        format!("The clock source in use was {name}, so the time of day was not hit by it.")
+        let may_hit = reference == Some(name) && cause.may_be_references();
+        let hit = if may_hit { "may have been hit by it" } else { "was not hit by it" };
+        format!("The clock source in use was {name}, so the time of day {hit}.")
     });
     let consequence = match marked {
         TEST_CLOCK => "The TSC is not affected.",

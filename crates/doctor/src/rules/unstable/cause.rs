@@ -140,6 +140,21 @@ impl UnstableCause {
         )
     }
 
+    /// Whether the reference may be the clock that was off.
+    pub(super) fn may_be_references(&self) -> bool {
+        matches!(
+            self,
+            Self::ReferenceStands
+                | Self::ReferenceBackward { .. }
+                | Self::ReferenceWrong { .. }
+                | Self::PageOff { .. }
+                | Self::PageLeapt { .. }
+                | Self::JumpedAhead { .. }
+                | Self::OneCheck { .. }
+                | Self::Unexplained { .. }
+        )
+    }
+
     /// By the kernel's message: arch/x86/kernel/tsc.c, tsc_sync.c, process.c,
     /// arch/x86/kvm/x86.c, drivers/acpi/processor_idle.c,
     /// drivers/idle/intel_idle.c, kernel/time/clocksource.c (7.1).

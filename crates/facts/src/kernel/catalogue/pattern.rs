@@ -254,6 +254,11 @@ fn take<'t>(kind: &str, text: &'t str) -> Option<(Value<'t>, &'t str)> {
                 &text[text.len() - rest.len() - 1..],
             ))
         }
+        "date" => {
+            let end = text.find(" UTC")?;
+            let unix_s = super::super::line::time_of_day_s(&text[..end])?;
+            Some((Value::Signed(unix_s as i64), &text[end..]))
+        }
         "paren" => {
             let (inside, _) = text.split_once(')')?;
             // A figure that was broken off and joined by a blank has one word too many.

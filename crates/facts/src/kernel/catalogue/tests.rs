@@ -320,6 +320,10 @@ fn what_befell_the_machine() {
             LogEvent::Rtc { unix_s: Some(1_760_375_276) },
         ),
         (
+            "48:rtc: setting system clock to 2000-01-01T00:00:01 UTC",
+            LogEvent::Rtc { unix_s: Some(946_684_801) },
+        ),
+        (
             "watchdog: BUG: soft lockup - CPU#0 stuck for 26s! [withheld]",
             LogEvent::CpuStuck { cpu: 0, for_s: Some(26) },
         ),
