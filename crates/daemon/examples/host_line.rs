@@ -141,7 +141,7 @@ fn follow(
             break;
         }
         if is_steered && (at_s >= next_s || !steering.has_seen(&page)) {
-            let steer = steering.look((&line, page), now, adjtimex::read()?.frequency, false)?;
+            let steer = steering.look((&line, page), now, adjtimex::read()?.frequency)?;
             let step_ns = steer.step_ns.or(steer.catches_up.then_some(0));
             adjtimex::set_frequency(steer.frequency)?;
             step_ns.map_or(Ok(()), |by_ns| adjtimex::set_offset(by_ns / 1000))?;

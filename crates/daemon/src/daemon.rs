@@ -103,9 +103,6 @@ impl Daemon {
             }
             // Overdue samples are left out, not made up for.
             let interval = self.observer.next_sample_in();
-            let longer = self.line.rests().saturating_sub(interval);
-            self.observer.was_busy(longer);
-            let interval = interval + longer;
             let interval = if self.is_gate_closed() { interval.min(CLOSED_LOOK) } else { interval };
             next = (next + interval).max(Instant::now());
             let deadline = end.map_or(next, |end| next.min(end));

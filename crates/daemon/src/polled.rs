@@ -8,9 +8,10 @@ use instruments::figures::time;
 use keeper::event::Smearing;
 use keeper::{Announced, AnnouncedScale, SourceKind};
 use pvclock::units::{LeapSecond, OffsetBound};
+use pvclock::vmclock::VmClockInfo;
 use sources::phc::{PhcSource, Smear};
 use sources::unique::duplicate_of;
-use sources::{HostSource, NtpSource, Source as TimeSource, SourceError, VmClockSource};
+use sources::{HostSource, NtpSource, Source as TimeSource, SourceError};
 
 /// A source, and whether it replies.
 #[derive(Debug)]
@@ -104,10 +105,10 @@ impl Source {
         if self.is_cheap() { self.time.offset().ok() } else { None }
     }
 
-    /// The host's VMClock page.
-    pub(crate) fn vmclock(&self) -> Option<&VmClockSource> {
+    /// What the host's VMClock page holds now.
+    pub(crate) fn page(&self) -> Option<VmClockInfo> {
         let TimeSource::VmClock(page) = &self.time else { return None };
-        Some(page)
+        page.page()
     }
 
     /// A device that is held against CLOCK_REALTIME to find what it counts.

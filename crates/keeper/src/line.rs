@@ -25,20 +25,16 @@ const UNIT: f64 = 1e-6 / 65_536.0;
 const LARGEST_UNITS: f64 = 500.0 * 65_536.0;
 
 /// Time to the next look, ns: while the rate is being learnt or the clock is off; where it is not
-/// near; to see whether it stays where it suddenly was; in calm; and where the clock was held and the host wakes for a changed page.
+/// near; to see whether it stays where it suddenly was; and in calm.
 const SOON_NS: u64 = 500_000_000;
 const FAR_NS: u64 = 2_000_000_000;
 const SURPRISED_NS: u64 = 1_000_000_000;
 const CALM_NS: u64 = 4_000_000_000;
-const HELD_NS: u64 = 16_000_000_000;
 
 /// From here on the clock is off, ns, until it is ahead by [`NOISE_NS`] at most; and up to here it
-/// is held.
+/// is near.
 const OFF_NS: f64 = 50.0;
 const NEAR_NS: f64 = 5.0;
-
-/// The number of looks in a row within [`NEAR_NS`] after which the clock counts as held.
-const HELD_LOOKS: u32 = 8;
 
 /// More than this is stepped, ns.
 const STEPPED_NS: f64 = 100_000.0;
@@ -113,7 +109,6 @@ pub struct LineLoop {
     known: f64,
     /// It was off, and is not held yet.
     is_off: bool,
-    held_looks: u32,
     was_slewed: bool,
     was_surprised: bool,
     /// The kernel has nothing to catch up with: since somebody moved a line it was stepped.
@@ -128,7 +123,6 @@ impl Default for LineLoop {
             learnt: 0.0,
             known: FIRST_KNOWN,
             is_off: true,
-            held_looks: 0,
             was_slewed: false,
             was_surprised: false,
             is_caught_up: false,
@@ -138,8 +132,7 @@ impl Default for LineLoop {
 }
 
 impl LineLoop {
-    /// The lines at a count, and the kernel's frequency of now, 2^-16 ppm. `is_woken`: the
-    /// caller looks again as soon as the page changes.
+    /// The lines at a count, and the kernel's frequency of now, 2^-16 ppm.
     ///
     /// # Errors
     /// The page gives no time for this clock; the frequency is to stay.
@@ -148,7 +141,6 @@ impl LineLoop {
         (line, page): (&KernelLine, VmClockInfo),
         counter: u64,
         frequency: i64,
-        is_woken: bool,
     ) -> Result<LineSteering, LineError> {
         let shown_ns = line.ahead_ns(page, counter).inspect_err(|_| self.last = None)?;
         let (nominal_ns, is_first) =
@@ -164,13 +156,10 @@ impl LineLoop {
             return Ok(LineSteering { ahead_ns, step_ns, catches_up, frequency, next_ns });
         }
         self.is_off = shown_ns.abs() > if self.is_off { NOISE_NS } else { OFF_NS };
-        self.held_looks = if shown_ns.abs() <= NEAR_NS { self.held_looks + 1 } else { 0 };
         let next_ns = if self.is_off || self.known < LEAST_KNOWN {
             SOON_NS
         } else if shown_ns.abs() > NEAR_NS {
             FAR_NS
-        } else if is_woken && self.held_looks >= HELD_LOOKS {
-            HELD_NS
         } else {
             CALM_NS
         };

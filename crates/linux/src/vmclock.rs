@@ -5,20 +5,15 @@ mod published;
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use pvclock::vmclock::{VmClockFlags, VmClockInfo};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use pvclock::vmclock::VmClockInfo;
 
 pub use mapped::MappedVmClock;
 pub use published::PublishedVmClock;
 
 use crate::published::open_at_once;
 use crate::reread::read_from_start;
-
-/// How often a page that changes is read until it stays.
-const TRIES: u32 = 3;
 
 /// An open device, or a file that stands in for it.
 #[derive(Debug)]
@@ -44,20 +39,6 @@ impl VmClockDevice {
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// What can be read once the page was changed after this call, if the host promises to notify
-    /// of that. Without the promise the driver says that it hung up (`vmclock_miscdev_poll`); an
-    /// older one can always be read, as a file can.
-    pub fn notifier(&self) -> Option<BorrowedFd<'_>> {
-        let promised = VmClockFlags::NOTIFICATION_PRESENT;
-        let is_promised = || self.read().is_ok_and(|page| page.flags.contains(promised));
-        let is_quiet = || {
-            let mut polled = [PollFd::new(&self.file, PollFlags::IN)];
-            poll(&mut polled, Some(&Timespec::default())) == Ok(0)
-        };
-        // Between the two the host may have changed it.
-        (0..TRIES).any(|_| is_promised() && is_quiet()).then(|| self.file.as_fd())
     }
 
     /// What the page holds now. The driver copies it between two reads of its

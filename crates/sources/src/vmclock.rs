@@ -1,6 +1,5 @@
 //! The host's time, by the VMClock page that it shares.
 
-use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 use facts::{Fact, Unknown};
@@ -172,11 +171,6 @@ impl VmClockSource {
             }
         }
         Err(VmClockError::Unsteady { device: self.name.clone(), tries: TRIES })
-    }
-
-    /// What can be read once the host has changed its page, if it promises to notify of that.
-    pub fn notifier(&self) -> Option<BorrowedFd<'_>> {
-        self.device.notifier()
     }
 
     /// What the page holds now, if it can be read.

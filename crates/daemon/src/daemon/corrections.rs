@@ -264,7 +264,6 @@ impl Daemon {
         self.settings.interval >= LOOKS_FROM
             && is_alone
             && !is_told
-            && !self.line.is_told
             && self.sources.iter().any(Source::is_cheap)
     }
 

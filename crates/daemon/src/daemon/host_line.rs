@@ -1,7 +1,6 @@
 //! The kernel's line held to that of the host's page ([`keeper::LineLoop`]), where the kernel's is
 //! known: at samples that are taken anyway.
 
-use std::io;
 use std::time::Duration;
 
 use keeper::{ClockError, LineLoop, LineSteering, SystemClock as _};
@@ -10,14 +9,11 @@ use linux::adjtimex::{self, KernelDiscipline};
 use linux::counter::{Counter as _, CpuCounter};
 use linux::kernel_line::KernelLineReader;
 use linux::system_clock::SetError;
-use linux::wait::{Token, WaitUntil};
 use pvclock::vmclock::VmClockInfo;
-use sources::VmClockSource;
 
 use super::{Daemon, monotonic_ns};
 use crate::kept_clock::KeptClock;
 use crate::other_daemons::FOR_A_CORRECTION;
-use crate::polled::Source;
 
 /// Where the kernel's line is not known, it is looked for again after this, ns.
 const REOPEN_NS: u64 = 60_000_000_000;
@@ -32,17 +28,9 @@ pub(super) struct LineFollower {
     steering: LineLoop,
     /// 0: in this sample.
     due_ns: u64,
-    /// The host notifies of each change of the page.
-    pub(super) is_told: bool,
 }
 
 impl LineFollower {
-    /// How long samples may wait: until the next look where the host tells what happens meanwhile.
-    pub(super) fn rests(&self) -> Duration {
-        let left_ns = self.due_ns.saturating_sub(monotonic_ns());
-        Duration::from_nanos(if self.is_told { left_ns } else { 0 })
-    }
-
     /// The kernel's line, if it is known.
     fn open(&mut self, now_ns: u64) -> Option<KernelLineReader> {
         if self.reader.is_none() && now_ns >= self.open_ns {
@@ -53,15 +41,6 @@ impl LineFollower {
     }
 }
 
-/// Has `wait` wake for a page whose host notifies of its changes.
-pub(super) fn wake_for(daemon: &mut Daemon, wait: &mut WaitUntil) -> io::Result<Option<Token>> {
-    let mut pages = daemon.sources.iter().filter_map(Source::vmclock);
-    let notifier = pages.find_map(VmClockSource::notifier);
-    let token = notifier.map(|page| wait.add(page)).transpose()?;
-    daemon.line.is_told = token.is_some();
-    Ok(token)
-}
-
 /// Sets the frequency by a look at both lines, if one is due.
 pub(super) fn follow(daemon: &mut Daemon) {
     if daemon.clock.is_simulated() {
@@ -70,7 +49,7 @@ pub(super) fn follow(daemon: &mut Daemon) {
     let now_ns = monotonic_ns();
     // Also between two looks: what disturbed the clock may be over by the next.
     let followed = daemon.keeper.followed_line(now_ns);
-    let page = followed.and_then(|index| daemon.sources[index].vmclock()?.page());
+    let page = followed.and_then(|index| daemon.sources[index].page());
     let is_seen = page.is_some_and(|page| daemon.line.steering.has_seen(&page));
     if is_seen && now_ns < daemon.line.due_ns {
         return;
@@ -90,8 +69,7 @@ fn look(daemon: &mut Daemon, page: VmClockInfo, now_ns: u64) -> Option<u64> {
     let reader = daemon.line.open(now_ns)?;
     let found = adjtimex::read().ok()?;
     let (line, counter) = (reader.read().ok()?, CpuCounter.read_ordered());
-    let (both, is_told) = ((&line, page), daemon.line.is_told);
-    let steer = daemon.line.steering.look(both, counter, found.frequency, is_told).ok()?;
+    let steer = daemon.line.steering.look((&line, page), counter, found.frequency).ok()?;
     let next_ns = steer_by(daemon, &steer, &found, now_ns);
     if next_ns.is_none() {
         daemon.line.steering.note_move();

@@ -7,7 +7,7 @@ use keeper::CorrectionCause;
 use keeper::event::Line;
 use linux::wait::{Token, WaitUntil, Wake};
 
-use super::{Daemon, host_line, line};
+use super::{Daemon, line};
 use crate::error::DaemonError;
 use crate::gate::ClockGate;
 use crate::kept_clock::monotonic_ns;
@@ -19,7 +19,6 @@ pub(super) struct Tokens {
     host: Option<Token>,
     status: Option<Token>,
     gate: Option<Token>,
-    page: Option<Token>,
 }
 
 /// Waits for the next sample, reads the host's messages meanwhile, and
@@ -61,12 +60,6 @@ pub(super) fn wait(
                 *tokens = wake_for(daemon, wait)?;
                 return Ok(true);
             }
-            // It is read, or it would wake at once again; and the promise may be gone.
-            Wake::Readable(token) if Some(token) == tokens.page => {
-                *tokens = wake_for(daemon, wait)?;
-                return Ok(true);
-            }
-            Wake::ReaderGone if tokens.page.is_some() => *tokens = wake_for(daemon, wait)?,
             // The other descriptor: the clock was set. Or a flood of messages.
             Wake::Deadline | Wake::Readable(_) => return Ok(true),
             Wake::Signal | Wake::ReaderGone => return Ok(false),
@@ -76,7 +69,7 @@ pub(super) fn wait(
 
 /// Has `wait` wake for the clock set, for the host and for who asks, as
 /// they are now.
-pub(super) fn wake_for(daemon: &mut Daemon, wait: &mut WaitUntil) -> Result<Tokens, DaemonError> {
+pub(super) fn wake_for(daemon: &Daemon, wait: &mut WaitUntil) -> Result<Tokens, DaemonError> {
     wait.forget_all();
     // First the clock set: it is reported before the host's messages.
     if let Some(clock_set) = daemon.sampler.clock_set() {
@@ -86,9 +79,7 @@ pub(super) fn wake_for(daemon: &mut Daemon, wait: &mut WaitUntil) -> Result<Toke
     let status = daemon.asked.as_ref().map(|socket| wait.add(socket));
     let gate = daemon.gate.as_ref().and_then(|gate| gate.socket.as_ref());
     let gate = gate.map(|socket| wait.add(socket));
-    let page = host_line::wake_for(daemon, wait).map_err(DaemonError::Wait)?;
     Ok(Tokens {
-        page,
         host: host.transpose().map_err(DaemonError::Wait)?,
         status: status.transpose().map_err(DaemonError::Wait)?,
         gate: gate.transpose().map_err(DaemonError::Wait)?,

@@ -104,7 +104,7 @@ impl Host {
         let mut timex = Timex::default();
         self.kernel.adjtimex(self.counter, &mut timex).unwrap();
         let both = (&self.line(), self.page);
-        let steer = self.steering.look(both, self.counter, timex.frequency, false)?;
+        let steer = self.steering.look(both, self.counter, timex.frequency)?;
         let mut timex =
             Timex { modes: mode::FREQUENCY, frequency: steer.frequency, ..Timex::default() };
         self.kernel.adjtimex(self.counter, &mut timex).unwrap();
