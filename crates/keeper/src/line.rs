@@ -218,8 +218,8 @@ impl LineLoop {
         let was_surprised = std::mem::take(&mut self.was_surprised);
         // The kernel rounds what it reports by a unit.
         let last = self.last.take().filter(|last| last.units.abs_diff(frequency) <= 1)?;
+        // A changed page moved nothing that the kernel has to catch up with.
         if !is_same(&last.page, page) {
-            self.note_move();
             return None;
         }
         let since_ns = counter.wrapping_sub(last.counter) as f64 * page.ns_per_count();

@@ -23,6 +23,8 @@ struct Host {
     counter: u64,
     next: u64,
     looks: u32,
+    /// How often the clock was stepped by 0.
+    caught_up: u32,
 }
 
 impl Host {
@@ -45,7 +47,9 @@ impl Host {
             ..VmClockInfo::ZERO
         };
         let (steering, random) = (LineLoop::default(), SplitMix64::new(46));
-        let mut host = Self { kernel, page, steering, random, counter: 0, next: 0, looks: 0 };
+        let (counter, next, looks, caught_up) = (0, 0, 0, 0);
+        let mut host =
+            Self { kernel, page, steering, random, counter, next, looks, caught_up };
         host.set_rate(ppm);
         host
     }
@@ -117,6 +121,7 @@ impl Host {
         }
         self.next = self.counter + steer.next_ns / 1000 * KHZ / 1000;
         self.looks += 1;
+        self.caught_up += u32::from(steer.catches_up);
         Ok(())
     }
 }
@@ -186,6 +191,17 @@ fn a_changed_line_is_held_again_within_ten_seconds() {
         host.pass(10, 20);
         let (_, worst) = far(host.pass(60, 20));
         assert!(worst <= 10.0, "a jump by {by_ns} ns: {worst} ns");
+    }
+}
+
+/// A step of 0 wakes who waits for a set clock (`TFD_TIMER_CANCEL_ON_SET`).
+#[test]
+fn the_clock_is_stepped_by_0_once_whatever_the_host_steers() {
+    let mut host = Host::new(50.0);
+    for minute in 1..=10 {
+        host.set_rate(50.0 + f64::from(minute % 2));
+        host.pass(60, 20);
+        assert_eq!(host.caught_up, 1, "after {minute} changes");
     }
 }
 
