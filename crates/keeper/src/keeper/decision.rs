@@ -352,16 +352,20 @@ impl Keeper {
     /// The workload waits for the clock to be right within this: the servers are asked each second,
     /// as far as the limit of requests allows, while it may be off by more or is not known to be.
     pub fn want_bound(&mut self, bound_ns: u64, now_ns: u64) {
-        if self.error_bound(now_ns).error_ns(now_ns).is_none_or(|error_ns| error_ns > bound_ns) {
+        if self.may_be_off_by(bound_ns, now_ns) {
             self.sources.poll_by(now_ns.saturating_add(SECOND_NS));
         }
     }
 
     /// The same for anybody who asks: what a disruption may need of that limit stays.
     pub fn ask_for_bound(&mut self, bound_ns: u64, now_ns: u64) {
-        if self.sources.can_spare_a_poll(now_ns) {
-            self.want_bound(bound_ns, now_ns);
+        if self.may_be_off_by(bound_ns, now_ns) {
+            self.sources.poll_for_asker(now_ns.saturating_add(SECOND_NS), now_ns);
         }
+    }
+
+    fn may_be_off_by(&self, bound_ns: u64, now_ns: u64) -> bool {
+        self.error_bound(now_ns).error_ns(now_ns).is_none_or(|error_ns| error_ns > bound_ns)
     }
 
     /// How far the clock may be off at `now_ns`, CLOCK_MONOTONIC.

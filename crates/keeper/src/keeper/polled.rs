@@ -16,6 +16,10 @@ pub(super) const DAY_NS: u64 = 86_400 * SECOND_NS;
 /// Polls of one source in one sample: one, and one to confirm.
 const POLLS_PER_SAMPLE: u32 = 2;
 
+/// One that has not replied more often than this, in a row, is given up: it is asked for again after
+/// 16 s, then 32 s, and so on.
+const GIVEN_UP: u32 = 3;
+
 /// For how long the last reading of a local source counts that cannot be read any more: a page
 /// that is being rewritten is read again soon.
 const LOST_NS: u64 = 10 * SECOND_NS;
@@ -208,6 +212,11 @@ impl PolledSource {
     pub(super) fn note_agreement(&mut self, now_ns: u64, poll_ns: u64) {
         (self.failures, self.in_a_row, self.offset) = (0, 0, None);
         self.wait(now_ns, poll_ns);
+    }
+
+    /// It has not replied for some time.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.failures > GIVEN_UP
     }
 
     /// It gave no usable offset: poll it again soon, then less and less often,

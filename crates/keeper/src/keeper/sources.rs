@@ -26,7 +26,7 @@ const REQUEST_BURST: u32 = 10;
 
 /// Of those, so many to each server are left for a disruption by whoever asks for a smaller bound:
 /// two steps.
-const SPARED_REQUESTS: u32 = 6;
+pub(super) const SPARED_REQUESTS: u32 = 6;
 
 /// After a server moved against the clock this many polls come fast, each after
 /// this part of the interval, to tell an absence from a wrong rate. A rate that continues
@@ -40,7 +40,7 @@ pub(super) struct KnownSources {
     all: Vec<PolledSource>,
     /// How many voices they have.
     configured: usize,
-    requests: RateLimit,
+    pub(super) requests: RateLimit,
     /// Polls of servers that are still to come fast.
     fast_polls_left: u32,
     /// Fast polls may begin: no server had moved when they were polled before, or there was
@@ -146,10 +146,19 @@ impl KnownSources {
         self.all.iter_mut().for_each(|source| source.due_ns = source.due_ns.min(due_ns));
     }
 
-    /// Whether a poll of all servers leaves enough requests for a disruption.
-    pub(super) fn can_spare_a_poll(&self, now_ns: u64) -> bool {
-        let servers = self.all.iter().filter(|source| source.kind.is_server()).count() as u32;
-        self.requests.tokens(now_ns) > servers.saturating_mul(SPARED_REQUESTS)
+    /// Polls all servers by `due_ns` for who asks, if that leaves enough requests for a disruption.
+    /// One that does not reply is left alone while others do.
+    pub(super) fn poll_for_asker(&mut self, due_ns: u64, now_ns: u64) {
+        let mut servers: Vec<_> =
+            self.all.iter_mut().filter(|source| source.kind.is_server()).collect();
+        let needed = (servers.len() as u32).saturating_mul(SPARED_REQUESTS + 1);
+        if self.requests.tokens(now_ns) < needed {
+            return;
+        }
+        let is_any = servers.iter().any(|source| !source.is_given_up());
+        for source in servers.iter_mut().filter(|source| !is_any || !source.is_given_up()) {
+            source.due_ns = source.due_ns.min(due_ns);
+        }
     }
 
     /// A local source to be polled now.

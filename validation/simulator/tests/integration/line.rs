@@ -48,8 +48,7 @@ impl Host {
         };
         let (steering, random) = (LineLoop::default(), SplitMix64::new(46));
         let (counter, next, looks, caught_up) = (0, 0, 0, 0);
-        let mut host =
-            Self { kernel, page, steering, random, counter, next, looks, caught_up };
+        let mut host = Self { kernel, page, steering, random, counter, next, looks, caught_up };
         host.set_rate(ppm);
         host
     }

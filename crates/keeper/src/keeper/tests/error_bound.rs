@@ -1,3 +1,4 @@
+use super::sources::SPARED_REQUESTS;
 use super::*;
 use crate::Adjustment;
 
@@ -182,17 +183,37 @@ fn servers_are_asked_each_second_while_somebody_waits_for_a_tighter_bound() {
 #[test]
 fn who_asks_for_a_tighter_bound_leaves_requests_for_a_disruption() {
     let late = (SourceKind::Ntp, Some((0, 20_000_000)));
-    let mut bench = Bench::new(Policy::default(), &[late, late]);
-    let mut polls = 0;
-    for _ in 0..2 * 120 {
+    for servers in 1..=5 {
+        let mut bench = Bench::new(Policy::default(), &vec![late; servers]);
+        let mut polls = 0;
+        for _ in 0..2 * 120 {
+            bench.keeper.ask_for_bound(10_000_000, bench.now_ns);
+            bench.sample(&[]);
+            polls += bench.polled.len() / servers;
+            let left = bench.keeper.sources.requests.tokens(bench.now_ns);
+            assert!(left >= servers as u32 * SPARED_REQUESTS, "{left} for {servers} servers");
+        }
+        assert!((10..30).contains(&polls), "at once, then every eighth of a poll: {polls}");
+        bench.move_by(5000 * MS);
+        let pause = disruption(Kind::Pause, bench.now_ns, 5e9);
+        assert_eq!(step_of(&bench.sample(&[pause])).by_ns, 5000 * MS);
+    }
+}
+
+/// One of three servers is unreachable. It is polled with the others where it is due half a poll
+/// later.
+#[test]
+fn who_asks_for_a_tighter_bound_has_no_server_polled_that_is_given_up() {
+    let late = (SourceKind::Ntp, Some((0, 20_000_000)));
+    let mut bench = Bench::new(Policy::default(), &[late, late, (SourceKind::Ntp, None)]);
+    (0..2 * 120).for_each(|_| drop(bench.sample(&[])));
+    let mut polls = [0; 3];
+    for _ in 0..2 * 320 {
         bench.keeper.ask_for_bound(10_000_000, bench.now_ns);
         bench.sample(&[]);
-        polls += bench.polled.len() / 2;
+        bench.polled.iter().for_each(|server| polls[*server] += 1);
     }
-    assert!((10..30).contains(&polls), "some at once, then one every eighth of a poll: {polls}");
-    bench.move_by(5000 * MS);
-    let pause = disruption(Kind::Pause, bench.now_ns, 5e9);
-    assert_eq!(step_of(&bench.sample(&[pause])).by_ns, 5000 * MS);
+    assert!(polls[0] >= 40 && polls[2] <= 10, "{polls:?}");
 }
 
 /// As a machine boots: its network is there after 40 s, and a server that does not reply is polled
