@@ -306,6 +306,20 @@ mod tests {
     }
 
     #[test]
+    fn a_table_of_servers_is_judged_or_quoted() {
+        let heading = "     remote    refid   st t when poll reach   delay   offset  jitter\n";
+        let row = "a 192.0.2.9 2 u 1 64 377 1.0 +148.03 4.0\n";
+        for (text, wanted) in [
+            (format!("{heading}*{row}"), "this clock is 148 ms behind the server that the time"),
+            (format!("{heading} {row}"), "By a printed table the time daemon follows no server."),
+            (heading.to_owned(), "doctor cannot judge 1 line about time of 1 line"),
+        ] {
+            let verdict = diagnosis(&text).verdict;
+            assert!(verdict.contains(wanted), "{verdict}");
+        }
+    }
+
+    #[test]
     fn the_firmware_of_a_guest_is_its_hosts() {
         let verdict = "[1.0] Marking TSC unstable due to check_tsc_sync_source failed\n";
         let blamed = |text: &str| diagnosis(text).findings[0].why.clone();

@@ -233,6 +233,7 @@ mod tests {
             include_str!("unstable/explanation.rs"),
             include_str!("../log.rs"),
             include_str!("../../../facts/src/kernel/pasted/printed.rs"),
+            include_str!("../../../facts/src/kernel/pasted/servers.rs"),
             include_str!("../../../facts/src/kernel/pasted/stamps.rs"),
         ]
         .concat();

@@ -3,11 +3,13 @@
 
 mod printed;
 mod segment;
+mod servers;
 mod stamps;
 
 use self::printed::PrintedLines;
 pub use self::printed::PrintedTimes;
 use self::segment::{LogSegment, is_same_cpu, rate};
+use self::servers::ServerTables;
 use self::stamps::Stamps;
 pub use self::stamps::StampsBack;
 
@@ -66,6 +68,7 @@ pub struct PastedLog {
     lines: u64,
     stamps: Stamps,
     printed: PrintedLines,
+    servers: ServerTables,
     unread_lines: u64,
     trouble_lines: u64,
     mentions: u64,
@@ -172,6 +175,10 @@ impl PastedLog {
         }
         self.end_line();
         self.release_held();
+        self.servers.end(&mut self.segment);
+        if let Some(text) = self.servers.unread.take() {
+            self.quote(&text, &line::split(&text));
+        }
         let is_earlier_boot = self.faulty.is_some() && !self.segment.is_faulty();
         let segment = match self.faulty {
             Some(faulty) if is_earlier_boot => faulty,
@@ -246,6 +253,9 @@ impl PastedLog {
     fn take_line(&mut self, text: &str) {
         self.printed.push(text, || self.stamps.last_line());
         self.stamps.push(text);
+        if self.servers.push(text, &mut self.segment) {
+            return self.release_held();
+        }
         if let Some(held) = self.held.take() {
             match self.join(&held, text) {
                 Some(joined) => return self.hold_or_take(joined),

@@ -166,3 +166,48 @@ fn stamps_that_go_back_are_found_unless_the_newest_line_is_first() {
     // A month's end is no jump.
     assert_eq!(pasted(b"Jan 31 23:59:59 a b: c\nFeb  1 00:00:01 a b: c\n").stamps_back, None);
 }
+
+#[test]
+fn a_table_of_servers_shows_which_one_is_followed() {
+    let shown = |text: &str| {
+        let found = pasted(text.as_bytes()).log;
+        let stated = |line: LogLine| match line.event {
+            LogEvent::Stated { of, by_s } => (of, by_s.map(|s| (s * 1e6).round())),
+            event => panic!("{event:?}"),
+        };
+        found.into_iter().map(stated).collect::<Vec<_>>()
+    };
+    for (row, of, by_us) in [
+        ("*a 1.2.3.4 2 u 1 64 377 1.0 -27.1 4.0", "servers-followed", Some(27_100.0)),
+        ("> *a 1.2.3.4 2 u 1 64 377 1.0 +148.03 4.0", "servers-behind", Some(148_030.0)),
+        ("*a 1.2.3.4 2 u 1 64 377 1.0 -675.4 4.0", "servers-ahead", Some(675_400.0)),
+        ("*a LOCAL(0) 4 u 1 64 377 1.0 -0.016 4.0", "servers-unset", Some(16.0)),
+        ("*127.127.1.0 .LOCL. 5 l 1 64 377 0.0 0.0 0.0", "servers-own-clock", None),
+        ("oPPS(0) .PPS. 0 l 2 16 17 0.0 -0.002 0.001", "servers-followed", Some(2.0)),
+        ("^* a 2 6 377 23 +300ms[ +300ms] +/- 43ms", "servers-ahead", Some(300_000.0)),
+        ("#* PPS0 0 4 377 23 -12us[ -15us] +/- 43us", "servers-followed", Some(12.0)),
+        ("^? a 0 7 0 - +0ns[ +0ns] +/- 0ns", "servers-none", None),
+        ("+a 1.2.3.4 2 u 51y 64 7 1622678 +811339 0.002", "servers-none", None),
+        (
+            "a .STEP. 16 u 406 64 0 0.0 0.0 0.0\n*a 1.2.3.4 2 u 1 64 1 1.0 1.0 4.0",
+            "servers-stepped",
+            None,
+        ),
+    ] {
+        assert_eq!(shown(row)[0], (of.to_owned(), by_us), "{row}");
+    }
+    let heading = "     remote    refid   st t when poll reach   delay   offset  jitter\n";
+    let followed = " b 1.2.3.4 2 u 1 64 377 1.0 9.0 4.0\n*a 1.2.3.4 2 u 1 64 377 1.0 9.0 4.0\n";
+    let silent = " a .INIT. 16 u - 64 0 0.0 0.0 0.0\n";
+    assert_eq!(shown(&format!("{heading}{followed}")).len(), 1);
+    // Of each table it is told.
+    let both = shown(&format!("{heading}{silent}{heading}{followed}"));
+    let names: Vec<_> = both.iter().map(|(of, _)| of.as_str()).collect();
+    assert_eq!(names, ["server-silent", "servers-none", "servers-followed"]);
+    // Nothing is told of a table whose followed server cannot be read, or that has no row.
+    let cut = format!("{heading} b 1.2.3.4 2 u 1 64 377 1.0 9.0 4.0\n*a 1.2.3.4 2 u\n");
+    for text in [&cut, heading] {
+        let found = pasted(text.as_bytes());
+        assert_eq!((found.log.len(), found.unread_lines), (0, 1), "{text}");
+    }
+}
