@@ -82,7 +82,16 @@ impl WholeConfig<'_> {
         }
         self.left -= 1;
         let bytes = match self.files.bytes(path, LIMIT_BYTES) {
-            Fact::Known(bytes) => bytes,
+            Fact::Known(bytes)
+                if self.files.is_live() || bytes.is_empty() || bytes.ends_with(b"\n") =>
+            {
+                bytes
+            }
+            Fact::Known(bytes) => {
+                let text = String::from_utf8_lossy(&bytes);
+                let last = text.lines().last().unwrap_or_default();
+                return Err(Unknown::malformed(path, "a whole file, which ends with a line", last));
+            }
             Fact::Unknown(why) => return Err(why),
         };
         for line in String::from_utf8_lossy(&bytes).lines() {
@@ -191,6 +200,12 @@ mod tests {
             config.makestep.is_some_and(|step| step.at_any_time()) && config.servers.is_empty()
         );
         assert!(read(&[main]).value().is_some(), "no file fits");
+    }
+
+    /// Its last line is not one that chronyd refuses.
+    #[test]
+    fn a_configuration_that_is_cut_is_unknown() {
+        assert!(read(&[("etc/chrony.conf", "rtcsync\nmakeste")]).unknown().is_some());
     }
 
     #[test]
