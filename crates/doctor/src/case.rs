@@ -134,6 +134,13 @@ impl<'a> Case<'a> {
         self.facts.kernel.log.is_known_and(|log| log.iter().any(is_hosts))
     }
 
+    /// Whether the kernel is known to count the clock as not synchronised.
+    pub(crate) fn is_flagged_unsynchronised(&self) -> bool {
+        let is_flagged =
+            |state: &Adjtimex| state.gives("status") && state.has(Adjtimex::STA_UNSYNC);
+        self.facts.steering.adjtimex.is_known_and(is_flagged)
+    }
+
     /// Whether DMI has the names that a hypervisor or cloud gives its guests.
     fn is_guest_by_dmi(&self) -> bool {
         const NAMED: [(&str, &str); 5] = [

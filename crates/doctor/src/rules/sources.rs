@@ -87,7 +87,17 @@ pub(crate) fn check_unused(case: &Case<'_>) -> Check {
     if let Some(kind) = case.confidential() {
         return in_confidential_guest(case, kind);
     }
-    let config = case.chrony_config_perhaps_used()?;
+    let config = match (case.chrony_config_perhaps_used(), case.host_phcs().next()) {
+        (Err(Skipped::Absent(_)), Some(phc)) if case.keepers().is_err() => {
+            return offered(
+                case,
+                phc,
+                "The host's clock is available as a PTP device; whether a daemon uses it is not known",
+            )
+            .alone();
+        }
+        (config, _) => config?,
+    };
     let phcs = case.phcs()?;
     if let Some(finding) = follows_card(case, phcs) {
         return finding.alone();
@@ -102,20 +112,22 @@ pub(crate) fn check_unused(case: &Case<'_>) -> Check {
         return Outcome::fine("linuxptp runs, which may use it");
     }
     let servers = text::count(config.servers.len(), "NTP server or pool", "NTP servers or pools");
-    Finding::new(
-        Severity::Note,
-        "The host's clock is available as a PTP device, and chronyd does not use it",
-    )
-    .evidence_from(case.perhaps_unused())
-    .evidence(format!("{}: {}", phc.path(), phc.clock_name))
-    .evidence(format!("chrony's configuration: {servers}, no refclock PHC"))
-    .explain(
-        "A PTP device is read without the network: it is good to microseconds, NTP to a \
-         millisecond or worse, and it is right again at once after a pause. It is only as right as \
-         the host's own clock.",
-    )
-    .remedy(remedies::follow_host(case, phc))
-    .alone()
+    offered(case, phc, "The host's clock is available as a PTP device, and chronyd does not use it")
+        .evidence(format!("chrony's configuration: {servers}, no refclock PHC"))
+        .alone()
+}
+
+/// A PTP clock of the host that may be of use.
+fn offered(case: &Case<'_>, phc: &Phc, what: &str) -> Finding {
+    Finding::new(Severity::Note, what)
+        .evidence_from(case.perhaps_unused())
+        .evidence(format!("{}: {}", phc.path(), phc.clock_name))
+        .explain(
+            "A PTP device is read without the network: it is good to microseconds, NTP to a \
+             millisecond or worse, and it is right again at once after a pause. It is only as \
+             right as the host's own clock.",
+        )
+        .remedy(remedies::follow_host(case, phc))
 }
 
 /// What its list of servers lacks: whose answers, and how many.

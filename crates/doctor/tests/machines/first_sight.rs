@@ -99,6 +99,7 @@ const CASES: &[Case] = &[
     ("4/debian-chrony-and-timesyncd", &["at the same time"], &["The time is wrong"]),
     ("5/amplipi-healthy", &["systemd-timesyncd runs"], &["not readable", "sysfs"]),
     ("5/ubuntu-kvm-host-on-hpet", &["hpet is in use", "this KVM host"], &["invtsc", "operator"]),
+    ("5/homestead-hyperv-clock", &["hyperv", "is not known"], &["does not use it"]),
     ("5/mt6000-500-ppm", &["500 ppm", "limit"], &["tick 0"]),
 ];
 

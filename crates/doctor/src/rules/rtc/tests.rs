@@ -26,6 +26,15 @@ fn an_rtc_far_off() {
 }
 
 #[test]
+fn that_an_rtc_agrees_proves_nothing_of_an_unsynchronised_clock() {
+    let mut facts = healthy_bare_metal();
+    facts.rtc.minus_system_s = Fact::Known(0);
+    assert!(!fine(&facts, None, "rtc-off").contains("proves nothing"));
+    undisciplined(&mut facts);
+    assert!(fine(&facts, None, "rtc-off").contains("+0 s, which proves nothing"));
+}
+
+#[test]
 fn an_rtc_that_is_off_by_a_time_zone() {
     let mut facts = healthy_bare_metal();
     facts.rtc.minus_system_s = Fact::Known(19_800);
