@@ -57,7 +57,9 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
     if !diagnosis.findings.iter().any(states_it) {
         diagnosis.findings.extend(stamps_back);
     }
-    diagnosis.findings.extend(printed);
+    let is_clear = diagnosis.findings.is_empty() && printed.len() == 1;
+    let is_said = |one: &Finding| is_clear || !one.what.starts_with("Two lines print");
+    diagnosis.findings.extend(printed.into_iter().filter(is_said));
     diagnosis.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     // Only lines that are harmless in themselves, or that a rule found in order, clear a clock.
     let is_judged = |event: &LogEvent| {
@@ -317,6 +319,20 @@ mod tests {
             let verdict = diagnosis(&text).verdict;
             assert!(verdict.contains(wanted), "{verdict}");
         }
+    }
+
+    #[test]
+    fn printed_times_that_differ_are_never_called_equal() {
+        const GUEST: &str =
+            include_str!("../../../testdata/first-sight/round-5/wsl2-laptop-15-hours.txt");
+        let guest = diagnosis(GUEST);
+        assert!(guest.verdict.contains("14.9 h"), "{}", guest.verdict);
+        let zones = "Mon Jun 17 19:06:58 CEST 2019\na\nMon Jun 17 17:00:58 EDT 2019\n";
+        let unsure = diagnosis(zones);
+        assert!(unsure.verdict.starts_with("Two lines print a time, and doctor cannot tell"));
+        assert_eq!(unsure.findings[0].evidence.len(), 2);
+        let later = "Mon Jun 17 19:06:58 CEST 2019\na\nb\nc\nMon Jun 17 19:16:58 CEST 2019\n";
+        assert!(diagnosis(later).findings.is_empty());
     }
 
     #[test]

@@ -21,9 +21,9 @@ const DAY_S: f64 = 86_400.0;
 const MOST_BETWEEN: u32 = 2;
 
 /// Commands for another clock, and names of one.
-const OTHERS: [&str; 12] = [
-    "hwclock", "ssh ", "docker", "wsl", "vagrant", "kubectl", "exec ", "adb ", "Host", "Guest",
-    "host:", "guest:",
+const OTHERS: [&str; 13] = [
+    "get-date", "hwclock", "ssh ", "docker", "wsl", "vagrant", "kubectl", "exec ", "adb ", "Host",
+    "Guest", "host:", "guest:",
 ];
 
 /// So long after one command the next is typed, s.
@@ -98,7 +98,8 @@ impl PrintedLines {
     /// One line, and the last line that had a stamp, with its time.
     pub(super) fn push(&mut self, text: &str, stamp: impl FnOnce() -> Option<(f64, String)>) {
         let Some(printed) = Printed::parse(text) else {
-            self.between += u32::from(!text.trim().is_empty());
+            let is_text = !matches!(text.trim(), "" | "```");
+            self.between += u32::from(is_text);
             self.is_other |= OTHERS.iter().any(|other| text.contains(other));
             // Then that clock's time is no UTC.
             if text.contains("RTC in local TZ: yes") {
@@ -124,7 +125,13 @@ impl PrintedLines {
     }
 
     fn compare(&mut self, last: &Printed, printed: &Printed) {
-        let Some((by_s, is_zone)) = last.until(printed) else { return };
+        let is_stamped = last.is_bracketed || printed.is_bracketed;
+        let Some((by_s, is_zone)) = last.until(printed) else {
+            if !is_stamped {
+                self.add("printed-unsure", 0.0, &[last, printed]);
+            }
+            return;
+        };
         let is_together = self.between == 0;
         let is_apart = by_s.abs() > SLACK_S;
         self.run = if is_together { self.run + u32::from(is_apart) } else { 0 };
@@ -136,7 +143,12 @@ impl PrintedLines {
             if ahead_s > 60.0 {
                 self.add("printed-by-dmesg", ahead_s, &[last, printed]);
             }
-        } else if printed.is_bracketed || self.between > MOST_BETWEEN || !is_apart {
+        } else if is_stamped || !is_apart {
+        } else if self.between > MOST_BETWEEN {
+            // Of one clock, the second may have been printed so much later.
+            if last.zone != printed.zone || !(0.0..DAY_S).contains(&by_s) {
+                self.add("printed-unsure", by_s, &[last, printed]);
+            }
         } else if is_zone && (is_together || self.is_other) {
             self.add("zones-apart", by_s, &[last, printed]);
         } else if is_together {
