@@ -173,16 +173,13 @@ fn keys_of(why: &DaemonError) -> &'static [&'static str] {
     }
 }
 
-/// Keys that earlier releases had: the release without it, and what does its job now.
-const REMOVED: [(&str, &str, &str); 1] = [(
-    "web-config",
-    "0.2.0",
-    "put nginx in front of `metrics` for TLS and passwords (docs/guide/fleet.md)",
-)];
+/// Keys that 0.1.0 had, and what does their job now.
+const REMOVED: [(&str, &str); 1] =
+    [("web-config", "put nginx in front of `metrics` for TLS and passwords (docs/guide/fleet.md)")];
 
 fn unknown(key: &str) -> String {
-    if let Some((_, release, remedy)) = REMOVED.iter().find(|(name, ..)| *name == key) {
-        return format!("{key}: removed in {release}; {remedy}");
+    if let Some((_, remedy)) = REMOVED.iter().find(|(name, _)| *name == key) {
+        return format!("{key}: removed after 0.1.0; {remedy}");
     }
     let alike = |name: &str| strsim::normalized_damerau_levenshtein(key, name);
     let nearest = keys().max_by(|a, b| alike(a).total_cmp(&alike(b)));

@@ -50,9 +50,11 @@ fn a_wrong_word_is_explained() {
 fn what_was_removed_is_named_with_its_successor() {
     let Some(program) = &shared(&[]) else { return };
     for (arguments, first, remedy) in [
-        (&["clocks", "--all"][..], "clocks was removed in 0.2.0", "`parachron bench --list`"),
-        (&["bench", "--primes"], "--primes was removed in 0.2.0", "`parachron latency`"),
-        (&["drift", "--format", "csv"], "csv was removed in 0.2.0", "`--format json`"),
+        (&["clocks", "--all"][..], "clocks was removed after 0.1.0", "`parachron bench --list`"),
+        (&["bench", "--primes"], "--primes was removed after 0.1.0", "`parachron latency`"),
+        (&["drift", "--format", "csv"], "csv was removed after 0.1.0", "`--format json`"),
+        (&["lab", "--only", "drift"], "--only was removed after 0.1.0", "`parachron lab offset"),
+        (&["doctor", "--only", "dear-exits"], "dear-exits was removed after 0.1.0", "expensive"),
     ] {
         let said = program.run(arguments);
         assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{arguments:?}");

@@ -142,7 +142,7 @@ fn every_mistake_is_reported_with_its_place() {
 fn a_key_that_went_is_named_with_its_release_and_what_does_its_job() {
     assert_eq!(
         whats("web-config = '/etc/parachron/web.yml'"),
-        ["1:1: web-config: removed in 0.2.0; put nginx in front of `metrics` for TLS and \
+        ["1:1: web-config: removed after 0.1.0; put nginx in front of `metrics` for TLS and \
              passwords (docs/guide/fleet.md)"]
     );
 }
