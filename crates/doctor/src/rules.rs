@@ -138,8 +138,8 @@ pub const RULES: &[Rule] = &[
          reference clock.",
         "chrony.conf(5); chrony: cmdparse.c (CPS_ParseNTPSourceAdd); chrony FAQ"),
     rule("ntp-configuration", MayGoWrong, sources::check_others,
-        "Checks that ntpd and systemd-timesyncd are configured with servers that answer as one: not \
-         none, this machine alone, or some that smear leap seconds beside others.",
+        "Checks that ntpd and systemd-timesyncd have servers, that these are not only this machine, \
+         and that all treat leap seconds alike.",
         "ntp.conf(5), timesyncd.conf(5)"),
     rule("host-clock-unused", MayGoWrong, sources::check_unused,
         "Checks that chronyd uses the host's clock if it is available as a PTP device.",

@@ -67,8 +67,8 @@ pub(super) fn not_at_fault(case: &Case<'_>) -> Vec<Remedy> {
             )
             .changes(READ_ONLY),
             Remedy::advice(
-                "Add tsc=nowatchdog to the kernel's command line if both are: the kernel then \
-                 keeps the TSC. If the reference is the HPET, hpet=disable removes it instead.",
+                "If both flags are listed, add tsc=nowatchdog to the kernel's command line: the \
+                 kernel then keeps the TSC. If the reference is the HPET, hpet=disable removes it instead.",
             ),
         ];
     }
