@@ -34,10 +34,7 @@ const ENDS: &[HelpEnd] = &[
             (0, "examined; findings are no failure without --fail-on"),
             (1, "a finding of --fail-on's severity or worse; with --quiet a warning"),
             (2, "usage error, or nothing could be examined; with --quiet an error of the clock"),
-            (
-                3,
-                "with --quiet: it is not known whether the time is right, or nothing could be examined",
-            ),
+            (3, "with --quiet: nothing worse was found, but the time is not known to be right"),
         ],
         examples: &[
             ("parachron doctor --quiet --ntp ntp.example", "a line for motd, a check for Nagios"),

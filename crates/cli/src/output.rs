@@ -23,7 +23,7 @@ pub(crate) use facts::text::printable;
 /// The forms of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// Tables for people, 80 columns
+    /// Text, as printed without this option
     Text,
     /// One JSON document; its schema: `parachron schema COMMAND`
     Json,

@@ -16,10 +16,9 @@ use crate::error::DaemonError;
 
 const MORE_FILES: &str = "raise the open-file limit (`ulimit -n 4096`)";
 
-/// Names of options as the configuration file has them: `--ntp HOST` is `ntp
-/// HOST` there.
+/// Options as the configuration file has them: `--phc` is `phc` there.
 pub fn in_file(text: &str) -> String {
-    let mut text = text.to_owned();
+    let mut text = text.replace("--ntp HOST", "ntp = [\"HOST\"] in /etc/parachron/parachrond.toml");
     for key in configuration::keys().filter(|key| *key != "dry-run") {
         text = text.replace(&format!("--{key}"), key);
     }

@@ -54,7 +54,7 @@ pub const OPTIONS: &[ProgramOption] = &[
 
 /// An exit code, and when it ends so.
 pub const EXIT_CODES: &[(u8, &str)] = &[
-    (0, "it was ended by a signal, or --check found no mistakes"),
+    (0, "it was ended by a signal, or parachrond --check found no mistakes"),
     (FAILED, "it failed: the system lacks what it needs, such as a writable /run"),
     (USAGE, "usage error: a wrong option, or a mistake in the configuration"),
     (REFUSED, "refused: no permission, or another parachrond or keep is running"),

@@ -20,7 +20,7 @@ use crate::output::{self, Format};
 /// people and programs, serial numbers and addresses are left out.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Folder to write: a new or an empty one
+    /// Folder to write: a new or an empty one. Only --dry-run needs none
     #[arg(value_name = "FOLDER", required_unless_present = "dry_run")]
     folder: Option<PathBuf>,
 

@@ -62,8 +62,8 @@ pub(crate) struct Args {
     verbose: bool,
 
     /// Print one line for motd or Nagios. Exit code 0: the time is right and nothing threatens it,
-    /// 1: a warning, 2: an error, 3: it is not known whether the time is right, or nothing could
-    /// be examined
+    /// 1: a warning, 2: an error, 3: nothing worse was found, but it is not known whether the
+    /// time is right, or nothing could be examined
     #[arg(long, short, conflicts_with_all = ["verbose", "format", "fail_on", "rules"])]
     quiet: bool,
 

@@ -28,7 +28,7 @@ const LONGEST: Duration = Duration::from_secs(27);
 /// meanwhile. Needs no root and changes nothing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Time for the measurement, 1s to 27s
+    /// Time for the measurement, 1s to 27s: under half a minute, as it disturbs other programs
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = within_bounds)]
     duration: Duration,
 

@@ -142,7 +142,7 @@ pub const OPTIONS: &[ConfigOption] = &[
     option("max-clock-error", "PPM", "\"auto\"", &[
         "By how much the clock may gain or lose between two measurements, beside what they show of",
         "its rate: 0.001ppm to 500ppm, added to the error bound. \"auto\": 15ppm on bare metal or",
-        "where a VMClock page reports a change of the host, else 100ppm, two hosts' difference.",
+        "where a VMClock page would announce a move to another host, else 100ppm.",
     ], |to, value| set(&mut to.max_clock_error_ppb, parsed(value, values::max_clock_error))),
     option("phc", "DEVICE[,utc|,tai]", "[]", &[
         "PTP hardware clocks to read besides the host's, which are found automatically. A",

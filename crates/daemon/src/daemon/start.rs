@@ -269,9 +269,9 @@ fn bind_status_socket(
     if let Some(socket) = before.filter(|socket| socket.path() == path) {
         return Some(socket);
     }
-    let refused = |why| NotUsed { source: format!("status {}", path.display()), why };
-    let socket = StatusSocket::bind(path).map_err(|why| refused(why.to_string()));
-    socket.map_err(|why| not_used.push(why)).ok()
+    let source = format!("status {}", path.display());
+    let refused = |why| NotUsed { source, why: format!("{why}; try: --status-socket PATH") };
+    StatusSocket::bind(path).map_err(|why| not_used.push(refused(why))).ok()
 }
 
 #[cfg(test)]

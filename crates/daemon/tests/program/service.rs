@@ -46,7 +46,10 @@ fn exit_codes_tell_usage_refused_and_no_source_apart() {
     assert_eq!(code(&output), Some(program::NO_SOURCE));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        said.contains("no time source") && said.contains("try: add an NTP server (ntp HOST)"),
+        said.contains("no time source")
+            && said.contains(
+                "try: add an NTP server (ntp = [\"HOST\"] in /etc/parachron/parachrond.toml)"
+            ),
         "{said}"
     );
     // Who may set the clock finds that there is no source.
