@@ -9,8 +9,8 @@ use crate::kernel::{LogEvent, LogLine};
 #[derive(Debug, Default)]
 pub(super) struct LogSegment {
     pub(super) log: VecDeque<LogLine>,
-    /// How many of them are of no known form.
-    others: usize,
+    /// Before this one all are of a known form.
+    first_other: usize,
     pub(super) release: Option<String>,
 }
 
@@ -25,14 +25,14 @@ pub(super) fn is_same_cpu(one: Option<u64>, other: Option<u64>) -> bool {
 
 impl LogSegment {
     pub(super) fn push(&mut self, line: LogLine) {
-        self.others += usize::from(line.event == LogEvent::Other);
         self.log.push_back(line);
         if self.log.len() > MAX_LINES {
             // A verdict has its figures after it: the oldest other line goes.
-            let is_other = |line: &LogLine| line.event == LogEvent::Other;
-            let oldest = if self.others > 0 { self.log.iter().position(is_other) } else { None };
-            let removed = self.log.remove(oldest.unwrap_or(0));
-            self.others -= usize::from(removed.as_ref().is_some_and(is_other));
+            let rest = self.log.range(self.first_other..);
+            self.first_other += rest.take_while(|line| line.event != LogEvent::Other).count();
+            let is_other = self.first_other < self.log.len();
+            self.log.remove(if is_other { self.first_other } else { 0 });
+            self.first_other = self.first_other.min(self.log.len());
         }
     }
 
