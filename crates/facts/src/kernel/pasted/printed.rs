@@ -21,9 +21,9 @@ const DAY_S: f64 = 86_400.0;
 const MOST_BETWEEN: u32 = 2;
 
 /// Commands for another clock, and names of one.
-const OTHERS: [&str; 13] = [
+const OTHERS: [&str; 16] = [
     "get-date", "hwclock", "ssh ", "docker", "wsl", "vagrant", "kubectl", "exec ", "adb ", "Host",
-    "Guest", "host:", "guest:",
+    "Guest", "host:", "guest:", "RTC time", "ardware", "HW ",
 ];
 
 /// So long after one command the next is typed, s.
@@ -53,6 +53,10 @@ const LABELS: [&str; 18] = [
     "container",
     "set",
 ];
+
+/// The days' names begin so.
+const WEEKDAYS: &str = "mon tue wed thu fri sat sun die mit don fre sam son lun mer jeu ven dim \
+                        mié jue vie sáb dom seg ter qua qui sex gio sab пн вт ср чт пт сб вс 星期";
 
 /// What printed times show.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,7 +104,7 @@ impl PrintedLines {
         let Some(printed) = Printed::parse(text) else {
             let is_text = !matches!(text.trim(), "" | "```");
             self.between += u32::from(is_text);
-            self.is_other |= OTHERS.iter().any(|other| text.contains(other));
+            self.is_other |= is_of_other(text);
             // Then that clock's time is no UTC.
             if text.contains("RTC in local TZ: yes") {
                 self.found.retain(|found| !found.lines.iter().any(|line| line.contains("RTC")));
@@ -112,11 +116,20 @@ impl PrintedLines {
             self.add("printed-absurd", 0.0, &[&printed]);
         } else if let Some(last) = self.last.take() {
             self.compare(&last, &printed);
-        } else if let Some((at_s, line)) = stamp() {
-            let is_of_year = at_s < 3.0 * 366.0 * DAY_S;
-            let by_s = if is_of_year { printed.in_year_s } else { printed.at_s } - at_s;
-            if (-DAY_S / 2.0..-SLACK_S).contains(&by_s) && !printed.is_bracketed {
-                let stamped = Printed { line, ..Printed::default() };
+        } else if let Some((mut at_s, line)) = stamp() {
+            // A stamp without a year is in 1972.
+            if at_s < 3.0 * 366.0 * DAY_S {
+                at_s += printed.at_s - printed.in_year_s;
+            }
+            let zone = words(&line).iter().find_map(|word| Some(clock(word)?.1.to_owned()));
+            let stamped = Printed { at_s, zone: zone.unwrap_or_default(), line, ..<_>::default() };
+            let is_foreign = self.is_other || printed.is_bracketed || is_of_other(&printed.line);
+            let is_known = !stamped.zone.is_empty() && !printed.zone.is_empty();
+            if let Some((by_s, _)) = stamped.until(&printed)
+                && (-DAY_S / 2.0..-SLACK_S).contains(&by_s)
+                && !is_foreign
+                && (is_known || !is_near_zone(by_s))
+            {
                 self.add("printed-before-stamps", by_s, &[&stamped, &printed]);
             }
         }
@@ -140,7 +153,7 @@ impl PrintedLines {
             self.found.retain(|found| found.of != "clocks-apart");
         } else if last.is_bracketed != printed.is_bracketed {
             let ahead_s = if printed.is_bracketed { by_s } else { -by_s };
-            if ahead_s > 60.0 {
+            if ahead_s > 60.0 && !is_zone {
                 self.add("printed-by-dmesg", ahead_s, &[last, printed]);
             }
         } else if is_stamped || !is_apart {
@@ -200,6 +213,8 @@ impl Printed {
         let (mut day, mut zone, mut names, mut is_pm) = (None, String::new(), 0, None);
         for word in words(inside) {
             let bare = word.trim_end_matches([',', '.', ':', ';']);
+            let is_named = word.ends_with(':') && clock(bare).is_none();
+            (!is_named || LABELS.contains(&bare)).then_some(())?;
             if bare.is_empty() || (clock_s.is_none() && LABELS.contains(&bare)) {
             } else if let Some((s, rest)) = clock(bare) {
                 clock_s.is_none().then(|| clock_s = Some(s))?;
@@ -224,7 +239,7 @@ impl Printed {
             } else {
                 // The day of the week.
                 names += 1;
-                (names == 1 && bare.chars().all(char::is_alphabetic)).then_some(())?;
+                (names == 1 && is_weekday(bare)).then_some(())?;
             }
         }
         let (year, month, day) = (year?, month?, day?);
@@ -240,7 +255,9 @@ impl Printed {
         if text.starts_with("RTC time:") {
             "utc".clone_into(&mut zone);
         }
-        let is_day = (1..=12).contains(&month) && (0..=31).contains(&day);
+        // Programs write the years 1 and 9999 for none.
+        let is_year = (2..1_000_000).contains(&year) && year != 9999;
+        let is_day = is_year && (1..=12).contains(&month) && (0..=31).contains(&day);
         let is_absurd = !YEARS.contains(&year);
         is_day.then_some(())?;
         Some(Self {
@@ -260,17 +277,30 @@ impl Printed {
             _ => numeric_zone(zone).map(|hours| hours * 3600.0),
         };
         let by_s = other.at_s - self.at_s;
-        if self.zone == other.zone || self.is_bracketed != other.is_bracketed {
+        if self.zone == other.zone {
             return Some((by_s, false));
         }
         if let Some((one_s, other_s)) = offset_s(&self.zone).zip(offset_s(&other.zone)) {
             return Some((by_s + one_s - other_s, false));
         }
         // Without a zone it is local time, or UTC.
-        let rest_s = by_s.abs() % 1800.0;
-        let is_zone = by_s.abs() > 1700.0 && rest_s.min(1800.0 - rest_s) < 120.0;
-        (self.zone.is_empty() || other.zone.is_empty()).then_some((by_s, is_zone))
+        let is_without = self.zone.is_empty() || other.zone.is_empty();
+        is_without.then(|| (by_s, is_near_zone(by_s)))
     }
+}
+
+fn is_of_other(text: &str) -> bool {
+    OTHERS.iter().any(|other| text.contains(other))
+}
+
+fn is_weekday(word: &str) -> bool {
+    WEEKDAYS.split(' ').any(|day| word.starts_with(day))
+}
+
+/// Zones differ by quarters of an hour.
+fn is_near_zone(by_s: f64) -> bool {
+    let rest_s = by_s.abs() % 900.0;
+    by_s.abs() > 800.0 && rest_s.min(900.0 - rest_s) < 120.0
 }
 
 /// The words of a date in small letters; `2017年11月03日` is `2017-11-03`, and `T` divides.
