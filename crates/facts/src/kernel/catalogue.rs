@@ -176,10 +176,10 @@ fn derive(event: &str, fields: &mut Vec<(&'static str, Value<'_>)>) {
                 fields.push(("by_ns", Value::Signed(by_ns)));
             }
         }
-        "daemon-stepped" => {
-            if let Some(by_s) = number("fast_s") {
-                fields.push(("by_s", Value::Float(0.0 - by_s)));
-            }
+        "daemon-stepped" | "daemon-frequency" => {
+            let negated = [("by_s", number("fast_s")), ("ppm", number("slow_ppm"))];
+            let known = negated.into_iter().filter_map(|(to, number)| Some((to, 0.0 - number?)));
+            fields.extend(known.map(|(to, number)| (to, Value::Float(number))));
         }
         // The name has the direction.
         "stated" => {

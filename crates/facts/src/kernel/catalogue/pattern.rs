@@ -265,6 +265,7 @@ fn take<'t>(kind: &str, text: &'t str) -> Option<(Value<'t>, &'t str)> {
             (3..=4).contains(&inside.split_whitespace().count()).then_some(())?;
             Some((Value::Text(inside.trim()), &text[inside.len()..]))
         }
+        "end" => (text.is_empty() || text.starts_with(' ')).then_some((Value::Flag(true), text)),
         "rest" => Some((Value::Text(text.trim_matches([' ', ':', '.', ')'])), "")),
         _ => {
             let quote = text.strip_prefix('\'').unwrap_or(text);
