@@ -125,7 +125,8 @@ pub(crate) fn named(name: &str, values: &[(&str, String)]) -> Finding {
 pub(crate) fn named_for(name: &str, values: &[(&str, String)], is_guest: Option<bool>) -> Finding {
     let named = STATEMENTS.iter().find(|statement| statement.name == name);
     debug_assert!(named.is_some(), "the table has no {name}");
-    named.unwrap_or(&STATEMENTS[0]).with_values(values, is_guest, None)
+    let unknown = || Finding::new(Severity::Note, name);
+    named.map_or_else(unknown, |statement| statement.with_values(values, is_guest, None))
 }
 
 /// The time between two stamps, unless one is since boot and the other a date.
@@ -153,10 +154,10 @@ pub(super) fn findings(case: &Case<'_>, log: &[LogLine]) -> Vec<Finding> {
     // Of a daemon's step its own finding has the size.
     let is_step = |line: &LogLine| matches!(line.event, LogEvent::DaemonStepped { .. });
     let is_stepped = log.iter().any(is_step);
-    let is_told = |name: &str| is_stepped && matches!(name, "clock-behind" | "clock-ahead");
+    let is_of_step = |name: &str| is_stepped && matches!(name, "clock-behind" | "clock-ahead");
     let (mut findings, mut is_recovered) = (Vec::new(), false);
-    for statement in STATEMENTS.iter().filter(|statement| !is_told(statement.name)) {
-        let is_over = TRANSIENT.contains(&statement.name) && recovery(log, statement.name);
+    for statement in STATEMENTS.iter().filter(|statement| !is_of_step(statement.name)) {
+        let is_over = TRANSIENT.contains(&statement.name) && has_recovered(log, statement.name);
         match statement.finding(log) {
             Some(_) if is_over && is_recovered => {}
             Some(finding) if is_over => {
@@ -181,11 +182,31 @@ const TRANSIENT: [&str; 7] = [
     "daemon-failed",
 ];
 
-/// Whether a daemon followed a server after the last line that states something.
-fn recovery(log: &[LogLine], name: &str) -> bool {
+/// Units, and what their daemons log of a server that they follow.
+const FOLLOWING: [(&str, &str); 4] = [
+    ("chrony", "Selected source"),
+    ("timesyncd", "time server"),
+    ("timesyncd", "Initial clock"),
+    ("ntp", "synchronized to"),
+];
+
+/// Whether a daemon follows a server by the last line that is about one; that shows of no other
+/// daemon that it runs again.
+fn has_recovered(log: &[LogLine], name: &str) -> bool {
+    let is_about = |line: &&LogLine| match &line.event {
+        LogEvent::SourceSelected { .. } | LogEvent::SourceLost { .. } => true,
+        LogEvent::Stated { of, .. } => TRANSIENT.contains(&&**of),
+        event => matches!(event, LogEvent::NoSource | LogEvent::Unsynchronised),
+    };
     let is_of = |line: &&LogLine| matches!(&line.event, LogEvent::Stated { of, .. } if of == name);
-    let after = log.iter().rev().take_while(|line| !is_of(line));
-    after.into_iter().any(|line| matches!(line.event, LogEvent::SourceSelected { .. }))
+    log.iter().rfind(is_about).zip(log.iter().rfind(is_of)).is_some_and(|(last, stated)| {
+        let mut pairs = FOLLOWING.iter();
+        let is_its = |(unit, follows): &(&str, &str)| {
+            stated.text.contains(unit) && last.text.contains(follows)
+        };
+        matches!(last.event, LogEvent::SourceSelected { .. })
+            && (name != "daemon-failed" || pairs.any(is_its))
+    })
 }
 
 /// The kernel's line about the RTC is younger: it is in Linux since 2.6.17, of June 2006.

@@ -69,9 +69,9 @@ pub(crate) fn check_marked(case: &Case<'_>) -> Check {
         _ => "The kernel does not use that clock source until the next boot.",
     };
     // The causes are worded for the TSC, which nearly all of these lines are about.
-    let with_name = |text: String| match is_tsc {
-        true => text,
-        false => text.replace("the TSC", marked).replace("The TSC", marked).replace("TSC", marked),
+    let with_name = |text: String| {
+        let names = ["the TSC", "The TSC", "TSC"].into_iter().filter(|_| !is_tsc);
+        names.fold(text, |text, name| text.replace(name, marked))
     };
     let the = match marked {
         "TSC" => "the ",
@@ -202,10 +202,8 @@ fn read_slowly(case: &Case<'_>, finding: Finding) -> Check {
     };
     let entry = named_for("watchdog-slow", &[("reason", reason.to_owned())], case.is_guest());
     let trapped = "See the finding tsc-trapped: Xen emulates each of those reads.";
-    let remedies = match case.xen_emulates_tsc() {
-        true => vec![Remedy::advice(trapped)],
-        false => entry.remedies,
-    };
+    let remedies =
+        if case.xen_emulates_tsc() { vec![Remedy::advice(trapped)] } else { entry.remedies };
     finding.explain(entry.why).remedies(remedies).alone()
 }
 

@@ -89,3 +89,55 @@ fn each_public_log_gets_the_right_answer() {
     }
     assert!(wrong.is_empty(), "{wrong}");
 }
+
+/// Lines, and what a report on them must not conclude; what it must, after that.
+#[rustfmt::skip]
+const LINES: &[(&str, &str, &str)] = &[
+    // Each boot has the pair.
+    ("[0.5] ACPI: EC: interrupt blocked\n[0.6] ACPI: EC: interrupt unblocked\n", "suspend", ""),
+    // A stamp at 10:00 of UTC+2 is 08:00 UTC.
+    ("2026-03-01T10:00:00+02:00 a kernel: x\nSun Mar  1 08:05:00 UTC 2026\n", "printed after", ""),
+    ("2026-03-01T10:00:00+02:00 a kernel: x\nSun Mar  1 07:05:00 UTC 2026\n", "ahead", "printed after the lines is 55.0 min behind"),
+    ("Mar  1 10:00:00 a kernel: x\nSun Mar  1 08:01:00 UTC 2026\n", "printed after", ""),
+    ("Mar  1 10:00:00 a kernel: x\nRTC time: Sun 2026-03-01 09:37:00\n", "printed after", ""),
+    ("Created: 2026-03-01 10:00:00\nExpires: 2026-03-01 09:00:00\n", "apart", "knows none"),
+    ("finishedAt: 0001-01-01T00:00:00Z\n0001-01-01T00:00:00Z\n9999-12-31T23:59:59Z\n", "year", ""),
+    ("Access: 2026-03-01 10:00:00 +0000\nModify: 2026-03-01 09:00:00 +0000\n", "behind", ""),
+    ("[Sun Mar  1 12:00:10 2026] audit: x\nSun Mar  1 10:00:20 UTC 2026\n", "not to be relied on", ""),
+    // The daemon follows its own clock, or none.
+    ("ntpd[1]: no servers reachable\nntpd[1]: synchronized to LOCAL(0), stratum 10\n", "followed a server later", ""),
+    ("ntpd[1]: no servers reachable\nntpd[1]: not synchronized to anything\n", "followed a server later", ""),
+    ("ntpd[1]: no servers reachable\nntpd[1]: synchronized to 192.0.2.1, stratum 2\n", "Warning ", "followed a server later"),
+    ("chronyd.service: Failed with result 'exit-code'.\nntpd[1]: synchronized to 192.0.2.1, stratum 2\n", "followed a server later", "unit failed"),
+    ("chronyd.service: Failed with result 'exit-code'.\nchronyd[1]: Selected source 192.0.2.1\n", "unit failed", "followed a server later"),
+    ("ntpd[1]: no servers reachable\nntpd[1]: synchronized to 192.0.2.1, stratum 2\nntpd[1]: kernel reports TIME_ERROR: 0x41\n", "followed a server later", ""),
+    // 900 ppm remove 0.9 ms a second.
+    ("[1.0] ptp4l[1.0]: master offset 5000000000 s2 freq +900000 path delay 9\n[2.0] ptp4l[2.0]: master offset 4999100000 s2 freq +900000 path delay 9\n[3.0] ptp4l[3.0]: master offset 4998200000 s2 freq +900000 path delay 9\n[4.0] ptp4l[4.0]: master offset 4997300000 s2 freq +900000 path delay 9\n", "does not shrink", ""),
+    // Local time, set twice.
+    ("Mar  1 10:00:00 a ntpd[1]: time reset +7200.0 s\nMar  1 11:00:00 a ntpd[1]: time reset -7200.0 s\n", "wrong answer", "time zone"),
+    ("Mar  1 10:00:00 a ntpd[1]: time reset +2.52 s\nMar  1 11:00:00 a ntpd[1]: time reset -2.48 s\n", "time zone", "another program moved the clock between them"),
+    ("Mar  1 10:00:00 a ntpd[1]: time reset +2.52 s\nMar  1 11:00:00 a chronyd[1]: System clock was stepped by -2.48 seconds\n", "wrong answer", ""),
+    ("Mar  1 10:00:00 a systemd-timesyncd[1]: Initial clock synchronization to Sun 2026-03-01 10:00:00 UTC.\nMar  1 15:00:00 a systemd[1]: Time has been changed\n", "at its first", "Something set the clock"),
+    ("Frequency : 600.250 ppm slow\n", "+600", "-600"),
+    ("HEALTH_OK no clock skew detected\n", "Warning", ""),
+    ("Health check cleared: MON_CLOCK_SKEW (was: clock skew detected on mon.b)\n", "Warning", ""),
+    ("alert NodeClockSkewDetected resolved\n", "Warning", ""),
+    ("[0.0] Kernel command line: ro -- acpi=off\n[0.0] Kernel command line: ro acpi=offx\n", "acpi=off, so", ""),
+    ("[0.0] Command line: acpi=off ro\n[0.0] Kernel command line: acpi=off ro\n", "times", "acpi=off, so"),
+    ("jwt: Token used before issued\n", "this machine's clock is behind", "two clocks that differ"),
+    ("systemd[1]: ntpd.service: Main process exited, code=exited, status=0/SUCCESS\n", "Warning", ""),
+    ("ntpd[1]: leapsecond file ('/x'): stat failed: No such file or directory\n", "no fault", "cannot judge"),
+    ("systemd[1]: RTC configured in localtime, applying delta of 0 minutes to system time.\n", "0.00 ns", ""),
+];
+
+#[test]
+fn no_report_concludes_more_than_its_lines() {
+    let mut wrong = String::new();
+    for (lines, must_not, must) in LINES {
+        let report = report(lines.as_bytes());
+        if !report.contains(must) || report.contains(must_not) {
+            wrong += &format!("{lines} {must_not:?} {must:?}\n{report}\n\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}

@@ -1,5 +1,5 @@
-//! Captures that are of two machines, half there, of an older version, or made to mislead: said,
-//! never believed.
+//! Captures that are of two machines, half there, of an older version, or made to mislead:
+//! reported, and no ground for a finding.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ fn found(diagnosis: &Diagnosis, rule: &str) -> bool {
 }
 
 #[test]
-fn facts_of_another_machine_are_told() {
+fn facts_of_another_machine_are_reported() {
     let other = text_of("healthy-bare-metal", "proc/cpuinfo");
     let mixed = with("healthy-kvm-guest", &[("proc/cpuinfo", other.as_deref())]);
     assert!(found(&mixed, "facts-agree"), "{}", mixed.verdict);

@@ -183,7 +183,8 @@ fn agent_set(log: &[LogLine]) -> Option<Finding> {
     set.dedup_by(|other, one| is_same(one, other));
     let daemon = log.iter().find(|line| line.text.contains("clock synchronization to"));
     if let ([one], Some(daemon)) = (set.as_slice(), daemon)
-        && one.at_s.zip(daemon.at_s).is_none_or(|(set, daemon)| set >= daemon)
+        && is_anonymous(one)
+        && is_near(one, daemon)
     {
         return Some(quote(named("set-by-daemon", &[]), &[daemon, one]));
     }

@@ -73,22 +73,20 @@ fn saturated(log: &[LogLine]) -> Option<Finding> {
     let (first, last) = (readings.first()?, readings.last()?);
     let ppm = first.2;
     let stands = readings.iter().all(|reading| reading.2 == ppm) && ppm.abs() > NO_QUARTZ_PPM;
-    let shrinks = last.1.abs() < 0.9 * first.1.abs();
-    let is_off = readings.iter().all(|reading| reading.1.abs() > LOCKED_S);
-    if readings.len() < LEAST_READINGS || !stands || shrinks || !is_off {
+    let span_s = Some(last.0.at_s? - first.0.at_s?).filter(|s| *s > 0.0)?;
+    let shrunk_s = first.1.abs() - last.1.abs();
+    let is_effective = shrunk_s >= 0.5 * span_s * ppm.abs() * 1e-6;
+    // linuxptp prints a correction with the sign of the offset that it is to remove.
+    let is_off = readings.iter().all(|reading| reading.1 * ppm.signum() > LOCKED_S);
+    if readings.len() < LEAST_READINGS || !stands || is_effective || !is_off {
         return None;
     }
-    let span_s = last.0.at_s.zip(first.0.at_s).map(|(last, first)| last - first);
-    let rate = span_s.filter(|s| *s > 0.0).map_or_else(
-        || "not in these lines".to_owned(),
-        |s| figures::ppm((last.1.abs() - first.1.abs()) / s * 1e6),
-    );
     let values = [
         ("ppm", figures::ppm(ppm)),
         ("times", readings.len().to_string()),
         ("size", figures::seconds(last.1.abs())),
         ("speed", figures::seconds(ppm.abs() * 1e-6)),
-        ("rate", rate),
+        ("rate", figures::ppm(-shrunk_s / span_s * 1e6)),
     ];
     Some(quote(named("ptp-saturated", &values), &[first.0, last.0]))
 }

@@ -31,20 +31,17 @@ const MEASURED_PPM: f64 = 1000.0;
 
 /// Two opposite steps of one size: the first, or the second, followed a wrong answer.
 /// +2.528809 s, and 3590 s later -2.484406 s.
-fn stepped_and_back(steps: &[DaemonStep<'_>]) -> Option<Finding> {
-    let undoes = |pair: &&[DaemonStep<'_>]| {
-        let (one, next) = (pair[0].by_s, pair[1].by_s);
-        let least_s = one.abs().min(next.abs());
-        one * next < 0.0 && least_s >= SMALL_S && (one + next).abs() < least_s / 10.0
-    };
-    let pair = steps.windows(2).find(undoes)?;
-    let apart = pair[0].at_s.zip(pair[1].at_s).map(|(one, next)| figures::seconds(next - one));
-    let values = [
-        ("step", signed(pair[0].by_s)),
-        ("back", signed(pair[1].by_s)),
-        ("apart", apart.unwrap_or_else(|| "some time".to_owned())),
-    ];
-    let lines = pair.iter().map(|step| daemon_evidence(step.line));
+fn stepped_and_back(large: &[&DaemonStep<'_>]) -> Option<Finding> {
+    let [one, next] = large else { return None };
+    let program = |step: &DaemonStep<'_>| step.line.text.split(' ').next().map(str::to_owned);
+    let least_s = one.by_s.abs().min(next.by_s.abs());
+    if (one.by_s + next.by_s).abs() >= least_s / 10.0 || program(one) != program(next) {
+        return None;
+    }
+    let apart_s = one.at_s.zip(next.at_s).map(|(one, next)| next - one).filter(|s| *s > 0.0);
+    let apart = apart_s.map_or_else(String::new, |s| format!(" {} later", figures::seconds(s)));
+    let values = [("step", signed(one.by_s)), ("back", signed(next.by_s)), ("apart", apart)];
+    let lines = large.iter().map(|step| daemon_evidence(step.line));
     Some(named("stepped-and-back", &values).evidence_from(lines))
 }
 
@@ -52,12 +49,12 @@ fn stepped_and_back(steps: &[DaemonStep<'_>]) -> Option<Finding> {
 pub(super) fn step(log: &[LogLine], steps: &[DaemonStep<'_>]) -> Option<Finding> {
     let large = || steps.iter().filter(|step| step.by_s.abs() >= SMALL_S);
     let first = large().next()?;
-    if let Some(finding) = stepped_and_back(steps) {
-        return Some(finding);
-    }
     if let Some(step) = large().find(|step| is_zone(step.by_s)) {
         let finding = named("local-time", &[("off", step.side())]);
         return Some(finding.evidence(daemon_evidence(step.line)));
+    }
+    if let Some(finding) = stepped_and_back(&large().collect::<Vec<_>>()) {
+        return Some(finding);
     }
     let others =
         |event: &LogEvent| matches!(event, LogEvent::NoMajority | LogEvent::TimeLeapt { .. });

@@ -130,6 +130,7 @@ fn a_restore_seen_elsewhere_counts_too() {
 #[test]
 fn suspends_of_a_laptop_are_no_finding() {
     let mut facts = healthy_bare_metal();
+    log(&mut facts, 3_599.0, "ACPI: PM: Waking up from system sleep", LogEvent::Resumed);
     log(&mut facts, 3_600.0, "PM: suspend exit", LogEvent::Resumed);
     assert_eq!(
         fine(&facts, None, "pauses-seen"),
