@@ -1,13 +1,13 @@
 //! `cargo xtask page`: the pages for browsers, each one file that needs no network and no other
 //! file; with `--check` their tests, and those of the pages that the program writes and serves.
 
-mod encode;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use crate::built;
 use crate::outside;
@@ -82,14 +82,14 @@ fn page(project: &Project, module: &[u8]) -> Result<String, String> {
     let policy = format!(
         "default-src 'none'; base-uri 'none'; form-action 'none'; worker-src blob:; \
          script-src 'sha256-{}' 'wasm-unsafe-eval'; style-src 'sha256-{}'",
-        encode::sha256(&script)?,
-        encode::sha256(&style)?,
+        BASE64_STANDARD.encode(Sha256::digest(&script)),
+        BASE64_STANDARD.encode(Sha256::digest(&style)),
     );
     let parts = [
         ("policy", policy),
         ("style", style),
         ("worker", source("worker.js")?),
-        ("wasm", encode::base64(module)),
+        ("wasm", BASE64_STANDARD.encode(module)),
         ("script", script),
     ];
     let fill = |page: String, (name, text): (&str, String)| {
