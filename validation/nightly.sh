@@ -30,7 +30,6 @@ cargo run --release -p parachron -- lab
 cargo xtask bench read
 cargo xtask bench host
 cargo xtask bench doctor
-cargo xtask bench watch
 LIST
 )
 if [ "${1:-}" = --list ]; then

@@ -7,10 +7,8 @@ mod release_build;
 mod rounds;
 mod sources;
 mod vdso;
-mod watch;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// Exit code when a bar is not met.
 const NOT_MET: u8 = 1;
@@ -20,15 +18,11 @@ const COULD_NOT: u8 = 2;
 /// Rounds of the host's code.
 const ROUNDS: u32 = 2_000;
 
-/// How long watch is measured.
-const A_MINUTE: Duration = Duration::from_secs(60);
-
 const USAGE: &str = "\
 usage: cargo xtask bench NAME
   read [--each-source] [--rounds N]   a clock read, compared with the peers'
   host [update|entry] [--rounds N]    a page update by a host's code, and a vCPU's entry
   doctor [--runs N]                   `parachron doctor` as a whole process
-  watch [--seconds N]                 what `parachron watch` takes of a CPU
 --each-source measures under each of the kernel's clocksources (as root), and
 restores the first.";
 
@@ -47,10 +41,6 @@ fn main() -> ExitCode {
             .map(|(part, rounds)| host::run(part, rounds)),
         ["doctor"] => Some(doctor::run(10)),
         ["doctor", "--runs", runs] => runs.parse().ok().map(doctor::run),
-        ["watch"] => Some(watch::run(A_MINUTE)),
-        ["watch", "--seconds", seconds] => {
-            seconds.parse().ok().map(|s| watch::run(Duration::from_secs(s)))
-        }
         [sources::GUARD, source] => Some(sources::stand_guard(source)),
         _ => None,
     };
