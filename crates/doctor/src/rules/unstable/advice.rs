@@ -67,7 +67,7 @@ pub(super) fn not_at_fault(case: &Case<'_>) -> Vec<Remedy> {
             )
             .changes(READ_ONLY),
             Remedy::advice(
-                "If both flags are listed, add tsc=nowatchdog to the kernel's command line: the \
+                "Add tsc=nowatchdog to the kernel's command line if both flags are listed: the \
                  kernel then keeps the TSC. If the reference is the HPET, hpet=disable removes it instead.",
             ),
         ];
