@@ -1,13 +1,12 @@
 //! ntpd's and systemd-timesyncd's configuration, from their files.
 
-use facts::steering::{chrony_config::FILE, ntp_config};
+use facts::steering::chrony_config::FILE;
+use facts::steering::ntp_config::{self, NTPD, TIMESYNCD};
 use facts::{Fact, Unknown};
 
 use super::time_keepers::SETTINGS_BYTES;
 use crate::tree::Files;
 
-const NTPD: [&str; 2] = ["/etc/ntpsec/ntp.conf", "/etc/ntp.conf"];
-const TIMESYNCD: &str = "/etc/systemd/timesyncd.conf";
 /// The weakest first (timesyncd.conf(5)).
 const DROP_INS: [&str; 3] = [
     "/usr/lib/systemd/timesyncd.conf.d",
@@ -33,6 +32,11 @@ fn read(files: &Files) -> Result<String, Unknown> {
     };
     for path in NTPD {
         if add(path, Some(path))? {
+            // ntpsec's drop-ins: /etc/ntpsec/ntp.d.
+            let folder = path.replace(".conf", ".d");
+            for name in files.names(&folder).value().into_iter().flatten() {
+                let _ = name.ends_with(".conf") && add(&format!("{folder}/{name}"), None)?;
+            }
             break;
         }
     }
