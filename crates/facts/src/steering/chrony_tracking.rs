@@ -89,7 +89,7 @@ fn as_line(text: &str) -> Option<String> {
     };
     let (_, reference) = field("Reference ID")?;
     let name = reference.split(['(', ')']).nth(1).unwrap_or_default();
-    let mut line = vec![reference.split(' ').next()?.to_owned(), name.to_owned()];
+    let mut line = vec![reference.split(' ').next()?.to_owned(), name.replace(',', " ")];
     line.extend([number("Stratum", "")?, String::new()]);
     for name in ["System time", "Last offset", "RMS offset"] {
         line.push(number(name, "")?);

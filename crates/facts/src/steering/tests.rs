@@ -83,6 +83,14 @@ fn tracking_is_read_in_chronys_order() {
     assert_eq!((known.residual_frequency_ppm, known.skew_ppm), (0.0, 0.129));
     assert_eq!((known.root_delay_s, known.root_dispersion_s), (0.013_639_022, 0.001_100_737));
     assert_eq!(known.leap_status, "Normal");
+    let printed = "Reference ID    : CB00710F (a,b)\nStratum         : 3\n\
+                   System time     : 0.0 seconds fast of NTP time\n\
+                   Last offset     : +0.0 seconds\nRMS offset      : 0.0 seconds\n\
+                   Frequency       : 1.0 ppm slow\nResidual freq   : +0.0 ppm\n\
+                   Skew            : 0.1 ppm\nRoot delay      : 0.1 seconds\n\
+                   Root dispersion : 0.1 seconds\nUpdate interval : 64.2 seconds\n\
+                   Leap status     : Normal\n";
+    assert_eq!(parse_tracking(printed).value().unwrap().reference, "a b");
     for bad in ["", "506 Cannot talk to daemon\n", &LINE.replace("0.129", "nan"), &LINE[..40]] {
         assert!(parse_tracking(bad).unknown().is_some(), "{bad}");
     }
