@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use crate::trees::diagnosis_of;
 
 /// Round and folder, what the report has, and what it has not.
-type Case = (&'static str, &'static [&'static str], &'static [&'static str]);
+type SetUp = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const CASES: &[Case] = &[
+const SET_UPS: &[SetUp] = &[
     (
         "2/cb2-rtc-2017",
         &["not synchronised, although systemd-timesyncd runs", "behind the system clock"],
@@ -107,7 +107,7 @@ const CASES: &[Case] = &[
 fn each_set_up_gets_the_answer_that_was_written_before() {
     let rounds = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/first-sight"));
     let mut wrong = String::new();
-    for (case, has, lacks) in CASES {
+    for (case, has, lacks) in SET_UPS {
         let diagnosis = diagnosis_of(&rounds.join(format!("round-{case}")));
         let report = serde_json::to_string(&(&diagnosis.verdict, &diagnosis.findings));
         let report = report.expect("JSON");
