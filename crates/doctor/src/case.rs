@@ -42,6 +42,11 @@ impl<'a> Case<'a> {
         Self { facts, measurements, asked: RefCell::default() }
     }
 
+    /// Whether this run measured something: not of a capture.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.measurements.is_some()
+    }
+
     /// Whether only a log of the machine is known.
     pub(crate) fn is_log_alone(&self) -> bool {
         self.facts.clocksources.available.value().is_none()

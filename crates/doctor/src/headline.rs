@@ -139,7 +139,9 @@ fn not_compared(case: &Case<'_>, references: &[&ComparedReference]) -> String {
     }
     let mut why = vec![known_of_keeper(case)];
     why.extend(case.rtc_differs());
-    why.join("; ") + ": add --ntp HOST"
+    let advice =
+        if case.is_measured() { "add --ntp HOST" } else { "run doctor --ntp HOST on the machine" };
+    format!("{}: {advice}", why.join("; "))
 }
 
 /// What the kernel and the daemons show of a clock that nothing was compared with.
@@ -150,7 +152,8 @@ fn known_of_keeper(case: &Case<'_>) -> String {
     });
     let flag = state.filter(|state| state.gives("status"));
     let keepers = case.keepers();
-    let running = keepers.iter().flat_map(|all| all.iter()).find(|one| one.running);
+    let running =
+        keepers.iter().flat_map(|all| all.iter()).find(|one| one.running && one.kind.disciplines());
     let running = running.map(|keeper| keeper.kind.program());
     match (flag.map(|state| state.has(Adjtimex::STA_UNSYNC)), running) {
         _ if case.tracking().is_ok_and(|tracking| tracking.is_own_clock()) => {
@@ -208,8 +211,11 @@ pub(crate) fn headline(
 
 #[cfg(test)]
 mod tests {
+    use facts::Fact;
+    use facts::steering::TimeKeeperKind;
+
     use super::*;
-    use crate::testing::{healthy_kvm_guest, measured_tsc, undisciplined};
+    use crate::testing::{healthy_kvm_guest, keeper, measured_tsc, undisciplined};
 
     fn verdict(offsets: &[(&str, Option<f64>, f64)]) -> String {
         let mut facts = healthy_kvm_guest();
@@ -229,6 +235,16 @@ mod tests {
             })
             .collect();
         crate::diagnose(facts, Some(&measured)).verdict
+    }
+
+    #[test]
+    fn an_agent_that_runs_is_no_daemon_that_fails_and_a_capture_is_compared_elsewhere() {
+        let mut facts = healthy_kvm_guest();
+        undisciplined(&mut facts);
+        facts.steering.keepers = Fact::Known(vec![keeper(TimeKeeperKind::QemuGuestAgent, true)]);
+        let text = crate::diagnose(&facts, None).verdict;
+        assert!(!text.contains("qemu-ga runs"), "{text}");
+        assert!(text.contains(": run doctor --ntp HOST on the machine"), "{text}");
     }
 
     /// chronyd's servers know what the host's clock alone does not show.
