@@ -12,7 +12,7 @@ use crate::finding::Remedy;
 
 pub(crate) use boot::{add_parameter, remove_parameter};
 pub(crate) use chrony::{
-    chrony_edit, chrony_line, follow_host, makestep, start_following_host, tai_table,
+    chrony_check, chrony_edit, chrony_line, follow_host, makestep, start_following_host, tai_table,
 };
 pub(crate) use keep::keep;
 

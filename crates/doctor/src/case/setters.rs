@@ -90,10 +90,10 @@ impl<'a> Case<'a> {
     }
 
     /// The evidence of a finding from such a file.
-    pub(crate) fn perhaps_unused(&self) -> Option<String> {
+    pub(crate) fn perhaps_unused(&self, program: &str) -> Option<String> {
         self.keepers()
             .is_err()
-            .then(|| "not in the capture: whether chronyd runs, and with this file".to_owned())
+            .then(|| format!("not in the capture: whether {program} runs, and with this file"))
     }
 
     /// Whether references or chronyd's sources confirm the system clock to a second now.

@@ -3,7 +3,7 @@
 use facts::hardware::{Phc, PhcDriver, PhcTime};
 use facts::steering::{TimeKeeper, TimeKeeperKind};
 
-use super::{Family, family, install_chrony, start, unit};
+use super::{Family, READ_ONLY, family, install_chrony, start, unit};
 use crate::case::Case;
 use crate::finding::Remedy;
 
@@ -25,6 +25,13 @@ pub(crate) fn chrony_edit(case: &Case<'_>, what: &str, edit: &str) -> Remedy {
         _ => "sudo sed -i {} {} && sudo systemctl restart {}",
     };
     Remedy::quoting(what, command, &[edit, conf, unit])
+}
+
+/// Let chronyd check its configuration.
+pub(crate) fn chrony_check(case: &Case<'_>) -> Remedy {
+    let what = "Correct that line, then let chronyd check its configuration.";
+    let (conf, _) = chrony_files(case);
+    Remedy::quoting(what, "sudo chronyd -p -f {}", &[conf]).changes(READ_ONLY)
 }
 
 /// The configuration that chronyd was read to have, and its unit.

@@ -120,7 +120,7 @@ pub(crate) fn check_unused(case: &Case<'_>) -> Check {
 /// A PTP clock of the host that may be of use.
 fn offered(case: &Case<'_>, phc: &Phc, what: &str) -> Finding {
     Finding::new(Severity::Note, what)
-        .evidence_from(case.perhaps_unused())
+        .evidence_from(case.perhaps_unused("chronyd"))
         .evidence(format!("{}: {}", phc.path(), phc.clock_name))
         .explain(
             "A PTP device is read without the network: it is good to microseconds, NTP to a \
@@ -136,17 +136,19 @@ fn of_servers(
     (program, file): (&str, &str),
     servers: &[NtpServer],
 ) -> Option<Finding> {
-    let is_own = |server: &NtpServer| server.name.starts_with("127.127.");
-    let is_enough = |server: &NtpServer| server.is_pool || server.name != "withheld";
-    let (severity, what, why) = match servers {
-        [] => return None,
-        [first, ..] if servers.iter().all(is_own) => (
+    // Of ntpd's reference clocks, 127.127.t.u, those of type 1 are this machine's own clock.
+    let own = if program == "ntpd" { "127.127.1." } else { "127.127." };
+    let others: Vec<_> = servers.iter().filter(|server| !server.name.starts_with(own)).collect();
+    // What has a name here smears, is link-local, a reference clock, or another program's port.
+    let is_enough = |server: &&NtpServer| server.is_pool || server.name != "withheld";
+    let (severity, what, why) = match others.as_slice() {
+        [] => (
             Severity::Warning,
-            format!("this machine itself alone ({})", first.name),
+            format!("this machine itself alone ({})", servers.first()?.name),
             "ntpd takes 127.127.1.x for this machine's own clock; to chronyd it is an address where \
              nobody answers. Nothing corrects the clock.",
         ),
-        _ if servers.iter().any(is_enough) => return None,
+        all if all.iter().any(is_enough) => return None,
         [_] => (
             Severity::Note,
             "one server alone".to_owned(),
@@ -163,7 +165,7 @@ fn of_servers(
     };
     let finding = Finding::new(severity, format!("{program} is configured with {what}"))
         .evidence(format!("{file}: {what}, no pool and no reference clock"))
-        .evidence_from(case.perhaps_unused())
+        .evidence_from(case.perhaps_unused(program))
         .explain(why);
     Some(
         finding.remedy(Remedy::advice("Add servers or a pool, or the host's clock if it has one.")),
@@ -175,23 +177,28 @@ pub(crate) fn check_configuration(case: &Case<'_>) -> Check {
     let config = case.chrony_config_perhaps_used()?;
     let file = config.file.as_deref().unwrap_or("chrony's configuration");
     if let Some(first) = config.refused.first() {
-        return Finding::new(
-            Severity::Warning,
-            format!("chronyd does not start with {file}: {first}"),
-        )
-        .evidence_from(config.refused.iter().map(|line| format!("{file}: {line}")))
-        .evidence_from(case.perhaps_unused())
-        .explain("chronyd ends with an error at such a line: then nothing sets the clock.")
-        .remedy(
-            Remedy::command("Correct that line, then let chronyd check the file.", "chronyd -p")
-                .changes(remedies::READ_ONLY),
-        )
-        .alone();
+        return Finding::new(Severity::Warning, format!("chronyd does not start with {first}"))
+            .evidence_from(config.refused.iter().cloned())
+            .evidence_from(case.perhaps_unused("chronyd"))
+            .explain("chronyd ends with an error at such a line: then nothing sets the clock.")
+            .remedy(remedies::chrony_check(case))
+            .alone();
+    }
+    if let Some(first) = config.skipped.first() {
+        return Finding::new(Severity::Warning, format!("chronyd passes over a line of {first}"))
+            .evidence_from(config.skipped.iter().cloned())
+            .evidence_from(case.perhaps_unused("chronyd"))
+            .remedy(Remedy::advice("Correct that line, then run chronyc reload sources as root."))
+            .alone();
     }
     let is_alone = config.refclocks.is_empty();
+    let checked = match config.servers.len() {
+        0 if is_alone => "no source in these files",
+        _ => "no unknown option in servers' lines, and no makestep that chronyd refuses",
+    };
     match of_servers(case, ("chronyd", file), &config.servers).filter(|_| is_alone) {
         Some(finding) => finding.alone(),
-        None => Outcome::fine(format!("{file}: no line that chronyd refuses, and enough sources")),
+        None => Outcome::fine(format!("{file}: {checked}")),
     }
 }
 
@@ -207,7 +214,7 @@ pub(crate) fn check_others(case: &Case<'_>) -> Check {
         return Err(Skipped::DoesNotApply(why.to_owned()));
     }
     let found = used.into_iter().filter_map(|config| of_config(case, config)).collect();
-    Outcome::findings_or_fine(found, || "no server is missing or at odds".to_owned())
+    Outcome::findings_or_fine(found, || "no fault in the servers that these files name".to_owned())
 }
 
 fn of_config(case: &Case<'_>, config: &NtpConfig) -> Option<Finding> {
@@ -233,7 +240,7 @@ fn of_config(case: &Case<'_>, config: &NtpConfig) -> Option<Finding> {
     };
     let finding = Finding::new(severity, format!("{program} is configured {what}"))
         .evidence(format!("{file}: {}", text::count(servers.len(), "server", "servers")))
-        .evidence_from(case.perhaps_unused())
+        .evidence_from(case.perhaps_unused(program))
         .explain(why);
     Some(finding.remedy(Remedy::advice(format!("Correct {file}, then restart {program}."))))
 }
@@ -295,7 +302,7 @@ pub(crate) fn check_time_scale(case: &Case<'_>) -> Check {
         let finding = Finding::new(Severity::Error, what)
             .evidence(format!("{}: {name}, with Linux {release}", phc.device))
             .evidence(format!("chrony's configuration: refclock PHC {}", line.parameter))
-            .evidence_from(case.perhaps_unused())
+            .evidence_from(case.perhaps_unused("chronyd"))
             .explain(
                 "The driver vmclock shows TAI from Linux 7.0 on, and UTC before; virtio clocks \
                  state it in their type: 0 UTC, 1 TAI, 2 no time of day. If there are other \
@@ -322,7 +329,7 @@ fn stepped_and_smeared(case: &Case<'_>, smeared: &[String]) -> Finding {
         Severity::Warning,
         "chronyd has a table of leap seconds, and its servers smear them",
     )
-    .evidence_from(case.perhaps_unused())
+    .evidence_from(case.perhaps_unused("chronyd"))
     .evidence(format!("smeared over 24 h: {}", smeared.join(", ")))
     .evidence("chrony's configuration: leapsectz or leapseclist")
     .explain(
@@ -377,7 +384,7 @@ pub(crate) fn check_mixed(case: &Case<'_>) -> Check {
     )
     .evidence(format!("smeared over 24 h: {}", smeared.join(", ")))
     .evidence(format!("not known to smear: {}", plain.join(", ")))
-    .evidence_from(case.perhaps_unused())
+    .evidence_from(case.perhaps_unused("chronyd"))
     .explain(
         "Around a leap second they differ by up to half a second for a day, and chronyd alternates \
          between them. AWS, Google and CockroachDB all recommend one kind for the whole cluster.",

@@ -65,7 +65,7 @@ pub(crate) fn check_limited(case: &Case<'_>) -> Check {
         .or_else(|| case.is_azure().then(|| AZURE.to_owned()));
     Finding::new(severity, format!("chronyd {allowed}, and this machine can be paused"))
         .evidence(evidence)
-        .evidence_from(case.perhaps_unused())
+        .evidence_from(case.perhaps_unused("chronyd"))
         .evidence_from(shown)
         .explain(
             "After a pause that the kernel does not notice (a saved state, a sleep of the host) \

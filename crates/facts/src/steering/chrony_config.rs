@@ -61,8 +61,10 @@ pub struct ChronyConfig {
     pub leap_table: bool,
     /// `leapsecmode`: `system`, `step`, `slew`, `ignore`.
     pub leap_mode: Option<String>,
-    /// Lines that chronyd refuses to start with, and why.
+    /// Lines that chronyd refuses to start with, in which file, and why.
     pub refused: Vec<String>,
+    /// Lines of a `sourcedir` that it passes over, likewise.
+    pub skipped: Vec<String>,
 }
 
 /// An NTP server, pool or peer.
@@ -135,9 +137,6 @@ fn directive(words: &[&str]) -> Option<&'static str> {
 /// servers, but those of clouds.
 pub fn reduce(text: &str) -> String {
     let mut kept = String::new();
-    if let Some(file) = file(text) {
-        kept = format!("{FILE}{file}\n");
-    }
     for line in text.lines() {
         let words = words(line);
         let Some(name) = directive(&words) else { continue };
@@ -154,9 +153,9 @@ pub fn reduce(text: &str) -> String {
             }
             "refclock" => refclock(&words, &mut kept),
             "leapseclist" | "rtcsync" => {}
-            _ => words.iter().skip(1).take(2).for_each(|word| {
+            _ => words.iter().skip(1).take(3).enumerate().for_each(|(at, word)| {
                 kept.push(' ');
-                kept.push_str(word);
+                kept.push_str(if at < 2 { word } else { WITHHELD });
             }),
         }
         kept.push('\n');
@@ -164,12 +163,10 @@ pub fn reduce(text: &str) -> String {
     kept
 }
 
-/// How a whole configuration begins, made of its files: with the name of the first.
+/// What goes before the lines of a file, with its path.
 pub const FILE: &str = "# file ";
-
-fn file(text: &str) -> Option<&str> {
-    text.lines().next()?.strip_prefix(FILE).filter(|path| path.starts_with('/'))
-}
+/// As [`FILE`], of a file of a `sourcedir`.
+pub const SOURCES: &str = "# sources ";
 
 fn refclock(words: &[&str], kept: &mut String) {
     let driver = words.get(1).copied().unwrap_or_default();
@@ -224,8 +221,12 @@ fn no_options<'t>(words: &[&'t str]) -> Vec<&'t str> {
 
 /// The option that a word begins with, or is the beginning of.
 fn nearest_option(word: &str) -> Option<&'static str> {
-    let is_near = |name: &&str| word.starts_with(name) || word.len() > 3 && name.starts_with(word);
-    OPTIONS.split(' ').chain(WITH_VALUE.split(' ')).find(is_near)
+    let is_near = |name: &&str| {
+        word.starts_with(name) && word.len() <= name.len() + 2
+            || word.len() > 3 && name.starts_with(word)
+    };
+    let is_plain = word.bytes().all(|byte| byte.is_ascii_alphabetic());
+    OPTIONS.split(' ').chain(WITH_VALUE.split(' ')).find(is_near).filter(|_| is_plain)
 }
 
 /// Why chronyd refuses a server's line: `prefers is no option (prefer is)`.
@@ -252,16 +253,29 @@ pub fn smears(name: &str) -> bool {
 /// A configuration, whole or reduced. What is not understood is passed over,
 /// as chronyd would not have started with it.
 pub fn parse(text: &str) -> Fact<ChronyConfig> {
-    let mut config = ChronyConfig { file: file(text).map(str::to_owned), ..Default::default() };
+    let mut config = ChronyConfig::default();
     let mut in_tai = Vec::new();
-    for line in reduce(text).lines() {
+    let (mut file, mut is_skipped) = ("chrony's configuration", false);
+    for line in text.lines() {
+        let path = line.strip_prefix(FILE).or_else(|| line.strip_prefix(SOURCES));
+        if let Some(path) = path.filter(|path| path.starts_with('/')) {
+            (file, is_skipped) = (path, line.starts_with(SOURCES));
+            config.file.get_or_insert_with(|| path.to_owned());
+        }
+        let line = reduce(line);
+        let line = line.trim_end();
         let words = words(line);
         let word = |at: usize| words.get(at).copied().unwrap_or_default();
         let number = |at: usize| word(at).parse::<f64>().ok().filter(|number| number.is_finite());
         match word(0) {
             "server" | "pool" | "peer" => {
-                let unknown = no_options(&words).into_iter().next();
-                config.refused.extend(unknown.map(|unknown| why_refused(line, unknown)));
+                if let Some(unknown) = no_options(&words).first() {
+                    let list = if is_skipped { &mut config.skipped } else { &mut config.refused };
+                    list.push(format!("{file}: {}", why_refused(line, unknown)));
+                    if is_skipped {
+                        continue;
+                    }
+                }
                 let (name, is_pool) = (word(1).to_owned(), word(0) == "pool");
                 config.servers.push(NtpServer { smears: smears(&name), name, is_pool });
             }
@@ -276,12 +290,13 @@ pub fn parse(text: &str) -> Fact<ChronyConfig> {
                 });
             }
             "makestep" => {
-                // With fewer than two numbers chronyd does not start.
+                // Without exactly two numbers chronyd does not start.
                 config.makestep = number(1)
+                    .filter(|_| words.len() == 3)
                     .zip(word(2).parse().ok())
                     .map(|(threshold_s, updates)| MakeStep { threshold_s, updates });
                 if config.makestep.is_none() {
-                    config.refused.push(format!("{line}: needs two numbers"));
+                    config.refused.push(format!("{file}: {line}: needs two numbers"));
                 }
             }
             "maxslewrate" => config.max_slew_rate_ppm = number(1),
@@ -322,17 +337,25 @@ mod tests {
         let corrections = |text: &str| parse(text).value().unwrap().refclocks[0].correction_s;
         assert_eq!(corrections("refclock PHC /dev/ptp0 tai\n"), 0.0, "no table");
         assert_eq!(corrections("refclock PHC /dev/ptp0 offset 37\n"), 37.0);
-        let invalid = parse("makestep\npool time.example iburst prefers\nserver a b.example\n");
+        let invalid = parse(
+            "makestep 1 3 # step\n# file /etc/a.conf\npool time.example iburst prefers\n\
+             server a portal.example\nserver a keySECRET\n\
+             # sources /b.sources\nserver c prefers\n# file managed by hand\nserver d\n\
+             server e prefers\n",
+        );
         let invalid = invalid.value().unwrap();
         assert!(invalid.makestep.is_none(), "not a valid line");
         assert_eq!(
             invalid.refused,
             [
-                "makestep: needs two numbers",
-                "pool withheld prefers: prefers is no option (prefer is)",
-                "server withheld withheld: withheld is no option",
+                "chrony's configuration: makestep 1 3 withheld: needs two numbers",
+                "/etc/a.conf: pool withheld prefers: prefers is no option (prefer is)",
+                "/etc/a.conf: server withheld withheld: withheld is no option",
+                "/etc/a.conf: server withheld withheld: withheld is no option",
             ]
         );
+        let skipped = "/b.sources: server withheld prefers: prefers is no option (prefer is)";
+        assert_eq!((&invalid.skipped, invalid.servers.len()), (&vec![skipped.to_owned(); 2], 4));
         assert_eq!(config.refclocks[2].parameter, WITHHELD);
         assert_eq!(config.makestep, Some(MakeStep { threshold_s: 1.0, updates: 3 }));
         assert_eq!((config.max_slew_rate_ppm, config.leap_table), (Some(500.0), true));

@@ -1,6 +1,6 @@
 //! chronyd's configuration, from its files.
 
-use facts::steering::chrony_config;
+use facts::steering::chrony_config::{self, SOURCES};
 use facts::{Fact, Unknown};
 
 use crate::tree::Files;
@@ -29,10 +29,9 @@ fn read(files: &Files) -> Result<String, Unknown> {
     let started_with = named_at_start(files)?;
     let candidates = started_with.as_deref().map_or(FILES.to_vec(), |path| vec![path]);
     for path in candidates {
-        let text = format!("{}{path}\n", chrony_config::FILE);
-        let mut whole = WholeConfig { files, text, left: MAX_FILES };
-        match whole.add(path, 0) {
-            Ok(()) => return Ok(chrony_config::reduce(&whole.text)),
+        let mut whole = WholeConfig { files, text: String::new(), left: MAX_FILES };
+        match whole.add(path, 0, chrony_config::FILE) {
+            Ok(()) => return Ok(whole.text),
             Err(Unknown::NotThere { what }) if what == path => {}
             Err(why) => missing = why,
         }
@@ -72,7 +71,7 @@ struct WholeConfig<'f> {
 }
 
 impl WholeConfig<'_> {
-    fn add(&mut self, path: &str, depth: usize) -> Result<(), Unknown> {
+    fn add(&mut self, path: &str, depth: usize, mark: &str) -> Result<(), Unknown> {
         if depth > MAX_DEPTH || self.left == 0 {
             return Err(Unknown::malformed(
                 path,
@@ -94,25 +93,31 @@ impl WholeConfig<'_> {
             }
             Fact::Unknown(why) => return Err(why),
         };
+        let head = format!("{mark}{path}\n");
+        self.text.push_str(&head);
         for line in String::from_utf8_lossy(&bytes).lines() {
             let mut words = line.split_whitespace();
             let name = words.next().unwrap_or_default().to_ascii_lowercase();
-            let mut named = Vec::new();
+            let (mut named, mut inner) = (Vec::new(), mark);
             match name.as_str() {
+                // conf.c, load_source_file: no line of a sourcedir but a server's counts.
+                name if mark == SOURCES && !["server", "pool", "peer"].contains(&name) => {}
                 "confdir" | "sourcedir" => {
-                    let end = if name == "confdir" { "*.conf" } else { "*.sources" };
+                    let (end, its) = [("*.conf", mark), ("*.sources", SOURCES)]
+                        [usize::from(name == "sourcedir")];
+                    inner = its;
                     for folder in words {
                         named.extend(self.matching(folder, end)?);
                     }
                 }
                 "include" => named = self.included(words.next().unwrap_or_default())?,
-                _ => {
-                    self.text.push_str(line);
-                    self.text.push('\n');
-                }
+                _ => self.text.push_str(&chrony_config::reduce(line)),
             }
-            for path in named {
-                self.add(&path, depth + 1)?;
+            for path in &named {
+                self.add(path, depth + 1, inner)?;
+            }
+            if !named.is_empty() {
+                self.text.push_str(&head);
             }
         }
         Ok(())
@@ -206,6 +211,24 @@ mod tests {
     #[test]
     fn a_configuration_that_is_cut_is_unknown() {
         assert!(read(&[("etc/chrony.conf", "rtcsync\nmakeste")]).unknown().is_some());
+    }
+
+    /// chronyd starts in spite of a sourcedir's lines (conf.c, `parse_source` without `fatal`).
+    #[test]
+    fn a_line_is_blamed_on_its_own_file() {
+        let config = read(&[
+            ("etc/chrony.conf", "confdir /etc/c\nsourcedir /etc/s\nserver a prefers\n"),
+            ("etc/c/a.conf", "server b prefers\n"),
+            ("etc/s/a.sources", "server c prefers\nmakestep 1\nserver d\n"),
+        ]);
+        let config = config.value().unwrap();
+        let files = |lines: &[String]| {
+            let names = lines.iter().filter_map(|line| line.split_once(": "));
+            names.map(|(name, _)| name.to_owned()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(files(&config.refused), "/etc/c/a.conf /etc/chrony.conf");
+        assert_eq!(files(&config.skipped), "/etc/s/a.sources");
+        assert_eq!((config.file.as_deref(), config.servers.len()), (Some("/etc/chrony.conf"), 3));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Sources that contradict each other, or are left unused.
 
 use facts::hardware::{Phc, VmClock};
-use facts::steering::{ChronyTracking, chrony_config};
+use facts::steering::{ChronyTracking, TimeKeeperKind, chrony_config, ntp_config};
 use facts::{Fact, Facts};
 
 use crate::testing::{
-    could_not, finding_text, findings_of_rule, fine, healthy_bare_metal, healthy_kvm_guest,
+    could_not, finding_text, findings_of_rule, fine, healthy_bare_metal, healthy_kvm_guest, keeper,
     tracking, unreadable,
 };
 
@@ -105,6 +105,54 @@ fn two_kinds_of_leap_second_are_a_note_until_one_is_announced() {
     for alone in ["refclock PHC /dev/ptp0\n", "server 169.254.169.123\n", "pool pool.ntp.org\n"] {
         fine(&with("ena-ptp-05", "6.1.0", alone), None, "mixed-leap-smear");
     }
+}
+
+#[test]
+fn a_fine_configuration_states_what_was_checked() {
+    let outcome = |config: &str| {
+        let mut facts = healthy_kvm_guest();
+        facts.steering.chrony_config = chrony_config::parse(config);
+        let found = findings_of_rule(&crate::diagnose(&facts, None), "chrony-configuration");
+        match found.is_empty() {
+            true => fine(&facts, None, "chrony-configuration"),
+            false => finding_text(&facts, None, "chrony-configuration"),
+        }
+    };
+    for none in ["", "driftfile\n", "frobnicate 1\n"] {
+        assert_eq!(outcome(none), "chrony's configuration: no source in these files");
+    }
+    assert!(outcome("pool a iburst\n").contains(": no unknown option in servers' lines, and"));
+    assert!(outcome("server 127.0.0.1 port 11990\n").contains("no unknown option in servers'"));
+    assert!(outcome("server 127.127.1.0\nserver a\n").contains("one server alone"));
+    let refused = outcome("# file /etc/c.conf\npool a\nmakestep 1 3 # step\n");
+    assert!(refused.contains("sudo chronyd -p -f /etc/c.conf"), "{refused}");
+    let skipped = outcome("# file /etc/c.conf\n# sources /run/a.sources\nserver a prefers\n");
+    assert!(skipped.contains("chronyd passes over a line of /run/a.sources"), "{skipped}");
+}
+
+#[test]
+fn of_ntpds_127_127_only_type_1_is_this_machine() {
+    let mut facts = healthy_kvm_guest();
+    let mut set = |lines: &str| {
+        let text = format!("# file /etc/ntp.conf\n{}", ntp_config::reduce(lines));
+        facts.steering.ntp_configs = ntp_config::parse(&text);
+        facts.steering.keepers = Fact::Known(vec![keeper(TimeKeeperKind::Ntpd, true)]);
+        facts.clone()
+    };
+    let own = finding_text(&set("server 127.127.1.0\n"), None, "ntp-configuration");
+    assert!(own.contains("this machine itself alone"), "{own}");
+    for clock in ["server 127.127.20.0 mode 17\n", "server 127.127.28.0\nserver a\n"] {
+        fine(&set(clock), None, "ntp-configuration");
+    }
+    for others in ["", "includefile /etc/more\n", "refclock shm\n"] {
+        let diagnosis = crate::diagnose(&set(others), None);
+        let found = findings_of_rule(&diagnosis, "ntp-configuration");
+        assert_eq!(found.is_empty(), !others.is_empty(), "{others}");
+    }
+    let mut facts = set("server a\n");
+    facts.steering.keepers = unreadable().steering.keepers;
+    let text = finding_text(&facts, None, "ntp-configuration");
+    assert!(text.contains("whether ntpd runs"), "{text}");
 }
 
 #[test]
