@@ -161,8 +161,8 @@ impl<'a> Case<'a> {
         is_ec2 || NAMED.iter().any(is_it)
     }
 
-    /// Whether Azure or another Hyper-V runs it, by DMI.
-    pub(crate) fn is_azure(&self) -> bool {
+    /// Whether Hyper-V runs it, by DMI: Azure's or another.
+    pub(crate) fn is_hyper_v(&self) -> bool {
         self.is_vendor("Microsoft Corporation") && self.product() == Ok("Virtual Machine")
     }
 

@@ -7,13 +7,13 @@ use crate::finding::{Finding, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
 
-const AZURE: &str = "Azure pauses its guests for maintenance, for up to 30 s";
+const HYPER_V: &str = "Hyper-V can pause or move its guests";
 
 /// Whether anything shows that this machine is paused, saved or moved.
 pub(super) fn pauses(case: &Case<'_>) -> bool {
     case.snapshots().is_some()
         || case.generation_device().is_some()
-        || case.is_azure()
+        || case.is_hyper_v()
         || case.is_guest() == Some(true)
             && case
                 .logged(|event| matches!(event, LogEvent::Restored | LogEvent::Resumed))
@@ -62,7 +62,7 @@ pub(crate) fn check_limited(case: &Case<'_>) -> Check {
         .map(log_evidence)
         .or_else(|| case.generation_device().map(saved))
         .or_else(|| case.snapshots().map(|by| format!("{by} saves and restores its guests")))
-        .or_else(|| case.is_azure().then(|| AZURE.to_owned()));
+        .or_else(|| case.is_hyper_v().then(|| HYPER_V.to_owned()));
     Finding::new(severity, format!("chronyd {allowed}, and this machine can be paused"))
         .evidence(evidence)
         .evidence_from(case.perhaps_unused("chronyd"))

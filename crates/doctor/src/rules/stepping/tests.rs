@@ -31,6 +31,11 @@ fn a_machine_that_can_be_restored_is_worth_a_note() {
     facts.system.generation_devices = Fact::Known(vec!["QEMUVGID".into()]);
     let text = finding_text(&facts, None, "makestep-limited");
     assert!(text.starts_with("Note") && text.contains("ACPI device QEMUVGID"), "{text}");
+    facts.system.generation_devices = Fact::Known(Vec::new());
+    facts.system.vendor = Fact::Known("Microsoft Corporation".into());
+    facts.system.product = Fact::Known("Virtual Machine".into());
+    let hyper_v = finding_text(&facts, None, "makestep-limited");
+    assert!(hyper_v.contains("Hyper-V can pause or move") && !hyper_v.contains("Azure"));
     for never in ["", "makestep 1 0\n", "makestep\n"] {
         facts.steering.chrony_config = chrony_config::parse(never);
         let text = finding_text(&facts, None, "makestep-limited");
