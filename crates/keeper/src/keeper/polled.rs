@@ -20,7 +20,7 @@ const POLLS_PER_SAMPLE: u32 = 2;
 /// 16 s, then 32 s, and so on.
 const GIVEN_UP: u32 = 3;
 
-/// For how long the last reading of a local source counts that cannot be read any more: a page
+/// For how long the last reading of a local source counts once it cannot be read any more: a page
 /// that is being rewritten is read again soon.
 const LOST_NS: u64 = 10 * SECOND_NS;
 
@@ -54,6 +54,8 @@ pub(super) struct PolledSource {
     /// Offsets in a row that agree.
     pub(super) in_a_row: u32,
     failures: u32,
+    /// When it failed first, since it replied last.
+    failing_since_ns: u64,
     /// The leap second that it announces.
     pub(super) leap: Option<LeapSecond>,
     /// It announced one before: that it announces none says something then.
@@ -81,6 +83,7 @@ impl PolledSource {
             is_fresh: false,
             in_a_row: 0,
             failures: 0,
+            failing_since_ns: 0,
             leap: None,
             has_announced: false,
             scale: AnnouncedScale::Unknown,
@@ -104,13 +107,11 @@ impl PolledSource {
     }
 
     /// Its offset, where it was measured at `oldest_ns` or later. A local one is read in each
-    /// sample: once that fails, its last reading shows no more than [`LOST_NS`] later.
+    /// sample: [`LOST_NS`] after that failed first, its last reading shows no more.
     pub(super) fn valid_offset(&self, oldest_ns: u64, now_ns: u64) -> Option<OffsetBound> {
-        let is_lost = |offset: &OffsetBound| {
-            let age_ns = now_ns.saturating_sub(offset.at_monotonic_ns);
-            self.kind.is_local() && self.failures > 0 && age_ns > LOST_NS
-        };
-        self.offset.filter(|offset| offset.at_monotonic_ns >= oldest_ns && !is_lost(offset))
+        let failing_ns = now_ns.saturating_sub(self.failing_since_ns);
+        let is_lost = self.kind.is_local() && self.failures > 0 && failing_ns > LOST_NS;
+        self.offset.filter(|offset| offset.at_monotonic_ns >= oldest_ns && !is_lost)
     }
 
     /// A sample begins.
@@ -223,6 +224,9 @@ impl PolledSource {
     /// as a network may need some seconds.
     pub(super) fn back_off(&mut self, now_ns: u64, poll_ns: u64) {
         let soon_ns = SECOND_NS.saturating_mul(1 << self.failures.min(30));
+        if self.failures == 0 {
+            self.failing_since_ns = now_ns;
+        }
         self.failures = self.failures.saturating_add(1);
         // An RTC may have been set since.
         self.unlearn();
@@ -266,6 +270,22 @@ fn is_summer_time(shown: &OffsetBound, before: &OffsetBound) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_counts_for_ten_seconds_from_its_first_failure_on() {
+        let reading = OffsetBound { offset_ns: 0, bound_ns: 1000, at_monotonic_ns: SECOND_NS };
+        // Samples are a minute apart, as by `--interval 60s`.
+        for first_s in [2, 61] {
+            let mut source = PolledSource::new(SourceKind::VmClock);
+            source.take_offset(reading, SECOND_NS, 64 * SECOND_NS);
+            for s in [0, 10, 11] {
+                let now_ns = (first_s + s) * SECOND_NS;
+                source.back_off(now_ns, 64 * SECOND_NS);
+                let counts = source.valid_offset(0, now_ns) == Some(reading);
+                assert_eq!(counts, s <= 10, "{s} s after {first_s} s");
+            }
+        }
+    }
 
     /// The kernel writes it each eleven minutes while the clock is synchronised
     /// (kernel/time/ntp.c, sync_hw_clock), `hwclock -w` at any time.
