@@ -5,8 +5,8 @@
 //! (Documentation/driver-api/ptp.rst, include/uapi/linux/ptp_clock.h). *Precise*
 //! has the hardware, or for ptp_kvm the hypercall KVM_HC_CLOCK_PAIRING, latch
 //! both at one instant; *extended* reads the device between two reads of
-//! CLOCK_REALTIME, close around the register; the plain one alternates, and is all that ptp_kvm has where Linux
-//! counts by the TSC.
+//! CLOCK_REALTIME, close around the register; *plain* alternates, and is all that
+//! ptp_kvm has where Linux counts by the TSC.
 //!
 //! # Invariants
 //! 1. The three requests read and write one structure, of the size that their
@@ -38,7 +38,7 @@ pub struct PhcDevice {
     method: PhcMethod,
 }
 
-/// The kernel's two requests: of an open file of the device, or of a recording.
+/// The kernel's three requests: of an open file of the device, or of a recording.
 pub trait Device: std::fmt::Debug {
     /// PTP_SYS_OFFSET_PRECISE.
     ///
@@ -51,6 +51,14 @@ pub trait Device: std::fmt::Debug {
     /// # Errors
     /// The system's.
     fn extended(&self) -> io::Result<ptp_sys_offset_extended>;
+
+    /// PTP_SYS_OFFSET, as the times around each of the device's.
+    ///
+    /// # Errors
+    /// The system's; no recording has it.
+    fn plain(&self) -> io::Result<ptp_sys_offset_extended> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// What the clock of an open device shows, ns: without any other clock.
@@ -70,9 +78,14 @@ pub fn shown_ns(device: &File) -> io::Result<u64> {
 pub enum PhcMethod {
     /// Both clocks latched at one instant.
     Precise,
-    /// The device between two reads of CLOCK_REALTIME.
+    /// The device between two reads of CLOCK_REALTIME, close around the register.
     Extended,
+    /// The device between two reads of CLOCK_REALTIME.
+    Plain,
 }
+
+/// From the best on.
+const METHODS: [PhcMethod; 3] = [PhcMethod::Precise, PhcMethod::Extended, PhcMethod::Plain];
 
 impl PhcMethod {
     /// The kernel's word for it.
@@ -80,6 +93,7 @@ impl PhcMethod {
         match self {
             Self::Precise => "precise",
             Self::Extended => "extended",
+            Self::Plain => "plain",
         }
     }
 }
@@ -117,20 +131,17 @@ impl PhcDevice {
         Self::over(Box::new(open_at_once(path)?))
     }
 
-    /// Any device that answers the two requests.
+    /// Any device that answers one of the requests.
     ///
     /// # Errors
     /// As [`PhcDevice::open`].
     pub fn over(device: Box<dyn Device>) -> io::Result<Self> {
         let mut phc = Self { device, method: PhcMethod::Precise };
-        if phc.read().is_ok() {
-            return Ok(phc);
-        }
-        phc.method = PhcMethod::Extended;
-        phc.read().map(|_| phc)
+        phc.method = phc.read_by_best()?.0;
+        Ok(phc)
     }
 
-    /// How it is compared.
+    /// How it was compared when it was opened.
     pub fn method(&self) -> PhcMethod {
         self.method
     }
@@ -140,9 +151,27 @@ impl PhcDevice {
     /// # Errors
     /// The system's, or times before 1970 or out of order.
     pub fn read(&self) -> io::Result<PhcReading> {
-        let reading = match self.method {
+        self.read_by_best().map(|(_, reading)| reading)
+    }
+
+    /// By the method it was opened with, or by the next one that works now: ptp_kvm latches no more
+    /// once the clock source became the TSC. The error is the first one's.
+    fn read_by_best(&self) -> io::Result<(PhcMethod, PhcReading)> {
+        let mut error = None;
+        for method in METHODS.into_iter().skip_while(|method| *method != self.method) {
+            match self.read_by(method) {
+                Ok(reading) => return Ok((method, reading)),
+                Err(why) => error = error.or(Some(why)),
+            }
+        }
+        Err(error.unwrap_or_else(|| io::ErrorKind::Unsupported.into()))
+    }
+
+    fn read_by(&self, method: PhcMethod) -> io::Result<PhcReading> {
+        let reading = match method {
             PhcMethod::Precise => from_precise(&self.device.precise()?),
             PhcMethod::Extended => from_extended(&self.device.extended()?),
+            PhcMethod::Plain => from_extended(&self.device.plain()?),
         };
         let what = "expected times since 1970, in order, found one before 1970, beyond 2554 or \
                     out of order";
@@ -167,31 +196,32 @@ impl Device for File {
 
     fn extended(&self) -> io::Result<ptp_sys_offset_extended> {
         let none = ptp_clock_time { sec: 0, nsec: 0, reserved: 0 };
-        let mut triples = ptp_sys_offset_extended {
-            n_samples: SAMPLES.into(),
-            clockid: libc::CLOCK_REALTIME,
-            rsv: [0; 2],
-            ts: [[none; 3]; libc::PTP_MAX_SAMPLES as usize],
-        };
+        let mut triples = with_times([[none; 3]; libc::PTP_MAX_SAMPLES as usize]);
         let (fd, request) = (self.as_raw_fd(), libc::PTP_SYS_OFFSET_EXTENDED);
         // SAFETY: invariant 1.
-        if unsafe { libc::ioctl(fd, request, &raw mut triples) } == 0 {
-            return Ok(triples);
-        }
-        let error = io::Error::last_os_error();
-        // Only the plain request is left for ptp_kvm where the TSC is the clock source.
-        if error.raw_os_error() != Some(libc::EOPNOTSUPP) {
-            return Err(error);
-        }
+        let result = unsafe { libc::ioctl(fd, request, &raw mut triples) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(triples) }
+    }
+
+    fn plain(&self) -> io::Result<ptp_sys_offset_extended> {
+        let none = ptp_clock_time { sec: 0, nsec: 0, reserved: 0 };
         let mut plain =
             ptp_sys_offset { n_samples: SAMPLES.into(), rsv: [0; 3], ts: [none; PLAIN_TIMES] };
         // SAFETY: invariant 1.
-        if unsafe { libc::ioctl(fd, libc::PTP_SYS_OFFSET, &raw mut plain) } < 0 {
+        let result = unsafe { libc::ioctl(self.as_raw_fd(), libc::PTP_SYS_OFFSET, &raw mut plain) };
+        if result < 0 {
             return Err(io::Error::last_os_error());
         }
-        triples.ts = in_triples(&plain.ts);
-        Ok(triples)
+        Ok(with_times(in_triples(&plain.ts)))
     }
+}
+
+/// The extended request with these times.
+fn with_times(
+    ts: [[ptp_clock_time; 3]; libc::PTP_MAX_SAMPLES as usize],
+) -> ptp_sys_offset_extended {
+    let clockid = libc::CLOCK_REALTIME;
+    ptp_sys_offset_extended { n_samples: SAMPLES.into(), clockid, rsv: [0; 2], ts }
 }
 
 /// The system's times and the device's in turn, as the times around each of the device's.

@@ -1,7 +1,12 @@
 mod trace;
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use super::*;
 use trace::{replayed, time};
+
+const S: u64 = 1_000_000_000;
 
 #[test]
 fn a_latched_pair_has_no_width() {
@@ -52,6 +57,40 @@ fn each_time_of_the_device_is_between_two_of_the_system() {
     let triples = in_triples(&std::array::from_fn(|index| time(index as i64, 0)));
     let seconds = |index: usize| triples[index].map(|time| time.sec);
     assert_eq!((seconds(0), seconds(1), seconds(24)), ([0, 1, 2], [2, 3, 4], [48, 49, 50]));
+}
+
+/// ptp_kvm: it latches by kvm-clock, and has the plain request alone once the TSC is the source.
+#[derive(Debug)]
+struct Switched(Rc<Cell<bool>>);
+
+impl Device for Switched {
+    fn precise(&self) -> io::Result<ptp_sys_offset_precise> {
+        let (device, sys_realtime, sys_monoraw) = (time(5, 0), time(1, 0), time(1, 0));
+        let pair = ptp_sys_offset_precise { device, sys_realtime, sys_monoraw, rsv: [0; 4] };
+        let error = io::Error::from_raw_os_error(libc::ENODEV);
+        if self.0.get() { Err(error) } else { Ok(pair) }
+    }
+
+    fn extended(&self) -> io::Result<ptp_sys_offset_extended> {
+        Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
+    }
+
+    fn plain(&self) -> io::Result<ptp_sys_offset_extended> {
+        Ok(with_times([[time(1, 0), time(5, 10), time(1, 900)]; 25]))
+    }
+}
+
+#[test]
+fn a_device_that_latches_no_more_is_read_by_what_is_left() {
+    let is_switched = Rc::new(Cell::new(false));
+    let open = || PhcDevice::over(Box::new(Switched(is_switched.clone()))).unwrap();
+    let phc = open();
+    assert_eq!((phc.method(), phc.read().unwrap().device_ns.0), (PhcMethod::Precise, 5 * S));
+    is_switched.set(true);
+    assert_eq!(phc.read().unwrap().device_ns.0, 5 * S + 10);
+    assert_eq!((open().method(), open().method().name()), (PhcMethod::Plain, "plain"));
+    is_switched.set(false);
+    assert_eq!(phc.read().unwrap().device_ns.0, 5 * S, "it latches again");
 }
 
 #[test]
