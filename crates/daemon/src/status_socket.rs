@@ -48,7 +48,9 @@ const LISTENER: u64 = 0;
 
 /// A request of another form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected \"status\" and an end of line, in one piece")]
+#[error(
+    "expected \"status\" or \"status within N ns\", N a number, and an end of line, in one piece"
+)]
 pub struct NotARequest;
 
 /// What a client sends that needs the clock to be right within `bound_ns`.

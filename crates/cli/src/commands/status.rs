@@ -134,6 +134,10 @@ fn ask(args: &Args, bound_ns: Option<u64>) -> Result<DaemonStatus, CliError> {
             remedy: "retry; if it fails again, run `systemctl status parachrond`".into(),
         },
     })?;
+    if bound_ns.is_some() && reply.starts_with("{\"error\":") {
+        // An earlier version takes the plain request alone.
+        return ask(args, None);
+    }
     serde_json::from_str(&reply).map_err(|error| CliError::Failed {
         cause: format!("cannot parse the reply of the daemon at {path}: {error}"),
         remedy: "install the same version of parachron and parachrond".into(),

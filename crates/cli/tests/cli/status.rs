@@ -160,6 +160,27 @@ fn a_daemon_that_ends_meanwhile_is_told() {
     assert!(said.contains("no daemon is running: nothing listens at"), "{said}");
 }
 
+/// One of an earlier version, which takes the plain request alone.
+#[test]
+fn it_waits_for_a_daemon_that_takes_no_bound() {
+    let _beside_others = shared(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("status.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_parachron"));
+    command.args(["status", "--wait", "51us", "--socket"]).arg(&socket);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let met = Watching(command.spawn().unwrap());
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut received = [0; 64];
+    let length = stream.read(&mut received).unwrap();
+    assert_eq!(parse(&received[..length]), Ok(Some(51_000)));
+    stream.write_all(b"{\"error\":\"expected another\"}\n").unwrap();
+    drop(stream);
+    reply(&listener, 1, None);
+    assert_eq!(ended(met), (Some(0), String::new()));
+}
+
 /// The clock's error is 51, 52, 53 µs, as it is asked.
 #[test]
 fn it_waits_until_the_bound_is_met_or_time_is_over() {
