@@ -103,14 +103,18 @@ impl LinuxKernel {
 
     /// Whether what a change of the multiplier in the middle of a tick takes from the clock is added to
     /// what it has to catch up with. Not so since 4.17 (c2cda2a5bda9); cured in 7.3 and in the
-    /// stable series by "timekeeping: Account for monotonicity adjustment in ntp_error".
+    /// stable series by "timekeeping: Account for monotonicity adjustment in ntp_error", which was in
+    /// tip's timers/core on 2026-07-08, after 7.2's merge window. In 7.2 it is by 7.2.13, which was
+    /// measured (docs/measurements/line.md). Kernels before 4.17 added another amount as well, which
+    /// is not modelled.
     #[must_use]
     pub fn owes_change(self) -> bool {
         let Version(major, minor, patch) = self.version;
         match (major, minor) {
             (6, 12) => patch >= 110,
             (6, 1) => patch >= 188,
-            _ => self.version >= Version(7, 2, 0),
+            (7, 2) => patch >= 13,
+            _ => self.version >= Version(7, 3, 0) || self.version < Version(4, 17, 0),
         }
     }
 
@@ -128,6 +132,24 @@ impl LinuxKernel {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_is_owed_before_its_line_was_dropped_and_since_it_is_back() {
+        for (version, expected) in [
+            (Version(4, 16, 18), true),
+            (Version(4, 17, 0), false),
+            (Version(6, 1, 187), false),
+            (Version(6, 1, 188), true),
+            (Version(6, 8, 12), false),
+            (Version(6, 12, 109), false),
+            (Version(6, 12, 110), true),
+            (Version(7, 2, 0), false),
+            (Version(7, 2, 13), true),
+            (Version(7, 3, 0), true),
+        ] {
+            assert_eq!(LinuxKernel::new(version, 250).owes_change(), expected, "{version:?}");
+        }
+    }
 
     #[test]
     fn a_stable_series_has_the_cure_on_its_own() {
