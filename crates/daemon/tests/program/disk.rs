@@ -4,12 +4,17 @@ use std::fs;
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use daemon::gate::socket::{GateRequest, ask};
 
 use crate::gated::{Gated, LIMIT, read_start, workload};
 use crate::running::{Running, end, parachrond};
+
+/// Of a line of the log: beyond what a busy host takes.
+const LOGGED_IN: Duration = Duration::from_secs(60);
 
 /// Runs a program with a configuration where a folder is a disk without room.
 const ON_A_FULL_DISK: &str = "mount -t tmpfs -o size=64k none \"$2\" || exit 77; \
@@ -54,9 +59,19 @@ fn a_full_disk_ends_nothing_and_freezes_nothing() {
         assert!(line.contains(&refused), "{refused}: {line}");
     }
     assert!(line.matches("No space left on device").count() >= 2, "{line}");
-    let mut log = log.lines().map_while(Result::ok);
-    let is_refused = |line: &String| line.contains("nothing is recorded: cannot write");
-    assert!(log.by_ref().any(|line| is_refused(&line)));
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || log.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    let logged = |wanted: &str| {
+        let end = Instant::now() + LOGGED_IN;
+        loop {
+            let line = lines.recv_timeout(end.saturating_duration_since(Instant::now()));
+            let line = line.unwrap_or_else(|why| panic!("no line with {wanted:?}: {why}"));
+            if line.contains(wanted) {
+                return line;
+            }
+        }
+    };
+    logged("nothing is recorded: cannot write");
     let disk = format!("/proc/{}/root{}", running.0.id(), disk.display());
     let gated = Gated { folder, file, running };
     let gate = PathBuf::from(format!("{disk}/gate.sock"));
@@ -72,7 +87,7 @@ fn a_full_disk_ends_nothing_and_freezes_nothing() {
     fs::remove_file(format!("{disk}/fill")).unwrap();
     let id = rustix::process::Pid::from_child(&gated.running.0);
     rustix::process::kill_process(id, rustix::process::Signal::HUP).unwrap();
-    let reloaded = log.find(|line| line.contains("reloaded: ")).unwrap();
+    let reloaded = logged("reloaded: ");
     assert!(!reloaded.contains("No space left"), "{reloaded}");
     let begun = Instant::now();
     while !["clockbound/shm0", "host-time"]
@@ -80,11 +95,11 @@ fn a_full_disk_ends_nothing_and_freezes_nothing() {
         .all(|name| fs::metadata(format!("{disk}/{name}")).is_ok_and(|file| file.len() > 0))
     {
         assert!(begun.elapsed() < Duration::from_secs(30));
-        std::thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(20));
     }
     if workload.is_some() {
         assert!(freeze().starts_with("closed: 1 frozen"));
     }
     end(&gated.running.0);
-    assert!(log.any(|line| line.contains("summary: ran ")));
+    logged("summary: ran ");
 }
