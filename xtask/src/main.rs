@@ -6,7 +6,6 @@ mod built;
 mod check;
 mod diagnostic;
 mod dist;
-mod docs;
 mod manifests;
 mod outside;
 mod page;
@@ -47,9 +46,6 @@ enum Chore {
     Page(page::Args),
     /// Make all that is published: static programs, packages, checksums
     Dist(dist::Args),
-    /// Rewrite the table of rules, the pages' security policies and the C headers, and build
-    /// the API documentation
-    Docs,
 }
 
 /// Arguments of a program of this workspace.
@@ -89,6 +85,5 @@ fn main() -> ExitCode {
         Chore::Manifests => manifests::run(&project),
         Chore::Page(args) => page::run(&project, &args),
         Chore::Dist(args) => dist::run(&project, &args),
-        Chore::Docs => docs::run(&project),
     }
 }

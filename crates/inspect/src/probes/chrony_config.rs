@@ -86,10 +86,10 @@ impl WholeConfig<'_> {
             {
                 bytes
             }
-            Fact::Known(bytes) => {
-                let text = String::from_utf8_lossy(&bytes);
-                let last = text.lines().last().unwrap_or_default();
-                return Err(Unknown::malformed(path, "a whole file, which ends with a line", last));
+            // What is there may be a server's name or a key: it is not quoted.
+            Fact::Known(_) => {
+                let whole = "a whole file, which ends with a line";
+                return Err(Unknown::malformed(path, whole, "a cut line"));
             }
             Fact::Unknown(why) => return Err(why),
         };
