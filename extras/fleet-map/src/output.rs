@@ -31,12 +31,8 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), CommandError> {
     text(&ended(serde_json::to_string_pretty(value))?)
 }
 
-/// `value` as a JSON object on a line.
-pub(crate) fn json_line<T: Serialize>(value: &T) -> Result<String, CommandError> {
-    ended(serde_json::to_string(value))
-}
-
-fn ended(json: serde_json::Result<String>) -> Result<String, CommandError> {
+/// JSON with a newline at its end.
+pub(crate) fn ended(json: serde_json::Result<String>) -> Result<String, CommandError> {
     json.map(|json| json + "\n").map_err(|error| CommandError::Failed {
         cause: format!("cannot serialise the JSON: {error}"),
         remedy: "use --format text, and report this bug".into(),

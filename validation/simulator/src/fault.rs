@@ -106,18 +106,6 @@ const fn right() -> Factor {
     Factor(1.0)
 }
 
-impl Default for Seconds {
-    fn default() -> Self {
-        Self(0.0)
-    }
-}
-
-impl Default for Offset {
-    fn default() -> Self {
-        Self(0.0)
-    }
-}
-
 /// A fault with its time.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -33,29 +33,26 @@ quantity!(Millis, 0.0, 1e5, "0 to 100000 ms", "A time, ms.");
 quantity!(Factor, 0.5, 2.0, "a factor, 0.5 to 2", "A rate, by the right one.");
 quantity!(PerDay, 0.0, 1000.0, "0 to 1000 a day", "Times a day.");
 
-impl Seconds {
-    /// In ns.
-    #[must_use]
-    pub fn ns(self) -> i64 {
-        (self.0 * 1e9).round() as i64
-    }
+/// Times, which are none where a scenario leaves them out.
+macro_rules! time {
+    ($($name:ident: $unit_ns:literal),*) => {$(
+        impl Default for $name {
+            fn default() -> Self {
+                Self(0.0)
+            }
+        }
+
+        impl $name {
+            /// In ns.
+            #[must_use]
+            pub fn ns(self) -> i64 {
+                (self.0 * $unit_ns).round() as i64
+            }
+        }
+    )*};
 }
 
-impl Offset {
-    /// In ns.
-    #[must_use]
-    pub fn ns(self) -> i64 {
-        (self.0 * 1e9).round() as i64
-    }
-}
-
-impl Millis {
-    /// In ns.
-    #[must_use]
-    pub fn ns(self) -> i64 {
-        (self.0 * 1e6).round() as i64
-    }
-}
+time!(Seconds: 1e9, Offset: 1e9, Millis: 1e6);
 
 /// A time of day, s since 1970: 1980 to 2200.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

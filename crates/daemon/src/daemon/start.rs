@@ -270,7 +270,7 @@ fn bind_status_socket(
         return Some(socket);
     }
     let source = format!("status {}", path.display());
-    let refused = |why| NotUsed { source, why: format!("{why}; try: --status-socket PATH") };
+    let refused = |why| NotUsed { source, why: format!("{why}; try another status-socket") };
     StatusSocket::bind(path).map_err(|why| not_used.push(refused(why))).ok()
 }
 

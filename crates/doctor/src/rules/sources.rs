@@ -113,6 +113,7 @@ pub(crate) fn check_unused(case: &Case<'_>) -> Check {
     }
     let servers = text::count(config.servers.len(), "NTP server or pool", "NTP servers or pools");
     offered(case, phc, "The host's clock is available as a PTP device, and chronyd does not use it")
+        .evidence_from(case.perhaps_unused("chronyd"))
         .evidence(format!("chrony's configuration: {servers}, no refclock PHC"))
         .alone()
 }
@@ -120,7 +121,6 @@ pub(crate) fn check_unused(case: &Case<'_>) -> Check {
 /// A PTP clock of the host that may be of use.
 fn offered(case: &Case<'_>, phc: &Phc, what: &str) -> Finding {
     Finding::new(Severity::Note, what)
-        .evidence_from(case.perhaps_unused("chronyd"))
         .evidence(format!("{}: {}", phc.path(), phc.clock_name))
         .explain(
             "A PTP device is read without the network: it is good to microseconds, NTP to a \

@@ -182,12 +182,13 @@ const TRANSIENT: [&str; 7] = [
     "daemon-failed",
 ];
 
-/// Units, and what their daemons log of a server that they follow.
+/// Units, or their descriptions, which systemd logs alone before 250, and what their daemons log of
+/// a server that they follow.
 const FOLLOWING: [(&str, &str); 4] = [
-    ("chrony", "Selected source"),
-    ("timesyncd", "time server"),
-    ("timesyncd", "Initial clock"),
-    ("ntp", "synchronized to"),
+    ("chrony|NTP client", "Selected source"),
+    ("timesyncd|Network Time Sync", "time server"),
+    ("timesyncd|Network Time Sync", "Initial clock"),
+    ("ntp|Network Time Service", "synchronized to"),
 ];
 
 /// Whether a daemon follows a server by the last line that is about one; that shows of no other
@@ -201,8 +202,8 @@ fn has_recovered(log: &[LogLine], name: &str) -> bool {
     let is_of = |line: &&LogLine| matches!(&line.event, LogEvent::Stated { of, .. } if of == name);
     log.iter().rfind(is_about).zip(log.iter().rfind(is_of)).is_some_and(|(last, stated)| {
         let mut pairs = FOLLOWING.iter();
-        let is_its = |(unit, follows): &(&str, &str)| {
-            stated.text.contains(unit) && last.text.contains(follows)
+        let is_its = |(units, follows): &(&str, &str)| {
+            units.split('|').any(|unit| stated.text.contains(unit)) && last.text.contains(follows)
         };
         matches!(last.event, LogEvent::SourceSelected { .. })
             && (name != "daemon-failed" || pairs.any(is_its))

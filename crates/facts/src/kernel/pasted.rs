@@ -374,8 +374,11 @@ impl PastedLog {
 
     fn begin_boot(&mut self, release: Option<String>, day_s: Option<f64>) {
         // In syslog the kernel's lines follow those of programs that ran before syslogd.
+        // A table of servers is of no boot.
+        let is_table = |line: &LogLine| matches!(&line.event, LogEvent::Stated { of, .. } if of.starts_with("servers-"));
         let is_near = |line: &LogLine| {
-            line.at_s.zip(day_s).is_some_and(|(at_s, day_s)| (day_s - at_s).abs() < BOOT_S)
+            is_table(line)
+                || line.at_s.zip(day_s).is_some_and(|(at_s, day_s)| (day_s - at_s).abs() < BOOT_S)
         };
         if !self.segment.log.iter().all(is_near) {
             let ended = std::mem::take(&mut self.segment);

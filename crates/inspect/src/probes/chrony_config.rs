@@ -93,7 +93,10 @@ impl WholeConfig<'_> {
             }
             Fact::Unknown(why) => return Err(why),
         };
-        let head = format!("{mark}{path}\n");
+        // The name of an included file may be a server's.
+        let folder = path.rsplit_once('/').map_or(path, |(folder, _)| folder);
+        let shown = if depth > 0 { folder } else { path };
+        let head = format!("{mark}{shown}\n");
         self.text.push_str(&head);
         for line in String::from_utf8_lossy(&bytes).lines() {
             let mut words = line.split_whitespace();
@@ -226,8 +229,8 @@ mod tests {
             let names = lines.iter().filter_map(|line| line.split_once(": "));
             names.map(|(name, _)| name.to_owned()).collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(files(&config.refused), "/etc/c/a.conf /etc/chrony.conf");
-        assert_eq!(files(&config.skipped), "/etc/s/a.sources");
+        assert_eq!(files(&config.refused), "/etc/c /etc/chrony.conf");
+        assert_eq!(files(&config.skipped), "/etc/s");
         assert_eq!((config.file.as_deref(), config.servers.len()), (Some("/etc/chrony.conf"), 3));
     }
 

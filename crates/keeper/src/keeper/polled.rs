@@ -17,7 +17,7 @@ pub(super) const DAY_NS: u64 = 86_400 * SECOND_NS;
 const POLLS_PER_SAMPLE: u32 = 2;
 
 /// One that has not replied more often than this, in a row, is given up: it is asked for again after
-/// 16 s, then 32 s, and so on.
+/// 8 s, then 16 s, and so on.
 const GIVEN_UP: u32 = 3;
 
 /// For how long the last reading of a local source counts once it cannot be read any more: a page

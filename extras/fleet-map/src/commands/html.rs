@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::text::{proof, sentence};
 use crate::error::CommandError;
-use crate::output::json_line;
+use crate::output::ended;
 
 /// The page without its figures. Its policy names its script and style by their hashes.
 const PAGE: &str = include_str!("page.html");
@@ -51,7 +51,7 @@ pub(super) fn page(map: &Map) -> Result<String, CommandError> {
         "findings": map.findings.iter().map(finding).collect::<Vec<_>>(),
     });
     // No name ends the element that holds it.
-    let figures = json_line(&figures)?.replace('<', "\\u003c");
+    let figures = ended(serde_json::to_string(&figures))?.replace('<', "\\u003c");
     Ok(PAGE.replacen(DATA, figures.trim_end(), 1))
 }
 

@@ -207,9 +207,9 @@ impl PairSession<'_> {
         self.counts.replied += 1;
         state.has_replied = true;
         if let Some(path) = &self.args.out {
-            append(path, &output::json_line(&probe)?)?;
+            append(path, &output::ended(serde_json::to_string(&probe))?)?;
         } else if self.args.textfile.is_none() {
-            output::text(&output::json_line(&probe)?)?;
+            output::text(&output::ended(serde_json::to_string(&probe))?)?;
         }
         state.newest = probe.sample().ok().or(state.newest.take());
         Ok(())

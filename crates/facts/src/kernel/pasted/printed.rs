@@ -21,9 +21,25 @@ const DAY_S: f64 = 86_400.0;
 const MOST_BETWEEN: u32 = 2;
 
 /// Commands for another clock, and names of one.
-const OTHERS: [&str; 16] = [
-    "get-date", "hwclock", "ssh ", "docker", "wsl", "vagrant", "kubectl", "exec ", "adb ", "Host",
-    "Guest", "host:", "guest:", "RTC time", "ardware", "HW ",
+const OTHERS: [&str; 18] = [
+    "get-date",
+    "Get-Date",
+    "owershell",
+    "hwclock",
+    "ssh ",
+    "docker",
+    "wsl",
+    "vagrant",
+    "kubectl",
+    "exec ",
+    "adb ",
+    "Host",
+    "Guest",
+    "host:",
+    "guest:",
+    "RTC time",
+    "ardware",
+    "HW ",
 ];
 
 /// So long after one command the next is typed, s.
@@ -170,6 +186,8 @@ impl PrintedLines {
             self.add("printed-back", by_s, &[last, printed]);
         } else if by_s > if self.is_other { TYPED_S } else { DAY_S } {
             self.add("printed-forward", by_s, &[last, printed]);
+        } else if last.zone != printed.zone {
+            self.add("printed-unsure", by_s, &[last, printed]);
         }
     }
 

@@ -41,13 +41,15 @@ impl ServerTables {
         }
         let Some(server) = ntpq(text).or_else(|| chronyc(text)) else {
             // The line of the server that is followed may be one that cannot be read.
-            let is_mark = |rest: &str| rest.starts_with(char::is_alphanumeric);
-            if text.strip_prefix('*').is_some_and(is_mark) && self.unfollowed.is_some() {
-                self.unread = self.unfollowed.take();
+            let row = text.trim_start_matches(['^', '#']).strip_prefix('*').unwrap_or_default();
+            let is_table = self.unfollowed.is_some() || self.unread.is_some();
+            if is_table && row.starts_with(char::is_alphanumeric) {
+                self.unread = self.unfollowed.take().or(self.unread.take());
+                self.is_followed = true;
             }
             return false;
         };
-        self.unread = None;
+        self.unread.take_if(|_| !self.is_followed || server.is_followed);
         self.is_followed |= server.is_followed;
         self.unfollowed = (!self.is_followed).then(|| text.to_owned());
         let is_own = |address: &str| OWN_CLOCKS.iter().any(|own| address.starts_with(own));
@@ -56,7 +58,7 @@ impl ServerTables {
             (".INIT.", _) => ("server-silent", None),
             _ if !server.is_followed => return true,
             _ if is_own(server.name) => ("servers-own-clock", None),
-            (refid, s) if is_own(refid) => ("servers-unset", Some(s.abs())),
+            (refid, s) if is_own(refid) && s.abs() <= STEP_S => ("servers-unset", Some(s.abs())),
             (_, s) if s > STEP_S => ("servers-behind", Some(s)),
             (_, s) if s < -STEP_S => ("servers-ahead", Some(-s)),
             (_, s) => ("servers-followed", Some(s.abs())),

@@ -206,7 +206,10 @@ fn a_table_of_servers_shows_which_one_is_followed() {
     assert_eq!(names, ["server-silent", "servers-none", "servers-followed"]);
     // Nothing is told of a table whose followed server cannot be read, or that has no row.
     let cut = format!("{heading} b 1.2.3.4 2 u 1 64 377 1.0 9.0 4.0\n*a 1.2.3.4 2 u\n");
-    for text in [&cut, heading] {
+    let first = format!(
+        "{heading}*2001:db8::1\n .GPS. 1 u 1 64 377 1.0 9.0 4.0\n b 1.2.3.4 2 u 1 64 377 1.0 9.0 4.0\n"
+    );
+    for text in [&cut, &first, heading] {
         let found = pasted(text.as_bytes());
         assert_eq!((found.log.len(), found.unread_lines), (0, 1), "{text}");
     }
