@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use keeper::{ClockError, LineLoop, LineSteering, SystemClock as _};
-use linux::adjtimex::UNITS_PER_PPB;
-use linux::adjtimex::{self, KernelDiscipline};
+use linux::adjtimex::{self, KernelDiscipline, UNITS_PER_PPB};
 use linux::counter::{Counter as _, CpuCounter};
 use linux::kernel_line::KernelLineReader;
 use linux::system_clock::SetError;
