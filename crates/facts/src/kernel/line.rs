@@ -204,9 +204,9 @@ fn is_time(word: &str) -> bool {
 fn is_of_date(word: &str) -> bool {
     const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
     let word = word.trim_end_matches([',', '.']);
-    let is_name = |start: &str| month_by_name(start).is_some() || DAYS.contains(&start);
-    let is_ascii_name =
-        || word.len() <= 9 && word.get(..3).is_some_and(|start| is_name(&start.to_lowercase()));
+    let is_day = |start: &str| DAYS.iter().any(|day| day.eq_ignore_ascii_case(start));
+    let is_name = |start: &str| month_by_name(start).is_some() || is_day(start);
+    let is_ascii_name = || word.len() <= 9 && word.get(..3).is_some_and(is_name);
     let is_foreign = || word.chars().count() <= 4 && !word.is_ascii();
     word.bytes().next().is_some_and(|byte| byte.is_ascii_digit() || byte == b'+')
         || is_ascii_name()
@@ -249,11 +249,14 @@ pub(super) fn time_of_day_s(text: &str) -> Option<f64> {
 }
 
 pub(super) fn month_by_name(word: &str) -> Option<i128> {
-    let start: String = word.chars().take(3).flat_map(char::to_lowercase).collect();
-    let is_named = |names: &&str| names.split(' ').any(|name| name == start);
-    if word.to_lowercase().starts_with("juil") {
+    // Most words before a message are numbers.
+    word.starts_with(char::is_alphabetic).then_some(())?;
+    if word.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("juil")) {
         return Some(7);
     }
+    let start = &word[..word.char_indices().nth(3).map_or(word.len(), |(end, _)| end)];
+    let start = if start.is_ascii() { start.into() } else { Cow::Owned(start.to_lowercase()) };
+    let is_named = |names: &&str| names.split(' ').any(|name| name.eq_ignore_ascii_case(&start));
     MONTHS.iter().position(is_named).map(|at| at as i128 + 1)
 }
 

@@ -332,10 +332,12 @@ impl PastedLog {
 
     /// A whole message.
     fn take_message(&mut self, text: &str, reading: Reading) {
+        if reading.event.is_none() && !CATALOGUE.scan(text).is_about_time {
+            return;
+        }
         let is_of_kernel = CATALOGUE.is_of_kernel(&reading);
         let line = line::split(text);
         let event = match reading.event {
-            None if !CATALOGUE.scan(text).is_about_time => return,
             None if !CATALOGUE.is_message(&line) => {
                 self.mentions += u64::from(CATALOGUE.is_about_days(line.text));
                 return;

@@ -22,24 +22,8 @@ const MOST_BETWEEN: u32 = 2;
 
 /// Commands for another clock, and names of one.
 const OTHERS: [&str; 18] = [
-    "get-date",
-    "Get-Date",
-    "owershell",
-    "hwclock",
-    "ssh ",
-    "docker",
-    "wsl",
-    "vagrant",
-    "kubectl",
-    "exec ",
-    "adb ",
-    "Host",
-    "Guest",
-    "host:",
-    "guest:",
-    "RTC time",
-    "ardware",
-    "HW ",
+    "get-date", "Get-Date", "wershell", "hwclock", "ssh ", "docker", "wsl", "vagrant", "kubectl",
+    "exec ", "adb ", "Host", "Guest", "host:", "guest:", "RTC time", "ardware", "HW ",
 ];
 
 /// So long after one command the next is typed, s.
@@ -49,26 +33,8 @@ const TYPED_S: f64 = 60.0;
 const YEARS: std::ops::Range<i128> = 1990..2100;
 
 /// Words before a printed time.
-const LABELS: [&str; 18] = [
-    "local",
-    "universal",
-    "rtc",
-    "system",
-    "time",
-    "clock",
-    "hardware",
-    "hw",
-    "current",
-    "was",
-    "is",
-    "now",
-    "date",
-    "host",
-    "guest",
-    "vm",
-    "container",
-    "set",
-];
+const LABELS: &str = "local universal rtc system time clock hardware hw current was is now date host \
+                      guest vm container set";
 
 /// The days' names begin so.
 const WEEKDAYS: &str = "mon tue wed thu fri sat sun die mit don fre sam son lun mer jeu ven dim \
@@ -120,7 +86,7 @@ impl PrintedLines {
         let Some(printed) = Printed::parse(text) else {
             let is_text = !matches!(text.trim(), "" | "```");
             self.between += u32::from(is_text);
-            self.is_other |= is_of_other(text);
+            self.is_other = self.is_other || is_of_other(text);
             // Then that clock's time is no UTC.
             if text.contains("RTC in local TZ: yes") {
                 self.found.retain(|found| !found.lines.iter().any(|line| line.contains("RTC")));
@@ -198,7 +164,8 @@ impl PrintedLines {
         }
     }
 
-    /// What was found, and what the stamps show of a clock set at boot; clocks that are apart before what may be but time between two commands.
+    /// What was found, and what the stamps show of a clock set at boot; clocks that are apart before
+    /// what may be but time between two commands.
     pub(super) fn finish(mut self, set_at_boot: Option<PrintedTimes>) -> Vec<PrintedTimes> {
         self.found.extend(set_at_boot);
         if self.found.iter().any(|found| found.of == "clocks-apart") {
@@ -220,8 +187,8 @@ impl Printed {
             None => text,
         };
         let is_year = |four: &[u8]| four.iter().all(u8::is_ascii_digit);
-        // No date has more words, and a message's program has a colon after it.
-        if inside.split_ascii_whitespace().nth(MOST_WORDS).is_some() || inside.contains("]: ") {
+        // No date has more words.
+        if inside.split_ascii_whitespace().nth(MOST_WORDS).is_some() || is_of_program(inside) {
             return None;
         }
         if !inside.contains([':', '时', '時']) || !inside.as_bytes().windows(4).any(is_year) {
@@ -232,8 +199,8 @@ impl Printed {
         for word in words(inside) {
             let bare = word.trim_end_matches([',', '.', ':', ';']);
             let is_named = word.ends_with(':') && clock(bare).is_none();
-            (!is_named || LABELS.contains(&bare)).then_some(())?;
-            if bare.is_empty() || (clock_s.is_none() && LABELS.contains(&bare)) {
+            (!is_named || is_label(bare)).then_some(())?;
+            if bare.is_empty() || (clock_s.is_none() && is_label(bare)) {
             } else if let Some((s, rest)) = clock(bare) {
                 clock_s.is_none().then(|| clock_s = Some(s))?;
                 zone += rest;
@@ -305,6 +272,19 @@ impl Printed {
         let is_without = self.zone.is_empty() || other.zone.is_empty();
         is_without.then(|| (by_s, is_near_zone(by_s)))
     }
+}
+
+/// Whether a program's name stands before its message: `kernel: `, `ntpd[12]: `.
+fn is_of_program(text: &str) -> bool {
+    let is_program = |word: &str| {
+        let is_name = word.is_ascii() && word.starts_with(char::is_alphabetic);
+        word.ends_with(':') && is_name && !is_label(word.trim_end_matches([',', '.', ':', ';']))
+    };
+    text.contains("]: ") || text.split_ascii_whitespace().any(is_program)
+}
+
+fn is_label(word: &str) -> bool {
+    LABELS.split(' ').any(|label| label.eq_ignore_ascii_case(word))
 }
 
 fn is_of_other(text: &str) -> bool {
