@@ -34,7 +34,7 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
     let other = mentions(pasted.mentions);
     let (mut unclear, mut quoted) = (pasted.unread_lines, pasted.unread.clone());
     let stamps_back = stamps_back(&pasted);
-    let printed = printed(&pasted);
+    let printed = pasted.printed.clone();
     let shown = describe_lines(&pasted);
     let lines = pasted.lines;
     let log = pasted.log.clone();
@@ -57,9 +57,10 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
     if !diagnosis.findings.iter().any(states_it) {
         diagnosis.findings.extend(stamps_back);
     }
-    let is_clear = diagnosis.findings.is_empty() && printed.len() == 1;
-    let is_said = |one: &Finding| is_clear || !one.what.starts_with("Two lines print");
-    diagnosis.findings.extend(printed.into_iter().filter(is_said));
+    // That two times cannot be compared is of use where nothing else is known.
+    let is_alone = diagnosis.findings.is_empty() && printed.len() == 1;
+    let of_use = printed.iter().filter(|times| is_alone || times.of != "printed-unsure");
+    diagnosis.findings.extend(of_use.map(of_printed));
     diagnosis.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     // Only lines that are harmless in themselves, or that a rule found in order, clear a clock.
     let is_judged = |event: &LogEvent| {
@@ -152,14 +153,11 @@ fn stamps_back(pasted: &Pasted) -> Option<Finding> {
 }
 
 /// What times show that the text prints for themselves, and stamps of a clock set at boot.
-fn printed(pasted: &Pasted) -> Vec<Finding> {
-    let finding = |shown: &PrintedTimes| {
-        let side = if shown.by_s > 0.0 { "ahead" } else { "behind" };
-        let by = figures::seconds(shown.by_s.abs());
-        let values = [("by", by), ("side", side.to_owned()), ("year", shown.year.to_string())];
-        of_stamps(named(shown.of, &values), &shown.lines)
-    };
-    pasted.printed.iter().map(finding).collect()
+fn of_printed(times: &PrintedTimes) -> Finding {
+    let side = if times.by_s > 0.0 { "ahead" } else { "behind" };
+    let by = figures::seconds(times.by_s.abs());
+    let values = [("by", by), ("side", side.to_owned()), ("year", times.year.to_string())];
+    of_stamps(named(times.of, &values), &times.lines)
 }
 
 fn of_stamps(finding: Finding, lines: &[String]) -> Finding {
