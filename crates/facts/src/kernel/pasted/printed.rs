@@ -110,7 +110,7 @@ impl PrintedLines {
             if let Some((by_s, _)) = stamped.until(&printed)
                 && (-DAY_S / 2.0..-SLACK_S).contains(&by_s)
                 && !is_foreign
-                && (is_known || !is_near_zone(by_s))
+                && (is_known || !is_near_quarter_hour(by_s))
             {
                 self.add("printed-before-stamps", by_s, &[&stamped, &printed]);
             }
@@ -270,7 +270,7 @@ impl Printed {
         }
         // Without a zone it is local time, or UTC.
         let is_without = self.zone.is_empty() || other.zone.is_empty();
-        is_without.then(|| (by_s, is_near_zone(by_s)))
+        is_without.then(|| (by_s, is_near_quarter_hour(by_s)))
     }
 }
 
@@ -296,7 +296,7 @@ fn is_weekday(word: &str) -> bool {
 }
 
 /// Zones differ by quarters of an hour.
-fn is_near_zone(by_s: f64) -> bool {
+fn is_near_quarter_hour(by_s: f64) -> bool {
     let rest_s = by_s.abs() % 900.0;
     by_s.abs() > 800.0 && rest_s.min(900.0 - rest_s) < 120.0
 }
