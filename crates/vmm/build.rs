@@ -27,10 +27,8 @@ fn main() -> ExitCode {
     }
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    let image = here.join("../guest/image");
-    for source in
-        ["../guest/src", "../units/src", "../guest/image", "../guest/Cargo.toml", "../pvclock/src"]
-    {
+    let image = here.join("guest/image");
+    for source in ["guest/src", "guest/image", "guest/Cargo.toml", "../pvclock/src"] {
         println!("cargo::rerun-if-changed={}", here.join(source).display());
     }
     let program = build(&image, &out.join("image"));

@@ -4,7 +4,7 @@ use crate::outside::{self, Outcome};
 use crate::project::Project;
 
 /// A workspace of its own, without an operating system.
-const IMAGE: &str = "crates/guest/image/Cargo.toml";
+const IMAGE: &str = "crates/vmm/guest/image/Cargo.toml";
 
 pub(super) fn check(project: &Project) -> Outcome {
     if !is_installed(project) {

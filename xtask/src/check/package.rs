@@ -7,9 +7,9 @@ use serde_json::Value;
 use crate::outside::Outcome;
 use crate::project::Project;
 
-/// What VMMs, guests and hypervisors adopt, and the folders.
+/// What VMMs, guests and hypervisors adopt, and the folders below `crates`.
 pub(crate) const ADOPTED: [(&str, &str); 3] =
-    [("pvclock", "crates/pvclock"), ("pvclock-host", "crates/host"), ("pvclock-kvm", "crates/kvm")];
+    [("pvclock", "pvclock"), ("pvclock-host", "host"), ("pvclock-kvm", "host/kvm")];
 
 pub(crate) fn check(project: &Project) -> Outcome {
     let metadata = match metadata(project) {

@@ -26,7 +26,7 @@ pub(super) fn check(project: &Project) -> Outcome {
             }
         };
         let (now, file) =
-            (String::from_utf8_lossy(&output.stdout), format!("{folder}/public-api.txt"));
+            (String::from_utf8_lossy(&output.stdout), format!("crates/{folder}/public-api.txt"));
         if std::env::var_os("UPDATE").is_some()
             && let Err(error) = fs::write(project.path(&file), now.as_bytes())
         {

@@ -14,7 +14,7 @@ use super::{Done, Place};
 const PRESENT: &[&str] = &["tsc", "acpi_pm", "hpet", "pit"];
 const PARAVIRTUAL: &[&str] = &["kvm-clock", "hyperv-page", "hyperv-counter"];
 
-/// The report's first and last line (`crates/guest/src/report.rs`).
+/// The report's first and last line (`crates/vmm/guest/src/report.rs`).
 const FIRST: &str = "parachron guest report 1";
 /// Of a clock 1 ms after its first reading: the guest measures the TSC itself, and
 /// a busy host lets it wait.

@@ -7,7 +7,7 @@ mod save_restore;
 #[path = "../../examples/write_page.rs"]
 mod write_page;
 
-const GUIDE: &str = include_str!("../../../../docs/reference/for-vmm-builders.md");
+const GUIDE: &str = include_str!("../../../../../docs/reference/for-vmm-builders.md");
 
 #[test]
 fn the_guide_has_the_examples_as_they_are() {

@@ -4,7 +4,7 @@ use pvclock::Hertz;
 use pvclock_kvm::KvmClockState;
 
 /// As version 1 wrote it: every later program reads this.
-const VERSION_1: &str = include_str!("../../../../validation/fuzz/seeds/kvm_saved/version_1");
+const VERSION_1: &str = include_str!("../../../../../validation/fuzz/seeds/kvm_saved/version_1");
 
 fn read(text: &str) -> serde_json::Result<KvmClockState> {
     serde_json::from_str(text)
