@@ -1,5 +1,4 @@
 //! `parachron doctor --rules`: what every rule checks, and its source.
-//! docs/reference/findings.md is the same list.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -37,51 +36,4 @@ fn text() -> String {
         text.push('\n');
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The guide's page of rules.
-    fn page() -> String {
-        let mut page = String::from(
-            "# Which faults does parachron doctor look for?\n\nEach finding of `parachron doctor` \
-             names its rule.\n`parachron doctor --rules` prints the same list, with the source of \
-             each rule.\n",
-        );
-        for rule in RULES {
-            let _ = write!(page, "\n## {}\n\n{}\n", rule.name, escaped(rule.checks));
-        }
-        page
-    }
-
-    /// Escaped for Markdown, which leaves an underscore within a word alone.
-    fn escaped(words: &str) -> String {
-        let words: Vec<char> = words.chars().collect();
-        let mut text = String::new();
-        for (i, &c) in words.iter().enumerate() {
-            let within = |at: Option<&char>| at.is_some_and(|c| c.is_alphanumeric());
-            let literal = c == '_' && i > 0 && within(words.get(i - 1)) && within(words.get(i + 1));
-            if matches!(c, '*' | '_' | '`' | '<' | '[' | '\\') && !literal {
-                text.push('\\');
-            }
-            text.push(c);
-        }
-        text
-    }
-
-    #[test]
-    fn the_guides_page_is_the_table_of_rules() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/findings.md");
-        if std::env::var_os("UPDATE").is_some() {
-            std::fs::write(path, page()).unwrap();
-        }
-        let written = std::fs::read_to_string(path).unwrap();
-        assert_eq!(
-            written,
-            page(),
-            "docs/reference/findings.md: UPDATE=1 cargo test -p parachron the_guides_page"
-        );
-    }
 }
