@@ -1,4 +1,4 @@
-//! The programs of docs/reference/for-vmm-builders.md are the crate's examples, and they run.
+//! docs/reference/for-vmm-builders.md has the example `save_restore`, and both examples run.
 
 use std::path::Path;
 
@@ -10,13 +10,11 @@ mod write_page;
 const GUIDE: &str = include_str!("../../../../../docs/reference/for-vmm-builders.md");
 
 #[test]
-fn the_guide_has_the_examples_as_they_are() {
-    let after = |text: &'static str, from: &str| text.split_once(from).unwrap().1.trim();
-    let write_page = after(include_str!("../../examples/write_page.rs"), "\n\n");
-    assert!(GUIDE.contains(write_page), "examples/write_page.rs");
+fn the_guide_has_the_example_as_it_is() {
     let save_restore = include_str!("../../examples/save_restore.rs");
     let save_restore = save_restore.split("/// A VM with two vCPUs").next().unwrap();
-    assert!(GUIDE.contains(after(save_restore, "\n\n")), "examples/save_restore.rs");
+    let code = save_restore.split_once("\n\n").unwrap().1.trim();
+    assert!(GUIDE.contains(code), "examples/save_restore.rs");
 }
 
 #[test]
