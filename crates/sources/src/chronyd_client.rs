@@ -10,7 +10,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use wire::chronyd::{ChronydRequest, ReplyError, ReplyStatus, Tracking};
+use crate::wire::chronyd::{ChronydRequest, ReplyError, ReplyStatus, Tracking};
 
 mod feed;
 mod socket;
@@ -140,12 +140,12 @@ impl ChronydClient {
     /// # Errors
     /// It is unreachable, or refuses.
     pub fn tracking(&self) -> Result<Tracking, ChronydError> {
-        self.request(ChronydRequest::Tracking, wire::chronyd::tracking)
+        self.request(ChronydRequest::Tracking, crate::wire::chronyd::tracking)
     }
 
     fn command(&self, request: ChronydRequest) -> Result<(), ChronydError> {
         self.request(request, |reply, sequence| {
-            wire::chronyd::acknowledgement(reply, request, sequence)
+            crate::wire::chronyd::acknowledgement(reply, request, sequence)
         })
     }
 
@@ -196,7 +196,7 @@ fn exchange<T>(
     let socket = Socket::connect(address)?;
     // Keyed from the system's entropy: nobody can guess it.
     let sequence = RandomState::new().hash_one(0) as u32;
-    let mut reply = [0; wire::chronyd::MAX_REPLY_BYTES + 1];
+    let mut reply = [0; crate::wire::chronyd::MAX_REPLY_BYTES + 1];
     let mut resend_after = RESEND_AFTER;
     loop {
         let until = deadline.min(Instant::now() + resend_after);

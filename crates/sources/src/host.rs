@@ -1,5 +1,5 @@
 //! What the host tells of the time, by whichever of its channels: exchanges
-//! (`wire::hosttime`) on each, and one-way messages on the local socket.
+//! (`crate::wire::hosttime`) on each, and one-way messages on the local socket.
 //!
 //! | channel | who speaks first | who may |
 //! | --- | --- | --- |
@@ -31,6 +31,7 @@ mod stream;
 mod told;
 mod vsock;
 
+pub use crate::wire::hosttime::{EARLIEST_NS, VSOCK_PORT};
 use awaited::Awaited;
 pub use channel::HostChannel;
 use local::LocalSocket;
@@ -39,7 +40,6 @@ use port::Port;
 pub use told::Rejected;
 use told::ReportedTime;
 use vsock::Vsock;
-pub use wire::hosttime::{EARLIEST_NS, VSOCK_PORT};
 
 /// How long a time is valid, ns.
 const FRESH_NS: u64 = 1_000_000_000;

@@ -7,8 +7,10 @@ pub mod ntp;
 pub mod phc;
 pub mod rtc;
 mod source;
+pub mod tell;
 pub mod unique;
 mod vmclock;
+pub mod wire;
 
 pub use error::SourceError;
 pub use host::HostSource;

@@ -1,7 +1,7 @@
 //! What a hostile host sends, and when.
 
 use pvclock::units::ClockPair;
-use wire::hosttime::{
+use sources::wire::hosttime::{
     EARLIEST_NS, FRAME_BYTES, GuestExchange, Heard, HostTimeFrame, LONGEST_DELAY_NS,
 };
 

@@ -1,7 +1,7 @@
 //! Bytes of a stream whose other end is a hostile host, as AF_VSOCK or a virtio-serial port
 //! may hand them out: in any pieces.
 
-use wire::hosttime::{FRAME_BYTES, HostTimeFrame, Incoming, MAGIC};
+use sources::wire::hosttime::{FRAME_BYTES, HostTimeFrame, Incoming, MAGIC};
 
 /// The first byte says how many of the next are lengths of pieces, which come over and
 /// over; the rest is the stream. Its frames are those that it has in a row from its first

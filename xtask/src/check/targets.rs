@@ -8,7 +8,7 @@ use crate::project::Project;
 
 /// Targets, and the packages that build for each.
 const BUILDS: [(&str, &[&str]); 5] = [
-    ("thumbv7em-none-eabi", &["parachron-wire", "pvclock"]),
+    ("thumbv7em-none-eabi", &["pvclock"]),
     // The pages, whose fields of 64 bits are loaded at once: of pvclock the target above has the units alone.
     ("aarch64-unknown-none", &["pvclock-host", "pvclock"]),
     ("x86_64-unknown-none", &["pvclock-host", "pvclock"]),

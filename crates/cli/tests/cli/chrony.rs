@@ -12,8 +12,8 @@ use pvclock::units::OffsetBound;
 use sources::chronyd_client::{
     ChronydAddress, ChronydClient, ChronydError, ChronydErrorCause, Feed,
 };
+use sources::wire::chronyd::{ReplyError, ReplyStatus};
 use sources::{NtpSource, now};
-use wire::chronyd::{ReplyError, ReplyStatus};
 
 const NEEDS: &[Need] = &[Need::Root, Need::Loopback, Need::Tool("chronyd")];
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::program::shared;
 use pvclock::units::ClockPair;
 use serde_json::Value;
-use wire::hosttime::{FRAME_BYTES, GuestExchange, Heard, HostTimeFrame};
+use sources::wire::hosttime::{FRAME_BYTES, GuestExchange, Heard, HostTimeFrame};
 
 use crate::formats::keeps_to;
 

@@ -2,7 +2,7 @@ use std::net::UdpSocket;
 
 use sources::phc::UnknownScale;
 
-use wire::ntp::{Packet, Timestamp};
+use sources::wire::ntp::{Packet, Timestamp};
 
 use super::*;
 

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use daemon::{Daemon, DaemonError, DiscoveredSource, Settings};
 use keeper::event::{CorrectionMethod, KeeperEvent};
 use linux::wait::{Signals, WaitUntil};
-use wire::hosttime::{
+use sources::wire::hosttime::{
     EARLIEST_NS, FrameLeap, FrameScale, HostClock, HostTimeFrame, Reason, TimeAnswer,
 };
 
@@ -86,7 +86,7 @@ fn answer_for_a_second(agent: &UnixDatagram) -> u32 {
     let (scale, leap, is_smeared) = (FrameScale::Utc, FrameLeap::None, false);
     let clock = HostClock { bound_ns, scale, leap, is_smeared, tai_offset_s };
     let mut answered = 0;
-    let mut bytes = [0; wire::hosttime::FRAME_BYTES];
+    let mut bytes = [0; sources::wire::hosttime::FRAME_BYTES];
     while agent.recv(&mut bytes).is_ok() {
         let received_ns = host_ns();
         let Ok(HostTimeFrame::Request { nonce, sent_ns }) = HostTimeFrame::parse(&bytes) else {
@@ -117,7 +117,7 @@ fn a_host_that_is_asked_is_right_within_the_way_to_it() {
     let mut events = Vec::new();
     let wait = WaitUntil::new(Signals::ending().unwrap());
     daemon.run(wait, |line| events.push(line.event)).unwrap();
-    assert_eq!(host.join().unwrap(), wire::hosttime::ROUNDS);
+    assert_eq!(host.join().unwrap(), sources::wire::hosttime::ROUNDS);
     assert!(events.iter().any(|event| matches!(event, KeeperEvent::HostResumed)), "{events:?}");
     let step = events.iter().find_map(|event| match event {
         KeeperEvent::Corrected(corrected) => Some(corrected.basis.clone()),

@@ -10,8 +10,8 @@ use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
+use crate::wire::chronyd::sock;
 use facts::Unknown;
-use wire::chronyd::sock;
 
 use pvclock::units::{ClockPair, OffsetBound};
 

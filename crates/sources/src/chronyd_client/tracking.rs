@@ -3,9 +3,9 @@
 
 use std::fmt::Write;
 
+use crate::wire::chronyd::Tracking;
 use facts::steering::{ChronyTracking, parse_tracking};
 use facts::{Fact, Unknown};
-use wire::chronyd::Tracking;
 
 use super::{ChronydClient, ChronydError};
 
@@ -72,13 +72,13 @@ mod tests {
 
     /// As chronyd 4.3 replies before its first measurement.
     fn at_start() -> Tracking {
-        let mut reply = [0; wire::chronyd::MAX_REPLY_BYTES];
+        let mut reply = [0; crate::wire::chronyd::MAX_REPLY_BYTES];
         reply[..8].copy_from_slice(&[6, 2, 0, 0, 0, 33, 0, 5]);
         reply[55] = 3;
         for at in [92, 96] {
             reply[at..at + 4].copy_from_slice(&[0x04, 0x80, 0, 0]);
         }
-        wire::chronyd::tracking(&reply, 0).unwrap()
+        crate::wire::chronyd::tracking(&reply, 0).unwrap()
     }
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
     fn the_line_has_the_references_name_or_address() {
         let mut tracking = at_start();
         tracking.reference_id = u32::from_be_bytes(*b"PHC0");
-        tracking.leap = wire::chronyd::TrackingLeap::Normal;
+        tracking.leap = crate::wire::chronyd::TrackingLeap::Normal;
         assert!(written(&tracking).starts_with("50484330,PHC0,0,"));
         assert!(written(&tracking).ends_with(",Normal\n"));
         tracking.reference_id = u32::from_be_bytes(*b"A,B\0");

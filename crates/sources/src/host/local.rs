@@ -1,7 +1,7 @@
 //! A Unix datagram socket for an agent or a VMM's hook on this machine.
 //!
 //! # Protocol
-//! A datagram is a frame of `wire::hosttime`, or one message of at most 128 bytes of
+//! A datagram is a frame of `crate::wire::hosttime`, or one message of at most 128 bytes of
 //! ASCII, with or without an end of line:
 //!
 //! ```text
@@ -27,11 +27,11 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
+use crate::wire::hosttime::{FRAME_BYTES, GuestExchange, HostTimeFrame, MAGIC};
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockaddrLike, UnixAddr, recvmsg, sendto, setsockopt, sockopt,
 };
 use pvclock::units::{ClockPair, CrossTimestamp, Interval, OffsetBound, TimeReading};
-use wire::hosttime::{FRAME_BYTES, GuestExchange, HostTimeFrame, MAGIC};
 
 use super::message::{self, HostMessage};
 use super::told::{Rejected, ReportedTime, request};
@@ -104,7 +104,7 @@ impl LocalSocket {
         let bytes: Result<&[u8; FRAME_BYTES], _> = datagram.bytes.as_slice().try_into();
         let length = || {
             let found = datagram.bytes.len() as u64;
-            wire::hosttime::Malformed::new("a frame", "length", found)
+            crate::wire::hosttime::Malformed::new("a frame", "length", found)
         };
         let frame = bytes.map_err(|_| length()).and_then(HostTimeFrame::parse);
         match frame {

@@ -3,8 +3,8 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use crate::wire::hosttime::{FRAME_BYTES, GuestExchange, Incoming};
 use rustix::io::Errno;
-use wire::hosttime::{FRAME_BYTES, GuestExchange, Incoming};
 
 use super::told::{Rejected, ReportedTime, request};
 

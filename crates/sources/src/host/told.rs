@@ -1,7 +1,7 @@
 //! What the host has told, until it is asked for.
 
+use crate::wire::hosttime::{GuestExchange, Heard, HostTimeFrame, Reason, Refused};
 use pvclock::units::{ClockPair, OffsetBound};
-use wire::hosttime::{GuestExchange, Heard, HostTimeFrame, Reason, Refused};
 
 use super::message::MalformedMessage;
 
@@ -35,7 +35,7 @@ pub enum Rejected {
     Malformed(#[from] MalformedMessage),
     /// It is no frame.
     #[error(transparent)]
-    Frame(#[from] wire::hosttime::Malformed),
+    Frame(#[from] crate::wire::hosttime::Malformed),
     /// The exchange did not give the time.
     #[error(transparent)]
     Exchange(#[from] Refused),

@@ -2,8 +2,8 @@
 
 use std::io::ErrorKind;
 
+use crate::wire::ntp::{LENGTH, Packet, Timestamp};
 use linux::clock::LinuxClock;
-use wire::ntp::{LENGTH, Packet, Timestamp};
 
 use super::error::NtpError;
 use super::server::{NtpPeer, ServerReply};

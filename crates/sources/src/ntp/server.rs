@@ -5,8 +5,8 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
+use crate::wire::ntp::{Packet, UnusableReply};
 use pvclock::units::{Interval, TimeReading};
-use wire::ntp::{Packet, UnusableReply};
 
 use super::error::NtpError;
 

@@ -1,8 +1,8 @@
 //! NTP's packet as the nodes of a pair use it: plain, and in interleaved mode (RFC 9769, section
 //! 2), in which a reply contains when the one before it was sent.
 
-pub use wire::ntp::LENGTH;
-use wire::ntp::{CLIENT, Packet, SERVER, Timestamp, UNSYNCHRONISED};
+pub use sources::wire::ntp::LENGTH;
+use sources::wire::ntp::{CLIENT, Packet, SERVER, Timestamp, UNSYNCHRONISED};
 
 /// A request with this number, which cannot be guessed. It asks when the reply to an earlier one
 /// was sent, which arrived at `arrival` by the peer's clock. A peer that knows replies to the

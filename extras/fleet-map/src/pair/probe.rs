@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::errormap::Probe;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use wire::ntp::Packet;
+use sources::wire::ntp::Packet;
 
 use crate::pair::packet::{self, PeerReply, ReplyContent};
 use crate::pair::socket::{self, NodeClock};

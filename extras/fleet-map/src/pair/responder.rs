@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
-use wire::ntp::Packet;
+use sources::wire::ntp::Packet;
 
 use crate::pair::departures::Departures;
 use crate::pair::limiter::Limiter;

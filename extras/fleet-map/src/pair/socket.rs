@@ -11,7 +11,7 @@ use nix::sys::socket::{
 };
 use pvclock::units::ClockPair;
 
-use wire::ntp::{LENGTH, Packet};
+use sources::wire::ntp::{LENGTH, Packet};
 
 /// This node's clock: CLOCK_REALTIME.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

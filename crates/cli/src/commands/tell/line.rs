@@ -5,7 +5,7 @@ use std::time::Duration;
 use instruments::figures::{signed, time};
 use schemars::JsonSchema;
 use serde::Serialize;
-use tell::{Address, TellFailure, TellOutcome};
+use sources::tell::{Address, TellFailure, TellOutcome};
 
 use crate::output::event_line::message_line;
 use crate::output::number_of;

@@ -7,8 +7,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use facts::steering::TimeKeeperKind;
 use instruments::duration;
 use linux::clock::LinuxClock;
-use tell::{Address, HostState, TellFailure, TellOutcome};
-use wire::hosttime::Reason;
+use sources::tell::{Address, HostState, TellFailure, TellOutcome};
+use sources::wire::hosttime::Reason;
 
 use super::line::TellLine;
 use crate::error::CliError;
@@ -134,7 +134,7 @@ impl Args {
         let limit = if self.watch { self.timeout.min(HELD_UP) } else { self.timeout };
         let one = |guest: &Address, why: Reason| {
             let (at, begun) = (LinuxClock::Realtime.read_ns(), Instant::now());
-            let told = tell::tell(guest, host, why, limit);
+            let told = sources::tell::tell(guest, host, why, limit);
             TellLine::new(at, guest, &told, begun.elapsed())
         };
         thread::scope(|scope| {

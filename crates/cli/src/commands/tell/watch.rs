@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use linux::wait::{Signals, WaitUntil, Wake};
-use tell::{Address, HostState};
-use wire::hosttime::Reason;
+use sources::tell::{Address, HostState};
+use sources::wire::hosttime::Reason;
 
 use super::line::Fate;
 use super::options::{AT_ONCE, Args, LOOK};

@@ -1,4 +1,4 @@
-use wire::hosttime::{FrameLeap, FrameScale, HostClock, ROUNDS, Reason, TimeAnswer};
+use crate::wire::hosttime::{FrameLeap, FrameScale, HostClock, ROUNDS, Reason, TimeAnswer};
 
 use super::*;
 use crate::SourceError;
@@ -205,13 +205,13 @@ fn an_agent_that_is_asked_gives_a_time_with_the_bound_of_its_way() {
     let mut answered = 0;
     let now_ns = || linux::clock::LinuxClock::Monotonic.read_ns().unwrap();
     while offset.is_err() {
-        answered += u32::from(answer(&agent, wire::hosttime::EARLIEST_NS + now_ns()));
+        answered += u32::from(answer(&agent, crate::wire::hosttime::EARLIEST_NS + now_ns()));
         assert!(answered <= ROUNDS);
         offset = host.offset();
     }
     let (offset, pair) = (offset.unwrap(), now().unwrap());
-    let truth =
-        i128::from(wire::hosttime::EARLIEST_NS + pair.monotonic_ns) - i128::from(pair.realtime_ns);
+    let truth = i128::from(crate::wire::hosttime::EARLIEST_NS + pair.monotonic_ns)
+        - i128::from(pair.realtime_ns);
     let wrong_ns = (i128::from(offset.offset_ns) - truth).unsigned_abs();
     // The two clocks of `pair` were read one after the other.
     assert!(wrong_ns <= u128::from(offset.bound_ns) + 1_000_000, "{wrong_ns} {offset:?}");
@@ -221,7 +221,10 @@ fn an_agent_that_is_asked_gives_a_time_with_the_bound_of_its_way() {
     agent.send(&replay.encode()).unwrap();
     assert!(host.offset().is_err());
     let why = host.take_rejected().unwrap();
-    assert!(matches!(why, Rejected::Exchange(wire::hosttime::Refused::NotAsked { .. })), "{why}");
+    assert!(
+        matches!(why, Rejected::Exchange(crate::wire::hosttime::Refused::NotAsked { .. })),
+        "{why}"
+    );
 }
 
 #[test]

@@ -1,12 +1,12 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use linux::clock::LinuxClock;
-use proptest::prelude::*;
-use wire::hosttime::{
+use crate::wire::hosttime::{
     EARLIEST_NS, FrameLeap, FrameScale, HostClock, HostTimeFrame, MIN_INTERVAL_NS, ROUNDS, Reason,
     Refused, TimeAnswer,
 };
+use linux::clock::LinuxClock;
+use proptest::prelude::*;
 
 use super::*;
 
@@ -138,7 +138,7 @@ fn a_flood_is_read_in_parts_and_a_hang_is_given_up() {
     }
     assert!(answer(&mut host).is_some() && answer(&mut host).is_none());
     std::thread::sleep(std::time::Duration::from_nanos(
-        wire::hosttime::TIMEOUT_NS + MIN_INTERVAL_NS,
+        crate::wire::hosttime::TIMEOUT_NS + MIN_INTERVAL_NS,
     ));
     assert_eq!(stream.receive(&mut told).unwrap(), Left::Open);
     let why = told.take_rejected(0);

@@ -1,9 +1,9 @@
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 
+use crate::wire::hosttime::{FRAME_BYTES, HostTimeFrame, Reason, VSOCK_PORT};
 use nix::sys::socket::connect;
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
-use wire::hosttime::{FRAME_BYTES, HostTimeFrame, Reason, VSOCK_PORT};
 
 use super::*;
 
