@@ -34,7 +34,7 @@ const ENDS: &[HelpEnd] = &[
             (0, "examined; findings are no failure without --fail-on"),
             (1, "a finding of --fail-on's severity or worse; with --quiet a warning"),
             (2, "usage error, or nothing could be examined; with --quiet an error of the clock"),
-            (3, "with --quiet: nothing worse was found, but the time is not known to be right"),
+            (3, "with --quiet: no warning or error, but the time is not known to be right"),
         ],
         examples: &[
             ("parachron doctor --quiet --ntp ntp.example", "a line for motd, a check for Nagios"),
@@ -112,7 +112,7 @@ const ENDS: &[HelpEnd] = &[
         name: "gate-thaw",
         exits: &[(0, "the groups run"), FAILED],
         examples: &[
-            ("sudo parachron gate thaw", "wait until the clock is right, then run"),
+            ("sudo parachron gate thaw", "wait until the clock is right, then thaw"),
             ("sudo parachron gate thaw --force", "after the daemon was killed"),
         ],
     },
@@ -123,10 +123,10 @@ const ENDS: &[HelpEnd] = &[
     },
     HelpEnd {
         name: "tell",
-        exits: &[(0, "each guest has the time"), (2, "usage error, or a guest has not")],
+        exits: &[(0, "each guest received the time"), (2, "usage error, or a guest did not")],
         examples: &[
             ("parachron tell vsock:3:123 --reason restored", "once, after a restore"),
-            ("parachron tell --watch vsock:3:123", "from now on"),
+            ("parachron tell --watch vsock:3:123", "until Ctrl-C"),
         ],
     },
     HelpEnd {

@@ -15,12 +15,12 @@ use crate::output::{self, Format};
 
 /// Save what `parachron doctor` reads, for a diagnosis elsewhere.
 ///
-/// Send the folder to someone who can help: `parachron doctor --root FOLDER`
-/// diagnoses it there as it does here. It holds no secrets: names of hosts,
-/// people and programs, serial numbers and addresses are left out.
+/// Send the folder to someone who can help: `parachron doctor --root FOLDER` gives the same
+/// diagnosis there. The folder holds no names of hosts, people and programs, no serial numbers and
+/// no addresses.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Folder to write: a new or an empty one. Only --dry-run needs none
+    /// Folder to write, which must be new or empty; not needed with --dry-run
     #[arg(value_name = "FOLDER", required_unless_present = "dry_run")]
     folder: Option<PathBuf>,
 

@@ -42,8 +42,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "no_measure"])]
     log: Option<PathBuf>,
 
-    /// Compare the clock with this NTP server; repeatable. It is compared with the host's
-    /// clock in any case, where the host shows one
+    /// Compare the clock with this NTP server; repeatable. If the host shows its clock, that is
+    /// compared without this option
     #[arg(long, value_name = "HOST[:PORT]", value_parser = server_name,
           conflicts_with_all = ["root", "log"])]
     ntp: Vec<String>,
@@ -56,14 +56,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RULE", value_parser = rule_names(), hide_possible_values = true)]
     ignore: Vec<String>,
 
-    /// Show grounds, reasons and remedies that one screen cannot hold, and the rules without a
-    /// finding
+    /// Show all grounds, reasons and remedies, and the rules without a finding
     #[arg(long, short)]
     verbose: bool,
 
-    /// Print one line for motd or Nagios. Exit code 0: the time is right and nothing threatens it,
-    /// 1: a warning, 2: an error, 3: nothing worse was found, but it is not known whether the
-    /// time is right, or nothing could be examined
+    /// Print one line for motd or Nagios. Exit code 0: the time is right and nothing threatens it;
+    /// 1: a warning; 2: an error; 3: neither, but it is not known whether the time is right, or
+    /// nothing could be examined
     #[arg(long, short, conflicts_with_all = ["verbose", "format", "fail_on", "rules"])]
     quiet: bool,
 

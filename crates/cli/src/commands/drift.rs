@@ -31,12 +31,11 @@ use run::DriftRun;
 
 /// Measure how far each clock drifts from a reference.
 ///
-/// Compares this machine's clocks with NTP servers, PTP hardware clocks, the host's VMClock
-/// page or chronyd's estimate. By default compares them with the PTP clock that shows the
-/// host's time, or with CLOCK_MONOTONIC_RAW if there is none. Reads clocks and sets none.
-/// Exit code 0: all clocks are within the limits. 1: one is not. 2: nothing could be
-/// measured, a limit could not be checked, or a reference or a clock stepped; the figures
-/// then cover the other comparisons.
+/// Compares this machine's clocks with NTP servers, PTP hardware clocks, the host's VMClock page or
+/// chronyd's estimate; by default with the PTP clock that shows the host's time, or with
+/// CLOCK_MONOTONIC_RAW if there is none. Reads clocks and sets none. Exit code 0: all clocks are
+/// within the limits. 1: one clock is not. 2: nothing could be measured, a limit could not be
+/// checked, or a reference or a clock stepped; the figures then cover the other comparisons.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Compare with this NTP server; repeatable
@@ -55,8 +54,7 @@ pub(crate) struct Args {
           default_missing_value = VmClockDevice::PATH, value_parser = device)]
     vmclock: Option<PathBuf>,
 
-    /// Compare with the estimate of the local chronyd, or of the one with this command
-    /// address
+    /// Compare with the estimate of chronyd, on this machine or at ADDRESS:PORT
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1)]
     chrony: Option<Option<SocketAddr>>,
 
@@ -73,15 +71,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = interval)]
     interval: Option<Duration>,
 
-    /// Greatest frequency error allowed
+    /// Largest frequency error allowed
     #[arg(long, value_name = "PPM", value_parser = limit)]
     max_ppm: Option<f64>,
 
-    /// Greatest offset allowed, for clocks and references that count from 1970
+    /// Largest offset allowed, for clocks and references that count from 1970
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     max_offset: Option<Duration>,
 
-    /// Also show how steady each clock is, and which comparisons were kept
+    /// Also show the stability of each clock, and which comparisons were used
     #[arg(long)]
     verbose: bool,
 

@@ -32,8 +32,8 @@ pub(crate) struct Args {
           default_missing_value = "127.0.0.1:9975", group = "way")]
     listen: Option<ListenAddress>,
 
-    /// Allow an address of --listen that other machines reach: they read the metrics and
-    /// the daemon's last log lines without TLS or a password
+    /// Allow --listen at an address that other machines reach; they can read the metrics and the
+    /// daemon's last log lines without TLS or a password
     #[arg(long, requires = "listen")]
     listen_anywhere: bool,
 
@@ -41,24 +41,24 @@ pub(crate) struct Args {
     #[arg(long, requires = "listen")]
     metrics_only: bool,
 
-    /// Write the metrics to this file, whose name ends with .prom, every --every
+    /// Write the metrics to this file at the interval of --every; its name must end with .prom
     #[arg(long, value_name = "FILE", group = "way")]
     textfile: Option<PathBuf>,
 
-    /// How often --textfile writes, 1s to 24h
+    /// Interval of --textfile, 1s to 24h
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = every)]
     every: Duration,
 
-    /// Name a consumer of this clock that runs on this machine; repeatable. Alerts about
-    /// margins fire only for these
+    /// Name a product on this machine that depends on the clock; repeatable. Alerts about margins
+    /// fire only for these products
     #[arg(long, value_name = "NAME", value_parser = consumers())]
     consumer: Vec<String>,
 
-    /// Expect a daemon here: report it as down even if it was never up
+    /// Expect a daemon on this machine: report it as down even if it was never up
     #[arg(long)]
     daemon: bool,
 
-    /// The daemon's status socket: its `status-socket`
+    /// Status socket of the daemon, its key `status-socket`
     #[arg(long, value_name = "PATH", default_value = configuration::STATUS_SOCKET)]
     socket: PathBuf,
 

@@ -44,11 +44,11 @@ enum GateTask {
     },
     /// Run a command in a control group of the gate
     Exec {
-        /// The control group, below the cgroup mount; it is created if it is missing
+        /// The control group, below the cgroup mount; created if it is missing
         #[arg(long, value_name = "PATH", default_value = "/parachron-gate")]
         cgroup: PathBuf,
 
-        /// The daemon's socket: its `status-socket`
+        /// Socket of the daemon, its key `status-socket`
         #[arg(long, value_name = "PATH", default_value = configuration::STATUS_SOCKET)]
         status_socket: PathBuf,
 
@@ -60,7 +60,7 @@ enum GateTask {
 
 #[derive(Debug, clap::Args)]
 struct GateSocketOption {
-    /// The daemon's socket: its `gate-socket`
+    /// Socket of the daemon, its key `gate-socket`
     #[arg(long, value_name = "PATH", default_value = socket::PATH)]
     socket: PathBuf,
 }

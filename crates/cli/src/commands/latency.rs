@@ -28,12 +28,12 @@ const LONGEST: Duration = Duration::from_secs(27);
 /// meanwhile. Needs no root and changes nothing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Time for the measurement, 1s to 27s: under half a minute, as it disturbs other programs
+    /// Time for the measurement, which disturbs other programs, 1s to 27s
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = within_bounds)]
     duration: Duration,
 
-    /// Also send messages to this peer of yours and time its answers: ICMP echo
-    /// to HOST; udp:HOST or udp:HOST:PORT, UDP echo; ntp:HOST, an NTP server
+    /// Also time the replies of this peer, a machine of yours: HOST by ICMP echo, udp:HOST or
+    /// udp:HOST:PORT by UDP echo, ntp:HOST by NTP
     #[arg(long, value_name = "PEER", value_parser = EchoPeer::parse)]
     peer: Option<EchoPeer>,
 
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FIGURE", value_parser = figure)]
     only: Vec<FigureKind>,
 
-    /// Compare with an earlier run, from --format json
+    /// Compare with the file of an earlier run with --format json
     #[arg(long, value_name = "BEFORE.json")]
     compare: Option<PathBuf>,
 

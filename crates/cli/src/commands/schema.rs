@@ -24,7 +24,7 @@ use crate::output;
 /// Print the JSON schema of a command's output.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which command's output
+    /// Command whose output the schema describes
     #[arg(value_name = "COMMAND")]
     of: Documented,
 }

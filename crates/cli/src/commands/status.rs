@@ -17,12 +17,12 @@ use crate::output::{self, LineFormat};
 
 /// Show the daemon's sources, the clock, and the next correction.
 ///
-/// Asks `parachrond`, or a `parachron keep`, on this machine; any user may. Each
-/// source has its offset from the clock (positive where the clock is behind),
-/// the bound of that offset's error, its age and its state.
+/// Asks `parachrond` or `parachron keep` on this machine, which any user may. Each source has its
+/// offset from the clock (positive if the clock is behind), the bound of that offset's error, the
+/// age of the measurement and a state.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Ask again every second, until Ctrl-C
+    /// Refresh every second, until Ctrl-C
     #[arg(short, long)]
     watch: bool,
 
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = duration::parse, requires = "wait")]
     timeout: Option<Duration>,
 
-    /// The daemon's socket: its `status-socket`
+    /// Socket of the daemon, its key `status-socket`
     #[arg(long, value_name = "PATH", default_value = configuration::STATUS_SOCKET)]
     socket: PathBuf,
 

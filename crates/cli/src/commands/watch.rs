@@ -49,7 +49,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = LineFormat::Text)]
     format: LineFormat,
 
-    /// Report only disruptions that may be of these kinds, and no single steps or updates
+    /// Report only disruptions that may be of these kinds, and no single changes
     #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = kinds())]
     kind: Vec<Kind>,
 

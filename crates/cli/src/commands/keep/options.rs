@@ -30,7 +30,7 @@ struct Foreground {
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     duration: Option<Duration>,
 
-    /// Log as text, or as json, an object a line
+    /// Log as text, or as json with one object per line
     #[arg(long, value_enum, default_value_t = LineFormat::Text)]
     format: LineFormat,
 }

@@ -17,7 +17,7 @@ reading each, on the first serial port:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub(super) struct Args {
-    /// Where to write it
+    /// File to write
     #[arg(value_name = "FILE")]
     file: PathBuf,
 

@@ -44,7 +44,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     module: Vec<PathBuf>,
 
-    /// Longest time for a boot and the checks inside
+    /// Longest time for a boot and the checks in the guest
     #[arg(long, value_name = "TIME", default_value = "2min", value_parser = duration::parse)]
     limit: Duration,
 
@@ -61,8 +61,7 @@ pub(super) struct Args {
     #[arg(long, conflicts_with = "initrd")]
     kexec: bool,
 
-    /// How long watch and the kernel's watchdog must report nothing; raise --limit to
-    /// match
+    /// How long watch and the kernel's watchdog must report nothing; raise --limit by as much
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = duration::parse)]
     watch: Duration,
 
@@ -70,8 +69,7 @@ pub(super) struct Args {
     #[arg(long)]
     no_kernel_clock: bool,
 
-    /// Only these of Parachron's providers; repeatable [default: none, minimal, kvm,
-    /// hyperv]
+    /// Test only this provider of Parachron; repeatable [default: none, minimal, kvm, hyperv]
     #[arg(long, value_name = "NAME", value_parser = providers())]
     provider: Vec<ClockProvider>,
 

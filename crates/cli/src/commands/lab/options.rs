@@ -37,7 +37,7 @@ pub(super) struct RunOptions {
 /// Which experiments, and what they are told. Each option states which of them it is for.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct ExperimentOptions {
-    /// Which experiments [default: all but locks and network]
+    /// Experiments to run [default: all but locks and network]
     #[arg(value_name = "EXPERIMENT", value_parser = experiments())]
     experiments: Vec<Experiment>,
 
@@ -69,12 +69,12 @@ pub(super) struct ExperimentOptions {
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     downtime: Option<Duration>,
 
-    /// Reads of all vCPUs together (monotonic) [default: 10000000, or as many as a busy
+    /// Number of reads, of all vCPUs together (monotonic) [default: 10000000, or as many as a busy
     /// host completes in 1 s]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     reads: Option<u64>,
 
-    /// Rounds in which each way of waiting has a turn (locks, network) [default: 5]
+    /// Number of rounds, each with one turn of every way of waiting (locks, network) [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     rounds: Option<u64>,
 

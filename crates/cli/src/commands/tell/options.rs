@@ -38,12 +38,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "REASON", default_value = "periodic", value_parser = reason())]
     pub(super) reason: Reason,
 
-    /// Error bound of this host's clock, instead of the one that its time daemon gave
-    /// the kernel
+    /// Error bound of this host's clock, instead of the kernel's, which the time daemon sets
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(super) error: Option<Duration>,
 
-    /// State that this host's time servers spread leap seconds over hours
+    /// State that the time servers of this host smear leap seconds
     #[arg(long)]
     smeared: bool,
 
@@ -51,12 +50,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = timeout)]
     timeout: Duration,
 
-    /// Run until Ctrl-C: send the time when this host was suspended, every --every, and to
-    /// each guest that begins to listen
+    /// Run until Ctrl-C: send the time after each suspend of this host, at the interval of --every,
+    /// and to each guest that begins to listen
     #[arg(short, long)]
     pub(super) watch: bool,
 
-    /// How often with --watch, 1s to 24h
+    /// Interval of --watch, 1s to 24h
     #[arg(long, value_name = "TIME", default_value = "10min", value_parser = every)]
     pub(super) every: Duration,
 
