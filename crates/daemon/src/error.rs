@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use exporter::ListenAddress;
+use crate::exporter::ListenAddress;
 use facts::Unknown;
 use keeper::event::NotUsed;
 use linux::system_clock::NoPermission;

@@ -9,6 +9,8 @@ pub mod configuration;
 mod daemon;
 mod discovery;
 mod error;
+pub mod exporter;
+pub mod fleet;
 pub mod gate;
 mod host_time;
 pub mod journal;

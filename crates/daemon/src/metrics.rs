@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::fleet::{Snapshot, Source};
 use disruptions::Kinds;
-use fleet::{Snapshot, Source};
 use keeper::KeeperClockState;
 use serde::Serialize;
 

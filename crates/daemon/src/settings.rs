@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use exporter::ListenAddress;
+use crate::exporter::ListenAddress;
 use facts::steering::TimeKeeperKind;
 use inspect::sampler::ProbePaths;
 use keeper::{Corrector, Policy};
@@ -61,7 +61,7 @@ pub struct Settings {
     pub records: Option<PathBuf>,
     /// This machine's take no more than this, MB.
     pub records_limit_mb: u32,
-    /// What trusts this clock, by the names of crate `fleet`.
+    /// What trusts this clock, by the names of `fleet`.
     pub consumers: Vec<String>,
     /// The files that samples are read from.
     pub paths: ProbePaths,

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use exporter::{BadListenAddress, ListenAddress};
+use crate::exporter::{BadListenAddress, ListenAddress};
 use facts::steering::TimeKeeperKind;
 use sources::NtpPeer;
 use sources::chronyd_client::ChronydAddress;
@@ -27,8 +27,8 @@ pub fn listen(text: &str) -> Result<Option<ListenAddress>, String> {
 /// # Errors
 /// What was expected.
 pub fn consumer(text: &str) -> Result<String, String> {
-    let known = || fleet::CONSUMERS.iter().map(|it| it.name).collect::<Vec<_>>().join(", ");
-    match fleet::consumer(text) {
+    let known = || crate::fleet::CONSUMERS.iter().map(|it| it.name).collect::<Vec<_>>().join(", ");
+    match crate::fleet::consumer(text) {
         Some(consumer) => Ok(consumer.name.to_owned()),
         None => Err(format!("expected one of {}, found {text:?}", known())),
     }

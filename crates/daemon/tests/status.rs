@@ -37,7 +37,7 @@ fn assert_shows_the_real_clock(status: &DaemonStatus) {
     assert!((behind_s - 60.0).abs() < 1.0, "{status:?}");
     assert!((status.would_have_moved_ns as f64 / 1e9 - 60.0).abs() < 1.0, "{status:?}");
     assert_eq!(status.clock.state, KeeperClockState::Unsynchronised, "{status:?}");
-    let published = fleet::Snapshot::from(status);
+    let published = daemon::fleet::Snapshot::from(status);
     assert_eq!((published.dry_run, published.synchronised), (Some(true), Some(false)));
     assert!(published.error_bound_s.unwrap() > 59.0, "{published:?}");
 }

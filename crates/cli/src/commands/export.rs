@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use daemon::configuration;
-use exporter::{DaemonReply, ListenAddress, Scrapes, ServedPages};
+use daemon::exporter::{DaemonReply, ListenAddress, Scrapes, ServedPages};
 use instruments::duration;
 use linux::wait::{Signals, WaitUntil, Wake};
 use schemars::JsonSchema;
@@ -76,18 +76,18 @@ fn every(text: &str) -> Result<Duration, String> {
 }
 
 fn consumers() -> impl TypedValueParser<Value = String> {
-    PossibleValuesParser::new(fleet::CONSUMERS.iter().map(|consumer| consumer.name))
+    PossibleValuesParser::new(daemon::fleet::CONSUMERS.iter().map(|consumer| consumer.name))
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     match (&args.print, &args.listen, &args.textfile) {
-        (Some(_), ..) => output::text(fleet::DASHBOARD)?,
+        (Some(_), ..) => output::text(daemon::fleet::DASHBOARD)?,
         (None, Some(address), _) => match serve(args, address)? {},
         (None, None, Some(file)) => write_each(args, file)?,
         (None, None, None) => {
-            let samples = fleet::samples(&scrapes(args).snapshot());
+            let samples = daemon::fleet::samples(&scrapes(args).snapshot());
             match args.format {
-                Format::Text => output::text(&exporter::openmetrics(samples))?,
+                Format::Text => output::text(&daemon::exporter::openmetrics(samples))?,
                 Format::Json => output::json(&ExportReport::new(samples))?,
             }
         }
@@ -116,9 +116,9 @@ struct ExportedSample {
 }
 
 impl ExportReport {
-    fn new(samples: Vec<fleet::MetricSample>) -> Self {
-        let exported = |sample: fleet::MetricSample| {
-            let fleet::MetricSample { metric, labels, value } = sample;
+    fn new(samples: Vec<daemon::fleet::MetricSample>) -> Self {
+        let exported = |sample: daemon::fleet::MetricSample| {
+            let daemon::fleet::MetricSample { metric, labels, value } = sample;
             let labels = metric.labels.iter().copied().zip(labels).collect();
             ExportedSample { metric: metric.name, labels, value }
         };
@@ -159,7 +159,8 @@ fn serve(args: &Args, address: &ListenAddress) -> Result<Infallible, CliError> {
     let pages = if args.metrics_only { ServedPages::MetricsOnly } else { ServedPages::All };
     let listener = address.bind().map_err(|why| failed("listen", why))?;
     let scrapes = scrapes(args);
-    exporter::serve(listener, pages, move || scrapes.reply()).map_err(|why| failed("serve", why))
+    daemon::exporter::serve(listener, pages, move || scrapes.reply())
+        .map_err(|why| failed("serve", why))
 }
 
 fn write_each(args: &Args, file: &Path) -> Result<(), CliError> {
@@ -172,7 +173,10 @@ fn write_each(args: &Args, file: &Path) -> Result<(), CliError> {
     let scrapes = scrapes(args);
     let wait = WaitUntil::new(Signals::ending().map_err(cannot_wait)?);
     loop {
-        output::file(file, exporter::textfile(fleet::samples(&scrapes.snapshot())))?;
+        output::file(
+            file,
+            daemon::exporter::textfile(daemon::fleet::samples(&scrapes.snapshot())),
+        )?;
         if wait.until(Instant::now() + args.every).map_err(cannot_wait)? != Wake::Deadline {
             return Ok(());
         }
@@ -210,11 +214,13 @@ mod tests {
     #[test]
     fn the_tables_of_the_guide_are_those_of_the_program() {
         let mut metrics = String::from("metric\tlabels\tmeaning\n");
-        for metric in fleet::METRICS {
+        for metric in daemon::fleet::METRICS {
             metrics += &format!("{}\t{}\t{}\n", metric.name, metric.labels.join(", "), metric.help);
         }
         let mut consumers = String::from("consumer\tlimit, s\teffect beyond the limit\tsource\n");
-        for fleet::Consumer { name, limit_s, beyond, source, .. } in fleet::CONSUMERS {
+        for daemon::fleet::Consumer { name, limit_s, beyond, source, .. } in
+            daemon::fleet::CONSUMERS
+        {
             consumers += &format!("{name}\t{limit_s}\t{beyond}\t{source}\n");
         }
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");

@@ -1,8 +1,11 @@
-//! The program parachrond: each test starts processes of its own.
+//! The program parachrond, each test with processes of its own, and the files that go with it.
 
+mod alerts;
+mod dashboard;
 mod disk;
 mod gate;
 mod gated;
+mod manifests;
 mod packaging;
 mod running;
 mod service;

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use daemon::exporter::{MOST_CONNECTIONS, REQUEST_TIMEOUT};
 use daemon::{program, status_socket};
-use exporter::{MOST_CONNECTIONS, REQUEST_TIMEOUT};
 
 use crate::running::{configured, end, parachrond, started};
 

@@ -3,8 +3,8 @@
 use std::io;
 
 use daemon::configuration::ConfigurationError;
+use daemon::exporter::ListenAddress;
 use daemon::{DaemonError, advice, program};
-use exporter::ListenAddress;
 
 /// Why it does not start, or ends.
 #[derive(Debug, thiserror::Error)]

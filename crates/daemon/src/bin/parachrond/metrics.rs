@@ -4,8 +4,8 @@
 use std::time::Duration;
 use std::{io, thread};
 
+use daemon::exporter::{ListenAddress, ScrapeListener, ServedPages};
 use daemon::{Settings, StatusBoard};
-use exporter::{ListenAddress, ScrapeListener, ServedPages};
 
 use crate::error::ProgramError;
 use crate::log::DaemonLog;
@@ -57,7 +57,7 @@ impl Metrics {
         let scrapes = scrapes(board, &consumers);
         let serve = move || {
             let listener = listener.map_or_else(|| bind_when_free(&address, AGAIN), Ok)?;
-            exporter::serve(listener, ServedPages::All, move || scrapes.reply())
+            daemon::exporter::serve(listener, ServedPages::All, move || scrapes.reply())
         };
         begin("metrics", STACK_BYTES, serve)
     }

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use daemon::fleet::Snapshot;
 use daemon::status::DaemonStatus;
 use daemon::{Settings, StatusBoard};
-use fleet::Snapshot;
 
 use crate::error::ProgramError;
 use crate::log::DaemonLog;

@@ -4,8 +4,8 @@
 use std::thread;
 
 use daemon::StatusBoard;
-use exporter::{DaemonReply, Scrapes};
-use fleet::Snapshot;
+use daemon::exporter::{DaemonReply, Scrapes};
+use daemon::fleet::Snapshot;
 
 use crate::error::ProgramError;
 

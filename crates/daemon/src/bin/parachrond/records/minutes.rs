@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use daemon::fleet::Snapshot;
 use daemon::status::DaemonStatus;
-use fleet::Snapshot;
 use serde::Serialize;
 
 /// One minute of a machine's clock, a line of JSON. What is not known is none, and left out.
@@ -215,10 +215,10 @@ mod tests {
             synchronised: Some(true),
             offset_s: Some(-1.5e-3),
             error_bound_s: Some(2.5e-3),
-            sources: vec![fleet::Source {
+            sources: vec![daemon::fleet::Source {
                 name: "ntp a".into(),
                 state: "selected".into(),
-                ..fleet::Source::default()
+                ..daemon::fleet::Source::default()
             }],
             disruptions,
             disrupted_age_s: BTreeMap::from([("snapshot-restored|migrated".to_owned(), 90.2)]),

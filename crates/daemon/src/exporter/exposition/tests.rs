@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use fleet::{Snapshot, samples};
+use crate::fleet::{Snapshot, samples};
 
 use super::*;
 
@@ -17,7 +17,8 @@ fn snapshot() -> Snapshot {
 
 #[test]
 fn counters_and_labels_are_openmetrics() {
-    let help = |name: &str| fleet::METRICS.iter().find(|metric| metric.name == name).unwrap().help;
+    let help =
+        |name: &str| crate::fleet::METRICS.iter().find(|metric| metric.name == name).unwrap().help;
     assert_eq!(
         openmetrics(samples(&snapshot())),
         format!(
@@ -43,12 +44,12 @@ fn counters_and_labels_are_openmetrics() {
 
 /// One sample of each metric.
 fn all() -> Vec<MetricSample> {
-    let sample = |metric: &'static fleet::Metric| MetricSample {
+    let sample = |metric: &'static crate::fleet::Metric| MetricSample {
         metric,
         labels: metric.labels.iter().map(|label| format!("a \"{label}\"\n\\")).collect(),
         value: 1.5e-9,
     };
-    fleet::METRICS.iter().map(sample).collect()
+    crate::fleet::METRICS.iter().map(sample).collect()
 }
 
 /// A program's verdict on a text; none where the program is missing, which is reported.

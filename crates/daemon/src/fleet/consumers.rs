@@ -1,6 +1,6 @@
 //! Consumers of a clock, and how far it may be off for each.
 
-use crate::snapshot::Snapshot;
+use crate::fleet::snapshot::Snapshot;
 
 /// Something that trusts its machine's clock.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,5 +1,4 @@
-//! The server with clients that are slow, wrong, or many: in a process of its own, as it holds
-//! 1,300 sockets and times replies to a tenth of a second, which other tests would delay.
+//! The server with clients that are slow, wrong, or many.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,14 +8,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};
 
-use exporter::{MOST_CONNECTIONS, REQUEST_TIMEOUT, ScrapeListener, ScrapeReply, ServedPages};
+use daemon::exporter::{
+    MOST_CONNECTIONS, REQUEST_TIMEOUT, ScrapeListener, ScrapeReply, ServedPages,
+};
 
 /// A server of its own, until the test ends.
 fn server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
-        exporter::serve(ScrapeListener::Tcp(listener), ServedPages::All, reply_of_test)
+        daemon::exporter::serve(ScrapeListener::Tcp(listener), ServedPages::All, reply_of_test)
     });
     address
 }
@@ -38,6 +39,7 @@ const SCRAPE: &str = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
 
 #[test]
 fn the_metrics_are_served_and_nothing_else() {
+    let _alone = crate::alone();
     let address = server();
     let scraped = ask(address, SCRAPE);
     assert!(scraped.starts_with("HTTP/1.1 200 OK\r\n"), "{scraped}");
@@ -69,11 +71,12 @@ fn the_metrics_are_served_and_nothing_else() {
 /// The daemon's last log lines are no business of a cluster.
 #[test]
 fn with_metrics_only_neither_status_nor_page_is_served() {
+    let _alone = crate::alone();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let pages = ServedPages::MetricsOnly;
     std::thread::spawn(move || {
-        exporter::serve(ScrapeListener::Tcp(listener), pages, reply_of_test)
+        daemon::exporter::serve(ScrapeListener::Tcp(listener), pages, reply_of_test)
     });
     assert!(ask(address, SCRAPE).ends_with("one 1\n# EOF\n"));
     for path in ["/", "/status"] {
@@ -84,10 +87,11 @@ fn with_metrics_only_neither_status_nor_page_is_served() {
 
 #[test]
 fn a_unix_socket_serves_the_same() {
+    let _alone = crate::alone();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("metrics.sock");
     let listener = ScrapeListener::Unix(UnixListener::bind(&path).unwrap());
-    std::thread::spawn(move || exporter::serve(listener, ServedPages::All, reply_of_test));
+    std::thread::spawn(move || daemon::exporter::serve(listener, ServedPages::All, reply_of_test));
     let mut stream = UnixStream::connect(&path).unwrap();
     stream.write_all(SCRAPE.as_bytes()).unwrap();
     let mut reply = String::new();
@@ -98,6 +102,7 @@ fn a_unix_socket_serves_the_same() {
 
 #[test]
 fn a_thousand_slow_clients_hold_up_none() {
+    let _alone = crate::alone();
     let address = server();
     let slow: Vec<_> = (0..1000).map(|_| TcpStream::connect(address).unwrap()).collect();
     for mut one in &slow {
@@ -142,6 +147,7 @@ fn a_thousand_slow_clients_hold_up_none() {
 
 #[test]
 fn however_many_ask_one_scrape_is_made_at_a_time() {
+    let _alone = crate::alone();
     static MADE: AtomicU32 = AtomicU32::new(0);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -152,7 +158,7 @@ fn however_many_ask_one_scrape_is_made_at_a_time() {
         reply_of_test()
     };
     std::thread::spawn(move || {
-        exporter::serve(ScrapeListener::Tcp(listener), ServedPages::All, scrape)
+        daemon::exporter::serve(ScrapeListener::Tcp(listener), ServedPages::All, scrape)
     });
     let begun = Instant::now();
     let mut all: Vec<_> =

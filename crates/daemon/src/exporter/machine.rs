@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::fleet::{DaemonTracking, MachineNames, RuleFinding, Snapshot};
 use doctor::finding::Severity;
 use doctor::report::DoctorReport;
 use doctor::selection::RuleSelection;
@@ -9,7 +10,6 @@ use facts::running::parse_stat;
 use facts::steering::TimeKeeperKind;
 use facts::system::parse_cpu_time;
 use facts::{Fact, Facts, Unknown};
-use fleet::{DaemonTracking, MachineNames, RuleFinding, Snapshot};
 use inspect::tree::Tree;
 use linux::adjtimex;
 use linux::clock::LinuxClock;
@@ -164,7 +164,8 @@ mod tests {
 
     #[test]
     fn a_daemon_that_knows_no_bound_is_not_contradicted() {
-        let sources = vec![fleet::Source { name: "ntp a".into(), ..fleet::Source::default() }];
+        let sources =
+            vec![crate::fleet::Source { name: "ntp a".into(), ..crate::fleet::Source::default() }];
         let mut snapshot = Snapshot { daemon_up: Some(true), sources, ..Snapshot::default() };
         MachineScrape::default().add_to(&mut snapshot);
         assert_eq!(snapshot.error_bound_s, None);

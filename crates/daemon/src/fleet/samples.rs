@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::consumers::margins;
-use crate::metrics::{Metric, named};
-use crate::snapshot::Snapshot;
+use crate::fleet::consumers::margins;
+use crate::fleet::metrics::{Metric, named};
+use crate::fleet::snapshot::Snapshot;
 
 /// One sample.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,8 +105,8 @@ impl SampleList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::METRICS;
-    use crate::snapshot::{MachineNames, RuleFinding, Source};
+    use crate::fleet::metrics::METRICS;
+    use crate::fleet::snapshot::{MachineNames, RuleFinding, Source};
 
     fn whole() -> Snapshot {
         let counts = || BTreeMap::from([("pause".to_owned(), 2)]);

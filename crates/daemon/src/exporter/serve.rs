@@ -19,8 +19,8 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use crate::listen::ScrapeListener;
-use crate::pages::{self, ReplyPage};
+use crate::exporter::listen::ScrapeListener;
+use crate::exporter::pages::{self, ReplyPage};
 
 /// Connections at a time, each some 25 KB; the oldest goes for the next, of those that have
 /// asked for something only where all have.

@@ -8,7 +8,7 @@ use hyper::header::{
 };
 use hyper::{Method, Response, StatusCode};
 
-use crate::exposition;
+use crate::exporter::exposition;
 
 /// The node's page: one file, which asks for `/metrics` and `/status` alone.
 const NODE: &str = include_str!("pages/node.html");
@@ -112,10 +112,10 @@ mod tests {
             hash_inside("<style>", "</style>"),
         );
         if std::env::var_os("UPDATE").is_some() {
-            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/pages/policy.txt");
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/exporter/pages/policy.txt");
             return std::fs::write(path, policy).unwrap();
         }
-        assert_eq!(POLICY, policy, "UPDATE=1 cargo test -p parachron-exporter the_page_may");
+        assert_eq!(POLICY, policy, "UPDATE=1 cargo test -p parachron-daemon the_page_may");
         let served = fixed(ReplyPage::for_request(&Method::GET, "/"));
         assert_eq!(served.headers()[CONTENT_SECURITY_POLICY], policy);
         // No attribute runs or styles anything, and texts stay texts.

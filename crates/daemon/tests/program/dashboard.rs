@@ -1,6 +1,6 @@
 //! The dashboard: its metrics exist, and its panels do not overlap.
 
-use fleet::{DASHBOARD, METRICS};
+use daemon::fleet::{DASHBOARD, METRICS};
 use serde_json::Value;
 
 use super::alerts::{metrics, recorded};

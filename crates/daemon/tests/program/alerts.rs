@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use fleet::METRICS;
+use daemon::fleet::METRICS;
 
 const RULES: &str = include_str!("../../../../packaging/alerts.yml");
 
@@ -55,7 +55,7 @@ fn the_guide_explains_each_alert() {
 fn promtool_finds_each_fault_and_nothing_in_calm() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let rules = here.join("../../packaging/alerts.yml");
-    let traces = here.join("tests/integration/alerts.yml");
+    let traces = here.join("tests/program/alerts.yml");
     for (command, file) in [("check", rules), ("test", traces)] {
         let ran = Command::new("promtool").args([command, "rules"]).arg(&file).output();
         let Ok(output) = ran else {

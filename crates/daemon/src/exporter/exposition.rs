@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use fleet::{Kind, MetricSample};
+use crate::fleet::{Kind, MetricSample};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;

@@ -4,11 +4,11 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use fleet::{Snapshot, samples};
+use crate::fleet::{Snapshot, samples};
 
-use crate::exposition::openmetrics;
-use crate::machine::MachineScrape;
-use crate::serve::ScrapeReply;
+use crate::exporter::exposition::openmetrics;
+use crate::exporter::machine::MachineScrape;
+use crate::exporter::serve::ScrapeReply;
 
 /// Scrapes of this machine.
 pub struct Scrapes {

@@ -1,3 +1,0 @@
-//! The Kubernetes manifests.
-
-mod manifests;

@@ -1,4 +1,0 @@
-//! The dashboard and the rules by their own tools.
-
-mod alerts;
-mod dashboard;
