@@ -7,7 +7,7 @@ use crate::error::CliError;
 /// Commands, options and values: the command that had them, and what to do.
 const REMOVED: &[(&[&str], &str, &str)] = &[
     (&["clocks"], "", "run `parachron bench --list`"),
-    (&["fleet", "pair"], "", "run `fleet-map`, a program of its own (extras/fleet-map)"),
+    (&["fleet", "pair"], "", "run `fleet-map` (extras/fleet-map)"),
     (
         &["man"],
         "",

@@ -88,7 +88,7 @@ fn judge(offset_s: f64, bound_s: f64, by: String) -> TimeNow {
         (TimeState::Wrong, by)
     } else {
         let shown = off(offset_s, bound_s);
-        (TimeState::NotKnown, format!("{by} shows it {shown}, too wide a bound to tell"))
+        (TimeState::NotKnown, format!("{by} shows it {shown}: the bound is too wide to tell"))
     };
     TimeNow { state, offset_s: Some(offset_s), bound_s: Some(bound_s), by }
 }

@@ -78,7 +78,7 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
         Some(headline) => headline,
         None if unclear > 0 => unjudged(unclear, lines, trouble, &quoted),
         None if printed_lines > 0 => format!(
-            "{} a time, and no two of them show clocks that differ.",
+            "{} a time, and none contradicts another.",
             text::count(printed_lines as usize, "line prints", "lines print"),
         ),
         None if log.is_empty() => {

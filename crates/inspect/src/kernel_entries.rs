@@ -23,7 +23,7 @@ pub enum CountError {
     #[error("seccomp refused: {0}")]
     Seccomp(String),
     /// No thread to count on.
-    #[error("no thread to count on: {0}")]
+    #[error("cannot start the thread that counts: {0}")]
     Thread(std::io::Error),
     /// A system call was not refused: this libc or sandbox hides it.
     #[error("seccomp did not refuse a clock_gettime system call, so calls cannot be counted")]

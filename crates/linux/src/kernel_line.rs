@@ -60,7 +60,7 @@ impl KernelLineReader {
                 }
             }
         }
-        let why = "no layout that is known fits the clocks, or they do not go by the CPU's counter";
+        let why = "no known layout fits the clocks, or they do not count the CPU's counter";
         Err(unsupported(why))
     }
 

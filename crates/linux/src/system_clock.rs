@@ -90,10 +90,10 @@ pub enum NoPermission {
     #[error("this process lacks the capability CAP_SYS_TIME")]
     NoCapability,
     /// It has the capability of another user namespace.
-    #[error("this is a user namespace of its own, whose CAP_SYS_TIME does not reach the clock")]
+    #[error("this is a user namespace of its own, whose CAP_SYS_TIME does not apply to the clock")]
     UserNamespace,
     /// It has the capability, and the system call is refused all the same: a seccomp filter.
-    #[error("this process has CAP_SYS_TIME, and a sandbox forbids it adjtimex: {0}")]
+    #[error("this process has CAP_SYS_TIME, but a sandbox forbids adjtimex: {0}")]
     Sandbox(io::Error),
     /// The kernel's list of its capabilities cannot be read.
     #[error("cannot read the line CapEff in {STATUS}: {0}")]

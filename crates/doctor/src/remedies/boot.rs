@@ -93,8 +93,8 @@ fn boot_loader(case: &Case<'_>) -> BootLoader {
     }
     // systemd-boot and unified kernel images, by kernel-install(8).
     if has(boot::KERNEL_INSTALL) {
-        let place = "the line in /etc/kernel/cmdline, then run (if kernel-install(8) has no \
-                     add-all, run `kernel-install add` for each kernel):";
+        let place = "the line in /etc/kernel/cmdline, then run the next command; if \
+                     kernel-install(8) has no add-all, run `kernel-install add` for each kernel:";
         return BootLoader::Files(place, "sudo kernel-install add-all");
     }
     BootLoader::Unknown

@@ -87,9 +87,7 @@ pub(crate) fn check_host_halt_polling(case: &Case<'_>) -> Check {
                 "Set KVM's default if CPUs are idle anyway.",
                 "echo 200000 | sudo tee /sys/module/kvm/parameters/halt_poll_ns",
             )
-            .changes(
-                "the CPU time that this host spends on all its guests, until the host's next boot",
-            ),
+            .changes("more of this host's CPU time for all its guests, until the host's next boot"),
         )
         .alone()
 }

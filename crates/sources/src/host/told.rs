@@ -22,7 +22,7 @@ pub enum Rejected {
         ours: u32,
     },
     /// It connected from somewhere that is not the host.
-    #[error("from CID {cid}, where the host is CID 2")]
+    #[error("from CID {cid}; the host is CID 2")]
     Peer {
         /// From where.
         cid: u32,

@@ -183,7 +183,7 @@ fn host_and_port(name: &str) -> Result<(&str, u16), String> {
         Some(rest) => match rest.split_once(']') {
             Some((host, "")) => (host, PORT),
             Some((host, rest)) => {
-                (host, port(rest.strip_prefix(':').ok_or("a colon and a port go after ]")?)?)
+                (host, port(rest.strip_prefix(':').ok_or("only :PORT may follow ]")?)?)
             }
             None => return Err("a ] is missing".into()),
         },

@@ -67,8 +67,8 @@ impl NotHeld {
                 why: "--max-offset was not checked: no clock that counts from 1970 (realtime, \
                       rtc, phc) was compared with a reference that gives UTC"
                     .into(),
-                remedy: "name such a reference (--ntp, --vmclock, --chrony, or --phc with what \
-                         it counts), and with --clock such a clock"
+                remedy: "name a reference that gives UTC (--ntp, --vmclock, --chrony, or --phc \
+                         with its time scale), and a clock of these with --clock"
                     .into(),
             },
         }

@@ -244,10 +244,10 @@ fn filtered(pair: &PairReport) -> String {
         ),
     };
     match drift.readings - drift.kept {
-        0 => format!("{delay}; kept all {readings} of {clock}"),
+        0 => format!("{delay}; used all {readings} of {clock}"),
         dropped => format!(
-            "{delay}; of {readings} of {clock} kept the {} that were quickest in one direction in \
-             their part of the run, dropped {} as delayed{wrong}",
+            "{delay}; of {readings} of {clock} used the {} with the shortest delay in one \
+             direction, dropped {} as delayed{wrong}",
             count(drift.kept as u64),
             count(dropped.saturating_sub(drift.outliers) as u64),
         ),

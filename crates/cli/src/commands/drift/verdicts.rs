@@ -38,7 +38,7 @@ pub(super) fn sentences(report: &DriftReport) -> Vec<String> {
     } else if is_sure {
         "Within the limit."
     } else {
-        "Within the limit, but not certainly: use a longer --duration."
+        "Within the limit, but not with certainty: use a longer --duration."
     };
     lines.push(all.into());
     lines

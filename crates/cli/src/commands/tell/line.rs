@@ -138,11 +138,12 @@ fn remedy(guest: &Address, why: &TellFailure) -> &'static str {
              libvirt holds the socket, use `virsh domtime --sync`"
         }
         (Address::Vsock { .. }, TellFailure::Unreachable(_)) => {
-            "check the guest's CID, then run `systemctl status parachrond` in the guest: it needs host-vsock"
+            "check the guest's CID; in the guest, set `host-vsock` in parachrond.toml, then run \
+             `systemctl restart parachrond`"
         }
         (Address::Unix { .. }, TellFailure::Unreachable(_)) => {
-            "run `ls -l` on the VMM's vsock socket: you need write permission; then run \
-             `systemctl status parachrond` in the guest: it needs host-vsock"
+            "run `ls -l` on the VMM's vsock socket: you need write permission; in the guest, set \
+             `host-vsock` in parachrond.toml, then run `systemctl restart parachrond`"
         }
         (Address::Port(_), TellFailure::Unreachable(_)) => {
             "run `ls -l` on the socket: it must be the socket of the port's chardev, and you need \
@@ -153,7 +154,8 @@ fn remedy(guest: &Address, why: &TellFailure) -> &'static str {
              parachrond`"
         }
         (Address::Vsock { .. } | Address::Unix { .. }, _) => {
-            "run `systemctl status parachrond` in the guest: it needs host-vsock"
+            "in the guest, set `host-vsock` in parachrond.toml, then run `systemctl restart \
+             parachrond`"
         }
     }
 }

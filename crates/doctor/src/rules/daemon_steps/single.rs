@@ -80,8 +80,8 @@ pub(super) fn step(log: &[LogLine], steps: &[DaemonStep<'_>]) -> Option<Finding>
         "No line shows a step: the clock is slewed, or is still wrong. "
     };
     let zone = if is_near_zone(first.by_s) {
-        "It is within two minutes of whole hours, as a time zone is: the hardware clock may hold \
-         local time. "
+        "It is a whole number of hours, like a time zone, to within two minutes: the hardware \
+         clock may hold local time. "
     } else {
         ""
     };

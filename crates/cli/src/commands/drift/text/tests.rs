@@ -78,7 +78,7 @@ fn nothing_dropped_and_no_distance_are_shown() {
     report.pairs[0].drift.kept = 100;
     let text = render(&report, true).replace('\n', " ");
     assert!(text.contains("; root distance 0;"), "{text}");
-    assert!(text.contains("; kept all 100 comparisons of monotonic."), "{text}");
+    assert!(text.contains("; used all 100 comparisons of monotonic."), "{text}");
 }
 
 #[test]
