@@ -8,8 +8,11 @@ use host::ClockProvider;
 use pvclock::Hertz;
 use vmm::{Machine, MachineError};
 
-use crate::results;
 use crate::settings::{LabError, Settings};
+
+/// What a table's first column means.
+pub(crate) const CLOCK_BY: &str =
+    "Clock by: kernel is KVM's kvm-clock; the others are Parachron's providers.";
 
 /// Settings, and the host they apply to.
 #[derive(Debug, Clone)]
@@ -31,11 +34,8 @@ pub(crate) enum Provider {
 }
 
 impl Provider {
-    pub(crate) fn backend(self) -> results::BackendName {
-        match self {
-            Self::Kernel | Self::KernelHyperV => results::BackendName::Kernel,
-            Self::Own(_) => results::BackendName::Own,
-        }
+    pub(crate) const fn is_own(self) -> bool {
+        matches!(self, Self::Own(_))
     }
 
     /// How checks name it.

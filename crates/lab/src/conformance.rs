@@ -16,7 +16,7 @@ mod subject;
 mod tsc;
 
 use crate::bench::{LabBench, Provider};
-use crate::results::{Check, ExperimentResult, Findings};
+use crate::results::{Check, ExperimentResult, ResultTable};
 use crate::sample::not_read;
 use crate::settings::{LabProgress, Result};
 use host::ClockProvider;
@@ -135,5 +135,5 @@ pub(crate) fn run(
             }
         }
     }
-    Ok((Findings::Conformance, found))
+    Ok((ResultTable::default(), found))
 }

@@ -3,11 +3,13 @@
 use guest::request::GuestRequest;
 use guest::source::Source;
 use instruments::distribution::Distribution;
+use instruments::measurements::Spread;
 use pvclock::Hertz;
+use serde::Serialize;
 use vmm::{Machine, MachineError};
 
-use crate::bench::{LabBench, Provider};
-use crate::results::{Check, CostRow, ExperimentResult, Findings};
+use crate::bench::{CLOCK_BY, LabBench, Provider};
+use crate::results::{Check, ColumnForm, ExperimentResult, ResultTable};
 use crate::sample::{VCPU, not_read, providers, sources};
 use crate::settings::{LabError, LabProgress};
 
@@ -40,6 +42,44 @@ pub(crate) const fn effort(source: Source) -> Option<Effort> {
     }
 }
 
+/// The cost of one clock in the guest.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct CostRow {
+    clock_by: &'static str,
+    source: &'static str,
+    /// Of a reading, over rounds.
+    cycles: Spread,
+    least_ns: f64,
+    /// A bare RDTSC in the same rounds.
+    rdtsc_cycles: Spread,
+    /// Least of the clock over least of RDTSC.
+    ratio: f64,
+    /// Readings a round.
+    reads: u64,
+    rounds: u64,
+}
+
+fn table(rows: &[CostRow]) -> ResultTable {
+    use ColumnForm::{Name, Nanos, Significant};
+    let columns = [
+        ("clock_by", "clock by", "", Name),
+        ("source", "guest's clock", "", Name),
+        ("cycles.min", "least", "cycles", Significant),
+        ("cycles.median", "median", "cycles", Significant),
+        ("cycles.p99", "p99", "cycles", Significant),
+        ("least_ns", "a reading", "", Nanos),
+        ("rdtsc_cycles.min", "RDTSC", "cycles", Significant),
+        ("ratio", "ratio", "", Significant),
+    ];
+    ResultTable::new("Cost of a reading inside the guest", &columns, rows)
+        .worst("least_ns")
+        .note(CLOCK_BY)
+        .note(
+            "Each round of readings follows a round of as many bare RDTSC. ratio: least of the \
+             clock divided by least of RDTSC.",
+        )
+}
+
 const READABLE: &str = "readable";
 
 pub(crate) fn run(
@@ -58,7 +98,7 @@ pub(crate) fn run(
         }
     }
     checks.extend(rows.iter().filter(|row| row.source == Source::KvmClock.name()).map(kvm_clock));
-    Ok((Findings::Cost(rows), checks))
+    Ok((table(&rows), checks))
 }
 
 /// Every clock of one machine.
@@ -103,7 +143,7 @@ fn measure(
 }
 
 /// A row of these rounds; nothing of no rounds, which a faulty guest may send.
-pub(crate) fn cost_of(
+fn cost_of(
     provider: Provider,
     source: Source,
     effort: Effort,
@@ -117,9 +157,8 @@ pub(crate) fn cost_of(
     }
     let (cycles, rdtsc_cycles) = (this.spread()?, bare.spread()?);
     Some(CostRow {
-        backend: provider.backend(),
-        provider: provider.name().to_owned(),
-        source: source.name().to_owned(),
+        clock_by: provider.label(),
+        source: source.name(),
         cycles,
         least_ns: cycles.min * 1e9 / host_tsc.0 as f64,
         rdtsc_cycles,
@@ -130,10 +169,9 @@ pub(crate) fn cost_of(
 }
 
 /// Whether a kvm-clock reading is cheap enough.
-pub(crate) fn kvm_clock(row: &CostRow) -> Check {
-    let by = row.backend.label(&row.provider);
+fn kvm_clock(row: &CostRow) -> Check {
     Check::new(
-        format!("{by}: kvm-clock against bare RDTSC in the guest"),
+        format!("{}: kvm-clock against bare RDTSC in the guest", row.clock_by),
         format!("at most {KVM_CLOCK_RATIO}"),
         format!("{:.3} over {} rounds of {} readings", row.ratio, row.rounds, row.reads),
         row.ratio <= KVM_CLOCK_RATIO,

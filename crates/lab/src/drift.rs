@@ -8,16 +8,19 @@ use std::time::Duration;
 
 use host::HostClocks;
 use pvclock::{Hertz, Nanos};
+use serde::Serialize;
 use vmm::host_clock;
 
-use crate::bench::{LabBench, Provider};
-use crate::results::{BackendName, Check, DriftRow, ExperimentResult, Findings, Verdict};
+use crate::bench::{CLOCK_BY, LabBench, Provider};
+use crate::results::{Check, ColumnForm, ExperimentResult, ResultTable, Verdict};
 use crate::sample::{boot_ns, middle_ns, not_read, providers, sleep_until};
 use crate::settings::{LabError, LabProgress};
 use crate::tsc_offsets::TscOffsets;
 use schedule::DriftSchedule;
 use subject::DriftSubject;
-use theory::{MeasuredDrift, TOLERANCE_PPM, counted_s, is_by_tsc, resolution_ns, verdict};
+use theory::{
+    MeasuredDrift, TOLERANCE_PPM, UNCERTAIN_PPM, counted_s, is_by_tsc, resolution_ns, verdict,
+};
 
 pub(crate) use subject::SubjectSeries;
 pub(crate) use theory::drift_ppm;
@@ -26,6 +29,47 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 /// People quote drift as what a clock counts in 5 minutes.
 const QUOTED_S: f64 = 300.0;
+
+/// One clock's drift.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct DriftRow {
+    clock_by: &'static str,
+    source: &'static str,
+    /// The TSC frequency the guest uses.
+    guest_tsc_mhz: f64,
+    host_s: f64,
+    guest_s: f64,
+    per_300_s: f64,
+    drift_ppm: f64,
+    theory_ppm: f64,
+    /// What the drift misses theory by, where it is certain enough.
+    error_ppm: Option<f64>,
+    uncertainty_ppm: f64,
+    /// Guest minus host over time: s since the start, then ms.
+    track: Vec<(f64, f64)>,
+}
+
+fn table(rows: &[DriftRow]) -> ResultTable {
+    use ColumnForm::{Digits, Name};
+    let columns = [
+        ("clock_by", "clock by", "", Name),
+        ("source", "guest's clock", "", Name),
+        ("guest_tsc_mhz", "TSC", "MHz", Digits(1)),
+        ("host_s", "host", "s", Digits(1)),
+        ("per_300_s", "in 300 s", "s", Digits(2)),
+        ("drift_ppm", "drift", "ppm", Digits(1)),
+        ("theory_ppm", "theory", "ppm", Digits(1)),
+        ("error_ppm", "error", "ppm", Digits(1)),
+        ("uncertainty_ppm", "±", "ppm", Digits(1)),
+    ];
+    ResultTable::new("Drift: guest time against host time", &columns, rows)
+        .worst("error_ppm")
+        .note(CLOCK_BY)
+        .note(
+            "TSC: the frequency the guest uses, advertised or measured by the guest. in 300 s: \
+             what the guest counts in 5 minutes of the host. ±: the bound of reading both clocks.",
+        )
+}
 
 /// How long before the RTC's edge a vCPU begins to poll it: enough to be woken,
 /// and no longer than a scheduler lets a woken thread run, as other threads
@@ -62,8 +106,7 @@ pub(crate) fn run(
             rows.extend(row);
             // A guest measures its TSC by another clock, and a provider outside KVM computes
             // with it: neither can follow offsets that KVM changes by itself.
-            let is_touched =
-                subject.provider.backend() == BackendName::Own && is_by_tsc(series.source);
+            let is_touched = subject.provider.is_own() && is_by_tsc(series.source);
             let moved = if is_touched && check.verdict == Verdict::Failed {
                 TscOffsets::probe()?.why_moved()
             } else {
@@ -72,7 +115,7 @@ pub(crate) fn run(
             checks.push(check.excused(moved));
         }
     }
-    Ok((Findings::Drift(rows), checks))
+    Ok((table(&rows), checks))
 }
 
 /// The host's TSC by its own clock, over the frequency that the kernel has for it.
@@ -167,15 +210,15 @@ pub(crate) fn judge(
         verdict: verdict(drift_ppm - theory_ppm, uncertainty_ppm, waited),
     };
     let row = DriftRow {
-        backend: provider.backend(),
-        provider: provider.name().to_owned(),
-        source: source.name().to_owned(),
-        guest_tsc_hz: guest.tsc.0,
+        clock_by: provider.label(),
+        source: source.name(),
+        guest_tsc_mhz: guest.tsc.0 as f64 / 1e6,
         host_s: measured.host_s(),
         guest_s: measured.guest_s(),
         per_300_s: counted_s(QUOTED_S, drift_ppm),
         drift_ppm,
         theory_ppm,
+        error_ppm: (uncertainty_ppm <= UNCERTAIN_PPM).then_some(drift_ppm - theory_ppm),
         uncertainty_ppm,
         track: track(series),
     };

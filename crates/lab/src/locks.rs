@@ -21,9 +21,9 @@ use pvclock::Hertz;
 use vmm::Machine;
 
 use crate::bench::{LabBench, Provider, boot_guest, exit_ns, median};
-use crate::results::{Check, Contention, ExperimentResult, Findings, Verdict};
+use crate::results::{Check, ColumnForm, ExperimentResult, ResultTable, Verdict};
 use crate::settings::{LabError, LabProgress};
-use tally::{LockRound, LockTally};
+use tally::{Contention, LockRound, LockTally};
 
 /// How long each holds it, ns: a few cache misses, and what a long one takes. Where
 /// there is one vCPU also not at all: what is left is the lock itself.
@@ -109,10 +109,9 @@ pub(crate) fn run(
             let tallies = contend(&machine, bench, hold_ns, bar)?;
             for (way, tally) in Waiting::ALL.into_iter().zip(&tallies) {
                 rows.push(Contention {
-                    lock: name(way).to_owned(),
-                    vcpus,
-                    cpus,
-                    hold_ns,
+                    lock: name(way),
+                    place: format!("{vcpus}/{cpus}"),
+                    hold_us: hold_ns as f64 / 1e3,
                     exit_ns,
                     ..tally.row(bench.host_tsc)
                 });
@@ -122,7 +121,33 @@ pub(crate) fn run(
     }
     let bars = BARS.iter().filter(|bar| bar.cpus > allowed.len());
     checks.extend(bars.map(|bar| bar.not_measured(allowed.len())));
-    Ok((Findings::Locks(rows), checks))
+    Ok((table(&rows), checks))
+}
+
+fn table(rows: &[Contention]) -> ResultTable {
+    use ColumnForm::{Count, Name, Nanos, Significant};
+    let columns = [
+        ("lock", "wait", "", Name),
+        ("place", "vCPU\n/CPU", "", Name),
+        ("hold_us", "held", "µs", Significant),
+        ("takes_per_s", "takes\n/s", "", Count),
+        ("handovers_per_s", "hand-\novers/s", "", Count),
+        ("handover_ns.median", "p50", "", Nanos),
+        ("handover_ns.p99", "p99", "", Nanos),
+        ("halts_per_take", "halts\n/take", "", Significant),
+        ("kicks_per_take", "kicks\n/take", "", Significant),
+        ("fairness", "fair", "", Significant),
+        ("cpus_had", "CPUs\nhad", "", Significant),
+    ];
+    ResultTable::new("Locks: all vCPUs take one lock in turn", &columns, rows)
+        .worst("handover_ns.p99")
+        .note(
+            "wait: spin, yield and halt (paravirtual: until kicked) in a queue, unfair without one. \
+             p50, p99: time from one vCPU releasing the lock to the next vCPU holding it. halts: \
+             halts or yields. fair: acquisitions by the vCPU that got the fewest, divided by an \
+             equal share. CPUs had: how many the machine got, fewer where its vCPUs halt or other \
+             processes ran.",
+        )
 }
 
 /// All ways of waiting, in turn, by the order of [`Waiting::ALL`]. Where a bar is to be

@@ -14,11 +14,12 @@ use host::{ClockProvider, HostEvent, VcpuId};
 use pvclock::Nanos;
 use pvclock::hyperv::ReferenceReader;
 use pvclock::kvm_clock::Flags;
+use serde::Serialize;
 use vmm::Machine;
 
 use crate::bench::{LabBench, Provider, boot_guest};
 use crate::pages::{page, reenter_all, time_info};
-use crate::results::{Check, ExperimentResult, Findings, Monotonic, Verdict};
+use crate::results::{Check, ColumnForm, ExperimentResult, ResultTable, Verdict};
 use crate::sample::not_run;
 use crate::settings::{LabError, LabProgress};
 use crate::tsc_offsets::TscOffsets;
@@ -98,7 +99,41 @@ pub(crate) fn run(
             Err(error) => checks.push(not_run(run.name(), EXPECTED.to_owned(), &error)),
         }
     }
-    Ok((Findings::Monotonic(rows), checks))
+    Ok((table(&rows), checks))
+}
+
+/// One run of all vCPUs against each other.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct MonotonicRow {
+    clock_by: &'static str,
+    setting: &'static str,
+    source: &'static str,
+    /// Whether the page carried TSC_STABLE, or readers return the greatest time that any has
+    /// published.
+    ordered: bool,
+    reads: u64,
+    interleaved: u64,
+    backward: u64,
+    worst_ns: Option<u64>,
+}
+
+fn table(rows: &[MonotonicRow]) -> ResultTable {
+    use ColumnForm::{Count, Name, Nanos, Words};
+    let columns = [
+        ("clock_by", "clock by", "", Name),
+        ("setting", "setting", "", Words),
+        ("source", "guest's\nclock", "", Name),
+        ("reads", "reads", "", Count),
+        ("interleaved", "inter-\nleaved", "", Count),
+        ("backward", "back-\nward", "", Count),
+        ("worst_ns", "worst", "", Nanos),
+    ];
+    ResultTable::new("Monotonic: all vCPUs read and publish in turn", &columns, rows)
+        .worst("worst_ns")
+        .note(
+            "interleaved: reads directly after another vCPU's. backward: reads below a time that \
+             was published before they began.",
+        )
 }
 
 impl MonotonicRun {
@@ -120,7 +155,7 @@ impl MonotonicRun {
         &self,
         bench: &LabBench<'_>,
         progress: &mut dyn FnMut(f64),
-    ) -> Result<(Monotonic, Option<Check>), LabError> {
+    ) -> Result<(MonotonicRow, Option<Check>), LabError> {
         let mut settings = bench.machine(self.provider, bench.settings.vcpus);
         settings.affinity = linux::cpus::allowed().unwrap_or_default();
         let machine = boot_guest(&settings)?;
@@ -130,16 +165,14 @@ impl MonotonicRun {
         let stable = self.is_stable(&machine)?;
         let order = read_in_turn(&machine, self.source, self.guarded, amount, progress)?;
         let judged = self.check(&machine, order, stable, amount)?;
-        let row = Monotonic {
-            backend: self.provider.backend(),
-            setting: self.setting().to_owned(),
-            source: self.source.name().to_owned(),
-            vcpus: machine.vcpus(),
-            stable,
-            guarded: self.guarded,
+        let row = MonotonicRow {
+            clock_by: self.provider.label(),
+            setting: self.setting(),
+            source: self.source.name(),
+            ordered: stable || self.guarded,
             reads: order.reads,
             backward: order.backward,
-            worst_ns: order.worst_ns,
+            worst_ns: (order.backward > 0).then_some(order.worst_ns),
             interleaved: order.meetings,
         };
         Ok((row, judged))

@@ -16,10 +16,10 @@ use pvclock::Hertz;
 use vmm::Machine;
 
 use crate::bench::{LabBench, Provider, boot_guest, exit_ns};
-use crate::results::{Check, Echo, ExperimentResult, Findings};
+use crate::results::{Check, ColumnForm, ExperimentResult, ResultTable};
 use crate::settings::{LabError, LabProgress};
 use modes::{MODES, NetworkMode};
-use tally::{NetworkTally, Turn};
+use tally::{Echo, NetworkTally, Turn};
 
 /// How long the other side takes: less than any wake-up, so that those show.
 const DELAY: Duration = Duration::from_micros(30);
@@ -73,12 +73,37 @@ fn measure(
         .zip(&tallies)
         .filter_map(|(mode, tally)| {
             let row = tally.row(&plain, bench.host_tsc)?;
-            let (mode, in_flight) = (mode.name.to_owned(), mode.in_flight);
+            let (mode, in_flight) = (mode.name, mode.in_flight);
             Some(Echo { mode, in_flight, delay_ns: DELAY.as_nanos() as u64, exit_ns, ..row })
         })
         .collect();
     let checks = checks(&rows);
-    Ok((Findings::Network(rows), checks))
+    Ok((table(&rows), checks))
+}
+
+fn table(rows: &[Echo]) -> ResultTable {
+    use ColumnForm::{Name, Nanos, Significant};
+    let columns = [
+        ("mode", "guest and host", "", Name),
+        ("notifications", "noti-\nfies", "", Significant),
+        ("interrupts", "inter-\nrupts", "", Significant),
+        ("waits", "waits", "", Significant),
+        ("exits", "exits", "", Significant),
+        ("emulated", "emu-\nlated", "", Significant),
+        ("round_trip_ns.median", "p50", "", Nanos),
+        ("p90_ns", "p90", "", Nanos),
+        ("p90_over_plain", "/plain", "", Significant),
+    ];
+    ResultTable::new("Network: what an echo request and its reply cost", &columns, rows)
+        .worst("p90_ns")
+        .note(
+            "A packet is a request with its reply, which the other side sends after 30 µs. \
+             notifies: writes to the card's register. interrupts: interrupts of the guest. waits: \
+             HLT, RDMSR or hypercalls of a guest that waits. exits, emulated: KVM's own counts of \
+             exits and of emulated instructions. /plain: p90 divided by the p90 of plain; median \
+             of the rounds in which guest and card both had a CPU. Times depend on the machine: \
+             compare them only within this table.",
+        )
 }
 
 /// All pings of a way, after one alone: what KVM counts of that is what setting the card

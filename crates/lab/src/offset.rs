@@ -25,11 +25,12 @@ use kvm_bindings::KVM_CLOCK_HOST_TSC;
 use linux::cpus::{self, Pinned};
 use pvclock::counter::{Counter, Tsc};
 use pvclock::{Hertz, Nanos, Ticks};
+use serde::Serialize;
 use vmm::{Machine, MachineError, host_clock};
 
-use crate::bench::{LabBench, Provider};
+use crate::bench::{CLOCK_BY, LabBench, Provider};
 use crate::drift::drift_ppm;
-use crate::results::{BackendName, Check, ExperimentResult, Findings, OffsetRow};
+use crate::results::{Check, ColumnForm, ExperimentResult, ResultTable};
 use crate::sample::{VCPU, at_tsc, nanos, not_read, providers, sources, width_ns};
 use crate::settings::{LabError, LabProgress};
 use crate::tsc_offsets::TscOffsets;
@@ -50,6 +51,37 @@ const CLOCK_PPM: u64 = 50;
 
 const PPM: f64 = 1e6;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// The guest's time less the host's.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct OffsetRow {
+    clock_by: &'static str,
+    source: &'static str,
+    offset_ns: Spread,
+    /// Of the best sample, either way.
+    bound_ns: f64,
+    samples: u64,
+}
+
+fn table(rows: &[OffsetRow]) -> ResultTable {
+    use ColumnForm::{Count, Name, Nanos};
+    let columns = [
+        ("clock_by", "clock by", "", Name),
+        ("source", "guest's clock", "", Name),
+        ("offset_ns.min", "min", "", Nanos),
+        ("offset_ns.median", "median", "", Nanos),
+        ("offset_ns.p99", "p99", "", Nanos),
+        ("bound_ns", "±", "", Nanos),
+        ("samples", "samples", "", Count),
+    ];
+    ResultTable::new("Offset: the guest's clock minus the host's", &columns, rows)
+        .worst("offset_ns.median")
+        .note(CLOCK_BY)
+        .note(
+            "Host: CLOCK_BOOTTIME, plus its difference from the guest's clock at the machine's \
+             start. ±: the bound of the best sample.",
+        )
+}
 
 /// The step of clocks whose time the host knows: the others count from the
 /// guest's first reading.
@@ -73,7 +105,7 @@ pub(crate) fn run(
             checks.push(not_read(provider.label().to_owned(), expected(0.0), &error));
         }
     }
-    Ok((Findings::Offset(rows), checks))
+    Ok((table(&rows), checks))
 }
 
 /// Every clock of one machine whose time the host knows.
@@ -88,8 +120,7 @@ fn of_provider(
     let _pinned = on_own_cpus(&machine)?;
     let found = machine.discover(VCPU)?;
     // A provider outside KVM cannot follow offsets that KVM changes by itself.
-    let own = provider.backend() == BackendName::Own;
-    let moved = if own { TscOffsets::probe()?.why_moved() } else { None };
+    let moved = if provider.is_own() { TscOffsets::probe()?.why_moved() } else { None };
     for source in sources(bench.settings, &found) {
         let Some(step_ns) = step_ns(source) else { continue };
         let name = format!("{}: {}", provider.label(), source.name());
@@ -216,9 +247,8 @@ fn row(
         since_before as f64 - width_ns(*by_clock) as f64 / 2.0
     });
     Some(OffsetRow {
-        backend: provider.backend(),
-        provider: provider.name().to_owned(),
-        source: source.name().to_owned(),
+        clock_by: provider.label(),
+        source: source.name(),
         offset_ns: Spread::from_values(offsets.collect())?,
         bound_ns,
         samples: kept.len() as u64,

@@ -1,21 +1,14 @@
 //! What the experiments find.
 
 mod check;
-mod contention;
-mod echo;
 mod report;
-mod rows;
+mod table;
 mod tally;
 
 pub use check::{Check, Verdict};
-pub use contention::Contention;
-pub use echo::Echo;
-pub use report::{ExperimentOutcome, Findings, NotRun, Report};
-pub use rows::{
-    Agreement, BackendName, CostRow, DriftRow, Monotonic, MovedClock, MovedRow, MovedTimer,
-    OffsetRow, Restore, Stock, TicksRow, Update,
-};
+pub use report::{ExperimentOutcome, NotRun, Report};
+pub use table::{ColumnForm, ResultColumn, ResultRow, ResultTable};
 pub use tally::CheckTally;
 
 /// What an experiment returns.
-pub(crate) type ExperimentResult = (Findings, Vec<Check>);
+pub(crate) type ExperimentResult = (ResultTable, Vec<Check>);

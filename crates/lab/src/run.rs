@@ -17,7 +17,7 @@ pub fn run(
 ) -> Result<ExperimentOutcome, LabError> {
     let bench = LabBench { settings, host_tsc: vmm::kvm::host_tsc()? };
     let started = Instant::now();
-    let (findings, checks) = match experiment {
+    let (table, checks) = match experiment {
         Experiment::Drift => crate::drift::run(&bench, progress),
         Experiment::Updates => crate::updates::run(&bench, progress),
         Experiment::Cost => crate::cost::run(&bench, progress),
@@ -31,5 +31,6 @@ pub fn run(
         Experiment::Conformance => crate::conformance::run(&bench, progress),
         Experiment::Linux => crate::stock::run(&bench, progress),
     }?;
-    Ok(ExperimentOutcome { findings, checks, seconds: started.elapsed().as_secs_f64() })
+    let (experiment, seconds) = (experiment.name().to_owned(), started.elapsed().as_secs_f64());
+    Ok(ExperimentOutcome { experiment, table, checks, seconds })
 }

@@ -15,13 +15,15 @@ mod vmclock;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use vmm::{LinuxImage, Machine};
 
-use crate::bench::{LabBench, Provider};
-use crate::results::{ExperimentResult, Findings, Stock};
+use crate::bench::{CLOCK_BY, LabBench, Provider};
+use crate::results::{ColumnForm, ExperimentResult, ResultTable};
 use crate::settings::{LabError, LabProgress, Result};
 use crate::stock_settings::StockSettings;
 use host_line::HostLine;
+use moved::MovedRow;
 use power::KEXEC;
 use seen::StockEvidence;
 
@@ -43,6 +45,57 @@ const HOST_READING: Duration = Duration::from_millis(250);
 /// How much of the serial port's output is kept, and shown of a kernel that hangs.
 const LOG_BYTES: usize = 256 << 10;
 const SHOWN_LINES: usize = 25;
+
+/// One boot of a stock kernel.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Stock {
+    clock_by: &'static str,
+    kernel: String,
+    vcpus: usize,
+    clocksource: String,
+    available: Vec<String>,
+    /// From the machine's start to the report of its first program.
+    took_s: f64,
+    /// Its time of day less the host's.
+    offset_ns: Option<f64>,
+    /// Of reading both.
+    bound_ns: f64,
+    /// How much faster its CLOCK_MONOTONIC_RAW is than the host's.
+    rate_ppm: Option<f64>,
+    /// The kernel's PTP clock of the VMClock less the host's time; the furthest.
+    vmclock_offset_ns: Option<f64>,
+    vmclock_bound_ns: Option<f64>,
+    /// What the doctor found inside: severity and rule.
+    findings: Vec<String>,
+    /// Lines of the kernel's log about clocks.
+    log: Vec<String>,
+    /// Its restores in other processes, where it was saved.
+    moved: Vec<MovedRow>,
+}
+
+fn table(rows: &[Stock]) -> ResultTable {
+    use ColumnForm::{Count, Digits, Name, Nanos};
+    let columns = [
+        ("clock_by", "clock by", "", Name),
+        ("kernel", "kernel", "", Name),
+        ("vcpus", "vCPUs", "", Count),
+        ("clocksource", "clock source", "", Name),
+        ("offset_ns", "offset", "", Nanos),
+        ("bound_ns", "±", "", Nanos),
+        ("rate_ppm", "rate", "ppm", Digits(2)),
+        ("vmclock_offset_ns", "VMClock", "", Nanos),
+        ("vmclock_bound_ns", "VMClock ±", "", Nanos),
+        ("took_s", "took", "s", Digits(1)),
+    ];
+    ResultTable::new("Linux: a stock kernel on each provider", &columns, rows)
+        .worst("rate_ppm")
+        .note(CLOCK_BY)
+        .note(
+            "offset: the guest's time of day minus the host's; read from its real-time clock, to \
+             1 s, where no page shows it. rate: its CLOCK_MONOTONIC_RAW against the host's. \
+             VMClock: the guest's PTP clock of the VMClock minus the host's time, with --vmclock.",
+        )
+}
 
 /// One boot's end.
 struct Boot {
@@ -82,7 +135,7 @@ pub(crate) fn run(
         }
         rows.extend(row);
     }
-    Ok((Findings::Linux(rows), checks))
+    Ok((table(&rows), checks))
 }
 
 /// Boots, until the guest's line is there, the guest dies or the time is over; then
@@ -180,8 +233,7 @@ fn row(
     vmclock: Option<&vmclock::VmClockTimes>,
 ) -> Stock {
     Stock {
-        backend: provider.backend(),
-        provider: provider.name().to_owned(),
+        clock_by: provider.label(),
         kernel: boot.seen.release.clone(),
         vcpus,
         clocksource: boot.seen.clocksource.clone(),

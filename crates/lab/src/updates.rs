@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use host::ClockProvider;
 use pvclock::kvm_clock::{Flags, TimeInfo};
+use serde::Serialize;
 
 use crate::bench::{LabBench, Provider};
 use crate::pages::{reenter_all, step_ns};
-use crate::results::{Check, ExperimentResult, Findings, Update, Verdict};
+use crate::results::{Check, ColumnForm, ExperimentResult, ResultTable, Verdict};
 use crate::sample::not_run;
 use crate::settings::{LabError, LabProgress};
 use crate::tsc_offsets::TscOffsets;
@@ -52,7 +53,37 @@ pub(crate) fn run(
             }
         }
     }
-    Ok((Findings::Updates(rows), checks))
+    Ok((table(&rows), checks))
+}
+
+/// One event and what it did to one vCPU's page.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct UpdateRow {
+    event: &'static str,
+    clock_by: &'static str,
+    vcpu: usize,
+    /// Before and after; as the others only where the event was caused.
+    version: Option<[u32; 2]>,
+    step_ns: Option<i64>,
+    flags: Option<[u8; 2]>,
+    /// Why the event could not be caused here.
+    not_caused: Option<String>,
+}
+
+fn table(rows: &[UpdateRow]) -> ResultTable {
+    use ColumnForm::{Count, Name, Nanos, Words};
+    let columns = [
+        ("event", "event", "", Words),
+        ("clock_by", "clock by", "", Name),
+        ("vcpu", "vCPU", "", Count),
+        ("version", "version", "", Count),
+        ("step_ns", "step", "", Nanos),
+        ("flags", "flags", "", Count),
+    ];
+    ResultTable::new("Updates: what each event does to the clock page", &columns, rows).note(
+        "version: +2 for each write. step: the new page's time minus the old page's, at the new \
+         page's TSC. flags: 1 TSC_STABLE, 2 GUEST_STOPPED. –: not caused here; the checks say why.",
+    )
 }
 
 /// Causes an event on the machine of those before it, or on a new one.
@@ -61,7 +92,7 @@ fn cause_event(
     bench: &LabBench<'_>,
     provider: Provider,
     event: &UpdateEvent,
-    rows: &mut Vec<Update>,
+    rows: &mut Vec<UpdateRow>,
 ) -> Result<Check, LabError> {
     match subject {
         Some(subject) => subject.show(event, rows),
@@ -71,7 +102,7 @@ fn cause_event(
 
 impl UpdateSubject {
     /// Causes an event, and adds a row for each vCPU.
-    fn show(&mut self, event: &UpdateEvent, rows: &mut Vec<Update>) -> Result<Check, LabError> {
+    fn show(&mut self, event: &UpdateEvent, rows: &mut Vec<UpdateRow>) -> Result<Check, LabError> {
         if event.may_leave_pages() {
             // Pending updates of earlier events must not count as this one's.
             std::thread::sleep(SOON);
@@ -109,14 +140,17 @@ impl UpdateSubject {
             found: describe(&changes, note.as_deref()),
             verdict,
         };
-        rows.extend(changes.iter().enumerate().map(|(vcpu, (old, new))| Update {
-            event: event.name.to_owned(),
-            backend: self.provider.backend(),
-            vcpu,
-            version: (old.version, new.version),
-            step_ns: step_ns(old, new),
-            flags: (old.flags.0, new.flags.0),
-            not_caused: not_caused.clone(),
+        rows.extend(changes.iter().enumerate().map(|(vcpu, (old, new))| {
+            let caused = not_caused.is_none();
+            UpdateRow {
+                event: event.name,
+                clock_by: self.provider.label(),
+                vcpu,
+                version: caused.then_some([old.version, new.version]),
+                step_ns: caused.then_some(step_ns(old, new)),
+                flags: caused.then_some([old.flags.0, new.flags.0]),
+                not_caused: not_caused.clone(),
+            }
         }));
         Ok(check)
     }

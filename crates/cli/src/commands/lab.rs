@@ -8,7 +8,6 @@ mod options;
 mod remedies;
 pub(crate) mod report;
 mod session;
-mod summary;
 mod tables;
 mod text;
 

@@ -50,13 +50,13 @@ fn json_keeps_to_its_schema() {
     }
 }
 
-/// All experiments; on a busy machine a check may fail.
+/// All experiments; on a busy machine a check may fail, or an experiment measure nothing.
 #[test]
 fn lab_s_json_keeps_to_it() {
     let Some(program) = &shared(&[Need::Kvm]) else { return };
     let quick = ["--duration", "1s", "--downtime", "200ms", "--reads", "100000"];
     let said = program.run(&[&["lab", "--format", "json"], &quick[..]].concat());
-    assert!(matches!(said.code, Some(0 | 1)), "{}", said.err);
+    assert!(matches!(said.code, Some(0..=2)), "{}", said.err);
     keeps_to(program, "lab", &said.out);
 }
 

@@ -74,7 +74,7 @@ impl<'b> ConformanceSubject<'b> {
     }
 
     pub(super) fn is_own(&self) -> bool {
-        matches!(self.provider, Provider::Own(_))
+        self.provider.is_own()
     }
 
     pub(super) fn read(&self, vcpu: usize, source: Source) -> Result<ConformanceSample, LabError> {

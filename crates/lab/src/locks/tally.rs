@@ -6,14 +6,36 @@ use guest::contention::{BUCKETS, ContentionCount, middle};
 use guest::protocol::Words;
 use instruments::measurements::Spread;
 use pvclock::Hertz;
+use serde::Serialize;
 
 use crate::bench::median;
-use crate::results::Contention;
 
 /// What shows that a queue waited for a vCPU that did not run: hand-overs of this length and
 /// more, far beyond an exit and a wake-up, took this share of the round.
 const OFF_CPU: Duration = Duration::from_millis(1);
 const OFF_CPU_SHARE: f64 = 0.5;
+
+/// One lock in one place: medians of the rounds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Contention {
+    /// How its waiters wait.
+    pub(super) lock: &'static str,
+    /// vCPUs that take it in turn, and CPUs that they share.
+    pub(super) place: String,
+    pub(super) hold_us: f64,
+    pub(super) takes_per_s: f64,
+    pub(super) handovers_per_s: f64,
+    /// From one vCPU's freeing it to the next one's having it, within 7 %. Of all rounds.
+    pub(super) handover_ns: Option<Spread>,
+    pub(super) halts_per_take: f64,
+    pub(super) kicks_per_take: f64,
+    pub(super) spins_per_take: f64,
+    pub(super) fairness: f64,
+    pub(super) cpus_had: f64,
+    /// What an exit to this process costs on this machine: a halt and a kick are one each.
+    pub(super) exit_ns: f64,
+    pub(super) rounds: u64,
+}
 
 /// What the vCPUs of one round counted.
 #[derive(Debug, Clone)]
@@ -100,10 +122,9 @@ impl LockTally {
     /// The figures; what was contended for is the caller's to fill in.
     pub(super) fn row(&self, tsc: Hertz) -> Contention {
         Contention {
-            lock: String::new(),
-            vcpus: 0,
-            cpus: 0,
-            hold_ns: 0,
+            lock: "",
+            place: String::new(),
+            hold_us: 0.0,
             takes_per_s: self.median_of(|round| round.a_second(|counted| counted.takes, tsc)),
             handovers_per_s: self.median_of(|round| round.handovers_per_s(tsc)),
             handover_ns: self.spread(tsc),

@@ -2,7 +2,7 @@
 
 use guest::network::Wait;
 
-use crate::results::Echo;
+use super::tally::Echo;
 
 /// A way to send and to wait.
 #[derive(Debug, Clone, Copy)]

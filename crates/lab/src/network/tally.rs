@@ -3,9 +3,47 @@
 use guest::network::PacketCount;
 use instruments::measurements::Spread;
 use pvclock::Hertz;
+use serde::Serialize;
 
 use crate::bench::median;
-use crate::results::Echo;
+
+/// One way to send echo requests and wait for replies: counts are for each packet, which is a
+/// request with its reply.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Echo {
+    pub(super) mode: &'static str,
+    /// Packets that may be without a reply.
+    pub(super) in_flight: u64,
+    pub(super) notifications: f64,
+    /// Interrupts that the guest took, each with one end of interrupt.
+    pub(super) interrupts: f64,
+    /// HLT, RDMSR or hypercalls of a guest that waited.
+    pub(super) waits: f64,
+    /// Exits that KVM counted, of all kinds, where it counts; without those of setting the card up.
+    pub(super) exits: Option<f64>,
+    /// Of these the interrupts of the host, its own and those of other processes.
+    pub(super) host_interrupts: Option<f64>,
+    /// Instructions that KVM emulated, where it counts.
+    pub(super) emulated: Option<f64>,
+    /// Frames and bytes that the card copied.
+    pub(super) copies: f64,
+    pub(super) bytes: f64,
+    /// Of all rounds.
+    pub(super) round_trip_ns: Spread,
+    pub(super) p90_ns: f64,
+    /// The median of the ratios of rounds in which others left both their CPU.
+    pub(super) p90_over_plain: Option<f64>,
+    /// Those rounds.
+    pub(super) quiet_rounds: u64,
+    /// How long the other side takes before it replies.
+    pub(super) delay_ns: u64,
+    /// What an exit to this process costs on this machine.
+    pub(super) exit_ns: f64,
+    pub(super) rounds: u64,
+    pub(super) packets: u64,
+    /// Requests without a whole reply.
+    pub(super) lost: u64,
+}
 
 /// The most that a vCPU may wait for its CPU: a wake-up takes some of it.
 const WAITED_MAX: f64 = 0.1;
@@ -107,7 +145,7 @@ impl NetworkTally {
         let ns = |share: f64| quantile(&sorted, share) * 1e9 / tsc.0 as f64;
         let ratios = self.ratios(plain);
         Some(Echo {
-            mode: String::new(),
+            mode: "",
             in_flight: 0,
             notifications: a_packet(|turn| turn.counted.notifications),
             interrupts: a_packet(|turn| turn.counted.interrupts),

@@ -46,7 +46,7 @@ fn counts_are_those_of_the_packets_alone_and_ratios_the_rounds_own() {
 
 fn row(mode: &NetworkMode, p90_over_plain: f64, waits: f64, exits: f64) -> Echo {
     let row = tally(&[turn(1, [5; 10])]).row(&tally(&[turn(1, [5; 10])]), TSC).unwrap();
-    let (mode, in_flight) = (mode.name.to_owned(), mode.in_flight);
+    let (mode, in_flight) = (mode.name, mode.in_flight);
     let (p90_over_plain, exits) = (Some(p90_over_plain), Some(exits));
     let (host_interrupts, interrupts) = (exits, 0.0);
     let quiet_rounds = 3;

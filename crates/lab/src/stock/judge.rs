@@ -6,9 +6,9 @@ use instruments::figures::time;
 use super::expected::{self, ExpectedMachine, PAGE_PPM};
 use super::host_line::signed;
 use super::seen::StockReading;
-use super::{Boot, row, vmclock};
+use super::{Boot, Stock, row, vmclock};
 use crate::bench::{LabBench, Provider};
-use crate::results::{Check, Stock};
+use crate::results::Check;
 
 /// How far a guest's time of day may be off where its host tells it, beyond the
 /// bounds of the readings, ns.

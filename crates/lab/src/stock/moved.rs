@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use host::{ClockProvider, RestorePolicy};
+use serde::Serialize;
 use vmm::Machine;
 
 use super::arrived::{Arrival, ArrivalHost};
@@ -20,7 +21,7 @@ use super::host_line::{HostLine, PlacedReading, signed};
 use super::ticking::{self, TIMERS};
 use super::{ARRIVED, LOOK};
 use crate::bench::Provider;
-use crate::results::{Check, MovedClock, MovedRow, MovedTimer};
+use crate::results::Check;
 
 /// How long the guest's clocks are watched before they are saved.
 const WATCHED: Duration = Duration::from_secs(3);
@@ -44,6 +45,46 @@ const WAYS: [Way; 8] = [
     ("socket", RestorePolicy::Advance, 100),
     ("socket", RestorePolicy::Advance, OTHER_PPM),
 ];
+
+/// A stock kernel saved, and restored in another process.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(super) struct MovedRow {
+    /// How it came there.
+    way: String,
+    policy: String,
+    /// By how much more than this host's rate the saving host's was stated to be.
+    told_ppm: i32,
+    /// Real time between save and restore.
+    away_s: f64,
+    clocks: Vec<MovedClock>,
+    /// The first firing of a timer of each clock since.
+    timers: Vec<MovedTimer>,
+    /// Why it was not restored.
+    refused: Option<String>,
+}
+
+/// One clock of it: by how much it went on while it was away, and had to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct MovedClock {
+    clock: String,
+    passed_s: f64,
+    expected_s: f64,
+    bound_s: f64,
+}
+
+impl MovedClock {
+    fn error_ns(&self) -> f64 {
+        (self.passed_s - self.expected_s) * 1e9
+    }
+}
+
+/// One timer of it: how late it fired, and how far its clock had gone past it at the restore.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct MovedTimer {
+    clock: String,
+    late_s: f64,
+    owed_s: f64,
+}
 
 /// A file that is gone afterwards.
 struct Temporary(PathBuf);

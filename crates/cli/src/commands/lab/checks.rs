@@ -34,7 +34,7 @@ impl Listed {
 fn title(outcome: &ExperimentOutcome) -> String {
     format!(
         "Checks of {}, {:.1} s: {}",
-        outcome.name(),
+        outcome.experiment,
         outcome.seconds,
         CheckTally::from_outcome(outcome)
     )

@@ -4,7 +4,7 @@ use lab::results::CheckTally;
 
 use super::checks::Listed;
 use super::report::LabReport;
-use super::{checks, summary, tables};
+use super::{checks, tables};
 use crate::output::number_of;
 use crate::output::table::{width, wrap};
 
@@ -20,14 +20,12 @@ pub(super) enum Extent {
 /// The report; in colour or without.
 pub(super) fn render(report: &LabReport, extent: Extent, colours: bool) -> String {
     let mut text = format!("{}\n{}", wrap(&verdict(report, extent), width()), heading(report));
-    text.extend(["\n", &summary::table(&report.lab).text()]);
+    text.extend(["\n", &tables::summary(&report.lab).text()]);
     // Two hundred lines of checks that passed would hide one that failed.
     let listed = if extent == Extent::Whole { Listed::All } else { Listed::Failed };
     for outcome in &report.lab.experiments {
-        let both = [tables::figures(outcome), tables::moved(outcome)];
-        let shown = both.into_iter().flatten().filter(|table| !table.is_empty());
-        for table in shown.filter(|_| extent == Extent::Whole) {
-            text.extend(["\n", &table.text()]);
+        if extent == Extent::Whole && !outcome.table.rows.is_empty() {
+            text.extend(["\n", &tables::figures(&outcome.table).text()]);
         }
         if listed.checks(outcome).next().is_some() {
             text.extend(["\n", &checks::list(outcome, listed, colours)]);
