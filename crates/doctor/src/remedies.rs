@@ -145,8 +145,8 @@ fn start(case: &Case<'_>, kind: TimeKeeperKind) -> Vec<Remedy> {
     let name = condition.split('=').next().unwrap_or_default();
     let edit = Remedy::quoting(
         format!(
-            "Remove the condition that keeps it from starting, {condition}: write the lines [Unit] \
-             and {name}= in the editor that this opens."
+            "Remove the condition {condition}, which keeps the daemon from starting: write the lines \
+             [Unit] and {name}= in the editor that this command opens."
         ),
         "sudo systemctl edit {}",
         &[unit],

@@ -22,7 +22,7 @@ pub(crate) fn check(case: &Case<'_>) -> Check {
         "Facts contradict each other: they are of two machines or boots, or made up",
     )
     .evidence_from(found)
-    .explain("A finding that rests on one of them may be of another machine: believe none here.")
+    .explain("A finding that rests on one of them may be of another machine: trust none of these.")
     .remedy(
         Remedy::command("Capture the machine again, by one run.", "sudo parachron capture FOLDER")
             .changes("nothing but that folder"),

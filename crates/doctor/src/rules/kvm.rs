@@ -174,8 +174,8 @@ fn unstable_host(case: &Case<'_>, evidence: String) -> Finding {
         finding = finding.remedy(remedies::switch_to(case, "tsc"));
         if let Some(platform) = case.snapshots() {
             finding = finding.remedy(Remedy::advice(format!(
-                "But note that this host is itself a guest of {platform}: with tsc its clock falls \
-                 behind when it is restored from a snapshot."
+                "This host is itself a guest of {platform}: with tsc its clock falls behind when it \
+                 is restored from a snapshot."
             )));
         }
     } else {

@@ -28,8 +28,8 @@ fn follows_card(case: &Case<'_>, phcs: &[Phc]) -> Option<Finding> {
     .evidence(format!("chrony's configuration: refclock PHC {}", line.parameter))
     .explain(
         "The numbers of PTP devices depend on the order in which drivers load. A card's clock runs \
-         free unless linuxptp sets it, and chronyd reports that it is synchronised to it: the time \
-         is wrong by whatever the card is.",
+         free unless linuxptp sets it, and chronyd reports that it is synchronised to that clock: \
+         the time is as wrong as the card's.",
     );
     Some(match hosts {
         Some(phc) => finding.remedy(remedies::chrony_edit(
@@ -152,14 +152,14 @@ fn of_servers(
         [_] => (
             Severity::Note,
             "one server alone".to_owned(),
-            "While it is wrong the clock follows it, and while it is away nothing corrects the \
-             clock. Three sources or more show which is wrong (chrony FAQ).",
+            "The clock follows that server even if the server is wrong, and runs free while the server \
+             does not reply. Three sources or more show which is wrong (chrony FAQ).",
         ),
         [_, _] => (
             Severity::Note,
             "two servers alone".to_owned(),
-            "If they contradict each other, nothing shows which is right. Three sources or more do \
-             (chrony FAQ).",
+            "If the two contradict each other, nothing shows which is right. Three sources or more \
+             do (chrony FAQ).",
         ),
         _ => return None,
     };
@@ -185,7 +185,7 @@ pub(crate) fn check_configuration(case: &Case<'_>) -> Check {
             .alone();
     }
     if let Some(first) = config.skipped.first() {
-        return Finding::new(Severity::Warning, format!("chronyd passes over a line of {first}"))
+        return Finding::new(Severity::Warning, format!("chronyd ignores a line of {first}"))
             .evidence_from(config.skipped.iter().cloned())
             .evidence_from(case.perhaps_unused("chronyd"))
             .remedy(Remedy::advice("Correct that line, then run chronyc reload sources as root."))

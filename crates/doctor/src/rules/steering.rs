@@ -176,7 +176,7 @@ fn in_container(case: &Case<'_>, keepers: &[TimeKeeper]) -> Finding {
              no right to set it, and is not needed: whether the time is right shows on the host.",
         )
         .remedy(Remedy::advice(
-            "Run parachron doctor on the host, and a time daemon there; disable any in here.",
+            "Run parachron doctor and a time daemon on the host, and no time daemon in here.",
         ))
 }
 

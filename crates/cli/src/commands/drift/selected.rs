@@ -35,7 +35,7 @@ fn failed(error: SelectError) -> CliError {
             return CliError::Failed { cause, remedy };
         }
         SelectError::Ntp(_) => {
-            "pass --ntp with a name or address that this machine can resolve; a port follows a colon"
+            "pass --ntp HOST or HOST:PORT, with a name or address that this machine can resolve"
         }
         SelectError::Phc(..) => {
             "run `ls /dev/ptp*` to list the clocks; under KVM enable CONFIG_PTP_1588_CLOCK_KVM in \

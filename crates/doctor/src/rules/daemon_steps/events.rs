@@ -161,9 +161,7 @@ fn set_by_something(set: &[&LogLine], back_s: Option<f64>) -> Finding {
     // Lines of which the newest is first go back from each to the next.
     let is_to_and_fro = back > 0 && back + 1 < stamps.len();
     finding.evidence_from(is_to_and_fro.then(|| {
-        format!(
-            "{back} of the stamps are before the one above: the clock was set back and on again"
-        )
+        format!("{back} of the stamps are earlier than the one above: the clock was set to and fro")
     }))
 }
 

@@ -127,7 +127,7 @@ fn a_fine_configuration_states_what_was_checked() {
     let refused = outcome("# file /etc/c.conf\npool a\nmakestep 1 3 # step\n");
     assert!(refused.contains("sudo chronyd -p -f /etc/c.conf"), "{refused}");
     let skipped = outcome("# file /etc/c.conf\n# sources /run/a.sources\nserver a prefers\n");
-    assert!(skipped.contains("chronyd passes over a line of /run/a.sources"), "{skipped}");
+    assert!(skipped.contains("chronyd ignores a line of /run/a.sources"), "{skipped}");
 }
 
 #[test]
