@@ -7,6 +7,7 @@
 //! since Linux 4.17). Example: at 100 MHz and 100 Hz a tick has 10⁶ counts; a
 //! length of 10 000 000.25 ns is met by one tick in 2^shift/4 with `mult` + 1.
 
+use crate::kernel_clock::kernel::LinuxKernel;
 use crate::kernel_clock::ntp::{Ntp, SCALE};
 use crate::kernel_clock::source::KernelClockSource;
 
@@ -37,15 +38,19 @@ pub(crate) struct Accumulator {
     pub(crate) error: i64,
     /// The multiplier is the one above.
     pub(crate) is_catching_up: bool,
-    /// The length that the multiplier was made for.
+    /// The length that the multiplier was made for, and what a tick slews.
     pub(crate) tick_length: u64,
+    pub(crate) skew: i64,
+    /// Since 7.3 what a second of whole counts has more than a second, ns times 2³²;
+    /// there is then no remainder.
+    pub(crate) surplus: i64,
     /// A second began already, and the clock was then steered to before it.
     pub(crate) has_begun: bool,
 }
 
 impl Accumulator {
     /// A source taken into use at this reading.
-    pub(crate) fn new(source: &KernelClockSource, tick_ns: u64, counter: u64) -> Self {
+    pub(crate) fn new(kernel: LinuxKernel, source: &KernelClockSource, counter: u64) -> Self {
         let mut new = Self {
             counter,
             tick_counts: 1,
@@ -60,26 +65,40 @@ impl Accumulator {
             error: 0,
             is_catching_up: false,
             tick_length: 0,
+            skew: 0,
+            surplus: 0,
             has_begun: false,
         };
-        new.install(source, tick_ns, counter);
+        new.install(kernel, source, counter);
         new
     }
 
     /// Goes on with another source, from this reading of it. What was learnt of
     /// the old one's rate is dropped.
-    pub(crate) fn install(&mut self, source: &KernelClockSource, tick_ns: u64, counter: u64) {
+    pub(crate) fn install(
+        &mut self,
+        kernel: LinuxKernel,
+        source: &KernelClockSource,
+        counter: u64,
+    ) {
         let mult = u64::from(source.mult);
-        let tick = tick_ns << source.shift;
+        let nominal = kernel.tick_ns() << source.shift;
         let rescale = |fraction: u64| match source.shift.checked_sub(self.shift) {
             Some(finer) => fraction << finer,
             None => fraction >> (self.shift - source.shift),
         };
         (self.fraction, self.raw_fraction) = (rescale(self.fraction), rescale(self.raw_fraction));
         self.counter = counter;
-        self.tick_counts = ((tick + mult / 2) / mult).max(1);
-        self.remainder = tick.wrapping_sub(self.tick_counts * mult).cast_signed();
+        self.tick_counts = ((nominal + mult / 2) / mult).max(1);
+        let remainder = nominal.wrapping_sub(self.tick_counts * mult).cast_signed();
         (self.mult, self.raw_mult, self.shift) = (source.mult, source.mult, source.shift);
+        let mut tick = nominal;
+        (self.remainder, self.surplus, self.skew) = (remainder, 0, 0);
+        if kernel.drains_slews() {
+            tick = self.tick_counts * mult;
+            self.surplus = -(remainder << self.error_shift()) * i64::from(kernel.tick_hz);
+            self.remainder = 0;
+        }
         self.error = 0;
         self.tick_length = tick << self.error_shift();
         self.is_catching_up = false;
@@ -110,7 +129,19 @@ impl Accumulator {
 
     /// Adds up whole ticks, and tells the discipline of each second that began.
     /// Returns the sum of the leaps, s.
-    pub(crate) fn add_ticks(&mut self, ticks: u64, ntp: &mut Ntp) -> i64 {
+    pub(crate) fn add_ticks(&mut self, mut ticks: u64, ntp: &mut Ntp) -> i64 {
+        let mut leaps = 0;
+        while self.skew != 0 && ticks > 0 {
+            // By twos to some power, as the kernel does it and a drain sees.
+            let shift = ticks.ilog2().min(62 - ntp.tick_length().ilog2());
+            leaps += self.add_alike(1 << shift, ntp);
+            self.error = self.error.wrapping_add(ntp.drain_ticks(self.skew, shift));
+            ticks -= 1 << shift;
+        }
+        leaps + self.add_alike(ticks, ntp)
+    }
+
+    fn add_alike(&mut self, ticks: u64, ntp: &mut Ntp) -> i64 {
         self.counter = self.counter.wrapping_add(ticks.wrapping_mul(self.tick_counts));
         let short = self.tick_error(self.mult) * i128::from(ticks);
         let sum =
@@ -146,11 +177,12 @@ impl Accumulator {
     /// Steers the multiplier, `rest` counts after the last whole tick. The time
     /// at that moment stays what it was, and is owed if `owes_change`. Returns a leap as above.
     pub(crate) fn steer(&mut self, rest: u64, owes_change: bool, ntp: &mut Ntp) -> i64 {
-        let length = ntp.tick_length();
+        let (length, skew) = (ntp.tick_length(), ntp.skew());
         let mut mult = self.mult.wrapping_sub(u32::from(self.is_catching_up));
-        if length != self.tick_length {
-            self.tick_length = length;
-            let tick = (length >> self.error_shift()).wrapping_add_signed(-self.remainder);
+        if (length, skew) != (self.tick_length, self.skew) {
+            (self.tick_length, self.skew) = (length, skew);
+            let slewed = length.wrapping_add_signed(ntp.skew_length());
+            let tick = (slewed >> self.error_shift()).wrapping_add_signed(-self.remainder);
             mult = (tick / self.tick_counts) as u32;
         }
         self.is_catching_up = self.error > 0;

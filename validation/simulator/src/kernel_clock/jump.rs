@@ -30,6 +30,7 @@ impl Rotation {
         let left = time.tick_error(lower);
         let period = i128::from(time.tick_counts) << time.error_shift();
         let is_settled = time.tick_length == ntp.tick_length()
+            && (time.skew, ntp.skew()) == (0, 0)
             && time.is_catching_up == (time.error > 0)
             && !time.has_begun
             && (0..period).contains(&left);

@@ -118,6 +118,14 @@ impl LinuxKernel {
         }
     }
 
+    /// Whether a slew is drained tick by tick, and a tick of whole counts is the tick that the
+    /// discipline lengthens: since 7.3, by its ntp.c and the code of Debian's 7.3.4, whose transcript
+    /// is a test.
+    #[must_use]
+    pub fn drains_slews(self) -> bool {
+        self.version >= Version(7, 3, 0)
+    }
+
     /// How far a counter may seem to have gone ahead since it was last read until
     /// that is taken as a step back, which counts as nothing: half of its range, or
     /// seven eighths of it since 6.12 (kernel/time/clocksource.c, `max_raw_delta`;

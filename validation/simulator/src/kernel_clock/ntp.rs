@@ -1,14 +1,18 @@
 //! The kernel's NTP discipline: what `adjtimex` sets, and what each second makes
 //! of it. Its output is the length that the next ticks should have.
 //!
-//! Equations after kernel/time/ntp.c of Linux 6.1, 6.12 and 7.2, and RFC 1589,
+//! Equations after kernel/time/ntp.c of Linux 6.1, 6.12, 7.2 and 7.3, and RFC 1589,
 //! which they implement with a PLL eight times as fast (`SHIFT_PLL` 2). Lengths
 //! and frequencies are ns times 2³², per tick and per second. PPS is left out:
 //! kernels with `CONFIG_NO_HZ` have none (`CONFIG_NTP_PPS` depends on it).
+//!
+//! Up to 7.2 a slew lengthens each tick of a second. Since 7.3 it does not: see [`drain`].
 
 mod adjust;
+mod drain;
 mod leap;
 
+use drain::Drain;
 use leap::Leap;
 pub use leap::LeapState;
 
@@ -50,6 +54,8 @@ pub struct Ntp {
     status: i32,
     /// What is left to slew, in the change of a tick's length over a second.
     offset: i64,
+    /// Since 7.3; nothing before.
+    drain: Option<Drain>,
     /// log₂ s.
     time_constant: i64,
     max_error_us: i64,
@@ -82,6 +88,7 @@ impl Ntp {
             leap: Leap::default(),
             status: status::UNSYNC,
             offset: 0,
+            drain: kernel.drains_slews().then(Drain::default),
             time_constant: PLL_SHIFT,
             max_error_us: LARGEST_ERROR_US,
             estimated_error_us: LARGEST_ERROR_US,
@@ -92,13 +99,15 @@ impl Ntp {
             length: 0,
             base_length: 0,
         };
-        ntp.clear();
+        ntp.clear(0);
         ntp
     }
 
     /// The clock was set: what was being slewed is void, and a leap second that
-    /// was armed is not inserted, although its state stays.
-    pub(crate) fn clear(&mut self) {
+    /// was armed is not inserted, although its state stays. `surplus`: of a tick of whole
+    /// counts over a tick, a second's.
+    pub(crate) fn clear(&mut self, surplus: i64) {
+        self.drain = self.drain.map(|_| Drain::new(surplus));
         self.singleshot_us = 0;
         self.status |= status::UNSYNC;
         self.max_error_us = LARGEST_ERROR_US;
@@ -129,8 +138,10 @@ impl Ntp {
 
     /// Frequency and tick become the length of a tick, at once.
     fn apply_frequency(&mut self) {
-        let second = (self.tick_us * NS_PER_US * USER_HZ) << SCALE;
-        let base = (second + self.frequency).cast_unsigned() / self.tick_hz.cast_unsigned();
+        let surplus = self.drain.map_or(0, |drain| drain.surplus);
+        let second = ((self.tick_us * NS_PER_US * USER_HZ) << SCALE).wrapping_add(surplus);
+        let base =
+            second.wrapping_add(self.frequency).cast_unsigned() / self.tick_hz.cast_unsigned();
         self.length = self.length.wrapping_add(base.wrapping_sub(self.base_length));
         self.base_length = base;
     }
@@ -140,6 +151,10 @@ impl Ntp {
         let leap = self.leap.second(second, self.status);
         self.grow_error(1);
         let chunk = self.chunk();
+        if self.drain.is_some() {
+            self.begin_drain(chunk);
+            return leap;
+        }
         self.offset -= chunk;
         let slew = self.singleshot();
         self.length = self.base_length.wrapping_add_signed(chunk + slew);
@@ -175,7 +190,11 @@ impl Ntp {
     /// Whether each second now is as the one before, but for the maximum error;
     /// if so, the second before which that holds, if there is one.
     pub(crate) fn is_steady(&self, now_s: i64) -> Option<Option<i64>> {
-        let still = self.chunk() == 0 && self.singleshot_us == 0 && self.length == self.base_length;
+        let is_drained = self.drain.is_none_or(|drain| drain.is_idle() && self.offset == 0);
+        let still = self.chunk() == 0
+            && self.singleshot_us == 0
+            && self.length == self.base_length
+            && is_drained;
         still.then(|| self.leap.quiet_until(now_s, self.status)).flatten()
     }
 

@@ -74,9 +74,10 @@ impl Timekeeper {
         counter: u64,
         realtime: u64,
     ) -> Self {
-        let mut time = Accumulator::new(&source, kernel.tick_ns(), counter);
+        let mut time = Accumulator::new(kernel, &source, counter);
         set(&mut time, realtime.into());
-        let ntp = Ntp::new(kernel);
+        let mut ntp = Ntp::new(kernel);
+        ntp.clear(time.surplus);
         let realtime_offset = realtime.into();
         Self { kernel, source, time, ntp, realtime_offset, boottime_offset: 0, tai_s: 0 }
     }
@@ -118,6 +119,13 @@ impl Timekeeper {
     #[must_use]
     pub fn ticked(&self) -> u64 {
         self.time.counter
+    }
+
+    /// The time of day at [`Self::ticked`], s and ns times `2^shift`: the line by which programs
+    /// compute it begins there.
+    #[must_use]
+    pub fn line_base(&self) -> (i64, u64) {
+        (self.time.seconds, self.time.fraction)
     }
 
     /// The multiplier now, steered.
@@ -219,7 +227,7 @@ impl Timekeeper {
 
     fn settle(&mut self) {
         self.time.error = 0;
-        self.ntp.clear();
+        self.ntp.clear(self.time.surplus);
     }
 
     /// `adjtimex(2)` by the superuser at this reading. Fills what it reports, and
@@ -264,7 +272,7 @@ impl Timekeeper {
     /// Another clock source, at a reading of each.
     pub fn change_source(&mut self, counter: u64, source: KernelClockSource, its_counter: u64) {
         self.forward(counter);
-        self.time.install(&source, self.kernel.tick_ns(), its_counter);
+        self.time.install(self.kernel, &source, its_counter);
         self.source = source;
         self.settle();
     }

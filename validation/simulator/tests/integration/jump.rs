@@ -35,12 +35,8 @@ fn source() -> impl Strategy<Value = KernelClockSource> {
         Just(KernelClockSource::acpi_pm()),
         Just(KernelClockSource::kvm_clock(false)),
         (1_000_000..5_000_000_u64).prop_map(KernelClockSource::tsc),
-        Just(KernelClockSource::jiffies(kernel(100))),
+        Just(KernelClockSource::jiffies(LinuxKernel::new(Version(6, 12, 101), 1000))),
     ]
-}
-
-fn kernel(tick_hz: u32) -> LinuxKernel {
-    LinuxKernel::new(Version(6, 12, 101), tick_hz)
 }
 
 fn timex() -> impl Strategy<Value = Timex> {
@@ -136,11 +132,12 @@ proptest! {
     #[test]
     fn a_jump_is_the_walk(
         source in source(),
+        version in prop::sample::select(vec![Version(6, 12, 101), Version(7, 3, 4)]),
         tick_hz in prop::sample::select(vec![100, 250, 300, 1000]),
         start in 0..1_000_000_000_000_u64,
         deeds in prop::collection::vec(deed(), 1..8),
     ) {
-        let keeper = Timekeeper::boot(kernel(tick_hz), source, start, 1_700_000_000_000_000_000);
+        let keeper = Timekeeper::boot(LinuxKernel::new(version, tick_hz), source, start, 1_700_000_000_000_000_000);
         let mut jumps = Machine { keeper, counter: start };
         let mut walks = jumps.clone();
         for deed in &deeds {
@@ -153,7 +150,8 @@ proptest! {
 
 #[test]
 fn a_day_of_steady_seconds_is_the_walk_too() {
-    let keeper = Timekeeper::boot(kernel(100), KernelClockSource::tsc(2_399_997), 7, 1_700_000_000);
+    let kernel = LinuxKernel::new(Version(6, 12, 101), 100);
+    let keeper = Timekeeper::boot(kernel, KernelClockSource::tsc(2_399_997), 7, 1_700_000_000);
     let mut set = Timex { modes: mode::FREQUENCY, frequency: 1_234_567, ..Timex::default() };
     let (mut jumps, mut walks) = (keeper, keeper);
     for keeper in [&mut jumps, &mut walks] {

@@ -1,6 +1,7 @@
 //! What kernels of user-mode Linux did with random programs of adjtimex, one transcript of each
 //! (testdata/timekeeper, recorded by `guest-timex` at commit 128cbb5a): the model does the same.
 
+mod lines;
 mod replay;
 mod seen;
 

@@ -43,6 +43,7 @@ impl Ntp {
             let left_us = self.singleshot_us;
             if timex.modes & mode::NANO == 0 {
                 self.singleshot_us = timex.offset;
+                self.drop_part();
                 self.apply_frequency();
             }
             timex.offset = left_us;

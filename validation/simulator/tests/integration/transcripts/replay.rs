@@ -348,7 +348,7 @@ impl Replay<'_> {
 }
 
 /// The fields in their order.
-fn timex(fields: &[i64]) -> Timex {
+pub(super) fn timex(fields: &[i64]) -> Timex {
     let mut timex = Timex::default();
     if let &[
         modes,
