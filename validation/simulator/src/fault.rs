@@ -1,12 +1,6 @@
 //! What can happen to guests.
 
-use serde::de::Error;
-use serde::{Deserialize, Deserializer};
-
-use crate::quantity::{Factor, Offset, PerDay, Seconds};
-
-/// The longest run, ns: 366 days.
-const MOST_NS: i64 = 366 * 86_400_000_000_000;
+use serde::Deserialize;
 
 /// What can happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -16,8 +10,6 @@ pub enum FaultKind {
     Pause,
     /// A snapshot is taken, and restored on the same host.
     Restore,
-    /// The same, twice: the second time later, from the same snapshot.
-    RestoreTwice,
     /// To another host, whose TSC has another rate.
     Migrate,
     /// The host sleeps, and its TSC starts from 0.
@@ -54,19 +46,6 @@ pub enum Absence {
     Freeze,
 }
 
-/// What becomes of ticks that were not given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Default)]
-#[serde(rename_all = "kebab-case")]
-pub enum Missed {
-    /// They are dropped.
-    #[default]
-    Discard,
-    /// They become one.
-    Merge,
-    /// All are given, faster.
-    CatchUp,
-}
-
 /// A kind of fault, and how often.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -75,74 +54,43 @@ pub struct Fault {
     pub kind: FaultKind,
     /// How often, at random: a mean.
     #[serde(default)]
-    pub per_day: Option<PerDay>,
+    pub per_day: Option<f64>,
     /// Or once, at this time, s.
     #[serde(default)]
-    pub at_s: Option<Seconds>,
+    pub at_s: Option<f64>,
     /// At up to so much later, evenly: a night in which all are moved.
     #[serde(default)]
-    pub within_s: Seconds,
+    pub within_s: f64,
     /// How long, from and to, s: evenly in the logarithm.
     #[serde(default)]
-    pub length_s: [Seconds; 2],
+    pub length_s: [f64; 2],
     /// What becomes of the time away.
     #[serde(default)]
     pub away: Absence,
-    /// What becomes of ticks that were not given.
-    #[serde(default)]
-    pub missed: Missed,
     /// By how much: of an RTC, a server, or a clock that is set; a stolen slice, s.
     #[serde(default)]
-    pub off_s: Offset,
+    pub off_s: f64,
     /// The frequency that the host says, by the right one.
     #[serde(default = "right")]
-    pub factor: Factor,
+    pub factor: f64,
     /// Which server lies.
-    #[serde(default)]
-    pub server: Option<u32>,
-}
-
-const fn right() -> Factor {
-    Factor(1.0)
-}
-
-/// A fault with its time.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Planned {
-    /// When, ns since the start.
-    #[serde(deserialize_with = "span_ns")]
-    pub at_ns: i64,
-    /// How long, ns.
-    #[serde(deserialize_with = "span_ns")]
-    pub length_ns: i64,
-    /// What.
-    pub kind: FaultKind,
-    /// What becomes of the time away.
-    #[serde(default)]
-    pub away: Absence,
-    /// What becomes of ticks that were not given.
-    #[serde(default)]
-    pub missed: Missed,
-    /// By how much, s.
-    #[serde(default)]
-    pub off_s: Offset,
-    /// The frequency that the host says, by the right one.
-    #[serde(default = "right")]
-    pub factor: Factor,
-    /// Which server.
     #[serde(default)]
     pub server: u32,
 }
 
-/// A time of a run, which is up to a year.
-fn span_ns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
-    let ns = i64::deserialize(deserializer)?;
-    if (0..=MOST_NS).contains(&ns) {
-        Ok(ns)
-    } else {
-        Err(D::Error::custom(format!("{ns}: expected 0 to {MOST_NS} ns, which are 366 days")))
-    }
+const fn right() -> f64 {
+    1.0
+}
+
+/// A fault with its time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Planned {
+    /// When, ns since the start.
+    pub at_ns: i64,
+    /// How long, ns.
+    pub length_ns: i64,
+    /// What, and with which figures.
+    pub fault: Fault,
 }
 
 impl FaultKind {

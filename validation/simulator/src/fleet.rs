@@ -7,61 +7,39 @@ use crate::fault::Planned;
 use crate::guest::SimulatedGuest;
 use crate::outcome::Fleet;
 use crate::plan;
-use crate::run::SimulationRun;
 use crate::scenario::{Scenario, ScenarioCorrector};
 use crate::tally::SimulationTally;
 
-/// A fleet that is simulated.
+/// A fleet that is simulated, for `span_ns` as [`Scenario::check`] has it.
 #[derive(Debug, Clone, Copy)]
 pub struct Simulation<'s> {
-    scenario: &'s Scenario,
-    corrector: ScenarioCorrector,
-    seed: u64,
-    span_ns: i64,
+    /// What is simulated.
+    pub scenario: &'s Scenario,
+    /// What corrects the clocks.
+    pub corrector: ScenarioCorrector,
+    /// The same seed is the same fleet.
+    pub seed: u64,
+    /// How long, ns.
+    pub span_ns: i64,
 }
 
-impl<'s> Simulation<'s> {
-    /// A run of `span_ns`, as [`Scenario::check`] has it.
-    #[must_use]
-    pub const fn new(
-        scenario: &'s Scenario,
-        corrector: ScenarioCorrector,
-        seed: u64,
-        span_ns: i64,
-    ) -> Self {
-        Self { scenario, corrector, seed, span_ns }
-    }
-
-    const fn run(&self, guest: u64) -> SimulationRun<'s> {
-        let Self { scenario, corrector, seed, span_ns } = *self;
-        SimulationRun { scenario, corrector, seed, guest, span_ns }
-    }
-
+impl Simulation<'_> {
     /// What happens to a guest.
     #[must_use]
     pub fn plan(&self, guest: u64) -> Vec<Planned> {
         plan::plan(self.scenario, self.seed, guest, self.span_ns)
     }
 
-    /// These guests, in order; fewer if `goes_on` says so before one.
+    /// These guests, in order.
     #[must_use]
-    pub fn guests(&self, which: Range<u64>, mut goes_on: impl FnMut() -> bool) -> Fleet {
-        let mut fleet = Fleet::new();
+    pub fn guests(&self, which: Range<u64>) -> Fleet {
+        let mut fleet = Fleet::default();
         for guest in which {
-            if !goes_on() {
-                break;
-            }
-            self.guest(guest, &self.plan(guest), &mut fleet);
+            let Some(new) = SimulatedGuest::new(self, guest) else { continue };
+            let mut tally = SimulationTally::new(self, guest);
+            let world = new.run(&self.plan(guest), self.span_ns, &mut tally);
+            fleet.push(tally.end(&world));
         }
         fleet
-    }
-
-    /// One guest to which this happens.
-    fn guest(&self, guest: u64, plan: &[Planned], fleet: &mut Fleet) {
-        let run = self.run(guest);
-        let Some(new) = SimulatedGuest::new(run) else { return };
-        let mut tally = SimulationTally::new(run, fleet);
-        let world = new.run(plan, run, &mut tally);
-        tally.end(&world);
     }
 }

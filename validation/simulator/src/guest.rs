@@ -5,11 +5,11 @@ use keeper::SystemClock;
 
 use crate::checks::Promise;
 use crate::fault::{Absence, FaultKind, Planned};
+use crate::fleet::Simulation;
 use crate::kept::{INTERVAL, SimulatedKeeper};
 use crate::kernel::SimulatedKernel;
 use crate::random::{Purpose, RandomStream};
-use crate::run::SimulationRun;
-use crate::scenario::{Scenario, ScenarioCorrector};
+use crate::scenario::{Scenario, ScenarioCorrector, ns};
 use crate::tally::SimulationTally;
 use crate::world::SimulatedWorld;
 
@@ -41,11 +41,11 @@ pub(crate) struct SimulatedGuest<'s> {
 }
 
 impl<'s> SimulatedGuest<'s> {
-    pub(crate) fn new(run: SimulationRun<'s>) -> Option<Self> {
+    pub(crate) fn new(run: &Simulation<'s>, guest: u64) -> Option<Self> {
         let scenario = run.scenario;
-        let mut stream = RandomStream::new(run.seed, run.guest, Purpose::Boot);
-        let world = SimulatedWorld::new(run, &mut stream)?;
-        let poll_ns = scenario.poll_s.0.cast_signed() * S;
+        let mut stream = RandomStream::new(run.seed, guest, Purpose::Boot);
+        let world = SimulatedWorld::new(scenario, (run.seed, guest), &mut stream)?;
+        let poll_ns = scenario.poll_s.cast_signed() * S;
         let is_kept = run.corrector == ScenarioCorrector::Keeper;
         let keeper = is_kept.then(|| Box::new(SimulatedKeeper::new(&world, scenario)));
         let next_poll_ns = S + (stream.unit() * poll_ns as f64) as i64;
@@ -65,52 +65,19 @@ impl<'s> SimulatedGuest<'s> {
     pub(crate) fn run(
         mut self,
         plan: &[Planned],
-        run: SimulationRun<'s>,
-        tally: &mut SimulationTally<'_>,
+        span_ns: i64,
+        tally: &mut SimulationTally,
     ) -> SimulatedWorld {
-        // What this guest has lived, which is not what the plan has where it is the
-        // second one of a snapshot.
-        let mut lived = Vec::with_capacity(plan.len());
         for event in plan {
             self.quiet(event.at_ns, tally);
-            let mut happens = *event;
-            if event.kind == FaultKind::RestoreTwice
-                && let Some(twin) = Self::twin(&lived, event.at_ns, run)
-            {
-                debug_assert_eq!(twin.world.error_ns(), self.world.error_ns());
-                // The first one lives on for as long as it was away, and no longer.
-                self.happens(event, tally);
-                self.quiet((event.at_ns + 2 * event.length_ns).min(run.span_ns), tally);
-                happens.length_ns = self.world.now_ns - event.at_ns;
-                let (first, counts) = (self.world.checks.first, self.world.counts);
-                let requests = self.world.network.requests;
-                self = twin;
-                self.world.counts = counts;
-                self.world.network.requests = requests;
-                self.world.checks.first = first.or(self.world.checks.first);
-            }
-            self.happens(&happens, tally);
-            lived.push(happens);
+            self.happens(event, tally);
         }
-        self.quiet(run.span_ns, tally);
+        self.quiet(span_ns, tally);
         self.world
     }
 
-    /// Another guest that has lived the same up to a snapshot: it lives it again, as
-    /// the keeper and the host's pages cannot be copied.
-    fn twin(lived: &[Planned], at_ns: i64, run: SimulationRun<'s>) -> Option<Self> {
-        let mut silent = SimulationTally::silent(run);
-        let mut twin = Self::new(run)?;
-        for event in lived {
-            twin.quiet(event.at_ns, &mut silent);
-            twin.happens(event, &mut silent);
-        }
-        twin.quiet(at_ns, &mut silent);
-        Some(twin)
-    }
-
     /// Up to `until_ns` nothing happens, but a leap second.
-    fn quiet(&mut self, until_ns: i64, tally: &mut SimulationTally<'_>) {
+    fn quiet(&mut self, until_ns: i64, tally: &mut SimulationTally) {
         let leap_ns = self.world.truth.leap_ns();
         if let Some(leap_ns) = leap_ns.filter(|at| (self.world.now_ns..until_ns).contains(at)) {
             self.looks_until(leap_ns - 1, tally);
@@ -120,7 +87,7 @@ impl<'s> SimulatedGuest<'s> {
         self.looks_until(until_ns, tally);
     }
 
-    fn looks_until(&mut self, until_ns: i64, tally: &mut SimulationTally<'_>) {
+    fn looks_until(&mut self, until_ns: i64, tally: &mut SimulationTally) {
         loop {
             let looks_ns = if self.attends_until_ns > self.world.now_ns {
                 self.next_look_ns
@@ -189,29 +156,30 @@ impl<'s> SimulatedGuest<'s> {
         self.attends_until_ns = at_ns + ATTENTION_NS;
     }
 
-    fn happens(&mut self, event: &Planned, tally: &mut SimulationTally<'_>) {
+    fn happens(&mut self, event: &Planned, tally: &mut SimulationTally) {
         self.attend(self.world.now_ns);
         self.world.counts.faults += 1;
         let from_ns = self.world.now_ns;
-        tally.happened(&self.world, Some(event.kind));
+        tally.happened(&self.world, Some(event.fault.kind));
         let until_ns = from_ns + event.length_ns;
-        match event.kind {
+        let fault = &event.fault;
+        match fault.kind {
             FaultKind::ServerLies => {
-                self.world.network.lie(event.server, event.off_s.ns(), until_ns);
+                self.world.network.lie(fault.server, ns(fault.off_s), until_ns);
             }
             FaultKind::NetworkDown => self.world.network.fail(until_ns),
-            FaultKind::StealBurst => self.world.stolen.begin(event, until_ns),
+            FaultKind::StealBurst => self.world.stolen.begin(ns(fault.off_s), until_ns),
             FaultKind::ClockSet => {
-                let _ = self.world.kernel.step(event.off_s.ns());
+                let _ = self.world.kernel.step(ns(fault.off_s));
             }
             FaultKind::KeeperGone => {
                 self.restart();
                 self.gone_until_ns = until_ns;
             }
-            FaultKind::WrongRtc => self.boot(event),
+            FaultKind::WrongRtc => self.boot(ns(fault.off_s)),
             FaultKind::WrongFrequency => {
                 let SimulatedWorld { machine, truth, .. } = &mut self.world;
-                machine.advertise(event.factor, from_ns, truth);
+                machine.advertise(fault.factor, from_ns, truth);
             }
             FaultKind::CounterReset => {
                 let SimulatedWorld { machine, truth, .. } = &mut self.world;
@@ -235,19 +203,19 @@ impl<'s> SimulatedGuest<'s> {
     /// It does not run until `until_ns`.
     fn away(&mut self, event: &Planned, from_ns: i64, until_ns: i64) {
         let SimulatedWorld { machine, truth, kernel, checks, counted, .. } = &mut self.world;
-        let freezes = event.away == Absence::Freeze;
-        match event.kind {
+        let freezes = event.fault.away == Absence::Freeze;
+        match event.fault.kind {
             FaultKind::Pause => machine.pause((from_ns, until_ns), freezes, truth),
             FaultKind::HostSleep => machine.sleep(from_ns, until_ns, truth),
             FaultKind::Steal => {
                 counted.stolen_ns += event.length_ns.cast_unsigned();
-                kernel.ticks_missed(event.length_ns, 1, event.missed);
+                kernel.ticks_missed(event.length_ns, 1);
             }
             _ => {
                 let tsc = machine.tsc(from_ns);
                 let before_ns = machine.page_ns(tsc);
                 let saved = machine.save(from_ns, truth);
-                let is_moved = event.kind == FaultKind::Migrate;
+                let is_moved = event.fault.kind == FaultKind::Migrate;
                 let policy = if freezes { RestorePolicy::Freeze } else { RestorePolicy::Advance };
                 if let Ok(bound) = machine.restore(&saved, policy, is_moved, until_ns, truth) {
                     let tsc = machine.tsc(until_ns);
@@ -259,17 +227,14 @@ impl<'s> SimulatedGuest<'s> {
                 }
             }
         }
-        if event.kind != FaultKind::Steal && event.missed != crate::fault::Missed::Discard {
-            kernel.ticks_missed(event.length_ns, 1, event.missed);
-        }
         self.world.skip(until_ns);
     }
 
     /// The guest boots, by an RTC that is off.
-    fn boot(&mut self, event: &Planned) {
+    fn boot(&mut self, off_ns: i64) {
         let SimulatedWorld { machine, truth, now_ns, .. } = &mut self.world;
         let at_ns = *now_ns;
-        let rtc_ns = truth.utc_ns(at_ns).saturating_add(event.off_s.ns()).div_euclid(S) * S;
+        let rtc_ns = truth.utc_ns(at_ns).saturating_add(off_ns).div_euclid(S) * S;
         self.world.kernel = SimulatedKernel::boot(self.scenario.guest, machine, at_ns, rtc_ns);
         self.world.checks.boot();
         self.restart();

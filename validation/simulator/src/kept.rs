@@ -46,7 +46,7 @@ pub(crate) struct SimulatedKeeper {
 
 impl SimulatedKeeper {
     pub(crate) fn new(world: &SimulatedWorld, scenario: &Scenario) -> Self {
-        let poll_ns = scenario.poll_s.0 * 1_000_000_000;
+        let poll_ns = scenario.poll_s * 1_000_000_000;
         let policy = Policy { poll_ns, corrector: Corrector::Kernel, ..Policy::default() };
         let servers = world.network.len();
         let page = world.machine.told.as_ref().map(|_| SourceKind::VmClock);

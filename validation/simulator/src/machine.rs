@@ -14,7 +14,6 @@ use pvclock::vmclock::Utc;
 use pvclock::{Hertz, Nanos, Ticks};
 
 use crate::oscillator::Oscillator;
-use crate::quantity::Factor;
 use crate::random::{Purpose, RandomStream};
 use crate::scenario::ScenarioHost;
 use crate::truth::Truth;
@@ -78,8 +77,7 @@ impl OneHost {
         let hz = tsc_hz(number, &mut stream);
         // Up for an hour to a hundred days.
         let boot_ns = (clock.between(3.6e12, 8.64e15)) as u64;
-        let clock_error_ns =
-            clock.normal().clamp(-PROMISED, PROMISED) * what.clock_error_ms.0 * 1e6;
+        let clock_error_ns = clock.normal().clamp(-PROMISED, PROMISED) * what.clock_error_ms * 1e6;
         Self {
             oscillator: Oscillator::new(what.oscillator, stream, at_ns),
             began_ns: at_ns,
@@ -127,7 +125,7 @@ impl SimulatedMachine {
         truth: &Truth,
     ) -> Option<Self> {
         let mut here = OneHost::new(&what, (seed, guest), 0, 0);
-        let now = here.clocks(0, truth, what.clock_error_ms.0 * 1e6);
+        let now = here.clocks(0, truth, what.clock_error_ms * 1e6);
         let clock = GuestClock::new(settings(&what, here.hz), now).ok()?;
         let (memory, ratio) = (PlainMemory::new(1), TscRatio::ONE);
         let number = 0;
@@ -168,7 +166,7 @@ impl SimulatedMachine {
     }
 
     fn now(&mut self, at_ns: i64, truth: &Truth) -> HostClocks {
-        self.here.clocks(at_ns, truth, self.what.clock_error_ms.0 * 1e6)
+        self.here.clocks(at_ns, truth, self.what.clock_error_ms * 1e6)
     }
 
     /// The guest's TSC.
@@ -198,7 +196,7 @@ impl SimulatedMachine {
 
     /// What the host says its clock is right within, ns.
     pub(crate) fn host_bound_ns(&self) -> u64 {
-        (self.what.clock_error_ms.0 * 1e6 * PROMISED) as u64
+        (self.what.clock_error_ms * 1e6 * PROMISED) as u64
     }
 
     /// The host's time less UTC, ns, if guests may read it.
@@ -287,16 +285,16 @@ impl SimulatedMachine {
     }
 
     /// The guest is told another frequency than its TSC has, which a host may scale.
-    pub(crate) fn advertise(&mut self, by: Factor, at_ns: i64, truth: &Truth) {
+    pub(crate) fn advertise(&mut self, by: f64, at_ns: i64, truth: &Truth) {
         let now = self.now(at_ns, truth);
-        let frequency = Hertz((self.ratio.apply(self.here.hz) as f64 * by.0) as u64);
+        let frequency = Hertz((self.ratio.apply(self.here.hz) as f64 * by) as u64);
         self.clock.handle(HostEvent::TscFrequencyAdvertised { frequency }, now, &self.memory);
         self.enter(now);
     }
 }
 
 fn settings(what: &ScenarioHost, hz: u64) -> ClockSettings {
-    let error = Nanos((what.clock_error_ms.0 * 1e6 * PROMISED) as u64);
+    let error = Nanos((what.clock_error_ms * 1e6 * PROMISED) as u64);
     ClockSettings::new(ClockProvider::Kvm, Hertz(hz)).changed(|new| {
         new.tsc_scaling = what.scales_tsc.then_some(FRACTION_BITS);
         new.real_time_error = Some(error);

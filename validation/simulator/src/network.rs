@@ -3,7 +3,7 @@
 use pvclock::units::OffsetBound;
 
 use crate::random::{Purpose, RandomStream};
-use crate::scenario::{Scenario, ScenarioServer};
+use crate::scenario::{Scenario, ScenarioServer, ns};
 use crate::truth::Truth;
 
 /// No offset is larger, ns: two numbers of it can be added.
@@ -53,11 +53,11 @@ impl SimulatedNetwork {
         let way = |(index, server): (u32, &ScenarioServer)| Way {
             server: *server,
             stream: RandomStream::new(seed, guest, Purpose::Network(index)),
-            there_ns: server.delay_ms.0 * 1e6 * server.there.0,
-            back_ns: server.delay_ms.0 * 1e6 * (1.0 - server.there.0),
-            jitter_ns: server.jitter_ms.0 * 1e6,
-            root_ns: server.root_ms.ns().unsigned_abs(),
-            lies_ns: server.lies_s.ns(),
+            there_ns: server.delay_ms * 1e6 * server.there,
+            back_ns: server.delay_ms * 1e6 * (1.0 - server.there),
+            jitter_ns: server.jitter_ms * 1e6,
+            root_ns: (server.root_ms * 1e6) as u64,
+            lies_ns: ns(server.lies_s),
             lie: (0, 0),
         };
         let servers = (0..).zip(&scenario.servers).map(way).collect();
@@ -99,7 +99,7 @@ impl SimulatedNetwork {
         }
         let bound = |Way { server, .. }: &Way| {
             // A wait of 20 times the mean comes once in 10⁸ requests.
-            server.delay_ms.ns() / 2 + 20 * server.jitter_ms.ns() + server.root_ms.ns()
+            ns((server.delay_ms / 2.0 + 20.0 * server.jitter_ms + server.root_ms) / 1e3)
         };
         2 * self.servers.iter().map(bound).max().unwrap_or(0)
     }
@@ -124,7 +124,7 @@ impl SimulatedNetwork {
         let [there, back] =
             [way.there_ns, way.back_ns].map(|ns| ns + way.jitter_ns * way.stream.exponential());
         let back = back + late_ns;
-        if lost < way.server.loss.0 || now_ns < self.down_until_ns {
+        if lost < way.server.loss || now_ns < self.down_until_ns {
             return None;
         }
         let mut ahead_ns = way.lies_ns + if now_ns < way.lie.0 { way.lie.1 } else { 0 };

@@ -47,7 +47,7 @@ impl Counts {
 }
 
 /// What became of a guest.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SimulationOutcome {
     /// Its number.
     pub guest: u64,
@@ -61,6 +61,11 @@ pub struct SimulationOutcome {
     pub last_ns: i64,
     /// How long it was off by more than each of [`OFF_NS`], ns.
     pub off_for_ns: [i64; 3],
+    /// How often it was right again after a fault that put it wrong, and how often not at the
+    /// end, or at the next fault.
+    pub recovered: u64,
+    /// See `recovered`.
+    pub never_right: u64,
     /// The longest that it took to be right after a fault, ns.
     pub slowest_ns: i64,
     /// What it was doing.
@@ -69,113 +74,25 @@ pub struct SimulationOutcome {
     pub violation: Option<Violation>,
 }
 
-/// Bins of a quarter of an octave, of ns: 2⁶⁴ has 256.
-pub const BINS: usize = 256;
-
-/// The bin of a size.
-#[must_use]
-pub fn bin(size_ns: u64) -> usize {
-    let bits = 64 - size_ns.leading_zeros() as usize;
-    match bits {
-        0..=2 => size_ns as usize,
-        _ => (bits - 1) * 4 + (size_ns >> (bits - 3)) as usize % 4,
-    }
-}
-
-/// The least size of a bin, ns.
-#[must_use]
-pub fn least_ns(bin: usize) -> u64 {
-    match bin {
-        0..8 => (bin as u64).min(4),
-        8..BINS => (4 + bin as u64 % 4) << (bin / 4 - 2),
-        _ => u64::MAX,
-    }
-}
-
-/// How many of each size.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Histogram(pub Box<[u32; BINS]>);
-
-impl Default for Histogram {
-    fn default() -> Self {
-        Self(Box::new([0; BINS]))
-    }
-}
-
-impl Histogram {
-    /// Counts one.
-    pub fn add(&mut self, size_ns: u64) {
-        self.0[bin(size_ns)] += 1;
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.0.iter_mut().zip(other.0.iter()).for_each(|(sum, more)| *sum += more);
-    }
-
-    /// How many in all.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.0.iter().map(|count| u64::from(*count)).sum()
-    }
-
-    /// The size that this share of them does not reach, ns, as the upper end of
-    /// its bin; nothing if there are none.
-    #[must_use]
-    pub fn quantile_ns(&self, share: f64) -> Option<u64> {
-        let wanted = (self.count() as f64 * share).ceil().max(1.0) as u64;
-        let mut sum = 0;
-        let found = self.0.iter().position(|count| {
-            sum += u64::from(*count);
-            sum >= wanted
-        })?;
-        Some(least_ns(found + 1))
-    }
-}
-
-/// Times at which all guests' errors are counted.
-pub const BANDS: usize = 200;
-
 /// What became of all.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Fleet {
     /// The guests, in the order of their numbers.
     pub guests: Vec<SimulationOutcome>,
-    /// Errors at each of [`BANDS`] times, evenly spaced.
-    pub bands: Vec<Histogram>,
-    /// How long it took to be right after each fault that put a clock wrong.
-    pub recoveries: Histogram,
-    /// Faults after which the clock was not right at the end, or at the next.
-    pub never_right: u64,
     /// What was done.
     pub counts: Counts,
 }
 
 impl Fleet {
-    /// None yet.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { bands: vec![Histogram::default(); BANDS], ..Self::default() }
-    }
-
-    /// Adds a guest.
-    pub fn push(&mut self, outcome: SimulationOutcome) {
+    pub(crate) fn push(&mut self, outcome: SimulationOutcome) {
         self.counts.add(&outcome.counts);
         self.guests.push(outcome);
     }
 
     /// Adds guests that were simulated elsewhere.
     pub fn merge(&mut self, other: Self) {
-        self.append(other);
+        other.guests.into_iter().for_each(|outcome| self.push(outcome));
         self.guests.sort_by_key(|outcome| outcome.guest);
-    }
-
-    /// The same, with the guests in the order in which they come.
-    pub fn append(&mut self, other: Self) {
-        self.counts.add(&other.counts);
-        self.guests.extend(other.guests);
-        self.bands.iter_mut().zip(&other.bands).for_each(|(sum, more)| sum.merge(more));
-        self.recoveries.merge(&other.recoveries);
-        self.never_right += other.never_right;
     }
 
     /// How many guests were off at any time by more than each of [`OFF_NS`].
@@ -203,33 +120,10 @@ impl Fleet {
         for one in &self.guests {
             let signed = [one.worst_ns, one.worst_at_ns, one.last_ns, one.slowest_ns];
             signed.iter().chain(&one.off_for_ns).for_each(|word| add(word.cast_unsigned()));
-            add(one.guest);
+            [one.guest, one.recovered, one.never_right].into_iter().for_each(&mut add);
             add(one.counts.events());
             add(u64::from(one.violation.is_some()));
         }
-        for histogram in self.bands.iter().chain([&self.recoveries]) {
-            histogram.0.iter().for_each(|count| add(u64::from(*count)));
-        }
         sum
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bins_are_quarters_of_octaves() {
-        for size in [0, 1, 3, 4, 5, 7, 8, 9, 10, 1000, 1_000_000, u64::MAX / 2, u64::MAX] {
-            let at = bin(size);
-            assert!(at < BINS, "{size}");
-            assert!(least_ns(at) <= size, "{size} in {at} from {}", least_ns(at));
-            assert!(size < least_ns(at + 1) || at + 1 == BINS, "{size} in {at}");
-        }
-        let mut all = Histogram::default();
-        (1..=100).for_each(|size| all.add(size * 1000));
-        let median = all.quantile_ns(0.5).unwrap();
-        assert!((50_000..62_500).contains(&median), "{median}");
-        assert_eq!(Histogram::default().quantile_ns(0.5), None);
     }
 }

@@ -4,8 +4,6 @@
 //! A stream is 8 bytes of state. The logarithm is libm's: the platform's own differ in the last
 //! bit, and streams are part of the result.
 
-use std::sync::OnceLock;
-
 use pvclock::units::random::SplitMix64;
 
 /// What a stream is drawn for.
@@ -62,13 +60,11 @@ impl RandomStream {
     }
 
     /// 64 random bits.
-    #[inline]
     pub const fn bits(&mut self) -> u64 {
         self.0.bits()
     }
 
     /// From 0 to 1, without 1.
-    #[inline]
     pub const fn unit(&mut self) -> f64 {
         self.0.unit()
     }
@@ -78,103 +74,16 @@ impl RandomStream {
         low + (high - low) * self.unit()
     }
 
-    /// Exponential, of mean 1: Marsaglia and Tsang's ziggurat ("The Ziggurat
-    /// Method for Generating Random Variables", 2000).
-    #[inline]
+    /// Exponential, of mean 1.
     pub fn exponential(&mut self) -> f64 {
-        let layers = EXPONENTIAL.get_or_init(|| {
-            layers(EXPONENTIAL_TAIL, EXPONENTIAL_AREA, |x| libm::exp(-x), |y| -libm::log(y))
-        });
-        loop {
-            let bits = self.bits();
-            let at = bits as usize % 256;
-            let x = (bits >> 11) as f64 * (1.0 / (1_u64 << 53) as f64) * layers[at];
-            if x < layers[at + 1] {
-                return x;
-            }
-            if at == 0 {
-                return EXPONENTIAL_TAIL - libm::log(1.0 - self.unit());
-            }
-            let [low, high] = [layers[at], layers[at + 1]].map(|end| libm::exp(x - end));
-            if high + self.unit() * (low - high) < 1.0 {
-                return x;
-            }
-        }
+        -libm::log(1.0 - self.unit())
     }
 
-    /// Normal, of mean 0 and deviation 1: the same, as Doornik gives it ("An
-    /// Improved Ziggurat Method", 2005).
-    #[inline]
+    /// Normal, of mean 0 and deviation 1 (Box and Muller).
     pub fn normal(&mut self) -> f64 {
-        self.normals::<1>()[0]
+        let radius = (2.0 * self.exponential()).sqrt();
+        radius * libm::cos(std::f64::consts::TAU * self.unit())
     }
-
-    /// So many of them.
-    #[inline]
-    pub fn normals<const COUNT: usize>(&mut self) -> [f64; COUNT] {
-        let layers = NORMAL.get_or_init(|| {
-            let inverse = |y: f64| (-2.0 * libm::log(y)).sqrt();
-            layers(NORMAL_TAIL, NORMAL_AREA, |x| libm::exp(-0.5 * x * x), inverse)
-        });
-        std::array::from_fn(|_| self.normal_of(layers))
-    }
-
-    #[inline]
-    fn normal_of(&mut self, layers: &[f64; 129]) -> f64 {
-        loop {
-            let bits = self.bits();
-            let at = bits as usize % 128;
-            let share = (bits >> 11) as f64 * (2.0 / (1_u64 << 53) as f64) - 1.0;
-            let x = share * layers[at];
-            // Below the next layer for certain: 98 of 100.
-            if x.abs() < layers[at + 1] {
-                return x;
-            }
-            if at == 0 {
-                return self.tail().copysign(x);
-            }
-            let height = |of: f64| libm::exp(-0.5 * (of * of - x * x));
-            let [low, high] = [layers[at], layers[at + 1]].map(height);
-            if high + self.unit() * (low - high) < 1.0 {
-                return x;
-            }
-        }
-    }
-
-    #[cold]
-    fn tail(&mut self) -> f64 {
-        loop {
-            let far = self.exponential() / NORMAL_TAIL;
-            if 2.0 * self.exponential() > far * far {
-                return NORMAL_TAIL + far;
-            }
-        }
-    }
-}
-
-/// Where the tail begins, and the area of each layer: of 128, and of 256.
-const NORMAL_TAIL: f64 = 3.442_619_855_899;
-const NORMAL_AREA: f64 = 9.912_563_035_262_17e-3;
-const EXPONENTIAL_TAIL: f64 = 7.697_117_470_131_05;
-const EXPONENTIAL_AREA: f64 = 3.949_659_822_581_557e-3;
-
-static NORMAL: OnceLock<[f64; 129]> = OnceLock::new();
-static EXPONENTIAL: OnceLock<[f64; 257]> = OnceLock::new();
-
-/// The right ends of layers of equal area, from the tail's to 0.
-fn layers<const ENDS: usize>(
-    tail: f64,
-    area: f64,
-    curve: impl Fn(f64) -> f64,
-    inverse: impl Fn(f64) -> f64,
-) -> [f64; ENDS] {
-    let mut ends = [0.0; ENDS];
-    (ends[0], ends[1]) = (area / curve(tail), tail);
-    for at in 2..ENDS - 1 {
-        let before = ends[at - 1];
-        ends[at] = inverse(area / before + curve(before));
-    }
-    ends
 }
 
 #[cfg(test)]

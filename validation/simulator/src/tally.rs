@@ -2,20 +2,17 @@
 
 use crate::checks::Promise;
 use crate::fault::FaultKind;
-use crate::outcome::{BANDS, Counts, Fleet, OFF_NS, SimulationOutcome};
-use crate::run::SimulationRun;
+use crate::fleet::Simulation;
+use crate::outcome::{OFF_NS, SimulationOutcome};
+use crate::scenario::{ScenarioCorrector, ns};
 use crate::world::SimulatedWorld;
 
 /// The sums of one guest.
-pub(crate) struct SimulationTally<'f> {
-    fleet: Option<&'f mut Fleet>,
+pub(crate) struct SimulationTally {
     outcome: SimulationOutcome,
     right_ns: i64,
-    limits: [Option<i64>; 2],
-    span_ns: i64,
-    /// The next time at which all guests' errors are counted.
-    band: usize,
-    band_ns: i64,
+    /// Of the error, and of the time to be right.
+    limits_ns: [Option<i64>; 2],
     /// The last look, and the error since.
     last: Option<(i64, i64)>,
     /// Since when a clock that a fault put wrong is wrong.
@@ -26,33 +23,15 @@ pub(crate) struct SimulationTally<'f> {
     fault_at_ns: Option<i64>,
 }
 
-impl<'f> SimulationTally<'f> {
-    pub(crate) fn new(run: SimulationRun<'_>, fleet: &'f mut Fleet) -> Self {
-        Self { fleet: Some(fleet), ..Self::silent(run) }
-    }
-
-    /// Of a guest that lives what was counted before.
-    pub(crate) fn silent(run: SimulationRun<'_>) -> Self {
+impl SimulationTally {
+    pub(crate) fn new(run: &Simulation<'_>, guest: u64) -> Self {
         let limits = run.scenario.limits;
-        let outcome = SimulationOutcome {
-            guest: run.guest,
-            worst_ns: 0,
-            worst_at_ns: 0,
-            worst_after: None,
-            last_ns: 0,
-            off_for_ns: [0; 3],
-            slowest_ns: 0,
-            counts: Counts::default(),
-            violation: None,
-        };
+        let is_kept = run.corrector == ScenarioCorrector::Keeper;
+        let limit = |limit: Option<f64>| limit.filter(|_| is_kept).map(ns);
         Self {
-            fleet: None,
-            outcome,
-            right_ns: limits.right_ms.ns(),
-            limits: limits.checked_ns(run.corrector),
-            span_ns: run.span_ns,
-            band: 0,
-            band_ns: band_ns(0, run.span_ns),
+            outcome: SimulationOutcome { guest, ..SimulationOutcome::default() },
+            right_ns: ns(limits.right_ms / 1e3),
+            limits_ns: [limits.error_s, limits.recovery_s].map(limit),
             last: None,
             wrong_since_ns: None,
             happened: None,
@@ -77,11 +56,10 @@ impl<'f> SimulationTally<'f> {
             (self.outcome.worst_ns, self.outcome.worst_at_ns) = (error_ns, now_ns);
             self.outcome.worst_after = self.happened;
         }
-        if let [Some(most_ns), _] = self.limits {
+        if let [Some(most_ns), _] = self.limits_ns {
             world.checks.at_most(Promise::Error, now_ns, size_ns, most_ns);
         }
         self.recovers(world, size_ns);
-        self.count(now_ns, size_ns);
         self.last = Some((now_ns, error_ns));
     }
 
@@ -96,11 +74,7 @@ impl<'f> SimulationTally<'f> {
     /// Something happens now.
     pub(crate) fn happened(&mut self, world: &SimulatedWorld, what: Option<FaultKind>) {
         self.happened = what;
-        if self.wrong_since_ns.take().is_some()
-            && let Some(fleet) = &mut self.fleet
-        {
-            fleet.never_right += 1;
-        }
+        self.outcome.never_right += u64::from(self.wrong_since_ns.take().is_some());
         self.goes_on(world);
         self.last = Some((world.now_ns, world.error_ns()));
     }
@@ -108,11 +82,6 @@ impl<'f> SimulationTally<'f> {
     /// The guest goes on: from here on it may be right again.
     pub(crate) fn goes_on(&mut self, world: &SimulatedWorld) {
         self.fault_at_ns = Some(world.now_ns);
-        // While it was away it had no time to be wrong.
-        while self.band < BANDS && self.band_ns < world.now_ns {
-            self.band += 1;
-            self.band_ns = band_ns(self.band, self.span_ns);
-        }
     }
 
     /// Whether it is right again.
@@ -125,43 +94,22 @@ impl<'f> SimulationTally<'f> {
         let Some(since_ns) = self.wrong_since_ns else { return };
         let took_ns = now_ns - since_ns;
         self.outcome.slowest_ns = self.outcome.slowest_ns.max(took_ns);
-        if let [_, Some(most_ns)] = self.limits {
+        if let [_, Some(most_ns)] = self.limits_ns {
             world.checks.at_most(Promise::Recovery, now_ns, took_ns, most_ns);
         }
         if is_right {
             self.wrong_since_ns = None;
-            if let Some(fleet) = &mut self.fleet {
-                fleet.recoveries.add(took_ns.cast_unsigned());
-            }
-        }
-    }
-
-    /// Counts the error at each of the times that have come since the last look.
-    fn count(&mut self, now_ns: i64, size_ns: i64) {
-        let Some(fleet) = &mut self.fleet else { return };
-        while self.band < BANDS && now_ns >= self.band_ns {
-            if let Some(histogram) = fleet.bands.get_mut(self.band) {
-                histogram.add(size_ns.cast_unsigned());
-            }
-            self.band += 1;
-            self.band_ns = band_ns(self.band, self.span_ns);
+            self.outcome.recovered += 1;
         }
     }
 
     /// The run ends.
-    pub(crate) fn end(mut self, world: &SimulatedWorld) {
+    pub(crate) fn end(mut self, world: &SimulatedWorld) -> SimulationOutcome {
+        self.outcome.never_right += u64::from(self.wrong_since_ns.is_some());
         self.outcome.last_ns = world.error_ns();
         self.outcome.counts = world.counts;
         self.outcome.counts.requests = world.network.requests;
         self.outcome.violation = world.checks.first;
-        if let Some(fleet) = self.fleet {
-            fleet.never_right += u64::from(self.wrong_since_ns.is_some());
-            fleet.push(self.outcome);
-        }
+        self.outcome
     }
-}
-
-/// The time of a band: the last is a look before the end.
-fn band_ns(band: usize, span_ns: i64) -> i64 {
-    (i128::from(span_ns) * (band as i128 + 1) / BANDS as i128) as i64
 }

@@ -4,14 +4,13 @@
 use keeper::SystemClock;
 
 use crate::checks::Checks;
-use crate::fault::{Missed, Planned};
 use crate::kernel::SimulatedKernel;
 use crate::machine::SimulatedMachine;
 use crate::network::{SimulatedNetwork, SimulatedReply};
 use crate::outcome::Counts;
 use crate::probe::{self, ProbeCount};
 use crate::random::{Purpose, RandomStream};
-use crate::run::SimulationRun;
+use crate::scenario::Scenario;
 use crate::truth::Truth;
 
 /// A read of a PTP clock takes a microsecond, of a page less, ns.
@@ -21,19 +20,17 @@ const READ_NS: u64 = 1000;
 pub(crate) struct StolenPeriod {
     until_ns: i64,
     slice_ns: i64,
-    missed: Missed,
     stream: RandomStream,
 }
 
 impl StolenPeriod {
     const fn nothing(stream: RandomStream) -> Self {
-        Self { until_ns: 0, slice_ns: 1, missed: Missed::Discard, stream }
+        Self { until_ns: 0, slice_ns: 1, stream }
     }
 
     /// The shortest slice is of 1 ms.
-    pub(crate) fn begin(&mut self, burst: &Planned, until_ns: i64) {
-        (self.until_ns, self.missed) = (until_ns, burst.missed);
-        self.slice_ns = burst.off_s.ns().max(1_000_000);
+    pub(crate) fn begin(&mut self, slice_ns: i64, until_ns: i64) {
+        (self.until_ns, self.slice_ns) = (until_ns, slice_ns.max(1_000_000));
     }
 
     /// How long what comes for the guest at this time waits for its CPU, ns.
@@ -61,11 +58,14 @@ pub(crate) struct SimulatedWorld {
 
 impl SimulatedWorld {
     /// A guest that has booted, its time of day off by what `boot` says.
-    pub(crate) fn new(run: SimulationRun<'_>, boot: &mut RandomStream) -> Option<Self> {
-        let SimulationRun { scenario, seed, guest, .. } = run;
-        let truth = Truth::new(scenario.start_s.0, scenario.leap_after_day.map(|day| day.0));
+    pub(crate) fn new(
+        scenario: &Scenario,
+        (seed, guest): (u64, u64),
+        boot: &mut RandomStream,
+    ) -> Option<Self> {
+        let truth = Truth::new(scenario.start_s, scenario.leap_after_day);
         let mut machine = SimulatedMachine::new(scenario.host, (seed, guest), &truth)?;
-        let off_ns = (boot.normal() * scenario.guest.starts_off_s.0 * 1e9) as i64;
+        let off_ns = (boot.normal() * scenario.guest.starts_off_s * 1e9) as i64;
         let date_ns = truth.utc_ns(0) + off_ns;
         Some(Self {
             kernel: SimulatedKernel::boot(scenario.guest, &mut machine, 0, date_ns),
@@ -92,10 +92,10 @@ impl SimulatedWorld {
 
     /// Half of this time is stolen.
     fn lose(&mut self, of_ns: i64) {
-        let StolenPeriod { slice_ns, missed, .. } = self.stolen;
+        let slice_ns = self.stolen.slice_ns;
         let slices = of_ns.max(0) / (2 * slice_ns);
         self.counted.stolen_ns += (slices * slice_ns).cast_unsigned();
-        self.kernel.ticks_missed(slice_ns, slices.cast_unsigned(), missed);
+        self.kernel.ticks_missed(slice_ns, slices.cast_unsigned());
     }
 
     /// The same while it does not run.

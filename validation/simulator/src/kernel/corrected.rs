@@ -53,7 +53,6 @@ impl SystemClock for SimulatedKernel {
         let us = |ns: u64| i64::try_from(ns.div_ceil(1000)).unwrap_or(i64::MAX);
         let (max_error, estimated_error) = (us(error.max_ns), us(error.estimated_ns));
         let modes = mode::MAXERROR | mode::ESTERROR | mode::STATUS;
-        self.settle();
         let kept = self.time.ntp().status() & !(status::UNSYNC | status::READ_ONLY);
         let timex = Timex { modes, max_error, estimated_error, status: kept, ..Timex::default() };
         self.adjust(timex).map(|_| ())
@@ -73,7 +72,6 @@ impl SystemClock for SimulatedKernel {
             Some(LeapSecond::Deleted) => status::DEL,
             None => 0,
         };
-        self.settle();
         let kept = self.time.ntp().status() & !(status::INS | status::DEL);
         // A PLL that is left forgets a second that is due no more.
         let unit = if kept & status::NANO == 0 { 0 } else { mode::NANO };

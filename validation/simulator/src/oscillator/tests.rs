@@ -3,14 +3,7 @@ use instruments::drift::allan::overlapping;
 use super::*;
 use crate::random::Purpose;
 
-const NOTHING: Noise = Noise {
-    offset_ppm: Ppm(0.0),
-    white: Fraction(0.0),
-    flicker: Fraction(0.0),
-    walk: Fraction(0.0),
-    temperature_ppm: Ppm(0.0),
-    ageing_ppm_a_day: Ppm(0.0),
-};
+const NOTHING: Noise = Noise { offset_ppm: 0.0, white: 0.0, walk: 0.0, temperature_ppm: 0.0 };
 
 /// The phase, s, at each `tau0_s`.
 fn phase(noise: Noise, tau0_s: f64, count: usize) -> Vec<f64> {
@@ -23,17 +16,14 @@ fn phase(noise: Noise, tau0_s: f64, count: usize) -> Vec<f64> {
 fn theory(kind: &str, tau_s: f64) -> f64 {
     match kind {
         "white" => 1e-9 / tau_s.sqrt(),
-        "flicker" => 1e-9,
         _ => 1e-9 * tau_s.sqrt(),
     }
 }
 
 fn noise(kind: &str) -> Noise {
-    let level = Fraction(1e-9);
     match kind {
-        "white" => Noise { white: level, ..NOTHING },
-        "flicker" => Noise { flicker: level, ..NOTHING },
-        _ => Noise { walk: level, ..NOTHING },
+        "white" => Noise { white: 1e-9, ..NOTHING },
+        _ => Noise { walk: 1e-9, ..NOTHING },
     }
 }
 
@@ -42,39 +32,22 @@ const TAUS: [f64; 6] = [1.0, 10.0, 100.0, 1000.0, 10_000.0, 100_000.0];
 const LENGTH: usize = 40_000;
 const FACTOR: usize = 4;
 
-/// What allantools 2024.6 makes of the same series (`oadev`, data_type "phase"):
-/// white, flicker, walk. Made by tests/allan.py of what
-/// `PARACHRON_PHASES=FOLDER cargo test -p simulator` writes.
-const ALLANTOOLS: &[(&str, f64, f64)] = &include!("allantools.in");
-
 #[test]
-fn deviations_are_those_of_the_theory_and_of_allantools() {
-    let folder = std::env::var_os("PARACHRON_PHASES").map(std::path::PathBuf::from);
-    let mut compared = 0;
-    for kind in ["white", "flicker", "walk"] {
+fn deviations_are_those_of_the_theory() {
+    for kind in ["white", "walk"] {
         for tau_s in TAUS {
             let phase = phase(noise(kind), tau_s / FACTOR as f64, LENGTH);
-            if let Some(folder) = &folder {
-                let lines: Vec<String> = phase.iter().map(|x| format!("{x:e}")).collect();
-                std::fs::write(folder.join(format!("{kind}-{tau_s}")), lines.join("\n")).unwrap();
-            }
             let seen = overlapping(&phase, tau_s / FACTOR as f64, FACTOR).unwrap().deviation;
             let off = seen / theory(kind, tau_s) - 1.0;
             assert!(off.abs() < 0.05, "{kind} over {tau_s} s: {seen:e}, off by {off}");
-            let theirs = ALLANTOOLS.iter().filter(|it| it.0 == kind && it.1 == tau_s);
-            for (.., deviation) in theirs {
-                assert!((seen / deviation - 1.0).abs() < 1e-6, "{kind} {tau_s}: {deviation:e}");
-                compared += 1;
-            }
         }
     }
-    assert_eq!(compared, 18);
 }
 
 /// The law over one interval is that over its parts.
 #[test]
 fn a_long_look_has_the_law_of_many_short_ones() {
-    for kind in ["white", "flicker", "walk"] {
+    for kind in ["white", "walk"] {
         let sum = |parts: i64| {
             let squares = (0..4000_u64).map(|guest| {
                 let stream = RandomStream::new(guest, 0, Purpose::Boot);
@@ -92,13 +65,9 @@ fn a_long_look_has_the_law_of_many_short_ones() {
 }
 
 #[test]
-fn temperature_and_ageing_are_what_was_asked_for() {
+fn temperature_is_what_was_asked_for() {
     let day_ns = 86_400_000_000_000;
-    let noise = Noise { ageing_ppm_a_day: Ppm(0.5), ..NOTHING };
-    let mut ageing = Oscillator::new(noise, RandomStream::new(1, 1, Purpose::Boot), 0);
-    // After two days it is 1 ppm fast, and has gained a day's worth of that.
-    assert!((ageing.look(2 * day_ns) - 86_400_000.0).abs() < 1.0);
-    let noise = Noise { temperature_ppm: Ppm(1.0), ..NOTHING };
+    let noise = Noise { temperature_ppm: 1.0, ..NOTHING };
     let mut warm = Oscillator::new(noise, RandomStream::new(1, 1, Purpose::Boot), 0);
     let most = (1..=24).map(|hour| warm.look(day_ns / 24 * hour).abs()).fold(0.0, f64::max);
     // 1 ppm over a day's sine is 86.4 ms / 2 pi each way, and nothing after a day.

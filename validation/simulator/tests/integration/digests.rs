@@ -1,8 +1,7 @@
 //! The digest of each scenario under its disciplines, and the limits that each sets.
 
 use crate::fleets::{built_in, fleet};
-use simulator::quantity::Seconds;
-use simulator::scenario::{BUILT_IN, Limited};
+use simulator::scenario::BUILT_IN;
 use simulator::{Promise, ScenarioCorrector};
 
 /// A seed of today means the same fleet tomorrow, in any build and on any machine. A digest of
@@ -33,20 +32,15 @@ fn each_scenario_limits_the_error_and_the_recovery() {
     }
 }
 
-/// A limit is checked under the disciplines that it is for.
+/// A limit is the keeper's.
 #[test]
 fn a_recovery_that_takes_too_long_is_found_under_the_keeper() {
     let mut scenario = built_in("migration-night");
-    scenario.limits.recovery_s = Some(Seconds(1e-3));
-    for (corrector, disciplines, broken) in [
-        (ScenarioCorrector::Keeper, Limited::Keepers, 5),
-        (ScenarioCorrector::None, Limited::Keepers, 0),
-        (ScenarioCorrector::None, Limited::All, 5),
-    ] {
-        scenario.limits.disciplines = disciplines;
+    scenario.limits.recovery_s = Some(1e-3);
+    for (corrector, broken) in [(ScenarioCorrector::Keeper, 5), (ScenarioCorrector::None, 0)] {
         let fleet = fleet(&scenario, corrector, 5);
         let promises: Vec<Promise> =
             fleet.broken().filter_map(|it| it.violation).map(|it| it.promise).collect();
-        assert_eq!(promises, vec![Promise::Recovery; broken], "{corrector:?} {disciplines:?}");
+        assert_eq!(promises, vec![Promise::Recovery; broken], "{corrector:?}");
     }
 }

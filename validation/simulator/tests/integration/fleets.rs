@@ -14,10 +14,10 @@ pub(crate) fn simulation(
     seed: u64,
     days: f64,
 ) -> Simulation<'_> {
-    let span_ns = scenario.check(scenario.guests, days).unwrap();
-    Simulation::new(scenario, corrector, seed, span_ns)
+    let span_ns = scenario.check(days).unwrap();
+    Simulation { scenario, corrector, seed, span_ns }
 }
 
 pub(crate) fn fleet(scenario: &Scenario, corrector: ScenarioCorrector, guests: u64) -> Fleet {
-    simulation(scenario, corrector, 7, scenario.days).guests(0..guests, || true)
+    simulation(scenario, corrector, 7, scenario.days).guests(0..guests)
 }
