@@ -118,7 +118,7 @@ impl<'p, M: Memory> VmClockReader<'p, M> {
     }
 
     /// The time now, by a counter read that the CPU may reorder, from the fields that it needs:
-    /// the price of the counter and a tenth.
+    /// the price of the counter and a third.
     ///
     /// The caller checks the page's [`info`](Self::info) where `seq_count` is another than before.
     ///
@@ -126,24 +126,9 @@ impl<'p, M: Memory> VmClockReader<'p, M> {
     /// As [`time`](Self::time).
     #[inline(always)]
     pub fn now(&self, counter: &impl Counter) -> Result<VmClockNow, ReadError> {
-        self.now_by(|| counter.read())
-    }
-
-    /// As [`now`](Self::now), by a counter read that comes after every earlier load.
-    ///
-    /// # Errors
-    /// As [`time`](Self::time).
-    #[inline(always)]
-    pub fn now_ordered(&self, counter: &impl Counter) -> Result<VmClockNow, ReadError> {
-        self.now_by(|| counter.read_ordered())
-    }
-
-    /// The usual case in line; everything else by [`Self::now_by_retry`].
-    #[inline(always)]
-    fn now_by(&self, mut read_counter: impl FnMut() -> u64) -> Result<VmClockNow, ReadError> {
         let page = self.page;
         let once = sequence::read_once::<M, OddWhileWriting, _>(&page.seq_count, || {
-            let counter = read_counter();
+            let counter = counter.read();
             let base = u128::from(page.time_sec.load()) << 64 | u128::from(page.time_frac.load());
             let [_, _, counter_id, _] = page.identity.load().to_le_bytes();
             let [_, _, _, shift] = page.leap_and_shift.load().to_le_bytes();
@@ -154,19 +139,31 @@ impl<'p, M: Memory> VmClockReader<'p, M> {
             && delta.cast_signed() >= 0
             && period != 0
             && counter_id != CounterId::INVALID
-            // A larger shift is of a counter above 2^64 Hz; without it the shift is one instruction.
-            && shift < 64
-            && let Some(now) = base.checked_add((u128::from(delta) * u128::from(period)) >> shift)
+            && let elapsed = (u128::from(delta) * u128::from(period)) >> (shift & 63)
+            && let Some(now) = base.checked_add(elapsed)
             && let Some(time) = nanos(now)
+            // After the shift, which is one instruction only where its mask is not known to be
+            // idle. A larger shift is of a counter above 2^64 Hz.
+            && shift < 64
         {
             return Ok(VmClockNow { time, seq_count });
         }
-        self.now_by_retry(read_counter)
+        self.now_by_retry(|| counter.read())
+    }
+
+    /// As [`now`](Self::now), by a counter read that comes after every earlier load.
+    ///
+    /// # Errors
+    /// As [`time`](Self::time).
+    #[inline(always)]
+    pub fn now_ordered(&self, counter: &impl Counter) -> Result<VmClockNow, ReadError> {
+        counter.order();
+        self.now(counter)
     }
 
     #[cold]
     #[inline(never)]
-    fn now_by_retry(&self, read_counter: impl FnMut() -> u64) -> Result<VmClockNow, ReadError> {
+    fn now_by_retry(self, read_counter: impl FnMut() -> u64) -> Result<VmClockNow, ReadError> {
         let (info, counter) = self.read_with(read_counter)?;
         let now = info.time_at(counter)?;
         let time = nanos(u128::from(now.seconds) << 64 | u128::from(now.fraction));
@@ -215,13 +212,12 @@ impl<'p, M: Memory> VmClockReader<'p, M> {
 /// Units of 2^-64 s in ns, truncated; `None` beyond 584 years.
 #[inline(always)]
 const fn nanos(now: u128) -> Option<Nanos> {
+    let seconds = (now >> 64) as u64;
     let below_second = ((now as u64 as u128 * 1_000_000_000) >> 64) as u64;
-    match ((now >> 64) as u64).checked_mul(1_000_000_000) {
-        Some(seconds) => match seconds.checked_add(below_second) {
-            Some(time) => Some(Nanos(time)),
-            None => None,
-        },
-        None => None,
+    if seconds < u64::MAX / 1_000_000_000 {
+        Some(Nanos(seconds * 1_000_000_000 + below_second))
+    } else {
+        None
     }
 }
 
