@@ -16,8 +16,16 @@ pub trait Counter {
     /// after ones that stand later: the CPU reorders it.
     fn read(&self) -> u64;
 
+    /// Waits until every earlier load has its value: a [`read`](Self::read) that follows comes
+    /// after them.
+    fn order(&self);
+
     /// The counter, read after every earlier load has its value.
-    fn read_ordered(&self) -> u64;
+    #[inline(always)]
+    fn read_ordered(&self) -> u64 {
+        self.order();
+        self.read()
+    }
 }
 
 /// Any function of no arguments is a counter whose reads are all ordered:
@@ -29,7 +37,5 @@ impl<F: Fn() -> u64> Counter for F {
     }
 
     #[inline]
-    fn read_ordered(&self) -> u64 {
-        self()
-    }
+    fn order(&self) {}
 }

@@ -60,12 +60,14 @@ pub struct CpuCounter;
 impl Counter for CpuCounter {
     #[inline(always)]
     fn read(&self) -> u64 {
-        Cntvct.read()
+        if is_self_ordered() { Cntvctss.read() } else { Cntvct.read() }
     }
 
     #[inline(always)]
-    fn read_ordered(&self) -> u64 {
-        if is_self_ordered() { Cntvctss.read() } else { Cntvct.read_ordered() }
+    fn order(&self) {
+        if !is_self_ordered() {
+            Cntvct.order();
+        }
     }
 }
 

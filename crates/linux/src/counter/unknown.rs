@@ -46,7 +46,5 @@ impl Counter for CpuCounter {
         0
     }
 
-    fn read_ordered(&self) -> u64 {
-        0
-    }
+    fn order(&self) {}
 }

@@ -5,7 +5,7 @@
 //!    mapped during the call, writable where the function writes; this
 //!    process accesses them only by atomics: the header's "Pages", which
 //!    each function's Safety section makes the caller promise. It becomes a
-//!    reference in `page` alone, which checks null and alignment.
+//!    reference in `page` and `kvm_clock::read_now` alone, which check null and alignment.
 //! 2. A pointer to a value of the caller's is null or good for the call; the
 //!    signature has `Option<&T>`. What is written through is
 //!    `MaybeUninit`, for C declares variables without a value.
@@ -31,7 +31,6 @@ use core::mem::MaybeUninit;
 
 use pvclock::shared::{self, Page};
 
-use crate::kvm_clock::AnyTimePage;
 use crate::status::{self, PvclockStatus};
 
 /// The meaning of a status in English, without a full stop; never NULL.
@@ -54,19 +53,28 @@ unsafe fn page<'a, P: Page>(address: *const c_void) -> Result<&'a P, PvclockStat
     Ok(unsafe { shared::page_at(address.cast_mut().cast()) }?)
 }
 
-/// The kvm-clock page at `address`, whichever way it is aligned.
-///
-/// # Safety
-/// Invariant 1.
-unsafe fn time_page<'a>(address: *const c_void) -> Result<AnyTimePage<'a>, PvclockStatus> {
-    if address.addr() % 8 == 4 {
-        // SAFETY: invariant 1 is the caller's promise.
-        unsafe { page(address) }.map(AnyTimePage::Split)
-    } else {
-        // SAFETY: as above.
-        unsafe { page(address) }.map(AnyTimePage::Aligned)
-    }
+/// `$action` on the kvm-clock page at `$address`: the MSR takes any multiple of 4, and at
+/// an odd one the 64-bit fields are read in halves, out of the way of the usual case.
+macro_rules! on_time_page {
+    ($address:expr, $page:ident => $action:expr) => {{
+        let address = $address;
+        if address.addr() % 8 == 4 {
+            #[cold]
+            #[inline(never)]
+            fn unusual<T>(action: impl FnOnce() -> T) -> T {
+                action()
+            }
+            unusual(|| {
+                // SAFETY: invariant 1 is the caller's promise.
+                unsafe { $crate::abi::page::<TimePage<Split>>(address) }.and_then(|$page| $action)
+            })
+        } else {
+            // SAFETY: as above.
+            unsafe { $crate::abi::page::<TimePage>(address) }.and_then(|$page| $action)
+        }
+    }};
 }
+use on_time_page;
 
 /// Computes the result, unless there is no place for it, and puts it there.
 fn put<T>(

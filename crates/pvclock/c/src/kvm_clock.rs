@@ -2,13 +2,8 @@
 
 use core::mem::{align_of, size_of};
 
-#[cfg(target_arch = "x86_64")]
-use pvclock::counter::Counter;
-use pvclock::kvm_clock::{
-    LastTime, TimeInfo, TimePage, TimeReader, TimeUpdate, TimeWriter, WallClock,
-};
-use pvclock::shared::{Aligned, Split};
-use pvclock::{Nanos, ReadError, Ticks};
+use pvclock::Nanos;
+use pvclock::kvm_clock::{LastTime, TimeInfo, TimeUpdate, WallClock};
 
 use crate::scale::PvclockScale;
 
@@ -105,66 +100,6 @@ impl From<WallClock> for PvclockWallClock {
 impl From<PvclockWallClock> for WallClock {
     fn from(wall_clock: PvclockWallClock) -> Self {
         Self { seconds: wall_clock.seconds, nanoseconds: wall_clock.nanoseconds }
-    }
-}
-
-/// A time page wherever it lies: the MSR takes any multiple of 4, and at an
-/// odd one the 64-bit fields are read in halves.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum AnyTimePage<'p> {
-    /// At a multiple of 8.
-    Aligned(&'p TimePage<Aligned>),
-    /// At 4 more than that.
-    Split(&'p TimePage<Split>),
-}
-
-macro_rules! on_either {
-    ($page:expr, $it:ident => $action:expr) => {
-        match $page {
-            AnyTimePage::Aligned($it) => $action,
-            AnyTimePage::Split($it) => $action,
-        }
-    };
-}
-
-impl AnyTimePage<'_> {
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) fn nanos(self, counter: &impl Counter) -> Result<Nanos, ReadError> {
-        on_either!(self, page => TimeReader::new(page).nanos(counter))
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) fn nanos_ordered(self, counter: &impl Counter) -> Result<Nanos, ReadError> {
-        on_either!(self, page => TimeReader::new(page).nanos_ordered(counter))
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) fn nanos_monotonic(
-        self,
-        counter: &impl Counter,
-        last: &LastTime,
-    ) -> Result<Nanos, ReadError> {
-        on_either!(self, page => TimeReader::new(page).nanos_monotonic(counter, last))
-    }
-
-    pub(crate) fn nanos_at(self, ticks: Ticks) -> Result<Nanos, ReadError> {
-        on_either!(self, page => TimeReader::new(page).nanos_at(ticks))
-    }
-
-    pub(crate) fn info(self) -> Result<TimeInfo, ReadError> {
-        on_either!(self, page => TimeReader::new(page).info())
-    }
-
-    pub(crate) fn take_guest_stopped(self) -> bool {
-        on_either!(self, page => TimeReader::new(page).take_guest_stopped())
-    }
-
-    pub(crate) fn write(self, update: &TimeUpdate) {
-        on_either!(self, page => TimeWriter::new(page).write(update));
-    }
-
-    pub(crate) fn set_guest_stopped(self) {
-        on_either!(self, page => TimeWriter::new(page).set_guest_stopped());
     }
 }
 

@@ -31,17 +31,13 @@ impl Counter for Cntvct {
         count
     }
 
-    /// ISB, then the counter: Arm Architecture Reference Manual for A-profile,
+    /// ISB, before the counter: Arm Architecture Reference Manual for A-profile,
     /// D11.2.2 (a read may be speculated; a context synchronisation event ends
     /// that).
     #[inline(always)]
-    fn read_ordered(&self) -> u64 {
-        let count;
+    fn order(&self) {
         // SAFETY: invariant 1; ISB waits, and has no other effect.
-        unsafe {
-            asm!("isb", "mrs {}, cntvct_el0", out(reg) count, options(nostack, preserves_flags))
-        };
-        count
+        unsafe { asm!("isb", options(nostack, preserves_flags)) };
     }
 }
 
@@ -61,9 +57,7 @@ impl Counter for Cntvctss {
     }
 
     #[inline(always)]
-    fn read_ordered(&self) -> u64 {
-        self.read()
-    }
+    fn order(&self) {}
 }
 
 /// The counter's frequency as firmware or the hypervisor states it, CNTFRQ_EL0;

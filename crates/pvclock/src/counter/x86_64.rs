@@ -29,12 +29,11 @@ impl Counter for Tsc {
         low.wrapping_add(high << 32)
     }
 
-    /// LFENCE, then RDTSC: Intel SDM vol. 2B, RDTSC; on AMD, LFENCE orders
+    /// LFENCE, before RDTSC: Intel SDM vol. 2B, RDTSC; on AMD, LFENCE orders
     /// once Linux has set DE_CFG\[1\] (arch/x86/kernel/cpu/amd.c).
     #[inline(always)]
-    fn read_ordered(&self) -> u64 {
+    fn order(&self) {
         // SAFETY: LFENCE orders loads and has no other effect.
         unsafe { core::arch::x86_64::_mm_lfence() };
-        self.read()
     }
 }

@@ -58,7 +58,16 @@ impl<'p, M: Memory> TimeReader<'p, M> {
     /// As [`TimeReader::nanos`].
     #[inline(always)]
     pub fn nanos_ordered(&self, counter: &impl Counter) -> Result<Nanos, ReadError> {
-        Ok(self.time_and_flags(|| counter.read_ordered())?.0)
+        counter.order();
+        self.nanos(counter)
+    }
+
+    /// [`TimeReader::nanos`] by one try: `None` where the page is being written or gives no
+    /// time, which `nanos` distinguishes. It calls nothing, so that a caller's usual case
+    /// needs no stack.
+    #[inline(always)]
+    pub fn nanos_by_one_try(&self, counter: &impl Counter) -> Option<Nanos> {
+        Some(self.time_by_one_try(|| counter.read())?.0)
     }
 
     /// The system time, never less than any reader of `last` was given
@@ -73,7 +82,8 @@ impl<'p, M: Memory> TimeReader<'p, M> {
         counter: &impl Counter,
         last: &LastTime,
     ) -> Result<Nanos, ReadError> {
-        let (now, flags) = self.time_and_flags(|| counter.read_ordered())?;
+        counter.order();
+        let (now, flags) = self.time_and_flags(|| counter.read())?;
         Ok(if flags.contains(Flags::TSC_STABLE) { now } else { last.at_least(now) })
     }
 
@@ -119,26 +129,31 @@ impl<'p, M: Memory> TimeReader<'p, M> {
         &self,
         mut read_counter: impl FnMut() -> u64,
     ) -> Result<(Nanos, Flags), ReadError> {
+        match self.time_by_one_try(&mut read_counter) {
+            Some(time) => Ok(time),
+            None => self.time_by_retry(read_counter),
+        }
+    }
+
+    #[inline(always)]
+    fn time_by_one_try(&self, mut read_counter: impl FnMut() -> u64) -> Option<(Nanos, Flags)> {
         let page = self.page;
-        if let Some((_, (info, counter))) =
+        let (_, (info, counter)) =
             sequence::read_once::<M, OddWhileWriting, _>(&page.version, || {
                 load_fields(page, &mut read_counter)
-            })
-            && let delta = counter.wrapping_sub(info.tsc_timestamp)
-            && delta.cast_signed() >= 0
-            && info.scale.mul() != 0
-            && let Some(elapsed) = info.scale.nanos_of_fast_counter(delta)
-            && let Some(now) = info.system_time.0.checked_add(elapsed.0)
-        {
-            return Ok((Nanos(now), info.flags));
+            })?;
+        let delta = counter.wrapping_sub(info.tsc_timestamp);
+        if delta.cast_signed() < 0 || info.scale.mul() == 0 {
+            return None;
         }
-        self.time_by_retry(read_counter)
+        let elapsed = info.scale.nanos_of_fast_counter(delta)?;
+        Some((Nanos(info.system_time.0.checked_add(elapsed.0)?), info.flags))
     }
 
     #[cold]
     #[inline(never)]
     fn time_by_retry(
-        &self,
+        self,
         mut read_counter: impl FnMut() -> u64,
     ) -> Result<(Nanos, Flags), ReadError> {
         let mut behind_tries_left = BEHIND_TRIES;

@@ -30,9 +30,14 @@ pub unsafe extern "C" fn pvclock_vmclock_read(
     let page = unsafe { page_at::<VmClockPage>(page) };
     put(time, || {
         let reader = VmClockReader::new(page?)?;
-        // First, for this counter less another counter's value is any error at all.
-        match reader.info()?.counter_id {
-            CounterId::NATIVE | CounterId::INVALID => Ok(reader.time(&CpuCounter)?.into()),
+        let time = reader.time(&CpuCounter);
+        let counter_id = match &time {
+            Ok(time) => time.info.counter_id,
+            Err(_) => reader.info()?.counter_id,
+        };
+        // Before the error, for this counter less another counter's value is any error at all.
+        match counter_id {
+            CounterId::NATIVE | CounterId::INVALID => Ok(time?.into()),
             _ => Err(PvclockStatus::OtherCounter),
         }
     })
