@@ -1,5 +1,7 @@
 //! Parachron compared with its peers, results asserted: `cargo xtask bench NAME`.
 
+#[cfg(target_arch = "x86_64")]
+mod c_interface;
 mod doctor;
 mod host;
 mod read;

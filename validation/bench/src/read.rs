@@ -13,8 +13,11 @@ use linux::counter::{self, Counter, CpuCounter};
 use pvclock::hyperv::{ReferencePage, ReferenceReader, ReferenceScale, ReferenceWriter};
 use pvclock::kvm_clock::{LastTime, TimeInfo, TimePage, TimeReader, TimeUpdate, TimeWriter};
 use pvclock::shared::{Aligned, Split};
+use pvclock::vmclock::{CounterId, MAGIC, VmClockInfo, VmClockPage, VmClockReader};
 use pvclock::{Hertz, Nanos, Scale};
 
+#[cfg(target_arch = "x86_64")]
+use crate::c_interface;
 use crate::judge;
 use crate::rounds::{self, CALLS, Contender};
 use crate::sources;
@@ -33,6 +36,8 @@ const RDTSCP: &str = "rdtscp, bare";
 const RAW: &str = "pvclock raw ticks";
 const UNORDERED: &str = "pvclock ns, unordered";
 const ORDERED: &str = "pvclock ns, ordered";
+const VMCLOCK: &str = "pvclock VMClock ns, unordered";
+const C_ORDERED: &str = "pvclock_kvm_read_ordered, from C";
 const QUANTA: &str = "quanta Clock::now";
 const VDSO: &str = "clock_gettime(MONOTONIC)";
 
@@ -92,11 +97,13 @@ fn one_source(source: &str, rounds: u32) -> Result<bool, String> {
     let reference = ReferencePage::<Aligned>::new();
     let scale = ReferenceScale::from_hertz(Hertz(tsc_hz)).map_err(|error| error.to_string())?;
     ReferenceWriter::new(&reference).write(scale, 0);
+    let vmclock = vmclock_page(tsc_hz)?;
 
     let reader = TimeReader::new(&aligned);
     let split = TimeReader::new(&split);
     let unstable = TimeReader::new(&unstable);
     let hyperv = ReferenceReader::new(&reference);
+    let vmclock = VmClockReader::new(&vmclock).map_err(|error| error.to_string())?;
     let last = LastTime::new();
     let quanta = quanta::Clock::new();
     assert_agreement(&reader, &hyperv, &quanta)?;
@@ -120,6 +127,7 @@ fn one_source(source: &str, rounds: u32) -> Result<bool, String> {
         Contender::new("pvclock Hyper-V 100 ns, unordered", || {
             hyperv.units_100ns(&CpuCounter).expect("a good page")
         }),
+        Contender::new(VMCLOCK, || vmclock.now(&CpuCounter).expect("a good page")),
         Contender::new(QUANTA, || quanta.now()),
         Contender::new("minstant Instant::now", minstant::Instant::now),
         Contender::new("fastant Instant::now", fastant::Instant::now),
@@ -129,6 +137,8 @@ fn one_source(source: &str, rounds: u32) -> Result<bool, String> {
     if counter::is_self_ordered() {
         contenders.push(Contender::new(RDTSCP, counter::self_ordered));
     }
+    #[cfg(target_arch = "x86_64")]
+    contenders.push(Contender::new(C_ORDERED, || c_interface::kvm_read_ordered(&aligned)));
     rounds::run(&mut contenders, rounds);
     Ok(print(source, rounds, tsc_hz, &contenders))
 }
@@ -154,8 +164,12 @@ fn print(source: &str, rounds: u32, tsc_hz: u64, contenders: &[Contender<'_>]) -
         (RAW, RDTSC, 1.05),
         (UNORDERED, QUANTA, 1.00),
         (UNORDERED, RDTSC, 1.30),
+        (VMCLOCK, RDTSC, 1.40),
         (ORDERED, cheapest, 1.05),
     ];
+    if cfg!(target_arch = "x86_64") {
+        bars.push((C_ORDERED, VDSO, 0.95));
+    }
     if source == "kvm-clock" {
         bars.push((ORDERED, VDSO, 0.80));
     }
@@ -163,6 +177,20 @@ fn print(source: &str, rounds: u32, tsc_hz: u64, contenders: &[Contender<'_>]) -
         judge(&format!("{ours} / {theirs}"), min_of(ours) / min_of(theirs), bar, "")
     });
     judged.fold(true, |all, met| all & met)
+}
+
+/// A page whose time is 0 now.
+fn vmclock_page(tsc_hz: u64) -> Result<VmClockPage, String> {
+    let mut bytes = [0; VmClockInfo::SIZE];
+    let [magic, size] = [MAGIC, VmClockInfo::SIZE as u32].map(u32::to_le_bytes);
+    bytes[..4].copy_from_slice(&magic);
+    bytes[4..8].copy_from_slice(&size);
+    bytes[8] = 1; // the layout's version
+    let info = VmClockInfo::from_bytes(&bytes).map_err(|error| error.to_string())?;
+    let (counter_id, counter_value, period_shift) = (CounterId::NATIVE, CpuCounter.read(), 26);
+    let period = ((1 << (64 + period_shift)) / u128::from(tsc_hz)) as u64;
+    let info = VmClockInfo { counter_id, counter_value, period, period_shift, ..info };
+    Ok(VmClockPage::from_info(&info))
 }
 
 /// The TSC's rate against CLOCK_MONOTONIC_RAW.
