@@ -45,22 +45,12 @@ impl ClockBound {
     pub(crate) fn new(settings: &Settings, is_alone: bool, not_used: &mut Vec<NotUsed>) -> Self {
         let folder = settings.clockbound.as_ref().filter(|_| !settings.dry_run);
         let vmclock = &settings.paths.vmclock;
-        report_marker(settings, not_used);
+        not_used.extend(hidden_marker(settings));
         let opened = folder.map(|folder| Self::open(folder, vmclock, is_alone));
         opened.transpose().map(Option::unwrap_or_default).unwrap_or_else(|why| {
             not_used.push(NotUsed { source: SEGMENTS.to_owned(), why: why.to_string() });
             Self::default()
         })
-    }
-
-    /// Whether nothing is published.
-    pub(crate) fn is_off(&self) -> bool {
-        self.segments.is_empty()
-    }
-
-    /// Whether the page's permissions are others than when the segments were opened.
-    pub(crate) fn is_of_other_permissions(&self, vmclock: &Path) -> bool {
-        !self.is_off() && self.is_compared != (is_public(vmclock) == Some(true))
     }
 
     /// Opens the segments in `folder`. `vmclock` is the page whose disruption
@@ -134,19 +124,19 @@ impl ClockBound {
     }
 }
 
-/// Adds why clients compare no marker, where there is a page that has one.
-pub(crate) fn report_marker(settings: &Settings, not_used: &mut Vec<NotUsed>) {
+/// Why clients compare no marker, where there is a page that has one.
+fn hidden_marker(settings: &Settings) -> Option<NotUsed> {
     let vmclock = &settings.paths.vmclock;
     let publishes = settings.clockbound.is_some() && !settings.dry_run;
-    if publishes && is_public(vmclock) == Some(false) {
-        let page = vmclock.display();
-        let why = format!(
+    let page = vmclock.display();
+    (publishes && is_public(vmclock) == Some(false)).then(|| NotUsed {
+        source: format!("disruption marker of {page}"),
+        why: format!(
             "not everybody may read it, so clients of the error bound take one from before a \
              restore until the daemon notices; run `chmod a+r {page}`, then \
              `systemctl reload parachrond`"
-        );
-        not_used.push(NotUsed { source: format!("disruption marker of {page}"), why });
-    }
+        ),
+    })
 }
 
 /// Whether everybody may read a page, if there is one.

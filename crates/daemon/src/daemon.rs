@@ -76,6 +76,8 @@ pub struct Daemon {
     /// Where its status is asked for.
     asked: Option<StatusSocket>,
     configuration: Option<Configuration>,
+    /// SIGHUP has arrived.
+    is_reload_due: bool,
     lock: Option<FileLock>,
 }
 
@@ -97,6 +99,13 @@ impl Daemon {
         let mut next = begun;
         loop {
             self.sample(&mut log);
+            // What may have happened is classified first, by who saw how it was before.
+            if self.is_reload_due && !self.observer.is_gathering() {
+                self.is_reload_due = false;
+                self.in_order(&mut log, |daemon, log| log(line(daemon.reload())));
+                tokens = waiting::wake_for(self, &mut wait)?;
+                self.sample(&mut log);
+            }
             wait.mute(None);
             if end.is_some_and(|end| Instant::now() >= end) {
                 break;
@@ -106,7 +115,7 @@ impl Daemon {
             let interval = if self.is_gate_closed() { interval.min(CLOSED_LOOK) } else { interval };
             next = (next + interval).max(Instant::now());
             let deadline = end.map_or(next, |end| next.min(end));
-            if !waiting::wait(self, &mut wait, &mut tokens, deadline, &mut log)? {
+            if !waiting::wait(self, &mut wait, tokens, deadline, &mut log)? {
                 break;
             }
             // What comes early is followed up at once.

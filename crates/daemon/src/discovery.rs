@@ -1,6 +1,7 @@
 //! The time sources: those found on this machine, and those named.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use facts::Fact;
 use keeper::SourceKind;
@@ -13,32 +14,6 @@ use crate::error::DaemonError;
 use crate::polled::Source;
 use crate::settings::{DiscoveredSource, Settings, SourceSettings};
 
-/// A source that the settings want.
-#[derive(Debug)]
-pub(crate) enum DiscoveredSources {
-    /// One that was not in use yet.
-    New(Box<Source>),
-    /// One in use already, by its index: it is what it was.
-    Kept(usize),
-}
-
-/// The sources found, as the settings have them, each with its index among those in use so far.
-pub(crate) fn take_sources(
-    found: Vec<DiscoveredSources>,
-    in_use: Vec<Source>,
-    named: &SourceSettings,
-) -> Vec<(Source, Option<usize>)> {
-    let mut in_use: Vec<_> = in_use.into_iter().map(Some).collect();
-    let taken = found.into_iter().filter_map(|found| match found {
-        DiscoveredSources::New(source) => Some((*source, None)),
-        DiscoveredSources::Kept(index) => Some((in_use.get_mut(index)?.take()?, Some(index))),
-    });
-    let configured = |source: Source| {
-        source.with_description(named.describe).with_max_distance(named.max_distance)
-    };
-    taken.map(|(source, was)| (configured(source), was)).collect()
-}
-
 /// Whether a daemon with these settings would find a source. A host's channels are not opened:
 /// they may be those of the daemon that runs.
 ///
@@ -46,90 +21,60 @@ pub(crate) fn take_sources(
 /// It would find none, and exit.
 pub fn check_sources(settings: &Settings) -> Result<(), DaemonError> {
     if channels(&settings.sources).is_empty() {
-        find(settings, &[])?;
+        find(settings)?;
     }
     Ok(())
 }
 
-/// The sources, the best kind first, and those that were probed for and are
-/// not used. Those `in_use` are not opened again.
+/// The sources, the best kind first, and those that were probed for and are not used.
 ///
 /// # Errors
 /// There is none, or one that was named cannot be used.
-pub(crate) fn find(
-    settings: &Settings,
-    in_use: &[Source],
-) -> Result<(Vec<DiscoveredSources>, Vec<NotUsed>), DaemonError> {
+pub(crate) fn find(settings: &Settings) -> Result<(Vec<Source>, Vec<NotUsed>), DaemonError> {
     let named = &settings.sources;
     let hosts = hosts_clocks();
     let (mut sources, mut not_used) = (Vec::new(), Vec::new());
-    let kept = |key: &str| in_use.iter().position(|source| source.key == key);
-    let mut add = |kind, name: &str, key: String, open: &dyn Fn() -> Fact<TimeSource>| {
-        if let Some(index) = kept(&key) {
-            return sources.push((kind, DiscoveredSources::Kept(index)));
-        }
-        match open() {
-            Fact::Known(time) => sources.push(new(Source::new(kind, time), key)),
-            Fact::Unknown(why) => {
-                not_used.push(NotUsed { source: name.to_owned(), why: why.to_string() });
-            }
+    let mut add = |kind, name: &str, found: Fact<TimeSource>| match found {
+        Fact::Known(time) => sources.push(Source::new(kind, time)),
+        Fact::Unknown(why) => {
+            not_used.push(NotUsed { source: name.to_owned(), why: why.to_string() });
         }
     };
     let is_wanted = |kind: DiscoveredSource| !named.excluded.contains(&kind);
     if is_wanted(DiscoveredSource::Vmclock) {
-        let path = &settings.paths.vmclock;
-        let open = || VmClockSource::open(path).map(TimeSource::VmClock);
-        add(SourceKind::VmClock, "vmclock", format!("vmclock {}", path.display()), &open);
+        let page = VmClockSource::open(&settings.paths.vmclock);
+        add(SourceKind::VmClock, "vmclock", page.map(TimeSource::VmClock));
     }
     if is_wanted(DiscoveredSource::Phc) {
         let is_named = |device: &PathBuf| named.phc.iter().any(|spec| spec.is(device));
         for device in hosts.iter().filter(|device| !is_named(device)) {
-            let open = || PhcSource::open(device, PhcScale::ByName).map(TimeSource::Phc);
-            let name = device.display().to_string();
-            add(SourceKind::Phc, &name, format!("host's {name}"), &open);
+            let phc = PhcSource::open(device, PhcScale::ByName);
+            add(SourceKind::Phc, &device.display().to_string(), phc.map(TimeSource::Phc));
         }
     }
     if is_wanted(DiscoveredSource::Rtc) {
         // For how long the machine was away: local time does as well as UTC.
-        add(SourceKind::Rtc, "rtc", "rtc".into(), &|| RtcSource::find().map(TimeSource::Rtc));
+        add(SourceKind::Rtc, "rtc", RtcSource::find().map(TimeSource::Rtc));
     }
     for (index, spec) in named.phc.iter().enumerate() {
         named_once(spec, &named.phc[..index])?;
         let is_hosts = hosts.iter().any(|device| spec.is(device));
         let kind = if is_hosts { SourceKind::Phc } else { SourceKind::NetworkCard };
-        let key = format!("{spec:?}");
-        let source = match kept(&key) {
-            Some(index) => (kind, DiscoveredSources::Kept(index)),
-            None => new(Source::new(kind, TimeSource::Phc(phc(spec)?)), key),
-        };
-        sources.push(source);
+        sources.push(Source::new(kind, TimeSource::Phc(phc(spec)?)));
     }
     let channels = channels(named);
     if !channels.is_empty() {
-        let key = format!("host {channels:?}");
-        let source = match kept(&key) {
-            Some(index) => (SourceKind::HostValue, DiscoveredSources::Kept(index)),
-            None => new(Source::new(SourceKind::HostValue, host(&channels)?), key),
-        };
-        not_used.extend(channels_in_use(&source.1, in_use));
-        sources.push(source);
+        sources.push(Source::new(SourceKind::HostValue, host(&channels)?));
     }
-    let server = |server: &String| {
-        let key = format!("ntp {server} {:?}", named.timeout);
-        let known = kept(&key).map(|index| (SourceKind::Ntp, DiscoveredSources::Kept(index)));
-        known.unwrap_or_else(|| new(Source::ntp(server, named.timeout), key))
-    };
-    sources.extend(named.ntp.iter().map(server));
-    sources.sort_by_key(|(kind, _)| *kind);
+    sources.extend(named.ntp.iter().map(|server| Source::ntp(server, named.timeout)));
+    sources.sort_by_key(|source| source.kind);
     if sources.is_empty() {
         return Err(DaemonError::NoSource(not_used));
     }
-    Ok((sources.into_iter().map(|(_, found)| found).collect(), not_used))
-}
-
-fn new(mut source: Source, key: String) -> (SourceKind, DiscoveredSources) {
-    source.key = key;
-    (source.kind, DiscoveredSources::New(Box::new(source)))
+    let configured = |source: Source| {
+        source.with_description(named.describe).with_max_distance(named.max_distance)
+    };
+    Ok((sources.into_iter().map(configured).collect(), not_used))
 }
 
 /// # Errors
@@ -156,15 +101,12 @@ fn host(channels: &[HostChannel]) -> Result<TimeSource, DaemonError> {
     Ok(TimeSource::Host(Box::new(host)))
 }
 
-/// The channels that another process has: any user may have been first, and the clock is
-/// kept all the same.
-fn channels_in_use(source: &DiscoveredSources, in_use: &[Source]) -> Vec<NotUsed> {
-    let source = match source {
-        DiscoveredSources::New(source) => Some(&**source),
-        DiscoveredSources::Kept(index) => in_use.get(*index),
-    };
-    let channels = source.and_then(Source::host).into_iter().flat_map(HostSource::awaited);
-    channels
+/// The host's channels that another process has: any user may have been first, and the clock is
+/// kept all the same. Those that this process had by other settings are free by now.
+pub(crate) fn channels_in_use(sources: &mut [Source]) -> Vec<NotUsed> {
+    let Some(host) = sources.iter_mut().find_map(Source::host_mut) else { return Vec::new() };
+    host.retry(Instant::now());
+    host.awaited()
         .map(|(channel, why)| NotUsed { source: channel.to_string(), why: why.to_owned() })
         .collect()
 }

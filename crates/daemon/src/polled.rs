@@ -17,8 +17,6 @@ use sources::{HostSource, NtpSource, Source as TimeSource, SourceError};
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) name: String,
-    /// What it was opened by: one of the same key need not be opened again.
-    pub(crate) key: String,
     pub(crate) kind: SourceKind,
     /// How long a poll of it may take.
     pub(crate) timeout: Duration,
@@ -62,7 +60,6 @@ impl Source {
     pub(crate) fn new(kind: SourceKind, time: TimeSource) -> Self {
         Self {
             name: time.name(),
-            key: String::new(),
             kind,
             timeout: Duration::ZERO,
             time,

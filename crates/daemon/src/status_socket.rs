@@ -162,10 +162,6 @@ impl StatusSocket {
         Ok(Self { path: path.to_owned(), listener, epoll, clients, next, left })
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// A sample was taken: so many may be served again.
     pub(crate) fn begin_sample(&mut self) {
         self.left = MOST_BETWEEN_SAMPLES;

@@ -127,8 +127,8 @@ impl HostSource {
         self.awaited.iter().map(|one| (&one.channel, one.why.as_str()))
     }
 
-    /// Tries again what is due.
-    fn retry(&mut self, now: Instant) {
+    /// Tries again the channels that another process had, where that is due.
+    pub fn retry(&mut self, now: Instant) {
         for mut one in std::mem::take(&mut self.awaited) {
             if !one.take_due(now) {
                 self.awaited.push(one);

@@ -6,7 +6,7 @@ use std::time::Instant;
 use disruptions::Observer;
 use inspect::sampler::Sampler;
 use keeper::event::{KeeperEvent, KeeperStart, KeeperSummary, Line, NotUsed};
-use keeper::{Corrector, Keeper, Policy};
+use keeper::{CorrectionCause, Corrector, Keeper, Policy, SourceKind};
 use linux::file_lock::FileLock;
 use linux::service_manager;
 use linux::vmclock::VmClockDevice;
@@ -16,13 +16,13 @@ use super::guard::ClockGuard;
 use super::host_line::LineFollower;
 use super::{Configuration, Daemon, line};
 use crate::chronyd::ChronydCommands;
-use crate::clockbound::{self, ClockBound};
+use crate::clockbound::ClockBound;
 use crate::configuration;
 use crate::discovery;
 use crate::error::DaemonError;
 use crate::gate::ClockGate;
 use crate::host_time::HostTimeFile;
-use crate::kept_clock::{KeptClock, Simulated, behind_ns};
+use crate::kept_clock::{KeptClock, Simulated, behind_ns, monotonic_ns};
 use crate::learnt::LearntFile;
 use crate::lock;
 use crate::other_daemons::OtherDaemons;
@@ -37,34 +37,24 @@ impl Daemon {
     /// # Errors
     /// Why it cannot be kept by these settings.
     pub fn new(settings: Settings) -> Result<Self, DaemonError> {
-        settings.check()?;
-        ClockGate::check(&settings)?;
-        let others = OtherDaemons::new(&settings)?;
-        let lock = take_permission(&settings, false)?;
-        let (found, mut not_used) = discovery::find(&settings, &[])?;
-        let sources = discovery::take_sources(found, Vec::new(), &settings.sources);
-        let sources: Vec<_> = sources.into_iter().map(|(source, _)| source).collect();
-        let kinds: Vec<_> = sources.iter().map(|source| source.kind).collect();
-        let asked = bind_status_socket(&settings, None, &mut not_used);
-        let clockbound = ClockBound::new(&settings, lock.is_some(), &mut not_used);
-        let host_time = HostTimeFile::new(&settings, &mut not_used);
-        let gate = ClockGate::new(&settings, &mut not_used);
+        let found = Found::by(&settings, false)?;
         let mut daemon = Self {
             sampler: Sampler::new(&settings.paths),
             observer: Observer::new(settings.interval),
-            keeper: Keeper::new(policy(&settings, &others), &kinds).with_unset_clock(behind_ns()),
-            chronyd: ChronydCommands::new(&settings.chronyd).map_err(DaemonError::Feed)?,
+            keeper: Keeper::new(policy(&settings, &found.others), &found.kinds())
+                .with_unset_clock(behind_ns()),
             clock: clock(&settings),
+            sources: Vec::new(),
+            not_used: Vec::new(),
             guard: ClockGuard::default(),
             line: LineFollower::default(),
-            clockbound,
-            host_time,
-            gate,
+            others: found.others,
+            chronyd: found.chronyd,
+            clockbound: ClockBound::default(),
+            host_time: HostTimeFile::default(),
+            gate: None,
             learnt: LearntFile::new(settings.state_folder.clone()),
             settings,
-            sources,
-            not_used,
-            others,
             summary: KeeperSummary::default(),
             events: Vec::new(),
             held: Vec::new(),
@@ -72,12 +62,37 @@ impl Daemon {
             begun: Instant::now(),
             recents: Recents::default(),
             board: None,
-            asked,
+            asked: None,
             configuration: None,
-            lock,
+            is_reload_due: false,
+            lock: found.lock,
         };
+        daemon.open(found.sources, found.not_used);
         daemon.start_discipline();
         Ok(daemon)
+    }
+
+    /// Opens what the settings name, after what was opened before has ended. The clock is kept
+    /// even if nobody can ask: why not is reported with the sources that are not used.
+    fn open(&mut self, sources: Vec<Source>, mut not_used: Vec<NotUsed>) {
+        let settings = &self.settings;
+        self.sources = sources;
+        not_used.extend(discovery::channels_in_use(&mut self.sources));
+        self.asked = self.asked.take().or_else(|| {
+            let path = settings.status_socket.as_ref()?;
+            let source = format!("status {}", path.display());
+            let refused =
+                |why| NotUsed { source, why: format!("{why}; try another status-socket") };
+            StatusSocket::bind(path).map_err(|why| not_used.push(refused(why))).ok()
+        });
+        self.clockbound = ClockBound::new(settings, self.lock.is_some(), &mut not_used);
+        if self.host_time.is_off() {
+            self.host_time = HostTimeFile::new(settings, &mut not_used);
+        }
+        if self.gate.is_none() {
+            self.gate = ClockGate::new(settings, &mut not_used);
+        }
+        self.not_used = not_used;
     }
 
     /// Has SIGHUP read the file again, without which all is as by default where it
@@ -128,87 +143,79 @@ impl Daemon {
         }
     }
 
-    /// Goes on with other settings; what was learnt of sources that stay as they
-    /// are is kept.
+    /// Starts again by other settings, and carries over what was learnt of the clock and of sources
+    /// that have the same name, and the gate with what it has frozen.
     ///
     /// # Errors
-    /// As of [`Daemon::new`]; it goes on as before.
-    fn take_over(&mut self, settings: Settings) -> Result<(), DaemonError> {
-        settings.check()?;
-        ClockGate::check(&settings)?;
-        let others = OtherDaemons::new(&settings)?;
-        let lock = take_permission(&settings, self.lock.is_some())?;
-        let (found, mut not_used) = discovery::find(&settings, &self.sources)?;
-        let chronyd = ChronydCommands::new(&settings.chronyd).map_err(DaemonError::Feed)?;
+    /// As of [`Daemon::new`]; the settings before stay in force.
+    pub(super) fn take_over(&mut self, settings: Settings) -> Result<(), DaemonError> {
+        let found = Found::by(&settings, self.lock.is_some())?;
         // Nothing fails from here on.
-        let before = std::mem::take(&mut self.sources);
-        let sources = discovery::take_sources(found, before, &settings.sources);
-        let kinds: Vec<_> = sources.iter().map(|(source, was)| (source.kind, *was)).collect();
+        let index_before = |name: &str| self.sources.iter().position(|before| before.name == name);
+        let kinds = found.sources.iter().map(|source| (source.kind, index_before(&source.name)));
+        let kinds: Vec<_> = kinds.collect();
         let was_corrector = self.keeper.policy().corrector;
-        self.keeper.reconfigure(policy(&settings, &others), &kinds);
-        if settings.interval != self.settings.interval {
-            self.observer = Observer::new(settings.interval);
-        }
-        // A page that this process may read by now is opened again.
-        if settings.paths != self.settings.paths
-            || self.clockbound.is_of_other_permissions(&settings.paths.vmclock)
-        {
-            self.sampler = Sampler::new(&settings.paths);
-        }
-        if settings.chronyd != self.settings.chronyd {
-            self.chronyd = chronyd;
-        }
-        if settings.state_folder != self.settings.state_folder {
-            self.learnt = LearntFile::new(settings.state_folder.clone());
-        }
+        self.keeper.reconfigure(policy(&settings, &found.others), &kinds);
         let is_other_clock = settings.dry_run != self.settings.dry_run;
+        let is_other_interval = settings.interval != self.settings.interval;
         if is_other_clock {
             self.clock = clock(&settings);
         }
+        if is_other_interval {
+            self.observer = Observer::new(settings.interval);
+        }
+        if is_other_clock || is_other_interval {
+            // No bound is of the other clock, or of before what the other observer did not see.
+            self.keeper.suspect(monotonic_ns(), CorrectionCause::Start);
+        }
+        self.sampler = Sampler::new(&settings.paths);
+        // What listens or is published ends before its successor begins.
+        (self.sources, self.clockbound) = (Vec::new(), ClockBound::default());
+        if settings.status_socket != self.settings.status_socket {
+            self.asked = None;
+        }
+        if is_other_clock || settings.host_time != self.settings.host_time {
+            self.host_time = HostTimeFile::default();
+        }
+        if is_other_clock || settings.gate != self.settings.gate {
+            // What is frozen is thawed, and that is logged.
+            self.gate.iter_mut().for_each(|gate| gate.end(&mut self.events));
+            self.gate = None;
+        }
+        self.learnt = LearntFile::new(settings.state_folder.clone());
+        self.lock = found.lock.or(self.lock.take()).filter(|_| settings.sets_the_clock());
+        (self.settings, self.others, self.chronyd) = (settings, found.others, found.chronyd);
+        self.open(found.sources, found.not_used);
         // The frequency that was learnt is that of the other.
-        let starts = is_other_clock || self.keeper.policy().corrector != was_corrector;
-        let is_alone = self.lock.is_some() || lock.is_some();
-        self.reopen_outputs(&settings, is_alone, &mut not_used);
-        self.lock = if settings.sets_the_clock() { lock.or(self.lock.take()) } else { None };
-        self.asked = bind_status_socket(&settings, self.asked.take(), &mut not_used);
-        self.sources = sources.into_iter().map(|(source, _)| source).collect();
-        (self.not_used, self.others) = (not_used, others);
-        self.settings = settings;
-        if starts {
+        if is_other_clock || self.keeper.policy().corrector != was_corrector {
             self.start_keeper(None);
         }
         Ok(())
     }
+}
 
-    /// Opens what is published, and the gate, by other settings. A reload retries each that
-    /// failed, or reports its reason again.
-    fn reopen_outputs(&mut self, settings: &Settings, is_alone: bool, not_used: &mut Vec<NotUsed>) {
-        let is_other_clock = settings.dry_run != self.settings.dry_run;
-        if is_other_clock
-            || settings.clockbound != self.settings.clockbound
-            || settings.paths != self.settings.paths
-            || self.clockbound.is_off()
-            || self.clockbound.is_of_other_permissions(&settings.paths.vmclock)
-        {
-            // What was published ends before another begins.
-            self.clockbound = ClockBound::default();
-            self.clockbound = ClockBound::new(settings, is_alone, not_used);
-        } else {
-            clockbound::report_marker(settings, not_used);
-        }
-        if is_other_clock
-            || settings.host_time != self.settings.host_time
-            || self.host_time.is_off()
-        {
-            self.host_time = HostTimeFile::default();
-            self.host_time = HostTimeFile::new(settings, not_used);
-        }
-        if is_other_clock || settings.gate != self.settings.gate || self.gate.is_none() {
-            // What is frozen is thawed first, and that is logged.
-            self.gate.iter_mut().for_each(|gate| gate.end(&mut self.events));
-            self.gate = None;
-            self.gate = ClockGate::new(settings, not_used);
-        }
+/// What is found by settings that a daemon can be run with.
+struct Found {
+    others: OtherDaemons,
+    lock: Option<FileLock>,
+    sources: Vec<Source>,
+    not_used: Vec<NotUsed>,
+    chronyd: ChronydCommands,
+}
+
+impl Found {
+    fn by(settings: &Settings, is_locked: bool) -> Result<Self, DaemonError> {
+        settings.check()?;
+        ClockGate::check(settings)?;
+        let others = OtherDaemons::new(settings)?;
+        let lock = take_permission(settings, is_locked)?;
+        let (sources, not_used) = discovery::find(settings)?;
+        let chronyd = ChronydCommands::new(&settings.chronyd).map_err(DaemonError::Feed)?;
+        Ok(Self { others, lock, sources, not_used, chronyd })
+    }
+
+    fn kinds(&self) -> Vec<SourceKind> {
+        self.sources.iter().map(|source| source.kind).collect()
     }
 }
 
@@ -256,22 +263,6 @@ fn take_permission(settings: &Settings, is_held: bool) -> Result<Option<FileLock
 
 fn clock(settings: &Settings) -> KeptClock {
     if settings.dry_run { KeptClock::Simulated(Simulated::default()) } else { KeptClock::kernel() }
-}
-
-/// The clock is kept though nobody can ask: why not is reported with the
-/// sources that are not used.
-fn bind_status_socket(
-    settings: &Settings,
-    before: Option<StatusSocket>,
-    not_used: &mut Vec<NotUsed>,
-) -> Option<StatusSocket> {
-    let path = settings.status_socket.as_ref()?;
-    if let Some(socket) = before.filter(|socket| socket.path() == path) {
-        return Some(socket);
-    }
-    let source = format!("status {}", path.display());
-    let refused = |why| NotUsed { source, why: format!("{why}; try another status-socket") };
-    StatusSocket::bind(path).map_err(|why| not_used.push(refused(why))).ok()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use keeper::CorrectionCause;
 use keeper::event::Line;
 use linux::wait::{Token, WaitUntil, Wake};
 
-use super::{Daemon, line};
+use super::Daemon;
 use crate::error::DaemonError;
 use crate::gate::ClockGate;
 use crate::kept_clock::monotonic_ns;
@@ -26,7 +26,7 @@ pub(super) struct Tokens {
 pub(super) fn wait(
     daemon: &mut Daemon,
     wait: &mut WaitUntil,
-    tokens: &mut Tokens,
+    tokens: Tokens,
     deadline: Instant,
     log: &mut impl FnMut(Line),
 ) -> Result<bool, DaemonError> {
@@ -56,8 +56,7 @@ pub(super) fn wait(
                 return Ok(true);
             }
             Wake::Reload => {
-                daemon.in_order(log, |daemon, log| log(line(daemon.reload())));
-                *tokens = wake_for(daemon, wait)?;
+                daemon.is_reload_due = true;
                 return Ok(true);
             }
             // The other descriptor: the clock was set. Or a flood of messages.

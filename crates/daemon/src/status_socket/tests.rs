@@ -11,7 +11,7 @@ fn bound() -> (tempfile::TempDir, StatusSocket) {
 }
 
 fn connected(socket: &mut StatusSocket) -> UnixStream {
-    let client = UnixStream::connect(socket.path()).unwrap();
+    let client = UnixStream::connect(&socket.path).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     socket.serve(|| panic!("nobody asked"));
     client
@@ -96,7 +96,7 @@ fn a_flood_waits_for_the_next_sample() {
     let (_folder, mut socket) = bound();
     let mut clients = 0;
     while !socket.is_exhausted() {
-        drop(UnixStream::connect(socket.path()).unwrap());
+        drop(UnixStream::connect(&socket.path).unwrap());
         socket.serve(|| panic!("nobody asked"));
         clients += 1;
     }
@@ -110,7 +110,7 @@ fn a_flood_waits_for_the_next_sample() {
 #[test]
 fn a_socket_is_taken_over_only_where_nobody_listens() {
     let (folder, socket) = bound();
-    let path = socket.path().to_owned();
+    let path = &socket.path.to_owned();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
     assert_eq!(StatusSocket::bind(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
     drop(socket);

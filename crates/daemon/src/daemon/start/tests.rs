@@ -7,6 +7,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use keeper::NextStep;
+
 use super::*;
 
 /// What a path in the configuration may lead to by mistake.
@@ -117,4 +119,90 @@ fn a_path_to_anything_neither_hangs_a_daemon_nor_is_overwritten() {
         };
         assert_eq!(started, expected, "{setting}");
     }
+}
+
+/// A dry run that has heard that its clock is behind by this, ns.
+fn told(folder: &Path, behind_ns: i64) -> Daemon {
+    let mut settings = Settings { dry_run: true, force: true, ..Settings::default() };
+    settings.sources.excluded = crate::DiscoveredSource::ALL.to_vec();
+    settings.sources.host_socket = Some(folder.join("host"));
+    let mut daemon = Daemon::new(settings).unwrap();
+    let host = std::os::unix::net::UnixDatagram::unbound().unwrap();
+    daemon.sample(&mut |_| ());
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let shown_ns = i64::try_from(now.as_nanos()).unwrap() + behind_ns;
+    let time = format!("time {}.{:09} +- 0.000001", shown_ns / S, shown_ns % S);
+    host.send_to(time.as_bytes(), folder.join("host")).unwrap();
+    // The host's word is read after what is to be done in a sample.
+    (0..2).for_each(|_| daemon.sample(&mut |_| ()));
+    daemon
+}
+
+const S: i64 = 1_000_000_000;
+
+#[test]
+fn a_slew_that_is_under_way_goes_on_by_other_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut daemon = told(folder.path(), 50_000_000);
+    let NextStep::Slewing(left_ns) = daemon.keeper.view(monotonic_ns()).next else {
+        panic!("{:?}", daemon.status())
+    };
+    let mut settings = daemon.settings.clone();
+    settings.policy.tolerance_ns = 2_000_000;
+    daemon.take_over(settings).unwrap();
+    daemon.sample(&mut |_| ());
+    let next = daemon.keeper.view(monotonic_ns()).next;
+    assert!(matches!(next, NextStep::Slewing(left) if left > 0 && left < left_ns), "{next:?}");
+    assert_eq!((daemon.summary.slews, daemon.keeper.policy().tolerance_ns), (1, 2_000_000));
+    let before_ns = daemon.clock.ahead_ns();
+    thread::sleep(Duration::from_millis(50));
+    assert!(daemon.clock.ahead_ns() > before_ns);
+}
+
+#[test]
+fn other_servers_are_asked_and_what_was_learnt_of_the_rest_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut daemon = told(folder.path(), 2 * S);
+    let known = daemon.keeper.view(monotonic_ns()).sources[0].offset;
+    assert!(known.is_some() && daemon.summary.steps == 1, "{:?}", daemon.status());
+    let with = |daemon: &Daemon, servers: &[&str]| {
+        let mut settings = daemon.settings.clone();
+        settings.sources.ntp = servers.iter().map(ToString::to_string).collect();
+        settings
+    };
+    let names = |daemon: &Daemon| {
+        daemon.sources.iter().map(|source| source.name.clone()).collect::<Vec<_>>()
+    };
+    let host = daemon.sources[0].name.clone();
+    for servers in [&["127.0.0.1:9"][..], &["127.0.0.1:10", "127.0.0.1:9"], &[]] {
+        let other = with(&daemon, servers);
+        daemon.take_over(other).unwrap();
+        let named = servers.iter().map(|server| format!("ntp {server}"));
+        let expected: Vec<_> = std::iter::once(host.clone()).chain(named).collect();
+        assert_eq!(names(&daemon), expected);
+        let shown = daemon.keeper.view(monotonic_ns()).sources[0].offset;
+        assert_eq!(shown.map(|it| it.bound_ns), known.map(|it| it.bound_ns));
+        assert!(folder.path().join("host").exists() && daemon.not_used.is_empty());
+        daemon.sample(&mut |_| ());
+    }
+    // One that cannot be used leaves all as it was.
+    let wrong = with(&daemon, &["127.0.0.1:9", "127.0.0.1:9"]);
+    assert!(daemon.take_over(wrong).is_err());
+    assert!(names(&daemon) == [host] && folder.path().join("host").exists());
+}
+
+/// A dry run's clock is the real one and what it would have been moved by: no bound of it holds of
+/// the real one.
+#[test]
+fn what_a_dry_run_knew_bounds_no_clock_that_is_corrected() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut daemon = told(folder.path(), 2 * S);
+    let known = |daemon: &Daemon| daemon.keeper.error_bound(monotonic_ns());
+    assert!(matches!(known(&daemon), keeper::KeptBound::Within { .. }), "{:?}", daemon.status());
+    let mut settings = daemon.settings.clone();
+    // Nothing is fed, and nothing is set.
+    (settings.dry_run, settings.chronyd.feed) = (false, Some(folder.path().join("chronyd")));
+    daemon.take_over(settings).unwrap();
+    assert!(!matches!(known(&daemon), keeper::KeptBound::Within { .. }), "{:?}", daemon.status());
+    assert_eq!(daemon.clock.ahead_ns(), 0);
 }
