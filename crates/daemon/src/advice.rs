@@ -9,7 +9,6 @@ use std::io::ErrorKind;
 use keeper::event::NotUsed;
 use linux::system_clock::NoPermission;
 use rustix::io::Errno;
-use sources::host::HostChannel;
 
 use crate::configuration;
 use crate::error::DaemonError;
@@ -28,31 +27,13 @@ pub fn in_file(text: &str) -> String {
 /// The cause, and what to do about it.
 pub fn advise(error: &DaemonError) -> (String, String) {
     match error {
-        DaemonError::DuplicateSource(cause) => (cause.clone(), sources::unique::REMEDY.into()),
-        DaemonError::UnknownScale { phc, why } => phc::unknown_scale(phc, why),
-        DaemonError::MakestepMayGoBackward => (
-            "--never-backward contradicts --chrony makestep: chronyd steps by its own \
-             measurements, and may step backward"
-                .into(),
-            "use only one of the two; with --chrony sock=PATH, chronyd steps by its own `makestep` in chrony.conf".into(),
-        ),
-        DaemonError::ToleranceBeyondThreshold => {
-            ("--tolerance is larger than --step-threshold".into(), in_order())
-        }
-        DaemonError::ThresholdBeyondMaxStep => {
-            ("--step-threshold is larger than --max-step: no step is possible".into(), in_order())
-        }
-        DaemonError::ListensAnywhere(_) => {
-            (error.to_string(), "set `metrics` to 127.0.0.1:PORT".into())
-        }
-        DaemonError::OtherDaemonsUnknown(_) => {
-            (
-                error.to_string(),
-                "in a container, run parachrond on the machine: all its containers share that clock; \
+        DaemonError::Contradiction { remedy, .. } => (error.to_string(), remedy.clone()),
+        DaemonError::OtherDaemonsUnknown(_) => (
+            error.to_string(),
+            "in a container, run parachrond on the machine: all its containers share that clock; \
                  elsewhere, use --force if no other time daemon runs"
-                    .into(),
-            )
-        }
+                .into(),
+        ),
         DaemonError::AlreadyRunning { .. } => (
             error.to_string(),
             "run `systemctl stop parachrond`, or stop the process that `lslocks` shows; --dry-run \
@@ -61,23 +42,21 @@ pub fn advise(error: &DaemonError) -> (String, String) {
         ),
         DaemonError::Lock { error: why, .. } if why.kind() == ErrorKind::ReadOnlyFilesystem => (
             error.to_string(),
-            "run `mount -o remount,rw /run`, or set RuntimeDirectory=parachron in the service".into(),
+            "run `mount -o remount,rw /run`, or set RuntimeDirectory=parachron in the service"
+                .into(),
         ),
         DaemonError::Lock { .. } => (
             error.to_string(),
-            "run it as root, or as a service with RuntimeDirectory=parachron, or use --force".into(),
+            "run it as root, or as a service with RuntimeDirectory=parachron, or use --force"
+                .into(),
         ),
         DaemonError::NotPermitted(why) => (error.to_string(), permission(why).into()),
         DaemonError::Gate(_) => (
             error.to_string(),
             "name another control group in gate: put the workload in a slice of its own".into(),
         ),
-        DaemonError::UnusableSource { path, why } => {
-            (format!("--phc {}: {why}", path.display()), "use another path, or remove --phc".into())
-        }
-        DaemonError::UnusableChannel { channel, why } => {
-            let (option, value) = option_of(channel);
-            (format!("{option} {value}: {why}"), format!("use another one, or remove {option}"))
+        DaemonError::Unusable { option, .. } => {
+            (error.to_string(), format!("use another one, or remove {option}"))
         }
         DaemonError::NoSource(not_used) => (no_source(not_used), name_a_source()),
         DaemonError::NoReply => (
@@ -106,20 +85,6 @@ fn permission(why: &NoPermission) -> &'static str {
              is; --dry-run needs no permission"
         }
     }
-}
-
-/// The option that names a channel to the host, and its value.
-fn option_of(channel: &HostChannel) -> (&'static str, String) {
-    match channel {
-        HostChannel::Vsock(port) => ("--host-vsock", port.to_string()),
-        HostChannel::Port(path) => ("--host-port", path.display().to_string()),
-        HostChannel::Socket(path) => ("--host-socket", path.display().to_string()),
-        HostChannel::None => ("--host-socket", String::new()),
-    }
-}
-
-fn in_order() -> String {
-    "set --tolerance below --step-threshold, and that below --max-step".into()
 }
 
 fn no_source(not_used: &[NotUsed]) -> String {

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
+use crate::advice;
 use crate::error::DaemonError;
 use crate::settings::Settings;
 
@@ -146,11 +147,13 @@ pub fn parse(text: &str) -> Result<Settings, Vec<Mistake>> {
         };
         mistakes.extend(applied.err());
     }
-    if let (true, Err(why)) = (mistakes.is_empty(), settings.check()) {
-        let at = keys_of(&why).iter().find_map(|name| {
+    if mistakes.is_empty()
+        && let Err(DaemonError::Contradiction { keys, cause, .. }) = settings.check()
+    {
+        let at = keys.iter().find_map(|name| {
             table.get_ref().keys().find(|key| key.get_ref() == name).map(|key| key.span())
         });
-        mistakes.push(mistake(text, at.unwrap_or(0..0), why.to_string()));
+        mistakes.push(mistake(text, at.unwrap_or(0..0), advice::in_file(&cause)));
     }
     mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
     if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
@@ -159,18 +162,6 @@ pub fn parse(text: &str) -> Result<Settings, Vec<Mistake>> {
 /// The names of all keys.
 pub fn keys() -> impl Iterator<Item = &'static str> {
     OPTIONS.iter().map(|option| option.key)
-}
-
-/// The keys that can contradict each other so, the likeliest first.
-fn keys_of(why: &DaemonError) -> &'static [&'static str] {
-    match why {
-        DaemonError::MakestepMayGoBackward => &["never-backward"],
-        DaemonError::ToleranceBeyondThreshold => &["tolerance", "step-threshold"],
-        DaemonError::DuplicateSource(_) => &["ntp"],
-        DaemonError::ListensAnywhere(_) => &["metrics"],
-        DaemonError::ThresholdBeyondMaxStep => &["max-step", "step-threshold"],
-        _ => &[],
-    }
 }
 
 /// Keys that 0.1.0 had, and what does their job now.

@@ -10,6 +10,7 @@ use sources::host::HostChannel;
 use sources::phc::{PhcScale, PhcSpec, UnknownScale, hosts_clocks};
 use sources::{HostSource, PhcSource, RtcSource, Source as TimeSource, VmClockSource};
 
+use crate::advice::phc::unknown_scale;
 use crate::error::DaemonError;
 use crate::polled::Source;
 use crate::settings::{DiscoveredSource, Settings, SourceSettings};
@@ -57,7 +58,11 @@ pub(crate) fn find(settings: &Settings) -> Result<(Vec<Source>, Vec<NotUsed>), D
         add(SourceKind::Rtc, "rtc", RtcSource::find().map(TimeSource::Rtc));
     }
     for (index, spec) in named.phc.iter().enumerate() {
-        named_once(spec, &named.phc[..index])?;
+        if named.phc[..index].iter().any(|other| other.is(&spec.path)) {
+            let cause = format!("--phc {} is given twice", spec.path.display());
+            let remedy = sources::unique::REMEDY.to_owned();
+            return Err(DaemonError::Contradiction { keys: &["phc"], cause, remedy });
+        }
         let is_hosts = hosts.iter().any(|device| spec.is(device));
         let kind = if is_hosts { SourceKind::Phc } else { SourceKind::NetworkCard };
         sources.push(Source::new(kind, TimeSource::Phc(phc(spec)?)));
@@ -71,20 +76,8 @@ pub(crate) fn find(settings: &Settings) -> Result<(Vec<Source>, Vec<NotUsed>), D
     if sources.is_empty() {
         return Err(DaemonError::NoSource(not_used));
     }
-    let configured = |source: Source| {
-        source.with_description(named.describe).with_max_distance(named.max_distance)
-    };
-    Ok((sources.into_iter().map(configured).collect(), not_used))
-}
-
-/// # Errors
-/// The device is one of those named before.
-fn named_once(spec: &PhcSpec, before: &[PhcSpec]) -> Result<(), DaemonError> {
-    if before.iter().any(|other| other.is(&spec.path)) {
-        let cause = format!("--phc {} is given twice", spec.path.display());
-        return Err(DaemonError::DuplicateSource(cause));
-    }
-    Ok(())
+    let configured = sources.into_iter().map(|one| one.with_max_distance(named.max_distance));
+    Ok((configured.collect(), not_used))
 }
 
 /// The ways by which the host may tell the time.
@@ -96,8 +89,14 @@ fn channels(named: &SourceSettings) -> Vec<HostChannel> {
 }
 
 fn host(channels: &[HostChannel]) -> Result<TimeSource, DaemonError> {
-    let host = HostSource::open(channels)
-        .map_err(|(channel, why)| DaemonError::UnusableChannel { channel, why: why.to_string() })?;
+    let host = HostSource::open(channels).map_err(|(channel, why)| {
+        let (option, value) = match &channel {
+            HostChannel::Vsock(port) => ("--host-vsock", port.to_string()),
+            HostChannel::Port(_) => ("--host-port", channel.to_string()),
+            HostChannel::Socket(_) | HostChannel::None => ("--host-socket", channel.to_string()),
+        };
+        DaemonError::Unusable { option, value, why: why.to_string() }
+    })?;
     Ok(TimeSource::Host(Box::new(host)))
 }
 
@@ -121,11 +120,13 @@ pub(crate) fn channels_in_use(sources: &mut [Source]) -> Vec<NotUsed> {
 fn phc(spec: &PhcSpec) -> Result<PhcSource, DaemonError> {
     match PhcSource::open(&spec.path, spec.scale) {
         Fact::Unknown(why) => {
-            Err(DaemonError::UnusableSource { path: spec.path.clone(), why: why.to_string() })
+            let (option, value) = ("--phc", spec.path.display().to_string());
+            Err(DaemonError::Unusable { option, value, why: why.to_string() })
         }
         Fact::Known(phc) => match phc.ahead_of_utc_s() {
             Err(why) if is_final(&why) => {
-                Err(DaemonError::UnknownScale { phc: Box::new(phc), why })
+                let (cause, remedy) = unknown_scale(&phc, &why);
+                Err(DaemonError::Contradiction { keys: &["phc"], cause, remedy })
             }
             _ => Ok(phc),
         },

@@ -1,16 +1,11 @@
 //! Why a daemon does not start, or ends.
 
 use std::io;
-use std::path::PathBuf;
 
-use crate::exporter::ListenAddress;
 use facts::Unknown;
 use keeper::event::NotUsed;
 use linux::system_clock::NoPermission;
-use sources::PhcSource;
 use sources::chronyd_client::FeedError;
-use sources::host::HostChannel;
-use sources::phc::UnknownScale;
 
 use crate::gate::control_groups::GateRefusal;
 use crate::program;
@@ -19,12 +14,7 @@ impl DaemonError {
     /// How a program ends with it: one of [`program::EXIT_CODES`].
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::MakestepMayGoBackward
-            | Self::ToleranceBeyondThreshold
-            | Self::ThresholdBeyondMaxStep
-            | Self::ListensAnywhere(_)
-            | Self::DuplicateSource(_)
-            | Self::UnknownScale { .. } => program::USAGE,
+            Self::Contradiction { .. } => program::USAGE,
             // Another user's file, or no right to the folder: for a person. A /run that is
             // read-only or full, no file left to open: the system may have it again soon.
             Self::Lock { error, .. } if error.kind() != io::ErrorKind::PermissionDenied => {
@@ -35,10 +25,7 @@ impl DaemonError {
             | Self::Lock { .. }
             | Self::NotPermitted(_)
             | Self::Gate(_) => program::REFUSED,
-            Self::NoSource(_)
-            | Self::NoReply
-            | Self::UnusableSource { .. }
-            | Self::UnusableChannel { .. } => program::NO_SOURCE,
+            Self::NoSource(_) | Self::NoReply | Self::Unusable { .. } => program::NO_SOURCE,
             Self::Feed(_) | Self::Wait(_) => program::FAILED,
         }
     }
@@ -48,21 +35,16 @@ impl DaemonError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DaemonError {
-    /// The clock is never to be set back, and chronyd may set it back.
-    #[error("chronyd's makestep steps by its own measurements, and may step backward")]
-    MakestepMayGoBackward,
-    /// Offsets that are ignored would have to be stepped.
-    #[error("the tolerance is larger than the step threshold")]
-    ToleranceBeyondThreshold,
-    /// Offsets that are stepped would have to be refused.
-    #[error("the step threshold is larger than the largest step")]
-    ThresholdBeyondMaxStep,
-    /// Other machines could read the metrics, and nobody asked for that.
-    #[error(
-        "metrics: {0} is not a loopback address or a Unix socket; serve other machines through a \
-         proxy, or set listen-anywhere = true"
-    )]
-    ListensAnywhere(ListenAddress),
+    /// Settings that contradict each other, or what this machine is.
+    #[error("{cause}")]
+    Contradiction {
+        /// The keys that can do so, the likeliest first.
+        keys: &'static [&'static str],
+        /// How, by the names of options.
+        cause: String,
+        /// What to do about it.
+        remedy: String,
+    },
     /// The processes of this machine cannot be read.
     #[error("cannot read which other time daemons run: {0}")]
     OtherDaemonsUnknown(Unknown),
@@ -86,32 +68,15 @@ pub enum DaemonError {
     /// The gate would freeze what has to thaw it.
     #[error("gate: {0}")]
     Gate(#[from] GateRefusal),
-    /// Two sources are one: it would be counted twice.
-    #[error("{0}")]
-    DuplicateSource(String),
-    /// A source that was named cannot be used.
-    #[error("{}: {why}", path.display())]
-    UnusableSource {
-        /// The device.
-        path: PathBuf,
+    /// What an option names cannot be opened.
+    #[error("{option} {value}: {why}")]
+    Unusable {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: String,
         /// Why not.
         why: String,
-    },
-    /// The host cannot be listened to.
-    #[error("{channel:?}: {why}")]
-    UnusableChannel {
-        /// Where.
-        channel: HostChannel,
-        /// Why not.
-        why: String,
-    },
-    /// It is unknown what a PTP hardware clock counts.
-    #[error("{}: {why}", phc.device())]
-    UnknownScale {
-        /// The clock.
-        phc: Box<PhcSource>,
-        /// What is not known.
-        why: UnknownScale,
     },
     /// There is no time source.
     #[error("no time source")]

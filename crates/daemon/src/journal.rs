@@ -4,7 +4,6 @@
 use std::borrow::Cow;
 
 use disruptions::{Disruption, Kind, Kinds, text};
-use keeper::GateOpening;
 use keeper::event::{KeeperEvent, Line};
 use serde_json::Value;
 
@@ -35,8 +34,9 @@ pub fn entry(line: &Line, program: &str) -> Vec<Field> {
     if let KeeperEvent::Disruption(disruption) = &line.event {
         return disruption_entry(line.at_monotonic_ns, disruption, program);
     }
-    let message = words::one_line(&line.event);
-    let mut fields = head(message, rank(&line.event).0, program, line.at_monotonic_ns);
+    let description = words::describe(&line.event);
+    let mut fields =
+        head(description.one_line(), description.priority, program, line.at_monotonic_ns);
     // Numbers and text alone: its JSON form always exists.
     if let Ok(Value::Object(event)) = serde_json::to_value(&line.event) {
         for (name, value) in event {
@@ -58,7 +58,8 @@ pub fn disruption_entry(
     program: &str,
 ) -> Vec<Field> {
     let message = text::lines(disruption).join("\n");
-    let mut fields = head(message, of_kinds(disruption.kinds), program, at_monotonic_ns);
+    let mut fields =
+        head(message, Priority::from_kinds(disruption.kinds), program, at_monotonic_ns);
     // A field may occur more than once: each kind that fits is found.
     let kinds = disruption.kinds.iter();
     fields.extend(kinds.map(|kind| ("PARACHRON_KIND".into(), kind.name().to_owned())));
@@ -84,41 +85,14 @@ fn head(message: String, priority: Priority, program: &str, at_monotonic_ns: u64
     ]
 }
 
-/// How much an event is to be noticed, and whether it is of what happened to the clock and was
-/// done about it, the last of which `parachron status` shows.
-pub fn rank(event: &KeeperEvent) -> (Priority, bool) {
-    match event {
-        KeeperEvent::Disruption(disruption) => (of_kinds(disruption.kinds), true),
-        KeeperEvent::Failed { .. }
-        | KeeperEvent::ReloadRefused { .. }
-        | KeeperEvent::GateFailed { .. }
-        | KeeperEvent::GateOpened { why: GateOpening::Limit | GateOpening::Forced, .. } => {
-            (Priority::Error, true)
+impl Priority {
+    /// Of a disruption.
+    pub(crate) fn from_kinds(kinds: Kinds) -> Self {
+        match kinds.only() {
+            Some(Kind::Steered) => Self::Info,
+            Some(Kind::LeapSecond | Kind::SourceSwitched) => Self::Notice,
+            _ => Self::Warning,
         }
-        KeeperEvent::Refused { .. } | KeeperEvent::WrongRate { .. } => (Priority::Warning, true),
-        KeeperEvent::FrequencyFile { .. }
-        | KeeperEvent::SourceUnreachable { .. }
-        | KeeperEvent::HostMessageRejected { .. } => (Priority::Warning, false),
-        KeeperEvent::Corrected(_)
-        | KeeperEvent::Cancelled { .. }
-        | KeeperEvent::DaemonBeside { .. }
-        | KeeperEvent::HostResumed
-        | KeeperEvent::TickReset { .. }
-        | KeeperEvent::LeapSecond { .. }
-        | KeeperEvent::GateClosed { .. }
-        | KeeperEvent::GateOpened { .. } => (Priority::Notice, true),
-        KeeperEvent::SourceReachable { .. } | KeeperEvent::Reloaded(_) => (Priority::Notice, false),
-        KeeperEvent::Started(_) | KeeperEvent::Synchronised(_) | KeeperEvent::Summary(_) => {
-            (Priority::Info, false)
-        }
-    }
-}
-
-fn of_kinds(kinds: Kinds) -> Priority {
-    match kinds.only() {
-        Some(Kind::Steered) => Priority::Info,
-        Some(Kind::LeapSecond | Kind::SourceSwitched) => Priority::Notice,
-        _ => Priority::Warning,
     }
 }
 

@@ -3,12 +3,12 @@
 use keeper::event::KeeperEvent;
 use linux::service_manager;
 
-use crate::words;
+use crate::words::{self, EventDescription};
 
 /// Notifies it of an event. If the manager has gone, the clock is kept all the
 /// same.
 pub fn notify(event: &KeeperEvent) {
-    if let Some(status) = words::status(event) {
+    if let Some(status) = status(event) {
         let _ = match event {
             KeeperEvent::Started(_) => service_manager::ready(&status),
             KeeperEvent::Summary(_) => service_manager::stopping(),
@@ -16,5 +16,22 @@ pub fn notify(event: &KeeperEvent) {
             KeeperEvent::Synchronised(_) => service_manager::well(&status),
             _ => service_manager::status(&status),
         };
+    }
+}
+
+/// The status after an event, in one line; `None` where it has not changed.
+fn status(event: &KeeperEvent) -> Option<String> {
+    match event {
+        KeeperEvent::Started(started) | KeeperEvent::Reloaded(started) => {
+            Some(format!("sources: {}", started.sources.join(", ")))
+        }
+        KeeperEvent::Disruption(_)
+        | KeeperEvent::HostResumed
+        | KeeperEvent::HostMessageRejected { .. }
+        | KeeperEvent::Cancelled { .. } => None,
+        _ => {
+            let EventDescription { kind, message, .. } = words::describe(event);
+            Some(format!("{kind}: {}", message.first()?))
+        }
     }
 }

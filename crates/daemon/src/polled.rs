@@ -11,7 +11,9 @@ use pvclock::units::{LeapSecond, OffsetBound};
 use pvclock::vmclock::VmClockInfo;
 use sources::phc::{PhcSource, Smear};
 use sources::unique::duplicate_of;
-use sources::{HostSource, NtpSource, Source as TimeSource, SourceError};
+use sources::{HostSource, NtpSource, Source as TimeSource};
+
+use crate::advice::phc::with_remedy;
 
 /// A source, and whether it replies.
 #[derive(Debug)]
@@ -21,7 +23,6 @@ pub(crate) struct Source {
     /// How long a poll of it may take.
     pub(crate) timeout: Duration,
     time: TimeSource,
-    describe: fn(&SourceError) -> String,
     /// Whether its last reply was usable; `None` before the first.
     is_reachable: Option<bool>,
     /// Why it was not.
@@ -63,7 +64,6 @@ impl Source {
             kind,
             timeout: Duration::ZERO,
             time,
-            describe: ToString::to_string,
             is_reachable: None,
             max_distance_ns: u64::MAX,
             shows_utc: false,
@@ -79,10 +79,6 @@ impl Source {
     pub(crate) fn with_max_distance(self, max_distance: Duration) -> Self {
         let max_distance_ns = u64::try_from(max_distance.as_nanos()).unwrap_or(u64::MAX);
         Self { max_distance_ns, ..self }
-    }
-
-    pub(crate) fn with_description(self, describe: fn(&SourceError) -> String) -> Self {
-        Self { describe, ..self }
     }
 
     /// Why its last poll gave nothing usable, where it did not.
@@ -126,7 +122,7 @@ impl Source {
         let replies: Vec<_> = polled
             .zip(replies)
             .map(|((index, source), reply)| {
-                let reply = reply.map_err(|why| (source.describe)(&why));
+                let reply = reply.map_err(|why| with_remedy(&why));
                 let reply = duplicates[index].clone().map_or(reply, Err);
                 (index, reply.and_then(|offset| source.within_distance(offset)))
             })

@@ -7,10 +7,10 @@ use crate::exporter::ListenAddress;
 use facts::steering::TimeKeeperKind;
 use inspect::sampler::ProbePaths;
 use keeper::{Corrector, Policy};
+use sources::NtpPeer;
 use sources::chronyd_client::ChronydAddress;
 use sources::phc::PhcSpec;
 use sources::unique::duplicate_of;
-use sources::{NtpPeer, SourceError};
 
 use crate::error::DaemonError;
 use crate::gate::control_groups::GateEntry;
@@ -112,9 +112,6 @@ pub struct SourceSettings {
     pub host_port: Option<PathBuf>,
     /// Kinds of source that are not probed for.
     pub excluded: Vec<DiscoveredSource>,
-    /// How a source's error is put into an event; as it is displayed by
-    /// default.
-    pub describe: fn(&SourceError) -> String,
 }
 
 /// The kinds of source that are found on a machine by themselves.
@@ -183,7 +180,6 @@ impl Default for SourceSettings {
             host_vsock: None,
             host_port: None,
             excluded: Vec::new(),
-            describe: ToString::to_string,
         }
     }
 }
@@ -208,36 +204,47 @@ impl Settings {
     /// # Errors
     /// Which.
     pub fn check(&self) -> Result<(), DaemonError> {
-        if self.policy.never_backward && self.chronyd.makestep.is_some() {
-            Err(DaemonError::MakestepMayGoBackward)
-        } else if self.policy.tolerance_ns > self.policy.step_threshold_ns {
-            Err(DaemonError::ToleranceBeyondThreshold)
-        } else if self.policy.max_step_ns < self.policy.step_threshold_ns {
-            Err(DaemonError::ThresholdBeyondMaxStep)
-        } else if let Some(address) =
-            self.metrics.as_ref().filter(|address| !address.is_local() && !self.listen_anywhere)
-        {
-            Err(DaemonError::ListensAnywhere(address.clone()))
-        } else {
-            unique_servers(&self.sources.ntp)
-        }
+        let Policy { tolerance_ns, step_threshold_ns, max_step_ns, .. } = self.policy;
+        let (keys, cause, remedy): (&'static [_], _, _) =
+            if self.policy.never_backward && self.chronyd.makestep.is_some() {
+                let cause = "--never-backward contradicts --chrony makestep: chronyd steps by its \
+                             own measurements, and may step backward";
+                let remedy = "use only one of the two; with --chrony sock=PATH, chronyd steps by \
+                              its own `makestep` in chrony.conf";
+                (&["never-backward"], cause.to_owned(), remedy)
+            } else if tolerance_ns > step_threshold_ns {
+                let cause = "--tolerance is larger than --step-threshold";
+                (&["tolerance", "step-threshold"], cause.to_owned(), IN_ORDER)
+            } else if max_step_ns < step_threshold_ns {
+                let cause = "--step-threshold is larger than --max-step: no step is possible";
+                (&["max-step", "step-threshold"], cause.to_owned(), IN_ORDER)
+            } else if let Some(address) =
+                self.metrics.as_ref().filter(|it| !it.is_local() && !self.listen_anywhere)
+            {
+                let cause = format!(
+                    "metrics: {address} is not a loopback address or a Unix socket; serve other \
+                     machines through a proxy, or set listen-anywhere = true"
+                );
+                (&["metrics"], cause, "set `metrics` to 127.0.0.1:PORT")
+            } else if let Some(cause) = duplicate_server(&self.sources.ntp) {
+                (&["ntp"], cause, sources::unique::REMEDY)
+            } else {
+                return Ok(());
+            };
+        Err(DaemonError::Contradiction { keys, cause, remedy: remedy.to_owned() })
     }
 }
 
-/// # Errors
-/// A server is named twice, as far as that shows before names are resolved.
-fn unique_servers(servers: &[String]) -> Result<(), DaemonError> {
+const IN_ORDER: &str = "set --tolerance below --step-threshold, and that below --max-step";
+
+/// How a server is named twice, as far as that shows before names are resolved.
+fn duplicate_server(servers: &[String]) -> Option<String> {
     let named = |server: &String| (format!("ntp {server}"), NtpPeer::address_in(server));
     let named: Vec<_> = servers.iter().map(named).collect();
-    for (index, (later, address)) in named.iter().enumerate() {
+    named.iter().enumerate().find_map(|(index, (later, address))| {
         let mut before = named.iter().take(index);
-        let is_same =
-            |(earlier, its): &(String, _)| duplicate_of((earlier, *its), (later, *address));
-        if let Some(cause) = before.find_map(is_same) {
-            return Err(DaemonError::DuplicateSource(cause));
-        }
-    }
-    Ok(())
+        before.find_map(|(earlier, its)| duplicate_of((earlier, *its), (later, *address)))
+    })
 }
 
 #[cfg(test)]
@@ -265,21 +272,25 @@ mod tests {
         };
         assert!(check(|settings| settings.policy.never_backward = true).is_ok());
         let tolerance = check(|settings| settings.policy.tolerance_ns = 1_000_000_000);
-        assert!(matches!(tolerance, Err(DaemonError::ToleranceBeyondThreshold)));
+        let keys = |checked: Result<(), DaemonError>| match checked {
+            Err(DaemonError::Contradiction { keys, .. }) => keys,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(keys(tolerance), ["tolerance", "step-threshold"]);
         let max_step = check(|settings| settings.policy.max_step_ns = 50_000_000);
-        assert!(matches!(max_step, Err(DaemonError::ThresholdBeyondMaxStep)));
+        assert_eq!(keys(max_step), ["max-step", "step-threshold"]);
         let backward = check(|settings| {
             settings.policy.never_backward = true;
             settings.chronyd.makestep = Some(None);
         });
-        assert!(matches!(backward, Err(DaemonError::MakestepMayGoBackward)));
+        assert_eq!(keys(backward), ["never-backward"]);
     }
 
     #[test]
     fn a_server_is_used_once_whatever_its_name() {
-        let unique = |servers: [&str; 2]| unique_servers(&servers.map(str::to_owned));
+        let duplicate = |servers: [&str; 2]| duplicate_server(&servers.map(str::to_owned));
         for two in [["127.0.0.1", "127.0.0.2"], ["a.example", "b.example"], ["::1", "[::1]:124"]] {
-            assert!(unique(two).is_ok(), "{two:?}");
+            assert_eq!(duplicate(two), None, "{two:?}");
         }
         for (one, message) in [
             (["a.example", "a.example"], "ntp a.example is given twice"),
@@ -289,7 +300,7 @@ mod tests {
             ),
             (["::1", "[::1]:123"], "ntp ::1 and ntp [::1]:123 are one server, [::1]:123"),
         ] {
-            assert_eq!(unique(one).unwrap_err().to_string(), message);
+            assert_eq!(duplicate(one).unwrap(), message);
         }
     }
 }

@@ -11,7 +11,7 @@ use pvclock::units::OffsetBound;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{journal, words};
+use crate::words::{self, EventDescription};
 
 /// What a daemon knows now. Offsets are what to add to the clock, ns: positive
 /// where the clock is behind.
@@ -278,11 +278,11 @@ impl Recents {
         if let KeeperEvent::Disruption(disruption) = &line.event {
             self.disrupted_ns.insert(disruption.kinds.to_string(), now_ns);
         }
-        let (_, is_of_the_clock) = journal::rank(&line.event);
+        let EventDescription { kind: event, is_of_the_clock, message, .. } =
+            words::describe(&line.event);
         if !is_of_the_clock {
             return;
         }
-        let (event, message) = words::describe(&line.event);
         // What is repeated each minute would displace the rest.
         let lines = &mut self.lines;
         if lines.back().is_some_and(|last| last.event == event && event == "refused") {

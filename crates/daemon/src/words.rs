@@ -10,78 +10,115 @@ use keeper::event::{Basis, Corrected, CorrectionMethod, KeeperEvent, KeeperStart
 use keeper::{CorrectionCause, Corrector, GateCause, GateOpening, Policy, Refusal};
 use pvclock::units::calendar::{self, Date};
 
-/// An event in one line, however long: `step: +2.000 s, selected source …`.
-pub fn one_line(event: &KeeperEvent) -> String {
-    let (kind, message) = describe(event);
-    printable(&format!("{kind}: {}", message.join("; ")))
+use crate::journal::Priority;
+
+/// What log, journal, status and service manager show of an event.
+#[derive(Debug)]
+pub struct EventDescription {
+    /// Its kind, in words.
+    pub kind: String,
+    /// How much it is to be noticed.
+    pub priority: Priority,
+    /// It is of what happened to the clock and was done about it, the last of which
+    /// `parachron status` shows.
+    pub is_of_the_clock: bool,
+    /// The message, line by line.
+    pub message: Vec<String>,
 }
 
-/// The status after an event, in one line; `None` where it has not changed.
-pub fn status(event: &KeeperEvent) -> Option<String> {
-    match event {
-        KeeperEvent::Started(started) | KeeperEvent::Reloaded(started) => {
-            Some(format!("sources: {}", started.sources.join(", ")))
-        }
-        KeeperEvent::Disruption(_)
-        | KeeperEvent::HostResumed
-        | KeeperEvent::HostMessageRejected { .. }
-        | KeeperEvent::Cancelled { .. } => None,
-        _ => {
-            let (kind, message) = describe(event);
-            Some(format!("{kind}: {}", message.first()?))
-        }
+impl EventDescription {
+    /// In one line, however long: `step: +2.000 s, selected source …`.
+    pub fn one_line(&self) -> String {
+        printable(&format!("{}: {}", self.kind, self.message.join("; ")))
     }
 }
 
-/// The kind of an event, and its message, line by line.
-pub fn describe(event: &KeeperEvent) -> (String, Vec<String>) {
-    let (kind, message) = match event {
-        KeeperEvent::Started(started) => ("started", self::start(started)),
-        KeeperEvent::Disruption(disruption) => ("disruption", disruption::lines(disruption)),
-        KeeperEvent::HostResumed => ("host", vec!["resumed".into()]),
-        KeeperEvent::HostMessageRejected { why } => ("host message rejected", vec![why.clone()]),
-        KeeperEvent::SourceUnreachable { source, why } => {
-            ("source unreachable", vec![with_source(source, why)])
+/// The table of events: kind, priority, whether it is of the clock, message.
+pub fn describe(event: &KeeperEvent) -> EventDescription {
+    const CLOCK: bool = true;
+    const ELSE: bool = false;
+    use Priority::{Error, Info, Notice, Warning};
+    let (kind, priority, is_of_the_clock, message) = match event {
+        KeeperEvent::Started(started) => ("started", Info, ELSE, self::start(started)),
+        KeeperEvent::Disruption(disruption) => (
+            "disruption",
+            Priority::from_kinds(disruption.kinds),
+            CLOCK,
+            disruption::lines(disruption),
+        ),
+        KeeperEvent::HostResumed => ("host", Notice, CLOCK, vec!["resumed".into()]),
+        KeeperEvent::HostMessageRejected { why } => {
+            ("host message rejected", Warning, ELSE, vec![why.clone()])
         }
-        KeeperEvent::SourceReachable { source } => ("source reachable", vec![source.clone()]),
-        KeeperEvent::Corrected(corrected) => (name(corrected.how), self::correction(corrected)),
+        KeeperEvent::SourceUnreachable { source, why } => {
+            ("source unreachable", Warning, ELSE, vec![with_source(source, why)])
+        }
+        KeeperEvent::SourceReachable { source } => {
+            ("source reachable", Notice, ELSE, vec![source.clone()])
+        }
+        KeeperEvent::Corrected(corrected) => {
+            (name(corrected.how), Notice, CLOCK, self::correction(corrected))
+        }
         KeeperEvent::Failed { how, by_ns, why } => {
-            return (format!("{} failed", name(*how)), vec![format!("{}: {why}", amount(*by_ns))]);
+            (name(*how), Error, CLOCK, vec![format!("{}: {why}", amount(*by_ns))])
         }
         KeeperEvent::Cancelled { how, by_ns } => {
             let message = format!("{}: another process set the clock", amount(*by_ns));
-            return (format!("{} cancelled", name(*how)), vec![message]);
+            (name(*how), Notice, CLOCK, vec![message])
         }
-        KeeperEvent::Refused { basis, why } => ("refused", vec![refusal(*why), offset(basis)]),
+        KeeperEvent::Refused { basis, why } => {
+            ("refused", Warning, CLOCK, vec![refusal(*why), offset(basis)])
+        }
         KeeperEvent::DaemonBeside { daemon: Some(daemon), unit } => {
-            let unit = unit.as_ref().map_or(String::new(), |unit| format!(" ({unit})"));
-            let daemon = process(*daemon);
-            ("beside", vec![format!("{daemon}{unit} disciplines the clock; only steps")])
+            ("beside", Notice, CLOCK, vec![beside(*daemon, unit.as_deref())])
         }
         KeeperEvent::DaemonBeside { daemon: None, .. } => {
-            ("alone", vec!["no other daemon disciplines the clock now".into()])
+            ("alone", Notice, CLOCK, vec!["no other daemon disciplines the clock now".into()])
         }
         KeeperEvent::TickReset { tick_us, frequency_ppm } => {
-            ("tick reset", vec![tick(*tick_us, *frequency_ppm)])
+            ("tick reset", Notice, CLOCK, vec![tick(*tick_us, *frequency_ppm)])
         }
-        KeeperEvent::FrequencyFile { why } => ("frequency file", vec![why.clone()]),
-        KeeperEvent::LeapSecond { by_s, dry_run } => ("leap second", vec![leap(*by_s, *dry_run)]),
-        KeeperEvent::WrongRate { ppm } => ("wrong rate", wrong_rate(*ppm)),
-        KeeperEvent::Synchronised(basis) => ("synchronised", vec![offset(basis)]),
-        KeeperEvent::GateClosed { cause, groups, dry_run } => (
-            if *dry_run { "gate would close" } else { "gate closed" },
-            vec![closing(*cause, *groups, *dry_run)],
-        ),
-        KeeperEvent::GateOpened { why, held_ns, dry_run } => (
-            if *dry_run { "gate would open" } else { "gate opened" },
-            vec![opening(*why, *held_ns)],
-        ),
-        KeeperEvent::GateFailed { why } => ("gate failed", vec![why.clone()]),
-        KeeperEvent::Reloaded(now) => ("reloaded", self::start(now)),
-        KeeperEvent::ReloadRefused { why } => ("reload refused", vec![why.clone()]),
-        KeeperEvent::Summary(summary) => ("summary", self::summary(summary)),
+        KeeperEvent::FrequencyFile { why } => ("frequency file", Warning, ELSE, vec![why.clone()]),
+        KeeperEvent::LeapSecond { by_s, dry_run } => {
+            ("leap second", Notice, CLOCK, vec![leap(*by_s, *dry_run)])
+        }
+        KeeperEvent::WrongRate { ppm } => ("wrong rate", Warning, CLOCK, wrong_rate(*ppm)),
+        KeeperEvent::Synchronised(basis) => ("synchronised", Info, ELSE, vec![offset(basis)]),
+        KeeperEvent::GateClosed { cause, groups, dry_run } => {
+            let kind = if *dry_run { "gate would close" } else { "gate closed" };
+            (kind, Notice, CLOCK, vec![closing(*cause, *groups, *dry_run)])
+        }
+        KeeperEvent::GateOpened { why, held_ns, dry_run } => {
+            let kind = if *dry_run { "gate would open" } else { "gate opened" };
+            let is_failure = matches!(why, GateOpening::Limit | GateOpening::Forced);
+            let priority = if is_failure { Error } else { Notice };
+            (kind, priority, CLOCK, vec![opening(*why, *held_ns)])
+        }
+        KeeperEvent::GateFailed { why } => ("gate failed", Error, CLOCK, vec![why.clone()]),
+        KeeperEvent::Reloaded(now) => ("reloaded", Notice, ELSE, self::start(now)),
+        KeeperEvent::ReloadRefused { why } => ("reload refused", Error, CLOCK, vec![why.clone()]),
+        KeeperEvent::Summary(summary) => ("summary", Info, ELSE, self::summary(summary)),
     };
-    (kind.to_owned(), message)
+    EventDescription {
+        kind: format!("{kind}{}", outcome(event)),
+        priority,
+        is_of_the_clock,
+        message,
+    }
+}
+
+/// What follows the name of a correction that was not made.
+fn outcome(event: &KeeperEvent) -> &'static str {
+    match event {
+        KeeperEvent::Failed { .. } => " failed",
+        KeeperEvent::Cancelled { .. } => " cancelled",
+        _ => "",
+    }
+}
+
+fn beside(daemon: TimeKeeperKind, unit: Option<&str>) -> String {
+    let unit = unit.map_or(String::new(), |unit| format!(" ({unit})"));
+    format!("{}{unit} disciplines the clock; only steps", process(daemon))
 }
 
 fn closing(cause: GateCause, groups: usize, dry_run: bool) -> String {

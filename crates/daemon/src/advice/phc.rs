@@ -6,6 +6,8 @@ use instruments::figures::time;
 use sources::phc::{Apparent, PhcScale, UnknownScale, kernels_tai_s};
 use sources::{PhcSource, SourceError};
 
+use super::in_file;
+
 /// Cause and remedy where it is not known what `phc` counts, and so the time of
 /// day cannot be taken from it.
 pub fn unknown_scale(phc: &PhcSource, why: &UnknownScale) -> (String, String) {
@@ -16,11 +18,11 @@ pub fn unknown_scale(phc: &PhcSource, why: &UnknownScale) -> (String, String) {
 }
 
 /// Why a source gives no time, with the remedy where it is a device of unknown
-/// scale.
-pub fn with_remedy(why: &SourceError) -> String {
+/// scale, for the log of whichever program runs.
+pub(crate) fn with_remedy(why: &SourceError) -> String {
     match why {
         SourceError::Scale { device, why: unknown, .. } => {
-            format!("{why}; try: {}", remedy(device, unknown, &kernels_tai_s()))
+            format!("{why}; try: {}", in_file(&remedy(device, unknown, &kernels_tai_s())))
         }
         _ => why.to_string(),
     }
@@ -123,12 +125,9 @@ mod tests {
             with_remedy(&SourceError::Scale { device, clock_name, why })
         };
         let not_set = of(UnknownScale::TaiNotSet);
-        assert!(
-            not_set.contains("(adjtimex: tai 0); try: use --phc /dev/ptp1,tai=37 "),
-            "{not_set}"
-        );
+        assert!(not_set.contains("(adjtimex: tai 0); try: use phc /dev/ptp1,tai=37 "), "{not_set}");
         let unread = of(UnknownScale::TaiUnknown(Unknown::not_there("adjtimex")));
-        assert!(unread.contains("kernel: not there: adjtimex; try: use --phc /dev/ptp1,tai=37"));
+        assert!(unread.contains("kernel: not there: adjtimex; try: use phc /dev/ptp1,tai=37"));
         assert!(!unread.contains("has not been set"), "{unread}");
     }
 }

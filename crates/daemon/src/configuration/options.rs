@@ -13,9 +13,6 @@ use toml::de::{DeTable, DeValue};
 use crate::settings::{ChronydSettings, Settings};
 use crate::values::{self, BURST, Chrony};
 
-const MS: u64 = 1_000_000;
-const S: u64 = 1000 * MS;
-
 /// Up to VMADDR_PORT_ANY, which is no port (vsock(7)).
 const VSOCK_PORTS: u32 = u32::MAX - 1;
 
@@ -130,15 +127,15 @@ pub const OPTIONS: &[ConfigOption] = &[
         "corrects offsets of up to a second; three outvote a wrong one.",
     ], |to, value| set(&mut to.sources.ntp, list(value, values::server))),
     option("timeout", "TIME", "\"300ms\"", &["Timeout for a server's reply, 1ms to 1s."],
-        |to, value| set(&mut to.sources.timeout, time(value, MS..=S, "1ms to 1s"))),
+        |to, value| set(&mut to.sources.timeout, time(value, "1ms to 1s"))),
     option("poll", "TIME", "\"64s\"", &[
         "Interval between requests to a server while nothing happens, 1s to 24h. Use 64s",
         "or more for servers that you do not run.",
-    ], |to, value| set(&mut to.policy.poll_ns, time(value, S..=86_400 * S, "1s to 24h").map(ns))),
+    ], |to, value| set(&mut to.policy.poll_ns, time(value, "1s to 24h").map(ns))),
     option("max-distance", "TIME", "\"1s\"", &[
         "Do not use a source whose time may be off by more than this: for a server, half the round",
         "trip plus the root distance. A clock beyond it never counts as synchronised.",
-    ], |to, value| set(&mut to.sources.max_distance, time(value, MS..=16 * S, "1ms to 16s"))),
+    ], |to, value| set(&mut to.sources.max_distance, time(value, "1ms to 16s"))),
     option("max-clock-error", "PPM", "\"auto\"", &[
         "Error of the clock's rate that measurements do not show, 0.001ppm to 500ppm: the error",
         "bound grows by it. \"auto\": 15ppm on bare metal, or where a VMClock page would announce a",
@@ -191,7 +188,7 @@ pub const OPTIONS: &[ConfigOption] = &[
     option("interval", "TIME", "\"500ms\"", &[
         "Interval between samples, 10ms to 10s. A pause is detected at most this much",
         "later, and every sample is a wake-up.",
-    ], |to, value| set(&mut to.interval, time(value, 10 * MS..=10 * S, "10ms to 10s"))),
+    ], |to, value| set(&mut to.interval, time(value, "10ms to 10s"))),
     option("status-socket", "PATH", "\"/run/parachron/status.sock\"", &[
         "Serve `parachron status` on this socket, which all users may open. Empty: no",
         "socket.",
@@ -231,11 +228,11 @@ pub const OPTIONS: &[ConfigOption] = &[
     option("gate-bound", "TIME", "\"10ms\"", &[
         "Thaw the groups of `gate` once the clock is off by at most this. While they are frozen,",
         "offsets beyond half of this are stepped.",
-    ], |to, value| set(&mut to.gate.bound, time(value, MS / 100..=10 * S, "10us to 10s"))),
+    ], |to, value| set(&mut to.gate.bound, time(value, "10us to 10s"))),
     option("gate-limit", "TIME", "\"10s\"", &[
         "Thaw the groups of `gate` after this time, 100ms to 10min, even if the clock is wrong,",
         "and log an error.",
-    ], |to, value| set(&mut to.gate.limit, time(value, 100 * MS..=600 * S, "100ms to 10min"))),
+    ], |to, value| set(&mut to.gate.limit, time(value, "100ms to 10min"))),
     option("gate-socket", "PATH", "\"/run/parachron/gate.sock\"", &[
         "Serve `parachron gate` on this socket, which root and the daemon's user may open.",
     ], |to, value| set(&mut to.gate.socket, path(value))),
@@ -294,14 +291,12 @@ fn number(value: &Value<'_>, range: &RangeInclusive<u32>) -> Result<u32, WrongVa
     })
 }
 
-/// A time within this range, ns.
-fn time(
-    value: &Value<'_>,
-    range: RangeInclusive<u64>,
-    expected: &str,
-) -> Result<Duration, WrongValue> {
-    let [least, most] = [*range.start(), *range.end()].map(Duration::from_nanos);
-    parsed(value, |text| duration::within(text, least..=most, expected))
+/// A time within this range.
+fn time(value: &Value<'_>, range: &str) -> Result<Duration, WrongValue> {
+    parsed(value, |text| {
+        let (least, most) = range.split_once(" to ").unwrap_or_default();
+        duration::within(text, duration::parse(least)?..=duration::parse(most)?, range)
+    })
 }
 
 fn time_ns(value: &Value<'_>) -> Result<u64, WrongValue> {

@@ -15,6 +15,7 @@ use linux::{cpus, system_clock};
 use super::guard::ClockGuard;
 use super::host_line::LineFollower;
 use super::{Configuration, Daemon, line};
+use crate::advice;
 use crate::chronyd::ChronydCommands;
 use crate::clockbound::ClockBound;
 use crate::configuration;
@@ -37,7 +38,7 @@ impl Daemon {
     /// # Errors
     /// Why it cannot be kept by these settings.
     pub fn new(settings: Settings) -> Result<Self, DaemonError> {
-        let found = Found::by(&settings, false)?;
+        let found = Found::probe(&settings, false)?;
         let mut daemon = Self {
             sampler: Sampler::new(&settings.paths),
             observer: Observer::new(settings.interval),
@@ -133,7 +134,9 @@ impl Daemon {
         let taken = match configuration::load_or_default(&path, *is_optional) {
             Ok((mut settings, _)) => {
                 change(&mut settings);
-                self.take_over(settings).map_err(|why| format!("{}: {why}", path.display()))
+                let refused = |why: DaemonError| advice::in_file(&why.to_string());
+                let taken = self.take_over(settings).map_err(refused);
+                taken.map_err(|why| format!("{}: {why}", path.display()))
             }
             Err(why) => Err(why.to_string().replace('\n', "; ")),
         };
@@ -149,7 +152,7 @@ impl Daemon {
     /// # Errors
     /// As of [`Daemon::new`]; the settings before stay in force.
     pub(super) fn take_over(&mut self, settings: Settings) -> Result<(), DaemonError> {
-        let found = Found::by(&settings, self.lock.is_some())?;
+        let found = Found::probe(&settings, self.lock.is_some())?;
         // Nothing fails from here on.
         let index_before = |name: &str| self.sources.iter().position(|before| before.name == name);
         let kinds = found.sources.iter().map(|source| (source.kind, index_before(&source.name)));
@@ -204,7 +207,7 @@ struct Found {
 }
 
 impl Found {
-    fn by(settings: &Settings, is_locked: bool) -> Result<Self, DaemonError> {
+    fn probe(settings: &Settings, is_locked: bool) -> Result<Self, DaemonError> {
         settings.check()?;
         ClockGate::check(settings)?;
         let others = OtherDaemons::new(settings)?;

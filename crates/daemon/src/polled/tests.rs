@@ -118,19 +118,18 @@ fn two_names_that_turn_out_to_be_one_server_have_one_vote() {
 }
 
 #[test]
-fn a_source_that_waits_for_the_kernel_is_reported_once_as_the_program_describes_it() {
+fn a_source_that_waits_for_the_kernel_is_reported_once_with_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let host =
         HostSource::open(&[sources::host::HostChannel::Socket(folder.path().join("host.sock"))])
             .unwrap();
-    let mut source = Source::new(SourceKind::Phc, TimeSource::Host(Box::new(host)))
-        .with_description(|why| format!("{why}; try: --phc /dev/ptp1,tai=37"));
+    let mut source = Source::new(SourceKind::Phc, TimeSource::Host(Box::new(host)));
     let (device, clock_name) = ("/dev/ptp1".into(), "mlx5_ptp".into());
-    let not_set = SourceError::Scale { device, clock_name, why: UnknownScale::TaiNotSet };
-    let why = (source.describe)(&not_set);
+    let not_set = sources::SourceError::Scale { device, clock_name, why: UnknownScale::TaiNotSet };
+    let why = with_remedy(&not_set);
     let change = source.note_reply(Err(&why));
     let Some(Err(reported)) = change else { panic!("{change:?}") };
-    assert!(reported.contains("try: --phc /dev/ptp1,tai=37"), "{reported}");
+    assert!(reported.contains("try: use phc /dev/ptp1,tai=37"), "{reported}");
     assert_eq!(source.note_reply(Err(&why)), None);
     let known = OffsetBound { offset_ns: 0, bound_ns: 100, at_monotonic_ns: 1 };
     assert_eq!(source.note_reply(Ok(&known)), Some(Ok(())));

@@ -110,7 +110,7 @@ fn a_flood_waits_for_the_next_sample() {
 #[test]
 fn a_socket_is_taken_over_only_where_nobody_listens() {
     let (folder, socket) = bound();
-    let path = &socket.path.to_owned();
+    let path = socket.path.clone();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
     assert_eq!(StatusSocket::bind(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
     drop(socket);

@@ -6,7 +6,7 @@ use super::*;
 const AT: u64 = 1_795_242_707_509_631_641;
 
 fn shown(event: KeeperEvent) -> String {
-    one_line(&event)
+    describe(&event).one_line()
 }
 
 fn basis(by_ns: i64, cause: Option<CorrectionCause>) -> Basis {

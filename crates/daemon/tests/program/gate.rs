@@ -72,31 +72,6 @@ fn a_workload_is_thawed_once_the_clock_is_measured() {
     assert!(!workload.is_frozen());
 }
 
-/// Other settings take effect, and what is frozen stays so until the clock is right or the limit
-/// has passed.
-#[test]
-fn a_reload_leaves_a_closed_gate_closed() {
-    let Some(workload) = workload() else { return };
-    let gated = Gated::start(&format!("/{}", workload.name), "60s");
-    assert!(gated.ask(GateRequest::Freeze).starts_with("closed: 1 frozen"));
-    let text = fs::read_to_string(&gated.file).unwrap() + "ntp = ['127.0.0.1:9']\n";
-    fs::write(&gated.file, text).unwrap();
-    let id = rustix::process::Pid::from_child(&gated.running.0);
-    rustix::process::kill_process(id, rustix::process::Signal::HUP).unwrap();
-    let begun = Instant::now();
-    while gated.status().sources.len() < 2 {
-        assert!(begun.elapsed() < THAWED_IN);
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let status = gated.gate_status();
-    assert_eq!((status.state, status.frozen), (GateState::Closed, 1));
-    assert!(workload.is_frozen() && list_file(&gated.socket()).exists());
-    // The socket is served still, and the workload thawed as the daemon ends.
-    assert!(gated.ask(GateRequest::Freeze).starts_with("closed: 1 frozen"));
-    end(&gated.running.0);
-    workload.await_thaw("after a reload");
-}
-
 /// A snapshot with programs that run is not to be taken for one without.
 #[test]
 fn a_freeze_of_a_part_is_an_error_and_the_next_request_freezes_the_rest() {

@@ -7,6 +7,7 @@ mod gate;
 mod gated;
 mod manifests;
 mod packaging;
+mod reload;
 mod running;
 mod service;
 mod users;

@@ -1,7 +1,8 @@
 //! The log: lines of text or JSON on standard output, which a service
 //! manager puts into its journal; and the status line for the manager itself.
 
-use daemon::{manager, words};
+use daemon::manager;
+use daemon::words::{self, EventDescription};
 use keeper::event::Line;
 
 use crate::error::CliError;
@@ -16,7 +17,7 @@ pub(super) fn write(format: LineFormat, line: &Line) -> Result<(), CliError> {
     manager::notify(&line.event);
     match format {
         LineFormat::Text => {
-            let (kind, message) = words::describe(&line.event);
+            let EventDescription { kind, message, .. } = words::describe(&line.event);
             output::text(&(message_line(line.at_unix_ns, &kind, &message) + "\n"))
         }
         LineFormat::Json => output::text(&output::json_line(line)?),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
+use daemon::Settings;
 use daemon::configuration::{self, ConfigOption, OPTIONS};
-use daemon::{Settings, advice};
 use instruments::duration;
 
 use crate::output::LineFormat;
@@ -83,7 +83,6 @@ impl FromArgMatches for Args {
         settings.duration = duration;
         // Of a service with StateDirectory= (systemd.exec(5)).
         settings.state_folder = std::env::var_os("STATE_DIRECTORY").map(PathBuf::from);
-        settings.sources.describe = advice::phc::with_remedy;
         for option in options() {
             let values: Vec<String> = if option.is_flag() {
                 matches.get_flag(option.key).then(String::new).into_iter().collect()
@@ -113,6 +112,7 @@ impl FromArgMatches for Args {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use daemon::advice;
     use keeper::{Corrector, Policy};
 
     use super::*;

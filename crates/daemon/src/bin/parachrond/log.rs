@@ -32,10 +32,8 @@ impl DaemonLog {
             .is_some_and(|journal| journal.send(&journal::entry(line, "parachrond")).is_ok());
         if !is_sent {
             let at = time_of_day(line.at_unix_ns);
-            self.print(
-                journal::rank(&line.event).0,
-                &format!("{at}  {}", words::one_line(&line.event)),
-            );
+            let description = words::describe(&line.event);
+            self.print(description.priority, &format!("{at}  {}", description.one_line()));
         }
     }
 
