@@ -1,7 +1,5 @@
 //! Replies: what belongs to which request, and what chronyd refuses.
 
-use core::fmt;
-
 use crate::wire::chronyd::tracking::Tracking;
 use crate::wire::chronyd::{ChronydRequest, MAX_REPLY_BYTES, VERSION};
 
@@ -14,21 +12,27 @@ const FORMAT_NULL: u16 = 1;
 const FORMAT_TRACKING: u16 = 5;
 
 /// Why chronyd did not carry out a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplyStatus {
     /// It tried, and could not: it may not set the clock, for example.
+    #[error("it failed")]
     Failed,
     /// It does not accept this request from this client: all that changes
     /// something must come over its Unix socket.
+    #[error("not authorised")]
     NotAuthorised,
     /// It does not know the request.
+    #[error("it does not know this command")]
     Invalid,
     /// It has no such source: for `burst`, no server at all.
+    #[error("no such source")]
     NoSuchSource,
     /// Its configuration does not enable it.
+    #[error("not enabled in its configuration")]
     NotEnabled,
     /// Another status, by its number.
+    #[error("status {0} of its protocol")]
     Other(u16),
 }
 
@@ -45,24 +49,12 @@ impl ReplyStatus {
     }
 }
 
-impl fmt::Display for ReplyStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Failed => write!(f, "it failed"),
-            Self::NotAuthorised => write!(f, "not authorised"),
-            Self::Invalid => write!(f, "it does not know this command"),
-            Self::NoSuchSource => write!(f, "no such source"),
-            Self::NotEnabled => write!(f, "not enabled in its configuration"),
-            Self::Other(number) => write!(f, "status {number} of its protocol"),
-        }
-    }
-}
-
 /// Why a datagram is not the expected reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplyError {
     /// It has another length than that reply.
+    #[error("malformed reply: {found} bytes, expected {expected}")]
     Length {
         /// Its bytes.
         found: usize,
@@ -70,16 +62,22 @@ pub enum ReplyError {
         expected: usize,
     },
     /// It is not a reply: its packet type.
+    #[error("malformed reply: packet type {0}, expected {REPLY}")]
     PacketType(u8),
     /// It replies to another request: its sequence number.
+    #[error("reply to another request: sequence number {0}")]
     Sequence(u32),
     /// It is of another version of the protocol.
+    #[error("protocol version {0}, expected {VERSION} (chrony 3.0 or later)")]
     Version(u8),
     /// It replies to another command: its number.
+    #[error("reply to another command: number {0}")]
     Command(u16),
     /// It is in another format: its number.
+    #[error("reply in an unknown format: number {0}")]
     Format(u16),
     /// chronyd refuses the request, or could not carry it out.
+    #[error("{0}")]
     Refused(ReplyStatus),
 }
 
@@ -90,30 +88,6 @@ impl ReplyError {
         matches!(self, Self::Length { .. } | Self::PacketType(_) | Self::Sequence(_))
     }
 }
-
-impl fmt::Display for ReplyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Length { found, expected } => {
-                write!(f, "malformed reply: {found} bytes, expected {expected}")
-            }
-            Self::PacketType(found) => {
-                write!(f, "malformed reply: packet type {found}, expected {REPLY}")
-            }
-            Self::Sequence(found) => {
-                write!(f, "reply to another request: sequence number {found}")
-            }
-            Self::Version(found) => {
-                write!(f, "protocol version {found}, expected {VERSION} (chrony 3.0 or later)")
-            }
-            Self::Command(found) => write!(f, "reply to another command: number {found}"),
-            Self::Format(found) => write!(f, "reply in an unknown format: number {found}"),
-            Self::Refused(status) => status.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for ReplyError {}
 
 /// Parses the reply to the [`ChronydRequest::Tracking`] with this sequence number.
 ///

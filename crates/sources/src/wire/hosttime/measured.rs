@@ -1,7 +1,5 @@
 //! What one answer shows.
 
-use core::fmt;
-
 use pvclock::units::ClockPair;
 
 use crate::wire::hosttime::frame::{FrameLeap, FrameScale, TimeAnswer};
@@ -21,27 +19,31 @@ const SMEARED_NS: u64 = 500_000_000;
 const WANDER: u64 = 1000;
 
 /// Why an answer is not used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
     /// No request has that nonce and time, or no longer: it was answered, or
     /// another answer came first.
+    #[error("an answer to no request (nonce {nonce:#x})")]
     NotAsked {
         /// The nonce.
         nonce: u64,
     },
     /// No answer came in time.
+    #[error("no answer within {} ms", limit_ns / 1_000_000)]
     NoAnswer {
         /// The limit, ns.
         limit_ns: u64,
     },
     /// Request and answer took too long.
+    #[error("the answer took {} ms (limit {} ms)", took_ns / 1_000_000, LONGEST_DELAY_NS / 1_000_000)]
     Slow {
         /// How long, ns.
         took_ns: u64,
     },
     /// The host received the request after it sent the answer, or had it for
     /// longer than the guest waited.
+    #[error("the host's times, {received_ns} and {sent_ns} ns, do not fit in {waited_ns} ns")]
     Impossible {
         /// When it received the request, ns since 1970.
         received_ns: u64,
@@ -51,23 +53,29 @@ pub enum Refused {
         waited_ns: u64,
     },
     /// The host's clock was never set.
+    #[error("the host's clock was never set: it shows {} s", shown_ns / 1_000_000_000)]
     HostUnset {
         /// What it shows, ns since 1970.
         shown_ns: u64,
     },
     /// The host does not know how far its clock may be off.
+    #[error("the host does not know how far its clock is off")]
     Unbounded,
     /// The host counts TAI, and does not know how far that is from UTC.
+    #[error("the host counts TAI without an offset from UTC")]
     NoTaiOffset,
     /// Two answers of one exchange contradict each other, or the guest's clock
     /// was set between them.
+    #[error("two answers contradict each other by {by_ns} ns")]
     Contradiction {
         /// By how much, ns.
         by_ns: u64,
     },
     /// More than 292 years from the guest's clock.
+    #[error("a time more than 292 years away")]
     OutOfRange,
     /// A guest's frame, which no host sends.
+    #[error("a request, which a guest sends")]
     NotAHost,
 }
 
@@ -77,39 +85,6 @@ impl Refused {
         matches!(self, Self::Slow { .. } | Self::Contradiction { .. })
     }
 }
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::NotAsked { nonce } => write!(f, "an answer to no request (nonce {nonce:#x})"),
-            Self::NoAnswer { limit_ns } => {
-                write!(f, "no answer within {} ms", limit_ns / 1_000_000)
-            }
-            Self::Slow { took_ns } => write!(
-                f,
-                "the answer took {} ms (limit {} ms)",
-                took_ns / 1_000_000,
-                LONGEST_DELAY_NS / 1_000_000
-            ),
-            Self::Impossible { received_ns, sent_ns, waited_ns } => write!(
-                f,
-                "the host's times, {received_ns} and {sent_ns} ns, do not fit in {waited_ns} ns"
-            ),
-            Self::HostUnset { shown_ns } => {
-                write!(f, "the host's clock was never set: it shows {} s", shown_ns / 1_000_000_000)
-            }
-            Self::Unbounded => f.write_str("the host does not know how far its clock is off"),
-            Self::NoTaiOffset => f.write_str("the host counts TAI without an offset from UTC"),
-            Self::Contradiction { by_ns } => {
-                write!(f, "two answers contradict each other by {by_ns} ns")
-            }
-            Self::OutOfRange => f.write_str("a time more than 292 years away"),
-            Self::NotAHost => f.write_str("a request, which a guest sends"),
-        }
-    }
-}
-
-impl core::error::Error for Refused {}
 
 /// UTC minus CLOCK_MONOTONIC, between two bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,5 @@
 //! What a client checks of a reply.
 
-use core::fmt;
-
 use super::{Packet, SERVER, UNSYNCHRONISED};
 
 /// A server this far from its reference clock is none, in 2^-16 s: 16 s (RFC 5905, figure 27,
@@ -12,52 +10,37 @@ const FARTHEST: u64 = 16 << 16;
 const MOST_STRATA: u8 = 15;
 
 /// Why a packet gives a client no time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnusableReply {
     /// No reply.
+    #[error("mode {0}, expected {SERVER}, a server's")]
     Mode(u8),
     /// A kiss-o'-death: stop, or ask less often (RFC 5905, section 7.4).
+    #[error("a kiss-o'-death")]
     Kiss([u8; 4]),
     /// The server reports that its clock is not synchronised.
+    #[error("the server is not synchronised")]
     Unsynchronised,
     /// None of a server with a source.
+    #[error("stratum {0}, expected 1 to {MOST_STRATA}")]
     Stratum(u8),
     /// Of another version of the protocol.
+    #[error("version {0}, expected 1 to 4")]
     Version(u8),
     /// It states no time.
+    #[error("it contains no time of transmission")]
     NoTime,
     /// The server's clock may be off by so much that its time is of no use.
+    #[error("its root distance is {ms} ms, expected less than 16000 ms")]
     RootDistance {
         /// Half the root delay and the root dispersion, ms.
         ms: u64,
     },
     /// The clock was corrected after it showed this time.
+    #[error("its reference time is later than its time of transmission")]
     ReferenceLater,
 }
-
-impl fmt::Display for UnusableReply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Mode(mode) => write!(f, "mode {mode}, expected {SERVER}, a server's"),
-            Self::Kiss(_) => f.write_str("a kiss-o'-death"),
-            Self::Unsynchronised => f.write_str("the server is not synchronised"),
-            Self::Stratum(stratum) => {
-                write!(f, "stratum {stratum}, expected 1 to {MOST_STRATA}")
-            }
-            Self::Version(version) => write!(f, "version {version}, expected 1 to 4"),
-            Self::NoTime => f.write_str("it contains no time of transmission"),
-            Self::RootDistance { ms } => {
-                write!(f, "its root distance is {ms} ms, expected less than 16000 ms")
-            }
-            Self::ReferenceLater => {
-                f.write_str("its reference time is later than its time of transmission")
-            }
-        }
-    }
-}
-
-impl core::error::Error for UnusableReply {}
 
 impl Packet {
     /// How far the server may be off, in 2^-16 s.
