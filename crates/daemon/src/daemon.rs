@@ -181,7 +181,6 @@ impl Daemon {
         self.observe(log);
         self.act(log);
         host_line::follow(self);
-        self.find_scales();
         self.events.drain(..).for_each(|event| log(line(event)));
         // Even if none is due: a message read later was then sent after a step
         // of this sample.

@@ -9,7 +9,7 @@ use keeper::event::Smearing;
 use keeper::{Announced, AnnouncedScale, SourceKind};
 use pvclock::units::{LeapSecond, OffsetBound};
 use pvclock::vmclock::VmClockInfo;
-use sources::phc::{PhcSource, Smear};
+use sources::phc::Smear;
 use sources::unique::duplicate_of;
 use sources::{HostSource, NtpSource, Source as TimeSource};
 
@@ -102,12 +102,6 @@ impl Source {
     pub(crate) fn page(&self) -> Option<VmClockInfo> {
         let TimeSource::VmClock(page) = &self.time else { return None };
         page.page()
-    }
-
-    /// A device that is held against CLOCK_REALTIME to find what it counts.
-    pub(crate) fn held_against_the_clock(&self) -> Option<&PhcSource> {
-        let TimeSource::Phc(phc) = &self.time else { return None };
-        phc.is_held_against_the_clock().then_some(phc)
     }
 
     /// Polls those of the sources, all at the same time.

@@ -9,7 +9,6 @@
 mod scale;
 mod spec;
 
-use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use facts::hardware::PhcDriver;
@@ -39,13 +38,6 @@ pub struct PhcSource {
     phc: PhcDevice,
     scale: PhcScale,
     ahead: PhcLead,
-    /// What a VMClock's device counts, found by its page or by a clock that was right: by
-    /// one that was paused for 37 s UTC looks like TAI.
-    found: Cell<Option<Apparent>>,
-    /// What it appeared to count beside the clock that was right last.
-    seen: Cell<Option<Apparent>>,
-    /// Its page told so when it was read last.
-    page_tells: Cell<bool>,
     /// Where its driver states how far it may be off, where it does.
     error_bound: Option<Reread>,
 }
@@ -73,9 +65,6 @@ impl PhcSource {
             phc,
             scale,
             ahead,
-            found: Cell::default(),
-            seen: Cell::default(),
-            page_tells: Cell::default(),
             error_bound: device_folder(Path::new(CLASS), path)
                 .and_then(|folder| Reread::open(&folder.join(ERROR_BOUND)).ok()),
         })
@@ -124,11 +113,10 @@ impl PhcSource {
     /// # Errors
     /// That is not known.
     pub fn ahead_of_utc_s(&self) -> Result<i32, UnknownScale> {
-        if self.is_measured() {
-            let page = Path::new("/dev").join(&self.clock_name);
-            let offset = match VmClockSource::open(&page) {
-                Fact::Known(mut page) => Some(page.offset()),
-                Fact::Unknown(_) => None,
+        if self.scale == PhcScale::ByName && scale::is_vmclock(&self.clock_name) {
+            let offset = match VmClockSource::open(&Path::new("/dev").join(&self.clock_name)) {
+                Fact::Known(mut page) => page.offset(),
+                Fact::Unknown(why) => Err(why.into()),
             };
             return self.vmclocks_ahead_s(offset);
         }
@@ -140,60 +128,21 @@ impl PhcSource {
         scale::smear(&self.clock_name)
     }
 
-    /// Whether what it counts is measured.
-    fn is_measured(&self) -> bool {
-        self.scale == PhcScale::ByName && scale::is_vmclock(&self.clock_name)
-    }
-
-    /// Whether what it counts is found by CLOCK_REALTIME: a VMClock's device without a page.
-    pub fn is_held_against_the_clock(&self) -> bool {
-        self.is_measured() && !self.page_tells.get()
-    }
-
-    /// Whether CLOCK_REALTIME is known to be right, by something else: by it, what a VMClock's
-    /// device counts is found, and kept from then on. Another scale is taken where the clock
-    /// is right the next time as well: it may have been paused since it was measured. To be
-    /// told as often as that is known anew.
-    pub fn clock_is_known(&self, is_right: bool) {
-        if !self.is_held_against_the_clock() || !is_right {
-            return self.seen.set(None);
-        }
-        let counts = self.apparent().ok().map(|(_, counts)| counts);
-        let counts = counts.filter(|it| matches!(it, Apparent::Utc | Apparent::Tai));
-        let is_again = self.seen.replace(counts) == counts;
-        if counts.is_some() && (is_again || self.found.get().is_none()) {
-            self.found.set(counts);
-        }
-    }
-
-    /// How far a VMClock's device is ahead of the UTC of its own page, whose
-    /// offset from CLOCK_REALTIME is given; or else as it was found to count; or else of
-    /// CLOCK_REALTIME: never by the name, which two kernels give to two scales.
+    /// How far a VMClock's device is ahead of the UTC of its own page, whose offset from
+    /// CLOCK_REALTIME is given: never by the name, which two kernels give to two scales, nor by
+    /// CLOCK_REALTIME, beside which a device that counts UTC looks like one of TAI after a pause
+    /// of 37 s.
     fn vmclocks_ahead_s(
         &self,
-        page: Option<Result<OffsetBound, SourceError>>,
+        page: Result<OffsetBound, SourceError>,
     ) -> Result<i32, UnknownScale> {
-        let tells_none = |why: SourceError| UnknownScale::PageTellsNone(why.to_string());
-        let page = page.transpose().map_err(tells_none)?;
+        let page = page.map_err(|why| UnknownScale::PageTellsNone(why.to_string()))?;
+        let (device_ns, _) = self.apparent().map_err(|_| UnknownScale::AtNeither)?;
         let tai_s = kernels_tai_s();
-        self.page_tells.set(page.is_some());
-        let counts = match (page, self.found.get()) {
-            (None, Some(found)) => found,
-            (page, _) => {
-                let Ok((device_ns, _)) = self.apparent() else {
-                    return Err(UnknownScale::AtNeither);
-                };
-                let pages_ns = page.map_or(0, |page| page.offset_ns);
-                Apparent::from_lead(device_ns.saturating_sub(pages_ns), &tai_s)
-            }
-        };
-        if page.is_some() && matches!(counts, Apparent::Utc | Apparent::Tai) {
-            self.found.set(Some(counts));
-        }
-        match counts {
+        match Apparent::from_lead(device_ns.saturating_sub(page.offset_ns), &tai_s) {
             Apparent::Utc => Ok(0),
             Apparent::Tai => PhcScale::tai(&tai_s).ahead_of_utc_s("", || tai_s),
-            _ => Err(UnknownScale::AtNeither),
+            Apparent::LessThanUtc | Apparent::Neither => Err(UnknownScale::AtNeither),
         }
     }
 

@@ -4,8 +4,7 @@
 use facts::steering::TimeKeeperKind;
 use keeper::event::{Basis, Corrected, CorrectionMethod, KeeperEvent};
 use keeper::{
-    Action, Adjustment, ClockError, Correction, Corrector, KeptBound, LearntFrequency, SourceState,
-    SystemClock,
+    Action, Adjustment, ClockError, Correction, Corrector, KeptBound, LearntFrequency, SystemClock,
 };
 use linux::adjtimex;
 use linux::system_clock::SetError;
@@ -278,27 +277,6 @@ impl Daemon {
             seen.offset_ns.saturating_sub(self.clock.ahead_ns()).abs_diff(known.offset_ns)
         };
         seen.is_some_and(|seen| moved_ns(seen) > self.settings.policy.step_threshold_ns)
-    }
-
-    /// Where the clock is known to be right, it shows what a device counts; but not where
-    /// that device and the host's other clocks alone show it.
-    pub(super) fn find_scales(&mut self) {
-        if !self.sources.iter().any(|source| source.held_against_the_clock().is_some()) {
-            return;
-        }
-        let known = self.keeper.error_bound(monotonic_ns());
-        let is_known = matches!(known, KeptBound::Within { is_free_running: false, .. });
-        let is_right = is_known && !self.clock.is_simulated() && self.is_shown_by_others();
-        let devices = self.sources.iter().filter_map(Source::held_against_the_clock);
-        devices.for_each(|device| device.clock_is_known(is_right));
-    }
-
-    /// Whether any other than the host shows the time.
-    fn is_shown_by_others(&self) -> bool {
-        let view = self.keeper.view(monotonic_ns());
-        let mut others =
-            self.sources.iter().zip(&view.sources).filter(|(source, _)| !source.kind.is_hosts());
-        others.any(|(_, it)| matches!(it.state, SourceState::Selected | SourceState::Combined))
     }
 
     pub(super) fn feed(&mut self, offset: &OffsetBound) {

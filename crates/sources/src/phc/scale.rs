@@ -63,11 +63,10 @@ pub enum UnknownScale {
     /// A virtio-rtc clock that counts from its host's start.
     #[error("it counts from the host's start, so it shows no time of day")]
     NoTimeOfDay,
-    /// A VMClock device that is neither at UTC nor at TAI by its page, nor by
-    /// CLOCK_REALTIME.
+    /// A VMClock device that is neither at UTC nor at TAI by its page.
     #[error("it counts UTC or TAI depending on the kernel's version, but its time matches neither")]
     AtNeither,
-    /// A VMClock device whose page does not vouch for its time.
+    /// A VMClock device whose page cannot be read, or shows no time.
     #[error("its page shows no time: {0}")]
     PageTellsNone(String),
     /// `adjtimex`'s tai is 0.

@@ -1,6 +1,5 @@
 use std::cell::Cell;
 use std::io;
-use std::rc::Rc;
 
 use libc::{ptp_clock_time, ptp_sys_offset_extended, ptp_sys_offset_precise};
 use linux::phc::Device;
@@ -107,8 +106,7 @@ impl Device for Card {
 fn card(scale: PhcScale, times: [u64; 3]) -> PhcSource {
     let phc = PhcDevice::over(Box::new(Card(times))).unwrap();
     let (name, clock_name) = ("/dev/ptp1".into(), "mlx5_ptp".into());
-    let ((found, seen, page_tells), ahead) = (Default::default(), PhcLead::ByScale);
-    PhcSource { name, clock_name, phc, scale, ahead, found, seen, page_tells, error_bound: None }
+    PhcSource { name, clock_name, phc, scale, ahead: PhcLead::ByScale, error_bound: None }
 }
 
 /// The device counts UTC under one kernel and TAI under another: its own page
@@ -124,67 +122,17 @@ fn a_vmclocks_scale_is_measured() {
     };
     let page = |offset_s: i64| {
         let offset_ns = offset_s * 1_000_000_000;
-        Some(Ok(OffsetBound { offset_ns, bound_ns: 1000, at_monotonic_ns: 0 }))
+        Ok(OffsetBound { offset_ns, bound_ns: 1000, at_monotonic_ns: 0 })
     };
     assert_eq!(at(0).vmclocks_ahead_s(page(0)), Ok(0));
     assert_eq!(at(37).vmclocks_ahead_s(page(0)), Ok(37));
     // CLOCK_REALTIME is 37 s behind, and both are right.
     assert_eq!(at(37).vmclocks_ahead_s(page(37)), Ok(0));
     assert_eq!(at(74).vmclocks_ahead_s(page(37)), Ok(37));
-    assert_eq!(at(37).vmclocks_ahead_s(None), Ok(37));
-    assert_eq!(at(9).vmclocks_ahead_s(None), Err(UnknownScale::AtNeither));
+    assert_eq!(at(9).vmclocks_ahead_s(page(0)), Err(UnknownScale::AtNeither));
     let off = SourceError::Unknown(Unknown::not_there("its time"));
-    let refused = at(0).vmclocks_ahead_s(Some(Err(off))).unwrap_err();
+    let refused = at(0).vmclocks_ahead_s(Err(off)).unwrap_err();
     assert_eq!(refused.to_string(), "its page shows no time: not there: its time");
-}
-
-/// Beside a clock that was paused for 37 s, a device that counts UTC looks like one of TAI,
-/// and the clock like one that is right.
-#[test]
-fn a_vmclocks_scale_is_kept_from_when_the_clock_was_right() {
-    /// A device that is ahead of the clock by so many seconds.
-    #[derive(Debug)]
-    struct Ahead(Rc<Cell<u64>>);
-    impl Device for Ahead {
-        fn precise(&self) -> io::Result<ptp_sys_offset_precise> {
-            Card([0; 3]).precise()
-        }
-
-        fn extended(&self) -> io::Result<ptp_sys_offset_extended> {
-            let device = YEAR_2026 + self.0.get() * 1_000_000_000;
-            Card([YEAR_2026, device, YEAR_2026 + 900]).extended()
-        }
-    }
-    for (counts_s, kept) in [(0, Ok(0)), (37, Ok(37))] {
-        let ahead_s = Rc::new(Cell::new(counts_s));
-        let phc = PhcDevice::over(Box::new(Ahead(Rc::clone(&ahead_s)))).unwrap();
-        let clock_name = "vmclock0".into();
-        let device = PhcSource { phc, clock_name, ..card(PhcScale::ByName, [YEAR_2026; 3]) };
-        assert_eq!(device.vmclocks_ahead_s(None), kept);
-        device.clock_is_known(true);
-        // Paused for just as long, and for longer; and once before that is known.
-        for paused_s in [37, 40, 3600] {
-            ahead_s.set(counts_s + paused_s);
-            assert_eq!(device.vmclocks_ahead_s(None), kept, "{paused_s}");
-            device.clock_is_known(true);
-            device.clock_is_known(false);
-            assert_eq!(device.vmclocks_ahead_s(None), kept, "{paused_s}");
-        }
-        // What others show to be right says otherwise.
-        ahead_s.set(37 - counts_s);
-        for expected in [kept.clone(), Ok(37 - counts_s as i32)] {
-            device.clock_is_known(true);
-            assert_eq!(device.vmclocks_ahead_s(None), expected);
-        }
-    }
-    // What its page tells is kept too.
-    let ahead_s = Rc::new(Cell::new(37));
-    let phc = PhcDevice::over(Box::new(Ahead(Rc::clone(&ahead_s)))).unwrap();
-    let clock_name = "vmclock0".into();
-    let device = PhcSource { phc, clock_name, ..card(PhcScale::ByName, [YEAR_2026; 3]) };
-    let page = OffsetBound { offset_ns: 37_000_000_000, bound_ns: 1000, at_monotonic_ns: 0 };
-    assert_eq!(device.vmclocks_ahead_s(Some(Ok(page))), Ok(0));
-    assert_eq!(device.vmclocks_ahead_s(None), Ok(0));
 }
 
 #[test]
