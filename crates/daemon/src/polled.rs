@@ -8,10 +8,9 @@ use instruments::figures::time;
 use keeper::event::Smearing;
 use keeper::{Announced, AnnouncedScale, SourceKind};
 use pvclock::units::{LeapSecond, OffsetBound};
-use pvclock::vmclock::VmClockInfo;
 use sources::phc::Smear;
 use sources::unique::duplicate_of;
-use sources::{HostSource, NtpSource, Source as TimeSource};
+use sources::{HostSource, NtpSource, Source as TimeSource, VmClockSource};
 
 use crate::advice::phc::with_remedy;
 
@@ -98,10 +97,10 @@ impl Source {
         if self.is_cheap() { self.time.offset().ok() } else { None }
     }
 
-    /// What the host's VMClock page holds now.
-    pub(crate) fn page(&self) -> Option<VmClockInfo> {
-        let TimeSource::VmClock(page) = &self.time else { return None };
-        page.page()
+    /// The host's VMClock page.
+    pub(crate) fn vmclock(&mut self) -> Option<&mut VmClockSource> {
+        let TimeSource::VmClock(page) = &mut self.time else { return None };
+        Some(page)
     }
 
     /// Polls those of the sources, all at the same time.

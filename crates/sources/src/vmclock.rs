@@ -1,14 +1,17 @@
 //! The host's time, by the VMClock page that it shares.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use facts::{Fact, Unknown};
 use linux::counter;
 use linux::counter::{Counter, CpuCounter};
+use linux::kernel_line::KernelLineReader;
 use linux::vmclock::VmClockDevice;
 use pvclock::ReadError;
-use pvclock::units::{Interval, OffsetBound, TimeReading};
+use pvclock::units::{ClockPair, Interval, OffsetBound, TimeReading};
 use pvclock::vmclock::{NoUtc, Utc, VmClockInfo};
+use pvclock::vvar::KernelLine;
 
 use crate::SourceError;
 use crate::source::{ReadStatus, now, offset};
@@ -16,6 +19,9 @@ use crate::source::{ReadStatus, now, offset};
 /// Tries to find the page unchanged around a reading: a host writes it once a
 /// second or less, and a reading takes microseconds.
 const TRIES: u32 = 5;
+
+/// Where the kernel's line is not known, it is looked for again after this.
+const REOPEN: Duration = Duration::from_secs(60);
 
 /// An open VMClock device.
 #[derive(Debug)]
@@ -28,6 +34,9 @@ pub struct VmClockSource {
     is_smeared_nearby: bool,
     /// The leap indicator of a second that is to come, as it stated last.
     leap: Option<u8>,
+    /// The kernel's line, where it is known, and when it was looked for.
+    kernel: Option<KernelLineReader>,
+    sought: Option<Instant>,
 }
 
 /// Leap indicators of a second that will be inserted, or left out, at the end of the
@@ -104,6 +113,8 @@ impl VmClockSource {
             max_error_ns: None,
             is_smeared_nearby: false,
             leap: None,
+            kernel: None,
+            sought: None,
         })
     }
 
@@ -132,12 +143,29 @@ impl VmClockSource {
         Ok(self.read_by(&CpuCounter, stamp)?)
     }
 
-    /// Its time minus CLOCK_REALTIME, now.
+    /// Its time minus CLOCK_REALTIME, now. Where the kernel's line is known, that is the distance of
+    /// the two lines at one count, and no time passes between their readings.
     ///
     /// # Errors
     /// As [`VmClockSource::read`], or none that can be compared.
     pub fn offset(&mut self) -> Result<OffsetBound, SourceError> {
-        offset(self.read(now)?, || format!("vmclock {}", self.name))
+        let clocks =
+            self.kernel_line().and_then(|(line, count)| Some((clocks(&line, count)?, count)));
+        let at_one_count =
+            clocks.and_then(|(pair, count)| self.read_by(&|| count, || Ok(pair)).ok());
+        let reading = at_one_count.map_or_else(|| self.read(now), Ok)?;
+        offset(reading, || format!("vmclock {}", self.name))
+    }
+
+    /// The kernel's line, where it is known, and a count at which it holds.
+    pub fn kernel_line(&mut self) -> Option<(KernelLine, u64)> {
+        if self.kernel.is_none() && self.sought.is_none_or(|sought| sought.elapsed() >= REOPEN) {
+            (self.kernel, self.sought) = (KernelLineReader::open().ok(), Some(Instant::now()));
+        }
+        let line = self.kernel?.read().ok()?;
+        let count = CpuCounter.read_ordered();
+        // A program that did not run meanwhile may have missed a slew's begin.
+        (self.kernel?.read() == Ok(line)).then_some((line, count))
     }
 
     /// As [`VmClockSource::read`], by any counter.
@@ -194,6 +222,13 @@ impl VmClockSource {
         })?;
         time.utc().map_err(|why| VmClockError::NoUtc { device: device(), why })
     }
+}
+
+/// Both clocks at a count.
+fn clocks(line: &KernelLine, count: u64) -> Option<ClockPair> {
+    let monotonic_ns = u64::try_from(line.monotonic_ns(count).ok()?).ok()?;
+    let realtime_ns = u64::try_from(line.realtime_ns(count).ok()?).ok()?;
+    Some(ClockPair { monotonic_ns, realtime_ns })
 }
 
 #[cfg(test)]

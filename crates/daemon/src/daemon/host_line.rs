@@ -5,39 +5,20 @@ use std::time::Duration;
 
 use keeper::{ClockError, LineLoop, LineSteering, SystemClock as _};
 use linux::adjtimex::{self, KernelDiscipline, UNITS_PER_PPB};
-use linux::counter::{Counter as _, CpuCounter};
-use linux::kernel_line::KernelLineReader;
 use linux::system_clock::SetError;
 use pvclock::vmclock::VmClockInfo;
+use pvclock::vvar::KernelLine;
 
 use super::{Daemon, monotonic_ns};
 use crate::kept_clock::KeptClock;
 use crate::other_daemons::FOR_A_CORRECTION;
 
-/// Where the kernel's line is not known, it is looked for again after this, ns.
-const REOPEN_NS: u64 = 60_000_000_000;
-
 /// The loop, and when it looks next.
 #[derive(Debug, Default)]
 pub(super) struct LineFollower {
-    /// `None` while the kernel's line is not known.
-    reader: Option<KernelLineReader>,
-    /// It is not opened before this.
-    open_ns: u64,
     steering: LineLoop,
     /// 0: in this sample.
     due_ns: u64,
-}
-
-impl LineFollower {
-    /// The kernel's line, if it is known.
-    fn open(&mut self, now_ns: u64) -> Option<KernelLineReader> {
-        if self.reader.is_none() && now_ns >= self.open_ns {
-            self.reader = KernelLineReader::open().ok();
-            self.open_ns = now_ns + REOPEN_NS;
-        }
-        self.reader
-    }
 }
 
 /// Sets the frequency by a look at both lines, if one is due.
@@ -48,15 +29,16 @@ pub(super) fn follow(daemon: &mut Daemon) {
     let now_ns = monotonic_ns();
     // Also between two looks: what disturbed the clock may be over by the next.
     let followed = daemon.keeper.followed_line(now_ns);
-    let page = followed.and_then(|index| daemon.sources[index].page());
-    let is_seen = page.is_some_and(|page| daemon.line.steering.has_seen(&page));
+    let vmclock = followed.and_then(|index| daemon.sources[index].vmclock());
+    let lines = vmclock.and_then(|source| Some((source.page()?, source.kernel_line()?)));
+    let is_seen = lines.is_some_and(|(page, _)| daemon.line.steering.has_seen(&page));
     if is_seen && now_ns < daemon.line.due_ns {
         return;
     }
     if followed.is_none() {
         daemon.line.steering.note_move();
     }
-    let next_ns = page.and_then(|page| look(daemon, page, now_ns));
+    let next_ns = lines.and_then(|(page, line)| look(daemon, page, line, now_ns));
     daemon.line.due_ns = next_ns.map_or(0, |next_ns| now_ns + next_ns);
     if next_ns.is_none() {
         daemon.keeper.leave_line(now_ns);
@@ -64,10 +46,13 @@ pub(super) fn follow(daemon: &mut Daemon) {
 }
 
 /// A look at both lines; time until the next, ns.
-fn look(daemon: &mut Daemon, page: VmClockInfo, now_ns: u64) -> Option<u64> {
-    let reader = daemon.line.open(now_ns)?;
+fn look(
+    daemon: &mut Daemon,
+    page: VmClockInfo,
+    (line, counter): (KernelLine, u64),
+    now_ns: u64,
+) -> Option<u64> {
     let found = adjtimex::read().ok()?;
-    let (line, counter) = (reader.read().ok()?, CpuCounter.read_ordered());
     let steer = daemon.line.steering.look((&line, page), counter, found.frequency).ok()?;
     let next_ns = steer_by(daemon, &steer, &found, now_ns);
     if next_ns.is_none() {

@@ -145,6 +145,29 @@ fn a_page_is_compared_with_the_clock() {
     assert_eq!(offset, expected);
 }
 
+/// The page goes on from where the kernel's line is, 5 us later: whatever else runs meanwhile,
+/// the offset is that, but for what this machine's clock is steered by, 500 ppm at most.
+#[test]
+fn where_the_kernels_line_is_known_nothing_is_added_to_the_bound() {
+    let (file, mut vmclock) = device(&page());
+    let Some((line, counter_value)) = vmclock.kernel_line() else {
+        return writeln!(std::io::stderr(), "skipped: the kernel's line is not known").unwrap();
+    };
+    let at_ns = u64::try_from(line.realtime_ns(counter_value).unwrap()).unwrap() + 5000;
+    let (time_sec, below_s) = (at_ns / 1_000_000_000, u128::from(at_ns % 1_000_000_000));
+    let time_frac = ((below_s << 64) / 1_000_000_000) as u64;
+    let period = (line.ns_per_count() * 2f64.powi(84) / 1e9) as u64;
+    let period_max_error = 0;
+    let info =
+        VmClockInfo { counter_value, time_sec, time_frac, period, period_max_error, ..page() };
+    std::fs::write(file.path(), info.to_bytes()).unwrap();
+    let OffsetBound { offset_ns, bound_ns, .. } = vmclock.offset().unwrap();
+    assert_eq!(bound_ns, 251);
+    let since = CpuCounter.read_ordered() - counter_value;
+    let steered_ns = (since as f64 * line.ns_per_count() * 500e-6) as u64;
+    assert!(offset_ns.abs_diff(5000) <= 2 + steered_ns, "{offset_ns} ns, {steered_ns} ns");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
