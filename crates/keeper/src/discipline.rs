@@ -17,7 +17,7 @@ mod adjustment;
 use pvclock::units::Interval;
 
 pub use adjustment::Adjustment;
-use adjustment::{LARGEST_PPB, LEAST_PPB, along, nearer, slew_ns};
+use adjustment::{LARGEST_PPB, LEAST_PPB, along, at_once};
 
 use crate::frequency::{History, LearntFrequency};
 use crate::slewing::Slewing;
@@ -341,8 +341,7 @@ impl Discipline {
             let is_slewing = now_ns < self.slewing_until_ns;
             Adjustment { slew_ns: all.slew_ns.filter(|_| !is_slewing), ..all }
         } else {
-            let known = self.history.frequency_ppb()?;
-            Adjustment { frequency_ppb: nearer(self.set_ppb, known), slew_ns: slew_ns(&offset) }
+            at_once(self.set_ppb, self.history.frequency_ppb(), &offset)
         };
         let adjustment = wanted(adjustment);
         (adjustment != Adjustment::default()).then(|| {

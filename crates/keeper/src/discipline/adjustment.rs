@@ -22,6 +22,10 @@ pub(super) const LEAST_PPB: f64 = 1.0;
 /// which is what the kernel slews by.
 const SLEWED_FROM_NS: f64 = 5_000.0;
 
+/// A clock that is off by this was moved, whatever its rate: an oscillator that is off by 500 ppm
+/// takes half a second. It is slewed before the rate is known, ns.
+const MOVED_NS: f64 = 250_000.0;
+
 /// What the kernel slews by: it takes microseconds.
 const SLEWED_BY_NS: f64 = 1_000.0;
 
@@ -36,7 +40,7 @@ pub struct Adjustment {
 
 /// A frequency that is nearer to all of `known` than `set` is, and as near to
 /// its middle as that allows.
-pub(super) fn nearer(set: f64, known: Interval<f64>) -> Option<f64> {
+fn nearer(set: f64, known: Interval<f64>) -> Option<f64> {
     let aim = known.middle();
     let ppb = if set < known.low {
         aim.min(2.0 * known.low - set)
@@ -88,9 +92,17 @@ fn rounded(by_ns: f64) -> i64 {
     ((by_ns / SLEWED_BY_NS).round() * SLEWED_BY_NS) as i64
 }
 
-/// By how much to slew a clock that is behind by `offset`.
-pub(super) fn slew_ns(offset: &Interval<f64>) -> Option<i64> {
-    let from = offset.bound().min(SLEWED_FROM_NS) + SLEWED_BY_NS;
+/// What sets a clock of the frequency `set` right that is behind by `offset`, by what is known of
+/// the rate.
+pub(super) fn at_once(
+    set: f64,
+    known: Option<Interval<f64>>,
+    offset: &Interval<f64>,
+) -> Adjustment {
     let by = offset.middle();
-    (by.abs() > from).then(|| rounded(by))
+    let least = if known.is_some() { offset.bound().min(SLEWED_FROM_NS) } else { MOVED_NS };
+    Adjustment {
+        frequency_ppb: known.and_then(|known| nearer(set, known)),
+        slew_ns: (by.abs() > least + SLEWED_BY_NS).then(|| rounded(by)),
+    }
 }

@@ -86,3 +86,19 @@ fn a_line_that_is_left_puts_no_adjustment_off() {
         assert_eq!(is_adjusted, leaves);
     }
 }
+
+/// A jump below the tolerance is nothing that is corrected as such, and no rate is known after it.
+#[test]
+fn a_clock_that_was_moved_is_slewed_before_its_rate_is_known() {
+    let mut bench = settled(&[(SourceKind::VmClock, RIGHT)], Corrector::Kernel);
+    bench.keeper.note_line(bench.now_ns, 0.0);
+    bench.move_by(-999_000);
+    bench.keeper.leave_line(bench.now_ns);
+    let moved = disruption(Kind::SnapshotRestored, bench.now_ns, 0.0);
+    let done = [bench.sample(&[moved]), bench.sample(&[])].concat();
+    let slew_ns = done.iter().find_map(|action| match action {
+        Action::Discipline(adjustment) => adjustment.slew_ns,
+        _ => None,
+    });
+    assert_eq!(slew_ns, Some(-999_000), "{done:?}");
+}
