@@ -13,6 +13,10 @@ use super::{Daemon, monotonic_ns};
 use crate::kept_clock::KeptClock;
 use crate::other_daemons::FOR_A_CORRECTION;
 
+/// A sample may come so much before a look is due, ns: by the one after it, what was to be made up in
+/// half a second would be made up twice.
+const EARLY_NS: u64 = 100_000_000;
+
 /// The loop, and when it looks next.
 #[derive(Debug, Default)]
 pub(super) struct LineFollower {
@@ -32,7 +36,7 @@ pub(super) fn follow(daemon: &mut Daemon) {
     let vmclock = followed.and_then(|index| daemon.sources[index].vmclock());
     let lines = vmclock.and_then(|source| Some((source.page()?, source.kernel_line()?)));
     let is_seen = lines.is_some_and(|(page, _)| daemon.line.steering.has_seen(&page));
-    if is_seen && now_ns < daemon.line.due_ns {
+    if is_seen && now_ns + EARLY_NS < daemon.line.due_ns {
         return;
     }
     if followed.is_none() {
