@@ -22,6 +22,7 @@ const REMOVED: &[(&[&str], &str, &str)] = &[
     (&["--stopwatch"], "drift", "name a server: `parachron drift --ntp HOST`"),
     (&["--only"], "lab", "name the experiments: `parachron lab offset drift`"),
     (&["--plot"], "lab", "add `--format json`"),
+    (&["linux"], "lab", "run `cargo xtask machines --only linux-on-provider` in a checkout"),
     (&["--plot"], "latency", "add `--format json`, or compare two runs with --compare"),
     (
         &["--keep", "--suspend"],

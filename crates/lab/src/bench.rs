@@ -55,11 +55,6 @@ impl Provider {
             Self::Own(kind) => kind,
         }
     }
-
-    /// That interface's name.
-    pub(crate) fn name(self) -> &'static str {
-        self.kind().name()
-    }
 }
 
 impl LabBench<'_> {

@@ -29,7 +29,6 @@ pub fn run(
         Experiment::Restore => crate::restore::run(&bench, progress),
         Experiment::Agreement => crate::agreement::run(&bench, progress),
         Experiment::Conformance => crate::conformance::run(&bench, progress),
-        Experiment::Linux => crate::stock::run(&bench, progress),
     }?;
     let (experiment, seconds) = (experiment.name().to_owned(), started.elapsed().as_secs_f64());
     Ok(ExperimentOutcome { experiment, table, checks, seconds })

@@ -62,7 +62,6 @@ impl Experiment {
             Self::Locks => crate::locks::length(settings.rounds),
             Self::Network => crate::network::length(settings.rounds),
             Self::Conformance | Self::Cost | Self::Offset => seconds(2),
-            Self::Linux => seconds(15) * (settings.providers.len() as u32 + 1),
         }
     }
 

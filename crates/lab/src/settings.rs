@@ -6,8 +6,6 @@ use host::ClockProvider;
 use pvclock::Hertz;
 use vmm::MachineError;
 
-use crate::stock_settings::StockSettings;
-
 /// One of the experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -35,8 +33,6 @@ pub enum Experiment {
     Locks,
     /// What a packet costs, by how guest and host wait for it: nor is this.
     Network,
-    /// What a stock Linux kernel makes of a provider. It needs a kernel: nor is this.
-    Linux,
 }
 
 impl Experiment {
@@ -67,7 +63,6 @@ impl Experiment {
             Self::Network => "network",
             Self::Agreement => "agreement",
             Self::Conformance => "conformance",
-            Self::Linux => "linux",
         }
     }
 }
@@ -97,8 +92,6 @@ pub struct Settings {
     pub rounds: u64,
     /// How long to wait for a reply of the guest.
     pub timeout: Duration,
-    /// The stock kernel, for the experiment that boots one.
-    pub stock: Option<StockSettings>,
 }
 
 impl Default for Settings {
@@ -119,7 +112,6 @@ impl Default for Settings {
             monotonic_time: Some(Duration::from_secs(1)),
             rounds: 5,
             timeout: Duration::from_secs(10),
-            stock: None,
         }
     }
 }
@@ -154,9 +146,6 @@ pub enum LabError {
     /// A vCPU's TSC offset.
     #[error(transparent)]
     TscOffset(#[from] kvm::Error),
-    /// The experiment boots a kernel.
-    #[error("no Linux kernel to boot: add `--kernel FILE`")]
-    NoKernel,
     /// Our provider refused an MSR write of its own.
     #[error("Parachron's provider refused the address of its own page: {0}")]
     Refused(host::MsrError),

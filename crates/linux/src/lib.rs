@@ -10,11 +10,9 @@ pub mod cpuid;
 pub mod cpus;
 pub mod file_lock;
 pub mod generations;
-pub mod init;
 pub mod journal;
 pub mod kernel_line;
 #[cfg(target_arch = "x86_64")]
-pub mod kexec;
 mod mapping;
 pub mod membarrier;
 pub mod phc;

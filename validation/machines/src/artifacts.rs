@@ -22,12 +22,12 @@ const PROFILE: &str = "release";
 
 /// Builds our programs; the folder that they are in.
 pub(crate) fn programs() -> Result<PathBuf, String> {
-    build(TARGET, &[("RUSTFLAGS", "-C target-feature=+crt-static")])
+    build(TARGET, &["--bin", "stock-linux"], &[("RUSTFLAGS", "-C target-feature=+crt-static")])
 }
 
 /// The same for arm64.
 pub(crate) fn programs_arm64() -> Result<PathBuf, Unavailable> {
-    build(ARM64, &ARM64_TOOLS).map_err(|why| {
+    build(ARM64, &[], &ARM64_TOOLS).map_err(|why| {
         let last = why.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
         Unavailable::new(
             format!("no programs for arm64: {last}"),
@@ -36,13 +36,14 @@ pub(crate) fn programs_arm64() -> Result<PathBuf, Unavailable> {
     })
 }
 
-fn build(target: &str, environment: &[(&str, &str)]) -> Result<PathBuf, String> {
+fn build(target: &str, more: &[&str], environment: &[(&str, &str)]) -> Result<PathBuf, String> {
     let built = tools::cargo()
         .args(["build", "--quiet", "--profile", PROFILE, "--target", target])
         .args(["--package", "parachron", "--package", "parachron-daemon"])
         .args(["--package", "machines"])
         .args(["--bin", "parachron", "--bin", "parachrond"])
         .args(["--bin", "guest-clock", "--bin", "ntp-server"])
+        .args(more)
         .envs(environment.iter().copied())
         .output()
         .map_err(|error| format!("cannot run cargo: {error}"))?;

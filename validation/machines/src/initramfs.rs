@@ -31,7 +31,8 @@ pub(crate) fn write(
     written.map_err(|error| format!("{}: {error}", file.display()))
 }
 
-fn archive(
+/// The archive itself.
+pub(crate) fn archive(
     init: &[u8],
     programs: &[(&str, Vec<u8>)],
     files: &[(PathBuf, Vec<u8>)],

@@ -126,12 +126,10 @@ pub(crate) struct Row {
     /// It has a network on which this machine is 10.0.2.2.
     #[serde(default)]
     pub(crate) network: bool,
-    /// Kernels of the table that it takes along as files, /kernels/NAME.
+    /// Kernels of the table that it takes along as files, /kernels/NAME, with an initramfs for
+    /// `stock-linux`, /kernels/NAME.initrd.
     #[serde(default)]
     pub(crate) kernels: Vec<String>,
-    /// Modules of these, by kernel, as files /kernels/NAME.MODULE.ko.
-    #[serde(default)]
-    pub(crate) kernel_modules: BTreeMap<String, Vec<String>>,
     /// What is done to it beyond the commands that every machine runs.
     #[serde(default)]
     pub(crate) does: Vec<Deed>,

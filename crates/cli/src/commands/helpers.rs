@@ -21,32 +21,6 @@ pub(crate) enum Helper {
         /// The clocksource to restore
         source: String,
     },
-    /// Report the clocks of a kernel whose first program this is, for `lab linux`
-    #[cfg(target_arch = "x86_64")]
-    #[command(hide = true)]
-    LinuxInside {
-        /// Report them from then on too
-        #[arg(long)]
-        stays: bool,
-        /// Boot the kernel once more
-        #[arg(long)]
-        kexec: bool,
-        /// It is that boot
-        #[arg(long)]
-        again: bool,
-        /// How long to watch the clocks, s
-        #[arg(long, default_value_t = 3)]
-        watch_s: u64,
-    },
-    /// Restore a saved machine from standard input and report its guest's clocks
-    #[cfg(target_arch = "x86_64")]
-    #[command(hide = true)]
-    LinuxArrived {
-        /// The policy of its clocks
-        policy: String,
-        /// As if the saving host's TSC had been faster, ppm
-        told_ppm: i32,
-    },
 }
 
 /// The command that runs this program as `helper`: the same file, even if the
@@ -56,9 +30,6 @@ pub(crate) fn command(helper: &Helper) -> Command {
     match helper {
         Helper::PipeEcho => command.arg("pipe-echo"),
         Helper::RestoreGuard { source } => command.args(["restore-guard", source]),
-        // The lab runs them itself.
-        #[cfg(target_arch = "x86_64")]
-        Helper::LinuxInside { .. } | Helper::LinuxArrived { .. } => &mut command,
     };
     command
 }
@@ -75,14 +46,6 @@ pub(crate) fn run(helper: &Helper) -> Result<ExitCode, CliError> {
             })?;
         }
         Helper::RestoreGuard { source } => guard(source)?,
-        #[cfg(target_arch = "x86_64")]
-        &Helper::LinuxInside { stays, kexec, again, watch_s } => {
-            lab::run_inside(lab::InsideReport { stays, kexec, again, watch_s })?;
-        }
-        #[cfg(target_arch = "x86_64")]
-        Helper::LinuxArrived { policy, told_ppm } => {
-            lab::run_arrived(policy, *told_ppm)?;
-        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,6 @@
 
 mod checks;
 mod guest_image;
-mod linux;
 mod options;
 mod remedies;
 pub(crate) mod report;
@@ -30,8 +29,6 @@ pub(crate) struct Args {
 /// What is no experiment of the lab's own guest.
 #[derive(Debug, Subcommand)]
 enum LabCommand {
-    /// Boot a stock Linux kernel on each provider: clock source, time, log
-    Linux(linux::Args),
     /// Write the lab's guest to a file, to boot it elsewhere
     GuestImage(guest_image::Args),
 }
@@ -39,7 +36,6 @@ enum LabCommand {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let plan = match &args.other {
         None => args.experiments.plan()?,
-        Some(LabCommand::Linux(args)) => args.plan()?,
         Some(LabCommand::GuestImage(args)) => return guest_image::run(args),
     };
     session::run(&plan)

@@ -19,7 +19,6 @@ mod lab_command;
 #[cfg(target_arch = "x86_64")]
 mod lab_hostile;
 #[cfg(target_arch = "x86_64")]
-mod lab_linux;
 #[cfg(target_arch = "x86_64")]
 mod lab_locks;
 #[cfg(target_arch = "x86_64")]

@@ -19,11 +19,6 @@ pub(crate) enum Need {
     Clocksource(&'static str),
     /// `/dev/kvm`, to be opened for reading and writing.
     Kvm,
-    /// A KVM on the CPU's own virtualization: one that is software runs a kernel
-    /// instruction by instruction, for half an hour.
-    HardwareKvm,
-    /// A Linux kernel of [`kernel`].
-    Kernel,
     /// A program that can be found.
     Tool(&'static str),
     /// A cgroup v2, mounted here, in which a group can be created.
@@ -58,15 +53,6 @@ impl Need {
                 let opened = OpenOptions::new().read(true).write(true).open("/dev/kvm");
                 opened.err().map(|error| format!("no /dev/kvm ({error})"))
             }
-            Self::HardwareKvm => {
-                let flags = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-                let has = |flag| flags.split_whitespace().any(|word| word == flag);
-                let missing = !has("svm") && !has("vmx");
-                missing.then(|| "no svm nor vmx, KVM here is software".to_owned())
-            }
-            Self::Kernel => {
-                kernel().is_none().then(|| format!("no kernel in /boot, nor by {KERNEL}"))
-            }
             Self::Tool(name) => (!is_in_path(name)).then(|| format!("no {name}")),
             Self::ControlGroups => {
                 let error = control_groups().err()?;
@@ -76,22 +62,6 @@ impl Need {
             Self::Path(path) => (!Path::new(path).exists()).then(|| format!("no {path}")),
         }
     }
-}
-
-/// Names the kernel to boot.
-const KERNEL: &str = "PARACHRON_LINUX_KERNEL";
-
-/// The kernel to boot: that of `PARACHRON_LINUX_KERNEL`, or the first of /boot.
-pub(crate) fn kernel() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os(KERNEL) {
-        return Some(named.into()).filter(|path: &PathBuf| path.is_file());
-    }
-    let entries = fs::read_dir("/boot").ok()?.filter_map(|entry| Some(entry.ok()?.path()));
-    let is_kernel = |path: &PathBuf| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz"))
-            && fs::File::open(path).is_ok()
-    };
-    entries.filter(is_kernel).min()
 }
 
 /// Sends a datagram to ourselves.

@@ -3,7 +3,7 @@
 //! drivers/clocksource/hyperv_timer.c), Windows by what Microsoft has published: the TLFS,
 //! and "Requirements for Implementing the Microsoft Hypervisor Interface", whose least is
 //! leaves 0x40000000 to 0x40000005, the OS id, the hypercall page and the VP index. That Linux
-//! takes the page `lab linux` shows; Windows is untried.
+//! takes the page `stock-linux` shows; Windows is untried.
 
 use guest::layout::{GuestPages, MEMORY_MIN};
 use guest::request::GuestRequest;

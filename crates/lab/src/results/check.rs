@@ -81,11 +81,6 @@ impl Check {
         }
     }
 
-    /// As one of the checks of `title`.
-    pub(crate) fn prefix(self, title: &str) -> Self {
-        Self { name: format!("{title}: {}", self.name), ..self }
-    }
-
     /// [`Verdict::excused`].
     pub(crate) fn excused(self, why: Option<&str>) -> Self {
         Self { verdict: self.verdict.excused(why), ..self }

@@ -9,7 +9,7 @@ use crate::deeds::vmclock;
 use crate::initramfs;
 use crate::machine::Start;
 use crate::outcome::{Failure, Unavailable};
-use crate::table::{LAB_IMAGE, Row};
+use crate::table::{Deed, LAB_IMAGE, Row};
 use crate::trees::Kernel;
 use crate::{drivers, qemu, tools};
 
@@ -120,6 +120,9 @@ pub(super) fn hypervisor(workshop: &Workshop, row: &Row) -> Result<(PathBuf, Str
     Ok((program, one.arguments.replace("{tree}", &tree.display().to_string())))
 }
 
+/// Boots the row's kernels as guests of Parachron's own virtual machine (`bin/stock-linux`).
+const STOCK_LINUX: &str = "stock-linux";
+
 /// The static programs of every machine: busybox and ours.
 pub(super) fn programs(
     workshop: &Workshop,
@@ -127,7 +130,8 @@ pub(super) fn programs(
 ) -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
     let ours = workshop.programs(row.is_arm64())?;
     let mut programs = vec![("busybox", workshop.busybox(row.is_arm64())?)];
-    for name in ["parachron", "parachrond", "guest-clock"] {
+    let stock = (!row.kernels.is_empty()).then_some(STOCK_LINUX);
+    for name in ["parachron", "parachrond", "guest-clock"].into_iter().chain(stock) {
         programs.push((name, ours.join(name)));
     }
     programs.into_iter().map(|(name, path)| Ok((name, tools::read(&path)?))).collect()
@@ -155,16 +159,27 @@ pub(super) fn initrd(
     let contents = files.into_iter().map(|(to, from)| Ok((to, tools::read(&from)?)));
     let mut files = contents.collect::<Result<Vec<_>, String>>()?;
     for name in &row.kernels {
-        let kernel = workshop.kernel(name)?;
-        files.push((Path::new("kernels").join(name), tools::read(&kernel.image)?));
-        let wanted: Vec<&str> =
-            row.kernel_modules.get(name).into_iter().flatten().map(String::as_str).collect();
-        for (module, bytes) in drivers::modules(workshop, &kernel, &wanted)? {
-            files.push((Path::new("kernels").join(format!("{name}.{module}.ko")), bytes));
-        }
+        let kernel = tools::read(&workshop.kernel(name)?.image)?;
+        let initrd = stock_initrd(workshop, row, &kernel)?;
+        files.push((Path::new("kernels").join(name), kernel));
+        files.push((Path::new("kernels").join(format!("{name}.initrd")), initrd));
     }
     initramfs::write(&file, initramfs::INIT, &programs, &files, &modules)?;
     Ok(file)
+}
+
+/// The initramfs of a guest of `stock-linux`, whose first program that is. One that boots again
+/// has the kernel, and such an initramfs in its own.
+fn stock_initrd(workshop: &Workshop, row: &Row, kernel: &[u8]) -> Result<Vec<u8>, Failure> {
+    let init = tools::read(&workshop.programs.join(STOCK_LINUX))?;
+    let archive = |files: &[(PathBuf, Vec<u8>)]| {
+        initramfs::archive(&init, &[], files, &[]).map_err(|error| error.to_string())
+    };
+    let first = archive(&[])?;
+    if !row.does.contains(&Deed::LinuxAgain) {
+        return Ok(first);
+    }
+    Ok(archive(&[("kernel".into(), kernel.to_vec()), ("again".into(), first)])?)
 }
 
 /// A dynamic program of this system and its libraries: the path in the machine,

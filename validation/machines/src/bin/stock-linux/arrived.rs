@@ -10,38 +10,38 @@ use pvclock::Hertz;
 use serde::{Deserialize, Serialize};
 use vmm::{Machine, SavedMachine};
 
-use super::host_line::{HostLine, PlacedReading};
-use super::ticking::{self, FiredTimer, TIMERS};
+use crate::boot::LOOK;
+use crate::host_line::{HostLine, PlacedReading};
+use crate::report::{FiredTimer, Line, TIMERS, find};
 
 /// How long the guest may take until each of its timers has fired again.
 const LIMIT: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(50);
 /// Words of the kernel's log after which something was wrong with its clocks.
 const COMPLAINTS: [&str; 5] = ["unstable", "lockup", "stall", "timekeeping watchdog", "Oops"];
 
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Arrival {
+pub(crate) struct Arrival {
     /// The host's clocks when it was saved, when the restore began, and from when on
     /// its clocks go on.
-    pub(super) taken: ArrivalHost,
-    pub(super) began: ArrivalHost,
-    pub(super) since: ArrivalHost,
+    pub(crate) taken: ArrivalHost,
+    pub(crate) began: ArrivalHost,
+    pub(crate) since: ArrivalHost,
     /// What the restore promises, ns.
-    pub(super) bound_ns: u64,
+    pub(crate) bound_ns: u64,
     /// The guest's clocks at its first line since.
-    pub(super) stamps: Vec<PlacedReading>,
+    pub(crate) stamps: Vec<PlacedReading>,
     /// The timers that fired since, the first of each clock.
-    pub(super) fired: Vec<FiredTimer>,
+    pub(crate) fired: Vec<FiredTimer>,
     /// Lines of the kernel's log.
-    pub(super) complaints: Vec<String>,
+    pub(crate) complaints: Vec<String>,
 }
 
 /// Of the host's clocks, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct ArrivalHost {
-    pub(super) boot_ns: u64,
-    pub(super) real_ns: u64,
+pub(crate) struct ArrivalHost {
+    pub(crate) boot_ns: u64,
+    pub(crate) real_ns: u64,
 }
 
 impl ArrivalHost {
@@ -56,7 +56,7 @@ impl ArrivalHost {
 ///
 /// # Errors
 /// It cannot be written.
-pub fn run_arrived(policy: &str, told_ppm: i32) -> io::Result<()> {
+pub(crate) fn run(policy: &str, told_ppm: i32) -> io::Result<()> {
     let policy = RestorePolicy::ALL.into_iter().find(|one| one.name() == policy);
     let policy = policy.ok_or_else(|| io::Error::other("no such policy"))?;
     let arrival = arrive(io::stdin().lock(), policy, told_ppm);
@@ -86,9 +86,9 @@ fn arrive(from: impl Read, policy: RestorePolicy, told_ppm: i32) -> Result<Arriv
         serial.push_str(&String::from_utf8_lossy(&machine.serial()));
         line.read();
         // What was in the port when it was saved is of before.
-        let ticks = ticking::find(&serial).into_iter().filter_map(|tick| {
-            let placed = tick.stamps.iter().map(|stamp| line.place(stamp, tsc_offset));
-            let placed: Vec<_> = placed.collect::<Option<_>>()?;
+        let ticks = find(&serial).into_iter().filter_map(|found| {
+            let Line::Tick(tick) = found else { return None };
+            let placed = line.place_all(&tick, tsc_offset)?;
             placed.iter().all(|one| one.boot_ns >= since.boot_ns).then_some((placed, tick))
         });
         let ticks: Vec<_> = ticks.collect();

@@ -12,16 +12,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use host::{ClockProvider, RestorePolicy};
-use serde::Serialize;
 use vmm::Machine;
 
-use super::arrived::{Arrival, ArrivalHost};
-use super::expected::PAGE_PPM;
-use super::host_line::{HostLine, PlacedReading, signed};
-use super::ticking::{self, TIMERS};
-use super::{ARRIVED, LOOK};
-use crate::bench::Provider;
-use crate::results::Check;
+use crate::arrived::{Arrival, ArrivalHost};
+use crate::boot::LOOK;
+use crate::expected::PAGE_PPM;
+use crate::host_line::{HostLine, PlacedReading, signed};
+use crate::report::{Line, TIMERS, find};
+use crate::{ARRIVE, Check, Provider, join};
 
 /// How long the guest's clocks are watched before they are saved.
 const WATCHED: Duration = Duration::from_secs(3);
@@ -46,46 +44,6 @@ const WAYS: [Way; 8] = [
     ("socket", RestorePolicy::Advance, OTHER_PPM),
 ];
 
-/// A stock kernel saved, and restored in another process.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub(super) struct MovedRow {
-    /// How it came there.
-    way: String,
-    policy: String,
-    /// By how much more than this host's rate the saving host's was stated to be.
-    told_ppm: i32,
-    /// Real time between save and restore.
-    away_s: f64,
-    clocks: Vec<MovedClock>,
-    /// The first firing of a timer of each clock since.
-    timers: Vec<MovedTimer>,
-    /// Why it was not restored.
-    refused: Option<String>,
-}
-
-/// One clock of it: by how much it went on while it was away, and had to.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct MovedClock {
-    clock: String,
-    passed_s: f64,
-    expected_s: f64,
-    bound_s: f64,
-}
-
-impl MovedClock {
-    fn error_ns(&self) -> f64 {
-        (self.passed_s - self.expected_s) * 1e9
-    }
-}
-
-/// One timer of it: how late it fired, and how far its clock had gone past it at the restore.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct MovedTimer {
-    clock: String,
-    late_s: f64,
-    owed_s: f64,
-}
-
 /// A file that is gone afterwards.
 struct Temporary(PathBuf);
 
@@ -102,39 +60,26 @@ struct BeforeMove {
 }
 
 /// Saves the guest of `machine`, and restores it by all ways.
-pub(super) fn run(
-    provider: Provider,
-    machine: Machine,
-    away: Duration,
-) -> (Vec<MovedRow>, Vec<Check>) {
+pub(crate) fn run(provider: Provider, machine: Machine, away: Duration) -> Vec<Check> {
     let label = provider.label();
     let before = match save(&machine) {
         Ok(before) => before,
-        Err(found) => {
-            let check = Check::new(format!("{label}: saved"), "to a file", found, false);
-            return (Vec::new(), vec![check]);
-        }
+        Err(why) => return vec![Check::new(format!("{label}: saved to a file"), why, false)],
     };
     drop(machine);
     thread::sleep(away);
-    let (mut rows, mut checks) = (Vec::new(), Vec::new());
-    for (way, policy, told_ppm) in ways(provider) {
-        let mut moved = MovedRow {
-            way: way.to_owned(),
-            policy: policy.name().to_owned(),
-            told_ppm,
-            ..MovedRow::default()
-        };
-        let arrival = arrive(&before.file.0, &moved);
+    let mut checks = Vec::new();
+    for way in ways(provider) {
+        let (name, policy, told_ppm) = way;
         let told = if told_ppm == 0 { String::new() } else { format!(", stated {told_ppm:+} ppm") };
-        let title = format!("{label}: {way}{told}, {}", policy.name());
-        checks.extend(match arrival {
-            Ok(arrival) => judge(&title, &before.stamps, &arrival, policy, &mut moved),
-            Err(why) => vec![check_refusal(&title, provider, why, &mut moved)],
-        });
-        rows.push(moved);
+        let title = format!("{label}: {name}{told}, {}", policy.name());
+        let judged = match arrive(&before.file.0, way) {
+            Ok(arrival) => judge(&before.stamps, &arrival, policy).into(),
+            Err(why) => vec![check_refusal(provider, told_ppm, why)],
+        };
+        checks.extend(judged.into_iter().map(|check| check.prefix(&title)));
     }
-    (rows, checks)
+    checks
 }
 
 /// The ways for a guest of `provider`: Hyper-V's guests are interrupted where the rate is another.
@@ -158,11 +103,11 @@ fn save(machine: &Machine) -> Result<BeforeMove, String> {
     serial.push_str(&String::from_utf8_lossy(&machine.serial()));
     line.read();
     let saved = machine.save().map_err(|error| words(&error))?;
-    let last =
-        ticking::find(&serial).pop().ok_or("the guest reported no clocks before the save")?;
-    let stamps = last.stamps.iter().map(|stamp| line.place(stamp, tsc_offset));
-    let stamps = stamps
-        .collect::<Option<_>>()
+    let Some(Line::Tick(last)) = find(&serial).pop() else {
+        return Err("the guest reported no clocks before the save".to_owned());
+    };
+    let stamps = line
+        .place_all(&last, tsc_offset)
         .ok_or("the guest's clocks were read outside the host's readings")?;
     let name = format!("parachron-linux-{}.saved", std::process::id());
     let path = std::env::temp_dir().join(name);
@@ -174,9 +119,9 @@ fn save(machine: &Machine) -> Result<BeforeMove, String> {
 }
 
 /// In a process of its own.
-fn arrive(file: &PathBuf, moved: &MovedRow) -> Result<Arrival, String> {
+fn arrive(file: &PathBuf, (way, policy, told_ppm): Way) -> Result<Arrival, String> {
     let input = File::open(file).map_err(|error| error.to_string())?;
-    let (input, sender) = if moved.way == "socket" {
+    let (input, sender) = if way == "socket" {
         let (mut here, there) = UnixStream::pair().map_err(|error| error.to_string())?;
         let mut input = input;
         // One that refuses reads no further.
@@ -186,7 +131,7 @@ fn arrive(file: &PathBuf, moved: &MovedRow) -> Result<Arrival, String> {
         (Stdio::from(input), None)
     };
     let mut command = Command::new("/proc/self/exe");
-    command.args([ARRIVED, &moved.policy, &moved.told_ppm.to_string()]).stdin(input);
+    command.args([ARRIVE, policy.name(), &told_ppm.to_string()]).stdin(input);
     let output = command.output().map_err(|error| error.to_string());
     // Its end of the socket is closed with it.
     drop(command);
@@ -199,17 +144,11 @@ fn arrive(file: &PathBuf, moved: &MovedRow) -> Result<Arrival, String> {
 }
 
 /// Only a host that does not scale may refuse another rate, where the clock is KVM's.
-fn check_refusal(title: &str, provider: Provider, why: String, moved: &mut MovedRow) -> Check {
-    let is_right = moved.told_ppm == OTHER_PPM
+fn check_refusal(provider: Provider, told_ppm: i32, why: String) -> Check {
+    let is_right = told_ppm == OTHER_PPM
         && provider == Provider::Kernel
         && why.contains("KVM does not scale here");
-    moved.refused = Some(why.clone());
-    Check::new(
-        format!("{title}: restored"),
-        "continues, or is refused where KVM does not scale the TSC",
-        why,
-        is_right,
-    )
+    Check::new("restored, or refused where KVM does not scale the TSC", why, is_right)
 }
 
 /// Each clock did what the policy says:
@@ -220,13 +159,7 @@ fn check_refusal(title: &str, provider: Provider, why: String, moved: &mut Moved
 ///            the host's clock that nothing steers   hold
 ///            since − when the restore began         freeze, sleep: some ms
 /// ```
-fn judge(
-    title: &str,
-    before: &[PlacedReading],
-    arrival: &Arrival,
-    policy: RestorePolicy,
-    moved: &mut MovedRow,
-) -> Vec<Check> {
+fn judge(before: &[PlacedReading], arrival: &Arrival, policy: RestorePolicy) -> [Check; 3] {
     let Arrival { taken, began, since, .. } = *arrival;
     let span = |from: fn(&ArrivalHost) -> u64, a: ArrivalHost| signed(from(&since), from(&a));
     let expected_ns = match policy {
@@ -234,73 +167,51 @@ fn judge(
         RestorePolicy::Hold => span(|at| at.boot_ns, taken),
         _ => span(|at| at.boot_ns, began),
     };
-    moved.away_s = span(|at| at.real_ns, taken) / 1e9;
-    moved.clocks = clocks(before, arrival, expected_ns);
-    for fired in &arrival.fired {
-        let Some(before) = before.iter().find(|one| one.clock == fired.clock) else { continue };
-        let resumed = signed(taken.boot_ns, before.boot_ns) + expected_ns;
-        let owed_ns = (resumed - signed(fired.due_ns, before.ns)).max(0.0);
-        moved.timers.push(MovedTimer {
-            clock: fired.clock.clone(),
-            late_s: signed(fired.at_ns, fired.due_ns) / 1e9,
-            owed_s: owed_ns / 1e9,
-        });
-    }
-    let join = |found: Vec<String>| match found[..] {
-        [] => "nothing".to_owned(),
-        _ => found.join("; "),
-    };
-    let errors = moved.clocks.iter().map(|one| {
-        format!("{} {:+.0} ns, ± {:.0} ns", one.clock, one.error_ns(), one.bound_s * 1e9)
-    });
-    let late = moved
-        .timers
-        .iter()
-        .map(|one| format!("{} {:.3} s late, {:.3} s expected", one.clock, one.late_s, one.owed_s));
-    let is_timely = |one: &MovedTimer| {
-        let early_s = CLOCK_NS / 1e9 + arrival.bound_ns as f64 / 1e9;
-        one.late_s >= 0.0 && (-early_s..LATE_S).contains(&(one.late_s - one.owed_s))
-    };
-    let checks = [
+    let complaints = &arrival.complaints;
+    [
+        clocks(before, arrival, expected_ns),
+        timers(before, arrival, expected_ns),
         Check::new(
-            "clocks",
-            format!("{:.6} s pass", expected_ns / 1e9),
-            join(errors.collect()),
-            moved.clocks.len() == 4
-                && moved.clocks.iter().all(|one| one.error_ns().abs() <= one.bound_s * 1e9),
+            "kernel's log after the restore: no complaint about clocks or lockups",
+            join(complaints),
+            complaints.is_empty(),
         ),
-        Check::new(
-            "timers",
-            format!("each fires within {LATE_S} s of the restore, and none early"),
-            join(late.collect()),
-            moved.timers.len() == TIMERS.len() && moved.timers.iter().all(is_timely),
-        ),
-        Check::new(
-            "kernel's log after the restore",
-            "no complaint about clocks or lockups",
-            join(arrival.complaints.clone()),
-            arrival.complaints.is_empty(),
-        ),
-    ];
-    checks.map(|check| check.prefix(title)).into()
+    ]
 }
 
 /// What each clock did while it was away, without what it ran before and after.
-fn clocks(before: &[PlacedReading], arrival: &Arrival, expected_ns: f64) -> Vec<MovedClock> {
+fn clocks(before: &[PlacedReading], arrival: &Arrival, expected_ns: f64) -> Check {
     let Arrival { taken, since, .. } = arrival;
-    let pairs = before.iter().zip(&arrival.stamps);
-    let clock = |(before, after): (&PlacedReading, &PlacedReading)| {
+    let (mut found, mut passed) = (Vec::new(), arrival.stamps.len() == 4);
+    for (before, after) in before.iter().zip(&arrival.stamps) {
         let ran_ns = signed(taken.boot_ns, before.boot_ns) + signed(after.boot_ns, since.boot_ns);
+        let error_ns = signed(after.ns, before.ns) - ran_ns - expected_ns;
         let read_ns = before.bound_ns + after.bound_ns + CLOCK_NS;
         let bound_ns = arrival.bound_ns as f64 + read_ns + PAGE_PPM * ran_ns / 1e6;
-        MovedClock {
-            clock: before.clock.clone(),
-            passed_s: (signed(after.ns, before.ns) - ran_ns) / 1e9,
-            expected_s: expected_ns / 1e9,
-            bound_s: bound_ns / 1e9,
-        }
-    };
-    pairs.map(clock).collect()
+        found.push(format!("{} {error_ns:+.0} ns, ± {bound_ns:.0} ns", before.clock));
+        passed &= error_ns.abs() <= bound_ns;
+    }
+    Check::new(format!("clocks: {:.6} s pass", expected_ns / 1e9), join(&found), passed)
+}
+
+/// How late the first firing of each timer since was, and how far its clock had gone past it when
+/// it was restored.
+fn timers(before: &[PlacedReading], arrival: &Arrival, expected_ns: f64) -> Check {
+    let early_s = (CLOCK_NS + arrival.bound_ns as f64) / 1e9;
+    let (mut found, mut passed) = (Vec::new(), arrival.fired.len() == TIMERS.len());
+    for fired in &arrival.fired {
+        let Some(before) = before.iter().find(|one| one.clock == fired.clock) else {
+            passed = false;
+            continue;
+        };
+        let resumed_ns = signed(arrival.taken.boot_ns, before.boot_ns) + expected_ns;
+        let owed_s = (resumed_ns - signed(fired.due_ns, before.ns)).max(0.0) / 1e9;
+        let late_s = signed(fired.at_ns, fired.due_ns) / 1e9;
+        found.push(format!("{} {late_s:.3} s late, {owed_s:.3} s expected", fired.clock));
+        passed &= late_s >= 0.0 && (-early_s..LATE_S).contains(&(late_s - owed_s));
+    }
+    let what = format!("timers: each fires within {LATE_S} s of the restore, and none early");
+    Check::new(what, join(&found), passed)
 }
 
 #[cfg(test)]

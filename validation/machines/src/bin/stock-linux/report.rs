@@ -1,5 +1,5 @@
-//! Clocks and timers of a kernel that goes on: inside a line of JSON each time that a
-//! timer fires, outside those lines among whatever else the serial port has.
+//! What a stock kernel reports, as lines of JSON on the serial port among whatever else it
+//! prints there: once how it booted, then its clocks each time that a timer fires.
 
 use std::io::{self, Write as _};
 use std::sync::mpsc::{Sender, channel};
@@ -12,11 +12,11 @@ use pvclock::counter::{Counter as _, Tsc};
 use serde::{Deserialize, Serialize};
 
 /// A line begins with this.
-const MARK: &str = "parachron-tick-1 ";
+const MARK: &str = "stock-linux-1 ";
 /// What is read, and by which of them timers are set.
 const CLOCKS: [LinuxClock; 4] =
     [LinuxClock::Monotonic, LinuxClock::Boottime, LinuxClock::Realtime, LinuxClock::MonotonicRaw];
-pub(super) const TIMERS: [LinuxClock; 3] =
+pub(crate) const TIMERS: [LinuxClock; 3] =
     [LinuxClock::Monotonic, LinuxClock::Boottime, LinuxClock::Realtime];
 /// Of each timer.
 const PERIOD_NS: u64 = 600_000_000;
@@ -26,31 +26,66 @@ const STEP_NS: i128 = 1_000_000;
 /// Tries of a reading, of which the shortest counts.
 const TRIES: u32 = 20;
 
-/// A line: of timers that fired, or of none where the time of day was set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Tick {
-    pub(super) stamps: Vec<Stamp>,
-    pub(super) fired: Vec<FiredTimer>,
+pub(crate) enum Line {
+    Booted(Booted),
+    Tick(Tick),
+}
+
+/// How it booted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Booted {
+    /// `uname -r`.
+    pub(crate) release: String,
+    /// CPUs online.
+    pub(crate) cpus: usize,
+    pub(crate) clocksource: String,
+    /// Lines of the kernel's log about clocks.
+    pub(crate) log: Vec<String>,
+    /// Whether another kernel booted this one by kexec.
+    pub(crate) again: bool,
+}
+
+/// Of timers that fired, or of none where the time of day was set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Tick {
+    pub(crate) stamps: Vec<Stamp>,
+    pub(crate) fired: Vec<FiredTimer>,
 }
 
 /// A clock read between two readings of the TSC of vCPU 0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Stamp {
-    pub(super) clock: String,
-    pub(super) tsc: (u64, u64),
-    pub(super) ns: u64,
+pub(crate) struct Stamp {
+    pub(crate) clock: String,
+    pub(crate) tsc: (u64, u64),
+    pub(crate) ns: u64,
 }
 
 /// A timer that fired, by its own clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct FiredTimer {
-    pub(super) clock: String,
-    pub(super) due_ns: u64,
-    pub(super) at_ns: u64,
+pub(crate) struct FiredTimer {
+    pub(crate) clock: String,
+    pub(crate) due_ns: u64,
+    pub(crate) at_ns: u64,
 }
 
-/// Writes lines until the machine ends.
-pub(super) fn run() -> io::Result<()> {
+/// Writes a line to the console.
+pub(crate) fn write(line: &Line) -> io::Result<()> {
+    let line = serde_json::to_string(line)?;
+    let mut console = io::stdout().lock();
+    console.write_all(format!("\n{MARK}{line}\n").as_bytes())?;
+    console.flush()
+}
+
+/// The whole lines of the serial port; one that a word of the kernel's or a save has cut is left
+/// out.
+pub(crate) fn find(serial: &str) -> Vec<Line> {
+    let lines = serial.split(MARK).skip(1).filter_map(|line| line.split_once('\n'));
+    lines.filter_map(|(line, _)| serde_json::from_str(line.trim_end()).ok()).collect()
+}
+
+/// Writes ticks until the machine ends.
+pub(crate) fn write_ticks() -> io::Result<()> {
     let (sender, fired) = channel();
     for (number, clock) in (0..).zip(TIMERS) {
         let sender = sender.clone();
@@ -59,10 +94,7 @@ pub(super) fn run() -> io::Result<()> {
     thread::spawn(move || watch_steps(&sender));
     while let Ok(first) = fired.recv() {
         let fired = std::iter::once(first).chain(fired.try_iter()).flatten().collect();
-        let line = serde_json::to_string(&Tick { stamps: stamps(), fired })?;
-        let mut console = io::stdout().lock();
-        console.write_all(format!("\n{MARK}{line}\n").as_bytes())?;
-        console.flush()?;
+        write(&Line::Tick(Tick { stamps: stamps(), fired }))?;
     }
     Ok(())
 }
@@ -95,6 +127,7 @@ fn watch_steps(sender: &Sender<Option<FiredTimer>>) -> Option<()> {
     }
 }
 
+/// Each clock by the tightest of some readings.
 fn stamps() -> Vec<Stamp> {
     let _pinned = linux::cpus::pin(0);
     let once = |clock: LinuxClock| {
@@ -102,23 +135,9 @@ fn stamps() -> Vec<Stamp> {
         let ns = clock.read_ns().unwrap_or(0);
         Stamp { clock: clock.name().to_owned(), tsc: (before, Tsc.read_ordered()), ns }
     };
-    CLOCKS.map(|clock| tightest(TRIES, || once(clock), |stamp| stamp.tsc)).into()
-}
-
-/// The whole lines of the serial port; one that a word of the kernel's or the save has
-/// cut is left out.
-pub(super) fn find(serial: &str) -> Vec<Tick> {
-    let lines = serial.split(MARK).skip(1).filter_map(|line| line.split_once('\n'));
-    lines.filter_map(|(line, _)| serde_json::from_str(line.trim_end()).ok()).collect()
-}
-
-/// The tightest of so many readings.
-pub(super) fn tightest<T>(tries: u32, once: impl Fn() -> T, tsc: impl Fn(&T) -> (u64, u64)) -> T {
-    let width = |reading: &T| tsc(reading).1.wrapping_sub(tsc(reading).0);
-    (1..tries).fold(once(), |best, _| {
-        let next = once();
-        if width(&next) < width(&best) { next } else { best }
-    })
+    let width = |stamp: &Stamp| stamp.tsc.1.wrapping_sub(stamp.tsc.0);
+    let tightest = |clock| (0..TRIES).map(|_| once(clock)).min_by_key(width);
+    CLOCKS.into_iter().filter_map(tightest).collect()
 }
 
 #[cfg(test)]
@@ -126,19 +145,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tightest_of_three_readings_is_taken() {
-        let widths = std::cell::RefCell::new(vec![7, 3, 9]);
-        let once = || widths.borrow_mut().pop().unwrap();
-        assert_eq!(tightest(3, once, |width| (5, 5 + width)), 3);
-    }
-
-    #[test]
     fn whole_lines_are_found_and_others_left_out() {
-        let tick = Tick {
-            stamps: stamps(),
-            fired: vec![FiredTimer { clock: "CLOCK_MONOTONIC".to_owned(), due_ns: 5, at_ns: 7 }],
-        };
-        assert_eq!(tick.stamps.len(), 4);
+        let fired = FiredTimer { clock: "CLOCK_MONOTONIC".to_owned(), due_ns: 5, at_ns: 7 };
+        let tick = Line::Tick(Tick { stamps: stamps(), fired: vec![fired] });
         let line = format!("\n{MARK}{}\r\n", serde_json::to_string(&tick).unwrap());
         let cut = &line[..line.len() / 2];
         let serial =

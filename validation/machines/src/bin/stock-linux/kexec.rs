@@ -12,13 +12,9 @@ use std::os::fd::AsRawFd as _;
 
 use rustix::system::{RebootCommand, reboot};
 
-/// Boots another kernel at once, as [`init::restart`](crate::init::restart) restarts the
-/// machine (kexec_file_load(2)).
-///
-/// # Errors
-/// The kernel's own: ENOSYS where it has no CONFIG_KEXEC_FILE; without one this does not
-/// return.
-pub fn boot(kernel: &File, initrd: &File, parameters: &CStr) -> io::Result<()> {
+/// Boots another kernel at once (kexec_file_load(2)); returns only with an error, ENOSYS where the
+/// kernel has no CONFIG_KEXEC_FILE.
+pub(crate) fn boot(kernel: &File, initrd: &File, parameters: &CStr) -> io::Result<()> {
     let (bytes, no_flags) = (parameters.to_bytes_with_nul(), 0_usize);
     // SAFETY: invariant 1: both files are open for as long as the call takes.
     let failed = unsafe {

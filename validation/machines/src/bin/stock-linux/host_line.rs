@@ -4,49 +4,57 @@
 use serde::{Deserialize, Serialize};
 use vmm::host_clock::{self, HostReading};
 
-use super::ticking::Stamp;
+use crate::report::{Stamp, Tick};
 
 /// Readings in order.
 #[derive(Debug, Default)]
-pub(super) struct HostLine {
+pub(crate) struct HostLine {
     readings: Vec<HostReading>,
 }
 
 /// The host's clocks at a TSC.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct HostInstant {
+pub(crate) struct HostInstant {
     /// Time of day, ns.
-    pub(super) real_ns: f64,
+    pub(crate) real_ns: f64,
     /// The clock that nothing steers, ns.
-    pub(super) boot_ns: f64,
+    pub(crate) boot_ns: f64,
     /// By how much either may be wrong, ns.
-    pub(super) bound_ns: f64,
-    /// By how much the time of day was steered since the first reading, ns.
-    pub(super) steered_ns: f64,
+    pub(crate) bound_ns: f64,
 }
 
 /// A reading of a guest's clock on the host's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct PlacedReading {
-    pub(super) clock: String,
-    pub(super) ns: u64,
-    /// The guest's TSC then.
-    pub(super) tsc: u64,
+pub(crate) struct PlacedReading {
+    pub(crate) clock: String,
+    pub(crate) ns: u64,
     /// The host's clock then, that nothing steers, and by how much it may be off, ns.
-    pub(super) boot_ns: u64,
-    pub(super) bound_ns: f64,
+    pub(crate) boot_ns: u64,
+    pub(crate) bound_ns: f64,
     /// Its reading less the host's time of day, ns: of a clock that tells that.
-    pub(super) ahead_ns: f64,
+    pub(crate) ahead_ns: f64,
+}
+
+impl PlacedReading {
+    /// How much it gained on the host's clock since an earlier reading, and over how long, ns.
+    pub(crate) fn gained_since(&self, earlier: &Self) -> (f64, f64) {
+        let span_ns = signed(self.boot_ns, earlier.boot_ns);
+        (signed(self.ns, earlier.ns) - span_ns, span_ns)
+    }
 }
 
 impl HostLine {
+    /// All clocks of a tick, if the host's were read before and after it.
+    pub(crate) fn place_all(&self, tick: &Tick, tsc_offset: u64) -> Option<Vec<PlacedReading>> {
+        tick.stamps.iter().map(|stamp| self.place(stamp, tsc_offset)).collect()
+    }
+
     /// Where the TSC of the guest is ahead of the host's by so much.
-    pub(super) fn place(&self, stamp: &Stamp, tsc_offset: u64) -> Option<PlacedReading> {
+    fn place(&self, stamp: &Stamp, tsc_offset: u64) -> Option<PlacedReading> {
         let at = self.locate(stamp.tsc, tsc_offset)?;
         Some(PlacedReading {
             clock: stamp.clock.clone(),
             ns: stamp.ns,
-            tsc: middle(stamp.tsc).0,
             boot_ns: self.readings.first()?.clocks.boot.0 + at.boot_ns.round() as u64,
             bound_ns: at.bound_ns,
             ahead_ns: signed(stamp.ns, self.epoch_ns()) - at.real_ns,
@@ -55,18 +63,14 @@ impl HostLine {
 
     /// The host's clocks when a guest's clock was read between two TSCs of its own, which is
     /// ahead of the host's by so much: at their middle, and half of the way is not known.
-    pub(super) fn locate(&self, tsc: (u64, u64), tsc_offset: u64) -> Option<HostInstant> {
+    fn locate(&self, tsc: (u64, u64), tsc_offset: u64) -> Option<HostInstant> {
         let (tsc, half) = middle(tsc);
         let at = self.interpolate(tsc.wrapping_sub(tsc_offset))?;
         Some(HostInstant { bound_ns: at.bound_ns + half as f64 / self.ticks_per_ns()?, ..at })
     }
 
-    pub(super) fn read(&mut self) {
-        self.add(host_clock::read_with_width());
-    }
-
-    pub(super) fn add(&mut self, reading: HostReading) {
-        self.readings.push(reading);
+    pub(crate) fn read(&mut self) {
+        self.readings.push(host_clock::read_with_width());
     }
 
     /// Between the readings around it; `None` before the first and after the last.
@@ -85,11 +89,11 @@ impl HostLine {
         let real_ns = between(real(before), real(after));
         let ns_per_tick = (boot(after) - boot(before)) / span;
         let bound_ns = before.width.max(after.width) as f64 / 2.0 * ns_per_tick;
-        Some(HostInstant { real_ns, boot_ns, bound_ns, steered_ns: real_ns - boot_ns })
+        Some(HostInstant { real_ns, boot_ns, bound_ns })
     }
 
     /// What times are relative to: the first reading's time of day, ns.
-    pub(super) fn epoch_ns(&self) -> u64 {
+    fn epoch_ns(&self) -> u64 {
         self.readings.first().map_or(0, |first| first.clocks.real.0.0)
     }
 
@@ -102,13 +106,13 @@ impl HostLine {
 }
 
 /// `a` less `b`, before it becomes a float.
-pub(super) fn signed(a: u64, b: u64) -> f64 {
+pub(crate) fn signed(a: u64, b: u64) -> f64 {
     a.wrapping_sub(b).cast_signed() as f64
 }
 
 /// The TSC in the middle of two, and how far from it a clock between them may have been
 /// read.
-pub(super) fn middle(tsc: (u64, u64)) -> (u64, u64) {
+fn middle(tsc: (u64, u64)) -> (u64, u64) {
     let width = tsc.1.wrapping_sub(tsc.0);
     (tsc.0.wrapping_add(width / 2), width.div_ceil(2))
 }
