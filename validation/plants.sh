@@ -5,7 +5,7 @@
 #   validation/plants.sh            all of them
 #   validation/plants.sh steal-time scale
 #
-# A bar: 10 of the 12 are seen. Needs /dev/kvm, perl, and an idle machine: a busy one turns
+# A bar: 10 of 12 are seen. Needs /dev/kvm, perl, and an idle machine: a busy one turns
 # checks of time into "not measured", which is not red.
 set -eu
 
@@ -30,6 +30,8 @@ restored-late|crates/host/src/plan.rs crates/host/src/transfer.rs|s/let sum = cl
 stable-flag|crates/host/src/guest_clock.rs|s/Err\(PerVcpu::TscOffsets\)/Ok(())/|updates
 hyperv-ahead|crates/host/src/hyperv.rs|s/units\.wrapping_sub\(scaled/(units + 100).wrapping_sub(scaled/|offset
 kvm-ahead|crates/host/src/guest_clock.rs|s/let clock = self\.clock_of_host\(now\);\n        TimeUpdate/let clock = Nanos(self.clock_of_host(now).0 + 9_000);\n        TimeUpdate/|offset
+never-stable|crates/host/src/guest_clock.rs|s/(fn master_clock_rule.*?\{\n)/$1        if !self.vcpus.is_empty() {\n            return Err(PerVcpu::NoVcpu);\n        }\n/|monotonic
+snapshot-jitter|crates/host/src/guest_clock.rs|s/let clock = self\.clock_of_host\(now\);\n        TimeUpdate/let clock = Nanos(self.clock_of_host(now).0 + now.tsc.0 % 8_192);\n        TimeUpdate/|updates
 frequency|crates/host/src/settings.rs|s/let scale = Scale::from_hertz\(advertised\)/let scale = Scale::from_hertz(Hertz(advertised.0 + advertised.0 \/ 6_667))/|drift
 PLANTS
 }

@@ -22,7 +22,7 @@ use crate::pages::{page, reenter_all, time_info};
 use crate::results::{Check, ColumnForm, ExperimentResult, ResultTable, Verdict};
 use crate::sample::not_run;
 use crate::settings::{LabError, LabProgress};
-use crate::tsc_offsets::TscOffsets;
+use crate::tsc_offsets::{TscOffsets, why_per_vcpu};
 
 /// Reads of one vCPU in one request: well below a second even if all vCPUs share
 /// one physical CPU, for progress and the timeout.
@@ -41,6 +41,7 @@ const TSC_ERROR: Nanos = Nanos(10_000);
 const WITHDRAWN: Duration = Duration::from_secs(1);
 
 const EXPECTED: &str = "never backward";
+const KVM_S_OWN: &str = "KVM has no master clock on this host";
 
 /// How the pages are set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,8 +222,9 @@ impl MonotonicRun {
         } else if stable {
             judge_stable(machine, self.source, order, amount)?
         } else {
-            let why = "the page is not valid for all vCPUs on this host".to_owned();
-            (describe(&order), Verdict::NotMeasured(why))
+            let why = if self.provider.is_own() { why_per_vcpu(machine)? } else { Some(KVM_S_OWN) };
+            let found = format!("the page is not valid for all vCPUs; {}", describe(&order));
+            (found, Verdict::Failed.excused(why))
         };
         Ok(Some(Check { name: self.name(), expected: EXPECTED.to_owned(), found, verdict }))
     }

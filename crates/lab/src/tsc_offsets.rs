@@ -1,6 +1,6 @@
 //! What this KVM does with a TSC offset that is set.
 
-use vmm::MachineError;
+use vmm::{Machine, MachineError, host_clock};
 
 /// How far the offset is moved: some seconds.
 const MOVED: u64 = 1 << 34;
@@ -59,6 +59,27 @@ impl TscOffsets {
             ),
         }
     }
+}
+
+/// Why our provider has no clock that is right for all vCPUs of a machine, if that is not its own
+/// doing: what KVM and the host's kernel show, and nothing that the provider says.
+///
+/// # Errors
+/// KVM's own.
+pub(crate) fn why_per_vcpu(machine: &Machine) -> Result<Option<&'static str>, MachineError> {
+    if host_clock::clocksource_is_tsc() == Some(false) {
+        return Ok(Some("this host's clocksource is not the TSC"));
+    }
+    if let Some(why) = TscOffsets::probe()?.why_moved() {
+        return Ok(Some(why));
+    }
+    let first = machine.tsc_offset(0)?;
+    for vcpu in 1..machine.vcpus() {
+        if machine.tsc_offset(vcpu)? != first {
+            return Ok(Some("KVM has given the vCPUs other TSC offsets"));
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]

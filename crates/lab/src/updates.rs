@@ -17,7 +17,7 @@ use crate::sample::not_run;
 use crate::settings::{LabError, LabProgress};
 use crate::tsc_offsets::TscOffsets;
 use causes::{Caused, EventResult, Stability};
-use events::{EVENTS, Growth, STEP_NS, STEP_PPM, UpdateEvent};
+use events::{EVENTS, Growth, STEP_PPM, UpdateEvent};
 use subject::UpdateSubject;
 
 /// Kernels write the other vCPUs' pages up to this much after one vCPU's
@@ -44,7 +44,7 @@ pub(crate) fn run(
             match cause_event(&mut subject, bench, provider, event, &mut rows) {
                 Ok(check) => checks.push(check),
                 Err(error) => {
-                    checks.push(not_run(name, event.expected(), &error));
+                    checks.push(not_run(name, event.expected(provider), &error));
                     if subject.take().is_none() {
                         // No machine: the other events would wait for one as well.
                         break;
@@ -109,7 +109,7 @@ impl UpdateSubject {
             reenter_all(&self.machine)?;
         }
         let before = self.infos()?;
-        let mut expected = event.expected();
+        let mut expected = event.expected(self.provider);
         let caused = match self.provider {
             Provider::Kernel | Provider::KernelHyperV => (event.kernel)(self)?,
             Provider::Own(_) => (event.own)(self)?,
@@ -122,7 +122,10 @@ impl UpdateSubject {
                 let after = self.wait(event, &before)?;
                 self.stopped |= event.stops;
                 expected = done.expected(expected);
-                let verdict = match done.shortfall(event, &before, &after, self.has_master_clock) {
+                let reading_ns = events::reading_ns(self.provider);
+                let short =
+                    done.shortfall(event, &before, &after, self.has_master_clock, reading_ns);
+                let verdict = match short {
                     None => Verdict::Passed,
                     Some(Shortfall::Page) => Verdict::Failed,
                     // A step is computed from a TSC that goes on.
@@ -199,6 +202,7 @@ impl EventResult {
         before: &[TimeInfo],
         after: &[TimeInfo],
         has_master_clock: bool,
+        reading_ns: i64,
     ) -> Option<Shortfall> {
         let pages = || before.iter().zip(after);
         let written = pages().all(|(old, new)| {
@@ -222,7 +226,7 @@ impl EventResult {
         }
         let stepped = pages().enumerate().all(|(vcpu, (old, new))| {
             let more = step_ns(old, new) - self.step_ns.get(vcpu).copied().unwrap_or(0);
-            let bound = step_bound(old, new);
+            let bound = step_bound(old, new, reading_ns);
             (-bound - self.less_ns..=bound).contains(&more)
         });
         (!stepped).then_some(Shortfall::Step)
@@ -230,10 +234,10 @@ impl EventResult {
 }
 
 /// By how much a step may differ from the one that was caused.
-fn step_bound(old: &TimeInfo, new: &TimeInfo) -> i64 {
+fn step_bound(old: &TimeInfo, new: &TimeInfo, reading_ns: i64) -> i64 {
     let cycles = new.tsc_timestamp.wrapping_sub(old.tsc_timestamp).cast_signed().unsigned_abs();
     let since = new.scale.nanos(cycles).map_or(0, |nanos| nanos.0.cast_signed());
-    STEP_NS + since / 1_000_000 * STEP_PPM
+    reading_ns + since / 1_000_000 * STEP_PPM
 }
 
 fn describe(changes: &[(&TimeInfo, &TimeInfo)], note: Option<&str>) -> String {
@@ -267,8 +271,9 @@ mod tests {
     fn a_wrong_page_is_told_from_a_wrong_step() {
         let event = &EVENTS[0];
         assert_eq!(event.pages, events::PageSet::All);
-        let short =
-            |after| EventResult::default().shortfall(event, &[page(2, 0, 1)], &[after], true);
+        let short = |after| {
+            EventResult::default().shortfall(event, &[page(2, 0, 1)], &[after], true, 10_000)
+        };
         assert_eq!(short(page(4, 10_000, 1)), None);
         assert_eq!(short(page(4, 10_001, 1)), Some(Shortfall::Step));
         for wrong in [page(2, 0, 1), page(4, 10_001, 0), page(4, 0, 3)] {

@@ -12,12 +12,11 @@ use host::msr::{
 use host::pages::ReferencePage;
 use pvclock::ReadError;
 use pvclock::hyperv::{ReferenceInfo, ReferenceReader};
-use vmm::host_clock;
 
 use super::setting;
 use super::subject::{ConformanceSample, ConformanceSubject};
 use crate::settings::Result;
-use crate::tsc_offsets::TscOffsets;
+use crate::tsc_offsets::why_per_vcpu;
 
 const UNIT_NS: u64 = 100;
 /// Readings of each comparison.
@@ -100,16 +99,12 @@ pub(super) fn off_on_this_host(subject: &ConformanceSubject<'_>) -> Result<Optio
     if info != Err(ReadError::SwitchedOff { version: 0 }) {
         return Ok(None);
     }
-    let why = if !subject.is_own() {
-        "KVM has no master clock on this host"
-    } else if host_clock::clocksource_is_tsc() == Some(false) {
-        "this host's clocksource is not the TSC"
-    } else if let Some(why) = TscOffsets::probe()?.why_moved() {
-        why
+    let why = if subject.is_own() {
+        why_per_vcpu(&subject.machine)?
     } else {
-        return Ok(None);
+        Some("KVM has no master clock on this host")
     };
-    Ok(Some(format!("the page is off: {why}")))
+    Ok(why.map(|why| format!("the page is off: {why}")))
 }
 
 /// Whether it is; if so, `name` is not measured.

@@ -8,6 +8,7 @@ use vmm::Machine;
 use crate::bench::{LabBench, Provider, boot_guest};
 use crate::pages::time_info;
 use crate::settings::LabError;
+use crate::tsc_offsets::why_per_vcpu;
 
 /// The period of kernels before 6.19 (KVMCLOCK_SYNC_PERIOD).
 const SYNC_PERIOD: Nanos = Nanos(300_000_000_000);
@@ -40,7 +41,11 @@ impl UpdateSubject {
         let (has_master_clock, stopped) = (false, false);
         let mut subject = Self { machine, provider, cpus, has_master_clock, kernel, stopped };
         crate::pages::reenter_all(&subject.machine)?;
-        subject.has_master_clock = subject.is_stable()?;
+        subject.has_master_clock = if provider.is_own() {
+            why_per_vcpu(&subject.machine)?.is_none()
+        } else {
+            subject.is_stable()?
+        };
         Ok(subject)
     }
 
