@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use facts::text::printable;
+use facts::parse::printable;
 
 /// Exit code of a command that failed.
 pub(crate) const COULD_NOT: u8 = 2;

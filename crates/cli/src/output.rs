@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::error::{CliError, NAME_ANOTHER};
-pub(crate) use facts::text::printable;
+pub(crate) use facts::parse::printable;
 
 /// The forms of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -60,7 +60,7 @@ pub(crate) fn find(settings: &Settings) -> Result<(Vec<Source>, Vec<NotUsed>), D
     for (index, spec) in named.phc.iter().enumerate() {
         if named.phc[..index].iter().any(|other| other.is(&spec.path)) {
             let cause = format!("--phc {} is given twice", spec.path.display());
-            let remedy = sources::unique::REMEDY.to_owned();
+            let remedy = sources::DUPLICATE_REMEDY.to_owned();
             return Err(DaemonError::Contradiction { keys: &["phc"], cause, remedy });
         }
         let is_hosts = hosts.iter().any(|device| spec.is(device));

@@ -8,8 +8,8 @@ use instruments::figures::time;
 use keeper::event::Smearing;
 use keeper::{Announced, AnnouncedScale, SourceKind};
 use pvclock::units::{LeapSecond, OffsetBound};
+use sources::duplicate_of;
 use sources::phc::Smear;
-use sources::unique::duplicate_of;
 use sources::{HostSource, NtpSource, Source as TimeSource, VmClockSource};
 
 use crate::advice::phc::with_remedy;

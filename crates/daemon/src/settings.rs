@@ -9,8 +9,8 @@ use inspect::sampler::ProbePaths;
 use keeper::{Corrector, Policy};
 use sources::NtpPeer;
 use sources::chronyd_client::ChronydAddress;
+use sources::duplicate_of;
 use sources::phc::PhcSpec;
-use sources::unique::duplicate_of;
 
 use crate::error::DaemonError;
 use crate::gate::control_groups::GateEntry;
@@ -227,7 +227,7 @@ impl Settings {
                 );
                 (&["metrics"], cause, "set `metrics` to 127.0.0.1:PORT")
             } else if let Some(cause) = duplicate_server(&self.sources.ntp) {
-                (&["ntp"], cause, sources::unique::REMEDY)
+                (&["ntp"], cause, sources::DUPLICATE_REMEDY)
             } else {
                 return Ok(());
             };

@@ -3,8 +3,8 @@
 //! and `max-step` are both "max-step".
 
 use disruptions::text::{self as disruption, DAY_S, time_of_day};
+use facts::parse::printable;
 use facts::steering::TimeKeeperKind;
-use facts::text::printable;
 use instruments::figures::{count, signed, time};
 use keeper::event::{Basis, Corrected, CorrectionMethod, KeeperEvent, KeeperStart, KeeperSummary};
 use keeper::{CorrectionCause, Corrector, GateCause, GateOpening, Policy, Refusal};

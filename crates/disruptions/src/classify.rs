@@ -61,8 +61,8 @@ mod time_of_day;
 
 use pvclock::units::Interval;
 
-use crate::clock_name::{MONOTONIC, RAW, TSC};
 use crate::{Disruption, Evidence, Kind, Kinds, LateCause, Size};
+use crate::{MONOTONIC, RAW, TSC};
 
 /// What a conclusion depends on besides the evidence.
 #[derive(Debug, Clone, Copy)]

@@ -5,20 +5,42 @@
 )]
 
 mod classify;
-mod clock_name;
 mod disruption;
 mod event;
 mod evidence;
 mod kinds;
 mod observer;
-mod stamped;
 pub mod steering;
 pub mod text;
 
-pub use clock_name::{MONOTONIC, RAW, TSC};
+use schemars::JsonSchema;
+use serde::Serialize;
+
 pub use disruption::{Disruption, Kind, Size};
 pub use event::{Event, FieldChange, Happened, LateCause, ObservedPageUpdate, page_fact, seconds};
 pub use evidence::Evidence;
 pub use kinds::Kinds;
 pub use observer::{Observed, Observer, SLEW_SEEN_NS};
-pub use stamped::Stamped;
+
+// The clocks by their names in events and evidence.
+
+const REALTIME: &str = "CLOCK_REALTIME";
+const BOOTTIME: &str = "CLOCK_BOOTTIME";
+/// CLOCK_MONOTONIC.
+pub const MONOTONIC: &str = "CLOCK_MONOTONIC";
+/// CLOCK_MONOTONIC_RAW.
+pub const RAW: &str = "CLOCK_MONOTONIC_RAW";
+/// The TSC.
+pub const TSC: &str = "TSC";
+
+/// An event and its time.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Stamped<E> {
+    /// CLOCK_REALTIME, ns since 1970; null if it is before 1970.
+    pub at_unix_ns: Option<u64>,
+    /// CLOCK_MONOTONIC, ns.
+    pub at_monotonic_ns: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: E,
+}

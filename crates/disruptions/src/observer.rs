@@ -3,25 +3,23 @@
 mod clocks;
 mod gathering;
 mod lateness;
-mod noticed;
-mod notifications;
 mod page;
 mod rtc;
 
 use std::time::Duration;
 
 use facts::Sample;
+use facts::hardware::VmClock;
+use facts::kernel::{LogEvent, LogLine};
 use facts::steering::Adjtimex;
 
+use crate::observer::clocks::{ClockOffsets, ObserverReference};
+use crate::observer::gathering::Gathering;
+use crate::observer::lateness::Lateness;
+use crate::observer::page::ObservedPage;
+use crate::observer::rtc::ObservedRtc;
 use crate::steering::{self, ObservedSteering};
 use crate::{Disruption, Event, Evidence, Happened, Kind};
-use clocks::{ClockOffsets, ObserverReference};
-use gathering::Gathering;
-use lateness::Lateness;
-use noticed::{Elapsed, Noticed};
-use notifications::Notifications;
-use page::ObservedPage;
-use rtc::ObservedRtc;
 
 /// In a longer interval between samples a slew may begin and end undetected,
 /// ns: chronyd's shortest last a second.
@@ -201,6 +199,85 @@ impl Observer {
             evidence: steers.into_iter().map(Evidence::Adjtimex).collect(),
         })
     }
+}
+
+/// What one part of the observer noticed in a sample: events, and evidence
+/// for the classification; each with its time.
+#[derive(Debug, Default)]
+struct Noticed {
+    events: Vec<Happened>,
+    evidence: Vec<(u64, Evidence)>,
+}
+
+impl Noticed {
+    fn event(&mut self, at_monotonic_ns: u64, event: Event) {
+        self.events.push(Happened { at_monotonic_ns, event });
+    }
+
+    fn evidence(&mut self, at_ns: u64, evidence: Evidence) {
+        self.evidence.push((at_ns, evidence));
+    }
+}
+
+/// The time between the last sample and this one.
+#[derive(Debug, Clone, Copy)]
+struct Elapsed {
+    /// Since the last sample, by CLOCK_MONOTONIC, ns.
+    ns: u64,
+    /// What of it was planned, ns.
+    planned_ns: u64,
+}
+
+// Direct reports of a disruption: VMClock, the kernel's log and its
+// messages.
+
+/// What was reported last.
+#[derive(Debug, Default)]
+struct Notifications {
+    vmclock: Option<VmClock>,
+}
+
+impl Notifications {
+    fn observe(&mut self, sample: &Sample, noticed: &mut Noticed) {
+        let at_ns = sample.monotonic_ns;
+        if let Some(now) = sample.vmclock.value()
+            && let Some(before) = self.vmclock.replace(now.clone())
+        {
+            compare(&before, now).for_each(|evidence| noticed.evidence(at_ns, evidence));
+        }
+        let lines = sample.log.value().map_or(&[][..], Vec::as_slice);
+        for line in lines.iter().filter(|line| is_relevant(line)) {
+            noticed.evidence(at_ns, Evidence::Log { line: line.text.clone() });
+        }
+        if sample.was_set.is_known_and(|set| *set) {
+            noticed.evidence(at_ns, Evidence::WasSet);
+        }
+        if sample.new_generation.is_known_and(|new| *new) {
+            noticed.evidence(at_ns, Evidence::NewGeneration);
+        }
+    }
+}
+
+fn compare(before: &VmClock, now: &VmClock) -> impl Iterator<Item = Evidence> {
+    let marker = (before.disruption_marker != now.disruption_marker).then_some({
+        Evidence::VmClockMarker { before: before.disruption_marker, after: now.disruption_marker }
+    });
+    let generation = now
+        .vm_generation
+        .filter(|after| before.vm_generation != Some(*after))
+        .map(|after| Evidence::VmClockGeneration { before: before.vm_generation, after });
+    [marker, generation].into_iter().flatten()
+}
+
+fn is_relevant(line: &LogLine) -> bool {
+    matches!(
+        line.event,
+        LogEvent::Restored
+            | LogEvent::Resumed
+            | LogEvent::LeapSecond
+            | LogEvent::Switched { .. }
+            | LogEvent::MarkedUnstable { .. }
+    )
 }
 
 #[cfg(test)]

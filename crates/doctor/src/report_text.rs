@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
-use facts::text::{printable, wrap};
+use facts::parse::{printable, wrap};
 
 use crate::finding::{CheckState, Checked, Finding, Remedy, Severity};
 use crate::report::{DoctorReport, MachineSummary};

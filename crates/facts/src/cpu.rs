@@ -7,10 +7,8 @@ use crate::{Fact, Unknown};
 
 pub mod arm64;
 pub mod cpuid;
-pub mod generic_timer;
 pub mod hypervisor;
 
-pub use generic_timer::GenericTimer;
 pub use hypervisor::{
     HypervFeatures, Hypervisor, HypervisorKind, KvmFeatures, Signs, Xen, XenMode, XenTsc,
 };
@@ -168,6 +166,75 @@ pub fn resolve_hypervisor(
     }
     hypervisor::resolve(by_cpuid, cpuid_text, signs)
 }
+
+// arm64's generic timer: the counter that programs read, and what its
+// registers state.
+
+const FILE: &str = "parachron/generic-timer";
+
+/// What the generic timer states of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct GenericTimer {
+    /// CNTFRQ_EL0, in Hz: what firmware or the hypervisor wrote there; 0 where
+    /// it wrote nothing, or the register is not readable.
+    pub hz: u64,
+    /// Programs may read CNTVCT_EL0.
+    pub readable: bool,
+    /// There is CNTVCTSS_EL0 (FEAT_ECV), which is ordered without a barrier.
+    pub self_synchronised: bool,
+}
+
+/// The fact on any other processor.
+pub fn not_arm64() -> Fact<GenericTimer> {
+    Fact::Unknown(Unknown::not_applicable("only arm64 has a generic timer"))
+}
+
+/// The fields of `parachron/generic-timer`.
+pub fn parse_generic_timer(text: &str) -> Fact<GenericTimer> {
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().parse::<u64>().ok()
+    };
+    match (field("frequency_hz "), field("readable "), field("self_synchronised ")) {
+        (Some(hz), Some(readable @ 0..=1), Some(ecv @ 0..=1)) => {
+            Fact::Known(GenericTimer { hz, readable: readable == 1, self_synchronised: ecv == 1 })
+        }
+        _ => Fact::Unknown(Unknown::malformed(
+            FILE,
+            "frequency_hz, readable and self_synchronised",
+            text,
+        )),
+    }
+}
+
+// How a CPU goes idle, and what leaving a guest costs: what decides how late
+// it wakes up.
+
+/// How CPUs go idle here, and in the guests of this host.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Idle {
+    /// cpuidle's driver: `haltpoll`, `intel_idle`, `none`.
+    pub driver: Fact<String>,
+    /// cpuidle's governor: `haltpoll`, `menu`.
+    pub governor: Fact<String>,
+    /// How long the governor haltpoll polls before a halt, at most, ns.
+    pub guest_halt_poll_ns: Fact<u64>,
+    /// How long KVM polls for a halted vCPU here, at most, ns.
+    pub halt_poll_ns: Fact<u64>,
+    /// What the kernel does about L1TF: on a host, at each entry of a guest.
+    pub l1tf: Fact<String>,
+}
+
+/// Path of the file.
+pub const IDLE_DRIVER: &str = "/sys/devices/system/cpu/cpuidle/current_driver";
+/// Path of the file.
+pub const IDLE_GOVERNOR: &str = "/sys/devices/system/cpu/cpuidle/current_governor_ro";
+/// Path of the file.
+pub const GUEST_HALT_POLL: &str = "/sys/module/haltpoll/parameters/guest_halt_poll_ns";
+/// Path of the file.
+pub const HALT_POLL: &str = "/sys/module/kvm/parameters/halt_poll_ns";
+/// Path of the file.
+pub const L1TF: &str = "/sys/devices/system/cpu/vulnerabilities/l1tf";
 
 #[cfg(test)]
 mod tests;

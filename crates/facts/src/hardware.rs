@@ -5,8 +5,8 @@ mod phc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::kernel::command_line::WITHHELD;
 use super::parse::Fields;
+use crate::kernel::WITHHELD;
 use crate::{Fact, Unknown};
 
 pub use phc::{Phc, PhcDriver, PhcTime, link_of};

@@ -9,14 +9,12 @@ pub mod clocksource;
 pub mod cpu;
 mod fact;
 pub mod hardware;
-pub mod idle;
 pub mod kernel;
 pub mod parse;
 pub mod running;
 mod sample;
 pub mod steering;
 pub mod system;
-pub mod text;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -56,5 +54,5 @@ pub struct Facts {
     /// Its load.
     pub load: system::Load,
     /// How its CPUs go idle.
-    pub idle: idle::Idle,
+    pub idle: cpu::Idle,
 }

@@ -12,34 +12,34 @@
 //!
 //! docs/protocols/host-socket.md is for those who write the other side.
 
-use std::io;
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pvclock::units::{CrossTimestamp, Interval, OffsetBound, TimeReading};
 use rustix::event::epoll;
+use rustix::fs::OFlags;
 
 use crate::SourceError;
+use crate::host::local::LocalSocket;
+use crate::host::stream::{HostStream, Left};
+use crate::host::told::ReportedTime;
+use crate::host::vsock::Vsock;
 use crate::source::now;
 
-mod awaited;
-mod channel;
 mod local;
 mod message;
-mod port;
 mod stream;
 mod told;
 mod vsock;
 
 pub use crate::wire::hosttime::{EARLIEST_NS, VSOCK_PORT};
-use awaited::Awaited;
-pub use channel::HostChannel;
-use local::LocalSocket;
 pub use message::{HostMessage, MalformedMessage};
-use port::Port;
 pub use told::Rejected;
-use told::ReportedTime;
-use vsock::Vsock;
 
 /// How long a time is valid, ns.
 const FRESH_NS: u64 = 1_000_000_000;
@@ -87,7 +87,7 @@ impl HostSource {
         for channel in channels {
             match host.add(channel) {
                 Ok(()) => {}
-                Err(why) if awaited::is_anothers(channel, &why) => {
+                Err(why) if is_anothers(channel, &why) => {
                     host.awaited.push(Awaited::new(channel, &why));
                 }
                 Err(why) => return Err((channel.clone(), why)),
@@ -240,3 +240,134 @@ impl AsFd for HostSource {
         self.any.as_fd()
     }
 }
+
+/// Where the host is listened to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum HostChannel {
+    /// On no channel.
+    #[default]
+    None,
+    /// A Unix datagram socket to be made at this path.
+    Socket(PathBuf),
+    /// This port of AF_VSOCK.
+    Vsock(u32),
+    /// A virtio-serial port, as `/dev/virtio-ports/NAME`.
+    Port(PathBuf),
+}
+
+impl fmt::Display for HostChannel {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => Ok(()),
+            Self::Socket(path) | Self::Port(path) => path.display().fmt(to),
+            Self::Vsock(port) => write!(to, "vsock:{port}"),
+        }
+    }
+}
+
+// A virtio-serial port, whose other end only the host has.
+//
+// While the host has not opened its end, reads end at once and polls report a
+// hang-up (`port_fops_read`, `port_fops_poll`, drivers/char/virtio_console.c).
+
+/// An open port.
+#[derive(Debug)]
+struct Port(HostStream);
+
+impl Port {
+    /// Opens the port's device, which one process may have open at a time.
+    fn open(path: &Path) -> io::Result<Self> {
+        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+        let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
+        Ok(Self(HostStream::new(file.into())))
+    }
+
+    /// Reads what waits. After bytes that are no frame, those that wait with
+    /// them are dropped: a host that begins anew begins with a frame.
+    fn receive(&mut self, told: &mut ReportedTime) -> io::Result<()> {
+        match self.0.receive(told)? {
+            Left::Open => {}
+            Left::Ended => self.0.reset(),
+            Left::Broken => {
+                self.0.reset();
+                let mut dropped = [0; 4096];
+                let _ = rustix::io::read(&self.0, &mut dropped);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Port {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+// A channel that another process has, until it is free.
+//
+// Who listens first at a port of AF_VSOCK beyond 1023, or has a socket in a folder that
+// all may write, may be any user: that keeps the host from being heard, and is no reason
+// for a daemon to end.
+
+/// It is tried again after this.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// One that is waited for.
+#[derive(Debug)]
+struct Awaited {
+    channel: HostChannel,
+    /// What is in the way, and what is done about it.
+    why: String,
+    /// When it was tried again last.
+    tried: Option<Instant>,
+}
+
+impl Awaited {
+    fn new(channel: &HostChannel, why: &io::Error) -> Self {
+        Self { channel: channel.clone(), why: reason(why), tried: None }
+    }
+
+    /// Whether it is to be tried now: at once, as a daemon that takes new settings has it
+    /// itself until they are in force, and then once each [`AGAIN`].
+    fn take_due(&mut self, now: Instant) -> bool {
+        let is_due = self.tried.is_none_or(|at| now.saturating_duration_since(at) >= AGAIN);
+        if is_due {
+            self.tried = Some(now);
+        }
+        is_due
+    }
+
+    /// It cannot be had still.
+    fn failed(&mut self, why: &io::Error) {
+        self.why = reason(why);
+    }
+
+    fn error(&self) -> SourceError {
+        SourceError::ChannelTaken { channel: self.channel.to_string(), why: self.why.clone() }
+    }
+}
+
+/// Whether a channel cannot be opened as another process has it, or has put something in
+/// its place.
+fn is_anothers(channel: &HostChannel, why: &io::Error) -> bool {
+    match (why.kind(), channel) {
+        (ErrorKind::AddrInUse | ErrorKind::ResourceBusy | ErrorKind::AlreadyExists, _) => true,
+        // A dead socket of another user's, in a folder where each removes his own alone.
+        (ErrorKind::PermissionDenied, HostChannel::Socket(path)) => path.symlink_metadata().is_ok(),
+        _ => false,
+    }
+}
+
+fn reason(why: &io::Error) -> String {
+    let cause = match why.kind() {
+        ErrorKind::AddrInUse | ErrorKind::ResourceBusy => "it is in use",
+        ErrorKind::AlreadyExists => "the existing file is not a socket",
+        ErrorKind::PermissionDenied => "the existing file cannot be removed",
+        _ => "the channel cannot be opened",
+    };
+    format!("{why}: {cause}; retrying every {} s", AGAIN.as_secs())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,21 +1,19 @@
 //! An NTP server's time.
 
 mod error;
-mod kiss;
-mod lookup;
 mod request;
 mod server;
 mod transport;
 
 use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use pvclock::units::{OffsetBound, TimeReading};
 
 use crate::SourceError;
 use crate::source::{ReadStatus, now, offset};
-use kiss::Kiss;
-use lookup::{Lookup, Resolve};
 
 pub use error::NtpError;
 pub use server::{NtpPeer, ServerReply, ServerState};
@@ -258,6 +256,81 @@ impl NtpSource {
             self.lookup = Some(pending);
         }
         result
+    }
+}
+
+/// After RATE a server is not queried for this long.
+const RATE_PAUSE: Duration = Duration::from_secs(64);
+
+/// What a server replied that must not be queried.
+#[derive(Debug)]
+struct Kiss {
+    error: NtpError,
+    /// Until then; none: for ever.
+    until: Option<Instant>,
+}
+
+impl Kiss {
+    /// The kiss in a reply that came just now.
+    fn from_reply(reply: &NtpError) -> Option<Self> {
+        let until = reply.is_rate_limit().then(|| Instant::now() + RATE_PAUSE);
+        let is_kiss = reply.is_stop() || reply.is_rate_limit();
+        is_kiss.then(|| Self { error: reply.clone(), until })
+    }
+
+    /// The server's reply, while it holds.
+    fn holds(&self, now: Instant) -> Option<&NtpError> {
+        self.until.is_none_or(|until| now < until).then_some(&self.error)
+    }
+}
+
+// Resolving a name without waiting for it: the system's resolver takes up to
+// tens of seconds where no name server replies, and cannot be stopped.
+
+/// What resolves a name: [`NtpPeer::find`], or a test's.
+type Resolve = fn(&str, Duration) -> Result<NtpPeer, NtpError>;
+
+/// A lookup that the resolver is working on, in a thread of its own that ends
+/// with the result.
+#[derive(Debug)]
+struct Lookup {
+    name: String,
+    result: Receiver<Result<NtpPeer, NtpError>>,
+}
+
+impl Lookup {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    fn begin(resolve: Resolve, name: &str, timeout: Duration) -> Result<Self, NtpError> {
+        let (send, result) = sync_channel(1);
+        let wanted = name.to_owned();
+        // Who samples clocks stays on one CPU, and the resolver need not.
+        let free = linux::cpus::free();
+        let look_up = move || {
+            free.run();
+            // The receiver may be gone.
+            let _ = send.send(resolve(&wanted, timeout));
+        };
+        let begun = thread::Builder::new().name("resolver".into()).spawn(look_up);
+        let name = name.to_owned();
+        match begun {
+            Ok(_) => Ok(Self { name, result }),
+            Err(error) => Err(NtpError::NoAddress { name, error: error.to_string() }),
+        }
+    }
+
+    /// The result, where it comes within `wait`.
+    fn result(&self, wait: Duration) -> Option<Result<NtpPeer, NtpError>> {
+        match self.result.recv_timeout(wait) {
+            Ok(result) => Some(result),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Err(NtpError::NoAddress {
+                name: self.name.clone(),
+                error: "the resolver's thread ended without a result".into(),
+            })),
+        }
     }
 }
 

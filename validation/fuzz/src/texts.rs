@@ -2,7 +2,7 @@
 //! reduced for a capture stays as it is when it is reduced again.
 
 use facts::kernel::pasted::PastedLog;
-use facts::kernel::{LogEvent, command_line, configuration, log};
+use facts::kernel::{self, LogEvent};
 use facts::{clocksource, cpu, hardware, running, steering, system};
 use inspect::sampler;
 use inspect::tree::{self, manifest::Manifest};
@@ -72,21 +72,21 @@ pub(crate) fn learnt_frequency(data: &[u8]) {
 
 /// `/proc/cmdline`.
 pub(crate) fn kernel_command_line(data: &[u8]) {
-    let _ = command_line::parse(&settles(&text(data), command_line::reduce));
+    let _ = kernel::parse_command_line(&settles(&text(data), kernel::reduce_command_line));
 }
 
 /// The kernel's configuration, packed and as text.
 pub(crate) fn kernel_configuration(data: &[u8]) {
     let _ = inspect::unpack(data);
-    let _ = configuration::parse(&settles(&text(data), configuration::reduce));
+    let _ = kernel::parse_configuration(&settles(&text(data), kernel::reduce_configuration));
 }
 
 /// The kernel's log, whole and as it grows: of what grows, only the kernel's
 /// own lines are kept.
 pub(crate) fn kernel_log(data: &[u8]) {
     let text = text(data);
-    let _ = log::parse(&settles(&text, log::reduce));
-    let all = log::parse(&text).value().map_or(0, Vec::len);
+    let _ = kernel::parse_log(&settles(&text, kernel::reduce_log));
+    let all = kernel::parse_log(&text).value().map_or(0, Vec::len);
     assert!(sampler::parse_growing_log(&text).value().map_or(0, Vec::len) <= all);
 }
 

@@ -19,7 +19,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use inspect::comparison::selected::Wanted;
 use inspect::comparison::{ClockName, ComparedClocks, ComparisonReference, Pace, Unchecked};
 use inspect::tree::Tree;
-use instruments::drift::budget::Budget;
+use instruments::drift::Budget;
 use instruments::duration;
 use linux::vmclock::VmClockDevice;
 use sources::phc::PhcSpec;

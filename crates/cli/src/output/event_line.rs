@@ -1,7 +1,7 @@
 //! A line of a log: time, kind, message.
 
 use disruptions::text::time_of_day;
-use facts::text::printable;
+use facts::parse::printable;
 
 use super::table::{width, wrap};
 

@@ -8,7 +8,7 @@ use comfy_table::{
 };
 
 use super::printable;
-pub(crate) use facts::text::wrap;
+pub(crate) use facts::parse::wrap;
 
 /// Tables for people are at most this wide on any terminal: people paste them
 /// into tickets and mails.

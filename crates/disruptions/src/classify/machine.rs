@@ -3,7 +3,7 @@
 use pvclock::units::Interval;
 
 use super::{Context, Dated, collect_kind, is_log_of_source, late_by, raw_by_tsc, step, step_of};
-use crate::clock_name::{BOOTTIME, MONOTONIC, RAW, REALTIME};
+use crate::{BOOTTIME, MONOTONIC, RAW, REALTIME};
 use crate::{Disruption, Evidence, Kind, Kinds, LateCause, Size};
 
 /// A host that steers its clock changes an emulated timer's rate by less than this part;

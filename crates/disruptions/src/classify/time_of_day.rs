@@ -3,8 +3,8 @@
 use pvclock::units::Interval;
 
 use super::{Context, Dated, step_of};
-use crate::clock_name::{BOOTTIME, MONOTONIC, REALTIME};
 use crate::steering::Move;
+use crate::{BOOTTIME, MONOTONIC, REALTIME};
 use crate::{Disruption, Evidence, Kind, Size};
 
 const S_NS: u64 = 1_000_000_000;

@@ -8,9 +8,9 @@ use pvclock::Scale;
 use pvclock::units::Bracket;
 use pvclock::units::Interval;
 
-use super::noticed::{Elapsed, Noticed};
-use crate::clock_name::{BOOTTIME, MONOTONIC, RAW, REALTIME, TSC};
 use crate::event::seconds;
+use crate::observer::{Elapsed, Noticed};
+use crate::{BOOTTIME, MONOTONIC, RAW, REALTIME, TSC};
 use crate::{Event, Evidence};
 
 /// What a slew may add to the rate (kernel/time/ntp.c): adjtime runs at

@@ -1,8 +1,8 @@
 //! Evidence belongs together when it comes together: gathered for a moment,
 //! then classified as a whole.
 
-use super::noticed::Elapsed;
 use crate::classify::{self, Context};
+use crate::observer::Elapsed;
 use crate::{Disruption, Evidence};
 use facts::Sample;
 

@@ -24,8 +24,8 @@
 use facts::Sample;
 use facts::running::{Activity, Stolen, ThreadTimes};
 
-use super::noticed::{Elapsed, Noticed};
 use crate::event::seconds;
+use crate::observer::{Elapsed, Noticed};
 use crate::{Event, Evidence, LateCause};
 
 /// A sample that is later than planned by more than this is reported, ns.

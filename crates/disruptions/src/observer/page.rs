@@ -6,7 +6,7 @@ use instruments::steps::page::{PageStep as Compared, compare};
 use pvclock::kvm_clock::{Flags, TimeInfo};
 use pvclock::{Hertz, Scale};
 
-use super::noticed::Noticed;
+use crate::observer::Noticed;
 use crate::{Event, Evidence, ObservedPageUpdate, page_fact};
 
 /// A host whose master clock restarts steps its guests by what its NTP has

@@ -18,8 +18,8 @@ use facts::steering::Adjtimex;
 use pvclock::units::Bracket;
 
 use super::clocks::slew_bounds;
-use super::noticed::Noticed;
 use crate::Evidence;
+use crate::observer::Noticed;
 
 /// The RTC's resolution, ns.
 const RESOLUTION_NS: f64 = 1e9;

@@ -7,8 +7,8 @@ use pvclock::{Hertz, Nanos, Scale};
 
 use super::clocks::slews;
 use super::*;
-use crate::clock_name::{BOOTTIME, MONOTONIC, RAW, REALTIME, TSC};
 use crate::steering::Move;
+use crate::{BOOTTIME, MONOTONIC, RAW, REALTIME, TSC};
 use crate::{LateCause, page_fact};
 
 const INTERVAL: Duration = Duration::from_millis(100);

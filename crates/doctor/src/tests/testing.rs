@@ -5,9 +5,9 @@ mod rule_text;
 
 use facts::Facts;
 use facts::clocksource::Clocksources;
+use facts::cpu::Idle;
 use facts::cpu::{Cpu, Hypervisor, HypervisorKind, KvmFeatures, TscFlags};
 use facts::hardware::{KvmHost, Phc, Rtc, RtcConvention, RtcDevice};
-use facts::idle::Idle;
 use facts::kernel::{Kernel, LogEvent, LogLine};
 use facts::steering::{
     Adjtimex, ChronyTracking, Steering, TimeKeeper, TimeKeeperKind, chrony_config,
@@ -61,7 +61,7 @@ pub(crate) fn healthy_kvm_guest() -> Facts {
                 xen: None,
             }),
             cpuid_tsc_hz: not_applicable("CPUID does not report it"),
-            generic_timer: facts::cpu::generic_timer::not_arm64(),
+            generic_timer: facts::cpu::not_arm64(),
         },
         kernel: kernel(),
         steering: disciplined_by_chrony(),
@@ -154,7 +154,7 @@ pub(crate) fn unreadable() -> Facts {
             flags: missing("/proc/cpuinfo"),
             hypervisor: missing("CPUID"),
             cpuid_tsc_hz: missing("CPUID"),
-            generic_timer: facts::cpu::generic_timer::not_arm64(),
+            generic_timer: facts::cpu::not_arm64(),
         },
         kernel: Kernel {
             release: missing("/proc/sys/kernel/osrelease"),

@@ -213,7 +213,7 @@ pub struct Signs<'t> {
 pub fn reduce_uuid(text: &str) -> String {
     let digits: String = text.trim().chars().filter(char::is_ascii_hexdigit).collect();
     let zero = !digits.is_empty() && digits.bytes().all(|digit| digit == b'0');
-    format!("{}\n", if zero { "0" } else { super::super::kernel::command_line::WITHHELD })
+    format!("{}\n", if zero { "0" } else { super::super::kernel::WITHHELD })
 }
 
 /// User-mode Linux names itself as the processor.

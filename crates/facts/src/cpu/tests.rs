@@ -1,5 +1,6 @@
-use super::*;
 use cpuid::*;
+
+use super::*;
 
 const CPUINFO_TEXT: &str = "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC\n\
     flags\t\t: fpu tsc rdtscp constant_tsc hypervisor\n\nprocessor\t: 1\nmodel name\t: AMD EPYC\n\
@@ -103,4 +104,14 @@ fn the_frequency_is_the_hypervisors_then_the_processors() {
     assert_eq!(parse_tsc_hz(&with(&hyperv)), Fact::Known(2_880_000_000));
     let why = parse_tsc_hz(&with("")).unknown().unwrap().to_string();
     assert_eq!(why, "not there: a TSC frequency in CPUID");
+}
+
+#[test]
+fn the_registers_are_read_and_junk_is_not() {
+    let text = "frequency_hz 24000000\nreadable 1\nself_synchronised 0\n";
+    let timer = GenericTimer { hz: 24_000_000, readable: true, self_synchronised: false };
+    assert_eq!(parse_generic_timer(text), Fact::Known(timer));
+    for junk in ["", "frequency_hz -1\nreadable 1\nself_synchronised 0\n", "readable 2\n"] {
+        assert!(parse_generic_timer(junk).value().is_none(), "{junk}");
+    }
 }

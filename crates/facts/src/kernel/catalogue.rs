@@ -1,20 +1,18 @@
 //! The catalogue of messages: messages.txt read as a table, and the events of a line by it.
 
-mod duration;
 mod pattern;
 mod signs;
-mod words;
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use serde::de::value::{Error, MapDeserializer};
 use serde::de::{Deserialize, IntoDeserializer};
 
-use self::pattern::{Match, Pattern, Value};
-use self::signs::{Scan, SignTable};
-use self::words::WordLists;
-use super::LogEvent;
-use super::line::Line;
+use crate::kernel::LogEvent;
+use crate::kernel::catalogue::pattern::{Match, Pattern, Value};
+use crate::kernel::catalogue::signs::{Scan, SignTable};
+use crate::kernel::line::Line;
 
 /// The table; its heading describes the columns.
 const MESSAGES: &str = include_str!("messages.txt");
@@ -100,7 +98,7 @@ impl Catalogue {
 
     /// Whether a line is of a program's source.
     pub(super) fn is_source(&self, text: &str) -> bool {
-        words::is_source(text)
+        is_source(text)
     }
 
     /// Whether a line can be a program's message, and no prose.
@@ -222,6 +220,122 @@ fn parse_constants(mut text: &'static str) -> Vec<(&'static str, Value<'static>)
         text = rest.trim_start();
     }
     constants
+}
+
+/// Names of units, and their length, s.
+const UNITS: [(&str, f64); 9] = [
+    ("ns nsec nsecs nanosecond nanoseconds", 1e-9),
+    ("us µs μs usec usecs microsecond microseconds", 1e-6),
+    ("ms msec msecs millis millisecond milliseconds", 1e-3),
+    ("s sec secs second seconds", 1.0),
+    ("m min mins minute minutes", 60.0),
+    ("h hr hour hours", 3600.0),
+    ("d day days", 86_400.0),
+    ("w week weeks", 604_800.0),
+    ("y year years", 31_557_600.0),
+];
+
+/// A time at the start of a text, s, and what follows it. A minute alone (`5m`) may be a metre.
+fn parse_duration(text: &str) -> Option<(f64, &str)> {
+    let (mut all_s, mut rest, mut parts, mut unit) = (0.0, text, 0, "");
+    while let Some((part_s, name, after)) = part(rest.trim_start_matches([' ', ','])) {
+        // Units grow smaller from part to part.
+        if parts > 0 && part_s >= all_s {
+            break;
+        }
+        all_s += part_s;
+        (rest, unit) = (after, name);
+        parts += 1;
+    }
+    (parts > 1 || (parts == 1 && unit != "m")).then_some((all_s, rest))
+}
+
+fn part(text: &str) -> Option<(f64, &str, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let number: f64 = text[..end].parse().ok().filter(|number: &f64| *number < 1e15)?;
+    let name = text[end..].trim_start_matches([' ', '-']);
+    let end = name.find(|c: char| !c.is_alphabetic()).unwrap_or(name.len());
+    let (name, rest) = name.split_at(end);
+    let is_unit = |names: &&(&str, f64)| names.0.split(' ').any(|unit| unit == name);
+    let (_, factor) = UNITS.iter().find(is_unit)?;
+    Some((number * factor, name, rest))
+}
+
+// What kind of line it is, by its words, where no row takes it: prose and programs' source are no
+// logs, and of a program's line about time a word tells whether it reports trouble.
+
+/// The word lists of messages.txt.
+#[derive(Debug, Default)]
+struct WordLists {
+    /// Words of a manual or a letter.
+    prose: HashSet<&'static str>,
+    /// Beside these a clock is none of a time of day.
+    other_clocks: HashSet<&'static str>,
+    /// Words of a fault or a difference.
+    trouble: HashSet<&'static str>,
+}
+
+impl WordLists {
+    /// Whether a line can be a program's message about time: no prose, no source, no command.
+    fn is_message(&self, line: &Line<'_>) -> bool {
+        let words = words(line.text);
+        let is_short = words.len() <= 10 && !line.text.ends_with(['.', '?', ',']);
+        let is_prose = words.iter().any(|word| self.prose.contains(word.as_str()));
+        let is_log = has_header(line) || (is_short && !is_source(line.text));
+        is_log && !is_prose && !is_command(line.text) && self.is_about_days(line.text)
+    }
+
+    /// Whether no word shows that the line is about another clock than one of the time of day.
+    fn is_about_days(&self, text: &str) -> bool {
+        !words(text).iter().any(|word| self.other_clocks.contains(word.as_str()))
+    }
+
+    /// Whether a message has a word of a fault.
+    fn is_trouble(&self, text: &str) -> bool {
+        words(text).iter().any(|word| self.trouble.contains(word.as_str()))
+    }
+}
+
+fn has_header(line: &Line<'_>) -> bool {
+    line.is_start || line.program.is_some() || has_name(line.text)
+}
+
+/// `make: `, `ERROR `, `time=…`, `{level:`, `E0612 `: a program's name, a level or a field.
+fn has_name(text: &str) -> bool {
+    const LEVELS: [&str; 11] = [
+        "E", "W", "ERROR", "ERR", "WARN", "WARNING", "INFO", "DEBUG", "NOTICE", "FATAL", "CRITICAL",
+    ];
+    let first = text.split([' ', ':']).next().unwrap_or_default();
+    let is_level = LEVELS.contains(&first.to_uppercase().as_str());
+    let is_field = text.starts_with(['{', '[']) || first.contains('=');
+    let is_klog = first.len() == 5
+        && first.starts_with(['I', 'W', 'E', 'F'])
+        && first[1..].bytes().all(|byte| byte.is_ascii_digit());
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_./[]".contains(c);
+    let name = text.split_once(": ").map_or("", |(name, _)| name);
+    let is_program = !name.is_empty() && name.len() < 32 && name.chars().all(is_name);
+    is_level || is_field || is_klog || is_program
+}
+
+/// A line of a program: conversions, statements.
+fn is_source(text: &str) -> bool {
+    let has_conversion = text
+        .match_indices('%')
+        .any(|(at, _)| text[at + 1..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '{'));
+    let is_statement = text.trim_end().ends_with([';', '{', '}', '(', ',', '\\']);
+    has_conversion || (is_statement && !text.starts_with('{')) || text.contains("\\n\"")
+}
+
+/// What somebody typed at a prompt: `root@host:~# date`, `user@host ~ $ date`.
+fn is_command(text: &str) -> bool {
+    let prompt = text.split_once("# ").or_else(|| text.split_once("$ "));
+    prompt.is_some_and(|(before, _)| before.contains('@') && before.len() < 60)
+}
+
+fn words(text: &str) -> Vec<String> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '\'' || c == '/';
+    let words = text.split(|c| !is_part(c)).filter(|word| !word.is_empty());
+    words.map(|word| word.trim_matches('\'').to_lowercase()).collect()
 }
 
 #[cfg(test)]

@@ -6,17 +6,16 @@ mod segment;
 mod servers;
 mod stamps;
 
-use self::printed::PrintedLines;
-pub use self::printed::PrintedTimes;
-use self::segment::{LogSegment, is_same_cpu, rate};
-use self::servers::ServerTables;
-use self::stamps::Stamps;
-pub use self::stamps::StampsBack;
+use crate::kernel::catalogue::{CATALOGUE, Reading};
+use crate::kernel::encoding::{Encoding, START, encoding, no_text, push_unit};
+use crate::kernel::pasted::printed::PrintedLines;
+use crate::kernel::pasted::segment::{LogSegment, is_same_cpu, rate};
+use crate::kernel::pasted::servers::ServerTables;
+use crate::kernel::pasted::stamps::Stamps;
+use crate::kernel::{LogEvent, LogLine, line};
 
-use super::catalogue::{CATALOGUE, Reading};
-use super::encoding::{Encoding, START, encoding, no_text, push_unit};
-use super::line;
-use super::{LogEvent, LogLine};
+pub use self::printed::PrintedTimes;
+pub use self::stamps::StampsBack;
 
 /// No line of a log is longer, bytes, with a journal's fields in it; the rest is left out.
 const LONGEST_LINE: usize = 16_384;

@@ -12,20 +12,20 @@ fn every_form_of_a_log_line_gives_the_same_line() {
         "Nov 21 04:26:01 secret-host kernel: [    0.386268] clocksource: Switched to clocksource kvm-clock",
         "2026-11-21T04:26:01.123456+00:00 secret-host kernel: [    0.386268] clocksource: Switched to clocksource kvm-clock",
     ] {
-        assert_eq!(log::reduce(line), format!("{STAMPED}\n"), "{line}");
+        assert_eq!(reduce_log(line), format!("{STAMPED}\n"), "{line}");
     }
     for line in [
         "[Wed May 25 05:27:59 2022] clocksource: Switched to clocksource kvm-clock",
         "Nov 21 04:26:01 secret-host kernel: clocksource: Switched to clocksource kvm-clock",
         "clocksource: Switched to clocksource kvm-clock",
     ] {
-        assert_eq!(log::reduce(line), "clocksource: Switched to clocksource kvm-clock\n", "{line}");
+        assert_eq!(reduce_log(line), "clocksource: Switched to clocksource kvm-clock\n", "{line}");
     }
 }
 
 #[test]
 fn only_the_last_boot_and_only_clocks_are_kept() {
-    let kept = log::reduce(
+    let kept = reduce_log(
         "[    0.1] tsc: Detected 2000.000 MHz processor\n\
          [    0.0] Linux version 6.1.0 (builder@secret-host)\n\
          [    0.2] usb 1-1: SerialNumber: 123\n\
@@ -37,15 +37,15 @@ fn only_the_last_boot_and_only_clocks_are_kept() {
         "[    9.900000] watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [withheld]\n\
          [   10.000000] hrtimer: interrupt took 5 ns\n"
     );
-    assert_eq!(log::reduce(&kept), kept);
-    let lines = log::parse(&kept).value().unwrap().clone();
+    assert_eq!(reduce_log(&kept), kept);
+    let lines = parse_log(&kept).value().unwrap().clone();
     assert_eq!(lines[1].at_s, Some(10.0));
     assert_eq!(lines[1].event, LogEvent::HrtimerLate { took_ns: 5 });
 }
 
 #[test]
 fn the_command_line_keeps_words_about_time_and_nothing_else() {
-    let reduced = command_line::reduce(
+    let reduced = reduce_command_line(
         "BOOT_IMAGE=/vmlinuz root=UUID=secret ro quiet tsc=reliable password=x key=y \
          processor.max_cstate=1 \"xen.independent_wallclock=1\" no_kvmclock -- clocksource=init\n",
     );
@@ -54,23 +54,23 @@ fn the_command_line_keeps_words_about_time_and_nothing_else() {
         "withheld quiet tsc=reliable withheld processor.max_cstate=1 withheld no_kvmclock withheld\n"
             .replacen("withheld no", "\"xen.independent_wallclock=1\" no", 1)
     );
-    assert_eq!(command_line::reduce(&reduced), reduced);
-    let words = command_line::parse("a \"b c\" d=\"e f\" g\n").value().unwrap().clone();
+    assert_eq!(reduce_command_line(&reduced), reduced);
+    let words = parse_command_line("a \"b c\" d=\"e f\" g\n").value().unwrap().clone();
     assert_eq!(words, ["a", "\"b c\"", "d=\"e f\"", "g"]);
-    assert_eq!(command_line::parse("\n"), Fact::Known(vec![]));
+    assert_eq!(parse_command_line("\n"), Fact::Known(vec![]));
 }
 
 #[test]
 fn the_configuration_keeps_options_about_time_that_are_set() {
     let text = "# a comment\nCONFIG_HZ=250\n# CONFIG_NO_HZ_FULL is not set\nCONFIG_KVM_GUEST=y\n\
                 CONFIG_DEFAULT_HOSTNAME=\"secret\"\nCONFIG_PTP_1588_CLOCK_KVM=m\n";
-    let reduced = configuration::reduce(text);
+    let reduced = reduce_configuration(text);
     assert_eq!(reduced, "CONFIG_HZ=250\nCONFIG_KVM_GUEST=y\nCONFIG_PTP_1588_CLOCK_KVM=m\n");
-    let options = configuration::parse(&reduced).value().unwrap().clone();
+    let options = parse_configuration(&reduced).value().unwrap().clone();
     assert_eq!(options["HZ"], "250");
     assert_eq!(options["PTP_1588_CLOCK_KVM"], "m");
     assert!(!options.contains_key("NO_HZ_FULL"));
-    assert!(configuration::parse("\u{fffd}").unknown().is_some());
+    assert!(parse_configuration("\u{fffd}").unknown().is_some());
 }
 
 /// QEMU's 100 MHz, 24 MHz, and the figures of no HPET.

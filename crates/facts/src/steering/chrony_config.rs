@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Fact;
-use crate::kernel::command_line::WITHHELD;
+use crate::kernel::WITHHELD;
 
 /// chronyd's default `maxslewrate`, ppm (chrony.conf(5)).
 pub const DEFAULT_MAX_SLEW_RATE_PPM: f64 = 83_333.333;

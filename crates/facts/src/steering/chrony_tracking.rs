@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::kernel::command_line::WITHHELD;
+use crate::kernel::WITHHELD;
 use crate::{Fact, Unknown};
 
 const TRACKING: &str = "parachron/chrony-tracking";

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::TimeKeeperKind;
 use super::chrony_config::{FILE, NtpServer, is_public, smears};
 use crate::Fact;
-use crate::kernel::command_line::WITHHELD;
+use crate::kernel::WITHHELD;
 
 /// ntpd's first file: ntpsec's, or the usual one.
 pub const NTPD: [&str; 2] = ["/etc/ntpsec/ntp.conf", "/etc/ntp.conf"];

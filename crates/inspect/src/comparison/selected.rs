@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use facts::{Fact, Unknown};
+use sources::duplicate_of;
 use sources::phc::{PhcScale, PhcSpec, UnknownScale, hosts_clocks, is_same_device};
-use sources::unique::duplicate_of;
 use sources::{NtpError, PhcSource};
 
 use super::pace::Pace;

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Instant;
 
-use instruments::drift::budget::{Budget, BudgetVerdict};
+use instruments::drift::{Budget, BudgetVerdict};
 use instruments::drift::{Drift, DriftReading, Refused, Series};
 use linux::wait::{WaitUntil, Wake};
 use schemars::JsonSchema;

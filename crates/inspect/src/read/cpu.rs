@@ -3,8 +3,8 @@
 use facts::cpu::arm64::{self, BOARD, DEVICE_TREE};
 use facts::cpu::hypervisor::{self, GUEST_TYPE, Signs, TYPE, UUID, XEN_CAPABILITIES};
 use facts::cpu::{
-    CPUINFO, Cpu, HypervisorKind, ONLINE, count_processors, cpuid, generic_timer, parse_flags,
-    parse_model, parse_online, reduce_cpuinfo, resolve_hypervisor, vendor,
+    self, CPUINFO, Cpu, HypervisorKind, ONLINE, count_processors, cpuid, parse_flags, parse_model,
+    parse_online, reduce_cpuinfo, resolve_hypervisor, vendor,
 };
 use facts::kernel::Kernel;
 use facts::system::System;
@@ -77,9 +77,9 @@ pub(super) fn cpu(tree: &Tree, kernel: &Kernel, system: &System) -> Cpu {
         cpuid_tsc_hz: hypervisor::tsc_hz(&hypervisor, &cpuid),
         generic_timer: if is_arm64 {
             tree.probe("generic-timer", probes::generic_timer::registers)
-                .and_then(|text| generic_timer::parse(&text))
+                .and_then(|text| cpu::parse_generic_timer(&text))
         } else {
-            cpuinfo_known.and_then(|()| generic_timer::not_arm64())
+            cpuinfo_known.and_then(|()| cpu::not_arm64())
         },
         hypervisor,
     }

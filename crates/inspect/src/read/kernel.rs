@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use facts::kernel::version::{VERSION, parse_built, reduce_built};
-use facts::kernel::{Kernel, RELEASE, command_line, configuration, log};
+use facts::kernel::{self, Kernel, RELEASE};
 use facts::{Fact, Unknown, parse};
 use flate2::read::GzDecoder;
 
@@ -19,19 +19,19 @@ pub(super) fn kernel(tree: &Tree, log: &KernelLog) -> Kernel {
     let release = tree.text(RELEASE).and_then(|text| parse::line(RELEASE, &text));
     let configuration = tree
         .digest("kernel-config", "options about time", |files| find_configuration(files, &release))
-        .and_then(|text| configuration::parse(&text));
+        .and_then(|text| kernel::parse_configuration(&text));
     let kept = "lines about clocks, no program names";
     let log = tree
-        .digest("kernel-log", kept, |files| log.text(files).map(|text| log::reduce(&text)))
-        .and_then(|text| log::parse(&text));
+        .digest("kernel-log", kept, |files| log.text(files).map(|text| kernel::reduce_log(&text)))
+        .and_then(|text| kernel::parse_log(&text));
     Kernel {
         release,
         built_s: tree
             .reduced(VERSION, "the date of its build", reduce_built)
             .and_then(|text| parse_built(&text)),
         command_line: tree
-            .reduced("/proc/cmdline", "words about time", command_line::reduce)
-            .and_then(|text| command_line::parse(&text)),
+            .reduced("/proc/cmdline", "words about time", kernel::reduce_command_line)
+            .and_then(|text| kernel::parse_command_line(&text)),
         configuration,
         log,
     }
@@ -42,7 +42,7 @@ pub(super) fn kernel(tree: &Tree, log: &KernelLog) -> Kernel {
 fn find_configuration(files: &Files, release: &Fact<String>) -> Fact<String> {
     let packed = files.bytes(PACKED, LIMIT_BYTES);
     if let Fact::Known(packed) = packed {
-        return unpack(&packed).map(|text| configuration::reduce(&text));
+        return unpack(&packed).map(|text| kernel::reduce_configuration(&text));
     }
     let Fact::Known(release) = release else {
         return packed.map(|_| String::new());
@@ -51,7 +51,8 @@ fn find_configuration(files: &Files, release: &Fact<String>) -> Fact<String> {
         match files.bytes(&path, LIMIT_BYTES) {
             Fact::Unknown(Unknown::NotThere { .. }) => {}
             found => {
-                return found.map(|bytes| configuration::reduce(&String::from_utf8_lossy(&bytes)));
+                return found
+                    .map(|bytes| kernel::reduce_configuration(&String::from_utf8_lossy(&bytes)));
             }
         }
     }

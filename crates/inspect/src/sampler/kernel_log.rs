@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use facts::Fact;
-use facts::kernel::{LogLine, log};
+use facts::kernel::{self, LogLine};
 
 use crate::privilege;
 
@@ -84,7 +84,7 @@ pub fn parse_growing_log(text: &str) -> Fact<Vec<LogLine>> {
         .filter(|line| !line.starts_with(' ') && is_of_kernel(line))
         .flat_map(|line| [line, "\n"])
         .collect();
-    log::parse(&own)
+    kernel::parse_log(&own)
 }
 
 /// A line without a priority is from a log file.

@@ -2,7 +2,7 @@
 //! file is the same when it is captured again.
 
 use facts::cpu::{self, cpuid};
-use facts::kernel::{catalogue, command_line, configuration, log};
+use facts::kernel::{self, catalogue};
 use facts::{clocksource, hardware, steering, system};
 use inspect::tree::manifest::Manifest;
 use proptest::prelude::*;
@@ -17,9 +17,9 @@ fn parse_all(text: &str) {
     cpuid::parse_leaves(text);
     cpuid::parse_hypervisor(text);
     cpuid::parse_tsc_hz(text);
-    command_line::parse(text);
-    configuration::parse(text);
-    log::parse(text);
+    kernel::parse_command_line(text);
+    kernel::parse_configuration(text);
+    kernel::parse_log(text);
     catalogue::parse(text);
     steering::parse_adjtimex(text);
     steering::parse_keepers(text);
@@ -40,9 +40,9 @@ fn parse_all(text: &str) {
 type Reduction = (&'static str, fn(&str) -> String);
 const REDUCTIONS: [Reduction; 7] = [
     ("cpuinfo", cpu::reduce_cpuinfo),
-    ("command line", command_line::reduce),
-    ("configuration", configuration::reduce),
-    ("log", log::reduce),
+    ("command line", kernel::reduce_command_line),
+    ("configuration", kernel::reduce_configuration),
+    ("log", kernel::reduce_log),
     ("tracking", steering::reduce_tracking),
     ("os-release", system::reduce_os_release),
     ("stat", system::reduce_stat),

@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-use crate::wire::chronyd::sock;
+use crate::wire::chronyd;
 use facts::Unknown;
 
 use pvclock::units::{ClockPair, OffsetBound};
@@ -71,9 +71,9 @@ fn failed(path: &Path, error: io::Error) -> FeedError {
     FeedError::Socket { path: path.display().to_string(), error }
 }
 
-fn encode(offset: &OffsetBound, now: ClockPair) -> [u8; sock::SAMPLE_BYTES] {
+fn encode(offset: &OffsetBound, now: ClockPair) -> [u8; chronyd::SAMPLE_BYTES] {
     let age_ns = now.monotonic_ns.saturating_sub(offset.at_monotonic_ns);
-    sock::encode(now.realtime_ns.saturating_sub(age_ns), offset.offset_ns)
+    chronyd::encode_sample(now.realtime_ns.saturating_sub(age_ns), offset.offset_ns)
 }
 
 #[cfg(test)]
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn a_sample_is_of_when_it_was_measured() {
         // A quarter of a second before now.
-        let expected = sock::encode(1_795_000_000_250_000_999, -50_000_000);
+        let expected = chronyd::encode_sample(1_795_000_000_250_000_999, -50_000_000);
         assert_eq!(encode(&OFFSET, NOW), expected);
     }
 
@@ -102,7 +102,7 @@ mod tests {
         let listener = UnixDatagram::bind(&path).unwrap();
         feed.sample(&OFFSET).unwrap();
         let mut bytes = [0; 64];
-        assert_eq!(listener.recv(&mut bytes).unwrap(), sock::SAMPLE_BYTES);
+        assert_eq!(listener.recv(&mut bytes).unwrap(), chronyd::SAMPLE_BYTES);
         drop(listener);
         assert!(feed.sample(&OFFSET).is_err());
     }

@@ -244,3 +244,18 @@ fn a_server_that_has_moved_is_looked_up_again() {
     let failed = failed.count() as u32;
     assert!((FAILURES..1000).contains(&failed), "{failed}");
 }
+
+#[test]
+fn a_kiss_holds_as_long_as_its_code_demands() {
+    let kiss =
+        |code: &str| Kiss::from_reply(&NtpError::Kiss { name: "a".into(), code: code.into() });
+    let begun = Instant::now();
+    for code in ["DENY", "RSTR"] {
+        assert!(kiss(code).unwrap().holds(begun + Duration::from_secs(1_000_000)).is_some());
+    }
+    let slower = kiss("RATE").unwrap();
+    assert!(slower.holds(begun + Duration::from_secs(63)).is_some());
+    assert!(slower.holds(Instant::now() + Duration::from_secs(64)).is_none());
+    assert!(kiss("INIT").is_none());
+    assert!(Kiss::from_reply(&NtpError::NotSynchronised { name: "a".into() }).is_none());
+}

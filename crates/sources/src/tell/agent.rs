@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::tell::connection::GuestConnection;
 use crate::tell::host::HostState;
-use crate::tell::told::{TellFailure, TellOutcome, offset};
+use crate::tell::{TellFailure, TellOutcome, offset};
 
 /// The longest reply that is read.
 pub const MAX_REPLY_BYTES: usize = 4096;

@@ -11,8 +11,8 @@ use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_error};
 use rustix::net::{SendFlags, SocketAddrUnix};
 
+use crate::tell::TellFailure;
 use crate::tell::address::Address;
-use crate::tell::told::TellFailure;
 
 /// An open stream, and when all must be over.
 #[derive(Debug)]

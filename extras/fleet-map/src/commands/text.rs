@@ -1,6 +1,6 @@
 //! The map as tables.
 
-use facts::text::{printable, wrap};
+use facts::parse::{printable, wrap};
 use fleet_map::errormap::{AheadBounds, LoopStep, Map, MapFinding, Node};
 use instruments::figures::{signed, time};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use inspect::comparison::{
     ComparisonOutcome, NotCompared, PairReport, ReferenceReport, TscFrequency, Unchecked,
 };
-use instruments::drift::budget::{Budget, BudgetVerdict};
+use instruments::drift::{Budget, BudgetVerdict};
 use schemars::JsonSchema;
 use serde::Serialize;
 

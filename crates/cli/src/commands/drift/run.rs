@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use inspect::comparison::{
     ComparedClocks, ComparisonReference, ComparisonSession, NothingMeasured,
 };
-use instruments::drift::budget::Budget;
+use instruments::drift::Budget;
 use linux::wait::{Signals, WaitUntil};
 
 use super::live::Live;

@@ -3,7 +3,6 @@
 use daemon::advice::phc::unknown_scale;
 use inspect::comparison::selected::{SelectError, Wanted, best, references};
 use inspect::comparison::{ComparisonReference, Pace};
-use sources::unique;
 
 use crate::error::CliError;
 
@@ -48,7 +47,7 @@ fn failed(error: SelectError) -> CliError {
             "use Linux 6.13 or later with CONFIG_PTP_1588_CLOCK_VMCLOCK, on a host that offers the \
              device; use sudo if the device is not readable"
         }
-        SelectError::Duplicate(_) => unique::REMEDY,
+        SelectError::Duplicate(_) => sources::DUPLICATE_REMEDY,
         _ => "use another reference, such as --ntp HOST",
     };
     CliError::Failed { cause: error.to_string(), remedy: remedy.into() }

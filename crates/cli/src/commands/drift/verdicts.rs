@@ -1,7 +1,7 @@
 //! Whether the clocks keep to the budget, in sentences and as an error.
 
 use inspect::comparison::PairReport;
-use instruments::drift::budget::BudgetVerdict;
+use instruments::drift::BudgetVerdict;
 use instruments::figures::time;
 
 use super::report::{DriftReport, NotHeld};

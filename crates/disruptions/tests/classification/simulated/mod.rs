@@ -9,7 +9,7 @@ use std::time::Duration;
 use disruptions::{Disruption, Event, Happened, Observed, Observer};
 use facts::Sample;
 use facts::hardware::VmClock;
-use facts::kernel::log;
+use facts::kernel;
 use facts::running::{Activity, Stolen, ThreadTimes};
 use facts::steering::Adjtimex;
 use facts::{Fact, Unknown};
@@ -296,7 +296,7 @@ impl Machine {
             activity: Fact::Known(activity_due.then(|| self.activity.clone())),
             thread: Fact::Known(self.thread),
             log: if self.log_is_readable {
-                log::parse(&std::mem::take(&mut self.log))
+                kernel::parse_log(&std::mem::take(&mut self.log))
             } else {
                 Fact::Unknown(Unknown::not_there("/dev/kmsg"))
             },

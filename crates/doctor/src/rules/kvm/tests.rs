@@ -105,7 +105,7 @@ fn the_hosts_own_log_shows_that_its_guests_have_no_master_clock() {
     let mut facts = crate::testing::healthy_bare_metal();
     facts.kvm_host = facts::Fact::Unknown(facts::Unknown::NeedsRoot { what: "/dev/kvm".into() });
     let line = "kvm: SMP vm created on host with unstable TSC; guest TSC will not be reliable";
-    facts.kernel.log = facts::kernel::log::parse(line);
+    facts.kernel.log = facts::kernel::parse_log(line);
     let text = finding_text(&facts, None, "kvm-host-clock");
     assert!(text.contains("Guests of this KVM host get no stable kvm-clock"), "{text}");
     assert!(text.contains(line), "{text}");

@@ -198,7 +198,7 @@ fn seconds<'t>(kind: &str, text: &'t str) -> Option<(Value<'t>, &'t str)> {
         "us" => 1e-6,
         "ns" => 1e-9,
         _ => {
-            let (s, rest) = super::duration::parse(text.trim_start_matches(['+', '-']))?;
+            let (s, rest) = super::parse_duration(text.trim_start_matches(['+', '-']))?;
             return Some((Value::Float(if text.starts_with('-') { -s } else { s }), rest));
         }
     };

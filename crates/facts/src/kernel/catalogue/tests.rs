@@ -354,3 +354,22 @@ fn what_programs_write_and_other_lines_are_left_out() {
         assert_eq!(parse(text), None, "{text}");
     }
 }
+
+#[test]
+fn times_are_read_as_programs_write_them() {
+    for (text, s) in [
+        ("37 s in the future", 37.0),
+        ("4d 11h 23min 36s)", 386_616.0),
+        ("8m0.640985013s\"", 480.640_985_013),
+        ("5 milliseconds", 0.005),
+        ("1.2s/1200ms]", 1.2),
+        ("2 hours, 3 minutes", 7_380.0),
+        ("500ms away", 0.5),
+    ] {
+        let (read, _) = parse_duration(text).unwrap_or_default();
+        assert!((read - s).abs() < 1e-9 * s, "{text}: {read}");
+    }
+    for text in ["5m tall", "12:30:01", "7", "", "192.0.2.1 s", "3 sources"] {
+        assert_eq!(parse_duration(text), None, "{text}");
+    }
+}

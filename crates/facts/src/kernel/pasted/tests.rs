@@ -1,5 +1,5 @@
 use super::*;
-use crate::kernel::log::MAX_LINES;
+use crate::kernel::MAX_LINES;
 
 fn pasted(bytes: &[u8]) -> Pasted {
     let mut log = PastedLog::default();

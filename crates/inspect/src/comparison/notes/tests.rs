@@ -1,4 +1,4 @@
-use instruments::drift::budget::Budget;
+use instruments::drift::Budget;
 
 use super::*;
 use crate::comparison::tests::pair_of;
@@ -84,7 +84,7 @@ fn a_run_of_seconds_is_too_short_for_an_rtc() {
 }
 
 mod scale {
-    use instruments::drift::budget::Budget;
+    use instruments::drift::Budget;
 
     use super::super::*;
     use crate::comparison::tests::pair_of;

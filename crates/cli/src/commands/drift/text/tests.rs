@@ -1,5 +1,5 @@
 use inspect::comparison::{ClockPairSeries, Failure, NotCompared, TscFrequency, TscSource};
-use instruments::drift::budget::Budget;
+use instruments::drift::Budget;
 use instruments::drift::{DriftReading, Nesting, Series, Span};
 use sources::ReadStatus;
 

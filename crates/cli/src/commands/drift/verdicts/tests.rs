@@ -1,5 +1,5 @@
 use inspect::comparison::{ClockName, ClockPairSeries, Unchecked};
-use instruments::drift::budget::Budget;
+use instruments::drift::Budget;
 use instruments::drift::{DriftReading, Nesting, Series, Span};
 
 use super::*;

@@ -2,7 +2,7 @@
 //! and at 100 MHz in QEMU, so it wraps every 300 s or every 43 s.
 
 use facts::Facts;
-use facts::kernel::log;
+use facts::kernel;
 
 use super::RULE;
 use crate::testing::{finding_text, healthy_bare_metal, set_source};
@@ -35,7 +35,7 @@ fn verdict(wd_ns: u64, ticks: u64, cs_ns: u64) -> String {
 fn said(log_text: &str) -> String {
     let mut facts: Facts = healthy_bare_metal();
     set_source(&mut facts, "hpet", "hpet acpi_pm");
-    facts.kernel.log = log::parse(log_text);
+    facts.kernel.log = kernel::parse_log(log_text);
     finding_text(&facts, None, RULE).replace('\u{202f}', " ")
 }
 

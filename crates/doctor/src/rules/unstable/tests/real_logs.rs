@@ -2,7 +2,7 @@
 
 use facts::Fact;
 use facts::Facts;
-use facts::kernel::log;
+use facts::kernel;
 
 use super::RULE;
 use crate::testing::{finding_text, healthy_bare_metal, set_source};
@@ -12,7 +12,7 @@ fn server(log_text: &str) -> Facts {
     let mut facts = healthy_bare_metal();
     set_source(&mut facts, "hpet", "hpet acpi_pm");
     facts.cpu.cpuid_tsc_hz = crate::testing::missing("CPUID");
-    facts.kernel.log = log::parse(log_text);
+    facts.kernel.log = kernel::parse_log(log_text);
     facts
 }
 

@@ -7,7 +7,6 @@ use nix::sys::socket::{
 };
 
 use super::*;
-use crate::host::HostSource;
 
 fn at(path: &Path) -> HostChannel {
     HostChannel::Socket(path.to_owned())
