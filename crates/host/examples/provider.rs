@@ -21,8 +21,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("the guest reads {}", reader.nanos_monotonic(&|| 3_000, &last)?);
 
     // Moved within 1 s, of which the guest sees nothing.
-    let bytes = clock.save(at(5_000)).to_bytes();
-    let saved = SavedGuestClock::from_bytes(&bytes)?;
+    let text = serde_json::to_string(&clock.save(at(5_000)))?;
+    let saved: SavedGuestClock = serde_json::from_str(&text)?;
     let (mut clock, plan) =
         GuestClock::restore(&saved, settings, RestorePolicy::Freeze, at(1_000_005_000))?;
     println!("set vCPU 0's TSC offset to {}", plan.vcpus[0].tsc_offset.cast_signed());

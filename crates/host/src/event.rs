@@ -1,9 +1,10 @@
 //! The events of a virtual machine that affect its clock.
 
 use pvclock::{Hertz, Nanos};
+use serde::{Deserialize, Serialize};
 
 /// A virtual CPU by its index; 0 is the boot vCPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct VcpuId(pub u32);
 
 /// What happened. MSR accesses are not events but calls, because they have a

@@ -2,6 +2,9 @@
 
 use pvclock::units::UnixTime;
 use pvclock::{Nanos, Ticks};
+use serde::{Deserialize, Serialize};
+
+use crate::saved::{NanosNumber, TicksNumber, UnixTimeNumber};
 
 /// The host's clocks at one moment. Two clocks that are read one after the
 /// other differ by the time between the reads; the caller keeps that
@@ -17,18 +20,22 @@ use pvclock::{Nanos, Ticks};
 /// let now = now.changed(|new| new.tai_offset_s = Some(37));
 /// assert_eq!(now.tai(), Some(Nanos(1_700_000_037_000_000_000)));
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct HostClocks {
     /// The host's TSC.
+    #[serde(with = "TicksNumber")]
     pub tsc: Ticks,
     /// Time since the host booted, including its sleep. The VM's clock follows
     /// whichever clock this is: KVM takes one that no NTP daemon steers,
     /// CLOCK_MONOTONIC_RAW plus the time slept (`get_kvmclock_base_ns`,
     /// arch/x86/kvm/x86.c). With CLOCK_BOOTTIME, each new snapshot steps by
     /// what was steered since the last.
+    #[serde(rename = "boot_ns", with = "NanosNumber")]
     pub boot: Nanos,
     /// Time of day.
+    #[serde(rename = "real_ns", with = "UnixTimeNumber")]
     pub real: UnixTime,
     /// TAI less time of day, s: 37 since 2017. `None` where nothing has set it:
     /// Linux starts with 0 until an NTP daemon does.

@@ -2,6 +2,7 @@
 
 use pvclock::hyperv::{ReferenceInfo, ReferenceScale};
 use pvclock::{Hertz, Nanos};
+use serde::{Deserialize, Serialize};
 
 use crate::msr::{
     HV_REENLIGHTENMENT_CONTROL, HV_TSC_EMULATION_CONTROL, HV_TSC_EMULATION_STATUS,
@@ -16,19 +17,22 @@ const REENLIGHTENMENT_RESERVED: u64 = 0xfffe_ff00;
 const REENLIGHTENMENT_ENABLED: u64 = 1 << 16;
 
 /// The VM's registers and the content of its page.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct HyperV {
     pub(crate) guest_os_id: u64,
     pub(crate) reference: PageMsr,
     /// Of the page's last update.
     pub(crate) sequence: u32,
     /// The content of the page, while it is valid.
+    #[serde(skip)]
     pub(crate) snapshot: Option<ReferenceSnapshot>,
     pub(crate) reenlightenment: u64,
     pub(crate) emulation_control: u64,
     /// 1 once the guest has the host promise an invariant TSC.
     pub(crate) invariant_control: u64,
     /// The TSC's rate here, which the guest has not acknowledged yet.
+    #[serde(rename = "unacknowledged_tsc_hz", with = "crate::saved::optional_hertz")]
     pub(crate) unacknowledged: Option<Hertz>,
 }
 

@@ -2,8 +2,11 @@
 
 use core::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// The paravirtual clock that a guest gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ClockProvider {
     /// None: the guest sees no hypervisor.

@@ -43,7 +43,7 @@ pub use memory::{ClockAddress, ClockMemory, Misplaced};
 pub use msr::{MsrError, MsrRange};
 pub use plain_memory::PlainMemory;
 pub use plan::{ClockPlan, RestorePolicy, RestoredVcpu, TscPlan};
-pub use saved::{DecodeError, SavedGuestClock};
+pub use saved::SavedGuestClock;
 pub use settings::{ClockSettings, FrequencyFrom, SettingsError, TscMode};
 pub use transfer::{Reenlightenment, RestoreError, RestoredTransfer, StepBound};
 pub use tsc::{RatioError, TscRatio};

@@ -2,6 +2,8 @@
 //! An address is checked when it is written, not when it is used: then the
 //! guest's error is the guest's #GP.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{ClockAddress, ClockProvider, Misplaced, VcpuId};
 
 /// kvm-clock's wall clock, and its older number.
@@ -178,7 +180,7 @@ pub enum MsrError {
 }
 
 /// A page's address with bit 0 to enable it, as in most of these registers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PageMsr(pub(crate) u64);
 
 impl PageMsr {

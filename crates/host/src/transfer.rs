@@ -22,6 +22,7 @@ use core::fmt;
 use pvclock::{Hertz, Nanos};
 
 use crate::plan::{ClockPlan, RestorePolicy, RestoredVcpu, TscPlan};
+use crate::saved::SavedContents;
 use crate::tsc::Source;
 use crate::{
     ClockProvider, ClockSettings, HostClocks, RatioError, SavedGuestClock, SettingsError, TscMode,
@@ -183,6 +184,7 @@ impl RestoredTransfer {
         policy: RestorePolicy,
         now: HostClocks,
     ) -> Result<Self, RestoreError> {
+        let saved = &saved.0;
         if saved.kind != settings.kind {
             return Err(RestoreError::Provider { saved: saved.kind, requested: settings.kind });
         }
@@ -234,14 +236,14 @@ impl RestoredTransfer {
 
 /// For example, with `Advance`: 300 ns and 50 ns of real-time error, vCPUs that
 /// agree, kvm-clock: 300 + 50 + 0 + 4 = 354 ns.
-fn step_bound(saved: &SavedGuestClock, settings: &ClockSettings, plan: &ClockPlan) -> StepBound {
+fn step_bound(saved: &SavedContents, settings: &ClockSettings, plan: &ClockPlan) -> StepBound {
     // Two snapshots, each cut to its unit when it is taken and when it is read.
     let roundings = if saved.kind == ClockProvider::HyperV { 400 } else { 4 };
     let known = saved.spread.0.saturating_add(roundings);
-    let (errors, back) = match (plan.policy, saved.real_time_error, settings.real_time_error) {
+    let (errors, back) = match (plan.policy, saved.real_error_ns, settings.real_time_error) {
         (RestorePolicy::Freeze | RestorePolicy::Hold | RestorePolicy::Sleep, _, _) => (Some(0), 0),
         (RestorePolicy::Advance, Some(then), Some(now)) => {
-            (Some(then.0.saturating_add(now.0)), plan.real_time_back.0)
+            (Some(then.saturating_add(now.0)), plan.real_time_back.0)
         }
         (RestorePolicy::Advance, _, _) => (None, plan.real_time_back.0),
     };
@@ -260,7 +262,7 @@ struct TransferRate {
 
 impl TransferRate {
     fn plan(
-        saved: &SavedGuestClock,
+        saved: &SavedContents,
         settings: &ClockSettings,
         now: HostClocks,
     ) -> Result<Self, RestoreError> {

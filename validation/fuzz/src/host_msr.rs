@@ -18,7 +18,7 @@ use host::msr::{
 use host::pages::{ReferencePage, TimePage};
 use host::{
     ClockAddress, ClockMemory, ClockProvider, ClockSettings, GuestClock, HostClocks, HostEvent,
-    PlainMemory, RestorePolicy, SavedGuestClock, TscMode, VcpuId,
+    PlainMemory, RestorePolicy, TscMode, VcpuId,
 };
 use pvclock::hyperv::ReferenceReader;
 use pvclock::kvm_clock::TimeReader;
@@ -26,6 +26,7 @@ use pvclock::units::UnixTime;
 use pvclock::{Hertz, Nanos, Ticks};
 
 use crate::bytes::Bytes;
+use crate::host_saved::reread;
 
 /// One more than the vCPUs that are ever created.
 const VCPUS: u32 = 4;
@@ -196,8 +197,7 @@ impl Vm {
     /// To a host that may have another TSC, through the saved bytes.
     fn migrate(&mut self, operands: &mut Bytes<'_>) {
         let saved = self.host.save(self.now);
-        let decoded = SavedGuestClock::from_bytes(&saved.to_bytes());
-        assert_eq!(decoded.as_ref(), Ok(&saved));
+        assert_eq!(reread(&saved), saved);
         let flags = operands.number(1);
         let policy = if flags & 1 == 0 { RestorePolicy::Advance } else { RestorePolicy::Freeze };
         let host_tsc = if flags & 2 == 0 { TSC_HZ } else { operands.number(5) };

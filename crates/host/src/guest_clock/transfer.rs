@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use pvclock::Nanos;
 
 use super::GuestClock;
-use crate::saved::SavedVcpu;
+use crate::saved::{self, SavedContents, SavedVcpu};
 use crate::vcpu::Vcpu;
 use crate::{
     ClockSettings, HostClocks, HostLogEvent, RestoreError, RestorePolicy, RestoredTransfer,
@@ -29,19 +29,20 @@ impl GuestClock {
         });
         let mut hyperv = self.hyperv;
         hyperv.forget_snapshot();
-        SavedGuestClock {
+        SavedGuestClock(SavedContents {
+            version: saved::VERSION,
             kind: self.settings.kind,
             advertised_tsc: self.settings.advertised_tsc,
             tsc_rate: self.source.rate(),
             taken: now,
-            real_time_error: self.settings.real_time_error,
+            real_error_ns: self.settings.real_time_error.map(|error| error.0),
             clock,
             spread: Nanos(clock.0 - least.0),
             wall_clock: self.wall_clock,
             boot_vcpu_uses_old_msr: self.boot_vcpu_uses_old_msr,
             hyperv,
             vcpus: vcpus.collect(),
-        }
+        })
     }
 
     /// Continues a saved VM's clock, and returns what its VMM has to do before
@@ -59,6 +60,7 @@ impl GuestClock {
         now: HostClocks,
     ) -> Result<(Self, RestoredTransfer), RestoreError> {
         let restored = RestoredTransfer::plan(saved, &settings, policy, now)?;
+        let saved = &saved.0;
         let mut host =
             Self::new(ClockSettings { advertised_tsc: restored.advertised_tsc, ..settings }, now)?;
         host.source = restored.source;

@@ -1,6 +1,6 @@
 //! Hyper-V's time as a guest meets it.
 
-use crate::common::{HOST_TSC, Rig, SECOND, at, cases};
+use crate::common::{HOST_TSC, Rig, SECOND, at, cases, reread};
 use proptest::prelude::*;
 use pvclock::hyperv::{ReferenceInfo, ReferenceReader, ReferenceScale};
 use pvclock::{Hertz, Nanos, ReadError};
@@ -65,8 +65,7 @@ fn an_invariant_tsc_is_promised_once_and_kept() {
     rig.write(0, HV_GUEST_OS_ID, 0, at(0)).unwrap();
     assert_eq!(rig.read(0, CONTROL, at(0)), Ok(1));
 
-    let saved = rig.host.save(at(SECOND));
-    let saved = pvclock_host::SavedGuestClock::from_bytes(&saved.to_bytes()).unwrap();
+    let saved = reread(&rig.host.save(at(SECOND)));
     let restore = |host: ClockSettings| {
         let plan = pvclock_host::RestoredTransfer::plan(
             &saved,

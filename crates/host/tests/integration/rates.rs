@@ -1,7 +1,7 @@
 //! True rates and told ones, judged by TSCs of the rig's own: what a guest computes
 //! from its page and its hardware's TSC, not from what the state machine believes.
 
-use crate::common::{REAL_AT_BOOT, SECOND, cases};
+use crate::common::{REAL_AT_BOOT, SECOND, cases, reread};
 use proptest::prelude::*;
 use pvclock::kvm_clock::TimeReader;
 use pvclock::units::UnixTime;
@@ -10,7 +10,7 @@ use pvclock_host::msr::KVM_SYSTEM_TIME;
 use pvclock_host::pages::TimePage;
 use pvclock_host::{
     ClockMemory, ClockProvider, ClockSettings, GuestClock, HostClocks, HostEvent, PerVcpu,
-    PlainMemory, RestorePolicy, SavedGuestClock, VcpuId,
+    PlainMemory, RestorePolicy, VcpuId,
 };
 
 const GHZ: u64 = 1_000_000_000;
@@ -103,7 +103,7 @@ impl Vm {
 
     fn move_to(self, settings: ClockSettings, mut hardware: Hardware) -> Self {
         let Self { mut host, memory, hardware: from } = self;
-        let saved = SavedGuestClock::from_bytes(&host.save(from.clocks()).to_bytes()).unwrap();
+        let saved = reread(&host.save(from.clocks()));
         let now = hardware.clocks();
         let (host, restored) =
             GuestClock::restore(&saved, settings, RestorePolicy::Advance, now).unwrap();

@@ -3,7 +3,7 @@
 //! | bytes | what |
 //! | --- | --- |
 //! | 8 | `PVCVMM\0\0` |
-//! | 4 | version, 3 |
+//! | 4 | version, 4 |
 //! | 4 | length of the description |
 //! | that many | the description: JSON, the clocks in it as crates `kvm` and `host` write them |
 //! | 8, 8, … | a run of memory: its address, its length, its bytes; again, until a length of 0 |
@@ -19,9 +19,8 @@ use std::sync::Arc;
 use ::kvm::KvmClockState;
 use crc32fast::Hasher;
 use guest::layout::{MEMORY_MIN, VCPUS_MAX};
-use host::HostClocks;
-use pvclock::units::UnixTime;
-use pvclock::{Hertz, Nanos, Ticks};
+use host::{HostClocks, SavedGuestClock};
+use pvclock::{Hertz, Nanos};
 use serde::{Deserialize, Serialize};
 
 use super::saved::{SavedMachine, SavedMachineVcpu};
@@ -35,7 +34,7 @@ use crate::vcpu::NextExit;
 use crate::vmclock::MachineVmClockSource;
 
 const MAGIC: [u8; 8] = *b"PVCVMM\0\0";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Four vCPUs take some 200 KB.
 const DESCRIPTION_MAX: u32 = 16 << 20;
 const PAGE: u64 = 4096;
@@ -102,12 +101,12 @@ struct Description {
     rtc: Option<RtcChip>,
     serial: SerialPortState,
     own_time_ns: u64,
-    clock: String,
-    host: Option<Vec<u8>>,
+    clock: KvmClockState,
+    host: Option<SavedGuestClock>,
     /// Where the VMClock's time came from, and its marks.
     vmclock: Option<(MachineVmClockSource, (u64, u64))>,
     hypercalls: Option<HypercallPage>,
-    taken: SavedAt,
+    taken: HostClocks,
     timers: Timers,
     /// Of a guest of our provider.
     provider: Option<SavedProvider>,
@@ -148,15 +147,6 @@ impl SavedProvider {
         settings.apic = Hertz(self.apic_hz);
         settings.tsc_invariant = self.tsc_invariant;
     }
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SavedAt {
-    tsc: u64,
-    boot_ns: u64,
-    real_ns: u64,
-    tai_offset_s: Option<i32>,
 }
 
 /// What goes through it is summed.
@@ -267,16 +257,11 @@ impl SavedMachine {
             rtc: self.devices.rtc.clone(),
             serial: self.devices.serial.clone(),
             own_time_ns: self.own_time.0,
-            clock: serde_json::to_string_pretty(&self.clock).map_err(wrong)?,
-            host: self.host.as_ref().map(host::SavedGuestClock::to_bytes),
+            clock: self.clock.clone(),
+            host: self.host.clone(),
             vmclock: self.settings.vmclock.zip(self.vmclock),
             hypercalls: self.hypercalls.clone(),
-            taken: SavedAt {
-                tsc: self.taken.tsc.0,
-                boot_ns: self.taken.boot.0,
-                real_ns: self.taken.real.0.0,
-                tai_offset_s: self.taken.tai_offset_s,
-            },
+            taken: self.taken,
             timers: Timers {
                 pm_timer: self.devices.pm_timer.map(|timer| timer.width),
                 hpet: self
@@ -301,9 +286,7 @@ impl Description {
             let why = format!("the HPET started at {since_ns} ns, after the save at {now_ns} ns");
             return Err(wrong(why));
         }
-        let clock: KvmClockState = serde_json::from_str(&self.clock).map_err(wrong)?;
-        let host = self.host.map(|bytes| host::SavedGuestClock::from_bytes(&bytes)).transpose();
-        let host = host.map_err(wrong)?;
+        let Self { clock, host, taken, .. } = self;
         let (count, sizes) = (self.vcpus.len(), MEMORY_MIN..=linux_boot::MEMORY_MAX);
         let of_clock = [clock.tscs.len(), host.as_ref().map_or(count, |host| host.vcpus().count())];
         if !(1..=VCPUS_MAX).contains(&count) || of_clock != [count; 2] {
@@ -335,8 +318,6 @@ impl Description {
         let vmclock = self.vmclock.map(|(source, _)| source);
         let settings = Settings { memory: self.memory, vmclock, ..settings };
         let timer = LocalTimer::new(0, Hertz(1_000_000_000));
-        let SavedAt { tsc, boot_ns, real_ns, tai_offset_s } = self.taken;
-        let taken = HostClocks::new(Ticks(tsc), Nanos(boot_ns), UnixTime(Nanos(real_ns)));
         let vcpus = self.vcpus.into_iter().map(|state| {
             let (next, guest_fault) = (NextExit::Enter, None);
             SavedMachineVcpu { state, timer, next, guest_fault, last_request: 0, tail: 0 }
@@ -358,7 +339,7 @@ impl Description {
             clock,
             host,
             vmclock: self.vmclock.map(|(_, marks)| marks),
-            taken: taken.changed(|new| new.tai_offset_s = tai_offset_s),
+            taken,
             chips: Some(self.chips),
             hypercalls: self.hypercalls,
             settings: Settings { vcpus: count, ..settings },

@@ -8,7 +8,7 @@ use pvclock_host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
 use pvclock_host::pages::TimePage;
 use pvclock_host::{
     ClockAddress, ClockMemory, ClockProvider, ClockSettings, GuestClock, HostClocks, HostEvent,
-    PlainMemory, VcpuId,
+    PlainMemory, SavedGuestClock, VcpuId,
 };
 
 pub(crate) const HOST_TSC: Hertz = Hertz(2_600_000_000);
@@ -19,6 +19,11 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 /// As many cases as asked for, or fewer under a debug build's patience.
 pub(crate) fn cases(cases: u32) -> proptest::test_runner::Config {
     proptest::test_runner::Config::with_cases(cases)
+}
+
+/// What another process reads of it.
+pub(crate) fn reread(saved: &SavedGuestClock) -> SavedGuestClock {
+    serde_json::from_str(&serde_json::to_string(saved).unwrap()).unwrap()
 }
 
 /// The host's clocks `ns` after its boot, which was at TSC 0.

@@ -138,7 +138,7 @@ fn what_is_no_saved_machine_is_refused_with_the_reason() {
         refused(&file)
     };
     assert!(changed(0, b'X').contains("not those of a saved machine"));
-    let future = "the saved machine has version 9; this program reads version 3";
+    let future = "the saved machine has version 9; this program reads version 4";
     assert_eq!(changed(8, 9), future);
     assert!(changed(file.len() - 30, 0xee).contains("checksum"));
     let description = u32::from_le_bytes(file[12..16].try_into().unwrap()) as usize;
