@@ -223,9 +223,6 @@ impl Discipline {
         let (by_ns, uncorrected_ns) = self.uncorrected(now_ns);
         let proven = self.uncorrect(by_ns + self.stepped_ns, now_ns, proven)?;
         self.unstepped.add(uncorrected_ns, proven, None);
-        if self.reported_ppb.is_none() && self.unstepped.may_be_within(LARGEST_PPB) {
-            return None;
-        }
         let known = self.unstepped.frequency_ppb().filter(|it| it.bound() <= SURE_PPB)?;
         if known.low >= -LARGEST_PPB && known.high <= LARGEST_PPB {
             self.reported_ppb = None;
