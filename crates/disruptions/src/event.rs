@@ -1,12 +1,12 @@
 //! What changed from one sample to the next, whatever it means.
 
 use facts::hardware::PvclockPage;
-use instruments::steps::page;
+use instruments::steps::page::{PageFieldChange, PageStep};
 use pvclock::kvm_clock::TimeInfo;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::steering::Move;
+use crate::Evidence;
 
 /// An event and its time.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,43 +34,8 @@ pub enum Event {
         /// Why.
         why: String,
     },
-    /// One clock stepped against another: it moved by more than its rate.
-    Step {
-        /// The clock that stepped.
-        clock: String,
-        /// The clock it is compared with.
-        against: String,
-        /// By how much, ns.
-        step_ns: f64,
-        /// The true value is within ± this, ns.
-        bound_ns: f64,
-    },
-    /// The TSC's rate by CLOCK_MONOTONIC_RAW changed.
-    Rate {
-        /// Before, Hz.
-        before_hz: f64,
-        /// Since, Hz.
-        after_hz: f64,
-    },
-    /// The kernel switched to another clock source.
-    Clocksource {
-        /// Before.
-        before: String,
-        /// Since.
-        after: String,
-    },
-    /// The kernel's clock discipline changed.
-    Adjtimex {
-        /// What changed.
-        moves: Vec<Move>,
-    },
-    /// A sample was late.
-    Late {
-        /// Time since the last sample, s, by CLOCK_MONOTONIC.
-        gap_s: f64,
-        /// Why, as far as it is known.
-        cause: LateCause,
-    },
+    /// A single change, which may become the evidence of a disruption.
+    Change(Evidence),
 }
 
 /// Why a sample was late.
@@ -115,37 +80,18 @@ pub struct ObservedPageUpdate {
     /// Time since the last observed update, s; null for the first.
     pub since_last_s: Option<f64>,
     /// Fields that differ.
-    pub changed: Vec<FieldChange>,
-}
-
-/// A field of the page, by its name in the kernel's header.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct FieldChange {
-    /// `tsc_timestamp`
-    pub field: String,
-    /// Before.
-    pub before: i128,
-    /// Since.
-    pub after: i128,
+    pub changed: Vec<PageFieldChange>,
 }
 
 impl ObservedPageUpdate {
-    pub(crate) fn new(update: &page::PageStep, now: &TimeInfo, since_last_ns: Option<u64>) -> Self {
+    pub(crate) fn new(update: &PageStep, now: &TimeInfo, since_last_ns: Option<u64>) -> Self {
         Self {
             updates: update.updates,
             version: now.version,
             step_ns: update.step_ns.ok(),
             no_step: update.step_ns.err().map(|error| error.to_string()),
             since_last_s: since_last_ns.map(seconds),
-            changed: update
-                .changed
-                .iter()
-                .map(|change| FieldChange {
-                    field: change.field.to_owned(),
-                    before: change.before,
-                    after: change.after,
-                })
-                .collect(),
+            changed: update.changed.clone(),
         }
     }
 }

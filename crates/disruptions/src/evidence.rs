@@ -2,13 +2,15 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use strum::IntoStaticStr;
 
 use crate::LateCause;
 use crate::steering::Move;
 
 /// One observation.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, IntoStaticStr)]
 #[serde(tag = "what", rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Evidence {
     /// One clock stepped against another: it moved by more than its rate.
@@ -105,7 +107,10 @@ pub enum Evidence {
     /// The kernel reported that the time of day was set.
     WasSet,
     /// The kernel's clock discipline changed.
-    Adjtimex(Move),
+    Adjtimex {
+        /// What changed.
+        change: Move,
+    },
     /// The kernel switched to another clock source.
     Clocksource {
         /// Before.

@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use disruption::{Disruption, Kind, Size};
-pub use event::{Event, FieldChange, Happened, LateCause, ObservedPageUpdate, page_fact, seconds};
+pub use event::{Event, Happened, LateCause, ObservedPageUpdate, page_fact, seconds};
 pub use evidence::Evidence;
 pub use kinds::Kinds;
 pub use observer::{Observed, Observer, SLEW_SEEN_NS};

@@ -186,17 +186,21 @@ impl Observer {
             return None;
         }
         let (steers, announces): (Vec<_>, Vec<_>) =
-            moves.iter().cloned().partition(steering::Move::steers);
-        for announced in announces {
-            noticed.evidence(sample.monotonic_ns, Evidence::Adjtimex(announced));
+            moves.into_iter().partition(steering::Move::steers);
+        for change in announces {
+            noticed.change(sample.monotonic_ns, Evidence::Adjtimex { change });
         }
-        noticed.event(sample.monotonic_ns, Event::Adjtimex { moves });
+        let steers: Vec<_> =
+            steers.into_iter().map(|change| Evidence::Adjtimex { change }).collect();
+        for change in &steers {
+            noticed.event(sample.monotonic_ns, Event::Change(change.clone()));
+        }
         (!steers.is_empty()).then(|| Disruption {
             kinds: Kind::Steered.into(),
             at_monotonic_ns: sample.monotonic_ns,
             size: None,
             behind: None,
-            evidence: steers.into_iter().map(Evidence::Adjtimex).collect(),
+            evidence: steers,
         })
     }
 }
@@ -216,6 +220,12 @@ impl Noticed {
 
     fn evidence(&mut self, at_ns: u64, evidence: Evidence) {
         self.evidence.push((at_ns, evidence));
+    }
+
+    /// What is both.
+    fn change(&mut self, at_ns: u64, evidence: Evidence) {
+        self.event(at_ns, Event::Change(evidence.clone()));
+        self.evidence(at_ns, evidence);
     }
 }
 

@@ -11,23 +11,27 @@ use crate::{Disruption, Evidence, Kind, Kinds, LateCause, Size};
 /// Seconds in a day.
 pub const DAY_S: u64 = 86_400;
 
+/// Of each kind: its label, what happened, and what its size follows.
+fn words(kind: Kind) -> [&'static str; 3] {
+    match kind {
+        Kind::Steered => ["STEERED", "the clock was steered", " by "],
+        Kind::ClockSet => ["CLOCK SET", "the time of day was set", " by "],
+        Kind::LeapSecond => ["LEAP SECOND", "a leap second passed", ""],
+        Kind::Suspend => ["SUSPEND", "the machine was suspended", " for "],
+        Kind::Pause => ["PAUSE", "the host paused this machine", " for "],
+        Kind::SnapshotRestored => ["RESTORED", "this machine was restored from a snapshot", ""],
+        Kind::Migrated => ["MIGRATED", "this machine was migrated to another host", ""],
+        Kind::SourceSwitched => ["SWITCHED", "the kernel switched to another clock source", ""],
+        Kind::LongSteal => ["LONG STEAL", "the host stole CPU time", ": "],
+        Kind::HostStepped => ["HOST STEP", "the host stepped the kvm-clock page", " by "],
+        Kind::CounterDisrupted => ["DISRUPTED", "an unknown cause disrupted the counter", " by "],
+        Kind::RtcSet => ["RTC SET", "the RTC was set", " by "],
+    }
+}
+
 /// The label of its line.
 pub fn label(kinds: Kinds) -> &'static str {
-    let Some(kind) = kinds.only() else { return label_of_several(kinds) };
-    match kind {
-        Kind::Steered => "STEERED",
-        Kind::ClockSet => "CLOCK SET",
-        Kind::LeapSecond => "LEAP SECOND",
-        Kind::Suspend => "SUSPEND",
-        Kind::Pause => "PAUSE",
-        Kind::SnapshotRestored => "RESTORED",
-        Kind::Migrated => "MIGRATED",
-        Kind::SourceSwitched => "SWITCHED",
-        Kind::LongSteal => "LONG STEAL",
-        Kind::HostStepped => "HOST STEP",
-        Kind::CounterDisrupted => "DISRUPTED",
-        Kind::RtcSet => "RTC SET",
-    }
+    kinds.only().map_or_else(|| label_of_several(kinds), |kind| words(kind)[0])
 }
 
 /// What is certain of a machine of which several kinds fit.
@@ -71,26 +75,13 @@ fn behind(disruption: &Disruption) -> Option<String> {
 
 /// What happened, in one sentence.
 fn sentence(disruption: &Disruption) -> String {
-    let size = disruption.size;
-    let moved = size.map_or(String::new(), |size| format!(" by {}", plus_minus(size, true)));
-    let lasted = size.map_or(String::new(), |size| format!(" for {}", plus_minus(size, false)));
-    let stolen = size.map_or(String::new(), |size| format!(": {}", plus_minus(size, false)));
-    let Some(kind) = disruption.kinds.only() else {
-        return several(disruption.kinds, &lasted);
+    let sized = |before: &str| match disruption.size.filter(|_| !before.is_empty()) {
+        Some(size) => format!("{before}{}", plus_minus(size, before == " by ")),
+        None => String::new(),
     };
-    match kind {
-        Kind::Steered => format!("the clock was steered{moved}"),
-        Kind::ClockSet => format!("the time of day was set{moved}"),
-        Kind::LeapSecond => "a leap second passed".into(),
-        Kind::Suspend => format!("the machine was suspended{lasted}"),
-        Kind::Pause => format!("the host paused this machine{lasted}"),
-        Kind::SnapshotRestored => "this machine was restored from a snapshot".into(),
-        Kind::Migrated => "this machine was migrated to another host".into(),
-        Kind::SourceSwitched => "the kernel switched to another clock source".into(),
-        Kind::LongSteal => format!("the host stole CPU time{stolen}"),
-        Kind::HostStepped => format!("the host stepped the kvm-clock page{moved}"),
-        Kind::CounterDisrupted => format!("the counter was disrupted{moved}; cause unknown"),
-        Kind::RtcSet => format!("the RTC was set{moved}"),
+    match disruption.kinds.only().map(words) {
+        Some([_, happened, before]) => format!("{happened}{}", sized(before)),
+        None => several(disruption.kinds, &sized(" for ")),
     }
 }
 
@@ -146,7 +137,7 @@ fn plus_minus(size: Size, with_sign: bool) -> String {
 }
 
 /// One observation.
-fn observed(evidence: &Evidence) -> String {
+pub fn observed(evidence: &Evidence) -> String {
     match evidence {
         Evidence::Step { clock, against, step_ns, bound_ns } => {
             let size = plus_minus(Size { ns: *step_ns, bound_ns: *bound_ns }, true);
@@ -192,13 +183,13 @@ fn observed(evidence: &Evidence) -> String {
         }
         Evidence::Log { line } => format!("kernel log: {line}"),
         Evidence::WasSet => "the kernel reported that the time of day was set".into(),
-        Evidence::Adjtimex(change) => format!("adjtimex: {}", adjtimex_change(change)),
+        Evidence::Adjtimex { change } => format!("adjtimex: {}", adjtimex_change(change)),
         Evidence::Clocksource { before, after } => format!("{before} → {after}"),
     }
 }
 
 /// Why a sample was late.
-pub fn late_cause(cause: LateCause) -> &'static str {
+fn late_cause(cause: LateCause) -> &'static str {
     match cause {
         LateCause::Stolen => "the host gave the CPU to other guests (steal)",
         LateCause::StolenOrStopped => {
@@ -213,7 +204,7 @@ pub fn late_cause(cause: LateCause) -> &'static str {
 }
 
 /// A change of the kernel's clock discipline.
-pub fn adjtimex_change(change: &Move) -> String {
+fn adjtimex_change(change: &Move) -> String {
     match change {
         Move::Frequency { before_ppm, after_ppm } => {
             format!("frequency {before_ppm:+.3} → {after_ppm:+.3} ppm")
@@ -238,7 +229,7 @@ pub fn adjtimex_change(change: &Move) -> String {
 }
 
 /// `2445.428000 → 2400.000000 MHz (-18576.7 ppm)`.
-pub fn rates(before_hz: f64, after_hz: f64) -> String {
+fn rates(before_hz: f64, after_hz: f64) -> String {
     let ppm = (after_hz / before_hz - 1.0) * 1e6;
     format!("{:.6} → {:.6} MHz ({ppm:+.3} ppm)", before_hz / 1e6, after_hz / 1e6)
 }

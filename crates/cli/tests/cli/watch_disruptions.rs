@@ -163,7 +163,7 @@ fn watch_that_is_stopped_reports_no_pause() {
             break line;
         }
     };
-    assert_eq!(late["event"], "late", "{late:#}");
+    assert_eq!(late["what"], "late", "{late:#}");
     // On a machine whose host stole the CPU meanwhile, that comes first.
     let causes = ["process-stopped", "stolen"];
     assert!(causes.iter().any(|cause| late["cause"] == *cause), "{late:#}");

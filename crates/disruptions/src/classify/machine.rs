@@ -358,7 +358,7 @@ fn is_of_machine(evidence: &Evidence) -> bool {
     match evidence {
         Evidence::Clocksource { .. }
         | Evidence::WasSet
-        | Evidence::Adjtimex(_)
+        | Evidence::Adjtimex { .. }
         | Evidence::Stolen { .. } => false,
         Evidence::Log { line } => !is_log_of_source(evidence) && !line.contains("leap second"),
         step => {

@@ -78,7 +78,7 @@ fn is_a_second(step: Interval<f64>) -> bool {
 
 fn announces_leap(evidence: &Evidence) -> bool {
     match evidence {
-        Evidence::Adjtimex(Move::Leap { .. } | Move::Tai { .. }) => true,
+        Evidence::Adjtimex { change: Move::Leap { .. } | Move::Tai { .. } } => true,
         Evidence::Log { line } => line.contains("leap second"),
         _ => false,
     }

@@ -10,8 +10,7 @@ use pvclock::units::Interval;
 
 use crate::event::seconds;
 use crate::observer::{Elapsed, Noticed};
-use crate::{BOOTTIME, MONOTONIC, RAW, REALTIME, TSC};
-use crate::{Event, Evidence};
+use crate::{BOOTTIME, Evidence, MONOTONIC, RAW, REALTIME, TSC};
 
 /// What a slew may add to the rate (kernel/time/ntp.c): adjtime runs at
 /// 500 ppm; the kernel's loop takes at most a quarter of an offset in a
@@ -106,9 +105,7 @@ impl ClockOffsets {
             let before = self.source.take();
             self.take_source(sample);
             if let (Some(before), Some(after)) = (before, now.cloned()) {
-                let source = Evidence::Clocksource { before: before.clone(), after: after.clone() };
-                noticed.evidence(sample.monotonic_ns, source);
-                noticed.event(sample.monotonic_ns, Event::Clocksource { before, after });
+                noticed.change(sample.monotonic_ns, Evidence::Clocksource { before, after });
             }
         } else if before.differs(reference, self.source.as_deref()) {
             push_moved(self.raw.finish(), noticed);
@@ -215,8 +212,7 @@ fn push_moved(moved: Vec<RateMove>, noticed: &mut Noticed) {
             RateMove::Step { at_ns, step } => push_step(at_ns, [RAW, TSC], Some(step), noticed),
             RateMove::Rate { at_ns, before, after } => {
                 let (before_hz, after_hz) = (1e9 / before, 1e9 / after);
-                noticed.event(at_ns, Event::Rate { before_hz, after_hz });
-                noticed.evidence(at_ns, Evidence::Rate { before_hz, after_hz });
+                noticed.change(at_ns, Evidence::Rate { before_hz, after_hz });
             }
         }
     }
@@ -231,8 +227,5 @@ fn push_step(
     let Some(step) = step else { return };
     let (clock, against) = (clock.to_owned(), against.to_owned());
     let (step_ns, bound_ns) = (step.middle(), step.bound());
-    let evidence =
-        Evidence::Step { clock: clock.clone(), against: against.clone(), step_ns, bound_ns };
-    noticed.evidence(at_ns, evidence);
-    noticed.event(at_ns, Event::Step { clock, against, step_ns, bound_ns });
+    noticed.change(at_ns, Evidence::Step { clock, against, step_ns, bound_ns });
 }

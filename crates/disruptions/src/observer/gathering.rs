@@ -109,7 +109,7 @@ impl Gathering {
 impl Evidence {
     /// Whether it means nothing without other evidence.
     fn only_announces(&self) -> bool {
-        matches!(self, Self::Adjtimex(_))
+        matches!(self, Self::Adjtimex { .. })
     }
 
     /// Whether only the host can have caused it, and it is a disruption whatever comes with it: no
@@ -132,7 +132,7 @@ impl Evidence {
             | Self::Log { .. }
             | Self::WasSet
             | Self::Clocksource { .. }
-            | Self::Adjtimex(_) => false,
+            | Self::Adjtimex { .. } => false,
         }
     }
 }

@@ -92,10 +92,10 @@ impl Lateness {
             let gap_s = seconds(elapsed.ns);
             let planned_s = seconds(elapsed.planned_ns);
             let evidence = Evidence::Late { gap_s, planned_s, cause };
-            noticed.evidence(sample.monotonic_ns, evidence);
             if is_late {
-                noticed.event(sample.monotonic_ns, Event::Late { gap_s, cause });
+                noticed.event(sample.monotonic_ns, Event::Change(evidence.clone()));
             }
+            noticed.evidence(sample.monotonic_ns, evidence);
         }
         let Some(progress) = progress else { return };
         self.observe_steal(sample, progress, noticed);

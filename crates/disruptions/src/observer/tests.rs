@@ -107,7 +107,8 @@ fn only_event(lines: Vec<Happened>) -> Event {
 
 #[track_caller]
 fn assert_step(lines: Vec<Happened>, clocks: [&str; 2], expected_ns: f64) {
-    let Event::Step { clock, against, step_ns, bound_ns } = only_event(lines) else {
+    let Event::Change(Evidence::Step { clock, against, step_ns, bound_ns }) = only_event(lines)
+    else {
         panic!("no step")
     };
     assert_eq!([clock.as_str(), against.as_str()], clocks);
@@ -174,7 +175,8 @@ fn under_kvm_clock_a_step_before_the_second_sample_is_found() {
     machine.raw_offset_ns = S;
     assert_eq!(observer.observe(machine.sample()), Observed::default());
     machine.raw_offset_ns -= 300_000_000;
-    let Event::Step { step_ns, bound_ns, .. } = only_event(next(&mut machine, &mut observer))
+    let Event::Change(Evidence::Step { step_ns, bound_ns, .. }) =
+        only_event(next(&mut machine, &mut observer))
     else {
         panic!("no step")
     };
@@ -196,8 +198,8 @@ fn another_source_may_have_another_rate_and_offset() {
     let (mut machine, mut observer) = observing();
     machine.source = Fact::Known("kvm-clock".into());
     machine.raw_offset_ns += 700;
-    let switched = Event::Clocksource { before: "tsc".into(), after: "kvm-clock".into() };
-    assert_eq!(only_event(next(&mut machine, &mut observer)), switched);
+    let switched = Evidence::Clocksource { before: "tsc".into(), after: "kvm-clock".into() };
+    assert_eq!(only_event(next(&mut machine, &mut observer)), Event::Change(switched));
     machine.source = Fact::Unknown(Unknown::not_there("/sys"));
     assert_eq!(next(&mut machine, &mut observer), []);
 }
@@ -216,7 +218,7 @@ fn an_update_of_the_page_is_reported_with_its_step() {
     assert_eq!((update.version, update.updates), (34, Some(1)));
     // 2 GHz is a scale without rounding.
     assert_eq!((update.step_ns, update.since_last_s), (Some(12), None));
-    let fields: Vec<_> = update.changed.iter().map(|change| change.field.as_str()).collect();
+    let fields: Vec<_> = update.changed.iter().map(|change| change.field).collect();
     assert_eq!(fields, ["version", "tsc_timestamp", "system_time"]);
     // The same pair of times again, as under KVM's master clock.
     machine.now_ns += S;
@@ -240,11 +242,11 @@ fn a_sample_after_other_work_is_not_late() {
     // It excuses one sample, and no more than its own time.
     machine.now_ns += 3 * S;
     let lines = next(&mut machine, &mut observer);
-    assert!(matches!(only_event(lines), Event::Late { .. }));
+    assert!(matches!(only_event(lines), Event::Change(Evidence::Late { .. })));
     machine.now_ns += 3 * S;
     observer.was_busy(Duration::from_secs(1));
     let lines = next(&mut machine, &mut observer);
-    assert!(matches!(only_event(lines), Event::Late { .. }));
+    assert!(matches!(only_event(lines), Event::Change(Evidence::Late { .. })));
 }
 
 #[test]
@@ -263,8 +265,8 @@ fn a_slew_is_a_change_of_adjtimex_and_no_step() {
     let (mut machine, mut observer) = observing();
     machine.adjtimex.frequency_ppm = -3.5;
     let changed = only_event(next(&mut machine, &mut observer));
-    let moves = vec![Move::Frequency { before_ppm: 0.0, after_ppm: -3.5 }];
-    assert_eq!(changed, Event::Adjtimex { moves });
+    let change = Move::Frequency { before_ppm: 0.0, after_ppm: -3.5 };
+    assert_eq!(changed, Event::Change(Evidence::Adjtimex { change }));
 }
 
 #[test]
@@ -292,7 +294,8 @@ fn a_late_sample_is_reported() {
     let (mut machine, mut observer) = observing();
     machine.now_ns += 5 * S;
     let lines = next(&mut machine, &mut observer);
-    assert_eq!(only_event(lines), Event::Late { gap_s: 5.1, cause: LateCause::Unknown });
+    let late = Evidence::Late { gap_s: 5.1, planned_s: 0.1, cause: LateCause::Unknown };
+    assert_eq!(only_event(lines), Event::Change(late));
 }
 
 #[test]

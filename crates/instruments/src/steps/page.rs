@@ -3,6 +3,8 @@
 use pvclock::kvm_clock::{TimeInfo, TimePage, TimeReader};
 use pvclock::shared::Aligned;
 use pvclock::{Nanos, ReadError, Ticks};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// The difference between two contents of one page.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,7 +20,7 @@ pub struct PageStep {
 }
 
 /// A field's old and new value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PageFieldChange {
     /// Its name in the kernel's header.
     pub field: &'static str,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use disruptions::{Event, seconds};
+use disruptions::{Event, Evidence, seconds};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ pub(crate) struct WatchSummary {
     pub(crate) rate_changes: u64,
     /// Changes of the clock source.
     pub(crate) clocksource_changes: u64,
-    /// Samples in which adjtimex had changed.
+    /// Changes of adjtimex.
     pub(crate) adjtimex_changes: u64,
     /// Entries that the journal did not accept; null without `--journal`.
     pub(crate) lost_journal_entries: Option<u64>,
@@ -86,11 +86,13 @@ impl WatchSummary {
                 }
                 page.gap(update.since_last_s.unwrap_or(page_for_s), update.since_last_s.is_none());
             }
-            Event::Step { clock, against, step_ns, .. } => self.step(clock, against, *step_ns),
+            Event::Change(Evidence::Step { clock, against, step_ns, .. }) => {
+                self.step(clock, against, *step_ns);
+            }
             Event::PageAppeared { .. } if self.page.is_none() => self.page_from_s = self.ran_s,
-            Event::Rate { .. } => self.rate_changes += 1,
-            Event::Clocksource { .. } => self.clocksource_changes += 1,
-            Event::Adjtimex { .. } => self.adjtimex_changes += 1,
+            Event::Change(Evidence::Rate { .. }) => self.rate_changes += 1,
+            Event::Change(Evidence::Clocksource { .. }) => self.clocksource_changes += 1,
+            Event::Change(Evidence::Adjtimex { .. }) => self.adjtimex_changes += 1,
             _ => {}
         }
     }

@@ -1,7 +1,7 @@
 //! Events and the summary as people read them.
 
 use disruptions::steering::bits;
-use disruptions::text::{self as disruption, adjtimex_change, late_cause, rates, span};
+use disruptions::text::{self as disruption, span};
 use disruptions::{Event, ObservedPageUpdate};
 use facts::Fact;
 use facts::hardware::PvclockPage;
@@ -37,20 +37,10 @@ fn change(event: &Event) -> (&'static str, Vec<String>) {
             ("page", vec![format!("readable now: {}", self::page(page, None))])
         }
         Event::PageGone { why } => ("page", vec![format!("no longer readable: {why}")]),
-        Event::Step { clock, against, step_ns, bound_ns } => {
-            let size = format!("{} ± {}", signed(*step_ns, exact_time), exact_time(*bound_ns));
-            ("step", vec![format!("{clock} {size} against {against}")])
-        }
-        Event::Rate { before_hz, after_hz } => {
-            let rates = rates(*before_hz, *after_hz);
-            ("rate", vec![format!("TSC {rates} by CLOCK_MONOTONIC_RAW")])
-        }
-        Event::Clocksource { before, after } => {
-            ("clocksource", vec![format!("{before} → {after}")])
-        }
-        Event::Adjtimex { moves } => ("adjtimex", moves.iter().map(adjtimex_change).collect()),
-        Event::Late { gap_s, cause } => {
-            ("late", vec![format!("no sample for {gap_s:.1} s: {}", late_cause(*cause))])
+        Event::Change(evidence) => {
+            let (label, text) = (evidence.into(), disruption::observed(evidence));
+            // The label says it.
+            (label, vec![text.replacen("adjtimex: ", "", 1)])
         }
         // Events that this version does not know.
         other => ("event", vec![format!("{other:?}")]),

@@ -6,7 +6,7 @@ mod source;
 
 use std::time::Duration;
 
-use disruptions::{Disruption, Event, Happened, Observed, Observer};
+use disruptions::{Disruption, Event, Evidence, Happened, Observed, Observer};
 use facts::Sample;
 use facts::hardware::VmClock;
 use facts::kernel;
@@ -367,7 +367,7 @@ impl Watch {
         let now_ns = sample.monotonic_ns;
         let Observed { events, disruptions } = self.observer.observe(sample);
         let is_step = |happened: &&Happened| {
-            matches!(happened.event, Event::Step { .. } | Event::Rate { .. })
+            matches!(happened.event, Event::Change(Evidence::Step { .. } | Evidence::Rate { .. }))
         };
         self.steps += events.iter().filter(is_step).count();
         self.reported.extend(disruptions.into_iter().map(|disruption| (now_ns, disruption)));

@@ -1,5 +1,7 @@
 use disruptions::steering::Move;
-use disruptions::{Disruption, Evidence, FieldChange, Kind, Kinds, LateCause, Size};
+use disruptions::{Disruption, Evidence, Kind, Kinds, LateCause, Size};
+
+use instruments::steps::page::PageFieldChange;
 
 use super::*;
 
@@ -10,7 +12,7 @@ fn at(event: Event) -> Line {
 
 #[test]
 fn an_update_is_one_event() {
-    let field = |field: &str, before, after| FieldChange { field: field.into(), before, after };
+    let field = |field, before, after| PageFieldChange { field, before, after };
     let update = ObservedPageUpdate {
         updates: Some(1),
         version: 34,
@@ -46,41 +48,43 @@ fn an_update_is_one_event() {
 
 #[test]
 fn other_events_read_as_sentences() {
-    let step = |step_ns, bound_ns| Event::Step {
+    let step = |step_ns, bound_ns| Evidence::Step {
         clock: "CLOCK_REALTIME".into(),
         against: "CLOCK_MONOTONIC".into(),
         step_ns,
         bound_ns,
     };
-    let moves = vec![
+    let moves = [
         Move::Frequency { before_ppm: -1.5, after_ppm: 2.25 },
         Move::Status { set: vec!["INS".into()], cleared: vec!["UNSYNC".into(), "PLL".into()] },
         Move::Offset { before_ns: 0, after_ns: -1_500_000 },
         Move::Tai { before_s: 0, after_s: 37 },
     ];
-    let events = [
+    let changes = [
         step(1e9, 31.0),
         step(-250.0, 31.0),
-        Event::Rate { before_hz: 2.4e9, after_hz: 2.4e9 + 4800.0 },
-        Event::Clocksource { before: "tsc".into(), after: "kvm\u{1b}clock".into() },
-        Event::Adjtimex { moves },
-        Event::Late { gap_s: 5.13, cause: LateCause::ProcessStopped },
-        Event::PageGone { why: "does not apply: no page".into() },
+        Evidence::Rate { before_hz: 2.4e9, after_hz: 2.4e9 + 4800.0 },
+        Evidence::Clocksource { before: "tsc".into(), after: "kvm\u{1b}clock".into() },
+        Evidence::Late { gap_s: 5.13, planned_s: 0.25, cause: LateCause::ProcessStopped },
     ];
-    let text: Vec<_> = events.into_iter().map(|event| line(&at(event))).collect();
+    let moves = moves.map(|change| Evidence::Adjtimex { change });
+    let changes = changes.into_iter().chain(moves).map(Event::Change);
+    let gone = Event::PageGone { why: "does not apply: no page".into() };
+    let text: Vec<_> = changes.chain([gone]).map(|event| line(&at(event))).collect();
     insta::assert_snapshot!(text.join("\n"), @r"
-    06:06:02.797  step        CLOCK_REALTIME +1.000000 s ± 31 ns against
+    06:06:02.797  step        CLOCK_REALTIME stepped +1.000000 s ± 31.0 ns against
                               CLOCK_MONOTONIC
-    06:06:02.797  step        CLOCK_REALTIME -250 ns ± 31 ns against CLOCK_MONOTONIC
-    06:06:02.797  rate        TSC 2400.000000 → 2400.004800 MHz (+2.000 ppm) by
-                              CLOCK_MONOTONIC_RAW
+    06:06:02.797  step        CLOCK_REALTIME stepped -250 ns ± 31.0 ns against
+                              CLOCK_MONOTONIC
+    06:06:02.797  rate        TSC measured against CLOCK_MONOTONIC_RAW: 2400.000000
+                              → 2400.004800 MHz (+2.000 ppm)
     06:06:02.797  clocksource tsc → kvm�clock
+    06:06:02.797  late        no sample for 5.1 s instead of 250 ms: this process
+                              was stopped (SIGSTOP)
     06:06:02.797  adjtimex    frequency -1.500 → +2.250 ppm
-                              status: INS set; UNSYNC, PLL cleared
-                              offset 0 ns → -1500.000 µs
-                              TAI - UTC 0 → 37 s
-    06:06:02.797  late        no sample for 5.1 s: this process was stopped
-                              (SIGSTOP)
+    06:06:02.797  adjtimex    status: INS set; UNSYNC, PLL cleared
+    06:06:02.797  adjtimex    offset 0 ns → -1500.000 µs
+    06:06:02.797  adjtimex    TAI - UTC 0 → 37 s
     06:06:02.797  page        no longer readable: does not apply: no page
     ");
 }
