@@ -26,7 +26,7 @@ wall-clock|crates/host/src/guest_clock/kvm.rs|s/now\.real\.0\.0\.saturating_sub\
 tsc-offset|crates/host/src/plan.rs|s/tsc_offset: tsc\.wrapping_sub\(base\)/tsc_offset: 0/|unit pvclock-host
 steal-time|crates/host/src/vcpu.rs|s/held\.wrapping_add\(more\)/held.wrapping_add(more \& 0)/|conformance
 lost-tick|crates/host/src/ticks.rs|s/self\.given \+= u64::from\(gives\);/let gives = gives \&\& now.0 \/ self.period.0 % 8 != 7;\n        self.given += u64::from(gives);/|ticks
-restored-late|crates/host/src/plan.rs crates/host/src/transfer.rs|s/let sum = clock\.0\.checked_add\(away\.0\)/let sum = clock.0.checked_add(away.0 + 5_000_000)/; s/saved\.spread\.0\.saturating_add\(roundings\)/saved.spread.0.saturating_add(roundings + 10_000_000)/|restore
+restored-late|crates/host/src/plan.rs crates/host/src/transfer.rs|s/let sum = clock\.0\.checked_add\(away\.0\)/let sum = clock.0.checked_add(away.0 + 20_000)/; s/saved\.spread\.0\.saturating_add\(roundings\)/saved.spread.0.saturating_add(roundings + 50_000)/|restore
 stable-flag|crates/host/src/guest_clock.rs|s/Err\(PerVcpu::TscOffsets\)/Ok(())/|updates
 hyperv-ahead|crates/host/src/hyperv.rs|s/units\.wrapping_sub\(scaled/(units + 100).wrapping_sub(scaled/|offset
 kvm-ahead|crates/host/src/guest_clock.rs|s/let clock = self\.clock_of_host\(now\);\n        TimeUpdate/let clock = Nanos(self.clock_of_host(now).0 + 9_000);\n        TimeUpdate/|offset

@@ -22,7 +22,6 @@ use host::{HostEvent, VcpuId};
 use instruments::measurements::Spread;
 use instruments::rate::ReadingPair;
 use kvm_bindings::KVM_CLOCK_HOST_TSC;
-use linux::cpus::{self, Pinned};
 use pvclock::counter::{Counter, Tsc};
 use pvclock::{Hertz, Nanos, Ticks};
 use serde::Serialize;
@@ -31,7 +30,7 @@ use vmm::{Machine, MachineError, host_clock};
 use crate::bench::{CLOCK_BY, LabBench, Provider};
 use crate::drift::drift_ppm;
 use crate::results::{Check, ColumnForm, ExperimentResult, ResultTable};
-use crate::sample::{VCPU, at_tsc, nanos, not_read, providers, sources, width_ns};
+use crate::sample::{VCPU, at_tsc, nanos, not_read, on_own_cpus, providers, sources, width_ns};
 use crate::settings::{LabError, LabProgress};
 use crate::tsc_offsets::TscOffsets;
 
@@ -138,17 +137,6 @@ fn of_provider(
         }
     }
     Ok(())
-}
-
-/// Pins this thread and the vCPU to one CPU each, if there are two: on one CPU
-/// the guest runs only while this thread does not, and every reading is as wide
-/// as a time slice.
-fn on_own_cpus(machine: &Machine) -> Result<Option<Pinned>, MachineError> {
-    let allowed = cpus::allowed().unwrap_or_default();
-    let [ours, theirs, ..] = allowed[..] else { return Ok(None) };
-    machine.move_vcpu(VCPU, theirs)?;
-    // If pinning fails, readings may be wider.
-    Ok(cpus::pin(ours).ok())
 }
 
 /// The guest's clock and CLOCK_BOOTTIME at one moment.
