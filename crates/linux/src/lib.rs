@@ -12,7 +12,6 @@ pub mod file_lock;
 pub mod generations;
 pub mod journal;
 pub mod kernel_line;
-#[cfg(target_arch = "x86_64")]
 mod mapping;
 pub mod membarrier;
 pub mod phc;
