@@ -3,20 +3,21 @@
 
 mod ceiling;
 mod clippy;
-mod deny;
 mod docs;
 mod package;
-mod semver;
 pub(crate) mod targets;
 
 pub(crate) use package::{check as package, metadata};
 
+use std::fmt::Write as _;
+use std::fs;
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::ValueEnum;
 
+use crate::check::package::ADOPTED;
 use crate::diagnostic::Diagnostic;
 use crate::outside::{self, Outcome};
 use crate::project::Project;
@@ -69,10 +70,10 @@ impl Step {
             Self::Arrows => of_diagnostics(&arrows::check(project)),
             Self::Package => package::check(project),
             Self::Fmt => formatted(project),
-            Self::Licences => deny::licences(project),
-            Self::Advisories => deny::advisories(project),
+            Self::Licences => licences(project),
+            Self::Advisories => advisories(project),
             Self::Clippy => clippy::check(project),
-            Self::Semver => semver::check(project),
+            Self::Semver => semver(project),
             Self::Targets => targets::check(project),
             Self::Docs => docs::check(project),
         }
@@ -161,6 +162,84 @@ pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
     }
     println!("{}", tally.closing_line());
     if tally.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The licences, bans and sources of deny.toml.
+fn licences(project: &Project) -> Outcome {
+    missing(project).unwrap_or_else(|| deny(project, &["licenses", "bans", "sources"]))
+}
+
+/// RustSec's advisories. Their database is a git repository on the network:
+/// if it cannot be fetched, the step is skipped.
+fn advisories(project: &Project) -> Outcome {
+    if let Some(missing) = missing(project) {
+        return missing;
+    }
+    if let Outcome::Failed(output) =
+        Outcome::of(project.cargo().args(["deny", "fetch", "db"]).env("GIT_TERMINAL_PROMPT", "0"))
+    {
+        return Outcome::skipped(
+            format!("the advisory database cannot be fetched: {}", output.trim()),
+            "run it with access to github.com/RustSec/advisory-db",
+        );
+    }
+    deny(project, &["advisories"])
+}
+
+fn deny(project: &Project, what: &[&str]) -> Outcome {
+    workspaces(project)
+        .iter()
+        .map(|manifest| {
+            let which = ["deny", "--manifest-path", manifest, "--config", "deny.toml", "check"];
+            Outcome::of(project.cargo().args(which).args(what))
+        })
+        .find(|outcome| *outcome != Outcome::Passed)
+        .unwrap_or(Outcome::Passed)
+}
+
+fn missing(project: &Project) -> Option<Outcome> {
+    let there = outside::is_available(project.cargo().args(["deny", "--version"]));
+    (!there).then(|| {
+        Outcome::skipped("cargo-deny is not installed", "cargo install --locked cargo-deny")
+    })
+}
+
+// The public items of the libraries that others adopt are those of `public-api.txt` in each
+// one's folder, by cargo-public-api: a change of them is a line in a review.
+// `UPDATE=1 cargo xtask check --only semver` writes the lists again.
+
+fn semver(project: &Project) -> Outcome {
+    if !outside::is_available(project.cargo().args(["public-api", "--version"])) {
+        let remedy = "cargo install --locked cargo-public-api; rustup toolchain add nightly";
+        return Outcome::skipped("cargo-public-api is not installed", remedy);
+    }
+    let mut wrong = String::new();
+    for (package, folder) in ADOPTED {
+        let mut command = project.cargo();
+        command.args(["public-api", "-sss", "--all-features", "--package", package]);
+        let output = match command.output() {
+            Ok(output) if output.status.success() => output,
+            Ok(output) => return Outcome::Failed(String::from_utf8_lossy(&output.stderr).into()),
+            Err(error) => {
+                return Outcome::Failed(format!("cannot run cargo public-api: {error}\n"));
+            }
+        };
+        let (now, file) =
+            (String::from_utf8_lossy(&output.stdout), format!("crates/{folder}/public-api.txt"));
+        if std::env::var_os("UPDATE").is_some()
+            && let Err(error) = fs::write(project.path(&file), now.as_bytes())
+        {
+            return Outcome::Failed(format!("{file}: {error}\n"));
+        }
+        let listed = fs::read_to_string(project.path(&file)).unwrap_or_default();
+        for line in listed.lines().filter(|line| !now.lines().any(|other| other == *line)) {
+            let _ = writeln!(wrong, "{file}: no longer there: {line}");
+        }
+        for line in now.lines().filter(|line| !listed.lines().any(|other| other == *line)) {
+            let _ = writeln!(wrong, "{file}: not listed: {line}");
+        }
+    }
+    if wrong.is_empty() { Outcome::Passed } else { Outcome::Failed(wrong) }
 }
 
 #[cfg(test)]

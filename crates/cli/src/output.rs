@@ -3,21 +3,25 @@
 //! Commands print by [`text`] or [`json`] and write files by [`file()`]: only
 //! these handle a closed pipe and a full disk.
 
-pub(crate) mod event_line;
 pub(crate) mod plot;
-pub(crate) mod progress;
 pub(crate) mod table;
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use clap::ValueEnum;
+use disruptions::text::time_of_day;
 use doctor::report_text::TextScreen;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::error::{CliError, NAME_ANOTHER};
+use crate::output::table::{width, wrap};
+
 pub(crate) use facts::parse::printable;
 
 /// The forms of a result.
@@ -125,6 +129,89 @@ fn write_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
     file.write_all(content)?;
     // A full or missing disk often reports an error only here.
     file.sync_all()
+}
+
+/// Columns of time and kind, before the message: `LEAP SECOND` and
+/// `clocksource` are the longest.
+const INDENT: usize = 26;
+
+/// Columns of time and two spaces, before what continues a [`message_line`].
+const MESSAGE_INDENT: usize = 16;
+
+/// A line with a column for its kind, and what does not fit on it below;
+/// without a line end at its end.
+pub(crate) fn event_line(at_unix_ns: Option<u64>, kind: &str, message: &[String]) -> String {
+    let begin = format!("{}  {kind:<11} ", time_of_day(at_unix_ns));
+    begin + &indented(message, INDENT)
+}
+
+/// A line that begins with its kind and a colon, and what does not fit on it
+/// below; without a line end at its end.
+pub(crate) fn message_line(at_unix_ns: Option<u64>, kind: &str, message: &[String]) -> String {
+    let (first, rest) = message.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
+    let mut message = vec![format!("{kind}: {first}")];
+    message.extend_from_slice(rest);
+    format!("{}  {}", time_of_day(at_unix_ns), indented(&message, MESSAGE_INDENT))
+}
+
+/// The lines, wrapped, all but the first behind so many spaces.
+fn indented(message: &[String], indent: usize) -> String {
+    let wrapped: Vec<_> =
+        message.iter().map(|part| wrap(&printable(part), width() - indent)).collect();
+    let lines: Vec<_> = wrapped.iter().flat_map(|part| part.lines()).collect();
+    lines.join(&format!("\n{}", " ".repeat(indent)))
+}
+
+/// The bar, then the current step.
+const TEMPLATE: &str = "{bar:30} {percent:>3} %  {wide_msg}";
+
+/// At most this often: drawing takes time from the measurement.
+const DRAWS_PER_S: u8 = 10;
+
+/// A bar over work of known duration; cleared when dropped.
+pub(crate) struct TerminalProgress {
+    bar: ProgressBar,
+    expected: Duration,
+    doing: RefCell<String>,
+}
+
+impl TerminalProgress {
+    /// A bar at its start, over work that should take `expected`.
+    pub(crate) fn new(expected: Duration) -> Self {
+        let target = ProgressDrawTarget::stderr_with_hz(DRAWS_PER_S);
+        let bar = ProgressBar::with_draw_target(Some(milliseconds(expected)), target);
+        if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
+            bar.set_style(style.progress_chars("━╸ "));
+        }
+        bar.tick();
+        Self { bar, expected, doing: RefCell::default() }
+    }
+
+    /// Shows the current step, and the time elapsed; cheap enough to call a
+    /// thousand times a second.
+    pub(crate) fn doing(&self, what: &str) {
+        self.show_at(self.bar.elapsed(), what);
+    }
+
+    /// The same, for work that knows its progress: the position after `done`.
+    pub(crate) fn show_at(&self, done: Duration, what: &str) {
+        if *self.doing.borrow() != what {
+            what.clone_into(&mut self.doing.borrow_mut());
+            self.bar.set_message(printable(what));
+        }
+        self.bar.set_position(milliseconds(done.min(self.expected)));
+    }
+}
+
+impl Drop for TerminalProgress {
+    /// Clears the line for the output that follows.
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -151,7 +151,7 @@ impl Switchboard {
     fn read(&self, name: &str) -> Result<String, SwitchError> {
         let path = self.folder.join(name);
         std::fs::read_to_string(&path).map_err(|error| {
-            SwitchError::Unknown(crate::privilege::unknown(&path.display().to_string(), &error))
+            SwitchError::Unknown(crate::unknown_of(&path.display().to_string(), &error))
         })
     }
 }

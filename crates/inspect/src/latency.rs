@@ -10,21 +10,24 @@
 //! | pipes | two processes | two CPUs |
 //! | echo | a request at a time | little |
 
-mod cpus;
 mod echo;
 #[cfg_attr(not(target_arch = "x86_64"), path = "latency/exits_elsewhere.rs")]
 mod exits;
 mod pairs;
-mod pipes;
 mod run;
 mod timers;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use instruments::latency::{FigureKind, Latency};
+use facts::running::{parse_throttled, throttling_files};
+use facts::system::{CpuTime, STAT, parse_cpu_time};
+use instruments::distribution::Distribution;
+use instruments::latency::{CpuShares, FigureKind, Latency};
 use linux::clock::LinuxClock;
 use linux::cpus::{Pinned, pin};
+
+use crate::pipe_pair::PipePair;
 
 pub use echo::EchoPeer;
 pub use run::measure;
@@ -93,4 +96,90 @@ impl LatencyRun<'_> {
 fn now_ns() -> u64 {
     // Linux always has it.
     LinuxClock::Monotonic.read_ns().unwrap_or_default()
+}
+
+/// Round trips, timed one by one, with the partner on CPU `there`.
+fn measure_pipes(
+    run: &mut LatencyRun<'_>,
+    kind: FigureKind,
+    (here, there): (u32, u32),
+    length: Duration,
+) {
+    run.doing(kind.name());
+    // A process starts where its parent may run.
+    let pair = pin(there)
+        .map_err(|error| error.to_string())
+        .and_then(|_pinned| PipePair::start((run.plan.echo)()).map_err(|error| error.to_string()));
+    let mut samples = Distribution::new();
+    let timed = pair.and_then(|mut pair| {
+        let _pinned = pin(here).map_err(|error| error.to_string())?;
+        // The first trip waits for the partner's start.
+        pair.pass().map_err(|error| error.to_string())?;
+        let ends = Instant::now() + length;
+        while Instant::now() < ends {
+            let sent = now_ns();
+            pair.pass().map_err(|error| error.to_string())?;
+            samples.record(now_ns().saturating_sub(sent) as f64);
+        }
+        Ok(())
+    });
+    match timed {
+        Ok(()) => run.found.add_figure(kind, &samples),
+        Err(why) => run.found.miss(kind.name(), why),
+    }
+}
+
+// What became of the CPUs while latency was measured: stolen, idle, throttled.
+
+const OWN_GROUPS: &str = "/proc/self/cgroup";
+
+/// The kernel's counts at one time.
+struct CpuTimes {
+    all: Option<CpuTime>,
+    throttled_ns: Option<u64>,
+}
+
+impl CpuTimes {
+    /// As they are now; what this machine lacks is left out.
+    fn read() -> Self {
+        let text = |path: &str| std::fs::read_to_string(path).ok();
+        let groups = throttling_files(&text(OWN_GROUPS).unwrap_or_default());
+        let throttled = groups.iter().filter_map(|path| text(path));
+        let sum = |sum: Option<u64>, text: String| {
+            Some(sum.unwrap_or(0).saturating_add(parse_throttled(&text)))
+        };
+        Self {
+            all: text(STAT).and_then(|text| parse_cpu_time(&text).value().copied()),
+            throttled_ns: throttled.fold(None, sum),
+        }
+    }
+
+    /// What happened since `before`, `over_s` s ago.
+    fn shares_since(&self, before: &Self, over_s: f64) -> CpuShares {
+        let all = self.all.zip(before.all);
+        let throttled = self.throttled_ns.zip(before.throttled_ns);
+        CpuShares {
+            stolen: all.and_then(|(now, then)| now.stolen_since(then, over_s)),
+            idle: all.and_then(|(now, then)| now.idle_since(then, over_s)),
+            throttled_ns: throttled.map(|(now, then)| now.saturating_sub(then)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_parts_of_all_cpus_time() {
+        let times = |stolen, idle, throttled_ns| CpuTimes {
+            all: Some(CpuTime { stolen, idle, total: 0, cpus: 2 }),
+            throttled_ns,
+        };
+        let shares = times(30, 250, Some(9)).shares_since(&times(20, 150, Some(4)), 1.0);
+        let expected = CpuShares { stolen: Some(0.05), idle: Some(0.5), throttled_ns: Some(5) };
+        assert_eq!(shares, expected);
+        let shares = times(30, 250, None).shares_since(&times(20, 150, Some(4)), 0.0);
+        assert_eq!(shares, CpuShares::default(), "no time passed, and no group has a quota");
+    }
 }

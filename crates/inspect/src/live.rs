@@ -8,8 +8,8 @@ use facts::steering::{Adjtimex, TimeKeeper, parse_adjtimex, parse_keepers};
 use linux::reread::Reread;
 use pvclock::kvm_clock::TimeInfo;
 
+use crate::probes;
 use crate::tree::Files;
-use crate::{privilege, probes};
 use linux::pvclock_page::{Copier, address};
 
 /// The kvm-clock page that the kernel maps into this process.
@@ -36,7 +36,7 @@ impl LivePage {
 
 /// The kernel's clock discipline.
 pub fn adjtimex() -> Fact<Adjtimex> {
-    probes::adjtimex::state().and_then(|text| parse_adjtimex(&text))
+    probes::adjtimex_state().and_then(|text| parse_adjtimex(&text))
 }
 
 /// The clock source in use.
@@ -47,13 +47,13 @@ impl CurrentClocksource {
     /// Opens the kernel's file.
     pub fn open() -> Fact<Self> {
         let file = Reread::open(Path::new(clocksource::CURRENT));
-        privilege::fact(clocksource::CURRENT, file).map(Self)
+        crate::fact_of(clocksource::CURRENT, file).map(Self)
     }
 
     /// The name of the source in use now.
     pub fn name(&self) -> Fact<String> {
         let mut bytes = [0; 64];
-        let length = privilege::fact(clocksource::CURRENT, self.0.read(&mut bytes));
+        let length = crate::fact_of(clocksource::CURRENT, self.0.read(&mut bytes));
         length.and_then(|length| {
             clocksource::parse_current(&String::from_utf8_lossy(&bytes[..length]))
         })

@@ -9,7 +9,6 @@
 //! | activity of the CPUs | 0.9 s, and so long that it takes at most a 16,000th of a CPU | the kernel adds up each interrupt of each CPU |
 
 mod kernel_log;
-mod pace;
 mod probe;
 mod scheduling;
 
@@ -26,20 +25,18 @@ use linux::clock_set::ClockSet;
 use linux::counter::{self, Counter, CpuCounter};
 use linux::cpus::{self, Pinned};
 use linux::generations::Generations;
+use linux::vmclock::VmClockDevice;
 use pvclock::units::Bracket;
 use signal_hook::consts::SIGCONT;
-
-use crate::live::{self, CurrentClocksource, LivePage};
-use crate::privilege;
-use crate::vmclock_device;
-use linux::vmclock::VmClockDevice;
-use pace::SamplingPace;
-use probe::ProbePeriod::{self, EachSample};
-use probe::{SamplerProbe, probe};
-use scheduling::{CpuActivity, ThreadSchedule};
 use sources::RtcSource;
 
-use kernel_log::GrowingLog;
+use crate::live::{self, CurrentClocksource, LivePage};
+use crate::sampler::kernel_log::GrowingLog;
+use crate::sampler::probe::ProbePeriod::{self, EachSample};
+use crate::sampler::probe::{SamplerProbe, probe};
+use crate::sampler::scheduling::{CpuActivity, ThreadSchedule};
+use crate::vmclock_device;
+
 pub use kernel_log::parse_growing_log;
 pub use probe::affordable_period;
 
@@ -104,7 +101,7 @@ impl Sampler {
             narrowest: [None; 4],
             tsc_is_readable: counter::is_readable(),
             probes: probes(paths),
-            clock_set: privilege::fact("timerfd", ClockSet::new()),
+            clock_set: crate::fact_of("timerfd", ClockSet::new()),
             continued,
             pinned: cpus::pin(cpu).ok().map(|pinned| (cpu, pinned)),
             pace: SamplingPace::default(),
@@ -187,7 +184,7 @@ impl Sampler {
 }
 
 fn probes(paths: &ProbePaths) -> Vec<Box<dyn SamplerProbe>> {
-    let generations = privilege::fact("the kernel's uevents", Generations::new());
+    let generations = crate::fact_of("the kernel's uevents", Generations::new());
     vec![
         probe(EachSample, CurrentClocksource::open(), |file| file.name(), |to| &mut to.source),
         probe(EachSample, Fact::Known(()), |()| live::adjtimex(), |to| &mut to.adjtimex),
@@ -257,6 +254,27 @@ fn bracket(
     found
 }
 
+/// A sample that comes this much later than those before it is late, ns: a bit
+/// less than what is reported as late (`disruptions`, a second).
+const LATE_NS: u64 = 900_000_000;
+
+/// The last two samples.
+#[derive(Debug, Default)]
+struct SamplingPace {
+    last_ns: Option<u64>,
+    gap_ns: Option<u64>,
+}
+
+impl SamplingPace {
+    /// Whether a sample at `now_ns` came much later after the last one than that
+    /// one after its own.
+    fn is_late(&mut self, now_ns: u64) -> bool {
+        let gap_ns = self.last_ns.replace(now_ns).map(|last| now_ns.saturating_sub(last));
+        let before_ns = std::mem::replace(&mut self.gap_ns, gap_ns);
+        gap_ns.zip(before_ns).is_some_and(|(now, before)| now > before.saturating_add(LATE_NS))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use pvclock::kvm_clock::TimeInfo;
@@ -311,5 +329,17 @@ mod tests {
         assert!(was_read(&sampler.sample(false)));
         assert!(!was_read(&sampler.sample(false)));
         assert!(was_read(&sampler.sample(true)));
+    }
+
+    #[test]
+    fn a_sample_is_late_by_the_pace_before_it() {
+        let mut pace = SamplingPace::default();
+        let late: Vec<bool> = [0, 250, 500, 1600, 1850, 6850, 11_850, 12_100, 13_300]
+            .map(|ms| pace.is_late(ms * 1_000_000))
+            .into();
+        assert_eq!(late, [false, false, false, false, false, true, false, false, true]);
+        let mut pace = SamplingPace::default();
+        let _ = (pace.is_late(0), pace.is_late(250_000_000));
+        assert!(pace.is_late(1_500_000_001), "by more than 0.9 s");
     }
 }

@@ -10,7 +10,7 @@ use linux::vmclock::VmClockDevice;
 
 /// The device at `path`, where it holds a page that we know.
 pub fn open(path: &Path) -> Fact<VmClockDevice> {
-    let why = |error| crate::privilege::unknown(&path.display().to_string(), &error);
+    let why = |error| crate::unknown_of(&path.display().to_string(), &error);
     VmClockDevice::open(path).map_err(why).into()
 }
 
@@ -18,7 +18,7 @@ pub fn open(path: &Path) -> Fact<VmClockDevice> {
 pub fn fact(device: &VmClockDevice) -> Fact<VmClock> {
     let path = device.path().display().to_string();
     match device.read() {
-        Err(error) => Fact::Unknown(crate::privilege::unknown(&path, &error)),
+        Err(error) => Fact::Unknown(crate::unknown_of(&path, &error)),
         Ok(info) => Fact::Known(VmClock {
             device: path,
             disruption_marker: info.disruption_marker,

@@ -2,8 +2,8 @@
 //! programs, which become messages, help and remedies, and in comments.
 
 use crate::diagnostic::Diagnostic;
-use crate::tidy::ratchet::Ratchet;
-use crate::tidy::{File, rust, source};
+use crate::tidy::Ratchet;
+use crate::tidy::{self, File, rust};
 
 /// A word or phrase, and what to write instead.
 const BANNED: [(&str, &str); 24] = [
@@ -65,7 +65,7 @@ pub(super) fn count(files: &[File]) -> [(Ratchet, Vec<Diagnostic>); 5] {
         if file.has_extension("md") {
             let found = in_markdown(&file.path, text);
             if is_first_read(&file.path) { prose.extend(found) } else { docs.extend(found) }
-        } else if file.has_extension("rs") && source::is_product(&file.path) {
+        } else if file.has_extension("rs") && tidy::is_product(&file.path) {
             messages.extend(in_strings(&file.path, text));
             let found = in_comments(&file.path, text);
             if is_published(&file.path) { published.extend(found) } else { comments.extend(found) }
@@ -121,7 +121,7 @@ fn in_comments(path: &str, text: &str) -> Vec<Diagnostic> {
 fn in_strings(path: &str, text: &str) -> Vec<Diagnostic> {
     let lines: Vec<&str> = text.lines().collect();
     let tests = rust::inline_tests(&lines);
-    let literals = source::literals(text);
+    let literals = tidy::literals(text);
     // One word alone is a key.
     let literals = literals.iter().filter(|(at, literal)| {
         literal.contains(' ') && !tests.iter().any(|test| test.contains(at))

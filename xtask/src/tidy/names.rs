@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::diagnostic::Diagnostic;
-use crate::tidy::ratchet::Ratchet;
-use crate::tidy::{File, rust, source};
+use crate::tidy::Ratchet;
+use crate::tidy::{self, File, rust};
 
 /// Prepositions, participles and pronouns that are no name alone.
 const BARE: [&str; 36] = [
@@ -47,7 +47,7 @@ pub(super) fn count(files: &[File]) -> [(Ratchet, Vec<Diagnostic>); 3] {
     let mut functions = Vec::new();
     let mut types: BTreeMap<String, BTreeSet<(&str, usize)>> = BTreeMap::new();
     let mut impls: BTreeMap<(String, String), BTreeSet<(&str, usize)>> = BTreeMap::new();
-    for file in files.iter().filter(|file| source::is_product(&file.path)) {
+    for file in files.iter().filter(|file| tidy::is_product(&file.path)) {
         let Some(text) = file.text().filter(|_| file.has_extension("rs")) else { continue };
         let lines: Vec<&str> = text.lines().collect();
         let tests = rust::inline_tests(&lines);
@@ -55,7 +55,7 @@ pub(super) fn count(files: &[File]) -> [(Ratchet, Vec<Diagnostic>); 3] {
             if tests.iter().any(|test| test.contains(&at)) {
                 continue;
             }
-            if let Some(name) = source::item(line, "fn").filter(|name| BARE.contains(name)) {
+            if let Some(name) = tidy::item(line, "fn").filter(|name| BARE.contains(name)) {
                 let what = format!("fn {name}");
                 functions.push(Diagnostic::new(
                     &file.path,
@@ -65,7 +65,7 @@ pub(super) fn count(files: &[File]) -> [(Ratchet, Vec<Diagnostic>); 3] {
                 ));
             }
             let defined =
-                ["struct", "enum", "trait"].iter().find_map(|kind| source::item(line, kind));
+                ["struct", "enum", "trait"].iter().find_map(|kind| tidy::item(line, kind));
             if let Some(name) = defined.filter(|name| !COMMON.contains(name)) {
                 types.entry(name.to_owned()).or_default().insert((&file.path, at + 1));
             }

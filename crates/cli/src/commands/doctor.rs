@@ -1,27 +1,29 @@
 //! `parachron doctor`: what is wrong with a machine's clocks, and what to do.
 
-mod quiet;
-mod read_log;
-mod rule_list;
-
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use doctor::finding::{Diagnosis, Severity};
+use doctor::finding::{Diagnosis, Severity, TimeState};
 use doctor::report::{DoctorReport, Origin};
 use doctor::report_text::{self, ReportExtent};
 use doctor::rules::RULES;
 use doctor::selection::RuleSelection;
+use facts::kernel::pasted::{Pasted, PastedLog};
 use inspect::measure;
 use inspect::tree::Tree;
 use instruments::measurements::Measurements;
+use serde_json::json;
 use sources::NtpPeer;
 
 use crate::commands::capture::captured;
 use crate::error::CliError;
-use crate::output::progress::TerminalProgress;
+use crate::output::TerminalProgress;
+use crate::output::table::{width, wrap};
 use crate::output::{self, Format};
 
 /// Exit code for a finding at or above `--fail-on`.
@@ -100,11 +102,11 @@ fn rule_names() -> impl TypedValueParser<Value = String> {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     if args.rules {
-        return rule_list::print(args.format);
+        return print_rules(args.format);
     }
     let selection = RuleSelection { only: args.only.clone(), ignore: args.ignore.clone() };
     let report = match (&args.log, &args.root) {
-        (Some(file), _) => read_log::examined(file, &selection),
+        (Some(file), _) => examined_log(file, &selection),
         (None, Some(folder)) => examined(folder, &selection),
         (None, None) => {
             let report =
@@ -116,11 +118,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         }
     };
     let report = match report {
-        Err(why) if args.quiet => return quiet::not_examined(&why),
+        Err(why) if args.quiet => return not_examined(&why),
         report => report?,
     };
     if args.quiet {
-        return quiet::print(&report.diagnosis);
+        return print_quiet(&report.diagnosis);
     }
     let code = exit_code(&report.diagnosis, args.fail_on);
     match args.format {
@@ -170,7 +172,7 @@ fn measured(args: &Args) -> Option<Measurements> {
         let progress = TerminalProgress::new(MEASURING);
         measured = measure::quick(MEASURING, &|what| progress.doing(what));
     }
-    measured.references = measure::compare(&args.ntp);
+    measured.references = measure::compare_references(&args.ntp);
     Some(measured)
 }
 
@@ -185,6 +187,91 @@ fn exit_code(diagnosis: &Diagnosis, fail_on: Option<Severity>) -> ExitCode {
         ExitCode::from(FOUND)
     } else {
         ExitCode::SUCCESS
+    }
+}
+
+/// Prints the verdict in one line.
+fn print_quiet(diagnosis: &Diagnosis) -> Result<ExitCode, CliError> {
+    let (state, code) = state(diagnosis);
+    output::text(&format!("{state} - {}\n", output::printable(&diagnosis.verdict)))?;
+    Ok(ExitCode::from(code))
+}
+
+/// Says why there is no verdict: to a monitoring plugin's reader that is no error of the clock.
+fn not_examined(why: &CliError) -> Result<ExitCode, CliError> {
+    output::text(&format!("UNKNOWN - {}\n", output::printable(&why.to_string())))?;
+    Ok(ExitCode::from(3))
+}
+
+/// What Nagios and its kin expect of a plugin: word and exit code.
+fn state(diagnosis: &Diagnosis) -> (&'static str, u8) {
+    let worst = diagnosis.findings.first().map(|finding| finding.severity);
+    match (worst, diagnosis.time.state) {
+        (Some(Severity::Error), _) | (_, TimeState::Wrong) => ("CRITICAL", 2),
+        (Some(Severity::Warning), _) => ("WARNING", 1),
+        (_, TimeState::NotKnown) => ("UNKNOWN", 3),
+        (_, TimeState::Right) => ("OK", 0),
+    }
+}
+
+/// Prints the list.
+fn print_rules(format: Format) -> Result<ExitCode, CliError> {
+    match format {
+        Format::Text => output::text(&text())?,
+        Format::Json => {
+            let rows = RULES.iter().map(
+                |rule| json!({"rule": rule.name, "checks": rule.checks, "source": rule.source}),
+            );
+            output::json(&rows.collect::<Vec<_>>())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text() -> String {
+    let mut text = String::new();
+    for rule in RULES {
+        let _ = writeln!(text, "{}", rule.name);
+        for paragraph in [rule.checks, rule.source] {
+            for line in wrap(paragraph, width() - 4).lines() {
+                let _ = writeln!(text, "    {line}");
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The report on a log.
+fn examined_log(file: &Path, selection: &RuleSelection) -> Result<DoctorReport, CliError> {
+    let pasted = if file == Path::new("-") {
+        read(io::stdin().lock())
+    } else {
+        File::open(file).and_then(read)
+    };
+    let pasted = pasted.map_err(|why| CliError::Failed {
+        cause: format!("cannot read {}: {why}", file.display()),
+        remedy: "pass --log with a readable file, or with - for standard input".into(),
+    })?;
+    let report = doctor::log::examine(pasted, selection);
+    Ok(report.with_origin(Origin { root: Some(file.display().to_string()), ..now() }))
+}
+
+/// A gigabyte takes as much memory as its lines about clocks.
+fn read(mut input: impl Read) -> io::Result<Pasted> {
+    let (mut log, mut buffer) = (PastedLog::default(), vec![0; 1 << 16]);
+    loop {
+        match input.read(&mut buffer) {
+            Ok(0) => return Ok(log.finish()),
+            Ok(length) => {
+                log.push(&buffer[..length]);
+                if log.is_full() {
+                    return Ok(log.finish());
+                }
+            }
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(why) => return Err(why),
+        }
     }
 }
 

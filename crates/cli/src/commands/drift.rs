@@ -1,33 +1,35 @@
 //! `parachron drift`: how wrong each clock goes, against a reference.
 
 mod answer;
-mod live;
 mod notes;
 mod plot;
 pub(crate) mod report;
 mod run;
-mod selected;
 mod text;
 mod verdicts;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use inspect::comparison::selected::Wanted;
-use inspect::comparison::{ClockName, ComparedClocks, ComparisonReference, Pace, Unchecked};
+use daemon::advice::phc::unknown_scale;
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use inspect::comparison::selected::{self, SelectError, Wanted, best};
+use inspect::comparison::{
+    ClockName, ClockPairSeries, ComparedClocks, ComparisonReference, Pace, Unchecked,
+};
 use inspect::tree::Tree;
 use instruments::drift::Budget;
 use instruments::duration;
 use linux::vmclock::VmClockDevice;
 use sources::phc::PhcSpec;
 
-use crate::error::CliError;
+use crate::commands::drift::report::NotHeld;
+use crate::commands::drift::run::DriftRun;
+use crate::error::{self, CliError};
 use crate::output::{self, Format};
-use report::NotHeld;
-use run::DriftRun;
 
 /// Measure how far each clock drifts from a reference.
 ///
@@ -164,11 +166,11 @@ fn references(args: &Args) -> Result<(Vec<ComparisonReference>, Option<String>),
         vmclock: args.vmclock.as_deref(),
         chrony: args.chrony,
     };
-    let references = selected::select(&wanted, pace)?;
+    let references = select(&wanted, pace)?;
     if !references.is_empty() {
         return Ok((references, None));
     }
-    let (reference, note) = selected::select_best(pace);
+    let (reference, note) = select_best(pace);
     Ok((vec![reference], note))
 }
 
@@ -197,4 +199,102 @@ fn show(args: &Args, run: &DriftRun, budget: Budget) -> Result<ExitCode, CliErro
         });
     }
     Ok(if verdicts::is_within(&report)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Those that are wanted.
+fn select(wanted: &Wanted<'_>, pace: Pace) -> Result<Vec<ComparisonReference>, CliError> {
+    selected::references(wanted, pace).map_err(failed)
+}
+
+/// The best there is, and a note where it is not what a person may expect.
+fn select_best(pace: Pace) -> (ComparisonReference, Option<String>) {
+    let (reference, unread) = best(pace);
+    let note = unread.map(|(path, why)| {
+        format!(
+            "Compared with CLOCK_MONOTONIC_RAW, because {}, which shows the host's time, cannot \
+             be read: {why}.",
+            path.display()
+        )
+    });
+    (reference, note)
+}
+
+fn failed(error: SelectError) -> CliError {
+    let remedy = match &error {
+        SelectError::Scale(phc, why) => {
+            let (cause, remedy) = unknown_scale(phc, why);
+            return CliError::Failed { cause, remedy };
+        }
+        SelectError::Ntp(_) => {
+            "pass --ntp HOST or HOST:PORT, with a name or address that this machine can resolve"
+        }
+        SelectError::Phc(..) => {
+            "run `ls /dev/ptp*` to list the clocks; under KVM enable CONFIG_PTP_1588_CLOCK_KVM in \
+             the guest's kernel; use sudo if the device is not readable"
+        }
+        SelectError::NoHostsClock => {
+            "run `modprobe ptp_kvm` in a guest of KVM, or pass --phc with one of `ls /dev/ptp*`"
+        }
+        SelectError::VmClock(..) => {
+            "use Linux 6.13 or later with CONFIG_PTP_1588_CLOCK_VMCLOCK, on a host that offers the \
+             device; use sudo if the device is not readable"
+        }
+        SelectError::Duplicate(_) => sources::DUPLICATE_REMEDY,
+        _ => "use another reference, such as --ntp HOST",
+    };
+    CliError::Failed { cause: error.to_string(), remedy: remedy.into() }
+}
+
+/// Time between updates, at least.
+const EACH: Duration = Duration::from_millis(500);
+
+/// An update computes all figures again: it gets a fiftieth of the time at most.
+const SHARE: u32 = 50;
+
+/// The lines; none where standard error is no terminal.
+struct Live {
+    bars: MultiProgress,
+    lines: Vec<ProgressBar>,
+    next: Instant,
+}
+
+impl Live {
+    fn new() -> Self {
+        let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
+        Self { bars, lines: Vec::new(), next: Instant::now() }
+    }
+
+    /// Prints what cannot wait for the end, above the lines.
+    fn note(&self, text: &str) {
+        self.bars.suspend(|| error::note(text));
+    }
+
+    /// Shows the figures so far, if an update is due.
+    fn show(&mut self, pairs: &[ClockPairSeries], elapsed: Duration) {
+        let now = Instant::now();
+        if self.bars.is_hidden() || now < self.next {
+            return;
+        }
+        while self.lines.len() < pairs.len() {
+            let line = self.bars.add(ProgressBar::new_spinner());
+            if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+                line.set_style(style);
+            }
+            self.lines.push(line);
+        }
+        for (pair, line) in pairs.iter().zip(&self.lines) {
+            if let Some(drift) = pair.series.drift() {
+                line.set_message(text::live(pair.clock, &pair.reference, &drift, elapsed));
+                line.tick();
+            }
+        }
+        self.next = now + EACH.max(now.elapsed() * SHARE);
+    }
+}
+
+impl Drop for Live {
+    /// What comes next is printed on a clean line.
+    fn drop(&mut self) {
+        self.lines.iter().for_each(ProgressBar::finish_and_clear);
+    }
 }

@@ -5,16 +5,20 @@ mod checks;
 mod guest_image;
 mod options;
 mod remedies;
-pub(crate) mod report;
 mod session;
 mod tables;
 mod text;
 
 use std::process::ExitCode;
 
-use crate::error::CliError;
 use clap::Subcommand;
-use options::ExperimentOptions;
+use lab::results::Report;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::commands::bench::report::MachineIdentity;
+use crate::commands::lab::options::ExperimentOptions;
+use crate::error::CliError;
 
 /// Test the clock of a small virtual machine from inside and outside.
 #[derive(Debug, clap::Args)]
@@ -39,6 +43,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         Some(LabCommand::GuestImage(args)) => return guest_image::run(args),
     };
     session::run(&plan)
+}
+
+/// The report of `parachron lab`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct LabReport {
+    /// Version of Parachron.
+    pub(crate) version: String,
+    /// Which host.
+    pub(crate) machine: MachineIdentity,
+    /// The experiments.
+    #[serde(flatten)]
+    pub(crate) lab: Report,
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::commands::bench::BenchOutput;
 use crate::commands::drift::report::DriftReport;
 use crate::commands::export::ExportReport;
 #[cfg(target_arch = "x86_64")]
-use crate::commands::lab::report::LabReport;
+use crate::commands::lab::LabReport;
 use crate::commands::latency::report::LatencyReport;
 use crate::commands::tell::line::TellLine;
 use crate::commands::watch::event::Line;

@@ -1,30 +1,28 @@
 //! `parachron watch`: what happens to the clocks, as it happens.
 
 pub(crate) mod event;
-mod journal;
-mod lines;
-mod started;
 mod summary;
 mod text;
 mod watched;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use disruptions::Kind;
-use instruments::duration;
-
-use crate::error::CliError;
-use crate::error::cannot_wait;
-use crate::output::LineFormat;
-use event::{Line, WatchEvent};
+use daemon::journal::disruption_entry;
+use disruptions::{Kind, MONOTONIC, RAW, SLEW_SEEN_NS, TSC, page_fact, seconds};
+use facts::{Fact, Sample};
 use inspect::sampler::{ProbePaths, Sampler};
-use journal::Entries;
-use lines::EventLines;
+use instruments::duration;
+use instruments::steps::page::age_ns;
+use linux::journal::Journal;
 use linux::wait::{Signals, WaitUntil, Wake};
-use watched::Watched;
+
+use crate::commands::watch::event::{Line, ProbeStatus, WatchEvent, WatchStart};
+use crate::commands::watch::watched::Watched;
+use crate::error::{CliError, cannot_wait};
+use crate::output::{self, LineFormat};
 
 /// Exit code when a disruption that `--fail-on` names was reported.
 const FOUND: u8 = 1;
@@ -99,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     paths.kernel_log.clone_from(&args.kernel_log);
     let mut sampler = Sampler::new(&paths);
     let mut sample = sampler.sample(true);
-    let started = started::started(args.interval, &sampler, &sample);
+    let started = started(args.interval, &sampler, &sample);
     let mut printed = EventLines::new(args.format);
     let clock_set = sampler.clock_set().map(|alarm| waiting.add(alarm));
     clock_set.transpose().map_err(cannot_wait)?;
@@ -157,4 +155,124 @@ impl Args {
         let failed = self.fail_on.iter().any(|kind| watched.kinds().contains(kind));
         if failed { ExitCode::from(FOUND) } else { ExitCode::SUCCESS }
     }
+}
+
+/// Writes entries.
+struct Entries {
+    journal: Journal,
+    lost: u64,
+}
+
+impl Entries {
+    fn open(socket: &Path) -> Result<Self, CliError> {
+        let journal = Journal::open(socket).map_err(|error| CliError::Failed {
+            cause: format!("cannot write to the journal at {}: {error}", socket.display()),
+            remedy: "start systemd-journald, or write --format json to a file".into(),
+        })?;
+        Ok(Self { journal, lost: 0 })
+    }
+
+    /// Writes the disruptions among `lines`. An entry that the journal does
+    /// not accept is counted: the watch continues without the journal.
+    fn write(&mut self, lines: &[Line]) {
+        for line in lines {
+            if let WatchEvent::Disruption(disruption) = &line.event
+                && self
+                    .journal
+                    .send(&disruption_entry(line.at_monotonic_ns, disruption, "parachron"))
+                    .is_err()
+            {
+                self.lost += 1;
+            }
+        }
+    }
+
+    /// Entries that the journal did not accept.
+    fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+/// Prints events in one format.
+#[derive(Debug)]
+struct EventLines {
+    format: LineFormat,
+    /// Day of the first line, and of the last one, since 1970.
+    days: Option<(u64, u64)>,
+}
+
+/// ns in a day.
+const DAY_NS: u64 = 86_400_000_000_000;
+
+impl EventLines {
+    fn new(format: LineFormat) -> Self {
+        Self { format, days: None }
+    }
+
+    /// Prints a line of text or a JSON object for each event.
+    fn print(&mut self, lines: &[Line]) -> Result<(), CliError> {
+        let shown = lines.iter().map(|line| match self.format {
+            LineFormat::Json => output::json_line(line),
+            LineFormat::Text => Ok(self.with_day(line)),
+        });
+        output::text(&shown.collect::<Result<String, _>>()?)
+    }
+
+    /// The line, preceded by the days since the first line when they have
+    /// changed: lines carry no date.
+    fn with_day(&mut self, line: &Line) -> String {
+        let mut shown = String::new();
+        if let Some(today) = line.at_unix_ns.map(|ns| ns / DAY_NS) {
+            let (first, last) = self.days.unwrap_or((today, today));
+            if last != today {
+                let since = i128::from(today) - i128::from(first);
+                shown.push_str(&format!("{since:+} d\n"));
+            }
+            self.days = Some((first, today));
+        }
+        shown.push_str(&text::line(line));
+        shown.push('\n');
+        shown
+    }
+}
+
+// The first line: what is watched, what is not, and why not.
+
+fn started(interval: Duration, sampler: &Sampler, sample: &Sample) -> Line {
+    let age = sample.page.value().zip(sample.tsc).and_then(|(page, tsc)| age_ns(page, tsc).ok());
+    let mut not_compared = Vec::new();
+    if sample.raw.is_none() {
+        not_compared.push(format!("{RAW} with {TSC}: this process may not read the TSC"));
+    }
+    if interval.as_nanos() > u128::from(SLEW_SEEN_NS) {
+        not_compared.push(format!("{MONOTONIC} with {RAW}: the sampling interval is over 1 s"));
+    }
+    let started = WatchStart {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        interval_s: interval.as_secs_f64(),
+        cpu: sampler.cpu(),
+        clocksource: sample.source.clone(),
+        page: sample.page.clone().map(|info| page_fact(&info)),
+        page_age_s: age.map(seconds),
+        adjtimex: sample.adjtimex.clone(),
+        probes: probes(sample),
+        not_compared,
+    };
+    event::line(sample.monotonic_ns, WatchEvent::Started(Box::new(started)), sample)
+}
+
+fn probes(sample: &Sample) -> Vec<ProbeStatus> {
+    vec![
+        status("VMClock", &sample.vmclock),
+        status("RTC", &sample.rtc),
+        status("kernel log", &sample.log),
+        status("NEW_VMGENID", &sample.new_generation),
+        status("clock sets", &sample.was_set),
+        status("steal", &sample.activity),
+        status("run delay", &sample.thread),
+    ]
+}
+
+fn status<T>(probe: &str, fact: &Fact<T>) -> ProbeStatus {
+    ProbeStatus { probe: probe.to_owned(), error: fact.unknown().map(ToString::to_string) }
 }

@@ -17,7 +17,7 @@ use sources::RtcSource;
 use sources::phc::device_reader;
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
-use super::rtc::{self, RtcAtEdges};
+use crate::comparison::{self, RtcAtEdges};
 use crate::mapped_page;
 
 /// A clock's name on the command line and in records.
@@ -255,9 +255,9 @@ impl ComparedClocks {
     /// Those that a run of that length can measure: the RTC moves once a second.
     #[must_use]
     pub fn for_run(mut self, length: Duration) -> Self {
-        if length < rtc::LEAST && self.rtc.take().is_some() {
+        if length < comparison::LEAST_RTC_TIME && self.rtc.take().is_some() {
             self.readers.retain(|(name, _)| *name != ClockName::Rtc);
-            let least_s = rtc::LEAST.as_secs();
+            let least_s = comparison::LEAST_RTC_TIME.as_secs();
             let why = format!("it moves once a second: measure for {least_s} s or longer");
             self.missing.push(NotCompared { what: ClockName::Rtc, why });
         }

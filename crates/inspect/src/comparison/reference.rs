@@ -17,7 +17,7 @@ use sources::{
 };
 
 use super::clocks::{ClockComparison, ClockName, ComparedClocks, FIRST_PHC};
-use super::pace::{Pace, pause_after};
+use crate::comparison::{Pace, pause_after};
 
 /// A reply that takes longer bounds nothing worth the wait.
 const TIMEOUT: Duration = Duration::from_secs(1);

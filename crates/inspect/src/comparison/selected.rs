@@ -8,8 +8,8 @@ use sources::duplicate_of;
 use sources::phc::{PhcScale, PhcSpec, UnknownScale, hosts_clocks, is_same_device};
 use sources::{NtpError, PhcSource};
 
-use super::pace::Pace;
 use super::reference::{ComparisonReference, phc_device};
+use crate::comparison::Pace;
 
 /// The host's clock, whatever its device.
 const AUTO: &str = "auto";

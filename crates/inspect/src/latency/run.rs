@@ -6,8 +6,9 @@ use instruments::latency::{FigureKind, Latency};
 use linux::clock::LinuxClock;
 use linux::cpus;
 
-use super::cpus::CpuTimes;
-use super::{LatencyPlan, LatencyRun, echo, exits, pairs, pipes, timers};
+use super::{LatencyPlan, LatencyRun, echo, exits, pairs, timers};
+use crate::latency;
+use crate::latency::CpuTimes;
 
 /// Shares of the duration.
 const TIMERS: f64 = 0.50;
@@ -67,7 +68,7 @@ fn figures(run: &mut LatencyRun<'_>) {
         exits::measure(run, one, run.part(EXITS));
     }
     if run.plan.wants(&[Kind::PipeOneCpu]) {
-        pipes::measure(run, Kind::PipeOneCpu, (one, one), run.part(PIPE));
+        latency::measure_pipes(run, Kind::PipeOneCpu, (one, one), run.part(PIPE));
     }
     across(run, one, other);
     if run.plan.wants(&[Kind::Echo]) {
@@ -86,7 +87,7 @@ fn across(run: &mut LatencyRun<'_>, one: u32, other: Option<u32>) {
         match kind {
             FigureKind::CrossCpuWakeUp => pairs::wake_up(run, (one, other), run.part(WAKE_UPS)),
             FigureKind::Ipi => pairs::interrupt(run, (one, other), run.part(INTERRUPTS)),
-            _ => pipes::measure(run, kind, (one, other), run.part(PIPE)),
+            _ => latency::measure_pipes(run, kind, (one, other), run.part(PIPE)),
         }
     }
 }

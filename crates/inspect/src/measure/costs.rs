@@ -9,8 +9,8 @@ use instruments::cost::{self, Batch, Cost, Stopwatch};
 use instruments::measurements::{CallCost, Measurements, ReadPath};
 use pvclock::kvm_clock::TimeReader;
 
-use super::plan::MeasurementPlan;
 use crate::clock_call::Call;
+use crate::measure::MeasurementPlan;
 use crate::{kernel_entries, mapped_page};
 use linux::clock::LinuxClock;
 use linux::counter::{Counter, CpuCounter};

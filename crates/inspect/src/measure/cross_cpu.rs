@@ -6,8 +6,8 @@ use instruments::measurements::Measurements;
 use instruments::offset::{MeasuredClockOffset, RoundTrip};
 use instruments::order::OrderCount;
 
-use super::plan::MeasurementPlan;
 use crate::cross_cpu::{Stamps, round_trips};
+use crate::measure::MeasurementPlan;
 use linux::clock::LinuxClock;
 use linux::counter::{self, Counter, CpuCounter};
 use linux::cpus::PinError;

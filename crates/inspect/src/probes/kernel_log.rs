@@ -42,7 +42,7 @@ fn read(files: &Files) -> Fact<String> {
     let refused = if files.is_live() {
         match from_kernel() {
             Ok(bytes) => return Fact::Known(text(bytes)),
-            Err(error) => crate::privilege::unknown(WHAT, &error),
+            Err(error) => crate::unknown_of(WHAT, &error),
         }
     } else {
         Unknown::not_there(WHAT)

@@ -12,7 +12,7 @@ pub(crate) fn host() -> Fact<String> {
         Ok(text) => Fact::Known(text),
         Err(error) => {
             let error = std::io::Error::from_raw_os_error(error.errno());
-            Fact::Unknown(crate::privilege::unknown(DEVICE, &error))
+            Fact::Unknown(crate::unknown_of(DEVICE, &error))
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn fact<T>(result: std::io::Result<T>) -> Fact<T> {
     } else if error.raw_os_error().is_none() && error.kind() == std::io::ErrorKind::NotFound {
         Unknown::not_there("a mapping of kernel clock data")
     } else {
-        crate::privilege::unknown("the kvm-clock page", &error)
+        crate::unknown_of("the kvm-clock page", &error)
     })
 }
 

@@ -76,7 +76,7 @@ pub(super) fn cpu(tree: &Tree, kernel: &Kernel, system: &System) -> Cpu {
         flags,
         cpuid_tsc_hz: hypervisor::tsc_hz(&hypervisor, &cpuid),
         generic_timer: if is_arm64 {
-            tree.probe("generic-timer", probes::generic_timer::registers)
+            tree.probe("generic-timer", probes::generic_timer_registers)
                 .and_then(|text| cpu::parse_generic_timer(&text))
         } else {
             cpuinfo_known.and_then(|()| cpu::not_arm64())

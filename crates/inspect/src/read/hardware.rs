@@ -8,7 +8,7 @@ use facts::hardware::{
 use facts::parse;
 use facts::{Fact, Unknown};
 
-use crate::probes::{kvm, ptp, pvclock_page, rtc, vmclock};
+use crate::probes::{self, kvm, pvclock_page};
 use crate::tree::Tree;
 
 /// More clocks of one kind than any machine has.
@@ -19,7 +19,7 @@ pub(super) fn real_time_clock(tree: &Tree) -> Rtc {
         names.into_iter().take(MAX_DEVICES).map(|device| rtc_device(tree, device)).collect()
     });
     let time_of = |device: &str| {
-        let text = tree.probe("rtc-minus-system", || rtc::minus_system(device));
+        let text = tree.probe("rtc-minus-system", || probes::rtc_minus_system(device));
         text.and_then(|text| parse::number("parachron/rtc-minus-system", &text))
     };
     let minus_system_s = match devices.value().and_then(|devices| preferred(devices)) {
@@ -58,9 +58,9 @@ pub(super) fn phcs(tree: &Tree) -> Fact<Vec<Phc>> {
         let is_number = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
         names.retain(|name| name.strip_prefix("ptp").is_some_and(is_number));
         names.truncate(MAX_DEVICES);
-        let readable = tree.probe("ptp-readable", || ptp::readable(&names));
+        let readable = tree.probe("ptp-readable", || probes::readable_ptp(&names));
         let readable = readable.value().cloned().unwrap_or_default();
-        let links = tree.probe("ptp-links", || ptp::links(&names));
+        let links = tree.probe("ptp-links", || probes::ptp_links(&names));
         let links = links.value().cloned().unwrap_or_default();
         let phc = |name: String| -> Result<Phc, Unknown> {
             let clock_name = tree.reduced(
@@ -88,7 +88,7 @@ pub(super) fn phcs(tree: &Tree) -> Fact<Vec<Phc>> {
 
 /// The VMClock page.
 pub(super) fn vmclock(tree: &Tree) -> Fact<VmClock> {
-    tree.probe("vmclock", vmclock::page).and_then(|text| parse_vmclock(&text))
+    tree.probe("vmclock", probes::vmclock_page).and_then(|text| parse_vmclock(&text))
 }
 
 /// The kvm-clock page. It stays mapped, and the host keeps writing it, under

@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 use facts::Fact;
 use facts::kernel::{self, LogLine};
 
-use crate::privilege;
-
 /// The longest record (`CONSOLE_EXT_LOG_MAX` and `PRINTKRB_RECORD_MAX`,
 /// kernel/printk); a longer line is split.
 const RECORD_BYTES: usize = 8 << 10;
@@ -40,7 +38,7 @@ impl GrowingLog {
                 _ => Ok(Self { path: path.to_owned(), file, rest: Vec::new() }),
             }
         };
-        privilege::fact(&path.display().to_string(), opened())
+        crate::fact_of(&path.display().to_string(), opened())
     }
 
     /// Lines about clocks since the last call.
@@ -57,7 +55,7 @@ impl GrowingLog {
                     ErrorKind::BrokenPipe | ErrorKind::Interrupted => {}
                     _ => {
                         let what = self.path.display().to_string();
-                        return Fact::Unknown(privilege::unknown(&what, &error));
+                        return Fact::Unknown(crate::unknown_of(&what, &error));
                     }
                 },
             }

@@ -6,8 +6,6 @@ use facts::Fact;
 use facts::running::{Activity, ThreadTimes, parse_schedstat, parse_stat};
 use linux::reread::Reread;
 
-use crate::privilege;
-
 const STAT: &str = "/proc/stat";
 const SCHEDSTAT: &str = "/proc/thread-self/schedstat";
 
@@ -25,11 +23,11 @@ pub(super) struct CpuActivity {
 impl CpuActivity {
     pub(super) fn open() -> Fact<Self> {
         let buffer = vec![0; STAT_BYTES];
-        privilege::fact(STAT, Reread::open(Path::new(STAT))).map(|stat| Self { stat, buffer })
+        crate::fact_of(STAT, Reread::open(Path::new(STAT))).map(|stat| Self { stat, buffer })
     }
 
     pub(super) fn read(&mut self) -> Fact<Activity> {
-        let length = privilege::fact(STAT, self.stat.read(&mut self.buffer));
+        let length = crate::fact_of(STAT, self.stat.read(&mut self.buffer));
         length.and_then(|length| parse_stat(&String::from_utf8_lossy(&self.buffer[..length])))
     }
 }
@@ -40,12 +38,12 @@ pub(super) struct ThreadSchedule(Reread);
 
 impl ThreadSchedule {
     pub(super) fn open() -> Fact<Self> {
-        privilege::fact(SCHEDSTAT, Reread::open(Path::new(SCHEDSTAT))).map(Self)
+        crate::fact_of(SCHEDSTAT, Reread::open(Path::new(SCHEDSTAT))).map(Self)
     }
 
     pub(super) fn read(&self) -> Fact<ThreadTimes> {
         let mut bytes = [0; SCHEDSTAT_BYTES];
-        let length = privilege::fact(SCHEDSTAT, self.0.read(&mut bytes));
+        let length = crate::fact_of(SCHEDSTAT, self.0.read(&mut bytes));
         length.and_then(|length| parse_schedstat(&String::from_utf8_lossy(&bytes[..length])))
     }
 }

@@ -17,7 +17,7 @@ use instruments::measurements::Measurements;
 use super::measure_once;
 use crate::commands::helpers::{self, Helper};
 use crate::error::CliError;
-use crate::output::progress::TerminalProgress;
+use crate::output::TerminalProgress;
 use crate::output::table::{width, wrap};
 
 const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";

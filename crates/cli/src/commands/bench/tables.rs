@@ -5,14 +5,14 @@ use instruments::measurements::{
 };
 
 use super::report::{BenchReport, short_name, source_name};
-use super::{answer, distribution};
+use crate::commands::bench;
 use crate::output::number_of;
 use crate::output::table::{Cell, Column, ReportTable, width, wrap};
 use instruments::figures::{count, three_digits, time, whole_time};
 
 /// The answer and the costs; with `verbose` also their distribution, steps, order and skew.
 pub(super) fn render(report: &BenchReport, verbose: bool) -> String {
-    let answer = wrap(&answer::sentences(report), width());
+    let answer = wrap(&bench::sentences(report), width());
     let mut text = format!("{answer}\n{}\n", report.machine.line());
     let mut tables = Vec::new();
     if report.runs.len() > 1 {
@@ -24,7 +24,7 @@ pub(super) fn render(report: &BenchReport, verbose: bool) -> String {
             tables.push(costs);
             // For several sources the plot shows it better.
             if report.runs.len() == 1 {
-                tables.extend(distribution::table(run));
+                tables.extend(bench::distribution_table(run));
             }
             tables.extend([clocks(run), skews(run)]);
         } else {

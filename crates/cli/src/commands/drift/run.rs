@@ -8,8 +8,8 @@ use inspect::comparison::{
 use instruments::drift::Budget;
 use linux::wait::{Signals, WaitUntil};
 
-use super::live::Live;
 use super::report::DriftReport;
+use crate::commands::drift::Live;
 use crate::error::{CliError, cannot_wait};
 
 /// A run.

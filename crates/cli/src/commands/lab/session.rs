@@ -8,11 +8,11 @@ use lab::{LabSession, SessionError};
 
 use super::options::{LabPlan, RunOptions};
 use super::remedies;
-use super::report::LabReport;
 use super::text::{self, Extent};
 use crate::commands::bench::report::MachineIdentity;
+use crate::commands::lab::LabReport;
 use crate::error::{COULD_NOT, CliError};
-use crate::output::progress::TerminalProgress;
+use crate::output::TerminalProgress;
 use crate::output::{self, Format};
 
 /// Exit code when a check failed.

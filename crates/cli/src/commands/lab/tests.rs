@@ -1,6 +1,6 @@
 use lab::results::Report;
 
-use super::report::LabReport;
+use super::LabReport;
 use super::text::{self, Extent};
 use crate::commands::bench::report::MachineIdentity;
 

@@ -3,8 +3,8 @@
 use lab::results::CheckTally;
 
 use super::checks::Listed;
-use super::report::LabReport;
 use super::{checks, tables};
+use crate::commands::lab::LabReport;
 use crate::output::number_of;
 use crate::output::table::{width, wrap};
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sources::tell::{Address, TellFailure, TellOutcome};
 
-use crate::output::event_line::message_line;
+use crate::output::message_line;
 use crate::output::number_of;
 
 /// The result of sending a guest the time.

@@ -11,7 +11,7 @@ use pvclock::{Hertz, Scale};
 
 use super::event::{Line, WatchEvent, WatchStart};
 use super::summary::{PageSummary, PairSteps, WatchSummary};
-use crate::output::event_line::event_line;
+use crate::output::event_line;
 use crate::output::number_of;
 
 /// A line, continued below where it is too long; without a final line end.
