@@ -130,9 +130,9 @@ impl SavedGuestClock {
         self.0.kind
     }
 
-    /// Real time when it was saved.
-    pub const fn taken_at(&self) -> UnixTime {
-        self.0.taken.real
+    /// The host's clocks when it was saved.
+    pub const fn host_clocks(&self) -> HostClocks {
+        self.0.taken
     }
 
     /// The guest's clock: the latest of its vCPUs.

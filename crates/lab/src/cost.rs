@@ -34,7 +34,7 @@ pub(crate) const fn effort(source: Source) -> Option<Effort> {
         Source::Tsc | Source::KvmClock | Source::HyperVPage => {
             Some(Effort { reads: 1000, rounds: 400 })
         }
-        Source::HyperVCounter | Source::AcpiPm | Source::Hpet | Source::Pit => {
+        Source::HyperVCounter | Source::AcpiPm | Source::Hpet => {
             Some(Effort { reads: 20, rounds: 25 })
         }
         // Reading it takes up to a second: it waits for the next one.

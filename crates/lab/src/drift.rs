@@ -139,12 +139,6 @@ fn sample_all(subjects: &mut [DriftSubject], duration: Duration, progress: &mut 
         for subject in subjects.iter_mut() {
             subject.sample();
         }
-        for (index, subject) in subjects.iter_mut().enumerate() {
-            let turn = schedule.turn(index);
-            if turn.contains(&step) {
-                subject.sample_pit(step == *turn.end());
-            }
-        }
     }
 }
 

@@ -141,7 +141,7 @@ fn ping(machine: &Machine, mode: &NetworkMode, pings: u64) -> Result<Turn, LabEr
         exits: kvm("exits"),
         host_interrupts: kvm("irq_exits"),
         emulated: kvm("insn_emulation"),
-        copies: card_after.copies - card_before.copies,
+        copies: card_after.copies() - card_before.copies(),
         bytes: card_after.bytes - card_before.bytes,
         waited: 0.0,
     })

@@ -88,7 +88,7 @@ const fn step_ns(source: Source) -> Option<u64> {
     match source {
         Source::KvmClock => Some(1),
         Source::HyperVPage | Source::HyperVCounter => Some(100),
-        Source::Tsc | Source::AcpiPm | Source::Hpet | Source::Pit | Source::Rtc => None,
+        Source::Tsc | Source::AcpiPm | Source::Hpet | Source::Rtc => None,
     }
 }
 

@@ -28,7 +28,7 @@ const NANOS_PER_SECOND: f64 = 1e9;
 /// Readings of which the tightest is used.
 const TRIES: u32 = 3;
 const TRIES_MAX: u32 = 12;
-/// Three exits, which a PIT reading takes, and the round trip.
+/// A reading that exits, and the round trip.
 const UNDISTURBED_NS: u64 = 150_000;
 
 /// The host's CLOCK_BOOTTIME, ns.
@@ -45,20 +45,7 @@ pub(crate) fn providers(settings: &Settings) -> Vec<Provider> {
 /// The chosen clocks that this guest has.
 pub(crate) fn sources(settings: &Settings, found: &Discovery) -> Vec<Source> {
     let chosen = |source| settings.sources.is_empty() || settings.sources.contains(&source);
-    Source::ALL.into_iter().filter(|source| chosen(*source) && has(found, *source)).collect()
-}
-
-fn has(found: &Discovery, source: Source) -> bool {
-    match source {
-        Source::Tsc => found.tsc.0 > 0,
-        Source::KvmClock => found.kvm_clock,
-        Source::HyperVPage => found.hyperv_page,
-        Source::HyperVCounter => found.hyperv_counter,
-        Source::AcpiPm => found.pm_timer,
-        Source::Hpet => found.hpet,
-        Source::Pit => found.pit,
-        Source::Rtc => found.rtc,
-    }
+    Source::ALL.into_iter().filter(|source| chosen(*source) && found.has(*source)).collect()
 }
 
 /// The tightest of three readings of a clock, or of up to twelve while all were

@@ -6,27 +6,24 @@
 //! behaviour is undefined, the code here defines it, with a comment, and never
 //! panics. Only the local timer interrupts.
 
+mod acpi;
 mod bus;
 mod hpet;
 pub mod local_timer;
 mod moment;
 pub mod network;
-pub mod pit;
-mod pm1;
-mod pm_timer;
 mod rate;
 mod rtc;
 mod serial;
 
-pub use bus::{Devices, DevicesState, Present, Unrestorable};
+pub use acpi::AcpiPmTimer;
+pub(crate) use acpi::{PM1_CONTROL_BYTES, PM1_CONTROL_PORT, PM1_EVENT_BYTES, PM1_EVENT_PORT};
+pub use bus::{Devices, DevicesState};
 pub use hpet::Hpet;
 pub use local_timer::LocalTimer;
 pub use moment::Moment;
-pub use pit::Pit;
-pub use pm_timer::{AcpiPmTimer, PmWidth};
-pub(crate) use pm1::{PM1_CONTROL_BYTES, PM1_CONTROL_PORT, PM1_EVENT_BYTES, PM1_EVENT_PORT};
 pub use rate::DeviceRate;
-pub use rtc::{RtcChip, RtcSettings};
+pub use rtc::RtcChip;
 pub use serial::{SerialPort, SerialPortState};
 
 #[cfg(test)]

@@ -74,8 +74,8 @@ pub enum MachineError {
     #[error(transparent)]
     Clock(#[from] kvm::Error),
     /// The saved devices cannot be restored.
-    #[error("devices: {0}")]
-    Devices(crate::devices::Unrestorable),
+    #[error("the saved serial port has more received bytes than a 16550 holds")]
+    Devices,
     /// The guest failed.
     #[error("vCPU {vcpu} failed: {guest_fault}")]
     GuestFailed {
@@ -106,30 +106,15 @@ pub enum MachineError {
         /// That state.
         what: &'static str,
     },
-    /// The guest uses what this host's CPU or KVM does not have.
-    #[error(
-        "the guest was given CPUID leaf {leaf:#x}.{index} with EAX, EBX, ECX, EDX bits \
-         {lacking:x?} that this host lacks: restore it on a host with these features"
-    )]
-    OtherHost {
-        /// The leaf.
-        leaf: u32,
-        /// Its index.
-        index: u32,
-        /// The bits of its registers; of the vendor's leaf those that differ.
-        lacking: [u32; 4],
-    },
-    /// Its ring holds an impossible number of records.
-    #[error("vCPU {vcpu}: {head} records written and {tail} read, but the ring holds {room}")]
+    /// It claims more records than there is room for.
+    #[error("vCPU {vcpu}: {written} records written, but there is room for {room}")]
     Flooded {
         /// The vCPU.
         vcpu: usize,
         /// Written, according to the guest.
-        head: u64,
-        /// Read.
-        tail: u64,
-        /// The ring's size.
-        room: u64,
+        written: u64,
+        /// How many can be.
+        room: usize,
     },
     /// The guest could not do it.
     #[error("vCPU {vcpu}: request {request} failed: {outcome:?}")]

@@ -1,6 +1,6 @@
 //! How a guest failed.
 
-use std::fmt;
+use std::{fmt, io};
 
 use guest::protocol::Words;
 
@@ -31,10 +31,11 @@ impl fmt::Display for FaultRegisters {
 }
 
 /// Why a vCPU no longer runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GuestFaultCause {
     /// An exception that the guest does not handle.
+    #[error("exception {vector}, error code {code:#x}")]
     Exception {
         /// Its vector.
         vector: u64,
@@ -42,27 +43,37 @@ pub enum GuestFaultCause {
         code: u64,
     },
     /// An exception in the handler of a double fault.
+    #[error("triple fault")]
     TripleFault,
     /// HLT with interrupts off.
+    #[error("halted with interrupts off")]
     HaltedForever,
     /// KVM could not continue: usually an instruction that it does not emulate.
+    #[error("KVM could not emulate its instruction")]
     InternalError,
     /// The CPU did not enter the guest.
+    #[error("the CPU did not enter the guest ({reason:#x})")]
     FailedEntry {
         /// The CPU's reason.
         reason: u64,
     },
     /// KVM_RUN failed.
+    #[error("KVM_RUN: {}", io::Error::from_raw_os_error(*errno))]
     RunFailed {
         /// The kernel's error number.
         errno: i32,
     },
     /// It wrote its TSC, and KVM did not take the new value.
+    #[error(
+        "the guest wrote its TSC, and KVM refused the value: {}",
+        io::Error::from_raw_os_error(*errno)
+    )]
     TscNotSet {
         /// The kernel's error number; 0 if the error was no system call's.
         errno: i32,
     },
     /// An exit that this machine does not handle.
+    #[error("unknown exit (KVM exit reason {reason})")]
     UnknownExit {
         /// KVM's exit reason.
         reason: u32,
@@ -99,27 +110,7 @@ impl GuestFault {
 
 impl fmt::Display for GuestFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.cause {
-            GuestFaultCause::Exception { vector, code } => {
-                write!(f, "exception {vector}, error code {code:#x}")?;
-            }
-            GuestFaultCause::TripleFault => write!(f, "triple fault")?,
-            GuestFaultCause::HaltedForever => write!(f, "halted with interrupts off")?,
-            GuestFaultCause::InternalError => write!(f, "KVM could not emulate its instruction")?,
-            GuestFaultCause::FailedEntry { reason } => {
-                write!(f, "the CPU did not enter the guest ({reason:#x})")?
-            }
-            GuestFaultCause::RunFailed { errno } => {
-                write!(f, "KVM_RUN: {}", std::io::Error::from_raw_os_error(errno))?;
-            }
-            GuestFaultCause::TscNotSet { errno } => {
-                let error = std::io::Error::from_raw_os_error(errno);
-                write!(f, "the guest wrote its TSC, and KVM refused the value: {error}")?;
-            }
-            GuestFaultCause::UnknownExit { reason } => {
-                write!(f, "unknown exit (KVM exit reason {reason})")?
-            }
-        }
+        write!(f, "{}", self.cause)?;
         if self.is_place_lost() {
             return write!(f, "; KVM on AMD has reset the vCPU, so where it failed is lost");
         }

@@ -4,18 +4,17 @@ mod boot;
 mod calls;
 mod counts;
 mod cpuid;
-mod linux_state;
 mod msr_filter;
 mod vcpu_state;
 
 use std::sync::OnceLock;
 
-use ::kvm::{HostTsc, KvmVcpu as _};
+use ::kvm::{HostCapabilities, KvmVcpu as _};
 use host::VcpuId;
 use kvm_bindings::{
     KVM_CAP_VCPU_ATTRIBUTES, KVM_CAP_X86_USER_SPACE_MSR, KVM_MSR_EXIT_REASON_FILTER,
     KVM_MSR_EXIT_REASON_INVAL, KVM_MSR_EXIT_REASON_UNKNOWN, KVM_PIT_SPEAKER_DUMMY, kvm_enable_cap,
-    kvm_msr_entry, kvm_pit_config, kvm_userspace_memory_region,
+    kvm_pit_config,
 };
 use kvm_ioctls::{Cap, Kvm, VcpuFd, VmFd};
 use pvclock::Hertz;
@@ -25,14 +24,13 @@ use crate::error::MachineError;
 use crate::memory::GuestRam;
 use crate::settings::Settings;
 
-pub(crate) use boot::{set_entry, write_tables};
+pub(crate) use boot::{EntryPoint, set_entry, write_tables};
 pub use calls::interrupt;
 pub(crate) use calls::{count_file, set_memory};
 pub use counts::Counts;
 pub(crate) use counts::read as read_counts;
 pub(crate) use cpuid::leaves;
-pub(crate) use linux_state::{Chips, msrs};
-pub(crate) use vcpu_state::VcpuState;
+pub(crate) use vcpu_state::{Chips, VcpuState, msrs};
 
 /// Capabilities that a machine needs.
 const NEEDED: [(Cap, &str); 4] = [
@@ -65,14 +63,7 @@ pub(crate) fn create_vm(
     settings: &Settings,
 ) -> Result<VmFd, MachineError> {
     let vm = kvm.create_vm().map_err(MachineError::kvm("KVM_CREATE_VM"))?;
-    let region = kvm_userspace_memory_region {
-        slot: 0,
-        flags: 0,
-        guest_phys_addr: 0,
-        memory_size: ram.size(),
-        userspace_addr: ram.host_address(),
-    };
-    set_memory(&vm, ram, region)?;
+    set_memory(&vm, 0, ram.map())?;
     let mut capability = kvm_enable_cap { cap: KVM_CAP_X86_USER_SPACE_MSR, ..Default::default() };
     capability.args[0] = u64::from(
         KVM_MSR_EXIT_REASON_INVAL | KVM_MSR_EXIT_REASON_UNKNOWN | KVM_MSR_EXIT_REASON_FILTER,
@@ -106,32 +97,16 @@ pub(crate) fn interrupt_line(vm: &VmFd, line: u32) -> Result<EventFd, MachineErr
     Ok(event)
 }
 
-/// A vCPU, of so many, as after a reset, with its CPUID.
+/// A vCPU as after a reset, with its CPUID.
 pub(crate) fn create_vcpu(
     kvm: &Kvm,
     vm: &VmFd,
-    vcpu: (VcpuId, usize),
+    vcpu: VcpuId,
+    settings: &Settings,
     leaves: Option<&[(u32, host::Leaf)]>,
 ) -> Result<VcpuFd, MachineError> {
-    let fd = vm.create_vcpu(vcpu.0.0.into()).map_err(MachineError::kvm("KVM_CREATE_VCPU"))?;
-    cpuid::set(kvm, &fd, vcpu, leaves)?;
-    Ok(fd)
-}
-
-/// A vCPU as it was saved, its clocks not yet; `leaves` are for the lab's own guest,
-/// a Linux guest is given what it had.
-pub(crate) fn restore_vcpu(
-    kvm: &Kvm,
-    vm: &VmFd,
-    vcpu: (VcpuId, usize),
-    leaves: Option<&[(u32, host::Leaf)]>,
-    state: &VcpuState,
-) -> Result<VcpuFd, MachineError> {
-    let fd = vm.create_vcpu(vcpu.0.0.into()).map_err(MachineError::kvm("KVM_CREATE_VCPU"))?;
-    if !state.set_cpuid(kvm, &fd, leaves.is_some())? {
-        cpuid::set(kvm, &fd, vcpu, leaves)?;
-    }
-    state.restore(&fd)?;
+    let fd = vm.create_vcpu(vcpu.0.into()).map_err(MachineError::kvm("KVM_CREATE_VCPU"))?;
+    cpuid::set(kvm, &fd, vcpu, settings, leaves)?;
     Ok(fd)
 }
 
@@ -156,23 +131,7 @@ pub fn set_tsc_offset(vcpu: &VcpuFd, offset: u64) -> Result<u64, MachineError> {
 /// # Errors
 /// [`open`]'s, or KVM's own.
 pub fn host_tsc() -> Result<Hertz, MachineError> {
-    Ok(query_host(&open()?)?.frequency)
-}
-
-/// Those of these MSRs that this vCPU has: KVM lists some that it has not.
-fn read_msrs(vcpu: &VcpuFd, indices: &[u32]) -> Vec<kvm_msr_entry> {
-    let read = |&index: &u32| {
-        let data = vcpu.msr(index).ok().flatten()?;
-        Some(kvm_msr_entry { index, data, ..Default::default() })
-    };
-    indices.iter().filter_map(read).collect()
-}
-
-fn write_msr(vcpu: &VcpuFd, entry: &kvm_msr_entry) -> Result<(), MachineError> {
-    if vcpu.set_msr(entry.index, entry.data)? {
-        return Ok(());
-    }
-    Err(::kvm::Error::Msr { msr: entry.index, value: entry.data }.into())
+    Ok(query_host(&open()?)?.tsc.frequency)
 }
 
 /// Whether guests are told that the TSC is invariant: CPUID 0x8000_0007 EDX bit 8,
@@ -189,13 +148,13 @@ pub fn is_intel() -> bool {
     leaves.iter().any(|leaf| leaf.function == 0 && leaf.ebx == u32::from_le_bytes(*b"Genu"))
 }
 
-/// This host's TSC. KVM is queried once: it takes milliseconds, and a machine
-/// is restored while its guest's time is stopped.
-pub(crate) fn query_host(kvm: &Kvm) -> Result<HostTsc, MachineError> {
-    static KNOWN: OnceLock<HostTsc> = OnceLock::new();
+/// This host. KVM is queried once: it takes milliseconds, and a machine is restored while
+/// its guest's time is stopped.
+pub(crate) fn query_host(kvm: &Kvm) -> Result<HostCapabilities, MachineError> {
+    static KNOWN: OnceLock<HostCapabilities> = OnceLock::new();
     if let Some(known) = KNOWN.get() {
-        return Ok(*known);
+        return Ok(known.clone());
     }
-    let queried = HostTsc::query(kvm)?;
-    Ok(*KNOWN.get_or_init(|| queried))
+    let queried = HostCapabilities::query(kvm)?;
+    Ok(KNOWN.get_or_init(|| queried).clone())
 }

@@ -2,12 +2,11 @@
 //! Documentation/arch/x86/boot.rst, "64-bit Boot Protocol" and "The Linux/x86
 //! Boot Protocol"; zero-page.rst).
 //!
-//! There is no firmware and no PCI. The processors and the interrupt controller are in
-//! an MP table, memory in the zero page; ACPI is there for timers and a VMClock.
+//! There is no firmware and no PCI. Memory is in the zero page; the processors, the
+//! interrupt controller, timers and a VMClock are in ACPI's tables.
 
 mod acpi;
 mod hypercalls;
-mod mp_table;
 
 use std::fmt;
 use std::io::Cursor;
@@ -19,9 +18,8 @@ use linux_loader::loader::bzimage::BzImage;
 use linux_loader::loader::{Elf, KernelLoader as _};
 use vm_memory::{ByteValued as _, GuestAddress};
 
-use crate::devices::Present;
-use crate::entry::EntryPoint;
 use crate::error::MachineError;
+use crate::kvm::EntryPoint;
 use crate::memory::GuestRam;
 
 pub(crate) use hypercalls::HypercallPage;
@@ -30,10 +28,10 @@ pub(crate) use hypercalls::HypercallPage;
 pub(crate) fn write_acpi(
     ram: &GuestRam,
     vcpus: usize,
-    devices: &Present,
+    has_rtc: bool,
     has_vmclock: bool,
 ) -> Result<(), MachineError> {
-    let tables = acpi::tables(vcpus, devices, has_vmclock);
+    let tables = acpi::tables(vcpus, has_rtc, has_vmclock);
     tables.iter().try_for_each(|(address, bytes)| ram.write(*address, bytes))
 }
 
@@ -42,7 +40,7 @@ const ZERO_PAGE: u64 = 0x7000;
 const COMMAND_LINE: u64 = 0x2_0000;
 /// Of a kernel without a header: arch/x86/include/asm/setup.h, COMMAND_LINE_SIZE.
 const COMMAND_LINE_BYTES: u32 = 2047;
-/// The end of base memory; the MP table is in the KiB after it.
+/// The end of base memory.
 const BASE_END: u64 = 0x9_fc00;
 const HIGH: u64 = 0x10_0000;
 /// The largest memory below the addresses of the interrupt controllers.
@@ -79,11 +77,7 @@ impl fmt::Debug for LinuxImage {
 }
 
 /// Writes all that the kernel needs; returns where the boot vCPU enters it.
-pub(crate) fn load(
-    ram: &GuestRam,
-    image: &LinuxImage,
-    vcpus: usize,
-) -> Result<EntryPoint, MachineError> {
+pub(crate) fn load(ram: &GuestRam, image: &LinuxImage) -> Result<EntryPoint, MachineError> {
     if ram.size() > MEMORY_MAX {
         return Err(MachineError::Image(format!(
             "{} bytes of memory requested; at most {MEMORY_MAX} fit below the interrupt controllers",
@@ -113,7 +107,6 @@ pub(crate) fn load(
     params.e820_entries = map.len() as u8;
     params.e820_table[..map.len()].copy_from_slice(&map);
     ram.write(ZERO_PAGE, params.as_slice())?;
-    ram.write(BASE_END, &mp_table::table(BASE_END, vcpus))?;
     Ok(EntryPoint { rip: kernel.entry, rsi: ZERO_PAGE })
 }
 

@@ -1,80 +1,63 @@
 //! The machine: vCPUs on their threads, with shared memory and devices.
 
 mod control;
-mod file;
-mod kernel;
-mod network;
 mod requests;
 mod saved;
-mod vmclock;
 
-use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
 use guest::layout::{self, VCPUS_MAX};
 use host::{GuestClock, HostClocks, HostEvent, VcpuId};
 use kvm_ioctls::{VcpuFd, VmFd};
-use pvclock::Hertz;
+use vmm_sys_util::eventfd::EventFd;
 use vmm_sys_util::signal::register_signal_handler;
 
-use crate::alarm::Alarm;
-use crate::barrier::kick_signal;
+use crate::alarm;
 use crate::devices::{Devices, LocalTimer, SerialPort};
-use crate::entry::EntryPoint;
 use crate::error::MachineError;
 use crate::guest_fault::GuestFault;
-use crate::kvm::Counts;
+use crate::handover::{Background, Control, VcpuHandle, kick_signal};
+use crate::kvm::{Counts, EntryPoint};
 use crate::linux_boot::{self, HypercallPage};
 use crate::memory::GuestRam;
-use crate::network::{NetworkLink, NetworkThread};
+use crate::network::{self, NetworkLink};
 use crate::run_delay::StealMeter;
 use crate::settings::{ClockBackend, Settings};
 use crate::shared::{Inner, OwnTime, Shared};
-use crate::vcpu::{Control, NextExit, RunningVcpu, VcpuStatus};
-use crate::{host_clock, image, kvm};
+use crate::vcpu::{NextExit, RunningVcpu};
+use crate::{host_clock, kvm};
 
-pub use file::FileError;
 pub use saved::{RestoredVmClock, SavedMachine};
 
-/// One vCPU as others see it.
-struct Handle {
-    id: VcpuId,
-    control: Sender<Control>,
-    status: Arc<VcpuStatus>,
-    /// The number of the last request.
-    last_request: AtomicU64,
-    /// Records taken from its ring.
-    tail: AtomicU64,
-    /// What KVM counts of it, where it does.
-    counts: Option<File>,
-}
-
-/// The state in which a vCPU's thread starts.
-struct MachineStart {
-    id: VcpuId,
-    fd: VcpuFd,
+/// Where a vCPU stands, beside what KVM has of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct VcpuProgress {
     timer: LocalTimer,
     next: NextExit,
     guest_fault: Option<GuestFault>,
     last_request: u64,
-    tail: u64,
+}
+
+impl VcpuProgress {
+    /// At its first entry.
+    fn starting(timer: LocalTimer) -> Self {
+        Self { timer, next: NextExit::Enter, guest_fault: None, last_request: 0 }
+    }
 }
 
 /// A running machine. Dropping it ends its threads and frees its memory.
 ///
 /// A method that takes a vCPU's number panics where there is no such vCPU.
 pub struct Machine {
-    vcpus: Vec<Handle>,
     // Before the memory in `shared`: fields are dropped in this order.
-    vm: VmFd,
-    /// Only where there are pages of ours.
-    alarm: Option<Alarm>,
-    network: Option<NetworkThread>,
-    shared: Arc<Shared>,
-    settings: Settings,
+    pub(crate) vm: VmFd,
+    /// The alarm, where there are pages of ours, and the network card's.
+    background: Vec<Background>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) settings: Settings,
     started: Instant,
 }
 
@@ -98,12 +81,12 @@ impl Machine {
         let kvm = kvm::open()?;
         let ram = GuestRam::new(settings.memory)?;
         let entry = match &settings.linux {
-            None => EntryPoint { rip: ram.load(image::GUEST)?, rsi: layout::MAGIC },
-            Some(image) => linux_boot::load(&ram, image, settings.vcpus)?,
+            None => EntryPoint { rip: ram.load(crate::GUEST)?, rsi: layout::MAGIC },
+            Some(image) => linux_boot::load(&ram, image)?,
         };
         if settings.linux.is_some() {
             let has_vmclock = settings.vmclock.is_some();
-            linux_boot::write_acpi(&ram, settings.vcpus, &settings.devices, has_vmclock)?;
+            linux_boot::write_acpi(&ram, settings.vcpus, settings.rtc, has_vmclock)?;
         }
         kvm::write_tables(&ram)?;
         let vm = kvm::create_vm(&kvm, &ram, settings)?;
@@ -113,37 +96,31 @@ impl Machine {
             ClockBackend::Own(settings) => Some(GuestClock::new(*settings, now)?),
         };
         let leaves = kvm::leaves(&kvm, settings, host.as_ref())?;
-        let mut devices = Devices::new(&settings.devices);
-        if settings.linux.is_some() {
-            devices.connect_serial(kvm::interrupt_line(&vm, SerialPort::INTERRUPT)?);
-        }
+        let line = Self::serial_line(&vm, settings)?;
+        let devices = Devices::new(settings.rtc, line);
         let mut inner = Inner::new(host, devices, OwnTime::starting(now));
         inner.hypercalls = settings.has_hypercall_page().then(HypercallPage::default);
-        let card = settings.network.map(|delay| network::add(&vm, delay)).transpose()?;
-        let mut machine = Self::around(vm, ram, inner, settings, started, card)?;
-        for index in 0..settings.vcpus {
+        let card = settings.network.map(|delay| NetworkLink::add(&vm, delay)).transpose()?;
+        let (mut machine, receivers) = Self::around(vm, ram, inner, settings, started, card)?;
+        for (index, control) in receivers.into_iter().enumerate() {
             let id = VcpuId(index as u32);
-            let fd = kvm::create_vcpu(&kvm, &machine.vm, (id, settings.vcpus), leaves.as_deref())?;
+            let fd = kvm::create_vcpu(&kvm, &machine.vm, id, settings, leaves.as_deref())?;
             // Linux starts its other vCPUs itself.
             if settings.linux.is_none() || index == 0 {
                 kvm::set_entry(&fd, id, entry, settings.network.is_some())?;
             }
-            let khz = fd.get_tsc_khz().map_err(MachineError::kvm("KVM_GET_TSC_KHZ"))?;
-            let tsc = Hertz(u64::from(khz) * 1000);
-            let timer = LocalTimer::new(id.0, tsc).with_ticks(settings.ticks);
-            machine.add(MachineStart {
-                id,
-                fd,
-                timer,
-                next: NextExit::Enter,
-                guest_fault: None,
-                last_request: 0,
-                tail: 0,
-            })?;
+            let timer = LocalTimer::new(id.0).with_ticks(settings.ticks);
+            machine.add(id, fd, control, VcpuProgress::starting(timer))?;
         }
         machine.start_vmclock(&kvm, None)?;
         machine.send_all(|| Control::Resume);
         Ok(machine)
+    }
+
+    /// Of the serial port: the lab's own guest takes no interrupt of it.
+    fn serial_line(vm: &VmFd, settings: &Settings) -> Result<Option<EventFd>, MachineError> {
+        let has_line = settings.linux.is_some();
+        has_line.then(|| kvm::interrupt_line(vm, SerialPort::INTERRUPT)).transpose()
     }
 
     fn around(
@@ -153,45 +130,46 @@ impl Machine {
         settings: &Settings,
         started: Instant,
         card: Option<Arc<NetworkLink>>,
-    ) -> Result<Self, MachineError> {
-        let mut shared = Shared::new(ram, inner);
-        shared.network = card;
+    ) -> Result<(Self, Vec<Receiver<Control>>), MachineError> {
+        let (shared, receivers) = Shared::new(ram, inner, card, settings.vcpus);
         let shared = Arc::new(shared);
-        let has_pages = shared.has_clock() || settings.vmclock.is_some();
-        let alarm = if has_pages { Some(Alarm::start(&shared)?) } else { None };
-        let network = shared.network.as_ref().map(|link| network::start(link, settings));
-        let (network, settings) = (network.transpose()?, settings.clone());
-        Ok(Self { vcpus: Vec::new(), vm, alarm, network, shared, settings, started })
+        let mut background = Vec::new();
+        if shared.has_clock() || settings.vmclock.is_some() {
+            background.push(alarm::start(&shared)?);
+        }
+        if let Some(link) = &shared.network {
+            background.push(network::start(link, settings)?);
+        }
+        Ok((Self { vm, background, shared, settings: settings.clone(), started }, receivers))
     }
 
     /// Starts a vCPU's thread, paused: the provider knows all of them before
     /// the first one runs.
-    fn add(&mut self, start: MachineStart) -> Result<(), MachineError> {
+    fn add(
+        &mut self,
+        id: VcpuId,
+        fd: VcpuFd,
+        control: Receiver<Control>,
+        progress: VcpuProgress,
+    ) -> Result<(), MachineError> {
         register_signal_handler(kick_signal(), on_kick)
             .map_err(|error| MachineError::Kvm { call: "sigaction", error })?;
-        let MachineStart { id, fd, timer, next, guest_fault, last_request, tail } = start;
+        let VcpuProgress { timer, next, guest_fault, last_request } = progress;
         let tsc_offset = kvm::tsc_offset(&fd)?;
-        let counts = kvm::count_file(&fd).ok();
-        self.shared.notify(HostEvent::VcpuCreated { vcpu: id, tsc_offset });
-        let affinity = &self.settings.affinity;
-        let physical_cpu = (!affinity.is_empty()).then(|| affinity[id.0 as usize % affinity.len()]);
-        let (control, receiver) = channel();
-        let status = Arc::new(VcpuStatus::default());
-        if let Some(guest_fault) = guest_fault {
-            status.die(guest_fault);
+        let handle = self.shared.vcpus.handle(id);
+        if let Ok(counts) = kvm::count_file(&fd) {
+            let _ = handle.counts.set(counts);
         }
-        let (waker, woken) = (control.clone(), Arc::clone(&status));
-        // A thread that has ended needs no kick.
-        let wake = move || _ = woken.send(&waker, Control::Kicked);
-        self.shared.kicks.add(id, Box::new(wake));
+        guest_fault.into_iter().for_each(|fault| handle.die(fault));
+        handle.last_request.store(last_request, Ordering::Relaxed);
+        self.shared.notify(HostEvent::VcpuCreated { vcpu: id, tsc_offset });
         let vcpu = RunningVcpu {
             id,
             fd,
             shared: Arc::clone(&self.shared),
-            status: Arc::clone(&status),
             timer,
             tsc_offset,
-            control: receiver,
+            control,
             paused: true,
             next,
             steal: self.shared.has_clock().then(StealMeter::default),
@@ -201,10 +179,8 @@ impl Machine {
             .name(format!("vcpu {}", id.0))
             .spawn(move || vcpu.run())
             .map_err(MachineError::Thread)?;
-        let (last_request, tail) = (AtomicU64::new(last_request), AtomicU64::new(tail));
-        self.shared.barrier.put_thread(id, thread);
-        self.vcpus.push(Handle { id, control, status, last_request, tail, counts });
-        match physical_cpu {
+        handle.put_thread(thread);
+        match self.settings.cpu(id.0 as usize) {
             Some(cpu) => self.move_vcpu(id.0 as usize, cpu),
             None => Ok(()),
         }
@@ -212,14 +188,18 @@ impl Machine {
 
     /// The next request finds a thread that has ended.
     fn send_all(&self, control: impl Fn() -> Control) {
-        for vcpu in &self.vcpus {
-            let _ = vcpu.status.send(&vcpu.control, control());
+        for vcpu in self.shared.vcpus.all() {
+            let _ = vcpu.send(control());
         }
+    }
+
+    fn handle(&self, vcpu: usize) -> &VcpuHandle {
+        &self.shared.vcpus.all()[vcpu]
     }
 
     /// Its number of vCPUs.
     pub fn vcpus(&self) -> usize {
-        self.vcpus.len()
+        self.shared.vcpus.all().len()
     }
 
     /// Guest memory.
@@ -234,13 +214,13 @@ impl Machine {
 
     /// The number of a vCPU's exits to this process.
     pub fn exits(&self, vcpu: usize) -> u64 {
-        self.vcpus[vcpu].status.exits.load(Ordering::Relaxed)
+        self.handle(vcpu).exits.load(Ordering::Relaxed)
     }
 
     /// What KVM counts of a vCPU, if it does: exits of all kinds, also those that it
     /// handles itself.
     pub fn counts(&self, vcpu: usize) -> Option<Counts> {
-        self.vcpus[vcpu].counts.as_ref().and_then(kvm::read_counts)
+        self.handle(vcpu).counts.get().and_then(kvm::read_counts)
     }
 
     /// The output of the serial port since the last call.
@@ -250,7 +230,7 @@ impl Machine {
 
     /// How a vCPU failed, if it did: a Linux that reboots ends by a triple fault.
     pub fn guest_fault(&self) -> Option<GuestFault> {
-        self.vcpus.iter().find_map(|vcpu| vcpu.status.guest_fault())
+        self.shared.vcpus.all().iter().find_map(VcpuHandle::guest_fault)
     }
 
     /// Runs `action` with our provider, if the clock is ours, and the host's
@@ -281,14 +261,9 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        for vcpu in &self.vcpus {
-            let _ = vcpu.status.send(&vcpu.control, Control::Stop);
-        }
-        for vcpu in &self.vcpus {
-            self.shared.barrier.join(vcpu.id);
-        }
-        // The last thread that uses the shared state ends before it is freed.
-        self.alarm = None;
-        self.network = None;
+        self.send_all(|| Control::Stop);
+        self.shared.vcpus.all().iter().for_each(VcpuHandle::join);
+        // The last threads that use the shared state end before it is freed.
+        self.background.clear();
     }
 }

@@ -16,7 +16,7 @@ use guest::protocol::SharedArea;
 use host::{ClockMemory, Misplaced};
 use linux_loader::loader::{Elf, KernelLoader};
 use pvclock::shared::{self, Page, Split};
-use vm_memory::{GuestAddress, GuestMemoryBackend as _, GuestMemoryMmap, GuestMemoryRegion as _};
+use vm_memory::{GuestAddress, GuestMemoryBackend as _, GuestMemoryMmap};
 
 use crate::error::MachineError;
 
@@ -60,7 +60,7 @@ impl GuestRam {
         Ok(loaded.kernel_load.0)
     }
 
-    /// For loaders of kernels.
+    /// For KVM, and loaders of kernels.
     pub(crate) fn map(&self) -> &GuestMemoryMmap {
         &self.map
     }
@@ -135,13 +135,6 @@ impl GuestRam {
         // SAFETY: inside the mapping (invariant 1), which is page aligned, so that it is
         // aligned as its address is; a word of the one size (invariant 2).
         Some(unsafe { &*at.cast() })
-    }
-
-    /// This process's address of guest address 0, for the kernel.
-    pub(crate) fn host_address(&self) -> u64 {
-        self.map.iter().next().map_or(0, |region| {
-            region.get_host_address(vm_memory::MemoryRegionAddress(0)).map_or(0, |at| at as u64)
-        })
     }
 
     /// The area that guest and host share.
@@ -305,7 +298,7 @@ mod tests {
     #[test]
     fn the_image_is_loaded_below_the_shared_area() {
         let ram = GuestRam::new(layout::MEMORY_MIN).unwrap();
-        let entry = ram.load(crate::image::GUEST).unwrap();
+        let entry = ram.load(crate::GUEST).unwrap();
         assert!((layout::IMAGE..layout::IMAGE_END).contains(&entry), "{entry:#x}");
         assert!(ram.load(b"no image").is_err());
         assert!(GuestRam::new(4096).is_err());

@@ -6,82 +6,97 @@
 //! that sleeps or runs. So neither brings the vCPU out to its process.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use guest::layout::{NETWORK_MEMORY, NETWORK_REGISTERS};
+use guest::layout::{NETWORK_MEMORY, NETWORK_REGISTERS, NETWORK_VECTOR, VAPIC_POLL_IRQ};
 use guest::network::rings::Area;
+use kvm_bindings::{
+    KVM_CAP_HALT_POLL, KVM_IRQ_ROUTING_MSI, KvmIrqRouting, kvm_enable_cap, kvm_irq_routing_entry,
+};
+use kvm_ioctls::{IoEventAddress, NoDatamatch, VmFd};
 use vm_memory::{GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::devices::network::{BYTES, NetworkCard, echo};
+use crate::Machine;
+use crate::devices::network::{BYTES, NetworkCard, NetworkCounts, echo};
 use crate::error::MachineError;
+use crate::handover::Background;
+use crate::kvm;
+use crate::settings::Settings;
+
+/// The line whose message its interrupt is, beyond those of the I/O interrupt controller.
+const LINE: u32 = 24;
+
+/// A message to the local APIC of number 0 (Intel SDM volume 3, 12.11).
+const MESSAGE: u32 = 0xfee0_0000;
 
 /// Of registers, QueueNotify.
-pub(crate) const NOTIFY: u64 = NETWORK_REGISTERS + 0x50;
+const NOTIFY: u64 = NETWORK_REGISTERS + 0x50;
 
 /// Replies that are due later; more are dropped, as by any queue of a network.
 const PENDING_MAX: usize = 256;
-
-/// What the card has done so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct NetworkCounts {
-    /// Frames taken from the guest.
-    pub sent: u64,
-    /// Frames given to it.
-    pub received: u64,
-    /// Frames dropped.
-    pub dropped: u64,
-    /// Frames copied, there and back.
-    pub copies: u64,
-    /// Bytes copied.
-    pub bytes: u64,
-}
 
 /// The card and its lines to the guest.
 #[derive(Debug)]
 pub(crate) struct NetworkLink {
     device: Mutex<NetworkCard>,
     memory: GuestMemoryMmap,
-    pub(crate) notified: EventFd,
-    pub(crate) interrupt: EventFd,
+    notified: EventFd,
+    interrupt: EventFd,
     /// KVM_HC_VAPIC_POLL_IRQ, which asks for no more than to leave the guest: KVM counts
     /// it here, and nobody reads that.
-    pub(crate) left: EventFd,
+    left: EventFd,
     delay: Duration,
     polls: AtomicBool,
     ended: AtomicBool,
-    counts: [AtomicU64; 5],
 }
 
 impl NetworkLink {
+    /// A card, its memory and its lines to the guest.
+    pub(crate) fn add(vm: &VmFd, delay: Duration) -> Result<Arc<Self>, MachineError> {
+        let link = Arc::new(Self::new(delay)?);
+        kvm::set_memory(vm, 1, &link.memory)?;
+        for (event, at) in [
+            (&link.notified, IoEventAddress::Mmio(NOTIFY)),
+            (&link.left, IoEventAddress::Pio(VAPIC_POLL_IRQ.into())),
+        ] {
+            let registered = vm.register_ioevent(event, &at, NoDatamatch);
+            registered.map_err(MachineError::kvm("KVM_IOEVENTFD"))?;
+        }
+        let mut entry =
+            kvm_irq_routing_entry { gsi: LINE, type_: KVM_IRQ_ROUTING_MSI, ..Default::default() };
+        entry.u.msi.address_lo = MESSAGE;
+        entry.u.msi.data = NETWORK_VECTOR.into();
+        let routing = KvmIrqRouting::from_entries(&[entry])
+            .map_err(|_| MachineError::Unsupported { what: "room for a route" })?;
+        vm.set_gsi_routing(&routing).map_err(MachineError::kvm("KVM_SET_GSI_ROUTING"))?;
+        vm.register_irqfd(&link.interrupt, LINE).map_err(MachineError::kvm("KVM_IRQFD"))?;
+        Ok(link)
+    }
+
     /// The memory is the card's own: it reaches no other.
-    pub(crate) fn new(delay: Duration) -> Result<Self, MachineError> {
+    fn new(delay: Duration) -> Result<Self, MachineError> {
         let size = size_of::<Area>();
         let memory =
             GuestMemoryMmap::from_ranges(&[(GuestAddress(NETWORK_MEMORY), size)]).map_err(
                 |error| MachineError::Memory { size: size as u64, error: error.to_string() },
             )?;
-        let event = || EventFd::new(0);
-        let failed =
-            |error: std::io::Error| MachineError::Kvm { call: "eventfd", error: error.into() };
+        let event = || {
+            EventFd::new(0)
+                .map_err(|error| MachineError::Kvm { call: "eventfd", error: error.into() })
+        };
         Ok(Self {
             device: Mutex::default(),
             memory,
-            notified: event().map_err(failed)?,
-            interrupt: event().map_err(failed)?,
-            left: event().map_err(failed)?,
+            notified: event()?,
+            interrupt: event()?,
+            left: event()?,
             delay,
             polls: AtomicBool::new(false),
             ended: AtomicBool::new(false),
-            counts: Default::default(),
         })
-    }
-
-    pub(crate) fn memory(&self) -> &GuestMemoryMmap {
-        &self.memory
     }
 
     /// A thread that panicked leaves valid state: each call is one step.
@@ -108,18 +123,6 @@ impl NetworkLink {
         self.polls.store(polls, Ordering::Relaxed);
         self.device().want_notifications(!polls);
         self.wake();
-    }
-
-    pub(crate) fn counts(&self) -> NetworkCounts {
-        let [sent, received, dropped, copies, bytes] =
-            self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
-        NetworkCounts { sent, received, dropped, copies, bytes }
-    }
-
-    fn count(&self, amounts: [u64; 5]) {
-        for (count, amount) in self.counts.iter().zip(amounts) {
-            count.fetch_add(amount, Ordering::Relaxed);
-        }
     }
 
     fn wake(&self) {
@@ -150,30 +153,26 @@ impl NetworkLink {
     }
 
     fn take(&self, pending: &mut VecDeque<(Instant, Vec<u8>)>) {
-        let mut dropped = 0;
-        let due = Instant::now() + self.delay;
-        let passed = self.device().sent(&self.memory, |frame| match echo::reply(frame) {
+        let (due, mut dropped) = (Instant::now() + self.delay, 0);
+        let mut card = self.device();
+        let passed = card.sent(&self.memory, |frame| match echo::reply(frame) {
             Some(reply) if pending.len() < PENDING_MAX => pending.push_back((due, reply)),
             _ => dropped += 1,
         });
-        if passed.frames + passed.dropped > 0 {
-            let (frames, dropped) = (passed.frames, passed.dropped + dropped);
-            self.count([frames, 0, dropped, frames, passed.bytes]);
-        }
+        card.counts.dropped += dropped;
+        drop(card);
         self.interrupt(passed.interrupts);
     }
 
     fn give(&self, pending: &mut VecDeque<(Instant, Vec<u8>)>) {
         let now = Instant::now();
         let due = pending.iter().take_while(|(due, _)| *due <= now).count();
-        if due == 0 {
-            return;
+        if due > 0 {
+            let frames: Vec<_> = pending.drain(..due).collect();
+            let frames = frames.iter().map(|(_, frame)| frame.as_slice());
+            let passed = self.device().received(&self.memory, frames);
+            self.interrupt(passed.interrupts);
         }
-        let frames: Vec<_> = pending.drain(..due).collect();
-        let frames = frames.iter().map(|(_, frame)| frame.as_slice());
-        let passed = self.device().received(&self.memory, frames);
-        self.count([0, passed.frames, passed.dropped, passed.frames, passed.bytes]);
-        self.interrupt(passed.interrupts);
     }
 
     fn interrupt(&self, wanted: bool) {
@@ -183,36 +182,45 @@ impl NetworkLink {
     }
 }
 
-/// The thread ends when this is dropped.
-#[derive(Debug)]
-pub(crate) struct NetworkThread {
-    link: Arc<NetworkLink>,
-    thread: Option<JoinHandle<()>>,
+/// Its thread, on the CPU after the vCPUs'; where it cannot be bound, it runs where the
+/// kernel likes.
+pub(crate) fn start(
+    link: &Arc<NetworkLink>,
+    settings: &Settings,
+) -> Result<Background, MachineError> {
+    let (runs, ended, cpu) = (Arc::clone(link), Arc::clone(link), settings.cpu(settings.vcpus));
+    let run = move || {
+        let _bound = cpu.and_then(|cpu| linux::cpus::pin(cpu).ok());
+        runs.run();
+    };
+    Background::start("network", run, move || {
+        ended.ended.store(true, Ordering::Relaxed);
+        ended.wake();
+    })
 }
 
-impl NetworkThread {
-    /// Starts it, on this CPU of the host if one is given.
-    pub(crate) fn start(link: &Arc<NetworkLink>, cpu: Option<u32>) -> Result<Self, MachineError> {
-        let runs = Arc::clone(link);
-        let thread = std::thread::Builder::new()
-            .name("network".to_owned())
-            .spawn(move || {
-                // Where it cannot be bound, it runs where the kernel likes.
-                let _bound = cpu.and_then(|cpu| linux::cpus::pin(cpu).ok());
-                runs.run();
-            })
-            .map_err(MachineError::Thread)?;
-        Ok(Self { link: Arc::clone(link), thread: Some(thread) })
+impl Machine {
+    /// What the network card has done so far; `None` where there is none.
+    pub fn network(&self) -> Option<NetworkCounts> {
+        self.shared.network.as_ref().map(|link| link.device().counts)
     }
-}
 
-impl Drop for NetworkThread {
-    fn drop(&mut self) {
-        self.link.ended.store(true, Ordering::Relaxed);
-        self.link.wake();
-        if let Some(thread) = self.thread.take() {
-            // One that panicked has printed its message.
-            let _ = thread.join();
+    /// Whether the card looks at the guest's ring all the time, and asks for no
+    /// notifications.
+    pub fn poll_network(&self, polls: bool) {
+        if let Some(link) = &self.shared.network {
+            link.set_polling(polls);
         }
+    }
+
+    /// How long KVM looks for an interrupt of a vCPU that halts before its thread sleeps,
+    /// at the most: ns.
+    ///
+    /// # Errors
+    /// KVM's own: Linux before 5.11 has no such limit for each machine.
+    pub fn set_halt_polling(&self, ns: u64) -> Result<(), MachineError> {
+        let mut capability = kvm_enable_cap { cap: KVM_CAP_HALT_POLL, ..Default::default() };
+        capability.args[0] = ns;
+        self.vm.enable_cap(&capability).map_err(MachineError::kvm("KVM_CAP_HALT_POLL"))
     }
 }

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use crate::devices::Present;
 use crate::error::MachineError;
 use crate::linux_boot::LinuxImage;
-use crate::vmclock::MachineVmClockSource;
 use guest::layout;
 use host::ticks::TickPolicy;
 use host::{ClockProvider, TscMode};
@@ -45,8 +43,8 @@ pub struct Settings {
     pub memory: u64,
     /// Which side implements the clock.
     pub backend: ClockBackend,
-    /// The devices.
-    pub devices: Present,
+    /// Whether there is a real-time clock.
+    pub rtc: bool,
     /// What becomes of ticks of periodic timers that a vCPU missed.
     pub ticks: TickPolicy,
     /// Physical CPUs for the vCPUs, in order and repeated; if empty, the
@@ -56,8 +54,9 @@ pub struct Settings {
     pub timeout: Duration,
     /// A Linux kernel in place of the lab's own guest.
     pub linux: Option<LinuxImage>,
-    /// A VMClock, in ACPI for a Linux, and where its time comes from.
-    pub vmclock: Option<MachineVmClockSource>,
+    /// A VMClock with the host's time, in ACPI for a Linux; and TAI less UTC, s, where the
+    /// host's kernel was told none.
+    pub vmclock: Option<i32>,
     /// A network card, whose peer answers echo requests after this delay. Its thread
     /// runs on the CPU of `affinity` after the vCPUs'.
     pub network: Option<Duration>,
@@ -70,7 +69,7 @@ impl Settings {
             vcpus: 1,
             memory: layout::MEMORY_MIN,
             backend,
-            devices: Present::ALL,
+            rtc: true,
             ticks: TickPolicy::Merge,
             affinity: Vec::new(),
             timeout: Duration::from_secs(10),
@@ -83,16 +82,16 @@ impl Settings {
     /// One vCPU with a Linux kernel and 256 MiB: KVM's interrupt controllers and
     /// PIT, a real-time clock in UTC, an ACPI PM timer, an HPET, a serial port.
     pub fn linux(backend: ClockBackend, image: LinuxImage) -> Self {
-        Self {
-            memory: 256 << 20,
-            devices: Present { pit: false, ..Present::ALL },
-            linux: Some(image),
-            ..Self::new(backend)
-        }
+        Self { memory: 256 << 20, linux: Some(image), ..Self::new(backend) }
     }
 }
 
 impl Settings {
+    /// The physical CPU of the thread of this number: the vCPUs', then the network's.
+    pub(crate) fn cpu(&self, thread: usize) -> Option<u32> {
+        self.affinity.get(thread % self.affinity.len().max(1)).copied()
+    }
+
     /// Whether KVM has the interrupt controllers: a card's interrupts are messages, which
     /// it alone can deliver to a vCPU that runs.
     pub(crate) fn has_kernel_apic(&self) -> bool {

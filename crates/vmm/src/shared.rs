@@ -1,17 +1,17 @@
 //! State that all vCPUs of a machine share: memory, devices, the provider, and
 //! the machine's own time.
 
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use guest::protocol::SharedArea;
 use host::{GuestClock, HostClocks, HostEvent, VcpuId};
-use pvclock::{Nanos, Ticks};
+use pvclock::Nanos;
 
-use crate::barrier::VcpuBarrier;
 use crate::devices::{Devices, DevicesState, Moment};
+use crate::handover::{Control, Vcpus};
 use crate::host_clock;
-use crate::kicks::Kicks;
 use crate::linux_boot::HypercallPage;
 use crate::memory::GuestRam;
 use crate::network::NetworkLink;
@@ -60,6 +60,11 @@ impl Inner {
         Self { host, devices, own_time, hypercalls, vmclock, deadlines_ended: false }
     }
 
+    fn moment(&self) -> Moment {
+        let now = host_clock::read();
+        Moment { since_start: self.own_time.guest_ns(now), real: now.real }
+    }
+
     fn deadline(&self) -> Option<Nanos> {
         self.host.as_ref().and_then(GuestClock::deadline)
     }
@@ -69,8 +74,7 @@ impl Inner {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) ram: GuestRam,
-    pub(crate) barrier: VcpuBarrier,
-    pub(crate) kicks: Kicks,
+    pub(crate) vcpus: Vcpus,
     pub(crate) network: Option<Arc<NetworkLink>>,
     inner: Mutex<Inner>,
     /// The provider has another deadline, or the wait is over.
@@ -78,15 +82,16 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(ram: GuestRam, inner: Inner) -> Self {
-        Self {
-            ram,
-            barrier: VcpuBarrier::default(),
-            kicks: Kicks::default(),
-            network: None,
-            inner: Mutex::new(inner),
-            deadline_changed: Condvar::new(),
-        }
+    /// Of so many vCPUs, and what each of their threads takes its commands from.
+    pub(crate) fn new(
+        ram: GuestRam,
+        inner: Inner,
+        network: Option<Arc<NetworkLink>>,
+        vcpus: usize,
+    ) -> (Self, Vec<Receiver<Control>>) {
+        let (vcpus, receivers) = Vcpus::new(vcpus);
+        let (inner, deadline_changed) = (Mutex::new(inner), Condvar::new());
+        (Self { ram, vcpus, network, inner, deadline_changed }, receivers)
     }
 
     pub(crate) fn shared(&self) -> &SharedArea {
@@ -121,7 +126,7 @@ impl Shared {
         &self,
         action: impl FnOnce(&mut GuestClock, HostClocks, &GuestRam) -> R,
     ) -> Option<R> {
-        let _out = self.barrier.bring_all_out();
+        let _out = self.vcpus.bring_all_out();
         self.with_clock(action)
     }
 
@@ -220,26 +225,13 @@ impl Shared {
     }
 
     /// Runs `action` with the devices, at this moment.
-    pub(crate) fn with_devices<R>(
-        &self,
-        tsc_offset: u64,
-        action: impl FnOnce(&mut Devices, &Moment) -> R,
-    ) -> R {
+    pub(crate) fn with_devices<R>(&self, action: impl FnOnce(&mut Devices, &Moment) -> R) -> R {
         let mut inner = self.lock();
-        let moment = moment(&inner.own_time, tsc_offset);
+        let moment = inner.moment();
         action(&mut inner.devices, &moment)
     }
 
-    pub(crate) fn moment(&self, tsc_offset: u64) -> Moment {
-        moment(&self.lock().own_time, tsc_offset)
-    }
-}
-
-fn moment(own_time: &OwnTime, tsc_offset: u64) -> Moment {
-    let now = host_clock::read();
-    Moment {
-        since_start: own_time.guest_ns(now),
-        real: now.real,
-        guest_tsc: Ticks(now.tsc.0.wrapping_add(tsc_offset)),
+    pub(crate) fn moment(&self) -> Moment {
+        self.lock().moment()
     }
 }

@@ -5,86 +5,21 @@ mod exits;
 mod tsc;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, TryRecvError};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use host::{DueFlag, HostEvent, VcpuId};
 use kvm_ioctls::VcpuFd;
 
-use crate::barrier::BarrierGuard;
 use crate::devices::LocalTimer;
 use crate::guest_fault::{FaultRegisters, GuestFault, GuestFaultCause};
+use crate::handover::{Control, InsideGuard, VcpuHandle};
 use crate::kvm;
 use crate::run_delay::StealMeter;
 use crate::shared::Shared;
 
 pub(crate) use tsc::{IA32_TSC, IA32_TSC_ADJUST, IA32_TSC_DEADLINE};
-
-/// A command for a vCPU, executed between two entries.
-pub(crate) enum Control {
-    /// Runs something on its thread: KVM needs calls on a vCPU there.
-    Do(Box<dyn FnOnce(&mut RunningVcpu) + Send>),
-    /// Resumes, if it was paused.
-    Resume,
-    /// There is a request for the guest.
-    Wake,
-    /// Another vCPU kicked it.
-    Kicked,
-    /// Ends.
-    Stop,
-}
-
-/// State that its thread publishes to others.
-#[derive(Debug, Default)]
-pub(crate) struct VcpuStatus {
-    /// Whether a command may wait: the channel itself costs a fence to look at.
-    commands: AtomicBool,
-    /// It waits for [`Control::Wake`]: the guest has nothing to do.
-    pub(crate) idle: AtomicBool,
-    /// Exits to this process.
-    pub(crate) exits: AtomicU64,
-    guest_fault: Mutex<Option<GuestFault>>,
-}
-
-impl VcpuStatus {
-    pub(crate) fn guest_fault(&self) -> Option<GuestFault> {
-        *self.guest_fault.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sends a command; an error if the thread has ended.
-    pub(crate) fn send(
-        &self,
-        control: &Sender<Control>,
-        command: Control,
-    ) -> Result<(), SendError<Control>> {
-        control.send(command)?;
-        self.commands.store(true, Ordering::Release);
-        Ok(())
-    }
-
-    #[inline]
-    fn next_command(&self, control: &Receiver<Control>) -> Result<Control, TryRecvError> {
-        if !self.commands.load(Ordering::Relaxed) {
-            return Err(TryRecvError::Empty);
-        }
-        // Cleared before the look: what is sent after it sets the flag again.
-        self.commands.swap(false, Ordering::AcqRel);
-        let command = control.try_recv()?;
-        self.commands.store(true, Ordering::Relaxed);
-        Ok(command)
-    }
-
-    /// Only its own thread counts.
-    fn count_exit(&self) {
-        self.exits.store(self.exits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn die(&self, guest_fault: GuestFault) {
-        self.guest_fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(guest_fault);
-    }
-}
 
 /// All that comes before KVM_RUN: seldom anything, and then some looks.
 #[inline]
@@ -93,11 +28,11 @@ fn ready<'s>(
     id: VcpuId,
     steal: &mut Option<StealMeter>,
     due: Option<&DueFlag>,
-) -> BarrierGuard<'s> {
+) -> InsideGuard<'s> {
     if let Some(stolen) = steal.as_mut().and_then(StealMeter::sample) {
         shared.notify(HostEvent::StealMeasured { vcpu: id, stolen });
     }
-    let inside = shared.barrier.enter(id);
+    let inside = shared.vcpus.enter(id);
     if due.is_some_and(DueFlag::is_due) {
         let _ = shared.with_clock(|host, now, ram| host.before_entry(id, now, ram));
     }
@@ -131,7 +66,6 @@ pub(crate) struct RunningVcpu {
     pub(crate) id: VcpuId,
     pub(crate) fd: VcpuFd,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) status: Arc<VcpuStatus>,
     pub(crate) timer: LocalTimer,
     pub(crate) tsc_offset: u64,
     pub(crate) control: Receiver<Control>,
@@ -144,6 +78,10 @@ pub(crate) struct RunningVcpu {
 }
 
 impl RunningVcpu {
+    fn handle(&self) -> &VcpuHandle {
+        self.shared.vcpus.handle(self.id)
+    }
+
     /// Until it is stopped.
     pub(crate) fn run(mut self) {
         while self.obey() {
@@ -158,7 +96,7 @@ impl RunningVcpu {
     fn obey(&mut self) -> bool {
         let waits = self.paused || self.next != NextExit::Enter;
         let control = if !waits {
-            match self.status.next_command(&self.control) {
+            match self.handle().next_command(&self.control) {
                 Ok(control) => control,
                 Err(error) => return error == TryRecvError::Empty,
             }
@@ -188,9 +126,10 @@ impl RunningVcpu {
         match control {
             Control::Do(action) => action(self),
             Control::Resume => self.paused = false,
-            Control::Wake if self.next == NextExit::Idle => self.next = NextExit::Enter,
-            Control::Kicked if self.next == NextExit::Parked => self.next = NextExit::Enter,
-            Control::Wake | Control::Kicked => {}
+            Control::Wake if matches!(self.next, NextExit::Idle | NextExit::Parked) => {
+                self.next = NextExit::Enter;
+            }
+            Control::Wake => {}
             Control::Stop => return false,
         }
         true
@@ -199,24 +138,25 @@ impl RunningVcpu {
     /// Publishes that it is idle, then checks again: `send_request` writes the request
     /// first and reads `idle` then, so one of the two sees the other.
     fn request_waits(&self) -> bool {
-        self.status.idle.store(true, Ordering::SeqCst);
+        let idle = &self.handle().idle;
+        idle.store(true, Ordering::SeqCst);
         let mailbox = self.shared.shared().vcpu(self.id.0 as usize);
         let waits = mailbox.request.number() != mailbox.reply.number();
-        waits && self.status.idle.swap(false, Ordering::SeqCst)
+        waits && idle.swap(false, Ordering::SeqCst)
     }
 
     /// How long a halted vCPU may sleep.
     fn until_timer(&self) -> Duration {
-        let now = self.shared.moment(self.tsc_offset);
-        match self.timer.deadline(&now) {
-            Some(deadline) => Duration::from_nanos(deadline.0.saturating_sub(now.since_start.0)),
+        let now = self.shared.moment().since_start;
+        match self.timer.deadline() {
+            Some(deadline) => Duration::from_nanos(deadline.0.saturating_sub(now.0)),
             // A request or the end of the machine ends the wait.
             None => Duration::from_secs(3600),
         }
     }
 
     fn wake_by_timer(&mut self) -> NextExit {
-        let now = self.shared.moment(self.tsc_offset);
+        let now = self.shared.moment();
         let Some(vector) = self.timer.due(&now) else { return NextExit::Halted };
         match kvm::interrupt(&self.fd, vector) {
             Ok(()) => NextExit::Enter,
@@ -229,18 +169,18 @@ impl RunningVcpu {
     pub(crate) fn time_entries(&mut self, rounds: u32) -> f64 {
         let started = Instant::now();
         for _ in 0..rounds {
-            if let Ok(command) = self.status.next_command(&self.control) {
+            if let Ok(command) = self.handle().next_command(&self.control) {
                 self.perform(command);
             }
             drop(ready(&self.shared, self.id, &mut self.steal, self.due.as_ref()));
-            self.status.count_exit();
+            self.handle().count_exit();
         }
         started.elapsed().as_secs_f64() * 1e9 / f64::from(rounds.max(1))
     }
 
     fn die(&mut self, cause: GuestFaultCause) -> NextExit {
         let registers = self.registers();
-        self.status.die(GuestFault { cause, registers });
+        self.handle().die(GuestFault { cause, registers });
         NextExit::Dead
     }
 

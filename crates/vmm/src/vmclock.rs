@@ -5,20 +5,22 @@
 //! One TSC counts for all vCPUs: while their offsets differ, or the host has given its
 //! own TSC up, the page tells no time.
 
+use std::hash::{BuildHasher as _, RandomState};
+
 use host::pages::VmClockPage;
 use host::vmclock::{
-    GuestCounter, HostTime, HostVmClock, LeapAnnouncement, PageUpdate, TimeSample, TimeSettings,
-    VmClockSettings,
+    GuestCounter, HostTime, HostVmClock, PageUpdate, TimeSample, TimeSettings, VmClockSettings,
 };
 use host::{ClockAddress, ClockMemory as _, TscRatio, VcpuId};
-use linux::adjtimex::{self, KernelDiscipline};
+use kvm_ioctls::Kvm;
 use pvclock::vmclock::{VmClockInfo, VmClockReader, VmClockWriter};
 use pvclock::{Hertz, Nanos, Ticks};
-use serde::{Deserialize, Serialize};
 use vmm_sys_util::eventfd::EventFd;
 
+use crate::Machine;
 use crate::error::MachineError;
 use crate::host_clock::{self, HostReading};
+use crate::kvm;
 use crate::memory::GuestRam;
 
 /// The page: below 1 MiB, where a PC has its firmware and Linux's memory map a hole.
@@ -28,51 +30,22 @@ pub(crate) const BYTES: u32 = 0x1000;
 /// The pin of its interrupt: the first behind those that PCs give to PCI.
 pub(crate) const INTERRUPT: u32 = 20;
 
-/// Where the time of a VMClock comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum MachineVmClockSource {
-    /// The host's clock, as far as its time daemon vouches for it (adjtimex).
-    Kept,
-    /// The host's clock, taken for the truth: for experiments on hosts without a time
-    /// daemon.
-    Assumed {
-        /// TAI less UTC, s, where the host's kernel was told none.
-        tai_offset_s: i32,
-    },
-}
-
-impl MachineVmClockSource {
-    /// What a reading of the host's clocks is worth.
-    fn sample(
-        self,
-        reading: &HostReading,
-        rate: Hertz,
-        discipline: Option<&KernelDiscipline>,
-    ) -> Option<TimeSample> {
-        let clocks = &reading.clocks;
-        let (tai_offset_s, stated_ns, leap) = match (self, discipline) {
-            (Self::Assumed { tai_offset_s }, _) => {
-                (clocks.tai_offset_s.unwrap_or(tai_offset_s), 0, LeapAnnouncement::None)
-            }
-            (Self::Kept, Some(kept)) => (
-                clocks.tai_offset_s?,
-                kept.stated_error_ns()?,
-                LeapAnnouncement::of_adjtimex(kept.state),
-            ),
-            (Self::Kept, None) => return None,
-        };
-        let tai = clocks.real.0.0.checked_add_signed(i64::from(tai_offset_s) * 1_000_000_000)?;
-        let half_ns = u128::from(reading.width) * 500_000_000 / u128::from(rate.0.max(1)) + 1;
-        let error = stated_ns.checked_add(u64::try_from(half_ns).ok()?)?;
-        let sample = TimeSample::new(clocks.tsc, Nanos(tai), Nanos(error), tai_offset_s);
-        Some(sample.with_leap(leap))
-    }
+/// What a reading of the host's clocks is worth: it is taken for the truth, for experiments
+/// on hosts without a time daemon, and where the host's kernel was told no TAI offset, this
+/// one.
+fn sample(reading: &HostReading, rate: Hertz, tai_offset_s: i32) -> Option<TimeSample> {
+    let clocks = &reading.clocks;
+    let tai_offset_s = clocks.tai_offset_s.unwrap_or(tai_offset_s);
+    let tai = clocks.real.0.0.checked_add_signed(i64::from(tai_offset_s) * 1_000_000_000)?;
+    let half_ns = u128::from(reading.width) * 500_000_000 / u128::from(rate.0.max(1)) + 1;
+    let error = Nanos(u64::try_from(half_ns).ok()?);
+    Some(TimeSample::new(clocks.tsc, Nanos(tai), error, tai_offset_s))
 }
 
 /// What the page is to tell, by the host's clocks.
 #[derive(Debug)]
 struct VmClockInput {
-    source: MachineVmClockSource,
+    tai_offset_s: i32,
     rate: Hertz,
     time: HostTime,
     /// Each vCPU's TSC less the host's, wrapping.
@@ -86,9 +59,7 @@ impl VmClockInput {
         let reading = host_clock::read_with_width();
         let now = reading.clocks.tsc;
         if self.host_has_tsc && self.offsets.windows(2).all(|pair| pair[0] == pair[1]) {
-            let is_kept = self.source == MachineVmClockSource::Kept;
-            let discipline = is_kept.then(adjtimex::read).and_then(Result::ok);
-            let sample = self.source.sample(&reading, self.rate, discipline.as_ref());
+            let sample = sample(&reading, self.rate, self.tai_offset_s);
             self.time.update(now, sample.as_slice());
         } else {
             self.time.forget();
@@ -124,14 +95,14 @@ impl MachineVmClock {
     /// # Errors
     /// The page is outside of guest memory.
     pub(crate) fn start(
-        source: MachineVmClockSource,
+        tai_offset_s: i32,
         (rate, offsets): (Hertz, Vec<u64>),
         line: Option<EventFd>,
         restoring: Option<Restoring>,
         ram: &GuestRam,
     ) -> Result<Self, MachineError> {
         let time = HostTime::new(TimeSettings::new(rate));
-        let mut input = VmClockInput { source, rate, time, offsets, host_has_tsc: true };
+        let mut input = VmClockInput { tai_offset_s, rate, time, offsets, host_has_tsc: true };
         let settings = VmClockSettings::default();
         let settings = if line.is_some() { settings.notifying() } else { settings };
         let (now, counter) = (input.sample(), input.counter());
@@ -196,9 +167,37 @@ impl MachineVmClock {
 }
 
 /// What the guest sees, if there is a page and nobody writes it for ever.
-pub(crate) fn read(ram: &GuestRam) -> Option<VmClockInfo> {
+fn read(ram: &GuestRam) -> Option<VmClockInfo> {
     let page = ram.page::<VmClockPage>(ClockAddress(ADDRESS)).ok()?;
     VmClockReader::new(page).ok()?.info().ok()
+}
+
+impl Machine {
+    /// Writes the page of a new machine, or of one restored with these marks.
+    pub(crate) fn start_vmclock(
+        &self,
+        kvm: &Kvm,
+        marks: Option<(u64, u64)>,
+    ) -> Result<(), MachineError> {
+        let Some(tai_offset_s) = self.settings.vmclock else { return Ok(()) };
+        let rate = kvm::query_host(kvm)?.tsc.frequency;
+        let offsets: Result<Vec<_>, _> =
+            (0..self.vcpus()).map(|vcpu| self.tsc_offset(vcpu)).collect();
+        let line = self.settings.linux.as_ref();
+        let line = line.map(|_| kvm::interrupt_line(&self.vm, INTERRUPT)).transpose()?;
+        // Random, as another copy has its own.
+        let generation = || RandomState::new().hash_one(0);
+        let restoring = marks.map(|marks| Restoring { marks, generation: generation() });
+        let ram = &self.shared.ram;
+        let device = MachineVmClock::start(tai_offset_s, (rate, offsets?), line, restoring, ram)?;
+        self.shared.lock().vmclock = Some(device);
+        Ok(())
+    }
+
+    /// What the guest's VMClock page holds; none without the device.
+    pub fn vmclock(&self) -> Option<VmClockInfo> {
+        self.settings.vmclock.and_then(|_| read(&self.shared.ram))
+    }
 }
 
 #[cfg(test)]

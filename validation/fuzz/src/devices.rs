@@ -4,9 +4,9 @@
 //! other. Two machines run it, and one is saved and restored in between: a
 //! guest must not see a difference. All waiting ends; counters show the time.
 
+use pvclock::Nanos;
 use pvclock::units::UnixTime;
-use pvclock::{Hertz, Nanos, Ticks};
-use vmm::devices::{AcpiPmTimer, DeviceRate, Devices, Hpet, LocalTimer, Moment, Present};
+use vmm::devices::{AcpiPmTimer, DeviceRate, Devices, Hpet, LocalTimer, Moment};
 
 use crate::bytes::Bytes;
 use rig::{Machine, Step};
@@ -18,12 +18,12 @@ mod rig;
 /// Ports of devices, and some near them; other values of the byte are followed
 /// by the port.
 const PORTS: &[u16] = &[
-    0x40, 0x41, 0x42, 0x43, 0x61, 0x70, 0x71, 0x3f8, 0x3f9, 0x3fa, 0x3fb, 0x3fc, 0x3fd, 0x3fe,
+    0x600, 0x602, 0x604, 0x605, 0x61, 0x70, 0x71, 0x3f8, 0x3f9, 0x3fa, 0x3fb, 0x3fc, 0x3fd, 0x3fe,
     0x3ff, 0x608, 0x60b, 0x3f, 0x6f, 0xffff,
 ];
 
 /// MSRs in the same way.
-const MSRS: &[u32] = &[0x6e0, 0x802, 0x803, 0x80b, 0x80f, 0x832, 0x838, 0x839, 0x83e];
+const MSRS: &[u32] = &[0x802, 0x803, 0x80b, 0x80f, 0x832, 0x838, 0x839, 0x83e];
 
 /// The length of an access.
 const LENGTHS: [usize; 8] = [1, 2, 4, 8, 0, 3, 16, 17];

@@ -24,8 +24,6 @@ mod pages;
 mod replies;
 mod texts;
 mod trees;
-#[cfg(target_arch = "x86_64")]
-mod vmm_saved;
 
 /// One thing to fuzz.
 #[derive(Debug, Clone, Copy)]
@@ -74,8 +72,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "text_system", run: texts::system },
     Target { name: "tree", run: trees::tree },
     Target { name: "vmclock_page", run: pages::vmclock },
-    #[cfg(target_arch = "x86_64")]
-    Target { name: "vmm_saved", run: vmm_saved::vmm_saved },
 ];
 
 /// Gives a target foreign bytes.

@@ -88,7 +88,7 @@ fn pings(least: u64) {
     assert!(machine.counts(0).is_none_or(|counts| counts["exits"] > 0));
     // Where it was copied, and the ping before each request with it.
     let card = machine.network().expect("a card");
-    assert_eq!((card.sent, card.received, card.dropped), (card.received, card.copies / 2, 0));
+    assert_eq!((card.sent, card.received, card.dropped), (card.received, card.copies() / 2, 0));
 }
 
 #[test]

@@ -8,14 +8,14 @@ use crate::need::Need;
 use crate::program::alone;
 use host::RestorePolicy;
 use pvclock::vmclock::VmClockInfo;
-use vmm::{ClockBackend, Machine, MachineVmClockSource, Settings, host_clock};
+use vmm::{ClockBackend, Machine, Settings, host_clock};
 
 const KVM: &[Need] = &[Need::Kvm];
 
 const AWHILE: Duration = Duration::from_millis(300);
 
 fn start(backend: ClockBackend) -> Machine {
-    let vmclock = Some(MachineVmClockSource::Assumed { tai_offset_s: 37 });
+    let vmclock = Some(37);
     Machine::start(&Settings { vmclock, ..Settings::new(backend) }).expect("a machine")
 }
 

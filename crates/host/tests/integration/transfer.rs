@@ -115,7 +115,7 @@ fn a_restore_describes_itself() {
     assert_eq!((step.bound, step.without_real_time), (Nanos(354), false));
     let frozen = RestoredTransfer::plan(&saved, &scaling, RestorePolicy::Freeze, to).unwrap().step;
     assert_eq!((frozen.bound, frozen.without_real_time), (Nanos(4), false));
-    let earlier = to.changed(|new| new.real = UnixTime(Nanos(saved.taken_at().0.0 - 9)));
+    let earlier = to.changed(|new| new.real = UnixTime(Nanos(saved.host_clocks().real.0.0 - 9)));
     let back = RestoredTransfer::plan(&saved, &known(50), RestorePolicy::Advance, earlier).unwrap();
     assert_eq!((back.away, back.real_time_back, back.step.bound), (Nanos(0), Nanos(9), Nanos(363)));
 }

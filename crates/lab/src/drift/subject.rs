@@ -1,7 +1,7 @@
 //! A machine whose clocks are sampled.
 
 use guest::discovery::Discovery;
-use guest::request::{GuestRequest, RequestOutcome};
+use guest::request::GuestRequest;
 use guest::source::Source;
 use instruments::rate::ReadingPair;
 use pvclock::{Hertz, Nanos};
@@ -52,27 +52,9 @@ impl DriftSubject {
     /// Reads all clocks that can be read at any time.
     pub(super) fn sample(&mut self) {
         for series in &mut self.series {
-            if !matches!(series.source, Source::Pit | Source::Rtc) {
+            if series.source != Source::Rtc {
                 series.read(&self.machine);
             }
-        }
-    }
-
-    /// Reads the PIT; the guest follows it until the turn ends. After a wrap that
-    /// it missed it starts over: the rest of the turn may suffice.
-    pub(super) fn sample_pit(&mut self, ends: bool) {
-        let Some(series) = self.series.iter_mut().find(|series| series.source == Source::Pit)
-        else {
-            return;
-        };
-        series.read(&self.machine);
-        if series.missed_a_wrap() && !ends {
-            series.readings.clear();
-            series.rest(&self.machine);
-            series.read(&self.machine);
-        }
-        if ends {
-            series.rest(&self.machine);
         }
     }
 
@@ -108,7 +90,7 @@ impl DriftSubject {
 impl SubjectSeries {
     fn read(&mut self, machine: &Machine) {
         // Wait only once for a guest that is dead or does not reply.
-        if self.error.is_none() || self.missed_a_wrap() {
+        if self.error.is_none() {
             self.take(tightest(machine, self.source));
         }
     }
@@ -125,18 +107,5 @@ impl SubjectSeries {
 
     fn waits_for_edge(&self) -> bool {
         self.source == Source::Rtc && self.error.is_none()
-    }
-
-    fn missed_a_wrap(&self) -> bool {
-        matches!(
-            self.error,
-            Some(MachineError::Declined { outcome: RequestOutcome::WentRound, .. })
-        )
-    }
-
-    fn rest(&mut self, machine: &Machine) {
-        if let Err(error) = machine.request(VCPU, GuestRequest::Rest) {
-            self.error = Some(error);
-        }
     }
 }

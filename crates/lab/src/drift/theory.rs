@@ -44,7 +44,7 @@ pub(super) const fn is_by_tsc(source: Source) -> bool {
         // The host computes it from the page, while that is valid (KVM does:
         // get_time_ref_counter, arch/x86/kvm/hyperv.c).
         Source::HyperVCounter => true,
-        Source::AcpiPm | Source::Hpet | Source::Pit | Source::Rtc => false,
+        Source::AcpiPm | Source::Hpet | Source::Rtc => false,
     }
 }
 
@@ -61,7 +61,6 @@ pub(super) const fn resolution_ns(source: Source) -> u64 {
         Source::HyperVPage | Source::HyperVCounter => 100,
         Source::AcpiPm => 280,
         Source::Hpet => 10,
-        Source::Pit => 839,
         // It is read when it steps.
         Source::Rtc => 1,
     }
@@ -147,7 +146,7 @@ mod tests {
         for source in [Source::KvmClock, Source::Tsc, Source::HyperVPage] {
             assert_eq!(format!("{:.2}", counted_s(300.0, drift(source))), "293.26");
         }
-        for source in [Source::AcpiPm, Source::Hpet, Source::Pit, Source::Rtc] {
+        for source in [Source::AcpiPm, Source::Hpet, Source::Rtc] {
             assert_eq!(counted_s(300.0, drift(source)), 300.0);
         }
         // Nothing advertised its frequency.

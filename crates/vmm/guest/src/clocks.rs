@@ -10,7 +10,7 @@ use crate::discovery::{Discovery, HV_COUNTER};
 use crate::hardware::Hardware;
 use crate::request::RequestOutcome;
 use crate::source::Source;
-use crate::{hpet, pit, pm_timer, rtc};
+use crate::{hpet, pm_timer, rtc};
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 const FEMTOS_PER_NANO: u128 = 1_000_000;
@@ -52,7 +52,6 @@ pub struct GuestClocks {
     hpet_period_fs: u64,
     pm_timer: Option<FollowedPage>,
     hpet: Option<FollowedPage>,
-    pit: Option<FollowedPage>,
 }
 
 impl GuestClocks {
@@ -66,7 +65,6 @@ impl GuestClocks {
             hpet_period_fs: hpet::period_fs(hardware).unwrap_or(0),
             pm_timer: None,
             hpet: None,
-            pit: None,
         }
     }
 
@@ -80,36 +78,6 @@ impl GuestClocks {
         self.tsc_scale
     }
 
-    /// Whether a counter is in use that wraps so soon that waiting must not
-    /// block: the PIT. The others wrap in seconds; a reader that comes too late
-    /// gets an error.
-    pub fn must_keep_up(&self) -> bool {
-        self.pit.is_some()
-    }
-
-    /// Stops extending the PIT.
-    pub fn rest(&mut self) {
-        self.pit = None;
-    }
-
-    /// Reads counters that wrap; to be called often.
-    pub fn keep_up(&mut self, hardware: &impl Hardware) {
-        let tsc = hardware.counter().read_ordered();
-        let due = |followed: &Option<FollowedPage>| {
-            followed.is_some_and(|followed| {
-                tsc.wrapping_sub(followed.last_tsc) > followed.round_cycles / 4
-            })
-        };
-        let (pm_timer, hpet, pit) = (due(&self.pm_timer), due(&self.hpet), due(&self.pit));
-        for (due, source) in [(pm_timer, Source::AcpiPm), (hpet, Source::Hpet), (pit, Source::Pit)]
-        {
-            if due {
-                // The next reading reports a lost wrap.
-                let _ = self.read(hardware, source);
-            }
-        }
-    }
-
     /// The clock's time in ns between two readings of the TSC. For the RTC
     /// they are those around the moment at which its second began.
     ///
@@ -120,7 +88,7 @@ impl GuestClocks {
         hardware: &impl Hardware,
         source: Source,
     ) -> Result<(u64, u64, u64), RequestOutcome> {
-        if source == Source::Rtc && self.found.rtc {
+        if source == Source::Rtc && self.found.has(source) {
             let edge = rtc::next_second(hardware).ok_or(RequestOutcome::Unreadable)?;
             return Ok((edge.before, edge.seconds * NANOS_PER_SECOND as u64, edge.after));
         }
@@ -138,36 +106,34 @@ impl GuestClocks {
         hardware: &impl Hardware,
         source: Source,
     ) -> Result<u64, RequestOutcome> {
+        if !self.found.has(source) {
+            return Err(RequestOutcome::NoSuchClock);
+        }
         match source {
             Source::Tsc => {
                 let since = hardware.counter().read_ordered().wrapping_sub(self.tsc_base);
                 let scale = self.tsc_scale.ok_or(RequestOutcome::NoSuchClock)?;
                 scale.nanos(since).map(|nanos| nanos.0).ok_or(RequestOutcome::Unreadable)
             }
-            Source::KvmClock if self.found.kvm_clock => {
+            Source::KvmClock => {
                 let reader = TimeReader::new(&hardware.pages().vcpus[self.vcpu].time);
                 match reader.nanos_ordered(hardware.counter()) {
                     Ok(time) => Ok(time.0),
                     Err(error) => earliest_of(&reader, error).ok_or(RequestOutcome::Unreadable),
                 }
             }
-            Source::HyperVPage if self.found.hyperv_page => {
+            Source::HyperVPage => {
                 let units = ReferenceReader::new(&hardware.pages().reference)
                     .units_100ns_ordered(hardware.counter());
                 units.map(|units| units * NANOS_PER_UNIT).map_err(|_| RequestOutcome::Unreadable)
             }
-            Source::HyperVCounter if self.found.hyperv_counter => hardware
+            Source::HyperVCounter => hardware
                 .read_msr(HV_COUNTER)
                 .map(|units| units.wrapping_mul(NANOS_PER_UNIT))
                 .map_err(|_| RequestOutcome::Refused),
-            Source::AcpiPm if self.found.pm_timer => self.read_pm_timer(hardware),
-            Source::Hpet if self.found.hpet => self.read_hpet(hardware),
-            Source::Pit if self.found.pit => self.read_pit(hardware),
-            Source::Rtc if self.found.rtc => {
-                let edge = rtc::next_second(hardware).ok_or(RequestOutcome::Unreadable)?;
-                Ok(edge.seconds * NANOS_PER_SECOND as u64)
-            }
-            _ => Err(RequestOutcome::NoSuchClock),
+            Source::AcpiPm => self.read_pm_timer(hardware),
+            Source::Hpet => self.read_hpet(hardware),
+            Source::Rtc => self.read_between(hardware, source).map(|(_, time, _)| time),
         }
     }
 
@@ -188,16 +154,6 @@ impl GuestClocks {
             (32, round_cycles(self.found.tsc, 1 << 32, frequency as u64))
         })?;
         Ok((u128::from(ticks) * period / FEMTOS_PER_NANO) as u64)
-    }
-
-    fn read_pit(&mut self, hardware: &impl Hardware) -> Result<u64, RequestOutcome> {
-        let count = u64::from(pit::read(hardware));
-        let ticks = follow(&mut self.pit, hardware, count, || {
-            // 54.9 ms.
-            (16, round_cycles(self.found.tsc, 1 << 16, pit::NUMERATOR_HZ / pit::DENOMINATOR))
-        })?;
-        let scaled = u128::from(ticks) * NANOS_PER_SECOND * u128::from(pit::DENOMINATOR);
-        Ok((scaled / u128::from(pit::NUMERATOR_HZ)) as u64)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::discovery::HV_COUNTER;
 use crate::hardware::Hardware;
 use crate::request::RequestOutcome;
 use crate::source::Source;
-use crate::{clocks::GuestClocks, hpet, pit, pm_timer};
+use crate::{clocks::GuestClocks, hpet, pm_timer};
 
 /// One round: the cycles that `reads` of the bare TSC took, and of `source`.
 ///
@@ -32,20 +32,19 @@ pub fn round(
             let scale = clocks.tsc_scale().ok_or(RequestOutcome::NoSuchClock)?;
             timed(hardware, reads, || scale.nanos(counter.read()))
         }
-        Source::KvmClock if found.kvm_clock => {
+        Source::KvmClock if found.has(source) => {
             let reader = TimeReader::new(&pages.vcpus[vcpu].time);
             timed(hardware, reads, || reader.nanos(counter))
         }
-        Source::HyperVPage if found.hyperv_page => {
+        Source::HyperVPage if found.has(source) => {
             let reader = ReferenceReader::new(&pages.reference);
             timed(hardware, reads, || reader.units_100ns(counter))
         }
-        Source::HyperVCounter if found.hyperv_counter => {
+        Source::HyperVCounter if found.has(source) => {
             timed(hardware, reads, || hardware.read_msr(HV_COUNTER))
         }
-        Source::AcpiPm if found.pm_timer => timed(hardware, reads, || pm_timer::read(hardware)),
-        Source::Hpet if found.hpet => timed(hardware, reads, || hpet::read(hardware)),
-        Source::Pit if found.pit => timed(hardware, reads, || pit::read(hardware)),
+        Source::AcpiPm if found.has(source) => timed(hardware, reads, || pm_timer::read(hardware)),
+        Source::Hpet if found.has(source) => timed(hardware, reads, || hpet::read(hardware)),
         // One second a reading is not its cost, but its resolution.
         _ => return Err(RequestOutcome::NoSuchClock),
     };

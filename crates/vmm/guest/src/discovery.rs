@@ -6,74 +6,51 @@ use pvclock::kvm_clock::{Flags, TimeReader};
 use crate::hardware::Hardware;
 use crate::layout::GuestPages;
 use crate::protocol::Words;
+use crate::source::Source;
 use crate::tsc_rate::MeasuredRate;
-use crate::{hpet, pit, pm_timer, rtc};
+use crate::{hpet, pm_timer, rtc};
 
-/// The hypervisor, by its signature in CPUID.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DiscoveredHypervisor {
-    /// None, or a hidden one.
-    None,
-    /// "KVMKVMKVM".
-    Kvm,
-    /// "Microsoft Hv".
-    HyperV,
-    /// Another.
-    Other,
+numbered! {
+    /// The hypervisor, by its signature in CPUID.
+    pub enum DiscoveredHypervisor {
+        /// None, or a hidden one.
+        None,
+        /// "KVMKVMKVM".
+        Kvm,
+        /// "Microsoft Hv".
+        HyperV,
+        /// Another.
+        Other,
+    }
 }
 
-/// Where the TSC's frequency comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FrequencyOrigin {
-    /// Not advertised; measured against the ACPI PM timer, HPET or PIT.
-    Measured,
-    /// CPUID leaf 0x4000_0010.
-    TimingLeaf,
-    /// Hyper-V's frequency MSR.
-    HyperVMsr,
-    /// The scale in kvm-clock's page.
-    KvmClockPage,
-    /// Not advertised, and there was no timer to measure it against.
-    Unknown,
+numbered! {
+    /// Where the TSC's frequency comes from.
+    pub enum FrequencyOrigin {
+        /// Not advertised; measured against the ACPI PM timer or HPET.
+        Measured,
+        /// CPUID leaf 0x4000_0010.
+        TimingLeaf,
+        /// Hyper-V's frequency MSR.
+        HyperVMsr,
+        /// The scale in kvm-clock's page.
+        KvmClockPage,
+        /// Not advertised, and there was no timer to measure it against.
+        Unknown,
+    }
 }
-
-const HYPERVISORS: [DiscoveredHypervisor; 4] = [
-    DiscoveredHypervisor::None,
-    DiscoveredHypervisor::Kvm,
-    DiscoveredHypervisor::HyperV,
-    DiscoveredHypervisor::Other,
-];
-const TELLERS: [FrequencyOrigin; 5] = [
-    FrequencyOrigin::Measured,
-    FrequencyOrigin::TimingLeaf,
-    FrequencyOrigin::HyperVMsr,
-    FrequencyOrigin::KvmClockPage,
-    FrequencyOrigin::Unknown,
-];
 
 /// The clocks and timers found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Discovery {
     /// The hypervisor.
     pub hypervisor: DiscoveredHypervisor,
-    /// kvm-clock's page is registered.
-    pub kvm_clock: bool,
-    /// Hyper-V's page is registered.
-    pub hyperv_page: bool,
-    /// Hyper-V's counter is readable.
-    pub hyperv_counter: bool,
+    /// A bit for each clock, by its number: its page is registered, or it counts.
+    clocks: u64,
     /// Steal time is registered.
     pub steal_time: bool,
     /// kvm-clock's page had TSC_STABLE.
     pub stable: bool,
-    /// The ACPI PM timer counts.
-    pub pm_timer: bool,
-    /// The HPET counts.
-    pub hpet: bool,
-    /// The PIT counts.
-    pub pit: bool,
-    /// There is an RTC.
-    pub rtc: bool,
     /// The TSC's frequency.
     pub tsc: Hertz,
     /// How far a measured frequency may be from the true one; 0 of one that is
@@ -86,40 +63,32 @@ pub struct Discovery {
 impl Discovery {
     /// As a reply's words.
     pub fn encode(&self) -> Words {
-        let flags = [
-            self.kvm_clock,
-            self.hyperv_page,
-            self.hyperv_counter,
-            self.steal_time,
-            self.stable,
-            self.pm_timer,
-            self.hpet,
-            self.pit,
-            self.rtc,
-        ];
-        let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u64::from(*flag));
-        [self.hypervisor as u64, flags, self.tsc.0, self.frequency_from as u64, self.tsc_bound.0, 0]
+        let (hypervisor, from) = (self.hypervisor.number(), self.frequency_from.number());
+        let flags = u64::from(self.steal_time) | u64::from(self.stable) << 1;
+        [hypervisor, self.clocks << 2 | flags, self.tsc.0, from, self.tsc_bound.0, 0]
     }
 
     /// From a reply's words.
     pub fn decode(words: &Words) -> Option<Self> {
         let [hypervisor, flags, tsc, frequency_from, tsc_bound, _] = *words;
-        let flag = |bit: u32| flags >> bit & 1 == 1;
         Some(Self {
-            hypervisor: *HYPERVISORS.get(usize::try_from(hypervisor).ok()?)?,
-            kvm_clock: flag(0),
-            hyperv_page: flag(1),
-            hyperv_counter: flag(2),
-            steal_time: flag(3),
-            stable: flag(4),
-            pm_timer: flag(5),
-            hpet: flag(6),
-            pit: flag(7),
-            rtc: flag(8),
+            hypervisor: DiscoveredHypervisor::from_number(hypervisor)?,
+            clocks: flags >> 2,
+            steal_time: flags & 1 != 0,
+            stable: flags & 2 != 0,
             tsc: Hertz(tsc),
             tsc_bound: Hertz(tsc_bound),
-            frequency_from: *TELLERS.get(usize::try_from(frequency_from).ok()?)?,
+            frequency_from: FrequencyOrigin::from_number(frequency_from)?,
         })
+    }
+
+    /// Whether a clock was found; of the TSC, its frequency.
+    pub const fn has(&self, clock: Source) -> bool {
+        self.clocks >> clock.number() & 1 == 1
+    }
+
+    fn set(&mut self, clock: Source, found: bool) {
+        self.clocks |= u64::from(found) << clock.number();
     }
 }
 
@@ -143,19 +112,20 @@ impl Discovery {
     pub fn probe(hardware: &impl Hardware, vcpu: usize) -> Self {
         let mut found = Self {
             hypervisor: DiscoveredHypervisor::None,
-            kvm_clock: false,
-            hyperv_page: false,
-            hyperv_counter: false,
+            clocks: 0,
             steal_time: false,
             stable: false,
-            pm_timer: pm_timer::is_there(hardware),
-            hpet: hpet::start(hardware, vcpu == 0).is_some(),
-            pit: if vcpu == 0 { pit::start(hardware) } else { pit::is_there(hardware) },
-            rtc: rtc::is_there(hardware),
             tsc: Hertz(0),
             tsc_bound: Hertz(0),
             frequency_from: FrequencyOrigin::Unknown,
         };
+        for (clock, is_there) in [
+            (Source::AcpiPm, pm_timer::is_there(hardware)),
+            (Source::Hpet, hpet::start(hardware, vcpu == 0).is_some()),
+            (Source::Rtc, rtc::is_there(hardware)),
+        ] {
+            found.set(clock, is_there);
+        }
         let mut highest = 0;
         if hardware.cpuid(1, 0)[2] >> 31 == 1 {
             let base;
@@ -167,6 +137,7 @@ impl Discovery {
             }
         }
         found.learn_frequency(hardware, vcpu, highest);
+        found.set(Source::Tsc, found.tsc.0 > 0);
         found
     }
 
@@ -176,7 +147,7 @@ impl Discovery {
         let Some(set) = [3u32, 0].iter().position(|bit| features >> bit & 1 == 1) else { return };
         let new = 1 - set;
         let page = GuestPages::time_address(vcpu) | 1;
-        self.kvm_clock = hardware.write_msr(SYSTEM_TIME[new], page).is_ok();
+        self.set(Source::KvmClock, hardware.write_msr(SYSTEM_TIME[new], page).is_ok());
         if vcpu == 0 {
             // If it is refused, it cannot be read.
             let _ = hardware.write_msr(WALL_CLOCK[new], GuestPages::wall_clock_address());
@@ -192,13 +163,15 @@ impl Discovery {
         if hardware.write_msr(HV_OS_ID, OPEN_SOURCE_OS).is_err() {
             return;
         }
-        self.hyperv_counter = privileges >> 1 & 1 == 1 && hardware.read_msr(HV_COUNTER).is_ok();
-        self.hyperv_page = privileges >> 9 & 1 == 1
+        let counter = privileges >> 1 & 1 == 1 && hardware.read_msr(HV_COUNTER).is_ok();
+        self.set(Source::HyperVCounter, counter);
+        let page = privileges >> 9 & 1 == 1
             && hardware.write_msr(HV_PAGE, GuestPages::reference_address() | 1).is_ok();
+        self.set(Source::HyperVPage, page);
     }
 
     fn learn_frequency(&mut self, hardware: &impl Hardware, vcpu: usize, highest: u32) {
-        let advertised = if self.kvm_clock {
+        let advertised = if self.has(Source::KvmClock) {
             let reader = TimeReader::new(&hardware.pages().vcpus[vcpu].time);
             reader.info().ok().and_then(|info| {
                 self.stable = info.flags.contains(Flags::TSC_STABLE);
@@ -224,10 +197,10 @@ impl Discovery {
 
     /// The TSC's rate against the best available timer.
     fn measure(&self, hardware: &impl Hardware) -> Option<MeasuredRate> {
-        if self.pm_timer {
+        if self.has(Source::AcpiPm) {
             return pm_timer::measure_tsc(hardware);
         }
-        if self.hpet { hpet::measure_tsc(hardware) } else { None }
+        if self.has(Source::Hpet) { hpet::measure_tsc(hardware) } else { None }
     }
 }
 

@@ -6,6 +6,9 @@
     deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
 )]
 
+#[macro_use]
+mod number;
+
 pub mod clocks;
 pub mod contention;
 pub mod cost;
@@ -16,7 +19,6 @@ pub mod layout;
 pub mod lock;
 pub mod monotonic;
 pub mod network;
-pub mod pit;
 pub mod pm_timer;
 pub mod protocol;
 pub mod report;

@@ -74,31 +74,17 @@ pub trait Waiter {
     fn kick(&mut self, vcpu: usize);
 }
 
-/// How to wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waiting {
-    /// In the queue, without end.
-    Spin,
-    /// In the queue, giving way to the one before it after each so many spins.
-    Yield,
-    /// In the queue; after so many spins halted, until kicked.
-    Paravirtual,
-    /// Without a queue: whoever comes first.
-    Unfair,
-}
-
-impl Waiting {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Spin, Self::Yield, Self::Paravirtual, Self::Unfair];
-
-    /// Its number in a request.
-    pub const fn number(self) -> u64 {
-        self as u64
-    }
-
-    /// The way of that number.
-    pub fn from_number(number: u64) -> Option<Self> {
-        Self::ALL.into_iter().find(|way| way.number() == number)
+numbered! {
+    /// How to wait.
+    pub enum Waiting {
+        /// In the queue, without end.
+        Spin,
+        /// In the queue, giving way to the one before it after each so many spins.
+        Yield,
+        /// In the queue; after so many spins halted, until kicked.
+        Paravirtual,
+        /// Without a queue: whoever comes first.
+        Unfair,
     }
 }
 
@@ -128,7 +114,7 @@ struct LockPlace<W> {
 ///     fn halt(&mut self) {}
 ///     fn kick(&mut self, _: usize) {}
 /// }
-/// let lock = Lock::<core::sync::atomic::AtomicU32, 2>::default();
+/// let lock = Lock::<_, 2>::from_words(|| core::sync::atomic::AtomicU32::new(0));
 /// let has_waited = lock.take(1, Waiting::Paravirtual, 100, &mut Alone);
 /// lock.free(1, Waiting::Paravirtual, &mut Alone);
 /// assert!(!has_waited);
@@ -139,23 +125,6 @@ pub struct Lock<W, const VCPUS: usize> {
     /// The last vCPU in the queue plus 1, or 0; without a queue the one that has it.
     last: W,
     places: [LockPlace<W>; VCPUS],
-}
-
-impl<const VCPUS: usize> Lock<AtomicU32, VCPUS> {
-    /// A free lock.
-    pub const fn new() -> Self {
-        Self {
-            last: AtomicU32::new(0),
-            places: [const { LockPlace { next: AtomicU32::new(0), state: AtomicU32::new(0) } };
-                VCPUS],
-        }
-    }
-}
-
-impl<const VCPUS: usize> Default for Lock<AtomicU32, VCPUS> {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 impl<W: LockWord, const VCPUS: usize> Lock<W, VCPUS> {
@@ -238,7 +207,7 @@ impl<W: LockWord, const VCPUS: usize> Lock<W, VCPUS> {
 
 /// A lock, and who had it: what vCPUs contend for in [`contention`](crate::contention).
 /// Zeroed memory is a valid value.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Contended {
     pub(crate) lock: Lock<AtomicU32, VCPUS_MAX>,
@@ -246,11 +215,4 @@ pub struct Contended {
     /// its holder alone.
     pub(crate) last: AtomicU64,
     pub(crate) freed: AtomicU64,
-}
-
-impl Contended {
-    /// Nobody has had it.
-    pub const fn new() -> Self {
-        Self { lock: Lock::new(), last: AtomicU64::new(0), freed: AtomicU64::new(0) }
-    }
 }

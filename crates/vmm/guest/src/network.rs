@@ -14,11 +14,11 @@ use pvclock::counter::Counter;
 use crate::hardware::Hardware;
 use crate::layout::{NETWORK_MEMORY, VAPIC_POLL_IRQ};
 use crate::protocol::Words;
-pub use registers::CardFailed;
+use crate::request::RequestOutcome;
 use registers::Transport;
 use rings::{Area, Queue, SIZE};
 
-/// The most pings of one request: their times fit in the vCPU's ring of records.
+/// The most pings of one request: their times fit in its records.
 pub const PINGS_MAX: usize = 384;
 
 /// The most in flight: a descriptor is used again after its reply alone.
@@ -31,28 +31,20 @@ pub type Times = [u64; PINGS_MAX + 1];
 /// An MSR that KVM passes to no guest: IA32_MISC_ENABLE.
 const MISC_ENABLE: u32 = 0x1a0;
 
-/// How a guest waits for a reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
-    /// Halted, until an interrupt comes.
-    Halt,
-    /// In a loop that does not leave the guest, until an interrupt comes.
-    Busy,
-    /// In a loop of RDMSR, each a call of CPL 0 and an exit, until an interrupt comes.
-    ReadMsr,
-    /// The same with KVM_HC_VAPIC_POLL_IRQ, which is there for it: here a port that KVM
-    /// answers itself.
-    Hypercall,
-    /// Looking at the ring, without interrupts.
-    Poll,
-}
-
-impl Wait {
-    const ALL: [Self; 5] = [Self::Halt, Self::Busy, Self::ReadMsr, Self::Hypercall, Self::Poll];
-
-    /// The way of that number.
-    pub fn from_number(number: u64) -> Option<Self> {
-        Self::ALL.into_iter().find(|way| *way as u64 == number)
+numbered! {
+    /// How a guest waits for a reply.
+    pub enum Wait {
+        /// Halted, until an interrupt comes.
+        Halt,
+        /// In a loop that does not leave the guest, until an interrupt comes.
+        Busy,
+        /// In a loop of RDMSR, each a call of CPL 0 and an exit, until an interrupt comes.
+        ReadMsr,
+        /// The same with KVM_HC_VAPIC_POLL_IRQ, which is there for it: here a port that KVM
+        /// answers itself.
+        Hypercall,
+        /// Looking at the ring, without interrupts.
+        Poll,
     }
 }
 
@@ -127,16 +119,16 @@ struct Driver<'a, H> {
 /// Sends the pings, and one before them, and writes to `took` how long they took.
 ///
 /// # Errors
-/// [`CardFailed`].
+/// [`RequestOutcome::NotUnderstood`] for more than there is room for, or `NoDevice`.
 pub fn run<H: Hardware>(
     hardware: &H,
     flow: Flow,
     took: &mut Times,
-) -> Result<PacketCount, CardFailed> {
-    let Some(area) = hardware.network() else { return Err(CardFailed::NoDevice) };
+) -> Result<PacketCount, RequestOutcome> {
     if !flow.is_possible() {
-        return Err(CardFailed::Impossible);
+        return Err(RequestOutcome::NotUnderstood);
     }
+    let area = hardware.network();
     let transport = Transport { hardware };
     transport.begin(flow.event_index)?;
     let receive_at = NETWORK_MEMORY + core::mem::offset_of!(Area, receive) as u64;

@@ -1,24 +1,20 @@
-//! The protocol of host and guest: a mailbox and a ring for each vCPU, in shared
+//! The protocol of host and guest: a mailbox and records for each vCPU, in shared
 //! memory. All of it is atomic words. The host trusts nothing that it reads here,
 //! and checks the bounds.
 //!
 //! A request is a number that differs from the last one's, and words; the reply
-//! has the same number. Series go through the ring: the guest owns `head`, the
-//! host `tail`, and both only count up.
+//! has the same number. Series are records, written before the reply.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::layout::{PAGES, SHARED, VCPUS_MAX};
 use crate::lock::Contended;
 
-/// The version of all that is in [`SharedArea`].
-pub const VERSION: u32 = 1;
-
 /// Words of a request, a reply and a record.
 pub const WORDS: usize = 6;
 
-/// Records a ring holds.
-pub const RECORDS: u64 = 512;
+/// Records of a request, at the most.
+pub const RECORDS: usize = 512;
 
 /// The content of a request, a reply or a record.
 pub type Words = [u64; WORDS];
@@ -27,7 +23,7 @@ pub type Words = [u64; WORDS];
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct GuestMessage {
-    /// The number of the request, or of the one that this reply or record belongs to.
+    /// The number of the request, or of the one that this reply belongs to.
     number: AtomicU64,
     /// The code of the request, or its outcome.
     code: AtomicU64,
@@ -35,14 +31,6 @@ pub struct GuestMessage {
 }
 
 impl GuestMessage {
-    const fn new() -> Self {
-        Self {
-            number: AtomicU64::new(0),
-            code: AtomicU64::new(0),
-            words: [const { AtomicU64::new(0) }; WORDS],
-        }
-    }
-
     /// Writes it, its number last.
     pub fn post(&self, number: u64, code: u64, words: &Words) {
         self.code.store(code, Ordering::Relaxed);
@@ -64,73 +52,46 @@ impl GuestMessage {
     }
 }
 
-/// Records from guest to host.
+/// Records of one request from guest to host, complete once its reply is there; those of the
+/// next request replace them.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Ring {
-    head: AtomicU64,
-    tail: AtomicU64,
-    records: [GuestMessage; RECORDS as usize],
+pub struct Records {
+    count: AtomicU64,
+    records: [[AtomicU64; WORDS]; RECORDS],
 }
 
-/// The guest's side of a ring holds more records than fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Flooded {
-    /// Records written, according to the guest.
-    pub head: u64,
-    /// Records read.
-    pub tail: u64,
-}
-
-impl Ring {
-    const fn new() -> Self {
-        Self {
-            head: AtomicU64::new(0),
-            tail: AtomicU64::new(0),
-            records: [const { GuestMessage::new() }; RECORDS as usize],
-        }
+impl Records {
+    /// Guest: forgets those of the request before.
+    pub fn clear(&self) {
+        self.count.store(0, Ordering::Relaxed);
     }
 
-    /// Guest: adds a record, or returns it where the ring is full.
-    ///
-    /// # Errors
-    /// The record.
-    pub fn push(&self, code: u64, words: &Words) -> Result<(), Words> {
-        let head = self.head.load(Ordering::Relaxed);
-        if head.wrapping_sub(self.tail.load(Ordering::Acquire)) >= RECORDS {
-            return Err(*words);
-        }
-        self.record(head).post(head, code, words);
-        self.head.store(head.wrapping_add(1), Ordering::Release);
-        Ok(())
-    }
-
-    /// Host: takes the oldest record; `tail` is the host's own count, because
-    /// the guest may have changed the one in shared memory.
-    ///
-    /// # Errors
-    /// [`Flooded`].
-    pub fn pop(&self, tail: &mut u64) -> Result<Option<(u64, Words)>, Flooded> {
-        let head = self.head.load(Ordering::Acquire);
-        match head.wrapping_sub(*tail) {
-            0 => Ok(None),
-            waiting if waiting > RECORDS => Err(Flooded { head, tail: *tail }),
-            _ => {
-                let record = self.record(*tail).read();
-                *tail = tail.wrapping_add(1);
-                self.tail.store(*tail, Ordering::Release);
-                Ok(Some(record))
+    /// Guest: adds a record, where there is room.
+    pub fn push(&self, words: &Words) {
+        let count = self.count.load(Ordering::Relaxed);
+        if let Some(record) = self.records.get(count as usize) {
+            for (shared, word) in record.iter().zip(words) {
+                shared.store(*word, Ordering::Relaxed);
             }
+            self.count.store(count + 1, Ordering::Relaxed);
         }
+    }
+
+    /// Host: how many there are, according to the guest.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Host: so many of them, as far as there is room for them.
+    pub fn read(&self, count: u64) -> impl Iterator<Item = Words> {
+        let records = self.records.iter().take(count as usize);
+        records.map(|record| record.each_ref().map(|word| word.load(Ordering::Relaxed)))
     }
 
     /// Guest, misbehaving: claims `records` more than it wrote.
     pub fn claim(&self, records: u64) {
-        self.head.fetch_add(records, Ordering::Release);
-    }
-
-    fn record(&self, index: u64) -> &GuestMessage {
-        &self.records[(index % RECORDS) as usize]
+        self.count.fetch_add(records, Ordering::Relaxed);
     }
 }
 
@@ -145,16 +106,13 @@ pub struct VcpuPage {
     /// Its exception: vector, error code, RIP, CR2, RSP, CS.
     pub last_words: GuestMessage,
     /// Series.
-    pub ring: Ring,
+    pub records: Records,
 }
 
-/// Everything that host and guest share except the clock pages.
+/// Everything that host and guest share except the clock pages. Zeroed memory is a valid value.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct SharedArea {
-    /// [`VERSION`], written by the guest when its vCPU 0 is up.
-    pub version: AtomicU32,
-    unused: AtomicU32,
     /// The latest time that any vCPU has published, ns: the lower limit of
     /// clocks that are not synchronised, and the reference of the monotonic
     /// test.
@@ -170,25 +128,6 @@ impl SharedArea {
     /// The offset of the vCPUs' parts.
     pub const VCPUS_OFFSET: usize = core::mem::offset_of!(Self, vcpus);
 
-    /// Empty, as zeroed memory is.
-    pub const fn new() -> Self {
-        Self {
-            version: AtomicU32::new(0),
-            unused: AtomicU32::new(0),
-            last_time_ns: AtomicU64::new(0),
-            ready: AtomicU64::new(0),
-            vcpus: [const {
-                VcpuPage {
-                    request: GuestMessage::new(),
-                    reply: GuestMessage::new(),
-                    last_words: GuestMessage::new(),
-                    ring: Ring::new(),
-                }
-            }; VCPUS_MAX],
-            contended: Contended::new(),
-        }
-    }
-
     /// A vCPU's part.
     ///
     /// # Panics
@@ -200,41 +139,35 @@ impl SharedArea {
 
 const _: () = assert!(SHARED + size_of::<SharedArea>() as u64 <= PAGES);
 
-impl Default for SharedArea {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_ring_gives_what_was_put_in_order_and_no_more_than_it_holds() {
-        let ring = Ring::new();
-        let mut tail = 0;
-        assert_eq!(ring.pop(&mut tail), Ok(None));
-        for index in 0..RECORDS {
-            ring.push(7, &[index; WORDS]).unwrap();
-        }
-        assert_eq!(ring.push(7, &[9; WORDS]), Err([9; WORDS]));
-        for index in 0..RECORDS {
-            assert_eq!(ring.pop(&mut tail), Ok(Some((7, [index; WORDS]))));
-        }
-        assert_eq!(ring.pop(&mut tail), Ok(None));
-        ring.push(8, &[1; WORDS]).unwrap();
-        assert_eq!(ring.pop(&mut tail), Ok(Some((8, [1; WORDS]))));
+    fn records() -> Records {
+        let records = core::array::from_fn(|_| [const { AtomicU64::new(0) }; WORDS]);
+        Records { count: AtomicU64::new(0), records }
     }
 
     #[test]
-    fn a_flood_is_told() {
-        let ring = Ring::new();
-        let mut tail = 0;
-        ring.claim(RECORDS + 1);
-        assert_eq!(ring.pop(&mut tail), Err(Flooded { head: RECORDS + 1, tail: 0 }));
-        ring.claim(u64::MAX - RECORDS - 1);
-        assert_eq!(ring.pop(&mut tail), Err(Flooded { head: u64::MAX, tail: 0 }));
+    fn records_are_read_in_order_and_no_more_than_there_is_room_for() {
+        let records = records();
+        assert_eq!(records.read(records.count()).count(), 0);
+        (0..=RECORDS as u64).for_each(|index| records.push(&[index; WORDS]));
+        assert_eq!(records.count(), RECORDS as u64);
+        assert!(records.read(u64::MAX).eq((0..RECORDS as u64).map(|index| [index; WORDS])));
+        records.clear();
+        records.push(&[9; WORDS]);
+        assert!(records.read(records.count()).eq([[9; WORDS]]));
+    }
+
+    #[test]
+    fn a_flood_is_counted_as_claimed() {
+        let records = records();
+        records.claim(RECORDS as u64 + 1);
+        assert_eq!(records.count(), RECORDS as u64 + 1);
+        records.claim(u64::MAX - RECORDS as u64 - 1);
+        records.push(&[1; WORDS]);
+        assert_eq!(records.count(), u64::MAX, "there is no such place");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub const LAST: &str = "parachron guest report ends";
 const CHEAP_READS: u64 = 1000;
 const DEAR_READS: u64 = 20;
 const ROUNDS: u32 = 20;
-/// Between a clock's two readings: the PIT wraps in 55 ms.
+/// Between a clock's two readings.
 const LATER: Nanos = Nanos(1_000_000);
 
 /// A 16550, with waits for its transmitter.
@@ -55,7 +55,7 @@ fn write(hardware: &impl Hardware, out: &mut impl Write) -> fmt::Result {
     writeln!(out, "{FIRST}")?;
     writeln!(out, "hypervisor: {:?}", found.hypervisor)?;
     writeln!(out, "tsc-hz: {} ({:?})", found.tsc.0, found.frequency_from)?;
-    writeln!(out, "kvm-clock: {} (stable: {})", found.kvm_clock, found.stable)?;
+    writeln!(out, "kvm-clock: {} (stable: {})", found.has(Source::KvmClock), found.stable)?;
     let mut clocks = GuestClocks::new(hardware, found, 0);
     for source in Source::ALL {
         match read_on(hardware, &mut clocks, source) {

@@ -55,11 +55,6 @@ pub enum GuestRequest {
         /// Whether a reading returns at least the latest published time.
         guarded: bool,
     },
-    /// Sets its timer and halts: the reply is TSC before, TSC after, interrupts.
-    Sleep {
-        /// TSC cycles.
-        cycles: u64,
-    },
     /// Counts ticks of a periodic timer, halted between them: the reply is TSC before,
     /// TSC after the last, ticks, and the longest span without one, cycles.
     Ticks {
@@ -91,8 +86,6 @@ pub enum GuestRequest {
         /// What.
         value: u64,
     },
-    /// Stops using the PIT, so that waiting may block.
-    Rest,
     /// Fails in the given way.
     Misbehave(Misbehaviour),
 }
@@ -110,18 +103,16 @@ impl GuestRequest {
             Self::Monotonic { source, reads, participants, guarded } => {
                 (7, [source.number(), reads, participants, guarded.into(), 0, 0])
             }
-            Self::Sleep { cycles } => (8, [cycles, 0, 0, 0, 0, 0]),
             Self::TakeGuestStopped => (9, [0; 6]),
             Self::PortWrite { port, value } => (10, [port.into(), value.into(), 0, 0, 0, 0]),
             Self::MmioWrite { address, value } => (11, [address, value, 0, 0, 0, 0]),
-            Self::Rest => (12, [0; 6]),
             Self::Misbehave(how) => (13, [how.number(), 0, 0, 0, 0, 0]),
             Self::Ticks { period_ns, cycles } => (14, [period_ns, cycles, 0, 0, 0, 0]),
             Self::Contend(Contest { way, spins, hold, rest, length, participants }) => {
                 (15, [way.number(), spins.into(), hold, rest, length, participants])
             }
             Self::Ping(Flow { wait, event_index, pings, in_flight, batch }) => {
-                (16, [wait as u64, event_index.into(), pings, in_flight, batch, 0])
+                (16, [wait.number(), event_index.into(), pings, in_flight, batch, 0])
             }
         }
     }
@@ -142,11 +133,9 @@ impl GuestRequest {
                 participants: third,
                 guarded: fourth != 0,
             },
-            8 => Self::Sleep { cycles: first },
             9 => Self::TakeGuestStopped,
             10 => Self::PortWrite { port: first.try_into().ok()?, value: second.try_into().ok()? },
             11 => Self::MmioWrite { address: first, value: second },
-            12 => Self::Rest,
             13 => Self::Misbehave(Misbehaviour::from_number(first)?),
             14 => Self::Ticks { period_ns: first, cycles: second },
             15 => Self::Contend(Contest {
@@ -169,44 +158,23 @@ impl GuestRequest {
     }
 }
 
-/// The outcome of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RequestOutcome {
-    /// Done; the words are the result.
-    Done,
-    /// The CPU raised #GP.
-    Refused,
-    /// This guest has no such clock.
-    NoSuchClock,
-    /// The clock's page could not be read, or is disabled.
-    Unreadable,
-    /// The counter may have wrapped unseen: the vCPU did not run for too long.
-    WentRound,
-    /// The request was invalid.
-    NotUnderstood,
-    /// There is no such device, or it refuses its driver.
-    NoDevice,
-}
-
-impl RequestOutcome {
-    const ALL: [Self; 7] = [
-        Self::Done,
-        Self::Refused,
-        Self::NoSuchClock,
-        Self::Unreadable,
-        Self::WentRound,
-        Self::NotUnderstood,
-        Self::NoDevice,
-    ];
-
-    /// Its number in a reply.
-    pub const fn number(self) -> u64 {
-        self as u64
-    }
-
-    /// The outcome of that number.
-    pub fn from_number(number: u64) -> Option<Self> {
-        Self::ALL.into_iter().find(|outcome| outcome.number() == number)
+numbered! {
+    /// The outcome of a request.
+    pub enum RequestOutcome {
+        /// Done; the words are the result.
+        Done,
+        /// The CPU raised #GP.
+        Refused,
+        /// This guest has no such clock.
+        NoSuchClock,
+        /// The clock's page could not be read, or is disabled.
+        Unreadable,
+        /// The counter may have wrapped unseen: the vCPU did not run for too long.
+        WentRound,
+        /// The request was invalid.
+        NotUnderstood,
+        /// There is no such device, or it refuses its driver.
+        NoDevice,
     }
 }
 
@@ -225,7 +193,6 @@ mod tests {
             GuestRequest::Read(source),
             GuestRequest::Cost { source, reads: 1, rounds: 2 },
             GuestRequest::Monotonic { source, reads: 1, participants: 2, guarded: true },
-            GuestRequest::Sleep { cycles: 5 },
             GuestRequest::Ticks { period_ns: 7, cycles: 5 },
             GuestRequest::Contend(Contest {
                 way: Waiting::Paravirtual,
@@ -245,7 +212,6 @@ mod tests {
             GuestRequest::TakeGuestStopped,
             GuestRequest::PortWrite { port: 0x70, value: 4 },
             GuestRequest::MmioWrite { address: 1 << 40, value: 2 },
-            GuestRequest::Rest,
             GuestRequest::Misbehave(Misbehaviour::FloodRing),
         ] {
             let (code, words) = request.encode();

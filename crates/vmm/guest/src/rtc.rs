@@ -87,26 +87,19 @@ fn settled(hardware: &impl Hardware) -> Option<u64> {
     None
 }
 
-/// Registers to seconds since 1970.
+/// Registers to seconds since 1970; `None` but for BCD and 24 hours, as firmware leaves it.
 fn seconds(registers: [u8; 7], status_b: u8) -> Option<u64> {
     let [second, minute, hour, day, month, year, century] = registers;
-    let plain = |value: u8| {
-        let value = u64::from(value);
-        if status_b & BINARY != 0 { value } else { (value >> 4) * 10 + (value & 15) }
-    };
-    let afternoon = hour & 0x80 != 0;
-    let hour = plain(hour & 0x7f);
-    let hour = match (status_b & HOURS_24 != 0, afternoon) {
-        (true, _) => hour,
-        (false, false) => hour % 12,
-        (false, true) => hour % 12 + 12,
-    };
+    if status_b & (BINARY | HOURS_24) != HOURS_24 {
+        return None;
+    }
+    let plain = |digits: u8| u64::from(digits >> 4) * 10 + u64::from(digits & 15);
     let century = match plain(century) {
         century @ 19..=25 => century,
         _ => 20,
     };
     let days = days_since_1970(century * 100 + plain(year), plain(month), plain(day))?;
-    Some(((days * 24 + hour) * 60 + plain(minute)) * 60 + plain(second))
+    Some(((days * 24 + plain(hour)) * 60 + plain(minute)) * 60 + plain(second))
 }
 
 /// `None` where the registers hold no date.
@@ -149,12 +142,9 @@ mod tests {
         // 2026-11-21 07:33:07 UTC, according to date(1).
         let bcd = [0x07, 0x33, 0x07, 0x21, 0x11, 0x26, 0x20];
         assert_eq!(seconds(bcd, HOURS_24), Some(1_795_246_387));
-        let binary = [7, 33, 7, 21, 11, 26, 20];
-        assert_eq!(seconds(binary, HOURS_24 | BINARY), Some(1_795_246_387));
-        let evening = [0x07, 0x33, 0x87, 0x21, 0x11, 0x26, 0x20];
-        assert_eq!(seconds(evening, 0), Some(1_795_246_387 + 12 * 3600));
-        let noon = [0, 0, 0x92, 0x29, 0x02, 0x24, 0x20];
-        assert_eq!(seconds(noon, 0), Some(1_709_208_000));
+        for other in [0, BINARY, HOURS_24 | BINARY] {
+            assert_eq!(seconds(bcd, other), None);
+        }
         assert_eq!(seconds([0, 0, 0, 0, 0x11, 0x26, 0x20], HOURS_24), None);
     }
 }

@@ -1,7 +1,5 @@
 //! A vCPU's main loop in our own machine: requests in, replies out.
 
-use core::sync::atomic::Ordering;
-
 use pvclock::counter::Counter;
 use pvclock::kvm_clock::TimeReader;
 
@@ -10,7 +8,7 @@ use crate::contention::Contest;
 use crate::discovery::Discovery;
 use crate::hardware::{Hardware, Misbehaviour};
 use crate::layout::{DOORBELL, DOORBELL_IDLE};
-use crate::protocol::{self, SharedArea, Words};
+use crate::protocol::{RECORDS, SharedArea, WORDS, Words};
 use crate::request::{GuestRequest, RequestOutcome};
 use crate::{contention, cost, monotonic, network};
 
@@ -19,14 +17,10 @@ use crate::{contention, cost, monotonic, network};
 const SPINS: u32 = 4000;
 
 /// x2APIC: the spurious vector with the enable bit, without which the local
-/// vector table stays masked; the timer's entry in that; the deadline's MSR.
+/// vector table stays masked; the timer's entry in that.
 const SPURIOUS: u32 = 0x80f;
 const ENABLED: u64 = 0x1ff;
 const LVT_TIMER: u32 = 0x832;
-const TSC_DEADLINE: u32 = 0x6e0;
-/// The vector of the wake-up, in TSC deadline mode (bits 17 and 18: 2).
-const WAKE: u64 = 0x20 | 2 << 17;
-
 /// In periodic mode (bit 17), the initial count, and the divider: 1.
 const TICK: u64 = 0x20 | 1 << 17;
 const TIMER_COUNT: u32 = 0x838;
@@ -49,9 +43,6 @@ impl<'a, H: Hardware> ReportServer<'a, H> {
     pub fn start(hardware: &'a H, shared: &'a SharedArea, vcpu: usize) -> Self {
         let found = Discovery::probe(hardware, vcpu);
         let clocks = GuestClocks::new(hardware, found, vcpu);
-        if vcpu == 0 {
-            shared.version.store(protocol::VERSION, Ordering::Release);
-        }
         Self { hardware, shared, vcpu, clocks, answered: 0 }
     }
 
@@ -61,10 +52,6 @@ impl<'a, H: Hardware> ReportServer<'a, H> {
             let mut spins = 0;
             while !self.answer() {
                 self.hardware.pause();
-                if self.clocks.must_keep_up() {
-                    self.clocks.keep_up(self.hardware);
-                    continue;
-                }
                 spins += 1;
                 if spins == SPINS {
                     spins = 0;
@@ -82,6 +69,7 @@ impl<'a, H: Hardware> ReportServer<'a, H> {
             return false;
         }
         let (code, words) = mailbox.request.read();
+        mailbox.records.clear();
         let (outcome, words) = match GuestRequest::decode(code, &words) {
             None => (RequestOutcome::NotUnderstood, [0; 6]),
             Some(request) => match self.perform(request) {
@@ -128,7 +116,6 @@ impl<'a, H: Hardware> ReportServer<'a, H> {
                 monotonic::run(hardware, shared, &mut self.clocks, source, reads, guard)
                     .map(|order| order.encode())
             }
-            GuestRequest::Sleep { cycles } => self.sleep(cycles),
             GuestRequest::Ticks { period_ns, cycles } => self.ticks(period_ns, cycles),
             GuestRequest::Contend(contest) => Ok(self.contend(&contest)),
             GuestRequest::Ping(flow) => self.ping(flow),
@@ -144,13 +131,9 @@ impl<'a, H: Hardware> ReportServer<'a, H> {
                 hardware.mmio_write_64(address, value);
                 Ok([0; 6])
             }
-            GuestRequest::Rest => {
-                self.clocks.rest();
-                Ok([0; 6])
-            }
             GuestRequest::Misbehave(how) => {
                 if how == Misbehaviour::FloodRing {
-                    self.shared.vcpu(self.vcpu).ring.claim(protocol::RECORDS * 2);
+                    self.shared.vcpu(self.vcpu).records.claim(2 * RECORDS as u64);
                 } else {
                     hardware.misbehave(how);
                 }
@@ -159,31 +142,15 @@ impl<'a, H: Hardware> ReportServer<'a, H> {
         }
     }
 
-    fn sleep(&self, cycles: u64) -> Result<Words, RequestOutcome> {
-        let hardware = self.hardware;
-        let taken = hardware.interrupts();
-        let before = hardware.counter().read_ordered();
-        hardware.write_msr(SPURIOUS, ENABLED).map_err(|_| RequestOutcome::Refused)?;
-        hardware.write_msr(LVT_TIMER, WAKE).map_err(|_| RequestOutcome::Refused)?;
-        let deadline = before.wrapping_add(cycles);
-        hardware.write_msr(TSC_DEADLINE, deadline).map_err(|_| RequestOutcome::Refused)?;
-        while hardware.interrupts() == taken {
-            hardware.halt();
-        }
-        let after = hardware.counter().read_ordered();
-        Ok([before, after, hardware.interrupts() - taken, 0, 0, 0])
-    }
-
     /// Until the first tick after so many cycles.
     fn ticks(&self, period_ns: u64, cycles: u64) -> Result<Words, RequestOutcome> {
         let hardware = self.hardware;
-        let write =
-            |msr, value| hardware.write_msr(msr, value).map_err(|_| RequestOutcome::Refused);
         let taken = hardware.interrupts();
-        for (msr, value) in [(SPURIOUS, ENABLED), (LVT_TIMER, TICK), (TIMER_DIVIDE, BY_ONE)] {
-            write(msr, value)?;
-        }
-        write(TIMER_COUNT, period_ns)?;
+        let write =
+            |(msr, value)| hardware.write_msr(msr, value).map_err(|_| RequestOutcome::Refused);
+        let registers = [SPURIOUS, LVT_TIMER, TIMER_DIVIDE, TIMER_COUNT];
+        let values = [ENABLED, TICK, BY_ONE, period_ns];
+        registers.into_iter().zip(values).try_for_each(write)?;
         let before = hardware.counter().read_ordered();
         let (mut last, mut longest) = (before, 0);
         while last.wrapping_sub(before) < cycles {
@@ -192,7 +159,7 @@ impl<'a, H: Hardware> ReportServer<'a, H> {
             longest = now.wrapping_sub(last).max(longest);
             last = now;
         }
-        write(TIMER_COUNT, 0)?;
+        write((TIMER_COUNT, 0))?;
         Ok([before, last, hardware.interrupts() - taken, longest, 0, 0])
     }
 
@@ -209,25 +176,16 @@ impl<'a, H: Hardware> ReportServer<'a, H> {
 
     fn ping(&self, flow: network::Flow) -> Result<Words, RequestOutcome> {
         let mut took = [0; network::PINGS_MAX + 1];
-        let counted = network::run(self.hardware, flow, &mut took).map_err(|why| match why {
-            network::CardFailed::Impossible => RequestOutcome::NotUnderstood,
-            network::CardFailed::NoDevice | network::CardFailed::Refused => {
-                RequestOutcome::NoDevice
-            }
-        })?;
-        for six in took[1..=flow.pings as usize].chunks(protocol::WORDS) {
-            let mut words = [0; protocol::WORDS];
+        let counted = network::run(self.hardware, flow, &mut took)?;
+        for six in took[1..=flow.pings as usize].chunks(WORDS) {
+            let mut words = [0; WORDS];
             words[..six.len()].copy_from_slice(six);
             self.record(&words);
         }
         Ok(counted.encode())
     }
 
-    /// Adds a record to the ring, waiting for room.
     fn record(&self, words: &Words) {
-        let ring = &self.shared.vcpu(self.vcpu).ring;
-        while ring.push(RequestOutcome::Done.number(), words).is_err() {
-            self.hardware.pause();
-        }
+        self.shared.vcpu(self.vcpu).records.push(words);
     }
 }

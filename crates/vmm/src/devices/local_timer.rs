@@ -1,24 +1,35 @@
-//! A vCPU's own timer: the parts of an x2APIC that a guest needs to sleep until
-//! a TSC value or to count ticks, by MSR (Intel SDM volume 3, 12.5.4 and 12.12). It
-//! has no one-shot mode; in that the timer never fires. All other parts of an APIC are
-//! refused. What becomes of ticks that the vCPU missed is a policy of the host.
-
-mod registers;
+//! A vCPU's own timer: the parts of an x2APIC that a guest needs to count ticks, by MSR
+//! (Intel SDM volume 3, 12.5.4 and 12.12). It has the periodic mode alone; in others the
+//! timer never fires. All other parts of an APIC are refused. What becomes of ticks that the
+//! vCPU missed is a policy of the host.
 
 use host::ticks::{Backlog, TickPolicy};
-use pvclock::{Hertz, Nanos};
+use pvclock::Nanos;
 
-use super::{DeviceRate, Moment};
-pub use registers::Refused;
-use registers::{Lvt, Register};
+use super::Moment;
 
-/// After a reset every entry of the vector table is masked.
-const LVT_RESET: u32 = 0x1_0000;
+/// The registers, as MSRs.
+const ID: u32 = 0x802;
+const VERSION: u32 = 0x803;
+const END_OF_INTERRUPT: u32 = 0x80b;
+const SPURIOUS: u32 = 0x80f;
+const LVT: u32 = 0x832;
+const INITIAL_COUNT: u32 = 0x838;
+const CURRENT_COUNT: u32 = 0x839;
+const DIVIDE: u32 = 0x83e;
+
+/// The timer's entry in the local vector table: the vector, and the delivery status, which
+/// only the APIC sets; this one delivers at once.
+const PENDING: u32 = 1 << 12;
+const MASKED: u32 = 1 << 16;
+/// It fires again and again.
+const PERIODIC: u32 = 1 << 17;
+
 /// Spurious vector 0xff, and the APIC disabled by software.
 const SPURIOUS_RESET: u32 = 0xff;
 const SPURIOUS_ENABLED: u32 = 0x100;
 /// Version 0x14, and six entries of the vector table (the last is number 5).
-const VERSION: u64 = 5 << 16 | 0x14;
+const VERSION_VALUE: u64 = 5 << 16 | 0x14;
 /// Lower vectors belong to exceptions; an APIC does not deliver them.
 const FIRST_VECTOR: u8 = 16;
 
@@ -27,14 +38,10 @@ const FIRST_VECTOR: u8 = 16;
 pub struct LocalTimer {
     /// The APIC's id.
     id: u32,
-    /// The rate of the guest's TSC.
-    tsc: Hertz,
     /// The spurious interrupt register.
     spurious: u32,
     /// The timer's entry in the local vector table.
     lvt: u32,
-    /// The TSC value at which it fires; 0 for none.
-    tsc_deadline: u64,
     /// Nanoseconds of a period, of which each divider counts as many: the bus has
     /// 1 GHz, as KVM's (APIC_BUS_CYCLE_NS, arch/x86/kvm/lapic.h).
     initial_count: u32,
@@ -44,27 +51,21 @@ pub struct LocalTimer {
     ticks: Option<Backlog>,
     /// What becomes of those that the vCPU missed.
     tick_policy: TickPolicy,
-    /// A vector that is to be delivered.
-    requested: Option<u8>,
     /// Whether one was delivered and the guest has not ended it yet.
     in_service: bool,
 }
 
 impl LocalTimer {
-    /// As after a reset, in x2APIC mode. `tsc` is the true rate of the guest's
-    /// TSC.
-    pub const fn new(id: u32, tsc: Hertz) -> Self {
+    /// As after a reset, in x2APIC mode.
+    pub const fn new(id: u32) -> Self {
         Self {
             id,
-            tsc,
             spurious: SPURIOUS_RESET,
-            lvt: LVT_RESET,
-            tsc_deadline: 0,
+            lvt: MASKED,
             initial_count: 0,
             divide: 0,
             ticks: None,
             tick_policy: TickPolicy::Merge,
-            requested: None,
             in_service: false,
         }
     }
@@ -77,128 +78,86 @@ impl LocalTimer {
     }
 
     /// Whether an MSR belongs to the timer.
-    pub fn has(msr: u32) -> bool {
-        Register::from_msr(msr).is_some()
+    pub const fn has(msr: u32) -> bool {
+        matches!(msr, ID | VERSION | END_OF_INTERRUPT | SPURIOUS)
+            || matches!(msr, LVT | INITIAL_COUNT | CURRENT_COUNT | DIVIDE)
     }
 
-    /// RDMSR.
-    ///
-    /// # Errors
-    /// [`Refused`], for which the guest gets #GP.
-    pub fn read_msr(&mut self, msr: u32, now: &Moment) -> Result<u64, Refused> {
-        self.advance(now);
-        Ok(match Register::from_msr(msr).ok_or(Refused::NotThere { msr })? {
-            Register::TscDeadline => self.tsc_deadline,
-            Register::Id => self.id.into(),
-            Register::Version => VERSION,
-            Register::EndOfInterrupt => return Err(Refused::WriteOnly { msr }),
-            Register::Spurious => self.spurious.into(),
-            Register::Lvt => self.lvt.into(),
-            Register::InitialCount => self.initial_count.into(),
-            Register::CurrentCount => self.current_count(now),
-            Register::Divide => self.divide.into(),
+    /// RDMSR; `None`: #GP for the guest.
+    pub fn read_msr(&self, msr: u32, now: &Moment) -> Option<u64> {
+        Some(match msr {
+            ID => self.id.into(),
+            VERSION => VERSION_VALUE,
+            SPURIOUS => self.spurious.into(),
+            LVT => self.lvt.into(),
+            INITIAL_COUNT => self.initial_count.into(),
+            CURRENT_COUNT => self.current_count(now),
+            DIVIDE => self.divide.into(),
+            _ => return None,
         })
     }
 
-    /// WRMSR.
-    ///
-    /// # Errors
-    /// [`Refused`], for which the guest gets #GP; nothing has changed then.
-    pub fn write_msr(&mut self, msr: u32, value: u64, now: &Moment) -> Result<(), Refused> {
-        self.advance(now);
-        let register = Register::from_msr(msr).ok_or(Refused::NotThere { msr })?;
-        let allowed = register.writable().ok_or(Refused::ReadOnly { msr, value })?;
+    /// WRMSR; `None`: #GP for the guest, and nothing has changed.
+    pub fn write_msr(&mut self, msr: u32, value: u64, now: &Moment) -> Option<()> {
+        let allowed = match msr {
+            END_OF_INTERRUPT => 0,
+            // Vector and enable; focus checking and suppression of broadcasts
+            // do not exist here.
+            SPURIOUS => 0x1ff,
+            // Vector, delivery status (ignored), mask, mode.
+            LVT => 0x3_10ff,
+            INITIAL_COUNT => u32::MAX.into(),
+            DIVIDE => 0b1011,
+            _ => return None,
+        };
         if value & !allowed != 0 {
-            return Err(Refused::Reserved { msr, value, allowed });
+            return None;
         }
         let word = value as u32;
-        match register {
-            // In the other modes the write is ignored (SDM 12.5.4.1).
-            Register::TscDeadline if self.entry().by_tsc => self.tsc_deadline = value,
-            Register::TscDeadline => {}
-            Register::Id | Register::Version | Register::CurrentCount => {}
-            Register::EndOfInterrupt => self.in_service = false,
-            Register::Spurious => self.write_spurious(word),
-            Register::Lvt if Lvt::is_reserved(word) => {
-                let allowed = allowed & !Lvt::TSC_DEADLINE;
-                return Err(Refused::Reserved { msr, value, allowed });
-            }
-            Register::Lvt => self.write_lvt(word, now),
-            Register::InitialCount => {
+        match msr {
+            END_OF_INTERRUPT => self.in_service = false,
+            SPURIOUS => self.write_spurious(word),
+            LVT => self.write_lvt(word, now),
+            INITIAL_COUNT => {
                 self.initial_count = word;
                 self.start_ticks(now);
             }
-            Register::Divide => self.divide = word,
+            DIVIDE => self.divide = word,
+            _ => {}
         }
-        self.advance(now);
-        Ok(())
+        Some(())
     }
 
     /// When to call [`due`](Self::due) next, on the machine's own time: now or
-    /// in the past when it is due already. `None` while nothing can come: not
-    /// armed, masked, disabled, or the last interrupt not ended. Query it again
-    /// after each access.
-    pub fn deadline(&self, now: &Moment) -> Option<Nanos> {
-        if self.in_service || !self.enabled() {
-            return None;
-        }
-        if self.requested.is_some() {
-            return Some(now.since_start);
-        }
-        if let Some(ticks) = self.ticks.filter(|_| !self.entry().masked) {
-            return Some(ticks.next_at());
-        }
-        if self.entry().masked || !self.entry().by_tsc || self.tsc_deadline == 0 {
-            return None;
-        }
-        let ticks = self.tsc_deadline.saturating_sub(now.guest_tsc.0);
-        let wait = DeviceRate::hertz(self.tsc).first_at(ticks);
-        Some(Nanos(now.since_start.0.saturating_add(wait.0)))
+    /// in the past when it is due already. `None` while nothing can come: stopped,
+    /// masked, disabled, or the last interrupt not ended. Query it again after each access.
+    pub fn deadline(&self) -> Option<Nanos> {
+        let waits = self.in_service || !self.enabled() || self.has_mode(MASKED);
+        self.ticks.filter(|_| !waits).map(|ticks| ticks.next_at())
     }
 
     /// The vector to inject, once. It counts as delivered: call this only while
     /// the vCPU can take an interrupt.
     pub fn due(&mut self, now: &Moment) -> Option<u8> {
-        self.advance(now);
-        if self.in_service || !self.enabled() {
-            return None;
-        }
-        let lvt = self.entry();
-        if let Some(ticks) = self.ticks.as_mut().filter(|_| !lvt.masked)
-            && self.requested.is_none()
-            && ticks.take(now.since_start)
-            && lvt.vector >= FIRST_VECTOR
-        {
-            self.requested = Some(lvt.vector);
-        }
-        let vector = self.requested.take()?;
-        self.in_service = true;
-        Some(vector)
+        self.deadline()?;
+        let (ticked, vector) = (self.ticks.as_mut()?.take(now.since_start), self.lvt as u8);
+        self.in_service = ticked && vector >= FIRST_VECTOR;
+        self.in_service.then_some(vector)
     }
 
-    fn entry(&self) -> Lvt {
-        Lvt::from_entry(self.lvt)
+    /// Whether a bit of the timer's entry is set.
+    const fn has_mode(&self, bit: u32) -> bool {
+        self.lvt & bit != 0
     }
 
     fn enabled(&self) -> bool {
         self.spurious & SPURIOUS_ENABLED != 0
     }
 
-    fn advance(&mut self, now: &Moment) {
-        let (lvt, deadline) = (self.entry(), self.tsc_deadline);
-        if deadline == 0 || now.guest_tsc.0 < deadline {
-            return;
-        }
-        self.tsc_deadline = 0;
-        if !lvt.masked && lvt.vector >= FIRST_VECTOR {
-            self.requested = Some(lvt.vector);
-        }
-    }
-
     fn write_spurious(&mut self, value: u32) {
         self.spurious = value;
         if !self.enabled() {
-            self.lvt |= Lvt::MASKED;
+            self.lvt |= MASKED;
         }
     }
 
@@ -213,7 +172,7 @@ impl LocalTimer {
     fn start_ticks(&mut self, now: &Moment) {
         let period = Nanos(u64::from(self.initial_count) * self.count_ns());
         let ticks = Backlog::new(period, self.tick_policy, now.since_start);
-        self.ticks = ticks.filter(|_| self.entry().periodic);
+        self.ticks = ticks.filter(|_| self.has_mode(PERIODIC));
     }
 
     fn current_count(&self, now: &Moment) -> u64 {
@@ -222,16 +181,12 @@ impl LocalTimer {
     }
 
     fn write_lvt(&mut self, value: u32, now: &Moment) {
-        let was = self.entry();
-        // Leaving the TSC deadline mode disarms the timer.
-        if !Lvt::from_entry(value).by_tsc {
-            self.tsc_deadline = 0;
-        }
+        let was_masked = self.has_mode(MASKED);
         // The entries of a disabled APIC stay masked.
-        let masked = u32::from(!self.enabled()) * Lvt::MASKED;
-        self.lvt = value & !Lvt::PENDING | masked;
+        let masked = u32::from(!self.enabled()) * MASKED;
+        self.lvt = value & !PENDING | masked;
         // A guest that masked its timer wants none of the ticks since.
-        if !self.entry().periodic || was.masked && self.ticks.is_some() {
+        if !self.has_mode(PERIODIC) || was_masked && self.ticks.is_some() {
             self.start_ticks(now);
         }
     }

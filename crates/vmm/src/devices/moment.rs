@@ -1,7 +1,7 @@
 //! The time that a device is given.
 
+use pvclock::Nanos;
 use pvclock::units::UnixTime;
-use pvclock::{Nanos, Ticks};
 
 /// The time at one access, read once: everything that the access does uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,14 +12,12 @@ pub struct Moment {
     pub since_start: Nanos,
     /// Time of day.
     pub real: UnixTime,
-    /// The TSC of the vCPU that makes the access.
-    pub guest_tsc: Ticks,
 }
 
 #[cfg(test)]
 impl Moment {
     /// All clocks at the same number.
     pub(super) fn from_ns(ns: u64) -> Self {
-        Self { since_start: Nanos(ns), real: UnixTime(Nanos(ns)), guest_tsc: Ticks(ns) }
+        Self { since_start: Nanos(ns), real: UnixTime(Nanos(ns)) }
     }
 }

@@ -45,9 +45,30 @@ const FEATURES: u64 = 1 << VIRTIO_F_VERSION_1 | 1 << VIRTIO_RING_F_EVENT_IDX;
 /// "PARA".
 const VENDOR: u32 = u32::from_le_bytes(*b"PARA");
 
+/// What a card has done so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NetworkCounts {
+    /// Frames taken from the guest.
+    pub sent: u64,
+    /// Frames given to it.
+    pub received: u64,
+    /// Frames dropped.
+    pub dropped: u64,
+    /// Bytes copied, there and back.
+    pub bytes: u64,
+}
+
+impl NetworkCounts {
+    /// How often frames were copied, there and back.
+    pub const fn copies(&self) -> u64 {
+        self.sent + self.received
+    }
+}
+
 /// The card.
 #[derive(Debug)]
 pub struct NetworkCard {
+    pub(crate) counts: NetworkCounts,
     status: u32,
     device_features_half: u32,
     driver_features_half: u32,
@@ -64,6 +85,7 @@ impl Default for NetworkCard {
     fn default() -> Self {
         let queue = || Queue::new(QUEUE_MAX).expect("a power of two");
         Self {
+            counts: NetworkCounts::default(),
             status: 0,
             device_features_half: 0,
             driver_features_half: 0,
@@ -143,7 +165,8 @@ impl NetworkCard {
 
     fn write_status(&mut self, value: u32) {
         if value == 0 {
-            *self = Self { wants_notifications: self.wants_notifications, ..Self::default() };
+            let Self { counts, wants_notifications, .. } = *self;
+            *self = Self { counts, wants_notifications, ..Self::default() };
             return;
         }
         let is_offered = self.driver_features & !FEATURES == 0

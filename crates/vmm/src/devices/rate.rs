@@ -28,15 +28,4 @@ impl DeviceRate {
         let ticks = u128::from(time.0) * u128::from(self.ticks) / u128::from(self.nanos);
         ticks as u64
     }
-
-    /// The first ns at which [`ticks`](Self::ticks) is at least `ticks`; the
-    /// largest for a counter that does not run or does not reach it.
-    pub fn first_at(self, ticks: u64) -> Nanos {
-        if self.ticks == 0 && ticks > 0 {
-            return Nanos(u64::MAX);
-        }
-        let wanted = u128::from(ticks) * u128::from(self.nanos);
-        let nanos = wanted.div_ceil(u128::from(self.ticks.max(1)));
-        Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-    }
 }

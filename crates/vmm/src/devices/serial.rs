@@ -5,38 +5,19 @@
 use std::collections::VecDeque;
 use std::io;
 
-use serde::{Deserialize, Serialize};
 use vm_superio::serial::NoEvents;
 use vm_superio::{Serial, SerialState, Trigger};
 use vmm_sys_util::eventfd::EventFd;
 
 /// Its saved state.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SerialPortState {
     /// The UART's registers and what it has received.
-    #[serde(with = "SerialRegisters")]
     pub registers: SerialState,
     /// What the guest sent and nobody has read yet.
     pub output: Vec<u8>,
     /// Bytes dropped from a full buffer.
     pub lost_bytes: u64,
-}
-
-/// vm-superio's, field by field.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "SerialState", deny_unknown_fields)]
-struct SerialRegisters {
-    baud_divisor_low: u8,
-    baud_divisor_high: u8,
-    interrupt_enable: u8,
-    interrupt_identification: u8,
-    line_control: u8,
-    line_status: u8,
-    modem_control: u8,
-    modem_status: u8,
-    scratch: u8,
-    in_buffer: Vec<u8>,
 }
 
 /// The port.
@@ -53,6 +34,13 @@ impl SerialPort {
     /// How much output it keeps until it is read. When a guest sends more, the
     /// oldest bytes are dropped: the last ones show why it stopped.
     pub const OUTPUT_BYTES: usize = 64 * 1024;
+
+    /// The register behind a port.
+    pub(super) fn register(port: u16) -> Option<u8> {
+        port.checked_sub(Self::PORT)
+            .and_then(|register| u8::try_from(register).ok())
+            .filter(|register| *register < 8)
+    }
 
     /// As after a reset, with an interrupt line if there is one.
     pub fn new(line: Option<EventFd>) -> Self {

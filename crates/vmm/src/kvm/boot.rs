@@ -8,7 +8,6 @@ use host::VcpuId;
 use kvm_bindings::{kvm_regs, kvm_segment};
 use kvm_ioctls::VcpuFd;
 
-use crate::entry::EntryPoint;
 use crate::error::MachineError;
 use crate::memory::GuestRam;
 
@@ -32,6 +31,14 @@ pub(crate) fn write_tables(ram: &GuestRam) -> Result<(), MachineError> {
     let pages: Vec<u8> =
         (0..512u64).flat_map(|page| (page << 21 | LARGE_PAGE).to_le_bytes()).collect();
     ram.write(third, &pages)
+}
+
+/// Where a vCPU starts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EntryPoint {
+    pub(crate) rip: u64,
+    /// What the guest finds in RSI: the lab's its magic number, Linux its zero page.
+    pub(crate) rsi: u64,
 }
 
 /// At the guest's entry.

@@ -12,6 +12,7 @@ use std::os::fd::FromRawFd;
 
 use kvm_bindings::{KVMIO, kvm_interrupt, kvm_userspace_memory_region};
 use kvm_ioctls::{VcpuFd, VmFd};
+use vm_memory::{GuestMemoryBackend as _, GuestMemoryMmap, GuestMemoryRegion as _};
 use vmm_sys_util::ioctl::{ioctl, ioctl_with_ref};
 use vmm_sys_util::{ioctl_io_nr, ioctl_iow_nr};
 
@@ -36,12 +37,20 @@ pub(crate) fn count_file(vcpu: &VcpuFd) -> Result<File, MachineError> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// Gives the VM memory of `owner`, which is a parameter so that it still exists.
-pub(crate) fn set_memory<T>(
+/// Gives the VM the first region of `memory`, in this slot.
+pub(crate) fn set_memory(
     vm: &VmFd,
-    _owner: &T,
-    region: kvm_userspace_memory_region,
+    slot: u32,
+    memory: &GuestMemoryMmap,
 ) -> Result<(), MachineError> {
+    let Some(region) = memory.iter().next() else { return Ok(()) };
+    let region = kvm_userspace_memory_region {
+        slot,
+        flags: 0,
+        guest_phys_addr: region.start_addr().0,
+        memory_size: region.len(),
+        userspace_addr: region.as_ptr() as u64,
+    };
     // SAFETY: the region is its owner's mapping; invariant 3.
     unsafe { vm.set_user_memory_region(region) }
         .map_err(MachineError::kvm("KVM_SET_USER_MEMORY_REGION"))

@@ -80,7 +80,8 @@ pub(super) fn supported(kvm: &Kvm) -> Result<Vec<kvm_cpuid_entry2>, MachineError
 pub(super) fn set(
     kvm: &Kvm,
     fd: &VcpuFd,
-    (vcpu, vcpus): (VcpuId, usize),
+    vcpu: VcpuId,
+    settings: &Settings,
     leaves: Option<&[(u32, Leaf)]>,
 ) -> Result<(), MachineError> {
     let mut entries = supported(kvm)?;
@@ -99,12 +100,12 @@ pub(super) fn set(
     for entry in entries.iter_mut().filter(|entry| entry.function == 1) {
         // KVM does not list these two as supported: its user decides (Linux:
         // Documentation/virt/kvm/api.rst, KVM_GET_SUPPORTED_CPUID).
-        entry.ecx |= HYPERVISOR | TSC_DEADLINE;
+        entry.ecx |= HYPERVISOR | if settings.has_kernel_apic() { TSC_DEADLINE } else { 0 };
         if hidden {
             entry.ecx &= !HYPERVISOR;
         }
     }
-    one_package(&mut entries, vcpu.0, vcpus as u32);
+    one_package(&mut entries, vcpu.0, settings.vcpus as u32);
     set_entries(fd, &entries)
 }
 
@@ -164,92 +165,9 @@ pub(super) fn set_entries(fd: &VcpuFd, entries: &[kvm_cpuid_entry2]) -> Result<(
     fd.set_cpuid2(&cpuid).map_err(MachineError::kvm("KVM_SET_CPUID2"))
 }
 
-/// The registers of a leaf: EAX, EBX, ECX, EDX.
-type Registers = [u32; 4];
-const ALL: u32 = u32::MAX;
-/// Leaves whose bits are features that a guest goes on to use, and which of them: not
-/// OSXSAVE, OSPKE and the APIC's, which follow from what the guest itself has switched
-/// on, nor the initial APIC id and the topology, nor sizes.
-const FEATURES: [(u32, u32, Registers); 10] = [
-    (1, 0, [0, 0, ALL & !(1 << 27 | 1 << 3), ALL & !(1 << 9 | SEVERAL)]),
-    (7, 0, [0, ALL, ALL & !(1 << 4), ALL]),
-    (7, 1, [ALL, 0, 0, ALL]),
-    // The parts of XCR0, and how they are saved.
-    (0xd, 0, [ALL, 0, 0, ALL]),
-    (0xd, 1, [0xf, 0, 0, 0]),
-    (KVM_FEATURES, 0, [ALL, 0, 0, 0]),
-    (0x8000_0001, 0, [0, 0, ALL, ALL & !(1 << 9)]),
-    // The TSC is invariant.
-    (0x8000_0007, 0, [0, 0, 0, ALL]),
-    (0x8000_0008, 0, [0, ALL, 0, 0]),
-    (0x8000_000a, 0, [0, 0, 0, ALL]),
-];
-/// The vendor's name, of which all bits must be the same.
-const VENDOR: u32 = 0;
-
-/// KVM's own, which are a provider's where the guest has one.
-const KVM_FEATURES: u32 = 0x4000_0001;
-
-/// Whether a host has what a guest was given, by KVM or with leaves of a provider; a leaf
-/// that is there twice has the bits of both.
-pub(super) fn check(
-    given: &[kvm_cpuid_entry2],
-    supported: &[kvm_cpuid_entry2],
-    by_provider: bool,
-) -> Result<(), MachineError> {
-    let registers = |entries: &[kvm_cpuid_entry2], leaf, index| -> Registers {
-        let found = entries.iter().filter(|one| (one.function, one.index) == (leaf, index));
-        found.fold([0; 4], |[a, b, c, d], one| [a | one.eax, b | one.ebx, c | one.ecx, d | one.edx])
-    };
-    let names = registers(given, VENDOR, 0).into_iter().zip(registers(supported, VENDOR, 0));
-    let differ = names.skip(1).fold(0, |bits, (given, here)| bits | given ^ here);
-    if differ != 0 {
-        return Err(MachineError::OtherHost { leaf: VENDOR, index: 0, lacking: [0, differ, 0, 0] });
-    }
-    let features = FEATURES.iter().filter(|(leaf, ..)| !by_provider || *leaf != KVM_FEATURES);
-    for &(leaf, index, mask) in features {
-        let mut lacking = registers(given, leaf, index);
-        let mut here = registers(supported, leaf, index);
-        if leaf == 1 {
-            here[2] |= HYPERVISOR | TSC_DEADLINE;
-        }
-        for register in 0..4 {
-            lacking[register] &= !here[register] & mask[register];
-        }
-        if lacking != [0; 4] {
-            return Err(MachineError::OtherHost { leaf, index, lacking });
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_guest_goes_to_hosts_that_have_all_it_was_given() {
-        let leaf =
-            |function, ebx, ecx| kvm_cpuid_entry2 { function, ebx, ecx, ..Default::default() };
-        let given =
-            [leaf(0, 0x6874_7541, 0), leaf(1, 0, HYPERVISOR | 1 << 27 | 1), leaf(7, 0x20, 0)];
-        let more = [leaf(0, 0x6874_7541, 0), leaf(1, 5, 3), leaf(7, 0x21, 0)];
-        assert!(check(&given, &more, false).is_ok());
-        // A host of one CPU takes guests of several.
-        let several = kvm_cpuid_entry2 { function: 1, edx: SEVERAL, ..Default::default() };
-        assert!(check(&[several], &[], false).is_ok());
-        let refused = |host: &[_]| check(&given, host, false).unwrap_err().to_string();
-        let without = refused(&[leaf(0, 0x6874_7541, 0), leaf(1, 0, 1), leaf(7, 1, 0)]);
-        assert!(without.contains("leaf 0x7.0") && without.contains("[0, 20, 0, 0]"), "{without}");
-        assert!(refused(&[leaf(0, 0x756e_6547, 0)]).contains("leaf 0x0.0"));
-        // kvm-clock, and an invariant TSC, of a host that has neither.
-        let kvm = kvm_cpuid_entry2 { function: KVM_FEATURES, eax: 1 << 3, ..Default::default() };
-        let why = check(&[kvm], &[], false).unwrap_err().to_string();
-        assert!(why.contains("leaf 0x40000001.0"), "{why}");
-        assert!(check(&[kvm], &[], true).is_ok());
-        let tsc = kvm_cpuid_entry2 { function: 0x8000_0007, edx: 1 << 8, ..Default::default() };
-        assert!(check(&[tsc], &[kvm], true).is_err());
-    }
 
     #[test]
     fn all_vcpus_are_cores_of_one_package() {

@@ -17,10 +17,6 @@ const PARAVIRTUAL: [(u32, u32); 3] = [
     (0x4000_0000, 0x200),
 ];
 
-/// IA32_TSC_DEADLINE: the timer is ours with every backend, but for machines that
-/// have KVM's APIC.
-const TSC_DEADLINE: (u32, u32) = (0x6e0, 1);
-
 /// The guest's TSC: writes change our pages, reads stay in KVM. First and
 /// number.
 const TSC: [(u32, u32); 2] = [(IA32_TSC, 1), (IA32_TSC_ADJUST, 1)];
@@ -36,7 +32,6 @@ pub(super) fn set(vm: &VmFd, settings: &Settings) -> Result<(), MachineError> {
     let tsc = TSC.iter().map(|range| (range, MsrFilterRangeFlags::WRITE)).filter(|_| by_tsc);
     let ranges: Vec<_> = paravirtual
         .chain(tsc)
-        .chain((!settings.has_kernel_apic()).then_some((&TSC_DEADLINE, both)))
         .map(|(&(base, msr_count), flags)| MsrFilterRange {
             flags,
             base,

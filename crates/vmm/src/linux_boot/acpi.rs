@@ -23,10 +23,8 @@ use acpi_tables::sdt::{GenericAddress, Sdt};
 use acpi_tables::xsdt::XSDT;
 use acpi_tables::{Aml, AmlSink as _};
 
-use super::mp_table::{IO_APIC, LOCAL_APIC};
 use crate::devices::{
     AcpiPmTimer, Hpet, PM1_CONTROL_BYTES, PM1_CONTROL_PORT, PM1_EVENT_BYTES, PM1_EVENT_PORT,
-    PmWidth, Present,
 };
 use crate::vmclock;
 
@@ -37,6 +35,8 @@ const TABLES: u64 = 0xe_0040;
 /// The tables begin on these.
 const ALIGNED: u64 = 64;
 
+const LOCAL_APIC: u32 = 0xfee0_0000;
+const IO_APIC: u32 = 0xfec0_0000;
 const OEM: [u8; 6] = *b"PARACH";
 const OEM_TABLE: [u8; 8] = *b"RONLAB  ";
 const HEADER_BYTES: u32 = 36;
@@ -50,7 +50,7 @@ const NO_VGA: u16 = 1 << 2;
 const NO_RTC: u16 = 1 << 5;
 
 /// Where what of it goes.
-pub(super) fn tables(vcpus: usize, devices: &Present, has_vmclock: bool) -> Vec<(u64, Vec<u8>)> {
+pub(super) fn tables(vcpus: usize, has_rtc: bool, has_vmclock: bool) -> Vec<(u64, Vec<u8>)> {
     let mut placed = Vec::new();
     let mut next = TABLES;
     let mut place = |bytes: Vec<u8>| {
@@ -61,14 +61,12 @@ pub(super) fn tables(vcpus: usize, devices: &Present, has_vmclock: bool) -> Vec<
     };
     let facs = place(bytes(&FACS::new()));
     let dsdt = place(dsdt(has_vmclock));
-    let fadt = place(bytes(&fadt(facs, dsdt, devices).finalize()));
+    let fadt = place(bytes(&fadt(facs, dsdt, has_rtc).finalize()));
     let madt = place(madt(vcpus));
     let mut xsdt = XSDT::new(OEM, OEM_TABLE, 1);
     xsdt.add_entry(fadt);
     xsdt.add_entry(madt);
-    if devices.hpet {
-        xsdt.add_entry(place(hpet()));
-    }
+    xsdt.add_entry(place(hpet()));
     let xsdt = place(bytes(&xsdt));
     placed.push((RSDP, bytes(&Rsdp::new(OEM, xsdt))));
     placed
@@ -80,7 +78,7 @@ fn bytes(table: &dyn Aml) -> Vec<u8> {
     bytes
 }
 
-fn fadt(facs: u64, dsdt: u64, devices: &Present) -> FADTBuilder {
+fn fadt(facs: u64, dsdt: u64, has_rtc: bool) -> FADTBuilder {
     // Buttons and the clock's alarm are not in the event registers.
     let flags = [Flags::Wbinvd, Flags::ProcC1, Flags::PwrButton, Flags::SlpButton, Flags::FixRtc];
     let fadt = FADTBuilder::new(OEM, OEM_TABLE, 1).dsdt_64(dsdt).firmware_ctrl_64(facs);
@@ -90,20 +88,15 @@ fn fadt(facs: u64, dsdt: u64, devices: &Present) -> FADTBuilder {
     fadt.pm1_evt_len = PM1_EVENT_BYTES;
     fadt.pm1a_cnt_blk = u32::from(PM1_CONTROL_PORT).into();
     fadt.pm1_cnt_len = PM1_CONTROL_BYTES;
-    if let Some(width) = devices.pm_timer {
-        fadt.pm_tmr_blk = u32::from(AcpiPmTimer::PORT).into();
-        fadt.pm_tmr_len = 4;
-        if width == PmWidth::Bits32 {
-            fadt = fadt.flag(Flags::TmrValExt);
-        }
-    }
-    let absent = if devices.rtc.is_some() { NO_VGA } else { NO_VGA | NO_RTC };
+    fadt.pm_tmr_blk = u32::from(AcpiPmTimer::PORT).into();
+    fadt.pm_tmr_len = 4;
+    let absent = if has_rtc { NO_VGA } else { NO_VGA | NO_RTC };
     fadt.iapc_boot_arch = (LEGACY_DEVICES | absent).into();
     fadt
 }
 
-/// What the MP table says: where ACPI is on, Linux takes this one, and pins of the
-/// I/O interrupt controller by the ISA interrupts' numbers.
+/// The processors, and the I/O interrupt controller, whose pins Linux takes by the numbers
+/// of the ISA interrupts: so KVM connects them (arch/x86/kvm/irq.c, default_routing).
 fn madt(vcpus: usize) -> Vec<u8> {
     let mut madt = Sdt::new(*b"APIC", HEADER_BYTES, 4, OEM, OEM_TABLE, 1);
     madt.append(LOCAL_APIC);
@@ -179,8 +172,7 @@ mod tests {
     #[test]
     fn each_table_is_found_whole_below_the_page() {
         for vcpus in [1, 4] {
-            let devices = Present { rtc: None, pit: false, ..Present::ALL };
-            let tables = tables(vcpus, &devices, true);
+            let tables = tables(vcpus, false, true);
             let at = |address: u64| {
                 let found = tables.iter().find(|(place, _)| *place == address);
                 let bytes = &found.unwrap_or_else(|| panic!("nothing at {address:#x}")).1;

@@ -2,8 +2,6 @@
 //! (arch/x86/hyperv/hv_init.c, hyperv_init), and makes none where only the clock is
 //! offered. (TLFS, "Establishing the Hypercall Interface".)
 
-use serde::{Deserialize, Serialize};
-
 use crate::memory::GuestRam;
 
 /// HV_X64_MSR_GUEST_OS_ID, the provider's: without it there is no page.
@@ -20,18 +18,12 @@ const CODE: [u32; 2] =
     [u32::from_le_bytes([0xb8, 2, 0, 0]), u32::from_le_bytes([0, 0x31, 0xd2, 0xc3])];
 
 /// The registers.
-#[derive(Debug, Default, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct HypercallPage {
     hypercall: u64,
     assist: u64,
-    /// Whether the guest has told its id. One that was saved without a word on it had booted.
-    #[serde(default = "has_booted")]
+    /// Whether the guest has told its id.
     is_known: bool,
-}
-
-const fn has_booted() -> bool {
-    true
 }
 
 impl HypercallPage {
@@ -90,8 +82,6 @@ mod tests {
         assert_eq!(page.read(HYPERCALL), Some(0x3001));
         assert_eq!(page.write(GUEST_OS_ID, 0, &ram), None);
         assert_eq!(page.read(HYPERCALL), Some(0x3000), "off with the id");
-        let older = serde_json::from_str::<HypercallPage>(r#"{"hypercall": 12289, "assist": 0}"#);
-        assert!(older.unwrap().is_known);
         assert_eq!((page.write(0x4000_0020, 1, &ram), page.read(0x10)), (None, None));
     }
 }

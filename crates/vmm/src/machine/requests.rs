@@ -4,14 +4,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use guest::discovery::Discovery;
-use guest::protocol::{Flooded, RECORDS, Words};
-use guest::request::GuestRequest;
+use guest::protocol::{RECORDS, Words};
+use guest::request::{GuestRequest, RequestOutcome};
 
 use super::Machine;
-use crate::barrier::NAP;
 use crate::error::MachineError;
-use crate::reply;
-use crate::vcpu::Control;
+use crate::handover::{Control, NAP};
 
 /// How long to poll for a reply before the thread sleeps.
 const SPIN: Duration = Duration::from_micros(300);
@@ -22,7 +20,10 @@ impl Machine {
     /// # Errors
     /// As [`Machine::request`].
     pub fn discover(&self, vcpu: usize) -> Result<Discovery, MachineError> {
-        reply::decode_discovery(vcpu, self.request(vcpu, GuestRequest::Discover)?)
+        let words = self.request(vcpu, GuestRequest::Discover)?;
+        let (request, code) =
+            (format!("{:?}", GuestRequest::Discover), RequestOutcome::Done.number());
+        Discovery::decode(&words).ok_or(MachineError::InvalidReply { vcpu, request, code, words })
     }
 
     /// Sends a request to the guest, and waits for the reply.
@@ -40,11 +41,11 @@ impl Machine {
     /// # Errors
     /// The guest failed, or the previous request is still pending.
     pub fn send_request(&self, vcpu: usize, request: GuestRequest) -> Result<(), MachineError> {
-        let handle = &self.vcpus[vcpu];
+        let handle = self.handle(vcpu);
         if self.shared.shared().vcpu(vcpu).reply.number()
             != handle.last_request.load(Ordering::Relaxed)
         {
-            return Err(match handle.status.guest_fault() {
+            return Err(match handle.guest_fault() {
                 Some(guest_fault) => MachineError::GuestFailed { vcpu, guest_fault },
                 None => MachineError::RequestPending { vcpu, request: format!("{request:?}") },
             });
@@ -53,8 +54,8 @@ impl Machine {
         let (code, words) = request.encode();
         self.shared.shared().vcpu(vcpu).request.post(number, code, &words);
         std::sync::atomic::fence(Ordering::SeqCst);
-        if handle.status.idle.swap(false, Ordering::SeqCst) {
-            let _ = handle.status.send(&handle.control, Control::Wake);
+        if handle.idle.swap(false, Ordering::SeqCst) {
+            let _ = handle.send(Control::Wake);
         }
         Ok(())
     }
@@ -68,12 +69,12 @@ impl Machine {
         vcpu: usize,
         request: GuestRequest,
     ) -> Result<Words, MachineError> {
-        let handle = &self.vcpus[vcpu];
+        let handle = self.handle(vcpu);
         let reply = &self.shared.shared().vcpu(vcpu).reply;
         let number = handle.last_request.load(Ordering::Relaxed);
         let sent = Instant::now();
         while reply.number() != number {
-            if let Some(guest_fault) = handle.status.guest_fault() {
+            if let Some(guest_fault) = handle.guest_fault() {
                 return Err(MachineError::GuestFailed { vcpu, guest_fault });
             }
             let waited = sent.elapsed();
@@ -87,28 +88,24 @@ impl Machine {
             }
         }
         let (code, words) = reply.read();
-        reply::decode(vcpu, request, code, words)
+        let request = format!("{request:?}");
+        match RequestOutcome::from_number(code) {
+            Some(RequestOutcome::Done) => Ok(words),
+            Some(outcome) => Err(MachineError::Declined { vcpu, request, outcome }),
+            None => Err(MachineError::InvalidReply { vcpu, request, code, words }),
+        }
     }
 
-    /// The records in a vCPU's ring, oldest first.
+    /// The records of a vCPU's last request, oldest first.
     ///
     /// # Errors
     /// [`MachineError::Flooded`].
     pub fn records(&self, vcpu: usize) -> Result<Vec<Words>, MachineError> {
-        let handle = &self.vcpus[vcpu];
-        let ring = &self.shared.shared().vcpu(vcpu).ring;
-        let mut tail = handle.tail.load(Ordering::Relaxed);
-        let mut records = Vec::new();
-        let taken = loop {
-            match ring.pop(&mut tail) {
-                Ok(Some((_, words))) => records.push(words),
-                Ok(None) => break Ok(records),
-                Err(Flooded { head, tail }) => {
-                    break Err(MachineError::Flooded { vcpu, head, tail, room: RECORDS });
-                }
-            }
-        };
-        handle.tail.store(tail, Ordering::Relaxed);
-        taken
+        let records = &self.shared.shared().vcpu(vcpu).records;
+        let written = records.count();
+        if written > RECORDS as u64 {
+            return Err(MachineError::Flooded { vcpu, written, room: RECORDS });
+        }
+        Ok(records.read(written).collect())
     }
 }

@@ -1,53 +1,52 @@
 //! A machine saved whole, and restored.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use ::kvm::{
     HostCapabilities, HostTsc, KvmClockState, KvmVcpu as _, RestoredTsc, SavedTsc, host_clock,
 };
-use host::{GuestClock, HostClocks, HostEvent, RestorePolicy, VcpuId};
+use host::{GuestClock, HostClocks, HostEvent, RestorePolicy, SavedGuestClock, VcpuId};
 use kvm_ioctls::{VcpuFd, VmFd};
 use pvclock::{Hertz, Nanos};
 
-use super::{Machine, MachineStart};
-use crate::devices::{Devices, DevicesState, LocalTimer, SerialPort};
+use super::{Machine, VcpuProgress};
+use crate::devices::{Devices, DevicesState};
 use crate::error::MachineError;
-use crate::guest_fault::GuestFault;
+use crate::handover::Control;
 use crate::kvm;
 use crate::kvm::{Chips, VcpuState};
 use crate::linux_boot::HypercallPage;
 use crate::memory::GuestRam;
 use crate::settings::{ClockBackend, Settings};
 use crate::shared::{Inner, OwnTime};
-use crate::vcpu::{IA32_TSC_ADJUST, IA32_TSC_DEADLINE, NextExit};
+use crate::vcpu::{IA32_TSC_ADJUST, IA32_TSC_DEADLINE};
 
-/// A saved machine: memory, vCPUs, devices, clock. One with a Linux guest can be
-/// [written](Self::write_to), and read in another process.
+/// A saved machine: memory, vCPUs, devices, clock.
 #[derive(Debug, Clone)]
 pub struct SavedMachine {
-    pub(super) settings: Settings,
+    settings: Settings,
     /// Runs of its memory that are not zeros, each with its address.
-    pub(super) memory: Vec<(u64, Vec<u8>)>,
-    pub(super) vcpus: Vec<SavedMachineVcpu>,
-    pub(super) devices: DevicesState,
-    pub(super) own_time: Nanos,
+    memory: Vec<(u64, Vec<u8>)>,
+    vcpus: Vec<SavedMachineVcpu>,
+    devices: DevicesState,
+    own_time: Nanos,
     /// KVM's clock; for each backend it contains the TSCs.
-    pub(super) clock: KvmClockState,
-    pub(super) host: Option<host::SavedGuestClock>,
+    clock: KvmClockState,
+    host: Option<SavedGuestClock>,
     /// The VMClock's marks.
-    pub(super) vmclock: Option<(u64, u64)>,
-    pub(super) taken: HostClocks,
+    vmclock: Option<(u64, u64)>,
     /// Of a Linux guest.
-    pub(super) chips: Option<Chips>,
-    pub(super) hypercalls: Option<HypercallPage>,
+    chips: Option<Chips>,
+    hypercalls: Option<HypercallPage>,
 }
 
 impl SavedMachine {
     /// The host's clocks at the moment at which the guest's stood: KVM's where
     /// its clock is the guest's, else our provider's.
-    pub const fn host_clocks(&self) -> HostClocks {
-        self.taken
+    pub fn host_clocks(&self) -> HostClocks {
+        self.host.as_ref().map_or(self.clock.clock.taken, SavedGuestClock::host_clocks)
     }
 
     /// As if the saving host's TSC had had another rate than it had.
@@ -57,16 +56,6 @@ impl SavedMachine {
         self.clock.tscs.iter_mut().for_each(|tsc| tsc.frequency = rate);
         self.host = self.host.map(|host| host.with_rate(rate));
         self
-    }
-
-    /// The settings of the machine that continues it: the provider is told this host's
-    /// rate. What the guest is told follows from the one it had ([`GuestClock::restore`]).
-    pub(super) fn settings(&self, host: HostTsc) -> Settings {
-        let mut settings = self.settings.clone();
-        if let (ClockBackend::Own(own), Some(_)) = (&mut settings.backend, &settings.linux) {
-            (own.host_tsc, own.advertised_tsc) = (host.frequency, host.frequency);
-        }
-        settings
     }
 }
 
@@ -89,13 +78,9 @@ pub struct RestoredVmClock {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct SavedMachineVcpu {
-    pub(super) state: VcpuState,
-    pub(super) timer: LocalTimer,
-    pub(super) next: NextExit,
-    pub(super) guest_fault: Option<GuestFault>,
-    pub(super) last_request: u64,
-    pub(super) tail: u64,
+struct SavedMachineVcpu {
+    state: VcpuState,
+    progress: VcpuProgress,
 }
 
 impl Machine {
@@ -116,33 +101,32 @@ impl Machine {
             return Err(MachineError::Unsaveable { what: "a Linux guest that has ended" });
         }
         let kvm = kvm::open()?;
-        let host_tsc = kvm::query_host(&kvm)?;
-        let msrs = if is_linux { Some(kvm::msrs(&kvm)?) } else { None };
+        let here = kvm::query_host(&kvm)?;
+        let host_tsc = here.tsc;
+        let msrs = Arc::new(kvm::msrs(&kvm)?);
         self.pause()?;
         // All clocks together and first: the rest takes milliseconds.
         let clock = ::kvm::save_clock(&self.vm, host_tsc)?;
         let taken = clock.taken;
-        let own = self.shared.with_clock(|host, now, _| (host.save(now), now));
-        let (host, host_taken) = own.unzip();
+        let host = self.shared.with_clock(|host, now, _| host.save(now));
         let (devices, own_time) = self.shared.save_devices(taken);
         let mut vcpus = Vec::new();
         let mut tscs = Vec::new();
-        for (index, handle) in self.vcpus.iter().enumerate() {
-            let msrs = msrs.clone();
+        for (index, handle) in self.shared.vcpus.all().iter().enumerate() {
+            let msrs = Arc::clone(&msrs);
             let (state, tsc, timer, next) = self.on_vcpu(index, move |vcpu| {
                 let tsc = SavedTsc::save(&vcpu.fd, host_tsc, taken);
-                let state = VcpuState::save(&vcpu.fd, msrs.as_deref());
+                let state = VcpuState::save(&vcpu.fd, &msrs, is_linux);
                 (state, tsc, vcpu.timer, vcpu.next.as_restored())
             })?;
             tscs.push(tsc?);
-            vcpus.push(SavedMachineVcpu {
-                state: state?,
+            let progress = VcpuProgress {
                 timer,
                 next,
-                guest_fault: handle.status.guest_fault(),
+                guest_fault: handle.guest_fault(),
                 last_request: handle.last_request.load(Ordering::Relaxed),
-                tail: handle.tail.load(Ordering::Relaxed),
-            });
+            };
+            vcpus.push(SavedMachineVcpu { state: state?, progress });
         }
         Ok(SavedMachine {
             settings: self.settings.clone(),
@@ -150,10 +134,9 @@ impl Machine {
             vcpus,
             devices,
             own_time,
-            clock: KvmClockState::new(clock, this_host(host_tsc), tscs),
+            clock: KvmClockState::new(clock, here, tscs),
             host,
             vmclock: self.shared.with_vmclock(|vmclock, _| vmclock.marks()),
-            taken: host_taken.unwrap_or(taken),
             chips: if is_linux { Some(Chips::save(&self.vm)?) } else { None },
             hypercalls: self.shared.lock().hypercalls.clone(),
         })
@@ -170,8 +153,8 @@ impl Machine {
     ) -> Result<(Self, RestoredVmClock), MachineError> {
         let started = Instant::now();
         let kvm = kvm::open()?;
-        let host_tsc = kvm::query_host(&kvm)?;
-        let settings = &saved.settings(host_tsc);
+        let here = kvm::query_host(&kvm)?;
+        let settings = &saved.settings;
         let ram = GuestRam::new(settings.memory)?;
         saved.memory.iter().try_for_each(|(address, bytes)| ram.write(*address, bytes))?;
         let vm = kvm::create_vm(&kvm, &ram, settings)?;
@@ -182,42 +165,31 @@ impl Machine {
             }
             _ => None,
         };
-        let provider = host.as_ref().map(|(host, _)| host);
-        let leaves = kvm::leaves(&kvm, settings, provider)?;
         let mut fds = Vec::new();
-        for (index, vcpu) in saved.vcpus.iter().enumerate() {
-            let id = VcpuId(index as u32);
-            let place = (id, saved.vcpus.len());
-            fds.push(kvm::restore_vcpu(&kvm, &vm, place, leaves.as_deref(), &vcpu.state)?);
+        for (id, vcpu) in (0..).zip(&saved.vcpus) {
+            let fd = vm.create_vcpu(id).map_err(MachineError::kvm("KVM_CREATE_VCPU"))?;
+            vcpu.state.restore(&fd)?;
+            fds.push(fd);
         }
         if let Some(chips) = &saved.chips {
             chips.restore(&vm)?;
         }
         let clock = match &host {
-            None => restore_kernel_clock(&vm, &fds, saved, host_tsc, policy)?,
-            Some((_, restored)) => set_tscs(&fds, restored, saved, host_tsc, now)?,
+            None => restore_kernel_clock(&vm, &fds, saved, &here, policy)?,
+            Some((_, restored)) => set_tscs(&fds, restored, saved, here.tsc, now)?,
         };
         let now = clock.since;
         let mut own_time = OwnTime::starting(now);
         own_time.resume(Nanos(saved.own_time.0.saturating_add(clock.away.0)), now);
-        let line = match &settings.linux {
-            Some(_) => Some(kvm::interrupt_line(&vm, SerialPort::INTERRUPT)?),
-            None => None,
-        };
-        let devices = Devices::restore(&saved.devices, line).map_err(MachineError::Devices)?;
+        let line = Self::serial_line(&vm, settings)?;
+        let devices = Devices::restore(&saved.devices, line).ok_or(MachineError::Devices)?;
         let mut inner = Inner::new(host.map(|(host, _)| host), devices, own_time);
         inner.hypercalls.clone_from(&saved.hypercalls);
-        let mut machine = Self::around(vm, ram, inner, settings, started, None)?;
-        for ((index, fd), vcpu) in fds.into_iter().enumerate().zip(&saved.vcpus) {
-            machine.add(MachineStart {
-                id: VcpuId(index as u32),
-                fd,
-                timer: vcpu.timer,
-                next: vcpu.next,
-                guest_fault: vcpu.guest_fault,
-                last_request: vcpu.last_request,
-                tail: vcpu.tail,
-            })?;
+        let (mut machine, receivers) = Self::around(vm, ram, inner, settings, started, None)?;
+        for (id, ((fd, control), vcpu)) in
+            (0..).map(VcpuId).zip(fds.into_iter().zip(receivers).zip(&saved.vcpus))
+        {
+            machine.add(id, fd, control, vcpu.progress)?;
         }
         // Where KVM did not take an offset, the provider must know.
         for (index, tsc) in clock.tscs.iter().enumerate() {
@@ -227,7 +199,7 @@ impl Machine {
             }
         }
         machine.start_vmclock(&kvm, saved.vmclock)?;
-        machine.send_all(|| crate::vcpu::Control::Resume);
+        machine.send_all(|| Control::Resume);
         Ok((machine, clock))
     }
 }
@@ -236,11 +208,11 @@ fn restore_kernel_clock(
     vm: &VmFd,
     fds: &[VcpuFd],
     saved: &SavedMachine,
-    host_tsc: HostTsc,
+    here: &HostCapabilities,
     policy: RestorePolicy,
 ) -> Result<RestoredVmClock, MachineError> {
     let fds: Vec<_> = fds.iter().collect();
-    let restored = ::kvm::restore(vm, &fds, &saved.clock, &this_host(host_tsc), policy)?;
+    let restored = ::kvm::restore(vm, &fds, &saved.clock, here, policy)?;
     let clock = restored.clock;
     Ok(RestoredVmClock {
         away: clock.plan.away,
@@ -252,15 +224,8 @@ fn restore_kernel_clock(
     })
 }
 
-/// With its boot, on which alone a clock is held.
-fn this_host(tsc: HostTsc) -> HostCapabilities {
-    let mut host = HostCapabilities::new(tsc);
-    host.boot_id = host_clock::boot_id();
-    host
-}
-
 /// Our provider's clock continues as of `now`; the TSCs are all that KVM has of it, and
-/// of a Linux guest what counts in them.
+/// what counts in them.
 fn set_tscs(
     fds: &[VcpuFd],
     restored: &host::RestoredTransfer,
@@ -268,12 +233,11 @@ fn set_tscs(
     host_tsc: HostTsc,
     now: HostClocks,
 ) -> Result<RestoredVmClock, MachineError> {
-    let is_linux = saved.chips.is_some();
     let tscs = fds.iter().zip(&restored.vcpus).zip(&saved.clock.tscs).map(|((fd, vcpu), tsc)| {
         let (frequency, wanted) = (host_tsc.frequency, vcpu.tsc_offset);
         let offset = kvm::set_tsc_offset(fd, wanted)?;
         for (msr, value) in [(IA32_TSC_ADJUST, tsc.adjust), (IA32_TSC_DEADLINE, tsc.deadline)] {
-            if let Some(value) = value.filter(|value| is_linux && *value != 0)
+            if let Some(value) = value.filter(|value| *value != 0)
                 && !fd.set_msr(msr, value)?
             {
                 return Err(::kvm::Error::Msr { msr, value }.into());
@@ -290,3 +254,6 @@ fn set_tscs(
         bound: restored.step.bound,
     })
 }
+
+#[cfg(test)]
+mod tests;

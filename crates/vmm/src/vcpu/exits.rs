@@ -8,7 +8,6 @@ use super::tsc::TscWrite;
 use super::{NextExit, RunningVcpu, ready};
 use crate::devices::LocalTimer;
 use crate::guest_fault::{GuestFault, GuestFaultCause};
-use crate::kicks::Kicks;
 use crate::shared::Shared;
 
 /// The errors after which KVM_RUN must be called again.
@@ -33,7 +32,7 @@ impl RunningVcpu {
 
     /// `false` where KVM was interrupted before an exit.
     pub(super) fn run_once(&mut self) -> bool {
-        let (shared, id, offset) = (&self.shared, self.id, self.tsc_offset);
+        let (shared, id) = (&self.shared, self.id);
         let inside = ready(shared, id, &mut self.steal, self.due.as_ref());
         let exit = self.fd.run();
         // Handling it may bring all vCPUs out, and this one is out.
@@ -41,18 +40,18 @@ impl RunningVcpu {
         let effect = match exit {
             Err(error) if INTERRUPTED.contains(&error.errno()) => return false,
             Err(error) => ExitEffect::Die(GuestFaultCause::RunFailed { errno: error.errno() }),
-            Ok(exit) => handle(exit, shared, id, offset, &mut self.timer),
+            Ok(exit) => handle(exit, shared, id, &mut self.timer),
         };
-        self.status.count_exit();
+        self.handle().count_exit();
         self.next = match effect {
             ExitEffect::Nothing => NextExit::Enter,
             ExitEffect::Doorbell(DOORBELL_IDLE) => NextExit::Idle,
             ExitEffect::Doorbell(DOORBELL_DIED) => {
                 let (_, words) = self.shared.shared().vcpu(id.0 as usize).last_words.read();
-                self.status.die(GuestFault::from_last_words(&words));
+                self.handle().die(GuestFault::from_last_words(&words));
                 NextExit::Dead
             }
-            ExitEffect::Doorbell(DOORBELL_HALT) if self.shared.kicks.halt(id) => NextExit::Parked,
+            ExitEffect::Doorbell(DOORBELL_HALT) if self.shared.vcpus.halt(id) => NextExit::Parked,
             ExitEffect::Doorbell(_) => NextExit::Enter,
             ExitEffect::Halt if self.fd.get_kvm_run().if_flag == 0 => {
                 self.die(GuestFaultCause::HaltedForever)
@@ -76,42 +75,35 @@ impl RunningVcpu {
     }
 }
 
-fn handle(
-    exit: VcpuExit<'_>,
-    shared: &Shared,
-    vcpu: VcpuId,
-    tsc_offset: u64,
-    timer: &mut LocalTimer,
-) -> ExitEffect {
+fn handle(exit: VcpuExit<'_>, shared: &Shared, vcpu: VcpuId, timer: &mut LocalTimer) -> ExitEffect {
     match exit {
         VcpuExit::IoOut(DOORBELL, data) => {
             return ExitEffect::Doorbell(data.first().copied().unwrap_or(0));
         }
-        VcpuExit::IoOut(port, data) if Kicks::number(port).is_some() => {
-            let number = Kicks::number(port).unwrap_or_default();
-            shared.kicks.call(vcpu, number, data.first().copied().unwrap_or(0));
-        }
         VcpuExit::IoOut(port, data) => {
-            shared.with_devices(tsc_offset, |devices, now| devices.port_write(port, data, now));
+            let named = data.first().copied().unwrap_or(0);
+            if !shared.vcpus.hypercall(vcpu, port, named) {
+                shared.with_devices(|devices, _| devices.port_write(port, data));
+            }
         }
         VcpuExit::IoIn(port, data) => {
-            shared.with_devices(tsc_offset, |devices, now| devices.port_read(port, data, now));
+            shared.with_devices(|devices, now| devices.port_read(port, data, now));
         }
         VcpuExit::MmioWrite(address, data)
             if shared.network.as_ref().is_some_and(|card| card.write(address, data)) => {}
         VcpuExit::MmioWrite(address, data) => {
-            shared.with_devices(tsc_offset, |devices, now| devices.mmio_write(address, data, now));
+            shared.with_devices(|devices, now| devices.mmio_write(address, data, now));
         }
         VcpuExit::MmioRead(address, data) => {
             if !shared.network.as_ref().is_some_and(|card| card.read(address, data)) {
-                shared.with_devices(tsc_offset, |devices, now| {
+                shared.with_devices(|devices, now| {
                     devices.mmio_read(address, data, now);
                 });
             }
         }
         VcpuExit::X86Rdmsr(access) => {
             let value = if LocalTimer::has(access.index) {
-                timer.read_msr(access.index, &shared.moment(tsc_offset)).ok()
+                timer.read_msr(access.index, &shared.moment())
             } else {
                 shared.read_msr(vcpu, access.index)
             };
@@ -124,7 +116,7 @@ fn handle(
                 return ExitEffect::Tsc(write);
             }
             let done = if LocalTimer::has(access.index) {
-                timer.write_msr(access.index, access.data, &shared.moment(tsc_offset)).is_ok()
+                timer.write_msr(access.index, access.data, &shared.moment()).is_some()
             } else {
                 shared.write_msr(vcpu, access.index, access.data)
             };

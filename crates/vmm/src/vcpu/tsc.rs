@@ -41,7 +41,7 @@ impl RunningVcpu {
     /// and returns it: not every KVM takes one.
     pub(crate) fn set_tsc_offset(&mut self, offset: u64) -> Result<u64, MachineError> {
         // From before the TSC moves until the provider knows.
-        let _out = self.shared.barrier.bring_all_out();
+        let _out = self.shared.vcpus.bring_all_out();
         self.tsc_offset = kvm::set_tsc_offset(&self.fd, offset)?;
         let event = HostEvent::TscOffsetChanged { vcpu: self.id, tsc_offset: self.tsc_offset };
         self.shared.notify(event);

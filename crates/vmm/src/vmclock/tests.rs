@@ -8,41 +8,24 @@ use vmm_sys_util::eventfd::EFD_NONBLOCK;
 use super::*;
 
 const RATE: Hertz = Hertz(2_000_000_000);
-const TAKEN: MachineVmClockSource = MachineVmClockSource::Assumed { tai_offset_s: 37 };
-const KEPT: KernelDiscipline = KernelDiscipline {
-    state: 1,
-    offset: 0,
-    frequency: 0,
-    max_error_us: 40,
-    estimated_error_us: 10,
-    status: 0,
-    tick_us: 10_000,
-    tai_s: 37,
-};
+const TAI_OFFSET_S: i32 = 37;
 
 #[test]
-fn a_reading_is_worth_what_its_source_vouches_for() {
+fn a_reading_is_taken_for_the_truth_within_its_width() {
     let real = 1_800_000_000_000_000_000;
     let reading = |tai_offset_s| HostReading {
         clocks: HostClocks::new(Ticks(9_000), Nanos(7), UnixTime(Nanos(real)))
             .changed(|new| new.tai_offset_s = tai_offset_s),
         width: 40,
     };
-    let of = |source: MachineVmClockSource, tai, kept| source.sample(&reading(tai), RATE, kept);
-    let taken = of(TAKEN, None, None).unwrap();
+    let taken = sample(&reading(None), RATE, TAI_OFFSET_S).unwrap();
     // Half of 40 cycles of 2 GHz, and rounding.
     assert_eq!((taken.tai, taken.max_error), (Nanos(real + 37_000_000_000), Nanos(11)));
-    assert_eq!(of(TAKEN, Some(38), None).unwrap().tai_offset_s, 38, "the kernel's own");
-    let kept = of(MachineVmClockSource::Kept, Some(37), Some(&KEPT)).unwrap();
-    assert_eq!((kept.max_error, kept.leap), (Nanos(40_011), LeapAnnouncement::Insert));
-    let unkept = KernelDiscipline { max_error_us: 16_000_000, ..KEPT };
-    for (tai, discipline) in [(None, Some(&KEPT)), (Some(37), Some(&unkept)), (Some(37), None)] {
-        assert_eq!(of(MachineVmClockSource::Kept, tai, discipline), None);
-    }
+    let own = sample(&reading(Some(38)), RATE, TAI_OFFSET_S).unwrap();
+    assert_eq!(own.tai_offset_s, 38, "the kernel's own");
     let early =
         HostReading { clocks: HostClocks::new(Ticks(9), Nanos(7), UnixTime(Nanos(5))), width: 4 };
-    let negative = MachineVmClockSource::Assumed { tai_offset_s: -1 };
-    assert_eq!(negative.sample(&early, RATE, None), None);
+    assert_eq!(sample(&early, RATE, -1), None);
 }
 
 /// Of this host's TSC, to some ppm.
@@ -72,7 +55,8 @@ impl World {
         let line = EventFd::new(EFD_NONBLOCK).unwrap();
         let (raised, offsets) = (Some(line.try_clone().unwrap()), vec![500, 500]);
         let device =
-            MachineVmClock::start(TAKEN, (this_rate(), offsets), raised, restoring, &ram).unwrap();
+            MachineVmClock::start(TAI_OFFSET_S, (this_rate(), offsets), raised, restoring, &ram)
+                .unwrap();
         Self { ram, device, line }
     }
 

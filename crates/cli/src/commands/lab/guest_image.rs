@@ -34,8 +34,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, CliError> {
             remedy: "choose another name, or overwrite it with --force".into(),
         });
     }
-    output::file(path, vmm::image::GUEST)?;
-    let size = vmm::image::GUEST.len();
+    output::file(path, vmm::GUEST)?;
+    let size = vmm::GUEST.len();
     output::text(&format!("{size} bytes written to {}\n", path.display()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -14,7 +14,6 @@ use guest::hardware::{Hardware, Misbehaviour, Refused};
 use guest::layout::{GuestPages, NETWORK_MEMORY, PAGES};
 use guest::network::rings::Area;
 use pvclock::counter::Tsc;
-use pvclock::shared::Aligned;
 
 /// Services of `entry.s`.
 const READ_MSR: u64 = 0;
@@ -41,7 +40,6 @@ fn service(number: u64, first: u64, second: u64) -> (u64, u64) {
 
 impl Hardware for BootCpu {
     type Counter = Tsc;
-    type Memory = Aligned;
 
     #[inline(always)]
     fn counter(&self) -> &Tsc {
@@ -96,7 +94,7 @@ impl Hardware for BootCpu {
     }
 
     #[inline(always)]
-    fn pages(&self) -> &GuestPages<Aligned> {
+    fn pages(&self) -> &GuestPages {
         // SAFETY: mapped (invariant 1), 4096-byte aligned, atomics only.
         unsafe { &*core::ptr::with_exposed_provenance(PAGES as usize) }
     }
@@ -133,10 +131,10 @@ impl Hardware for BootCpu {
         unsafe { register.write_volatile(value) }
     }
 
-    fn network(&self) -> Option<&Area> {
+    fn network(&self) -> &Area {
         // SAFETY: mapped (invariant 1), 4096-byte aligned, atomics only. Without a device
         // nobody looks: its registers read as ones.
-        Some(unsafe { &*core::ptr::with_exposed_provenance(NETWORK_MEMORY as usize) })
+        unsafe { &*core::ptr::with_exposed_provenance(NETWORK_MEMORY as usize) }
     }
 
     fn misbehave(&self, how: Misbehaviour) {

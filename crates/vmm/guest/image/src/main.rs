@@ -13,7 +13,6 @@
 #![allow(unsafe_code)]
 
 mod cpu;
-mod memory;
 
 use core::panic::PanicInfo;
 
@@ -25,6 +24,7 @@ use guest::serve::ReportServer;
 use cpu::BootCpu;
 
 core::arch::global_asm!(include_str!("entry.s"), options(att_syntax));
+core::arch::global_asm!(include_str!("memory.s"), options(att_syntax));
 
 // The assumptions of entry.s.
 const _: () = {
@@ -32,7 +32,7 @@ const _: () = {
     assert!(guest::layout::IMAGE == 0x10_0000);
     assert!(guest::layout::DOORBELL == 0xf00);
     assert!(guest::layout::DOORBELL_DIED == 2);
-    assert!(size_of::<VcpuPage>() == 0x8100);
+    assert!(size_of::<VcpuPage>() == 0x6100);
     let last_words = SharedArea::VCPUS_OFFSET + core::mem::offset_of!(VcpuPage, last_words);
     assert!(SHARED as usize + last_words == 0x80_00c0);
 };

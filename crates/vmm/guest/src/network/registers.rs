@@ -4,6 +4,7 @@
 use super::rings::SIZE;
 use crate::hardware::Hardware;
 use crate::layout::{NETWORK_REGISTERS, NETWORK_VECTOR};
+use crate::request::RequestOutcome;
 
 const MAGIC: u64 = 0x000;
 const VERSION: u64 = 0x004;
@@ -40,17 +41,6 @@ const ENABLED: u64 = 0x1ff;
 // The image has gates for 48 vectors.
 const _: () = assert!(NETWORK_VECTOR >= 32 && NETWORK_VECTOR < 48);
 
-/// Why nothing was sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CardFailed {
-    /// There is no such device.
-    NoDevice,
-    /// It does not take the driver's features or queues.
-    Refused,
-    /// More than there is room for.
-    Impossible,
-}
-
 /// The device's registers.
 #[derive(Debug)]
 pub(super) struct Transport<'a, H> {
@@ -68,10 +58,10 @@ impl<H: Hardware> Transport<'_, H> {
     }
 
     /// Resets it, and agrees on features.
-    pub(super) fn begin(&self, event_index: bool) -> Result<(), CardFailed> {
+    pub(super) fn begin(&self, event_index: bool) -> Result<(), RequestOutcome> {
         let found = [MAGIC, VERSION, DEVICE].map(|register| self.read(register));
         if found != [u32::from_le_bytes(*b"virt"), 2, NETWORK_CARD] {
-            return Err(CardFailed::NoDevice);
+            return Err(RequestOutcome::NoDevice);
         }
         self.reset();
         self.write(STATUS, ACKNOWLEDGE);
@@ -80,21 +70,21 @@ impl<H: Hardware> Transport<'_, H> {
         for (half, wanted) in [(0, event_index), (1, VERSION_1)] {
             self.write(DEVICE_FEATURES_SELECT, half);
             if self.read(DEVICE_FEATURES) & wanted != wanted {
-                return Err(CardFailed::Refused);
+                return Err(RequestOutcome::NoDevice);
             }
             self.write(DRIVER_FEATURES_SELECT, half);
             self.write(DRIVER_FEATURES, wanted);
         }
         self.write(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK);
         let is_taken = self.read(STATUS) & FEATURES_OK != 0;
-        if is_taken { Ok(()) } else { Err(CardFailed::Refused) }
+        if is_taken { Ok(()) } else { Err(RequestOutcome::NoDevice) }
     }
 
     /// A queue's place.
-    pub(super) fn set_queue(&self, number: u32, parts: [u64; 3]) -> Result<(), CardFailed> {
+    pub(super) fn set_queue(&self, number: u32, parts: [u64; 3]) -> Result<(), RequestOutcome> {
         self.write(QUEUE_SELECT, number);
         if self.read(QUEUE_SIZE_MAX) < SIZE as u32 {
-            return Err(CardFailed::Refused);
+            return Err(RequestOutcome::NoDevice);
         }
         self.write(QUEUE_SIZE, SIZE as u32);
         for (register, address) in QUEUE_PARTS.into_iter().zip(parts) {
@@ -106,8 +96,8 @@ impl<H: Hardware> Transport<'_, H> {
     }
 
     /// Lets messages reach this vCPU.
-    pub(super) fn enable_interrupts(&self) -> Result<(), CardFailed> {
-        self.hardware.write_msr(SPURIOUS, ENABLED).map_err(|_| CardFailed::Refused)
+    pub(super) fn enable_interrupts(&self) -> Result<(), RequestOutcome> {
+        self.hardware.write_msr(SPURIOUS, ENABLED).map_err(|_| RequestOutcome::NoDevice)
     }
 
     pub(super) fn ready(&self) {

@@ -35,7 +35,8 @@ impl NetworkCard {
         if self.is_ready() {
             let queue = &mut self.queues[SEND];
             let took = take_all(queue, memory, self.wants_notifications, &mut take, &mut passed);
-            self.keep(took);
+            self.keep(took, passed);
+            self.counts.sent += passed.frames;
         }
         passed
     }
@@ -50,16 +51,19 @@ impl NetworkCard {
         if self.is_ready() {
             let queue = &mut self.queues[RECEIVE];
             let gave = give_all(queue, memory, frames, &mut passed);
-            self.keep(gave);
+            self.keep(gave, passed);
+            self.counts.received += passed.frames;
         }
         passed
     }
 
     /// A ring that its guest broke is not looked at again before a reset.
-    fn keep(&mut self, result: Result<(), Error>) {
+    fn keep(&mut self, result: Result<(), Error>, passed: PassedFrames) {
         if result.is_err() {
             self.status |= VIRTIO_CONFIG_S_NEEDS_RESET;
         }
+        self.counts.dropped += passed.dropped;
+        self.counts.bytes += passed.bytes;
     }
 }
 

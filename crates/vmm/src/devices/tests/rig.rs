@@ -2,7 +2,7 @@
 //! with them: for the sibling tests, and for the fuzzer, which includes this
 //! file as a module. Both import the devices' names above it.
 
-use super::{Devices, Hertz, LocalTimer, Moment, Nanos, Present, Ticks, UnixTime};
+use super::{Devices, LocalTimer, Moment, Nanos, UnixTime};
 
 /// A step of the guest or its host.
 #[derive(Debug, Clone)]
@@ -36,9 +36,9 @@ impl Machine {
     pub(crate) fn new() -> Self {
         let real = UnixTime(Nanos(1_795_273_445_000_000_000));
         Self {
-            bus: Devices::new(&Present::ALL),
-            timer: LocalTimer::new(0, Hertz(2_600_000_000)),
-            now: Moment { since_start: Nanos(0), real, guest_tsc: Ticks(0) },
+            bus: Devices::new(true, None),
+            timer: LocalTimer::new(0),
+            now: Moment { since_start: Nanos(0), real },
         }
     }
 
@@ -51,17 +51,17 @@ impl Machine {
                 self.bus.port_read(*port, &mut data, now);
                 return (data, None);
             }
-            Step::Out(port, data) => self.bus.port_write(*port, data, now),
+            Step::Out(port, data) => self.bus.port_write(*port, data),
             Step::Load(address, bytes) => {
                 let mut data = vec![0; *bytes];
                 self.bus.mmio_read(*address, &mut data, now);
                 return (data, None);
             }
             Step::Store(address, data) => self.bus.mmio_write(*address, data, now),
-            Step::Rdmsr(msr) => return (Vec::new(), self.timer.read_msr(*msr, now).ok()),
+            Step::Rdmsr(msr) => return (Vec::new(), self.timer.read_msr(*msr, now)),
             Step::Wrmsr(msr, value) => {
                 let done = self.timer.write_msr(*msr, *value, now);
-                return (Vec::new(), done.ok().map(|()| 0));
+                return (Vec::new(), done.map(|()| 0));
             }
             Step::Wait(ns) => self.wait(*ns),
             Step::TakeSerial => {
@@ -72,11 +72,10 @@ impl Machine {
     }
 
     fn wait(&mut self, ns: u64) {
-        let Moment { since_start, real: UnixTime(real), guest_tsc } = self.now;
+        let Moment { since_start, real: UnixTime(real) } = self.now;
         self.now = Moment {
             since_start: Nanos(since_start.0.saturating_add(ns)),
             real: UnixTime(Nanos(real.0.saturating_add(ns))),
-            guest_tsc: Ticks(guest_tsc.0.wrapping_add(ns / 5 * 13)),
         };
     }
 
@@ -84,7 +83,7 @@ impl Machine {
     pub(crate) fn interrupt(&mut self) -> Option<u8> {
         let vector = self.timer.due(&self.now);
         assert_eq!(self.timer.due(&self.now), None, "a second before the end of {vector:?}");
-        let (deadline, now) = (self.timer.deadline(&self.now), self.now.since_start);
+        let (deadline, now) = (self.timer.deadline(), self.now.since_start);
         assert!(deadline.is_none_or(|deadline| deadline > now), "{deadline:?} at {now}");
         vector
     }

@@ -1,13 +1,10 @@
-//! A saved machine restored in a process of its own: the clocks and timers of its
-//! guest from then on, as a line of JSON.
+//! A saved machine restored: the clocks and timers of its guest from then on.
 
-use std::io::{self, Read, Write as _};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use host::{HostClocks, RestorePolicy};
 use pvclock::Hertz;
-use serde::{Deserialize, Serialize};
 use vmm::{Machine, SavedMachine};
 
 use crate::boot::LOOK;
@@ -20,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const COMPLAINTS: [&str; 5] = ["unstable", "lockup", "stall", "timekeeping watchdog", "Oops"];
 
 /// What came of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Arrival {
     /// The host's clocks when it was saved, when the restore began, and from when on
     /// its clocks go on.
@@ -38,7 +35,7 @@ pub(crate) struct Arrival {
 }
 
 /// Of the host's clocks, ns.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ArrivalHost {
     pub(crate) boot_ns: u64,
     pub(crate) real_ns: u64,
@@ -50,25 +47,16 @@ impl ArrivalHost {
     }
 }
 
-/// Restores what comes through standard input, a file or a socket, by a policy, as if
-/// the saving host's TSC had another rate, and writes what the guest shows then, with
-/// `kept` until its time of day was right for a while, or why it was refused.
-///
-/// # Errors
-/// It cannot be written.
-pub(crate) fn run(policy: &str, told_ppm: i32) -> io::Result<()> {
-    let policy = RestorePolicy::ALL.into_iter().find(|one| one.name() == policy);
-    let policy = policy.ok_or_else(|| io::Error::other("no such policy"))?;
-    let arrival = arrive(io::stdin().lock(), policy, told_ppm);
-    let mut output = io::stdout().lock();
-    serde_json::to_writer(&mut output, &arrival)?;
-    output.flush()
-}
-
-fn arrive(from: impl Read, policy: RestorePolicy, told_ppm: i32) -> Result<Arrival, String> {
+/// Restores it by a policy, as if the saving host's TSC had another rate, and returns what
+/// the guest shows then, or why it was refused.
+pub(crate) fn arrive(
+    saved: &SavedMachine,
+    policy: RestorePolicy,
+    told_ppm: i32,
+) -> Result<Arrival, String> {
     let mut line = HostLine::default();
     let rate = vmm::kvm::host_tsc().map_err(|error| error.to_string())?;
-    let mut saved = SavedMachine::read_from(from).map_err(|error| error.to_string())?;
+    let mut saved = saved.clone();
     if told_ppm != 0 {
         let change = (rate.0 as f64 * f64::from(told_ppm) / 1e6).round() as i64;
         // In whole kHz, as KVM is told.

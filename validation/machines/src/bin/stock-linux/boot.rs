@@ -98,7 +98,7 @@ fn start(args: &Args, provider: Provider) -> Result<Machine, String> {
     };
     let mut settings = Settings { vcpus: args.vcpus, ..Settings::linux(backend, image) };
     if provider.is_kvm_clock() {
-        settings.devices.rtc = None;
+        settings.rtc = false;
     }
     Machine::start(&settings).map_err(|error| error.to_string())
 }

@@ -1,7 +1,6 @@
 //! The host's clocks over its TSC, while a guest runs: what its time was at any TSC
 //! of the guest's readings.
 
-use serde::{Deserialize, Serialize};
 use vmm::host_clock::{self, HostReading};
 
 use crate::report::{Stamp, Tick};
@@ -24,7 +23,7 @@ pub(crate) struct HostInstant {
 }
 
 /// A reading of a guest's clock on the host's.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PlacedReading {
     pub(crate) clock: String,
     pub(crate) ns: u64,

@@ -1,10 +1,10 @@
 //! A distribution's kernel as a guest of Parachron's own virtual machine, on KVM's own clock and
 //! on each of our providers. Three questions: does it boot, with the clock source that its source
-//! code implies and the host's time; does a guest that was saved and restored elsewhere keep its
+//! code implies and the host's time; does a guest that was saved and restored keep its
 //! clocks; does a second boot, by kexec, find its clocks again.
 //!
-//! This program is also the guest's first one (`inside`), and restores a guest in a process of its
-//! own (`arrive`). It prints its checks as JSON, as a row of the machines has them.
+//! This program is also the guest's first one (`inside`). It prints its checks as JSON, as a row of
+//! the machines has them.
 
 mod arrived;
 mod boot;
@@ -29,8 +29,6 @@ use serde::Serialize;
 const INSIDE: &str = "inside";
 const KEXEC: &str = "kexec";
 const AGAIN: &str = "again";
-/// Where a saved guest is restored.
-const ARRIVE: &str = "arrive";
 
 #[derive(Debug, Parser)]
 struct Args {
@@ -45,7 +43,7 @@ struct Args {
     append: String,
     #[arg(long, default_value_t = 1)]
     vcpus: usize,
-    /// Also save each guest, and restore it in other processes after so many seconds
+    /// Also save each guest, and restore it after so many seconds
     #[arg(long)]
     away_s: Option<u64>,
     /// Have each guest boot the kernel again by kexec, and judge that boot
@@ -110,12 +108,8 @@ fn join(found: &[String]) -> String {
 
 fn main() -> io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [INSIDE, ref rest @ ..] => return inside::run(rest),
-        [ARRIVE, policy, told_ppm] => {
-            return arrived::run(policy, told_ppm.parse().map_err(io::Error::other)?);
-        }
-        _ => {}
+    if let [INSIDE, rest @ ..] = &words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        return inside::run(rest);
     }
     let args = Args::parse();
     let mut checks = Vec::new();

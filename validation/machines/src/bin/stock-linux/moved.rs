@@ -1,25 +1,18 @@
-//! A guest that runs is saved to a file; the file is restored in other processes, twice
-//! by one policy, and by the others, and it is sent through a socket, as of a host of
-//! another rate too. What each clock did is held against the host's own.
+//! A guest that runs is saved and ends; it is restored twice by one policy, and by the others,
+//! as of a host of another rate too. What each clock did is held against the host's own.
 
-use std::fs::File;
-use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use host::{ClockProvider, RestorePolicy};
-use vmm::Machine;
+use vmm::{Machine, SavedMachine};
 
-use crate::arrived::{Arrival, ArrivalHost};
+use crate::arrived::{Arrival, ArrivalHost, arrive};
 use crate::boot::LOOK;
 use crate::expected::PAGE_PPM;
 use crate::host_line::{HostLine, PlacedReading, signed};
 use crate::report::{Line, TIMERS, find};
-use crate::{ARRIVE, Check, Provider, join};
+use crate::{Check, Provider, join};
 
 /// How long the guest's clocks are watched before they are saved.
 const WATCHED: Duration = Duration::from_secs(3);
@@ -30,33 +23,23 @@ const LATE_S: f64 = 2.0;
 /// Beyond what KVM takes for the same rate.
 const OTHER_PPM: i32 = 1_000;
 
-/// How it comes to the other process, by which policy, from a host told to be faster
+/// Whether it was restored before, by which policy, from a host told to be faster
 /// by so many ppm.
 type Way = (&'static str, RestorePolicy, i32);
-const WAYS: [Way; 8] = [
-    ("file", RestorePolicy::Advance, 0),
-    ("file, again", RestorePolicy::Advance, 0),
-    ("file", RestorePolicy::Freeze, 0),
-    ("file", RestorePolicy::Sleep, 0),
-    ("file", RestorePolicy::Hold, 0),
-    ("socket", RestorePolicy::Advance, 0),
-    ("socket", RestorePolicy::Advance, 100),
-    ("socket", RestorePolicy::Advance, OTHER_PPM),
+const WAYS: [Way; 7] = [
+    ("restored", RestorePolicy::Advance, 0),
+    ("restored again", RestorePolicy::Advance, 0),
+    ("restored", RestorePolicy::Freeze, 0),
+    ("restored", RestorePolicy::Sleep, 0),
+    ("restored", RestorePolicy::Hold, 0),
+    ("restored", RestorePolicy::Advance, 100),
+    ("restored", RestorePolicy::Advance, OTHER_PPM),
 ];
-
-/// A file that is gone afterwards.
-struct Temporary(PathBuf);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 /// The guest as it was.
 struct BeforeMove {
     stamps: Vec<PlacedReading>,
-    file: Temporary,
+    saved: SavedMachine,
 }
 
 /// Saves the guest of `machine`, and restores it by all ways.
@@ -64,16 +47,15 @@ pub(crate) fn run(provider: Provider, machine: Machine, away: Duration) -> Vec<C
     let label = provider.label();
     let before = match save(&machine) {
         Ok(before) => before,
-        Err(why) => return vec![Check::new(format!("{label}: saved to a file"), why, false)],
+        Err(why) => return vec![Check::new(format!("{label}: saved"), why, false)],
     };
     drop(machine);
     thread::sleep(away);
     let mut checks = Vec::new();
-    for way in ways(provider) {
-        let (name, policy, told_ppm) = way;
+    for (name, policy, told_ppm) in ways(provider) {
         let told = if told_ppm == 0 { String::new() } else { format!(", stated {told_ppm:+} ppm") };
         let title = format!("{label}: {name}{told}, {}", policy.name());
-        let judged = match arrive(&before.file.0, way) {
+        let judged = match arrive(&before.saved, policy, told_ppm) {
             Ok(arrival) => judge(&before.stamps, &arrival, policy).into(),
             Err(why) => vec![check_refusal(provider, told_ppm, why)],
         };
@@ -109,38 +91,7 @@ fn save(machine: &Machine) -> Result<BeforeMove, String> {
     let stamps = line
         .place_all(&last, tsc_offset)
         .ok_or("the guest's clocks were read outside the host's readings")?;
-    let name = format!("parachron-linux-{}.saved", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    // Another's file or link of that name is neither written to nor removed.
-    let to = File::create_new(&path).map_err(|error| words(&error))?;
-    let file = Temporary(path);
-    saved.write_to(to).map_err(|error| words(&error))?;
-    Ok(BeforeMove { stamps, file })
-}
-
-/// In a process of its own.
-fn arrive(file: &PathBuf, (way, policy, told_ppm): Way) -> Result<Arrival, String> {
-    let input = File::open(file).map_err(|error| error.to_string())?;
-    let (input, sender) = if way == "socket" {
-        let (mut here, there) = UnixStream::pair().map_err(|error| error.to_string())?;
-        let mut input = input;
-        // One that refuses reads no further.
-        let sender = thread::spawn(move || drop(io::copy(&mut input, &mut here)));
-        (Stdio::from(OwnedFd::from(there)), Some(sender))
-    } else {
-        (Stdio::from(input), None)
-    };
-    let mut command = Command::new("/proc/self/exe");
-    command.args([ARRIVE, policy.name(), &told_ppm.to_string()]).stdin(input);
-    let output = command.output().map_err(|error| error.to_string());
-    // Its end of the socket is closed with it.
-    drop(command);
-    if let Some(sender) = sender {
-        let _ = sender.join();
-    }
-    let output = output?;
-    serde_json::from_slice::<Result<_, _>>(&output.stdout)
-        .unwrap_or_else(|_| Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+    Ok(BeforeMove { stamps, saved })
 }
 
 /// Only a host that does not scale may refuse another rate, where the clock is KVM's.
@@ -223,7 +174,7 @@ mod tests {
         let rates = |provider| -> Vec<i32> {
             ways(provider).into_iter().map(|(.., told_ppm)| told_ppm).collect()
         };
-        assert_eq!(rates(Provider::Kernel)[6..], [100, OTHER_PPM]);
-        assert_eq!(rates(Provider::Own(ClockProvider::HyperV))[6..], [100]);
+        assert_eq!(rates(Provider::Kernel)[5..], [100, OTHER_PPM]);
+        assert_eq!(rates(Provider::Own(ClockProvider::HyperV))[5..], [100]);
     }
 }
