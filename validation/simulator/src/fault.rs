@@ -14,7 +14,7 @@ pub enum FaultKind {
     Migrate,
     /// The host sleeps, and its TSC starts from 0.
     HostSleep,
-    /// The host runs others; the guest's timer is owed ticks.
+    /// The host runs others, and counts that as stolen.
     Steal,
     /// For so long the guest has half of its CPU, in slices of `off_s`: the host runs
     /// others in between, and what waits for the guest waits for that.

@@ -44,7 +44,7 @@ impl<'s> SimulatedGuest<'s> {
     pub(crate) fn new(run: &Simulation<'s>, guest: u64) -> Option<Self> {
         let scenario = run.scenario;
         let mut stream = RandomStream::new(run.seed, guest, Purpose::Boot);
-        let world = SimulatedWorld::new(scenario, (run.seed, guest), &mut stream)?;
+        let world = SimulatedWorld::new(scenario, (run.seed, guest))?;
         let poll_ns = scenario.poll_s.cast_signed() * S;
         let is_kept = run.corrector == ScenarioCorrector::Keeper;
         let keeper = is_kept.then(|| Box::new(SimulatedKeeper::new(&world, scenario)));
@@ -202,14 +202,13 @@ impl<'s> SimulatedGuest<'s> {
 
     /// It does not run until `until_ns`.
     fn away(&mut self, event: &Planned, from_ns: i64, until_ns: i64) {
-        let SimulatedWorld { machine, truth, kernel, checks, counted, .. } = &mut self.world;
+        let SimulatedWorld { machine, truth, checks, counted, .. } = &mut self.world;
         let freezes = event.fault.away == Absence::Freeze;
         match event.fault.kind {
             FaultKind::Pause => machine.pause((from_ns, until_ns), freezes, truth),
             FaultKind::HostSleep => machine.sleep(from_ns, until_ns, truth),
             FaultKind::Steal => {
                 counted.stolen_ns += event.length_ns.cast_unsigned();
-                kernel.ticks_missed(event.length_ns, 1);
             }
             _ => {
                 let tsc = machine.tsc(from_ns);
@@ -235,7 +234,7 @@ impl<'s> SimulatedGuest<'s> {
         let SimulatedWorld { machine, truth, now_ns, .. } = &mut self.world;
         let at_ns = *now_ns;
         let rtc_ns = truth.utc_ns(at_ns).saturating_add(off_ns).div_euclid(S) * S;
-        self.world.kernel = SimulatedKernel::boot(self.scenario.guest, machine, at_ns, rtc_ns);
+        self.world.kernel = SimulatedKernel::boot(self.scenario.counter, machine, at_ns, rtc_ns);
         self.world.checks.boot();
         self.restart();
     }

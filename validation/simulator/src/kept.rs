@@ -25,8 +25,8 @@ pub(crate) const INTERVAL: Duration = Duration::from_millis(500);
 /// A sample comes no sooner than after this, ns.
 const LEAST_WAIT_NS: u64 = INTERVAL.as_nanos() as u64;
 
-/// The host's two clocks, and servers.
-const SOURCES: usize = 2 + MOST_SERVERS;
+/// The host's page, and servers.
+const SOURCES: usize = 1 + MOST_SERVERS;
 
 /// The keeper in a guest.
 pub(crate) struct SimulatedKeeper {
@@ -34,8 +34,8 @@ pub(crate) struct SimulatedKeeper {
     observer: Observer,
     policy: Policy,
     servers: usize,
-    /// The host's clocks, which come before the servers.
-    hosts: Vec<SourceKind>,
+    /// The host's page comes before the servers: 1, or 0 without one.
+    pages: usize,
     /// CLOCK_MONOTONIC at the observer's last sample, ns.
     observed_ns: Option<u64>,
     /// Samples since were left out.
@@ -50,10 +50,7 @@ impl SimulatedKeeper {
         let policy = Policy { poll_ns, corrector: Corrector::Kernel, ..Policy::default() };
         let servers = world.network.len();
         let page = world.machine.told.as_ref().map(|_| SourceKind::VmClock);
-        let phc = scenario.host.offers_time.then_some(SourceKind::Phc);
-        let hosts: Vec<SourceKind> = page.into_iter().chain(phc).collect();
-        let mut kinds = hosts.clone();
-        kinds.extend((0..servers).map(|_| SourceKind::Ntp));
+        let kinds: Vec<_> = page.into_iter().chain((0..servers).map(|_| SourceKind::Ntp)).collect();
         let mut keeper = Keeper::new(policy.clone(), &kinds);
         keeper.start_at(0.0, None);
         Self {
@@ -61,7 +58,7 @@ impl SimulatedKeeper {
             observer: Observer::new(INTERVAL),
             policy,
             servers,
-            hosts,
+            pages: kinds.len() - servers,
             observed_ns: None,
             skipped: false,
             has_stepped: false,
@@ -176,22 +173,18 @@ impl SimulatedKeeper {
         source: usize,
         got: &mut [Option<SimulatedReply>; SOURCES],
     ) -> Option<SimulatedReply> {
-        let reply = match self.hosts.get(source) {
-            Some(SourceKind::VmClock) => world.ask_vmclock(),
-            Some(_) => Some(world.ask_host()),
-            None => world.ask(source - self.hosts.len()),
+        let reply = match source.checked_sub(self.pages) {
+            Some(server) => world.ask(server),
+            None => world.ask_vmclock(),
         };
         got[source] = reply;
         reply
     }
 
-    /// What a source says of leap seconds. A page never smears them (its protocol), what
-    /// the host's other clock does is not known.
+    /// What a source says of leap seconds. A page never smears them (its protocol).
     fn announced(&self, world: &SimulatedWorld, source: usize, replied: bool) -> Announced {
-        let Some(server) = source.checked_sub(self.hosts.len()) else {
-            let is_page = self.hosts[source] == SourceKind::VmClock;
-            let scale = if is_page { AnnouncedScale::Utc } else { AnnouncedScale::Unknown };
-            return Announced { leap: None, scale };
+        let Some(server) = source.checked_sub(self.pages) else {
+            return Announced { leap: None, scale: AnnouncedScale::Utc };
         };
         let is_announced = replied && world.announces_leap(server);
         let smears = world.network.smears(server);
@@ -203,7 +196,7 @@ impl SimulatedKeeper {
 
     /// Whether those that lie are too few to be believed.
     fn is_honest(&self, world: &SimulatedWorld) -> bool {
-        let voices = self.servers + usize::from(!self.hosts.is_empty());
+        let voices = self.servers + self.pages;
         2 * world.network.liars(world.now_ns) < voices
     }
 
@@ -227,10 +220,7 @@ impl SimulatedKeeper {
             return;
         }
         let bounds = got.iter().flatten().map(|reply| reply.bound_ns);
-        let bound_ns = bounds.max().unwrap_or(0);
-        let phc = self.hosts.contains(&SourceKind::Phc);
-        let host = if phc { world.machine.host_bound_ns() } else { 0 };
-        let bound_ns = bound_ns.max(host).cast_signed();
+        let bound_ns = bounds.max().unwrap_or(0).cast_signed();
         let allowed_ns = 2 * bound_ns + self.policy.tolerance_ns.cast_signed();
         let before_ns = world.error_ns();
         let after_ns = before_ns.saturating_add(by_ns).saturating_abs();

@@ -9,11 +9,9 @@ use crate::kernel_clock::{
 };
 use facts::Fact;
 use facts::steering::Adjtimex;
-use host::ticks::{Backlog, TickPolicy};
-use pvclock::Nanos;
 
 use crate::machine::SimulatedMachine;
-use crate::scenario::{CounterModel, ScenarioGuest};
+use crate::scenario::CounterModel;
 
 /// The HPET of a machine without a TSC that it trusts.
 const HPET_HZ: u64 = 14_318_180;
@@ -25,7 +23,6 @@ pub(crate) const WATCHDOG_NS: i64 = 1_000_000_000;
 /// A guest's kernel.
 #[derive(Debug, Clone)]
 pub(crate) struct SimulatedKernel {
-    version: Version,
     counter: CounterModel,
     time: Timekeeper,
     /// The latest count, from which the kernel takes none that is before it.
@@ -34,36 +31,29 @@ pub(crate) struct SimulatedKernel {
     went_back_ns: Option<i64>,
     /// It counts by the HPET since this true time.
     hpet_since_ns: Option<i64>,
-    /// Time that the timer's interrupts have lost, ns.
-    lost_ns: u64,
     was_set: bool,
 }
 
 impl SimulatedKernel {
     /// A kernel that boots at this time of day, ns.
     pub(crate) fn boot(
-        guest: ScenarioGuest,
+        counter: CounterModel,
         machine: &mut SimulatedMachine,
         at_ns: i64,
         date_ns: i64,
     ) -> Self {
-        let version = Version::new(crate::kernel_clock::Version(6, 1, 176), guest.tick_hz);
-        let counter = guest.counter;
+        let version = Version::new(crate::kernel_clock::Version(6, 1, 176), 250);
         let source = match counter {
-            CounterModel::KvmClock => KernelClockSource::kvm_clock(false),
+            CounterModel::KvmClock => KernelClockSource::kvm_clock(),
             CounterModel::Tsc => KernelClockSource::tsc(machine.advertised_khz()),
-            CounterModel::Ticks => KernelClockSource::jiffies(version),
         };
-        let lost_ns = 0;
         let time = Timekeeper::boot(version, source, 0, date_ns.max(0).cast_unsigned());
         let mut new = Self {
-            version,
             counter,
             time,
             last: 0,
             went_back_ns: None,
             hpet_since_ns: None,
-            lost_ns,
             was_set: false,
         };
         let began = new.count(machine, at_ns);
@@ -84,9 +74,6 @@ impl SimulatedKernel {
         match self.counter {
             CounterModel::Tsc => tsc,
             CounterModel::KvmClock => machine.page_ns(tsc),
-            CounterModel::Ticks => {
-                machine.page_ns(tsc).saturating_sub(self.lost_ns) / self.version.tick_ns()
-            }
         }
     }
 
@@ -121,17 +108,6 @@ impl SimulatedKernel {
     pub(crate) fn shown_ns(&self) -> [i64; 2] {
         let clocks = self.clocks();
         [clocks.realtime, clocks.monotonic].map(|ns| i64::try_from(ns).unwrap_or(i64::MAX))
-    }
-
-    /// The timer was owed ticks for so long, so often, and they are dropped.
-    pub(crate) fn ticks_missed(&mut self, for_ns: i64, times: u64) {
-        let period = Nanos(self.version.tick_ns());
-        if self.counter == CounterModel::Ticks
-            && let Some(mut owed) = Backlog::new(period, TickPolicy::Discard, Nanos(0))
-        {
-            owed.take(Nanos(for_ns.max(0).cast_unsigned()));
-            self.lost_ns += owed.dropped() * period.0 * times;
-        }
     }
 
     /// The clock source's name.

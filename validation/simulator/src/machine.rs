@@ -195,14 +195,8 @@ impl SimulatedMachine {
     }
 
     /// What the host says its clock is right within, ns.
-    pub(crate) fn host_bound_ns(&self) -> u64 {
+    fn host_bound_ns(&self) -> u64 {
         (self.what.clock_error_ms * 1e6 * PROMISED) as u64
-    }
-
-    /// The host's time less UTC, ns, if guests may read it.
-    pub(crate) fn host_error_ns(&mut self, at_ns: i64, truth: &Truth) -> i64 {
-        let real = self.now(at_ns, truth).real.0.0.cast_signed();
-        real - truth.utc_ns(at_ns)
     }
 
     /// The guest stops, to go on later, here or elsewhere.

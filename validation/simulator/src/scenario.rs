@@ -14,12 +14,11 @@ pub(crate) const MOST_SERVERS: usize = 8;
 pub const MOST_DAYS: f64 = 366.0;
 
 /// The scenarios that come with the program: name and text.
-pub const BUILT_IN: [(&str, &str); 10] = [
+pub const BUILT_IN: [(&str, &str); 9] = [
     ("migration-night", include_str!("../scenarios/migration-night.toml")),
     ("snapshot-farm", include_str!("../scenarios/snapshot-farm.toml")),
     ("laptop", include_str!("../scenarios/laptop.toml")),
     ("wrong-frequency", include_str!("../scenarios/wrong-frequency.toml")),
-    ("busy-host", include_str!("../scenarios/busy-host.toml")),
     ("leap-second", include_str!("../scenarios/leap-second.toml")),
     ("bad-ntp", include_str!("../scenarios/bad-ntp.toml")),
     ("cloud-a-to-b", include_str!("../scenarios/cloud-a-to-b.toml")),
@@ -54,9 +53,9 @@ pub struct Scenario {
     /// A second is inserted at the end of this day of the run, from 1.
     #[serde(default)]
     pub leap_after_day: Option<u32>,
-    /// The guests.
+    /// What the guests' kernels count.
     #[serde(default)]
-    pub guest: ScenarioGuest,
+    pub counter: CounterModel,
     /// The hosts.
     #[serde(default)]
     pub host: ScenarioHost,
@@ -113,34 +112,15 @@ impl ScenarioCorrector {
     }
 }
 
-/// What is the same for all guests.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ScenarioGuest {
-    /// What its kernel counts.
-    pub counter: CounterModel,
-    /// Ticks a second: 100 to 1000.
-    pub tick_hz: u32,
-    /// How wrong the clock is at the start: deviation, s.
-    pub starts_off_s: f64,
-}
-
-impl Default for ScenarioGuest {
-    fn default() -> Self {
-        Self { counter: CounterModel::KvmClock, tick_hz: 250, starts_off_s: 0.0 }
-    }
-}
-
 /// What a guest's kernel counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum CounterModel {
     /// The page of the host.
+    #[default]
     KvmClock,
     /// The TSC.
     Tsc,
-    /// The interrupts of its timer; one that is dropped is time lost.
-    Ticks,
 }
 
 /// What is the same for all hosts.
@@ -153,21 +133,13 @@ pub struct ScenarioHost {
     pub clock_error_ms: f64,
     /// Their TSCs can be scaled.
     pub scales_tsc: bool,
-    /// Guests may read the host's time.
-    pub offers_time: bool,
     /// The host tells it in a VMClock page.
     pub vmclock: bool,
 }
 
 impl Default for ScenarioHost {
     fn default() -> Self {
-        Self {
-            oscillator: Noise::default(),
-            clock_error_ms: 0.2,
-            scales_tsc: true,
-            offers_time: false,
-            vmclock: false,
-        }
+        Self { oscillator: Noise::default(), clock_error_ms: 0.2, scales_tsc: true, vmclock: false }
     }
 }
 

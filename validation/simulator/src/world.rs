@@ -13,7 +13,7 @@ use crate::random::{Purpose, RandomStream};
 use crate::scenario::Scenario;
 use crate::truth::Truth;
 
-/// A read of a PTP clock takes a microsecond, of a page less, ns.
+/// A read of a page takes less than a microsecond, ns.
 const READ_NS: u64 = 1000;
 
 /// A CPU of which the guest has half, in slices.
@@ -57,18 +57,12 @@ pub(crate) struct SimulatedWorld {
 }
 
 impl SimulatedWorld {
-    /// A guest that has booted, its time of day off by what `boot` says.
-    pub(crate) fn new(
-        scenario: &Scenario,
-        (seed, guest): (u64, u64),
-        boot: &mut RandomStream,
-    ) -> Option<Self> {
+    /// A guest that has booted, its time of day right.
+    pub(crate) fn new(scenario: &Scenario, (seed, guest): (u64, u64)) -> Option<Self> {
         let truth = Truth::new(scenario.start_s, scenario.leap_after_day);
         let mut machine = SimulatedMachine::new(scenario.host, (seed, guest), &truth)?;
-        let off_ns = (boot.normal() * scenario.guest.starts_off_s * 1e9) as i64;
-        let date_ns = truth.utc_ns(0) + off_ns;
         Some(Self {
-            kernel: SimulatedKernel::boot(scenario.guest, &mut machine, 0, date_ns),
+            kernel: SimulatedKernel::boot(scenario.counter, &mut machine, 0, truth.utc_ns(0)),
             truth,
             machine,
             network: SimulatedNetwork::new(scenario, seed, guest),
@@ -95,7 +89,6 @@ impl SimulatedWorld {
         let slice_ns = self.stolen.slice_ns;
         let slices = of_ns.max(0) / (2 * slice_ns);
         self.counted.stolen_ns += (slices * slice_ns).cast_unsigned();
-        self.kernel.ticks_missed(slice_ns, slices.cast_unsigned());
     }
 
     /// The same while it does not run.
@@ -138,13 +131,6 @@ impl SimulatedWorld {
         let error_ns = self.error_ns();
         let late_ns = self.stolen.late_ns(self.now_ns);
         self.network.ask(server, (self.now_ns, late_ns), error_ns, &self.truth)
-    }
-
-    /// The host's time, read without a network.
-    pub(crate) fn ask_host(&mut self) -> SimulatedReply {
-        let host_ns = self.machine.host_error_ns(self.now_ns, &self.truth);
-        let bound_ns = READ_NS + self.machine.host_bound_ns();
-        SimulatedReply { offset_ns: host_ns - self.error_ns(), bound_ns }
     }
 
     /// The host's time by its VMClock page, if it vouches for it.

@@ -149,11 +149,8 @@ impl Accumulator {
         let raw = sum(self.raw_fraction, self.tick_counts * u64::from(self.raw_mult));
         let mut time = sum(self.fraction, self.tick_fraction());
         let second = u128::from(self.second());
-        // A tick is less than a second: no division for most.
-        if raw >= second {
-            self.raw_seconds += (raw / second) as i64;
-        }
-        self.raw_fraction = if raw >= second { (raw % second) as u64 } else { raw as u64 };
+        self.raw_seconds += (raw / second) as i64;
+        self.raw_fraction = (raw % second) as u64;
         let mut leaps = 0;
         while time >= second {
             time -= second;

@@ -66,12 +66,8 @@ fn div_ceil(value: i128, by: i128) -> i128 {
     -(quotient - i128::from(rest < 0))
 }
 
-/// Quotient and rest, towards 0, by a positive number. Nearly all fit 64 bits, which
-/// processors divide by themselves.
+/// Quotient and rest, towards 0, by a positive number.
 fn divided(value: i128, by: i128) -> (i128, i128) {
-    if let (Ok(value), Ok(by)) = (i64::try_from(value), i64::try_from(by)) {
-        return ((value / by).into(), (value % by).into());
-    }
     (value / by, value % by)
 }
 

@@ -11,16 +11,6 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u16, pub u16, pub u16);
 
-/// `7.1` for the first of a series, `6.1.176` for others.
-impl core::fmt::Display for Version {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self(major, minor, 0) => write!(f, "{major}.{minor}"),
-            Self(major, minor, patch) => write!(f, "{major}.{minor}.{patch}"),
-        }
-    }
-}
-
 /// A kernel, as far as its timekeeping depends on how it was built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

@@ -22,8 +22,6 @@ use crate::kernel_clock::kernel::LinuxKernel;
 pub struct KernelClockSource {
     /// As in `/sys/devices/system/clocksource/clocksource0/available_clocksource`.
     pub name: &'static str,
-    /// The higher, the rather it is chosen; a perfect one has 400.
-    pub rating: u16,
     /// Its rate, counts per second.
     pub hz: u64,
     /// ns per count, times `2^shift`.
@@ -46,54 +44,43 @@ impl KernelClockSource {
     /// A counter of `bits` bits that counts `hz` times a second. A rate is 1 Hz at least, and at most what 32 bits of kHz
     /// hold.
     #[must_use]
-    pub fn new(name: &'static str, rating: u16, hz: u64, bits: u32) -> Self {
+    pub fn new(name: &'static str, hz: u64, bits: u32) -> Self {
         let hz = hz.clamp(1, FASTEST_HZ);
         let mask = u64::MAX >> (64 - bits.clamp(1, 64));
         let (mult, shift) = scale(hz, mask);
-        Self { name, rating, hz, mult, shift, mask }
+        Self { name, hz, mult, shift, mask }
     }
 
     /// The TSC.
     #[must_use]
     pub fn tsc(khz: u64) -> Self {
-        Self::new("tsc", 300, khz * 1000, 64)
+        Self::new("tsc", khz * 1000, 64)
     }
 
-    /// KVM's page, which counts ns (arch/x86/kernel/kvmclock.c). Its rating is
-    /// 400, or 299 where the guest's TSC is constant, nonstop and not unstable.
+    /// KVM's page, which counts ns (arch/x86/kernel/kvmclock.c).
     #[must_use]
-    pub fn kvm_clock(is_tsc_reliable: bool) -> Self {
-        let rating = if is_tsc_reliable { 299 } else { 400 };
-        Self::new("kvm-clock", rating, NS_PER_S, 64)
+    pub fn kvm_clock() -> Self {
+        Self::new("kvm-clock", NS_PER_S, 64)
     }
 
     /// The HPET, of which 32 bits are read (arch/x86/kernel/hpet.c).
     #[must_use]
     pub fn hpet(hz: u64) -> Self {
-        Self::new("hpet", 250, hz, 32)
+        Self::new("hpet", hz, 32)
     }
 
     /// ACPI's timer: 24 bits, so 4.687 s until it starts again
     /// (drivers/clocksource/acpi_pm.c).
     #[must_use]
     pub fn acpi_pm() -> Self {
-        Self::new("acpi_pm", 200, 3_579_545, 24)
-    }
-
-    /// The tick itself: time passes when an interrupt is handled, and one that is
-    /// lost is time lost (kernel/time/jiffies.c; 32 bits, a shift of 8).
-    #[must_use]
-    pub fn jiffies(kernel: LinuxKernel) -> Self {
-        let shift = 8;
-        let mult = u32::try_from(kernel.tick_ns() << shift).unwrap_or(u32::MAX);
-        Self { mult, shift, ..Self::new("jiffies", 1, kernel.tick_hz.into(), 32) }
+        Self::new("acpi_pm", 3_579_545, 24)
     }
 
     /// User-mode Linux: the monotonic clock of the machine under it, in units of
     /// 256 ns (arch/um/kernel/time.c, `TIMER_MULTIPLIER`).
     #[must_use]
     pub fn user_mode() -> Self {
-        Self::new("timer", 300, NS_PER_S / 256, 64)
+        Self::new("timer", NS_PER_S / 256, 64)
     }
 
     /// Counts as ns.
@@ -167,10 +154,7 @@ mod tests {
         // "hpet: mask: 0xffffffff max_cycles: 0xffffffff, max_idle_ns: 19112604467 ns"
         assert_eq!(longest_idle_ns(&KernelClockSource::hpet(100_000_000)), 19_112_604_467);
         // "kvm-clock: … max_cycles: 0x1cd42e4dffb, max_idle_ns: 881590591483 ns"
-        assert_eq!(longest_idle_ns(&KernelClockSource::kvm_clock(false)), 881_590_591_483);
-        // "jiffies: … max_idle_ns: 7645041785100000 ns", of a kernel with 250 Hz.
-        let kernel = LinuxKernel::new(Version(6, 1, 0), 250);
-        assert_eq!(longest_idle_ns(&KernelClockSource::jiffies(kernel)), 7_645_041_785_100_000);
+        assert_eq!(longest_idle_ns(&KernelClockSource::kvm_clock()), 881_590_591_483);
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! The timekeeper: a clock source, what was counted of it, the discipline, and
 //! the offsets between the clocks.
 
-use core::fmt;
-
 use crate::kernel_clock::accumulator::Accumulator;
 use crate::kernel_clock::clocks::KernelClocks;
 use crate::kernel_clock::kernel::{LATEST_S, LinuxKernel};
@@ -32,20 +30,6 @@ pub enum Refused {
     /// 64 bits of ns hold less 30 years; ns.
     OutOfRange(i128),
 }
-
-impl fmt::Display for Refused {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Modes(modes) => write!(to, "modes {modes:#x}: adjtime without an offset"),
-            Self::Tick(us) => write!(to, "a tick of {us} µs is not within 9000 to 11000"),
-            Self::Fraction(fraction) => write!(to, "{fraction} is no fraction of a second"),
-            Self::Frequency(units) => write!(to, "a frequency of {units} × 2⁻¹⁶ ppm overflows"),
-            Self::OutOfRange(ns) => write!(to, "a time of day of {ns} ns is out of range"),
-        }
-    }
-}
-
-impl core::error::Error for Refused {}
 
 /// A kernel's clocks, driven by readings of its counter.
 ///
@@ -292,13 +276,9 @@ impl Timekeeper {
     }
 }
 
-/// Whole seconds, and the rest in ns. Nearly all fit 64 bits, which processors divide by
-/// themselves.
+/// Whole seconds, and the rest in ns.
 fn seconds_and_ns(ns: i128) -> (i64, i64) {
-    i64::try_from(ns).map_or_else(
-        |_| (ns.div_euclid(NS_PER_S) as i64, ns.rem_euclid(NS_PER_S) as i64),
-        |ns| (ns.div_euclid(NS_PER_S as i64), ns.rem_euclid(NS_PER_S as i64)),
-    )
+    (ns.div_euclid(NS_PER_S) as i64, ns.rem_euclid(NS_PER_S) as i64)
 }
 
 /// Whether a time of day can be set at all.

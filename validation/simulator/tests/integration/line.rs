@@ -146,7 +146,7 @@ fn the_line_is_held_by_what_the_kernels_gaps_leave() {
             let begun = host.looks;
             let (most, worst) = far(host.pass(1200, gap_ms));
             println!(
-                "{version}: {gap_ms} ms, {ppm} ppm: 99.9 % within {most:.2} ns, worst {worst:.2} ns"
+                "{version:?}: {gap_ms} ms, {ppm} ppm: 99.9 % within {most:.2} ns, worst {worst:.2} ns"
             );
             let between_ns = gap_ms as f64 * 0.137;
             assert!(worst <= 2.0 * between_ns + 3.0, "{gap_ms} ms, {ppm} ppm: {worst} ns");
@@ -310,11 +310,11 @@ fn a_slew_ends_within_a_tick_of_where_it_should() {
                 ms += 100;
                 let left = slewing.by_ns - gained(&mut kernel, ms);
                 let off_ns = (left - slewing.left_ns(ms * 1_000_000)).abs();
-                assert!(off_ns <= 500_000, "{version}: {by_us} µs, {ms} ms: {off_ns} ns");
+                assert!(off_ns <= 500_000, "{version:?}: {by_us} µs, {ms} ms: {off_ns} ns");
             }
             let off_ns = gained(&mut kernel, ms + 2000) - slewing.by_ns;
             let most_ns = (by_us.abs() * 4).min(2000) + each_s_ns * seconds + 1;
-            assert!(off_ns.abs() <= most_ns, "{version}: {by_us} µs: {off_ns} ns off");
+            assert!(off_ns.abs() <= most_ns, "{version:?}: {by_us} µs: {off_ns} ns off");
             let caught_up_ns = gained(&mut kernel, ms + 17_000) - slewing.by_ns;
             let is_behind = version >= Version(7, 3, 0) && off_ns < 0;
             assert!(!is_behind || caught_up_ns.abs() <= 1, "{by_us} µs: {caught_up_ns} ns off");

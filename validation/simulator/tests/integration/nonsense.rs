@@ -30,7 +30,7 @@ proptest! {
         calls in prop::collection::vec((timex(), 0..1_000_000_000_u64, number()), 1..20),
     ) {
         let kernel = LinuxKernel::new(Version(6, 1, 119), tick_hz.min(10_000));
-        let source = KernelClockSource::new("any", 1, hz, bits);
+        let source = KernelClockSource::new("any", hz, bits);
         let mut keeper = Timekeeper::boot(kernel, source, 0, 1_700_000_000_000_000_000);
         let mut counter = 0;
         for (mut timex, counts, time) in calls {

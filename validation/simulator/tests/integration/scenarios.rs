@@ -23,9 +23,9 @@ fn threads_share_guests_out_as_they_like() {
 /// The longest run: figures of time have room for it, on each counter.
 #[test]
 fn a_guest_lives_for_a_year() {
-    for counter in [CounterModel::KvmClock, CounterModel::Tsc, CounterModel::Ticks] {
+    for counter in [CounterModel::KvmClock, CounterModel::Tsc] {
         let mut scenario: Scenario = toml::from_str("name = 'year'").unwrap();
-        scenario.guest.counter = counter;
+        scenario.counter = counter;
         let fleet = simulation(&scenario, ScenarioCorrector::None, 7, MOST_DAYS).guests(0..1);
         // A crystal of 2 ppm, which ages: 63 s in a year at one deviation.
         let guest = &fleet.guests[0];
@@ -184,28 +184,28 @@ fn a_wrong_frequency_is_what_it_is() {
 /// is what it should, and the keeper puts it right.
 #[test]
 fn each_fault_does_what_it_says() {
-    const KINDS: [(&str, [f64; 3]); 12] = [
-        // What it puts the clock off by, s: on kvm-clock, the TSC, and ticks.
-        ("pause", [-30.0, 0.0, -30.0]),
-        ("restore", [-30.0; 3]),
-        ("migrate", [-30.0; 3]),
+    const KINDS: [(&str, [f64; 2]); 12] = [
+        // What it puts the clock off by, s: on kvm-clock and the TSC.
+        ("pause", [-30.0, 0.0]),
+        ("restore", [-30.0; 2]),
+        ("migrate", [-30.0; 2]),
         // kvm-clock counts the sleep, and an offset hides it from the TSC.
-        ("host-sleep", [0.0, -30.0, 0.0]),
-        ("steal", [0.0, 0.0, -30.0]),
-        ("wrong-rtc", [7000.0; 3]),
+        ("host-sleep", [0.0, -30.0]),
+        ("steal", [0.0, 0.0]),
+        ("wrong-rtc", [7000.0; 2]),
         // 1 % of 9360 s, but for a kernel that has its TSC's rate since it booted.
-        ("wrong-frequency", [-92.67, 0.0, -92.67]),
+        ("wrong-frequency", [-92.67, 0.0]),
         // Until the watchdog has looked twice.
-        ("counter-reset", [0.0, -1.0, 0.0]),
-        ("server-lies", [0.0; 3]),
-        ("network-down", [0.0; 3]),
-        ("clock-set", [7000.0; 3]),
-        ("keeper-gone", [0.0; 3]),
+        ("counter-reset", [0.0, -1.0]),
+        ("server-lies", [0.0; 2]),
+        ("network-down", [0.0; 2]),
+        ("clock-set", [7000.0; 2]),
+        ("keeper-gone", [0.0; 2]),
     ];
     for (kind, off_s) in KINDS {
-        for (counter, off_s) in ["kvm-clock", "tsc", "ticks"].into_iter().zip(off_s) {
+        for (counter, off_s) in ["kvm-clock", "tsc"].into_iter().zip(off_s) {
             let text = format!(
-                "name = 'x'\nstart_s = 1780315200\nguest.counter = '{counter}'\n[[server]]\n[[server]]\n\
+                "name = 'x'\nstart_s = 1780315200\ncounter = '{counter}'\n[[server]]\n[[server]]\n\
                  [[server]]\n[[fault]]\nkind = '{kind}'\nat_s = 3600.0\nlength_s = [30.0, 30.0]\n\
                  off_s = 7000.0\nfactor = 1.01\n"
             );
@@ -233,20 +233,15 @@ fn each_fault_does_what_it_says() {
     }
 }
 
-/// Half of the CPU, in slices of 20 ms, for 30 s: timers lose what is dropped, and replies
-/// are read late within wider bounds.
+/// Half of the CPU, in slices of 20 ms, for 30 s: replies are read late within wider bounds.
 #[test]
-fn a_burst_of_steal_costs_ticks_and_widens_bounds() {
+fn a_burst_of_steal_widens_bounds() {
     let scenario: Scenario = toml::from_str(
-        "name = 'x'\nguest.counter = 'ticks'\n[[server]]\n[[server]]\n[[server]]\n[[fault]]\n\
+        "name = 'x'\n[[server]]\n[[server]]\n[[server]]\n[[fault]]\n\
          kind = 'steal-burst'\nat_s = 3600.0\nlength_s = [30.0, 30.0]\noff_s = 0.02\n",
     )
     .unwrap();
-    let of = |it| simulation(&scenario, it, 7, 0.15).guests(0..5);
-    for guest in &of(ScenarioCorrector::None).guests {
-        assert!((guest.last_ns + 15_000_000_000).abs() < 100_000_000, "{guest:?}");
-    }
-    let fleet = of(ScenarioCorrector::Keeper);
+    let fleet = simulation(&scenario, ScenarioCorrector::Keeper, 7, 0.15).guests(0..5);
     assert_eq!(fleet.broken().count(), 0, "{:?}", fleet.broken().next());
     for guest in &fleet.guests {
         assert!(guest.last_ns.abs() < 5_000_000, "{guest:?}");
@@ -258,7 +253,7 @@ fn a_burst_of_steal_costs_ticks_and_widens_bounds() {
 #[test]
 fn a_vmclock_page_is_enough() {
     for counter in ["kvm-clock", "tsc"] {
-        let mut text = format!("name = 'x'\nguest.counter = '{counter}'\nhost.vmclock = true\n");
+        let mut text = format!("name = 'x'\ncounter = '{counter}'\nhost.vmclock = true\n");
         for kind in ["pause", "restore", "migrate", "host-sleep", "counter-reset"] {
             text +=
                 &format!("[[fault]]\nkind = '{kind}'\nper_day = 4.0\nlength_s = [0.1, 600.0]\n");
