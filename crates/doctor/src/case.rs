@@ -4,7 +4,7 @@ mod asked;
 mod setters;
 pub(crate) mod trust;
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 
 use facts::cpu::{HypervisorKind, Xen};
 use facts::hardware::{Phc, PhcDriver, PhcTime};
@@ -34,12 +34,14 @@ pub(crate) struct Case<'a> {
     facts: &'a Facts,
     measurements: Option<&'a Measurements>,
     asked: RefCell<Asked>,
+    /// Whether the machine has slept, once a rule has asked.
+    is_resumed: OnceCell<bool>,
 }
 
 impl<'a> Case<'a> {
     /// A case of these facts and measurements.
     pub(crate) fn new(facts: &'a Facts, measurements: Option<&'a Measurements>) -> Self {
-        Self { facts, measurements, asked: RefCell::default() }
+        Self { facts, measurements, asked: RefCell::default(), is_resumed: OnceCell::new() }
     }
 
     /// Whether this run measured something: not of a capture.
@@ -254,7 +256,8 @@ impl<'a> Case<'a> {
     /// A log line's age, s. The uptime counts time asleep and the clock of the
     /// log does not, so after a sleep it is not known.
     pub(crate) fn age_s(&self, line: &LogLine) -> Option<f64> {
-        if self.logged(|event| *event == LogEvent::Resumed).next().is_some() {
+        let is_resumed = || self.logged(|event| *event == LogEvent::Resumed).next().is_some();
+        if *self.is_resumed.get_or_init(is_resumed) {
             return None;
         }
         let age_s = self.uptime_s().ok()? - line.at_s?;

@@ -16,6 +16,7 @@ mod encoding;
 mod event;
 mod line;
 pub mod pasted;
+mod plain;
 pub mod version;
 
 /// Path of the file.

@@ -3,7 +3,7 @@
 mod pattern;
 mod signs;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use serde::de::value::{Error, MapDeserializer};
@@ -11,8 +11,10 @@ use serde::de::{Deserialize, IntoDeserializer};
 
 use crate::kernel::LogEvent;
 use crate::kernel::catalogue::pattern::{Match, Pattern, Value};
-use crate::kernel::catalogue::signs::{Scan, SignTable};
+use crate::kernel::catalogue::signs::SignTable;
 use crate::kernel::line::Line;
+
+pub(super) use self::signs::{LONGEST_SIGN, Scan};
 
 /// The table; its heading describes the columns.
 const MESSAGES: &str = include_str!("messages.txt");
@@ -66,12 +68,7 @@ impl Catalogue {
                 programs = part.split(" | ").next().unwrap_or_default().split(' ').collect();
             } else if part == "words" {
                 about_time.extend(line.split(' '));
-            } else if part == "trouble" {
-                words.trouble.extend(line.split(' '));
-            } else if part == "prose" {
-                words.prose.extend(line.split(' '));
-            } else if part == "other-clocks" {
-                words.other_clocks.extend(line.split(' '));
+            } else if words.extend(part, line) {
             } else if let Some((event, pattern)) = line.split_once(" | ") {
                 let (event, constants) = event.split_once(' ').unwrap_or((event, ""));
                 rows.push(MessageForm {
@@ -87,8 +84,8 @@ impl Catalogue {
     }
 
     /// Whether a line can be a message of the catalogue, or has a word about time.
-    pub(super) fn scan(&self, line: &str) -> Scan {
-        self.signs.scan(line.as_bytes())
+    pub(super) fn scan(&self, line: impl AsRef<[u8]>) -> Scan {
+        self.signs.scan(line.as_ref())
     }
 
     /// Whether the kernel writes a row's message.
@@ -96,24 +93,9 @@ impl Catalogue {
         self.rows[reading.row].programs.first() == Some(&"kernel")
     }
 
-    /// Whether a line is of a program's source.
-    pub(super) fn is_source(&self, text: &str) -> bool {
-        is_source(text)
-    }
-
-    /// Whether a line can be a program's message, and no prose.
-    pub(super) fn is_message(&self, line: &Line<'_>) -> bool {
-        self.words.is_message(line)
-    }
-
-    /// Whether a line may be about the time of day.
-    pub(super) fn is_about_days(&self, text: &str) -> bool {
-        self.words.is_about_days(text)
-    }
-
-    /// Whether a message has a word of a fault.
-    pub(super) fn is_trouble(&self, text: &str) -> bool {
-        self.words.is_trouble(text)
+    /// Which lists have words of a text.
+    pub(super) fn words_of(&self, text: &str) -> Words {
+        self.words.look_up(text)
     }
 
     /// The event of a text that a program wrote; of any program where that is not known.
@@ -264,36 +246,64 @@ fn part(text: &str) -> Option<(f64, &str, &str)> {
 // What kind of line it is, by its words, where no row takes it: prose and programs' source are no
 // logs, and of a program's line about time a word tells whether it reports trouble.
 
-/// The word lists of messages.txt.
+/// The word lists of messages.txt: of which lists each word is.
 #[derive(Debug, Default)]
-struct WordLists {
-    /// Words of a manual or a letter.
-    prose: HashSet<&'static str>,
+struct WordLists(HashMap<&'static str, Words>);
+
+/// Of which lists a text has words.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Words {
+    count: usize,
+    /// Of a manual or a letter.
+    prose: bool,
     /// Beside these a clock is none of a time of day.
-    other_clocks: HashSet<&'static str>,
-    /// Words of a fault or a difference.
-    trouble: HashSet<&'static str>,
+    pub(super) other_clocks: bool,
+    /// Of a fault or a difference.
+    pub(super) trouble: bool,
 }
 
 impl WordLists {
-    /// Whether a line can be a program's message about time: no prose, no source, no command.
-    fn is_message(&self, line: &Line<'_>) -> bool {
-        let words = words(line.text);
-        let is_short = words.len() <= 10 && !line.text.ends_with(['.', '?', ',']);
-        let is_prose = words.iter().any(|word| self.prose.contains(word.as_str()));
-        let is_log = has_header(line) || (is_short && !is_source(line.text));
-        is_log && !is_prose && !is_command(line.text) && self.is_about_days(line.text)
+    /// Adds a line of a list, if there is one of that name.
+    fn extend(&mut self, list: &str, line: &'static str) -> bool {
+        for word in line.split(' ') {
+            let add: fn(&mut Words) = match list {
+                "prose" => |words| words.prose = true,
+                "other-clocks" => |words| words.other_clocks = true,
+                "trouble" => |words| words.trouble = true,
+                _ => return false,
+            };
+            add(self.0.entry(word).or_default());
+        }
+        true
     }
 
-    /// Whether no word shows that the line is about another clock than one of the time of day.
-    fn is_about_days(&self, text: &str) -> bool {
-        !words(text).iter().any(|word| self.other_clocks.contains(word.as_str()))
+    fn look_up(&self, text: &str) -> Words {
+        let is_part = |c: char| c.is_alphanumeric() || c == '\'' || c == '/';
+        let (mut found, mut small) = (Words::default(), String::new());
+        for word in text.split(|c| !is_part(c)).filter(|word| !word.is_empty()) {
+            let word = word.trim_matches('\'');
+            small.clear();
+            small.push_str(word);
+            if word.is_ascii() {
+                small.make_ascii_lowercase();
+            } else {
+                small = word.to_lowercase();
+            }
+            let of = self.0.get(small.as_str()).copied().unwrap_or_default();
+            found.count += 1;
+            found.prose |= of.prose;
+            found.other_clocks |= of.other_clocks;
+            found.trouble |= of.trouble;
+        }
+        found
     }
+}
 
-    /// Whether a message has a word of a fault.
-    fn is_trouble(&self, text: &str) -> bool {
-        words(text).iter().any(|word| self.trouble.contains(word.as_str()))
-    }
+/// Whether a line can be a program's message about time: no prose, no source, no command.
+pub(super) fn is_message(line: &Line<'_>, words: Words) -> bool {
+    let is_short = words.count <= 10 && !line.text.ends_with(['.', '?', ',']);
+    let is_log = has_header(line) || (is_short && !is_source(line.text));
+    is_log && !words.prose && !is_command(line.text) && !words.other_clocks
 }
 
 fn has_header(line: &Line<'_>) -> bool {
@@ -318,7 +328,7 @@ fn has_name(text: &str) -> bool {
 }
 
 /// A line of a program: conversions, statements.
-fn is_source(text: &str) -> bool {
+pub(super) fn is_source(text: &str) -> bool {
     let has_conversion = text
         .match_indices('%')
         .any(|(at, _)| text[at + 1..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '{'));
@@ -330,12 +340,6 @@ fn is_source(text: &str) -> bool {
 fn is_command(text: &str) -> bool {
     let prompt = text.split_once("# ").or_else(|| text.split_once("$ "));
     prompt.is_some_and(|(before, _)| before.contains('@') && before.len() < 60)
-}
-
-fn words(text: &str) -> Vec<String> {
-    let is_part = |c: char| c.is_alphanumeric() || c == '\'' || c == '/';
-    let words = text.split(|c| !is_part(c)).filter(|word| !word.is_empty());
-    words.map(|word| word.trim_matches('\'').to_lowercase()).collect()
 }
 
 #[cfg(test)]

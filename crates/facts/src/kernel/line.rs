@@ -1,7 +1,5 @@
 //! One line of a log, as somebody has it: what stands before its message is taken off and read.
 
-use std::borrow::Cow;
-
 use pvclock::units::calendar;
 
 /// A line's message, and what stands before it.
@@ -56,8 +54,19 @@ pub(super) fn split(line: &str) -> Line<'_> {
     found
 }
 
+/// A line without the marks before it: its message, unless a stamp or a program stands there.
+pub(super) fn without_marks(line: &str) -> &str {
+    let mut text = line.trim();
+    while let Some(rest) = quote(text).or_else(|| level(text)) {
+        text = rest.trim_start();
+    }
+    text
+}
+
 /// Marks of mail, terminals, lists and tables.
 fn quote(text: &str) -> Option<&str> {
+    let is_mark = |byte: &u8| *byte >= 0x80 || b">|$#-*`\"<".contains(byte);
+    text.as_bytes().first().filter(|byte| is_mark(byte))?;
     [
         "> ", ">", "| ", "│ ", "$ ", "# ", "- ", "* ", "`", "\"", "<pre>", "<code>", "<p>", "<br>",
         "<br/>", "<li>", "<td>",
@@ -67,8 +76,16 @@ fn quote(text: &str) -> Option<&str> {
     .filter(|rest| !rest.is_empty())
 }
 
+/// `<6>`
+fn level(text: &str) -> Option<&str> {
+    let (level, rest) = text.strip_prefix('<')?.split_once('>')?;
+    is_number(level).then_some(rest)
+}
+
 impl<'t> Line<'t> {
     fn kmsg(&mut self) -> Option<&'t str> {
+        let level = self.text.bytes().take_while(u8::is_ascii_digit).count();
+        self.text[level..].starts_with(',').then_some(())?;
         let (head, text) = self.text.split_once(';')?;
         let mut numbers = head.split(',');
         let _level: u32 = numbers.next()?.parse().ok()?;
@@ -86,10 +103,8 @@ impl<'t> Line<'t> {
             self.is_start = true;
             return Some(rest);
         }
-        if let Some((level, rest)) =
-            self.text.strip_prefix('<').and_then(|rest| rest.split_once('>'))
-        {
-            return is_number(level).then_some(rest);
+        if self.text.starts_with('<') {
+            return level(self.text);
         }
         let (inside, rest) = self.text.strip_prefix('[')?.split_once(']')?;
         let inside = inside.trim();
@@ -109,34 +124,36 @@ impl<'t> Line<'t> {
             return None;
         }
         // A facility or a year may stand beside the host: `2022 kern.info kernel: `.
-        if let Some((head, rest)) = self.text.split_once(" kernel: ")
-            && self.day_s.is_some()
-            && self.at_s.is_none()
-            && head.len() < 48
-        {
-            self.program = Some("kernel");
-            return Some(rest);
+        const KERNEL: &[u8] = b" kernel: ";
+        if self.day_s.is_some() && self.at_s.is_none() {
+            let mut heads = self.text.as_bytes().windows(KERNEL.len()).take(48);
+            if let Some(end) = heads.position(|word| word == KERNEL) {
+                self.program = Some("kernel");
+                return Some(&self.text[end + KERNEL.len()..]);
+            }
         }
         let container = || {
-            let (name, rest) = self.text.split_once("| ")?;
-            let name = name.trim();
-            let is_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+            let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+            let end = self.text.find(|c| !is_name(c)).filter(|end| (1..32).contains(end))?;
+            let rest = self.text[end..].trim_start().strip_prefix("| ")?;
             // A table's row has a bar at its end as well.
-            let is_row = rest.trim_end().ends_with('|');
-            let is_short = !name.is_empty() && name.len() < 32 && !is_row;
-            (is_short && name.chars().all(is_name)).then_some(rest)
+            (!rest.trim_end().ends_with('|')).then_some(rest)
         };
         if let Some(rest) = container() {
             self.is_start = true;
             return Some(rest);
         }
-        let (head, rest) = self.text.split_once(": ").or_else(|| self.text.split_once(":\t"))?;
+        let end = end_of_words(self.text, 2);
+        let mut pairs = self.text.as_bytes()[..end].windows(2);
+        let colon = pairs.position(|pair| matches!(pair, b": " | b":\t"))?;
+        let (head, rest) = (&self.text[..colon], &self.text[colon + 2..]);
         let mut words = head.split_whitespace();
         let (last, host, more) = (words.next_back()?, words.next_back(), words.next());
         let (name, pid) =
             last.split_once('[').map_or((last, None), |(name, pid)| (name, Some(pid)));
         let has_pid = pid.is_some_and(|pid| pid.strip_suffix(']').is_some_and(is_number));
-        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_./@".contains(c);
+        let is_name =
+            |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | '@');
         let is_after_date = self.has_date && self.at_s.is_none() && !head.ends_with(' ');
         let has_host = host.is_some_and(|host| is_after_date && host.chars().all(is_name));
         let is_header = (host.is_none() && (name == "kernel" || has_pid)) || has_host;
@@ -154,6 +171,8 @@ impl<'t> Line<'t> {
     /// `Nov 21 04:26:01`, `2026-11-21T04:26:01+00:00`, `21/11/2026 04:26:01.123 UTC`: words of a
     /// date, and a time of day.
     fn time(&mut self) -> Option<&'t str> {
+        // Most messages have no time of day.
+        self.text.contains(':').then_some(())?;
         let mut before = 0;
         for word in self.text.split_inclusive([' ', '\t']).take(8) {
             let end = before + word.len();
@@ -181,6 +200,25 @@ impl<'t> Line<'t> {
     }
 }
 
+/// Where so many words end, and the blank after them.
+fn end_of_words(text: &str, words: usize) -> usize {
+    let parts = text.split_inclusive(char::is_whitespace);
+    let word_ends = parts.scan(0, |end, part| {
+        *end += part.len();
+        Some((*end, !part.trim().is_empty()))
+    });
+    word_ends.filter(|(_, is_word)| *is_word).nth(words - 1).map_or(text.len(), |(end, _)| end)
+}
+
+/// The start of a text, of at most so many characters.
+pub(super) fn first_chars(text: &str, most: usize) -> &str {
+    match text.get(..most) {
+        None if text.len() < most => text,
+        Some(start) if start.is_ascii() => start,
+        _ => text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end]),
+    }
+}
+
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -188,7 +226,7 @@ fn is_number(text: &str) -> bool {
 /// `04:26:01`, `2026-11-21T04:26:01.123Z`
 fn is_time(word: &str) -> bool {
     let (date, time) = word.rsplit_once('T').unwrap_or(("", word));
-    if !date.chars().all(|c| c.is_ascii_digit() || "-/+".contains(c)) {
+    if !date.bytes().all(|byte| byte.is_ascii_digit() || b"-/+".contains(&byte)) {
         return false;
     }
     let mut parts = time.splitn(3, ':');
@@ -227,15 +265,16 @@ fn is_date(inside: &str) -> bool {
 /// A year that is not given is one of 366 days, so that a month's end is no jump.
 pub(super) fn time_of_day_s(text: &str) -> Option<f64> {
     let words = || text.split([' ', 'T', 'Z', '+', ',']).filter(|word| !word.is_empty());
-    let at = words().position(|word| word.split(':').count() == 3)?;
-    let mut parts = words().nth(at)?.split(':');
+    let is_time = |word: &str| word.bytes().filter(|byte| *byte == b':').count() == 2;
+    let (at, time) = words().enumerate().find(|(_, word)| is_time(word))?;
+    let mut parts = time.split(':');
     let mut part = || parts.next()?.parse::<f64>().ok().filter(|part| (0.0..61.0).contains(part));
     let (hours, minutes, seconds) = (part()?, part()?, part()?);
-    let (mut year, mut month, mut numbers) = (1972, 1, Vec::new());
+    let (mut year, mut month, mut numbers) = (1972, 1, Vec::with_capacity(2));
     for word in words().take(at).flat_map(|word| word.split(['-', '/'])) {
-        match word.trim_end_matches('.').parse::<i128>() {
-            Ok(number @ 1970..2200) => year = number,
-            Ok(number @ 1..=31) => numbers.push(number),
+        match word.trim_end_matches('.').parse::<i64>() {
+            Ok(number @ 1970..2200) => year = number.into(),
+            Ok(number @ 1..=31) => numbers.push(number.into()),
             _ => month = month_by_name(word).unwrap_or(month),
         }
     }
@@ -254,147 +293,12 @@ pub(super) fn month_by_name(word: &str) -> Option<i128> {
     if word.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("juil")) {
         return Some(7);
     }
-    let start = &word[..word.char_indices().nth(3).map_or(word.len(), |(end, _)| end)];
-    let start = if start.is_ascii() { start.into() } else { Cow::Owned(start.to_lowercase()) };
-    let is_named = |names: &&str| names.split(' ').any(|name| name.eq_ignore_ascii_case(&start));
+    let start = first_chars(word, 3);
+    let is_named = |names: &&str| match start.as_bytes() {
+        three @ [_, _, _] => {
+            names.as_bytes().windows(3).any(|name| name.eq_ignore_ascii_case(three))
+        }
+        _ => !start.is_ascii() && names.split(' ').any(|name| name == start.to_lowercase()),
+    };
     MONTHS.iter().position(is_named).map(|at| at as i128 + 1)
-}
-
-/// A line as text: without colour codes and control characters, HTML's entities and tags, and
-/// the encoding of a journal's or a program's JSON.
-pub(super) fn plain(line: &str) -> Cow<'_, str> {
-    let mut text = Cow::Borrowed(line);
-    if let Some(message) = message_of_journal(&text) {
-        text = Cow::Owned(message);
-    }
-    // A record of names and values: its message must not look like a string of source code.
-    if ["{\"", "time=\"", "level=", "ts="].iter().any(|start| text.trim_start().starts_with(start))
-    {
-        text = Cow::Owned(text.replace('"', ""));
-    }
-    if text.contains('&') {
-        text = Cow::Owned(without_entities(&text));
-    }
-    if !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
-        text = Cow::Owned(without_controls(&text));
-    }
-    text
-}
-
-fn without_controls(line: &str) -> String {
-    let mut text = String::with_capacity(line.len());
-    let mut chars = line.chars().peekable();
-    while let Some(c) = chars.next() {
-        if c == '\u{1b}' {
-            if chars.next_if_eq(&'[').is_some() {
-                // CSI: up to its final byte.
-                let _final = chars.by_ref().find(|c| ('@'..='~').contains(c));
-            }
-        } else if c == '\t' || c == '\u{a0}' {
-            text.push(' ');
-        } else if !c.is_control() && c != '\u{feff}' {
-            text.push(c);
-        }
-    }
-    text
-}
-
-/// `&lt;`, `&#39;`, `&amp;gt;`, and the tags that stand around a pasted log.
-fn without_entities(line: &str) -> String {
-    const ENTITIES: [(&str, &str); 9] = [
-        ("&amp;", "&"),
-        ("&lt;", "<"),
-        ("&gt;", ">"),
-        ("&quot;", "\""),
-        ("&#34;", "\""),
-        ("&#39;", "'"),
-        ("&#x27;", "'"),
-        ("&apos;", "'"),
-        ("&nbsp;", " "),
-    ];
-    ENTITIES.iter().fold(line.to_owned(), |text, (entity, sign)| text.replace(entity, sign))
-}
-
-/// `"MESSAGE":"…"` of `journalctl -o json`, `MESSAGE=…` of `-o export`, docker's `"log":"…"`.
-fn message_of_journal(line: &str) -> Option<String> {
-    if let Some(message) = line.strip_prefix("MESSAGE=") {
-        return Some(message.to_owned());
-    }
-    let field = |name: &str| {
-        let (_, rest) = line.split_once(name)?;
-        rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')
-    };
-    if !line.trim_start().starts_with(['{', '"']) {
-        return None;
-    }
-    let stamp = |name: &str| {
-        let value = field(name)?.split('"').next()?;
-        value.parse::<f64>().ok()
-    };
-    let quoted = field("\"MESSAGE\"").or_else(|| field("\"log\""))?;
-    let message = unescaped(quoted);
-    // A message of the kernel has its stamp beside it, where the journal keeps that.
-    let is_kernel = field("\"_TRANSPORT\"").is_some_and(|value| value.starts_with("kernel"));
-    let program = field("\"SYSLOG_IDENTIFIER\"").and_then(|value| value.split('"').next());
-    Some(match (stamp("\"__MONOTONIC_TIMESTAMP\""), program) {
-        (Some(us), _) if is_kernel => format!("[{:.6}] {message}", us / 1e6),
-        (_, Some(program)) if program != "kernel" => format!("{program}[0]: {message}"),
-        _ => message,
-    })
-}
-
-/// A string of JSON, from after its quote.
-fn unescaped(quoted: &str) -> String {
-    let mut text = String::new();
-    let mut chars = quoted.chars();
-    while let Some(c) = chars.next().filter(|c| *c != '"') {
-        match (c, if c == '\\' { chars.next() } else { None }) {
-            ('\\', Some('u')) => {
-                let code: String = chars.by_ref().take(4).collect();
-                let code = u32::from_str_radix(&code, 16).ok().and_then(char::from_u32);
-                text.push(code.unwrap_or('?'));
-            }
-            ('\\', Some('n' | 't' | 'r')) => text.push(' '),
-            ('\\', Some(escaped)) => text.push(escaped),
-            _ => text.push(c),
-        }
-    }
-    text
-}
-
-/// Undoes quoted-printable, where a line shows that it is: `wd_now=3D1`, ` =20` at its end,
-/// `6=2E04`, where no program writes a figure before the sign.
-pub(super) fn without_printable_quotes(line: &str) -> Option<String> {
-    let bytes = line.as_bytes();
-    let code = |at: usize| {
-        let digits = line.get(at + 1..at + 3)?;
-        let is_code = digits.bytes().all(|b| b.is_ascii_digit() || (b'A'..=b'F').contains(&b));
-        is_code.then(|| u8::from_str_radix(digits, 16).ok())?
-    };
-    let is_proof = |at: usize| {
-        let before = at.checked_sub(1).map_or(b' ', |before| bytes[before]);
-        code(at).is_some_and(|code| {
-            code == b'='
-                || code >= 0x80
-                || (!before.is_ascii_alphabetic() && !b"_)]".contains(&before))
-        })
-    };
-    let signs = || line.match_indices('=').map(|(at, _)| at);
-    if !signs().any(is_proof) {
-        return None;
-    }
-    let (mut decoded, mut at) = (Vec::with_capacity(line.len()), 0);
-    while at < bytes.len() {
-        match if bytes[at] == b'=' { code(at) } else { None } {
-            Some(code) => {
-                decoded.push(code);
-                at += 3;
-            }
-            None => {
-                decoded.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    Some(String::from_utf8_lossy(&decoded).into_owned())
 }

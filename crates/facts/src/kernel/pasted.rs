@@ -1,33 +1,28 @@
 //! A log as somebody has it: a file of dmesg, journalctl, syslog, a serial console or a daemon, or
 //! a forum's or a mail's paste of one. Bytes in, lines about clocks out, in bounded memory.
 
+mod held;
 mod printed;
 mod segment;
 mod servers;
 mod stamps;
 
-use crate::kernel::catalogue::{CATALOGUE, Reading};
+use std::borrow::Cow;
+
+use crate::kernel::catalogue::{CATALOGUE, Reading, Words, is_message, is_source};
 use crate::kernel::encoding::{Encoding, START, encoding, no_text, push_unit};
+use crate::kernel::pasted::held::{BROKEN_LINE, Held, LONGEST_MESSAGE, MOST_JOINED, is_open};
 use crate::kernel::pasted::printed::PrintedLines;
 use crate::kernel::pasted::segment::{LogSegment, is_same_cpu, rate};
 use crate::kernel::pasted::servers::ServerTables;
 use crate::kernel::pasted::stamps::Stamps;
-use crate::kernel::{LogEvent, LogLine, line};
+use crate::kernel::{LogEvent, LogLine, line, plain};
 
 pub use self::printed::PrintedTimes;
 pub use self::stamps::StampsBack;
 
 /// No line of a log is longer, bytes, with a journal's fields in it; the rest is left out.
 const LONGEST_LINE: usize = 16_384;
-
-/// The longest message, bytes.
-const LONGEST_MESSAGE: usize = 4096;
-
-/// Mail breaks a line of the watchdog, of some 150 signs, into at most this many.
-const MOST_JOINED: u32 = 4;
-
-/// A line that is broken off has at least so many signs.
-const BROKEN_LINE: usize = 60;
 
 /// What has no line's end for so long is no log, bytes.
 const ENDLESS_LINE: u64 = 1 << 24;
@@ -75,14 +70,6 @@ pub struct PastedLog {
     stopped: Option<&'static str>,
 }
 
-/// A line that waits for its end.
-#[derive(Debug)]
-struct Held {
-    text: String,
-    reading: Reading,
-    lines: u32,
-}
-
 /// What a log has about clocks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pasted {
@@ -112,6 +99,15 @@ pub struct Pasted {
     pub printed_lines: u64,
     /// Why the log was not read to its end.
     pub stopped: Option<&'static str>,
+}
+
+/// Where a line ends. Bytes are looked at in blocks, as the compiler takes those at once.
+fn line_end(bytes: &[u8]) -> Option<usize> {
+    const BLOCK: usize = 64;
+    let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    let has_end = |block: &[u8]| block.iter().fold(false, |any, byte| any | is_end(byte));
+    let start = bytes.chunks(BLOCK).position(has_end)? * BLOCK;
+    Some(start + bytes[start..].iter().position(is_end)?)
 }
 
 impl PastedLog {
@@ -176,7 +172,8 @@ impl PastedLog {
         self.release_held();
         self.servers.end(&mut self.segment);
         if let Some(text) = self.servers.unread.take() {
-            self.quote(&text, &line::split(&text));
+            let words = CATALOGUE.words_of(line::split(&text).text);
+            self.quote(&text, words.trouble);
         }
         let is_earlier_boot = self.faulty.is_some() && !self.segment.is_faulty();
         let segment = match self.faulty {
@@ -207,7 +204,7 @@ impl PastedLog {
     }
 
     fn push_text(&mut self, mut bytes: &[u8]) {
-        while let Some(at) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+        while let Some(at) = line_end(bytes) {
             self.extend_line(&bytes[..at]);
             self.end_line();
             bytes = &bytes[at + 1..];
@@ -233,15 +230,17 @@ impl PastedLog {
         }
         self.lines += 1;
         let mut line = std::mem::take(&mut self.line);
-        let is_plain = line.iter().all(|byte| (b' '..=b'~').contains(byte));
-        let is_encoded =
-            || line.iter().any(|byte| b"=&{".contains(byte)) || line.starts_with(b"MESS");
+        let is_plain = plain::is_printable(&line);
+        let is_sign = |byte: u8| (byte == b'=') | (byte == b'&') | (byte == b'{');
+        let is_encoded = line.iter().fold(false, |any, byte| any | is_sign(*byte));
         match std::str::from_utf8(&line) {
-            Ok(text) if is_plain && !is_encoded() => self.take_line(text),
-            _ => {
-                let text = String::from_utf8_lossy(&line);
-                let decoded = line::without_printable_quotes(&text);
-                self.take_line(&line::plain(decoded.as_deref().unwrap_or(&text)));
+            Ok(text) if is_plain && !is_encoded && !text.starts_with("MESS") => {
+                self.take_line(text);
+            }
+            text => {
+                let text = text.map_or_else(|_| String::from_utf8_lossy(&line), Cow::Borrowed);
+                let decoded = plain::without_printable_quotes(&text);
+                self.take_line(&plain::plain(decoded.as_deref().unwrap_or(&text)));
             }
         }
         line.clear();
@@ -250,105 +249,77 @@ impl PastedLog {
 
     /// One line, or the rest of the one before.
     fn take_line(&mut self, text: &str) {
-        self.printed.push(text, || self.stamps.last_line());
+        let scan = CATALOGUE.scan(text);
+        self.printed.push(text, scan.names_other_clock, || self.stamps.last_line());
         self.stamps.push(text);
         if self.servers.push(text, &mut self.segment) {
             return self.release_held();
         }
         if let Some(held) = self.held.take() {
-            match self.join(&held, text) {
+            match held.join(text, &scan) {
                 Some(joined) => return self.hold_or_take(joined),
-                None => self.take_message(&held.text, held.reading),
+                None => self.take_held(held),
             }
         }
-        let scan = CATALOGUE.scan(text);
         if !scan.has_rows() && !scan.is_about_time && text.len() < BROKEN_LINE {
             return;
         }
-        let reading = if scan.has_rows() {
+        let mut reading = Reading::default();
+        if scan.has_rows() {
             let line = line::split(text);
-            CATALOGUE.read(line.text, line.program)
-        } else {
-            Reading::default()
-        };
-        self.hold_or_take(Held { text: text.to_owned(), reading, lines: 1 });
+            reading = CATALOGUE.read(line.text, line.program);
+            if !is_open(text, &reading) {
+                let is_of_use = reading.event.is_some() || scan.is_about_time;
+                if is_of_use {
+                    self.take_message(text, &line, reading);
+                }
+                return;
+            }
+        }
+        self.hold_or_take(Held::new(text.to_owned(), reading, &scan, 1));
     }
 
     /// Waits for the line's rest where it may have one.
     fn hold_or_take(&mut self, held: Held) {
-        let is_open = match held.reading.event {
-            None => held.text.len() >= BROKEN_LINE,
-            Some(LogEvent::Other) => true,
-            Some(_) => false,
-        };
-        if (is_open || held.reading.is_unfinished || held.text.ends_with('\''))
-            && held.lines < MOST_JOINED
-            && held.text.len() < LONGEST_MESSAGE
-        {
+        if is_open(&held.text, &held.reading) && held.lines < MOST_JOINED {
             self.held = Some(held);
         } else {
-            self.take_message(&held.text, held.reading);
+            self.take_held(held);
         }
-    }
-
-    /// The held line and its rest, where that makes more of a message than the line alone.
-    fn join(&self, held: &Held, text: &str) -> Option<Held> {
-        let is_alike = text.as_bytes().first() == held.text.as_bytes().first();
-        if is_alike && !held.reading.is_unfinished && !held.text.starts_with(['>', '|', ' ']) {
-            return None;
-        }
-        let rest = line::split(text);
-        if rest.is_start || rest.text.is_empty() {
-            return None;
-        }
-        let alone = CATALOGUE.read(rest.text, rest.program);
-        let beats = |reading: &Reading, other: &Reading| {
-            reading.event.is_some() && (other.event.is_none() || reading.row < other.row)
-        };
-        let mut unfinished = None;
-        for blank in [" ", ""] {
-            let joined = format!("{}{blank}{}", held.text.trim_end(), rest.text);
-            let line = line::split(&joined);
-            let reading = CATALOGUE.read(line.text, line.program);
-            let is_unfinished = reading.is_unfinished;
-            let is_more = beats(&reading, &held.reading) && beats(&reading, &alone);
-            let joined = Held { text: joined, reading, lines: held.lines + 1 };
-            if is_more && !is_unfinished {
-                return Some(joined);
-            }
-            if is_more || (is_unfinished && held.reading.is_unfinished && alone.event.is_none()) {
-                unfinished.get_or_insert(joined);
-            }
-        }
-        unfinished
     }
 
     fn release_held(&mut self) {
         if let Some(held) = self.held.take() {
-            self.take_message(&held.text, held.reading);
+            self.take_held(held);
+        }
+    }
+
+    fn take_held(&mut self, held: Held) {
+        if held.reading.event.is_some() || held.is_about_time {
+            self.take_message(&held.text, &line::split(&held.text), held.reading);
         }
     }
 
     /// A whole message.
-    fn take_message(&mut self, text: &str, reading: Reading) {
-        if reading.event.is_none() && !CATALOGUE.scan(text).is_about_time {
-            return;
-        }
+    fn take_message(&mut self, text: &str, line: &line::Line<'_>, reading: Reading) {
         let is_of_kernel = CATALOGUE.is_of_kernel(&reading);
-        let line = line::split(text);
+        let words = match reading.event {
+            None | Some(LogEvent::Other) => CATALOGUE.words_of(line.text),
+            _ => Words::default(),
+        };
         let event = match reading.event {
-            None if !CATALOGUE.is_message(&line) => {
-                self.mentions += u64::from(CATALOGUE.is_about_days(line.text));
+            None if !is_message(line, words) => {
+                self.mentions += u64::from(!words.other_clocks);
                 return;
             }
-            Some(LogEvent::Stated { .. }) if CATALOGUE.is_source(text) => {
+            Some(LogEvent::Stated { .. }) if is_source(text) => {
                 self.mentions += 1;
                 return;
             }
             known => known,
         };
         if matches!(event, None | Some(LogEvent::Other)) {
-            self.quote(text, &line);
+            self.quote(text, words.trouble);
         }
         let Some(event) = event else { return };
         if let LogEvent::Boot { release } = event {
@@ -358,17 +329,18 @@ impl PastedLog {
         let at_s = if is_of_kernel { line.at_s } else { line.day_s.or(line.at_s) };
         let is_whole = is_of_kernel || matches!(event, LogEvent::Stated { .. });
         let message = if is_whole { line.text } else { &line.text[reading.start..] };
-        let text = message.chars().take(LONGEST_MESSAGE).collect();
+        let text = line::first_chars(message, LONGEST_MESSAGE).to_owned();
         self.segment.push(LogLine { at_s, text, event });
     }
 
     /// Keeps a line that is about time and cannot be judged; first those that report trouble.
-    fn quote(&mut self, text: &str, line: &line::Line<'_>) {
-        let is_trouble = CATALOGUE.is_trouble(line.text);
+    fn quote(&mut self, text: &str, is_trouble: bool) {
         let at = if is_trouble { self.trouble_lines as usize } else { self.unread.len() };
-        let quoted = text.trim().chars().take(200).collect();
-        self.unread.insert(at.min(self.unread.len()), quoted);
-        self.unread.truncate(UNREAD_KEPT);
+        if at < UNREAD_KEPT {
+            let quoted = line::first_chars(text.trim(), 200).to_owned();
+            self.unread.insert(at.min(self.unread.len()), quoted);
+            self.unread.truncate(UNREAD_KEPT);
+        }
         self.unread_lines += 1;
         self.trouble_lines += u64::from(is_trouble);
     }

@@ -1,5 +1,6 @@
 //! A row's form: text with typed holes.
 
+use super::signs::RowSign;
 use serde::de::value::Error;
 use serde::de::{Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
@@ -79,15 +80,21 @@ impl Pattern {
         Self { starts_anywhere, parts }
     }
 
-    /// The word by which lines are searched: the first, so that a line that breaks off after it
-    /// has it.
-    pub(super) fn sign(&self) -> &'static str {
+    /// The word by which lines are searched, and the text after it: the first, so that a line that
+    /// breaks off after it has it.
+    pub(super) fn sign(&self) -> RowSign {
         let texts = self.parts.iter().filter_map(|part| match part {
             Part::Text(text) => Some(*text),
             Part::Hole { .. } => None,
         });
-        let mut words = texts.flat_map(str::split_whitespace);
-        words.find(|word| word.len() >= 3).unwrap_or_default()
+        let mut words =
+            texts.flat_map(|text| text.split_whitespace().map(move |word| (text, word)));
+        let first = words.find(|(_, word)| word.len() >= 3);
+        first.map_or_else(RowSign::default, |(text, word)| {
+            let next = text.split_once(word).unwrap_or_default().1;
+            let is_first = matches!(self.parts.first(), Some(Part::Text(first)) if *first == text);
+            RowSign { word, next, is_after_hole: text.starts_with(word) && !is_first }
+        })
     }
 
     pub(super) fn find<'t>(&self, text: &'t str) -> Match<'t> {

@@ -3,6 +3,7 @@
 
 use pvclock::units::calendar;
 
+use crate::kernel::catalogue::CATALOGUE;
 use crate::kernel::line;
 
 /// A printed time is a short line, bytes.
@@ -19,12 +20,6 @@ const DAY_S: f64 = 86_400.0;
 
 /// Between two times that belong together stand at most so many lines: a prompt, a heading.
 const MOST_BETWEEN: u32 = 2;
-
-/// Commands for another clock, and names of one.
-const OTHERS: [&str; 18] = [
-    "get-date", "Get-Date", "wershell", "hwclock", "ssh ", "docker", "wsl", "vagrant", "kubectl",
-    "exec ", "adb ", "Host", "Guest", "host:", "guest:", "RTC time", "ardware", "HW ",
-];
 
 /// So long after one command the next is typed, s.
 const TYPED_S: f64 = 60.0;
@@ -81,14 +76,19 @@ pub(super) struct PrintedLines {
 }
 
 impl PrintedLines {
-    /// One line, and the last line that had a stamp, with its time.
-    pub(super) fn push(&mut self, text: &str, stamp: impl FnOnce() -> Option<(f64, String)>) {
+    /// One line, whether it names another clock, and the last line that had a stamp, with its time.
+    pub(super) fn push(
+        &mut self,
+        text: &str,
+        names_other: bool,
+        stamp: impl FnOnce() -> Option<(f64, String)>,
+    ) {
         let Some(printed) = Printed::parse(text) else {
             let is_text = !matches!(text.trim(), "" | "```");
             self.between += u32::from(is_text);
-            self.is_other = self.is_other || is_of_other(text);
+            self.is_other |= names_other;
             // Then that clock's time is no UTC.
-            if text.contains("RTC in local TZ: yes") {
+            if !self.found.is_empty() && text.contains("RTC in local TZ: yes") {
                 self.found.retain(|found| !found.lines.iter().any(|line| line.contains("RTC")));
             }
             return;
@@ -105,7 +105,9 @@ impl PrintedLines {
             }
             let zone = words(&line).iter().find_map(|word| Some(clock(word)?.1.to_owned()));
             let stamped = Printed { at_s, zone: zone.unwrap_or_default(), line, ..<_>::default() };
-            let is_foreign = self.is_other || printed.is_bracketed || is_of_other(&printed.line);
+            let is_foreign = self.is_other
+                || printed.is_bracketed
+                || CATALOGUE.scan(&printed.line).names_other_clock;
             let is_known = !stamped.zone.is_empty() && !printed.zone.is_empty();
             if let Some((by_s, _)) = stamped.until(&printed)
                 && (-DAY_S / 2.0..-SLACK_S).contains(&by_s)
@@ -186,12 +188,12 @@ impl Printed {
             None if text.len() > LONGEST => return None,
             None => text,
         };
-        let is_year = |four: &[u8]| four.iter().all(u8::is_ascii_digit);
-        // No date has more words.
-        if inside.split_ascii_whitespace().nth(MOST_WORDS).is_some() || is_of_program(inside) {
-            return None;
-        }
-        if !inside.contains([':', '时', '時']) || !inside.as_bytes().windows(4).any(is_year) {
+        // No date has more words, and each has a year.
+        if !has_year(inside.as_bytes())
+            || is_of_program(inside)
+            || inside.split_ascii_whitespace().nth(MOST_WORDS).is_some()
+            || !inside.contains([':', '时', '時'])
+        {
             return None;
         }
         let (mut clock_s, mut year, mut month) = (None, None, None);
@@ -274,21 +276,26 @@ impl Printed {
     }
 }
 
+/// Whether four digits stand together.
+fn has_year(bytes: &[u8]) -> bool {
+    let mut digits = 0;
+    bytes.iter().any(|byte| {
+        digits = if byte.is_ascii_digit() { digits + 1 } else { 0 };
+        digits == 4
+    })
+}
+
 /// Whether a program's name stands before its message: `kernel: `, `ntpd[12]: `.
 fn is_of_program(text: &str) -> bool {
     let is_program = |word: &str| {
         let is_name = word.is_ascii() && word.starts_with(char::is_alphabetic);
         word.ends_with(':') && is_name && !is_label(word.trim_end_matches([',', '.', ':', ';']))
     };
-    text.contains("]: ") || text.split_ascii_whitespace().any(is_program)
+    text.split_ascii_whitespace().any(is_program) || text.contains("]: ")
 }
 
 fn is_label(word: &str) -> bool {
     LABELS.split(' ').any(|label| label.eq_ignore_ascii_case(word))
-}
-
-fn is_of_other(text: &str) -> bool {
-    OTHERS.iter().any(|other| text.contains(other))
 }
 
 fn is_weekday(word: &str) -> bool {

@@ -84,11 +84,13 @@ fn stated(of: &str, by_s: Option<f64>, text: &str) -> LogLine {
 /// `*time.example.com 192.0.2.1  2 u   64   64  377  0.257  +148.03  72.326`, in ms: an offset is
 /// the server's time less this clock's.
 fn ntpq(text: &str) -> Option<Server<'_>> {
-    let words: Vec<&str> = text.split_ascii_whitespace().take(11).collect();
-    let &[name, refid, stratum, kind, _, _, reach, _, offset, _] = words.as_slice() else {
-        return None;
-    };
-    let is_row = kind.len() == 1 && stratum.parse::<u8>().is_ok() && reach.parse::<u16>().is_ok();
+    let mut words = text.split_ascii_whitespace();
+    let mut word = || words.next();
+    let (name, refid, stratum) = (word()?, word()?, word()?);
+    stratum.parse::<u8>().ok()?;
+    let (kind, _when, _poll, reach) = (word()?, word()?, word()?, word()?);
+    let (_delay, offset, _jitter) = (word()?, word()?, word()?);
+    let is_row = kind.len() == 1 && reach.parse::<u16>().is_ok() && word().is_none();
     let behind_s = offset.parse::<f64>().ok()? / 1e3;
     // A PPS signal has the mark `o`, with which names of servers begin as well.
     let is_followed = name.starts_with('*') || name.starts_with('o') && stratum == "0";
@@ -99,12 +101,13 @@ fn ntpq(text: &str) -> Option<Server<'_>> {
 /// `^* time.example.com  2  6  377  23  -923us[ -924us] +/-   43ms`: a sample is this clock's time
 /// less the server's.
 fn chronyc(text: &str) -> Option<Server<'_>> {
+    text.starts_with(['^', '=', '#']).then_some(())?;
     let words: Vec<&str> = text.split_once('[')?.0.split_ascii_whitespace().take(8).collect();
     let &[mark, name, _, _, _, _, ahead] = words.as_slice() else { return None };
     let units = [("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
     let in_unit = |(unit, s): &(&str, f64)| Some((ahead.strip_suffix(unit)?, *s));
     let (figure, unit_s) = units.iter().find_map(in_unit)?;
     let behind_s = -figure.parse::<f64>().ok()? * unit_s;
-    let is_row = mark.len() == 2 && mark.starts_with(['^', '=', '#']);
-    is_row.then_some(Server { is_followed: mark.ends_with('*'), name, refid: "", behind_s })
+    let is_followed = mark.ends_with('*');
+    (mark.len() == 2).then_some(Server { is_followed, name, refid: "", behind_s })
 }

@@ -58,10 +58,11 @@ impl Stamps {
     pub(super) fn push(&mut self, text: &str) {
         let Some(end) = stamp_end(text.as_bytes()) else {
             // Between two parts of a log stands nothing, or a prompt.
-            if text.len() < 6 || text.contains("$ ") || text.contains("# ") || text.contains("Boot")
-            {
-                self.is_parted = true;
-            }
+            let is_between = || {
+                let mut pairs = text.as_bytes().windows(2);
+                pairs.any(|pair| matches!(pair, b"$ " | b"# ")) || text.contains("Boot")
+            };
+            self.is_parted = self.is_parted || text.len() < 6 || is_between();
             return;
         };
         // Of one date, the text of a later time is the larger: most lines need no more.
@@ -75,14 +76,14 @@ impl Stamps {
         }
         self.is_parted = false;
         self.last.clear();
-        self.last.extend(text.chars().take(KEPT));
+        self.last.push_str(line::first_chars(text, KEPT));
     }
 
     fn compare(&mut self, text: &str, end: usize) {
         let stamp_s = text.get(..end).and_then(line::time_of_day_s);
         let Some((last_s, stamp_s)) = self.last_s().zip(stamp_s) else { return };
         let by_s = last_s - stamp_s;
-        let short = |line: &str| line.trim().chars().take(KEPT).collect();
+        let short = |line: &str| line::first_chars(line.trim(), KEPT).to_owned();
         if by_s < 0.0 {
             self.later += 1;
             // A clock that no one has set yet shows the first hours of a year, or of 1970.
@@ -128,11 +129,11 @@ impl Stamps {
 fn stamp_end(bytes: &[u8]) -> Option<usize> {
     let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
     let is_time = |at: &usize| {
-        bytes.get(at + 2) == Some(&b':')
-            && bytes.get(at + 5) == Some(&b':')
+        bytes.get(at + 5) == Some(&b':')
             && [0, 1, 3, 4, 6, 7].iter().all(|place| is_digit(at + place))
     };
-    let start = (6..LONGEST_DATE).find(is_time)?;
+    let colons = bytes.iter().enumerate().take(LONGEST_DATE + 2).skip(8);
+    let start = colons.filter(|(_, byte)| **byte == b':').map(|(at, _)| at - 2).find(is_time)?;
     // A date, and no time of day within a message.
     bytes[..start].iter().any(u8::is_ascii_digit).then_some(start + TIME)
 }
