@@ -77,10 +77,12 @@ pub fn examine(pasted: Pasted, selection: &RuleSelection) -> DoctorReport {
     let verdict = match headline(diagnosis) {
         Some(headline) => headline,
         None if unclear > 0 => unjudged(unclear, lines, trouble, &quoted),
-        None if printed_lines > 0 => format!(
-            "{} a time, and none contradicts another.",
-            text::count(printed_lines as usize, "line prints", "lines print"),
-        ),
+        None if printed_lines == 1 => {
+            "1 line prints a time, and no other line contradicts it.".to_owned()
+        }
+        None if printed_lines > 1 => {
+            format!("{printed_lines} lines print a time, and none contradicts another.")
+        }
         None if log.is_empty() => {
             format!(
                 "Of {}, doctor knows none: nothing is shown about the clock.{other}",
@@ -302,6 +304,7 @@ mod tests {
         };
         assert!(has("held 2000-01-01, and the kernel set the clock to it"));
         assert!(has("lost its power") && has("or the RTC stands still"));
+        assert!(has("stands still: two readings, at least 2 s apart"));
         assert!(!has("no clock is shown wrong") && !has("is not in the lines"));
     }
 
@@ -331,6 +334,8 @@ mod tests {
         assert_eq!(unsure.findings[0].evidence.len(), 2);
         let later = "Mon Jun 17 19:06:58 CEST 2019\na\nb\nc\nMon Jun 17 19:16:58 CEST 2019\n";
         assert!(diagnosis(later).findings.is_empty());
+        let alone = diagnosis("Mon Jun 17 19:06:58 CEST 2019\n").verdict;
+        assert!(alone.starts_with("1 line prints a time, and no other line"), "{alone}");
     }
 
     #[test]

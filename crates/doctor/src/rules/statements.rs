@@ -191,12 +191,17 @@ const FOLLOWING: [(&str, &str); 4] = [
     ("ntp|Network Time Service", "synchronized to"),
 ];
 
+/// Whether a line of a table shows a server that is followed.
+fn is_followed(line: &LogLine) -> bool {
+    matches!(&line.event, LogEvent::Stated { of, .. } if of == "servers-followed")
+}
+
 /// Whether a daemon follows a server by the last line that is about one; that shows of no other
 /// daemon that it runs again.
 fn has_recovered(log: &[LogLine], name: &str) -> bool {
     let is_about = |line: &&LogLine| match &line.event {
         LogEvent::SourceSelected { .. } | LogEvent::SourceLost { .. } => true,
-        LogEvent::Stated { of, .. } => TRANSIENT.contains(&&**of),
+        LogEvent::Stated { of, .. } => is_followed(line) || TRANSIENT.contains(&&**of),
         event => matches!(event, LogEvent::NoSource | LogEvent::Unsynchronised),
     };
     let is_of = |line: &&LogLine| matches!(&line.event, LogEvent::Stated { of, .. } if of == name);
@@ -205,7 +210,7 @@ fn has_recovered(log: &[LogLine], name: &str) -> bool {
         let is_its = |(units, follows): &(&str, &str)| {
             units.split('|').any(|unit| stated.text.contains(unit)) && last.text.contains(follows)
         };
-        matches!(last.event, LogEvent::SourceSelected { .. })
+        (is_followed(last) || matches!(last.event, LogEvent::SourceSelected { .. }))
             && (name != "daemon-failed" || pairs.any(is_its))
     })
 }
@@ -255,6 +260,7 @@ mod tests {
             include_str!("unstable/explanation.rs"),
             include_str!("../log.rs"),
             include_str!("../../../facts/src/kernel/pasted/printed.rs"),
+            include_str!("../../../facts/src/kernel/pasted/rtc_reads.rs"),
             include_str!("../../../facts/src/kernel/pasted/servers.rs"),
             include_str!("../../../facts/src/kernel/pasted/stamps.rs"),
         ]

@@ -3,6 +3,7 @@
 
 mod held;
 mod printed;
+mod rtc_reads;
 mod segment;
 mod servers;
 mod stamps;
@@ -13,6 +14,7 @@ use crate::kernel::catalogue::{CATALOGUE, Reading, Words, is_message, is_source}
 use crate::kernel::encoding::{Encoding, START, encoding, no_text, push_unit};
 use crate::kernel::pasted::held::{BROKEN_LINE, Held, LONGEST_MESSAGE, MOST_JOINED, is_open};
 use crate::kernel::pasted::printed::PrintedLines;
+use crate::kernel::pasted::rtc_reads::RtcReads;
 use crate::kernel::pasted::segment::{LogSegment, is_same_cpu, rate};
 use crate::kernel::pasted::servers::ServerTables;
 use crate::kernel::pasted::stamps::Stamps;
@@ -63,6 +65,7 @@ pub struct PastedLog {
     stamps: Stamps,
     printed: PrintedLines,
     servers: ServerTables,
+    rtc_reads: RtcReads,
     unread_lines: u64,
     trouble_lines: u64,
     mentions: u64,
@@ -252,6 +255,7 @@ impl PastedLog {
         let scan = CATALOGUE.scan(text);
         self.printed.push(text, scan.names_other_clock, || self.stamps.last_line());
         self.stamps.push(text);
+        self.rtc_reads.push(text, scan.is_about_time, &mut self.segment);
         if self.servers.push(text, &mut self.segment) {
             return self.release_held();
         }

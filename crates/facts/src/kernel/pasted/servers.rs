@@ -16,6 +16,8 @@ pub(super) struct ServerTables {
     is_followed: bool,
     /// Its last line, while it has none.
     unfollowed: Option<String>,
+    /// The line of a server that has not answered.
+    silent: Option<String>,
     /// The line that tells that there is a table which cannot be read.
     pub(super) unread: Option<String>,
 }
@@ -55,7 +57,10 @@ impl ServerTables {
         let is_own = |address: &str| OWN_CLOCKS.iter().any(|own| address.starts_with(own));
         let (of, by_s) = match (server.refid, server.behind_s) {
             (".STEP.", _) => ("servers-stepped", None),
-            (".INIT.", _) => ("server-silent", None),
+            (".INIT.", _) => {
+                self.silent = Some(text.to_owned());
+                return true;
+            }
             _ if !server.is_followed => return true,
             _ if is_own(server.name) => ("servers-own-clock", None),
             (refid, s) if is_own(refid) && s.abs() <= STEP_S => ("servers-unset", Some(s.abs())),
@@ -67,16 +72,18 @@ impl ServerTables {
         true
     }
 
-    /// At a table's end it is known that the daemon follows none of its servers.
+    /// At a table's end it is known that the daemon follows none of its servers. Where it follows
+    /// one, nobody misses those that are silent.
     pub(super) fn end(&mut self, log: &mut LogSegment) {
-        if let Some(line) = self.unfollowed.take() {
-            log.push(stated("servers-none", None, &line));
+        let silent = self.silent.take().filter(|_| !self.is_followed);
+        for (of, line) in [("server-silent", silent), ("servers-none", self.unfollowed.take())] {
+            line.into_iter().for_each(|line| log.push(stated(of, None, &line)));
         }
         self.is_followed = false;
     }
 }
 
-fn stated(of: &str, by_s: Option<f64>, text: &str) -> LogLine {
+pub(super) fn stated(of: &str, by_s: Option<f64>, text: &str) -> LogLine {
     let event = LogEvent::Stated { of: of.to_owned(), by_s };
     LogLine { at_s: None, text: text.to_owned(), event }
 }

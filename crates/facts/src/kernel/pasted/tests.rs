@@ -168,6 +168,31 @@ fn stamps_that_go_back_are_found_unless_the_newest_line_is_first() {
 }
 
 #[test]
+fn two_equal_readings_of_the_rtc_show_that_it_stands_if_they_are_apart() {
+    let shown = |text: &str| {
+        let lines = text.replace('F', "/sys/class/rtc/rtc0/since_epoch");
+        let found = pasted(lines.as_bytes()).log;
+        found.iter().find_map(|line| match &line.event {
+            LogEvent::Stated { of, .. } => Some(of.clone()),
+            _ => None,
+        })
+    };
+    for (text, wanted) in [
+        ("# cat F; sleep 2; cat F\n946684800\n946684800\n", Some("rtc-stands")),
+        ("$ cat F  # twice, 3 s apart\n946684800\n946684800  <- frozen\n", Some("rtc-stands")),
+        ("$ cat F\n946684800\n$ sleep 5\n$ cat F\n946684800\n", Some("rtc-stands")),
+        ("$ cat F\n946684800\n$ cat F\n946684800\n", Some("rtc-same-second")),
+        ("# cat F; sleep 1; cat F\n946684800\n946684800\n", Some("rtc-same-second")),
+        ("# cat F; sleep 2; cat F\n946684800\n946684802\n946684802\n", Some("rtc-same-second")),
+        ("# cat F; sleep 2; cat F\n946684800\n946684802\n", None),
+        ("$ cat F\n946684800\nfoo\n946684800\n", None),
+        ("946684800\n946684800\n", None),
+    ] {
+        assert_eq!(shown(text).as_deref(), wanted, "{text}");
+    }
+}
+
+#[test]
 fn a_table_of_servers_shows_which_one_is_followed() {
     let shown = |text: &str| {
         let found = pasted(text.as_bytes()).log;
@@ -188,6 +213,16 @@ fn a_table_of_servers_shows_which_one_is_followed() {
         ("#* PPS0 0 4 377 23 -12us[ -15us] +/- 43us", "servers-followed", Some(12.0)),
         ("^? a 0 7 0 - +0ns[ +0ns] +/- 0ns", "servers-none", None),
         ("+a 1.2.3.4 2 u 51y 64 7 1622678 +811339 0.002", "servers-none", None),
+        (
+            "a .INIT. 16 u - 64 0 0.0 0.0 0.0\n*b 1.2.3.4 2 u 1 64 377 1.0 9.0 4.0",
+            "servers-followed",
+            Some(9_000.0),
+        ),
+        (
+            "^? a 0 7 0 - +0ns[ +0ns] +/- 0ns\n^* b 2 6 377 23 +3ms[ +3ms] +/- 43ms",
+            "servers-followed",
+            Some(3_000.0),
+        ),
         (
             "a .STEP. 16 u 406 64 0 0.0 0.0 0.0\n*a 1.2.3.4 2 u 1 64 1 1.0 1.0 4.0",
             "servers-stepped",

@@ -1,0 +1,53 @@
+//! The RTC's time as `/sys/class/rtc/rtc0/since_epoch` shows it: an RTC that stands still gives the
+//! same second twice.
+
+use crate::kernel::pasted::segment::LogSegment;
+use crate::kernel::pasted::servers::stated;
+
+/// An RTC counts whole seconds: so far apart two readings differ, s.
+const APART_S: f64 = 2.0;
+
+/// Readings, line by line.
+#[derive(Debug, Default)]
+pub(super) struct RtcReads {
+    /// A line before names the file.
+    is_asked: bool,
+    /// And a wait between the readings.
+    is_apart: bool,
+    last: Option<(u64, String)>,
+}
+
+impl RtcReads {
+    /// Takes a line, and adds to the log what two readings show.
+    pub(super) fn push(&mut self, text: &str, is_about_time: bool, log: &mut LogSegment) {
+        let is_command = (is_about_time && text.contains("since_epoch"))
+            || (self.is_asked && text.contains("sleep "));
+        if is_command {
+            self.is_asked = true;
+            self.is_apart |= has_wait(text);
+            return;
+        }
+        let figure = text.split_ascii_whitespace().next().filter(|_| self.is_asked);
+        let Some(unix_s) = figure.and_then(|figure| figure.parse().ok()) else {
+            *self = Self::default();
+            return;
+        };
+        match self.last.replace((unix_s, text.trim().to_owned())) {
+            Some((last_s, line)) if last_s == unix_s => {
+                let of = if self.is_apart { "rtc-stands" } else { "rtc-same-second" };
+                log.push(stated(of, None, &line));
+                *self = Self::default();
+            }
+            Some(_) => self.is_apart = false,
+            None => {}
+        }
+    }
+}
+
+/// `cat since_epoch; sleep 2; cat since_epoch`, `# twice, 3 s apart`
+fn has_wait(text: &str) -> bool {
+    let words: Vec<&str> = text.split([' ', ';', ',']).filter(|word| !word.is_empty()).collect();
+    let is_long = |s: &str| s.parse::<f64>().is_ok_and(|s| s >= APART_S);
+    words.windows(2).any(|pair| pair[0] == "sleep" && is_long(pair[1]))
+        || words.windows(3).any(|three| three[2] == "apart" && is_long(three[0]))
+}
