@@ -39,7 +39,7 @@ const SET_UPS: &[SetUp] = &[
     ),
     (
         "2/lxc-chrony-failed",
-        &["clock of its host", "Run parachron doctor on the host"],
+        &["clock of its host", "run doctor on the host"],
         &["enable --now"],
     ),
     ("2/pi-rtc-not-read-at-boot", &["hctosys 0", "No time daemon"], &[]),
