@@ -15,3 +15,19 @@ fn the_examples_run() {
     write_page::main().unwrap();
     save_restore::main().unwrap();
 }
+
+/// The guide's lines for Cargo.toml have the versions that this repository builds with.
+#[test]
+fn the_dependencies_are_those_of_the_workspace() {
+    let read = |path: &str| std::fs::read_to_string(format!("../../../{path}")).unwrap();
+    let (guide, workspace) = (read("docs/reference/for-vmm-builders.md"), read("Cargo.toml"));
+    let version = |text: &str, name: &str| {
+        let line = text.lines().find(|line| line.starts_with(&format!("{name} = "))).unwrap();
+        line.split('"')
+            .find(|part| part.starts_with(|first: char| first.is_ascii_digit()))
+            .map(str::to_owned)
+    };
+    for name in ["kvm-bindings", "kvm-ioctls", "serde_json", "vm-memory"] {
+        assert_eq!(version(&guide, name), version(&workspace, name), "{name}");
+    }
+}
