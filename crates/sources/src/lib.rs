@@ -44,3 +44,6 @@ pub fn duplicate_of(one: Named<'_>, other: Named<'_>) -> Option<String> {
 /// What to do about a duplicate.
 pub const DUPLICATE_REMEDY: &str =
     "name each source once: a source that is named twice would have two votes";
+
+#[cfg(test)]
+mod tests;

@@ -83,3 +83,6 @@ pub fn run(name: &str, data: &[u8]) {
     let Some(target) = target else { panic!("no fuzz target is called {name}") };
     (target.run)(data);
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,7 +20,7 @@
 //!
 //! both by an atomic exchange, so a vCPU that goes to sleep is either granted the
 //! lock already or is kicked after. That the kick may come before the halt is the
-//! host's part: it remembers one (`host::hypercall`). `tests/lock.rs` lets loom try
+//! host's part: it remembers one (`host::hypercall`). `lock/tests.rs` lets loom try
 //! the interleavings of two and three vCPUs, with as many preemptions as it names.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -216,3 +216,6 @@ pub struct Contended {
     pub(crate) last: AtomicU64,
     pub(crate) freed: AtomicU64,
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests;

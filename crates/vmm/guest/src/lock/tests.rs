@@ -3,9 +3,8 @@
 //! nobody waits for ever, and no kick is lost between a guest that goes to sleep and
 //! the host's own state machine (`host::hypercall`), which is the one that runs in
 //! the lab. A vCPU that sleeps with no kick to come is a deadlock, which loom finds.
-#![cfg(not(miri))]
 
-use guest::lock::{Lock, LockWord, Waiter, Waiting};
+use super::{Lock, LockWord, Waiter, Waiting};
 use std::sync::atomic::AtomicBool;
 
 use host::VcpuId;

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::tell::{Address, HostState, MAX_REPLY_BYTES, TellFailure, TellOutcome};
+use crate::wire::hosttime::{FRAME_BYTES, GuestExchange, Heard, HostTimeFrame, Reason};
 use pvclock::units::{ClockPair, OffsetBound};
-use sources::tell::{Address, HostState, MAX_REPLY_BYTES, TellFailure, TellOutcome};
-use sources::wire::hosttime::{FRAME_BYTES, GuestExchange, Heard, HostTimeFrame, Reason};
 
 const LIMIT: Duration = Duration::from_secs(2);
 const SHORT: Duration = Duration::from_millis(200);
@@ -39,7 +39,7 @@ fn by<T: Send + 'static>(
     let path = folder.path().join("guest.sock");
     let listener = UnixListener::bind(&path).unwrap();
     let guest = thread::spawn(move || guest(listener.accept().unwrap().0));
-    let told = sources::tell::tell(&address(&path), host, Reason::Restored, limit);
+    let told = crate::tell::tell(&address(&path), host, Reason::Restored, limit);
     (told, guest.join().unwrap())
 }
 
@@ -157,7 +157,7 @@ fn a_guest_that_asks_for_ever_is_left() {
 fn nobody_there_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let guest = Address::Port(folder.path().join("none"));
-    let told = sources::tell::tell(&guest, host(ERROR), Reason::Periodic, LIMIT);
+    let told = crate::tell::tell(&guest, host(ERROR), Reason::Periodic, LIMIT);
     assert!(matches!(told, Err(TellFailure::Unreachable(_))), "{told:?}");
 
     // Firecracker closes where nobody in the guest listens.
@@ -178,7 +178,7 @@ fn a_listener_that_takes_nobody_costs_the_limit_and_no_more() {
     rustix::net::listen(&listener, 0).unwrap();
     let _first = UnixStream::connect(&path).unwrap();
     let begun = Instant::now();
-    let told = sources::tell::tell(&Address::Port(path), host(ERROR), Reason::Periodic, SHORT);
+    let told = crate::tell::tell(&Address::Port(path), host(ERROR), Reason::Periodic, SHORT);
     assert_eq!(told.unwrap_err().to_string(), "cannot connect: not within 0.2 s");
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
 }
@@ -188,7 +188,7 @@ fn a_listener_that_takes_nobody_costs_the_limit_and_no_more() {
 fn the_limit_holds_for_connecting_over_vsock() {
     let begun = Instant::now();
     let guest = Address::Vsock { cid: 1 << 30, port: 123 };
-    let told = sources::tell::tell(&guest, host(ERROR), Reason::Periodic, SHORT);
+    let told = crate::tell::tell(&guest, host(ERROR), Reason::Periodic, SHORT);
     assert!(matches!(told, Err(TellFailure::Unreachable(_))), "{told:?}");
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
 }

@@ -3,10 +3,10 @@
 
 use std::net::IpAddr;
 
-use proptest::prelude::*;
-use sources::wire::chronyd::{
+use crate::wire::chronyd::{
     ChronydRequest, ReplyError, ReplyStatus, Tracking, TrackingLeap, acknowledgement, tracking,
 };
+use proptest::prelude::*;
 
 /// Before its first measurement.
 const FRESH: &str = "\
@@ -73,7 +73,7 @@ fn assert_printed(it: &Tracking, expected: [&str; 9]) {
     }
 }
 
-fn numbers(it: &Tracking) -> [sources::wire::chronyd::Float; 9] {
+fn numbers(it: &Tracking) -> [crate::wire::chronyd::Float; 9] {
     [
         it.system_offset,
         it.last_offset,
@@ -206,7 +206,7 @@ proptest! {
         }
         match tracking(&datagram, sequence) {
             Ok(it) => {
-                prop_assert_eq!(datagram.len(), sources::wire::chronyd::MAX_REPLY_BYTES);
+                prop_assert_eq!(datagram.len(), crate::wire::chronyd::MAX_REPLY_BYTES);
                 let bound = it.error_bound();
                 prop_assert!(bound.growth_ppb >= 1_000);
                 let offset = it.system_offset.abs_billionths();
