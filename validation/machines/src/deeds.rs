@@ -3,6 +3,7 @@
 
 mod agreement;
 mod changes;
+mod doctor;
 mod domain;
 mod drift;
 mod gate;
@@ -17,7 +18,6 @@ pub(crate) mod order;
 mod packages;
 mod pauses;
 mod provider;
-mod rules;
 mod scale;
 mod server;
 mod service;
@@ -111,7 +111,6 @@ fn one(place: &Place<'_>, deed: Deed, machine: &mut Machine, done: &mut Done) ->
         Deed::Packages => packages::run(place, machine, checks),
         Deed::Pauses => pauses::run(place, machine, checks),
         Deed::Phc => keep::by_phc(machine, checks),
-        Deed::Rules => rules::run(place, machine, checks),
         Deed::Scale => scale::run(place, machine, checks),
         Deed::Service => service::run(place, machine, checks),
         Deed::ServiceBesideChronyd => service::beside::run(place, machine, checks),

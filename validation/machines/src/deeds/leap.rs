@@ -4,7 +4,7 @@ use crate::checks::Checks;
 use crate::machine::Machine;
 use crate::outcome::Result;
 
-use super::rules;
+use super::doctor;
 use super::watching::{self, Caused, Seen};
 
 /// The doctor's rule.
@@ -32,11 +32,11 @@ fn one(machine: &mut Machine, verb: &str, what: &str, checks: &mut Checks) -> Re
     let seen = Seen { soon: told, late, ..Seen::default() };
     let leap = Caused { what, kinds: &["leap-second"], besides: &[], size_s: Some((1.0, 0.0)) };
     checks.push(watching::judge(&leap, &seen));
-    checks.push(rules::found(machine, "cat /tmp/before", RULE, &format!("to come: {what}"), true)?);
+    checks.push(doctor::found(machine, "cat /tmp/before", RULE, &format!("to come: {what}"), true)?);
     // STA_INS or STA_DEL stays until somebody clears it, and nothing more is done
     // (kernel/time/ntp.c, second_overflow: TIME_WAIT).
-    let line = rules::DOCTOR;
-    checks.push(rules::found(machine, line, RULE, &format!("has passed: {what}"), false)?);
+    let line = doctor::DOCTOR;
+    checks.push(doctor::found(machine, line, RULE, &format!("has passed: {what}"), false)?);
     // At its next second the kernel is ready for another one (second_overflow:
     // TIME_WAIT to TIME_OK).
     machine.execute("guest-clock leap none; sleep 2").map(drop)

@@ -92,7 +92,7 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
 
 /// Its advice was followed, so that nothing is left but what the machine is.
 fn found_by_the_doctor(place: &Place<'_>, machine: &mut Machine) -> Result<Check, String> {
-    let findings = checks::findings(&machine.execute(super::rules::DOCTOR)?)?;
+    let findings = checks::findings(&machine.execute(super::doctor::DOCTOR)?)?;
     let rules: Vec<&str> = findings.iter().filter_map(|one| one["rule"].as_str()).collect();
     let truth = place.row.truth()?;
     let passed = rules.iter().all(|rule| is_the_machines(truth, rule));

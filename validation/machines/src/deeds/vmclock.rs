@@ -18,8 +18,8 @@ use crate::machine::Machine;
 use crate::outcome::Result;
 
 use super::Place;
+use super::doctor;
 use super::drift::{self, Reference};
-use super::rules;
 
 /// Where the machine has the page (QEMU: include/hw/acpi/vmclock.h, VMCLOCK_ADDR).
 const ADDRESS: &str = "0xfeffb000";
@@ -54,7 +54,7 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
         info.clock_status = status;
         page.write(&mut info, machine)?;
         let when = format!("the page has status {}", status.0);
-        checks.push(rules::found(machine, rules::DOCTOR, RULE, &when, expected)?);
+        checks.push(doctor::found(machine, doctor::DOCTOR, RULE, &when, expected)?);
     }
     Ok(())
 }

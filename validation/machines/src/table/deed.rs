@@ -51,8 +51,6 @@ pub(crate) enum Deed {
     Pauses,
     /// `keep` by the PTP clock of the host, in a machine that is paused.
     Phc,
-    /// What `doctor` says while chronyd follows a server, and of what an administrator did.
-    Rules,
     /// The host's CPU changes its frequency.
     Scale,
     /// `parachrond` as a service of the machine's systemd.
