@@ -1,6 +1,6 @@
 //! A map of 10,000 nodes with 8 peers each: what it takes of one CPU, against its bar.
 //!
-//! `cargo run --release -p parachron-fleet --example ten_thousand`
+//! `cargo run --release -p parachron-fleet-map --example ten_thousand`
 
 use fleet_map::errormap::{Map, ProbeSample, Samples, Settings, solve};
 use pvclock::units::random::SplitMix64;
