@@ -14,7 +14,7 @@ use disruptions::{Kind, Observer};
 
 use inspect::sampler::Sampler;
 use keeper::event::{CorrectionMethod, KeeperEvent, KeeperSummary, Line, NotUsed};
-use keeper::{Action, CorrectionCause, Keeper, SystemClock};
+use keeper::{Action, CorrectionCause, Keeper};
 use linux::clock::LinuxClock;
 use linux::file_lock::FileLock;
 use linux::service_manager;

@@ -1,6 +1,6 @@
 //! The clock that is kept: the kernel's, or, in a dry run, a simulated one.
 
-use keeper::{Adjustment, ClockError, Slewing, SystemClock};
+use keeper::{Adjustment, ClockError, Slewing};
 use linux::adjtimex;
 use linux::clock::LinuxClock;
 use linux::system_clock::{KernelClock, SetError};
@@ -102,15 +102,13 @@ impl KeptClock {
     }
 }
 
-impl SystemClock for KeptClock {
-    type Error = SetError;
-
-    fn now(&self) -> Result<Nanos, SetError> {
+impl KeptClock {
+    pub(crate) fn now(&self) -> Result<Nanos, SetError> {
         let real_ns = KernelClock.now_ns()?;
         Ok(Nanos(real_ns.saturating_add_signed(self.ahead_ns())))
     }
 
-    fn step(&mut self, by_ns: i64) -> Result<(), SetError> {
+    pub(crate) fn step(&mut self, by_ns: i64) -> Result<(), SetError> {
         match self {
             Self::Kernel(kernel) => {
                 let before = adjtimex::read();
@@ -122,7 +120,7 @@ impl SystemClock for KeptClock {
         Ok(())
     }
 
-    fn slew(&mut self, by_ns: i64) -> Result<(), SetError> {
+    pub(crate) fn slew(&mut self, by_ns: i64) -> Result<(), SetError> {
         match self {
             Self::Kernel(kernel) => kernel.clock.slew(by_ns)?,
             Self::Simulated(simulated) => simulated.slew(by_ns, monotonic_ns()),
@@ -130,7 +128,7 @@ impl SystemClock for KeptClock {
         Ok(())
     }
 
-    fn set_error(&mut self, error: ClockError) -> Result<(), SetError> {
+    pub(crate) fn set_error(&mut self, error: ClockError) -> Result<(), SetError> {
         match self {
             Self::Kernel(kernel) => {
                 kernel.was_synchronised = false;
@@ -140,14 +138,18 @@ impl SystemClock for KeptClock {
         }
     }
 
-    fn set_figures(&mut self, max_ns: Option<u64>, estimated_ns: u64) -> Result<(), SetError> {
+    pub(crate) fn set_figures(
+        &mut self,
+        max_ns: Option<u64>,
+        estimated_ns: u64,
+    ) -> Result<(), SetError> {
         match self {
             Self::Kernel(kernel) => kernel.clock.set_figures(max_ns, estimated_ns),
             Self::Simulated(_) => Ok(()),
         }
     }
 
-    fn set_leap(&mut self, leap: Option<LeapSecond>) -> Result<(), SetError> {
+    pub(crate) fn set_leap(&mut self, leap: Option<LeapSecond>) -> Result<(), SetError> {
         match self {
             Self::Kernel(kernel) => kernel.clock.set_leap(leap),
             Self::Simulated(_) => Ok(()),
@@ -156,7 +158,7 @@ impl SystemClock for KeptClock {
 
     /// Refused where another process set it since: two that steer one clock
     /// fight.
-    fn set_frequency(&mut self, ppb: f64) -> Result<(), SetError> {
+    pub(crate) fn set_frequency(&mut self, ppb: f64) -> Result<(), SetError> {
         match self {
             Self::Kernel(kernel) => {
                 let found_ppb = kernel.clock.frequency_ppb()?;

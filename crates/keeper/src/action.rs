@@ -7,7 +7,15 @@ use serde::Serialize;
 
 use crate::discipline::Adjustment;
 use crate::source::SourceKind;
-use crate::system_clock::ClockError;
+
+/// What is known of a clock's error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockError {
+    /// It is off by no more than this, ns.
+    pub max_ns: u64,
+    /// It is probably off by this, ns.
+    pub estimated_ns: u64,
+}
 
 /// Something for the driver to do. Sources are named by their index in the
 /// list that the keeper was made with.

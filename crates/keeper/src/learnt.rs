@@ -48,42 +48,33 @@ impl FromStr for Learnt {
 
     /// The four lines, in this order, and nothing else.
     fn from_str(text: &str) -> Result<Self, LearntError> {
-        let mut lines = text.lines();
         // Cut within its last number it would claim a frequency that is known better.
         if !text.ends_with('\n') {
             return Err(LearntError("the last line has no end"));
         }
-        if lines.next() != Some(HEADER) {
-            return Err(LearntError("the first line is not `parachron-frequency 1`"));
-        }
-        let mut value = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
-        let clocksource = value("clocksource").filter(|name| is_name(name));
-        let ppb = value("ppb").and_then(|text| number(text, -LARGEST_PPB));
-        let uncertainty_ppb = value("uncertainty-ppb").and_then(|text| number(text, 0.0));
-        let rest = lines.next();
-        match (clocksource, ppb, uncertainty_ppb, rest) {
-            (None, ..) => Err(LearntError("no line `clocksource NAME`")),
-            (_, None, ..) => {
-                Err(LearntError("no line `ppb NUMBER` with a NUMBER from -500000 to 500000"))
-            }
-            (_, _, None, _) => {
-                Err(LearntError("no line `uncertainty-ppb NUMBER` with a NUMBER up to 500000"))
-            }
-            (.., Some(_)) => Err(LearntError("more than four lines")),
-            (Some(clocksource), Some(ppb), Some(uncertainty_ppb), None) => Ok(Self {
-                clocksource: clocksource.to_owned(),
-                frequency: LearntFrequency { ppb, uncertainty_ppb },
-            }),
-        }
+        let lines: Vec<&str> = text.lines().collect();
+        let learnt = || {
+            let &[HEADER, clocksource, ppb, uncertainty] = lines.as_slice() else { return None };
+            let number = |line: &str, name: &str, least: f64| {
+                let number = line.strip_prefix(name)?.parse().ok();
+                number.filter(|number| (least..=LARGEST_PPB).contains(number))
+            };
+            let frequency = LearntFrequency {
+                ppb: number(ppb, "ppb ", -LARGEST_PPB)?,
+                uncertainty_ppb: number(uncertainty, "uncertainty-ppb ", 0.0)?,
+            };
+            let name = clocksource.strip_prefix("clocksource ").filter(|name| is_name(name))?;
+            Some(Self { clocksource: name.to_owned(), frequency })
+        };
+        learnt().ok_or(LearntError(
+            "expected lines `parachron-frequency 1`, `clocksource NAME`, `ppb NUMBER` and \
+             `uncertainty-ppb NUMBER`, with numbers up to 500000",
+        ))
     }
 }
 
 fn is_name(name: &str) -> bool {
     (1..NAME_BYTES).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
-}
-
-fn number(text: &str, least: f64) -> Option<f64> {
-    text.parse().ok().filter(|number| (least..=LARGEST_PPB).contains(number))
 }
 
 impl fmt::Display for LearntError {

@@ -20,9 +20,8 @@ mod policy;
 mod rate_limit;
 mod slewing;
 mod source;
-mod system_clock;
 
-pub use action::{Action, Correction, CorrectionCause, Refusal};
+pub use action::{Action, ClockError, Correction, CorrectionCause, Refusal};
 pub use announced::{Announced, AnnouncedScale};
 pub use discipline::Adjustment;
 pub use frequency::LearntFrequency;
@@ -35,4 +34,3 @@ pub use line::{LineLoop, LineSteering};
 pub use policy::{Corrector, Policy};
 pub use slewing::{SLEW_PPM, Slewing};
 pub use source::SourceKind;
-pub use system_clock::{ClockError, SystemClock};

@@ -1,7 +1,6 @@
 //! One guest from its start to the end of the run: looks and faults, in order.
 
 use host::RestorePolicy;
-use keeper::SystemClock;
 
 use crate::checks::Promise;
 use crate::fault::{Absence, FaultKind, Planned};

@@ -9,7 +9,6 @@ use std::time::Duration;
 use disruptions::Observer;
 use keeper::{
     Action, Announced, AnnouncedScale, ClockError, Corrector, Keeper, Policy, SourceKind,
-    SystemClock,
 };
 
 use pvclock::units::LeapSecond;

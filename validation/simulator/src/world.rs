@@ -1,8 +1,6 @@
 //! A guest's surroundings at one moment: what a discipline inside may read and
 //! ask, and what it may not know, the truth.
 
-use keeper::SystemClock;
-
 use crate::checks::Checks;
 use crate::kernel::SimulatedKernel;
 use crate::machine::SimulatedMachine;

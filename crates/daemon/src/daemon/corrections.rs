@@ -3,9 +3,7 @@
 
 use facts::steering::TimeKeeperKind;
 use keeper::event::{Basis, Corrected, CorrectionMethod, KeeperEvent};
-use keeper::{
-    Action, Adjustment, ClockError, Correction, Corrector, KeptBound, LearntFrequency, SystemClock,
-};
+use keeper::{Action, Adjustment, ClockError, Correction, Corrector, KeptBound, LearntFrequency};
 use linux::adjtimex;
 use linux::system_clock::SetError;
 use pvclock::units::{LeapSecond, OffsetBound};

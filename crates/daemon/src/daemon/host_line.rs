@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use keeper::{ClockError, LineLoop, LineSteering, SystemClock as _};
+use keeper::{ClockError, LineLoop, LineSteering};
 use linux::adjtimex::{self, KernelDiscipline, UNITS_PER_PPB};
 use linux::system_clock::SetError;
 use pvclock::vmclock::VmClockInfo;

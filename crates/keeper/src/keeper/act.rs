@@ -15,14 +15,13 @@ use super::disruption_budget::DisruptionBudget;
 use super::lone_moves::{LoneMoves, is_lone_server};
 use super::polled::SECOND_NS;
 use super::{Keeper, KeeperPhase, KeptBound, Stage};
-use crate::action::{Action, Correction, CorrectionCause, Refusal};
+use crate::action::{Action, ClockError, Correction, CorrectionCause, Refusal};
 use crate::choice::{Choice, Selected};
 use crate::discipline::Adjustment;
 use crate::frequency::LearntFrequency;
 use crate::offset::Offset;
 use crate::policy::Corrector;
 use crate::source::SourceKind;
-use crate::system_clock::ClockError;
 
 /// The same refusal is reported again after this.
 const REPORTED_FOR_NS: u64 = 60 * SECOND_NS;

@@ -1,9 +1,9 @@
 use disruptions::Size;
 
 use super::*;
+use crate::action::ClockError;
 use crate::action::Correction;
 use crate::policy::Corrector;
-use crate::system_clock::ClockError;
 
 mod beside;
 mod chronyd;

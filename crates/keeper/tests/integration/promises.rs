@@ -2,7 +2,7 @@
 
 use crate::model::clock::Errno;
 use crate::model::{MS, Machine, ModelClock, NOON_NS, S, Source};
-use keeper::{Policy, SourceKind, SystemClock};
+use keeper::{Policy, SourceKind};
 use proptest::prelude::*;
 use pvclock::units::LeapSecond;
 use test_size::size;

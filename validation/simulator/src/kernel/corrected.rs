@@ -2,8 +2,7 @@
 
 use crate::kernel_clock::timex::{mode, status};
 use crate::kernel_clock::{LeapState, Refused, Timex};
-use keeper::{ClockError, SystemClock};
-use pvclock::Nanos;
+use keeper::ClockError;
 use pvclock::units::{LeapSecond, calendar};
 
 use super::SimulatedKernel;
@@ -23,15 +22,8 @@ impl SimulatedKernel {
     }
 }
 
-impl SystemClock for SimulatedKernel {
-    type Error = Refused;
-
-    fn now(&self) -> Result<Nanos, Refused> {
-        let [now, _] = self.shown_ns();
-        u64::try_from(now).map(Nanos).map_err(|_| Refused::OutOfRange(now.into()))
-    }
-
-    fn step(&mut self, by_ns: i64) -> Result<(), Refused> {
+impl SimulatedKernel {
+    pub(crate) fn step(&mut self, by_ns: i64) -> Result<(), Refused> {
         let modes = mode::SETOFFSET | mode::NANO;
         let (seconds, fraction) =
             (by_ns.div_euclid(1_000_000_000), by_ns.rem_euclid(1_000_000_000));
@@ -43,13 +35,13 @@ impl SystemClock for SimulatedKernel {
         if due.is_some() { self.set_leap(due.filter(|_| from == Some(day(self)))) } else { Ok(()) }
     }
 
-    fn slew(&mut self, by_ns: i64) -> Result<(), Refused> {
+    pub(crate) fn slew(&mut self, by_ns: i64) -> Result<(), Refused> {
         let offset = by_ns / 1000;
         self.adjust(Timex { modes: mode::OFFSET_SINGLESHOT, offset, ..Timex::default() })?;
         Ok(())
     }
 
-    fn set_error(&mut self, error: ClockError) -> Result<(), Refused> {
+    pub(crate) fn set_error(&mut self, error: ClockError) -> Result<(), Refused> {
         let us = |ns: u64| i64::try_from(ns.div_ceil(1000)).unwrap_or(i64::MAX);
         let (max_error, estimated_error) = (us(error.max_ns), us(error.estimated_ns));
         let modes = mode::MAXERROR | mode::ESTERROR | mode::STATUS;
@@ -58,7 +50,11 @@ impl SystemClock for SimulatedKernel {
         self.adjust(timex).map(|_| ())
     }
 
-    fn set_figures(&mut self, max_ns: Option<u64>, estimated_ns: u64) -> Result<(), Refused> {
+    pub(crate) fn set_figures(
+        &mut self,
+        max_ns: Option<u64>,
+        estimated_ns: u64,
+    ) -> Result<(), Refused> {
         let us = |ns: u64| i64::try_from(ns / 1000).unwrap_or(i64::MAX);
         let modes = mode::ESTERROR | if max_ns.is_some() { mode::MAXERROR } else { 0 };
         let (max_error, estimated_error) = (us(max_ns.unwrap_or(0)), us(estimated_ns));
@@ -66,7 +62,7 @@ impl SystemClock for SimulatedKernel {
         Ok(())
     }
 
-    fn set_leap(&mut self, leap: Option<LeapSecond>) -> Result<(), Refused> {
+    pub(crate) fn set_leap(&mut self, leap: Option<LeapSecond>) -> Result<(), Refused> {
         let bits = match leap {
             Some(LeapSecond::Inserted) => status::INS,
             Some(LeapSecond::Deleted) => status::DEL,
@@ -82,7 +78,7 @@ impl SystemClock for SimulatedKernel {
         Ok(())
     }
 
-    fn set_frequency(&mut self, ppb: f64) -> Result<(), Refused> {
+    pub(crate) fn set_frequency(&mut self, ppb: f64) -> Result<(), Refused> {
         let frequency = (ppb * 65.536).round() as i64;
         self.adjust(Timex { modes: mode::FREQUENCY, frequency, ..Timex::default() })?;
         Ok(())

@@ -1,7 +1,6 @@
 //! The kernel's clock, and what adjtimex does to it.
 
-use keeper::{ClockError, SLEW_PPM, SystemClock};
-use pvclock::Nanos;
+use keeper::{ClockError, SLEW_PPM};
 use pvclock::units::LeapSecond;
 
 use super::S;
@@ -167,27 +166,21 @@ impl ModelClock {
     }
 }
 
-impl SystemClock for ModelClock {
-    type Error = Errno;
-
-    fn now(&self) -> Result<Nanos, Errno> {
-        u64::try_from(self.realtime_ns).map(Nanos).map_err(|_| Errno::Einval)
-    }
-
-    fn step(&mut self, by_ns: i64) -> Result<(), Errno> {
+impl ModelClock {
+    pub(crate) fn step(&mut self, by_ns: i64) -> Result<(), Errno> {
         let by_us = by_ns.div_euclid(1000);
         self.set_offset(by_us.div_euclid(1_000_000), by_us.rem_euclid(1_000_000))?;
         self.steps.push((self.monotonic_ns, by_ns));
         Ok(())
     }
 
-    fn slew(&mut self, by_ns: i64) -> Result<(), Errno> {
+    pub(crate) fn slew(&mut self, by_ns: i64) -> Result<(), Errno> {
         self.single_shot(by_ns / 1000)?;
         self.slews += 1;
         Ok(())
     }
 
-    fn set_error(&mut self, error: ClockError) -> Result<(), Errno> {
+    pub(crate) fn set_error(&mut self, error: ClockError) -> Result<(), Errno> {
         if !self.may_set {
             return Err(Errno::Eperm);
         }
@@ -198,7 +191,11 @@ impl SystemClock for ModelClock {
         Ok(())
     }
 
-    fn set_figures(&mut self, max_ns: Option<u64>, estimated_ns: u64) -> Result<(), Errno> {
+    pub(crate) fn set_figures(
+        &mut self,
+        max_ns: Option<u64>,
+        estimated_ns: u64,
+    ) -> Result<(), Errno> {
         if max_ns.is_some() {
             self.max_error_ns = None;
             return Ok(());
@@ -207,13 +204,13 @@ impl SystemClock for ModelClock {
         Ok(())
     }
 
-    fn set_leap(&mut self, leap: Option<LeapSecond>) -> Result<(), Errno> {
+    pub(crate) fn set_leap(&mut self, leap: Option<LeapSecond>) -> Result<(), Errno> {
         self.leaps.push((leap, self.error_ns()));
         Ok(())
     }
 
     /// `adjtimex` with ADJ_FREQUENCY, in units of 2^-16 ppm.
-    fn set_frequency(&mut self, ppb: f64) -> Result<(), Errno> {
+    pub(crate) fn set_frequency(&mut self, ppb: f64) -> Result<(), Errno> {
         if !self.may_set {
             return Err(Errno::Eperm);
         }

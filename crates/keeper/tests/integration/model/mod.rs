@@ -9,7 +9,7 @@ pub(crate) mod others;
 use disruptions::{Disruption, Kind, Size};
 use keeper::{
     Action, Adjustment, Announced, AnnouncedScale, CorrectionCause, Keeper, KeptBound, Policy,
-    SourceKind, SystemClock,
+    SourceKind,
 };
 use pvclock::units::{LeapSecond, OffsetBound};
 
