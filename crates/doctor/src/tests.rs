@@ -9,7 +9,7 @@ use facts::kernel::LogEvent;
 
 use crate::diagnose;
 use crate::finding::{CheckState, Severity};
-use crate::rules::RULES;
+use crate::rules::{CHECKS, RULES};
 use crate::testing::{
     healthy_bare_metal, healthy_firecracker, healthy_kvm_guest, measured, measured_tsc, set_source,
     undisciplined, unreadable,
@@ -64,7 +64,9 @@ fn every_rule_reports_a_healthy_guest() {
 fn names_are_unique_and_every_rule_names_its_source() {
     let names: BTreeSet<_> = RULES.iter().map(|rule| rule.name).collect();
     assert_eq!(names.len(), RULES.len());
-    for rule in RULES {
+    let rows = include_str!("rules.txt").matches("\n== ").count();
+    assert_eq!((rows, CHECKS.len()), (RULES.len(), RULES.len()));
+    for rule in RULES.iter() {
         assert!(rule.name.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{}", rule.name);
         assert!(rule.checks.ends_with('.'), "{}", rule.name);
         assert!(!rule.source.is_empty(), "{}", rule.name);

@@ -230,7 +230,7 @@ fn print_rules(format: Format) -> Result<ExitCode, CliError> {
 
 fn text() -> String {
     let mut text = String::new();
-    for rule in RULES {
+    for rule in RULES.iter() {
         let _ = writeln!(text, "{}", rule.name);
         for paragraph in [rule.checks, rule.source] {
             for line in wrap(paragraph, width() - 4).lines() {

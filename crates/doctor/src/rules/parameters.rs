@@ -1,12 +1,77 @@
 //! Kernel parameters about time: what each does today.
 
-mod table;
+use std::sync::LazyLock;
 
-use self::table::{PARAMETERS, Parameter, ParameterEffect};
+use facts::cpu::HypervisorKind;
+
+use crate::case::trust::stops_unless_flagged;
 use crate::case::{Case, value_of};
 use crate::finding::{Finding, Severity};
 use crate::outcome::{Check, Outcome};
 use crate::remedies;
+use crate::rules::statements::severity;
+use crate::rules::unstable::condemned;
+
+/// The table; its heading describes the form.
+const TABLE: &str = include_str!("parameters/table.txt");
+
+static PARAMETERS: LazyLock<Vec<Parameter>> =
+    LazyLock::new(|| TABLE.split("\n== ").skip(1).filter_map(Parameter::parse).collect());
+
+/// Parameters that do the same.
+struct Parameter {
+    words: Vec<&'static str>,
+    today: &'static str,
+    effect: ParameterEffect,
+}
+
+/// Whether a parameter does harm today.
+enum ParameterEffect {
+    Obsolete,
+    Harmless,
+    /// It does harm on machines like these.
+    HarmfulIf(IsMachine, Severity),
+}
+
+impl Parameter {
+    fn parse(part: &'static str) -> Option<Self> {
+        let mut lines = part.lines();
+        let (words, effect) = lines.next()?.split_once(" | ")?;
+        let effect = match effect.split_once(' ') {
+            None if effect == "obsolete" => ParameterEffect::Obsolete,
+            None => ParameterEffect::Harmless,
+            Some((level, machines)) => {
+                let (_, applies) = MACHINES.into_iter().find(|(name, _)| *name == machines)?;
+                ParameterEffect::HarmfulIf(applies, severity(level))
+            }
+        };
+        Some(Self { words: words.split(' ').collect(), today: lines.next()?, effect })
+    }
+}
+
+type IsMachine = fn(&Case<'_>) -> bool;
+
+/// The kinds of machines in the table.
+const MACHINES: [(&str, IsMachine); 7] = [
+    ("any", |_| true),
+    ("guest", |case| case.is_guest() == Some(true)),
+    // On KVM the rule `kvm-clock-missing` reports it.
+    ("guest-not-of-kvm", |case| {
+        case.is_guest() == Some(true) && case.kind() != Some(HypervisorKind::Kvm)
+    }),
+    ("kvm-clock", |case| case.current() == Ok("kvm-clock")),
+    ("nonstop-tsc", |case| case.flags().is_ok_and(|flags| flags.nonstop_tsc)),
+    // Neither the CPU nor the kernel reports anything against the TSC.
+    ("good-tsc", |case| cpu_guarantees(case) == Some(true) && !condemned(case)),
+    // The parameter trusts a TSC that the CPU or the kernel does not.
+    ("doubtful-tsc", |case| cpu_guarantees(case) == Some(false) || condemned(case)),
+];
+
+/// Whether the CPU's flags guarantee its TSC, where they are known.
+fn cpu_guarantees(case: &Case<'_>) -> Option<bool> {
+    let flags = case.flags().ok()?;
+    Some(flags.constant_tsc && (flags.nonstop_tsc || !stops_unless_flagged(case)))
+}
 
 /// A parameter on this kernel's command line.
 struct Set {

@@ -36,11 +36,7 @@ impl StatementText {
         let mut lines = part.lines();
         let mut head = lines.next()?.split(" | ");
         let (name, severity) = (head.next()?, head.next()?);
-        let severity = match severity {
-            "note" => Severity::Note,
-            "error" => Severity::Error,
-            _ => Severity::Warning,
-        };
+        let severity = self::severity(severity);
         let least_s = head.next().and_then(|least| least.parse().ok()).unwrap_or(0.0);
         let (what, why) = (lines.next()?, lines.next()?);
         let remedies = lines.filter_map(|line| match line.split_at_checked(2)? {
@@ -113,6 +109,15 @@ impl StatementText {
         Finding::new(self.severity, what.unwrap_or_else(|| fill(self.what)))
             .explain(fill(self.why))
             .remedies(remedies.map(|(_, line)| remedy(line)))
+    }
+}
+
+/// A severity by its name in a table.
+pub(super) fn severity(name: &str) -> Severity {
+    match name {
+        "note" => Severity::Note,
+        "error" => Severity::Error,
+        _ => Severity::Warning,
     }
 }
 

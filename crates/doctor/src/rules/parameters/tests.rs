@@ -2,7 +2,7 @@
 
 use facts::Fact;
 
-use super::table::PARAMETERS;
+use super::{PARAMETERS, TABLE};
 use crate::diagnose;
 use crate::testing::{
     boot_with, could_not, finding_text, fine, healthy_bare_metal, healthy_kvm_guest, unreadable,
@@ -61,7 +61,8 @@ fn words_for_init_are_not_the_kernels() {
 
 #[test]
 fn the_table_reads_well() {
-    for row in PARAMETERS {
+    assert_eq!(PARAMETERS.len(), TABLE.matches("\n== ").count());
+    for row in PARAMETERS.iter() {
         assert!(row.today.ends_with('.'), "{}", row.words[0]);
         assert!(!row.today.contains("  "), "{}", row.words[0]);
     }
