@@ -7,7 +7,6 @@ mod absent;
 mod addresses;
 mod asked;
 mod disabled_page;
-mod discovery;
 mod hyperv;
 mod kvm_clock;
 mod machine;
@@ -15,19 +14,22 @@ mod setting;
 mod subject;
 mod tsc;
 
+use guest::discovery::DiscoveredHypervisor;
+use guest::source::Source;
+use host::ClockProvider;
+
 use crate::bench::{LabBench, Provider};
+use crate::conformance::subject::ConformanceSubject;
 use crate::results::{Check, ExperimentResult, ResultTable};
 use crate::sample::not_read;
 use crate::settings::{LabProgress, Result};
-use host::ClockProvider;
-use subject::ConformanceSubject;
 
 /// A test's name, and what it does; each begins with what those before it left.
 type Test = (&'static str, fn(&ConformanceSubject<'_>) -> Result);
 
 /// kvm-clock, the kernel's or ours.
 const KVM: &[Test] = &[
-    ("discovery", discovery::discovered),
+    ("discovery", discovered),
     ("announced", kvm_clock::announcement),
     ("page", kvm_clock::page),
     ("page against host", kvm_clock::page_against_host),
@@ -53,7 +55,7 @@ const OWN_KVM: &[Test] = &[("MSRs of others", absent::others_of_kvm)];
 
 /// Hyper-V's clock, the kernel's, where KVM has it, or ours.
 const HYPERV: &[Test] = &[
-    ("discovery", discovery::discovered),
+    ("discovery", discovered),
     ("announced", hyperv::announcement),
     ("asked: discovery", asked::discovery),
     ("asked: guest OS id", asked::os_id),
@@ -79,11 +81,8 @@ const OWN_HYPERV: &[Test] = &[
     ("MSRs of others", absent::others_of_hyperv),
 ];
 
-const NOTHING: &[Test] = &[
-    ("discovery", discovery::discovered),
-    ("announced", absent::announcement),
-    ("MSRs", absent::check_all),
-];
+const NOTHING: &[Test] =
+    &[("discovery", discovered), ("announced", absent::announcement), ("MSRs", absent::check_all)];
 
 const PROVIDERS: [Provider; 7] = [
     Provider::Kernel,
@@ -136,4 +135,37 @@ pub(crate) fn run(
         }
     }
     Ok((ResultTable::default(), found))
+}
+
+/// CPUID gives whole kHz, and a page's scale has 32 bits.
+const FREQUENCY_HZ: u64 = 1_000;
+
+fn discovered(subject: &ConformanceSubject<'_>) -> Result {
+    let found = subject.machine.discover(0)?;
+    let hypervisor = match subject.provider.kind() {
+        ClockProvider::None | ClockProvider::Legacy => DiscoveredHypervisor::None,
+        ClockProvider::Kvm => DiscoveredHypervisor::Kvm,
+        ClockProvider::HyperV => DiscoveredHypervisor::HyperV,
+        _ => DiscoveredHypervisor::Other,
+    };
+    let found_name = format!("{:?}", found.hypervisor);
+    subject.equal("hypervisor detected by the guest", &format!("{hypervisor:?}"), &found_name);
+    let timers = [Source::AcpiPm, Source::Hpet, Source::Rtc].map(|timer| found.has(timer));
+    subject.holds(
+        "timers detected by the guest",
+        "PM timer, HPET, RTC",
+        format!("{} of 3", timers.iter().filter(|found| **found).count()),
+        timers == [true; 3],
+    );
+    if subject.provider.kind().has_cpuid() {
+        let advertised_hz = subject.advertised_hz();
+        let error_hz = found.tsc.0.abs_diff(advertised_hz);
+        subject.holds(
+            "TSC frequency detected by the guest",
+            &format!("{advertised_hz} Hz, ± {FREQUENCY_HZ} Hz"),
+            format!("{} Hz from {:?}", found.tsc.0, found.frequency_from),
+            error_hz <= FREQUENCY_HZ,
+        );
+    }
+    Ok(())
 }

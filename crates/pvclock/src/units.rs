@@ -30,19 +30,123 @@
 #![forbid(unsafe_code)]
 
 mod agreement;
-mod bracket;
 pub mod calendar;
 mod interval;
-mod leap;
-mod malformed;
-mod quantity;
 pub mod random;
 mod reading;
 
+use core::fmt;
+
 pub use agreement::{AgreedValues, IntervalEnd, agreement};
-pub use bracket::Bracket;
 pub use interval::Interval;
-pub use leap::LeapSecond;
-pub use malformed::Malformed;
-pub use quantity::{Hertz, Nanos, Ticks, UnixTime};
 pub use reading::{ClockPair, CrossTimestamp, OffsetBound, OffsetError, TimeReading};
+
+/// One clock's reading, taken between two of another's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bracket {
+    /// The outer clock before.
+    pub before: u64,
+    /// The inner clock.
+    pub inner: u64,
+    /// The outer clock after.
+    pub after: u64,
+}
+
+impl Bracket {
+    /// How far the outer clock went meanwhile; `None` where it went back,
+    /// and so bounds nothing.
+    pub fn width(&self) -> Option<u64> {
+        self.after.checked_sub(self.before)
+    }
+
+    /// The first of `tries` brackets that is at most `enough` wide, else the
+    /// tightest of them: an interrupt between the reads widens a bracket, and
+    /// the next one is taken without. `None` when `take` yields none, or none
+    /// whose outer clock kept its order.
+    pub fn tightest(
+        tries: u32,
+        enough: u64,
+        mut take: impl FnMut() -> Option<Self>,
+    ) -> Option<Self> {
+        let mut best: Option<(u64, Self)> = None;
+        for _ in 0..tries {
+            let bracket = take()?;
+            let Some(width) = bracket.width() else { continue };
+            if best.is_none_or(|(least, _)| width < least) {
+                best = Some((width, bracket));
+            }
+            if width <= enough {
+                break;
+            }
+        }
+        best.map(|(_, bracket)| bracket)
+    }
+}
+
+/// A leap second, at the end of a UTC day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeapSecond {
+    /// 23:59:60 (STA_INS).
+    Inserted,
+    /// No 23:59:59 (STA_DEL).
+    Deleted,
+}
+
+/// A field that contains what none of its writers can have meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Malformed {
+    /// What it is a field of: "a frame".
+    pub of: &'static str,
+    /// Its name.
+    pub field: &'static str,
+    /// What it contains.
+    pub found: u64,
+}
+
+impl Malformed {
+    /// The field of that name, and its contents.
+    pub fn new(of: &'static str, field: &'static str, found: u64) -> Self {
+        Self { of, field, found }
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: its {} is {:#x}", self.of, self.field, self.found)
+    }
+}
+
+impl core::error::Error for Malformed {}
+
+/// Nanoseconds, as a time on some clock or as a duration.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanos(pub u64);
+
+/// Cycles a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Hertz(pub u64);
+
+/// A counter's value, kept unconverted: the cheapest time stamp there is.
+///
+/// It is converted when the time is needed (`TimeReader::nanos_at` of pvclock),
+/// so that a program that stamps often and evaluates seldom pays for the
+/// counter alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticks(pub u64);
+
+/// Time since 1970-01-01 00:00 UTC without leap seconds, in ns. Not before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnixTime(pub Nanos);
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ns", self.0)
+    }
+}
+
+impl fmt::Display for Hertz {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} Hz", self.0)
+    }
+}

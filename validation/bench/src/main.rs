@@ -5,7 +5,6 @@ mod c_interface;
 mod doctor;
 mod host;
 mod read;
-mod release_build;
 mod rounds;
 mod sources;
 mod vdso;

@@ -34,7 +34,6 @@
 //! 32-bit kernels; `CLOCK_*_COARSE`. Rows of [`LinuxKernel`] note what no kernel here has shown.
 
 mod accumulator;
-mod clocks;
 mod jump;
 mod kernel;
 mod ntp;
@@ -42,9 +41,23 @@ mod source;
 mod timekeeper;
 pub mod timex;
 
-pub use clocks::KernelClocks;
 pub use kernel::{LinuxKernel, Version};
 pub use ntp::{LeapState, Ntp};
 pub use source::KernelClockSource;
 pub use timekeeper::{Refused, Timekeeper};
 pub use timex::Timex;
+
+/// What programs read, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelClocks {
+    /// `CLOCK_REALTIME`, since 1970.
+    pub realtime: i128,
+    /// `CLOCK_MONOTONIC`: stands while the machine is suspended.
+    pub monotonic: i128,
+    /// `CLOCK_MONOTONIC_RAW`: not steered.
+    pub raw: i128,
+    /// `CLOCK_BOOTTIME`: goes on in suspend.
+    pub boottime: i128,
+    /// `CLOCK_TAI`: has no leap seconds.
+    pub tai: i128,
+}

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::check::Verdict;
-use super::report::{ExperimentOutcome, Report};
+use crate::results::{ExperimentOutcome, Report};
 
 /// How many checks ended how.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The timekeeper: a clock source, what was counted of it, the discipline, and
 //! the offsets between the clocks.
 
+use crate::kernel_clock::KernelClocks;
 use crate::kernel_clock::accumulator::Accumulator;
-use crate::kernel_clock::clocks::KernelClocks;
 use crate::kernel_clock::kernel::{LATEST_S, LinuxKernel};
 use crate::kernel_clock::ntp::Ntp;
 use crate::kernel_clock::source::KernelClockSource;
