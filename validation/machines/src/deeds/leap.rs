@@ -32,7 +32,13 @@ fn one(machine: &mut Machine, verb: &str, what: &str, checks: &mut Checks) -> Re
     let seen = Seen { soon: told, late, ..Seen::default() };
     let leap = Caused { what, kinds: &["leap-second"], besides: &[], size_s: Some((1.0, 0.0)) };
     checks.push(watching::judge(&leap, &seen));
-    checks.push(doctor::found(machine, "cat /tmp/before", RULE, &format!("to come: {what}"), true)?);
+    checks.push(doctor::found(
+        machine,
+        "cat /tmp/before",
+        RULE,
+        &format!("to come: {what}"),
+        true,
+    )?);
     // STA_INS or STA_DEL stays until somebody clears it, and nothing more is done
     // (kernel/time/ntp.c, second_overflow: TIME_WAIT).
     let line = doctor::DOCTOR;
