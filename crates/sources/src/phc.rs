@@ -115,7 +115,10 @@ impl PhcSource {
     pub fn ahead_of_utc_s(&self) -> Result<i32, UnknownScale> {
         if self.scale == PhcScale::ByName && scale::is_vmclock(&self.clock_name) {
             let offset = match VmClockSource::open(&Path::new("/dev").join(&self.clock_name)) {
-                Fact::Known(mut page) => page.offset(),
+                // To a second the readings are enough: to find the kernel's line takes longer.
+                Fact::Known(mut page) => {
+                    page.read(now).and_then(|reading| offset(reading, || self.clock_name.clone()))
+                }
                 Fact::Unknown(why) => Err(why.into()),
             };
             return self.vmclocks_ahead_s(offset);

@@ -116,6 +116,7 @@ impl Source {
         // A message states the time of when it was sent.
         let reading = match self {
             Self::Host(source) => return source.offset(),
+            Self::VmClock(source) => return source.offset(),
             _ => self.read(now)?,
         };
         offset(reading, || self.name())

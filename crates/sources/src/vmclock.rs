@@ -149,23 +149,29 @@ impl VmClockSource {
     /// # Errors
     /// As [`VmClockSource::read`], or none that can be compared.
     pub fn offset(&mut self) -> Result<OffsetBound, SourceError> {
-        let clocks =
-            self.kernel_line().and_then(|(line, count)| Some((clocks(&line, count)?, count)));
-        let at_one_count =
-            clocks.and_then(|(pair, count)| self.read_by(&|| count, || Ok(pair)).ok());
-        let reading = at_one_count.map_or_else(|| self.read(now), Ok)?;
+        let at_one_count = self
+            .lines()
+            .and_then(|(page, line, count)| Some((page, count, Ok(clocks(&line, count)?))));
+        let reading = match at_one_count {
+            Some((page, count, clocks)) => self.reading(page, count, [clocks.clone(), clocks])?,
+            None => self.read(now)?,
+        };
         offset(reading, || format!("vmclock {}", self.name))
     }
 
-    /// The kernel's line, where it is known, and a count at which it holds.
-    pub fn kernel_line(&mut self) -> Option<(KernelLine, u64)> {
+    /// The page and the kernel's line, where that is known, and a count at which both hold: neither
+    /// changed while it was read.
+    pub fn lines(&mut self) -> Option<(VmClockInfo, KernelLine, u64)> {
         if self.kernel.is_none() && self.sought.is_none_or(|sought| sought.elapsed() >= REOPEN) {
             (self.kernel, self.sought) = (KernelLineReader::open().ok(), Some(Instant::now()));
         }
-        let line = self.kernel?.read().ok()?;
-        let count = CpuCounter.read_ordered();
-        // A program that did not run meanwhile may have missed a slew's begin.
-        (self.kernel?.read() == Ok(line)).then_some((line, count))
+        let kernel = self.kernel?;
+        (0..TRIES).find_map(|_| {
+            let (page, line) = (self.page()?, kernel.read().ok()?);
+            let count = CpuCounter.read_ordered();
+            let are_same = kernel.read() == Ok(line) && self.page() == Some(page);
+            are_same.then_some((page, line, count))
+        })
     }
 
     /// As [`VmClockSource::read`], by any counter.
@@ -182,23 +188,33 @@ impl VmClockSource {
             // The page of before a migration does not describe the counter
             // after it.
             if self.info()? == info {
-                let Utc { since_1970_ns, max_error } = self.utc(info, count)?;
-                let out_of_range = |_| VmClockError::OutOfRange {
-                    device: self.name.clone(),
-                    since_1970_ns: since_1970_ns.into(),
-                };
-                let shown_ns = u64::try_from(since_1970_ns).map_err(out_of_range)?;
-                let mut utc_ns = Interval::around(shown_ns, max_error.0);
-                // Its nanoseconds are truncated.
-                utc_ns.high += 1;
-                self.max_error_ns = Some(max_error.0);
-                self.is_smeared_nearby = info.leap_smearing_hint != 0;
-                self.leap = Some(info.leap_indicator).filter(|it| ANNOUNCED.contains(it));
-                let shown_ns = (shown_ns, shown_ns);
-                return Ok(TimeReading { before, utc_ns, shown_ns, cross_timestamp: None, after });
+                return self.reading(info, count, [before, after]);
             }
         }
         Err(VmClockError::Unsteady { device: self.name.clone(), tries: TRIES })
+    }
+
+    /// The page's time at a count, between two stamps.
+    fn reading<S>(
+        &mut self,
+        info: VmClockInfo,
+        count: u64,
+        [before, after]: [S; 2],
+    ) -> Result<TimeReading<S>, VmClockError> {
+        let Utc { since_1970_ns, max_error } = self.utc(info, count)?;
+        let out_of_range = |_| VmClockError::OutOfRange {
+            device: self.name.clone(),
+            since_1970_ns: since_1970_ns.into(),
+        };
+        let shown_ns = u64::try_from(since_1970_ns).map_err(out_of_range)?;
+        let mut utc_ns = Interval::around(shown_ns, max_error.0);
+        // Its nanoseconds are truncated.
+        utc_ns.high += 1;
+        self.max_error_ns = Some(max_error.0);
+        self.is_smeared_nearby = info.leap_smearing_hint != 0;
+        self.leap = Some(info.leap_indicator).filter(|leap| ANNOUNCED.contains(leap));
+        let shown_ns = (shown_ns, shown_ns);
+        Ok(TimeReading { before, utc_ns, shown_ns, cross_timestamp: None, after })
     }
 
     /// What the page holds now, if it can be read.

@@ -33,16 +33,17 @@ pub(super) fn follow(daemon: &mut Daemon) {
     let now_ns = monotonic_ns();
     // Also between two looks: what disturbed the clock may be over by the next.
     let followed = daemon.keeper.followed_line(now_ns);
-    let vmclock = followed.and_then(|index| daemon.sources[index].vmclock());
-    let lines = vmclock.and_then(|source| Some((source.page()?, source.kernel_line()?)));
-    let is_seen = lines.is_some_and(|(page, _)| daemon.line.steering.has_seen(&page));
+    let mut vmclock = followed.and_then(|index| daemon.sources[index].vmclock());
+    let page = vmclock.as_ref().and_then(|source| source.page());
+    let is_seen = page.is_some_and(|page| daemon.line.steering.has_seen(&page));
     if is_seen && now_ns + EARLY_NS < daemon.line.due_ns {
         return;
     }
     if followed.is_none() {
         daemon.line.steering.note_move();
     }
-    let next_ns = lines.and_then(|(page, line)| look(daemon, page, line, now_ns));
+    let lines = vmclock.as_mut().and_then(|source| source.lines());
+    let next_ns = lines.and_then(|lines| look(daemon, lines, now_ns));
     daemon.line.due_ns = next_ns.map_or(0, |next_ns| now_ns + next_ns);
     if next_ns.is_none() {
         daemon.keeper.leave_line(now_ns);
@@ -52,8 +53,7 @@ pub(super) fn follow(daemon: &mut Daemon) {
 /// A look at both lines; time until the next, ns.
 fn look(
     daemon: &mut Daemon,
-    page: VmClockInfo,
-    (line, counter): (KernelLine, u64),
+    (page, line, counter): (VmClockInfo, KernelLine, u64),
     now_ns: u64,
 ) -> Option<u64> {
     let found = adjtimex::read().ok()?;

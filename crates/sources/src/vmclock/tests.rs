@@ -10,6 +10,7 @@ use pvclock::vmclock::{CounterId, NoUtc, TimeType, VmClockFlags, VmClockStatus};
 use pvclock::units::{ClockPair, OffsetBound};
 
 use super::*;
+use crate::Source;
 
 /// A page of a 2^30 Hz counter, synchronised within 250 ns, by a clock that
 /// is 2^-20 off its rate at the most.
@@ -150,7 +151,7 @@ fn a_page_is_compared_with_the_clock() {
 #[test]
 fn where_the_kernels_line_is_known_nothing_is_added_to_the_bound() {
     let (file, mut vmclock) = device(&page());
-    let Some((line, counter_value)) = vmclock.kernel_line() else {
+    let Some((_, line, counter_value)) = vmclock.lines() else {
         return writeln!(std::io::stderr(), "skipped: the kernel's line is not known").unwrap();
     };
     let at_ns = u64::try_from(line.realtime_ns(counter_value).unwrap()).unwrap() + 5000;
@@ -161,7 +162,8 @@ fn where_the_kernels_line_is_known_nothing_is_added_to_the_bound() {
     let info =
         VmClockInfo { counter_value, time_sec, time_frac, period, period_max_error, ..page() };
     std::fs::write(file.path(), info.to_bytes()).unwrap();
-    let OffsetBound { offset_ns, bound_ns, .. } = vmclock.offset().unwrap();
+    let mut source = Source::VmClock(vmclock);
+    let OffsetBound { offset_ns, bound_ns, .. } = source.offset().unwrap();
     assert_eq!(bound_ns, 251);
     let since = CpuCounter.read_ordered() - counter_value;
     let steered_ns = (since as f64 * line.ns_per_count() * 500e-6) as u64;
