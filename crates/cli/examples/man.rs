@@ -70,8 +70,8 @@ fn rendered(
 
 fn add_pages(command: &Command, pages: &mut Vec<(String, String)>) {
     let page = command.get_display_name().unwrap_or_default();
-    let (exits, examples) =
-        parachron::help_end(page).map_or((&[][..], &[][..]), |end| (end.exits, end.examples));
+    let (exits, examples) = parachron::help_end(page)
+        .map_or((&[][..], &[][..]), |end| (&end.exits[..], &end.examples[..]));
     pages.extend(rendered(Man::new(command.clone()), exits, examples));
     for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
         add_pages(command, pages);
