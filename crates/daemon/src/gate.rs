@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use facts::Sample;
 use keeper::event::{KeeperEvent, NotUsed};
-use keeper::{Gate, GateAction, GateClock, GateOpening, KeptBound, Policy};
+use keeper::{Gate, GateAction, GateOpening, KeptBound, Policy};
 use pvclock::kvm_clock::Flags;
 
 use crate::error::DaemonError;
@@ -235,7 +235,7 @@ impl ClockGate {
             self.fail("the watcher, or `gate thaw --force`, thawed the groups".into(), events);
             self.open_by_force(events);
         }
-        let action = self.gate.follow(now_ns, GateClock::new(known, now_ns));
+        let action = self.gate.follow(now_ns, known);
         let measures = action.is_some_and(|action| self.carry_out(action, events));
         if self.closed.is_some() {
             self.keep_watched(events);

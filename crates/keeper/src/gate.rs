@@ -31,36 +31,6 @@ use crate::keeper::KeptBound;
 /// What a look may take of the limit, ns: the driver looks every 10 ms while it is closed.
 const LONGEST_LOOK_NS: u64 = 100_000_000;
 
-/// What is known of the clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GateClock {
-    /// A disruption moved it, and it was not measured since.
-    Disrupted,
-    /// Nothing is known.
-    Unknown,
-    /// It was measured.
-    Measured {
-        /// When, CLOCK_MONOTONIC, ns.
-        at_ns: u64,
-        /// It is off by this at most, now, ns.
-        error_ns: u64,
-    },
-}
-
-impl GateClock {
-    /// What the keeper knows, now.
-    pub fn new(known: KeptBound, now_ns: u64) -> Self {
-        match known {
-            KeptBound::Unknown => Self::Unknown,
-            KeptBound::Disrupted => Self::Disrupted,
-            KeptBound::Within { offset, .. } => Self::Measured {
-                at_ns: offset.at_monotonic_ns,
-                error_ns: known.error_ns(now_ns).unwrap_or(u64::MAX),
-            },
-        }
-    }
-}
-
 /// What the driver is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GateAction {
@@ -110,8 +80,8 @@ pub struct Gate {
     /// What has passed of the limit, ns.
     passed_ns: u64,
     looked_ns: u64,
-    /// The clock at the last look: a disruption is new where it was anything else before.
-    clock: GateClock,
+    /// The clock was disrupted at the last look: a disruption is new where it was anything else.
+    was_disrupted: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,7 +102,7 @@ impl Gate {
             state: State::Open,
             passed_ns: 0,
             looked_ns: 0,
-            clock: GateClock::Unknown,
+            was_disrupted: false,
         }
     }
 
@@ -167,19 +137,19 @@ impl Gate {
 
     /// The daemon looks at the clock: at each sample, and whenever what it knows may have
     /// changed.
-    pub fn follow(&mut self, now_ns: u64, clock: GateClock) -> Option<GateAction> {
+    pub fn follow(&mut self, now_ns: u64, known: KeptBound) -> Option<GateAction> {
         let look_ns = now_ns.saturating_sub(self.looked_ns).min(LONGEST_LOOK_NS);
         self.passed_ns = self.passed_ns.saturating_add(look_ns);
         self.looked_ns = now_ns;
         let is_past = self.passed_ns >= self.limit_ns;
-        let before = std::mem::replace(&mut self.clock, clock);
-        let is_new = clock == GateClock::Disrupted && before != clock;
+        let is_disrupted = known == KeptBound::Disrupted;
+        let is_new = !std::mem::replace(&mut self.was_disrupted, is_disrupted) && is_disrupted;
         match self.state {
-            State::Open if clock == GateClock::Disrupted => Some(self.disrupt(now_ns)),
+            State::Open if is_disrupted => Some(self.disrupt(now_ns)),
             State::Snapshot if is_new => Some(self.disrupt(now_ns)),
             State::Snapshot if is_past => Some(self.measure(now_ns)),
             State::Waiting { since_ns } => {
-                if let Some(error_ns) = self.right_error_ns(clock, since_ns) {
+                if let Some(error_ns) = self.right_error_ns(known, since_ns, now_ns) {
                     self.enter(State::Open, now_ns);
                     Some(GateAction::Open(GateOpening::Right { error_ns }))
                 } else if is_past {
@@ -190,7 +160,7 @@ impl Gate {
                 }
             }
             State::Overdue { since_ns } => {
-                if self.right_error_ns(clock, since_ns).is_some() {
+                if self.right_error_ns(known, since_ns, now_ns).is_some() {
                     self.enter(State::Open, now_ns);
                 }
                 None
@@ -214,13 +184,10 @@ impl Gate {
         GateAction::Measure
     }
 
-    fn right_error_ns(&self, clock: GateClock, since_ns: u64) -> Option<u64> {
-        match clock {
-            GateClock::Measured { at_ns, error_ns } if at_ns >= since_ns => {
-                Some(error_ns).filter(|error_ns| *error_ns <= self.bound_ns)
-            }
-            _ => None,
-        }
+    fn right_error_ns(&self, known: KeptBound, since_ns: u64, now_ns: u64) -> Option<u64> {
+        let KeptBound::Within { offset, .. } = known else { return None };
+        let error_ns = known.error_ns(now_ns).filter(|_| offset.at_monotonic_ns >= since_ns);
+        error_ns.filter(|error_ns| *error_ns <= self.bound_ns)
     }
 
     fn enter(&mut self, state: State, now_ns: u64) {
@@ -230,6 +197,8 @@ impl Gate {
 
 #[cfg(test)]
 mod tests {
+    use pvclock::units::OffsetBound;
+
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -239,8 +208,17 @@ mod tests {
         Gate::new(10 * MS, LIMIT_MS * MS)
     }
 
-    fn right(at_ms: u64) -> GateClock {
-        GateClock::Measured { at_ns: at_ms * MS, error_ns: MS }
+    fn measured(at_monotonic_ns: u64, bound_ns: u64) -> KeptBound {
+        KeptBound::Within {
+            offset: OffsetBound { offset_ns: 0, bound_ns, at_monotonic_ns },
+            growth_ppb: 0,
+            frequency_ppb: 0,
+            is_free_running: false,
+        }
+    }
+
+    fn right(at_ms: u64) -> KeptBound {
+        measured(at_ms * MS, MS)
     }
 
     fn is_right(action: Option<GateAction>) -> bool {
@@ -253,10 +231,10 @@ mod tests {
         assert_eq!(gate.request_freeze(0), GateAction::Close(GateCause::Requested));
         // The clock is right all the while: nothing is known of the snapshot.
         assert_eq!(gate.follow(10 * MS, right(10)), None);
-        assert_eq!(gate.follow(20 * MS, GateClock::Disrupted), Some(GateAction::Renew));
+        assert_eq!(gate.follow(20 * MS, KeptBound::Disrupted), Some(GateAction::Renew));
         // What was measured before the restore.
         assert_eq!(gate.follow(21 * MS, right(19)), None);
-        let wide = GateClock::Measured { at_ns: 22 * MS, error_ns: 10 * MS + 1 };
+        let wide = measured(22 * MS, 10 * MS + 1);
         assert_eq!(gate.follow(22 * MS, wide), None);
         assert!(gate.is_closed());
         assert!(is_right(gate.follow(23 * MS, right(23))));
@@ -269,40 +247,40 @@ mod tests {
         gate.request_freeze(0);
         let hour_ms = 3_600_000;
         assert_eq!(gate.follow(hour_ms * MS, right(0)), None);
-        assert_eq!(gate.follow((hour_ms + 1) * MS, GateClock::Disrupted), Some(GateAction::Renew));
+        assert_eq!(gate.follow((hour_ms + 1) * MS, KeptBound::Disrupted), Some(GateAction::Renew));
         // Looks of 100 ms: ten of them are the limit.
         for look in 1..10 {
-            assert_eq!(gate.follow((hour_ms + 1 + look * 100) * MS, GateClock::Disrupted), None);
+            assert_eq!(gate.follow((hour_ms + 1 + look * 100) * MS, KeptBound::Disrupted), None);
         }
         let at_ns = (hour_ms + 1 + 1000) * MS;
-        let opened = gate.follow(at_ns, GateClock::Disrupted);
+        let opened = gate.follow(at_ns, KeptBound::Disrupted);
         assert_eq!(opened, Some(GateAction::Open(GateOpening::Limit)));
         assert!(gate.is_overdue() && !gate.is_closed());
         // The same disruption closes it no second time, and a new one does.
-        assert_eq!(gate.follow(at_ns + 1, GateClock::Disrupted), None);
+        assert_eq!(gate.follow(at_ns + 1, KeptBound::Disrupted), None);
         assert_eq!(gate.disrupt(at_ns + 2), GateAction::Close(GateCause::Disrupted));
     }
 
     #[test]
     fn a_freeze_while_the_clock_is_disrupted_waits_for_the_snapshot() {
         let mut gate = gate();
-        assert!(gate.follow(0, GateClock::Disrupted).is_some());
+        assert!(gate.follow(0, KeptBound::Disrupted).is_some());
         assert_eq!(gate.request_freeze(MS), GateAction::Renew);
         // The old disruption, and its end: the snapshot is still to come.
-        assert_eq!(gate.follow(2 * MS, GateClock::Disrupted), None);
+        assert_eq!(gate.follow(2 * MS, KeptBound::Disrupted), None);
         assert_eq!(gate.follow(3 * MS, right(3)), None);
         assert!(gate.is_closed());
-        assert_eq!(gate.follow(4 * MS, GateClock::Disrupted), Some(GateAction::Renew));
+        assert_eq!(gate.follow(4 * MS, KeptBound::Disrupted), Some(GateAction::Renew));
         assert!(is_right(gate.follow(5 * MS, right(5))));
         // The same after its limit has passed.
         gate.disrupt(6 * MS);
         for look in 1..=10 {
-            gate.follow((6 + look * 100) * MS, GateClock::Disrupted);
+            gate.follow((6 + look * 100) * MS, KeptBound::Disrupted);
         }
         assert!(gate.is_overdue());
         let at_ns = 2000 * MS;
         assert_eq!(gate.request_freeze(at_ns), GateAction::Close(GateCause::Requested));
-        assert_eq!(gate.follow(at_ns + 1, GateClock::Disrupted), None);
+        assert_eq!(gate.follow(at_ns + 1, KeptBound::Disrupted), None);
         assert_eq!(gate.request_thaw(at_ns + 2), Some(GateAction::Measure));
     }
 

@@ -25,7 +25,7 @@ pub use action::{Action, ClockError, Correction, CorrectionCause, Refusal};
 pub use announced::{Announced, AnnouncedScale};
 pub use discipline::Adjustment;
 pub use frequency::LearntFrequency;
-pub use gate::{Gate, GateAction, GateCause, GateClock, GateOpening};
+pub use gate::{Gate, GateAction, GateCause, GateOpening};
 pub use keeper::{
     Keeper, KeeperClockState, KeeperView, KeptBound, NextStep, RtcView, SourceState, SourceView,
 };

@@ -6,7 +6,8 @@
 //! the bound, unless the gate reports that its limit had passed. One that was not frozen
 //! writes wrong stamps only until the daemon's next look. Nothing stays frozen.
 
-use keeper::{Gate, GateAction, GateClock, GateOpening};
+use keeper::{Gate, GateAction, GateOpening, KeptBound};
+use pvclock::units::OffsetBound;
 use test_size::size;
 
 use crate::never_worse::random::Random;
@@ -26,7 +27,7 @@ struct Guest {
     now_ns: u64,
     /// What the clock is off by.
     off_ns: u64,
-    known: GateClock,
+    known: KeptBound,
     /// Its daemon finds out that it was restored: by a marker, by the host's clock, or not
     /// at all before it asks its servers.
     notices: Notices,
@@ -43,6 +44,15 @@ enum Notices {
     ByHostsClock,
 }
 
+fn measured(at_monotonic_ns: u64, bound_ns: u64) -> KeptBound {
+    KeptBound::Within {
+        offset: OffsetBound { offset_ns: 0, bound_ns, at_monotonic_ns },
+        growth_ppb: 0,
+        frequency_ppb: 0,
+        is_free_running: false,
+    }
+}
+
 impl Guest {
     fn new(seed: u64) -> Self {
         Self {
@@ -51,7 +61,7 @@ impl Guest {
             is_frozen: false,
             now_ns: 1_000_000 * MS,
             off_ns: 0,
-            known: GateClock::Measured { at_ns: 0, error_ns: MS },
+            known: measured(0, MS),
             notices: Notices::Nothing,
             reply_ns: None,
             wrong_stamps: 0,
@@ -73,13 +83,13 @@ impl Guest {
 
     /// All sources are asked; one in ten rounds is lost, and one in twenty is too late.
     fn ask(&mut self) {
-        self.known = GateClock::Disrupted;
+        self.known = KeptBound::Disrupted;
         let late_ns = if self.random.one_in(20) { 3 * LIMIT_NS } else { 300 * MS };
         self.reply_ns = (!self.random.one_in(10)).then(|| self.now_ns + self.random.below(late_ns));
     }
 
     fn is_known(&self) -> bool {
-        matches!(self.known, GateClock::Measured { error_ns, .. } if error_ns <= BOUND_NS)
+        self.known.error_ns(self.now_ns).is_some_and(|error_ns| error_ns <= BOUND_NS)
     }
 
     /// The workload runs until the next look, if it may.
@@ -105,7 +115,7 @@ impl Guest {
             self.reply_ns = None;
             self.off_ns = self.random.below(BOUND_NS / 2);
             let error_ns = self.off_ns + self.random.below(BOUND_NS);
-            self.known = GateClock::Measured { at_ns: self.now_ns, error_ns };
+            self.known = measured(self.now_ns, error_ns);
         } else if self.reply_ns.is_none() && !self.is_known() {
             self.ask();
         }

@@ -4,7 +4,7 @@
 
 use disruptions::{Disruption, Kind, Size};
 use keeper::SourceKind::{HostValue, NetworkCard, Ntp, Phc, Rtc, VmClock};
-use keeper::{Action, Corrector, GateClock, Keeper, Policy};
+use keeper::{Action, Corrector, Keeper, Policy};
 use pvclock::clockbound::SegmentStatus;
 
 use super::*;
@@ -303,7 +303,7 @@ impl World {
         published_ns.into_iter().for_each(|bound_ns| {
             self.hold(&format!("ClockBound's segments {when}"), bound_ns);
         });
-        if let GateClock::Measured { error_ns, .. } = GateClock::new(known, self.now_ns) {
+        if let Some(error_ns) = known.error_ns(self.now_ns) {
             self.hold(&format!("the gate {when}"), error_ns);
         }
     }
