@@ -25,10 +25,7 @@ fn status(event: &KeeperEvent) -> Option<String> {
         KeeperEvent::Started(started) | KeeperEvent::Reloaded(started) => {
             Some(format!("sources: {}", started.sources.join(", ")))
         }
-        KeeperEvent::Disruption(_)
-        | KeeperEvent::HostResumed
-        | KeeperEvent::HostMessageRejected { .. }
-        | KeeperEvent::Cancelled { .. } => None,
+        KeeperEvent::HostMessageRejected { .. } | KeeperEvent::Cancelled { .. } => None,
         _ => {
             let EventDescription { kind, message, .. } = words::describe(event);
             Some(format!("{kind}: {}", message.first()?))

@@ -110,7 +110,9 @@ impl ClockReport {
             bound_ns,
             kernel,
         };
-        if report.error_ns().map_or(ahead_ns != 0, |error_ns| error_ns > limit_ns) {
+        // Nothing bounds it while what may have happened is not classified.
+        let is_bounded = matches!(view.known, KeptBound::Within { .. });
+        if !is_bounded || report.error_ns().is_none_or(|error_ns| error_ns > limit_ns) {
             report.state = KeeperClockState::Unsynchronised;
         }
         report

@@ -65,6 +65,7 @@ impl Daemon {
             board: None,
             asked: None,
             configuration: None,
+            unbounded_until_ns: 0,
             is_reload_due: false,
             lock: found.lock,
         };

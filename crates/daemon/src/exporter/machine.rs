@@ -40,7 +40,14 @@ impl MachineScrape {
         if self.examined.as_ref().is_none_or(|examined| examined.at.elapsed() > EXAMINED_EACH) {
             self.examined = Some(examine(&tree));
         }
-        let stated_s = kernel(snapshot);
+        let mut stated_s = kernel(snapshot);
+        let is_another_running = |examined: &Examined| !examined.keepers.is_empty();
+        if snapshot.daemon_up == Some(false)
+            && !self.examined.as_ref().is_some_and(is_another_running)
+        {
+            // The kernel holds what a daemon stated that is gone: nobody notices a restore.
+            (snapshot.synchronised, stated_s) = (Some(false), None);
+        }
         let runs =
             |kind| self.examined.as_ref().is_some_and(|examined| examined.keepers.contains(&kind));
         // systemd-timesyncd states a maxerror of 0 at each poll, which is no bound.

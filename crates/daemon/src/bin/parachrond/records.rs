@@ -51,7 +51,7 @@ impl MinuteRecording {
             self.tell_old(&log);
             loop {
                 let recorded =
-                    self.write(&scrapes.snapshot(), board.latest().as_deref(), &mut before);
+                    self.write(&scrapes.snapshot(), board.latest().as_ref(), &mut before);
                 self.report(&log, recorded);
                 thread::sleep(EVERY);
             }

@@ -13,9 +13,9 @@ use crate::error::ProgramError;
 pub(crate) fn scrapes(board: StatusBoard, consumers: &[String]) -> Scrapes {
     let ask = move || {
         let status = board.latest();
-        let json = status.as_deref().and_then(|status| serde_json::to_string(status).ok());
+        let json = status.as_ref().and_then(|status| serde_json::to_string(status).ok());
         DaemonReply {
-            knows: status.as_deref().map(Snapshot::from),
+            knows: status.as_ref().map(Snapshot::from),
             status: json.map(|json| json + "\n"),
             is_expected: true,
         }

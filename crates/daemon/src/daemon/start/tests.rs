@@ -7,7 +7,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use keeper::NextStep;
+use facts::steering::Adjtimex;
+use keeper::{KeeperClockState, NextStep};
 
 use super::*;
 
@@ -127,15 +128,19 @@ fn told(folder: &Path, behind_ns: i64) -> Daemon {
     settings.sources.excluded = crate::DiscoveredSource::ALL.to_vec();
     settings.sources.host_socket = Some(folder.join("host"));
     let mut daemon = Daemon::new(settings).unwrap();
-    let host = std::os::unix::net::UnixDatagram::unbound().unwrap();
     daemon.sample(&mut |_| ());
+    tell(folder, &mut daemon, behind_ns);
+    daemon
+}
+
+fn tell(folder: &Path, daemon: &mut Daemon, behind_ns: i64) {
+    let host = std::os::unix::net::UnixDatagram::unbound().unwrap();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let shown_ns = i64::try_from(now.as_nanos()).unwrap() + behind_ns;
     let time = format!("time {}.{:09} +- 0.000001", shown_ns / S, shown_ns % S);
     host.send_to(time.as_bytes(), folder.join("host")).unwrap();
     // The host's word is read after what is to be done in a sample.
     (0..2).for_each(|_| daemon.sample(&mut |_| ()));
-    daemon
 }
 
 const S: i64 = 1_000_000_000;
@@ -205,4 +210,40 @@ fn what_a_dry_run_knew_bounds_no_clock_that_is_corrected() {
     daemon.take_over(settings).unwrap();
     assert!(!matches!(known(&daemon), keeper::KeptBound::Within { .. }), "{:?}", daemon.status());
     assert_eq!(daemon.clock.ahead_ns(), 0);
+}
+
+/// chronyd slews a large offset by a tick of another length, 200 times as fast as a bound grows.
+#[test]
+fn nothing_bounds_a_clock_that_is_steered_faster_than_its_bound_grows() {
+    let steered = |tick_us, frequency_ppm| {
+        super::super::steers_beyond_bounds(&Adjtimex {
+            offset_ns: 0,
+            miscast_offset_us: None,
+            frequency_ppm,
+            max_error_us: 0,
+            estimated_error_us: 0,
+            status: 0,
+            tick_us,
+            tai_s: 0,
+            state: 0,
+            not_given: Vec::new(),
+        })
+    };
+    assert!(!steered(10_000, 499.9) && !steered(10_001, -50.0));
+    assert!(steered(11_000, 0.0) && steered(9_000, 0.0) && steered(10_005, 50.0));
+    let folder = tempfile::tempdir().unwrap();
+    let mut daemon = told(folder.path(), 0);
+    let is_bounded = |daemon: &Daemon| {
+        let known = daemon.keeper.error_bound(monotonic_ns());
+        let is_bounded = matches!(known, keeper::KeptBound::Within { .. });
+        assert!(is_bounded || daemon.status().clock.state == KeeperClockState::Unsynchronised);
+        is_bounded
+    };
+    assert!(is_bounded(&daemon), "{:?}", daemon.status());
+    daemon.note_steering(true);
+    assert!(!is_bounded(&daemon));
+    daemon.note_steering(false);
+    assert!(!is_bounded(&daemon), "measured before");
+    tell(folder.path(), &mut daemon, 0);
+    assert!(is_bounded(&daemon), "{:?}", daemon.status());
 }
