@@ -34,18 +34,18 @@ pub fn advise(error: &DaemonError) -> (String, String) {
                  elsewhere, use --force if no other time daemon runs"
                 .into(),
         ),
-        DaemonError::AlreadyRunning { .. } => (
+        DaemonError::AlreadyRunning => (
             error.to_string(),
             "run `systemctl stop parachrond`, or stop the process that `lslocks` shows; --dry-run \
              can run beside it"
                 .into(),
         ),
-        DaemonError::Lock { error: why, .. } if why.kind() == ErrorKind::ReadOnlyFilesystem => (
+        DaemonError::Lock(why) if why.kind() == ErrorKind::ReadOnlyFilesystem => (
             error.to_string(),
             "run `mount -o remount,rw /run`, or set RuntimeDirectory=parachron in the service"
                 .into(),
         ),
-        DaemonError::Lock { .. } => (
+        DaemonError::Lock(_) => (
             error.to_string(),
             "run it as root, or as a service with RuntimeDirectory=parachron, or use --force"
                 .into(),

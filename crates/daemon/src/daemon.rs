@@ -12,11 +12,9 @@ use std::time::{Duration, Instant};
 
 use disruptions::{Kind, Observer};
 
-use facts::steering::Adjtimex;
 use inspect::sampler::Sampler;
 use keeper::event::{CorrectionMethod, KeeperEvent, KeeperSummary, Line, NotUsed};
 use keeper::{Action, CorrectionCause, Keeper, KeptBound};
-use linux::adjtimex::TICK_US;
 use linux::clock::LinuxClock;
 use linux::file_lock::FileLock;
 use linux::service_manager;
@@ -220,7 +218,8 @@ impl Daemon {
         self.clockbound.note_sample(&sample);
         self.host_time.note_sample(&sample);
         self.gate.iter_mut().for_each(|gate| gate.note_sample(&sample, &mut self.events));
-        let is_beyond_bounds = sample.adjtimex.value().is_some_and(steers_beyond_bounds);
+        let is_beyond_bounds =
+            sample.adjtimex.value().is_some_and(corrections::steers_beyond_bounds);
         let mut disruptions = self.observer.observe(sample).disruptions;
         self.host_time.note_disruptions(&disruptions);
         // What seems to have happened may have happened to the TSC.
@@ -239,18 +238,6 @@ impl Daemon {
             *self.summary.disruptions.entry(disruption.kinds.to_string()).or_default() += 1;
             log(line_at(disruption.at_monotonic_ns, KeeperEvent::Disruption(disruption)));
         }
-    }
-
-    /// Has nothing bound the clock's error while the kernel steers it beyond what bounds grow by,
-    /// nor what was measured until then, and while it is not known what has happened.
-    fn note_steering(&mut self, is_beyond_bounds: bool) {
-        let now_ns = monotonic_ns();
-        if is_beyond_bounds != (self.unbounded_until_ns > now_ns) {
-            self.keeper.was_moved(now_ns, Kind::Steered);
-            self.unbounded_until_ns = if is_beyond_bounds { u64::MAX } else { now_ns };
-        }
-        let unbounded_until_ns = self.observer.away_until_ns().max(Some(self.unbounded_until_ns));
-        self.keeper.gathering(self.observer.is_gathering(), unbounded_until_ns);
     }
 
     /// Reads the messages on the host's socket.
@@ -375,17 +362,6 @@ impl Daemon {
         self.keeper.measured(index, monotonic_ns(), offset);
     }
 }
-
-/// Whether the kernel steers the clock faster than any bound grows: by a tick of another length,
-/// as chronyd slews a large offset, or `adjtimex --tick` does.
-fn steers_beyond_bounds(found: &Adjtimex) -> bool {
-    let by_tick_ppm = (found.tick_us - TICK_US) as f64 * 1e6 / TICK_US as f64;
-    (found.frequency_ppm + by_tick_ppm).abs() > MOST_PPM
-}
-
-/// What a bound grows by where the clock's rate is not known: the most that the kernel's frequency
-/// can hold (MAXFREQ, include/linux/timex.h), ppm.
-const MOST_PPM: f64 = 500.0;
 
 fn change_event(source: String, change: Change) -> KeeperEvent {
     match change {

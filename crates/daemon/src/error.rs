@@ -8,6 +8,7 @@ use linux::system_clock::NoPermission;
 use sources::chronyd_client::FeedError;
 
 use crate::gate::control_groups::GateRefusal;
+use crate::lock::FILE;
 use crate::program;
 
 impl DaemonError {
@@ -17,12 +18,10 @@ impl DaemonError {
             Self::Contradiction { .. } => program::USAGE,
             // Another user's file, or no right to the folder: for a person. A /run that is
             // read-only or full, no file left to open: the system may have it again soon.
-            Self::Lock { error, .. } if error.kind() != io::ErrorKind::PermissionDenied => {
-                program::FAILED
-            }
+            Self::Lock(error) if error.kind() != io::ErrorKind::PermissionDenied => program::FAILED,
             Self::OtherDaemonsUnknown(_)
-            | Self::AlreadyRunning { .. }
-            | Self::Lock { .. }
+            | Self::AlreadyRunning
+            | Self::Lock(_)
             | Self::NotPermitted(_)
             | Self::Gate(_) => program::REFUSED,
             Self::NoSource(_) | Self::NoReply | Self::Unusable { .. } => program::NO_SOURCE,
@@ -49,19 +48,11 @@ pub enum DaemonError {
     #[error("cannot read which other time daemons run: {0}")]
     OtherDaemonsUnknown(Unknown),
     /// Another of these daemons corrects this clock.
-    #[error("another parachrond or `parachron keep` already corrects this clock (it holds {file})")]
-    AlreadyRunning {
-        /// The file that it holds locked.
-        file: &'static str,
-    },
+    #[error("another parachrond or `parachron keep` already corrects this clock (it holds {FILE})")]
+    AlreadyRunning,
     /// The file cannot be locked.
-    #[error("cannot check for another keeper: {file}: {error}")]
-    Lock {
-        /// That file.
-        file: &'static str,
-        /// The system's error.
-        error: io::Error,
-    },
+    #[error("cannot check for another keeper: {FILE}: {0}")]
+    Lock(io::Error),
     /// This process may not set the clock.
     #[error("cannot set the time of day: {0}")]
     NotPermitted(NoPermission),
@@ -101,14 +92,14 @@ mod tests {
     /// [`program::REFUSED`] is what the units are not started again for.
     #[test]
     fn what_may_pass_by_itself_is_no_refusal() {
-        let lock = |error: Errno| DaemonError::Lock { file: "keep.lock", error: error.into() };
+        let lock = |error: Errno| DaemonError::Lock(error.into());
         for passes in [Errno::ROFS, Errno::NOSPC, Errno::MFILE, Errno::NOENT, Errno::IO] {
             assert_eq!(lock(passes).exit_code(), program::FAILED, "{passes}");
         }
         for stays in [Errno::ACCESS, Errno::PERM] {
             assert_eq!(lock(stays).exit_code(), program::REFUSED, "{stays}");
         }
-        let running = DaemonError::AlreadyRunning { file: "keep.lock" };
+        let running = DaemonError::AlreadyRunning;
         assert_eq!(running.exit_code(), program::REFUSED);
         assert_eq!(DaemonError::NoSource(Vec::new()).exit_code(), program::NO_SOURCE);
     }

@@ -77,16 +77,11 @@ impl KeptClock {
     /// Reports the error after a step beside another daemon: a clock that was
     /// reported as synchronised before is again, and no other.
     pub(crate) fn restore_error(&mut self, error: ClockError) -> Result<(), SetError> {
-        match self {
-            Self::Kernel(kernel) if !kernel.was_synchronised => {
-                kernel.clock.set_figures(Some(error.max_ns), error.estimated_ns)
-            }
-            Self::Kernel(kernel) => {
-                kernel.was_synchronised = false;
-                kernel.clock.set_error(error.max_ns, error.estimated_ns)
-            }
-            Self::Simulated(_) => Ok(()),
+        let Self::Kernel(kernel) = self else { return Ok(()) };
+        if kernel.was_synchronised {
+            return self.set_error(error);
         }
+        kernel.clock.set_figures(Some(error.max_ns), error.estimated_ns)
     }
 
     pub(crate) fn is_simulated(&self) -> bool {
@@ -129,13 +124,9 @@ impl KeptClock {
     }
 
     pub(crate) fn set_error(&mut self, error: ClockError) -> Result<(), SetError> {
-        match self {
-            Self::Kernel(kernel) => {
-                kernel.was_synchronised = false;
-                kernel.clock.set_error(error.max_ns, error.estimated_ns)
-            }
-            Self::Simulated(_) => Ok(()),
-        }
+        let Self::Kernel(kernel) = self else { return Ok(()) };
+        kernel.was_synchronised = false;
+        kernel.clock.set_error(error.max_ns, error.estimated_ns)
     }
 
     pub(crate) fn set_figures(
@@ -143,17 +134,13 @@ impl KeptClock {
         max_ns: Option<u64>,
         estimated_ns: u64,
     ) -> Result<(), SetError> {
-        match self {
-            Self::Kernel(kernel) => kernel.clock.set_figures(max_ns, estimated_ns),
-            Self::Simulated(_) => Ok(()),
-        }
+        let Self::Kernel(kernel) = self else { return Ok(()) };
+        kernel.clock.set_figures(max_ns, estimated_ns)
     }
 
     pub(crate) fn set_leap(&mut self, leap: Option<LeapSecond>) -> Result<(), SetError> {
-        match self {
-            Self::Kernel(kernel) => kernel.clock.set_leap(leap),
-            Self::Simulated(_) => Ok(()),
-        }
+        let Self::Kernel(kernel) = self else { return Ok(()) };
+        kernel.clock.set_leap(leap)
     }
 
     /// Refused where another process set it since: two that steer one clock

@@ -8,11 +8,10 @@ use linux::file_lock::FileLock;
 use crate::error::DaemonError;
 
 /// The file that a daemon holds locked while it corrects the kernel's clock.
-const FILE: &str = "/run/parachron/keep.lock";
+pub(crate) const FILE: &str = "/run/parachron/keep.lock";
 
 /// Takes the lock.
 pub(crate) fn take() -> Result<FileLock, DaemonError> {
     let lock = FileLock::take(Path::new(FILE));
-    let lock = lock.map_err(|error| DaemonError::Lock { file: FILE, error })?;
-    lock.ok_or(DaemonError::AlreadyRunning { file: FILE })
+    lock.map_err(DaemonError::Lock)?.ok_or(DaemonError::AlreadyRunning)
 }

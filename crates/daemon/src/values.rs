@@ -1,15 +1,13 @@
 //! What the settings' values may be, as text: on a command line and in the
 //! configuration file alike.
 
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::exporter::{BadListenAddress, ListenAddress};
 use facts::steering::TimeKeeperKind;
 use sources::NtpPeer;
-use sources::chronyd_client::ChronydAddress;
 
-use crate::settings::{ChronydSettings, DiscoveredSource};
+use crate::settings::DiscoveredSource;
 
 /// Where to listen; nowhere if it is empty.
 ///
@@ -31,50 +29,6 @@ pub fn consumer(text: &str) -> Result<String, String> {
     match crate::fleet::consumer(text) {
         Some(consumer) => Ok(consumer.name.to_owned()),
         None => Err(format!("expected one of {}, found {text:?}", known())),
-    }
-}
-
-/// Steps allowed back to back.
-pub const BURST: std::ops::RangeInclusive<u32> = 1..=100;
-
-/// A way to work with chronyd.
-///
-/// ```
-/// use daemon::values::Chrony;
-/// assert_eq!("sock=/run/c.sock".parse(), Ok(Chrony::Sock("/run/c.sock".into())));
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Chrony {
-    /// `makestep`, sent to chronyd's command socket: chronyc's default where
-    /// none is named.
-    Makestep(Option<PathBuf>),
-    /// The socket of its SOCK reference clock.
-    Sock(PathBuf),
-}
-
-impl FromStr for Chrony {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('=') {
-            None if text == "makestep" => Ok(Self::Makestep(None)),
-            Some(("makestep", path)) if !path.is_empty() => Ok(Self::Makestep(Some(path.into()))),
-            Some(("sock", path)) if !path.is_empty() => Ok(Self::Sock(path.into())),
-            _ => Err(format!("expected makestep, makestep=PATH or sock=PATH, found {text:?}")),
-        }
-    }
-}
-
-impl FromIterator<Chrony> for ChronydSettings {
-    fn from_iter<I: IntoIterator<Item = Chrony>>(ways: I) -> Self {
-        let mut settings = Self::default();
-        for way in ways {
-            match way {
-                Chrony::Sock(path) => settings.feed = Some(path),
-                Chrony::Makestep(path) => settings.makestep = Some(path.map(ChronydAddress::Unix)),
-            }
-        }
-        settings
     }
 }
 

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use instruments::duration;
 use serde_spanned::Spanned;
+use sources::chronyd_client::ChronydAddress;
 use sources::phc::{PhcSpec, PhcSpecError};
 use toml::de::{DeTable, DeValue};
 
 use crate::settings::{ChronydSettings, Settings};
-use crate::values::{self, BURST, Chrony};
+use crate::values;
 
 /// Up to VMADDR_PORT_ANY, which is no port (vsock(7)).
 const VSOCK_PORTS: u32 = u32::MAX - 1;
@@ -167,7 +168,7 @@ pub const OPTIONS: &[ConfigOption] = &[
     option("max-step", "TIME", "\"1h\"", &["Largest correction that one source alone may make without a disruption."],
         |to, value| set(&mut to.policy.max_step_ns, time_ns(value))),
     option("burst", "STEPS", "3", &["Steps allowed back to back, 1 to 100."],
-        |to, value| set(&mut to.policy.burst, number(value, &BURST))),
+        |to, value| set(&mut to.policy.burst, number(value, &(1..=100)))),
     option("min-interval", "TIME", "\"30s\"", &["Minimum interval between steps after a burst, and between slews."],
         |to, value| set(&mut to.policy.min_interval_ns, time_ns(value))),
     option("never-backward", "", "false", &["Never set the clock back: run it slower while it is ahead."],
@@ -323,27 +324,37 @@ fn phc(text: &str) -> Result<PhcSpec, String> {
 
 /// The ways to work with chronyd, of each kind one.
 fn chrony(value: &Value<'_>) -> Result<ChronydSettings, WrongValue> {
-    let ways: Vec<Chrony> = list(value, |text| {
-        let way = text.parse()?;
-        match &way {
-            Chrony::Makestep(Some(path)) | Chrony::Sock(path) if !path.is_absolute() => {
-                Err(format!("expected a path that begins with /, found {text:?}"))
-            }
-            _ => Ok(way),
+    let ways = list(value, |text| match text.split_once('=') {
+        None if text == "makestep" => Ok((text.to_owned(), None)),
+        Some((_, "")) => Err(no_way(text)),
+        Some((way @ ("makestep" | "sock"), path)) => {
+            let path = Some(path.into()).filter(|path: &PathBuf| path.is_absolute());
+            Ok((way.to_owned(), Some(path.ok_or_else(|| no_path(text))?)))
         }
+        _ => Err(no_way(text)),
     })?;
-    let is_sock = |way: &&Chrony| matches!(way, Chrony::Sock(_));
-    let socks = ways.iter().filter(is_sock).count();
-    if socks > 1 || ways.len() - socks > 1 {
+    let count = ways.len();
+    let (mut socks, mut makesteps): (Vec<_>, Vec<_>) =
+        ways.into_iter().partition(|(way, _)| way == "sock");
+    if socks.len() > 1 || makesteps.len() > 1 {
         let what = "expected makestep once and sock=PATH once at the most, found";
-        return Err(wrong(value, format!("{what} {} entries", ways.len())));
+        return Err(wrong(value, format!("{what} {count} entries")));
     }
-    Ok(ways.into_iter().collect())
+    let makestep = makesteps.pop().map(|(_, path)| path.map(ChronydAddress::Unix));
+    Ok(ChronydSettings { makestep, feed: socks.pop().and_then(|(_, path)| path) })
+}
+
+fn no_way(text: &str) -> String {
+    format!("expected makestep, makestep=PATH or sock=PATH, found {text:?}")
+}
+
+fn no_path(text: &str) -> String {
+    format!("expected a path that begins with /, found {text:?}")
 }
 
 fn path(value: &Value<'_>) -> Result<PathBuf, WrongValue> {
     parsed(value, |text| match text {
         _ if text.starts_with('/') && !text.contains('\0') => Ok(text.into()),
-        _ => Err(format!("expected a path that begins with /, found {text:?}")),
+        _ => Err(no_path(text)),
     })
 }

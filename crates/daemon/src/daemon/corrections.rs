@@ -1,10 +1,11 @@
 //! How corrections and adjustments are made: alone, or beside another daemon
 //! that disciplines the clock.
 
-use facts::steering::TimeKeeperKind;
+use disruptions::Kind;
+use facts::steering::{Adjtimex, TimeKeeperKind};
 use keeper::event::{Basis, Corrected, CorrectionMethod, KeeperEvent};
 use keeper::{Action, Adjustment, ClockError, Correction, Corrector, KeptBound, LearntFrequency};
-use linux::adjtimex;
+use linux::adjtimex::{self, TICK_US};
 use linux::system_clock::SetError;
 use pvclock::units::{LeapSecond, OffsetBound};
 
@@ -133,6 +134,18 @@ impl Daemon {
         if is_ours && self.clock.is_steered_by_another() {
             self.lose_frequency(FOR_A_CORRECTION);
         }
+    }
+
+    /// Has nothing bound the clock's error while the kernel steers it beyond what bounds grow by,
+    /// nor what was measured until then, and while it is not known what has happened.
+    pub(super) fn note_steering(&mut self, is_beyond_bounds: bool) {
+        let now_ns = monotonic_ns();
+        if is_beyond_bounds != (self.unbounded_until_ns > now_ns) {
+            self.keeper.was_moved(now_ns, Kind::Steered);
+            self.unbounded_until_ns = if is_beyond_bounds { u64::MAX } else { now_ns };
+        }
+        let unbounded_until_ns = self.observer.away_until_ns().max(Some(self.unbounded_until_ns));
+        self.keeper.gathering(self.observer.is_gathering(), unbounded_until_ns);
     }
 
     /// Another process steers the clock, which may have started just now.
@@ -287,3 +300,14 @@ impl Daemon {
         self.events.extend(change.map(|change| change_event(FEED.to_owned(), change)));
     }
 }
+
+/// Whether the kernel steers the clock faster than any bound grows: by a tick of another length,
+/// as chronyd slews a large offset, or `adjtimex --tick` does.
+pub(super) fn steers_beyond_bounds(found: &Adjtimex) -> bool {
+    let by_tick_ppm = (found.tick_us - TICK_US) as f64 * 1e6 / TICK_US as f64;
+    (found.frequency_ppm + by_tick_ppm).abs() > MOST_PPM
+}
+
+/// What a bound grows by where the clock's rate is not known: the most that the kernel's frequency
+/// can hold (MAXFREQ, include/linux/timex.h), ppm.
+const MOST_PPM: f64 = 500.0;

@@ -253,7 +253,7 @@ fn take_permission(settings: &Settings, is_held: bool) -> Result<Option<FileLock
     let takes = settings.sets_the_clock() && !settings.force && !is_held;
     let lock = takes.then(lock::take);
     // Who has the permission can take the lock, or learn why not.
-    if let Some(Err(why @ DaemonError::AlreadyRunning { .. })) = lock {
+    if let Some(Err(why @ DaemonError::AlreadyRunning)) = lock {
         return Err(why);
     }
     // Better reported now than at the first pause.

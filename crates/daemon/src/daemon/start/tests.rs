@@ -216,7 +216,7 @@ fn what_a_dry_run_knew_bounds_no_clock_that_is_corrected() {
 #[test]
 fn nothing_bounds_a_clock_that_is_steered_faster_than_its_bound_grows() {
     let steered = |tick_us, frequency_ppm| {
-        super::super::steers_beyond_bounds(&Adjtimex {
+        super::super::corrections::steers_beyond_bounds(&Adjtimex {
             offset_ns: 0,
             miscast_offset_us: None,
             frequency_ppm,

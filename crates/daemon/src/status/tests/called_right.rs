@@ -10,6 +10,10 @@ use pvclock::clockbound::SegmentStatus;
 use super::*;
 use crate::clockbound::bound;
 
+mod path;
+
+use path::Path;
+
 const MS: i64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 
@@ -112,19 +116,6 @@ struct World {
     noise: u64,
     replies: u64,
     path: Path,
-}
-
-/// Where in their bounds the replies of the sources are.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Path {
-    /// Anywhere in the inner half.
-    Noisy,
-    /// At one edge, always.
-    Edge(i64),
-    /// At either edge by turns.
-    Alternating,
-    /// From one edge to the other and back, in so many replies.
-    Ramp(u64),
 }
 
 impl World {
@@ -270,16 +261,7 @@ impl World {
             _ => 50_000,
         };
         self.replies += 1;
-        let edge_ns = bound_ns as i64 - 1000;
-        let off_ns = match self.path {
-            Path::Noisy => ((self.noise >> 33) % bound_ns) as i64 - bound_ns as i64 / 2,
-            Path::Edge(sign) => sign * edge_ns,
-            Path::Alternating => edge_ns * if self.replies % 2 == 0 { 1 } else { -1 },
-            Path::Ramp(replies) => {
-                let at = (self.replies % (2 * replies)) as i64 - replies as i64;
-                edge_ns - 2 * edge_ns * at.abs() / replies as i64
-            }
-        };
+        let off_ns = self.path.off_ns(self.replies, self.noise >> 33, bound_ns);
         let is_last = index + 1 == self.kinds.len();
         let lie_ns = match self.fault {
             Some(Fault::Silence) => return None,
