@@ -55,9 +55,6 @@ pub(crate) fn boot(args: &Args, provider: Provider) -> Result<Boot, String> {
         });
         let Some(booted) = booted else { continue };
         let took: Duration = *reported.get_or_insert_with(|| started.elapsed());
-        if started.elapsed() < took + WATCHED {
-            continue;
-        }
         let ticks = lines.iter().filter_map(|line| match line {
             Line::Tick(tick) => host.place_all(tick, tsc_offset),
             Line::Booted(_) => None,
@@ -66,6 +63,13 @@ pub(crate) fn boot(args: &Args, provider: Provider) -> Result<Boot, String> {
         let (Some(first), Some(last)) = (ticks.first().cloned(), ticks.last().cloned()) else {
             continue;
         };
+        let is_long = first
+            .iter()
+            .zip(&last)
+            .all(|(first, last)| last.gained_since(first).1 >= WATCHED.as_nanos() as f64);
+        if !is_long {
+            continue;
+        }
         return Ok(Boot { machine, booted: booted.clone(), first, last, took });
     }
     let exits: u64 = (0..machine.vcpus()).map(|vcpu| machine.exits(vcpu)).sum();

@@ -16,6 +16,8 @@ use crate::{Check, Provider, join};
 
 /// How long the guest's clocks are watched before they are saved.
 const WATCHED: Duration = Duration::from_secs(3);
+/// How long it may take until it has reported them.
+const LIMIT: Duration = Duration::from_secs(60);
 /// The clocks of a guest and its host, read by programs, ns.
 const CLOCK_NS: f64 = 1_000.0;
 /// A timer fires as soon as the guest runs; its host may be an emulated one.
@@ -74,23 +76,27 @@ fn ways(provider: Provider) -> Vec<Way> {
 fn save(machine: &Machine) -> Result<BeforeMove, String> {
     let words = |error: &dyn ToString| error.to_string();
     let (mut line, mut serial, started) = (HostLine::default(), String::new(), Instant::now());
-    while started.elapsed() < WATCHED {
+    let tsc_offset = machine.tsc_offset(0).map_err(|error| words(&error))?;
+    let last = |line: &HostLine, serial: &str| {
+        find(serial).iter().rev().find_map(|found| match found {
+            Line::Tick(tick) => line.place_all(tick, tsc_offset),
+            Line::Booted(_) => None,
+        })
+    };
+    // In a slow guest a tick may take seconds.
+    while started.elapsed() < WATCHED || last(&line, &serial).is_none() && started.elapsed() < LIMIT
+    {
         line.read();
         thread::sleep(LOOK);
         serial.push_str(&String::from_utf8_lossy(&machine.serial()));
+        line.read();
     }
-    let tsc_offset = machine.tsc_offset(0).map_err(|error| words(&error))?;
     // What the guest sends last is not read by all that restore it.
     machine.pause().map_err(|error| words(&error))?;
     serial.push_str(&String::from_utf8_lossy(&machine.serial()));
     line.read();
     let saved = machine.save().map_err(|error| words(&error))?;
-    let Some(Line::Tick(last)) = find(&serial).pop() else {
-        return Err("the guest reported no clocks before the save".to_owned());
-    };
-    let stamps = line
-        .place_all(&last, tsc_offset)
-        .ok_or("the guest's clocks were read outside the host's readings")?;
+    let stamps = last(&line, &serial).ok_or("the guest reported no clocks before the save")?;
     Ok(BeforeMove { stamps, saved })
 }
 
