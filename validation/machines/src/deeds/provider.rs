@@ -16,7 +16,7 @@ pub(super) struct Asked {
 
 /// Five boots, on every provider.
 pub(super) const BOOTED: Asked = Asked { options: "", vcpus: &[1, 2] };
-/// Three boots, each saved and restored in eight processes.
+/// Three boots, each saved and restored in seven ways.
 pub(super) const MOVED: Asked = Asked { options: MOVES, vcpus: &[1, 2, 4] };
 /// Three boots by kexec, each then moved.
 pub(super) const AGAIN: Asked = Asked {
