@@ -3,7 +3,7 @@
 //! Boot Protocol"; zero-page.rst).
 //!
 //! There is no firmware and no PCI. Memory is in the zero page; the processors, the
-//! interrupt controller, timers and a VMClock are in ACPI's tables.
+//! interrupt controller and the timers are in ACPI's tables.
 
 mod acpi;
 mod hypercalls;
@@ -25,13 +25,8 @@ use crate::memory::GuestRam;
 pub(crate) use hypercalls::HypercallPage;
 
 /// The ACPI tables.
-pub(crate) fn write_acpi(
-    ram: &GuestRam,
-    vcpus: usize,
-    has_rtc: bool,
-    has_vmclock: bool,
-) -> Result<(), MachineError> {
-    let tables = acpi::tables(vcpus, has_rtc, has_vmclock);
+pub(crate) fn write_acpi(ram: &GuestRam, vcpus: usize, has_rtc: bool) -> Result<(), MachineError> {
+    let tables = acpi::tables(vcpus, has_rtc);
     tables.iter().try_for_each(|(address, bytes)| ram.write(*address, bytes))
 }
 

@@ -85,8 +85,7 @@ impl Machine {
             Some(image) => linux_boot::load(&ram, image)?,
         };
         if settings.linux.is_some() {
-            let has_vmclock = settings.vmclock.is_some();
-            linux_boot::write_acpi(&ram, settings.vcpus, settings.rtc, has_vmclock)?;
+            linux_boot::write_acpi(&ram, settings.vcpus, settings.rtc)?;
         }
         kvm::write_tables(&ram)?;
         let vm = kvm::create_vm(&kvm, &ram, settings)?;
@@ -134,7 +133,7 @@ impl Machine {
         let (shared, receivers) = Shared::new(ram, inner, card, settings.vcpus);
         let shared = Arc::new(shared);
         let mut background = Vec::new();
-        if shared.has_clock() || settings.vmclock.is_some() {
+        if shared.has_clock() || settings.vmclock {
             background.push(alarm::start(&shared)?);
         }
         if let Some(link) = &shared.network {

@@ -54,9 +54,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// A Linux kernel in place of the lab's own guest.
     pub linux: Option<LinuxImage>,
-    /// A VMClock with the host's time, in ACPI for a Linux; and TAI less UTC, s, where the
-    /// host's kernel was told none.
-    pub vmclock: Option<i32>,
+    /// Whether there is a VMClock with the host's time; Linux does not find it.
+    pub vmclock: bool,
     /// A network card, whose peer answers echo requests after this delay. Its thread
     /// runs on the CPU of `affinity` after the vCPUs'.
     pub network: Option<Duration>,
@@ -74,7 +73,7 @@ impl Settings {
             affinity: Vec::new(),
             timeout: Duration::from_secs(10),
             linux: None,
-            vmclock: None,
+            vmclock: false,
             network: None,
         }
     }

@@ -15,8 +15,7 @@ const KVM: &[Need] = &[Need::Kvm];
 const AWHILE: Duration = Duration::from_millis(300);
 
 fn start(backend: ClockBackend) -> Machine {
-    let vmclock = Some(37);
-    Machine::start(&Settings { vmclock, ..Settings::new(backend) }).expect("a machine")
+    Machine::start(&Settings { vmclock: true, ..Settings::new(backend) }).expect("a machine")
 }
 
 /// The page, which is right at this moment for the guest's TSC.

@@ -28,7 +28,7 @@ pub(super) fn set(vm: &VmFd, settings: &Settings) -> Result<(), MachineError> {
     let both = MsrFilterRangeFlags::READ | MsrFilterRangeFlags::WRITE;
     let paravirtual = PARAVIRTUAL.iter().map(|range| (range, both)).filter(|_| own);
     // The VMClock's page is ours with every backend.
-    let by_tsc = own || settings.vmclock.is_some();
+    let by_tsc = own || settings.vmclock;
     let tsc = TSC.iter().map(|range| (range, MsrFilterRangeFlags::WRITE)).filter(|_| by_tsc);
     let ranges: Vec<_> = paravirtual
         .chain(tsc)

@@ -1,6 +1,5 @@
-//! ACPI tables of the least kind, by which a Linux finds PM timer, HPET and a VMClock
-//! (ACPI specification 6.5; Linux: drivers/clocksource/acpi_pm.c, arch/x86/kernel/hpet.c,
-//! drivers/ptp/ptp_vmclock.c; QEMU: hw/acpi/vmclock.c).
+//! ACPI tables of the least kind, by which a Linux finds PM timer and HPET (ACPI specification
+//! 6.5; Linux: drivers/clocksource/acpi_pm.c, arch/x86/kernel/hpet.c).
 //!
 //! Without them Linux holds the TSC against its own ticks, and gives it up for those that
 //! a busy host delivers late. The HPET is there before the TSC (x86_late_time_init,
@@ -9,12 +8,8 @@
 //! Not of the hardware-reduced kind: with that Linux uses neither PIT nor 8259, by
 //! which it measures the TSC where nothing tells the rate (arch/x86/kernel/acpi/boot.c,
 //! acpi_generic_reduced_hw_init). The event registers that are asked for instead are
-//! constants ([`crate::devices`]). Notifications come by an interrupt of their own, as a
-//! Generic Event Device's (5.6.9), which need no register.
+//! constants ([`crate::devices`]).
 
-use acpi_tables::aml::{
-    Device, Interrupt, Memory32Fixed, Method, Name, Notify, Path, ResourceTemplate, Scope,
-};
 use acpi_tables::facs::FACS;
 use acpi_tables::fadt::{FADTBuilder, Flags};
 use acpi_tables::madt::{EnabledStatus, IoApic, ProcessorLocalApic};
@@ -26,7 +21,6 @@ use acpi_tables::{Aml, AmlSink as _};
 use crate::devices::{
     AcpiPmTimer, Hpet, PM1_CONTROL_BYTES, PM1_CONTROL_PORT, PM1_EVENT_BYTES, PM1_EVENT_PORT,
 };
-use crate::vmclock;
 
 /// Where Linux looks for the pointer, from here to 1 MiB, each 16 bytes (5.2.5.1). The
 /// memory map has it as reserved.
@@ -50,7 +44,7 @@ const NO_VGA: u16 = 1 << 2;
 const NO_RTC: u16 = 1 << 5;
 
 /// Where what of it goes.
-pub(super) fn tables(vcpus: usize, has_rtc: bool, has_vmclock: bool) -> Vec<(u64, Vec<u8>)> {
+pub(super) fn tables(vcpus: usize, has_rtc: bool) -> Vec<(u64, Vec<u8>)> {
     let mut placed = Vec::new();
     let mut next = TABLES;
     let mut place = |bytes: Vec<u8>| {
@@ -60,7 +54,8 @@ pub(super) fn tables(vcpus: usize, has_rtc: bool, has_vmclock: bool) -> Vec<(u64
         at
     };
     let facs = place(bytes(&FACS::new()));
-    let dsdt = place(dsdt(has_vmclock));
+    let dsdt = Sdt::new(*b"DSDT", HEADER_BYTES, 6, OEM, OEM_TABLE, 1);
+    let dsdt = place(dsdt.as_slice().to_vec());
     let fadt = place(bytes(&fadt(facs, dsdt, has_rtc).finalize()));
     let madt = place(madt(vcpus));
     let mut xsdt = XSDT::new(OEM, OEM_TABLE, 1);
@@ -119,47 +114,6 @@ fn hpet() -> Vec<u8> {
     hpet.as_slice().to_vec()
 }
 
-/// The VMClock, and the event device that notifies it.
-fn dsdt(has_vmclock: bool) -> Vec<u8> {
-    let mut dsdt = Sdt::new(*b"DSDT", HEADER_BYTES, 6, OEM, OEM_TABLE, 1);
-    if has_vmclock {
-        dsdt.append_slice(&vmclock_devices());
-    }
-    dsdt.as_slice().to_vec()
-}
-
-fn vmclock_devices() -> Vec<u8> {
-    let name = |name: &str| Path::new(name);
-    let region = Memory32Fixed::new(false, vmclock::ADDRESS as u32, vmclock::BYTES);
-    let line = Interrupt::new(true, true, false, false, vmclock::INTERRUPT);
-    let clock = "\\_SB_.VCLK";
-    bytes(&Scope::new(
-        name("\\_SB_"),
-        vec![
-            &Device::new(
-                name("VCLK"),
-                vec![
-                    &Name::new(name("_HID"), &"AMZNC10C"),
-                    &Name::new(name("_CID"), &"VMCLOCK"),
-                    &Name::new(name("_DDN"), &"VMCLOCK"),
-                    &Name::new(name("_STA"), &0xfu8),
-                    &Name::new(name("_CRS"), &ResourceTemplate::new(vec![&region])),
-                ],
-            ),
-            &Device::new(
-                name("GEDD"),
-                vec![
-                    &Name::new(name("_HID"), &"ACPI0013"),
-                    &Name::new(name("_UID"), &0u8),
-                    &Name::new(name("_CRS"), &ResourceTemplate::new(vec![&line])),
-                    // Its argument is the interrupt: there is one.
-                    &Method::new(name("_EVT"), 1, true, vec![&Notify::new(&name(clock), &0x80u8)]),
-                ],
-            ),
-        ],
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,7 +126,7 @@ mod tests {
     #[test]
     fn each_table_is_found_whole_below_the_page() {
         for vcpus in [1, 4] {
-            let tables = tables(vcpus, false, true);
+            let tables = tables(vcpus, false);
             let at = |address: u64| {
                 let found = tables.iter().find(|(place, _)| *place == address);
                 let bytes = &found.unwrap_or_else(|| panic!("nothing at {address:#x}")).1;
@@ -192,15 +146,9 @@ mod tests {
             assert_eq!((&hpet[..4], hpet.len()), (&b"HPET"[..], 56));
             assert_eq!((number::<4>(hpet, 36), hpet[40]), (0x8086_2101, 0));
             assert_eq!(number::<8>(hpet, 44), 0xfed0_0000);
-            let dsdt = at(number::<8>(fadt, 140));
-            for word in [&b"AMZNC10C\0"[..], b"ACPI0013\0", b"_EVT"] {
-                assert!(dsdt.windows(word.len()).any(|one| one == word), "{word:?}");
-            }
-            // _CRS: a fixed region, read only, and where it is.
-            let region = [&[0x86, 9, 0, 0][..], &(vmclock::ADDRESS as u32).to_le_bytes()].concat();
-            assert!(dsdt.windows(region.len()).any(|one| one == region));
+            assert_eq!(&at(number::<8>(fadt, 140))[..4], b"DSDT");
             let end = tables.iter().map(|(place, bytes)| place + bytes.len() as u64).max();
-            assert!(end.unwrap() <= vmclock::ADDRESS);
+            assert!(end.unwrap() <= 0x10_0000);
         }
     }
 }
