@@ -3,7 +3,8 @@
 use crate::hardware::Hardware;
 use crate::tsc_rate::{MeasuredRate, Timer};
 
-const BASE: u64 = 0xfed0_0000;
+/// Its address in every PC.
+pub const BASE: u64 = 0xfed0_0000;
 const CONFIGURATION: u64 = BASE + 0x10;
 const COUNTER: u64 = BASE + 0xf0;
 /// IA-PC HPET specification 1.0a, 2.3.4: at most 100 ns.

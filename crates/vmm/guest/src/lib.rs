@@ -27,3 +27,4 @@ pub mod rtc;
 pub mod serve;
 pub mod source;
 mod tsc_rate;
+pub mod x2apic;

@@ -13,7 +13,7 @@ pub const FREQUENCY: Hertz = Hertz(3_579_545);
 pub const MASK: u32 = 0xff_ffff;
 
 /// Its port in QEMU and in our machine.
-const PORT: u16 = 0x608;
+pub const PORT: u16 = 0x608;
 
 /// Reads that a timer may show the same count for: it counts once in 280 ns.
 const TRIES: u32 = 100_000;

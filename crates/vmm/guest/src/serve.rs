@@ -10,21 +10,16 @@ use crate::hardware::{Hardware, Misbehaviour};
 use crate::layout::{DOORBELL, DOORBELL_IDLE};
 use crate::protocol::{RECORDS, SharedArea, WORDS, Words};
 use crate::request::{GuestRequest, RequestOutcome};
+use crate::x2apic::{DIVIDE, ENABLED, INITIAL_COUNT, LVT_TIMER, PERIODIC, SPURIOUS};
 use crate::{contention, cost, monotonic, network};
 
 /// Polls of the mailbox before the guest calls the host: some 100 µs, so that
 /// requests in quick succession cost no exit.
 const SPINS: u32 = 4000;
 
-/// x2APIC: the spurious vector with the enable bit, without which the local
-/// vector table stays masked; the timer's entry in that.
-const SPURIOUS: u32 = 0x80f;
-const ENABLED: u64 = 0x1ff;
-const LVT_TIMER: u32 = 0x832;
-/// In periodic mode (bit 17), the initial count, and the divider: 1.
-const TICK: u64 = 0x20 | 1 << 17;
-const TIMER_COUNT: u32 = 0x838;
-const TIMER_DIVIDE: u32 = 0x83e;
+/// The vector of a tick.
+const TICK: u64 = 0x20 | PERIODIC as u64;
+/// The timer's input is divided by 1.
 const BY_ONE: u64 = 0b1011;
 
 /// One vCPU.
@@ -148,7 +143,7 @@ impl<'a, H: Hardware> ReportServer<'a, H> {
         let taken = hardware.interrupts();
         let write =
             |(msr, value)| hardware.write_msr(msr, value).map_err(|_| RequestOutcome::Refused);
-        let registers = [SPURIOUS, LVT_TIMER, TIMER_DIVIDE, TIMER_COUNT];
+        let registers = [SPURIOUS, LVT_TIMER, DIVIDE, INITIAL_COUNT];
         let values = [ENABLED, TICK, BY_ONE, period_ns];
         registers.into_iter().zip(values).try_for_each(write)?;
         let before = hardware.counter().read_ordered();
@@ -159,7 +154,7 @@ impl<'a, H: Hardware> ReportServer<'a, H> {
             longest = now.wrapping_sub(last).max(longest);
             last = now;
         }
-        write((TIMER_COUNT, 0))?;
+        write((INITIAL_COUNT, 0))?;
         Ok([before, last, hardware.interrupts() - taken, longest, 0, 0])
     }
 

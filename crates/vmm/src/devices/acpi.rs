@@ -2,6 +2,7 @@
 //! QEMU's PIIX4 and ICH9: event and control registers of a machine without events, which a
 //! Linux with ACPI asks for, and the power management timer. Writes change nothing.
 
+use guest::pm_timer;
 use pvclock::Hertz;
 
 use super::{DeviceRate, Moment};
@@ -23,11 +24,11 @@ pub struct AcpiPmTimer;
 
 impl AcpiPmTimer {
     /// The first of four ports.
-    pub const PORT: u16 = 0x608;
+    pub const PORT: u16 = pm_timer::PORT;
     /// Its frequency (ACPI specification, 4.8.3.3).
-    pub const FREQUENCY: Hertz = Hertz(3_579_545);
+    pub const FREQUENCY: Hertz = pm_timer::FREQUENCY;
     /// The bits that count.
-    pub const MASK: u32 = 0x00ff_ffff;
+    pub const MASK: u32 = pm_timer::MASK;
 
     fn count(now: &Moment) -> u32 {
         DeviceRate::hertz(Self::FREQUENCY).ticks(now.since_start) as u32 & Self::MASK

@@ -27,7 +27,7 @@ pub struct Hpet {
 
 impl Hpet {
     /// Its address in every PC.
-    pub const ADDRESS: u64 = 0xfed0_0000;
+    pub const ADDRESS: u64 = guest::hpet::BASE;
     /// The size of its registers.
     pub const BYTES: u64 = 0x400;
     /// What identifies it in ACPI: the capabilities' low word.

@@ -3,27 +3,22 @@
 //! timer never fires. All other parts of an APIC are refused. What becomes of ticks that the
 //! vCPU missed is a policy of the host.
 
+use guest::x2apic::{DIVIDE, INITIAL_COUNT, LVT_TIMER as LVT, PERIODIC, SPURIOUS};
 use host::ticks::{Backlog, TickPolicy};
 use pvclock::Nanos;
 
 use super::Moment;
 
-/// The registers, as MSRs.
+/// Registers that the lab's guest does not use.
 const ID: u32 = 0x802;
 const VERSION: u32 = 0x803;
 const END_OF_INTERRUPT: u32 = 0x80b;
-const SPURIOUS: u32 = 0x80f;
-const LVT: u32 = 0x832;
-const INITIAL_COUNT: u32 = 0x838;
 const CURRENT_COUNT: u32 = 0x839;
-const DIVIDE: u32 = 0x83e;
 
 /// The timer's entry in the local vector table: the vector, and the delivery status, which
 /// only the APIC sets; this one delivers at once.
 const PENDING: u32 = 1 << 12;
 const MASKED: u32 = 1 << 16;
-/// It fires again and again.
-const PERIODIC: u32 = 1 << 17;
 
 /// Spurious vector 0xff, and the APIC disabled by software.
 const SPURIOUS_RESET: u32 = 0xff;

@@ -5,6 +5,7 @@ use super::rings::SIZE;
 use crate::hardware::Hardware;
 use crate::layout::{NETWORK_REGISTERS, NETWORK_VECTOR};
 use crate::request::RequestOutcome;
+use crate::x2apic::{ENABLED, SPURIOUS};
 
 const MAGIC: u64 = 0x000;
 const VERSION: u64 = 0x004;
@@ -33,10 +34,6 @@ const FEATURES_OK: u32 = 8;
 const EVENT_INDEX: u32 = 1 << 29;
 /// VIRTIO_F_VERSION_1, in the upper half.
 const VERSION_1: u32 = 1;
-
-/// x2APIC: the spurious vector with the enable bit. Without it messages are dropped.
-const SPURIOUS: u32 = 0x80f;
-const ENABLED: u64 = 0x1ff;
 
 // The image has gates for 48 vectors.
 const _: () = assert!(NETWORK_VECTOR >= 32 && NETWORK_VECTOR < 48);
