@@ -10,14 +10,6 @@
 //! acpi_generic_reduced_hw_init). The event registers that are asked for instead are
 //! constants ([`crate::devices`]).
 
-use acpi_tables::facs::FACS;
-use acpi_tables::fadt::{FADTBuilder, Flags};
-use acpi_tables::madt::{EnabledStatus, IoApic, ProcessorLocalApic};
-use acpi_tables::rsdp::Rsdp;
-use acpi_tables::sdt::{GenericAddress, Sdt};
-use acpi_tables::xsdt::XSDT;
-use acpi_tables::{Aml, AmlSink as _};
-
 use crate::devices::{
     AcpiPmTimer, Hpet, PM1_CONTROL_BYTES, PM1_CONTROL_PORT, PM1_EVENT_BYTES, PM1_EVENT_PORT,
 };
@@ -31,17 +23,18 @@ const ALIGNED: u64 = 64;
 
 const LOCAL_APIC: u32 = 0xfee0_0000;
 const IO_APIC: u32 = 0xfec0_0000;
-const OEM: [u8; 6] = *b"PARACH";
-const OEM_TABLE: [u8; 8] = *b"RONLAB  ";
-const HEADER_BYTES: u32 = 36;
+const OEM: &[u8; 6] = b"PARACH";
 /// MADT: there are two 8259 as well (5.2.12).
 const PCAT_COMPAT: u32 = 1;
 /// The pin of the system control interrupt, which nothing raises.
-const SCI: u16 = 9;
+const SCI: u8 = 9;
 /// FADT, IA-PC boot architecture (5.2.9.3): ISA devices, no VGA, no real-time clock.
-const LEGACY_DEVICES: u16 = 1;
-const NO_VGA: u16 = 1 << 2;
-const NO_RTC: u16 = 1 << 5;
+const LEGACY_DEVICES: u8 = 1;
+const NO_VGA: u8 = 1 << 2;
+const NO_RTC: u8 = 1 << 5;
+/// FADT, flags (5.2.9, table 5.10): WBINVD and C1 work; buttons and the clock's alarm are not
+/// in the event registers.
+const FLAGS: u32 = 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 6;
 
 /// Where what of it goes.
 pub(super) fn tables(vcpus: usize, has_rtc: bool) -> Vec<(u64, Vec<u8>)> {
@@ -53,65 +46,71 @@ pub(super) fn tables(vcpus: usize, has_rtc: bool) -> Vec<(u64, Vec<u8>)> {
         placed.push((at, bytes));
         at
     };
-    let facs = place(bytes(&FACS::new()));
-    let dsdt = Sdt::new(*b"DSDT", HEADER_BYTES, 6, OEM, OEM_TABLE, 1);
-    let dsdt = place(dsdt.as_slice().to_vec());
-    let fadt = place(bytes(&fadt(facs, dsdt, has_rtc).finalize()));
+    // 64 bytes, version 1, and no checksum (5.2.10).
+    let facs = place([b"FACS\x40\0\0\0".as_slice(), &[0; 24], &[1], &[0; 31]].concat());
+    let dsdt = place(table(b"DSDT", 6, &[]));
+    let fadt = place(fadt(facs, dsdt, has_rtc));
     let madt = place(madt(vcpus));
-    let mut xsdt = XSDT::new(OEM, OEM_TABLE, 1);
-    xsdt.add_entry(fadt);
-    xsdt.add_entry(madt);
-    xsdt.add_entry(place(hpet()));
-    let xsdt = place(bytes(&xsdt));
-    placed.push((RSDP, bytes(&Rsdp::new(OEM, xsdt))));
+    let hpet = place(hpet());
+    let xsdt = place(table(b"XSDT", 1, &[fadt, madt, hpet].map(u64::to_le_bytes).concat()));
+    // The first 20 bytes have a sum of their own (5.2.5.3).
+    let pointer = [b"RSD PTR \0".as_slice(), OEM, &[2, 0, 0, 0, 0]].concat();
+    let pointer = [summed(pointer, 8), vec![36, 0, 0, 0], xsdt.to_le_bytes().to_vec()].concat();
+    placed.push((RSDP, summed([pointer, vec![0; 4]].concat(), 32)));
     placed
 }
 
-fn bytes(table: &dyn Aml) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    table.to_aml_bytes(&mut bytes);
+/// With the byte at `at` that makes the sum of all 0.
+fn summed(mut bytes: Vec<u8>, at: usize) -> Vec<u8> {
+    bytes[at] = bytes.iter().fold(0u8, |sum, byte| sum.wrapping_sub(*byte));
     bytes
 }
 
-fn fadt(facs: u64, dsdt: u64, has_rtc: bool) -> FADTBuilder {
-    // Buttons and the clock's alarm are not in the event registers.
-    let flags = [Flags::Wbinvd, Flags::ProcC1, Flags::PwrButton, Flags::SlpButton, Flags::FixRtc];
-    let fadt = FADTBuilder::new(OEM, OEM_TABLE, 1).dsdt_64(dsdt).firmware_ctrl_64(facs);
-    let mut fadt = flags.into_iter().fold(fadt, FADTBuilder::flag);
-    fadt.sci_int = SCI.into();
-    fadt.pm1a_evt_blk = u32::from(PM1_EVENT_PORT).into();
-    fadt.pm1_evt_len = PM1_EVENT_BYTES;
-    fadt.pm1a_cnt_blk = u32::from(PM1_CONTROL_PORT).into();
-    fadt.pm1_cnt_len = PM1_CONTROL_BYTES;
-    fadt.pm_tmr_blk = u32::from(AcpiPmTimer::PORT).into();
-    fadt.pm_tmr_len = 4;
+/// A table behind its header (5.2.6), which names who made it.
+fn table(signature: &[u8; 4], revision: u8, body: &[u8]) -> Vec<u8> {
+    let length = (36 + body.len() as u32).to_le_bytes();
+    let maker = [OEM.as_slice(), b"RONLAB  \x01\0\0\0PARA\x01\0\0\0"].concat();
+    summed([signature.as_slice(), &length, &[revision, 0], &maker, body].concat(), 9)
+}
+
+/// Registers by their ports (5.2.9): the 32-bit fields, which Linux takes where the others are 0.
+fn fadt(facs: u64, dsdt: u64, has_rtc: bool) -> Vec<u8> {
     let absent = if has_rtc { NO_VGA } else { NO_VGA | NO_RTC };
-    fadt.iapc_boot_arch = (LEGACY_DEVICES | absent).into();
-    fadt
+    let mut fadt = [0; 276];
+    for (at, bytes) in [
+        (46, &[SCI][..]),
+        (56, &PM1_EVENT_PORT.to_le_bytes()),
+        (64, &PM1_CONTROL_PORT.to_le_bytes()),
+        (76, &AcpiPmTimer::PORT.to_le_bytes()),
+        (88, &[PM1_EVENT_BYTES, PM1_CONTROL_BYTES, 0, 4]),
+        (109, &[LEGACY_DEVICES | absent]),
+        (112, &FLAGS.to_le_bytes()),
+        // Of version 6.5.
+        (131, &[5]),
+        (132, &facs.to_le_bytes()),
+        (140, &dsdt.to_le_bytes()),
+    ] {
+        fadt[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    table(b"FACP", 6, &fadt[36..])
 }
 
 /// The processors, and the I/O interrupt controller, whose pins Linux takes by the numbers
 /// of the ISA interrupts: so KVM connects them (arch/x86/kvm/irq.c, default_routing).
 fn madt(vcpus: usize) -> Vec<u8> {
-    let mut madt = Sdt::new(*b"APIC", HEADER_BYTES, 4, OEM, OEM_TABLE, 1);
-    madt.append(LOCAL_APIC);
-    madt.append(PCAT_COMPAT);
     let vcpus = vcpus as u8;
-    for id in 0..vcpus {
-        madt.vec(&bytes(&ProcessorLocalApic::new(id, id, EnabledStatus::Enabled)));
-    }
-    madt.vec(&bytes(&IoApic::new(vcpus, IO_APIC, 0)));
-    madt.as_slice().to_vec()
+    let mut body = [LOCAL_APIC, PCAT_COMPAT].map(u32::to_le_bytes).concat();
+    (0..vcpus).for_each(|id| body.extend([0, 8, id, id, 1, 0, 0, 0]));
+    body.extend([&[1, 12, vcpus, 0][..], &IO_APIC.to_le_bytes(), &[0; 4]].concat());
+    table(b"APIC", 4, &body)
 }
 
 /// The HPET's registers in memory (IA-PC HPET 1.0a, 3.2.4).
 fn hpet() -> Vec<u8> {
-    let mut hpet = Sdt::new(*b"HPET", HEADER_BYTES, 1, OEM, OEM_TABLE, 1);
-    hpet.append(Hpet::ID);
-    hpet.append(GenericAddress::mmio_address::<u64>(Hpet::ADDRESS));
+    // Memory, of 64 bits, accessed by 64.
+    let place = [&[0, 64, 0, 4][..], &Hpet::ADDRESS.to_le_bytes()].concat();
     // Its number, the least count between two interrupts, and no page of its own.
-    hpet.append_slice(&[0; 4]);
-    hpet.as_slice().to_vec()
+    table(b"HPET", 1, &[&Hpet::ID.to_le_bytes()[..], &place, &[0; 4]].concat())
 }
 
 #[cfg(test)]
