@@ -15,7 +15,7 @@
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SendError, Sender, TryRecvError, channel};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -73,7 +73,7 @@ pub(crate) struct VcpuHandle {
 }
 
 impl VcpuHandle {
-    fn new() -> (Self, Receiver<Control>) {
+    fn new() -> (Arc<Self>, Receiver<Control>) {
         let (commands, receiver) = channel();
         let handle = Self {
             inside: AtomicBool::new(false),
@@ -86,7 +86,7 @@ impl VcpuHandle {
             last_request: AtomicU64::new(0),
             counts: OnceLock::new(),
         };
-        (handle, receiver)
+        (Arc::new(handle), receiver)
     }
 
     /// Sends a command; an error if the thread has ended.
@@ -180,7 +180,7 @@ impl Drop for AllOut<'_> {
 /// The vCPUs of a machine.
 #[derive(Debug)]
 pub(crate) struct Vcpus {
-    handles: Vec<VcpuHandle>,
+    handles: Vec<Arc<VcpuHandle>>,
     calls: Mutex<Hypercalls>,
     /// Whether `closers` is not 0, readable without its lock.
     closed: AtomicBool,
@@ -206,12 +206,11 @@ impl Vcpus {
         (vcpus, receivers)
     }
 
-    pub(crate) fn all(&self) -> &[VcpuHandle] {
+    pub(crate) fn all(&self) -> &[Arc<VcpuHandle>] {
         &self.handles
     }
 
-    #[inline]
-    pub(crate) fn handle(&self, vcpu: VcpuId) -> &VcpuHandle {
+    pub(crate) fn handle(&self, vcpu: VcpuId) -> &Arc<VcpuHandle> {
         &self.handles[vcpu.0 as usize]
     }
 
@@ -222,8 +221,8 @@ impl Vcpus {
 
     /// The vCPU enters, as soon as nobody keeps it out.
     #[inline]
-    pub(crate) fn enter(&self, vcpu: VcpuId) -> InsideGuard<'_> {
-        let flag = &self.handle(vcpu).inside;
+    pub(crate) fn enter<'v>(&self, vcpu: &'v VcpuHandle) -> InsideGuard<'v> {
+        let flag = &vcpu.inside;
         loop {
             flag.store(true, Ordering::Relaxed);
             let inside = InsideGuard(flag);
@@ -341,7 +340,7 @@ mod tests {
                 let (vcpus, inside, changes) = (&vcpus, &inside, &changes);
                 scope.spawn(move || {
                     for _ in 0..ROUNDS {
-                        let entered = vcpus.enter(VcpuId(index as u32));
+                        let entered = vcpus.enter(vcpus.handle(VcpuId(index as u32)));
                         own.store(1, Ordering::SeqCst);
                         std::thread::yield_now();
                         own.store(0, Ordering::SeqCst);

@@ -155,7 +155,7 @@ impl Machine {
             .map_err(|error| MachineError::Kvm { call: "sigaction", error })?;
         let VcpuProgress { timer, next, guest_fault, last_request } = progress;
         let tsc_offset = kvm::tsc_offset(&fd)?;
-        let handle = self.shared.vcpus.handle(id);
+        let handle = Arc::clone(self.shared.vcpus.handle(id));
         if let Ok(counts) = kvm::count_file(&fd) {
             let _ = handle.counts.set(counts);
         }
@@ -166,6 +166,7 @@ impl Machine {
             id,
             fd,
             shared: Arc::clone(&self.shared),
+            handle: Arc::clone(&handle),
             timer,
             tsc_offset,
             control,
@@ -229,7 +230,7 @@ impl Machine {
 
     /// How a vCPU failed, if it did: a Linux that reboots ends by a triple fault.
     pub fn guest_fault(&self) -> Option<GuestFault> {
-        self.shared.vcpus.all().iter().find_map(VcpuHandle::guest_fault)
+        self.shared.vcpus.all().iter().find_map(|vcpu| vcpu.guest_fault())
     }
 
     /// Runs `action` with our provider, if the clock is ours, and the host's
@@ -261,7 +262,7 @@ impl Machine {
 impl Drop for Machine {
     fn drop(&mut self) {
         self.send_all(|| Control::Stop);
-        self.shared.vcpus.all().iter().for_each(VcpuHandle::join);
+        self.shared.vcpus.all().iter().for_each(|vcpu| vcpu.join());
         // The last threads that use the shared state end before it is freed.
         self.background.clear();
     }

@@ -23,16 +23,17 @@ pub(crate) use tsc::{IA32_TSC, IA32_TSC_ADJUST, IA32_TSC_DEADLINE};
 
 /// All that comes before KVM_RUN: seldom anything, and then some looks.
 #[inline]
-fn ready<'s>(
-    shared: &'s Shared,
+fn ready<'v>(
+    shared: &Shared,
+    handle: &'v VcpuHandle,
     id: VcpuId,
     steal: &mut Option<StealMeter>,
     due: Option<&DueFlag>,
-) -> InsideGuard<'s> {
+) -> InsideGuard<'v> {
     if let Some(stolen) = steal.as_mut().and_then(StealMeter::sample) {
         shared.notify(HostEvent::StealMeasured { vcpu: id, stolen });
     }
-    let inside = shared.vcpus.enter(id);
+    let inside = shared.vcpus.enter(handle);
     if due.is_some_and(DueFlag::is_due) {
         let _ = shared.with_clock(|host, now, ram| host.before_entry(id, now, ram));
     }
@@ -66,6 +67,8 @@ pub(crate) struct RunningVcpu {
     pub(crate) id: VcpuId,
     pub(crate) fd: VcpuFd,
     pub(crate) shared: Arc<Shared>,
+    /// As other threads see it.
+    pub(crate) handle: Arc<VcpuHandle>,
     pub(crate) timer: LocalTimer,
     pub(crate) tsc_offset: u64,
     pub(crate) control: Receiver<Control>,
@@ -78,10 +81,6 @@ pub(crate) struct RunningVcpu {
 }
 
 impl RunningVcpu {
-    fn handle(&self) -> &VcpuHandle {
-        self.shared.vcpus.handle(self.id)
-    }
-
     /// Until it is stopped.
     pub(crate) fn run(mut self) {
         while self.obey() {
@@ -96,7 +95,7 @@ impl RunningVcpu {
     fn obey(&mut self) -> bool {
         let waits = self.paused || self.next != NextExit::Enter;
         let control = if !waits {
-            match self.handle().next_command(&self.control) {
+            match self.handle.next_command(&self.control) {
                 Ok(control) => control,
                 Err(error) => return error == TryRecvError::Empty,
             }
@@ -138,7 +137,7 @@ impl RunningVcpu {
     /// Publishes that it is idle, then checks again: `send_request` writes the request
     /// first and reads `idle` then, so one of the two sees the other.
     fn request_waits(&self) -> bool {
-        let idle = &self.handle().idle;
+        let idle = &self.handle.idle;
         idle.store(true, Ordering::SeqCst);
         let mailbox = self.shared.shared().vcpu(self.id.0 as usize);
         let waits = mailbox.request.number() != mailbox.reply.number();
@@ -169,18 +168,18 @@ impl RunningVcpu {
     pub(crate) fn time_entries(&mut self, rounds: u32) -> f64 {
         let started = Instant::now();
         for _ in 0..rounds {
-            if let Ok(command) = self.handle().next_command(&self.control) {
+            if let Ok(command) = self.handle.next_command(&self.control) {
                 self.perform(command);
             }
-            drop(ready(&self.shared, self.id, &mut self.steal, self.due.as_ref()));
-            self.handle().count_exit();
+            drop(ready(&self.shared, &self.handle, self.id, &mut self.steal, self.due.as_ref()));
+            self.handle.count_exit();
         }
         started.elapsed().as_secs_f64() * 1e9 / f64::from(rounds.max(1))
     }
 
     fn die(&mut self, cause: GuestFaultCause) -> NextExit {
         let registers = self.registers();
-        self.handle().die(GuestFault { cause, registers });
+        self.handle.die(GuestFault { cause, registers });
         NextExit::Dead
     }
 

@@ -33,7 +33,7 @@ impl RunningVcpu {
     /// `false` where KVM was interrupted before an exit.
     pub(super) fn run_once(&mut self) -> bool {
         let (shared, id) = (&self.shared, self.id);
-        let inside = ready(shared, id, &mut self.steal, self.due.as_ref());
+        let inside = ready(shared, &self.handle, id, &mut self.steal, self.due.as_ref());
         let exit = self.fd.run();
         // Handling it may bring all vCPUs out, and this one is out.
         drop(inside);
@@ -42,13 +42,13 @@ impl RunningVcpu {
             Err(error) => ExitEffect::Die(GuestFaultCause::RunFailed { errno: error.errno() }),
             Ok(exit) => handle(exit, shared, id, &mut self.timer),
         };
-        self.handle().count_exit();
+        self.handle.count_exit();
         self.next = match effect {
             ExitEffect::Nothing => NextExit::Enter,
             ExitEffect::Doorbell(DOORBELL_IDLE) => NextExit::Idle,
             ExitEffect::Doorbell(DOORBELL_DIED) => {
                 let (_, words) = self.shared.shared().vcpu(id.0 as usize).last_words.read();
-                self.handle().die(GuestFault::from_last_words(&words));
+                self.handle.die(GuestFault::from_last_words(&words));
                 NextExit::Dead
             }
             ExitEffect::Doorbell(DOORBELL_HALT) if self.shared.vcpus.halt(id) => NextExit::Parked,
