@@ -133,9 +133,12 @@ fn phc(spec: &PhcSpec, pace: Pace) -> Result<ComparisonReference, SelectError> {
     match phc.ahead_of_utc_s() {
         Ok(ahead_s) => Ok(ComparisonReference::phc(phc, Some(ahead_s), pace)),
         // Its frequency means something, whatever it counts.
-        Err(UnknownScale::NotNamed | UnknownScale::NoTimeOfDay | UnknownScale::AtNeither) => {
-            Ok(ComparisonReference::phc(phc, None, pace))
-        }
+        Err(
+            UnknownScale::NotNamed
+            | UnknownScale::NoTimeOfDay
+            | UnknownScale::AtNeither
+            | UnknownScale::PageTellsNone(_),
+        ) => Ok(ComparisonReference::phc(phc, None, pace)),
         Err(why) => Err(SelectError::Scale(Box::new(phc), why)),
     }
 }
