@@ -10,9 +10,12 @@ const APART_S: f64 = 2.0;
 /// Readings, line by line.
 #[derive(Debug, Default)]
 pub(super) struct RtcReads {
-    /// A line before names the file.
-    is_asked: bool,
-    /// And a wait between the readings.
+    /// The file that the lines before name.
+    file: Option<String>,
+    /// They name several, whose clocks may show the same.
+    are_several: bool,
+    /// They wait after they read it, and read it again after that.
+    has_waited: bool,
     is_apart: bool,
     last: Option<(u64, String)>,
 }
@@ -21,30 +24,46 @@ impl RtcReads {
     /// Takes a line, and adds to the log what two readings show.
     pub(super) fn push(&mut self, text: &str, is_about_time: bool, log: &mut LogSegment) {
         let is_command = (is_about_time && text.contains("since_epoch"))
-            || (self.is_asked && text.contains("sleep "));
+            || (self.file.is_some() && text.contains("sleep "));
         if is_command {
-            self.is_asked = true;
-            self.is_apart |= has_wait(text);
+            self.read_commands(text);
             return;
         }
-        let figure = text.split_ascii_whitespace().next().filter(|_| self.is_asked);
+        let figure = text.split_ascii_whitespace().next().filter(|_| self.file.is_some());
         let Some(unix_s) = figure.and_then(|figure| figure.parse().ok()) else {
             *self = Self::default();
             return;
         };
         match self.last.replace((unix_s, text.trim().to_owned())) {
+            Some((last_s, _)) if last_s == unix_s && self.are_several => *self = Self::default(),
             Some((last_s, line)) if last_s == unix_s => {
                 let of = if self.is_apart { "rtc-stands" } else { "rtc-same-second" };
                 log.push(stated(of, None, &line));
                 *self = Self::default();
             }
-            Some(_) => self.is_apart = false,
+            Some(_) => (self.has_waited, self.is_apart) = (false, false),
             None => {}
         }
     }
+
+    /// Whether a wait is between two readings of one file.
+    fn read_commands(&mut self, text: &str) {
+        for command in text.split([';', '&']) {
+            let names =
+                command.split_ascii_whitespace().filter(|word| word.ends_with("since_epoch"));
+            for name in names {
+                self.is_apart |= self.has_waited;
+                self.are_several |= self.file.replace(name.into()).is_some_and(|file| file != name);
+            }
+            self.has_waited |= self.file.is_some() && has_wait(command);
+        }
+        // A remark, or a loop.
+        let is_repeated = [" apart", "done"].iter().any(|word| text.contains(word));
+        self.is_apart |= self.has_waited && is_repeated;
+    }
 }
 
-/// `cat since_epoch; sleep 2; cat since_epoch`, `# twice, 3 s apart`
+/// `sleep 2`, `# twice, 3 s apart`
 fn has_wait(text: &str) -> bool {
     let words: Vec<&str> = text.split([' ', ';', ',']).filter(|word| !word.is_empty()).collect();
     let is_long = |s: &str| s.parse::<f64>().is_ok_and(|s| s >= APART_S);
