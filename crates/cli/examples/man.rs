@@ -69,7 +69,7 @@ fn rendered(
 }
 
 fn add_pages(command: &Command, pages: &mut Vec<(String, String)>) {
-    let page = command.get_display_name().unwrap_or_default();
+    let page = command.get_display_name().unwrap_or("parachron");
     let (exits, examples) = parachron::help_end(page)
         .map_or((&[][..], &[][..]), |end| (&end.exits[..], &end.examples[..]));
     pages.extend(rendered(Man::new(command.clone()), exits, examples));
