@@ -81,7 +81,10 @@ fn pings(least: u64) {
     machine.poll_network(false);
     let many = Flow { pings: PINGS_MAX as u64, in_flight: 64, ..PLAIN };
     let by_index = ping(&machine, Flow { event_index: true, ..many });
-    assert!(by_index.notifications <= many.pings / 10, "{by_index:?}");
+    // A thread of the card that waits for a CPU is notified more often.
+    if least > 0 {
+        assert!(by_index.notifications <= many.pings / 10, "{by_index:?}");
+    }
     let batches = ping(&machine, Flow { batch: 32, ..many });
     assert!(batches.notifications <= many.pings / 32 + 1, "{batches:?}");
     // Where KVM counts, it counts exits.
