@@ -1,6 +1,8 @@
 //! The RTC's time as `/sys/class/rtc/rtc0/since_epoch` shows it: an RTC that stands still gives the
 //! same second twice.
 
+use std::collections::VecDeque;
+
 use crate::kernel::pasted::segment::LogSegment;
 use crate::kernel::pasted::servers::stated;
 
@@ -14,9 +16,12 @@ pub(super) struct RtcReads {
     file: Option<String>,
     /// They name several, whose clocks may show the same.
     are_several: bool,
-    /// They wait after they read it, and read it again after that.
+    /// They have waited since they read it.
     has_waited: bool,
-    is_apart: bool,
+    /// For each reading to come, whether they waited before it.
+    waits: VecDeque<bool>,
+    /// They wait before each.
+    is_repeated: bool,
     last: Option<(u64, String)>,
 }
 
@@ -34,15 +39,15 @@ impl RtcReads {
             *self = Self::default();
             return;
         };
+        let is_apart = self.waits.pop_front().unwrap_or_default() || self.is_repeated;
         match self.last.replace((unix_s, text.trim().to_owned())) {
             Some((last_s, _)) if last_s == unix_s && self.are_several => *self = Self::default(),
             Some((last_s, line)) if last_s == unix_s => {
-                let of = if self.is_apart { "rtc-stands" } else { "rtc-same-second" };
+                let of = if is_apart { "rtc-stands" } else { "rtc-same-second" };
                 log.push(stated(of, None, &line));
                 *self = Self::default();
             }
-            Some(_) => (self.has_waited, self.is_apart) = (false, false),
-            None => {}
+            _ => {}
         }
     }
 
@@ -52,14 +57,13 @@ impl RtcReads {
             let names =
                 command.split_ascii_whitespace().filter(|word| word.ends_with("since_epoch"));
             for name in names {
-                self.is_apart |= self.has_waited;
-                self.are_several |= self.file.replace(name.into()).is_some_and(|file| file != name);
+                self.waits.push_back(std::mem::take(&mut self.has_waited));
+                let is_other = self.file.replace(name.into()).is_some_and(|file| file != name);
+                self.are_several |= is_other || name.contains(['*', '?', '[', '{']);
             }
             self.has_waited |= self.file.is_some() && has_wait(command);
         }
-        // A remark, or a loop.
-        let is_repeated = [" apart", "done"].iter().any(|word| text.contains(word));
-        self.is_apart |= self.has_waited && is_repeated;
+        self.is_repeated |= self.has_waited && text.contains(" apart");
     }
 }
 
