@@ -182,10 +182,8 @@ impl Keeper {
     pub fn suspect(&mut self, now_ns: u64, cause: CorrectionCause) {
         self.chronyd.suspect(now_ns);
         self.clock.disrupted_ns = now_ns;
-        self.forget_error();
-        self.clock.discipline.forget_rate();
-        self.disturb(now_ns, cause, None);
-        self.stage = Stage::Local;
+        self.clock.disturb(cause);
+        self.forget_bound(now_ns);
     }
 
     /// What to do now; `None` until the next sample, or until a source sends

@@ -1,7 +1,6 @@
 //! How corrections and adjustments are made: alone, or beside another daemon
 //! that disciplines the clock.
 
-use disruptions::Kind;
 use facts::steering::{Adjtimex, TimeKeeperKind};
 use keeper::event::{Basis, Corrected, CorrectionMethod, KeeperEvent};
 use keeper::{Action, Adjustment, ClockError, Correction, Corrector, KeptBound, LearntFrequency};
@@ -141,7 +140,7 @@ impl Daemon {
     pub(super) fn note_steering(&mut self, is_beyond_bounds: bool) {
         let now_ns = monotonic_ns();
         if is_beyond_bounds != (self.unbounded_until_ns > now_ns) {
-            self.keeper.was_moved(now_ns, Kind::Steered);
+            self.keeper.forget_bound(now_ns);
             self.unbounded_until_ns = if is_beyond_bounds { u64::MAX } else { now_ns };
         }
         let unbounded_until_ns = self.observer.away_until_ns().max(Some(self.unbounded_until_ns));

@@ -289,6 +289,16 @@ impl Keeper {
         (selected.kind == SourceKind::VmClock && is_right).then_some(selected.source)
     }
 
+    /// The kernel steers the clock faster than a bound grows, or did until now: nothing that was
+    /// measured bounds its error. Who steers it so sets it right, which is no disruption.
+    pub fn forget_bound(&mut self, now_ns: u64) {
+        self.forget_error();
+        self.clock.error_bound = None;
+        self.clock.discipline.forget_rate();
+        self.sources.forget_all_but(None, now_ns);
+        self.stage = super::Stage::Local;
+    }
+
     /// The frequency follows that line, ppb.
     pub fn note_line(&mut self, now_ns: u64, frequency_ppb: f64) {
         self.clock.discipline.follow_line(now_ns, frequency_ppb);
