@@ -26,6 +26,8 @@ fn status(event: &KeeperEvent) -> Option<String> {
             Some(format!("sources: {}", started.sources.join(", ")))
         }
         KeeperEvent::HostMessageRejected { .. } | KeeperEvent::Cancelled { .. } => None,
+        // What leaves the clock right is followed by no other event.
+        KeeperEvent::Disruption(disruption) if !disruption.kinds.may_be_wrong() => None,
         _ => {
             let EventDescription { kind, message, .. } = words::describe(event);
             Some(format!("{kind}: {}", message.first()?))

@@ -55,14 +55,10 @@ fn remedy(device: &str, why: &UnknownScale, tai_s: &Fact<i32>) -> String {
              /sys/class/ptp/*/clock_name`), or an NTP server (--ntp)"
             .into(),
         // Which kernels have which: docs/reference/keep.md.
-        UnknownScale::PageTellsNone(_) => format!(
+        UnknownScale::AtNeither | UnknownScale::PageTellsNone(_) => format!(
             "add an NTP server (--ntp), run `chmod a+r /dev/vmclock0` where the page may not be read, \
              or state what the device counts: --phc {device},utc before Linux 7.0, --phc \
              {device},tai=37 since"
-        ),
-        UnknownScale::AtNeither => format!(
-            "add an NTP server (--ntp), or state the device's time scale if you know it: --phc \
-             {device},utc or --phc {device},tai=37"
         ),
         UnknownScale::TaiUnknown(_) => format!("use --phc {device},tai=37 (TAI - UTC since 2017)"),
     }

@@ -69,8 +69,9 @@ impl MachineScrape {
 fn examine(tree: &Tree) -> Examined {
     let facts = inspect::read(tree);
     let keepers = facts.steering.keepers.value().map(Vec::as_slice).unwrap_or_default();
-    let keepers =
-        keepers.iter().filter(|keeper| keeper.running).map(|keeper| keeper.kind).collect();
+    let keepers = keepers.iter().filter(|keeper| keeper.running).map(|keeper| keeper.kind);
+    // Parachron may have gone since, and an agent keeps no time.
+    let keepers = keepers.filter(|kind| kind.disciplines()).collect();
     let machine = names(&facts);
     let report = DoctorReport::with_rules(facts, None, &RuleSelection::default());
     let found = report.diagnosis.findings.into_iter().map(|finding| RuleFinding {
