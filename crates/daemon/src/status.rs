@@ -68,7 +68,7 @@ pub struct ClockReport {
     pub selected: Option<String>,
     /// The offset that the sources which agree have together, ns.
     pub offset_ns: Option<i64>,
-    /// The error of that is at most this, now, ns.
+    /// The error of that is at most this, now, ns; null while nothing bounds it.
     pub bound_ns: Option<u64>,
     /// What the kernel reports to every program; null where it cannot be asked.
     pub kernel: Option<KernelStatus>,
@@ -95,19 +95,17 @@ impl ClockReport {
                 // A dry run's slews since that measurement are in `ahead_ns` already.
                 let age_ns = now_ns.saturating_sub(offset.at_monotonic_ns);
                 let slewed_ns = if ahead_ns == 0 { 0 } else { age_ns * SLEW_PPM / 1_000_000 };
-                Some((offset.offset_ns, bound_ns.saturating_add(slewed_ns)))
+                Some((offset.offset_ns, Some(bound_ns.saturating_add(slewed_ns))))
             }
             KeptBound::Unknown | KeptBound::Disrupted => {
-                together.map(|offset| (offset.offset_ns, offset.bound_ns))
+                together.map(|offset| (offset.offset_ns, None))
             }
         };
-        let offset_ns = known.map(|(offset_ns, _)| offset_ns.saturating_add(ahead_ns));
-        let bound_ns = known.map(|(_, bound_ns)| bound_ns);
         let mut report = Self {
             state: view.clock,
             selected: selected.and_then(|index| Some(sources.get(index)?.name.clone())),
-            offset_ns,
-            bound_ns,
+            offset_ns: known.map(|(offset_ns, _)| offset_ns.saturating_add(ahead_ns)),
+            bound_ns: known.and_then(|(_, bound_ns)| bound_ns),
             kernel,
         };
         // Nothing bounds it while what may have happened is not classified.
@@ -184,7 +182,7 @@ pub struct SourceStatus {
     /// Its last offset that counts, ns; of the RTC how long the machine was
     /// away.
     pub offset_ns: Option<i64>,
-    /// The error of that is at most this, now, ns.
+    /// The error of that is at most this, now, ns; null while nothing bounds it.
     pub bound_ns: Option<u64>,
     /// How long ago it was measured, s.
     pub age_s: Option<f64>,
