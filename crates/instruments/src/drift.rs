@@ -12,7 +12,7 @@
 //! 3. [`theil_sen`]: the blocks' slope is the frequency error, a median of
 //!    slopes with Sen's confidence interval.
 //! 4. [`allan`]: how stable that is over which time.
-//! 5. [`budget`]: whether that is good enough.
+//! 5. [`Budget`]: whether that is good enough.
 //!
 //! A positive frequency error or offset is a clock that is fast or ahead, as
 //! in chrony's reports.
