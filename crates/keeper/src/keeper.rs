@@ -36,7 +36,7 @@ use crate::source::SourceKind;
 use actions::Actions;
 use chronyd::ChronydState;
 use clock::KeeperClock;
-pub use clock::KeptBound;
+pub use clock::{KeptBound, UNKNOWN_PPB};
 use date::DateGuard;
 use disruption_budget::DisruptionBudget;
 use leap::LeapArming;

@@ -28,6 +28,7 @@ pub use frequency::LearntFrequency;
 pub use gate::{Gate, GateAction, GateCause, GateOpening};
 pub use keeper::{
     Keeper, KeeperClockState, KeeperView, KeptBound, NextStep, RtcView, SourceState, SourceView,
+    UNKNOWN_PPB,
 };
 pub use learnt::{Learnt, LearntError};
 pub use line::{LineLoop, LineSteering};

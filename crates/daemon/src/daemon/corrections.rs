@@ -304,9 +304,5 @@ impl Daemon {
 /// as chronyd slews a large offset, or `adjtimex --tick` does.
 pub(super) fn steers_beyond_bounds(found: &Adjtimex) -> bool {
     let by_tick_ppm = (found.tick_us - TICK_US) as f64 * 1e6 / TICK_US as f64;
-    (found.frequency_ppm + by_tick_ppm).abs() > MOST_PPM
+    (found.frequency_ppm + by_tick_ppm).abs() * 1e3 > keeper::UNKNOWN_PPB
 }
-
-/// What a bound grows by where the clock's rate is not known: the most that the kernel's frequency
-/// can hold (MAXFREQ, include/linux/timex.h), ppm.
-const MOST_PPM: f64 = 500.0;

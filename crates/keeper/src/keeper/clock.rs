@@ -22,8 +22,9 @@ const FREE_RUNNING_NS: u64 = 10 * SECOND_NS;
 /// that step.
 pub(super) const OWN_STEP_SEEN_NS: u64 = 5 * SECOND_NS;
 
-/// What the kernel adds to its largest error (MAXFREQ, include/linux/timex.h).
-pub(super) const UNKNOWN_PPB: f64 = 500_000.0;
+/// What a bound grows by where the clock's rate is not known, ppb: what the kernel adds to its largest
+/// error, and the most that its frequency can hold (MAXFREQ, include/linux/timex.h).
+pub const UNKNOWN_PPB: f64 = 500_000.0;
 
 /// The kernel's largest error, by which it sets STA_UNSYNC (NTP_PHASE_LIMIT,
 /// include/linux/timex.h).

@@ -294,6 +294,7 @@ impl Keeper {
     pub fn forget_bound(&mut self, now_ns: u64) {
         self.forget_error();
         self.clock.error_bound = None;
+        self.clock.discipline.forget_offsets();
         self.clock.discipline.forget_rate();
         self.sources.forget_all_but(None, now_ns);
         self.stage = super::Stage::Local;

@@ -325,3 +325,15 @@ fn an_rtc_has_no_vote_for_a_bound() {
     assert_eq!(step_of(&bench.sample(&[pause])).showing_time, 2);
     assert_eq!(within(&bench).0, 0);
 }
+
+/// chronyd slews what it is off by, with a tick of another length: it is left to that.
+#[test]
+fn a_clock_that_is_steered_fast_has_no_bound_and_is_not_disrupted() {
+    let policy = Policy { corrector: Corrector::Beside, ..Policy::default() };
+    let mut bench = Bench::new(policy, &[PAGE]);
+    bench.sample(&[]);
+    bench.keeper.forget_bound(bench.now_ns);
+    assert_eq!(bench.keeper.error_bound(bench.now_ns), KeptBound::Unknown);
+    bench.move_by(50 * MS);
+    assert_eq!(bench.sample(&[]), []);
+}
