@@ -107,7 +107,11 @@ pub static RULES: LazyLock<Vec<Rule>> =
 fn parse_rule(part: &'static str) -> Option<Rule> {
     let mut lines = part.lines();
     let (name, harm) = lines.next()?.split_once(" | ")?;
-    let harm = if harm == "wrong" { Harm::MayGoWrong } else { Harm::Other };
+    let harm = match harm {
+        "wrong" => Harm::MayGoWrong,
+        "none" => Harm::Other,
+        _ => return None,
+    };
     let (_, check) = CHECKS.into_iter().find(|(known, _)| *known == name)?;
     Some(Rule { name, harm, checks: lines.next()?, source: lines.next()?, check })
 }

@@ -39,10 +39,11 @@ impl Parameter {
         let (words, effect) = lines.next()?.split_once(" | ")?;
         let effect = match effect.split_once(' ') {
             None if effect == "obsolete" => ParameterEffect::Obsolete,
-            None => ParameterEffect::Harmless,
+            None if effect == "harmless" => ParameterEffect::Harmless,
+            None => return None,
             Some((level, machines)) => {
                 let (_, applies) = MACHINES.into_iter().find(|(name, _)| *name == machines)?;
-                ParameterEffect::HarmfulIf(applies, severity(level))
+                ParameterEffect::HarmfulIf(applies, severity(level)?)
             }
         };
         Some(Self { words: words.split(' ').collect(), today: lines.next()?, effect })

@@ -36,8 +36,8 @@ impl StatementText {
         let mut lines = part.lines();
         let mut head = lines.next()?.split(" | ");
         let (name, severity) = (head.next()?, head.next()?);
-        let severity = self::severity(severity);
-        let least_s = head.next().and_then(|least| least.parse().ok()).unwrap_or(0.0);
+        let severity = self::severity(severity)?;
+        let least_s = head.next().map_or(Some(0.0), |least| least.parse().ok())?;
         let (what, why) = (lines.next()?, lines.next()?);
         let remedies = lines.filter_map(|line| match line.split_at_checked(2)? {
             ("- ", remedy) => Some((None, remedy)),
@@ -113,12 +113,13 @@ impl StatementText {
 }
 
 /// A severity by its name in a table.
-pub(super) fn severity(name: &str) -> Severity {
-    match name {
+pub(super) fn severity(name: &str) -> Option<Severity> {
+    Some(match name {
         "note" => Severity::Note,
+        "warning" => Severity::Warning,
         "error" => Severity::Error,
-        _ => Severity::Warning,
-    }
+        _ => return None,
+    })
 }
 
 /// A finding of the table, with values in the place of their names.
@@ -196,26 +197,28 @@ const FOLLOWING: [(&str, &str); 4] = [
     ("ntp|Network Time Service", "synchronized to"),
 ];
 
-/// Whether a line of a table shows a server that is followed.
-fn is_followed(line: &LogLine) -> bool {
-    matches!(&line.event, LogEvent::Stated { of, .. } if of == "servers-followed")
+fn states(line: &LogLine, name: &str) -> bool {
+    matches!(&line.event, LogEvent::Stated { of, .. } if of == name)
 }
+
+/// As a line of a table shows a server that is followed.
+const FOLLOWED: &str = "servers-followed";
 
 /// Whether a daemon follows a server by the last line that is about one; that shows of no other
 /// daemon that it runs again.
 fn has_recovered(log: &[LogLine], name: &str) -> bool {
     let is_about = |line: &&LogLine| match &line.event {
         LogEvent::SourceSelected { .. } | LogEvent::SourceLost { .. } => true,
-        LogEvent::Stated { of, .. } => is_followed(line) || TRANSIENT.contains(&&**of),
+        LogEvent::Stated { of, .. } => of == FOLLOWED || TRANSIENT.contains(&&**of),
         event => matches!(event, LogEvent::NoSource | LogEvent::Unsynchronised),
     };
-    let is_of = |line: &&LogLine| matches!(&line.event, LogEvent::Stated { of, .. } if of == name);
-    log.iter().rfind(is_about).zip(log.iter().rfind(is_of)).is_some_and(|(last, stated)| {
+    let stated = log.iter().rfind(|line| states(line, name));
+    log.iter().rfind(is_about).zip(stated).is_some_and(|(last, stated)| {
         let mut pairs = FOLLOWING.iter();
         let is_its = |(units, follows): &(&str, &str)| {
             units.split('|').any(|unit| stated.text.contains(unit)) && last.text.contains(follows)
         };
-        (is_followed(last) || matches!(last.event, LogEvent::SourceSelected { .. }))
+        (states(last, FOLLOWED) || matches!(last.event, LogEvent::SourceSelected { .. }))
             && (name != "daemon-failed" || pairs.any(is_its))
     })
 }
@@ -249,6 +252,7 @@ mod tests {
     /// The names in the catalogue are those of the table.
     #[test]
     fn each_statement_of_the_catalogue_has_its_text() {
+        assert_eq!(STATEMENTS.len(), TABLE.matches("\n== ").count());
         let catalogue = include_str!("../../../facts/src/kernel/messages.txt");
         let in_rows = catalogue.lines().filter_map(|line| line.strip_prefix("stated of="));
         let names: BTreeSet<_> = in_rows.filter_map(|line| line.split(" | ").next()).collect();

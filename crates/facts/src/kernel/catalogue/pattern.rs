@@ -274,7 +274,7 @@ fn take<'t>(kind: &str, text: &'t str) -> Option<(Value<'t>, &'t str)> {
         }
         "end" => (text.is_empty() || text.starts_with(' ')).then_some((Value::Flag(true), text)),
         "rest" => Some((Value::Text(text.trim_matches([' ', ':', '.', ')'])), "")),
-        _ => {
+        "name" => {
             let quote = text.strip_prefix('\'').unwrap_or(text);
             let end = quote.find([' ', '\'', '"']).unwrap_or(quote.len());
             let (word, rest) = quote.split_at(end);
@@ -286,6 +286,7 @@ fn take<'t>(kind: &str, text: &'t str) -> Option<(Value<'t>, &'t str)> {
             // A program's source has a conversion in its place.
             (!word.is_empty() && !word.contains('%')).then_some((Value::Text(word), rest))
         }
+        _ => None,
     }
 }
 
