@@ -16,7 +16,7 @@ use crate::kernel::pasted::held::{BROKEN_LINE, Held, LONGEST_MESSAGE, MOST_JOINE
 use crate::kernel::pasted::printed::PrintedLines;
 use crate::kernel::pasted::rtc_reads::RtcReads;
 use crate::kernel::pasted::segment::{LogSegment, is_same_cpu, rate};
-use crate::kernel::pasted::servers::ServerTables;
+use crate::kernel::pasted::servers::{ServerTables, is_output};
 use crate::kernel::pasted::stamps::Stamps;
 use crate::kernel::{LogEvent, LogLine, line, plain};
 
@@ -351,10 +351,8 @@ impl PastedLog {
 
     fn begin_boot(&mut self, release: Option<String>, day_s: Option<f64>) {
         // In syslog the kernel's lines follow those of programs that ran before syslogd.
-        // A table of servers is of no boot.
-        let is_table = |line: &LogLine| matches!(&line.event, LogEvent::Stated { of, .. } if of.starts_with("servers-"));
         let is_near = |line: &LogLine| {
-            is_table(line)
+            is_output(line)
                 || line.at_s.zip(day_s).is_some_and(|(at_s, day_s)| (day_s - at_s).abs() < BOOT_S)
         };
         if !self.segment.log.iter().all(is_near) {

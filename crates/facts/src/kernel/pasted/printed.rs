@@ -3,7 +3,6 @@
 
 use pvclock::units::calendar;
 
-use crate::kernel::catalogue::CATALOGUE;
 use crate::kernel::line;
 
 /// A printed time is a short line, bytes.
@@ -105,9 +104,7 @@ impl PrintedLines {
             }
             let zone = words(&line).iter().find_map(|word| Some(clock(word)?.1.to_owned()));
             let stamped = Printed { at_s, zone: zone.unwrap_or_default(), line, ..<_>::default() };
-            let is_foreign = self.is_other
-                || printed.is_bracketed
-                || CATALOGUE.scan(&printed.line).names_other_clock;
+            let is_foreign = self.is_other || printed.is_bracketed || names_other;
             let is_known = !stamped.zone.is_empty() && !printed.zone.is_empty();
             if let Some((by_s, _)) = stamped.until(&printed)
                 && (-DAY_S / 2.0..-SLACK_S).contains(&by_s)
@@ -253,7 +250,7 @@ impl Printed {
             year,
             zone,
             is_bracketed: bracketed.is_some(),
-            line: text.chars().take(200).collect(),
+            line: line::first_chars(text, 200).to_owned(),
         })
     }
 

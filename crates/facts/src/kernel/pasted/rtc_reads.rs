@@ -32,9 +32,11 @@ impl RtcReads {
             || (self.file.is_some() && text.contains("sleep "));
         if is_command {
             self.read_commands(text);
+        }
+        if is_command || self.file.is_none() {
             return;
         }
-        let figure = text.split_ascii_whitespace().next().filter(|_| self.file.is_some());
+        let figure = text.split_ascii_whitespace().next();
         let Some(unix_s) = figure.and_then(|figure| figure.parse().ok()) else {
             *self = Self::default();
             return;

@@ -83,6 +83,13 @@ impl ServerTables {
     }
 }
 
+/// What a command printed: a table of servers, or readings of the RTC. It is of no boot.
+pub(super) fn is_output(line: &LogLine) -> bool {
+    let LogEvent::Stated { of, .. } = &line.event else { return false };
+    let is_of_one = ["server-silent", "rtc-stands", "rtc-same-second"].contains(&&**of);
+    line.at_s.is_none() && (is_of_one || of.starts_with("servers-"))
+}
+
 pub(super) fn stated(of: &str, by_s: Option<f64>, text: &str) -> LogLine {
     let event = LogEvent::Stated { of: of.to_owned(), by_s };
     LogLine { at_s: None, text: text.to_owned(), event }

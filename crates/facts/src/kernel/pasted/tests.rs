@@ -204,6 +204,18 @@ fn two_equal_readings_of_the_rtc_show_that_it_stands_if_they_are_apart() {
 }
 
 #[test]
+fn what_a_command_printed_above_a_boot_is_of_no_other() {
+    let read = "# cat F; sleep 2; cat F\n946684800\n946684800\n";
+    let read = read.replace('F', "/sys/class/rtc/rtc0/since_epoch");
+    let log = read + "[    0.000000] Linux version 6.12.1 (a@b) #1 SMP\n";
+    let found = pasted(log.as_bytes());
+    assert!(!found.is_several_boots);
+    let stands =
+        |line: &LogLine| matches!(&line.event, LogEvent::Stated { of, .. } if of == "rtc-stands");
+    assert!(found.log.iter().any(stands), "{:?}", found.log);
+}
+
+#[test]
 fn a_table_of_servers_shows_which_one_is_followed() {
     let shown = |text: &str| {
         let found = pasted(text.as_bytes()).log;
