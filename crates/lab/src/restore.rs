@@ -1,5 +1,7 @@
 //! What a guest sees of being saved and restored.
 
+use std::ops::Range;
+
 use guest::request::GuestRequest;
 use guest::source::Source;
 use host::{ClockProvider, RestorePolicy};
@@ -12,7 +14,7 @@ use vmm::{Machine, MachineError, SavedMachine, run_delay};
 use crate::bench::{LabBench, Provider};
 use crate::pages::{step_ns, time_info};
 use crate::results::{Check, ColumnForm, ExperimentResult, ResultTable};
-use crate::sample::{VCPU, boot_ns, not_run, on_own_cpus, tightest_of, width_ns};
+use crate::sample::{VCPU, boot_ns, not_run, on_own_cpus, tightest, width_ns};
 use crate::settings::{LabError, LabProgress};
 use crate::tsc_offsets::TscOffsets;
 
@@ -25,7 +27,7 @@ const PROVIDERS: [Provider; 2] = [Provider::Kernel, Provider::Own(ClockProvider:
 /// counts as waiting for a CPU comes on top; nothing that the restore itself says does.
 const BOUND_NS: f64 = 2_000.0;
 /// Readings of a clock before and after, of which the tightest counts.
-const TRIES: u32 = 200;
+const TRIES: Range<u32> = 200..200;
 /// Two readings of the host's clocks and TSC, each of both at once.
 const CLOCK_NS: f64 = 1_000.0;
 /// The rate that the guest is given against the host's clock, while it runs.
@@ -227,7 +229,7 @@ impl RestoreRow {
 
 fn sample(machine: &Machine) -> Result<[ReadingPair; SOURCES.len()], MachineError> {
     let _pinned = on_own_cpus(machine)?;
-    let [kvm_clock, tsc] = SOURCES.map(|source| tightest_of(machine, source, TRIES));
+    let [kvm_clock, tsc] = SOURCES.map(|source| tightest(machine, source, TRIES));
     Ok([kvm_clock?, tsc?])
 }
 

@@ -5,6 +5,7 @@
 //! with the host's clock, so nothing is assumed of the guest's. In a [`ReadingPair`]
 //! the counter is the guest's clock, in ns.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use guest::discovery::Discovery;
@@ -25,9 +26,8 @@ pub(crate) const VCPU: usize = 0;
 
 const NANOS_PER_SECOND: f64 = 1e9;
 
-/// Readings of which the tightest is used.
-const TRIES: u32 = 3;
-const TRIES_MAX: u32 = 12;
+/// Readings of which the tightest is used, where each may exit.
+pub(crate) const TRIES: Range<u32> = 3..12;
 /// A reading that exits, and the round trip.
 const UNDISTURBED_NS: u64 = 150_000;
 
@@ -48,12 +48,16 @@ pub(crate) fn sources(settings: &Settings, found: &Discovery) -> Vec<Source> {
     Source::ALL.into_iter().filter(|source| chosen(*source) && found.has(*source)).collect()
 }
 
-/// The tightest of three readings of a clock, or of up to twelve while all were
-/// disturbed.
-pub(crate) fn tightest(machine: &Machine, source: Source) -> Result<ReadingPair, MachineError> {
+/// The tightest of some readings of a clock: of the fewest of `tries`, or of up to the most while all
+/// were disturbed.
+pub(crate) fn tightest(
+    machine: &Machine,
+    source: Source,
+    tries: Range<u32>,
+) -> Result<ReadingPair, MachineError> {
     let mut best = by_boot_clock(machine, source)?;
-    for tried in 1..TRIES_MAX {
-        if tried >= TRIES && width_ns(best) <= UNDISTURBED_NS {
+    for tried in 1..tries.end {
+        if tried >= tries.start && width_ns(best) <= UNDISTURBED_NS {
             break;
         }
         let next = by_boot_clock(machine, source)?;
@@ -62,18 +66,6 @@ pub(crate) fn tightest(machine: &Machine, source: Source) -> Result<ReadingPair,
         }
     }
     Ok(best)
-}
-
-/// The tightest of so many readings of a clock that is read without an exit.
-pub(crate) fn tightest_of(
-    machine: &Machine,
-    source: Source,
-    tries: u32,
-) -> Result<ReadingPair, MachineError> {
-    (1..tries).try_fold(by_boot_clock(machine, source)?, |best, _| {
-        let next = by_boot_clock(machine, source)?;
-        Ok(if width_ns(next) < width_ns(best) { next } else { best })
-    })
 }
 
 /// Pins this thread and the vCPU to one CPU each, if there are two: on one CPU

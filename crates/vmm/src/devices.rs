@@ -4,7 +4,7 @@
 //! [`Devices`] are those on the bus; [`LocalTimer`] belongs to a vCPU and has
 //! MSRs. All of them take whatever a guest writes: where a real device's
 //! behaviour is undefined, the code here defines it, with a comment, and never
-//! panics. Only the local timer interrupts.
+//! panics. The local timer interrupts, and for Linux the serial port.
 
 mod acpi;
 mod bus;

@@ -20,7 +20,7 @@ mod vmclock;
 /// QEMU, Firecracker and cloud-hypervisor use its PVH note.
 pub const GUEST: &[u8] = include_bytes!(env!("GUEST_IMAGE"));
 
-pub use ::kvm::{KvmClockState, host_clock};
+pub use ::kvm::host_clock;
 pub use devices::network::NetworkCounts;
 pub use error::MachineError;
 pub use kvm::Counts;

@@ -8,7 +8,7 @@ use pvclock::{Hertz, Nanos};
 use vmm::{Machine, MachineError};
 
 use crate::bench::{LabBench, Provider};
-use crate::sample::{VCPU, of_edge, sources, tightest, width_ns};
+use crate::sample::{TRIES, VCPU, of_edge, sources, tightest, width_ns};
 
 /// Two edges this tight suffice: 200 ppm of 5 s are 1 ms.
 const TIGHT_NS: u64 = 500_000;
@@ -91,7 +91,7 @@ impl SubjectSeries {
     fn read(&mut self, machine: &Machine) {
         // Wait only once for a guest that is dead or does not reply.
         if self.error.is_none() {
-            self.take(tightest(machine, self.source));
+            self.take(tightest(machine, self.source, TRIES));
         }
     }
 

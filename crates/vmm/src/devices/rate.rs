@@ -3,7 +3,7 @@
 use pvclock::{Hertz, Nanos};
 
 /// So many ticks in so many ns. Every value is computed from the whole time in
-/// 128 bits, not summed from rounded parts. For example, the PIT's 105 ticks in
+/// 128 bits, not summed from rounded parts. For example, 105 ticks in
 /// 88,000 ns: after 1 s, 105 · 10^9 / 88,000 = 1,193,181 (.8 is cut).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceRate {
