@@ -108,9 +108,7 @@ impl ClockReport {
             bound_ns: known.and_then(|(_, bound_ns)| bound_ns),
             kernel,
         };
-        // Nothing bounds it while what may have happened is not classified.
-        let is_bounded = matches!(view.known, KeptBound::Within { .. });
-        if !is_bounded || report.error_ns().is_none_or(|error_ns| error_ns > limit_ns) {
+        if report.error_ns().is_none_or(|error_ns| error_ns > limit_ns) {
             report.state = KeeperClockState::Unsynchronised;
         }
         report
@@ -182,7 +180,7 @@ pub struct SourceStatus {
     /// Its last offset that counts, ns; of the RTC how long the machine was
     /// away.
     pub offset_ns: Option<i64>,
-    /// The error of that is at most this, now, ns; null while nothing bounds it.
+    /// The error of that is at most this, now, ns.
     pub bound_ns: Option<u64>,
     /// How long ago it was measured, s.
     pub age_s: Option<f64>,

@@ -132,7 +132,6 @@ fn headline(diagnosis: &Diagnosis) -> Option<String> {
 fn describe_lines(pasted: &Pasted) -> String {
     let lines = figures::count(pasted.lines);
     match pasted.log.len() {
-        0 => format!("None of {lines} lines about clocks is of a known form: they show"),
         1 => format!("1 of {lines} lines is about clocks and of a known form: it shows"),
         n => format!("{n} of {lines} lines are about clocks and of a known form: they show"),
     }

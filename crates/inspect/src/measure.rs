@@ -67,7 +67,7 @@ impl MeasuringSession {
             self.found.miss("costs on one CPU", format!("{error}: samples may span two CPUs"));
         }
         let rate = RateMeasurement::start();
-        self.ns_per_cycle = rate.ns_per_cycle().or(self.ns_per_cycle);
+        self.ns_per_cycle = rate.ns_per_cycle.or(self.ns_per_cycle);
         let (plan, found) = (&self.plan, &mut self.found);
         let is_first = self.costs.is_none();
         let costs = self.costs.get_or_insert_with(|| {
@@ -229,7 +229,7 @@ impl MeasurementPlan {
     /// `clock_gettime(CLOCK_MONOTONIC)` alone, timed for `costs`.
     pub fn monotonic(costs: Duration) -> Self {
         Self {
-            calls: vec![Call::ClockGettime(linux::clock::LinuxClock::Monotonic)],
+            calls: vec![Call::ClockGettime(LinuxClock::Monotonic)],
             page: false,
             samples: u64::MAX,
             costs,
@@ -258,7 +258,8 @@ const FIRST_ESTIMATE: Duration = Duration::from_millis(5);
 /// A measurement in progress.
 struct RateMeasurement {
     first: Option<ReadingPair>,
-    /// ns a cycle, roughly: for planning, and where the run is too short.
+    /// ns a cycle, roughly: for planning, and where the run is too short. `None` where there is no
+    /// TSC to read.
     ns_per_cycle: Option<f64>,
 }
 
@@ -271,11 +272,6 @@ impl RateMeasurement {
             Some(1e9 / rate(first, pair()?, resolution_ns())?.hz)
         });
         Self { first, ns_per_cycle }
-    }
-
-    /// ns a cycle; `None` where there is no TSC to read.
-    fn ns_per_cycle(&self) -> Option<f64> {
-        self.ns_per_cycle
     }
 
     /// Takes the last pair; of several measurements the tightest is kept.

@@ -110,7 +110,7 @@ fn limit(text: &str) -> Result<f64, String> {
     limit.ok_or_else(|| format!("expected a number of ppm such as 50, found {text:?}"))
 }
 
-/// Names go into records, whose fields end at commas.
+/// Names stand in tables and notes.
 fn name(text: &str, expected: &str) -> Result<String, String> {
     let unfit = |c: char| c == ',' || c == '"' || c.is_control() || c.is_whitespace();
     if text.contains(unfit) {
@@ -166,7 +166,7 @@ fn references(args: &Args) -> Result<(Vec<ComparisonReference>, Option<String>),
         vmclock: args.vmclock.as_deref(),
         chrony: args.chrony,
     };
-    let references = select(&wanted, pace)?;
+    let references = selected::references(&wanted, pace).map_err(failed)?;
     if !references.is_empty() {
         return Ok((references, None));
     }
@@ -199,11 +199,6 @@ fn show(args: &Args, run: &DriftRun, budget: Budget) -> Result<ExitCode, CliErro
         });
     }
     Ok(if verdicts::is_within(&report)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Those that are wanted.
-fn select(wanted: &Wanted<'_>, pace: Pace) -> Result<Vec<ComparisonReference>, CliError> {
-    selected::references(wanted, pace).map_err(failed)
 }
 
 /// The best there is, and a note where it is not what a person may expect.

@@ -132,7 +132,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     if let Some(journal) = &mut journal {
         journal.write(&lines);
     }
-    lines.extend(watched.finish(journal.as_ref().map(Entries::lost)));
+    lines.extend(watched.finish(journal.as_ref().map(|journal| journal.lost)));
     printed.print(&lines)?;
     Ok(args.exit_code(&watched))
 }
@@ -185,11 +185,6 @@ impl Entries {
                 self.lost += 1;
             }
         }
-    }
-
-    /// Entries that the journal did not accept.
-    fn lost(&self) -> u64 {
-        self.lost
     }
 }
 

@@ -58,7 +58,7 @@ fn remedy(device: &str, why: &UnknownScale, tai_s: &Fact<i32>) -> String {
         UnknownScale::AtNeither | UnknownScale::PageTellsNone(_) => format!(
             "add an NTP server (--ntp), run `chmod a+r /dev/vmclock0` where the page may not be read, \
              or state what the device counts: --phc {device},utc before Linux 7.0, --phc \
-             {device},tai=37 since"
+             {device},tai=37 from 7.0 on"
         ),
         UnknownScale::TaiUnknown(_) => format!("use --phc {device},tai=37 (TAI - UTC since 2017)"),
     }

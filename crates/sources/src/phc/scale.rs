@@ -67,7 +67,7 @@ pub enum UnknownScale {
     #[error("it counts UTC or TAI depending on the kernel's version, but its time matches neither")]
     AtNeither,
     /// A VMClock device whose page cannot be read, or shows no time.
-    #[error("its page shows no time: {0}")]
+    #[error("cannot take the time from its page: {0}")]
     PageTellsNone(String),
     /// `adjtimex`'s tai is 0.
     #[error("it counts TAI, and the kernel has not been set to TAI - UTC (adjtimex: tai 0)")]

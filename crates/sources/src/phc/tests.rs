@@ -132,7 +132,7 @@ fn a_vmclocks_scale_is_measured() {
     assert_eq!(at(9).vmclocks_ahead_s(page(0)), Err(UnknownScale::AtNeither));
     let off = SourceError::Unknown(Unknown::not_there("its time"));
     let refused = at(0).vmclocks_ahead_s(Err(off)).unwrap_err();
-    assert_eq!(refused.to_string(), "its page shows no time: not there: its time");
+    assert_eq!(refused.to_string(), "cannot take the time from its page: not there: its time");
 }
 
 #[test]

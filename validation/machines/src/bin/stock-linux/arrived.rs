@@ -7,7 +7,7 @@ use host::{HostClocks, RestorePolicy};
 use pvclock::Hertz;
 use vmm::{Machine, SavedMachine};
 
-use crate::boot::LOOK;
+use crate::boot::{LOOK, with_log};
 use crate::host_line::{HostLine, PlacedReading};
 use crate::report::{FiredTimer, Line, TIMERS, find};
 
@@ -101,8 +101,7 @@ pub(crate) fn arrive(
         let fault = machine.guest_fault().map(|fault| format!("the guest ended: {fault}"));
         if started.elapsed() > LIMIT || fault.is_some() {
             let why = fault.unwrap_or_else(|| format!("{count} timers fired in {LIMIT:?}"));
-            let end: String = serial.chars().rev().take(500).collect();
-            return Err(format!("{why}: {}", end.chars().rev().collect::<String>()));
+            return Err(with_log(&why, &serial));
         }
     }
 }

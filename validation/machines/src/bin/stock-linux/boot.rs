@@ -107,7 +107,7 @@ fn start(args: &Args, provider: Provider) -> Result<Machine, String> {
     Machine::start(&settings).map_err(|error| error.to_string())
 }
 
-fn with_log(what: &str, serial: &str) -> String {
+pub(crate) fn with_log(what: &str, serial: &str) -> String {
     let lines: Vec<&str> =
         serial.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let shown = &lines[lines.len().saturating_sub(SHOWN_LINES)..];

@@ -9,6 +9,7 @@ use std::time::Duration;
 use linux::clock::LinuxClock;
 use linux::scheduling::sleep_until;
 use pvclock::counter::{Counter as _, Tsc};
+use pvclock::units::Bracket;
 use serde::{Deserialize, Serialize};
 
 /// A line begins with this.
@@ -130,13 +131,15 @@ fn watch_steps(sender: &Sender<Option<FiredTimer>>) -> Option<()> {
 /// Each clock by the tightest of some readings.
 fn stamps() -> Vec<Stamp> {
     let _pinned = linux::cpus::pin(0);
-    let once = |clock: LinuxClock| {
-        let before = Tsc.read_ordered();
-        let ns = clock.read_ns().unwrap_or(0);
-        Stamp { clock: clock.name().to_owned(), tsc: (before, Tsc.read_ordered()), ns }
+    let tightest = |clock: LinuxClock| {
+        let bracket = Bracket::tightest(TRIES, 0, || {
+            let before = Tsc.read_ordered();
+            let inner = clock.read_ns()?;
+            Some(Bracket { before, inner, after: Tsc.read_ordered() })
+        })?;
+        let tsc = (bracket.before, bracket.after);
+        Some(Stamp { clock: clock.name().to_owned(), tsc, ns: bracket.inner })
     };
-    let width = |stamp: &Stamp| stamp.tsc.1.wrapping_sub(stamp.tsc.0);
-    let tightest = |clock| (0..TRIES).map(|_| once(clock)).min_by_key(width);
     CLOCKS.into_iter().filter_map(tightest).collect()
 }
 
