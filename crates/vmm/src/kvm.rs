@@ -142,12 +142,6 @@ pub fn tsc_is_invariant() -> bool {
     leaves.iter().any(|leaf| leaf.function == 0x8000_0007 && leaf.edx & 1 << 8 != 0)
 }
 
-/// Whether guests are told that Intel made the CPU.
-pub fn is_intel() -> bool {
-    let leaves = open().and_then(|kvm| cpuid::supported(&kvm)).unwrap_or_default();
-    leaves.iter().any(|leaf| leaf.function == 0 && leaf.ebx == u32::from_le_bytes(*b"Genu"))
-}
-
 /// This host. KVM is queried once: it takes milliseconds, and a machine is restored while
 /// its guest's time is stopped.
 pub(crate) fn query_host(kvm: &Kvm) -> Result<HostCapabilities, MachineError> {
