@@ -24,6 +24,8 @@ const CLOCK_NS: f64 = 1_000.0;
 const LATE_S: f64 = 2.0;
 /// Beyond what KVM takes for the same rate.
 const OTHER_PPM: i32 = 1_000;
+/// KVM_CAP_TSC_CONTROL (Linux: include/uapi/linux/kvm.h).
+const TSC_CONTROL: std::ffi::c_ulong = 60;
 
 /// Whether it was restored before, by which policy, from a host told to be faster
 /// by so many ppm.
@@ -59,7 +61,7 @@ pub(crate) fn run(provider: Provider, machine: Machine, away: Duration) -> Vec<C
         let title = format!("{label}: {name}{told}, {}", policy.name());
         let judged = match arrive(&before.saved, policy, told_ppm) {
             Ok(arrival) => judge(&before.stamps, &arrival, policy).into(),
-            Err(why) => vec![check_refusal(provider, told_ppm, why)],
+            Err(why) => vec![check_refusal(provider, told_ppm, kvm_scales(), why)],
         };
         checks.extend(judged.into_iter().map(|check| check.prefix(&title)));
     }
@@ -100,10 +102,16 @@ fn save(machine: &Machine) -> Result<BeforeMove, String> {
     Ok(BeforeMove { stamps, saved })
 }
 
+/// KVM's own word, and not that of the refusal which is judged.
+fn kvm_scales() -> bool {
+    vmm::kvm::open().is_ok_and(|kvm| kvm.check_extension_raw(TSC_CONTROL) > 0)
+}
+
 /// Only a host that does not scale may refuse another rate, where the clock is KVM's.
-fn check_refusal(provider: Provider, told_ppm: i32, why: String) -> Check {
+fn check_refusal(provider: Provider, told_ppm: i32, kvm_scales: bool, why: String) -> Check {
     let is_right = told_ppm == OTHER_PPM
         && provider == Provider::Kernel
+        && !kvm_scales
         && why.contains("KVM does not scale here");
     Check::new("restored, or refused where KVM does not scale the TSC", why, is_right)
 }
@@ -174,6 +182,15 @@ fn timers(before: &[PlacedReading], arrival: &Arrival, expected_ns: f64) -> Chec
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_is_right_only_where_kvm_itself_does_not_scale() {
+        let why = || "KVM does not scale here: a TSC of 2 GHz".to_owned();
+        let right = |ppm, scales, why| check_refusal(Provider::Kernel, ppm, scales, why).passed;
+        assert!(right(OTHER_PPM, false, why()));
+        assert!(!right(OTHER_PPM, true, why()) && !right(100, false, why()));
+        assert!(!right(OTHER_PPM, false, "0 timers fired in 60s".to_owned()));
+    }
 
     #[test]
     fn nobody_is_asked_for_what_cannot_be() {
