@@ -17,15 +17,11 @@ pub(super) struct Asked {
 /// Five boots, on every provider.
 pub(super) const BOOTED: Asked = Asked { options: "", vcpus: &[1, 2] };
 /// Three boots, each saved and restored in seven ways.
-pub(super) const MOVED: Asked = Asked {
-    options: "--away-s 3 --provider kernel --provider kvm --provider hyperv",
-    vcpus: &[1, 2, 4],
-};
+pub(super) const MOVED: Asked =
+    Asked { options: "--away-s 3 --provider kernel,kvm,hyperv", vcpus: &[1, 2, 4] };
 /// Three boots by kexec, each then moved.
-pub(super) const AGAIN: Asked = Asked {
-    options: "--kexec --limit-s 240 --away-s 3 --provider kernel --provider kvm --provider hyperv",
-    vcpus: &[2],
-};
+pub(super) const AGAIN: Asked =
+    Asked { options: "--kexec --limit-s 240 --away-s 3 --provider kernel,kvm,hyperv", vcpus: &[2] };
 /// Emulated twice.
 const LIMIT_S: u32 = 600;
 const BOOT: Duration = Duration::from_secs(150);

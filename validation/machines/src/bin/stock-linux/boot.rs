@@ -49,11 +49,8 @@ pub(crate) fn boot(args: &Args, provider: Provider) -> Result<Boot, String> {
             return Err(with_log(&format!("the guest ended: {fault}"), &serial));
         }
         let lines = find(&serial);
-        let booted = lines.iter().find_map(|line| match line {
-            Line::Booted(booted) => Some(booted),
-            Line::Tick(_) => None,
-        });
-        let Some(booted) = booted else { continue };
+        let is_report = |line: &&Line| matches!(line, Line::Booted(_));
+        let Some(Line::Booted(booted)) = lines.iter().find(is_report) else { continue };
         let took: Duration = *reported.get_or_insert_with(|| started.elapsed());
         let ticks = lines.iter().filter_map(|line| match line {
             Line::Tick(tick) => host.place_all(tick, tsc_offset),

@@ -53,8 +53,8 @@ struct Args {
     #[arg(long, default_value_t = 120)]
     limit_s: u64,
     /// Clock providers; `kernel` is KVM's own clock
-    #[arg(long, value_parser = Provider::parse,
-          default_values = ["kernel", "none", "minimal", "kvm", "hyperv"])]
+    #[arg(long, value_parser = Provider::parse, value_delimiter = ',',
+          default_value = "kernel,none,minimal,kvm,hyperv")]
     provider: Vec<Provider>,
 }
 
