@@ -5,7 +5,7 @@ use pvclock::kvm_clock::{LastTime, TimeReader};
 use pvclock_host::pages::TimePage;
 use pvclock_host::{
     ClockMemory as _, ClockProvider, ClockSettings, GuestClock, Hertz, HostClocks, HostEvent,
-    Nanos, PlainMemory, RestorePolicy, SavedGuestClock, Ticks, UnixTime, VcpuId, msr,
+    Nanos, PlainMemory, RestorePolicy, Ticks, UnixTime, VcpuId, msr,
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -21,10 +21,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("the guest reads {}", reader.nanos_monotonic(&|| 3_000, &last)?);
 
     // Moved within 1 s, of which the guest sees nothing.
-    let text = serde_json::to_string(&clock.save(at(5_000)))?;
-    let saved: SavedGuestClock = serde_json::from_str(&text)?;
-    let (mut clock, plan) =
-        GuestClock::restore(&saved, settings, RestorePolicy::Freeze, at(1_000_005_000))?;
+    let (saved, policy) = (clock.save(at(5_000)), RestorePolicy::Freeze);
+    let (mut clock, plan) = GuestClock::restore(&saved, settings, policy, at(1_000_005_000))?;
     println!("set vCPU 0's TSC offset to {}", plan.vcpus[0].tsc_offset.cast_signed());
     clock.before_entry(vcpu, at(1_000_006_000), &memory);
     println!("and then {}", reader.nanos_monotonic(&|| 6_000, &last)?);

@@ -29,8 +29,9 @@ use crate::{
     TscRatio, VcpuId,
 };
 
-/// The result of a restore, and what its VMM has to do: set the ratio, then
-/// each vCPU's offset, then run. Its text is for the log.
+/// The result of a restore, and what its VMM has to do: set each vCPU's rate (KVM_SET_TSC_KHZ
+/// with [`tsc_rate`](Self::tsc_rate)) or ratio, then its offset, then run. Its text is for the
+/// log.
 ///
 /// ```
 /// use pvclock_host::{HostEvent, GuestClock, ClockProvider, PlainMemory, RestorePolicy, HostClocks, ClockSettings, VcpuId};
@@ -48,6 +49,7 @@ use crate::{
 /// let now = at(60_000_001_000);
 /// let (host, restored) = GuestClock::restore(&saved, settings, RestorePolicy::Freeze, now)?;
 /// assert_eq!(host.time(vcpu, now), Nanos(1_000));
+/// assert_eq!(restored.tsc_rate, Hertz(2_000_000_000));
 /// assert_eq!(restored.vcpus[0].tsc_offset.cast_signed(), -120_000_000_000);
 /// assert_eq!(restored.step.bound, Nanos(4));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
@@ -57,8 +59,11 @@ use crate::{
 pub struct RestoredTransfer {
     /// As requested.
     pub policy: RestorePolicy,
+    /// The true rate of the guest's TSC from now on. KVM takes whole kHz, and computes the
+    /// ratio itself.
+    pub tsc_rate: Hertz,
     /// By which factor the hardware must scale the TSC; [`TscRatio::ONE`] if
-    /// it must not.
+    /// it must not. For a VMM that programs the hardware.
     pub ratio: TscRatio,
     /// The TSC frequency that the guest is given from now on.
     pub advertised_tsc: Hertz,
@@ -216,6 +221,7 @@ impl RestoredTransfer {
         let interrupt = saved.hyperv.wants_interrupt().filter(|_| unacknowledged.is_some());
         Ok(Self {
             policy,
+            tsc_rate: here,
             ratio,
             advertised_tsc,
             traps_tsc: matches!(source, Source::Emulated { .. }),
