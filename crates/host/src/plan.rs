@@ -1,6 +1,6 @@
 //! The arithmetic of a restore: where a saved clock and each saved TSC
 //! continue. There is one plan for all: [`RestoredTransfer::plan`](crate::RestoredTransfer::plan)
-//! uses it for a clock that this crate keeps, and crate `kvm` for a clock that
+//! uses it for a clock that this crate keeps, and crate `pvclock-kvm` for a clock that
 //! KVM keeps.
 //!
 //! ```text
