@@ -18,8 +18,8 @@ pub enum PvclockStatus {
     /// No page of this kind is there: VMClock's magic number, layout version
     /// or size is another. Do not retry.
     BadPage = 3,
-    /// The page's times refer to another counter than this CPU's TSC: read
-    /// that counter, and pass its value.
+    /// The page's times refer to another counter than this CPU's (TSC, CNTVCT):
+    /// read that counter, and pass its value.
     OtherCounter = 4,
     /// The host has not written the page, or has withdrawn it, perhaps for a
     /// moment: use another clock for this reading.
@@ -42,7 +42,7 @@ const TEXTS: [(PvclockStatus, &CStr); 10] = [
     (PvclockStatus::NullPointer, c"a pointer is NULL"),
     (PvclockStatus::Misaligned, c"the page's address is not aligned for its kind"),
     (PvclockStatus::BadPage, c"there is no page of this kind and layout version"),
-    (PvclockStatus::OtherCounter, c"the page refers to another counter than the TSC"),
+    (PvclockStatus::OtherCounter, c"the page refers to another counter than the CPU's"),
     (PvclockStatus::SwitchedOff, c"the page is switched off: use another clock"),
     (PvclockStatus::NeverFinished, c"the page was being written at every try"),
     (PvclockStatus::CounterBehind, c"the counter is behind the page's time stamp"),

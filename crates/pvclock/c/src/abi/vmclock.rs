@@ -17,6 +17,10 @@ use crate::vmclock::{PvclockVmclockInfo, PvclockVmclockTime};
 /// The time now and its error bound, from a VMClock page and this CPU's
 /// counter, which is read after every load that comes before the call.
 ///
+/// PVCLOCK_STATUS_OK means that the page has a time, not that the time is good:
+/// check time->info.clock_status, and convert the seconds to UTC, as
+/// examples/read_vmclock.c does.
+///
 /// # Safety
 /// `page` is NULL or a VMClock page: see "Pages".
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

@@ -15,7 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use library::{build, compile, crate_folder, has_cpp, lines, program};
+use pvclock::counter::{Counter as _, CpuCounter};
 use pvclock::kvm_clock::{Flags, TimeInfo, TimeUpdate, TimeWriter};
+use pvclock::vmclock::{CounterId, TimeType, VmClockFlags, VmClockInfo, VmClockStatus};
 use pvclock::{Hertz, Nanos, Scale};
 use shared_page::SharedPage;
 use tempfile::TempDir;
@@ -159,6 +161,58 @@ fn the_example_prints_why_there_is_no_time() {
         assert_eq!((output.status.code(), lines(&output).len()), (Some(2), 0));
         assert!(str::from_utf8(&output.stderr).unwrap().contains(why));
     }
+}
+
+#[test]
+fn the_example_prints_utc_or_why_the_page_has_none() {
+    let (folder, program) = program("cc", "-std=c99", "examples/read_vmclock.c");
+    let path = folder.path().join("page");
+    let good = VmClockInfo {
+        size: 4096,
+        counter_id: CounterId::NATIVE,
+        time_type: TimeType::TAI,
+        clock_status: VmClockStatus::SYNCHRONISED,
+        flags: VmClockFlags::TAI_OFFSET_VALID
+            .union(VmClockFlags::PERIOD_MAX_ERROR_VALID)
+            .union(VmClockFlags::TIME_MAX_ERROR_VALID),
+        tai_offset_s: -37,
+        counter_value: CpuCounter.read_ordered(),
+        // So short a cycle that no time passes.
+        period: 1,
+        time_sec: 1_700_000_037,
+        time_max_error: Nanos(250),
+        ..VmClockInfo::ZERO
+    };
+    let printed = |info: VmClockInfo| {
+        std::fs::write(&path, info.to_bytes()).unwrap();
+        let output = Command::new(&program).arg(&path).output().unwrap();
+        (output.status.code().unwrap(), lines(&output).join("\n"))
+    };
+    let utc = "UTC: 1700000000.000000000 s, at most 250 ns off".to_owned();
+    assert_eq!(printed(good), (0, utc));
+    for (bad, why) in [
+        (
+            VmClockInfo { clock_status: VmClockStatus::UNRELIABLE, ..good },
+            "the host's clock is not synchronised",
+        ),
+        (
+            VmClockInfo { flags: VmClockFlags::TAI_OFFSET_VALID, ..good },
+            "the host states no error bound",
+        ),
+        (
+            VmClockInfo { time_type: TimeType::MONOTONIC, ..good },
+            "the page has neither UTC nor TAI",
+        ),
+        (
+            VmClockInfo { counter_id: CounterId::INVALID, ..good },
+            "the page is switched off: use another clock",
+        ),
+    ] {
+        assert_eq!(printed(bad), (1, format!("no UTC: {why}")));
+    }
+    std::fs::write(&path, [0; 111]).unwrap();
+    let short = Command::new(&program).arg(&path).output().unwrap();
+    assert_eq!(short.status.code(), Some(2));
 }
 
 #[test]
