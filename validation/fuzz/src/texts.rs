@@ -1,4 +1,4 @@
-//! The parsers of `platform` on arbitrary text: they never fail, and what is
+//! The parsers of `facts` on arbitrary text: they never fail, and what is
 //! reduced for a capture stays as it is when it is reduced again.
 
 use facts::kernel::pasted::PastedLog;
