@@ -36,10 +36,10 @@ pub(crate) enum Deed {
     /// The kernel's line by `parachrond` alone, to 10 ns of a VMClock page's: a machine
     /// of its own.
     Line,
-    /// The row's kernels as guests of the lab's own machine: booted again by kexec, suspended,
-    /// and then moved.
+    /// The row's kernels as guests of the lab's own machine: booted again by kexec, and then
+    /// moved.
     LinuxAgain,
-    /// The same, saved and restored in other processes.
+    /// The same, saved and restored.
     LinuxMoved,
     /// The same, booted on every provider.
     LinuxOnProvider,

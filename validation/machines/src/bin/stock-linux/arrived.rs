@@ -8,7 +8,7 @@ use pvclock::Hertz;
 use vmm::{Machine, SavedMachine};
 
 use crate::boot::{LOOK, with_log};
-use crate::host_line::{HostLine, PlacedReading};
+use crate::host_line::{HostLine, PlacedReading, signed};
 use crate::report::{FiredTimer, Line, TIMERS, find};
 
 /// How long the guest may take until each of its timers has fired again.
@@ -63,8 +63,7 @@ pub(crate) fn arrive(
         saved = saved.told_rate(Hertz(rate.0.saturating_add_signed(change) / 1_000 * 1_000));
     }
     line.read();
-    let restored = Machine::restore(&saved, policy).map_err(|error| error.to_string())?;
-    let (machine, clock) = restored;
+    let (machine, clock) = Machine::restore(&saved, policy).map_err(|error| error.to_string())?;
     let (taken, since) =
         (ArrivalHost::from_clocks(saved.host_clocks()), ArrivalHost::from_clocks(clock.since));
     let tsc_offset = machine.tsc_offset(0).map_err(|error| error.to_string())?;
@@ -75,17 +74,17 @@ pub(crate) fn arrive(
         line.read();
         // What was in the port when it was saved is of before.
         let ticks = find(&serial).into_iter().filter_map(|found| {
-            let Line::Tick(tick) = found else { return None };
+            let Line::Tick(mut tick) = found else { return None };
             let placed = line.place_all(&tick, tsc_offset)?;
+            tick.fired.retain(|timer| has_fired_since(since.boot_ns, timer, &placed));
             placed.iter().all(|one| one.boot_ns >= since.boot_ns).then_some((placed, tick))
         });
         let ticks: Vec<_> = ticks.collect();
-        let first = |clock: &str| {
-            ticks.iter().flat_map(|(_, tick)| &tick.fired).find(|one| one.clock == clock).cloned()
-        };
+        let all: Vec<_> = ticks.iter().flat_map(|(_, tick)| &tick.fired).collect();
+        let first = |clock: &str| all.iter().find(|one| one.clock == clock).copied().cloned();
         let fired: Vec<_> = TIMERS.iter().filter_map(|clock| first(clock.name())).collect();
         // Twice each: what is armed again after the restore fires too.
-        let count = ticks.iter().flat_map(|(_, tick)| &tick.fired).count();
+        let count = all.len();
         let all_fired = fired.len() == TIMERS.len() && count >= 2 * TIMERS.len();
         if all_fired {
             return Ok(Arrival {
@@ -106,7 +105,31 @@ pub(crate) fn arrive(
     }
 }
 
+/// Not before the save: what fired then may be reported by a tick since. By its own clock it
+/// fired as long before the reading of the tick as it did by the host's, or less.
+fn has_fired_since(boot_ns: u64, timer: &FiredTimer, placed: &[PlacedReading]) -> bool {
+    let read = placed.iter().find(|one| one.clock == timer.clock);
+    read.is_some_and(|at| signed(at.ns, timer.at_ns) <= signed(at.boot_ns, boot_ns))
+}
+
 fn complaints(serial: &str) -> Vec<String> {
     let lines = serial.lines().filter(|line| COMPLAINTS.iter().any(|word| line.contains(word)));
     lines.map(|line| line.trim().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fired_before_the_save_is_not_of_the_restore() {
+        let (clock, bound_ns, ahead_ns) = ("CLOCK_BOOTTIME".to_owned(), 0.0, 0.0);
+        // Read 100 ns after the restore, which was at 5000 of its clock.
+        let read =
+            PlacedReading { clock: clock.clone(), ns: 5_100, boot_ns: 900, bound_ns, ahead_ns };
+        let fired = |at_ns| FiredTimer { clock: clock.clone(), due_ns: 0, at_ns };
+        assert!(has_fired_since(800, &fired(5_001), std::slice::from_ref(&read)));
+        assert!(!has_fired_since(800, &fired(4_999), &[read]));
+        assert!(!has_fired_since(800, &fired(5_001), &[]));
+    }
 }
