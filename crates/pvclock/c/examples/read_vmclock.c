@@ -15,6 +15,7 @@
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -64,7 +65,8 @@ static const char *utc(const struct pvclock_vmclock_time *time, int64_t *seconds
                    ? "a leap second is being inserted"
                    : NULL;
     case PVCLOCK_VMCLOCK_TIME_TAI:
-        *seconds += info->tai_offset_s;
+        /* TAI is ahead of UTC; hosts write -37 or 37. */
+        *seconds -= abs(info->tai_offset_s);
         return info->flags & PVCLOCK_VMCLOCK_TAI_OFFSET_VALID
                    ? NULL
                    : "the page has TAI without its offset from UTC";

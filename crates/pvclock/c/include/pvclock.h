@@ -439,7 +439,8 @@ struct pvclock_vmclock_info {
 struct pvclock_vmclock_time {
     /**
      * Whole seconds of the page's time scale, info.time_type. For UTC from TAI
-     * add info.tai_offset_s, if PVCLOCK_VMCLOCK_TAI_OFFSET_VALID is set.
+     * subtract the magnitude of info.tai_offset_s, if
+     * PVCLOCK_VMCLOCK_TAI_OFFSET_VALID is set.
      */
     uint64_t seconds;
     /**

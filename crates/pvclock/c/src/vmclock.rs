@@ -164,7 +164,8 @@ impl From<&PvclockVmclockInfo> for VmClockInfo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PvclockVmclockTime {
     /// Whole seconds of the page's time scale, info.time_type. For UTC from TAI
-    /// add info.tai_offset_s, if PVCLOCK_VMCLOCK_TAI_OFFSET_VALID is set.
+    /// subtract the magnitude of info.tai_offset_s, if
+    /// PVCLOCK_VMCLOCK_TAI_OFFSET_VALID is set.
     pub seconds: u64,
     /// Their fraction, in units of 2^-64 s.
     pub fraction: u64,

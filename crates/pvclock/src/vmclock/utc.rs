@@ -78,7 +78,8 @@ const OURS: CounterId = CounterId::NATIVE;
 
 impl VmClockTime {
     /// UTC at the moment of this time, if the page is of this CPU's counter
-    /// ([`CounterId::NATIVE`]), by which it was taken.
+    /// ([`CounterId::NATIVE`]), by which it was taken. The page's offset counts without its
+    /// sign, which hosts write either way: TAI has been ahead of UTC since 1961.
     ///
     /// # Errors
     /// The host does not vouch for it, or does not bound its error.
@@ -96,7 +97,7 @@ impl VmClockTime {
             }
             TimeType::UTC => 0,
             TimeType::TAI if info.flags.contains(VmClockFlags::TAI_OFFSET_VALID) => {
-                i64::from(info.tai_offset_s)
+                -i64::from(info.tai_offset_s.unsigned_abs())
             }
             TimeType::TAI => return Err(NoUtc::NoTaiOffset),
             other => return Err(NoUtc::TimeScale(other)),
@@ -134,6 +135,9 @@ mod tests {
         let free_running = time(|info| info.clock_status = VmClockStatus::FREE_RUNNING);
         assert_eq!(free_running.utc(), utc(100_500_000_000));
         assert_eq!(time(|info| info.time_type = TimeType::TAI).utc(), utc(63_500_000_000));
+        // A host by version 1.0 of UAPI.13 writes TAI − UTC.
+        let old = time(|info| (info.time_type, info.tai_offset_s) = (TimeType::TAI, 37));
+        assert_eq!(old.utc(), utc(63_500_000_000));
         // TAI counts through a leap second.
         let leaping = time(|info| {
             info.time_type = TimeType::TAI;

@@ -189,7 +189,8 @@ fn the_example_prints_utc_or_why_the_page_has_none() {
         (output.status.code().unwrap(), lines(&output).join("\n"))
     };
     let utc = "UTC: 1700000000.000000000 s, at most 250 ns off".to_owned();
-    assert_eq!(printed(good), (0, utc));
+    assert_eq!(printed(good), (0, utc.clone()));
+    assert_eq!(printed(VmClockInfo { tai_offset_s: 37, ..good }), (0, utc));
     for (bad, why) in [
         (
             VmClockInfo { clock_status: VmClockStatus::UNRELIABLE, ..good },
