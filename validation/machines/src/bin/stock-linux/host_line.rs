@@ -81,8 +81,7 @@ impl HostLine {
         let span = (after.clocks.tsc.0 - before.clocks.tsc.0) as f64;
         let part = (tsc - before.clocks.tsc.0) as f64 / span;
         let boot = |reading: &HostReading| (reading.clocks.boot.0 - first.clocks.boot.0) as f64;
-        let epoch = first.clocks.real.0.0;
-        let real = |reading: &HostReading| signed(reading.clocks.real.0.0, epoch);
+        let real = |reading: &HostReading| signed(reading.clocks.real.0.0, self.epoch_ns());
         let between = |a: f64, b: f64| a + (b - a) * part;
         let boot_ns = between(boot(before), boot(after));
         let real_ns = between(real(before), real(after));
