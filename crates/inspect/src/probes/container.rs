@@ -16,8 +16,8 @@ const CGROUPS: &[&str] = &["docker", "kubepods", "libpod", "lxc", "garden"];
 /// The lines of [`facts::system::parse_container`].
 pub(crate) fn hints(files: &Files) -> Fact<String> {
     let mut hints = Vec::new();
-    if files.is_live() {
-        hints.push(format!("namespaces {}", if first_namespaces() { "initial" } else { "own" }));
+    if let Some(is_first) = files.is_live().then(first_namespaces).flatten() {
+        hints.push(format!("namespaces {}", if is_first { "initial" } else { "own" }));
     }
     for path in ["/.dockerenv", "/run/.containerenv"] {
         if files.exists(path) {
@@ -46,11 +46,11 @@ pub(crate) fn hints(files: &Files) -> Fact<String> {
 }
 
 /// Whether this process is in the first process's namespaces. A service with
-/// its own host name (`ProtectHostname=`) is still no container.
-fn first_namespaces() -> bool {
+/// its own host name (`ProtectHostname=`) is still no container. Without /proc that is unknown.
+fn first_namespaces() -> Option<bool> {
     let is = |kind: &str, first: &str| {
         let link = std::fs::read_link(format!("/proc/self/ns/{kind}"));
-        link.is_ok_and(|link| link.as_os_str() == first)
+        link.ok().map(|link| link.as_os_str() == first)
     };
-    is("pid", FIRST_PID) && (is("uts", FIRST_UTS) || is("ipc", FIRST_IPC))
+    Some(is("pid", FIRST_PID)? && (is("uts", FIRST_UTS)? || is("ipc", FIRST_IPC)?))
 }
