@@ -135,12 +135,12 @@ fn not_compared(case: &Case<'_>, references: &[&ComparedReference]) -> String {
         return format!("{name} gave no time ({why})");
     }
     if case.in_container() {
-        return "a container has its host's clock: run doctor on the host".to_owned();
+        return "a container has its host's clock: run parachron doctor on the host".to_owned();
     }
     let mut why = vec![known_of_keeper(case)];
     why.extend(case.rtc_differs());
-    let advice =
-        if case.is_measured() { "add --ntp HOST" } else { "run doctor --ntp HOST on the machine" };
+    let elsewhere = "run parachron doctor --ntp HOST on the machine";
+    let advice = if case.is_measured() { "add --ntp HOST" } else { elsewhere };
     format!("{}: {advice}", why.join("; "))
 }
 
@@ -188,17 +188,16 @@ pub(crate) fn headline(
     let worst = |harm| findings.iter().filter(is_grave).find(|finding| finding.harm == harm);
     let possible = match unknown {
         0 => String::new(),
-        1 => "; 1 was not possible".to_owned(),
-        _ => format!("; {unknown} were not possible"),
+        n => format!("; {}", text::count(n, "was not possible", "were not possible")),
     };
     let made = text::count(checks, "check", "checks");
+    let no_risk = format!("No risk to it found in {made}{possible}.");
     let risk = match (worst(MayGoWrong), worst(Other)) {
         (Some(risk), _) => format!("At risk: {}.", risk.what),
-        (None, Some(cost)) => {
-            format!("No risk to it found in {made}{possible}. Besides: {}.", cost.what)
-        }
+        (None, Some(cost)) => format!("{no_risk} Besides: {}.", cost.what),
+        (None, None) if checks == 0 && unknown == 0 => "No rule applies.".to_owned(),
         (None, None) if checks == 0 => "Nothing could be checked.".to_owned(),
-        (None, None) => format!("No risk to it found in {made}{possible}."),
+        (None, None) => no_risk,
     };
     let wrong = findings.iter().find(|finding| finding.harm == WrongNow);
     let first = wrong.or_else(|| worst(MayGoWrong)).or_else(|| worst(Other));
@@ -244,7 +243,7 @@ mod tests {
         facts.steering.keepers = Fact::Known(vec![keeper(TimeKeeperKind::QemuGuestAgent, true)]);
         let text = crate::diagnose(&facts, None).verdict;
         assert!(!text.contains("qemu-ga runs"), "{text}");
-        assert!(text.contains(": run doctor --ntp HOST on the machine"), "{text}");
+        assert!(text.contains(": run parachron doctor --ntp HOST on the machine"), "{text}");
     }
 
     /// chronyd's servers know what the host's clock alone does not show.

@@ -322,7 +322,7 @@ fn summary(page: &mut TextPage, report: &DoctorReport, hint: &str) {
         report.diagnosis.checked.iter().filter(|entry| entry.outcome.contains("needs root"));
     let closed = closed.count();
     if closed > 0 {
-        page.paragraph("", "", &format!("Run it as root to check {closed} more."), DIM);
+        page.paragraph("", "", &format!("Run doctor as root to check {closed} more."), DIM);
     }
 }
 

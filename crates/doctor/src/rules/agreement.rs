@@ -24,7 +24,7 @@ pub(crate) fn check(case: &Case<'_>) -> Check {
     .evidence_from(found)
     .explain("A finding that rests on one of them may be of another machine: trust none of these.")
     .remedy(
-        Remedy::command("Capture the machine again, by one run.", "sudo parachron capture FOLDER")
+        Remedy::command("Capture the machine again, by one run.", "sudo parachron capture DIR")
             .changes("nothing but that folder"),
     )
     .alone()

@@ -37,7 +37,11 @@ const SET_UPS: &[SetUp] = &[
         &["this machine itself alone (127.127.1.1)", "container"],
         &["The time is right"],
     ),
-    ("2/lxc-chrony-failed", &["clock of its host", "run doctor on the host"], &["enable --now"]),
+    (
+        "2/lxc-chrony-failed",
+        &["clock of its host", "run parachron doctor on the host"],
+        &["enable --now"],
+    ),
     ("2/pi-rtc-not-read-at-boot", &["hctosys 0", "No time daemon"], &[]),
     ("2/jetson-condition-container", &["ConditionVirtualization=!container"], &[]),
     ("2/wsl-7-percent-fast", &["3.98 s ahead", "443 ppm"], &[]),
