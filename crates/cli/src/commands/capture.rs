@@ -15,13 +15,13 @@ use crate::output::{self, Format};
 
 /// Save what `parachron doctor` reads, for a diagnosis elsewhere.
 ///
-/// Send the folder to someone who can help: `parachron doctor --root FOLDER` gives the same
+/// Send the folder to someone who can help: `parachron doctor --root DIR` gives the same
 /// diagnosis there. The folder holds no names of hosts, people and programs, no serial numbers and
 /// no addresses.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Folder to write, which must be new or empty; not needed with --dry-run
-    #[arg(value_name = "FOLDER", required_unless_present = "dry_run")]
+    #[arg(value_name = "DIR", required_unless_present = "dry_run")]
     folder: Option<PathBuf>,
 
     /// List what would be saved, and write nothing
@@ -137,17 +137,17 @@ fn answer(manifest: &Manifest, written: Option<&Path>) -> String {
 fn failed(error: &WriteError) -> CliError {
     let remedy = match error {
         WriteError::NotEmpty { .. } | WriteError::NoName { .. } => {
-            "run `parachron capture FOLDER` with a folder that does not exist yet".to_owned()
+            "run `parachron capture DIR` with a folder that does not exist yet".to_owned()
         }
         WriteError::Io { path, error } => match (error.kind(), path.parent()) {
             (ErrorKind::NotFound, Some(parent)) if !parent.exists() => {
                 format!("run `mkdir {}` first", parent.display())
             }
             (ErrorKind::NotADirectory, _) => {
-                "name a FOLDER below a folder, not below a file".to_owned()
+                "name a DIR below a folder, not below a file".to_owned()
             }
-            (ErrorKind::PermissionDenied, _) => "name a FOLDER that you may write to".to_owned(),
-            _ => "name a FOLDER on another file system; the unfinished one was removed".to_owned(),
+            (ErrorKind::PermissionDenied, _) => "name a DIR that you may write to".to_owned(),
+            _ => "name a DIR on another file system; the unfinished one was removed".to_owned(),
         },
     };
     CliError::Failed { cause: error.to_string(), remedy }

@@ -114,7 +114,7 @@ fn a_capture_says_what_it_took_and_how_to_read_it() {
     assert_eq!(again.status.code(), Some(2));
     let printed = text(&again.stderr);
     assert!(printed.contains("exists and is not an empty folder"), "{printed}");
-    assert!(printed.contains("FOLDER` with a folder that does not exist yet"), "{printed}");
+    assert!(printed.contains("DIR` with a folder that does not exist yet"), "{printed}");
     assert!(place.join("proc/sys/kernel/osrelease").is_file());
 }
 
@@ -170,5 +170,5 @@ fn a_folder_that_cannot_be_made_is_said() {
     std::fs::write(folder.path().join("file"), "").unwrap();
     let place = folder.path().join("file/captured");
     let printed = text(&parachron(&["capture", place.to_str().unwrap()]).stderr);
-    assert!(printed.contains("try: name a FOLDER below a folder, not below a file"), "{printed}");
+    assert!(printed.contains("try: name a DIR below a folder, not below a file"), "{printed}");
 }
