@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use doctor::finding::{Diagnosis, Severity, TimeState};
+use doctor::finding::{CheckState, Diagnosis, Severity, TimeState};
 use doctor::report::{DoctorReport, Origin};
 use doctor::report_text::{self, ReportExtent};
 use doctor::rules::RULES;
@@ -17,7 +17,6 @@ use facts::kernel::pasted::{Pasted, PastedLog};
 use inspect::measure;
 use inspect::tree::Tree;
 use instruments::measurements::Measurements;
-use serde_json::json;
 use sources::NtpPeer;
 
 use crate::commands::capture::captured;
@@ -62,9 +61,9 @@ pub(crate) struct Args {
     #[arg(long, short)]
     verbose: bool,
 
-    /// Print one line for motd or Nagios. Exit code 0: the time is right and nothing threatens it;
-    /// 1: a warning; 2: an error; 3: neither, but it is not known whether the time is right, or
-    /// nothing could be examined
+    /// Print one line for motd or Nagios. Exit code 0: the time is right and no check that was
+    /// possible found a risk; 1: a warning; 2: an error; 3: neither, but it is not known whether
+    /// the time is right, or nothing could be examined
     #[arg(long, short, conflicts_with_all = ["verbose", "format", "fail_on", "rules"])]
     quiet: bool,
 
@@ -83,7 +82,7 @@ pub(crate) struct Args {
     /// List all rules with what they check, and exit
     #[arg(
         long,
-        conflicts_with_all = ["root", "log", "only", "ignore", "verbose", "fail_on", "no_measure"]
+        conflicts_with_all = ["root", "log", "only", "ignore", "verbose", "format", "fail_on", "no_measure"]
     )]
     rules: bool,
 }
@@ -102,7 +101,8 @@ fn rule_names() -> impl TypedValueParser<Value = String> {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     if args.rules {
-        return print_rules(args.format);
+        output::text(&text())?;
+        return Ok(ExitCode::SUCCESS);
     }
     let selection = RuleSelection { only: args.only.clone(), ignore: args.ignore.clone() };
     let report = match (&args.log, &args.root) {
@@ -117,13 +117,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
             }))
         }
     };
-    let report = match report {
-        Err(why) if args.quiet => return not_examined(&why),
-        report => report?,
-    };
     if args.quiet {
-        return print_quiet(&report.diagnosis);
+        return print_quiet(report);
     }
+    let report = report?;
     let code = exit_code(&report.diagnosis, args.fail_on);
     match args.format {
         Format::Text => output::text(&report_text::render(
@@ -133,7 +130,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         ))?,
         Format::Json => output::json(&report)?,
     }
+    let is_time_known = report.diagnosis.time.state != TimeState::NotKnown;
+    if args.log.is_none() && !is_time_known && !is_judged(&report.diagnosis) {
+        return Err(CliError::Failed {
+            cause: "nothing could be examined".to_owned(),
+            remedy: "name a folder that `parachron capture DIR` wrote, or add --verbose".into(),
+        });
+    }
     Ok(code)
+}
+
+/// Whether any rule had the facts that it asked for, or none was left to check.
+fn is_judged(diagnosis: &Diagnosis) -> bool {
+    let any = |state| diagnosis.checked.iter().any(|entry| entry.state == state);
+    !diagnosis.findings.is_empty() || any(CheckState::InOrder) || !any(CheckState::NotChecked)
 }
 
 /// A log is one question, and its answer is the reasons.
@@ -190,18 +200,19 @@ fn exit_code(diagnosis: &Diagnosis, fail_on: Option<Severity>) -> ExitCode {
     }
 }
 
-/// Prints the verdict in one line.
-fn print_quiet(diagnosis: &Diagnosis) -> Result<ExitCode, CliError> {
-    let (state, code) = state(diagnosis);
-    output::text(&format!("{state} - {}\n", output::printable(&diagnosis.verdict)))?;
+/// Prints the verdict in one line, or why there is none: to a monitoring plugin's reader that is
+/// no error of the clock.
+fn print_quiet(report: Result<DoctorReport, CliError>) -> Result<ExitCode, CliError> {
+    let ((state, code), why) = match report {
+        Ok(report) => (state(&report.diagnosis), report.diagnosis.verdict),
+        Err(why) => (UNKNOWN, why.to_string()),
+    };
+    output::text(&format!("{state} - {}\n", output::printable(&why)))?;
     Ok(ExitCode::from(code))
 }
 
-/// Says why there is no verdict: to a monitoring plugin's reader that is no error of the clock.
-fn not_examined(why: &CliError) -> Result<ExitCode, CliError> {
-    output::text(&format!("UNKNOWN - {}\n", output::printable(&why.to_string())))?;
-    Ok(ExitCode::from(3))
-}
+/// A state that is neither good nor bad.
+const UNKNOWN: (&str, u8) = ("UNKNOWN", 3);
 
 /// What Nagios and its kin expect of a plugin: word and exit code.
 fn state(diagnosis: &Diagnosis) -> (&'static str, u8) {
@@ -209,25 +220,12 @@ fn state(diagnosis: &Diagnosis) -> (&'static str, u8) {
     match (worst, diagnosis.time.state) {
         (Some(Severity::Error), _) | (_, TimeState::Wrong) => ("CRITICAL", 2),
         (Some(Severity::Warning), _) => ("WARNING", 1),
-        (_, TimeState::NotKnown) => ("UNKNOWN", 3),
-        (_, TimeState::Right) => ("OK", 0),
+        (_, TimeState::Right) if is_judged(diagnosis) => ("OK", 0),
+        (_, TimeState::Right | TimeState::NotKnown) => UNKNOWN,
     }
 }
 
-/// Prints the list.
-fn print_rules(format: Format) -> Result<ExitCode, CliError> {
-    match format {
-        Format::Text => output::text(&text())?,
-        Format::Json => {
-            let rows = RULES.iter().map(
-                |rule| json!({"rule": rule.name, "checks": rule.checks, "source": rule.source}),
-            );
-            output::json(&rows.collect::<Vec<_>>())?;
-        }
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
+/// The list of rules.
 fn text() -> String {
     let mut text = String::new();
     for rule in RULES.iter() {
@@ -249,10 +247,14 @@ fn examined_log(file: &Path, selection: &RuleSelection) -> Result<DoctorReport, 
     } else {
         File::open(file).and_then(read)
     };
-    let pasted = pasted.map_err(|why| CliError::Failed {
+    let failed = |why: &str| CliError::Failed {
         cause: format!("cannot read {}: {why}", file.display()),
-        remedy: "pass --log with a readable file, or with - for standard input".into(),
-    })?;
+        remedy: "name a readable log, or run `sudo dmesg | parachron doctor --log -`".into(),
+    };
+    let pasted = pasted.map_err(|why| failed(&why.to_string()))?;
+    if pasted.lines == 0 {
+        return Err(failed(pasted.stopped.unwrap_or("it has no line of text")));
+    }
     let report = doctor::log::examine(pasted, selection);
     Ok(report.with_origin(Origin { root: Some(file.display().to_string()), ..now() }))
 }

@@ -69,6 +69,8 @@ fn without_proc_the_rest_works() {
         "{}",
         said["watch --duration 500ms"].out
     );
+    let doctor = &said["doctor --verbose"].out;
+    assert!(!doctor.contains("unrecognised"), "unread namespaces show no container: {doctor}");
     let keep = ended(&mut among_mounts(program, hide, &["keep", "--dry-run"]));
     assert_eq!(keep.code, Some(3), "{}", keep.out);
     assert!(keep.err.contains("which other time daemons run: not there: /proc/"), "{}", keep.err);

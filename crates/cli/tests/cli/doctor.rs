@@ -58,10 +58,17 @@ fn a_root_that_is_no_folder_is_reported_with_a_remedy() {
 #[test]
 fn an_empty_folder_is_a_machine_that_says_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let output = doctor(&["--root", folder.path().to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(0));
-    let stdout = String::from_utf8(output.stdout).unwrap();
-    assert!(stdout.contains("Nothing could be checked."), "{stdout}");
+    let root = folder.path().to_str().unwrap();
+    for more in [&[][..], &["--fail-on", "warning"], &["--format", "json"]] {
+        let output = doctor(&[&["--root", root], more].concat());
+        assert_eq!(output.status.code(), Some(2), "{more:?}");
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        let stdout = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(stdout.contains("Nothing could be checked."), "{stdout}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains("nothing could be examined\n  try: name a folder"), "{stderr}");
+    }
+    assert_eq!(doctor(&["--root", root, "--quiet"]).status.code(), Some(3));
 }
 
 #[test]
@@ -189,8 +196,16 @@ fn a_pasted_log_is_enough() {
 fn a_log_that_is_none_says_so_in_bounded_memory() {
     let mut noise = vec![0u8; 64 << 20];
     noise.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * 31 % 251) as u8);
-    let text = doctor_of_log(&noise, &[]);
-    assert!(text.contains("it is not text"), "{text}");
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    for (bytes, why) in [(&noise[..], "it is not text"), (&[], "it has no line of text")] {
+        std::fs::write(file.path(), bytes).expect("written");
+        let name = file.path().to_str().expect("a name");
+        let output = doctor(&["--log", name, "--fail-on", "warning"]);
+        assert_eq!(output.status.code(), Some(2), "{why}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(stderr.contains(why) && stderr.contains("try: "), "{stderr}");
+        assert_eq!(doctor(&["--log", name, "--quiet"]).status.code(), Some(3), "{why}");
+    }
 }
 
 #[test]

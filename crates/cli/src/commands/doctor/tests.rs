@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use doctor::finding::Severity;
+use doctor::finding::{CheckState, Severity, TimeState};
 use doctor::report::{DoctorReport, Origin};
 use doctor::report_text::{ReportExtent, TextScreen, render};
 use inspect::tree::Tree;
 
-use super::exit_code;
+use super::{exit_code, state};
 
 pub(super) fn report(name: &str) -> DoctorReport {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/machines"));
@@ -80,4 +80,16 @@ fn the_exit_code_follows_fail_on() {
     // An error.
     assert_ne!(shown("virtualbox-acpi-pm", Some(Severity::Error)), success);
     assert_eq!(shown("healthy-kvm-guest", Some(Severity::Warning)), success);
+}
+
+#[test]
+fn a_right_time_alone_is_no_all_clear() {
+    let mut diagnosis = report("healthy-kvm-guest").diagnosis;
+    diagnosis.time.state = TimeState::Right;
+    assert_eq!(state(&diagnosis), ("OK", 0));
+    diagnosis.findings.clear();
+    diagnosis.checked.iter_mut().for_each(|entry| entry.state = CheckState::NotChecked);
+    assert_eq!(state(&diagnosis), ("UNKNOWN", 3));
+    diagnosis.checked.iter_mut().for_each(|entry| entry.state = CheckState::DoesNotApply);
+    assert_eq!(state(&diagnosis), ("OK", 0));
 }
