@@ -132,7 +132,7 @@ pub(crate) fn reference_evidence(one: &ComparedReference) -> String {
 fn not_compared(case: &Case<'_>, references: &[&ComparedReference]) -> String {
     let failed = references.iter().find_map(|one| Some((&one.name, one.why_not.as_deref()?)));
     if let Some((name, why)) = failed {
-        return format!("{name} gave no time ({why})");
+        return format!("{name} gave no time ({why}): name another --ntp HOST");
     }
     if case.in_container() {
         return "a container has its host's clock: run parachron doctor on the host".to_owned();
