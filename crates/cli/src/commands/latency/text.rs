@@ -31,7 +31,7 @@ fn answer(found: &Latency) -> String {
     };
     let stolen = match found.cpus.stolen {
         Some(share) => format!("The host stole {:.1} % of the CPU time.", share * 100.0),
-        None => "This kernel does not count stolen time.".to_owned(),
+        None => "It is not known how much CPU time the host stole.".to_owned(),
     };
     let throttled = match found.cpus.throttled_ns {
         Some(ns) if ns > 0 => {
@@ -95,7 +95,7 @@ mod tests {
         let mut found = Latency::default();
         assert_eq!(
             answer(&found),
-            "No wake-up was measured.\nThis kernel does not count stolen time.\n"
+            "No wake-up was measured.\nIt is not known how much CPU time the host stole.\n"
         );
         for (kind, us) in [(FigureKind::TimerWakeUp, 300.0), (FigureKind::CrossCpuWakeUp, 40.0)] {
             let mut samples = Distribution::new();
