@@ -1,13 +1,13 @@
 /*
- * Prints the time that a kvm-clock page tells: now, and at given TSC values.
+ * Prints the time that a kvm-clock page gives: now, and at given TSC values.
  *
  *     read_clock FILE [TSC...]
  *
  * FILE begins with the page. It may be a copy of one, or memory that a virtual
  * machine monitor is writing at this moment. How to build: ../README.md.
  *
- * Exits with 0 if all could be told, 1 if the page did not tell it, 2 if there
- * is no page to read.
+ * Exits with 0 if it gave every time, 1 if it did not, 2 if there is no page to
+ * read.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -47,7 +47,7 @@ static const void *map_page(const char *path)
     return page == MAP_FAILED ? NULL : page;
 }
 
-/* Prints a time, or why there is none; says which it was. */
+/* Prints a time, or why there is none; returns whether there is one. */
 static bool print_time(const char *when, enum pvclock_status status, uint64_t ns)
 {
     if (status == PVCLOCK_STATUS_OK)
@@ -84,7 +84,7 @@ int main(int argc, char **argv)
 {
     const void *page;
     uint64_t ns = 0;
-    bool told_all;
+    bool has_all;
 
     if (argc < 2) {
         fprintf(stderr, "usage: %s FILE [TSC...]\n", argv[0]);
@@ -94,17 +94,17 @@ int main(int argc, char **argv)
     if (page == NULL)
         return 2;
 
-    told_all = print_contents(page);
+    has_all = print_contents(page);
     for (int i = 2; i < argc; i++) {
         enum pvclock_status status =
             pvclock_kvm_read_at(page, strtoull(argv[i], NULL, 0), &ns);
-        told_all &= print_time(argv[i], status, ns);
+        has_all &= print_time(argv[i], status, ns);
     }
 #if defined(__x86_64__)
     {
         enum pvclock_status status = pvclock_kvm_read_ordered(page, &ns);
-        told_all &= print_time("now", status, ns);
+        has_all &= print_time("now", status, ns);
     }
 #endif
-    return told_all ? 0 : 1;
+    return has_all ? 0 : 1;
 }

@@ -468,7 +468,7 @@ struct pvclock_vmclock_time {
  */
 struct pvclock_steal_info {
     /**
-     * How long this vCPU wanted to run and was not let, nanoseconds.
+     * How long this vCPU was ready to run and waited for a CPU, nanoseconds.
      */
     uint64_t steal_ns;
     /**
@@ -784,8 +784,8 @@ enum pvclock_status pvclock_vmclock_write(void *page,
                                           const struct pvclock_vmclock_info *info);
 
 /**
- * How long this vCPU wanted to run and was not let, from KVM's steal time
- * page.
+ * How long this vCPU was ready to run and waited for a CPU, from KVM's steal
+ * time page.
  *
  * # Safety
  * `page` is NULL or a steal time page: see "Pages".

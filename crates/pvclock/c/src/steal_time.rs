@@ -6,7 +6,7 @@ use pvclock::steal_time::StealInfo;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PvclockStealInfo {
-    /// How long this vCPU wanted to run and was not let, nanoseconds.
+    /// How long this vCPU was ready to run and waited for a CPU, nanoseconds.
     pub steal_ns: u64,
     /// Even; grows by two an update.
     pub version: u32,

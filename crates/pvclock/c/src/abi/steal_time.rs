@@ -11,8 +11,8 @@ use super::{page as page_at, put, status};
 use crate::status::PvclockStatus;
 use crate::steal_time::PvclockStealInfo;
 
-/// How long this vCPU wanted to run and was not let, from KVM's steal time
-/// page.
+/// How long this vCPU was ready to run and waited for a CPU, from KVM's steal
+/// time page.
 ///
 /// # Safety
 /// `page` is NULL or a steal time page: see "Pages".
