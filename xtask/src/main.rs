@@ -2,7 +2,6 @@
 //! others.
 
 mod arrows;
-mod built;
 mod check;
 mod diagnostic;
 mod dist;
@@ -65,11 +64,11 @@ impl PassedOn {
 }
 
 fn machines(project: &Project, args: &PassedOn) -> ExitCode {
-    let built = outside::pass_through(&mut built::build(project, &["--bin", "machines"]));
+    let built = outside::pass_through(&mut project.build(&["--bin", "machines"]));
     if built != ExitCode::SUCCESS {
         return built;
     }
-    let mut machines = built::program(project, "machines", "validation/machines");
+    let mut machines = project.program("machines", "validation/machines");
     outside::pass_through(machines.args(&args.arguments))
 }
 

@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
+use crate::outside;
 use crate::outside::Outcome;
 use crate::project::Project;
-use crate::{built, outside};
 
 pub(crate) fn run(project: &Project) -> ExitCode {
     let folder = project.target_folder().join("manifests");
@@ -19,7 +19,7 @@ pub(crate) fn run(project: &Project) -> ExitCode {
         Ok(python) => python,
         Err(why) => return outside::skip("manifests", &why, "a machine that reaches PyPI"),
     };
-    let mut build = built::build(project, &["--bin", "parachron", "--bin", "parachrond"]);
+    let mut build = project.build(&["--bin", "parachron", "--bin", "parachrond"]);
     if outside::pass_through(&mut build) != ExitCode::SUCCESS {
         return ExitCode::FAILURE;
     }

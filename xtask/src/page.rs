@@ -9,7 +9,6 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::built;
 use crate::outside;
 use crate::project::Project;
 
@@ -108,7 +107,7 @@ fn check(project: &Project, args: &Args, out: &Path) -> ExitCode {
     if !outside::is_available(Command::new("node").arg("--version")) {
         return outside::skip("page", "node is not installed", "apt-get install nodejs");
     }
-    let built = outside::pass_through(&mut built::build(project, &["--bin", "parachron"]));
+    let built = outside::pass_through(&mut project.build(&["--bin", "parachron"]));
     if built != ExitCode::SUCCESS {
         return built;
     }

@@ -3,6 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Cargo's choice of packages and targets, with the features that tests give to their
+/// dependencies: after `cargo test --workspace` nothing is left to compile. Chosen by
+/// `--package`, fifty crates would have other features, and be compiled again. That of a test,
+/// of any, adds the features that only tests ask for; this one has few dependencies of its own.
+const AS_TESTED: [&str; 3] = ["--workspace", "--test", "program"];
+
 /// The project's root folder.
 #[derive(Debug)]
 pub(crate) struct Project {
@@ -44,6 +50,21 @@ impl Project {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.current_dir(&self.root);
         command
+    }
+
+    /// Builds a program, or an example: `["--bin", "parachron"]`.
+    pub(crate) fn build(&self, which: &[&str]) -> Command {
+        let mut cargo = self.cargo();
+        cargo.args(["build", "--quiet"]).args(AS_TESTED).args(which);
+        cargo
+    }
+
+    /// A program that is built, with the variable that `cargo run` would set: the folder of its
+    /// package.
+    pub(crate) fn program(&self, name: &str, package: &str) -> Command {
+        let mut program = Command::new(self.target_folder().join("debug").join(name));
+        program.current_dir(&self.root).env("CARGO_MANIFEST_DIR", self.path(package));
+        program
     }
 
     /// The project's own files, relative to the root, sorted: what git tracks or would track.

@@ -4,7 +4,6 @@ mod commands;
 mod error;
 mod help;
 mod output;
-mod removed;
 
 use std::process::ExitCode;
 
@@ -19,7 +18,7 @@ pub fn run() -> ExitCode {
         .and_then(|matches| CommandLine::from_arg_matches(&matches));
     let command_line = match parsed {
         Ok(command_line) => command_line,
-        Err(error) => match removed::failure(&error) {
+        Err(error) => match error::failure(&error) {
             Some(failure) => return failure.report(),
             None => return error::usage(&error),
         },

@@ -10,7 +10,7 @@ use sources::host::HostChannel;
 use sources::phc::{PhcScale, PhcSpec, UnknownScale, hosts_clocks};
 use sources::{HostSource, PhcSource, RtcSource, Source as TimeSource, VmClockSource};
 
-use crate::advice::phc::unknown_scale;
+use crate::advice::unknown_scale;
 use crate::error::DaemonError;
 use crate::polled::Source;
 use crate::settings::{DiscoveredSource, Settings, SourceSettings};

@@ -12,7 +12,7 @@ use sources::duplicate_of;
 use sources::phc::Smear;
 use sources::{HostSource, NtpSource, Source as TimeSource, VmClockSource};
 
-use crate::advice::phc::with_remedy;
+use crate::advice::with_remedy;
 
 /// A source, and whether it replies.
 #[derive(Debug)]

@@ -12,7 +12,6 @@ pub mod report;
 pub mod report_text;
 pub mod rule;
 pub mod rules;
-pub mod selection;
 
 mod case;
 mod outcome;
@@ -25,7 +24,7 @@ use instruments::measurements::Measurements;
 use case::{Asked, Case};
 use finding::{CheckState, Checked, Diagnosis, Finding, Harm, Severity};
 use outcome::{Outcome, Skipped};
-use selection::RuleSelection;
+use rule::RuleSelection;
 
 /// Applies every rule to a machine.
 pub fn diagnose(facts: &Facts, measurements: Option<&Measurements>) -> Diagnosis {

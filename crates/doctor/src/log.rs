@@ -8,15 +8,15 @@ use instruments::figures;
 use crate::case::is_near_zone;
 use crate::finding::{CheckState, Checked, Diagnosis, Finding, TimeState};
 use crate::report::DoctorReport;
+use crate::rule::RuleSelection;
 use crate::rules::{OF_LOGS, named};
-use crate::selection::RuleSelection;
 use crate::text;
 
 /// The report on a log, by the rules that a log alone can answer unless some are named.
 ///
 /// ```
 /// use doctor::log::examine;
-/// use doctor::selection::RuleSelection;
+/// use doctor::rule::RuleSelection;
 /// use facts::kernel::pasted::PastedLog;
 ///
 /// let mut log = PastedLog::default();

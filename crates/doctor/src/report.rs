@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::case::Case;
 use crate::finding::Diagnosis;
-use crate::selection::RuleSelection;
+use crate::rule::RuleSelection;
 use crate::text;
 
 /// A machine's diagnosis, and the facts and figures behind it.

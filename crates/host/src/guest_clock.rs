@@ -10,7 +10,6 @@
 //! page gets the same snapshot moved by its vCPU's offset. So a changed offset
 //! changes no snapshot, and with equal offsets all pages are equal.
 
-mod entry;
 mod events;
 mod hyperv;
 mod kvm;

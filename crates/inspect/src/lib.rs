@@ -13,7 +13,6 @@ mod probes;
 mod read;
 pub mod restore_guard;
 pub mod sampler;
-mod steal;
 pub mod tree;
 pub mod vmclock_device;
 

@@ -9,8 +9,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use facts::Fact;
+use facts::system::{CpuTime, STAT, parse_cpu_time};
 use instruments::granularity::StepSizes;
-use instruments::measurements::{ComparedReference, Granularity, Measurements};
+use instruments::measurements::{ComparedReference, Granularity, Measurements, StolenShare};
 use instruments::order::OrderCount;
 use instruments::rate::{ReadingPair, rate};
 use linux::clock::LinuxClock;
@@ -23,7 +24,6 @@ use sources::{NtpSource, PhcSource, Source, VmClockSource};
 use crate::clock_call::Call;
 use crate::clocksource_switch::Switchboard;
 use crate::measure::costs::ReadCosts;
-use crate::steal::Steal;
 
 pub use costs::PAGE;
 
@@ -310,6 +310,29 @@ fn pair() -> Option<ReadingPair> {
 
 fn resolution_ns() -> u64 {
     REFERENCE.claimed_resolution_ns().unwrap_or(1)
+}
+
+/// A measurement that has begun.
+pub(crate) struct Steal {
+    began: Instant,
+    before: Option<CpuTime>,
+}
+
+impl Steal {
+    pub(crate) fn begin() -> Self {
+        Self { began: Instant::now(), before: cpu_time() }
+    }
+
+    /// `None` where `/proc/stat` does not tell, or a CPU came or went.
+    pub(crate) fn end(self) -> Option<StolenShare> {
+        let over_s = self.began.elapsed().as_secs_f64();
+        let share = cpu_time()?.stolen_since(self.before?, over_s)?;
+        Some(StolenShare { share, over_s })
+    }
+}
+
+fn cpu_time() -> Option<CpuTime> {
+    parse_cpu_time(&std::fs::read_to_string(STAT).ok()?).value().copied()
 }
 
 #[cfg(test)]

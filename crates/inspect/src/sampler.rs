@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use facts::clocksource::known::{KnownSource, known_source};
+use facts::clocksource::{KnownSource, known_source};
 use facts::{Fact, Sample, Unknown};
 use linux::clock::LinuxClock;
 use linux::clock_set::ClockSet;

@@ -29,9 +29,9 @@ use disruptions::{Disruption, Kind};
 use pvclock::units::{LeapSecond, OffsetBound};
 
 use crate::action::{Action, CorrectionCause, Refusal};
-use crate::announced::Announced;
 use crate::discipline::Adjustment;
 use crate::policy::{Corrector, Policy};
+use crate::source::Announced;
 use crate::source::SourceKind;
 use actions::Actions;
 use chronyd::ChronydState;

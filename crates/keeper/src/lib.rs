@@ -6,7 +6,6 @@
 )]
 
 mod action;
-mod announced;
 mod choice;
 mod discipline;
 pub mod event;
@@ -22,7 +21,6 @@ mod slewing;
 mod source;
 
 pub use action::{Action, ClockError, Correction, CorrectionCause, Refusal};
-pub use announced::{Announced, AnnouncedScale};
 pub use discipline::Adjustment;
 pub use frequency::LearntFrequency;
 pub use gate::{Gate, GateAction, GateCause, GateOpening};
@@ -35,3 +33,4 @@ pub use line::{LineLoop, LineSteering};
 pub use policy::{Corrector, Policy};
 pub use slewing::{SLEW_PPM, Slewing};
 pub use source::SourceKind;
+pub use source::{Announced, AnnouncedScale};

@@ -5,21 +5,19 @@
 //! meets them alike: counts are exact, times are compared within a round alone. The vCPU
 //! and the card's thread are bound to a CPU each.
 
-mod modes;
 mod tally;
 
 use std::time::Duration;
 
-use guest::network::{Flow, PINGS_MAX, PacketCount};
+use guest::network::{Flow, PINGS_MAX, PacketCount, Wait};
 use guest::request::GuestRequest;
 use pvclock::Hertz;
+use tally::{Echo, NetworkTally, Turn};
 use vmm::Machine;
 
 use crate::bench::{LabBench, Provider, boot_guest, exit_ns};
 use crate::results::{Check, ColumnForm, ExperimentResult, ResultTable};
 use crate::settings::{LabError, LabProgress};
-use modes::{MODES, NetworkMode};
-use tally::{Echo, NetworkTally, Turn};
 
 /// How long the other side takes: less than any wake-up, so that those show.
 const DELAY: Duration = Duration::from_micros(30);
@@ -150,7 +148,7 @@ fn ping(machine: &Machine, mode: &NetworkMode, pings: u64) -> Result<Turn, LabEr
 /// Counts alone are judged: how much time each way takes depends on the machine, so the ratios
 /// are figures.
 fn checks(rows: &[Echo]) -> Vec<Check> {
-    let Some(row) = modes::rows(rows) else { return Vec::new() };
+    let Some(row) = judged(rows) else { return Vec::new() };
     let mut checks = vec![check_replies(rows)];
     let Echo { notifications, interrupts, waits, .. } = *row.both_poll;
     checks.push(Check::new(
@@ -191,6 +189,66 @@ fn check_replies(rows: &[Echo]) -> Check {
         format!("{} of {packets}", packets - lost.min(packets)),
         lost == 0 && packets > 0,
     )
+}
+
+/// A way to send and to wait.
+#[derive(Debug, Clone, Copy)]
+struct NetworkMode {
+    name: &'static str,
+    /// How the guest waits.
+    wait: Wait,
+    event_index: bool,
+    in_flight: u64,
+    /// Packets for each look at whether to notify.
+    batch: u64,
+    /// Whether the card looks at the ring all the time.
+    card_polls: bool,
+    /// How long KVM polls when the vCPU halts, at the most.
+    halt_polling_ns: u64,
+}
+
+const PLAIN: NetworkMode = NetworkMode {
+    name: "plain",
+    wait: Wait::Halt,
+    event_index: false,
+    in_flight: 1,
+    batch: 1,
+    card_polls: false,
+    halt_polling_ns: 0,
+};
+const HYPERCALL: NetworkMode =
+    NetworkMode { name: "hypercall loop", wait: Wait::Hypercall, ..PLAIN };
+const READ_MSR: NetworkMode = NetworkMode { name: "RDMSR loop", wait: Wait::ReadMsr, ..PLAIN };
+const BOTH_POLL: NetworkMode =
+    NetworkMode { name: "guest and card poll", wait: Wait::Poll, card_polls: true, ..PLAIN };
+const EVENT_INDEX: NetworkMode =
+    NetworkMode { name: "64, event index", event_index: true, in_flight: 64, ..PLAIN };
+
+/// All of them; the first is what others are compared with.
+const MODES: [NetworkMode; 11] = [
+    PLAIN,
+    NetworkMode { name: "busy loop", wait: Wait::Busy, ..PLAIN },
+    READ_MSR,
+    HYPERCALL,
+    NetworkMode { name: "KVM polls", halt_polling_ns: 1_000_000, ..PLAIN },
+    NetworkMode { name: "card polls", card_polls: true, ..PLAIN },
+    NetworkMode { name: "guest polls", wait: Wait::Poll, ..PLAIN },
+    BOTH_POLL,
+    NetworkMode { name: "64 in flight", in_flight: 64, ..PLAIN },
+    EVENT_INDEX,
+    NetworkMode { name: "64, batches of 32", in_flight: 64, batch: 32, ..PLAIN },
+];
+
+/// The rows whose counts are judged.
+struct Judged<'a> {
+    both_poll: &'a Echo,
+    event_index: &'a Echo,
+}
+
+/// They, where all were measured.
+fn judged(rows: &[Echo]) -> Option<Judged<'_>> {
+    let of = |mode: &NetworkMode| rows.iter().find(|row| row.mode == mode.name);
+    Some(Judged { both_poll: of(&BOTH_POLL)?, event_index: of(&EVENT_INDEX)? })
 }
 
 #[cfg(test)]

@@ -2,14 +2,12 @@
 
 mod check;
 mod table;
-mod tally;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use check::{Check, Verdict};
+pub use check::{Check, CheckTally, Verdict};
 pub use table::{ColumnForm, ResultColumn, ResultRow, ResultTable};
-pub use tally::CheckTally;
 
 /// What an experiment returns.
 pub(crate) type ExperimentResult = (ResultTable, Vec<Check>);

@@ -2,23 +2,24 @@
 
 mod causes;
 mod events;
-mod subject;
 
 use std::time::{Duration, Instant};
 
+use causes::{Caused, EventResult, Stability};
+use events::{EVENTS, Growth, STEP_PPM, UpdateEvent};
+use facts::kernel::version::KernelVersion;
 use host::ClockProvider;
+use pvclock::Nanos;
 use pvclock::kvm_clock::{Flags, TimeInfo};
 use serde::Serialize;
+use vmm::Machine;
 
-use crate::bench::{LabBench, Provider};
-use crate::pages::{reenter_all, step_ns};
+use crate::bench::{LabBench, Provider, boot_guest};
+use crate::pages::{reenter_all, step_ns, time_info};
 use crate::results::{Check, ColumnForm, ExperimentResult, ResultTable, Verdict};
 use crate::sample::not_run;
 use crate::settings::{LabError, LabProgress};
-use crate::tsc_offsets::TscOffsets;
-use causes::{Caused, EventResult, Stability};
-use events::{EVENTS, Growth, STEP_PPM, UpdateEvent};
-use subject::UpdateSubject;
+use crate::tsc_offsets::{TscOffsets, why_per_vcpu};
 
 /// Kernels write the other vCPUs' pages up to this much after one vCPU's
 /// (KVMCLOCK_UPDATE_DELAY, arch/x86/kvm/x86.c), and a work queue may be late.
@@ -252,6 +253,52 @@ fn describe(changes: &[(&TimeInfo, &TimeInfo)], note: Option<&str>) -> String {
         )
     });
     pages.chain(note.map(str::to_owned)).collect::<Vec<_>>().join("; ")
+}
+
+// A machine whose pages are compared before and after events.
+
+/// The period of kernels before 6.19 (KVMCLOCK_SYNC_PERIOD).
+const SYNC_PERIOD: Nanos = Nanos(300_000_000_000);
+
+/// A machine and its pages.
+struct UpdateSubject {
+    machine: Machine,
+    provider: Provider,
+    /// Physical CPUs we may use.
+    cpus: Vec<u32>,
+    /// Whether this host makes a master clock at all.
+    has_master_clock: bool,
+    /// Whose KVM it is.
+    kernel: Option<KernelVersion>,
+    /// An event has set GUEST_STOPPED, and no guest has taken it.
+    stopped: bool,
+}
+
+impl UpdateSubject {
+    fn start(bench: &LabBench<'_>, provider: Provider) -> Result<Self, LabError> {
+        let cpus = linux::cpus::allowed().unwrap_or_default();
+        let mut settings = bench.machine(provider, bench.settings.vcpus);
+        settings.affinity.clone_from(&cpus);
+        if let vmm::ClockBackend::Own(provider) = &mut settings.backend {
+            provider.sync_period = Some(SYNC_PERIOD);
+        }
+        let machine = boot_guest(&settings)?;
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let kernel = KernelVersion::parse(&release);
+        let (has_master_clock, stopped) = (false, false);
+        let mut subject = Self { machine, provider, cpus, has_master_clock, kernel, stopped };
+        crate::pages::reenter_all(&subject.machine)?;
+        subject.has_master_clock = if provider.is_own() {
+            why_per_vcpu(&subject.machine)?.is_none()
+        } else {
+            subject.is_stable()?
+        };
+        Ok(subject)
+    }
+
+    fn infos(&self) -> Result<Vec<TimeInfo>, LabError> {
+        (0..self.machine.vcpus()).map(|vcpu| time_info(self.machine.ram(), vcpu)).collect()
+    }
 }
 
 #[cfg(test)]

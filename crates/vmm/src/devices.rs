@@ -10,7 +10,6 @@ mod acpi;
 mod bus;
 mod hpet;
 pub mod local_timer;
-mod moment;
 pub mod network;
 mod rate;
 mod rtc;
@@ -21,8 +20,7 @@ pub(crate) use acpi::{PM1_CONTROL_BYTES, PM1_CONTROL_PORT, PM1_EVENT_BYTES, PM1_
 pub use bus::{Devices, DevicesState};
 pub use hpet::Hpet;
 pub use local_timer::LocalTimer;
-pub use moment::Moment;
-pub use rate::DeviceRate;
+pub use rate::{DeviceRate, Moment};
 pub use rtc::RtcChip;
 pub use serial::{SerialPort, SerialPortState};
 

@@ -8,7 +8,6 @@ mod instant;
 mod kernel_clock;
 mod maintainer;
 mod settings;
-mod shared;
 mod sole;
 mod status;
 mod system;
@@ -16,9 +15,9 @@ mod system_time;
 mod vmclock;
 
 pub use clock::Clock;
+pub use clock::shared;
 pub use instant::Instant;
 pub use maintainer::Maintainer;
 pub use settings::Settings;
-pub use shared::shared;
 pub use status::{MachineClockStatus, Source};
 pub use system_time::SystemTime;

@@ -22,4 +22,4 @@ pub mod view;
 
 // Hours of simulated time: too slow under an interpreter.
 #[cfg(all(test, feature = "std", not(miri)))]
-mod simulation;
+mod tests;

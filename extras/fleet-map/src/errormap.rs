@@ -28,14 +28,12 @@
 //!
 //! What it rests on, and what it cannot see: docs/decisions/fleets.md.
 
-mod distance;
 mod estimate;
 mod graph;
 mod intervals;
 mod liars;
 mod map;
 mod median;
-mod roughly;
 mod sample;
 mod samples;
 

@@ -24,7 +24,6 @@
 //! in bounded memory, and a reply is never longer than its request. It says that it is not
 //! synchronised, so that no NTP client takes it for a server.
 
-mod departures;
 mod exposition;
 mod limiter;
 mod lines;

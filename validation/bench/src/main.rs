@@ -1,13 +1,12 @@
 //! Parachron compared with its peers, results asserted: `cargo xtask bench NAME`.
 
 #[cfg(target_arch = "x86_64")]
-mod c_interface;
+mod c_calls;
 mod doctor;
 mod host;
 mod read;
 mod rounds;
 mod sources;
-mod vdso;
 
 use std::process::ExitCode;
 

@@ -17,11 +17,10 @@ use pvclock::vmclock::{CounterId, MAGIC, VmClockInfo, VmClockPage, VmClockReader
 use pvclock::{Hertz, Nanos, Scale};
 
 #[cfg(target_arch = "x86_64")]
-use crate::c_interface;
+use crate::c_calls;
 use crate::judge;
 use crate::rounds::{self, CALLS, Contender};
 use crate::sources;
-use crate::vdso;
 
 /// How long the TSC is measured before the page is written, and how long the
 /// clocks are compared.
@@ -132,13 +131,13 @@ fn one_source(source: &str, rounds: u32) -> Result<bool, String> {
         Contender::new("minstant Instant::now", minstant::Instant::now),
         Contender::new("fastant Instant::now", fastant::Instant::now),
         Contender::new("std Instant::now", Instant::now),
-        Contender::new(VDSO, vdso::monotonic_ns),
+        Contender::new(VDSO, c_calls::monotonic_ns),
     ];
     if counter::is_self_ordered() {
         contenders.push(Contender::new(RDTSCP, counter::self_ordered));
     }
     #[cfg(target_arch = "x86_64")]
-    contenders.push(Contender::new(C_ORDERED, || c_interface::kvm_read_ordered(&aligned)));
+    contenders.push(Contender::new(C_ORDERED, || c_calls::kvm_read_ordered(&aligned)));
     rounds::run(&mut contenders, rounds);
     Ok(print(source, rounds, tsc_hz, &contenders))
 }

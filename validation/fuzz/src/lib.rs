@@ -13,13 +13,11 @@ mod devices;
 mod host_frames;
 mod host_msr;
 mod host_saved;
-mod host_stream;
 mod hypercalls;
 #[cfg(target_arch = "x86_64")]
 mod kvm_saved;
 #[cfg(target_arch = "x86_64")]
 mod network;
-mod ntp;
 mod pages;
 mod replies;
 mod texts;
@@ -43,7 +41,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "host_frames", run: host_frames::host_frames },
     Target { name: "host_msr", run: host_msr::host_msr },
     Target { name: "host_saved", run: host_saved::host_saved },
-    Target { name: "host_stream", run: host_stream::host_stream },
+    Target { name: "host_stream", run: host_frames::host_stream },
     Target { name: "hypercalls", run: hypercalls::hypercalls },
     Target { name: "hyperv_reference_page", run: pages::hyperv_reference },
     #[cfg(target_arch = "x86_64")]
@@ -52,7 +50,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "kvm_wall_clock_page", run: pages::kvm_wall_clock },
     #[cfg(target_arch = "x86_64")]
     Target { name: "network", run: network::network },
-    Target { name: "ntp_answer", run: ntp::ntp_answer },
+    Target { name: "ntp_answer", run: replies::ntp_answer },
     Target { name: "status_request", run: daemon::status_request },
     Target { name: "steal_time_page", run: pages::steal_time },
     Target { name: "text_clocksource", run: texts::clocksource },

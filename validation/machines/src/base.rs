@@ -9,12 +9,13 @@ mod uml;
 mod xen;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::artifacts;
 use crate::machine::Start;
 use crate::outcome::Failure;
-use crate::table::{Base, Hypervisor, Row};
-pub(crate) use crate::workshop::Workshop;
+use crate::table::{Base, Hypervisor, Row, Table};
+
 
 impl Workshop {
     /// A hypervisor of the table, and the tree that it is in.
@@ -55,4 +56,25 @@ pub(crate) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
         Base::Kvm => kvm::prepare(workshop, row, folder),
         Base::Uml => uml::prepare(workshop, row, folder),
     }
+}
+
+// What all rows are built from; `base` builds with it.
+
+/// What all rows are built from.
+#[derive(Debug)]
+pub(crate) struct Workshop {
+    pub(crate) table: Table,
+    /// The cache of packages.
+    pub(crate) cache: PathBuf,
+    /// The folder of this workspace's static programs: `parachron`,
+    /// `guest-clock` and `ntp-server` (`validation/machines/src/bin`).
+    pub(crate) programs: PathBuf,
+    /// The folder of our packages, which `cargo xtask dist` makes.
+    pub(crate) packages: PathBuf,
+    /// How long a machine may take to accept its first command.
+    pub(crate) boot: Duration,
+    /// How often deed `gate` restores its machine.
+    pub(crate) restores: u32,
+    /// Only what does not depend on timing is judged.
+    pub(crate) quick: bool,
 }

@@ -25,7 +25,6 @@ mod tools;
 mod trees;
 mod visit;
 mod wire;
-mod workshop;
 
 use std::process::ExitCode;
 use std::time::Duration;

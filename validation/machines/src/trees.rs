@@ -8,10 +8,10 @@ use std::process::Command;
 
 use rustix::fs::{FlockOperation, flock};
 
+use crate::base::Workshop;
 use crate::outcome::{Failure, Result, Unavailable};
 use crate::table::ARM64;
 use crate::tools::{guarded_output_of, output_of};
-use crate::workshop::Workshop;
 
 /// Signs Debian's archive; of the package debian-archive-keyring.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";

@@ -16,7 +16,6 @@ mod machine;
 mod network;
 pub mod oscillator;
 pub mod outcome;
-mod plan;
 mod probe;
 pub mod random;
 pub mod scenario;

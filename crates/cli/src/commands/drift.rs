@@ -4,7 +4,6 @@ mod answer;
 mod notes;
 mod plot;
 pub(crate) mod report;
-mod run;
 mod text;
 mod verdicts;
 
@@ -14,21 +13,23 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use daemon::advice::phc::unknown_scale;
+use daemon::advice::unknown_scale;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use inspect::comparison::selected::{self, SelectError, Wanted, best};
 use inspect::comparison::{
-    ClockName, ClockPairSeries, ComparedClocks, ComparisonReference, Pace, Unchecked,
+    ClockName, ClockPairSeries, ComparedClocks, ComparisonReference, ComparisonSession,
+    NothingMeasured, Pace, Unchecked,
 };
 use inspect::tree::Tree;
 use instruments::drift::Budget;
 use instruments::duration;
 use linux::vmclock::VmClockDevice;
+use linux::wait::{Signals, WaitUntil};
+use report::DriftReport;
 use sources::phc::PhcSpec;
 
 use crate::commands::drift::report::NotHeld;
-use crate::commands::drift::run::DriftRun;
-use crate::error::{self, CliError};
+use crate::error::{self, CliError, cannot_wait};
 use crate::output::{self, Format};
 
 /// Measure how far each clock drifts from a reference.
@@ -293,3 +294,72 @@ impl Drop for Live {
         self.lines.iter().for_each(ProgressBar::finish_and_clear);
     }
 }
+
+// A run of the program: comparisons made, shown while they are made, and reported.
+
+/// A run.
+struct DriftRun {
+    session: ComparisonSession,
+    /// Findings in addition to the session's.
+    notes: Vec<String>,
+    elapsed: Duration,
+}
+
+impl DriftRun {
+    /// Nothing compared yet.
+    fn new(clocks: ComparedClocks, references: Vec<ComparisonReference>) -> Self {
+        Self {
+            session: ComparisonSession::new(clocks, references),
+            notes: Vec::new(),
+            elapsed: Duration::ZERO,
+        }
+    }
+
+    /// Compares until `duration` is over, a signal comes, or every reference
+    /// has stopped.
+    ///
+    /// # Errors
+    /// It cannot wait.
+    fn measure(&mut self, duration: Duration) -> Result<(), CliError> {
+        let begun = Instant::now();
+        let measured = self.rounds(begun, begun + duration);
+        self.elapsed = begun.elapsed();
+        self.session.finish();
+        measured
+    }
+
+    fn rounds(&mut self, begun: Instant, end: Instant) -> Result<(), CliError> {
+        let mut live = Live::new();
+        let wait = WaitUntil::new(Signals::ending().map_err(cannot_wait)?).for_reader();
+        while let Some(round) = self.session.next(&wait, end).map_err(cannot_wait)? {
+            if let Some(why) = round.failed_at_first {
+                live.note(&format!("the first comparison with {} failed: {why}", round.reference));
+            }
+            live.show(self.session.pairs(), begun.elapsed());
+        }
+        Ok(())
+    }
+
+    /// The result.
+    ///
+    /// # Errors
+    /// Not one comparison was made.
+    fn report(&self, budget: Budget) -> Result<DriftReport, CliError> {
+        let outcome = self.session.outcome(budget).map_err(|nothing| nothing_measured(&nothing))?;
+        Ok(DriftReport::from_outcome(outcome, budget, self.elapsed, self.notes.clone()))
+    }
+}
+
+fn nothing_measured(nothing: &NothingMeasured) -> CliError {
+    let running = if nothing.has_chronyd { "run `systemctl start chrony`, or " } else { "" };
+    CliError::Failed {
+        cause: nothing.to_string(),
+        remedy: format!(
+            "{running}use another reference (`--ntp`, `--phc`, `--vmclock`, `--chrony`) or \
+             another --clock"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests;

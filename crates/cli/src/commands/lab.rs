@@ -6,7 +6,6 @@ mod guest_image;
 mod options;
 mod remedies;
 mod session;
-mod tables;
 mod text;
 
 use std::process::ExitCode;

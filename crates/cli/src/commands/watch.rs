@@ -3,24 +3,26 @@
 pub(crate) mod event;
 mod summary;
 mod text;
-mod watched;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use daemon::journal::disruption_entry;
-use disruptions::{Kind, MONOTONIC, RAW, SLEW_SEEN_NS, TSC, page_fact, seconds};
+use disruptions::{
+    Kind, MONOTONIC, Observed, Observer, RAW, SLEW_SEEN_NS, TSC, page_fact, seconds,
+};
+use event::{Line, ProbeStatus, WatchEvent, WatchStart, line};
 use facts::{Fact, Sample};
 use inspect::sampler::{ProbePaths, Sampler};
 use instruments::duration;
 use instruments::steps::page::age_ns;
 use linux::journal::Journal;
 use linux::wait::{Signals, WaitUntil, Wake};
+use summary::WatchSummary;
 
-use crate::commands::watch::event::{Line, ProbeStatus, WatchEvent, WatchStart};
-use crate::commands::watch::watched::Watched;
 use crate::error::{CliError, cannot_wait};
 use crate::output::{self, LineFormat};
 
@@ -270,4 +272,85 @@ fn probes(sample: &Sample) -> Vec<ProbeStatus> {
 
 fn status<T>(probe: &str, fact: &Fact<T>) -> ProbeStatus {
     ProbeStatus { probe: probe.to_owned(), error: fact.unknown().map(ToString::to_string) }
+}
+
+// A whole watch: each sample becomes lines, and the lines are counted.
+
+/// What was observed from the first sample on.
+struct Watched {
+    observer: Observer,
+    summary: WatchSummary,
+    kinds: BTreeSet<Kind>,
+    first_ns: Option<u64>,
+    last: Option<Sample>,
+}
+
+impl Watched {
+    /// A watch whose samples are planned every `interval`.
+    fn new(interval: Duration) -> Self {
+        Self {
+            observer: Observer::new(interval),
+            summary: WatchSummary::default(),
+            kinds: BTreeSet::new(),
+            first_ns: None,
+            last: None,
+        }
+    }
+
+    fn observer(&self) -> &Observer {
+        &self.observer
+    }
+
+    /// The kinds that were reported, as certain or as one of several.
+    fn kinds(&self) -> &BTreeSet<Kind> {
+        &self.kinds
+    }
+
+    /// Takes the next sample and returns its events.
+    fn observe(&mut self, sample: Sample) -> Vec<Line> {
+        let now_ns = sample.monotonic_ns;
+        let first_ns = *self.first_ns.get_or_insert(now_ns);
+        let interval_ns =
+            self.last.as_ref().map_or(0, |last| now_ns.saturating_sub(last.monotonic_ns));
+        self.summary.count_sample(now_ns.saturating_sub(first_ns), interval_ns);
+        let observed = self.observer.observe(sample.clone());
+        let lines = self.lines(observed, &sample);
+        self.last = Some(sample);
+        lines
+    }
+
+    /// The last events, which are classified without more samples.
+    fn last_events(&mut self) -> Vec<Line> {
+        let Some(last) = self.last.take() else { return Vec::new() };
+        let observed = self.observer.finish();
+        let lines = self.lines(observed, &last);
+        self.last = Some(last);
+        lines
+    }
+
+    /// The summary, with the entries that the journal did not accept.
+    fn finish(&mut self, lost_journal_entries: Option<u64>) -> Option<Line> {
+        let last = self.last.take()?;
+        let page = self.observer.page().map(|(version, updated_ns)| {
+            (version, updated_ns.map(|at| seconds(last.monotonic_ns.saturating_sub(at))))
+        });
+        self.summary.close(page, lost_journal_entries);
+        let summary = WatchEvent::Summary(self.summary.clone());
+        Some(line(last.monotonic_ns, summary, &last))
+    }
+
+    fn lines(&mut self, observed: Observed, sample: &Sample) -> Vec<Line> {
+        let mut lines = Vec::new();
+        for change in observed.events {
+            self.summary.count(&change.event);
+            lines.push(line(change.at_monotonic_ns, WatchEvent::Change(change.event), sample));
+        }
+        for disruption in observed.disruptions {
+            *self.summary.disruptions.entry(disruption.kinds.to_string()).or_default() += 1;
+            self.kinds.extend(disruption.kinds.iter());
+            let at_ns = disruption.at_monotonic_ns;
+            lines.push(line(at_ns, WatchEvent::Disruption(disruption), sample));
+        }
+        lines
+    }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::fleet::{DaemonTracking, MachineNames, RuleFinding, Snapshot};
 use doctor::finding::Severity;
 use doctor::report::DoctorReport;
-use doctor::selection::RuleSelection;
+use doctor::rule::RuleSelection;
 use facts::running::parse_stat;
 use facts::steering::TimeKeeperKind;
 use facts::system::parse_cpu_time;

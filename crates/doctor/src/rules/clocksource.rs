@@ -1,6 +1,6 @@
 //! Which clock source is in use, and whether a better one is available.
 
-use facts::clocksource::known::known_source;
+use facts::clocksource::known_source;
 use facts::cpu::HypervisorKind;
 use facts::kernel::LogEvent;
 use instruments::figures;

@@ -7,7 +7,6 @@
 //! late read, can condemn a TSC without fault; the watchdog as rewritten for
 //! 7.1 drops late checks. The figures in the log mostly show the cause.
 
-mod advice;
 mod cause;
 mod context;
 mod counter;
@@ -15,7 +14,6 @@ mod damage;
 mod explanation;
 mod infer;
 mod interval;
-mod limits;
 mod rate;
 mod skew;
 
@@ -100,7 +98,7 @@ pub(crate) fn check_marked(case: &Case<'_>) -> Check {
         format!("{}: this program writes the CPU's frequency or counter", log_evidence(line))
     }))
     .explain(with_name(why))
-    .remedies(advice::remedies(&cause, case, is_tsc, entry.remedies))
+    .remedies(explanation::remedies(&cause, case, is_tsc, entry.remedies))
     .alone()
 }
 
@@ -190,7 +188,11 @@ pub(crate) fn check_late(case: &Case<'_>) -> Check {
 /// A check that came late, of two clocks that agree.
 fn agree(case: &Case<'_>, finding: Finding) -> Check {
     let entry = named("watchdog-agree", &[]);
-    finding.explain(entry.why).remedies(entry.remedies).remedies(advice::not_at_fault(case)).alone()
+    finding
+        .explain(entry.why)
+        .remedies(entry.remedies)
+        .remedies(explanation::not_at_fault(case))
+        .alone()
 }
 
 /// Reads that took too long.

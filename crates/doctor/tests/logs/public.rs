@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use doctor::log::examine;
 use doctor::report_text::{ReportExtent, TextScreen, render};
-use doctor::selection::RuleSelection;
+use doctor::rule::RuleSelection;
 use facts::kernel::pasted::PastedLog;
 
 /// A log, its source, and what its report has and has not.

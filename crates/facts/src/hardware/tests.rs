@@ -63,3 +63,33 @@ fn a_ptp_clock_named_by_its_cards_address_is_not_named() {
         assert_eq!(reduce_clock_name(kept), kept);
     }
 }
+
+fn named(clock_name: &str) -> Phc {
+    let device = "/dev/ptp0".to_owned();
+    Phc { device, clock_name: clock_name.to_owned(), readable: true, link: None }
+}
+
+#[test]
+fn a_virtio_clock_tells_what_it_counts() {
+    let time = |kind| named(&format!("Virtio PTP type {kind}/variant 0")).time(None);
+    let all: Vec<_> = (0..=5).map(time).collect();
+    use PhcTime::{Monotonic, PerhapsSmearedUtc, SmearedUtc, Tai, Unknown, Utc};
+    assert_eq!(all, [Utc, Tai, Monotonic, SmearedUtc, PerhapsSmearedUtc, Unknown]);
+    assert!(!named("Virtio PTP type 2/variant 0").is_hosts(), "no time of day");
+    assert_eq!(named("Virtio PTP type x").driver(), PhcDriver::Other);
+}
+
+#[test]
+fn a_network_card_is_nobodys_host() {
+    assert!(!named("igb-0000:01").is_hosts());
+    assert!(named("ena-ptp-05").is_hosts());
+    assert_eq!(named("mlx5_ptp").time(KernelVersion::parse("7.2.0")), PhcTime::Unknown);
+}
+
+#[test]
+fn links_are_of_one_device() {
+    let text = "ptp_hyperv ptp1\nptp_kvm ptp10\n../x ptp2\n";
+    assert_eq!(link_of(text, "ptp1").as_deref(), Some("/dev/ptp_hyperv"));
+    assert_eq!(link_of(text, "ptp10").as_deref(), Some("/dev/ptp_kvm"));
+    assert_eq!(link_of(text, "ptp2"), None);
+}

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use instruments::distribution::Distribution;
 use instruments::latency::FigureKind;
-use instruments::latency::echo::{EchoReplies, Protocol, answered, request};
+use instruments::latency::{EchoReplies, Protocol, answered, request};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
 use super::{LatencyRun, now_ns};

@@ -20,9 +20,9 @@ use pvclock::units::{LeapSecond, calendar};
 use super::polled::{DAY_NS, SECOND_NS};
 use super::sources::KnownSources;
 use crate::action::Action;
-use crate::announced::Announced;
 use crate::choice::Candidate;
 use crate::policy::Policy;
+use crate::source::Announced;
 
 /// This long around it a server's clock and ours may differ by it: each carries
 /// it out by its own time, and an inserted one lasts a second.

@@ -4,8 +4,8 @@ use pvclock::units::{LeapSecond, OffsetBound};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::announced::AnnouncedScale;
 use crate::offset::Offset;
+use crate::source::AnnouncedScale;
 use crate::source::SourceKind;
 
 pub(super) const SECOND_NS: u64 = 1_000_000_000;

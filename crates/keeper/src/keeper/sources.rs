@@ -13,11 +13,11 @@ use pvclock::units::{OffsetBound, calendar};
 use super::phase::KeeperPhase;
 use super::polled::{DAY_NS, PolledSource, SECOND_NS};
 use crate::action::CorrectionCause;
-use crate::announced::AnnouncedScale;
 use crate::choice::{Candidate, Choice, Selected, choose};
 use crate::offset::Offset;
 use crate::policy::Policy;
 use crate::rate_limit::RateLimit;
+use crate::source::AnnouncedScale;
 use crate::source::{SourceKind, Voice};
 
 /// Requests to one server back to back: three for each of the steps that a

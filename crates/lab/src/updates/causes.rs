@@ -11,7 +11,7 @@ use pvclock::kvm_clock::Flags;
 use pvclock::{Hertz, Nanos, Scale};
 use vmm::Machine;
 
-use super::subject::UpdateSubject;
+use super::UpdateSubject;
 use crate::settings::LabError;
 
 /// How far a TSC offset is moved: far more than the time between two readings.

@@ -2,11 +2,11 @@
 
 use pvclock::kvm_clock::{Flags, TimeInfo};
 
+use super::UpdateSubject;
 use super::causes::{
     self, Caused, OFFSET_CYCLES, SET_NS, Stability, kernel_clock, not, own_clock, own_clocksource,
     own_offset,
 };
-use super::subject::UpdateSubject;
 use crate::bench::Provider;
 use crate::settings::LabError;
 use host::msr::{KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD};

@@ -16,8 +16,6 @@
 // In the header's order, which rustfmt would otherwise make alphabetical.
 pub mod kvm_clock;
 
-pub mod wall_clock;
-
 pub mod hyperv;
 
 pub mod vmclock;

@@ -1,11 +1,9 @@
-//! Values of kvm-clock's two pages.
+//! Values of kvm-clock's two pages, and of a counter's rate.
 
 use core::mem::{align_of, size_of};
 
-use pvclock::Nanos;
 use pvclock::kvm_clock::{LastTime, TimeInfo, TimeUpdate, WallClock};
-
-use crate::scale::PvclockScale;
+use pvclock::{Nanos, Scale};
 
 /// Flag of a kvm-clock page: all pages of the VM describe one clock, and any
 /// of them serves any CPU.
@@ -100,6 +98,29 @@ impl From<WallClock> for PvclockWallClock {
 impl From<PvclockWallClock> for WallClock {
     fn from(wall_clock: PvclockWallClock) -> Self {
         Self { seconds: wall_clock.seconds, nanoseconds: wall_clock.nanoseconds }
+    }
+}
+
+/// A counter's rate in fixed point: ns = ((cycles * 2^shift) * mul) / 2^32,
+/// where a negative shift is a shift to the right.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PvclockScale {
+    /// The fraction; 2^31 or more in a scale made from a frequency.
+    pub mul: u32,
+    /// The power of two that cycles are multiplied by first.
+    pub shift: i8,
+}
+
+impl From<Scale> for PvclockScale {
+    fn from(scale: Scale) -> Self {
+        Self { mul: scale.mul(), shift: scale.shift() }
+    }
+}
+
+impl From<PvclockScale> for Scale {
+    fn from(scale: PvclockScale) -> Self {
+        Self::from_parts(scale.mul, scale.shift)
     }
 }
 

@@ -11,7 +11,6 @@
 pub mod abi;
 pub mod hyperv;
 pub mod kvm_clock;
-pub mod scale;
 pub mod status;
 pub mod steal_time;
 pub mod vmclock;

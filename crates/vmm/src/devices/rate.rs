@@ -1,5 +1,6 @@
-//! A counter's rate as a fraction, so that nothing drifts.
+//! The time that a device is given, and its counter's rate as a fraction, so that nothing drifts.
 
+use pvclock::units::UnixTime;
 use pvclock::{Hertz, Nanos};
 
 /// So many ticks in so many ns. Every value is computed from the whole time in
@@ -27,5 +28,24 @@ impl DeviceRate {
     pub fn ticks(self, time: Nanos) -> u64 {
         let ticks = u128::from(time.0) * u128::from(self.ticks) / u128::from(self.nanos);
         ticks as u64
+    }
+}
+
+/// The time at one access, read once: everything that the access does uses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// The machine's own time. It never goes back, and continues where it was
+    /// when the machine is restored; whether it stops while the machine is
+    /// paused is the machine's policy.
+    pub since_start: Nanos,
+    /// Time of day.
+    pub real: UnixTime,
+}
+
+#[cfg(test)]
+impl Moment {
+    /// All clocks at the same number.
+    pub(super) fn from_ns(ns: u64) -> Self {
+        Self { since_start: Nanos(ns), real: UnixTime(Nanos(ns)) }
     }
 }

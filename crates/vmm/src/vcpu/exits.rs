@@ -4,7 +4,7 @@ use guest::layout::{DOORBELL, DOORBELL_DIED, DOORBELL_HALT, DOORBELL_IDLE};
 use host::VcpuId;
 use kvm_ioctls::VcpuExit;
 
-use super::tsc::TscWrite;
+use super::TscWrite;
 use super::{NextExit, RunningVcpu, ready};
 use crate::devices::LocalTimer;
 use crate::guest_fault::{GuestFault, GuestFaultCause};

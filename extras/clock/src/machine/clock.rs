@@ -225,3 +225,34 @@ fn until_due(view: &TimelineView) -> Duration {
     };
     Duration::from_nanos(if until_ns == 0 { 1_000_000 } else { until_ns })
 }
+
+// The one clock of a program that needs no settings.
+
+static SHARED: Clock = Clock::new();
+
+/// The clock behind [`Instant::now`] and [`SystemTime::now`].
+pub fn shared() -> &'static Clock {
+    &SHARED
+}
+
+impl Instant {
+    /// Now, by the [shared clock](shared).
+    #[inline]
+    pub fn now() -> Self {
+        shared().now()
+    }
+
+    /// How long ago it was, by the shared clock.
+    #[inline]
+    pub fn elapsed(self) -> Duration {
+        Self::now().duration_since(self)
+    }
+}
+
+impl SystemTime {
+    /// Now, by the [shared clock](shared).
+    #[inline]
+    pub fn now() -> Self {
+        shared().system_time()
+    }
+}

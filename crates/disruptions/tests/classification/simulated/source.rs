@@ -1,6 +1,6 @@
 //! Clock sources: how finely they count, and how long a reading takes.
 
-use facts::clocksource::known::{KnownSource, known_source};
+use facts::clocksource::{KnownSource, known_source};
 use strum::{IntoStaticStr, VariantArray};
 
 use super::MS;
@@ -40,7 +40,7 @@ impl Source {
         }
     }
 
-    /// What the sampler knows of it (`facts::clocksource::known`).
+    /// What the sampler knows of it (`facts::clocksource`).
     pub(super) fn known_step_ns(self) -> Option<f64> {
         known_source(self.name()).map(KnownSource::coarsest_ns)
     }

@@ -1,12 +1,12 @@
 //! Why the kernel marked the TSC unstable: by its message, or by the size and
 //! sign of the figures.
 
+use facts::kernel::{LogEvent, LogLine};
+
 use super::counter::WatchdogCounter;
 use super::interval::{WatchdogInterval, WatchdogReference};
-use super::limits::{LATE_NS, PLAUSIBLE_HZ, USUAL_NS};
 use super::rate::{self, ACPI_PM_HZ};
 use crate::case::Case;
-use facts::kernel::{LogEvent, LogLine};
 
 /// A cause, with the figures that show it.
 #[derive(Debug, Clone, PartialEq)]
@@ -363,3 +363,16 @@ pub(super) fn delays_before(log: &[LogLine], at: usize) -> impl Iterator<Item = 
         )
     })
 }
+
+/// Twice what two bracketed reads may differ by: 125 µs each
+/// (kernel/time/clocksource.c, WATCHDOG_MAX_SKEW), at both ends.
+pub(super) const BRACKETED_LATE_NS: f64 = 1e6;
+
+/// The watchdog's interval, ns.
+pub(super) const USUAL_NS: f64 = 0.5e9;
+
+/// Twice the watchdog's interval when it is on time, 0.5 s.
+pub(super) const LATE_NS: f64 = 1e9;
+
+/// Usual rates of the TSCs of x86-64 CPUs, Hz: what an estimate may give.
+pub(super) const PLAUSIBLE_HZ: std::ops::RangeInclusive<f64> = 1.5e9..=5e9;

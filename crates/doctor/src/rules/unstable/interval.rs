@@ -3,9 +3,9 @@
 use facts::kernel::{LogEvent, LogLine};
 use instruments::figures;
 
+use super::cause::{LATE_NS, PLAUSIBLE_HZ, USUAL_NS};
 use super::counter::WatchdogCounter;
 use super::damage;
-use super::limits::{LATE_NS, PLAUSIBLE_HZ, USUAL_NS};
 use super::rate::{self, CounterRate};
 use crate::case::Case;
 

@@ -2,9 +2,9 @@
 
 use facts::kernel::{LogEvent, LogLine};
 
+use super::cause::{BRACKETED_LATE_NS, LATE_NS};
 use super::cause::{UnstableCause, WatchdogForm, delays_before};
 use super::interval::{WatchdogInterval, WatchdogReference};
-use super::limits::{BRACKETED_LATE_NS, LATE_NS};
 
 /// A difference this close to a power of two of nanoseconds is no accident.
 const OVERFLOW_TOLERANCE: f64 = 1e-5;

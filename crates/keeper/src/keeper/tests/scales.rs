@@ -1,5 +1,5 @@
 use super::*;
-use crate::announced::AnnouncedScale::{self, Smeared, Unknown, Utc};
+use crate::source::AnnouncedScale::{self, Smeared, Unknown, Utc};
 use crate::{Announced, KeeperClockState, SourceState};
 
 /// Noon of 31 December 2026.

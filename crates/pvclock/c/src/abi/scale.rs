@@ -7,7 +7,7 @@ use core::mem::MaybeUninit;
 use pvclock::{Hertz, Scale};
 
 use super::put;
-use crate::scale::PvclockScale;
+use crate::kvm_clock::PvclockScale;
 use crate::status::PvclockStatus;
 
 /// The scale of a counter that runs at `hz`, from 1 kHz to 2^40 Hz. It is

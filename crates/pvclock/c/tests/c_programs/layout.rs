@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use pvclock_c::hyperv::PvclockHypervInfo;
+use pvclock_c::kvm_clock::PvclockScale;
 use pvclock_c::kvm_clock::{PvclockKvmInfo, PvclockKvmUpdate, PvclockLastTime, PvclockWallClock};
-use pvclock_c::scale::PvclockScale;
 use pvclock_c::status::PvclockStatus;
 use pvclock_c::steal_time::PvclockStealInfo;
 use pvclock_c::vmclock::{PvclockVmclockInfo, PvclockVmclockTime};

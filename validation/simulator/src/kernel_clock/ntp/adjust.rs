@@ -1,6 +1,6 @@
 //! What `adjtimex` does to the discipline, and what it reports.
 
-use super::leap::LeapState;
+use super::LeapState;
 use super::{
     ERROR_GROWTH_US, LARGEST_ERROR_US, LARGEST_FREQUENCY, LARGEST_PHASE_NS, NS_PER_S, NS_PER_US,
     Ntp, PLL_SHIFT, SCALE, halved,

@@ -2,9 +2,7 @@
 
 use facts::Fact;
 use facts::Facts;
-use facts::clocksource::known::{
-    KNOWN_SOURCES, KnownSource, ReadPlace, known_source, order_of_cost,
-};
+use facts::clocksource::{KNOWN_SOURCES, KnownSource, ReadPlace, known_source, order_of_cost};
 use facts::cpu::Xen;
 use instruments::measurements::{CallCost, Measurements, ReadPath, TRAPPED_RDTSC_NS};
 use schemars::JsonSchema;

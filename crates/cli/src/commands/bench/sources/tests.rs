@@ -5,8 +5,8 @@ use inspect::tree::Tree;
 use instruments::measurements::{CallCost, Measurements, NotMeasured, ReadPath, Spread, TscRate};
 
 use super::report::{ClocksReport, Source, SourceCost};
-use super::table;
-use facts::clocksource::known::ReadPlace;
+use super::{read_path, render};
+use facts::clocksource::ReadPlace;
 
 fn machine(name: &str) -> Facts {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/machines").join(name);
@@ -51,7 +51,7 @@ fn measured(clocksource: &str, entered: u64) -> Measurements {
 fn a_guest_s_sources_are_in_order_of_cost() {
     let facts = machine("firecracker-kvm-debian12");
     let report = ClocksReport::new(&facts, Some(&measured("tsc", 0)), false);
-    let text = table::render(&report).replace(['\u{a0}', '\u{202f}'], " ");
+    let text = render(&report).replace(['\u{a0}', '\u{202f}'], " ");
     insta::assert_snapshot!(text, @r"
     The kernel uses tsc. Clock sources, cheapest first
     source     state      rating  resolution  read path            cost
@@ -142,7 +142,7 @@ fn an_unknown_source_is_listed_last() {
 fn a_trapped_rdtsc_is_named_in_each_read_path_that_has_it() {
     let trapped = |name: &str| {
         let report = ClocksReport::new(&machine(name), None, false);
-        let paths: Vec<_> = report.sources.iter().map(table::read_path).collect();
+        let paths: Vec<_> = report.sources.iter().map(read_path).collect();
         let exits = report.sources.iter().filter(|source| source.read_path.tsc_exits);
         let names: Vec<String> = exits.map(|source| source.name.clone()).collect();
         let shown = paths.iter().filter(|path| path.contains(", RDTSC trapped"));
@@ -167,7 +167,7 @@ fn an_rdtsc_is_trapped_by_what_it_costs() {
         measured.costs.push(rdtsc);
         let report = ClocksReport::new(&machine(name), Some(&measured), false);
         let tsc = source(&report, "tsc");
-        (tsc.read_path.tsc_exits, table::read_path(tsc))
+        (tsc.read_path.tsc_exits, read_path(tsc))
     };
     let (exits, line) = path("healthy-kvm-guest", 29_600.0);
     assert!(exits && line.contains("user space, RDTSC trapped, counted"), "{line}");
@@ -197,7 +197,7 @@ fn all_absent_sources_have_a_reason() {
 #[test]
 fn a_machine_without_sys_gets_a_message_instead_of_a_table() {
     let report = ClocksReport::new(&machine("no-sys"), None, false);
-    let text = table::render(&report);
+    let text = render(&report);
     assert!(text.starts_with("No clock source is known.\nnot there: /sys/"), "{text}");
 }
 
@@ -221,7 +221,7 @@ fn every_machine_s_table_fits_80_columns() {
         let entry = entry.unwrap();
         if entry.file_type().unwrap().is_dir() {
             let facts = machine(entry.file_name().to_str().unwrap());
-            let text = table::render(&ClocksReport::new(&facts, None, true));
+            let text = render(&ClocksReport::new(&facts, None, true));
             let long = text.lines().find(|line| line.chars().count() > 80);
             assert_eq!(long, None, "{:?}", entry.file_name());
             seen += 1;

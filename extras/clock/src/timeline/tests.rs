@@ -1,7 +1,12 @@
+//! A machine whose TSC and system clock the test controls, and a program
+//! on it that reads its clock.
+
+mod world;
+
 use proptest::prelude::*;
 
-use super::world::{LIMITS, Program, World};
 use crate::timeline::steering::{Distrust, SteeringDisruption};
+use world::{LIMITS, Program, World};
 
 const GHZ: i128 = 1_000_000_000;
 const MS: u64 = 1_000_000;
