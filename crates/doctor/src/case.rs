@@ -16,7 +16,7 @@ use instruments::figures;
 use instruments::measurements::{CallCost, Measurements};
 
 pub(crate) use self::asked::Asked;
-use crate::outcome::Skipped;
+use crate::rule::Skipped;
 
 /// The call whose cost is the cost of reading the clock.
 const CLOCK_CALL: &str = "clock_gettime(CLOCK_MONOTONIC)";

@@ -14,7 +14,6 @@ pub mod rule;
 pub mod rules;
 
 mod case;
-mod outcome;
 mod remedies;
 mod text;
 
@@ -23,8 +22,8 @@ use instruments::measurements::Measurements;
 
 use case::{Asked, Case};
 use finding::{CheckState, Checked, Diagnosis, Finding, Harm, Severity};
-use outcome::{Outcome, Skipped};
 use rule::RuleSelection;
+use rule::{Outcome, Skipped};
 
 /// Applies every rule to a machine.
 pub fn diagnose(facts: &Facts, measurements: Option<&Measurements>) -> Diagnosis {

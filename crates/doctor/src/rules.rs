@@ -31,7 +31,7 @@ use std::sync::LazyLock;
 pub(crate) use self::statements::named;
 use crate::case::Case;
 use crate::finding::Harm;
-use crate::outcome::Check;
+use crate::rule::Check;
 use crate::rule::Rule;
 
 /// A rule's function.

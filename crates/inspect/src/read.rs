@@ -19,7 +19,7 @@ use facts::{Fact, Facts, Unknown, parse};
 use sources::chronyd_client::{ChronydClient, tracking};
 
 use crate::probes::kernel_log::KernelLog;
-use crate::probes::{self, container, time_keepers};
+use crate::probes::{self, time_keepers};
 use crate::tree::{Files, Tree};
 
 pub use kernel::unpack;
@@ -150,7 +150,7 @@ fn system(tree: &Tree, log: &KernelLog) -> System {
             .and_then(|text| parse::line("parachron/acpi-oem", &text)),
         distribution,
         container: tree
-            .digest("container", "evidence of a container", container::hints)
+            .digest("container", "evidence of a container", probes::container_hints)
             .and_then(|text| parse_container(&text)),
         generation_devices: tree
             .digest("generation-devices", "VM generation and VMClock devices", |files| {

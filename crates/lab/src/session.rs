@@ -7,7 +7,7 @@ use vmm::MachineError;
 
 use crate::bench::boot;
 use crate::results::{NotRun, Report};
-use crate::run::run;
+use crate::run;
 use crate::settings::{Experiment, LabError, LabProgress, Settings};
 
 /// What to run.

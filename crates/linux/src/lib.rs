@@ -2,7 +2,6 @@
 
 pub mod adjtimex;
 pub mod clock;
-pub mod clock_set;
 pub mod clockbound;
 pub mod counter;
 #[cfg(target_arch = "x86_64")]

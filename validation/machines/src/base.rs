@@ -16,7 +16,6 @@ use crate::machine::Start;
 use crate::outcome::Failure;
 use crate::table::{Base, Hypervisor, Row, Table};
 
-
 impl Workshop {
     /// A hypervisor of the table, and the tree that it is in.
     fn hypervisor(&self, name: &str) -> Result<(&Hypervisor, PathBuf), Failure> {

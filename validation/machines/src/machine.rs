@@ -12,11 +12,10 @@ use std::time::{Duration, SystemTime};
 
 use crate::boot::{self, readable};
 use crate::checks::Check;
-use crate::guard;
 use crate::line::Line;
 use crate::qmp::Qmp;
 use crate::records::Record;
-use crate::tools;
+use crate::{guard, tools};
 
 /// How a base wants a machine to be started.
 #[derive(Debug, Clone)]
@@ -198,3 +197,6 @@ impl Drop for Machine {
         let _ = self.guard.wait();
     }
 }
+
+/// The emulator.
+pub(crate) const QEMU: &str = "qemu-system-x86_64";

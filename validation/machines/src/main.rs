@@ -16,7 +16,6 @@ mod initramfs;
 mod line;
 mod machine;
 mod outcome;
-mod qemu;
 mod qmp;
 mod records;
 mod shell;

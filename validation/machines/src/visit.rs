@@ -14,9 +14,8 @@ use crate::base::{self, Workshop};
 use crate::capture;
 use crate::checks::Outputs;
 use crate::deeds::{self, Done, Place};
-use crate::machine::Machine;
+use crate::machine::{Machine, QEMU};
 use crate::outcome::Failure;
-use crate::qemu;
 use crate::records::Record;
 use crate::table::{Row, Truth};
 use crate::tools;
@@ -125,7 +124,7 @@ fn visit_with(
     // Another run may have this row's machine. On a disk that is full none can begin.
     let _ = fs::create_dir_all(results);
     let _alone = trees::locked(&lock);
-    let emulator = stamp::first_line(Command::new(qemu::PROGRAM).arg("--version"));
+    let emulator = stamp::first_line(Command::new(QEMU).arg("--version"));
     let mut visit = Visit {
         row: row.name.clone(),
         at: stamp::now_utc(),

@@ -1,10 +1,8 @@
 //! `parachron lab`: experiments on the clock of a virtual machine, from inside
 //! and outside at once.
 
-mod checks;
 mod guest_image;
 mod options;
-mod remedies;
 mod session;
 mod text;
 

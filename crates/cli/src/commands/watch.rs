@@ -1,7 +1,6 @@
 //! `parachron watch`: what happens to the clocks, as it happens.
 
 pub(crate) mod event;
-mod summary;
 mod text;
 
 use std::collections::BTreeSet;
@@ -14,6 +13,7 @@ use daemon::journal::disruption_entry;
 use disruptions::{
     Kind, MONOTONIC, Observed, Observer, RAW, SLEW_SEEN_NS, TSC, page_fact, seconds,
 };
+use event::WatchSummary;
 use event::{Line, ProbeStatus, WatchEvent, WatchStart, line};
 use facts::{Fact, Sample};
 use inspect::sampler::{ProbePaths, Sampler};
@@ -21,7 +21,6 @@ use instruments::duration;
 use instruments::steps::page::age_ns;
 use linux::journal::Journal;
 use linux::wait::{Signals, WaitUntil, Wake};
-use summary::WatchSummary;
 
 use crate::error::{CliError, cannot_wait};
 use crate::output::{self, LineFormat};

@@ -11,7 +11,7 @@ use facts::steering::{Adjtimex, ChronyTracking, TimeKeeper};
 use facts::{Fact, Unknown};
 
 use super::Case;
-use crate::outcome::Skipped;
+use crate::rule::Skipped;
 
 /// What a rule asked.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use instruments::figures;
 use instruments::measurements::ComparedReference;
 
 use super::{Case, FAR_S, whole_quarter_hours};
-use crate::outcome::{Skipped, perhaps};
+use crate::rule::{Skipped, perhaps};
 
 impl<'a> Case<'a> {
     /// The clock beside references; in a confidential guest the host has no vote.

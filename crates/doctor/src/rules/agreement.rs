@@ -4,7 +4,7 @@ use facts::cpu::HypervisorKind;
 
 use crate::case::Case;
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, perhaps};
+use crate::rule::{Check, Outcome, perhaps};
 
 /// What contradicts what, where both are known.
 const CONTRADICTIONS: [fn(&Case<'_>) -> Option<String>; 3] =

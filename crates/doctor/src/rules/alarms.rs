@@ -5,7 +5,7 @@ use instruments::figures;
 
 use crate::case::Case;
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, Skipped};
+use crate::rule::{Check, Outcome, Skipped};
 
 /// An expression that holds where the offset does not. The bound grows by
 /// 500 µs a second between corrections: 0.5 s at chronyd's longest usual poll

@@ -8,8 +8,8 @@ use instruments::figures;
 use crate::case::trust::{against_advertised_rate, against_tsc, is_tsc};
 use crate::case::{Case, cost_evidence, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, Skipped, perhaps};
 use crate::remedies;
+use crate::rule::{Check, Outcome, Skipped, perhaps};
 use crate::text;
 
 /// `clock-sources-readable`

@@ -6,8 +6,8 @@ use instruments::measurements::{Granularity, TRAPPED_RDTSC_NS};
 
 use crate::case::{Case, cost_evidence};
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
+use crate::rule::{Check, Outcome, Skipped};
 
 /// Why no instruction's cost says anything about the clock.
 const EMULATED: &str = "the whole CPU is emulated in software: see the finding software-emulation";

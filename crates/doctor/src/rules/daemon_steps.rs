@@ -11,7 +11,7 @@ use instruments::figures;
 use super::statements::named;
 use crate::case::Case;
 use crate::finding::Finding;
-use crate::outcome::{Check, Outcome};
+use crate::rule::{Check, Outcome};
 
 /// More is no quartz and no calibration, and beyond what a daemon can slew, ppm.
 const BEYOND_SLEW_PPM: f64 = 500.0;

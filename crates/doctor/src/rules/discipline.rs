@@ -6,8 +6,8 @@ use instruments::figures;
 
 use crate::case::{Case, adjtimex_evidence};
 use crate::finding::{Finding, Remedy, Severity, TimeNow, TimeState};
-use crate::outcome::{Check, Outcome, Skipped, perhaps};
 use crate::remedies;
+use crate::rule::{Check, Outcome, Skipped, perhaps};
 use crate::{fault, headline};
 
 /// The largest correction of the kernel, and so of ntpd and timesyncd

@@ -6,7 +6,7 @@ use instruments::figures;
 
 use crate::case::{Case, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome};
+use crate::rule::{Check, Outcome};
 
 /// Beyond this the frequencies differ: no two that boards use are closer.
 const SAME_PPM: f64 = 100.0;

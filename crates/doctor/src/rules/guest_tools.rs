@@ -6,8 +6,8 @@ use facts::steering::TimeKeeperKind;
 use super::steering::{BY_ADJTIME, DAEMONS, names};
 use crate::case::Case;
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
+use crate::rule::{Check, Outcome, Skipped};
 
 /// VBoxService slews what is below its threshold (VBoxServiceTimeSync.cpp): 0.5 ms a second.
 fn left_behind(case: &Case<'_>, behind: &str) -> Finding {

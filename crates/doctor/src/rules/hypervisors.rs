@@ -4,7 +4,7 @@ use facts::cpu::HypervisorKind;
 
 use crate::case::Case;
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, Skipped};
+use crate::rule::{Check, Outcome, Skipped};
 
 /// `virtualbox-provider`
 pub(crate) fn check_virtualbox(case: &Case<'_>) -> Check {

@@ -6,7 +6,7 @@ use instruments::figures::{time, whole_time};
 
 use crate::case::Case;
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, Skipped};
+use crate::rule::{Check, Outcome, Skipped};
 
 /// `guest-halt-polling`
 pub(crate) fn check_guest_halt_polling(case: &Case<'_>) -> Check {

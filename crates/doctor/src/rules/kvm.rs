@@ -8,8 +8,8 @@ use facts::kernel::LogEvent;
 use crate::case::trust::against_tsc;
 use crate::case::{Case, cost_evidence, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
+use crate::rule::{Check, Outcome, Skipped};
 
 /// The pvclock page's flag for a TSC that is stable across CPUs.
 const TSC_STABLE: u8 = 1;

@@ -8,8 +8,8 @@ use instruments::figures;
 
 use crate::case::Case;
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, Skipped, perhaps};
 use crate::remedies;
+use crate::rule::{Check, Outcome, Skipped, perhaps};
 
 /// `leap-second`
 pub(crate) fn check_armed(case: &Case<'_>) -> Check {

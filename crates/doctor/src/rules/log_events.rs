@@ -6,7 +6,7 @@ use instruments::figures;
 use super::statements::named;
 use crate::case::{Case, log_evidence};
 use crate::finding::{Finding, Remedy};
-use crate::outcome::{Check, Outcome};
+use crate::rule::{Check, Outcome};
 
 /// Less is what two clocks differ by at any time.
 const SMALL_NS: u64 = 10_000_000;

@@ -7,8 +7,8 @@ use facts::cpu::HypervisorKind;
 use crate::case::trust::stops_unless_flagged;
 use crate::case::{Case, value_of};
 use crate::finding::{Finding, Severity};
-use crate::outcome::{Check, Outcome};
 use crate::remedies;
+use crate::rule::{Check, Outcome};
 use crate::rules::statements::severity;
 use crate::rules::unstable::condemned;
 

@@ -9,8 +9,8 @@ use instruments::figures;
 use crate::case::trust::marked_unstable;
 use crate::case::{Case, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
+use crate::rule::{Check, Outcome, Skipped};
 use crate::text;
 
 /// `snapshot-restore`

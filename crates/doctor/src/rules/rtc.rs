@@ -5,8 +5,8 @@ use facts::steering::Adjtimex;
 
 use crate::case::{Case, FAR_S, adjtimex_evidence, whole_quarter_hours};
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
+use crate::rule::{Check, Outcome, Skipped};
 use crate::text;
 
 /// `rtc-local-time`

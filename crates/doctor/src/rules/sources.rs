@@ -7,8 +7,8 @@ use facts::steering::{Adjtimex, TimeKeeperKind};
 
 use crate::case::Case;
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, Skipped, perhaps};
 use crate::remedies;
+use crate::rule::{Check, Outcome, Skipped, perhaps};
 use crate::text;
 
 /// A network card's clock runs free unless linuxptp or chronyd's `hwtimestamp` sets it; outside of

@@ -6,8 +6,8 @@ use instruments::figures;
 
 use crate::case::{Case, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome};
 use crate::remedies;
+use crate::rule::{Check, Outcome};
 
 /// The date of a build is in the builder's time zone.
 const ZONES_S: f64 = 86_400.0;

@@ -7,7 +7,7 @@ use instruments::measurements::StolenShare;
 
 use crate::case::{Case, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, Skipped, perhaps};
+use crate::rule::{Check, Outcome, Skipped, perhaps};
 
 /// Of CPU time, a share from which stolen time is worth knowing.
 const NOTABLE: f64 = 0.02;

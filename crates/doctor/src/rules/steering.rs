@@ -5,8 +5,8 @@ use facts::steering::{Adjtimex, ChronyTracking, TimeKeeper, TimeKeeperKind};
 
 use crate::case::{Case, adjtimex_evidence, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, Skipped, perhaps};
 use crate::remedies;
+use crate::rule::{Check, Outcome, Skipped, perhaps};
 use crate::text;
 
 /// Daemons that discipline the system clock by a network or a reference clock, and tell the

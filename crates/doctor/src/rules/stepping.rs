@@ -4,8 +4,8 @@ use facts::kernel::LogEvent;
 
 use crate::case::{Case, log_evidence};
 use crate::finding::{Finding, Severity};
-use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
+use crate::rule::{Check, Outcome, Skipped};
 
 const HYPER_V: &str = "Hyper-V can pause or move its guests";
 

@@ -11,8 +11,8 @@ use crate::case::trust::{
     NAMED_RATE_PPM, WRONG_RATE_PPM, named_hz, page_hz, rate_error_ppm, stops_unless_flagged,
 };
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, Skipped, perhaps};
 use crate::remedies;
+use crate::rule::{Check, Outcome, Skipped, perhaps};
 use crate::text;
 
 /// `tsc-not-constant`

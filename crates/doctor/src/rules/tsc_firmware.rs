@@ -5,7 +5,7 @@ use facts::kernel::{LogEvent, LogLine};
 use crate::case::{Case, log_evidence};
 use crate::fault;
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome, perhaps};
+use crate::rule::{Check, Outcome, perhaps};
 
 /// `tsc-firmware`
 pub(crate) fn check_firmware(case: &Case<'_>) -> Check {

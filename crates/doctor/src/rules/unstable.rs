@@ -26,7 +26,7 @@ use crate::case::trust::is_tsc;
 use crate::case::{Case, log_evidence};
 use crate::fault;
 use crate::finding::{Finding, Remedy, Severity};
-use crate::outcome::{Check, Outcome};
+use crate::rule::{Check, Outcome};
 use crate::rules::statements::{named, named_for};
 use crate::text;
 use instruments::figures;

@@ -148,3 +148,10 @@ proptest! {
         prop_assert!((back_ns - i128::from(by_ns)).abs() <= 500 || by_ns > i64::MAX - 500);
     }
 }
+
+/// That it reports a set is tested where the clock may be set: in a
+/// virtual machine.
+#[test]
+fn a_clock_that_was_not_set_reports_none() {
+    assert!(!ClockSet::new().unwrap().was_set());
+}

@@ -7,11 +7,12 @@ use std::process::Command;
 use super::Workshop;
 use crate::deeds::vmclock;
 use crate::initramfs;
+use crate::machine::QEMU;
 use crate::machine::Start;
 use crate::outcome::{Failure, Unavailable};
 use crate::table::{Deed, LAB_IMAGE, Row};
 use crate::trees::Kernel;
-use crate::{drivers, qemu, tools};
+use crate::{drivers, tools};
 
 /// What every machine has: no device but those of its model and its row.
 const COMMON: &str = "-accel tcg -nodefaults -no-user-config -display none -no-reboot -m 512M \
@@ -108,8 +109,8 @@ fn boots(
 pub(super) fn hypervisor(workshop: &Workshop, row: &Row) -> Result<(PathBuf, String), Failure> {
     let remedy = "install it: apt-get install qemu-system-x86";
     let Some(name) = &row.hypervisor else {
-        let program = tools::find_program(qemu::PROGRAM);
-        let missing = || Unavailable::new(format!("{} is not installed", qemu::PROGRAM), remedy);
+        let program = tools::find_program(QEMU);
+        let missing = || Unavailable::new(format!("{} is not installed", QEMU), remedy);
         return Ok((program.ok_or_else(missing)?, String::new()));
     };
     let (one, tree) = workshop.hypervisor(name)?;

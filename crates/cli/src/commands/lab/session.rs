@@ -4,22 +4,21 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use lab::results::CheckTally;
-use lab::{LabSession, SessionError};
+use lab::{LabError, LabSession, SessionError};
+use vmm::MachineError;
 
 use super::options::{LabPlan, RunOptions};
-use super::remedies;
 use super::text::{self, Extent};
 use crate::commands::bench::report::MachineIdentity;
 use crate::commands::lab::LabReport;
 use crate::error::{COULD_NOT, CliError};
-use crate::output::TerminalProgress;
-use crate::output::{self, Format};
+use crate::output::{self, Format, TerminalProgress};
 
 /// Exit code when a check failed.
 const FAILED: u8 = 1;
 
 pub(super) fn run(plan: &LabPlan) -> Result<ExitCode, CliError> {
-    let report = report(&plan.session).map_err(|error| remedies::session(&error))?;
+    let report = report(&plan.session).map_err(|error| failure(&error))?;
     print(&report, &plan.run)?;
     Ok(exit_code(&report))
 }
@@ -76,6 +75,48 @@ impl lab::LabProgress for SessionProgress {
     }
 }
 
+const ENOENT: i32 = 2;
+const EPERM_EACCES: [i32; 2] = [1, 13];
+
+const SEE_KVM: &str = "run `parachron lab conformance` to see what this host's KVM supports";
+
+/// There is no report.
+fn failure(error: &SessionError) -> CliError {
+    let remedy = match error {
+        SessionError::NoKvm(error)
+        | SessionError::NoBoot(LabError::Machine(error))
+        | SessionError::NotRun { error: LabError::Machine(error), .. } => of_machine(error),
+        _ => SEE_KVM,
+    };
+    CliError::Failed { cause: error.to_string(), remedy: remedy.into() }
+}
+
+fn of_machine(error: &MachineError) -> &'static str {
+    match error {
+        MachineError::NoKvm(error) if error.errno() == ENOENT => {
+            "run `sudo modprobe kvm_amd` or `sudo modprobe kvm_intel`; if that fails, enable \
+             virtualisation in the firmware or, in a virtual machine, nested virtualisation on \
+             its host"
+        }
+        MachineError::NoKvm(error) if EPERM_EACCES.contains(&error.errno()) => {
+            "run `sudo usermod -aG kvm $USER`, then log in again; in a container, pass /dev/kvm to it"
+        }
+        MachineError::Unsupported { .. } => {
+            "boot a host kernel with that capability; `uname -r` shows the present one"
+        }
+        MachineError::TimedOut { .. } => "use a longer --timeout",
+        MachineError::Memory { .. } | MachineError::Thread(_) => {
+            "use fewer --vcpus, or raise the limits (`ulimit -a`)"
+        }
+        MachineError::GuestFailed { .. }
+        | MachineError::Flooded { .. }
+        | MachineError::InvalidReply { .. } => {
+            "run it again; if it fails again, report it as a bug of parachron, with this message"
+        }
+        _ => SEE_KVM,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use lab::results::Verdict;
@@ -104,5 +145,23 @@ mod tests {
             check.verdict = not_measured();
         }
         assert_eq!(exit_code(&report), ExitCode::from(2), "an experiment measured nothing");
+    }
+
+    #[test]
+    fn each_error_has_its_remedy() {
+        let opened = |errno| MachineError::NoKvm(std::io::Error::from_raw_os_error(errno).into());
+        for (error, helps) in [
+            (opened(2), "modprobe kvm_amd"),
+            (opened(13), "usermod -aG kvm"),
+            (opened(16), "parachron lab conformance"),
+            (
+                MachineError::Unsupported { what: "KVM_CAP_X86_MSR_FILTER" },
+                "host kernel with that capability",
+            ),
+        ] {
+            let cause = error.to_string();
+            assert!(of_machine(&error).contains(helps), "{cause}: {}", of_machine(&error));
+        }
+        assert_eq!(opened(2).to_string(), "/dev/kvm: No such file or directory (os error 2)");
     }
 }

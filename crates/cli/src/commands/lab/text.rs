@@ -1,16 +1,16 @@
 //! The report for people: the verdict, a summary, then each experiment's table and checks.
 
+use anstyle::{AnsiColor, Style};
 use instruments::figures::{count, three_digits, time};
 use lab::results::{
-    CheckTally, ColumnForm, ExperimentOutcome, Report, ResultColumn, ResultRow, ResultTable,
+    Check, CheckTally, ColumnForm, ExperimentOutcome, Report, ResultColumn, ResultRow, ResultTable,
     Verdict,
 };
 use serde_json::Value;
 
-use super::checks::{self, Listed};
 use crate::commands::lab::LabReport;
-use crate::output::number_of;
 use crate::output::table::{Cell, Column, ReportTable, width, wrap};
+use crate::output::{number_of, printable};
 
 /// How much of the report is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) fn render(report: &LabReport, extent: Extent, colours: bool) -> Strin
             text.extend(["\n", &figures(&outcome.table).text()]);
         }
         if listed.checks(outcome).next().is_some() {
-            text.extend(["\n", &checks::list(outcome, listed, colours)]);
+            text.extend(["\n", &list(outcome, listed, colours)]);
         }
     }
     text
@@ -70,8 +70,6 @@ fn verdict(report: &LabReport, extent: Extent) -> String {
     };
     format!("{}: {tally}.{not_run}{rest}", number_of(tally.checks() as u64, "check"))
 }
-
-// The tables of a report: each experiment's, and the summary, a line for each.
 
 /// What an experiment measured.
 pub(super) fn figures(result: &ResultTable) -> ReportTable {
@@ -164,4 +162,71 @@ fn names(columns: &[ResultColumn], row: &ResultRow) -> String {
         |column: &&ResultColumn| matches!(column.form, ColumnForm::Name | ColumnForm::Words);
     let names = columns.iter().filter(is_name);
     names.filter_map(|column| text(column.value(row), column.form)).collect::<Vec<_>>().join(" ")
+}
+
+/// Where a check's text begins, after its verdict.
+const INDENT: usize = 8;
+
+/// A verdict for people: a failure in capitals.
+const fn word(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Failed => "FAILED",
+        Verdict::Passed | Verdict::NotMeasured(_) => verdict.name(),
+    }
+}
+
+/// Which checks are listed; all are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Listed {
+    All,
+    Failed,
+}
+
+impl Listed {
+    pub(super) fn checks(self, outcome: &ExperimentOutcome) -> impl Iterator<Item = &Check> {
+        let is_listed = move |check: &&Check| self == Self::All || check.verdict == Verdict::Failed;
+        outcome.checks.iter().filter(is_listed)
+    }
+}
+
+fn title(outcome: &ExperimentOutcome) -> String {
+    format!(
+        "Checks of {}, {:.1} s: {}",
+        outcome.experiment,
+        outcome.seconds,
+        CheckTally::from_outcome(outcome)
+    )
+}
+
+/// Checks of an experiment, in colour or without. A paragraph each: in a table the columns would be one word wide.
+pub(super) fn list(outcome: &ExperimentOutcome, listed: Listed, colours: bool) -> String {
+    let mut text = title(outcome) + "\n";
+    for check in listed.checks(outcome) {
+        let line = match &check.verdict {
+            Verdict::NotMeasured(why) => format!("{}: not measured: {why}", check.name),
+            _ => format!("{}: {} (expected: {})", check.name, check.found, check.expected),
+        };
+        let (mark, style) = mark(&check.verdict);
+        let blank = " ".repeat(INDENT - mark.chars().count());
+        let mark = if colours { format!("{style}{mark}{style:#}") } else { mark.to_owned() };
+        for (i, line) in wrap(&printable(&line), width() - INDENT).lines().enumerate() {
+            if i == 0 {
+                text.extend([mark.as_str(), &blank]);
+            } else {
+                text.push_str(&" ".repeat(INDENT));
+            }
+            text.extend([line, "\n"]);
+        }
+    }
+    text
+}
+
+/// The first word of a check's paragraph.
+fn mark(verdict: &Verdict) -> (&'static str, Style) {
+    let colour = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
+    match verdict {
+        Verdict::Passed => (word(verdict), colour(AnsiColor::Green)),
+        Verdict::Failed => (word(verdict), colour(AnsiColor::Red).bold()),
+        Verdict::NotMeasured(_) => ("–", colour(AnsiColor::Yellow)),
+    }
 }

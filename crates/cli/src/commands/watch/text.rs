@@ -10,7 +10,7 @@ use instruments::figures::{count, exact_time, signed, time};
 use pvclock::{Hertz, Scale};
 
 use super::event::{Line, WatchEvent, WatchStart};
-use super::summary::{PageSummary, PairSteps, WatchSummary};
+use super::event::{PageSummary, PairSteps, WatchSummary};
 use crate::output::event_line;
 use crate::output::number_of;
 
