@@ -14,6 +14,7 @@ use doctor::report_text::{self, ReportExtent};
 use doctor::rule::RuleSelection;
 use doctor::rules::RULES;
 use facts::kernel::pasted::{Pasted, PastedLog};
+use facts::kernel::version::date;
 use inspect::measure;
 use inspect::tree::Tree;
 use instruments::measurements::Measurements;
@@ -64,7 +65,7 @@ pub(crate) struct Args {
     /// Print one line for motd or Nagios. Exit code 0: the time is right and no check that was
     /// possible found a risk; 1: a warning; 2: an error; 3: neither, but it is not known whether
     /// the time is right, or nothing could be examined
-    #[arg(long, short, conflicts_with_all = ["verbose", "format", "fail_on", "rules"])]
+    #[arg(long, short, conflicts_with_all = ["verbose", "format", "fail_on"])]
     quiet: bool,
 
     /// How to print the result
@@ -80,10 +81,7 @@ pub(crate) struct Args {
     no_measure: bool,
 
     /// List all rules with what they check, and exit
-    #[arg(
-        long,
-        conflicts_with_all = ["root", "log", "only", "ignore", "verbose", "format", "fail_on", "no_measure"]
-    )]
+    #[arg(long, exclusive = true)]
     rules: bool,
 }
 
@@ -121,7 +119,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         return print_quiet(report);
     }
     let report = report?;
-    let code = exit_code(&report.diagnosis, args.fail_on);
     match args.format {
         Format::Text => output::text(&report_text::render(
             &report,
@@ -137,7 +134,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
             remedy: "name a folder that `parachron capture DIR` wrote, or add --verbose".into(),
         });
     }
-    Ok(code)
+    Ok(exit_code(&report.diagnosis, args.fail_on))
 }
 
 /// Whether any rule had the facts that it asked for, or none was left to check.
@@ -155,11 +152,14 @@ fn extent(args: &Args) -> ReportExtent {
 /// The report on a captured folder.
 fn examined(folder: &Path, selection: &RuleSelection) -> Result<DoctorReport, CliError> {
     let tree = captured(folder)?;
-    Ok(DoctorReport::with_rules(inspect::read(&tree), None, selection).with_origin(Origin {
-        root: Some(folder.display().to_string()),
-        captured_unix_s: tree.captured_unix_s(),
-        ..now()
-    }))
+    let captured_unix_s = tree.captured_unix_s();
+    let root = Some(folder.display().to_string());
+    let mut report = DoctorReport::with_rules(inspect::read(&tree), None, selection);
+    if let Some(then) = captured_unix_s {
+        let then = date(then as i64);
+        report.diagnosis.verdict += &format!(" Captured on {then} by that machine's clock.");
+    }
+    Ok(report.with_origin(Origin { root, captured_unix_s, ..now() }))
 }
 
 /// This program, now.

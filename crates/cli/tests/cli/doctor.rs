@@ -118,6 +118,11 @@ fn json_says_where_and_when_and_by_what() {
     assert_eq!(origin["host"], serde_json::Value::Null);
     assert!(origin["examined_unix_s"].as_u64().unwrap() > 1_700_000_000);
     assert!(origin["captured_unix_s"].as_u64().unwrap() > 1_700_000_000);
+    let verdict = json["diagnosis"]["verdict"].as_str().unwrap();
+    assert!(
+        verdict.contains(" Captured on 202"),
+        "what was right then may be wrong now: {verdict}"
+    );
 }
 
 #[test]
