@@ -29,8 +29,8 @@ struct Examined {
     at: Instant,
     findings: Vec<RuleFinding>,
     machine: MachineNames,
-    /// The time daemons that run.
-    keepers: Vec<TimeKeeperKind>,
+    /// The time daemons that run; None where other users' processes are hidden.
+    keepers: Option<Vec<TimeKeeperKind>>,
 }
 
 impl MachineScrape {
@@ -41,18 +41,12 @@ impl MachineScrape {
             self.examined = Some(examine(&tree));
         }
         let mut stated_s = kernel(snapshot);
-        let is_another_running = |examined: &Examined| !examined.keepers.is_empty();
-        if snapshot.daemon_up == Some(false)
-            && !self.examined.as_ref().is_some_and(is_another_running)
-        {
+        let keepers = self.examined.as_ref().and_then(|examined| examined.keepers.as_deref());
+        if snapshot.daemon_up == Some(false) && keepers.is_none_or(<[_]>::is_empty) {
             // The kernel holds what a daemon stated that is gone: nobody notices a restore.
             (snapshot.synchronised, stated_s) = (Some(false), None);
         }
-        let runs =
-            |kind| self.examined.as_ref().is_some_and(|examined| examined.keepers.contains(&kind));
-        // systemd-timesyncd states a maxerror of 0 at each poll, which is no bound.
-        let has_bound = self.examined.is_some() && !runs(TimeKeeperKind::SystemdTimesyncd);
-        snapshot.complete(chronyd, stated_s.filter(|_| has_bound));
+        snapshot.complete(chronyd, stated_s.filter(|_| states_bounds(keepers)));
         snapshot.read_s = cost_of_reading_s();
         let text = |path: &str| tree.text(path).value().cloned();
         snapshot.clocksource = text(facts::clocksource::CURRENT)
@@ -66,12 +60,18 @@ impl MachineScrape {
     }
 }
 
+/// Whether the kernel's maxerror is a bound: systemd-timesyncd states 0 at each poll.
+fn states_bounds(keepers: Option<&[TimeKeeperKind]>) -> bool {
+    keepers.is_some_and(|keepers| !keepers.contains(&TimeKeeperKind::SystemdTimesyncd))
+}
+
 fn examine(tree: &Tree) -> Examined {
     let facts = inspect::read(tree);
-    let keepers = facts.steering.keepers.value().map(Vec::as_slice).unwrap_or_default();
-    let keepers = keepers.iter().filter(|keeper| keeper.running).map(|keeper| keeper.kind);
-    // Parachron may have gone since, and an agent keeps no time.
-    let keepers = keepers.filter(|kind| kind.disciplines()).collect();
+    let keepers = facts.steering.keepers.value().map(|keepers| {
+        let running = keepers.iter().filter(|keeper| keeper.running).map(|keeper| keeper.kind);
+        // Parachron may have gone since, and an agent keeps no time.
+        running.filter(|kind| kind.disciplines()).collect()
+    });
     let machine = names(&facts);
     let report = DoctorReport::with_rules(facts, None, &RuleSelection::default());
     let found = report.diagnosis.findings.into_iter().map(|finding| RuleFinding {
@@ -168,6 +168,12 @@ mod tests {
         assert!(snapshot.read_s.is_some_and(|read_s| read_s > 0.0 && read_s < 1e-3));
         assert!(snapshot.kernel_max_error_s.is_some() && snapshot.machine.kernel.is_some());
         assert!(snapshot.cpus.is_some_and(|cpus| cpus > 0));
+    }
+
+    #[test]
+    fn a_maxerror_is_a_bound_if_it_is_known_that_timesyncd_did_not_set_it() {
+        assert!(states_bounds(Some(&[])) && states_bounds(Some(&[TimeKeeperKind::Chrony])));
+        assert!(!states_bounds(Some(&[TimeKeeperKind::SystemdTimesyncd])) && !states_bounds(None));
     }
 
     #[test]
