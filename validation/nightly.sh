@@ -15,6 +15,7 @@ PARACHRON_LONG=1 cargo test --release -p parachron-daemon --test program gate::
 # Every machine under QEMU, one at a time.
 cargo xtask machines --resume
 cargo xtask machines --only gate-7.3 --restores 1000
+cargo xtask machines --resume --only linux-on-provider --only linux-moved --only linux-again
 # Interpreters that detect undefined behaviour, other processors, the oldest Rust.
 MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=target/miri-tests cargo +nightly miri test -p pvclock
 MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=target/miri-tests cargo +nightly miri test -p parachron-vmm --lib memory
