@@ -81,11 +81,18 @@ impl Program {
         let place = tempfile::tempdir().expect("a temporary folder");
         fs::set_permissions(place.path(), Permissions::from_mode(0o755)).expect("our own folder");
         let copy = place.path().join("parachron");
-        fs::copy(self.path(), &copy).expect("the program can be copied");
+        copy_program(self.path(), &copy);
         let mut command = Command::new(copy);
         command.args(arguments).uid(NOBODY).gid(NOBODY).current_dir("/").stdin(Stdio::null());
         command.output().expect("the copy starts").into()
     }
+}
+
+/// Copies a program that is to be run. Were it written by this process, a child that another test
+/// forks meanwhile would hold it open for writing, and it could not be run (ETXTBSY, execve(2)).
+pub(crate) fn copy_program(from: &Path, to: &Path) {
+    let status = Command::new("cp").args([from, to]).status().expect("cp starts");
+    assert!(status.success(), "{} can be copied: {status}", from.display());
 }
 
 /// What a run left behind.

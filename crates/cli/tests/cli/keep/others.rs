@@ -1,11 +1,10 @@
 //! `parachron keep` with other time daemons, itself among them.
 
-use std::fs;
 use std::path::Path;
 use std::process::{Child, Command};
 
 use crate::need::Need;
-use crate::program::{ProgramOutput, alone};
+use crate::program::{ProgramOutput, alone, copy_program};
 use linux::file_lock::FileLock;
 
 use super::service::{Running, a_minute_ahead, send, without_capability};
@@ -20,7 +19,7 @@ impl Sleeper {
     fn named(name: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join(name);
-        fs::copy("/bin/sleep", &path).expect("sleep can be copied");
+        copy_program(Path::new("/bin/sleep"), &path);
         let child = Command::new(path).arg("600").spawn().expect("the copy starts");
         Self { child, _folder: folder }
     }
