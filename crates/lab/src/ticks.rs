@@ -215,8 +215,17 @@ impl TickEvidence {
         let beyond = (behind - lost).unsigned_abs().saturating_sub(ENDS.unsigned_abs());
         let period_ns = hold.period.as_nanos() as u64;
         // The host's scheduler says how long others kept the vCPU from its CPU. It excuses the
-        // ticks of that time, and no others: a gap without ticks is what is judged.
-        let verdict = if beyond > 0 && beyond <= self.waited_ns.div_ceil(period_ns) {
+        // ticks of that time, and those that there was no time left to catch up, but no others: a
+        // gap without ticks is what is judged.
+        let left_ns = (hold.before + hold.span).as_nanos() as u64;
+        let uncaught_ns = match policy {
+            TickPolicy::CatchUp { .. } if self.waited_ns > 0 => {
+                (self.held_ns as u64 + self.waited_ns).saturating_sub(left_ns)
+            }
+            _ => 0,
+        };
+        let excused = (self.waited_ns + uncaught_ns).div_ceil(period_ns);
+        let verdict = if beyond > 0 && beyond <= excused {
             let waited_us = self.waited_ns / 1000;
             Verdict::NotMeasured(format!("the vCPU waited {waited_us} µs for a CPU of the host"))
         } else {
@@ -265,6 +274,24 @@ mod tests {
         let waited = |waited_ns| verdict(TickEvidence { waited_ns, ..lost });
         assert!(matches!(waited(30_000_000), Verdict::NotMeasured(_)));
         assert_eq!(waited(20_000_000), Verdict::Failed, "it waited for fewer than were lost");
+    }
+
+    /// 10 ms at 1000 Hz, and 20 ms to catch up. A vCPU that waited for 15 of these lost 15, and had
+    /// 5 for the 10 of the hold.
+    #[test]
+    fn a_vcpu_that_waited_cannot_catch_up() {
+        let [short, ..] = HOLDS;
+        let prompt = simulated(CATCH_UP, short);
+        let verdict = |waited_ms: u64, lost| {
+            let waited_ns = waited_ms * 1_000_000;
+            let seen = TickEvidence { ticks: prompt.ticks - lost, waited_ns, ..prompt };
+            seen.check(String::new(), CATCH_UP, short).verdict
+        };
+        assert!(matches!(verdict(15, 20), Verdict::NotMeasured(_)));
+        assert_eq!(verdict(15, 24), Verdict::Failed);
+        assert!(matches!(verdict(10, 10), Verdict::NotMeasured(_)));
+        assert_eq!(verdict(10, 14), Verdict::Failed);
+        assert_eq!(verdict(0, 5), Verdict::Failed);
     }
 
     /// Every 8th tick is swallowed: a longer gap is no excuse for itself.
