@@ -16,7 +16,7 @@ use crate::program::shared;
 /// What a daemon would know that is asked for the nth time: each time something else.
 fn status(asked: u32) -> DaemonStatus {
     DaemonStatus {
-        version: "0.1.0".into(),
+        version: "0.2.0".into(),
         pid: 7,
         dry_run: false,
         would_have_moved_ns: 0,

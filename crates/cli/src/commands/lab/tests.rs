@@ -11,7 +11,7 @@ pub(super) fn report() -> LabReport {
     let lab: Report = serde_json::from_str(lab).unwrap();
     let machine =
         MachineIdentity { kernel: "6.18.0".into(), cpu: Some("AMD EPYC".into()), cpus: 2 };
-    LabReport { version: "0.1.0".into(), machine, lab }
+    LabReport { version: "0.2.0".into(), machine, lab }
 }
 
 #[test]

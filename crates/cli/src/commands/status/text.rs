@@ -218,7 +218,7 @@ mod tests {
     fn a_page_is_within_80_columns_whatever_the_names() {
         let long = format!("ntp {}.example", "a-very-long-label.".repeat(6));
         let status = DaemonStatus {
-            version: "0.1.0".into(),
+            version: "0.2.0".into(),
             pid: 7,
             dry_run: true,
             would_have_moved_ns: 2_000_000_000,
@@ -273,7 +273,7 @@ mod tests {
                 "clock: synchronised; offset -1.23 µs ± 3.40 µs, selected phc /dev/ptp0 (KVM",
                 "  virtual PTP)",
                 "dry run: nothing is corrected; it would have moved the clock by +2.00 s so far",
-                "parachron 0.1.0, process 7, running 1 d 1 h",
+                "parachron 0.2.0, process 7, running 1 d 1 h",
                 "kernel: synchronised, error at most 8.00 ms, frequency -12.500 ppm",
                 "beside: ntpd (ntpsec.service; only its unit is visible): only steps",
                 "chronyd: burst: chronyd refused: not authorised",

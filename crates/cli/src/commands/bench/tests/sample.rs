@@ -74,7 +74,7 @@ pub(super) fn run(source: &str, ns: f64) -> Measurements {
 /// A report of `runs`.
 pub(super) fn report(runs: Vec<Measurements>) -> BenchReport {
     BenchReport {
-        version: "0.1.0".into(),
+        version: "0.2.0".into(),
         machine: MachineIdentity {
             kernel: "6.18.0".into(),
             cpu: Some("AMD EPYC".into()),
