@@ -48,8 +48,9 @@ impl ArrivalHost {
 }
 
 /// Restores it by a policy, as if the saving host's TSC had another rate, and returns what
-/// the guest shows then, or why it was refused.
+/// the guest shows then, or why it was refused. Its clocks were read before the save.
 pub(crate) fn arrive(
+    before: &[PlacedReading],
     saved: &SavedMachine,
     policy: RestorePolicy,
     told_ppm: i32,
@@ -76,12 +77,12 @@ pub(crate) fn arrive(
         let ticks = find(&serial).into_iter().filter_map(|found| {
             let Line::Tick(mut tick) = found else { return None };
             let placed = line.place_all(&tick, tsc_offset)?;
-            tick.fired.retain(|timer| has_fired_since(since.boot_ns, timer, &placed));
-            placed.iter().all(|one| one.boot_ns >= since.boot_ns).then_some((placed, tick))
+            tick.fired.retain(|timer| has_fired_since(taken.boot_ns, timer, before));
+            placed.iter().all(|read| read.boot_ns >= since.boot_ns).then_some((placed, tick))
         });
         let ticks: Vec<_> = ticks.collect();
         let all: Vec<_> = ticks.iter().flat_map(|(_, tick)| &tick.fired).collect();
-        let first = |clock: &str| all.iter().find(|one| one.clock == clock).copied().cloned();
+        let first = |clock: &str| all.iter().find(|timer| timer.clock == clock).copied().cloned();
         let fired: Vec<_> = TIMERS.iter().filter_map(|clock| first(clock.name())).collect();
         // Twice each: what is armed again after the restore fires too.
         let count = all.len();
@@ -105,11 +106,11 @@ pub(crate) fn arrive(
     }
 }
 
-/// Not before the save: what fired then may be reported by a tick since. By its own clock it
-/// fired as long before the reading of the tick as it did by the host's, or less.
-fn has_fired_since(boot_ns: u64, timer: &FiredTimer, placed: &[PlacedReading]) -> bool {
-    let read = placed.iter().find(|one| one.clock == timer.clock);
-    read.is_some_and(|at| signed(at.ns, timer.at_ns) <= signed(at.boot_ns, boot_ns))
+/// What fired before the save may be reported by a tick since. Until then the host's clock shows what
+/// the guest's was: `boot_ns` is when it was saved.
+fn has_fired_since(boot_ns: u64, timer: &FiredTimer, before: &[PlacedReading]) -> bool {
+    let read = before.iter().find(|read| read.clock == timer.clock);
+    read.is_some_and(|read| signed(timer.at_ns, read.ns) > signed(boot_ns, read.boot_ns))
 }
 
 fn complaints(serial: &str) -> Vec<String> {
@@ -124,9 +125,9 @@ mod tests {
     #[test]
     fn what_fired_before_the_save_is_not_of_the_restore() {
         let (clock, bound_ns, ahead_ns) = ("CLOCK_BOOTTIME".to_owned(), 0.0, 0.0);
-        // Read 100 ns after the restore, which was at 5000 of its clock.
+        // Read 100 ns before the save, which was at 5000 of its clock.
         let read =
-            PlacedReading { clock: clock.clone(), ns: 5_100, boot_ns: 900, bound_ns, ahead_ns };
+            PlacedReading { clock: clock.clone(), ns: 4_900, boot_ns: 700, bound_ns, ahead_ns };
         let fired = |at_ns| FiredTimer { clock: clock.clone(), due_ns: 0, at_ns };
         assert!(has_fired_since(800, &fired(5_001), std::slice::from_ref(&read)));
         assert!(!has_fired_since(800, &fired(4_999), &[read]));

@@ -23,8 +23,8 @@ impl ExpectedMachine {
     pub(crate) fn here(release: &str, vcpus: usize) -> Self {
         let mut numbers = release.split(['.', '-']).map_while(|word| word.parse().ok());
         let kernel = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let has = |word| cpus.split_whitespace().any(|one| one == word);
+        let cpus = fs::read_to_string("/proc/cpuinfo").expect("/proc is mounted");
+        let has = |flag| cpus.split_whitespace().any(|word| word == flag);
         let invariant_tsc = has("constant_tsc") && has("nonstop_tsc");
         Self { kernel, vcpus, invariant_tsc, is_intel: has("GenuineIntel") }
     }

@@ -59,7 +59,7 @@ pub(crate) fn run(provider: Provider, machine: Machine, away: Duration) -> Vec<C
     for (name, policy, told_ppm) in ways(provider) {
         let told = if told_ppm == 0 { String::new() } else { format!(", stated {told_ppm:+} ppm") };
         let title = format!("{label}: {name}{told}, {}", policy.name());
-        let judged = match arrive(&before.saved, policy, told_ppm) {
+        let judged = match arrive(&before.stamps, &before.saved, policy, told_ppm) {
             Ok(arrival) => judge(&before.stamps, &arrival, policy).into(),
             Err(why) => vec![check_refusal(provider, told_ppm, kvm_scales(), why)],
         };
