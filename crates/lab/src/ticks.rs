@@ -4,7 +4,7 @@
 //! The guest's TSC is the witness: it shows how long the guest counted, and the spans
 //! without a tick.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use guest::request::GuestRequest;
 use host::ClockProvider;
@@ -100,9 +100,11 @@ pub(crate) fn run(
 struct TickEvidence {
     counted_ns: u64,
     ticks: u64,
+    /// How long it counted before it was held.
+    before_ns: u64,
     held_ns: u128,
     longest_ns: u64,
-    /// How long the vCPU's thread waited for a CPU meanwhile, where Linux says so.
+    /// How long the vCPU's thread waited for a CPU when it was not held, where Linux says so.
     waited_ns: u64,
 }
 
@@ -154,17 +156,20 @@ fn observe(bench: &LabBench<'_>, policy: TickPolicy, hold: Hold) -> Result<TickE
     let request = GuestRequest::Ticks { period_ns, cycles: counted };
     let waited_ns = || machine.run_delay(VCPU).map(|delay| delay.map_or(0, |delay| delay.0));
     let before_ns = waited_ns()?;
+    let begun = Instant::now();
     machine.send_request(VCPU, request)?;
     std::thread::sleep(hold.before);
-    let held = machine.hold_vcpu(VCPU, hold.span)?;
+    let counted_before = begun.elapsed();
+    let (held, waited_held) = machine.hold_vcpu(VCPU, hold.span)?;
     let [before, last, ticks, longest, ..] = machine.wait_for_reply(VCPU, request)?;
     let ns = |cycles: u64| (cycles as f64 * 1e9 / bench.host_tsc.0 as f64) as u64;
     Ok(TickEvidence {
         counted_ns: ns(last.wrapping_sub(before)),
         ticks,
+        before_ns: counted_before.as_nanos() as u64,
         held_ns: held.as_nanos(),
         longest_ns: ns(longest),
-        waited_ns: waited_ns()?.saturating_sub(before_ns),
+        waited_ns: waited_ns()?.saturating_sub(before_ns + waited_held.0),
     })
 }
 
@@ -185,7 +190,7 @@ fn simulated(policy: TickPolicy, hold: Hold) -> TickEvidence {
         }
     }
     let (ticks, held_ns) = (timer.delivered(), span.into());
-    TickEvidence { counted_ns: last, ticks, held_ns, longest_ns, waited_ns: 0 }
+    TickEvidence { counted_ns: last, ticks, before_ns: before, held_ns, longest_ns, waited_ns: 0 }
 }
 
 impl TickEvidence {
@@ -216,18 +221,19 @@ impl TickEvidence {
         let period_ns = hold.period.as_nanos() as u64;
         // The host's scheduler says how long others kept the vCPU from its CPU. It excuses the
         // ticks of that time, and those that there was no time left to catch up, but no others: a
-        // gap without ticks is what is judged.
-        let left_ns = (hold.before + hold.span).as_nanos() as u64;
+        // gap without ticks is what is judged, and nothing excuses ticks too many.
+        let (held_ns, waited_ns) = (self.held_ns as u64, self.waited_ns);
         let uncaught_ns = match policy {
-            TickPolicy::CatchUp { .. } if self.waited_ns > 0 => {
-                (self.held_ns as u64 + self.waited_ns).saturating_sub(left_ns)
+            TickPolicy::CatchUp { rate, .. } => {
+                let ran_ns = self.counted_ns.saturating_sub(self.before_ns + held_ns + waited_ns);
+                (held_ns + waited_ns).saturating_sub(u64::from(rate - 1) * ran_ns)
             }
             _ => 0,
         };
-        let excused = (self.waited_ns + uncaught_ns).div_ceil(period_ns);
-        let verdict = if beyond > 0 && beyond <= excused {
-            let waited_us = self.waited_ns / 1000;
-            Verdict::NotMeasured(format!("the vCPU waited {waited_us} µs for a CPU of the host"))
+        let excused = waited_ns.max(uncaught_ns).div_ceil(period_ns);
+        let verdict = if behind > lost && (1..=excused).contains(&beyond) {
+            let [held_us, waited_us] = [held_ns, waited_ns].map(|ns| ns / 1000);
+            Verdict::NotMeasured(format!("held for {held_us} µs, waited {waited_us} µs for a CPU"))
         } else {
             Verdict::judge(beyond == 0)
         };
@@ -292,6 +298,16 @@ mod tests {
         assert!(matches!(verdict(10, 10), Verdict::NotMeasured(_)));
         assert_eq!(verdict(10, 14), Verdict::Failed);
         assert_eq!(verdict(0, 5), Verdict::Failed);
+        let more = TickEvidence { ticks: prompt.ticks + 6, waited_ns: 10_000_000, ..prompt };
+        assert_eq!(more.check(String::new(), CATCH_UP, short).verdict, Verdict::Failed);
+        // Woken 15 ms late from the hold: 5 ms are left for 25.
+        let late = TickEvidence { held_ns: 25_000_000, ..prompt };
+        let verdict = |lost| {
+            let seen = TickEvidence { ticks: prompt.ticks - lost, ..late };
+            seen.check(String::new(), CATCH_UP, short).verdict
+        };
+        assert!(matches!(verdict(20), Verdict::NotMeasured(_)));
+        assert_eq!(verdict(24), Verdict::Failed);
     }
 
     /// Every 8th tick is swallowed: a longer gap is no excuse for itself.

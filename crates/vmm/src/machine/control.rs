@@ -56,15 +56,20 @@ impl Machine {
     }
 
     /// Keeps a vCPU from running for so long, while the machine's time goes on, as a
-    /// busy host does; returns how long it was.
+    /// busy host does; returns how long it was, and how long of that its thread waited for a CPU.
     ///
     /// # Errors
     /// Its thread has ended.
-    pub fn hold_vcpu(&self, vcpu: usize, span: Duration) -> Result<Duration, MachineError> {
+    pub fn hold_vcpu(
+        &self,
+        vcpu: usize,
+        span: Duration,
+    ) -> Result<(Duration, Nanos), MachineError> {
+        let waited_ns = || run_delay::of_this_thread().map_or(0, |waited| waited.0);
         self.on_vcpu(vcpu, move |_| {
-            let began = Instant::now();
+            let (began, before_ns) = (Instant::now(), waited_ns());
             std::thread::sleep(span);
-            began.elapsed()
+            (began.elapsed(), Nanos(waited_ns().saturating_sub(before_ns)))
         })
     }
 
