@@ -131,14 +131,15 @@ pub(crate) fn reference_evidence(one: &ComparedReference) -> String {
 
 fn not_compared(case: &Case<'_>, references: &[&ComparedReference]) -> String {
     let failed = references.iter().find_map(|one| Some((&one.name, one.why_not.as_deref()?)));
-    if let Some((name, why)) = failed {
-        return format!("{name} gave no time ({why}): name another --ntp HOST");
+    let no_time = |(name, why)| format!("{name} gave no time ({why})");
+    if let Some(server) = failed.filter(|(name, _)| name.starts_with("ntp ")) {
+        return format!("{}: name another --ntp HOST", no_time(server));
     }
     if case.in_container() {
         return "a container has its host's clock: run parachron doctor on the host".to_owned();
     }
     let mut why = vec![known_of_keeper(case)];
-    why.extend(case.rtc_differs());
+    why.extend(case.rtc_differs().into_iter().chain(failed.map(no_time)));
     let elsewhere = "run parachron doctor --ntp HOST on the machine";
     let advice = if case.is_measured() { "add --ntp HOST" } else { elsewhere };
     format!("{}: {advice}", why.join("; "))
@@ -261,6 +262,7 @@ mod tests {
             ("wide", &[("ntp a", Some(3.0), 10.2)]),
             ("contradict", &[("ntp a", Some(3.0), 0.01), ("ntp b", Some(0.0), 0.01)]),
             ("no reply", &[("ntp a", None, 0.0)]),
+            ("host silent", &[("phc /dev/ptp0", None, 0.0)]),
             ("host alone", &[("phc /dev/ptp0", Some(1e-6), 1e-6)]),
             ("host off", &[("phc /dev/ptp0", Some(300.0), 1e-6)]),
             ("none", &[]),

@@ -206,5 +206,6 @@ fn first_namespaces() -> Option<bool> {
         let link = std::fs::read_link(format!("/proc/self/ns/{kind}"));
         link.ok().map(|link| link.as_os_str() == first)
     };
-    Some(is("pid", FIRST_PID)? && (is("uts", FIRST_UTS)? || is("ipc", FIRST_IPC)?))
+    let is_any = is("uts", FIRST_UTS) == Some(true) || is("ipc", FIRST_IPC) == Some(true);
+    Some(is("pid", FIRST_PID)? && is_any)
 }

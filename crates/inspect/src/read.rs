@@ -50,10 +50,12 @@ pub fn read(tree: &Tree) -> Facts {
 // The kernel's clock sources.
 
 fn clocksources(tree: &Tree) -> Clocksources {
-    Clocksources {
-        available: tree.text(AVAILABLE).and_then(|text| parse_available(&text)),
-        current: tree.text(CURRENT).and_then(|text| parse_current(&text)),
-    }
+    let current = tree.text(CURRENT).and_then(|text| parse_current(&text));
+    let available = tree.text(AVAILABLE).and_then(|text| parse_available(&text));
+    // A kernel may offer none, but it has one: these are the empty files of a copy of /sys.
+    let is_copy = current.value().is_none() && available.value().is_some_and(Vec::is_empty);
+    let why = Unknown::malformed(AVAILABLE, "names of clock sources", "");
+    Clocksources { available: if is_copy { Fact::Unknown(why) } else { available }, current }
 }
 
 // How CPUs go idle.

@@ -197,3 +197,16 @@ fn of_a_log_too_long_the_end_is_read() {
     let lines = facts.kernel.log.value().unwrap();
     assert_eq!(lines.iter().map(|line| line.at_s).collect::<Vec<_>>(), [Some(3.0)]);
 }
+
+/// As a container's copy of /sys has them. A kernel that offers none still has a current one.
+#[test]
+fn empty_files_are_no_list_of_clock_sources() {
+    let root = tempfile::tempdir().unwrap();
+    let sources = |current: &[u8]| {
+        write(root.path(), Path::new(&facts::clocksource::AVAILABLE[1..]), b"\n");
+        write(root.path(), Path::new(&facts::clocksource::CURRENT[1..]), current);
+        read(root.path()).clocksources.available
+    };
+    assert_eq!(sources(b"refined-jiffies\n").value(), Some(&Vec::new()));
+    assert_eq!(sources(b"\n").value(), None);
+}
