@@ -155,7 +155,7 @@ const REMOVED: &[(&[&str], &str, &str)] = &[
 ];
 
 /// The failure that explains `error`, where it is about something that was removed.
-pub(crate) fn failure(error: &clap::Error) -> Option<CliError> {
+pub(crate) fn removal(error: &clap::Error) -> Option<CliError> {
     let kinds =
         [ContextKind::InvalidSubcommand, ContextKind::InvalidArg, ContextKind::InvalidValue];
     let usage = error.get(ContextKind::Usage).map_or(String::new(), ToString::to_string);

@@ -18,7 +18,7 @@ pub fn run() -> ExitCode {
         .and_then(|matches| CommandLine::from_arg_matches(&matches));
     let command_line = match parsed {
         Ok(command_line) => command_line,
-        Err(error) => match error::failure(&error) {
+        Err(error) => match error::removal(&error) {
             Some(failure) => return failure.report(),
             None => return error::usage(&error),
         },

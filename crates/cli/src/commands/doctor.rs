@@ -129,10 +129,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     }
     let is_time_known = report.diagnosis.time.state != TimeState::NotKnown;
     if args.log.is_none() && !is_time_known && !is_judged(&report.diagnosis) {
-        return Err(CliError::Failed {
-            cause: "nothing could be examined".to_owned(),
-            remedy: "name a folder that `parachron capture DIR` wrote, or add --verbose".into(),
-        });
+        let remedy = "run it on a folder of `parachron capture DIR`, without --only, or as root";
+        let cause = "nothing could be examined".to_owned();
+        return Err(CliError::Failed { cause, remedy: remedy.to_owned() });
     }
     Ok(exit_code(&report.diagnosis, args.fail_on))
 }

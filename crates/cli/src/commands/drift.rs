@@ -111,7 +111,7 @@ fn limit(text: &str) -> Result<f64, String> {
     limit.ok_or_else(|| format!("expected a number of ppm such as 50, found {text:?}"))
 }
 
-/// Names stand in tables and notes.
+/// A name in tables and notes is one word, without the signs that part and quote names there.
 fn name(text: &str, expected: &str) -> Result<String, String> {
     let unfit = |c: char| c == ',' || c == '"' || c.is_control() || c.is_whitespace();
     if text.contains(unfit) {

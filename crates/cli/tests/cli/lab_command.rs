@@ -94,8 +94,9 @@ fn lab_tables_fit_80_columns() {
     let Some(program) = &alone(&[Need::Kvm]) else { return };
     let quick = ["--duration", "1s", "--downtime", "200ms", "--reads", "100000"];
     let output = program.run(&[&["lab"], &quick[..]].concat());
-    // 2: beside other load an experiment may have measured nothing.
-    assert!(matches!(output.code, Some(0 | 2)) && output.err.is_empty(), "{output:?}");
+    // Beside other load an experiment may have measured nothing.
+    let is_incomplete = output.code == Some(2) && output.out.contains(" not measured");
+    assert!((output.code == Some(0) || is_incomplete) && output.err.is_empty(), "{output:?}");
     let wide: Vec<&str> = output.out.lines().filter(|line| line.chars().count() > 80).collect();
     assert!(wide.is_empty(), "{wide:#?}");
     for word in ["Virtual machines on /dev/kvm", "\nSummary\n", "first report"] {
