@@ -82,7 +82,7 @@ fn dist(project: &Project, args: &Args) -> io::Result<()> {
         if is_host(target) {
             stage_files(project, &programs, &stage, epoch)?;
         }
-        write(project, target, &stage)?;
+        write_contents(project, target, &stage)?;
         package(project, target, &programs, &out, epoch)?;
     }
     let mut names = files(&out)?;
@@ -207,7 +207,7 @@ fn run_command(project: &Project, command: &mut Command) -> io::Result<String> {
 // licences' texts.
 
 /// Writes the list and the texts of both programs for a processor into a folder.
-fn write(project: &Project, target: &str, folder: &Path) -> io::Result<()> {
+fn write_contents(project: &Project, target: &str, folder: &Path) -> io::Result<()> {
     let mut cargo = project.cargo();
     cargo.args(["metadata", "--locked", "--format-version", "1", "--filter-platform", target]);
     let metadata: Value = serde_json::from_str(&run_command(project, &mut cargo)?)?;

@@ -183,7 +183,7 @@ impl Features {
     pub const PV_UNHALT: Self = Self(1 << 7);
     /// KVM_FEATURE_PV_SEND_IPI.
     pub const PV_SEND_IPI: Self = Self(1 << 11);
-    /// KVM_FEATURE_POLL_CONTROL: [`POLL_CONTROL`](POLL_CONTROL).
+    /// KVM_FEATURE_POLL_CONTROL: [`POLL_CONTROL`].
     pub const POLL_CONTROL: Self = Self(1 << 12);
     /// KVM_FEATURE_PV_SCHED_YIELD.
     pub const PV_SCHED_YIELD: Self = Self(1 << 13);

@@ -49,7 +49,7 @@ const KVM: &[Test] = &[
     ("clock set", setting::clock),
     ("clock set by real time", setting::by_real_time),
     ("disabled page", disabled_page::page),
-    ("addresses", of_kvm_clock),
+    ("addresses", check_kvm_addresses),
     ("IA32_TSC", tsc::write_tsc),
     ("IA32_TSC_ADJUST", tsc::write_tsc_adjust),
     ("TSC offset", tsc::offset),
@@ -81,7 +81,7 @@ const OWN_HYPERV: &[Test] = &[
     ("asked: invariant-TSC control", asked::invariant_tsc),
     ("OS id first", hyperv::os_id_first),
     ("page off", hyperv::page_off),
-    ("addresses", of_hyperv),
+    ("addresses", check_hyperv_addresses),
     ("reserved bits", hyperv::reserved_bits),
     ("MSRs of others", absent::others_of_hyperv),
 ];
@@ -204,7 +204,7 @@ const REFERENCE: [(u32, u64); 3] = [
     (HV_REFERENCE_TSC, 1 << 52 | 1),
 ];
 
-fn of_kvm_clock(subject: &ConformanceSubject<'_>) -> Result {
+fn check_kvm_addresses(subject: &ConformanceSubject<'_>) -> Result {
     if !subject.is_own() {
         return on_the_kernel(subject);
     }
@@ -247,7 +247,7 @@ fn on_the_kernel(subject: &ConformanceSubject<'_>) -> Result {
     Ok(())
 }
 
-fn of_hyperv(subject: &ConformanceSubject<'_>) -> Result {
+fn check_hyperv_addresses(subject: &ConformanceSubject<'_>) -> Result {
     subject.all_refused("page at an invalid address", &REFERENCE)?;
     let value = subject.read_msr(HV_REFERENCE_TSC)?;
     let is_used =

@@ -148,7 +148,7 @@ fn ping(machine: &Machine, mode: &NetworkMode, pings: u64) -> Result<Turn, LabEr
 /// Counts alone are judged: how much time each way takes depends on the machine, so the ratios
 /// are figures.
 fn checks(rows: &[Echo]) -> Vec<Check> {
-    let Some(row) = judged(rows) else { return Vec::new() };
+    let Some(row) = judged_rows(rows) else { return Vec::new() };
     let mut checks = vec![check_replies(rows)];
     let Echo { notifications, interrupts, waits, .. } = *row.both_poll;
     checks.push(Check::new(
@@ -245,8 +245,8 @@ struct Judged<'a> {
     event_index: &'a Echo,
 }
 
-/// They, where all were measured.
-fn judged(rows: &[Echo]) -> Option<Judged<'_>> {
+/// Those rows, where all were measured.
+fn judged_rows(rows: &[Echo]) -> Option<Judged<'_>> {
     let of = |mode: &NetworkMode| rows.iter().find(|row| row.mode == mode.name);
     Some(Judged { both_poll: of(&BOTH_POLL)?, event_index: of(&EVENT_INDEX)? })
 }

@@ -57,8 +57,6 @@ pub(crate) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
     }
 }
 
-// What all rows are built from; `base` builds with it.
-
 /// What all rows are built from.
 #[derive(Debug)]
 pub(crate) struct Workshop {

@@ -27,20 +27,11 @@ const MOST_FILES: usize = 3;
 /// Where the numbers of these ratchets are.
 const FILE: &str = "xtask/src/tidy/names.rs";
 
-const FUNCTIONS: Ratchet = Ratchet {
-    file: FILE,
-    rule: "functions named by a lone preposition or participle",
-    most: 0,
-    slack: 0,
-};
-const TYPES: Ratchet =
-    Ratchet { file: FILE, rule: "type names that several files define", most: 1, slack: 0 };
-const SLICED: Ratchet = Ratchet {
-    file: FILE,
-    rule: "types whose methods are in more than three files",
-    most: 2,
-    slack: 0,
-};
+const FUNCTIONS: Ratchet =
+    Ratchet::at_most(0, FILE, "functions named by a lone preposition or participle");
+const TYPES: Ratchet = Ratchet::at_most(1, FILE, "type names that several files define");
+const SLICED: Ratchet =
+    Ratchet::at_most(2, FILE, "types whose methods are in more than three files");
 
 /// All three rules, over the product's code.
 pub(super) fn count(files: &[File]) -> [(Ratchet, Vec<Diagnostic>); 3] {
