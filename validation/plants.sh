@@ -5,7 +5,7 @@
 #   validation/plants.sh            all of them
 #   validation/plants.sh steal-time scale
 #
-# A bar: 10 of 12 are seen. Needs /dev/kvm, perl, and an idle machine: a busy one turns
+# A bar: 10 of each 12 are seen. Needs /dev/kvm, perl, and an idle machine: a busy one turns
 # checks of time into "not measured", which is not red.
 set -eu
 
