@@ -66,7 +66,10 @@ fn an_empty_folder_is_a_machine_that_says_nothing() {
         let stdout = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(stdout.contains("Nothing could be checked."), "{stdout}");
         let stderr = String::from_utf8(output.stderr).unwrap();
-        assert!(stderr.contains("nothing could be examined\n  try: run it on a folder"), "{stderr}");
+        assert!(
+            stderr.contains("nothing could be examined\n  try: run it on a folder"),
+            "{stderr}"
+        );
     }
     assert_eq!(doctor(&["--root", root, "--quiet"]).status.code(), Some(3));
 }
