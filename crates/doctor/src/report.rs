@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use facts::Fact;
-use facts::Facts;
 use facts::cpu::HypervisorKind;
+use facts::kernel::version::date;
+use facts::{Fact, Facts};
 use instruments::figures;
 use instruments::measurements::{Measurements, Spread};
 use schemars::JsonSchema;
@@ -55,8 +55,12 @@ impl DoctorReport {
         }
     }
 
-    /// The report with where and when it was made.
-    pub fn with_origin(self, origin: Origin) -> Self {
+    /// The report with where and when it was made. What was right in a capture may be wrong now.
+    pub fn with_origin(mut self, origin: Origin) -> Self {
+        if let Some(unix_s) = origin.captured_unix_s {
+            let date = date(unix_s as i64);
+            self.diagnosis.verdict += &format!(" Captured on {date} by that machine's clock.");
+        }
         Self { origin, ..self }
     }
 }

@@ -14,7 +14,6 @@ use doctor::report_text::{self, ReportExtent};
 use doctor::rule::RuleSelection;
 use doctor::rules::RULES;
 use facts::kernel::pasted::{Pasted, PastedLog};
-use facts::kernel::version::date;
 use inspect::measure;
 use inspect::tree::Tree;
 use instruments::measurements::Measurements;
@@ -151,14 +150,11 @@ fn extent(args: &Args) -> ReportExtent {
 /// The report on a captured folder.
 fn examined(folder: &Path, selection: &RuleSelection) -> Result<DoctorReport, CliError> {
     let tree = captured(folder)?;
-    let captured_unix_s = tree.captured_unix_s();
-    let root = Some(folder.display().to_string());
-    let mut report = DoctorReport::with_rules(inspect::read(&tree), None, selection);
-    if let Some(then) = captured_unix_s {
-        let then = date(then as i64);
-        report.diagnosis.verdict += &format!(" Captured on {then} by that machine's clock.");
-    }
-    Ok(report.with_origin(Origin { root, captured_unix_s, ..now() }))
+    Ok(DoctorReport::with_rules(inspect::read(&tree), None, selection).with_origin(Origin {
+        root: Some(folder.display().to_string()),
+        captured_unix_s: tree.captured_unix_s(),
+        ..now()
+    }))
 }
 
 /// This program, now.
