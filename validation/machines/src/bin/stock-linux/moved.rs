@@ -102,9 +102,10 @@ fn save(machine: &Machine) -> Result<BeforeMove, String> {
     Ok(BeforeMove { stamps, saved })
 }
 
-/// KVM's own word, and not that of the refusal which is judged.
+/// KVM's own word, and not that of the refusal which is judged: where it gives none, nothing is
+/// excused.
 fn kvm_scales() -> bool {
-    vmm::kvm::open().is_ok_and(|kvm| kvm.check_extension_raw(TSC_CONTROL) > 0)
+    !vmm::kvm::open().is_ok_and(|kvm| kvm.check_extension_raw(TSC_CONTROL) == 0)
 }
 
 /// Only a host that does not scale may refuse another rate, where the clock is KVM's.
