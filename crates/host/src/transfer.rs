@@ -31,8 +31,8 @@ use crate::{
 
 /// The result of a restore, and what its VMM has to do: set each vCPU's rate (KVM_SET_TSC_KHZ
 /// with [`tsc_rate`](Self::tsc_rate), rounded to kHz) or ratio, then its offset, then run. A vCPU
-/// that had a rate of its own keeps it, and where the TSC is trapped it has the host's. Its text is
-/// for the log.
+/// that was saved at a rate of its own keeps that, which `tsc_rate` does not show; a TSC that is
+/// trapped ([`traps_tsc`](Self::traps_tsc)) leaves the hardware's as it is. Its text is for the log.
 ///
 /// ```
 /// use pvclock_host::{HostEvent, GuestClock, ClockProvider, PlainMemory, RestorePolicy, HostClocks, ClockSettings, VcpuId};

@@ -155,7 +155,7 @@ fn observe(bench: &LabBench<'_>, policy: TickPolicy, hold: Hold) -> Result<TickE
     let (period_ns, counted) = (hold.period.as_nanos() as u64, cycles(hold.counted()));
     let request = GuestRequest::Ticks { period_ns, cycles: counted };
     let waited_ns = || machine.run_delay(VCPU).map(|delay| delay.map_or(0, |delay| delay.0));
-    let before_ns = waited_ns()?;
+    let waited_before_ns = waited_ns()?;
     let begun = Instant::now();
     machine.send_request(VCPU, request)?;
     std::thread::sleep(hold.before);
@@ -169,7 +169,7 @@ fn observe(bench: &LabBench<'_>, policy: TickPolicy, hold: Hold) -> Result<TickE
         before_ns: counted_before.as_nanos() as u64,
         held_ns: held.as_nanos(),
         longest_ns: ns(longest),
-        waited_ns: waited_ns()?.saturating_sub(before_ns + waited_held.0),
+        waited_ns: waited_ns()?.saturating_sub(waited_before_ns + waited_held.0),
     })
 }
 

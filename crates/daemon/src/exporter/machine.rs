@@ -43,8 +43,8 @@ impl MachineScrape {
         let mut stated_s = kernel(snapshot);
         let keepers = self.examined.as_ref().and_then(|examined| examined.keepers.as_deref());
         if snapshot.daemon_up == Some(false) && keepers.is_none_or(<[_]>::is_empty) {
-            // The kernel holds what a daemon stated that is gone: nobody notices a restore, as far as
-            // is known.
+            // The kernel holds what a daemon stated that is gone, and no other is known: nobody
+            // notices a restore.
             (snapshot.synchronised, stated_s) = (Some(false), None);
         }
         snapshot.complete(chronyd, stated_s.filter(|_| states_bounds(keepers)));
